@@ -1,0 +1,189 @@
+// channel.h — what one thread posts one-sided operations through. Never shared between threads.
+//
+// What may be relied on (docs/protocols/fabric.md has the whole memory model, tests/fabric/litmus_test.cc tries it):
+//   - A READ or WRITE is a set of accesses of at most 8 bytes in any order; a word in it may be stored twice.
+//   - Operations to one target are unordered unless a fence stands between them; across targets, and across
+//     channels, only flush orders.
+//   - Completion of a WRITE frees its source buffer. Visible at the target it is after flush.
+//   - Atomics are atomic against atomics only.
+//
+// Outcomes: done; timed_out, when the deadline passed; peer_lost, when the target died or its access was revoked.
+// After either failure the operation may or may not have taken effect, or may still do so; local buffers are never
+// touched again once the call returned.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string_view>
+
+#include "farside/fabric/region.h"
+#include "farside/fabric/time.h"
+
+namespace farside {
+
+enum class [[nodiscard]] Outcome { done, timed_out, peer_lost };
+
+[[nodiscard]] std::string_view to_string(Outcome outcome);
+
+/// The old value of a word that an atomic changed, or the value that a load found; meaningful only when done.
+struct [[nodiscard]] Fetched {
+  Outcome outcome;
+  std::uint64_t value;
+
+  [[nodiscard]] bool done() const noexcept { return outcome == Outcome::done; }
+};
+
+/// One operation as it is posted. Made by Channel and Batch.
+struct Operation {
+  enum class Kind : std::uint8_t { read, write, fetch_add, compare_swap, swap };
+
+  Kind kind;
+  const RemoteRegion* region;
+  std::uint64_t offset;
+  std::byte* local;         ///< source, destination, or where an atomic's old value goes
+  std::uint64_t bytes;
+  std::uint64_t operand;    ///< the addend, or the new value
+  std::uint64_t expected;   ///< COMPARE_SWAP only
+};
+
+/// What has become of the operations posted under it.
+struct Completion {
+  std::uint32_t pending = 0;
+  Outcome outcome = Outcome::done;  ///< the first failure, once pending is 0
+};
+
+class Channel {
+ public:
+  virtual ~Channel() = default;
+  Channel(const Channel&) = delete;
+  Channel& operator=(const Channel&) = delete;
+
+  // One operation, posted and awaited.
+
+  Outcome read(LocalSpan into, RemoteSpan from, Deadline deadline) {
+    check_length(into, from);
+    return run({Operation::Kind::read, from.region, from.offset, into.adapter_data(), from.bytes, 0, 0}, deadline);
+  }
+  /// Done means that `from` may be reused; visible at the target it is after flush.
+  Outcome write(RemoteSpan to, LocalSpan from, Deadline deadline) {
+    check_length(from, to);
+    return run({Operation::Kind::write, to.region, to.offset, from.adapter_data(), to.bytes, 0, 0}, deadline);
+  }
+  template <SharedWord Word>
+  Fetched load(RemoteWord<Word> word, Deadline deadline) {
+    return fetch({Operation::Kind::read, word.region, word.offset, nullptr, 8, 0, 0}, deadline);
+  }
+  Outcome store(RemoteWord<ControlWord> word, std::uint64_t value, Deadline deadline) {
+    return write({word.region, word.offset, 8}, LocalSpan(value), deadline);
+  }
+  Fetched fetch_add(RemoteWord<AtomicWord> word, std::uint64_t addend, Deadline deadline) {
+    return fetch({Operation::Kind::fetch_add, word.region, word.offset, nullptr, 8, addend, 0}, deadline);
+  }
+  /// The swap took place if the value returned is `expected`.
+  Fetched compare_swap(RemoteWord<AtomicWord> word, std::uint64_t expected, std::uint64_t desired, Deadline deadline) {
+    return fetch({Operation::Kind::compare_swap, word.region, word.offset, nullptr, 8, desired, expected}, deadline);
+  }
+  Fetched swap(RemoteWord<AtomicWord> word, std::uint64_t value, Deadline deadline) {
+    return fetch({Operation::Kind::swap, word.region, word.offset, nullptr, 8, value, 0}, deadline);
+  }
+
+  // Order.
+
+  /// Operations posted earlier to a target take effect before those posted later to the same target; waits for
+  /// earlier READs and atomics.
+  virtual Outcome fence(Deadline deadline) = 0;
+  /// Returns done when every earlier WRITE of this channel to `peer` is visible there, to its CPU and to all readers,
+  /// and none of them failed.
+  virtual Outcome flush(PeerId peer, Deadline deadline) = 0;
+  /// Orders this thread's own accesses to its Regions: those before it, before those after it.
+  virtual void local_fence() = 0;
+
+  // Signals.
+
+  /// Stores `value` after everything posted earlier to that target is visible there, and wakes whoever waits for it.
+  virtual Outcome write_signal(RemoteWord<ControlWord> word, std::uint64_t value, Deadline deadline) = 0;
+
+  /// Sleeps until `holds(value of word)`. Ends with peer_lost when one of `peers` is lost.
+  template <SharedWord Word, class Predicate>
+  Outcome wait_until(const Region& region, LocalWord<Word> word, Predicate&& holds, Deadline deadline,
+                     std::span<const PeerId> peers = {}) {
+    for (;;) {
+      const std::uint64_t value = word.load();
+      if (holds(value)) return Outcome::done;
+      const Outcome outcome = wait_change(region, word.offset(), value, deadline, peers);
+      if (outcome != Outcome::done) return holds(word.load()) ? Outcome::done : outcome;
+    }
+  }
+
+ protected:
+  Channel() = default;
+
+ private:
+  friend class Batch;  // posts many operations under one Completion
+
+  virtual void post(const Operation& operation, Completion& completion) = 0;
+  /// Waits until `completion` has nothing pending. When the deadline passes, abandons what is pending so that no
+  /// local buffer is touched afterwards, and records timed_out.
+  virtual void finish(Completion& completion, Deadline deadline) = 0;
+  /// Returns done when the word may differ from `seen` (spurious returns are allowed).
+  virtual Outcome wait_change(const Region& region, std::uint64_t offset, std::uint64_t seen, Deadline deadline,
+                              std::span<const PeerId> peers) = 0;
+
+  Outcome run(const Operation& operation, Deadline deadline) {
+    Completion completion;
+    post(operation, completion);
+    if (completion.pending != 0) finish(completion, deadline);
+    return completion.outcome;
+  }
+  Fetched fetch(Operation operation, Deadline deadline) {
+    alignas(8) std::uint64_t value = 0;
+    operation.local = reinterpret_cast<std::byte*>(&value);
+    const Outcome outcome = run(operation, deadline);
+    return {outcome, value};
+  }
+  static void check_length(LocalSpan local, RemoteSpan remote) {
+    if (local.bytes() != remote.bytes) [[unlikely]] refuse_length(local.bytes(), remote);
+  }
+  [[noreturn]] static void refuse_length(std::uint64_t local_bytes, RemoteSpan remote);
+};
+
+/// Many operations under way at once, awaited together. Buffers and results must live until wait returns; a Batch
+/// that goes before that waits for a short time and then abandons its operations.
+class Batch {
+ public:
+  explicit Batch(Channel& channel) : channel_(channel) {}
+  Batch(const Batch&) = delete;
+  Batch& operator=(const Batch&) = delete;
+  ~Batch();
+
+  void read(LocalSpan into, RemoteSpan from) {
+    Channel::check_length(into, from);
+    post({Operation::Kind::read, from.region, from.offset, into.adapter_data(), from.bytes, 0, 0});
+  }
+  void write(RemoteSpan to, LocalSpan from) {
+    Channel::check_length(from, to);
+    post({Operation::Kind::write, to.region, to.offset, from.adapter_data(), to.bytes, 0, 0});
+  }
+  void fetch_add(RemoteWord<AtomicWord> word, std::uint64_t addend, std::uint64_t& old) {
+    post({Operation::Kind::fetch_add, word.region, word.offset, reinterpret_cast<std::byte*>(&old), 8, addend, 0});
+  }
+  void compare_swap(RemoteWord<AtomicWord> word, std::uint64_t expected, std::uint64_t desired, std::uint64_t& old) {
+    post({Operation::Kind::compare_swap, word.region, word.offset, reinterpret_cast<std::byte*>(&old), 8, desired,
+          expected});
+  }
+  void swap(RemoteWord<AtomicWord> word, std::uint64_t value, std::uint64_t& old) {
+    post({Operation::Kind::swap, word.region, word.offset, reinterpret_cast<std::byte*>(&old), 8, value, 0});
+  }
+
+  /// Waits for everything posted since the last wait.
+  Outcome wait(Deadline deadline);
+
+ private:
+  void post(const Operation& operation) { channel_.post(operation, completion_); }
+
+  Channel& channel_;
+  Completion completion_;
+};
+
+}  // namespace farside

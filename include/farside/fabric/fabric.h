@@ -1,0 +1,84 @@
+// fabric.h — a process's place on the network: the regions it offers, the peers it reaches, and its sense of time.
+//
+// Two kinds: the host fabric (make_host_fabric: direct shared memory between processes of one host, UCX otherwise,
+// chosen for each peer) and the simulated one. Protocol code is written against this interface alone and takes time,
+// randomness and waiting from it.
+//
+// Thread safety: every call, from any thread. A Channel belongs to one thread.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "farside/fabric/channel.h"
+#include "farside/fabric/region.h"
+#include "farside/fabric/time.h"
+
+namespace farside {
+
+class Fabric {
+ public:
+  virtual ~Fabric() = default;
+  Fabric(const Fabric&) = delete;
+  Fabric& operator=(const Fabric&) = delete;
+
+  // Set-up. Failures throw Error.
+
+  /// Zeroed memory of `bytes` (at least 1) that peers may be told of. `name` appears in errors.
+  [[nodiscard]] virtual std::unique_ptr<Region> create_region(std::string name, std::uint64_t bytes) = 0;
+  /// How others reach this process; opaque, at most 4 KiB. Exchange it before connect.
+  [[nodiscard]] virtual std::string address() = 0;
+  /// Makes `peer` reachable. Connecting to one's own address gives the loopback. A peer number that was revoked may
+  /// be connected again (a new incarnation).
+  virtual void connect(PeerId peer, std::string_view address) = 0;
+  /// `handle` as Region::handle gave it at `peer`.
+  [[nodiscard]] virtual std::unique_ptr<RemoteRegion> attach(PeerId peer, std::string_view handle) = 0;
+  [[nodiscard]] virtual std::unique_ptr<Channel> open_channel() = 0;
+
+  // Peers.
+
+  /// Ends every wait on `peer`, now and later, with peer_lost. Called by whoever learns of its death.
+  virtual void mark_lost(PeerId peer) = 0;
+  [[nodiscard]] virtual bool lost(PeerId peer) const = 0;
+  /// Takes the access of `peer` to this process's regions away, for good: endpoints closed, a process on the same host
+  /// (which cannot be unmapped) killed and its death awaited. Memory it could reach may be reused afterwards.
+  virtual Outcome revoke(PeerId peer, Deadline deadline) = 0;
+
+  // What protocol code needs of a world.
+
+  [[nodiscard]] virtual Time now() const = 0;
+  virtual void sleep(Duration duration) = 0;
+  [[nodiscard]] virtual std::uint64_t random() = 0;
+
+  [[nodiscard]] Deadline in(Duration duration) const { return {now() + duration}; }
+
+ protected:
+  Fabric() = default;
+};
+
+/// Which of the host fabric's two ways is used to a peer.
+enum class FabricMode {
+  automatic,  ///< direct within a host, ucx between hosts
+  direct,     ///< direct only; connecting to another host throws
+  ucx,        ///< ucx to everybody, itself included
+};
+
+/// Reads FARSIDE_FABRIC=direct|ucx; automatic when it is unset. Throws UsageError on anything else.
+[[nodiscard]] FabricMode fabric_mode_from_environment();
+
+struct HostFabricOptions {
+  FabricMode mode = FabricMode::automatic;
+  /// Peers on other hosts may come: UCX is started, and addresses and handles carry what they need. Without it (and
+  /// without FabricMode::ucx) the process opens no UCX worker and no network port.
+  bool remote_peers = false;
+};
+
+[[nodiscard]] std::unique_ptr<Fabric> make_host_fabric(HostFabricOptions options);
+
+/// Names the host as the host fabric sees it: equal in two processes exactly when direct works between them.
+[[nodiscard]] std::string host_identity();
+
+}  // namespace farside

@@ -1,0 +1,40 @@
+#include "farside/base/fd.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "farside/base/error.h"
+#include "farside/base/units.h"
+
+namespace farside {
+
+void Fd::reset() noexcept {
+  if (fd_ >= 0) ::close(std::exchange(fd_, -1));
+}
+
+Fd make_memfd(const std::string& name, std::size_t bytes) {
+  Fd file(::memfd_create(name.c_str(), MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  if (!file) throw errno_error("create shared memory", name);
+  if (::ftruncate(file.get(), static_cast<off_t>(bytes)) != 0) {
+    throw errno_error("size shared memory to " + format_bytes(bytes), name, "ask for less memory");
+  }
+  if (::fcntl(file.get(), F_ADD_SEALS, F_SEAL_SHRINK) != 0) throw errno_error("seal shared memory", name);
+  return file;
+}
+
+Mapping::Mapping(const Fd& file, std::size_t bytes, Access access) : bytes_(bytes) {
+  const int protection = access == Access::read_write ? PROT_READ | PROT_WRITE : PROT_READ;
+  void* base = ::mmap(nullptr, bytes, protection, MAP_SHARED, file.get(), 0);
+  if (base == MAP_FAILED) {  // NOLINT(performance-no-int-to-ptr): the system's own macro
+    throw errno_error("map shared memory of " + format_bytes(bytes), "descriptor " + std::to_string(file.get()),
+                      "check ulimit -v and the machine's free memory");
+  }
+  base_ = static_cast<std::byte*>(base);
+}
+
+Mapping::~Mapping() {
+  if (base_ != nullptr) ::munmap(base_, bytes_);
+}
+
+}  // namespace farside
