@@ -1,14 +1,21 @@
-// bulk_copy.h — the copy behind every Bulk access on this host.
+// bulk_copy.h — the copies behind every access to memory that others may change meanwhile.
+//
+// Kept from the thread sanitizer: whoever gets mixed bytes was warned by the memory model, and checks (channel.h).
 #pragma once
 
 #include <cstddef>
-#include <cstring>
+#include <cstdint>
 
 namespace farside {
 
-/// memcpy between memory that others may change meanwhile: whoever gets mixed bytes was warned by the memory model,
-/// and checks (channel.h). Kept from the thread sanitizer for that reason, and for that reason only.
+/// memcpy; racing accesses of others may be mixed in, word by word.
 __attribute__((no_sanitize("thread"), noinline)) void bulk_copy(std::byte* to, const std::byte* from,
                                                                 std::size_t bytes);
+
+/// Eight bytes by one load and one store, each whole where it is aligned.
+__attribute__((no_sanitize("thread"))) inline void word_copy(std::byte* to, const std::byte* from) {
+  using Unaligned __attribute__((aligned(1), may_alias)) = std::uint64_t;
+  *reinterpret_cast<volatile Unaligned*>(to) = *reinterpret_cast<const volatile Unaligned*>(from);
+}
 
 }  // namespace farside

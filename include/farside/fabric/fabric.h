@@ -4,7 +4,8 @@
 // chosen for each peer) and the simulated one. Protocol code is written against this interface alone and takes time,
 // randomness and waiting from it.
 //
-// Thread safety: every call, from any thread. A Channel belongs to one thread.
+// Thread safety: every call, from any thread. A Channel belongs to one thread. Regions, RemoteRegions and Channels go
+// before the Fabric that made them.
 #pragma once
 
 #include <chrono>

@@ -1,0 +1,119 @@
+#include "fabric/host/host_channel.h"
+
+#include <algorithm>
+#include <atomic>
+
+#include "fabric/bulk_copy.h"
+#include "fabric/clock.h"
+
+namespace farside {
+
+namespace {
+
+// A sleeper is woken by write_signal and by mark_lost. It also looks for itself, ever more rarely, for what nobody
+// announces: a plain store, an atomic, a write that came through a NIC.
+constexpr Duration kFirstSleep = std::chrono::microseconds(50);
+constexpr Duration kLongestSleep = std::chrono::milliseconds(100);
+
+std::uint64_t swap_if(std::atomic_ref<std::uint64_t> word, std::uint64_t expected, std::uint64_t desired) {
+  word.compare_exchange_strong(expected, desired);
+  return expected;  // now the old value, whether it was swapped or not
+}
+
+void transfer(std::byte* to, const std::byte* from, std::uint64_t bytes) {
+  if (bytes == 8) return word_copy(to, from);  // a ControlWord travels whole
+  bulk_copy(to, from, bytes);
+}
+
+void pause_cpu() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
+}  // namespace
+
+void HostChannel::post(const Operation& operation, Completion& completion) {
+  const auto& access = static_cast<const DirectAccess&>(*operation.region->access());
+  if (access.lost()) [[unlikely]] {
+    completion.outcome = Outcome::peer_lost;
+    return;
+  }
+  std::byte* const place = operation.region->mapped() + operation.offset;
+  const auto word = [place] { return std::atomic_ref(*reinterpret_cast<std::uint64_t*>(place)); };
+  const auto give_old = [&operation](std::uint64_t old) {
+    word_copy(operation.local, reinterpret_cast<const std::byte*>(&old));
+  };
+  switch (operation.kind) {
+    case Operation::Kind::read:
+      return transfer(operation.local, place, operation.bytes);
+    case Operation::Kind::write:
+      return transfer(place, operation.local, operation.bytes);
+    case Operation::Kind::fetch_add:
+      return give_old(word().fetch_add(operation.operand));
+    case Operation::Kind::compare_swap:
+      return give_old(swap_if(word(), operation.expected, operation.operand));
+    case Operation::Kind::swap:
+      return give_old(word().exchange(operation.operand));
+  }
+}
+
+void HostChannel::finish(Completion& /*completion*/, Deadline /*deadline*/) {
+  // Operations on mapped memory are finished when post returns: nothing is ever pending.
+}
+
+Outcome HostChannel::fence(Deadline /*deadline*/) {
+  full_fence();
+  return Outcome::done;
+}
+
+Outcome HostChannel::flush(PeerId peer, Deadline /*deadline*/) {
+  full_fence();
+  return peers_.lost(peer) ? Outcome::peer_lost : Outcome::done;
+}
+
+void HostChannel::local_fence() {
+  full_fence();
+}
+
+Outcome HostChannel::write_signal(RemoteWord<ControlWord> word, std::uint64_t value, Deadline deadline) {
+  full_fence();
+  const Outcome outcome = store(word, value, deadline);
+  if (outcome == Outcome::done) wake_sleepers(static_cast<const DirectAccess&>(*word.region->access()).header());
+  return outcome;
+}
+
+bool HostChannel::spin_until_changed(const LocalWord<ControlWord>& word, std::uint64_t seen) {
+  const Time until = monotonic_now() + spin_;
+  do {
+    for (int look = 0; look < 8; ++look) {
+      if (word.load() != seen) {
+        spin_ = std::min(spin_ * 2, kLongestSpin);
+        return true;
+      }
+      pause_cpu();
+    }
+  } while (monotonic_now() < until);
+  spin_ = std::max(spin_ / 2, kShortestSpin);
+  return false;
+}
+
+Outcome HostChannel::wait_change(const Region& region, std::uint64_t offset, std::uint64_t seen, Deadline deadline,
+                                 std::span<const PeerId> peers) {
+  const LocalWord<ControlWord> word = region.word<ControlWord>(offset);
+  if (spin_until_changed(word, seen)) return Outcome::done;
+
+  const Sleeper sleeper(static_cast<const HostRegion&>(region).header());
+  for (Duration at_most = kFirstSleep;; at_most = std::min(at_most * 2, kLongestSleep)) {
+    const std::uint32_t ticket = sleeper.ticket();
+    if (word.load() != seen) return Outcome::done;
+    if (std::ranges::any_of(peers, [this](PeerId peer) { return peers_.lost(peer); })) return Outcome::peer_lost;
+    const Duration left = deadline.at - monotonic_now();
+    if (left <= Duration::zero()) return Outcome::timed_out;
+    sleeper.sleep(ticket, std::min(at_most, left));
+  }
+}
+
+}  // namespace farside

@@ -1,0 +1,36 @@
+// host_channel.h — a thread's way to its peers: plain memory accesses where a region is mapped, UCX elsewhere.
+#pragma once
+
+#include "farside/fabric/channel.h"
+
+#include "fabric/host/host_region.h"
+#include "fabric/host/peer_table.h"
+
+namespace farside {
+
+class HostChannel final : public Channel {
+ public:
+  explicit HostChannel(const PeerTable& peers) : peers_(peers) {}
+
+  Outcome fence(Deadline deadline) override;
+  Outcome flush(PeerId peer, Deadline deadline) override;
+  void local_fence() override;
+  Outcome write_signal(RemoteWord<ControlWord> word, std::uint64_t value, Deadline deadline) override;
+
+ private:
+  void post(const Operation& operation, Completion& completion) override;
+  void finish(Completion& completion, Deadline deadline) override;
+  Outcome wait_change(const Region& region, std::uint64_t offset, std::uint64_t seen, Deadline deadline,
+                      std::span<const PeerId> peers) override;
+
+  /// Looks for a short time whether the word changes: cheaper than a sleep when the writer is about to write.
+  bool spin_until_changed(const LocalWord<ControlWord>& word, std::uint64_t seen);
+
+  static constexpr Duration kShortestSpin = std::chrono::nanoseconds(250);
+  static constexpr Duration kLongestSpin = std::chrono::microseconds(4);
+
+  const PeerTable& peers_;
+  Duration spin_ = kLongestSpin;  ///< halved when spinning was in vain, as it is with more threads than cores
+};
+
+}  // namespace farside

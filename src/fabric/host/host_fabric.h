@@ -1,0 +1,49 @@
+// host_fabric.h — the fabric of a real machine (fabric.h). Everything that it made must go before it does.
+#pragma once
+
+#include <atomic>
+#include <map>
+#include <mutex>
+
+#include "farside/fabric/fabric.h"
+
+#include "fabric/host/address.h"
+#include "fabric/host/host_region.h"
+#include "fabric/host/peer_table.h"
+
+namespace farside {
+
+class HostFabric final : public Fabric {
+ public:
+  explicit HostFabric(HostFabricOptions options);
+
+  [[nodiscard]] std::unique_ptr<Region> create_region(std::string name, std::uint64_t bytes) override;
+  [[nodiscard]] std::string address() override;
+  void connect(PeerId peer, std::string_view address) override;
+  [[nodiscard]] std::unique_ptr<RemoteRegion> attach(PeerId peer, std::string_view handle) override;
+  [[nodiscard]] std::unique_ptr<Channel> open_channel() override;
+
+  void mark_lost(PeerId peer) override;
+  [[nodiscard]] bool lost(PeerId peer) const override { return peers_.lost(peer); }
+  Outcome revoke(PeerId peer, Deadline deadline) override;
+
+  [[nodiscard]] Time now() const override;
+  void sleep(Duration duration) override;
+  [[nodiscard]] std::uint64_t random() override;
+
+ private:
+  /// The process behind a peer number, dead or alive. Throws Error when it was never connected.
+  [[nodiscard]] ProcessId process_of(PeerId peer) const;
+
+  const HostFabricOptions options_;
+  const ProcessAddress self_;
+  PeerTable peers_;
+  RegionSet regions_;
+
+  mutable std::mutex mutex_;
+  std::map<PeerId, ProcessId> processes_;  ///< guarded by mutex_
+
+  std::atomic<std::uint64_t> random_state_;
+};
+
+}  // namespace farside

@@ -1,0 +1,128 @@
+#include "fabric/host/host_region.h"
+
+#include <fstream>
+#include <limits>
+#include <utility>
+
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include "farside/base/error.h"
+#include "farside/base/units.h"
+
+namespace farside {
+
+namespace {
+
+constexpr std::size_t kMaxNameBytes = 128;
+
+/// What the kernel reckons can be had without swapping; everything when it does not say.
+std::uint64_t available_bytes() {
+  std::ifstream file("/proc/meminfo");
+  for (std::string line; std::getline(file, line);) {
+    constexpr std::string_view kLabel = "MemAvailable:";
+    if (line.starts_with(kLabel)) return std::stoull(line.substr(kLabel.size())) * 1024;
+  }
+  return std::numeric_limits<std::uint64_t>::max();
+}
+
+RegionHeader& header_at(const Mapping& mapping) {
+  return *reinterpret_cast<RegionHeader*>(mapping.base());
+}
+
+/// Opens the memory file through the peer's descriptor table and makes sure that it is the one that was meant.
+Fd open_file_of(const ProcessId& process, const RegionHandle& handle) {
+  const std::string path = "/proc/" + std::to_string(process.pid) + "/fd/" + std::to_string(handle.fd);
+  const std::string on = handle.name + " through " + path;
+  Fd file(::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+  if (!file) throw errno_error("attach region", on, "is its owner alive, and does it run as the same user?");
+  struct stat status {};
+  if (::fstat(file.get(), &status) != 0) throw errno_error("look at region", on);
+  if (status.st_dev != handle.device || status.st_ino != handle.inode) {
+    throw Error(
+        {"attach region", on, "the descriptor is another file by now", "the region is gone; attach its successor"});
+  }
+  const int seals = ::fcntl(file.get(), F_GET_SEALS);
+  if (seals < 0 || (seals & F_SEAL_SHRINK) == 0 ||
+      static_cast<std::uint64_t>(status.st_size) != kRegionHeaderBytes + handle.bytes) {
+    throw Error({"attach region", on, "it is not a sealed memory file of the size its handle says", ""});
+  }
+  return file;
+}
+
+}  // namespace
+
+void RegionSet::add(RegionHeader& header) {
+  const std::lock_guard lock(mutex_);
+  headers_.insert(&header);
+}
+
+void RegionSet::remove(RegionHeader& header) {
+  const std::lock_guard lock(mutex_);
+  headers_.erase(&header);
+}
+
+void RegionSet::wake_all() {
+  const std::lock_guard lock(mutex_);
+  for (RegionHeader* header : headers_) wake_sleepers(*header);
+}
+
+std::unique_ptr<HostRegion> HostRegion::create(std::string name, std::uint64_t bytes, RegionSet& regions) {
+  const auto refuse = [&](std::string why, std::string remedy) {
+    throw Error({"create region", name, std::move(why), std::move(remedy)});
+  };
+  if (name.empty() || name.size() > kMaxNameBytes) refuse("a region's name has 1 to 128 bytes", "rename it");
+  if (bytes == 0) refuse("a region has at least 1 byte", "ask for some memory");
+  // Pages are taken when they are first touched, and a touch that finds none ends the process: ask before.
+  const std::uint64_t available = available_bytes();
+  if (bytes > available) {
+    refuse("it needs " + format_bytes(bytes) + " and the machine has " + format_bytes(available) + " available",
+           "ask for less, or free memory");
+  }
+  Fd file = make_memfd("farside:" + name, kRegionHeaderBytes + bytes);
+  Mapping mapping(file, kRegionHeaderBytes + bytes, Mapping::Access::read_write);
+  header_at(mapping) = {.magic = kRegionMagic, .bytes = bytes, .sequence = 0, .waiters = 0};
+  return std::unique_ptr<HostRegion>(
+      new HostRegion(std::move(name), bytes, std::move(file), std::move(mapping), regions));
+}
+
+HostRegion::HostRegion(std::string name, std::uint64_t bytes, Fd file, Mapping mapping, RegionSet& regions)
+    : Region(std::move(name), mapping.base() + kRegionHeaderBytes, bytes, nullptr),
+      file_(std::move(file)),
+      mapping_(std::move(mapping)),
+      regions_(regions) {
+  regions_.add(header());
+}
+
+HostRegion::~HostRegion() {
+  regions_.remove(header());
+}
+
+RegionHeader& HostRegion::header() const noexcept {
+  return header_at(mapping_);
+}
+
+std::string HostRegion::handle() const {
+  struct stat status {};
+  if (::fstat(file_.get(), &status) != 0) throw errno_error("look at region", name());
+  return RegionHandle{
+      .name = name(), .bytes = bytes(), .fd = file_.get(), .device = status.st_dev, .inode = status.st_ino, .ucx = {}}
+      .encode();
+}
+
+DirectAccess::DirectAccess(const ProcessId& process, const RegionHandle& handle,
+                           const std::atomic<std::uint32_t>& peer_word)
+    : peer_word_(peer_word),
+      connected_(peer_word.load()),
+      mapping_(open_file_of(process, handle), kRegionHeaderBytes + handle.bytes, Mapping::Access::read_write) {
+  if (header().magic != kRegionMagic || header().bytes != handle.bytes) {
+    throw Error({"attach region", handle.name, "its header is not that of a farside region of this version",
+                 "run the same version of farside everywhere"});
+  }
+}
+
+RegionHeader& DirectAccess::header() const noexcept {
+  return header_at(mapping_);
+}
+
+}  // namespace farside

@@ -1,0 +1,64 @@
+// host_region.h — a region in a memory file that peers of this host map, and the mapping of somebody else's.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+
+#include "farside/base/fd.h"
+#include "farside/fabric/region.h"
+
+#include "fabric/host/address.h"
+#include "fabric/host/region_header.h"
+
+namespace farside {
+
+/// The regions of this process, so that whoever learns of something that no word says can wake all their waiters.
+class RegionSet {
+ public:
+  void add(RegionHeader& header);
+  void remove(RegionHeader& header);
+  void wake_all();
+
+ private:
+  std::mutex mutex_;
+  std::set<RegionHeader*> headers_;
+};
+
+class HostRegion final : public Region {
+ public:
+  /// Throws Error when the machine has not that much memory to give.
+  [[nodiscard]] static std::unique_ptr<HostRegion> create(std::string name, std::uint64_t bytes, RegionSet& regions);
+  ~HostRegion() override;
+
+  [[nodiscard]] std::string handle() const override;
+  [[nodiscard]] RegionHeader& header() const noexcept;
+
+ private:
+  HostRegion(std::string name, std::uint64_t bytes, Fd file, Mapping mapping, RegionSet& regions);
+
+  Fd file_;
+  Mapping mapping_;
+  RegionSet& regions_;
+};
+
+/// The way to a region of a peer on this host. Valid while `peer_word` is what it was at the start.
+class DirectAccess final : public RemoteAccess {
+ public:
+  /// Throws Error when `handle` does not name a live region of `process`.
+  DirectAccess(const ProcessId& process, const RegionHandle& handle, const std::atomic<std::uint32_t>& peer_word);
+
+  [[nodiscard]] bool lost() const noexcept { return peer_word_.load(std::memory_order_relaxed) != connected_; }
+  [[nodiscard]] RegionHeader& header() const noexcept;
+  [[nodiscard]] std::byte* user_bytes() const noexcept { return mapping_.base() + kRegionHeaderBytes; }
+
+ private:
+  const std::atomic<std::uint32_t>& peer_word_;
+  std::uint32_t connected_;
+  Mapping mapping_;
+};
+
+}  // namespace farside

@@ -1,0 +1,34 @@
+#include <fstream>
+#include <string>
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "farside/base/error.h"
+#include "farside/fabric/fabric.h"
+
+namespace farside {
+
+namespace {
+
+std::string namespace_of(const char* kind) {
+  const std::string path = std::string("/proc/self/ns/") + kind;
+  struct stat status {};
+  if (::stat(path.c_str(), &status) != 0) throw errno_error("look at", path, "mount /proc");
+  return std::to_string(status.st_ino);
+}
+
+}  // namespace
+
+// Direct access opens /proc/<pid>/fd/<n> of the peer. That takes the same kernel, pids that mean the same, and the
+// same user. The network namespace is part of it so that containers with addresses of their own count as hosts.
+std::string host_identity() {
+  const char* const path = "/proc/sys/kernel/random/boot_id";
+  std::ifstream file(path);
+  std::string boot;
+  if (!(file >> boot)) throw Error({"read", path, "it is not readable", "mount /proc"});
+  return boot + " pid:" + namespace_of("pid") + " user:" + namespace_of("user") + " net:" + namespace_of("net") +
+         " uid:" + std::to_string(::geteuid());
+}
+
+}  // namespace farside

@@ -1,0 +1,34 @@
+#include "fabric/host/peer_table.h"
+
+#include <string>
+
+#include "farside/base/error.h"
+
+namespace farside {
+
+PeerTable::PeerTable() : words_(std::make_unique<std::atomic<std::uint32_t>[]>(kMaxPeers)) {}
+
+void PeerTable::connect(PeerId peer, Way way) {
+  std::atomic<std::uint32_t>& place = word(peer);
+  std::uint32_t before = place.load();
+  std::uint32_t after = 0;
+  do {
+    if (way_of(before) == Way::direct || way_of(before) == Way::ucx) {
+      throw Error({"connect", "peer " + std::to_string(peer), "it is connected already", "mark it lost first"});
+    }
+    after = (((before >> 2) + 1) << 2) | static_cast<std::uint32_t>(way);
+  } while (!place.compare_exchange_weak(before, after));
+}
+
+void PeerTable::mark_lost(PeerId peer) {
+  std::atomic<std::uint32_t>& place = word(peer);
+  std::uint32_t before = place.load();
+  while (!place.compare_exchange_weak(before, (before & ~3U) | static_cast<std::uint32_t>(Way::lost))) {
+  }
+}
+
+void PeerTable::refuse(PeerId peer) {
+  throw Error({"reach", "peer " + std::to_string(peer), "peers are numbered from 0 to 65535", ""});
+}
+
+}  // namespace farside

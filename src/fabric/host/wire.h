@@ -1,0 +1,64 @@
+// wire.h — fixed-width little-endian fields and counted texts, as addresses and handles carry them.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+#include <string>
+#include <string_view>
+
+#include "farside/base/error.h"
+
+namespace farside {
+
+static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__);
+
+class Encoder {
+ public:
+  template <class Number>
+  Encoder& number(Number value) {
+    bytes_.append(reinterpret_cast<const char*>(&value), sizeof value);
+    return *this;
+  }
+  /// A 16-bit count, then the characters.
+  Encoder& text(std::string_view value) {
+    number(static_cast<std::uint16_t>(value.size()));
+    bytes_.append(value);
+    return *this;
+  }
+  [[nodiscard]] std::string take() { return std::move(bytes_); }
+
+ private:
+  std::string bytes_;
+};
+
+/// Reads what Encoder wrote. It comes from outside: everything malformed throws Error naming `what`.
+class Decoder {
+ public:
+  Decoder(std::string_view bytes, std::string_view what) : rest_(bytes), what_(what) {}
+
+  template <class Number>
+  Number number() {
+    Number value;
+    std::memcpy(&value, take(sizeof value).data(), sizeof value);
+    return value;
+  }
+  std::string text() { return std::string(take(number<std::uint16_t>())); }
+
+  void expect(bool holds, std::string_view otherwise) const {
+    if (!holds) throw Error({"read", std::string(what_), std::string(otherwise), "was it altered on its way?"});
+  }
+  void expect_end() const { expect(rest_.empty(), "it is longer than it should be"); }
+
+ private:
+  std::string_view take(std::size_t bytes) {
+    expect(bytes <= rest_.size(), "it is cut short");
+    const std::string_view taken = rest_.substr(0, bytes);
+    rest_.remove_prefix(bytes);
+    return taken;
+  }
+
+  std::string_view rest_;
+  std::string_view what_;
+};
+
+}  // namespace farside

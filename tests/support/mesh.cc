@@ -1,0 +1,24 @@
+#include "tests/support/mesh.h"
+
+namespace farside::test {
+
+std::unique_ptr<Fabric> make_fabric_under_test() {
+  return make_host_fabric({.mode = fabric_mode_from_environment(), .remote_peers = false});
+}
+
+Mesh make_mesh(Member& me, std::uint64_t bytes) {
+  Mesh mesh;
+  mesh.fabric = make_fabric_under_test();
+  mesh.local = mesh.fabric->create_region("mesh " + std::to_string(me.index()), bytes);
+  mesh.channel = mesh.fabric->open_channel();
+  const std::vector<std::string> addresses = me.exchange(mesh.fabric->address());
+  const std::vector<std::string> handles = me.exchange(mesh.local->handle());
+  for (PeerId peer = 0; peer < me.count(); ++peer) {
+    mesh.fabric->connect(peer, addresses[peer]);
+    mesh.remotes.push_back(mesh.fabric->attach(peer, handles[peer]));
+  }
+  me.barrier();  // from here on everybody may use everybody's region
+  return mesh;
+}
+
+}  // namespace farside::test

@@ -1,0 +1,34 @@
+// mesh.h — the fabric under test, in one process of a fleet: connected to every member, with a region at each.
+//
+// Which fabric it is comes from the environment, so that one test source runs over all: FARSIDE_FABRIC.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "farside/fabric/fabric.h"
+
+#include "tests/support/fleet.h"
+
+namespace farside::test {
+
+/// Long enough for a loaded machine; only a failing test waits that long.
+inline constexpr Duration kPatience = std::chrono::seconds(30);
+
+struct Mesh {
+  std::unique_ptr<Fabric> fabric;
+  std::unique_ptr<Region> local;
+  std::vector<std::unique_ptr<RemoteRegion>> remotes;  ///< by index; one's own, too
+  std::unique_ptr<Channel> channel;
+
+  [[nodiscard]] const RemoteRegion& at(unsigned index) const { return *remotes.at(index); }
+  [[nodiscard]] Deadline patience() const { return fabric->in(kPatience); }
+};
+
+/// Collective: every member offers `bytes` and attaches everybody's. A member's index is its PeerId.
+[[nodiscard]] Mesh make_mesh(Member& me, std::uint64_t bytes);
+
+/// The fabric that the environment names.
+[[nodiscard]] std::unique_ptr<Fabric> make_fabric_under_test();
+
+}  // namespace farside::test
