@@ -34,7 +34,7 @@ struct BlockKey {
 };
 static_assert(sizeof(BlockKey) == 48 && std::has_unique_object_representations_v<BlockKey>);
 
-/// A 64-bit name of a block, never 0. Different blocks may share one (about n^2 / 2^65 for n blocks): whoever must be
+/// A 63-bit name of a block, never 0. Different blocks may share one (about n^2 / 2^64 for n blocks): whoever must be
 /// sure compares the key.
 using BlockId = std::uint64_t;
 
@@ -55,7 +55,7 @@ using BlockId = std::uint64_t;
 }
 
 [[nodiscard]] constexpr BlockId block_id(std::uint64_t file_hash, std::uint64_t index) {
-  const std::uint64_t id = mix(file_hash + index * 0x9e3779b97f4a7c15U);
+  const std::uint64_t id = mix(file_hash + index * 0x9e3779b97f4a7c15U) >> 1U;
   return id != 0 ? id : 1;
 }
 

@@ -1,0 +1,148 @@
+#include "cache/acquire.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "cache/pause.h"
+
+namespace farside {
+
+namespace {
+
+// One copy from a peer that is stopped must not use up the whole deadline.
+constexpr Duration kCopyPatience = std::chrono::seconds(1);
+
+Deadline earlier(Deadline a, Deadline b) {
+  return a.at < b.at ? a : b;
+}
+
+}  // namespace
+
+Acquired Acquirer::acquire(Channel& channel, const BlockKey& key, BlockSource& source, std::uint64_t new_token,
+                           Deadline deadline) {
+  Pause pause(team_.fabric());
+  do {
+    const auto found = shelf_.look(key);
+    if (const auto* here = std::get_if<Shelf::Here>(&found)) {
+      return {Acquired::Answer::here, here->slot, here->token};
+    }
+    if (std::holds_alternative<Shelf::Yours>(found)) return fetch(channel, key, source, new_token, deadline);
+  } while (pause.wait_before(deadline));
+  return {Acquired::Answer::late, 0, 0};
+}
+
+Acquired Acquirer::fetch(Channel& channel, const BlockKey& key, BlockSource& source, std::uint64_t new_token,
+                         Deadline deadline) {
+  const auto slot = discarder_.take_slot(channel, deadline);
+  if (!slot) {
+    shelf_.given_up(key);
+    return {Acquired::Answer::late, 0, 0};
+  }
+  const Acquired::Answer answer = fill({channel, key, source, block_id(key), *slot, new_token, deadline});
+  if (answer == Acquired::Answer::here) {
+    shelf_.arrived(key, {*slot, new_token}, team_.fabric().now());
+  } else {
+    shelf_.give_back(*slot);
+    shelf_.given_up(key);
+  }
+  return {answer, *slot, new_token};
+}
+
+Acquired::Answer Acquirer::fill(const Request& request) {
+  Pause pause(team_.fabric());
+  Watch watch;
+  do {
+    auto row = directory_.find_or_claim(request.channel, request.id, request.deadline);
+    if (!row) {
+      if (!load(request)) return Acquired::Answer::failed;
+      publish(request);
+      return Acquired::Answer::here;
+    }
+    switch (try_once(request, *row, watch)) {
+      case Step::done:
+        alternative_.record(request.channel, request.id, {team_.rank(), request.slot}, request.deadline);
+        return Acquired::Answer::here;
+      case Step::failed:
+        return Acquired::Answer::failed;
+      case Step::again:
+        break;
+    }
+  } while (pause.wait_before(request.deadline));
+  return Acquired::Answer::late;
+}
+
+Acquirer::Step Acquirer::try_once(const Request& request, Row& row, Watch& watch) {
+  const Cell mine = row.cell(group_);
+  switch (mine.state) {
+    case Cell::State::loaded:
+      if (copy_from_any(request, row)) {
+        publish(request);
+        return Step::done;
+      }
+      // Those who had the block dropped it since the row was read, and the cell changes soon; or it never will.
+      if (std::exchange(watch.word, mine.word()) != mine.word()) return Step::again;
+      break;
+    case Cell::State::loading:
+      if (!loader_is_gone(mine, watch)) return Step::again;
+      break;
+    case Cell::State::invalid:
+      break;
+  }
+  const Cell loading = mine.loading_at(team_.rank(), request.slot);
+  if (!directory_.change(request.channel, row, group_, loading, request.deadline)) return Step::again;
+  return represent(request, row);
+}
+
+Acquirer::Step Acquirer::represent(const Request& request, Row& row) {
+  const Cell loading = row.cell(group_);
+  if (!copy_from_any(request, row) && !load(request)) {
+    (void)directory_.change(request.channel, row, group_, loading.invalidated(), request.deadline);
+    return Step::failed;
+  }
+  publish(request);
+  // Whoever took our place while we were slow has changed the cell; our copy is then one more in the group.
+  const Cell loaded = loading.loaded_at(team_.rank(), request.slot);
+  (void)directory_.change(request.channel, row, group_, loaded, request.deadline);
+  return Step::done;
+}
+
+bool Acquirer::copy_from_any(const Request& request, const Row& row) {
+  std::vector<Place> places;
+  for (std::uint32_t group = 0; group < row.cells.size(); ++group) {
+    const Cell cell = row.cell(group);
+    if (cell.state == Cell::State::loaded && cell.rank != team_.rank()) places.push_back({cell.rank, cell.slot});
+  }
+  while (!places.empty()) {
+    std::swap(places[team_.fabric().random() % places.size()], places.back());
+    const Deadline deadline = earlier(request.deadline, team_.fabric().in(kCopyPatience));
+    if (slots_.copy(request.channel, request.key, places.back(), request.slot, deadline)) {
+      shelf_.count_from_peer(geometry_.block_length(request.key));
+      return true;
+    }
+    places.pop_back();
+  }
+  return false;
+}
+
+bool Acquirer::load(const Request& request) {
+  const std::uint64_t bytes = request.source.load(request.key, slots_.data(request.slot));
+  if (bytes != geometry_.block_length(request.key)) return false;
+  shelf_.count_from_file(bytes);
+  return true;
+}
+
+bool Acquirer::loader_is_gone(const Cell& cell, Watch& watch) {
+  const Time now = team_.fabric().now();
+  if (std::exchange(watch.word, cell.word()) != cell.word()) watch.since = now;
+  // This node loads a block in one thread at a time, and that is this one: a cell that says otherwise is of the past.
+  const bool left_by_us = cell.rank == team_.rank();
+  const bool known_dead = cell.rank >= team_.size() || !team_.alive(cell.rank);
+  return left_by_us || known_dead || now - watch.since >= loading_lease_;
+}
+
+void Acquirer::publish(const Request& request) {
+  slots_.publish(request.channel, request.slot, request.key, geometry_.block_length(request.key), request.token);
+}
+
+}  // namespace farside

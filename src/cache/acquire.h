@@ -1,0 +1,84 @@
+// acquire.h — bringing a block into this node (Anco, 2.5.1).
+//
+//   my group's cell   what happens
+//   loaded            copy it from one of the places that the row names, of whatever group, at random
+//   loading           wait; when the loader is dead, or silent for the lease, take its place
+//   invalid           become the representative: turn the cell to loading, copy the block from another group or read it
+//                     from the file system, publish it, turn the cell to loaded
+//
+// Guarantee: as long as no loader dies or is silent for a lease, and no directory home dies, the file system is asked
+// for a block that all want at once at most once a group.
+//
+// What the directory cannot list (its home is dead, the bucket is full) is read from the file system and kept unlisted.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "farside/cache/cache.h"
+
+#include "cache/alternative_directory.h"
+#include "cache/directory.h"
+#include "cache/discard.h"
+#include "cache/shelf.h"
+#include "cache/slots.h"
+
+namespace farside {
+
+class Acquirer {
+ public:
+  Acquirer(Team& team, const Geometry& geometry, const Directory& directory, const AlternativeDirectory& alternative,
+           const Slots& slots, Shelf& shelf, Discarder& discarder, Duration loading_lease)
+      : team_(team),
+        geometry_(geometry),
+        group_(geometry.group_of(team.rank())),
+        loading_lease_(loading_lease),
+        directory_(directory),
+        alternative_(alternative),
+        slots_(slots),
+        shelf_(shelf),
+        discarder_(discarder) {}
+
+  Acquired acquire(Channel& channel, const BlockKey& key, BlockSource& source, std::uint64_t new_token,
+                   Deadline deadline);
+
+ private:
+  /// What is the same in every step of one acquisition.
+  struct Request {
+    Channel& channel;
+    const BlockKey& key;
+    BlockSource& source;
+    BlockId id;
+    std::uint32_t slot;
+    std::uint64_t token;
+    Deadline deadline;
+  };
+  /// How long a loading cell has been seen unchanged.
+  struct Watch {
+    std::uint64_t word = 0;
+    Time since{};
+  };
+  enum class Step { done, again, failed };
+
+  [[nodiscard]] Acquired fetch(Channel& channel, const BlockKey& key, BlockSource& source, std::uint64_t new_token,
+                               Deadline deadline);
+  [[nodiscard]] Acquired::Answer fill(const Request& request);
+  [[nodiscard]] Step try_once(const Request& request, Row& row, Watch& watch);
+  [[nodiscard]] Step represent(const Request& request, Row& row);
+  [[nodiscard]] bool copy_from_any(const Request& request, const Row& row);
+  [[nodiscard]] bool load(const Request& request);
+  [[nodiscard]] bool loader_is_gone(const Cell& cell, Watch& watch);
+  void publish(const Request& request);
+
+  Team& team_;
+  const Geometry& geometry_;
+  std::uint32_t group_;
+  Duration loading_lease_;
+  const Directory& directory_;
+  const AlternativeDirectory& alternative_;
+  const Slots& slots_;
+  Shelf& shelf_;
+  Discarder& discarder_;
+};
+
+}  // namespace farside

@@ -1,0 +1,41 @@
+#include "cache/alternative_directory.h"
+
+namespace farside {
+
+namespace {
+
+constexpr std::uint64_t kPlaceMask = (1ULL << 40U) - 1;
+
+std::uint64_t tag_of(BlockId id) {
+  return id << 1U & ~kPlaceMask;
+}
+
+std::uint64_t encode(BlockId id, Place place) {
+  return tag_of(id) | std::uint64_t{place.rank} << 24U | (place.slot + 1U);
+}
+
+}  // namespace
+
+// A failure of any of these only loses a hint: the home has died, and its entries with it.
+
+void AlternativeDirectory::record(Channel& channel, BlockId id, Place place, Deadline deadline) const {
+  (void)channel.swap(entry(id), encode(id, place), deadline);
+}
+
+void AlternativeDirectory::erase(Channel& channel, BlockId id, Place place, Deadline deadline) const {
+  (void)channel.compare_swap(entry(id), encode(id, place), 0, deadline);
+}
+
+std::optional<Place> AlternativeDirectory::find(Channel& channel, BlockId id, Deadline deadline) const {
+  const Fetched word = channel.load(entry(id), deadline);
+  const std::uint64_t slot = word.value & 0xffffffU;
+  if (!word.done() || slot == 0 || (word.value & ~kPlaceMask) != tag_of(id)) return std::nullopt;
+  return Place{static_cast<Rank>(word.value >> 24U & 0xffffU), static_cast<std::uint32_t>(slot - 1)};
+}
+
+RemoteWord<AtomicWord> AlternativeDirectory::entry(BlockId id) const {
+  const auto [home, offset] = geometry_.alternative_of(id, group_);
+  return region_.of(home).word<AtomicWord>(offset);
+}
+
+}  // namespace farside

@@ -1,0 +1,39 @@
+// alternative_directory.h — who else in my group has a block, for the day its representative drops it (Anco, 2.4.2).
+//
+// A hash table of one word an entry, its entries dealt to the group's members. Collisions overwrite: it is a hint.
+//
+//   63..40 tag     of the block's id
+//   39..24 rank
+//   23..0  slot+1  0 only in the empty entry
+#pragma once
+
+#include <optional>
+
+#include "farside/team/team.h"
+
+#include "cache/cell.h"
+#include "cache/geometry.h"
+
+namespace farside {
+
+class AlternativeDirectory {
+ public:
+  AlternativeDirectory(const Geometry& geometry, const SymmetricRegion& region, std::uint32_t group)
+      : geometry_(geometry), region_(region), group_(group) {}
+
+  /// Says that `place` has the block. Overwrites whatever stood there.
+  void record(Channel& channel, BlockId id, Place place, Deadline deadline) const;
+  /// Takes that back, unless the entry says something else by now.
+  void erase(Channel& channel, BlockId id, Place place, Deadline deadline) const;
+  /// What the entry says of this block, if anything.
+  [[nodiscard]] std::optional<Place> find(Channel& channel, BlockId id, Deadline deadline) const;
+
+ private:
+  [[nodiscard]] RemoteWord<AtomicWord> entry(BlockId id) const;
+
+  const Geometry& geometry_;
+  const SymmetricRegion& region_;
+  std::uint32_t group_;
+};
+
+}  // namespace farside

@@ -1,0 +1,70 @@
+#include "farside/cache/cache.h"
+
+#include <mutex>
+
+#include "cache/acquire.h"
+#include "cache/alternative_directory.h"
+#include "cache/directory.h"
+#include "cache/discard.h"
+#include "cache/geometry.h"
+#include "cache/shelf.h"
+#include "cache/slots.h"
+
+namespace farside {
+
+class Cache::Impl {
+ public:
+  Impl(Team& team, const CacheOptions& options)
+      : geometry_(options, team.size()),
+        region_(team.allocate("cache", geometry_.layout().region_bytes)),
+        directory_(geometry_, *region_, team.fabric()),
+        alternative_(geometry_, *region_, geometry_.group_of(team.rank())),
+        slots_(geometry_, *region_, team),
+        shelf_(geometry_.layout(), options.singlet_ratio, HostIndex(geometry_.layout(), region_->local())),
+        discarder_(team, geometry_, directory_, alternative_, slots_, shelf_),
+        acquirer_(team, geometry_, directory_, alternative_, slots_, shelf_, discarder_, options.loading_lease),
+        last_token_(std::uint64_t{team.incarnation()} << 48U) {}
+
+  // A token is the incarnation and a count within it, so that a restarted node repeats none.
+  std::uint64_t new_token() {
+    const std::lock_guard lock(token_mutex_);
+    return ++last_token_;
+  }
+
+  Geometry geometry_;
+  std::unique_ptr<SymmetricRegion> region_;
+  Directory directory_;
+  AlternativeDirectory alternative_;
+  Slots slots_;
+  Shelf shelf_;
+  Discarder discarder_;
+  Acquirer acquirer_;
+
+ private:
+  std::mutex token_mutex_;
+  std::uint64_t last_token_;
+};
+
+Cache::Cache(Team& team, const CacheOptions& options) : impl_(std::make_unique<Impl>(team, options)) {}
+Cache::~Cache() = default;
+
+void Cache::set_board(const UseBoard& board) {
+  impl_->shelf_.set_board(board);
+}
+const CacheLayout& Cache::layout() const {
+  return impl_->geometry_.layout();
+}
+const Region& Cache::region() const {
+  return impl_->region_->local();
+}
+
+Acquired Cache::acquire(Channel& channel, const BlockKey& key, BlockSource& source, Deadline deadline) {
+  if (impl_->geometry_.block_length(key) == 0) return {Acquired::Answer::failed, 0, 0};
+  return impl_->acquirer_.acquire(channel, key, source, impl_->new_token(), deadline);
+}
+
+CacheCounters Cache::counters() const {
+  return impl_->shelf_.counters();
+}
+
+}  // namespace farside

@@ -1,0 +1,132 @@
+#include "cache/directory.h"
+
+#include <algorithm>
+
+#include "cache/pause.h"
+
+namespace farside {
+
+namespace {
+
+constexpr std::uint64_t kClaiming = 1ULL << 63U;
+
+// A claim takes a few round trips. To wait longer for a slow claimer would cost time, to wait less costs nothing but
+// a wrong cell now and then.
+constexpr Duration kClaimPatience = std::chrono::milliseconds(100);
+
+}  // namespace
+
+std::optional<Row> Directory::find(Channel& channel, BlockId id, Deadline deadline) const {
+  const auto bucket = read_bucket(channel, id, deadline);
+  if (!bucket) return std::nullopt;
+  const auto row = row_with(*bucket, id);
+  return row ? std::optional(make_row(*bucket, id, *row)) : std::nullopt;
+}
+
+std::optional<Row> Directory::find_or_claim(Channel& channel, BlockId id, Deadline deadline) const {
+  Pause pause(fabric_);
+  const Time start = fabric_.now();
+  do {
+    const auto bucket = read_bucket(channel, id, deadline);
+    if (!bucket) return std::nullopt;
+    if (const auto row = row_with(*bucket, id)) return make_row(*bucket, id, *row);
+
+    if (const auto claimed = row_with(*bucket, id | kClaiming)) {
+      if (fabric_.now() - start > kClaimPatience) confirm(channel, id, *claimed, deadline);
+      continue;
+    }
+    const auto unused = unused_row(*bucket);
+    if (!unused || !claim(channel, id, *bucket, *unused, deadline)) return std::nullopt;
+    if (const auto mine = find(channel, id, deadline)) return mine;
+  } while (pause.wait_before(deadline));
+  return std::nullopt;
+}
+
+bool Directory::claim(Channel& channel, BlockId id, const Bucket& bucket, std::uint32_t row, Deadline deadline) const {
+  const Rank home = geometry_.bucket_of(id).rank;
+  const std::uint64_t old_id = id_word(bucket, row);
+  if (!exchange(channel, home, row_offset(id, row), old_id, id | kClaiming, deadline)) return true;
+
+  const auto after = read_bucket(channel, id, deadline);
+  if (!after) return false;
+  bool has_twin = false;
+  for (std::uint32_t other = 0; other < Geometry::kBucketRows; ++other) {
+    if (other != row && (id_word(*after, other) & ~kClaiming) == id) has_twin = true;
+  }
+  if (has_twin || !all_invalid(*after, row)) {
+    (void)exchange(channel, home, row_offset(id, row), id | kClaiming, old_id, deadline);
+  } else {
+    confirm(channel, id, row, deadline);
+  }
+  return true;
+}
+
+// Fails only when somebody else has confirmed it, which is as good.
+void Directory::confirm(Channel& channel, BlockId id, std::uint32_t row, Deadline deadline) const {
+  (void)exchange(channel, geometry_.bucket_of(id).rank, row_offset(id, row), id | kClaiming, id, deadline);
+}
+
+bool Directory::change(Channel& channel, Row& row, std::uint32_t group, Cell to, Deadline deadline) const {
+  const std::uint64_t from = row.cells[group];
+  const std::uint64_t offset = row.offset + 8 * (1 + std::uint64_t{group});
+  if (!exchange(channel, row.home, offset, from, to.word(), deadline)) return false;
+
+  if (Cell::from_word(from).state == Cell::State::invalid) {
+    const Fetched id = channel.load(region_.of(row.home).word<AtomicWord>(row.offset), deadline);
+    if (!id.done() || id.value != row.id) {
+      (void)exchange(channel, row.home, offset, to.word(), to.invalidated().word(), deadline);
+      return false;
+    }
+  }
+  row.cells[group] = to.word();
+  return true;
+}
+
+std::optional<Directory::Bucket> Directory::read_bucket(Channel& channel, BlockId id, Deadline deadline) const {
+  const auto [home, offset] = geometry_.bucket_of(id);
+  Bucket words(geometry_.bucket_bytes() / 8);
+  const RemoteSpan span = region_.of(home).span(offset, geometry_.bucket_bytes());
+  if (channel.read({words.data(), geometry_.bucket_bytes()}, span, deadline) != Outcome::done) return std::nullopt;
+  return words;
+}
+
+std::optional<std::uint32_t> Directory::row_with(const Bucket& bucket, std::uint64_t word) const {
+  for (std::uint32_t row = 0; row < Geometry::kBucketRows; ++row) {
+    if (id_word(bucket, row) == word) return row;
+  }
+  return std::nullopt;
+}
+
+Row Directory::make_row(const Bucket& bucket, BlockId id, std::uint32_t row) const {
+  const auto cells = bucket.begin() + static_cast<std::ptrdiff_t>(row * geometry_.row_bytes() / 8) + 1;
+  return {id, geometry_.bucket_of(id).rank, row_offset(id, row), {cells, cells + geometry_.groups()}};
+}
+
+std::uint64_t Directory::id_word(const Bucket& bucket, std::uint32_t row) const {
+  return bucket[row * geometry_.row_bytes() / 8];
+}
+
+std::uint64_t Directory::row_offset(BlockId id, std::uint32_t row) const {
+  return geometry_.bucket_of(id).offset + row * geometry_.row_bytes();
+}
+
+std::optional<std::uint32_t> Directory::unused_row(const Bucket& bucket) const {
+  for (std::uint32_t row = 0; row < Geometry::kBucketRows; ++row) {
+    if (all_invalid(bucket, row)) return row;
+  }
+  return std::nullopt;
+}
+
+bool Directory::all_invalid(const Bucket& bucket, std::uint32_t row) const {
+  const auto cells = bucket.begin() + static_cast<std::ptrdiff_t>(row * geometry_.row_bytes() / 8) + 1;
+  return std::all_of(cells, cells + geometry_.groups(),
+                     [](std::uint64_t word) { return Cell::from_word(word).state == Cell::State::invalid; });
+}
+
+bool Directory::exchange(Channel& channel, Rank home, std::uint64_t offset, std::uint64_t expected,
+                         std::uint64_t desired, Deadline deadline) const {
+  const Fetched old = channel.compare_swap(region_.of(home).word<AtomicWord>(offset), expected, desired, deadline);
+  return old.done() && old.value == expected;
+}
+
+}  // namespace farside

@@ -1,0 +1,78 @@
+// directory.h — the representative directory: for each block, where each group has it (Anco, 2.4.1).
+//
+// A row is found in the block's bucket by its id word: 0, a block's id, or an id with kClaiming set. Rows are claimed
+// and changed by COMPARE_SWAP alone:
+//
+//   claim     put id | kClaiming over the id of a row whose cells are all invalid; read the bucket again; if a cell
+//   came
+//             into use meanwhile, or another row bears the same id, put the old id back and start over; otherwise
+//             confirm: take kClaiming off. Nobody uses a row before that.
+//   change    COMPARE_SWAP a cell of a confirmed row. Where this makes an invalid cell valid, read the id again: if the
+//             row is being claimed for another block, put the cell back and start over.
+//
+// Of a claim and a change that cross, and of two claims that cross, at least one sees the other when it looks again.
+// Guarantee: while nobody has died in between, a block has one row, and every cell under its id is about it.
+// A claim that stays unconfirmed is confirmed by whoever has waited long enough; a cell may then be about another
+// block, and whoever follows it finds that out and replaces it.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "farside/team/team.h"
+
+#include "cache/cell.h"
+#include "cache/geometry.h"
+
+namespace farside {
+
+/// One block's row as it was read.
+struct Row {
+  BlockId id;
+  Rank home;
+  std::uint64_t offset;  ///< of its id word, in the home's region
+  std::vector<std::uint64_t> cells;
+
+  [[nodiscard]] Cell cell(std::uint32_t group) const { return Cell::from_word(cells[group]); }
+};
+
+class Directory {
+ public:
+  Directory(const Geometry& geometry, const SymmetricRegion& region, Fabric& fabric)
+      : geometry_(geometry), region_(region), fabric_(fabric) {}
+
+  /// The row of `id`, or nothing: it has none, or its home is out of reach.
+  [[nodiscard]] std::optional<Row> find(Channel& channel, BlockId id, Deadline deadline) const;
+
+  /// The row of `id`, claimed if need be; nothing when the bucket is full or its home is out of reach.
+  [[nodiscard]] std::optional<Row> find_or_claim(Channel& channel, BlockId id, Deadline deadline) const;
+
+  /// Turns the cell of `group` from what `row` says into `to`. False when it was no longer that, or the home is out of
+  /// reach. On success `row` says `to`.
+  [[nodiscard]] bool change(Channel& channel, Row& row, std::uint32_t group, Cell to, Deadline deadline) const;
+
+ private:
+  using Bucket = std::vector<std::uint64_t>;
+  [[nodiscard]] std::optional<Bucket> read_bucket(Channel& channel, BlockId id, Deadline deadline) const;
+  /// The first row whose id word is `word`.
+  [[nodiscard]] std::optional<std::uint32_t> row_with(const Bucket& bucket, std::uint64_t word) const;
+  [[nodiscard]] std::optional<std::uint32_t> unused_row(const Bucket& bucket) const;
+  [[nodiscard]] bool all_invalid(const Bucket& bucket, std::uint32_t row) const;
+  [[nodiscard]] Row make_row(const Bucket& bucket, BlockId id, std::uint32_t row) const;
+  /// False when the home is out of reach. Whether the claim was won shows when the bucket is read next.
+  [[nodiscard]] bool claim(Channel& channel, BlockId id, const Bucket& bucket, std::uint32_t row,
+                           Deadline deadline) const;
+  void confirm(Channel& channel, BlockId id, std::uint32_t row, Deadline deadline) const;
+  [[nodiscard]] std::uint64_t id_word(const Bucket& bucket, std::uint32_t row) const;
+  [[nodiscard]] std::uint64_t row_offset(BlockId id, std::uint32_t row) const;
+  /// True when the word was `expected` and now is `desired`.
+  [[nodiscard]] bool exchange(Channel& channel, Rank home, std::uint64_t offset, std::uint64_t expected,
+                              std::uint64_t desired, Deadline deadline) const;
+
+  const Geometry& geometry_;
+  const SymmetricRegion& region_;
+  Fabric& fabric_;
+};
+
+}  // namespace farside

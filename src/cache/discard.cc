@@ -1,0 +1,82 @@
+#include "cache/discard.h"
+
+#include <algorithm>
+
+#include "cache/pause.h"
+
+namespace farside {
+
+std::optional<std::uint32_t> Discarder::take_slot(Channel& channel, Deadline deadline) {
+  Pause pause(team_.fabric());
+  for (;;) {
+    if (const auto slot = shelf_.take_free()) return slot;
+
+    const auto candidate = shelf_.take_candidate();
+    if (!candidate) {  // every slot is being filled or emptied by another thread
+      if (!pause.wait_before(deadline)) return std::nullopt;
+      continue;
+    }
+    Standing standing = examine(channel, *candidate, deadline);
+    if (standing.singlet && !candidate->was_singlet) {
+      shelf_.keep_singlet(candidate->slot, team_.fabric().now());
+      continue;
+    }
+    discard(channel, *candidate, std::move(standing), deadline);
+    return candidate->slot;
+  }
+}
+
+Discarder::Standing Discarder::examine(Channel& channel, const Shelf::Candidate& candidate, Deadline deadline) const {
+  const BlockId id = block_id(candidate.key);
+  const Place ours{team_.rank(), candidate.slot};
+
+  Standing standing;
+  standing.row = directory_.find(channel, id, deadline);
+  standing.alternative = alternative_.find(channel, id, deadline);
+  if (standing.alternative == ours) standing.alternative.reset();
+
+  bool listed_elsewhere = false;
+  if (standing.row) {
+    for (std::uint32_t group = 0; group < standing.row->cells.size(); ++group) {
+      const Cell cell = standing.row->cell(group);
+      const bool is_ours = cell.names(ours.rank, ours.slot);
+      listed_elsewhere |= cell.state == Cell::State::loaded && !is_ours;
+      standing.representative |= is_ours && group == group_;
+    }
+  }
+  standing.singlet = !listed_elsewhere && !standing.alternative;
+  return standing;
+}
+
+void Discarder::discard(Channel& channel, const Shelf::Candidate& candidate, Standing standing, Deadline deadline) {
+  const BlockId id = block_id(candidate.key);
+  const Place ours{team_.rank(), candidate.slot};
+
+  if (standing.representative) hand_over(channel, id, standing, deadline);
+  alternative_.erase(channel, id, ours, deadline);
+
+  shelf_.remove(candidate);
+  slots_.retract(channel, candidate.slot);
+
+  // Somebody may have handed its cell to us before it could see that our header is cleared.
+  auto row = directory_.find(channel, id, deadline);
+  if (row && row->cell(group_).names(ours.rank, ours.slot)) {
+    (void)directory_.change(channel, *row, group_, row->cell(group_).invalidated(), deadline);
+  }
+}
+
+// Losing the race for the cell is fine: then it names somebody else by now.
+void Discarder::hand_over(Channel& channel, BlockId id, Standing& standing, Deadline deadline) const {
+  const Cell ours = standing.row->cell(group_);
+  if (!standing.alternative) {
+    (void)directory_.change(channel, *standing.row, group_, ours.invalidated(), deadline);
+    return;
+  }
+  const Cell theirs = ours.loaded_at(standing.alternative->rank, standing.alternative->slot);
+  if (!directory_.change(channel, *standing.row, group_, theirs, deadline)) return;
+  if (!slots_.holds(channel, id, *standing.alternative, deadline)) {
+    (void)directory_.change(channel, *standing.row, group_, theirs.invalidated(), deadline);
+  }
+}
+
+}  // namespace farside

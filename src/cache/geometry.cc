@@ -1,0 +1,68 @@
+#include "cache/geometry.h"
+
+#include <algorithm>
+#include <bit>
+#include <string>
+
+#include "farside/base/error.h"
+#include "farside/base/units.h"
+
+namespace farside {
+
+namespace {
+
+constexpr std::uint64_t kAlternativePerSlot = 4;
+constexpr std::uint64_t kMinimumBlock = 4096;
+constexpr std::uint64_t kMaximumBlock = 64U << 20U;
+constexpr std::uint64_t kPage = 4096;
+
+constexpr std::uint64_t round_up(std::uint64_t value, std::uint64_t unit) {
+  return (value + unit - 1) / unit * unit;
+}
+
+void require(bool holds, const char* option, const std::string& value, const char* remedy) {
+  if (!holds) throw UsageError({"make a cache with", std::string(option) + " " + value, "it is out of range", remedy});
+}
+
+}  // namespace
+
+Geometry::Geometry(const CacheOptions& options, Rank size) : groups_(options.groups), size_(size) {
+  require(std::has_single_bit(options.block_bytes) && options.block_bytes >= kMinimumBlock &&
+              options.block_bytes <= kMaximumBlock,
+          "--block", format_bytes(options.block_bytes), "choose a power of two from 4K to 64M");
+  require(options.groups >= 1 && options.groups <= std::min<Rank>(size, 64), "--groups", std::to_string(options.groups),
+          "choose from 1 to the number of nodes, 64 at most");
+  require(options.singlet_ratio >= 0 && options.singlet_ratio <= 1, "--singlet-ratio",
+          std::to_string(options.singlet_ratio), "choose from 0 to 1");
+
+  const std::uint64_t slots = options.cache_bytes / options.block_bytes;
+  require(slots >= 2 && slots <= kMaximumSlots, "--cache", format_bytes(options.cache_bytes),
+          "choose from 2 to 16 million blocks");
+
+  layout_.block_bytes = options.block_bytes;
+  layout_.slot_count = slots;
+  layout_.index_buckets = std::min(std::bit_ceil(slots / 2 + 1), std::uint64_t{1} << 24U);
+  layout_.index_offset = round_up(slots * bucket_bytes() + slots * kAlternativePerSlot * 8, kPage);
+  layout_.slots_offset = round_up(layout_.index_offset + layout_.index_buckets * sizeof(IndexBucket), kPage);
+  layout_.region_bytes = layout_.slots_offset + slots * slot_stride(options.block_bytes);
+}
+
+Geometry::Home Geometry::bucket_of(BlockId id) const noexcept {
+  const std::uint64_t bucket = id % (layout_.slot_count * size_);
+  return {static_cast<Rank>(bucket % size_), bucket / size_ * bucket_bytes()};
+}
+
+Geometry::Home Geometry::alternative_of(BlockId id, std::uint32_t group) const noexcept {
+  const std::uint64_t members = (size_ - group + groups_ - 1) / groups_;
+  const std::uint64_t entry = mix(id) % (layout_.slot_count * kAlternativePerSlot * members);
+  const std::uint64_t table = layout_.slot_count * bucket_bytes();
+  return {static_cast<Rank>(group + entry % members * groups_), table + entry / members * 8};
+}
+
+std::uint64_t Geometry::block_length(const BlockKey& key) const noexcept {
+  const std::uint64_t blocks_before = key.file.bytes / layout_.block_bytes;
+  if (key.index > blocks_before) return 0;
+  return std::min(layout_.block_bytes, key.file.bytes - key.index * layout_.block_bytes);
+}
+
+}  // namespace farside

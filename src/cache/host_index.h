@@ -1,0 +1,25 @@
+// host_index.h — the node's side of the host index (block.h): one writer, under the shelf's lock.
+#pragma once
+
+#include <cstdint>
+
+#include "farside/cache/cache.h"
+
+namespace farside {
+
+class HostIndex {
+ public:
+  HostIndex(const CacheLayout& layout, const Region& region) : layout_(layout), region_(&region) {}
+
+  /// Overwrites an entry when the bucket is full: its programs ask the node again, once.
+  void add(BlockId id, std::uint32_t slot) const;
+  void remove(BlockId id, std::uint32_t slot) const;
+
+ private:
+  [[nodiscard]] LocalWord<ControlWord> word(BlockId id, std::uint64_t position) const;
+
+  CacheLayout layout_;
+  const Region* region_;
+};
+
+}  // namespace farside

@@ -1,0 +1,68 @@
+#include "cache/slots.h"
+
+#include <span>
+
+namespace farside {
+
+namespace {
+
+constexpr std::uint64_t kToken = offsetof(SlotHeader, token);
+constexpr std::uint64_t kLabel = offsetof(SlotHeader, key);
+
+}  // namespace
+
+LocalSpan Slots::data(std::uint32_t slot) const {
+  return region_.local().span(geometry_.slot_offset(slot) + sizeof(SlotHeader), geometry_.layout().block_bytes);
+}
+
+void Slots::publish(Channel& channel, std::uint32_t slot, const BlockKey& key, std::uint64_t bytes,
+                    std::uint64_t token) const {
+  const std::uint64_t offset = geometry_.slot_offset(slot);
+  const BlockLabel label{key, bytes, 0};
+  region_.local().copy_in(offset + kLabel, std::as_bytes(std::span(&label, 1)));
+  channel.local_fence();
+  region_.local().word<ControlWord>(offset + kToken).store(token);
+  region_.local().word<ControlWord>(offset).store(block_id(key));
+}
+
+void Slots::retract(Channel& channel, std::uint32_t slot) const {
+  const std::uint64_t offset = geometry_.slot_offset(slot);
+  region_.local().word<ControlWord>(offset).store(0);
+  region_.local().word<ControlWord>(offset + kToken).store(0);
+  channel.local_fence();
+}
+
+bool Slots::copy(Channel& channel, const BlockKey& key, Place from, std::uint32_t into, Deadline deadline) const {
+  if (!valid(from)) return false;
+  const Header before = read_header(channel, from, deadline);
+  if (before.id != block_id(key) || before.token == 0) return false;
+
+  // The label comes along with the bytes, into the local slot, which publish overwrites with an equal one.
+  const std::uint64_t covered = sizeof(BlockLabel) + geometry_.block_length(key);
+  const std::uint64_t local = geometry_.slot_offset(into) + kLabel;
+  const RemoteSpan remote = region_.of(from.rank).span(geometry_.slot_offset(from.slot) + kLabel, covered);
+  if (channel.read(region_.local().span(local, covered), remote, deadline) != Outcome::done) return false;
+
+  if (read_header(channel, from, deadline) != before) return false;
+  BlockLabel label{};
+  region_.local().copy_out(local, std::as_writable_bytes(std::span(&label, 1)));
+  return label.key == key && label.bytes == geometry_.block_length(key);
+}
+
+bool Slots::holds(Channel& channel, BlockId id, Place at, Deadline deadline) const {
+  return valid(at) && read_header(channel, at, deadline).id == id;
+}
+
+Slots::Header Slots::read_header(Channel& channel, Place at, Deadline deadline) const {
+  Header header{};
+  const RemoteSpan span = region_.of(at.rank).span(geometry_.slot_offset(at.slot), sizeof header);
+  if (channel.read(LocalSpan(header), span, deadline) != Outcome::done) return {};
+  return header;
+}
+
+// Places come out of memory that others write.
+bool Slots::valid(Place place) const {
+  return place.rank < team_.size() && place.slot < geometry_.layout().slot_count;
+}
+
+}  // namespace farside

@@ -1,0 +1,57 @@
+// slots.h — the local cache array, and the copy of a block out of another node's (Anco, 2.2.1 and 2.5).
+//
+// Filling a slot:    its bytes and key, fence, token, id.      (the paper's order)
+// Recycling it:      id 0, token 0, fence; only then other bytes.
+// Copying it:        id and token; key and bytes; id and token again; each awaited before the next.
+//
+// Guarantee: a copy that succeeded is the block that was asked for. Its token was the same, and not 0, before and after
+// the bytes were read, so nothing changed in between, and the key that was read with them is the one wanted. (The id
+// alone would not do: the slot may have been recycled for another block and back. Nor would id and token without the
+// key: the two words of one READ come in any order, so that an id of one life can meet the token of another.)
+#pragma once
+
+#include <cstdint>
+
+#include "farside/team/team.h"
+
+#include "cache/cell.h"
+#include "cache/geometry.h"
+
+namespace farside {
+
+class Slots {
+ public:
+  Slots(const Geometry& geometry, const SymmetricRegion& region, Team& team)
+      : geometry_(geometry), region_(region), team_(team) {}
+
+  /// Where a block's bytes go before it is published.
+  [[nodiscard]] LocalSpan data(std::uint32_t slot) const;
+
+  /// Makes the slot's bytes a block under `token`, which this rank never used before.
+  void publish(Channel& channel, std::uint32_t slot, const BlockKey& key, std::uint64_t bytes,
+               std::uint64_t token) const;
+  /// Makes the slot hold nothing; its bytes may be overwritten afterwards.
+  void retract(Channel& channel, std::uint32_t slot) const;
+
+  /// Copies block `key` from `from` into the bytes of local slot `into`. False when `from` does not have it, or no
+  /// longer.
+  [[nodiscard]] bool copy(Channel& channel, const BlockKey& key, Place from, std::uint32_t into,
+                          Deadline deadline) const;
+  /// Whether `at` bears block `id`.
+  [[nodiscard]] bool holds(Channel& channel, BlockId id, Place at, Deadline deadline) const;
+
+ private:
+  struct Header {
+    std::uint64_t id;
+    std::uint64_t token;
+    friend bool operator==(const Header&, const Header&) = default;
+  };
+  [[nodiscard]] Header read_header(Channel& channel, Place at, Deadline deadline) const;
+  [[nodiscard]] bool valid(Place place) const;
+
+  const Geometry& geometry_;
+  const SymmetricRegion& region_;
+  Team& team_;
+};
+
+}  // namespace farside
