@@ -9,6 +9,7 @@
 
 #include "farside/base/error.h"
 #include "farside/base/units.h"
+#include "farside/fabric/host.h"
 
 namespace farside {
 

@@ -36,6 +36,7 @@ class HostRegion final : public Region {
 
   [[nodiscard]] std::string handle() const override;
   [[nodiscard]] RegionHeader& header() const noexcept;
+  [[nodiscard]] const Fd& file() const noexcept { return file_; }
 
  private:
   HostRegion(std::string name, std::uint64_t bytes, Fd file, Mapping mapping, RegionSet& regions);
