@@ -1,0 +1,177 @@
+// What the cache promises to those who acquire blocks, on real shared memory.
+#include "farside/cache/cache.h"
+
+#include <thread>
+
+#include <gtest/gtest.h>
+
+#include "tests/cache/test_pool.h"
+
+namespace farside::test {
+namespace {
+
+using Answer = Acquired::Answer;
+
+TEST(Cache, ReadsABlockOnceFromTheFileSystemAndThenFromItsOwnMemory) {
+  TestPool pool(1);
+  EXPECT_TRUE(pool.reads(0, key_of(1)));
+  EXPECT_TRUE(pool.reads(0, key_of(1)));
+  EXPECT_EQ(pool.source.loads, 1);
+  EXPECT_EQ(pool.nodes[0].cache->counters().bytes_from_files, kBlock);
+}
+
+TEST(Cache, TakesABlockThatAnotherNodeHasOutOfItsMemory) {
+  TestPool pool(3);
+  EXPECT_TRUE(pool.reads(0, key_of(1)));
+  EXPECT_TRUE(pool.reads(1, key_of(1)));
+  EXPECT_TRUE(pool.reads(2, key_of(1)));
+  EXPECT_EQ(pool.source.loads, 1);
+  EXPECT_EQ(pool.nodes[2].cache->counters().blocks_from_peers, 1u);
+}
+
+TEST(Cache, TellsVersionsOfAFileApart) {
+  TestPool pool(2);
+  BlockKey changed = key_of(1);
+  changed.file.changed_ns += 1;
+  EXPECT_TRUE(pool.reads(0, key_of(1)));
+  EXPECT_TRUE(pool.reads(1, changed));
+  EXPECT_EQ(pool.source.loads, 2);
+}
+
+// The paper's aim: a crowd that wants one block makes one request of the file system for each group, at most.
+class CacheCrowd : public testing::TestWithParam<std::uint32_t> {};
+INSTANTIATE_TEST_SUITE_P(Groups, CacheCrowd, testing::Values(1, 2, 4));
+
+TEST_P(CacheCrowd, AsksTheFileSystemAtMostOnceAGroup) {
+  constexpr Rank kNodes = 4;
+  TestPool pool(kNodes, {.groups = GetParam()});
+  for (std::uint64_t block = 0; block < 8; ++block) {
+    const int before = pool.source.loads;
+    on_all_ranks(kNodes, [&](Rank rank) { EXPECT_TRUE(pool.reads(rank, key_of(7, block))) << rank; });
+    EXPECT_GE(pool.source.loads - before, 1);
+    EXPECT_LE(pool.source.loads - before, static_cast<int>(GetParam()));
+  }
+}
+
+// Programs of one host that want one block make one request of the pool.
+TEST(Cache, MakesOneRequestOfMany) {
+  TestPool pool(1);
+  pool.source.on_load = [](const BlockKey&) { std::this_thread::sleep_for(std::chrono::milliseconds(5)); };
+  on_all_ranks(8, [&](Rank) {
+    const auto channel = pool.nodes[0].team->fabric().open_channel();
+    const Acquired acquired = pool.nodes[0].cache->acquire(*channel, key_of(1), pool.source, pool.nodes[0].soon());
+    EXPECT_EQ(acquired.answer, Answer::here);
+    EXPECT_TRUE(pool.holds(0, acquired, key_of(1)));
+  });
+  EXPECT_EQ(pool.source.loads, 1);
+}
+
+TEST(Cache, SaysWhenTheSourceFailsAndRecoversWhenItDoesNot) {
+  TestPool pool(2);
+  pool.source.fail = true;
+  EXPECT_EQ(pool.acquire(0, key_of(1)).answer, Answer::failed);
+  pool.source.fail = false;
+  EXPECT_TRUE(pool.reads(1, key_of(1)));
+  EXPECT_TRUE(pool.reads(0, key_of(1)));
+}
+
+TEST(Cache, RefusesABlockBehindTheEndOfTheFile) {
+  TestPool pool(1);
+  EXPECT_EQ(pool.acquire(0, key_of(1, 1U << 20U)).answer, Answer::failed);
+  EXPECT_EQ(pool.source.loads, 0);
+}
+
+// A node that reads more than fits drops old blocks and stays right.
+TEST(Cache, MakesRoomForNewBlocks) {
+  TestPool pool(1, {.cache_bytes = 4 * kBlock});
+  for (std::uint64_t file = 0; file < 20; ++file) EXPECT_TRUE(pool.reads(0, key_of(file)));
+  const CacheCounters counters = pool.nodes[0].cache->counters();
+  EXPECT_LE(counters.blocks, 4u);
+  EXPECT_GE(counters.discarded, 16u);
+  EXPECT_LE(counters.singlets, 2u);
+}
+
+// A block of which others have copies goes before one that only this node has, though it was used later.
+TEST(Cache, DropsABlockThatOthersHaveBeforeASinglet) {
+  TestPool pool(2, {.cache_bytes = 4 * kBlock});
+  EXPECT_TRUE(pool.reads(0, key_of(1)));  // a singlet
+  EXPECT_TRUE(pool.reads(1, key_of(2)));
+  EXPECT_TRUE(pool.reads(0, key_of(2)));  // not one
+  EXPECT_TRUE(pool.reads(0, key_of(3)));
+  EXPECT_TRUE(pool.reads(0, key_of(4)));
+  const int before = pool.source.loads;
+
+  EXPECT_TRUE(pool.reads(0, key_of(5)));  // takes the room of 2: file 1 is kept as a singlet
+  EXPECT_TRUE(pool.reads(0, key_of(1)));
+  EXPECT_EQ(pool.source.loads - before, 1);
+  EXPECT_TRUE(pool.reads(0, key_of(2)));  // from node 1
+  EXPECT_EQ(pool.source.loads - before, 1);
+}
+
+// When the representative drops its block, another copy of the group takes its place in the directory.
+TEST(Cache, HandsTheDirectorysCellToAnotherCopy) {
+  TestPool pool(3, {.cache_bytes = 2 * kBlock, .singlet_ratio = 0});
+  EXPECT_TRUE(pool.reads(0, key_of(1)));  // the representative
+  EXPECT_TRUE(pool.reads(1, key_of(1)));  // the alternative
+  EXPECT_TRUE(pool.reads(0, key_of(2)));
+  EXPECT_TRUE(pool.reads(0, key_of(3)));  // node 0 has dropped file 1
+  const int before = pool.source.loads;
+  EXPECT_TRUE(pool.reads(2, key_of(1)));
+  EXPECT_EQ(pool.source.loads, before);
+}
+
+// Programs stamp the blocks they use; those stay.
+TEST(Cache, KeepsWhatProgramsUse) {
+  class Board final : public UseBoard {
+   public:
+    [[nodiscard]] Time last_used(std::uint64_t slot) const override { return slot == used ? now : Time{}; }
+    std::uint64_t used = 0;
+    Time now{};
+  };
+  Board board;
+  TestPool pool(1, {.cache_bytes = 4 * kBlock, .singlet_ratio = 0});
+  pool.nodes[0].cache->set_board(board);
+  board.used = pool.acquire(0, key_of(0)).slot;
+  for (std::uint64_t file = 1; file < 12; ++file) {
+    board.now = pool.nodes[0].team->fabric().now() + std::chrono::seconds(1);
+    EXPECT_TRUE(pool.reads(0, key_of(file)));
+  }
+  const int before = pool.source.loads;
+  EXPECT_TRUE(pool.reads(0, key_of(0)));
+  EXPECT_EQ(pool.source.loads, before);
+}
+
+TEST(Cache, GoesOnWhenTheHomeOfTheDirectoryIsDead) {
+  TestPool pool(3);
+  for (Rank rank = 1; rank < 3; ++rank) pool.nodes[0].team->fabric().mark_lost(rank);
+  for (std::uint64_t file = 0; file < 12; ++file) EXPECT_TRUE(pool.reads(0, key_of(file)));
+  for (std::uint64_t file = 0; file < 12; ++file) EXPECT_TRUE(pool.reads(0, key_of(file)));
+  EXPECT_EQ(pool.source.loads, 12);
+}
+
+// Everybody reads everything out of caches that are too small, so that slots are recycled under the readers' hands all
+// the time: whatever a copy yields must be the block that was asked for.
+TEST(CacheStress, NeverYieldsBytesOfAnotherBlock) {
+  constexpr Rank kNodes = 3;
+  TestPool pool(kNodes, {.cache_bytes = 6 * kBlock, .groups = 2});
+  on_all_ranks(kNodes * 2, [&](Rank thread) {
+    Node& node = pool.nodes[thread % kNodes];
+    const auto channel = node.team->fabric().open_channel();
+    std::uint64_t random = thread + 1;
+    for (int i = 0; i < 1500; ++i) {
+      random = mix(random);
+      const BlockKey key = key_of(random % 24);
+      const Acquired acquired = node.cache->acquire(*channel, key, pool.source, node.soon());
+      ASSERT_EQ(acquired.answer, Answer::here);
+      // The other thread of the node may recycle the slot at once; only under its token must the bytes be right.
+      const std::uint64_t offset = node.cache->layout().slots_offset + acquired.slot * slot_stride(kBlock);
+      const bool right = pool.holds(thread % kNodes, acquired, key);
+      channel->local_fence();
+      const auto token = node.cache->region().word<ControlWord>(offset + offsetof(SlotHeader, token));
+      ASSERT_TRUE(right || token.load() != acquired.token);
+    }
+  });
+}
+
+}  // namespace
+}  // namespace farside::test

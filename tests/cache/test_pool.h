@@ -1,0 +1,97 @@
+// test_pool.h — some nodes' caches in one process, over one imaginary file system that counts what it is asked.
+#pragma once
+
+#include <atomic>
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "farside/cache/cache.h"
+
+#include "tests/support/in_process_team.h"
+#include "tests/support/interposed_channel.h"
+
+namespace farside::test {
+
+inline constexpr std::uint64_t kBlock = 4096;
+
+/// Block `index` of imaginary file `number`, which is long enough for it.
+inline BlockKey key_of(std::uint64_t number, std::uint64_t index = 0) {
+  return {{.file_system = 1, .inode = number, .bytes = 1U << 20U, .modified_ns = 5, .changed_ns = 6}, index};
+}
+
+/// Every word of a block is told by its key, so that bytes of another block, or a mixture, show.
+inline std::uint64_t word_of(const BlockKey& key, std::uint64_t position) {
+  return mix(block_id(key) + position);
+}
+
+class CountingSource final : public BlockSource {
+ public:
+  std::uint64_t load(const BlockKey& key, LocalSpan into) override {
+    ++loads;
+    if (on_load) on_load(key);
+    if (fail) return kFailed;
+    for (std::uint64_t at = 0; at < kBlock; at += 8) {
+      const std::uint64_t word = word_of(key, at);
+      std::memcpy(into.adapter_data() + at, &word, 8);
+    }
+    return kBlock;
+  }
+
+  std::atomic<int> loads = 0;
+  std::atomic<bool> fail = false;
+  std::function<void(const BlockKey&)> on_load;
+};
+
+struct Node {
+  std::unique_ptr<InProcessTeam> team;
+  std::unique_ptr<Cache> cache;
+  std::unique_ptr<InterposedChannel> channel;
+
+  [[nodiscard]] Deadline soon() const { return team->fabric().in(std::chrono::seconds(20)); }
+};
+
+class TestPool {
+ public:
+  explicit TestPool(Rank size, CacheOptions options = {}) : nodes(size) {
+    if (options.cache_bytes == CacheOptions{}.cache_bytes) options.cache_bytes = 16 * kBlock;
+    options.block_bytes = kBlock;
+    auto teams = make_teams(size);
+    on_all_ranks(size, [&](Rank rank) {
+      nodes[rank].team = std::move(teams[rank]);
+      nodes[rank].cache = std::make_unique<Cache>(*nodes[rank].team, options);
+      nodes[rank].channel = std::make_unique<InterposedChannel>(nodes[rank].team->fabric().open_channel());
+    });
+  }
+  ~TestPool() {
+    for (Node& node : nodes) {
+      node.channel.reset();
+      node.cache.reset();
+    }
+  }
+
+  Acquired acquire(Rank rank, const BlockKey& key) {
+    return nodes[rank].cache->acquire(*nodes[rank].channel, key, source, nodes[rank].soon());
+  }
+  /// Whether rank can have the block, and its bytes are right.
+  [[nodiscard]] bool reads(Rank rank, const BlockKey& key) {
+    const Acquired acquired = acquire(rank, key);
+    return acquired.answer == Acquired::Answer::here && holds(rank, acquired, key);
+  }
+  [[nodiscard]] bool holds(Rank rank, const Acquired& place, const BlockKey& key) const {
+    const CacheLayout& layout = nodes[rank].cache->layout();
+    std::vector<std::uint64_t> words(kBlock / 8);
+    nodes[rank].cache->region().copy_out(layout.slots_offset + place.slot * slot_stride(kBlock) + sizeof(SlotHeader),
+                                         std::as_writable_bytes(std::span(words)));
+    for (std::uint64_t at = 0; at < kBlock; at += 8) {
+      if (words[at / 8] != word_of(key, at)) return false;
+    }
+    return true;
+  }
+
+  std::vector<Node> nodes;
+  CountingSource source;
+};
+
+}  // namespace farside::test

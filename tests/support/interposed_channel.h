@@ -1,0 +1,72 @@
+// interposed_channel.h — a channel that stops before chosen operations and lets the test act in between.
+//
+// It turns "what if somebody else comes exactly here?" into a deterministic test.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <utility>
+
+#include "farside/fabric/channel.h"
+
+namespace farside::test {
+
+class InterposedChannel final : public Channel {
+ public:
+  using Hook = std::function<void(const Operation&)>;
+
+  explicit InterposedChannel(std::unique_ptr<Channel> inner) : inner_(std::move(inner)) {}
+
+  /// `hook` is called before each operation, and may use other channels. An empty one is none.
+  void before_each(Hook hook) { hook_ = std::move(hook); }
+
+  Outcome fence(Deadline deadline) override { return inner_->fence(deadline); }
+  Outcome flush(PeerId peer, Deadline deadline) override { return inner_->flush(peer, deadline); }
+  void local_fence() override { inner_->local_fence(); }
+  Outcome write_signal(RemoteWord<ControlWord> word, std::uint64_t value, Deadline deadline) override {
+    return inner_->write_signal(word, value, deadline);
+  }
+
+ private:
+  void post(const Operation& operation, Completion& completion) override {
+    // A hook may itself change the hook, so it is called by copy.
+    if (const Hook hook = hook_) hook(operation);
+    const Outcome outcome = forward(operation);
+    if (completion.outcome == Outcome::done) completion.outcome = outcome;
+  }
+  void finish(Completion&, Deadline) override {}
+  Outcome wait_change(const Region&, std::uint64_t, std::uint64_t, Deadline, std::span<const PeerId>) override {
+    return Outcome::timed_out;
+  }
+
+  Outcome forward(const Operation& operation) {
+    const Deadline deadline{Time{INT64_MAX}};  // direct only: nothing waits
+    const RemoteRegion& region = *operation.region;
+    const LocalSpan local(operation.local, operation.bytes);
+    std::uint64_t old = 0;
+    Batch batch(*inner_);
+    switch (operation.kind) {
+      case Operation::Kind::read:
+        return inner_->read(local, region.span(operation.offset, operation.bytes), deadline);
+      case Operation::Kind::write:
+        return inner_->write(region.span(operation.offset, operation.bytes), local, deadline);
+      case Operation::Kind::fetch_add:
+        batch.fetch_add(region.word<AtomicWord>(operation.offset), operation.operand, old);
+        break;
+      case Operation::Kind::compare_swap:
+        batch.compare_swap(region.word<AtomicWord>(operation.offset), operation.expected, operation.operand, old);
+        break;
+      case Operation::Kind::swap:
+        batch.swap(region.word<AtomicWord>(operation.offset), operation.operand, old);
+        break;
+    }
+    const Outcome outcome = batch.wait(deadline);
+    *reinterpret_cast<std::uint64_t*>(operation.local) = old;
+    return outcome;
+  }
+
+  std::unique_ptr<Channel> inner_;
+  Hook hook_;
+};
+
+}  // namespace farside::test
