@@ -9,6 +9,8 @@
 
 #include "farside/cache/cache.h"
 
+#include "cache/cell.h"
+#include "cache/geometry.h"
 #include "tests/support/in_process_team.h"
 #include "tests/support/interposed_channel.h"
 
@@ -54,7 +56,7 @@ struct Node {
 
 class TestPool {
  public:
-  explicit TestPool(Rank size, CacheOptions options = {}) : nodes(size) {
+  explicit TestPool(Rank size, CacheOptions wanted = {}) : options(wanted), nodes(size) {
     if (options.cache_bytes == CacheOptions{}.cache_bytes) options.cache_bytes = 16 * kBlock;
     options.block_bytes = kBlock;
     auto teams = make_teams(size);
@@ -90,6 +92,20 @@ class TestPool {
     return true;
   }
 
+  /// What the directory says of the block to group 0, as anybody can read it.
+  [[nodiscard]] Cell cell_of(const BlockKey& key) const {
+    const Geometry geometry(options, static_cast<Rank>(nodes.size()));
+    const auto [home, bucket] = geometry.bucket_of(block_id(key));
+    const Region& region = nodes[home].cache->region();
+    for (std::uint32_t row = 0; row < Geometry::kBucketRows; ++row) {
+      const std::uint64_t offset = bucket + row * geometry.row_bytes();
+      if (region.word<AtomicWord>(offset).load() != block_id(key)) continue;
+      return Cell::from_word(region.word<AtomicWord>(offset + 8).load());
+    }
+    return {};
+  }
+
+  CacheOptions options;
   std::vector<Node> nodes;
   CountingSource source;
 };
