@@ -1,6 +1,6 @@
 #include "fabric/host/address.h"
 
-#include "fabric/host/wire.h"
+#include "base/wire.h"
 
 namespace farside {
 

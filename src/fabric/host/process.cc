@@ -15,7 +15,6 @@
 #include <unistd.h>
 
 #include "farside/base/error.h"
-#include "farside/base/fd.h"
 
 #include "fabric/clock.h"
 
@@ -46,15 +45,21 @@ ProcessId this_process() {
   return {pid, *ticks};
 }
 
-Outcome kill_and_wait(const ProcessId& process, Deadline deadline) {
-  const std::string on = "process " + std::to_string(process.pid);
-  const Fd pidfd(static_cast<int>(::syscall(SYS_pidfd_open, process.pid, 0)));
+Fd open_process(const ProcessId& process) {
+  Fd pidfd(static_cast<int>(::syscall(SYS_pidfd_open, process.pid, 0)));
   if (!pidfd) {
-    if (errno == ESRCH) return Outcome::done;
-    throw errno_error("watch", on);
+    if (errno == ESRCH) return {};
+    throw errno_error("watch", "process " + std::to_string(process.pid));
   }
   // The pidfd pins whoever has the pid now; only then is it worth asking whether that is still the one we mean.
-  if (start_ticks(process.pid) != process.start_ticks) return Outcome::done;
+  if (start_ticks(process.pid) != process.start_ticks) return {};
+  return pidfd;
+}
+
+Outcome kill_and_wait(const ProcessId& process, Deadline deadline) {
+  const std::string on = "process " + std::to_string(process.pid);
+  const Fd pidfd = open_process(process);
+  if (!pidfd) return Outcome::done;
   if (::syscall(SYS_pidfd_send_signal, pidfd.get(), SIGKILL, nullptr, 0) != 0 && errno != ESRCH) {
     throw errno_error("kill", on);
   }

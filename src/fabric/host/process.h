@@ -5,6 +5,7 @@
 
 #include <sys/types.h>
 
+#include "farside/base/fd.h"
 #include "farside/fabric/channel.h"
 
 namespace farside {
@@ -17,6 +18,9 @@ struct ProcessId {
 };
 
 [[nodiscard]] ProcessId this_process();
+
+/// A pidfd: readable once the process has ended. Empty when it is gone already.
+[[nodiscard]] Fd open_process(const ProcessId& process);
 
 /// Kills the process and waits until the kernel has taken its memory away. Done, too, when it was gone already.
 [[nodiscard]] Outcome kill_and_wait(const ProcessId& process, Deadline deadline);
