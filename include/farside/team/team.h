@@ -60,4 +60,8 @@ class Team {
   Team() = default;
 };
 
+/// Joins the team that this process was started for: by `farside run` or a pool (FARSIDE_COORDINATOR is set), by
+/// mpirun or srun (PMIx), or else a team of one. Throws Error when it does not form within 30 s.
+[[nodiscard]] std::unique_ptr<Team> join_team();
+
 }  // namespace farside

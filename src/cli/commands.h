@@ -1,0 +1,15 @@
+// commands.h — the subcommands. Each adds itself to the parser and, once chosen, leaves its action in `chosen`.
+#pragma once
+
+#include <functional>
+
+#include <CLI/CLI.hpp>
+
+namespace farside::cli {
+
+/// What to do once the arguments are read; returns the exit code.
+using Action = std::function<int()>;
+
+void add_run(CLI::App& app, Action& chosen);
+
+}  // namespace farside::cli

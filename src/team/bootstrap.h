@@ -1,0 +1,58 @@
+// bootstrap.h — how the members of a team find each other before they have a fabric.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "farside/team/team.h"
+
+#include "team/socket.h"
+
+namespace farside {
+
+class EventLoop;
+
+/// Why a member is no longer one.
+enum class Loss : std::uint8_t { died, left, evicted };
+
+/// What a bootstrap learns by itself. Called on the loop's thread, from construction on.
+struct MembershipNotices {
+  std::function<void(Rank rank, Loss loss)> lost;
+  std::function<void()> coordinator_gone;
+};
+
+class Bootstrap {
+ public:
+  virtual ~Bootstrap() = default;
+  Bootstrap(const Bootstrap&) = delete;
+  Bootstrap& operator=(const Bootstrap&) = delete;
+
+  [[nodiscard]] virtual Rank rank() const = 0;
+  [[nodiscard]] virtual Rank size() const = 0;
+  [[nodiscard]] virtual std::uint16_t incarnation() const = 0;
+
+  /// Collective: everybody's blob (at most kBlobLimit), by rank. Throws Error, saying that `tried` failed, when a
+  /// member is lost or the deadline passes first; there is no further exchange then.
+  [[nodiscard]] virtual std::vector<std::string> exchange(const std::string& tried, std::string blob,
+                                                          SetupClock::time_point deadline) = 0;
+
+  /// Tells all members that `rank` is evicted, where the bootstrap can.
+  virtual void evict(Rank rank) = 0;
+  /// Tells all members that this one ends as it should. The last call.
+  virtual void leave() = 0;
+
+ protected:
+  Bootstrap() = default;
+};
+
+/// The bootstrap that the environment names: a coordinator, PMIx, or nobody but this process.
+[[nodiscard]] std::unique_ptr<Bootstrap> bootstrap_from_environment(EventLoop& loop, MembershipNotices notices,
+                                                                    SetupClock::time_point deadline);
+
+/// PMIx, when mpirun or srun launched this program. It reports no losses: such launchers end the whole job.
+[[nodiscard]] std::unique_ptr<Bootstrap> make_pmix_bootstrap();
+
+}  // namespace farside

@@ -1,0 +1,38 @@
+// connection.h — a non-blocking socket in an event loop: bytes read and not yet understood, bytes not yet sent.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "farside/base/fd.h"
+
+#include "team/event_loop.h"
+
+namespace farside {
+
+/// For the loop's thread only.
+class Connection {
+ public:
+  /// `on_ready` runs when there is something to receive, the end included; it may destroy the connection.
+  Connection(EventLoop& loop, Fd socket, std::function<void()> on_ready);
+  ~Connection() { loop_.forget(socket_.get()); }
+  Connection(const Connection&) = delete;
+  Connection& operator=(const Connection&) = delete;
+
+  /// Adds what has come to received(). False once the other side closed or the connection broke.
+  [[nodiscard]] bool receive();
+  [[nodiscard]] std::string& received() noexcept { return received_; }
+
+  /// Sends now what fits and the rest when it fits. A broken connection shows in receive().
+  void send(std::string_view bytes);
+
+ private:
+  void flush();
+
+  EventLoop& loop_;
+  Fd socket_;
+  std::string received_;
+  std::string unsent_;
+};
+
+}  // namespace farside

@@ -1,0 +1,236 @@
+#include "team/coordinator.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include <sys/epoll.h>
+#include <sys/socket.h>
+
+#include "farside/base/error.h"
+#include "farside/base/log.h"
+
+#include "base/wire.h"
+#include "team/liveness.h"
+
+namespace farside {
+
+namespace {
+
+constexpr auto kHandshakeLimit = std::chrono::seconds(3);
+constexpr auto kLogInterval = std::chrono::seconds(1);
+constexpr std::size_t kStrangerLimit = 128;
+
+// Takes a message of a fixed size from the front of `bytes`, once it is whole.
+template <class Message>
+std::optional<Message> take(std::string& bytes) {
+  static_assert(std::has_unique_object_representations_v<Message>);
+  if (bytes.size() < sizeof(Message)) return std::nullopt;
+  Message message;
+  std::memcpy(&message, bytes.data(), sizeof message);
+  bytes.erase(0, sizeof message);
+  return message;
+}
+
+}  // namespace
+
+Coordinator::Coordinator(const std::string& address, const Secret& secret, Rank size)
+    : secret_(secret), seats_(size), listener_(listen_on(address)) {
+  address_ = bound_address(listener_, address);
+  loop_.post([this] { loop_.watch(listener_.get(), EPOLLIN, [this](std::uint32_t) { accept_peers(); }); });
+}
+
+void Coordinator::accept_peers() {
+  for (;;) {
+    Fd socket(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    if (!socket) {
+      if (errno == EMFILE || errno == ENFILE) refuse_oldest_stranger("too many descriptors are open");
+      break;
+    }
+    const PeerNumber number = next_peer_++;
+    Peer& peer = peers_[number];
+    peer.heard = SetupClock::now();
+    peer.connection = std::make_unique<Connection>(loop_, std::move(socket), [this, number] { serve(number); });
+  }
+  const auto strangers = std::ranges::count_if(peers_, [](const auto& entry) { return !entry.second.session; });
+  if (static_cast<std::size_t>(strangers) > kStrangerLimit) refuse_oldest_stranger("too many strangers wait");
+  keep_time();
+}
+
+void Coordinator::serve(PeerNumber number) {
+  Peer& peer = peers_.at(number);
+  const bool open = peer.connection->receive();
+  Refusal refusal;
+  try {
+    refusal = advance(number, peer);
+  } catch (const Error& error) {  // what it sent is malformed
+    refusal = error.what();
+  }
+  if (refusal) return refuse(number, *refusal);
+  if (open) return;
+  if (!peer.session) return refuse(number, "it left during the handshake");
+  if (seated(number, peer)) unseat(peer.rank, Loss::died);
+}
+
+Coordinator::Refusal Coordinator::advance(PeerNumber number, Peer& peer) {
+  if (!peer.session) {
+    if (Refusal refusal = shake_hands(number, peer)) return refusal;
+  }
+  while (peer.session && seated(number, peer)) {
+    Frame frame;
+    const Session::Next next = peer.session->open(peer.connection->received(), frame);
+    if (next == Session::Next::incomplete) break;
+    if (next == Session::Next::broken) return "its frame is too long or was altered";
+    peer.heard = SetupClock::now();
+    if (Refusal refusal = obey(peer, frame)) return refusal;
+  }
+  return {};
+}
+
+Coordinator::Refusal Coordinator::shake_hands(PeerNumber number, Peer& peer) {
+  std::string& received = peer.connection->received();
+  if (!peer.hello) {
+    peer.hello = take<Hello>(received);
+    if (!peer.hello) return {};
+    if (!peer.hello->greeting.is_farside()) return "it does not speak farside";
+    peer.challenge = make_challenge(secret_, *peer.hello);
+    peer.connection->send(wire_bytes(peer.challenge));
+    if (peer.hello->greeting.protocol != kTeamProtocol) {
+      return "it speaks protocol " + std::to_string(peer.hello->greeting.protocol);
+    }
+  }
+  const auto claim = take<Claim>(received);
+  if (!claim) return {};
+  if (!proves_member(secret_, *peer.hello, peer.challenge, *claim)) return "it does not know the pool's secret";
+  peer.session.emplace(session_key(secret_, *peer.hello, peer.challenge, *claim), Session::Side::coordinator,
+                       kBlobLimit + 16);
+  Refusal refusal = admit(number, peer, *claim);
+  if (refusal) peer.connection->send(peer.session->seal(FrameKind::refused, Encoder().text(*refusal).take()));
+  keep_time();
+  return refusal;
+}
+
+Coordinator::Refusal Coordinator::admit(PeerNumber number, Peer& peer, const Claim& claim) {
+  const std::string rank = "rank " + std::to_string(claim.rank);
+  if (claim.rank >= seats_.size()) return rank + " does not exist in a team of " + std::to_string(seats_.size());
+  Seat& seat = seats_[claim.rank];
+  if (seat.holder) return rank + " is taken";
+  if (formed_) return rank + " was lost, and the team goes on without it";
+
+  seat.holder = number;
+  peer.rank = claim.rank;
+  const auto size = static_cast<std::uint32_t>(seats_.size());
+  const std::string fields = Encoder().number(size).number(seat.next_incarnation++).take();
+  peer.connection->send(peer.session->seal(FrameKind::welcome, fields));
+  return {};
+}
+
+Coordinator::Refusal Coordinator::obey(Peer& peer, const Frame& frame) {
+  switch (frame.kind) {
+    case FrameKind::contribute:
+      return contribute(seats_[peer.rank], frame);
+    case FrameKind::leave:
+      unseat(peer.rank, Loss::left);
+      return {};
+    case FrameKind::beat:
+      return {};
+    case FrameKind::evict: {
+      Decoder fields(frame.fields, "an eviction");
+      const auto rank = fields.number<Rank>();
+      fields.expect_end();
+      if (rank >= seats_.size()) return "it evicts a rank that does not exist";
+      unseat(rank, Loss::evicted);
+      return {};
+    }
+    default:
+      return "its frame is of a kind that members do not send";
+  }
+}
+
+Coordinator::Refusal Coordinator::contribute(Seat& seat, const Frame& frame) {
+  Decoder fields(frame.fields, "a contribution");
+  std::string blob = fields.text();
+  fields.expect_end();
+  if (seat.blob) return "it contributes out of turn";
+  seat.blob = std::move(blob);
+  if (!std::ranges::all_of(seats_, [](const Seat& other) { return other.blob.has_value(); })) return {};
+
+  Encoder blobs;
+  for (Seat& other : seats_) {
+    blobs.text(*other.blob);
+    other.blob.reset();
+  }
+  formed_ = true;
+  broadcast(FrameKind::gathered, blobs.take());
+  return {};
+}
+
+bool Coordinator::seated(PeerNumber number, const Peer& peer) const {
+  return seats_[peer.rank].holder == number;
+}
+
+void Coordinator::refuse(PeerNumber number, const std::string& reason) {
+  const Peer& peer = peers_.at(number);
+  if (seated(number, peer)) unseat(peer.rank, Loss::evicted);
+  close(number);
+
+  ++unlogged_refusals_;
+  if (SetupClock::now() < next_log_) return;
+  const std::string others = std::to_string(unlogged_refusals_ - 1) + " others before";
+  log::warn("refused a connection to " + address_ + ": " + reason + (unlogged_refusals_ > 1 ? "; " + others : ""));
+  unlogged_refusals_ = 0;
+  next_log_ = SetupClock::now() + kLogInterval;
+}
+
+void Coordinator::refuse_oldest_stranger(const std::string& reason) {
+  const auto oldest = std::ranges::find_if(peers_, [](const auto& entry) { return !entry.second.session; });
+  if (oldest != peers_.end()) refuse(oldest->first, reason);
+}
+
+void Coordinator::unseat(Rank rank, Loss loss) {
+  Seat& seat = seats_[rank];
+  if (!seat.holder) return;
+  if (formed_) broadcast(FrameKind::lost, Encoder().number(rank).number(static_cast<std::uint8_t>(loss)).take());
+  close(*seat.holder);
+  seat.holder.reset();
+  seat.blob.reset();
+}
+
+// Later: whoever calls may still be looking at the peer.
+void Coordinator::close(PeerNumber number) {
+  loop_.post([this, number] {
+    peers_.erase(number);
+    keep_time();
+  });
+}
+
+void Coordinator::broadcast(FrameKind kind, const std::string& fields) {
+  for (auto& [number, peer] : peers_) {
+    if (peer.session && seated(number, peer)) peer.connection->send(peer.session->seal(kind, fields));
+  }
+}
+
+// The timer runs only while somebody shakes hands or another host may fall silent.
+void Coordinator::keep_time() {
+  const bool strangers = std::ranges::any_of(peers_, [](const auto& entry) { return !entry.second.session; });
+  const bool wanted = strangers || (!is_host_local(address_) && !peers_.empty());
+  if (wanted == ticking_) return;
+  ticking_ = wanted;
+  loop_.tick(wanted ? kBeatInterval : std::chrono::milliseconds(0), [this] { on_tick(); });
+}
+
+void Coordinator::on_tick() {
+  const auto now = SetupClock::now();
+  for (auto& [number, peer] : peers_) {
+    if (!peer.session) {
+      if (now - peer.heard > kHandshakeLimit) refuse(number, "it did not finish the handshake in time");
+    } else if (!is_host_local(address_) && seated(number, peer)) {
+      if (now - peer.heard > kSilenceLimit)
+        unseat(peer.rank, Loss::evicted);
+      else
+        peer.connection->send(peer.session->seal(FrameKind::beat));
+    }
+  }
+}
+
+}  // namespace farside

@@ -1,0 +1,87 @@
+// coordinator.h — where the members of a team meet: admits whoever proves to know the pool's secret, gathers what
+// each contributes to an exchange, and tells all who is lost. Memory traffic never passes through it.
+//
+// It runs on a thread of its own, in the launcher's or the supervisor's process, and sleeps when nothing happens.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "farside/team/team.h"
+
+#include "team/bootstrap.h"
+#include "team/connection.h"
+#include "team/handshake.h"
+#include "team/session.h"
+
+namespace farside {
+
+class Coordinator {
+ public:
+  /// Listens on `address` (socket.h) for the members of a team of `size`.
+  Coordinator(const std::string& address, const Secret& secret, Rank size);
+  ~Coordinator() { loop_.stop(); }
+  Coordinator(const Coordinator&) = delete;
+  Coordinator& operator=(const Coordinator&) = delete;
+
+  /// Where it listens, with the port that the kernel chose.
+  [[nodiscard]] const std::string& address() const noexcept { return address_; }
+
+ private:
+  using PeerNumber = std::uint64_t;
+  /// Why a peer is sent away; none while it behaves.
+  using Refusal = std::optional<std::string>;
+
+  /// Whoever connected: a stranger until it has a session.
+  struct Peer {
+    std::unique_ptr<Connection> connection;
+    SetupClock::time_point heard;  ///< of a stranger: when it came
+    std::optional<Hello> hello;
+    Challenge challenge;
+    std::optional<Session> session;
+    Rank rank = 0;
+  };
+
+  /// One rank of the team.
+  struct Seat {
+    std::optional<PeerNumber> holder;
+    std::uint16_t next_incarnation = 0;
+    std::optional<std::string> blob;  ///< its part of the exchange under way
+  };
+
+  void accept_peers();
+  void serve(PeerNumber number);
+  Refusal advance(PeerNumber number, Peer& peer);
+  Refusal shake_hands(PeerNumber number, Peer& peer);
+  Refusal admit(PeerNumber number, Peer& peer, const Claim& claim);
+  Refusal obey(Peer& peer, const Frame& frame);
+  Refusal contribute(Seat& seat, const Frame& frame);
+
+  [[nodiscard]] bool seated(PeerNumber number, const Peer& peer) const;
+  void refuse(PeerNumber number, const std::string& reason);
+  void refuse_oldest_stranger(const std::string& reason);
+  void unseat(Rank rank, Loss loss);
+  void close(PeerNumber number);
+  void broadcast(FrameKind kind, const std::string& fields);
+
+  void keep_time();
+  void on_tick();
+
+  std::string address_;
+  Secret secret_;
+  std::vector<Seat> seats_;
+  bool formed_ = false;  ///< the first exchange is complete: whoever is lost now stays lost
+  bool ticking_ = false;
+  std::uint64_t unlogged_refusals_ = 0;
+  SetupClock::time_point next_log_{};
+  PeerNumber next_peer_ = 0;
+  Fd listener_;
+  EventLoop loop_;
+  std::map<PeerNumber, Peer> peers_;  // by age
+};
+
+}  // namespace farside

@@ -1,0 +1,170 @@
+#include "team/coordinator_client.h"
+
+#include <cstring>
+
+#include "farside/base/error.h"
+
+#include "base/wire.h"
+#include "team/handshake.h"
+#include "team/liveness.h"
+
+namespace farside {
+
+namespace {
+
+// Of a body that the coordinator sends: everybody's blob, in a team of 2000.
+constexpr std::size_t kBodyLimit = 16 << 20;
+
+template <class Message>
+Message read_message(const Fd& socket, SetupClock::time_point deadline) {
+  Message message;
+  std::memcpy(&message, read_exactly(socket, sizeof message, deadline).data(), sizeof message);
+  return message;
+}
+
+[[noreturn]] void refuse_coordinator(const std::string& address, const std::string& why, const std::string& remedy) {
+  throw Error({"join the team at", address, why, remedy});
+}
+
+}  // namespace
+
+CoordinatorClient::CoordinatorClient(EventLoop& loop, const std::string& address, const Secret& secret, Rank rank,
+                                     MembershipNotices notices, SetupClock::time_point deadline)
+    : loop_(loop),
+      notices_(std::move(notices)),
+      rank_(rank),
+      host_local_(is_host_local(address)),
+      session_({}, Session::Side::member, kBodyLimit) {
+  Fd socket = connect_to(address, deadline);
+  session_ = shake_hands(socket, address, secret, deadline);
+  take_seat(socket, address, deadline);
+  loop_.post([this, held = std::make_shared<Fd>(std::move(socket))] { start(std::move(*held)); });
+}
+
+Session CoordinatorClient::shake_hands(const Fd& socket, const std::string& address, const Secret& secret,
+                                       SetupClock::time_point deadline) {
+  const Hello hello = make_hello();
+  write_all(socket, wire_bytes(hello), deadline);
+  const auto challenge = read_message<Challenge>(socket, deadline);
+  if (!challenge.greeting.is_farside()) refuse_coordinator(address, "it does not speak farside", "check the address");
+  if (challenge.greeting.protocol != kTeamProtocol) {
+    refuse_coordinator(address,
+                       "it speaks protocol " + std::to_string(challenge.greeting.protocol) + " and this program " +
+                           std::to_string(kTeamProtocol),
+                       "use one version of farside everywhere");
+  }
+  if (!proves_coordinator(secret, hello, challenge)) {
+    refuse_coordinator(address, "it does not know this pool's secret", "use the secret file of that pool");
+  }
+  const Claim claim = make_claim(secret, hello, challenge, rank_);
+  write_all(socket, wire_bytes(claim), deadline);
+  return {session_key(secret, hello, challenge, claim), Session::Side::member, kBodyLimit};
+}
+
+void CoordinatorClient::take_seat(const Fd& socket, const std::string& address, SetupClock::time_point deadline) {
+  std::string bytes = read_exactly(socket, kFrameHeader, deadline);
+  constexpr std::size_t kVerdictLimit = 1 << 10;
+  Frame verdict{};
+  if (body_bytes(bytes) <= kVerdictLimit) bytes += read_exactly(socket, body_bytes(bytes), deadline);
+  if (session_.open(bytes, verdict) != Session::Next::frame) {
+    refuse_coordinator(address, "its answer was altered on the way", "look for who is between the two");
+  }
+  Decoder fields(verdict.fields, "the coordinator's answer");
+  if (verdict.kind == FrameKind::refused) refuse_coordinator(address, fields.text(), "");
+  size_ = fields.number<Rank>();
+  incarnation_ = fields.number<std::uint16_t>();
+  fields.expect(verdict.kind == FrameKind::welcome && rank_ < size_, "it makes no sense");
+  fields.expect_end();
+}
+
+std::vector<std::string> CoordinatorClient::exchange(const std::string& tried, std::string blob,
+                                                     SetupClock::time_point deadline) {
+  send_later(FrameKind::contribute, Encoder().text(blob).take());
+  std::unique_lock lock(mutex_);
+  changed_.wait_until(lock, deadline, [this] { return gathered_ || !failure_.empty(); });
+  if (gathered_) return *std::exchange(gathered_, std::nullopt);
+  if (failure_.empty()) failure_ = "not every rank took part within the time";
+  throw Error({tried, "with the team", failure_, ""});
+}
+
+void CoordinatorClient::evict(Rank rank) {
+  send_later(FrameKind::evict, Encoder().number(rank).take());
+}
+
+void CoordinatorClient::leave() {
+  send_later(FrameKind::leave, {});
+}
+
+void CoordinatorClient::send_later(FrameKind kind, std::string fields) {
+  loop_.post([this, kind, fields = std::move(fields)] {
+    if (connection_) connection_->send(session_.seal(kind, fields));
+  });
+}
+
+void CoordinatorClient::fail(const std::string& why) {
+  const std::lock_guard lock(mutex_);
+  if (failure_.empty()) failure_ = why;
+  changed_.notify_all();
+}
+
+void CoordinatorClient::start(Fd socket) {
+  heard_ = SetupClock::now();
+  connection_ = std::make_unique<Connection>(loop_, std::move(socket), [this] { serve(); });
+  if (!host_local_) loop_.tick(kBeatInterval, [this] { on_tick(); });
+}
+
+void CoordinatorClient::serve() {
+  const bool open = connection_->receive();
+  try {
+    Frame frame{};
+    for (;;) {
+      const Session::Next next = session_.open(connection_->received(), frame);
+      if (next == Session::Next::incomplete) break;
+      if (next == Session::Next::broken) return disconnect("the coordinator's message was altered");
+      heard_ = SetupClock::now();
+      obey(frame);
+    }
+  } catch (const Error& error) {
+    return disconnect(error.what());
+  }
+  if (!open) disconnect("the coordinator is gone");
+}
+
+void CoordinatorClient::obey(const Frame& frame) {
+  if (frame.kind == FrameKind::gathered) take_gathered(frame);
+  if (frame.kind == FrameKind::lost) take_loss(frame);
+}
+
+void CoordinatorClient::take_gathered(const Frame& frame) {
+  Decoder fields(frame.fields, "what the team gathered");
+  std::vector<std::string> blobs;
+  for (Rank rank = 0; rank < size_; ++rank) blobs.push_back(fields.text());
+  fields.expect_end();
+  const std::lock_guard lock(mutex_);
+  gathered_ = std::move(blobs);
+  changed_.notify_all();
+}
+
+void CoordinatorClient::take_loss(const Frame& frame) {
+  Decoder fields(frame.fields, "the notice of a loss");
+  const auto rank = fields.number<Rank>();
+  const auto loss = fields.number<std::uint8_t>();
+  fields.expect(rank < size_ && loss <= static_cast<std::uint8_t>(Loss::evicted), "it makes no sense");
+  fields.expect_end();
+  fail("rank " + std::to_string(rank) + " is no longer there");
+  notices_.lost(rank, static_cast<Loss>(loss));
+}
+
+void CoordinatorClient::disconnect(const std::string& why) {
+  fail(why);
+  connection_.reset();
+  loop_.tick(std::chrono::milliseconds(0), {});
+  notices_.coordinator_gone();
+}
+
+void CoordinatorClient::on_tick() {
+  if (SetupClock::now() - heard_ > kSilenceLimit) return disconnect("the coordinator has fallen silent");
+  connection_->send(session_.seal(FrameKind::beat));
+}
+
+}  // namespace farside

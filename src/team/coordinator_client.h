@@ -1,0 +1,65 @@
+// coordinator_client.h — a member's side of the coordinator.
+#pragma once
+
+#include <condition_variable>
+#include <mutex>
+#include <optional>
+
+#include "team/bootstrap.h"
+#include "team/connection.h"
+#include "team/secret.h"
+#include "team/session.h"
+
+namespace farside {
+
+class CoordinatorClient final : public Bootstrap {
+ public:
+  /// Shakes hands and takes the seat of `rank`. Throws Error when refused or when the deadline passes.
+  CoordinatorClient(EventLoop& loop, const std::string& address, const Secret& secret, Rank rank,
+                    MembershipNotices notices, SetupClock::time_point deadline);
+
+  [[nodiscard]] Rank rank() const override { return rank_; }
+  [[nodiscard]] Rank size() const override { return size_; }
+  [[nodiscard]] std::uint16_t incarnation() const override { return incarnation_; }
+
+  [[nodiscard]] std::vector<std::string> exchange(const std::string& tried, std::string blob,
+                                                  SetupClock::time_point deadline) override;
+  void evict(Rank rank) override;
+  void leave() override;
+
+ private:
+  [[nodiscard]] Session shake_hands(const Fd& socket, const std::string& address, const Secret& secret,
+                                    SetupClock::time_point deadline);
+  void take_seat(const Fd& socket, const std::string& address, SetupClock::time_point deadline);
+
+  // On the loop's thread.
+  void start(Fd socket);
+  void serve();
+  void obey(const Frame& frame);
+  void take_gathered(const Frame& frame);
+  void take_loss(const Frame& frame);
+  void disconnect(const std::string& why);
+  void on_tick();
+
+  void send_later(FrameKind kind, std::string fields);
+  void fail(const std::string& why);
+
+  EventLoop& loop_;
+  MembershipNotices notices_;
+  const Rank rank_;
+  const bool host_local_;
+  Rank size_ = 0;
+  std::uint16_t incarnation_ = 0;
+
+  // Of the loop's thread, once it started.
+  Session session_;
+  std::unique_ptr<Connection> connection_;
+  SetupClock::time_point heard_{};
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::optional<std::vector<std::string>> gathered_;
+  std::string failure_;  ///< why there are no further exchanges; empty while there may be
+};
+
+}  // namespace farside

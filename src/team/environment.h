@@ -1,0 +1,10 @@
+// environment.h — how a launcher tells a process which member of which team it is.
+#pragma once
+
+namespace farside {
+
+inline constexpr const char* kCoordinatorVariable = "FARSIDE_COORDINATOR";  ///< a socket's path, or host:port
+inline constexpr const char* kSecretVariable = "FARSIDE_SECRET";            ///< the path of the pool's secret
+inline constexpr const char* kRankVariable = "FARSIDE_RANK";
+
+}  // namespace farside

@@ -1,0 +1,115 @@
+#include "team/event_loop.h"
+
+#include <array>
+#include <cerrno>
+#include <utility>
+
+#include <signal.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#include "farside/base/error.h"
+
+namespace farside {
+
+namespace {
+
+// Empties a counter that epoll reported: an eventfd or a timer.
+void drain(const Fd& counter) {
+  std::uint64_t count = 0;
+  if (::read(counter.get(), &count, sizeof count) < 0 && errno != EAGAIN) throw errno_error("read", "an event counter");
+}
+
+}  // namespace
+
+EventLoop::EventLoop()
+    : epoll_(::epoll_create1(EPOLL_CLOEXEC)),
+      wakeup_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+      timer_(::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK)) {
+  if (!epoll_ || !wakeup_ || !timer_) throw errno_error("create", "an event loop", "check ulimit -n");
+  watch(wakeup_.get(), EPOLLIN, [this](std::uint32_t) { run_posted(); });
+  watch(timer_.get(), EPOLLIN, [this](std::uint32_t) {
+    drain(timer_);
+    const auto handler = tick_;  // may set another
+    handler();
+  });
+  // The new thread inherits the mask: the program's signals are for the program's own threads.
+  sigset_t all;
+  sigset_t before;
+  ::sigfillset(&all);
+  ::pthread_sigmask(SIG_SETMASK, &all, &before);
+  thread_ = std::thread([this] { run(); });
+  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+void EventLoop::watch(int fd, std::uint32_t events, Handler handler) {
+  epoll_event event{};
+  event.events = events;
+  event.data.fd = fd;
+  if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) != 0) throw errno_error("watch", "a descriptor");
+  handlers_[fd] = std::make_shared<Handler>(std::move(handler));
+}
+
+void EventLoop::change(int fd, std::uint32_t events) {
+  epoll_event event{};
+  event.events = events;
+  event.data.fd = fd;
+  if (::epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, fd, &event) != 0) throw errno_error("watch", "a descriptor");
+}
+
+void EventLoop::forget(int fd) {
+  if (handlers_.erase(fd) != 0) ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr);
+}
+
+void EventLoop::tick(std::chrono::milliseconds period, std::function<void()> handler) {
+  tick_ = std::move(handler);
+  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(period);
+  const auto rest = std::chrono::nanoseconds(period - seconds);
+  const timespec interval{seconds.count(), rest.count()};
+  const itimerspec spec{interval, interval};
+  if (::timerfd_settime(timer_.get(), 0, &spec, nullptr) != 0) throw errno_error("set", "a timer");
+}
+
+void EventLoop::post(std::function<void()> task) {
+  {
+    const std::lock_guard lock(mutex_);
+    posted_.push_back(std::move(task));
+  }
+  const std::uint64_t one = 1;
+  if (::write(wakeup_.get(), &one, sizeof one) < 0) throw errno_error("wake", "an event loop");
+}
+
+void EventLoop::stop() {
+  if (!thread_.joinable()) return;
+  post([this] { stopping_ = true; });
+  thread_.join();
+  handlers_.clear();
+}
+
+void EventLoop::run_posted() {
+  drain(wakeup_);
+  std::vector<std::function<void()>> tasks;
+  {
+    const std::lock_guard lock(mutex_);
+    tasks.swap(posted_);
+  }
+  for (const auto& task : tasks) task();
+}
+
+void EventLoop::run() {
+  std::array<epoll_event, 32> events;
+  while (!stopping_) {
+    const int count = ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), -1);
+    if (count < 0 && errno != EINTR) throw errno_error("wait in", "an event loop");
+    for (int i = 0; i < count; ++i) {
+      const auto found = handlers_.find(events.at(i).data.fd);
+      if (found == handlers_.end()) continue;  // forgotten by an earlier handler of this round
+      const auto handler = found->second;      // may forget itself while it runs
+      (*handler)(events.at(i).events);
+    }
+  }
+}
+
+}  // namespace farside

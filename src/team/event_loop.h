@@ -1,0 +1,57 @@
+// event_loop.h — one thread that sleeps until one of many descriptors has something to say.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <unordered_map>
+#include <vector>
+
+#include "farside/base/fd.h"
+
+namespace farside {
+
+/// The loop runs on a thread of its own, with all signals blocked, from construction to stop(). It calls handlers one
+/// at a time. watch, change, forget and tick are for that thread: reach it with post.
+class EventLoop {
+ public:
+  using Handler = std::function<void(std::uint32_t events)>;
+
+  EventLoop();
+  EventLoop(const EventLoop&) = delete;
+  EventLoop& operator=(const EventLoop&) = delete;
+  ~EventLoop() { stop(); }
+
+  /// Calls `handler` while `fd` has one of `events` (as epoll names them). `fd` must stay open until it is forgotten.
+  void watch(int fd, std::uint32_t events, Handler handler);
+  void change(int fd, std::uint32_t events);
+  void forget(int fd);
+
+  /// Calls `handler` every `period`; no timer runs for a period of zero.
+  void tick(std::chrono::milliseconds period, std::function<void()> handler);
+
+  /// Runs `task` on the loop's thread, soon. Any thread may call it.
+  void post(std::function<void()> task);
+
+  /// Runs what was posted before, ends the thread and drops every handler. Not for the loop's own thread.
+  void stop();
+
+ private:
+  void run();
+  void run_posted();
+
+  Fd epoll_;
+  Fd wakeup_;
+  Fd timer_;
+  std::unordered_map<int, std::shared_ptr<Handler>> handlers_;
+  std::function<void()> tick_;
+  std::mutex mutex_;  // for posted_ alone
+  std::vector<std::function<void()>> posted_;
+  bool stopping_ = false;
+  std::thread thread_;
+};
+
+}  // namespace farside

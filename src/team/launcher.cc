@@ -1,0 +1,196 @@
+#include "team/launcher.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "farside/base/error.h"
+
+#include "team/environment.h"
+
+namespace farside {
+
+namespace {
+
+constexpr auto kGrace = std::chrono::seconds(2);
+
+sigset_t forwarded_signals() {
+  sigset_t set;
+  ::sigemptyset(&set);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT}) ::sigaddset(&set, signal);
+  return set;
+}
+
+std::vector<char*> pointers(std::vector<std::string>& texts) {
+  std::vector<char*> array;
+  for (std::string& text : texts) array.push_back(text.data());
+  array.push_back(nullptr);
+  return array;
+}
+
+// This process's environment with `changes` in the place of what they name.
+std::vector<std::string> changed_environment(const std::vector<std::string>& changes) {
+  std::vector<std::string> all = changes;
+  for (char** entry = ::environ; *entry != nullptr; ++entry) {
+    const std::string_view kept(*entry);
+    const std::string_view name = kept.substr(0, kept.find('=') + 1);
+    if (std::ranges::none_of(changes, [name](const auto& change) { return change.starts_with(name); })) {
+      all.emplace_back(kept);
+    }
+  }
+  return all;
+}
+
+/// What a new process needs; made before it, since it may not allocate.
+struct Exec {
+  char* const* command;
+  char* const* environment;
+  const sigset_t* mask;
+  pid_t parent;
+  int input;   ///< becomes standard input, unless it is negative
+  int report;  ///< gets errno when the program cannot be started
+};
+
+[[noreturn]] void become(const Exec& exec) {
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (::getppid() != exec.parent) ::_exit(1);  // it died before the kernel was told
+  if (exec.input >= 0) ::dup2(exec.input, STDIN_FILENO);
+  ::pthread_sigmask(SIG_SETMASK, exec.mask, nullptr);
+  ::execvpe(exec.command[0], exec.command, exec.environment);
+  const int code = errno;
+  [[maybe_unused]] const ssize_t written = ::write(exec.report, &code, sizeof code);
+  ::_exit(1);
+}
+
+}  // namespace
+
+Launcher::Launcher(const LaunchPlan& plan) : end_all_on_failure_(plan.end_all_on_failure) {
+  const sigset_t forwarded = forwarded_signals();
+  ::pthread_sigmask(SIG_BLOCK, &forwarded, &mask_before_);
+  signals_ = Fd(::signalfd(-1, &forwarded, SFD_CLOEXEC | SFD_NONBLOCK));
+  try {
+    if (!signals_) throw errno_error("receive", "signals", "check ulimit -n");
+    for (Rank rank = 0; rank < plan.ranks; ++rank) start(rank, plan);
+  } catch (...) {
+    abandon();
+    throw;
+  }
+}
+
+Launcher::~Launcher() {
+  abandon();
+}
+
+void Launcher::abandon() {
+  signal_all(SIGKILL);
+  for (const Process& process : processes_) {
+    if (process.pidfd) ::waitpid(process.pid, nullptr, 0);
+  }
+  ::pthread_sigmask(SIG_SETMASK, &mask_before_, nullptr);
+}
+
+void Launcher::start(Rank rank, const LaunchPlan& plan) {
+  std::vector<std::string> command = plan.command;
+  std::vector<std::string> changes = plan.environment;
+  changes.push_back(std::string(kRankVariable) + "=" + std::to_string(rank));
+  std::vector<std::string> environment = changed_environment(changes);
+  const std::vector<char*> arguments = pointers(command);
+  const std::vector<char*> variables = pointers(environment);
+
+  std::array<int, 2> ends{};
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0) throw errno_error("open", "a pipe", "check ulimit -n");
+  const Fd report(ends[0]);
+  Fd reporter(ends[1]);
+  const Fd nothing(rank == 0 ? -1 : ::open("/dev/null", O_RDONLY | O_CLOEXEC));
+  const Exec exec{arguments.data(), variables.data(), &mask_before_, ::getpid(), nothing.get(), reporter.get()};
+
+  const pid_t pid = ::fork();
+  if (pid == 0) become(exec);
+  if (pid < 0) throw errno_error("start", command.front(), "check ulimit -u");
+  processes_.push_back({pid, Fd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)))});
+  if (!processes_.back().pidfd) throw errno_error("watch", command.front(), "check ulimit -n");
+
+  reporter.reset();
+  int code = 0;
+  if (::read(report.get(), &code, sizeof code) == sizeof code) {  // the end of the pipe means that it runs
+    errno = code;
+    throw errno_error("start", command.front(), "check its name and that it may be executed");
+  }
+}
+
+JobEnd Launcher::wait() {
+  while (running() > 0) wait_event();
+  return end_;
+}
+
+void Launcher::wait_event() {
+  std::vector<pollfd> watched{{signals_.get(), POLLIN, 0}};
+  for (const Process& process : processes_) watched.push_back({process.pidfd.get(), POLLIN, 0});  // -1 is skipped
+  int timeout_ms = -1;
+  if (kill_at_) {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(*kill_at_ - std::chrono::steady_clock::now());
+    timeout_ms = static_cast<int>(std::max<std::int64_t>(left.count(), 0));
+  }
+  const int ready = ::poll(watched.data(), watched.size(), timeout_ms);
+  if (ready < 0 && errno != EINTR) throw errno_error("wait for", "the job");
+  if (ready == 0) {
+    signal_all(SIGKILL);
+    kill_at_.reset();
+  }
+  if (ready <= 0) return;
+  if (watched.front().revents != 0) forward_signal();
+  for (Rank rank = 0; rank < processes_.size(); ++rank) {
+    if (watched[rank + 1].revents != 0) reap(rank);
+  }
+}
+
+void Launcher::forward_signal() {
+  signalfd_siginfo info{};
+  if (::read(signals_.get(), &info, sizeof info) != sizeof info) return;
+  // What the terminal sends, it sends to the ranks itself: they are of this process's group.
+  if (info.ssi_code != SI_KERNEL) signal_all(static_cast<int>(info.ssi_signo));
+}
+
+void Launcher::signal_all(int signal) const {
+  for (const Process& process : processes_) {
+    if (process.pidfd) ::kill(process.pid, signal);  // not waited for yet, so the pid is still its own
+  }
+}
+
+Rank Launcher::running() const {
+  return static_cast<Rank>(std::ranges::count_if(processes_, [](const auto& process) { return bool(process.pidfd); }));
+}
+
+void Launcher::reap(Rank rank) {
+  int status = 0;
+  if (::waitpid(processes_[rank].pid, &status, 0) < 0) throw errno_error("wait for", "rank " + std::to_string(rank));
+  processes_[rank].pidfd = Fd();
+  if (WIFSIGNALED(status)) {
+    const int signal = WTERMSIG(status);
+    const char* name = ::sigdescr_np(signal);
+    fail(rank, 128 + signal,
+         "was killed by signal " + std::to_string(signal) + " (" + (name == nullptr ? "unknown" : name) + ")");
+  } else if (WEXITSTATUS(status) != 0) {
+    fail(rank, WEXITSTATUS(status), "exited with code " + std::to_string(WEXITSTATUS(status)));
+  }
+}
+
+void Launcher::fail(Rank rank, int code, const std::string& how) {
+  if (!end_.failure.empty()) return;
+  end_ = {code, "rank " + std::to_string(rank) + " " + how};
+  const Rank others = running();
+  if (!end_all_on_failure_ || others == 0) return;
+  end_.failure += "; ended the other " + std::to_string(others);
+  signal_all(SIGTERM);
+  kill_at_ = std::chrono::steady_clock::now() + kGrace;
+}
+
+}  // namespace farside

@@ -1,0 +1,71 @@
+// launcher.h — the processes of a job: started together, signalled together, and ended together when one fails.
+#pragma once
+
+#include <array>
+#include <chrono>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <signal.h>
+#include <sys/types.h>
+
+#include "farside/base/fd.h"
+#include "farside/team/team.h"
+
+namespace farside {
+
+struct LaunchPlan {
+  std::vector<std::string> command;
+  Rank ranks = 1;
+  /// "NAME=value", for every rank; they get this process's environment and FARSIDE_RANK as well.
+  std::vector<std::string> environment;
+  /// When one rank fails, the others are asked to end (SIGTERM) and, 2 s later, killed.
+  bool end_all_on_failure = true;
+};
+
+struct JobEnd {
+  int code = 0;         ///< of the first rank that failed, as a shell gives it: 128 + n when signal n killed it
+  std::string failure;  ///< "rank 2 was killed by signal 9 (Killed); ended the other 3"; empty when all went well
+};
+
+/// While it exists, SIGINT, SIGTERM, SIGHUP and SIGQUIT go to the ranks instead of this process. If this process dies,
+/// the kernel kills them. Rank 0 gets this process's standard input, the others an empty one.
+class Launcher {
+ public:
+  /// Starts all ranks. Throws Error when the program cannot be started. The calling thread must outlive the ranks.
+  explicit Launcher(const LaunchPlan& plan);
+  Launcher(const Launcher&) = delete;
+  Launcher& operator=(const Launcher&) = delete;
+  /// Kills whoever still runs.
+  ~Launcher();
+
+  [[nodiscard]] pid_t pid(Rank rank) const { return processes_.at(rank).pid; }
+
+  /// Sleeps until all ranks have ended.
+  JobEnd wait();
+
+ private:
+  struct Process {
+    pid_t pid = 0;
+    Fd pidfd;  ///< empty once it has ended and was waited for
+  };
+
+  void start(Rank rank, const LaunchPlan& plan);
+  void abandon();
+  void signal_all(int signal) const;
+  [[nodiscard]] Rank running() const;
+  void wait_event();
+  void forward_signal();
+  void reap(Rank rank);
+  void fail(Rank rank, int code, const std::string& how);
+
+  const bool end_all_on_failure_;
+  sigset_t mask_before_;
+  Fd signals_;
+  std::vector<Process> processes_;
+  std::optional<std::chrono::steady_clock::time_point> kill_at_;
+  JobEnd end_;
+};
+
+}  // namespace farside

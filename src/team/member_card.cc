@@ -1,0 +1,67 @@
+#include "team/member_card.h"
+
+#include "farside/base/error.h"
+
+#include "base/wire.h"
+#include "team/handshake.h"
+
+namespace farside {
+
+namespace {
+
+std::string_view name_of(FabricMode mode) {
+  switch (mode) {
+    case FabricMode::automatic:
+      return "unset";
+    case FabricMode::direct:
+      return "direct";
+    case FabricMode::ucx:
+      return "ucx";
+  }
+  return "unknown";
+}
+
+}  // namespace
+
+MemberCard MemberCard::of_this_process() {
+  return {kTeamProtocol, FARSIDE_VERSION, fabric_mode_from_environment(), host_identity(), this_process()};
+}
+
+std::string MemberCard::encode() const {
+  Encoder out;
+  out.number(protocol).text(version).number(static_cast<std::uint8_t>(mode)).text(host);
+  out.number(static_cast<std::uint32_t>(process.pid)).number(process.start_ticks);
+  return out.take();
+}
+
+MemberCard MemberCard::decode(std::string_view bytes) {
+  Decoder in(bytes, "the card of a member");
+  MemberCard card;
+  card.protocol = in.number<std::uint32_t>();
+  in.expect(card.protocol == kTeamProtocol, "it is of protocol " + std::to_string(card.protocol) +
+                                                ", this program's of " + std::to_string(kTeamProtocol));
+  card.version = in.text();
+  card.mode = static_cast<FabricMode>(in.number<std::uint8_t>());
+  card.host = in.text();
+  card.process.pid = in.number<pid_t>();
+  card.process.start_ticks = in.number<std::uint64_t>();
+  in.expect_end();
+  in.expect(card.process.pid > 0, "its process id is not positive");
+  return card;
+}
+
+void MemberCard::expect_compatible(const MemberCard& other, std::uint32_t other_rank) const {
+  const std::string who = "rank " + std::to_string(other_rank);
+  if (other.version != version) {
+    throw Error({"form a team with", who, "it uses farside " + other.version + " and this program " + version,
+                 "install one version everywhere"});
+  }
+  if (other.mode != mode) {
+    throw Error({"form a team with", who,
+                 "its FARSIDE_FABRIC is " + std::string(name_of(other.mode)) + " and this program's " +
+                     std::string(name_of(mode)),
+                 "set FARSIDE_FABRIC alike for every rank"});
+  }
+}
+
+}  // namespace farside

@@ -1,0 +1,31 @@
+// member_card.h — what members tell each other first, to see whether and how they can work together.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "farside/fabric/fabric.h"
+
+#include "fabric/host/process.h"
+
+namespace farside {
+
+struct MemberCard {
+  std::uint32_t protocol = 0;
+  std::string version;  ///< of farside
+  FabricMode mode = FabricMode::automatic;
+  std::string host;  ///< host_identity()
+  ProcessId process;
+
+  [[nodiscard]] static MemberCard of_this_process();
+
+  [[nodiscard]] std::string encode() const;
+  [[nodiscard]] static MemberCard decode(std::string_view bytes);
+
+  /// Throws Error, naming what differs, when the two cannot be members of one team: one protocol and version, and one
+  /// fabric mode, so that all atomics on a region take one path.
+  void expect_compatible(const MemberCard& other, std::uint32_t other_rank) const;
+};
+
+}  // namespace farside

@@ -1,0 +1,31 @@
+// runtime_dir.h — where a user's pools and jobs leave their sockets and secrets.
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+#include "farside/base/fd.h"
+
+namespace farside {
+
+/// $FARSIDE_RUNTIME_DIR, else $XDG_RUNTIME_DIR/farside, else /tmp/farside-<uid>; made (mode 0700) when it is missing.
+/// Throws Error when it belongs to somebody else or others may enter it.
+[[nodiscard]] std::filesystem::path runtime_dir();
+
+/// A directory in the runtime directory for one job, removed with it. Its lock goes with the process however that
+/// ends, and the next job removes what has no lock.
+class JobDir {
+ public:
+  JobDir();
+  JobDir(const JobDir&) = delete;
+  JobDir& operator=(const JobDir&) = delete;
+  ~JobDir();
+
+  [[nodiscard]] const std::filesystem::path& path() const noexcept { return path_; }
+
+ private:
+  std::filesystem::path path_;
+  Fd lock_;
+};
+
+}  // namespace farside

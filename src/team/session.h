@@ -1,0 +1,65 @@
+// session.h — the frames between a member and the coordinator after their handshake.
+//
+//    0   4  bytes   of the body
+//    4  16  mac     first half of HMAC-SHA-256(session key, direction (1 byte) | frame number (8) | body)
+//   20   n  body    kind (1 byte), then its fields
+//
+// Frame numbers count per direction and do not travel, so a frame that was altered, left out, repeated or turned back
+// ends the session. Frames are not encrypted.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "team/secret.h"
+
+namespace farside {
+
+enum class FrameKind : std::uint8_t {
+  welcome,     ///< ← size (4), incarnation (2)
+  refused,     ///< ← reason (text)
+  contribute,  ///< → blob (text): this member's part of its next exchange
+  gathered,    ///< ← as many blobs (text) as there are ranks
+  lost,        ///< ← rank (4), Loss (1)
+  evict,       ///< → rank (4)
+  leave,       ///< → this member ends as it should
+  beat,        ///< ↔ between hosts: I am here
+};
+
+/// A member contributes at most this much to one exchange.
+inline constexpr std::size_t kBlobLimit = 8 << 10;
+inline constexpr std::size_t kFrameHeader = 20;
+
+/// Of the frame whose header begins `frame`.
+[[nodiscard]] std::size_t body_bytes(std::string_view frame);
+
+struct Frame {
+  FrameKind kind;
+  std::string fields;
+};
+
+class Session {
+ public:
+  enum class Side : std::uint8_t { member, coordinator };
+  enum class Next { frame, incomplete, broken };
+
+  /// Bodies above `body_limit` bytes are refused unread.
+  Session(const Digest& key, Side self, std::size_t body_limit) : key_(key), self_(self), body_limit_(body_limit) {}
+
+  [[nodiscard]] std::string seal(FrameKind kind, std::string_view fields = {});
+  /// Takes the next whole frame out of `bytes`.
+  [[nodiscard]] Next open(std::string& bytes, Frame& frame);
+
+ private:
+  [[nodiscard]] std::string mac(Side sender, std::uint64_t number, std::string_view body) const;
+
+  Digest key_;
+  Side self_;
+  std::size_t body_limit_;
+  std::uint64_t sent_ = 0;
+  std::uint64_t received_ = 0;
+};
+
+}  // namespace farside

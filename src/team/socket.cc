@@ -1,0 +1,177 @@
+#include "team/socket.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <memory>
+
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "farside/base/error.h"
+
+namespace farside {
+
+namespace {
+
+using AddressList = std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)>;
+
+sockaddr_un unix_address(const std::string& path) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  if (path.size() >= sizeof address.sun_path) {
+    throw Error({"use the socket", path,
+                 "its path is longer than " + std::to_string(sizeof address.sun_path - 1) + " bytes",
+                 "set FARSIDE_RUNTIME_DIR to a shorter path"});
+  }
+  path.copy(address.sun_path, path.size());
+  return address;
+}
+
+AddressList resolve(const std::string& address, int flags) {
+  const auto colon = address.rfind(':');
+  if (colon == std::string::npos) {
+    throw UsageError({"read the address", address, "it has no port", "write host:port, or the path of a socket"});
+  }
+  std::string host = address.substr(0, colon);
+  if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  hints.ai_flags = flags;
+  addrinfo* found = nullptr;
+  const int code = ::getaddrinfo(host.c_str(), address.c_str() + colon + 1, &hints, &found);
+  if (code != 0) throw Error({"resolve", address, ::gai_strerror(code), "check the host's name and the port"});
+  return {found, &::freeaddrinfo};
+}
+
+Fd open_socket(int family) {
+  Fd socket(::socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!socket) throw errno_error("open", "a socket", "check ulimit -n");
+  const int on = 1;
+  // Only TCP knows the option; frames are small and awaited.
+  ::setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  return socket;
+}
+
+// False when the deadline passed.
+bool wait_ready(const Fd& socket, short events, SetupClock::time_point deadline) {
+  for (;;) {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - SetupClock::now()).count();
+    pollfd entry{socket.get(), events, 0};
+    const int ready = ::poll(&entry, 1, static_cast<int>(std::clamp<std::int64_t>(left, 0, 60'000)));
+    if (ready > 0) return true;
+    if (ready < 0 && errno != EINTR) throw errno_error("wait for", "a socket");
+    if (left <= 0) return false;
+  }
+}
+
+// Null, and errno set, when the other side refuses or does not answer.
+Fd try_connect(int family, const sockaddr* address, socklen_t length, SetupClock::time_point deadline) {
+  Fd socket = open_socket(family);
+  if (::connect(socket.get(), address, length) == 0) return socket;
+  if (errno != EINPROGRESS) return {};
+  if (!wait_ready(socket, POLLOUT, deadline)) {
+    errno = ETIMEDOUT;
+    return {};
+  }
+  int code = 0;
+  socklen_t size = sizeof code;
+  ::getsockopt(socket.get(), SOL_SOCKET, SO_ERROR, &code, &size);
+  errno = code;
+  return code == 0 ? std::move(socket) : Fd();
+}
+
+[[noreturn]] void throw_silent_peer() {
+  throw Error({"talk to", "the pool's coordinator", "it did not answer in time", "look at its log"});
+}
+
+}  // namespace
+
+bool is_host_local(std::string_view address) {
+  return address.find('/') != std::string_view::npos;
+}
+
+Fd listen_on(const std::string& address) {
+  constexpr int kBacklog = 512;
+  if (is_host_local(address)) {
+    const sockaddr_un local = unix_address(address);
+    Fd socket = open_socket(AF_UNIX);
+    if (::bind(socket.get(), reinterpret_cast<const sockaddr*>(&local), sizeof local) != 0 ||
+        ::listen(socket.get(), kBacklog) != 0) {
+      throw errno_error("listen on", address);
+    }
+    return socket;
+  }
+  const AddressList found = resolve(address, AI_PASSIVE);
+  Fd socket = open_socket(found->ai_family);
+  const int on = 1;
+  ::setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+  if (::bind(socket.get(), found->ai_addr, found->ai_addrlen) != 0 || ::listen(socket.get(), kBacklog) != 0) {
+    throw errno_error("listen on", address, "choose a free port, or 0 for any");
+  }
+  return socket;
+}
+
+std::string bound_address(const Fd& listener, const std::string& address) {
+  if (is_host_local(address)) return address;
+  sockaddr_storage bound{};
+  socklen_t length = sizeof bound;
+  if (::getsockname(listener.get(), reinterpret_cast<sockaddr*>(&bound), &length) != 0) {
+    throw errno_error("read the address of", "a listening socket");
+  }
+  // The port lies at the same place in both families.
+  const auto port = ntohs(reinterpret_cast<const sockaddr_in*>(&bound)->sin_port);
+  return address.substr(0, address.rfind(':') + 1) + std::to_string(port);
+}
+
+Fd connect_to(const std::string& address, SetupClock::time_point deadline) {
+  constexpr const char* kRemedy = "is the pool running, and is this its address?";
+  if (is_host_local(address)) {
+    const sockaddr_un local = unix_address(address);
+    Fd socket = try_connect(AF_UNIX, reinterpret_cast<const sockaddr*>(&local), sizeof local, deadline);
+    if (!socket) throw errno_error("connect to", address, kRemedy);
+    return socket;
+  }
+  const AddressList found = resolve(address, 0);
+  for (const addrinfo* entry = found.get(); entry != nullptr; entry = entry->ai_next) {
+    Fd socket = try_connect(entry->ai_family, entry->ai_addr, entry->ai_addrlen, deadline);
+    if (socket) return socket;
+  }
+  throw errno_error("connect to", address, kRemedy);
+}
+
+std::string read_exactly(const Fd& socket, std::size_t bytes, SetupClock::time_point deadline) {
+  std::string data(bytes, '\0');
+  for (std::size_t done = 0; done < bytes;) {
+    const ssize_t count = ::recv(socket.get(), data.data() + done, bytes - done, 0);
+    if (count == 0) throw Error({"talk to", "the pool's coordinator", "it closed the connection", "look at its log"});
+    if (count > 0) {
+      done += static_cast<std::size_t>(count);
+    } else if (errno != EAGAIN && errno != EINTR) {
+      throw errno_error("talk to", "the pool's coordinator");
+    } else if (!wait_ready(socket, POLLIN, deadline)) {
+      throw_silent_peer();
+    }
+  }
+  return data;
+}
+
+void write_all(const Fd& socket, std::string_view bytes, SetupClock::time_point deadline) {
+  while (!bytes.empty()) {
+    const ssize_t count = ::send(socket.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
+    if (count > 0) {
+      bytes.remove_prefix(static_cast<std::size_t>(count));
+    } else if (errno != EAGAIN && errno != EINTR) {
+      throw errno_error("talk to", "the pool's coordinator");
+    } else if (!wait_ready(socket, POLLOUT, deadline)) {
+      throw_silent_peer();
+    }
+  }
+}
+
+}  // namespace farside

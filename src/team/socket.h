@@ -1,0 +1,30 @@
+// socket.h — stream sockets on one host ("/run/farside/coordinator") or between hosts ("node1:7777", "[::1]:0").
+#pragma once
+
+#include <chrono>
+#include <string>
+#include <string_view>
+
+#include "farside/base/fd.h"
+
+namespace farside {
+
+/// The clock of set-up, before there is a fabric to ask.
+using SetupClock = std::chrono::steady_clock;
+
+/// An address with a slash names a Unix socket of this host.
+[[nodiscard]] bool is_host_local(std::string_view address);
+
+/// A non-blocking listening socket. Port 0 lets the kernel choose.
+[[nodiscard]] Fd listen_on(const std::string& address);
+/// `address` with the port that the kernel chose.
+[[nodiscard]] std::string bound_address(const Fd& listener, const std::string& address);
+
+/// A connected, non-blocking socket. Throws Error when nobody answers by `deadline`.
+[[nodiscard]] Fd connect_to(const std::string& address, SetupClock::time_point deadline);
+
+/// Exactly `bytes` bytes of a non-blocking socket, or an Error.
+[[nodiscard]] std::string read_exactly(const Fd& socket, std::size_t bytes, SetupClock::time_point deadline);
+void write_all(const Fd& socket, std::string_view bytes, SetupClock::time_point deadline);
+
+}  // namespace farside

@@ -1,0 +1,158 @@
+// One member of a team, as a test launches it: team_member SCENE. Exits with 1, and says why, when what it sees is not
+// what the scene promises.
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+#include <iostream>
+#include <map>
+#include <stdexcept>
+#include <string>
+
+#include <signal.h>
+#include <unistd.h>
+
+#include "farside/base/error.h"
+#include "farside/team/team.h"
+
+namespace farside {
+namespace {
+
+using std::chrono::seconds;
+
+constexpr auto kPatience = seconds(60);  // only a failing test waits that long
+
+void expect(bool holds, const std::string& otherwise) {
+  if (!holds) throw std::runtime_error(otherwise);
+}
+
+void expect_done(Outcome outcome, const std::string& what) {
+  expect(outcome == Outcome::done, what + ": " + std::string(to_string(outcome)));
+}
+
+// Passes `token` once around the ranks 0 to count - 1, each adding one.
+void pass_around(Team& team, const SymmetricRegion& region, Rank count, std::uint64_t token) {
+  const auto channel = team.fabric().open_channel();
+  const Deadline deadline = team.fabric().in(kPatience);
+  const Rank next = (team.rank() + 1) % count;
+  const std::uint64_t expected = token + (team.rank() == 0 ? count : team.rank());
+  const auto send = [&](std::uint64_t value) {
+    expect_done(channel->write_signal(region.of(next).word<ControlWord>(0), value, deadline), "signal the next rank");
+  };
+  if (team.rank() == 0) send(token + 1);
+  const auto arrived = [&](std::uint64_t value) { return value == expected; };
+  expect_done(channel->wait_until(region.local(), region.local().word<ControlWord>(0), arrived, deadline),
+              "wait for the previous rank");
+  if (team.rank() != 0) send(expected + 1);
+}
+
+// Waits for a signal that never comes from a rank that is about to be lost.
+void wait_for_loss(Team& team, const SymmetricRegion& region, Rank rank) {
+  const auto channel = team.fabric().open_channel();
+  const auto never = [](std::uint64_t) { return false; };
+  const Outcome outcome = channel->wait_until(region.local(), region.local().word<ControlWord>(8), never,
+                                              team.fabric().in(kPatience), std::array{rank});
+  expect(outcome == Outcome::peer_lost, "the wait ended with " + std::string(to_string(outcome)));
+  expect(!team.alive(rank), "the lost rank counts as alive");
+  expect(team.epoch() == 1, "the epoch is " + std::to_string(team.epoch()) + " after one loss");
+}
+
+/// Every rank reaches its neighbour's memory, in memory that was there and in memory that came later.
+void ring(Team& team) {
+  for (const std::uint64_t token : {100, 200, 300}) {
+    const auto region = team.allocate("ring", 4096 + token);
+    pass_around(team, *region, team.size(), token);
+    expect_done(team.barrier(team.fabric().in(kPatience)), "the barrier");
+  }
+  std::cout << "rank " + std::to_string(team.rank()) + " of " + std::to_string(team.size()) + "\n" << std::flush;
+}
+
+/// The last rank dies; the others see it and go on.
+void die(Team& team) {
+  const Rank last = team.size() - 1;
+  const auto region = team.allocate("words", 64);
+  expect_done(team.barrier(team.fabric().in(kPatience)), "the barrier before the death");
+  if (team.rank() == last) {
+    // The others measure the time from here: one host, one clock.
+    const auto channel = team.fabric().open_channel();
+    const std::uint64_t now = static_cast<std::uint64_t>(team.fabric().now().nanoseconds);
+    for (Rank rank = 0; rank < last; ++rank) {
+      expect_done(channel->store(region->of(rank).word<ControlWord>(16), now, team.fabric().in(kPatience)), "a store");
+    }
+    ::raise(SIGKILL);
+  }
+  wait_for_loss(team, *region, last);
+  const auto died = static_cast<std::int64_t>(region->local().word<ControlWord>(16).load());
+  const auto took = team.fabric().now() - Time{died};
+  expect(took < seconds(2), "the death was seen only after " + std::to_string(took.count() / 1'000'000) + " ms");
+  expect(team.barrier(team.fabric().in(kPatience)) == Outcome::peer_lost, "a barrier without the dead rank ended");
+  pass_around(team, *region, last, 500);
+}
+
+/// The last rank stops; rank 0 takes its access away, which kills it; all see it and go on.
+void evict(Team& team) {
+  const Rank last = team.size() - 1;
+  const auto region = team.allocate("words", 64);
+  expect_done(team.barrier(team.fabric().in(kPatience)), "the barrier before the stop");
+  if (team.rank() == last) {
+    ::raise(SIGSTOP);
+    throw std::runtime_error("the evicted rank went on");
+  }
+  if (team.rank() == 0) expect_done(team.evict(last, team.fabric().in(kPatience)), "the eviction");
+  wait_for_loss(team, *region, last);
+  pass_around(team, *region, last, 500);
+}
+
+/// The last rank exits with code 7; the others would wait for a minute.
+void fail(Team& team) {
+  const auto region = team.allocate("words", 64);
+  expect_done(team.barrier(team.fabric().in(kPatience)), "the barrier");
+  if (team.rank() == team.size() - 1) std::exit(7);
+  ::pause();
+}
+
+/// As `fail`, but killed by a signal.
+void crash(Team& team) {
+  expect_done(team.barrier(team.fabric().in(kPatience)), "the barrier");
+  if (team.rank() == team.size() - 1) ::raise(SIGKILL);
+  ::pause();
+}
+
+/// Says that it is there and waits for a signal.
+void linger(Team& team) {
+  expect_done(team.barrier(team.fabric().in(kPatience)), "the barrier");
+  std::cout << "here\n" << std::flush;
+  ::pause();
+}
+
+/// Ranks that disagree about an allocation are told so.
+void disagree(Team& team) {
+  try {
+    (void)team.allocate("memory", 64 + 8 * team.rank());
+    throw std::runtime_error("an allocation of different sizes was accepted");
+  } catch (const Error& error) {
+    expect(std::string(error.what()).find("it allocates memory of") != std::string::npos, error.what());
+  }
+}
+
+int play(const std::string& scene) {
+  const std::map<std::string, std::function<void(Team&)>> scenes{
+      {"ring", ring},   {"die", die},       {"evict", evict},       {"fail", fail},
+      {"crash", crash}, {"linger", linger}, {"disagree", disagree},
+  };
+  const auto team = join_team();
+  scenes.at(scene)(*team);
+  return 0;
+}
+
+}  // namespace
+}  // namespace farside
+
+int main(int argc, char** argv) {
+  try {
+    return farside::play(argc > 1 ? argv[1] : "ring");
+  } catch (const std::exception& error) {
+    std::cerr << "member: " << error.what() << '\n';
+    return 1;
+  }
+}
