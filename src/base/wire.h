@@ -47,6 +47,8 @@ class Decoder {
   void expect(bool holds, std::string_view otherwise) const {
     if (!holds) throw Error({"read", std::string(what_), std::string(otherwise), "was it altered on its way?"});
   }
+  /// Everything that was not read yet.
+  [[nodiscard]] std::string_view rest() const noexcept { return rest_; }
   void expect_end() const { expect(rest_.empty(), "it is longer than it should be"); }
 
  private:

@@ -1,29 +1,105 @@
-// channel.h — what one thread posts through to peers on other hosts.
+// channel.h — what one thread posts through to peers on other hosts: a UCX worker of its own, and a link (an endpoint)
+// to each peer it ever posted to.
 #pragma once
+
+#include <atomic>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <unordered_map>
+#include <vector>
 
 #include "farside/fabric/channel.h"
 #include "farside/fabric/region.h"
 #include "farside/fabric/time.h"
 
+#include "fabric/ucx/context.h"
+#include "fabric/ucx/peer.h"
+
 namespace farside {
+
+class UcxChannel;
+
+/// The channels of an engine, so that those who wait on a peer learn that it was lost.
+class UcxChannelSet {
+ public:
+  void add(UcxChannel& channel);
+  void remove(UcxChannel& channel);
+  void alarm();
+
+ private:
+  std::mutex mutex_;
+  std::set<UcxChannel*> channels_;  // guarded by mutex_
+};
 
 class UcxChannel {
  public:
-  virtual ~UcxChannel() = default;
+  UcxChannel(const UcxContext& context, const UcxIdentity& self, UcxChannelSet& siblings);
   UcxChannel(const UcxChannel&) = delete;
   UcxChannel& operator=(const UcxChannel&) = delete;
+  ~UcxChannel();
 
   /// `operation.region->access()` must come from this engine's attach. Never blocks; what can complete at once does.
-  virtual void post(const Operation& operation, Completion& completion) = 0;
+  void post(const Operation& operation, Completion& completion);
   /// As Channel::finish. When the deadline passes, the endpoints involved are closed, and with them everything else
   /// this channel has under way to the same peers ends in timed_out; they are made anew by the next operation.
-  virtual void finish(Completion& completion, Deadline deadline) = 0;
+  void finish(Completion& completion, Deadline deadline);
   /// As Channel::fence and Channel::flush.
-  virtual Outcome fence(Deadline deadline) = 0;
-  virtual Outcome flush(PeerId peer, Deadline deadline) = 0;
+  Outcome fence(Deadline deadline);
+  Outcome flush(PeerId peer, Deadline deadline);
 
- protected:
-  UcxChannel() = default;
+  /// Has the channel look at its peers; from any thread.
+  void alarm();
+
+ private:
+  struct Link;
+
+  /// Something UCX has not finished.
+  struct Pending {
+    Link* link;
+    Completion* completion;
+    std::list<Pending>::iterator self;
+  };
+
+  static void on_done(void* request, ucs_status_t status, void* pending);
+  static void on_link_error(void* link, ucp_ep_h endpoint, ucs_status_t status);
+  static ucs_status_t on_answer(void* channel, const void* header, std::size_t header_bytes, void* message,
+                                std::size_t bytes, const ucp_am_recv_param_t* params);
+
+  /// A usable link, made if necessary; null when UCX cannot.
+  Link* link_to(const std::shared_ptr<UcxPeer>& peer);
+  std::unique_ptr<Link> open_link(const std::shared_ptr<UcxPeer>& peer);
+  Link* find(PeerId peer);
+  void submit(Link& link, const Operation& operation, Completion& completion);
+  /// Runs `start`, which starts something in UCX with the parameters it is given, as a part of `completion`.
+  template <class Start>
+  void track(Link& link, Completion& completion, Start&& start);
+  void settle(Pending& pending, ucs_status_t status);
+  /// Closes a link that was taken out of links_; all it has under way ends with `outcome`, and none of it touches a
+  /// local buffer afterwards.
+  void end(Link& link, Outcome outcome);
+  void abandon(Completion& completion);
+  Outcome flush_link(PeerId peer, Deadline deadline);
+  void start_endpoint_flush(Link& link, Completion& completion);
+
+  void progress();
+  /// Ends the links that failed or whose peer was lost, and posts what waited for a welcome.
+  void attend();
+  template <class Predicate>
+  bool wait(Predicate&& holds, Deadline deadline);
+
+  const UcxContext& context_;
+  const UcxIdentity& self_;
+  UcxChannelSet& siblings_;
+  UcxWorker worker_;
+  std::list<Pending> under_way_;
+  std::list<Pending> spare_;  // nodes of under_way_ to use again
+  std::unordered_map<PeerId, std::unique_ptr<Link>> links_;
+  std::unordered_map<PeerId, Outcome> spoiled_;  // why WRITEs were lost with their link, for the next flush to say
+  std::uint64_t links_opened_ = 0;
+  std::uint64_t read_back_ = 0;  // where a flush reads to
+  std::atomic<bool> attention_ = false;
 };
 
 }  // namespace farside

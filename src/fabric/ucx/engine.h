@@ -1,8 +1,12 @@
 // engine.h — one-sided access to other hosts through UCX: one engine a process, made when the first peer on another
 // host appears (ucp_init and the service worker take about 10 ms each).
 //
+// Peers' channels connect to the service worker. UCX emulates one-sided operations over TCP: somebody in the target
+// must make its worker progress, and here it is a thread that sleeps while nothing arrives.
+//
 // Times are those of std::chrono::steady_clock. UCX reads its own settings: UCX_NET_DEVICES names the devices it
-// listens on, UCX_TLS the transports (unset: all but the shared-memory ones, which leave files behind).
+// listens on, UCX_TLS the transports (unset: all but the shared-memory ones, which leave files behind). After it
+// started, the process must not fork and go on using it in the child.
 //
 // Thread safety: every call, from any thread. A UcxChannel belongs to one thread. The engine outlives its channels,
 // memories and accesses.
@@ -11,64 +15,103 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <list>
+#include <map>
 #include <memory>
+#include <mutex>
+#include <set>
+#include <stop_token>
 #include <string>
 #include <string_view>
+#include <thread>
 
 #include "farside/fabric/channel.h"
 #include "farside/fabric/region.h"
 #include "farside/fabric/time.h"
 
 #include "fabric/ucx/channel.h"
+#include "fabric/ucx/context.h"
+#include "fabric/ucx/peer.h"
 
 namespace farside {
 
 /// Memory that peers reach through UCX. The memory itself is somebody else's and must outlive this.
 class UcxMemory {
  public:
-  virtual ~UcxMemory() = default;
-  UcxMemory(const UcxMemory&) = delete;
-  UcxMemory& operator=(const UcxMemory&) = delete;
+  UcxMemory(const UcxContext& context, std::byte* base, std::uint64_t bytes);
 
-  /// What UcxEngine::attach takes; opaque, at most 512 bytes.
-  [[nodiscard]] virtual std::string handle() const = 0;
+  /// What UcxEngine::attach takes; opaque, of at most 512 bytes.
+  [[nodiscard]] const std::string& handle() const noexcept { return handle_; }
 
- protected:
-  UcxMemory() = default;
+ private:
+  struct Unmap {
+    ucp_context_h context;
+    void operator()(ucp_mem_h memory) const { ucp_mem_unmap(context, memory); }
+  };
+  std::unique_ptr<std::remove_pointer_t<ucp_mem_h>, Unmap> memory_;
+  std::string handle_;
 };
 
 class UcxEngine {
  public:
   /// `on_event` is called, from any thread, after something arrived for this process or a peer was found lost: local
   /// waiters look again. It must not block and not call the engine.
-  [[nodiscard]] static std::unique_ptr<UcxEngine> start(std::function<void()> on_event);
-
-  virtual ~UcxEngine() = default;
+  explicit UcxEngine(std::function<void()> on_event);
   UcxEngine(const UcxEngine&) = delete;
   UcxEngine& operator=(const UcxEngine&) = delete;
+  ~UcxEngine();
 
   // Set-up. Failures throw Error.
 
-  /// How peers reach this process; opaque, at most 2 KiB.
-  [[nodiscard]] virtual std::string address() const = 0;
+  /// How peers reach this process; opaque, of at most 2 KiB.
+  [[nodiscard]] std::string address() const;
   /// Again for the same number: a new incarnation, whose predecessor's operations end in peer_lost.
-  virtual void connect(PeerId peer, std::string_view address) = 0;
-  [[nodiscard]] virtual std::unique_ptr<UcxMemory> offer(std::byte* base, std::uint64_t bytes) = 0;
+  void connect(PeerId peer, std::string_view address);
+  [[nodiscard]] std::unique_ptr<UcxMemory> offer(std::byte* base, std::uint64_t bytes);
   /// For RemoteRegion::access(). The peer must be connected.
-  [[nodiscard]] virtual std::unique_ptr<RemoteAccess> attach(PeerId peer, std::string_view handle) = 0;
-  [[nodiscard]] virtual std::unique_ptr<UcxChannel> open_channel() = 0;
+  [[nodiscard]] std::unique_ptr<RemoteAccess> attach(PeerId peer, std::string_view handle);
+  [[nodiscard]] std::unique_ptr<UcxChannel> open_channel();
 
-  // Peers. A peer that dies is marked lost by the engine itself, within milliseconds if its host lives on.
+  // Peers. One whose process ends is marked lost by the engine itself, within milliseconds if its host lives on.
 
   /// Ends every operation to `peer`, now and later, with peer_lost.
-  virtual void mark_lost(PeerId peer) = 0;
-  [[nodiscard]] virtual bool lost(PeerId peer) const = 0;
-  /// Marks it lost and closes what it opened to this process: done when nothing it posted can land any more. What
+  void mark_lost(PeerId peer);
+  [[nodiscard]] bool lost(PeerId peer) const;
+  /// Marks it lost and closes what it opened to this process: done when nothing that it posted can land any more. What
   /// this rests on stands in docs/protocols/fabric.md.
-  virtual Outcome revoke(PeerId peer, Deadline deadline) = 0;
+  Outcome revoke(PeerId peer, Deadline deadline);
 
- protected:
-  UcxEngine() = default;
+ private:
+  struct Line;
+
+  static void on_line_error(void* line, ucp_ep_h endpoint, ucs_status_t status);
+  static ucs_status_t on_greeting(void* engine, const void* header, std::size_t header_bytes, void* message,
+                                  std::size_t bytes, const ucp_am_recv_param_t* params);
+  /// Takes possession of the endpoint behind a greeting, and welcomes its channel or turns it away.
+  void greet(std::string_view greeting, ucp_ep_h from);
+  void answer(Line& line, bool welcome);
+
+  void serve(const std::stop_token& stop);
+  /// Makes the service worker progress until it is quiet; returns whether anything happened.
+  bool turn();
+  /// Drops the lines that failed; returns whether that lost a peer.
+  bool drop_failed_lines();
+  [[nodiscard]] const std::shared_ptr<UcxPeer>& peer(PeerId number) const;
+  void spread_loss();
+
+  const std::function<void()> on_event_;
+  const UcxContext context_;
+  const UcxIdentity identity_;
+  UcxChannelSet channels_;
+
+  mutable std::mutex mutex_;  // guards everything up to service_
+  UcxWorker worker_;
+  std::list<Line> lines_;
+  bool line_failed_ = false;
+  std::map<PeerId, std::shared_ptr<UcxPeer>> peers_;
+  std::set<UcxIdentity> revoked_;
+
+  std::jthread service_;
 };
 
 }  // namespace farside

@@ -1,0 +1,387 @@
+#include "fabric/ucx/channel.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <thread>
+#include <utility>
+
+#include "farside/base/log.h"
+
+#include "base/wire.h"
+#include "fabric/clock.h"
+#include "fabric/ucx/seal.h"
+
+namespace farside {
+
+namespace {
+
+using namespace std::chrono_literals;
+
+// An answer over a fast network comes within this time; after it the CPU is given away.
+constexpr Duration kSpin = 20us;
+
+// How long a channel that goes tries to deliver WRITEs that nobody flushed.
+constexpr Duration kParting = 200ms;
+
+void record(Completion& completion, Outcome outcome) {
+  if (completion.outcome == Outcome::done) completion.outcome = outcome;
+}
+
+const UcxAccess& access_of(const Operation& operation) {
+  return static_cast<const UcxAccess&>(*operation.region->access());
+}
+
+struct Deferred {
+  Operation operation;
+  Completion* completion;
+};
+
+struct UnpackedKey {
+  std::weak_ptr<const UcxRemoteMemory> memory;  // keeps the address, which is what we look up by, from being reused
+  UcxKey key;
+};
+
+}  // namespace
+
+// ---- Links
+
+struct UcxChannel::Link {
+  UcxChannel& channel;
+  const std::shared_ptr<UcxPeer> peer;
+  const std::uint64_t number;
+  const std::string greeting;
+  Completion greeted;
+  UcxEndpoint endpoint;
+  bool welcome = false;
+  bool failed = false;
+  Outcome ended = Outcome::peer_lost;  // what operations that fail are told
+  std::uint32_t under_way = 0;
+  std::vector<Deferred> deferred;  // until welcome
+  // Memory that was written since the last flush, and where in it.
+  std::shared_ptr<const UcxRemoteMemory> unflushed;
+  std::uint64_t unflushed_address = 0;
+  std::uint64_t unflushed_bytes = 0;
+  std::unordered_map<const UcxRemoteMemory*, UnpackedKey> keys;
+
+  ucp_rkey_h key_of(const std::shared_ptr<const UcxRemoteMemory>& memory);
+};
+
+ucp_rkey_h UcxChannel::Link::key_of(const std::shared_ptr<const UcxRemoteMemory>& memory) {
+  const auto found = keys.find(memory.get());
+  if (found != keys.end()) return found->second.key.get();
+  std::erase_if(keys, [](const auto& entry) { return entry.second.memory.expired(); });
+  ucp_rkey_h key = nullptr;
+  const ucs_status_t status = ucp_ep_rkey_unpack(endpoint.get(), memory->packed_key.data(), &key);
+  if (status != UCS_OK) {
+    log::warn(std::string("cannot use a remote key of UCX: ") + ucs_status_string(status));
+    return nullptr;
+  }
+  keys.emplace(memory.get(), UnpackedKey{memory, UcxKey(key)});
+  return key;
+}
+
+UcxChannel::Link* UcxChannel::find(PeerId peer) {
+  const auto found = links_.find(peer);
+  return found == links_.end() ? nullptr : found->second.get();
+}
+
+UcxChannel::Link* UcxChannel::link_to(const std::shared_ptr<UcxPeer>& peer) {
+  Link* link = find(peer->id);
+  if (link != nullptr && !link->failed && link->peer == peer) return link;
+  if (link != nullptr) {
+    const auto node = links_.extract(peer->id);
+    end(*node.mapped(), Outcome::peer_lost);
+  }
+  std::unique_ptr<Link> opened = open_link(peer);
+  if (opened == nullptr) return nullptr;
+  return links_.emplace(peer->id, std::move(opened)).first->second.get();
+}
+
+std::unique_ptr<UcxChannel::Link> UcxChannel::open_link(const std::shared_ptr<UcxPeer>& peer) {
+  const std::uint64_t number = ++links_opened_;
+  const std::string about = Encoder().number(self_[0]).number(self_[1]).number(number).take();
+  auto link = std::make_unique<Link>(*this, peer, number, seal(SealKind::greeting, about + worker_.address()));
+  link->endpoint = UcxEndpoint(worker_, peer->service_address, &on_link_error, link.get());
+  if (!link->endpoint) return nullptr;
+  track(*link, link->greeted, [&](ucp_request_param_t& params) {
+    params.op_attr_mask |= UCP_OP_ATTR_FIELD_FLAGS;
+    params.flags = UCP_AM_SEND_FLAG_REPLY | UCP_AM_SEND_FLAG_EAGER;
+    return ucp_am_send_nbx(link->endpoint.get(), kGreetingMessage, nullptr, 0, link->greeting.data(),
+                           link->greeting.size(), &params);
+  });
+  return link;
+}
+
+void UcxChannel::on_link_error(void* link, ucp_ep_h /*endpoint*/, ucs_status_t /*status*/) {
+  Link& failed = *static_cast<Link*>(link);
+  failed.failed = true;
+  failed.channel.attention_ = true;
+}
+
+ucs_status_t UcxChannel::on_answer(void* channel, const void* /*header*/, std::size_t /*header_bytes*/, void* message,
+                                   std::size_t bytes, const ucp_am_recv_param_t* /*params*/) {
+  UcxChannel& self = *static_cast<UcxChannel*>(channel);
+  UcxAnswer answer{};
+  if (bytes != sizeof answer) return UCS_OK;
+  std::memcpy(&answer, message, sizeof answer);
+  for (const auto& [peer, link] : self.links_) {
+    if (link->number == answer.link) (answer.welcome != 0 ? link->welcome : link->failed) = true;
+  }
+  self.attention_ = true;
+  return UCS_OK;
+}
+
+void UcxChannel::end(Link& link, Outcome outcome) {
+  link.ended = outcome;
+  for (const Deferred& deferred : link.deferred) {
+    record(*deferred.completion, outcome);
+    --deferred.completion->pending;
+  }
+  link.deferred.clear();
+  if (link.unflushed != nullptr) spoiled_.try_emplace(link.peer->id, outcome);
+  link.endpoint.close();
+  // Only UCX can say that it will not touch a buffer again. It cancels without waiting for the peer.
+  constexpr int kRoundsBeforeNapping = 1000;
+  for (int round = 0; link.under_way != 0; ++round) {
+    if (!worker_.progress() && round > kRoundsBeforeNapping) std::this_thread::sleep_for(100us);
+  }
+}
+
+// ---- Operations
+
+UcxChannel::UcxChannel(const UcxContext& context, const UcxIdentity& self, UcxChannelSet& siblings)
+    : context_(context), self_(self), siblings_(siblings), worker_(context, UCS_THREAD_MODE_SINGLE) {
+  worker_.on_message(kAnswerMessage, &on_answer, this);
+  siblings_.add(*this);
+}
+
+UcxChannel::~UcxChannel() {
+  siblings_.remove(*this);
+  std::vector<PeerId> peers;
+  for (const auto& [peer, link] : links_) peers.push_back(peer);
+  const Deadline parting{monotonic_now() + kParting};
+  for (const PeerId peer : peers) (void)flush(peer, parting);
+  for (const auto& [peer, link] : links_) end(*link, Outcome::peer_lost);
+}
+
+void UcxChannel::post(const Operation& operation, Completion& completion) {
+  if (operation.bytes == 0) return;
+  const std::shared_ptr<UcxPeer>& peer = access_of(operation).peer();
+  Link* link = peer->lost ? nullptr : link_to(peer);
+  if (link == nullptr) return record(completion, Outcome::peer_lost);
+  if (link->welcome) return submit(*link, operation, completion);
+  ++completion.pending;
+  link->deferred.push_back({operation, &completion});
+}
+
+void UcxChannel::submit(Link& link, const Operation& operation, Completion& completion) {
+  const std::shared_ptr<const UcxRemoteMemory>& memory = access_of(operation).memory();
+  const ucp_rkey_h key = link.key_of(memory);
+  if (key == nullptr) return record(completion, Outcome::peer_lost);
+  const ucp_ep_h to = link.endpoint.get();
+  const std::uint64_t address = memory->base + operation.offset;
+
+  const auto atomic = [&](ucp_atomic_op_t code, const std::uint64_t& operand) {
+    return [&, code](ucp_request_param_t& params) {
+      params.op_attr_mask |= UCP_OP_ATTR_FIELD_DATATYPE | UCP_OP_ATTR_FIELD_REPLY_BUFFER;
+      params.datatype = ucp_dt_make_contig(sizeof operand);
+      params.reply_buffer = operation.local;
+      return ucp_atomic_op_nbx(to, code, &operand, 1, address, key, &params);
+    };
+  };
+  switch (operation.kind) {
+    case Operation::Kind::read:
+      return track(link, completion, [&](ucp_request_param_t& params) {
+        return ucp_get_nbx(to, operation.local, operation.bytes, address, key, &params);
+      });
+    case Operation::Kind::write:
+      link.unflushed = memory;
+      link.unflushed_address = address;
+      link.unflushed_bytes = operation.bytes;
+      return track(link, completion, [&](ucp_request_param_t& params) {
+        return ucp_put_nbx(to, operation.local, operation.bytes, address, key, &params);
+      });
+    case Operation::Kind::fetch_add:
+      return track(link, completion, atomic(UCP_ATOMIC_OP_ADD, operation.operand));
+    case Operation::Kind::swap:
+      return track(link, completion, atomic(UCP_ATOMIC_OP_SWAP, operation.operand));
+    case Operation::Kind::compare_swap:
+      // UCX takes the new value from where the old one goes.
+      std::memcpy(operation.local, &operation.operand, sizeof operation.operand);
+      return track(link, completion, atomic(UCP_ATOMIC_OP_CSWAP, operation.expected));
+  }
+}
+
+template <class Start>
+void UcxChannel::track(Link& link, Completion& completion, Start&& start) {
+  if (spare_.empty()) spare_.emplace_back();
+  under_way_.splice(under_way_.begin(), spare_, spare_.begin());
+  Pending& pending = under_way_.front();
+  pending = {&link, &completion, under_way_.begin()};
+  ++completion.pending;
+  ++link.under_way;
+
+  ucp_request_param_t params{};
+  params.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA;
+  params.cb.send = &on_done;
+  params.user_data = &pending;
+  const ucs_status_ptr_t request = start(params);
+  if (!UCS_PTR_IS_PTR(request)) settle(pending, UCS_PTR_STATUS(request));  // finished at once: on_done is not called
+}
+
+void UcxChannel::on_done(void* request, ucs_status_t status, void* pending) {
+  Pending& done = *static_cast<Pending*>(pending);
+  done.link->channel.settle(done, status);
+  ucp_request_free(request);
+}
+
+void UcxChannel::settle(Pending& pending, ucs_status_t status) {
+  if (status != UCS_OK) record(*pending.completion, pending.link->ended);
+  --pending.completion->pending;
+  --pending.link->under_way;
+  spare_.splice(spare_.begin(), under_way_, pending.self);
+}
+
+// ---- Waiting
+
+void UcxChannel::alarm() {
+  attention_ = true;
+  worker_.signal();
+}
+
+void UcxChannel::progress() {
+  worker_.progress();
+  if (attention_) attend();
+}
+
+void UcxChannel::attend() {
+  attention_ = false;
+  std::vector<std::unique_ptr<Link>> gone;
+  for (auto entry = links_.begin(); entry != links_.end();) {
+    Link& link = *entry->second;
+    if (link.failed || link.peer->lost) {
+      gone.push_back(std::move(entry->second));
+      entry = links_.erase(entry);
+      continue;
+    }
+    ++entry;
+    if (!link.welcome) continue;
+    for (const Deferred& deferred : std::exchange(link.deferred, {})) {
+      submit(link, deferred.operation, *deferred.completion);
+      --deferred.completion->pending;
+    }
+  }
+  for (const auto& link : gone) end(*link, Outcome::peer_lost);
+}
+
+template <class Predicate>
+bool UcxChannel::wait(Predicate&& holds, Deadline deadline) {
+  for (;;) {
+    const Time spun = monotonic_now() + kSpin;
+    for (Time now{}; now < spun; now = monotonic_now()) {
+      progress();
+      if (holds()) return true;
+    }
+    if (monotonic_now() >= deadline.at) return false;
+    if (worker_.arm()) worker_.sleep(deadline);
+  }
+}
+
+void UcxChannel::finish(Completion& completion, Deadline deadline) {
+  if (!wait([&] { return completion.pending == 0; }, deadline)) abandon(completion);
+}
+
+void UcxChannel::abandon(Completion& completion) {
+  std::set<Link*> involved;
+  for (const Pending& pending : under_way_) {
+    if (pending.completion == &completion) involved.insert(pending.link);
+  }
+  for (const auto& [peer, link] : links_) {
+    std::erase_if(link->deferred, [&](const Deferred& deferred) {
+      if (deferred.completion != &completion) return false;
+      record(completion, Outcome::timed_out);
+      --completion.pending;
+      return true;
+    });
+  }
+  for (Link* link : involved) {
+    const auto node = links_.extract(link->peer->id);
+    end(*link, Outcome::timed_out);
+  }
+}
+
+Outcome UcxChannel::fence(Deadline deadline) {
+  const auto quiet = [](const auto& entry) {
+    const Link& link = *entry.second;
+    return link.deferred.empty() && (!link.welcome || link.under_way == 0);
+  };
+  if (!wait([&] { return std::all_of(links_.begin(), links_.end(), quiet); }, deadline)) return Outcome::timed_out;
+  if (context_.in_order()) return Outcome::done;
+  // WRITEs may go by another way than what follows, and only a flush orders the ways.
+  Completion flushed;
+  for (const auto& [peer, link] : links_) {
+    if (link->unflushed != nullptr) start_endpoint_flush(*link, flushed);
+  }
+  finish(flushed, deadline);
+  return flushed.outcome;
+}
+
+Outcome UcxChannel::flush(PeerId peer, Deadline deadline) {
+  const Outcome outcome = flush_link(peer, deadline);
+  const auto spoiled = spoiled_.extract(peer);
+  return spoiled.empty() ? outcome : spoiled.mapped();
+}
+
+Outcome UcxChannel::flush_link(PeerId peer, Deadline deadline) {
+  const auto posted = [&] {
+    const Link* link = find(peer);
+    return link == nullptr || link->deferred.empty();
+  };
+  if (!wait(posted, deadline)) return Outcome::timed_out;
+  Link* link = find(peer);
+  if (link == nullptr || link->unflushed == nullptr) return Outcome::done;
+
+  const std::uint64_t number = link->number;
+  Completion flushed;
+  start_endpoint_flush(*link, flushed);
+  finish(flushed, deadline);
+  // UCX may report success when the endpoint failed meanwhile: the link is gone then.
+  link = find(peer);
+  if (flushed.outcome != Outcome::done || link == nullptr || link->number != number) return flushed.outcome;
+  if (!context_.in_order()) {
+    // A NIC acknowledges before its writes reached memory; a READ pushes them there.
+    track(*link, flushed, [&](ucp_request_param_t& params) {
+      return ucp_get_nbx(link->endpoint.get(), &read_back_, std::min(sizeof read_back_, link->unflushed_bytes),
+                         link->unflushed_address, link->key_of(link->unflushed), &params);
+    });
+    finish(flushed, deadline);
+    link = find(peer);
+    if (flushed.outcome != Outcome::done || link == nullptr || link->number != number) return flushed.outcome;
+  }
+  link->unflushed.reset();
+  return Outcome::done;
+}
+
+void UcxChannel::start_endpoint_flush(Link& link, Completion& completion) {
+  track(link, completion, [&](ucp_request_param_t& params) { return ucp_ep_flush_nbx(link.endpoint.get(), &params); });
+}
+
+// ---- Siblings
+
+void UcxChannelSet::add(UcxChannel& channel) {
+  const std::scoped_lock lock(mutex_);
+  channels_.insert(&channel);
+}
+
+void UcxChannelSet::remove(UcxChannel& channel) {
+  const std::scoped_lock lock(mutex_);
+  channels_.erase(&channel);
+}
+
+void UcxChannelSet::alarm() {
+  const std::scoped_lock lock(mutex_);
+  for (UcxChannel* channel : channels_) channel->alarm();
+}
+
+}  // namespace farside

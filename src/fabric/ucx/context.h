@@ -1,0 +1,95 @@
+// context.h — owners of UCX's objects: the context, a worker, an endpoint, a registration, an unpacked key.
+//
+// Each is destroyed before what it was made from. UCX is used by one thread at a time for each worker; the context is
+// shared by workers of several threads.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <vector>
+
+#include <ucp/api/ucp.h>
+
+#include "farside/fabric/time.h"
+
+namespace farside {
+
+/// UCX of this process. Throws Error when no transport to other hosts is usable.
+///
+/// Atomics are carried out by CPUs (ATOMIC_MODE=cpu): UCX 1.13 then sends them to the target's worker as messages, and
+/// the thread that makes it progress executes a locked instruction (ucs_atomic_fadd64 and so on, in ucp/rma/amo_sw.c
+/// and ucs/arch/*/atomic.h). So they are atomic against each other, whatever transport they came by, and against what
+/// processes of the target's host do to the same memory through `direct`.
+class UcxContext {
+ public:
+  UcxContext();
+
+  [[nodiscard]] ucp_context_h get() const noexcept { return context_.get(); }
+
+  /// Whether all transports are TCP. Then each endpoint is one stream whose other end a CPU reads in order: nothing
+  /// posted later overtakes a WRITE, and the acknowledgement that a flush waits for was sent by the CPU that stored.
+  [[nodiscard]] bool in_order() const noexcept { return in_order_; }
+
+ private:
+  struct Cleanup {
+    void operator()(ucp_context_h context) const { ucp_cleanup(context); }
+  };
+  std::unique_ptr<std::remove_pointer_t<ucp_context_h>, Cleanup> context_;
+  bool in_order_ = false;
+};
+
+class UcxWorker {
+ public:
+  UcxWorker(const UcxContext& context, ucs_thread_mode_t mode);
+
+  [[nodiscard]] ucp_worker_h get() const noexcept { return worker_.get(); }
+  [[nodiscard]] std::string address() const;
+  /// Returns whether anything happened.
+  bool progress() { return ucp_worker_progress(worker_.get()) != 0; }
+  /// Returns false when there is something to progress instead.
+  [[nodiscard]] bool arm() { return ucp_worker_arm(worker_.get()) == UCS_OK; }
+  /// After arm: returns when there may be something to progress, signal was called, or the deadline passed.
+  void sleep(Deadline deadline) const;
+  /// From any thread.
+  void signal() { ucp_worker_signal(worker_.get()); }
+  /// Calls `handler(argument, data, bytes, reply endpoint)` for messages of this number, within progress.
+  void on_message(unsigned number, ucp_am_recv_callback_t handler, void* argument);
+
+ private:
+  struct Destroy {
+    void operator()(ucp_worker_h worker) const { ucp_worker_destroy(worker); }
+  };
+  std::unique_ptr<std::remove_pointer_t<ucp_worker_h>, Destroy> worker_;
+  int event_fd_ = -1;  // the worker's own
+};
+
+/// A connection to somebody's worker; its death is reported to `on_error`. Closed by force: what is under way ends as
+/// cancelled while the worker goes on to progress.
+class UcxEndpoint {
+ public:
+  UcxEndpoint() = default;
+  /// Empty, with the reason logged, when UCX refuses; a broken address cannot come here (seal.h).
+  UcxEndpoint(const UcxWorker& worker, std::string_view remote_address, ucp_err_handler_cb_t on_error, void* argument);
+
+  [[nodiscard]] ucp_ep_h get() const noexcept { return endpoint_.get(); }
+  [[nodiscard]] explicit operator bool() const noexcept { return endpoint_ != nullptr; }
+  void close() noexcept { endpoint_.reset(); }
+
+ private:
+  struct Close {
+    void operator()(ucp_ep_h endpoint) const;
+  };
+  std::unique_ptr<std::remove_pointer_t<ucp_ep_h>, Close> endpoint_;
+};
+
+struct UcxKeyDestroy {
+  void operator()(ucp_rkey_h key) const { ucp_rkey_destroy(key); }
+};
+/// What one endpoint needs to reach one remote memory.
+using UcxKey = std::unique_ptr<std::remove_pointer_t<ucp_rkey_h>, UcxKeyDestroy>;
+
+}  // namespace farside

@@ -1,0 +1,284 @@
+#include "fabric/ucx/engine.h"
+
+#include <chrono>
+#include <utility>
+
+#include <sys/random.h>
+
+#include "farside/base/error.h"
+#include "farside/base/log.h"
+#include "farside/base/units.h"
+
+#include "base/wire.h"
+#include "fabric/clock.h"
+#include "fabric/ucx/seal.h"
+
+namespace farside {
+
+namespace {
+
+using namespace std::chrono_literals;
+
+// Requests come in trains. Between two of one train the service thread stays awake, which spares the caller the time
+// of waking it.
+constexpr Duration kLinger = 50us;
+
+// A sleeper that is never signalled looks once in this time, as every wait has a deadline.
+constexpr Duration kLongSleep = 1h;
+
+UcxIdentity draw_identity() {
+  UcxIdentity identity{};
+  if (::getrandom(identity.data(), sizeof identity, 0) != sizeof identity) {
+    throw errno_error("draw random numbers for", "the UCX engine");
+  }
+  return identity;
+}
+
+}  // namespace
+
+// ---- Memory
+
+UcxMemory::UcxMemory(const UcxContext& context, std::byte* base, std::uint64_t bytes) {
+  const auto check = [&](ucs_status_t status, const char* tried) {
+    if (status == UCS_OK) return;
+    throw Error({tried, format_bytes(bytes) + " of memory", ucs_status_string(status), "check ulimit -l"});
+  };
+  ucp_mem_map_params_t params{};
+  params.field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH;
+  params.address = base;
+  params.length = bytes;
+  ucp_mem_h memory = nullptr;
+  check(ucp_mem_map(context.get(), &params, &memory), "register with UCX");
+  memory_ = {memory, Unmap{context.get()}};
+
+  void* key = nullptr;
+  std::size_t key_bytes = 0;
+  check(ucp_rkey_pack(context.get(), memory, &key, &key_bytes), "make a remote key of UCX for");
+  std::string content = Encoder().number(reinterpret_cast<std::uintptr_t>(base)).take();
+  content.append(static_cast<const char*>(key), key_bytes);
+  ucp_rkey_buffer_release(key);
+  handle_ = seal(SealKind::memory, content);
+}
+
+// ---- Lines
+
+/// An endpoint of the service worker.
+struct UcxEngine::Line {
+  UcxEngine& engine;
+  const UcxIdentity identity;
+  /// For a lifeline, which we opened to the service worker of a peer and whose failure is the peer's end; null for
+  /// what a channel of a peer opened to us.
+  const std::shared_ptr<UcxPeer> lifeline_of;
+  UcxAnswer answer;  // to that channel; lives while it is under way
+  UcxEndpoint endpoint;
+  bool failed = false;
+};
+
+void UcxEngine::on_line_error(void* line, ucp_ep_h /*endpoint*/, ucs_status_t /*status*/) {
+  Line& failed = *static_cast<Line*>(line);
+  failed.failed = true;
+  failed.engine.line_failed_ = true;
+}
+
+bool UcxEngine::drop_failed_lines() {
+  if (!std::exchange(line_failed_, false)) return false;
+  bool lost = false;
+  lines_.remove_if([&](const Line& line) {
+    if (line.failed && line.lifeline_of != nullptr) lost |= !line.lifeline_of->lost.exchange(true);
+    return line.failed;
+  });
+  return lost;
+}
+
+ucs_status_t UcxEngine::on_greeting(void* engine, const void* /*header*/, std::size_t /*header_bytes*/, void* message,
+                                    std::size_t bytes, const ucp_am_recv_param_t* params) {
+  if ((params->recv_attr & UCP_AM_RECV_ATTR_FIELD_REPLY_EP) == 0) return UCS_OK;
+  try {
+    static_cast<UcxEngine*>(engine)->greet({static_cast<const char*>(message), bytes}, params->reply_ep);
+  } catch (const Error& error) {
+    log::warn(error.what());
+  }
+  return UCS_OK;
+}
+
+void UcxEngine::greet(std::string_view greeting, ucp_ep_h from) {
+  Decoder decoder(unseal(SealKind::greeting, greeting, "a greeting"), "a greeting");
+  const auto first = decoder.number<std::uint64_t>();
+  const auto second = decoder.number<std::uint64_t>();
+  const auto number = decoder.number<std::uint64_t>();
+  const UcxIdentity who{first, second};
+
+  // `from` belongs to UCX, which frees it without a word when the peer goes. To own it, one makes an endpoint to the
+  // same worker: UCX gives out those that were opened to us, in the order of their opening. The ones before ours whose
+  // greeting never came are closed on the way.
+  constexpr int kMaxMissedGreetings = 100;
+  for (int missed = 0; missed <= kMaxMissedGreetings; ++missed) {
+    Line& line = lines_.emplace_back(*this, who, nullptr, UcxAnswer{number, 0});
+    line.endpoint = UcxEndpoint(worker_, decoder.rest(), &on_line_error, &line);
+    if (line.endpoint.get() != from) {
+      lines_.pop_back();
+      continue;
+    }
+    const bool welcome = !revoked_.contains(who);
+    answer(line, welcome);
+    if (!welcome) lines_.pop_back();
+    return;
+  }
+  log::warn("a peer's UCX connection could not be told from others of its worker; it stays unwelcome");
+}
+
+void UcxEngine::answer(Line& line, bool welcome) {
+  line.answer.welcome = welcome ? 1 : 0;
+  ucp_request_param_t params{};
+  params.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
+  params.flags = UCP_AM_SEND_FLAG_EAGER;
+  const ucs_status_ptr_t request =
+      ucp_am_send_nbx(line.endpoint.get(), kAnswerMessage, nullptr, 0, &line.answer, sizeof line.answer, &params);
+  if (UCS_PTR_IS_PTR(request)) ucp_request_free(request);
+}
+
+// ---- The engine
+
+UcxEngine::UcxEngine(std::function<void()> on_event)
+    : on_event_(std::move(on_event)), identity_(draw_identity()), worker_(context_, UCS_THREAD_MODE_SERIALIZED) {
+  worker_.on_message(kGreetingMessage, &on_greeting, this);
+  service_ = std::jthread([this](const std::stop_token& stop) { serve(stop); });
+}
+
+UcxEngine::~UcxEngine() {
+  service_.request_stop();
+  worker_.signal();
+}
+
+std::string UcxEngine::address() const {
+  const std::scoped_lock lock(mutex_);
+  return seal(SealKind::address, Encoder().number(identity_[0]).number(identity_[1]).take() + worker_.address());
+}
+
+void UcxEngine::connect(PeerId number, std::string_view address) {
+  Decoder decoder(unseal(SealKind::address, address, "a UCX address"), "a UCX address");
+  const auto first = decoder.number<std::uint64_t>();
+  const auto second = decoder.number<std::uint64_t>();
+  const auto made = std::make_shared<UcxPeer>(number, UcxIdentity{first, second}, std::string(decoder.rest()));
+  bool replaced = false;
+  {
+    const std::scoped_lock lock(mutex_);
+    if (made->identity != identity_) {
+      Line& line = lines_.emplace_back(*this, made->identity, made, UcxAnswer{});
+      line.endpoint = UcxEndpoint(worker_, made->service_address, &on_line_error, &line);
+      if (!line.endpoint) {
+        lines_.pop_back();
+        throw Error({"connect to peer", std::to_string(number), "no transport of UCX reaches its address",
+                     "let UCX_NET_DEVICES and UCX_TLS of both processes name devices of one network"});
+      }
+    }
+    revoked_.erase(made->identity);
+    std::shared_ptr<UcxPeer>& slot = peers_[number];
+    const std::shared_ptr<UcxPeer> old = std::exchange(slot, made);
+    if (old != nullptr) {
+      replaced = !old->lost.exchange(true);
+      lines_.remove_if([&](const Line& line) { return line.lifeline_of == old; });
+    }
+  }
+  worker_.signal();  // the service thread sleeps armed for what was there before
+  if (replaced) spread_loss();
+}
+
+std::unique_ptr<UcxMemory> UcxEngine::offer(std::byte* base, std::uint64_t bytes) {
+  return std::make_unique<UcxMemory>(context_, base, bytes);
+}
+
+std::unique_ptr<RemoteAccess> UcxEngine::attach(PeerId number, std::string_view handle) {
+  Decoder decoder(unseal(SealKind::memory, handle, "a UCX memory handle"), "a UCX memory handle");
+  const auto base = decoder.number<std::uint64_t>();
+  auto memory = std::make_shared<const UcxRemoteMemory>(base, std::string(decoder.rest()));
+  const std::scoped_lock lock(mutex_);
+  return std::make_unique<UcxAccess>(peer(number), std::move(memory));
+}
+
+std::unique_ptr<UcxChannel> UcxEngine::open_channel() {
+  return std::make_unique<UcxChannel>(context_, identity_, channels_);
+}
+
+const std::shared_ptr<UcxPeer>& UcxEngine::peer(PeerId number) const {
+  const auto found = peers_.find(number);
+  if (found == peers_.end()) throw Error({"reach peer", std::to_string(number), "it was never connected", ""});
+  return found->second;
+}
+
+void UcxEngine::mark_lost(PeerId number) {
+  {
+    const std::scoped_lock lock(mutex_);
+    peer(number)->lost = true;
+  }
+  spread_loss();
+}
+
+bool UcxEngine::lost(PeerId number) const {
+  const std::scoped_lock lock(mutex_);
+  return peer(number)->lost;
+}
+
+Outcome UcxEngine::revoke(PeerId number, Deadline deadline) {
+  mark_lost(number);
+  const std::scoped_lock lock(mutex_);
+  const UcxIdentity who = peer(number)->identity;
+  revoked_.insert(who);
+  lines_.remove_if([&](Line& line) {
+    if (line.identity == who && line.lifeline_of == nullptr) answer(line, false);
+    return line.identity == who;
+  });
+  worker_.signal();
+  // Emulated operations name the endpoint they came by, and UCX drops those of a closed one. A NIC goes on until its
+  // queue pair is gone, which the worker's flush waits for.
+  if (context_.in_order()) return Outcome::done;
+  ucp_request_param_t params{};
+  const ucs_status_ptr_t request = ucp_worker_flush_nbx(worker_.get(), &params);
+  if (!UCS_PTR_IS_PTR(request)) return Outcome::done;
+  while (ucp_request_check_status(request) == UCS_INPROGRESS && monotonic_now() < deadline.at) {
+    if (!worker_.progress()) std::this_thread::sleep_for(100us);
+  }
+  const bool closed = ucp_request_check_status(request) != UCS_INPROGRESS;
+  ucp_request_free(request);
+  return closed ? Outcome::done : Outcome::timed_out;
+}
+
+void UcxEngine::spread_loss() {
+  channels_.alarm();
+  on_event_();
+}
+
+// ---- The service thread
+
+void UcxEngine::serve(const std::stop_token& stop) {
+  Time awake_until{};
+  while (!stop.stop_requested()) {
+    if (turn()) {
+      awake_until = monotonic_now() + kLinger;
+      continue;
+    }
+    if (monotonic_now() < awake_until) {
+      std::this_thread::yield();
+      continue;
+    }
+    std::unique_lock lock(mutex_);
+    const bool armed = worker_.arm();
+    lock.unlock();
+    if (armed) worker_.sleep({monotonic_now() + kLongSleep});
+  }
+}
+
+bool UcxEngine::turn() {
+  bool moved = false;
+  bool lost = false;
+  {
+    const std::scoped_lock lock(mutex_);
+    while (worker_.progress()) moved = true;
+    lost = drop_failed_lines();
+  }
+  if (lost) channels_.alarm();
+  if (lost || moved) on_event_();
+  return lost || moved;
+}
+
+}  // namespace farside

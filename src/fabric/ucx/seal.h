@@ -1,0 +1,29 @@
+// seal.h — a magic number and a checksum around bytes that go into UCX.
+//
+// UCX trusts whatever it unpacks: an address or a key that was altered on its way crashes the process. So everything
+// of UCX's own travels sealed. This finds accidents and versions that do not fit together; it authenticates nobody.
+//
+//   magic     4 bytes   what it is, and the version of its layout
+//   checksum  8 bytes   XXH3 of the content
+//   content   the rest
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace farside {
+
+/// The last digit is the version. It also stands for the atomic mode: a version has one (context.h).
+enum class SealKind : std::uint32_t {
+  address = 0xfa51ade1,
+  memory = 0xfa51ad41,
+  greeting = 0xfa51ad71,
+};
+
+[[nodiscard]] std::string seal(SealKind kind, std::string_view content);
+
+/// The content. Throws Error naming `what` when it is not what `kind` says or not as it was sealed.
+[[nodiscard]] std::string_view unseal(SealKind kind, std::string_view sealed, std::string_view what);
+
+}  // namespace farside
