@@ -1,0 +1,140 @@
+#include "classify.h"
+
+#include <algorithm>
+#include <climits>
+#include <cstdio>
+#include <ctime>
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "door_client.h"
+#include "host_memory.h"
+#include "process.h"
+#include "system_call.h"
+
+namespace farside::preload {
+
+namespace {
+
+constexpr std::int64_t kSecond_ns = 1'000'000'000;
+
+// A file may change twice within one tick of its time stamps, unseen. One that changed this long ago will show it.
+constexpr std::int64_t kSettled_ns = 2 * kSecond_ns;
+
+// How long a change of an open file may go unnoticed.
+constexpr std::uint64_t kRecheck_ns = 100'000'000;
+
+std::int64_t in_ns(const timespec& time) {
+  return time.tv_sec * kSecond_ns + time.tv_nsec;
+}
+
+FileIdentity version_of(const struct stat64& found) {
+  return {.file_system = 0,
+          .inode = found.st_ino,
+          .bytes = static_cast<std::uint64_t>(found.st_size),
+          .modified_ns = in_ns(found.st_mtim),
+          .changed_ns = in_ns(found.st_ctim)};
+}
+
+bool is_settled(const FileIdentity& version) {
+  timespec now;
+  clock_gettime(CLOCK_REALTIME, &now);
+  return std::max(version.modified_ns, version.changed_ns) <= in_ns(now) - kSettled_ns;
+}
+
+bool is_under_a_named_directory(int fd) {
+  char link[32];
+  std::snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+  char path[PATH_MAX + 1];
+  const long length = system_call(SYS_readlinkat, AT_FDCWD, link, path, PATH_MAX);
+  if (length <= 0) return false;
+  path[length] = '\0';
+  return process::is_under(path);
+}
+
+// The file systems that the node was asked about. A place is taken once and for all; when all are, the node is asked
+// each time.
+struct KnownFileSystem {
+  enum : unsigned { free, taken, known };
+  std::atomic<unsigned> state;
+  dev_t device;
+  std::uint64_t tag;
+};
+constinit KnownFileSystem file_systems[8];
+
+bool file_system_of(int fd, dev_t device, std::uint64_t& tag) {
+  for (const auto& place : file_systems) {
+    if (place.state.load(std::memory_order_acquire) != KnownFileSystem::known || place.device != device) continue;
+    tag = place.tag;
+    return true;
+  }
+  door::Reply reply{};
+  if (!node::ask(door::RequestKind::identify, {}, fd, reply) || reply.answer != door::Answer::here) return false;
+  tag = reply.file_system;
+  for (auto& place : file_systems) {
+    unsigned expected = KnownFileSystem::free;
+    if (!place.state.compare_exchange_strong(expected, KnownFileSystem::taken)) continue;
+    place.device = device;
+    place.tag = tag;
+    place.state.store(KnownFileSystem::known, std::memory_order_release);
+    break;
+  }
+  return true;
+}
+
+Kind classify(int fd, CachedFile& file) {
+  const long flags = system_call(SYS_fcntl, fd, F_GETFL);
+  struct stat64 found;
+  if (flags < 0 || system_call(SYS_fstat, fd, &found) != 0 || !process::is_ours()) return Kind::unknown;
+  if ((flags & (O_ACCMODE | O_DIRECT | O_PATH)) != O_RDONLY || !S_ISREG(found.st_mode)) return Kind::passing;
+  if (found.st_size == 0 || !is_under_a_named_directory(fd)) return Kind::passing;
+  file.identity = version_of(found);
+  if (!is_settled(file.identity) || node::memory() == nullptr) return Kind::passing;
+  if (!file_system_of(fd, found.st_dev, file.identity.file_system)) return Kind::passing;
+  file.hash = file_hash(file.identity);
+  return Kind::cached;
+}
+
+CachedDescriptor examine(int fd, Descriptor& place) {
+  const Descriptor::Look before = place.examine();
+  CachedFile file{};
+  const Kind found = before.kind() == Kind::unknown ? classify(fd, file) : Kind::unknown;
+  if (found == Kind::unknown) return {};
+  if (found == Kind::cached) {
+    place.expected_offset.store(static_cast<std::uint64_t>(system_call(SYS_lseek, fd, 0, SEEK_CUR)));
+    place.checked_ns.store(coarse_now_ns());
+  }
+  const Descriptor::Look after = place.record(before, found, file);
+  return found == Kind::cached ? CachedDescriptor{&place, after, file} : CachedDescriptor{};
+}
+
+bool is_unchanged(int fd, const CachedDescriptor& cached) {
+  const std::uint64_t now = coarse_now_ns();
+  if (now - cached.place->checked_ns.load(std::memory_order_relaxed) < kRecheck_ns) return true;
+  struct stat64 found;
+  if (system_call(SYS_fstat, fd, &found) != 0) return false;
+  FileIdentity version = version_of(found);
+  version.file_system = cached.file.identity.file_system;
+  if (version != cached.file.identity) return false;
+  cached.place->checked_ns.store(now, std::memory_order_relaxed);
+  return true;
+}
+
+}  // namespace
+
+CachedDescriptor cached_descriptor(int fd) {
+  CachedDescriptor cached;
+  Descriptor* const place = process::is_active() ? descriptor(fd) : nullptr;
+  if (place == nullptr) return cached;
+  cached.seen = place->look(cached.file);
+  if (cached.seen.kind() == Kind::unknown) return examine(fd, *place);
+  if (cached.seen.kind() != Kind::cached) return cached;
+  cached.place = place;
+  if (is_unchanged(fd, cached)) return cached;
+  cached.pass();
+  return {};
+}
+
+}  // namespace farside::preload

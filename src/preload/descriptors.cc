@@ -1,0 +1,95 @@
+#include "descriptors.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include <sys/mman.h>
+
+#include "system_call.h"
+
+namespace farside::preload {
+
+namespace {
+
+constexpr std::size_t kPageBytes = 4096;
+
+// Zero pages until touched, so a program pays only for the descriptors that it reads from.
+alignas(kPageBytes) constinit Descriptor descriptors[kDescriptors];
+static_assert(sizeof(descriptors) % kPageBytes == 0);
+
+// No descriptor from here on was ever examined.
+constinit std::atomic<unsigned> unseen{0};
+
+unsigned seen_end(unsigned last) {
+  const unsigned end = unseen.load();
+  return last < end ? last + 1 : end;
+}
+
+}  // namespace
+
+Descriptor::Look Descriptor::look(CachedFile& file) const {
+  const std::uint64_t before = state_.load(std::memory_order_acquire);
+  if (static_cast<Kind>(before & kKindMask) != Kind::cached) return {before};
+  std::uint64_t words[kFileWords];
+  for (std::size_t i = 0; i < kFileWords; ++i) words[i] = file_[i].load(std::memory_order_acquire);
+  if (state_.load(std::memory_order_relaxed) != before) return {static_cast<std::uint64_t>(Kind::changing)};
+  std::memcpy(&file, words, sizeof file);
+  return {before};
+}
+
+bool Descriptor::step(std::uint64_t& state, Kind kind, std::uint64_t recording) {
+  const std::uint64_t next = (state & ~(kGeneration - 1)) + kGeneration + recording + static_cast<std::uint64_t>(kind);
+  if (!state_.compare_exchange_strong(state, next, std::memory_order_acq_rel)) return false;
+  state = next;
+  return true;
+}
+
+Descriptor::Look Descriptor::record(Look before, Kind found, const CachedFile& file) {
+  // The flag keeps a second recorder from mixing its words with ours, even if the number changes meanwhile.
+  std::uint64_t state = before.state;
+  if ((state & kRecording) != 0 || !step(state, Kind::changing, kRecording)) return {state};
+  std::uint64_t words[kFileWords];
+  std::memcpy(words, &file, sizeof file);
+  for (std::size_t i = 0; i < kFileWords; ++i) file_[i].store(words[i], std::memory_order_release);
+  if (!step(state, found, 0)) state_.fetch_and(~kRecording, std::memory_order_release);
+  return {state};
+}
+
+void Descriptor::begin_change() {
+  std::uint64_t state = state_.load(std::memory_order_relaxed);
+  while (!step(state, Kind::changing, state & kRecording)) {
+  }
+}
+
+void Descriptor::end_change() {
+  std::uint64_t state = state_.load(std::memory_order_relaxed);
+  while (!step(state, Kind::unknown, state & kRecording)) {
+  }
+}
+
+Descriptor* descriptor(int fd) {
+  if (static_cast<unsigned>(fd) >= kDescriptors) return nullptr;
+  return &descriptors[fd];
+}
+
+Descriptor::Look Descriptor::examine() {
+  const auto after = static_cast<unsigned>(this - descriptors) + 1;
+  unsigned known = unseen.load();
+  while (known < after && !unseen.compare_exchange_weak(known, after)) {
+  }
+  return {state_.load(std::memory_order_acquire)};
+}
+
+void forget_all_descriptors() {
+  system_call(SYS_madvise, descriptors, sizeof descriptors, MADV_DONTNEED);
+}
+
+Changing::Changing(unsigned first, unsigned last) : first_(first), last_(last) {
+  for (unsigned fd = first_; fd < seen_end(last_); ++fd) descriptors[fd].begin_change();
+}
+
+Changing::~Changing() {
+  for (unsigned fd = first_; fd < seen_end(last_); ++fd) descriptors[fd].end_change();
+}
+
+}  // namespace farside::preload

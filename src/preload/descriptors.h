@@ -1,0 +1,96 @@
+// descriptors.h — what is known about each of the program's file descriptors.
+//
+// Nothing is recorded when a file is opened: the first read of a descriptor finds out what it is. What was found is
+// forgotten when the descriptor's number may come to mean something else.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "farside/cache/block.h"
+
+namespace farside::preload {
+
+/// A file whose bytes may come from the pool: the version that this descriptor was found to name.
+struct CachedFile {
+  FileIdentity identity;
+  std::uint64_t hash;  ///< file_hash(identity)
+};
+
+/// What a read of a descriptor does.
+enum class Kind : std::uint64_t {
+  unknown,   ///< finds out first
+  passing,   ///< asks the kernel
+  cached,    ///< asks the pool
+  changing,  ///< asks the kernel: the number is just being closed or replaced
+};
+
+/// One descriptor. Any thread, and any signal handler, may call any of these at any time; nothing ever waits.
+///
+///     state    kind (2 bits), being recorded (1 bit), generation (61 bits)
+///     file     the words of a CachedFile, whole while state is `cached` in one and the same generation
+///     hints    may be wrong at any time
+///
+/// Guarantee: what was found out about a descriptor before its number changed is never recorded after.
+class Descriptor {
+ public:
+  /// A kind as it was at one moment.
+  struct Look {
+    std::uint64_t state;
+    [[nodiscard]] Kind kind() const { return static_cast<Kind>(state & kKindMask); }
+  };
+
+  /// Fills `file` if the kind is `cached`.
+  [[nodiscard]] Look look(CachedFile& file) const;
+
+  /// To be called before finding out what the descriptor is.
+  Look examine();
+
+  /// Records what was found out, unless anything happened to the descriptor since `before`. Returns how it looks now.
+  Look record(Look before, Kind found, const CachedFile& file);
+
+  /// The number is about to mean something else ...
+  void begin_change();
+  /// ... and now does.
+  void end_change();
+
+  std::atomic<std::uint64_t> expected_offset;  ///< where the next read probably starts
+  std::atomic<std::uint64_t> checked_ns;       ///< when fstat last showed the version recorded; a coarse clock
+
+ private:
+  static constexpr std::uint64_t kKindMask = 3;
+  static constexpr std::uint64_t kRecording = 4;
+  static constexpr std::uint64_t kGeneration = 8;
+  static constexpr std::size_t kFileWords = sizeof(CachedFile) / sizeof(std::uint64_t);
+
+  /// One step to the next generation, if the state still is `state`; else tells in it what it is.
+  bool step(std::uint64_t& state, Kind kind, std::uint64_t recording);
+
+  std::atomic<std::uint64_t> state_;
+  std::atomic<std::uint64_t> file_[kFileWords];
+};
+
+/// All descriptors of the process. Those with higher numbers always pass.
+inline constexpr unsigned kDescriptors = 1U << 16U;
+
+/// Null for a number that is not watched.
+[[nodiscard]] Descriptor* descriptor(int fd);
+
+/// Forgets everything. Only while the process has one thread.
+void forget_all_descriptors();
+
+/// While this lives, the descriptors first to last (inclusive) are about to mean something else.
+class Changing {
+ public:
+  explicit Changing(int fd) : Changing(static_cast<unsigned>(fd), static_cast<unsigned>(fd)) {}
+  Changing(unsigned first, unsigned last);
+  ~Changing();
+  Changing(const Changing&) = delete;
+  Changing& operator=(const Changing&) = delete;
+
+ private:
+  unsigned first_;
+  unsigned last_;
+};
+
+}  // namespace farside::preload

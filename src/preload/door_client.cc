@@ -1,0 +1,205 @@
+#include "door_client.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+
+#include <fcntl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "host_memory.h"
+#include "process.h"
+#include "system_call.h"
+
+namespace farside::preload::node {
+
+namespace {
+
+constexpr std::uint64_t kPatience_s = 10;  // longer than a slow disk, shorter than a user's
+constexpr std::size_t kIdleConnections = 8;
+constexpr int kHighDescriptor = 900;  // out of the way: a program expects the lowest free number for itself
+
+// A socket of ours, or nothing. Its inode tells it from what a program that closes all descriptors opens after.
+struct Connection {
+  int fd = -1;
+  std::uint32_t inode = 0;
+};
+
+constinit sockaddr_un address{};
+constinit std::atomic<const HostMemory*> mapped{nullptr};
+constinit std::atomic<bool> dead{false};
+
+// Connections that nobody is using, each in one word: inode, fd + 1.
+constinit std::atomic<std::uint64_t> idle[kIdleConnections];
+
+std::uint32_t inode_of(int fd) {
+  struct stat64 found;
+  return system_call(SYS_fstat, fd, &found) == 0 && S_ISSOCK(found.st_mode) ? static_cast<std::uint32_t>(found.st_ino)
+                                                                            : 0;
+}
+
+void close_descriptor(int fd) {
+  if (fd >= 0) system_call(SYS_close, fd);
+}
+
+int moved_high(int fd) {
+  rlimit64 limit{};
+  system_call(SYS_prlimit64, 0, RLIMIT_NOFILE, nullptr, &limit);
+  const int room = static_cast<int>(std::min<std::uint64_t>(limit.rlim_cur, kHighDescriptor + 64)) - 64;
+  const long high = system_call(SYS_fcntl, fd, F_DUPFD_CLOEXEC, std::max(room, 0));
+  close_descriptor(fd);
+  return static_cast<int>(high);
+}
+
+// The connection, or -errno as its descriptor.
+Connection connect_to_node() {
+  const long lowest = system_call(SYS_socket, AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+  if (lowest < 0) return {static_cast<int>(lowest)};
+  const int fd = moved_high(static_cast<int>(lowest));
+  if (fd < 0) return {fd};
+  const timeval patience{static_cast<time_t>(kPatience_s), 0};
+  system_call(SYS_setsockopt, fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+  system_call(SYS_setsockopt, fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
+  const long connected = system_call(SYS_connect, fd, &address, sizeof address);
+  if (connected == 0) return {fd, inode_of(fd)};
+  close_descriptor(fd);
+  return {static_cast<int>(connected)};
+}
+
+Connection take_idle(std::atomic<std::uint64_t>& place) {
+  const std::uint64_t word = place.exchange(0);
+  const Connection taken{static_cast<int>(word & 0xffffffffU) - 1, static_cast<std::uint32_t>(word >> 32U)};
+  return taken.fd >= 0 && inode_of(taken.fd) == taken.inode ? taken : Connection{};
+}
+
+Connection take() {
+  for (auto& place : idle) {
+    if (const Connection taken = take_idle(place); taken.fd >= 0) return taken;
+  }
+  return connect_to_node();
+}
+
+void give_back(Connection connection) {
+  const std::uint64_t word = std::uint64_t{connection.inode} << 32U | static_cast<std::uint32_t>(connection.fd + 1);
+  for (auto& place : idle) {
+    std::uint64_t nothing = 0;
+    if (place.compare_exchange_strong(nothing, word)) return;
+  }
+  close_descriptor(connection.fd);
+}
+
+template <std::size_t kDescriptors>
+union DescriptorMessage {
+  cmsghdr header;
+  char bytes[CMSG_SPACE(kDescriptors * sizeof(int))];
+};
+
+bool send(Connection connection, const door::Request& request, int file) {
+  DescriptorMessage<1> descriptor{};
+  iovec part{const_cast<door::Request*>(&request), sizeof request};
+  msghdr message{};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  if (file >= 0) {
+    message.msg_control = &descriptor;
+    message.msg_controllen = sizeof descriptor;
+    descriptor.header = {CMSG_LEN(sizeof file), SOL_SOCKET, SCM_RIGHTS};
+    std::memcpy(CMSG_DATA(&descriptor.header), &file, sizeof file);
+  }
+  long sent = 0;
+  do {
+    sent = system_call(SYS_sendmsg, connection.fd, &message, MSG_NOSIGNAL);
+  } while (sent == -EINTR);
+  return sent == sizeof request;
+}
+
+// Takes one packet of exactly this size, and the descriptors that come with it.
+template <class Reply>
+bool receive(Connection connection, Reply& reply, int (&descriptors)[2]) {
+  DescriptorMessage<2> received{};
+  iovec part{&reply, sizeof reply};
+  msghdr message{};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  message.msg_control = &received;
+  message.msg_controllen = sizeof received;
+  const std::uint64_t deadline_ns = coarse_now_ns() + kPatience_s * 1'000'000'000U;
+  long bytes = 0;
+  do {
+    bytes = system_call(SYS_recvmsg, connection.fd, &message, MSG_CMSG_CLOEXEC);
+  } while (bytes == -EINTR && coarse_now_ns() < deadline_ns);
+  if (bytes >= 0 && message.msg_controllen >= CMSG_LEN(0) && received.header.cmsg_type == SCM_RIGHTS) {
+    std::memcpy(descriptors, CMSG_DATA(&received.header),
+                std::min(received.header.cmsg_len - CMSG_LEN(0), sizeof descriptors));
+  }
+  return bytes == sizeof reply && (message.msg_flags & MSG_TRUNC) == 0;
+}
+
+template <class Reply>
+bool exchange(const door::Request& request, int file, Reply& reply, int (&descriptors)[2], int& error) {
+  const Connection connection = take();
+  if (connection.fd < 0) {
+    error = -connection.fd;
+    return false;
+  }
+  if (send(connection, request, file) && receive(connection, reply, descriptors)) {
+    give_back(connection);
+    return true;
+  }
+  error = ETIMEDOUT;
+  close_descriptor(connection.fd);
+  return false;
+}
+
+door::Request request_for(door::RequestKind kind) {
+  return {.magic = door::kMagic, .version = door::kVersion, .kind = kind, .zero = 0, .key = {}};
+}
+
+}  // namespace
+
+void name(const char* socket_path) {
+  address.sun_family = AF_UNIX;
+  strncpy(address.sun_path, socket_path, sizeof address.sun_path - 1);
+}
+
+const HostMemory* memory() {
+  if (const HostMemory* known = mapped.load(std::memory_order_acquire)) return known;
+  if (dead.load(std::memory_order_relaxed) || !process::is_ours()) return nullptr;
+
+  door::MapReply reply{};
+  int descriptors[2] = {-1, -1};
+  int error = EPROTO;
+  const HostMemory* fresh = nullptr;
+  if (exchange(request_for(door::RequestKind::map), -1, reply, descriptors, error)) {
+    fresh = HostMemory::map(reply, descriptors[0], descriptors[1]);
+  }
+  for (const int descriptor : descriptors) close_descriptor(descriptor);
+  if (fresh == nullptr) {
+    if (!dead.exchange(true)) process::warn("cannot reach the node at", address.sun_path, error);
+    return nullptr;
+  }
+  const HostMemory* first = nullptr;  // of two threads that map at once, one mapping is left lying: nobody waits
+  return mapped.compare_exchange_strong(first, fresh, std::memory_order_acq_rel) ? fresh : first;
+}
+
+bool ask(door::RequestKind kind, const BlockKey& key, int file, door::Reply& reply) {
+  if (dead.load(std::memory_order_relaxed) || !process::is_ours()) return false;
+  door::Request request = request_for(kind);
+  request.key = key;
+  int descriptors[2] = {-1, -1};
+  int error = 0;
+  const bool answered = exchange(request, file, reply, descriptors, error);
+  for (const int descriptor : descriptors) close_descriptor(descriptor);
+  if (!answered) dead.store(true, std::memory_order_relaxed);
+  return answered;
+}
+
+void forget_connections() {
+  for (auto& place : idle) close_descriptor(take_idle(place).fd);
+}
+
+}  // namespace farside::preload::node

@@ -1,0 +1,32 @@
+// door_client.h — asking the node: connections to its socket, requests and replies.
+#pragma once
+
+#include <cstdint>
+
+#include "farside/cache/host_door.h"
+
+namespace farside::preload {
+
+class HostMemory;
+
+/// The one node of this process. Any thread, and any signal handler, may call anything; what one of them is using is
+/// out of the others' reach, so nothing waits but for the node's answer.
+namespace node {
+
+/// Where its socket is. Called once, before anything else here.
+void name(const char* socket_path);
+
+/// Its memory, mapped when first asked for. Null when the node cannot be reached: then the first call says so on
+/// standard error, and every later one returns null at once.
+const HostMemory* memory();
+
+/// Sends a request with the descriptor `file` and takes the reply. False when there is none: from then on the node is
+/// taken for dead and not asked again.
+bool ask(door::RequestKind kind, const BlockKey& key, int file, door::Reply& reply);
+
+/// After a fork: the connections belong to the parent.
+void forget_connections();
+
+}  // namespace node
+
+}  // namespace farside::preload

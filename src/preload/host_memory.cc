@@ -1,0 +1,110 @@
+#include "host_memory.h"
+
+#include <atomic>
+#include <bit>
+#include <cstring>
+#include <ctime>
+
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include "system_call.h"
+
+namespace farside::preload {
+
+namespace {
+
+std::uint64_t load(const ControlWord& word) {
+  return __atomic_load_n(&word.bits, __ATOMIC_ACQUIRE);
+}
+
+bool fits(std::uint64_t offset, std::uint64_t count, std::uint64_t stride, std::uint64_t bytes) {
+  return stride != 0 && offset <= bytes && count <= (bytes - offset) / stride;
+}
+
+bool makes_sense(const door::MapReply& reply) {
+  return reply.answer == door::Answer::here && std::has_single_bit(reply.block_bytes) &&
+         reply.block_bytes <= reply.slots_file_bytes && std::has_single_bit(reply.index_buckets) &&
+         reply.slot_count <= kMaximumSlots && reply.slots_offset % 64 == 0 && reply.index_offset % 64 == 0 &&
+         fits(reply.slots_offset, reply.slot_count, slot_stride(reply.block_bytes), reply.slots_file_bytes) &&
+         fits(reply.index_offset, reply.index_buckets, sizeof(IndexBucket), reply.slots_file_bytes) &&
+         reply.board_bytes >= door::board_bytes(reply.slot_count);
+}
+
+std::byte* map_memory(std::uint64_t bytes, int protection, int flags, int file) {
+  const long address = system_call(SYS_mmap, 0, bytes, protection, flags, file, 0);
+  return address > 0 ? reinterpret_cast<std::byte*>(address) : nullptr;  // NOLINT(performance-no-int-to-ptr)
+}
+
+std::byte* map_file(int file, std::uint64_t bytes, int protection) {
+  struct stat64 found;
+  if (system_call(SYS_fstat, file, &found) != 0 || static_cast<std::uint64_t>(found.st_size) < bytes) return nullptr;
+  return map_memory(bytes, protection, MAP_SHARED, file);
+}
+
+// Threads spread over the stripes without a word of their own: each has its own thread pointer.
+std::uint64_t stripe_of_thread() {
+  return mix(reinterpret_cast<std::uintptr_t>(__builtin_thread_pointer())) % door::kStripes;
+}
+
+}  // namespace
+
+std::uint64_t coarse_now_ns() {
+  timespec now;
+  clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+  return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000U + static_cast<std::uint64_t>(now.tv_nsec);
+}
+
+const HostMemory* HostMemory::map(const door::MapReply& reply, int slots, int board) {
+  if (!makes_sense(reply)) return nullptr;
+  const std::byte* const slots_base = map_file(slots, reply.slots_file_bytes, PROT_READ);
+  std::byte* const board_base = map_file(board, reply.board_bytes, PROT_READ | PROT_WRITE);
+  auto* const memory = reinterpret_cast<HostMemory*>(
+      map_memory(sizeof(HostMemory), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1));
+  if (slots_base == nullptr || board_base == nullptr || memory == nullptr) return nullptr;
+  memory->block_bits_ = static_cast<unsigned>(std::countr_zero(reply.block_bytes));
+  memory->slot_stride_ = slot_stride(reply.block_bytes);
+  memory->slot_count_ = reply.slot_count;
+  memory->bucket_mask_ = reply.index_buckets - 1;
+  memory->slots_ = slots_base + reply.slots_offset;
+  memory->index_ = reinterpret_cast<const IndexBucket*>(slots_base + reply.index_offset);
+  memory->stripes_ = reinterpret_cast<door::HitStripe*>(board_base);
+  memory->stamps_ = reinterpret_cast<std::uint64_t*>(board_base + door::kStampsOffset);
+  return memory;
+}
+
+bool HostMemory::copy(const Piece& piece, void* into) const {
+  const IndexBucket& bucket = index_[piece.id & bucket_mask_];
+  for (const ControlWord& word : bucket.words) {
+    const std::uint64_t hint = load(word);
+    if (((hint ^ piece.id) & ~kIndexSlotMask) != 0 || (hint & kIndexSlotMask) == 0) continue;
+    if (!copy_from_slot((hint & kIndexSlotMask) - 1, piece, into)) continue;
+    door::HitStripe& stripe = stripes_[stripe_of_thread()];
+    std::atomic_ref(stripe.hits).fetch_add(1, std::memory_order_relaxed);
+    std::atomic_ref(stripe.bytes).fetch_add(piece.bytes, std::memory_order_relaxed);
+    return true;
+  }
+  return false;
+}
+
+bool HostMemory::copy_from_slot(std::uint64_t slot, const Piece& piece, void* into) const {
+  if (slot >= slot_count_) return false;
+  const std::byte* const start = slots_ + slot * slot_stride_;
+  const ControlWord& token = reinterpret_cast<const SlotHeader*>(start)->token;
+  const auto& label = *reinterpret_cast<const BlockLabel*>(start + offsetof(SlotHeader, key));
+
+  const std::uint64_t before = load(token);
+  if (before == 0 || std::memcmp(&label.key, &piece.key, sizeof piece.key) != 0) return false;
+  if (label.bytes >> block_bits_ > 1 || piece.from > label.bytes || piece.bytes > label.bytes - piece.from)
+    return false;
+  std::memcpy(into, start + sizeof(SlotHeader) + piece.from, piece.bytes);
+  std::atomic_thread_fence(std::memory_order_acquire);
+  if (load(token) != before) return false;
+
+  const std::uint64_t now = coarse_now_ns();
+  const std::atomic_ref stamp(stamps_[slot]);
+  if (stamp.load(std::memory_order_relaxed) != now) stamp.store(now, std::memory_order_relaxed);
+  return true;
+}
+
+}  // namespace farside::preload

@@ -1,0 +1,49 @@
+// host_memory.h — the node's slots, index and board, mapped into this process.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "farside/cache/host_door.h"
+
+namespace farside::preload {
+
+/// A part of one block.
+struct Piece {
+  const BlockKey& key;
+  BlockId id;          ///< block_id(key)
+  std::uint64_t from;  ///< where in the block it starts
+  std::size_t bytes;
+};
+
+/// Mapped once, for the life of the process and of those forked from it. Any thread may call anything.
+class HostMemory {
+ public:
+  /// Maps what the node described. Null when the description or the descriptors make no sense.
+  static const HostMemory* map(const door::MapReply& reply, int slots, int board);
+
+  [[nodiscard]] unsigned block_bits() const { return block_bits_; }
+
+  /// Copies `piece` if the index knows its block, and counts a hit.
+  bool copy(const Piece& piece, void* into) const;
+
+  /// Copies `piece` if its block is in `slot`.
+  bool copy_from_slot(std::uint64_t slot, const Piece& piece, void* into) const;
+
+ private:
+  HostMemory() = default;
+
+  unsigned block_bits_;  ///< a block has 2 to this many bytes
+  std::uint64_t slot_stride_;
+  std::uint64_t slot_count_;
+  std::uint64_t bucket_mask_;
+  const std::byte* slots_;
+  const IndexBucket* index_;
+  door::HitStripe* stripes_;
+  std::uint64_t* stamps_;
+};
+
+/// CLOCK_MONOTONIC_COARSE: a few ns to read, as fine as the kernel's tick.
+[[nodiscard]] std::uint64_t coarse_now_ns();
+
+}  // namespace farside::preload

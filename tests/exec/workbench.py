@@ -1,0 +1,135 @@
+"""What the tests of preloaded programs stand on: files, a file system that counts, a node, and runs of a command."""
+import contextlib
+import dataclasses
+import gzip
+import os
+import pathlib
+import random
+import shutil
+import sqlite3
+import subprocess
+import tempfile
+import time
+
+BIN = pathlib.Path(os.environ["FARSIDE_BIN"])
+LIBRARY = pathlib.Path(os.environ["FARSIDE_PRELOAD"])
+PATIENCE_S = 60
+SETTLED_S = 2.2  # a file that changed within 2 s is read around the cache
+
+
+@dataclasses.dataclass
+class Outcome:
+    """Everything that a program can be judged by."""
+
+    code: int
+    output: bytes
+    errors: bytes
+    made: dict  # what it left in its working directory, by name
+
+
+def run(command, scratch, environment=None):
+    """Runs `command` in `scratch`, an empty directory when it starts and when it returns."""
+    done = subprocess.run(
+        command,
+        cwd=scratch,
+        env=os.environ | {"LC_ALL": "C", "TZ": "UTC"} | (environment or {}),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        timeout=PATIENCE_S,
+    )
+    made = {str(path.relative_to(scratch)): path.read_bytes() for path in scratch.rglob("*") if path.is_file()}
+    for path in scratch.iterdir():
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+    return Outcome(done.returncode, done.stdout, done.stderr, made)
+
+
+def preloaded(door, *directories):
+    """The environment in which `farside exec` starts a program."""
+    under = "".join(f"{os.path.realpath(directory)}/" for directory in directories)
+    return {"LD_PRELOAD": str(LIBRARY), "FARSIDE_DOOR": str(door), "FARSIDE_UNDER": under}
+
+
+def wait_for(condition, what):
+    deadline = time.monotonic() + PATIENCE_S
+    while not condition():
+        if time.monotonic() > deadline:
+            raise TimeoutError(what)
+        time.sleep(0.01)
+
+
+@contextlib.contextmanager
+def running(command):
+    process = subprocess.Popen([str(word) for word in command])
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+@contextlib.contextmanager
+def stand_in_door(socket, block_bytes=64 * 1024, slots=4096):
+    with running([BIN / "stand_in_door", socket, block_bytes, slots]) as process:
+        wait_for(socket.exists, "the door to open")
+        yield process
+
+
+@contextlib.contextmanager
+def counting_mount(source, mountpoint):
+    mountpoint.mkdir()
+    with running([BIN / "counting_fs", source, mountpoint]):
+        try:
+            wait_for(mountpoint.is_mount, "the file system to be mounted")
+            yield mountpoint
+        finally:
+            subprocess.run(["fusermount3", "-u", "-z", str(mountpoint)], check=True)
+
+
+def bytes_read(mountpoint):
+    return int(os.getxattr(mountpoint, "user.bytes_read"))
+
+
+def size(path):
+    files = [file for file in path.rglob("*") if file.is_file()] if path.is_dir() else [path]
+    return sum(file.stat().st_size for file in files)
+
+
+def make_files(directory):
+    """One of each kind of file that the programs read, always with the same contents."""
+    dice = random.Random(2)
+    lines = [f"{dice.randrange(10**9)} {'needle' if dice.random() < 0.01 else 'hay'} {i}\n" for i in range(60_000)]
+    (directory / "text").write_text("".join(lines))
+    binary = dice.randbytes(3_000_001)
+    (directory / "binary").write_bytes(binary)
+    (directory / "almost").write_bytes(binary[:2_000_000] + b"!" + binary[2_000_001:])
+    (directory / "packed.gz").write_bytes(gzip.compress("".join(lines).encode(), mtime=0))
+    tree = directory / "tree"
+    for i in range(60):
+        (tree / str(i % 7)).mkdir(parents=True, exist_ok=True)
+        (tree / str(i % 7) / f"file {i}").write_text("".join(lines[i * 50 : i * 50 + i]))
+    (tree / "two\nlines: and a colon").write_text("needle\n")
+    with contextlib.closing(sqlite3.connect(directory / "database")) as database, database:
+        database.execute("create table people (id integer primary key, name text)")
+        database.executemany("insert into people values (?, ?)", ((i, f"name {i}") for i in range(20_000)))
+    make_repository(directory / "repository")
+
+
+def make_repository(directory):
+    git = ["git", "-C", str(directory), "-c", "user.name=A", "-c", "user.email=a@example.org"]
+    subprocess.run(["git", "init", "-q", "-b", "main", str(directory)], check=True)
+    for i in range(5):
+        (directory / "file").write_text(f"version {i}\n" * 1000)
+        subprocess.run([*git, "add", "file"], check=True)
+        subprocess.run([*git, "commit", "-q", "-m", f"change {i}"], check=True)
+
+
+@contextlib.contextmanager
+def bench():
+    """A directory of its own, with `files` in it that may be cached, and an empty `scratch`."""
+    with tempfile.TemporaryDirectory(prefix="farside-exec-") as name:
+        directory = pathlib.Path(name).resolve()
+        (directory / "scratch").mkdir()
+        (directory / "files").mkdir()
+        make_files(directory / "files")
+        time.sleep(SETTLED_S)
+        yield directory

@@ -1,0 +1,131 @@
+// counting_fs — a file system that shows another directory and counts the bytes that were read from it.
+//
+//   counting_fs SOURCE MOUNTPOINT
+//
+// The kernel keeps nothing: direct_io, and no attribute or entry outlives its use. So the count is what a file server
+// would have been asked for. It stands in an attribute of the root that is always there:
+// getxattr(MOUNTPOINT, "user.bytes_read"). Files can be read and created, and links followed; no more is needed.
+#define FUSE_USE_VERSION 31
+#include <atomic>
+#include <cerrno>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <fuse3/fuse.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace {
+
+std::string source;
+std::atomic<std::uint64_t> bytes_read = 0;
+
+std::string behind(const char* path) {
+  return source + path;
+}
+
+int result(long answer) {
+  return answer < 0 ? -errno : static_cast<int>(answer);
+}
+
+void* start(fuse_conn_info*, fuse_config* config) {
+  config->use_ino = 1;
+  config->direct_io = 1;
+  config->attr_timeout = 0;
+  config->entry_timeout = 0;
+  config->negative_timeout = 0;
+  return nullptr;
+}
+
+int get_attributes(const char* path, struct stat* found, fuse_file_info*) {
+  return result(::lstat(behind(path).c_str(), found));
+}
+
+int read_link(const char* path, char* into, std::size_t room) {
+  const ssize_t length = ::readlink(behind(path).c_str(), into, room - 1);
+  if (length >= 0) into[length] = '\0';
+  return length < 0 ? -errno : 0;
+}
+
+int list(const char* path, void* into, fuse_fill_dir_t add, off_t, fuse_file_info*, fuse_readdir_flags) {
+  const std::unique_ptr<DIR, int (*)(DIR*)> directory(::opendir(behind(path).c_str()), ::closedir);
+  if (!directory) return -errno;
+  while (const dirent* entry = ::readdir(directory.get())) {
+    add(into, entry->d_name, nullptr, 0, static_cast<fuse_fill_dir_flags>(0));
+  }
+  return 0;
+}
+
+int open_file(const char* path, fuse_file_info* file) {
+  const int fd = ::open(behind(path).c_str(), file->flags & ~O_DIRECT);
+  file->fh = static_cast<std::uint64_t>(fd);
+  return fd < 0 ? -errno : 0;
+}
+
+int create_file(const char* path, mode_t mode, fuse_file_info* file) {
+  const int fd = ::open(behind(path).c_str(), file->flags, mode);
+  file->fh = static_cast<std::uint64_t>(fd);
+  return fd < 0 ? -errno : 0;
+}
+
+int read_file(const char*, char* into, std::size_t bytes, off_t offset, fuse_file_info* file) {
+  const ssize_t got = ::pread(static_cast<int>(file->fh), into, bytes, offset);
+  if (got > 0) bytes_read += static_cast<std::uint64_t>(got);
+  return result(got);
+}
+
+int write_file(const char*, const char* from, std::size_t bytes, off_t offset, fuse_file_info* file) {
+  return result(::pwrite(static_cast<int>(file->fh), from, bytes, offset));
+}
+
+int truncate_file(const char* path, off_t bytes, fuse_file_info*) {
+  return result(::truncate(behind(path).c_str(), bytes));
+}
+
+int remove_file(const char* path) {
+  return result(::unlink(behind(path).c_str()));
+}
+
+int release_file(const char*, fuse_file_info* file) {
+  return result(::close(static_cast<int>(file->fh)));
+}
+
+int get_extended(const char* path, const char* name, char* into, std::size_t room) {
+  if (std::string_view(path) != "/" || std::string_view(name) != "user.bytes_read") return -ENODATA;
+  const std::string text = std::to_string(bytes_read.load());
+  if (room == 0) return static_cast<int>(text.size());
+  if (room < text.size()) return -ERANGE;
+  std::memcpy(into, text.data(), text.size());
+  return static_cast<int>(text.size());
+}
+
+}  // namespace
+
+int main(int count, char** words) {
+  if (count != 3) return EXIT_FAILURE;
+  source = std::unique_ptr<char, void (*)(void*)>(::realpath(words[1], nullptr), std::free).get();
+  fuse_operations operations{};
+  operations.init = start;
+  operations.getattr = get_attributes;
+  operations.readlink = read_link;
+  operations.readdir = list;
+  operations.open = open_file;
+  operations.create = create_file;
+  operations.read = read_file;
+  operations.write = write_file;
+  operations.truncate = truncate_file;
+  operations.unlink = remove_file;
+  operations.release = release_file;
+  operations.getxattr = get_extended;
+  std::string words_for_fuse[] = {words[0], "-f", "-o", "max_idle_threads=4", words[2]};
+  std::vector<char*> arguments;
+  for (std::string& word : words_for_fuse) arguments.push_back(word.data());
+  return fuse_main(static_cast<int>(arguments.size()), arguments.data(), &operations, nullptr);
+}
