@@ -1,11 +1,11 @@
 #include "farside/base/log.h"
 
+#include <cstdlib>
+#include <string>
+
 #include <spdlog/cfg/helpers.h>
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
-
-#include <cstdlib>
-#include <string>
 
 namespace farside::log {
 

@@ -13,9 +13,7 @@ namespace {
 // One copy from a peer that is stopped must not use up the whole deadline.
 constexpr Duration kCopyPatience = std::chrono::seconds(1);
 
-Deadline earlier(Deadline a, Deadline b) {
-  return a.at < b.at ? a : b;
-}
+Deadline earlier(Deadline a, Deadline b) { return a.at < b.at ? a : b; }
 
 }  // namespace
 
@@ -63,10 +61,8 @@ Acquired::Answer Acquirer::fill(const Request& request) {
       case Step::done:
         alternative_.record(request.channel, request.id, {team_.rank(), request.slot}, request.deadline);
         return Acquired::Answer::here;
-      case Step::failed:
-        return Acquired::Answer::failed;
-      case Step::again:
-        break;
+      case Step::failed: return Acquired::Answer::failed;
+      case Step::again: break;
     }
   } while (pause.wait_before(request.deadline));
   return Acquired::Answer::late;
@@ -86,8 +82,7 @@ Acquirer::Step Acquirer::try_once(const Request& request, Row& row, Watch& watch
     case Cell::State::loading:
       if (!loader_is_gone(mine, watch)) return Step::again;
       break;
-    case Cell::State::invalid:
-      break;
+    case Cell::State::invalid: break;
   }
   const Cell loading = mine.loading_at(team_.rank(), request.slot);
   if (!directory_.change(request.channel, row, group_, loading, request.deadline)) return Step::again;

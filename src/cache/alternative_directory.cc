@@ -6,9 +6,7 @@ namespace {
 
 constexpr std::uint64_t kPlaceMask = (1ULL << 40U) - 1;
 
-std::uint64_t tag_of(BlockId id) {
-  return id << 1U & ~kPlaceMask;
-}
+std::uint64_t tag_of(BlockId id) { return id << 1U & ~kPlaceMask; }
 
 std::uint64_t encode(BlockId id, Place place) {
   return tag_of(id) | std::uint64_t{place.rank} << 24U | (place.slot + 1U);

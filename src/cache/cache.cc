@@ -48,23 +48,15 @@ class Cache::Impl {
 Cache::Cache(Team& team, const CacheOptions& options) : impl_(std::make_unique<Impl>(team, options)) {}
 Cache::~Cache() = default;
 
-void Cache::set_board(const UseBoard& board) {
-  impl_->shelf_.set_board(board);
-}
-const CacheLayout& Cache::layout() const {
-  return impl_->geometry_.layout();
-}
-const Region& Cache::region() const {
-  return impl_->region_->local();
-}
+void Cache::set_board(const UseBoard& board) { impl_->shelf_.set_board(board); }
+const CacheLayout& Cache::layout() const { return impl_->geometry_.layout(); }
+const Region& Cache::region() const { return impl_->region_->local(); }
 
 Acquired Cache::acquire(Channel& channel, const BlockKey& key, BlockSource& source, Deadline deadline) {
   if (impl_->geometry_.block_length(key) == 0) return {Acquired::Answer::failed, 0, 0};
   return impl_->acquirer_.acquire(channel, key, source, impl_->new_token(), deadline);
 }
 
-CacheCounters Cache::counters() const {
-  return impl_->shelf_.counters();
-}
+CacheCounters Cache::counters() const { return impl_->shelf_.counters(); }
 
 }  // namespace farside

@@ -16,9 +16,7 @@ constexpr std::uint64_t kMinimumBlock = 4096;
 constexpr std::uint64_t kMaximumBlock = 64U << 20U;
 constexpr std::uint64_t kPage = 4096;
 
-constexpr std::uint64_t round_up(std::uint64_t value, std::uint64_t unit) {
-  return (value + unit - 1) / unit * unit;
-}
+constexpr std::uint64_t round_up(std::uint64_t value, std::uint64_t unit) { return (value + unit - 1) / unit * unit; }
 
 void require(bool holds, const char* option, const std::string& value, const char* remedy) {
   if (!holds) throw UsageError({"make a cache with", std::string(option) + " " + value, "it is out of range", remedy});

@@ -61,8 +61,6 @@ Slots::Header Slots::read_header(Channel& channel, Place at, Deadline deadline) 
 }
 
 // Places come out of memory that others write.
-bool Slots::valid(Place place) const {
-  return place.rank < team_.size() && place.slot < geometry_.layout().slot_count;
-}
+bool Slots::valid(Place place) const { return place.rank < team_.size() && place.slot < geometry_.layout().slot_count; }
 
 }  // namespace farside

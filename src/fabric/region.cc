@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "farside/base/error.h"
+
 #include "fabric/bulk_copy.h"
 
 namespace farside {

@@ -14,14 +14,10 @@ TEST(Cell, SurvivesTheWordItTravelsIn) {
   EXPECT_EQ(back.slot, cell.slot);
 }
 
-TEST(Cell, OfZeroedMemoryIsInvalid) {
-  EXPECT_EQ(Cell::from_word(0).state, Cell::State::invalid);
-}
+TEST(Cell, OfZeroedMemoryIsInvalid) { EXPECT_EQ(Cell::from_word(0).state, Cell::State::invalid); }
 
 // The word may come from a peer's broken memory: no bit pattern is undefined behaviour.
-TEST(Cell, TakesAnUnknownStateForInvalid) {
-  EXPECT_EQ(Cell::from_word(~0ULL).state, Cell::State::invalid);
-}
+TEST(Cell, TakesAnUnknownStateForInvalid) { EXPECT_EQ(Cell::from_word(~0ULL).state, Cell::State::invalid); }
 
 // A node that comes late with a COMPARE_SWAP must not meet the word that it read, though the place is the same again.
 TEST(Cell, NeverRepeatsItsWordWhenItComesBackToAPlace) {

@@ -9,9 +9,7 @@
 namespace farside {
 namespace {
 
-CacheOptions small_options() {
-  return {.cache_bytes = 64 * 4096, .block_bytes = 4096, .groups = 2};
-}
+CacheOptions small_options() { return {.cache_bytes = 64 * 4096, .block_bytes = 4096, .groups = 2}; }
 
 // Rows are dealt to all nodes alike, so that no node is asked more than others.
 TEST(Geometry, SpreadsBucketsEvenly) {

@@ -24,9 +24,7 @@ inline BlockKey key_of(std::uint64_t number, std::uint64_t index = 0) {
 }
 
 /// Every word of a block is told by its key, so that bytes of another block, or a mixture, show.
-inline std::uint64_t word_of(const BlockKey& key, std::uint64_t position) {
-  return mix(block_id(key) + position);
-}
+inline std::uint64_t word_of(const BlockKey& key, std::uint64_t position) { return mix(block_id(key) + position); }
 
 class CountingSource final : public BlockSource {
  public:

@@ -69,9 +69,7 @@ Fleet::~Fleet() {
   }
 }
 
-void Fleet::signal(unsigned index, int signal_number) const {
-  ASSERT_EQ(::kill(pids_.at(index), signal_number), 0);
-}
+void Fleet::signal(unsigned index, int signal_number) const { ASSERT_EQ(::kill(pids_.at(index), signal_number), 0); }
 
 int Fleet::wait(unsigned index, std::chrono::seconds time_out) {
   pid_t& pid = pids_.at(index);

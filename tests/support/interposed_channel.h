@@ -46,8 +46,7 @@ class InterposedChannel final : public Channel {
     std::uint64_t old = 0;
     Batch batch(*inner_);
     switch (operation.kind) {
-      case Operation::Kind::read:
-        return inner_->read(local, region.span(operation.offset, operation.bytes), deadline);
+      case Operation::Kind::read: return inner_->read(local, region.span(operation.offset, operation.bytes), deadline);
       case Operation::Kind::write:
         return inner_->write(region.span(operation.offset, operation.bytes), local, deadline);
       case Operation::Kind::fetch_add:
@@ -56,9 +55,7 @@ class InterposedChannel final : public Channel {
       case Operation::Kind::compare_swap:
         batch.compare_swap(region.word<AtomicWord>(operation.offset), operation.expected, operation.operand, old);
         break;
-      case Operation::Kind::swap:
-        batch.swap(region.word<AtomicWord>(operation.offset), operation.operand, old);
-        break;
+      case Operation::Kind::swap: batch.swap(region.word<AtomicWord>(operation.offset), operation.operand, old); break;
     }
     const Outcome outcome = batch.wait(deadline);
     *reinterpret_cast<std::uint64_t*>(operation.local) = old;

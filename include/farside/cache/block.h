@@ -59,9 +59,7 @@ using BlockId = std::uint64_t;
   return id != 0 ? id : 1;
 }
 
-[[nodiscard]] constexpr BlockId block_id(const BlockKey& key) {
-  return block_id(file_hash(key.file), key.index);
-}
+[[nodiscard]] constexpr BlockId block_id(const BlockKey& key) { return block_id(file_hash(key.file), key.index); }
 
 /// A slot of the local cache array: this header, then the block's bytes.
 ///

@@ -76,9 +76,7 @@ static_assert(sizeof(HitStripe) == 64);
 inline constexpr std::uint64_t kStripes = 64;
 inline constexpr std::uint64_t kStampsOffset = kStripes * sizeof(HitStripe);
 
-[[nodiscard]] constexpr std::uint64_t board_bytes(std::uint64_t slot_count) {
-  return kStampsOffset + 8 * slot_count;
-}
+[[nodiscard]] constexpr std::uint64_t board_bytes(std::uint64_t slot_count) { return kStampsOffset + 8 * slot_count; }
 
 /// What a node has done since it started.
 struct StatusReply {

@@ -22,7 +22,7 @@
 
 namespace farside {
 
-enum class [[nodiscard]] Outcome { done, timed_out, peer_lost };
+enum class [[nodiscard]] Outcome{done, timed_out, peer_lost};
 
 [[nodiscard]] std::string_view to_string(Outcome outcome);
 
@@ -41,10 +41,10 @@ struct Operation {
   Kind kind;
   const RemoteRegion* region;
   std::uint64_t offset;
-  std::byte* local;         ///< source, destination, or where an atomic's old value goes
+  std::byte* local;  ///< source, destination, or where an atomic's old value goes
   std::uint64_t bytes;
-  std::uint64_t operand;    ///< the addend, or the new value
-  std::uint64_t expected;   ///< COMPARE_SWAP only
+  std::uint64_t operand;   ///< the addend, or the new value
+  std::uint64_t expected;  ///< COMPARE_SWAP only
 };
 
 /// What has become of the operations posted under it.
@@ -143,7 +143,8 @@ class Channel {
     return {outcome, value};
   }
   static void check_length(LocalSpan local, RemoteSpan remote) {
-    if (local.bytes() != remote.bytes) [[unlikely]] refuse_length(local.bytes(), remote);
+    if (local.bytes() != remote.bytes) [[unlikely]]
+      refuse_length(local.bytes(), remote);
   }
   [[noreturn]] static void refuse_length(std::uint64_t local_bytes, RemoteSpan remote);
 };

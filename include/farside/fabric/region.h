@@ -36,7 +36,7 @@ class LocalSpan {
   /// Private memory: a stack variable, a heap buffer.
   LocalSpan(void* data, std::size_t bytes) noexcept : data_(static_cast<std::byte*>(data)), bytes_(bytes) {}
   template <class T>
-    requires std::is_trivially_copyable_v<T>
+  requires std::is_trivially_copyable_v<T>
   explicit LocalSpan(T& value) noexcept : LocalSpan(&value, sizeof value) {}
 
   [[nodiscard]] std::size_t bytes() const noexcept { return bytes_; }
@@ -58,14 +58,14 @@ class LocalWord {
       : word_(reinterpret_cast<std::uint64_t*>(base + offset)), offset_(offset), observer_(observer) {}
 
   [[nodiscard]] std::uint64_t load() const {
-    if (observer_ != nullptr) [[unlikely]] return observer_->load(offset_);
+    if (observer_ != nullptr) [[unlikely]]
+      return observer_->load(offset_);
     return std::atomic_ref(*word_).load(std::memory_order_acquire);
   }
   /// Only for words that have one writer at a time. An AtomicWord is changed through the loopback.
-  void store(std::uint64_t value) const
-    requires std::is_same_v<Word, ControlWord>
-  {
-    if (observer_ != nullptr) [[unlikely]] return observer_->store(offset_, value);
+  void store(std::uint64_t value) const requires std::is_same_v<Word, ControlWord> {
+    if (observer_ != nullptr) [[unlikely]]
+      return observer_->store(offset_, value);
     std::atomic_ref(*word_).store(value, std::memory_order_release);
   }
   [[nodiscard]] std::uint64_t offset() const noexcept { return offset_; }
@@ -151,12 +151,14 @@ class RemoteRegion {
 
   /// Throw Error, naming region and range, when out of range or misaligned.
   [[nodiscard]] RemoteSpan span(std::uint64_t offset, std::uint64_t bytes) const {
-    if (offset > bytes_ || bytes > bytes_ - offset) [[unlikely]] refuse(offset, bytes);
+    if (offset > bytes_ || bytes > bytes_ - offset) [[unlikely]]
+      refuse(offset, bytes);
     return {this, offset, bytes};
   }
   template <SharedWord Word>
   [[nodiscard]] RemoteWord<Word> word(std::uint64_t offset) const {
-    if (offset % 8 != 0 || offset > bytes_ || 8 > bytes_ - offset) [[unlikely]] refuse(offset, 8);
+    if (offset % 8 != 0 || offset > bytes_ || 8 > bytes_ - offset) [[unlikely]]
+      refuse(offset, 8);
     return {this, offset};
   }
 

@@ -47,16 +47,11 @@ void HostChannel::post(const Operation& operation, Completion& completion) {
     word_copy(operation.local, reinterpret_cast<const std::byte*>(&old));
   };
   switch (operation.kind) {
-    case Operation::Kind::read:
-      return transfer(operation.local, place, operation.bytes);
-    case Operation::Kind::write:
-      return transfer(place, operation.local, operation.bytes);
-    case Operation::Kind::fetch_add:
-      return give_old(word().fetch_add(operation.operand));
-    case Operation::Kind::compare_swap:
-      return give_old(swap_if(word(), operation.expected, operation.operand));
-    case Operation::Kind::swap:
-      return give_old(word().exchange(operation.operand));
+    case Operation::Kind::read: return transfer(operation.local, place, operation.bytes);
+    case Operation::Kind::write: return transfer(place, operation.local, operation.bytes);
+    case Operation::Kind::fetch_add: return give_old(word().fetch_add(operation.operand));
+    case Operation::Kind::compare_swap: return give_old(swap_if(word(), operation.expected, operation.operand));
+    case Operation::Kind::swap: return give_old(word().exchange(operation.operand));
   }
 }
 
@@ -74,9 +69,7 @@ Outcome HostChannel::flush(PeerId peer, Deadline /*deadline*/) {
   return peers_.lost(peer) ? Outcome::peer_lost : Outcome::done;
 }
 
-void HostChannel::local_fence() {
-  full_fence();
-}
+void HostChannel::local_fence() { full_fence(); }
 
 Outcome HostChannel::write_signal(RemoteWord<ControlWord> word, std::uint64_t value, Deadline deadline) {
   full_fence();

@@ -33,9 +33,7 @@ std::unique_ptr<Region> HostFabric::create_region(std::string name, std::uint64_
   return HostRegion::create(std::move(name), bytes, regions_);
 }
 
-std::string HostFabric::address() {
-  return self_.encode();
-}
+std::string HostFabric::address() { return self_.encode(); }
 
 void HostFabric::connect(PeerId peer, std::string_view address) {
   const ProcessAddress other = ProcessAddress::decode(address);
@@ -57,9 +55,7 @@ std::unique_ptr<RemoteRegion> HostFabric::attach(PeerId peer, std::string_view h
   return std::make_unique<RemoteRegion>(region.name, peer, region.bytes, mapped, std::move(access));
 }
 
-std::unique_ptr<Channel> HostFabric::open_channel() {
-  return std::make_unique<HostChannel>(peers_);
-}
+std::unique_ptr<Channel> HostFabric::open_channel() { return std::make_unique<HostChannel>(peers_); }
 
 void HostFabric::mark_lost(PeerId peer) {
   peers_.mark_lost(peer);
@@ -75,13 +71,9 @@ Outcome HostFabric::revoke(PeerId peer, Deadline deadline) {
   return kill_and_wait(process, deadline);
 }
 
-Time HostFabric::now() const {
-  return monotonic_now();
-}
+Time HostFabric::now() const { return monotonic_now(); }
 
-void HostFabric::sleep(Duration duration) {
-  std::this_thread::sleep_for(duration);
-}
+void HostFabric::sleep(Duration duration) { std::this_thread::sleep_for(duration); }
 
 std::uint64_t HostFabric::random() {
   // SplitMix64: a counter by the golden ratio, its bits mixed; any thread may take the next one.
@@ -110,8 +102,6 @@ FabricMode fabric_mode_from_environment() {
                     "set it to one of them, or unset it to have it chosen for each peer"});
 }
 
-std::unique_ptr<Fabric> make_host_fabric(HostFabricOptions options) {
-  return std::make_unique<HostFabric>(options);
-}
+std::unique_ptr<Fabric> make_host_fabric(HostFabricOptions options) { return std::make_unique<HostFabric>(options); }
 
 }  // namespace farside

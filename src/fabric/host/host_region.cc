@@ -27,9 +27,7 @@ std::uint64_t available_bytes() {
   return std::numeric_limits<std::uint64_t>::max();
 }
 
-RegionHeader& header_at(const Mapping& mapping) {
-  return *reinterpret_cast<RegionHeader*>(mapping.base());
-}
+RegionHeader& header_at(const Mapping& mapping) { return *reinterpret_cast<RegionHeader*>(mapping.base()); }
 
 /// Opens the memory file through the peer's descriptor table and makes sure that it is the one that was meant.
 Fd open_file_of(const ProcessId& process, const RegionHandle& handle) {
@@ -95,13 +93,9 @@ HostRegion::HostRegion(std::string name, std::uint64_t bytes, Fd file, Mapping m
   regions_.add(header());
 }
 
-HostRegion::~HostRegion() {
-  regions_.remove(header());
-}
+HostRegion::~HostRegion() { regions_.remove(header()); }
 
-RegionHeader& HostRegion::header() const noexcept {
-  return header_at(mapping_);
-}
+RegionHeader& HostRegion::header() const noexcept { return header_at(mapping_); }
 
 std::string HostRegion::handle() const {
   struct stat status {};
@@ -122,8 +116,6 @@ DirectAccess::DirectAccess(const ProcessId& process, const RegionHandle& handle,
   }
 }
 
-RegionHeader& DirectAccess::header() const noexcept {
-  return header_at(mapping_);
-}
+RegionHeader& DirectAccess::header() const noexcept { return header_at(mapping_); }
 
 }  // namespace farside

@@ -23,13 +23,9 @@ Sleeper::Sleeper(RegionHeader& header) : header_(header) {
   full_fence();
 }
 
-Sleeper::~Sleeper() {
-  std::atomic_ref(header_.waiters).fetch_sub(1);
-}
+Sleeper::~Sleeper() { std::atomic_ref(header_.waiters).fetch_sub(1); }
 
-std::uint32_t Sleeper::ticket() const {
-  return std::atomic_ref(header_.sequence).load();
-}
+std::uint32_t Sleeper::ticket() const { return std::atomic_ref(header_.sequence).load(); }
 
 void Sleeper::sleep(std::uint32_t ticket, Duration at_most) const {
   const std::timespec timeout{at_most.count() / 1'000'000'000, at_most.count() % 1'000'000'000};

@@ -28,9 +28,7 @@ static_assert(offsetof(RegionHeader, sequence) == 16 && offsetof(RegionHeader, w
 static_assert(sizeof(RegionHeader) <= kRegionHeaderBytes);
 
 /// Every access before it is visible to every CPU before any access after it takes place.
-inline void full_fence() {
-  __sync_synchronize();
-}
+inline void full_fence() { __sync_synchronize(); }
 
 /// Wakes the threads that sleep on the region. What they wait for was stored before.
 void wake_sleepers(RegionHeader& header);
