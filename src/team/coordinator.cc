@@ -127,13 +127,9 @@ Coordinator::Refusal Coordinator::admit(PeerNumber number, Peer& peer, const Cla
 
 Coordinator::Refusal Coordinator::obey(Peer& peer, const Frame& frame) {
   switch (frame.kind) {
-    case FrameKind::contribute:
-      return contribute(seats_[peer.rank], frame);
-    case FrameKind::leave:
-      unseat(peer.rank, Loss::left);
-      return {};
-    case FrameKind::beat:
-      return {};
+    case FrameKind::contribute: return contribute(seats_[peer.rank], frame);
+    case FrameKind::leave: unseat(peer.rank, Loss::left); return {};
+    case FrameKind::beat: return {};
     case FrameKind::evict: {
       Decoder fields(frame.fields, "an eviction");
       const auto rank = fields.number<Rank>();
@@ -142,8 +138,7 @@ Coordinator::Refusal Coordinator::obey(Peer& peer, const Frame& frame) {
       unseat(rank, Loss::evicted);
       return {};
     }
-    default:
-      return "its frame is of a kind that members do not send";
+    default: return "its frame is of a kind that members do not send";
   }
 }
 
@@ -165,9 +160,7 @@ Coordinator::Refusal Coordinator::contribute(Seat& seat, const Frame& frame) {
   return {};
 }
 
-bool Coordinator::seated(PeerNumber number, const Peer& peer) const {
-  return seats_[peer.rank].holder == number;
-}
+bool Coordinator::seated(PeerNumber number, const Peer& peer) const { return seats_[peer.rank].holder == number; }
 
 void Coordinator::refuse(PeerNumber number, const std::string& reason) {
   const Peer& peer = peers_.at(number);

@@ -87,13 +87,9 @@ std::vector<std::string> CoordinatorClient::exchange(const std::string& tried, s
   throw Error({tried, "with the team", failure_, ""});
 }
 
-void CoordinatorClient::evict(Rank rank) {
-  send_later(FrameKind::evict, Encoder().number(rank).take());
-}
+void CoordinatorClient::evict(Rank rank) { send_later(FrameKind::evict, Encoder().number(rank).take()); }
 
-void CoordinatorClient::leave() {
-  send_later(FrameKind::leave, {});
-}
+void CoordinatorClient::leave() { send_later(FrameKind::leave, {}); }
 
 void CoordinatorClient::send_later(FrameKind kind, std::string fields) {
   loop_.post([this, kind, fields = std::move(fields)] {

@@ -17,23 +17,15 @@ namespace {
 constexpr auto kSetupLimit = std::chrono::seconds(30);
 constexpr auto kRevokeLimit = std::chrono::seconds(2);
 
-std::uint64_t arrival_offset(Rank rank) {
-  return std::uint64_t{rank} * sizeof(ControlWord);
-}
+std::uint64_t arrival_offset(Rank rank) { return std::uint64_t{rank} * sizeof(ControlWord); }
 
-std::string named(Rank rank) {
-  return "rank " + std::to_string(rank);
-}
+std::string named(Rank rank) { return "rank " + std::to_string(rank); }
 
 }  // namespace
 
-std::unique_ptr<Team> join_team() {
-  return std::make_unique<HostTeam>(bootstrap_from_environment);
-}
+std::unique_ptr<Team> join_team() { return std::make_unique<HostTeam>(bootstrap_from_environment); }
 
-HostTeam::HostTeam(const BootstrapMaker& make_bootstrap) : HostTeam() {
-  form(make_bootstrap);
-}
+HostTeam::HostTeam(const BootstrapMaker& make_bootstrap) : HostTeam() { form(make_bootstrap); }
 
 HostTeam::~HostTeam() {
   if (bootstrap_) bootstrap_->leave();

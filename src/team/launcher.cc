@@ -85,9 +85,7 @@ Launcher::Launcher(const LaunchPlan& plan) : end_all_on_failure_(plan.end_all_on
   }
 }
 
-Launcher::~Launcher() {
-  abandon();
-}
+Launcher::~Launcher() { abandon(); }
 
 void Launcher::abandon() {
   signal_all(SIGKILL);

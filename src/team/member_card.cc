@@ -11,12 +11,9 @@ namespace {
 
 std::string_view name_of(FabricMode mode) {
   switch (mode) {
-    case FabricMode::automatic:
-      return "unset";
-    case FabricMode::direct:
-      return "direct";
-    case FabricMode::ucx:
-      return "ucx";
+    case FabricMode::automatic: return "unset";
+    case FabricMode::direct: return "direct";
+    case FabricMode::ucx: return "ucx";
   }
   return "unknown";
 }

@@ -91,8 +91,6 @@ class PmixBootstrap final : public Bootstrap {
 
 }  // namespace
 
-std::unique_ptr<Bootstrap> make_pmix_bootstrap() {
-  return std::make_unique<PmixBootstrap>();
-}
+std::unique_ptr<Bootstrap> make_pmix_bootstrap() { return std::make_unique<PmixBootstrap>(); }
 
 }  // namespace farside

@@ -14,9 +14,7 @@ std::span<const std::uint8_t> unsigned_bytes(std::string_view bytes) {
 
 }  // namespace
 
-std::size_t body_bytes(std::string_view frame) {
-  return Decoder(frame, "a frame").number<std::uint32_t>();
-}
+std::size_t body_bytes(std::string_view frame) { return Decoder(frame, "a frame").number<std::uint32_t>(); }
 
 std::string Session::mac(Side sender, std::uint64_t number, std::string_view body) const {
   std::string message = Encoder().number(static_cast<std::uint8_t>(sender)).number(number).take();

@@ -92,9 +92,7 @@ Fd try_connect(int family, const sockaddr* address, socklen_t length, SetupClock
 
 }  // namespace
 
-bool is_host_local(std::string_view address) {
-  return address.find('/') != std::string_view::npos;
-}
+bool is_host_local(std::string_view address) { return address.find('/') != std::string_view::npos; }
 
 Fd listen_on(const std::string& address) {
   constexpr int kBacklog = 512;

@@ -45,9 +45,7 @@ std::string environment_of(const std::filesystem::path& process) {
 
 }  // namespace
 
-int CommandEnd::code() const {
-  return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
-}
+int CommandEnd::code() const { return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status); }
 
 Command::Command(const std::vector<std::string>& command, const std::string& input)
     : input_(memory_file(input)), out_(memory_file("")), err_(memory_file("")) {
@@ -78,9 +76,7 @@ Command::~Command() {
   if (pid_ != 0) ::waitpid(pid_, nullptr, 0);
 }
 
-std::string Command::out() const {
-  return content_of(out_);
-}
+std::string Command::out() const { return content_of(out_); }
 
 std::vector<pid_t> Command::processes() const {
   std::vector<pid_t> pids;

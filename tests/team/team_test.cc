@@ -43,9 +43,7 @@ TEST(Team, OutlivesAnEvictedMember) {
   EXPECT_EQ(end.failure, "rank 3 was killed by signal 9 (Killed)");
 }
 
-TEST(Team, RefusesAllocationsThatDiffer) {
-  EXPECT_EQ(Scene(2, "disagree").wait().failure, "");
-}
+TEST(Team, RefusesAllocationsThatDiffer) { EXPECT_EQ(Scene(2, "disagree").wait().failure, ""); }
 
 }  // namespace
 }  // namespace farside
