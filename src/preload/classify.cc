@@ -26,9 +26,7 @@ constexpr std::int64_t kSettled_ns = 2 * kSecond_ns;
 // How long a change of an open file may go unnoticed.
 constexpr std::uint64_t kRecheck_ns = 100'000'000;
 
-std::int64_t in_ns(const timespec& time) {
-  return time.tv_sec * kSecond_ns + time.tv_nsec;
-}
+std::int64_t in_ns(const timespec& time) { return time.tv_sec * kSecond_ns + time.tv_nsec; }
 
 FileIdentity version_of(const struct stat64& found) {
   return {.file_system = 0,

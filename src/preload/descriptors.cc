@@ -80,9 +80,7 @@ Descriptor::Look Descriptor::examine() {
   return {state_.load(std::memory_order_acquire)};
 }
 
-void forget_all_descriptors() {
-  system_call(SYS_madvise, descriptors, sizeof descriptors, MADV_DONTNEED);
-}
+void forget_all_descriptors() { system_call(SYS_madvise, descriptors, sizeof descriptors, MADV_DONTNEED); }
 
 Changing::Changing(unsigned first, unsigned last) : first_(first), last_(last) {
   for (unsigned fd = first_; fd < seen_end(last_); ++fd) descriptors[fd].begin_change();

@@ -14,9 +14,7 @@ namespace farside::preload {
 
 namespace {
 
-std::uint64_t load(const ControlWord& word) {
-  return __atomic_load_n(&word.bits, __ATOMIC_ACQUIRE);
-}
+std::uint64_t load(const ControlWord& word) { return __atomic_load_n(&word.bits, __ATOMIC_ACQUIRE); }
 
 bool fits(std::uint64_t offset, std::uint64_t count, std::uint64_t stride, std::uint64_t bytes) {
   return stride != 0 && offset <= bytes && count <= (bytes - offset) / stride;

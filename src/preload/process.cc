@@ -25,9 +25,7 @@ constinit std::atomic<bool> active{false};
 constinit std::atomic<long> id{0};
 constinit struct stat64 standard_error {};
 
-void remember_process() {
-  id.store(system_call(SYS_getpid), std::memory_order_relaxed);
-}
+void remember_process() { id.store(system_call(SYS_getpid), std::memory_order_relaxed); }
 
 void after_fork() {
   remember_process();
@@ -51,13 +49,9 @@ void after_fork() {
 
 }  // namespace
 
-bool is_active() {
-  return active.load(std::memory_order_acquire);
-}
+bool is_active() { return active.load(std::memory_order_acquire); }
 
-bool is_ours() {
-  return system_call(SYS_getpid) == id.load(std::memory_order_relaxed);
-}
+bool is_ours() { return system_call(SYS_getpid) == id.load(std::memory_order_relaxed); }
 
 bool is_under(const char* path) {
   const char* directory = directories;

@@ -51,9 +51,7 @@ std::size_t total(const iovec* parts, int count) {
   return std::min(bytes, kMostBytes);
 }
 
-long move_offset(int fd, std::int64_t by) {
-  return system_call(SYS_lseek, fd, by, SEEK_CUR);
-}
+long move_offset(int fd, std::int64_t by) { return system_call(SYS_lseek, fd, by, SEEK_CUR); }
 
 }  // namespace
 

@@ -174,14 +174,11 @@ bool serve(Slots& slots, const Fd& client) {
     file = Fd(received);
   }
   switch (request.kind) {
-    case door::RequestKind::map:
-      return send(client.get(), slots.layout(), slots.files());
+    case door::RequestKind::map: return send(client.get(), slots.layout(), slots.files());
     case door::RequestKind::identify:
       return send(client.get(), answer(door::Answer::here, 0, 0, identity_of(file).file_system));
-    case door::RequestKind::acquire:
-      return send(client.get(), slots.acquire(request.key, file));
-    case door::RequestKind::status:
-      return send(client.get(), slots.status());
+    case door::RequestKind::acquire: return send(client.get(), slots.acquire(request.key, file));
+    case door::RequestKind::status: return send(client.get(), slots.status());
   }
   return false;
 }

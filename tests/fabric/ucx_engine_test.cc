@@ -23,16 +23,10 @@ namespace {
 using namespace std::chrono_literals;
 using Kind = Operation::Kind;
 
-Deadline in(Duration duration) {
-  return {monotonic_now() + duration};
-}
-Deadline patience() {
-  return in(kPatience);
-}
+Deadline in(Duration duration) { return {monotonic_now() + duration}; }
+Deadline patience() { return in(kPatience); }
 
-void use_loopback_device() {
-  ::setenv("UCX_NET_DEVICES", "lo", 1);
-}
+void use_loopback_device() { ::setenv("UCX_NET_DEVICES", "lo", 1); }
 
 // One process's engine, connected to every member, with memory at each.
 struct Node {
@@ -80,9 +74,7 @@ struct Node {
 };
 
 // The words of an own region as its owner sees them while others change them.
-std::uint64_t look(std::uint64_t& word) {
-  return std::atomic_ref(word).load();
-}
+std::uint64_t look(std::uint64_t& word) { return std::atomic_ref(word).load(); }
 
 // Everything else stands on this. Odd places and sizes, because the transport cuts into pieces of its own.
 TEST(UcxEngine, ReadsBackWhatItWroteAtAnySizeAndPlace) {

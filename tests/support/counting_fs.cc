@@ -27,13 +27,9 @@ namespace {
 std::string source;
 std::atomic<std::uint64_t> bytes_read = 0;
 
-std::string behind(const char* path) {
-  return source + path;
-}
+std::string behind(const char* path) { return source + path; }
 
-int result(long answer) {
-  return answer < 0 ? -errno : static_cast<int>(answer);
-}
+int result(long answer) { return answer < 0 ? -errno : static_cast<int>(answer); }
 
 void* start(fuse_conn_info*, fuse_config* config) {
   config->use_ino = 1;
@@ -89,13 +85,9 @@ int truncate_file(const char* path, off_t bytes, fuse_file_info*) {
   return result(::truncate(behind(path).c_str(), bytes));
 }
 
-int remove_file(const char* path) {
-  return result(::unlink(behind(path).c_str()));
-}
+int remove_file(const char* path) { return result(::unlink(behind(path).c_str())); }
 
-int release_file(const char*, fuse_file_info* file) {
-  return result(::close(static_cast<int>(file->fh)));
-}
+int release_file(const char*, fuse_file_info* file) { return result(::close(static_cast<int>(file->fh))); }
 
 int get_extended(const char* path, const char* name, char* into, std::size_t room) {
   if (std::string_view(path) != "/" || std::string_view(name) != "user.bytes_read") return -ENODATA;

@@ -202,10 +202,8 @@ void UcxChannel::submit(Link& link, const Operation& operation, Completion& comp
       return track(link, completion, [&](ucp_request_param_t& params) {
         return ucp_put_nbx(to, operation.local, operation.bytes, address, key, &params);
       });
-    case Operation::Kind::fetch_add:
-      return track(link, completion, atomic(UCP_ATOMIC_OP_ADD, operation.operand));
-    case Operation::Kind::swap:
-      return track(link, completion, atomic(UCP_ATOMIC_OP_SWAP, operation.operand));
+    case Operation::Kind::fetch_add: return track(link, completion, atomic(UCP_ATOMIC_OP_ADD, operation.operand));
+    case Operation::Kind::swap: return track(link, completion, atomic(UCP_ATOMIC_OP_SWAP, operation.operand));
     case Operation::Kind::compare_swap:
       // UCX takes the new value from where the old one goes.
       std::memcpy(operation.local, &operation.operand, sizeof operation.operand);
