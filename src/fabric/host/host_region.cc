@@ -118,4 +118,16 @@ DirectAccess::DirectAccess(const ProcessId& process, const RegionHandle& handle,
 
 RegionHeader& DirectAccess::header() const noexcept { return header_at(mapping_); }
 
+RegionFile open_region_file(const Region& region) {
+  const auto* const host = dynamic_cast<const HostRegion*>(&region);
+  if (host == nullptr) throw Error({"open the file of region", region.name(), "it is not one of the host fabric", ""});
+  // Opened anew: a duplicate would share the right to write.
+  const std::string path = "/proc/self/fd/" + std::to_string(host->file().get());
+  Fd read_only(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!read_only) throw errno_error("open the file of region", region.name() + " through " + path, "mount /proc");
+  return {.read_only = std::move(read_only),
+          .file_bytes = kRegionHeaderBytes + region.bytes(),
+          .offset = kRegionHeaderBytes};
+}
+
 }  // namespace farside

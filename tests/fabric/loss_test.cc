@@ -1,0 +1,206 @@
+// Conformance: a peer that dies, stops, goes on late or is put out. Every wait on it ends, and the others go on.
+#include <array>
+#include <atomic>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "farside/base/error.h"
+
+#include "fabric/clock.h"
+#include "tests/support/death_watch.h"
+#include "tests/support/mesh.h"
+
+namespace farside::test {
+namespace {
+
+constexpr Duration kTold = std::chrono::seconds(2);  // within which every waiter knows of a death
+
+/// Collective: everybody learns of the death of `watched`, which is the team's work in the real thing.
+std::unique_ptr<DeathWatch> watch(Member& me, const Mesh& mesh, PeerId watched) {
+  const std::vector<std::string> pids = me.exchange(std::to_string(::getpid()));
+  std::unique_ptr<DeathWatch> death_watch;
+  if (me.index() != watched) {
+    const auto mark_lost = [&mesh, watched] { mesh.fabric->mark_lost(watched); };
+    death_watch = std::make_unique<DeathWatch>(std::stoi(pids[watched]), mark_lost);
+  }
+  me.barrier();
+  return death_watch;
+}
+
+struct Killing {
+  std::atomic<unsigned> ready;   ///< survivors that are about to wait or to post
+  std::atomic<std::int64_t> at;  ///< when the victim was killed
+  std::atomic<unsigned> told;    ///< survivors that got peer_lost
+};
+
+// Whoever waits for the victim's signal and whoever is in the middle of operations on it gets peer_lost within 2 s;
+// then the survivors use each other as before.
+TEST(Loss, EveryWaiterIsToldOfADeathAndTheOthersGoOn) {
+  constexpr unsigned kVictim = 3;
+  const Shared<Killing> killing;
+  Fleet fleet(4, [&](Member& me) {
+    const Mesh mesh = make_mesh(me, 1 << 20);
+    const auto death_watch = watch(me, mesh, kVictim);
+    const auto own_word = mesh.local->word<ControlWord>(0);
+    if (me.index() == kVictim) {
+      for (;;) ::pause();
+    }
+    ++killing->ready;
+    if (me.index() == 0) {
+      constexpr std::array<PeerId, 1> kPeers{kVictim};
+      const auto never = [](std::uint64_t) { return false; };
+      EXPECT_EQ(mesh.channel->wait_until(*mesh.local, own_word, never, mesh.patience(), kPeers), Outcome::peer_lost);
+    } else {
+      std::vector<std::byte> buffer(1 << 20);
+      Outcome outcome = Outcome::done;
+      while (outcome == Outcome::done) {
+        const auto all = mesh.at(kVictim).span(0, buffer.size());
+        outcome = me.index() == 1 ? mesh.channel->read(LocalSpan(buffer.data(), buffer.size()), all, mesh.patience())
+                                  : mesh.channel->write(all, LocalSpan(buffer.data(), buffer.size()), mesh.patience());
+        if (me.index() == 2 && outcome == Outcome::done) outcome = mesh.channel->flush(kVictim, mesh.patience());
+      }
+      EXPECT_EQ(outcome, Outcome::peer_lost);
+      EXPECT_EQ(mesh.channel->flush(kVictim, mesh.patience()), Outcome::peer_lost);
+    }
+    EXPECT_LT(monotonic_now() - Time{killing->at.load()}, kTold);
+    ++killing->told;
+    EXPECT_TRUE(eventually([&] { return killing->told >= 3; }));
+
+    const unsigned next = (me.index() + 1) % 3;
+    EXPECT_EQ(mesh.channel->write_signal(mesh.at(next).word<ControlWord>(0), 1, mesh.patience()), Outcome::done);
+    const auto one = [](std::uint64_t value) { return value == 1; };
+    EXPECT_EQ(mesh.channel->wait_until(*mesh.local, own_word, one, mesh.patience()), Outcome::done);
+    ++killing->told;
+    EXPECT_TRUE(eventually([&] { return killing->told >= 6; }));
+  });
+  ASSERT_TRUE(eventually([&] { return killing->ready == 3; }));
+  killing->at = monotonic_now().nanoseconds;
+  fleet.signal(kVictim, SIGKILL);
+  EXPECT_EQ(WTERMSIG(fleet.wait(kVictim)), SIGKILL);
+  fleet.expect_success();
+}
+
+struct Stopping {
+  std::atomic<bool> took;     ///< the holder has the lock
+  std::atomic<bool> stopped;  ///< and does not run
+  std::atomic<bool> taken_over;
+};
+
+// Rule 5: a holder that was stopped goes on after its lease was taken over. Its late COMPARE_SWAPs change nothing,
+// and the late answer of an operation that was given up on does not reach the buffer it was once meant for.
+TEST(Loss, WhatAStoppedPeerDoesLateDoesNoHarm) {
+  const Shared<Stopping> stopping;
+  Fleet fleet(2, [&](Member& me) {
+    const Mesh mesh = make_mesh(me, 4096);
+    const auto lock = mesh.at(0).word<AtomicWord>(8);
+    constexpr std::uint64_t kOld = 0x1001;
+    constexpr std::uint64_t kNew = 0x2001;
+    if (me.index() == 1) {
+      ASSERT_EQ(mesh.channel->compare_swap(lock, 0, kOld, mesh.patience()).value, 0U);
+      stopping->took = true;
+      ASSERT_TRUE(eventually([&] { return stopping->taken_over.load(); }));
+      EXPECT_EQ(mesh.channel->compare_swap(lock, kOld, 0, mesh.patience()).value, kNew) << "a late release";
+      me.barrier();
+    } else {
+      ASSERT_TRUE(eventually([&] { return stopping->stopped.load(); }));
+      std::uint64_t buffer = 0;
+      const Outcome outcome =
+          mesh.channel->read(LocalSpan(buffer), mesh.at(1).span(0, 8), mesh.fabric->in(std::chrono::milliseconds(300)));
+      EXPECT_EQ(outcome, mesh.at(1).mapped() != nullptr ? Outcome::done : Outcome::timed_out);
+      buffer = 77;
+      ASSERT_EQ(mesh.channel->compare_swap(lock, kOld, kNew, mesh.patience()).value, kOld);
+      stopping->taken_over = true;
+      me.barrier();
+      EXPECT_EQ(buffer, 77U);
+      EXPECT_EQ(mesh.channel->load(lock, mesh.patience()).value, kNew);
+      std::uint64_t again = 1;
+      EXPECT_EQ(mesh.channel->read(LocalSpan(again), mesh.at(1).span(0, 8), mesh.patience()), Outcome::done)
+          << "a peer that goes on can be reached as before";
+      EXPECT_EQ(again, 0U);
+    }
+    me.barrier();
+  });
+  ASSERT_TRUE(eventually([&] { return stopping->took.load(); }));
+  fleet.signal(1, SIGSTOP);
+  int status = 0;
+  ASSERT_EQ(::waitpid(fleet.pid(1), &status, WUNTRACED), fleet.pid(1));
+  stopping->stopped = true;
+  ASSERT_TRUE(eventually([&] { return stopping->taken_over.load(); }));
+  fleet.signal(1, SIGCONT);
+  fleet.expect_success();
+}
+
+struct Revoking {
+  std::atomic<bool> writing;
+  std::atomic<bool> revoked;
+};
+
+// Once revoke has returned, nothing of the peer lands any more, so that memory it could reach may be reused.
+TEST(Loss, NothingOfAPeerLandsAfterItWasRevoked) {
+  const Shared<Revoking> revoking;
+  Fleet fleet(2, [&](Member& me) {
+    const Mesh mesh = make_mesh(me, 4096);
+    if (me.index() == 1) {
+      for (std::uint64_t i = 1;; ++i) {
+        const auto word = mesh.at(0).word<ControlWord>(0);
+        if (mesh.channel->store(word, i, mesh.patience()) != Outcome::done) break;
+        if (mesh.channel->flush(0, mesh.patience()) != Outcome::done) break;
+        revoking->writing = true;
+      }
+      EXPECT_TRUE(eventually([&] { return revoking->revoked.load(); }));
+      return;  // only where revoking closes connections; a process of the same host is dead by now
+    }
+    ASSERT_TRUE(eventually([&] { return revoking->writing.load(); }));
+    ASSERT_EQ(mesh.fabric->revoke(1, mesh.patience()), Outcome::done);
+    EXPECT_TRUE(mesh.fabric->lost(1));
+    const std::uint64_t last = mesh.local->word<ControlWord>(0).load();
+    mesh.fabric->sleep(std::chrono::milliseconds(100));
+    EXPECT_EQ(mesh.local->word<ControlWord>(0).load(), last);
+    std::uint64_t buffer = 0;
+    EXPECT_EQ(mesh.channel->read(LocalSpan(buffer), mesh.at(1).span(0, 8), mesh.patience()), Outcome::peer_lost);
+    EXPECT_EQ(mesh.fabric->revoke(1, mesh.patience()), Outcome::done) << "to do it twice is no harm";
+    revoking->revoked = true;
+  });
+  EXPECT_EQ(fleet.wait(0), 0);
+  const int status = fleet.wait(1);
+  EXPECT_TRUE(status == 0 || WTERMSIG(status) == SIGKILL) << status;
+}
+
+// A process that revoked its own access would kill itself.
+TEST(Loss, RefusesToRevokeOneself) {
+  Fleet fleet(1, [](Member& me) {
+    const Mesh mesh = make_mesh(me, 4096);
+    EXPECT_THROW((void)mesh.fabric->revoke(0, mesh.patience()), Error);
+    EXPECT_FALSE(mesh.fabric->lost(0));
+  });
+  fleet.expect_success();
+}
+
+// A number that was lost begins anew when it is connected again; what was attached before stays lost for ever.
+TEST(Loss, ANumberConnectedAgainIsANewIncarnation) {
+  Fleet fleet(1, [](Member& me) {
+    const Mesh mesh = make_mesh(me, 4096);
+    EXPECT_THROW(mesh.fabric->connect(0, mesh.fabric->address()), Error) << "it is not lost";
+    mesh.fabric->mark_lost(0);
+    EXPECT_TRUE(mesh.fabric->lost(0));
+    EXPECT_EQ(mesh.channel->flush(0, mesh.patience()), Outcome::peer_lost);
+
+    mesh.fabric->connect(0, mesh.fabric->address());
+    EXPECT_FALSE(mesh.fabric->lost(0));
+    const std::unique_ptr<RemoteRegion> anew = mesh.fabric->attach(0, mesh.local->handle());
+    EXPECT_EQ(mesh.channel->fetch_add(mesh.at(0).word<AtomicWord>(8), 1, mesh.patience()).outcome, Outcome::peer_lost);
+    EXPECT_TRUE(mesh.channel->fetch_add(anew->word<AtomicWord>(8), 1, mesh.patience()).done());
+    EXPECT_EQ(mesh.channel->flush(0, mesh.patience()), Outcome::done);
+    EXPECT_EQ(mesh.local->word<AtomicWord>(8).load(), 1U);
+  });
+  fleet.expect_success();
+}
+
+}  // namespace
+}  // namespace farside::test

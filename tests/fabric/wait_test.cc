@@ -1,0 +1,133 @@
+// Conformance: a wait ends when its word changes, when its deadline passes or when a peer is lost, and costs no CPU
+// meanwhile.
+#include <array>
+#include <ctime>
+#include <thread>
+
+#include <gtest/gtest.h>
+
+#include "tests/support/mesh.h"
+
+namespace farside::test {
+namespace {
+
+constexpr auto never = [](std::uint64_t) { return false; };
+
+// The deadline ends a wait, and never before it has passed.
+TEST(Wait, EndsAtItsDeadlineAndNotBefore) {
+  Fleet fleet(1, [](Member& me) {
+    const Mesh mesh = make_mesh(me, 4096);
+    const Deadline deadline = mesh.fabric->in(std::chrono::milliseconds(50));
+    EXPECT_EQ(mesh.channel->wait_until(*mesh.local, mesh.local->word<ControlWord>(0), never, deadline),
+              Outcome::timed_out);
+    EXPECT_GE(mesh.fabric->now(), deadline.at);
+  });
+  fleet.expect_success();
+}
+
+// What holds already needs no waiting, however late it is.
+TEST(Wait, IsDoneAtOnceWhenItHolds) {
+  Fleet fleet(1, [](Member& me) {
+    const Mesh mesh = make_mesh(me, 4096);
+    const auto zero = [](std::uint64_t value) { return value == 0; };
+    EXPECT_EQ(mesh.channel->wait_until(*mesh.local, mesh.local->word<ControlWord>(0), zero, Deadline{}), Outcome::done);
+  });
+  fleet.expect_success();
+}
+
+// A peer that is lost while others wait for it, or was so before, ends their wait long before the deadline.
+TEST(Wait, EndsWhenAPeerIsLost) {
+  Fleet fleet(1, [](Member& me) {
+    const Mesh mesh = make_mesh(me, 4096);
+    constexpr std::array<PeerId, 2> kPeers{5, 7};
+    const Deadline deadline = mesh.fabric->in(std::chrono::minutes(10));
+    const auto wait = [&] {
+      return mesh.channel->wait_until(*mesh.local, mesh.local->word<ControlWord>(0), never, deadline, kPeers);
+    };
+    std::thread other([&] {
+      mesh.fabric->sleep(std::chrono::milliseconds(20));  // so that the wait sleeps, most times; either way it ends
+      mesh.fabric->mark_lost(7);
+    });
+    EXPECT_EQ(wait(), Outcome::peer_lost);
+    other.join();
+    EXPECT_EQ(wait(), Outcome::peer_lost);
+  });
+  fleet.expect_success();
+}
+
+// Losing somebody else is no reason to give up.
+TEST(Wait, GoesOnWhenAnotherPeerIsLost) {
+  Fleet fleet(1, [](Member& me) {
+    const Mesh mesh = make_mesh(me, 4096);
+    constexpr std::array<PeerId, 1> kPeers{5};
+    mesh.fabric->mark_lost(7);
+    const Deadline deadline = mesh.fabric->in(std::chrono::milliseconds(20));
+    EXPECT_EQ(mesh.channel->wait_until(*mesh.local, mesh.local->word<ControlWord>(0), never, deadline, kPeers),
+              Outcome::timed_out);
+  });
+  fleet.expect_success();
+}
+
+// Nobody announces a plain WRITE or an atomic: whoever waits for one finds it by looking, ever more rarely.
+TEST(Wait, FindsWhatNobodyAnnounced) {
+  Fleet fleet(2, [](Member& me) {
+    const Mesh mesh = make_mesh(me, 4096);
+    if (me.index() == 0) {
+      const auto five = [](std::uint64_t value) { return value == 5; };
+      EXPECT_EQ(mesh.channel->wait_until(*mesh.local, mesh.local->word<AtomicWord>(8), five, mesh.patience()),
+                Outcome::done);
+    } else {
+      EXPECT_TRUE(mesh.channel->fetch_add(mesh.at(0).word<AtomicWord>(8), 5, mesh.patience()).done());
+    }
+    me.barrier();
+  });
+  fleet.expect_success();
+}
+
+// Several threads wait on words of one region; each signal ends its own wait.
+TEST(Wait, EachWaiterGetsItsSignal) {
+  constexpr std::uint64_t kWaiters = 4;
+  Fleet fleet(2, [](Member& me) {
+    const Mesh mesh = make_mesh(me, 4096);
+    if (me.index() == 0) {
+      std::vector<std::thread> waiters;
+      for (std::uint64_t i = 0; i < kWaiters; ++i) {
+        waiters.emplace_back([&, i] {
+          const std::unique_ptr<Channel> channel = mesh.fabric->open_channel();
+          const auto mine = [i](std::uint64_t value) { return value == i + 1; };
+          EXPECT_EQ(channel->wait_until(*mesh.local, mesh.local->word<ControlWord>(i * 8), mine, mesh.patience()),
+                    Outcome::done);
+        });
+      }
+      for (std::thread& waiter : waiters) waiter.join();
+    } else {
+      for (std::uint64_t i = 0; i < kWaiters; ++i) {
+        const auto word = mesh.at(0).word<ControlWord>(i * 8);
+        EXPECT_EQ(mesh.channel->write_signal(word, i + 1, mesh.patience()), Outcome::done);
+      }
+    }
+    me.barrier();
+  });
+  fleet.expect_success();
+}
+
+// Two cores, eight processes: whoever waits must leave the CPU to the others.
+TEST(Wait, CostsNoCpu) {
+  Fleet fleet(1, [](Member& me) {
+    const Mesh mesh = make_mesh(me, 4096);
+    const auto cpu_seconds = [] {
+      std::timespec time{};
+      ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+      return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
+    };
+    const double before = cpu_seconds();
+    const Deadline deadline = mesh.fabric->in(std::chrono::seconds(1));
+    EXPECT_EQ(mesh.channel->wait_until(*mesh.local, mesh.local->word<ControlWord>(0), never, deadline),
+              Outcome::timed_out);
+    EXPECT_LT(cpu_seconds() - before, 0.05);
+  });
+  fleet.expect_success();
+}
+
+}  // namespace
+}  // namespace farside::test
