@@ -51,7 +51,7 @@ Rank required_rank() {
 std::unique_ptr<Bootstrap> bootstrap_from_environment(EventLoop& loop, MembershipNotices notices,
                                                       SetupClock::time_point deadline) {
   if (const char* coordinator = std::getenv(kCoordinatorVariable)) {
-    return std::make_unique<CoordinatorClient>(loop, coordinator, Secret::load(required(kSecretVariable)),
+    return std::make_unique<CoordinatorClient>(loop, coordinator, Secret::load(required(kSecretFileVariable)),
                                                required_rank(), std::move(notices), deadline);
   }
   if (std::getenv("PMIX_NAMESPACE") != nullptr && std::getenv("PMIX_RANK") != nullptr) return make_pmix_bootstrap();

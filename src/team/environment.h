@@ -4,7 +4,7 @@
 namespace farside {
 
 inline constexpr const char* kCoordinatorVariable = "FARSIDE_COORDINATOR";  ///< a socket's path, or host:port
-inline constexpr const char* kSecretVariable = "FARSIDE_SECRET";            ///< the path of the pool's secret
+inline constexpr const char* kSecretFileVariable = "FARSIDE_SECRET_FILE";   ///< the path of the pool's secret
 inline constexpr const char* kRankVariable = "FARSIDE_RANK";
 
 }  // namespace farside

@@ -15,7 +15,7 @@ namespace farside {
 namespace {
 
 constexpr auto kSetupLimit = std::chrono::seconds(30);
-constexpr auto kRevokeLimit = std::chrono::seconds(2);
+constexpr auto kRevokeLimit = std::chrono::seconds(1);  // less than kSilenceLimit: the service thread waits
 
 std::uint64_t arrival_offset(Rank rank) { return std::uint64_t{rank} * sizeof(ControlWord); }
 
@@ -42,7 +42,7 @@ void HostTeam::form(const BootstrapMaker& make_bootstrap) {
   connect_all(deadline);
   arrivals_ = gather_region(fabric_->create_region("team arrivals", arrival_offset(size())), deadline);
   channel_ = fabric_->open_channel();
-  loop_.post([this] { watch_processes(); });
+  watch_processes();
 
   const Outcome outcome = barrier(fabric_->in(kSetupLimit));
   if (outcome != Outcome::done) {
@@ -139,21 +139,19 @@ Outcome HostTeam::evict(Rank rank, Deadline deadline) {
   return fabric_->revoke(rank, deadline);
 }
 
+// The kernel tells of every death on this host, at no cost until then.
 void HostTeam::watch_processes() {
   for (Rank rank = 0; rank < size(); ++rank) {
-    if (rank != this->rank() && cards_[rank].host == own_card().host) watch_process(rank);
+    if (rank == this->rank() || cards_[rank].host != own_card().host) continue;
+    processes_.push_back(open_process(cards_[rank].process));
+    loop_.post([this, rank, fd = processes_.back().get()] {
+      if (fd < 0) return lose(rank, Loss::died);
+      loop_.watch(fd, EPOLLIN, [this, rank, fd](std::uint32_t) {
+        loop_.forget(fd);
+        lose(rank, Loss::died);
+      });
+    });
   }
-}
-
-void HostTeam::watch_process(Rank rank) {
-  Fd process = open_process(cards_[rank].process);
-  if (!process) return lose(rank, Loss::died);
-  const int fd = process.get();
-  loop_.watch(fd, EPOLLIN, [this, rank, fd](std::uint32_t) {
-    loop_.forget(fd);
-    lose(rank, Loss::died);
-  });
-  processes_.push_back(std::move(process));
 }
 
 void HostTeam::lose(Rank rank, Loss loss) {
@@ -168,9 +166,14 @@ void HostTeam::lose(Rank rank, Loss loss) {
     if (!connected_) return;
     fabric_->mark_lost(rank);
   }
-  if (loss == Loss::evicted && fabric_->revoke(rank, fabric_->in(kRevokeLimit)) != Outcome::done) {
-    log::warn("the access of evicted " + named(rank) + " is not gone yet");
-  }
+  if (loss == Loss::evicted) take_access(rank);
+}
+
+void HostTeam::take_access(Rank rank) try {
+  const Outcome outcome = fabric_->revoke(rank, fabric_->in(kRevokeLimit));
+  if (outcome != Outcome::done) log::warn("the access of evicted " + named(rank) + " is not gone yet");
+} catch (const Error& error) {
+  log::warn(error.what());
 }
 
 void HostTeam::lose_everybody() {

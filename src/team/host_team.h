@@ -45,7 +45,6 @@ class HostTeam final : public Team {
   void exchange_cards(SetupClock::time_point deadline);
   void connect_all(SetupClock::time_point deadline);
   void watch_processes();
-  void watch_process(Rank rank);
   [[nodiscard]] std::unique_ptr<SymmetricRegion> gather_region(std::unique_ptr<Region> local,
                                                                SetupClock::time_point deadline);
   [[nodiscard]] const MemberCard& own_card() const { return cards_[rank()]; }
@@ -54,6 +53,7 @@ class HostTeam final : public Team {
 
   // On the service thread, or by whoever evicts.
   void lose(Rank rank, Loss loss);
+  void take_access(Rank rank);
   void lose_everybody();
   void lose_other_hosts();
 
@@ -72,7 +72,7 @@ class HostTeam final : public Team {
   bool connected_ = false;  ///< the fabric knows every rank
   std::atomic<std::uint64_t> epoch_{0};
 
-  std::vector<Fd> processes_;  ///< pidfds; of the service thread
+  std::vector<Fd> processes_;  ///< pidfds that loop_ watches
 };
 
 }  // namespace farside

@@ -21,9 +21,9 @@ int run_job(Rank ranks, const std::vector<std::string>& command) {
   Launcher launcher({.command = command,
                      .ranks = ranks,
                      .environment = {std::string(kCoordinatorVariable) + "=" + coordinator.address(),
-                                     std::string(kSecretVariable) + "=" + secret_file}});
+                                     std::string(kSecretFileVariable) + "=" + secret_file}});
   const JobEnd end = launcher.wait();
-  if (!end.failure.empty()) log::error(end.failure);
+  for (const std::string& failure : end.failures) log::error(failure);
   return end.code;
 }
 

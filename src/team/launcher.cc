@@ -182,11 +182,13 @@ void Launcher::reap(Rank rank) {
 }
 
 void Launcher::fail(Rank rank, int code, const std::string& how) {
-  if (!end_.failure.empty()) return;
-  end_ = {code, "rank " + std::to_string(rank) + " " + how};
+  if (ending_) return;
+  if (end_.failures.empty()) end_.code = code;
+  std::string& failure = end_.failures.emplace_back("rank " + std::to_string(rank) + " " + how);
   const Rank others = running();
   if (!end_all_on_failure_ || others == 0) return;
-  end_.failure += "; ended the other " + std::to_string(others);
+  failure += "; ended the other " + std::to_string(others);
+  ending_ = true;
   signal_all(SIGTERM);
   kill_at_ = std::chrono::steady_clock::now() + kGrace;
 }

@@ -25,8 +25,9 @@ struct LaunchPlan {
 };
 
 struct JobEnd {
-  int code = 0;         ///< of the first rank that failed, as a shell gives it: 128 + n when signal n killed it
-  std::string failure;  ///< "rank 2 was killed by signal 9 (Killed); ended the other 3"; empty when all went well
+  int code = 0;  ///< of the first rank that failed, as a shell gives it: 128 + n when signal n killed it
+  /// "rank 2 was killed by signal 9 (Killed); ended the other 3". Those that were ended are not among them.
+  std::vector<std::string> failures;
 };
 
 /// While it exists, SIGINT, SIGTERM, SIGHUP and SIGQUIT go to the ranks instead of this process. If this process dies,
@@ -64,6 +65,7 @@ class Launcher {
   sigset_t mask_before_;
   Fd signals_;
   std::vector<Process> processes_;
+  bool ending_ = false;  ///< the ranks were asked to end
   std::optional<std::chrono::steady_clock::time_point> kill_at_;
   JobEnd end_;
 };

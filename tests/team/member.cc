@@ -54,7 +54,7 @@ void wait_for_loss(Team& team, const SymmetricRegion& region, Rank rank) {
                                               team.fabric().in(kPatience), std::array{rank});
   expect(outcome == Outcome::peer_lost, "the wait ended with " + std::string(to_string(outcome)));
   expect(!team.alive(rank), "the lost rank counts as alive");
-  expect(team.epoch() == 1, "the epoch is " + std::to_string(team.epoch()) + " after one loss");
+  expect(team.epoch() >= 1, "a loss did not advance the epoch");  // others may be done and have left
 }
 
 /// Every rank reaches its neighbour's memory, in memory that was there and in memory that came later.
@@ -94,11 +94,19 @@ void evict(Team& team) {
   const Rank last = team.size() - 1;
   const auto region = team.allocate("words", 64);
   expect_done(team.barrier(team.fabric().in(kPatience)), "the barrier before the stop");
+  const auto channel = team.fabric().open_channel();
+  const Deadline deadline = team.fabric().in(kPatience);
   if (team.rank() == last) {
+    expect_done(channel->write_signal(region->of(0).word<ControlWord>(16), 1, deadline), "the signal before the stop");
     ::raise(SIGSTOP);
     throw std::runtime_error("the evicted rank went on");
   }
-  if (team.rank() == 0) expect_done(team.evict(last, team.fabric().in(kPatience)), "the eviction");
+  if (team.rank() == 0) {
+    const auto stops = [](std::uint64_t value) { return value == 1; };
+    expect_done(channel->wait_until(region->local(), region->local().word<ControlWord>(16), stops, deadline),
+                "wait for the stop");
+    expect_done(team.evict(last, deadline), "the eviction");
+  }
   wait_for_loss(team, *region, last);
   pass_around(team, *region, last, 500);
 }
@@ -147,6 +155,11 @@ int play(const std::string& scene) {
 
 }  // namespace
 }  // namespace farside
+
+#if defined(__SANITIZE_ADDRESS__)
+// PMIx itself does not free a few bytes of its start-up.
+extern "C" const char* __lsan_default_suppressions() { return "leak:libpmix"; }
+#endif
 
 int main(int argc, char** argv) {
   try {

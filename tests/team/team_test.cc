@@ -1,6 +1,7 @@
 // Teams whose members die, stop and disagree, while the launcher lets the others go on.
 #include <string>
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
 
@@ -12,6 +13,9 @@
 namespace farside {
 namespace {
 
+using testing::ElementsAre;
+using testing::IsEmpty;
+
 /// Runs a scene of member.cc in a team of `ranks`.
 class Scene {
  public:
@@ -20,7 +24,7 @@ class Scene {
         launcher_({.command = {FARSIDE_MEMBER, name},
                    .ranks = ranks,
                    .environment = {std::string(kCoordinatorVariable) + "=" + coordinator_.address(),
-                                   std::string(kSecretVariable) + "=" + (dir_.path() / "secret").string()},
+                                   std::string(kSecretFileVariable) + "=" + (dir_.path() / "secret").string()},
                    .end_all_on_failure = false}) {}
 
   JobEnd wait() { return launcher_.wait(); }
@@ -31,19 +35,19 @@ class Scene {
   Launcher launcher_;
 };
 
-// Whoever waits for a killed rank learns of it within 2 s, and the others go on. (No other rank fails.)
+// Whoever waits for a killed rank learns of it within 2 s, and the others go on.
 TEST(Team, OutlivesAKilledMember) {
   const JobEnd end = Scene(4, "die").wait();
-  EXPECT_EQ(end.failure, "rank 3 was killed by signal 9 (Killed)");
+  EXPECT_THAT(end.failures, ElementsAre("rank 3 was killed by signal 9 (Killed)"));
 }
 
 // A stopped rank is not dead until somebody evicts it; then it is killed, since its mappings cannot be taken away.
 TEST(Team, OutlivesAnEvictedMember) {
   const JobEnd end = Scene(4, "evict").wait();
-  EXPECT_EQ(end.failure, "rank 3 was killed by signal 9 (Killed)");
+  EXPECT_THAT(end.failures, ElementsAre("rank 3 was killed by signal 9 (Killed)"));
 }
 
-TEST(Team, RefusesAllocationsThatDiffer) { EXPECT_EQ(Scene(2, "disagree").wait().failure, ""); }
+TEST(Team, RefusesAllocationsThatDiffer) { EXPECT_THAT(Scene(2, "disagree").wait().failures, IsEmpty()); }
 
 }  // namespace
 }  // namespace farside
