@@ -1,0 +1,136 @@
+#include "node/door.h"
+
+#include <chrono>
+#include <cstring>
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "farside/base/error.h"
+#include "farside/fabric/host.h"
+
+#include "node/file_source.h"
+
+namespace farside {
+
+namespace {
+
+// Less than a program waits for an answer: 10 s without one, and it takes the node for dead.
+constexpr Duration kAcquireTimeout = std::chrono::seconds(8);
+
+template <class Body>
+DoorReply reply_with(const Body& body) {
+  DoorReply reply;
+  reply.bytes.resize(sizeof body);
+  std::memcpy(reply.bytes.data(), &body, sizeof body);
+  return reply;
+}
+
+DoorReply refuse() {
+  DoorReply reply =
+      reply_with(door::Reply{.answer = door::Answer::refused, .zero = 0, .slot = 0, .token = 0, .file_system = 0});
+  reply.refused = true;
+  return reply;
+}
+
+bool readable(const Fd& file) {
+  const int flags = ::fcntl(file.get(), F_GETFL);
+  if (flags < 0 || (flags & O_PATH) != 0) return false;
+  const int mode = flags & O_ACCMODE;
+  return mode == O_RDONLY || mode == O_RDWR;
+}
+
+}  // namespace
+
+DoorReply Door::answer(Channel& channel, std::span<const std::byte> packet, std::span<const Fd> fds) {
+  door::Request request{};
+  if (packet.size() != sizeof request) return refuse();
+  std::memcpy(&request, packet.data(), sizeof request);
+  if (request.magic != door::kMagic || request.version != door::kVersion || request.zero != 0) return refuse();
+
+  const bool about_file = request.kind == door::RequestKind::identify || request.kind == door::RequestKind::acquire;
+  if (fds.size() != (about_file ? 1U : 0U)) return refuse();
+  switch (request.kind) {
+    case door::RequestKind::map:
+      return map();
+    case door::RequestKind::identify:
+      return identify(fds.front());
+    case door::RequestKind::acquire:
+      return acquire(channel, request.key, fds.front());
+    case door::RequestKind::status:
+      return status();
+  }
+  return refuse();
+}
+
+DoorReply Door::map() const {
+  const CacheLayout& layout = cache_.layout();
+  RegionFile slots = open_region_file(cache_.region());
+  Fd board(::fcntl(board_.file().get(), F_DUPFD_CLOEXEC, 0));
+  if (!board) throw errno_error("duplicate the descriptor of", "the board", "raise ulimit -n");
+  DoorReply reply = reply_with(door::MapReply{
+      .answer = door::Answer::here,
+      .rank = team_.rank(),
+      .block_bytes = layout.block_bytes,
+      .slot_count = layout.slot_count,
+      .slots_file_bytes = slots.file_bytes,
+      .slots_offset = slots.offset + layout.slots_offset,
+      .index_offset = slots.offset + layout.index_offset,
+      .index_buckets = layout.index_buckets,
+      .board_bytes = board_.bytes(),
+  });
+  reply.fds.push_back(std::move(slots.read_only));
+  reply.fds.push_back(std::move(board));
+  return reply;
+}
+
+DoorReply Door::identify(const Fd& file) {
+  const auto identity = file_systems_.identify(file);
+  if (!identity) return around();
+  return reply_with(door::Reply{
+      .answer = door::Answer::here, .zero = 0, .slot = 0, .token = 0, .file_system = identity->file_system});
+}
+
+DoorReply Door::acquire(Channel& channel, const BlockKey& key, const Fd& file) {
+  const std::uint64_t block_bytes = cache_.layout().block_bytes;
+  if (key.index >= key.file.bytes / block_bytes + (key.file.bytes % block_bytes != 0 ? 1 : 0)) return refuse();
+  if (!readable(file) || file_systems_.identify(file) != key.file) return around();
+  FileSource source(file, file_systems_, block_bytes);
+  const Acquired acquired = cache_.acquire(channel, key, source, team_.fabric().in(kAcquireTimeout));
+  if (acquired.answer != Acquired::Answer::here) return around();
+  return reply_with(door::Reply{.answer = door::Answer::here,
+                                .zero = 0,
+                                .slot = acquired.slot,
+                                .token = acquired.token,
+                                .file_system = key.file.file_system});
+}
+
+DoorReply Door::status() const {
+  const CacheLayout& layout = cache_.layout();
+  const CacheCounters counters = cache_.counters();
+  const Board::Hits hits = board_.hits();
+  return reply_with(door::StatusReply{
+      .answer = door::Answer::here,
+      .rank = team_.rank(),
+      .process = static_cast<std::uint64_t>(::getpid()),
+      .block_bytes = layout.block_bytes,
+      .slot_count = layout.slot_count,
+      .blocks = counters.blocks,
+      .singlets = counters.singlets,
+      .hits_local = hits.count,
+      .hit_bytes_local = hits.bytes,
+      .blocks_from_peers = counters.blocks_from_peers,
+      .bytes_from_peers = counters.bytes_from_peers,
+      .blocks_from_files = counters.blocks_from_files,
+      .bytes_from_files = counters.bytes_from_files,
+      .discarded = counters.discarded,
+      .around = around_.load(std::memory_order_relaxed),
+  });
+}
+
+DoorReply Door::around() {
+  around_.fetch_add(1, std::memory_order_relaxed);
+  return reply_with(door::Reply{.answer = door::Answer::around, .zero = 0, .slot = 0, .token = 0, .file_system = 0});
+}
+
+}  // namespace farside

@@ -1,0 +1,54 @@
+// door.h — what the requests of the host's programs mean. How they arrive is door_server.h's business.
+//
+// Requests come from any process of the node's user and are untrusted: sizes, fields and descriptors are checked here,
+// and a file's identity is taken from the descriptor itself, never from what the request claims.
+//
+// Thread safety: every call, from any thread; each brings its own Channel.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "farside/base/fd.h"
+#include "farside/cache/cache.h"
+#include "farside/cache/host_door.h"
+#include "farside/team/team.h"
+
+#include "node/board.h"
+#include "node/file_system.h"
+
+namespace farside {
+
+/// One packet to send back. After a refusal the connection is closed.
+struct DoorReply {
+  std::vector<std::byte> bytes;
+  std::vector<Fd> fds;
+  bool refused = false;
+};
+
+class Door {
+ public:
+  /// All three must outlive the door.
+  Door(Team& team, Cache& cache, const Board& board) : team_(team), cache_(cache), board_(board) {}
+
+  /// `packet` as it arrived, and the descriptors that came with it.
+  DoorReply answer(Channel& channel, std::span<const std::byte> packet, std::span<const Fd> fds);
+
+ private:
+  DoorReply map() const;
+  DoorReply identify(const Fd& file);
+  DoorReply acquire(Channel& channel, const BlockKey& key, const Fd& file);
+  DoorReply status() const;
+  DoorReply around();
+
+  Team& team_;
+  Cache& cache_;
+  const Board& board_;
+  FileSystems file_systems_;
+  std::atomic<std::uint64_t> around_ = 0;
+};
+
+}  // namespace farside

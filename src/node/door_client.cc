@@ -1,0 +1,41 @@
+#include "node/door_client.h"
+
+#include <cerrno>
+#include <cstddef>
+#include <span>
+#include <utility>
+
+#include <sys/socket.h>
+#include <sys/time.h>
+
+#include "node/door_packet.h"
+
+namespace farside {
+
+Fd connect_to_door(const std::string& path, std::chrono::milliseconds timeout) {
+  const sockaddr_un address = socket_address(path);
+  Fd socket(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+  const timeval limit{.tv_sec = timeout.count() / 1000, .tv_usec = timeout.count() % 1000 * 1000};
+  ::setsockopt(socket.get(), SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+  ::setsockopt(socket.get(), SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);  // bounds connect, too
+  const int connected = ::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address);
+  return connected == 0 ? std::move(socket) : Fd();
+}
+
+DoorStatus ask_status(const std::string& path, std::chrono::milliseconds timeout) {
+  const Fd socket = connect_to_door(path, timeout);
+  if (!socket) return {errno == EAGAIN ? DoorStatus::State::silent : DoorStatus::State::gone, {}};
+  const door::Request request{
+      .magic = door::kMagic, .version = door::kVersion, .kind = door::RequestKind::status, .zero = 0, .key = {}};
+  DoorStatus status;
+  if (!send_packet(socket, std::as_bytes(std::span(&request, 1)))) return status;
+  const auto packet = receive_packet(socket, std::as_writable_bytes(std::span(&status.reply, 1)));
+  if (!packet) {
+    status.state = DoorStatus::State::silent;
+  } else if (packet->bytes == sizeof status.reply && status.reply.answer == door::Answer::here) {
+    status.state = DoorStatus::State::answered;
+  }
+  return status;
+}
+
+}  // namespace farside

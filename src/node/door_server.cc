@@ -1,0 +1,153 @@
+#include "node/door_server.h"
+
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <exception>
+#include <optional>
+#include <utility>
+
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "farside/base/error.h"
+#include "farside/base/log.h"
+
+#include "node/door_packet.h"
+
+namespace farside {
+
+namespace {
+
+// Loads from a file system mostly wait; more workers than cores keep it busy.
+constexpr int kWorkers = 8;
+constexpr Duration kQuiet = std::chrono::seconds(1);
+constexpr Duration kPauseAfterFailedAccept = std::chrono::milliseconds(20);
+
+Fd listen_on(const std::string& path) {
+  const sockaddr_un address = socket_address(path);
+  Fd socket(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  if (!socket) throw errno_error("create the socket", path);
+  if (::unlink(path.c_str()) != 0 && errno != ENOENT) throw errno_error("remove the old socket", path);
+  if (::bind(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0 ||
+      ::chmod(path.c_str(), S_IRUSR | S_IWUSR) != 0 || ::listen(socket.get(), SOMAXCONN) != 0) {
+    throw errno_error("listen on", path);
+  }
+  return socket;
+}
+
+bool same_user(const Fd& client) {
+  ucred peer{};
+  socklen_t bytes = sizeof peer;
+  return ::getsockopt(client.get(), SOL_SOCKET, SO_PEERCRED, &peer, &bytes) == 0 && peer.uid == ::geteuid();
+}
+
+}  // namespace
+
+DoorServer::DoorServer(Fabric& fabric, Door& door, std::string path)
+    : fabric_(fabric),
+      door_(door),
+      path_(std::move(path)),
+      listener_(listen_on(path_)),
+      stop_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+      events_(::epoll_create1(EPOLL_CLOEXEC)) {
+  if (!stop_ || !events_) throw errno_error("prepare to listen on", path_, "raise ulimit -n");
+  if (!arm(stop_.get(), EPOLL_CTL_ADD, 0) || !arm(listener_.get(), EPOLL_CTL_ADD, EPOLLONESHOT))
+    throw errno_error("wait at", path_);
+  for (int i = 0; i < kWorkers; ++i) {
+    workers_.emplace_back([this, channel = fabric_.open_channel()] { work(*channel); });
+  }
+}
+
+DoorServer::~DoorServer() {
+  ::eventfd_write(stop_.get(), 1);
+  for (std::thread& worker : workers_) worker.join();
+  ::unlink(path_.c_str());
+}
+
+void DoorServer::work(Channel& channel) {
+  for (;;) {
+    epoll_event event{};  // one at a time: whatever is taken is served before the next is looked at
+    const int ready = ::epoll_wait(events_.get(), &event, 1, -1);
+    if (ready < 0 && errno != EINTR) {
+      log::error("the door closes: " + std::string(std::strerror(errno)));
+      return;
+    }
+    if (ready != 1) continue;
+    if (event.data.fd == stop_.get()) return;
+    if (event.data.fd == listener_.get()) {
+      admit();
+    } else {
+      serve(channel, event.data.fd);
+    }
+  }
+}
+
+void DoorServer::admit() {
+  Fd client(::accept4(listener_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+  if (!client) {
+    if (errno != EAGAIN && errno != ECONNABORTED && errno != EINTR) {
+      complain("cannot accept a program: " + std::string(std::strerror(errno)));
+      fabric_.sleep(kPauseAfterFailedAccept);  // the listener stays readable: without a pause this would spin
+    }
+  } else if (!same_user(client)) {
+    complain("a program of another user was turned away");
+  } else {
+    const std::lock_guard lock(mutex_);
+    const int number = client.get();
+    // Taken in first: once the socket is armed, another worker may be looking for it.
+    const bool taken = clients_.size() < kMostClients && clients_.emplace(number, std::move(client)).second;
+    if (!taken || !arm(number, EPOLL_CTL_ADD, EPOLLONESHOT)) {
+      clients_.erase(number);
+      complain("too many programs at once: one was turned away");
+    }
+  }
+  arm(listener_.get(), EPOLL_CTL_MOD, EPOLLONESHOT);
+}
+
+void DoorServer::serve(Channel& channel, int client) {
+  const Fd* socket = nullptr;
+  {
+    const std::lock_guard lock(mutex_);
+    socket = &clients_.at(client);  // stays where it is: only this worker may erase it
+  }
+  if (answer_one(channel, *socket) && arm(client, EPOLL_CTL_MOD, EPOLLONESHOT)) return;
+  const std::lock_guard lock(mutex_);
+  clients_.erase(client);  // closes it, which takes it out of the epoll set
+}
+
+bool DoorServer::answer_one(Channel& channel, const Fd& client) {
+  std::array<std::byte, sizeof(door::Request)> buffer{};
+  const std::optional<Packet> packet = receive_packet(client, buffer);
+  if (!packet) return true;
+  if (packet->bytes == 0) return false;
+  try {
+    const auto whole = std::span(buffer).first(packet->whole ? packet->bytes : 0);
+    const DoorReply reply = door_.answer(channel, whole, packet->fds);
+    if (reply.refused) complain("a program's request was not understood: it was disconnected");
+    return send_packet(client, reply.bytes, reply.fds) && !reply.refused;
+  } catch (const std::exception& error) {
+    complain("a program's request failed: " + std::string(error.what()));
+    return false;
+  }
+}
+
+bool DoorServer::arm(int socket, int operation, std::uint32_t once) {
+  epoll_event event{};
+  event.events = EPOLLIN | once;
+  event.data.fd = socket;
+  return ::epoll_ctl(events_.get(), operation, socket, &event) == 0;
+}
+
+void DoorServer::complain(const std::string& about) {
+  const std::int64_t now = fabric_.now().nanoseconds;
+  std::int64_t until = quiet_until_ns_.load();
+  if (now < until || !quiet_until_ns_.compare_exchange_strong(until, now + kQuiet.count())) return;
+  log::warn(about);
+}
+
+}  // namespace farside

@@ -1,0 +1,24 @@
+#include "node/file_source.h"
+
+#include <algorithm>
+#include <cerrno>
+
+#include <unistd.h>
+
+namespace farside {
+
+std::uint64_t FileSource::load(const BlockKey& key, LocalSpan into) {
+  const std::uint64_t begin = key.index * block_bytes_;
+  const std::uint64_t wanted = std::min(block_bytes_, key.file.bytes - begin);
+  std::uint64_t done = 0;
+  while (done < wanted) {
+    const ssize_t got =
+        ::pread(file_.get(), into.adapter_data() + done, wanted - done, static_cast<off_t>(begin + done));
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) return kFailed;  // an error, or the file was cut meanwhile
+    done += static_cast<std::uint64_t>(got);
+  }
+  return file_systems_.identify(file_) == key.file ? wanted : kFailed;
+}
+
+}  // namespace farside

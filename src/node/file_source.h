@@ -1,0 +1,25 @@
+// file_source.h — loads blocks through a descriptor that a program of the host has open.
+#pragma once
+
+#include "farside/cache/cache.h"
+
+#include "node/file_system.h"
+
+namespace farside {
+
+class FileSource final : public BlockSource {
+ public:
+  /// Both must outlive the source.
+  FileSource(const Fd& file, FileSystems& file_systems, std::uint64_t block_bytes)
+      : file_(file), file_systems_(file_systems), block_bytes_(block_bytes) {}
+
+  /// Whole blocks of the version that `key` names, or kFailed: the file is looked at once more after the read.
+  std::uint64_t load(const BlockKey& key, LocalSpan into) override;
+
+ private:
+  const Fd& file_;
+  FileSystems& file_systems_;
+  std::uint64_t block_bytes_;
+};
+
+}  // namespace farside

@@ -1,0 +1,48 @@
+#include "node/board.h"
+
+#include <cstdint>
+#include <limits>
+
+#include <gtest/gtest.h>
+
+#include "farside/cache/host_door.h"
+
+namespace farside {
+namespace {
+
+class BoardOfTwoSlots : public ::testing::Test {
+ protected:
+  BoardOfTwoSlots() : board_(2), program_(board_.file(), board_.bytes(), Mapping::Access::read_write) {}
+
+  // What a program would store through its own mapping.
+  void write(std::uint64_t offset, std::uint64_t value) {
+    *reinterpret_cast<std::uint64_t*>(program_.base() + offset) = value;
+  }
+
+  Board board_;
+  Mapping program_;
+};
+
+TEST_F(BoardOfTwoSlots, ShowsTheStampsOfPrograms) {
+  write(door::kStampsOffset + 8, 77);
+  EXPECT_EQ(board_.last_used(0), Time{0});
+  EXPECT_EQ(board_.last_used(1), Time{77});
+}
+
+// A program may write anything; a time that no clock shows must not become one before the start.
+TEST_F(BoardOfTwoSlots, ReadsANonsenseStampAsTheLatestTime) {
+  write(door::kStampsOffset, ~0ULL);
+  EXPECT_EQ(board_.last_used(0).nanoseconds, std::numeric_limits<std::int64_t>::max());
+}
+
+TEST_F(BoardOfTwoSlots, SumsTheStripes) {
+  write(0, 3);
+  write(8, 300);
+  write((door::kStripes - 1) * sizeof(door::HitStripe), 4);
+  write((door::kStripes - 1) * sizeof(door::HitStripe) + 8, 400);
+  EXPECT_EQ(board_.hits().count, 7U);
+  EXPECT_EQ(board_.hits().bytes, 700U);
+}
+
+}  // namespace
+}  // namespace farside
