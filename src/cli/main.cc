@@ -11,15 +11,21 @@ namespace {
 int run(int argc, char** argv) {
   CLI::App app("farside: the memory of other machines, as if it were your own", "farside");
   app.set_version_flag("--version", std::string("farside ") + FARSIDE_VERSION);
-  app.require_subcommand(1);
   app.failure_message(CLI::FailureMessage::help);
 
   farside::cli::Action chosen;
-  farside::cli::add_run(app, chosen);
+  for (const auto add : {farside::cli::add_up, farside::cli::add_status, farside::cli::add_down, farside::cli::add_run,
+                         farside::cli::add_doctor, farside::cli::add_node}) {
+    add(app, chosen);
+  }
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 2;
+  }
+  if (!chosen) {
+    std::cerr << "farside: name a command\n" << app.help();
+    return 2;
   }
   return chosen();
 }

@@ -51,14 +51,10 @@ DoorReply Door::answer(Channel& channel, std::span<const std::byte> packet, std:
   const bool about_file = request.kind == door::RequestKind::identify || request.kind == door::RequestKind::acquire;
   if (fds.size() != (about_file ? 1U : 0U)) return refuse();
   switch (request.kind) {
-    case door::RequestKind::map:
-      return map();
-    case door::RequestKind::identify:
-      return identify(fds.front());
-    case door::RequestKind::acquire:
-      return acquire(channel, request.key, fds.front());
-    case door::RequestKind::status:
-      return status();
+    case door::RequestKind::map: return map();
+    case door::RequestKind::identify: return identify(fds.front());
+    case door::RequestKind::acquire: return acquire(channel, request.key, fds.front());
+    case door::RequestKind::status: return status();
   }
   return refuse();
 }

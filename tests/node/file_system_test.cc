@@ -14,9 +14,7 @@
 namespace farside {
 namespace {
 
-Fd open_path(const std::string& path) {
-  return Fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-}
+Fd open_path(const std::string& path) { return Fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC)); }
 
 // mountinfo(5): any number of optional fields stands before the separator.
 TEST(MountLine, IsReadWithAnyNumberOfOptionalFields) {

@@ -8,8 +8,8 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
+#include "tests/support/command.h"
 #include "tests/support/shared.h"
-#include "tests/team/command.h"
 
 namespace farside::test {
 namespace {

@@ -1,4 +1,4 @@
-#include "tests/team/command.h"
+#include "tests/support/command.h"
 
 #include <array>
 #include <cerrno>

@@ -1,0 +1,36 @@
+#include "cli/cache_arguments.h"
+
+#include "farside/base/units.h"
+
+#include "node/pool.h"
+
+namespace farside::cli {
+
+void CacheArguments::add_to(CLI::App& command) {
+  command.add_option("--cache", cache, "Memory for blocks on each node [1G, or less where memory is small]")
+      ->type_name("SIZE");
+  command.add_option("--block", block, "How much is loaded at once: a power of two from 4K to 64M")
+      ->type_name("SIZE")
+      ->capture_default_str();
+  command
+      .add_option("--groups", groups,
+                  "Into how many groups the nodes are divided; the file system is asked for a block once a group")
+      ->type_name("G")
+      ->capture_default_str();
+  command
+      .add_option("--singlet-ratio", singlet_ratio,
+                  "Which share of a node's memory may hold blocks that no other node has and nobody uses")
+      ->type_name("R")
+      ->capture_default_str();
+}
+
+CacheOptions CacheArguments::read(Rank nodes) const {
+  CacheOptions options;
+  options.block_bytes = parse_bytes(block, "--block");
+  options.groups = groups;
+  options.singlet_ratio = singlet_ratio;
+  options.cache_bytes = cache ? parse_bytes(*cache, "--cache") : default_cache_bytes(nodes, options.block_bytes);
+  return options;
+}
+
+}  // namespace farside::cli

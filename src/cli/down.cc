@@ -1,0 +1,31 @@
+#include <filesystem>
+#include <iostream>
+
+#include "cli/commands.h"
+#include "node/pool.h"
+#include "team/runtime_dir.h"
+
+namespace farside::cli {
+
+namespace {
+
+int down() {
+  switch (end_pool(PoolDirectory(runtime_dir()))) {
+    case PoolEnd::ended: std::cout << "the pool has ended\n"; break;
+    case PoolEnd::killed: std::cout << "the pool did not end by itself and was killed\n"; break;
+    case PoolEnd::leftover: std::cout << "the pool had died before; removed what it had left\n"; break;
+  }
+  return 0;
+}
+
+}  // namespace
+
+void add_down(CLI::App& app, Action& chosen) {
+  CLI::App* command = app.add_subcommand("down", "End the pool of this machine");
+  command->footer(
+      "Programs that read through it go on, and read from the file system.\n\n"
+      "Example:\n  farside down");
+  command->callback([&chosen] { chosen = down; });
+}
+
+}  // namespace farside::cli

@@ -1,0 +1,129 @@
+#include <filesystem>
+#include <iostream>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "farside/base/units.h"
+
+#include "cli/commands.h"
+#include "cli/table.h"
+#include "node/pool.h"
+#include "team/runtime_dir.h"
+
+namespace farside::cli {
+
+namespace {
+
+std::string state_text(DoorStatus::State state) {
+  switch (state) {
+    case DoorStatus::State::answered: return "up";
+    case DoorStatus::State::silent: return "silent";
+    case DoorStatus::State::gone: return "dead";
+  }
+  return "";
+}
+
+std::string count_and_bytes(std::uint64_t count, std::uint64_t bytes) {
+  return std::to_string(count) + " (" + format_bytes(bytes) + ")";
+}
+
+std::vector<std::string> figures(const door::StatusReply& reply) {
+  return {std::to_string(reply.blocks),
+          std::to_string(reply.slot_count),
+          std::to_string(reply.singlets),
+          count_and_bytes(reply.hits_local, reply.hit_bytes_local),
+          count_and_bytes(reply.blocks_from_peers, reply.bytes_from_peers),
+          count_and_bytes(reply.blocks_from_files, reply.bytes_from_files),
+          std::to_string(reply.discarded),
+          std::to_string(reply.around)};
+}
+
+void add_to(door::StatusReply& sum, const door::StatusReply& reply) {
+  using Reply = door::StatusReply;
+  for (const auto field : {&Reply::blocks, &Reply::slot_count, &Reply::singlets, &Reply::hits_local,
+                           &Reply::hit_bytes_local, &Reply::blocks_from_peers, &Reply::bytes_from_peers,
+                           &Reply::blocks_from_files, &Reply::bytes_from_files, &Reply::discarded, &Reply::around}) {
+    sum.*field += reply.*field;
+  }
+}
+
+void print_table(const PoolStatus& pool) {
+  using enum Table::Align;
+  Table table({left, right, left, right, right, right, right, right, right, right, right});
+  table.add({"node", "process", "state", "blocks", "of", "singlets", "hits", "from peers", "from files", "discarded",
+             "around"});
+  const auto add_row = [&table](std::vector<std::string> row, const door::StatusReply& reply) {
+    for (std::string& figure : figures(reply)) row.push_back(std::move(figure));
+    table.add(std::move(row));
+  };
+  door::StatusReply sum{};
+  for (const NodeStatus& node : pool.nodes) {
+    std::vector<std::string> row{std::to_string(node.node.rank), std::to_string(node.node.process),
+                                 state_text(node.door.state)};
+    if (node.door.state == DoorStatus::State::answered) {
+      add_row(std::move(row), node.door.reply);
+      add_to(sum, node.door.reply);
+    } else {
+      table.add(std::move(row));
+    }
+  }
+  add_row({"all", "", ""}, sum);
+  table.print(std::cout);
+}
+
+void print_json(const PoolStatus& pool) {
+  nlohmann::ordered_json nodes = nlohmann::ordered_json::array();
+  for (const NodeStatus& node : pool.nodes) {
+    nlohmann::ordered_json json{
+        {"node", node.node.rank}, {"process", node.node.process}, {"state", state_text(node.door.state)}};
+    if (node.door.state == DoorStatus::State::answered) {
+      const door::StatusReply& reply = node.door.reply;
+      json.update({{"slots", reply.slot_count},
+                   {"blocks", reply.blocks},
+                   {"singlets", reply.singlets},
+                   {"hits", reply.hits_local},
+                   {"hit_bytes", reply.hit_bytes_local},
+                   {"blocks_from_peers", reply.blocks_from_peers},
+                   {"bytes_from_peers", reply.bytes_from_peers},
+                   {"blocks_from_files", reply.blocks_from_files},
+                   {"bytes_from_files", reply.bytes_from_files},
+                   {"discarded", reply.discarded},
+                   {"around", reply.around}});
+    }
+    nodes.push_back(json);
+  }
+  const nlohmann::ordered_json json{{"supervisor", pool.record.supervisor},
+                                    {"cache_bytes", pool.record.cache_bytes},
+                                    {"block_bytes", pool.record.block_bytes},
+                                    {"groups", pool.record.groups},
+                                    {"nodes", nodes}};
+  std::cout << json.dump(2) << '\n';
+}
+
+}  // namespace
+
+void add_status(CLI::App& app, Action& chosen) {
+  const auto json = std::make_shared<bool>(false);
+  CLI::App* command = app.add_subcommand("status", "Show what the pool's nodes hold and where it came from");
+  command->add_flag("--json", *json, "For programs: sizes in bytes");
+  command->footer(
+      "hits        reads that programs took out of their own node's memory\n"
+      "from peers  blocks that a node copied from another node's memory\n"
+      "from files  blocks that a node read from the file system\n"
+      "singlets    blocks that nobody used for long, kept because no other node has them\n"
+      "around      requests that were sent to the file system: just changed, or not cacheable\n\n"
+      "Example:\n  farside status");
+  command->callback([json, &chosen] {
+    chosen = [json] {
+      const PoolStatus pool = pool_status(PoolDirectory(runtime_dir()));
+      *json ? print_json(pool) : print_table(pool);
+      return 0;
+    };
+  });
+}
+
+}  // namespace farside::cli

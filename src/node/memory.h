@@ -1,0 +1,12 @@
+// memory.h — how much memory a pool on this machine may take.
+#pragma once
+
+#include <cstdint>
+
+namespace farside {
+
+/// What can be taken without swapping: MemAvailable, or what the control group of this process leaves when that is
+/// less. Throws Error when the system does not say.
+[[nodiscard]] std::uint64_t available_memory_bytes();
+
+}  // namespace farside

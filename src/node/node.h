@@ -1,0 +1,14 @@
+// node.h — a process that lends memory to a pool and serves its host's programs at the door.
+#pragma once
+
+#include "farside/cache/cache.h"
+
+#include "node/pool_directory.h"
+
+namespace farside {
+
+/// Joins the team that the environment names, and serves at the door of its rank in `pool` until SIGTERM or SIGINT.
+/// Throws Error when it cannot begin. For the main thread of a process of its own, before it starts any other.
+void run_node(const PoolDirectory& pool, const CacheOptions& options);
+
+}  // namespace farside

@@ -1,0 +1,223 @@
+#include "node/pool.h"
+
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <exception>
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include <fcntl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "farside/base/error.h"
+#include "farside/base/log.h"
+#include "farside/base/units.h"
+
+#include "cache/geometry.h"
+#include "node/memory.h"
+#include "node/process_watch.h"
+#include "team/coordinator.h"
+#include "team/environment.h"
+#include "team/launcher.h"
+
+namespace farside {
+
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
+
+constexpr milliseconds kStartTimeout(40'000);  // longer than a team takes to give up forming
+constexpr milliseconds kLockTimeout(200);      // whoever asks whether a pool runs holds the lock for a moment
+constexpr milliseconds kStatusTimeout(2'000);
+constexpr milliseconds kEndTimeout(3'000);   // for the nodes to end by themselves
+constexpr milliseconds kKillTimeout(5'000);  // for the kernel to take their memory back
+constexpr milliseconds kLook(20);
+
+std::optional<Fd> lock_within(const PoolDirectory& directory, milliseconds timeout) {
+  const auto deadline = steady_clock::now() + timeout;
+  for (;;) {
+    if (auto lock = directory.try_lock()) return lock;
+    if (steady_clock::now() > deadline) return std::nullopt;
+    std::this_thread::sleep_for(kLook);
+  }
+}
+
+// Becomes a process without a terminal, whose output goes to `log`.
+void detach(const std::filesystem::path& log) {
+  ::setsid();
+  const Fd input(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+  const Fd output(::open(log.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, S_IRUSR | S_IWUSR));
+  if (!input || !output) throw errno_error("open", log);
+  ::dup2(input.get(), STDIN_FILENO);
+  ::dup2(output.get(), STDOUT_FILENO);
+  ::dup2(output.get(), STDERR_FILENO);
+}
+
+int run_detached(const PoolDirectory& directory, const PoolOptions& options) {
+  try {
+    detach(directory.log());
+    run_pool(directory, options);
+    return 0;
+  } catch (const std::exception& error) {
+    log::error(error.what());
+    return 1;
+  }
+}
+
+std::vector<std::string> node_command(const PoolDirectory& directory, const CacheOptions& cache) {
+  return {std::filesystem::read_symlink("/proc/self/exe"),
+          "node",
+          "--pool=" + directory.path().string(),
+          "--cache=" + std::to_string(cache.cache_bytes),
+          "--block=" + std::to_string(cache.block_bytes),
+          "--groups=" + std::to_string(cache.groups),
+          "--singlet-ratio=" + std::to_string(cache.singlet_ratio)};
+}
+
+std::string read_text(const std::filesystem::path& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+// How many nodes are ready. Throws Error when one has ended.
+Rank count_ready(const PoolDirectory& directory) {
+  const auto record = directory.read_record();
+  Rank ready = 0;
+  for (const PoolRecord::Node& node : record ? record->nodes : std::vector<PoolRecord::Node>{}) {
+    if (ask_status(directory.door(node.rank), kStatusTimeout).state == DoorStatus::State::answered) {
+      ++ready;
+    } else if (ProcessWatch(node.process).ended()) {
+      throw Error({"start", "node " + std::to_string(node.rank), "it has ended", ""});
+    }
+  }
+  return ready;
+}
+
+void wait_until_ready(const PoolDirectory& directory, Rank nodes, const ProcessWatch& supervisor,
+                      const std::function<void(Rank ready)>& progress) {
+  const auto deadline = steady_clock::now() + kStartTimeout;
+  for (Rank ready = 0; ready < nodes; ready = count_ready(directory)) {
+    progress(ready);
+    if (steady_clock::now() > deadline) {
+      throw Error({"start", "the pool", std::to_string(ready) + " of its nodes were ready in time", "try again"});
+    }
+    if (supervisor.wait(kLook)) throw Error({"start", "the pool", "its process has ended", ""});
+  }
+  progress(nodes);
+}
+
+Error no_pool() { return Error({"find", "a pool", "no pool is running", "start one with farside up"}); }
+
+PoolRecord record_of_running_pool(const PoolDirectory& directory) {
+  const auto record = directory.read_record();
+  if (!record) throw Error({"reach", "the pool", "it is just starting or ending", "try again"});
+  return *record;
+}
+
+}  // namespace
+
+std::uint64_t default_cache_bytes(Rank nodes, std::uint64_t block_bytes) {
+  constexpr std::uint64_t kUsual = 1U << 30U;
+  const std::uint64_t share = available_memory_bytes() / 2 / nodes;
+  return std::max(std::min(kUsual, share) / block_bytes, std::uint64_t{2}) * block_bytes;
+}
+
+Fd prepare_pool(const PoolDirectory& directory, const PoolOptions& options) {
+  const Geometry geometry(options.cache, options.nodes);
+  const std::uint64_t needed = geometry.layout().region_bytes * options.nodes;
+  const std::uint64_t available = available_memory_bytes();
+  if (needed > available) {
+    throw Error({"start", "a pool of " + std::to_string(options.nodes) + " nodes",
+                 "it needs " + format_bytes(needed) + " of memory and " + format_bytes(available) + " are available",
+                 "choose less with --cache (for each node) or -n"});
+  }
+  std::optional<Fd> lock = lock_within(directory, kLockTimeout);
+  if (!lock) {
+    throw Error({"start", "a pool", "one is running in " + directory.path().string(),
+                 "use it, end it with farside down, or set FARSIDE_RUNTIME_DIR to have another"});
+  }
+  if (directory.clean()) log::warn("removed what a killed pool had left in " + directory.path().string());
+  return std::move(*lock);
+}
+
+void run_pool(const PoolDirectory& directory, const PoolOptions& options) {
+  const Coordinator coordinator(directory.coordinator(), Secret::create(directory.secret()), options.nodes);
+  Launcher launcher({.command = node_command(directory, options.cache),
+                     .ranks = options.nodes,
+                     .environment = {std::string(kCoordinatorVariable) + "=" + coordinator.address(),
+                                     std::string(kSecretVariable) + "=" + directory.secret().string()},
+                     .end_all_on_failure = false});
+  PoolRecord record{.supervisor = ::getpid(),
+                    .nodes = {},
+                    .cache_bytes = options.cache.cache_bytes,
+                    .block_bytes = options.cache.block_bytes,
+                    .groups = options.cache.groups};
+  for (Rank rank = 0; rank < options.nodes; ++rank) record.nodes.push_back({rank, launcher.pid(rank)});
+  directory.write_record(record);
+  const JobEnd end = launcher.wait();
+  if (end.failure.empty()) {
+    directory.clean();
+  } else {
+    log::error(end.failure);  // the files stay, for whoever wants to know
+  }
+}
+
+void start_pool(const PoolDirectory& directory, const PoolOptions& options, Fd lock,
+                const std::function<void(Rank ready)>& progress) {
+  const pid_t child = ::fork();
+  if (child < 0) throw errno_error("start", "the pool's process", "raise ulimit -u");
+  if (child == 0) std::_Exit(run_detached(directory, options));
+  lock.reset();  // the child has inherited it
+  const ProcessWatch supervisor(child);
+  try {
+    wait_until_ready(directory, options.nodes, supervisor, progress);
+  } catch (const Error& error) {
+    const std::string words = read_text(directory.log());
+    supervisor.signal(SIGKILL);  // and its nodes with it
+    ::waitpid(child, nullptr, 0);
+    if (const auto free = lock_within(directory, kKillTimeout)) directory.clean();
+    throw Error({error.failure().tried, error.failure().on, error.failure().why, "what was said:\n" + words});
+  }
+}
+
+PoolStatus pool_status(const PoolDirectory& directory) {
+  if (directory.try_lock()) throw no_pool();
+  PoolStatus status{record_of_running_pool(directory), {}};
+  for (const PoolRecord::Node& node : status.record.nodes) {
+    status.nodes.push_back({node, ask_status(directory.door(node.rank), kStatusTimeout)});
+  }
+  return status;
+}
+
+PoolEnd end_pool(const PoolDirectory& directory) {
+  if (const auto lock = directory.try_lock()) {
+    if (!directory.clean()) throw no_pool();
+    return PoolEnd::leftover;
+  }
+  const PoolRecord record = record_of_running_pool(directory);
+  const ProcessWatch supervisor(record.supervisor);
+  std::vector<ProcessWatch> nodes;
+  for (const PoolRecord::Node& node : record.nodes) nodes.emplace_back(node.process);
+
+  supervisor.signal(SIGTERM);  // it passes it on
+  const bool ended = supervisor.wait(kEndTimeout);
+  if (!ended) supervisor.signal(SIGKILL);  // and its nodes with it, even stopped ones
+  for (const ProcessWatch& node : nodes) {
+    if (!node.wait(kKillTimeout)) {
+      throw Error({"end", "the pool", "a node does not go away", "is it waiting for a file system?"});
+    }
+  }
+  const auto lock = lock_within(directory, kKillTimeout);
+  if (!lock) throw Error({"end", "the pool", "another one was started meanwhile", "end that one, too"});
+  directory.clean();
+  return ended ? PoolEnd::ended : PoolEnd::killed;
+}
+
+}  // namespace farside

@@ -1,0 +1,58 @@
+// pool.h — the pool on this machine: a supervisor process, which is where the nodes meet, and the nodes, its children.
+//
+// When a node dies the others go on; when the supervisor dies the kernel ends the nodes with it.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "node/door_client.h"
+#include "node/pool_directory.h"
+
+namespace farside {
+
+struct PoolOptions {
+  Rank nodes = 1;
+  CacheOptions cache;
+};
+
+/// The memory for each node when the user does not say: 1 GiB, or less where memory is small.
+[[nodiscard]] std::uint64_t default_cache_bytes(Rank nodes, std::uint64_t block_bytes);
+
+/// The right to start a pool in `directory`. Throws UsageError on options that cannot be, Error when a pool runs there
+/// already or there is not memory enough. Removes what a killed pool left, and logs that.
+[[nodiscard]] Fd prepare_pool(const PoolDirectory& directory, const PoolOptions& options);
+
+/// Runs the pool in this process until SIGTERM or SIGINT, or until no node is left. The caller holds what prepare_pool
+/// gave it.
+void run_pool(const PoolDirectory& directory, const PoolOptions& options);
+
+/// Runs the pool in the background; returns when all nodes are ready, and calls `progress` meanwhile with how many are.
+/// Throws Error, with what the nodes said, when one fails or the time is up; nothing is left then.
+void start_pool(const PoolDirectory& directory, const PoolOptions& options, Fd lock,
+                const std::function<void(Rank ready)>& progress);
+
+struct NodeStatus {
+  PoolRecord::Node node;
+  DoorStatus door;
+};
+
+struct PoolStatus {
+  PoolRecord record;
+  std::vector<NodeStatus> nodes;
+};
+
+/// Throws Error when no pool is running.
+[[nodiscard]] PoolStatus pool_status(const PoolDirectory& directory);
+
+enum class PoolEnd : std::uint8_t {
+  ended,     ///< by itself
+  killed,    ///< it did not end in time
+  leftover,  ///< it had been killed before; what it left was removed
+};
+
+/// Returns when nothing is left of the pool. Throws Error when none is running.
+PoolEnd end_pool(const PoolDirectory& directory);
+
+}  // namespace farside

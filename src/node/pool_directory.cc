@@ -1,0 +1,78 @@
+#include "node/pool_directory.h"
+
+#include <cerrno>
+#include <fstream>
+#include <string>
+
+#include <fcntl.h>
+#include <nlohmann/json.hpp>
+#include <sys/file.h>
+
+#include "farside/base/error.h"
+
+namespace farside {
+
+namespace {
+
+bool belongs_to_pool(const std::string& name) {
+  return name == "pool.json" || name == "pool.json.new" || name == "pool.log" || name == "coordinator.sock" ||
+         name == "secret" || (name.starts_with("node-") && name.ends_with(".sock"));
+}
+
+}  // namespace
+
+std::filesystem::path PoolDirectory::door(Rank rank) const {
+  return path_ / ("node-" + std::to_string(rank) + ".sock");
+}
+
+std::optional<Fd> PoolDirectory::try_lock() const {
+  Fd directory(::open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!directory) throw errno_error("open the runtime directory", path_, "set FARSIDE_RUNTIME_DIR to one that you own");
+  if (::flock(directory.get(), LOCK_EX | LOCK_NB) == 0) return directory;
+  if (errno == EWOULDBLOCK) return std::nullopt;
+  throw errno_error("lock the runtime directory", path_, "set FARSIDE_RUNTIME_DIR to one on a local file system");
+}
+
+void PoolDirectory::write_record(const PoolRecord& record_now) const {
+  nlohmann::json nodes = nlohmann::json::array();
+  for (const PoolRecord::Node& node : record_now.nodes)
+    nodes.push_back({{"rank", node.rank}, {"process", node.process}});
+  const nlohmann::json json{{"supervisor", record_now.supervisor},
+                            {"nodes", nodes},
+                            {"cache_bytes", record_now.cache_bytes},
+                            {"block_bytes", record_now.block_bytes},
+                            {"groups", record_now.groups}};
+  // Renamed into place, so that nobody reads half of it.
+  const std::filesystem::path draft = path_ / "pool.json.new";
+  std::ofstream(draft) << json.dump(2) << '\n';
+  std::filesystem::rename(draft, record());
+}
+
+std::optional<PoolRecord> PoolDirectory::read_record() const {
+  std::ifstream file(record());
+  if (!file) return std::nullopt;
+  try {
+    const nlohmann::json json = nlohmann::json::parse(file);
+    PoolRecord result;
+    result.supervisor = json.at("supervisor");
+    for (const nlohmann::json& node : json.at("nodes")) result.nodes.push_back({node.at("rank"), node.at("process")});
+    result.cache_bytes = json.at("cache_bytes");
+    result.block_bytes = json.at("block_bytes");
+    result.groups = json.at("groups");
+    return result;
+  } catch (const nlohmann::json::exception& error) {
+    throw Error({"read", record(), error.what(), "end the pool with farside down, or remove the file"});
+  }
+}
+
+bool PoolDirectory::clean() const {
+  bool found = false;
+  std::vector<std::filesystem::path> files;
+  for (const auto& entry : std::filesystem::directory_iterator(path_)) {
+    if (belongs_to_pool(entry.path().filename())) files.push_back(entry.path());
+  }
+  for (const std::filesystem::path& file : files) found |= std::filesystem::remove(file);
+  return found;
+}
+
+}  // namespace farside

@@ -1,0 +1,65 @@
+// pool_directory.h — a pool's files on this machine, all in the runtime directory. One pool runs in it at a time.
+//
+//   pool.json          which processes it is, and with which options
+//   pool.log           what they have said
+//   coordinator.sock   where the nodes meet
+//   secret             what they prove to know (mode 0600)
+//   node-<rank>.sock   the host doors
+//
+// The process that runs a pool, its supervisor, holds a lock (flock) on the directory itself, so the kernel says
+// whether one runs: a lock dies with its holder, and whatever lies there unlocked was left by a pool that was killed.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <vector>
+
+#include <sys/types.h>
+
+#include "farside/base/fd.h"
+#include "farside/cache/cache.h"
+
+namespace farside {
+
+/// What pool.json says.
+struct PoolRecord {
+  struct Node {
+    Rank rank = 0;
+    pid_t process = 0;
+  };
+
+  pid_t supervisor = 0;
+  std::vector<Node> nodes;  ///< those on this machine
+  std::uint64_t cache_bytes = 0;
+  std::uint64_t block_bytes = 0;
+  std::uint32_t groups = 1;
+};
+
+class PoolDirectory {
+ public:
+  explicit PoolDirectory(std::filesystem::path path) : path_(std::move(path)) {}
+
+  [[nodiscard]] const std::filesystem::path& path() const noexcept { return path_; }
+  [[nodiscard]] std::filesystem::path log() const { return path_ / "pool.log"; }
+  [[nodiscard]] std::filesystem::path coordinator() const { return path_ / "coordinator.sock"; }
+  [[nodiscard]] std::filesystem::path secret() const { return path_ / "secret"; }
+  [[nodiscard]] std::filesystem::path door(Rank rank) const;
+
+  /// The lock, held as long as the descriptor (or a copy that a fork made) is open; nothing when a pool runs here.
+  [[nodiscard]] std::optional<Fd> try_lock() const;
+
+  void write_record(const PoolRecord& record) const;
+  /// Nothing when there is none. Throws Error when it cannot be read.
+  [[nodiscard]] std::optional<PoolRecord> read_record() const;
+
+  /// Removes the files of a pool. The caller holds the lock. True when there were any.
+  bool clean() const;
+
+ private:
+  [[nodiscard]] std::filesystem::path record() const { return path_ / "pool.json"; }
+
+  std::filesystem::path path_;
+};
+
+}  // namespace farside

@@ -1,0 +1,26 @@
+// process_watch.h — follows a process of this host that another one started.
+#pragma once
+
+#include <chrono>
+
+#include <sys/types.h>
+
+#include "farside/base/fd.h"
+
+namespace farside {
+
+/// Whoever has the pid now; its number cannot be mistaken afterwards.
+class ProcessWatch {
+ public:
+  explicit ProcessWatch(pid_t pid);
+
+  [[nodiscard]] bool ended() const { return wait(std::chrono::milliseconds(0)); }
+  /// True when the process has ended by then.
+  [[nodiscard]] bool wait(std::chrono::milliseconds timeout) const;
+  void signal(int number) const;
+
+ private:
+  Fd pidfd_;  // none when the process had ended already
+};
+
+}  // namespace farside

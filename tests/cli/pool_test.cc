@@ -1,0 +1,173 @@
+// What farside up, status and down promise, with real processes.
+#include "tests/support/pool.h"
+
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "tests/support/shared.h"
+
+namespace farside::test {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+const std::vector<std::string> kSmall{"-n", "2", "--cache", "16M"};
+
+std::vector<std::string> shared_memory_files() {
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator("/dev/shm")) names.push_back(entry.path().filename());
+  std::ranges::sort(names);
+  return names;
+}
+
+// Processor time that the processes have used so far, in clock ticks.
+std::uint64_t used_ticks(const std::vector<pid_t>& processes) {
+  std::uint64_t sum = 0;
+  for (const pid_t process : processes) {
+    std::ifstream file("/proc/" + std::to_string(process) + "/stat");
+    std::string text((std::istreambuf_iterator<char>(file)), {});
+    std::istringstream fields(text.substr(text.rfind(')') + 2));
+    std::string skipped;
+    for (int field = 3; field < 14; ++field) fields >> skipped;
+    std::uint64_t user = 0;
+    std::uint64_t system = 0;
+    fields >> user >> system;
+    sum += user + system;
+  }
+  return sum;
+}
+
+TEST_F(PoolTest, IsUpWhenUpReturnsAndLeavesNothingWhenDownDoes) {
+  const auto before = shared_memory_files();
+  const CommandEnd started = up({"-n", "4", "--cache", "16M"});
+  ASSERT_EQ(started.code(), 0) << started.err;
+  EXPECT_THAT(started.out, HasSubstr("4 nodes"));
+  EXPECT_THAT(started.err, IsEmpty()) << "progress belongs on a terminal only";
+  EXPECT_EQ(shared_memory_files(), before);
+
+  const auto nodes = status().at("nodes");
+  ASSERT_EQ(nodes.size(), 4U);
+  for (const auto& node : nodes) {
+    EXPECT_EQ(node.at("state"), "up");
+    EXPECT_EQ(node.at("slots"), 16);
+    EXPECT_EQ(node.at("blocks"), 0);
+  }
+
+  EXPECT_EQ(farside({"down"}).code(), 0);
+  EXPECT_THAT(pool_processes(), IsEmpty());
+  EXPECT_THAT(runtime_files(), IsEmpty());
+  EXPECT_EQ(shared_memory_files(), before);
+}
+
+TEST_F(PoolTest, ShowsATableForPeople) {
+  ASSERT_EQ(up(kSmall).code(), 0);
+  const CommandEnd shown = farside({"status"});
+  EXPECT_EQ(shown.code(), 0);
+  for (const char* word : {"node", "blocks", "hits", "from peers", "from files", "singlets", "all"}) {
+    EXPECT_THAT(shown.out, HasSubstr(word));
+  }
+}
+
+// The pool is per user and per directory: a second one would take the first one's memory and sockets.
+TEST_F(PoolTest, IsNotStartedTwice) {
+  ASSERT_EQ(up(kSmall).code(), 0);
+  const auto before = node_processes();
+  const CommandEnd second = farside({"up"});
+  EXPECT_EQ(second.code(), 1);
+  EXPECT_THAT(second.err, HasSubstr("one is running"));
+  EXPECT_THAT(second.err, HasSubstr("farside down"));
+  EXPECT_EQ(node_processes(), before);
+}
+
+TEST_F(PoolTest, ThatIsNotRunningIsNeitherShownNorEnded) {
+  for (const char* command : {"status", "down"}) {
+    const CommandEnd end = farside({command});
+    EXPECT_EQ(end.code(), 1) << command;
+    EXPECT_THAT(end.err, HasSubstr("no pool is running; start one with farside up")) << command;
+  }
+}
+
+TEST_F(PoolTest, GoesOnWhenANodeIsKilled) {
+  ASSERT_EQ(up({"-n", "3", "--cache", "16M"}).code(), 0);
+  ::kill(node_processes().at(1), SIGKILL);
+  const auto state = [this](std::size_t rank) { return status().at("nodes").at(rank).at("state"); };
+  EXPECT_TRUE(eventually([&] { return state(1) == "dead"; }));
+  EXPECT_EQ(state(0), "up");
+  EXPECT_EQ(state(2), "up");
+  EXPECT_EQ(farside({"down"}).code(), 0);
+  EXPECT_THAT(pool_processes(), IsEmpty());
+  EXPECT_THAT(runtime_files(), IsEmpty());
+}
+
+// A stopped process takes no polite signal.
+TEST_F(PoolTest, EndsAlthoughANodeIsStopped) {
+  ASSERT_EQ(up(kSmall).code(), 0);
+  ::kill(node_processes().at(1), SIGSTOP);
+  const auto start = std::chrono::steady_clock::now();
+  const CommandEnd ended = farside({"down"});
+  EXPECT_EQ(ended.code(), 0) << ended.err;
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(30));
+  EXPECT_THAT(pool_processes(), IsEmpty());
+  EXPECT_THAT(runtime_files(), IsEmpty());
+}
+
+TEST_F(PoolTest, EndsAlthoughItsSupervisorIsStopped) {
+  ASSERT_EQ(up(kSmall).code(), 0);
+  ::kill(supervisor_process(), SIGSTOP);
+  EXPECT_EQ(farside({"down"}).code(), 0);
+  EXPECT_THAT(pool_processes(), IsEmpty());
+  EXPECT_THAT(runtime_files(), IsEmpty());
+}
+
+// Nodes without a supervisor would hold memory that nobody can find.
+TEST_F(PoolTest, DiesWithItsSupervisor) {
+  ASSERT_EQ(up(kSmall).code(), 0);
+  ::kill(supervisor_process(), SIGKILL);
+  EXPECT_TRUE(eventually([this] { return pool_processes().empty(); }));
+  EXPECT_EQ(farside({"status"}).code(), 1);
+
+  const CommandEnd cleaned = farside({"down"});
+  EXPECT_EQ(cleaned.code(), 0);
+  EXPECT_THAT(cleaned.out, HasSubstr("removed what it had left"));
+  EXPECT_THAT(runtime_files(), IsEmpty());
+}
+
+TEST_F(PoolTest, StartsAgainAfterEverythingWasKilled) {
+  const auto before = shared_memory_files();
+  ASSERT_EQ(up(kSmall).code(), 0);
+  for (const pid_t process : pool_processes()) ::kill(process, SIGKILL);
+  EXPECT_TRUE(eventually([this] { return pool_processes().empty(); }));
+  EXPECT_EQ(shared_memory_files(), before);
+
+  const CommandEnd again = up(kSmall);
+  EXPECT_EQ(again.code(), 0) << again.err;
+  EXPECT_THAT(again.err, HasSubstr("removed what a killed pool had left"));
+  EXPECT_EQ(status().at("nodes").at(1).at("state"), "up");
+}
+
+// Issue: an idle pool of four nodes uses under 1 % of a core together.
+TEST_F(PoolTest, SleepsWhenNobodyAsks) {
+  ASSERT_EQ(up({"-n", "4", "--cache", "16M"}).code(), 0);
+  const auto processes = pool_processes();
+  ASSERT_EQ(processes.size(), 5U);
+  constexpr int kSeconds = 4;
+  const std::uint64_t before = used_ticks(processes);
+  std::this_thread::sleep_for(std::chrono::seconds(kSeconds));
+  const std::uint64_t used = used_ticks(processes) - before;
+  const auto ticks_per_second = static_cast<std::uint64_t>(::sysconf(_SC_CLK_TCK));
+  EXPECT_LE(used * 100, kSeconds * ticks_per_second) << used << " ticks in " << kSeconds << " s";
+}
+
+}  // namespace
+}  // namespace farside::test

@@ -1,0 +1,64 @@
+#include "tests/support/pool.h"
+
+#include <cstdlib>
+#include <system_error>
+
+#include <unistd.h>
+
+namespace farside::test {
+
+TemporaryDirectory::TemporaryDirectory() {
+  std::string pattern = std::filesystem::temp_directory_path() / "farside-test-XXXXXX";
+  if (::mkdtemp(pattern.data()) == nullptr) throw std::system_error(errno, std::generic_category(), pattern);
+  path_ = pattern;
+}
+
+TemporaryDirectory::~TemporaryDirectory() {
+  std::error_code ignored;
+  std::filesystem::remove_all(path_, ignored);
+}
+
+PoolTest::PoolTest() {
+  std::filesystem::create_directory(files_dir());
+  ::setenv("FARSIDE_RUNTIME_DIR", runtime_dir().c_str(), 1);
+}
+
+CommandEnd PoolTest::farside(const std::vector<std::string>& arguments) {
+  std::vector<std::string> command{FARSIDE_COMMAND};
+  command.insert(command.end(), arguments.begin(), arguments.end());
+  return Command(command).wait();
+}
+
+CommandEnd PoolTest::up(const std::vector<std::string>& arguments, std::vector<std::string> wrapper) {
+  wrapper.insert(wrapper.end(), {FARSIDE_COMMAND, "up"});
+  wrapper.insert(wrapper.end(), arguments.begin(), arguments.end());
+  pool_ = std::make_unique<Command>(wrapper);
+  return pool_->wait();
+}
+
+nlohmann::json PoolTest::status() {
+  const CommandEnd end = farside({"status", "--json"});
+  EXPECT_EQ(end.code(), 0) << end.err;
+  return nlohmann::json::parse(end.out);
+}
+
+std::vector<pid_t> PoolTest::node_processes() {
+  std::vector<pid_t> processes;
+  const nlohmann::json now = status();
+  for (const auto& node : now.at("nodes")) processes.push_back(node.at("process"));
+  return processes;
+}
+
+pid_t PoolTest::supervisor_process() { return status().at("supervisor"); }
+
+std::vector<pid_t> PoolTest::pool_processes() const { return pool_->processes(); }
+
+std::vector<std::string> PoolTest::runtime_files() const {
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(runtime_dir())) {
+    names.push_back(entry.path().filename());
+  }
+  return names;
+}
+
+}  // namespace farside::test

@@ -1,0 +1,56 @@
+// pool.h — a pool of real processes with a runtime directory of its own, and the farside command to handle it.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "tests/support/command.h"
+
+namespace farside::test {
+
+/// A directory for one test, removed with everything in it.
+class TemporaryDirectory {
+ public:
+  TemporaryDirectory();
+  TemporaryDirectory(const TemporaryDirectory&) = delete;
+  TemporaryDirectory& operator=(const TemporaryDirectory&) = delete;
+  ~TemporaryDirectory();
+
+  [[nodiscard]] const std::filesystem::path& path() const noexcept { return path_; }
+
+ private:
+  std::filesystem::path path_;
+};
+
+/// Tests that start pools. Whatever happens, none is left.
+class PoolTest : public ::testing::Test {
+ protected:
+  PoolTest();
+
+  /// Runs `farside ARGUMENTS...` to its end.
+  CommandEnd farside(const std::vector<std::string>& arguments);
+  /// Starts a pool with `farside up ARGUMENTS...`, behind `wrapper` ("prlimit", "--memlock=0").
+  CommandEnd up(const std::vector<std::string>& arguments, std::vector<std::string> wrapper = {});
+  /// What `farside status --json` prints.
+  nlohmann::json status();
+  /// Of the nodes, by rank.
+  std::vector<pid_t> node_processes();
+  pid_t supervisor_process();
+  /// Every process of the last pool started.
+  [[nodiscard]] std::vector<pid_t> pool_processes() const;
+
+  [[nodiscard]] std::filesystem::path runtime_dir() const { return directory_.path() / "run"; }
+  [[nodiscard]] std::filesystem::path files_dir() const { return directory_.path() / "files"; }
+  [[nodiscard]] std::vector<std::string> runtime_files() const;
+
+ private:
+  TemporaryDirectory directory_;
+  std::unique_ptr<Command> pool_;  // kills what carries its mark: the supervisor and the nodes
+};
+
+}  // namespace farside::test
