@@ -152,7 +152,7 @@ void run_pool(const PoolDirectory& directory, const PoolOptions& options) {
   Launcher launcher({.command = node_command(directory, options.cache),
                      .ranks = options.nodes,
                      .environment = {std::string(kCoordinatorVariable) + "=" + coordinator.address(),
-                                     std::string(kSecretVariable) + "=" + directory.secret().string()},
+                                     std::string(kSecretFileVariable) + "=" + directory.secret().string()},
                      .end_all_on_failure = false});
   PoolRecord record{.supervisor = ::getpid(),
                     .nodes = {},
@@ -162,11 +162,8 @@ void run_pool(const PoolDirectory& directory, const PoolOptions& options) {
   for (Rank rank = 0; rank < options.nodes; ++rank) record.nodes.push_back({rank, launcher.pid(rank)});
   directory.write_record(record);
   const JobEnd end = launcher.wait();
-  if (end.failure.empty()) {
-    directory.clean();
-  } else {
-    log::error(end.failure);  // the files stay, for whoever wants to know
-  }
+  for (const std::string& failure : end.failures) log::error(failure);
+  if (end.failures.empty()) directory.clean();  // otherwise the log stays, for whoever wants to know
 }
 
 void start_pool(const PoolDirectory& directory, const PoolOptions& options, Fd lock,
