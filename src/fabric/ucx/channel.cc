@@ -18,7 +18,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// An answer over a fast network comes within this time; after it the CPU is given away.
+// An answer over a fast network comes within this time; after it the waiter sleeps. It yields all along: the one who
+// is to answer may need this core.
 constexpr Duration kSpin = 20us;
 
 // How long a channel that goes tries to deliver WRITEs that nobody flushed.
@@ -64,6 +65,8 @@ struct UcxChannel::Link {
   std::uint64_t unflushed_bytes = 0;
   std::unordered_map<const UcxRemoteMemory*, UnpackedKey> keys;
 
+  /// Nothing that was posted is unfinished. (The greeting does not count.)
+  [[nodiscard]] bool quiet() const { return deferred.empty() && (!welcome || under_way == 0); }
   ucp_rkey_h key_of(const std::shared_ptr<const UcxRemoteMemory>& memory);
 };
 
@@ -275,15 +278,17 @@ void UcxChannel::attend() {
 
 template <class Predicate>
 bool UcxChannel::wait(Predicate&& holds, Deadline deadline) {
-  for (;;) {
+  while (!holds()) {
     const Time spun = monotonic_now() + kSpin;
     for (Time now{}; now < spun; now = monotonic_now()) {
       progress();
       if (holds()) return true;
+      std::this_thread::yield();
     }
     if (monotonic_now() >= deadline.at) return false;
     if (worker_.arm()) worker_.sleep(deadline);
   }
+  return true;
 }
 
 void UcxChannel::finish(Completion& completion, Deadline deadline) {
@@ -310,59 +315,62 @@ void UcxChannel::abandon(Completion& completion) {
 }
 
 Outcome UcxChannel::fence(Deadline deadline) {
-  const auto quiet = [](const auto& entry) {
-    const Link& link = *entry.second;
-    return link.deferred.empty() && (!link.welcome || link.under_way == 0);
-  };
+  if (attention_) attend();
+  const auto quiet = [](const auto& entry) { return entry.second->quiet(); };
   if (!wait([&] { return std::all_of(links_.begin(), links_.end(), quiet); }, deadline)) return Outcome::timed_out;
   if (context_.in_order()) return Outcome::done;
   // WRITEs may go by another way than what follows, and only a flush orders the ways.
   Completion flushed;
   for (const auto& [peer, link] : links_) {
-    if (link->unflushed != nullptr) start_endpoint_flush(*link, flushed);
+    if (link->unflushed != nullptr) flush_endpoint(*link, flushed);
   }
   finish(flushed, deadline);
   return flushed.outcome;
 }
 
 Outcome UcxChannel::flush(PeerId peer, Deadline deadline) {
+  if (attention_) attend();
   const Outcome outcome = flush_link(peer, deadline);
   const auto spoiled = spoiled_.extract(peer);
   return spoiled.empty() ? outcome : spoiled.mapped();
 }
 
 Outcome UcxChannel::flush_link(PeerId peer, Deadline deadline) {
-  const auto posted = [&] {
+  const auto quiet = [&] {
     const Link* link = find(peer);
-    return link == nullptr || link->deferred.empty();
+    return link == nullptr || link->quiet();
   };
-  if (!wait(posted, deadline)) return Outcome::timed_out;
+  if (!wait(quiet, deadline)) return Outcome::timed_out;
   Link* link = find(peer);
   if (link == nullptr || link->unflushed == nullptr) return Outcome::done;
-
   const std::uint64_t number = link->number;
+
+  // A NIC acknowledges before its writes are in memory, where a READ pushes them. Where everything goes through one
+  // stream to a CPU, the answer to that READ alone says that the CPU has stored what came before.
   Completion flushed;
-  start_endpoint_flush(*link, flushed);
-  finish(flushed, deadline);
-  // UCX may report success when the endpoint failed meanwhile: the link is gone then.
-  link = find(peer);
-  if (flushed.outcome != Outcome::done || link == nullptr || link->number != number) return flushed.outcome;
   if (!context_.in_order()) {
-    // A NIC acknowledges before its writes reached memory; a READ pushes them there.
-    track(*link, flushed, [&](ucp_request_param_t& params) {
-      return ucp_get_nbx(link->endpoint.get(), &read_back_, std::min(sizeof read_back_, link->unflushed_bytes),
-                         link->unflushed_address, link->key_of(link->unflushed), &params);
-    });
+    flush_endpoint(*link, flushed);
     finish(flushed, deadline);
     link = find(peer);
+    // UCX may report success when the endpoint failed meanwhile, but then the link is gone, and spoiled_ says why.
     if (flushed.outcome != Outcome::done || link == nullptr || link->number != number) return flushed.outcome;
   }
-  link->unflushed.reset();
-  return Outcome::done;
+  read_back(*link, flushed);
+  finish(flushed, deadline);
+  link = find(peer);
+  if (flushed.outcome == Outcome::done && link != nullptr && link->number == number) link->unflushed.reset();
+  return flushed.outcome;
 }
 
-void UcxChannel::start_endpoint_flush(Link& link, Completion& completion) {
+void UcxChannel::flush_endpoint(Link& link, Completion& completion) {
   track(link, completion, [&](ucp_request_param_t& params) { return ucp_ep_flush_nbx(link.endpoint.get(), &params); });
+}
+
+void UcxChannel::read_back(Link& link, Completion& completion) {
+  track(link, completion, [&](ucp_request_param_t& params) {
+    return ucp_get_nbx(link.endpoint.get(), &read_back_, std::min(sizeof read_back_, link.unflushed_bytes),
+                       link.unflushed_address, link.key_of(link.unflushed), &params);
+  });
 }
 
 // ---- Siblings

@@ -81,7 +81,8 @@ class UcxChannel {
   void end(Link& link, Outcome outcome);
   void abandon(Completion& completion);
   Outcome flush_link(PeerId peer, Deadline deadline);
-  void start_endpoint_flush(Link& link, Completion& completion);
+  void flush_endpoint(Link& link, Completion& completion);
+  void read_back(Link& link, Completion& completion);
 
   void progress();
   /// Ends the links that failed or whose peer was lost, and posts what waited for a welcome.
