@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <ctime>
 #include <filesystem>
+#include <fstream>
 #include <thread>
 #include <vector>
 
@@ -75,6 +76,19 @@ struct Node {
 
 // The words of an own region as its owner sees them while others change them.
 std::uint64_t look(std::uint64_t& word) { return std::atomic_ref(word).load(); }
+
+// Stops a process and waits until each of its threads stands.
+void stop(pid_t process) {
+  ASSERT_EQ(::kill(process, SIGSTOP), 0);
+  ASSERT_TRUE(eventually([&] {
+    const std::filesystem::directory_iterator threads("/proc/" + std::to_string(process) + "/task");
+    return std::all_of(begin(threads), end(threads), [](const auto& thread) {
+      std::string text;
+      std::getline(std::ifstream(thread.path() / "stat"), text);
+      return text.find(") T ") != std::string::npos;
+    });
+  }));
+}
 
 // Everything else stands on this. Odd places and sizes, because the transport cuts into pieces of its own.
 TEST(UcxEngine, ReadsBackWhatItWroteAtAnySizeAndPlace) {
@@ -242,8 +256,9 @@ TEST(UcxEngine, DeathIsNoticedWithoutAnyTraffic) {
   Fleet fleet(2, [](Member& me) {
     Node node(4096);
     node.meet(me);
-    if (me.index() == 1) ::raise(SIGKILL);
     const int events = node.events;
+    me.barrier();
+    if (me.index() == 1) ::raise(SIGKILL);
     EXPECT_TRUE(eventually([&] { return node.engine->lost(1); }, 2s));
     EXPECT_TRUE(eventually([&] { return node.events > events; }));
   });
@@ -260,9 +275,8 @@ TEST(UcxEngine, StoppedPeerTimesOutAndDoesNoHarmLater) {
       std::uint64_t value = 1;
       ASSERT_EQ(node.write(1, 0, &value, 8), Outcome::done);
       ASSERT_EQ(node.channel->flush(1, patience()), Outcome::done);
-      const auto pids = me.exchange("");
-      const pid_t target = std::stoi(pids[1]);
-      ASSERT_EQ(::kill(target, SIGSTOP), 0);
+      const pid_t target = std::stoi(me.exchange("")[1]);
+      stop(target);
 
       std::vector<std::uint64_t> into(100000, 7);
       const Time started = monotonic_now();
@@ -292,7 +306,7 @@ TEST(UcxEngine, FlushReportsWritesThatATimeOutMayHaveLost) {
       ASSERT_EQ(node.write(1, 0, &value, 8), Outcome::done);
       ASSERT_EQ(node.channel->flush(1, patience()), Outcome::done);
       const pid_t target = std::stoi(me.exchange("")[1]);
-      ASSERT_EQ(::kill(target, SIGSTOP), 0);
+      stop(target);
       EXPECT_EQ(node.write(1, 0, &value, 8), Outcome::done);
       EXPECT_EQ(node.read(1, 0, &value, 8, in(50ms)), Outcome::timed_out);
       ASSERT_EQ(::kill(target, SIGCONT), 0);

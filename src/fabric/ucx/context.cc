@@ -1,12 +1,16 @@
 #include "fabric/ucx/context.h"
 
 #include <algorithm>
+#include <array>
+#include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
+#include <mutex>
 #include <sstream>
 
 #include <poll.h>
+#include <ucs/debug/log_def.h>
 
 #include "farside/base/error.h"
 #include "farside/base/log.h"
@@ -27,6 +31,21 @@ std::string devices() {
 
 void check(ucs_status_t status, const char* tried) {
   if (status != UCS_OK) throw Error({tried, devices(), ucs_status_string(status), kDevicesRemedy});
+}
+
+// UCX would write to standard output, which belongs to the program.
+ucs_log_func_rc_t log_line(const char* /*file*/, unsigned /*line*/, const char* /*function*/, ucs_log_level_t level,
+                           const ucs_log_component_config_t* /*component*/, const char* format, va_list arguments) {
+  std::array<char, 1024> text{};
+  std::vsnprintf(text.data(), text.size(), format, arguments);
+  const std::string line = std::string("UCX: ") + text.data();
+  level <= UCS_LOG_LEVEL_WARN ? log::warn(line) : log::info(line);
+  return UCS_LOG_FUNC_RC_STOP;
+}
+
+void take_over_log() {
+  static std::once_flag once;  // UCX's handlers are a process's, as our logger is
+  std::call_once(once, [] { ucs_log_push_handler(&log_line); });
 }
 
 struct ConfigRelease {
@@ -69,6 +88,7 @@ std::vector<std::string> network_transports(ucp_context_h context) {
 }  // namespace
 
 UcxContext::UcxContext() {
+  take_over_log();
   const Config config = read_config();
   ucp_params_t params{};
   params.field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_MT_WORKERS_SHARED;
