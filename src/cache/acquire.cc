@@ -72,6 +72,7 @@ Acquirer::Step Acquirer::try_once(const Request& request, Row& row, Watch& watch
   const Cell mine = row.cell(group_);
   switch (mine.state) {
     case Cell::State::loaded:
+      if (!slots_.reachable(mine.place())) break;  // a dead node's: nobody else will ever change it
       if (copy_from_any(request, row)) {
         publish(request);
         return Step::done;
@@ -84,7 +85,7 @@ Acquirer::Step Acquirer::try_once(const Request& request, Row& row, Watch& watch
       break;
     case Cell::State::invalid: break;
   }
-  const Cell loading = mine.loading_at(team_.rank(), request.slot);
+  const Cell loading = mine.loading_at({team_.rank(), request.slot});
   if (!directory_.change(request.channel, row, group_, loading, request.deadline)) return Step::again;
   return represent(request, row);
 }
@@ -97,7 +98,7 @@ Acquirer::Step Acquirer::represent(const Request& request, Row& row) {
   }
   publish(request);
   // Whoever took our place while we were slow has changed the cell; our copy is then one more in the group.
-  const Cell loaded = loading.loaded_at(team_.rank(), request.slot);
+  const Cell loaded = loading.loaded_at({team_.rank(), request.slot});
   (void)directory_.change(request.channel, row, group_, loaded, request.deadline);
   return Step::done;
 }
@@ -106,7 +107,7 @@ bool Acquirer::copy_from_any(const Request& request, const Row& row) {
   std::vector<Place> places;
   for (std::uint32_t group = 0; group < row.cells.size(); ++group) {
     const Cell cell = row.cell(group);
-    if (cell.state == Cell::State::loaded && cell.rank != team_.rank()) places.push_back({cell.rank, cell.slot});
+    if (cell.state == Cell::State::loaded && cell.rank != team_.rank()) places.push_back(cell.place());
   }
   while (!places.empty()) {
     std::swap(places[team_.fabric().random() % places.size()], places.back());
@@ -132,8 +133,7 @@ bool Acquirer::loader_is_gone(const Cell& cell, Watch& watch) {
   if (std::exchange(watch.word, cell.word()) != cell.word()) watch.since = now;
   // This node loads a block in one thread at a time, and that is this one: a cell that says otherwise is of the past.
   const bool left_by_us = cell.rank == team_.rank();
-  const bool known_dead = cell.rank >= team_.size() || !team_.alive(cell.rank);
-  return left_by_us || known_dead || now - watch.since >= loading_lease_;
+  return left_by_us || !slots_.reachable(cell.place()) || now - watch.since >= loading_lease_;
 }
 
 void Acquirer::publish(const Request& request) {

@@ -16,6 +16,14 @@
 
 namespace farside {
 
+/// A block's place in the pool.
+struct Place {
+  Rank rank;
+  std::uint32_t slot;
+
+  friend bool operator==(const Place&, const Place&) = default;
+};
+
 struct Cell {
   enum class State : std::uint8_t { invalid = 0, loading = 1, loaded = 2 };
 
@@ -38,24 +46,13 @@ struct Cell {
            static_cast<std::uint64_t>(rank & 0xffffU) << 24U | (slot & 0xffffffU);
   }
 
-  /// What may follow this cell: the same place in another state, or another place.
-  [[nodiscard]] constexpr Cell loading_at(Rank by, std::uint32_t into) const {
-    return {State::loading, nonce + 1, by, into};
-  }
-  [[nodiscard]] constexpr Cell loaded_at(Rank by, std::uint32_t in) const { return {State::loaded, nonce + 1, by, in}; }
+  [[nodiscard]] constexpr Place place() const { return {rank, slot}; }
+  [[nodiscard]] constexpr bool names(Place where) const { return state != State::invalid && place() == where; }
+
+  // What may follow this cell.
+  [[nodiscard]] constexpr Cell loading_at(Place by) const { return {State::loading, nonce + 1, by.rank, by.slot}; }
+  [[nodiscard]] constexpr Cell loaded_at(Place by) const { return {State::loaded, nonce + 1, by.rank, by.slot}; }
   [[nodiscard]] constexpr Cell invalidated() const { return {State::invalid, nonce + 1, 0, 0}; }
-
-  [[nodiscard]] constexpr bool names(Rank who, std::uint32_t where) const {
-    return state != State::invalid && rank == who && slot == where;
-  }
-};
-
-/// A block's place in the pool.
-struct Place {
-  Rank rank;
-  std::uint32_t slot;
-
-  friend bool operator==(const Place&, const Place&) = default;
 };
 
 }  // namespace farside

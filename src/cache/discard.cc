@@ -33,15 +33,15 @@ Discarder::Standing Discarder::examine(Channel& channel, const Shelf::Candidate&
   Standing standing;
   standing.row = directory_.find(channel, id, deadline);
   standing.alternative = alternative_.find(channel, id, deadline);
-  if (standing.alternative == ours) standing.alternative.reset();
+  const auto is_another_copy = [&](Place place) { return place != ours && slots_.reachable(place); };
+  if (standing.alternative && !is_another_copy(*standing.alternative)) standing.alternative.reset();
 
   bool listed_elsewhere = false;
   if (standing.row) {
     for (std::uint32_t group = 0; group < standing.row->cells.size(); ++group) {
       const Cell cell = standing.row->cell(group);
-      const bool is_ours = cell.names(ours.rank, ours.slot);
-      listed_elsewhere |= cell.state == Cell::State::loaded && !is_ours;
-      standing.representative |= is_ours && group == group_;
+      listed_elsewhere |= cell.state == Cell::State::loaded && is_another_copy(cell.place());
+      standing.representative |= cell.names(ours) && group == group_;
     }
   }
   standing.singlet = !listed_elsewhere && !standing.alternative;
@@ -60,7 +60,7 @@ void Discarder::discard(Channel& channel, const Shelf::Candidate& candidate, Sta
 
   // Somebody may have handed its cell to us before it could see that our header is cleared.
   auto row = directory_.find(channel, id, deadline);
-  if (row && row->cell(group_).names(ours.rank, ours.slot)) {
+  if (row && row->cell(group_).names(ours)) {
     (void)directory_.change(channel, *row, group_, row->cell(group_).invalidated(), deadline);
   }
 }
@@ -72,7 +72,7 @@ void Discarder::hand_over(Channel& channel, BlockId id, Standing& standing, Dead
     (void)directory_.change(channel, *standing.row, group_, ours.invalidated(), deadline);
     return;
   }
-  const Cell theirs = ours.loaded_at(standing.alternative->rank, standing.alternative->slot);
+  const Cell theirs = ours.loaded_at(*standing.alternative);
   if (!directory_.change(channel, *standing.row, group_, theirs, deadline)) return;
   if (!slots_.holds(channel, id, *standing.alternative, deadline)) {
     (void)directory_.change(channel, *standing.row, group_, theirs.invalidated(), deadline);

@@ -33,7 +33,7 @@ void Slots::retract(Channel& channel, std::uint32_t slot) const {
 }
 
 bool Slots::copy(Channel& channel, const BlockKey& key, Place from, std::uint32_t into, Deadline deadline) const {
-  if (!valid(from)) return false;
+  if (!reachable(from)) return false;
   const Header before = read_header(channel, from, deadline);
   if (before.id != block_id(key) || before.token == 0) return false;
 
@@ -50,7 +50,7 @@ bool Slots::copy(Channel& channel, const BlockKey& key, Place from, std::uint32_
 }
 
 bool Slots::holds(Channel& channel, BlockId id, Place at, Deadline deadline) const {
-  return valid(at) && read_header(channel, at, deadline).id == id;
+  return reachable(at) && read_header(channel, at, deadline).id == id;
 }
 
 Slots::Header Slots::read_header(Channel& channel, Place at, Deadline deadline) const {
@@ -61,6 +61,8 @@ Slots::Header Slots::read_header(Channel& channel, Place at, Deadline deadline) 
 }
 
 // Places come out of memory that others write.
-bool Slots::valid(Place place) const { return place.rank < team_.size() && place.slot < geometry_.layout().slot_count; }
+bool Slots::reachable(Place place) const {
+  return place.rank < team_.size() && place.slot < geometry_.layout().slot_count && team_.alive(place.rank);
+}
 
 }  // namespace farside

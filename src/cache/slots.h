@@ -37,6 +37,8 @@ class Slots {
   /// longer.
   [[nodiscard]] bool copy(Channel& channel, const BlockKey& key, Place from, std::uint32_t into,
                           Deadline deadline) const;
+  /// Whether there is such a place, at a node that is not known to be dead.
+  [[nodiscard]] bool reachable(Place place) const;
   /// Whether `at` bears block `id`.
   [[nodiscard]] bool holds(Channel& channel, BlockId id, Place at, Deadline deadline) const;
 
@@ -47,7 +49,6 @@ class Slots {
     friend bool operator==(const Header&, const Header&) = default;
   };
   [[nodiscard]] Header read_header(Channel& channel, Place at, Deadline deadline) const;
-  [[nodiscard]] bool valid(Place place) const;
 
   const Geometry& geometry_;
   const SymmetricRegion& region_;

@@ -149,6 +149,22 @@ TEST(Cache, GoesOnWhenTheHomeOfTheDirectoryIsDead) {
   EXPECT_EQ(pool.source.loads, 12);
 }
 
+// A cell that names a dead node is nobody's to mend but its group's next reader's, even if another group can help him.
+TEST(Cache, ReplacesTheCellOfADeadNode) {
+  TestPool pool(4, {.groups = 2});
+  std::uint64_t number = 1;
+  while (Geometry(pool.options, 4).bucket_of(block_id(key_of(number))).rank != 0) ++number;
+  const BlockKey key = key_of(number);
+  EXPECT_TRUE(pool.reads(2, key));  // the representative of group 0
+  EXPECT_TRUE(pool.reads(1, key));  // and that of group 1
+  pool.nodes[0].team->fabric().mark_lost(2);
+
+  const int before = pool.source.loads;
+  EXPECT_TRUE(pool.reads(0, key));
+  EXPECT_EQ(pool.source.loads, before);
+  EXPECT_EQ(pool.cell_of(key).rank, 0u);
+}
+
 // Everybody reads everything out of caches that are too small, so that slots are recycled under the readers' hands all
 // the time: whatever a copy yields must be the block that was asked for.
 TEST(CacheStress, NeverYieldsBytesOfAnotherBlock) {

@@ -21,8 +21,8 @@ TEST(Cell, TakesAnUnknownStateForInvalid) { EXPECT_EQ(Cell::from_word(~0ULL).sta
 
 // A node that comes late with a COMPARE_SWAP must not meet the word that it read, though the place is the same again.
 TEST(Cell, NeverRepeatsItsWordWhenItComesBackToAPlace) {
-  const Cell first = Cell{}.loaded_at(3, 7);
-  const Cell again = first.invalidated().loading_at(3, 7).loaded_at(3, 7);
+  const Cell first = Cell{}.loaded_at({3, 7});
+  const Cell again = first.invalidated().loading_at({3, 7}).loaded_at({3, 7});
   EXPECT_NE(first.word(), again.word());
 }
 

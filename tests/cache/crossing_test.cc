@@ -207,7 +207,7 @@ TEST_F(Claiming, NeverLeavesACellUnderTheWrongBlock) {
     bool changed = false;
     before_operation(turn, [&] {
       Row row = *old_row;
-      changed = sides_[1]->directory.change(sides_[1]->channel, row, 0, row.cell(0).loading_at(1, 1), soon());
+      changed = sides_[1]->directory.change(sides_[1]->channel, row, 0, row.cell(0).loading_at({1, 1}), soon());
     });
     const auto new_row = claim(0, other);
     sides_[0]->channel.before_each({});
@@ -230,7 +230,7 @@ TEST_F(Claiming, CatchesAChangeThatDoesNotLookAgain) {
   const std::uint64_t from = old_row->cells[0];
   const auto word = sides_[1]->region->of(old_row->home).word<AtomicWord>(old_row->offset + 8);
   const Fetched blind =
-      sides_[1]->channel.compare_swap(word, from, Cell::from_word(from).loading_at(1, 1).word(), soon());
+      sides_[1]->channel.compare_swap(word, from, Cell::from_word(from).loading_at({1, 1}).word(), soon());
   EXPECT_EQ(blind.value, from) << "the broken change went through";
   EXPECT_NE(find(0, neighbour_of(id_, 0))->cell(0).state, Cell::State::invalid);
 }
@@ -239,7 +239,8 @@ TEST_F(Claiming, LetsTheFaithfulChangeGiveWayInThatPlace) {
   auto old_row = claim(1, id_);
   ASSERT_TRUE(old_row);
   ASSERT_EQ(claim(0, neighbour_of(id_, 0))->offset, old_row->offset);
-  EXPECT_FALSE(sides_[1]->directory.change(sides_[1]->channel, *old_row, 0, old_row->cell(0).loading_at(1, 1), soon()));
+  EXPECT_FALSE(
+      sides_[1]->directory.change(sides_[1]->channel, *old_row, 0, old_row->cell(0).loading_at({1, 1}), soon()));
   EXPECT_EQ(find(0, neighbour_of(id_, 0))->cell(0).state, Cell::State::invalid);
 }
 
@@ -247,7 +248,7 @@ TEST_F(Claiming, FindsNothingWhenTheBucketIsFull) {
   for (int i = 0; i < 8; ++i) {
     auto row = claim(1, neighbour_of(id_, i));
     ASSERT_TRUE(row);
-    ASSERT_TRUE(sides_[1]->directory.change(sides_[1]->channel, *row, 1, row->cell(1).loading_at(1, 1), soon()));
+    ASSERT_TRUE(sides_[1]->directory.change(sides_[1]->channel, *row, 1, row->cell(1).loading_at({1, 1}), soon()));
   }
   EXPECT_FALSE(claim(0, id_));
 }
@@ -266,10 +267,10 @@ TEST_F(Claiming, ConfirmsAClaimThatItsOwnerLeft) {
 TEST_F(Claiming, KeepsALateDiscardFromErasingANewerCell) {
   auto row = claim(0, id_);
   ASSERT_TRUE(row);
-  ASSERT_TRUE(sides_[0]->directory.change(sides_[0]->channel, *row, 0, row->cell(0).loaded_at(0, 3), soon()));
+  ASSERT_TRUE(sides_[0]->directory.change(sides_[0]->channel, *row, 0, row->cell(0).loaded_at({0, 3}), soon()));
   Row stale = *row;
   ASSERT_TRUE(sides_[0]->directory.change(sides_[0]->channel, *row, 0, row->cell(0).invalidated(), soon()));
-  ASSERT_TRUE(sides_[0]->directory.change(sides_[0]->channel, *row, 0, row->cell(0).loaded_at(0, 3), soon()));
+  ASSERT_TRUE(sides_[0]->directory.change(sides_[0]->channel, *row, 0, row->cell(0).loaded_at({0, 3}), soon()));
   EXPECT_FALSE(sides_[1]->directory.change(sides_[1]->channel, stale, 0, stale.cell(0).invalidated(), soon()));
 }
 
