@@ -20,9 +20,7 @@ using testing::HasSubstr;
 constexpr std::uint64_t kLargest = std::uint64_t{64} << 20;
 constexpr std::uint64_t kMargin = 64;
 
-std::byte pattern(std::uint64_t i, unsigned salt) {
-  return static_cast<std::byte>((i * 131 + salt) >> 3);
-}
+std::byte pattern(std::uint64_t i, unsigned salt) { return static_cast<std::byte>((i * 131 + salt) >> 3); }
 
 /// `bytes` of the pattern, at an odd place in a buffer whose other bytes are zero.
 std::vector<std::byte> patterned(std::uint64_t bytes, std::uint64_t shift, unsigned salt) {
