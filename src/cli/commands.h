@@ -14,6 +14,7 @@ void add_up(CLI::App& app, Action& chosen);
 void add_status(CLI::App& app, Action& chosen);
 void add_down(CLI::App& app, Action& chosen);
 void add_run(CLI::App& app, Action& chosen);
+void add_bench(CLI::App& app, Action& chosen);
 void add_doctor(CLI::App& app, Action& chosen);
 void add_node(CLI::App& app, Action& chosen);
 

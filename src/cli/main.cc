@@ -15,7 +15,7 @@ int run(int argc, char** argv) {
 
   farside::cli::Action chosen;
   for (const auto add : {farside::cli::add_up, farside::cli::add_status, farside::cli::add_down, farside::cli::add_run,
-                         farside::cli::add_doctor, farside::cli::add_node}) {
+                         farside::cli::add_bench, farside::cli::add_doctor, farside::cli::add_node}) {
     add(app, chosen);
   }
   try {

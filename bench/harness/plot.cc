@@ -1,0 +1,52 @@
+#include "bench/harness/plot.h"
+
+#include <cstdio>
+
+#include <fmt/format.h>
+
+#include "farside/base/error.h"
+
+#include "bench/harness/contender.h"
+
+namespace farside::bench {
+
+namespace {
+
+/// A string as gnuplot reads it between single quotes.
+std::string quoted(const std::string& text) {
+  std::string quoted = "'";
+  for (const char c : text) quoted += c == '\'' ? std::string("''") : std::string(1, c);
+  return quoted + "'";
+}
+
+std::string script(const Plot& plot, const std::filesystem::path& svg) {
+  std::string text = fmt::format(
+      "set terminal svg size 800,500 dynamic background 'white' noenhanced\n"
+      "set output {}\nset title {}\nset xlabel {}\nset ylabel {}\n"
+      "set logscale x 2\nset logscale y 10\nset format x '%.0b %BB'\nset key left top\nset grid\n",
+      quoted(svg), quoted(plot.title), quoted(plot.x_label), quoted(plot.y_label));
+  std::string list;
+  for (std::size_t i = 0; i < plot.curves.size(); ++i) {
+    text += fmt::format("$curve{} << END\n", i);
+    for (const auto& [x, y] : plot.curves[i].points) text += fmt::format("{} {}\n", x, y);
+    text += "END\n";
+    list += fmt::format("{}$curve{} with linespoints linewidth 2 title {}", i == 0 ? "" : ", ", i,
+                        quoted(plot.curves[i].name));
+  }
+  return text + "plot " + list + "\n";
+}
+
+}  // namespace
+
+void draw(const Plot& plot, const std::filesystem::path& svg) {
+  if (!installed("gnuplot")) {
+    throw Error({"draw", svg, "gnuplot is missing", "install gnuplot-nox"});
+  }
+  const std::string text = script(plot, svg);
+  std::FILE* const gnuplot = ::popen("gnuplot", "w");
+  if (gnuplot == nullptr) throw errno_error("start gnuplot for", svg);
+  std::fwrite(text.data(), 1, text.size(), gnuplot);
+  if (::pclose(gnuplot) != 0) throw Error({"draw", svg, "gnuplot failed", "look at what it wrote above"});
+}
+
+}  // namespace farside::bench
