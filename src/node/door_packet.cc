@@ -57,8 +57,8 @@ std::optional<Packet> receive_packet(const Fd& socket, std::span<std::byte> into
     received = ::recvmsg(socket.get(), &message, flags | MSG_CMSG_CLOEXEC);
   } while (received < 0 && errno == EINTR);
   if (received < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return std::nullopt;
-  if (received <= 0) return Packet{};
-  Packet packet;
+  if (received < 0) return Packet{};
+  Packet packet;  // an empty one reads as a closed connection, but may carry descriptors
   packet.bytes = static_cast<std::size_t>(received);
   packet.fds = take_fds(message);
   packet.whole = (message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) == 0;

@@ -49,9 +49,13 @@ std::optional<Fd> lock_within(const PoolDirectory& directory, milliseconds timeo
   }
 }
 
-// Becomes a process without a terminal, whose output goes to `log`.
-void detach(const std::filesystem::path& log) {
+// Becomes a process without a terminal, whose output goes to `log`. Of what the caller had open it keeps `lock` alone:
+// whoever waits for the end of a pipe must not wait for the pool.
+void detach(const std::filesystem::path& log, const Fd& lock) {
   ::setsid();
+  const auto kept = static_cast<unsigned>(lock.get());
+  ::close_range(STDERR_FILENO + 1, kept - 1, 0);
+  ::close_range(kept + 1, ~0U, 0);
   const Fd input(::open("/dev/null", O_RDONLY | O_CLOEXEC));
   const Fd output(::open(log.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, S_IRUSR | S_IWUSR));
   if (!input || !output) throw errno_error("open", log);
@@ -60,9 +64,9 @@ void detach(const std::filesystem::path& log) {
   ::dup2(output.get(), STDERR_FILENO);
 }
 
-int run_detached(const PoolDirectory& directory, const PoolOptions& options) {
+int run_detached(const PoolDirectory& directory, const PoolOptions& options, const Fd& lock) {
   try {
-    detach(directory.log());
+    detach(directory.log(), lock);
     run_pool(directory, options);
     return 0;
   } catch (const std::exception& error) {
@@ -170,7 +174,7 @@ void start_pool(const PoolDirectory& directory, const PoolOptions& options, Fd l
                 const std::function<void(Rank ready)>& progress) {
   const pid_t child = ::fork();
   if (child < 0) throw errno_error("start", "the pool's process", "raise ulimit -u");
-  if (child == 0) std::_Exit(run_detached(directory, options));
+  if (child == 0) std::_Exit(run_detached(directory, options, lock));
   lock.reset();  // the child has inherited it
   const ProcessWatch supervisor(child);
   try {
