@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
 
 #include <fcntl.h>
 #include <poll.h>
@@ -31,6 +33,7 @@ sigset_t forwarded_signals() {
 
 std::vector<char*> pointers(std::vector<std::string>& texts) {
   std::vector<char*> array;
+  array.reserve(texts.size() + 1);
   for (std::string& text : texts) array.push_back(text.data());
   array.push_back(nullptr);
   return array;
@@ -47,6 +50,16 @@ std::vector<std::string> changed_environment(const std::vector<std::string>& cha
     }
   }
   return all;
+}
+
+/// The processes that this one has to wait for.
+std::vector<pid_t> children() {
+  std::vector<pid_t> pids;
+  for (const auto& thread : std::filesystem::directory_iterator("/proc/self/task")) {
+    std::ifstream file(thread.path() / "children");
+    for (pid_t pid = 0; file >> pid;) pids.push_back(pid);
+  }
+  return pids;
 }
 
 /// What a new process needs; made before it, since it may not allocate.
@@ -75,6 +88,8 @@ struct Exec {
 Launcher::Launcher(const LaunchPlan& plan) : end_all_on_failure_(plan.end_all_on_failure) {
   const sigset_t forwarded = forwarded_signals();
   ::pthread_sigmask(SIG_BLOCK, &forwarded, &mask_before_);
+  ::prctl(PR_GET_CHILD_SUBREAPER, &subreaper_before_);
+  ::prctl(PR_SET_CHILD_SUBREAPER, 1);
   signals_ = Fd(::signalfd(-1, &forwarded, SFD_CLOEXEC | SFD_NONBLOCK));
   try {
     if (!signals_) throw errno_error("receive", "signals", "check ulimit -n");
@@ -92,7 +107,19 @@ void Launcher::abandon() {
   for (const Process& process : processes_) {
     if (process.pidfd) ::waitpid(process.pid, nullptr, 0);
   }
+  kill_adopted();
+  ::prctl(PR_SET_CHILD_SUBREAPER, subreaper_before_);
   ::pthread_sigmask(SIG_SETMASK, &mask_before_, nullptr);
+}
+
+// Each round adopts the children of those it kills.
+void Launcher::kill_adopted() const {
+  for (std::vector<pid_t> adopted = children(); !adopted.empty(); adopted = children()) {
+    for (const pid_t pid : adopted) {
+      ::kill(pid, SIGKILL);
+      ::waitpid(pid, nullptr, 0);
+    }
+  }
 }
 
 void Launcher::start(Rank rank, const LaunchPlan& plan) {
@@ -126,11 +153,13 @@ void Launcher::start(Rank rank, const LaunchPlan& plan) {
 
 JobEnd Launcher::wait() {
   while (running() > 0) wait_event();
+  kill_adopted();
   return end_;
 }
 
 void Launcher::wait_event() {
   std::vector<pollfd> watched{{signals_.get(), POLLIN, 0}};
+  watched.reserve(processes_.size() + 1);
   for (const Process& process : processes_) watched.push_back({process.pidfd.get(), POLLIN, 0});  // -1 is skipped
   int timeout_ms = -1;
   if (kill_at_) {

@@ -31,7 +31,9 @@ struct JobEnd {
 };
 
 /// While it exists, SIGINT, SIGTERM, SIGHUP and SIGQUIT go to the ranks instead of this process. If this process dies,
-/// the kernel kills them. Rank 0 gets this process's standard input, the others an empty one.
+/// the kernel kills them. What a rank started and left behind (the program in a shell script) is adopted, and killed
+/// when the last rank has ended; so this process starts no other children meanwhile. Rank 0 gets this process's
+/// standard input, the others an empty one.
 class Launcher {
  public:
   /// Starts all ranks. Throws Error when the program cannot be started. The calling thread must outlive the ranks.
@@ -54,6 +56,7 @@ class Launcher {
 
   void start(Rank rank, const LaunchPlan& plan);
   void abandon();
+  void kill_adopted() const;
   void signal_all(int signal) const;
   [[nodiscard]] Rank running() const;
   void wait_event();
@@ -63,6 +66,7 @@ class Launcher {
 
   const bool end_all_on_failure_;
   sigset_t mask_before_;
+  int subreaper_before_ = 0;
   Fd signals_;
   std::vector<Process> processes_;
   bool ending_ = false;  ///< the ranks were asked to end

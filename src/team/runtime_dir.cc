@@ -42,7 +42,7 @@ void remove_abandoned_jobs(const std::filesystem::path& dir) {
 }  // namespace
 
 std::filesystem::path runtime_dir() {
-  const std::filesystem::path dir = chosen_dir();
+  std::filesystem::path dir = chosen_dir();
   if (::mkdir(dir.c_str(), 0700) != 0 && errno != EEXIST) throw errno_error("make the runtime directory", dir, kRemedy);
   struct stat status {};
   if (::lstat(dir.c_str(), &status) != 0) throw errno_error("look at the runtime directory", dir, kRemedy);

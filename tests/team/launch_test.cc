@@ -75,6 +75,26 @@ TEST(Run, EndsRanksThatIgnoreTheRequest) {
   EXPECT_EQ(run(farside_run("2", {"sh", "-c", script})).code(), 3);
 }
 
+// The program inside a script ends with the script.
+TEST(Run, EndsWhatItsRanksStarted) {
+  const std::string script = "if [ $FARSIDE_RANK = 1 ]; then exit 3; fi; sleep 1000; true";
+  EXPECT_EQ(run(farside_run("3", {"sh", "-c", script})).code(), 3);  // and run expects that nothing is left
+}
+
+// Mixed settings would send atomics on one word along two paths.
+TEST(Run, RefusesATeamOfMixedFabricModes) {
+  const std::string script = "if [ $FARSIDE_RANK = 1 ]; then export FARSIDE_FABRIC=direct; fi; exec " FARSIDE_MEMBER;
+  const CommandEnd end = run(farside_run("2", {"sh", "-c", script}));
+  EXPECT_EQ(end.code(), 1);
+  EXPECT_THAT(end.err, HasSubstr("set FARSIDE_FABRIC alike for every rank"));
+}
+
+// On one machine nobody else can reach the job, and it costs nothing while it waits.
+TEST(Run, OpensNoPortAndSleepsWhenIdle) {
+  const CommandEnd end = run(farside_run("3", {FARSIDE_MEMBER, "frugal"}));
+  EXPECT_EQ(end.code(), 0) << end.err;
+}
+
 // A signal for the job reaches every rank.
 TEST(Run, ForwardsSignals) {
   const std::string script = "trap 'echo caught; exit 0' TERM; echo here; while :; do sleep 0.05; done";

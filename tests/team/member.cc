@@ -3,11 +3,15 @@
 #include <array>
 #include <cstdio>
 #include <cstdlib>
+#include <ctime>
+#include <filesystem>
+#include <fstream>
 #include <functional>
 #include <iostream>
 #include <map>
 #include <stdexcept>
 #include <string>
+#include <thread>
 
 #include <signal.h>
 #include <unistd.h>
@@ -133,6 +137,26 @@ void linger(Team& team) {
   ::pause();
 }
 
+/// No socket of this process can be reached from outside, and an idle team takes no CPU time.
+void frugal(Team& team) {
+  for (const char* table : {"tcp", "tcp6", "udp", "udp6"}) {
+    std::ifstream file(std::string("/proc/self/net/") + table);
+    const std::string sockets{std::istreambuf_iterator<char>(file), {}};
+    for (const auto& fd : std::filesystem::directory_iterator("/proc/self/fd")) {
+      std::error_code closed;  // the directory's own descriptor
+      const std::string target = std::filesystem::read_symlink(fd.path(), closed);
+      if (!target.starts_with("socket:[")) continue;
+      const std::string inode = " " + target.substr(8, target.size() - 9) + " ";
+      expect(sockets.find(inode) == std::string::npos, std::string("it has a socket of kind ") + table);
+    }
+  }
+  const std::clock_t before = std::clock();
+  std::this_thread::sleep_for(seconds(1));
+  const auto busy_ms = (std::clock() - before) * 1000 / CLOCKS_PER_SEC;
+  expect(busy_ms < 10, "an idle second took " + std::to_string(busy_ms) + " ms of CPU time");
+  expect_done(team.barrier(team.fabric().in(kPatience)), "the barrier");
+}
+
 /// Ranks that disagree about an allocation are told so.
 void disagree(Team& team) {
   try {
@@ -146,7 +170,7 @@ void disagree(Team& team) {
 int play(const std::string& scene) {
   const std::map<std::string, std::function<void(Team&)>> scenes{
       {"ring", ring},   {"die", die},       {"evict", evict},       {"fail", fail},
-      {"crash", crash}, {"linger", linger}, {"disagree", disagree},
+      {"crash", crash}, {"linger", linger}, {"disagree", disagree}, {"frugal", frugal},
   };
   const auto team = join_team();
   scenes.at(scene)(*team);
