@@ -321,6 +321,47 @@ TEST(UcxEngine, FlushReportsWritesThatATimeOutMayHaveLost) {
   fleet.expect_success();
 }
 
+// The target takes the connections of one channel in their order. One that was given up before it greeted must neither
+// shut the next out nor hide it from revoke. (UCX may fail the next one once, for they share a socket.)
+TEST(UcxEngine, ConnectionGivenUpBeforeItsGreetingDoesNotShiftTheNext) {
+  Fleet fleet(2, [](Member& me) {
+    Node node(4096);
+    node.meet(me);
+    const auto addresses = me.exchange(node.engine->address());
+    const auto handles = me.exchange(node.memory->handle());
+    const auto pids = me.exchange(std::to_string(::getpid()));
+    std::uint64_t value = 5;
+    if (me.index() == 0) {
+      stop(std::stoi(pids[1]));
+      EXPECT_EQ(node.write(1, 0, &value, 8, in(50ms)), Outcome::timed_out);
+      node.engine->mark_lost(1);
+      EXPECT_EQ(node.write(1, 0, &value, 8), Outcome::peer_lost);
+      node.engine->connect(1, addresses[1]);
+      node.remotes[1] = std::make_unique<RemoteRegion>("test", 1, 4096, nullptr, node.engine->attach(1, handles[1]));
+      EXPECT_EQ(node.write(1, 0, &value, 8, in(50ms)), Outcome::timed_out);
+      ASSERT_EQ(::kill(std::stoi(pids[1]), SIGCONT), 0);
+      EXPECT_TRUE(eventually([&] {
+        return node.write(1, 0, &value, 8) == Outcome::done && node.channel->flush(1, patience()) == Outcome::done;
+      }));
+    }
+    me.barrier();
+    if (me.index() == 1) {
+      EXPECT_EQ(look(node.words[0]), 5u);
+      EXPECT_EQ(node.engine->revoke(0, patience()), Outcome::done);
+    }
+    me.barrier();
+    if (me.index() == 0) {
+      value = 6;
+      (void)node.write(1, 0, &value, 8);
+      EXPECT_EQ(node.channel->flush(1, patience()), Outcome::peer_lost);
+    }
+    me.barrier();
+    EXPECT_EQ(look(node.words[0]), me.index() == 1 ? 5u : 0u);
+    me.barrier();
+  });
+  fleet.expect_success();
+}
+
 // What a revoked peer posts must not land; it learns that it is out, and the others go on.
 TEST(UcxEngine, RevokedPeerReachesNothingAnyMore) {
   Fleet fleet(3, [](Member& me) {
@@ -405,6 +446,31 @@ TEST(UcxEngine, ChannelsThatCameAndWentLeaveNoDescriptors) {
     for (int i = 0; i < 100 && me.index() == 0; ++i) visit();
     me.barrier();
     EXPECT_TRUE(eventually([&] { return open_descriptors() <= before; })) << before << " " << open_descriptors();
+    me.barrier();
+  });
+  fleet.expect_success();
+}
+
+// Nor do endpoints that time-outs closed.
+TEST(UcxEngine, TimeOutsLeaveNoDescriptors) {
+  Fleet fleet(2, [](Member& me) {
+    Node node(4096);
+    node.meet(me);
+    const auto pids = me.exchange(std::to_string(::getpid()));
+    const auto time_out = [&] {
+      std::uint64_t value = 1;
+      const pid_t target = std::stoi(pids[1]);
+      ASSERT_EQ(node.read(1, 0, &value, 8), Outcome::done);
+      stop(target);
+      ASSERT_EQ(node.read(1, 0, &value, 8, in(5ms)), Outcome::timed_out);
+      ASSERT_EQ(::kill(target, SIGCONT), 0);
+    };
+    if (me.index() == 0) time_out();
+    me.barrier();
+    const std::size_t before = open_descriptors();
+    for (int i = 0; i < 30 && me.index() == 0; ++i) time_out();
+    me.barrier();
+    EXPECT_TRUE(eventually([&] { return open_descriptors() <= before + 3; })) << before << " " << open_descriptors();
     me.barrier();
   });
   fleet.expect_success();

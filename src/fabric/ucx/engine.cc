@@ -62,14 +62,14 @@ UcxMemory::UcxMemory(const UcxContext& context, std::byte* base, std::uint64_t b
 
 // ---- Lines
 
-/// An endpoint of the service worker.
+/// An endpoint of the service worker: a lifeline, which we opened to the service worker of a peer and whose failure is
+/// the peer's end, or a guest, which a channel of a peer opened to us.
 struct UcxEngine::Line {
   UcxEngine& engine;
   const UcxIdentity identity;
-  /// For a lifeline, which we opened to the service worker of a peer and whose failure is the peer's end; null for
-  /// what a channel of a peer opened to us.
-  const std::shared_ptr<UcxPeer> lifeline_of;
-  UcxAnswer answer;  // to that channel; lives while it is under way
+  const std::shared_ptr<UcxPeer> lifeline_of;  // null for a guest
+  const std::string guest;                     // the address of the channel's worker; empty for a lifeline
+  UcxAnswer answer;                            // to the guest; lives while it is under way
   UcxEndpoint endpoint;
   bool failed = false;
 };
@@ -107,14 +107,18 @@ void UcxEngine::greet(std::string_view greeting, ucp_ep_h from) {
   const auto second = decoder.number<std::uint64_t>();
   const auto number = decoder.number<std::uint64_t>();
   const UcxIdentity who{first, second};
+  const std::string guest(decoder.rest());
+  decoder.expect(!guest.empty(), "it names no worker");
+  // A channel has one link to us at a time. UCX does not say when it closed the one before.
+  lines_.remove_if([&](const Line& line) { return line.guest == guest; });
 
   // `from` belongs to UCX, which frees it without a word when the peer goes. To own it, one makes an endpoint to the
   // same worker: UCX gives out those that were opened to us, in the order of their opening. The ones before ours whose
   // greeting never came are closed on the way.
   constexpr int kMaxMissedGreetings = 100;
   for (int missed = 0; missed <= kMaxMissedGreetings; ++missed) {
-    Line& line = lines_.emplace_back(*this, who, nullptr, UcxAnswer{number, 0});
-    line.endpoint = UcxEndpoint(worker_, decoder.rest(), &on_line_error, &line);
+    Line& line = lines_.emplace_back(*this, who, nullptr, guest, UcxAnswer{number, 0});
+    line.endpoint = UcxEndpoint(worker_, guest, &on_line_error, &line);
     if (line.endpoint.get() != from) {
       lines_.pop_back();
       continue;
@@ -164,7 +168,7 @@ void UcxEngine::connect(PeerId number, std::string_view address) {
   {
     const std::scoped_lock lock(mutex_);
     if (made->identity != identity_) {
-      Line& line = lines_.emplace_back(*this, made->identity, made, UcxAnswer{});
+      Line& line = lines_.emplace_back(*this, made->identity, made, "", UcxAnswer{});
       line.endpoint = UcxEndpoint(worker_, made->service_address, &on_line_error, &line);
       if (!line.endpoint) {
         lines_.pop_back();
