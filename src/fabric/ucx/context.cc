@@ -8,6 +8,7 @@
 #include <ctime>
 #include <mutex>
 #include <sstream>
+#include <string_view>
 
 #include <poll.h>
 #include <ucs/debug/log_def.h>
@@ -65,8 +66,9 @@ Config read_config() {
   return config;
 }
 
-// "#      resource 0  :  md 0  dev 0  flags -- tcp/lo": UCX 1.13 has no other way to ask.
-std::vector<std::string> network_transports(ucp_context_h context) {
+// What the context uses, as "tcp/eth0". UCX 1.13 has no other way to ask than to print
+// "#      resource 0  :  md 0  dev 0  flags -- tcp/eth0".
+std::vector<std::string> transports_of(ucp_context_h context) {
   char* text = nullptr;
   std::size_t bytes = 0;
   std::FILE* stream = ::open_memstream(&text, &bytes);
@@ -75,15 +77,16 @@ std::vector<std::string> network_transports(ucp_context_h context) {
   std::istringstream lines(std::string(text, bytes));
   std::free(text);
 
-  std::vector<std::string> names;
+  std::vector<std::string> transports;
   for (std::string line; std::getline(lines, line);) {
-    if (line.find(" resource ") == std::string::npos) continue;
-    const std::string device = line.substr(line.find_last_of(' ') + 1);
-    const std::string transport = device.substr(0, device.find('/'));
-    if (transport != "self") names.push_back(transport);
+    if (line.find(" resource ") != std::string::npos) transports.push_back(line.substr(line.find_last_of(' ') + 1));
   }
-  return names;
+  return transports;
 }
+
+bool is_tcp(std::string_view transport) { return transport.starts_with("tcp/"); }
+bool stays_in_worker(std::string_view transport) { return transport.starts_with("self/"); }
+bool stays_on_host(std::string_view transport) { return transport.find("/memory") != std::string_view::npos; }
 
 }  // namespace
 
@@ -98,10 +101,12 @@ UcxContext::UcxContext() {
   check(ucp_init(&params, config.get(), &context), "start UCX");
   context_.reset(context);
 
-  const std::vector<std::string> transports = network_transports(context);
-  if (transports.empty())
+  const std::vector<std::string> transports = transports_of(context);
+  if (std::all_of(transports.begin(), transports.end(), stays_on_host)) {
     throw Error({"start UCX", devices(), "no transport to other hosts is usable", kDevicesRemedy});
-  in_order_ = std::all_of(transports.begin(), transports.end(), [](const auto& name) { return name == "tcp"; });
+  }
+  in_order_ = std::all_of(transports.begin(), transports.end(),
+                          [](const auto& transport) { return is_tcp(transport) || stays_in_worker(transport); });
 }
 
 UcxWorker::UcxWorker(const UcxContext& context, ucs_thread_mode_t mode) {
