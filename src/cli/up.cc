@@ -1,3 +1,4 @@
+#include <filesystem>
 #include <iostream>
 #include <memory>
 #include <optional>
@@ -5,6 +6,7 @@
 
 #include <unistd.h>
 
+#include "farside/base/error.h"
 #include "farside/base/units.h"
 
 #include "cli/cache_arguments.h"
@@ -20,6 +22,27 @@ struct Arguments {
   Rank nodes = 1;
   CacheArguments cache;
   bool foreground = false;
+  std::optional<Rank> all_nodes;
+  std::string listen;
+  std::string join;
+  Rank first_rank = 0;
+  std::string secret;
+
+  [[nodiscard]] PoolOptions read() const {
+    const Rank all = all_nodes.value_or(nodes);
+    if (first_rank + nodes > all) {
+      throw UsageError({"start", std::to_string(nodes) + " nodes from number " + std::to_string(first_rank) + " on",
+                        "the pool has " + std::to_string(all) + " altogether",
+                        "give --nodes the number on all machines"});
+    }
+    return {.nodes = nodes,
+            .first_rank = first_rank,
+            .all_nodes = all,
+            .cache = cache.read(nodes),
+            .listen = listen,
+            .join = join,
+            .secret = secret.empty() ? "" : std::filesystem::absolute(secret)};
+  }
 };
 
 // Overwrites one line of the terminal; nothing when standard error is something else.
@@ -30,7 +53,7 @@ void show_progress(Rank ready, Rank nodes) {
 }
 
 int up(const Arguments& arguments) {
-  const PoolOptions options{.nodes = arguments.nodes, .cache = arguments.cache.read(arguments.nodes)};
+  const PoolOptions options = arguments.read();
   const PoolDirectory directory(std::filesystem::absolute(runtime_dir()));
   Fd lock = prepare_pool(directory, options);
   if (arguments.foreground) {
@@ -41,6 +64,26 @@ int up(const Arguments& arguments) {
   std::cout << "a pool of " << options.nodes << (options.nodes == 1 ? " node" : " nodes") << " is up, with "
             << format_bytes(options.cache.cache_bytes) << " of cache each\n";
   return 0;
+}
+
+void add_several_machines(CLI::App& command, Arguments& arguments) {
+  CLI::Option* nodes = command.add_option("--nodes", arguments.all_nodes, "How many nodes on all machines")
+                           ->type_name("NODES")
+                           ->check(CLI::Range(1, 1024));
+  CLI::Option* secret =
+      command.add_option("--secret", arguments.secret, "The secret that all machines know")->type_name("FILE");
+  CLI::Option* listen = command.add_option("--listen", arguments.listen, "Let nodes of other machines join here")
+                            ->type_name("HOST:PORT")
+                            ->needs(nodes)
+                            ->needs(secret);
+  CLI::Option* join = command.add_option("--join", arguments.join, "Join the pool whose first machine listens there")
+                          ->type_name("HOST:PORT")
+                          ->needs(nodes)
+                          ->needs(secret)
+                          ->excludes(listen);
+  command.add_option("--first-rank", arguments.first_rank, "The number of this machine's first node")
+      ->type_name("RANK")
+      ->needs(join);
 }
 
 }  // namespace
@@ -54,9 +97,15 @@ void add_up(CLI::App& app, Action& chosen) {
       ->capture_default_str();
   arguments->cache.add_to(*command);
   command->add_flag("--foreground", arguments->foreground, "Stay, and end the pool with Ctrl-C");
+  add_several_machines(*command, *arguments);
   command->footer(
       "The nodes keep what programs read under farside exec, each in its own share of the machine's memory.\n\n"
-      "Example:\n  farside up -n 4 --cache 2G");
+      "Example:\n  farside up -n 4 --cache 2G\n\n"
+      "Example of two nodes on each of two machines, after copying the secret from one to the other; the second must\n"
+      "join within 30 s. Read SECURITY.md first.\n"
+      "  (umask 077; head -c 32 /dev/urandom >pool-secret)\n"
+      "  first$ farside up -n 2 --nodes 4 --secret pool-secret --listen first:7777\n"
+      "  other$ farside up -n 2 --nodes 4 --secret pool-secret --join first:7777 --first-rank 2");
   command->callback([arguments, &chosen] { chosen = [arguments] { return up(*arguments); }; });
 }
 

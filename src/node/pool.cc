@@ -134,7 +134,7 @@ std::uint64_t default_cache_bytes(Rank nodes, std::uint64_t block_bytes) {
 }
 
 Fd prepare_pool(const PoolDirectory& directory, const PoolOptions& options) {
-  const Geometry geometry(options.cache, options.nodes);
+  const Geometry geometry(options.cache, options.all_nodes);
   const std::uint64_t needed = geometry.layout().region_bytes * options.nodes;
   const std::uint64_t available = available_memory_bytes();
   if (needed > available) {
@@ -152,18 +152,28 @@ Fd prepare_pool(const PoolDirectory& directory, const PoolOptions& options) {
 }
 
 void run_pool(const PoolDirectory& directory, const PoolOptions& options) {
-  const Coordinator coordinator(directory.coordinator(), Secret::create(directory.secret()), options.nodes);
+  const bool own_secret = options.secret.empty();
+  const std::filesystem::path secret = own_secret ? directory.secret() : options.secret;
+  std::optional<Coordinator> coordinator;
+  if (options.join.empty()) {
+    coordinator.emplace(options.listen.empty() ? directory.coordinator().string() : options.listen,
+                        own_secret ? Secret::create(secret) : Secret::load(secret), options.all_nodes);
+  }
+  const std::string meeting = coordinator ? coordinator->address() : options.join;
   Launcher launcher({.command = node_command(directory, options.cache),
                      .ranks = options.nodes,
-                     .environment = {std::string(kCoordinatorVariable) + "=" + coordinator.address(),
-                                     std::string(kSecretFileVariable) + "=" + directory.secret().string()},
+                     .first_rank = options.first_rank,
+                     .environment = {std::string(kCoordinatorVariable) + "=" + meeting,
+                                     std::string(kSecretFileVariable) + "=" + secret.string()},
                      .end_all_on_failure = false});
   PoolRecord record{.supervisor = ::getpid(),
                     .nodes = {},
                     .cache_bytes = options.cache.cache_bytes,
                     .block_bytes = options.cache.block_bytes,
                     .groups = options.cache.groups};
-  for (Rank rank = 0; rank < options.nodes; ++rank) record.nodes.push_back({rank, launcher.pid(rank)});
+  for (Rank rank = options.first_rank; rank < options.first_rank + options.nodes; ++rank) {
+    record.nodes.push_back({rank, launcher.pid(rank)});
+  }
   directory.write_record(record);
   const JobEnd end = launcher.wait();
   for (const std::string& failure : end.failures) log::error(failure);

@@ -4,7 +4,9 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <functional>
+#include <string>
 #include <vector>
 
 #include "node/door_client.h"
@@ -12,9 +14,16 @@
 
 namespace farside {
 
+/// A pool, or the part of one that is on this machine.
 struct PoolOptions {
-  Rank nodes = 1;
+  Rank nodes = 1;  ///< on this machine: ranks first_rank, first_rank + 1, ...
+  Rank first_rank = 0;
+  Rank all_nodes = 1;  ///< on all machines
   CacheOptions cache;
+  // A pool on several machines only: at most one of the two says where the nodes meet, as "host:port".
+  std::string listen;            ///< on the first machine
+  std::string join;              ///< on the others
+  std::filesystem::path secret;  ///< the same on all of them
 };
 
 /// The memory for each node when the user does not say: 1 GiB, or less where memory is small.

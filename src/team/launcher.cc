@@ -85,7 +85,8 @@ struct Exec {
 
 }  // namespace
 
-Launcher::Launcher(const LaunchPlan& plan) : end_all_on_failure_(plan.end_all_on_failure) {
+Launcher::Launcher(const LaunchPlan& plan)
+    : end_all_on_failure_(plan.end_all_on_failure), first_rank_(plan.first_rank) {
   const sigset_t forwarded = forwarded_signals();
   ::pthread_sigmask(SIG_BLOCK, &forwarded, &mask_before_);
   ::prctl(PR_GET_CHILD_SUBREAPER, &subreaper_before_);
@@ -93,7 +94,7 @@ Launcher::Launcher(const LaunchPlan& plan) : end_all_on_failure_(plan.end_all_on
   signals_ = Fd(::signalfd(-1, &forwarded, SFD_CLOEXEC | SFD_NONBLOCK));
   try {
     if (!signals_) throw errno_error("receive", "signals", "check ulimit -n");
-    for (Rank rank = 0; rank < plan.ranks; ++rank) start(rank, plan);
+    for (std::size_t index = 0; index < plan.ranks; ++index) start(index, plan);
   } catch (...) {
     abandon();
     throw;
@@ -122,10 +123,10 @@ void Launcher::kill_adopted() const {
   }
 }
 
-void Launcher::start(Rank rank, const LaunchPlan& plan) {
+void Launcher::start(std::size_t index, const LaunchPlan& plan) {
   std::vector<std::string> command = plan.command;
   std::vector<std::string> changes = plan.environment;
-  changes.push_back(std::string(kRankVariable) + "=" + std::to_string(rank));
+  changes.push_back(std::string(kRankVariable) + "=" + std::to_string(first_rank_ + index));
   std::vector<std::string> environment = changed_environment(changes);
   const std::vector<char*> arguments = pointers(command);
   const std::vector<char*> variables = pointers(environment);
@@ -134,7 +135,7 @@ void Launcher::start(Rank rank, const LaunchPlan& plan) {
   if (::pipe2(ends.data(), O_CLOEXEC) != 0) throw errno_error("open", "a pipe", "check ulimit -n");
   const Fd report(ends[0]);
   Fd reporter(ends[1]);
-  const Fd nothing(rank == 0 ? -1 : ::open("/dev/null", O_RDONLY | O_CLOEXEC));
+  const Fd nothing(index == 0 ? -1 : ::open("/dev/null", O_RDONLY | O_CLOEXEC));
   const Exec exec{arguments.data(), variables.data(), &mask_before_, ::getpid(), nothing.get(), reporter.get()};
 
   const pid_t pid = ::fork();
@@ -174,8 +175,8 @@ void Launcher::wait_event() {
   }
   if (ready <= 0) return;
   if (watched.front().revents != 0) forward_signal();
-  for (Rank rank = 0; rank < processes_.size(); ++rank) {
-    if (watched[rank + 1].revents != 0) reap(rank);
+  for (std::size_t index = 0; index < processes_.size(); ++index) {
+    if (watched[index + 1].revents != 0) reap(index);
   }
 }
 
@@ -196,24 +197,24 @@ Rank Launcher::running() const {
   return static_cast<Rank>(std::ranges::count_if(processes_, [](const auto& process) { return bool(process.pidfd); }));
 }
 
-void Launcher::reap(Rank rank) {
+void Launcher::reap(std::size_t index) {
   int status = 0;
-  if (::waitpid(processes_[rank].pid, &status, 0) < 0) throw errno_error("wait for", "rank " + std::to_string(rank));
-  processes_[rank].pidfd = Fd();
+  if (::waitpid(processes_[index].pid, &status, 0) < 0) throw errno_error("wait for", "a rank of the job");
+  processes_[index].pidfd = Fd();
   if (WIFSIGNALED(status)) {
     const int signal = WTERMSIG(status);
     const char* name = ::sigdescr_np(signal);
-    fail(rank, 128 + signal,
+    fail(index, 128 + signal,
          "was killed by signal " + std::to_string(signal) + " (" + (name == nullptr ? "unknown" : name) + ")");
   } else if (WEXITSTATUS(status) != 0) {
-    fail(rank, WEXITSTATUS(status), "exited with code " + std::to_string(WEXITSTATUS(status)));
+    fail(index, WEXITSTATUS(status), "exited with code " + std::to_string(WEXITSTATUS(status)));
   }
 }
 
-void Launcher::fail(Rank rank, int code, const std::string& how) {
+void Launcher::fail(std::size_t index, int code, const std::string& how) {
   if (ending_) return;
   if (end_.failures.empty()) end_.code = code;
-  std::string& failure = end_.failures.emplace_back("rank " + std::to_string(rank) + " " + how);
+  std::string& failure = end_.failures.emplace_back("rank " + std::to_string(first_rank_ + index) + " " + how);
   const Rank others = running();
   if (!end_all_on_failure_ || others == 0) return;
   failure += "; ended the other " + std::to_string(others);

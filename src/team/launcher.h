@@ -3,6 +3,7 @@
 
 #include <array>
 #include <chrono>
+#include <cstddef>
 #include <optional>
 #include <string>
 #include <vector>
@@ -18,6 +19,7 @@ namespace farside {
 struct LaunchPlan {
   std::vector<std::string> command;
   Rank ranks = 1;
+  Rank first_rank = 0;  ///< when others of the team are on other hosts
   /// "NAME=value", for every rank; they get this process's environment and FARSIDE_RANK as well.
   std::vector<std::string> environment;
   /// When one rank fails, the others are asked to end (SIGTERM) and, 2 s later, killed.
@@ -32,8 +34,8 @@ struct JobEnd {
 
 /// While it exists, SIGINT, SIGTERM, SIGHUP and SIGQUIT go to the ranks instead of this process. If this process dies,
 /// the kernel kills them. What a rank started and left behind (the program in a shell script) is adopted, and killed
-/// when the last rank has ended; so this process starts no other children meanwhile. Rank 0 gets this process's
-/// standard input, the others an empty one.
+/// when the last rank has ended; so this process starts no other children meanwhile. The first rank gets this
+/// process's standard input, the others an empty one.
 class Launcher {
  public:
   /// Starts all ranks. Throws Error when the program cannot be started. The calling thread must outlive the ranks.
@@ -43,7 +45,7 @@ class Launcher {
   /// Kills whoever still runs.
   ~Launcher();
 
-  [[nodiscard]] pid_t pid(Rank rank) const { return processes_.at(rank).pid; }
+  [[nodiscard]] pid_t pid(Rank rank) const { return processes_.at(rank - first_rank_).pid; }
 
   /// Sleeps until all ranks have ended.
   JobEnd wait();
@@ -54,22 +56,23 @@ class Launcher {
     Fd pidfd;  ///< empty once it has ended and was waited for
   };
 
-  void start(Rank rank, const LaunchPlan& plan);
+  void start(std::size_t index, const LaunchPlan& plan);
   void abandon();
   void kill_adopted() const;
   void signal_all(int signal) const;
   [[nodiscard]] Rank running() const;
   void wait_event();
   void forward_signal();
-  void reap(Rank rank);
-  void fail(Rank rank, int code, const std::string& how);
+  void reap(std::size_t index);
+  void fail(std::size_t index, int code, const std::string& how);
 
   const bool end_all_on_failure_;
+  const Rank first_rank_;
   sigset_t mask_before_;
   int subreaper_before_ = 0;
   Fd signals_;
-  std::vector<Process> processes_;
-  bool ending_ = false;  ///< the ranks were asked to end
+  std::vector<Process> processes_;  ///< from first_rank_ on
+  bool ending_ = false;             ///< the ranks were asked to end
   std::optional<std::chrono::steady_clock::time_point> kill_at_;
   JobEnd end_;
 };

@@ -1,4 +1,4 @@
-#include "fabric/seal.h"
+#include "fabric/ucx/seal.h"
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>

@@ -1,0 +1,140 @@
+// A pool whose nodes were started by two farside up, as on two machines: they meet over TCP.
+#include <fstream>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <sys/stat.h>
+
+#include "farside/base/error.h"
+#include "farside/base/fd.h"
+
+#include "team/socket.h"
+#include "tests/support/pool.h"
+#include "tests/support/shared.h"
+
+namespace farside::test {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+/// A TCP port of the loopback, taken as long as it lives.
+class TakenPort {
+ public:
+  TakenPort() : socket_(listen_on("127.0.0.1:0")) {}
+
+  [[nodiscard]] std::string address() const { return bound_address(socket_, "127.0.0.1:0"); }
+
+ private:
+  Fd socket_;
+};
+
+bool somebody_listens_at(const std::string& address) {
+  try {
+    return static_cast<bool>(connect_to(address, SetupClock::now() + std::chrono::seconds(1)));
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+class JoinedPool : public PoolTest {
+ protected:
+  JoinedPool() : address_(TakenPort().address()) {
+    make_secret("secret", 's');
+    make_secret("other-secret", 'o');
+  }
+
+  [[nodiscard]] std::filesystem::path secret(const std::string& name) const { return files_dir() / name; }
+
+  // `farside ARGUMENTS...` on the first or the second of our machines; ends with the owner.
+  [[nodiscard]] std::unique_ptr<Command> on(const std::string& machine, std::vector<std::string> arguments) const {
+    arguments.insert(arguments.begin(),
+                     {"env", "FARSIDE_RUNTIME_DIR=" + (files_dir() / machine).string(), FARSIDE_COMMAND});
+    return std::make_unique<Command>(arguments);
+  }
+  [[nodiscard]] std::vector<std::string> first(const std::string& address) const {
+    return {"up", "-n", "2", "--nodes", "3", "--cache", "16M", "--secret", secret("secret"), "--listen", address};
+  }
+  // Waits until others may join.
+  [[nodiscard]] std::unique_ptr<Command> start_first() const {
+    auto started = on("first", first(address_));
+    EXPECT_TRUE(eventually([this] { return somebody_listens_at(address_); }));
+    return started;
+  }
+  [[nodiscard]] std::vector<std::string> second(const std::string& secret_name) const {
+    return {"up",     "-n",           "1", "--nodes", "3", "--cache", "16M", "--secret", secret(secret_name), "--join",
+            address_, "--first-rank", "2"};
+  }
+
+  std::string address_;
+
+ private:
+  void make_secret(const std::string& name, char letter) const {
+    std::ofstream(secret(name)) << std::string(32, letter);
+    ::chmod(secret(name).c_str(), 0600);
+  }
+};
+
+TEST_F(JoinedPool, IsUpWhenAllMachinesAreAndShowsEachItsOwn) {
+  const auto started = start_first();
+  const auto joined = on("second", second("secret"));
+  const CommandEnd started_end = started->wait();
+  const CommandEnd joined_end = joined->wait();
+  ASSERT_EQ(started_end.code(), 0) << started_end.err;
+  ASSERT_EQ(joined_end.code(), 0) << joined_end.err;
+
+  const auto nodes_of = [this](const std::string& machine) {
+    return nlohmann::json::parse(on(machine, {"status", "--json"})->wait().out).at("nodes");
+  };
+  const auto here = nodes_of("first");
+  const auto there = nodes_of("second");
+  ASSERT_EQ(here.size(), 2U);
+  ASSERT_EQ(there.size(), 1U);
+  EXPECT_EQ(there[0].at("node"), 2);
+  EXPECT_EQ(there[0].at("state"), "up");
+
+  EXPECT_EQ(on("second", {"down"})->wait().code(), 0);
+  EXPECT_EQ(nodes_of("first")[0].at("state"), "up");
+  EXPECT_EQ(on("first", {"down"})->wait().code(), 0);
+  EXPECT_THAT(started->processes(), IsEmpty());
+  EXPECT_THAT(joined->processes(), IsEmpty());
+}
+
+// Whoever does not know the secret neither gets in nor disturbs those who do.
+TEST_F(JoinedPool, TurnsAWrongSecretAwayAndGoesOn) {
+  const auto started = start_first();
+  const CommandEnd refused = on("second", second("other-secret"))->wait();
+  EXPECT_EQ(refused.code(), 1);
+  EXPECT_THAT(refused.err, HasSubstr("secret"));
+
+  const auto joined = on("second", second("secret"));
+  EXPECT_EQ(joined->wait().code(), 0);
+  EXPECT_EQ(started->wait().code(), 0);
+}
+
+TEST_F(JoinedPool, SaysThatThePortIsInUse) {
+  const TakenPort taken;
+  const auto started = on("first", first(taken.address()));
+  const CommandEnd end = started->wait();
+  EXPECT_EQ(end.code(), 1);
+  EXPECT_THAT(end.err, HasSubstr(taken.address()));
+  EXPECT_THAT(end.err, HasSubstr("Address already in use"));
+  EXPECT_THAT(started->processes(), IsEmpty());
+}
+
+TEST_F(JoinedPool, NeedsToKnowTheRest) {
+  for (const std::vector<std::string>& incomplete : std::vector<std::vector<std::string>>{
+           {"up", "--listen", address_},
+           {"up", "--join", address_, "--nodes", "2"},
+           {"up", "--first-rank", "1"},
+           {"up", "-n", "4", "--nodes", "3", "--secret", secret("secret"), "--listen", address_},
+       }) {
+    const CommandEnd end = on("first", incomplete)->wait();
+    EXPECT_EQ(end.code(), 2) << end.err;
+  }
+}
+
+}  // namespace
+}  // namespace farside::test
