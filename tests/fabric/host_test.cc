@@ -6,6 +6,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "farside/base/error.h"
+#include "farside/fabric/fabric.h"
+
 #include "fabric/clock.h"
 #include "fabric/host/process.h"
 #include "fabric/host/region_header.h"
@@ -74,6 +77,18 @@ TEST(Process, IsDeadWhenItsKillingReturned) {
   EXPECT_EQ(kill_and_wait(process, {monotonic_now() + 60s}), Outcome::done) << "dead, but not waited for";
   EXPECT_EQ(WTERMSIG(fleet.wait(0)), SIGKILL);
   EXPECT_EQ(kill_and_wait(process, {monotonic_now() + 60s}), Outcome::done) << "gone";
+}
+
+// The handle of a region that is gone must not lead to whatever took its descriptor's number.
+TEST(DirectAccess, IsRefusedToARegionThatIsGone) {
+  const std::unique_ptr<Fabric> fabric = make_host_fabric({.mode = FabricMode::direct});
+  fabric->connect(0, fabric->address());
+  std::unique_ptr<Region> region = fabric->create_region("first", 4096);
+  const std::string handle = region->handle();
+  region.reset();
+  EXPECT_THROW((void)fabric->attach(0, handle), Error);
+  region = fabric->create_region("second", 4096);
+  EXPECT_THROW((void)fabric->attach(0, handle), Error);
 }
 
 }  // namespace

@@ -16,7 +16,7 @@
 
 namespace farside::test {
 
-inline constexpr std::uint64_t kRounds = 2000;
+inline constexpr std::uint64_t kRounds = 1000;
 
 /// Looks until `holds`, giving the CPU away now and then. Throws when it takes longer than any loaded machine needs.
 template <class Condition>

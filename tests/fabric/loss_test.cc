@@ -66,6 +66,8 @@ TEST(Loss, EveryWaiterIsToldOfADeathAndTheOthersGoOn) {
         if (me.index() == 2 && outcome == Outcome::done) outcome = mesh.channel->flush(kVictim, mesh.patience());
       }
       EXPECT_EQ(outcome, Outcome::peer_lost);
+      // A broken connection may be noticed before the death behind it is known.
+      EXPECT_TRUE(eventually([&] { return mesh.fabric->lost(kVictim); }));
       EXPECT_EQ(mesh.channel->flush(kVictim, mesh.patience()), Outcome::peer_lost);
     }
     EXPECT_LT(monotonic_now() - Time{killing->at.load()}, kTold);

@@ -1,14 +1,17 @@
 #include "tests/support/mesh.h"
 
+#include "tests/support/hosts.h"
+
 namespace farside::test {
 
-std::unique_ptr<Fabric> make_fabric_under_test() {
-  return make_host_fabric({.mode = fabric_mode_from_environment(), .remote_peers = false});
+std::unique_ptr<Fabric> make_fabric_under_test(const Member& me) {
+  Hosts::enter(me.index() % 2);
+  return make_host_fabric({.mode = fabric_mode_from_environment(), .remote_peers = Hosts::wanted()});
 }
 
 Mesh make_mesh(Member& me, std::uint64_t bytes) {
   Mesh mesh;
-  mesh.fabric = make_fabric_under_test();
+  mesh.fabric = make_fabric_under_test(me);
   mesh.local = mesh.fabric->create_region("mesh " + std::to_string(me.index()), bytes);
   mesh.channel = mesh.fabric->open_channel();
   const std::vector<std::string> addresses = me.exchange(mesh.fabric->address());

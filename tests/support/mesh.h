@@ -1,6 +1,7 @@
 // mesh.h — the fabric under test, in one process of a fleet: connected to every member, with a region at each.
 //
-// Which fabric it is comes from the environment, so that one test source runs over all: FARSIDE_FABRIC.
+// Which fabric it is comes from the environment, so that one test source runs over all: FARSIDE_FABRIC, and
+// FARSIDE_TEST_HOSTS=2 to have the members live on two hosts by turns (hosts.h).
 #pragma once
 
 #include <memory>
@@ -28,7 +29,7 @@ struct Mesh {
 /// Collective: every member offers `bytes` and attaches everybody's. A member's index is its PeerId.
 [[nodiscard]] Mesh make_mesh(Member& me, std::uint64_t bytes);
 
-/// The fabric that the environment names.
-[[nodiscard]] std::unique_ptr<Fabric> make_fabric_under_test();
+/// The fabric that the environment names, on the member's host.
+[[nodiscard]] std::unique_ptr<Fabric> make_fabric_under_test(const Member& me);
 
 }  // namespace farside::test

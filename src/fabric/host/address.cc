@@ -1,13 +1,14 @@
 #include "fabric/host/address.h"
 
 #include "base/wire.h"
+#include "fabric/seal.h"
 
 namespace farside {
 
 namespace {
 
-constexpr std::uint32_t kAddressMagic = 0x31415346;  // "FSA1"
-constexpr std::uint32_t kHandleMagic = 0x31485346;   // "FSH1"
+constexpr const char* kAddressName = "the address of a peer";
+constexpr const char* kHandleName = "the handle of a region";
 constexpr std::size_t kMaxAddressBytes = 4096;
 constexpr std::size_t kMaxHandleBytes = 1024;
 
@@ -24,15 +25,13 @@ std::string checked(std::string encoded, std::size_t max_bytes, const char* what
 
 std::string ProcessAddress::encode() const {
   Encoder out;
-  out.number(kAddressMagic).number(static_cast<std::uint32_t>(process.pid)).number(process.start_ticks);
+  out.number(static_cast<std::uint32_t>(process.pid)).number(process.start_ticks);
   out.text(host).text(ucx);
-  return checked(out.take(), kMaxAddressBytes, "the address of this process");
+  return checked(seal(SealKind::process, out.take()), kMaxAddressBytes, "the address of this process");
 }
 
 ProcessAddress ProcessAddress::decode(std::string_view bytes) {
-  Decoder in(bytes, "the address of a peer");
-  in.expect(bytes.size() <= kMaxAddressBytes, "it is longer than 4 KiB");
-  in.expect(in.number<std::uint32_t>() == kAddressMagic, "it does not begin as a farside address of this version");
+  Decoder in(unseal(SealKind::process, bytes, kAddressName), kAddressName);
   ProcessAddress address;
   address.process.pid = in.number<pid_t>();
   address.process.start_ticks = in.number<std::uint64_t>();
@@ -45,15 +44,13 @@ ProcessAddress ProcessAddress::decode(std::string_view bytes) {
 
 std::string RegionHandle::encode() const {
   Encoder out;
-  out.number(kHandleMagic).number(static_cast<std::int32_t>(fd)).number(bytes).number(device).number(inode);
+  out.number(static_cast<std::int32_t>(fd)).number(bytes).number(device).number(inode);
   out.text(name).text(ucx);
-  return checked(out.take(), kMaxHandleBytes, "a region");
+  return checked(seal(SealKind::region, out.take()), kMaxHandleBytes, "a region");
 }
 
 RegionHandle RegionHandle::decode(std::string_view bytes) {
-  Decoder in(bytes, "the handle of a region");
-  in.expect(bytes.size() <= kMaxHandleBytes, "it is longer than 1 KiB");
-  in.expect(in.number<std::uint32_t>() == kHandleMagic, "it does not begin as a farside handle of this version");
+  Decoder in(unseal(SealKind::region, bytes, kHandleName), kHandleName);
   RegionHandle handle;
   handle.fd = in.number<std::int32_t>();
   handle.bytes = in.number<std::uint64_t>();

@@ -36,6 +36,7 @@ void pause_cpu() {
 }  // namespace
 
 void HostChannel::post(const Operation& operation, Completion& completion) {
+  if (operation.region->mapped() == nullptr) return ucx_->post(operation, completion);
   const auto& access = static_cast<const DirectAccess&>(*operation.region->access());
   if (access.lost()) [[unlikely]] {
     completion.outcome = Outcome::peer_lost;
@@ -55,27 +56,41 @@ void HostChannel::post(const Operation& operation, Completion& completion) {
   }
 }
 
-void HostChannel::finish(Completion& /*completion*/, Deadline /*deadline*/) {
-  // Operations on mapped memory are finished when post returns: nothing is ever pending.
+void HostChannel::finish(Completion& completion, Deadline deadline) {
+  // Operations on mapped memory are finished when post returns, so what is pending is UCX's.
+  if (completion.pending != 0) ucx_->finish(completion, deadline);
 }
 
-Outcome HostChannel::fence(Deadline /*deadline*/) {
+Outcome HostChannel::fence(Deadline deadline) {
   full_fence();
-  return Outcome::done;
+  return ucx_ == nullptr ? Outcome::done : ucx_->fence(deadline);
 }
 
-Outcome HostChannel::flush(PeerId peer, Deadline /*deadline*/) {
-  full_fence();
-  return peers_.lost(peer) ? Outcome::peer_lost : Outcome::done;
+Outcome HostChannel::flush(PeerId peer, Deadline deadline) {
+  switch (peers_.way(peer)) {
+    case PeerTable::Way::direct: full_fence(); return Outcome::done;
+    case PeerTable::Way::ucx: return ucx_->flush(peer, deadline);
+    case PeerTable::Way::none:
+    case PeerTable::Way::lost: break;
+  }
+  return Outcome::peer_lost;
 }
 
 void HostChannel::local_fence() { full_fence(); }
 
 Outcome HostChannel::write_signal(RemoteWord<ControlWord> word, std::uint64_t value, Deadline deadline) {
+  const RemoteRegion& region = *word.region;
+  if (region.mapped() == nullptr) {
+    // The target's service thread wakes the waiter when the word has come in. The second flush sees it on its way: UCX
+    // may keep a small WRITE in a buffer until somebody asks for it.
+    if (const Outcome before = ucx_->flush(region.peer(), deadline); before != Outcome::done) return before;
+    if (const Outcome stored = store(word, value, deadline); stored != Outcome::done) return stored;
+    return ucx_->flush(region.peer(), deadline);
+  }
   full_fence();
-  const Outcome outcome = store(word, value, deadline);
-  if (outcome == Outcome::done) wake_sleepers(static_cast<const DirectAccess&>(*word.region->access()).header());
-  return outcome;
+  const Outcome stored = store(word, value, deadline);
+  if (stored == Outcome::done) wake_sleepers(static_cast<const DirectAccess&>(*region.access()).header());
+  return stored;
 }
 
 bool HostChannel::spin_until_changed(const LocalWord<ControlWord>& word, std::uint64_t seen) {
@@ -102,7 +117,7 @@ Outcome HostChannel::wait_change(const Region& region, std::uint64_t offset, std
   for (Duration at_most = kFirstSleep;; at_most = std::min(at_most * 2, kLongestSleep)) {
     const std::uint32_t ticket = sleeper.ticket();
     if (word.load() != seen) return Outcome::done;
-    if (std::ranges::any_of(peers, [this](PeerId peer) { return peers_.lost(peer); })) return Outcome::peer_lost;
+    if (std::ranges::any_of(peers, [this](PeerId peer) { return fabric_.lost(peer); })) return Outcome::peer_lost;
     const Duration left = deadline.at - monotonic_now();
     if (left <= Duration::zero()) return Outcome::timed_out;
     sleeper.sleep(ticket, std::min(at_most, left));

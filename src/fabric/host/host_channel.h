@@ -1,16 +1,22 @@
 // host_channel.h — a thread's way to its peers: plain memory accesses where a region is mapped, UCX elsewhere.
 #pragma once
 
+#include <memory>
+
 #include "farside/fabric/channel.h"
+#include "farside/fabric/fabric.h"
 
 #include "fabric/host/host_region.h"
 #include "fabric/host/peer_table.h"
+#include "fabric/ucx/channel.h"
 
 namespace farside {
 
 class HostChannel final : public Channel {
  public:
-  explicit HostChannel(const PeerTable& peers) : peers_(peers) {}
+  /// `ucx` may be null: then every peer is on this host.
+  HostChannel(const Fabric& fabric, const PeerTable& peers, std::unique_ptr<UcxChannel> ucx)
+      : fabric_(fabric), peers_(peers), ucx_(std::move(ucx)) {}
 
   Outcome fence(Deadline deadline) override;
   Outcome flush(PeerId peer, Deadline deadline) override;
@@ -29,7 +35,9 @@ class HostChannel final : public Channel {
   static constexpr Duration kShortestSpin = std::chrono::nanoseconds(250);
   static constexpr Duration kLongestSpin = std::chrono::microseconds(4);
 
+  const Fabric& fabric_;
   const PeerTable& peers_;
+  std::unique_ptr<UcxChannel> ucx_;
   Duration spin_ = kLongestSpin;  ///< halved when spinning was in vain, as it is with more threads than cores
 };
 

@@ -24,51 +24,79 @@ HostFabric::HostFabric(HostFabricOptions options)
     : options_(options),
       self_{.process = this_process(), .host = host_identity(), .ucx = {}},
       random_state_(random_seed()) {
-  if (options_.mode == FabricMode::ucx || options_.remote_peers) {
-    throw Error({"start", "UCX", "this build of farside has no UCX engine", "use FARSIDE_FABRIC=direct"});
-  }
+  if (options_.mode == FabricMode::direct || (options_.mode == FabricMode::automatic && !options_.remote_peers)) return;
+  ucx_ = std::make_unique<UcxEngine>([this] { regions_.wake_all(); });
+  self_.ucx = ucx_->address();
 }
 
 std::unique_ptr<Region> HostFabric::create_region(std::string name, std::uint64_t bytes) {
-  return HostRegion::create(std::move(name), bytes, regions_);
+  return HostRegion::create(std::move(name), bytes, regions_, ucx_.get());
 }
 
 std::string HostFabric::address() { return self_.encode(); }
 
-void HostFabric::connect(PeerId peer, std::string_view address) {
+void HostFabric::connect(PeerId number, std::string_view address) {
   const ProcessAddress other = ProcessAddress::decode(address);
-  if (other.host != self_.host) {
-    throw Error({"connect", "peer " + std::to_string(peer),
-                 "it is on another host, or runs as another user (it is on \"" + other.host + "\", this process on \"" +
-                     self_.host + "\")",
-                 "unset FARSIDE_FABRIC and start every process with remote peers allowed"});
-  }
+  const PeerTable::Way way = way_to(number, other);
   const std::lock_guard lock(mutex_);
-  peers_.connect(peer, PeerTable::Way::direct);
-  processes_[peer] = other.process;
+  if (lost(number)) peers_.mark_lost(number);  // UCX may have found out by itself
+  peers_.expect_free(number);
+  if (way == PeerTable::Way::ucx) ucx_->connect(number, other.ucx);
+  known_[number] = {other.process, way, other.process == self_.process && other.host == self_.host};
+  peers_.connect(number, way);
 }
 
-std::unique_ptr<RemoteRegion> HostFabric::attach(PeerId peer, std::string_view handle) {
+PeerTable::Way HostFabric::way_to(PeerId number, const ProcessAddress& address) const {
+  const std::string on = "peer " + std::to_string(number);
+  if (address.host == self_.host && options_.mode != FabricMode::ucx) return PeerTable::Way::direct;
+  if (options_.mode == FabricMode::direct) {
+    throw Error({"connect", on,
+                 "it is on another host, or runs as another user (it is on \"" + address.host +
+                     "\", this process on \"" + self_.host + "\")",
+                 "unset FARSIDE_FABRIC"});
+  }
+  if (ucx_ == nullptr || address.ucx.empty()) {
+    throw Error({"connect", on, "it is on another host, and one of the two processes was started without UCX",
+                 "let both allow remote peers, or both set FARSIDE_FABRIC=ucx"});
+  }
+  return PeerTable::Way::ucx;
+}
+
+std::unique_ptr<RemoteRegion> HostFabric::attach(PeerId number, std::string_view handle) {
   const RegionHandle region = RegionHandle::decode(handle);
-  auto access = std::make_unique<DirectAccess>(process_of(peer), region, peers_.word(peer));
+  const Peer owner = peer(number);
+  if (lost(number)) throw Error({"attach region", region.name, "peer " + std::to_string(number) + " is lost", ""});
+  if (owner.way == PeerTable::Way::ucx) {
+    return std::make_unique<RemoteRegion>(region.name, number, region.bytes, nullptr, ucx_->attach(number, region.ucx));
+  }
+  auto access = std::make_unique<DirectAccess>(owner.process, region, peers_.word(number));
   std::byte* const mapped = access->user_bytes();
-  return std::make_unique<RemoteRegion>(region.name, peer, region.bytes, mapped, std::move(access));
+  return std::make_unique<RemoteRegion>(region.name, number, region.bytes, mapped, std::move(access));
 }
 
-std::unique_ptr<Channel> HostFabric::open_channel() { return std::make_unique<HostChannel>(peers_); }
+std::unique_ptr<Channel> HostFabric::open_channel() {
+  return std::make_unique<HostChannel>(*this, peers_, ucx_ == nullptr ? nullptr : ucx_->open_channel());
+}
 
-void HostFabric::mark_lost(PeerId peer) {
-  peers_.mark_lost(peer);
+void HostFabric::mark_lost(PeerId number) {
+  const PeerTable::Way way = peers_.way(number);
+  peers_.mark_lost(number);
+  if (way == PeerTable::Way::ucx) ucx_->mark_lost(number);
   regions_.wake_all();
 }
 
-Outcome HostFabric::revoke(PeerId peer, Deadline deadline) {
-  const ProcessId process = process_of(peer);
-  if (process == self_.process) {
-    throw Error({"revoke the access of", "peer " + std::to_string(peer), "it is this process", ""});
+bool HostFabric::lost(PeerId number) const {
+  const PeerTable::Way way = peers_.way(number);
+  return way == PeerTable::Way::lost || (way == PeerTable::Way::ucx && ucx_->lost(number));
+}
+
+Outcome HostFabric::revoke(PeerId number, Deadline deadline) {
+  const Peer revoked = peer(number);
+  if (revoked.is_self) {
+    throw Error({"revoke the access of", "peer " + std::to_string(number), "it is this process", ""});
   }
-  mark_lost(peer);
-  return kill_and_wait(process, deadline);
+  mark_lost(number);
+  return revoked.way == PeerTable::Way::ucx ? ucx_->revoke(number, deadline) : kill_and_wait(revoked.process, deadline);
 }
 
 Time HostFabric::now() const { return monotonic_now(); }
@@ -83,11 +111,11 @@ std::uint64_t HostFabric::random() {
   return bits ^ (bits >> 31);
 }
 
-ProcessId HostFabric::process_of(PeerId peer) const {
+HostFabric::Peer HostFabric::peer(PeerId number) const {
   const std::lock_guard lock(mutex_);
-  const auto found = processes_.find(peer);
-  if (found == processes_.end()) {
-    throw Error({"reach", "peer " + std::to_string(peer), "it was never connected", "connect it first"});
+  const auto found = known_.find(number);
+  if (found == known_.end()) {
+    throw Error({"reach", "peer " + std::to_string(number), "it was never connected", "connect it first"});
   }
   return found->second;
 }

@@ -10,6 +10,7 @@
 #include "fabric/host/address.h"
 #include "fabric/host/host_region.h"
 #include "fabric/host/peer_table.h"
+#include "fabric/ucx/engine.h"
 
 namespace farside {
 
@@ -24,7 +25,7 @@ class HostFabric final : public Fabric {
   [[nodiscard]] std::unique_ptr<Channel> open_channel() override;
 
   void mark_lost(PeerId peer) override;
-  [[nodiscard]] bool lost(PeerId peer) const override { return peers_.lost(peer); }
+  [[nodiscard]] bool lost(PeerId peer) const override;
   Outcome revoke(PeerId peer, Deadline deadline) override;
 
   [[nodiscard]] Time now() const override;
@@ -32,16 +33,24 @@ class HostFabric final : public Fabric {
   [[nodiscard]] std::uint64_t random() override;
 
  private:
-  /// The process behind a peer number, dead or alive. Throws Error when it was never connected.
-  [[nodiscard]] ProcessId process_of(PeerId peer) const;
+  struct Peer {
+    ProcessId process;
+    PeerTable::Way way;
+    bool is_self;
+  };
+  /// What a peer number was last connected to, dead or alive. Throws Error when it never was.
+  [[nodiscard]] Peer peer(PeerId number) const;
+  /// Throws Error when there is no way.
+  [[nodiscard]] PeerTable::Way way_to(PeerId number, const ProcessAddress& address) const;
 
   const HostFabricOptions options_;
-  const ProcessAddress self_;
   PeerTable peers_;
   RegionSet regions_;
+  std::unique_ptr<UcxEngine> ucx_;  ///< null unless remote peers may come; goes before what it wakes
+  ProcessAddress self_;
 
   mutable std::mutex mutex_;
-  std::map<PeerId, ProcessId> processes_;  ///< guarded by mutex_
+  std::map<PeerId, Peer> known_;  ///< guarded by mutex_
 
   std::atomic<std::uint64_t> random_state_;
 };

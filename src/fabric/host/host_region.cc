@@ -66,7 +66,8 @@ void RegionSet::wake_all() {
   for (RegionHeader* header : headers_) wake_sleepers(*header);
 }
 
-std::unique_ptr<HostRegion> HostRegion::create(std::string name, std::uint64_t bytes, RegionSet& regions) {
+std::unique_ptr<HostRegion> HostRegion::create(std::string name, std::uint64_t bytes, RegionSet& regions,
+                                               UcxEngine* ucx) {
   const auto refuse = [&](std::string why, std::string remedy) {
     throw Error({"create region", name, std::move(why), std::move(remedy)});
   };
@@ -82,13 +83,15 @@ std::unique_ptr<HostRegion> HostRegion::create(std::string name, std::uint64_t b
   Mapping mapping(file, kRegionHeaderBytes + bytes, Mapping::Access::read_write);
   header_at(mapping) = {.magic = kRegionMagic, .bytes = bytes, .sequence = 0, .waiters = 0};
   return std::unique_ptr<HostRegion>(
-      new HostRegion(std::move(name), bytes, std::move(file), std::move(mapping), regions));
+      new HostRegion(std::move(name), bytes, std::move(file), std::move(mapping), regions, ucx));
 }
 
-HostRegion::HostRegion(std::string name, std::uint64_t bytes, Fd file, Mapping mapping, RegionSet& regions)
+HostRegion::HostRegion(std::string name, std::uint64_t bytes, Fd file, Mapping mapping, RegionSet& regions,
+                       UcxEngine* ucx)
     : Region(std::move(name), mapping.base() + kRegionHeaderBytes, bytes, nullptr),
       file_(std::move(file)),
       mapping_(std::move(mapping)),
+      ucx_memory_(ucx == nullptr ? nullptr : ucx->offer(mapping_.base() + kRegionHeaderBytes, bytes)),
       regions_(regions) {
   regions_.add(header());
 }
@@ -100,8 +103,12 @@ RegionHeader& HostRegion::header() const noexcept { return header_at(mapping_); 
 std::string HostRegion::handle() const {
   struct stat status {};
   if (::fstat(file_.get(), &status) != 0) throw errno_error("look at region", name());
-  return RegionHandle{
-      .name = name(), .bytes = bytes(), .fd = file_.get(), .device = status.st_dev, .inode = status.st_ino, .ucx = {}}
+  return RegionHandle{.name = name(),
+                      .bytes = bytes(),
+                      .fd = file_.get(),
+                      .device = status.st_dev,
+                      .inode = status.st_ino,
+                      .ucx = ucx_memory_ == nullptr ? std::string() : ucx_memory_->handle()}
       .encode();
 }
 

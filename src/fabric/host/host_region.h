@@ -13,6 +13,7 @@
 
 #include "fabric/host/address.h"
 #include "fabric/host/region_header.h"
+#include "fabric/ucx/engine.h"
 
 namespace farside {
 
@@ -30,8 +31,9 @@ class RegionSet {
 
 class HostRegion final : public Region {
  public:
-  /// Throws Error when the machine has not that much memory to give.
-  [[nodiscard]] static std::unique_ptr<HostRegion> create(std::string name, std::uint64_t bytes, RegionSet& regions);
+  /// Offers it through `ucx` as well, unless that is null. Throws Error when the machine has not that much memory.
+  [[nodiscard]] static std::unique_ptr<HostRegion> create(std::string name, std::uint64_t bytes, RegionSet& regions,
+                                                          UcxEngine* ucx);
   ~HostRegion() override;
 
   [[nodiscard]] std::string handle() const override;
@@ -39,10 +41,11 @@ class HostRegion final : public Region {
   [[nodiscard]] const Fd& file() const noexcept { return file_; }
 
  private:
-  HostRegion(std::string name, std::uint64_t bytes, Fd file, Mapping mapping, RegionSet& regions);
+  HostRegion(std::string name, std::uint64_t bytes, Fd file, Mapping mapping, RegionSet& regions, UcxEngine* ucx);
 
   Fd file_;
   Mapping mapping_;
+  std::unique_ptr<UcxMemory> ucx_memory_;  ///< null without UCX
   RegionSet& regions_;
 };
 

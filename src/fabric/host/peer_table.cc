@@ -8,16 +8,16 @@ namespace farside {
 
 PeerTable::PeerTable() : words_(std::make_unique<std::atomic<std::uint32_t>[]>(kMaxPeers)) {}
 
+void PeerTable::expect_free(PeerId peer) const {
+  const Way now = way(peer);
+  if (now == Way::none || now == Way::lost) return;
+  throw Error({"connect", "peer " + std::to_string(peer), "it is connected already", "mark it lost first"});
+}
+
 void PeerTable::connect(PeerId peer, Way way) {
   std::atomic<std::uint32_t>& place = word(peer);
-  std::uint32_t before = place.load();
-  std::uint32_t after = 0;
-  do {
-    if (way_of(before) == Way::direct || way_of(before) == Way::ucx) {
-      throw Error({"connect", "peer " + std::to_string(peer), "it is connected already", "mark it lost first"});
-    }
-    after = (((before >> 2) + 1) << 2) | static_cast<std::uint32_t>(way);
-  } while (!place.compare_exchange_weak(before, after));
+  const std::uint32_t generation = (place.load() >> 2) + 1;
+  place.store((generation << 2) | static_cast<std::uint32_t>(way));
 }
 
 void PeerTable::mark_lost(PeerId peer) {

@@ -22,7 +22,6 @@ class PeerTable {
   PeerTable();
 
   [[nodiscard]] Way way(PeerId peer) const { return way_of(word(peer).load(std::memory_order_acquire)); }
-  [[nodiscard]] bool lost(PeerId peer) const { return way(peer) == Way::lost; }
   /// Throws Error when the number is out of range.
   [[nodiscard]] std::atomic<std::uint32_t>& word(PeerId peer) const {
     if (peer >= kMaxPeers) [[unlikely]]
@@ -31,6 +30,8 @@ class PeerTable {
   }
 
   /// Throws Error when the peer is connected and not lost.
+  void expect_free(PeerId peer) const;
+  /// Begins a new generation of a free number. Calls for one number come one at a time.
   void connect(PeerId peer, Way way);
   void mark_lost(PeerId peer);
 

@@ -10,7 +10,7 @@
 
 #include "base/wire.h"
 #include "fabric/clock.h"
-#include "fabric/ucx/seal.h"
+#include "fabric/seal.h"
 
 namespace farside {
 
@@ -102,10 +102,15 @@ UcxChannel::Link* UcxChannel::link_to(const std::shared_ptr<UcxPeer>& peer) {
 }
 
 std::unique_ptr<UcxChannel::Link> UcxChannel::open_link(const std::shared_ptr<UcxPeer>& peer) {
+  if (!worker_) {
+    worker_.emplace(context_, UCS_THREAD_MODE_SINGLE);
+    worker_->on_message(kAnswerMessage, &on_answer, this);
+    siblings_.add(*this);
+  }
   const std::uint64_t number = ++links_opened_;
   const std::string about = Encoder().number(self_[0]).number(self_[1]).number(number).take();
-  auto link = std::make_unique<Link>(*this, peer, number, seal(SealKind::greeting, about + worker_.address()));
-  link->endpoint = UcxEndpoint(worker_, peer->service_address, &on_link_error, link.get());
+  auto link = std::make_unique<Link>(*this, peer, number, seal(SealKind::greeting, about + worker_->address()));
+  link->endpoint = UcxEndpoint(*worker_, peer->service_address, &on_link_error, link.get());
   if (!link->endpoint) return nullptr;
   track(*link, link->greeted, [&](ucp_request_param_t& params) {
     params.op_attr_mask |= UCP_OP_ATTR_FIELD_FLAGS;
@@ -147,17 +152,14 @@ void UcxChannel::end(Link& link, Outcome outcome) {
   // Only UCX can say that it will not touch a buffer again. It cancels without waiting for the peer.
   constexpr int kRoundsBeforeNapping = 1000;
   for (int round = 0; link.under_way != 0; ++round) {
-    if (!worker_.progress() && round > kRoundsBeforeNapping) std::this_thread::sleep_for(100us);
+    if (!worker_->progress() && round > kRoundsBeforeNapping) std::this_thread::sleep_for(100us);
   }
 }
 
 // ---- Operations
 
 UcxChannel::UcxChannel(const UcxContext& context, const UcxIdentity& self, UcxChannelSet& siblings)
-    : context_(context), self_(self), siblings_(siblings), worker_(context, UCS_THREAD_MODE_SINGLE) {
-  worker_.on_message(kAnswerMessage, &on_answer, this);
-  siblings_.add(*this);
-}
+    : context_(context), self_(self), siblings_(siblings) {}
 
 UcxChannel::~UcxChannel() {
   siblings_.remove(*this);
@@ -248,11 +250,11 @@ void UcxChannel::settle(Pending& pending, ucs_status_t status) {
 
 void UcxChannel::alarm() {
   attention_ = true;
-  worker_.signal();
+  worker_->signal();
 }
 
 void UcxChannel::progress() {
-  worker_.progress();
+  worker_->progress();
   if (attention_) attend();
 }
 
@@ -286,7 +288,7 @@ bool UcxChannel::wait(Predicate&& holds, Deadline deadline) {
       std::this_thread::yield();
     }
     if (monotonic_now() >= deadline.at) return false;
-    if (worker_.arm()) worker_.sleep(deadline);
+    if (worker_->arm()) worker_->sleep(deadline);
   }
   return true;
 }

@@ -1,11 +1,12 @@
 // channel.h — what one thread posts through to peers on other hosts: a UCX worker of its own, and a link (an endpoint)
-// to each peer it ever posted to.
+// to each peer it ever posted to. Both are made when they are first needed: a worker takes milliseconds and listens.
 #pragma once
 
 #include <atomic>
 #include <list>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <unordered_map>
 #include <vector>
@@ -40,7 +41,8 @@ class UcxChannel {
   UcxChannel& operator=(const UcxChannel&) = delete;
   ~UcxChannel();
 
-  /// `operation.region->access()` must come from this engine's attach. Never blocks; what can complete at once does.
+  /// `operation.region->access()` must come from this engine's attach. What can complete at once does; the rest goes on
+  /// while the channel waits. Throws Error when the channel's worker cannot be made.
   void post(const Operation& operation, Completion& completion);
   /// As Channel::finish. When the deadline passes, the endpoints involved are closed, and with them everything else
   /// this channel has under way to the same peers ends in timed_out; they are made anew by the next operation.
@@ -93,7 +95,7 @@ class UcxChannel {
   const UcxContext& context_;
   const UcxIdentity& self_;
   UcxChannelSet& siblings_;
-  UcxWorker worker_;
+  std::optional<UcxWorker> worker_;  // made with the first link; without one there is nothing to progress or to wake
   std::list<Pending> under_way_;
   std::list<Pending> spare_;  // nodes of under_way_ to use again
   std::unordered_map<PeerId, std::unique_ptr<Link>> links_;

@@ -11,7 +11,7 @@
 
 #include "base/wire.h"
 #include "fabric/clock.h"
-#include "fabric/ucx/seal.h"
+#include "fabric/seal.h"
 
 namespace farside {
 

@@ -1,4 +1,4 @@
-#include "fabric/ucx/seal.h"
+#include "fabric/seal.h"
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>

@@ -1,7 +1,7 @@
-// seal.h — a magic number and a checksum around bytes that go into UCX.
+// seal.h — a magic number and a checksum around what processes tell each other before they meet.
 //
-// UCX trusts whatever it unpacks: an address or a key that was altered on its way crashes the process. So everything
-// of UCX's own travels sealed. This finds accidents and versions that do not fit together; it authenticates nobody.
+// A handle that was altered on its way could lead to other memory, and an address or a key that UCX cannot make sense
+// of crashes the process. This finds accidents and versions that do not fit together; it authenticates nobody.
 //
 //   magic     4 bytes   what it is, and the version of its layout
 //   checksum  8 bytes   XXH3 of the content
@@ -16,6 +16,8 @@ namespace farside {
 
 /// The last digit is the version. It also stands for the atomic mode: a version has one (context.h).
 enum class SealKind : std::uint32_t {
+  process = 0xfa51adb1,
+  region = 0xfa51adc1,
   address = 0xfa51ade1,
   memory = 0xfa51ad41,
   greeting = 0xfa51ad71,
