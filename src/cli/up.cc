@@ -67,6 +67,7 @@ int up(const Arguments& arguments) {
 }
 
 void add_several_machines(CLI::App& command, Arguments& arguments) {
+  CLI::Option* cache = command.get_option("--cache");  // what is usual here need not be elsewhere
   CLI::Option* nodes = command.add_option("--nodes", arguments.all_nodes, "How many nodes on all machines")
                            ->type_name("NODES")
                            ->check(CLI::Range(1, 1024));
@@ -75,11 +76,13 @@ void add_several_machines(CLI::App& command, Arguments& arguments) {
   CLI::Option* listen = command.add_option("--listen", arguments.listen, "Let nodes of other machines join here")
                             ->type_name("HOST:PORT")
                             ->needs(nodes)
-                            ->needs(secret);
+                            ->needs(secret)
+                            ->needs(cache);
   CLI::Option* join = command.add_option("--join", arguments.join, "Join the pool whose first machine listens there")
                           ->type_name("HOST:PORT")
                           ->needs(nodes)
                           ->needs(secret)
+                          ->needs(cache)
                           ->excludes(listen);
   command.add_option("--first-rank", arguments.first_rank, "The number of this machine's first node")
       ->type_name("RANK")
@@ -104,8 +107,8 @@ void add_up(CLI::App& app, Action& chosen) {
       "Example of two nodes on each of two machines, after copying the secret from one to the other; the second must\n"
       "join within 30 s. Read SECURITY.md first.\n"
       "  (umask 077; head -c 32 /dev/urandom >pool-secret)\n"
-      "  first$ farside up -n 2 --nodes 4 --secret pool-secret --listen first:7777\n"
-      "  other$ farside up -n 2 --nodes 4 --secret pool-secret --join first:7777 --first-rank 2");
+      "  first$ farside up -n 2 --nodes 4 --cache 2G --secret pool-secret --listen first:7777\n"
+      "  other$ farside up -n 2 --nodes 4 --cache 2G --secret pool-secret --join first:7777 --first-rank 2");
   command->callback([arguments, &chosen] { chosen = [arguments] { return up(*arguments); }; });
 }
 

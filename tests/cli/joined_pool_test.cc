@@ -127,6 +127,7 @@ TEST_F(JoinedPool, SaysThatThePortIsInUse) {
 TEST_F(JoinedPool, NeedsToKnowTheRest) {
   for (const std::vector<std::string>& incomplete : std::vector<std::vector<std::string>>{
            {"up", "--listen", address_},
+           {"up", "--listen", address_, "--nodes", "2", "--secret", secret("secret")},
            {"up", "--join", address_, "--nodes", "2"},
            {"up", "--first-rank", "1"},
            {"up", "-n", "4", "--nodes", "3", "--secret", secret("secret"), "--listen", address_},

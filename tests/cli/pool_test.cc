@@ -90,6 +90,13 @@ TEST_F(PoolTest, IsNotStartedTwice) {
   EXPECT_EQ(node_processes(), before);
 }
 
+TEST_F(PoolTest, IsStartedOnceWhenTwoStartAtOnce) {
+  Command one({FARSIDE_COMMAND, "up", "--cache", "16M"});
+  Command two({FARSIDE_COMMAND, "up", "--cache", "16M"});
+  EXPECT_EQ(one.wait().code() + two.wait().code(), 1) << "one succeeds, one is told that it came second";
+  EXPECT_EQ(status().at("nodes").at(0).at("state"), "up");
+}
+
 TEST_F(PoolTest, ThatIsNotRunningIsNeitherShownNorEnded) {
   for (const char* command : {"status", "down"}) {
     const CommandEnd end = farside({command});

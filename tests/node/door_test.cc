@@ -1,5 +1,6 @@
 // The host door of a real pool, asked as a program asks.
 #include <atomic>
+#include <csignal>
 #include <cstdlib>
 #include <fstream>
 #include <random>
@@ -92,7 +93,7 @@ TEST_F(DoorTest, ServesAFileThatIsLargerThanAllMemory) {
   EXPECT_GT(figure(0, "discarded"), 0U);
 }
 
-// A hundred thousand when FARSIDE_TEST_FILES says so; many times what the pool can hold in any case.
+// Many times what the pool can hold; how many, FARSIDE_TEST_FILES says.
 TEST_F(DoorTest, ServesManySmallFiles) {
   const char* const wanted = std::getenv("FARSIDE_TEST_FILES");
   const int files = wanted == nullptr ? 3'000 : std::atoi(wanted);
@@ -110,6 +111,24 @@ TEST_F(DoorTest, ServesNamesWithNewlinesAndBlanks) {
     write(name, "content of " + name);
     EXPECT_EQ(DoorProbe(door(0)).read_file(path(name)), "content of " + name);
   }
+}
+
+// What only the dead node held comes from the file system again.
+TEST_F(DoorTest, ServesWhatADeadNodeHeld) {
+  const pid_t other = node_processes().at(1);
+  ASSERT_EQ(DoorProbe(door(1)).read_file(path("file")), content("file"));
+  ::kill(other, SIGKILL);
+  EXPECT_EQ(DoorProbe(door(0)).read_file(path("file")), content("file"));
+}
+
+// Its memory can be read although it does not run.
+TEST_F(DoorTest, ServesWhatAStoppedNodeHolds) {
+  const pid_t other = node_processes().at(1);
+  ASSERT_EQ(DoorProbe(door(1)).read_file(path("file")), content("file"));
+  ::kill(other, SIGSTOP);
+  EXPECT_EQ(DoorProbe(door(0)).read_file(path("file")), content("file"));
+  ::kill(other, SIGCONT);
+  EXPECT_EQ(figure(0, "blocks_from_files"), 0U);
 }
 
 // What was asked for is the version that the program saw when it opened the file; that one is gone.
