@@ -94,15 +94,17 @@ std::unique_ptr<SymmetricRegion> HostTeam::gather_region(std::unique_ptr<Region>
   return std::make_unique<SymmetricRegion>(std::move(local), std::move(remotes));
 }
 
-// Everybody tells everybody that it has arrived. Nobody passes a message on, so who arrived and then left or died has
-// cost the others nothing: only a rank that will never arrive ends the barrier with peer_lost. A barrier that timed
-// out is the same barrier when it is called again.
+// Everybody tells everybody that it has arrived, and goes only when all can see it. Nobody passes a message on, so who
+// arrived and then left or died has cost the others nothing: only a rank that will never arrive ends the barrier with
+// peer_lost. A barrier that timed out is the same barrier when it is called again.
 Outcome HostTeam::barrier(Deadline deadline) {
   const std::lock_guard lock(collective_);
   for (Rank rank = 0; rank < size(); ++rank) {
     const auto word = arrivals_->of(rank).word<ControlWord>(arrival_offset(this->rank()));
-    const Outcome told = channel_->write_signal(word, round_, deadline);
-    if (told != Outcome::done) return told;
+    if (channel_->write_signal(word, round_, deadline) == Outcome::timed_out) return Outcome::timed_out;
+  }
+  for (Rank rank = 0; rank < size(); ++rank) {
+    if (channel_->flush(rank, deadline) == Outcome::timed_out) return Outcome::timed_out;
   }
   for (std::vector<Rank> awaited = missing(); !awaited.empty(); awaited = missing()) {
     const auto word = arrivals_->local().word<ControlWord>(arrival_offset(awaited.front()));
@@ -128,6 +130,13 @@ std::vector<Rank> HostTeam::missing() const {
     if (!arrived(rank)) ranks.push_back(rank);
   }
   return ranks;
+}
+
+// The number of losses: whoever sees one, through the team or the fabric, sees the epoch that it began.
+std::uint64_t HostTeam::epoch() const {
+  std::uint64_t losses = 0;
+  for (Rank rank = 0; rank < size(); ++rank) losses += fabric_->lost(rank) ? 1 : 0;
+  return losses;
 }
 
 Outcome HostTeam::evict(Rank rank, Deadline deadline) {
@@ -162,7 +171,7 @@ void HostTeam::lose(Rank rank, Loss loss) {
   }
   {
     const std::lock_guard lock(membership_);
-    if (gone_.insert(rank).second) ++epoch_;
+    gone_.insert(rank);
     if (!connected_) return;
     fabric_->mark_lost(rank);
   }

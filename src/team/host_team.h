@@ -2,7 +2,6 @@
 // thread, asleep until a member is lost.
 #pragma once
 
-#include <atomic>
 #include <functional>
 #include <mutex>
 #include <set>
@@ -35,7 +34,7 @@ class HostTeam final : public Team {
   [[nodiscard]] std::unique_ptr<SymmetricRegion> allocate(const std::string& name, std::uint64_t bytes) override;
   Outcome barrier(Deadline deadline) override;
 
-  [[nodiscard]] std::uint64_t epoch() const override { return epoch_.load(); }
+  [[nodiscard]] std::uint64_t epoch() const override;
   Outcome evict(Rank rank, Deadline deadline) override;
 
  private:
@@ -70,7 +69,6 @@ class HostTeam final : public Team {
   std::mutex membership_;
   std::set<Rank> gone_;
   bool connected_ = false;  ///< the fabric knows every rank
-  std::atomic<std::uint64_t> epoch_{0};
 
   std::vector<Fd> processes_;  ///< pidfds that loop_ watches
 };

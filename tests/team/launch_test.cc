@@ -42,6 +42,14 @@ TEST(Run, FormsATeamThatSharesMemory) {
   EXPECT_THAT(end.err, IsEmpty());
 }
 
+// The same over UCX, where a flag can still be on its way when its sender has left.
+TEST(Run, FormsATeamOverUcx) {
+  std::vector<std::string> command = farside_run("4", {FARSIDE_MEMBER, "ring"});
+  command.insert(command.begin(), {"env", "FARSIDE_FABRIC=ucx", "UCX_TLS=tcp", "UCX_NET_DEVICES=lo"});
+  const CommandEnd end = run(command);
+  EXPECT_EQ(end.code(), 0) << end.err;
+}
+
 // Without a launcher a program still runs, alone.
 TEST(Run, WithoutALauncherATeamHasOneMember) {
   const CommandEnd end = run({FARSIDE_MEMBER, "ring"});

@@ -41,7 +41,9 @@ void pass_around(Team& team, const SymmetricRegion& region, Rank count, std::uin
   const Rank next = (team.rank() + 1) % count;
   const std::uint64_t expected = token + (team.rank() == 0 ? count : team.rank());
   const auto send = [&](std::uint64_t value) {
-    expect_done(channel->write_signal(region.of(next).word<ControlWord>(0), value, deadline), "signal the next rank");
+    const Outcome outcome = channel->write_signal(region.of(next).word<ControlWord>(0), value, deadline);
+    // Whoever has the token may be done and have left before we hear so. Without the token it would have failed.
+    expect(outcome != Outcome::timed_out, "signalling the next rank timed out");
   };
   if (team.rank() == 0) send(token + 1);
   const auto arrived = [&](std::uint64_t value) { return value == expected; };
@@ -115,6 +117,21 @@ void evict(Team& team) {
   pass_around(team, *region, last, 500);
 }
 
+/// The last rank, alone on its host, stops; its silence is noticed, and the others go on. Continued, it finds itself
+/// cut off.
+void stall(Team& team) {
+  const Rank last = team.size() - 1;
+  const auto region = team.allocate("words", 64);
+  expect_done(team.barrier(team.fabric().in(kPatience)), "the barrier before the stop");
+  if (team.rank() == last) {
+    ::raise(SIGSTOP);
+    wait_for_loss(team, *region, 0);
+    return;
+  }
+  wait_for_loss(team, *region, last);
+  pass_around(team, *region, last, 500);
+}
+
 /// The last rank exits with code 7; the others would wait for a minute.
 void fail(Team& team) {
   const auto region = team.allocate("words", 64);
@@ -169,8 +186,8 @@ void disagree(Team& team) {
 
 int play(const std::string& scene) {
   const std::map<std::string, std::function<void(Team&)>> scenes{
-      {"ring", ring},   {"die", die},       {"evict", evict},       {"fail", fail},
-      {"crash", crash}, {"linger", linger}, {"disagree", disagree}, {"frugal", frugal},
+      {"ring", ring},     {"die", die},           {"evict", evict},   {"fail", fail},   {"crash", crash},
+      {"linger", linger}, {"disagree", disagree}, {"frugal", frugal}, {"stall", stall},
   };
   const auto team = join_team();
   scenes.at(scene)(*team);
