@@ -191,7 +191,7 @@ TEST(Threads, ShareAnOffset) {
   for (const auto& [bytes, times] : times_read) ASSERT_EQ(times, 1);
 }
 
-// A child must not speak on the connections of its parent, which is using them.
+// Whatever state the parent's other threads were in.
 TEST(Threads, ReadWhileTheProcessForks) {
   const std::string expected = truth("binary");
   const File file("binary");

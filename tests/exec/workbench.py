@@ -6,7 +6,9 @@ import os
 import pathlib
 import random
 import shutil
+import socket
 import sqlite3
+import struct
 import subprocess
 import tempfile
 import time
@@ -68,10 +70,18 @@ def running(command):
 
 
 @contextlib.contextmanager
-def stand_in_door(socket, block_bytes=64 * 1024, slots=4096):
-    with running([BIN / "stand_in_door", socket, block_bytes, slots]) as process:
-        wait_for(socket.exists, "the door to open")
+def stand_in_door(path, block_bytes=64 * 1024, slots=4096):
+    with running([BIN / "stand_in_door", path, block_bytes, slots]) as process:
+        wait_for(path.exists, "the door to open")
         yield process
+
+
+def blocks_loaded(door_socket):
+    """What the door answers to a `status` request (host_door.h)."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as door:
+        door.connect(str(door_socket))
+        door.send(struct.pack("4I48x", 0x66617264, 1, 4, 0))
+        return struct.unpack("2I13Q", door.recv(1024))[11]
 
 
 @contextlib.contextmanager

@@ -1,4 +1,5 @@
-// Writes a file to standard output, and is linked statically: nothing can be preloaded into it.
+// Writes a file to standard output. Linked statically nothing can be preloaded into it; linked to the library it needs
+// none.
 #include <fcntl.h>
 #include <unistd.h>
 

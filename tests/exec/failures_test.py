@@ -1,0 +1,121 @@
+"""When there is no node, or it dies, or the process may not be served, programs read on from the kernel."""
+import contextlib
+import hashlib
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import unittest
+
+import workbench
+
+# Reads half of a file, says so, and goes on when told to.
+HALVES = """
+import hashlib, os, sys
+file = os.open(sys.argv[1], os.O_RDONLY)
+content = os.read(file, 1_500_000)
+print("half", flush=True)
+sys.stdin.readline()
+while part := os.read(file, 100_000):
+    content += part
+print(hashlib.sha256(content).hexdigest(), flush=True)
+"""
+
+
+class Failures(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.directory = cls.enterClassContext(workbench.bench())
+        cls.file = cls.directory / "files" / "binary"
+        cls.digest = hashlib.sha256(cls.file.read_bytes()).hexdigest()
+
+    def setUp(self):
+        self.socket = self.directory / self.id()
+        self.environment = workbench.preloaded(self.socket, self.file.parent)
+
+    def digest_of(self, **options):
+        return subprocess.run(
+            ["sha256sum", self.file],
+            env=os.environ | self.environment,
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=workbench.PATIENCE_S,
+            **options,
+        )
+
+    def reads_on_after(self, sent):
+        """Sends the signal to the node while a program has read half of its file from it."""
+        with contextlib.ExitStack() as stack:
+            node = stack.enter_context(workbench.stand_in_door(self.socket))
+            program = stack.enter_context(
+                subprocess.Popen(
+                    [sys.executable, "-c", HALVES, self.file],
+                    env=os.environ | self.environment,
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.PIPE,
+                    text=True,
+                )
+            )
+            stack.callback(program.kill)
+            self.assertEqual(program.stdout.readline(), "half\n")
+            node.send_signal(sent)
+            if sent == signal.SIGKILL:
+                node.wait()
+            output, errors = program.communicate("go on\n", timeout=workbench.PATIENCE_S)
+        self.assertEqual((output, errors), (f"{self.digest}\n", ""))
+
+    def test_reads_go_on_when_the_node_is_killed(self):
+        self.reads_on_after(signal.SIGKILL)
+
+    def test_reads_go_on_when_the_node_is_stopped(self):
+        self.reads_on_after(signal.SIGSTOP)
+
+    def test_without_a_node_there_is_one_warning(self):
+        done = self.digest_of()
+        self.assertTrue(done.stdout.startswith(self.digest))
+        self.assertRegex(done.stderr, r"\Afarside: cannot reach the node at .*: No such file or directory; .*\n\Z")
+
+    def test_the_warning_is_not_written_into_a_file_of_the_program(self):
+        script = "import os, sys; os.close(2); os.open(sys.argv[2], os.O_WRONLY | os.O_CREAT); open(sys.argv[1], 'rb').read()"
+        log = self.directory / "log"
+        subprocess.run([sys.executable, "-c", script, self.file, log], env=os.environ | self.environment, check=True)
+        self.assertEqual(log.read_bytes(), b"")
+
+    def test_programs_that_touch_nothing_there_do_not_ask_the_node(self):
+        environment = workbench.preloaded(self.socket, self.directory / "scratch")
+        done = subprocess.run(
+            ["sha256sum", self.file], env=os.environ | environment, capture_output=True, text=True, check=True
+        )
+        self.assertTrue(done.stdout.startswith(self.digest))
+        self.assertEqual(done.stderr, "")  # there is no node: asking would have warned
+
+    @unittest.skipIf(os.geteuid() != 0, "only root can make another user's program")
+    def test_setuid_programs_are_left_alone(self):
+        """The dynamic linker drops most of what is preloaded into them; here the library is linked to the program."""
+        program = self.directory / "setuid_cat"
+        shutil.copy(workbench.BIN / "linked_cat", program)
+        self.directory.chmod(0o755)
+        os.chown(program, 65534, 65534)
+        with workbench.stand_in_door(self.socket):
+            environment = {name: value for name, value in self.environment.items() if name != "LD_PRELOAD"}
+            read = lambda: subprocess.run([program, self.file], env=environment, capture_output=True, check=True).stdout
+            os.chmod(program, 0o755)
+            self.assertEqual(hashlib.sha256(read()).hexdigest(), self.digest)
+            self.assertGreater(workbench.blocks_loaded(self.socket), 0)
+        self.socket.unlink()
+        with workbench.stand_in_door(self.socket):
+            os.chmod(program, 0o4755)
+            self.assertEqual(hashlib.sha256(read()).hexdigest(), self.digest)
+            self.assertEqual(workbench.blocks_loaded(self.socket), 0)
+
+    def test_the_library_needs_nothing_but_libc(self):
+        dynamic = subprocess.run(["readelf", "-dW", workbench.LIBRARY], capture_output=True, text=True, check=True)
+        needed = [line.split("[")[1] for line in dynamic.stdout.splitlines() if "(NEEDED)" in line]
+        self.assertEqual(needed, ["libc.so.6]"])
+
+
+if __name__ == "__main__":
+    unittest.main()
