@@ -13,6 +13,7 @@ using Action = std::function<int()>;
 void add_up(CLI::App& app, Action& chosen);
 void add_status(CLI::App& app, Action& chosen);
 void add_down(CLI::App& app, Action& chosen);
+void add_exec(CLI::App& app, Action& chosen);
 void add_run(CLI::App& app, Action& chosen);
 void add_bench(CLI::App& app, Action& chosen);
 void add_doctor(CLI::App& app, Action& chosen);

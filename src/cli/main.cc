@@ -14,8 +14,9 @@ int run(int argc, char** argv) {
   app.failure_message(CLI::FailureMessage::help);
 
   farside::cli::Action chosen;
-  for (const auto add : {farside::cli::add_up, farside::cli::add_status, farside::cli::add_down, farside::cli::add_run,
-                         farside::cli::add_bench, farside::cli::add_doctor, farside::cli::add_node}) {
+  for (const auto add :
+       {farside::cli::add_up, farside::cli::add_status, farside::cli::add_down, farside::cli::add_exec,
+        farside::cli::add_run, farside::cli::add_bench, farside::cli::add_doctor, farside::cli::add_node}) {
     add(app, chosen);
   }
   try {

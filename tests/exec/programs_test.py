@@ -64,21 +64,21 @@ class Programs(unittest.TestCase):
     def setUpClass(cls):
         cls.directory = cls.enterClassContext(workbench.bench())
         cls.numbers = itertools.count()
-        cls.door = cls.directory / "door"
-        cls.enterClassContext(workbench.stand_in_door(cls.door))
+        cls.pool = cls.enterClassContext(workbench.pool(cls.directory / "pool", nodes=2))
 
     def runs(self, command):
-        """Runs `command` plainly and then twice preloaded, all on a file system of its own; checks that they agree.
-        Returns how many bytes each run read from the file system."""
+        """Runs `command` plainly, then on node 0, then on node 1, all on a file system of its own; checks that they
+        agree. Returns how many bytes each run read from the file system."""
         mount = self.directory / f"mount-{next(self.numbers)}"
         # It stays mounted until the end: the kernel would give its device number to the next one.
         self.enterClassContext(workbench.counting_mount(self.directory / "files", mount))
         counts = []
         outcomes = []
-        for environment in ({}, *[workbench.preloaded(self.door, mount)] * 2):
+        for node in (None, "0", "1"):
+            farside = [str(workbench.BIN / "farside"), "exec", "--node", node, "--under", str(mount), "--"]
+            whole_command = (farside if node else []) + ["sh", "-c", command]
             before = workbench.bytes_read(mount)
-            command_environment = environment | {"d": str(mount)}
-            outcomes.append(workbench.run(["sh", "-c", command], self.directory / "scratch", command_environment))
+            outcomes.append(workbench.run(whole_command, self.directory / "scratch", self.pool | {"d": str(mount)}))
             counts.append(workbench.bytes_read(mount) - before)
         self.assertEqual(outcomes[0], outcomes[1])
         self.assertEqual(outcomes[0], outcomes[2])
@@ -90,23 +90,23 @@ class Programs(unittest.TestCase):
     def test_each_byte_is_read_once_from_the_file_system(self):
         for name, (command, files) in FROM_THE_POOL.items():
             with self.subTest(name):
-                _, first, second = self.runs(command)
-                self.assertEqual((first, second), (self.sizes(files), 0))
+                _, on_first_node, on_second_node = self.runs(command)
+                self.assertEqual((on_first_node, on_second_node), (self.sizes(files), 0))
 
     def test_no_more_is_read_than_needed(self):
         for name, (command, files) in PARTS_FROM_THE_POOL.items():
             with self.subTest(name):
-                _, first, second = self.runs(command)
-                self.assertGreater(first, 0)
-                self.assertLessEqual(first, self.sizes(files))
-                self.assertEqual(second, 0)
+                _, on_first_node, on_second_node = self.runs(command)
+                self.assertGreater(on_first_node, 0)
+                self.assertLessEqual(on_first_node, self.sizes(files))
+                self.assertEqual(on_second_node, 0)
 
     def test_other_reads_pass_to_the_kernel(self):
         for name, (command, reason) in FROM_THE_KERNEL.items():
             with self.subTest(name, reason=reason):
-                plain, _, second = self.runs(command)
+                plain, _, on_second_node = self.runs(command)
                 self.assertGreater(plain, 0)
-                self.assertGreater(second, 0)
+                self.assertGreater(on_second_node, 0)
 
 
 if __name__ == "__main__":

@@ -8,9 +8,7 @@
 namespace farside::hooked {
 namespace {
 
-File scratch(int flags = 0) {
-  return File("scratch", O_RDWR | O_CREAT | O_TRUNC | flags);
-}
+File scratch(int flags = 0) { return File("scratch", O_RDWR | O_CREAT | O_TRUNC | flags); }
 
 TEST(Sendfile, CopiesFromThePoolAndMovesBothOffsets) {
   const std::string expected = truth("binary");

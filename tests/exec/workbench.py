@@ -70,6 +70,19 @@ def running(command):
 
 
 @contextlib.contextmanager
+def pool(directory, nodes):
+    """The environment in which `farside` finds a pool of its own."""
+    environment = os.environ | {"FARSIDE_RUNTIME_DIR": str(directory)}
+    directory.mkdir(mode=0o700)
+    up = [BIN / "farside", "up", "-n", str(nodes), "--cache", "64M", "--block", "64K"]
+    subprocess.run(up, env=environment, check=True, stdout=subprocess.DEVNULL, timeout=PATIENCE_S)
+    try:
+        yield {"FARSIDE_RUNTIME_DIR": str(directory)}
+    finally:
+        subprocess.run([BIN / "farside", "down"], env=environment, check=True, stdout=subprocess.DEVNULL)
+
+
+@contextlib.contextmanager
 def stand_in_door(path, block_bytes=64 * 1024, slots=4096):
     with running([BIN / "stand_in_door", path, block_bytes, slots]) as process:
         wait_for(path.exists, "the door to open")

@@ -1,0 +1,125 @@
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <system_error>
+#include <vector>
+
+#include <unistd.h>
+
+#include "farside/base/error.h"
+#include "farside/base/log.h"
+
+#include "cli/commands.h"
+#include "node/door_client.h"
+#include "node/pool_directory.h"
+#include "team/runtime_dir.h"
+
+namespace farside::cli {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Arguments {
+  Rank node = 0;
+  std::vector<std::string> under{"."};
+  std::vector<std::string> command;
+};
+
+// Each with a slash at its end, one after the other: what the preload library expects in FARSIDE_UNDER. A canonical
+// path holds no two slashes in a row, so any name survives.
+std::string directories(const std::vector<std::string>& names) {
+  std::string all;
+  for (const std::string& name : names) {
+    std::error_code error;
+    const fs::path path = fs::canonical(name, error);
+    if (!error && !fs::is_directory(path)) error = std::make_error_code(std::errc::not_a_directory);
+    if (error) throw UsageError({"take files from", name, error.message(), "give --under a directory"});
+    all += path / "";
+  }
+  return all;
+}
+
+// Beside the command, in the build tree and where it is installed.
+fs::path preload_library() {
+  const fs::path command = fs::canonical("/proc/self/exe");
+  for (const char* directory : {FARSIDE_LIBRARIES_FROM_COMMANDS, "../lib"}) {
+    const fs::path library = (command.parent_path() / directory / "libfarside-preload.so").lexically_normal();
+    if (!fs::exists(library)) continue;
+    if (library.string().find_first_of(" :") == std::string::npos) return library;
+    throw Error(
+        {"preload", library, "the dynamic linker takes no path with a space or a colon", "install farside elsewhere"});
+  }
+  throw Error({"find the library to preload beside", command, "it is not there", "install farside again"});
+}
+
+// The node's door; nothing, and a warning, when nobody opens it.
+std::optional<std::string> reach_node(Rank rank) {
+  const PoolDirectory pool(fs::absolute(runtime_dir()));
+  if (const auto record = pool.read_record()) {
+    const auto is_meant = [rank](const PoolRecord::Node& node) { return node.rank == rank; };
+    if (std::ranges::none_of(record->nodes, is_meant)) {
+      throw UsageError({"read through node", std::to_string(rank), "the pool has none of that number on this machine",
+                        "see farside status"});
+    }
+  }
+  std::string door = pool.door(rank);
+  if (connect_to_door(door, std::chrono::seconds(2))) return door;
+  log::warn(errno_error("reach the node at", door, "the program reads from the file system; farside up starts a pool")
+                .what());
+  return std::nullopt;
+}
+
+void prepare_environment(const std::string& door, const std::string& under) {
+  std::string preloaded = preload_library();
+  if (const char* others = ::getenv("LD_PRELOAD"); others != nullptr) preloaded += std::string(":") + others;
+  ::setenv("LD_PRELOAD", preloaded.c_str(), 1);
+  ::setenv("FARSIDE_DOOR", door.c_str(), 1);
+  ::setenv("FARSIDE_UNDER", under.c_str(), 1);
+}
+
+// Returns only when the program could not be started, with the code that shells give then.
+int become(const std::vector<std::string>& command) {
+  std::vector<char*> words;
+  for (const std::string& word : command) words.push_back(const_cast<char*>(word.c_str()));
+  words.push_back(nullptr);
+  ::execvp(words.front(), words.data());
+  const int code = errno == ENOENT ? 127 : 126;
+  log::error(errno_error("run", command.front(), "check the program's name").what());
+  return code;
+}
+
+}  // namespace
+
+void add_exec(CLI::App& app, Action& chosen) {
+  const auto arguments = std::make_shared<Arguments>();
+  CLI::App* command = app.add_subcommand("exec", "Run a program whose file reads come out of the pool's memory");
+  command->add_option("--under", arguments->under, "Take the files below this directory from the pool; may be repeated")
+      ->type_name("DIR")
+      ->allow_extra_args(false)
+      ->capture_default_str();
+  command->add_option("--node", arguments->node, "The node to read through")->type_name("RANK")->capture_default_str();
+  command->add_option("command", arguments->command, "The program and its arguments, after --")
+      ->required()
+      ->type_name("PROGRAM [ARGUMENT...]");
+  command->footer(
+      "The program and those that it starts are not changed and do what they always do; only reads of files that were\n"
+      "opened for reading are answered from memory. Without a pool they are read from the file system, with a "
+      "warning.\n"
+      "Exits with the program's code; 127 when there is no such program, 126 when it cannot be run.\n\n"
+      "Example:\n  farside exec --under /data -- grep -r needle /data/logs");
+  command->callback([arguments, &chosen] {
+    chosen = [arguments] {
+      const std::string under = directories(arguments->under);
+      if (const auto door = reach_node(arguments->node)) prepare_environment(*door, under);
+      return become(arguments->command);
+    };
+  });
+}
+
+}  // namespace farside::cli
