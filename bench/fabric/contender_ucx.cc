@@ -1,12 +1,14 @@
 // The same operations by UCX's own interface, on the transports that UCX_TLS names.
 //
-// The target makes progress all the time while operations come, and sleeps once none has come for kStayAwake.
+// The target makes progress all the time while operations come, and sleeps once none has come for kStayAwake. Both give
+// the CPU to each other while they have nothing to do, as farside does: there may be fewer cores than processes.
 #include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include <poll.h>
+#include <sched.h>
 #include <ucp/api/ucp.h>
 
 #include "bench/fabric/pair.h"
@@ -116,8 +118,14 @@ void serve(const Line& line) {
   check(ucp_worker_get_efd(worker.get(), &worker_fd), "ucp_worker_get_efd");
   using Clock = std::chrono::steady_clock;
   for (Clock::time_point last_progress = Clock::now();;) {
-    if (ucp_worker_progress(worker.get()) != 0) last_progress = Clock::now();
-    if (Clock::now() - last_progress < kStayAwake) continue;
+    if (ucp_worker_progress(worker.get()) != 0) {
+      last_progress = Clock::now();
+      continue;
+    }
+    if (Clock::now() - last_progress < kStayAwake) {
+      ::sched_yield();
+      continue;
+    }
     if (ucp_worker_arm(worker.get()) != UCS_OK) continue;
     pollfd events[] = {{worker_fd, POLLIN, 0}, {line.fd(), POLLIN, 0}};  // NOLINT(modernize-avoid-c-arrays)
     ::poll(events, 2, -1);
@@ -172,7 +180,9 @@ class Initiator {
 
   void await(ucs_status_ptr_t request) {
     ucs_status_t status = UCS_INPROGRESS;
-    while ((status = ucp_request_check_status(request)) == UCS_INPROGRESS) ucp_worker_progress(worker_.get());
+    while ((status = ucp_request_check_status(request)) == UCS_INPROGRESS) {
+      if (ucp_worker_progress(worker_.get()) == 0) ::sched_yield();
+    }
     ucp_request_free(request);
     check(status, "an operation");
   }

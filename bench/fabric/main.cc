@@ -1,4 +1,5 @@
 // farside bench fabric: one-sided operations on each fabric, beside raw UCX and Open MPI RMA.
+#include <algorithm>
 #include <array>
 #include <memory>
 #include <optional>
@@ -14,14 +15,13 @@
 #include "bench/harness/contender.h"
 #include "bench/harness/plot.h"
 #include "bench/harness/program.h"
-#include "bench/harness/race.h"
+#include "bench/harness/timing_race.h"
 
 namespace farside::bench {
 namespace {
 
 constexpr std::array<std::uint64_t, 8> kSizes{8, 64, 512, 4 << 10, 32 << 10, 256 << 10, 1 << 20, kLargestBytes};
 constexpr std::array<std::uint64_t, 3> kDepths{1, 16, kDeepest};
-constexpr double kEnoughForP99 = 100;       // batches
 constexpr std::uint64_t kBulkBytes = 4096;  // from here on bandwidth says something
 
 /// A contender, and how much faster than it farside wants to be.
@@ -76,8 +76,12 @@ std::unique_ptr<Contender> start(const std::string& what, const Entrant& entrant
     report.not_measured(what, "mpirun is missing (install openmpi-bin)");
     return nullptr;
   }
-  if (const std::string& last = entrant.program.command.back(); !std::filesystem::exists(last)) {
-    report.not_measured(what, last + " was not built");
+  const auto is_missing = [](const std::string& word) {
+    return word.starts_with('/') && !std::filesystem::exists(word);
+  };
+  if (const auto missing = std::ranges::find_if(entrant.program.command, is_missing);
+      missing != entrant.program.command.end()) {
+    report.not_measured(what, *missing + " was not built");
     return nullptr;
   }
   try {
@@ -101,59 +105,27 @@ std::vector<Work> works(bool quick) {
   return works;
 }
 
-/// One figure of every contender's timings, ours first.
-class Figures {
- public:
-  Figures(std::vector<std::vector<Timing>> timings, std::vector<Series> columns)
-      : timings_(std::move(timings)), columns_(std::move(columns)) {}
-
-  [[nodiscard]] Result result(std::string name, std::string unit, Better better, auto&& figure) const {
-    std::vector<Series> columns = columns_;
-    for (std::size_t i = 0; i < columns.size(); ++i) {
-      for (const Timing& timing : timings_[i]) columns[i].repetitions.push_back(figure(timing));
-    }
-    const Series ours = columns.front();
-    columns.erase(columns.begin());
-    return compare(std::move(name), std::move(unit), better, ours, columns);
-  }
-  [[nodiscard]] bool all(auto&& holds) const {
-    return std::ranges::all_of(timings_, [&](const auto& own) { return std::ranges::all_of(own, holds); });
-  }
-  void note_clock_share(Report& report) const {
-    for (const auto& own : timings_) {
-      for (const Timing& timing : own) report.note_clock_share(timing.clock_share);
-    }
-  }
-
- private:
-  std::vector<std::vector<Timing>> timings_;
-  std::vector<Series> columns_;
-};
-
-std::vector<std::vector<Timing>> race_timings(const std::vector<std::unique_ptr<Contender>>& contenders,
-                                              const std::string& question, unsigned repetitions) {
-  std::vector<std::function<Timing()>> turns;
-  for (const auto& contender : contenders) {
-    turns.push_back([&] { return Timing::from_line(contender->ask(question)); });
-  }
-  return race<Timing>(repetitions, turns);
-}
-
 std::string label(const Track& track, const Work& work) {
   return fmt::format("{} {} {} depth {}", track.name, to_string(work.operation), format_bytes(work.bytes), work.depth);
 }
 
-void add_results(const Track& track, const Work& work, const Figures& figures, Report& report) {
+TimingRace::Wanted wanted(const Track& track, Operation operation) {
+  TimingRace::Wanted wanted;
+  for (const Entrant& baseline : track.baselines) {
+    wanted.push_back(operation == Operation::read ? baseline.wanted_reads : baseline.wanted_others);
+  }
+  return wanted;
+}
+
+/// Adds what a race over `work` gave to the report; returns its p50.
+Result add_results(const Track& track, const Work& work, const TimingRace& race, Report& report) {
   const std::string name = label(track, work);
-  report.add(figures.result(name + " p50", "ns", Better::lower, [](const Timing& timing) { return timing.p50_ns; }));
-  if (figures.all([](const Timing& timing) { return timing.batches >= kEnoughForP99; })) {
-    report.add(figures.result(name + " p99", "ns", Better::lower, [](const Timing& timing) { return timing.p99_ns; }));
-  }
-  if (work.bytes >= kBulkBytes) {
-    const auto bandwidth = [&work](const Timing& timing) { return static_cast<double>(work.bytes) / timing.p50_ns; };
-    report.add(figures.result(name + " bandwidth", "GB/s", Better::higher, bandwidth));
-  }
-  figures.note_clock_share(report);
+  const Result p50 = race.p50(name, wanted(track, work.operation));
+  report.add(p50);
+  if (race.has_p99()) report.add(race.p99(name));
+  if (work.bytes >= kBulkBytes) report.add(race.bandwidth(name, work.bytes, wanted(track, work.operation)));
+  report.note_clock_share(race.clock_share());
+  return p50;
 }
 
 /// Latency by size at depth 1, one curve a contender.
@@ -176,29 +148,29 @@ void draw_latency(const Track& track, Operation operation, const std::vector<std
        folder / fmt::format("fabric-{}-{}.svg", fabric, file));
 }
 
-void measure_operations(const Track& track, const Options& options, Report& report) {
+/// Those of ours and the track's baselines that could be started, ours first; none when ours could not. Leaves the
+/// others out of the track.
+std::vector<std::unique_ptr<Contender>> start_all(Track& track, Report& report) {
   std::vector<std::unique_ptr<Contender>> contenders;
   contenders.push_back(start(track.name, track.ours, report));
-  if (contenders.front() == nullptr) return;
-  std::vector<Entrant> entrants{track.ours};
-  for (const Entrant& baseline : track.baselines) {
+  if (contenders.front() == nullptr) return {};
+  std::erase_if(track.baselines, [&](const Entrant& baseline) {
     auto contender = start(baseline.name, baseline, report);
-    if (contender == nullptr) continue;
+    if (contender == nullptr) return true;
     contenders.push_back(std::move(contender));
-    entrants.push_back(baseline);
-  }
+    return false;
+  });
+  return contenders;
+}
+
+void measure_operations(Track track, const Options& options, Report& report) {
+  const std::vector<std::unique_ptr<Contender>> contenders = start_all(track, report);
+  if (contenders.empty()) return;
   std::vector<std::pair<Work, Result>> measured;
   for (const Work& work : works(options.quick)) {
     show_progress(label(track, work));
-    std::vector<Series> columns;
-    for (const Entrant& entrant : entrants) {
-      columns.push_back(
-          {entrant.name, {}, work.operation == Operation::read ? entrant.wanted_reads : entrant.wanted_others});
-    }
-    const Figures figures(race_timings(contenders, question(work, options.budget()), options.repetitions), columns);
-    add_results(track, work, figures, report);
-    measured.emplace_back(work,
-                          figures.result("", "ns", Better::lower, [](const Timing& timing) { return timing.p50_ns; }));
+    const TimingRace race(contenders, question(work, options.budget()), options.repetitions);
+    measured.emplace_back(work, add_results(track, work, race, report));
   }
   if (options.plots.empty()) return;
   draw_latency(track, Operation::read, measured, options.plots);
@@ -208,16 +180,13 @@ void measure_operations(const Track& track, const Options& options, Report& repo
 void measure_wake(const Track& track, const Options& options, Report& report) {
   const std::string name = track.name + " wake a sleeper";
   show_progress(name);
-  std::vector<std::unique_ptr<Contender>> contenders;
-  contenders.push_back(start(name, {"farside", track.wake}, report));
-  if (contenders.front() == nullptr) return;
-  const std::string pipe = "a byte through a pipe";
-  contenders.push_back(
-      std::make_unique<Contender>(pipe, Contender::Program{{sibling_program("fabric-contender-wake"), "pipe"}, {}}));
-  const std::string times = options.quick ? "20" : "200";
-  const Figures figures(race_timings(contenders, times, options.repetitions), {{"farside", {}}, {pipe, {}}});
-  report.add(figures.result(name + " p50", "ns", Better::lower, [](const Timing& timing) { return timing.p50_ns; }));
-  report.add(figures.result(name + " p99", "ns", Better::lower, [](const Timing& timing) { return timing.p99_ns; }));
+  const Contender::Program pipe{{sibling_program("fabric-contender-wake"), "pipe"}};
+  Track wake{name, {"farside", track.wake}, {{"a byte through a pipe", pipe}}, {}};
+  const std::vector<std::unique_ptr<Contender>> contenders = start_all(wake, report);
+  if (contenders.empty()) return;
+  const TimingRace race(contenders, options.quick ? "20" : "200", options.repetitions);
+  report.add(race.p50(name));
+  report.add(race.p99(name));
 }
 
 void measure(const Options& options, Report& report) {

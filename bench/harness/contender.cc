@@ -96,12 +96,11 @@ Contender::Contender(std::string name, const Program& program) : Contender(name,
 Contender::Contender(std::string name, Started started)
     : name_(std::move(name)), child_(started.pid), to_(std::move(started.input)), from_(std::move(started.output)) {}
 
-std::string Contender::ask(const std::string& question) {
+void Contender::put(const std::string& question) {
   const std::string line = question + "\n";
   if (::write(to_.get(), line.data(), line.size()) != static_cast<ssize_t>(line.size())) {
     throw errno_error("ask for \"" + question + "\"", name_);
   }
-  return read_line("ask for \"" + question + "\"");
 }
 
 std::string Contender::read_line(const std::string& tried) {
@@ -113,7 +112,7 @@ std::string Contender::read_line(const std::string& tried) {
     }
     pollfd readable{from_.get(), POLLIN, 0};
     if (::poll(&readable, 1, kPatienceMs) <= 0) {
-      throw Error({tried, name_, "it did not answer within a minute", "see whether the machine is overloaded"});
+      throw Error({tried, name_, "it said nothing for a minute", "see whether the machine is overloaded"});
     }
     char buffer[4096];  // NOLINT(modernize-avoid-c-arrays)
     const ssize_t got = ::read(from_.get(), buffer, sizeof buffer);

@@ -40,8 +40,14 @@ class Contender {
   Contender(std::string name, const Program& program);
   [[nodiscard]] const std::string& name() const noexcept { return name_; }
 
-  /// Throws Error when the contender ends or says nothing for a minute.
-  [[nodiscard]] std::string ask(const std::string& question);
+  /// Puts a question and awaits its answer. Throws Error when the contender ends or says nothing for a minute.
+  [[nodiscard]] std::string ask(const std::string& question) {
+    put(question);
+    return answer();
+  }
+  /// The two halves of it, for contenders that work at the same time.
+  void put(const std::string& question);
+  [[nodiscard]] std::string answer() { return read_line("hear from"); }
 
  private:
   struct Started;

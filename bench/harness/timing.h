@@ -60,11 +60,8 @@ Timing time_operations(Run&& run, Nanoseconds budget) {
     run(operations);
     return elapsed(start);
   };
-  constexpr int kClockReads = 1000;
-  const Clock::time_point clock_start = Clock::now();
-  for (int i = 0; i < kClockReads; ++i) static_cast<void>(Clock::now());
-  const Nanoseconds clock_cost = elapsed(clock_start) / kClockReads;
-
+  Nanoseconds clock_cost = kShortestBatch;
+  for (int i = 0; i < 100; ++i) clock_cost = std::min(clock_cost, elapsed(Clock::now()));
   const auto shorter_of_two = [&](std::uint64_t operations) {  // one may have been interrupted
     const Nanoseconds first = time_batch(operations);
     return std::min(first, time_batch(operations));

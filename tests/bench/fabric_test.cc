@@ -1,56 +1,33 @@
 // `farside bench fabric` as a whole, quick.
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
-
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
-#include <nlohmann/json.hpp>
+
+#include "tests/bench/quick_run.h"
 
 namespace farside::bench {
 namespace {
 
-/// Runs the benchmark with `path` as PATH and returns the JSON it wrote.
-nlohmann::json run(const std::string& path) {
-  const auto folder = std::filesystem::path(testing::TempDir());
-  const std::filesystem::path json = folder / ("bench-fabric-" + std::to_string(::getpid()) + ".json");
-  const std::string command =
-      "PATH='" + path + "' " FARSIDE_BENCH_FABRIC " --quick --repetitions 1 --json " + json.string();
-  EXPECT_EQ(std::system(command.c_str()), 0);
-  std::ifstream file(json);
-  nlohmann::json document = nlohmann::json::parse(file);
-  std::filesystem::remove(json);
-  return document;
-}
-
-std::set<std::string> names(const nlohmann::json& document) {
-  std::set<std::string> names;
-  for (const nlohmann::json& row : document["results"]) names.insert(row["name"].get<std::string>());
-  return names;
-}
-
-// Every kind of figure that the benchmark promises is really measured, and beside raw UCX.
+// Every kind of figure that the benchmark promises is really measured, on both fabrics and beside raw UCX.
 TEST(BenchFabric, QuickRunMeasuresEveryOperation) {
-  const nlohmann::json document = run(std::getenv("PATH"));
+  const nlohmann::json document = quick_run("fabric");
   EXPECT_THAT(names(document),
               testing::IsSupersetOf({"direct READ 8 B depth 1 p50", "direct READ 4 KiB depth 16 bandwidth",
                                      "direct WRITE+flush 512 B depth 1 p50", "direct FETCH_ADD 8 B depth 64 p50",
-                                     "direct wake a sleeper p50"}));
+                                     "direct wake a sleeper p50", "ucx/TCP READ 8 B depth 1 p50",
+                                     "ucx/TCP wake a sleeper p50"}));
   std::set<std::string> baselines;
   for (const nlohmann::json& row : document["results"]) {
     EXPECT_GT(row["median"], 0) << row;
     baselines.insert(row["baseline"].get<std::string>());
   }
-  EXPECT_TRUE(baselines.contains("raw UCX shared memory"));
+  EXPECT_THAT(baselines, testing::IsSupersetOf({"raw UCX shared memory", "raw UCX over TCP"}));
 }
 
 // A machine without MPI gets the rest, and is told what is missing and how to get it.
 TEST(BenchFabric, MissingMpirunIsSaidAndDoesNoHarm) {
   const auto folder = std::filesystem::path(testing::TempDir()) / ("no-mpi-" + std::to_string(::getpid()));
   std::filesystem::create_directory(folder);
-  for (const char* tool : {"sh", "env"})
-    std::filesystem::create_symlink(std::string("/usr/bin/") + tool, folder / tool);
-  const nlohmann::json document = run(folder);
+  std::filesystem::create_symlink("/usr/bin/env", folder / "env");
+  const nlohmann::json document = quick_run("fabric", "PATH=" + folder.string());
   std::filesystem::remove_all(folder);
 
   EXPECT_THAT(names(document), testing::Contains("direct READ 8 B depth 1 p50"));
@@ -61,10 +38,12 @@ TEST(BenchFabric, MissingMpirunIsSaidAndDoesNoHarm) {
   EXPECT_TRUE(said) << document["not_measured"];
 }
 
-// Used wrongly: exit code 2.
-TEST(BenchFabric, RefusesUnknownOptions) {
-  const int status = std::system(FARSIDE_BENCH_FABRIC " --colour red 2>/dev/null");
-  EXPECT_EQ(WEXITSTATUS(status), 2);
+// Used wrongly: exit code 2, whether the benchmark is unknown or its option.
+TEST(BenchFabric, RefusesWhatItDoesNotKnow) {
+  for (const char* arguments : {" bench", " bench nothing", " bench fabric --colour red"}) {
+    const int status = std::system((std::string(FARSIDE_COMMAND) + arguments + " 2>/dev/null").c_str());
+    EXPECT_EQ(WEXITSTATUS(status), 2) << arguments;
+  }
 }
 
 }  // namespace
