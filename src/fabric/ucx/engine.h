@@ -78,7 +78,7 @@ class UcxEngine {
   void mark_lost(PeerId peer);
   [[nodiscard]] bool lost(PeerId peer) const;
   /// Marks it lost and closes what it opened to this process: done when nothing that it posted can land any more. What
-  /// this rests on stands in docs/protocols/fabric.md.
+  /// this rests on stands in docs/protocols/fabric_ucx.md.
   Outcome revoke(PeerId peer, Deadline deadline);
 
  private:
