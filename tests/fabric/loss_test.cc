@@ -191,6 +191,7 @@ TEST(Loss, ANumberConnectedAgainIsANewIncarnation) {
     EXPECT_THROW(mesh.fabric->connect(0, mesh.fabric->address()), Error) << "it is not lost";
     mesh.fabric->mark_lost(0);
     EXPECT_TRUE(mesh.fabric->lost(0));
+    EXPECT_THROW((void)mesh.fabric->attach(0, mesh.local->handle()), Error);
     EXPECT_EQ(mesh.channel->flush(0, mesh.patience()), Outcome::peer_lost);
 
     mesh.fabric->connect(0, mesh.fabric->address());

@@ -65,12 +65,17 @@ PeerTable::Way HostFabric::way_to(PeerId number, const ProcessAddress& address) 
 std::unique_ptr<RemoteRegion> HostFabric::attach(PeerId number, std::string_view handle) {
   const RegionHandle region = RegionHandle::decode(handle);
   const Peer owner = peer(number);
-  if (lost(number)) throw Error({"attach region", region.name, "peer " + std::to_string(number) + " is lost", ""});
+  std::unique_ptr<RemoteAccess> access;
+  std::byte* mapped = nullptr;
   if (owner.way == PeerTable::Way::ucx) {
-    return std::make_unique<RemoteRegion>(region.name, number, region.bytes, nullptr, ucx_->attach(number, region.ucx));
+    access = ucx_->attach(number, region.ucx);
+  } else {
+    auto direct = std::make_unique<DirectAccess>(owner.process, region, peers_.word(number));
+    mapped = direct->user_bytes();
+    access = std::move(direct);
   }
-  auto access = std::make_unique<DirectAccess>(owner.process, region, peers_.word(number));
-  std::byte* const mapped = access->user_bytes();
+  // Asked last: the access remembers the peer's word, and must not have been made from that of a lost one.
+  if (lost(number)) throw Error({"attach region", region.name, "peer " + std::to_string(number) + " is lost", ""});
   return std::make_unique<RemoteRegion>(region.name, number, region.bytes, mapped, std::move(access));
 }
 
