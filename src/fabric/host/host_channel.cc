@@ -69,7 +69,10 @@ Outcome HostChannel::fence(Deadline deadline) {
 Outcome HostChannel::flush(PeerId peer, Deadline deadline) {
   switch (peers_.way(peer)) {
     case PeerTable::Way::direct: full_fence(); return Outcome::done;
-    case PeerTable::Way::ucx: return ucx_->flush(peer, deadline);
+    case PeerTable::Way::ucx:
+      // UCX has nothing to say of a peer that it found lost when nothing was under way there.
+      if (const Outcome flushed = ucx_->flush(peer, deadline); flushed != Outcome::done) return flushed;
+      return fabric_.lost(peer) ? Outcome::peer_lost : Outcome::done;
     case PeerTable::Way::none:
     case PeerTable::Way::lost: break;
   }
