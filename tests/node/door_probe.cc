@@ -124,7 +124,7 @@ std::optional<std::string> DoorProbe::copy(const door::Reply& at, const BlockKey
   std::memcpy(&label, slot + offsetof(SlotHeader, key), sizeof label);
   std::string bytes(std::min(label.bytes, layout_.block_bytes), '\0');
   std::memcpy(bytes.data(), slot + sizeof(SlotHeader), bytes.size());
-  __atomic_thread_fence(__ATOMIC_ACQUIRE);
+  __sync_synchronize();  // the bytes were loaded before the token is looked at again
   if (token() != at.token) return std::nullopt;
   if (label.key != key) throw std::runtime_error("the node gave the place of another block");
   return bytes;
