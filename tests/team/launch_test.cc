@@ -23,6 +23,11 @@ std::vector<std::string> farside_run(const std::string& ranks, std::vector<std::
   return command;
 }
 
+std::vector<std::string> over_ucx(std::vector<std::string> command) {
+  command.insert(command.begin(), {"env", "FARSIDE_FABRIC=ucx", "UCX_TLS=tcp", "UCX_NET_DEVICES=lo"});
+  return command;
+}
+
 std::vector<std::string> lines(const std::string& text) {
   std::vector<std::string> all;
   std::istringstream stream(text);
@@ -44,10 +49,14 @@ TEST(Run, FormsATeamThatSharesMemory) {
 
 // The same over UCX, where a flag can still be on its way when its sender has left.
 TEST(Run, FormsATeamOverUcx) {
-  std::vector<std::string> command = farside_run("4", {FARSIDE_MEMBER, "ring"});
-  command.insert(command.begin(), {"env", "FARSIDE_FABRIC=ucx", "UCX_TLS=tcp", "UCX_NET_DEVICES=lo"});
-  const CommandEnd end = run(command);
+  const CommandEnd end = run(over_ucx(farside_run("4", {FARSIDE_MEMBER, "ring"})));
   EXPECT_EQ(end.code(), 0) << end.err;
+}
+
+// UCX follows a late operation to memory that was freed.
+TEST(Run, SurvivesLateOperationsOnFreedMemory) {
+  const std::vector<std::string> command = farside_run("3", {FARSIDE_MEMBER, "free_early"});
+  for (const CommandEnd& end : {run(command), run(over_ucx(command))}) EXPECT_EQ(end.code(), 0) << end.err;
 }
 
 // Without a launcher a program still runs, alone.

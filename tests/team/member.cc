@@ -84,6 +84,7 @@ void die(Team& team) {
     const std::uint64_t now = static_cast<std::uint64_t>(team.fabric().now().nanoseconds);
     for (Rank rank = 0; rank < last; ++rank) {
       expect_done(channel->store(region->of(rank).word<ControlWord>(16), now, team.fabric().in(kPatience)), "a store");
+      expect_done(channel->flush(rank, team.fabric().in(kPatience)), "a flush");
     }
     ::raise(SIGKILL);
   }
@@ -103,7 +104,7 @@ void evict(Team& team) {
   const auto channel = team.fabric().open_channel();
   const Deadline deadline = team.fabric().in(kPatience);
   if (team.rank() == last) {
-    expect_done(channel->write_signal(region->of(0).word<ControlWord>(16), 1, deadline), "the signal before the stop");
+    (void)channel->write_signal(region->of(0).word<ControlWord>(16), 1, deadline);  // perhaps the eviction is faster
     ::raise(SIGSTOP);
     throw std::runtime_error("the evicted rank went on");
   }
@@ -154,6 +155,24 @@ void linger(Team& team) {
   ::pause();
 }
 
+/// Rank 0 frees its memory while the others still use it. That harms nobody but those who do.
+void free_early(Team& team) {
+  auto region = team.allocate("words", 1 << 20);
+  const auto channel = team.fabric().open_channel();
+  expect_done(team.barrier(team.fabric().in(kPatience)), "the barrier before");
+  if (team.rank() == 0) {
+    region.reset();
+  } else {
+    for (int i = 0; i < 200; ++i) {
+      std::uint64_t word = 7;
+      expect_done(channel->read(LocalSpan(word), region->of(0).span(4096, 8), team.fabric().in(kPatience)), "a READ");
+      expect_done(channel->write(region->of(0).span(4096, 8), LocalSpan(word), team.fabric().in(kPatience)), "a WRITE");
+      expect_done(channel->flush(0, team.fabric().in(kPatience)), "a flush");
+    }
+  }
+  expect_done(team.barrier(team.fabric().in(kPatience)), "the barrier after");
+}
+
 /// No socket of this process can be reached from outside, and an idle team takes no CPU time.
 void frugal(Team& team) {
   for (const char* table : {"tcp", "tcp6", "udp", "udp6"}) {
@@ -186,8 +205,10 @@ void disagree(Team& team) {
 
 int play(const std::string& scene) {
   const std::map<std::string, std::function<void(Team&)>> scenes{
-      {"ring", ring},     {"die", die},           {"evict", evict},   {"fail", fail},   {"crash", crash},
-      {"linger", linger}, {"disagree", disagree}, {"frugal", frugal}, {"stall", stall},
+      {"ring", ring},         {"die", die},       {"evict", evict},
+      {"fail", fail},         {"crash", crash},   {"linger", linger},
+      {"disagree", disagree}, {"frugal", frugal}, {"free_early", free_early},
+      {"stall", stall},
   };
   const auto team = join_team();
   scenes.at(scene)(*team);

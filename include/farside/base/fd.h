@@ -51,6 +51,9 @@ class Mapping {
   Mapping& operator=(const Mapping&) = delete;
   ~Mapping();
 
+  /// Puts empty private memory in the place of the file: its memory goes, the addresses stay taken.
+  void blank();
+
   [[nodiscard]] std::byte* base() const noexcept { return base_; }
   [[nodiscard]] std::size_t bytes() const noexcept { return bytes_; }
 

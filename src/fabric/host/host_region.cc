@@ -91,12 +91,17 @@ HostRegion::HostRegion(std::string name, std::uint64_t bytes, Fd file, Mapping m
     : Region(std::move(name), mapping.base() + kRegionHeaderBytes, bytes, nullptr),
       file_(std::move(file)),
       mapping_(std::move(mapping)),
+      ucx_(ucx),
       ucx_memory_(ucx == nullptr ? nullptr : ucx->offer(mapping_.base() + kRegionHeaderBytes, bytes)),
       regions_(regions) {
   regions_.add(header());
 }
 
-HostRegion::~HostRegion() { regions_.remove(header()); }
+HostRegion::~HostRegion() {
+  regions_.remove(header());
+  ucx_memory_.reset();
+  if (ucx_ != nullptr) ucx_->retire(std::move(mapping_));
+}
 
 RegionHeader& HostRegion::header() const noexcept { return header_at(mapping_); }
 

@@ -45,6 +45,7 @@ class HostRegion final : public Region {
 
   Fd file_;
   Mapping mapping_;
+  UcxEngine* const ucx_;                   ///< null without UCX
   std::unique_ptr<UcxMemory> ucx_memory_;  ///< null without UCX
   RegionSet& regions_;
 };

@@ -192,6 +192,12 @@ std::unique_ptr<UcxMemory> UcxEngine::offer(std::byte* base, std::uint64_t bytes
   return std::make_unique<UcxMemory>(context_, base, bytes);
 }
 
+void UcxEngine::retire(Mapping mapping) {
+  mapping.blank();
+  const std::scoped_lock lock(mutex_);
+  retired_.push_back(std::move(mapping));
+}
+
 std::unique_ptr<RemoteAccess> UcxEngine::attach(PeerId number, std::string_view handle) {
   Decoder decoder(unseal(SealKind::memory, handle, "a UCX memory handle"), "a UCX memory handle");
   const auto base = decoder.number<std::uint64_t>();

@@ -24,7 +24,9 @@
 #include <string>
 #include <string_view>
 #include <thread>
+#include <vector>
 
+#include "farside/base/fd.h"
 #include "farside/fabric/channel.h"
 #include "farside/fabric/region.h"
 #include "farside/fabric/time.h"
@@ -68,6 +70,9 @@ class UcxEngine {
   /// Again for the same number: a new incarnation, whose predecessor's operations end in peer_lost.
   void connect(PeerId peer, std::string_view address);
   [[nodiscard]] std::unique_ptr<UcxMemory> offer(std::byte* base, std::uint64_t bytes);
+  /// Takes over a mapping whose UcxMemory is gone. A peer's late operation still names its addresses, and UCX would
+  /// follow it: it must find neither a hole, which would end this process, nor somebody else's memory.
+  void retire(Mapping mapping);
   /// For RemoteRegion::access(). The peer must be connected.
   [[nodiscard]] std::unique_ptr<RemoteAccess> attach(PeerId peer, std::string_view handle);
   [[nodiscard]] std::unique_ptr<UcxChannel> open_channel();
@@ -100,6 +105,7 @@ class UcxEngine {
   void spread_loss();
 
   const std::function<void()> on_event_;
+  std::vector<Mapping> retired_;  ///< blank; guarded by mutex_, and longer there than the service thread
   const UcxContext context_;
   const UcxIdentity identity_;
   UcxChannelSet channels_;
