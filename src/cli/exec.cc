@@ -49,7 +49,7 @@ std::string directories(const std::vector<std::string>& names) {
 fs::path preload_library() {
   const fs::path command = fs::canonical("/proc/self/exe");
   for (const char* directory : {FARSIDE_LIBRARIES_FROM_COMMANDS, "../lib"}) {
-    const fs::path library = (command.parent_path() / directory / "libfarside-preload.so").lexically_normal();
+    fs::path library = (command.parent_path() / directory / "libfarside-preload.so").lexically_normal();
     if (!fs::exists(library)) continue;
     if (library.string().find_first_of(" :") == std::string::npos) return library;
     throw Error(
@@ -86,6 +86,7 @@ void prepare_environment(const std::string& door, const std::string& under) {
 // Returns only when the program could not be started, with the code that shells give then.
 int become(const std::vector<std::string>& command) {
   std::vector<char*> words;
+  words.reserve(command.size() + 1);
   for (const std::string& word : command) words.push_back(const_cast<char*>(word.c_str()));
   words.push_back(nullptr);
   ::execvp(words.front(), words.data());

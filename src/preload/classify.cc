@@ -52,34 +52,34 @@ bool is_under_a_named_directory(int fd) {
   return process::is_under(path);
 }
 
-// The file systems that the node was asked about. A place is taken once and for all; when all are, the node is asked
-// each time.
+// What the node said about the file systems it was asked about. A place is taken once and for all; when all are, the
+// node is asked each time.
 struct KnownFileSystem {
   enum : unsigned { free, taken, known };
-  std::atomic<unsigned> state;
-  dev_t device;
-  std::uint64_t tag;
+  std::atomic<unsigned> state{free};
+  dev_t device = 0;
+  door::Reply reply{};
 };
 constinit KnownFileSystem file_systems[8];
 
-bool file_system_of(int fd, dev_t device, std::uint64_t& tag) {
+// The node's word on a file system: its tag in `file_system`, if the answer is `here`.
+door::Reply identify(int fd, dev_t device) {
   for (const auto& place : file_systems) {
-    if (place.state.load(std::memory_order_acquire) != KnownFileSystem::known || place.device != device) continue;
-    tag = place.tag;
-    return true;
+    if (place.state.load(std::memory_order_acquire) == KnownFileSystem::known && place.device == device) {
+      return place.reply;
+    }
   }
   door::Reply reply{};
-  if (!node::ask(door::RequestKind::identify, {}, fd, reply) || reply.answer != door::Answer::here) return false;
-  tag = reply.file_system;
+  if (!node::ask(door::RequestKind::identify, {}, fd, reply)) return {};
   for (auto& place : file_systems) {
     unsigned expected = KnownFileSystem::free;
     if (!place.state.compare_exchange_strong(expected, KnownFileSystem::taken)) continue;
     place.device = device;
-    place.tag = tag;
+    place.reply = reply;
     place.state.store(KnownFileSystem::known, std::memory_order_release);
     break;
   }
-  return true;
+  return reply;
 }
 
 Kind classify(int fd, CachedFile& file) {
@@ -90,33 +90,35 @@ Kind classify(int fd, CachedFile& file) {
   if (found.st_size == 0 || !is_under_a_named_directory(fd)) return Kind::passing;
   file.identity = version_of(found);
   if (!is_settled(file.identity) || node::memory() == nullptr) return Kind::passing;
-  if (!file_system_of(fd, found.st_dev, file.identity.file_system)) return Kind::passing;
+  const door::Reply file_system = identify(fd, found.st_dev);
+  if (file_system.answer != door::Answer::here) return Kind::passing;
+  file.identity.file_system = file_system.file_system;
   file.hash = file_hash(file.identity);
   return Kind::cached;
 }
 
 CachedDescriptor examine(int fd, Descriptor& place) {
+  const std::uint64_t now_ns = coarse_now_ns();
   const Descriptor::Look before = place.examine();
   CachedFile file{};
   const Kind found = before.kind() == Kind::unknown ? classify(fd, file) : Kind::unknown;
   if (found == Kind::unknown) return {};
   if (found == Kind::cached) {
     place.expected_offset.store(static_cast<std::uint64_t>(system_call(SYS_lseek, fd, 0, SEEK_CUR)));
-    place.checked_ns.store(coarse_now_ns());
+    place.checked_ns.store(now_ns);
   }
   const Descriptor::Look after = place.record(before, found, file);
-  return found == Kind::cached ? CachedDescriptor{&place, after, file} : CachedDescriptor{};
+  return found == Kind::cached ? CachedDescriptor{&place, after, file, now_ns} : CachedDescriptor{};
 }
 
 bool is_unchanged(int fd, const CachedDescriptor& cached) {
-  const std::uint64_t now = coarse_now_ns();
-  if (now - cached.place->checked_ns.load(std::memory_order_relaxed) < kRecheck_ns) return true;
+  if (cached.now_ns - cached.place->checked_ns.load(std::memory_order_relaxed) < kRecheck_ns) return true;
   struct stat64 found;
   if (system_call(SYS_fstat, fd, &found) != 0) return false;
   FileIdentity version = version_of(found);
   version.file_system = cached.file.identity.file_system;
   if (version != cached.file.identity) return false;
-  cached.place->checked_ns.store(now, std::memory_order_relaxed);
+  cached.place->checked_ns.store(cached.now_ns, std::memory_order_relaxed);
   return true;
 }
 
@@ -130,6 +132,7 @@ CachedDescriptor cached_descriptor(int fd) {
   if (cached.seen.kind() == Kind::unknown) return examine(fd, *place);
   if (cached.seen.kind() != Kind::cached) return cached;
   cached.place = place;
+  cached.now_ns = coarse_now_ns();
   if (is_unchanged(fd, cached)) return cached;
   cached.pass();
   return {};

@@ -10,6 +10,7 @@ struct CachedDescriptor {
   Descriptor* place = nullptr;
   Descriptor::Look seen{};
   CachedFile file{};
+  std::uint64_t now_ns = 0;  ///< coarse_now_ns()
 
   explicit operator bool() const { return place != nullptr; }
   /// From now on its reads pass to the kernel.

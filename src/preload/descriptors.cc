@@ -45,9 +45,10 @@ bool Descriptor::step(std::uint64_t& state, Kind kind, std::uint64_t recording) 
 }
 
 Descriptor::Look Descriptor::record(Look before, Kind found, const CachedFile& file) {
+  if (before.kind() == Kind::changing || (before.state & kRecording) != 0) return before;
   // The flag keeps a second recorder from mixing its words with ours, even if the number changes meanwhile.
   std::uint64_t state = before.state;
-  if ((state & kRecording) != 0 || !step(state, Kind::changing, kRecording)) return {state};
+  if (!step(state, Kind::changing, kRecording)) return {state};
   std::uint64_t words[kFileWords];
   std::memcpy(words, &file, sizeof file);
   for (std::size_t i = 0; i < kFileWords; ++i) file_[i].store(words[i], std::memory_order_release);

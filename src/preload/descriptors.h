@@ -71,7 +71,7 @@ class Descriptor {
 };
 
 /// All descriptors of the process. Those with higher numbers always pass.
-inline constexpr unsigned kDescriptors = 1U << 16U;
+inline constexpr unsigned kDescriptors = 1U << 14U;
 
 /// Null for a number that is not watched.
 [[nodiscard]] Descriptor* descriptor(int fd);

@@ -92,16 +92,15 @@ bool HostMemory::copy_from_slot(std::uint64_t slot, const Piece& piece, void* in
   const auto& label = *reinterpret_cast<const BlockLabel*>(start + offsetof(SlotHeader, key));
 
   const std::uint64_t before = load(token);
-  if (before == 0 || std::memcmp(&label.key, &piece.key, sizeof piece.key) != 0) return false;
+  if (before == 0 || label.key != piece.key) return false;
   if (label.bytes >> block_bits_ > 1 || piece.from > label.bytes || piece.bytes > label.bytes - piece.from)
     return false;
   std::memcpy(into, start + sizeof(SlotHeader) + piece.from, piece.bytes);
   std::atomic_thread_fence(std::memory_order_acquire);
   if (load(token) != before) return false;
 
-  const std::uint64_t now = coarse_now_ns();
   const std::atomic_ref stamp(stamps_[slot]);
-  if (stamp.load(std::memory_order_relaxed) != now) stamp.store(now, std::memory_order_relaxed);
+  if (stamp.load(std::memory_order_relaxed) != piece.now_ns) stamp.store(piece.now_ns, std::memory_order_relaxed);
   return true;
 }
 

@@ -14,6 +14,7 @@ struct Piece {
   BlockId id;          ///< block_id(key)
   std::uint64_t from;  ///< where in the block it starts
   std::size_t bytes;
+  std::uint64_t now_ns;  ///< coarse_now_ns(), which is told to the node
 };
 
 /// Mapped once, for the life of the process and of those forked from it. Any thread may call anything.

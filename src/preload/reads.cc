@@ -63,7 +63,8 @@ ssize_t fill(int fd, const CachedDescriptor& cached, std::byte* into, std::size_
   while (done < bytes) {
     const std::uint64_t from = (offset + done) & (block_bytes - 1);
     key.index = (offset + done) >> memory.block_bits();
-    const Piece piece{key, block_id(cached.file.hash, key.index), from, std::min(bytes - done, block_bytes - from)};
+    const Piece piece{key, block_id(cached.file.hash, key.index), from, std::min(bytes - done, block_bytes - from),
+                      cached.now_ns};
     if (!memory.copy(piece, into + done) && !fetch(fd, cached, memory, piece, into + done)) {
       const long got = system_call(SYS_pread64, fd, into + done, bytes - done, offset + done);
       if (got < 0) return done > 0 ? static_cast<ssize_t>(done) : got;

@@ -17,7 +17,7 @@ namespace {
 // Not the slots themselves: a block may be recycled while the kernel takes it.
 class Buffer {
  public:
-  static constexpr std::size_t kBytes = 256 * 1024;
+  static constexpr std::size_t kBytes = std::size_t{256} << 10U;
   Buffer() : address_(system_call(SYS_mmap, 0, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)) {}
   ~Buffer() {
     if (*this) system_call(SYS_munmap, address_, kBytes);

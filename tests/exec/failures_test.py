@@ -99,17 +99,15 @@ class Failures(unittest.TestCase):
         shutil.copy(workbench.BIN / "linked_cat", program)
         self.directory.chmod(0o755)
         os.chown(program, 65534, 65534)
-        with workbench.stand_in_door(self.socket):
-            environment = {name: value for name, value in self.environment.items() if name != "LD_PRELOAD"}
-            read = lambda: subprocess.run([program, self.file], env=environment, capture_output=True, check=True).stdout
-            os.chmod(program, 0o755)
-            self.assertEqual(hashlib.sha256(read()).hexdigest(), self.digest)
-            self.assertGreater(workbench.blocks_loaded(self.socket), 0)
-        self.socket.unlink()
-        with workbench.stand_in_door(self.socket):
-            os.chmod(program, 0o4755)
-            self.assertEqual(hashlib.sha256(read()).hexdigest(), self.digest)
-            self.assertEqual(workbench.blocks_loaded(self.socket), 0)
+        environment = {name: value for name, value in self.environment.items() if name != "LD_PRELOAD"}
+        for mode, is_served in ((0o755, True), (0o4755, False)):
+            with self.subTest(oct(mode)), workbench.stand_in_door(self.socket):
+                self.socket.chmod(0o777)
+                program.chmod(mode)
+                content = subprocess.run([program, self.file], env=environment, capture_output=True, check=True).stdout
+                self.assertEqual(hashlib.sha256(content).hexdigest(), self.digest)
+                self.assertEqual(workbench.blocks_loaded(self.socket) > 0, is_served)
+            self.socket.unlink()
 
     def test_the_library_needs_nothing_but_libc(self):
         dynamic = subprocess.run(["readelf", "-dW", workbench.LIBRARY], capture_output=True, text=True, check=True)

@@ -1,0 +1,80 @@
+// The table of descriptors under threads that all do at once what no sane program does.
+#include "preload/descriptors.h"
+
+#include <thread>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+namespace farside::preload {
+namespace {
+
+constexpr int kFd = 7;
+constexpr int kLooks = 3'000'000;
+
+CachedFile file_number(std::uint64_t number) {
+  const auto signed_number = static_cast<std::int64_t>(number);
+  return {{number, number, number, signed_number, signed_number}, number};
+}
+
+TEST(Descriptor, TellsWhatWasRecorded) {
+  Descriptor& place = *descriptor(kFd);
+  CachedFile file{};
+  place.record(place.examine(), Kind::cached, file_number(5));
+  EXPECT_EQ(place.look(file).kind(), Kind::cached);
+  EXPECT_EQ(file.hash, 5U);
+  { const Changing changing(kFd); }
+  EXPECT_EQ(place.look(file).kind(), Kind::unknown);
+}
+
+// The number came to mean something else while somebody found out what it had meant.
+TEST(Descriptor, IsNotToldWhatItWasBefore) {
+  Descriptor& place = *descriptor(kFd);
+  const auto before = place.examine();
+  { const Changing changing(kFd); }
+  CachedFile file{};
+  place.record(before, Kind::cached, file_number(5));
+  EXPECT_EQ(place.look(file).kind(), Kind::unknown);
+
+  const Changing changing(kFd);
+  place.record(place.examine(), Kind::cached, file_number(5));
+  EXPECT_EQ(place.look(file).kind(), Kind::changing);
+}
+
+TEST(Descriptor, NeverMixesTwoFiles) {
+  Descriptor& place = *descriptor(kFd);
+  std::vector<std::jthread> writers;
+  for (std::uint64_t seed = 0; seed < 2; ++seed) {
+    writers.emplace_back([&, seed](const std::stop_token& stop) {
+      for (std::uint64_t i = seed; !stop.stop_requested(); i += 2) {
+        place.record(place.examine(), Kind::cached, file_number(i));
+      }
+    });
+  }
+  writers.emplace_back([](const std::stop_token& stop) {
+    while (!stop.stop_requested()) {
+      { const Changing changing(kFd); }
+      std::this_thread::yield();
+    }
+  });
+  for (int looks = 0; looks < kLooks;) {
+    CachedFile file{};
+    if (place.look(file).kind() != Kind::cached) continue;
+    ++looks;
+    ASSERT_EQ(file.identity, file_number(file.hash).identity);
+  }
+}
+
+TEST(Descriptors, AreForgottenByRange) {
+  CachedFile file{};
+  for (int fd = 20; fd < 30; ++fd) descriptor(fd)->record(descriptor(fd)->examine(), Kind::passing, file);
+  { const Changing changing(22, ~0U); }
+  for (int fd = 20; fd < 30; ++fd) {
+    EXPECT_EQ(descriptor(fd)->look(file).kind(), fd < 22 ? Kind::passing : Kind::unknown) << fd;
+  }
+  EXPECT_EQ(descriptor(-1), nullptr);
+  EXPECT_EQ(descriptor(static_cast<int>(kDescriptors)), nullptr);
+}
+
+}  // namespace
+}  // namespace farside::preload
