@@ -45,11 +45,18 @@ std::string read_boot_id() {
   return id;
 }
 
-std::string_view next_field(std::string_view& rest) {
-  const std::size_t end = std::min(rest.find(' '), rest.size());
+std::string_view next_field(std::string_view& rest, char separator = ' ') {
+  const std::size_t end = std::min(rest.find(separator), rest.size());
   const std::string_view field = rest.substr(0, end);
   rest.remove_prefix(std::min(end + 1, rest.size()));
   return field;
+}
+
+std::optional<unsigned> parse_number(std::string_view text) {
+  unsigned number = 0;
+  const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (code != std::errc{} || end != text.data() + text.size()) return std::nullopt;
+  return number;
 }
 
 std::int64_t nanoseconds(const statx_timestamp& time) { return time.tv_sec * 1'000'000'000 + time.tv_nsec; }
@@ -57,15 +64,15 @@ std::int64_t nanoseconds(const statx_timestamp& time) { return time.tv_sec * 1'0
 }  // namespace
 
 std::optional<MountLine> parse_mount_line(std::string_view line) {
-  MountLine mount{};
-  const std::string_view id = next_field(line);
-  if (std::from_chars(id.data(), id.data() + id.size(), mount.mount_id).ec != std::errc{}) return std::nullopt;
+  const auto mount_id = parse_number(next_field(line));
+  next_field(line);  // the parent's id
+  const auto device_major = parse_number(next_field(line, ':'));
+  const auto device_minor = parse_number(next_field(line));
   const std::size_t separator = line.find(" - ");  // optional fields of any number come before it
-  if (separator == std::string_view::npos) return std::nullopt;
+  if (!mount_id || !device_major || !device_minor || separator == std::string_view::npos) return std::nullopt;
   line.remove_prefix(separator + 3);
-  mount.type = next_field(line);
-  mount.source = next_field(line);
-  return mount;
+  const std::string_view type = next_field(line);
+  return MountLine{*mount_id, makedev(*device_major, *device_minor), type, next_field(line)};
 }
 
 std::optional<std::uint64_t> file_system_tag(std::string_view type, std::string_view source,
@@ -102,12 +109,15 @@ std::optional<std::uint64_t> FileSystems::tag(MountKey mount) {
 
 std::optional<std::uint64_t> FileSystems::derive(MountKey mount) const {
   std::ifstream table("/proc/self/mountinfo");
+  std::optional<std::uint64_t> by_device;
   for (std::string line; std::getline(table, line);) {
     const std::optional<MountLine> parsed = parse_mount_line(line);
-    if (!parsed || parsed->mount_id != mount.first) continue;
-    return file_system_tag(parsed->type, parsed->source, boot_id_ + " " + std::to_string(mount.second));
+    if (!parsed || (parsed->mount_id != mount.first && parsed->device != mount.second)) continue;
+    const auto found = file_system_tag(parsed->type, parsed->source, boot_id_ + " " + std::to_string(mount.second));
+    if (parsed->mount_id == mount.first) return found;
+    by_device = found;
   }
-  return std::nullopt;  // a mount of another namespace, or one that is being taken down
+  return by_device;
 }
 
 bool FileSystems::mounts_changed() const {

@@ -9,7 +9,8 @@
 //
 // A device number or mount id can be used again after an unmount. What was derived for a mount is therefore kept only
 // until the mount table changes: the kernel signals that on /proc/self/mountinfo before a file of a new mount can be
-// opened, and an open descriptor keeps its mount's id from being reused.
+// opened, and an open descriptor keeps its mount's id and device from being reused. A mount of another namespace (a
+// program in a container) is found by its device, if that is mounted here, too.
 //
 // Thread safety: every call, from any thread.
 #pragma once
@@ -30,6 +31,7 @@ namespace farside {
 /// One line of mountinfo(5), as far as it names a file system.
 struct MountLine {
   std::uint64_t mount_id;
+  std::uint64_t device;
   std::string_view type;
   std::string_view source;
 };

@@ -4,11 +4,14 @@
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <thread>
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sched.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 namespace farside {
@@ -23,6 +26,7 @@ TEST(MountLine, IsReadWithAnyNumberOfOptionalFields) {
     const auto mount = parse_mount_line(line);
     ASSERT_TRUE(mount) << line;
     EXPECT_EQ(mount->mount_id, 36U);
+    EXPECT_EQ(mount->device, makedev(98, 0));
     EXPECT_EQ(mount->type, "ext3");
     EXPECT_EQ(mount->source, "/dev/root");
   }
@@ -31,6 +35,7 @@ TEST(MountLine, IsReadWithAnyNumberOfOptionalFields) {
 TEST(MountLine, RefusesWhatIsNone) {
   EXPECT_FALSE(parse_mount_line(""));
   EXPECT_FALSE(parse_mount_line("x 35 98:0 / / rw - ext3 /dev/root rw"));
+  EXPECT_FALSE(parse_mount_line("36 35 98 / / rw - ext3 /dev/root rw"));
   EXPECT_FALSE(parse_mount_line("36 35 98:0 / / rw ext3 /dev/root rw"));
 }
 
@@ -96,6 +101,19 @@ TEST_F(FileSystemsOnDisk, TellAChangedFileFromTheOldOne) {
   const auto after = file_systems_.identify(file);
   ASSERT_TRUE(after);
   EXPECT_NE(before, after);
+}
+
+// A program in a container has its files through mounts that the node does not see.
+TEST_F(FileSystemsOnDisk, KnowAFileFromAnotherMountNamespace) {
+  if (!cacheable_) GTEST_SKIP() << directory_ << " is on a file system that cannot be cached";
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can make a mount namespace";
+  Fd elsewhere;
+  std::thread([&] {  // the namespace is that thread's alone, and goes with it
+    ASSERT_EQ(::unshare(CLONE_NEWNS), 0);
+    elsewhere = open_path(directory_ / "file");
+  })
+      .join();
+  EXPECT_EQ(file_systems_.identify(elsewhere), file_systems_.identify(open_path(directory_ / "file")));
 }
 
 TEST_F(FileSystemsOnDisk, RefuseWhatIsNoRegularFileOnDisk) {
