@@ -25,9 +25,7 @@
 
 namespace farside::hooked {
 
-inline std::string path_of(const std::string& name) {
-  return std::string(std::getenv("FARSIDE_FILES")) + "/" + name;
-}
+inline std::string path_of(const std::string& name) { return std::string(std::getenv("FARSIDE_FILES")) + "/" + name; }
 
 /// A descriptor of the test's own. It is closed by the hooked close.
 class File {
@@ -59,9 +57,7 @@ inline std::string truth(int fd) {
   return content;
 }
 
-inline std::string truth(const std::string& name) {
-  return truth(File(name).get());
-}
+inline std::string truth(const std::string& name) { return truth(File(name).get()); }
 
 /// Everything from the offset on, in reads of `step` bytes.
 inline std::string read_all(int fd, std::size_t step = 100'000) {
