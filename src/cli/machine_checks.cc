@@ -16,10 +16,10 @@
 #include <unistd.h>
 
 #include "farside/base/fd.h"
+#include "farside/base/memory.h"
 #include "farside/base/units.h"
 
 #include "fabric/ucx/devices.h"
-#include "node/memory.h"
 
 namespace farside::cli {
 

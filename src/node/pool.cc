@@ -17,10 +17,10 @@
 
 #include "farside/base/error.h"
 #include "farside/base/log.h"
+#include "farside/base/memory.h"
 #include "farside/base/units.h"
 
 #include "cache/geometry.h"
-#include "node/memory.h"
 #include "node/process_watch.h"
 #include "team/coordinator.h"
 #include "team/environment.h"

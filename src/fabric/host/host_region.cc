@@ -1,13 +1,12 @@
 #include "fabric/host/host_region.h"
 
-#include <fstream>
-#include <limits>
 #include <utility>
 
 #include <fcntl.h>
 #include <sys/stat.h>
 
 #include "farside/base/error.h"
+#include "farside/base/memory.h"
 #include "farside/base/units.h"
 #include "farside/fabric/host.h"
 
@@ -16,16 +15,6 @@ namespace farside {
 namespace {
 
 constexpr std::size_t kMaxNameBytes = 128;
-
-/// What the kernel reckons can be had without swapping; everything when it does not say.
-std::uint64_t available_bytes() {
-  std::ifstream file("/proc/meminfo");
-  for (std::string line; std::getline(file, line);) {
-    constexpr std::string_view kLabel = "MemAvailable:";
-    if (line.starts_with(kLabel)) return std::stoull(line.substr(kLabel.size())) * 1024;
-  }
-  return std::numeric_limits<std::uint64_t>::max();
-}
 
 RegionHeader& header_at(const Mapping& mapping) { return *reinterpret_cast<RegionHeader*>(mapping.base()); }
 
@@ -74,7 +63,7 @@ std::unique_ptr<HostRegion> HostRegion::create(std::string name, std::uint64_t b
   if (name.empty() || name.size() > kMaxNameBytes) refuse("a region's name has 1 to 128 bytes", "rename it");
   if (bytes == 0) refuse("a region has at least 1 byte", "ask for some memory");
   // Pages are taken when they are first touched, and a touch that finds none ends the process: ask before.
-  const std::uint64_t available = available_bytes();
+  const std::uint64_t available = available_memory_bytes();
   if (bytes > available) {
     refuse("it needs " + format_bytes(bytes) + " and the machine has " + format_bytes(available) + " available",
            "ask for less, or free memory");

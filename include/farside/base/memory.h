@@ -1,4 +1,4 @@
-// memory.h — how much memory a pool on this machine may take.
+// memory.h — how much memory may be taken on this machine.
 #pragma once
 
 #include <cstdint>
