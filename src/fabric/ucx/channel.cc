@@ -18,8 +18,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// An answer over a fast network comes within this time; after it the waiter sleeps. It yields all along: the one who
-// is to answer may need this core.
+// An answer over a fast network, or its next piece, comes within this time; after it the waiter sleeps. It yields all
+// along: the one who is to answer may need this core.
 constexpr Duration kSpin = 20us;
 
 // How long a channel that goes tries to deliver WRITEs that nobody flushed.
@@ -253,9 +253,10 @@ void UcxChannel::alarm() {
   worker_->signal();
 }
 
-void UcxChannel::progress() {
-  worker_->progress();
+bool UcxChannel::progress() {
+  const bool moved = worker_->progress();
   if (attention_) attend();
+  return moved;
 }
 
 void UcxChannel::attend() {
@@ -280,15 +281,19 @@ void UcxChannel::attend() {
 
 template <class Predicate>
 bool UcxChannel::wait(Predicate&& holds, Deadline deadline) {
+  Time awake_until = monotonic_now() + kSpin;
+  const Time give_up = std::max(deadline.at, awake_until);
   while (!holds()) {
-    const Time spun = monotonic_now() + kSpin;
-    for (Time now{}; now < spun; now = monotonic_now()) {
-      progress();
-      if (holds()) return true;
+    const bool moved = progress();
+    const Time now = monotonic_now();
+    if (moved) {
+      awake_until = now + kSpin;  // and look again at once: a long answer comes in many pieces
+    } else if (now < awake_until) {
       std::this_thread::yield();
+    } else if (worker_->arm()) {
+      worker_->sleep(deadline);
     }
-    if (monotonic_now() >= deadline.at) return false;
-    if (worker_->arm()) worker_->sleep(deadline);
+    if (now >= give_up) return holds();
   }
   return true;
 }

@@ -86,7 +86,8 @@ class UcxChannel {
   void flush_endpoint(Link& link, Completion& completion);
   void read_back(Link& link, Completion& completion);
 
-  void progress();
+  /// Returns whether anything happened.
+  bool progress();
   /// Ends the links that failed or whose peer was lost, and posts what waited for a welcome.
   void attend();
   template <class Predicate>
