@@ -1,5 +1,5 @@
 // farside bench cache: an unmodified program's reads out of pooled memory, beside the kernel's page cache.
-#include <array>
+#include <algorithm>
 #include <chrono>
 #include <memory>
 #include <string>
@@ -20,6 +20,7 @@ namespace {
 
 constexpr std::uint64_t kMiB = 1 << 20;
 constexpr const char* kReader = "cache-contender-reader";
+constexpr std::uint64_t kSmallestCache = 16 * kMiB;
 constexpr unsigned kScanRepetitions = 3;  // each starts a pool anew and moves up to 16 GiB
 
 Contender::Program plain_reader() { return {{sibling_program(kReader)}}; }
@@ -28,13 +29,13 @@ std::map<std::string, std::string> tcp() {
   return {{"FARSIDE_FABRIC", "ucx"}, {"UCX_TLS", "tcp"}, {"UCX_NET_DEVICES", "lo"}};
 }
 
-/// Hits in the program's own node, and the same reads out of the page cache.
-void measure_own_hits(const Options& options, Report& report) {
-  const std::uint64_t bytes = (options.quick ? 8 : 64) * kMiB;
+/// Hits in the program's own node, and the same reads out of the page cache: of a file that fits into a core's own
+/// caches, where the way to the bytes counts, and of one that does not, where memory does.
+void measure_own_hits(std::uint64_t bytes, const Options& options, Report& report) {
   const Folder folder;
   const std::string file = folder.make_file("warm", bytes);
   let_files_age();
-  const Pool pool({.cache_bytes = 2 * bytes});
+  const Pool pool({.cache_bytes = 2 * std::max(bytes, kSmallestCache)});
   std::vector<std::unique_ptr<Contender>> contenders;
   contenders.push_back(std::make_unique<Contender>("farside", pool.exec(0, folder.path(), kReader)));
   contenders.push_back(std::make_unique<Contender>("page cache", plain_reader()));
@@ -47,7 +48,7 @@ void measure_own_hits(const Options& options, Report& report) {
   };
   for (const auto& [call, size, wanted] :
        {Case{"pread", 4096, 1.5}, {"read", 4096, 1}, {"pread", kMiB, 1}, {"read", kMiB, 1}}) {
-    const std::string name = fmt::format("own node {} {}", call, format_bytes(size));
+    const std::string name = fmt::format("own node {} {} of {}", call, format_bytes(size), format_bytes(bytes));
     show_progress(name);
     const TimingRace race(contenders, fmt::format("{} {} {} {}", call, file, size, options.budget().count()),
                           options.repetitions);
@@ -108,8 +109,8 @@ Scan scan_together(std::vector<std::unique_ptr<Contender>>& readers, const std::
 /// `nodes` programs, each on its own node, read one file; beside as many plain programs.
 void measure_scan(unsigned nodes, unsigned groups, const std::string& file, std::uint64_t bytes, const Folder& folder,
                   const Options& options, Report& report) {
-  const std::string name =
-      fmt::format("{} nodes, {} group{}, one file of {}", nodes, groups, groups == 1 ? "" : "s", format_bytes(bytes));
+  const std::string name = fmt::format("{} node{}, {} group{}, one file of {}", nodes, nodes == 1 ? "" : "s", groups,
+                                       groups == 1 ? "" : "s", format_bytes(bytes));
   show_progress(name);
   const auto start_readers = [&](auto&& program) {
     std::vector<std::unique_ptr<Contender>> readers;
@@ -164,7 +165,9 @@ void attempt(const std::string& part, Report& report, const std::function<void()
 }
 
 void measure(const Options& options, Report& report) {
-  attempt("hits in the own node", report, [&] { measure_own_hits(options, report); });
+  for (const std::uint64_t bytes : {kMiB, (options.quick ? 8 : 64) * kMiB}) {
+    attempt("hits in the own node", report, [&] { measure_own_hits(bytes, options, report); });
+  }
   attempt("hits in a peer, direct", report, [&] { measure_peer_hits("direct", {}, options, report); });
   attempt("hits in a peer, TCP", report, [&] { measure_peer_hits("TCP", tcp(), options, report); });
   attempt("nodes that read one file", report, [&] { measure_scans(options, report); });
