@@ -37,7 +37,7 @@ std::optional<Row> Directory::find_or_claim(Channel& channel, BlockId id, Deadli
     }
     const auto unused = unused_row(*bucket);
     if (!unused || !claim(channel, id, *bucket, *unused, deadline)) return std::nullopt;
-    if (const auto mine = find(channel, id, deadline)) return mine;
+    if (auto mine = find(channel, id, deadline)) return mine;
   } while (pause.wait_before(deadline));
   return std::nullopt;
 }

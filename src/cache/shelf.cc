@@ -1,11 +1,9 @@
 #include "cache/shelf.h"
 
-#include <utility>
-
 namespace farside {
 
 Shelf::Shelf(const CacheLayout& layout, double singlet_ratio, HostIndex index)
-    : index_(std::move(index)), lists_(layout.slot_count, singlet_ratio), keys_(layout.slot_count) {
+    : index_(index), lists_(layout.slot_count, singlet_ratio), keys_(layout.slot_count) {
   free_.reserve(layout.slot_count);
   for (std::uint64_t slot = layout.slot_count; slot > 0; --slot) free_.push_back(static_cast<std::uint32_t>(slot - 1));
 }
