@@ -92,13 +92,15 @@ Acquirer::Step Acquirer::try_once(const Request& request, Row& row, Watch& watch
 
 Acquirer::Step Acquirer::represent(const Request& request, Row& row) {
   const Cell loading = row.cell(group_);
+  const Cell loaded = loading.loaded_at({team_.rank(), request.slot});
+  if (!rules_.cell_follows_bytes) (void)directory_.change(request.channel, row, group_, loaded, request.deadline);
+  if (!rules_.token_follows_bytes) publish(request);
   if (!copy_from_any(request, row) && !load(request)) {
     (void)directory_.change(request.channel, row, group_, loading.invalidated(), request.deadline);
     return Step::failed;
   }
   publish(request);
   // Whoever took our place while we were slow has changed the cell; our copy is then one more in the group.
-  const Cell loaded = loading.loaded_at({team_.rank(), request.slot});
   (void)directory_.change(request.channel, row, group_, loaded, request.deadline);
   return Step::done;
 }
@@ -133,7 +135,8 @@ bool Acquirer::loader_is_gone(const Cell& cell, Watch& watch) {
   if (std::exchange(watch.word, cell.word()) != cell.word()) watch.since = now;
   // This node loads a block in one thread at a time, and that is this one: a cell that says otherwise is of the past.
   const bool left_by_us = cell.rank == team_.rank();
-  return left_by_us || !slots_.reachable(cell.place()) || now - watch.since >= loading_lease_;
+  const bool silent = rules_.lease_expires && now - watch.since >= loading_lease_;
+  return left_by_us || !slots_.reachable(cell.place()) || silent;
 }
 
 void Acquirer::publish(const Request& request) {

@@ -28,7 +28,7 @@ namespace farside {
 class Acquirer {
  public:
   Acquirer(Team& team, const Geometry& geometry, const Directory& directory, const AlternativeDirectory& alternative,
-           const Slots& slots, Shelf& shelf, Discarder& discarder, Duration loading_lease)
+           const Slots& slots, Shelf& shelf, Discarder& discarder, Duration loading_lease, const CacheRules& rules)
       : team_(team),
         geometry_(geometry),
         group_(geometry.group_of(team.rank())),
@@ -37,7 +37,8 @@ class Acquirer {
         alternative_(alternative),
         slots_(slots),
         shelf_(shelf),
-        discarder_(discarder) {}
+        discarder_(discarder),
+        rules_(rules) {}
 
   Acquired acquire(Channel& channel, const BlockKey& key, BlockSource& source, std::uint64_t new_token,
                    Deadline deadline);
@@ -79,6 +80,7 @@ class Acquirer {
   const Slots& slots_;
   Shelf& shelf_;
   Discarder& discarder_;
+  const CacheRules rules_;
 };
 
 }  // namespace farside

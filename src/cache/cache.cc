@@ -7,6 +7,7 @@
 #include "cache/directory.h"
 #include "cache/discard.h"
 #include "cache/geometry.h"
+#include "cache/rules.h"
 #include "cache/shelf.h"
 #include "cache/slots.h"
 
@@ -14,15 +15,15 @@ namespace farside {
 
 class Cache::Impl {
  public:
-  Impl(Team& team, const CacheOptions& options)
+  Impl(Team& team, const CacheOptions& options, const CacheRules& rules)
       : geometry_(options, team.size()),
         region_(team.allocate("cache", geometry_.layout().region_bytes)),
-        directory_(geometry_, *region_, team.fabric()),
+        directory_(geometry_, *region_, team.fabric(), rules),
         alternative_(geometry_, *region_, geometry_.group_of(team.rank())),
-        slots_(geometry_, *region_, team),
+        slots_(geometry_, *region_, team, rules),
         shelf_(geometry_.layout(), options.singlet_ratio, HostIndex(geometry_.layout(), region_->local())),
-        discarder_(team, geometry_, directory_, alternative_, slots_, shelf_),
-        acquirer_(team, geometry_, directory_, alternative_, slots_, shelf_, discarder_, options.loading_lease),
+        discarder_(team, geometry_, directory_, alternative_, slots_, shelf_, rules),
+        acquirer_(team, geometry_, directory_, alternative_, slots_, shelf_, discarder_, options.loading_lease, rules),
         last_token_(std::uint64_t{team.incarnation()} << 48U) {}
 
   // A token is the incarnation and a count within it, so that a restarted node repeats none.
@@ -45,7 +46,9 @@ class Cache::Impl {
   std::uint64_t last_token_;
 };
 
-Cache::Cache(Team& team, const CacheOptions& options) : impl_(std::make_unique<Impl>(team, options)) {}
+Cache::Cache(Team& team, const CacheOptions& options) : Cache(team, options, CacheRules{}) {}
+Cache::Cache(Team& team, const CacheOptions& options, const CacheRules& rules)
+    : impl_(std::make_unique<Impl>(team, options, rules)) {}
 Cache::~Cache() = default;
 
 void Cache::set_board(const UseBoard& board) { impl_->shelf_.set_board(board); }

@@ -53,7 +53,7 @@ bool Directory::claim(Channel& channel, BlockId id, const Bucket& bucket, std::u
   for (std::uint32_t other = 0; other < Geometry::kBucketRows; ++other) {
     if (other != row && (id_word(*after, other) & ~kClaiming) == id) has_twin = true;
   }
-  if (has_twin || !all_invalid(*after, row)) {
+  if (rules_.claims_look_again && (has_twin || !all_invalid(*after, row))) {
     (void)exchange(channel, home, row_offset(id, row), id | kClaiming, old_id, deadline);
   } else {
     confirm(channel, id, row, deadline);
@@ -71,7 +71,7 @@ bool Directory::change(Channel& channel, Row& row, std::uint32_t group, Cell to,
   const std::uint64_t offset = row.offset + 8 * (1 + std::uint64_t{group});
   if (!exchange(channel, row.home, offset, from, to.word(), deadline)) return false;
 
-  if (Cell::from_word(from).state == Cell::State::invalid) {
+  if (rules_.claims_look_again && Cell::from_word(from).state == Cell::State::invalid) {
     const Fetched id = channel.load(region_.of(row.home).word<AtomicWord>(row.offset), deadline);
     if (!id.done() || id.value != row.id) {
       (void)exchange(channel, row.home, offset, to.word(), to.invalidated().word(), deadline);
@@ -125,6 +125,9 @@ bool Directory::all_invalid(const Bucket& bucket, std::uint32_t row) const {
 
 bool Directory::exchange(Channel& channel, Rank home, std::uint64_t offset, std::uint64_t expected,
                          std::uint64_t desired, Deadline deadline) const {
+  if (!rules_.cells_are_exchanged) {
+    return channel.swap(region_.of(home).word<AtomicWord>(offset), desired, deadline).done();
+  }
   const Fetched old = channel.compare_swap(region_.of(home).word<AtomicWord>(offset), expected, desired, deadline);
   return old.done() && old.value == expected;
 }

@@ -24,6 +24,7 @@
 
 #include "cache/cell.h"
 #include "cache/geometry.h"
+#include "cache/rules.h"
 
 namespace farside {
 
@@ -39,8 +40,8 @@ struct Row {
 
 class Directory {
  public:
-  Directory(const Geometry& geometry, const SymmetricRegion& region, Fabric& fabric)
-      : geometry_(geometry), region_(region), fabric_(fabric) {}
+  Directory(const Geometry& geometry, const SymmetricRegion& region, Fabric& fabric, const CacheRules& rules = {})
+      : geometry_(geometry), region_(region), fabric_(fabric), rules_(rules) {}
 
   /// The row of `id`, or nothing: it has none, or its home is out of reach.
   [[nodiscard]] std::optional<Row> find(Channel& channel, BlockId id, Deadline deadline) const;
@@ -73,6 +74,7 @@ class Directory {
   const Geometry& geometry_;
   const SymmetricRegion& region_;
   Fabric& fabric_;
+  const CacheRules rules_;
 };
 
 }  // namespace farside

@@ -58,6 +58,7 @@ void Discarder::discard(Channel& channel, const Shelf::Candidate& candidate, Sta
   shelf_.remove(candidate);
   slots_.retract(channel, candidate.slot);
 
+  if (!rules_.discard_looks_again) return;
   // Somebody may have handed its cell to us before it could see that our header is cleared.
   auto row = directory_.find(channel, id, deadline);
   if (row && row->cell(group_).names(ours)) {
@@ -74,7 +75,7 @@ void Discarder::hand_over(Channel& channel, BlockId id, Standing& standing, Dead
   }
   const Cell theirs = ours.loaded_at(*standing.alternative);
   if (!directory_.change(channel, *standing.row, group_, theirs, deadline)) return;
-  if (!slots_.holds(channel, id, *standing.alternative, deadline)) {
+  if (rules_.discard_looks_again && !slots_.holds(channel, id, *standing.alternative, deadline)) {
     (void)directory_.change(channel, *standing.row, group_, theirs.invalidated(), deadline);
   }
 }

@@ -19,13 +19,14 @@ namespace farside {
 class Discarder {
  public:
   Discarder(Team& team, const Geometry& geometry, const Directory& directory, const AlternativeDirectory& alternative,
-            const Slots& slots, Shelf& shelf)
+            const Slots& slots, Shelf& shelf, const CacheRules& rules)
       : team_(team),
         group_(geometry.group_of(team.rank())),
         directory_(directory),
         alternative_(alternative),
         slots_(slots),
-        shelf_(shelf) {}
+        shelf_(shelf),
+        rules_(rules) {}
 
   /// A slot to fill: a free one, or that of the block that can best be spared. Nothing when the deadline passed.
   [[nodiscard]] std::optional<std::uint32_t> take_slot(Channel& channel, Deadline deadline);
@@ -48,6 +49,7 @@ class Discarder {
   const AlternativeDirectory& alternative_;
   const Slots& slots_;
   Shelf& shelf_;
+  const CacheRules rules_;
 };
 
 }  // namespace farside

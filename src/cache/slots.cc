@@ -35,7 +35,8 @@ void Slots::retract(Channel& channel, std::uint32_t slot) const {
 bool Slots::copy(Channel& channel, const BlockKey& key, Place from, std::uint32_t into, Deadline deadline) const {
   if (!reachable(from)) return false;
   const Header before = read_header(channel, from, deadline);
-  if (before.id != block_id(key) || before.token == 0) return false;
+  if (rules_.compares_ids && before.id != block_id(key)) return false;
+  if (rules_.compares_tokens && before.token == 0) return false;
 
   // The label comes along with the bytes, into the local slot, which publish overwrites with an equal one.
   const std::uint64_t covered = sizeof(BlockLabel) + geometry_.block_length(key);
@@ -43,10 +44,12 @@ bool Slots::copy(Channel& channel, const BlockKey& key, Place from, std::uint32_
   const RemoteSpan remote = region_.of(from.rank).span(geometry_.slot_offset(from.slot) + kLabel, covered);
   if (channel.read(region_.local().span(local, covered), remote, deadline) != Outcome::done) return false;
 
-  if (read_header(channel, from, deadline) != before) return false;
+  const Header after = rules_.reads_header_again ? read_header(channel, from, deadline) : before;
+  if (rules_.compares_ids && after.id != before.id) return false;
+  if (rules_.compares_tokens && after.token != before.token) return false;
   BlockLabel label{};
   region_.local().copy_out(local, std::as_writable_bytes(std::span(&label, 1)));
-  return label.key == key && label.bytes == geometry_.block_length(key);
+  return !rules_.compares_keys || (label.key == key && label.bytes == geometry_.block_length(key));
 }
 
 bool Slots::holds(Channel& channel, BlockId id, Place at, Deadline deadline) const {

@@ -16,13 +16,14 @@
 
 #include "cache/cell.h"
 #include "cache/geometry.h"
+#include "cache/rules.h"
 
 namespace farside {
 
 class Slots {
  public:
-  Slots(const Geometry& geometry, const SymmetricRegion& region, Team& team)
-      : geometry_(geometry), region_(region), team_(team) {}
+  Slots(const Geometry& geometry, const SymmetricRegion& region, Team& team, const CacheRules& rules = {})
+      : geometry_(geometry), region_(region), team_(team), rules_(rules) {}
 
   /// Where a block's bytes go before it is published.
   [[nodiscard]] LocalSpan data(std::uint32_t slot) const;
@@ -46,13 +47,13 @@ class Slots {
   struct Header {
     std::uint64_t id;
     std::uint64_t token;
-    friend bool operator==(const Header&, const Header&) = default;
   };
   [[nodiscard]] Header read_header(Channel& channel, Place at, Deadline deadline) const;
 
   const Geometry& geometry_;
   const SymmetricRegion& region_;
   Team& team_;
+  const CacheRules rules_;
 };
 
 }  // namespace farside

@@ -64,6 +64,8 @@ struct CacheLayout {
   std::uint64_t region_bytes;
 };
 
+struct CacheRules;  // what tests of the protocol break
+
 /// What acquire brought about.
 struct [[nodiscard]] Acquired {
   enum class Answer {
@@ -81,6 +83,7 @@ class Cache {
   /// Collective: all ranks of `team` make theirs with the same options. `board` must outlive the cache; it may be given
   /// later (set_board) since its size depends on the layout.
   Cache(Team& team, const CacheOptions& options);
+  Cache(Team& team, const CacheOptions& options, const CacheRules& rules);
   ~Cache();
   Cache(const Cache&) = delete;
   Cache& operator=(const Cache&) = delete;

@@ -1,0 +1,21 @@
+// rules.h — what the proof of the protocol stands on, rule by rule.
+//
+// All of them hold, always. Tests of the protocol break one at a time to show that they would notice.
+#pragma once
+
+namespace farside {
+
+struct CacheRules {
+  bool compares_ids = true;         ///< a copy looks whether the slot bears the block's id
+  bool compares_tokens = true;      ///< and whether its token is the same before and after
+  bool compares_keys = true;        ///< and whether the key that came along is the one wanted
+  bool reads_header_again = true;   ///< the "after" is a second READ
+  bool token_follows_bytes = true;  ///< a slot is filled before it gets its token, not after
+  bool cells_are_exchanged = true;  ///< a cell changes by COMPARE_SWAP, not by whatever comes last
+  bool cell_follows_bytes = true;   ///< a cell says loaded when the block is there, not before
+  bool lease_expires = true;        ///< a loader that is silent is replaced
+  bool claims_look_again = true;    ///< who claims a row or first uses it looks whether somebody else was at it
+  bool discard_looks_again = true;  ///< who drops a block looks whether a cell was handed to it meanwhile
+};
+
+}  // namespace farside

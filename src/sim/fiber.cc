@@ -1,0 +1,94 @@
+#include "sim/fiber.h"
+
+#include <exception>
+#include <vector>
+
+#if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/common_interface_defs.h>
+#endif
+
+namespace farside::sim {
+
+namespace {
+
+constexpr std::size_t kStackBytes = 128U << 10U;
+
+// The stack of a fiber, owned by Fiber and only borrowed by Boost.
+class BorrowedStack {
+ public:
+  explicit BorrowedStack(boost::context::stack_context context) : context_(context) {}
+  [[nodiscard]] boost::context::stack_context allocate() const { return context_; }
+  void deallocate(boost::context::stack_context& /*context*/) const noexcept {}
+
+ private:
+  boost::context::stack_context context_;
+};
+
+// The address sanitizer must be told of every change of stacks.
+void before_switch([[maybe_unused]] void** fake_stack, [[maybe_unused]] const void* bottom,
+                   [[maybe_unused]] std::size_t bytes) {
+#if defined(__SANITIZE_ADDRESS__)
+  __sanitizer_start_switch_fiber(fake_stack, bottom, bytes);
+#endif
+}
+
+void after_switch([[maybe_unused]] void* fake_stack, [[maybe_unused]] const void** bottom,
+                  [[maybe_unused]] std::size_t* bytes) {
+#if defined(__SANITIZE_ADDRESS__)
+  __sanitizer_finish_switch_fiber(fake_stack, bottom, bytes);
+#endif
+}
+
+}  // namespace
+
+struct Fiber::Stack {
+  std::vector<std::byte> bytes = std::vector<std::byte>(kStackBytes);
+  void* fake_stack = nullptr;          // of the fiber, while it is not running
+  void* outside_fake_stack = nullptr;  // of whoever resumed it
+  const void* outside_bottom = nullptr;
+  std::size_t outside_bytes = 0;
+};
+
+Fiber::Fiber(std::function<void()> body) : body_(std::move(body)), stack_(std::make_unique<Stack>()) {
+  boost::context::stack_context context;
+  context.sp = stack_->bytes.data() + kStackBytes;
+  context.size = kStackBytes;
+  inside_ = boost::context::fiber(std::allocator_arg, boost::context::preallocated(context.sp, context.size, context),
+                                  BorrowedStack(context), [this](boost::context::fiber&& outside) {
+                                    after_switch(nullptr, &stack_->outside_bottom, &stack_->outside_bytes);
+                                    outside_ = std::move(outside);
+                                    try {
+                                      body_();
+                                    } catch (const boost::context::detail::forced_unwind&) {
+                                      throw;
+                                    } catch (...) {
+                                      failure_ = std::current_exception();
+                                    }
+                                    finished_ = true;
+                                    before_switch(nullptr, stack_->outside_bottom, stack_->outside_bytes);
+                                    return std::move(outside_);
+                                  });
+}
+
+Fiber::~Fiber() {
+  if (finished_) return;
+  // Reachable for ever, so that what the frozen stack points to is no leak.
+  static std::vector<std::pair<std::unique_ptr<Stack>, boost::context::fiber>>& graveyard =
+      *new std::vector<std::pair<std::unique_ptr<Stack>, boost::context::fiber>>;
+  graveyard.emplace_back(std::move(stack_), std::move(inside_));
+}
+
+void Fiber::resume() {
+  before_switch(&stack_->outside_fake_stack, stack_->bytes.data(), kStackBytes);
+  inside_ = std::move(inside_).resume();
+  after_switch(stack_->outside_fake_stack, nullptr, nullptr);
+  if (failure_) std::rethrow_exception(std::exchange(failure_, nullptr));
+}
+
+void Fiber::leave() {
+  before_switch(&stack_->fake_stack, stack_->outside_bottom, stack_->outside_bytes);
+  outside_ = std::move(outside_).resume();
+  after_switch(stack_->fake_stack, &stack_->outside_bottom, &stack_->outside_bytes);
+}
+
+}  // namespace farside::sim

@@ -1,0 +1,79 @@
+#include "sim/memory.h"
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+
+#include "farside/base/error.h"
+
+namespace farside::sim {
+
+namespace {
+
+constexpr Duration kLongestBuffering = std::chrono::microseconds(5);
+
+void require_words(std::uint64_t offset, std::size_t bytes) {
+  if (offset % 8 != 0 || bytes % 8 != 0) {
+    throw Error({"copy within simulated memory", std::to_string(bytes) + " bytes at " + std::to_string(offset),
+                 "the simulator takes whole words only", "align the copy to 8 bytes"});
+  }
+}
+
+}  // namespace
+
+std::uint64_t SimMemory::load(std::uint64_t offset) {
+  const std::uint32_t thread = scheduler_.ticket().thread;
+  for (auto store = buffered_.rbegin(); store != buffered_.rend(); ++store) {
+    if (store->thread == thread && store->offset == offset) return store->value;
+  }
+  return words_[offset / 8];
+}
+
+void SimMemory::store(std::uint64_t offset, std::uint64_t value) {
+  if (!network_.buffers_stores) {
+    words_[offset / 8] = value;
+    return;
+  }
+  const std::uint64_t number = ++stores_;
+  buffered_.push_back({number, scheduler_.ticket().thread, offset, value});
+  scheduler_.after(scheduler_.up_to(kLongestBuffering),
+                   [memory = shared_from_this(), number] { memory->commit_through(number); });
+}
+
+void SimMemory::copy_in(std::uint64_t offset, std::span<const std::byte> bytes) {
+  require_words(offset, bytes.size());
+  for (std::size_t at = 0; at < bytes.size(); at += 8) {
+    std::uint64_t word = 0;
+    std::memcpy(&word, bytes.data() + at, 8);
+    store(offset + at, word);
+  }
+}
+
+void SimMemory::copy_out(std::uint64_t offset, std::span<std::byte> bytes) {
+  require_words(offset, bytes.size());
+  for (std::size_t at = 0; at < bytes.size(); at += 8) {
+    const std::uint64_t word = load(offset + at);
+    std::memcpy(bytes.data() + at, &word, 8);
+  }
+}
+
+void SimMemory::drain() {
+  const std::uint32_t thread = scheduler_.ticket().thread;
+  for (const Store& store : buffered_) {
+    if (store.thread == thread) words_[store.offset / 8] = store.value;
+  }
+  std::erase_if(buffered_, [thread](const Store& store) { return store.thread == thread; });
+}
+
+// The store `number`, and before it whatever its thread had stored to that word earlier.
+void SimMemory::commit_through(std::uint64_t number) {
+  const auto last = std::ranges::find(buffered_, number, &Store::number);
+  if (last == buffered_.end()) return;
+  const Store committed = *last;
+  words_[committed.offset / 8] = committed.value;
+  std::erase_if(buffered_, [&](const Store& store) {
+    return store.thread == committed.thread && store.offset == committed.offset && store.number <= number;
+  });
+}
+
+}  // namespace farside::sim

@@ -1,0 +1,36 @@
+// network.h — how the simulated network behaves: as badly as the memory model of docs/protocols/fabric.md allows.
+//
+// Each rule has a switch. A run draws a random set of them from its seed, or takes the set it is given.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+
+#include "farside/fabric/time.h"
+
+namespace farside::sim {
+
+struct Network {
+  // Rule 1: a transfer is a set of accesses of at most `grain_bytes` in any order, and words may be stored twice.
+  std::uint32_t grain_bytes = 8;  ///< 8 or 64
+  bool stores_twice = true;
+  // Rule 2: operations of one channel to one target are unordered unless fenced.
+  bool reorders = true;
+  // Rule 3: completion says nothing of visibility.
+  bool completes_before_visible = true;
+  // A process's own stores reach memory later and in any order, until local_fence.
+  bool buffers_stores = true;
+  // Rule 4: an atomic is a load and a store to everything but other atomics.
+  bool splits_atomics = true;
+  // Rule 5: an operation may land long after its poster gave it up or died.
+  bool lands_late = true;
+
+  // Over mapped memory a dead peer answers until somebody says that it is dead; over a network it does not.
+  bool dead_memory_answers = false;
+
+  Duration latency = std::chrono::microseconds(2);       ///< the usual longest time of a step
+  Duration long_latency = std::chrono::milliseconds(2);  ///< that of one step in a hundred, with lands_late
+  Duration detection = std::chrono::milliseconds(10);    ///< the longest time until a death is known
+};
+
+}  // namespace farside::sim

@@ -1,0 +1,96 @@
+#include "sim/sim_channel.h"
+
+#include <algorithm>
+
+namespace farside::sim {
+
+namespace {
+
+// A waiter looks for itself at what nobody announces.
+constexpr Duration kLook = std::chrono::microseconds(20);
+
+}  // namespace
+
+SimChannel::~SimChannel() {
+  for (const auto& flight : flights_) flight->abandon();
+}
+
+void SimChannel::post(const Operation& operation, Completion& completion) {
+  const PeerId peer = operation.region->peer();
+  if (fabric_.lost(peer)) {
+    completion.outcome = Outcome::peer_lost;
+    return;
+  }
+  std::erase_if(flights_, [this](const auto& flight) {
+    if (flight->failed() && flight->is_write()) failed_.insert(flight->peer());
+    return flight->over();
+  });
+  const auto& access = static_cast<const SimAccess&>(*operation.region->access());
+  auto flight =
+      std::make_shared<Flight>(fabric_.wires(), fabric_.process(), operation, access.memory(), completion, waiter_);
+  Flights predecessors = fabric_.wires().network().reorders ? fenced_[peer] : under_way(peer);
+  flights_.push_back(flight);
+  flight->begin(std::move(predecessors));
+}
+
+void SimChannel::finish(Completion& completion, Deadline deadline) {
+  if (wait_for([&] { return completion.pending == 0; }, deadline)) return;
+  for (const auto& flight : flights_) {
+    if (flight->belongs_to(completion)) flight->abandon();
+  }
+  completion.pending = 0;
+  completion.outcome = Outcome::timed_out;
+}
+
+Outcome SimChannel::fence(Deadline deadline) {
+  fenced_.clear();
+  for (const auto& flight : flights_) fenced_[flight->peer()].push_back(flight);
+  const auto fetches_are_over = [this] {
+    return std::ranges::all_of(flights_, [](const auto& flight) { return flight->is_write() || flight->over(); });
+  };
+  return wait_for(fetches_are_over, deadline) ? Outcome::done : Outcome::timed_out;
+}
+
+Outcome SimChannel::flush(PeerId peer, Deadline deadline) {
+  const Flights earlier = under_way(peer);
+  const auto all_over = [&] { return std::ranges::all_of(earlier, [](const auto& flight) { return flight->over(); }); };
+  if (!wait_for(all_over, deadline)) return Outcome::timed_out;
+  const bool failed = std::ranges::any_of(earlier, [](const auto& flight) { return flight->failed(); });
+  return failed_.erase(peer) != 0 || failed || fabric_.lost(peer) ? Outcome::peer_lost : Outcome::done;
+}
+
+Outcome SimChannel::write_signal(RemoteWord<ControlWord> word, std::uint64_t value, Deadline deadline) {
+  fenced_[word.region->peer()] = under_way(word.region->peer());
+  return store(word, value, deadline);
+}
+
+Outcome SimChannel::wait_change(const Region& region, std::uint64_t offset, std::uint64_t seen, Deadline deadline,
+                                std::span<const PeerId> peers) {
+  const LocalWord<ControlWord> word = region.word<ControlWord>(offset);
+  while (word.load() == seen) {
+    if (std::ranges::any_of(peers, [this](PeerId peer) { return fabric_.lost(peer); })) return Outcome::peer_lost;
+    if (fabric_.now() >= deadline.at) return Outcome::timed_out;
+    fabric_.sleep(scheduler_.up_to(kLook));
+  }
+  return Outcome::done;
+}
+
+SimChannel::Flights SimChannel::under_way(PeerId peer) const {
+  Flights found;
+  std::ranges::copy_if(flights_, std::back_inserter(found),
+                       [peer](const auto& flight) { return flight->peer() == peer && !flight->over(); });
+  return found;
+}
+
+template <class Condition>
+bool SimChannel::wait_for(Condition holds, Deadline deadline) {
+  while (!holds()) {
+    if (fabric_.now() >= deadline.at) return false;
+    waiter_->ticket = scheduler_.ticket();
+    scheduler_.sleep_until(deadline.at);
+    waiter_->ticket.reset();
+  }
+  return true;
+}
+
+}  // namespace farside::sim

@@ -1,0 +1,46 @@
+// sim_channel.h — a simulated thread's way to its peers.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <set>
+#include <vector>
+
+#include "farside/fabric/channel.h"
+
+#include "sim/flight.h"
+#include "sim/sim_fabric.h"
+
+namespace farside::sim {
+
+class SimChannel final : public Channel {
+ public:
+  explicit SimChannel(SimFabric& fabric) : fabric_(fabric), scheduler_(fabric.wires().scheduler()) {}
+  ~SimChannel() override;
+
+  Outcome fence(Deadline deadline) override;
+  Outcome flush(PeerId peer, Deadline deadline) override;
+  void local_fence() override { fabric_.drain_own_stores(); }
+  Outcome write_signal(RemoteWord<ControlWord> word, std::uint64_t value, Deadline deadline) override;
+
+ private:
+  using Flights = std::vector<std::shared_ptr<Flight>>;
+
+  void post(const Operation& operation, Completion& completion) override;
+  void finish(Completion& completion, Deadline deadline) override;
+  Outcome wait_change(const Region& region, std::uint64_t offset, std::uint64_t seen, Deadline deadline,
+                      std::span<const PeerId> peers) override;
+
+  [[nodiscard]] Flights under_way(PeerId peer) const;
+  template <class Condition>
+  [[nodiscard]] bool wait_for(Condition holds, Deadline deadline);
+
+  SimFabric& fabric_;
+  Scheduler& scheduler_;
+  std::shared_ptr<Waiter> waiter_ = std::make_shared<Waiter>();
+  Flights flights_;
+  std::map<PeerId, Flights> fenced_;  ///< per target: what takes effect before anything that is posted now
+  std::set<PeerId> failed_;           ///< a WRITE to it failed since the last flush
+};
+
+}  // namespace farside::sim

@@ -1,0 +1,63 @@
+#include "sim/sim_fabric.h"
+
+#include <charconv>
+
+#include "farside/base/error.h"
+
+#include "sim/sim_channel.h"
+
+namespace farside::sim {
+
+namespace {
+
+class SimRegion final : public Region {
+ public:
+  SimRegion(std::string name, std::uint64_t bytes, std::string handle, std::shared_ptr<SimMemory> memory)
+      : Region(std::move(name), memory->base(), bytes, memory.get()),
+        handle_(std::move(handle)),
+        memory_(std::move(memory)) {}
+  [[nodiscard]] std::string handle() const override { return handle_ + "/" + std::to_string(bytes()); }
+
+ private:
+  std::string handle_;
+  std::shared_ptr<SimMemory> memory_;
+};
+
+}  // namespace
+
+std::unique_ptr<Region> SimFabric::create_region(std::string name, std::uint64_t bytes) {
+  auto [handle, memory] = wires_.offer(process_, bytes);
+  own_.push_back(memory);
+  return std::make_unique<SimRegion>(std::move(name), bytes, std::move(handle), std::move(memory));
+}
+
+void SimFabric::connect(PeerId peer, std::string_view address) {
+  ProcessId process = 0;
+  std::from_chars(address.data(), address.data() + address.size(), process);
+  processes_[peer] = process;
+  lost_.erase(peer);
+}
+
+std::unique_ptr<RemoteRegion> SimFabric::attach(PeerId peer, std::string_view handle) {
+  const std::size_t end = handle.rfind('/');
+  auto memory = wires_.find(handle.substr(0, end));
+  if (memory == nullptr) throw Error({"attach region", std::string(handle), "nobody offers it", ""});
+  std::uint64_t bytes = 0;
+  std::from_chars(handle.data() + end + 1, handle.data() + handle.size(), bytes);
+  return std::make_unique<RemoteRegion>(std::string(handle), peer, bytes, nullptr,
+                                        std::make_unique<SimAccess>(std::move(memory)));
+}
+
+std::unique_ptr<Channel> SimFabric::open_channel() { return std::make_unique<SimChannel>(*this); }
+
+Outcome SimFabric::revoke(PeerId peer, Deadline /*deadline*/) {
+  wires_.scheduler().kill(processes_.at(peer));
+  mark_lost(peer);
+  return Outcome::done;
+}
+
+void SimFabric::drain_own_stores() const {
+  for (const auto& memory : own_) memory->drain();
+}
+
+}  // namespace farside::sim

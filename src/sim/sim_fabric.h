@@ -1,0 +1,62 @@
+// sim_fabric.h — a simulated process's fabric (fabric.h): each operation becomes its small steps, in a random order,
+// among everybody else's.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "farside/fabric/fabric.h"
+
+#include "sim/memory.h"
+#include "sim/network.h"
+#include "sim/scheduler.h"
+#include "sim/wires.h"
+
+namespace farside::sim {
+
+/// The other end of an attached region.
+class SimAccess final : public RemoteAccess {
+ public:
+  explicit SimAccess(std::shared_ptr<SimMemory> memory) : memory_(std::move(memory)) {}
+  [[nodiscard]] const std::shared_ptr<SimMemory>& memory() const noexcept { return memory_; }
+
+ private:
+  std::shared_ptr<SimMemory> memory_;
+};
+
+class SimFabric final : public Fabric {
+ public:
+  SimFabric(Wires& wires, ProcessId process) : wires_(wires), process_(process) {}
+
+  [[nodiscard]] std::unique_ptr<Region> create_region(std::string name, std::uint64_t bytes) override;
+  [[nodiscard]] std::string address() override { return std::to_string(process_); }
+  void connect(PeerId peer, std::string_view address) override;
+  [[nodiscard]] std::unique_ptr<RemoteRegion> attach(PeerId peer, std::string_view handle) override;
+  [[nodiscard]] std::unique_ptr<Channel> open_channel() override;
+
+  void mark_lost(PeerId peer) override { lost_.insert(peer); }
+  [[nodiscard]] bool lost(PeerId peer) const override { return lost_.contains(peer); }
+  /// Kills the peer, as the host fabric does with one on the same host.
+  Outcome revoke(PeerId peer, Deadline deadline) override;
+
+  [[nodiscard]] Time now() const override { return wires_.scheduler().now(); }
+  void sleep(Duration duration) override { wires_.scheduler().sleep_until(now() + duration); }
+  [[nodiscard]] std::uint64_t random() override { return wires_.scheduler().random(); }
+
+  [[nodiscard]] ProcessId process() const noexcept { return process_; }
+  [[nodiscard]] Wires& wires() const noexcept { return wires_; }
+  void drain_own_stores() const;
+
+ private:
+  Wires& wires_;
+  ProcessId process_;
+  std::map<PeerId, ProcessId> processes_;
+  std::set<PeerId> lost_;
+  std::vector<std::shared_ptr<SimMemory>> own_;
+};
+
+}  // namespace farside::sim

@@ -1,0 +1,49 @@
+// wires.h — what connects the simulated processes: all memory that any of them offers, and the links between them.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "sim/memory.h"
+#include "sim/network.h"
+#include "sim/scheduler.h"
+
+namespace farside::sim {
+
+class Wires {
+ public:
+  Wires(Scheduler& scheduler, const Network& network) : scheduler_(scheduler), network_(network) {}
+
+  /// New memory and the handle to find it by.
+  [[nodiscard]] std::pair<std::string, std::shared_ptr<SimMemory>> offer(ProcessId owner, std::uint64_t bytes) {
+    const std::string handle = std::to_string(owner) + "/" + std::to_string(memories_.size());
+    const auto memory = std::make_shared<SimMemory>(scheduler_, network_, owner, bytes);
+    memories_.emplace(handle, memory);
+    return {handle, memory};
+  }
+  /// Null when there is no such memory.
+  [[nodiscard]] std::shared_ptr<SimMemory> find(std::string_view handle) const {
+    const auto found = memories_.find(handle);
+    return found == memories_.end() ? nullptr : found->second;
+  }
+
+  /// A link that is cut passes nothing on until it is healed; what was under way lands then.
+  void cut(ProcessId from, ProcessId to) { cut_.insert({from, to}); }
+  void heal() { cut_.clear(); }
+  [[nodiscard]] bool passes(ProcessId from, ProcessId to) const { return !cut_.contains({from, to}); }
+
+  [[nodiscard]] Scheduler& scheduler() const noexcept { return scheduler_; }
+  [[nodiscard]] const Network& network() const noexcept { return network_; }
+
+ private:
+  Scheduler& scheduler_;
+  const Network& network_;
+  std::map<std::string, std::shared_ptr<SimMemory>, std::less<>> memories_;
+  std::set<std::pair<ProcessId, ProcessId>> cut_;
+};
+
+}  // namespace farside::sim

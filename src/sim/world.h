@@ -1,0 +1,72 @@
+// world.h — a simulated cluster: processes that form a team, their threads, and what befalls them.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "farside/team/team.h"
+
+#include "sim/network.h"
+#include "sim/scheduler.h"
+#include "sim/sim_fabric.h"
+
+namespace farside::sim {
+
+class World;
+
+class SimTeam final : public Team {
+ public:
+  SimTeam(World& world, Rank rank, Rank size) : world_(world), rank_(rank), size_(size) {}
+
+  [[nodiscard]] Rank rank() const override { return rank_; }
+  [[nodiscard]] Rank size() const override { return size_; }
+  [[nodiscard]] Fabric& fabric() override;
+  [[nodiscard]] std::uint16_t incarnation() const override { return 1; }
+  [[nodiscard]] std::unique_ptr<SymmetricRegion> allocate(const std::string& name, std::uint64_t bytes) override;
+  Outcome barrier(Deadline deadline) override;
+  [[nodiscard]] std::uint64_t epoch() const override;
+  Outcome evict(Rank rank, Deadline deadline) override;
+
+ private:
+  World& world_;
+  Rank rank_;
+  Rank size_;
+  std::uint64_t barriers_ = 0;
+};
+
+class World {
+ public:
+  World(std::uint64_t seed, Rank processes, const Network& network);
+
+  [[nodiscard]] Scheduler& scheduler() noexcept { return scheduler_; }
+  [[nodiscard]] Wires& wires() noexcept { return wires_; }
+  [[nodiscard]] SimTeam& team(Rank rank) { return *teams_.at(rank); }
+  [[nodiscard]] SimFabric& fabric(Rank rank) { return *fabrics_.at(rank); }
+  [[nodiscard]] Rank size() const noexcept { return static_cast<Rank>(teams_.size()); }
+
+  /// A thread of process `rank`.
+  void on(Rank rank, std::function<void()> body) { scheduler_.spawn(rank, std::move(body)); }
+  /// Until all threads of living processes have finished; false when they had not within `limit` of virtual time.
+  bool run(Duration limit) { return scheduler_.run(scheduler_.now() + limit); }
+
+  // What befalls a process. The others learn of a death a little later.
+  void kill(Rank rank);
+  void pause(Rank rank, Duration duration);
+
+ private:
+  friend class SimTeam;  // whose ranks meet in meetings_
+
+  const Network network_;
+  Scheduler scheduler_;
+  Wires wires_;
+  std::vector<std::unique_ptr<SimFabric>> fabrics_;
+  std::vector<std::unique_ptr<SimTeam>> teams_;
+  std::map<std::string, std::map<Rank, std::string>> meetings_;  // what each rank has brought, by occasion
+  std::uint64_t deaths_ = 0;
+};
+
+}  // namespace farside::sim
