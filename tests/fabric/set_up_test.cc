@@ -69,7 +69,8 @@ TEST(SetUp, ComingAndGoingLeavesNothingBehind) {
       const std::size_t maps = mappings();
       const std::uint64_t resident = resident_bytes();
       for (int i = kWarmUp; i < kVisits; ++i) visit(i);
-      EXPECT_LE(open_descriptors(), descriptors);
+      // Some connections are on their way out at either moment; leaving one at each visit would leave thousands.
+      EXPECT_LE(open_descriptors(), descriptors + 32);
       EXPECT_LE(mappings(), maps + 4);
       EXPECT_LE(resident_bytes(), resident + kGrowth);
     }
