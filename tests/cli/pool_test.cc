@@ -168,12 +168,18 @@ TEST_F(PoolTest, SleepsWhenNobodyAsks) {
   ASSERT_EQ(up({"-n", "4", "--cache", "16M"}).code(), 0);
   const auto processes = pool_processes();
   ASSERT_EQ(processes.size(), 5U);
-  constexpr int kSeconds = 4;
-  const std::uint64_t before = used_ticks(processes);
-  std::this_thread::sleep_for(std::chrono::seconds(kSeconds));
-  const std::uint64_t used = used_ticks(processes) - before;
+  // A pool that spins, or wakes all the time, never has a quiet while; one that has just started, or that runs under a
+  // sanitizer, need not have it at once.
+  constexpr std::uint64_t kSeconds = 4;
   const auto ticks_per_second = static_cast<std::uint64_t>(::sysconf(_SC_CLK_TCK));
-  EXPECT_LE(used * 100, kSeconds * ticks_per_second) << used << " ticks in " << kSeconds << " s";
+  std::uint64_t used = 0;
+  for (int attempt = 0; attempt < 5; ++attempt) {
+    const std::uint64_t before = used_ticks(processes);
+    std::this_thread::sleep_for(std::chrono::seconds(kSeconds));
+    used = used_ticks(processes) - before;
+    if (used * 100 <= kSeconds * ticks_per_second) return;
+  }
+  FAIL() << used << " ticks in " << kSeconds << " s";
 }
 
 }  // namespace
