@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "farside/base/mix.h"
+
 namespace farside::sim {
 
 namespace {
@@ -10,15 +12,9 @@ namespace {
 // A thread that something woke does not go on at the very same moment.
 constexpr Duration kLongestWakeUp = std::chrono::nanoseconds(500);
 
-std::uint64_t mixed(std::uint64_t bits) {
-  bits = (bits ^ (bits >> 30U)) * 0xbf58476d1ce4e5b9U;
-  bits = (bits ^ (bits >> 27U)) * 0x94d049bb133111ebU;
-  return bits ^ (bits >> 31U);
-}
-
 }  // namespace
 
-std::uint64_t Scheduler::random() { return mixed(random_ += 0x9e3779b97f4a7c15U); }
+std::uint64_t Scheduler::random() { return mix(random_ += kMixStep); }
 
 Duration Scheduler::up_to(Duration most) {
   return Duration(static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(most.count() + 1)));
@@ -92,7 +88,7 @@ bool Scheduler::run(Time limit) {
 }
 
 void Scheduler::record(std::uint64_t what, const std::function<std::string()>& text) {
-  hash_ = mixed(hash_ ^ mixed(what + static_cast<std::uint64_t>(now_.nanoseconds)));
+  hash_ = mix(hash_ ^ mix(what + static_cast<std::uint64_t>(now_.nanoseconds)));
   if (keep_steps_) steps_.push_back(std::to_string(now_.nanoseconds) + " ns: " + text());
 }
 

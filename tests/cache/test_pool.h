@@ -11,6 +11,7 @@
 
 #include "cache/cell.h"
 #include "cache/geometry.h"
+#include "cache/rules.h"
 #include "tests/support/in_process_team.h"
 #include "tests/support/interposed_channel.h"
 
@@ -54,13 +55,13 @@ struct Node {
 
 class TestPool {
  public:
-  explicit TestPool(Rank size, CacheOptions wanted = {}) : options(wanted), nodes(size) {
+  explicit TestPool(Rank size, CacheOptions wanted = {}, const CacheRules& rules = {}) : options(wanted), nodes(size) {
     if (options.cache_bytes == CacheOptions{}.cache_bytes) options.cache_bytes = 16 * kBlock;
     options.block_bytes = kBlock;
     auto teams = make_teams(size);
     on_all_ranks(size, [&](Rank rank) {
       nodes[rank].team = std::move(teams[rank]);
-      nodes[rank].cache = std::make_unique<Cache>(*nodes[rank].team, options);
+      nodes[rank].cache = std::make_unique<Cache>(*nodes[rank].team, options, rules);
       nodes[rank].channel = std::make_unique<InterposedChannel>(nodes[rank].team->fabric().open_channel());
     });
   }

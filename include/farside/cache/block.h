@@ -9,6 +9,7 @@
 #include <initializer_list>
 #include <type_traits>
 
+#include "farside/base/mix.h"
 #include "farside/fabric/words.h"
 
 namespace farside {
@@ -38,24 +39,17 @@ static_assert(sizeof(BlockKey) == 48 && std::has_unique_object_representations_v
 /// sure compares the key.
 using BlockId = std::uint64_t;
 
-/// splitmix64's finisher: every input bit reaches every output bit.
-[[nodiscard]] constexpr std::uint64_t mix(std::uint64_t x) {
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9U;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111ebU;
-  return x ^ (x >> 31);
-}
-
 [[nodiscard]] constexpr std::uint64_t file_hash(const FileIdentity& file) {
-  std::uint64_t hash = mix(file.file_system + 0x9e3779b97f4a7c15U);
+  std::uint64_t hash = mix(file.file_system + kMixStep);
   for (const std::uint64_t field : {file.inode, file.bytes, static_cast<std::uint64_t>(file.modified_ns),
                                     static_cast<std::uint64_t>(file.changed_ns)}) {
-    hash = mix(hash ^ (field + 0x9e3779b97f4a7c15U));
+    hash = mix(hash ^ (field + kMixStep));
   }
   return hash;
 }
 
 [[nodiscard]] constexpr BlockId block_id(std::uint64_t file_hash, std::uint64_t index) {
-  const std::uint64_t id = mix(file_hash + index * 0x9e3779b97f4a7c15U) >> 1U;
+  const std::uint64_t id = mix(file_hash + index * kMixStep) >> 1U;
   return id != 0 ? id : 1;
 }
 

@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "farside/base/error.h"
+#include "farside/base/mix.h"
 
 #include "fabric/clock.h"
 #include "fabric/host/host_channel.h"
@@ -108,13 +109,7 @@ Time HostFabric::now() const { return monotonic_now(); }
 
 void HostFabric::sleep(Duration duration) { std::this_thread::sleep_for(duration); }
 
-std::uint64_t HostFabric::random() {
-  // SplitMix64: a counter by the golden ratio, its bits mixed; any thread may take the next one.
-  std::uint64_t bits = random_state_.fetch_add(0x9e3779b97f4a7c15, std::memory_order_relaxed);
-  bits = (bits ^ (bits >> 30)) * 0xbf58476d1ce4e5b9;
-  bits = (bits ^ (bits >> 27)) * 0x94d049bb133111eb;
-  return bits ^ (bits >> 31);
-}
+std::uint64_t HostFabric::random() { return mix(random_state_.fetch_add(kMixStep, std::memory_order_relaxed)); }
 
 HostFabric::Peer HostFabric::peer(PeerId number) const {
   const std::lock_guard lock(mutex_);
