@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "tests/sim/cache_scenario.h"
+#include "scenario/cache_scenario.h"
 
 namespace farside::sim {
 namespace {

@@ -1,4 +1,4 @@
-#include "tests/sim/cache_scenario.h"
+#include "scenario/cache_scenario.h"
 
 #include <array>
 #include <cstring>
