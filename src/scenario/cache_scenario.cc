@@ -173,6 +173,9 @@ CacheScenario random_cache_scenario(std::uint64_t seed) {
   scenario.network.buffers_stores = coin();
   scenario.network.splits_atomics = coin();
   scenario.network.lands_late = coin();
+  scenario.network.stalls_before_posting = coin();
+  scenario.network.needs_calls_for_progress = coin();
+  scenario.network.clocks_drift = coin();
   scenario.network.dead_memory_answers = coin();
   return scenario;
 }

@@ -1,15 +1,29 @@
 #include "sim/flight.h"
 
 #include <algorithm>
+#include <array>
+#include <charconv>
 #include <cstring>
 #include <string>
 
 namespace farside::sim {
 
+namespace {
+
+std::string hexadecimal(std::uint64_t value) {
+  std::array<char, 16> digits{};
+  const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), value, 16).ptr;
+  return "0x" + std::string(digits.data(), end);
+}
+
+}  // namespace
+
 Flight::Flight(Wires& wires, ProcessId poster, const Operation& operation, std::shared_ptr<SimMemory> target,
                Completion& completion, std::shared_ptr<Waiter> waiter)
     : wires_(wires),
+      number_(wires.next_operation()),
       poster_(poster),
+      thread_(wires.scheduler().ticket().thread),
       operation_(operation),
       target_(std::move(target)),
       completion_(&completion),
@@ -52,55 +66,70 @@ void Flight::begin_transfer() {
 void Flight::transfer(std::uint64_t at) {
   const std::uint64_t begin = std::max(at, operation_.offset);
   const std::uint64_t end = std::min(at + wires_.network().grain_bytes, operation_.offset + operation_.bytes);
+  touch_transfer(begin, end);
   std::byte* const remote = target_->base() + begin;
   const std::uint64_t position = begin - operation_.offset;
   if (is_write()) {
     std::memcpy(remote, source_.data() + position, end - begin);
-  } else if (completion_ != nullptr && !wires_.scheduler().dead(poster_)) {
+  } else if (is_awaited()) {
     std::memcpy(operation_.local + position, remote, end - begin);
   }
-  std::uint64_t word = 0;
-  std::memcpy(&word, remote, std::min<std::uint64_t>(8, end - begin));
-  record(is_write() ? "WRITE" : "READ", begin, word);
+  for (std::uint64_t word_at = begin; word_at < end; word_at += 8) {
+    std::uint64_t word = 0;
+    std::memcpy(&word, target_->base() + word_at, std::min<std::uint64_t>(8, end - word_at));
+    record(is_write() ? "WRITE" : "READ", word_at, word);
+  }
   step_is_done();
 }
 
 // To everything but other atomics, an atomic is a load and, a little later, a store.
 void Flight::begin_atomic(std::uint64_t /*unused*/) {
-  if (!target_->begin_atomic(operation_.offset)) return attempt(&Flight::begin_atomic, 0);
-  std::uint64_t old = 0;
-  std::memcpy(&old, target_->base() + operation_.offset, 8);
-  if (wires_.network().splits_atomics) return later(delay(), &Flight::end_atomic, old);
-  end_atomic(old);
+  target_->begin_atomic(operation_.offset);
+  std::memcpy(&old_, target_->base() + operation_.offset, 8);
+  if (!wires_.network().splits_atomics) return end_atomic(0);
+  target_->touch(operation_.offset, Chooser::Access::change);  // of what other atomics must wait for
+  later(delay(), &Flight::end_atomic, 0);
 }
 
-void Flight::end_atomic(std::uint64_t old) {
-  std::uint64_t changed = old;
+void Flight::end_atomic(std::uint64_t /*unused*/) {
+  std::uint64_t changed = old_;
   switch (operation_.kind) {
-    case Operation::Kind::fetch_add: changed = old + operation_.operand; break;
+    case Operation::Kind::fetch_add: changed = old_ + operation_.operand; break;
     case Operation::Kind::swap: changed = operation_.operand; break;
-    default: changed = old == operation_.expected ? operation_.operand : old;
+    default: changed = old_ == operation_.expected ? operation_.operand : old_;
   }
-  if (changed != old) std::memcpy(target_->base() + operation_.offset, &changed, 8);
+  target_->touch_store(operation_.offset, changed);
+  if (changed != old_) std::memcpy(target_->base() + operation_.offset, &changed, 8);
   target_->end_atomic(operation_.offset);
   record("ATOMIC", operation_.offset, changed);
-  if (completion_ != nullptr && !wires_.scheduler().dead(poster_)) std::memcpy(operation_.local, &old, 8);
   step_is_done();
 }
 
 void Flight::step_is_done() {
+  touch_thread();
   if (--steps_left_ != 0) return;
   landed_ = true;
   predecessors_.clear();
+  if (answer_passes()) return answer();
+  wires_.scheduler().after(
+      delay(), [self = shared_from_this()] { self->answer(); }, [this] { return answer_passes(); });
+}
+
+void Flight::answer() {
+  answered_ = true;
+  const bool is_transfer = operation_.kind == Operation::Kind::read || is_write();
+  if (!is_transfer && is_awaited()) std::memcpy(operation_.local, &old_, 8);
   tell(Outcome::done);
 }
 
 void Flight::complete_early(std::uint64_t /*unused*/) {
+  touch_thread();
   if (!failed_) tell(Outcome::done);
 }
 
 void Flight::fail(std::uint64_t /*unused*/) {
-  if (over()) return;
+  if (landed()) return;
+  touch_thread();
   failed_ = true;
   predecessors_.clear();
   tell(Outcome::peer_lost);
@@ -120,23 +149,28 @@ void Flight::abandon() {
 }
 
 void Flight::attempt(Step step, std::uint64_t argument) {
-  wires_.scheduler().after(delay(), [self = shared_from_this(), step, argument] {
+  const auto go_on = [self = shared_from_this(), step, argument] {
     if (self->failed_) return;
     if (self->target_is_silent()) {
       return self->later(self->wires_.scheduler().up_to(self->wires_.network().detection), &Flight::fail, 0);
     }
-    if (self->must_wait()) return self->attempt(step, argument);
     (self.get()->*step)(argument);
-  });
+  };
+  wires_.scheduler().after(delay(), go_on, [this] { return may_go_on(); });
 }
 
 void Flight::later(Duration delay, Step step, std::uint64_t argument) {
   wires_.scheduler().after(delay, [self = shared_from_this(), step, argument] { (self.get()->*step)(argument); });
 }
 
-bool Flight::must_wait() const {
-  const auto over = [](const auto& flight) { return flight->over(); };
-  return !wires_.passes(poster_, target_->owner()) || !std::ranges::all_of(predecessors_, over);
+bool Flight::may_go_on() const {
+  if (failed_ || target_is_silent()) return true;
+  if (!wires_.passes(poster_, target_->owner())) return false;
+  if (operation_.kind == Operation::Kind::read && !answer_passes()) return false;
+  if (wires_.network().needs_calls_for_progress && !waiter_->in_call) return false;
+  const bool is_transfer = operation_.kind == Operation::Kind::read || is_write();
+  if (!is_transfer && target_->in_atomic(operation_.offset)) return false;
+  return std::ranges::all_of(predecessors_, [](const auto& flight) { return flight->landed(); });
 }
 
 bool Flight::target_is_silent() const {
@@ -146,14 +180,35 @@ bool Flight::target_is_silent() const {
 Duration Flight::delay() {
   Scheduler& scheduler = wires_.scheduler();
   const Network& network = wires_.network();
-  const bool late = network.lands_late && scheduler.one_in(100);
+  const bool late = network.lands_late && scheduler.one_in(network.late_one_in);
   return scheduler.up_to(late ? network.long_latency : network.latency);
+}
+
+void Flight::touch_transfer(std::uint64_t begin, std::uint64_t end) const {
+  if (!wires_.scheduler().chosen()) return;
+  for (std::uint64_t at = begin; at < end; at += 8) {
+    std::uint64_t word = 0;
+    if (is_write()) {
+      std::memcpy(&word, source_.data() + (at - operation_.offset), std::min<std::uint64_t>(8, end - at));
+      target_->touch_store(at, word);
+      continue;
+    }
+    target_->touch(at, Chooser::Access::look);
+    // What is READ may land in memory that others read in turn.
+    std::memcpy(&word, target_->base() + at, 8);
+    if (is_awaited()) wires_.touch_store(poster_, operation_.local + (at - operation_.offset), word);
+  }
+}
+
+void Flight::touch_thread() const {
+  wires_.scheduler().touch(Scheduler::place_of_thread(thread_), Chooser::Access::look);
 }
 
 void Flight::record(const char* what, std::uint64_t offset, std::uint64_t value) const {
   wires_.scheduler().record(offset ^ value, [&] {
-    return std::string(what) + " by process " + std::to_string(poster_) + " at process " +
-           std::to_string(target_->owner()) + ", offset " + std::to_string(offset) + ": " + std::to_string(value);
+    return "operation " + std::to_string(number_) + ": " + what + " by process " + std::to_string(poster_) +
+           " at process " + std::to_string(target_->owner()) + ", offset " + std::to_string(offset) + ": " +
+           hexadecimal(value);
   });
 }
 

@@ -13,9 +13,10 @@
 
 namespace farside::sim {
 
-/// A thread that waits for something to complete.
+/// The thread that a channel belongs to.
 struct Waiter {
-  std::optional<Scheduler::Ticket> ticket;
+  std::optional<Scheduler::Ticket> ticket;  ///< while it waits for something to complete
+  bool in_call = false;                     ///< of the fabric: what it posted makes progress
 };
 
 class Flight : public std::enable_shared_from_this<Flight> {
@@ -33,29 +34,40 @@ class Flight : public std::enable_shared_from_this<Flight> {
   [[nodiscard]] PeerId peer() const noexcept { return operation_.region->peer(); }
   [[nodiscard]] bool is_write() const noexcept { return operation_.kind == Operation::Kind::write; }
   /// All its effects are there, or never will be.
-  [[nodiscard]] bool over() const noexcept { return landed_ || failed_; }
+  [[nodiscard]] bool landed() const noexcept { return landed_ || failed_; }
+  /// And its poster can know.
+  [[nodiscard]] bool over() const noexcept { return answered_ || failed_; }
   [[nodiscard]] bool failed() const noexcept { return failed_; }
 
  private:
   using Step = void (Flight::*)(std::uint64_t);
   /// Does `step` after a delay, and after whatever holds the flight up; fails the flight when its target is silent.
   void attempt(Step step, std::uint64_t argument);
+  /// Does `step` after a delay.
   void later(Duration delay, Step step, std::uint64_t argument);
   void begin_transfer();
   void transfer(std::uint64_t at);
   void begin_atomic(std::uint64_t unused);
-  void end_atomic(std::uint64_t old);
+  void end_atomic(std::uint64_t unused);
   void complete_early(std::uint64_t unused);
   void step_is_done();
   void fail(std::uint64_t unused);
+  void answer();
   void tell(Outcome outcome);
-  [[nodiscard]] bool must_wait() const;
+  [[nodiscard]] bool may_go_on() const;
   [[nodiscard]] bool target_is_silent() const;
+  [[nodiscard]] bool answer_passes() const { return wires_.passes(target_->owner(), poster_); }
+  /// Whether what came back is still wanted.
+  [[nodiscard]] bool is_awaited() const { return completion_ != nullptr && !wires_.scheduler().dead(poster_); }
+  void touch_transfer(std::uint64_t begin, std::uint64_t end) const;
+  void touch_thread() const;
   [[nodiscard]] Duration delay();
   void record(const char* what, std::uint64_t offset, std::uint64_t value) const;
 
   Wires& wires_;
+  std::uint64_t number_;
   ProcessId poster_;
+  std::uint32_t thread_;
   Operation operation_;
   std::shared_ptr<SimMemory> target_;
   std::vector<std::byte> source_;  // what a WRITE carries
@@ -63,7 +75,9 @@ class Flight : public std::enable_shared_from_this<Flight> {
   std::shared_ptr<Waiter> waiter_;
   std::vector<std::shared_ptr<Flight>> predecessors_;
   std::uint64_t steps_left_ = 1;
+  std::uint64_t old_ = 0;  // what an atomic found
   bool landed_ = false;
+  bool answered_ = false;
   bool failed_ = false;
 };
 

@@ -26,11 +26,13 @@ std::uint64_t SimMemory::load(std::uint64_t offset) {
   for (auto store = buffered_.rbegin(); store != buffered_.rend(); ++store) {
     if (store->thread == thread && store->offset == offset) return store->value;
   }
+  touch(offset, Chooser::Access::look);
   return words_[offset / 8];
 }
 
 void SimMemory::store(std::uint64_t offset, std::uint64_t value) {
   if (!network_.buffers_stores) {
+    touch_store(offset, value);
     words_[offset / 8] = value;
     return;
   }
@@ -59,10 +61,14 @@ void SimMemory::copy_out(std::uint64_t offset, std::span<std::byte> bytes) {
 
 void SimMemory::drain() {
   const std::uint32_t thread = scheduler_.ticket().thread;
-  for (const Store& store : buffered_) {
-    if (store.thread == thread) words_[store.offset / 8] = store.value;
+  while (buffers_of(thread)) {
+    draining_[thread] = scheduler_.ticket();
+    scheduler_.sleep_until_gone_on();
   }
-  std::erase_if(buffered_, [thread](const Store& store) { return store.thread == thread; });
+}
+
+bool SimMemory::buffers_of(std::uint32_t thread) const {
+  return std::ranges::any_of(buffered_, [thread](const Store& store) { return store.thread == thread; });
 }
 
 // The store `number`, and before it whatever its thread had stored to that word earlier.
@@ -70,10 +76,32 @@ void SimMemory::commit_through(std::uint64_t number) {
   const auto last = std::ranges::find(buffered_, number, &Store::number);
   if (last == buffered_.end()) return;
   const Store committed = *last;
+  touch_store(committed.offset, committed.value);
+  scheduler_.touch(Scheduler::place_of_thread(committed.thread), Chooser::Access::look);
   words_[committed.offset / 8] = committed.value;
   std::erase_if(buffered_, [&](const Store& store) {
     return store.thread == committed.thread && store.offset == committed.offset && store.number <= number;
   });
+  if (const auto waiting = draining_.find(committed.thread);
+      waiting != draining_.end() && !buffers_of(committed.thread)) {
+    scheduler_.wake(waiting->second);
+    draining_.erase(waiting);
+  }
+}
+
+std::optional<std::uint64_t> SimMemory::offset_of(const std::byte* at) {
+  const auto begin = reinterpret_cast<std::uintptr_t>(base());
+  const auto address = reinterpret_cast<std::uintptr_t>(at);
+  if (address < begin || address >= begin + words_.size() * 8) return std::nullopt;
+  return address - begin;
+}
+
+void SimMemory::touch(std::uint64_t offset, Chooser::Access access) {
+  scheduler_.touch(std::uint64_t{owner_} << 40U | offset / 8, access);
+}
+
+void SimMemory::touch_store(std::uint64_t offset, std::uint64_t value) {
+  touch(offset, words_[offset / 8] == value ? Chooser::Access::same : Chooser::Access::change);
 }
 
 }  // namespace farside::sim

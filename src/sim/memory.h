@@ -7,6 +7,8 @@
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -31,12 +33,19 @@ class SimMemory final : public LocalObserver, public std::enable_shared_from_thi
   void store(std::uint64_t offset, std::uint64_t value) override;
   void copy_in(std::uint64_t offset, std::span<const std::byte> bytes) override;
   void copy_out(std::uint64_t offset, std::span<std::byte> bytes) override;
-  /// All buffered stores of the running thread reach memory.
+  /// Returns when all stores of the running thread have reached memory.
   void drain();
 
-  /// Atomics exclude each other on a word, and nothing else. False when another one is in the middle of it.
-  bool begin_atomic(std::uint64_t offset) { return busy_.insert(offset).second; }
+  /// Atomics exclude each other on a word, and nothing else.
+  [[nodiscard]] bool in_atomic(std::uint64_t offset) const { return busy_.contains(offset); }
+  void begin_atomic(std::uint64_t offset) { busy_.insert(offset); }
   void end_atomic(std::uint64_t offset) { busy_.erase(offset); }
+
+  /// Where `at` lies in this memory, if it does.
+  [[nodiscard]] std::optional<std::uint64_t> offset_of(const std::byte* at);
+  /// What a chooser is told of an access that is about to be made.
+  void touch(std::uint64_t offset, Chooser::Access access);
+  void touch_store(std::uint64_t offset, std::uint64_t value);
 
  private:
   struct Store {
@@ -46,6 +55,7 @@ class SimMemory final : public LocalObserver, public std::enable_shared_from_thi
     std::uint64_t value;
   };
   void commit_through(std::uint64_t number);
+  [[nodiscard]] bool buffers_of(std::uint32_t thread) const;
 
   Scheduler& scheduler_;
   const Network& network_;
@@ -53,6 +63,7 @@ class SimMemory final : public LocalObserver, public std::enable_shared_from_thi
   std::vector<std::uint64_t> words_;
   std::deque<Store> buffered_;
   std::uint64_t stores_ = 0;
+  std::map<std::uint32_t, Scheduler::Ticket> draining_;  // threads that wait for their stores
   std::set<std::uint64_t> busy_;
 };
 

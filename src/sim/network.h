@@ -24,12 +24,19 @@ struct Network {
   bool splits_atomics = true;
   // Rule 5: an operation may land long after its poster gave it up or died.
   bool lands_late = true;
+  std::uint32_t late_one_in = 100;  ///< steps, with lands_late
+  // A thread is stopped now and then between what it saw and what it posts.
+  bool stalls_before_posting = true;
+  // What a process has posted goes on while it is in a call of the fabric, and not in between.
+  bool needs_calls_for_progress = true;
+  // Each process's clock has its own rate and offset.
+  bool clocks_drift = true;
 
   // Over mapped memory a dead peer answers until somebody says that it is dead; over a network it does not.
   bool dead_memory_answers = false;
 
   Duration latency = std::chrono::microseconds(2);       ///< the usual longest time of a step
-  Duration long_latency = std::chrono::milliseconds(2);  ///< that of one step in a hundred, with lands_late
+  Duration long_latency = std::chrono::milliseconds(2);  ///< that of a late step, and of a stall
   Duration detection = std::chrono::milliseconds(10);    ///< the longest time until a death is known
 };
 

@@ -12,16 +12,27 @@ namespace {
 // A thread that something woke does not go on at the very same moment.
 constexpr Duration kLongestWakeUp = std::chrono::nanoseconds(500);
 
+// What is held up is looked at again, less and less often.
+constexpr Duration kFirstRetry = std::chrono::microseconds(2);
+constexpr Duration kLongestRetry = std::chrono::milliseconds(1);
+
 }  // namespace
 
-std::uint64_t Scheduler::random() { return mix(random_ += kMixStep); }
+std::uint64_t Scheduler::random() {
+  std::uint64_t& state = chooser_ == nullptr ? random_ : threads_[running_]->random;
+  return mix(state += kMixStep);
+}
 
 Duration Scheduler::up_to(Duration most) {
+  if (chooser_ != nullptr) return {};
   return Duration(static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(most.count() + 1)));
 }
 
-void Scheduler::after(Duration delay, std::function<void()> action) {
-  events_.push({now_ + delay, orders_++, std::move(action)});
+void Scheduler::after(Duration delay, std::function<void()> action, std::function<bool()> ready) {
+  Event event{now_ + delay, orders_++, std::move(action), std::move(ready), kFirstRetry};
+  if (chooser_ == nullptr) return events_.push(std::move(event));
+  chooser_->made(event.order);
+  open_.push_back(std::move(event));
 }
 
 void Scheduler::spawn(ProcessId process, std::function<void()> body) {
@@ -29,6 +40,7 @@ void Scheduler::spawn(ProcessId process, std::function<void()> body) {
   auto thread = std::make_unique<Thread>();
   thread->process = process;
   thread->fiber = std::make_unique<Fiber>(std::move(body));
+  thread->random = number;
   threads_.push_back(std::move(thread));
   ++unfinished_;
   after(up_to(kLongestWakeUp), [this, number] { go_on({number, 0}); });
@@ -38,7 +50,7 @@ Scheduler::Ticket Scheduler::ticket() const { return {running_, threads_[running
 
 void Scheduler::sleep_until(Time until) {
   const Ticket mine = ticket();
-  events_.push({std::max(until, now_), orders_++, [this, mine] { go_on(mine); }});
+  events_.push({std::max(until, now_), orders_++, [this, mine] { go_on(mine); }, {}, {}});
   threads_[running_]->fiber->leave();
 }
 
@@ -55,6 +67,7 @@ void Scheduler::go_on(Ticket ticket) {
   }
   ++thread.turn;
   running_ = ticket.thread;
+  touch(place_of_thread(ticket.thread), Chooser::Access::change);
   record(ticket.thread, [&] { return "thread " + std::to_string(ticket.thread) + " goes on"; });
   thread.fiber->resume();
   if (thread.fiber->finished() && !state(thread.process).dead) --unfinished_;
@@ -77,14 +90,56 @@ void Scheduler::resume(ProcessId process) {
 }
 
 bool Scheduler::run(Time limit) {
-  while (!events_.empty() && events_.top().at <= limit && unfinished_ != 0) {
-    // The action may put in events, so it must be out of the queue before it runs.
-    const Event event = std::move(const_cast<Event&>(events_.top()));
-    events_.pop();
-    now_ = event.at;
-    event.action();
+  if (chooser_ != nullptr) {
+    while (unfinished_ != 0 && do_chosen()) {
+    }
+    return unfinished_ == 0;
   }
+  while (!events_.empty() && events_.top().at <= limit && unfinished_ != 0) do_next();
   return unfinished_ == 0;
+}
+
+void Scheduler::settle(Time limit) {
+  while (!open_.empty()) {
+    events_.push(std::move(open_.back()));
+    open_.pop_back();
+  }
+  chooser_ = nullptr;
+  while (!events_.empty() && events_.top().at <= limit) do_next();
+}
+
+void Scheduler::do_next() {
+  // The action may put in events, so it must be out of the queue before it runs.
+  Event event = std::move(const_cast<Event&>(events_.top()));
+  events_.pop();
+  now_ = std::max(now_, event.at);
+  if (event.ready && !event.ready()) {
+    event.at = now_ + up_to(event.retry);
+    event.retry = std::min(event.retry * 2, kLongestRetry);
+    return events_.push(std::move(event));
+  }
+  event.action();
+}
+
+// False when the chooser ends the run, or nothing can ever happen again.
+bool Scheduler::do_chosen() {
+  std::vector<std::uint64_t> ready;
+  for (const Event& event : open_) {
+    if (!event.ready || event.ready()) ready.push_back(event.order);
+  }
+  if (ready.empty()) {
+    if (events_.empty()) return false;
+    chooser_->time_passes();
+    do_next();
+    return true;
+  }
+  const auto chosen = chooser_->choose(ready);
+  if (!chosen) return false;
+  const auto found = std::ranges::find(open_, *chosen, &Event::order);
+  const Event event = std::move(*found);
+  open_.erase(found);
+  event.action();
+  return true;
 }
 
 void Scheduler::record(std::uint64_t what, const std::function<std::string()>& text) {

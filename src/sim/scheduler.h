@@ -5,12 +5,17 @@
 // are drawn at random by whoever puts an event in.
 //
 // Guarantee: the same seed and the same program give the same events, and so the same hash.
+//
+// A Chooser may take the place of the moments (explore.h). Then time stands still while anything can happen, and what
+// waits for a moment (a deadline, a pause) goes on only when nothing else can.
 #pragma once
 
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <queue>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -21,6 +26,21 @@
 namespace farside::sim {
 
 using ProcessId = std::uint32_t;
+
+/// Decides what happens next, and is told what each step has to do with others.
+class Chooser {
+ public:
+  virtual ~Chooser() = default;
+  /// One of the steps that can happen now, each by its number; nothing ends the run.
+  virtual std::optional<std::uint64_t> choose(std::span<const std::uint64_t> ready) = 0;
+  /// No step can happen: what waits for the next moment does.
+  virtual void time_passes() = 0;
+  /// The present step made step `number`.
+  virtual void made(std::uint64_t number) = 0;
+  enum class Access : std::uint8_t { look, same, change };
+  /// The present step looked at `place`, stored there what was there before, or changed it.
+  virtual void touched(std::uint64_t place, Access access) = 0;
+};
 
 class Scheduler {
  public:
@@ -33,10 +53,10 @@ class Scheduler {
   /// A duration up to `most`; at random.
   [[nodiscard]] Duration up_to(Duration most);
   /// True once in `n`, on average; never when n is 0.
-  [[nodiscard]] bool one_in(std::uint64_t n) { return n != 0 && random() % n == 0; }
+  [[nodiscard]] bool one_in(std::uint64_t n) { return chooser_ == nullptr && n != 0 && random() % n == 0; }
 
-  /// Has `action` happen, whoever is dead or paused by then.
-  void after(Duration delay, std::function<void()> action);
+  /// Has `action` happen, whoever is dead or paused by then; where `ready` is given, not before that holds.
+  void after(Duration delay, std::function<void()> action, std::function<bool()> ready = {});
 
   // Threads.
 
@@ -49,6 +69,8 @@ class Scheduler {
   [[nodiscard]] Ticket ticket() const;
   void sleep_until(Time until);
   void wake(Ticket ticket);
+  /// Within a thread: goes on when somebody wakes it, and only then.
+  void sleep_until_gone_on() { threads_[running_]->fiber->leave(); }
 
   /// Its threads never go on.
   void kill(ProcessId process);
@@ -58,6 +80,19 @@ class Scheduler {
 
   /// Runs until every thread of a living process has finished, or to `limit`. False when some had not finished.
   bool run(Time limit);
+  /// Lets happen what is still under way, to `limit`.
+  void settle(Time limit);
+
+  // Exhaustive schedules.
+
+  /// From here on `chooser`, which outlives this, says what happens next. Nothing is under way: settle comes first.
+  void choose_by(Chooser& chooser) { chooser_ = &chooser; }
+  [[nodiscard]] bool chosen() const noexcept { return chooser_ != nullptr; }
+  void touch(std::uint64_t place, Chooser::Access access) {
+    if (chooser_ != nullptr) chooser_->touched(place, access);
+  }
+  /// The place that stands for what a thread knows of its operations.
+  [[nodiscard]] static std::uint64_t place_of_thread(std::uint32_t thread) { return 1ULL << 63U | thread; }
 
   // Traces.
 
@@ -72,13 +107,16 @@ class Scheduler {
     Time at;
     std::uint64_t order;
     std::function<void()> action;
+    std::function<bool()> ready;
+    Duration retry;
     friend bool operator>(const Event& a, const Event& b) { return a.at != b.at ? a.at > b.at : a.order > b.order; }
   };
   struct Thread {
     ProcessId process;
     std::unique_ptr<Fiber> fiber;
-    std::uint64_t turn = 0;  // advances when it goes on, so that a wake-up that comes late finds another one
-    bool held = false;       // its turn came while its process was paused
+    std::uint64_t turn = 0;    // advances when it goes on, so that a wake-up that comes late finds another one
+    bool held = false;         // its turn came while its process was paused
+    std::uint64_t random = 0;  // with a chooser: each thread draws from its own numbers, whatever goes first
   };
   struct ProcessState {
     bool dead = false;
@@ -86,12 +124,16 @@ class Scheduler {
   };
 
   ProcessState& state(ProcessId process);
+  void do_next();
+  [[nodiscard]] bool do_chosen();
   void go_on(Ticket ticket);
 
   Time now_{};
   std::uint64_t random_;
   std::uint64_t orders_ = 0;
   std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
+  Chooser* chooser_ = nullptr;
+  std::vector<Event> open_;  // with a chooser: what does not wait for a moment
   std::vector<std::unique_ptr<Thread>> threads_;
   std::vector<ProcessState> processes_;
   std::uint32_t running_ = 0;

@@ -9,6 +9,20 @@ namespace {
 // A waiter looks for itself at what nobody announces.
 constexpr Duration kLook = std::chrono::microseconds(20);
 
+constexpr std::uint64_t kStallOneIn = 100;  // postings
+
+// While it lasts, what the thread has posted makes progress.
+class Call {
+ public:
+  explicit Call(Waiter& waiter) : waiter_(waiter) { waiter_.in_call = true; }
+  ~Call() { waiter_.in_call = false; }
+  Call(const Call&) = delete;
+  Call& operator=(const Call&) = delete;
+
+ private:
+  Waiter& waiter_;
+};
+
 }  // namespace
 
 SimChannel::~SimChannel() {
@@ -17,6 +31,10 @@ SimChannel::~SimChannel() {
 
 void SimChannel::post(const Operation& operation, Completion& completion) {
   const PeerId peer = operation.region->peer();
+  const Network& network = fabric_.wires().network();
+  if (network.stalls_before_posting && scheduler_.one_in(kStallOneIn)) {
+    fabric_.sleep(scheduler_.up_to(network.long_latency));
+  }
   if (fabric_.lost(peer)) {
     completion.outcome = Outcome::peer_lost;
     return;
@@ -28,7 +46,7 @@ void SimChannel::post(const Operation& operation, Completion& completion) {
   const auto& access = static_cast<const SimAccess&>(*operation.region->access());
   auto flight =
       std::make_shared<Flight>(fabric_.wires(), fabric_.process(), operation, access.memory(), completion, waiter_);
-  Flights predecessors = fabric_.wires().network().reorders ? fenced_[peer] : under_way(peer);
+  Flights predecessors = network.reorders ? fenced_[peer] : under_way(peer);
   flights_.push_back(flight);
   flight->begin(std::move(predecessors));
 }
@@ -66,6 +84,7 @@ Outcome SimChannel::write_signal(RemoteWord<ControlWord> word, std::uint64_t val
 
 Outcome SimChannel::wait_change(const Region& region, std::uint64_t offset, std::uint64_t seen, Deadline deadline,
                                 std::span<const PeerId> peers) {
+  const Call call(*waiter_);
   const LocalWord<ControlWord> word = region.word<ControlWord>(offset);
   while (word.load() == seen) {
     if (std::ranges::any_of(peers, [this](PeerId peer) { return fabric_.lost(peer); })) return Outcome::peer_lost;
@@ -84,13 +103,13 @@ SimChannel::Flights SimChannel::under_way(PeerId peer) const {
 
 template <class Condition>
 bool SimChannel::wait_for(Condition holds, Deadline deadline) {
-  while (!holds()) {
-    if (fabric_.now() >= deadline.at) return false;
+  const Call call(*waiter_);
+  while (!holds() && fabric_.now() < deadline.at) {
     waiter_->ticket = scheduler_.ticket();
-    scheduler_.sleep_until(deadline.at);
+    scheduler_.sleep_until(fabric_.moment_of(deadline.at));
     waiter_->ticket.reset();
   }
-  return true;
+  return holds();
 }
 
 }  // namespace farside::sim

@@ -32,6 +32,7 @@ class SimChannel final : public Channel {
                       std::span<const PeerId> peers) override;
 
   [[nodiscard]] Flights under_way(PeerId peer) const;
+  /// Waits within a call of the fabric.
   template <class Condition>
   [[nodiscard]] bool wait_for(Condition holds, Deadline deadline);
 

@@ -23,7 +23,31 @@ class SimRegion final : public Region {
   std::shared_ptr<SimMemory> memory_;
 };
 
+// Clocks of real machines differ by parts in a million. Here they differ by up to a tenth, and by up to an hour.
+constexpr std::int64_t kParts = 1000;
+constexpr std::uint64_t kMostPartsWrong = 100;
+constexpr Duration kMostAhead = std::chrono::hours(1);
+
 }  // namespace
+
+SimFabric::SimFabric(Wires& wires, ProcessId process) : wires_(wires), process_(process) {
+  if (!wires.network().clocks_drift) return;
+  Scheduler& scheduler = wires.scheduler();
+  parts_slow_ = static_cast<std::int64_t>(scheduler.random() % (2 * kMostPartsWrong + 1)) -
+                static_cast<std::int64_t>(kMostPartsWrong);
+  ahead_ = scheduler.up_to(kMostAhead);
+}
+
+Time SimFabric::now() const {
+  return Time{wires_.scheduler().now().nanoseconds * (kParts - parts_slow_) / kParts} + ahead_;
+}
+
+// Rounded up, so that whoever wakes then finds that the time has come.
+Time SimFabric::moment_of(Time time) const {
+  const std::int64_t passed_here = time.nanoseconds - ahead_.count();
+  const std::int64_t rate = kParts - parts_slow_;
+  return {(passed_here * kParts + rate - 1) / rate};
+}
 
 std::unique_ptr<Region> SimFabric::create_region(std::string name, std::uint64_t bytes) {
   auto [handle, memory] = wires_.offer(process_, bytes);

@@ -30,7 +30,7 @@ class SimAccess final : public RemoteAccess {
 
 class SimFabric final : public Fabric {
  public:
-  SimFabric(Wires& wires, ProcessId process) : wires_(wires), process_(process) {}
+  SimFabric(Wires& wires, ProcessId process);
 
   [[nodiscard]] std::unique_ptr<Region> create_region(std::string name, std::uint64_t bytes) override;
   [[nodiscard]] std::string address() override { return std::to_string(process_); }
@@ -43,10 +43,12 @@ class SimFabric final : public Fabric {
   /// Kills the peer, as the host fabric does with one on the same host.
   Outcome revoke(PeerId peer, Deadline deadline) override;
 
-  [[nodiscard]] Time now() const override { return wires_.scheduler().now(); }
-  void sleep(Duration duration) override { wires_.scheduler().sleep_until(now() + duration); }
+  [[nodiscard]] Time now() const override;
+  void sleep(Duration duration) override { wires_.scheduler().sleep_until(moment_of(now() + duration)); }
   [[nodiscard]] std::uint64_t random() override { return wires_.scheduler().random(); }
 
+  /// When, by the scheduler's clock, this process's clock will have come to `time`.
+  [[nodiscard]] Time moment_of(Time time) const;
   [[nodiscard]] ProcessId process() const noexcept { return process_; }
   [[nodiscard]] Wires& wires() const noexcept { return wires_; }
   void drain_own_stores() const;
@@ -54,6 +56,8 @@ class SimFabric final : public Fabric {
  private:
   Wires& wires_;
   ProcessId process_;
+  std::int64_t parts_slow_ = 0;  ///< its clock loses this many parts in kParts; negative: it gains
+  Duration ahead_{};             ///< of the scheduler's clock, at the beginning
   std::map<PeerId, ProcessId> processes_;
   std::set<PeerId> lost_;
   std::vector<std::shared_ptr<SimMemory>> own_;

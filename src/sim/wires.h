@@ -33,8 +33,24 @@ class Wires {
 
   /// A link that is cut passes nothing on until it is healed; what was under way lands then.
   void cut(ProcessId from, ProcessId to) { cut_.insert({from, to}); }
+  /// Cut for a while.
+  void stall(ProcessId from, ProcessId to, Duration duration) {
+    cut(from, to);
+    scheduler_.after(duration, [this, from, to] { cut_.erase({from, to}); });
+  }
   void heal() { cut_.clear(); }
   [[nodiscard]] bool passes(ProcessId from, ProcessId to) const { return !cut_.contains({from, to}); }
+
+  /// Numbers operations in traces.
+  [[nodiscard]] std::uint64_t next_operation() { return ++operations_; }
+
+  /// Tells a chooser of a store to `at`, in case that lies in memory that `owner` offers.
+  void touch_store(ProcessId owner, const std::byte* at, std::uint64_t value) const {
+    for (const auto& [handle, memory] : memories_) {
+      if (memory->owner() != owner) continue;
+      if (const auto offset = memory->offset_of(at)) memory->touch_store(*offset, value);
+    }
+  }
 
   [[nodiscard]] Scheduler& scheduler() const noexcept { return scheduler_; }
   [[nodiscard]] const Network& network() const noexcept { return network_; }
@@ -44,6 +60,7 @@ class Wires {
   const Network& network_;
   std::map<std::string, std::shared_ptr<SimMemory>, std::less<>> memories_;
   std::set<std::pair<ProcessId, ProcessId>> cut_;
+  std::uint64_t operations_ = 0;
 };
 
 }  // namespace farside::sim

@@ -1,7 +1,10 @@
 // Each rule of the memory model bites: what it allows does happen under some seed when its switch is on, and under none
 // when it is off or when the program does what the rule asks for.
+#include <algorithm>
 #include <array>
 #include <functional>
+#include <map>
+#include <set>
 
 #include <gtest/gtest.h>
 
@@ -24,6 +27,9 @@ Network tame() {
   network.buffers_stores = false;
   network.splits_atomics = false;
   network.lands_late = false;
+  network.stalls_before_posting = false;
+  network.needs_calls_for_progress = false;
+  network.clocks_drift = false;
   return network;
 }
 
@@ -88,28 +94,63 @@ using Side = Litmus::Side;
 
 // ---- Rule 1: a transfer is a set of small accesses ----
 
-std::array<Litmus::Program, 3> read_while_writing(std::uint64_t first, std::uint64_t second) {
+using Words = std::array<std::uint64_t, 16>;
+
+// One process WRITEs ones and then twos while another READs: of the words `first` and `second`, each is of another
+// WRITE.
+std::array<Litmus::Program, 3> read_between_writes(std::size_t first, std::size_t second) {
   return {[](Side& me) {
-            std::array<std::uint64_t, 16> ones{};
-            ones.fill(1);
-            (void)me.channel->write(me.memory->of(kTarget).span(0, 128), LocalSpan(ones), me.soon());
+            for (const std::uint64_t value : {1, 2}) {
+              Words words{};
+              words.fill(value);
+              (void)me.channel->write(me.memory->of(kTarget).span(0, 128), LocalSpan(words), me.soon());
+            }
           },
           [first, second](Side& me) {
-            std::array<std::uint64_t, 16> words{};
+            me.wait_for(kTarget, 8 * first, 1);
+            Words words{};
             (void)me.channel->read(LocalSpan(words), me.memory->of(kTarget).span(0, 128), me.soon());
-            me.litmus.happened = words[first] != words[second];
+            me.litmus.happened = words[first] + words[second] == 3 && words[first] * words[second] == 2;
           },
           {}};
 }
 
-TEST(SimLitmus, AReadMixesTwoWritesAtEightBytes) { EXPECT_TRUE(possible(tame(), read_while_writing(0, 1))); }
+TEST(SimLitmus, AReadMixesTwoWritesAtEightBytes) { EXPECT_TRUE(possible(tame(), read_between_writes(0, 1))); }
 
 TEST(SimLitmus, AReadMixesTwoWritesAtSixtyFourBytesOnlyBetweenLines) {
   Network network = tame();
   network.grain_bytes = 64;
-  EXPECT_FALSE(possible(network, read_while_writing(0, 7)));
-  EXPECT_TRUE(possible(network, read_while_writing(0, 8)));
+  EXPECT_FALSE(possible(network, read_between_writes(0, 7)));
+  EXPECT_TRUE(possible(network, read_between_writes(0, 8)));
 }
+
+// Of the steps that a trace lists, those of the READ show both values.
+void expect_mixture_in_trace(std::uint32_t grain_bytes) {
+  Network network = tame();
+  network.grain_bytes = grain_bytes;
+  for (std::uint64_t seed = 1; seed <= kSeeds; ++seed) {
+    Litmus litmus(seed, network);
+    litmus.world.scheduler().keep_steps(true);
+    if (!litmus.run(read_between_writes(0, 8))) continue;
+    // The last READ is the one that mixed: "... operation N: READ by process 1 at process 2, offset O: 0xV".
+    std::map<std::string, std::set<std::string>> values;
+    for (const std::string& step : litmus.world.scheduler().steps()) {
+      const auto operation = step.find("operation");
+      const auto read = step.find(": READ by process 1");
+      if (read == std::string::npos) continue;
+      values[step.substr(operation, read - operation)].insert(step.substr(step.rfind(' ') + 1));
+    }
+    const auto mixes = [](const auto& of_one) {
+      return of_one.second.contains("0x1") && of_one.second.contains("0x2");
+    };
+    EXPECT_TRUE(std::ranges::any_of(values, mixes));
+    return;
+  }
+  FAIL() << "no READ mixed two WRITEs";
+}
+
+TEST(SimLitmus, ATraceShowsTheReadThatMixesAtEightBytes) { expect_mixture_in_trace(8); }
+TEST(SimLitmus, ATraceShowsTheReadThatMixesAtSixtyFourBytes) { expect_mixture_in_trace(64); }
 
 // A word that was read back is stored again, over what another has made of it.
 TEST(SimLitmus, AWordIsStoredTwice) {
@@ -286,6 +327,85 @@ TEST(SimLitmus, APausedProcessActsOnWhatItSawLongAgo) {
   EXPECT_TRUE(possible(tame(), program));
 }
 
+// The lease was good when it looked, and is long over when its WRITE lands.
+TEST(SimLitmus, AThreadIsStoppedBetweenItsLookAtALeaseAndItsPosting) {
+  const std::array<Litmus::Program, 3> program{[](Side& me) {
+                                                 Fabric& fabric = me.litmus.world.fabric(me.rank);
+                                                 const Deadline lease = fabric.in(std::chrono::microseconds(100));
+                                                 if (fabric.now() >= lease.at) return;
+                                                 me.write(kTarget, 0, 1);
+                                                 me.litmus.happened = fabric.now() >= lease.at;
+                                               },
+                                               {},
+                                               {}};
+  Network network = tame();
+  EXPECT_FALSE(possible(network, program));
+  network.stalls_before_posting = true;
+  EXPECT_TRUE(possible(network, program));
+}
+
+// A WRITE completed, and then its poster computes: nobody sees the WRITE until the poster calls again.
+std::array<Litmus::Program, 3> write_and_compute(bool calls) {
+  return {[calls](Side& me) {
+            me.write(kTarget, 0, 1);
+            if (calls) me.flush(kTarget);
+            me.litmus.world.fabric(me.rank).sleep(std::chrono::milliseconds(100));
+          },
+          [](Side& me) {
+            me.litmus.world.fabric(me.rank).sleep(std::chrono::milliseconds(50));
+            me.litmus.happened = me.read(kTarget, 0) == 0;
+          },
+          {}};
+}
+
+TEST(SimLitmus, AnInitiatorMakesNoProgressUntilItCallsAgain) {
+  Network network = tame();
+  network.completes_before_visible = true;
+  EXPECT_FALSE(possible(network, write_and_compute(false)));
+  network.needs_calls_for_progress = true;
+  EXPECT_TRUE(possible(network, write_and_compute(false)));
+  EXPECT_FALSE(possible(network, write_and_compute(true)));
+}
+
+// ---- Clocks ----
+
+// What one process's clock showed before is later than what another's shows afterwards.
+TEST(SimLitmus, ClocksOfTwoProcessesShowOtherTimes) {
+  const std::array<Litmus::Program, 3> program{
+      [](Side& me) {
+        const auto shown = static_cast<std::uint64_t>(me.litmus.world.fabric(me.rank).now().nanoseconds);
+        me.write(kTarget, 0, shown);
+      },
+      [](Side& me) {
+        std::uint64_t before = 0;
+        for (int i = 0; i < 1000 && before == 0; ++i) before = me.read(kTarget, 0);
+        me.litmus.happened = static_cast<std::int64_t>(before) > me.litmus.world.fabric(me.rank).now().nanoseconds;
+      },
+      {}};
+  Network network = tame();
+  EXPECT_FALSE(possible(network, program));
+  network.clocks_drift = true;
+  EXPECT_TRUE(possible(network, program));
+}
+
+TEST(SimLitmus, ClocksRunAtOtherRates) {
+  const std::array<Litmus::Program, 3> program{[](Side& me) {
+                                                 const Time start = me.litmus.world.scheduler().now();
+                                                 me.litmus.world.fabric(me.rank).sleep(std::chrono::milliseconds(1));
+                                                 const Duration slept = me.litmus.world.scheduler().now() - start;
+                                                 me.litmus.happened = slept > std::chrono::microseconds(1050) ||
+                                                                      slept < std::chrono::microseconds(950);
+                                               },
+                                               {},
+                                               {}};
+  Network network = tame();
+  EXPECT_FALSE(possible(network, program));
+  network.clocks_drift = true;
+  EXPECT_TRUE(possible(network, program));
+}
+
+// ---- Links ----
+
 TEST(SimLitmus, ALinkThatIsCutInOneDirectionHoldsBackThatDirectionOnly) {
   Litmus litmus(1, tame());
   bool back = false;
@@ -295,15 +415,55 @@ TEST(SimLitmus, ALinkThatIsCutInOneDirectionHoldsBackThatDirectionOnly) {
                 std::uint64_t value = 1;
                 const Deadline soon = me.litmus.world.fabric(me.rank).in(std::chrono::milliseconds(5));
                 forth = me.channel->write(me.memory->of(kTarget).span(0, 8), LocalSpan(value), soon) == Outcome::done;
+                back = me.own(0).load() == 7;
               },
               {},
               [&](Side& me) {
                 me.litmus.world.fabric(me.rank).sleep(std::chrono::milliseconds(1));
-                me.write(kWriter, 0, 1);
-                back = me.read(kWriter, 0) == 1;
+                const Deadline soon = me.litmus.world.fabric(me.rank).in(std::chrono::milliseconds(1));
+                std::uint64_t value = 7;
+                (void)me.channel->write(me.memory->of(kWriter).span(0, 8), LocalSpan(value), soon);
               }});
   EXPECT_TRUE(back);
   EXPECT_FALSE(forth);
+}
+
+// Only the way back is cut: what was asked for happened, and who asked cannot know.
+TEST(SimLitmus, AnAtomicWhoseAnswerIsHeldBackTookEffect) {
+  Litmus litmus(1, tame());
+  bool answered = true;
+  std::uint64_t found = 0;
+  litmus.run({[&](Side& me) {
+                me.litmus.world.wires().cut(kTarget, kWriter);
+                const Deadline soon = me.litmus.world.fabric(me.rank).in(std::chrono::milliseconds(1));
+                answered = me.channel->fetch_add(me.memory->of(kTarget).word<AtomicWord>(0), 1, soon).done();
+              },
+              {},
+              [&](Side& me) {
+                me.litmus.world.fabric(me.rank).sleep(std::chrono::milliseconds(2));
+                found = me.own(0).load();
+              }});
+  EXPECT_FALSE(answered);
+  EXPECT_EQ(found, 1u);
+}
+
+TEST(SimLitmus, AStalledLinkDeliversWhatItHeldBack) {
+  Litmus litmus(1, tame());
+  std::uint64_t during = 1;
+  bool done = false;
+  litmus.run({[&](Side& me) {
+                me.litmus.world.wires().stall(kWriter, kTarget, std::chrono::milliseconds(5));
+                std::uint64_t value = 1;
+                done =
+                    me.channel->write(me.memory->of(kTarget).span(0, 8), LocalSpan(value), me.soon()) == Outcome::done;
+              },
+              {},
+              [&](Side& me) {
+                me.litmus.world.fabric(me.rank).sleep(std::chrono::milliseconds(2));
+                during = me.own(0).load();
+              }});
+  EXPECT_EQ(during, 0u);
+  EXPECT_TRUE(done);
 }
 
 TEST(SimLitmus, TheDeadAnswerOnlyOverMappedMemory) {
