@@ -135,7 +135,8 @@ bool Acquirer::loader_is_gone(const Cell& cell, Watch& watch) {
   if (std::exchange(watch.word, cell.word()) != cell.word()) watch.since = now;
   // This node loads a block in one thread at a time, and that is this one: a cell that says otherwise is of the past.
   const bool left_by_us = cell.rank == team_.rank();
-  const bool silent = rules_.lease_expires && now - watch.since >= loading_lease_;
+  const bool waited = !rules_.lease_is_waited_for || now - watch.since >= loading_lease_;
+  const bool silent = rules_.lease_expires && waited;
   return left_by_us || !slots_.reachable(cell.place()) || silent;
 }
 

@@ -22,7 +22,7 @@ class Cache::Impl {
         alternative_(geometry_, *region_, geometry_.group_of(team.rank())),
         slots_(geometry_, *region_, team, rules),
         shelf_(geometry_.layout(), options.singlet_ratio, HostIndex(geometry_.layout(), region_->local())),
-        discarder_(team, geometry_, directory_, alternative_, slots_, shelf_, rules),
+        discarder_(team, geometry_, directory_, alternative_, slots_, shelf_, options.loading_lease, rules),
         acquirer_(team, geometry_, directory_, alternative_, slots_, shelf_, discarder_, options.loading_lease, rules),
         last_token_(std::uint64_t{team.incarnation()} << 48U) {}
 

@@ -31,8 +31,9 @@ std::optional<Row> Directory::find_or_claim(Channel& channel, BlockId id, Deadli
     if (!bucket) return std::nullopt;
     if (const auto row = row_with(*bucket, id)) return make_row(*bucket, id, *row);
 
-    if (const auto claimed = row_with(*bucket, id | kClaiming)) {
-      if (fabric_.now() - start > kClaimPatience) confirm(channel, id, *claimed, deadline);
+    if (const auto claimed = claimed_row(*bucket)) {
+      // If it was this block's before, and its claimer gives way, it will be again.
+      if (fabric_.now() - start > kClaimPatience) confirm(channel, id, *claimed, id_word(*bucket, *claimed), deadline);
       continue;
     }
     const auto unused = unused_row(*bucket);
@@ -49,21 +50,24 @@ bool Directory::claim(Channel& channel, BlockId id, const Bucket& bucket, std::u
 
   const auto after = read_bucket(channel, id, deadline);
   if (!after) return false;
-  bool has_twin = false;
+  bool has_rival = false;
   for (std::uint32_t other = 0; other < Geometry::kBucketRows; ++other) {
-    if (other != row && (id_word(*after, other) & ~kClaiming) == id) has_twin = true;
+    const std::uint64_t word = id_word(*after, other);
+    if (other != row && (word == id || (word & kClaiming) != 0)) has_rival = true;
   }
-  if (rules_.claims_look_again && (has_twin || !all_invalid(*after, row))) {
+  if (rules_.claims_look_again && (has_rival || !all_invalid(*after, row))) {
     (void)exchange(channel, home, row_offset(id, row), id | kClaiming, old_id, deadline);
   } else {
-    confirm(channel, id, row, deadline);
+    confirm(channel, id, row, id | kClaiming, deadline);
   }
   return true;
 }
 
 // Fails only when somebody else has confirmed it, which is as good.
-void Directory::confirm(Channel& channel, BlockId id, std::uint32_t row, Deadline deadline) const {
-  (void)exchange(channel, geometry_.bucket_of(id).rank, row_offset(id, row), id | kClaiming, id, deadline);
+void Directory::confirm(Channel& channel, BlockId id, std::uint32_t row, std::uint64_t claimed,
+                        Deadline deadline) const {
+  const Rank home = geometry_.bucket_of(id).rank;
+  (void)exchange(channel, home, row_offset(id, row), claimed, claimed & ~kClaiming, deadline);
 }
 
 bool Directory::change(Channel& channel, Row& row, std::uint32_t group, Cell to, Deadline deadline) const {
@@ -108,6 +112,13 @@ std::uint64_t Directory::id_word(const Bucket& bucket, std::uint32_t row) const 
 
 std::uint64_t Directory::row_offset(BlockId id, std::uint32_t row) const {
   return geometry_.bucket_of(id).offset + row * geometry_.row_bytes();
+}
+
+std::optional<std::uint32_t> Directory::claimed_row(const Bucket& bucket) const {
+  for (std::uint32_t row = 0; row < Geometry::kBucketRows; ++row) {
+    if ((id_word(bucket, row) & kClaiming) != 0) return row;
+  }
+  return std::nullopt;
 }
 
 std::optional<std::uint32_t> Directory::unused_row(const Bucket& bucket) const {

@@ -4,9 +4,10 @@
 // and changed by COMPARE_SWAP alone:
 //
 //   claim     put id | kClaiming over the id of a row whose cells are all invalid; read the bucket again; if a cell
-//   came
-//             into use meanwhile, or another row bears the same id, put the old id back and start over; otherwise
-//             confirm: take kClaiming off. Nobody uses a row before that.
+//             came into use meanwhile, another row bears the same id, or another row is being claimed for whatever
+//             block, put the old id back and start over; otherwise confirm: take kClaiming off. Nobody uses a row
+//             before that, and nobody claims one in a bucket where he sees a claim: the row may go back to its old id,
+//             and that may be his.
 //   change    COMPARE_SWAP a cell of a confirmed row. Where this makes an invalid cell valid, read the id again: if the
 //             row is being claimed for another block, put the cell back and start over.
 //
@@ -58,13 +59,15 @@ class Directory {
   [[nodiscard]] std::optional<Bucket> read_bucket(Channel& channel, BlockId id, Deadline deadline) const;
   /// The first row whose id word is `word`.
   [[nodiscard]] std::optional<std::uint32_t> row_with(const Bucket& bucket, std::uint64_t word) const;
+  [[nodiscard]] std::optional<std::uint32_t> claimed_row(const Bucket& bucket) const;
   [[nodiscard]] std::optional<std::uint32_t> unused_row(const Bucket& bucket) const;
   [[nodiscard]] bool all_invalid(const Bucket& bucket, std::uint32_t row) const;
   [[nodiscard]] Row make_row(const Bucket& bucket, BlockId id, std::uint32_t row) const;
   /// False when the home is out of reach. Whether the claim was won shows when the bucket is read next.
   [[nodiscard]] bool claim(Channel& channel, BlockId id, const Bucket& bucket, std::uint32_t row,
                            Deadline deadline) const;
-  void confirm(Channel& channel, BlockId id, std::uint32_t row, Deadline deadline) const;
+  /// Confirms the claim of a row in the bucket of `id`, whose id word is `claimed`.
+  void confirm(Channel& channel, BlockId id, std::uint32_t row, std::uint64_t claimed, Deadline deadline) const;
   [[nodiscard]] std::uint64_t id_word(const Bucket& bucket, std::uint32_t row) const;
   [[nodiscard]] std::uint64_t row_offset(BlockId id, std::uint32_t row) const;
   /// True when the word was `expected` and now is `desired`.

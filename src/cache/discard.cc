@@ -8,11 +8,13 @@ namespace farside {
 
 std::optional<std::uint32_t> Discarder::take_slot(Channel& channel, Deadline deadline) {
   Pause pause(team_.fabric());
+  const Time start = team_.fabric().now();
   for (;;) {
     if (const auto slot = shelf_.take_free()) return slot;
 
     const auto candidate = shelf_.take_candidate();
     if (!candidate) {  // every slot is being filled or emptied by another thread
+      if (!rules_.slot_outlives_lease && team_.fabric().now() - start >= loading_lease_) return 0;
       if (!pause.wait_before(deadline)) return std::nullopt;
       continue;
     }

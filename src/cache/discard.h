@@ -19,13 +19,14 @@ namespace farside {
 class Discarder {
  public:
   Discarder(Team& team, const Geometry& geometry, const Directory& directory, const AlternativeDirectory& alternative,
-            const Slots& slots, Shelf& shelf, const CacheRules& rules)
+            const Slots& slots, Shelf& shelf, Duration loading_lease, const CacheRules& rules)
       : team_(team),
         group_(geometry.group_of(team.rank())),
         directory_(directory),
         alternative_(alternative),
         slots_(slots),
         shelf_(shelf),
+        loading_lease_(loading_lease),
         rules_(rules) {}
 
   /// A slot to fill: a free one, or that of the block that can best be spared. Nothing when the deadline passed.
@@ -49,6 +50,7 @@ class Discarder {
   const AlternativeDirectory& alternative_;
   const Slots& slots_;
   Shelf& shelf_;
+  Duration loading_lease_;
   const CacheRules rules_;
 };
 

@@ -14,6 +14,8 @@ struct CacheRules {
   bool cells_are_exchanged = true;  ///< a cell changes by COMPARE_SWAP, not by whatever comes last
   bool cell_follows_bytes = true;   ///< a cell says loaded when the block is there, not before
   bool lease_expires = true;        ///< a loader that is silent is replaced
+  bool lease_is_waited_for = true;  ///< but not before it has been silent for the lease
+  bool slot_outlives_lease = true;  ///< the slot of whoever is silent for a lease is still his
   bool claims_look_again = true;    ///< who claims a row or first uses it looks whether somebody else was at it
   bool discard_looks_again = true;  ///< who drops a block looks whether a cell was handed to it meanwhile
 };

@@ -1,31 +1,107 @@
-// Runs one scenario under one seed, again and again the same.
+// Runs one scenario under one seed, again and again the same; of a violation it shows the last steps, and a smaller
+// scenario that fails as well.
+#include <algorithm>
 #include <iostream>
+#include <map>
+#include <optional>
 
 #include "farside_sim/commands.h"
-#include "scenario/cache_scenario.h"
+#include "scenario/named.h"
+#include "scenario/shrink.h"
 
 namespace farside::sim {
 
 namespace {
 
-int replay(std::uint64_t seed) {
-  const CacheResult result = run_cache_scenario(seed, random_cache_scenario(seed));
-  std::cout << "seed " << seed << ", hash " << std::hex << result.hash << std::dec << '\n';
+struct Wanted {
+  std::uint64_t seed = 1;
+  std::string scenario;
+  std::map<std::string, std::uint32_t> numbers;
+  std::optional<std::uint32_t> grain_bytes;
+  std::vector<std::string> with;
+  std::vector<std::string> without;
+  std::vector<std::string> broken;
+  std::size_t last_steps = 40;
+};
+
+template <class Named>
+std::vector<std::string> names_of(std::span<const Named> all) {
+  std::vector<std::string> names;
+  for (const Named& each : all) names.emplace_back(each.name);
+  return names;
+}
+
+bool among(const std::vector<std::string>& names, std::string_view name) {
+  return std::ranges::find(names, name) != names.end();
+}
+
+CacheScenario scenario_of(const Wanted& wanted) {
+  CacheScenario scenario = find_scenario(wanted.scenario)->draw(wanted.seed);
+  for (const NamedNumber& each : named_numbers()) {
+    const auto given = wanted.numbers.find(std::string(each.name));
+    if (given != wanted.numbers.end()) scenario.*each.value = std::max(given->second, each.least);
+  }
+  scenario.network.grain_bytes = wanted.grain_bytes.value_or(scenario.network.grain_bytes);
+  for (const NamedSwitch& each : named_switches()) {
+    if (among(wanted.with, each.name)) scenario.network.*each.on = true;
+    if (among(wanted.without, each.name)) scenario.network.*each.on = false;
+  }
+  for (const NamedRule& each : named_rules()) scenario.rules.*each.kept = !among(wanted.broken, each.name);
+  return scenario;
+}
+
+int replay(const Wanted& wanted) {
+  const NamedScenario& drawn_from = *find_scenario(wanted.scenario);
+  const CacheScenario scenario = scenario_of(wanted);
+  const CacheResult result = run_cache_scenario(wanted.seed, scenario, true);
+  std::cout << "seed " << wanted.seed << ", hash " << hexadecimal(result.hash) << '\n';
   if (!result.violation) return 0;
+
+  const std::size_t first = result.steps.size() - std::min(result.steps.size(), wanted.last_steps);
+  std::cout << "the last " << result.steps.size() - first << " of " << result.steps.size() << " steps:\n";
+  for (std::size_t step = first; step < result.steps.size(); ++step) std::cout << "  " << result.steps[step] << '\n';
   std::cout << "violated: " << *result.violation << '\n';
+
+  const Failing smallest = shrink({wanted.seed, scenario, *result.violation});
+  std::cout << "smaller: " << command_for(smallest.seed, drawn_from, smallest.scenario) << '\n'
+            << "  which ends with: " << smallest.violation << '\n';
   return 1;
 }
 
 }  // namespace
 
 void add_replay(CLI::App& app, Action& chosen) {
-  static constexpr const char* kScenario = "cache";
-  const auto seed = std::make_shared<std::uint64_t>(1);
-  app.add_option("--seed", *seed, "What the run depends on")->capture_default_str();
-  CLI::Option* const scenario = app.add_option("SCENARIO", "What to run: cache")->check(CLI::IsMember({kScenario}));
-  app.footer("Example:\n  farside-sim --seed 7 cache");
-  app.callback([scenario, seed, &chosen] {
-    if (scenario->count() != 0) chosen = [seed] { return replay(*seed); };
+  const auto wanted = std::make_shared<Wanted>();
+  std::string about = "What to run:";
+  for (const NamedScenario& each : named_scenarios()) {
+    about += "\n" + std::string(each.name) + ": " + std::string(each.about);
+  }
+  app.add_option("SCENARIO", wanted->scenario, about)->check(CLI::IsMember(names_of(named_scenarios())));
+  app.add_option("--seed", wanted->seed, "What the run depends on")->capture_default_str();
+  app.add_option("--steps", wanted->last_steps, "How many steps before a violation to show")->capture_default_str();
+  for (const NamedNumber& each : named_numbers()) {
+    const std::string name(each.name);
+    app.add_option_function<std::uint32_t>("--" + name, [wanted, name](std::uint32_t n) { wanted->numbers[name] = n; })
+        ->group("Instead of what the seed draws");
+  }
+  app.add_option("--grain", wanted->grain_bytes, "Bytes that are READ or WRITTEN as one")
+      ->check(CLI::IsMember({8U, 64U}))
+      ->group("Instead of what the seed draws");
+  const auto add_list = [&app](const std::string& name, std::vector<std::string>& into, const std::string& what,
+                               const std::vector<std::string>& choices) {
+    app.add_option(name, into, what)
+        ->check(CLI::IsMember(choices))
+        ->take_all()
+        ->group("Instead of what the seed draws");
+  };
+  add_list("--with", wanted->with, "A fault of the network that there is", names_of(named_switches()));
+  add_list("--without", wanted->without, "One that there is not", names_of(named_switches()));
+  add_list("--break", wanted->broken, "A rule of the protocol to break", names_of(named_rules()));
+  app.footer(
+      "Exit code 1 when something was violated.\n\n"
+      "Examples:\n  farside-sim --seed 7 cache\n  farside-sim --seed 7 cache --break reads_header_again");
+  app.callback([wanted, &chosen] {
+    if (!wanted->scenario.empty()) chosen = [wanted] { return replay(*wanted); };
   });
 }
 

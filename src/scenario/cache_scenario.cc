@@ -3,71 +3,91 @@
 #include <array>
 #include <cstring>
 #include <map>
-#include <span>
+
+#include "scenario/cache_words.h"
+#include "scenario/directory_check.h"
+#include "scenario/imaginary_files.h"
 
 namespace farside::sim {
 
 namespace {
 
-constexpr std::uint64_t kBlock = 4096;
-constexpr std::uint64_t kWords = 16;  // of a block that are looked at: enough to mix
 constexpr Duration kLimit = std::chrono::minutes(10);
-constexpr Duration kLease = std::chrono::milliseconds(5);
-constexpr Duration kPatience = std::chrono::milliseconds(300);  // of a read: many leases, and the healing
+constexpr Duration kPatience = std::chrono::milliseconds(300);  // of a read while faults last: many leases
 constexpr Duration kLongPause = std::chrono::seconds(2);        // much longer than that
-constexpr Duration kHealing = std::chrono::milliseconds(100);
+constexpr Duration kLongStall = std::chrono::milliseconds(100);
+constexpr Duration kLife = std::chrono::milliseconds(2);  // in which things befall somebody
 
-BlockKey key_of(std::uint64_t number) {
-  return {{.file_system = 1, .inode = number + 1, .bytes = kWords * 8, .modified_ns = 5, .changed_ns = 6}, 0};
+CacheOptions options_of(const CacheScenario& scenario) {
+  CacheOptions options;
+  options.cache_bytes = scenario.slots * kBlockBytes;
+  options.block_bytes = kBlockBytes;
+  options.groups = scenario.groups;
+  options.loading_lease = std::chrono::milliseconds(scenario.lease_ms);
+  return options;
 }
-std::uint64_t word_of(const BlockKey& key, std::uint64_t position) { return mix(block_id(key) + position); }
 
 class Run {
  public:
   Run(std::uint64_t seed, const CacheScenario& scenario, bool keep_steps)
-      : scenario_(scenario), world_(seed, scenario.nodes, scenario.network), caches_(scenario.nodes) {
-    world_.scheduler().keep_steps(keep_steps);
+      : scenario_(scenario),
+        options_(options_of(scenario)),
+        world_(seed, static_cast<Rank>(scenario.nodes), scenario.network),
+        caches_(scenario.nodes) {
+    if (!keep_steps) return;
+    world_.scheduler().keep_steps();
+    world_.scheduler().call_words(CacheWords(options_, world_.size(), scenario.blocks));
   }
 
   CacheResult run() {
-    for (Rank node = 0; node < scenario_.nodes; ++node) {
-      world_.on(node, [this, node] { live(node); });
-    }
-    const bool finished = world_.run(kLimit);
-    if (!finished) fail("somebody was still waiting when the time was over");
-    if (is_quiet_crowd() && loads_ > std::uint64_t{scenario_.groups} * scenario_.blocks) {
-      fail("the file system was asked " + std::to_string(loads_) + " times");
-    }
-    return {violation_, world_.scheduler().hash(), loads_, world_.scheduler().steps()};
+    read_while_faults_last();
+    if (!violation_) read_after_healing();
+    if (!violation_) look_at_directory();
+    std::vector<std::string> steps = world_.scheduler().steps();
+    if (violation_) steps.resize(std::min(steps.size(), steps_to_violation_));
+    return {violation_, world_.scheduler().hash(), loads_, std::move(steps)};
   }
 
  private:
   // A file system that takes its time and fills a slot piece by piece.
   class Source final : public BlockSource {
    public:
-    Source(Run& run, Fabric& fabric) : run_(run), fabric_(fabric) {}
+    Source(Run& run, Rank node) : run_(run), node_(node) {}
     std::uint64_t load(const BlockKey& key, LocalSpan into) override {
+      run_.note(node_, "reads block " + std::to_string(block_of(key)) + " from the file system");
       ++run_.loads_;
-      for (std::uint64_t at = 0; at < kWords; ++at) {
-        fabric_.sleep(run_.world_.scheduler().up_to(std::chrono::microseconds(20)));
+      ++run_.loads_of_[block_of(key)];
+      for (std::uint64_t at = 0; at < kBlockWords; ++at) {
+        const Duration most = std::chrono::microseconds(run_.scenario_.load_us);
+        run_.world_.fabric(node_).sleep(run_.world_.scheduler().up_to(most));
         const std::uint64_t word = word_of(key, at);
         std::memcpy(into.adapter_data() + at * 8, &word, 8);
       }
-      return kWords * 8;
+      return kBlockWords * 8;
     }
 
    private:
     Run& run_;
-    Fabric& fabric_;
+    Rank node_;
   };
 
+  // ---- While faults last ----
+
+  void read_while_faults_last() {
+    for (Rank node = 0; node < world_.size(); ++node) {
+      world_.on(node, [this, node] { live(node); });
+    }
+    if (!world_.run(kLimit)) fail("somebody was still waiting when the time was over");
+    if (is_undisturbed() && scenario_.slots > scenario_.blocks + scenario_.threads) {
+      for (const auto& [block, loads] : loads_of_) {
+        if (loads <= scenario_.groups) continue;
+        fail("the file system was asked " + std::to_string(loads) + " times for block " + std::to_string(block));
+      }
+    }
+  }
+
   void live(Rank node) {
-    CacheOptions options;
-    options.cache_bytes = scenario_.slots * kBlock;
-    options.block_bytes = kBlock;
-    options.groups = scenario_.groups;
-    options.loading_lease = kLease;
-    caches_[node] = std::make_unique<Cache>(world_.team(node), options, scenario_.rules);
+    caches_[node] = std::make_unique<Cache>(world_.team(node), options_, scenario_.rules);
     for (std::uint32_t thread = 0; thread < scenario_.threads; ++thread) {
       world_.on(node, [this, node] { read_blocks(node); });
     }
@@ -75,110 +95,151 @@ class Run {
   }
 
   void read_blocks(Rank node) {
-    Fabric& fabric = world_.fabric(node);
-    const auto channel = fabric.open_channel();
-    Source source(*this, fabric);
+    const auto channel = world_.fabric(node).open_channel();
     for (std::uint32_t i = 0; i < scenario_.reads; ++i) {
-      const BlockKey key = key_of(fabric.random() % scenario_.blocks);
-      const Acquired acquired = caches_[node]->acquire(*channel, key, source, fabric.in(kPatience));
-      if (acquired.answer != Acquired::Answer::here) {
-        // Node 0 is never stopped itself, so nothing excuses that it got no answer.
-        if (node == 0) fail("node 0 got no answer for block " + std::to_string(key.file.inode));
-        continue;
-      }
-      check(node, *channel, key, acquired);
+      const std::uint64_t choice = scenario_.all_at_once ? i : world_.fabric(node).random();
+      const std::uint64_t block = choice % scenario_.blocks;
+      const bool answered = read(node, *channel, block, kPatience);
+      // Node 0 is never stopped itself, so nothing excuses that it got no answer.
+      if (!answered && node == 0) fail("node 0 got no answer for block " + std::to_string(block));
     }
+  }
+
+  // False when there was no answer in time.
+  bool read(Rank node, Channel& channel, std::uint64_t block, Duration patience) {
+    const BlockKey key = key_of(block);
+    Source source(*this, node);
+    note(node, "wants block " + std::to_string(block));
+    const Acquired acquired = caches_[node]->acquire(channel, key, source, world_.fabric(node).in(patience));
+    if (acquired.answer != Acquired::Answer::here) return false;
+    note(node, "has block " + std::to_string(block) + " in slot " + std::to_string(acquired.slot));
+    check(node, channel, key, acquired);
+    return true;
   }
 
   // As a program of the host does: copy, then look at the token again.
   void check(Rank node, Channel& channel, const BlockKey& key, const Acquired& acquired) {
     const Cache& cache = *caches_[node];
-    const std::uint64_t slot = cache.layout().slots_offset + acquired.slot * slot_stride(kBlock);
-    std::array<std::uint64_t, kWords> words{};
-    for (std::uint64_t at = 0; at < kWords; ++at) {
+    const std::uint64_t slot = cache.layout().slots_offset + acquired.slot * slot_stride(kBlockBytes);
+    std::array<std::uint64_t, kBlockWords> words{};
+    for (std::uint64_t at = 0; at < kBlockWords; ++at) {
       words[at] = cache.region().word<ControlWord>(slot + sizeof(SlotHeader) + at * 8).load();
       world_.fabric(node).sleep(world_.scheduler().up_to(std::chrono::nanoseconds(200)));
     }
     channel.local_fence();
     if (cache.region().word<ControlWord>(slot + offsetof(SlotHeader, token)).load() != acquired.token) return;
-    for (std::uint64_t at = 0; at < kWords; ++at) {
+    for (std::uint64_t at = 0; at < kBlockWords; ++at) {
       if (words[at] == word_of(key, at)) continue;
       fail("node " + std::to_string(node) + " read word " + std::to_string(at) + " of block " +
-           std::to_string(key.file.inode) + " wrong");
+           std::to_string(block_of(key)) + " wrong");
       return;
     }
   }
 
   void schedule_faults() {
     Scheduler& scheduler = world_.scheduler();
-    const Duration life = std::chrono::milliseconds(2);
     // Node 0 lives: somebody must be there to see that the others' deaths harm nobody.
     const auto victim = [this, &scheduler] {
       return static_cast<Rank>(1 + scheduler.random() % (scenario_.nodes - 1));
     };
     for (std::uint32_t i = 0; i < scenario_.deaths; ++i) {
-      scheduler.after(scheduler.up_to(life), [this, who = victim()] { world_.kill(who); });
+      scheduler.after(scheduler.up_to(kLife), [this, who = victim()] {
+        note(who, "dies");
+        world_.kill(who);
+      });
     }
     for (std::uint32_t i = 0; i < scenario_.pauses; ++i) {
-      const Duration length = scheduler.up_to(scheduler.one_in(2) ? life : kLongPause);
-      scheduler.after(scheduler.up_to(life), [this, who = victim(), length] { world_.pause(who, length); });
+      const Duration length = scheduler.up_to(scheduler.one_in(2) ? kLife : kLongPause);
+      scheduler.after(scheduler.up_to(kLife), [this, who = victim(), length] {
+        note(who, "is stopped");
+        world_.pause(who, length);
+      });
     }
-    for (std::uint32_t i = 0; i < scenario_.cuts; ++i) {
-      scheduler.after(scheduler.up_to(life), [this, who = victim()] { world_.wires().cut(who, 0); });
+    for (std::uint32_t i = 0; i < scenario_.stalls; ++i) {
+      const auto from = static_cast<Rank>(scheduler.random() % scenario_.nodes);
+      const auto to = static_cast<Rank>((from + victim()) % scenario_.nodes);
+      scheduler.after(scheduler.up_to(kLife), [this, from, to, length = scheduler.up_to(kLongStall)] {
+        note(from, "does not get through to node " + std::to_string(to));
+        world_.wires().stall(from, to, length);
+      });
     }
-    scheduler.after(kHealing, [this] { world_.wires().heal(); });
   }
 
-  // Nothing is dropped, and nobody dies or is silent: each group loads each block once.
-  [[nodiscard]] bool is_quiet_crowd() const {
-    return scenario_.slots > scenario_.blocks + scenario_.threads &&
-           scenario_.deaths + scenario_.pauses + scenario_.cuts == 0;
+  // ---- Afterwards ----
+
+  void read_after_healing() {
+    world_.heal();
+    for (Rank node = 0; node < world_.size(); ++node) {
+      if (!world_.alive(node)) continue;
+      world_.on(node, [this, node] {
+        const auto channel = world_.fabric(node).open_channel();
+        for (std::uint64_t block = 0; block < scenario_.blocks; ++block) expect_block(node, *channel, block);
+      });
+    }
+    if (!world_.run(kLimit)) fail("somebody was still waiting long after all had healed");
   }
 
+  void expect_block(Rank node, Channel& channel, std::uint64_t block) {
+    if (read(node, channel, block, kLivenessBound)) return;
+    fail("node " + std::to_string(node) + " got no answer for block " + std::to_string(block) +
+         " after all had healed");
+  }
+
+  void look_at_directory() {
+    const DirectoryCheck check(world_, caches_, options_);
+    settle();
+    for (const auto& stale : check.stale_cells(scenario_.blocks)) {
+      if (is_undisturbed()) return fail(stale.text());
+      if (!check.has_way_around(stale)) follow(check, stale);
+      if (violation_) return;
+    }
+  }
+
+  // Whoever wants the block now must find out, and put the cell right.
+  void follow(const DirectoryCheck& check, const DirectoryCheck::Stale& stale) {
+    const std::vector<Rank> followers = check.followers(stale);
+    if (followers.empty()) return;
+    const Rank node = followers.front();
+    world_.on(node, [this, node, block = stale.block] {
+      const auto channel = world_.fabric(node).open_channel();
+      expect_block(node, *channel, block);
+    });
+    if (!world_.run(kLimit)) fail("somebody was still waiting long after all had healed");
+    settle();
+    for (const auto& still : check.stale_cells(scenario_.blocks)) {
+      if (still.block == stale.block && still.group == stale.group && still.cell.word() == stale.cell.word()) {
+        fail(still.text() + " even after node " + std::to_string(node) + " has followed it");
+      }
+    }
+  }
+
+  void settle() { world_.scheduler().settle(world_.scheduler().now() + kLongPause); }
+
+  // ----
+
+  // Nobody dies, is silent, or cannot be reached.
+  [[nodiscard]] bool is_undisturbed() const { return scenario_.deaths + scenario_.pauses + scenario_.stalls == 0; }
+
+  void note(Rank node, const std::string& what) {
+    world_.scheduler().record(node, [&] { return "node " + std::to_string(node) + " " + what; });
+  }
   void fail(const std::string& what) {
-    if (!violation_) violation_ = what;
+    if (violation_) return;
+    violation_ = what;
+    steps_to_violation_ = world_.scheduler().steps().size();
   }
 
   const CacheScenario scenario_;
+  const CacheOptions options_;
   World world_;
   std::vector<std::unique_ptr<Cache>> caches_;
   std::uint64_t loads_ = 0;
+  std::map<std::uint64_t, std::uint64_t> loads_of_;  // by block
   std::optional<std::string> violation_;
+  std::size_t steps_to_violation_ = 0;
 };
 
 }  // namespace
-
-CacheScenario random_cache_scenario(std::uint64_t seed) {
-  Scheduler dice(mix(seed));
-  const auto coin = [&dice] { return dice.one_in(2); };
-  CacheScenario scenario;
-  scenario.nodes = static_cast<Rank>(2 + dice.random() % 3);
-  scenario.threads = static_cast<std::uint32_t>(1 + dice.random() % 2);
-  scenario.reads = coin() ? 12 : 40;
-  scenario.blocks = static_cast<std::uint32_t>(2 + dice.random() % 8);
-  scenario.slots = static_cast<std::uint32_t>(coin() ? 2 + dice.random() % 3 : 16);
-  if (dice.one_in(4)) {  // a few slots that change hands all the time
-    scenario.blocks = 3;
-    scenario.slots = 2;
-    scenario.reads = 60;
-  }
-  scenario.groups = static_cast<std::uint32_t>(1 + dice.random() % 2);
-  scenario.deaths = coin() ? 1 : 0;
-  scenario.pauses = coin() ? 2 : 0;
-  scenario.cuts = coin() ? 1 : 0;
-  scenario.network.grain_bytes = coin() ? 8 : 64;
-  scenario.network.stores_twice = coin();
-  scenario.network.reorders = coin();
-  scenario.network.completes_before_visible = coin();
-  scenario.network.buffers_stores = coin();
-  scenario.network.splits_atomics = coin();
-  scenario.network.lands_late = coin();
-  scenario.network.stalls_before_posting = coin();
-  scenario.network.needs_calls_for_progress = coin();
-  scenario.network.clocks_drift = coin();
-  scenario.network.dead_memory_answers = coin();
-  return scenario;
-}
 
 CacheResult run_cache_scenario(std::uint64_t seed, const CacheScenario& scenario, bool keep_steps) {
   return Run(seed, scenario, keep_steps).run();

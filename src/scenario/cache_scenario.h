@@ -1,13 +1,16 @@
-// cache_scenario.h — nodes that read random blocks of an imaginary file system out of caches that are too small, on the
+// cache_scenario.h — nodes that read blocks of an imaginary file system out of caches that are too small, on the
 // harshest network there is, while nodes pause and die.
 //
-// What must hold: a read never yields bytes of another block or a mixture; whoever lives gets an answer; a block that
-// all want at once is loaded once a group, unless somebody died or was silent for a lease.
+// What must hold:
+//   while faults last   a read never yields bytes of another block or a mixture; node 0, which is never stopped, always
+//                       gets an answer; where nothing befalls anybody and nothing is dropped, the file system is asked
+//                       for a block at most once a group
+//   then they heal      every node that lives gets every block, each within kLivenessBound
+//   when all is quiet   no cell of the directory names a node that lacks the block, or a loader that is none; where
+//                       something befell somebody, such a cell is gone after the next acquisition that follows it
 #pragma once
 
 #include <cstdint>
-#include <functional>
-#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -19,9 +22,13 @@
 
 namespace farside::sim {
 
+/// Within which, by its own clock, a node gets any block once all faults have healed: waiting for a lease, confirming a
+/// claim that its owner left (100 ms), and the steps themselves.
+inline constexpr Duration kLivenessBound = std::chrono::milliseconds(500);
+
 /// Everything about a run but its seed.
 struct CacheScenario {
-  Rank nodes = 3;
+  std::uint32_t nodes = 3;
   std::uint32_t threads = 2;  ///< of each node
   std::uint32_t reads = 12;   ///< of each thread
   std::uint32_t blocks = 8;   ///< that they choose from
@@ -29,19 +36,19 @@ struct CacheScenario {
   std::uint32_t groups = 1;
   std::uint32_t deaths = 0;
   std::uint32_t pauses = 0;
-  std::uint32_t cuts = 0;
+  std::uint32_t stalls = 0;    ///< of links, in one direction
+  std::uint32_t load_us = 20;  ///< the longest time that the file system takes for a word
+  std::uint32_t lease_ms = 5;
+  bool all_at_once = false;  ///< every thread reads the blocks in the same order, not at random
   Network network;
   CacheRules rules;
 };
-
-/// Draws a scenario and a subset of the network's faults.
-[[nodiscard]] CacheScenario random_cache_scenario(std::uint64_t seed);
 
 struct CacheResult {
   std::optional<std::string> violation;
   std::uint64_t hash = 0;
   std::uint64_t loads = 0;         ///< of the file system
-  std::vector<std::string> steps;  ///< the last ones, when they were asked for
+  std::vector<std::string> steps;  ///< up to the violation, when they were asked for
 };
 
 [[nodiscard]] CacheResult run_cache_scenario(std::uint64_t seed, const CacheScenario& scenario,

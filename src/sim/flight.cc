@@ -1,22 +1,10 @@
 #include "sim/flight.h"
 
 #include <algorithm>
-#include <array>
-#include <charconv>
 #include <cstring>
 #include <string>
 
 namespace farside::sim {
-
-namespace {
-
-std::string hexadecimal(std::uint64_t value) {
-  std::array<char, 16> digits{};
-  const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), value, 16).ptr;
-  return "0x" + std::string(digits.data(), end);
-}
-
-}  // namespace
 
 Flight::Flight(Wires& wires, ProcessId poster, const Operation& operation, std::shared_ptr<SimMemory> target,
                Completion& completion, std::shared_ptr<Waiter> waiter)
@@ -180,7 +168,7 @@ bool Flight::target_is_silent() const {
 Duration Flight::delay() {
   Scheduler& scheduler = wires_.scheduler();
   const Network& network = wires_.network();
-  const bool late = network.lands_late && scheduler.one_in(network.late_one_in);
+  const bool late = network.lands_late && scheduler.one_in(poster_ == network.slow_process ? 2 : 100);
   return scheduler.up_to(late ? network.long_latency : network.latency);
 }
 
@@ -205,10 +193,10 @@ void Flight::touch_thread() const {
 }
 
 void Flight::record(const char* what, std::uint64_t offset, std::uint64_t value) const {
-  wires_.scheduler().record(offset ^ value, [&] {
+  Scheduler& scheduler = wires_.scheduler();
+  scheduler.record(offset ^ value, [&] {
     return "operation " + std::to_string(number_) + ": " + what + " by process " + std::to_string(poster_) +
-           " at process " + std::to_string(target_->owner()) + ", offset " + std::to_string(offset) + ": " +
-           hexadecimal(value);
+           " at process " + std::to_string(target_->owner()) + ", " + scheduler.word(offset, value);
   });
 }
 

@@ -32,8 +32,7 @@ std::uint64_t SimMemory::load(std::uint64_t offset) {
 
 void SimMemory::store(std::uint64_t offset, std::uint64_t value) {
   if (!network_.buffers_stores) {
-    touch_store(offset, value);
-    words_[offset / 8] = value;
+    reach_memory(offset, value);
     return;
   }
   const std::uint64_t number = ++stores_;
@@ -71,14 +70,21 @@ bool SimMemory::buffers_of(std::uint32_t thread) const {
   return std::ranges::any_of(buffered_, [thread](const Store& store) { return store.thread == thread; });
 }
 
+void SimMemory::reach_memory(std::uint64_t offset, std::uint64_t value) {
+  touch_store(offset, value);
+  words_[offset / 8] = value;
+  scheduler_.record(offset ^ value, [&] {
+    return "store by process " + std::to_string(owner_) + ", " + scheduler_.word(offset, value);
+  });
+}
+
 // The store `number`, and before it whatever its thread had stored to that word earlier.
 void SimMemory::commit_through(std::uint64_t number) {
   const auto last = std::ranges::find(buffered_, number, &Store::number);
   if (last == buffered_.end()) return;
   const Store committed = *last;
-  touch_store(committed.offset, committed.value);
   scheduler_.touch(Scheduler::place_of_thread(committed.thread), Chooser::Access::look);
-  words_[committed.offset / 8] = committed.value;
+  reach_memory(committed.offset, committed.value);
   std::erase_if(buffered_, [&](const Store& store) {
     return store.thread == committed.thread && store.offset == committed.offset && store.number <= number;
   });

@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <optional>
 
 #include "farside/fabric/time.h"
 
@@ -24,7 +25,7 @@ struct Network {
   bool splits_atomics = true;
   // Rule 5: an operation may land long after its poster gave it up or died.
   bool lands_late = true;
-  std::uint32_t late_one_in = 100;  ///< steps, with lands_late
+  std::optional<std::uint32_t> slow_process;  ///< of whose steps half are late, instead of one in a hundred
   // A thread is stopped now and then between what it saw and what it posts.
   bool stalls_before_posting = true;
   // What a process has posted goes on while it is in a call of the fabric, and not in between.

@@ -1,6 +1,8 @@
 #include "sim/scheduler.h"
 
 #include <algorithm>
+#include <array>
+#include <charconv>
 #include <utility>
 
 #include "farside/base/mix.h"
@@ -17,6 +19,11 @@ constexpr Duration kFirstRetry = std::chrono::microseconds(2);
 constexpr Duration kLongestRetry = std::chrono::milliseconds(1);
 
 }  // namespace
+
+std::string hexadecimal(std::uint64_t value) {
+  std::array<char, 16> digits{};
+  return "0x" + std::string(digits.data(), std::to_chars(digits.data(), digits.data() + digits.size(), value, 16).ptr);
+}
 
 std::uint64_t Scheduler::random() {
   std::uint64_t& state = chooser_ == nullptr ? random_ : threads_[running_]->random;
@@ -145,6 +152,11 @@ bool Scheduler::do_chosen() {
 void Scheduler::record(std::uint64_t what, const std::function<std::string()>& text) {
   hash_ = mix(hash_ ^ mix(what + static_cast<std::uint64_t>(now_.nanoseconds)));
   if (keep_steps_) steps_.push_back(std::to_string(now_.nanoseconds) + " ns: " + text());
+}
+
+std::string Scheduler::word(std::uint64_t offset, std::uint64_t value) const {
+  if (word_name_) return word_name_(offset, value);
+  return "offset " + std::to_string(offset) + ": " + hexadecimal(value);
 }
 
 Scheduler::ProcessState& Scheduler::state(ProcessId process) {

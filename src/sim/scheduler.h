@@ -27,6 +27,8 @@ namespace farside::sim {
 
 using ProcessId = std::uint32_t;
 
+[[nodiscard]] std::string hexadecimal(std::uint64_t value);
+
 /// Decides what happens next, and is told what each step has to do with others.
 class Chooser {
  public:
@@ -98,7 +100,11 @@ class Scheduler {
 
   /// Takes the step into the hash and, when told to keep them, among the readable ones.
   void record(std::uint64_t what, const std::function<std::string()>& text);
-  void keep_steps(bool keep) { keep_steps_ = keep; }
+  void keep_steps() { keep_steps_ = true; }
+  /// How the steps call a word of somebody's memory and its value; "offset: value" unless said otherwise.
+  using WordName = std::function<std::string(std::uint64_t offset, std::uint64_t value)>;
+  void call_words(WordName name) { word_name_ = std::move(name); }
+  [[nodiscard]] std::string word(std::uint64_t offset, std::uint64_t value) const;
   [[nodiscard]] std::uint64_t hash() const noexcept { return hash_; }
   [[nodiscard]] const std::vector<std::string>& steps() const noexcept { return steps_; }
 
@@ -141,6 +147,7 @@ class Scheduler {
 
   std::uint64_t hash_ = 0;
   bool keep_steps_ = false;
+  WordName word_name_;
   std::vector<std::string> steps_;
 };
 

@@ -34,6 +34,13 @@ void World::pause(Rank rank, Duration duration) {
   scheduler_.after(duration, [this, rank] { scheduler_.resume(rank); });
 }
 
+void World::heal() {
+  wires_.heal();
+  network_.lands_late = false;
+  network_.stalls_before_posting = false;
+  for (Rank rank = 0; rank < size(); ++rank) scheduler_.resume(rank);
+}
+
 Fabric& SimTeam::fabric() { return world_.fabric(rank_); }
 
 std::unique_ptr<SymmetricRegion> SimTeam::allocate(const std::string& name, std::uint64_t bytes) {

@@ -56,11 +56,14 @@ class World {
   // What befalls a process. The others learn of a death a little later.
   void kill(Rank rank);
   void pause(Rank rank, Duration duration);
+  /// Whatever befell links and processes is over, and nothing is late from now on. The dead stay dead.
+  void heal();
+  [[nodiscard]] bool alive(Rank rank) { return !scheduler_.dead(rank); }
 
  private:
   friend class SimTeam;  // whose ranks meet in meetings_
 
-  const Network network_;
+  Network network_;
   Scheduler scheduler_;
   Wires wires_;
   std::vector<std::unique_ptr<SimFabric>> fabrics_;

@@ -182,6 +182,16 @@ class Claiming : public Crossing {
     return sides_[side]->directory.find_or_claim(sides_[side]->channel, id, soon());
   }
 
+  int rows_of(BlockId id) {
+    const auto [home, offset] = geometry_.bucket_of(id);
+    int found = 0;
+    for (std::uint64_t row = 0; row < Geometry::kBucketRows; ++row) {
+      const auto word = sides_[1]->region->of(home).word<AtomicWord>(offset + row * geometry_.row_bytes());
+      if (sides_[1]->channel.load(word, soon()).value == id) ++found;
+    }
+    return found;
+  }
+
   const BlockId id_ = block_id(x_);
 };
 
@@ -220,6 +230,30 @@ TEST_F(Claiming, NeverLeavesACellUnderTheWrongBlock) {
       EXPECT_EQ(found->cell(0).state, Cell::State::loading);
       ASSERT_TRUE(sides_[1]->directory.change(sides_[1]->channel, *found, 0, found->cell(0).invalidated(), soon()));
     }
+  }
+}
+
+// A claim that gives way hides the row's old block for a while. Whoever wants that block meanwhile must not claim a
+// second row: cells under the one that is found last would be out of everybody's sight.
+TEST_F(Claiming, GivesABlockOneRowWhileAClaimOfThatRowIsGivenUp) {
+  for (const int turn : {2, 3}) {  // before the claimer's second look, and before it gives way
+    const BlockId old = neighbour_of(id_, 2 * turn);
+    auto row = claim(1, old);
+    ASSERT_TRUE(row);
+    int operation = 0;
+    sides_[0]->channel.before_each([&](const Operation&) {
+      if (operation == 1) {
+        EXPECT_TRUE(sides_[1]->directory.change(sides_[1]->channel, *row, 0, row->cell(0).loading_at({1, 1}), soon()));
+      }
+      if (operation == turn) {
+        const Deadline short_deadline = teams_[1]->fabric().in(std::chrono::milliseconds(20));
+        (void)sides_[1]->directory.find_or_claim(sides_[1]->channel, old, short_deadline);
+      }
+      ++operation;
+    });
+    EXPECT_TRUE(claim(0, neighbour_of(id_, 2 * turn + 1)));
+    sides_[0]->channel.before_each({});
+    EXPECT_EQ(rows_of(old), 1) << "somebody came in before operation " << turn;
   }
 }
 

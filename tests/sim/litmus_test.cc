@@ -130,7 +130,7 @@ void expect_mixture_in_trace(std::uint32_t grain_bytes) {
   network.grain_bytes = grain_bytes;
   for (std::uint64_t seed = 1; seed <= kSeeds; ++seed) {
     Litmus litmus(seed, network);
-    litmus.world.scheduler().keep_steps(true);
+    litmus.world.scheduler().keep_steps();
     if (!litmus.run(read_between_writes(0, 8))) continue;
     // The last READ is the one that mixed: "... operation N: READ by process 1 at process 2, offset O: 0xV".
     std::map<std::string, std::set<std::string>> values;

@@ -1,0 +1,45 @@
+// directory_check.h — looks, from outside and while nothing is under way, whether the directory tells the truth.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cache/cell.h"
+#include "cache/geometry.h"
+#include "sim/world.h"
+
+namespace farside::sim {
+
+class DirectoryCheck {
+ public:
+  DirectoryCheck(World& world, const std::vector<std::unique_ptr<Cache>>& caches, const CacheOptions& options)
+      : world_(world), caches_(caches), geometry_(options, world.size()) {}
+
+  /// A cell that names somebody who lacks the block: a place without it, a dead node, or a loader when nobody loads.
+  struct Stale {
+    std::uint64_t block;
+    std::uint32_t group;
+    Cell cell;
+    [[nodiscard]] std::string text() const;
+  };
+  /// Of the first `blocks` blocks, as far as their homes live.
+  [[nodiscard]] std::vector<Stale> stale_cells(std::uint64_t blocks) const;
+  /// The living nodes that would follow the cell if they wanted the block: those of its group that lack it.
+  [[nodiscard]] std::vector<Rank> followers(const Stale& stale) const;
+  /// Whether some other group's cell leads to the block: then a follower may get by without the stale one.
+  [[nodiscard]] bool has_way_around(const Stale& stale) const;
+
+ private:
+  /// Every cell that bears `block`'s name.
+  void each_cell(std::uint64_t block, const std::function<void(std::uint32_t group, Cell cell)>& visit) const;
+  [[nodiscard]] bool holds(Place place, std::uint64_t block) const;
+  [[nodiscard]] std::uint64_t word(Rank rank, std::uint64_t offset) const;
+
+  World& world_;
+  const std::vector<std::unique_ptr<Cache>>& caches_;
+  Geometry geometry_;
+};
+
+}  // namespace farside::sim

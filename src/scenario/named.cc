@@ -1,0 +1,169 @@
+#include "scenario/named.h"
+
+#include <algorithm>
+#include <array>
+
+namespace farside::sim {
+
+namespace {
+
+// Network's switches but for the grain, each as likely on as off.
+void draw_network(Scheduler& dice, Network& network) {
+  network.grain_bytes = dice.one_in(2) ? 8 : 64;
+  for (const NamedSwitch& each : named_switches()) network.*each.on = dice.one_in(2);
+}
+
+// Anything: the number of everything, the faults and the network.
+CacheScenario draw_any(std::uint64_t seed) {
+  Scheduler dice(mix(seed));
+  CacheScenario scenario;
+  scenario.nodes = static_cast<std::uint32_t>(2 + dice.random() % 3);
+  scenario.threads = static_cast<std::uint32_t>(1 + dice.random() % 2);
+  scenario.reads = dice.one_in(2) ? 12 : 40;
+  scenario.blocks = static_cast<std::uint32_t>(2 + dice.random() % 8);
+  scenario.slots = static_cast<std::uint32_t>(dice.one_in(2) ? 2 + dice.random() % 3 : 16);
+  if (dice.one_in(4)) {  // a few slots that change hands all the time
+    scenario.blocks = 3;
+    scenario.slots = 2;
+    scenario.reads = 60;
+  }
+  scenario.groups = static_cast<std::uint32_t>(1 + dice.random() % 2);
+  scenario.deaths = dice.one_in(2) ? 1 : 0;
+  scenario.pauses = dice.one_in(2) ? 2 : 0;
+  scenario.stalls = dice.one_in(2) ? 2 : 0;
+  if (scenario.deaths + scenario.pauses + scenario.stalls == 0) scenario.lease_ms = 1000;  // so that nobody is silent
+  draw_network(dice, scenario.network);
+  return scenario;
+}
+
+// Two slots a node through which three blocks pass, and one node whose operations are slow: while it copies a slot,
+// that is recycled for other blocks and back.
+CacheScenario draw_recycle(std::uint64_t seed) {
+  Scheduler dice(mix(seed));
+  CacheScenario scenario;
+  scenario.nodes = static_cast<std::uint32_t>(2 + dice.random() % 2);
+  scenario.threads = 1;
+  scenario.reads = 60;
+  scenario.blocks = 3;
+  scenario.slots = 2;
+  scenario.load_us = 1;
+  scenario.lease_ms = 1000;
+  draw_network(dice, scenario.network);
+  scenario.network.lands_late = true;
+  scenario.network.slow_process = 0;
+  return scenario;
+}
+
+// More threads than slots, more blocks than rows, and links that stall: slots, rows and cells change hands all the
+// time, and what was given up arrives late.
+CacheScenario draw_jam(std::uint64_t seed) {
+  Scheduler dice(mix(seed));
+  CacheScenario scenario;
+  scenario.nodes = static_cast<std::uint32_t>(2 + dice.random() % 2);
+  scenario.threads = static_cast<std::uint32_t>(3 + dice.random() % 2);
+  scenario.reads = 12;
+  scenario.blocks = static_cast<std::uint32_t>(6 + dice.random() % 10);
+  scenario.slots = 2;
+  scenario.stalls = 2;
+  draw_network(dice, scenario.network);
+  return scenario;
+}
+
+// All threads of all nodes want the same blocks in the same order, and there is room for all.
+CacheScenario draw_crowd(std::uint64_t seed) {
+  Scheduler dice(mix(seed));
+  CacheScenario scenario;
+  scenario.nodes = static_cast<std::uint32_t>(2 + dice.random() % 3);
+  scenario.threads = static_cast<std::uint32_t>(1 + dice.random() % 2);
+  scenario.blocks = static_cast<std::uint32_t>(1 + dice.random() % 4);
+  scenario.reads = scenario.blocks;
+  scenario.slots = 8;
+  scenario.groups = static_cast<std::uint32_t>(1 + dice.random() % 2);
+  scenario.lease_ms = 1000;
+  scenario.all_at_once = true;
+  draw_network(dice, scenario.network);
+  return scenario;
+}
+
+constexpr std::array kScenarios{
+    NamedScenario{"cache", "nodes read random blocks; anything may befall them", draw_any},
+    NamedScenario{"recycle", "a slot is recycled for other blocks and back while it is copied", draw_recycle},
+    NamedScenario{"jam", "more threads than slots, and links that stall", draw_jam},
+    NamedScenario{"crowd", "all nodes want the same blocks at once, and there is room for all", draw_crowd},
+};
+
+constexpr std::array kNumbers{
+    NamedNumber{"nodes", &CacheScenario::nodes, 2},
+    NamedNumber{"threads", &CacheScenario::threads, 1},
+    NamedNumber{"reads", &CacheScenario::reads, 1},
+    NamedNumber{"blocks", &CacheScenario::blocks, 1},
+    NamedNumber{"slots", &CacheScenario::slots, 2},
+    NamedNumber{"groups", &CacheScenario::groups, 1},
+    NamedNumber{"deaths", &CacheScenario::deaths, 0},
+    NamedNumber{"pauses", &CacheScenario::pauses, 0},
+    NamedNumber{"stalls", &CacheScenario::stalls, 0},
+    NamedNumber{"load-us", &CacheScenario::load_us, 0, false},
+    NamedNumber{"lease-ms", &CacheScenario::lease_ms, 1, false},
+};
+
+constexpr std::array kSwitches{
+    NamedSwitch{"stores_twice", &Network::stores_twice},
+    NamedSwitch{"reorders", &Network::reorders},
+    NamedSwitch{"completes_before_visible", &Network::completes_before_visible},
+    NamedSwitch{"buffers_stores", &Network::buffers_stores},
+    NamedSwitch{"splits_atomics", &Network::splits_atomics},
+    NamedSwitch{"lands_late", &Network::lands_late},
+    NamedSwitch{"stalls_before_posting", &Network::stalls_before_posting},
+    NamedSwitch{"needs_calls_for_progress", &Network::needs_calls_for_progress},
+    NamedSwitch{"clocks_drift", &Network::clocks_drift},
+    NamedSwitch{"dead_memory_answers", &Network::dead_memory_answers},
+};
+
+constexpr std::array kRules{
+    NamedRule{"compares_ids", &CacheRules::compares_ids},
+    NamedRule{"compares_tokens", &CacheRules::compares_tokens},
+    NamedRule{"compares_keys", &CacheRules::compares_keys},
+    NamedRule{"reads_header_again", &CacheRules::reads_header_again},
+    NamedRule{"token_follows_bytes", &CacheRules::token_follows_bytes},
+    NamedRule{"cells_are_exchanged", &CacheRules::cells_are_exchanged},
+    NamedRule{"cell_follows_bytes", &CacheRules::cell_follows_bytes},
+    NamedRule{"lease_expires", &CacheRules::lease_expires},
+    NamedRule{"lease_is_waited_for", &CacheRules::lease_is_waited_for},
+    NamedRule{"slot_outlives_lease", &CacheRules::slot_outlives_lease},
+    NamedRule{"claims_look_again", &CacheRules::claims_look_again},
+    NamedRule{"discard_looks_again", &CacheRules::discard_looks_again},
+};
+
+}  // namespace
+
+std::span<const NamedScenario> named_scenarios() { return kScenarios; }
+std::span<const NamedNumber> named_numbers() { return kNumbers; }
+std::span<const NamedSwitch> named_switches() { return kSwitches; }
+std::span<const NamedRule> named_rules() { return kRules; }
+
+const NamedScenario* find_scenario(std::string_view name) {
+  const auto found = std::ranges::find(kScenarios, name, &NamedScenario::name);
+  return found == kScenarios.end() ? nullptr : &*found;
+}
+
+std::string command_for(std::uint64_t seed, const NamedScenario& drawn_from, const CacheScenario& scenario) {
+  const CacheScenario drawn = drawn_from.draw(seed);
+  std::string command = "farside-sim --seed " + std::to_string(seed) + " " + std::string(drawn_from.name);
+  for (const NamedNumber& each : kNumbers) {
+    if (drawn.*each.value == scenario.*each.value) continue;
+    command += " --" + std::string(each.name) + " " + std::to_string(scenario.*each.value);
+  }
+  if (drawn.network.grain_bytes != scenario.network.grain_bytes) {
+    command += " --grain " + std::to_string(scenario.network.grain_bytes);
+  }
+  for (const NamedSwitch& each : kSwitches) {
+    if (drawn.network.*each.on == scenario.network.*each.on) continue;
+    command += (scenario.network.*each.on ? " --with " : " --without ") + std::string(each.name);
+  }
+  for (const NamedRule& each : kRules) {
+    if (!(scenario.rules.*each.kept)) command += " --break " + std::string(each.name);
+  }
+  return command;
+}
+
+}  // namespace farside::sim
