@@ -23,9 +23,23 @@ Fd make_memfd(const std::string& name, std::size_t bytes) {
   return file;
 }
 
+namespace {
+
+/// Free addresses that suit large pages, or null for any. A hint: another thread may take them first.
+void* place_for(std::size_t bytes) {
+  if (bytes < kLargePageBytes) return nullptr;
+  const std::size_t room = bytes + kLargePageBytes;
+  void* const free = ::mmap(nullptr, room, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (free == MAP_FAILED) return nullptr;  // NOLINT(performance-no-int-to-ptr): the system's own macro
+  ::munmap(free, room);
+  return static_cast<std::byte*>(free) + -reinterpret_cast<std::uintptr_t>(free) % kLargePageBytes;
+}
+
+}  // namespace
+
 Mapping::Mapping(const Fd& file, std::size_t bytes, Access access) : bytes_(bytes) {
   const int protection = access == Access::read_write ? PROT_READ | PROT_WRITE : PROT_READ;
-  void* base = ::mmap(nullptr, bytes, protection, MAP_SHARED, file.get(), 0);
+  void* base = ::mmap(place_for(bytes), bytes, protection, MAP_SHARED, file.get(), 0);
   if (base == MAP_FAILED) {  // NOLINT(performance-no-int-to-ptr): the system's own macro
     throw errno_error("map shared memory of " + format_bytes(bytes), "descriptor " + std::to_string(file.get()),
                       "check ulimit -v and the machine's free memory");

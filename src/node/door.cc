@@ -94,6 +94,7 @@ DoorReply Door::acquire(Channel& channel, const BlockKey& key, const Fd& file) {
   FileSource source(file, file_systems_, block_bytes);
   const Acquired acquired = cache_.acquire(channel, key, source, team_.fabric().in(kAcquireTimeout));
   if (acquired.answer != Acquired::Answer::here) return around();
+  prefaulter_.used(acquired.slot);
   return reply_with(door::Reply{.answer = door::Answer::here,
                                 .zero = 0,
                                 .slot = acquired.slot,

@@ -19,6 +19,7 @@
 
 #include "node/board.h"
 #include "node/file_system.h"
+#include "node/prefaulter.h"
 
 namespace farside {
 
@@ -31,8 +32,9 @@ struct DoorReply {
 
 class Door {
  public:
-  /// All three must outlive the door.
-  Door(Team& team, Cache& cache, const Board& board) : team_(team), cache_(cache), board_(board) {}
+  /// All must outlive the door.
+  Door(Team& team, Cache& cache, const Board& board, Prefaulter& prefaulter)
+      : team_(team), cache_(cache), board_(board), prefaulter_(prefaulter) {}
 
   /// `packet` as it arrived, and the descriptors that came with it.
   DoorReply answer(Channel& channel, std::span<const std::byte> packet, std::span<const Fd> fds);
@@ -47,6 +49,7 @@ class Door {
   Team& team_;
   Cache& cache_;
   const Board& board_;
+  Prefaulter& prefaulter_;
   FileSystems file_systems_;
   std::atomic<std::uint64_t> around_ = 0;
 };

@@ -13,6 +13,7 @@
 #include "node/board.h"
 #include "node/door.h"
 #include "node/door_server.h"
+#include "node/prefaulter.h"
 
 namespace farside {
 
@@ -46,7 +47,8 @@ void run_node(const PoolDirectory& pool, const CacheOptions& options) {
   std::optional<Board> board;  // made when the cache knows its size, but outlives it
   Cache cache(*team, options);
   cache.set_board(board.emplace(cache.layout().slot_count));
-  Door door(*team, cache, *board);
+  Prefaulter prefaulter(cache.region(), cache.layout());
+  Door door(*team, cache, *board, prefaulter);
   const DoorServer server(team->fabric(), door, pool.door(team->rank()));
 
   int signal_number = 0;

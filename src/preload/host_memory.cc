@@ -14,6 +14,8 @@ namespace farside::preload {
 
 namespace {
 
+constexpr std::uint64_t kLargePageBytes = std::uint64_t{2} << 20U;  // as in base/fd.h
+
 std::uint64_t load(const ControlWord& word) { return __atomic_load_n(&word.bits, __ATOMIC_ACQUIRE); }
 
 bool fits(std::uint64_t offset, std::uint64_t count, std::uint64_t stride, std::uint64_t bytes) {
@@ -29,15 +31,24 @@ bool makes_sense(const door::MapReply& reply) {
          reply.board_bytes >= door::board_bytes(reply.slot_count);
 }
 
-std::byte* map_memory(std::uint64_t bytes, int protection, int flags, int file) {
-  const long address = system_call(SYS_mmap, 0, bytes, protection, flags, file, 0);
+std::byte* map_memory(std::uint64_t place, std::uint64_t bytes, int protection, int flags, int file) {
+  const long address = system_call(SYS_mmap, place, bytes, protection, flags, file, 0);
   return address > 0 ? reinterpret_cast<std::byte*>(address) : nullptr;  // NOLINT(performance-no-int-to-ptr)
+}
+
+// Free addresses that suit large pages, or 0 for any. A hint: another thread may take them first.
+std::uint64_t place_for(std::uint64_t bytes) {
+  const std::uint64_t room = bytes + kLargePageBytes;
+  const long free = system_call(SYS_mmap, 0, room, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (free <= 0) return 0;
+  system_call(SYS_munmap, free, room);
+  return (static_cast<std::uint64_t>(free) + kLargePageBytes - 1) / kLargePageBytes * kLargePageBytes;
 }
 
 std::byte* map_file(int file, std::uint64_t bytes, int protection) {
   struct stat64 found;
   if (system_call(SYS_fstat, file, &found) != 0 || static_cast<std::uint64_t>(found.st_size) < bytes) return nullptr;
-  return map_memory(bytes, protection, MAP_SHARED, file);
+  return map_memory(place_for(bytes), bytes, protection, MAP_SHARED, file);
 }
 
 // Threads spread over the stripes without a word of their own: each has its own thread pointer.
@@ -58,7 +69,7 @@ const HostMemory* HostMemory::map(const door::MapReply& reply, int slots, int bo
   const std::byte* const slots_base = map_file(slots, reply.slots_file_bytes, PROT_READ);
   std::byte* const board_base = map_file(board, reply.board_bytes, PROT_READ | PROT_WRITE);
   auto* const memory = reinterpret_cast<HostMemory*>(
-      map_memory(sizeof(HostMemory), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1));
+      map_memory(0, sizeof(HostMemory), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1));
   if (slots_base == nullptr || board_base == nullptr || memory == nullptr) return nullptr;
   memory->block_bits_ = static_cast<unsigned>(std::countr_zero(reply.block_bytes));
   memory->slot_stride_ = slot_stride(reply.block_bytes);

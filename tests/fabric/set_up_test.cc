@@ -1,5 +1,6 @@
 // Conformance: connecting, attaching and offering memory; what is refused; and that nothing of it is left behind.
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -10,6 +11,7 @@
 #include <gtest/gtest.h>
 #include <sched.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -183,6 +185,24 @@ TEST(SetUp, HandsOutAReadOnlyFileOfARegion) {
     const Mapping mapping(file.read_only, file.file_bytes, Mapping::Access::read_only);
     EXPECT_EQ(*reinterpret_cast<const std::uint64_t*>(mapping.base() + file.offset + 8), 42U);
     EXPECT_THROW(Mapping(file.read_only, file.file_bytes, Mapping::Access::read_write), Error);
+  });
+  fleet.expect_success();
+}
+
+// Whoever populates memory wants no page fault later, and to find there what was there before.
+TEST(SetUp, PopulatesMemoryWithoutChangingIt) {
+  Fleet fleet(1, [](Member& me) {
+    constexpr std::uint64_t kBytes = 3 * kLargePageBytes + 4096;
+    const std::unique_ptr<Fabric> fabric = make_fabric_under_test(me);
+    const std::unique_ptr<Region> region = fabric->create_region("roomy", kBytes);
+    const auto word = region->word<ControlWord>(kLargePageBytes);
+    word.store(42);
+    populate(*region, 0, kBytes);
+    EXPECT_EQ(word.load(), 42U);
+    std::array<unsigned char, kBytes / 4096> resident{};
+    ASSERT_EQ(::mincore(region->span(0, kBytes).adapter_data(), kBytes, resident.data()), 0);
+    EXPECT_TRUE(std::ranges::all_of(resident, [](unsigned char page) { return (page & 1U) != 0; }));
+    EXPECT_THROW(populate(*region, kBytes, 1), Error);
   });
   fleet.expect_success();
 }

@@ -33,7 +33,10 @@ class Fd {
 /// An anonymous memory file of `bytes`, sealed against shrinking, so that who maps it never meets SIGBUS.
 [[nodiscard]] Fd make_memfd(const std::string& name, std::size_t bytes);
 
-/// Owns a shared mapping of a file.
+/// The processor's large pages. One entry of its translation caches then covers what else takes 512.
+inline constexpr std::size_t kLargePageBytes = std::size_t{2} << 20U;
+
+/// Owns a shared mapping of a file, aligned so that the kernel may map large pages of it as such.
 class Mapping {
  public:
   enum class Access { read_only, read_write };

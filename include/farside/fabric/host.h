@@ -1,4 +1,4 @@
-// host.h — what the host fabric offers to other programs of its host, beyond one-sided access.
+// host.h — what the host fabric offers beyond one-sided access.
 #pragma once
 
 #include <cstdint>
@@ -17,5 +17,11 @@ struct RegionFile {
 
 /// Throws Error when `region` is not one of the host fabric.
 [[nodiscard]] RegionFile open_region_file(const Region& region);
+
+/// Takes the machine's memory for a part of `region` that will be used soon, in large pages where the kernel has them.
+/// That is several times cheaper than a page fault for every 4 KiB, and so is reading it afterwards. Only a hint: it
+/// changes no contents, and without it memory is taken as it is touched. May take milliseconds. Any thread may call it
+/// while others use the region. Throws Error when `region` is not one of the host fabric, or out of range.
+void populate(const Region& region, std::uint64_t offset, std::uint64_t bytes);
 
 }  // namespace farside

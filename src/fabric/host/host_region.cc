@@ -1,8 +1,10 @@
 #include "fabric/host/host_region.h"
 
+#include <algorithm>
 #include <utility>
 
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 
 #include "farside/base/error.h"
@@ -16,7 +18,17 @@ namespace {
 
 constexpr std::size_t kMaxNameBytes = 128;
 
+constexpr int kMadviseCollapse = 25;  // MADV_COLLAPSE, which Debian 12's libc does not name
+
+constexpr std::size_t round_up(std::size_t value, std::size_t unit) { return (value + unit - 1) / unit * unit; }
+
 RegionHeader& header_at(const Mapping& mapping) { return *reinterpret_cast<RegionHeader*>(mapping.base()); }
+
+const HostRegion& host_region(const Region& region) {
+  const auto* const host = dynamic_cast<const HostRegion*>(&region);
+  if (host == nullptr) throw Error({"reach the file of region", region.name(), "it is not one of the host fabric", ""});
+  return *host;
+}
 
 /// Opens the memory file through the peer's descriptor table and makes sure that it is the one that was meant.
 Fd open_file_of(const ProcessId& process, const RegionHandle& handle) {
@@ -106,6 +118,20 @@ std::string HostRegion::handle() const {
       .encode();
 }
 
+void HostRegion::populate(std::uint64_t offset, std::uint64_t bytes) const {
+  const LocalSpan wanted = span(offset, bytes);
+  std::byte* const base = mapping_.base();
+  const auto place = static_cast<std::size_t>(wanted.adapter_data() - base);
+  const std::size_t first = place / kLargePageBytes * kLargePageBytes;
+  const std::size_t end = std::min(mapping_.bytes(), round_up(place + wanted.bytes(), kLargePageBytes));
+  // The kernel makes a large page of a small one, and refuses where there is none. Before Linux 6.1, where it has none
+  // to spare, and at the region's end, small pages do.
+  for (std::size_t page = first; page < end; page += kLargePageBytes)
+    ::fallocate(file_.get(), 0, static_cast<off_t>(page), 1);
+  ::madvise(base + first, end - first, kMadviseCollapse);
+  ::madvise(base + first, end - first, MADV_POPULATE_WRITE);
+}
+
 DirectAccess::DirectAccess(const ProcessId& process, const RegionHandle& handle,
                            const std::atomic<std::uint32_t>& peer_word)
     : peer_word_(peer_word),
@@ -120,15 +146,17 @@ DirectAccess::DirectAccess(const ProcessId& process, const RegionHandle& handle,
 RegionHeader& DirectAccess::header() const noexcept { return header_at(mapping_); }
 
 RegionFile open_region_file(const Region& region) {
-  const auto* const host = dynamic_cast<const HostRegion*>(&region);
-  if (host == nullptr) throw Error({"open the file of region", region.name(), "it is not one of the host fabric", ""});
   // Opened anew: a duplicate would share the right to write.
-  const std::string path = "/proc/self/fd/" + std::to_string(host->file().get());
+  const std::string path = "/proc/self/fd/" + std::to_string(host_region(region).file().get());
   Fd read_only(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!read_only) throw errno_error("open the file of region", region.name() + " through " + path, "mount /proc");
   return {.read_only = std::move(read_only),
           .file_bytes = kRegionHeaderBytes + region.bytes(),
           .offset = kRegionHeaderBytes};
+}
+
+void populate(const Region& region, std::uint64_t offset, std::uint64_t bytes) {
+  host_region(region).populate(offset, bytes);
 }
 
 }  // namespace farside

@@ -39,6 +39,8 @@ class HostRegion final : public Region {
   [[nodiscard]] std::string handle() const override;
   [[nodiscard]] RegionHeader& header() const noexcept;
   [[nodiscard]] const Fd& file() const noexcept { return file_; }
+  /// See host.h.
+  void populate(std::uint64_t offset, std::uint64_t bytes) const;
 
  private:
   HostRegion(std::string name, std::uint64_t bytes, Fd file, Mapping mapping, RegionSet& regions, UcxEngine* ucx);

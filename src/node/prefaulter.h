@@ -1,0 +1,43 @@
+// prefaulter.h — takes the memory of a node's slots a little before blocks come in.
+//
+// A block that goes to memory nobody touched before costs a page fault for every 4 KiB, which takes longer than all the
+// rest of its way. Slots are used in order, so a thread goes ahead of them and takes their memory in large pages. It
+// takes no more than is soon to be used: what a node never fills, the machine keeps.
+//
+// Thread safety: every call, from any thread.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include "farside/cache/cache.h"
+#include "farside/fabric/region.h"
+
+namespace farside {
+
+class Prefaulter {
+ public:
+  /// Begins with the first slots. `region` must outlive this.
+  Prefaulter(const Region& region, const CacheLayout& layout);
+
+  /// A block came into `slot`.
+  void used(std::uint64_t slot);
+
+ private:
+  void run(const std::stop_token& stop);
+  [[nodiscard]] std::optional<std::size_t> next() const;
+
+  const Region& region_;
+  const CacheLayout layout_;
+  std::mutex mutex_;
+  std::condition_variable_any wake_;
+  std::uint64_t used_end_;   ///< of the region; what lies before has been in use
+  std::vector<bool> taken_;  ///< by stretch of the region
+  std::jthread thread_;      ///< last: the others live longer
+};
+
+}  // namespace farside
