@@ -125,17 +125,21 @@ bool is_unchanged(int fd, const CachedDescriptor& cached) {
 }  // namespace
 
 CachedDescriptor cached_descriptor(int fd) {
-  CachedDescriptor cached;
+  CachedDescriptor cached;  // returned in place: a copy of what was just put together would stall
   Descriptor* const place = process::is_active() ? descriptor(fd) : nullptr;
   if (place == nullptr) return cached;
   cached.seen = place->look(cached.file);
-  if (cached.seen.kind() == Kind::unknown) return examine(fd, *place);
-  if (cached.seen.kind() != Kind::cached) return cached;
-  cached.place = place;
-  cached.now_ns = coarse_now_ns();
-  if (is_unchanged(fd, cached)) return cached;
-  cached.pass();
-  return {};
+  if (cached.seen.kind() == Kind::unknown) {
+    cached = examine(fd, *place);
+  } else if (cached.seen.kind() == Kind::cached) {
+    cached.place = place;
+    cached.now_ns = coarse_now_ns();
+    if (!is_unchanged(fd, cached)) {
+      cached.pass();
+      cached.place = nullptr;
+    }
+  }
+  return cached;
 }
 
 }  // namespace farside::preload

@@ -30,10 +30,12 @@ unsigned seen_end(unsigned last) {
 Descriptor::Look Descriptor::look(CachedFile& file) const {
   const std::uint64_t before = state_.load(std::memory_order_acquire);
   if (static_cast<Kind>(before & kKindMask) != Kind::cached) return {before};
-  std::uint64_t words[kFileWords];
-  for (std::size_t i = 0; i < kFileWords; ++i) words[i] = file_[i].load(std::memory_order_acquire);
+  auto* const words = reinterpret_cast<std::byte*>(&file);
+  for (std::size_t i = 0; i < kFileWords; ++i) {
+    const std::uint64_t word = file_[i].load(std::memory_order_acquire);
+    std::memcpy(words + i * sizeof word, &word, sizeof word);
+  }
   if (state_.load(std::memory_order_relaxed) != before) return {static_cast<std::uint64_t>(Kind::changing)};
-  std::memcpy(&file, words, sizeof file);
   return {before};
 }
 

@@ -40,7 +40,7 @@ class Descriptor {
     [[nodiscard]] Kind kind() const { return static_cast<Kind>(state & kKindMask); }
   };
 
-  /// Fills `file` if the kind is `cached`.
+  /// Fills `file` if the kind is `cached`, and may write nonsense to it if not.
   [[nodiscard]] Look look(CachedFile& file) const;
 
   /// To be called before finding out what the descriptor is.

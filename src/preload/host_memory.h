@@ -10,9 +10,10 @@ namespace farside::preload {
 
 /// A part of one block.
 struct Piece {
-  const BlockKey& key;
-  BlockId id;          ///< block_id(key)
-  std::uint64_t from;  ///< where in the block it starts
+  const FileIdentity& file;
+  std::uint64_t index;  ///< of the block in the file
+  BlockId id;           ///< block_id() of the two
+  std::uint64_t from;   ///< where in the block it starts
   std::size_t bytes;
   std::uint64_t now_ns;  ///< coarse_now_ns(), which is told to the node
 };

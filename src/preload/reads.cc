@@ -17,7 +17,7 @@ constexpr int kAttempts = 3;  // a block may be recycled between the node's answ
 bool fetch(int fd, const CachedDescriptor& cached, const HostMemory& memory, const Piece& piece, void* into) {
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
     door::Reply reply{};
-    if (!node::ask(door::RequestKind::acquire, piece.key, fd, reply)) return false;
+    if (!node::ask(door::RequestKind::acquire, {piece.file, piece.index}, fd, reply)) return false;
     if (reply.answer != door::Answer::here) {
       cached.pass();
       return false;
@@ -58,13 +58,16 @@ long move_offset(int fd, std::int64_t by) { return system_call(SYS_lseek, fd, by
 ssize_t fill(int fd, const CachedDescriptor& cached, std::byte* into, std::size_t bytes, std::uint64_t offset) {
   const HostMemory& memory = *node::memory();
   const std::uint64_t block_bytes = std::uint64_t{1} << memory.block_bits();
-  BlockKey key{cached.file.identity, 0};
   std::size_t done = 0;
   while (done < bytes) {
     const std::uint64_t from = (offset + done) & (block_bytes - 1);
-    key.index = (offset + done) >> memory.block_bits();
-    const Piece piece{key, block_id(cached.file.hash, key.index), from, std::min(bytes - done, block_bytes - from),
-                      cached.now_ns};
+    const std::uint64_t index = (offset + done) >> memory.block_bits();
+    const Piece piece{.file = cached.file.identity,
+                      .index = index,
+                      .id = block_id(cached.file.hash, index),
+                      .from = from,
+                      .bytes = std::min(bytes - done, block_bytes - from),
+                      .now_ns = cached.now_ns};
     if (!memory.copy(piece, into + done) && !fetch(fd, cached, memory, piece, into + done)) {
       const long got = system_call(SYS_pread64, fd, into + done, bytes - done, offset + done);
       if (got < 0) return done > 0 ? static_cast<ssize_t>(done) : got;

@@ -65,7 +65,8 @@ static_assert(sizeof(MapReply) == 64 && std::has_unique_object_representations_v
 /// The board: what programs tell the node without asking. It influences statistics and which block goes first, nothing
 /// else, so a program that scribbles over it harms no data.
 ///
-///     0 stripes    kStripes counters of hits, each in a cache line of its own; a thread picks one and stays with it
+///     0 stripes    kStripes counters of hits, each in a cache line of its own; a program adds to its CPU's, and may
+///                  lose a hit when it changes CPUs just then, or when there are more CPUs than stripes
 ///  4096 stamps     one word a slot: CLOCK_MONOTONIC_COARSE in ns when a program last read from it
 struct HitStripe {
   std::uint64_t hits;
