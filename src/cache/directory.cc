@@ -31,7 +31,7 @@ std::optional<Row> Directory::find_or_claim(Channel& channel, BlockId id, Deadli
     if (!bucket) return std::nullopt;
     if (const auto row = row_with(*bucket, id)) return make_row(*bucket, id, *row);
 
-    if (const auto claimed = claimed_row(*bucket)) {
+    if (const auto claimed = claimed_row(*bucket, id)) {
       // If it was this block's before, and its claimer gives way, it will be again.
       if (fabric_.now() - start > kClaimPatience) confirm(channel, id, *claimed, id_word(*bucket, *claimed), deadline);
       continue;
@@ -53,7 +53,7 @@ bool Directory::claim(Channel& channel, BlockId id, const Bucket& bucket, std::u
   bool has_rival = false;
   for (std::uint32_t other = 0; other < Geometry::kBucketRows; ++other) {
     const std::uint64_t word = id_word(*after, other);
-    if (other != row && (word == id || (word & kClaiming) != 0)) has_rival = true;
+    if (other != row && (word == id || is_rival(word, id))) has_rival = true;
   }
   if (rules_.claims_look_again && (has_rival || !all_invalid(*after, row))) {
     (void)exchange(channel, home, row_offset(id, row), id | kClaiming, old_id, deadline);
@@ -114,9 +114,13 @@ std::uint64_t Directory::row_offset(BlockId id, std::uint32_t row) const {
   return geometry_.bucket_of(id).offset + row * geometry_.row_bytes();
 }
 
-std::optional<std::uint32_t> Directory::claimed_row(const Bucket& bucket) const {
+bool Directory::is_rival(std::uint64_t word, BlockId id) const {
+  return rules_.claims_are_alone ? (word & kClaiming) != 0 : word == (id | kClaiming);
+}
+
+std::optional<std::uint32_t> Directory::claimed_row(const Bucket& bucket, BlockId id) const {
   for (std::uint32_t row = 0; row < Geometry::kBucketRows; ++row) {
-    if ((id_word(bucket, row) & kClaiming) != 0) return row;
+    if (is_rival(id_word(bucket, row), id)) return row;
   }
   return std::nullopt;
 }

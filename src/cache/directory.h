@@ -59,7 +59,9 @@ class Directory {
   [[nodiscard]] std::optional<Bucket> read_bucket(Channel& channel, BlockId id, Deadline deadline) const;
   /// The first row whose id word is `word`.
   [[nodiscard]] std::optional<std::uint32_t> row_with(const Bucket& bucket, std::uint64_t word) const;
-  [[nodiscard]] std::optional<std::uint32_t> claimed_row(const Bucket& bucket) const;
+  /// Whether the id word is a claim beside which nobody claims a row for `id`.
+  [[nodiscard]] bool is_rival(std::uint64_t word, BlockId id) const;
+  [[nodiscard]] std::optional<std::uint32_t> claimed_row(const Bucket& bucket, BlockId id) const;
   [[nodiscard]] std::optional<std::uint32_t> unused_row(const Bucket& bucket) const;
   [[nodiscard]] bool all_invalid(const Bucket& bucket, std::uint32_t row) const;
   [[nodiscard]] Row make_row(const Bucket& bucket, BlockId id, std::uint32_t row) const;

@@ -17,6 +17,7 @@ struct CacheRules {
   bool lease_is_waited_for = true;  ///< but not before it has been silent for the lease
   bool slot_outlives_lease = true;  ///< the slot of whoever is silent for a lease is still his
   bool claims_look_again = true;    ///< who claims a row or first uses it looks whether somebody else was at it
+  bool claims_are_alone = true;     ///< nobody claims a row in a bucket where he sees another claim
   bool discard_looks_again = true;  ///< who drops a block looks whether a cell was handed to it meanwhile
 };
 

@@ -131,6 +131,7 @@ constexpr std::array kRules{
     NamedRule{"lease_is_waited_for", &CacheRules::lease_is_waited_for},
     NamedRule{"slot_outlives_lease", &CacheRules::slot_outlives_lease},
     NamedRule{"claims_look_again", &CacheRules::claims_look_again},
+    NamedRule{"claims_are_alone", &CacheRules::claims_are_alone},
     NamedRule{"discard_looks_again", &CacheRules::discard_looks_again},
 };
 

@@ -22,11 +22,11 @@ void require_words(std::uint64_t offset, std::size_t bytes) {
 }  // namespace
 
 std::uint64_t SimMemory::load(std::uint64_t offset) {
+  touch(offset, Chooser::Access::look);
   const std::uint32_t thread = scheduler_.ticket().thread;
   for (auto store = buffered_.rbegin(); store != buffered_.rend(); ++store) {
     if (store->thread == thread && store->offset == offset) return store->value;
   }
-  touch(offset, Chooser::Access::look);
   return words_[offset / 8];
 }
 
@@ -83,7 +83,6 @@ void SimMemory::commit_through(std::uint64_t number) {
   const auto last = std::ranges::find(buffered_, number, &Store::number);
   if (last == buffered_.end()) return;
   const Store committed = *last;
-  scheduler_.touch(Scheduler::place_of_thread(committed.thread), Chooser::Access::look);
   reach_memory(committed.offset, committed.value);
   std::erase_if(buffered_, [&](const Store& store) {
     return store.thread == committed.thread && store.offset == committed.offset && store.number <= number;

@@ -171,8 +171,8 @@ class Claiming : public Crossing {
   }
   // Lets node 1 act before the `turn`-th operation of node 0, once.
   void before_operation(int turn, std::function<void()> act) {
-    sides_[0]->channel.before_each([this, turn, act = std::move(act)](const Operation&) mutable {
-      if (turn-- == 0) act();
+    sides_[0]->channel.before_each([left = std::make_shared<int>(turn), act = std::move(act)](const Operation&) {
+      if ((*left)-- == 0) act();
     });
   }
   std::optional<Row> find(int side, BlockId id) {
@@ -236,18 +236,22 @@ TEST_F(Claiming, NeverLeavesACellUnderTheWrongBlock) {
 // A claim that gives way hides the row's old block for a while. Whoever wants that block meanwhile must not claim a
 // second row: cells under the one that is found last would be out of everybody's sight.
 TEST_F(Claiming, GivesABlockOneRowWhileAClaimOfThatRowIsGivenUp) {
+  const auto use = [&](Row row) {
+    return sides_[1]->directory.change(sides_[1]->channel, row, 0, row.cell(0).loading_at({1, 1}), soon());
+  };
   for (const int turn : {2, 3}) {  // before the claimer's second look, and before it gives way
     const BlockId old = neighbour_of(id_, 2 * turn);
-    auto row = claim(1, old);
+    const auto row = claim(1, old);
     ASSERT_TRUE(row);
     int operation = 0;
     sides_[0]->channel.before_each([&](const Operation&) {
       if (operation == 1) {
-        EXPECT_TRUE(sides_[1]->directory.change(sides_[1]->channel, *row, 0, row->cell(0).loading_at({1, 1}), soon()));
+        EXPECT_TRUE(use(*row));
       }
       if (operation == turn) {
         const Deadline short_deadline = teams_[1]->fabric().in(std::chrono::milliseconds(20));
-        (void)sides_[1]->directory.find_or_claim(sides_[1]->channel, old, short_deadline);
+        const auto second = sides_[1]->directory.find_or_claim(sides_[1]->channel, old, short_deadline);
+        EXPECT_TRUE(!second || use(*second));
       }
       ++operation;
     });
