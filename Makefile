@@ -1,13 +1,17 @@
 # A thin face on CMake and scripts/. Every target does its own set-up.
 BUILD_TYPES := release asan tsan
 
-.PHONY: demo test bench lint install setup build $(BUILD_TYPES)
+.PHONY: demo test soak bench lint install setup build $(BUILD_TYPES)
 
 demo: release
 	scripts/demo
 
 test: $(BUILD_TYPES)
 	scripts/test
+
+# For SOAK_MINUTES=10 unless said otherwise. Seeds that fail are kept in build/soak-failures.txt.
+soak: release
+	build/release/bin/farside-sim soak --minutes $(or $(SOAK_MINUTES),10) --failures build/soak-failures.txt
 
 bench: release
 	scripts/bench

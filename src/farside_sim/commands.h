@@ -13,5 +13,6 @@ using Action = std::function<int()>;
 
 /// No subcommand: `farside-sim --seed S SCENARIO`.
 void add_replay(CLI::App& app, Action& chosen);
+void add_soak(CLI::App& app, Action& chosen);
 
 }  // namespace farside::sim

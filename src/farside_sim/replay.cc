@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "farside_sim/commands.h"
+#include "farside_sim/options.h"
 #include "scenario/named.h"
 #include "scenario/shrink.h"
 
@@ -24,13 +25,6 @@ struct Wanted {
   std::size_t last_steps = 40;
 };
 
-template <class Named>
-std::vector<std::string> names_of(std::span<const Named> all) {
-  std::vector<std::string> names;
-  for (const Named& each : all) names.emplace_back(each.name);
-  return names;
-}
-
 bool among(const std::vector<std::string>& names, std::string_view name) {
   return std::ranges::find(names, name) != names.end();
 }
@@ -46,7 +40,7 @@ CacheScenario scenario_of(const Wanted& wanted) {
     if (among(wanted.with, each.name)) scenario.network.*each.on = true;
     if (among(wanted.without, each.name)) scenario.network.*each.on = false;
   }
-  for (const NamedRule& each : named_rules()) scenario.rules.*each.kept = !among(wanted.broken, each.name);
+  scenario.rules = rules_without(wanted.broken);
   return scenario;
 }
 
@@ -87,16 +81,12 @@ void add_replay(CLI::App& app, Action& chosen) {
   app.add_option("--grain", wanted->grain_bytes, "Bytes that are READ or WRITTEN as one")
       ->check(CLI::IsMember({8U, 64U}))
       ->group("Instead of what the seed draws");
-  const auto add_list = [&app](const std::string& name, std::vector<std::string>& into, const std::string& what,
-                               const std::vector<std::string>& choices) {
-    app.add_option(name, into, what)
-        ->check(CLI::IsMember(choices))
-        ->take_all()
-        ->group("Instead of what the seed draws");
-  };
-  add_list("--with", wanted->with, "A fault of the network that there is", names_of(named_switches()));
-  add_list("--without", wanted->without, "One that there is not", names_of(named_switches()));
-  add_list("--break", wanted->broken, "A rule of the protocol to break", names_of(named_rules()));
+  for (CLI::Option* const option :
+       {add_names(app, "--with", wanted->with, "A fault of the network that there is", names_of(named_switches())),
+        add_names(app, "--without", wanted->without, "One that there is not", names_of(named_switches())),
+        add_break(app, wanted->broken)}) {
+    option->group("Instead of what the seed draws");
+  }
   app.footer(
       "Exit code 1 when something was violated.\n\n"
       "Examples:\n  farside-sim --seed 7 cache\n  farside-sim --seed 7 cache --break reads_header_again");

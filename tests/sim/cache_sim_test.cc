@@ -72,6 +72,8 @@ TEST(CacheSim, CatchesALeaseTakenAsPermissionToReuseMemory) {
   EXPECT_NE(caught({.slot_outlives_lease = false}, "jam"), 0u);
 }
 
+TEST(CacheSim, CatchesAClaimBesideAnother) { EXPECT_NE(caught({.claims_are_alone = false}, "jam"), 0u); }
+
 TEST(CacheSim, CatchesADiscardThatDoesNotLookAgain) { EXPECT_NE(caught({.discard_looks_again = false}), 0u); }
 
 // Seeds that failed once, and what was wrong.

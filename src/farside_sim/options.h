@@ -1,0 +1,39 @@
+// options.h — options that several commands have.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+
+#include "scenario/named.h"
+
+namespace farside::sim {
+
+template <class Named>
+[[nodiscard]] std::vector<std::string> names_of(std::span<const Named> all) {
+  std::vector<std::string> names;
+  for (const Named& each : all) names.emplace_back(each.name);
+  return names;
+}
+
+/// An option that takes names out of `choices`, and may be given again.
+inline CLI::Option* add_names(CLI::App& app, const std::string& option, std::vector<std::string>& into,
+                              const std::string& about, const std::vector<std::string>& choices) {
+  return app.add_option(option, into, about)->check(CLI::IsMember(choices))->take_all();
+}
+
+inline CLI::Option* add_break(CLI::App& app, std::vector<std::string>& into) {
+  return add_names(app, "--break", into, "A rule of the protocol to break", names_of(named_rules()));
+}
+
+/// The rules without those that are named in `broken`.
+[[nodiscard]] inline CacheRules rules_without(const std::vector<std::string>& broken) {
+  CacheRules rules;
+  for (const NamedRule& each : named_rules()) {
+    rules.*each.kept = std::ranges::find(broken, each.name) == broken.end();
+  }
+  return rules;
+}
+
+}  // namespace farside::sim
