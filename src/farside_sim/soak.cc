@@ -1,5 +1,6 @@
 // Runs all scenarios under seed after seed for a given time, and keeps those that fail.
 #include <chrono>
+#include <ctime>
 #include <fstream>
 #include <iostream>
 
@@ -57,7 +58,7 @@ int soak(const Wanted& wanted) {
 
 void add_soak(CLI::App& app, Action& chosen) {
   const auto wanted = std::make_shared<Wanted>();
-  wanted->first_seed = static_cast<std::uint64_t>(std::chrono::system_clock::now().time_since_epoch().count());
+  wanted->first_seed = static_cast<std::uint64_t>(std::time(nullptr));
   CLI::App* command = app.add_subcommand("soak", "Run all scenarios for a given time and keep the seeds that fail");
   command->add_option("--minutes", wanted->minutes, "For how long")->check(CLI::PositiveNumber)->capture_default_str();
   command->add_option("--first-seed", wanted->first_seed, "Where to begin; by default somewhere else each time");
