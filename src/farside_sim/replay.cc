@@ -16,6 +16,7 @@ namespace {
 
 struct Wanted {
   std::uint64_t seed = 1;
+  std::uint64_t seeds = 1;
   std::string scenario;
   std::map<std::string, std::uint32_t> numbers;
   std::optional<std::uint32_t> grain_bytes;
@@ -29,8 +30,8 @@ bool among(const std::vector<std::string>& names, std::string_view name) {
   return std::ranges::find(names, name) != names.end();
 }
 
-CacheScenario scenario_of(const Wanted& wanted) {
-  CacheScenario scenario = find_scenario(wanted.scenario)->draw(wanted.seed);
+CacheScenario scenario_of(const Wanted& wanted, std::uint64_t seed) {
+  CacheScenario scenario = find_scenario(wanted.scenario)->draw(seed);
   for (const NamedNumber& each : named_numbers()) {
     const auto given = wanted.numbers.find(std::string(each.name));
     if (given != wanted.numbers.end()) scenario.*each.value = std::max(given->second, each.least);
@@ -44,11 +45,21 @@ CacheScenario scenario_of(const Wanted& wanted) {
   return scenario;
 }
 
+// The first of the seeds that are to be tried under which something is violated, or the last.
+std::uint64_t seed_to_show(const Wanted& wanted) {
+  const std::uint64_t last = wanted.seed + wanted.seeds - 1;
+  for (std::uint64_t seed = wanted.seed; seed < last; ++seed) {
+    if (run_cache_scenario(seed, scenario_of(wanted, seed)).violation) return seed;
+  }
+  return last;
+}
+
 int replay(const Wanted& wanted) {
   const NamedScenario& drawn_from = *find_scenario(wanted.scenario);
-  const CacheScenario scenario = scenario_of(wanted);
-  const CacheResult result = run_cache_scenario(wanted.seed, scenario, true);
-  std::cout << "seed " << wanted.seed << ", hash " << hexadecimal(result.hash) << '\n';
+  const std::uint64_t seed = seed_to_show(wanted);
+  const CacheScenario scenario = scenario_of(wanted, seed);
+  const CacheResult result = run_cache_scenario(seed, scenario, true);
+  std::cout << "seed " << seed << ", hash " << hexadecimal(result.hash) << '\n';
   if (!result.violation) return 0;
 
   const std::size_t first = result.steps.size() - std::min(result.steps.size(), wanted.last_steps);
@@ -56,7 +67,7 @@ int replay(const Wanted& wanted) {
   for (std::size_t step = first; step < result.steps.size(); ++step) std::cout << "  " << result.steps[step] << '\n';
   std::cout << "violated: " << *result.violation << '\n';
 
-  const Failing smallest = shrink({wanted.seed, scenario, *result.violation});
+  const Failing smallest = shrink({seed, scenario, *result.violation});
   std::cout << "smaller: " << command_for(smallest.seed, drawn_from, smallest.scenario) << '\n'
             << "  which ends with: " << smallest.violation << '\n';
   return 1;
@@ -72,6 +83,9 @@ void add_replay(CLI::App& app, Action& chosen) {
   }
   app.add_option("SCENARIO", wanted->scenario, about)->check(CLI::IsMember(names_of(named_scenarios())));
   app.add_option("--seed", wanted->seed, "What the run depends on")->capture_default_str();
+  app.add_option("--seeds", wanted->seeds, "How many seeds to try, until something is violated")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
   app.add_option("--steps", wanted->last_steps, "How many steps before a violation to show")->capture_default_str();
   for (const NamedNumber& each : named_numbers()) {
     const std::string name(each.name);
@@ -89,7 +103,7 @@ void add_replay(CLI::App& app, Action& chosen) {
   }
   app.footer(
       "Exit code 1 when something was violated.\n\n"
-      "Examples:\n  farside-sim --seed 7 cache\n  farside-sim --seed 7 cache --break reads_header_again");
+      "Examples:\n  farside-sim --seed 7 cache\n  farside-sim --seeds 1000 cache --break reads_header_again");
   app.callback([wanted, &chosen] {
     if (!wanted->scenario.empty()) chosen = [wanted] { return replay(*wanted); };
   });

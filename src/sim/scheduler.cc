@@ -75,7 +75,7 @@ void Scheduler::go_on(Ticket ticket) {
   ++thread.turn;
   running_ = ticket.thread;
   touch(place_of_thread(ticket.thread), Chooser::Access::change);
-  record(ticket.thread, [&] { return "thread " + std::to_string(ticket.thread) + " goes on"; });
+  record(ticket.thread, {});
   thread.fiber->resume();
   if (thread.fiber->finished() && !state(thread.process).dead) --unfinished_;
 }
@@ -151,7 +151,7 @@ bool Scheduler::do_chosen() {
 
 void Scheduler::record(std::uint64_t what, const std::function<std::string()>& text) {
   hash_ = mix(hash_ ^ mix(what + static_cast<std::uint64_t>(now_.nanoseconds)));
-  if (keep_steps_) steps_.push_back(std::to_string(now_.nanoseconds) + " ns: " + text());
+  if (keep_steps_ && text) steps_.push_back(std::to_string(now_.nanoseconds) + " ns: " + text());
 }
 
 std::string Scheduler::word(std::uint64_t offset, std::uint64_t value) const {

@@ -98,7 +98,7 @@ class Scheduler {
 
   // Traces.
 
-  /// Takes the step into the hash and, when told to keep them, among the readable ones.
+  /// Takes the step into the hash and, when told to keep them and there is a text, among the readable ones.
   void record(std::uint64_t what, const std::function<std::string()>& text);
   void keep_steps() { keep_steps_ = true; }
   /// How the steps call a word of somebody's memory and its value; "offset: value" unless said otherwise.

@@ -1,0 +1,216 @@
+// What befalls processes, clocks and links, as litmus_test.cc has it of operations. Rule 5 of docs/protocols/fabric.md.
+#include <gtest/gtest.h>
+
+#include "tests/sim/litmus.h"
+
+namespace farside::sim {
+namespace {
+
+// ---- Rule 5: nobody is certainly gone ----
+
+TEST(SimLitmus, AnOperationLandsAfterItsPosterGaveItUp) {
+  const std::array<Litmus::Program, 3> program{
+      [](Side& me) {
+        std::uint64_t value = 7;
+        const Deadline short_deadline = me.litmus.world.fabric(me.rank).in(std::chrono::microseconds(10));
+        const bool gave_up = me.channel->write(me.memory->of(kTarget).span(0, 8), LocalSpan(value), short_deadline) ==
+                             Outcome::timed_out;
+        const bool was_not_there = gave_up && me.read(kTarget, 0) == 0;
+        me.litmus.world.fabric(me.rank).sleep(std::chrono::milliseconds(10));
+        me.litmus.happened = was_not_there && me.read(kTarget, 0) == 7;
+      },
+      {},
+      {}};
+  Network network = tame();
+  network.reorders = true;  // else the look would wait for the operation
+  EXPECT_FALSE(possible(network, program));
+  network.lands_late = true;
+  EXPECT_TRUE(possible(network, program));
+}
+
+TEST(SimLitmus, AnOperationLandsAfterItsPosterDied) {
+  const std::array<Litmus::Program, 3> program{[](Side& me) { me.write(kTarget, 0, 7); },
+                                               [](Side& me) {
+                                                 if (me.read(kTarget, 0) != 0) return;
+                                                 me.litmus.world.kill(kWriter);
+                                                 me.litmus.world.fabric(me.rank).sleep(std::chrono::milliseconds(10));
+                                                 me.litmus.happened = me.read(kTarget, 0) == 7;
+                                               },
+                                               {}};
+  EXPECT_TRUE(possible(tame(), program));
+}
+
+// It looked, was stopped, and acts on what it saw when all has changed: why a lease is no permission.
+TEST(SimLitmus, APausedProcessActsOnWhatItSawLongAgo) {
+  const std::array<Litmus::Program, 3> program{[](Side& me) {
+                                                 if (me.read(kTarget, 0) != 0) return;  // "the lock is mine"
+                                                 me.write(kTarget, 8, 1);
+                                               },
+                                               [](Side& me) {
+                                                 me.litmus.world.pause(kWriter, std::chrono::milliseconds(50));
+                                                 me.write(kTarget, 0, 1);  // "the lock is somebody else's"
+                                                 me.flush(kTarget);
+                                                 if (me.read(kTarget, 8) != 0) return;
+                                                 me.litmus.world.fabric(me.rank).sleep(std::chrono::milliseconds(100));
+                                                 me.litmus.happened = me.read(kTarget, 8) == 1;
+                                               },
+                                               {}};
+  EXPECT_TRUE(possible(tame(), program));
+}
+
+// The lease was good when it looked, and is long over when its WRITE lands.
+TEST(SimLitmus, AThreadIsStoppedBetweenItsLookAtALeaseAndItsPosting) {
+  const std::array<Litmus::Program, 3> program{[](Side& me) {
+                                                 Fabric& fabric = me.litmus.world.fabric(me.rank);
+                                                 const Deadline lease = fabric.in(std::chrono::microseconds(100));
+                                                 if (fabric.now() >= lease.at) return;
+                                                 me.write(kTarget, 0, 1);
+                                                 me.litmus.happened = fabric.now() >= lease.at;
+                                               },
+                                               {},
+                                               {}};
+  Network network = tame();
+  EXPECT_FALSE(possible(network, program));
+  network.stalls_before_posting = true;
+  EXPECT_TRUE(possible(network, program));
+}
+
+// A WRITE completed, and then its poster computes: nobody sees the WRITE until the poster calls again.
+std::array<Litmus::Program, 3> write_and_compute(bool calls) {
+  return {[calls](Side& me) {
+            me.write(kTarget, 0, 1);
+            if (calls) me.flush(kTarget);
+            me.litmus.world.fabric(me.rank).sleep(std::chrono::milliseconds(100));
+          },
+          [](Side& me) {
+            me.litmus.world.fabric(me.rank).sleep(std::chrono::milliseconds(50));
+            me.litmus.happened = me.read(kTarget, 0) == 0;
+          },
+          {}};
+}
+
+TEST(SimLitmus, AnInitiatorMakesNoProgressUntilItCallsAgain) {
+  Network network = tame();
+  network.completes_before_visible = true;
+  EXPECT_FALSE(possible(network, write_and_compute(false)));
+  network.needs_calls_for_progress = true;
+  EXPECT_TRUE(possible(network, write_and_compute(false)));
+  EXPECT_FALSE(possible(network, write_and_compute(true)));
+}
+
+// ---- Clocks ----
+
+// What one process's clock showed before is later than what another's shows afterwards.
+TEST(SimLitmus, ClocksOfTwoProcessesShowOtherTimes) {
+  const std::array<Litmus::Program, 3> program{
+      [](Side& me) {
+        const auto shown = static_cast<std::uint64_t>(me.litmus.world.fabric(me.rank).now().nanoseconds);
+        me.write(kTarget, 0, shown);
+      },
+      [](Side& me) {
+        std::uint64_t before = 0;
+        for (int i = 0; i < 1000 && before == 0; ++i) before = me.read(kTarget, 0);
+        me.litmus.happened = static_cast<std::int64_t>(before) > me.litmus.world.fabric(me.rank).now().nanoseconds;
+      },
+      {}};
+  Network network = tame();
+  EXPECT_FALSE(possible(network, program));
+  network.clocks_drift = true;
+  EXPECT_TRUE(possible(network, program));
+}
+
+TEST(SimLitmus, ClocksRunAtOtherRates) {
+  const std::array<Litmus::Program, 3> program{[](Side& me) {
+                                                 const Time start = me.litmus.world.scheduler().now();
+                                                 me.litmus.world.fabric(me.rank).sleep(std::chrono::milliseconds(1));
+                                                 const Duration slept = me.litmus.world.scheduler().now() - start;
+                                                 me.litmus.happened = slept > std::chrono::microseconds(1050) ||
+                                                                      slept < std::chrono::microseconds(950);
+                                               },
+                                               {},
+                                               {}};
+  Network network = tame();
+  EXPECT_FALSE(possible(network, program));
+  network.clocks_drift = true;
+  EXPECT_TRUE(possible(network, program));
+}
+
+// ---- Links ----
+
+TEST(SimLitmus, ALinkThatIsCutInOneDirectionHoldsBackThatDirectionOnly) {
+  Litmus litmus(1, tame());
+  bool back = false;
+  bool forth = false;
+  litmus.run({[&](Side& me) {
+                me.litmus.world.wires().cut(kWriter, kTarget);
+                std::uint64_t value = 1;
+                const Deadline soon = me.litmus.world.fabric(me.rank).in(std::chrono::milliseconds(5));
+                forth = me.channel->write(me.memory->of(kTarget).span(0, 8), LocalSpan(value), soon) == Outcome::done;
+                back = me.own(0).load() == 7;
+              },
+              {},
+              [&](Side& me) {
+                me.litmus.world.fabric(me.rank).sleep(std::chrono::milliseconds(1));
+                const Deadline soon = me.litmus.world.fabric(me.rank).in(std::chrono::milliseconds(1));
+                std::uint64_t value = 7;
+                (void)me.channel->write(me.memory->of(kWriter).span(0, 8), LocalSpan(value), soon);
+              }});
+  EXPECT_TRUE(back);
+  EXPECT_FALSE(forth);
+}
+
+// Only the way back is cut: what was asked for happened, and who asked cannot know.
+TEST(SimLitmus, AnAtomicWhoseAnswerIsHeldBackTookEffect) {
+  Litmus litmus(1, tame());
+  bool answered = true;
+  std::uint64_t found = 0;
+  litmus.run({[&](Side& me) {
+                me.litmus.world.wires().cut(kTarget, kWriter);
+                const Deadline soon = me.litmus.world.fabric(me.rank).in(std::chrono::milliseconds(1));
+                answered = me.channel->fetch_add(me.memory->of(kTarget).word<AtomicWord>(0), 1, soon).done();
+              },
+              {},
+              [&](Side& me) {
+                me.litmus.world.fabric(me.rank).sleep(std::chrono::milliseconds(2));
+                found = me.own(0).load();
+              }});
+  EXPECT_FALSE(answered);
+  EXPECT_EQ(found, 1u);
+}
+
+TEST(SimLitmus, AStalledLinkDeliversWhatItHeldBack) {
+  Litmus litmus(1, tame());
+  std::uint64_t during = 1;
+  bool done = false;
+  litmus.run({[&](Side& me) {
+                me.litmus.world.wires().stall(kWriter, kTarget, std::chrono::milliseconds(5));
+                std::uint64_t value = 1;
+                done =
+                    me.channel->write(me.memory->of(kTarget).span(0, 8), LocalSpan(value), me.soon()) == Outcome::done;
+              },
+              {},
+              [&](Side& me) {
+                me.litmus.world.fabric(me.rank).sleep(std::chrono::milliseconds(2));
+                during = me.own(0).load();
+              }});
+  EXPECT_EQ(during, 0u);
+  EXPECT_TRUE(done);
+}
+
+TEST(SimLitmus, TheDeadAnswerOnlyOverMappedMemory) {
+  const std::array<Litmus::Program, 3> program{
+      [](Side& me) {
+        me.litmus.world.fabric(me.rank).sleep(std::chrono::microseconds(50));
+        me.litmus.world.kill(kTarget);
+        me.litmus.happened = me.channel->load(me.memory->of(kTarget).word<ControlWord>(0), me.soon()).done();
+      },
+      {},
+      {}};
+  Network network = tame();
+  EXPECT_FALSE(possible(network, program));
+  network.dead_memory_answers = true;
+  EXPECT_TRUE(possible(network, program));
+}
+
+}  // namespace
+}  // namespace farside::sim
