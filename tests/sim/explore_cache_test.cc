@@ -125,6 +125,7 @@ void expect_never(const Exploration& exploration) {
   EXPECT_FALSE(exploration.violation) << *exploration.violation;
   EXPECT_TRUE(exploration.complete) << "after " << exploration.schedules << " schedules";
   EXPECT_GE(exploration.schedules, 10u);
+  testing::Test::RecordProperty("schedules", std::to_string(exploration.schedules));
 }
 
 TEST(ExploreCache, ACopyIsRightHoweverItsSlotIsRecycled) { expect_never(copy_against_recycle({kY}, {})); }
