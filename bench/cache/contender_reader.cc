@@ -1,4 +1,5 @@
-// A program that reads files and knows nothing of farside: run plainly, or under `farside exec`.
+// A program that reads files and knows nothing of farside: run plainly, or under `farside exec`. With the argument
+// `memcpy` it copies out of memory of its own that holds the whole file instead: the least that a read can cost.
 //
 // Questions, and what is timed:
 //   pread FILE BYTES MS   one pread of BYTES, at places spread over the file   -> Timing
@@ -6,11 +7,13 @@
 //   first FILE BYTES      each read of BYTES of one pass over the file   -> Timing
 //   scan FILE BYTES       one pass: how many bytes this process was given by system calls meanwhile -> a number
 #include <cstdlib>
+#include <cstring>
 #include <fstream>
 #include <iostream>
 #include <sstream>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <system_error>
 #include <vector>
 
@@ -25,10 +28,16 @@ namespace {
 
 class File {
  public:
-  File(const std::string& path, std::size_t bytes) : fd_(::open(path.c_str(), O_RDONLY)), buffer_(bytes) {
+  File(const std::string& path, std::size_t bytes, bool by_memcpy)
+      : fd_(::open(path.c_str(), O_RDONLY)), buffer_(bytes) {
     struct stat found {};
     if (fd_ < 0 || ::fstat(fd_, &found) != 0) throw std::system_error(errno, std::generic_category(), path);
     pieces_ = static_cast<std::uint64_t>(found.st_size) / bytes;
+    if (!by_memcpy) return;
+    own_copy_.resize(pieces_ * bytes);
+    if (::read(fd_, own_copy_.data(), own_copy_.size()) != static_cast<ssize_t>(own_copy_.size())) {
+      throw std::runtime_error("the file cannot be copied");
+    }
   }
   ~File() { ::close(fd_); }
   File(const File&) = delete;
@@ -40,6 +49,7 @@ class File {
     // A full-period generator over the powers of two: every piece, in an order that nobody reads ahead.
     place_ = place_ * 5 + 1;
     const std::uint64_t piece = place_ % pieces_;
+    if (!own_copy_.empty()) return copy(piece);
     check(::pread(fd_, buffer_.data(), buffer_.size(), static_cast<off_t>(piece * buffer_.size())));
   }
   void read_next() {
@@ -47,16 +57,21 @@ class File {
       ::lseek(fd_, 0, SEEK_SET);
       next_ = 1;
     }
+    if (!own_copy_.empty()) return copy(next_ - 1);
     check(::read(fd_, buffer_.data(), buffer_.size()));
   }
 
  private:
+  void copy(std::uint64_t piece) {
+    std::memcpy(buffer_.data(), own_copy_.data() + piece * buffer_.size(), buffer_.size());
+  }
   void check(ssize_t got) const {
     if (got != static_cast<ssize_t>(buffer_.size())) throw std::runtime_error("a read came back short");
   }
 
   int fd_;
   std::vector<char> buffer_;
+  std::vector<char> own_copy_;  // empty: ask the kernel
   std::uint64_t pieces_ = 0;
   std::uint64_t place_ = 0;
   std::uint64_t next_ = 0;
@@ -82,7 +97,7 @@ std::uint64_t bytes_from_system_calls() {
   return bytes;
 }
 
-std::string answer(const std::string& line) {
+std::string answer(const std::string& line, bool by_memcpy) {
   std::istringstream words(line);
   std::string what;
   std::string path;
@@ -92,7 +107,7 @@ std::string answer(const std::string& line) {
   words >> budget_ms;
   const std::chrono::duration<double, std::milli> budget(budget_ms);
 
-  File file(path, bytes);
+  File file(path, bytes, by_memcpy);
   if (what == "first") return first_pass(file).to_line();
   if (what == "scan") {
     const std::uint64_t before = bytes_from_system_calls();
@@ -108,8 +123,10 @@ std::string answer(const std::string& line) {
 }  // namespace
 }  // namespace farside::bench
 
-int main() {
+int main(int argc, char** argv) {
+  const bool by_memcpy = argc == 2 && std::string_view(argv[1]) == "memcpy";
   std::cout << "ready" << std::endl;
-  for (std::string line; std::getline(std::cin, line);) std::cout << farside::bench::answer(line) << std::endl;
+  for (std::string line; std::getline(std::cin, line);)
+    std::cout << farside::bench::answer(line, by_memcpy) << std::endl;
   return 0;
 }

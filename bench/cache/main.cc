@@ -25,12 +25,17 @@ constexpr unsigned kScanRepetitions = 3;  // each starts a pool anew and moves u
 
 Contender::Program plain_reader() { return {{sibling_program(kReader)}}; }
 
+/// In large pages, where there are any: the kernel's own copies go through such.
+Contender::Program memcpy_reader() {
+  return {{sibling_program(kReader), "memcpy"}, {{"GLIBC_TUNABLES", "glibc.malloc.hugetlb=1"}}};
+}
+
 std::map<std::string, std::string> tcp() {
   return {{"FARSIDE_FABRIC", "ucx"}, {"UCX_TLS", "tcp"}, {"UCX_NET_DEVICES", "lo"}};
 }
 
-/// Hits in the program's own node, and the same reads out of the page cache: of a file that fits into a core's own
-/// caches, where the way to the bytes counts, and of one that does not, where memory does.
+/// Hits in the program's own node, the same reads out of the page cache, and as mere copies: of a file that fits into a
+/// core's own caches, where the way to the bytes counts, and of one that does not, where memory does.
 void measure_own_hits(std::uint64_t bytes, const Options& options, Report& report) {
   const Folder folder;
   const std::string file = folder.make_file("warm", bytes);
@@ -39,6 +44,7 @@ void measure_own_hits(std::uint64_t bytes, const Options& options, Report& repor
   std::vector<std::unique_ptr<Contender>> contenders;
   contenders.push_back(std::make_unique<Contender>("farside", pool.exec(0, folder.path(), kReader)));
   contenders.push_back(std::make_unique<Contender>("page cache", plain_reader()));
+  contenders.push_back(std::make_unique<Contender>("memcpy", memcpy_reader()));
   for (const auto& contender : contenders) static_cast<void>(contender->ask("scan " + file + " 1048576"));
 
   struct Case {

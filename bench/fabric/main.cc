@@ -23,6 +23,7 @@ namespace {
 constexpr std::array<std::uint64_t, 8> kSizes{8, 64, 512, 4 << 10, 32 << 10, 256 << 10, 1 << 20, kLargestBytes};
 constexpr std::array<std::uint64_t, 3> kDepths{1, 16, kDeepest};
 constexpr std::uint64_t kBulkBytes = 4096;  // from here on bandwidth says something
+constexpr double kSecondsInNanosecond = 1e-9;
 
 /// A contender, and how much faster than it farside wants to be.
 struct Entrant {
@@ -60,7 +61,8 @@ std::vector<Track> tracks() {
        {"farside", {own_program("fabric-contender-farside"), direct}},
        {{"raw UCX shared memory", {own_program("fabric-contender-ucx"), shared_memory}, 1.0, 1.0},
         {"Open MPI RMA", mpi_program(), 2.0},
-        {"Open MPI RMA, osc sm", mpi_program("sm")}},
+        {"Open MPI RMA, osc sm", mpi_program("sm")},
+        {"memcpy in one process", {own_program("fabric-contender-memcpy")}}},
        {own_program("fabric-contender-wake"), direct}},
       {"ucx/TCP",
        {"farside", {own_program("fabric-contender-farside"), tcp}},
@@ -135,16 +137,16 @@ void draw_latency(const Track& track, Operation operation, const std::vector<std
   for (const auto& [work, result] : measured) {
     if (work.operation != operation || work.depth != 1) continue;
     const auto bytes = static_cast<double>(work.bytes);
-    curves.front().points.emplace_back(bytes, result.ours.median);
+    curves.front().points.emplace_back(bytes, result.ours.median * kSecondsInNanosecond);
     curves.resize(1 + result.baselines.size());
     for (std::size_t i = 0; i < result.baselines.size(); ++i) {
       curves[i + 1].name = result.baselines[i].baseline;
-      curves[i + 1].points.emplace_back(bytes, result.baselines[i].summary.median);
+      curves[i + 1].points.emplace_back(bytes, result.baselines[i].summary.median * kSecondsInNanosecond);
     }
   }
   const std::string fabric = track.name == "direct" ? "direct" : "tcp";
   const std::string file = operation == Operation::read ? "read" : "write";
-  draw({fmt::format("{} at depth 1", to_string(operation)), "bytes", "latency (ns, p50)", curves},
+  draw({fmt::format("{} on {}, one at a time", to_string(operation), track.name), "size", "latency (p50)", curves},
        folder / fmt::format("fabric-{}-{}.svg", fabric, file));
 }
 

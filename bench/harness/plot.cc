@@ -23,7 +23,8 @@ std::string script(const Plot& plot, const std::filesystem::path& svg) {
   std::string text = fmt::format(
       "set terminal svg size 800,500 dynamic background 'white' noenhanced\n"
       "set output {}\nset title {}\nset xlabel {}\nset ylabel {}\n"
-      "set logscale x 2\nset logscale y 10\nset format x '%.0b %BB'\nset key left top\nset grid\n",
+      "set logscale x 2\nset logscale y 10\nset format x '%.0b %BB'\nset key left top\nset grid\n"
+      "set encoding utf8\nset micro\nset format y '%.0s %cs'\nset linetype 5 linecolor 'black' dashtype 2\n",
       quoted(svg), quoted(plot.title), quoted(plot.x_label), quoted(plot.y_label));
   std::string list;
   for (std::size_t i = 0; i < plot.curves.size(); ++i) {

@@ -10,7 +10,7 @@ namespace farside::bench {
 
 struct Curve {
   std::string name;
-  std::vector<std::pair<double, double>> points;
+  std::vector<std::pair<double, double>> points;  ///< bytes, seconds
 };
 
 struct Plot {
