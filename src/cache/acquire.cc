@@ -73,8 +73,13 @@ Acquirer::Step Acquirer::try_once(const Request& request, Row& row, Watch& watch
   switch (mine.state) {
     case Cell::State::loaded:
       if (!slots_.reachable(mine.place())) break;  // a dead node's: nobody else will ever change it
-      if (copy_from_any(request, row)) {
+      if (const Copied copied = copy_from_any(request, row); copied.done) {
         publish(request);
+        // Another group helped. Left as it is, our cell would name nobody for as long as others can help.
+        if (copied.group_lacks_it) {
+          const Cell loaded = mine.loaded_at({team_.rank(), request.slot});
+          (void)directory_.change(request.channel, row, group_, loaded, request.deadline);
+        }
         return Step::done;
       }
       // Those who had the block dropped it since the row was read, and the cell changes soon; or it never will.
@@ -95,7 +100,7 @@ Acquirer::Step Acquirer::represent(const Request& request, Row& row) {
   const Cell loaded = loading.loaded_at({team_.rank(), request.slot});
   if (!rules_.cell_follows_bytes) (void)directory_.change(request.channel, row, group_, loaded, request.deadline);
   if (!rules_.token_follows_bytes) publish(request);
-  if (!copy_from_any(request, row) && !load(request)) {
+  if (!copy_from_any(request, row).done && !load(request)) {
     (void)directory_.change(request.channel, row, group_, loading.invalidated(), request.deadline);
     return Step::failed;
   }
@@ -105,22 +110,26 @@ Acquirer::Step Acquirer::represent(const Request& request, Row& row) {
   return Step::done;
 }
 
-bool Acquirer::copy_from_any(const Request& request, const Row& row) {
-  std::vector<Place> places;
+Acquirer::Copied Acquirer::copy_from_any(const Request& request, const Row& row) {
+  std::vector<std::uint32_t> groups;
   for (std::uint32_t group = 0; group < row.cells.size(); ++group) {
     const Cell cell = row.cell(group);
-    if (cell.state == Cell::State::loaded && cell.rank != team_.rank()) places.push_back(cell.place());
+    if (cell.state == Cell::State::loaded && cell.rank != team_.rank()) groups.push_back(group);
   }
-  while (!places.empty()) {
-    std::swap(places[team_.fabric().random() % places.size()], places.back());
+  Copied copied;
+  while (!groups.empty()) {
+    std::swap(groups[team_.fabric().random() % groups.size()], groups.back());
+    const std::uint32_t group = groups.back();
     const Deadline deadline = earlier(request.deadline, team_.fabric().in(kCopyPatience));
-    if (slots_.copy(request.channel, request.key, places.back(), request.slot, deadline)) {
+    if (slots_.copy(request.channel, request.key, row.cell(group).place(), request.slot, deadline)) {
       shelf_.count_from_peer(geometry_.block_length(request.key));
-      return true;
+      copied.done = true;
+      return copied;
     }
-    places.pop_back();
+    copied.group_lacks_it |= group == group_;
+    groups.pop_back();
   }
-  return false;
+  return copied;
 }
 
 bool Acquirer::load(const Request& request) {

@@ -66,7 +66,11 @@ class Acquirer {
   [[nodiscard]] Acquired::Answer fill(const Request& request);
   [[nodiscard]] Step try_once(const Request& request, Row& row, Watch& watch);
   [[nodiscard]] Step represent(const Request& request, Row& row);
-  [[nodiscard]] bool copy_from_any(const Request& request, const Row& row);
+  struct Copied {
+    bool done = false;
+    bool group_lacks_it = false;  ///< the place that our group's cell names was tried in vain
+  };
+  [[nodiscard]] Copied copy_from_any(const Request& request, const Row& row);
   [[nodiscard]] bool load(const Request& request);
   [[nodiscard]] bool loader_is_gone(const Cell& cell, Watch& watch);
   void publish(const Request& request);

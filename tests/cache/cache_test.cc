@@ -167,6 +167,23 @@ TEST(Cache, ReplacesTheCellOfADeadNode) {
 
 // Everybody reads everything out of caches that are too small, so that slots are recycled under the readers' hands all
 // the time: whatever a copy yields must be the block that was asked for.
+// Which of the listed places is tried first is drawn, so that some pool shows it.
+TEST(Cache, ReplacesACellWithoutACopyThoughAnotherGroupCanHelp) {
+  const BlockKey key = key_of(1);
+  for (int pools = 0; pools < 64; ++pools) {
+    TestPool pool(4, {.groups = 2});
+    ASSERT_TRUE(pool.reads(0, key) && pool.reads(1, key));
+    const Cell stale = pool.cell_of(key);
+    ASSERT_EQ(stale.rank, 0);
+    const Cache& cache = *pool.nodes[0].cache;
+    cache.region().word<ControlWord>(cache.layout().slots_offset + stale.slot * slot_stride(kBlock)).store(0);
+
+    ASSERT_TRUE(pool.reads(2, key));
+    if (pool.cell_of(key).rank == 2) return;
+  }
+  FAIL() << "whoever found nothing at the cell's place left it there";
+}
+
 TEST(CacheStress, NeverYieldsBytesOfAnotherBlock) {
   constexpr Rank kNodes = 3;
   TestPool pool(kNodes, {.cache_bytes = 6 * kBlock, .groups = 2});
