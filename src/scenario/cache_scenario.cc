@@ -2,7 +2,9 @@
 
 #include <array>
 #include <cstring>
+#include <functional>
 #include <map>
+#include <utility>
 
 #include "scenario/cache_words.h"
 #include "scenario/directory_check.h"
@@ -142,15 +144,20 @@ class Run {
     const auto victim = [this, &scheduler] {
       return static_cast<Rank>(1 + scheduler.random() % (scenario_.nodes - 1));
     };
+    const auto befall = [this, &scheduler](std::function<void()> what) {
+      scheduler.after(scheduler.up_to(kLife), [this, what = std::move(what)] {
+        if (!healed_) what();
+      });
+    };
     for (std::uint32_t i = 0; i < scenario_.deaths; ++i) {
-      scheduler.after(scheduler.up_to(kLife), [this, who = victim()] {
+      befall([this, who = victim()] {
         note(who, "dies");
         world_.kill(who);
       });
     }
     for (std::uint32_t i = 0; i < scenario_.pauses; ++i) {
       const Duration length = scheduler.up_to(scheduler.one_in(2) ? kLife : kLongPause);
-      scheduler.after(scheduler.up_to(kLife), [this, who = victim(), length] {
+      befall([this, who = victim(), length] {
         note(who, "is stopped");
         world_.pause(who, length);
       });
@@ -158,7 +165,7 @@ class Run {
     for (std::uint32_t i = 0; i < scenario_.stalls; ++i) {
       const auto from = static_cast<Rank>(scheduler.random() % scenario_.nodes);
       const auto to = static_cast<Rank>((from + victim()) % scenario_.nodes);
-      scheduler.after(scheduler.up_to(kLife), [this, from, to, length = scheduler.up_to(kLongStall)] {
+      befall([this, from, to, length = scheduler.up_to(kLongStall)] {
         note(from, "does not get through to node " + std::to_string(to));
         world_.wires().stall(from, to, length);
       });
@@ -168,6 +175,7 @@ class Run {
   // ---- Afterwards ----
 
   void read_after_healing() {
+    healed_ = true;
     world_.heal();
     for (Rank node = 0; node < world_.size(); ++node) {
       if (!world_.alive(node)) continue;
@@ -233,6 +241,7 @@ class Run {
   const CacheOptions options_;
   World world_;
   std::vector<std::unique_ptr<Cache>> caches_;
+  bool healed_ = false;
   std::uint64_t loads_ = 0;
   std::map<std::uint64_t, std::uint64_t> loads_of_;  // by block
   std::optional<std::string> violation_;
