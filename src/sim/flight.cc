@@ -4,6 +4,8 @@
 #include <cstring>
 #include <string>
 
+#include "sim/atomics.h"
+
 namespace farside::sim {
 
 Flight::Flight(Wires& wires, ProcessId poster, const Operation& operation, std::shared_ptr<SimMemory> target,
@@ -80,12 +82,7 @@ void Flight::begin_atomic(std::uint64_t /*unused*/) {
 }
 
 void Flight::end_atomic(std::uint64_t /*unused*/) {
-  std::uint64_t changed = old_;
-  switch (operation_.kind) {
-    case Operation::Kind::fetch_add: changed = old_ + operation_.operand; break;
-    case Operation::Kind::swap: changed = operation_.operand; break;
-    default: changed = old_ == operation_.expected ? operation_.operand : old_;
-  }
+  const std::uint64_t changed = changed_by(operation_, old_);
   target_->touch_store(operation_.offset, changed);
   if (changed != old_) std::memcpy(target_->base() + operation_.offset, &changed, 8);
   target_->end_atomic(operation_.offset);

@@ -21,6 +21,12 @@ void require_words(std::uint64_t offset, std::size_t bytes) {
 
 }  // namespace
 
+std::unique_ptr<std::uint64_t[], SimMemory::Free> SimMemory::zeroed_words(std::uint64_t count) {
+  auto* const words = static_cast<std::uint64_t*>(std::calloc(count, sizeof(std::uint64_t)));
+  if (words == nullptr) throw std::bad_alloc();
+  return std::unique_ptr<std::uint64_t[], Free>(words);
+}
+
 std::uint64_t SimMemory::load(std::uint64_t offset) {
   touch(offset, Chooser::Access::look);
   const std::uint32_t thread = scheduler_.ticket().thread;
@@ -97,7 +103,7 @@ void SimMemory::commit_through(std::uint64_t number) {
 std::optional<std::uint64_t> SimMemory::offset_of(const std::byte* at) {
   const auto begin = reinterpret_cast<std::uintptr_t>(base());
   const auto address = reinterpret_cast<std::uintptr_t>(at);
-  if (address < begin || address >= begin + words_.size() * 8) return std::nullopt;
+  if (address < begin || address >= begin + bytes_) return std::nullopt;
   return address - begin;
 }
 

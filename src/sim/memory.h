@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <cstdlib>
 #include <deque>
 #include <map>
 #include <memory>
@@ -23,9 +24,9 @@ namespace farside::sim {
 class SimMemory final : public LocalObserver, public std::enable_shared_from_this<SimMemory> {
  public:
   SimMemory(Scheduler& scheduler, const Network& network, ProcessId owner, std::uint64_t bytes)
-      : scheduler_(scheduler), network_(network), owner_(owner), words_((bytes + 7) / 8) {}
+      : scheduler_(scheduler), network_(network), owner_(owner), bytes_(bytes), words_(zeroed_words((bytes + 7) / 8)) {}
 
-  [[nodiscard]] std::byte* base() noexcept { return reinterpret_cast<std::byte*>(words_.data()); }
+  [[nodiscard]] std::byte* base() noexcept { return reinterpret_cast<std::byte*>(words_.get()); }
   [[nodiscard]] ProcessId owner() const noexcept { return owner_; }
 
   // The owner's threads.
@@ -58,10 +59,17 @@ class SimMemory final : public LocalObserver, public std::enable_shared_from_thi
   void commit_through(std::uint64_t number);
   [[nodiscard]] bool buffers_of(std::uint32_t thread) const;
 
+  struct Free {
+    void operator()(std::uint64_t* words) const { std::free(words); }
+  };
+  // From calloc, since what nobody touches of a large region then takes no memory.
+  static std::unique_ptr<std::uint64_t[], Free> zeroed_words(std::uint64_t count);
+
   Scheduler& scheduler_;
   const Network& network_;
   ProcessId owner_;
-  std::vector<std::uint64_t> words_;
+  std::uint64_t bytes_;
+  std::unique_ptr<std::uint64_t[], Free> words_;  // NOLINT(modernize-avoid-c-arrays)
   std::deque<Store> buffered_;
   std::uint64_t stores_ = 0;
   std::map<std::uint32_t, Scheduler::Ticket> draining_;  // threads that wait for their stores

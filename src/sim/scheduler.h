@@ -71,8 +71,10 @@ class Scheduler {
   [[nodiscard]] Ticket ticket() const;
   void sleep_until(Time until);
   void wake(Ticket ticket);
-  /// Within a thread: goes on when somebody wakes it, and only then.
+  /// Within a thread: goes on when somebody wakes it or calls go_on, and only then.
   void sleep_until_gone_on() { threads_[running_]->fiber->leave(); }
+  /// The thread goes on at this very moment. For actions, not for other threads.
+  void go_on(Ticket ticket);
 
   /// Its threads never go on.
   void kill(ProcessId process);
@@ -132,7 +134,6 @@ class Scheduler {
   ProcessState& state(ProcessId process);
   void do_next();
   [[nodiscard]] bool do_chosen();
-  void go_on(Ticket ticket);
 
   Time now_{};
   std::uint64_t random_;

@@ -6,9 +6,6 @@ namespace farside::sim {
 
 namespace {
 
-// A waiter looks for itself at what nobody announces.
-constexpr Duration kLook = std::chrono::microseconds(20);
-
 constexpr std::uint64_t kStallOneIn = 100;  // postings
 
 // While it lasts, what the thread has posted makes progress.
@@ -85,13 +82,7 @@ Outcome SimChannel::write_signal(RemoteWord<ControlWord> word, std::uint64_t val
 Outcome SimChannel::wait_change(const Region& region, std::uint64_t offset, std::uint64_t seen, Deadline deadline,
                                 std::span<const PeerId> peers) {
   const Call call(*waiter_);
-  const LocalWord<ControlWord> word = region.word<ControlWord>(offset);
-  while (word.load() == seen) {
-    if (std::ranges::any_of(peers, [this](PeerId peer) { return fabric_.lost(peer); })) return Outcome::peer_lost;
-    if (fabric_.now() >= deadline.at) return Outcome::timed_out;
-    fabric_.sleep(scheduler_.up_to(kLook));
-  }
-  return Outcome::done;
+  return fabric_.watch(region, offset, seen, deadline, peers);
 }
 
 SimChannel::Flights SimChannel::under_way(PeerId peer) const {

@@ -1,14 +1,19 @@
 #include "sim/sim_fabric.h"
 
+#include <algorithm>
 #include <charconv>
 
 #include "farside/base/error.h"
 
 #include "sim/sim_channel.h"
+#include "sim/timed_channel.h"
 
 namespace farside::sim {
 
 namespace {
+
+// A waiter looks for itself at what nobody announces.
+constexpr Duration kLook = std::chrono::microseconds(20);
 
 class SimRegion final : public Region {
  public:
@@ -72,7 +77,21 @@ std::unique_ptr<RemoteRegion> SimFabric::attach(PeerId peer, std::string_view ha
                                         std::make_unique<SimAccess>(std::move(memory)));
 }
 
-std::unique_ptr<Channel> SimFabric::open_channel() { return std::make_unique<SimChannel>(*this); }
+std::unique_ptr<Channel> SimFabric::open_channel() {
+  if (wires_.timing() != nullptr) return std::make_unique<TimedChannel>(*this);
+  return std::make_unique<SimChannel>(*this);
+}
+
+Outcome SimFabric::watch(const Region& region, std::uint64_t offset, std::uint64_t seen, Deadline deadline,
+                         std::span<const PeerId> peers) {
+  const LocalWord<ControlWord> word = region.word<ControlWord>(offset);
+  while (word.load() == seen) {
+    if (std::ranges::any_of(peers, [this](PeerId peer) { return lost(peer); })) return Outcome::peer_lost;
+    if (now() >= deadline.at) return Outcome::timed_out;
+    sleep(wires_.scheduler().up_to(kLook));
+  }
+  return Outcome::done;
+}
 
 Outcome SimFabric::revoke(PeerId peer, Deadline /*deadline*/) {
   wires_.scheduler().kill(processes_.at(peer));

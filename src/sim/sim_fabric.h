@@ -53,6 +53,10 @@ class SimFabric final : public Fabric {
   [[nodiscard]] Wires& wires() const noexcept { return wires_; }
   void drain_own_stores() const;
 
+  /// Channel::wait_change: looks now and then.
+  Outcome watch(const Region& region, std::uint64_t offset, std::uint64_t seen, Deadline deadline,
+                std::span<const PeerId> peers);
+
  private:
   Wires& wires_;
   ProcessId process_;

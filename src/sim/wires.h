@@ -11,6 +11,7 @@
 #include "sim/memory.h"
 #include "sim/network.h"
 #include "sim/scheduler.h"
+#include "sim/timing.h"
 
 namespace farside::sim {
 
@@ -52,6 +53,13 @@ class Wires {
     }
   }
 
+  /// Has everything take the time that it takes on `machine`, and nothing odd happen: a performance run.
+  void run_on(const Machine& machine, ProcessId processes) {
+    timing_ = std::make_unique<Timing>(scheduler_, machine, processes);
+  }
+  /// Null but in a performance run.
+  [[nodiscard]] Timing* timing() const noexcept { return timing_.get(); }
+
   [[nodiscard]] Scheduler& scheduler() const noexcept { return scheduler_; }
   [[nodiscard]] const Network& network() const noexcept { return network_; }
 
@@ -61,6 +69,7 @@ class Wires {
   std::map<std::string, std::shared_ptr<SimMemory>, std::less<>> memories_;
   std::set<std::pair<ProcessId, ProcessId>> cut_;
   std::uint64_t operations_ = 0;
+  std::unique_ptr<Timing> timing_;
 };
 
 }  // namespace farside::sim

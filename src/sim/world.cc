@@ -20,6 +20,17 @@ World::World(std::uint64_t seed, Rank processes, const Network& network)
   }
 }
 
+World::World(std::uint64_t seed, Rank processes, const Machine& machine)
+    : World(seed, processes, Network{.buffers_stores = false, .clocks_drift = false}) {
+  wires_.run_on(machine, processes);
+}
+
+void World::read_file(Rank reader, std::uint64_t offset, std::uint64_t bytes) {
+  const Scheduler::Ticket ticket = scheduler_.ticket();
+  wires_.timing()->read_file(reader, offset, bytes, [this, ticket] { scheduler_.go_on(ticket); });
+  scheduler_.sleep_until_gone_on();
+}
+
 void World::kill(Rank rank) {
   scheduler_.kill(rank);
   ++deaths_;

@@ -41,6 +41,8 @@ class SimTeam final : public Team {
 class World {
  public:
   World(std::uint64_t seed, Rank processes, const Network& network);
+  /// A performance run. Nobody is to be killed or paused in it.
+  World(std::uint64_t seed, Rank processes, const Machine& machine);
 
   [[nodiscard]] Scheduler& scheduler() noexcept { return scheduler_; }
   [[nodiscard]] Wires& wires() noexcept { return wires_; }
@@ -52,6 +54,9 @@ class World {
   void on(Rank rank, std::function<void()> body) { scheduler_.spawn(rank, std::move(body)); }
   /// Until all threads of living processes have finished; false when they had not within `limit` of virtual time.
   bool run(Duration limit) { return scheduler_.run(scheduler_.now() + limit); }
+
+  /// Within a thread of `reader`, in a performance run: takes the time of reading that piece of a file.
+  void read_file(Rank reader, std::uint64_t offset, std::uint64_t bytes);
 
   // What befalls a process. The others learn of a death a little later.
   void kill(Rank rank);
