@@ -13,9 +13,9 @@
 
 #include "bench/fabric/work.h"
 #include "bench/harness/contender.h"
-#include "bench/harness/plot.h"
 #include "bench/harness/program.h"
 #include "bench/harness/timing_race.h"
+#include "plot/plot.h"
 
 namespace farside::bench {
 namespace {
@@ -146,7 +146,10 @@ void draw_latency(const Track& track, Operation operation, const std::vector<std
   }
   const std::string fabric = track.name == "direct" ? "direct" : "tcp";
   const std::string file = operation == Operation::read ? "read" : "write";
-  draw({fmt::format("{} on {}, one at a time", to_string(operation), track.name), "size", "latency (p50)", curves},
+  draw({fmt::format("{} on {}, one at a time", to_string(operation), track.name),
+        {"size", "%.0b %BB"},
+        {"latency (p50)", "%.0s %cs"},
+        curves},
        folder / fmt::format("fabric-{}-{}.svg", fabric, file));
 }
 

@@ -16,7 +16,7 @@ namespace farside {
 class Cache::Impl {
  public:
   Impl(Team& team, const CacheOptions& options, const CacheRules& rules)
-      : geometry_(options, team.size()),
+      : geometry_(options, team.size(), rules),
         region_(team.allocate("cache", geometry_.layout().region_bytes)),
         directory_(geometry_, *region_, team.fabric(), rules),
         alternative_(geometry_, *region_, geometry_.group_of(team.rank())),

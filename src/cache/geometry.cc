@@ -24,7 +24,8 @@ void require(bool holds, const char* option, const std::string& value, const cha
 
 }  // namespace
 
-Geometry::Geometry(const CacheOptions& options, Rank size) : groups_(options.groups), size_(size) {
+Geometry::Geometry(const CacheOptions& options, Rank size, const CacheRules& rules)
+    : groups_(options.groups), size_(size), deals_ranks_to_groups_(rules.deals_ranks_to_groups) {
   require(std::has_single_bit(options.block_bytes) && options.block_bytes >= kMinimumBlock &&
               options.block_bytes <= kMaximumBlock,
           "--block", format_bytes(options.block_bytes), "choose a power of two from 4K to 64M");
@@ -50,11 +51,22 @@ Geometry::Home Geometry::bucket_of(BlockId id) const noexcept {
   return {static_cast<Rank>(bucket % size_), bucket / size_ * bucket_bytes()};
 }
 
+std::uint32_t Geometry::group_of(Rank rank) const noexcept {
+  if (deals_ranks_to_groups_) return rank % groups_;
+  return static_cast<std::uint32_t>(std::uint64_t{rank} * groups_ / size_);
+}
+
+Geometry::Members Geometry::members_of(std::uint32_t group) const noexcept {
+  if (deals_ranks_to_groups_) return {group, (size_ - group + groups_ - 1) / groups_, groups_};
+  const auto first_of = [this](std::uint64_t g) { return static_cast<Rank>((g * size_ + groups_ - 1) / groups_); };
+  return {first_of(group), first_of(group + 1) - first_of(group), 1};
+}
+
 Geometry::Home Geometry::alternative_of(BlockId id, std::uint32_t group) const noexcept {
-  const std::uint64_t members = (size_ - group + groups_ - 1) / groups_;
-  const std::uint64_t entry = mix(id) % (layout_.slot_count * kAlternativePerSlot * members);
+  const Members members = members_of(group);
+  const std::uint64_t entry = mix(id) % (layout_.slot_count * kAlternativePerSlot * members.count);
   const std::uint64_t table = layout_.slot_count * bucket_bytes();
-  return {static_cast<Rank>(group + entry % members * groups_), table + entry / members * 8};
+  return {static_cast<Rank>(members.first + entry % members.count * members.step), table + entry / members.count * 8};
 }
 
 std::uint64_t Geometry::block_length(const BlockKey& key) const noexcept {

@@ -13,16 +13,18 @@
 #include "farside/cache/cache.h"
 #include "farside/team/team.h"
 
+#include "cache/rules.h"
+
 namespace farside {
 
 class Geometry {
  public:
   /// Throws UsageError when the options cannot be for a team of `size`.
-  Geometry(const CacheOptions& options, Rank size);
+  Geometry(const CacheOptions& options, Rank size, const CacheRules& rules = {});
 
   [[nodiscard]] const CacheLayout& layout() const noexcept { return layout_; }
   [[nodiscard]] std::uint32_t groups() const noexcept { return groups_; }
-  [[nodiscard]] std::uint32_t group_of(Rank rank) const noexcept { return rank % groups_; }
+  [[nodiscard]] std::uint32_t group_of(Rank rank) const noexcept;
 
   /// A row: an id word, then a cell for each group. With one bucket of eight rows for each slot of the pool, a full
   /// pool fills a bucket about once in a million; such a block is kept without being listed.
@@ -46,9 +48,18 @@ class Geometry {
   [[nodiscard]] std::uint64_t block_length(const BlockKey& key) const noexcept;
 
  private:
+  /// Ranks first, first + step, ...: a group's.
+  struct Members {
+    Rank first;
+    Rank count;
+    Rank step;
+  };
+  [[nodiscard]] Members members_of(std::uint32_t group) const noexcept;
+
   CacheLayout layout_{};
   std::uint32_t groups_;
   Rank size_;
+  bool deals_ranks_to_groups_;
 };
 
 }  // namespace farside

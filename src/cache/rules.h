@@ -19,6 +19,9 @@ struct CacheRules {
   bool claims_look_again = true;    ///< who claims a row or first uses it looks whether somebody else was at it
   bool claims_are_alone = true;     ///< nobody claims a row in a bucket where he sees another claim
   bool discard_looks_again = true;  ///< who drops a block looks whether a cell was handed to it meanwhile
+
+  // No proof stands on this one, only how often the file system is asked (docs/figures_anco.md).
+  bool deals_ranks_to_groups = true;  ///< neighbours are in different groups; otherwise a group is a row of neighbours
 };
 
 }  // namespace farside

@@ -15,4 +15,7 @@ using Action = std::function<int()>;
 void add_replay(CLI::App& app, Action& chosen);
 void add_soak(CLI::App& app, Action& chosen);
 
+/// `farside-sim figures PAPER`.
+void add_figures(CLI::App& app, Action& chosen);
+
 }  // namespace farside::sim

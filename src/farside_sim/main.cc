@@ -13,7 +13,7 @@ int run(int argc, char** argv) {
   app.failure_message(CLI::FailureMessage::help);
 
   farside::sim::Action chosen;
-  for (const auto add : {farside::sim::add_replay, farside::sim::add_soak}) add(app, chosen);
+  for (const auto add : {farside::sim::add_replay, farside::sim::add_soak, farside::sim::add_figures}) add(app, chosen);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

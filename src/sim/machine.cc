@@ -19,7 +19,7 @@ Machine tofu() {
                     .server_bytes_per_s = 1.23e9,
                     .client_bytes_per_s = 1e9,
                     .latency = microseconds(500),
-                    .server_request = microseconds(20)},
+                    .server_request = microseconds(50)},
           .copy_bytes_per_s = 8e9};
 }
 
@@ -51,7 +51,7 @@ Machine tcp() {
                     .server_bytes_per_s = 1.1e9,
                     .client_bytes_per_s = 1.1e9,
                     .latency = microseconds(500),
-                    .server_request = microseconds(20)},
+                    .server_request = microseconds(50)},
           .copy_bytes_per_s = 10e9};
 }
 

@@ -21,7 +21,7 @@ World::World(std::uint64_t seed, Rank processes, const Network& network)
 }
 
 World::World(std::uint64_t seed, Rank processes, const Machine& machine)
-    : World(seed, processes, Network{.buffers_stores = false, .clocks_drift = false}) {
+    : World(seed, processes, Network{.buffers_stores = false, .slow_process = {}, .clocks_drift = false}) {
   wires_.run_on(machine, processes);
 }
 

@@ -20,12 +20,25 @@ TEST(Geometry, SpreadsBucketsEvenly) {
 }
 
 TEST(Geometry, KeepsAlternativesWithinTheGroup) {
-  const Geometry geometry(small_options(), 5);
-  for (std::uint64_t i = 0; i < 1000; ++i) {
-    EXPECT_EQ(geometry.alternative_of(mix(i), 0).rank % 2, 0u);
-    EXPECT_EQ(geometry.alternative_of(mix(i), 1).rank % 2, 1u);
-    EXPECT_LT(geometry.alternative_of(mix(i), 0).rank, 5u);
+  for (const bool dealt : {true, false}) {
+    const Geometry geometry(small_options(), 5, {.deals_ranks_to_groups = dealt});
+    for (std::uint64_t i = 0; i < 1000; ++i) {
+      for (std::uint32_t group = 0; group < 2; ++group) {
+        const Rank home = geometry.alternative_of(mix(i), group).rank;
+        EXPECT_LT(home, 5u);
+        EXPECT_EQ(geometry.group_of(home), group);
+      }
+    }
   }
+}
+
+TEST(Geometry, DealsNeighboursToDifferentGroups) {
+  const Geometry dealt(small_options(), 4);
+  const Geometry rows(small_options(), 4, {.deals_ranks_to_groups = false});
+  EXPECT_NE(dealt.group_of(0), dealt.group_of(1));
+  EXPECT_EQ(dealt.group_of(0), dealt.group_of(2));
+  EXPECT_EQ(rows.group_of(0), rows.group_of(1));
+  EXPECT_NE(rows.group_of(0), rows.group_of(2));
 }
 
 // Parts must not overlap: everything the directories can name lies before the index.

@@ -6,21 +6,27 @@
 #include <utility>
 #include <vector>
 
-namespace farside::bench {
+namespace farside {
 
 struct Curve {
   std::string name;
-  std::vector<std::pair<double, double>> points;  ///< bytes, seconds
+  std::vector<std::pair<double, double>> points;
+};
+
+struct Axis {
+  std::string label;
+  std::string format = "%g";  ///< of its numbers, as gnuplot takes it
+  bool logarithmic = true;
 };
 
 struct Plot {
   std::string title;
-  std::string x_label;
-  std::string y_label;
+  Axis x;
+  Axis y;
   std::vector<Curve> curves;
 };
 
-/// Both axes logarithmic. Throws Error when gnuplot is missing or fails.
+/// Throws Error when gnuplot is missing or fails.
 void draw(const Plot& plot, const std::filesystem::path& svg);
 
-}  // namespace farside::bench
+}  // namespace farside

@@ -1,4 +1,4 @@
-#include "bench/harness/plot.h"
+#include "plot/plot.h"
 
 #include <cstdio>
 
@@ -6,9 +6,7 @@
 
 #include "farside/base/error.h"
 
-#include "bench/harness/contender.h"
-
-namespace farside::bench {
+namespace farside {
 
 namespace {
 
@@ -19,13 +17,18 @@ std::string quoted(const std::string& text) {
   return quoted + "'";
 }
 
+std::string axis_script(char name, int base, const Axis& axis) {
+  return fmt::format("set {0}label {1}\nset format {0} {2}\n", name, quoted(axis.label), quoted(axis.format)) +
+         (axis.logarithmic ? fmt::format("set logscale {} {}\n", name, base) : std::string());
+}
+
 std::string script(const Plot& plot, const std::filesystem::path& svg) {
   std::string text = fmt::format(
       "set terminal svg size 800,500 dynamic background 'white' noenhanced\n"
-      "set output {}\nset title {}\nset xlabel {}\nset ylabel {}\n"
-      "set logscale x 2\nset logscale y 10\nset format x '%.0b %BB'\nset key left top\nset grid\n"
-      "set encoding utf8\nset micro\nset format y '%.0s %cs'\nset linetype 5 linecolor 'black' dashtype 2\n",
-      quoted(svg), quoted(plot.title), quoted(plot.x_label), quoted(plot.y_label));
+      "set output {}\nset title {}\nset key left top\nset grid\n"
+      "set encoding utf8\nset micro\nset linetype 5 linecolor 'black' dashtype 2\n",
+      quoted(svg), quoted(plot.title));
+  text += axis_script('x', 2, plot.x) + axis_script('y', 10, plot.y);
   std::string list;
   for (std::size_t i = 0; i < plot.curves.size(); ++i) {
     text += fmt::format("$curve{} << END\n", i);
@@ -40,14 +43,12 @@ std::string script(const Plot& plot, const std::filesystem::path& svg) {
 }  // namespace
 
 void draw(const Plot& plot, const std::filesystem::path& svg) {
-  if (!installed("gnuplot")) {
-    throw Error({"draw", svg, "gnuplot is missing", "install gnuplot-nox"});
-  }
   const std::string text = script(plot, svg);
   std::FILE* const gnuplot = ::popen("gnuplot", "w");
   if (gnuplot == nullptr) throw errno_error("start gnuplot for", svg);
   std::fwrite(text.data(), 1, text.size(), gnuplot);
-  if (::pclose(gnuplot) != 0) throw Error({"draw", svg, "gnuplot failed", "look at what it wrote above"});
+  if (::pclose(gnuplot) != 0)
+    throw Error({"draw", svg, "gnuplot is missing or failed", "install gnuplot-nox, or look at what it wrote above"});
 }
 
-}  // namespace farside::bench
+}  // namespace farside
