@@ -47,11 +47,9 @@ Mapping::Mapping(const Fd& file, std::size_t bytes, Access access) : bytes_(byte
   base_ = static_cast<std::byte*>(base);
 }
 
-void Mapping::blank() {
+bool Mapping::blank() noexcept {
   constexpr int kFlags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED;
-  if (::mmap(base_, bytes_, PROT_READ | PROT_WRITE, kFlags, -1, 0) == MAP_FAILED) {
-    throw errno_error("blank a mapping of", format_bytes(bytes_));
-  }
+  return ::mmap(base_, bytes_, PROT_READ | PROT_WRITE, kFlags, -1, 0) == base_;
 }
 
 Mapping::~Mapping() {

@@ -1,6 +1,7 @@
 #include "farside/base/fd.h"
 
 #include <cstdint>
+#include <cstring>
 
 #include <gtest/gtest.h>
 
@@ -15,6 +16,22 @@ TEST(Mapping, LiesWhereLargePagesFit) {
     EXPECT_EQ(reinterpret_cast<std::uintptr_t>(mapping.base()) % kLargePageBytes, 0U);
   }
 }
+
+// What late operations still reach after a region was freed: memory, but nobody's.
+TEST(Mapping, BlankKeepsTheAddressesAndLetsTheFileGo) {
+  constexpr std::size_t kBytes = 1 << 20;
+  const Fd file = make_memfd("test", kBytes);
+  Mapping mapping(file, kBytes, Mapping::Access::read_write);
+  const Mapping other(file, kBytes, Mapping::Access::read_only);
+  std::memset(mapping.base(), 'a', kBytes);
+  ASSERT_TRUE(mapping.blank());
+  EXPECT_EQ(mapping.base()[kBytes - 1], std::byte{0});
+  std::memset(mapping.base(), 'b', kBytes);
+  EXPECT_EQ(other.base()[kBytes - 1], std::byte{'a'});
+}
+
+// A destructor calls it, so a refusal must not be an exception.
+TEST(Mapping, BlankSaysWhenItCannot) { EXPECT_FALSE(Mapping().blank()); }
 
 }  // namespace
 }  // namespace farside

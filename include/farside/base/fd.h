@@ -54,8 +54,9 @@ class Mapping {
   Mapping& operator=(const Mapping&) = delete;
   ~Mapping();
 
-  /// Puts empty private memory in the place of the file: its memory goes, the addresses stay taken.
-  void blank();
+  /// Puts empty private memory in the place of the file: its memory goes, the addresses stay taken. False, with errno
+  /// set, when the kernel does not let us; the file stays mapped then.
+  [[nodiscard]] bool blank() noexcept;
 
   [[nodiscard]] std::byte* base() const noexcept { return base_; }
   [[nodiscard]] std::size_t bytes() const noexcept { return bytes_; }

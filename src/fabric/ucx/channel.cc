@@ -48,6 +48,9 @@ struct UnpackedKey {
 // ---- Links
 
 struct UcxChannel::Link {
+  Link(UcxChannel& owner, std::shared_ptr<UcxPeer> to, std::uint64_t nth, std::string hello)
+      : channel(owner), peer(std::move(to)), number(nth), greeting(std::move(hello)) {}
+
   UcxChannel& channel;
   const std::shared_ptr<UcxPeer> peer;
   const std::uint64_t number;

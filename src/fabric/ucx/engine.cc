@@ -1,6 +1,8 @@
 #include "fabric/ucx/engine.h"
 
+#include <cerrno>
 #include <chrono>
+#include <cstring>
 #include <utility>
 
 #include <sys/random.h>
@@ -65,6 +67,9 @@ UcxMemory::UcxMemory(const UcxContext& context, std::byte* base, std::uint64_t b
 /// An endpoint of the service worker: a lifeline, which we opened to the service worker of a peer and whose failure is
 /// the peer's end, or a guest, which a channel of a peer opened to us.
 struct UcxEngine::Line {
+  Line(UcxEngine& owner, const UcxIdentity& who, std::shared_ptr<UcxPeer> lifeline, std::string from, UcxAnswer reply)
+      : engine(owner), identity(who), lifeline_of(std::move(lifeline)), guest(std::move(from)), answer(reply) {}
+
   UcxEngine& engine;
   const UcxIdentity identity;
   const std::shared_ptr<UcxPeer> lifeline_of;  // null for a guest
@@ -192,8 +197,9 @@ std::unique_ptr<UcxMemory> UcxEngine::offer(std::byte* base, std::uint64_t bytes
   return std::make_unique<UcxMemory>(context_, base, bytes);
 }
 
-void UcxEngine::retire(Mapping mapping) {
-  mapping.blank();
+void UcxEngine::retire(Mapping mapping) noexcept {
+  // Kept as it is, it costs memory and does no harm.
+  if (!mapping.blank()) log::warn(std::string("a freed region keeps its memory: ") + std::strerror(errno));
   const std::scoped_lock lock(mutex_);
   retired_.push_back(std::move(mapping));
 }

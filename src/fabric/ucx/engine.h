@@ -72,7 +72,7 @@ class UcxEngine {
   [[nodiscard]] std::unique_ptr<UcxMemory> offer(std::byte* base, std::uint64_t bytes);
   /// Takes over a mapping whose UcxMemory is gone. A peer's late operation still names its addresses, and UCX would
   /// follow it: it must find neither a hole, which would end this process, nor somebody else's memory.
-  void retire(Mapping mapping);
+  void retire(Mapping mapping) noexcept;
   /// For RemoteRegion::access(). The peer must be connected.
   [[nodiscard]] std::unique_ptr<RemoteAccess> attach(PeerId peer, std::string_view handle);
   [[nodiscard]] std::unique_ptr<UcxChannel> open_channel();

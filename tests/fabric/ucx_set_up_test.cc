@@ -1,0 +1,122 @@
+// How the UCX engine connects, to whom again, and what it refuses.
+#include <csignal>
+#include <cstdlib>
+
+#include <gtest/gtest.h>
+
+#include "farside/base/error.h"
+
+#include "tests/fabric/ucx_node.h"
+
+namespace farside::test {
+namespace {
+
+// A number whose process went may be given to another one.
+TEST(UcxEngine, PeerNumberServesANewIncarnation) {
+  Fleet fleet(3, [](Member& me) {
+    Node node(4096);
+    node.meet(me);
+    const auto addresses = me.exchange(node.engine->address());
+    const auto handles = me.exchange(node.memory->handle());
+    if (me.index() == 0) {
+      std::uint64_t value = 5;
+      ASSERT_EQ(node.write(1, 0, &value, 8), Outcome::done);
+      ASSERT_EQ(node.engine->revoke(1, patience()), Outcome::done);
+      ASSERT_EQ(node.write(1, 0, &value, 8), Outcome::peer_lost);
+      (void)node.channel->flush(1, patience());
+      node.engine->connect(1, addresses[2]);
+      EXPECT_FALSE(node.engine->lost(1));
+      const RemoteRegion again("test", 1, 4096, nullptr, node.engine->attach(1, handles[2]));
+      Completion completion;
+      node.channel->post({Kind::write, &again, 8, reinterpret_cast<std::byte*>(&value), 8, 0, 0}, completion);
+      node.channel->finish(completion, patience());
+      EXPECT_EQ(completion.outcome, Outcome::done);
+      EXPECT_EQ(node.channel->flush(1, patience()), Outcome::done);
+    }
+    me.barrier();
+    EXPECT_EQ(look(node.words[1]), me.index() == 2 ? 5u : 0u);
+    me.barrier();
+  });
+  fleet.expect_success();
+}
+
+// The target takes the connections of one channel in their order. One that was given up before it greeted must neither
+// shut the next out nor hide it from revoke. (UCX may fail the next one once, for they share a socket.)
+TEST(UcxEngine, ConnectionGivenUpBeforeItsGreetingDoesNotShiftTheNext) {
+  Fleet fleet(2, [](Member& me) {
+    Node node(4096);
+    node.meet(me);
+    const auto addresses = me.exchange(node.engine->address());
+    const auto handles = me.exchange(node.memory->handle());
+    const auto pids = me.exchange(std::to_string(::getpid()));
+    std::uint64_t value = 5;
+    if (me.index() == 0) {
+      stop(std::stoi(pids[1]));
+      EXPECT_EQ(node.write(1, 0, &value, 8, in(50ms)), Outcome::timed_out);
+      node.engine->mark_lost(1);
+      EXPECT_EQ(node.write(1, 0, &value, 8), Outcome::peer_lost);
+      node.engine->connect(1, addresses[1]);
+      node.remotes[1] = std::make_unique<RemoteRegion>("test", 1, 4096, nullptr, node.engine->attach(1, handles[1]));
+      EXPECT_EQ(node.write(1, 0, &value, 8, in(50ms)), Outcome::timed_out);
+      ASSERT_EQ(::kill(std::stoi(pids[1]), SIGCONT), 0);
+      EXPECT_TRUE(eventually([&] {
+        return node.write(1, 0, &value, 8) == Outcome::done && node.channel->flush(1, patience()) == Outcome::done;
+      }));
+    }
+    me.barrier();
+    if (me.index() == 1) {
+      EXPECT_EQ(look(node.words[0]), 5u);
+      EXPECT_EQ(node.engine->revoke(0, patience()), Outcome::done);
+    }
+    me.barrier();
+    if (me.index() == 0) {
+      value = 6;
+      (void)node.write(1, 0, &value, 8);
+      EXPECT_EQ(node.channel->flush(1, patience()), Outcome::peer_lost);
+    }
+    me.barrier();
+    EXPECT_EQ(look(node.words[0]), me.index() == 1 ? 5u : 0u);
+    me.barrier();
+  });
+  fleet.expect_success();
+}
+
+// UCX crashes on what it did not make itself, so nothing of the kind may get through to it.
+TEST(UcxEngine, RefusesAddressesAndHandlesThatWereAltered) {
+  Fleet fleet(1, [](Member& /*me*/) {
+    Node node(4096);
+    const std::string address = node.engine->address();
+    node.engine->connect(0, address);
+    const std::string handle = node.memory->handle();
+    for (const std::string& right : {address, handle}) {
+      for (std::size_t at = 0; at < right.size(); ++at) {
+        std::string wrong = right;
+        wrong[at] ^= 4;
+        EXPECT_THROW(node.engine->connect(0, wrong), Error);
+        EXPECT_THROW((void)node.engine->attach(0, wrong), Error);
+        EXPECT_THROW(node.engine->connect(0, right.substr(0, at)), Error);
+      }
+    }
+    EXPECT_THROW(node.engine->connect(0, handle), Error);
+    EXPECT_THROW((void)node.engine->attach(0, address), Error);
+    EXPECT_THROW((void)node.engine->attach(9, handle), Error);
+  });
+  fleet.expect_success();
+}
+
+TEST(UcxEngine, SaysWhatToDoWhenNoDeviceIsUsable) {
+  Fleet fleet(1, [](Member& /*me*/) {
+    ::setenv("UCX_NET_DEVICES", "nothing0", 1);
+    try {
+      const UcxEngine engine([] {});
+      FAIL();
+    } catch (const Error& error) {
+      EXPECT_NE(std::string(error.what()).find("nothing0"), std::string::npos);
+      EXPECT_NE(error.failure().remedy.find("UCX_NET_DEVICES"), std::string::npos);
+    }
+  });
+  fleet.expect_success();
+}
+
+}  // namespace
+}  // namespace farside::test
