@@ -105,7 +105,8 @@ void add_up(CLI::App& app, Action& chosen) {
       "The nodes keep what programs read under farside exec, each in its own share of the machine's memory.\n\n"
       "Example:\n  farside up -n 4 --cache 2G\n\n"
       "Example of two nodes on each of two machines, after copying the secret from one to the other; the second must\n"
-      "join within 30 s. Read SECURITY.md first.\n"
+      "join within 30 s. All give the same --cache, since what is usual depends on a machine's memory. Read\n"
+      "SECURITY.md first.\n"
       "  (umask 077; head -c 32 /dev/urandom >pool-secret)\n"
       "  first$ farside up -n 2 --nodes 4 --cache 2G --secret pool-secret --listen first:7777\n"
       "  other$ farside up -n 2 --nodes 4 --cache 2G --secret pool-secret --join first:7777 --first-rank 2");

@@ -40,6 +40,32 @@ constexpr milliseconds kEndTimeout(3'000);   // for the nodes to end by themselv
 constexpr milliseconds kKillTimeout(5'000);  // for the kernel to take their memory back
 constexpr milliseconds kLook(20);
 
+/// While it exists, what would end this process is held back; afterwards it does what it always does.
+class HeldSignals {
+ public:
+  HeldSignals() {
+    ::sigemptyset(&held_);
+    for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT}) ::sigaddset(&held_, signal);
+    ::pthread_sigmask(SIG_BLOCK, &held_, &before_);
+  }
+  HeldSignals(const HeldSignals&) = delete;
+  HeldSignals& operator=(const HeldSignals&) = delete;
+  ~HeldSignals() { let_go(); }
+
+  void let_go() const { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+
+  [[nodiscard]] bool any_came() const {
+    sigset_t came;
+    ::sigpending(&came);
+    ::sigandset(&came, &came, &held_);
+    return ::sigisemptyset(&came) == 0;
+  }
+
+ private:
+  sigset_t held_{};
+  sigset_t before_{};
+};
+
 std::optional<Fd> lock_within(const PoolDirectory& directory, milliseconds timeout) {
   const auto deadline = steady_clock::now() + timeout;
   for (;;) {
@@ -90,6 +116,14 @@ std::string read_text(const std::filesystem::path& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
+std::vector<ProcessWatch> watch_nodes(const std::optional<PoolRecord>& record) {
+  std::vector<ProcessWatch> watches;
+  if (record) {
+    for (const PoolRecord::Node& node : record->nodes) watches.emplace_back(node.process);
+  }
+  return watches;
+}
+
 // How many nodes are ready. Throws Error when one has ended.
 Rank count_ready(const PoolDirectory& directory) {
   const auto record = directory.read_record();
@@ -105,13 +139,14 @@ Rank count_ready(const PoolDirectory& directory) {
 }
 
 void wait_until_ready(const PoolDirectory& directory, Rank nodes, const ProcessWatch& supervisor,
-                      const std::function<void(Rank ready)>& progress) {
+                      const HeldSignals& signals, const std::function<void(Rank ready)>& progress) {
   const auto deadline = steady_clock::now() + kStartTimeout;
   for (Rank ready = 0; ready < nodes; ready = count_ready(directory)) {
     progress(ready);
     if (steady_clock::now() > deadline) {
       throw Error({"start", "the pool", std::to_string(ready) + " of its nodes were ready in time", "try again"});
     }
+    if (signals.any_came()) throw Error({"start", "the pool", "it was interrupted", ""});
     if (supervisor.wait(kLook)) throw Error({"start", "the pool", "its process has ended", ""});
   }
   progress(nodes);
@@ -165,7 +200,10 @@ void run_pool(const PoolDirectory& directory, const PoolOptions& options) {
                      .first_rank = options.first_rank,
                      .environment = {std::string(kCoordinatorVariable) + "=" + meeting,
                                      std::string(kSecretFileVariable) + "=" + secret.string()},
-                     .end_all_on_failure = false});
+                     .end_all_on_failure = false,
+                     .on_end = [&](Rank rank, const std::string& how) {
+                       if (coordinator) coordinator->miss(rank, how);
+                     }});
   PoolRecord record{.supervisor = ::getpid(),
                     .nodes = {},
                     .cache_bytes = options.cache.cache_bytes,
@@ -182,17 +220,23 @@ void run_pool(const PoolDirectory& directory, const PoolOptions& options) {
 
 void start_pool(const PoolDirectory& directory, const PoolOptions& options, Fd lock,
                 const std::function<void(Rank ready)>& progress) {
+  const HeldSignals signals;  // Ctrl-C ends this process when it has ended the pool
   const pid_t child = ::fork();
   if (child < 0) throw errno_error("start", "the pool's process", "raise ulimit -u");
-  if (child == 0) std::_Exit(run_detached(directory, options, lock));
+  if (child == 0) {
+    signals.let_go();
+    std::_Exit(run_detached(directory, options, lock));
+  }
   lock.reset();  // the child has inherited it
   const ProcessWatch supervisor(child);
   try {
-    wait_until_ready(directory, options.nodes, supervisor, progress);
+    wait_until_ready(directory, options.nodes, supervisor, signals, progress);
   } catch (const Error& error) {
     const std::string words = read_text(directory.log());
+    const std::vector<ProcessWatch> nodes = watch_nodes(directory.read_record());
     supervisor.signal(SIGKILL);  // and its nodes with it
     ::waitpid(child, nullptr, 0);
+    for (const ProcessWatch& node : nodes) (void)node.wait(kKillTimeout);
     if (const auto free = lock_within(directory, kKillTimeout)) directory.clean();
     throw Error({error.failure().tried, error.failure().on, error.failure().why, "what was said:\n" + words});
   }
@@ -214,9 +258,7 @@ PoolEnd end_pool(const PoolDirectory& directory) {
   }
   const PoolRecord record = record_of_running_pool(directory);
   const ProcessWatch supervisor(record.supervisor);
-  std::vector<ProcessWatch> nodes;
-  for (const PoolRecord::Node& node : record.nodes) nodes.emplace_back(node.process);
-
+  const std::vector<ProcessWatch> nodes = watch_nodes(record);
   supervisor.signal(SIGTERM);  // it passes it on
   const bool ended = supervisor.wait(kEndTimeout);
   if (!ended) supervisor.signal(SIGKILL);  // and its nodes with it, even stopped ones

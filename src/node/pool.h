@@ -38,7 +38,8 @@ struct PoolOptions {
 void run_pool(const PoolDirectory& directory, const PoolOptions& options);
 
 /// Runs the pool in the background; returns when all nodes are ready, and calls `progress` meanwhile with how many are.
-/// Throws Error, with what the nodes said, when one fails or the time is up; nothing is left then.
+/// Throws Error, with what the nodes said, when one fails or the time is up; nothing is left then. Nor is it when a
+/// signal such as Ctrl-C comes meanwhile: it then ends this process as it always does.
 void start_pool(const PoolDirectory& directory, const PoolOptions& options, Fd lock,
                 const std::function<void(Rank ready)>& progress);
 

@@ -144,20 +144,54 @@ Coordinator::Refusal Coordinator::obey(Peer& peer, const Frame& frame) {
 
 Coordinator::Refusal Coordinator::contribute(Seat& seat, const Frame& frame) {
   Decoder fields(frame.fields, "a contribution");
+  const auto due = SetupClock::now() + std::chrono::milliseconds(fields.number<std::uint32_t>());
   std::string blob = fields.text();
   fields.expect_end();
   if (seat.blob) return "it contributes out of turn";
   seat.blob = std::move(blob);
-  if (!std::ranges::all_of(seats_, [](const Seat& other) { return other.blob.has_value(); })) return {};
+  due_ = std::min(due, due_.value_or(due));
+  if (std::ranges::all_of(seats_, [](const Seat& other) { return other.blob.has_value(); })) {
+    complete_exchange();
+  } else if (const auto missed = std::ranges::find_if(seats_, [](const Seat& other) { return !other.missed.empty(); });
+             missed != seats_.end()) {
+    fail_exchange("rank " + std::to_string(missed - seats_.begin()) + " " + missed->missed + " and never joined");
+  }
+  keep_time();
+  return {};
+}
 
+void Coordinator::complete_exchange() {
   Encoder blobs;
-  for (Seat& other : seats_) {
-    blobs.text(*other.blob);
-    other.blob.reset();
+  for (Seat& seat : seats_) {
+    blobs.text(*seat.blob);
+    seat.blob.reset();
   }
   formed_ = true;
+  due_.reset();
   broadcast(FrameKind::gathered, blobs.take());
-  return {};
+}
+
+void Coordinator::fail_exchange(const std::string& reason) {
+  for (Seat& seat : seats_) seat.blob.reset();
+  due_.reset();
+  broadcast(FrameKind::failed, Encoder().text(reason).take());
+}
+
+std::string Coordinator::absentees() const {
+  std::string names;
+  for (std::size_t rank = 0; rank < seats_.size(); ++rank) {
+    if (seats_[rank].blob) continue;
+    names += (names.empty() ? "rank " : ", rank ") + std::to_string(rank);
+  }
+  return names;
+}
+
+void Coordinator::miss(Rank rank, const std::string& how) {
+  loop_.post([this, rank, how] {
+    if (formed_) return;
+    seats_.at(rank).missed = how;
+    if (due_) fail_exchange("rank " + std::to_string(rank) + " " + how + " and never joined");
+  });
 }
 
 bool Coordinator::seated(PeerNumber number, const Peer& peer) const { return seats_[peer.rank].holder == number; }
@@ -203,10 +237,10 @@ void Coordinator::broadcast(FrameKind kind, const std::string& fields) {
   }
 }
 
-// The timer runs only while somebody shakes hands or another host may fall silent.
+// The timer runs only while somebody shakes hands or waits for others, or another host may fall silent.
 void Coordinator::keep_time() {
   const bool strangers = std::ranges::any_of(peers_, [](const auto& entry) { return !entry.second.session; });
-  const bool wanted = strangers || (!is_host_local(address_) && !peers_.empty());
+  const bool wanted = strangers || due_ || (!is_host_local(address_) && !peers_.empty());
   if (wanted == ticking_) return;
   ticking_ = wanted;
   loop_.tick(wanted ? kBeatInterval : std::chrono::milliseconds(0), [this] { on_tick(); });
@@ -214,6 +248,7 @@ void Coordinator::keep_time() {
 
 void Coordinator::on_tick() {
   const auto now = SetupClock::now();
+  if (due_ && now > *due_) fail_exchange(absentees() + " did not take part in time");
   for (auto& [number, peer] : peers_) {
     if (!peer.session) {
       if (now - peer.heard > kHandshakeLimit) refuse(number, "it did not finish the handshake in time");

@@ -31,6 +31,10 @@ class Coordinator {
   /// Where it listens, with the port that the kernel chose.
   [[nodiscard]] const std::string& address() const noexcept { return address_; }
 
+  /// For whoever started the process that was to be `rank`: it has ended, and `how` says how ("exited with code 0").
+  /// Nobody waits for it then, if the team is not formed yet.
+  void miss(Rank rank, const std::string& how);
+
  private:
   using PeerNumber = std::uint64_t;
   /// Why a peer is sent away; none while it behaves.
@@ -51,6 +55,7 @@ class Coordinator {
     std::optional<PeerNumber> holder;
     std::uint16_t next_incarnation = 0;
     std::optional<std::string> blob;  ///< its part of the exchange under way
+    std::string missed;               ///< how the process ended that was to sit here; empty while one may come
   };
 
   void accept_peers();
@@ -60,6 +65,9 @@ class Coordinator {
   Refusal admit(PeerNumber number, Peer& peer, const Claim& claim);
   Refusal obey(Peer& peer, const Frame& frame);
   Refusal contribute(Seat& seat, const Frame& frame);
+  void complete_exchange();
+  void fail_exchange(const std::string& reason);
+  [[nodiscard]] std::string absentees() const;
 
   [[nodiscard]] bool seated(PeerNumber number, const Peer& peer) const;
   void refuse(PeerNumber number, const std::string& reason);
@@ -74,7 +82,8 @@ class Coordinator {
   std::string address_;
   Secret secret_;
   std::vector<Seat> seats_;
-  bool formed_ = false;  ///< the first exchange is complete: whoever is lost now stays lost
+  std::optional<SetupClock::time_point> due_;  ///< of the exchange under way
+  bool formed_ = false;                        ///< the first exchange is complete: whoever is lost now stays lost
   bool ticking_ = false;
   std::uint64_t unlogged_refusals_ = 0;
   SetupClock::time_point next_log_{};

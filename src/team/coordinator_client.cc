@@ -1,5 +1,6 @@
 #include "team/coordinator_client.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "farside/base/error.h"
@@ -14,6 +15,9 @@ namespace {
 
 // Of a body that the coordinator sends: everybody's blob, in a team of 2000.
 constexpr std::size_t kBodyLimit = 16 << 20;
+
+// The coordinator looks at its clock every half a second, and says whom an exchange lacked.
+constexpr std::chrono::seconds kAnswerGrace(2);
 
 template <class Message>
 Message read_message(const Fd& socket, SetupClock::time_point deadline) {
@@ -79,11 +83,13 @@ void CoordinatorClient::take_seat(const Fd& socket, const std::string& address, 
 
 std::vector<std::string> CoordinatorClient::exchange(const std::string& tried, std::string blob,
                                                      SetupClock::time_point deadline) {
-  send_later(FrameKind::contribute, Encoder().text(blob).take());
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - SetupClock::now()).count();
+  const auto limit_ms = static_cast<std::uint32_t>(std::max<std::int64_t>(left, 0));
+  send_later(FrameKind::contribute, Encoder().number(limit_ms).text(blob).take());
   std::unique_lock lock(mutex_);
-  changed_.wait_until(lock, deadline, [this] { return gathered_ || !failure_.empty(); });
+  changed_.wait_until(lock, deadline + kAnswerGrace, [this] { return gathered_ || !failure_.empty(); });
   if (gathered_) return *std::exchange(gathered_, std::nullopt);
-  if (failure_.empty()) failure_ = "not every rank took part within the time";
+  if (failure_.empty()) failure_ = "the coordinator did not answer in time";
   throw Error({tried, "with the team", failure_, ""});
 }
 
@@ -129,6 +135,7 @@ void CoordinatorClient::serve() {
 void CoordinatorClient::obey(const Frame& frame) {
   if (frame.kind == FrameKind::gathered) take_gathered(frame);
   if (frame.kind == FrameKind::lost) take_loss(frame);
+  if (frame.kind == FrameKind::failed) fail(Decoder(frame.fields, "why an exchange failed").text());
 }
 
 void CoordinatorClient::take_gathered(const Frame& frame) {

@@ -17,11 +17,12 @@ int run_job(Rank ranks, const std::vector<std::string>& command) {
   }
   const JobDir dir;
   const std::string secret_file = dir.path() / "secret";
-  const Coordinator coordinator(dir.path() / "coordinator", Secret::create(secret_file), ranks);
+  Coordinator coordinator(dir.path() / "coordinator", Secret::create(secret_file), ranks);
   Launcher launcher({.command = command,
                      .ranks = ranks,
                      .environment = {std::string(kCoordinatorVariable) + "=" + coordinator.address(),
-                                     std::string(kSecretFileVariable) + "=" + secret_file}});
+                                     std::string(kSecretFileVariable) + "=" + secret_file},
+                     .on_end = [&](Rank rank, const std::string& how) { coordinator.miss(rank, how); }});
   const JobEnd end = launcher.wait();
   for (const std::string& failure : end.failures) log::error(failure);
   return end.code;

@@ -52,6 +52,13 @@ std::vector<std::string> changed_environment(const std::vector<std::string>& cha
   return all;
 }
 
+std::string how_ended(int status) {
+  if (!WIFSIGNALED(status)) return "exited with code " + std::to_string(WEXITSTATUS(status));
+  const int signal = WTERMSIG(status);
+  const char* name = ::sigdescr_np(signal);
+  return "was killed by signal " + std::to_string(signal) + " (" + (name == nullptr ? "unknown" : name) + ")";
+}
+
 /// The processes that this one has to wait for.
 std::vector<pid_t> children() {
   std::vector<pid_t> pids;
@@ -86,7 +93,7 @@ struct Exec {
 }  // namespace
 
 Launcher::Launcher(const LaunchPlan& plan)
-    : end_all_on_failure_(plan.end_all_on_failure), first_rank_(plan.first_rank) {
+    : end_all_on_failure_(plan.end_all_on_failure), on_end_(plan.on_end), first_rank_(plan.first_rank) {
   const sigset_t forwarded = forwarded_signals();
   ::pthread_sigmask(SIG_BLOCK, &forwarded, &mask_before_);
   ::prctl(PR_GET_CHILD_SUBREAPER, &subreaper_before_);
@@ -201,14 +208,10 @@ void Launcher::reap(std::size_t index) {
   int status = 0;
   if (::waitpid(processes_[index].pid, &status, 0) < 0) throw errno_error("wait for", "a rank of the job");
   processes_[index].pidfd = Fd();
-  if (WIFSIGNALED(status)) {
-    const int signal = WTERMSIG(status);
-    const char* name = ::sigdescr_np(signal);
-    fail(index, 128 + signal,
-         "was killed by signal " + std::to_string(signal) + " (" + (name == nullptr ? "unknown" : name) + ")");
-  } else if (WEXITSTATUS(status) != 0) {
-    fail(index, WEXITSTATUS(status), "exited with code " + std::to_string(WEXITSTATUS(status)));
-  }
+  const std::string how = how_ended(status);
+  on_end_(first_rank_ + static_cast<Rank>(index), how);
+  const int code = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+  if (code != 0) fail(index, code, how);
 }
 
 void Launcher::fail(std::size_t index, int code, const std::string& how) {

@@ -4,6 +4,7 @@
 #include <array>
 #include <chrono>
 #include <cstddef>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -24,6 +25,8 @@ struct LaunchPlan {
   std::vector<std::string> environment;
   /// When one rank fails, the others are asked to end (SIGTERM) and, 2 s later, killed.
   bool end_all_on_failure = true;
+  /// Told of each rank that has ended, and how: "exited with code 0". On the thread that waits.
+  std::function<void(Rank rank, const std::string& how)> on_end = [](Rank, const std::string&) {};
 };
 
 struct JobEnd {
@@ -67,6 +70,7 @@ class Launcher {
   void fail(std::size_t index, int code, const std::string& how);
 
   const bool end_all_on_failure_;
+  const std::function<void(Rank rank, const std::string& how)> on_end_;
   const Rank first_rank_;
   sigset_t mask_before_;
   int subreaper_before_ = 0;

@@ -20,12 +20,13 @@ namespace farside {
 enum class FrameKind : std::uint8_t {
   welcome,     ///< ← size (4), incarnation (2)
   refused,     ///< ← reason (text)
-  contribute,  ///< → blob (text): this member's part of its next exchange
+  contribute,  ///< → how long the answer may take in ms (4), blob (text): this member's part of its next exchange
   gathered,    ///< ← as many blobs (text) as there are ranks
   lost,        ///< ← rank (4), Loss (1)
   evict,       ///< → rank (4)
   leave,       ///< → this member ends as it should
   beat,        ///< ↔ between hosts: I am here
+  failed,      ///< ← reason (text): the exchange cannot be completed, and there is no further one
 };
 
 /// A member contributes at most this much to one exchange.

@@ -1,4 +1,5 @@
 // A pool whose nodes were started by two farside up, as on two machines: they meet over TCP.
+#include <csignal>
 #include <fstream>
 #include <memory>
 #include <string>
@@ -6,6 +7,7 @@
 
 #include <gmock/gmock.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 
 #include "farside/base/error.h"
 #include "farside/base/fd.h"
@@ -112,6 +114,17 @@ TEST_F(JoinedPool, TurnsAWrongSecretAwayAndGoesOn) {
   const auto joined = on("second", second("secret"));
   EXPECT_EQ(joined->wait().code(), 0);
   EXPECT_EQ(started->wait().code(), 0);
+}
+
+// While up waits for the other machines, say.
+TEST_F(JoinedPool, IsGivenUpByCtrlC) {
+  const auto started = start_first();
+  ::kill(started->pid(), SIGINT);
+  const CommandEnd end = started->wait();
+  EXPECT_TRUE(WIFSIGNALED(end.status) && WTERMSIG(end.status) == SIGINT);  // as a shell expects
+  EXPECT_TRUE(eventually([&] { return started->processes().empty(); }));
+  EXPECT_TRUE(std::filesystem::is_empty(files_dir() / "first"));
+  EXPECT_FALSE(somebody_listens_at(address_));
 }
 
 TEST_F(JoinedPool, SaysThatThePortIsInUse) {

@@ -192,7 +192,7 @@ TEST_F(CoordinatorTest, RefusesFramesThatAreTooLong) {
 TEST_F(CoordinatorTest, RefusesFramesThatWereAltered) {
   Stranger member(coordinator_);
   Session session = member.shake_hands(secret_, 0);
-  std::string frame = session.seal(FrameKind::contribute, Encoder().text("blob").take());
+  std::string frame = session.seal(FrameKind::contribute, Encoder().number(std::uint32_t{0}).text("blob").take());
   frame.back() ^= 1;
   member.send(frame);
   EXPECT_TRUE(member.was_refused());
@@ -268,6 +268,36 @@ TEST_F(CoordinatorTest, TellsOfADeathAndAdmitsNoSuccessor) {
   EXPECT_THROW((void)zero->exchange("try", "zero", soon()), Error);  // at once: nobody waits for the dead
 }
 
+// Whoever waits for somebody learns for whom.
+TEST_F(CoordinatorTest, NamesTheRankThatDidNotCome) {
+  Member zero(coordinator_, secret_, 0);
+  try {
+    (void)zero->exchange("try", "zero", SetupClock::now() + std::chrono::milliseconds(100));
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("rank 1 did not take part in time"));
+  }
+}
+
+// Nobody waits for a process that has ended: neither who comes later, nor who waits already.
+TEST_F(CoordinatorTest, NamesTheRankThatEndedInsteadOfJoining) {
+  for (const bool ended_before : {true, false}) {
+    Coordinator coordinator(dir_.path() / (ended_before ? "before" : "after"), secret_, 2);
+    if (ended_before) coordinator.miss(1, "exited with code 0");
+    Member zero(coordinator, secret_, 0);
+    std::thread waiting([&] {
+      try {
+        (void)zero->exchange("try", "zero", SetupClock::now() + std::chrono::hours(1));
+        ADD_FAILURE();
+      } catch (const Error& error) {
+        EXPECT_THAT(error.what(), HasSubstr("rank 1 exited with code 0 and never joined"));
+      }
+    });
+    if (!ended_before) coordinator.miss(1, "exited with code 0");
+    waiting.join();
+  }
+}
+
 TEST_F(CoordinatorTest, TellsWhoLeftAndWhoWasEvicted) {
   Member zero(coordinator_, secret_, 0);
   Member one(coordinator_, secret_, 1);
@@ -283,7 +313,7 @@ TEST_F(CoordinatorTest, EvictsWhoFallsSilentOnAnotherHost) {
   Member zero(coordinator, secret_, 0);
   Stranger one(coordinator);
   Session session = one.shake_hands(secret_, 1);
-  one.send(session.seal(FrameKind::contribute, Encoder().text("one").take()));
+  one.send(session.seal(FrameKind::contribute, Encoder().number(std::uint32_t{20'000}).text("one").take()));
   EXPECT_THAT(zero->exchange("try", "zero", soon()), ElementsAre("zero", "one"));
   EXPECT_TRUE(eventually([&] { return zero.losses() == std::map<Rank, Loss>{{1, Loss::evicted}}; }));
   EXPECT_FALSE(zero.abandoned());  // its own beats are heard

@@ -86,6 +86,16 @@ TEST(Run, SaysWhichSignalKilledWhichRank) {
   EXPECT_THAT(end.err, HasSubstr("rank 3 was killed by signal 9 (Killed); ended the other 3"));
 }
 
+// A program that ends well without ever joining must not keep the others waiting until their time is up.
+TEST(Run, SaysWhichRankEndedWithoutJoining) {
+  const std::string script = "if [ $FARSIDE_RANK = 1 ]; then exit 0; fi; exec " FARSIDE_MEMBER;
+  const auto start = std::chrono::steady_clock::now();
+  const CommandEnd end = run(farside_run("3", {"sh", "-c", script}));
+  EXPECT_EQ(end.code(), 1);
+  EXPECT_THAT(end.err, HasSubstr("rank 1 exited with code 0 and never joined"));
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(25));  // joining alone may take 30 s
+}
+
 // A rank that does not listen to SIGTERM is killed.
 TEST(Run, EndsRanksThatIgnoreTheRequest) {
   const std::string script = "trap '' TERM; if [ $FARSIDE_RANK = 1 ]; then exit 3; fi; while :; do sleep 0.1; done";
