@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cstring>
+#include <optional>
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -33,6 +34,14 @@ DoorReply refuse() {
   return reply;
 }
 
+std::optional<door::Request> parse(std::span<const std::byte> packet) {
+  door::Request request{};
+  if (packet.size() != sizeof request) return std::nullopt;
+  std::memcpy(&request, packet.data(), sizeof request);
+  if (request.magic != door::kMagic || request.version != door::kVersion || request.zero != 0) return std::nullopt;
+  return request;
+}
+
 bool readable(const Fd& file) {
   const int flags = ::fcntl(file.get(), F_GETFL);
   if (flags < 0 || (flags & O_PATH) != 0) return false;
@@ -42,18 +51,20 @@ bool readable(const Fd& file) {
 
 }  // namespace
 
-DoorReply Door::answer(Channel& channel, std::span<const std::byte> packet, std::span<const Fd> fds) {
-  door::Request request{};
-  if (packet.size() != sizeof request) return refuse();
-  std::memcpy(&request, packet.data(), sizeof request);
-  if (request.magic != door::kMagic || request.version != door::kVersion || request.zero != 0) return refuse();
+bool Door::may_wait(std::span<const std::byte> packet) {
+  const auto request = parse(packet);
+  return request && request->kind == door::RequestKind::acquire;
+}
 
-  const bool about_file = request.kind == door::RequestKind::identify || request.kind == door::RequestKind::acquire;
+DoorReply Door::answer(Channel& channel, std::span<const std::byte> packet, std::span<const Fd> fds) {
+  const std::optional<door::Request> request = parse(packet);
+  if (!request) return refuse();
+  const bool about_file = request->kind == door::RequestKind::identify || request->kind == door::RequestKind::acquire;
   if (fds.size() != (about_file ? 1U : 0U)) return refuse();
-  switch (request.kind) {
+  switch (request->kind) {
     case door::RequestKind::map: return map();
     case door::RequestKind::identify: return identify(fds.front());
-    case door::RequestKind::acquire: return acquire(channel, request.key, fds.front());
+    case door::RequestKind::acquire: return acquire(channel, request->key, fds.front());
     case door::RequestKind::status: return status();
   }
   return refuse();

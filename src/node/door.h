@@ -36,6 +36,11 @@ class Door {
   Door(Team& team, Cache& cache, const Board& board, Prefaulter& prefaulter)
       : team_(team), cache_(cache), board_(board), prefaulter_(prefaulter) {}
 
+  /// Whether the answer may have to wait for a file system, perhaps for ever.
+  [[nodiscard]] static bool may_wait(std::span<const std::byte> packet);
+  /// Sends the program to the kernel, which is always right.
+  DoorReply around();
+
   /// `packet` as it arrived, and the descriptors that came with it.
   DoorReply answer(Channel& channel, std::span<const std::byte> packet, std::span<const Fd> fds);
 
@@ -44,7 +49,6 @@ class Door {
   DoorReply identify(const Fd& file);
   DoorReply acquire(Channel& channel, const BlockKey& key, const Fd& file);
   DoorReply status() const;
-  DoorReply around();
 
   Team& team_;
   Cache& cache_;

@@ -23,8 +23,11 @@ namespace farside {
 
 namespace {
 
-// Loads from a file system mostly wait; more workers than cores keep it busy.
-constexpr int kWorkers = 8;
+// Loads from a file system mostly wait; more of them than cores keep it busy.
+constexpr int kMostLoads = 8;
+constexpr int kWorkers = kMostLoads + 2;
+// No load began or ended for so long: the file system hangs. Shorter than the patience of programs.
+constexpr Duration kStuck = std::chrono::seconds(5);
 constexpr Duration kQuiet = std::chrono::seconds(1);
 constexpr Duration kPauseAfterFailedAccept = std::chrono::milliseconds(20);
 
@@ -110,30 +113,67 @@ void DoorServer::admit() {
 }
 
 void DoorServer::serve(Channel& channel, int client) {
-  const Fd* socket = nullptr;
-  {
-    const std::lock_guard lock(mutex_);
-    socket = &clients_.at(client);  // stays where it is: only this worker may erase it
+  Visit visit{.client = client, .buffer = {}, .packet = {}};
+  std::optional<Packet> packet = receive_packet(socket_of(client), visit.buffer);
+  if (!packet) {
+    if (!arm(client, EPOLL_CTL_MOD, EPOLLONESHOT)) part(client);
+    return;
   }
-  if (answer_one(channel, *socket) && arm(client, EPOLL_CTL_MOD, EPOLLONESHOT)) return;
+  if (packet->bytes == 0) return part(client);
+  visit.packet = std::move(*packet);
+  Door::may_wait(visit.bytes()) ? load(channel, std::move(visit)) : answer(channel, visit);
+}
+
+void DoorServer::load(Channel& channel, Visit visit) {
+  std::unique_lock lock(mutex_);
+  if (loads_ == kMostLoads) {
+    if (fabric_.now() - last_load_ < kStuck) {
+      waiting_.push_back(std::move(visit));
+    } else {
+      lock.unlock();
+      complain("a file system does not answer: programs are sent around");
+      reply(visit.client, door_.around());
+    }
+    return;
+  }
+  ++loads_;
+  for (;;) {
+    last_load_ = fabric_.now();
+    lock.unlock();
+    answer(channel, visit);
+    lock.lock();
+    last_load_ = fabric_.now();
+    if (waiting_.empty()) break;
+    visit = std::move(waiting_.front());
+    waiting_.pop_front();
+  }
+  --loads_;
+}
+
+void DoorServer::answer(Channel& channel, const Visit& visit) {
+  try {
+    reply(visit.client, door_.answer(channel, visit.bytes(), visit.packet.fds));
+  } catch (const std::exception& error) {
+    complain("a program's request failed: " + std::string(error.what()));
+    part(visit.client);
+  }
+}
+
+void DoorServer::reply(int client, const DoorReply& reply) {
+  if (reply.refused) complain("a program's request was not understood: it was disconnected");
+  const bool sent = send_packet(socket_of(client), reply.bytes, reply.fds);
+  if (!sent || reply.refused || !arm(client, EPOLL_CTL_MOD, EPOLLONESHOT)) part(client);
+}
+
+void DoorServer::part(int client) {
   const std::lock_guard lock(mutex_);
   clients_.erase(client);  // closes it, which takes it out of the epoll set
 }
 
-bool DoorServer::answer_one(Channel& channel, const Fd& client) {
-  std::array<std::byte, sizeof(door::Request)> buffer{};
-  const std::optional<Packet> packet = receive_packet(client, buffer);
-  if (!packet) return true;
-  if (packet->bytes == 0) return false;
-  try {
-    const auto whole = std::span(buffer).first(packet->whole ? packet->bytes : 0);
-    const DoorReply reply = door_.answer(channel, whole, packet->fds);
-    if (reply.refused) complain("a program's request was not understood: it was disconnected");
-    return send_packet(client, reply.bytes, reply.fds) && !reply.refused;
-  } catch (const std::exception& error) {
-    complain("a program's request failed: " + std::string(error.what()));
-    return false;
-  }
+// It stays where it is: only the client's worker may part with it.
+const Fd& DoorServer::socket_of(int client) {
+  const std::lock_guard lock(mutex_);
+  return clients_.at(client);
 }
 
 bool DoorServer::arm(int socket, int operation, std::uint32_t once) {

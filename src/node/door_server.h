@@ -3,13 +3,19 @@
 // All workers wait on one epoll set. Each socket in it is armed for one event at a time (EPOLLONESHOT), so a connection
 // has at most one worker, and its requests are answered in order. A client that does not take its answers, sends
 // something odd, or is another user's is disconnected; the others do not notice.
+//
+// Loads may wait for a file system that hangs. Two workers are never busy with one, so that the door stays open: what
+// is one load too many waits until another is done or, when none has been for long, is sent around.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <mutex>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
@@ -18,6 +24,7 @@
 #include "farside/fabric/fabric.h"
 
 #include "node/door.h"
+#include "node/door_packet.h"
 
 namespace farside {
 
@@ -34,8 +41,23 @@ class DoorServer {
  private:
   void work(Channel& channel);
   void admit();
+  /// A request as it came, and from whom.
+  struct Visit {
+    int client;
+    std::array<std::byte, sizeof(door::Request)> buffer;
+    Packet packet;
+
+    [[nodiscard]] std::span<const std::byte> bytes() const {
+      return std::span(buffer).first(packet.whole ? packet.bytes : 0);
+    }
+  };
+
   void serve(Channel& channel, int client);
-  bool answer_one(Channel& channel, const Fd& client);
+  void load(Channel& channel, Visit visit);
+  void answer(Channel& channel, const Visit& visit);
+  void reply(int client, const DoorReply& reply);
+  void part(int client);
+  [[nodiscard]] const Fd& socket_of(int client);
   bool arm(int socket, int operation, std::uint32_t once);
   void complain(const std::string& about);
 
@@ -47,6 +69,9 @@ class DoorServer {
   Fd events_;
   std::mutex mutex_;
   std::map<int, Fd> clients_;  // by descriptor number; guarded by mutex_, but a client's worker alone uses its socket
+  int loads_ = 0;              // workers that are busy with one; guarded by mutex_, as are the next two
+  Time last_load_{};           // when one last began or ended
+  std::deque<Visit> waiting_;
   std::atomic<std::int64_t> quiet_until_ns_ = 0;
   std::vector<std::thread> workers_;
 };

@@ -38,6 +38,7 @@ FROM_THE_POOL = {
     "python positioned": (f"{PYTHON} {READS} positioned $d/binary", "binary"),
     "python copyfile": (f"{PYTHON} {READS} copyfile $d/binary copy", "binary"),
     "python fork": (f"{PYTHON} {READS} fork $d/binary", "binary"),
+    "python posix_spawn": (f"{PYTHON} {READS} posix_spawn $d/binary", "binary"),
     "python spawn": (f"{PYTHON} {READS} spawn $d/binary", "binary"),
 }
 

@@ -112,6 +112,10 @@ def bytes_read(mountpoint):
     return int(os.getxattr(mountpoint, "user.bytes_read"))
 
 
+def reads_hung(mountpoint):
+    return int(os.getxattr(mountpoint, "user.reads_hung"))
+
+
 def size(path):
     files = [file for file in path.rglob("*") if file.is_file()] if path.is_dir() else [path]
     return sum(file.stat().st_size for file in files)
@@ -126,6 +130,7 @@ def make_files(directory):
     (directory / "binary").write_bytes(binary)
     (directory / "almost").write_bytes(binary[:2_000_000] + b"!" + binary[2_000_001:])
     (directory / "packed.gz").write_bytes(gzip.compress("".join(lines).encode(), mtime=0))
+    (directory / "hung").write_bytes(bytes(1 << 20))
     tree = directory / "tree"
     for i in range(60):
         (tree / str(i % 7)).mkdir(parents=True, exist_ok=True)

@@ -5,6 +5,8 @@
 // The kernel keeps nothing: direct_io, and no attribute or entry outlives its use. So the count is what a file server
 // would have been asked for. It stands in an attribute of the root that is always there:
 // getxattr(MOUNTPOINT, "user.bytes_read"). Files can be read and created, and links followed; no more is needed.
+//
+// A read of the file /hung never returns, as on a server that went away; "user.reads_hung" counts those.
 #define FUSE_USE_VERSION 31
 #include <atomic>
 #include <cerrno>
@@ -26,6 +28,7 @@ namespace {
 
 std::string source;
 std::atomic<std::uint64_t> bytes_read = 0;
+std::atomic<std::uint64_t> reads_hung = 0;
 
 std::string behind(const char* path) { return source + path; }
 
@@ -71,7 +74,11 @@ int create_file(const char* path, mode_t mode, fuse_file_info* file) {
   return fd < 0 ? -errno : 0;
 }
 
-int read_file(const char*, char* into, std::size_t bytes, off_t offset, fuse_file_info* file) {
+int read_file(const char* path, char* into, std::size_t bytes, off_t offset, fuse_file_info* file) {
+  if (std::string_view(path) == "/hung") {
+    ++reads_hung;
+    for (;;) ::pause();
+  }
   const ssize_t got = ::pread(static_cast<int>(file->fh), into, bytes, offset);
   if (got > 0) bytes_read += static_cast<std::uint64_t>(got);
   return result(got);
@@ -90,8 +97,12 @@ int remove_file(const char* path) { return result(::unlink(behind(path).c_str())
 int release_file(const char*, fuse_file_info* file) { return result(::close(static_cast<int>(file->fh))); }
 
 int get_extended(const char* path, const char* name, char* into, std::size_t room) {
-  if (std::string_view(path) != "/" || std::string_view(name) != "user.bytes_read") return -ENODATA;
-  const std::string text = std::to_string(bytes_read.load());
+  const std::string_view wanted(name);
+  const auto* const count = wanted == "user.bytes_read"   ? &bytes_read
+                            : wanted == "user.reads_hung" ? &reads_hung
+                                                          : nullptr;
+  if (std::string_view(path) != "/" || count == nullptr) return -ENODATA;
+  const std::string text = std::to_string(count->load());
   if (room == 0) return static_cast<int>(text.size());
   if (room < text.size()) return -ERANGE;
   std::memcpy(into, text.data(), text.size());
@@ -116,7 +127,7 @@ int main(int count, char** words) {
   operations.unlink = remove_file;
   operations.release = release_file;
   operations.getxattr = get_extended;
-  std::string words_for_fuse[] = {words[0], "-f", "-o", "max_idle_threads=4", words[2]};
+  std::string words_for_fuse[] = {words[0], "-f", "-o", "max_idle_threads=4,max_threads=64", words[2]};
   std::vector<char*> arguments;
   for (std::string& word : words_for_fuse) arguments.push_back(word.data());
   return fuse_main(static_cast<int>(arguments.size()), arguments.data(), &operations, nullptr);

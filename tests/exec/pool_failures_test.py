@@ -1,0 +1,142 @@
+"""A real pool loses its nodes, or they stop, while many programs are in the middle of their reads: the programs do not
+notice, nothing waits for ever, and `farside down` leaves nothing. Nor does a file system that hangs stop others."""
+import contextlib
+import hashlib
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import unittest
+
+import workbench
+
+FARSIDE = str(workbench.BIN / "farside")
+READS = str(pathlib.Path(__file__).with_name("python_reads.py"))
+PROGRAMS = 6  # on each node
+
+# What else runs meanwhile, from beginning to end; $d is the directory with the files.
+WHOLE = ["sha256sum $d/text $d/almost", "cat $d/tree/*/* | wc", "cp -r $d/tree . && grep -rc needle tree | sort"]
+
+
+def shared_memory_files():
+    return sorted(os.listdir("/dev/shm"))
+
+
+def processes_of(directory):
+    """Those that have the directory in their environment or among their words."""
+    found = []
+    for process in pathlib.Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if str(directory).encode() in (process / "environ").read_bytes() + (process / "cmdline").read_bytes():
+                found.append((process / "cmdline").read_text())
+    return found
+
+
+class PoolFailures(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.directory = cls.enterClassContext(workbench.bench())
+        cls.files = cls.directory / "files"
+        cls.file = cls.files / "binary"
+        cls.digest = hashlib.sha256(cls.file.read_bytes()).hexdigest()
+
+    def exec_on(self, node, command, under=None, **options):
+        return subprocess.Popen(
+            [FARSIDE, "exec", "--node", node, "--under", str(under or self.files), "--", *command],
+            env=self.environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            **options,
+        )
+
+    def status(self):
+        shown = subprocess.run([FARSIDE, "status", "--json"], env=self.environment, stdout=subprocess.PIPE, check=True)
+        return json.loads(shown.stdout)
+
+    def start_programs(self, stack):
+        """On both nodes, programs that have read half of a file, and others that run through, with what they print."""
+        halves = []
+        for i in range(2 * PROGRAMS):
+            program = self.exec_on(str(i % 2), [sys.executable, READS, "halves", str(self.file)])
+            stack.callback(program.kill)
+            halves.append(program)
+        for program in halves:
+            self.assertEqual(program.stdout.readline(), "half\n")
+        whole = []
+        for i, command in enumerate(WHOLE * 2):
+            scratch = self.directory / "scratch" / f"{self.id()}-{i}"
+            scratch.mkdir()
+            words = ["sh", "-c", f"d={self.files}; {command}"]
+            expected = subprocess.run(words, cwd=scratch, capture_output=True, text=True, check=True).stdout
+            program = self.exec_on(str(i % 2), words, cwd=scratch)
+            stack.callback(program.kill)
+            whole.append((program, expected))
+        return halves, whole
+
+    def programs_outlive(self, victims, sent):
+        """`victims` picks processes out of what `farside status` says; they are sent the signal."""
+        runtime = self.directory / f"run-{self.id().rsplit('.')[-1]}"
+        before = shared_memory_files()
+        with contextlib.ExitStack() as stack:
+            self.environment = os.environ | stack.enter_context(workbench.pool(runtime, nodes=2))
+            halves, whole = self.start_programs(stack)
+            for process in victims(self.status()):
+                os.kill(process, sent)
+            for program in halves:
+                program.stdin.write("go on\n")
+                program.stdin.flush()
+            for program in halves:
+                output, errors = program.communicate(timeout=workbench.PATIENCE_S)
+                self.assertEqual((program.returncode, output, errors), (0, self.digest + "\n", ""))
+            for program, expected in whole:
+                output, _ = program.communicate(timeout=workbench.PATIENCE_S)
+                self.assertEqual((program.returncode, output), (0, expected))
+        self.assertEqual(os.listdir(runtime), [])  # no socket either
+        self.assertEqual(processes_of(runtime), [])
+        self.assertEqual(shared_memory_files(), before)
+
+    def test_own_node_is_killed(self):
+        self.programs_outlive(lambda status: [status["nodes"][0]["process"]], signal.SIGKILL)
+
+    def test_own_node_is_stopped(self):
+        self.programs_outlive(lambda status: [status["nodes"][0]["process"]], signal.SIGSTOP)
+
+    def test_all_nodes_are_killed(self):
+        self.programs_outlive(lambda status: [node["process"] for node in status["nodes"]], signal.SIGKILL)
+
+    def test_supervisor_is_killed(self):
+        self.programs_outlive(lambda status: [status["supervisor"]], signal.SIGKILL)
+
+    def test_supervisor_is_stopped(self):
+        self.programs_outlive(lambda status: [status["supervisor"]], signal.SIGSTOP)
+
+    def test_a_file_system_hangs(self):
+        """Its loads keep no program from the node's memory: from reaching the node, from learning what a file is, and
+        so from hits. A door that was blocked would have sent the program to the kernel after its patience."""
+        loads = 12  # more than a node does at once
+        mount = self.directory / "mount"
+        with contextlib.ExitStack() as stack:
+            pool = stack.enter_context(workbench.pool(self.directory / "run-hang", nodes=1))
+            self.environment = os.environ | pool
+            digest = ["sha256sum", str(self.file)]
+            self.assertTrue(self.exec_on("0", digest).communicate()[0].startswith(self.digest))
+            hung = []
+            stack.callback(lambda: [program.communicate() for program in hung])  # once the file system is gone
+            stack.enter_context(workbench.counting_mount(self.files, mount))
+            for i in range(loads):
+                part = ["dd", f"if={mount}/hung", "bs=64K", f"skip={i}", "count=1"]
+                hung.append(self.exec_on("0", part, under=mount))
+                stack.callback(hung[-1].kill)
+            workbench.wait_for(lambda: workbench.reads_hung(mount) >= 8, "the loads to hang")
+            before = self.status()["nodes"][0]
+            self.assertTrue(self.exec_on("0", digest).communicate()[0].startswith(self.digest))
+            after = self.status()["nodes"][0]
+            self.assertGreaterEqual(after["hit_bytes"] - before["hit_bytes"], workbench.size(self.file))
+
+
+if __name__ == "__main__":
+    unittest.main()
