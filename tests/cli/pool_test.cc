@@ -31,6 +31,24 @@ std::vector<std::string> shared_memory_files() {
   return names;
 }
 
+// The inodes of its sockets that are of the Internet's families.
+std::vector<std::string> network_sockets(pid_t process) {
+  const std::filesystem::path folder = "/proc/" + std::to_string(process);
+  std::string tables;
+  for (const char* table : {"tcp", "tcp6", "udp", "udp6"}) {
+    std::ifstream file(folder / "net" / table);
+    tables.append(std::istreambuf_iterator<char>(file), {});
+  }
+  std::vector<std::string> found;
+  for (const auto& fd : std::filesystem::directory_iterator(folder / "fd")) {
+    const std::string target = std::filesystem::read_symlink(fd.path());
+    if (!target.starts_with("socket:[")) continue;
+    const std::string inode = target.substr(8, target.size() - 9);
+    if (tables.find(" " + inode + " ") != std::string::npos) found.push_back(inode);
+  }
+  return found;
+}
+
 // Processor time that the processes have used so far, in clock ticks.
 std::uint64_t used_ticks(const std::vector<pid_t>& processes) {
   std::uint64_t sum = 0;
@@ -68,6 +86,19 @@ TEST_F(PoolTest, IsUpWhenUpReturnsAndLeavesNothingWhenDownDoes) {
   EXPECT_THAT(pool_processes(), IsEmpty());
   EXPECT_THAT(runtime_files(), IsEmpty());
   EXPECT_EQ(shared_memory_files(), before);
+}
+
+TEST_F(PoolTest, ShowsProgressOnATerminal) {
+  Command terminal({"script", "-qec", FARSIDE_COMMAND " up -n 2 --cache 16M", "/dev/null"});
+  const CommandEnd end = terminal.wait();
+  EXPECT_EQ(end.code(), 0);
+  EXPECT_THAT(end.out, HasSubstr("2 of 2 nodes are ready"));
+}
+
+// Of UCX's ports SECURITY.md has a lot to say; a pool on one machine needs none, nor any other.
+TEST_F(PoolTest, OnOneMachineOpensNoPort) {
+  ASSERT_EQ(up(kSmall).code(), 0);
+  for (const pid_t process : pool_processes()) EXPECT_THAT(network_sockets(process), IsEmpty());
 }
 
 TEST_F(PoolTest, ShowsATableForPeople) {
