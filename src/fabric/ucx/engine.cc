@@ -168,7 +168,7 @@ void UcxEngine::connect(PeerId number, std::string_view address) {
   Decoder decoder(unseal(SealKind::address, address, "a UCX address"), "a UCX address");
   const auto first = decoder.number<std::uint64_t>();
   const auto second = decoder.number<std::uint64_t>();
-  const auto made = std::make_shared<UcxPeer>(number, UcxIdentity{first, second}, std::string(decoder.rest()));
+  const std::shared_ptr<UcxPeer> made(new UcxPeer{number, UcxIdentity{first, second}, std::string(decoder.rest())});
   bool replaced = false;
   {
     const std::scoped_lock lock(mutex_);
@@ -207,7 +207,7 @@ void UcxEngine::retire(Mapping mapping) noexcept {
 std::unique_ptr<RemoteAccess> UcxEngine::attach(PeerId number, std::string_view handle) {
   Decoder decoder(unseal(SealKind::memory, handle, "a UCX memory handle"), "a UCX memory handle");
   const auto base = decoder.number<std::uint64_t>();
-  auto memory = std::make_shared<const UcxRemoteMemory>(base, std::string(decoder.rest()));
+  auto memory = std::make_shared<const UcxRemoteMemory>(UcxRemoteMemory{base, std::string(decoder.rest())});
   const std::scoped_lock lock(mutex_);
   return std::make_unique<UcxAccess>(peer(number), std::move(memory));
 }
