@@ -32,7 +32,8 @@ void SimChannel::post(const Operation& operation, Completion& completion) {
   if (network.stalls_before_posting && scheduler_.one_in(kStallOneIn)) {
     fabric_.sleep(scheduler_.up_to(network.long_latency));
   }
-  if (fabric_.lost(peer)) {
+  const auto& access = static_cast<const SimAccess&>(*operation.region->access());
+  if (fabric_.lost(peer) || access.memory()->owner() != fabric_.life_of(peer)) {
     completion.outcome = Outcome::peer_lost;
     return;
   }
@@ -40,7 +41,6 @@ void SimChannel::post(const Operation& operation, Completion& completion) {
     if (flight->failed() && flight->is_write()) failed_.insert(flight->peer());
     return flight->over();
   });
-  const auto& access = static_cast<const SimAccess&>(*operation.region->access());
   auto flight =
       std::make_shared<Flight>(fabric_.wires(), fabric_.process(), operation, access.memory(), completion, waiter_);
   Flights predecessors = network.reorders ? fenced_[peer] : under_way(peer);
@@ -80,9 +80,9 @@ Outcome SimChannel::write_signal(RemoteWord<ControlWord> word, std::uint64_t val
 }
 
 Outcome SimChannel::wait_change(const Region& region, std::uint64_t offset, std::uint64_t seen, Deadline deadline,
-                                std::span<const PeerId> peers) {
+                                const Awaited& awaited) {
   const Call call(*waiter_);
-  return fabric_.watch(region, offset, seen, deadline, peers);
+  return fabric_.watch(region, offset, seen, deadline, awaited.peers, awaited.lives);
 }
 
 SimChannel::Flights SimChannel::under_way(PeerId peer) const {

@@ -29,7 +29,8 @@ class SimChannel final : public Channel {
   void post(const Operation& operation, Completion& completion) override;
   void finish(Completion& completion, Deadline deadline) override;
   Outcome wait_change(const Region& region, std::uint64_t offset, std::uint64_t seen, Deadline deadline,
-                      std::span<const PeerId> peers) override;
+                      const Awaited& awaited) override;
+  [[nodiscard]] std::uint64_t lives_of(std::span<const PeerId> peers) const override { return fabric_.lives_of(peers); }
 
   [[nodiscard]] Flights under_way(PeerId peer) const;
   /// Waits within a call of the fabric.

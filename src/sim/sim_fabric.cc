@@ -83,14 +83,21 @@ std::unique_ptr<Channel> SimFabric::open_channel() {
 }
 
 Outcome SimFabric::watch(const Region& region, std::uint64_t offset, std::uint64_t seen, Deadline deadline,
-                         std::span<const PeerId> peers) {
+                         std::span<const PeerId> peers, std::uint64_t lives) {
   const LocalWord<ControlWord> word = region.word<ControlWord>(offset);
   while (word.load() == seen) {
+    if (lives_of(peers) != lives) return Outcome::peer_lost;
     if (std::ranges::any_of(peers, [this](PeerId peer) { return lost(peer); })) return Outcome::peer_lost;
     if (now() >= deadline.at) return Outcome::timed_out;
     sleep(wires_.scheduler().up_to(kLook));
   }
   return Outcome::done;
+}
+
+std::uint64_t SimFabric::lives_of(std::span<const PeerId> peers) const {
+  std::uint64_t sum = 0;
+  for (const PeerId peer : peers) sum += life_of(peer);
+  return sum;
 }
 
 Outcome SimFabric::revoke(PeerId peer, Deadline /*deadline*/) {

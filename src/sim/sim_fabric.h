@@ -49,13 +49,17 @@ class SimFabric final : public Fabric {
 
   /// When, by the scheduler's clock, this process's clock will have come to `time`.
   [[nodiscard]] Time moment_of(Time time) const;
+  /// The process that `peer` was last connected to; each new one has a greater number.
+  [[nodiscard]] ProcessId life_of(PeerId peer) const { return processes_.at(peer); }
   [[nodiscard]] ProcessId process() const noexcept { return process_; }
   [[nodiscard]] Wires& wires() const noexcept { return wires_; }
   void drain_own_stores() const;
 
   /// Channel::wait_change: looks now and then.
   Outcome watch(const Region& region, std::uint64_t offset, std::uint64_t seen, Deadline deadline,
-                std::span<const PeerId> peers);
+                std::span<const PeerId> peers, std::uint64_t lives);
+  /// As Channel::lives_of.
+  [[nodiscard]] std::uint64_t lives_of(std::span<const PeerId> peers) const;
 
  private:
   Wires& wires_;

@@ -55,8 +55,8 @@ Outcome TimedChannel::write_signal(RemoteWord<ControlWord> word, std::uint64_t v
 }
 
 Outcome TimedChannel::wait_change(const Region& region, std::uint64_t offset, std::uint64_t seen, Deadline deadline,
-                                  std::span<const PeerId> peers) {
-  return fabric_.watch(region, offset, seen, deadline, peers);
+                                  const Awaited& awaited) {
+  return fabric_.watch(region, offset, seen, deadline, awaited.peers, awaited.lives);
 }
 
 void TimedChannel::wait_while(const std::uint32_t& pending) {

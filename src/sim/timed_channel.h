@@ -30,7 +30,8 @@ class TimedChannel final : public Channel {
   void post(const Operation& operation, Completion& completion) override;
   void finish(Completion& completion, Deadline deadline) override;
   Outcome wait_change(const Region& region, std::uint64_t offset, std::uint64_t seen, Deadline deadline,
-                      std::span<const PeerId> peers) override;
+                      const Awaited& awaited) override;
+  [[nodiscard]] std::uint64_t lives_of(std::span<const PeerId> peers) const override { return fabric_.lives_of(peers); }
 
   void take_effect(const Operation& operation, Completion& completion);
   void wait_while(const std::uint32_t& pending);

@@ -1,5 +1,7 @@
 #include "sim/world.h"
 
+#include <utility>
+
 #include "farside/base/error.h"
 
 namespace farside::sim {
@@ -11,13 +13,16 @@ constexpr Duration kLook = std::chrono::microseconds(50);
 
 World::World(std::uint64_t seed, Rank processes, const Network& network)
     : network_(network), scheduler_(seed), wires_(scheduler_, network_) {
-  for (Rank rank = 0; rank < processes; ++rank) {
-    fabrics_.push_back(std::make_unique<SimFabric>(wires_, rank));
-    teams_.push_back(std::make_unique<SimTeam>(*this, rank, processes));
+  for (Rank rank = 0; rank < processes; ++rank) lives_.push_back(make_life(rank, next_process_++, 1, processes));
+  for (const Life& life : lives_) {
+    for (Rank peer = 0; peer < processes; ++peer) life.fabric->connect(peer, fabric(peer).address());
   }
-  for (const auto& fabric : fabrics_) {
-    for (Rank peer = 0; peer < processes; ++peer) fabric->connect(peer, fabrics_[peer]->address());
-  }
+}
+
+World::Life World::make_life(Rank rank, ProcessId process, std::uint16_t incarnation, Rank size) {
+  auto fabric = std::make_unique<SimFabric>(wires_, process);
+  auto team = std::make_unique<SimTeam>(*this, *fabric, rank, size, incarnation);
+  return {std::move(fabric), std::move(team)};
 }
 
 World::World(std::uint64_t seed, Rank processes, const Machine& machine)
@@ -32,32 +37,65 @@ void World::read_file(Rank reader, std::uint64_t offset, std::uint64_t bytes) {
 }
 
 void World::kill(Rank rank) {
-  scheduler_.kill(rank);
+  if (!alive(rank)) return;
+  scheduler_.kill(fabric(rank).process());
   ++deaths_;
   for (Rank other = 0; other < size(); ++other) {
+    if (other != rank) tell_loss(other, rank);
+  }
+}
+
+void World::restart(Rank rank) {
+  const auto incarnation = static_cast<std::uint16_t>(team(rank).incarnation() + 1);
+  past_.push_back(std::exchange(lives_[rank], make_life(rank, next_process_++, incarnation, size())));
+  for (Rank peer = 0; peer < size(); ++peer) {
+    fabric(rank).connect(peer, fabric(peer).address());
+    if (!alive(peer)) tell_loss(rank, peer);
+  }
+}
+
+// Whoever is `to` by then, if it still means the process that died.
+void World::tell_loss(Rank to, Rank rank) {
+  scheduler_.after(scheduler_.up_to(network_.detection), [this, to, rank, process = fabric(rank).process()] {
+    if (fabric(to).life_of(rank) == process) fabric(to).mark_lost(rank);
+  });
+}
+
+// Known sooner or later than the loss, but never before it.
+void World::tell_return(Rank rank, const std::string& name) {
+  for (Rank other = 0; other < size(); ++other) {
     if (other == rank) continue;
-    scheduler_.after(scheduler_.up_to(network_.detection), [this, other, rank] { fabrics_[other]->mark_lost(rank); });
+    const Duration most = scheduler_.one_in(2) ? network_.latency : network_.detection;
+    scheduler_.after(scheduler_.up_to(most), [this, other, rank, name, process = fabric(rank).process()] {
+      if (fabric(rank).process() != process || !alive(other)) return;
+      if (fabric(other).life_of(rank) != process) {
+        fabric(other).mark_lost(rank);
+        fabric(other).connect(rank, fabric(rank).address());
+        if (!alive(rank)) tell_loss(other, rank);
+      }
+      team(other).take_back(rank, name, meetings_["allocate " + name].at(rank));
+    });
   }
 }
 
 void World::pause(Rank rank, Duration duration) {
-  scheduler_.pause(rank);
-  scheduler_.after(duration, [this, rank] { scheduler_.resume(rank); });
+  const ProcessId process = fabric(rank).process();
+  scheduler_.pause(process);
+  scheduler_.after(duration, [this, process] { scheduler_.resume(process); });
 }
 
 void World::heal() {
   wires_.heal();
   network_.lands_late = false;
   network_.stalls_before_posting = false;
-  for (Rank rank = 0; rank < size(); ++rank) scheduler_.resume(rank);
+  for (const Life& life : lives_) scheduler_.resume(life.fabric->process());
 }
-
-Fabric& SimTeam::fabric() { return world_.fabric(rank_); }
 
 std::unique_ptr<SymmetricRegion> SimTeam::allocate(const std::string& name, std::uint64_t bytes) {
   auto local = fabric().create_region(name, bytes);
   auto& handles = world_.meetings_["allocate " + name];
   handles[rank_] = local->handle();
+  if (incarnation_ > 1) world_.tell_return(rank_, name);
   const Deadline deadline = fabric().in(kSetUp);
   while (handles.size() < size_) {
     if (fabric().now() >= deadline.at) {
@@ -67,7 +105,13 @@ std::unique_ptr<SymmetricRegion> SimTeam::allocate(const std::string& name, std:
   }
   std::vector<std::unique_ptr<RemoteRegion>> remotes;
   for (Rank rank = 0; rank < size_; ++rank) remotes.push_back(fabric().attach(rank, handles.at(rank)));
-  return std::make_unique<SymmetricRegion>(std::move(local), std::move(remotes));
+  const auto pieces = std::make_shared<Pieces>(std::move(remotes));
+  regions_[name] = pieces;
+  return std::make_unique<SymmetricRegion>(std::move(local), pieces);
+}
+
+void SimTeam::take_back(Rank rank, const std::string& name, const std::string& handle) {
+  if (const auto pieces = regions_[name].lock()) pieces->replace(rank, fabric_.attach(rank, handle));
 }
 
 Outcome SimTeam::barrier(Deadline deadline) {

@@ -20,22 +20,29 @@ class World;
 
 class SimTeam final : public Team {
  public:
-  SimTeam(World& world, Rank rank, Rank size) : world_(world), rank_(rank), size_(size) {}
+  SimTeam(World& world, SimFabric& fabric, Rank rank, Rank size, std::uint16_t incarnation)
+      : world_(world), fabric_(fabric), rank_(rank), size_(size), incarnation_(incarnation) {}
 
   [[nodiscard]] Rank rank() const override { return rank_; }
   [[nodiscard]] Rank size() const override { return size_; }
-  [[nodiscard]] Fabric& fabric() override;
-  [[nodiscard]] std::uint16_t incarnation() const override { return 1; }
+  [[nodiscard]] Fabric& fabric() override { return fabric_; }
+  [[nodiscard]] std::uint16_t incarnation() const override { return incarnation_; }
   [[nodiscard]] std::unique_ptr<SymmetricRegion> allocate(const std::string& name, std::uint64_t bytes) override;
   Outcome barrier(Deadline deadline) override;
   [[nodiscard]] std::uint64_t epoch() const override;
   Outcome evict(Rank rank, Deadline deadline) override;
 
+  /// `rank` came back and has allocated `name` again: its new piece takes the place of the old one.
+  void take_back(Rank rank, const std::string& name, const std::string& handle);
+
  private:
   World& world_;
+  SimFabric& fabric_;
   Rank rank_;
   Rank size_;
+  std::uint16_t incarnation_;
   std::uint64_t barriers_ = 0;
+  std::map<std::string, std::weak_ptr<Pieces>> regions_;
 };
 
 class World {
@@ -46,12 +53,12 @@ class World {
 
   [[nodiscard]] Scheduler& scheduler() noexcept { return scheduler_; }
   [[nodiscard]] Wires& wires() noexcept { return wires_; }
-  [[nodiscard]] SimTeam& team(Rank rank) { return *teams_.at(rank); }
-  [[nodiscard]] SimFabric& fabric(Rank rank) { return *fabrics_.at(rank); }
-  [[nodiscard]] Rank size() const noexcept { return static_cast<Rank>(teams_.size()); }
+  [[nodiscard]] SimTeam& team(Rank rank) { return *lives_.at(rank).team; }
+  [[nodiscard]] SimFabric& fabric(Rank rank) { return *lives_.at(rank).fabric; }
+  [[nodiscard]] Rank size() const noexcept { return static_cast<Rank>(lives_.size()); }
 
   /// A thread of process `rank`.
-  void on(Rank rank, std::function<void()> body) { scheduler_.spawn(rank, std::move(body)); }
+  void on(Rank rank, std::function<void()> body) { scheduler_.spawn(fabric(rank).process(), std::move(body)); }
   /// Until all threads of living processes have finished; false when they had not within `limit` of virtual time.
   bool run(Duration limit) { return scheduler_.run(scheduler_.now() + limit); }
 
@@ -60,19 +67,31 @@ class World {
 
   // What befalls a process. The others learn of a death a little later.
   void kill(Rank rank);
+  /// A killed process's successor, with empty memory: another process to the simulator, which `on` then speaks of. What
+  /// the old one posted still lands, in the memory that it was posted to.
+  void restart(Rank rank);
   void pause(Rank rank, Duration duration);
   /// Whatever befell links and processes is over, and nothing is late from now on. The dead stay dead.
   void heal();
-  [[nodiscard]] bool alive(Rank rank) { return !scheduler_.dead(rank); }
+  [[nodiscard]] bool alive(Rank rank) { return !scheduler_.dead(fabric(rank).process()); }
 
  private:
   friend class SimTeam;  // whose ranks meet in meetings_
 
+  struct Life {
+    std::unique_ptr<SimFabric> fabric;
+    std::unique_ptr<SimTeam> team;
+  };
+  [[nodiscard]] Life make_life(Rank rank, ProcessId process, std::uint16_t incarnation, Rank size);
+  void tell_loss(Rank to, Rank rank);
+  void tell_return(Rank rank, const std::string& name);
+
   Network network_;
   Scheduler scheduler_;
   Wires wires_;
-  std::vector<std::unique_ptr<SimFabric>> fabrics_;
-  std::vector<std::unique_ptr<SimTeam>> teams_;
+  std::vector<Life> lives_;  // by rank
+  std::vector<Life> past_;   // whose frozen threads still refer to them
+  ProcessId next_process_ = 0;
   std::map<std::string, std::map<Rank, std::string>> meetings_;  // what each rank has brought, by occasion
   std::uint64_t deaths_ = 0;
 };

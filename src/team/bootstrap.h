@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -21,7 +22,16 @@ enum class Loss : std::uint8_t { died, left, evicted };
 /// What a bootstrap learns by itself. Called on the loop's thread, from construction on.
 struct MembershipNotices {
   std::function<void(Rank rank, Loss loss)> lost;
+  /// A lost rank has come back, as a new process: `blobs` are its part of the exchanges that were complete by then.
+  std::function<void(Rank rank, std::vector<std::string> blobs)> returned;
   std::function<void()> coordinator_gone;
+};
+
+/// How things stood when this process joined.
+struct Standing {
+  std::uint32_t epoch = 0;      ///< losses and returns before
+  std::uint32_t exchanges = 0;  ///< that are complete: it repeats them, and so comes back; 0 while the team forms
+  std::set<Rank> lost;          ///< itself included, when it comes back
 };
 
 class Bootstrap {
@@ -34,8 +44,10 @@ class Bootstrap {
   [[nodiscard]] virtual Rank size() const = 0;
   [[nodiscard]] virtual std::uint16_t incarnation() const = 0;
 
+  [[nodiscard]] virtual Standing standing() const { return {}; }
+
   /// Collective: everybody's blob (at most kBlobLimit), by rank. Throws Error, saying that `tried` failed, when a
-  /// member is lost or the deadline passes first; there is no further exchange then.
+  /// member is lost, or when the deadline passes first; after the latter there is no further exchange.
   [[nodiscard]] virtual std::vector<std::string> exchange(const std::string& tried, std::string blob,
                                                           SetupClock::time_point deadline) = 0;
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 #include <sys/epoll.h>
 #include <sys/socket.h>
@@ -115,19 +116,23 @@ Coordinator::Refusal Coordinator::admit(PeerNumber number, Peer& peer, const Cla
   if (claim.rank >= seats_.size()) return rank + " does not exist in a team of " + std::to_string(seats_.size());
   Seat& seat = seats_[claim.rank];
   if (seat.holder) return rank + " is taken";
-  if (formed_) return rank + " was lost, and the team goes on without it";
 
   seat.holder = number;
+  seat.present = complete_.empty();
   peer.rank = claim.rank;
-  const auto size = static_cast<std::uint32_t>(seats_.size());
-  const std::string fields = Encoder().number(size).number(seat.next_incarnation++).take();
-  peer.connection->send(peer.session->seal(FrameKind::welcome, fields));
+  Encoder fields;
+  fields.number(static_cast<std::uint32_t>(seats_.size())).number(seat.next_incarnation++).number(epoch_);
+  fields.number(static_cast<std::uint32_t>(complete_.size()));
+  for (Rank other = 0; other < seats_.size(); ++other) {
+    if (!complete_.empty() && !seats_[other].present) fields.number(other);
+  }
+  send(number, FrameKind::welcome, fields.take());
   return {};
 }
 
 Coordinator::Refusal Coordinator::obey(Peer& peer, const Frame& frame) {
   switch (frame.kind) {
-    case FrameKind::contribute: return contribute(seats_[peer.rank], frame);
+    case FrameKind::contribute: return contribute(peer.rank, frame);
     case FrameKind::leave: unseat(peer.rank, Loss::left); return {};
     case FrameKind::beat: return {};
     case FrameKind::evict: {
@@ -142,12 +147,18 @@ Coordinator::Refusal Coordinator::obey(Peer& peer, const Frame& frame) {
   }
 }
 
-Coordinator::Refusal Coordinator::contribute(Seat& seat, const Frame& frame) {
+Coordinator::Refusal Coordinator::contribute(Rank rank, const Frame& frame) {
+  Seat& seat = seats_[rank];
   Decoder fields(frame.fields, "a contribution");
+  const auto number = fields.number<std::uint32_t>();
+  const auto epoch = fields.number<std::uint32_t>();
   const auto due = SetupClock::now() + std::chrono::milliseconds(fields.number<std::uint32_t>());
   std::string blob = fields.text();
   fields.expect_end();
-  if (seat.blob) return "it contributes out of turn";
+  if (!seat.present) return repeat(rank, number, std::move(blob));
+
+  if (number != complete_.size() || seat.blob) return "it contributes out of turn";
+  if (epoch != epoch_) return {};  // it has given up when it hears of the loss, and contributes again if it likes
   seat.blob = std::move(blob);
   due_ = std::min(due, due_.value_or(due));
   if (std::ranges::all_of(seats_, [](const Seat& other) { return other.blob.has_value(); })) {
@@ -161,12 +172,12 @@ Coordinator::Refusal Coordinator::contribute(Seat& seat, const Frame& frame) {
 }
 
 void Coordinator::complete_exchange() {
+  std::vector<std::string>& gathered = complete_.emplace_back();
   Encoder blobs;
   for (Seat& seat : seats_) {
     blobs.text(*seat.blob);
-    seat.blob.reset();
+    gathered.push_back(*std::exchange(seat.blob, std::nullopt));
   }
-  formed_ = true;
   due_.reset();
   broadcast(FrameKind::gathered, blobs.take());
 }
@@ -188,10 +199,35 @@ std::string Coordinator::absentees() const {
 
 void Coordinator::miss(Rank rank, const std::string& how) {
   loop_.post([this, rank, how] {
-    if (formed_) return;
+    if (!complete_.empty()) return;
     seats_.at(rank).missed = how;
     if (due_) fail_exchange("rank " + std::to_string(rank) + " " + how + " and never joined");
   });
+}
+
+// The successor of a lost rank takes part in the exchanges that it missed. Nobody waits for it: what the others gave is
+// known, and what it gives they get all at once, with the last one.
+Coordinator::Refusal Coordinator::repeat(Rank rank, std::uint32_t number, std::string blob) {
+  Seat& seat = seats_[rank];
+  if (number != seat.repeated.size()) return "it contributes out of turn";
+  seat.repeated.push_back(std::move(blob));
+  Encoder blobs;
+  for (Rank other = 0; other < seats_.size(); ++other) {
+    blobs.text(other == rank ? seat.repeated.back() : complete_[number][other]);
+  }
+  if (seat.repeated.size() == complete_.size()) {
+    seat.present = true;
+    Encoder fields;
+    fields.number(++epoch_).number(rank);
+    for (std::size_t exchange = 0; exchange < complete_.size(); ++exchange) {
+      fields.text(seat.repeated[exchange]);
+      complete_[exchange][rank] = std::move(seat.repeated[exchange]);
+    }
+    seat.repeated.clear();
+    broadcast(FrameKind::returned, fields.take());
+  }
+  send(*seat.holder, FrameKind::gathered, blobs.take());
+  return {};
 }
 
 bool Coordinator::seated(PeerNumber number, const Peer& peer) const { return seats_[peer.rank].holder == number; }
@@ -217,10 +253,27 @@ void Coordinator::refuse_oldest_stranger(const std::string& reason) {
 void Coordinator::unseat(Rank rank, Loss loss) {
   Seat& seat = seats_[rank];
   if (!seat.holder) return;
-  if (formed_) broadcast(FrameKind::lost, Encoder().number(rank).number(static_cast<std::uint8_t>(loss)).take());
+  const bool was_present = std::exchange(seat.present, false);
+  if (was_present && !complete_.empty()) {
+    const std::string fields = Encoder().number(++epoch_).number(rank).number(static_cast<std::uint8_t>(loss)).take();
+    broadcast(FrameKind::lost, fields);
+    for (Seat& other : seats_) other.blob.reset();  // the exchange under way ends with its epoch
+    due_.reset();
+  }
   close(*seat.holder);
   seat.holder.reset();
+  seat.repeated.clear();
   seat.blob.reset();
+  if (std::ranges::none_of(seats_, &Seat::present)) begin_anew();
+}
+
+// Nobody is left who knows what the team had agreed on. Whoever was just repeating it has nobody to join.
+void Coordinator::begin_anew() {
+  complete_.clear();
+  for (Seat& seat : seats_) {
+    if (seat.holder) close(*std::exchange(seat.holder, std::nullopt));
+    seat.repeated.clear();
+  }
 }
 
 // Later: whoever calls may still be looking at the peer.
@@ -231,9 +284,14 @@ void Coordinator::close(PeerNumber number) {
   });
 }
 
+void Coordinator::send(PeerNumber number, FrameKind kind, const std::string& fields) {
+  Peer& peer = peers_.at(number);
+  peer.connection->send(peer.session->seal(kind, fields));
+}
+
 void Coordinator::broadcast(FrameKind kind, const std::string& fields) {
-  for (auto& [number, peer] : peers_) {
-    if (peer.session && seated(number, peer)) peer.connection->send(peer.session->seal(kind, fields));
+  for (const auto& [number, peer] : peers_) {
+    if (peer.session && seated(number, peer)) send(number, kind, fields);
   }
 }
 

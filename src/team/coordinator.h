@@ -1,5 +1,10 @@
 // coordinator.h — where the members of a team meet: admits whoever proves to know the pool's secret, gathers what
-// each contributes to an exchange, and tells all who is lost. Memory traffic never passes through it.
+// each contributes to an exchange, and tells all who is lost and who has come back. Memory traffic never passes through
+// it.
+//
+// Each loss and each return begins an epoch. An exchange belongs to one epoch: it is complete when all ranks have
+// contributed in it. A process that takes the seat of a lost rank repeats the exchanges that are complete, alone, and
+// the others hear of it when it has.
 //
 // It runs on a thread of its own, in the launcher's or the supervisor's process, and sleeps when nothing happens.
 #pragma once
@@ -54,8 +59,10 @@ class Coordinator {
   struct Seat {
     std::optional<PeerNumber> holder;
     std::uint16_t next_incarnation = 0;
-    std::optional<std::string> blob;  ///< its part of the exchange under way
-    std::string missed;               ///< how the process ended that was to sit here; empty while one may come
+    bool present = false;               ///< its holder has taken part in every exchange that is complete
+    std::vector<std::string> repeated;  ///< what a holder that is not present yet has contributed to them
+    std::optional<std::string> blob;    ///< its part of the exchange under way
+    std::string missed;                 ///< how the process ended that was to sit here; empty while one may come
   };
 
   void accept_peers();
@@ -64,7 +71,8 @@ class Coordinator {
   Refusal shake_hands(PeerNumber number, Peer& peer);
   Refusal admit(PeerNumber number, Peer& peer, const Claim& claim);
   Refusal obey(Peer& peer, const Frame& frame);
-  Refusal contribute(Seat& seat, const Frame& frame);
+  Refusal contribute(Rank rank, const Frame& frame);
+  Refusal repeat(Rank rank, std::uint32_t number, std::string blob);
   void complete_exchange();
   void fail_exchange(const std::string& reason);
   [[nodiscard]] std::string absentees() const;
@@ -73,7 +81,9 @@ class Coordinator {
   void refuse(PeerNumber number, const std::string& reason);
   void refuse_oldest_stranger(const std::string& reason);
   void unseat(Rank rank, Loss loss);
+  void begin_anew();
   void close(PeerNumber number);
+  void send(PeerNumber number, FrameKind kind, const std::string& fields);
   void broadcast(FrameKind kind, const std::string& fields);
 
   void keep_time();
@@ -82,8 +92,9 @@ class Coordinator {
   std::string address_;
   Secret secret_;
   std::vector<Seat> seats_;
-  std::optional<SetupClock::time_point> due_;  ///< of the exchange under way
-  bool formed_ = false;                        ///< the first exchange is complete: whoever is lost now stays lost
+  std::optional<SetupClock::time_point> due_;       ///< of the exchange under way
+  std::uint32_t epoch_ = 0;                         ///< losses and returns so far
+  std::vector<std::vector<std::string>> complete_;  ///< the exchanges that are: everybody's newest blob, by rank
   bool ticking_ = false;
   std::uint64_t unlogged_refusals_ = 0;
   SetupClock::time_point next_log_{};

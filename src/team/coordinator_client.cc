@@ -67,7 +67,7 @@ Session CoordinatorClient::shake_hands(const Fd& socket, const std::string& addr
 
 void CoordinatorClient::take_seat(const Fd& socket, const std::string& address, SetupClock::time_point deadline) {
   std::string bytes = read_exactly(socket, kFrameHeader, deadline);
-  constexpr std::size_t kVerdictLimit = 1 << 10;
+  constexpr std::size_t kVerdictLimit = 64 << 10;
   Frame verdict{};
   if (body_bytes(bytes) <= kVerdictLimit) bytes += read_exactly(socket, body_bytes(bytes), deadline);
   if (session_.open(bytes, verdict) != Session::Next::frame) {
@@ -77,20 +77,34 @@ void CoordinatorClient::take_seat(const Fd& socket, const std::string& address, 
   if (verdict.kind == FrameKind::refused) refuse_coordinator(address, fields.text(), "");
   size_ = fields.number<Rank>();
   incarnation_ = fields.number<std::uint16_t>();
+  standing_.epoch = fields.number<std::uint32_t>();
+  standing_.exchanges = fields.number<std::uint32_t>();
+  while (!fields.rest().empty()) standing_.lost.insert(fields.number<Rank>());
   fields.expect(verdict.kind == FrameKind::welcome && rank_ < size_, "it makes no sense");
-  fields.expect_end();
+  epoch_ = standing_.epoch;
+  lost_ = standing_.lost;
 }
 
 std::vector<std::string> CoordinatorClient::exchange(const std::string& tried, std::string blob,
                                                      SetupClock::time_point deadline) {
-  const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - SetupClock::now()).count();
-  const auto limit_ms = static_cast<std::uint32_t>(std::max<std::int64_t>(left, 0));
-  send_later(FrameKind::contribute, Encoder().number(limit_ms).text(blob).take());
   std::unique_lock lock(mutex_);
-  changed_.wait_until(lock, deadline + kAnswerGrace, [this] { return gathered_ || !failure_.empty(); });
-  if (gathered_) return *std::exchange(gathered_, std::nullopt);
-  if (failure_.empty()) failure_ = "the coordinator did not answer in time";
-  throw Error({tried, "with the team", failure_, ""});
+  const bool repeats = exchanges_ < standing_.exchanges;  // then nobody is waited for
+  const std::uint32_t epoch = epoch_;
+  const auto somebody_is_missing = [&] { return !repeats && (!lost_.empty() || epoch_ != epoch); };
+  if (failure_.empty() && !somebody_is_missing()) {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - SetupClock::now()).count();
+    const auto limit_ms = static_cast<std::uint32_t>(std::max<std::int64_t>(left, 0));
+    send_later(FrameKind::contribute, Encoder().number(exchanges_).number(epoch).number(limit_ms).text(blob).take());
+    const auto ended = [&] { return gathered_ || !failure_.empty() || somebody_is_missing(); };
+    if (!changed_.wait_until(lock, deadline + kAnswerGrace, ended)) {
+      failure_ = "the coordinator did not answer in time";
+    }
+  }
+  if (gathered_) {
+    ++exchanges_;
+    return *std::exchange(gathered_, std::nullopt);
+  }
+  throw Error({tried, "with the team", failure_.empty() ? "a rank was lost" : failure_, ""});
 }
 
 void CoordinatorClient::evict(Rank rank) { send_later(FrameKind::evict, Encoder().number(rank).take()); }
@@ -136,6 +150,7 @@ void CoordinatorClient::obey(const Frame& frame) {
   if (frame.kind == FrameKind::gathered) take_gathered(frame);
   if (frame.kind == FrameKind::lost) take_loss(frame);
   if (frame.kind == FrameKind::failed) fail(Decoder(frame.fields, "why an exchange failed").text());
+  if (frame.kind == FrameKind::returned) take_return(frame);
 }
 
 void CoordinatorClient::take_gathered(const Frame& frame) {
@@ -150,12 +165,31 @@ void CoordinatorClient::take_gathered(const Frame& frame) {
 
 void CoordinatorClient::take_loss(const Frame& frame) {
   Decoder fields(frame.fields, "the notice of a loss");
+  const auto epoch = fields.number<std::uint32_t>();
   const auto rank = fields.number<Rank>();
   const auto loss = fields.number<std::uint8_t>();
   fields.expect(rank < size_ && loss <= static_cast<std::uint8_t>(Loss::evicted), "it makes no sense");
   fields.expect_end();
-  fail("rank " + std::to_string(rank) + " is no longer there");
+  {
+    const std::lock_guard lock(mutex_);
+    epoch_ = epoch;
+    lost_.insert(rank);
+    changed_.notify_all();
+  }
   notices_.lost(rank, static_cast<Loss>(loss));
+}
+
+void CoordinatorClient::take_return(const Frame& frame) {
+  Decoder fields(frame.fields, "the notice of a return");
+  const auto epoch = fields.number<std::uint32_t>();
+  const auto rank = fields.number<Rank>();
+  fields.expect(rank < size_, "it makes no sense");
+  std::vector<std::string> blobs;
+  while (!fields.rest().empty()) blobs.push_back(fields.text());
+  const std::lock_guard lock(mutex_);  // all the time: an exchange finds it either lost or taken back
+  notices_.returned(rank, std::move(blobs));
+  epoch_ = epoch;
+  lost_.erase(rank);
 }
 
 void CoordinatorClient::disconnect(const std::string& why) {

@@ -21,6 +21,7 @@ class CoordinatorClient final : public Bootstrap {
   [[nodiscard]] Rank rank() const override { return rank_; }
   [[nodiscard]] Rank size() const override { return size_; }
   [[nodiscard]] std::uint16_t incarnation() const override { return incarnation_; }
+  [[nodiscard]] Standing standing() const override { return standing_; }
 
   [[nodiscard]] std::vector<std::string> exchange(const std::string& tried, std::string blob,
                                                   SetupClock::time_point deadline) override;
@@ -38,6 +39,7 @@ class CoordinatorClient final : public Bootstrap {
   void obey(const Frame& frame);
   void take_gathered(const Frame& frame);
   void take_loss(const Frame& frame);
+  void take_return(const Frame& frame);
   void disconnect(const std::string& why);
   void on_tick();
 
@@ -50,6 +52,7 @@ class CoordinatorClient final : public Bootstrap {
   const bool host_local_;
   Rank size_ = 0;
   std::uint16_t incarnation_ = 0;
+  Standing standing_;
 
   // Of the loop's thread, once it started.
   Session session_;
@@ -59,7 +62,10 @@ class CoordinatorClient final : public Bootstrap {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::optional<std::vector<std::string>> gathered_;
-  std::string failure_;  ///< why there are no further exchanges; empty while there may be
+  std::string failure_;          ///< why there are no further exchanges; empty while there may be
+  std::uint32_t epoch_ = 0;      ///< as the coordinator told last
+  std::set<Rank> lost_;          ///< whom it told to be lost and not to have come back
+  std::uint32_t exchanges_ = 0;  ///< that this process has taken part in
 };
 
 }  // namespace farside

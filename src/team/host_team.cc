@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 
+#include <poll.h>
 #include <sys/epoll.h>
 
 #include "farside/base/error.h"
@@ -16,6 +18,11 @@ namespace {
 
 constexpr auto kSetupLimit = std::chrono::seconds(30);
 constexpr auto kRevokeLimit = std::chrono::seconds(1);  // less than kSilenceLimit: the service thread waits
+
+// The exchanges that every member takes part in, by number.
+constexpr std::size_t kCards = 0;
+constexpr std::size_t kAddresses = 1;
+constexpr std::size_t kFirstRegion = 2;
 
 std::uint64_t arrival_offset(Rank rank) { return std::uint64_t{rank} * sizeof(ControlWord); }
 
@@ -34,15 +41,15 @@ HostTeam::~HostTeam() {
 
 void HostTeam::form(const BootstrapMaker& make_bootstrap) {
   const auto deadline = SetupClock::now() + kSetupLimit;
-  bootstrap_ = make_bootstrap(
-      loop_,
-      {.lost = [this](Rank rank, Loss loss) { lose(rank, loss); }, .coordinator_gone = [this] { lose_other_hosts(); }},
-      deadline);
+  const bool comes_back = join(make_bootstrap, deadline);
   exchange_cards(deadline);
   connect_all(deadline);
   arrivals_ = gather_region(fabric_->create_region("team arrivals", arrival_offset(size())), deadline);
   channel_ = fabric_->open_channel();
-  watch_processes();
+  loop_.post([this] {
+    for (Rank rank = 0; rank < size(); ++rank) watch_process(rank);
+  });
+  if (comes_back) return;  // the others do not wait for it
 
   const Outcome outcome = barrier(fabric_->in(kSetupLimit));
   if (outcome != Outcome::done) {
@@ -50,24 +57,58 @@ void HostTeam::form(const BootstrapMaker& make_bootstrap) {
   }
 }
 
+// True when the team is complete and this process takes the place of a lost one.
+bool HostTeam::join(const BootstrapMaker& make_bootstrap, SetupClock::time_point deadline) {
+  const auto once_joined = [this](auto act) {
+    return [this, act](auto&&... told) {
+      { const std::lock_guard lock(membership_); }  // till there is a bootstrap_
+      (this->*act)(std::forward<decltype(told)>(told)...);
+    };
+  };
+  const std::lock_guard lock(membership_);
+  bootstrap_ = make_bootstrap(loop_,
+                              {.lost = once_joined(&HostTeam::lose),
+                               .returned = once_joined(&HostTeam::take_back),
+                               .coordinator_gone = once_joined(&HostTeam::lose_other_hosts)},
+                              deadline);
+  const Standing standing = bootstrap_->standing();
+  gone_ = standing.lost;
+  gone_.erase(rank());
+  epoch_base_ = standing.epoch - standing.lost.size();
+  returns_.resize(size());
+  processes_.resize(size());
+  return standing.exchanges != 0;
+}
+
 void HostTeam::exchange_cards(SetupClock::time_point deadline) {
   const MemberCard own = MemberCard::of_this_process();
-  for (const std::string& card : bootstrap_->exchange("exchange cards", own.encode(), deadline)) {
-    const auto rank = static_cast<Rank>(cards_.size());
-    cards_.push_back(MemberCard::decode(card));
+  const auto cards = bootstrap_->exchange("exchange cards", own.encode(), deadline);
+  own_host_ = own.host;
+  const std::lock_guard lock(membership_);
+  for (Rank rank = 0; rank < size(); ++rank) {
+    cards_.push_back(MemberCard::decode(newest(kCards, rank, cards[rank])));
     own.expect_compatible(cards_.back(), rank);
   }
 }
 
 void HostTeam::connect_all(SetupClock::time_point deadline) {
-  const bool one_host = std::ranges::all_of(cards_, [this](const auto& card) { return card.host == own_card().host; });
-  fabric_ = make_host_fabric({.mode = own_card().mode, .remote_peers = !one_host});
+  fabric_ = make_host_fabric({.mode = fabric_mode_from_environment(), .remote_peers = !one_host()});
   const auto addresses = bootstrap_->exchange("exchange addresses", fabric_->address(), deadline);
-  for (Rank rank = 0; rank < size(); ++rank) fabric_->connect(rank, addresses[rank]);
-
   const std::lock_guard lock(membership_);
+  for (Rank rank = 0; rank < size(); ++rank) fabric_->connect(rank, newest(kAddresses, rank, addresses[rank]));
   connected_ = true;
   for (const Rank rank : gone_) fabric_->mark_lost(rank);
+}
+
+bool HostTeam::one_host() const {
+  const std::lock_guard lock(membership_);
+  return std::ranges::all_of(cards_, [this](const auto& card) { return card.host == own_host_; });
+}
+
+// What a rank that has come back meanwhile has given to an exchange, in the place of what its predecessor gave.
+const std::string& HostTeam::newest(std::size_t exchange, Rank rank, const std::string& gathered) const {
+  const auto newer = newer_.find(rank);
+  return newer != newer_.end() && exchange < newer->second.size() ? newer->second[exchange] : gathered;
 }
 
 std::unique_ptr<SymmetricRegion> HostTeam::allocate(const std::string& name, std::uint64_t bytes) {
@@ -77,66 +118,95 @@ std::unique_ptr<SymmetricRegion> HostTeam::allocate(const std::string& name, std
 
 std::unique_ptr<SymmetricRegion> HostTeam::gather_region(std::unique_ptr<Region> local,
                                                          SetupClock::time_point deadline) {
-  const std::string piece = Encoder().text(local->name()).number(local->bytes()).text(local->handle()).take();
-  const auto pieces = bootstrap_->exchange("allocate " + local->name(), piece, deadline);
-  std::vector<std::unique_ptr<RemoteRegion>> remotes;
+  const std::string own = Encoder().text(local->name()).number(local->bytes()).text(local->handle()).take();
+  const auto gathered = bootstrap_->exchange("allocate " + local->name(), own, deadline);
+  const std::lock_guard lock(membership_);
+  const std::size_t exchange = kFirstRegion + regions_.size();
+  regions_.emplace_back();
+  std::vector<std::unique_ptr<RemoteRegion>> by_rank;
   for (Rank rank = 0; rank < size(); ++rank) {
-    const std::string whose = "the region of " + named(rank);
-    Decoder in(pieces[rank], whose);
-    const std::string name = in.text();
-    const auto bytes = in.number<std::uint64_t>();
-    in.expect(name == local->name() && bytes == local->bytes(),
-              "it allocates " + name + " of " + std::to_string(bytes) + " bytes where this rank allocates " +
-                  local->name() + " of " + std::to_string(local->bytes()));
-    remotes.push_back(fabric_->attach(rank, in.text()));
-    in.expect_end();
+    by_rank.push_back(attach_piece(rank, newest(exchange, rank, gathered[rank]), local->name(), local->bytes()));
   }
-  return std::make_unique<SymmetricRegion>(std::move(local), std::move(remotes));
+  const auto pieces = std::make_shared<Pieces>(std::move(by_rank));
+  regions_.back() = pieces;
+  return std::make_unique<SymmetricRegion>(std::move(local), pieces);
+}
+
+std::unique_ptr<RemoteRegion> HostTeam::attach_piece(Rank rank, const std::string& piece, const std::string& name,
+                                                     std::uint64_t bytes) {
+  const std::string whose = "the region of " + named(rank);
+  Decoder in(piece, whose);
+  const std::string its_name = in.text();
+  const auto its_bytes = in.number<std::uint64_t>();
+  in.expect(its_name == name && its_bytes == bytes, "it allocates " + its_name + " of " + std::to_string(its_bytes) +
+                                                        " bytes where this rank allocates " + name + " of " +
+                                                        std::to_string(bytes));
+  const std::string handle = in.text();
+  in.expect_end();
+  if (gone_.contains(rank)) return std::make_unique<RemoteRegion>(name, rank, bytes, nullptr, nullptr);
+  return fabric_->attach(rank, handle);
 }
 
 // Everybody tells everybody that it has arrived, and goes only when all can see it. Nobody passes a message on, so who
-// arrived and then left or died has cost the others nothing: only a rank that will never arrive ends the barrier with
-// peer_lost. A barrier that timed out is the same barrier when it is called again.
+// arrived and then left has cost the others nothing: only a rank that will never arrive ends the barrier with
+// peer_lost. Marks of another epoch do not count, so a barrier has either the old process of a rank or the new one in
+// it, and those that a loss or a return finds in a barrier leave it. One that timed out is the same barrier when it is
+// called again.
 Outcome HostTeam::barrier(Deadline deadline) {
   const std::lock_guard lock(collective_);
+  mark_ = mark_.next(static_cast<std::uint16_t>(epoch()), std::exchange(passed_, false));
+  const std::vector<std::uint32_t> returns_before = returns();
   for (Rank rank = 0; rank < size(); ++rank) {
     const auto word = arrivals_->of(rank).word<ControlWord>(arrival_offset(this->rank()));
-    if (channel_->write_signal(word, round_, deadline) == Outcome::timed_out) return Outcome::timed_out;
+    if (channel_->write_signal(word, mark_.word(), deadline) == Outcome::timed_out) return Outcome::timed_out;
   }
   for (Rank rank = 0; rank < size(); ++rank) {
     if (channel_->flush(rank, deadline) == Outcome::timed_out) return Outcome::timed_out;
   }
   for (std::vector<Rank> awaited = missing(); !awaited.empty(); awaited = missing()) {
     const auto word = arrivals_->local().word<ControlWord>(arrival_offset(awaited.front()));
-    const auto has_arrived = [this](std::uint64_t round) { return round >= round_; };
-    const Outcome outcome = channel_->wait_until(arrivals_->local(), word, has_arrived, deadline, awaited);
+    const auto has_moved = [this](std::uint64_t now) {
+      const auto theirs = BarrierMark::from_word(now);
+      return theirs.has_arrived_at(mark_) || theirs.is_of_later_epoch_than(mark_);
+    };
+    const Outcome outcome = channel_->wait_until(arrivals_->local(), word, has_moved, deadline, awaited);
     if (outcome == Outcome::timed_out) return outcome;
     // What a rank stored before it died is looked at after its death was seen.
-    const auto never_comes = [this](Rank rank) { return fabric_->lost(rank) && !arrived(rank); };
-    if (outcome == Outcome::peer_lost && std::ranges::any_of(awaited, never_comes)) return outcome;
+    const auto never_comes = [&](Rank rank) {
+      const bool gone = fabric_->lost(rank) || returns()[rank] != returns_before[rank];
+      return (gone || mark_of(rank).is_of_later_epoch_than(mark_)) && !mark_of(rank).has_arrived_at(mark_);
+    };
+    if (std::ranges::any_of(awaited, never_comes)) return Outcome::peer_lost;
   }
   channel_->local_fence();
-  ++round_;
+  passed_ = true;
   return Outcome::done;
 }
 
-bool HostTeam::arrived(Rank rank) const {
-  return arrivals_->local().word<ControlWord>(arrival_offset(rank)).load() >= round_;
+BarrierMark HostTeam::mark_of(Rank rank) const {
+  return BarrierMark::from_word(arrivals_->local().word<ControlWord>(arrival_offset(rank)).load());
 }
 
 std::vector<Rank> HostTeam::missing() const {
   std::vector<Rank> ranks;
   for (Rank rank = 0; rank < size(); ++rank) {
-    if (!arrived(rank)) ranks.push_back(rank);
+    if (!mark_of(rank).has_arrived_at(mark_)) ranks.push_back(rank);
   }
   return ranks;
 }
 
-// The number of losses: whoever sees one, through the team or the fabric, sees the epoch that it began.
+std::vector<std::uint32_t> HostTeam::returns() const {
+  const std::lock_guard lock(membership_);
+  return returns_;
+}
+
+// The losses and returns so far; equal on all ranks that know of the same. Whoever sees one, through the team or the
+// fabric, sees the epoch that it began. (Who has come back was lost before: so a return counts for two, less the loss.)
 std::uint64_t HostTeam::epoch() const {
-  std::uint64_t losses = 0;
-  for (Rank rank = 0; rank < size(); ++rank) losses += fabric_->lost(rank) ? 1 : 0;
-  return losses;
+  const std::lock_guard lock(membership_);
+  std::uint64_t changes = epoch_base_;
+  for (Rank rank = 0; rank < size(); ++rank) changes += 2 * returns_[rank] + (fabric_->lost(rank) ? 1 : 0);
+  return changes;
 }
 
 Outcome HostTeam::evict(Rank rank, Deadline deadline) {
@@ -148,19 +218,27 @@ Outcome HostTeam::evict(Rank rank, Deadline deadline) {
   return fabric_->revoke(rank, deadline);
 }
 
-// The kernel tells of every death on this host, at no cost until then.
-void HostTeam::watch_processes() {
-  for (Rank rank = 0; rank < size(); ++rank) {
-    if (rank == this->rank() || cards_[rank].host != own_card().host) continue;
-    processes_.push_back(open_process(cards_[rank].process));
-    loop_.post([this, rank, fd = processes_.back().get()] {
-      if (fd < 0) return lose(rank, Loss::died);
-      loop_.watch(fd, EPOLLIN, [this, rank, fd](std::uint32_t) {
-        loop_.forget(fd);
-        lose(rank, Loss::died);
-      });
-    });
+// The kernel tells of every death on this host, at no cost until then. Whoever cannot be watched counts as lost.
+void HostTeam::watch_process(Rank rank) try {
+  ProcessId id;
+  {
+    const std::lock_guard lock(membership_);
+    if (rank == this->rank() || !on_this_host(rank) || gone_.contains(rank)) return;
+    id = cards_[rank].process;
   }
+  Fd& process = processes_[rank];
+  if (process) loop_.forget(process.get());
+  process = open_process(id);
+  if (!process) return lose(rank, Loss::died);
+  loop_.watch(process.get(), EPOLLIN, [this, rank, fd = process.get()](std::uint32_t) {
+    pollfd now{fd, POLLIN, 0};
+    if (::poll(&now, 1, 0) <= 0) return;  // the news was of a predecessor, whose descriptor had this number
+    loop_.forget(fd);
+    lose(rank, Loss::died);
+  });
+} catch (const Error& error) {
+  log::warn(error.what());
+  lose(rank, Loss::died);
 }
 
 void HostTeam::lose(Rank rank, Loss loss) {
@@ -175,14 +253,57 @@ void HostTeam::lose(Rank rank, Loss loss) {
     if (!connected_) return;
     fabric_->mark_lost(rank);
   }
-  if (loss == Loss::evicted) take_access(rank);
+  if (loss == Loss::evicted) (void)take_access(rank);
 }
 
-void HostTeam::take_access(Rank rank) try {
+bool HostTeam::take_access(Rank rank) try {
   const Outcome outcome = fabric_->revoke(rank, fabric_->in(kRevokeLimit));
-  if (outcome != Outcome::done) log::warn("the access of evicted " + named(rank) + " is not gone yet");
+  if (outcome != Outcome::done) log::warn("the access of " + named(rank) + ", which is lost, is not gone yet");
+  return outcome == Outcome::done;
 } catch (const Error& error) {
   log::warn(error.what());
+  return false;
+}
+
+// A new process has the rank. It is a member once nothing of the old one can reach this process's memory any more.
+void HostTeam::take_back(Rank rank, std::vector<std::string> blobs) try {
+  if (rank == this->rank()) {
+    const std::lock_guard lock(membership_);
+    ++returns_[rank];
+    return;
+  }
+  MemberCard card = MemberCard::decode(blobs.at(kCards));
+  MemberCard::of_this_process().expect_compatible(card, rank);
+  {
+    const std::lock_guard lock(membership_);
+    newer_[rank] = blobs;
+    if (!connected_) {  // this process is coming back itself, and will meet the new one only
+      if (!cards_.empty()) cards_[rank] = std::move(card);
+      gone_.erase(rank);
+      ++returns_[rank];
+      return;
+    }
+  }
+  if (!take_access(rank)) return;
+  replace_member(rank, std::move(card), blobs);
+  watch_process(rank);
+} catch (const Error& error) {
+  log::warn(named(rank) + " has come back, but cannot be reached: " + error.what());
+  lose(rank, Loss::died);
+}
+
+void HostTeam::replace_member(Rank rank, MemberCard card, const std::vector<std::string>& blobs) {
+  const std::lock_guard lock(membership_);
+  fabric_->connect(rank, blobs.at(kAddresses));
+  cards_[rank] = std::move(card);
+  gone_.erase(rank);
+  ++returns_[rank];
+  for (std::size_t i = 0; i < regions_.size() && kFirstRegion + i < blobs.size(); ++i) {
+    const std::shared_ptr<Pieces> pieces = regions_[i].lock();
+    if (pieces == nullptr) continue;  // freed
+    const RemoteRegion& own = pieces->of(this->rank());
+    pieces->replace(rank, attach_piece(rank, blobs[kFirstRegion + i], own.name(), own.bytes()));
+  }
 }
 
 void HostTeam::lose_everybody() {
@@ -193,13 +314,15 @@ void HostTeam::lose_everybody() {
 
 // Without the coordinator nobody tells who dies on another host.
 void HostTeam::lose_other_hosts() {
+  std::vector<Rank> others;
   {
     const std::lock_guard lock(membership_);
     if (!connected_) return;
+    for (Rank rank = 0; rank < size(); ++rank) {
+      if (!on_this_host(rank)) others.push_back(rank);
+    }
   }
-  for (Rank rank = 0; rank < size(); ++rank) {
-    if (cards_[rank].host != own_card().host) lose(rank, Loss::died);
-  }
+  for (const Rank rank : others) lose(rank, Loss::died);
 }
 
 }  // namespace farside

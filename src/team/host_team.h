@@ -1,14 +1,16 @@
 // host_team.h — a team of real processes: a bootstrap to find each other, the host fabric to work on, and one service
-// thread, asleep until a member is lost.
+// thread, asleep until a member is lost or comes back.
 #pragma once
 
 #include <functional>
+#include <map>
 #include <mutex>
 #include <set>
 #include <vector>
 
 #include "farside/team/team.h"
 
+#include "team/barrier_mark.h"
 #include "team/bootstrap.h"
 #include "team/event_loop.h"
 #include "team/member_card.h"
@@ -41,36 +43,51 @@ class HostTeam final : public Team {
   HostTeam() = default;
 
   void form(const BootstrapMaker& make_bootstrap);
+  [[nodiscard]] bool join(const BootstrapMaker& make_bootstrap, SetupClock::time_point deadline);
   void exchange_cards(SetupClock::time_point deadline);
   void connect_all(SetupClock::time_point deadline);
-  void watch_processes();
+  [[nodiscard]] bool one_host() const;
   [[nodiscard]] std::unique_ptr<SymmetricRegion> gather_region(std::unique_ptr<Region> local,
                                                                SetupClock::time_point deadline);
-  [[nodiscard]] const MemberCard& own_card() const { return cards_[rank()]; }
-  [[nodiscard]] bool arrived(Rank rank) const;
+  [[nodiscard]] std::unique_ptr<RemoteRegion> attach_piece(Rank rank, const std::string& piece, const std::string& name,
+                                                           std::uint64_t bytes);
+  [[nodiscard]] const std::string& newest(std::size_t exchange, Rank rank, const std::string& gathered) const;
+  [[nodiscard]] bool on_this_host(Rank rank) const { return cards_[rank].host == own_host_; }
+  [[nodiscard]] BarrierMark mark_of(Rank rank) const;
   [[nodiscard]] std::vector<Rank> missing() const;
+  [[nodiscard]] std::vector<std::uint32_t> returns() const;
 
   // On the service thread, or by whoever evicts.
   void lose(Rank rank, Loss loss);
-  void take_access(Rank rank);
+  bool take_access(Rank rank);
   void lose_everybody();
   void lose_other_hosts();
+  // On the service thread alone.
+  void take_back(Rank rank, std::vector<std::string> blobs);
+  void replace_member(Rank rank, MemberCard card, const std::vector<std::string>& blobs);
+  void watch_process(Rank rank);
 
   EventLoop loop_;
   std::unique_ptr<Bootstrap> bootstrap_;
-  std::vector<MemberCard> cards_;
+  std::string own_host_;
   std::unique_ptr<Fabric> fabric_;
 
   std::mutex collective_;  ///< allocate and barrier: one at a time
   std::unique_ptr<SymmetricRegion> arrivals_;
   std::unique_ptr<Channel> channel_;
-  std::uint64_t round_ = 1;  ///< of the barrier under way, or the next
+  BarrierMark mark_;     ///< of the last barrier that was called
+  bool passed_ = false;  ///< it ended well
 
-  std::mutex membership_;
+  mutable std::mutex membership_;  // for all that follows
+  std::vector<MemberCard> cards_;
   std::set<Rank> gone_;
-  bool connected_ = false;  ///< the fabric knows every rank
+  bool connected_ = false;                          ///< the fabric knows every rank
+  std::uint64_t epoch_base_ = 0;                    ///< the epoch, less what epoch() adds for those lost at the start
+  std::vector<std::uint32_t> returns_;              ///< how often each rank has come back
+  std::map<Rank, std::vector<std::string>> newer_;  ///< what those who came back have given to the first exchanges
+  std::vector<std::weak_ptr<Pieces>> regions_;      ///< what was allocated, in order
 
-  std::vector<Fd> processes_;  ///< pidfds that loop_ watches
+  std::vector<Fd> processes_;  ///< pidfds that loop_ watches; the service thread's
 };
 
 }  // namespace farside

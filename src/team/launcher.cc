@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "farside/base/error.h"
+#include "farside/base/log.h"
 
 #include "team/environment.h"
 
@@ -92,8 +93,7 @@ struct Exec {
 
 }  // namespace
 
-Launcher::Launcher(const LaunchPlan& plan)
-    : end_all_on_failure_(plan.end_all_on_failure), on_end_(plan.on_end), first_rank_(plan.first_rank) {
+Launcher::Launcher(LaunchPlan plan) : plan_(std::move(plan)), processes_(plan_.ranks) {
   const sigset_t forwarded = forwarded_signals();
   ::pthread_sigmask(SIG_BLOCK, &forwarded, &mask_before_);
   ::prctl(PR_GET_CHILD_SUBREAPER, &subreaper_before_);
@@ -101,7 +101,7 @@ Launcher::Launcher(const LaunchPlan& plan)
   signals_ = Fd(::signalfd(-1, &forwarded, SFD_CLOEXEC | SFD_NONBLOCK));
   try {
     if (!signals_) throw errno_error("receive", "signals", "check ulimit -n");
-    for (std::size_t index = 0; index < plan.ranks; ++index) start(index, plan);
+    for (std::size_t index = 0; index < plan_.ranks; ++index) start(index);
   } catch (...) {
     abandon();
     throw;
@@ -130,10 +130,10 @@ void Launcher::kill_adopted() const {
   }
 }
 
-void Launcher::start(std::size_t index, const LaunchPlan& plan) {
-  std::vector<std::string> command = plan.command;
-  std::vector<std::string> changes = plan.environment;
-  changes.push_back(std::string(kRankVariable) + "=" + std::to_string(first_rank_ + index));
+void Launcher::start(std::size_t index) {
+  std::vector<std::string> command = plan_.command;
+  std::vector<std::string> changes = plan_.environment;
+  changes.push_back(std::string(kRankVariable) + "=" + std::to_string(plan_.first_rank + index));
   std::vector<std::string> environment = changed_environment(changes);
   const std::vector<char*> arguments = pointers(command);
   const std::vector<char*> variables = pointers(environment);
@@ -148,19 +148,24 @@ void Launcher::start(std::size_t index, const LaunchPlan& plan) {
   const pid_t pid = ::fork();
   if (pid == 0) become(exec);
   if (pid < 0) throw errno_error("start", command.front(), "check ulimit -u");
-  processes_.push_back({pid, Fd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)))});
-  if (!processes_.back().pidfd) throw errno_error("watch", command.front(), "check ulimit -n");
+  Process& process = processes_[index];
+  process.pid = pid;
+  process.started = Clock::now();
+  process.pidfd = Fd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+  if (!process.pidfd) throw errno_error("watch", command.front(), "check ulimit -n");
 
   reporter.reset();
   int code = 0;
   if (::read(report.get(), &code, sizeof code) == sizeof code) {  // the end of the pipe means that it runs
+    ::waitpid(pid, nullptr, 0);
+    process.pidfd.reset();
     errno = code;
     throw errno_error("start", command.front(), "check its name and that it may be executed");
   }
 }
 
 JobEnd Launcher::wait() {
-  while (running() > 0) wait_event();
+  while (running() > 0 || next_time()) wait_event();
   kill_adopted();
   return end_;
 }
@@ -170,16 +175,17 @@ void Launcher::wait_event() {
   watched.reserve(processes_.size() + 1);
   for (const Process& process : processes_) watched.push_back({process.pidfd.get(), POLLIN, 0});  // -1 is skipped
   int timeout_ms = -1;
-  if (kill_at_) {
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(*kill_at_ - std::chrono::steady_clock::now());
+  if (const auto next = next_time()) {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(*next - Clock::now());
     timeout_ms = static_cast<int>(std::max<std::int64_t>(left.count(), 0));
   }
   const int ready = ::poll(watched.data(), watched.size(), timeout_ms);
   if (ready < 0 && errno != EINTR) throw errno_error("wait for", "the job");
-  if (ready == 0) {
+  if (kill_at_ && *kill_at_ <= Clock::now()) {
     signal_all(SIGKILL);
     kill_at_.reset();
   }
+  restart_due();
   if (ready <= 0) return;
   if (watched.front().revents != 0) forward_signal();
   for (std::size_t index = 0; index < processes_.size(); ++index) {
@@ -187,9 +193,19 @@ void Launcher::wait_event() {
   }
 }
 
+std::optional<Launcher::Clock::time_point> Launcher::next_time() const {
+  std::optional<Clock::time_point> next = kill_at_;
+  for (const Process& process : processes_) {
+    if (process.restart_at && (!next || *process.restart_at < *next)) next = process.restart_at;
+  }
+  return next;
+}
+
 void Launcher::forward_signal() {
   signalfd_siginfo info{};
   if (::read(signals_.get(), &info, sizeof info) != sizeof info) return;
+  asked_to_end_ = true;
+  for (Process& process : processes_) process.restart_at.reset();
   // What the terminal sends, it sends to the ranks itself: they are of this process's group.
   if (info.ssi_code != SI_KERNEL) signal_all(static_cast<int>(info.ssi_signo));
 }
@@ -209,21 +225,55 @@ void Launcher::reap(std::size_t index) {
   if (::waitpid(processes_[index].pid, &status, 0) < 0) throw errno_error("wait for", "a rank of the job");
   processes_[index].pidfd = Fd();
   const std::string how = how_ended(status);
-  on_end_(first_rank_ + static_cast<Rank>(index), how);
   const int code = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
   if (code != 0) fail(index, code, how);
+  if (!processes_[index].restart_at) plan_.on_end(plan_.first_rank + static_cast<Rank>(index), how);
 }
 
 void Launcher::fail(std::size_t index, int code, const std::string& how) {
   if (ending_) return;
+  const std::string what = "rank " + std::to_string(plan_.first_rank + index) + " " + how;
+  if (plan_.restart) {
+    if (!asked_to_end_ && will_restart(index, what)) return;
+    log::error(what + (asked_to_end_ ? "" : "; it has failed too often in a row and is not started again"));
+  }
   if (end_.failures.empty()) end_.code = code;
-  std::string& failure = end_.failures.emplace_back("rank " + std::to_string(first_rank_ + index) + " " + how);
+  std::string& failure = end_.failures.emplace_back(what);
   const Rank others = running();
-  if (!end_all_on_failure_ || others == 0) return;
+  if (!plan_.end_all_on_failure || others == 0) return;
   failure += "; ended the other " + std::to_string(others);
   ending_ = true;
   signal_all(SIGTERM);
   kill_at_ = std::chrono::steady_clock::now() + kGrace;
+}
+
+bool Launcher::will_restart(std::size_t index, const std::string& failure) {
+  const RestartPolicy& policy = *plan_.restart;
+  Process& process = processes_[index];
+  const auto now = Clock::now();
+  if (now - process.started >= policy.good_life) process.failures_in_a_row = 0;
+  if (process.failures_in_a_row == policy.most_in_a_row) return false;
+  const auto doublings = std::min(process.failures_in_a_row++, 20U);
+  const auto pause = std::min(policy.first_pause * (1U << doublings), policy.longest_pause);
+  process.restart_at = now + pause;
+  log::warn(failure + "; it is started again in " + std::to_string(pause.count()) + " ms");
+  return true;
+}
+
+void Launcher::restart_due() {
+  for (std::size_t index = 0; index < processes_.size(); ++index) {
+    if (!processes_[index].restart_at || *processes_[index].restart_at > Clock::now()) continue;
+    processes_[index].restart_at.reset();
+    try {
+      start(index);
+    } catch (const Error& error) {
+      fail(index, 1, std::string("could not be started again: ") + error.what());
+      continue;
+    }
+    if (plan_.on_restart) {
+      plan_.on_restart(static_cast<Rank>(plan_.first_rank + index), processes_[index].pid);
+    }
+  }
 }
 
 }  // namespace farside

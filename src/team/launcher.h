@@ -17,6 +17,15 @@
 
 namespace farside {
 
+/// A rank that failed is started again after a pause that doubles with each failure in a row, up to a number of them.
+/// One that lived for `good_life` has nothing in a row behind it.
+struct RestartPolicy {
+  unsigned most_in_a_row = 8;
+  std::chrono::milliseconds first_pause{100};
+  std::chrono::milliseconds longest_pause{10'000};
+  std::chrono::milliseconds good_life{30'000};
+};
+
 struct LaunchPlan {
   std::vector<std::string> command;
   Rank ranks = 1;
@@ -25,13 +34,17 @@ struct LaunchPlan {
   std::vector<std::string> environment;
   /// When one rank fails, the others are asked to end (SIGTERM) and, 2 s later, killed.
   bool end_all_on_failure = true;
-  /// Told of each rank that has ended, and how: "exited with code 0". On the thread that waits.
+  /// Told of each rank that has ended for good, and how: "exited with code 0". On the thread that waits.
   std::function<void(Rank rank, const std::string& how)> on_end = [](Rank, const std::string&) {};
+  /// Unless the ranks were asked to end. What happens to them is logged.
+  std::optional<RestartPolicy> restart{};
+  std::function<void(Rank rank, pid_t pid)> on_restart{};  ///< by wait(), after the rank was started again
 };
 
 struct JobEnd {
   int code = 0;  ///< of the first rank that failed, as a shell gives it: 128 + n when signal n killed it
-  /// "rank 2 was killed by signal 9 (Killed); ended the other 3". Those that were ended are not among them.
+  /// "rank 2 was killed by signal 9 (Killed); ended the other 3". Those that were ended are not among them, nor those
+  /// that were started again.
   std::vector<std::string> failures;
 };
 
@@ -42,24 +55,29 @@ struct JobEnd {
 class Launcher {
  public:
   /// Starts all ranks. Throws Error when the program cannot be started. The calling thread must outlive the ranks.
-  explicit Launcher(const LaunchPlan& plan);
+  explicit Launcher(LaunchPlan plan);
   Launcher(const Launcher&) = delete;
   Launcher& operator=(const Launcher&) = delete;
   /// Kills whoever still runs.
   ~Launcher();
 
-  [[nodiscard]] pid_t pid(Rank rank) const { return processes_.at(rank - first_rank_).pid; }
+  [[nodiscard]] pid_t pid(Rank rank) const { return processes_.at(rank - plan_.first_rank).pid; }
 
   /// Sleeps until all ranks have ended.
   JobEnd wait();
 
  private:
+  using Clock = std::chrono::steady_clock;
+
   struct Process {
     pid_t pid = 0;
     Fd pidfd;  ///< empty once it has ended and was waited for
+    Clock::time_point started{};
+    unsigned failures_in_a_row = 0;
+    std::optional<Clock::time_point> restart_at;
   };
 
-  void start(std::size_t index, const LaunchPlan& plan);
+  void start(std::size_t index);
   void abandon();
   void kill_adopted() const;
   void signal_all(int signal) const;
@@ -68,16 +86,19 @@ class Launcher {
   void forward_signal();
   void reap(std::size_t index);
   void fail(std::size_t index, int code, const std::string& how);
+  [[nodiscard]] bool will_restart(std::size_t index, const std::string& failure);
+  void restart_due();
+  /// When the next thing happens that no descriptor tells of.
+  [[nodiscard]] std::optional<Clock::time_point> next_time() const;
 
-  const bool end_all_on_failure_;
-  const std::function<void(Rank rank, const std::string& how)> on_end_;
-  const Rank first_rank_;
+  const LaunchPlan plan_;
   sigset_t mask_before_;
   int subreaper_before_ = 0;
   Fd signals_;
   std::vector<Process> processes_;  ///< from first_rank_ on
-  bool ending_ = false;             ///< the ranks were asked to end
-  std::optional<std::chrono::steady_clock::time_point> kill_at_;
+  bool ending_ = false;             ///< the ranks were ended since one failed
+  bool asked_to_end_ = false;       ///< by a signal
+  std::optional<Clock::time_point> kill_at_;
   JobEnd end_;
 };
 

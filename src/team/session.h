@@ -18,15 +18,16 @@
 namespace farside {
 
 enum class FrameKind : std::uint8_t {
-  welcome,     ///< ← size (4), incarnation (2)
+  welcome,     ///< ← size (4), incarnation (2), epoch (4), exchanges to repeat (4), then each rank that is lost (4)
   refused,     ///< ← reason (text)
-  contribute,  ///< → how long the answer may take in ms (4), blob (text): this member's part of its next exchange
+  contribute,  ///< → number of the exchange (4), epoch (4), how long the answer may take in ms (4), blob (text)
   gathered,    ///< ← as many blobs (text) as there are ranks
-  lost,        ///< ← rank (4), Loss (1)
+  lost,        ///< ← epoch (4), rank (4), Loss (1)
   evict,       ///< → rank (4)
   leave,       ///< → this member ends as it should
   beat,        ///< ↔ between hosts: I am here
   failed,      ///< ← reason (text): the exchange cannot be completed, and there is no further one
+  returned,    ///< ← epoch (4), rank (4), then its blob (text) of each exchange that is complete
 };
 
 /// A member contributes at most this much to one exchange.

@@ -1,8 +1,10 @@
 // Conformance: a peer that dies, stops, goes on late or is put out. Every wait on it ends, and the others go on.
 #include <array>
 #include <atomic>
+#include <fstream>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -202,6 +204,92 @@ TEST(Loss, ANumberConnectedAgainIsANewIncarnation) {
     EXPECT_EQ(mesh.channel->flush(0, mesh.patience()), Outcome::done);
     EXPECT_EQ(mesh.local->word<AtomicWord>(8).load(), 1U);
   });
+  fleet.expect_success();
+}
+
+// A waiter that sleeps through both the loss and the new connection is told of the loss all the same.
+TEST(Loss, AWaitEndsWithTheLifeThatItBeganIn) {
+  Fleet fleet(1, [](Member& me) {
+    const Mesh mesh = make_mesh(me, 4096);
+    std::atomic<bool> waits = false;
+    std::thread waiter([&] {
+      const auto channel = mesh.fabric->open_channel();
+      const auto never = [&](std::uint64_t) {
+        waits = true;
+        return false;
+      };
+      constexpr std::array<PeerId, 1> kPeers{0};
+      EXPECT_EQ(channel->wait_until(*mesh.local, mesh.local->word<ControlWord>(0), never, mesh.patience(), kPeers),
+                Outcome::peer_lost);
+    });
+    EXPECT_TRUE(eventually([&] { return waits.load(); }));
+    mesh.fabric->mark_lost(0);
+    mesh.fabric->connect(0, mesh.fabric->address());
+    waiter.join();
+  });
+  fleet.expect_success();
+}
+
+// What was written to a life that ended is not there in the next one, and a flush does not say so.
+TEST(Loss, AFlushTellsOfWritesToAnEarlierLife) {
+  Fleet fleet(1, [](Member& me) {
+    const Mesh mesh = make_mesh(me, 4096);
+    std::uint64_t word = 1;
+    EXPECT_EQ(mesh.channel->write(mesh.at(0).span(0, 8), LocalSpan(word), mesh.patience()), Outcome::done);
+    mesh.fabric->mark_lost(0);
+    mesh.fabric->connect(0, mesh.fabric->address());
+    EXPECT_EQ(mesh.channel->flush(0, mesh.patience()), Outcome::peer_lost);
+    EXPECT_EQ(mesh.channel->flush(0, mesh.patience()), Outcome::done);
+  });
+  fleet.expect_success();
+}
+
+std::uint64_t shared_memory_kib() {
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);) {
+    if (line.starts_with("RssShmem:")) return std::stoull(line.substr(9));
+  }
+  return 0;
+}
+
+bool maps_region(const std::string& name) {
+  std::ifstream maps("/proc/self/maps");
+  for (std::string line; std::getline(maps, line);) {
+    if (line.find("farside:" + name) != std::string::npos) return true;
+  }
+  return false;
+}
+
+// A dead peer's memory is the machine's again once its death is known, though whoever attached it goes on: a thread may
+// be copying from it just then.
+TEST(Loss, TheMemoryOfTheDeadIsGivenBack) {
+  constexpr std::uint64_t kBytes = 32 << 20;
+  const Shared<Killing> killing;
+  Fleet fleet(2, [&](Member& me) {
+    const Mesh mesh = make_mesh(me, kBytes);
+    std::vector<std::byte> bytes(kBytes, std::byte{9});
+    if (me.index() == 1) mesh.local->copy_in(0, bytes);
+    const auto death_watch = watch(me, mesh, 1);
+    if (me.index() == 1) {
+      for (;;) ::pause();
+    }
+    const std::uint64_t before = shared_memory_kib();
+    const RemoteSpan all = mesh.at(1).span(0, kBytes);
+    Outcome outcome = mesh.channel->read(LocalSpan(bytes.data(), kBytes), all, mesh.patience());
+    EXPECT_EQ(outcome, Outcome::done);
+    ++killing->ready;
+    while (outcome == Outcome::done) {
+      outcome = mesh.channel->read(LocalSpan(bytes.data(), kBytes), all, mesh.patience());
+      const bool is_zero = bytes.back() == std::byte{0};
+      EXPECT_FALSE(outcome == Outcome::done && is_zero);  // those come after its memory went
+    }
+    EXPECT_EQ(outcome, Outcome::peer_lost);
+    EXPECT_TRUE(eventually([&] { return shared_memory_kib() <= before + 1024; }));
+    EXPECT_TRUE(eventually([&] { return !maps_region("mesh 1"); }));
+  });
+  ASSERT_TRUE(eventually([&] { return killing->ready == 1; }));
+  fleet.signal(1, SIGKILL);
+  EXPECT_EQ(WTERMSIG(fleet.wait(1)), SIGKILL);
   fleet.expect_success();
 }
 

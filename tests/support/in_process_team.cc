@@ -18,7 +18,7 @@ std::unique_ptr<SymmetricRegion> InProcessTeam::allocate(const std::string& name
   std::vector<std::unique_ptr<RemoteRegion>> remotes;
   for (Rank other = 0; other < size_; ++other) remotes.push_back(fabric_->attach(other, meeting_->handles[other]));
   meeting_->barrier.arrive_and_wait();
-  return std::make_unique<SymmetricRegion>(std::move(local), std::move(remotes));
+  return std::make_unique<SymmetricRegion>(std::move(local), std::make_shared<Pieces>(std::move(remotes)));
 }
 
 Outcome InProcessTeam::barrier(Deadline) {

@@ -35,9 +35,10 @@ class InterposedChannel final : public Channel {
     if (completion.outcome == Outcome::done) completion.outcome = outcome;
   }
   void finish(Completion&, Deadline) override {}
-  Outcome wait_change(const Region&, std::uint64_t, std::uint64_t, Deadline, std::span<const PeerId>) override {
+  Outcome wait_change(const Region&, std::uint64_t, std::uint64_t, Deadline, const Awaited&) override {
     return Outcome::timed_out;
   }
+  std::uint64_t lives_of(std::span<const PeerId>) const override { return 0; }
 
   Outcome forward(const Operation& operation) {
     const Deadline deadline{Time{INT64_MAX}};  // direct only: nothing waits

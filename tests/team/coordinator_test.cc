@@ -45,6 +45,12 @@ class Member {
                        const std::lock_guard lock(mutex_);
                        losses_[lost] = loss;
                      },
+                 .returned =
+                     [this](Rank back, std::vector<std::string> blobs) {
+                       const std::lock_guard lock(mutex_);
+                       losses_.erase(back);
+                       returns_[back] = std::move(blobs);
+                     },
                  .coordinator_gone = [this] { abandoned_ = true; }},
                 soon()) {}
   ~Member() { loop_.stop(); }
@@ -56,10 +62,15 @@ class Member {
     const std::lock_guard lock(mutex_);
     return losses_;
   }
+  std::map<Rank, std::vector<std::string>> returns() {
+    const std::lock_guard lock(mutex_);
+    return returns_;
+  }
 
  private:
   std::mutex mutex_;
   std::map<Rank, Loss> losses_;
+  std::map<Rank, std::vector<std::string>> returns_;
   std::atomic<bool> abandoned_ = false;
   EventLoop loop_;
   CoordinatorClient client_;
@@ -257,14 +268,13 @@ TEST_F(CoordinatorTest, CountsIncarnations) {
   }
 }
 
-TEST_F(CoordinatorTest, TellsOfADeathAndAdmitsNoSuccessor) {
+TEST_F(CoordinatorTest, TellsOfADeath) {
   Member zero(coordinator_, secret_, 0);
   {
     Member one(coordinator_, secret_, 1);
     expect_exchange(zero, one);
   }
   ASSERT_TRUE(eventually([&] { return zero.losses() == std::map<Rank, Loss>{{1, Loss::died}}; }));
-  EXPECT_THROW(Member(coordinator_, secret_, 1), Error);
   EXPECT_THROW((void)zero->exchange("try", "zero", soon()), Error);  // at once: nobody waits for the dead
 }
 
@@ -298,6 +308,97 @@ TEST_F(CoordinatorTest, NamesTheRankThatEndedInsteadOfJoining) {
   }
 }
 
+/// Ranks 0 and 1 have exchanged twice when rank 1 is lost.
+class Succession : public CoordinatorTest {
+ protected:
+  void SetUp() override {
+    Member one(coordinator_, secret_, 1);
+    for (int round = 0; round < 2; ++round) expect_exchange(zero_, one);
+  }
+  void wait_for_loss() {
+    ASSERT_TRUE(eventually([&] { return zero_.losses().contains(1); }));
+  }
+
+  Member zero_{coordinator_, secret_, 0};
+};
+
+// It learns what the others gave to the exchanges that it missed, they what it gives, and then all go on together.
+TEST_F(Succession, ASuccessorRepeatsWhatIsCompleteAndIsBack) {
+  wait_for_loss();
+  Member successor(coordinator_, secret_, 1);
+  EXPECT_EQ(successor->incarnation(), 1);
+  EXPECT_EQ(successor->standing().exchanges, 2u);
+  EXPECT_THAT(successor->standing().lost, ElementsAre(1));
+  EXPECT_THAT(successor->exchange("try", "first", soon()), ElementsAre("zero", "first"));
+  EXPECT_THAT(zero_.returns(), testing::IsEmpty());
+  EXPECT_THAT(successor->exchange("try", "second", soon()), ElementsAre("zero", "second"));
+  ASSERT_TRUE(eventually([&] { return zero_.returns().contains(1); }));
+  EXPECT_THAT(zero_.returns().at(1), ElementsAre("first", "second"));
+  expect_exchange(zero_, successor);
+}
+
+// Whoever cannot work with the others finds out while it repeats, and goes: nobody else has heard of it.
+TEST_F(Succession, ASuccessorThatGivesUpDisturbsNobody) {
+  wait_for_loss();
+  {
+    Member successor(coordinator_, secret_, 1);
+    (void)successor->exchange("try", "first", soon());
+  }
+  std::unique_ptr<Member> next;
+  ASSERT_TRUE(eventually([&] {  // once the coordinator has seen that the seat is free
+    try {
+      next = std::make_unique<Member>(coordinator_, secret_, 1);
+    } catch (const Error&) {
+    }
+    return next != nullptr;
+  }));
+  EXPECT_THAT(zero_.returns(), testing::IsEmpty());
+  EXPECT_EQ((*next)->incarnation(), 2);
+  for (int round = 0; round < 2; ++round) (void)(*next)->exchange("try", "again", soon());
+  ASSERT_TRUE(eventually([&] { return zero_.returns().contains(1); }));
+  expect_exchange(zero_, *next);
+}
+
+// What a rank gave before a loss does not meet what the successor gives after it.
+TEST_F(Succession, AnExchangeEndsWithItsEpoch) {
+  wait_for_loss();
+  Member successor(coordinator_, secret_, 1);
+  for (int round = 0; round < 2; ++round) (void)successor->exchange("try", "again", soon());
+  ASSERT_TRUE(eventually([&] { return zero_.returns().contains(1); }));
+  std::thread waiting([&] { EXPECT_THROW((void)zero_->exchange("try", "too early", soon()), Error); });
+  successor->leave();
+  waiting.join();
+
+  std::unique_ptr<Member> last;
+  ASSERT_TRUE(eventually([&] {
+    try {
+      last = std::make_unique<Member>(coordinator_, secret_, 1);
+    } catch (const Error&) {
+    }
+    return last != nullptr;
+  }));
+  for (int round = 0; round < 2; ++round) (void)(*last)->exchange("try", "again", soon());
+  ASSERT_TRUE(eventually([&] { return !zero_.losses().contains(1); }));
+  expect_exchange(zero_, *last);
+}
+
+// When all are lost there is nothing to come back to: whoever comes then forms a new team.
+TEST_F(CoordinatorTest, BeginsAnewWhenNobodyIsLeft) {
+  for (std::uint16_t life = 0; life < 3; ++life) {
+    std::unique_ptr<Member> zero;
+    std::unique_ptr<Member> one;
+    ASSERT_TRUE(eventually([&] {
+      try {
+        if (!zero) zero = std::make_unique<Member>(coordinator_, secret_, 0);
+        if (!one) one = std::make_unique<Member>(coordinator_, secret_, 1);
+      } catch (const Error&) {
+      }
+      return zero && one && (*zero)->standing().exchanges == 0 && (*one)->standing().exchanges == 0;
+    }));
+    expect_exchange(*zero, *one);
+  }
+}
+
 TEST_F(CoordinatorTest, TellsWhoLeftAndWhoWasEvicted) {
   Member zero(coordinator_, secret_, 0);
   Member one(coordinator_, secret_, 1);
@@ -313,7 +414,8 @@ TEST_F(CoordinatorTest, EvictsWhoFallsSilentOnAnotherHost) {
   Member zero(coordinator, secret_, 0);
   Stranger one(coordinator);
   Session session = one.shake_hands(secret_, 1);
-  one.send(session.seal(FrameKind::contribute, Encoder().number(std::uint32_t{20'000}).text("one").take()));
+  const std::string first = Encoder().number(std::uint64_t{0}).number(std::uint32_t{20'000}).text("one").take();
+  one.send(session.seal(FrameKind::contribute, first));
   EXPECT_THAT(zero->exchange("try", "zero", soon()), ElementsAre("zero", "one"));
   EXPECT_TRUE(eventually([&] { return zero.losses() == std::map<Rank, Loss>{{1, Loss::evicted}}; }));
   EXPECT_FALSE(zero.abandoned());  // its own beats are heard

@@ -203,12 +203,112 @@ void disagree(Team& team) {
   }
 }
 
+std::uint64_t shared_memory_kib() {
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);) {
+    if (line.starts_with("RssShmem:")) return std::stoull(line.substr(9));
+  }
+  throw std::runtime_error("no RssShmem in /proc/self/status");
+}
+
+std::size_t open_descriptors() {
+  const std::filesystem::directory_iterator begin("/proc/self/fd");
+  return static_cast<std::size_t>(std::distance(begin, std::filesystem::directory_iterator()));
+}
+
+void eventually(const std::function<bool()>& holds, const std::string& otherwise) {
+  const auto give_up = std::chrono::steady_clock::now() + kPatience;
+  while (!holds()) {
+    expect(std::chrono::steady_clock::now() < give_up, otherwise);
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+}
+
+constexpr std::uint64_t kReturnBytes = 4 << 20;
+constexpr std::uint64_t kTidings = 16;                                       // of the last rank, at the others
+std::uint64_t answer_of(Rank rank) { return 64 + std::uint64_t{rank} * 8; }  // at the last rank
+
+// One life of the last rank: it says that it is there, and goes when all have heard.
+void live_once(Team& team, const SymmetricRegion& region, bool die) {
+  const Rank last = team.rank();
+  const std::uint64_t life = team.incarnation() + 1U;
+  const auto channel = team.fabric().open_channel();
+  const Deadline deadline = team.fabric().in(kPatience);
+  expect(region.local().word<ControlWord>(answer_of(0)).load() == 0, "the memory of a new life is not empty");
+  const std::vector<std::byte> some(kReturnBytes - 4096, std::byte{7});
+  region.local().copy_in(4096, some);
+  for (Rank rank = 0; rank < last; ++rank) {
+    expect_done(channel->write_signal(region.of(rank).word<ControlWord>(kTidings), life, deadline), "the tidings");
+  }
+  for (Rank rank = 0; rank < last; ++rank) {
+    const auto heard = [life](std::uint64_t value) { return value == life; };
+    expect_done(channel->wait_until(region.local(), region.local().word<ControlWord>(answer_of(rank)), heard, deadline),
+                "wait for an answer");
+  }
+  if (die) ::raise(SIGKILL);
+}
+
+// What another rank sees of it. Returns the epoch of that life, which ends with it.
+std::uint64_t see_life(Team& team, const SymmetricRegion& region, std::uint64_t life) {
+  const Rank last = team.size() - 1;
+  const auto channel = team.fabric().open_channel();
+  const Deadline deadline = team.fabric().in(kPatience);
+  const auto heard = [life](std::uint64_t value) { return value == life; };
+  expect_done(channel->wait_until(region.local(), region.local().word<ControlWord>(kTidings), heard, deadline),
+              "wait for life " + std::to_string(life));
+  std::vector<std::byte> some(kReturnBytes - 4096);
+  const LocalSpan into(some.data(), some.size());
+  const auto read = [&] { return channel->read(into, region.of(last).span(4096, some.size()), deadline); };
+  eventually([&] { return read() == Outcome::done; }, "the memory of a new life cannot be read");
+  expect(some.back() == std::byte{7}, "the memory is not that of the new life");
+  const std::uint64_t epoch = team.epoch();
+  const auto answer = region.of(last).word<ControlWord>(answer_of(team.rank()));
+  expect(channel->write_signal(answer, life, deadline) != Outcome::timed_out, "the answer timed out");
+  return epoch;
+}
+
+/// The last rank dies and comes back, as often as FARSIDE_MEMBER_LIVES says; then all work together as if nothing had
+/// been. What it leaves behind at the others is nothing.
+void come_back(Team& team) {
+  const std::uint64_t lives = std::stoull(std::getenv("FARSIDE_MEMBER_LIVES"));
+  const Rank last = team.size() - 1;
+  const auto region = team.allocate("words", kReturnBytes);
+  std::size_t descriptors = 0;
+  if (team.rank() == last) live_once(team, *region, team.incarnation() + 1U < lives);
+  for (std::uint64_t life = 1; team.rank() != last && life <= lives; ++life) {
+    const std::uint64_t before = shared_memory_kib();
+    const RemoteRegion& old = region->of(last);
+    const std::uint64_t epoch = see_life(team, *region, life);
+    if (life == lives) break;
+    eventually([&] { return team.epoch() > epoch; }, "a death did not advance the epoch");
+    const auto channel = team.fabric().open_channel();
+    const Outcome late = channel->store(old.word<ControlWord>(answer_of(0)), 1, team.fabric().in(kPatience));
+    expect(late == Outcome::peer_lost, "a WRITE to a past life: " + std::string(to_string(late)));
+    eventually([&] { return shared_memory_kib() <= before + 1024; }, "the memory of a past life is kept");
+    if (life == 3) descriptors = open_descriptors();
+    expect(life <= 3 || open_descriptors() <= descriptors + 3, "descriptors of past lives are kept");
+  }
+  // Who enters a barrier while others have not heard of all lives and deaths is told so.
+  eventually([&] { return team.barrier(team.fabric().in(kPatience)) == Outcome::done; }, "no barrier ends");
+  pass_around(team, *region, team.size(), 700);
+  const auto later = team.allocate("later", 4096);
+  pass_around(team, *later, team.size(), 800);
+  expect_done(team.barrier(team.fabric().in(kPatience)), "the last barrier");
+}
+
 int play(const std::string& scene) {
   const std::map<std::string, std::function<void(Team&)>> scenes{
-      {"ring", ring},         {"die", die},       {"evict", evict},
-      {"fail", fail},         {"crash", crash},   {"linger", linger},
-      {"disagree", disagree}, {"frugal", frugal}, {"free_early", free_early},
+      {"ring", ring},
+      {"die", die},
+      {"evict", evict},
+      {"fail", fail},
+      {"crash", crash},
+      {"linger", linger},
+      {"disagree", disagree},
+      {"frugal", frugal},
+      {"free_early", free_early},
       {"stall", stall},
+      {"come_back", come_back},
   };
   const auto team = join_team();
   scenes.at(scene)(*team);

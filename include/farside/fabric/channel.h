@@ -104,19 +104,27 @@ class Channel {
   /// Stores `value` after everything posted earlier to that target is visible there, and wakes whoever waits for it.
   virtual Outcome write_signal(RemoteWord<ControlWord> word, std::uint64_t value, Deadline deadline) = 0;
 
-  /// Sleeps until `holds(value of word)`. Ends with peer_lost when one of `peers` is lost.
+  /// Sleeps until `holds(value of word)`. Ends with peer_lost when one of `peers` is lost, also when it was connected
+  /// anew before anybody looked.
   template <SharedWord Word, class Predicate>
   Outcome wait_until(const Region& region, LocalWord<Word> word, Predicate&& holds, Deadline deadline,
                      std::span<const PeerId> peers = {}) {
+    const Awaited awaited{peers, lives_of(peers)};
     for (;;) {
       const std::uint64_t value = word.load();
       if (holds(value)) return Outcome::done;
-      const Outcome outcome = wait_change(region, word.offset(), value, deadline, peers);
+      const Outcome outcome = wait_change(region, word.offset(), value, deadline, awaited);
       if (outcome != Outcome::done) return holds(word.load()) ? Outcome::done : outcome;
     }
   }
 
  protected:
+  /// Those whose loss ends a wait, and which of their lives it was that began it.
+  struct Awaited {
+    std::span<const PeerId> peers;
+    std::uint64_t lives;
+  };
+
   Channel() = default;
 
  private:
@@ -128,7 +136,9 @@ class Channel {
   virtual void finish(Completion& completion, Deadline deadline) = 0;
   /// Returns done when the word may differ from `seen` (spurious returns are allowed).
   virtual Outcome wait_change(const Region& region, std::uint64_t offset, std::uint64_t seen, Deadline deadline,
-                              std::span<const PeerId> peers) = 0;
+                              const Awaited& awaited) = 0;
+  /// A number that changes when one of `peers` is connected anew.
+  [[nodiscard]] virtual std::uint64_t lives_of(std::span<const PeerId> peers) const = 0;
 
   Outcome run(const Operation& operation, Deadline deadline) {
     Completion completion;

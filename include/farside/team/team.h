@@ -1,12 +1,18 @@
 // team.h — who takes part, where their memory is, and who is dead.
 //
 // Ranks 0..size-1 are fixed when the team forms. Each process of a rank has an incarnation: a rank that comes back
-// after a death is a new incarnation, with empty memory. The epoch advances whenever somebody dies.
+// after a death is a new incarnation, with empty memory. The epoch advances whenever somebody dies or comes back.
+//
+// Who comes back calls join_team like everybody, then repeats the allocations of the team in the same order, and is
+// back with the last of them: alive to the others, its memory in the place of its predecessor's. Until then it is lost
+// to them, but may use their memory. What the team has freed it cannot allocate. (Not under PMIx: such jobs end as a
+// whole.)
 //
 // Thread safety: every call, from any thread; allocate and barrier are collective and must be called by all ranks
 // in the same order.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -18,19 +24,41 @@ namespace farside {
 
 using Rank = PeerId;
 
+/// A region at each rank. When a rank comes back its new memory takes the place of the old, which leads nowhere any
+/// more (peer_lost) but stays where it is: whoever looked it up before may be using it.
+class Pieces {
+ public:
+  explicit Pieces(std::vector<std::unique_ptr<RemoteRegion>> by_rank) : current_(by_rank.size()) {
+    for (Rank rank = 0; rank < current_.size(); ++rank) replace(rank, std::move(by_rank[rank]));
+  }
+
+  [[nodiscard]] const RemoteRegion& of(Rank rank) const noexcept {
+    return *current_[rank].load(std::memory_order_acquire);
+  }
+  /// By one thread at a time, whatever others do meanwhile.
+  void replace(Rank rank, std::unique_ptr<RemoteRegion> piece) {
+    current_[rank].store(piece.get(), std::memory_order_release);
+    all_.push_back(std::move(piece));
+  }
+
+ private:
+  std::vector<std::unique_ptr<RemoteRegion>> all_;
+  std::vector<std::atomic<const RemoteRegion*>> current_;
+};
+
 /// Memory that all ranks allocated together, of one size, at the same offsets.
 class SymmetricRegion {
  public:
-  SymmetricRegion(std::unique_ptr<Region> local, std::vector<std::unique_ptr<RemoteRegion>> remotes)
-      : local_(std::move(local)), remotes_(std::move(remotes)) {}
+  SymmetricRegion(std::unique_ptr<Region> local, std::shared_ptr<Pieces> pieces)
+      : local_(std::move(local)), pieces_(std::move(pieces)) {}
 
   [[nodiscard]] const Region& local() const noexcept { return *local_; }
-  /// The piece of `rank`, one's own included (the loopback).
-  [[nodiscard]] const RemoteRegion& of(Rank rank) const noexcept { return *remotes_[rank]; }
+  /// The piece of `rank`, one's own included (the loopback). Valid as long as this is; ask again for each operation.
+  [[nodiscard]] const RemoteRegion& of(Rank rank) const noexcept { return pieces_->of(rank); }
 
  private:
   std::unique_ptr<Region> local_;
-  std::vector<std::unique_ptr<RemoteRegion>> remotes_;  // attached before local_ goes, so destroyed first
+  std::shared_ptr<Pieces> pieces_;  // attached before local_ goes, so destroyed first; the team knows it, too
 };
 
 class Team {
@@ -46,14 +74,16 @@ class Team {
   /// Unique among all processes that ever had this rank in this team.
   [[nodiscard]] virtual std::uint16_t incarnation() const = 0;
 
-  /// Collective. Throws Error when a rank dies or the time-out of set-up (30 s) passes before all have allocated.
+  /// Collective. Throws Error when a rank is lost or the time-out of set-up (30 s) passes before all have allocated.
   [[nodiscard]] virtual std::unique_ptr<SymmetricRegion> allocate(const std::string& name, std::uint64_t bytes) = 0;
-  /// Collective; for set-up, not for speed. Ends with peer_lost when a rank is dead.
+  /// Collective; for set-up, not for speed. Ends with peer_lost when a rank is dead, and when one was lost or came back
+  /// since another one called it. A barrier never counts both a rank's old process and its new one.
   virtual Outcome barrier(Deadline deadline) = 0;
 
   [[nodiscard]] virtual std::uint64_t epoch() const = 0;
   [[nodiscard]] bool alive(Rank rank) { return !fabric().lost(rank); }
-  /// Takes `rank`'s access away everywhere on this process and declares it dead to all: the one place for it.
+  /// Takes `rank`'s access away everywhere on this process and declares it dead to all: the one place for it. Whoever
+  /// has the rank by now is meant.
   virtual Outcome evict(Rank rank, Deadline deadline) = 0;
 
  protected:

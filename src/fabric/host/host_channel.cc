@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <utility>
 
 #include "fabric/bulk_copy.h"
 #include "fabric/clock.h"
@@ -36,12 +37,21 @@ void pause_cpu() {
 }  // namespace
 
 void HostChannel::post(const Operation& operation, Completion& completion) {
-  if (operation.region->mapped() == nullptr) return ucx_->post(operation, completion);
-  const auto& access = static_cast<const DirectAccess&>(*operation.region->access());
-  if (access.lost()) [[unlikely]] {
-    completion.outcome = Outcome::peer_lost;
+  if (operation.region->mapped() == nullptr) {
+    if (operation.region->access() != nullptr) return ucx_->post(operation, completion);
+    completion.outcome = Outcome::peer_lost;  // a region whose owner was lost when it would have been attached
     return;
   }
+  const auto& access = static_cast<const DirectAccess&>(*operation.region->access());
+  if (!access.lost()) [[likely]]
+    post_direct(operation, access);
+  // Looked at again: the memory of a peer that was lost meanwhile is blank.
+  load_fence();
+  if (access.lost()) [[unlikely]]
+    completion.outcome = Outcome::peer_lost;
+}
+
+void HostChannel::post_direct(const Operation& operation, const DirectAccess& access) {
   std::byte* const place = operation.region->mapped() + operation.offset;
   const auto word = [place] { return std::atomic_ref(*reinterpret_cast<std::uint64_t*>(place)); };
   const auto give_old = [&operation](std::uint64_t old) {
@@ -49,11 +59,19 @@ void HostChannel::post(const Operation& operation, Completion& completion) {
   };
   switch (operation.kind) {
     case Operation::Kind::read: return transfer(operation.local, place, operation.bytes);
-    case Operation::Kind::write: return transfer(place, operation.local, operation.bytes);
+    case Operation::Kind::write:
+      note_write(operation.region->peer(), access);
+      return transfer(place, operation.local, operation.bytes);
     case Operation::Kind::fetch_add: return give_old(word().fetch_add(operation.operand));
     case Operation::Kind::compare_swap: return give_old(swap_if(word(), operation.expected, operation.operand));
     case Operation::Kind::swap: return give_old(word().exchange(operation.operand));
   }
+}
+
+void HostChannel::note_write(PeerId peer, const DirectAccess& access) {
+  if (peer >= unflushed_.size()) [[unlikely]]
+    unflushed_.resize(peer + 1);
+  if (unflushed_[peer] == 0) unflushed_[peer] = access.life();
 }
 
 void HostChannel::finish(Completion& completion, Deadline deadline) {
@@ -67,8 +85,12 @@ Outcome HostChannel::fence(Deadline deadline) {
 }
 
 Outcome HostChannel::flush(PeerId peer, Deadline deadline) {
+  const std::uint32_t written = peer < unflushed_.size() ? std::exchange(unflushed_[peer], 0) : 0;
   switch (peers_.way(peer)) {
-    case PeerTable::Way::direct: full_fence(); return Outcome::done;
+    case PeerTable::Way::direct:
+      full_fence();
+      // What was written to an earlier life of the peer went with it.
+      return written == 0 || written == peers_.word(peer).load() ? Outcome::done : Outcome::peer_lost;
     case PeerTable::Way::ucx:
       // UCX has nothing to say of a peer that it found lost when nothing was under way there.
       if (const Outcome flushed = ucx_->flush(peer, deadline); flushed != Outcome::done) return flushed;
@@ -84,6 +106,7 @@ void HostChannel::local_fence() { full_fence(); }
 Outcome HostChannel::write_signal(RemoteWord<ControlWord> word, std::uint64_t value, Deadline deadline) {
   const RemoteRegion& region = *word.region;
   if (region.mapped() == nullptr) {
+    if (region.access() == nullptr) return Outcome::peer_lost;
     // The target's service thread wakes the waiter when the word has come in. The second flush sees it on its way: UCX
     // may keep a small WRITE in a buffer until somebody asks for it.
     if (const Outcome before = ucx_->flush(region.peer(), deadline); before != Outcome::done) return before;
@@ -112,7 +135,7 @@ bool HostChannel::spin_until_changed(const LocalWord<ControlWord>& word, std::ui
 }
 
 Outcome HostChannel::wait_change(const Region& region, std::uint64_t offset, std::uint64_t seen, Deadline deadline,
-                                 std::span<const PeerId> peers) {
+                                 const Awaited& awaited) {
   const LocalWord<ControlWord> word = region.word<ControlWord>(offset);
   if (spin_until_changed(word, seen)) return Outcome::done;
 
@@ -120,11 +143,20 @@ Outcome HostChannel::wait_change(const Region& region, std::uint64_t offset, std
   for (Duration at_most = kFirstSleep;; at_most = std::min(at_most * 2, kLongestSleep)) {
     const std::uint32_t ticket = sleeper.ticket();
     if (word.load() != seen) return Outcome::done;
-    if (std::ranges::any_of(peers, [this](PeerId peer) { return fabric_.lost(peer); })) return Outcome::peer_lost;
+    if (lives_of(awaited.peers) != awaited.lives) return Outcome::peer_lost;
+    if (std::ranges::any_of(awaited.peers, [this](PeerId peer) { return fabric_.lost(peer); })) {
+      return Outcome::peer_lost;
+    }
     const Duration left = deadline.at - monotonic_now();
     if (left <= Duration::zero()) return Outcome::timed_out;
     sleeper.sleep(ticket, std::min(at_most, left));
   }
+}
+
+std::uint64_t HostChannel::lives_of(std::span<const PeerId> peers) const {
+  std::uint64_t sum = 0;  // each life is a greater number than the one before
+  for (const PeerId peer : peers) sum += peers_.life(peer);
+  return sum;
 }
 
 }  // namespace farside

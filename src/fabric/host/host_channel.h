@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <vector>
 
 #include "farside/fabric/channel.h"
 #include "farside/fabric/fabric.h"
@@ -27,7 +28,12 @@ class HostChannel final : public Channel {
   void post(const Operation& operation, Completion& completion) override;
   void finish(Completion& completion, Deadline deadline) override;
   Outcome wait_change(const Region& region, std::uint64_t offset, std::uint64_t seen, Deadline deadline,
-                      std::span<const PeerId> peers) override;
+                      const Awaited& awaited) override;
+  [[nodiscard]] std::uint64_t lives_of(std::span<const PeerId> peers) const override;
+
+  void post_direct(const Operation& operation, const DirectAccess& access);
+  /// Notes that a life of a peer was written to and not flushed.
+  void note_write(PeerId peer, const DirectAccess& access);
 
   /// Looks for a short time whether the word changes: cheaper than a sleep when the writer is about to write.
   bool spin_until_changed(const LocalWord<ControlWord>& word, std::uint64_t seen);
@@ -38,7 +44,8 @@ class HostChannel final : public Channel {
   const Fabric& fabric_;
   const PeerTable& peers_;
   std::unique_ptr<UcxChannel> ucx_;
-  Duration spin_ = kLongestSpin;  ///< halved when spinning was in vain, as it is with more threads than cores
+  std::vector<std::uint32_t> unflushed_;  ///< by peer: the first life of it written to since the last flush, or 0
+  Duration spin_ = kLongestSpin;          ///< halved when spinning was in vain, as it is with more threads than cores
 };
 
 }  // namespace farside

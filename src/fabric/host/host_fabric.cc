@@ -71,7 +71,7 @@ std::unique_ptr<RemoteRegion> HostFabric::attach(PeerId number, std::string_view
   if (owner.way == PeerTable::Way::ucx) {
     access = ucx_->attach(number, region.ucx);
   } else {
-    auto direct = std::make_unique<DirectAccess>(owner.process, region, peers_.word(number));
+    auto direct = std::make_unique<DirectAccess>(owner.process, region, peers_.word(number), accesses_);
     mapped = direct->user_bytes();
     access = std::move(direct);
   }
@@ -89,6 +89,7 @@ void HostFabric::mark_lost(PeerId number) {
   peers_.mark_lost(number);
   if (way == PeerTable::Way::ucx) ucx_->mark_lost(number);
   regions_.wake_all();
+  accesses_.blank_lost();
 }
 
 bool HostFabric::lost(PeerId number) const {

@@ -46,6 +46,7 @@ class HostFabric final : public Fabric {
   const HostFabricOptions options_;
   PeerTable peers_;
   RegionSet regions_;
+  AccessSet accesses_;
   std::unique_ptr<UcxEngine> ucx_;  ///< null unless remote peers may come; goes before what it wakes
   ProcessAddress self_;
 

@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 
 #include "farside/base/error.h"
+#include "farside/base/log.h"
 #include "farside/base/memory.h"
 #include "farside/base/units.h"
 #include "farside/fabric/host.h"
@@ -133,17 +134,44 @@ void HostRegion::populate(std::uint64_t offset, std::uint64_t bytes) const {
 }
 
 DirectAccess::DirectAccess(const ProcessId& process, const RegionHandle& handle,
-                           const std::atomic<std::uint32_t>& peer_word)
+                           const std::atomic<std::uint32_t>& peer_word, AccessSet& accesses)
     : peer_word_(peer_word),
       connected_(peer_word.load()),
+      accesses_(accesses),
       mapping_(open_file_of(process, handle), kRegionHeaderBytes + handle.bytes, Mapping::Access::read_write) {
   if (header().magic != kRegionMagic || header().bytes != handle.bytes) {
     throw Error({"attach region", handle.name, "its header is not that of a farside region of this version",
                  "run the same version of farside everywhere"});
   }
+  accesses_.add(*this);
 }
 
+DirectAccess::~DirectAccess() { accesses_.remove(*this); }
+
 RegionHeader& DirectAccess::header() const noexcept { return header_at(mapping_); }
+
+void DirectAccess::blank() try {
+  if (!std::exchange(blank_, true)) mapping_.blank();
+} catch (const Error& error) {
+  log::warn(error.what());
+}
+
+void AccessSet::add(DirectAccess& access) {
+  const std::lock_guard lock(mutex_);
+  accesses_.insert(&access);
+}
+
+void AccessSet::remove(DirectAccess& access) {
+  const std::lock_guard lock(mutex_);
+  accesses_.erase(&access);
+}
+
+void AccessSet::blank_lost() {
+  const std::lock_guard lock(mutex_);
+  for (DirectAccess* access : accesses_) {
+    if (access->lost()) access->blank();
+  }
+}
 
 RegionFile open_region_file(const Region& region) {
   // Opened anew: a duplicate would share the right to write.

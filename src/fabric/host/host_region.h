@@ -52,20 +52,44 @@ class HostRegion final : public Region {
   RegionSet& regions_;
 };
 
+class DirectAccess;
+
+/// The mappings of peers' regions, so that those of a lost peer can be let go while others may still look at them.
+class AccessSet {
+ public:
+  void add(DirectAccess& access);
+  void remove(DirectAccess& access);
+  void blank_lost();
+
+ private:
+  std::mutex mutex_;
+  std::set<DirectAccess*> accesses_;
+};
+
 /// The way to a region of a peer on this host. Valid while `peer_word` is what it was at the start.
 class DirectAccess final : public RemoteAccess {
  public:
   /// Throws Error when `handle` does not name a live region of `process`.
-  DirectAccess(const ProcessId& process, const RegionHandle& handle, const std::atomic<std::uint32_t>& peer_word);
+  DirectAccess(const ProcessId& process, const RegionHandle& handle, const std::atomic<std::uint32_t>& peer_word,
+               AccessSet& accesses);
+  ~DirectAccess() override;
 
   [[nodiscard]] bool lost() const noexcept { return peer_word_.load(std::memory_order_relaxed) != connected_; }
+  /// The peer's word at the start; never 0.
+  [[nodiscard]] std::uint32_t life() const noexcept { return connected_; }
   [[nodiscard]] RegionHeader& header() const noexcept;
   [[nodiscard]] std::byte* user_bytes() const noexcept { return mapping_.base() + kRegionHeaderBytes; }
+
+  /// Gives the memory of a peer that is lost back to the machine. The addresses stay taken: a thread that is in the
+  /// middle of a copy finds zeros, and then that the peer is lost.
+  void blank();
 
  private:
   const std::atomic<std::uint32_t>& peer_word_;
   std::uint32_t connected_;
+  AccessSet& accesses_;
   Mapping mapping_;
+  bool blank_ = false;  ///< guarded by accesses_
 };
 
 }  // namespace farside

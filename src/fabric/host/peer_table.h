@@ -21,6 +21,8 @@ class PeerTable {
 
   PeerTable();
 
+  /// How often the number was connected.
+  [[nodiscard]] std::uint32_t life(PeerId peer) const { return word(peer).load(std::memory_order_acquire) >> 2; }
   [[nodiscard]] Way way(PeerId peer) const { return way_of(word(peer).load(std::memory_order_acquire)); }
   /// Throws Error when the number is out of range.
   [[nodiscard]] std::atomic<std::uint32_t>& word(PeerId peer) const {

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <fstream>
-#include <iterator>
 #include <optional>
 #include <sstream>
 #include <string>
@@ -25,7 +24,9 @@ namespace {
 /// Field 22 of /proc/<pid>/stat; nothing when there is no such process.
 std::optional<std::uint64_t> start_ticks(pid_t pid) {
   std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
-  const std::string stat{std::istreambuf_iterator<char>(file), {}};
+  std::ostringstream content;
+  content << file.rdbuf();  // an iterator would throw when the process ends just now
+  const std::string stat = content.str();
   const std::size_t name_end = stat.rfind(')');  // field 2 is the program's name and may contain anything
   if (name_end == std::string::npos) return std::nullopt;
   std::istringstream fields(stat.substr(name_end + 1));

@@ -8,6 +8,7 @@
 // whom nobody listens makes no system call.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 
@@ -29,6 +30,15 @@ static_assert(sizeof(RegionHeader) <= kRegionHeaderBytes);
 
 /// Every access before it is visible to every CPU before any access after it takes place.
 inline void full_fence() { __sync_synchronize(); }
+
+/// Loads before it take place before loads after it.
+inline void load_fence() {
+#if defined(__SANITIZE_THREAD__)
+  full_fence();  // the sanitizer knows no other
+#else
+  std::atomic_thread_fence(std::memory_order_acquire);
+#endif
+}
 
 /// Wakes the threads that sleep on the region. What they wait for was stored before.
 void wake_sleepers(RegionHeader& header);
