@@ -52,17 +52,11 @@ Acquired::Answer Acquirer::fill(const Request& request) {
   Watch watch;
   do {
     auto row = directory_.find_or_claim(request.channel, request.id, request.deadline);
-    if (!row) {
-      if (!load(request)) return Acquired::Answer::failed;
-      publish(request);
+    const Step step = row ? try_once(request, *row, watch) : bring_unlisted(request);
+    if (step == Step::failed) return Acquired::Answer::failed;
+    if (step == Step::done) {
+      alternative_.record(request.channel, request.id, {team_.rank(), request.slot}, request.deadline);
       return Acquired::Answer::here;
-    }
-    switch (try_once(request, *row, watch)) {
-      case Step::done:
-        alternative_.record(request.channel, request.id, {team_.rank(), request.slot}, request.deadline);
-        return Acquired::Answer::here;
-      case Step::failed: return Acquired::Answer::failed;
-      case Step::again: break;
     }
   } while (pause.wait_before(request.deadline));
   return Acquired::Answer::late;
@@ -95,12 +89,18 @@ Acquirer::Step Acquirer::try_once(const Request& request, Row& row, Watch& watch
   return represent(request, row);
 }
 
+Acquirer::Step Acquirer::bring_unlisted(const Request& request) {
+  if (!copy_from_alternative(request) && !load(request)) return Step::failed;
+  publish(request);
+  return Step::done;
+}
+
 Acquirer::Step Acquirer::represent(const Request& request, Row& row) {
   const Cell loading = row.cell(group_);
   const Cell loaded = loading.loaded_at({team_.rank(), request.slot});
   if (!rules_.cell_follows_bytes) (void)directory_.change(request.channel, row, group_, loaded, request.deadline);
   if (!rules_.token_follows_bytes) publish(request);
-  if (!copy_from_any(request, row).done && !load(request)) {
+  if (!copy_from_any(request, row).done && !copy_from_alternative(request) && !load(request)) {
     (void)directory_.change(request.channel, row, group_, loading.invalidated(), request.deadline);
     return Step::failed;
   }
@@ -120,16 +120,25 @@ Acquirer::Copied Acquirer::copy_from_any(const Request& request, const Row& row)
   while (!groups.empty()) {
     std::swap(groups[team_.fabric().random() % groups.size()], groups.back());
     const std::uint32_t group = groups.back();
-    const Deadline deadline = earlier(request.deadline, team_.fabric().in(kCopyPatience));
-    if (slots_.copy(request.channel, request.key, row.cell(group).place(), request.slot, deadline)) {
-      shelf_.count_from_peer(geometry_.block_length(request.key));
-      copied.done = true;
-      return copied;
-    }
+    copied.done = copy_from(request, row.cell(group).place());
+    if (copied.done) return copied;
     copied.group_lacks_it |= group == group_;
     groups.pop_back();
   }
   return copied;
+}
+
+// A copy that no row names: its row went with its home, or names a copy that was lost.
+bool Acquirer::copy_from_alternative(const Request& request) {
+  const auto place = alternative_.find(request.channel, request.id, request.deadline);
+  return place && place->rank != team_.rank() && copy_from(request, *place);
+}
+
+bool Acquirer::copy_from(const Request& request, Place place) {
+  const Deadline deadline = earlier(request.deadline, team_.fabric().in(kCopyPatience));
+  if (!slots_.copy(request.channel, request.key, place, request.slot, deadline)) return false;
+  shelf_.count_from_peer(geometry_.block_length(request.key));
+  return true;
 }
 
 bool Acquirer::load(const Request& request) {

@@ -3,13 +3,15 @@
 //   my group's cell   what happens
 //   loaded            copy it from one of the places that the row names, of whatever group, at random
 //   loading           wait; when the loader is dead, or silent for the lease, take its place
-//   invalid           become the representative: turn the cell to loading, copy the block from another group or read it
-//                     from the file system, publish it, turn the cell to loaded
+//   invalid           become the representative: turn the cell to loading, copy the block from another group, from the
+//                     place that the alternative directory names, or from the file system, publish it, turn the cell to
+//                     loaded
 //
 // Guarantee: as long as no loader dies or is silent for a lease, and no directory home dies, the file system is asked
 // for a block that all want at once at most once a group.
 //
-// What the directory cannot list (its home is dead, the bucket is full) is read from the file system and kept unlisted.
+// What the directory cannot list (its home is dead, the bucket is full) is kept unlisted, and found by the group
+// through the alternative directory alone.
 #pragma once
 
 #include <cstdint>
@@ -65,12 +67,15 @@ class Acquirer {
                                Deadline deadline);
   [[nodiscard]] Acquired::Answer fill(const Request& request);
   [[nodiscard]] Step try_once(const Request& request, Row& row, Watch& watch);
+  [[nodiscard]] Step bring_unlisted(const Request& request);
   [[nodiscard]] Step represent(const Request& request, Row& row);
   struct Copied {
     bool done = false;
     bool group_lacks_it = false;  ///< the place that our group's cell names was tried in vain
   };
   [[nodiscard]] Copied copy_from_any(const Request& request, const Row& row);
+  [[nodiscard]] bool copy_from_alternative(const Request& request);
+  [[nodiscard]] bool copy_from(const Request& request, Place place);
   [[nodiscard]] bool load(const Request& request);
   [[nodiscard]] bool loader_is_gone(const Cell& cell, Watch& watch);
   void publish(const Request& request);

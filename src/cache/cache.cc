@@ -24,7 +24,7 @@ class Cache::Impl {
         shelf_(geometry_.layout(), options.singlet_ratio, HostIndex(geometry_.layout(), region_->local())),
         discarder_(team, geometry_, directory_, alternative_, slots_, shelf_, options.loading_lease, rules),
         acquirer_(team, geometry_, directory_, alternative_, slots_, shelf_, discarder_, options.loading_lease, rules),
-        last_token_(std::uint64_t{team.incarnation()} << 48U) {}
+        last_token_(rules.token_tells_lives ? std::uint64_t{team.incarnation()} << 48U : 0) {}
 
   // A token is the incarnation and a count within it, so that a restarted node repeats none.
   std::uint64_t new_token() {

@@ -11,6 +11,7 @@ struct CacheRules {
   bool compares_keys = true;        ///< and whether the key that came along is the one wanted
   bool reads_header_again = true;   ///< the "after" is a second READ
   bool token_follows_bytes = true;  ///< a slot is filled before it gets its token, not after
+  bool token_tells_lives = true;    ///< a token contains the incarnation of the node that gave it
   bool cells_are_exchanged = true;  ///< a cell changes by COMPARE_SWAP, not by whatever comes last
   bool cell_follows_bytes = true;   ///< a cell says loaded when the block is there, not before
   bool lease_expires = true;        ///< a loader that is silent is replaced

@@ -1,9 +1,11 @@
 #include "scenario/cache_scenario.h"
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <functional>
 #include <map>
+#include <set>
 #include <utility>
 
 #include "scenario/cache_words.h"
@@ -35,7 +37,8 @@ class Run {
       : scenario_(scenario),
         options_(options_of(scenario)),
         world_(seed, static_cast<Rank>(scenario.nodes), scenario.network),
-        caches_(scenario.nodes) {
+        caches_(scenario.nodes),
+        restarts_left_(scenario.restarts) {
     if (!keep_steps) return;
     world_.scheduler().keep_steps();
     world_.scheduler().call_words(CacheWords(options_, world_.size(), scenario.blocks));
@@ -80,6 +83,9 @@ class Run {
       world_.on(node, [this, node] { live(node); });
     }
     if (!world_.run(kLimit)) fail("somebody was still waiting when the time was over");
+    healed_ = true;
+    for (Rank node = 0; node < world_.size(); ++node) come_back(node);
+    if (!world_.run(kLimit)) fail("who came back was still waiting when the time was over");
     if (is_undisturbed() && scenario_.slots > scenario_.blocks + scenario_.threads) {
       for (const auto& [block, loads] : loads_of_) {
         if (loads <= scenario_.groups) continue;
@@ -89,11 +95,12 @@ class Run {
   }
 
   void live(Rank node) {
-    caches_[node] = std::make_unique<Cache>(world_.team(node), options_, scenario_.rules);
+    auto cache = std::make_unique<Cache>(world_.team(node), options_, scenario_.rules);
+    past_.push_back(std::exchange(caches_[node], std::move(cache)));
     for (std::uint32_t thread = 0; thread < scenario_.threads; ++thread) {
       world_.on(node, [this, node] { read_blocks(node); });
     }
-    if (node == 0) schedule_faults();
+    if (node == 0) schedule_faults();  // it lives only once
   }
 
   void read_blocks(Rank node) {
@@ -150,10 +157,8 @@ class Run {
       });
     };
     for (std::uint32_t i = 0; i < scenario_.deaths; ++i) {
-      befall([this, who = victim()] {
-        note(who, "dies");
-        world_.kill(who);
-      });
+      const Duration most = std::max(kLife, scenario_.restarts * kLife / 4);  // nobody comes back in no time
+      scheduler.after(scheduler.up_to(most), [this, who = victim()] { die(who); });
     }
     for (std::uint32_t i = 0; i < scenario_.pauses; ++i) {
       const Duration length = scheduler.up_to(scheduler.one_in(2) ? kLife : kLongPause);
@@ -172,10 +177,27 @@ class Run {
     }
   }
 
+  void die(Rank node) {
+    if (healed_ || !world_.alive(node)) return;
+    note(node, "dies");
+    world_.kill(node);
+    if (restarts_left_ == 0) return;
+    --restarts_left_;
+    returning_.insert(node);
+    const Duration most = std::chrono::microseconds(world_.scheduler().one_in(4) ? 2000 : 20);
+    world_.scheduler().after(world_.scheduler().up_to(most), [this, node] { come_back(node); });
+  }
+
+  void come_back(Rank node) {
+    if (returning_.erase(node) == 0) return;
+    note(node, "comes back");
+    world_.restart(node);
+    world_.on(node, [this, node] { live(node); });
+  }
+
   // ---- Afterwards ----
 
   void read_after_healing() {
-    healed_ = true;
     world_.heal();
     for (Rank node = 0; node < world_.size(); ++node) {
       if (!world_.alive(node)) continue;
@@ -242,6 +264,9 @@ class Run {
   World world_;
   std::vector<std::unique_ptr<Cache>> caches_;
   bool healed_ = false;
+  std::vector<std::unique_ptr<Cache>> past_;  // to which frozen threads refer
+  std::uint32_t restarts_left_;
+  std::set<Rank> returning_;
   std::uint64_t loads_ = 0;
   std::map<std::uint64_t, std::uint64_t> loads_of_;  // by block
   std::optional<std::string> violation_;

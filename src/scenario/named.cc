@@ -33,6 +33,25 @@ CacheScenario draw_any(std::uint64_t seed) {
   scenario.stalls = dice.one_in(2) ? 2 : 0;
   if (scenario.deaths + scenario.pauses + scenario.stalls == 0) scenario.lease_ms = 1000;  // so that nobody is silent
   draw_network(dice, scenario.network);
+  scenario.restarts = dice.one_in(2) ? scenario.deaths : 0;
+  return scenario;
+}
+
+// Nodes that die and come back all the time, and have the same few blocks in each life: what was posted to one life of
+// a peer, or begun to be copied from it, ends in the next.
+CacheScenario draw_restart(std::uint64_t seed) {
+  Scheduler dice(mix(seed));
+  CacheScenario scenario;
+  scenario.nodes = static_cast<std::uint32_t>(3 + dice.random() % 2);
+  scenario.threads = 2;
+  scenario.reads = 60;
+  scenario.blocks = 3;
+  scenario.slots = 2;
+  scenario.deaths = 100;
+  scenario.restarts = 100;
+  draw_network(dice, scenario.network);
+  scenario.network.lands_late = true;
+  scenario.network.dead_memory_answers = true;
   return scenario;
 }
 
@@ -89,6 +108,7 @@ constexpr std::array kScenarios{
     NamedScenario{"cache", "nodes read random blocks; anything may befall them", draw_any},
     NamedScenario{"recycle", "a slot is recycled for other blocks and back while it is copied", draw_recycle},
     NamedScenario{"jam", "more threads than slots, and links that stall", draw_jam},
+    NamedScenario{"restart", "nodes die and come back, empty, all the time", draw_restart},
     NamedScenario{"crowd", "all nodes want the same blocks at once, and there is room for all", draw_crowd},
 };
 
@@ -100,6 +120,7 @@ constexpr std::array kNumbers{
     NamedNumber{"slots", &CacheScenario::slots, 2},
     NamedNumber{"groups", &CacheScenario::groups, 1},
     NamedNumber{"deaths", &CacheScenario::deaths, 0},
+    NamedNumber{"restarts", &CacheScenario::restarts, 0},
     NamedNumber{"pauses", &CacheScenario::pauses, 0},
     NamedNumber{"stalls", &CacheScenario::stalls, 0},
     NamedNumber{"load-us", &CacheScenario::load_us, 0, false},
@@ -124,6 +145,7 @@ constexpr std::array kRules{
     NamedRule{"compares_tokens", &CacheRules::compares_tokens},
     NamedRule{"compares_keys", &CacheRules::compares_keys},
     NamedRule{"reads_header_again", &CacheRules::reads_header_again},
+    NamedRule{"token_tells_lives", &CacheRules::token_tells_lives},
     NamedRule{"token_follows_bytes", &CacheRules::token_follows_bytes},
     NamedRule{"cells_are_exchanged", &CacheRules::cells_are_exchanged},
     NamedRule{"cell_follows_bytes", &CacheRules::cell_follows_bytes},

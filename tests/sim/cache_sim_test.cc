@@ -26,6 +26,8 @@ void expect_no_violation(std::string_view name, std::uint64_t last_seed) {
 TEST(CacheSim, KeepsItsPromisesUnderEverySeed) { expect_no_violation("cache", seeds()); }
 TEST(CacheSim, KeepsThemWhileSlotsAreRecycledAllTheTime) { expect_no_violation("recycle", seeds() / 2); }
 TEST(CacheSim, KeepsThemWithMoreThreadsThanSlots) { expect_no_violation("jam", seeds() / 2); }
+// A hundred deaths each, so there are fewer seeds.
+TEST(CacheSim, KeepsThemToAndOfNodesThatComeBack) { expect_no_violation("restart", seeds() * 3 / 20); }
 TEST(CacheSim, AsksTheFileSystemOnceForWhatAllWantAtOnce) { expect_no_violation("crowd", seeds() / 2); }
 
 // The seed on which a broken rule is noticed, of the first thousand; 0 when it is not, or when the whole protocol fails
@@ -57,6 +59,9 @@ TEST(CacheSim, CatchesACopyThatComparesTokensOnly) {
 }
 
 TEST(CacheSim, CatchesACopyWithoutTheSecondHeader) { EXPECT_NE(caught({.reads_header_again = false}), 0u); }
+
+// The slot of a node that came back bears the same block again, under as many tokens as in its earlier life.
+TEST(CacheSim, CatchesATokenWithoutTheIncarnation) { EXPECT_NE(caught({.token_tells_lives = false}, "restart"), 0u); }
 
 TEST(CacheSim, CatchesATokenAheadOfItsBytes) { EXPECT_NE(caught({.token_follows_bytes = false}), 0u); }
 
