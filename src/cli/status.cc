@@ -53,17 +53,19 @@ void add_to(door::StatusReply& sum, const door::StatusReply& reply) {
 
 void print_table(const PoolStatus& pool) {
   using enum Table::Align;
-  Table table({left, right, left, right, right, right, right, right, right, right, right});
-  table.add({"node", "process", "state", "blocks", "of", "singlets", "hits", "from peers", "from files", "discarded",
-             "around"});
+  Table table({left, right, left, right, right, right, right, right, right, right, right, right});
+  table.add({"node", "process", "state", "restarts", "blocks", "of", "singlets", "hits", "from peers", "from files",
+             "discarded", "around"});
   const auto add_row = [&table](std::vector<std::string> row, const door::StatusReply& reply) {
     for (std::string& figure : figures(reply)) row.push_back(std::move(figure));
     table.add(std::move(row));
   };
   door::StatusReply sum{};
+  std::uint32_t restarts = 0;
   for (const NodeStatus& node : pool.nodes) {
     std::vector<std::string> row{std::to_string(node.node.rank), std::to_string(node.node.process),
-                                 state_text(node.door.state)};
+                                 state_text(node.door.state), std::to_string(node.node.restarts)};
+    restarts += node.node.restarts;
     if (node.door.state == DoorStatus::State::answered) {
       add_row(std::move(row), node.door.reply);
       add_to(sum, node.door.reply);
@@ -71,15 +73,17 @@ void print_table(const PoolStatus& pool) {
       table.add(std::move(row));
     }
   }
-  add_row({"all", "", ""}, sum);
+  add_row({"all", "", "", std::to_string(restarts)}, sum);
   table.print(std::cout);
 }
 
 void print_json(const PoolStatus& pool) {
   nlohmann::ordered_json nodes = nlohmann::ordered_json::array();
   for (const NodeStatus& node : pool.nodes) {
-    nlohmann::ordered_json json{
-        {"node", node.node.rank}, {"process", node.node.process}, {"state", state_text(node.door.state)}};
+    nlohmann::ordered_json json{{"node", node.node.rank},
+                                {"process", node.node.process},
+                                {"state", state_text(node.door.state)},
+                                {"restarts", node.node.restarts}};
     if (node.door.state == DoorStatus::State::answered) {
       const door::StatusReply& reply = node.door.reply;
       json.update({{"slots", reply.slot_count},
@@ -111,6 +115,7 @@ void add_status(CLI::App& app, Action& chosen) {
   CLI::App* command = app.add_subcommand("status", "Show what the pool's nodes hold and where it came from");
   command->add_flag("--json", *json, "For programs: sizes in bytes");
   command->footer(
+      "restarts    how often the node died and was started again, empty; its other figures count from the last start\n"
       "hits        reads that programs took out of their own node's memory\n"
       "from peers  blocks that a node copied from another node's memory\n"
       "from files  blocks that a node read from the file system\n"

@@ -195,26 +195,34 @@ void run_pool(const PoolDirectory& directory, const PoolOptions& options) {
                         own_secret ? Secret::create(secret) : Secret::load(secret), options.all_nodes);
   }
   const std::string meeting = coordinator ? coordinator->address() : options.join;
+  PoolRecord record{.supervisor = ::getpid(),
+                    .nodes = {},
+                    .cache_bytes = options.cache.cache_bytes,
+                    .block_bytes = options.cache.block_bytes,
+                    .groups = options.cache.groups};
+  const auto record_restart = [&](Rank rank, pid_t process) {
+    PoolRecord::Node& node = record.nodes.at(rank - options.first_rank);
+    node.process = process;
+    ++node.restarts;
+    directory.write_record(record);
+  };
   Launcher launcher({.command = node_command(directory, options.cache),
                      .ranks = options.nodes,
                      .first_rank = options.first_rank,
                      .environment = {std::string(kCoordinatorVariable) + "=" + meeting,
                                      std::string(kSecretFileVariable) + "=" + secret.string()},
                      .end_all_on_failure = false,
-                     .on_end = [&](Rank rank, const std::string& how) {
-                       if (coordinator) coordinator->miss(rank, how);
-                     }});
-  PoolRecord record{.supervisor = ::getpid(),
-                    .nodes = {},
-                    .cache_bytes = options.cache.cache_bytes,
-                    .block_bytes = options.cache.block_bytes,
-                    .groups = options.cache.groups};
+                     .on_end =
+                         [&](Rank rank, const std::string& how) {
+                           if (coordinator) coordinator->miss(rank, how);
+                         },
+                     .restart = RestartPolicy{},
+                     .on_restart = record_restart});
   for (Rank rank = options.first_rank; rank < options.first_rank + options.nodes; ++rank) {
     record.nodes.push_back({rank, launcher.pid(rank)});
   }
   directory.write_record(record);
   const JobEnd end = launcher.wait();
-  for (const std::string& failure : end.failures) log::error(failure);
   if (end.failures.empty()) directory.clean();  // otherwise the log stays, for whoever wants to know
 }
 

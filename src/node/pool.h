@@ -1,6 +1,7 @@
 // pool.h — the pool on this machine: a supervisor process, which is where the nodes meet, and the nodes, its children.
 //
-// When a node dies the others go on; when the supervisor dies the kernel ends the nodes with it.
+// When a node dies the others go on, and the supervisor starts it again (RestartPolicy in team/launcher.h): it comes
+// back empty. When the supervisor dies the kernel ends the nodes with it.
 #pragma once
 
 #include <cstdint>

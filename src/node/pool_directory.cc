@@ -36,7 +36,7 @@ std::optional<Fd> PoolDirectory::try_lock() const {
 void PoolDirectory::write_record(const PoolRecord& record_now) const {
   nlohmann::json nodes = nlohmann::json::array();
   for (const PoolRecord::Node& node : record_now.nodes)
-    nodes.push_back({{"rank", node.rank}, {"process", node.process}});
+    nodes.push_back({{"rank", node.rank}, {"process", node.process}, {"restarts", node.restarts}});
   const nlohmann::json json{{"supervisor", record_now.supervisor},
                             {"nodes", nodes},
                             {"cache_bytes", record_now.cache_bytes},
@@ -55,7 +55,9 @@ std::optional<PoolRecord> PoolDirectory::read_record() const {
     const nlohmann::json json = nlohmann::json::parse(file);
     PoolRecord result;
     result.supervisor = json.at("supervisor");
-    for (const nlohmann::json& node : json.at("nodes")) result.nodes.push_back({node.at("rank"), node.at("process")});
+    for (const nlohmann::json& node : json.at("nodes")) {
+      result.nodes.push_back({node.at("rank"), node.at("process"), node.at("restarts")});
+    }
     result.cache_bytes = json.at("cache_bytes");
     result.block_bytes = json.at("block_bytes");
     result.groups = json.at("groups");

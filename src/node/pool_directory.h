@@ -27,6 +27,7 @@ struct PoolRecord {
   struct Node {
     Rank rank = 0;
     pid_t process = 0;
+    std::uint32_t restarts = 0;  ///< how often it died and was started again
   };
 
   pid_t supervisor = 0;

@@ -20,6 +20,10 @@ namespace farside::preload::node {
 namespace {
 
 constexpr std::uint64_t kPatience_s = 10;  // longer than a slow disk, shorter than a user's
+
+// Between looks for the successor of a node that died. One that was silent costs each look its time.
+constexpr std::uint64_t kShortestPause_ns = 200'000'000;
+constexpr std::uint64_t kLongestPause_ns = 60'000'000'000;
 constexpr std::size_t kIdleConnections = 8;
 constexpr int kHighDescriptor = 900;  // out of the way: a program expects the lowest free number for itself
 
@@ -31,7 +35,9 @@ struct Connection {
 
 constinit sockaddr_un address{};
 constinit std::atomic<const HostMemory*> mapped{nullptr};
-constinit std::atomic<bool> dead{false};
+constinit std::atomic<std::uint64_t> look_at_ns{0};  // when to look for the node again; 0 while it is not lost
+constinit std::atomic<std::uint64_t> pause_ns{0};
+constinit std::atomic<bool> warned{false};
 
 // Connections that nobody is using, each in one word: inode, fd + 1.
 constinit std::atomic<std::uint64_t> idle[kIdleConnections];
@@ -166,10 +172,33 @@ void name(const char* socket_path) {
   strncpy(address.sun_path, socket_path, sizeof address.sun_path - 1);
 }
 
-const HostMemory* memory() {
-  if (const HostMemory* known = mapped.load(std::memory_order_acquire)) return known;
-  if (dead.load(std::memory_order_relaxed) || !process::is_ours()) return nullptr;
+namespace {
 
+// The node did not answer what was asked at `since_ns`.
+void lose(std::uint64_t since_ns) {
+  const std::uint64_t now_ns = coarse_now_ns();
+  const bool was_silent = now_ns - since_ns > kPatience_s * 1'000'000'000U / 2;
+  const std::uint64_t twice = std::max(2 * pause_ns.load(std::memory_order_relaxed), kShortestPause_ns);
+  const std::uint64_t pause = was_silent ? kLongestPause_ns : std::min(twice, kLongestPause_ns);
+  pause_ns.store(pause, std::memory_order_relaxed);
+  look_at_ns.store(now_ns + pause, std::memory_order_relaxed);
+  forget_connections();
+}
+
+// Whether the node is there, as far as is known. Of those who come when it is time, one is told to look.
+enum class Standing { there, lost, look };
+Standing standing() {
+  std::uint64_t at = look_at_ns.load(std::memory_order_relaxed);
+  if (at == 0) return mapped.load(std::memory_order_relaxed) != nullptr ? Standing::there : Standing::look;
+  const std::uint64_t now_ns = coarse_now_ns();
+  if (now_ns < at) return Standing::lost;
+  return look_at_ns.compare_exchange_strong(at, now_ns + kLongestPause_ns) ? Standing::look : Standing::lost;
+}
+
+// Maps the memory of the node, which may be another one than before.
+const HostMemory* find() {
+  const HostMemory* known = look_at_ns.load(std::memory_order_relaxed) == 0 ? nullptr : mapped.load();
+  const std::uint64_t start_ns = coarse_now_ns();
   door::MapReply reply{};
   int descriptors[2] = {-1, -1};
   int error = EPROTO;
@@ -179,22 +208,40 @@ const HostMemory* memory() {
   }
   for (const int descriptor : descriptors) close_descriptor(descriptor);
   if (fresh == nullptr) {
-    if (!dead.exchange(true)) process::warn("cannot reach the node at", address.sun_path, error);
+    lose(start_ns);
+    if (known == nullptr && !warned.exchange(true)) process::warn("cannot reach the node at", address.sun_path, error);
     return nullptr;
   }
-  const HostMemory* first = nullptr;  // of two threads that map at once, one mapping is left lying: nobody waits
-  return mapped.compare_exchange_strong(first, fresh, std::memory_order_acq_rel) ? fresh : first;
+  if (!mapped.compare_exchange_strong(known, fresh, std::memory_order_acq_rel)) {
+    fresh->blank();  // another thread was first
+    return known;
+  }
+  if (known != nullptr) known->blank();
+  look_at_ns.store(0, std::memory_order_relaxed);
+  pause_ns.store(0, std::memory_order_relaxed);
+  return fresh;
+}
+
+}  // namespace
+
+const HostMemory* memory() {
+  if (const HostMemory* known = mapped.load(std::memory_order_acquire)) return known;
+  return process::is_ours() && standing() == Standing::look ? find() : nullptr;
 }
 
 bool ask(door::RequestKind kind, const BlockKey& key, int file, door::Reply& reply) {
-  if (dead.load(std::memory_order_relaxed) || !process::is_ours()) return false;
+  if (!process::is_ours()) return false;
+  const Standing node = standing();
+  if (node == Standing::lost || (node == Standing::look && find() == nullptr)) return false;
+
+  const std::uint64_t start_ns = coarse_now_ns();
   door::Request request = request_for(kind);
   request.key = key;
   int descriptors[2] = {-1, -1};
   int error = 0;
   const bool answered = exchange(request, file, reply, descriptors, error);
   for (const int descriptor : descriptors) close_descriptor(descriptor);
-  if (!answered) dead.store(true, std::memory_order_relaxed);
+  if (!answered) lose(start_ns);
   return answered;
 }
 

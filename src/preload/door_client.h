@@ -16,12 +16,13 @@ namespace node {
 /// Where its socket is. Called once, before anything else here.
 void name(const char* socket_path);
 
-/// Its memory, mapped when first asked for. Null when the node cannot be reached: then the first call says so on
-/// standard error, and every later one returns null at once.
+/// Its memory, mapped when first asked for; that of its successor once `ask` has found one. Null when the node cannot
+/// be reached: then the first call says so on standard error.
 const HostMemory* memory();
 
-/// Sends a request with the descriptor `file` and takes the reply. False when there is none: from then on the node is
-/// taken for dead and not asked again.
+/// Sends a request with the descriptor `file` and takes the reply. False when there is none: then the node is taken for
+/// dead. A node that was started again opens the same door, so it is looked for there by one call in a while, ever more
+/// rarely; all others return false at once.
 bool ask(door::RequestKind kind, const BlockKey& key, int file, door::Reply& reply);
 
 /// After a fork: the connections belong to the parent.

@@ -71,6 +71,10 @@ const HostMemory* HostMemory::map(const door::MapReply& reply, int slots, int bo
   auto* const memory = reinterpret_cast<HostMemory*>(
       map_memory(0, sizeof(HostMemory), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1));
   if (slots_base == nullptr || board_base == nullptr || memory == nullptr) return nullptr;
+  memory->slots_base_ = slots_base;
+  memory->slots_bytes_ = reply.slots_file_bytes;
+  memory->board_base_ = board_base;
+  memory->board_bytes_ = reply.board_bytes;
   memory->block_bits_ = static_cast<unsigned>(std::countr_zero(reply.block_bytes));
   memory->slot_stride_ = slot_stride(reply.block_bytes);
   memory->slot_count_ = reply.slot_count;
@@ -80,6 +84,14 @@ const HostMemory* HostMemory::map(const door::MapReply& reply, int slots, int bo
   memory->stripes_ = reinterpret_cast<door::HitStripe*>(board_base);
   memory->stamps_ = reinterpret_cast<std::uint64_t*>(board_base + door::kStampsOffset);
   return memory;
+}
+
+// The kernel has the old mapping gone for all threads before one of them sees the new: who has seen a zero sees no old
+// byte afterwards, so the token that it looks at last tells it.
+void HostMemory::blank() const {
+  constexpr int kFlags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED;
+  map_memory(reinterpret_cast<std::uintptr_t>(slots_base_), slots_bytes_, PROT_READ, kFlags, -1);
+  map_memory(reinterpret_cast<std::uintptr_t>(board_base_), board_bytes_, PROT_READ | PROT_WRITE, kFlags, -1);
 }
 
 bool HostMemory::copy(const Piece& piece, void* into) const {

@@ -18,11 +18,15 @@ struct Piece {
   std::uint64_t now_ns;  ///< coarse_now_ns(), which is told to the node
 };
 
-/// Mapped once, for the life of the process and of those forked from it. Any thread may call anything.
+/// Mapped for the life of the process and of those forked from it. Any thread may call anything.
 class HostMemory {
  public:
   /// Maps what the node described. Null when the description or the descriptors make no sense.
   static const HostMemory* map(const door::MapReply& reply, int slots, int board);
+
+  /// Lets go of the memory of a node that is gone. The addresses stay taken: whoever is copying finds zeros, and a
+  /// token that is 0.
+  void blank() const;
 
   [[nodiscard]] unsigned block_bits() const { return block_bits_; }
 
@@ -35,6 +39,10 @@ class HostMemory {
  private:
   HostMemory() = default;
 
+  const std::byte* slots_base_;  ///< of the mapping of the slots ...
+  std::uint64_t slots_bytes_;
+  std::byte* board_base_;  ///< ... and of the board
+  std::uint64_t board_bytes_;
   unsigned block_bits_;  ///< a block has 2 to this many bytes
   std::uint64_t slot_stride_;
   std::uint64_t slot_count_;

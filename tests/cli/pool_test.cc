@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <chrono>
 #include <csignal>
+#include <cstdlib>
 #include <fstream>
 #include <sstream>
 #include <string>
@@ -51,6 +52,11 @@ std::vector<std::string> network_sockets(pid_t process) {
     if (tables.find(" " + inode + " ") != std::string::npos) found.push_back(inode);
   }
   return found;
+}
+
+std::string log() {
+  std::ifstream file(std::filesystem::path(std::getenv("FARSIDE_RUNTIME_DIR")) / "pool.log");
+  return {std::istreambuf_iterator<char>(file), {}};
 }
 
 // Processor time that the processes have used so far, in clock ticks.
@@ -140,16 +146,48 @@ TEST_F(PoolTest, ThatIsNotRunningIsNeitherShownNorEnded) {
   }
 }
 
-TEST_F(PoolTest, GoesOnWhenANodeIsKilled) {
+// The supervisor starts it again; the pool's processes know it by its new number.
+TEST_F(PoolTest, StartsAKilledNodeAgain) {
   ASSERT_EQ(up({"-n", "3", "--cache", "16M"}).code(), 0);
-  ::kill(node_processes().at(1), SIGKILL);
-  const auto state = [this](std::size_t rank) { return status().at("nodes").at(rank).at("state"); };
-  EXPECT_TRUE(eventually([&] { return state(1) == "dead"; }));
-  EXPECT_EQ(state(0), "up");
-  EXPECT_EQ(state(2), "up");
+  const auto before = node_processes();
+  ::kill(before.at(1), SIGKILL);
+  const auto node = [this](std::size_t rank) { return status().at("nodes").at(rank); };
+  EXPECT_TRUE(eventually([&] { return node(1).at("restarts") == 1 && node(1).at("state") == "up"; }));
+  EXPECT_NE(node(1).at("process"), before.at(1));
+  for (const std::size_t rank : {0U, 2U}) {
+    EXPECT_EQ(node(rank).at("state"), "up");
+    EXPECT_EQ(node(rank).at("restarts"), 0);
+    EXPECT_EQ(node(rank).at("process"), before.at(rank));
+  }
+  EXPECT_THAT(log(), HasSubstr("rank 1 was killed by signal 9 (Killed); it is started again in 100 ms"));
   EXPECT_EQ(farside({"down"}).code(), 0);
   EXPECT_THAT(pool_processes(), IsEmpty());
   EXPECT_THAT(runtime_files(), IsEmpty());
+}
+
+// Also when there is nobody left to come back to.
+TEST_F(PoolTest, StartsAllItsNodesAgain) {
+  ASSERT_EQ(up(kSmall).code(), 0);
+  for (const pid_t node : node_processes()) ::kill(node, SIGKILL);
+  EXPECT_TRUE(eventually([&] {
+    const auto nodes = status().at("nodes");
+    return std::ranges::all_of(nodes,
+                               [](const auto& node) { return node.at("restarts") >= 1 && node.at("state") == "up"; });
+  }));
+  EXPECT_EQ(farside({"down"}).code(), 0);
+  EXPECT_THAT(pool_processes(), IsEmpty());
+}
+
+// A node that was asked to end has not died.
+TEST_F(PoolTest, LeavesANodeInPeaceThatWasAskedToEnd) {
+  ASSERT_EQ(up({"-n", "3", "--cache", "16M"}).code(), 0);
+  ::kill(node_processes().at(1), SIGTERM);
+  const auto node = [this] { return status().at("nodes").at(1); };
+  EXPECT_TRUE(eventually([&] { return node().at("state") == "dead"; }));
+  ::kill(node_processes().at(0), SIGKILL);  // whose restart shows that the supervisor had the time for the other one's
+  EXPECT_TRUE(eventually([&] { return status().at("nodes").at(0).at("restarts") >= 1; }));
+  EXPECT_EQ(node().at("state"), "dead");
+  EXPECT_EQ(node().at("restarts"), 0);
 }
 
 // A stopped process takes no polite signal.

@@ -14,6 +14,14 @@ import workbench
 
 READS = pathlib.Path(__file__).with_name("python_reads.py")
 
+# Reads the files that it is told to, whole.
+ON_DEMAND = """
+import hashlib, sys
+for line in sys.stdin:
+    with open(line.rstrip(), "rb") as file:
+        print(hashlib.sha256(file.read()).hexdigest(), flush=True)
+"""
+
 
 class Failures(unittest.TestCase):
     @classmethod
@@ -64,6 +72,45 @@ class Failures(unittest.TestCase):
 
     def test_reads_go_on_when_the_node_is_stopped(self):
         self.reads_on_after(signal.SIGSTOP)
+
+    def test_a_node_that_was_started_again_is_found(self):
+        with contextlib.ExitStack() as stack:
+            node = stack.enter_context(workbench.stand_in_door(self.socket))
+            program = stack.enter_context(
+                subprocess.Popen(
+                    [sys.executable, "-c", ON_DEMAND],
+                    env=os.environ | self.environment,
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.PIPE,
+                    text=True,
+                )
+            )
+            stack.callback(program.kill)
+
+            def read(name):
+                file = self.file.with_name(name)
+                program.stdin.write(f"{file}\n")
+                program.stdin.flush()
+                self.assertEqual(program.stdout.readline(), f"{hashlib.sha256(file.read_bytes()).hexdigest()}\n")
+
+            read("binary")
+            node.kill()
+            node.wait()
+            read("text")  # the program finds out, and reads on
+            self.socket.unlink()
+            stack.enter_context(workbench.stand_in_door(self.socket))
+
+            def is_served():
+                read("text")
+                return workbench.blocks_loaded(self.socket) > 0
+
+            workbench.wait_for(is_served, "the program to find the new node")
+            before = workbench.blocks_loaded(self.socket)
+            read("binary")  # what the old node had is not taken for what the new one has
+            self.assertGreater(workbench.blocks_loaded(self.socket), before)
+            _, errors = program.communicate(timeout=workbench.PATIENCE_S)
+        self.assertEqual(errors, "")
 
     def test_without_a_node_there_is_one_warning(self):
         done = self.digest_of()

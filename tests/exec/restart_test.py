@@ -1,0 +1,136 @@
+"""Nodes of a running pool are killed and come back, while programs read through them."""
+import contextlib
+import hashlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import unittest
+
+import workbench
+
+# Reads the files that it is told to, whole, and says their digest.
+ON_DEMAND = """
+import hashlib, sys
+for line in sys.stdin:
+    with open(line.rstrip(), "rb") as file:
+        print(hashlib.sha256(file.read()).hexdigest(), flush=True)
+"""
+
+NAMES = ("binary", "text", "almost", "database")
+NEW = "packed.gz"  # which nobody has read before
+OVER = sys.argv.pop(1)  # direct or ucx
+FABRIC = {"direct": {}, "ucx": {"FARSIDE_FABRIC": "ucx", "UCX_TLS": "tcp", "UCX_NET_DEVICES": "lo"}}[OVER]
+
+
+class Reader:
+    """A program that reads through one node, for as long as the test lasts."""
+
+    def __init__(self, stack, environment, node, directory):
+        command = [workbench.BIN / "farside", "exec", "--node", str(node), "--under", directory, "--"]
+        self.directory = directory
+        self.program = stack.enter_context(
+            subprocess.Popen(
+                [*command, sys.executable, "-c", ON_DEMAND],
+                env=os.environ | environment,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                text=True,
+            )
+        )
+        stack.callback(self.program.kill)
+
+    def ask(self, name):
+        self.program.stdin.write(f"{self.directory / name}\n")
+        self.program.stdin.flush()
+
+    def answer(self):
+        return self.program.stdout.readline().rstrip()
+
+
+class Restarts(unittest.TestCase):
+    def setUp(self):
+        os.environ.update(FABRIC)
+        self.directory = self.enterContext(workbench.bench())
+        self.files = self.enterContext(workbench.counting_mount(self.directory / "files", self.directory / "mount"))
+        self.digests = {
+            name: hashlib.sha256((self.directory / "files" / name).read_bytes()).hexdigest() for name in (*NAMES, NEW)
+        }
+        self.environment = self.enterContext(workbench.pool(self.directory / "pool", nodes=3))
+        self.readers = [Reader(self.exit_stack(), self.environment, node, self.files) for node in range(3)]
+
+    def exit_stack(self):
+        return self.enterContext(contextlib.ExitStack())
+
+    def nodes(self):
+        status = [workbench.BIN / "farside", "status", "--json"]
+        done = subprocess.run(status, env=os.environ | self.environment, capture_output=True, check=True)
+        return json.loads(done.stdout)["nodes"]
+
+    def all_read(self, readers, names=NAMES):
+        """All at once; each gets the right bytes."""
+        for name in names:
+            for reader in readers:
+                reader.ask(name)
+            for reader in readers:
+                self.assertEqual(reader.answer(), self.digests[name])
+
+    def kill(self, node):
+        os.kill(self.nodes()[node]["process"], signal.SIGKILL)
+
+    def wait_for_return(self, node, restarts):
+        def is_back():
+            now = self.nodes()[node]
+            return now["restarts"] == restarts and now["state"] == "up"
+
+        workbench.wait_for(is_back, f"node {node} to come back")
+
+    def test_readers_get_right_bytes_while_nodes_die_and_come_back(self):
+        self.all_read(self.readers)
+        for restarts in (1, 2, 3):
+            for reader in self.readers:  # they read while it dies
+                for name in NAMES:
+                    reader.ask(name)
+            self.kill(1)
+            for reader in self.readers:
+                for name in NAMES:
+                    self.assertEqual(reader.answer(), self.digests[name])
+            self.all_read(self.readers)
+            self.wait_for_return(1, restarts)
+            self.all_read(self.readers)
+
+        # A program of its that misses a block finds its door again.
+        def is_found():
+            before = self.nodes()[1]["hits"]
+            self.all_read(self.readers[1:2], (NEW, *NAMES))
+            return self.nodes()[1]["hits"] > before
+
+        workbench.wait_for(is_found, "the new node to be found")
+
+    def test_the_file_system_is_asked_again_only_for_what_was_lost(self):
+        self.all_read(self.readers[:1])
+        self.all_read(self.readers[1:])
+        whole = workbench.bytes_read(self.files)
+        self.assertEqual(whole, sum(workbench.size(self.directory / "files" / name) for name in NAMES))
+        self.kill(1)
+        self.wait_for_return(1, 1)
+
+        # What the others hold is there.
+        self.all_read([self.readers[0], self.readers[2]])
+        self.assertEqual(workbench.bytes_read(self.files), whole)
+        # The new node finds what the others list; a third was listed at the node that died.
+        fresh = Reader(self.exit_stack(), self.environment, 1, self.files)
+        self.all_read([fresh])
+        asked_again = workbench.bytes_read(self.files) - whole
+        self.assertLess(asked_again, whole * 2 / 3)
+        # And what is read from now on is shared as ever.
+        self.all_read([fresh], [NEW])
+        self.all_read([self.readers[0], self.readers[2]], [NEW])
+        once = workbench.size(self.directory / "files" / NEW)
+        self.assertEqual(workbench.bytes_read(self.files) - whole - asked_again, once)
+        self.assertEqual(self.nodes()[1]["blocks"], self.nodes()[0]["blocks"])
+
+
+if __name__ == "__main__":
+    unittest.main()
