@@ -150,10 +150,9 @@ DirectAccess::~DirectAccess() { accesses_.remove(*this); }
 
 RegionHeader& DirectAccess::header() const noexcept { return header_at(mapping_); }
 
-void DirectAccess::blank() try {
-  if (!std::exchange(blank_, true)) mapping_.blank();
-} catch (const Error& error) {
-  log::warn(error.what());
+void DirectAccess::blank() {
+  if (std::exchange(blank_, true) || mapping_.blank()) return;
+  log::warn("the memory of a lost peer cannot be given back");
 }
 
 void AccessSet::add(DirectAccess& access) {
