@@ -26,7 +26,8 @@ class ExecTest : public PoolTest {
 
 TEST_F(ExecTest, RefusesWhatIsNoDirectory) {
   std::ofstream(files_dir() / "file") << "no directory";
-  for (const std::string name : {"/no/such/directory", "", (files_dir() / "file").c_str()}) {
+  const std::vector<std::string> names{"/no/such/directory", "", files_dir() / "file"};
+  for (const std::string& name : names) {
     const CommandEnd end = farside({"exec", "--under", name, "--", "echo", "started"});
     EXPECT_EQ(end.code(), 2) << name;
     EXPECT_THAT(end.err, HasSubstr("give --under a directory"));
