@@ -18,15 +18,17 @@
 #include "team/liveness.h"
 #include "team/runtime_dir.h"
 #include "tests/support/shared.h"
+#include "tests/team/coordinator_fixture.h"
 
 namespace farside {
 namespace {
 
+using test::CoordinatorTest;
 using test::eventually;
+using test::Member;
+using test::soon;
 using testing::ElementsAre;
 using testing::HasSubstr;
-
-SetupClock::time_point soon() { return SetupClock::now() + std::chrono::seconds(20); }
 
 /// A secret that is in no file of the pool.
 Secret make_secret() {
@@ -34,47 +36,6 @@ Secret make_secret() {
   const JobDir dir;
   return Secret::create(dir.path() / ("secret" + std::to_string(count++)));
 }
-
-/// A member as a team has it.
-class Member {
- public:
-  Member(const Coordinator& coordinator, const Secret& secret, Rank rank)
-      : client_(loop_, coordinator.address(), secret, rank,
-                {.lost =
-                     [this](Rank lost, Loss loss) {
-                       const std::lock_guard lock(mutex_);
-                       losses_[lost] = loss;
-                     },
-                 .returned =
-                     [this](Rank back, std::vector<std::string> blobs) {
-                       const std::lock_guard lock(mutex_);
-                       losses_.erase(back);
-                       returns_[back] = std::move(blobs);
-                     },
-                 .coordinator_gone = [this] { abandoned_ = true; }},
-                soon()) {}
-  ~Member() { loop_.stop(); }
-
-  CoordinatorClient* operator->() { return &client_; }
-  EventLoop& loop() { return loop_; }
-  bool abandoned() const { return abandoned_; }
-  std::map<Rank, Loss> losses() {
-    const std::lock_guard lock(mutex_);
-    return losses_;
-  }
-  std::map<Rank, std::vector<std::string>> returns() {
-    const std::lock_guard lock(mutex_);
-    return returns_;
-  }
-
- private:
-  std::mutex mutex_;
-  std::map<Rank, Loss> losses_;
-  std::map<Rank, std::vector<std::string>> returns_;
-  std::atomic<bool> abandoned_ = false;
-  EventLoop loop_;
-  CoordinatorClient client_;
-};
 
 /// Whoever connects and then does as it likes.
 class Stranger {
@@ -110,20 +71,6 @@ class Stranger {
 
  private:
   Fd socket_;
-};
-
-class CoordinatorTest : public testing::Test {
- protected:
-  /// Ranks 0 and 1 of a team of two are well as long as this holds.
-  void expect_exchange(Member& zero, Member& one) {
-    std::thread other([&] { EXPECT_THAT(one->exchange("try", "one", soon()), ElementsAre("zero", "one")); });
-    EXPECT_THAT(zero->exchange("try", "zero", soon()), ElementsAre("zero", "one"));
-    other.join();
-  }
-
-  JobDir dir_;
-  Secret secret_ = Secret::create(dir_.path() / "secret");
-  Coordinator coordinator_{dir_.path() / "coordinator", secret_, 2};
 };
 
 TEST_F(CoordinatorTest, GathersWhatEveryRankContributes) {
@@ -256,14 +203,8 @@ TEST_F(CoordinatorTest, GivesARankToOneProcessAtATime) {
 // While the team forms, a rank may start again, as a new incarnation.
 TEST_F(CoordinatorTest, CountsIncarnations) {
   for (std::uint16_t incarnation = 0; incarnation < 3; ++incarnation) {
-    std::unique_ptr<Member> member;
-    ASSERT_TRUE(eventually([&] {  // once the loss of the one before was seen
-      try {
-        member = std::make_unique<Member>(coordinator_, secret_, 0);
-      } catch (const Error&) {
-      }
-      return member != nullptr;
-    }));
+    const std::unique_ptr<Member> member = take_free_seat(0);
+    ASSERT_NE(member, nullptr);
     EXPECT_EQ((*member)->incarnation(), incarnation);
   }
 }
@@ -305,97 +246,6 @@ TEST_F(CoordinatorTest, NamesTheRankThatEndedInsteadOfJoining) {
     });
     if (!ended_before) coordinator.miss(1, "exited with code 0");
     waiting.join();
-  }
-}
-
-/// Ranks 0 and 1 have exchanged twice when rank 1 is lost.
-class Succession : public CoordinatorTest {
- protected:
-  void SetUp() override {
-    Member one(coordinator_, secret_, 1);
-    for (int round = 0; round < 2; ++round) expect_exchange(zero_, one);
-  }
-  void wait_for_loss() {
-    ASSERT_TRUE(eventually([&] { return zero_.losses().contains(1); }));
-  }
-
-  Member zero_{coordinator_, secret_, 0};
-};
-
-// It learns what the others gave to the exchanges that it missed, they what it gives, and then all go on together.
-TEST_F(Succession, ASuccessorRepeatsWhatIsCompleteAndIsBack) {
-  wait_for_loss();
-  Member successor(coordinator_, secret_, 1);
-  EXPECT_EQ(successor->incarnation(), 1);
-  EXPECT_EQ(successor->standing().exchanges, 2u);
-  EXPECT_THAT(successor->standing().lost, ElementsAre(1));
-  EXPECT_THAT(successor->exchange("try", "first", soon()), ElementsAre("zero", "first"));
-  EXPECT_THAT(zero_.returns(), testing::IsEmpty());
-  EXPECT_THAT(successor->exchange("try", "second", soon()), ElementsAre("zero", "second"));
-  ASSERT_TRUE(eventually([&] { return zero_.returns().contains(1); }));
-  EXPECT_THAT(zero_.returns().at(1), ElementsAre("first", "second"));
-  expect_exchange(zero_, successor);
-}
-
-// Whoever cannot work with the others finds out while it repeats, and goes: nobody else has heard of it.
-TEST_F(Succession, ASuccessorThatGivesUpDisturbsNobody) {
-  wait_for_loss();
-  {
-    Member successor(coordinator_, secret_, 1);
-    (void)successor->exchange("try", "first", soon());
-  }
-  std::unique_ptr<Member> next;
-  ASSERT_TRUE(eventually([&] {  // once the coordinator has seen that the seat is free
-    try {
-      next = std::make_unique<Member>(coordinator_, secret_, 1);
-    } catch (const Error&) {
-    }
-    return next != nullptr;
-  }));
-  EXPECT_THAT(zero_.returns(), testing::IsEmpty());
-  EXPECT_EQ((*next)->incarnation(), 2);
-  for (int round = 0; round < 2; ++round) (void)(*next)->exchange("try", "again", soon());
-  ASSERT_TRUE(eventually([&] { return zero_.returns().contains(1); }));
-  expect_exchange(zero_, *next);
-}
-
-// What a rank gave before a loss does not meet what the successor gives after it.
-TEST_F(Succession, AnExchangeEndsWithItsEpoch) {
-  wait_for_loss();
-  Member successor(coordinator_, secret_, 1);
-  for (int round = 0; round < 2; ++round) (void)successor->exchange("try", "again", soon());
-  ASSERT_TRUE(eventually([&] { return zero_.returns().contains(1); }));
-  std::thread waiting([&] { EXPECT_THROW((void)zero_->exchange("try", "too early", soon()), Error); });
-  successor->leave();
-  waiting.join();
-
-  std::unique_ptr<Member> last;
-  ASSERT_TRUE(eventually([&] {
-    try {
-      last = std::make_unique<Member>(coordinator_, secret_, 1);
-    } catch (const Error&) {
-    }
-    return last != nullptr;
-  }));
-  for (int round = 0; round < 2; ++round) (void)(*last)->exchange("try", "again", soon());
-  ASSERT_TRUE(eventually([&] { return !zero_.losses().contains(1); }));
-  expect_exchange(zero_, *last);
-}
-
-// When all are lost there is nothing to come back to: whoever comes then forms a new team.
-TEST_F(CoordinatorTest, BeginsAnewWhenNobodyIsLeft) {
-  for (std::uint16_t life = 0; life < 3; ++life) {
-    std::unique_ptr<Member> zero;
-    std::unique_ptr<Member> one;
-    ASSERT_TRUE(eventually([&] {
-      try {
-        if (!zero) zero = std::make_unique<Member>(coordinator_, secret_, 0);
-        if (!one) one = std::make_unique<Member>(coordinator_, secret_, 1);
-      } catch (const Error&) {
-      }
-      return zero && one && (*zero)->standing().exchanges == 0 && (*one)->standing().exchanges == 0;
-    }));
-    expect_exchange(*zero, *one);
   }
 }
 
