@@ -186,7 +186,7 @@ TEST_F(PoolTest, LeavesANodeInPeaceThatWasAskedToEnd) {
   EXPECT_TRUE(eventually([&] { return node().at("state") == "dead"; }));
   ::kill(node_processes().at(0), SIGKILL);  // whose restart shows that the supervisor had the time for the other one's
   EXPECT_TRUE(eventually([&] { return status().at("nodes").at(0).at("restarts") >= 1; }));
-  EXPECT_EQ(node().at("state"), "dead");
+  EXPECT_EQ(node().at("state"), "dead") << log();
   EXPECT_EQ(node().at("restarts"), 0);
 }
 

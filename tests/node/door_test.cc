@@ -1,4 +1,5 @@
 // The host door of a real pool, asked as a program asks.
+#include <algorithm>
 #include <atomic>
 #include <csignal>
 #include <cstdlib>
@@ -247,7 +248,7 @@ std::multiset<std::string> open_descriptors(pid_t process) {
 
 TEST_F(DoorTest, OutlivesNoiseAndKeepsNothingOfIt) {
   const pid_t node = node_processes().at(0);
-  const auto before = open_descriptors(node);
+  const auto before = open_descriptors(node);  // some of which the node may be about to close
   std::mt19937_64 random(7);
   for (int i = 0; i < 2'000; ++i) {
     DoorProbe program(door(0));
@@ -263,7 +264,7 @@ TEST_F(DoorTest, OutlivesNoiseAndKeepsNothingOfIt) {
     if (i % 3 == 0) program.send(std::as_bytes(std::span(packet)), fds);
   }
   EXPECT_EQ(DoorProbe(door(0)).read_file(path("file")), content("file"));
-  EXPECT_TRUE(eventually([&] { return open_descriptors(node) == before; }))
+  EXPECT_TRUE(eventually([&] { return std::ranges::includes(before, open_descriptors(node)); }))
       << "before: " << ::testing::PrintToString(before)
       << "\nafter: " << ::testing::PrintToString(open_descriptors(node));
 }
