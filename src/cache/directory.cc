@@ -14,13 +14,19 @@ constexpr std::uint64_t kClaiming = 1ULL << 63U;
 // a wrong cell now and then.
 constexpr Duration kClaimPatience = std::chrono::milliseconds(100);
 
+template <class Predicate>
+std::optional<std::uint32_t> first_row(Predicate is_it) {
+  for (std::uint32_t row = 0; row < Geometry::kBucketRows; ++row) {
+    if (is_it(row)) return row;
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 std::optional<Row> Directory::find(Channel& channel, BlockId id, Deadline deadline) const {
   const auto bucket = read_bucket(channel, id, deadline);
-  if (!bucket) return std::nullopt;
-  const auto row = row_with(*bucket, id);
-  return row ? std::optional(make_row(*bucket, id, *row)) : std::nullopt;
+  return bucket ? row_in(channel, *bucket, id, deadline) : std::nullopt;
 }
 
 std::optional<Row> Directory::find_or_claim(Channel& channel, BlockId id, Deadline deadline) const {
@@ -29,7 +35,7 @@ std::optional<Row> Directory::find_or_claim(Channel& channel, BlockId id, Deadli
   do {
     const auto bucket = read_bucket(channel, id, deadline);
     if (!bucket) return std::nullopt;
-    if (const auto row = row_with(*bucket, id)) return make_row(*bucket, id, *row);
+    if (auto row = row_in(channel, *bucket, id, deadline)) return row;
 
     if (const auto claimed = claimed_row(*bucket, id)) {
       // If it was this block's before, and its claimer gives way, it will be again.
@@ -70,6 +76,28 @@ void Directory::confirm(Channel& channel, BlockId id, std::uint32_t row, std::ui
   (void)exchange(channel, home, row_offset(id, row), claimed, claimed & ~kClaiming, deadline);
 }
 
+std::optional<Row> Directory::row_in(Channel& channel, const Bucket& bucket, BlockId id, Deadline deadline) const {
+  const auto first = first_row([&](std::uint32_t row) { return id_word(bucket, row) == id; });
+  if (!first) return std::nullopt;
+  for (std::uint32_t row = *first + 1; row < Geometry::kBucketRows; ++row) {
+    if (id_word(bucket, row) == id && !all_invalid(bucket, row)) {
+      empty_second(channel, *first, row, make_row(bucket, id, row), deadline);
+    }
+  }
+  return make_row(bucket, id, *first);
+}
+
+void Directory::empty_second(Channel& channel, std::uint32_t first, std::uint32_t second, Row row,
+                             Deadline deadline) const {
+  // The words of one READ are of different moments: perhaps one row bore the id only after the other.
+  const auto again = read_bucket(channel, row.id, deadline);
+  if (!again || id_word(*again, first) != row.id || id_word(*again, second) != row.id) return;
+  for (std::uint32_t group = 0; group < geometry_.groups(); ++group) {
+    const Cell cell = row.cell(group);
+    if (cell.state != Cell::State::invalid) (void)change(channel, row, group, cell.invalidated(), deadline);
+  }
+}
+
 bool Directory::change(Channel& channel, Row& row, std::uint32_t group, Cell to, Deadline deadline) const {
   const std::uint64_t from = row.cells[group];
   const std::uint64_t offset = row.offset + 8 * (1 + std::uint64_t{group});
@@ -94,13 +122,6 @@ std::optional<Directory::Bucket> Directory::read_bucket(Channel& channel, BlockI
   return words;
 }
 
-std::optional<std::uint32_t> Directory::row_with(const Bucket& bucket, std::uint64_t word) const {
-  for (std::uint32_t row = 0; row < Geometry::kBucketRows; ++row) {
-    if (id_word(bucket, row) == word) return row;
-  }
-  return std::nullopt;
-}
-
 Row Directory::make_row(const Bucket& bucket, BlockId id, std::uint32_t row) const {
   const auto cells = bucket.begin() + static_cast<std::ptrdiff_t>(row * geometry_.row_bytes() / 8) + 1;
   return {id, geometry_.bucket_of(id).rank, row_offset(id, row), {cells, cells + geometry_.groups()}};
@@ -119,17 +140,11 @@ bool Directory::is_rival(std::uint64_t word, BlockId id) const {
 }
 
 std::optional<std::uint32_t> Directory::claimed_row(const Bucket& bucket, BlockId id) const {
-  for (std::uint32_t row = 0; row < Geometry::kBucketRows; ++row) {
-    if (is_rival(id_word(bucket, row), id)) return row;
-  }
-  return std::nullopt;
+  return first_row([&](std::uint32_t row) { return is_rival(id_word(bucket, row), id); });
 }
 
 std::optional<std::uint32_t> Directory::unused_row(const Bucket& bucket) const {
-  for (std::uint32_t row = 0; row < Geometry::kBucketRows; ++row) {
-    if (all_invalid(bucket, row)) return row;
-  }
-  return std::nullopt;
+  return first_row([&](std::uint32_t row) { return all_invalid(bucket, row); });
 }
 
 bool Directory::all_invalid(const Bucket& bucket, std::uint32_t row) const {

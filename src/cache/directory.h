@@ -14,7 +14,8 @@
 // Of a claim and a change that cross, and of two claims that cross, at least one sees the other when it looks again.
 // Guarantee: while nobody has died in between, a block has one row, and every cell under its id is about it.
 // A claim that stays unconfirmed is confirmed by whoever has waited long enough; a cell may then be about another
-// block, and whoever follows it finds that out and replaces it.
+// block, and whoever follows it finds that out and replaces it. Or the block has had another row for long: a claim
+// lands whenever it likes after its claimer's death. The first of them counts, and whoever sees a second empties it.
 #pragma once
 
 #include <cstdint>
@@ -57,8 +58,10 @@ class Directory {
  private:
   using Bucket = std::vector<std::uint64_t>;
   [[nodiscard]] std::optional<Bucket> read_bucket(Channel& channel, BlockId id, Deadline deadline) const;
-  /// The first row whose id word is `word`.
-  [[nodiscard]] std::optional<std::uint32_t> row_with(const Bucket& bucket, std::uint64_t word) const;
+  /// The row of `id` in its bucket. Empties other rows that bear the id as well.
+  [[nodiscard]] std::optional<Row> row_in(Channel& channel, const Bucket& bucket, BlockId id, Deadline deadline) const;
+  /// Makes all cells of `row`, which was read as the bucket's row `second`, invalid, if it and `first` bear one id.
+  void empty_second(Channel& channel, std::uint32_t first, std::uint32_t second, Row row, Deadline deadline) const;
   /// Whether the id word is a claim beside which nobody claims a row for `id`.
   [[nodiscard]] bool is_rival(std::uint64_t word, BlockId id) const;
   [[nodiscard]] std::optional<std::uint32_t> claimed_row(const Bucket& bucket, BlockId id) const;

@@ -299,6 +299,29 @@ TEST_F(Claiming, ConfirmsAClaimThatItsOwnerLeft) {
   EXPECT_EQ(row->offset, offset);
 }
 
+// A claim may land long after its claimer's death, when the block has found another row and the claimed one is in use.
+TEST_F(Claiming, EmptiesTheSecondRowOfABlock) {
+  const auto use = [&](BlockId id) {
+    auto row = claim(1, id);
+    EXPECT_TRUE(row &&
+                sides_[1]->directory.change(sides_[1]->channel, *row, 1, row->cell(1).loaded_at({1, 1}), soon()));
+    return row;
+  };
+  const auto first = use(neighbour_of(id_, 0));
+  const auto second = use(id_);
+  ASSERT_TRUE(first && second);
+  ASSERT_LT(first->offset, second->offset);
+  const auto word = sides_[1]->region->of(first->home).word<AtomicWord>(first->offset);
+  ASSERT_TRUE(sides_[1]->channel.swap(word, id_ | 1ULL << 63U, soon()).done());
+  ASSERT_TRUE(claim(1, neighbour_of(id_, 1))) << "confirms the claim, since it may not claim a row beside it";
+
+  const auto found = find(0, id_);
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->offset, first->offset);
+  const auto cell = sides_[1]->region->of(second->home).word<AtomicWord>(second->offset + 16);
+  EXPECT_EQ(Cell::from_word(sides_[1]->channel.load(cell, soon()).value).state, Cell::State::invalid);
+}
+
 // A discard that comes late meets another word, even when the cell names the same place again.
 TEST_F(Claiming, KeepsALateDiscardFromErasingANewerCell) {
   auto row = claim(0, id_);

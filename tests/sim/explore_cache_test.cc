@@ -258,6 +258,43 @@ TEST(ExploreCache, FindsTheClaimThatDoesNotLookAgain) {
   EXPECT_TRUE(claim_against_use({.claims_look_again = false}).violation);
 }
 
+// A row that bears a block of which nobody has a copy: one node claims it for another block while a second uses it for
+// the old one, and looks for it again. A claim that is given up hides the row for a while.
+Exploration claim_against_use_and_look(const CacheRules& rules) {
+  return explore(
+      [&](Chooser& chooser) -> std::optional<std::string> {
+        Nodes nodes(2, rules);
+        const auto blocks = blocks_of_one_bucket(nodes.geometry, 2);
+        const BlockId old = block_id(blocks[0]);
+        std::optional<Row> row;
+        bool has_two = false;
+        nodes.run(chooser,
+                  [&](Rank rank) {
+                    Parts& me = *nodes.parts[rank];
+                    if (rank == 1) row = me.directory.find_or_claim(*me.channel, old, me.soon());
+                  },
+                  {[&] {
+                     Parts& me = *nodes.parts[0];
+                     (void)me.directory.find_or_claim(*me.channel, block_id(blocks[1]), me.soon());
+                   },
+                   [&] {
+                     Parts& me = *nodes.parts[1];
+                     Row used = *row;
+                     if (!me.directory.change(*me.channel, used, 0, used.cell(0).loading_at({1, 0}), me.soon())) return;
+                     const auto found = me.directory.find_or_claim(*me.channel, old, me.soon());
+                     has_two = found && found->offset != used.offset;
+                   }});
+        return has_two ? std::optional<std::string>("two rows of one block") : std::nullopt;
+      },
+      kMostSchedules);
+}
+
+TEST(ExploreCache, AClaimThatIsGivenUpLeavesTheBlockOneRow) { expect_never(claim_against_use_and_look({})); }
+
+TEST(ExploreCache, FindsTheClaimBesideAnother) {
+  EXPECT_TRUE(claim_against_use_and_look({.claims_are_alone = false}).violation);
+}
+
 // A node hands its cell to the alternative while that drops its copy.
 Exploration discard_against_hand_over(const CacheRules& rules) {
   return explore(
