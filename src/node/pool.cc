@@ -36,8 +36,8 @@ using std::chrono::steady_clock;
 constexpr milliseconds kStartTimeout(40'000);  // longer than a team takes to give up forming
 constexpr milliseconds kLockTimeout(200);      // whoever asks whether a pool runs holds the lock for a moment
 constexpr milliseconds kStatusTimeout(2'000);
-constexpr milliseconds kEndTimeout(3'000);   // for the nodes to end by themselves
-constexpr milliseconds kKillTimeout(5'000);  // for the kernel to take their memory back
+constexpr milliseconds kEndTimeout(3'000);    // for the nodes to end by themselves
+constexpr milliseconds kKillTimeout(20'000);  // for the kernel to take their memory back
 constexpr milliseconds kLook(20);
 
 /// While it exists, what would end this process is held back; afterwards it does what it always does.

@@ -18,7 +18,7 @@ namespace farside {
 
 namespace {
 
-constexpr auto kHandshakeLimit = std::chrono::seconds(3);
+constexpr auto kHandshakeLimit = std::chrono::seconds(10);
 constexpr auto kLogInterval = std::chrono::seconds(1);
 constexpr std::size_t kStrangerLimit = 128;
 

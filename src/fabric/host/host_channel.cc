@@ -43,15 +43,22 @@ void HostChannel::post(const Operation& operation, Completion& completion) {
     return;
   }
   const auto& access = static_cast<const DirectAccess&>(*operation.region->access());
-  if (!access.lost()) [[likely]]
-    post_direct(operation, access);
+  if (access.lost()) [[unlikely]] {
+    completion.outcome = Outcome::peer_lost;
+    return;
+  }
+  if (operation.kind == Operation::Kind::write) {
+    note_write(operation.region->peer(), access);  // so that flush finds out whether the peer was lost meanwhile
+    return transfer(operation.region->mapped() + operation.offset, operation.local, operation.bytes);
+  }
+  fetch_direct(operation);
   // Looked at again: the memory of a peer that was lost meanwhile is blank.
   load_fence();
   if (access.lost()) [[unlikely]]
     completion.outcome = Outcome::peer_lost;
 }
 
-void HostChannel::post_direct(const Operation& operation, const DirectAccess& access) {
+void HostChannel::fetch_direct(const Operation& operation) {
   std::byte* const place = operation.region->mapped() + operation.offset;
   const auto word = [place] { return std::atomic_ref(*reinterpret_cast<std::uint64_t*>(place)); };
   const auto give_old = [&operation](std::uint64_t old) {
@@ -59,12 +66,10 @@ void HostChannel::post_direct(const Operation& operation, const DirectAccess& ac
   };
   switch (operation.kind) {
     case Operation::Kind::read: return transfer(operation.local, place, operation.bytes);
-    case Operation::Kind::write:
-      note_write(operation.region->peer(), access);
-      return transfer(place, operation.local, operation.bytes);
     case Operation::Kind::fetch_add: return give_old(word().fetch_add(operation.operand));
     case Operation::Kind::compare_swap: return give_old(swap_if(word(), operation.expected, operation.operand));
     case Operation::Kind::swap: return give_old(word().exchange(operation.operand));
+    case Operation::Kind::write: return;  // fetches nothing
   }
 }
 

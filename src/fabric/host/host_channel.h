@@ -31,7 +31,8 @@ class HostChannel final : public Channel {
                       const Awaited& awaited) override;
   [[nodiscard]] std::uint64_t lives_of(std::span<const PeerId> peers) const override;
 
-  void post_direct(const Operation& operation, const DirectAccess& access);
+  /// Carries out whatever brings something back: all but a write.
+  static void fetch_direct(const Operation& operation);
   /// Notes that a life of a peer was written to and not flushed.
   void note_write(PeerId peer, const DirectAccess& access);
 
