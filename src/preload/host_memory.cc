@@ -1,5 +1,6 @@
 #include "host_memory.h"
 
+#include <algorithm>
 #include <atomic>
 #include <bit>
 #include <cstring>
@@ -50,6 +51,14 @@ std::byte* map_file(int file, std::uint64_t bytes, int protection) {
   struct stat64 found;
   if (system_call(SYS_fstat, file, &found) != 0 || static_cast<std::uint64_t>(found.st_size) < bytes) return nullptr;
   return map_memory(place_for(bytes), bytes, protection, MAP_SHARED, file);
+}
+
+// Asks for the first bytes of a piece before anything else is looked at, so that all of them come at once. The
+// processor itself would only find out line by line where a copy goes. What is wrongly asked for does no harm.
+void fetch_ahead(const std::byte* from, std::uint64_t bytes) {
+  constexpr std::uint64_t kMostBytes = 4096;
+  constexpr std::uint64_t kLineBytes = 64;
+  for (std::uint64_t at = 0; at < std::min(bytes, kMostBytes); at += kLineBytes) __builtin_prefetch(from + at);
 }
 
 // Adds by one instruction, which nothing on this CPU comes between. A locked one would first wait until all that was
@@ -111,6 +120,7 @@ bool HostMemory::copy(const Piece& piece, void* into) const {
 bool HostMemory::copy_from_slot(std::uint64_t slot, const Piece& piece, void* into) const {
   if (slot >= slot_count_) return false;
   const std::byte* const start = slots_ + slot * slot_stride_;
+  fetch_ahead(start + sizeof(SlotHeader) + piece.from, piece.bytes);
   const ControlWord& token = reinterpret_cast<const SlotHeader*>(start)->token;
   const auto& label = *reinterpret_cast<const BlockLabel*>(start + offsetof(SlotHeader, key));
 
