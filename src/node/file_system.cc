@@ -108,12 +108,14 @@ std::optional<std::uint64_t> FileSystems::tag(MountKey mount) {
 }
 
 std::optional<std::uint64_t> FileSystems::derive(MountKey mount) const {
-  std::ifstream table("/proc/self/mountinfo");
+  const std::string host_device = boot_id_ + " " + std::to_string(mount.second);
   std::optional<std::uint64_t> by_device;
+  if (major(mount.second) != 0) by_device = hash_text(0, host_device);  // a disk, whether or not it is in the table
+  std::ifstream table("/proc/self/mountinfo");
   for (std::string line; std::getline(table, line);) {
     const std::optional<MountLine> parsed = parse_mount_line(line);
     if (!parsed || (parsed->mount_id != mount.first && parsed->device != mount.second)) continue;
-    const auto found = file_system_tag(parsed->type, parsed->source, boot_id_ + " " + std::to_string(mount.second));
+    const auto found = file_system_tag(parsed->type, parsed->source, host_device);
     if (parsed->mount_id == mount.first) return found;
     by_device = found;
   }

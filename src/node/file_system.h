@@ -9,8 +9,11 @@
 //
 // A device number or mount id can be used again after an unmount. What was derived for a mount is therefore kept only
 // until the mount table changes: the kernel signals that on /proc/self/mountinfo before a file of a new mount can be
-// opened, and an open descriptor keeps its mount's id and device from being reused. A mount of another namespace (a
-// program in a container) is found by its device, if that is mounted here, too.
+// opened, and an open descriptor keeps its mount's id and device from being reused.
+//
+// A mount that the table does not name (another namespace's, or the root of a chroot that is no mount point) is found
+// by its device: if that is mounted here, too, it has the same tag, and a disk is cached in any case: only file systems
+// without one have a device number whose major part is zero.
 //
 // Thread safety: every call, from any thread.
 #pragma once

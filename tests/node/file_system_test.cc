@@ -10,6 +10,7 @@
 #include <gtest/gtest.h>
 #include <sched.h>
 #include <sys/mman.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
@@ -114,6 +115,22 @@ TEST_F(FileSystemsOnDisk, KnowAFileFromAnotherMountNamespace) {
   })
       .join();
   EXPECT_EQ(file_systems_.identify(elsewhere), file_systems_.identify(open_path(directory_ / "file")));
+}
+
+// There the table of mounts does not name the file system of the root, unless the root is a mount point.
+TEST_F(FileSystemsOnDisk, KnowADiskFromWithinAChroot) {
+  struct stat status {};
+  ASSERT_EQ(::stat(directory_.c_str(), &status), 0);
+  if (major(status.st_dev) == 0) GTEST_SKIP() << directory_ << " is not on a disk";
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can change its root";
+  std::filesystem::create_directories(directory_ / "proc");
+  const auto identify_in_chroot = [&] {
+    const bool entered =
+        ::unshare(CLONE_NEWNS) == 0 && ::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 &&
+        ::mount("proc", (directory_ / "proc").c_str(), "proc", 0, nullptr) == 0 && ::chroot(directory_.c_str()) == 0;
+    std::_Exit(entered && FileSystems().identify(open_path("/file")) ? 0 : 1);
+  };
+  EXPECT_EXIT(identify_in_chroot(), ::testing::ExitedWithCode(0), "");
 }
 
 TEST_F(FileSystemsOnDisk, RefuseWhatIsNoRegularFileOnDisk) {
