@@ -1,14 +1,9 @@
-// commands.h — the subcommands. Each adds itself to the parser and, once chosen, leaves its action in `chosen`.
+// commands.h — the subcommands, one file each.
 #pragma once
 
-#include <functional>
-
-#include <CLI/CLI.hpp>
+#include "command/command.h"
 
 namespace farside::cli {
-
-/// What to do once the arguments are read; returns the exit code.
-using Action = std::function<int()>;
 
 void add_up(CLI::App& app, Action& chosen);
 void add_status(CLI::App& app, Action& chosen);

@@ -25,7 +25,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-struct Arguments {
+struct ExecArguments {
   Rank node = 0;
   std::vector<std::string> under{"."};
   std::vector<std::string> command;
@@ -98,7 +98,7 @@ int become(const std::vector<std::string>& command) {
 }  // namespace
 
 void add_exec(CLI::App& app, Action& chosen) {
-  const auto arguments = std::make_shared<Arguments>();
+  const auto arguments = std::make_shared<ExecArguments>();
   CLI::App* command = app.add_subcommand("exec", "Run a program whose file reads come out of the pool's memory");
   command->add_option("--under", arguments->under, "Take the files below this directory from the pool; may be repeated")
       ->type_name("DIR")

@@ -18,7 +18,7 @@ namespace farside::cli {
 
 namespace {
 
-struct Arguments {
+struct UpArguments {
   Rank nodes = 1;
   CacheArguments cache;
   bool foreground = false;
@@ -52,7 +52,7 @@ void show_progress(Rank ready, Rank nodes) {
             << std::flush;
 }
 
-int up(const Arguments& arguments) {
+int up(const UpArguments& arguments) {
   const PoolOptions options = arguments.read();
   const PoolDirectory directory(std::filesystem::absolute(runtime_dir()));
   Fd lock = prepare_pool(directory, options);
@@ -66,7 +66,7 @@ int up(const Arguments& arguments) {
   return 0;
 }
 
-void add_several_machines(CLI::App& command, Arguments& arguments) {
+void add_several_machines(CLI::App& command, UpArguments& arguments) {
   CLI::Option* cache = command.get_option("--cache");  // what is usual here need not be elsewhere
   CLI::Option* nodes = command.add_option("--nodes", arguments.all_nodes, "How many nodes on all machines")
                            ->type_name("NODES")
@@ -92,7 +92,7 @@ void add_several_machines(CLI::App& command, Arguments& arguments) {
 }  // namespace
 
 void add_up(CLI::App& app, Action& chosen) {
-  const auto arguments = std::make_shared<Arguments>();
+  const auto arguments = std::make_shared<UpArguments>();
   CLI::App* command = app.add_subcommand("up", "Start a pool on this machine");
   command->add_option("-n", arguments->nodes, "How many nodes")
       ->type_name("NODES")

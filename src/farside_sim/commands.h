@@ -1,15 +1,9 @@
-// commands.h — what farside-sim can do, one file each. Each adds itself to the parser and, once chosen, leaves its
-// action in `chosen`.
+// commands.h — what farside-sim can do, one file each.
 #pragma once
 
-#include <functional>
-
-#include <CLI/CLI.hpp>
+#include "command/command.h"
 
 namespace farside::sim {
-
-/// What to do once the arguments are read; returns the exit code.
-using Action = std::function<int()>;
 
 /// No subcommand: `farside-sim --seed S SCENARIO`.
 void add_replay(CLI::App& app, Action& chosen);

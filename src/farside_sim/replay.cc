@@ -14,7 +14,7 @@ namespace farside::sim {
 
 namespace {
 
-struct Wanted {
+struct WantedReplay {
   std::uint64_t seed = 1;
   std::uint64_t seeds = 1;
   std::string scenario;
@@ -30,7 +30,7 @@ bool among(const std::vector<std::string>& names, std::string_view name) {
   return std::ranges::find(names, name) != names.end();
 }
 
-CacheScenario scenario_of(const Wanted& wanted, std::uint64_t seed) {
+CacheScenario scenario_of(const WantedReplay& wanted, std::uint64_t seed) {
   CacheScenario scenario = find_scenario(wanted.scenario)->draw(seed);
   for (const NamedNumber& each : named_numbers()) {
     const auto given = wanted.numbers.find(std::string(each.name));
@@ -46,7 +46,7 @@ CacheScenario scenario_of(const Wanted& wanted, std::uint64_t seed) {
 }
 
 // The first of the seeds that are to be tried under which something is violated, or the last.
-std::uint64_t seed_to_show(const Wanted& wanted) {
+std::uint64_t seed_to_show(const WantedReplay& wanted) {
   const std::uint64_t last = wanted.seed + wanted.seeds - 1;
   for (std::uint64_t seed = wanted.seed; seed < last; ++seed) {
     if (run_cache_scenario(seed, scenario_of(wanted, seed)).violation) return seed;
@@ -54,7 +54,7 @@ std::uint64_t seed_to_show(const Wanted& wanted) {
   return last;
 }
 
-int replay(const Wanted& wanted) {
+int replay(const WantedReplay& wanted) {
   const NamedScenario& drawn_from = *find_scenario(wanted.scenario);
   const std::uint64_t seed = seed_to_show(wanted);
   const CacheScenario scenario = scenario_of(wanted, seed);
@@ -76,7 +76,7 @@ int replay(const Wanted& wanted) {
 }  // namespace
 
 void add_replay(CLI::App& app, Action& chosen) {
-  const auto wanted = std::make_shared<Wanted>();
+  const auto wanted = std::make_shared<WantedReplay>();
   std::string about = "What to run:";
   for (const NamedScenario& each : named_scenarios()) {
     about += "\n" + std::string(each.name) + ": " + std::string(each.about);

@@ -18,14 +18,14 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-struct Wanted {
+struct WantedSoak {
   double minutes = 10;
   std::uint64_t first_seed = 0;
   std::string failures = "soak-failures.txt";
   std::vector<std::string> broken;
 };
 
-int soak(const Wanted& wanted) {
+int soak(const WantedSoak& wanted) {
   std::ofstream failures(wanted.failures, std::ios::app);
   if (!failures) throw Error({"open", wanted.failures, "it cannot be written", "name another file with --failures"});
 
@@ -57,7 +57,7 @@ int soak(const Wanted& wanted) {
 }  // namespace
 
 void add_soak(CLI::App& app, Action& chosen) {
-  const auto wanted = std::make_shared<Wanted>();
+  const auto wanted = std::make_shared<WantedSoak>();
   wanted->first_seed = static_cast<std::uint64_t>(std::time(nullptr));
   CLI::App* command = app.add_subcommand("soak", "Run all scenarios for a given time and keep the seeds that fail");
   command->add_option("--minutes", wanted->minutes, "For how long")->check(CLI::PositiveNumber)->capture_default_str();

@@ -1,0 +1,34 @@
+#include "command/command.h"
+
+#include <exception>
+#include <iostream>
+
+#include "farside/base/error.h"
+
+namespace farside {
+
+int run_command(CLI::App& app, std::initializer_list<AddCommand> commands, const std::string& choice, int argc,
+                char** argv) {
+  const auto complain = [&](const std::exception& error) {
+    std::cerr << app.get_name() << ": " << error.what() << '\n';
+  };
+  try {
+    app.failure_message(CLI::FailureMessage::help);
+    Action chosen;
+    for (const AddCommand add : commands) add(app, chosen);
+    app.parse(argc, argv);
+    if (chosen) return chosen();
+    std::cerr << app.get_name() << ": name " << choice << '\n' << app.help();
+    return 2;
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 2;
+  } catch (const UsageError& error) {
+    complain(error);
+    return 2;
+  } catch (const std::exception& error) {
+    complain(error);
+    return 1;
+  }
+}
+
+}  // namespace farside
