@@ -26,7 +26,7 @@ namespace {
 namespace fs = std::filesystem;
 
 struct ExecArguments {
-  Rank node = 0;
+  std::optional<Rank> node;
   std::vector<std::string> under{"."};
   std::vector<std::string> command;
 };
@@ -58,10 +58,12 @@ fs::path preload_library() {
   throw Error({"find the library to preload beside", command, "it is not there", "install farside again"});
 }
 
-// The node's door; nothing, and a warning, when nobody opens it.
-std::optional<std::string> reach_node(Rank rank) {
+// The door of the node that is wanted, or of the first on this machine; nothing, and a warning, when nobody opens it.
+std::optional<std::string> reach_node(std::optional<Rank> wanted) {
   const PoolDirectory pool(fs::absolute(runtime_dir()));
+  Rank rank = wanted.value_or(0);
   if (const auto record = pool.read_record()) {
+    if (!wanted && !record->nodes.empty()) rank = record->nodes.front().rank;
     const auto is_meant = [rank](const PoolRecord::Node& node) { return node.rank == rank; };
     if (std::ranges::none_of(record->nodes, is_meant)) {
       throw UsageError({"read through node", std::to_string(rank), "the pool has none of that number on this machine",
@@ -104,7 +106,8 @@ void add_exec(CLI::App& app, Action& chosen) {
       ->type_name("DIR")
       ->allow_extra_args(false)
       ->capture_default_str();
-  command->add_option("--node", arguments->node, "The node to read through")->type_name("RANK")->capture_default_str();
+  command->add_option("--node", arguments->node, "The node to read through, instead of the first on this machine")
+      ->type_name("RANK");
   command->add_option("command", arguments->command, "The program and its arguments, after --")
       ->required()
       ->type_name("PROGRAM [ARGUMENT...]");

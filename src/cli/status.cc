@@ -111,9 +111,14 @@ void print_json(const PoolStatus& pool) {
 }  // namespace
 
 void add_status(CLI::App& app, Action& chosen) {
-  const auto json = std::make_shared<bool>(false);
+  struct Arguments {
+    bool json = false;
+    std::string wait;
+  };
+  const auto arguments = std::make_shared<Arguments>();
   CLI::App* command = app.add_subcommand("status", "Show what the pool's nodes hold and where it came from");
-  command->add_flag("--json", *json, "For programs: sizes in bytes");
+  command->add_flag("--json", arguments->json, "For programs: sizes in bytes");
+  command->add_option("--wait", arguments->wait, "Wait until all nodes are up, so long at most")->type_name("TIME");
   command->footer(
       "restarts    how often the node died and was started again, empty; its other figures count from the last start\n"
       "hits        reads that programs took out of their own node's memory\n"
@@ -121,11 +126,14 @@ void add_status(CLI::App& app, Action& chosen) {
       "from files  blocks that a node read from the file system\n"
       "singlets    blocks that nobody used for long, kept because no other node has them\n"
       "around      requests that were sent to the file system: just changed, or not cacheable\n\n"
-      "Example:\n  farside status");
-  command->callback([json, &chosen] {
-    chosen = [json] {
-      const PoolStatus pool = pool_status(PoolDirectory(runtime_dir()));
-      *json ? print_json(pool) : print_table(pool);
+      "Example:\n  farside status --wait 60s");
+  command->callback([arguments, &chosen] {
+    chosen = [arguments] {
+      const PoolDirectory directory(runtime_dir());
+      const PoolStatus pool = arguments->wait.empty()
+                                  ? pool_status(directory)
+                                  : pool_status_when_up(directory, parse_duration(arguments->wait, "--wait"));
+      arguments->json ? print_json(pool) : print_table(pool);
       return 0;
     };
   });

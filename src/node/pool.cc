@@ -259,6 +259,22 @@ PoolStatus pool_status(const PoolDirectory& directory) {
   return status;
 }
 
+PoolStatus pool_status_when_up(const PoolDirectory& directory, milliseconds timeout) {
+  const auto deadline = steady_clock::now() + timeout;
+  for (;; std::this_thread::sleep_for(kLook)) {
+    const bool last = steady_clock::now() > deadline;
+    try {
+      PoolStatus status = pool_status(directory);
+      const auto up = std::ranges::count(status.nodes, DoorStatus::State::answered,
+                                         [](const NodeStatus& node) { return node.door.state; });
+      if (std::cmp_equal(up, status.nodes.size())) return status;
+      if (last) throw Error({"wait for", "the pool", std::to_string(up) + " of its nodes are up", "give it more time"});
+    } catch (const Error&) {
+      if (last) throw;  // until then it may be just starting
+    }
+  }
+}
+
 PoolEnd end_pool(const PoolDirectory& directory) {
   if (const auto lock = directory.try_lock()) {
     if (!directory.clean()) throw no_pool();

@@ -4,6 +4,7 @@
 // back empty. When the supervisor dies the kernel ends the nodes with it.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
@@ -56,6 +57,9 @@ struct PoolStatus {
 
 /// Throws Error when no pool is running.
 [[nodiscard]] PoolStatus pool_status(const PoolDirectory& directory);
+
+/// The same, once all its nodes are up. Throws Error when they are not within `timeout`.
+[[nodiscard]] PoolStatus pool_status_when_up(const PoolDirectory& directory, std::chrono::milliseconds timeout);
 
 enum class PoolEnd : std::uint8_t {
   ended,     ///< by itself

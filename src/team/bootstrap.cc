@@ -2,6 +2,7 @@
 
 #include <charconv>
 #include <cstdlib>
+#include <string_view>
 
 #include "farside/base/error.h"
 
@@ -46,6 +47,21 @@ Rank required_rank() {
   return rank;
 }
 
+// Each process that such a launcher starts would take itself for a whole team, and nobody would notice.
+void refuse_launchers_without_pmix() {
+  struct Launcher {
+    const char* size;  ///< its variable that tells how many processes it started
+    const char* remedy;
+  };
+  for (const auto& [size, remedy] : {Launcher{"SLURM_STEP_NUM_TASKS", "start the program with srun --mpi=pmix"},
+                                     Launcher{"PMI_SIZE", "start the program with Open MPI's mpirun or farside run"}}) {
+    const char* processes = std::getenv(size);
+    if (processes == nullptr || std::string_view(processes) == "1") continue;
+    throw UsageError({"join a team", "of " + std::string(processes) + " processes",
+                      std::string("$") + size + " is set, but the launcher offers no PMIx", remedy});
+  }
+}
+
 }  // namespace
 
 std::unique_ptr<Bootstrap> bootstrap_from_environment(EventLoop& loop, MembershipNotices notices,
@@ -55,6 +71,7 @@ std::unique_ptr<Bootstrap> bootstrap_from_environment(EventLoop& loop, Membershi
                                                required_rank(), std::move(notices), deadline);
   }
   if (std::getenv("PMIX_NAMESPACE") != nullptr && std::getenv("PMIX_RANK") != nullptr) return make_pmix_bootstrap();
+  refuse_launchers_without_pmix();
   return std::make_unique<SoloBootstrap>();
 }
 

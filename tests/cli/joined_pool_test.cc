@@ -96,6 +96,7 @@ TEST_F(JoinedPool, IsUpWhenAllMachinesAreAndShowsEachItsOwn) {
   ASSERT_EQ(there.size(), 1U);
   EXPECT_EQ(there[0].at("node"), 2);
   EXPECT_EQ(there[0].at("state"), "up");
+  EXPECT_EQ(on("second", {"exec", "--", "true"})->wait().err, "");  // through its own node
 
   EXPECT_EQ(on("second", {"down"})->wait().code(), 0);
   EXPECT_EQ(nodes_of("first")[0].at("state"), "up");

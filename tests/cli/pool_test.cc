@@ -138,6 +138,20 @@ TEST_F(PoolTest, IsStartedOnceWhenTwoStartAtOnce) {
   EXPECT_EQ(status().at("nodes").at(0).at("state"), "up");
 }
 
+// What a job script needs: a pool takes a moment to start, and the record of it is there before its nodes are.
+TEST_F(PoolTest, IsWaitedFor) {
+  EXPECT_THAT(farside({"status", "--wait", "100ms"}).err, HasSubstr("no pool is running"));
+  EXPECT_EQ(farside({"status", "--wait", "soon"}).code(), 2);
+
+  Command starting({FARSIDE_COMMAND, "up", "-n", "3", "--cache", "16M"});
+  const CommandEnd waited = farside({"status", "--wait", "60s", "--json"});
+  EXPECT_EQ(waited.code(), 0) << waited.err;
+  const nlohmann::json seen = nlohmann::json::parse(waited.out);
+  for (const auto& node : seen.at("nodes")) EXPECT_EQ(node.at("state"), "up");
+  EXPECT_EQ(starting.wait().code(), 0);
+  EXPECT_EQ(farside({"down"}).code(), 0);
+}
+
 TEST_F(PoolTest, ThatIsNotRunningIsNeitherShownNorEnded) {
   for (const char* command : {"status", "down"}) {
     const CommandEnd end = farside({command});

@@ -65,6 +65,17 @@ TEST(Run, WithoutALauncherATeamHasOneMember) {
   EXPECT_EQ(end.out, "rank 0 of 1\n") << end.err;
 }
 
+// Else every process would be a team of its own, and a job that computes nonsense is found out late.
+TEST(Run, RefusesLaunchersWithoutPmix) {
+  const CommandEnd by_slurm = run({"env", "SLURM_STEP_NUM_TASKS=4", FARSIDE_MEMBER, "ring"});
+  EXPECT_NE(by_slurm.code(), 0);
+  EXPECT_THAT(by_slurm.err, AllOf(HasSubstr("of 4 processes"), HasSubstr("srun --mpi=pmix")));
+  const CommandEnd by_hydra = run({"env", "PMI_SIZE=2", FARSIDE_MEMBER, "ring"});
+  EXPECT_NE(by_hydra.code(), 0);
+  EXPECT_THAT(by_hydra.err, HasSubstr("offers no PMIx"));
+  EXPECT_EQ(run({"env", "SLURM_STEP_NUM_TASKS=1", FARSIDE_MEMBER, "ring"}).out, "rank 0 of 1\n");
+}
+
 // A cluster's own launcher starts farside programs as they are.
 TEST(Run, WorksUnderMpirun) {
   if (!installed("mpirun")) GTEST_SKIP() << "mpirun is not installed (Debian: openmpi-bin)";
