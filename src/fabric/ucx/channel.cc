@@ -96,8 +96,7 @@ UcxChannel::Link* UcxChannel::link_to(const std::shared_ptr<UcxPeer>& peer) {
   Link* link = find(peer->id);
   if (link != nullptr && !link->failed && link->peer == peer) return link;
   if (link != nullptr) {
-    const auto node = links_.extract(peer->id);
-    end(*node.mapped(), Outcome::peer_lost);
+    end(std::move(links_.extract(peer->id).mapped()), Outcome::peer_lost);
   }
   std::unique_ptr<Link> opened = open_link(peer);
   if (opened == nullptr) return nullptr;
@@ -109,6 +108,7 @@ std::unique_ptr<UcxChannel::Link> UcxChannel::open_link(const std::shared_ptr<Uc
     worker_.emplace(context_, UCS_THREAD_MODE_SINGLE);
     worker_->on_message(kAnswerMessage, &on_answer, this);
     siblings_.add(*this);
+    attention_ = true;  // nobody told this channel of a loss while the worker was being made
   }
   const std::uint64_t number = ++links_opened_;
   const std::string about = Encoder().number(self_[0]).number(self_[1]).number(number).take();
@@ -143,18 +143,22 @@ ucs_status_t UcxChannel::on_answer(void* channel, const void* /*header*/, std::s
   return UCS_OK;
 }
 
-void UcxChannel::end(Link& link, Outcome outcome) {
-  link.ended = outcome;
-  for (const Deferred& deferred : link.deferred) {
+void UcxChannel::end(std::unique_ptr<Link> link, Outcome outcome) {
+  link->ended = outcome;
+  for (const Deferred& deferred : link->deferred) {
     record(*deferred.completion, outcome);
     --deferred.completion->pending;
   }
-  link.deferred.clear();
-  if (link.unflushed != nullptr) spoiled_.try_emplace(link.peer->id, outcome);
-  link.endpoint.close();
-  // Only UCX can say that it will not touch a buffer again. It cancels without waiting for the peer.
+  link->deferred.clear();
+  if (link->unflushed != nullptr) spoiled_.try_emplace(link->peer->id, outcome);
+  link->endpoint.close();
+  // Only UCX can say that it will not touch a buffer again. It cancels without waiting for the peer; but a connection
+  // that is still being set up over verbs it gives up after half a minute. Then just the greeting is under way, whose
+  // text is the link's own.
+  std::erase_if(unanswered_, [](const auto& old) { return old->under_way == 0; });
+  if (!link->welcome) return unanswered_.push_back(std::move(link));
   constexpr int kRoundsBeforeNapping = 1000;
-  for (int round = 0; link.under_way != 0; ++round) {
+  for (int round = 0; link->under_way != 0; ++round) {
     if (!worker_->progress() && round > kRoundsBeforeNapping) std::this_thread::sleep_for(100us);
   }
 }
@@ -170,7 +174,7 @@ UcxChannel::~UcxChannel() {
   for (const auto& [peer, link] : links_) peers.push_back(peer);
   const Deadline parting{monotonic_now() + kParting};
   for (const PeerId peer : peers) (void)flush(peer, parting);
-  for (const auto& [peer, link] : links_) end(*link, Outcome::peer_lost);
+  for (auto& [peer, link] : std::exchange(links_, {})) end(std::move(link), Outcome::peer_lost);
 }
 
 void UcxChannel::post(const Operation& operation, Completion& completion) {
@@ -279,7 +283,7 @@ void UcxChannel::attend() {
       --deferred.completion->pending;
     }
   }
-  for (const auto& link : gone) end(*link, Outcome::peer_lost);
+  for (auto& link : gone) end(std::move(link), Outcome::peer_lost);
 }
 
 template <class Predicate>
@@ -293,7 +297,7 @@ bool UcxChannel::wait(Predicate&& holds, Deadline deadline) {
       awake_until = now + kSpin;  // and look again at once: a long answer comes in many pieces
     } else if (now < awake_until) {
       std::this_thread::yield();
-    } else if (worker_->arm()) {
+    } else if (worker_->arm() && !progress()) {
       worker_->sleep(deadline);
     }
     if (now >= give_up) return holds();
@@ -319,8 +323,7 @@ void UcxChannel::abandon(Completion& completion) {
     });
   }
   for (Link* link : involved) {
-    const auto node = links_.extract(link->peer->id);
-    end(*link, Outcome::timed_out);
+    end(std::move(links_.extract(link->peer->id).mapped()), Outcome::timed_out);
   }
 }
 

@@ -80,7 +80,7 @@ class UcxChannel {
   void settle(Pending& pending, ucs_status_t status);
   /// Closes a link that was taken out of links_; all it has under way ends with `outcome`, and none of it touches a
   /// local buffer afterwards.
-  void end(Link& link, Outcome outcome);
+  void end(std::unique_ptr<Link> link, Outcome outcome);
   void abandon(Completion& completion);
   Outcome flush_link(PeerId peer, Deadline deadline);
   void flush_endpoint(Link& link, Completion& completion);
@@ -96,9 +96,11 @@ class UcxChannel {
   const UcxContext& context_;
   const UcxIdentity& self_;
   UcxChannelSet& siblings_;
-  std::optional<UcxWorker> worker_;  // made with the first link; without one there is nothing to progress or to wake
+  // What UCX still calls back for when its worker is destroyed.
   std::list<Pending> under_way_;
-  std::list<Pending> spare_;  // nodes of under_way_ to use again
+  std::list<Pending> spare_;                       // nodes of under_way_ to use again
+  std::vector<std::unique_ptr<Link>> unanswered_;  // ended before they were welcome, with the greeting under way
+  std::optional<UcxWorker> worker_;  // made with the first link; without one there is nothing to progress or to wake
   std::unordered_map<PeerId, std::unique_ptr<Link>> links_;
   std::unordered_map<PeerId, Outcome> spoiled_;  // why WRITEs were lost with their link, for the next flush to say
   std::uint64_t links_opened_ = 0;

@@ -59,6 +59,13 @@ Config read_config() {
   check(ucp_config_read(nullptr, nullptr, &read), "read the settings of UCX");
   Config config(read);
   check(ucp_config_modify(config.get(), "ATOMIC_MODE", "cpu"), "have CPUs carry out the atomics of UCX");
+  // Over verbs, keep-alive adds a lane of UD that carries the connection's set-up too, and UCX 1.13 aborts the process
+  // when such an endpoint is closed before its peer answered.
+  check(ucp_config_modify(config.get(), "KEEPALIVE_INTERVAL", "inf"), "leave out the keep-alive of UCX");
+  // Otherwise a connection to a host that vanished blocks us for minutes, and one to a process that ended on a living
+  // host can abort this one (ucp_ep_create fails the endpoint, then goes on with it). No prefix: UCX 1.13 wants none
+  // here.
+  check(ucp_config_modify(config.get(), "CONN_NB", "y"), "have UCX connect without blocking");
   // Shared-memory transports leave files in /dev/shm behind killed processes, and `direct` is there for one host.
   if (std::getenv("UCX_TLS") == nullptr) {
     check(ucp_config_modify(config.get(), "TLS", "^sm"), "leave out the shared-memory transports of UCX");

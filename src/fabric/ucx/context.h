@@ -50,7 +50,8 @@ class UcxWorker {
   [[nodiscard]] std::string address() const;
   /// Returns whether anything happened.
   bool progress() { return ucp_worker_progress(worker_.get()) != 0; }
-  /// Returns false when there is something to progress instead.
+  /// Returns false when there is something to progress instead. What arrived since the last progress may go unnoticed
+  /// (Soft-RoCE tells of later arrivals only), so progress once more before the sleep.
   [[nodiscard]] bool arm() { return ucp_worker_arm(worker_.get()) == UCS_OK; }
   /// After arm: returns when there may be something to progress, signal was called, or the deadline passed.
   void sleep(Deadline deadline) const;

@@ -225,7 +225,10 @@ const std::shared_ptr<UcxPeer>& UcxEngine::peer(PeerId number) const {
 void UcxEngine::mark_lost(PeerId number) {
   {
     const std::scoped_lock lock(mutex_);
-    peer(number)->lost = true;
+    const std::shared_ptr<UcxPeer>& dead = peer(number);
+    dead->lost = true;
+    // Over verbs, UCX 1.13 aborts the process when it finds out by itself that whom it still connects to is gone.
+    if (!context_.in_order()) lines_.remove_if([&](const Line& line) { return line.lifeline_of == dead; });
   }
   spread_loss();
 }
@@ -280,7 +283,7 @@ void UcxEngine::serve(const std::stop_token& stop) {
     std::unique_lock lock(mutex_);
     const bool armed = worker_.arm();
     lock.unlock();
-    if (armed) worker_.sleep({monotonic_now() + kLongSleep});
+    if (armed && !turn()) worker_.sleep({monotonic_now() + kLongSleep});
   }
 }
 
