@@ -1,7 +1,7 @@
 # A thin face on CMake and scripts/. Every target does its own set-up.
 BUILD_TYPES := release asan tsan
 
-.PHONY: demo test soak bench lint install setup build $(BUILD_TYPES)
+.PHONY: demo test test-vm soak bench lint install setup build $(BUILD_TYPES)
 
 # Builds no tests and benchmarks, which take twice as long as the rest.
 demo: setup
@@ -11,6 +11,10 @@ demo: setup
 
 test: $(BUILD_TYPES)
 	scripts/test
+
+# Part of the suites once more, over RDMA verbs in virtual machines.
+test-vm: release
+	scripts/test-vm
 
 # For SOAK_MINUTES=10 unless said otherwise. Seeds that fail are kept in build/soak-failures.txt.
 soak: release

@@ -13,10 +13,11 @@
 #include <sched.h>
 
 #include "tests/support/mesh.h"
+#include "tests/support/reduced.h"
 
 namespace farside::test {
 
-inline constexpr std::uint64_t kRounds = 1000;
+inline const std::uint64_t kRounds = reduced(1000);
 
 /// Looks until `holds`, giving the CPU away now and then. Throws when it takes longer than any loaded machine needs.
 template <class Condition>

@@ -50,7 +50,7 @@ struct MessagePassing {
   std::size_t words = 1;
   PeerId data_at = 1;
 
-  static constexpr std::uint64_t kLooks = 2 * kRounds;
+  static inline const std::uint64_t kLooks = 2 * kRounds;
 
   void run(Stage& stage) const {
     Fleet fleet(3, [&](Member& me) {
@@ -236,7 +236,7 @@ struct StoreBuffering {
   bool with_local_fence;
 
   static constexpr std::uint64_t kPairs = 16;
-  static constexpr std::uint64_t kLooks = kRounds * kPairs;
+  static inline const std::uint64_t kLooks = kRounds * kPairs;
   using Found = std::array<std::array<std::atomic<std::uint64_t>, kPairs>, 2>;
 
   void run(Stage& stage) const {

@@ -17,11 +17,12 @@
 #include "fabric/clock.h"
 #include "tests/support/death_watch.h"
 #include "tests/support/mesh.h"
+#include "tests/support/reduced.h"
 
 namespace farside::test {
 namespace {
 
-constexpr Duration kTold = std::chrono::seconds(2);  // within which every waiter knows of a death
+const Duration kTold = extended(std::chrono::seconds(2));  // within which every waiter knows of a death
 
 /// Collective: everybody learns of the death of `watched`, which is the team's work in the real thing.
 std::unique_ptr<DeathWatch> watch(Member& me, const Mesh& mesh, PeerId watched) {

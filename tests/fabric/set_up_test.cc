@@ -20,6 +20,7 @@
 #include "farside/fabric/host.h"
 
 #include "tests/support/mesh.h"
+#include "tests/support/reduced.h"
 
 namespace farside::test {
 namespace {
@@ -45,14 +46,14 @@ std::uint64_t resident_bytes() {
 
 // A node lives for months while its peers come and go: 10,000 times a peer is connected, used, and lost.
 TEST(SetUp, ComingAndGoingLeavesNothingBehind) {
-  constexpr int kVisits = 10'000;
-  constexpr int kWarmUp = 1'000;
+  const auto kVisits = static_cast<int>(reduced(10'000));
+  const int kWarmUp = kVisits / 10;
 #if defined(__SANITIZE_ADDRESS__)
   constexpr std::uint64_t kGrowth = 300 << 20;  // the sanitizer keeps up to 256 MiB of what was freed
 #else
   constexpr std::uint64_t kGrowth = 4 << 20;
 #endif
-  Fleet fleet(2, [](Member& me) {
+  Fleet fleet(2, [&](Member& me) {
     const std::unique_ptr<Fabric> fabric = make_fabric_under_test(me);
     const std::unique_ptr<Region> region = fabric->create_region("visited", 4096);
     const std::vector<std::string> addresses = me.exchange(fabric->address());

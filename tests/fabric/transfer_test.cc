@@ -11,13 +11,14 @@
 #include "farside/base/units.h"
 
 #include "tests/support/mesh.h"
+#include "tests/support/reduced.h"
 
 namespace farside::test {
 namespace {
 
 using testing::HasSubstr;
 
-constexpr std::uint64_t kLargest = std::uint64_t{64} << 20;
+const std::uint64_t kLargest = reduced(std::uint64_t{64} << 20);
 constexpr std::uint64_t kMargin = 64;
 
 std::byte pattern(std::uint64_t i, unsigned salt) { return static_cast<std::byte>((i * 131 + salt) >> 3); }

@@ -1,6 +1,6 @@
 // counting_fs — a file system that shows another directory and counts the bytes that were read from it.
 //
-//   counting_fs SOURCE MOUNTPOINT
+//   counting_fs SOURCE MOUNTPOINT [-o OPTIONS]     options of fuse
 //
 // The kernel keeps nothing: direct_io, and no attribute or entry outlives its use. So the count is what a file server
 // would have been asked for. It stands in an attribute of the root that is always there:
@@ -112,7 +112,7 @@ int get_extended(const char* path, const char* name, char* into, std::size_t roo
 }  // namespace
 
 int main(int count, char** words) {
-  if (count != 3) return EXIT_FAILURE;
+  if (count < 3) return EXIT_FAILURE;
   source = std::unique_ptr<char, void (*)(void*)>(::realpath(words[1], nullptr), std::free).get();
   fuse_operations operations{};
   operations.init = start;
@@ -127,8 +127,9 @@ int main(int count, char** words) {
   operations.unlink = remove_file;
   operations.release = release_file;
   operations.getxattr = get_extended;
-  std::string words_for_fuse[] = {words[0], "-f", "-o", "max_idle_threads=4,max_threads=64", words[2]};
+  std::string words_before[] = {words[0], "-f", "-o", "max_idle_threads=4,max_threads=64"};
   std::vector<char*> arguments;
-  for (std::string& word : words_for_fuse) arguments.push_back(word.data());
+  for (std::string& word : words_before) arguments.push_back(word.data());
+  arguments.insert(arguments.end(), words + 2, words + count);
   return fuse_main(static_cast<int>(arguments.size()), arguments.data(), &operations, nullptr);
 }

@@ -1,0 +1,93 @@
+"""Virtual machines on Debian's kernel, made by qemu, in which a script runs on this machine's own files."""
+import dataclasses
+import pathlib
+import shutil
+import subprocess
+import tempfile
+import time
+
+REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
+BOOT = REPOSITORY / "build" / "vm"
+# Over Soft-RoCE. With another GID index than this, UCX's handshake times out.
+VERBS = "export FARSIDE_FABRIC=ucx UCX_TLS=rc_v UCX_NET_DEVICES=rxe0:1 UCX_IB_GID_INDEX=0\n"
+
+
+@dataclasses.dataclass
+class Outcome:
+    """What became of a machine's script."""
+
+    code: int
+    output: str
+
+
+class Machines:
+    """Machines that share a folder, /shared to them, and perhaps a cable. All end with the `with` block."""
+
+    def __init__(self):
+        self.shared = pathlib.Path(tempfile.mkdtemp(prefix="farside-vm."))
+        self.processes = {}
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, *_):
+        for process in self.processes.values():
+            process.kill()
+            process.wait()
+        if kind is None:
+            shutil.rmtree(self.shared)
+        else:
+            print(f"The machines' consoles and output are kept in {self.shared}", flush=True)
+
+    def start(self, name, script, cable=None, memory_mib=1536):
+        """Boots a machine that runs `script` with bash. `cable` is the end it holds of one: "server" or "client"."""
+        folder = self.shared / name
+        folder.mkdir()
+        (folder / "run").write_text(f"set -e\ncd {REPOSITORY}\n{script}")
+        command = ["qemu-system-x86_64", "-accel", "tcg,thread=multi", "-cpu", "max", "-smp", "2"]
+        command += ["-m", str(memory_mib), "-nodefaults", "-nographic", "-no-reboot", "-serial", f"file:{folder}/console"]
+        command += ["-kernel", str(BOOT / "kernel"), "-initrd", str(BOOT / "initramfs")]
+        command += ["-append", f"console=ttyS0 quiet panic=-1 name={name}"]
+        command += self._folder("files", "/", "readonly=on,") + self._folder("shared", self.shared, "")
+        if cable:
+            command += self._cable(cable)
+        self.processes[name] = subprocess.Popen(command, stdin=subprocess.DEVNULL)
+
+    def _folder(self, tag, path, options):
+        return ["-virtfs", f"local,path={path},mount_tag={tag},security_model=none,{options}multidevs=remap"]
+
+    def _cable(self, end):
+        path = self.shared / "cable"
+        if end == "client":
+            self.wait_for("cable", 10)
+        server = "on" if end == "server" else "off"
+        card = f"virtio-net-pci,netdev=cable,mac=52:54:00:00:00:0{1 if end == 'server' else 2}"
+        return ["-netdev", f"stream,id=cable,server={server},addr.type=unix,addr.path={path}", "-device", card]
+
+    def wait(self, name, timeout_s):
+        """Returns when the machine has switched itself off."""
+        try:
+            self.processes[name].wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"machine {name} was not done after {timeout_s} s:\n{self._said(name)}") from None
+        code = self.shared / name / "code"
+        if not code.exists():
+            raise AssertionError(f"machine {name} did not come to its script's end:\n{self._said(name)}")
+        return Outcome(int(code.read_text()), (self.shared / name / "output").read_text(errors="replace"))
+
+    def wait_for(self, file, timeout_s):
+        """Returns when one of the machines has put `file` into the shared folder."""
+        deadline = time.monotonic() + timeout_s
+        while not (self.shared / file).exists():
+            if time.monotonic() > deadline:
+                raise AssertionError(f"no {file} after {timeout_s} s:\n{''.join(map(self._said, self.processes))}")
+            time.sleep(0.05)
+
+    def kill(self, name):
+        """As when the power fails."""
+        self.processes[name].kill()
+        self.processes[name].wait()
+
+    def _said(self, name):
+        files = [self.shared / name / "console", self.shared / name / "output"]
+        return "".join(file.read_text(errors="replace")[-8000:] for file in files if file.exists())
