@@ -84,7 +84,7 @@ door::Reply identify(int fd, dev_t device) {
 
 Kind classify(int fd, CachedFile& file) {
   const long flags = system_call(SYS_fcntl, fd, F_GETFL);
-  struct stat64 found;
+  struct stat64 found {};
   if (flags < 0 || system_call(SYS_fstat, fd, &found) != 0 || !process::is_ours()) return Kind::unknown;
   if ((flags & (O_ACCMODE | O_DIRECT | O_PATH)) != O_RDONLY || !S_ISREG(found.st_mode)) return Kind::passing;
   if (found.st_size == 0 || !is_under_a_named_directory(fd)) return Kind::passing;
@@ -113,7 +113,7 @@ CachedDescriptor examine(int fd, Descriptor& place) {
 
 bool is_unchanged(int fd, const CachedDescriptor& cached) {
   if (cached.now_ns - cached.place->checked_ns.load(std::memory_order_relaxed) < kRecheck_ns) return true;
-  struct stat64 found;
+  struct stat64 found {};
   if (system_call(SYS_fstat, fd, &found) != 0) return false;
   FileIdentity version = version_of(found);
   version.file_system = cached.file.identity.file_system;

@@ -43,7 +43,7 @@ constinit std::atomic<bool> warned{false};
 constinit std::atomic<std::uint64_t> idle[kIdleConnections];
 
 std::uint32_t inode_of(int fd) {
-  struct stat64 found;
+  struct stat64 found {};
   return system_call(SYS_fstat, fd, &found) == 0 && S_ISSOCK(found.st_mode) ? static_cast<std::uint32_t>(found.st_ino)
                                                                             : 0;
 }

@@ -48,7 +48,7 @@ std::uint64_t place_for(std::uint64_t bytes) {
 }
 
 std::byte* map_file(int file, std::uint64_t bytes, int protection) {
-  struct stat64 found;
+  struct stat64 found {};
   if (system_call(SYS_fstat, file, &found) != 0 || static_cast<std::uint64_t>(found.st_size) < bytes) return nullptr;
   return map_memory(place_for(bytes), bytes, protection, MAP_SHARED, file);
 }

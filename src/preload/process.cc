@@ -67,7 +67,7 @@ bool is_under(const char* path) {
 }
 
 void warn(const char* what, const char* on, int error) {
-  struct stat64 now;
+  struct stat64 now {};
   if (system_call(SYS_fstat, STDERR_FILENO, &now) != 0) return;
   if (now.st_dev != standard_error.st_dev || now.st_ino != standard_error.st_ino) return;
   const char* const why = strerrordesc_np(error);

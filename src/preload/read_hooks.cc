@@ -17,13 +17,11 @@ using farside::preload::read_on;
 using farside::preload::send_file;
 
 // What the compiler calls instead of read and pread when it knows how large the buffer is.
-// NOLINTBEGIN(bugprone-reserved-identifier)
 extern "C" {
 ssize_t __read_chk(int fd, void* into, size_t bytes, size_t room);
 ssize_t __pread_chk(int fd, void* into, size_t bytes, off_t offset, size_t room);
 ssize_t __pread64_chk(int fd, void* into, size_t bytes, off_t offset, size_t room);
 }
-// NOLINTEND(bugprone-reserved-identifier)
 
 namespace {
 

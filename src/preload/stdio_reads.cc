@@ -12,7 +12,6 @@
 
 // glibc calls a stream's operations through tables that it exports, and checks that a stream's table is one of them.
 // So the tables stay where they are, and two of their words change.
-// NOLINTBEGIN(bugprone-reserved-identifier)
 extern "C" {
 using Operation = void*;
 [[gnu::weak]] extern Operation _IO_file_jumps[];
@@ -20,7 +19,6 @@ using Operation = void*;
 [[gnu::weak]] ssize_t _IO_file_read(FILE* stream, void* into, ssize_t bytes);
 [[gnu::weak]] int _IO_file_close(FILE* stream);
 }
-// NOLINTEND(bugprone-reserved-identifier)
 
 namespace farside::preload {
 

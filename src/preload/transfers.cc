@@ -87,8 +87,8 @@ bool is_same_file(const struct stat64& one, const struct stat64& other) {
 
 ssize_t send_file(int to, int from, off_t* offset, std::size_t bytes) {
   const CachedDescriptor cached = cached_descriptor(from);
-  struct stat64 source;
-  struct stat64 target;
+  struct stat64 source {};
+  struct stat64 target {};
   if (!cached || bytes == 0 || !is_plainly_written(to)) return kPass;
   if (system_call(SYS_fstat, from, &source) != 0 || system_call(SYS_fstat, to, &target) != 0) return kPass;
   if (is_same_file(source, target)) return kPass;
@@ -98,8 +98,8 @@ ssize_t send_file(int to, int from, off_t* offset, std::size_t bytes) {
 // Only within one file system: across two the kernel says EXDEV, and the program reads instead.
 ssize_t copy_range(int from, off_t* from_offset, int to, off_t* to_offset, std::size_t bytes) {
   const CachedDescriptor cached = cached_descriptor(from);
-  struct stat64 source;
-  struct stat64 target;
+  struct stat64 source {};
+  struct stat64 target {};
   if (!cached || bytes == 0 || !is_plainly_written(to) || (to_offset != nullptr && *to_offset < 0)) return kPass;
   if (system_call(SYS_fstat, from, &source) != 0 || system_call(SYS_fstat, to, &target) != 0) return kPass;
   if (!S_ISREG(target.st_mode) || source.st_dev != target.st_dev || is_same_file(source, target)) return kPass;

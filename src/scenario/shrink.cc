@@ -20,8 +20,9 @@ std::optional<Failing> fails(std::uint64_t first_seed, const CacheScenario& scen
 // Whether `smallest` has become smaller by taking `smaller`.
 bool take(Failing& smallest, const CacheScenario& smaller) {
   auto found = fails(smallest.seed, smaller);
-  if (found) smallest = *std::move(found);
-  return found.has_value();
+  if (!found) return false;
+  smallest = *std::move(found);
+  return true;
 }
 
 // Whether one of the numbers has become smaller: the least that there can be, or half, or one less.

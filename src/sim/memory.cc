@@ -30,10 +30,9 @@ std::unique_ptr<std::uint64_t[], SimMemory::Free> SimMemory::zeroed_words(std::u
 std::uint64_t SimMemory::load(std::uint64_t offset) {
   touch(offset, Chooser::Access::look);
   const std::uint32_t thread = scheduler_.ticket().thread;
-  for (auto store = buffered_.rbegin(); store != buffered_.rend(); ++store) {
-    if (store->thread == thread && store->offset == offset) return store->value;
-  }
-  return words_[offset / 8];
+  const auto newest = std::find_if(buffered_.rbegin(), buffered_.rend(),
+                                   [&](const auto& store) { return store.thread == thread && store.offset == offset; });
+  return newest != buffered_.rend() ? newest->value : words_[offset / 8];
 }
 
 void SimMemory::store(std::uint64_t offset, std::uint64_t value) {
