@@ -40,6 +40,88 @@ TEST(SimLitmus, AnOperationLandsAfterItsPosterDied) {
   EXPECT_TRUE(possible(tame(), program));
 }
 
+TEST(SimLitmus, AnOperationLandsAfterItsPosterCameBack) {
+  const std::array<Litmus::Program, 3> program{
+      [](Side& me) { me.write(kTarget, 0, 7); },
+      [](Side& me) {
+        if (me.read(kTarget, 0) != 0) return;
+        me.litmus.world.kill(kWriter);
+        me.litmus.come_back(kWriter, [](Side& successor) {
+          if (successor.read(kTarget, 0) != 0) return;
+          successor.litmus.world.fabric(kWriter).sleep(std::chrono::milliseconds(10));
+          successor.litmus.happened = successor.read(kTarget, 0) == 7;
+        });
+      },
+      {}};
+  Network network = tame();
+  network.lands_late = true;
+  EXPECT_TRUE(possible(network, program));
+}
+
+// Nothing is left of its memory, and what was posted to its earlier life never arrives.
+TEST(SimLitmus, ANodeComesBackEmpty) {
+  const auto program = [](bool dies) {
+    const Litmus::Program look = [](Side& me) {
+      me.litmus.world.fabric(me.rank).sleep(std::chrono::milliseconds(20));
+      me.litmus.happened = me.own(0).load() == 7 || me.own(8).load() == 7;
+    };
+    const Litmus::Program write = [dies, look](Side& me) {
+      std::uint64_t value = 7;
+      me.write(kTarget, 0, value);
+      const Deadline at_once = me.litmus.world.fabric(me.rank).in({});
+      (void)me.channel->write(me.memory->of(kTarget).span(8, 8), LocalSpan(value), at_once);
+      if (!dies) return;
+      me.litmus.world.kill(kTarget);
+      me.litmus.come_back(kTarget, look);
+    };
+    return std::array<Litmus::Program, 3>{write, {}, look};
+  };
+  EXPECT_TRUE(possible(tame(), program(false)));
+  EXPECT_FALSE(possible(tame(), program(true)));
+}
+
+TEST(SimLitmus, ANodeThatCameBackIsReachedInItsNewMemory) {
+  const std::array<Litmus::Program, 3> program{
+      [](Side& me) {
+        me.litmus.world.kill(kTarget);
+        me.litmus.come_back(kTarget, [](Side& successor) {
+          successor.litmus.world.fabric(kTarget).sleep(std::chrono::milliseconds(50));
+          successor.litmus.happened = successor.own(0).load() == 7;
+        });
+        me.litmus.world.fabric(me.rank).sleep(std::chrono::milliseconds(20));  // the others hear of it within 10
+        me.write(kTarget, 0, 7);
+      },
+      {},
+      {}};
+  EXPECT_TRUE(possible(tame(), program));
+}
+
+// The dead run no destructors: what they held stays held.
+TEST(SimLitmus, AKilledProcessReleasesNothing) {
+  struct Lock {
+    explicit Lock(Side& holder) : me(holder) { me.write(kTarget, 0, 1); }
+    ~Lock() { me.write(kTarget, 0, 0); }
+    Lock(const Lock&) = delete;
+    Lock& operator=(const Lock&) = delete;
+    Side& me;
+  };
+  const auto program = [](bool dies) {
+    return std::array<Litmus::Program, 3>{[](Side& me) {
+                                            const Lock lock(me);
+                                            me.litmus.world.fabric(me.rank).sleep(std::chrono::milliseconds(1));
+                                          },
+                                          [dies](Side& me) {
+                                            me.wait_for(kTarget, 0, 1);
+                                            if (dies) me.litmus.world.kill(kWriter);
+                                            me.litmus.world.fabric(me.rank).sleep(std::chrono::milliseconds(20));
+                                            me.litmus.happened = me.read(kTarget, 0) == 0;
+                                          },
+                                          {}};
+  };
+  EXPECT_TRUE(possible(tame(), program(false)));
+  EXPECT_FALSE(possible(tame(), program(true)));
+}
+
 // It looked, was stopped, and acts on what it saw when all has changed: why a lease is no permission.
 TEST(SimLitmus, APausedProcessActsOnWhatItSawLongAgo) {
   const std::array<Litmus::Program, 3> program{[](Side& me) {

@@ -61,20 +61,28 @@ class Litmus {
 
   bool run(const std::array<Program, 3>& programs) {
     for (Rank rank = 0; rank < 3; ++rank) {
-      world.on(rank, [this, rank, &programs] {
-        auto memory = world.team(rank).allocate("litmus", 256);
-        Side side{*this, rank, std::move(memory), world.fabric(rank).open_channel()};
-        if (programs[rank]) programs[rank](side);
-        // The region stays until all are through.
-        (void)world.team(rank).barrier(world.fabric(rank).in(std::chrono::seconds(5)));
-      });
+      world.on(rank, [this, rank, &programs] { live(rank, programs[rank]); });
     }
     (void)world.run(std::chrono::seconds(60));
     return happened;
   }
+  // Within a program: the successor of a rank that was killed runs `program`.
+  void come_back(Rank rank, Program program) {
+    world.restart(rank);
+    world.on(rank, [this, rank, program = std::move(program)] { live(rank, program); });
+  }
 
   World world;
   bool happened = false;
+
+ private:
+  void live(Rank rank, const Program& program) {
+    auto memory = world.team(rank).allocate("litmus", 256);
+    Side side{*this, rank, std::move(memory), world.fabric(rank).open_channel()};
+    if (program) program(side);
+    // The region stays until all are through.
+    (void)world.team(rank).barrier(world.fabric(rank).in(std::chrono::seconds(5)));
+  }
 };
 
 // Whether the program's outcome comes about under any seed.
