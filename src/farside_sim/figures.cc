@@ -1,13 +1,16 @@
 // Measures the figures of papers on modelled machines, draws them, and says whether the text about them holds.
+#include <algorithm>
 #include <filesystem>
 #include <iostream>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include <fmt/format.h>
 #include <unistd.h>
 
 #include "farside_sim/commands.h"
+#include "farside_sim/options.h"
 #include "figures/anco.h"
 #include "figures/report.h"
 
@@ -19,8 +22,19 @@ struct Options {
   std::uint32_t number = 0;  // 0: all
   bool quick = false;
   std::uint64_t seed = 1;
+  std::string machine = "tofu";
+  std::optional<double> round_trip_us;
+  std::optional<double> gb_per_s;
   std::filesystem::path out = ".";
 };
+
+Machine machine_of(const Options& options) {
+  Machine machine = *std::ranges::find(machines(), options.machine, &Machine::name);
+  NetworkSpeed& network = machine.network;
+  if (options.round_trip_us) network.round_trip = Duration(static_cast<std::int64_t>(*options.round_trip_us * 1e3));
+  if (options.gb_per_s) network.link_bytes_per_s = network.nic_bytes_per_s = *options.gb_per_s * 1e9;
+  return machine;
+}
 
 void show(const figures::Point& point) {
   if (::isatty(STDERR_FILENO) == 0) return;
@@ -29,10 +43,14 @@ void show(const figures::Point& point) {
 
 int draw_anco(const Options& options) {
   std::filesystem::create_directories(options.out);
-  const auto effort = options.quick ? figures::Effort::quick : figures::Effort::full;
+  const figures::Conditions conditions{
+      .machine = machine_of(options),
+      .effort = options.quick ? figures::Effort::quick : figures::Effort::full,
+      .seed = options.seed,
+  };
   for (std::uint32_t number = 1; number <= figures::kAncoFigures; ++number) {
     if (options.number != 0 && options.number != number) continue;
-    const figures::Figure figure = figures::anco_figure(number, effort, options.seed, show);
+    const figures::Figure figure = figures::anco_figure(number, conditions, show);
     const std::filesystem::path file = options.out / fmt::format("anco-{}", number);
     figures::write_csv(figure, file.string() + ".csv");
     figures::write_svg(figure, file.string() + ".svg");
@@ -53,8 +71,17 @@ void add_figures(CLI::App& app, Action& chosen) {
       ->check(CLI::Range(1U, figures::kAncoFigures));
   anco->add_flag("--quick", options->quick, "Few nodes and blocks: shows that it works, and no more");
   anco->add_option("--seed", options->seed, "What the runs depend on")->capture_default_str();
+  anco->add_option("--machine", options->machine, "Whose network and file system it is")
+      ->check(CLI::IsMember(names_of(machines())))
+      ->capture_default_str();
+  anco->add_option("--round-trip-us", options->round_trip_us, "Of the network, instead of the machine's")
+      ->check(CLI::PositiveNumber);
+  anco->add_option("--gb-per-s", options->gb_per_s, "Of each node's link, instead of the machine's")
+      ->check(CLI::PositiveNumber);
   anco->add_option("--out", options->out, "Where anco-N.csv and anco-N.svg go")->capture_default_str();
-  anco->footer("Example:\n  farside-sim figures anco --figure 2 --out figures");
+  anco->footer(
+      "Examples:\n  farside-sim figures anco --figure 2 --out figures\n"
+      "  farside-sim figures anco --figure 5 --machine roce-100 --gb-per-s 25");
   anco->callback([options, &chosen] { chosen = [options] { return draw_anco(*options); }; });
 }
 

@@ -1,6 +1,8 @@
 // options.h — options that several commands have.
 #pragma once
 
+#include <algorithm>
+#include <span>
 #include <string>
 #include <vector>
 

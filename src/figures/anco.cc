@@ -24,8 +24,8 @@ constexpr std::uint64_t kCache = 10 * kGiB;
 // Measures the points of one figure.
 class Sweep {
  public:
-  Sweep(std::uint32_t number, Effort effort, std::uint64_t seed, const std::function<void(const Point&)>& progress)
-      : effort_(effort), seed_(seed), progress_(progress) {
+  Sweep(std::uint32_t number, const Conditions& conditions, const std::function<void(const Point&)>& progress)
+      : conditions_(conditions), progress_(progress) {
     figure_.number = number;
   }
 
@@ -39,36 +39,38 @@ class Sweep {
  private:
   template <class T>
   [[nodiscard]] T either(T full, T quick) const {
-    return effort_ == Effort::full ? full : quick;
+    return conditions_.effort == Effort::full ? full : quick;
   }
-  [[nodiscard]] static Cluster cluster(Rank nodes, std::uint32_t groups, std::uint64_t scale) {
-    return {.machine = sim::tofu(),
+  [[nodiscard]] Cluster cluster(Rank nodes, std::uint32_t groups, std::uint64_t scale) const {
+    return {.machine = conditions_.machine,
             .nodes = nodes,
             .cache = {.cache_bytes = kCache / scale, .block_bytes = kBlock, .groups = groups},
             .rules = {}};
   }
-  void describe(std::string title, std::string x_label, std::string setup) {
+  void describe(std::string title, std::string x_label, const std::string& setup) {
+    const sim::Machine& machine = conditions_.machine;
     figure_.title = std::move(title);
     figure_.x_label = std::move(x_label);
-    figure_.setup = std::move(setup);
+    figure_.setup = fmt::format("{} The machine is {}, with {:g} GB/s a node and {:g} us a round trip.", setup,
+                                machine.name, machine.network.nic_bytes_per_s / 1e9,
+                                std::chrono::duration<double, std::micro>(machine.network.round_trip).count());
   }
   void add(std::string curve, double x, const Measured& measured) {
     figure_.points.push_back({std::move(curve), x, measured});
     progress_(figure_.points.back());
   }
   void add_cached(std::string curve, double x, const Cluster& cluster, const Workload& workload) {
-    add(std::move(curve), x, run_cached(seed_, cluster, workload));
+    add(std::move(curve), x, run_cached(conditions_.seed, cluster, workload));
   }
   void add_uncached(double x, const Cluster& cluster, const Workload& workload) {
-    add("POSIX", x, run_uncached(seed_, cluster, workload));
+    add("POSIX", x, run_uncached(conditions_.seed, cluster, workload));
   }
   Figure done(std::vector<Claim> claims) {
     figure_.claims = std::move(claims);
     return std::move(figure_);
   }
 
-  Effort effort_;
-  std::uint64_t seed_;
+  const Conditions& conditions_;
   const std::function<void(const Point&)>& progress_;
   Figure figure_{};
 };
@@ -144,7 +146,7 @@ Figure Sweep::strided_reads() {
   for (const std::uint64_t block : {16 * kKiB, 256 * kKiB, 4 * kMiB}) {
     for (const Rank nodes : node_counts) {
       const Workload workload = strided(nodes * bytes_per_node, block, kIorTransfer, nodes);
-      add(format_bytes(block) + ", POSIX", nodes, run_uncached(seed_, cluster(nodes, 1, 8), workload));
+      add(format_bytes(block) + ", POSIX", nodes, run_uncached(conditions_.seed, cluster(nodes, 1, 8), workload));
       for (const std::uint32_t groups : {1, 4}) {
         add_cached(format_bytes(block) + ", " + group_count(groups), nodes, cluster(nodes, groups, 8), workload);
       }
@@ -167,7 +169,7 @@ Figure Sweep::scaling() {
       if (groups <= nodes) add_cached(group_count(groups), nodes, cluster(nodes, groups, scale), workload);
     }
   }
-  return done(claims_of_scaling(figure_));
+  return done(claims_of_scaling(figure_, conditions_.machine.network.nic_bytes_per_s));
 }
 
 Figure Sweep::grouping() {
@@ -190,9 +192,9 @@ Figure Sweep::grouping() {
 
 }  // namespace
 
-Figure anco_figure(std::uint32_t number, Effort effort, std::uint64_t seed,
+Figure anco_figure(std::uint32_t number, const Conditions& conditions,
                    const std::function<void(const Point&)>& progress) {
-  Sweep sweep(number, effort, seed, progress);
+  Sweep sweep(number, conditions, progress);
   switch (number) {
     case 1: return sweep.singlet_ratios();
     case 2: return sweep.sequential_reads();

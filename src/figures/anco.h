@@ -10,6 +10,7 @@
 #include <functional>
 
 #include "figures/figure.h"
+#include "sim/machine.h"
 
 namespace farside::figures {
 
@@ -20,8 +21,14 @@ enum class Effort {
   quick,  ///< few nodes and blocks: shows that it works, in a second or two
 };
 
+struct Conditions {
+  sim::Machine machine;
+  Effort effort = Effort::full;
+  std::uint64_t seed = 1;
+};
+
 /// Figure `number`, from 1 to kAncoFigures. `progress` is told of each point as it is measured.
-[[nodiscard]] Figure anco_figure(std::uint32_t number, Effort effort, std::uint64_t seed,
+[[nodiscard]] Figure anco_figure(std::uint32_t number, const Conditions& conditions,
                                  const std::function<void(const Point&)>& progress);
 
 }  // namespace farside::figures

@@ -191,34 +191,32 @@ std::vector<Claim> claims_of_strided_reads(const Figure& figure) {
            " Up to 64 nodes want one block at once, and what they wait for is the NIC of whoever has it."},
       {"At 256 KiB, 1 group does better (the paper does not know why).", gain("256 KiB") > 1, versus("256 KiB"),
        explain("256 KiB") + " Four ranks that are neighbours want one block, at the same moment. Rank mod 4 puts them "
-                            "into four different "
-                            "groups. Each finds its group's cell invalid and nobody else's loaded yet, so each becomes "
-                            "a representative and "
-                            "each reads the block from the file system, which is the bottleneck. With 1 group, one "
-                            "loads and three copy."},
+                            "into four different groups. Each finds its group's cell invalid and nobody else's loaded "
+                            "yet, so each becomes a representative and each reads the block from the file system, "
+                            "which is the bottleneck. With 1 group, one loads and three copy."},
       {"At 4 MiB, 1 group does better by even more.", gain("4 MiB") > gain("256 KiB"), versus("4 MiB"),
        explain("4 MiB") +
            " A block is read by one rank only: nothing is ever copied, and no second group asks for it. Nothing in the "
            "protocol distinguishes the two but the longer rows of the directory. What the paper measured there must "
-           "come "
-           "from its implementation or its file system."},
+           "come from its implementation or its file system."},
       {"In each case, 1 group or 4 groups do well on the whole (not worse than POSIX).",
        beats_posix("16 KiB") && beats_posix("256 KiB") && beats_posix("4 MiB"),
        versus("16 KiB") + "; " + versus("256 KiB") + "; " + versus("4 MiB"),
        "At 16 KiB a node copies a block of 1 MiB for each 16 KiB that it wants, which costs more than a file system "
-       "that "
-       "serves small requests as fast as this one."},
+       "that serves small requests as fast as this one."},
   };
 }
 
-std::vector<Claim> claims_of_scaling(const Figure& figure) {
+std::vector<Claim> claims_of_scaling(const Figure& figure, double nic_bytes_per_s) {
   const double most = figure.xs().back();
   std::vector<std::string> cached = figure.curves();
   std::erase(cached, "POSIX");
   const auto speed = [&](const std::string& curve) { return gigabytes_per_s(figure, curve, most); };
   const auto loads = [&](const std::string& curve) { return figure.at(curve, most).loads_per_block(); };
+  const double nic = nic_bytes_per_s / 1e9;
   return {
-      {"One group stops at what one NIC sends, 20 GB/s.", speed("1 group") > 15 && speed("1 group") < 25,
+      {fmt::format("One group stops at what one NIC sends, {:g} GB/s.", nic),
+       speed("1 group") > 0.75 * nic && speed("1 group") < 1.25 * nic,
        fmt::format("1 group on {} nodes: {:.1f} GB/s", most, speed("1 group")), ""},
       {"As many groups as possible are best.", std::ranges::max(cached, {}, speed) == cached.back(),
        fmt::format("GB/s on {} nodes: {}", most, list(cached, speed)),
@@ -245,16 +243,13 @@ std::vector<Claim> claims_of_grouping(const Figure& figure) {
        gigabytes_per_s(point("4 groups of neighbours", 256)) < gigabytes_per_s(point("4 groups, rank mod 4", 256)),
        text(256),
        "The paper fears that members of a group overwrite each other's cells. Here a cell changes by COMPARE_SWAP, so "
-       "that "
-       "one of them loads and the others wait for it; and those who want a block at the same moment had better be in "
-       "one "
-       "group, since every group loads for itself."},
+       "that one of them loads and the others wait for it; and those who want a block at the same moment had better be "
+       "in one group, since every group loads for itself."},
       {"Where many want a block, ranks that are dealt out are better off.",
        gigabytes_per_s(point("4 groups of neighbours", 16)) < gigabytes_per_s(point("4 groups, rank mod 4", 16)),
        text(16),
        "At 16 KiB, 64 neighbours want a block. Dealt out, 16 of each group do, and it can be copied from four places; "
-       "in a "
-       "row, they are two groups of 32, and there are two."},
+       "in a row, they are two groups of 32, and there are two."},
   };
 }
 

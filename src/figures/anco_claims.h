@@ -10,7 +10,7 @@ namespace farside::figures {
 [[nodiscard]] std::vector<Claim> claims_of_sequential_reads(const Figure& figure);
 [[nodiscard]] std::vector<Claim> claims_of_random_reads(const Figure& figure, double pool_gib);
 [[nodiscard]] std::vector<Claim> claims_of_strided_reads(const Figure& figure);
-[[nodiscard]] std::vector<Claim> claims_of_scaling(const Figure& figure);
+[[nodiscard]] std::vector<Claim> claims_of_scaling(const Figure& figure, double nic_bytes_per_s);
 [[nodiscard]] std::vector<Claim> claims_of_grouping(const Figure& figure);
 
 }  // namespace farside::figures

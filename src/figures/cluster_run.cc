@@ -19,10 +19,6 @@ constexpr Duration kPatience = std::chrono::hours(24);
 
 double seconds(Duration duration) { return std::chrono::duration<double>(duration).count(); }
 
-Duration time_for(std::uint64_t bytes, double bytes_per_s) {
-  return Duration(static_cast<std::int64_t>(static_cast<double>(bytes) / bytes_per_s * 1e9));
-}
-
 // What all nodes of a run share, and when they began and ended.
 class Run {
  public:
@@ -145,7 +141,7 @@ class CachedRun final : public Run {
     for (std::uint64_t at = extent.offset; at < extent.offset + extent.bytes; at += block_bytes - at % block_bytes) {
       acquire(rank, at / block_bytes);
     }
-    world_.fabric(rank).sleep(time_for(extent.bytes, cluster_.machine.copy_bytes_per_s));
+    world_.fabric(rank).sleep(sim::time_for(extent.bytes, cluster_.machine.copy_bytes_per_s));
   }
 
   void acquire(Rank rank, std::uint64_t block) {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string_view>
 
 #include "farside/fabric/time.h"
@@ -34,12 +35,16 @@ struct Machine {
   double copy_bytes_per_s;  ///< of a program that takes its bytes out of its node's memory
 };
 
-/// The K computer and the FX10: Tofu, four interfaces a node, and a share of the local file system as large as that of
-/// a job of 128 nodes.
-[[nodiscard]] Machine tofu();
-/// One 100 Gb/s RoCE port a node, before a file system of 20 GB/s.
-[[nodiscard]] Machine roce_100();
-/// 10 Gb/s Ethernet and TCP, before one file server.
-[[nodiscard]] Machine tcp();
+/// Those that are modelled, by name:
+///   tofu      the K computer and the FX10: Tofu, four interfaces a node, and a share of the local file system as large
+///             as that of a job of 128 nodes
+///   roce-100  one 100 Gb/s RoCE port a node, before a file system of 20 GB/s
+///   tcp       10 Gb/s Ethernet and TCP, before one file server
+[[nodiscard]] std::span<const Machine> machines();
+
+/// How long so many bytes take at that speed.
+[[nodiscard]] inline Duration time_for(std::uint64_t bytes, double bytes_per_s) {
+  return Duration(static_cast<std::int64_t>(static_cast<double>(bytes) / bytes_per_s * 1e9));
+}
 
 }  // namespace farside::sim

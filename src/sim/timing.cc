@@ -5,14 +5,6 @@
 
 namespace farside::sim {
 
-namespace {
-
-Duration time_for(std::uint64_t bytes, double bytes_per_s) {
-  return Duration(static_cast<std::int64_t>(static_cast<double>(bytes) / bytes_per_s * 1e9));
-}
-
-}  // namespace
-
 Timing::Timing(Scheduler& scheduler, const Machine& machine, ProcessId processes)
     : scheduler_(scheduler), machine_(machine), traffic_(scheduler), nics_(processes), servers_(machine.files.servers) {
   for (Nic& nic : nics_) {
