@@ -8,8 +8,6 @@ namespace farside {
 
 namespace {
 
-constexpr std::uint64_t kClaiming = 1ULL << 63U;
-
 // A claim takes a few round trips. To wait longer for a slow claimer would cost time, to wait less costs nothing but
 // a wrong cell now and then.
 constexpr Duration kClaimPatience = std::chrono::milliseconds(100);

@@ -30,6 +30,9 @@
 
 namespace farside {
 
+/// Of a row's id word: the row is being claimed.
+inline constexpr std::uint64_t kClaiming = 1ULL << 63U;
+
 /// One block's row as it was read.
 struct Row {
   BlockId id;

@@ -44,7 +44,9 @@ std::string script(const Plot& plot, const std::filesystem::path& svg) {
 
 void draw(const Plot& plot, const std::filesystem::path& svg) {
   const std::string text = script(plot, svg);
-  std::FILE* const gnuplot = ::popen("gnuplot", "w");
+  // When gnuplot is missing or ends early, the shell takes the rest: whoever writes into a pipe that nobody reads is
+  // killed.
+  std::FILE* const gnuplot = ::popen("gnuplot; code=$?; while read -r rest; do :; done; exit $code", "w");
   if (gnuplot == nullptr) throw errno_error("start gnuplot for", svg);
   std::fwrite(text.data(), 1, text.size(), gnuplot);
   if (::pclose(gnuplot) != 0)

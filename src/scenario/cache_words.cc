@@ -1,14 +1,13 @@
 #include "scenario/cache_words.h"
 
 #include "cache/cell.h"
+#include "cache/directory.h"
 #include "scenario/imaginary_files.h"
 #include "sim/scheduler.h"
 
 namespace farside::sim {
 
 namespace {
-
-constexpr std::uint64_t kClaiming = 1ULL << 63U;
 
 std::string cell(std::uint64_t word) {
   const Cell cell = Cell::from_word(word);

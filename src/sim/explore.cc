@@ -54,6 +54,7 @@ class Explorer final : public Chooser {
     return a.passes_time || b.passes_time || depend(a.touches, b.touches);
   }
   void order(std::size_t later);
+  static bool take_another_step(Step& last);
   void try_the_other_way_round(std::size_t earlier, std::size_t later);
 
   std::vector<Step> schedule_;
@@ -151,20 +152,21 @@ void Explorer::try_the_other_way_round(std::size_t earlier, std::size_t later) {
   if (first) where.to_try.insert(*first);
 }
 
+// Whether something else is to be tried in place of `last`; if so, it is that now.
+bool Explorer::take_another_step(Step& last) {
+  last.tried.emplace(last.number, std::move(last.touches));
+  last.touches.clear();
+  const auto next = std::ranges::find_if(last.to_try, [&](auto number) { return !last.tried.contains(number); });
+  if (last.passes_time || next == last.to_try.end()) return false;
+  last.number = *next;
+  return true;
+}
+
 bool Explorer::next_schedule() {
-  if (changing_grew_) schedule_.clear();  // what was taken for independent was not: start over
-  if (!std::exchange(changing_grew_, false)) {
-    while (!schedule_.empty()) {
-      Step& last = schedule_.back();
-      last.tried.emplace(last.number, std::move(last.touches));
-      last.touches.clear();
-      const auto next = std::ranges::find_if(last.to_try, [&](auto number) { return !last.tried.contains(number); });
-      if (!last.passes_time && next != last.to_try.end()) {
-        last.number = *next;
-        break;
-      }
-      schedule_.pop_back();
-    }
+  if (std::exchange(changing_grew_, false)) {
+    schedule_.clear();  // what was taken for independent was not: start over
+  } else {
+    while (!schedule_.empty() && !take_another_step(schedule_.back())) schedule_.pop_back();
     if (schedule_.empty()) return false;
   }
   known_ = schedule_.size();

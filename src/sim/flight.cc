@@ -24,11 +24,8 @@ Flight::Flight(Wires& wires, ProcessId poster, const Operation& operation, std::
 
 void Flight::begin(std::vector<std::shared_ptr<Flight>> predecessors) {
   predecessors_ = std::move(predecessors);
-  switch (operation_.kind) {
-    case Operation::Kind::read:
-    case Operation::Kind::write: return begin_transfer();
-    default: return attempt(&Flight::begin_atomic, 0);
-  }
+  if (is_atomic()) return attempt(&Flight::begin_atomic, 0);
+  begin_transfer();
 }
 
 void Flight::begin_transfer() {
@@ -102,8 +99,7 @@ void Flight::step_is_done() {
 
 void Flight::answer() {
   answered_ = true;
-  const bool is_transfer = operation_.kind == Operation::Kind::read || is_write();
-  if (!is_transfer && is_awaited()) std::memcpy(operation_.local, &old_, 8);
+  if (is_atomic() && is_awaited()) std::memcpy(operation_.local, &old_, 8);
   tell(Outcome::done);
 }
 
@@ -151,10 +147,9 @@ void Flight::later(Duration delay, Step step, std::uint64_t argument) {
 bool Flight::may_go_on() const {
   if (failed_ || target_is_silent()) return true;
   if (!wires_.passes(poster_, target_->owner())) return false;
-  if (operation_.kind == Operation::Kind::read && !answer_passes()) return false;
+  if (is_read() && !answer_passes()) return false;
   if (wires_.network().needs_calls_for_progress && !waiter_->in_call) return false;
-  const bool is_transfer = operation_.kind == Operation::Kind::read || is_write();
-  if (!is_transfer && target_->in_atomic(operation_.offset)) return false;
+  if (is_atomic() && target_->in_atomic(operation_.offset)) return false;
   return std::ranges::all_of(predecessors_, [](const auto& flight) { return flight->landed(); });
 }
 

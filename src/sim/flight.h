@@ -32,7 +32,9 @@ class Flight : public std::enable_shared_from_this<Flight> {
 
   [[nodiscard]] bool belongs_to(const Completion& completion) const noexcept { return completion_ == &completion; }
   [[nodiscard]] PeerId peer() const noexcept { return operation_.region->peer(); }
+  [[nodiscard]] bool is_read() const noexcept { return operation_.kind == Operation::Kind::read; }
   [[nodiscard]] bool is_write() const noexcept { return operation_.kind == Operation::Kind::write; }
+  [[nodiscard]] bool is_atomic() const noexcept { return !is_read() && !is_write(); }
   /// All its effects are there, or never will be.
   [[nodiscard]] bool landed() const noexcept { return landed_ || failed_; }
   /// And its poster can know.

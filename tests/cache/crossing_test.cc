@@ -293,7 +293,7 @@ TEST_F(Claiming, FindsNothingWhenTheBucketIsFull) {
 TEST_F(Claiming, ConfirmsAClaimThatItsOwnerLeft) {
   const auto [home, offset] = geometry_.bucket_of(id_);
   const auto word = sides_[1]->region->of(home).word<AtomicWord>(offset);
-  ASSERT_TRUE(sides_[1]->channel.swap(word, id_ | 1ULL << 63U, soon()).done());
+  ASSERT_TRUE(sides_[1]->channel.swap(word, id_ | kClaiming, soon()).done());
   const auto row = claim(0, id_);
   ASSERT_TRUE(row);
   EXPECT_EQ(row->offset, offset);
@@ -312,7 +312,7 @@ TEST_F(Claiming, EmptiesTheSecondRowOfABlock) {
   ASSERT_TRUE(first && second);
   ASSERT_LT(first->offset, second->offset);
   const auto word = sides_[1]->region->of(first->home).word<AtomicWord>(first->offset);
-  ASSERT_TRUE(sides_[1]->channel.swap(word, id_ | 1ULL << 63U, soon()).done());
+  ASSERT_TRUE(sides_[1]->channel.swap(word, id_ | kClaiming, soon()).done());
   ASSERT_TRUE(claim(1, neighbour_of(id_, 1))) << "confirms the claim, since it may not claim a row beside it";
 
   const auto found = find(0, id_);
