@@ -7,6 +7,10 @@ namespace farside::sim {
 
 namespace {
 
+std::uint32_t between(Scheduler& dice, std::uint32_t least, std::uint32_t most) {
+  return least + static_cast<std::uint32_t>(dice.random() % (most - least + 1));
+}
+
 // Network's switches but for the grain, each as likely on as off.
 void draw_network(Scheduler& dice, Network& network) {
   network.grain_bytes = dice.one_in(2) ? 8 : 64;
@@ -17,17 +21,17 @@ void draw_network(Scheduler& dice, Network& network) {
 CacheScenario draw_any(std::uint64_t seed) {
   Scheduler dice(mix(seed));
   CacheScenario scenario;
-  scenario.nodes = static_cast<std::uint32_t>(2 + dice.random() % 3);
-  scenario.threads = static_cast<std::uint32_t>(1 + dice.random() % 2);
+  scenario.nodes = between(dice, 2, 4);
+  scenario.threads = between(dice, 1, 2);
   scenario.reads = dice.one_in(2) ? 12 : 40;
-  scenario.blocks = static_cast<std::uint32_t>(2 + dice.random() % 8);
-  scenario.slots = static_cast<std::uint32_t>(dice.one_in(2) ? 2 + dice.random() % 3 : 16);
+  scenario.blocks = between(dice, 2, 9);
+  scenario.slots = dice.one_in(2) ? between(dice, 2, 4) : 16;
   if (dice.one_in(4)) {  // a few slots that change hands all the time
     scenario.blocks = 3;
     scenario.slots = 2;
     scenario.reads = 60;
   }
-  scenario.groups = static_cast<std::uint32_t>(1 + dice.random() % 2);
+  scenario.groups = between(dice, 1, 2);
   scenario.deaths = dice.one_in(2) ? 1 : 0;
   scenario.pauses = dice.one_in(2) ? 2 : 0;
   scenario.stalls = dice.one_in(2) ? 2 : 0;
@@ -42,7 +46,7 @@ CacheScenario draw_any(std::uint64_t seed) {
 CacheScenario draw_restart(std::uint64_t seed) {
   Scheduler dice(mix(seed));
   CacheScenario scenario;
-  scenario.nodes = static_cast<std::uint32_t>(3 + dice.random() % 2);
+  scenario.nodes = between(dice, 3, 4);
   scenario.threads = 2;
   scenario.reads = 60;
   scenario.blocks = 3;
@@ -60,7 +64,7 @@ CacheScenario draw_restart(std::uint64_t seed) {
 CacheScenario draw_recycle(std::uint64_t seed) {
   Scheduler dice(mix(seed));
   CacheScenario scenario;
-  scenario.nodes = static_cast<std::uint32_t>(2 + dice.random() % 2);
+  scenario.nodes = between(dice, 2, 3);
   scenario.threads = 1;
   scenario.reads = 60;
   scenario.blocks = 3;
@@ -78,10 +82,10 @@ CacheScenario draw_recycle(std::uint64_t seed) {
 CacheScenario draw_jam(std::uint64_t seed) {
   Scheduler dice(mix(seed));
   CacheScenario scenario;
-  scenario.nodes = static_cast<std::uint32_t>(2 + dice.random() % 2);
-  scenario.threads = static_cast<std::uint32_t>(3 + dice.random() % 2);
+  scenario.nodes = between(dice, 2, 3);
+  scenario.threads = between(dice, 3, 4);
   scenario.reads = 12;
-  scenario.blocks = static_cast<std::uint32_t>(6 + dice.random() % 10);
+  scenario.blocks = between(dice, 6, 15);
   scenario.slots = 2;
   scenario.stalls = 2;
   draw_network(dice, scenario.network);
@@ -92,12 +96,12 @@ CacheScenario draw_jam(std::uint64_t seed) {
 CacheScenario draw_crowd(std::uint64_t seed) {
   Scheduler dice(mix(seed));
   CacheScenario scenario;
-  scenario.nodes = static_cast<std::uint32_t>(2 + dice.random() % 3);
-  scenario.threads = static_cast<std::uint32_t>(1 + dice.random() % 2);
-  scenario.blocks = static_cast<std::uint32_t>(1 + dice.random() % 4);
+  scenario.nodes = between(dice, 2, 4);
+  scenario.threads = between(dice, 1, 2);
+  scenario.blocks = between(dice, 1, 4);
   scenario.reads = scenario.blocks;
   scenario.slots = 8;
-  scenario.groups = static_cast<std::uint32_t>(1 + dice.random() % 2);
+  scenario.groups = between(dice, 1, 2);
   scenario.lease_ms = 1000;
   scenario.all_at_once = true;
   draw_network(dice, scenario.network);
