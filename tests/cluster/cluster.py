@@ -61,7 +61,11 @@ def missing():
     if os.geteuid() != 0:
         return "only root can make namespaces"
     absent = [program for program in NEEDED if shutil.which(program) is None]
-    return f"not installed: {' '.join(absent)}" if absent else None
+    if absent:
+        return f"not installed: {' '.join(absent)}"
+    probe = ["unshare", "--net", "--mount", "--uts", "mount", "-t", "sysfs", "none", "/sys"]
+    tried = subprocess.run(probe, capture_output=True, text=True)
+    return f"no namespaces can be made: {tried.stderr}" if tried.returncode else None
 
 
 def wait_for(condition, what):
