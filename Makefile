@@ -1,7 +1,7 @@
 # A thin face on CMake and scripts/. Every target does its own set-up.
 BUILD_TYPES := release asan tsan
 
-.PHONY: demo test test-vm soak bench lint install setup build $(BUILD_TYPES)
+.PHONY: demo test test-vm soak fuzz bench lint install setup build $(BUILD_TYPES)
 
 # Builds no tests and benchmarks, which take twice as long as the rest.
 demo: setup
@@ -19,6 +19,12 @@ test-vm: release
 # For SOAK_MINUTES=10 unless said otherwise. Seeds that fail are kept in build/soak-failures.txt.
 soak: release
 	build/release/bin/farside-sim soak --minutes $(or $(SOAK_MINUTES),10) --failures build/soak-failures.txt
+
+# Each fuzzer for FUZZ_SECONDS=60 unless said otherwise. What it finds is kept in build/fuzz/findings.
+fuzz: setup
+	cmake --preset fuzz --log-level=WARNING
+	cmake --build --preset fuzz
+	scripts/fuzz $(or $(FUZZ_SECONDS),60)
 
 bench: release
 	scripts/bench

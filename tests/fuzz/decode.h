@@ -1,0 +1,24 @@
+// decode.h — what every decoder of bytes from outside promises.
+#pragma once
+
+#include <cstdlib>
+#include <string_view>
+
+#include "farside/base/error.h"
+
+namespace farside::fuzz {
+
+inline std::string_view text(const unsigned char* data, std::size_t bytes) {
+  return {reinterpret_cast<const char*>(data), bytes};
+}
+
+/// Refused with an Error, or understood to the last byte: what decodes encodes to the same again.
+template <class Message>
+void expect_refused_or_understood(std::string_view bytes) {
+  try {
+    if (Message::decode(bytes).encode() != bytes) std::abort();
+  } catch (const Error&) {
+  }
+}
+
+}  // namespace farside::fuzz

@@ -1,0 +1,86 @@
+// What a member sends that knows the secret and is out of its mind: after a true handshake, frames of any kind with any
+// fields, each with the right mac. The coordinator must bear it, and admit the next.
+//
+// Input: for each frame its kind (1 byte), the length of its fields (1), the fields.
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <string_view>
+#include <thread>
+
+#include "team/coordinator.h"
+#include "team/handshake.h"
+#include "team/runtime_dir.h"
+#include "team/secret.h"
+#include "team/session.h"
+#include "team/socket.h"
+#include "tests/fuzz/decode.h"
+
+namespace farside::fuzz {
+namespace {
+
+SetupClock::time_point soon() { return SetupClock::now() + std::chrono::seconds(30); }
+
+/// A coordinator of a team of two, of whom one never comes and the other takes its seat ever anew. An Error that gets
+/// out of here, as when the coordinator does not answer, is what the fuzzer looks for.
+class Team {
+ public:
+  void bear(std::string_view input) {
+    const auto give_up = soon();
+    while (!visit(input)) {  // its earlier self may not be gone yet
+      if (SetupClock::now() > give_up) std::abort();
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+  }
+
+ private:
+  /// False when the seat was not free.
+  bool visit(std::string_view input) {
+    const Fd socket = connect_to(coordinator_.address(), soon());
+    const Hello hello = make_hello();
+    write_all(socket, wire_bytes(hello), soon());
+    Challenge challenge;
+    std::memcpy(&challenge, read_exactly(socket, sizeof challenge, soon()).data(), sizeof challenge);
+    const Claim claim = make_claim(secret_, hello, challenge, 1);
+    write_all(socket, wire_bytes(claim), soon());
+    Session session(session_key(secret_, hello, challenge, claim), Session::Side::member, kBlobLimit);
+    if (!admitted(socket, session)) return false;
+    try {
+      send_frames(socket, session, input);
+    } catch (const Error&) {  // the coordinator has closed the connection, as it may
+    }
+    return true;
+  }
+
+  static bool admitted(const Fd& socket, Session& session) {
+    std::string frame = read_exactly(socket, kFrameHeader, soon());
+    frame += read_exactly(socket, body_bytes(frame), soon());
+    Frame answer{};
+    return session.open(frame, answer) == Session::Next::frame && answer.kind == FrameKind::welcome;
+  }
+
+  static void send_frames(const Fd& socket, Session& session, std::string_view input) {
+    while (input.size() >= 2) {
+      const std::size_t bytes = static_cast<unsigned char>(input[1]);
+      write_all(socket, session.seal(static_cast<FrameKind>(input[0]), input.substr(2, bytes)), soon());
+      input.remove_prefix(std::min(input.size(), 2 + bytes));
+    }
+  }
+
+  JobDir directory_;
+  Secret secret_ = Secret::create(directory_.path() / "secret");
+  Coordinator coordinator_{directory_.path() / "coordinator", secret_, 2};
+};
+
+}  // namespace
+}  // namespace farside::fuzz
+
+extern "C" int LLVMFuzzerTestOneInput(const unsigned char* data, std::size_t bytes) {
+  // OpenSSL cleans up at exit, if it was used by then: after the team is gone, since it is used before there is one.
+  [[maybe_unused]] static const farside::Digest used = farside::hmac_sha256({}, {});
+  static farside::fuzz::Team team;
+  team.bear(farside::fuzz::text(data, bytes));
+  return 0;
+}
