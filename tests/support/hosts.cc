@@ -80,7 +80,7 @@ void Hosts::enter(unsigned host) {
   if (!namespaces()[0]) return;
   enter_network(namespaces().at(host));
   // UCX looks for devices in /sys, which shows those of the network it was mounted in.
-  if (::unshare(CLONE_NEWNS) != 0 || ::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
+  if (::unshare(CLONE_NEWNS) != 0 || ::mount("none", "/sys", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
       ::mount("farside-test", "/sys", "sysfs", 0, nullptr) != 0) {
     throw errno_error("mount", "/sys");
   }
