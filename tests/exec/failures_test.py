@@ -146,6 +146,8 @@ class Failures(unittest.TestCase):
     @unittest.skipIf(os.geteuid() != 0, "only root can make another user's program")
     def test_setuid_programs_are_left_alone(self):
         """The dynamic linker drops most of what is preloaded into them; here the library is linked to the program."""
+        if not all(folder.stat().st_mode & 0o001 for folder in workbench.BIN.parents):
+            self.skipTest("another user cannot get at the library in this build")
         program = self.directory / "setuid_cat"
         shutil.copy(workbench.BIN / "linked_cat", program)
         self.directory.chmod(0o755)

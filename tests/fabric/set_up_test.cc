@@ -93,7 +93,7 @@ std::set<std::string> entries(const char* folder) {
 TEST(SetUp, NothingIsLeftInDevShmWhenEverybodyIsKilled) {
   // With a /dev/shm of our own nobody else's files come in between. Without the right to it, it goes well most times.
   if (::unshare(CLONE_NEWNS) == 0) {
-    ASSERT_EQ(::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr), 0);
+    ASSERT_EQ(::mount("none", "/dev/shm", nullptr, MS_REC | MS_PRIVATE, nullptr), 0);
     ASSERT_EQ(::mount("farside-test", "/dev/shm", "tmpfs", 0, nullptr), 0);
   }
   const std::set<std::string> before = entries("/dev/shm");
