@@ -103,11 +103,12 @@ TEST_F(PoolTest, NeedsNoLockedMemory) {
 // The nodes' memory has no name anywhere, so no full file system is in its way.
 TEST_F(PoolTest, NeedsNoRoomInSharedMemoryFiles) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root can make a small /dev/shm";
-  const CommandEnd end = up({"-n", "2", "--cache", "16M"},
-                            {"unshare", "-m", "sh", "-c",
-                             "mount -t tmpfs -o size=4k none /dev/shm && head -c 4096 /dev/zero > /dev/shm/full && "
-                             "exec \"$@\"",
-                             "sh"});
+  const CommandEnd end =
+      up({"-n", "2", "--cache", "16M"}, {"unshare", "-m", "--propagation", "unchanged", "sh", "-c",
+                                         "mount --make-private /dev/shm && mount -t tmpfs -o size=4k none /dev/shm && "
+                                         "head -c 4096 /dev/zero > /dev/shm/full && "
+                                         "exec \"$@\"",
+                                         "sh"});
   EXPECT_EQ(end.code(), 0) << end.err;
   EXPECT_EQ(status().at("nodes").at(1).at("state"), "up");
 }
