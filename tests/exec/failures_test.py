@@ -45,21 +45,26 @@ class Failures(unittest.TestCase):
             **options,
         )
 
+    def start(self, stack, *arguments):
+        """A python program that is talked to, and killed at the latest when `stack` unwinds."""
+        program = stack.enter_context(
+            subprocess.Popen(
+                [sys.executable, *arguments],
+                env=os.environ | self.environment,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+            )
+        )
+        stack.callback(program.kill)
+        return program
+
     def reads_on_after(self, sent):
         """Sends the signal to the node while a program has read half of its file from it."""
         with contextlib.ExitStack() as stack:
             node = stack.enter_context(workbench.stand_in_door(self.socket))
-            program = stack.enter_context(
-                subprocess.Popen(
-                    [sys.executable, READS, "halves", self.file],
-                    env=os.environ | self.environment,
-                    stdin=subprocess.PIPE,
-                    stdout=subprocess.PIPE,
-                    stderr=subprocess.PIPE,
-                    text=True,
-                )
-            )
-            stack.callback(program.kill)
+            program = self.start(stack, READS, "halves", self.file)
             self.assertEqual(program.stdout.readline(), "half\n")
             node.send_signal(sent)
             if sent == signal.SIGKILL:
@@ -76,17 +81,7 @@ class Failures(unittest.TestCase):
     def test_a_node_that_was_started_again_is_found(self):
         with contextlib.ExitStack() as stack:
             node = stack.enter_context(workbench.stand_in_door(self.socket))
-            program = stack.enter_context(
-                subprocess.Popen(
-                    [sys.executable, "-c", ON_DEMAND],
-                    env=os.environ | self.environment,
-                    stdin=subprocess.PIPE,
-                    stdout=subprocess.PIPE,
-                    stderr=subprocess.PIPE,
-                    text=True,
-                )
-            )
-            stack.callback(program.kill)
+            program = self.start(stack, "-c", ON_DEMAND)
 
             def read(name):
                 file = self.file.with_name(name)

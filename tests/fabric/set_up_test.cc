@@ -19,6 +19,7 @@
 #include "farside/base/error.h"
 #include "farside/fabric/host.h"
 
+#include "tests/support/descriptors.h"
 #include "tests/support/mesh.h"
 #include "tests/support/reduced.h"
 
@@ -26,10 +27,6 @@ namespace farside::test {
 namespace {
 
 using testing::HasSubstr;
-
-std::size_t open_descriptors() {
-  return static_cast<std::size_t>(std::distance(std::filesystem::directory_iterator("/proc/self/fd"), {}));
-}
 
 std::size_t mappings() {
   std::ifstream maps("/proc/self/maps");

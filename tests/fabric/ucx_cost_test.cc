@@ -8,13 +8,23 @@
 #include <gtest/gtest.h>
 
 #include "tests/fabric/ucx_node.h"
+#include "tests/support/descriptors.h"
 
 namespace farside::test {
 namespace {
 
-std::size_t open_descriptors() {
-  const std::filesystem::directory_iterator all("/proc/self/fd");
-  return static_cast<std::size_t>(std::distance(begin(all), end(all)));
+// What member 0 does `times` must leave no descriptor open in either process: each leak would be one for each time. A
+// few more or less is UCX's own coming and going.
+template <class Act>
+void expect_no_descriptor_left(Member& me, std::size_t times, Act&& act) {
+  if (me.index() == 0) act();
+  me.barrier();
+  const std::size_t before = open_descriptors();
+  for (std::size_t i = 0; i < times && me.index() == 0; ++i) act();
+  me.barrier();
+  EXPECT_TRUE(eventually([&] { return open_descriptors() < before + times / 2; }))
+      << before << " " << open_descriptors();
+  me.barrier();
 }
 
 // Connections are closed on both sides when a channel goes.
@@ -22,21 +32,11 @@ TEST(UcxEngine, ChannelsThatCameAndWentLeaveNoDescriptors) {
   Fleet fleet(2, [](Member& me) {
     Node node(4096);
     node.meet(me);
-    const auto visit = [&] {
+    expect_no_descriptor_left(me, 100, [&] {
       node.channel = node.engine->open_channel();
       std::uint64_t value = 1;
       ASSERT_EQ(node.write(1, 0, &value, 8), Outcome::done);
-    };
-    if (me.index() == 0) visit();
-    me.barrier();
-    const std::size_t before = open_descriptors();
-    constexpr int kVisits = 100;
-    for (int i = 0; i < kVisits && me.index() == 0; ++i) visit();
-    me.barrier();
-    // A few more or less is UCX's own coming and going; a leak is one for each visit.
-    EXPECT_TRUE(eventually([&] { return open_descriptors() < before + kVisits / 2; }))
-        << before << " " << open_descriptors();
-    me.barrier();
+    });
   });
   fleet.expect_success();
 }
@@ -46,24 +46,14 @@ TEST(UcxEngine, TimeOutsLeaveNoDescriptors) {
   Fleet fleet(2, [](Member& me) {
     Node node(4096);
     node.meet(me);
-    const auto pids = me.exchange(std::to_string(::getpid()));
-    const auto time_out = [&] {
+    const pid_t target = std::stoi(me.exchange(std::to_string(::getpid()))[1]);
+    expect_no_descriptor_left(me, 30, [&] {
       std::uint64_t value = 1;
-      const pid_t target = std::stoi(pids[1]);
       ASSERT_EQ(node.read(1, 0, &value, 8), Outcome::done);
       stop(target);
       ASSERT_EQ(node.read(1, 0, &value, 8, in(5ms)), Outcome::timed_out);
       ASSERT_EQ(::kill(target, SIGCONT), 0);
-    };
-    if (me.index() == 0) time_out();
-    me.barrier();
-    const std::size_t before = open_descriptors();
-    constexpr int kTimeOuts = 30;
-    for (int i = 0; i < kTimeOuts && me.index() == 0; ++i) time_out();
-    me.barrier();
-    EXPECT_TRUE(eventually([&] { return open_descriptors() < before + kTimeOuts / 2; }))
-        << before << " " << open_descriptors();
-    me.barrier();
+    });
   });
   fleet.expect_success();
 }

@@ -6,6 +6,8 @@
 
 #include "farside/base/error.h"
 
+#include "fabric/seal.h"
+
 namespace farside::fuzz {
 
 inline std::string_view text(const unsigned char* data, std::size_t bytes) {
@@ -19,6 +21,13 @@ void expect_refused_or_understood(std::string_view bytes) {
     if (Message::decode(bytes).encode() != bytes) std::abort();
   } catch (const Error&) {
   }
+}
+
+/// As it comes, and with the right checksum, which chance would never find.
+template <class Message>
+void expect_refused_or_understood(std::string_view bytes, SealKind kind) {
+  expect_refused_or_understood<Message>(bytes);
+  expect_refused_or_understood<Message>(seal(kind, bytes));
 }
 
 }  // namespace farside::fuzz

@@ -19,6 +19,8 @@
 #include "farside/base/error.h"
 #include "farside/team/team.h"
 
+#include "tests/support/descriptors.h"
+
 namespace farside {
 namespace {
 
@@ -211,11 +213,6 @@ std::uint64_t shared_memory_kib() {
   throw std::runtime_error("no RssShmem in /proc/self/status");
 }
 
-std::size_t open_descriptors() {
-  const std::filesystem::directory_iterator begin("/proc/self/fd");
-  return static_cast<std::size_t>(std::distance(begin, std::filesystem::directory_iterator()));
-}
-
 void eventually(const std::function<bool()>& holds, const std::string& otherwise) {
   const auto give_up = std::chrono::steady_clock::now() + kPatience;
   while (!holds()) {
@@ -285,8 +282,8 @@ void come_back(Team& team) {
     const Outcome late = channel->store(old.word<ControlWord>(answer_of(0)), 1, team.fabric().in(kPatience));
     expect(late == Outcome::peer_lost, "a WRITE to a past life: " + std::string(to_string(late)));
     eventually([&] { return shared_memory_kib() <= before + 1024; }, "the memory of a past life is kept");
-    if (life == 3) descriptors = open_descriptors();
-    expect(life <= 3 || open_descriptors() <= descriptors + 3, "descriptors of past lives are kept");
+    if (life == 3) descriptors = test::open_descriptors();
+    expect(life <= 3 || test::open_descriptors() <= descriptors + 3, "descriptors of past lives are kept");
   }
   // Who enters a barrier while others have not heard of all lives and deaths is told so.
   eventually([&] { return team.barrier(team.fabric().in(kPatience)) == Outcome::done; }, "no barrier ends");
