@@ -173,6 +173,7 @@ Outcome HostTeam::barrier(Deadline deadline) {
     if (outcome == Outcome::timed_out) return outcome;
     // What a rank stored before it died is looked at after its death was seen.
     const auto never_comes = [&](Rank rank) {
+      // In this order, and anew for each: who comes back between the two looks is seen by the second.
       const bool gone = fabric_->lost(rank) || returns()[rank] != returns_before[rank];
       return (gone || mark_of(rank).is_of_later_epoch_than(mark_)) && !mark_of(rank).has_arrived_at(mark_);
     };
