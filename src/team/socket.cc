@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <cstring>
 #include <memory>
+#include <thread>
 
 #include <netdb.h>
 #include <netinet/in.h>
@@ -57,6 +58,8 @@ Fd open_socket(int family) {
   ::setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
   return socket;
 }
+
+constexpr std::chrono::milliseconds kRetryPause{100};
 
 // False when the deadline passed.
 bool wait_ready(const Fd& socket, short events, SetupClock::time_point deadline) {
@@ -136,11 +139,15 @@ Fd connect_to(const std::string& address, SetupClock::time_point deadline) {
     return socket;
   }
   const AddressList found = resolve(address, 0);
-  for (const addrinfo* entry = found.get(); entry != nullptr; entry = entry->ai_next) {
-    Fd socket = try_connect(entry->ai_family, entry->ai_addr, entry->ai_addrlen, deadline);
-    if (socket) return socket;
+  for (;;) {
+    for (const addrinfo* entry = found.get(); entry != nullptr; entry = entry->ai_next) {
+      Fd socket = try_connect(entry->ai_family, entry->ai_addr, entry->ai_addrlen, deadline);
+      if (socket) return socket;
+    }
+    const Error failed = errno_error("connect to", address, kRemedy);
+    if (SetupClock::now() + kRetryPause > deadline) throw failed;
+    std::this_thread::sleep_for(kRetryPause);  // the other machine may be about to listen
   }
-  throw errno_error("connect to", address, kRemedy);
 }
 
 std::string read_exactly(const Fd& socket, std::size_t bytes, SetupClock::time_point deadline) {

@@ -20,7 +20,7 @@ using SetupClock = std::chrono::steady_clock;
 /// `address` with the port that the kernel chose.
 [[nodiscard]] std::string bound_address(const Fd& listener, const std::string& address);
 
-/// A connected, non-blocking socket. Throws Error when nobody answers by `deadline`.
+/// A connected, non-blocking socket. Throws Error when nobody answers by `deadline`; on this host, when nobody listens.
 [[nodiscard]] Fd connect_to(const std::string& address, SetupClock::time_point deadline);
 
 /// Exactly `bytes` bytes of a non-blocking socket, or an Error.

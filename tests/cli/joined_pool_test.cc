@@ -105,6 +105,15 @@ TEST_F(JoinedPool, IsUpWhenAllMachinesAreAndShowsEachItsOwn) {
   EXPECT_THAT(joined->processes(), IsEmpty());
 }
 
+// Nobody has to know which machine is faster.
+TEST_F(JoinedPool, MayBeStartedBeforeTheMachineThatItJoins) {
+  const auto joined = on("second", second("secret"));
+  EXPECT_TRUE(eventually([&] { return joined->processes().size() >= 3; }));  // the node is among them
+  const auto started = on("first", first(address_));
+  EXPECT_EQ(joined->wait().code(), 0);
+  EXPECT_EQ(started->wait().code(), 0);
+}
+
 // Whoever does not know the secret neither gets in nor disturbs those who do.
 TEST_F(JoinedPool, TurnsAWrongSecretAwayAndGoesOn) {
   const auto started = start_first();

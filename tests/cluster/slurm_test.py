@@ -3,12 +3,14 @@ scripts of examples/cluster."""
 import hashlib
 import os
 import pathlib
-import shutil
-import sys
-import tempfile
+import random
+import time
 import unittest
 
 import cluster
+import hosts
+import workbench
+from patience import wait_for
 
 BIN = pathlib.Path(os.environ["FARSIDE_BIN"])
 MEMBER = os.environ["FARSIDE_MEMBER"]
@@ -18,10 +20,8 @@ SCRIPTS = pathlib.Path(__file__).parents[2] / "examples" / "cluster"
 class Slurm(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        # Not in /tmp: each machine has a /tmp of its own.
-        cls.directory = pathlib.Path(tempfile.mkdtemp(prefix="farside-slurm-", dir="/var/tmp"))
-        cls.addClassCleanup(shutil.rmtree, cls.directory)
-        cls.cluster = cls.enterClassContext(cluster.Cluster(cls.directory))
+        cls.cluster = cluster.Cluster()
+        cls.directory = cls.cluster.directory
 
     def submit(self, options, script, *arguments):
         """Runs a job to its end; what it printed."""
@@ -51,29 +51,23 @@ class Slurm(unittest.TestCase):
         self.assertNotEqual(done.returncode, 0)
         self.assertIn("srun --mpi=pmix", done.stderr)
 
-    def test_an_unmodified_program_reads_out_of_the_jobs_pool(self):
-        files = self.directory / "files"
-        files.mkdir()
-        content = os.urandom(5 << 20)
-        (files / "model").write_bytes(content)
-        printed = self.submit(["--nodes=2"], "slurm-exec.sh", files, "sha256sum", files / "model")
+    def test_unmodified_programs_read_out_of_the_jobs_pool(self):
+        content = random.Random(1).randbytes(5 << 20)
+        files = hosts.FileServer("model-files", self.cluster.hosts)
+        (files.source / "model").write_bytes(content)
+        time.sleep(workbench.SETTLED_S)
+        printed = self.submit(["--nodes=2"], "slurm-exec.sh", files.mountpoint, "sha256sum", files.mountpoint / "model")
         digest = hashlib.sha256(content).hexdigest()
-        self.assertEqual(printed.count(f"{digest}  {files}/model\n"), 2, printed)
+        self.assertEqual(printed.count(f"{digest}  {files.mountpoint}/model\n"), 2, printed)
+        self.assertEqual(sum(files.bytes_read()), len(content))  # by both together
         self.assertEqual(list(self.directory.glob("farside-secret*")), [])
-        cluster.wait_for(lambda: not self.farside_processes(), "the end of the job's pool")
+        wait_for(lambda: not self.farside_processes(), "the end of the job's pool")
 
     def farside_processes(self):
-        def words(pid):
-            try:
-                return pathlib.Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
-            except OSError:
-                return [b""]
-
-        return [pid for pid in self.cluster.processes() if words(pid)[0].endswith(b"/farside")]
+        command_lines = (path.read_bytes() for path in pathlib.Path("/proc").glob("[0-9]*/cmdline"))
+        return [words for words in command_lines if words.split(b"\0")[0].endswith(b"/farside")]
 
 
 if __name__ == "__main__":
-    if reason := cluster.missing():
-        print(f"skipped: {reason}")
-        sys.exit(77)
-    unittest.main()
+    hosts.isolate(cluster.PROGRAMS)
+    unittest.main(warnings="ignore")  # the hosts are left to the kernel to end

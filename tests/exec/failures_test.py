@@ -11,16 +11,9 @@ import time
 import unittest
 
 import workbench
+from patience import PATIENCE_S, wait_for
 
 READS = pathlib.Path(__file__).with_name("python_reads.py")
-
-# Reads the files that it is told to, whole.
-ON_DEMAND = """
-import hashlib, sys
-for line in sys.stdin:
-    with open(line.rstrip(), "rb") as file:
-        print(hashlib.sha256(file.read()).hexdigest(), flush=True)
-"""
 
 
 class Failures(unittest.TestCase):
@@ -41,7 +34,7 @@ class Failures(unittest.TestCase):
             capture_output=True,
             text=True,
             check=True,
-            timeout=workbench.PATIENCE_S,
+            timeout=PATIENCE_S,
             **options,
         )
 
@@ -69,7 +62,7 @@ class Failures(unittest.TestCase):
             node.send_signal(sent)
             if sent == signal.SIGKILL:
                 node.wait()
-            output, errors = program.communicate("go on\n", timeout=workbench.PATIENCE_S)
+            output, errors = program.communicate("go on\n", timeout=PATIENCE_S)
         self.assertEqual((output, errors), (f"{self.digest}\n", ""))
 
     def test_reads_go_on_when_the_node_is_killed(self):
@@ -81,7 +74,7 @@ class Failures(unittest.TestCase):
     def test_a_node_that_was_started_again_is_found(self):
         with contextlib.ExitStack() as stack:
             node = stack.enter_context(workbench.stand_in_door(self.socket))
-            program = self.start(stack, "-c", ON_DEMAND)
+            program = self.start(stack, workbench.ON_DEMAND)
 
             def read(name):
                 file = self.file.with_name(name)
@@ -100,11 +93,11 @@ class Failures(unittest.TestCase):
                 read("text")
                 return workbench.blocks_loaded(self.socket) > 0
 
-            workbench.wait_for(is_served, "the program to find the new node")
+            wait_for(is_served, "the program to find the new node")
             before = workbench.blocks_loaded(self.socket)
             read("binary")  # what the old node had is not taken for what the new one has
             self.assertGreater(workbench.blocks_loaded(self.socket), before)
-            _, errors = program.communicate(timeout=workbench.PATIENCE_S)
+            _, errors = program.communicate(timeout=PATIENCE_S)
         self.assertEqual(errors, "")
 
     def test_without_a_node_there_is_one_warning(self):

@@ -11,6 +11,7 @@ import sys
 import unittest
 
 import workbench
+from patience import PATIENCE_S, wait_for
 
 FARSIDE = str(workbench.BIN / "farside")
 READS = str(pathlib.Path(__file__).with_name("python_reads.py"))
@@ -91,10 +92,10 @@ class PoolFailures(unittest.TestCase):
                 program.stdin.write("go on\n")
                 program.stdin.flush()
             for program in halves:
-                output, errors = program.communicate(timeout=workbench.PATIENCE_S)
+                output, errors = program.communicate(timeout=PATIENCE_S)
                 self.assertEqual((program.returncode, output, errors), (0, self.digest + "\n", ""))
             for program, expected in whole:
-                output, _ = program.communicate(timeout=workbench.PATIENCE_S)
+                output, _ = program.communicate(timeout=PATIENCE_S)
                 self.assertEqual((program.returncode, output), (0, expected))
         self.assertEqual(os.listdir(runtime), [])  # no socket either
         self.assertEqual(processes_of(runtime), [])
@@ -132,7 +133,7 @@ class PoolFailures(unittest.TestCase):
                 part = ["dd", f"if={mount}/hung", "bs=64K", f"skip={i}", "count=1"]
                 hung.append(self.exec_on("0", part, under=mount))
                 stack.callback(hung[-1].kill)
-            workbench.wait_for(lambda: workbench.reads_hung(mount) >= 8, "the loads to hang")
+            wait_for(lambda: workbench.reads_hung(mount) >= 8, "the loads to hang")
             before = self.status()["nodes"][0]
             self.assertTrue(self.exec_on("0", digest).communicate()[0].startswith(self.digest))
             after = self.status()["nodes"][0]

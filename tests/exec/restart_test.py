@@ -1,5 +1,4 @@
 """Nodes of a running pool are killed and come back, while programs read through them."""
-import contextlib
 import hashlib
 import json
 import os
@@ -9,44 +8,12 @@ import sys
 import unittest
 
 import workbench
-
-# Reads the files that it is told to, whole, and says their digest.
-ON_DEMAND = """
-import hashlib, sys
-for line in sys.stdin:
-    with open(line.rstrip(), "rb") as file:
-        print(hashlib.sha256(file.read()).hexdigest(), flush=True)
-"""
+from patience import wait_for
 
 NAMES = ("binary", "text", "almost", "database")
 NEW = "packed.gz"  # which nobody has read before
 OVER = sys.argv.pop(1)  # direct or ucx
 FABRIC = {"direct": {}, "ucx": {"FARSIDE_FABRIC": "ucx", "UCX_TLS": "tcp", "UCX_NET_DEVICES": "lo"}}[OVER]
-
-
-class Reader:
-    """A program that reads through one node, for as long as the test lasts."""
-
-    def __init__(self, stack, environment, node, directory):
-        command = [workbench.BIN / "farside", "exec", "--node", str(node), "--under", directory, "--"]
-        self.directory = directory
-        self.program = stack.enter_context(
-            subprocess.Popen(
-                [*command, sys.executable, "-c", ON_DEMAND],
-                env=os.environ | environment,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                text=True,
-            )
-        )
-        stack.callback(self.program.kill)
-
-    def ask(self, name):
-        self.program.stdin.write(f"{self.directory / name}\n")
-        self.program.stdin.flush()
-
-    def answer(self):
-        return self.program.stdout.readline().rstrip()
 
 
 class Restarts(unittest.TestCase):
@@ -58,10 +25,16 @@ class Restarts(unittest.TestCase):
             name: hashlib.sha256((self.directory / "files" / name).read_bytes()).hexdigest() for name in (*NAMES, NEW)
         }
         self.environment = self.enterContext(workbench.pool(self.directory / "pool", nodes=3))
-        self.readers = [Reader(self.exit_stack(), self.environment, node, self.files) for node in range(3)]
+        self.readers = [self.start_reader(node) for node in range(3)]
 
-    def exit_stack(self):
-        return self.enterContext(contextlib.ExitStack())
+    def start_reader(self, node):
+        """A program that reads through one node, for as long as the test lasts."""
+        exec_on_node = [workbench.BIN / "farside", "exec", "--node", str(node), "--under", self.files, "--"]
+
+        def start(command, **options):
+            return subprocess.Popen([*exec_on_node, *command], env=os.environ | self.environment, **options)
+
+        return self.enterContext(workbench.Reader(start, self.files))
 
     def nodes(self):
         status = [workbench.BIN / "farside", "status", "--json"]
@@ -84,7 +57,7 @@ class Restarts(unittest.TestCase):
             now = self.nodes()[node]
             return now["restarts"] == restarts and now["state"] == "up"
 
-        workbench.wait_for(is_back, f"node {node} to come back")
+        wait_for(is_back, f"node {node} to come back")
 
     def test_readers_get_right_bytes_while_nodes_die_and_come_back(self):
         self.all_read(self.readers)
@@ -106,7 +79,7 @@ class Restarts(unittest.TestCase):
             self.all_read(self.readers[1:2], (NEW, *NAMES))
             return self.nodes()[1]["hits"] > before
 
-        workbench.wait_for(is_found, "the new node to be found")
+        wait_for(is_found, "the new node to be found")
 
     def test_the_file_system_is_asked_again_only_for_what_was_lost(self):
         self.all_read(self.readers[:1])
@@ -120,7 +93,7 @@ class Restarts(unittest.TestCase):
         self.all_read([self.readers[0], self.readers[2]])
         self.assertEqual(workbench.bytes_read(self.files), whole)
         # The new node finds what the others list; a third was listed at the node that died.
-        fresh = Reader(self.exit_stack(), self.environment, 1, self.files)
+        fresh = self.start_reader(1)
         self.all_read([fresh])
         asked_again = workbench.bytes_read(self.files) - whole
         self.assertLess(asked_again, whole * 2 / 3)

@@ -10,12 +10,16 @@ import socket
 import sqlite3
 import struct
 import subprocess
+import sys
 import tempfile
+import threading
 import time
+
+from patience import PATIENCE_S, wait_for
 
 BIN = pathlib.Path(os.environ["FARSIDE_BIN"])
 LIBRARY = pathlib.Path(os.environ["FARSIDE_PRELOAD"])
-PATIENCE_S = 60
+ON_DEMAND = str(pathlib.Path(__file__).with_name("read_on_demand.py"))
 SETTLED_S = 2.2  # a file that changed within 2 s is read around the cache
 
 
@@ -51,14 +55,6 @@ def preloaded(door, *directories):
     return {"LD_PRELOAD": str(LIBRARY), "FARSIDE_DOOR": str(door), "FARSIDE_UNDER": under}
 
 
-def wait_for(condition, what):
-    deadline = time.monotonic() + PATIENCE_S
-    while not condition():
-        if time.monotonic() > deadline:
-            raise TimeoutError(what)
-        time.sleep(0.01)
-
-
 @contextlib.contextmanager
 def running(command):
     process = subprocess.Popen([str(word) for word in command])
@@ -67,6 +63,35 @@ def running(command):
     finally:
         process.kill()
         process.wait()
+
+
+class Reader:
+    """A program that reads files below a directory when it is asked to; it ends with the `with` block. `start` starts
+    the command that it is given, with options of Popen."""
+
+    def __init__(self, start, directory):
+        self.directory = directory
+        self.program = start([sys.executable, ON_DEMAND], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.program.kill()
+        self.program.communicate()
+
+    def ask(self, name):
+        self.program.stdin.write(f"{self.directory / name}\n")
+        self.program.stdin.flush()
+
+    def answer(self):
+        """The digest of what was asked for; empty when the program ended, or took too long and was ended."""
+        patience = threading.Timer(PATIENCE_S, self.program.kill)
+        patience.start()
+        try:
+            return self.program.stdout.readline().rstrip()
+        finally:
+            patience.cancel()
 
 
 @contextlib.contextmanager

@@ -1,0 +1,12 @@
+"""Waiting in tests: for as long as only a failing test waits."""
+import time
+
+PATIENCE_S = 60
+
+
+def wait_for(condition, what):
+    deadline = time.monotonic() + PATIENCE_S
+    while not condition():
+        if time.monotonic() > deadline:
+            raise TimeoutError(what)
+        time.sleep(0.01)
