@@ -56,13 +56,13 @@ std::string limit_text(rlim_t limit, const std::function<std::string(std::uint64
 }
 
 Check open_files() {
-  constexpr rlim_t kWanted = 8192;  // a descriptor for each program that reads through a node, and some for each peer
+  constexpr rlim_t kWanted = 12'288;  // a node takes in a third as many programs, and at most 4096 (door_server.cc)
   rlimit limit{};
   ::getrlimit(RLIMIT_NOFILE, &limit);
   const std::string found = limit_text(limit.rlim_max, [](std::uint64_t count) { return std::to_string(count); });
   if (limit.rlim_max >= kWanted) return {"limit", "open files", Verdict::good, found, ""};
   return {"limit", "open files", Verdict::limited, found,
-          "raise the hard limit (ulimit -Hn) to 8192 to serve thousands of programs at once"};
+          "raise the hard limit (ulimit -Hn) to 12288 to serve thousands of programs at once"};
 }
 
 Check locked_memory() {

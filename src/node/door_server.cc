@@ -1,5 +1,6 @@
 #include "node/door_server.h"
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <chrono>
@@ -10,6 +11,7 @@
 
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -28,7 +30,6 @@ constexpr int kMostLoads = 8;
 constexpr int kWorkers = kMostLoads + 2;
 // No load began or ended for so long: the file system hangs. Shorter than the patience of programs.
 constexpr Duration kStuck = std::chrono::seconds(5);
-constexpr Duration kQuiet = std::chrono::seconds(1);
 constexpr Duration kPauseAfterFailedAccept = std::chrono::milliseconds(20);
 
 Fd listen_on(const std::string& path) {
@@ -41,6 +42,14 @@ Fd listen_on(const std::string& path) {
     throw errno_error("listen on", path);
   }
   return socket;
+}
+
+// Each may have a file besides its socket with us, and the node needs some descriptors itself.
+std::size_t most_clients() {
+  constexpr std::size_t kEnough = 4096;
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) throw errno_error("read", "the limit of open files");
+  return std::min<std::size_t>(kEnough, limit.rlim_cur / 3);
 }
 
 bool same_user(const Fd& client) {
@@ -57,7 +66,8 @@ DoorServer::DoorServer(Fabric& fabric, Door& door, std::string path)
       path_(std::move(path)),
       listener_(listen_on(path_)),
       stop_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
-      events_(::epoll_create1(EPOLL_CLOEXEC)) {
+      events_(::epoll_create1(EPOLL_CLOEXEC)),
+      most_clients_(most_clients()) {
   if (!stop_ || !events_) throw errno_error("prepare to listen on", path_, "raise ulimit -n");
   if (!arm(stop_.get(), EPOLL_CTL_ADD, 0) || !arm(listener_.get(), EPOLL_CTL_ADD, EPOLLONESHOT))
     throw errno_error("wait at", path_);
@@ -94,19 +104,19 @@ void DoorServer::admit() {
   Fd client(::accept4(listener_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
   if (!client) {
     if (errno != EAGAIN && errno != ECONNABORTED && errno != EINTR) {
-      complain("cannot accept a program: " + std::string(std::strerror(errno)));
+      log_.warn("cannot accept a program: " + std::string(std::strerror(errno)));
       fabric_.sleep(kPauseAfterFailedAccept);  // the listener stays readable: without a pause this would spin
     }
   } else if (!same_user(client)) {
-    complain("a program of another user was turned away");
+    log_.warn("a program of another user was turned away");
   } else {
     const std::lock_guard lock(mutex_);
     const int number = client.get();
     // Taken in first: once the socket is armed, another worker may be looking for it.
-    const bool taken = clients_.size() < kMostClients && clients_.emplace(number, std::move(client)).second;
+    const bool taken = clients_.size() < most_clients_ && clients_.emplace(number, std::move(client)).second;
     if (!taken || !arm(number, EPOLL_CTL_ADD, EPOLLONESHOT)) {
       clients_.erase(number);
-      complain("too many programs at once: one was turned away");
+      log_.warn("too many programs at once: one was turned away");
     }
   }
   arm(listener_.get(), EPOLL_CTL_MOD, EPOLLONESHOT);
@@ -131,7 +141,7 @@ void DoorServer::load(Channel& channel, Visit visit) {
       waiting_.push_back(std::move(visit));
     } else {
       lock.unlock();
-      complain("a file system does not answer: programs are sent around");
+      log_.warn("a file system does not answer: programs are sent around");
       reply(visit.client, door_.around());
     }
     return;
@@ -154,13 +164,13 @@ void DoorServer::answer(Channel& channel, const Visit& visit) {
   try {
     reply(visit.client, door_.answer(channel, visit.bytes(), visit.packet.fds));
   } catch (const std::exception& error) {
-    complain("a program's request failed: " + std::string(error.what()));
+    log_.warn("a program's request failed: " + std::string(error.what()));
     part(visit.client);
   }
 }
 
 void DoorServer::reply(int client, const DoorReply& reply) {
-  if (reply.refused) complain("a program's request was not understood: it was disconnected");
+  if (reply.refused) log_.warn("a program's request was not understood: it was disconnected");
   const bool sent = send_packet(socket_of(client), reply.bytes, reply.fds);
   if (!sent || reply.refused || !arm(client, EPOLL_CTL_MOD, EPOLLONESHOT)) part(client);
 }
@@ -181,13 +191,6 @@ bool DoorServer::arm(int socket, int operation, std::uint32_t once) {
   event.events = EPOLLIN | once;
   event.data.fd = socket;
   return ::epoll_ctl(events_.get(), operation, socket, &event) == 0;
-}
-
-void DoorServer::complain(const std::string& about) {
-  const std::int64_t now = fabric_.now().nanoseconds;
-  std::int64_t until = quiet_until_ns_.load();
-  if (now < until || !quiet_until_ns_.compare_exchange_strong(until, now + kQuiet.count())) return;
-  log::warn(about);
 }
 
 }  // namespace farside

@@ -9,7 +9,6 @@
 #pragma once
 
 #include <array>
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -23,6 +22,7 @@
 #include "farside/base/fd.h"
 #include "farside/fabric/fabric.h"
 
+#include "base/throttled_log.h"
 #include "node/door.h"
 #include "node/door_packet.h"
 
@@ -30,8 +30,6 @@ namespace farside {
 
 class DoorServer {
  public:
-  static constexpr std::size_t kMostClients = 4096;
-
   /// Listens on `path`, which nobody else may use, and serves until destroyed; then `path` is gone.
   DoorServer(Fabric& fabric, Door& door, std::string path);
   ~DoorServer();
@@ -59,7 +57,6 @@ class DoorServer {
   void part(int client);
   [[nodiscard]] const Fd& socket_of(int client);
   bool arm(int socket, int operation, std::uint32_t once);
-  void complain(const std::string& about);
 
   Fabric& fabric_;
   Door& door_;
@@ -67,12 +64,13 @@ class DoorServer {
   Fd listener_;
   Fd stop_;  // an eventfd that stays readable once it is set: every worker sees it
   Fd events_;
+  const std::size_t most_clients_;
   std::mutex mutex_;
   std::map<int, Fd> clients_;  // by descriptor number; guarded by mutex_, but a client's worker alone uses its socket
   int loads_ = 0;              // workers that are busy with one; guarded by mutex_, as are the next two
   Time last_load_{};           // when one last began or ended
   std::deque<Visit> waiting_;
-  std::atomic<std::int64_t> quiet_until_ns_ = 0;
+  ThrottledLog log_;
   std::vector<std::thread> workers_;
 };
 

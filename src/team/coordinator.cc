@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <thread>
 #include <utility>
 
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
 #include "farside/base/error.h"
-#include "farside/base/log.h"
 
 #include "base/wire.h"
 #include "team/liveness.h"
@@ -19,8 +19,8 @@ namespace farside {
 namespace {
 
 constexpr auto kHandshakeLimit = std::chrono::seconds(10);
-constexpr auto kLogInterval = std::chrono::seconds(1);
 constexpr std::size_t kStrangerLimit = 128;
+constexpr auto kPauseAfterFailedAccept = std::chrono::milliseconds(20);
 
 // Takes a message of a fixed size from the front of `bytes`, once it is whole.
 template <class Message>
@@ -38,23 +38,25 @@ std::optional<Message> take(std::string& bytes) {
 Coordinator::Coordinator(const std::string& address, const Secret& secret, Rank size)
     : secret_(secret), seats_(size), listener_(listen_on(address)) {
   address_ = bound_address(listener_, address);
-  loop_.post([this] { loop_.watch(listener_.get(), EPOLLIN, [this](std::uint32_t) { accept_peers(); }); });
+  loop_.post([this] { loop_.watch(listener_.get(), EPOLLIN, [this](std::uint32_t) { accept_peer(); }); });
 }
 
-void Coordinator::accept_peers() {
-  for (;;) {
-    Fd socket(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-    if (!socket) {
-      if (errno == EMFILE || errno == ENFILE) refuse_oldest_stranger("too many descriptors are open");
-      break;
-    }
-    const PeerNumber number = next_peer_++;
-    Peer& peer = peers_[number];
-    peer.heard = SetupClock::now();
-    peer.connection = std::make_unique<Connection>(loop_, std::move(socket), [this, number] { serve(number); });
+// One at a time, so that the members are served between two of a crowd.
+void Coordinator::accept_peer() {
+  Fd socket(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+  if (!socket) {
+    if (errno != EMFILE && errno != ENFILE) return;
+    constexpr const char* kWhy = "too many descriptors are open";
+    if (refuse_oldest_stranger(kWhy)) return;
+    log_.warn("cannot accept a connection to " + address_ + ": " + kWhy);
+    std::this_thread::sleep_for(kPauseAfterFailedAccept);  // the listener stays readable: else this would spin
+    return;
   }
-  const auto strangers = std::ranges::count_if(peers_, [](const auto& entry) { return !entry.second.session; });
-  if (static_cast<std::size_t>(strangers) > kStrangerLimit) refuse_oldest_stranger("too many strangers wait");
+  if (strangers() == kStrangerLimit) refuse_oldest_stranger("too many strangers wait");
+  const PeerNumber number = next_peer_++;
+  Peer& peer = peers_[number];
+  peer.heard = SetupClock::now();
+  peer.connection = std::make_unique<Connection>(loop_, std::move(socket), [this, number] { serve(number); });
   keep_time();
 }
 
@@ -236,18 +238,25 @@ void Coordinator::refuse(PeerNumber number, const std::string& reason) {
   const Peer& peer = peers_.at(number);
   if (seated(number, peer)) unseat(peer.rank, Loss::evicted);
   close(number);
-
-  ++unlogged_refusals_;
-  if (SetupClock::now() < next_log_) return;
-  const std::string others = std::to_string(unlogged_refusals_ - 1) + " others before";
-  log::warn("refused a connection to " + address_ + ": " + reason + (unlogged_refusals_ > 1 ? "; " + others : ""));
-  unlogged_refusals_ = 0;
-  next_log_ = SetupClock::now() + kLogInterval;
+  log_refusal(reason);
 }
 
-void Coordinator::refuse_oldest_stranger(const std::string& reason) {
+void Coordinator::log_refusal(const std::string& reason) {
+  log_.warn("refused a connection to " + address_ + ": " + reason);
+}
+
+std::size_t Coordinator::strangers() const {
+  return static_cast<std::size_t>(
+      std::ranges::count_if(peers_, [](const auto& entry) { return !entry.second.session; }));
+}
+
+// False when there is none. At once: its place is wanted, and nobody is looking at it.
+bool Coordinator::refuse_oldest_stranger(const std::string& reason) {
   const auto oldest = std::ranges::find_if(peers_, [](const auto& entry) { return !entry.second.session; });
-  if (oldest != peers_.end()) refuse(oldest->first, reason);
+  if (oldest == peers_.end()) return false;
+  peers_.erase(oldest);
+  log_refusal(reason);
+  return true;
 }
 
 void Coordinator::unseat(Rank rank, Loss loss) {
@@ -297,8 +306,7 @@ void Coordinator::broadcast(FrameKind kind, const std::string& fields) {
 
 // The timer runs only while somebody shakes hands or waits for others, or another host may fall silent.
 void Coordinator::keep_time() {
-  const bool strangers = std::ranges::any_of(peers_, [](const auto& entry) { return !entry.second.session; });
-  const bool wanted = strangers || due_ || (!is_host_local(address_) && !peers_.empty());
+  const bool wanted = strangers() != 0 || due_ || (!is_host_local(address_) && !peers_.empty());
   if (wanted == ticking_) return;
   ticking_ = wanted;
   loop_.tick(wanted ? kBeatInterval : std::chrono::milliseconds(0), [this] { on_tick(); });

@@ -18,6 +18,7 @@
 
 #include "farside/team/team.h"
 
+#include "base/throttled_log.h"
 #include "team/bootstrap.h"
 #include "team/connection.h"
 #include "team/handshake.h"
@@ -65,7 +66,7 @@ class Coordinator {
     std::string missed;                 ///< how the process ended that was to sit here; empty while one may come
   };
 
-  void accept_peers();
+  void accept_peer();
   void serve(PeerNumber number);
   Refusal advance(PeerNumber number, Peer& peer);
   Refusal shake_hands(PeerNumber number, Peer& peer);
@@ -79,7 +80,9 @@ class Coordinator {
 
   [[nodiscard]] bool seated(PeerNumber number, const Peer& peer) const;
   void refuse(PeerNumber number, const std::string& reason);
-  void refuse_oldest_stranger(const std::string& reason);
+  void log_refusal(const std::string& reason);
+  [[nodiscard]] std::size_t strangers() const;
+  bool refuse_oldest_stranger(const std::string& reason);
   void unseat(Rank rank, Loss loss);
   void begin_anew();
   void close(PeerNumber number);
@@ -96,8 +99,7 @@ class Coordinator {
   std::uint32_t epoch_ = 0;                         ///< losses and returns so far
   std::vector<std::vector<std::string>> complete_;  ///< the exchanges that are: everybody's newest blob, by rank
   bool ticking_ = false;
-  std::uint64_t unlogged_refusals_ = 0;
-  SetupClock::time_point next_log_{};
+  ThrottledLog log_;
   PeerNumber next_peer_ = 0;
   Fd listener_;
   EventLoop loop_;

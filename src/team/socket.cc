@@ -76,7 +76,12 @@ bool wait_ready(const Fd& socket, short events, SetupClock::time_point deadline)
 // Null, and errno set, when the other side refuses or does not answer.
 Fd try_connect(int family, const sockaddr* address, socklen_t length, SetupClock::time_point deadline) {
   Fd socket = open_socket(family);
-  if (::connect(socket.get(), address, length) == 0) return socket;
+  int failed = ::connect(socket.get(), address, length);
+  while (failed != 0 && errno == EAGAIN && SetupClock::now() < deadline) {  // a Unix socket whose queue is full
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    failed = ::connect(socket.get(), address, length);
+  }
+  if (failed == 0) return socket;
   if (errno != EINPROGRESS) return {};
   if (!wait_ready(socket, POLLOUT, deadline)) {
     errno = ETIMEDOUT;
@@ -98,12 +103,11 @@ Fd try_connect(int family, const sockaddr* address, socklen_t length, SetupClock
 bool is_host_local(std::string_view address) { return address.find('/') != std::string_view::npos; }
 
 Fd listen_on(const std::string& address) {
-  constexpr int kBacklog = 512;
   if (is_host_local(address)) {
     const sockaddr_un local = unix_address(address);
     Fd socket = open_socket(AF_UNIX);
     if (::bind(socket.get(), reinterpret_cast<const sockaddr*>(&local), sizeof local) != 0 ||
-        ::listen(socket.get(), kBacklog) != 0) {
+        ::listen(socket.get(), SOMAXCONN) != 0) {
       throw errno_error("listen on", address);
     }
     return socket;
@@ -112,7 +116,7 @@ Fd listen_on(const std::string& address) {
   Fd socket = open_socket(found->ai_family);
   const int on = 1;
   ::setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-  if (::bind(socket.get(), found->ai_addr, found->ai_addrlen) != 0 || ::listen(socket.get(), kBacklog) != 0) {
+  if (::bind(socket.get(), found->ai_addr, found->ai_addrlen) != 0 || ::listen(socket.get(), SOMAXCONN) != 0) {
     throw errno_error("listen on", address, "choose a free port, or 0 for any");
   }
   return socket;

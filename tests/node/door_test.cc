@@ -290,12 +290,10 @@ TEST_F(DoorTest, LetsOnlyItsUserIn) {
   EXPECT_EQ(end.out, "b''\n") << end.err;
 }
 
-TEST_F(DoorTest, ServesAgainAfterAThousandProgramsCameAtOnce) {
+TEST_F(DoorTest, ServesAThousandProgramsAtOnce) {
   std::vector<DoorProbe> programs;
   for (int i = 0; i < 1'000; ++i) programs.emplace_back(door(0));
   for (DoorProbe& program : programs) EXPECT_TRUE(program.identify(open_file(path("file"))));
-  programs.clear();
-  EXPECT_EQ(DoorProbe(door(0)).read_file(path("file")), content("file"));
 }
 
 }  // namespace

@@ -67,6 +67,10 @@ class Member {
 
 class CoordinatorTest : public testing::Test {
  protected:
+  /// Without an address, at a Unix socket.
+  explicit CoordinatorTest(const std::string& address = "")
+      : coordinator_(address.empty() ? (dir_.path() / "coordinator").string() : address, secret_, 2) {}
+
   /// Ranks 0 and 1 of a team of two are well as long as this holds.
   void expect_exchange(Member& zero, Member& one) {
     std::thread other([&] { EXPECT_THAT(one->exchange("try", "one", soon()), testing::ElementsAre("zero", "one")); });
@@ -89,7 +93,7 @@ class CoordinatorTest : public testing::Test {
 
   JobDir dir_;
   Secret secret_ = Secret::create(dir_.path() / "secret");
-  Coordinator coordinator_{dir_.path() / "coordinator", secret_, 2};
+  Coordinator coordinator_;
 };
 
 }  // namespace farside::test

@@ -1,0 +1,67 @@
+// A node's door, when very many come to it.
+#include "tests/support/crowd.h"
+
+#include <algorithm>
+#include <chrono>
+#include <fstream>
+#include <iterator>
+#include <string>
+
+#include <gmock/gmock.h>
+
+#include "tests/node/door_probe.h"
+#include "tests/support/descriptors.h"
+#include "tests/support/pool.h"
+#include "tests/support/shared.h"
+
+namespace farside::test {
+namespace {
+
+using testing::AllOf;
+using testing::Ge;
+using testing::Le;
+
+/// The parameter limits the node's descriptors.
+class DoorCrowd : public PoolTest, public ::testing::WithParamInterface<std::string> {
+ protected:
+  DoorCrowd() { std::ofstream(file()) << kContent; }
+
+  [[nodiscard]] std::filesystem::path file() const { return files_dir() / "file"; }
+  [[nodiscard]] std::filesystem::path door() const { return runtime_dir() / "node-0.sock"; }
+  [[nodiscard]] std::string log() const {
+    std::ifstream file(runtime_dir() / "pool.log");
+    return {std::istreambuf_iterator<char>(file), {}};
+  }
+
+  const std::string kContent = std::string(100'000, 'x');
+};
+
+INSTANTIATE_TEST_SUITE_P(, DoorCrowd, testing::Values("300", "20000"));
+
+// Ten thousand come, of whom half say what makes no sense and the others nothing, and stay: whoever was there before is
+// served all along, whoever comes afterwards as well, and neither descriptors nor memory nor the log fill up.
+TEST_P(DoorCrowd, HarmsNobody) {
+  const CommandEnd end = up({"-n", "1", "--cache", "1M", "--block", "64K"}, {"prlimit", "--nofile=" + GetParam()});
+  ASSERT_EQ(end.code(), 0);
+  const auto start = std::chrono::steady_clock::now();
+  DoorProbe before(door());
+  if (!before.identify(open_file(file()))) GTEST_SKIP() << files_dir() << " is on a file system that cannot be cached";
+  ASSERT_EQ(before.read_file(file()), kContent);
+  const std::string node = std::to_string(node_processes().at(0));
+  const std::uint64_t bytes_before = resident_bytes(node);
+  {
+    Crowd crowd(door());
+    EXPECT_EQ(before.read_file(file()), kContent);
+    const std::size_t size = crowd.wait_until_complete();
+    EXPECT_EQ(before.read_file(file()), kContent);
+    EXPECT_LT(open_descriptors(node), std::min<std::size_t>(size, 4500));
+    EXPECT_LT(resident_bytes(node), bytes_before + (64 << 20));
+  }
+  EXPECT_TRUE(eventually([&] { return DoorProbe(door()).read_file(file()) == kContent; }));
+  const auto seconds =
+      std::chrono::duration_cast<std::chrono::seconds>(std::chrono::steady_clock::now() - start).count();
+  EXPECT_THAT(std::ranges::count(log(), '\n'), AllOf(Ge(1), Le(seconds + 1)));
+}
+
+}  // namespace
+}  // namespace farside::test

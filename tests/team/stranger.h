@@ -1,0 +1,54 @@
+// stranger.h — whoever connects to a coordinator and then does as it likes.
+#pragma once
+
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <string_view>
+
+#include <sys/socket.h>
+
+#include "team/coordinator.h"
+#include "team/handshake.h"
+#include "team/session.h"
+#include "team/socket.h"
+#include "tests/support/shared.h"
+#include "tests/team/coordinator_fixture.h"
+
+namespace farside::test {
+
+class Stranger {
+ public:
+  explicit Stranger(const Coordinator& coordinator) : socket_(connect_to(coordinator.address(), soon())) {}
+
+  void send(std::string_view bytes) { write_all(socket_, bytes, soon()); }
+  template <class Message>
+  Message receive() {
+    Message message;
+    std::memcpy(&message, read_exactly(socket_, sizeof message, soon()).data(), sizeof message);
+    return message;
+  }
+  /// The coordinator hung up, perhaps after a last word.
+  bool was_refused() {
+    return eventually([this] {
+      std::array<char, 256> last_words;
+      const ssize_t count = ::recv(socket_.get(), last_words.data(), last_words.size(), 0);
+      return count == 0 || (count < 0 && errno == ECONNRESET);
+    });
+  }
+  /// Proves to know `secret` and claims `rank`.
+  Session shake_hands(const Secret& secret, Rank rank) {
+    const Hello hello = make_hello();
+    send(wire_bytes(hello));
+    const auto challenge = receive<Challenge>();
+    const Claim claim = make_claim(secret, hello, challenge, rank);
+    send(wire_bytes(claim));
+    return {session_key(secret, hello, challenge, claim), Session::Side::member, 1 << 20};
+  }
+
+ private:
+  Fd socket_;
+};
+
+}  // namespace farside::test
