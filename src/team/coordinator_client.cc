@@ -80,7 +80,8 @@ void CoordinatorClient::take_seat(const Fd& socket, const std::string& address, 
   standing_.epoch = fields.number<std::uint32_t>();
   standing_.exchanges = fields.number<std::uint32_t>();
   while (!fields.rest().empty()) standing_.lost.insert(fields.number<Rank>());
-  fields.expect(verdict.kind == FrameKind::welcome && rank_ < size_, "it makes no sense");
+  const bool lost_exist = standing_.lost.empty() || *standing_.lost.rbegin() < size_;
+  fields.expect(verdict.kind == FrameKind::welcome && rank_ < size_ && lost_exist, "it makes no sense");
   epoch_ = standing_.epoch;
   lost_ = standing_.lost;
 }

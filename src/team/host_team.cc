@@ -1,6 +1,7 @@
 #include "team/host_team.h"
 
 #include <algorithm>
+#include <exception>
 #include <string>
 #include <utility>
 
@@ -288,7 +289,7 @@ void HostTeam::take_back(Rank rank, std::vector<std::string> blobs) try {
   if (!take_access(rank)) return;
   replace_member(rank, std::move(card), blobs);
   watch_process(rank);
-} catch (const Error& error) {
+} catch (const std::exception& error) {  // also that it has given too little
   log::warn(named(rank) + " has come back, but cannot be reached: " + error.what());
   lose(rank, Loss::died);
 }

@@ -1,4 +1,6 @@
 // How the UCX engine connects, to whom again, and what it refuses.
+#include <algorithm>
+#include <chrono>
 #include <csignal>
 #include <cstdlib>
 
@@ -6,6 +8,7 @@
 
 #include "farside/base/error.h"
 
+#include "fabric/ucx/messages.h"
 #include "tests/fabric/ucx_node.h"
 
 namespace farside::test {
@@ -100,6 +103,71 @@ TEST(UcxEngine, RefusesAddressesAndHandlesThatWereAltered) {
     EXPECT_THROW(node.engine->connect(0, handle), Error);
     EXPECT_THROW((void)node.engine->attach(0, address), Error);
     EXPECT_THROW((void)node.engine->attach(9, handle), Error);
+  });
+  fleet.expect_success();
+}
+
+/// Says to an engine what no engine says.
+class Stranger {
+ public:
+  explicit Stranger(const std::string& address) : to_(worker_, UcxAddress::decode(address).worker, &ignore, nullptr) {}
+
+  void say(const std::string& greeting, unsigned flags) {
+    ucp_request_param_t params{};
+    params.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
+    params.flags = flags;
+    const ucs_status_ptr_t request =
+        ucp_am_send_nbx(to_.get(), kGreetingMessage, nullptr, 0, greeting.data(), greeting.size(), &params);
+    if (!UCS_PTR_IS_PTR(request)) return;
+    EXPECT_TRUE(eventually([&] {
+      worker_.progress();
+      return ucp_request_check_status(request) != UCS_INPROGRESS;
+    }));
+    ucp_request_free(request);
+  }
+  [[nodiscard]] std::string worker() const { return worker_.address(); }
+
+ private:
+  static void ignore(void* /*argument*/, ucp_ep_h /*endpoint*/, ucs_status_t /*status*/) {}
+
+  UcxContext context_;
+  UcxWorker worker_{context_, UCS_THREAD_MODE_SINGLE};
+  UcxEndpoint to_;
+};
+
+// Neither what is no greeting, nor one that is cut short or altered, nor one that only claims to be there and to be
+// large, disturbs those who have greeted as they should; and the log says little of it.
+TEST(UcxEngine, OutlivesGreetingsThatMakeNoSense) {
+  Fleet fleet(2, [](Member& me) {
+    Node node(4096);
+    if (me.index() == 0) testing::internal::CaptureStderr();
+    const Time start = monotonic_now();
+    node.meet(me);
+    const std::string address = me.exchange(node.engine->address())[0];
+    std::uint64_t value = 5;
+    if (me.index() == 1) {
+      EXPECT_EQ(node.write(0, 0, &value, 8), Outcome::done);
+      Stranger stranger(address);
+      const std::string right = UcxGreeting{{1, 2}, 3, stranger.worker()}.encode();
+      for (std::size_t at = 0; at < right.size(); ++at) {
+        std::string wrong = right;
+        wrong[at] ^= 4;
+        stranger.say(wrong, UCP_AM_SEND_FLAG_REPLY | UCP_AM_SEND_FLAG_EAGER);
+        stranger.say(right.substr(0, at), UCP_AM_SEND_FLAG_REPLY | UCP_AM_SEND_FLAG_EAGER);
+      }
+      stranger.say(right, UCP_AM_SEND_FLAG_EAGER);  // to nobody who could be answered
+      stranger.say(std::string(64 << 20, 'x'), UCP_AM_SEND_FLAG_REPLY | UCP_AM_SEND_FLAG_RNDV);
+      value = 6;
+      EXPECT_EQ(node.write(0, 0, &value, 8), Outcome::done);
+      EXPECT_EQ(node.channel->flush(0, patience()), Outcome::done);
+    }
+    me.barrier();
+    if (me.index() == 1) return;
+    EXPECT_EQ(look(node.words[0]), 6u);
+    const std::string log = testing::internal::GetCapturedStderr();
+    EXPECT_NE(log.find("a greeting"), std::string::npos) << log;
+    EXPECT_LE(std::ranges::count(log, '\n'),
+              std::chrono::floor<std::chrono::seconds>(monotonic_now() - start).count() + 1);
   });
   fleet.expect_success();
 }

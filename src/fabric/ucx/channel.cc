@@ -8,9 +8,7 @@
 
 #include "farside/base/log.h"
 
-#include "base/wire.h"
 #include "fabric/clock.h"
-#include "fabric/seal.h"
 
 namespace farside {
 
@@ -111,8 +109,8 @@ std::unique_ptr<UcxChannel::Link> UcxChannel::open_link(const std::shared_ptr<Uc
     attention_ = true;  // nobody told this channel of a loss while the worker was being made
   }
   const std::uint64_t number = ++links_opened_;
-  const std::string about = Encoder().number(self_[0]).number(self_[1]).number(number).take();
-  auto link = std::make_unique<Link>(*this, peer, number, seal(SealKind::greeting, about + worker_->address()));
+  const UcxGreeting greeting{self_, number, worker_->address()};
+  auto link = std::make_unique<Link>(*this, peer, number, greeting.encode());
   link->endpoint = UcxEndpoint(*worker_, peer->service_address, &on_link_error, link.get());
   if (!link->endpoint) return nullptr;
   track(*link, link->greeted, [&](ucp_request_param_t& params) {
@@ -131,10 +129,10 @@ void UcxChannel::on_link_error(void* link, ucp_ep_h /*endpoint*/, ucs_status_t /
 }
 
 ucs_status_t UcxChannel::on_answer(void* channel, const void* /*header*/, std::size_t /*header_bytes*/, void* message,
-                                   std::size_t bytes, const ucp_am_recv_param_t* /*params*/) {
+                                   std::size_t bytes, const ucp_am_recv_param_t* params) {
   UcxChannel& self = *static_cast<UcxChannel*>(channel);
   UcxAnswer answer{};
-  if (bytes != sizeof answer) return UCS_OK;
+  if (!arrived_whole(*params) || bytes != sizeof answer) return UCS_OK;
   std::memcpy(&answer, message, sizeof answer);
   for (const auto& [peer, link] : self.links_) {
     if (link->number == answer.link) (answer.welcome != 0 ? link->welcome : link->failed) = true;

@@ -42,6 +42,12 @@ class UcxContext {
   bool in_order_ = false;
 };
 
+/// Whether a handler of messages was given the message itself. One that its sender only offers (a rendezvous) has the
+/// size that the sender claims, and no byte of it is there.
+[[nodiscard]] inline bool arrived_whole(const ucp_am_recv_param_t& params) {
+  return (params.recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) == 0;
+}
+
 class UcxWorker {
  public:
   UcxWorker(const UcxContext& context, ucs_thread_mode_t mode);

@@ -11,9 +11,7 @@
 #include "farside/base/log.h"
 #include "farside/base/units.h"
 
-#include "base/wire.h"
 #include "fabric/clock.h"
-#include "fabric/seal.h"
 
 namespace farside {
 
@@ -56,10 +54,9 @@ UcxMemory::UcxMemory(const UcxContext& context, std::byte* base, std::uint64_t b
   void* key = nullptr;
   std::size_t key_bytes = 0;
   check(ucp_rkey_pack(context.get(), memory, &key, &key_bytes), "make a remote key of UCX for");
-  std::string content = Encoder().number(reinterpret_cast<std::uintptr_t>(base)).take();
-  content.append(static_cast<const char*>(key), key_bytes);
+  const UcxRemoteMemory remote{reinterpret_cast<std::uintptr_t>(base), {static_cast<const char*>(key), key_bytes}};
   ucp_rkey_buffer_release(key);
-  handle_ = seal(SealKind::memory, content);
+  handle_ = remote.encode();
 }
 
 // ---- Lines
@@ -97,43 +94,38 @@ bool UcxEngine::drop_failed_lines() {
 
 ucs_status_t UcxEngine::on_greeting(void* engine, const void* /*header*/, std::size_t /*header_bytes*/, void* message,
                                     std::size_t bytes, const ucp_am_recv_param_t* params) {
-  if ((params->recv_attr & UCP_AM_RECV_ATTR_FIELD_REPLY_EP) == 0) return UCS_OK;
+  UcxEngine& self = *static_cast<UcxEngine*>(engine);
+  if ((params->recv_attr & UCP_AM_RECV_ATTR_FIELD_REPLY_EP) == 0 || !arrived_whole(*params)) return UCS_OK;
   try {
-    static_cast<UcxEngine*>(engine)->greet({static_cast<const char*>(message), bytes}, params->reply_ep);
+    self.greet(UcxGreeting::decode({static_cast<const char*>(message), bytes}), params->reply_ep);
   } catch (const Error& error) {
-    log::warn(error.what());
+    self.log_.warn(error.what());
   }
   return UCS_OK;
 }
 
-void UcxEngine::greet(std::string_view greeting, ucp_ep_h from) {
-  Decoder decoder(unseal(SealKind::greeting, greeting, "a greeting"), "a greeting");
-  const auto first = decoder.number<std::uint64_t>();
-  const auto second = decoder.number<std::uint64_t>();
-  const auto number = decoder.number<std::uint64_t>();
-  const UcxIdentity who{first, second};
-  const std::string guest(decoder.rest());
-  decoder.expect(!guest.empty(), "it names no worker");
+void UcxEngine::greet(const UcxGreeting& greeting, ucp_ep_h from) {
   // A channel has one link to us at a time. UCX does not say when it closed the one before.
-  lines_.remove_if([&](const Line& line) { return line.guest == guest; });
+  lines_.remove_if([&](const Line& line) { return line.guest == greeting.worker; });
 
   // `from` belongs to UCX, which frees it without a word when the peer goes. To own it, one makes an endpoint to the
   // same worker: UCX gives out those that were opened to us, in the order of their opening. The ones before ours whose
   // greeting never came are closed on the way.
   constexpr int kMaxMissedGreetings = 100;
   for (int missed = 0; missed <= kMaxMissedGreetings; ++missed) {
-    Line& line = lines_.emplace_back(*this, who, nullptr, guest, UcxAnswer{number, 0});
-    line.endpoint = UcxEndpoint(worker_, guest, &on_line_error, &line);
+    Line& line = lines_.emplace_back(*this, greeting.identity, nullptr, greeting.worker, UcxAnswer{greeting.link, 0});
+    line.endpoint = UcxEndpoint(worker_, greeting.worker, &on_line_error, &line);
+    if (!line.endpoint) return lines_.pop_back();  // UCX cannot, and has said why
     if (line.endpoint.get() != from) {
       lines_.pop_back();
       continue;
     }
-    const bool welcome = !revoked_.contains(who);
+    const bool welcome = !revoked_.contains(greeting.identity);
     answer(line, welcome);
     if (!welcome) lines_.pop_back();
     return;
   }
-  log::warn("a peer's UCX connection could not be told from others of its worker; it stays unwelcome");
+  log_.warn("a peer's UCX connection could not be told from others of its worker; it stays unwelcome");
 }
 
 void UcxEngine::answer(Line& line, bool welcome) {
@@ -161,14 +153,12 @@ UcxEngine::~UcxEngine() {
 
 std::string UcxEngine::address() const {
   const std::scoped_lock lock(mutex_);
-  return seal(SealKind::address, Encoder().number(identity_[0]).number(identity_[1]).take() + worker_.address());
+  return UcxAddress{identity_, worker_.address()}.encode();
 }
 
 void UcxEngine::connect(PeerId number, std::string_view address) {
-  Decoder decoder(unseal(SealKind::address, address, "a UCX address"), "a UCX address");
-  const auto first = decoder.number<std::uint64_t>();
-  const auto second = decoder.number<std::uint64_t>();
-  const std::shared_ptr<UcxPeer> made(new UcxPeer{number, UcxIdentity{first, second}, std::string(decoder.rest())});
+  const UcxAddress whose = UcxAddress::decode(address);
+  const std::shared_ptr<UcxPeer> made(new UcxPeer{number, whose.identity, whose.worker});
   bool replaced = false;
   {
     const std::scoped_lock lock(mutex_);
@@ -205,9 +195,7 @@ void UcxEngine::retire(Mapping mapping) noexcept {
 }
 
 std::unique_ptr<RemoteAccess> UcxEngine::attach(PeerId number, std::string_view handle) {
-  Decoder decoder(unseal(SealKind::memory, handle, "a UCX memory handle"), "a UCX memory handle");
-  const auto base = decoder.number<std::uint64_t>();
-  auto memory = std::make_shared<const UcxRemoteMemory>(UcxRemoteMemory{base, std::string(decoder.rest())});
+  auto memory = std::make_shared<const UcxRemoteMemory>(UcxRemoteMemory::decode(handle));
   const std::scoped_lock lock(mutex_);
   return std::make_unique<UcxAccess>(peer(number), std::move(memory));
 }

@@ -31,6 +31,7 @@
 #include "farside/fabric/region.h"
 #include "farside/fabric/time.h"
 
+#include "base/throttled_log.h"
 #include "fabric/ucx/channel.h"
 #include "fabric/ucx/context.h"
 #include "fabric/ucx/peer.h"
@@ -93,7 +94,7 @@ class UcxEngine {
   static ucs_status_t on_greeting(void* engine, const void* header, std::size_t header_bytes, void* message,
                                   std::size_t bytes, const ucp_am_recv_param_t* params);
   /// Takes possession of the endpoint behind a greeting, and welcomes its channel or turns it away.
-  void greet(std::string_view greeting, ucp_ep_h from);
+  void greet(const UcxGreeting& greeting, ucp_ep_h from);
   void answer(Line& line, bool welcome);
 
   void serve(const std::stop_token& stop);
@@ -116,6 +117,7 @@ class UcxEngine {
   bool line_failed_ = false;
   std::map<PeerId, std::shared_ptr<UcxPeer>> peers_;
   std::set<UcxIdentity> revoked_;
+  ThrottledLog log_;
 
   std::jthread service_;
 };

@@ -1,0 +1,56 @@
+// messages.h — what engines tell each other before they trust each other. Bytes: docs/protocols/fabric_ucx.md.
+//
+// What names a worker or a key travels sealed (seal.h), because UCX crashes on what it did not make. decode checks the
+// rest and throws Error.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <type_traits>
+
+namespace farside {
+
+/// Random, drawn by each engine when it starts: says who greets, and tells incarnations apart.
+using UcxIdentity = std::array<std::uint64_t, 2>;
+
+/// How to reach an engine.
+struct UcxAddress {
+  UcxIdentity identity{};
+  std::string worker;  ///< UCX's address of its service worker
+
+  [[nodiscard]] std::string encode() const;
+  [[nodiscard]] static UcxAddress decode(std::string_view bytes);
+};
+
+/// Memory of a peer, as every channel needs it before it unpacks the key for an endpoint of its own.
+struct UcxRemoteMemory {
+  std::uint64_t base = 0;  ///< in the peer's address space
+  std::string packed_key;
+
+  [[nodiscard]] std::string encode() const;
+  [[nodiscard]] static UcxRemoteMemory decode(std::string_view bytes);
+};
+
+// A channel that opened an endpoint greets and posts nothing else until it was welcomed, so that each process can close
+// whatever a peer opened to it. Over TCP, UCX does not tell the channel when that happened: an answer does.
+inline constexpr unsigned kGreetingMessage = 1;
+inline constexpr unsigned kAnswerMessage = 2;
+
+struct UcxGreeting {
+  UcxIdentity identity{};
+  std::uint64_t link = 0;  ///< the channel's number for it
+  std::string worker;      ///< UCX's address of the channel's worker
+
+  [[nodiscard]] std::string encode() const;
+  [[nodiscard]] static UcxGreeting decode(std::string_view bytes);
+};
+
+struct UcxAnswer {
+  std::uint64_t link;
+  std::uint64_t welcome;  ///< 1, or 0: go away
+};
+static_assert(sizeof(UcxAnswer) == 16 && std::has_unique_object_representations_v<UcxAnswer>);
+
+}  // namespace farside

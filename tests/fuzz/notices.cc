@@ -1,0 +1,101 @@
+// What a coordinator sends that knows the secret and is out of its mind: after a true handshake, frames of any kind
+// with any fields, each with the right mac, the first of them its verdict. The member must bear it, and notice the end.
+//
+// Input: for each frame its kind (1 byte), the length of its fields (1), the fields.
+#include <algorithm>
+#include <atomic>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <string_view>
+#include <thread>
+
+#include <poll.h>
+#include <sys/socket.h>
+
+#include "team/coordinator_client.h"
+#include "team/handshake.h"
+#include "team/runtime_dir.h"
+#include "team/session.h"
+#include "tests/fuzz/decode.h"
+
+namespace farside::fuzz {
+namespace {
+
+constexpr std::chrono::seconds kPatience(30);
+
+SetupClock::time_point soon() { return SetupClock::now() + kPatience; }
+
+class MadCoordinator {
+ public:
+  /// Lets one member in, says `input` to it, and goes.
+  void entertain(std::string_view input) {
+    pollfd ready{listener_.get(), POLLIN, 0};
+    if (::poll(&ready, 1, std::chrono::milliseconds(kPatience).count()) != 1) std::abort();
+    const Fd socket(::accept4(listener_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+    try {
+      Session session = shake_hands(socket);
+      while (input.size() >= 2) {
+        const std::size_t bytes = static_cast<unsigned char>(input[1]);
+        write_all(socket, session.seal(static_cast<FrameKind>(input[0]), input.substr(2, bytes)), soon());
+        input.remove_prefix(std::min(input.size(), 2 + bytes));
+      }
+    } catch (const Error&) {  // the member has left, as it may
+    }
+  }
+
+  [[nodiscard]] const std::string& address() const { return address_; }
+  [[nodiscard]] const Secret& secret() const { return secret_; }
+
+ private:
+  Session shake_hands(const Fd& socket) {
+    Hello hello;
+    std::memcpy(&hello, read_exactly(socket, sizeof hello, soon()).data(), sizeof hello);
+    const Challenge challenge = make_challenge(secret_, hello);
+    write_all(socket, wire_bytes(challenge), soon());
+    Claim claim;
+    std::memcpy(&claim, read_exactly(socket, sizeof claim, soon()).data(), sizeof claim);
+    return {session_key(secret_, hello, challenge, claim), Session::Side::coordinator, kBlobLimit};
+  }
+
+  JobDir directory_;
+  Secret secret_ = Secret::create(directory_.path() / "secret");
+  std::string address_ = directory_.path() / "coordinator";
+  Fd listener_ = listen_on(address_);
+};
+
+/// Joins, takes part in one exchange, and waits until the coordinator is gone.
+void be_member(const MadCoordinator& coordinator) try {
+  std::atomic<bool> gone = false;
+  EventLoop loop;
+  CoordinatorClient member(loop, coordinator.address(), coordinator.secret(), 1,
+                           {.lost = [](Rank, Loss) {},
+                            .returned = [](Rank, const std::vector<std::string>&) {},
+                            .coordinator_gone =
+                                [&] {
+                                  gone = true;
+                                  gone.notify_one();
+                                }},
+                           soon());
+  try {
+    if (member.exchange("try", "blob", soon()).size() != member.size()) std::abort();
+  } catch (const Error&) {
+  }
+  gone.wait(false);
+  loop.stop();
+} catch (const Error&) {  // it was not let in
+}
+
+}  // namespace
+}  // namespace farside::fuzz
+
+extern "C" int LLVMFuzzerTestOneInput(const unsigned char* data, std::size_t bytes) {
+  using namespace farside;
+  // OpenSSL cleans up at exit, if it was used by then: after the coordinator is gone.
+  [[maybe_unused]] static const Digest used = hmac_sha256({}, {});
+  static fuzz::MadCoordinator coordinator;
+  std::thread member([] { fuzz::be_member(coordinator); });
+  coordinator.entertain(fuzz::text(data, bytes));
+  member.join();
+  return 0;
+}
