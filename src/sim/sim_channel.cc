@@ -74,9 +74,27 @@ Outcome SimChannel::flush(PeerId peer, Deadline deadline) {
   return failed_.erase(peer) != 0 || failed || fabric_.lost(peer) ? Outcome::peer_lost : Outcome::done;
 }
 
+Outcome SimChannel::flush_all(Deadline deadline) {
+  std::set<PeerId> written = failed_;
+  for (const auto& flight : flights_) {
+    if (flight->is_write()) written.insert(flight->peer());
+  }
+  Outcome all = Outcome::done;
+  for (const PeerId peer : written) {
+    const Outcome flushed = flush(peer, deadline);
+    if (all == Outcome::done) all = flushed;
+  }
+  return all;
+}
+
 Outcome SimChannel::write_signal(RemoteWord<ControlWord> word, std::uint64_t value, Deadline deadline) {
   fenced_[word.region->peer()] = under_way(word.region->peer());
   return store(word, value, deadline);
+}
+
+Fetched SimChannel::add_signal(RemoteWord<AtomicWord> word, std::uint64_t addend, Deadline deadline) {
+  fenced_[word.region->peer()] = under_way(word.region->peer());
+  return fetch_add(word, addend, deadline);
 }
 
 Outcome SimChannel::wait_change(const Region& region, std::uint64_t offset, std::uint64_t seen, Deadline deadline,

@@ -20,8 +20,10 @@ class SimChannel final : public Channel {
 
   Outcome fence(Deadline deadline) override;
   Outcome flush(PeerId peer, Deadline deadline) override;
+  Outcome flush_all(Deadline deadline) override;
   void local_fence() override { fabric_.drain_own_stores(); }
   Outcome write_signal(RemoteWord<ControlWord> word, std::uint64_t value, Deadline deadline) override;
+  Fetched add_signal(RemoteWord<AtomicWord> word, std::uint64_t addend, Deadline deadline) override;
 
  private:
   using Flights = std::vector<std::shared_ptr<Flight>>;

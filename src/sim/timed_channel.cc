@@ -49,9 +49,16 @@ Outcome TimedChannel::fence(Deadline /*deadline*/) {
 
 Outcome TimedChannel::flush(PeerId /*peer*/, Deadline deadline) { return fence(deadline); }
 
+Outcome TimedChannel::flush_all(Deadline deadline) { return fence(deadline); }
+
 Outcome TimedChannel::write_signal(RemoteWord<ControlWord> word, std::uint64_t value, Deadline deadline) {
   (void)fence(deadline);
   return store(word, value, deadline);
+}
+
+Fetched TimedChannel::add_signal(RemoteWord<AtomicWord> word, std::uint64_t addend, Deadline deadline) {
+  (void)fence(deadline);
+  return fetch_add(word, addend, deadline);
 }
 
 Outcome TimedChannel::wait_change(const Region& region, std::uint64_t offset, std::uint64_t seen, Deadline deadline,

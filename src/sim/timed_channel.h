@@ -23,8 +23,10 @@ class TimedChannel final : public Channel {
 
   Outcome fence(Deadline deadline) override;
   Outcome flush(PeerId peer, Deadline deadline) override;
+  Outcome flush_all(Deadline deadline) override;
   void local_fence() override {}
   Outcome write_signal(RemoteWord<ControlWord> word, std::uint64_t value, Deadline deadline) override;
+  Fetched add_signal(RemoteWord<AtomicWord> word, std::uint64_t addend, Deadline deadline) override;
 
  private:
   void post(const Operation& operation, Completion& completion) override;

@@ -35,6 +35,26 @@ TEST(Wait, IsDoneAtOnceWhenItHolds) {
   fleet.expect_success();
 }
 
+// Several add to one word, and wake who waits for the sum. Each addition comes after what its channel wrote before.
+TEST(Wait, EndsWhenSeveralHaveAddedTheirSignals) {
+  Fleet fleet(3, [](Member& me) {
+    const Mesh mesh = make_mesh(me, 4096);
+    if (me.index() == 0) {
+      const auto both = [](std::uint64_t sum) { return sum == 3; };
+      ASSERT_EQ(mesh.channel->wait_until(*mesh.local, mesh.local->word<AtomicWord>(0), both, mesh.patience()),
+                Outcome::done);
+      mesh.channel->local_fence();
+      for (const PeerId peer : {1U, 2U}) EXPECT_EQ(mesh.local->word<ControlWord>(8 * peer).load(), peer);
+    } else {
+      EXPECT_EQ(mesh.channel->store(mesh.at(0).word<ControlWord>(8 * me.index()), me.index(), mesh.patience()),
+                Outcome::done);
+      EXPECT_TRUE(mesh.channel->add_signal(mesh.at(0).word<AtomicWord>(0), me.index(), mesh.patience()).done());
+    }
+    me.barrier();
+  });
+  fleet.expect_success();
+}
+
 // A peer that is lost while others wait for it, or was so before, ends their wait long before the deadline.
 TEST(Wait, EndsWhenAPeerIsLost) {
   Fleet fleet(1, [](Member& me) {

@@ -96,6 +96,8 @@ class Channel {
   /// Returns done when every earlier WRITE of this channel to `peer` is visible there, to its CPU and to all readers,
   /// and none of them failed.
   virtual Outcome flush(PeerId peer, Deadline deadline) = 0;
+  /// The same for every peer that this channel has written to. After a failure the others are flushed nevertheless.
+  virtual Outcome flush_all(Deadline deadline) = 0;
   /// Orders this thread's own accesses to its Regions: those before it, before those after it.
   virtual void local_fence() = 0;
 
@@ -103,6 +105,8 @@ class Channel {
 
   /// Stores `value` after everything posted earlier to that target is visible there, and wakes whoever waits for it.
   virtual Outcome write_signal(RemoteWord<ControlWord> word, std::uint64_t value, Deadline deadline) = 0;
+  /// The same by FETCH_ADD, for words to which several signal.
+  virtual Fetched add_signal(RemoteWord<AtomicWord> word, std::uint64_t addend, Deadline deadline) = 0;
 
   /// Sleeps until `holds(value of word)`. Ends with peer_lost when one of `peers` is lost, also when it was connected
   /// anew before anybody looked.

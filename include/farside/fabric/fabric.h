@@ -44,6 +44,8 @@ class Fabric {
   /// Ends every wait on `peer`, now and later, with peer_lost. Called by whoever learns of its death.
   virtual void mark_lost(PeerId peer) = 0;
   [[nodiscard]] virtual bool lost(PeerId peer) const = 0;
+  /// Operations to `peer` are accesses to mapped memory, finished when they were posted: nobody need be waited for.
+  [[nodiscard]] virtual bool reaches_by_memory(PeerId peer) const = 0;
   /// Takes the access of `peer` to this process's regions away, for good: endpoints closed, a process on the same host
   /// (which cannot be unmapped) killed and its death awaited. Memory it could reach may be reused afterwards.
   virtual Outcome revoke(PeerId peer, Deadline deadline) = 0;

@@ -30,13 +30,18 @@ class LocalObserver {
   virtual void copy_out(std::uint64_t offset, std::span<std::byte> bytes) = 0;
 };
 
+class LocalSpan;
+
+/// Its bytes are what it says. (A span is copied, not pointed at.)
+template <class T>
+concept PlainValue = std::is_trivially_copyable_v<T> && !std::is_same_v<std::remove_const_t<T>, LocalSpan>;
+
 /// Bytes on this side of an operation: a piece of an own Region, or private memory that nobody else can see.
 class LocalSpan {
  public:
   /// Private memory: a stack variable, a heap buffer.
   LocalSpan(void* data, std::size_t bytes) noexcept : data_(static_cast<std::byte*>(data)), bytes_(bytes) {}
-  template <class T>
-  requires std::is_trivially_copyable_v<T>
+  template <PlainValue T>
   explicit LocalSpan(T& value) noexcept : LocalSpan(&value, sizeof value) {}
 
   [[nodiscard]] std::size_t bytes() const noexcept { return bytes_; }

@@ -90,10 +90,25 @@ Outcome HostChannel::fence(Deadline deadline) {
 }
 
 Outcome HostChannel::flush(PeerId peer, Deadline deadline) {
+  full_fence();
+  return settle_writes(peer, deadline);
+}
+
+Outcome HostChannel::flush_all(Deadline deadline) {
+  full_fence();
+  Outcome all = ucx_ == nullptr ? Outcome::done : ucx_->flush_all(deadline);
+  for (PeerId peer = 0; peer < unflushed_.size(); ++peer) {
+    if (unflushed_[peer] == 0) continue;
+    const Outcome flushed = settle_writes(peer, deadline);
+    if (all == Outcome::done) all = flushed;
+  }
+  return all;
+}
+
+Outcome HostChannel::settle_writes(PeerId peer, Deadline deadline) {
   const std::uint32_t written = peer < unflushed_.size() ? std::exchange(unflushed_[peer], 0) : 0;
   switch (peers_.way(peer)) {
     case PeerTable::Way::direct:
-      full_fence();
       // What was written to an earlier life of the peer went with it.
       return written == 0 || written == peers_.word(peer).load() ? Outcome::done : Outcome::peer_lost;
     case PeerTable::Way::ucx:
@@ -122,6 +137,16 @@ Outcome HostChannel::write_signal(RemoteWord<ControlWord> word, std::uint64_t va
   const Outcome stored = store(word, value, deadline);
   if (stored == Outcome::done) wake_sleepers(static_cast<const DirectAccess&>(*region.access()).header());
   return stored;
+}
+
+Fetched HostChannel::add_signal(RemoteWord<AtomicWord> word, std::uint64_t addend, Deadline deadline) {
+  const RemoteRegion& region = *word.region;
+  if (const Outcome before = flush(region.peer(), deadline); before != Outcome::done) return {before, 0};
+  const Fetched old = fetch_add(word, addend, deadline);
+  if (old.done() && region.mapped() != nullptr) {
+    wake_sleepers(static_cast<const DirectAccess&>(*region.access()).header());
+  }
+  return old;
 }
 
 bool HostChannel::spin_until_changed(const LocalWord<ControlWord>& word, std::uint64_t seen) {

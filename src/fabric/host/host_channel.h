@@ -21,8 +21,10 @@ class HostChannel final : public Channel {
 
   Outcome fence(Deadline deadline) override;
   Outcome flush(PeerId peer, Deadline deadline) override;
+  Outcome flush_all(Deadline deadline) override;
   void local_fence() override;
   Outcome write_signal(RemoteWord<ControlWord> word, std::uint64_t value, Deadline deadline) override;
+  Fetched add_signal(RemoteWord<AtomicWord> word, std::uint64_t addend, Deadline deadline) override;
 
  private:
   void post(const Operation& operation, Completion& completion) override;
@@ -35,6 +37,8 @@ class HostChannel final : public Channel {
   static void fetch_direct(const Operation& operation);
   /// Notes that a life of a peer was written to and not flushed.
   void note_write(PeerId peer, const DirectAccess& access);
+  /// As flush, after a full fence.
+  Outcome settle_writes(PeerId peer, Deadline deadline);
 
   /// Looks for a short time whether the word changes: cheaper than a sleep when the writer is about to write.
   bool spin_until_changed(const LocalWord<ControlWord>& word, std::uint64_t seen);

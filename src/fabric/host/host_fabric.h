@@ -26,6 +26,9 @@ class HostFabric final : public Fabric {
 
   void mark_lost(PeerId peer) override;
   [[nodiscard]] bool lost(PeerId peer) const override;
+  [[nodiscard]] bool reaches_by_memory(PeerId peer) const override {
+    return peers_.way(peer) == PeerTable::Way::direct;
+  }
   Outcome revoke(PeerId peer, Deadline deadline) override;
 
   [[nodiscard]] Time now() const override;

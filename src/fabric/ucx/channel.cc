@@ -346,6 +346,18 @@ Outcome UcxChannel::flush(PeerId peer, Deadline deadline) {
   return spoiled.empty() ? outcome : spoiled.mapped();
 }
 
+Outcome UcxChannel::flush_all(Deadline deadline) {
+  if (attention_) attend();
+  std::set<PeerId> written;
+  for (const auto& [peer, link] : links_) {
+    if (link->unflushed != nullptr || !link->quiet()) written.insert(peer);
+  }
+  for (const auto& [peer, outcome] : spoiled_) written.insert(peer);
+  Completion all;
+  for (const PeerId peer : written) record(all, flush(peer, deadline));
+  return all.outcome;
+}
+
 Outcome UcxChannel::flush_link(PeerId peer, Deadline deadline) {
   const auto quiet = [&] {
     const Link* link = find(peer);

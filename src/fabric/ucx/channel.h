@@ -50,6 +50,7 @@ class UcxChannel {
   /// As Channel::fence and Channel::flush.
   Outcome fence(Deadline deadline);
   Outcome flush(PeerId peer, Deadline deadline);
+  Outcome flush_all(Deadline deadline);
 
   /// Has the channel look at its peers; from any thread.
   void alarm();

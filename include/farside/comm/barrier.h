@@ -1,0 +1,46 @@
+// barrier.h — a split-phase barrier: begin it, compute, and look whether everybody has (NICAM, section 3.3).
+//
+// When a barrier has ended at a rank, every member has begun it, and what each had written, stored or issued before is
+// visible. It ends with no further call by anybody. Up to 8 are under way at once; they end in order.
+//
+// Thread safety: every call, from any thread; each brings its own Channel. What other threads of a rank have written
+// they flush before one of them begins the barrier.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "farside/comm/comm.h"
+
+namespace farside {
+
+class Barrier {
+ public:
+  /// Which barrier it is, from 1. With 0 it did not begin.
+  struct [[nodiscard]] Begun {
+    Ended ended;
+    std::uint64_t number;
+  };
+
+  /// Collective over the team: each rank with the ranks of its own group, ascending; none for all of the team. `comm`
+  /// outlives this. Throws UsageError for a group that this rank is not in.
+  explicit Barrier(Comm& comm, std::vector<Rank> members = {});
+  ~Barrier();
+  Barrier(const Barrier&) = delete;
+  Barrier& operator=(const Barrier&) = delete;
+
+  /// Waits only when 8 are under way, for the first of them.
+  Begun begin(Channel& channel, Deadline deadline);
+  [[nodiscard]] bool ended(std::uint64_t number) const;
+  Ended wait(Channel& channel, std::uint64_t number, Deadline deadline) const;
+
+  /// Begins one and waits for it.
+  Ended pass(Channel& channel, Deadline deadline);
+
+ private:
+  class Impl;
+  std::shared_ptr<Impl> impl_;
+};
+
+}  // namespace farside

@@ -1,0 +1,105 @@
+// comm.h — copies that finish in the background, and the thread that carries on what callers started and left
+// (Matsuda, Tanaka, Kubota, Sato: NICAM, section 3; its primitives' names are mapped in docs/comm.md).
+//
+// A call returns at once. What goes to mapped memory and is small is done by then; everything else is done by the
+// process's service thread while the program computes, in the order in which it was issued. A Request stands for what
+// was issued, and any thread may look whether it is finished.
+//
+// Outcomes: done; timed_out; peer_lost, with the rank that was lost. Work that has not finished after a minute ends in
+// timed_out by itself.
+//
+// Thread safety: every call, from any thread; each thread brings its own Channel. Places that an operation reads from
+// or writes to must stay until its Request is finished.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <variant>
+
+#include "farside/team/team.h"
+
+namespace farside {
+
+/// How something ended, and because of whom.
+struct [[nodiscard]] Ended {
+  Outcome outcome = Outcome::done;
+  std::optional<Rank> lost{};
+
+  [[nodiscard]] bool done() const noexcept { return outcome == Outcome::done; }
+};
+
+/// As an operation on `peer` ended.
+[[nodiscard]] inline Ended ended_with(Outcome outcome, Rank peer) {
+  return {outcome, outcome == Outcome::peer_lost ? std::optional(peer) : std::nullopt};
+}
+
+/// What was issued: a number in the order of issue. A default one is finished.
+struct Request {
+  std::uint64_t number = 0;
+};
+
+/// What the target of a copy is told when all of it is visible there.
+struct NoNotice {};
+struct SetWord {
+  RemoteWord<ControlWord> word;
+  std::uint64_t value;
+};
+struct AddToWord {
+  RemoteWord<AtomicWord> word;
+  std::uint64_t addend;
+};
+using Notice = std::variant<NoNotice, SetWord, AddToWord>;
+
+class Comm {
+ public:
+  /// Transfers to mapped memory up to this size are made by the caller: handing them over would cost more.
+  static constexpr std::uint64_t kInlineBytes = 64U << 10U;
+
+  /// Collective. Throws Error when it cannot be set up.
+  explicit Comm(Team& team);
+  ~Comm();
+  Comm(const Comm&) = delete;
+  Comm& operator=(const Comm&) = delete;
+
+  [[nodiscard]] Team& team() const noexcept;
+  [[nodiscard]] std::unique_ptr<Channel> open_channel() const { return team().fabric().open_channel(); }
+
+  // Copies. Order between them there is none; a notice follows the bytes it belongs to.
+
+  Request put(Channel& channel, RemoteSpan to, LocalSpan from, Notice notice = {});
+  Request get(Channel& channel, LocalSpan into, RemoteSpan from);
+  /// Between any two ranks, with no part in it of their programs: this process reads and writes.
+  Request copy(Channel& channel, RemoteSpan to, RemoteSpan from, Notice notice = {});
+  Request notify(Channel& channel, Notice notice);
+
+  // Requests.
+
+  /// Finished when everything that this process has issued so far is.
+  [[nodiscard]] Request issued() const;
+  [[nodiscard]] bool finished(Request request) const;
+  Ended wait(Channel& channel, Request request, Deadline deadline) const;
+
+  // For primitives that are built on this.
+
+  /// For what is allocated next, the same on all ranks: `what` and a number.
+  [[nodiscard]] std::string next_name(const std::string& what);
+
+  /// Done when what it wrote is visible. It gives up at the deadline.
+  using Task = std::function<Ended(Channel&, Deadline)>;
+  /// Has the service thread do it, after what was issued before. What it refers to, it had better own.
+  Request in_background(Channel& channel, Task task);
+  /// Nothing issued is unfinished, and `rank` is reached by memory: what is small is done at once.
+  [[nodiscard]] bool may_act_at_once(Rank rank) const;
+  /// Has the service thread call `work` whenever somebody rang here. Before the first ring, and until the Comm goes.
+  void on_ring(std::function<void(Channel&)> work);
+  Outcome ring(Channel& channel, Rank rank, Deadline deadline) const;
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace farside

@@ -1,0 +1,40 @@
+#include "comm/protocol/combining_tree.h"
+
+#include <algorithm>
+#include <string>
+
+#include "farside/base/error.h"
+
+namespace farside {
+
+namespace {
+
+// How many members are below a node of `level`.
+std::uint64_t span_of(std::uint32_t level) {
+  std::uint64_t span = CombiningTree::kFanIn;
+  for (; level > 0; --level) span *= CombiningTree::kFanIn;
+  return span;
+}
+
+}  // namespace
+
+CombiningTree::CombiningTree(std::uint32_t members) : members_(members), levels_(1) {
+  if (members == 0 || members > span_of(kMaxLevels - 1)) {
+    throw UsageError({"form a group of", std::to_string(members) + " ranks",
+                      "it has at least 1 and at most " + std::to_string(span_of(kMaxLevels - 1)), ""});
+  }
+  while (span_of(levels_ - 1) < members) ++levels_;
+}
+
+CombiningTree::Node CombiningTree::above(std::uint32_t member, std::uint32_t level) const {
+  const std::uint64_t span = span_of(level);
+  const std::uint64_t first = member / span * span;
+  const std::uint64_t below = std::min<std::uint64_t>(span, members_ - first);
+  const std::uint64_t child_span = span / kFanIn;
+  return {.level = level,
+          .host = static_cast<std::uint32_t>(first),
+          .fan_in = static_cast<std::uint32_t>((below + child_span - 1) / child_span),
+          .child = static_cast<std::uint32_t>((member - first) / child_span)};
+}
+
+}  // namespace farside

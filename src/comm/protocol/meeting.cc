@@ -1,0 +1,178 @@
+#include "comm/protocol/meeting.h"
+
+#include <algorithm>
+#include <functional>
+#include <string>
+
+#include "farside/base/error.h"
+
+namespace farside {
+
+namespace {
+
+constexpr std::uint64_t kLineBytes = 64;
+
+std::uint64_t in_lines(std::uint64_t bytes) { return (bytes + kLineBytes - 1) / kLineBytes * kLineBytes; }
+
+std::uint32_t place_in(const std::vector<Rank>& members, Rank rank) {
+  const auto found = std::ranges::lower_bound(members, rank);
+  const bool ascend = std::ranges::adjacent_find(members, std::greater_equal<>()) == members.end();
+  if (!ascend || found == members.end() || *found != rank) {
+    throw UsageError({"form a group of", std::to_string(members.size()) + " ranks",
+                      "they do not ascend, or rank " + std::to_string(rank) + " is not among them", ""});
+  }
+  return static_cast<std::uint32_t>(found - members.begin());
+}
+
+}  // namespace
+
+// ---- Where things lie: released words, counters a line each, then what is brought and the results.
+
+std::uint64_t Meeting::released_offset(std::uint64_t number) const { return slot_of(number) * 8; }
+
+std::uint64_t Meeting::counter_offset(std::uint32_t level, std::uint64_t number) const {
+  const std::uint64_t slot = rules_.counts_instances_apart ? slot_of(number) : 0;
+  return kLineBytes * (1 + level * kInFlight + slot);
+}
+
+std::uint64_t Meeting::brought_offset(std::uint32_t level, std::uint64_t number, std::uint32_t child) const {
+  const std::uint64_t piece = (level * kInFlight + slot_of(number)) * CombiningTree::kFanIn + child;
+  return counter_offset(levels_, 0) + piece * payload_bytes_;
+}
+
+std::uint64_t Meeting::result_offset(std::uint64_t number) const {
+  return brought_offset(levels_, 0, 0) + slot_of(number) * payload_bytes_;
+}
+
+LocalWord<ControlWord> Meeting::released(std::uint64_t number) const {
+  return memory_->local().word<ControlWord>(released_offset(number));
+}
+
+Meeting::Meeting(Team& team, std::vector<Rank> members, const std::string& name, std::uint64_t payload_bytes,
+                 const MeetingRules& rules)
+    : rules_(rules),
+      members_(std::move(members)),
+      others_(members_),
+      self_(place_in(members_, team.rank())),
+      tree_(static_cast<std::uint32_t>(members_.size())),
+      payload_bytes_(in_lines(payload_bytes)),
+      levels_(CombiningTree(team.size()).levels()) {
+  std::erase(others_, team.rank());
+  memory_ = team.allocate(name, result_offset(kInFlight - 1) + payload_bytes_);
+}
+
+// ---- Arriving
+
+Fetched Meeting::open(Channel& channel, Deadline deadline) {
+  for (;;) {
+    std::uint64_t before = 0;  // the last meeting of the slot
+    {
+      const std::scoped_lock lock(mutex_);
+      const std::uint64_t number = opened_ + 1;
+      before = number > kInFlight && rules_.waits_for_the_slot ? number - kInFlight : 0;
+      if (before == 0 || released(before).load() >= before) return {Outcome::done, ++opened_};
+    }
+    if (const Outcome waited = wait_for_release(channel, before, deadline); waited != Outcome::done) return {waited, 0};
+  }
+}
+
+Outcome Meeting::arrive(Channel& channel, std::uint64_t number, std::span<std::byte> payload, const Combine& combine,
+                        Deadline deadline) {
+  if (rules_.stores_before_arriving) channel.local_fence();
+  if (rules_.flushes_before_arriving) {
+    if (const Outcome flushed = channel.flush_all(deadline); flushed != Outcome::done) return flushed;
+  }
+  for (std::uint32_t level = 0; level < tree_.levels(); ++level) {
+    const CombiningTree::Node node = tree_.above(self_, level);
+    const Fetched last = enter(channel, node, number, payload, deadline);
+    if (!last.done() || last.value == 0) return last.outcome;
+    const Outcome combined = combine_all(channel, node, number, payload, combine, deadline);
+    if (combined != Outcome::done) return combined;
+  }
+  return release(channel, number, payload, deadline);
+}
+
+Fetched Meeting::enter(Channel& channel, const CombiningTree::Node& node, std::uint64_t number,
+                       std::span<std::byte> payload, Deadline deadline) {
+  const RemoteRegion& host = memory_->of(members_[node.host]);
+  if (!payload.empty()) {
+    const auto place = host.span(brought_offset(node.level, number, node.child), payload.size());
+    Outcome brought = channel.write(place, LocalSpan(payload.data(), payload.size()), deadline);
+    if (brought == Outcome::done && rules_.contribution_before_arrival) brought = channel.flush(host.peer(), deadline);
+    if (brought != Outcome::done) return {brought, 0};
+  }
+  const Fetched earlier = channel.fetch_add(host.word<AtomicWord>(counter_offset(node.level, number)), 1, deadline);
+  // The counter is never reset: each meeting of its slot adds fan_in to it.
+  return {earlier.outcome, (earlier.value + 1) % node.fan_in == 0 ? 1U : 0U};
+}
+
+Outcome Meeting::combine_all(Channel& channel, const CombiningTree::Node& node, std::uint64_t number,
+                             std::span<std::byte> payload, const Combine& combine, Deadline deadline) {
+  if (payload.empty()) return Outcome::done;
+  // In the order of the children, whoever came last: so that rounding does not depend on who that was.
+  const RemoteRegion& host = memory_->of(members_[node.host]);
+  std::vector<std::byte> pieces(node.fan_in * payload.size());
+  Batch batch(channel);
+  for (std::uint32_t child = 0; child < node.fan_in; ++child) {
+    batch.read(LocalSpan(pieces.data() + child * payload.size(), payload.size()),
+               host.span(brought_offset(node.level, number, child), payload.size()));
+  }
+  if (const Outcome read = batch.wait(deadline); read != Outcome::done) return read;
+  std::ranges::copy(std::span(pieces).first(payload.size()), payload.begin());
+  for (std::uint32_t child = 1; child < node.fan_in; ++child) {
+    combine(payload, std::span(pieces).subspan(child * payload.size(), payload.size()));
+  }
+  return Outcome::done;
+}
+
+Outcome Meeting::release(Channel& channel, std::uint64_t number, std::span<std::byte> result, Deadline deadline) {
+  Outcome worst = Outcome::done;
+  const auto note = [&worst](Outcome outcome) {
+    if (worst == Outcome::done) worst = outcome;
+  };
+  const std::uint64_t flag = rules_.flags_name_instances ? number : ~0ULL;
+  const auto release_all = [&] {
+    for (const Rank member : members_) {
+      note(channel.write_signal(memory_->of(member).word<ControlWord>(released_offset(number)), flag, deadline));
+    }
+  };
+  if (!rules_.result_before_release) release_all();
+  if (!result.empty()) {
+    Batch batch(channel);
+    for (const Rank member : members_) {
+      batch.write(memory_->of(member).span(result_offset(number), result.size()),
+                  LocalSpan(result.data(), result.size()));
+    }
+    note(batch.wait(deadline));
+  }
+  release_all();  // each after what was written to that member before
+  return worst;
+}
+
+// ---- The end
+
+bool Meeting::ended(std::uint64_t number) {
+  const std::scoped_lock lock(mutex_);
+  while (ended_ < number && ended_ < opened_ && released(ended_ + 1).load() >= ended_ + 1) ++ended_;
+  return ended_ >= number;
+}
+
+Outcome Meeting::wait(Channel& channel, std::uint64_t number, Deadline deadline) {
+  const std::uint64_t first = number > kInFlight ? number - kInFlight + 1 : 1;
+  for (std::uint64_t each = first; each <= number; ++each) {
+    if (const Outcome waited = wait_for_release(channel, each, deadline); waited != Outcome::done) return waited;
+  }
+  channel.local_fence();
+  return Outcome::done;
+}
+
+Outcome Meeting::wait_for_release(Channel& channel, std::uint64_t number, Deadline deadline) {
+  return channel.wait_until(
+      memory_->local(), released(number), [number](std::uint64_t seen) { return seen >= number; }, deadline, others_);
+}
+
+void Meeting::take_result(std::uint64_t number, std::span<std::byte> into) const {
+  memory_->local().copy_out(result_offset(number), into);
+}
+
+}  // namespace farside

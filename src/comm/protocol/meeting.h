@@ -1,0 +1,93 @@
+// meeting.h — the members of a group meet: a barrier, or a reduction when they bring something
+// (docs/protocols/comm.md, "Meeting").
+//
+// Guarantee: a meeting ends at a member only after every member has arrived; what a member wrote, flushed or stored
+// before it arrived is then visible to all. Whoever comes last at a node of the tree does what is to be done there, so
+// a meeting ends without a call by anybody but those who arrive: on memory that all of them map, even while all the
+// others are stopped.
+//
+// Up to kInFlight meetings are under way at once. Their words lie in slots, which are never reset:
+//
+//   released[slot]         at each member     ControlWord: the number of the last meeting in this slot that ended
+//   counter[level][slot]   at a node's host   AtomicWord: arrivals, over all meetings of this slot
+//   brought[level][slot]   at a node's host   Bulk, one piece a child: what arrived there
+//   result[slot]           at each member     Bulk
+//
+// Thread safety: every call, from any thread; each brings its own Channel.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <vector>
+
+#include "farside/team/team.h"
+
+#include "comm/protocol/combining_tree.h"
+#include "comm/protocol/rules.h"
+
+namespace farside {
+
+class Meeting {
+ public:
+  static constexpr std::uint64_t kInFlight = 8;
+
+  /// Combines what a later child brought into what an earlier one did.
+  using Combine = std::function<void(std::span<std::byte> into, std::span<const std::byte> from)>;
+
+  /// Collective over the team: each rank with the group that it is in, `members` in ascending order. What members bring
+  /// has at most `payload_bytes`, the same number at all ranks.
+  Meeting(Team& team, std::vector<Rank> members, const std::string& name, std::uint64_t payload_bytes = 0,
+          const MeetingRules& rules = {});
+
+  [[nodiscard]] const std::vector<Rank>& members() const noexcept { return members_; }
+
+  /// The number of a new meeting, from 1. Waits for the one that had its slot. Ends with 0 when that fails.
+  Fetched open(Channel& channel, Deadline deadline);
+  /// Arrives, and climbs as far as this member is the last one. Nothing but that is waited for. `payload` is used up.
+  Outcome arrive(Channel& channel, std::uint64_t number, std::span<std::byte> payload, const Combine& combine,
+                 Deadline deadline);
+  Outcome arrive(Channel& channel, std::uint64_t number, Deadline deadline) {
+    return arrive(channel, number, {}, {}, deadline);
+  }
+
+  /// Meetings end in the order of their numbers.
+  [[nodiscard]] bool ended(std::uint64_t number);
+  /// peer_lost when a member is.
+  Outcome wait(Channel& channel, std::uint64_t number, Deadline deadline);
+  /// Of a meeting that ended and whose slot has not been opened again.
+  void take_result(std::uint64_t number, std::span<std::byte> into) const;
+
+ private:
+  [[nodiscard]] static std::uint64_t slot_of(std::uint64_t number) { return number % kInFlight; }
+  [[nodiscard]] std::uint64_t released_offset(std::uint64_t number) const;
+  [[nodiscard]] std::uint64_t counter_offset(std::uint32_t level, std::uint64_t number) const;
+  [[nodiscard]] std::uint64_t brought_offset(std::uint32_t level, std::uint64_t number, std::uint32_t child) const;
+  [[nodiscard]] std::uint64_t result_offset(std::uint64_t number) const;
+  [[nodiscard]] LocalWord<ControlWord> released(std::uint64_t number) const;
+
+  /// Enters what the member brings to `node`; the outcome's value is whether it came last.
+  Fetched enter(Channel& channel, const CombiningTree::Node& node, std::uint64_t number, std::span<std::byte> payload,
+                Deadline deadline);
+  Outcome combine_all(Channel& channel, const CombiningTree::Node& node, std::uint64_t number,
+                      std::span<std::byte> payload, const Combine& combine, Deadline deadline);
+  Outcome release(Channel& channel, std::uint64_t number, std::span<std::byte> result, Deadline deadline);
+  Outcome wait_for_release(Channel& channel, std::uint64_t number, Deadline deadline);
+
+  const MeetingRules rules_;
+  const std::vector<Rank> members_;
+  std::vector<Rank> others_;
+  std::uint32_t self_;  ///< this rank's place in members_
+  const CombiningTree tree_;
+  const std::uint64_t payload_bytes_;  ///< rounded up to lines
+  const std::uint32_t levels_;         ///< for which there is memory: those of a group of all ranks
+  std::unique_ptr<SymmetricRegion> memory_;
+
+  std::mutex mutex_;
+  std::uint64_t opened_ = 0;  ///< guarded by mutex_
+  std::uint64_t ended_ = 0;   ///< guarded by mutex_: all up to here have
+};
+
+}  // namespace farside

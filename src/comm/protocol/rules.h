@@ -1,0 +1,18 @@
+// rules.h — what the proofs of comm's protocols stand on, rule by rule (docs/protocols/comm.md).
+//
+// All of them hold, always. Tests of the protocols break one at a time to show that they would notice.
+#pragma once
+
+namespace farside {
+
+struct MeetingRules {
+  bool flushes_before_arriving = true;      ///< what a member wrote is there before it says that it came
+  bool stores_before_arriving = true;       ///< and what it stored in its own memory has left its store buffer
+  bool counts_instances_apart = true;       ///< meetings under way at once do not share a counter
+  bool waits_for_the_slot = true;           ///< nobody begins a meeting whose slot's last one it has not seen end
+  bool flags_name_instances = true;         ///< a release says which meeting it is of
+  bool contribution_before_arrival = true;  ///< the last one finds all that the others contributed
+  bool result_before_release = true;        ///< and who is released finds the result
+};
+
+}  // namespace farside

@@ -1,0 +1,117 @@
+#include "comm/service.h"
+
+#include <utility>
+
+namespace farside {
+
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr std::uint64_t kBell = 0;
+constexpr std::uint64_t kFinished = 0;
+constexpr Duration kPatience = 60s;      // with one task
+constexpr Duration kNap = 1s;            // between two looks whether the thread is to stop
+constexpr std::size_t kFailures = 1024;  // that are remembered: who waits for an older one takes it for done
+
+}  // namespace
+
+Service::Service(Team& team)
+    : team_(team),
+      bells_(team.allocate("bells", 8)),
+      results_(team.allocate("finished", 8)),
+      thread_([this](const std::stop_token& stop) { serve(stop); }) {}
+
+Service::~Service() {
+  thread_.request_stop();
+  const auto channel = team_.fabric().open_channel();
+  (void)ring(*channel, team_.rank(), team_.fabric().in(kNap));  // if it does not hear, its nap ends soon
+}
+
+LocalWord<ControlWord> Service::finished_word() const { return results_->local().word<ControlWord>(kFinished); }
+
+std::uint64_t Service::issue(Channel& channel, Comm::Task task) {
+  std::uint64_t number = 0;
+  {
+    const std::scoped_lock lock(mutex_);
+    number = ++issued_;
+    tasks_.push_back({number, std::move(task)});
+  }
+  (void)ring(channel, team_.rank(), team_.fabric().in(kNap));  // as above
+  return number;
+}
+
+std::uint64_t Service::issued() const {
+  const std::scoped_lock lock(mutex_);
+  return issued_;
+}
+
+bool Service::finished(std::uint64_t number) const { return finished_word().load() >= number; }
+
+Ended Service::wait(Channel& channel, std::uint64_t number, Deadline deadline) const {
+  if (number == 0) return {};
+  const auto is_finished = [number](std::uint64_t finished) { return finished >= number; };
+  const Outcome waited = channel.wait_until(results_->local(), finished_word(), is_finished, deadline);
+  if (waited != Outcome::done) return {waited, {}};
+  const std::scoped_lock lock(mutex_);
+  const auto failure = failures_.find(number);
+  return failure == failures_.end() ? Ended{} : failure->second;
+}
+
+void Service::on_ring(std::function<void(Channel&)> work) {
+  const std::scoped_lock lock(mutex_);
+  on_ring_.push_back(std::move(work));
+}
+
+Outcome Service::ring(Channel& channel, Rank rank, Deadline deadline) const {
+  std::uint64_t number = 0;
+  {
+    const std::scoped_lock lock(mutex_);
+    number = ++rings_;
+  }
+  const auto bell = bells_->of(rank).word<ControlWord>(kBell);
+  return channel.write_signal(bell, std::uint64_t{team_.rank()} << 48U | number, deadline);
+}
+
+void Service::serve(const std::stop_token& stop) {
+  const auto channel = team_.fabric().open_channel();
+  const auto bell = bells_->local().word<ControlWord>(kBell);
+  while (!stop.stop_requested()) {
+    const std::uint64_t heard = bell.load();  // before anything is looked for: what comes later rings again
+    std::vector<std::function<void(Channel&)>> works;
+    {
+      const std::scoped_lock lock(mutex_);
+      works = on_ring_;
+    }
+    for (const auto& work : works) work(*channel);
+    while (do_next(*channel)) {
+    }
+    if (stop.stop_requested()) return;
+    // A time-out is one more reason to look.
+    (void)channel->wait_until(
+        bells_->local(), bell, [heard](std::uint64_t now) { return now != heard; }, team_.fabric().in(kNap));
+  }
+}
+
+bool Service::do_next(Channel& channel) {
+  Issued next;
+  {
+    const std::scoped_lock lock(mutex_);
+    if (tasks_.empty()) return false;
+    next = std::move(tasks_.front());
+    tasks_.pop_front();
+  }
+  const Ended ended = next.task(channel, team_.fabric().in(kPatience));
+  if (!ended.done()) note_failure(next.number, ended);
+  (void)channel.write_signal(results_->of(team_.rank()).word<ControlWord>(kFinished), next.number,
+                             team_.fabric().in(kNap));  // to this process itself
+  return true;
+}
+
+void Service::note_failure(std::uint64_t number, const Ended& ended) {
+  const std::scoped_lock lock(mutex_);
+  failures_[number] = ended;
+  if (failures_.size() > kFailures) failures_.erase(failures_.begin());
+}
+
+}  // namespace farside

@@ -1,0 +1,66 @@
+// service.h — the thread that does in the background what callers started and left, and that others can call upon.
+//
+// It sleeps on a word of this process's memory, its bell. Everybody who wants something of it stores a number there
+// that the word has never had: so whoever rings while others do is seen as well, and what matters is only that it
+// changed. Tasks are done one after another, in the order of issue; `finished` is the number of the last one.
+//
+//   bell       ControlWord   rank (16 bits), number of the ring by that rank (48)
+//   finished   ControlWord   written by the service thread alone
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <stop_token>
+#include <thread>
+#include <vector>
+
+#include "farside/comm/comm.h"
+
+namespace farside {
+
+class Service {
+ public:
+  /// Collective.
+  explicit Service(Team& team);
+  ~Service();
+  Service(const Service&) = delete;
+  Service& operator=(const Service&) = delete;
+
+  std::uint64_t issue(Channel& channel, Comm::Task task);
+  [[nodiscard]] std::uint64_t issued() const;
+  [[nodiscard]] bool finished(std::uint64_t number) const;
+  Ended wait(Channel& channel, std::uint64_t number, Deadline deadline) const;
+
+  void on_ring(std::function<void(Channel&)> work);
+  Outcome ring(Channel& channel, Rank rank, Deadline deadline) const;
+
+ private:
+  struct Issued {
+    std::uint64_t number;
+    Comm::Task task;
+  };
+
+  void serve(const std::stop_token& stop);
+  bool do_next(Channel& channel);
+  void note_failure(std::uint64_t number, const Ended& ended);
+  [[nodiscard]] LocalWord<ControlWord> finished_word() const;
+
+  Team& team_;
+  std::unique_ptr<SymmetricRegion> bells_;
+  std::unique_ptr<SymmetricRegion> results_;  // another region, so that who waits for a result does not hear the bell
+
+  mutable std::mutex mutex_;  // guards what follows
+  std::deque<Issued> tasks_;
+  std::uint64_t issued_ = 0;
+  mutable std::uint64_t rings_ = 0;
+  std::map<std::uint64_t, Ended> failures_;  ///< the newest ones, by number
+  std::vector<std::function<void(Channel&)>> on_ring_;
+
+  std::jthread thread_;
+};
+
+}  // namespace farside

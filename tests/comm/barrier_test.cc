@@ -1,0 +1,100 @@
+// What a split-phase barrier promises, between real processes.
+#include "farside/comm/barrier.h"
+
+#include <csignal>
+
+#include <gtest/gtest.h>
+
+#include "tests/comm/seat.h"
+#include "tests/support/reduced.h"
+
+namespace farside::test {
+namespace {
+
+// For any number of members: what each wrote at every other one before it began is there when the barrier has ended.
+class BarrierSizes : public testing::TestWithParam<unsigned> {};
+INSTANTIATE_TEST_SUITE_P(Members, BarrierSizes, testing::Values(1, 2, 3, 5, 8, 9));
+
+TEST_P(BarrierSizes, EndsWhenAllHaveComeAndShowsWhatTheyWrote) {
+  const std::uint64_t kRounds = reduced(200);
+  Fleet fleet(GetParam(), [&](Member& me) {
+    Seat seat(me);
+    Barrier barrier(seat.comm);
+    const auto memory = seat.team.allocate("words", 8 * std::uint64_t{me.count()});
+    for (std::uint64_t round = 1; round <= kRounds; ++round) {
+      for (Rank rank = 0; rank < me.count(); ++rank) {
+        ASSERT_EQ(seat.channel->store(memory->of(rank).word<ControlWord>(8 * me.index()), round, seat.patience()),
+                  Outcome::done);
+      }
+      ASSERT_TRUE(barrier.pass(*seat.channel, seat.patience()).done());
+      for (Rank rank = 0; rank < me.count(); ++rank) {
+        ASSERT_GE(memory->local().word<ControlWord>(8 * rank).load(), round) << "of rank " << rank;
+      }
+    }
+    me.barrier();
+  });
+  fleet.expect_success();
+}
+
+// Several are under way at once, each ends only when all have begun it, and they end in order.
+TEST(Barrier, HasEightUnderWay) {
+  Fleet fleet(3, [](Member& me) {
+    Seat seat(me);
+    Barrier barrier(seat.comm);
+    const auto begin_eight = [&] {
+      for (std::uint64_t number = 1; number <= 8; ++number) {
+        const Barrier::Begun begun = barrier.begin(*seat.channel, seat.patience());
+        ASSERT_TRUE(begun.ended.done());
+        ASSERT_EQ(begun.number, number);
+      }
+    };
+    if (me.index() == 0) {
+      me.barrier();  // the others have begun all
+      begin_eight();
+    } else {
+      begin_eight();
+      for (std::uint64_t number = 1; number <= 8; ++number) EXPECT_FALSE(barrier.ended(number));
+      const Barrier::Begun ninth = barrier.begin(*seat.channel, seat.team.fabric().in(std::chrono::milliseconds(1)));
+      EXPECT_EQ(ninth.ended.outcome, Outcome::timed_out);
+      me.barrier();
+    }
+    ASSERT_TRUE(barrier.wait(*seat.channel, 8, seat.patience()).done());
+    for (std::uint64_t number = 1; number <= 8; ++number) EXPECT_TRUE(barrier.ended(number));
+    EXPECT_TRUE(barrier.pass(*seat.channel, seat.patience()).done());
+    me.barrier();
+  });
+  fleet.expect_success();
+}
+
+// Groups have barriers of their own: one in which nobody comes does not keep the other waiting.
+TEST(Barrier, IsOfAGroup) {
+  Fleet fleet(5, [](Member& me) {
+    Seat seat(me);
+    const bool odd = me.index() % 2 == 1;
+    Barrier barrier(seat.comm, odd ? std::vector<Rank>{1, 3} : std::vector<Rank>{0, 2, 4});
+    if (odd) me.barrier();
+    for (int round = 0; round < 20; ++round) EXPECT_TRUE(barrier.pass(*seat.channel, seat.patience()).done());
+    if (!odd) me.barrier();
+    me.barrier();
+  });
+  fleet.expect_success();
+}
+
+// A death ends every wait, and the error names who died.
+TEST(Barrier, NamesWhoDied) {
+  Fleet fleet(3, [](Member& me) {
+    Seat seat(me);
+    Barrier barrier(seat.comm);
+    ASSERT_TRUE(barrier.pass(*seat.channel, seat.patience()).done());
+    me.barrier();
+    if (me.index() == 1) ::raise(SIGKILL);
+    const Ended ended = barrier.pass(*seat.channel, seat.patience());
+    EXPECT_EQ(ended.outcome, Outcome::peer_lost);
+    EXPECT_EQ(ended.lost, 1u);
+  });
+  EXPECT_EQ(fleet.wait(0), 0);
+  EXPECT_EQ(fleet.wait(2), 0);
+}
+
+}  // namespace
+}  // namespace farside::test

@@ -1,0 +1,169 @@
+// What copies and their notices promise, between real processes.
+#include <gtest/gtest.h>
+
+#include "tests/comm/seat.h"
+
+namespace farside::test {
+namespace {
+
+constexpr std::uint64_t kFlag = 0;
+constexpr std::uint64_t kCount = 64;
+constexpr std::uint64_t kData = 128;
+
+std::vector<std::byte> pattern(std::uint64_t bytes, std::uint64_t seed) {
+  std::vector<std::byte> made(bytes);
+  for (std::uint64_t at = 0; at < bytes; ++at) made[at] = static_cast<std::byte>(at * 7 + seed);
+  return made;
+}
+
+std::vector<std::byte> bytes_at(const SymmetricRegion& memory, std::uint64_t bytes) {
+  std::vector<std::byte> found(bytes);
+  memory.local().copy_out(kData, found);
+  return found;
+}
+
+/// Waits for a word of this member's own memory.
+template <class Word>
+void await(Seat& seat, const SymmetricRegion& memory, std::uint64_t offset, std::uint64_t value) {
+  const auto is_there = [value](std::uint64_t seen) { return seen >= value; };
+  ASSERT_EQ(seat.channel->wait_until(memory.local(), memory.local().word<Word>(offset), is_there, seat.patience()),
+            Outcome::done);
+}
+
+// A small copy is made at once on mapped memory, a large one in the background.
+class CopySizes : public testing::TestWithParam<std::uint64_t> {};
+INSTANTIATE_TEST_SUITE_P(Bytes, CopySizes, testing::Values(0, 1, 8, 4095, Comm::kInlineBytes + 1, 3'000'001));
+
+// A notice is seen only after all the bytes it belongs to.
+TEST_P(CopySizes, AreThereWhenTheSignalIs) {
+  Fleet fleet(2, [](Member& me) {
+    Seat seat(me);
+    const auto memory = seat.team.allocate("copied", kData + GetParam());
+    for (std::uint64_t round = 1; round <= 5; ++round) {
+      std::vector<std::byte> data = pattern(GetParam(), round);
+      if (me.index() == 0) {
+        const RemoteRegion& other = memory->of(1);
+        const Request put =
+            seat.comm.put(*seat.channel, other.span(kData, data.size()), LocalSpan(data.data(), data.size()),
+                          SetWord{other.word<ControlWord>(kFlag), round});
+        EXPECT_TRUE(seat.comm.wait(*seat.channel, put, seat.patience()).done());
+        EXPECT_TRUE(seat.comm.finished(put));
+      } else {
+        await<ControlWord>(seat, *memory, kFlag, round);
+        EXPECT_EQ(bytes_at(*memory, data.size()), data);
+      }
+      me.barrier();
+    }
+  });
+  fleet.expect_success();
+}
+
+TEST_P(CopySizes, ComeBackWithGet) {
+  Fleet fleet(2, [](Member& me) {
+    Seat seat(me);
+    const auto memory = seat.team.allocate("copied", kData + GetParam());
+    memory->local().copy_in(kData, pattern(GetParam(), me.index()));
+    me.barrier();
+    std::vector<std::byte> data(GetParam());
+    const Request got = seat.comm.get(*seat.channel, LocalSpan(data.data(), data.size()),
+                                      memory->of(1 - me.index()).span(kData, data.size()));
+    EXPECT_TRUE(seat.comm.wait(*seat.channel, got, seat.patience()).done());
+    EXPECT_EQ(data, pattern(GetParam(), 1 - me.index()));
+    me.barrier();
+  });
+  fleet.expect_success();
+}
+
+// Rank 2 copies from 0 to 1, who do nothing for it.
+TEST_P(CopySizes, GoBetweenTwoOthers) {
+  Fleet fleet(3, [](Member& me) {
+    Seat seat(me);
+    const auto memory = seat.team.allocate("copied", kData + GetParam());
+    if (me.index() == 0) memory->local().copy_in(kData, pattern(GetParam(), 0));
+    me.barrier();
+    if (me.index() == 2) {
+      const RemoteRegion& to = memory->of(1);
+      const Request copied =
+          seat.comm.copy(*seat.channel, to.span(kData, GetParam()), memory->of(0).span(kData, GetParam()),
+                         AddToWord{to.word<AtomicWord>(kCount), 1});
+      EXPECT_TRUE(seat.comm.wait(*seat.channel, copied, seat.patience()).done());
+    }
+    if (me.index() == 1) {
+      await<AtomicWord>(seat, *memory, kCount, 1);
+      EXPECT_EQ(bytes_at(*memory, GetParam()), pattern(GetParam(), 0));
+    }
+    me.barrier();
+  });
+  fleet.expect_success();
+}
+
+// Many may add to one word; it has counted each when it has counted all.
+TEST(Notices, OfSeveralAddUp) {
+  static constexpr std::uint64_t kRounds = 50;
+  Fleet fleet(4, [](Member& me) {
+    Seat seat(me);
+    const auto memory = seat.team.allocate("copied", kData + 8 * std::uint64_t{me.count()});
+    if (me.index() != 0) {
+      const RemoteRegion& to = memory->of(0);
+      for (std::uint64_t round = 1; round <= kRounds; ++round) {
+        std::uint64_t value = round;
+        const Request put = seat.comm.put(*seat.channel, to.span(kData + 8 * me.index(), 8), LocalSpan(value),
+                                          AddToWord{to.word<AtomicWord>(kCount), 1});
+        EXPECT_TRUE(seat.comm.wait(*seat.channel, put, seat.patience()).done());
+      }
+    } else {
+      await<AtomicWord>(seat, *memory, kCount, kRounds * (me.count() - 1));
+      for (Rank rank = 1; rank < me.count(); ++rank) {
+        EXPECT_EQ(memory->local().word<ControlWord>(kData + 8 * rank).load(), kRounds);
+      }
+    }
+    me.barrier();
+  });
+  fleet.expect_success();
+}
+
+// `issued` stands for everything before it, and finishes after it.
+TEST(Requests, OfAllThatWasIssued) {
+  Fleet fleet(2, [](Member& me) {
+    Seat seat(me);
+    constexpr std::uint64_t kBytes = 1U << 20U;
+    const auto memory = seat.team.allocate("copied", kData + 8 * kBytes);
+    std::vector<std::byte> data = pattern(kBytes, me.index());
+    for (std::uint64_t piece = 0; piece < 8; ++piece) {
+      (void)seat.comm.put(*seat.channel, memory->of(1 - me.index()).span(kData + piece * kBytes, kBytes),
+                          LocalSpan(data.data(), data.size()));
+    }
+    const Request all = seat.comm.issued();
+    ASSERT_TRUE(seat.comm.wait(*seat.channel, all, seat.patience()).done());
+    EXPECT_TRUE(seat.comm.finished(all));
+    me.barrier();
+    EXPECT_EQ(bytes_at(*memory, kBytes), pattern(kBytes, 1 - me.index()));
+    me.barrier();
+  });
+  fleet.expect_success();
+}
+
+// What was handed over to the service thread ends like anything else when its peer dies, and says who that was.
+TEST(Requests, NameWhoDied) {
+  Fleet fleet(2, [](Member& me) {
+    Seat seat(me);
+    constexpr std::uint64_t kBytes = 1U << 20U;
+    const auto memory = seat.team.allocate("copied", kData + kBytes);
+    if (me.index() == 1) ::raise(SIGKILL);
+    std::vector<std::byte> data(kBytes);
+    for (const std::uint64_t bytes : {std::uint64_t{8}, kBytes}) {
+      Ended ended;
+      do {  // until the death is known
+        const Request put =
+            seat.comm.put(*seat.channel, memory->of(1).span(kData, bytes), LocalSpan(data.data(), bytes));
+        ended = seat.comm.wait(*seat.channel, put, seat.patience());
+      } while (ended.done());
+      EXPECT_EQ(ended.outcome, Outcome::peer_lost);
+      EXPECT_EQ(ended.lost, 1u);
+    }
+  });
+  EXPECT_EQ(fleet.wait(0), 0);
+}
+
+}  // namespace
+}  // namespace farside::test

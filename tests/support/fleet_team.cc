@@ -1,0 +1,35 @@
+#include "tests/support/fleet_team.h"
+
+#include <unistd.h>
+
+#include "tests/support/mesh.h"
+
+namespace farside::test {
+
+FleetTeam::FleetTeam(Member& me) : me_(me), fabric_(make_fabric_under_test(me)) {
+  const std::vector<std::string> addresses = me_.exchange(fabric_->address());
+  const std::vector<std::string> pids = me_.exchange(std::to_string(::getpid()));
+  for (Rank rank = 0; rank < size(); ++rank) {
+    fabric_->connect(rank, addresses[rank]);
+    if (rank == this->rank()) continue;
+    watches_.push_back(std::make_unique<DeathWatch>(std::stoi(pids[rank]), [this, rank] { fabric_->mark_lost(rank); }));
+  }
+}
+
+std::unique_ptr<SymmetricRegion> FleetTeam::allocate(const std::string& name, std::uint64_t bytes) {
+  auto local = fabric_->create_region(name, bytes);
+  const std::vector<std::string> handles = me_.exchange(local->handle());
+  std::vector<std::unique_ptr<RemoteRegion>> pieces;
+  for (Rank rank = 0; rank < size(); ++rank) pieces.push_back(fabric_->attach(rank, handles[rank]));
+  me_.barrier();  // from here on everybody may use everybody's piece
+  return std::make_unique<SymmetricRegion>(std::move(local), std::make_shared<Pieces>(std::move(pieces)));
+}
+
+Outcome FleetTeam::barrier(Deadline /*deadline*/) {
+  me_.barrier();
+  return Outcome::done;
+}
+
+Outcome FleetTeam::evict(Rank rank, Deadline deadline) { return fabric_->revoke(rank, deadline); }
+
+}  // namespace farside::test
