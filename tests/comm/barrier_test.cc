@@ -82,7 +82,8 @@ TEST(Barrier, IsOfAGroup) {
 
 // A death ends every wait, and the error names who died.
 TEST(Barrier, NamesWhoDied) {
-  Fleet fleet(3, [](Member& me) {
+  Survivors survivors;
+  Fleet fleet(3, [&](Member& me) {
     Seat seat(me);
     Barrier barrier(seat.comm);
     ASSERT_TRUE(barrier.pass(*seat.channel, seat.patience()).done());
@@ -91,6 +92,7 @@ TEST(Barrier, NamesWhoDied) {
     const Ended ended = barrier.pass(*seat.channel, seat.patience());
     EXPECT_EQ(ended.outcome, Outcome::peer_lost);
     EXPECT_EQ(ended.lost, 1u);
+    survivors.leave_together(2);
   });
   EXPECT_EQ(fleet.wait(0), 0);
   EXPECT_EQ(fleet.wait(2), 0);

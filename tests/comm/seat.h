@@ -1,14 +1,18 @@
 // seat.h — what a member of a fleet has at hand in comm's tests.
 #pragma once
 
+#include <atomic>
 #include <csignal>
 #include <memory>
 #include <vector>
+
+#include <gtest/gtest.h>
 
 #include "farside/comm/comm.h"
 
 #include "tests/support/fleet_team.h"
 #include "tests/support/mesh.h"
+#include "tests/support/shared.h"
 
 namespace farside::test {
 
@@ -21,6 +25,18 @@ struct Seat {
   FleetTeam team;
   Comm comm;
   std::unique_ptr<Channel> channel;
+};
+
+/// Those who outlive a death leave together: who leaves earlier is as lost to the others as the dead.
+class Survivors {
+ public:
+  void leave_together(unsigned count) {
+    ++*ready_;
+    EXPECT_TRUE(eventually([&] { return *ready_ >= count; }));
+  }
+
+ private:
+  Shared<std::atomic<unsigned>> ready_;
 };
 
 }  // namespace farside::test
