@@ -80,6 +80,31 @@ TEST(Barrier, IsOfAGroup) {
   fleet.expect_success();
 }
 
+// Nobody helps: on memory that all map the last to come ends the barrier for everybody while the others are stopped.
+TEST(Barrier, EndsWhileAllOthersAreStopped) {
+  if (!all_map_all()) GTEST_SKIP() << "elsewhere service threads take part";
+  constexpr unsigned kMembers = 4;
+  Shared<std::atomic<unsigned>> begun;
+  Shared<std::atomic<bool>> all_stopped;
+  Fleet fleet(kMembers, [&](Member& me) {
+    Seat seat(me);
+    Barrier barrier(seat.comm);
+    ASSERT_TRUE(me.index() != 0 || eventually([&] { return all_stopped->load(); }));
+    const Barrier::Begun mine = barrier.begin(*seat.channel, seat.patience());
+    ASSERT_TRUE(mine.ended.done());
+    ++*begun;
+    ASSERT_TRUE(barrier.wait(*seat.channel, mine.number, seat.patience()).done());
+    if (me.index() == 0) *all_stopped = false;  // it has ended here: the test lets the others go on
+    me.barrier();
+  });
+  ASSERT_TRUE(eventually([&] { return *begun == kMembers - 1; }));
+  for (unsigned index = 1; index < kMembers; ++index) fleet.stop(index);
+  *all_stopped = true;
+  EXPECT_TRUE(eventually([&] { return !all_stopped->load(); }));
+  for (unsigned index = 1; index < kMembers; ++index) fleet.signal(index, SIGCONT);
+  fleet.expect_success();
+}
+
 // A death ends every wait, and the error names who died.
 TEST(Barrier, NamesWhoDied) {
   Survivors survivors;

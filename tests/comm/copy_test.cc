@@ -97,6 +97,36 @@ TEST_P(CopySizes, GoBetweenTwoOthers) {
   fleet.expect_success();
 }
 
+// Nobody helps: rank 2 copies between two that are stopped.
+TEST(Copies, GoBetweenTwoWhoAreStopped) {
+  if (!all_map_all()) GTEST_SKIP() << "elsewhere service threads take part";
+  static constexpr std::uint64_t kBytes = 3'000'001;
+  Shared<std::atomic<unsigned>> ready;
+  Shared<std::atomic<bool>> stopped;
+  Fleet fleet(3, [&](Member& me) {
+    Seat seat(me);
+    const auto memory = seat.team.allocate("copied", kData + kBytes);
+    if (me.index() == 0) memory->local().copy_in(kData, pattern(kBytes, 0));
+    ++*ready;
+    if (me.index() == 2) {
+      ASSERT_TRUE(eventually([&] { return stopped->load(); }));
+      const Request copied =
+          seat.comm.copy(*seat.channel, memory->of(1).span(kData, kBytes), memory->of(0).span(kData, kBytes));
+      EXPECT_TRUE(seat.comm.wait(*seat.channel, copied, seat.patience()).done());
+      *stopped = false;
+    }
+    me.barrier();
+    EXPECT_TRUE(me.index() != 1 || bytes_at(*memory, kBytes) == pattern(kBytes, 0));
+    me.barrier();
+  });
+  ASSERT_TRUE(eventually([&] { return *ready == 3; }));
+  for (const unsigned index : {0U, 1U}) fleet.stop(index);
+  *stopped = true;
+  EXPECT_TRUE(eventually([&] { return !stopped->load(); }));
+  for (const unsigned index : {0U, 1U}) fleet.signal(index, SIGCONT);
+  fleet.expect_success();
+}
+
 // Many may add to one word; it has counted each when it has counted all.
 TEST(Notices, OfSeveralAddUp) {
   static constexpr std::uint64_t kRounds = 50;

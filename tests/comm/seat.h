@@ -11,6 +11,7 @@
 #include "farside/comm/comm.h"
 
 #include "tests/support/fleet_team.h"
+#include "tests/support/hosts.h"
 #include "tests/support/mesh.h"
 #include "tests/support/shared.h"
 
@@ -26,6 +27,9 @@ struct Seat {
   Comm comm;
   std::unique_ptr<Channel> channel;
 };
+
+/// The members reach each other's memory without any thread of the other.
+inline bool all_map_all() { return !Hosts::wanted() && fabric_mode_from_environment() != FabricMode::ucx; }
 
 /// Those who outlive a death leave together: who leaves earlier is as lost to the others as the dead.
 class Survivors {

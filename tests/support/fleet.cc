@@ -71,6 +71,12 @@ Fleet::~Fleet() {
 
 void Fleet::signal(unsigned index, int signal_number) const { ASSERT_EQ(::kill(pids_.at(index), signal_number), 0); }
 
+void Fleet::stop(unsigned index) const {
+  signal(index, SIGSTOP);
+  siginfo_t stopped{};
+  ASSERT_EQ(::waitid(P_PID, static_cast<id_t>(pids_.at(index)), &stopped, WSTOPPED), 0);
+}
+
 int Fleet::wait(unsigned index, std::chrono::seconds time_out) {
   pid_t& pid = pids_.at(index);
   int status = 0;

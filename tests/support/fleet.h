@@ -67,6 +67,8 @@ class Fleet {
 
   [[nodiscard]] pid_t pid(unsigned index) const { return pids_.at(index); }
   void signal(unsigned index, int signal_number) const;
+  /// Has the member stopped when it returns, until it is sent SIGCONT.
+  void stop(unsigned index) const;
 
   /// Waits for the end of a member: its wait status, as waitpid gives it. Kills it after `time_out`.
   int wait(unsigned index, std::chrono::seconds time_out = std::chrono::seconds(100));

@@ -145,7 +145,8 @@ Outcome Meeting::release(Channel& channel, std::uint64_t number, std::span<std::
     }
     note(batch.wait(deadline));
   }
-  release_all();  // each after what was written to that member before
+  release_all();                      // each after what was written to that member before
+  note(channel.flush_all(deadline));  // so that it arrives even if this member makes no call any more
   return worst;
 }
 
