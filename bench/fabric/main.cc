@@ -12,7 +12,7 @@
 #include "farside/base/units.h"
 
 #include "bench/fabric/work.h"
-#include "bench/harness/contender.h"
+#include "bench/harness/entrant.h"
 #include "bench/harness/program.h"
 #include "bench/harness/timing_race.h"
 #include "plot/plot.h"
@@ -25,10 +25,8 @@ constexpr std::array<std::uint64_t, 3> kDepths{1, 16, kDeepest};
 constexpr std::uint64_t kBulkBytes = 4096;  // from here on bandwidth says something
 constexpr double kSecondsInNanosecond = 1e-9;
 
-/// A contender, and how much faster than it farside wants to be.
-struct Entrant {
-  std::string name;
-  Contender::Program program;
+/// How much faster than a contender farside wants to be.
+struct Baseline : Entrant {
   std::optional<double> wanted_reads = {};
   std::optional<double> wanted_others = {};
 };
@@ -37,18 +35,16 @@ struct Entrant {
 struct Track {
   std::string name;
   Entrant ours;
-  std::vector<Entrant> baselines;
+  std::vector<Baseline> baselines;
   Contender::Program wake;
 };
 
 std::vector<std::string> own_program(const std::string& name) { return {sibling_program(name)}; }
 
 /// Two ranks, with Open MPI's own choice of a one-sided component or the one named.
-Contender::Program mpi_program(const std::string& component = {}) {
-  std::vector<std::string> command{"mpirun", "-n", "2", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none"};
-  if (!component.empty()) command.insert(command.end(), {"--mca", "osc", component});
-  command.push_back(sibling_program("fabric-contender-mpi"));
-  return {command};
+Contender::Program rma_program(const std::string& component = {}) {
+  const std::vector<std::string> choice{"--mca", "osc", component};
+  return mpi_program(2, "fabric-contender-mpi", component.empty() ? std::vector<std::string>() : choice);
 }
 
 std::vector<Track> tracks() {
@@ -59,39 +55,16 @@ std::vector<Track> tracks() {
   return {
       {"direct",
        {"farside", {own_program("fabric-contender-farside"), direct}},
-       {{"raw UCX shared memory", {own_program("fabric-contender-ucx"), shared_memory}, 1.0, 1.0},
-        {"Open MPI RMA", mpi_program(), 2.0},
-        {"Open MPI RMA, osc sm", mpi_program("sm")},
-        {"memcpy in one process", {own_program("fabric-contender-memcpy")}}},
+       {{{"raw UCX shared memory", {own_program("fabric-contender-ucx"), shared_memory}}, 1.0, 1.0},
+        {{"Open MPI RMA", rma_program()}, 2.0},
+        {{"Open MPI RMA, osc sm", rma_program("sm")}},
+        {{"memcpy in one process", {own_program("fabric-contender-memcpy")}}}},
        {own_program("fabric-contender-wake"), direct}},
       {"ucx/TCP",
        {"farside", {own_program("fabric-contender-farside"), tcp}},
-       {{"raw UCX over TCP", {own_program("fabric-contender-ucx"), tcp}, 1 / 1.15, 1 / 1.15}},
+       {{{"raw UCX over TCP", {own_program("fabric-contender-ucx"), tcp}}, 1 / 1.15, 1 / 1.15}},
        {own_program("fabric-contender-wake"), tcp}},
   };
-}
-
-/// Starts a contender; when it cannot be, the report says why.
-std::unique_ptr<Contender> start(const std::string& what, const Entrant& entrant, Report& report) {
-  const std::string& program = entrant.program.command.front();
-  if (program == "mpirun" && !installed(program)) {
-    report.not_measured(what, "mpirun is missing (install openmpi-bin)");
-    return nullptr;
-  }
-  const auto is_missing = [](const std::string& word) {
-    return word.starts_with('/') && !std::filesystem::exists(word);
-  };
-  if (const auto missing = std::ranges::find_if(entrant.program.command, is_missing);
-      missing != entrant.program.command.end()) {
-    report.not_measured(what, *missing + " was not built");
-    return nullptr;
-  }
-  try {
-    return std::make_unique<Contender>(entrant.name, entrant.program);
-  } catch (const Error& error) {
-    report.not_measured(what, error.what());
-    return nullptr;
-  }
 }
 
 std::vector<Work> works(bool quick) {
@@ -113,7 +86,7 @@ std::string label(const Track& track, const Work& work) {
 
 TimingRace::Wanted wanted(const Track& track, Operation operation) {
   TimingRace::Wanted wanted;
-  for (const Entrant& baseline : track.baselines) {
+  for (const Baseline& baseline : track.baselines) {
     wanted.push_back(operation == Operation::read ? baseline.wanted_reads : baseline.wanted_others);
   }
   return wanted;
@@ -159,7 +132,7 @@ std::vector<std::unique_ptr<Contender>> start_all(Track& track, Report& report) 
   std::vector<std::unique_ptr<Contender>> contenders;
   contenders.push_back(start(track.name, track.ours, report));
   if (contenders.front() == nullptr) return {};
-  std::erase_if(track.baselines, [&](const Entrant& baseline) {
+  std::erase_if(track.baselines, [&](const Baseline& baseline) {
     auto contender = start(baseline.name, baseline, report);
     if (contender == nullptr) return true;
     contenders.push_back(std::move(contender));
@@ -186,7 +159,7 @@ void measure_wake(const Track& track, const Options& options, Report& report) {
   const std::string name = track.name + " wake a sleeper";
   show_progress(name);
   const Contender::Program pipe{{sibling_program("fabric-contender-wake"), "pipe"}};
-  Track wake{name, {"farside", track.wake}, {{"a byte through a pipe", pipe}}, {}};
+  Track wake{name, {"farside", track.wake}, {{{"a byte through a pipe", pipe}}}, {}};
   const std::vector<std::unique_ptr<Contender>> contenders = start_all(wake, report);
   if (contenders.empty()) return;
   const TimingRace race(contenders, options.quick ? "20" : "200", options.repetitions);

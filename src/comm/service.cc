@@ -46,7 +46,10 @@ std::uint64_t Service::issued() const {
   return issued_;
 }
 
-bool Service::finished(std::uint64_t number) const { return finished_word().load() >= number; }
+bool Service::finished(std::uint64_t number) const {
+  const std::scoped_lock lock(mutex_);
+  return finished_ >= number;
+}
 
 Ended Service::wait(Channel& channel, std::uint64_t number, Deadline deadline) const {
   if (number == 0) return {};
@@ -102,14 +105,16 @@ bool Service::do_next(Channel& channel) {
     tasks_.pop_front();
   }
   const Ended ended = next.task(channel, team_.fabric().in(kPatience));
-  if (!ended.done()) note_failure(next.number, ended);
+  note_end(next.number, ended);
   (void)channel.write_signal(results_->of(team_.rank()).word<ControlWord>(kFinished), next.number,
                              team_.fabric().in(kNap));  // to this process itself
   return true;
 }
 
-void Service::note_failure(std::uint64_t number, const Ended& ended) {
+void Service::note_end(std::uint64_t number, const Ended& ended) {
   const std::scoped_lock lock(mutex_);
+  finished_ = number;
+  if (ended.done()) return;
   failures_[number] = ended;
   if (failures_.size() > kFailures) failures_.erase(failures_.begin());
 }

@@ -46,7 +46,7 @@ class Service {
 
   void serve(const std::stop_token& stop);
   bool do_next(Channel& channel);
-  void note_failure(std::uint64_t number, const Ended& ended);
+  void note_end(std::uint64_t number, const Ended& ended);
   [[nodiscard]] LocalWord<ControlWord> finished_word() const;
 
   Team& team_;
@@ -56,6 +56,7 @@ class Service {
   mutable std::mutex mutex_;  // guards what follows
   std::deque<Issued> tasks_;
   std::uint64_t issued_ = 0;
+  std::uint64_t finished_ = 0;  ///< as the word says, or is about to
   mutable std::uint64_t rings_ = 0;
   std::map<std::uint64_t, Ended> failures_;  ///< the newest ones, by number
   std::vector<std::function<void(Channel&)>> on_ring_;

@@ -133,7 +133,7 @@ Outcome HostChannel::write_signal(RemoteWord<ControlWord> word, std::uint64_t va
     if (const Outcome stored = store(word, value, deadline); stored != Outcome::done) return stored;
     return ucx_->flush(region.peer(), deadline);
   }
-  full_fence();
+  store_fence();
   const Outcome stored = store(word, value, deadline);
   if (stored == Outcome::done) wake_sleepers(static_cast<const DirectAccess&>(*region.access()).header());
   return stored;

@@ -40,6 +40,15 @@ inline void load_fence() {
 #endif
 }
 
+/// Accesses before it take place before stores after it.
+inline void store_fence() {
+#if defined(__SANITIZE_THREAD__)
+  full_fence();
+#else
+  std::atomic_thread_fence(std::memory_order_release);
+#endif
+}
+
 /// Wakes the threads that sleep on the region. What they wait for was stored before.
 void wake_sleepers(RegionHeader& header);
 
