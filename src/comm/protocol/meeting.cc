@@ -158,9 +158,14 @@ bool Meeting::ended(std::uint64_t number) {
   return ended_ >= number;
 }
 
+std::uint64_t Meeting::first_not_ended() const {
+  const std::scoped_lock lock(mutex_);
+  return ended_ + 1;
+}
+
 Outcome Meeting::wait(Channel& channel, std::uint64_t number, Deadline deadline) {
-  const std::uint64_t first = number > kInFlight ? number - kInFlight + 1 : 1;
-  for (std::uint64_t each = first; each <= number; ++each) {
+  while (!ended(number)) {
+    const std::uint64_t each = first_not_ended();
     if (const Outcome waited = wait_for_release(channel, each, deadline); waited != Outcome::done) return waited;
   }
   channel.local_fence();

@@ -74,6 +74,7 @@ class Meeting {
   Outcome combine_all(Channel& channel, const CombiningTree::Node& node, std::uint64_t number,
                       std::span<std::byte> payload, const Combine& combine, Deadline deadline);
   Outcome release(Channel& channel, std::uint64_t number, std::span<std::byte> result, Deadline deadline);
+  [[nodiscard]] std::uint64_t first_not_ended() const;
   Outcome wait_for_release(Channel& channel, std::uint64_t number, Deadline deadline);
 
   const MeetingRules rules_;
@@ -85,7 +86,7 @@ class Meeting {
   const std::uint32_t levels_;         ///< for which there is memory: those of a group of all ranks
   std::unique_ptr<SymmetricRegion> memory_;
 
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::uint64_t opened_ = 0;  ///< guarded by mutex_
   std::uint64_t ended_ = 0;   ///< guarded by mutex_: all up to here have
 };

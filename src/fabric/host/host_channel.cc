@@ -4,6 +4,8 @@
 #include <atomic>
 #include <utility>
 
+#include <sched.h>
+
 #include "fabric/bulk_copy.h"
 #include "fabric/clock.h"
 
@@ -149,27 +151,33 @@ Fetched HostChannel::add_signal(RemoteWord<AtomicWord> word, std::uint64_t adden
   return old;
 }
 
-bool HostChannel::spin_until_changed(const LocalWord<ControlWord>& word, std::uint64_t seen) {
-  const Time until = monotonic_now() + spin_;
-  do {
+Outcome HostChannel::wait_change(const Region& region, std::uint64_t offset, std::uint64_t seen, Deadline deadline,
+                                 const Awaited& awaited) {
+  const Time start = monotonic_now();
+  const LocalWord<ControlWord> word = region.word<ControlWord>(offset);
+  const Outcome outcome =
+      changes_while_awake(word, seen, start)
+          ? Outcome::done
+          : sleep_until_changed(static_cast<const HostRegion&>(region).header(), word, seen, deadline, awaited);
+  const bool was_soon = monotonic_now() - start < kLongestLook;  // whoever had stayed awake would have seen it
+  awake_ = was_soon ? std::min(awake_ * 2, kLongestLook) : std::max(awake_ / 2, kShortestLook);
+  return outcome;
+}
+
+bool HostChannel::changes_while_awake(const LocalWord<ControlWord>& word, std::uint64_t seen, Time start) const {
+  for (Duration passed{0}; passed < awake_; passed = monotonic_now() - start) {
+    if (passed > kAlone) ::sched_yield();  // the one who is to write may need this core
     for (int look = 0; look < 8; ++look) {
-      if (word.load() != seen) {
-        spin_ = std::min(spin_ * 2, kLongestSpin);
-        return true;
-      }
+      if (word.load() != seen) return true;
       pause_cpu();
     }
-  } while (monotonic_now() < until);
-  spin_ = std::max(spin_ / 2, kShortestSpin);
+  }
   return false;
 }
 
-Outcome HostChannel::wait_change(const Region& region, std::uint64_t offset, std::uint64_t seen, Deadline deadline,
-                                 const Awaited& awaited) {
-  const LocalWord<ControlWord> word = region.word<ControlWord>(offset);
-  if (spin_until_changed(word, seen)) return Outcome::done;
-
-  const Sleeper sleeper(static_cast<const HostRegion&>(region).header());
+Outcome HostChannel::sleep_until_changed(RegionHeader& header, const LocalWord<ControlWord>& word, std::uint64_t seen,
+                                         Deadline deadline, const Awaited& awaited) const {
+  const Sleeper sleeper(header);
   for (Duration at_most = kFirstSleep;; at_most = std::min(at_most * 2, kLongestSleep)) {
     const std::uint32_t ticket = sleeper.ticket();
     if (word.load() != seen) return Outcome::done;

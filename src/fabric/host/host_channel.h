@@ -40,17 +40,20 @@ class HostChannel final : public Channel {
   /// As flush, after a full fence.
   Outcome settle_writes(PeerId peer, Deadline deadline);
 
-  /// Looks for a short time whether the word changes: cheaper than a sleep when the writer is about to write.
-  bool spin_until_changed(const LocalWord<ControlWord>& word, std::uint64_t seen);
+  /// Looks for a time whether the word changes: cheaper than a sleep when the writer is about to write.
+  bool changes_while_awake(const LocalWord<ControlWord>& word, std::uint64_t seen, Time start) const;
+  Outcome sleep_until_changed(RegionHeader& header, const LocalWord<ControlWord>& word, std::uint64_t seen,
+                              Deadline deadline, const Awaited& awaited) const;
 
-  static constexpr Duration kShortestSpin = std::chrono::nanoseconds(250);
-  static constexpr Duration kLongestSpin = std::chrono::microseconds(4);
+  static constexpr Duration kAlone = std::chrono::microseconds(1);  ///< after it the CPU is offered to others
+  static constexpr Duration kShortestLook = std::chrono::nanoseconds(250);
+  static constexpr Duration kLongestLook = std::chrono::microseconds(50);
 
   const Fabric& fabric_;
   const PeerTable& peers_;
   std::unique_ptr<UcxChannel> ucx_;
   std::vector<std::uint32_t> unflushed_;  ///< by peer: the first life of it written to since the last flush, or 0
-  Duration spin_ = kLongestSpin;          ///< halved when spinning was in vain, as it is with more threads than cores
+  Duration awake_ = kLongestLook;         ///< of a wait: doubled when waits are short, halved when they are long
 };
 
 }  // namespace farside
