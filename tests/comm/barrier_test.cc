@@ -31,7 +31,7 @@ TEST_P(BarrierSizes, EndsWhenAllHaveComeAndShowsWhatTheyWrote) {
         ASSERT_GE(memory->local().word<ControlWord>(8 * rank).load(), round) << "of rank " << rank;
       }
     }
-    me.barrier();
+    seat.leave(me);
   });
   fleet.expect_success();
 }
@@ -61,7 +61,7 @@ TEST(Barrier, HasEightUnderWay) {
     ASSERT_TRUE(barrier.wait(*seat.channel, 8, seat.patience()).done());
     for (std::uint64_t number = 1; number <= 8; ++number) EXPECT_TRUE(barrier.ended(number));
     EXPECT_TRUE(barrier.pass(*seat.channel, seat.patience()).done());
-    me.barrier();
+    seat.leave(me);
   });
   fleet.expect_success();
 }
@@ -75,7 +75,7 @@ TEST(Barrier, IsOfAGroup) {
     if (odd) me.barrier();
     for (int round = 0; round < 20; ++round) EXPECT_TRUE(barrier.pass(*seat.channel, seat.patience()).done());
     if (!odd) me.barrier();
-    me.barrier();
+    seat.leave(me);
   });
   fleet.expect_success();
 }
@@ -95,7 +95,7 @@ TEST(Barrier, EndsWhileAllOthersAreStopped) {
     ++*begun;
     ASSERT_TRUE(barrier.wait(*seat.channel, mine.number, seat.patience()).done());
     if (me.index() == 0) *all_stopped = false;  // it has ended here: the test lets the others go on
-    me.barrier();
+    seat.leave(me);
   });
   ASSERT_TRUE(eventually([&] { return *begun == kMembers - 1; }));
   for (unsigned index = 1; index < kMembers; ++index) fleet.stop(index);

@@ -21,6 +21,13 @@ namespace farside::test {
 struct Seat {
   explicit Seat(Member& me) : team(me), comm(team), channel(comm.open_channel()) {}
 
+  /// Before memory goes: what a service thread has begun it may not have done with when others have all they waited
+  /// for.
+  void leave(Member& me) {
+    EXPECT_TRUE(comm.wait(*channel, comm.issued(), patience()).done());
+    me.barrier();
+  }
+
   [[nodiscard]] Deadline patience() { return team.fabric().in(kPatience); }
 
   FleetTeam team;

@@ -15,6 +15,8 @@
 
 namespace farside {
 
+class Group;
+
 class Barrier {
  public:
   /// Which barrier it is, from 1. With 0 it did not begin.
@@ -39,8 +41,7 @@ class Barrier {
   Ended pass(Channel& channel, Deadline deadline);
 
  private:
-  class Impl;
-  std::shared_ptr<Impl> impl_;
+  std::shared_ptr<Group> group_;
 };
 
 }  // namespace farside

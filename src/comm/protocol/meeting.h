@@ -43,6 +43,8 @@ class Meeting {
           const MeetingRules& rules = {});
 
   [[nodiscard]] const std::vector<Rank>& members() const noexcept { return members_; }
+  /// This rank's place among them.
+  [[nodiscard]] std::uint32_t place() const noexcept { return self_; }
 
   /// The number of a new meeting, from 1. Waits for the one that had its slot. Ends with 0 when that fails.
   Fetched open(Channel& channel, Deadline deadline);
@@ -80,7 +82,7 @@ class Meeting {
   const MeetingRules rules_;
   const std::vector<Rank> members_;
   std::vector<Rank> others_;
-  std::uint32_t self_;  ///< this rank's place in members_
+  std::uint32_t self_;
   const CombiningTree tree_;
   const std::uint64_t payload_bytes_;  ///< rounded up to lines
   const std::uint32_t levels_;         ///< for which there is memory: those of a group of all ranks

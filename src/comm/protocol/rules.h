@@ -15,4 +15,8 @@ struct MeetingRules {
   bool result_before_release = true;        ///< and who is released finds the result
 };
 
+struct ArrivalRules {
+  bool names_epochs = true;  ///< arrivals of epochs under way at once are counted in words of their own, by name
+};
+
 }  // namespace farside

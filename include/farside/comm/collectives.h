@@ -1,0 +1,148 @@
+// collectives.h — what the ranks of a group do together: reduce, all_reduce, all_gather, all_to_all.
+//
+// Each is begun, and later ended, which waits for it; or both at once. All members begin the same ones in the same
+// order. What fits into one piece (see kSmallBytes and piece_bytes) is under way without a call by anybody and can be
+// ended in any order; of what is larger the first part is, and end() does the rest, in the same order at all members.
+// At most 4 are under way.
+//
+// Reductions combine in the order of the ranks, so that all members get the same bits, and the same ones each time. The
+// operator is associative; it need not commute.
+//
+// Memory of its peers is in use until all members' service threads are done: before the Collectives goes, each waits
+// for Comm::issued, and all meet.
+//
+// A member's death ends every wait with peer_lost and its rank. After a failure the group does not meet again, and the
+// buffers stay until the Collectives has gone.
+//
+// Thread safety: one thread at a time; threads that reduce at once have a Collectives each. Buffers stay, and are not
+// touched, until the end.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "farside/comm/comm.h"
+
+namespace farside {
+
+/// Operators besides std::plus, multiplies, bit_and, bit_or and bit_xor.
+struct Min {
+  template <class T>
+  T operator()(const T& a, const T& b) const {
+    return std::min(a, b);
+  }
+};
+struct Max {
+  template <class T>
+  T operator()(const T& a, const T& b) const {
+    return std::max(a, b);
+  }
+};
+
+class Collectives {
+ public:
+  /// Reductions up to this size meet once; larger ones are cut into a slice for each member to reduce.
+  static constexpr std::uint64_t kSmallBytes = 2048;
+
+  /// What was begun.
+  class [[nodiscard]] Pending {
+   public:
+    /// Everybody has begun it, and end() does not wait, unless it is larger than a piece.
+    [[nodiscard]] bool ended() const { return ended_(); }
+    /// When it ends with done, the result is in its place. Once for each.
+    Ended end(Channel& channel, Deadline deadline) { return end_(channel, deadline); }
+
+   private:
+    friend class Collectives;
+    std::function<bool()> ended_;
+    std::function<Ended(Channel&, Deadline)> end_;
+  };
+
+  /// Collective over the team: each rank with the ranks of its own group, ascending; none for all of the team. `comm`
+  /// outlives this. Throws UsageError for a group that this rank is not in.
+  explicit Collectives(Comm& comm, std::vector<Rank> members = {});
+  ~Collectives();
+  Collectives(const Collectives&) = delete;
+  Collectives& operator=(const Collectives&) = delete;
+
+  /// What one member sends another at once.
+  [[nodiscard]] std::uint64_t piece_bytes() const;
+
+  // Begin. UsageError is thrown when 4 are under way, for sizes that do not fit, and a root that is no member.
+
+  /// In `values`, element by element, what all members have there.
+  template <class T, class Operator = std::plus<>>
+  Pending begin_all_reduce(Channel& channel, std::span<T> values, Deadline deadline, Operator combine = {}) {
+    return begin_combining(channel, std::as_writable_bytes(values), sizeof(T), on_bytes<T>(combine), {}, deadline);
+  }
+  /// The same at `root`; the other members' values stay as they are.
+  template <class T, class Operator = std::plus<>>
+  Pending begin_reduce(Channel& channel, Rank root, std::span<T> values, Deadline deadline, Operator combine = {}) {
+    return begin_combining(channel, std::as_writable_bytes(values), sizeof(T), on_bytes<T>(combine), root, deadline);
+  }
+  /// In `all`, one after the other, what the members have in `mine`.
+  template <class T>
+  Pending begin_all_gather(Channel& channel, std::span<T> mine, std::span<T> all, Deadline deadline) {
+    return begin_gathering(channel, std::as_writable_bytes(mine), std::as_writable_bytes(all), deadline);
+  }
+  /// Of the equal pieces of `from`, one to each member; in `into`, one after the other, what they sent here.
+  template <class T>
+  Pending begin_all_to_all(Channel& channel, std::span<T> from, std::span<T> into, Deadline deadline) {
+    return begin_exchanging(channel, std::as_writable_bytes(from), std::as_writable_bytes(into), deadline);
+  }
+
+  // Begin and end.
+
+  template <class T, class Operator = std::plus<>>
+  Ended all_reduce(Channel& channel, std::span<T> values, Deadline deadline, Operator combine = {}) {
+    return begin_all_reduce(channel, values, deadline, combine).end(channel, deadline);
+  }
+  template <class T, class Operator = std::plus<>>
+  Ended reduce(Channel& channel, Rank root, std::span<T> values, Deadline deadline, Operator combine = {}) {
+    return begin_reduce(channel, root, values, deadline, combine).end(channel, deadline);
+  }
+  template <class T>
+  Ended all_gather(Channel& channel, std::span<T> mine, std::span<T> all, Deadline deadline) {
+    return begin_all_gather(channel, mine, all, deadline).end(channel, deadline);
+  }
+  template <class T>
+  Ended all_to_all(Channel& channel, std::span<T> from, std::span<T> into, Deadline deadline) {
+    return begin_all_to_all(channel, from, into, deadline).end(channel, deadline);
+  }
+
+ private:
+  using Bytes = std::span<std::byte>;
+  using Combine = std::function<void(Bytes into, std::span<const std::byte> from)>;
+  struct Transfer;
+
+  template <class T, class Operator>
+  static Combine on_bytes(Operator combine) {
+    static_assert(std::is_trivially_copyable_v<T>);
+    return [combine](Bytes into, std::span<const std::byte> from) {
+      for (std::size_t at = 0; at < into.size(); at += sizeof(T)) {
+        T earlier;
+        T later;
+        std::memcpy(&earlier, into.data() + at, sizeof(T));
+        std::memcpy(&later, from.data() + at, sizeof(T));
+        earlier = combine(earlier, later);
+        std::memcpy(into.data() + at, &earlier, sizeof(T));
+      }
+    };
+  }
+
+  Pending begin_combining(Channel& channel, Bytes values, std::size_t element_bytes, Combine combine,
+                          std::optional<Rank> root, Deadline deadline);
+  Pending begin_gathering(Channel& channel, Bytes mine, Bytes all, Deadline deadline);
+  Pending begin_exchanging(Channel& channel, Bytes from, Bytes into, Deadline deadline);
+
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace farside

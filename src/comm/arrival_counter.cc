@@ -1,0 +1,22 @@
+#include "farside/comm/arrival_counter.h"
+
+#include "comm/ended.h"
+#include "comm/protocol/arrivals.h"
+
+namespace farside {
+
+ArrivalCounter::ArrivalCounter(Comm& comm)
+    : comm_(comm), arrivals_(std::make_unique<Arrivals>(comm.team(), comm.next_name("arrivals"))) {}
+ArrivalCounter::~ArrivalCounter() = default;
+
+ArrivalCounter::Arrival ArrivalCounter::at(Channel& channel, Rank rank, std::uint64_t epoch, Deadline deadline) {
+  const Outcome open = arrivals_->await_open(channel, rank, epoch, deadline);
+  return {ended_with(open, rank), {arrivals_->word(rank, epoch), 1}};
+}
+
+Ended ArrivalCounter::wait(Channel& channel, std::uint64_t epoch, std::uint32_t count, std::span<const Rank> senders,
+                           Deadline deadline) {
+  return ended_among(comm_.team(), senders, arrivals_->wait(channel, epoch, count, senders, deadline));
+}
+
+}  // namespace farside

@@ -1,0 +1,229 @@
+#include "farside/comm/collectives.h"
+
+#include <set>
+#include <string>
+#include <utility>
+
+#include "farside/base/error.h"
+
+#include "comm/group.h"
+#include "comm/protocol/exchange.h"
+
+namespace farside {
+
+/// What each member sends to each, and where it wants what it gets.
+struct Collectives::Transfer {
+  std::vector<Bytes> out;  ///< by member
+  std::vector<Bytes> in;
+  std::uint64_t longest;  ///< between any two: so all have as many rounds
+};
+
+namespace {
+
+using Bytes = std::span<std::byte>;
+
+/// What lies from `at` on, at most `most` of it.
+Bytes part(Bytes bytes, std::uint64_t at, std::uint64_t most) {
+  const Bytes rest = bytes.subspan(std::min<std::uint64_t>(at, bytes.size()));
+  return rest.first(std::min<std::uint64_t>(most, rest.size()));
+}
+
+/// `bytes` cut into `count` pieces of `piece_bytes`; what is missing is missing at the end.
+std::vector<Bytes> cut(Bytes bytes, std::size_t count, std::uint64_t piece_bytes) {
+  std::vector<Bytes> pieces(count);
+  for (std::size_t each = 0; each < count; ++each) pieces[each] = part(bytes, each * piece_bytes, piece_bytes);
+  return pieces;
+}
+
+}  // namespace
+
+class Collectives::Impl {
+ public:
+  Impl(Comm& comm, std::vector<Rank> members)
+      : group(comm, std::move(members), "collectives", kSmallBytes),
+        exchange(comm.team(), group.meeting(), comm.next_name("pieces")) {}
+  ~Impl() { group.settle(); }
+  Impl(const Impl&) = delete;
+  Impl& operator=(const Impl&) = delete;
+
+  [[nodiscard]] std::size_t count() const { return group.members().size(); }
+  [[nodiscard]] std::size_t self() { return group.meeting().place(); }
+
+  Barrier::Begun begin(Channel& channel, Group::Attend attend, Deadline deadline);
+  Ended wait(Channel& channel, std::uint64_t number, Deadline deadline);
+  Barrier::Begun begin_round(Channel& channel, const std::shared_ptr<Transfer>& transfer, std::uint64_t at,
+                             Deadline deadline);
+
+  Pending begin_transfer(Channel& channel, Transfer transfer, Deadline deadline);
+  Ended end_transfer(Channel& channel, const std::shared_ptr<Transfer>& transfer, std::uint64_t number,
+                     Deadline deadline);
+  Pending begin_small(Channel& channel, Bytes values, Combine combine, bool wanted, Deadline deadline);
+  Pending begin_sliced(Channel& channel, Bytes values, std::size_t element_bytes, Combine combine,
+                       std::optional<std::size_t> root, Deadline deadline);
+
+  /// What `rest` is to wait for has begun, or has not.
+  Pending pending(const Barrier::Begun& begun, std::function<Ended(Channel&, std::uint64_t number, Deadline)> rest);
+
+  Group group;
+  Exchange exchange;
+  std::set<std::uint64_t> under_way;
+  std::uint64_t last = 0;
+};
+
+// ---- Meetings of the group
+
+Barrier::Begun Collectives::Impl::begin(Channel& channel, Group::Attend attend, Deadline deadline) {
+  if (!under_way.empty() && *under_way.begin() + Exchange::kUnderWay <= last + 1) {
+    throw UsageError({"begin", "a collective operation",
+                      std::to_string(Exchange::kUnderWay) + " are under way since one that was not ended",
+                      "end that one"});
+  }
+  const Barrier::Begun begun = group.begin(channel, std::move(attend), deadline);
+  if (begun.number != 0) under_way.insert(last = begun.number);
+  return begun;
+}
+
+/// Its result is to be taken before the next one begins.
+Ended Collectives::Impl::wait(Channel& channel, std::uint64_t number, Deadline deadline) {
+  const Ended ended = group.wait(channel, number, deadline);
+  if (ended.done()) under_way.erase(number);
+  return ended;
+}
+
+Collectives::Pending Collectives::Impl::pending(const Barrier::Begun& begun,
+                                                std::function<Ended(Channel&, std::uint64_t, Deadline)> rest) {
+  Pending made;
+  made.ended_ = [this, begun] { return !begun.ended.done() || group.meeting().ended(begun.number); };
+  made.end_ = [begun, rest = std::move(rest)](Channel& channel, Deadline deadline) {
+    return begun.ended.done() ? rest(channel, begun.number, deadline) : begun.ended;
+  };
+  return made;
+}
+
+// ---- Transfers: in as many rounds as the longest piece needs
+
+Barrier::Begun Collectives::Impl::begin_round(Channel& channel, const std::shared_ptr<Transfer>& transfer,
+                                              std::uint64_t at, Deadline deadline) {
+  const auto attend = [this, transfer, at](Channel& by, std::uint64_t number, Deadline until) {
+    const auto outgoing = [&](std::size_t member) { return part(transfer->out[member], at, exchange.piece_bytes()); };
+    return exchange.arrive(by, number, outgoing, until);
+  };
+  return begin(channel, attend, deadline);
+}
+
+Collectives::Pending Collectives::Impl::begin_transfer(Channel& channel, Transfer transfer, Deadline deadline) {
+  const auto shared = std::make_shared<Transfer>(std::move(transfer));
+  return pending(begin_round(channel, shared, 0, deadline),
+                 [this, shared](Channel& by, std::uint64_t number, Deadline until) {
+                   return end_transfer(by, shared, number, until);
+                 });
+}
+
+Ended Collectives::Impl::end_transfer(Channel& channel, const std::shared_ptr<Transfer>& transfer, std::uint64_t number,
+                                      Deadline deadline) {
+  const std::uint64_t most = exchange.piece_bytes();
+  for (std::uint64_t at = 0;;) {
+    if (const Ended ended = wait(channel, number, deadline); !ended.done()) return ended;
+    for (std::size_t member = 0; member < count(); ++member) {
+      exchange.take(number, member, part(transfer->in[member], at, most));
+    }
+    at += most;
+    if (at >= transfer->longest) return {};
+    const Barrier::Begun next = begin_round(channel, transfer, at, deadline);
+    if (!next.ended.done()) return next.ended;
+    number = next.number;
+  }
+}
+
+// ---- Reductions
+
+Collectives::Pending Collectives::Impl::begin_small(Channel& channel, Bytes values, Combine combine, bool wanted,
+                                                    Deadline deadline) {
+  const auto attend = [this, payload = std::vector<std::byte>(values.begin(), values.end()),
+                       combine = std::move(combine)](Channel& by, std::uint64_t number, Deadline until) mutable {
+    return group.meeting().arrive(by, number, payload, combine, until);
+  };
+  return pending(begin(channel, attend, deadline),
+                 [this, values, wanted](Channel& by, std::uint64_t number, Deadline until) {
+                   const Ended ended = wait(by, number, until);
+                   if (ended.done() && wanted) group.meeting().take_result(number, values);
+                   return ended;
+                 });
+}
+
+// Each member gets everybody's values of its slice, combines them, and sends the result to all who want it.
+Collectives::Pending Collectives::Impl::begin_sliced(Channel& channel, Bytes values, std::size_t element_bytes,
+                                                     Combine combine, std::optional<std::size_t> root,
+                                                     Deadline deadline) {
+  const std::uint64_t slice_bytes = (values.size() / element_bytes + count() - 1) / count() * element_bytes;
+  const std::vector<Bytes> slices = cut(values, count(), slice_bytes);
+  const std::uint64_t own_bytes = slices[self()].size();
+  const auto brought = std::make_shared<std::vector<std::byte>>(count() * own_bytes);
+
+  const auto scattered = std::make_shared<Pending>(begin_transfer(
+      channel, {.out = slices, .in = cut(*brought, count(), own_bytes), .longest = slice_bytes}, deadline));
+  Pending made;
+  made.ended_ = [scattered] { return scattered->ended(); };
+  made.end_ = [=, this](Channel& by, Deadline until) {
+    if (const Ended ended = scattered->end(by, until); !ended.done()) return ended;
+    const std::vector<Bytes> pieces = cut(*brought, count(), own_bytes);
+    for (std::size_t member = 1; member < count(); ++member) combine(pieces[0], pieces[member]);
+    Transfer gathering{.out = std::vector<Bytes>(count()), .in = std::vector<Bytes>(count()), .longest = slice_bytes};
+    for (std::size_t member = 0; member < count(); ++member) {
+      if (!root || *root == member) gathering.out[member] = pieces[0];
+    }
+    if (!root || *root == self()) gathering.in = slices;
+    return begin_transfer(by, std::move(gathering), until).end(by, until);
+  };
+  return made;
+}
+
+// ---- What users see
+
+Collectives::Collectives(Comm& comm, std::vector<Rank> members)
+    : impl_(std::make_unique<Impl>(comm, std::move(members))) {}
+Collectives::~Collectives() = default;
+
+std::uint64_t Collectives::piece_bytes() const { return impl_->exchange.piece_bytes(); }
+
+Collectives::Pending Collectives::begin_combining(Channel& channel, Bytes values, std::size_t element_bytes,
+                                                  Combine combine, std::optional<Rank> root, Deadline deadline) {
+  std::optional<std::size_t> place;
+  if (root) {
+    const auto found = std::ranges::find(impl_->group.members(), *root);
+    if (found == impl_->group.members().end()) {
+      throw UsageError({"reduce to", "rank " + std::to_string(*root), "it is not a member of the group", ""});
+    }
+    place = found - impl_->group.members().begin();
+  }
+  if (values.size() <= kSmallBytes) {
+    return impl_->begin_small(channel, values, std::move(combine), !place || *place == impl_->self(), deadline);
+  }
+  return impl_->begin_sliced(channel, values, element_bytes, std::move(combine), place, deadline);
+}
+
+Collectives::Pending Collectives::begin_gathering(Channel& channel, Bytes mine, Bytes all, Deadline deadline) {
+  const std::size_t count = impl_->count();
+  if (all.size() != count * mine.size()) {
+    throw UsageError({"gather", std::to_string(mine.size()) + " bytes of each member",
+                      "there is room for " + std::to_string(all.size()), "give " + std::to_string(count) + " times"});
+  }
+  return impl_->begin_transfer(
+      channel, {.out = std::vector<Bytes>(count, mine), .in = cut(all, count, mine.size()), .longest = mine.size()},
+      deadline);
+}
+
+Collectives::Pending Collectives::begin_exchanging(Channel& channel, Bytes from, Bytes into, Deadline deadline) {
+  const std::size_t count = impl_->count();
+  if (from.size() != into.size() || from.size() % count != 0) {
+    throw UsageError(
+        {"exchange", std::to_string(from.size()) + " bytes",
+         "there is room for " + std::to_string(into.size()) + ", for " + std::to_string(count) + " members",
+         "give both the same size, with an equal piece for each member"});
+  }
+  const std::uint64_t piece = from.size() / count;
+  return impl_->begin_transfer(
+      channel, {.out = cut(from, count, piece), .in = cut(into, count, piece), .longest = piece}, deadline);
+}
+
+}  // namespace farside

@@ -1,0 +1,55 @@
+#include "comm/group.h"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "comm/ended.h"
+
+namespace farside {
+
+namespace {
+
+using namespace std::chrono_literals;
+
+std::vector<Rank> all_ranks(const Team& team) {
+  std::vector<Rank> ranks(team.size());
+  std::iota(ranks.begin(), ranks.end(), 0);
+  return ranks;
+}
+
+}  // namespace
+
+Group::Group(Comm& comm, std::vector<Rank> members, const std::string& what, std::uint64_t payload_bytes)
+    : comm_(comm),
+      meeting_(comm.team(), members.empty() ? all_ranks(comm.team()) : std::move(members), comm.next_name(what),
+               payload_bytes) {}
+
+Ended Group::named(Outcome outcome) const { return ended_among(comm_.team(), members(), outcome); }
+
+Barrier::Begun Group::begin(Channel& channel, Attend attend, Deadline deadline) {
+  const Fetched opened = meeting_.open(channel, deadline);
+  if (!opened.done()) return {named(opened.outcome), 0};
+  const std::uint64_t number = opened.value;
+  const auto near = [this](Rank rank) { return comm_.may_act_at_once(rank); };
+  if (std::ranges::all_of(members(), near)) return {named(attend(channel, number, deadline)), number};
+  // What this thread wrote goes by its own channel, the rest by that of the service thread.
+  if (const Outcome flushed = channel.flush_all(deadline); flushed != Outcome::done) return {named(flushed), number};
+  auto task = [this, number, attend = std::move(attend)](Channel& by, Deadline until) {
+    return named(attend(by, number, until));
+  };
+  last_issued_ = comm_.in_background(channel, std::move(task)).number;
+  return {Ended{}, number};
+}
+
+Ended Group::wait(Channel& channel, std::uint64_t number, Deadline deadline) {
+  return named(meeting_.wait(channel, number, deadline));
+}
+
+void Group::settle() const {
+  if (comm_.finished({last_issued_})) return;
+  const Deadline deadline = comm_.team().fabric().in(2min);  // work in the background ends by itself before that
+  (void)comm_.wait(*comm_.open_channel(), {last_issued_}, deadline);
+}
+
+}  // namespace farside

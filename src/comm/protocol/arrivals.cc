@@ -1,0 +1,81 @@
+#include "comm/protocol/arrivals.h"
+
+#include <algorithm>
+
+#include "farside/base/error.h"
+
+namespace farside {
+
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr Duration kFirstPause = 10us;
+constexpr Duration kLongestPause = 2ms;
+constexpr Duration kToOneself = 10s;  // for an operation whose effect must not stay unknown
+
+std::uint32_t round_in(std::uint64_t word) { return static_cast<std::uint32_t>(word >> 32U); }
+std::uint32_t arrivals_in(std::uint64_t word) { return static_cast<std::uint32_t>(word); }
+std::uint64_t packed(std::uint32_t round, std::uint32_t arrivals) { return std::uint64_t{round} << 32U | arrivals; }
+
+/// Rounds wrap around; two that are compared are close to each other.
+bool is_later(std::uint32_t round, std::uint32_t than) { return static_cast<std::int32_t>(round - than) > 0; }
+
+[[noreturn]] void refuse(const char* tried, std::uint64_t epoch, const char* why) {
+  throw UsageError({tried, "epoch " + std::to_string(epoch), why, "await each epoch once, for all that is sent in it"});
+}
+
+}  // namespace
+
+Arrivals::Arrivals(Team& team, const std::string& name, const ArrivalRules& rules)
+    : team_(team), rules_(rules), words_(team.allocate(name, 8 * kOpen)), seen_(kOpen * team.size()) {}
+
+std::uint64_t Arrivals::place(std::uint64_t epoch) const { return rules_.names_epochs ? epoch % kOpen : 0; }
+
+std::uint32_t Arrivals::round(std::uint64_t epoch) const {
+  return rules_.names_epochs ? static_cast<std::uint32_t>(epoch / kOpen) : 0;
+}
+
+std::uint32_t& Arrivals::seen_round(Rank rank, std::uint64_t epoch) { return seen_[kOpen * rank + place(epoch)]; }
+
+RemoteWord<AtomicWord> Arrivals::word(Rank rank, std::uint64_t epoch) const {
+  return words_->of(rank).word<AtomicWord>(8 * place(epoch));
+}
+
+Outcome Arrivals::await_open(Channel& channel, Rank rank, std::uint64_t epoch, Deadline deadline) {
+  {
+    const std::scoped_lock lock(mutex_);
+    if (seen_round(rank, epoch) == round(epoch)) return Outcome::done;
+  }
+  for (Duration pause = kFirstPause;; pause = std::min(2 * pause, kLongestPause)) {
+    const Fetched found = channel.load(word(rank, epoch), deadline);
+    if (!found.done()) return found.outcome;
+    const std::uint32_t named = round_in(found.value);
+    if (is_later(named, round(epoch))) refuse("send in", epoch, "its receiver has ended it");
+    if (named == round(epoch)) {
+      const std::scoped_lock lock(mutex_);
+      seen_round(rank, epoch) = named;
+      return Outcome::done;
+    }
+    if (team_.fabric().now() >= deadline.at) return Outcome::timed_out;
+    team_.fabric().sleep(pause);
+  }
+}
+
+Outcome Arrivals::wait(Channel& channel, std::uint64_t epoch, std::uint32_t count, std::span<const Rank> senders,
+                       Deadline deadline) {
+  const auto here = words_->local().word<AtomicWord>(8 * place(epoch));
+  const auto is_full = [this, epoch, count](std::uint64_t word) {
+    return is_later(round_in(word), round(epoch)) || (round_in(word) == round(epoch) && arrivals_in(word) >= count);
+  };
+  const Outcome waited = channel.wait_until(words_->local(), here, is_full, deadline, senders);
+  if (waited != Outcome::done) return waited;
+  channel.local_fence();
+  const std::uint64_t full = packed(round(epoch), count);
+  const std::uint64_t next = packed(round(epoch + kOpen), 0);
+  const Fetched found = channel.compare_swap(word(team_.rank(), epoch), full, next, team_.fabric().in(kToOneself));
+  if (found.done() && found.value != full) refuse("end", epoch, "more has arrived than was awaited, or it had ended");
+  return found.outcome;
+}
+
+}  // namespace farside

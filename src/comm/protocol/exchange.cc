@@ -1,0 +1,40 @@
+#include "comm/protocol/exchange.h"
+
+#include <algorithm>
+
+namespace farside {
+
+namespace {
+
+constexpr std::uint64_t kSlotBytes = 512U << 10U;  // a slot's pieces together; memory that is not used is not there
+constexpr std::uint64_t kLineBytes = 64;
+
+}  // namespace
+
+Exchange::Exchange(Team& team, Meeting& meeting, const std::string& name)
+    : meeting_(meeting),
+      pieces_(team.size()),
+      piece_bytes_(std::max(kSlotBytes / pieces_ / kLineBytes * kLineBytes, kLineBytes)),
+      memory_(team.allocate(name, Meeting::kInFlight * pieces_ * piece_bytes_)) {}
+
+std::uint64_t Exchange::place(std::uint64_t number, std::size_t member) const {
+  return (number % Meeting::kInFlight * pieces_ + member) * piece_bytes_;
+}
+
+Outcome Exchange::arrive(Channel& channel, std::uint64_t number, const Outgoing& outgoing, Deadline deadline) {
+  Batch batch(channel);
+  for (std::size_t member = 0; member < meeting_.members().size(); ++member) {
+    const std::span<std::byte> bytes = outgoing(member);
+    if (bytes.empty()) continue;
+    batch.write(memory_->of(meeting_.members()[member]).span(place(number, meeting_.place()), bytes.size()),
+                LocalSpan(bytes.data(), bytes.size()));
+  }
+  if (const Outcome written = batch.wait(deadline); written != Outcome::done) return written;
+  return meeting_.arrive(channel, number, deadline);  // which flushes
+}
+
+void Exchange::take(std::uint64_t number, std::size_t member, std::span<std::byte> into) const {
+  if (!into.empty()) memory_->local().copy_out(place(number, member), into);
+}
+
+}  // namespace farside
