@@ -1,7 +1,6 @@
 #include "team/host_team.h"
 
 #include <algorithm>
-#include <exception>
 #include <string>
 #include <utility>
 
@@ -26,6 +25,12 @@ constexpr std::size_t kAddresses = 1;
 constexpr std::size_t kFirstRegion = 2;
 
 std::uint64_t arrival_offset(Rank rank) { return std::uint64_t{rank} * sizeof(ControlWord); }
+
+// Of what a rank that has come back gave.
+const std::string& part_of(const std::vector<std::string>& blobs, std::size_t exchange) {
+  if (exchange < blobs.size()) return blobs[exchange];
+  throw Error({"read", "what it gave to exchange " + std::to_string(exchange), "it gave nothing", ""});
+}
 
 std::string named(Rank rank) { return "rank " + std::to_string(rank); }
 
@@ -274,7 +279,7 @@ void HostTeam::take_back(Rank rank, std::vector<std::string> blobs) try {
     ++returns_[rank];
     return;
   }
-  MemberCard card = MemberCard::decode(blobs.at(kCards));
+  MemberCard card = MemberCard::decode(part_of(blobs, kCards));
   MemberCard::of_this_process().expect_compatible(card, rank);
   {
     const std::lock_guard lock(membership_);
@@ -289,14 +294,14 @@ void HostTeam::take_back(Rank rank, std::vector<std::string> blobs) try {
   if (!take_access(rank)) return;
   replace_member(rank, std::move(card), blobs);
   watch_process(rank);
-} catch (const std::exception& error) {  // also that it has given too little
+} catch (const Error& error) {
   log::warn(named(rank) + " has come back, but cannot be reached: " + error.what());
   lose(rank, Loss::died);
 }
 
 void HostTeam::replace_member(Rank rank, MemberCard card, const std::vector<std::string>& blobs) {
   const std::lock_guard lock(membership_);
-  fabric_->connect(rank, blobs.at(kAddresses));
+  fabric_->connect(rank, part_of(blobs, kAddresses));
   cards_[rank] = std::move(card);
   gone_.erase(rank);
   ++returns_[rank];

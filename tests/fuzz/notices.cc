@@ -4,6 +4,7 @@
 // Input: for each frame its kind (1 byte), the length of its fields (1), the fields.
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <string>
@@ -31,7 +32,10 @@ class MadCoordinator {
   /// Lets one member in, says `input` to it, and goes.
   void entertain(std::string_view input) {
     pollfd ready{listener_.get(), POLLIN, 0};
-    if (::poll(&ready, 1, std::chrono::milliseconds(kPatience).count()) != 1) std::abort();
+    while (::poll(&ready, 1, std::chrono::milliseconds(kPatience).count()) < 0 &&
+           errno == EINTR) {  // libFuzzer's timer
+    }
+    if (ready.revents == 0) std::abort();
     const Fd socket(::accept4(listener_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
     try {
       Session session = shake_hands(socket);
