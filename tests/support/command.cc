@@ -14,6 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "tests/support/reduced.h"
 #include "tests/support/shared.h"
 
 namespace farside::test {
@@ -90,7 +91,8 @@ std::vector<pid_t> Command::processes() const {
 
 CommandEnd Command::wait() {
   int status = 0;
-  if (!eventually([&] { return ::waitpid(pid_, &status, WNOHANG) == pid_; }, std::chrono::seconds(90))) {
+  const auto patience = std::chrono::duration_cast<std::chrono::seconds>(extended(std::chrono::seconds(90)));
+  if (!eventually([&] { return ::waitpid(pid_, &status, WNOHANG) == pid_; }, patience)) {
     ADD_FAILURE() << "the command did not end; it printed: " << content_of(out_) << content_of(err_);
     ::kill(pid_, SIGKILL);
     ::waitpid(pid_, &status, 0);

@@ -34,7 +34,7 @@ class Command {
   /// The pids of it and its descendants, however they were adopted.
   [[nodiscard]] std::vector<pid_t> processes() const;
 
-  /// Waits for its end, for at most a minute and a half.
+  /// Waits for its end, for at most a minute and a half, longer where machines are emulated.
   CommandEnd wait();
 
  private:

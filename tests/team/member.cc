@@ -20,13 +20,14 @@
 #include "farside/team/team.h"
 
 #include "tests/support/descriptors.h"
+#include "tests/support/reduced.h"
 
 namespace farside {
 namespace {
 
 using std::chrono::seconds;
 
-constexpr auto kPatience = seconds(60);  // only a failing test waits that long
+const Duration kPatience = test::extended(seconds(60));  // only a failing test waits that long
 
 void expect(bool holds, const std::string& otherwise) {
   if (!holds) throw std::runtime_error(otherwise);

@@ -1,5 +1,7 @@
 """Virtual machines on Debian's kernel, made by qemu, in which a script runs on this machine's own files."""
 import dataclasses
+import functools
+import os
 import pathlib
 import shutil
 import subprocess
@@ -8,8 +10,35 @@ import time
 
 REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
 BOOT = REPOSITORY / "build" / "vm"
+# Only a failing test waits that long. An emulated machine takes minutes for what this one does in seconds.
+PATIENCE_S = 900
 # Over Soft-RoCE. With another GID index than this, UCX's handshake times out.
 VERBS = "export FARSIDE_FABRIC=ucx UCX_TLS=rc_v UCX_NET_DEVICES=rxe0:1 UCX_IB_GID_INDEX=0\n"
+
+
+def boot(name, accelerator, *options, **popen):
+    """Starts a machine, which ends with this process. `name` is its host name, or "none": then it only switches off."""
+    command = ["setpriv", "--pdeathsig", "KILL", "qemu-system-x86_64", "-accel", accelerator, "-cpu", "max", "-smp", "2"]
+    command += ["-m", "1G", "-nodefaults", "-nographic", "-no-reboot"]
+    command += ["-kernel", str(BOOT / "vmlinuz"), "-initrd", str(BOOT / "initramfs")]
+    command += ["-append", f"console=ttyS0 quiet panic=-1 name={name}", *options]
+    return subprocess.Popen(command, stdin=subprocess.DEVNULL, **popen)
+
+
+@functools.cache
+def accelerator():
+    """Hardware virtualisation if a machine boots with it: where it is nested it may be there and hang, or not work."""
+    emulation = "tcg,thread=multi"
+    if not os.access("/dev/kvm", os.R_OK | os.W_OK):
+        return emulation
+    trial = boot("none", "kvm", stderr=subprocess.DEVNULL)
+    try:
+        works = trial.wait(10) == 0
+    except subprocess.TimeoutExpired:
+        trial.kill()
+        trial.wait()
+        works = False
+    return "kvm" if works else emulation
 
 
 @dataclasses.dataclass
@@ -39,19 +68,16 @@ class Machines:
         else:
             print(f"The machines' consoles and output are kept in {self.shared}", flush=True)
 
-    def start(self, name, script, cable=None, memory_mib=1536):
+    def start(self, name, script, cable=None):
         """Boots a machine that runs `script` with bash. `cable` is the end it holds of one: "server" or "client"."""
         folder = self.shared / name
         folder.mkdir()
         (folder / "run").write_text(f"set -e\ncd {REPOSITORY}\n{script}")
-        command = ["qemu-system-x86_64", "-accel", "tcg,thread=multi", "-cpu", "max", "-smp", "2"]
-        command += ["-m", str(memory_mib), "-nodefaults", "-nographic", "-no-reboot", "-serial", f"file:{folder}/console"]
-        command += ["-kernel", str(BOOT / "kernel"), "-initrd", str(BOOT / "initramfs")]
-        command += ["-append", f"console=ttyS0 quiet panic=-1 name={name}"]
-        command += self._folder("files", "/", "readonly=on,") + self._folder("shared", self.shared, "")
+        options = ["-serial", f"file:{folder}/console"]
+        options += self._folder("files", "/", "readonly=on,") + self._folder("shared", self.shared, "")
         if cable:
-            command += self._cable(cable)
-        self.processes[name] = subprocess.Popen(command, stdin=subprocess.DEVNULL)
+            options += self._cable(cable)
+        self.processes[name] = boot(name, accelerator(), *options)
 
     def _folder(self, tag, path, options):
         return ["-virtfs", f"local,path={path},mount_tag={tag},security_model=none,{options}multidevs=remap"]
@@ -59,28 +85,30 @@ class Machines:
     def _cable(self, end):
         path = self.shared / "cable"
         if end == "client":
-            self.wait_for("cable", 10)
+            self.wait_for("cable")
         server = "on" if end == "server" else "off"
-        card = f"virtio-net-pci,netdev=cable,mac=52:54:00:00:00:0{1 if end == 'server' else 2}"
+        card = f"virtio-net-pci,netdev=cable,romfile=,mac=52:54:00:00:00:0{1 if end == 'server' else 2}"
         return ["-netdev", f"stream,id=cable,server={server},addr.type=unix,addr.path={path}", "-device", card]
 
-    def wait(self, name, timeout_s):
+    def wait(self, name):
         """Returns when the machine has switched itself off."""
         try:
-            self.processes[name].wait(timeout_s)
+            self.processes[name].wait(PATIENCE_S)
         except subprocess.TimeoutExpired:
-            raise AssertionError(f"machine {name} was not done after {timeout_s} s:\n{self._said(name)}") from None
+            raise AssertionError(f"machine {name} was not done after {PATIENCE_S} s:\n{self._said(name)}") from None
         code = self.shared / name / "code"
         if not code.exists():
             raise AssertionError(f"machine {name} did not come to its script's end:\n{self._said(name)}")
         return Outcome(int(code.read_text()), (self.shared / name / "output").read_text(errors="replace"))
 
-    def wait_for(self, file, timeout_s):
-        """Returns when one of the machines has put `file` into the shared folder."""
-        deadline = time.monotonic() + timeout_s
+    def wait_for(self, file):
+        """Returns when one of the machines has put `file` into the shared folder, while all of them run."""
+        deadline = time.monotonic() + PATIENCE_S
         while not (self.shared / file).exists():
-            if time.monotonic() > deadline:
-                raise AssertionError(f"no {file} after {timeout_s} s:\n{''.join(map(self._said, self.processes))}")
+            ended = [name for name, process in self.processes.items() if process.poll() is not None]
+            if ended or time.monotonic() > deadline:
+                why = f"machine {ended[0]} ended" if ended else f"after {PATIENCE_S} s"
+                raise AssertionError(f"no {file}, {why}:\n{''.join(map(self._said, self.processes))}")
             time.sleep(0.05)
 
     def kill(self, name):
