@@ -14,26 +14,24 @@ std::uint64_t encode(BlockId id, Place place) {
 
 }  // namespace
 
-// A failure of any of these only loses a hint: the home has died, and its entries with it.
+// A failure of any of these only loses a hint: the home is out of reach, and its entries with it.
 
 void AlternativeDirectory::record(Channel& channel, BlockId id, Place place, Deadline deadline) const {
-  (void)channel.swap(entry(id), encode(id, place), deadline);
+  const auto [home, offset] = geometry_.alternative_of(id, group_);
+  (void)peers_.swap(channel, home, offset, encode(id, place), deadline);
 }
 
 void AlternativeDirectory::erase(Channel& channel, BlockId id, Place place, Deadline deadline) const {
-  (void)channel.compare_swap(entry(id), encode(id, place), 0, deadline);
+  const auto [home, offset] = geometry_.alternative_of(id, group_);
+  (void)peers_.compare_swap(channel, home, offset, encode(id, place), 0, deadline);
 }
 
 std::optional<Place> AlternativeDirectory::find(Channel& channel, BlockId id, Deadline deadline) const {
-  const Fetched word = channel.load(entry(id), deadline);
+  const auto [home, offset] = geometry_.alternative_of(id, group_);
+  const Fetched word = peers_.load(channel, home, offset, deadline);
   const std::uint64_t slot = word.value & 0xffffffU;
   if (!word.done() || slot == 0 || (word.value & ~kPlaceMask) != tag_of(id)) return std::nullopt;
   return Place{static_cast<Rank>(word.value >> 24U & 0xffffU), static_cast<std::uint32_t>(slot - 1)};
-}
-
-RemoteWord<AtomicWord> AlternativeDirectory::entry(BlockId id) const {
-  const auto [home, offset] = geometry_.alternative_of(id, group_);
-  return region_.of(home).word<AtomicWord>(offset);
 }
 
 }  // namespace farside

@@ -13,13 +13,14 @@
 
 #include "cache/cell.h"
 #include "cache/geometry.h"
+#include "cache/peers.h"
 
 namespace farside {
 
 class AlternativeDirectory {
  public:
-  AlternativeDirectory(const Geometry& geometry, const SymmetricRegion& region, std::uint32_t group)
-      : geometry_(geometry), region_(region), group_(group) {}
+  AlternativeDirectory(const Geometry& geometry, Peers& peers, std::uint32_t group)
+      : geometry_(geometry), peers_(peers), group_(group) {}
 
   /// Says that `place` has the block. Overwrites whatever stood there.
   void record(Channel& channel, BlockId id, Place place, Deadline deadline) const;
@@ -29,10 +30,8 @@ class AlternativeDirectory {
   [[nodiscard]] std::optional<Place> find(Channel& channel, BlockId id, Deadline deadline) const;
 
  private:
-  [[nodiscard]] RemoteWord<AtomicWord> entry(BlockId id) const;
-
   const Geometry& geometry_;
-  const SymmetricRegion& region_;
+  Peers& peers_;
   std::uint32_t group_;
 };
 

@@ -7,6 +7,7 @@
 #include "cache/directory.h"
 #include "cache/discard.h"
 #include "cache/geometry.h"
+#include "cache/peers.h"
 #include "cache/rules.h"
 #include "cache/shelf.h"
 #include "cache/slots.h"
@@ -18,9 +19,10 @@ class Cache::Impl {
   Impl(Team& team, const CacheOptions& options, const CacheRules& rules)
       : geometry_(options, team.size(), rules),
         region_(team.allocate("cache", geometry_.layout().region_bytes)),
-        directory_(geometry_, *region_, team.fabric(), rules),
-        alternative_(geometry_, *region_, geometry_.group_of(team.rank())),
-        slots_(geometry_, *region_, team, rules),
+        peers_(team, *region_),
+        directory_(geometry_, peers_, team.fabric(), rules),
+        alternative_(geometry_, peers_, geometry_.group_of(team.rank())),
+        slots_(geometry_, *region_, peers_, rules),
         shelf_(geometry_.layout(), options.singlet_ratio, HostIndex(geometry_.layout(), region_->local())),
         discarder_(team, geometry_, directory_, alternative_, slots_, shelf_, options.loading_lease, rules),
         acquirer_(team, geometry_, directory_, alternative_, slots_, shelf_, discarder_, options.loading_lease, rules),
@@ -34,6 +36,7 @@ class Cache::Impl {
 
   Geometry geometry_;
   std::unique_ptr<SymmetricRegion> region_;
+  Peers peers_;
   Directory directory_;
   AlternativeDirectory alternative_;
   Slots slots_;

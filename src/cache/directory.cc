@@ -102,7 +102,7 @@ bool Directory::change(Channel& channel, Row& row, std::uint32_t group, Cell to,
   if (!exchange(channel, row.home, offset, from, to.word(), deadline)) return false;
 
   if (rules_.claims_look_again && Cell::from_word(from).state == Cell::State::invalid) {
-    const Fetched id = channel.load(region_.of(row.home).word<AtomicWord>(row.offset), deadline);
+    const Fetched id = peers_.load(channel, row.home, row.offset, deadline);
     if (!id.done() || id.value != row.id) {
       (void)exchange(channel, row.home, offset, to.word(), to.invalidated().word(), deadline);
       return false;
@@ -115,8 +115,8 @@ bool Directory::change(Channel& channel, Row& row, std::uint32_t group, Cell to,
 std::optional<Directory::Bucket> Directory::read_bucket(Channel& channel, BlockId id, Deadline deadline) const {
   const auto [home, offset] = geometry_.bucket_of(id);
   Bucket words(geometry_.bucket_bytes() / 8);
-  const RemoteSpan span = region_.of(home).span(offset, geometry_.bucket_bytes());
-  if (channel.read({words.data(), geometry_.bucket_bytes()}, span, deadline) != Outcome::done) return std::nullopt;
+  const LocalSpan into(words.data(), geometry_.bucket_bytes());
+  if (peers_.read(channel, into, home, offset, deadline) != Outcome::done) return std::nullopt;
   return words;
 }
 
@@ -153,10 +153,8 @@ bool Directory::all_invalid(const Bucket& bucket, std::uint32_t row) const {
 
 bool Directory::exchange(Channel& channel, Rank home, std::uint64_t offset, std::uint64_t expected,
                          std::uint64_t desired, Deadline deadline) const {
-  if (!rules_.cells_are_exchanged) {
-    return channel.swap(region_.of(home).word<AtomicWord>(offset), desired, deadline).done();
-  }
-  const Fetched old = channel.compare_swap(region_.of(home).word<AtomicWord>(offset), expected, desired, deadline);
+  if (!rules_.cells_are_exchanged) return peers_.swap(channel, home, offset, desired, deadline).done();
+  const Fetched old = peers_.compare_swap(channel, home, offset, expected, desired, deadline);
   return old.done() && old.value == expected;
 }
 

@@ -26,6 +26,7 @@
 
 #include "cache/cell.h"
 #include "cache/geometry.h"
+#include "cache/peers.h"
 #include "cache/rules.h"
 
 namespace farside {
@@ -45,8 +46,8 @@ struct Row {
 
 class Directory {
  public:
-  Directory(const Geometry& geometry, const SymmetricRegion& region, Fabric& fabric, const CacheRules& rules = {})
-      : geometry_(geometry), region_(region), fabric_(fabric), rules_(rules) {}
+  Directory(const Geometry& geometry, Peers& peers, Fabric& fabric, const CacheRules& rules = {})
+      : geometry_(geometry), peers_(peers), fabric_(fabric), rules_(rules) {}
 
   /// The row of `id`, or nothing: it has none, or its home is out of reach.
   [[nodiscard]] std::optional<Row> find(Channel& channel, BlockId id, Deadline deadline) const;
@@ -83,7 +84,7 @@ class Directory {
                               std::uint64_t desired, Deadline deadline) const;
 
   const Geometry& geometry_;
-  const SymmetricRegion& region_;
+  Peers& peers_;
   Fabric& fabric_;
   const CacheRules rules_;
 };

@@ -58,14 +58,14 @@ bool Slots::holds(Channel& channel, BlockId id, Place at, Deadline deadline) con
 
 Slots::Header Slots::read_header(Channel& channel, Place at, Deadline deadline) const {
   Header header{};
-  const RemoteSpan span = region_.of(at.rank).span(geometry_.slot_offset(at.slot), sizeof header);
-  if (channel.read(LocalSpan(header), span, deadline) != Outcome::done) return {};
+  const Outcome outcome = peers_.read(channel, LocalSpan(header), at.rank, geometry_.slot_offset(at.slot), deadline);
+  if (outcome != Outcome::done) return {};
   return header;
 }
 
 // Places come out of memory that others write.
 bool Slots::reachable(Place place) const {
-  return place.rank < team_.size() && place.slot < geometry_.layout().slot_count && team_.alive(place.rank);
+  return place.slot < geometry_.layout().slot_count && peers_.reachable(place.rank);
 }
 
 }  // namespace farside

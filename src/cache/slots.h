@@ -16,14 +16,15 @@
 
 #include "cache/cell.h"
 #include "cache/geometry.h"
+#include "cache/peers.h"
 #include "cache/rules.h"
 
 namespace farside {
 
 class Slots {
  public:
-  Slots(const Geometry& geometry, const SymmetricRegion& region, Team& team, const CacheRules& rules = {})
-      : geometry_(geometry), region_(region), team_(team), rules_(rules) {}
+  Slots(const Geometry& geometry, const SymmetricRegion& region, Peers& peers, const CacheRules& rules = {})
+      : geometry_(geometry), region_(region), peers_(peers), rules_(rules) {}
 
   /// Where a block's bytes go before it is published.
   [[nodiscard]] LocalSpan data(std::uint32_t slot) const;
@@ -38,7 +39,7 @@ class Slots {
   /// longer.
   [[nodiscard]] bool copy(Channel& channel, const BlockKey& key, Place from, std::uint32_t into,
                           Deadline deadline) const;
-  /// Whether there is such a place, at a node that is not known to be dead.
+  /// Whether there is such a place, at a node that may answer.
   [[nodiscard]] bool reachable(Place place) const;
   /// Whether `at` bears block `id`.
   [[nodiscard]] bool holds(Channel& channel, BlockId id, Place at, Deadline deadline) const;
@@ -52,7 +53,7 @@ class Slots {
 
   const Geometry& geometry_;
   const SymmetricRegion& region_;
-  Team& team_;
+  Peers& peers_;
   const CacheRules rules_;
 };
 

@@ -6,7 +6,9 @@
 #include <string>
 
 #include <sys/resource.h>
+#include <unistd.h>
 
+#include "farside/base/error.h"
 #include "farside/base/log.h"
 #include "farside/team/team.h"
 
@@ -19,13 +21,26 @@ namespace farside {
 
 namespace {
 
-sigset_t block_ending_signals() {
-  sigset_t ending;
-  ::sigemptyset(&ending);
-  ::sigaddset(&ending, SIGTERM);
-  ::sigaddset(&ending, SIGINT);
-  ::pthread_sigmask(SIG_BLOCK, &ending, nullptr);
-  return ending;
+constexpr int kCutOff = SIGUSR1;  // which this process sends itself
+
+sigset_t block_signals() {
+  sigset_t blocked;
+  ::sigemptyset(&blocked);
+  for (const int number : {SIGTERM, SIGINT, kCutOff}) ::sigaddset(&blocked, number);
+  ::pthread_sigmask(SIG_BLOCK, &blocked, nullptr);
+  return blocked;
+}
+
+// Returns when this process is to end as it should.
+void serve_until_asked_to_end(sigset_t signals) {
+  int number = 0;
+  ::sigwait(&signals, &number);
+  if (number != kCutOff) return;
+  // Perhaps the whole pool ends, and the other machines were faster.
+  ::sigdelset(&signals, kCutOff);
+  constexpr timespec kGrace{1, 0};
+  if (::sigtimedwait(&signals, nullptr, &kGrace) > 0) return;
+  throw Error({"stay in", "the pool", "this node was cut off from the others", "it comes back, empty, when it can"});
 }
 
 // A descriptor for each program that reads through this node; the usual soft limit is far below what is allowed.
@@ -39,7 +54,7 @@ void allow_many_files() {
 }  // namespace
 
 void run_node(const PoolDirectory& pool, const CacheOptions& options) {
-  const sigset_t ending = block_ending_signals();  // first: threads inherit it
+  const sigset_t signals = block_signals();  // first: threads inherit it
   allow_many_files();
 
   const std::unique_ptr<Team> team = join_team();
@@ -51,8 +66,8 @@ void run_node(const PoolDirectory& pool, const CacheOptions& options) {
   Door door(*team, cache, *board, prefaulter);
   const DoorServer server(team->fabric(), door, pool.door(team->rank()));
 
-  int signal_number = 0;
-  ::sigwait(&ending, &signal_number);
+  team->on_cut_off([] { ::kill(::getpid(), kCutOff); });
+  serve_until_asked_to_end(signals);
 }
 
 }  // namespace farside

@@ -24,7 +24,7 @@ struct MembershipNotices {
   std::function<void(Rank rank, Loss loss)> lost;
   /// A lost rank has come back, as a new process: `blobs` are its part of the exchanges that were complete by then.
   std::function<void(Rank rank, std::vector<std::string> blobs)> returned;
-  std::function<void()> coordinator_gone;
+  std::function<void(const std::string& why)> coordinator_gone;
 };
 
 /// How things stood when this process joined.

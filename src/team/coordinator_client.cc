@@ -110,7 +110,10 @@ std::vector<std::string> CoordinatorClient::exchange(const std::string& tried, s
 
 void CoordinatorClient::evict(Rank rank) { send_later(FrameKind::evict, Encoder().number(rank).take()); }
 
-void CoordinatorClient::leave() { send_later(FrameKind::leave, {}); }
+void CoordinatorClient::leave() {
+  send_later(FrameKind::leave, {});
+  loop_.post([this] { left_ = true; });
+}
 
 void CoordinatorClient::send_later(FrameKind kind, std::string fields) {
   loop_.post([this, kind, fields = std::move(fields)] {
@@ -197,7 +200,7 @@ void CoordinatorClient::disconnect(const std::string& why) {
   fail(why);
   connection_.reset();
   loop_.tick(std::chrono::milliseconds(0), {});
-  notices_.coordinator_gone();
+  if (!left_) notices_.coordinator_gone(why);
 }
 
 void CoordinatorClient::on_tick() {

@@ -58,6 +58,7 @@ class CoordinatorClient final : public Bootstrap {
   Session session_;
   std::unique_ptr<Connection> connection_;
   SetupClock::time_point heard_{};
+  bool left_ = false;
 
   std::mutex mutex_;
   std::condition_variable changed_;

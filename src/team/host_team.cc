@@ -1,6 +1,7 @@
 #include "team/host_team.h"
 
 #include <algorithm>
+#include <numeric>
 #include <string>
 #include <utility>
 
@@ -251,13 +252,21 @@ void HostTeam::watch_process(Rank rank) try {
 void HostTeam::lose(Rank rank, Loss loss) {
   if (rank == this->rank()) {
     // Somebody took this process for dead: it must not go on as if it were a member.
-    if (loss == Loss::evicted) lose_everybody();
-    return;
+    if (loss != Loss::evicted) return;
+    std::vector<Rank> others(size());
+    std::iota(others.begin(), others.end(), 0);
+    std::erase(others, rank);
+    return cut_off(others, "they took this process for dead");
   }
   {
     const std::lock_guard lock(membership_);
-    gone_.insert(rank);
+    const bool is_news = gone_.insert(rank).second;
     if (!connected_) return;
+    // Of a death on this host tells whoever started the process.
+    if (is_news && !is_cut_off_ && !on_this_host(rank) && loss != Loss::left) {
+      log::warn(named(rank) +
+                " is lost: " + (loss == Loss::died ? "it died" : "it was silent for too long, or evicted"));
+    }
     fabric_->mark_lost(rank);
   }
   if (loss == Loss::evicted) (void)take_access(rank);
@@ -313,14 +322,8 @@ void HostTeam::replace_member(Rank rank, MemberCard card, const std::vector<std:
   }
 }
 
-void HostTeam::lose_everybody() {
-  for (Rank rank = 0; rank < size(); ++rank) {
-    if (rank != this->rank()) lose(rank, Loss::died);
-  }
-}
-
-// Without the coordinator nobody tells who dies on another host.
-void HostTeam::lose_other_hosts() {
+// It counts those on other hosts as lost: without the coordinator nobody tells who dies there.
+void HostTeam::lose_other_hosts(const std::string& why) {
   std::vector<Rank> others;
   {
     const std::lock_guard lock(membership_);
@@ -329,7 +332,27 @@ void HostTeam::lose_other_hosts() {
       if (!on_this_host(rank)) others.push_back(rank);
     }
   }
-  for (const Rank rank : others) lose(rank, Loss::died);
+  cut_off(others, why);
+}
+
+void HostTeam::cut_off(const std::vector<Rank>& from, const std::string& why) {
+  if (from.empty()) return;
+  std::string names;
+  for (const Rank rank : from) names += (names.empty() ? "" : ", ") + named(rank);
+  log::warn("cut off from " + names + ": " + why);
+  {
+    const std::lock_guard lock(membership_);
+    is_cut_off_ = true;
+  }
+  for (const Rank rank : from) lose(rank, Loss::died);
+  if (const auto handler = std::exchange(on_cut_off_, {})) handler();
+}
+
+void HostTeam::on_cut_off(std::function<void()> handler) {
+  loop_.post([this, handler = std::move(handler)] {
+    if (is_cut_off_) return handler();
+    on_cut_off_ = handler;
+  });
 }
 
 }  // namespace farside

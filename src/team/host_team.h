@@ -38,6 +38,7 @@ class HostTeam final : public Team {
 
   [[nodiscard]] std::uint64_t epoch() const override;
   Outcome evict(Rank rank, Deadline deadline) override;
+  void on_cut_off(std::function<void()> handler) override;
 
  private:
   HostTeam() = default;
@@ -60,8 +61,8 @@ class HostTeam final : public Team {
   // On the service thread, or by whoever evicts.
   void lose(Rank rank, Loss loss);
   bool take_access(Rank rank);
-  void lose_everybody();
-  void lose_other_hosts();
+  void lose_other_hosts(const std::string& why);
+  void cut_off(const std::vector<Rank>& from, const std::string& why);
   // On the service thread alone.
   void take_back(Rank rank, std::vector<std::string> blobs);
   void replace_member(Rank rank, MemberCard card, const std::vector<std::string>& blobs);
@@ -87,7 +88,11 @@ class HostTeam final : public Team {
   std::map<Rank, std::vector<std::string>> newer_;  ///< what those who came back have given to the first exchanges
   std::vector<std::weak_ptr<Pieces>> regions_;      ///< what was allocated, in order
 
-  std::vector<Fd> processes_;  ///< pidfds that loop_ watches; the service thread's
+  bool is_cut_off_ = false;  ///< set by the service thread
+
+  // The service thread's.
+  std::function<void()> on_cut_off_;
+  std::vector<Fd> processes_;  ///< pidfds that loop_ watches
 };
 
 }  // namespace farside

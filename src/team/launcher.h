@@ -23,7 +23,8 @@ struct RestartPolicy {
   unsigned most_in_a_row = 8;
   std::chrono::milliseconds first_pause{100};
   std::chrono::milliseconds longest_pause{10'000};
-  std::chrono::milliseconds good_life{30'000};
+  /// Less than a process tries to join: while the others are out of reach it is started again and again.
+  std::chrono::milliseconds good_life{20'000};
 };
 
 struct LaunchPlan {

@@ -22,8 +22,9 @@ class Crossing : public testing::Test {
   struct Side {
     Side(InProcessTeam& team, const Geometry& geometry)
         : region(team.allocate("cache", geometry.layout().region_bytes)),
-          directory(geometry, *region, team.fabric()),
-          slots(geometry, *region, team),
+          peers(team, *region),
+          directory(geometry, peers, team.fabric()),
+          slots(geometry, *region, peers),
           channel(team.fabric().open_channel()) {}
 
     void fill(std::uint32_t slot, const BlockKey& key, std::uint64_t token) {
@@ -43,6 +44,7 @@ class Crossing : public testing::Test {
     }
 
     std::unique_ptr<SymmetricRegion> region;
+    Peers peers;
     Directory directory;
     Slots slots;
     InterposedChannel channel;
@@ -266,7 +268,7 @@ TEST_F(Claiming, CatchesAChangeThatDoesNotLookAgain) {
   auto old_row = claim(1, id_);
   ASSERT_TRUE(old_row);
   ASSERT_EQ(claim(0, neighbour_of(id_, 0))->offset, old_row->offset) << "an unused row is taken over";
-  const Directory broken(geometry_, *sides_[1]->region, teams_[1]->fabric(), {.claims_look_again = false});
+  const Directory broken(geometry_, sides_[1]->peers, teams_[1]->fabric(), {.claims_look_again = false});
   EXPECT_TRUE(broken.change(sides_[1]->channel, *old_row, 0, old_row->cell(0).loading_at({1, 1}), soon()));
   EXPECT_NE(find(0, neighbour_of(id_, 0))->cell(0).state, Cell::State::invalid);
 }

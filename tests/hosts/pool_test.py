@@ -1,4 +1,5 @@
-"""A pool with a node on each of four hosts, over UCX's TCP."""
+"""A pool with a node on each of four hosts, over UCX's TCP. Links are cut and healed, and nodes killed, while programs
+read: they get the right bytes, soon, and the logs say who could not be reached."""
 import hashlib
 import json
 import os
@@ -35,7 +36,7 @@ class Pool:
         self.ways += [["--join", meeting, "--first-rank", host.index] for host in self.hosts.all[1:]]
 
     def __enter__(self):
-        started = [self.farside(host, [*self.up, *self.ways[host.index]]) for host in self.hosts]
+        started = [self.start_on(host) for host in self.hosts]
         codes = [program.wait(PATIENCE_S) for program in started]
         if any(codes):
             self.__exit__()
@@ -45,6 +46,9 @@ class Pool:
     def __exit__(self, *_):
         for program in [self.farside(host, ["down"]) for host in self.hosts]:
             program.wait(PATIENCE_S)
+
+    def start_on(self, host):
+        return self.farside(host, [*self.up, *self.ways[host.index]])
 
     def farside(self, host, arguments):
         return host.start([FARSIDE, *arguments], env=self.environment, stdout=subprocess.DEVNULL)
@@ -56,10 +60,11 @@ class Pool:
     def reader(self, host):
         return workbench.Reader(lambda command, **options: self.exec_on(host, command, **options), self.directory)
 
+    def status(self, host):
+        return json.loads(host.run([FARSIDE, "status", "--json"], env=self.environment).stdout)
+
     def node(self, host):
-        """What `farside status` says of it."""
-        shown = host.run([FARSIDE, "status", "--json"], env=self.environment)
-        return json.loads(shown.stdout)["nodes"][0]
+        return self.status(host)["nodes"][0]
 
     def wait_for_return(self, host):
         def is_back():
@@ -71,6 +76,15 @@ class Pool:
     def kill_node(self, host):
         host.do(["kill", "-9", self.node(host)["process"]])
 
+    def log(self, host):
+        return host.path("run/farside/pool.log").read_text()
+
+    def wait_for_log(self, host, text):
+        try:
+            wait_for(lambda: text in self.log(host), f'"{text}"')
+        except TimeoutError as error:
+            raise AssertionError(f"the log of {host.name} lacks {error}:\n{self.log(host)}") from None
+
 
 class PoolOnHosts(unittest.TestCase):
     @classmethod
@@ -78,15 +92,21 @@ class PoolOnHosts(unittest.TestCase):
         cls.hosts = hosts.Hosts(4)
         cls.files = hosts.FileServer("files", cls.hosts)
         dice = random.Random(4)
-        for number in range(48):
-            path = cls.files.source / str(number % 5) / f"file {number}"
-            path.parent.mkdir(exist_ok=True)
-            path.write_bytes(dice.randbytes(dice.randrange(300_000)))
-        cls.names = sorted(path.relative_to(cls.files.source) for path in cls.files.source.rglob("file *"))
-        cls.digests = {
-            name: hashlib.sha256((cls.files.source / name).read_bytes()).hexdigest() for name in cls.names
-        }
+        cls.digests = {}
+        cls.large = cls.make_files("large", [dice.randrange(300_000) for _ in range(40)])
+        cls.small = cls.make_files("small", [dice.randrange(1, 10_000) for _ in range(200)])
         time.sleep(workbench.SETTLED_S)
+
+    @classmethod
+    def make_files(cls, directory, sizes):
+        """Their names."""
+        (cls.files.source / directory).mkdir()
+        names = [f"{directory}/file {number}" for number in range(len(sizes))]
+        for name, size in zip(names, sizes):
+            content = random.Random(name).randbytes(size)
+            (cls.files.source / name).write_bytes(content)
+            cls.digests[name] = hashlib.sha256(content).hexdigest()
+        return names
 
     def setUp(self):
         self.hosts.heal()
@@ -99,9 +119,6 @@ class PoolOnHosts(unittest.TestCase):
     def bytes_asked_for(self):
         """Of the file system, by each host, since the test began."""
         return [now - before for now, before in zip(self.files.bytes_read(), self.asked_before)]
-
-    def size(self, names):
-        return sum((self.files.source / name).stat().st_size for name in names)
 
     def ask(self, readers, names):
         for name in names:
@@ -118,23 +135,99 @@ class PoolOnHosts(unittest.TestCase):
         self.ask(readers, names)
         self.expect_answers(readers, names)
 
+    def wait_until_shared(self, one, other, names):
+        """Until what one host has read comes from there to the other. Nobody has read these files before."""
+        new = iter(names)
+
+        def is_shared():
+            time.sleep(0.5)
+            name = next(new)
+            before = self.bytes_asked_for()[other.index]
+            for host in (one, other):
+                with self.pool.reader(host) as reader:
+                    self.read([reader], [name])
+            return self.bytes_asked_for()[other.index] == before
+
+        wait_for(is_shared, f"{one.name} and {other.name} to share")
+
     def test_all_read_one_tree_and_the_file_system_is_asked_for_each_byte_once(self):
         expected = subprocess.run(["sh", "-c", DIGESTS], cwd=self.files.source, capture_output=True, check=True).stdout
         programs = [self.pool.exec_on(host, ["sh", "-c", DIGESTS], stdout=subprocess.PIPE) for host in self.hosts]
         for program in programs:
             self.assertEqual(program.communicate(timeout=PATIENCE_S)[0], expected)
-        self.assertEqual(sum(self.bytes_asked_for()), self.size(self.names))
+        self.assertEqual(sum(self.bytes_asked_for()), workbench.size(self.files.source))
 
     def test_two_nodes_are_killed_at_once_while_all_read(self):
         readers = self.start_readers()
-        self.read(readers, self.names[:10])
-        self.ask(readers, self.names)
-        for host in (self.hosts[1], self.hosts[3]):
+        self.read(readers, self.large[:10])
+        self.ask(readers, self.large)
+        killed = [self.hosts[1], self.hosts[3]]
+        for host in killed:
             self.pool.kill_node(host)
-        self.expect_answers(readers, self.names)
-        for host in (self.hosts[1], self.hosts[3]):
+        self.expect_answers(readers, self.large)
+        for host in killed:
+            self.pool.wait_for_log(self.hosts[0], f"rank {host.index} is lost")
             self.pool.wait_for_return(host)
-        self.read(readers, self.names)
+        self.wait_until_shared(*killed, self.small)
+
+    def test_the_host_where_they_meet_fails_and_starts_again(self):
+        meeting, *others = self.hosts
+        readers = self.start_readers()
+        self.read(readers, self.large[:10])
+        self.ask(readers, self.large)
+        meeting.do(["kill", "-9", self.pool.status(meeting)["supervisor"]])
+        self.expect_answers(readers, self.large)
+        self.assertEqual(self.pool.start_on(meeting).wait(PATIENCE_S), 0)
+        for host in others:
+            self.pool.wait_for_return(host)
+        self.wait_until_shared(meeting, others[-1], self.small)
+
+    def read_while(self, cut, one, other):
+        """All read, from before the link is cut until well after. It takes them little longer than to find that out."""
+        readers = self.start_readers()
+        self.read(readers, self.large[:10])
+        self.ask(readers, self.large)
+        cut(one, other)
+        self.expect_answers(readers, self.large)
+        began = time.monotonic()
+        self.read(readers, self.small[:80])
+        self.assertLess(time.monotonic() - began, PATIENCE_S / 2)
+
+    def two_cannot_reach_each_other(self, cut):
+        """They are in touch with all others; so to the pool they are alive."""
+        _, one, other, _ = self.hosts
+        self.read_while(cut, one, other)
+        self.pool.wait_for_log(one, "rank 2 does not answer")
+        self.pool.wait_for_log(other, "rank 1 does not answer")
+        self.hosts.heal()
+        self.wait_until_shared(one, other, self.small[80:])
+
+    def test_two_cannot_reach_each_other(self):
+        self.two_cannot_reach_each_other(self.hosts.cut_both)
+
+    def test_two_cannot_reach_each_other_since_one_direction_is_cut(self):
+        self.two_cannot_reach_each_other(self.hosts.cut)
+
+    def one_is_cut_off(self, cut, sender, receiver):
+        """One of the two is the host where the nodes meet. The other's node drops out of the pool, and is started again
+        when the link is healed."""
+        meeting, cut_off = self.hosts[0], self.hosts[3]
+        self.read_while(cut, sender, receiver)
+        for host in self.hosts.all[:3]:
+            self.pool.wait_for_log(host, "rank 3 is lost")
+        self.pool.wait_for_log(cut_off, "cut off from rank 0, rank 1, rank 2")
+        self.hosts.heal()
+        self.pool.wait_for_return(cut_off)
+        self.wait_until_shared(meeting, cut_off, self.small[80:])
+
+    def test_one_is_cut_off(self):
+        self.one_is_cut_off(self.hosts.cut_both, self.hosts[0], self.hosts[3])
+
+    def test_one_is_not_heard(self):
+        self.one_is_cut_off(self.hosts.cut, self.hosts[3], self.hosts[0])
+
+    def test_one_hears_nothing(self):
+        self.one_is_cut_off(self.hosts.cut, self.hosts[0], self.hosts[3])
 
 
 if __name__ == "__main__":

@@ -23,9 +23,10 @@ constexpr std::uint64_t kWords = 2;  // of a block
 struct Parts {
   Parts(SimTeam& team, const Geometry& geometry, const CacheRules& rules)
       : region(team.allocate("cache", geometry.layout().region_bytes)),
-        directory(geometry, *region, team.fabric(), rules),
-        alternative(geometry, *region, geometry.group_of(team.rank())),
-        slots(geometry, *region, team, rules),
+        peers(team, *region),
+        directory(geometry, peers, team.fabric(), rules),
+        alternative(geometry, peers, geometry.group_of(team.rank())),
+        slots(geometry, *region, peers, rules),
         shelf(geometry.layout(), 0, HostIndex(geometry.layout(), region->local())),
         discarder(team, geometry, directory, alternative, slots, shelf, kLong, rules),
         channel(team.fabric().open_channel()),
@@ -47,6 +48,7 @@ struct Parts {
   }
 
   std::unique_ptr<SymmetricRegion> region;
+  Peers peers;
   Directory directory;
   AlternativeDirectory alternative;
   Slots slots;

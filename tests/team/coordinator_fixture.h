@@ -40,7 +40,7 @@ class Member {
                        losses_.erase(back);
                        returns_[back] = std::move(blobs);
                      },
-                 .coordinator_gone = [this] { abandoned_ = true; }},
+                 .coordinator_gone = [this](const std::string&) { abandoned_ = true; }},
                 soon()) {}
   ~Member() { loop_.stop(); }
 

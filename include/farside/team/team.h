@@ -14,6 +14,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -85,6 +86,10 @@ class Team {
   /// Takes `rank`'s access away everywhere on this process and declares it dead to all: the one place for it. Whoever
   /// has the rank by now is meant.
   virtual Outcome evict(Rank rank, Deadline deadline) = 0;
+  /// Has `handler` called when this process was cut off, or at once if it was: the others took it for dead, or nobody
+  /// tells it any more who is. Members on other hosts count as lost then; only a new process comes back to them. Once,
+  /// on a thread of the team's, which it must not hold up.
+  virtual void on_cut_off(std::function<void()> handler) { (void)handler; }
 
  protected:
   Team() = default;

@@ -40,7 +40,7 @@ ucs_log_func_rc_t log_line(const char* /*file*/, unsigned /*line*/, const char* 
   std::array<char, 1024> text{};
   std::vsnprintf(text.data(), text.size(), format, arguments);
   // What we set for TCP (read_config), where TCP is not in use.
-  if (std::string_view(text.data()).starts_with("invalid configuration: CONN_NB")) return UCS_LOG_FUNC_RC_STOP;
+  if (std::string_view(text.data()).starts_with("invalid configuration: ")) return UCS_LOG_FUNC_RC_STOP;
   const std::string line = std::string("UCX: ") + text.data();
   level <= UCS_LOG_LEVEL_WARN ? log::warn(line) : log::info(line);
   return UCS_LOG_FUNC_RC_STOP;
@@ -68,6 +68,9 @@ Config read_config() {
   // host can abort this one (ucp_ep_create fails the endpoint, then goes on with it). No prefix: UCX 1.13 wants none
   // here.
   check(ucp_config_modify(config.get(), "CONN_NB", "y"), "have UCX connect without blocking");
+  // TCP's keep-alive would take a peer for dead, for good, whose link was cut for half a minute, and only on the side
+  // that had made the connection. Who is dead on another host the team tells, to all.
+  check(ucp_config_modify(config.get(), "KEEPIDLE", "inf"), "leave out TCP's keep-alive");
   // Shared-memory transports leave files in /dev/shm behind killed processes, and `direct` is there for one host.
   if (std::getenv("UCX_TLS") == nullptr) {
     check(ucp_config_modify(config.get(), "TLS", "^sm"), "leave out the shared-memory transports of UCX");

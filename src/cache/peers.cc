@@ -1,0 +1,86 @@
+#include "cache/peers.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "farside/base/log.h"
+
+namespace farside {
+
+namespace {
+
+std::string named(Rank rank) { return "rank " + std::to_string(rank); }
+
+}  // namespace
+
+bool Peers::reachable(Rank rank) const {
+  if (rank >= team_.size() || !team_.alive(rank)) return false;
+  const std::lock_guard lock(mutex_);
+  return silent_[rank].pause == Duration(0) || team_.fabric().now() >= silent_[rank].until;
+}
+
+Outcome Peers::read(Channel& channel, LocalSpan into, Rank from, std::uint64_t offset, Deadline deadline) {
+  return ask(from, deadline,
+             [&](Deadline soon) {
+               return Fetched{channel.read(into, region_.of(from).span(offset, into.bytes()), soon), 0};
+             })
+      .outcome;
+}
+
+Fetched Peers::load(Channel& channel, Rank from, std::uint64_t offset, Deadline deadline) {
+  return ask(from, deadline,
+             [&](Deadline soon) { return channel.load(region_.of(from).word<AtomicWord>(offset), soon); });
+}
+
+Fetched Peers::swap(Channel& channel, Rank at, std::uint64_t offset, std::uint64_t value, Deadline deadline) {
+  return ask(at, deadline,
+             [&](Deadline soon) { return channel.swap(region_.of(at).word<AtomicWord>(offset), value, soon); });
+}
+
+Fetched Peers::compare_swap(Channel& channel, Rank at, std::uint64_t offset, std::uint64_t expected,
+                            std::uint64_t desired, Deadline deadline) {
+  return ask(at, deadline, [&](Deadline soon) {
+    return channel.compare_swap(region_.of(at).word<AtomicWord>(offset), expected, desired, soon);
+  });
+}
+
+template <class Operation>
+Fetched Peers::ask(Rank rank, Deadline deadline, Operation&& operation) {
+  if (!may_try(rank)) return {Outcome::timed_out, 0};
+  const Deadline soon = team_.fabric().in(kPatience);
+  const Fetched answer = operation(deadline.at < soon.at ? deadline : soon);
+  // Who was not given the time has not been silent.
+  if (answer.outcome == Outcome::timed_out && soon.at <= deadline.at) note_silence(rank);
+  if (answer.outcome == Outcome::done) note_answer(rank);
+  return answer;
+}
+
+// When a pause is over, one comes and tries; the others stay away as long as that may take.
+bool Peers::may_try(Rank rank) {
+  const std::lock_guard lock(mutex_);
+  Silence& silence = silent_[rank];
+  if (silence.pause == Duration(0)) return true;
+  const Time now = team_.fabric().now();
+  if (now < silence.until) return false;
+  silence.until = now + kPatience;
+  return true;
+}
+
+void Peers::note_answer(Rank rank) {
+  const std::lock_guard lock(mutex_);
+  if (std::exchange(silent_[rank].pause, Duration(0)) != Duration(0)) log::warn(named(rank) + " answers again");
+}
+
+// Those who had asked at the same time are one.
+void Peers::note_silence(Rank rank) {
+  const std::lock_guard lock(mutex_);
+  Silence& silence = silent_[rank];
+  const Time now = team_.fabric().now();
+  if (silence.pause != Duration(0) && now < silence.until) return;
+  if (silence.pause == Duration(0)) log::warn(named(rank) + " does not answer; it is left alone for a while");
+  silence.pause = std::min(std::max(2 * silence.pause, kPatience), kLongestPause);
+  silence.until = now + silence.pause;
+}
+
+}  // namespace farside

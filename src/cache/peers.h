@@ -1,0 +1,54 @@
+// peers.h — the memory of all nodes, as the protocol goes to its words and headers: not for long, and not in vain.
+//
+// A node that does not answer need not be lost to the team: perhaps only the way from here to there is cut. So nobody
+// waits for an answer for longer than kPatience. A node that owes one is left alone for as long, twice as long after
+// each further time in a row, a minute at most; then one operation tries it again. Until then it is to this node as if
+// it were dead. Nothing else is known of it, and its own late effects are borne as those of the dead are.
+//
+// Thread safety: every call, from any thread; each brings its own Channel.
+#pragma once
+
+#include <cstdint>
+#include <mutex>
+#include <vector>
+
+#include "farside/team/team.h"
+
+namespace farside {
+
+class Peers {
+ public:
+  /// As long as a member may be silent before the team counts it as lost.
+  static constexpr Duration kPatience = std::chrono::seconds(2);
+  static constexpr Duration kLongestPause = std::chrono::minutes(1);
+
+  Peers(Team& team, const SymmetricRegion& region) : team_(team), region_(region), silent_(team.size()) {}
+
+  /// Whether there is such a node, and it may answer.
+  [[nodiscard]] bool reachable(Rank rank) const;
+
+  Outcome read(Channel& channel, LocalSpan into, Rank from, std::uint64_t offset, Deadline deadline);
+  Fetched load(Channel& channel, Rank from, std::uint64_t offset, Deadline deadline);
+  Fetched swap(Channel& channel, Rank at, std::uint64_t offset, std::uint64_t value, Deadline deadline);
+  Fetched compare_swap(Channel& channel, Rank at, std::uint64_t offset, std::uint64_t expected, std::uint64_t desired,
+                       Deadline deadline);
+
+ private:
+  struct Silence {
+    Duration pause{};  ///< 0 while it answers
+    Time until{};
+  };
+
+  template <class Operation>
+  Fetched ask(Rank rank, Deadline deadline, Operation&& operation);
+  [[nodiscard]] bool may_try(Rank rank);
+  void note_answer(Rank rank);
+  void note_silence(Rank rank);
+
+  Team& team_;
+  const SymmetricRegion& region_;
+  mutable std::mutex mutex_;
+  std::vector<Silence> silent_;  // by rank; guarded by mutex_
+};
+
+}  // namespace farside

@@ -1,0 +1,107 @@
+// What a node does about one that does not answer although nobody takes it for dead (src/cache/peers.h).
+#include "cache/peers.h"
+
+#include <chrono>
+#include <functional>
+#include <memory>
+
+#include <gtest/gtest.h>
+
+#include "tests/sim/litmus.h"
+
+namespace farside::sim {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+constexpr Rank kHere = 0;
+constexpr Rank kThere = 1;
+
+class CutOff : public testing::Test {
+ protected:
+  // Runs `body` on node 0, whose link to node 1 is cut and healed at will.
+  void run(const std::function<void()>& body) {
+    world_.on(kThere, [this] { there_ = world_.team(kThere).allocate("words", 64); });
+    world_.on(kHere, [this, &body] {
+      here_ = world_.team(kHere).allocate("words", 64);
+      channel_ = world_.fabric(kHere).open_channel();
+      peers_ = std::make_unique<Peers>(world_.team(kHere), *here_);
+      body();
+      channel_.reset();
+    });
+    ASSERT_TRUE(world_.run(std::chrono::hours(1)));
+  }
+
+  void cut() { world_.wires().cut(kHere, kThere); }
+  void sleep(Duration duration) { world_.fabric(kHere).sleep(duration); }
+  /// How long a look at the other's memory took, and whether it was answered.
+  struct Look {
+    bool answered;
+    Duration took;
+  };
+  Look look(Duration patience = seconds(8)) {
+    const Time start = world_.fabric(kHere).now();
+    const bool answered = peers_->load(*channel_, kThere, 0, world_.fabric(kHere).in(patience)).done();
+    return {answered, world_.fabric(kHere).now() - start};
+  }
+
+  World world_{1, 2, tame()};
+  std::unique_ptr<SymmetricRegion> here_;
+  std::unique_ptr<SymmetricRegion> there_;
+  std::unique_ptr<Channel> channel_;
+  std::unique_ptr<Peers> peers_;
+};
+
+// A node far from nobody but us would otherwise cost each request its whole deadline.
+TEST_F(CutOff, IsWaitedForOnceAndThenLeftAlone) {
+  run([this] {
+    EXPECT_TRUE(look().answered);
+    cut();
+    const Look first = look();
+    EXPECT_FALSE(first.answered);
+    EXPECT_GE(first.took, Peers::kPatience);
+    EXPECT_LT(first.took, Peers::kPatience + milliseconds(100));
+    EXPECT_FALSE(peers_->reachable(kThere));
+    EXPECT_LT(look().took, milliseconds(1));
+  });
+}
+
+TEST_F(CutOff, IsTriedAgainEverMoreRarelyButAtLeastOnceAMinute) {
+  run([this] {
+    cut();
+    (void)look();
+    for (Duration pause = Peers::kPatience; pause < 4 * Peers::kLongestPause; pause *= 2) {
+      const Duration expected = std::min<Duration>(pause, Peers::kLongestPause);
+      sleep(expected - milliseconds(100));
+      EXPECT_FALSE(peers_->reachable(kThere));
+      sleep(milliseconds(200));
+      EXPECT_TRUE(peers_->reachable(kThere));
+      EXPECT_GE(look().took, Peers::kPatience);
+    }
+  });
+}
+
+TEST_F(CutOff, IsUsedAsEverOnceItAnswers) {
+  run([this] {
+    cut();
+    (void)look();
+    world_.heal();
+    EXPECT_LT(look().took, milliseconds(1));  // nobody knows yet
+    sleep(Peers::kPatience);
+    EXPECT_TRUE(look().answered);
+    EXPECT_TRUE(look().answered);
+  });
+}
+
+// Whoever was in a hurry has learnt nothing about the other.
+TEST_F(CutOff, IsNotFoundOutByAShortDeadline) {
+  run([this] {
+    cut();
+    EXPECT_LT(look(milliseconds(10)).took, milliseconds(100));
+    EXPECT_TRUE(peers_->reachable(kThere));
+  });
+}
+
+}  // namespace
+}  // namespace farside::sim
