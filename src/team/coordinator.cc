@@ -55,7 +55,7 @@ void Coordinator::accept_peer() {
   if (strangers() == kStrangerLimit) refuse_oldest_stranger("too many strangers wait");
   const PeerNumber number = next_peer_++;
   Peer& peer = peers_[number];
-  peer.heard = SetupClock::now();
+  peer.came = SetupClock::now();
   peer.connection = std::make_unique<Connection>(loop_, std::move(socket), [this, number] { serve(number); });
   keep_time();
 }
@@ -84,7 +84,7 @@ Coordinator::Refusal Coordinator::advance(PeerNumber number, Peer& peer) {
     const Session::Next next = peer.session->open(peer.connection->received(), frame);
     if (next == Session::Next::incomplete) break;
     if (next == Session::Next::broken) return "its frame is too long or was altered";
-    peer.heard = SetupClock::now();
+    peer.beats_since_heard = 0;
     if (Refusal refusal = obey(peer, frame)) return refusal;
   }
   return {};
@@ -317,9 +317,9 @@ void Coordinator::on_tick() {
   if (due_ && now > *due_) fail_exchange(absentees() + " did not take part in time");
   for (auto& [number, peer] : peers_) {
     if (!peer.session) {
-      if (now - peer.heard > kHandshakeLimit) refuse(number, "it did not finish the handshake in time");
+      if (now - peer.came > kHandshakeLimit) refuse(number, "it did not finish the handshake in time");
     } else if (!is_host_local(address_) && seated(number, peer)) {
-      if (now - peer.heard > kSilenceLimit)
+      if (++peer.beats_since_heard > kSilentBeats)
         unseat(peer.rank, Loss::evicted);
       else
         peer.connection->send(peer.session->seal(FrameKind::beat));

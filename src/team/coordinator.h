@@ -49,7 +49,8 @@ class Coordinator {
   /// Whoever connected: a stranger until it has a session.
   struct Peer {
     std::unique_ptr<Connection> connection;
-    SetupClock::time_point heard;  ///< of a stranger: when it came
+    SetupClock::time_point came;
+    unsigned beats_since_heard = 0;
     std::optional<Hello> hello;
     Challenge challenge;
     std::optional<Session> session;

@@ -57,7 +57,7 @@ class CoordinatorClient final : public Bootstrap {
   // Of the loop's thread, once it started.
   Session session_;
   std::unique_ptr<Connection> connection_;
-  SetupClock::time_point heard_{};
+  unsigned beats_since_heard_ = 0;
   bool left_ = false;
 
   std::mutex mutex_;

@@ -18,7 +18,7 @@ namespace farside {
 namespace {
 
 constexpr auto kSetupLimit = std::chrono::seconds(30);
-constexpr auto kRevokeLimit = std::chrono::seconds(1);  // less than kSilenceLimit: the service thread waits
+constexpr auto kRevokeLimit = std::chrono::seconds(1);  // less than kSilentBeats last: the service thread waits
 
 // The exchanges that every member takes part in, by number.
 constexpr std::size_t kCards = 0;

@@ -76,7 +76,7 @@ void be_member(const MadCoordinator& coordinator) try {
                            {.lost = [](Rank, Loss) {},
                             .returned = [](Rank, const std::vector<std::string>&) {},
                             .coordinator_gone =
-                                [&] {
+                                [&](const std::string&) {
                                   gone = true;
                                   gone.notify_one();
                                 }},

@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 import random
+import signal
 import subprocess
 import time
 import unittest
@@ -181,6 +182,18 @@ class PoolOnHosts(unittest.TestCase):
         for host in others:
             self.pool.wait_for_return(host)
         self.wait_until_shared(meeting, others[-1], self.small)
+
+    def test_who_was_held_up_blames_nobody(self):
+        """As when the machine below virtual ones pauses them all, for longer than silence is borne."""
+        status = [self.pool.status(host) for host in self.hosts]
+        processes = [pool["supervisor"] for pool in status] + [pool["nodes"][0]["process"] for pool in status]
+        for sent in (signal.SIGSTOP, signal.SIGCONT):
+            for process in processes:
+                os.kill(process, sent)
+            time.sleep(3)
+        for host in self.hosts:
+            self.assertNotIn(" is lost", self.pool.log(host))
+            self.assertNotIn("cut off", self.pool.log(host))
 
     def read_while(self, cut, one, other):
         """All read, from before the link is cut until well after. It takes them little longer than to find that out."""
