@@ -1,6 +1,9 @@
 #include "farside/comm/comm.h"
 
 #include <algorithm>
+#include <atomic>
+#include <deque>
+#include <numeric>
 #include <utility>
 #include <vector>
 
@@ -61,11 +64,48 @@ Ended carry(Channel& channel, RemoteSpan to, RemoteSpan from, Deadline deadline)
   return {};
 }
 
+Rank peer_of(const Part& part) { return part.remote.region->peer(); }
+
+/// What is under way to one rank: so it is known who is lost when it fails.
+struct UnderWay {
+  UnderWay(Rank to, Channel& channel) : rank(to), batch(channel) {}
+
+  Rank rank;
+  Batch batch;
+};
+
+/// All `parts` under way at once, each posted by `post`, and visible at their ranks. They are sorted by rank.
+template <class Post>
+Ended move_all(Channel& channel, const std::vector<Part>& parts, Post post, Deadline deadline) {
+  std::deque<UnderWay> by_rank;
+  for (const Part& part : parts) {
+    if (by_rank.empty() || by_rank.back().rank != peer_of(part)) by_rank.emplace_back(peer_of(part), channel);
+    post(by_rank.back().batch, part);
+  }
+  Ended worst;
+  for (UnderWay& each : by_rank) {
+    Outcome moved = each.batch.wait(deadline);
+    if (moved == Outcome::done) moved = channel.flush(each.rank, deadline);
+    if (worst.done()) worst = ended_with(moved, each.rank);
+  }
+  return worst;
+}
+
+std::uint64_t bytes_of(const std::vector<Part>& parts) {
+  return std::accumulate(parts.begin(), parts.end(), std::uint64_t{0},
+                         [](std::uint64_t sum, const Part& part) { return sum + part.remote.bytes; });
+}
+
 }  // namespace
 
 class Comm::Impl {
  public:
-  explicit Impl(Team& of) : team(of), service(of) {}
+  explicit Impl(Team& of) : team(of), counts(of.size()), service(of) {}
+
+  void count(Rank rank, std::uint64_t bytes) {
+    counts[rank].operations.fetch_add(1, std::memory_order_relaxed);
+    counts[rank].bytes.fetch_add(bytes, std::memory_order_relaxed);
+  }
 
   /// Here and now where that costs little, else in the background.
   template <class Act>
@@ -80,8 +120,28 @@ class Comm::Impl {
     return bytes <= kInlineBytes && team.fabric().reaches_by_memory(a) && team.fabric().reaches_by_memory(b);
   }
 
+  template <class Post>
+  Request transfer(Channel& channel, std::vector<Part> parts, const Notice& notice, Post post) {
+    for (const Part& part : parts) count(peer_of(part), part.remote.bytes);
+    std::ranges::stable_sort(parts, {}, peer_of);
+    const auto near = [this](Rank rank) { return team.fabric().reaches_by_memory(rank); };
+    const bool at_once = bytes_of(parts) <= kInlineBytes && std::ranges::all_of(parts, near, peer_of) &&
+                         (!target_of(notice) || near(*target_of(notice)));
+    return act(channel, at_once, [parts = std::move(parts), notice, post](Channel& by, Deadline deadline) {
+      const Ended moved = move_all(by, parts, post, deadline);
+      return moved.done() ? give(by, notice, deadline) : moved;
+    });
+  }
+
+  /// Of one rank; in a line of its own, since any thread counts.
+  struct alignas(64) Count {
+    std::atomic<std::uint64_t> operations = 0;
+    std::atomic<std::uint64_t> bytes = 0;
+  };
+
   Team& team;
-  std::uint64_t names = 0;  ///< given out; by collective calls, so by one at a time
+  std::vector<Count> counts;  ///< by rank
+  std::uint64_t names = 0;    ///< given out; by collective calls, so by one at a time
   Service service;
 };
 
@@ -94,6 +154,7 @@ std::string Comm::next_name(const std::string& what) { return what + " " + std::
 
 Request Comm::put(Channel& channel, RemoteSpan to, LocalSpan from, Notice notice) {
   const Rank peer = to.region->peer();
+  impl_->count(peer, to.bytes);
   const auto act = [=](Channel& by, Deadline deadline) {
     const Outcome written = by.write(to, from, deadline);
     return written == Outcome::done ? finish(by, peer, notice, deadline) : ended_with(written, peer);
@@ -103,6 +164,7 @@ Request Comm::put(Channel& channel, RemoteSpan to, LocalSpan from, Notice notice
 
 Request Comm::get(Channel& channel, LocalSpan into, RemoteSpan from) {
   const Rank peer = from.region->peer();
+  impl_->count(peer, from.bytes);
   const auto act = [=](Channel& by, Deadline deadline) { return ended_with(by.read(into, from, deadline), peer); };
   return impl_->act(channel, impl_->small_and_near(from.bytes, peer, peer), act);
 }
@@ -113,6 +175,8 @@ Request Comm::copy(Channel& channel, RemoteSpan to, RemoteSpan from, Notice noti
                       "its destination has " + std::to_string(to.bytes), "give both the same length"});
   }
   const Rank peer = to.region->peer();
+  impl_->count(from.region->peer(), from.bytes);
+  impl_->count(peer, to.bytes);
   const auto act = [=](Channel& by, Deadline deadline) {
     const Ended carried = carry(by, to, from, deadline);
     return carried.done() ? finish(by, peer, notice, deadline) : carried;
@@ -124,7 +188,45 @@ Request Comm::copy(Channel& channel, RemoteSpan to, RemoteSpan from, Notice noti
 Request Comm::notify(Channel& channel, Notice notice) {
   const auto act = [=](Channel& by, Deadline deadline) { return give(by, notice, deadline); };
   const Rank self = impl_->team.rank();
+  impl_->count(target_of(notice).value_or(self), 8);
   return impl_->act(channel, impl_->small_and_near(0, self, target_of(notice).value_or(self)), act);
+}
+
+Request Comm::put(Channel& channel, std::vector<Part> parts, Notice notice) {
+  return impl_->transfer(channel, std::move(parts), notice,
+                         [](Batch& batch, const Part& part) { batch.write(part.remote, part.local); });
+}
+
+Request Comm::get(Channel& channel, std::vector<Part> parts) {
+  return impl_->transfer(channel, std::move(parts), {},
+                         [](Batch& batch, const Part& part) { batch.read(part.local, part.remote); });
+}
+
+Old<std::uint64_t> Comm::fetch_add_bits(Channel& channel, RemoteWord<AtomicWord> word, std::uint64_t addend,
+                                        Deadline deadline) {
+  impl_->count(word.region->peer(), 8);
+  const Fetched old = channel.fetch_add(word, addend, deadline);
+  return {ended_with(old.outcome, word.region->peer()), old.value};
+}
+
+Old<std::uint64_t> Comm::fetch_update_bits(Channel& channel, RemoteWord<AtomicWord> word,
+                                           const std::function<std::uint64_t(std::uint64_t)>& update,
+                                           Deadline deadline) {
+  const Rank peer = word.region->peer();
+  impl_->count(peer, 8);
+  Fetched seen = channel.load(word, deadline);
+  while (seen.done()) {
+    const Fetched found = channel.compare_swap(word, seen.value, update(seen.value), deadline);
+    if (!found.done() || found.value == seen.value) return {ended_with(found.outcome, peer), found.value};
+    seen = found;
+    if (impl_->team.fabric().now() >= deadline.at) seen.outcome = Outcome::timed_out;
+  }
+  return {ended_with(seen.outcome, peer), 0};
+}
+
+Traffic Comm::traffic(Rank rank) const {
+  const Impl::Count& count = impl_->counts.at(rank);
+  return {count.operations.load(std::memory_order_relaxed), count.bytes.load(std::memory_order_relaxed)};
 }
 
 Request Comm::issued() const { return {impl_->service.issued()}; }

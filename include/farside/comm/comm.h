@@ -12,12 +12,15 @@
 // or writes to must stay until its Request is finished.
 #pragma once
 
+#include <bit>
+#include <concepts>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 #include <variant>
+#include <vector>
 
 #include "farside/team/team.h"
 
@@ -53,6 +56,29 @@ struct AddToWord {
 };
 using Notice = std::variant<NoNotice, SetWord, AddToWord>;
 
+/// One piece of a transfer that is not in one piece (parts.h makes those of strided and indexed ones).
+struct Part {
+  RemoteSpan remote;
+  LocalSpan local;
+};
+
+/// The value that a word had before; meaningful only when done.
+template <class T>
+struct [[nodiscard]] Old {
+  Ended ended;
+  T value;
+};
+
+/// What a word of remote atomics may hold.
+template <class T>
+concept Number64 = sizeof(T) == 8 && (std::integral<T> || std::floating_point<T>);
+
+/// What this process has issued to a rank: copies, notices and atomics, and the bytes they move.
+struct Traffic {
+  std::uint64_t operations;
+  std::uint64_t bytes;
+};
+
 class Comm {
  public:
   /// Transfers to mapped memory up to this size are made by the caller: handing them over would cost more.
@@ -71,9 +97,35 @@ class Comm {
 
   Request put(Channel& channel, RemoteSpan to, LocalSpan from, Notice notice = {});
   Request get(Channel& channel, LocalSpan into, RemoteSpan from);
+  /// All parts are under way at once; the notice follows the last of them. They may be of several ranks.
+  Request put(Channel& channel, std::vector<Part> parts, Notice notice = {});
+  Request get(Channel& channel, std::vector<Part> parts);
   /// Between any two ranks, with no part in it of their programs: this process reads and writes.
   Request copy(Channel& channel, RemoteSpan to, RemoteSpan from, Notice notice = {});
   Request notify(Channel& channel, Notice notice);
+
+  // Atomics, awaited.
+
+  template <Number64 T>
+  Old<T> fetch_add(Channel& channel, RemoteWord<AtomicWord> word, T addend, Deadline deadline) {
+    if constexpr (std::integral<T>) {
+      return as<T>(fetch_add_bits(channel, word, std::bit_cast<std::uint64_t>(addend), deadline));
+    } else {
+      return fetch_update<T>(
+          channel, word, [addend](T old) { return old + addend; }, deadline);
+    }
+  }
+  /// By COMPARE_SWAP, again and again until nobody came in between.
+  template <Number64 T>
+  Old<T> fetch_update(Channel& channel, RemoteWord<AtomicWord> word, const std::function<T(T)>& update,
+                      Deadline deadline) {
+    const auto on_bits = [&update](std::uint64_t old) {
+      return std::bit_cast<std::uint64_t>(update(std::bit_cast<T>(old)));
+    };
+    return as<T>(fetch_update_bits(channel, word, on_bits, deadline));
+  }
+
+  [[nodiscard]] Traffic traffic(Rank rank) const;
 
   // Requests.
 
@@ -98,6 +150,15 @@ class Comm {
   Outcome ring(Channel& channel, Rank rank, Deadline deadline) const;
 
  private:
+  Old<std::uint64_t> fetch_add_bits(Channel& channel, RemoteWord<AtomicWord> word, std::uint64_t addend,
+                                    Deadline deadline);
+  Old<std::uint64_t> fetch_update_bits(Channel& channel, RemoteWord<AtomicWord> word,
+                                       const std::function<std::uint64_t(std::uint64_t)>& update, Deadline deadline);
+  template <class T>
+  static Old<T> as(const Old<std::uint64_t>& bits) {
+    return {bits.ended, std::bit_cast<T>(bits.value)};
+  }
+
   class Impl;
   std::unique_ptr<Impl> impl_;
 };

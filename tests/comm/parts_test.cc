@@ -1,0 +1,152 @@
+// What transfers in parts, atomics on numbers and the counts of traffic promise, between real processes.
+#include "farside/comm/parts.h"
+
+#include <csignal>
+#include <numeric>
+
+#include <gtest/gtest.h>
+
+#include "tests/comm/seat.h"
+
+namespace farside::test {
+namespace {
+
+constexpr std::uint64_t kFlag = 0;
+constexpr std::uint64_t kData = 64;
+constexpr std::uint64_t kRows = 50;
+constexpr std::uint64_t kColumns = 40;
+
+std::uint64_t at(std::uint64_t row, std::uint64_t column) { return kData + 8 * (row * kColumns + column); }
+
+// A column goes over, and nothing but the column; who sees the flag sees all of it.
+TEST(Parts, CarryAColumnAndThenTheNotice) {
+  Fleet fleet(2, [](Member& me) {
+    Seat seat(me);
+    const auto memory = seat.team.allocate("matrix", at(kRows, 0));
+    const RemoteRegion& other = memory->of(1 - me.index());
+    std::vector<std::uint64_t> column(kRows);
+    std::iota(column.begin(), column.end(), 1000 * (me.index() + 1));
+    auto parts = strided({&other, at(0, 3), 8 * kColumns}, {column.data(), 8}, 8, kRows);
+    const Request sent = seat.comm.put(*seat.channel, std::move(parts), SetWord{other.word<ControlWord>(kFlag), 1});
+    ASSERT_TRUE(seat.comm.wait(*seat.channel, sent, seat.patience()).done());
+
+    const auto flag = memory->local().word<ControlWord>(kFlag);
+    const auto is_set = [](std::uint64_t value) { return value == 1; };
+    ASSERT_EQ(seat.channel->wait_until(memory->local(), flag, is_set, seat.patience()), Outcome::done);
+    for (std::uint64_t row = 0; row < kRows; ++row) {
+      for (std::uint64_t column_at = 0; column_at < kColumns; ++column_at) {
+        const std::uint64_t expected = column_at == 3 ? 1000 * (2 - me.index()) + row : 0;
+        ASSERT_EQ(memory->local().word<ControlWord>(at(row, column_at)).load(), expected) << row << ", " << column_at;
+      }
+    }
+
+    std::vector<std::uint64_t> back(kRows);
+    const Request got =
+        seat.comm.get(*seat.channel, strided({&other, at(0, 3), 8 * kColumns}, {back.data(), 8}, 8, kRows));
+    ASSERT_TRUE(seat.comm.wait(*seat.channel, got, seat.patience()).done());
+    EXPECT_EQ(back, column);
+    seat.leave(me);
+  });
+  fleet.expect_success();
+}
+
+// Elements of several ranks at once, in any order and more than once.
+TEST(Parts, GoWhereAnIndexSays) {
+  Fleet fleet(3, [](Member& me) {
+    Seat seat(me);
+    const auto memory = seat.team.allocate("values", kData + 8 * 100);
+    for (std::uint64_t index = 0; index < 100; ++index) {
+      memory->local().word<ControlWord>(kData + 8 * index).store(1000 * me.index() + index);
+    }
+    me.barrier();
+    const std::vector<std::uint64_t> indices{99, 0, 7, 7};
+    std::vector<std::uint64_t> found(3 * indices.size());
+    std::vector<Part> parts;
+    for (Rank rank = 0; rank < me.count(); ++rank) {
+      const auto of_rank = indexed(memory->of(rank), kData, indices, std::span(found).subspan(4 * rank, 4));
+      parts.insert(parts.end(), of_rank.begin(), of_rank.end());
+    }
+    const Request got = seat.comm.get(*seat.channel, std::move(parts));
+    ASSERT_TRUE(seat.comm.wait(*seat.channel, got, seat.patience()).done());
+    const std::vector<std::uint64_t> expected{99, 0, 7, 7, 1099, 1000, 1007, 1007, 2099, 2000, 2007, 2007};
+    EXPECT_EQ(found, expected);
+    EXPECT_ANY_THROW((void)indexed(memory->of(0), kData, std::vector<std::uint64_t>{100}, std::span(found)));
+    seat.leave(me);
+  });
+  fleet.expect_success();
+}
+
+// The death of one of several ends it, and is named.
+TEST(Parts, NameWhoDied) {
+  Survivors survivors;
+  Fleet fleet(3, [&](Member& me) {
+    Seat seat(me);
+    const auto memory = seat.team.allocate("values", kData + 8);
+    if (me.index() == 2) ::raise(SIGKILL);
+    std::uint64_t value = 1;
+    Ended ended;
+    do {  // until the death is known
+      std::vector<Part> parts;
+      for (Rank rank = 0; rank < me.count(); ++rank)
+        parts.push_back({memory->of(rank).span(kData, 8), LocalSpan(value)});
+      const Request put = seat.comm.put(*seat.channel, std::move(parts));
+      ended = seat.comm.wait(*seat.channel, put, seat.patience());
+    } while (ended.done());
+    EXPECT_EQ(ended.outcome, Outcome::peer_lost);
+    EXPECT_EQ(ended.lost, 2u);
+    survivors.leave_together(2);
+  });
+  EXPECT_EQ(fleet.wait(0), 0);
+  EXPECT_EQ(fleet.wait(1), 0);
+}
+
+// Nothing that anybody added is lost, whatever the kind of number.
+TEST(Atomics, AddUp) {
+  static constexpr int kTimes = 50;
+  Fleet fleet(4, [](Member& me) {
+    Seat seat(me);
+    const auto memory = seat.team.allocate("numbers", 24);
+    const auto word = [&](std::uint64_t offset) { return memory->of(0).word<AtomicWord>(offset); };
+    for (int time = 0; time < kTimes; ++time) {
+      ASSERT_TRUE(seat.comm.fetch_add(*seat.channel, word(0), std::int64_t{-3}, seat.patience()).ended.done());
+      ASSERT_TRUE(seat.comm.fetch_add(*seat.channel, word(8), 0.5, seat.patience()).ended.done());
+      const auto greatest = [&](std::uint64_t old) { return std::max<std::uint64_t>(old, me.index() * 100 + time); };
+      ASSERT_TRUE(
+          seat.comm.fetch_update<std::uint64_t>(*seat.channel, word(16), greatest, seat.patience()).ended.done());
+    }
+    me.barrier();
+    EXPECT_EQ(seat.comm.fetch_add(*seat.channel, word(0), std::int64_t{0}, seat.patience()).value, -3 * kTimes * 4);
+    EXPECT_EQ(seat.comm.fetch_add(*seat.channel, word(8), 0.0, seat.patience()).value, 0.5 * kTimes * 4);
+    EXPECT_EQ(seat.comm.fetch_add(*seat.channel, word(16), std::uint64_t{0}, seat.patience()).value, 300u + kTimes - 1);
+    seat.leave(me);
+  });
+  fleet.expect_success();
+}
+
+// Each rank knows how much it has moved, and from or to whom.
+TEST(Traffic, IsCountedByPeer) {
+  Fleet fleet(3, [](Member& me) {
+    Seat seat(me);
+    const auto memory = seat.team.allocate("counted", kData + 1000);
+    if (me.index() == 0) {
+      std::vector<std::byte> data(1000);
+      const LocalSpan local(data.data(), data.size());
+      (void)seat.comm.put(*seat.channel, memory->of(1).span(kData, 1000), local);
+      (void)seat.comm.get(*seat.channel, local, memory->of(2).span(kData, 1000));
+      (void)seat.comm.copy(*seat.channel, memory->of(1).span(kData, 10), memory->of(2).span(kData, 10));
+      (void)seat.comm.notify(*seat.channel, SetWord{memory->of(1).word<ControlWord>(kFlag), 1});
+      (void)seat.comm.get(*seat.channel, strided({&memory->of(1), kData, 16}, {data.data(), 8}, 8, 5));
+      EXPECT_EQ(seat.comm.traffic(1).operations, 1u + 1 + 1 + 5);
+      EXPECT_EQ(seat.comm.traffic(1).bytes, 1000u + 10 + 8 + 40);
+      EXPECT_EQ(seat.comm.traffic(2).operations, 2u);
+      EXPECT_EQ(seat.comm.traffic(2).bytes, 1010u);
+      EXPECT_EQ(seat.comm.traffic(0).operations, 0u);
+      EXPECT_TRUE(seat.comm.wait(*seat.channel, seat.comm.issued(), seat.patience()).done());  // `data` is used
+    }
+    seat.leave(me);
+  });
+  fleet.expect_success();
+}
+
+}  // namespace
+}  // namespace farside::test
