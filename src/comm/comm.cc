@@ -9,13 +9,12 @@
 
 #include "farside/base/error.h"
 
+#include "comm/carry.h"
 #include "comm/service.h"
 
 namespace farside {
 
 namespace {
-
-constexpr std::uint64_t kPieceBytes = 256U << 10U;  // of a copy between two others
 
 template <class... Cases>
 struct Match : Cases... {
@@ -48,20 +47,6 @@ Ended finish(Channel& channel, Rank written, const Notice& notice, Deadline dead
     if (flushed != Outcome::done) return ended_with(flushed, written);
   }
   return give(channel, notice, deadline);
-}
-
-/// By way of this process: READ a piece, WRITE it, and so on.
-Ended carry(Channel& channel, RemoteSpan to, RemoteSpan from, Deadline deadline) {
-  std::vector<std::byte> piece(std::min(from.bytes, kPieceBytes));
-  for (std::uint64_t at = 0; at < from.bytes; at += piece.size()) {
-    const std::uint64_t bytes = std::min<std::uint64_t>(piece.size(), from.bytes - at);
-    const LocalSpan buffer(piece.data(), bytes);
-    const Outcome read = channel.read(buffer, from.region->span(from.offset + at, bytes), deadline);
-    if (read != Outcome::done) return ended_with(read, from.region->peer());
-    const Outcome written = channel.write(to.region->span(to.offset + at, bytes), buffer, deadline);
-    if (written != Outcome::done) return ended_with(written, to.region->peer());
-  }
-  return {};
 }
 
 Rank peer_of(const Part& part) { return part.remote.region->peer(); }
@@ -178,7 +163,7 @@ Request Comm::copy(Channel& channel, RemoteSpan to, RemoteSpan from, Notice noti
   impl_->count(from.region->peer(), from.bytes);
   impl_->count(peer, to.bytes);
   const auto act = [=](Channel& by, Deadline deadline) {
-    const Ended carried = carry(by, to, from, deadline);
+    const Ended carried = carry(by, {&to, 1}, from, deadline);
     return carried.done() ? finish(by, peer, notice, deadline) : carried;
   };
   const bool near = impl_->small_and_near(to.bytes, peer, from.region->peer());

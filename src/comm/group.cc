@@ -8,8 +8,6 @@
 
 namespace farside {
 
-namespace {
-
 using namespace std::chrono_literals;
 
 std::vector<Rank> all_ranks(const Team& team) {
@@ -17,8 +15,6 @@ std::vector<Rank> all_ranks(const Team& team) {
   std::iota(ranks.begin(), ranks.end(), 0);
   return ranks;
 }
-
-}  // namespace
 
 Group::Group(Comm& comm, std::vector<Rank> members, const std::string& what, std::uint64_t payload_bytes)
     : comm_(comm),

@@ -12,6 +12,8 @@
 
 namespace farside {
 
+[[nodiscard]] std::vector<Rank> all_ranks(const Team& team);
+
 class Group {
  public:
   /// Collective over the team. No `members` are all ranks.

@@ -1,0 +1,30 @@
+#include "comm/carry.h"
+
+#include <algorithm>
+#include <vector>
+
+namespace farside {
+
+namespace {
+
+constexpr std::uint64_t kPieceBytes = 256U << 10U;
+
+}  // namespace
+
+Ended carry(Channel& channel, std::span<const RemoteSpan> to, RemoteSpan from, Deadline deadline) {
+  Ended worst;
+  std::vector<std::byte> piece(std::min(from.bytes, kPieceBytes));
+  for (std::uint64_t at = 0; at < from.bytes; at += piece.size()) {
+    const std::uint64_t bytes = std::min<std::uint64_t>(piece.size(), from.bytes - at);
+    const LocalSpan buffer(piece.data(), bytes);
+    const Outcome read = channel.read(buffer, from.region->span(from.offset + at, bytes), deadline);
+    if (read != Outcome::done) return ended_with(read, from.region->peer());
+    for (const RemoteSpan& each : to) {
+      const Outcome written = channel.write(each.region->span(each.offset + at, bytes), buffer, deadline);
+      if (worst.done()) worst = ended_with(written, each.region->peer());
+    }
+  }
+  return worst;
+}
+
+}  // namespace farside
