@@ -19,4 +19,11 @@ struct ArrivalRules {
   bool names_epochs = true;  ///< arrivals of epochs under way at once are counted in words of their own, by name
 };
 
+struct MessageRules {
+  bool record_before_tail = true;         ///< who sees a tail finds the records up to it
+  bool waits_for_room = true;             ///< nobody writes to a place whose message was not taken
+  bool copies_before_giving_back = true;  ///< nor while it is being copied
+  bool tail_before_next = true;           ///< tails that go by different channels do not overtake each other
+};
+
 }  // namespace farside

@@ -1,0 +1,140 @@
+#include "farside/comm/messages.h"
+
+#include <mutex>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "farside/base/error.h"
+#include "farside/base/log.h"
+
+#include "comm/protocol/message_rings.h"
+
+namespace farside {
+
+static_assert(std::is_same_v<Messages::Words, MessageWords>);
+
+class Messages::Impl {
+ public:
+  Impl(Comm& through, std::vector<Handler> table, const MessagesOptions& shape)
+      : comm(through),
+        handlers(std::move(table)),
+        options(checked(shape)),
+        rings(comm.team(), comm.next_name("messages"),
+              {static_cast<std::uint32_t>(handlers.size()), options.places, options.payload_bytes, options.outbox},
+              [this](Channel& by, Rank rank, Deadline deadline) { return comm.ring(by, rank, deadline); }) {}
+
+  // By the service thread.
+  void serve(Channel& channel) {
+    const std::scoped_lock lock(serving_);
+    if (closed_) return;
+    rings.receive(channel, [this](const MessageRings::Arrived& arrived) { deliver(arrived); });
+    rings.carry_all(channel);
+  }
+
+  // If the service thread does not hear it, its nap ends soon.
+  void ring_here(Channel& channel) const {
+    (void)comm.ring(channel, comm.team().rank(), comm.team().fabric().in(std::chrono::seconds(1)));
+  }
+
+  void close() {
+    const std::scoped_lock lock(serving_);
+    closed_ = true;
+  }
+
+  [[nodiscard]] MessageRecord record_of(Rank to, const Message& message) const {
+    const auto refuse = [&](const std::string& why, const std::string& remedy) {
+      throw UsageError({"send a message to", "rank " + std::to_string(to), why, remedy});
+    };
+    if (to >= comm.team().size()) refuse("there are " + std::to_string(comm.team().size()) + " ranks", "");
+    if (message.handler >= handlers.size()) {
+      refuse("it is for handler " + std::to_string(message.handler) + " of " + std::to_string(handlers.size()), "");
+    }
+    if (message.payload.size() > options.payload_bytes) {
+      refuse("its payload has " + std::to_string(message.payload.size()) + " bytes",
+             "send at most " + std::to_string(options.payload_bytes) + ", or raise MessagesOptions::payload_bytes");
+    }
+    return make_record(message.handler, message.words, message.payload);
+  }
+
+  [[nodiscard]] Counters counters() const {
+    const std::scoped_lock lock(counting_);
+    return {delivered_, failed_, rings.refused()};
+  }
+
+  Comm& comm;
+  const std::vector<Handler> handlers;
+  const MessagesOptions options;
+  MessageRings rings;
+
+ private:
+  class RunningCall final : public Call {
+   public:
+    RunningCall(Impl& impl, const MessageRings::Arrived& arrived)
+        : Call(arrived.source, {arrived.handler, arrived.words, arrived.payload}), impl_(impl) {}
+    Ended send(Rank to, const Message& message) override {
+      return ended_with(impl_.rings.leave(to, impl_.record_of(to, message)), to);
+    }
+
+   private:
+    Impl& impl_;
+  };
+
+  static const MessagesOptions& checked(const MessagesOptions& shape) {
+    if (shape.places == 0) {
+      throw UsageError({"send messages through", "rings", "they have no places", "set MessagesOptions::places"});
+    }
+    return shape;
+  }
+
+  // Whatever a handler throws: the service thread has others to serve.
+  void deliver(const MessageRings::Arrived& arrived) {
+    std::optional<std::string> error;
+    try {
+      RunningCall call(*this, arrived);
+      handlers[arrived.handler](call);
+    } catch (const std::exception& thrown) {
+      error = thrown.what();
+    } catch (...) {
+      error = "something that is no std::exception";
+    }
+    {
+      const std::scoped_lock lock(counting_);
+      ++delivered_;
+      if (error) ++failed_;
+    }
+    if (!error) return;
+    log::error("messages: handler " + std::to_string(arrived.handler) + ", called by rank " +
+               std::to_string(arrived.source) + ", threw: " + *error);
+  }
+
+  std::mutex serving_;  // held while handlers run
+  bool closed_ = false;
+
+  mutable std::mutex counting_;
+  std::uint64_t delivered_ = 0;
+  std::uint64_t failed_ = 0;
+};
+
+Messages::Messages(Comm& comm, std::vector<Handler> handlers, const MessagesOptions& options)
+    : impl_(std::make_shared<Impl>(comm, std::move(handlers), options)) {
+  // The Comm may call for as long as it lives, which is longer than this does.
+  comm.on_ring([weak = std::weak_ptr(impl_)](Channel& channel) {
+    if (const auto impl = weak.lock()) impl->serve(channel);
+  });
+  impl_->ring_here(*comm.open_channel());  // others may have rung already
+}
+
+Messages::~Messages() { impl_->close(); }
+
+Ended Messages::send(Channel& channel, Rank to, const Message& message, Deadline deadline) {
+  const Outcome left = impl_->rings.send(channel, to, impl_->record_of(to, message), deadline);
+  if (left != Outcome::done) return ended_with(left, to);
+  if (impl_->comm.team().fabric().reaches_by_memory(to)) return ended_with(impl_->rings.carry(channel, to), to);
+  impl_->ring_here(channel);
+  return {};
+}
+
+Messages::Counters Messages::counters() const { return impl_->counters(); }
+
+}  // namespace farside

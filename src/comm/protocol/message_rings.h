@@ -1,0 +1,124 @@
+// message_rings.h — messages from each rank to each, in order (docs/protocols/comm.md, "Messages").
+//
+// Each pair of ranks has a ring of records in the receiver's memory. The sender writes a record and then the ring's
+// tail; the receiver copies a record and then gives its place back. At each rank:
+//
+//   tail[s]          ControlWord   written by s: number of the last message of s to this rank that is in the ring
+//   taken[r]         ControlWord   written by r: number of the last message of this rank to r whose place is free again
+//   left[r]          ControlWord   written by this rank: as many messages to r have left the outbox; for its threads
+//   ring[s][place]   Bulk          the records of s (message_record.h); message n lies in place n mod places
+//
+// What is to be sent waits in an outbox of the sending process. Whoever finds nobody at it carries what has room in the
+// ring there, one thread at a time for each receiver.
+//
+// Guarantee: messages of one rank to another are delivered once each, in the order in which they were left, as long as
+// both live. What does not look like a message is not delivered.
+//
+// Thread safety: every call but receive, from any thread; receive by one thread. None waits for a receiver to take
+// anything, except send.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "farside/team/team.h"
+
+#include "base/throttled_log.h"
+#include "comm/protocol/message_record.h"
+#include "comm/protocol/rules.h"
+
+namespace farside {
+
+class MessageRings {
+ public:
+  /// The same at all ranks.
+  struct Shape {
+    std::uint32_t handlers;       ///< numbers of handlers are below it
+    std::uint32_t places;         ///< of a ring
+    std::uint32_t payload_bytes;  ///< the most of a message
+    std::uint32_t outbox;         ///< places for each receiver, beside `places` for those who wait for one
+  };
+  struct Arrived {
+    Rank source;
+    std::uint32_t handler;
+    const MessageWords& words;
+    std::span<const std::byte> payload;
+  };
+  using Deliver = std::function<void(const Arrived&)>;
+  /// Wakes a rank, so that it calls receive and carry_all.
+  using Ring = std::function<Outcome(Channel&, Rank, Deadline)>;
+
+  /// Collective.
+  MessageRings(Team& team, const std::string& name, const Shape& shape, Ring ring, const MessageRules& rules = {});
+
+  /// Into the outbox; timed_out when it is full. What was left must be carried.
+  Outcome leave(Rank to, MessageRecord record);
+  /// The same, but waits for a place. Uses as much of the outbox as a ring has, so that `leave` always has the rest.
+  Outcome send(Channel& channel, Rank to, MessageRecord record, Deadline deadline);
+
+  /// From the outbox to the ring, as far as there is room. Who calls it again after a time-out brings the same channel.
+  Outcome carry(Channel& channel, Rank to);
+  void carry_all(Channel& channel);
+  /// Delivers what is in this rank's rings.
+  void receive(Channel& channel, const Deliver& deliver);
+
+  /// Records that were none, so far.
+  [[nodiscard]] std::uint64_t refused() const;
+
+ private:
+  /// To one receiver.
+  struct Outbox {
+    std::deque<MessageRecord> waiting;
+    std::vector<MessageRecord> leaving;  ///< touched by who is at it alone: the first has number sent + 1
+    std::uint64_t sent = 0;              ///< number of the last that is known to be in the ring
+    std::uint32_t sleepers = 0;          ///< threads that wait for a place
+    bool somebody_is_at_it = false;
+    bool somebody_came = false;  ///< meanwhile, and left it to that one
+    bool lost = false;           ///< the receiver, for good
+  };
+  /// From one sender.
+  struct Inbox {
+    std::uint64_t taken = 0;
+    std::uint64_t given_back = 0;
+  };
+
+  Outcome put_in(Rank to, MessageRecord& record, std::size_t places);
+  bool take_turn(Outbox& outbox);
+  bool end_turn(Outbox& outbox, Outcome outcome);
+  bool choose_leaving(Outbox& outbox, Rank to);
+  Outcome write_leaving(Channel& channel, Outbox& outbox, Rank to);
+  Outcome note_left(Channel& channel, Outbox& outbox, Rank to);
+
+  void receive_from(Channel& channel, Rank source, const Deliver& deliver);
+  [[nodiscard]] std::string_view copy_out(Rank source, std::uint64_t number, MessageHeader& header);
+  void give_back(Channel& channel, Rank source);
+  void refuse(Rank source, std::string_view why);
+
+  [[nodiscard]] std::uint64_t tail_offset(Rank sender) const;
+  [[nodiscard]] std::uint64_t taken_offset(Rank receiver) const;
+  [[nodiscard]] std::uint64_t left_offset(Rank receiver) const;
+  [[nodiscard]] std::uint64_t record_offset(Rank sender, std::uint64_t number) const;
+
+  Team& team_;
+  const MessageRules rules_;
+  const Shape shape_;
+  const Ring ring_;
+  std::unique_ptr<SymmetricRegion> memory_;
+
+  mutable std::mutex mutex_;  // never held across a call of the fabric
+  std::vector<Outbox> outboxes_;
+  std::uint64_t refused_ = 0;
+
+  std::vector<Inbox> inboxes_;      // these belong to who receives
+  std::vector<std::byte> payload_;  ///< of the message that is being delivered
+  ThrottledLog log_;
+};
+
+}  // namespace farside

@@ -1,0 +1,199 @@
+// Active messages on the harshest network there is: everybody sends to everybody from two threads through rings of two
+// places, and whoever is asked answers and passes on.
+#include <array>
+#include <map>
+#include <optional>
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "comm/protocol/message_rings.h"
+#include "sim/world.h"
+
+namespace farside::sim {
+namespace {
+
+constexpr Rank kRanks = 3;
+constexpr std::uint64_t kThreads = 2;
+constexpr std::uint64_t kAsks = 5;  // of each thread to each rank
+constexpr std::uint32_t kAsk = 0;
+constexpr std::uint32_t kAnswer = 1;
+constexpr std::uint32_t kPassedOn = 2;
+constexpr std::uint64_t kPayloadWords = 3;
+constexpr Duration kNap = std::chrono::seconds(1);        // at most, of a service thread
+constexpr Duration kLook = std::chrono::milliseconds(2);  // whether all is over
+constexpr Duration kPatience = std::chrono::seconds(10);
+constexpr Duration kBound = std::chrono::seconds(5);  // by when all has come: a nap, and a step towards the dead
+constexpr Duration kLimit = std::chrono::seconds(40);
+
+struct MessagesScenario {
+  bool dies = false;        ///< the last rank, at some time
+  bool by_service = false;  ///< the service thread alone carries, as it does where peers are not reached by memory
+  MessageRules rules{};
+};
+
+class Run {
+ public:
+  Run(std::uint64_t seed, const MessagesScenario& scenario) : scenario_(scenario), world_(seed, kRanks, Network{}) {}
+
+  // What went wrong.
+  std::optional<std::string> run() {
+    for (Rank rank = 0; rank < kRanks; ++rank) {
+      world_.on(rank, [this, rank] { live(rank); });
+    }
+    if (!world_.run(kLimit)) fail("somebody was still waiting when the time was over");
+    if (const auto missing = first_missing()) fail(*missing);
+    return violation_;
+  }
+
+ private:
+  struct Place {
+    std::unique_ptr<SymmetricRegion> bells;
+    std::unique_ptr<MessageRings> rings;
+    std::uint64_t rung = 0;
+    std::map<std::array<std::uint64_t, 3>, std::uint64_t> came;  // the last, by sender, handler and the sender's thread
+    std::map<std::array<std::uint64_t, 2>, std::uint64_t> sent;  // by handlers: by receiver and handler
+  };
+
+  void live(Rank rank) {
+    Team& team = world_.team(rank);
+    Place& place = places_[rank];
+    place.bells = team.allocate("bells", 8);
+    // As the service of comm rings. Its bell may miss one, since a WRITE may be stored twice.
+    const auto ring = [&place, rank](Channel& channel, Rank to, Deadline deadline) {
+      const std::uint64_t number = std::uint64_t{rank} << 48U | ++place.rung;
+      return channel.write_signal(place.bells->of(to).word<ControlWord>(0), number, deadline);
+    };
+    const MessageRings::Shape shape{.handlers = 3, .places = 2, .payload_bytes = 8 * kPayloadWords, .outbox = 200};
+    place.rings = std::make_unique<MessageRings>(team, "messages", shape, ring, scenario_.rules);
+    if (team.barrier(team.fabric().in(kPatience)) != Outcome::done) return;
+    if (rank == 0 && scenario_.dies) {
+      Scheduler& scheduler = world_.scheduler();
+      scheduler.after(scheduler.up_to(std::chrono::milliseconds(1)), [this] { world_.kill(kRanks - 1); });
+    }
+    world_.on(rank, [this, rank] { serve(rank); });
+    for (std::uint64_t thread = 0; thread < kThreads; ++thread) {
+      world_.on(rank, [this, rank, thread, ring] { ask(rank, thread, ring); });
+    }
+  }
+
+  void serve(Rank rank) {
+    Place& place = places_[rank];
+    Fabric& fabric = world_.fabric(rank);
+    const auto channel = fabric.open_channel();
+    const auto bell = place.bells->local().word<ControlWord>(0);
+    const Time end = fabric.now() + kBound;
+    while (fabric.now() < end && first_missing()) {
+      const std::uint64_t heard = bell.load();
+      place.rings->receive(*channel, [&](const MessageRings::Arrived& arrived) { take(rank, arrived); });
+      place.rings->carry_all(*channel);
+      const Time awake = fabric.now() + kNap;
+      while (bell.load() == heard && fabric.now() < awake && first_missing()) {
+        (void)channel->wait_until(
+            place.bells->local(), bell, [heard](std::uint64_t now) { return now != heard; }, fabric.in(kLook));
+      }
+    }
+    if (place.rings->refused() != 0) fail("rank " + std::to_string(rank) + " took something for no message");
+  }
+
+  void ask(Rank rank, std::uint64_t thread, const MessageRings::Ring& ring) {
+    Place& place = places_[rank];
+    const auto channel = world_.fabric(rank).open_channel();
+    const auto patience = [&] { return world_.fabric(rank).in(kPatience); };
+    for (std::uint64_t number = 1; number <= kAsks; ++number) {
+      for (Rank to = 0; to < kRanks; ++to) {
+        const Outcome sent = place.rings->send(*channel, to, record(kAsk, thread, number), patience());
+        if (sent != Outcome::done && to < living())
+          fail("a message to rank " + std::to_string(to) + " was not sent: " + std::string(to_string(sent)) + " from " +
+               std::to_string(rank));
+        if (!scenario_.by_service) (void)place.rings->carry(*channel, to);
+        if (scenario_.by_service) (void)ring(*channel, rank, patience());
+      }
+    }
+  }
+
+  void take(Rank rank, const MessageRings::Arrived& arrived) {
+    const auto [thread, number, mark, unused, last] = arrived.words;
+    std::uint64_t& came = places_[rank].came[{arrived.source, arrived.handler, thread}];
+    const std::string name = "message " + std::to_string(number) + " for handler " + std::to_string(arrived.handler) +
+                             " from rank " + std::to_string(arrived.source) + " to " + std::to_string(rank);
+    if (number != ++came) fail(name + " is not the next one");
+    for (const std::byte each : arrived.payload) {
+      if (each != static_cast<std::byte>(number)) fail(name + " is not whole");
+    }
+    if (arrived.handler != kAsk) return;
+    leave(rank, arrived.source, kAnswer);
+    leave(rank, (arrived.source + 1) % kRanks, kPassedOn);
+  }
+
+  void leave(Rank rank, Rank to, std::uint32_t handler) {
+    Place& place = places_[rank];
+    const Outcome left = place.rings->leave(to, record(handler, 0, ++place.sent[{to, handler}]));
+    if (left != Outcome::done && to < living()) fail("the outbox took nothing more");
+  }
+
+  static MessageRecord record(std::uint32_t handler, std::uint64_t thread, std::uint64_t number) {
+    const std::vector<std::byte> payload(8 * (number % (kPayloadWords + 1)), static_cast<std::byte>(number));
+    return make_record(handler, {thread, number, 0, 0, 0}, payload);
+  }
+
+  // Of what the living send to the living because of the living.
+  [[nodiscard]] std::optional<std::string> first_missing() {
+    for (Rank to = 0; to < living(); ++to) {
+      for (Rank from = 0; from < living(); ++from) {
+        auto& came = places_[to].came;
+        const Rank asker = (to + kRanks - 1) % kRanks;  // of whom is passed on to here
+        std::uint64_t missing = kThreads * kAsks - came[{from, kAnswer, 0}];
+        if (asker < living()) missing += kThreads * kAsks - came[{from, kPassedOn, 0}];
+        for (std::uint64_t thread = 0; thread < kThreads; ++thread) missing += kAsks - came[{from, kAsk, thread}];
+        if (missing == 0) continue;
+        return std::to_string(missing) + " messages from rank " + std::to_string(from) + " to " + std::to_string(to) +
+               " are missing";
+      }
+    }
+    return std::nullopt;
+  }
+
+  [[nodiscard]] Rank living() const { return scenario_.dies ? kRanks - 1 : kRanks; }
+  void fail(const std::string& what) {
+    if (!violation_) violation_ = what;
+  }
+
+  const MessagesScenario scenario_;
+  World world_;
+  std::array<Place, kRanks> places_;
+  std::optional<std::string> violation_;
+};
+
+constexpr std::uint64_t kSeeds = 100;
+
+void expect_no_violation(const MessagesScenario& scenario) {
+  for (std::uint64_t seed = 1; seed <= kSeeds; ++seed) {
+    const auto violation = Run(seed, scenario).run();
+    ASSERT_FALSE(violation) << *violation << ", seed " << seed;
+  }
+}
+
+bool caught(const MessageRules& rules) {
+  for (std::uint64_t seed = 1; seed <= kSeeds; ++seed) {
+    if (Run(seed, {.rules = rules}).run()) return true;
+  }
+  return false;
+}
+
+TEST(MessagesSim, ArriveOnceAndInOrderUnderEverySeed) { expect_no_violation({}); }
+TEST(MessagesSim, DoSoWhenTheServiceThreadCarriesThem) { expect_no_violation({.by_service = true}); }
+TEST(MessagesSim, GoOnAmongTheLivingWhenOneDies) { expect_no_violation({.dies = true}); }
+TEST(MessagesSim, GoOnWhenOneDiesAndTheServiceThreadCarries) {
+  expect_no_violation({.dies = true, .by_service = true});
+}
+
+TEST(MessagesSim, CatchesATailAheadOfItsRecord) { EXPECT_TRUE(caught({.record_before_tail = false})); }
+TEST(MessagesSim, CatchesASenderThatWaitsForNoRoom) { EXPECT_TRUE(caught({.waits_for_room = false})); }
+TEST(MessagesSim, CatchesAPlaceGivenBackBeforeItWasCopied) {
+  EXPECT_TRUE(caught({.copies_before_giving_back = false}));
+}
+TEST(MessagesSim, CatchesTailsThatOvertakeEachOther) { EXPECT_TRUE(caught({.tail_before_next = false})); }
+
+}  // namespace
+}  // namespace farside::sim
