@@ -20,6 +20,8 @@ template <class... Cases>
 struct Match : Cases... {
   using Cases::operator()...;
 };
+template <class... Cases>
+Match(Cases...) -> Match<Cases...>;  // clang-tidy 14 does not find it by itself
 
 /// Whom a notice is for.
 std::optional<Rank> target_of(const Notice& notice) {
@@ -224,9 +226,7 @@ Ended Comm::wait(Channel& channel, Request request, Deadline deadline) const {
 
 Request Comm::in_background(Channel& channel, Task task) { return {impl_->service.issue(channel, std::move(task))}; }
 
-bool Comm::may_act_at_once(Rank rank) const {
-  return finished(issued()) && impl_->team.fabric().reaches_by_memory(rank);
-}
+bool Comm::idle() const { return impl_->service.idle(); }
 
 void Comm::on_ring(std::function<void(Channel&)> work) { impl_->service.on_ring(std::move(work)); }
 

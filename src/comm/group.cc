@@ -19,7 +19,9 @@ std::vector<Rank> all_ranks(const Team& team) {
 Group::Group(Comm& comm, std::vector<Rank> members, const std::string& what, std::uint64_t payload_bytes)
     : comm_(comm),
       meeting_(comm.team(), members.empty() ? all_ranks(comm.team()) : std::move(members), comm.next_name(what),
-               payload_bytes) {}
+               payload_bytes),
+      all_near_(std::ranges::all_of(meeting_.members(),
+                                    [&](Rank rank) { return comm.team().fabric().reaches_by_memory(rank); })) {}
 
 Ended Group::named(Outcome outcome) const { return ended_among(comm_.team(), members(), outcome); }
 
@@ -27,8 +29,7 @@ Barrier::Begun Group::begin(Channel& channel, Attend attend, Deadline deadline) 
   const Fetched opened = meeting_.open(channel, deadline);
   if (!opened.done()) return {named(opened.outcome), 0};
   const std::uint64_t number = opened.value;
-  const auto near = [this](Rank rank) { return comm_.may_act_at_once(rank); };
-  if (std::ranges::all_of(members(), near)) return {named(attend(channel, number, deadline)), number};
+  if (all_near_ && comm_.idle()) return {named(attend(channel, number, deadline)), number};
   // What this thread wrote goes by its own channel, the rest by that of the service thread.
   if (const Outcome flushed = channel.flush_all(deadline); flushed != Outcome::done) return {named(flushed), number};
   auto task = [this, number, attend = std::move(attend)](Channel& by, Deadline until) {

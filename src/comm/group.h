@@ -36,6 +36,7 @@ class Group {
 
   Comm& comm_;
   Meeting meeting_;
+  const bool all_near_;                         ///< reached by memory
   std::atomic<std::uint64_t> last_issued_ = 0;  ///< the newest Request in the background
 };
 

@@ -46,6 +46,11 @@ std::uint64_t Service::issued() const {
   return issued_;
 }
 
+bool Service::idle() const {
+  const std::scoped_lock lock(mutex_);
+  return finished_ == issued_;
+}
+
 bool Service::finished(std::uint64_t number) const {
   const std::scoped_lock lock(mutex_);
   return finished_ >= number;

@@ -32,6 +32,7 @@ class Service {
 
   std::uint64_t issue(Channel& channel, Comm::Task task);
   [[nodiscard]] std::uint64_t issued() const;
+  [[nodiscard]] bool idle() const;
   [[nodiscard]] bool finished(std::uint64_t number) const;
   Ended wait(Channel& channel, std::uint64_t number, Deadline deadline) const;
 

@@ -143,8 +143,8 @@ class Comm {
   using Task = std::function<Ended(Channel&, Deadline)>;
   /// Has the service thread do it, after what was issued before. What it refers to, it had better own.
   Request in_background(Channel& channel, Task task);
-  /// Nothing issued is unfinished, and `rank` is reached by memory: what is small is done at once.
-  [[nodiscard]] bool may_act_at_once(Rank rank) const;
+  /// Nothing that was issued is unfinished.
+  [[nodiscard]] bool idle() const;
   /// Has the service thread call `work` whenever somebody rang here. Before the first ring, and until the Comm goes.
   void on_ring(std::function<void(Channel&)> work);
   Outcome ring(Channel& channel, Rank rank, Deadline deadline) const;
