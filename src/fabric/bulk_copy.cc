@@ -16,7 +16,7 @@ void bulk_copy(std::byte* to, const std::byte* from, std::size_t bytes) {
     reinterpret_cast<volatile std::byte*>(to)[i] = reinterpret_cast<const volatile std::byte*>(from)[i];
   }
 #else
-  std::memcpy(to, from, bytes);
+  if (bytes != 0) std::memcpy(to, from, bytes);  // of nothing, the places may be null
 #endif
 }
 
