@@ -50,12 +50,13 @@ Broadcast::Broadcast(Comm& comm, std::vector<Rank> members)
 Request Broadcast::send(Channel& channel, const SymmetricRegion& memory, std::uint64_t offset, RemoteSpan from,
                         Signal signal) {
   std::vector<Receiver> receivers;
-  bool near = comm_.may_act_at_once(from.region->peer()) && from.bytes * members_.size() <= Comm::kInlineBytes;
+  const Fabric& fabric = comm_.team().fabric();
+  bool near = from.bytes * members_.size() <= Comm::kInlineBytes && fabric.reaches_by_memory(from.region->peer());
   for (const Rank rank : members_) {
     const RemoteRegion& there = memory.of(rank);
     receivers.push_back({discards_->of(rank).word<ControlWord>(0), there.span(offset, from.bytes),
                          there.word<ControlWord>(signal.offset)});
-    near = near && comm_.may_act_at_once(rank);
+    near = near && fabric.reaches_by_memory(rank);
   }
   auto task = [discards = discards_, receivers = std::move(receivers), from, signal](Channel& by, Deadline deadline) {
     return send_to_all(by, receivers, from, signal.value, deadline);
