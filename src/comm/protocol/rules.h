@@ -26,4 +26,10 @@ struct MessageRules {
   bool tail_before_next = true;           ///< tails that go by different channels do not overtake each other
 };
 
+struct MatchRules {
+  bool place_before_match = true;  ///< who comes second finds where the first one's bytes are
+  bool bytes_before_end = true;    ///< who is told that a round has ended finds its bytes
+  bool free_before_end = true;     ///< and may begin the next one
+};
+
 }  // namespace farside

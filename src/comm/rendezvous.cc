@@ -1,0 +1,102 @@
+#include "farside/comm/rendezvous.h"
+
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "farside/base/error.h"
+
+#include "comm/protocol/match_table.h"
+
+namespace farside {
+
+namespace {
+
+constexpr Duration kAtOnce = std::chrono::seconds(1);  // nothing of it waits
+
+MatchTable::Ticket inner(const Rendezvous::Ticket& ticket) {
+  return {ticket.offers ? MatchTable::End::source : MatchTable::End::destination, ticket.peer, ticket.key,
+          ticket.before};
+}
+
+std::uint64_t checked(std::uint64_t keys) {
+  if (keys == 0) throw UsageError({"make a rendezvous with", "0 keys", "nothing could meet", "have at least one"});
+  return keys;
+}
+
+}  // namespace
+
+class Rendezvous::Impl : public std::enable_shared_from_this<Impl> {
+ public:
+  Impl(Comm& through, const std::vector<const SymmetricRegion*>& known, std::uint64_t keys_each)
+      : comm(through),
+        regions(known),
+        keys(checked(keys_each)),
+        table(comm.team(), comm.next_name("rendezvous"), known, keys) {}
+
+  Ticket begin(Channel& channel, bool offers, Rank peer, std::uint64_t key, const Place& place) {
+    const auto refuse = [&](const std::string& why) {
+      throw UsageError(
+          {offers ? "offer" : "claim", "key " + std::to_string(key) + " with rank " + std::to_string(peer), why, ""});
+    };
+    if (peer >= comm.team().size()) refuse("there are " + std::to_string(comm.team().size()) + " ranks");
+    if (key >= keys) refuse("there are " + std::to_string(keys) + " keys");
+    if (place.region >= regions.size()) refuse("there are " + std::to_string(regions.size()) + " regions");
+    (void)regions[place.region]->local().span(place.offset, place.bytes);  // throws when it is out of range
+    const auto end = offers ? MatchTable::End::source : MatchTable::End::destination;
+    const std::optional<MatchTable::Ticket> opened = table.open(end, peer, key);
+    if (!opened) refuse("its last use has not ended");
+    const Request request = meet(channel, *opened, {place.region, place.offset, place.bytes});
+    return {offers, peer, key, opened->before, request};
+  }
+
+  Comm& comm;
+  const std::vector<const SymmetricRegion*> regions;
+  const std::uint64_t keys;
+  MatchTable table;
+
+ private:
+  // Here and now where that costs little, else in the background: as the copies of Comm.
+  Request meet(Channel& channel, const MatchTable::Ticket& ticket, const MatchPlace& place) {
+    channel.local_fence();  // what this thread has stored there, for whoever copies it
+    const auto act = [self = shared_from_this(), ticket, place](Channel& by, Deadline deadline) {
+      return ended_with(self->table.meet(by, ticket, place, deadline), ticket.peer);
+    };
+    if (place.bytes > Comm::kInlineBytes || !comm.team().fabric().reaches_by_memory(ticket.peer))
+      return comm.in_background(channel, act);
+    const Ended ended = act(channel, comm.team().fabric().in(kAtOnce));
+    if (ended.done()) return {};
+    return comm.in_background(channel, [ended](Channel&, Deadline) { return ended; });
+  }
+};
+
+Rendezvous::Rendezvous(Comm& comm, std::vector<const SymmetricRegion*> regions, std::uint64_t keys)
+    : impl_(std::make_shared<Impl>(comm, std::move(regions), keys)) {}
+
+Rendezvous::Ticket Rendezvous::offer(Channel& channel, std::uint64_t key, Rank destination, const Place& source) {
+  return impl_->begin(channel, true, destination, key, source);
+}
+
+Rendezvous::Ticket Rendezvous::claim(Channel& channel, std::uint64_t key, Rank source, const Place& destination) {
+  return impl_->begin(channel, false, source, key, destination);
+}
+
+bool Rendezvous::ended(const Ticket& ticket) const {
+  return impl_->table.state(inner(ticket)) != MatchTable::State::open;
+}
+
+Rendezvous::Result Rendezvous::wait(Channel& channel, const Ticket& ticket, Deadline deadline) const {
+  // What this end has left to the service thread, and then the other end.
+  const Ended begun = impl_->comm.wait(channel, ticket.request, deadline);
+  if (!begun.done()) return {begun, false};
+  const Outcome waited = impl_->table.wait(channel, inner(ticket), deadline);
+  return {ended_with(waited, ticket.peer),
+          waited == Outcome::done && impl_->table.state(inner(ticket)) == MatchTable::State::did_not_fit};
+}
+
+bool Rendezvous::withdraw(Channel& channel, const Ticket& ticket, Deadline deadline) {
+  if (!impl_->comm.wait(channel, ticket.request, deadline).done()) return false;
+  return impl_->table.withdraw(channel, inner(ticket), deadline);
+}
+
+}  // namespace farside
