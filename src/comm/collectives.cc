@@ -58,7 +58,7 @@ class Collectives::Impl {
   Ended end_transfer(Channel& channel, const std::shared_ptr<Transfer>& transfer, std::uint64_t number,
                      Deadline deadline);
   Pending begin_small(Channel& channel, Bytes values, Combine combine, bool wanted, Deadline deadline);
-  Pending begin_sliced(Channel& channel, Bytes values, std::size_t element_bytes, Combine combine,
+  Pending begin_sliced(Channel& channel, Bytes values, std::size_t element_bytes, const Combine& combine,
                        std::optional<std::size_t> root, Deadline deadline);
 
   /// What `rest` is to wait for has begun, or has not.
@@ -153,7 +153,7 @@ Collectives::Pending Collectives::Impl::begin_small(Channel& channel, Bytes valu
 
 // Each member gets everybody's values of its slice, combines them, and sends the result to all who want it.
 Collectives::Pending Collectives::Impl::begin_sliced(Channel& channel, Bytes values, std::size_t element_bytes,
-                                                     Combine combine, std::optional<std::size_t> root,
+                                                     const Combine& combine, std::optional<std::size_t> root,
                                                      Deadline deadline) {
   const std::uint64_t slice_bytes = (values.size() / element_bytes + count() - 1) / count() * element_bytes;
   const std::vector<Bytes> slices = cut(values, count(), slice_bytes);
@@ -199,7 +199,7 @@ Collectives::Pending Collectives::begin_combining(Channel& channel, Bytes values
   if (values.size() <= kSmallBytes) {
     return impl_->begin_small(channel, values, std::move(combine), !place || *place == impl_->self(), deadline);
   }
-  return impl_->begin_sliced(channel, values, element_bytes, std::move(combine), place, deadline);
+  return impl_->begin_sliced(channel, values, element_bytes, combine, place, deadline);
 }
 
 Collectives::Pending Collectives::begin_gathering(Channel& channel, Bytes mine, Bytes all, Deadline deadline) {

@@ -72,18 +72,12 @@ void Service::on_ring(std::function<void(Channel&)> work) {
 }
 
 Outcome Service::ring(Channel& channel, Rank rank, Deadline deadline) const {
-  std::uint64_t number = 0;
-  {
-    const std::scoped_lock lock(mutex_);
-    number = ++rings_;
-  }
-  const auto bell = bells_->of(rank).word<ControlWord>(kBell);
-  return channel.write_signal(bell, std::uint64_t{team_.rank()} << 48U | number, deadline);
+  return channel.add_signal(bells_->of(rank).word<AtomicWord>(kBell), 1, deadline).outcome;
 }
 
 void Service::serve(const std::stop_token& stop) {
   const auto channel = team_.fabric().open_channel();
-  const auto bell = bells_->local().word<ControlWord>(kBell);
+  const auto bell = bells_->local().word<AtomicWord>(kBell);
   while (!stop.stop_requested()) {
     const std::uint64_t heard = bell.load();  // before anything is looked for: what comes later rings again
     std::vector<std::function<void(Channel&)>> works;
@@ -92,9 +86,7 @@ void Service::serve(const std::stop_token& stop) {
       works = on_ring_;
     }
     for (const auto& work : works) work(*channel);
-    while (do_next(*channel)) {
-    }
-    if (stop.stop_requested()) return;
+    if (do_next(*channel)) continue;  // who rang meanwhile is looked after before the next task
     // A time-out is one more reason to look.
     (void)channel->wait_until(
         bells_->local(), bell, [heard](std::uint64_t now) { return now != heard; }, team_.fabric().in(kNap));

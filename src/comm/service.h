@@ -1,10 +1,9 @@
 // service.h — the thread that does in the background what callers started and left, and that others can call upon.
 //
-// It sleeps on a word of this process's memory, its bell. Everybody who wants something of it stores a number there
-// that the word has never had: so whoever rings while others do is seen as well, and what matters is only that it
-// changed. Tasks are done one after another, in the order of issue; `finished` is the number of the last one.
+// It sleeps on a word of this process's memory, its bell, to which everybody adds one who wants something of it. Tasks
+// are done one after another, in the order of issue; `finished` is the number of the last one.
 //
-//   bell       ControlWord   rank (16 bits), number of the ring by that rank (48)
+//   bell       AtomicWord    how often it was rung
 //   finished   ControlWord   written by the service thread alone
 #pragma once
 
@@ -57,8 +56,7 @@ class Service {
   mutable std::mutex mutex_;  // guards what follows
   std::deque<Issued> tasks_;
   std::uint64_t issued_ = 0;
-  std::uint64_t finished_ = 0;  ///< as the word says, or is about to
-  mutable std::uint64_t rings_ = 0;
+  std::uint64_t finished_ = 0;               ///< as the word says, or is about to
   std::map<std::uint64_t, Ended> failures_;  ///< the newest ones, by number
   std::vector<std::function<void(Channel&)>> on_ring_;
 

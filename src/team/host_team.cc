@@ -348,8 +348,8 @@ void HostTeam::cut_off(const std::vector<Rank>& from, const std::string& why) {
   if (const auto handler = std::exchange(on_cut_off_, {})) handler();
 }
 
-void HostTeam::on_cut_off(std::function<void()> handler) {
-  loop_.post([this, handler = std::move(handler)] {
+void HostTeam::on_cut_off(const std::function<void()>& handler) {
+  loop_.post([this, handler] {
     if (is_cut_off_) return handler();
     on_cut_off_ = handler;
   });

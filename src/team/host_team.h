@@ -38,7 +38,7 @@ class HostTeam final : public Team {
 
   [[nodiscard]] std::uint64_t epoch() const override;
   Outcome evict(Rank rank, Deadline deadline) override;
-  void on_cut_off(std::function<void()> handler) override;
+  void on_cut_off(const std::function<void()>& handler) override;
 
  private:
   HostTeam() = default;

@@ -89,7 +89,7 @@ class Team {
   /// Has `handler` called when this process was cut off, or at once if it was: the others took it for dead, or nobody
   /// tells it any more who is. Members on other hosts count as lost then; only a new process comes back to them. Once,
   /// on a thread of the team's, which it must not hold up.
-  virtual void on_cut_off(std::function<void()> handler) { (void)handler; }
+  virtual void on_cut_off(const std::function<void()>& /*handler*/) {}
 
  protected:
   Team() = default;
