@@ -70,8 +70,8 @@ class Rendezvous::Impl : public std::enable_shared_from_this<Impl> {
   }
 };
 
-Rendezvous::Rendezvous(Comm& comm, std::vector<const SymmetricRegion*> regions, std::uint64_t keys)
-    : impl_(std::make_shared<Impl>(comm, std::move(regions), keys)) {}
+Rendezvous::Rendezvous(Comm& comm, const std::vector<const SymmetricRegion*>& regions, std::uint64_t keys)
+    : impl_(std::make_shared<Impl>(comm, regions, keys)) {}
 
 Rendezvous::Ticket Rendezvous::offer(Channel& channel, std::uint64_t key, Rank destination, const Place& source) {
   return impl_->begin(channel, true, destination, key, source);

@@ -282,7 +282,7 @@ bool HostTeam::take_access(Rank rank) try {
 }
 
 // A new process has the rank. It is a member once nothing of the old one can reach this process's memory any more.
-void HostTeam::take_back(Rank rank, std::vector<std::string> blobs) try {
+void HostTeam::take_back(Rank rank, const std::vector<std::string>& blobs) try {
   if (rank == this->rank()) {
     const std::lock_guard lock(membership_);
     ++returns_[rank];

@@ -64,7 +64,7 @@ class HostTeam final : public Team {
   void lose_other_hosts(const std::string& why);
   void cut_off(const std::vector<Rank>& from, const std::string& why);
   // On the service thread alone.
-  void take_back(Rank rank, std::vector<std::string> blobs);
+  void take_back(Rank rank, const std::vector<std::string>& blobs);
   void replace_member(Rank rank, MemberCard card, const std::vector<std::string>& blobs);
   void watch_process(Rank rank);
 

@@ -38,7 +38,7 @@ class Rendezvous {
 
   /// Collective, with the same regions in the same order at all ranks. Each pair of ranks has `keys` keys, from 0,
   /// which take 80 bytes of each rank. `comm` and the regions outlive this. Throws UsageError without keys.
-  Rendezvous(Comm& comm, std::vector<const SymmetricRegion*> regions, std::uint64_t keys = 256);
+  Rendezvous(Comm& comm, const std::vector<const SymmetricRegion*>& regions, std::uint64_t keys = 256);
 
   /// Neither waits for the other end. The place must stay as it is, a source unchanged, until the use of the key has
   /// ended or was withdrawn. Throw UsageError for a rank, a key or a place that there is not, and when this end has
