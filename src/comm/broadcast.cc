@@ -61,9 +61,7 @@ Request Broadcast::send(Channel& channel, const SymmetricRegion& memory, std::ui
   auto task = [discards = discards_, receivers = std::move(receivers), from, signal](Channel& by, Deadline deadline) {
     return send_to_all(by, receivers, from, signal.value, deadline);
   };
-  if (!near) return comm_.in_background(channel, std::move(task));
-  const Ended ended = task(channel, Deadline{});  // nothing of it waits
-  return ended.done() ? Request{} : comm_.in_background(channel, [ended](Channel&, Deadline) { return ended; });
+  return comm_.act(channel, near, std::move(task));
 }
 
 void Broadcast::discard(bool on) { discards_->local().word<ControlWord>(0).store(on ? 1 : 0); }

@@ -226,6 +226,8 @@ Ended Comm::wait(Channel& channel, Request request, Deadline deadline) const {
 
 Request Comm::in_background(Channel& channel, Task task) { return {impl_->service.issue(channel, std::move(task))}; }
 
+Request Comm::act(Channel& channel, bool at_once, Task task) { return impl_->act(channel, at_once, std::move(task)); }
+
 bool Comm::idle() const { return impl_->service.idle(); }
 
 void Comm::on_ring(std::function<void(Channel&)> work) { impl_->service.on_ring(std::move(work)); }

@@ -12,8 +12,6 @@ namespace farside {
 
 namespace {
 
-constexpr Duration kAtOnce = std::chrono::seconds(1);  // nothing of it waits
-
 MatchTable::Ticket inner(const Rendezvous::Ticket& ticket) {
   return {ticket.offers ? MatchTable::End::source : MatchTable::End::destination, ticket.peer, ticket.key,
           ticket.before};
@@ -59,14 +57,10 @@ class Rendezvous::Impl : public std::enable_shared_from_this<Impl> {
   // Here and now where that costs little, else in the background: as the copies of Comm.
   Request meet(Channel& channel, const MatchTable::Ticket& ticket, const MatchPlace& place) {
     channel.local_fence();  // what this thread has stored there, for whoever copies it
-    const auto act = [self = shared_from_this(), ticket, place](Channel& by, Deadline deadline) {
+    const bool at_once = place.bytes <= Comm::kInlineBytes && comm.team().fabric().reaches_by_memory(ticket.peer);
+    return comm.act(channel, at_once, [self = shared_from_this(), ticket, place](Channel& by, Deadline deadline) {
       return ended_with(self->table.meet(by, ticket, place, deadline), ticket.peer);
-    };
-    if (place.bytes > Comm::kInlineBytes || !comm.team().fabric().reaches_by_memory(ticket.peer))
-      return comm.in_background(channel, act);
-    const Ended ended = act(channel, comm.team().fabric().in(kAtOnce));
-    if (ended.done()) return {};
-    return comm.in_background(channel, [ended](Channel&, Deadline) { return ended; });
+    });
   }
 };
 

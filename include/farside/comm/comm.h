@@ -143,6 +143,9 @@ class Comm {
   using Task = std::function<Ended(Channel&, Deadline)>;
   /// Has the service thread do it, after what was issued before. What it refers to, it had better own.
   Request in_background(Channel& channel, Task task);
+  /// The same, but here and now when it is `at_once`, that is small and of memory that is mapped, so that nothing of it
+  /// waits.
+  Request act(Channel& channel, bool at_once, Task task);
   /// Nothing that was issued is unfinished.
   [[nodiscard]] bool idle() const;
   /// Has the service thread call `work` whenever somebody rang here. Before the first ring, and until the Comm goes.

@@ -2,12 +2,13 @@
 
 #include <algorithm>
 
+#include "comm/protocol/lines.h"
+
 namespace farside {
 
 namespace {
 
 constexpr std::uint64_t kSlotBytes = 512U << 10U;  // a slot's pieces together; memory that is not used is not there
-constexpr std::uint64_t kLineBytes = 64;
 
 }  // namespace
 

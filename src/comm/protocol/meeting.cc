@@ -6,13 +6,11 @@
 
 #include "farside/base/error.h"
 
+#include "comm/protocol/lines.h"
+
 namespace farside {
 
 namespace {
-
-constexpr std::uint64_t kLineBytes = 64;
-
-std::uint64_t in_lines(std::uint64_t bytes) { return (bytes + kLineBytes - 1) / kLineBytes * kLineBytes; }
 
 std::uint32_t place_in(const std::vector<Rank>& members, Rank rank) {
   const auto found = std::ranges::lower_bound(members, rank);

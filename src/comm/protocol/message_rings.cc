@@ -5,16 +5,15 @@
 #include <iterator>
 #include <utility>
 
+#include "comm/protocol/lines.h"
+
 namespace farside {
 
 namespace {
 
 using namespace std::chrono_literals;
 
-constexpr std::uint64_t kLineBytes = 64;
 constexpr Duration kStep = 1s;  // for one transfer: who does not answer must not keep the others waiting
-
-std::uint64_t in_lines(std::uint64_t bytes) { return (bytes + kLineBytes - 1) / kLineBytes * kLineBytes; }
 
 }  // namespace
 

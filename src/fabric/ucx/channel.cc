@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <set>
 #include <thread>
 #include <utility>
 
@@ -394,23 +395,6 @@ void UcxChannel::read_back(Link& link, Completion& completion) {
     return ucp_get_nbx(link.endpoint.get(), &read_back_, std::min(sizeof read_back_, link.unflushed_bytes),
                        link.unflushed_address, link.key_of(link.unflushed), &params);
   });
-}
-
-// ---- Siblings
-
-void UcxChannelSet::add(UcxChannel& channel) {
-  const std::scoped_lock lock(mutex_);
-  channels_.insert(&channel);
-}
-
-void UcxChannelSet::remove(UcxChannel& channel) {
-  const std::scoped_lock lock(mutex_);
-  channels_.erase(&channel);
-}
-
-void UcxChannelSet::alarm() {
-  const std::scoped_lock lock(mutex_);
-  for (UcxChannel* channel : channels_) channel->alarm();
 }
 
 }  // namespace farside

@@ -5,9 +5,7 @@
 #include <atomic>
 #include <list>
 #include <memory>
-#include <mutex>
 #include <optional>
-#include <set>
 #include <unordered_map>
 #include <vector>
 
@@ -15,24 +13,11 @@
 #include "farside/fabric/region.h"
 #include "farside/fabric/time.h"
 
+#include "fabric/ucx/channel_set.h"
 #include "fabric/ucx/context.h"
 #include "fabric/ucx/peer.h"
 
 namespace farside {
-
-class UcxChannel;
-
-/// The channels of an engine, so that those who wait on a peer learn that it was lost.
-class UcxChannelSet {
- public:
-  void add(UcxChannel& channel);
-  void remove(UcxChannel& channel);
-  void alarm();
-
- private:
-  std::mutex mutex_;
-  std::set<UcxChannel*> channels_;  // guarded by mutex_
-};
 
 class UcxChannel {
  public:

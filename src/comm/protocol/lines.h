@@ -1,0 +1,14 @@
+// lines.h — words of different writers lie in lines of their own, so that none slows another down.
+#pragma once
+
+#include <cstdint>
+
+namespace farside {
+
+inline constexpr std::uint64_t kLineBytes = 64;
+
+[[nodiscard]] inline std::uint64_t in_lines(std::uint64_t bytes) {
+  return (bytes + kLineBytes - 1) / kLineBytes * kLineBytes;
+}
+
+}  // namespace farside
