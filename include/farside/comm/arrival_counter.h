@@ -7,7 +7,8 @@
 //
 // Epochs are numbered from 0, by each receiver for itself. Each counts its own arrivals: what a fast sender sends in
 // the next epoch is never taken for what a slow one still owes in this one. The next three may fill meanwhile; a sender
-// that is ahead by more waits until the receiver has ended the epoch four before: so much room the data needs.
+// that is ahead by more waits until the receiver has ended the epoch four before. So the data need the room of five
+// epochs: four that fill, and one that has ended and is being read.
 //
 // Thread safety: every call, from any thread; each brings its own Channel. An epoch is awaited by one thread.
 #pragma once

@@ -12,14 +12,16 @@ constexpr std::uint64_t kSlotBytes = 512U << 10U;  // a slot's pieces together; 
 
 }  // namespace
 
-Exchange::Exchange(Team& team, Meeting& meeting, const std::string& name)
+Exchange::Exchange(Team& team, Meeting& meeting, const std::string& name, const ExchangeRules& rules)
     : meeting_(meeting),
+      rules_(rules),
       pieces_(team.size()),
       piece_bytes_(std::max(kSlotBytes / pieces_ / kLineBytes * kLineBytes, kLineBytes)),
       memory_(team.allocate(name, Meeting::kInFlight * pieces_ * piece_bytes_)) {}
 
 std::uint64_t Exchange::place(std::uint64_t number, std::size_t member) const {
-  return (number % Meeting::kInFlight * pieces_ + member) * piece_bytes_;
+  const std::uint64_t slot = rules_.keeps_slots_apart ? number % Meeting::kInFlight : 0;
+  return (slot * pieces_ + member) * piece_bytes_;
 }
 
 Outcome Exchange::arrive(Channel& channel, std::uint64_t number, const Outgoing& outgoing, Deadline deadline) {

@@ -16,6 +16,7 @@
 #include <string>
 
 #include "comm/protocol/meeting.h"
+#include "comm/protocol/rules.h"
 
 namespace farside {
 
@@ -25,7 +26,7 @@ class Exchange {
   static constexpr std::uint64_t kUnderWay = Meeting::kInFlight / 2;
 
   /// Collective over the team. `meeting` is that of the members, and outlives this.
-  Exchange(Team& team, Meeting& meeting, const std::string& name);
+  Exchange(Team& team, Meeting& meeting, const std::string& name, const ExchangeRules& rules = {});
 
   /// The longest that one member can write for another.
   [[nodiscard]] std::uint64_t piece_bytes() const noexcept { return piece_bytes_; }
@@ -40,6 +41,7 @@ class Exchange {
   [[nodiscard]] std::uint64_t place(std::uint64_t number, std::size_t member) const;
 
   Meeting& meeting_;
+  const ExchangeRules rules_;
   const std::uint64_t pieces_;  ///< in a slot: for a group of all ranks
   const std::uint64_t piece_bytes_;
   std::unique_ptr<SymmetricRegion> memory_;

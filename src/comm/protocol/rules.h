@@ -16,7 +16,12 @@ struct MeetingRules {
 };
 
 struct ArrivalRules {
-  bool names_epochs = true;  ///< arrivals of epochs under way at once are counted in words of their own, by name
+  bool names_epochs = true;      ///< arrivals of epochs under way at once are counted in words of their own, by name
+  bool waits_until_open = true;  ///< nobody adds to a word that names an earlier epoch
+};
+
+struct ExchangeRules {
+  bool keeps_slots_apart = true;  ///< pieces of meetings under way at once do not share a place
 };
 
 struct MessageRules {

@@ -1,0 +1,161 @@
+// Exchanges (src/comm/protocol/exchange.h) on the harshest network there is, several under way: each member finds what
+// all wrote for it, however late it looks, while fast ones come to the same slots again.
+#include <functional>
+#include <numeric>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "comm/protocol/exchange.h"
+#include "sim/world.h"
+
+namespace farside::sim {
+namespace {
+
+constexpr std::uint64_t kMeetings = 24;
+constexpr std::uint64_t kMostWords = 3;                    // of a piece
+constexpr Duration kSlow = std::chrono::microseconds(20);  // after which what came is taken, at most
+constexpr Duration kLife = std::chrono::milliseconds(1);   // in which things befall members
+constexpr Duration kPatience = std::chrono::seconds(5);
+constexpr Duration kLimit = std::chrono::minutes(10);
+
+struct ExchangeScenario {
+  Rank members = 3;
+  std::uint64_t most_under_way = 1;
+  bool dies = false;  ///< the last member
+  MeetingRules meeting_rules{};
+  ExchangeRules rules{};
+};
+
+ExchangeScenario draw(std::uint64_t seed) {
+  Scheduler dice(seed * 7919);
+  ExchangeScenario scenario;
+  scenario.members = 2 + static_cast<Rank>(dice.random() % 4);
+  scenario.most_under_way = 1 + dice.random() % Exchange::kUnderWay;
+  scenario.dies = dice.one_in(4);
+  return scenario;
+}
+
+/// Pieces differ in length.
+std::uint64_t words_of(Rank from, Rank to, std::uint64_t number) { return (from + 2 * to + number) % (kMostWords + 1); }
+std::uint64_t value_of(Rank from, Rank to, std::uint64_t number) { return number * 100 + from * 10 + to; }
+
+class ExchangeRun {
+ public:
+  ExchangeRun(std::uint64_t seed, const ExchangeScenario& scenario)
+      : scenario_(scenario), world_(seed, scenario.members, Network{}), finished_(scenario.members, false) {}
+
+  // What went wrong.
+  std::optional<std::string> run() {
+    for (Rank rank = 0; rank < scenario_.members; ++rank) world_.on(rank, [this, rank] { live(rank); });
+    if (!world_.run(kLimit)) fail("somebody was still waiting when the time was over");
+    for (Rank rank = 0; rank < scenario_.members; ++rank) {
+      if (!scenario_.dies && !finished_[rank]) fail("rank " + std::to_string(rank) + " gave up");
+    }
+    return violation_;
+  }
+
+ private:
+  void schedule_faults() {
+    Scheduler& scheduler = world_.scheduler();
+    const auto whom = static_cast<Rank>(scheduler.random() % scenario_.members);
+    scheduler.after(scheduler.up_to(kLife), [this, whom] { world_.pause(whom, kLife); });
+    if (scenario_.dies) scheduler.after(scheduler.up_to(kLife), [this] { world_.kill(scenario_.members - 1); });
+  }
+
+  void live(Rank rank) {
+    SimTeam& team = world_.team(rank);
+    std::vector<Rank> all(team.size());
+    std::iota(all.begin(), all.end(), 0);
+    Meeting meeting(team, all, "meeting", 0, scenario_.meeting_rules);
+    Exchange exchange(team, meeting, "pieces", scenario_.rules);
+    const auto channel = team.fabric().open_channel();
+    if (rank == 0) schedule_faults();
+    std::uint64_t ended = 0;
+    for (std::uint64_t number = 1; number <= kMeetings; ++number) {
+      if (!begin(team, meeting, exchange, *channel)) return;
+      if (number - ended < scenario_.most_under_way && number < kMeetings) continue;
+      // All of them, or only as many as must be.
+      const std::uint64_t until = world_.scheduler().one_in(2) ? number : number + 1 - scenario_.most_under_way;
+      while (ended < until || (number == kMeetings && ended < number)) {
+        if (!end(team, meeting, exchange, *channel, ++ended)) return;
+      }
+    }
+    finished_[rank] = true;
+  }
+
+  // False when the member gives up, which only a death excuses.
+  bool begin(SimTeam& team, Meeting& meeting, Exchange& exchange, Channel& channel) {
+    const Deadline deadline = team.fabric().in(kPatience);
+    const Fetched opened = meeting.open(channel, deadline);
+    if (!opened.done()) return false;
+    std::vector<std::vector<std::uint64_t>> pieces;
+    for (Rank to = 0; to < team.size(); ++to) {
+      pieces.emplace_back(words_of(team.rank(), to, opened.value), value_of(team.rank(), to, opened.value));
+    }
+    const auto outgoing = [&](std::size_t to) { return std::as_writable_bytes(std::span(pieces[to])); };
+    return exchange.arrive(channel, opened.value, outgoing, deadline) == Outcome::done;
+  }
+
+  bool end(SimTeam& team, Meeting& meeting, Exchange& exchange, Channel& channel, std::uint64_t number) {
+    if (meeting.wait(channel, number, team.fabric().in(kPatience)) != Outcome::done) return false;
+    for (Rank from = 0; from < team.size(); ++from) {
+      team.fabric().sleep(world_.scheduler().up_to(kSlow));
+      std::vector<std::uint64_t> found(words_of(from, team.rank(), number));
+      exchange.take(number, from, std::as_writable_bytes(std::span(found)));
+      for (const std::uint64_t word : found) {
+        if (word == value_of(from, team.rank(), number)) continue;
+        fail("in meeting " + std::to_string(number) + " rank " + std::to_string(from) + " sent " +
+             std::to_string(word) + " to rank " + std::to_string(team.rank()));
+      }
+    }
+    return true;
+  }
+
+  void fail(const std::string& what) {
+    if (!violation_) violation_ = what;
+  }
+
+  const ExchangeScenario scenario_;
+  World world_;
+  std::vector<bool> finished_;
+  std::optional<std::string> violation_;
+};
+
+constexpr std::uint64_t kSeeds = 300;
+
+TEST(ExchangeSim, BringsWhatWasWrittenUnderEverySeed) {
+  for (std::uint64_t seed = 1; seed <= kSeeds; ++seed) {
+    const auto violation = ExchangeRun(seed, draw(seed)).run();
+    ASSERT_FALSE(violation) << *violation << ", seed " << seed;
+  }
+}
+
+/// Whether what `breaks` breaks is noticed.
+template <class Breaks>
+bool caught(Breaks breaks) {
+  for (std::uint64_t seed = 1; seed <= kSeeds; ++seed) {
+    ExchangeScenario scenario = draw(seed);
+    breaks(scenario);
+    if (ExchangeRun(seed, scenario).run()) return true;
+  }
+  return false;
+}
+
+TEST(ExchangeSim, CatchesAnArrivalAheadOfItsPieces) {
+  EXPECT_TRUE(caught([](ExchangeScenario& scenario) { scenario.meeting_rules.flushes_before_arriving = false; }));
+}
+
+TEST(ExchangeSim, CatchesAPlaceForSeveralMeetings) {
+  EXPECT_TRUE(caught([](ExchangeScenario& scenario) { scenario.rules.keeps_slots_apart = false; }));
+}
+
+// Who has begun as many as a meeting allows comes to slots whose pieces others have not taken yet.
+TEST(ExchangeSim, CatchesWhoHasTooManyUnderWay) {
+  EXPECT_TRUE(caught([](ExchangeScenario& scenario) { scenario.most_under_way = Meeting::kInFlight; }));
+}
+
+}  // namespace
+}  // namespace farside::sim
