@@ -39,6 +39,12 @@ class OneMachine(unittest.TestCase):
         only = "Run.SurvivesLateOperationsOnFreedMemory:Team.RefusesAllocationsThatDiffer"
         self.passes("team_test", divisor=2, only=only)
 
+    def test_comm(self):
+        # Each primitive once, among few processes.
+        only = ["*BarrierSizes*/2", "ArrivalCounter.EndsAnEpoch*", "*BroadcastSizes*/2", "*Collective.*/3", "Requests.*",
+                "*CopySizes*/4", "Notices.*", "Parts.*", "Atomics.*", "Messages.ArriveWhole", "*RendezvousSizes*/3"]
+        self.passes("comm_test", divisor=2, only=":".join(only))
+
 
 # Both machines see the files through a file system whose name says that it is one and the same on all hosts, and which
 # counts what it is asked for on each.
