@@ -1,10 +1,13 @@
 #include "farside/comm/broadcast.h"
 
 #include <algorithm>
+#include <mutex>
 #include <utility>
 
 #include "comm/carry.h"
+#include "comm/ended.h"
 #include "comm/group.h"
+#include "comm/protocol/spread.h"
 
 namespace farside {
 
@@ -14,56 +17,158 @@ struct Receiver {
   RemoteWord<ControlWord> discards;
   RemoteSpan to;
   RemoteWord<ControlWord> flag;
+
+  [[nodiscard]] Rank rank() const { return to.region->peer(); }
 };
 
-Ended send_to_all(Channel& channel, const std::vector<Receiver>& receivers, RemoteSpan from, std::uint64_t value,
-                  Deadline deadline) {
-  Ended worst;
-  const auto note = [&worst](Outcome outcome, Rank rank) {
-    if (worst.done()) worst = ended_with(outcome, rank);
-  };
-  std::vector<RemoteSpan> to;
-  std::vector<RemoteWord<ControlWord>> flags;
+/// The first failure, and because of whom.
+void note(Ended& worst, const Ended& ended) {
+  if (worst.done()) worst = ended;
+}
+
+/// Those who do not discard.
+std::vector<Receiver> who_want_it(Channel& channel, const std::vector<Receiver>& receivers, Ended& worst,
+                                  Deadline deadline) {
+  std::vector<Receiver> wanting;
   for (const Receiver& receiver : receivers) {
     const Fetched discards = channel.load(receiver.discards, deadline);
-    note(discards.outcome, receiver.to.region->peer());
-    if (!discards.done() || discards.value != 0) continue;
-    to.push_back(receiver.to);
-    flags.push_back(receiver.flag);
+    note(worst, ended_with(discards.outcome, receiver.rank()));
+    if (discards.done() && discards.value == 0) wanting.push_back(receiver);
   }
+  return wanting;
+}
+
+void write_to_each(Channel& channel, const std::vector<Receiver>& receivers, RemoteSpan from, std::uint64_t value,
+                   Ended& worst, Deadline deadline) {
+  std::vector<RemoteSpan> to;
+  for (const Receiver& receiver : receivers) to.push_back(receiver.to);
   const Ended carried = carry(channel, to, from, deadline);
-  if (carried.outcome == Outcome::timed_out || carried.lost == from.region->peer())
-    return carried;  // nobody has it all
-  if (worst.done()) worst = carried;
-  for (const auto& flag : flags) note(channel.write_signal(flag, value, deadline), flag.region->peer());
-  for (const auto& flag : flags) note(channel.flush(flag.region->peer(), deadline), flag.region->peer());
-  return worst;
+  note(worst, carried);
+  if (carried.outcome == Outcome::timed_out || carried.lost == from.region->peer()) return;  // nobody has it all
+  for (const Receiver& receiver : receivers) {
+    note(worst, ended_with(channel.write_signal(receiver.flag, value, deadline), receiver.rank()));
+  }
+  for (const Receiver& receiver : receivers) {
+    note(worst, ended_with(channel.flush(receiver.rank(), deadline), receiver.rank()));
+  }
 }
 
 }  // namespace
 
-Broadcast::Broadcast(Comm& comm, std::vector<Rank> members)
-    : comm_(comm),
-      members_(members.empty() ? all_ranks(comm.team()) : std::move(members)),
-      discards_(comm.team().allocate(comm.next_name("discards"), 8)) {}
+class Broadcast::Impl {
+ public:
+  Impl(Comm& through, std::vector<Rank> of, const std::vector<const SymmetricRegion*>& known)
+      : comm(through),
+        members(of.empty() ? all_ranks(comm.team()) : std::move(of)),
+        discards(comm.team().allocate(comm.next_name("discards"), 8)),
+        passed_on(known) {
+    if (known.empty()) return;
+    const auto ring = [this](Channel& by, Rank rank, Deadline deadline) { return comm.ring(by, rank, deadline); };
+    spread = std::make_unique<Spread>(comm.team(), comm.next_name("spread"), known, ring);
+  }
+
+  // By the service thread.
+  void serve(Channel& channel) {
+    const std::scoped_lock lock(serving_);
+    if (!closed_) spread->serve(channel);
+  }
+
+  void close() {
+    const std::scoped_lock lock(serving_);
+    closed_ = true;
+  }
+
+  Comm& comm;
+  const std::vector<Rank> members;
+  const std::unique_ptr<SymmetricRegion> discards;  ///< a ControlWord at each rank
+  const std::vector<const SymmetricRegion*> passed_on;
+  std::unique_ptr<Spread> spread;  ///< null when nothing is passed on
+  bool is_whole = true;            ///< the service thread's: no tree has failed
+
+ private:
+  std::mutex serving_;
+  bool closed_ = false;
+};
+
+/// One broadcast.
+class Broadcast::Sending {
+ public:
+  Sending(std::shared_ptr<Impl> by, std::vector<Receiver> receivers, RemoteSpan from, const Spread::Order& order)
+      : impl_(std::move(by)), receivers_(std::move(receivers)), from_(from), order_(order) {}
+
+  /// None while those in the tree have not all been reached.
+  std::optional<Ended> go_on(Channel& channel, Deadline deadline) {
+    if (!std::exchange(begun_, true)) begin(channel, deadline);
+    if (in_tree_.empty()) return worst_;
+    const std::optional<Outcome> spread = impl_->spread->go_on(channel);
+    Team& team = impl_->comm.team();
+    if (!spread && team.fabric().now() < deadline.at) return std::nullopt;
+    if (spread != Outcome::done) impl_->is_whole = false;
+    in_tree_.push_back(from_.region->peer());
+    note(worst_, ended_among(team, in_tree_, spread.value_or(Outcome::timed_out)));
+    return worst_;
+  }
+
+ private:
+  void begin(Channel& channel, Deadline deadline) {
+    std::vector<Receiver> wanting = who_want_it(channel, receivers_, worst_, deadline);
+    const auto is_near = [this](const Receiver& to) {
+      return impl_->comm.team().fabric().reaches_by_memory(to.rank());
+    };
+    const auto far = std::ranges::stable_partition(wanting, is_near);
+    if (is_large() && far.size() > Spread::kFanOut) {
+      for (const Receiver& receiver : far) in_tree_.push_back(receiver.rank());
+      wanting.erase(far.begin(), far.end());
+      std::ranges::sort(in_tree_);
+      impl_->spread->begin(order_, from_, in_tree_);
+      (void)impl_->spread->go_on(channel);  // others pass it on meanwhile
+    }
+    if (!wanting.empty()) write_to_each(channel, wanting, from_, order_.value, worst_, deadline);
+  }
+
+  [[nodiscard]] bool is_large() const {
+    return from_.bytes >= kTreeBytes && impl_->is_whole && order_.region < impl_->passed_on.size();
+  }
+
+  const std::shared_ptr<Impl> impl_;
+  const std::vector<Receiver> receivers_;
+  const RemoteSpan from_;
+  const Spread::Order order_;
+  bool begun_ = false;
+  std::vector<Rank> in_tree_;
+  Ended worst_;
+};
+
+Broadcast::Broadcast(Comm& comm, std::vector<Rank> members, const std::vector<const SymmetricRegion*>& passed_on)
+    : impl_(std::make_shared<Impl>(comm, std::move(members), passed_on)) {
+  if (passed_on.empty()) return;
+  // The Comm may call for as long as it lives, which is longer than this does.
+  comm.on_ring([weak = std::weak_ptr(impl_)](Channel& channel) {
+    if (const auto impl = weak.lock()) impl->serve(channel);
+  });
+}
+
+Broadcast::~Broadcast() { impl_->close(); }
 
 Request Broadcast::send(Channel& channel, const SymmetricRegion& memory, std::uint64_t offset, RemoteSpan from,
                         Signal signal) {
   std::vector<Receiver> receivers;
-  const Fabric& fabric = comm_.team().fabric();
-  bool near = from.bytes * members_.size() <= Comm::kInlineBytes && fabric.reaches_by_memory(from.region->peer());
-  for (const Rank rank : members_) {
+  const Fabric& fabric = impl_->comm.team().fabric();
+  bool near = from.bytes * impl_->members.size() <= Comm::kInlineBytes && fabric.reaches_by_memory(from.region->peer());
+  for (const Rank rank : impl_->members) {
     const RemoteRegion& there = memory.of(rank);
-    receivers.push_back({discards_->of(rank).word<ControlWord>(0), there.span(offset, from.bytes),
+    receivers.push_back({impl_->discards->of(rank).word<ControlWord>(0), there.span(offset, from.bytes),
                          there.word<ControlWord>(signal.offset)});
     near = near && fabric.reaches_by_memory(rank);
   }
-  auto task = [discards = discards_, receivers = std::move(receivers), from, signal](Channel& by, Deadline deadline) {
-    return send_to_all(by, receivers, from, signal.value, deadline);
-  };
-  return comm_.act(channel, near, std::move(task));
+  const auto region =
+      static_cast<std::uint64_t>(std::ranges::find(impl_->passed_on, &memory) - impl_->passed_on.begin());
+  const Spread::Order order{0, region, offset, from.bytes, signal.offset, signal.value};
+  const auto sending = std::make_shared<Sending>(impl_, std::move(receivers), from, order);
+  return impl_->comm.act(channel, near,
+                         [sending](Channel& by, Deadline deadline) { return sending->go_on(by, deadline); });
 }
 
-void Broadcast::discard(bool on) { discards_->local().word<ControlWord>(0).store(on ? 1 : 0); }
+void Broadcast::discard(bool on) { impl_->discards->local().word<ControlWord>(0).store(on ? 1 : 0); }
 
 }  // namespace farside

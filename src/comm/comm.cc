@@ -98,8 +98,8 @@ class Comm::Impl {
   template <class Act>
   Request act(Channel& channel, bool at_once, Act act) {
     if (!at_once) return {service.issue(channel, std::move(act))};
-    const Ended ended = act(channel, Deadline{});  // nothing of it waits
-    if (ended.done()) return {};
+    const std::optional<Ended> ended = act(channel, Deadline{});  // nothing of it waits
+    if (ended->done()) return {};
     return {service.issue(channel, [ended](Channel&, Deadline) { return ended; })};
   }
 

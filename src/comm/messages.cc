@@ -122,7 +122,6 @@ Messages::Messages(Comm& comm, std::vector<Handler> handlers, const MessagesOpti
   comm.on_ring([weak = std::weak_ptr(impl_)](Channel& channel) {
     if (const auto impl = weak.lock()) impl->serve(channel);
   });
-  impl_->ring_here(*comm.open_channel());  // others may have rung already
 }
 
 Messages::~Messages() { impl_->close(); }

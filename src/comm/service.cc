@@ -35,7 +35,7 @@ std::uint64_t Service::issue(Channel& channel, Comm::Task task) {
   {
     const std::scoped_lock lock(mutex_);
     number = ++issued_;
-    tasks_.push_back({number, std::move(task)});
+    tasks_.push_back({number, std::move(task), {}});
   }
   (void)ring(channel, team_.rank(), team_.fabric().in(kNap));  // as above
   return number;
@@ -67,8 +67,11 @@ Ended Service::wait(Channel& channel, std::uint64_t number, Deadline deadline) c
 }
 
 void Service::on_ring(std::function<void(Channel&)> work) {
-  const std::scoped_lock lock(mutex_);
-  on_ring_.push_back(std::move(work));
+  {
+    const std::scoped_lock lock(mutex_);
+    on_ring_.push_back(std::move(work));
+  }
+  (void)ring(*team_.fabric().open_channel(), team_.rank(), team_.fabric().in(kNap));  // others may have rung already
 }
 
 Outcome Service::ring(Channel& channel, Rank rank, Deadline deadline) const {
@@ -93,6 +96,7 @@ void Service::serve(const std::stop_token& stop) {
   }
 }
 
+// False when there is nothing to do, or the next task waits.
 bool Service::do_next(Channel& channel) {
   Issued next;
   {
@@ -101,8 +105,14 @@ bool Service::do_next(Channel& channel) {
     next = std::move(tasks_.front());
     tasks_.pop_front();
   }
-  const Ended ended = next.task(channel, team_.fabric().in(kPatience));
-  note_end(next.number, ended);
+  if (!next.deadline) next.deadline = team_.fabric().in(kPatience);
+  const std::optional<Ended> ended = next.task(channel, *next.deadline);
+  if (!ended) {
+    const std::scoped_lock lock(mutex_);
+    tasks_.push_front(std::move(next));
+    return false;
+  }
+  note_end(next.number, *ended);
   (void)channel.write_signal(results_->of(team_.rank()).word<ControlWord>(kFinished), next.number,
                              team_.fabric().in(kNap));  // to this process itself
   return true;

@@ -1,7 +1,8 @@
 // service.h — the thread that does in the background what callers started and left, and that others can call upon.
 //
 // It sleeps on a word of this process's memory, its bell, to which everybody adds one who wants something of it. Tasks
-// are done one after another, in the order of issue; `finished` is the number of the last one.
+// are done one after another, in the order of issue; `finished` is the number of the last one. One that waits for
+// others is called again after each ring.
 //
 //   bell       AtomicWord    how often it was rung
 //   finished   ControlWord   written by the service thread alone
@@ -13,6 +14,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <stop_token>
 #include <thread>
 #include <vector>
@@ -42,6 +44,7 @@ class Service {
   struct Issued {
     std::uint64_t number;
     Comm::Task task;
+    std::optional<Deadline> deadline{};  ///< since it was begun
   };
 
   void serve(const std::stop_token& stop);

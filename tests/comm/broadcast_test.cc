@@ -24,19 +24,20 @@ std::vector<std::byte> bytes_at(const Region& memory, std::uint64_t bytes) {
 }
 
 class BroadcastSizes : public testing::TestWithParam<std::uint64_t> {};
-INSTANTIATE_TEST_SUITE_P(Bytes, BroadcastSizes, testing::Values(0, 8, 30'001, 700'001));
+INSTANTIATE_TEST_SUITE_P(Bytes, BroadcastSizes, testing::Values(0, 8, 30'001, 1'200'001));
 
-// Rank 3 sends what rank 1 has. Rank 2 wants every second one and finds nothing of the others.
+// Rank 3 sends what rank 1 has. Rank 0, which passes on what is large where memory is not mapped, wants every second
+// one and finds nothing of the others.
 TEST_P(BroadcastSizes, ReachAllWhoWantThem) {
-  Fleet fleet(4, [](Member& me) {
+  Fleet fleet(7, [](Member& me) {
     Seat seat(me);
-    Broadcast broadcast(seat.comm);
     const std::uint64_t bytes = GetParam();
     const auto source = seat.team.allocate("source", kData + bytes);
     const auto memory = seat.team.allocate("memory", kData + bytes);
+    Broadcast broadcast(seat.comm, {}, {memory.get()});
     for (std::uint64_t round = 1; round <= 4; ++round) {
       const std::vector<std::byte> data(bytes, static_cast<std::byte>(round));
-      const bool discards = me.index() == 2 && round % 2 == 1;
+      const bool discards = me.index() == 0 && round % 2 == 1;
       broadcast.discard(discards);
       if (me.index() == 1) source->local().copy_in(kData, data);
       me.barrier();
@@ -88,6 +89,63 @@ TEST(Broadcast, NamesWhoDiedAndReachesTheOthers) {
   });
   EXPECT_EQ(fleet.wait(0), 0);
   EXPECT_EQ(fleet.wait(2), 0);
+}
+
+// Several ranks send at once what is passed on, each through trees in which the others stand: nobody waits for himself.
+TEST(Broadcast, IsPassedOnByWhoSends) {
+  static constexpr std::uint64_t kBytes = Broadcast::kTreeBytes + 8;
+  Fleet fleet(4, [](Member& me) {
+    Seat seat(me);
+    const auto source = seat.team.allocate("source", kBytes);
+    const auto memory = seat.team.allocate("memory", 4 * (kBytes + 8));
+    Broadcast broadcast(seat.comm, {}, {memory.get()});
+    const auto of = [](Rank rank) { return rank * (kBytes + 8); };  // its signal, then its data
+    source->local().copy_in(0, std::vector<std::byte>(kBytes, static_cast<std::byte>(me.index() + 1)));
+    me.barrier();
+    const Request sent = broadcast.send(*seat.channel, *memory, of(me.index()) + 8,
+                                        source->of(me.index()).span(0, kBytes), {.offset = of(me.index()), .value = 1});
+    EXPECT_TRUE(seat.comm.wait(*seat.channel, sent, seat.patience()).done());
+    me.barrier();
+    for (Rank rank = 0; rank < me.count(); ++rank) {
+      EXPECT_EQ(memory->local().word<ControlWord>(of(rank)).load(), 1u);
+      std::vector<std::byte> found(kBytes);
+      memory->local().copy_out(of(rank) + 8, found);
+      EXPECT_EQ(found, std::vector<std::byte>(kBytes, static_cast<std::byte>(rank + 1))) << "of rank " << rank;
+    }
+    seat.leave(me);
+  });
+  fleet.expect_success();
+}
+
+// Who was to pass it on is dead: it is named, and what is sent afterwards, to another place, reaches all others.
+TEST(Broadcast, NamesWhoDidNotPassItOn) {
+  static constexpr std::uint64_t kBytes = Broadcast::kTreeBytes + 8;
+  Survivors survivors;
+  Fleet fleet(7, [&](Member& me) {
+    Seat seat(me);
+    const auto memory = seat.team.allocate("memory", 2 * (kBytes + 8));
+    const auto source = seat.team.allocate("source", kBytes);
+    Broadcast broadcast(seat.comm, {}, {memory.get()});
+    if (me.index() == 1) ::raise(SIGKILL);
+    const auto send = [&](std::uint64_t place) {
+      const Request sent = broadcast.send(*seat.channel, *memory, place + 8, source->of(0).span(0, kBytes),
+                                          {.offset = place, .value = 1});
+      return seat.comm.wait(*seat.channel, sent, seat.patience());
+    };
+    if (me.index() == 0) {
+      Ended ended;
+      while (ended.done()) ended = send(0);  // until the death is known
+      EXPECT_EQ(ended.outcome, Outcome::peer_lost);
+      EXPECT_EQ(ended.lost, 1u);
+      EXPECT_EQ(send(kBytes + 8).lost, 1u);
+    } else {
+      const auto signal = memory->local().word<ControlWord>(kBytes + 8);
+      const auto is_set = [](std::uint64_t value) { return value != 0; };
+      EXPECT_EQ(seat.channel->wait_until(memory->local(), signal, is_set, seat.patience()), Outcome::done);
+    }
+    survivors.leave_together(6);
+  });
+  for (const unsigned index : {0, 2, 3, 4, 5, 6}) EXPECT_EQ(fleet.wait(index), 0);
 }
 
 }  // namespace

@@ -139,16 +139,17 @@ class Comm {
   /// For what is allocated next, the same on all ranks: `what` and a number.
   [[nodiscard]] std::string next_name(const std::string& what);
 
-  /// Done when what it wrote is visible. It gives up at the deadline.
-  using Task = std::function<Ended(Channel&, Deadline)>;
+  /// Ends with done when what it wrote is visible. It gives up at the deadline. With none it waits for others, and is
+  /// called again when somebody rang here, at the latest after a second.
+  using Task = std::function<std::optional<Ended>(Channel&, Deadline)>;
   /// Has the service thread do it, after what was issued before. What it refers to, it had better own.
   Request in_background(Channel& channel, Task task);
   /// The same, but here and now when it is `at_once`, that is small and of memory that is mapped, so that nothing of it
-  /// waits.
+  /// waits: it ends at its first call.
   Request act(Channel& channel, bool at_once, Task task);
   /// Nothing that was issued is unfinished.
   [[nodiscard]] bool idle() const;
-  /// Has the service thread call `work` whenever somebody rang here. Before the first ring, and until the Comm goes.
+  /// Has the service thread call `work` now, whenever somebody rang here, and once a second, until the Comm goes.
   void on_ring(std::function<void(Channel&)> work);
   Outcome ring(Channel& channel, Rank rank, Deadline deadline) const;
 

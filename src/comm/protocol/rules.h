@@ -24,6 +24,13 @@ struct ExchangeRules {
   bool keeps_slots_apart = true;  ///< pieces of meetings under way at once do not share a place
 };
 
+struct SpreadRules {
+  bool pieces_before_given = true;  ///< who is told of a piece finds it, and the order it belongs to
+  bool passes_on_before_telling =
+      true;                        ///< a program that is told may change the bytes: nobody passes them on any more
+  bool waits_for_the_last = true;  ///< an order is written when all are through with the one before
+};
+
 struct MessageRules {
   bool record_before_tail = true;         ///< who sees a tail finds the records up to it
   bool waits_for_room = true;             ///< nobody writes to a place whose message was not taken

@@ -1,0 +1,229 @@
+// Broadcasts that receivers pass on (src/comm/protocol/spread.h) on the harshest network there is: several senders at
+// once, receivers that change what they got as soon as they are told, some that discard, and a death.
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "comm/protocol/spread.h"
+#include "sim/world.h"
+
+namespace farside::sim {
+namespace {
+
+constexpr Rank kSenders = 2;  // ranks 0 and 1
+constexpr std::uint64_t kRounds = 4;
+constexpr std::uint64_t kPieceBytes = 16;
+constexpr std::uint64_t kMostWords = 7;
+constexpr std::uint64_t kChanged = ~0ULL;                  // what a receiver writes over what it got
+constexpr Duration kNap = std::chrono::milliseconds(100);  // at most, of a service thread
+constexpr Duration kLook = std::chrono::milliseconds(2);   // whether all is over
+constexpr Duration kLife = std::chrono::microseconds(200);
+constexpr Duration kPatience = std::chrono::seconds(5);
+constexpr Duration kLimit = std::chrono::seconds(10);
+
+struct SpreadScenario {
+  Rank ranks = 6;
+  bool dies = false;  ///< the last rank
+  SpreadRules rules{};
+};
+
+SpreadScenario draw(std::uint64_t seed) {
+  Scheduler dice(seed * 7919);
+  SpreadScenario scenario;
+  scenario.ranks = 3 + static_cast<Rank>(dice.random() % 7);
+  scenario.dies = dice.one_in(3);
+  return scenario;
+}
+
+std::uint64_t words_in(std::uint64_t round) { return (round * 5) % (kMostWords + 1); }
+std::uint64_t value_of(Rank sender, std::uint64_t round, std::uint64_t at) {
+  return (sender + 1) * 10'000 + round * 100 + at;
+}
+/// By whether rank and round say so; everybody knows.
+bool wants(Rank rank, Rank sender, std::uint64_t round) { return (rank * 7 + sender + round) % 4 != 0; }
+
+class SpreadRun {
+ public:
+  SpreadRun(std::uint64_t seed, const SpreadScenario& scenario)
+      : scenario_(scenario), world_(seed, scenario.ranks, Network{}), sides_(scenario.ranks) {}
+
+  // What went wrong.
+  std::optional<std::string> run() {
+    for (Rank rank = 0; rank < scenario_.ranks; ++rank) {
+      world_.on(rank, [this, rank] { live(rank); });
+    }
+    if (!world_.run(kLimit)) fail("somebody was still waiting when the time was over");
+    for (Rank sender = 0; sender < kSenders; ++sender) {
+      if (sides_[sender].sent != kRounds) fail("rank " + std::to_string(sender) + " has not sent all");
+    }
+    return violation_;
+  }
+
+ private:
+  struct Side {
+    std::unique_ptr<SymmetricRegion> bells;
+    std::unique_ptr<SymmetricRegion> memory;
+    std::unique_ptr<Spread> spread;
+    std::uint64_t rung = 0;
+    std::uint64_t sent = 0;
+    std::vector<std::uint64_t> told = std::vector<std::uint64_t>(kSenders);  ///< by sender: the last round
+  };
+
+  // Of each sender: its signal, then a place for each round; then what the senders have.
+  static std::uint64_t signal_offset(Rank sender) { return 8 * (1 + kRounds * kMostWords) * sender; }
+  static std::uint64_t place_offset(Rank sender, std::uint64_t round) {
+    return signal_offset(sender) + 8 + 8 * kMostWords * (round - 1);
+  }
+  static std::uint64_t source_offset() { return signal_offset(kSenders); }
+
+  void live(Rank rank) {
+    Team& team = world_.team(rank);
+    Side& side = sides_[rank];
+    side.bells = team.allocate("bells", 8);
+    side.memory = team.allocate("memory", source_offset() + 8 * kMostWords);
+    const auto ring = [&side, rank](Channel& channel, Rank to, Deadline deadline) {
+      const std::uint64_t number = std::uint64_t{rank} << 48U | ++side.rung;
+      return channel.write_signal(side.bells->of(to).word<ControlWord>(0), number, deadline);
+    };
+    side.spread = std::make_unique<Spread>(team, "spread", std::vector<const SymmetricRegion*>{side.memory.get()}, ring,
+                                           kPieceBytes, scenario_.rules);
+    if (team.barrier(team.fabric().in(kPatience)) != Outcome::done) return;
+    if (rank == 0 && scenario_.dies) {
+      Scheduler& scheduler = world_.scheduler();
+      scheduler.after(scheduler.up_to(kLife), [this] { world_.kill(scenario_.ranks - 1); });
+    }
+    world_.on(rank, [this, rank] { serve(rank); });
+    for (Rank sender = 0; sender < kSenders; ++sender) {
+      world_.on(rank, [this, rank, sender] { receive(rank, sender); });
+    }
+  }
+
+  // The service thread; of a sender it begins each broadcast as well.
+  void serve(Rank rank) {
+    Side& side = sides_[rank];
+    Fabric& fabric = world_.fabric(rank);
+    const auto channel = fabric.open_channel();
+    const auto bell = side.bells->local().word<ControlWord>(0);
+    bool under_way = false;
+    while (!all_over()) {
+      const std::uint64_t heard = bell.load();
+      side.spread->serve(*channel);
+      if (rank < kSenders && side.sent < kRounds) {
+        if (!std::exchange(under_way, true)) begin(rank, side.sent + 1, *channel);
+        const std::optional<Outcome> outcome = side.spread->go_on(*channel);
+        if (outcome) {
+          under_way = false;
+          end(rank, side.sent + 1, *outcome);
+          continue;
+        }
+      }
+      const Time awake = fabric.now() + kNap;
+      while (bell.load() == heard && fabric.now() < awake && !all_over()) {
+        (void)channel->wait_until(
+            side.bells->local(), bell, [heard](std::uint64_t now) { return now != heard; }, fabric.in(kLook));
+      }
+    }
+  }
+
+  void begin(Rank sender, std::uint64_t round, Channel& channel) {
+    Side& side = sides_[sender];
+    const std::uint64_t bytes = 8 * words_in(round);
+    for (std::uint64_t at = 0; at < words_in(round); ++at) {
+      side.memory->local().word<ControlWord>(source_offset() + 8 * at).store(value_of(sender, round, at));
+    }
+    channel.local_fence();
+    std::vector<Rank> wanted;
+    for (Rank rank = 0; rank < scenario_.ranks; ++rank) {
+      if (wants(rank, sender, round)) wanted.push_back(rank);
+    }
+    side.spread->begin({0, 0, place_offset(sender, round), bytes, signal_offset(sender), round},
+                       side.memory->of(sender).span(source_offset(), bytes), wanted);
+  }
+
+  // A sender that has lost somebody sends no more.
+  void end(Rank sender, std::uint64_t round, Outcome outcome) {
+    Side& side = sides_[sender];
+    if (outcome == Outcome::done) {
+      ++side.sent;
+      for (Rank rank = 0; rank < scenario_.ranks; ++rank) {
+        if (wants(rank, sender, round) && sides_[rank].told[sender] < round && world_.alive(rank) &&
+            sides_[rank].memory->local().word<ControlWord>(signal_offset(sender)).load() < round)
+          fail("it ended before rank " + std::to_string(rank) + " was told of round " + std::to_string(round));
+      }
+      return;
+    }
+    side.sent = kRounds;
+    if (!scenario_.dies || outcome != Outcome::peer_lost)
+      fail("a broadcast ended with " + std::string(to_string(outcome)));
+  }
+
+  // Looks at what came, and changes it at once.
+  void receive(Rank rank, Rank sender) {
+    Side& side = sides_[rank];
+    const Region& memory = side.memory->local();
+    const auto channel = world_.fabric(rank).open_channel();
+    for (std::uint64_t round = 1; round <= kRounds; ++round) {
+      if (!wants(rank, sender, round)) continue;
+      const auto signal = memory.word<ControlWord>(signal_offset(sender));
+      while (signal.load() < round) {
+        if (all_over()) return;
+        (void)channel->wait_until(
+            memory, signal, [round](std::uint64_t seen) { return seen >= round; }, world_.fabric(rank).in(kLook));
+      }
+      const auto word = [&](std::uint64_t at) {
+        return memory.word<ControlWord>(place_offset(sender, round) + 8 * at);
+      };
+      for (std::uint64_t at = 0; at < words_in(round); ++at) {
+        if (word(at).load() != value_of(sender, round, at)) {
+          fail("round " + std::to_string(round) + " of rank " + std::to_string(sender) + " brought " +
+               std::to_string(word(at).load()) + " to rank " + std::to_string(rank));
+        }
+        word(at).store(kChanged);
+      }
+      side.told[sender] = round;
+    }
+  }
+
+  [[nodiscard]] bool all_over() {
+    for (Rank sender = 0; sender < kSenders; ++sender) {
+      if (sides_[sender].sent < kRounds) return false;
+    }
+    return true;
+  }
+  void fail(const std::string& what) {
+    if (!violation_) violation_ = what;
+  }
+
+  const SpreadScenario scenario_;
+  World world_;
+  std::vector<Side> sides_;
+  std::optional<std::string> violation_;
+};
+
+constexpr std::uint64_t kSeeds = 200;
+
+TEST(SpreadSim, ReachesAllWhoWantItUnderEverySeed) {
+  for (std::uint64_t seed = 1; seed <= kSeeds; ++seed) {
+    const auto violation = SpreadRun(seed, draw(seed)).run();
+    ASSERT_FALSE(violation) << *violation << ", seed " << seed;
+  }
+}
+
+bool caught(const SpreadRules& rules) {
+  for (std::uint64_t seed = 1; seed <= kSeeds; ++seed) {
+    SpreadScenario scenario = draw(seed);
+    scenario.rules = rules;
+    if (SpreadRun(seed, scenario).run()) return true;
+  }
+  return false;
+}
+
+TEST(SpreadSim, CatchesAPieceThatIsToldOfTooEarly) { EXPECT_TRUE(caught({.pieces_before_given = false})); }
+TEST(SpreadSim, CatchesWhoTellsItsProgramBeforePassingOn) { EXPECT_TRUE(caught({.passes_on_before_telling = false})); }
+TEST(SpreadSim, CatchesASenderThatDoesNotWaitForTheLast) { EXPECT_TRUE(caught({.waits_for_the_last = false})); }
+
+}  // namespace
+}  // namespace farside::sim
