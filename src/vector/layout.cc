@@ -1,0 +1,90 @@
+#include "farside/vector/layout.h"
+
+#include <algorithm>
+
+#include "farside/base/error.h"
+
+namespace farside::vector {
+
+namespace {
+
+std::string product(const Index& factors) {
+  std::string text = std::to_string(factors[0]);
+  for (std::size_t axis = 1; axis < kAxes; ++axis) text += "x" + std::to_string(factors[axis]);
+  return text;
+}
+
+/// Where part `part` of `parts` begins.
+std::int64_t begin_of(std::int64_t part, std::int64_t parts, std::int64_t extent) { return extent * part / parts; }
+
+}  // namespace
+
+Index sum(const Index& a, const Index& b) { return {a[0] + b[0], a[1] + b[1], a[2] + b[2]}; }
+
+Index difference(const Index& a, const Index& b) { return {a[0] - b[0], a[1] - b[1], a[2] - b[2]}; }
+
+Box Box::grown(const Index& by) const { return {difference(first, by), sum(last, by)}; }
+
+Box Box::moved(const Index& by) const { return {sum(first, by), sum(last, by)}; }
+
+Box common_part(const Box& a, const Box& b) {
+  Box common;
+  for (std::size_t axis = 0; axis < kAxes; ++axis) {
+    common.first[axis] = std::max(a.first[axis], b.first[axis]);
+    common.last[axis] = std::max(common.first[axis], std::min(a.last[axis], b.last[axis]));
+  }
+  return common;
+}
+
+std::vector<std::uint32_t> even_parts(std::uint32_t ranks, std::size_t dimensions) {
+  std::vector<std::uint32_t> parts(dimensions, 1);
+  std::vector<std::uint32_t> primes;
+  for (std::uint32_t prime = 2; ranks > 1; ++prime) {
+    for (; ranks % prime == 0; ranks /= prime) primes.push_back(prime);
+  }
+  // The largest factors first, each to the axis that has the fewest parts.
+  for (auto prime = primes.rbegin(); prime != primes.rend(); ++prime) *std::ranges::min_element(parts) *= *prime;
+  std::ranges::sort(parts, std::ranges::greater());
+  return parts;
+}
+
+Layout::Layout(const Index& extents, const Index& parts, const Index& halo, std::uint32_t ranks)
+    : extents_(extents), parts_(parts), halo_(halo) {
+  const bool all_positive = std::ranges::all_of(parts, [](std::int64_t count) { return count > 0; });
+  if (all_positive && parts[0] * parts[1] * parts[2] == ranks) return;
+  throw UsageError({"distribute an array", product(extents) + " in " + product(parts) + " parts",
+                    "there are " + std::to_string(ranks) + " ranks", "give as many parts as there are ranks"});
+}
+
+Box Layout::own(Rank rank) const {
+  const auto yz = static_cast<std::int64_t>(rank) % (parts_[1] * parts_[2]);
+  const Index part = {static_cast<std::int64_t>(rank) / (parts_[1] * parts_[2]), yz / parts_[2], yz % parts_[2]};
+  Box box;
+  for (std::size_t axis = 0; axis < kAxes; ++axis) {
+    box.first[axis] = begin_of(part[axis], parts_[axis], extents_[axis]);
+    box.last[axis] = begin_of(part[axis] + 1, parts_[axis], extents_[axis]);
+  }
+  return box;
+}
+
+Rank Layout::owner(const Index& index) const {
+  std::int64_t rank = 0;
+  for (std::size_t axis = 0; axis < kAxes; ++axis) {
+    const std::int64_t part = ((index[axis] + 1) * parts_[axis] - 1) / extents_[axis];
+    rank = rank * parts_[axis] + part;
+  }
+  return static_cast<Rank>(rank);
+}
+
+std::uint64_t Layout::capacity() const {
+  std::uint64_t elements = 1;
+  for (std::size_t axis = 0; axis < kAxes; ++axis) {
+    const std::int64_t largest = (extents_[axis] + parts_[axis] - 1) / parts_[axis];
+    elements *= static_cast<std::uint64_t>(largest + 2 * halo_[axis]);
+  }
+  return elements;
+}
+
+std::string Layout::text() const { return product(extents_) + " in " + product(parts_) + " parts"; }
+
+}  // namespace farside::vector

@@ -1,0 +1,27 @@
+#include "farside/vector/move.h"
+
+#include <string>
+
+namespace farside::vector {
+
+std::size_t place_of_axis(std::size_t axis, std::size_t dimensions) {
+  if (axis < dimensions) return axis + kAxes - dimensions;
+  throw UsageError({"use an axis of an array", "axis " + std::to_string(axis),
+                    "the array has " + std::to_string(dimensions), "count the axes from 0"});
+}
+
+void check_count(std::uint64_t given, std::uint64_t needed) {
+  if (given == needed) return;
+  throw UsageError({"make an array", std::to_string(given) + " elements", "it has " + std::to_string(needed),
+                    "give as many as it has"});
+}
+
+void check_inside(const Layout& layout, const Index& index) {
+  const Box all = layout.all();
+  if (common_part(all, {index, sum(index, {1, 1, 1})}).size() == 1) return;
+  throw UsageError({"read an element",
+                    std::to_string(index[0]) + ", " + std::to_string(index[1]) + ", " + std::to_string(index[2]),
+                    "the array is " + layout.text(), "count from 0 on each axis"});
+}
+
+}  // namespace farside::vector
