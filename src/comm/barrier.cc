@@ -11,8 +11,8 @@ Barrier::Barrier(Comm& comm, std::vector<Rank> members)
 Barrier::~Barrier() = default;
 
 Barrier::Begun Barrier::begin(Channel& channel, Deadline deadline) {
-  const auto attend = [group = group_](Channel& by, std::uint64_t number, Deadline until) {
-    return group->meeting().arrive(by, number, until);
+  const auto attend = [&meeting = group_->meeting()](Channel& by, std::uint64_t number, Deadline until) {
+    return meeting.arrive(by, number, until);
   };
   return group_->begin(channel, attend, deadline);
 }

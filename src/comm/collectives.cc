@@ -40,16 +40,17 @@ std::vector<Bytes> cut(Bytes bytes, std::size_t count, std::uint64_t piece_bytes
 class Collectives::Impl {
  public:
   Impl(Comm& comm, std::vector<Rank> members)
-      : group(comm, std::move(members), "collectives", kSmallBytes),
-        exchange(comm.team(), group.meeting(), comm.next_name("pieces")) {}
-  ~Impl() { group.settle(); }
+      : group(std::make_shared<Group>(comm, std::move(members), "collectives", kSmallBytes)),
+        exchange(comm.team(), group->meeting(), comm.next_name("pieces")) {}
+  ~Impl() { group->settle(); }
   Impl(const Impl&) = delete;
   Impl& operator=(const Impl&) = delete;
 
-  [[nodiscard]] std::size_t count() const { return group.members().size(); }
-  [[nodiscard]] std::size_t self() { return group.meeting().place(); }
+  [[nodiscard]] std::size_t count() const { return group->members().size(); }
+  [[nodiscard]] std::size_t self() { return group->meeting().place(); }
 
-  Barrier::Begun begin(Channel& channel, Group::Attend attend, Deadline deadline);
+  template <class Attend>
+  Barrier::Begun begin(Channel& channel, Attend attend, Deadline deadline);
   Ended wait(Channel& channel, std::uint64_t number, Deadline deadline);
   Barrier::Begun begin_round(Channel& channel, const std::shared_ptr<Transfer>& transfer, std::uint64_t at,
                              Deadline deadline);
@@ -64,7 +65,7 @@ class Collectives::Impl {
   /// What `rest` is to wait for has begun, or has not.
   Pending pending(const Barrier::Begun& begun, std::function<Ended(Channel&, std::uint64_t number, Deadline)> rest);
 
-  Group group;
+  std::shared_ptr<Group> group;
   Exchange exchange;
   std::set<std::uint64_t> under_way;
   std::uint64_t last = 0;
@@ -72,20 +73,21 @@ class Collectives::Impl {
 
 // ---- Meetings of the group
 
-Barrier::Begun Collectives::Impl::begin(Channel& channel, Group::Attend attend, Deadline deadline) {
+template <class Attend>
+Barrier::Begun Collectives::Impl::begin(Channel& channel, Attend attend, Deadline deadline) {
   if (!under_way.empty() && *under_way.begin() + Exchange::kUnderWay <= last + 1) {
     throw UsageError({"begin", "a collective operation",
                       std::to_string(Exchange::kUnderWay) + " are under way since one that was not ended",
                       "end that one"});
   }
-  const Barrier::Begun begun = group.begin(channel, std::move(attend), deadline);
+  const Barrier::Begun begun = group->begin(channel, std::move(attend), deadline);
   if (begun.number != 0) under_way.insert(last = begun.number);
   return begun;
 }
 
 /// Its result is to be taken before the next one begins.
 Ended Collectives::Impl::wait(Channel& channel, std::uint64_t number, Deadline deadline) {
-  const Ended ended = group.wait(channel, number, deadline);
+  const Ended ended = group->wait(channel, number, deadline);
   if (ended.done()) under_way.erase(number);
   return ended;
 }
@@ -93,7 +95,7 @@ Ended Collectives::Impl::wait(Channel& channel, std::uint64_t number, Deadline d
 Collectives::Pending Collectives::Impl::pending(const Barrier::Begun& begun,
                                                 std::function<Ended(Channel&, std::uint64_t, Deadline)> rest) {
   Pending made;
-  made.ended_ = [this, begun] { return !begun.ended.done() || group.meeting().ended(begun.number); };
+  made.ended_ = [this, begun] { return !begun.ended.done() || group->meeting().ended(begun.number); };
   made.end_ = [begun, rest = std::move(rest)](Channel& channel, Deadline deadline) {
     return begun.ended.done() ? rest(channel, begun.number, deadline) : begun.ended;
   };
@@ -141,12 +143,12 @@ Collectives::Pending Collectives::Impl::begin_small(Channel& channel, Bytes valu
                                                     Deadline deadline) {
   const auto attend = [this, payload = std::vector<std::byte>(values.begin(), values.end()),
                        combine = std::move(combine)](Channel& by, std::uint64_t number, Deadline until) mutable {
-    return group.meeting().arrive(by, number, payload, combine, until);
+    return group->meeting().arrive(by, number, payload, combine, until);
   };
   return pending(begin(channel, attend, deadline),
                  [this, values, wanted](Channel& by, std::uint64_t number, Deadline until) {
                    const Ended ended = wait(by, number, until);
-                   if (ended.done() && wanted) group.meeting().take_result(number, values);
+                   if (ended.done() && wanted) group->meeting().take_result(number, values);
                    return ended;
                  });
 }
@@ -190,11 +192,11 @@ Collectives::Pending Collectives::begin_combining(Channel& channel, Bytes values
                                                   Combine combine, std::optional<Rank> root, Deadline deadline) {
   std::optional<std::size_t> place;
   if (root) {
-    const auto found = std::ranges::find(impl_->group.members(), *root);
-    if (found == impl_->group.members().end()) {
+    const auto found = std::ranges::find(impl_->group->members(), *root);
+    if (found == impl_->group->members().end()) {
       throw UsageError({"reduce to", "rank " + std::to_string(*root), "it is not a member of the group", ""});
     }
-    place = found - impl_->group.members().begin();
+    place = found - impl_->group->members().begin();
   }
   if (values.size() <= kSmallBytes) {
     return impl_->begin_small(channel, values, std::move(combine), !place || *place == impl_->self(), deadline);

@@ -25,16 +25,9 @@ Group::Group(Comm& comm, std::vector<Rank> members, const std::string& what, std
 
 Ended Group::named(Outcome outcome) const { return ended_among(comm_.team(), members(), outcome); }
 
-Barrier::Begun Group::begin(Channel& channel, Attend attend, Deadline deadline) {
-  const Fetched opened = meeting_.open(channel, deadline);
-  if (!opened.done()) return {named(opened.outcome), 0};
-  const std::uint64_t number = opened.value;
-  if (all_near_ && comm_.idle()) return {named(attend(channel, number, deadline)), number};
+Barrier::Begun Group::attend_later(Channel& channel, std::uint64_t number, Comm::Task task, Deadline deadline) {
   // What this thread wrote goes by its own channel, the rest by that of the service thread.
   if (const Outcome flushed = channel.flush_all(deadline); flushed != Outcome::done) return {named(flushed), number};
-  auto task = [this, number, attend = std::move(attend)](Channel& by, Deadline until) {
-    return named(attend(by, number, until));
-  };
   last_issued_ = comm_.in_background(channel, std::move(task)).number;
   return {Ended{}, number};
 }

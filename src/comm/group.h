@@ -2,8 +2,9 @@
 #pragma once
 
 #include <atomic>
-#include <functional>
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "farside/comm/barrier.h"
@@ -14,7 +15,8 @@ namespace farside {
 
 [[nodiscard]] std::vector<Rank> all_ranks(const Team& team);
 
-class Group {
+/// Owned by a shared_ptr: what it has in the background keeps it.
+class Group : public std::enable_shared_from_this<Group> {
  public:
   /// Collective over the team. No `members` are all ranks.
   Group(Comm& comm, std::vector<Rank> members, const std::string& what, std::uint64_t payload_bytes = 0);
@@ -22,16 +24,26 @@ class Group {
   [[nodiscard]] Meeting& meeting() noexcept { return meeting_; }
   [[nodiscard]] const std::vector<Rank>& members() const noexcept { return meeting_.members(); }
 
-  /// Arrives at the meeting of that number.
-  using Attend = std::function<Outcome(Channel&, std::uint64_t number, Deadline)>;
-  /// Opens a meeting and has `attend` done: here and now where all members are reached by memory, otherwise in the
-  /// background: it keeps what it refers to and this group, or the group is settled before they go.
-  Barrier::Begun begin(Channel& channel, Attend attend, Deadline deadline);
+  /// Opens a meeting and has `attend(channel, number, deadline)` arrive at it: here and now where all members are
+  /// reached by memory, otherwise in the background: what it refers to, it keeps, or the group is settled before that
+  /// goes.
+  template <class Attend>
+  Barrier::Begun begin(Channel& channel, Attend attend, Deadline deadline) {
+    const Fetched opened = meeting_.open(channel, deadline);
+    if (!opened.done()) return {named(opened.outcome), 0};
+    const std::uint64_t number = opened.value;
+    if (all_near_ && comm_.idle()) return {named(attend(channel, number, deadline)), number};
+    auto task = [self = shared_from_this(), number, attend = std::move(attend)](Channel& by, Deadline until) mutable {
+      return self->named(attend(by, number, until));
+    };
+    return attend_later(channel, number, std::move(task), deadline);
+  }
   Ended wait(Channel& channel, std::uint64_t number, Deadline deadline);
   /// Waits until the service thread is done with what was begun here; that it has ended at this member is no proof.
   void settle() const;
 
  private:
+  Barrier::Begun attend_later(Channel& channel, std::uint64_t number, Comm::Task task, Deadline deadline);
   [[nodiscard]] Ended named(Outcome outcome) const;
 
   Comm& comm_;

@@ -8,6 +8,7 @@
 //   finished   ControlWord   written by the service thread alone
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -56,10 +57,10 @@ class Service {
   std::unique_ptr<SymmetricRegion> bells_;
   std::unique_ptr<SymmetricRegion> results_;  // another region, so that who waits for a result does not hear the bell
 
-  mutable std::mutex mutex_;  // guards what follows
+  mutable std::mutex mutex_;  // guards what follows; the counters may be read without it
   std::deque<Issued> tasks_;
-  std::uint64_t issued_ = 0;
-  std::uint64_t finished_ = 0;               ///< as the word says, or is about to
+  std::atomic<std::uint64_t> issued_ = 0;
+  std::atomic<std::uint64_t> finished_ = 0;  ///< as the word says, or is about to
   std::map<std::uint64_t, Ended> failures_;  ///< the newest ones, by number
   std::vector<std::function<void(Channel&)>> on_ring_;
 

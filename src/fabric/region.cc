@@ -21,13 +21,11 @@ namespace {
 }  // namespace
 
 LocalSpan Region::span(std::uint64_t offset, std::uint64_t bytes) const {
-  if (offset > bytes_ || bytes > bytes_ - offset) refuse_range(name_, bytes_, offset, bytes);
+  if (offset > bytes_ || bytes > bytes_ - offset) refuse(offset, bytes);
   return {base_ + offset, bytes};
 }
 
-void Region::check_word(std::uint64_t offset) const {
-  if (offset % 8 != 0 || offset > bytes_ || 8 > bytes_ - offset) refuse_range(name_, bytes_, offset, 8);
-}
+void Region::refuse(std::uint64_t offset, std::uint64_t bytes) const { refuse_range(name_, bytes_, offset, bytes); }
 
 void Region::copy_in(std::uint64_t offset, std::span<const std::byte> bytes) const {
   const LocalSpan to = span(offset, bytes.size());

@@ -100,7 +100,8 @@ class Region {
   /// An aligned word of this region. Throws Error when out of range or misaligned.
   template <SharedWord Word>
   [[nodiscard]] LocalWord<Word> word(std::uint64_t offset) const {
-    check_word(offset);
+    if (offset % 8 != 0 || offset > bytes_ || 8 > bytes_ - offset) [[unlikely]]
+      refuse(offset, 8);
     return {base_, offset, observer_};
   }
 
@@ -113,7 +114,7 @@ class Region {
       : name_(std::move(name)), base_(base), bytes_(bytes), observer_(observer) {}
 
  private:
-  void check_word(std::uint64_t offset) const;
+  [[noreturn]] void refuse(std::uint64_t offset, std::uint64_t bytes) const;
 
   std::string name_;
   std::byte* base_;

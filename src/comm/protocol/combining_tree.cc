@@ -26,6 +26,12 @@ CombiningTree::CombiningTree(std::uint32_t members) : members_(members), levels_
   while (span_of(levels_ - 1) < members) ++levels_;
 }
 
+std::vector<CombiningTree::Node> CombiningTree::way_up(std::uint32_t member) const {
+  std::vector<Node> nodes;
+  for (std::uint32_t level = 0; level < levels_; ++level) nodes.push_back(above(member, level));
+  return nodes;
+}
+
 CombiningTree::Node CombiningTree::above(std::uint32_t member, std::uint32_t level) const {
   const std::uint64_t span = span_of(level);
   const std::uint64_t first = member / span * span;

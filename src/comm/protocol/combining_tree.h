@@ -26,10 +26,13 @@ class CombiningTree {
   };
   [[nodiscard]] std::uint32_t members() const noexcept { return members_; }
   [[nodiscard]] std::uint32_t levels() const noexcept { return levels_; }
-  /// The node of `level` that is above `member`.
-  [[nodiscard]] Node above(std::uint32_t member, std::uint32_t level) const;
+  /// The nodes above `member`, up to the root.
+  [[nodiscard]] std::vector<Node> way_up(std::uint32_t member) const;
 
  private:
+  /// The node of `level`.
+  [[nodiscard]] Node above(std::uint32_t member, std::uint32_t level) const;
+
   std::uint32_t members_;
   std::uint32_t levels_;
 };

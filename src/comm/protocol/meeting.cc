@@ -46,13 +46,17 @@ LocalWord<ControlWord> Meeting::released(std::uint64_t number) const {
   return memory_->local().word<ControlWord>(released_offset(number));
 }
 
+std::uint64_t Meeting::first_under_way(std::uint64_t number) { return number < kInFlight ? 1 : number - kInFlight + 1; }
+
+bool Meeting::is_released(std::uint64_t number) const { return released(number).load() >= number; }
+
 Meeting::Meeting(Team& team, std::vector<Rank> members, const std::string& name, std::uint64_t payload_bytes,
                  const MeetingRules& rules)
     : rules_(rules),
       members_(std::move(members)),
       others_(members_),
       self_(place_in(members_, team.rank())),
-      tree_(static_cast<std::uint32_t>(members_.size())),
+      way_up_(CombiningTree(static_cast<std::uint32_t>(members_.size())).way_up(self_)),
       payload_bytes_(in_lines(payload_bytes)),
       levels_(CombiningTree(team.size()).levels()) {
   std::erase(others_, team.rank());
@@ -68,7 +72,7 @@ Fetched Meeting::open(Channel& channel, Deadline deadline) {
       const std::scoped_lock lock(mutex_);
       const std::uint64_t number = opened_ + 1;
       before = number > kInFlight && rules_.waits_for_the_slot ? number - kInFlight : 0;
-      if (before == 0 || released(before).load() >= before) return {Outcome::done, ++opened_};
+      if (before == 0 || is_released(before)) return {Outcome::done, ++opened_};
     }
     if (const Outcome waited = wait_for_release(channel, before, deadline); waited != Outcome::done) return {waited, 0};
   }
@@ -80,8 +84,7 @@ Outcome Meeting::arrive(Channel& channel, std::uint64_t number, std::span<std::b
   if (rules_.flushes_before_arriving) {
     if (const Outcome flushed = channel.flush_all(deadline); flushed != Outcome::done) return flushed;
   }
-  for (std::uint32_t level = 0; level < tree_.levels(); ++level) {
-    const CombiningTree::Node node = tree_.above(self_, level);
+  for (const CombiningTree::Node& node : way_up_) {
     const Fetched last = enter(channel, node, number, payload, deadline);
     if (!last.done() || last.value == 0) return last.outcome;
     const Outcome combined = combine_all(channel, node, number, payload, combine, deadline);
@@ -148,29 +151,25 @@ Outcome Meeting::release(Channel& channel, std::uint64_t number, std::span<std::
   return worst;
 }
 
-// ---- The end
+// ---- The end: those before it that may be under way have ended as well
 
-bool Meeting::ended(std::uint64_t number) {
-  const std::scoped_lock lock(mutex_);
-  while (ended_ < number && ended_ < opened_ && released(ended_ + 1).load() >= ended_ + 1) ++ended_;
-  return ended_ >= number;
+bool Meeting::ended(std::uint64_t number) const {
+  for (std::uint64_t each = first_under_way(number); each <= number; ++each) {
+    if (!is_released(each)) return false;
+  }
+  return true;
 }
 
-std::uint64_t Meeting::first_not_ended() const {
-  const std::scoped_lock lock(mutex_);
-  return ended_ + 1;
-}
-
-Outcome Meeting::wait(Channel& channel, std::uint64_t number, Deadline deadline) {
-  while (!ended(number)) {
-    const std::uint64_t each = first_not_ended();
+Outcome Meeting::wait(Channel& channel, std::uint64_t number, Deadline deadline) const {
+  for (std::uint64_t each = first_under_way(number); each <= number; ++each) {
+    if (is_released(each)) continue;
     if (const Outcome waited = wait_for_release(channel, each, deadline); waited != Outcome::done) return waited;
   }
   channel.local_fence();
   return Outcome::done;
 }
 
-Outcome Meeting::wait_for_release(Channel& channel, std::uint64_t number, Deadline deadline) {
+Outcome Meeting::wait_for_release(Channel& channel, std::uint64_t number, Deadline deadline) const {
   return channel.wait_until(
       memory_->local(), released(number), [number](std::uint64_t seen) { return seen >= number; }, deadline, others_);
 }

@@ -56,9 +56,9 @@ class Meeting {
   }
 
   /// Meetings end in the order of their numbers.
-  [[nodiscard]] bool ended(std::uint64_t number);
+  [[nodiscard]] bool ended(std::uint64_t number) const;
   /// peer_lost when a member is.
-  Outcome wait(Channel& channel, std::uint64_t number, Deadline deadline);
+  Outcome wait(Channel& channel, std::uint64_t number, Deadline deadline) const;
   /// Of a meeting that ended and whose slot has not been opened again.
   void take_result(std::uint64_t number, std::span<std::byte> into) const;
 
@@ -69,6 +69,9 @@ class Meeting {
   [[nodiscard]] std::uint64_t brought_offset(std::uint32_t level, std::uint64_t number, std::uint32_t child) const;
   [[nodiscard]] std::uint64_t result_offset(std::uint64_t number) const;
   [[nodiscard]] LocalWord<ControlWord> released(std::uint64_t number) const;
+  [[nodiscard]] bool is_released(std::uint64_t number) const;
+  /// The oldest meeting that may not have ended when `number` is open.
+  [[nodiscard]] static std::uint64_t first_under_way(std::uint64_t number);
 
   /// Enters what the member brings to `node`; the outcome's value is whether it came last.
   Fetched enter(Channel& channel, const CombiningTree::Node& node, std::uint64_t number, std::span<std::byte> payload,
@@ -76,21 +79,19 @@ class Meeting {
   Outcome combine_all(Channel& channel, const CombiningTree::Node& node, std::uint64_t number,
                       std::span<std::byte> payload, const Combine& combine, Deadline deadline);
   Outcome release(Channel& channel, std::uint64_t number, std::span<std::byte> result, Deadline deadline);
-  [[nodiscard]] std::uint64_t first_not_ended() const;
-  Outcome wait_for_release(Channel& channel, std::uint64_t number, Deadline deadline);
+  Outcome wait_for_release(Channel& channel, std::uint64_t number, Deadline deadline) const;
 
   const MeetingRules rules_;
   const std::vector<Rank> members_;
   std::vector<Rank> others_;
   std::uint32_t self_;
-  const CombiningTree tree_;
+  const std::vector<CombiningTree::Node> way_up_;
   const std::uint64_t payload_bytes_;  ///< rounded up to lines
   const std::uint32_t levels_;         ///< for which there is memory: those of a group of all ranks
   std::unique_ptr<SymmetricRegion> memory_;
 
-  mutable std::mutex mutex_;
+  std::mutex mutex_;
   std::uint64_t opened_ = 0;  ///< guarded by mutex_
-  std::uint64_t ended_ = 0;   ///< guarded by mutex_: all up to here have
 };
 
 }  // namespace farside

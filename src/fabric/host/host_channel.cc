@@ -153,24 +153,37 @@ Fetched HostChannel::add_signal(RemoteWord<AtomicWord> word, std::uint64_t adden
 
 Outcome HostChannel::wait_change(const Region& region, std::uint64_t offset, std::uint64_t seen, Deadline deadline,
                                  const Awaited& awaited) {
-  const Time start = monotonic_now();
   const LocalWord<ControlWord> word = region.word<ControlWord>(offset);
+  if (changes_while_looking(word, seen)) return Outcome::done;
+  const Time start = monotonic_now();
   const Outcome outcome =
       changes_while_awake(word, seen, start)
           ? Outcome::done
           : sleep_until_changed(static_cast<const HostRegion&>(region).header(), word, seen, deadline, awaited);
-  const bool was_soon = monotonic_now() - start < kLongestLook;  // whoever had stayed awake would have seen it
-  awake_ = was_soon ? std::min(awake_ * 2, kLongestLook) : std::max(awake_ / 2, kShortestLook);
+  const bool was_soon = monotonic_now() - start < kSoon;  // whoever had stayed awake would have seen it
+  yields_ = was_soon ? std::min(yields_ * 2 + 1, kMostYields) : yields_ / 2;
   return outcome;
 }
 
+bool HostChannel::changes_while_looking(const LocalWord<ControlWord>& word, std::uint64_t seen) {
+  const bool tries_again = ++waits_ % kWaitsToATry == 0;
+  const unsigned looks = looking_pays_ || tries_again ? kMostLooks : kFewestLooks;
+  looking_pays_ = false;
+  for (unsigned look = 0; look < looks && !looking_pays_; ++look) {
+    pause_cpu();
+    looking_pays_ = word.load() != seen;
+  }
+  return looking_pays_;
+}
+
 bool HostChannel::changes_while_awake(const LocalWord<ControlWord>& word, std::uint64_t seen, Time start) const {
-  for (Duration passed{0}; passed < awake_; passed = monotonic_now() - start) {
-    if (passed > kAlone) ::sched_yield();  // the one who is to write may need this core
-    for (int look = 0; look < 8; ++look) {
-      if (word.load() != seen) return true;
-      pause_cpu();
-    }
+  Time before = start;
+  for (unsigned yield = 0; yield < yields_; ++yield) {
+    ::sched_yield();  // the one who is to write may need this core
+    if (word.load() != seen) return true;
+    const Time now = monotonic_now();
+    if (now - before > kSoon) return false;  // somebody computes here: a wake-up will get the core back sooner
+    before = now;
   }
   return false;
 }

@@ -40,20 +40,27 @@ class HostChannel final : public Channel {
   /// As flush, after a full fence.
   Outcome settle_writes(PeerId peer, Deadline deadline);
 
-  /// Looks for a time whether the word changes: cheaper than a sleep when the writer is about to write.
+  /// Looks some times whether the word changes. One who waits for a thread that runs sees it so within some hundred
+  /// nanoseconds; where the writer needs this core, looking only keeps it waiting.
+  bool changes_while_looking(const LocalWord<ControlWord>& word, std::uint64_t seen);
+  /// Offers the CPU to others between two looks, for a time: cheaper than a sleep when the writer is about to write.
   bool changes_while_awake(const LocalWord<ControlWord>& word, std::uint64_t seen, Time start) const;
   Outcome sleep_until_changed(RegionHeader& header, const LocalWord<ControlWord>& word, std::uint64_t seen,
                               Deadline deadline, const Awaited& awaited) const;
 
-  static constexpr Duration kAlone = std::chrono::microseconds(1);  ///< after it the CPU is offered to others
-  static constexpr Duration kShortestLook = std::chrono::nanoseconds(250);
-  static constexpr Duration kLongestLook = std::chrono::microseconds(50);
+  static constexpr unsigned kMostLooks = 64;  ///< about 1 us
+  static constexpr unsigned kFewestLooks = 4;
+  static constexpr unsigned kWaitsToATry = 16;
+  static constexpr unsigned kMostYields = 127;  ///< about 50 us when nobody else wants the core
+  static constexpr Duration kSoon = std::chrono::microseconds(200);
 
   const Fabric& fabric_;
   const PeerTable& peers_;
   std::unique_ptr<UcxChannel> ucx_;
   std::vector<std::uint32_t> unflushed_;  ///< by peer: the first life of it written to since the last flush, or 0
-  Duration awake_ = kLongestLook;         ///< of a wait: doubled when waits are short, halved when they are long
+  bool looking_pays_ = true;              ///< it did, in the last wait
+  unsigned waits_ = 0;                    ///< in each kWaitsToATry-th it is tried whether looking pays again
+  unsigned yields_ = kMostYields;         ///< in a wait: doubled when waits are short, halved when they are long
 };
 
 }  // namespace farside
