@@ -43,11 +43,8 @@ std::string baseline_headings(const Result& result) {
 }
 
 nlohmann::json json_row(const Result& result) {
-  return {{"name", result.name},
-          {"unit", result.unit},
-          {"median", result.ours.median},
-          {"low", result.ours.low},
-          {"high", result.ours.high}};
+  return {{"table", result.table},        {"name", result.name},    {"unit", result.unit},
+          {"median", result.ours.median}, {"low", result.ours.low}, {"high", result.ours.high}};
 }
 
 nlohmann::json json_row(const Result& result, const Comparison& comparison) {
@@ -63,12 +60,18 @@ nlohmann::json json_row(const Result& result, const Comparison& comparison) {
 
 Result compare(std::string name, std::string unit, Better better, const Series& ours,
                const std::vector<Series>& baselines) {
-  Result result{std::move(name), std::move(unit), summarize(ours.repetitions), {}};
+  Result result{std::move(name), std::move(unit), summarize(ours.repetitions), {}, {}};
   for (const Series& baseline : baselines) {
     result.baselines.push_back({baseline.name, summarize(baseline.repetitions),
                                 speedup(ours.repetitions, baseline.repetitions, better), baseline.wanted});
   }
   return result;
+}
+
+void Report::add(Result result) {
+  result.table = title_of_table_;
+  const auto last = std::ranges::find(results_.rbegin(), results_.rend(), result.table, &Result::table);
+  results_.insert(last == results_.rend() ? results_.end() : last.base(), std::move(result));
 }
 
 std::vector<std::string> Report::doubts() const {
@@ -96,8 +99,11 @@ std::string Report::table() const {
   std::size_t width = 0;
   for (const Result& result : results_) width = std::max(width, result.name.size());
   std::string headings;
+  std::string title;
   for (const Result& result : results_) {
-    if (std::string own = baseline_headings(result); own != headings) {
+    const bool begins_table = result.table != title;
+    if (begins_table) text += fmt::format("\n== {}\n", title = result.table);
+    if (std::string own = baseline_headings(result); own != headings || begins_table) {
       headings = std::move(own);
       text += fmt::format("\n{:<{}}  {:<38}{}\n", "", width, "farside", headings);
     }

@@ -28,6 +28,7 @@ struct Result {
   std::string unit;
   Summary ours;
   std::vector<Comparison> baselines;
+  std::string table = {};  ///< the title of the table that it stands in
 };
 
 [[nodiscard]] Result compare(std::string name, std::string unit, Better better, const Series& ours,
@@ -38,7 +39,9 @@ class Report {
   /// `quick`: fewer, shorter repetitions were made; a test of the benchmark, not a measurement.
   Report(std::string title, bool quick) : title_(std::move(title)), quick_(quick) {}
 
-  void add(Result result) { results_.push_back(std::move(result)); }
+  /// What is added from here on stands in the table with this title, below what is in it already.
+  void continue_table(std::string title) { title_of_table_ = std::move(title); }
+  void add(Result result);
   /// Says why something that belongs to the benchmark is missing from the results.
   void not_measured(std::string what, std::string why) { gaps_.push_back({std::move(what), std::move(why)}); }
   /// The clock took `share` of what was timed. The largest is kept, and warned of above 2 %.
@@ -61,7 +64,8 @@ class Report {
 
   std::string title_;
   bool quick_;
-  std::vector<Result> results_;
+  std::vector<Result> results_;  ///< table by table
+  std::string title_of_table_;
   std::vector<Gap> gaps_;
   double clock_share_ = 0;
 };

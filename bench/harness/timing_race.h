@@ -19,13 +19,28 @@ class TimingRace {
   /// The speedup wanted over each baseline, in their order; may be shorter.
   using Wanted = std::vector<std::optional<double>>;
 
+  /// One who is asked in each repetition.
+  struct Turn {
+    Contender* contender;
+    std::string question;
+    std::string name;                   ///< in the report
+    std::optional<double> wanted = {};  ///< of a baseline, where the result says nothing else
+  };
+
   /// Ours comes first.
+  TimingRace(std::span<const Turn> turns, unsigned repetitions);
+  /// All are asked the same.
   TimingRace(std::span<const std::unique_ptr<Contender>> contenders, const std::string& question, unsigned repetitions);
 
   [[nodiscard]] Result p50(const std::string& name, const Wanted& wanted = {}) const;
   [[nodiscard]] Result p99(const std::string& name) const;
   /// Of operations that move `bytes` each, by their median time.
   [[nodiscard]] Result bandwidth(const std::string& name, std::uint64_t bytes, const Wanted& wanted = {}) const;
+
+  /// What `figure` makes of the median times at each of several sizes, in nanoseconds: `races` are of the same turns.
+  [[nodiscard]] static Result over_sizes(std::span<const TimingRace> races, const std::string& name,
+                                         const std::string& unit, Better better,
+                                         const std::function<double(std::span<const double>)>& figure);
 
   /// Whether each repetition had enough batches for a p99 to mean something.
   [[nodiscard]] bool has_p99() const;
@@ -39,6 +54,7 @@ class TimingRace {
                               const Wanted& wanted) const;
 
   std::vector<std::string> names_;
+  Wanted wanted_;                             ///< by contender
   std::vector<std::vector<Timing>> timings_;  ///< by contender, by repetition
 };
 

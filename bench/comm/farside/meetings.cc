@@ -1,0 +1,68 @@
+#include "bench/comm/farside/meetings.h"
+
+namespace farside::bench {
+
+Meetings::Meetings(Seat& seat)
+    : seat_(seat),
+      barrier_(seat.comm),
+      collectives_(seat.comm),
+      counter_(seat.comm),
+      data_(seat.team->allocate("phases", kLargestBytes)) {}
+
+template <class Meanwhile>
+void Meetings::split_barriers(std::uint64_t rounds, Meanwhile meanwhile) {
+  const Deadline deadline = seat_.patience();
+  for (; rounds != 0; --rounds) {
+    const Barrier::Begun begun = barrier_.begin(*seat_.channel, deadline);
+    check(begun.ended, "begin");
+    meanwhile();
+    check(barrier_.wait(*seat_.channel, begun.number, deadline), "barrier");
+  }
+}
+
+void Meetings::offer(Work& work) {
+  work.together("barrier", [this](std::uint64_t, std::uint64_t rounds) {
+    const Deadline deadline = seat_.patience();
+    for (; rounds != 0; --rounds) check(barrier_.pass(*seat_.channel, deadline), "barrier");
+  });
+  work.together("begin+wait", [this](std::uint64_t, std::uint64_t rounds) { split_barriers(rounds, [] {}); });
+  work.together("compute+barrier", [this](std::uint64_t, std::uint64_t rounds) { split_barriers(rounds, compute); });
+  work.together("compute", [](std::uint64_t, std::uint64_t rounds) {
+    for (; rounds != 0; --rounds) compute();
+  });
+  work.together("all_reduce", [this](std::uint64_t bytes, std::uint64_t rounds) { all_reduce(bytes, rounds); });
+  work.together("phase-by-count", [this](std::uint64_t bytes, std::uint64_t rounds) { counted_phases(bytes, rounds); });
+  work.together("phase-by-barrier", [this](std::uint64_t bytes, std::uint64_t rounds) { met_phases(bytes, rounds); });
+}
+
+void Meetings::all_reduce(std::uint64_t bytes, std::uint64_t rounds) {
+  const Deadline deadline = seat_.patience();
+  const std::span<double> values = std::span(values_).first(bytes / sizeof(double));
+  for (; rounds != 0; --rounds) check(collectives_.all_reduce(*seat_.channel, values, deadline), "all_reduce");
+}
+
+// In a phase each puts to the next rank, and has what the one before it has put when the phase ends.
+void Meetings::counted_phases(std::uint64_t bytes, std::uint64_t rounds) {
+  const Deadline deadline = seat_.patience();
+  const Rank next = (seat_.rank() + 1) % seat_.size();
+  const Rank before = (seat_.rank() + seat_.size() - 1) % seat_.size();
+  const LocalSpan from(seat_.source.data(), bytes);
+  for (; rounds != 0; --rounds, ++phases_) {
+    const ArrivalCounter::Arrival arrival = counter_.at(*seat_.channel, next, phases_, deadline);
+    check(arrival.ended, "phase");
+    static_cast<void>(seat_.comm.put(*seat_.channel, data_->of(next).span(0, bytes), from, arrival.notice));
+    check(counter_.wait(*seat_.channel, phases_, 1, {&before, 1}, deadline), "phase");
+  }
+}
+
+void Meetings::met_phases(std::uint64_t bytes, std::uint64_t rounds) {
+  const Deadline deadline = seat_.patience();
+  const Rank next = (seat_.rank() + 1) % seat_.size();
+  const LocalSpan from(seat_.source.data(), bytes);
+  for (; rounds != 0; --rounds) {
+    static_cast<void>(seat_.comm.put(*seat_.channel, data_->of(next).span(0, bytes), from));
+    check(barrier_.pass(*seat_.channel, deadline), "phase");
+  }
+}
+
+}  // namespace farside::bench

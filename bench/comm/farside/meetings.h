@@ -1,0 +1,35 @@
+// meetings.h — what all ranks do together: barriers, reductions, phases.
+#pragma once
+
+#include "farside/comm/arrival_counter.h"
+#include "farside/comm/barrier.h"
+#include "farside/comm/collectives.h"
+
+#include "bench/comm/farside/seat.h"
+
+namespace farside::bench {
+
+class Meetings {
+ public:
+  /// Collective.
+  explicit Meetings(Seat& seat);
+  void offer(Work& work);
+
+ private:
+  /// A barrier of which `meanwhile` is done between its begin and its end.
+  template <class Meanwhile>
+  void split_barriers(std::uint64_t rounds, Meanwhile meanwhile);
+  void all_reduce(std::uint64_t bytes, std::uint64_t rounds);
+  void counted_phases(std::uint64_t bytes, std::uint64_t rounds);
+  void met_phases(std::uint64_t bytes, std::uint64_t rounds);
+
+  Seat& seat_;
+  Barrier barrier_;
+  Collectives collectives_;
+  ArrivalCounter counter_;
+  std::unique_ptr<SymmetricRegion> data_;
+  std::vector<double> values_ = std::vector<double>(kLargestBytes / sizeof(double));
+  std::uint64_t phases_ = 0;
+};
+
+}  // namespace farside::bench

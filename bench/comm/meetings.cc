@@ -1,0 +1,62 @@
+#include <array>
+
+#include <fmt/format.h>
+
+#include "farside/base/units.h"
+
+#include "bench/comm/tables.h"
+
+namespace farside::bench {
+namespace {
+
+constexpr std::array<std::uint64_t, 5> kReducedBytes{8, 512, 4 << 10, 64 << 10, 1 << 20};
+constexpr std::uint64_t kMostQuickly = 4 << 10;
+constexpr std::uint64_t kPhaseBytes = 4 << 10;
+constexpr double kComputing = 0.99;  // a barrier under way is to cost less than 1 %
+
+}  // namespace
+
+void measure_barriers(const Jobs& jobs, Report& report) {
+  report.continue_table(jobs.fabric() + ": barriers (figure 6)");
+  const std::vector<Entry> entries{
+      {.who = Who::farside, .operation = "barrier"},
+      {.who = Who::mpi, .operation = "barrier", .wanted = jobs.wanted_beside_mpi()},
+      {.who = Who::farside, .operation = "barrier-of-messages", .name = "signals of farside"},
+      {.who = Who::mpi, .operation = "barrier-of-messages", .name = "messages of Open MPI"},
+  };
+  report.add(jobs.race(entries).p50(jobs.title("barrier")));
+  report.continue_table(jobs.fabric() + ": split-phase barriers");
+  report.add(jobs.race("begin+wait", 0, jobs.wanted_beside_mpi()).p50(jobs.title("begin+wait")));
+}
+
+void measure_overlap(const Jobs& jobs, Report& report) {
+  report.continue_table(jobs.fabric() + ": computation with a barrier under way");
+  const std::vector<Entry> entries{
+      {.who = Who::farside, .operation = "compute+barrier"},
+      {.who = Who::farside, .operation = "compute", .name = "no barrier", .wanted = kComputing},
+      {.who = Who::mpi, .operation = "compute+barrier"},
+  };
+  report.add(jobs.race(entries).p50(jobs.title("computation and barrier")));
+}
+
+void measure_phases(const Jobs& jobs, Report& report) {
+  report.continue_table(fmt::format("{}: a phase in which each rank puts {} to the next, ended by counting",
+                                    jobs.fabric(), format_bytes(kPhaseBytes)));
+  const std::vector<Entry> entries{
+      {.who = Who::farside, .operation = "phase-by-count", .amount = kPhaseBytes},
+      {.who = Who::farside, .operation = "phase-by-barrier", .amount = kPhaseBytes, .name = "by barrier"},
+      {.who = Who::mpi, .operation = "phase-by-barrier", .amount = kPhaseBytes, .name = "Open MPI, by barrier"},
+  };
+  report.add(jobs.race(entries).p50(jobs.title("phase")));
+}
+
+void measure_reductions(const Jobs& jobs, const Options& options, Report& report) {
+  report.continue_table(jobs.fabric() + ": all_reduce, sums of doubles");
+  for (const std::uint64_t bytes : kReducedBytes) {
+    if (options.quick && bytes > kMostQuickly) continue;
+    const TimingRace race = jobs.race("all_reduce", bytes, jobs.wanted_beside_mpi());
+    report.add(race.p50(jobs.title("all_reduce " + format_bytes(bytes))));
+  }
+}
+
+}  // namespace farside::bench
