@@ -1,4 +1,4 @@
-"""A team with a rank on each of four hosts, over UCX's TCP, started by mpirun."""
+"""Programs with a rank on each of four hosts, over UCX's TCP, started by mpirun: on a team and on comm."""
 import os
 import subprocess
 import unittest
@@ -6,8 +6,6 @@ import unittest
 import hosts
 import workbench
 from patience import PATIENCE_S, wait_for
-
-RING = workbench.BIN / "example_ring"
 
 # What mpirun calls as it would ssh: HOST COMMAND...
 AGENT = """\
@@ -36,23 +34,29 @@ class TeamOnHosts(unittest.TestCase):
         }
         cls.mpirun = ["mpirun", "--allow-run-as-root", "--host", ",".join(host.name for host in cls.hosts)]
         cls.mpirun += [word for name, value in settings.items() for word in ("--mca", name, value)]
-        cls.mpirun += ["-x", "UCX_TLS=tcp", "-x", f"UCX_NET_DEVICES={hosts.DEVICE}", RING]
+        cls.mpirun += ["-x", "UCX_TLS=tcp", "-x", f"UCX_NET_DEVICES={hosts.DEVICE}"]
 
-    def start_ring(self, rounds):
+    def start(self, name, *arguments):
         program = self.hosts[0].start(
-            [*self.mpirun, rounds], env=os.environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+            [*self.mpirun, workbench.BIN / name, *arguments], env=os.environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         )
         self.addCleanup(program.communicate)
         self.addCleanup(program.kill)
         return program
 
     def test_a_token_goes_around(self):
-        program = self.start_ring(rounds=100)
+        program = self.start("example_ring", 100)
         output, errors = program.communicate(timeout=PATIENCE_S)
         self.assertEqual((program.returncode, output), (0, "the token passed 400 ranks\n"), errors)
 
+    def test_comm_carries_what_neighbours_need(self):
+        program = self.start("example_laplace")
+        output, errors = program.communicate(timeout=PATIENCE_S)
+        same = "4 ranks, 100 iterations: largest difference to one process alone 0\n"
+        self.assertEqual((program.returncode, output), (0, same), errors)
+
     def test_each_rank_says_whom_it_could_not_reach(self):
-        program = self.start_ring(rounds=10**9)
+        program = self.start("example_ring", 10**9)
         received = self.hosts[2].path(f"sys/class/net/{hosts.DEVICE}/statistics/rx_packets")
         wait_for(lambda: int(received.read_text()) > 20_000, "the token to go around")
         self.hosts.cut_both(self.hosts[1], self.hosts[2])

@@ -78,6 +78,7 @@ shift
 echo "$*" >/shared/command
 mv /shared/command "/shared/command-for-$host"
 until [ -e /shared/command-done ]; do sleep 0.2; done
+rm /shared/command-done
 """
 
 MPI = """
@@ -133,19 +134,25 @@ sleep infinity
             agent.chmod(0o755)
             machines.start("first", joined_by_cable("10.9.0.1") + VERBS + MPI + """
 wait_for second-is-up
-mpirun --host first,second --mca plm_rsh_agent /shared/agent build/release/bin/team_member ring
+for program in 'team_member ring' example_laplace; do
+  mpirun --host first,second --mca plm_rsh_agent /shared/agent build/release/bin/$program
+done
 """, cable="server")
             machines.start("second", joined_by_cable("10.9.0.2") + VERBS + MPI + """
 touch /shared/second-is-up
-wait_for command-for-second
-bash /shared/command-for-second
-touch /shared/command-done
+for program in ring laplace; do
+  wait_for command-for-second
+  bash /shared/command-for-second
+  rm /shared/command-for-second
+  touch /shared/command-done
+done
 """, cable="client")
             outcomes = {name: machines.wait(name) for name in ["first", "second"]}
             for outcome in outcomes.values():
                 self.assertEqual(outcome.code, 0, outcome.output)
             for rank in range(2):
                 self.assertIn(f"rank {rank} of 2\n", outcomes["first"].output)
+            self.assertIn("2 ranks, 100 iterations", outcomes["first"].output)
 
 
 if __name__ == "__main__":
