@@ -1,6 +1,5 @@
 #include "farside/comm/collectives.h"
 
-#include <set>
 #include <string>
 #include <utility>
 
@@ -15,12 +14,17 @@ namespace farside {
 struct Collectives::Transfer {
   std::vector<Bytes> out;  ///< by member
   std::vector<Bytes> in;
-  std::uint64_t longest;  ///< between any two: so all have as many rounds
+  std::uint64_t longest;      ///< between any two: so all have as many rounds
+  std::uint64_t round_bytes;  ///< of a piece, in one round
+  /// Takes what came in the meeting of `number`: of each piece, what lies from `at` on. None: it goes to its place.
+  std::function<void(std::uint64_t number, std::uint64_t at)> take = {};
 };
 
 namespace {
 
 using Bytes = std::span<std::byte>;
+
+constexpr std::uint64_t kCombinedBytes = 4096;  // at a time
 
 /// What lies from `at` on, at most `most` of it.
 Bytes part(Bytes bytes, std::uint64_t at, std::uint64_t most) {
@@ -58,16 +62,20 @@ class Collectives::Impl {
   Pending begin_transfer(Channel& channel, Transfer transfer, Deadline deadline);
   Ended end_transfer(Channel& channel, const std::shared_ptr<Transfer>& transfer, std::uint64_t number,
                      Deadline deadline);
+  void take_round(const Transfer& transfer, std::uint64_t number, std::uint64_t at);
   Pending begin_small(Channel& channel, Bytes values, Combine combine, bool wanted, Deadline deadline);
   Pending begin_sliced(Channel& channel, Bytes values, std::size_t element_bytes, const Combine& combine,
                        std::optional<std::size_t> root, Deadline deadline);
+
+  /// In `result`, what all members have of this one's slice, of which it has `own`: what came in one round.
+  void reduce_round(std::uint64_t number, Bytes own, Bytes result, std::size_t element_bytes, const Combine& combine);
 
   /// What `rest` is to wait for has begun, or has not.
   Pending pending(const Barrier::Begun& begun, std::function<Ended(Channel&, std::uint64_t number, Deadline)> rest);
 
   std::shared_ptr<Group> group;
   Exchange exchange;
-  std::set<std::uint64_t> under_way;
+  std::vector<std::uint64_t> under_way;  ///< ascending
   std::uint64_t last = 0;
 };
 
@@ -75,20 +83,20 @@ class Collectives::Impl {
 
 template <class Attend>
 Barrier::Begun Collectives::Impl::begin(Channel& channel, Attend attend, Deadline deadline) {
-  if (!under_way.empty() && *under_way.begin() + Exchange::kUnderWay <= last + 1) {
+  if (!under_way.empty() && under_way.front() + Exchange::kUnderWay <= last + 1) {
     throw UsageError({"begin", "a collective operation",
                       std::to_string(Exchange::kUnderWay) + " are under way since one that was not ended",
                       "end that one"});
   }
   const Barrier::Begun begun = group->begin(channel, std::move(attend), deadline);
-  if (begun.number != 0) under_way.insert(last = begun.number);
+  if (begun.number != 0) under_way.push_back(last = begun.number);
   return begun;
 }
 
 /// Its result is to be taken before the next one begins.
 Ended Collectives::Impl::wait(Channel& channel, std::uint64_t number, Deadline deadline) {
   const Ended ended = group->wait(channel, number, deadline);
-  if (ended.done()) under_way.erase(number);
+  if (ended.done()) std::erase(under_way, number);
   return ended;
 }
 
@@ -107,7 +115,9 @@ Collectives::Pending Collectives::Impl::pending(const Barrier::Begun& begun,
 Barrier::Begun Collectives::Impl::begin_round(Channel& channel, const std::shared_ptr<Transfer>& transfer,
                                               std::uint64_t at, Deadline deadline) {
   const auto attend = [this, transfer, at](Channel& by, std::uint64_t number, Deadline until) {
-    const auto outgoing = [&](std::size_t member) { return part(transfer->out[member], at, exchange.piece_bytes()); };
+    const auto outgoing = [&](std::size_t member) {
+      return member == self() ? Bytes{} : part(transfer->out[member], at, transfer->round_bytes);
+    };
     return exchange.arrive(by, number, outgoing, until);
   };
   return begin(channel, attend, deadline);
@@ -121,15 +131,24 @@ Collectives::Pending Collectives::Impl::begin_transfer(Channel& channel, Transfe
                  });
 }
 
+void Collectives::Impl::take_round(const Transfer& transfer, std::uint64_t number, std::uint64_t at) {
+  if (transfer.take) return transfer.take(number, at);
+  const auto round = [&](Bytes piece) { return part(piece, at, transfer.round_bytes); };
+  for (std::size_t member = 0; member < count(); ++member) {
+    if (member != self()) exchange.take(number, member, round(transfer.in[member]));
+  }
+  // What a member has for itself goes no further.
+  const Bytes own = round(transfer.out[self()]);
+  const Bytes place = round(transfer.in[self()]);
+  if (place.data() != own.data()) std::ranges::copy(own.first(place.size()), place.begin());
+}
+
 Ended Collectives::Impl::end_transfer(Channel& channel, const std::shared_ptr<Transfer>& transfer, std::uint64_t number,
                                       Deadline deadline) {
-  const std::uint64_t most = exchange.piece_bytes();
   for (std::uint64_t at = 0;;) {
     if (const Ended ended = wait(channel, number, deadline); !ended.done()) return ended;
-    for (std::size_t member = 0; member < count(); ++member) {
-      exchange.take(number, member, part(transfer->in[member], at, most));
-    }
-    at += most;
+    take_round(*transfer, number, at);
+    at += transfer->round_bytes;
     if (at >= transfer->longest) return {};
     const Barrier::Begun next = begin_round(channel, transfer, at, deadline);
     if (!next.ended.done()) return next.ended;
@@ -141,9 +160,8 @@ Ended Collectives::Impl::end_transfer(Channel& channel, const std::shared_ptr<Tr
 
 Collectives::Pending Collectives::Impl::begin_small(Channel& channel, Bytes values, Combine combine, bool wanted,
                                                     Deadline deadline) {
-  const auto attend = [this, payload = std::vector<std::byte>(values.begin(), values.end()),
-                       combine = std::move(combine)](Channel& by, std::uint64_t number, Deadline until) mutable {
-    return group->meeting().arrive(by, number, payload, combine, until);
+  const auto attend = [this, values, combine = std::move(combine)](Channel& by, std::uint64_t number, Deadline until) {
+    return group->meeting().arrive(by, number, values, combine, until);
   };
   return pending(begin(channel, attend, deadline),
                  [this, values, wanted](Channel& by, std::uint64_t number, Deadline until) {
@@ -153,28 +171,63 @@ Collectives::Pending Collectives::Impl::begin_small(Channel& channel, Bytes valu
                  });
 }
 
+void Collectives::Impl::reduce_round(std::uint64_t number, Bytes own, Bytes result, std::size_t element_bytes,
+                                     const Combine& combine) {
+  // A few elements at a time, which stay in the processor's cache.
+  const std::uint64_t most = std::max<std::uint64_t>(kCombinedBytes / element_bytes, 1) * element_bytes;
+  std::vector<std::byte> sums(most);
+  std::vector<std::byte> values(most);
+  for (std::uint64_t at = 0; at < own.size(); at += most) {
+    const Bytes mine = part(own, at, most);
+    const Bytes sum = part(sums, 0, mine.size());
+    const Bytes value = part(values, 0, mine.size());
+    const auto fetch = [&](std::size_t member, Bytes into) {
+      if (member != self()) return exchange.take(number, member, into, at);
+      std::ranges::copy(mine, into.begin());
+    };
+    fetch(0, sum);
+    for (std::size_t member = 1; member < count(); ++member) {
+      fetch(member, value);
+      combine(sum, value);
+    }
+    std::ranges::copy(sum, part(result, at, most).begin());
+  }
+}
+
 // Each member gets everybody's values of its slice, combines them, and sends the result to all who want it.
 Collectives::Pending Collectives::Impl::begin_sliced(Channel& channel, Bytes values, std::size_t element_bytes,
                                                      const Combine& combine, std::optional<std::size_t> root,
                                                      Deadline deadline) {
+  const std::uint64_t round_bytes = exchange.piece_bytes() / element_bytes * element_bytes;
+  if (round_bytes == 0) {
+    throw UsageError({"reduce", "elements of " + std::to_string(element_bytes) + " bytes",
+                      "a piece has " + std::to_string(exchange.piece_bytes()), "give them in fewer at a time"});
+  }
   const std::uint64_t slice_bytes = (values.size() / element_bytes + count() - 1) / count() * element_bytes;
   const std::vector<Bytes> slices = cut(values, count(), slice_bytes);
-  const std::uint64_t own_bytes = slices[self()].size();
-  const auto brought = std::make_shared<std::vector<std::byte>>(count() * own_bytes);
+  const Bytes own = slices[self()];
+  // Values stay as they are where the result is not wanted.
+  const auto elsewhere = std::make_shared<std::vector<std::byte>>(root ? own.size() : 0);
+  const Bytes result = root ? Bytes(*elsewhere) : own;
 
-  const auto scattered = std::make_shared<Pending>(begin_transfer(
-      channel, {.out = slices, .in = cut(*brought, count(), own_bytes), .longest = slice_bytes}, deadline));
+  Transfer scattering{.out = slices, .in = {}, .longest = slice_bytes, .round_bytes = round_bytes};
+  scattering.take = [=, this](std::uint64_t number, std::uint64_t at) {
+    reduce_round(number, part(own, at, round_bytes), part(result, at, round_bytes), element_bytes, combine);
+  };
+  const auto scattered = std::make_shared<Pending>(begin_transfer(channel, std::move(scattering), deadline));
   Pending made;
   made.ended_ = [scattered] { return scattered->ended(); };
   made.end_ = [=, this](Channel& by, Deadline until) {
     if (const Ended ended = scattered->end(by, until); !ended.done()) return ended;
-    const std::vector<Bytes> pieces = cut(*brought, count(), own_bytes);
-    for (std::size_t member = 1; member < count(); ++member) combine(pieces[0], pieces[member]);
-    Transfer gathering{.out = std::vector<Bytes>(count()), .in = std::vector<Bytes>(count()), .longest = slice_bytes};
+    Transfer gathering{.out = std::vector<Bytes>(count()),
+                       .in = std::vector<Bytes>(count()),
+                       .longest = slice_bytes,
+                       .round_bytes = round_bytes};
     for (std::size_t member = 0; member < count(); ++member) {
-      if (!root || *root == member) gathering.out[member] = pieces[0];
+      if (!root || *root == member) gathering.out[member] = result;
     }
     if (!root || *root == self()) gathering.in = slices;
+    (void)elsewhere;  // is kept
     return begin_transfer(by, std::move(gathering), until).end(by, until);
   };
   return made;
@@ -210,9 +263,12 @@ Collectives::Pending Collectives::begin_gathering(Channel& channel, Bytes mine, 
     throw UsageError({"gather", std::to_string(mine.size()) + " bytes of each member",
                       "there is room for " + std::to_string(all.size()), "give " + std::to_string(count) + " times"});
   }
-  return impl_->begin_transfer(
-      channel, {.out = std::vector<Bytes>(count, mine), .in = cut(all, count, mine.size()), .longest = mine.size()},
-      deadline);
+  return impl_->begin_transfer(channel,
+                               {.out = std::vector<Bytes>(count, mine),
+                                .in = cut(all, count, mine.size()),
+                                .longest = mine.size(),
+                                .round_bytes = piece_bytes()},
+                               deadline);
 }
 
 Collectives::Pending Collectives::begin_exchanging(Channel& channel, Bytes from, Bytes into, Deadline deadline) {
@@ -225,7 +281,9 @@ Collectives::Pending Collectives::begin_exchanging(Channel& channel, Bytes from,
   }
   const std::uint64_t piece = from.size() / count;
   return impl_->begin_transfer(
-      channel, {.out = cut(from, count, piece), .in = cut(into, count, piece), .longest = piece}, deadline);
+      channel,
+      {.out = cut(from, count, piece), .in = cut(into, count, piece), .longest = piece, .round_bytes = piece_bytes()},
+      deadline);
 }
 
 }  // namespace farside

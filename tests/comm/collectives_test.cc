@@ -21,10 +21,12 @@ struct Shape {
 
 void PrintTo(const Shape& shape, std::ostream* out) { *out << shape.elements << " elements of " << shape.members; }
 
+constexpr std::size_t kSmall = Collectives::kSmallBytes / sizeof(double);
+
 class Collective : public testing::TestWithParam<Shape> {};
 INSTANTIATE_TEST_SUITE_P(Shapes, Collective,
-                         testing::Values(Shape{1, 5}, Shape{2, 1}, Shape{3, 0}, Shape{3, 256}, Shape{3, 257},
-                                         Shape{3, 100'001}, Shape{4, 3000}, Shape{9, 7}, Shape{9, 1001}));
+                         testing::Values(Shape{1, 5}, Shape{2, 1}, Shape{3, 0}, Shape{3, kSmall}, Shape{3, kSmall + 1},
+                                         Shape{3, 100'001}, Shape{4, 3000}, Shape{9, 7}, Shape{9, 2001}));
 
 /// What member `rank` brings in `round`: small whole numbers, so that sums of doubles are exact.
 template <class T>
@@ -132,7 +134,7 @@ TEST(Collectives, RoundTheSameWayEachTime) {
   Fleet fleet(4, [&](Member& me) {
     Seat seat(me);
     Collectives group(seat.comm);
-    for (const std::size_t elements : {std::size_t{3}, std::size_t{1000}}) {
+    for (const std::size_t elements : {std::size_t{3}, std::size_t{3000}}) {
       std::vector<float> first;
       for (std::uint64_t round = 0; round < kRounds; ++round) {
         std::vector<float> values(elements, 1.0F / static_cast<float>(3 + me.index() * me.index()));
@@ -192,13 +194,20 @@ TEST(Collectives, AreOfAGroup) {
     Collectives group(seat.comm, odd ? std::vector<Rank>{1, 3} : std::vector<Rank>{0, 2, 4});
     if (odd) me.barrier();
     for (int round = 0; round < 20; ++round) {
-      std::vector<Rank> sum(1000, me.index());
+      std::vector<Rank> sum(3000, me.index());
       ASSERT_TRUE(group.all_reduce(*seat.channel, std::span(sum), seat.patience()).done());
-      ASSERT_EQ(sum, std::vector<Rank>(1000, odd ? 4 : 6));
+      ASSERT_EQ(sum, std::vector<Rank>(3000, odd ? 4 : 6));
     }
     if (!odd) me.barrier();
     std::vector<Rank> values{me.index()};
     EXPECT_THROW((void)group.reduce(*seat.channel, odd ? 0 : 1, std::span(values), seat.patience()), UsageError);
+    // An element goes in one piece.
+    struct Large {
+      std::array<std::uint64_t, std::size_t{1} << 20U> words;
+    };
+    std::vector<Large> large(1);
+    const auto first = [](const Large& one, const Large&) { return one; };
+    EXPECT_THROW((void)group.all_reduce(*seat.channel, std::span(large), seat.patience(), first), UsageError);
     seat.leave(me);
   });
   fleet.expect_success();
@@ -209,7 +218,7 @@ TEST(Collectives, NameWhoDied) {
   Survivors survivors;
   Fleet fleet(3, [&](Member& me) {
     Seat seat(me);
-    std::vector<double> values(1000, 1.0);
+    std::vector<double> values(3000, 1.0);
     Collectives group(seat.comm);
     ASSERT_TRUE(group.all_reduce(*seat.channel, std::span(values), seat.patience()).done());
     me.barrier();

@@ -36,8 +36,8 @@ Outcome Exchange::arrive(Channel& channel, std::uint64_t number, const Outgoing&
   return meeting_.arrive(channel, number, deadline);  // which flushes
 }
 
-void Exchange::take(std::uint64_t number, std::size_t member, std::span<std::byte> into) const {
-  if (!into.empty()) memory_->local().copy_out(place(number, member), into);
+void Exchange::take(std::uint64_t number, std::size_t member, std::span<std::byte> into, std::uint64_t at) const {
+  if (!into.empty()) memory_->local().copy_out(place(number, member) + at, into);
 }
 
 }  // namespace farside

@@ -34,8 +34,8 @@ class Exchange {
   using Outgoing = std::function<std::span<std::byte>(std::size_t member)>;
   /// Writes to each member what is for it, and arrives.
   Outcome arrive(Channel& channel, std::uint64_t number, const Outgoing& outgoing, Deadline deadline);
-  /// What `member` wrote for this one. After the meeting has ended.
-  void take(std::uint64_t number, std::size_t member, std::span<std::byte> into) const;
+  /// What `member` wrote for this one, from `at` on. After the meeting has ended.
+  void take(std::uint64_t number, std::size_t member, std::span<std::byte> into, std::uint64_t at = 0) const;
 
  private:
   [[nodiscard]] std::uint64_t place(std::uint64_t number, std::size_t member) const;

@@ -84,11 +84,16 @@ Outcome Meeting::arrive(Channel& channel, std::uint64_t number, std::span<std::b
   if (rules_.flushes_before_arriving) {
     if (const Outcome flushed = channel.flush_all(deadline); flushed != Outcome::done) return flushed;
   }
+  std::vector<std::byte> combined;  // at the last node
   for (const CombiningTree::Node& node : way_up_) {
     const Fetched last = enter(channel, node, number, payload, deadline);
     if (!last.done() || last.value == 0) return last.outcome;
-    const Outcome combined = combine_all(channel, node, number, payload, combine, deadline);
-    if (combined != Outcome::done) return combined;
+    if (payload.empty()) continue;
+    std::vector<std::byte> pieces(node.fan_in * payload.size());
+    const Outcome read = combine_all(channel, node, number, payload.size(), pieces, combine, deadline);
+    if (read != Outcome::done) return read;
+    combined = std::move(pieces);
+    payload = std::span(combined).first(payload.size());
   }
   return release(channel, number, payload, deadline);
 }
@@ -108,21 +113,17 @@ Fetched Meeting::enter(Channel& channel, const CombiningTree::Node& node, std::u
 }
 
 Outcome Meeting::combine_all(Channel& channel, const CombiningTree::Node& node, std::uint64_t number,
-                             std::span<std::byte> payload, const Combine& combine, Deadline deadline) {
-  if (payload.empty()) return Outcome::done;
-  // In the order of the children, whoever came last: so that rounding does not depend on who that was.
+                             std::uint64_t bytes, std::vector<std::byte>& pieces, const Combine& combine,
+                             Deadline deadline) {
   const RemoteRegion& host = memory_->of(members_[node.host]);
-  std::vector<std::byte> pieces(node.fan_in * payload.size());
+  const auto piece = [&](std::uint32_t child) { return std::span(pieces).subspan(child * bytes, bytes); };
   Batch batch(channel);
   for (std::uint32_t child = 0; child < node.fan_in; ++child) {
-    batch.read(LocalSpan(pieces.data() + child * payload.size(), payload.size()),
-               host.span(brought_offset(node.level, number, child), payload.size()));
+    batch.read(LocalSpan(piece(child).data(), bytes), host.span(brought_offset(node.level, number, child), bytes));
   }
   if (const Outcome read = batch.wait(deadline); read != Outcome::done) return read;
-  std::ranges::copy(std::span(pieces).first(payload.size()), payload.begin());
-  for (std::uint32_t child = 1; child < node.fan_in; ++child) {
-    combine(payload, std::span(pieces).subspan(child * payload.size(), payload.size()));
-  }
+  // In the order of the children, whoever came last: so that rounding does not depend on who that was.
+  for (std::uint32_t child = 1; child < node.fan_in; ++child) combine(piece(0), piece(child));
   return Outcome::done;
 }
 

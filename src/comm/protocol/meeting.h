@@ -48,7 +48,7 @@ class Meeting {
 
   /// The number of a new meeting, from 1. Waits for the one that had its slot. Ends with 0 when that fails.
   Fetched open(Channel& channel, Deadline deadline);
-  /// Arrives, and climbs as far as this member is the last one. Nothing but that is waited for. `payload` is used up.
+  /// Arrives, and climbs as far as this member is the last one. Nothing but that is waited for.
   Outcome arrive(Channel& channel, std::uint64_t number, std::span<std::byte> payload, const Combine& combine,
                  Deadline deadline);
   Outcome arrive(Channel& channel, std::uint64_t number, Deadline deadline) {
@@ -76,8 +76,9 @@ class Meeting {
   /// Enters what the member brings to `node`; the outcome's value is whether it came last.
   Fetched enter(Channel& channel, const CombiningTree::Node& node, std::uint64_t number, std::span<std::byte> payload,
                 Deadline deadline);
-  Outcome combine_all(Channel& channel, const CombiningTree::Node& node, std::uint64_t number,
-                      std::span<std::byte> payload, const Combine& combine, Deadline deadline);
+  /// In `pieces`, what all children have brought, as the first of them.
+  Outcome combine_all(Channel& channel, const CombiningTree::Node& node, std::uint64_t number, std::uint64_t bytes,
+                      std::vector<std::byte>& pieces, const Combine& combine, Deadline deadline);
   Outcome release(Channel& channel, std::uint64_t number, std::span<std::byte> result, Deadline deadline);
   Outcome wait_for_release(Channel& channel, std::uint64_t number, Deadline deadline) const;
 
