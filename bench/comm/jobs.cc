@@ -43,6 +43,8 @@ std::string Jobs::title(const std::string& what) const {
   return fmt::format("{} {} of {} ranks", fabric_.name, what, ranks_);
 }
 
+std::uint64_t Jobs::largest_bytes() const { return &fabric_ == &direct() ? 1U << 20U : 64U << 10U; }
+
 double Jobs::wanted_beside_mpi() const { return ranks_ > kCores ? 2 : 1; }
 
 TimingRace::Turn Jobs::turn(const Entry& entry) const {

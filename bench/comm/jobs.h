@@ -1,6 +1,7 @@
 // jobs.h — the jobs that a table of `bench comm` races: ours and Open MPI's, of one number of ranks.
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <optional>
@@ -43,6 +44,8 @@ class Jobs {
   [[nodiscard]] const std::string& fabric() const { return fabric_.name; }
   /// As a row of a table is called.
   [[nodiscard]] std::string title(const std::string& what) const;
+  /// That all ranks move together without taking the whole time of the benchmark.
+  [[nodiscard]] std::uint64_t largest_bytes() const;
   /// More ranks than cores are to be twice as fast as Open MPI's.
   [[nodiscard]] double wanted_beside_mpi() const;
 

@@ -12,7 +12,7 @@ namespace {
 constexpr std::array<std::uint64_t, 5> kReducedBytes{8, 512, 4 << 10, 64 << 10, 1 << 20};
 constexpr std::uint64_t kMostQuickly = 4 << 10;
 constexpr std::uint64_t kPhaseBytes = 4 << 10;
-constexpr double kComputing = 0.99;  // a barrier under way is to cost less than 1 %
+constexpr double kComputing = 0.99;  // barriers under way are to cost less than 1 %
 
 }  // namespace
 
@@ -30,13 +30,13 @@ void measure_barriers(const Jobs& jobs, Report& report) {
 }
 
 void measure_overlap(const Jobs& jobs, Report& report) {
-  report.continue_table(jobs.fabric() + ": computation with a barrier under way");
+  report.continue_table(jobs.fabric() + ": computation with barriers under way");
   const std::vector<Entry> entries{
-      {.who = Who::farside, .operation = "compute+barrier"},
+      {.who = Who::farside, .operation = "compute+barriers"},
       {.who = Who::farside, .operation = "compute", .name = "no barrier", .wanted = kComputing},
-      {.who = Who::mpi, .operation = "compute+barrier"},
+      {.who = Who::mpi, .operation = "compute+barriers"},
   };
-  report.add(jobs.race(entries).p50(jobs.title("computation and barrier")));
+  report.add(jobs.race(entries).p50(jobs.title("computation and barriers")));
 }
 
 void measure_phases(const Jobs& jobs, Report& report) {
@@ -53,7 +53,7 @@ void measure_phases(const Jobs& jobs, Report& report) {
 void measure_reductions(const Jobs& jobs, const Options& options, Report& report) {
   report.continue_table(jobs.fabric() + ": all_reduce, sums of doubles");
   for (const std::uint64_t bytes : kReducedBytes) {
-    if (options.quick && bytes > kMostQuickly) continue;
+    if (bytes > (options.quick ? kMostQuickly : jobs.largest_bytes())) continue;
     const TimingRace race = jobs.race("all_reduce", bytes, jobs.wanted_beside_mpi());
     report.add(race.p50(jobs.title("all_reduce " + format_bytes(bytes))));
   }

@@ -11,7 +11,7 @@ namespace farside::bench {
 void measure_copies(const Jobs& jobs, const Options& options, Report& report);
 /// One way, overhead and gap, as in LogP, of signals and of active messages.
 void measure_signals(const Jobs& jobs, Report& report);
-/// What a barrier under way costs a rank that computes.
+/// What barriers under way cost a rank that computes.
 void measure_overlap(const Jobs& jobs, Report& report);
 
 // Of any number of ranks: a row each.

@@ -24,8 +24,8 @@ Timing Work::time_together(Command command, Nanoseconds budget, const Tell& tell
     return Nanoseconds(Clock::now() - start);
   };
   const auto tell_of = [&](std::uint64_t rounds) { tell({command.operation, command.amount, rounds}); };
-  constexpr std::uint64_t kTrial = 10;
-  constexpr std::uint64_t kBatches = 20;
+  constexpr std::uint64_t kTrial = 4;
+  constexpr std::uint64_t kBatches = 10;
   tell_of(2 * kTrial);
   (void)make(kTrial);
   const Nanoseconds trial = make(kTrial) / kTrial;

@@ -9,15 +9,26 @@ Meetings::Meetings(Seat& seat)
       counter_(seat.comm),
       data_(seat.team->allocate("phases", kLargestBytes)) {}
 
-template <class Meanwhile>
-void Meetings::split_barriers(std::uint64_t rounds, Meanwhile meanwhile) {
+void Meetings::split_barriers(std::uint64_t rounds) {
   const Deadline deadline = seat_.patience();
   for (; rounds != 0; --rounds) {
     const Barrier::Begun begun = barrier_.begin(*seat_.channel, deadline);
     check(begun.ended, "begin");
-    meanwhile();
     check(barrier_.wait(*seat_.channel, begun.number, deadline), "barrier");
   }
+}
+
+// As many are under way as there may be, so that a rank which computes more slowly keeps the others waiting the less.
+void Meetings::computations_with_barriers(std::uint64_t rounds) {
+  const Deadline deadline = seat_.patience();
+  std::uint64_t last = 0;
+  for (; rounds != 0; --rounds) {
+    const Barrier::Begun begun = barrier_.begin(*seat_.channel, deadline);
+    check(begun.ended, "begin");
+    last = begun.number;
+    compute();
+  }
+  check(barrier_.wait(*seat_.channel, last, deadline), "barrier");
 }
 
 void Meetings::offer(Work& work) {
@@ -25,8 +36,9 @@ void Meetings::offer(Work& work) {
     const Deadline deadline = seat_.patience();
     for (; rounds != 0; --rounds) check(barrier_.pass(*seat_.channel, deadline), "barrier");
   });
-  work.together("begin+wait", [this](std::uint64_t, std::uint64_t rounds) { split_barriers(rounds, [] {}); });
-  work.together("compute+barrier", [this](std::uint64_t, std::uint64_t rounds) { split_barriers(rounds, compute); });
+  work.together("begin+wait", [this](std::uint64_t, std::uint64_t rounds) { split_barriers(rounds); });
+  work.together("compute+barriers",
+                [this](std::uint64_t, std::uint64_t rounds) { computations_with_barriers(rounds); });
   work.together("compute", [](std::uint64_t, std::uint64_t rounds) {
     for (; rounds != 0; --rounds) compute();
   });

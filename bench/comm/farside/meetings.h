@@ -16,9 +16,8 @@ class Meetings {
   void offer(Work& work);
 
  private:
-  /// A barrier of which `meanwhile` is done between its begin and its end.
-  template <class Meanwhile>
-  void split_barriers(std::uint64_t rounds, Meanwhile meanwhile);
+  void split_barriers(std::uint64_t rounds);
+  void computations_with_barriers(std::uint64_t rounds);
   void all_reduce(std::uint64_t bytes, std::uint64_t rounds);
   void counted_phases(std::uint64_t bytes, std::uint64_t rounds);
   void met_phases(std::uint64_t bytes, std::uint64_t rounds);

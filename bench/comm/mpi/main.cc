@@ -24,8 +24,8 @@ class Together {
       };
     };
     work.together("barrier", repeat([](std::uint64_t) { MPI_Barrier(MPI_COMM_WORLD); }));
-    work.together("begin+wait", repeat([](std::uint64_t) { split_barrier([] {}); }));
-    work.together("compute+barrier", repeat([](std::uint64_t) { split_barrier(compute); }));
+    work.together("begin+wait", repeat([](std::uint64_t) { split_barrier(); }));
+    work.together("compute+barriers", [](std::uint64_t, std::uint64_t rounds) { computations_with_barriers(rounds); });
     work.together("barrier-of-messages", repeat([this](std::uint64_t) { barrier_of_messages(); }));
     work.together("all_reduce", repeat([this](std::uint64_t bytes) { all_reduce(bytes); }));
     work.together("phase-by-barrier", repeat([this](std::uint64_t bytes) { phase(bytes); }));
@@ -34,12 +34,23 @@ class Together {
   }
 
  private:
-  template <class Meanwhile>
-  static void split_barrier(Meanwhile meanwhile) {
+  static void split_barrier() {
     MPI_Request request = MPI_REQUEST_NULL;
     MPI_Ibarrier(MPI_COMM_WORLD, &request);
-    meanwhile();
     MPI_Wait(&request, MPI_STATUS_IGNORE);
+  }
+
+  /// With as many under way as farside has.
+  static void computations_with_barriers(std::uint64_t rounds) {
+    std::array<MPI_Request, 8> requests{};
+    requests.fill(MPI_REQUEST_NULL);
+    for (; rounds != 0; --rounds) {
+      MPI_Request& request = requests[rounds % requests.size()];
+      MPI_Wait(&request, MPI_STATUS_IGNORE);
+      MPI_Ibarrier(MPI_COMM_WORLD, &request);
+      compute();
+    }
+    MPI_Waitall(static_cast<int>(requests.size()), requests.data(), MPI_STATUSES_IGNORE);
   }
 
   /// By dissemination: in step k each tells the one 2^k further, and waits for the one 2^k before it.
