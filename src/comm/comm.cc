@@ -1,46 +1,18 @@
 #include "farside/comm/comm.h"
 
-#include <algorithm>
 #include <atomic>
-#include <deque>
-#include <numeric>
 #include <utility>
 #include <vector>
 
 #include "farside/base/error.h"
 
 #include "comm/carry.h"
+#include "comm/copies.h"
 #include "comm/service.h"
 
 namespace farside {
 
 namespace {
-
-template <class... Cases>
-struct Match : Cases... {
-  using Cases::operator()...;
-};
-template <class... Cases>
-Match(Cases...) -> Match<Cases...>;  // clang-tidy 14 does not find it by itself
-
-/// Whom a notice is for.
-std::optional<Rank> target_of(const Notice& notice) {
-  return std::visit(Match{[](const NoNotice&) { return std::optional<Rank>(); },
-                          [](const auto& told) { return std::optional<Rank>(told.word.region->peer()); }},
-                    notice);
-}
-
-Ended give(Channel& channel, const Notice& notice, Deadline deadline) {
-  return std::visit(
-      Match{[](const NoNotice&) { return Ended{}; },
-            [&](const SetWord& set) {
-              return ended_with(channel.write_signal(set.word, set.value, deadline), set.word.region->peer());
-            },
-            [&](const AddToWord& add) {
-              return ended_with(channel.add_signal(add.word, add.addend, deadline).outcome, add.word.region->peer());
-            }},
-      notice);
-}
 
 /// Gives `notice` once all that was written to `written` is visible there.
 Ended finish(Channel& channel, Rank written, const Notice& notice, Deadline deadline) {
@@ -49,38 +21,6 @@ Ended finish(Channel& channel, Rank written, const Notice& notice, Deadline dead
     if (flushed != Outcome::done) return ended_with(flushed, written);
   }
   return give(channel, notice, deadline);
-}
-
-Rank peer_of(const Part& part) { return part.remote.region->peer(); }
-
-/// What is under way to one rank: so it is known who is lost when it fails.
-struct UnderWay {
-  UnderWay(Rank to, Channel& channel) : rank(to), batch(channel) {}
-
-  Rank rank;
-  Batch batch;
-};
-
-/// All `parts` under way at once, each posted by `post`, and visible at their ranks. They are sorted by rank.
-template <class Post>
-Ended move_all(Channel& channel, const std::vector<Part>& parts, Post post, Deadline deadline) {
-  std::deque<UnderWay> by_rank;
-  for (const Part& part : parts) {
-    if (by_rank.empty() || by_rank.back().rank != peer_of(part)) by_rank.emplace_back(peer_of(part), channel);
-    post(by_rank.back().batch, part);
-  }
-  Ended worst;
-  for (UnderWay& each : by_rank) {
-    Outcome moved = each.batch.wait(deadline);
-    if (moved == Outcome::done) moved = channel.flush(each.rank, deadline);
-    if (worst.done()) worst = ended_with(moved, each.rank);
-  }
-  return worst;
-}
-
-std::uint64_t bytes_of(const std::vector<Part>& parts) {
-  return std::accumulate(parts.begin(), parts.end(), std::uint64_t{0},
-                         [](std::uint64_t sum, const Part& part) { return sum + part.remote.bytes; });
 }
 
 }  // namespace
@@ -107,16 +47,17 @@ class Comm::Impl {
     return bytes <= kInlineBytes && team.fabric().reaches_by_memory(a) && team.fabric().reaches_by_memory(b);
   }
 
-  template <class Post>
-  Request transfer(Channel& channel, std::vector<Part> parts, const Notice& notice, Post post) {
-    for (const Part& part : parts) count(peer_of(part), part.remote.bytes);
-    std::ranges::stable_sort(parts, {}, peer_of);
-    const auto near = [this](Rank rank) { return team.fabric().reaches_by_memory(rank); };
-    const bool at_once = bytes_of(parts) <= kInlineBytes && std::ranges::all_of(parts, near, peer_of) &&
-                         (!target_of(notice) || near(*target_of(notice)));
-    return act(channel, at_once, [parts = std::move(parts), notice, post](Channel& by, Deadline deadline) {
-      const Ended moved = move_all(by, parts, post, deadline);
-      return moved.done() ? give(by, notice, deadline) : moved;
+  Request transfer(Channel& channel, Copy copy) {
+    bool near = true;
+    const auto note = [&](Rank rank) { near = near && team.fabric().reaches_by_memory(rank); };
+    for (const Part& part : copy.parts) {
+      count(part.remote.region->peer(), part.remote.bytes);
+      note(part.remote.region->peer());
+    }
+    if (const std::optional<Rank> told = target_of(copy.notice)) note(*told);
+    if (!near || copy.bytes() > kInlineBytes) return {service.issue(channel, std::move(copy))};
+    return act(channel, true, [&](Channel& by, Deadline deadline) {
+      return make_copies(by, {&copy, 1}, deadline).front();
     });
   }
 
@@ -142,18 +83,23 @@ std::string Comm::next_name(const std::string& what) { return what + " " + std::
 Request Comm::put(Channel& channel, RemoteSpan to, LocalSpan from, Notice notice) {
   const Rank peer = to.region->peer();
   impl_->count(peer, to.bytes);
-  const auto act = [=](Channel& by, Deadline deadline) {
+  if (!impl_->small_and_near(to.bytes, peer, target_of(notice).value_or(peer))) {
+    return {impl_->service.issue(channel, Copy{Copy::Kind::put, {{to, from}}, notice})};
+  }
+  return impl_->act(channel, true, [=](Channel& by, Deadline deadline) {
     const Outcome written = by.write(to, from, deadline);
     return written == Outcome::done ? finish(by, peer, notice, deadline) : ended_with(written, peer);
-  };
-  return impl_->act(channel, impl_->small_and_near(to.bytes, peer, target_of(notice).value_or(peer)), act);
+  });
 }
 
 Request Comm::get(Channel& channel, LocalSpan into, RemoteSpan from) {
   const Rank peer = from.region->peer();
   impl_->count(peer, from.bytes);
-  const auto act = [=](Channel& by, Deadline deadline) { return ended_with(by.read(into, from, deadline), peer); };
-  return impl_->act(channel, impl_->small_and_near(from.bytes, peer, peer), act);
+  if (!impl_->small_and_near(from.bytes, peer, peer)) {
+    return {impl_->service.issue(channel, Copy{Copy::Kind::get, {{from, into}}, {}})};
+  }
+  return impl_->act(channel, true,
+                    [=](Channel& by, Deadline deadline) { return ended_with(by.read(into, from, deadline), peer); });
 }
 
 Request Comm::copy(Channel& channel, RemoteSpan to, RemoteSpan from, Notice notice) {
@@ -180,13 +126,11 @@ Request Comm::notify(Channel& channel, Notice notice) {
 }
 
 Request Comm::put(Channel& channel, std::vector<Part> parts, Notice notice) {
-  return impl_->transfer(channel, std::move(parts), notice,
-                         [](Batch& batch, const Part& part) { batch.write(part.remote, part.local); });
+  return impl_->transfer(channel, {Copy::Kind::put, std::move(parts), notice});
 }
 
 Request Comm::get(Channel& channel, std::vector<Part> parts) {
-  return impl_->transfer(channel, std::move(parts), {},
-                         [](Batch& batch, const Part& part) { batch.read(part.local, part.remote); });
+  return impl_->transfer(channel, {Copy::Kind::get, std::move(parts), {}});
 }
 
 Old<std::uint64_t> Comm::fetch_add_bits(Channel& channel, RemoteWord<AtomicWord> word, std::uint64_t addend,

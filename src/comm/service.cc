@@ -10,9 +10,11 @@ using namespace std::chrono_literals;
 
 constexpr std::uint64_t kBell = 0;
 constexpr std::uint64_t kFinished = 0;
-constexpr Duration kPatience = 60s;      // with one task
-constexpr Duration kNap = 1s;            // between two looks whether the thread is to stop
-constexpr std::size_t kFailures = 1024;  // that are remembered: who waits for an older one takes it for done
+constexpr Duration kPatience = 60s;  // with one task
+constexpr Duration kNap = 1s;        // between two looks whether the thread is to stop
+constexpr std::size_t kCopiesAtOnce = 64;
+constexpr std::uint64_t kBytesAtOnce = 1U << 20U;  // so that the notice of a small one does not wait for a large one
+constexpr std::size_t kFailures = 1024;            // that are remembered: who waits for an older one takes it for done
 
 }  // namespace
 
@@ -30,14 +32,16 @@ Service::~Service() {
 
 LocalWord<ControlWord> Service::finished_word() const { return results_->local().word<ControlWord>(kFinished); }
 
-std::uint64_t Service::issue(Channel& channel, Comm::Task task) {
+std::uint64_t Service::issue(Channel& channel, Work work) {
   std::uint64_t number = 0;
+  bool sleeps = false;
   {
     const std::scoped_lock lock(mutex_);
     number = ++issued_;
-    tasks_.push_back({number, std::move(task), {}});
+    tasks_.push_back({std::move(work), {}});
+    sleeps = std::exchange(found_nothing_, false);
   }
-  (void)ring(channel, team_.rank(), team_.fabric().in(kNap));  // as above
+  if (sleeps) (void)ring(channel, team_.rank(), team_.fabric().in(kNap));  // as above
   return number;
 }
 
@@ -90,32 +94,62 @@ void Service::serve(const std::stop_token& stop) {
 
 // False when there is nothing to do, or the next task waits.
 bool Service::do_next(Channel& channel) {
-  Issued next;
+  std::vector<Copy> copies;
+  Issued* task = nullptr;
   {
     const std::scoped_lock lock(mutex_);
-    if (tasks_.empty()) return false;
-    next = std::move(tasks_.front());
-    tasks_.pop_front();
+    found_nothing_ = tasks_.empty();
+    if (found_nothing_) return false;
+    copies = take_copies();
+    if (copies.empty()) task = &tasks_.front();  // others only add behind it
   }
-  if (!next.deadline) next.deadline = team_.fabric().in(kPatience);
-  const std::optional<Ended> ended = next.task(channel, *next.deadline);
-  if (!ended) {
-    const std::scoped_lock lock(mutex_);
-    tasks_.push_front(std::move(next));
-    return false;
+  if (task == nullptr) {
+    note_ends(channel, make_copies(channel, copies, team_.fabric().in(kPatience)));
+    return true;
   }
-  note_end(next.number, *ended);
-  (void)channel.write_signal(results_->of(team_.rank()).word<ControlWord>(kFinished), next.number,
-                             team_.fabric().in(kNap));  // to this process itself
+  if (!task->deadline) task->deadline = team_.fabric().in(kPatience);
+  const std::optional<Ended> ended = std::get<Comm::Task>(task->work)(channel, *task->deadline);
+  if (!ended) return false;
+  remove_first();
+  note_ends(channel, {*ended});
   return true;
 }
 
-void Service::note_end(std::uint64_t number, const Ended& ended) {
+// Those that are next. The mutex is held.
+std::vector<Copy> Service::take_copies() {
+  std::vector<Copy> copies;
+  std::uint64_t bytes = 0;
+  while (!tasks_.empty() && copies.size() < kCopiesAtOnce) {
+    auto* const copy = std::get_if<Copy>(&tasks_.front().work);
+    if (copy == nullptr) break;
+    bytes += copy->bytes();
+    if (!copies.empty() && bytes > kBytesAtOnce) break;
+    copies.push_back(std::move(*copy));
+    tasks_.pop_front();
+  }
+  return copies;
+}
+
+void Service::remove_first() {
+  Issued over;  // goes when the mutex is free again: it may own much
   const std::scoped_lock lock(mutex_);
-  finished_ = number;
-  if (ended.done()) return;
-  failures_[number] = ended;
-  if (failures_.size() > kFailures) failures_.erase(failures_.begin());
+  over = std::move(tasks_.front());
+  tasks_.pop_front();
+}
+
+void Service::note_ends(Channel& channel, const std::vector<Ended>& ends) {
+  std::uint64_t last = 0;
+  {
+    const std::scoped_lock lock(mutex_);
+    for (const Ended& ended : ends) {
+      ++finished_;
+      if (!ended.done()) failures_[finished_] = ended;
+    }
+    while (failures_.size() > kFailures) failures_.erase(failures_.begin());
+    last = finished_;
+  }
+  (void)channel.write_signal(results_->of(team_.rank()).word<ControlWord>(kFinished), last,
+                             team_.fabric().in(kNap));  // to this process itself
 }
 
 }  // namespace farside

@@ -18,9 +18,12 @@
 #include <optional>
 #include <stop_token>
 #include <thread>
+#include <variant>
 #include <vector>
 
 #include "farside/comm/comm.h"
+
+#include "comm/copies.h"
 
 namespace farside {
 
@@ -32,7 +35,8 @@ class Service {
   Service(const Service&) = delete;
   Service& operator=(const Service&) = delete;
 
-  std::uint64_t issue(Channel& channel, Comm::Task task);
+  using Work = std::variant<Comm::Task, Copy>;
+  std::uint64_t issue(Channel& channel, Work work);
   [[nodiscard]] std::uint64_t issued() const;
   [[nodiscard]] bool idle() const;
   [[nodiscard]] bool finished(std::uint64_t number) const;
@@ -43,14 +47,15 @@ class Service {
 
  private:
   struct Issued {
-    std::uint64_t number;
-    Comm::Task task;
+    Work work;
     std::optional<Deadline> deadline{};  ///< since it was begun
   };
 
   void serve(const std::stop_token& stop);
   bool do_next(Channel& channel);
-  void note_end(std::uint64_t number, const Ended& ended);
+  [[nodiscard]] std::vector<Copy> take_copies();
+  void remove_first();
+  void note_ends(Channel& channel, const std::vector<Ended>& ends);
   [[nodiscard]] LocalWord<ControlWord> finished_word() const;
 
   Team& team_;
@@ -59,6 +64,7 @@ class Service {
 
   mutable std::mutex mutex_;  // guards what follows; the counters may be read without it
   std::deque<Issued> tasks_;
+  bool found_nothing_ = true;  ///< the thread, when it looked for tasks last: it may sleep
   std::atomic<std::uint64_t> issued_ = 0;
   std::atomic<std::uint64_t> finished_ = 0;  ///< as the word says, or is about to
   std::map<std::uint64_t, Ended> failures_;  ///< the newest ones, by number

@@ -97,6 +97,37 @@ TEST_P(CopySizes, GoBetweenTwoOthers) {
   fleet.expect_success();
 }
 
+// Memory that one rank alone makes, at any time, is as good as any once its handle is known: as a source, as a
+// destination, and for a third rank that copies between two such.
+TEST_P(CopySizes, ReachMemoryThatWasMadeOnTheSpot) {
+  Fleet fleet(3, [](Member& me) {
+    Seat seat(me);
+    const auto mine = seat.team.fabric().create_region("on the spot", kData + GetParam());
+    if (me.index() == 0) mine->copy_in(kData, pattern(GetParam(), 0));
+    const std::vector<std::string> handles = me.exchange(mine->handle());
+    const Rank other = me.index() == 0 ? 1 : 0;
+    if (me.index() == 2) {
+      const auto from = seat.team.fabric().attach(0, handles[0]);
+      const auto to = seat.team.fabric().attach(1, handles[1]);
+      const Request copied = seat.comm.copy(*seat.channel, to->span(kData, GetParam()), from->span(kData, GetParam()),
+                                            AddToWord{to->word<AtomicWord>(kCount), 1});
+      EXPECT_TRUE(seat.comm.wait(*seat.channel, copied, seat.patience()).done());
+    }
+    me.barrier();
+    if (me.index() != 2) {
+      const auto theirs = seat.team.fabric().attach(other, handles[other]);
+      std::vector<std::byte> got(GetParam());
+      const Request get =
+          seat.comm.get(*seat.channel, LocalSpan(got.data(), got.size()), theirs->span(kData, got.size()));
+      EXPECT_TRUE(seat.comm.wait(*seat.channel, get, seat.patience()).done());
+      EXPECT_EQ(got, pattern(GetParam(), 0));
+      EXPECT_EQ(mine->word<AtomicWord>(kCount).load(), me.index());
+    }
+    me.barrier();
+  });
+  fleet.expect_success();
+}
+
 // Nobody helps: rank 2 copies between two that are stopped.
 TEST(Copies, GoBetweenTwoWhoAreStopped) {
   if (!all_map_all()) GTEST_SKIP() << "elsewhere service threads take part";

@@ -2,6 +2,7 @@
 #include "farside/comm/rendezvous.h"
 
 #include <csignal>
+#include <optional>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -194,6 +195,40 @@ TEST(Rendezvous, IsWithdrawnOrMet) {
       }
     }
   });
+  fleet.expect_success();
+}
+
+// Nobody helps: who comes second makes the transfer while the first one's process is stopped, and is told of its end.
+TEST(Rendezvous, MeetsWhoIsStopped) {
+  if (!all_map_all()) GTEST_SKIP() << "elsewhere service threads take part";
+  static constexpr std::uint64_t kBytes = 1'000'001;
+  Shared<std::atomic<unsigned>> ready;
+  Shared<std::atomic<bool>> stopped;
+  Shared<std::atomic<bool>> met;
+  Fleet fleet(2, [&](Member& me) {
+    Table table(me, kBytes);
+    const bool offers = me.index() == 0;
+    if (offers) table.fill(0, kBytes, 1);
+    std::optional<Rendezvous::Ticket> ticket;
+    if (offers) {
+      ticket = table.rendezvous.offer(*table.channel, 0, 1, {0, 0, kBytes});
+      ASSERT_TRUE(table.comm.wait(*table.channel, ticket->request, table.patience()).done());
+    }
+    ++*ready;
+    if (!offers) {
+      ASSERT_TRUE(eventually([&] { return stopped->load(); }));
+      ticket = table.rendezvous.claim(*table.channel, 0, 0, {0, 0, kBytes});
+    }
+    table.expect_met(*ticket);
+    table.expect_filled(0, kBytes, 1);
+    *met = true;
+    me.barrier();
+  });
+  ASSERT_TRUE(eventually([&] { return *ready == 2; }));
+  fleet.stop(0);
+  *stopped = true;
+  EXPECT_TRUE(eventually([&] { return met->load(); }));
+  fleet.signal(0, SIGCONT);
   fleet.expect_success();
 }
 

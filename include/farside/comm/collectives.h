@@ -8,8 +8,8 @@
 // Reductions combine in the order of the ranks, so that all members get the same bits, and the same ones each time. The
 // operator is associative; it need not commute.
 //
-// Memory of its peers is in use until all members' service threads are done: before the Collectives goes, each waits
-// for Comm::issued, and all meet.
+// Memory of its peers is in use until all members' service threads are done: who lets its Collectives go before that
+// may keep others from ending what they have begun. So each waits for Comm::issued, and all meet.
 //
 // A member's death ends every wait with peer_lost and its rank. After a failure the group does not meet again, and the
 // buffers stay until the Collectives has gone.

@@ -2,8 +2,9 @@
 // (Matsuda, Tanaka, Kubota, Sato: NICAM, section 3; its primitives' names are mapped in docs/comm.md).
 //
 // A call returns at once. What goes to mapped memory and is small is done by then; everything else is done by the
-// process's service thread while the program computes, in the order in which it was issued. A Request stands for what
-// was issued, and any thread may look whether it is finished.
+// process's service thread while the program computes, in the order in which it was issued; puts and gets that follow
+// each other are under way at once. A Request stands for what was issued, and any thread may look whether it is
+// finished.
 //
 // Outcomes: done; timed_out; peer_lost, with the rank that was lost. Work that has not finished after a minute ends in
 // timed_out by itself.
@@ -86,6 +87,9 @@ class Comm {
 
   /// Collective. Throws Error when it cannot be set up.
   explicit Comm(Team& team);
+  /// What the service thread is at is brought to an end, for at most a minute, and what it has not begun never happens.
+  /// Not collective: who still wants something of this rank is told, at worst, that it timed out
+  /// (docs/protocols/comm.md, "Leaving").
   ~Comm();
   Comm(const Comm&) = delete;
   Comm& operator=(const Comm&) = delete;
