@@ -160,10 +160,12 @@ Ended Collectives::Impl::end_transfer(Channel& channel, const std::shared_ptr<Tr
 
 Collectives::Pending Collectives::Impl::begin_small(Channel& channel, Bytes values, Combine combine, bool wanted,
                                                     Deadline deadline) {
-  const auto attend = [this, values, combine = std::move(combine)](Channel& by, std::uint64_t number, Deadline until) {
-    return group->meeting().arrive(by, number, values, combine, until);
+  // A copy: who ends it hears from the others, not from the thread that read it here.
+  auto attend = [this, payload = std::vector<std::byte>(values.begin(), values.end()), combine = std::move(combine)](
+                    Channel& by, std::uint64_t number, Deadline until) mutable {
+    return group->meeting().arrive(by, number, payload, combine, until);
   };
-  return pending(begin(channel, attend, deadline),
+  return pending(begin(channel, std::move(attend), deadline),
                  [this, values, wanted](Channel& by, std::uint64_t number, Deadline until) {
                    const Ended ended = wait(by, number, until);
                    if (ended.done() && wanted) group->meeting().take_result(number, values);
