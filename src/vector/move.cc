@@ -24,4 +24,10 @@ void check_inside(const Layout& layout, const Index& index) {
                     "the array is " + layout.text(), "count from 0 on each axis"});
 }
 
+void check_extents(const char* what, std::int64_t extent, std::int64_t needed) {
+  if (extent == needed) return;
+  throw UsageError({what, "an extent of " + std::to_string(extent), "the other one is " + std::to_string(needed),
+                    "give them the same"});
+}
+
 }  // namespace farside::vector

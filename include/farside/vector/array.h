@@ -187,6 +187,10 @@ class Array {
   mutable Block block_;
 };
 
+/// `Array(2 * a)` for operations that take arrays.
+template <ArrayLike E>
+Array(E&&) -> Array<typename OperandOf<E>::value_type, OperandOf<E>::kDimensions>;
+
 // ---- Computing
 
 /// The elements of a row in steps whose number the compiler knows, so that it uses vector instructions for them.

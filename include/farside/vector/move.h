@@ -16,6 +16,7 @@ namespace farside::vector {
 /// Throw UsageError.
 void check_count(std::uint64_t given, std::uint64_t needed);
 void check_inside(const Layout& layout, const Index& index);
+void check_extents(const char* what, std::int64_t extent, std::int64_t needed);
 
 /// The same as `a`, without ghost cells.
 template <class T, std::size_t Dimensions>

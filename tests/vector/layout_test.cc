@@ -1,0 +1,64 @@
+// How arrays are dealt out: arithmetic, tried on all small shapes.
+#include "farside/vector/layout.h"
+
+#include <gtest/gtest.h>
+
+#include "farside/base/error.h"
+
+namespace farside::test {
+namespace {
+
+using vector::even_parts;
+using vector::Index;
+using vector::Layout;
+
+// Each element is in the block of one rank, the one that is its owner; blocks differ by one on each axis at most, and
+// fit into what there is memory for.
+TEST(Layout, GivesEachElementToOneRank) {
+  for (const Index& parts : {Index{1, 1, 1}, Index{1, 1, 5}, Index{1, 3, 2}, Index{2, 1, 3}, Index{2, 2, 2}}) {
+    for (std::int64_t x = 0; x <= 4; ++x) {
+      for (std::int64_t y = 0; y <= 7; ++y) {
+        for (std::int64_t z = 0; z <= 7; ++z) {
+          const auto ranks = static_cast<std::uint32_t>(parts[0] * parts[1] * parts[2]);
+          const Layout layout({x, y, z}, parts, {0, 1, 2}, ranks);
+          std::uint64_t elements = 0;
+          for (Rank rank = 0; rank < ranks; ++rank) {
+            const vector::Box own = layout.own(rank);
+            elements += own.size();
+            ASSERT_LE(layout.stored(rank).size(), layout.capacity());
+            for (std::size_t axis = 0; axis < vector::kAxes; ++axis) {
+              ASSERT_GE(own.extent(axis), layout.extents()[axis] / parts[axis]);
+              ASSERT_LE(own.extent(axis), (layout.extents()[axis] + parts[axis] - 1) / parts[axis]);
+            }
+            for (std::int64_t i = own.first[0]; i < own.last[0]; ++i) {
+              for (std::int64_t j = own.first[1]; j < own.last[1]; ++j) {
+                for (std::int64_t k = own.first[2]; k < own.last[2]; ++k) ASSERT_EQ(layout.owner({i, j, k}), rank);
+              }
+            }
+          }
+          ASSERT_EQ(elements, layout.all().size()) << layout.text();
+        }
+      }
+    }
+  }
+}
+
+// Ranks are spread so that blocks are as near to cubes as their number allows.
+TEST(Layout, SpreadsRanksEvenly) {
+  using Parts = std::vector<std::uint32_t>;
+  EXPECT_EQ(even_parts(1, 3), Parts({1, 1, 1}));
+  EXPECT_EQ(even_parts(4, 2), Parts({2, 2}));
+  EXPECT_EQ(even_parts(12, 2), Parts({4, 3}));
+  EXPECT_EQ(even_parts(7, 2), Parts({7, 1}));
+  EXPECT_EQ(even_parts(8, 3), Parts({2, 2, 2}));
+  EXPECT_EQ(even_parts(24, 3), Parts({4, 3, 2}));
+}
+
+// Parts that are not as many as ranks leave ranks or blocks over.
+TEST(Layout, RefusesOtherNumbersOfParts) {
+  EXPECT_THROW(Layout({1, 4, 4}, {1, 2, 2}, {}, 3), UsageError);
+  EXPECT_THROW(Layout({1, 4, 4}, {1, -2, -2}, {}, 4), UsageError);
+}
+
+}  // namespace
+}  // namespace farside::test
