@@ -88,9 +88,18 @@ class World::Impl {
   std::uint64_t note(std::uint64_t what) { return history = mix(history ^ what); }
 
   std::uint64_t begin_barrier() {
+    const Request before = comm.issued();
     const Barrier::Begun begun = barriers.begin(*channel, deadline());
     expect(begun.ended, "begin a barrier");
+    sent_before.push_back(before);
     return begun.number;
+  }
+
+  /// Barriers are waited for in order. Then what was sent before has left, too.
+  void wait_for_barrier(std::uint64_t number) {
+    expect(barriers.wait(*channel, number, deadline()), "meet at a barrier");
+    expect(comm.wait(*channel, sent_before.front(), deadline()), "send elements");
+    sent_before.pop_front();
   }
 
   void grow(std::uint64_t bytes) { segments.push_back(team.allocate(comm.next_name("arrays"), bytes)); }
@@ -99,7 +108,7 @@ class World::Impl {
     return {.grow = [this](std::uint64_t bytes) { grow(bytes); },
             .begin_barrier = [this] { return begin_barrier(); },
             .has_ended = [this](std::uint64_t number) { return barriers.ended(number); },
-            .wait = [this](std::uint64_t number) { expect(barriers.wait(*channel, number, deadline()), "meet"); }};
+            .wait = [this](std::uint64_t number) { wait_for_barrier(number); }};
   }
 
   /// Of operation `number` of `sender`, at its receivers.
@@ -137,6 +146,7 @@ class World::Impl {
   std::vector<Rank> everybody;
   std::vector<Request> sent;  ///< by word: the last that was issued under it
   std::deque<Buffer> buffers;
+  std::deque<Request> sent_before;  ///< each barrier under way
   std::uint64_t operation = 0;
   std::uint64_t history = 0;
   bool failed = false;  ///< an error was thrown that is not everybody's

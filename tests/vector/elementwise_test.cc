@@ -105,6 +105,9 @@ TEST(Elementwise, GivesItsElementsAway) {
     expect_each(a, [&](auto i, auto j) { return i == 7 && j == last ? 0.5 : value(1, i, j) + 1; });
     Array<double, 2> with_ghosts(world, {8, 6}, {.halo = {1, 1}});
     EXPECT_THROW((void)with_ghosts.local(), UsageError);
+    with_ghosts.view()(-1, 0) = 3;
+    const Array<double, 2> copy = with_ghosts;
+    EXPECT_EQ(copy.view()(-1, 0), 3);
   });
 }
 

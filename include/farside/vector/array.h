@@ -72,10 +72,13 @@ class Array {
   requires(!std::is_same_v<std::remove_cvref_t<E>, Array>) Array(E&& expression)
       : Array(of_operand(operand(std::forward<E>(expression)))) {}
 
-  Array(const Array& other) : Array(*other.world_, other.layout_) { assign_all(operand(other)); }
+  /// Ghost cells and all.
+  Array(const Array& other) : Array(*other.world_, other.layout_) {
+    std::copy_n(other.block_.data(), layout_.stored(world_->rank()).size() * sizeof(T), block_.data());
+  }
   Array(Array&& other) noexcept = default;
   Array& operator=(Array&& other) noexcept = default;
-  /// As with an expression, when both have the same shape; else a copy, ghost cells and all.
+  /// As with an expression when both have the same shape and parts; else a copy, ghost cells and all.
   Array& operator=(const Array& other) {
     if (this == &other) return *this;
     if (layout_.matches(other.layout_)) return assign(operand(other), layout_.all());
@@ -168,7 +171,6 @@ class Array {
   }
   template <class E>
   void compute(const E& expression, const Box& part);
-  void assign_all(const Read<T, Dimensions>& from) { compute(from, own()); }
   [[nodiscard]] T* whole() const {
     if (layout_.halo() == Index{}) return reinterpret_cast<T*>(block_.data());
     throw UsageError({"take the elements of an array as one span", layout_.text(), "there are ghost cells between them",
