@@ -53,22 +53,20 @@ void measure_shifts(const Fabric& fabric, unsigned ranks, const Options& options
     const std::string name = fmt::format("{} cshift {}x{} of {} ranks", fabric.name, size, size, ranks);
     show_progress(name);
     const std::string asked = question("cshift", size, options);
-    const TimingRace race({{.contender = relaxed.get(), .question = asked, .name = relaxed->name()},
-                           {.contender = strict.get(), .question = asked, .name = strict->name()}},
-                          options.repetitions);
-    report.add(race.p50(name));
+    const std::vector<TimingRace::Turn> turns{{.contender = relaxed.get(), .question = asked, .name = relaxed->name()},
+                                              {.contender = strict.get(), .question = asked, .name = strict->name()}};
+    report.add(TimingRace(turns, options.repetitions).p50(name));
   }
   // Figure 7, as far as the cores of this machine can show it.
   report.continue_table(fabric.name + ": an iteration for Laplace's equation, with and without overlap");
   const std::uint64_t size = options.quick ? 64 : kGrid;
   const std::string name = fmt::format("{} laplace {}x{} of {} ranks", fabric.name, size, size, ranks);
   show_progress(name);
-  const TimingRace race(
-      {{.contender = relaxed.get(), .question = question("laplace", size, options), .name = relaxed->name()},
-       {.contender = relaxed.get(), .question = question("laplace-waiting", size, options), .name = "no overlap"},
-       {.contender = strict.get(), .question = question("laplace-waiting", size, options), .name = strict->name()}},
-      options.repetitions);
-  report.add(race.p50(name));
+  const std::vector<TimingRace::Turn> turns{
+      {.contender = relaxed.get(), .question = question("laplace", size, options), .name = relaxed->name()},
+      {.contender = relaxed.get(), .question = question("laplace-waiting", size, options), .name = "no overlap"},
+      {.contender = strict.get(), .question = question("laplace-waiting", size, options), .name = strict->name()}};
+  report.add(TimingRace(turns, options.repetitions).p50(name));
 }
 
 void measure_loops(const Options& options, Report& report) {
@@ -82,11 +80,10 @@ void measure_loops(const Options& options, Report& report) {
       const std::string name = fmt::format("{} of {} doubles", operation, count);
       show_progress(name);
       const std::string asked = question(operation, count, options);
-      const TimingRace race(
-          {{.contender = ours.get(), .question = asked, .name = ours->name()},
-           {.contender = by_hand.get(), .question = asked, .name = by_hand->name(), .wanted = kByHand}},
-          options.repetitions);
-      report.add(race.p50(name));
+      const std::vector<TimingRace::Turn> turns{
+          {.contender = ours.get(), .question = asked, .name = ours->name()},
+          {.contender = by_hand.get(), .question = asked, .name = by_hand->name(), .wanted = kByHand}};
+      report.add(TimingRace(turns, options.repetitions).p50(name));
     }
   }
 }
