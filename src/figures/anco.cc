@@ -37,10 +37,6 @@ class Sweep {
   Figure grouping();
 
  private:
-  template <class T>
-  [[nodiscard]] T either(T full, T quick) const {
-    return conditions_.effort == Effort::full ? full : quick;
-  }
   [[nodiscard]] Cluster cluster(Rank nodes, std::uint32_t groups, std::uint64_t scale) const {
     return {.machine = conditions_.machine,
             .nodes = nodes,
@@ -79,8 +75,9 @@ std::string group_count(std::uint32_t groups) { return fmt::format("{} group{}",
 
 Figure Sweep::singlet_ratios() {
   const Rank nodes = 12;
-  const auto scale = either<std::uint64_t>(32, 512);
-  const auto sizes = either<std::vector<std::uint64_t>>({16, 32, 48, 64, 80, 96, 112, 128, 160, 192}, {48, 96, 192});
+  const auto scale = conditions_.either<std::uint64_t>(32, 512);
+  const auto sizes =
+      conditions_.either<std::vector<std::uint64_t>>({16, 32, 48, 64, 80, 96, 112, 128, 160, 192}, {48, 96, 192});
   describe("Random 1 MiB reads by 12 nodes, for several singlet ratios", "size of the file (GiB)",
            fmt::format("{} nodes with {} of cache each, 1 group. Each process makes as many reads as the file has "
                        "blocks, each at a place drawn anew, from empty caches on. Caches and files have 1/{} of the "
@@ -98,8 +95,8 @@ Figure Sweep::singlet_ratios() {
 }
 
 Figure Sweep::sequential_reads() {
-  const auto scale = either<std::uint64_t>(4, 128);
-  const auto node_counts = either<std::vector<Rank>>({1, 2, 4, 8, 16, 32, 64, 128}, {8, 16, 64});
+  const auto scale = conditions_.either<std::uint64_t>(4, 128);
+  const auto node_counts = conditions_.either<std::vector<Rank>>({1, 2, 4, 8, 16, 32, 64, 128}, {8, 16, 64});
   const Workload workload = sequential(4 * kGiB / scale, 256 * kKiB);
   describe("All nodes read the same 4 GiB file from its start, 256 KiB a read", "nodes",
            fmt::format("{} of cache a node, empty at first. The file and the caches have 1/{} of the paper's blocks.",
@@ -114,10 +111,10 @@ Figure Sweep::sequential_reads() {
 }
 
 Figure Sweep::random_reads() {
-  const auto nodes = either<Rank>(128, 16);
-  const auto scale = either<std::uint64_t>(128, 512);
-  const auto sizes =
-      either<std::vector<std::uint64_t>>({8, 16, 32, 64, 128, 256, 512, 768, 1024, 1280, 1536}, {8, 64, 160, 192});
+  const auto nodes = conditions_.either<Rank>(128, 16);
+  const auto scale = conditions_.either<std::uint64_t>(128, 512);
+  const auto sizes = conditions_.either<std::vector<std::uint64_t>>(
+      {8, 16, 32, 64, 128, 256, 512, 768, 1024, 1280, 1536}, {8, 64, 160, 192});
   describe(
       fmt::format("Random 1 MiB reads by {} nodes", nodes), "size of the file (GiB)",
       fmt::format("{} nodes with {} of cache each ({} together), 1 group, singlet ratio 0.5. Each process makes as "
@@ -136,8 +133,8 @@ constexpr std::uint64_t kStridedBytesPerNode = 64 * kMiB;
 constexpr std::uint64_t kIorTransfer = 256 * kKiB;
 
 Figure Sweep::strided_reads() {
-  const auto node_counts = either<std::vector<Rank>>({8, 16, 32, 64, 128}, {16, 64});
-  const auto bytes_per_node = either(kStridedBytesPerNode, 8 * kMiB);
+  const auto node_counts = conditions_.either<std::vector<Rank>>({8, 16, 32, 64, 128}, {16, 64});
+  const auto bytes_per_node = conditions_.either(kStridedBytesPerNode, 8 * kMiB);
   describe(
       "IOR's strided reads of one shared file", "nodes",
       fmt::format("IOR deals blocks of 16 KiB, 256 KiB or 4 MiB of one file to the ranks in turn; a read is a block, "
@@ -156,8 +153,8 @@ Figure Sweep::strided_reads() {
 }
 
 Figure Sweep::scaling() {
-  const auto scale = either<std::uint64_t>(16, 256);
-  const auto node_counts = either<std::vector<Rank>>({16, 32, 64, 128, 256, 512, 1024}, {16, 64, 128});
+  const auto scale = conditions_.either<std::uint64_t>(16, 256);
+  const auto node_counts = conditions_.either<std::vector<Rank>>({16, 32, 64, 128, 256, 512, 1024}, {16, 64, 128});
   const Workload workload = sequential(4 * kGiB / scale, 256 * kKiB);
   describe("The reads of figure 2 on 16 to 1,024 nodes", "nodes",
            fmt::format("As in figure 2, before the same file system. The file and the caches have 1/{} of the paper's "
@@ -173,8 +170,8 @@ Figure Sweep::scaling() {
 }
 
 Figure Sweep::grouping() {
-  const auto nodes = either<Rank>(128, 32);
-  const auto bytes_per_node = either(kStridedBytesPerNode, 8 * kMiB);
+  const auto nodes = conditions_.either<Rank>(128, 32);
+  const auto bytes_per_node = conditions_.either(kStridedBytesPerNode, 8 * kMiB);
   describe(fmt::format("Neighbours in one group, or in different ones: IOR's strided reads on {} nodes", nodes),
            "size of IOR's block (KiB)",
            fmt::format("As in figure 4, with {} a node. The paper deals the ranks to the groups (rank mod 4).",

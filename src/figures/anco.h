@@ -9,23 +9,12 @@
 #include <cstdint>
 #include <functional>
 
+#include "figures/conditions.h"
 #include "figures/figure.h"
-#include "sim/machine.h"
 
 namespace farside::figures {
 
 inline constexpr std::uint32_t kAncoFigures = 6;
-
-enum class Effort {
-  full,   ///< the sizes of the paper
-  quick,  ///< few nodes and blocks: shows that it works, in a second or two
-};
-
-struct Conditions {
-  sim::Machine machine;
-  Effort effort = Effort::full;
-  std::uint64_t seed = 1;
-};
 
 /// Figure `number`, from 1 to kAncoFigures. `progress` is told of each point as it is measured.
 [[nodiscard]] Figure anco_figure(std::uint32_t number, const Conditions& conditions,

@@ -1,12 +1,14 @@
-// figure.h — one figure: what was measured, and what is said of it.
+// figure.h — one figure of the cache: what was measured at each of its points, and what is said of it.
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "figures/cluster_run.h"
+#include "figures/report.h"
 
 namespace farside::figures {
 
@@ -14,14 +16,6 @@ struct Point {
   std::string curve;
   double x;
   Measured measured;
-};
-
-/// Something that the paper's text says of a figure, or that one would expect, held against what was measured.
-struct Claim {
-  std::string says;
-  bool agrees;
-  std::string measured;  ///< the numbers that decide
-  std::string why;       ///< of a disagreement, or of what the paper leaves unexplained
 };
 
 struct Figure {
@@ -40,6 +34,12 @@ struct Figure {
   [[nodiscard]] std::vector<std::string> curves() const;
   /// Ascending.
   [[nodiscard]] std::vector<double> xs() const;
+
+  /// Its bandwidths.
+  [[nodiscard]] Chart chart() const;
 };
+
+/// One line a point with all that was measured, a header line first.
+void write_csv(const Figure& figure, const std::filesystem::path& file);
 
 }  // namespace farside::figures

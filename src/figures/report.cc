@@ -2,57 +2,45 @@
 
 #include <algorithm>
 #include <fstream>
+#include <set>
 
 #include <fmt/format.h>
 #include <fmt/ostream.h>
 
 #include "farside/base/error.h"
 
-#include "plot/plot.h"
-
 namespace farside::figures {
 
-void write_csv(const Figure& figure, const std::filesystem::path& file) {
+void write_csv(const Chart& chart, const std::filesystem::path& file) {
   std::ofstream out(file);
-  out << "curve,x,gb_per_s,seconds,blocks_in_file,loads,copies,hits,operations,busiest_nic_bytes,loading_seconds,"
-         "copying_seconds,file_system_busy,blocks_held,distinct_blocks_held\n";
-  for (const auto& [curve, x, m] : figure.points) {
-    fmt::print(out, "\"{}\",{},{:.4f},{:.6f},{},{},{},{},{},{},{:.6f},{:.6f},{:.4f},{},{}\n", curve, x,
-               m.bytes_per_s() / 1e9, m.seconds, m.blocks_in_file, m.loads, m.copies, m.hits, m.operations,
-               m.busiest_bytes, m.loading_seconds, m.copying_seconds, m.file_busy, m.held, m.distinct);
+  fmt::print(out, "curve,x,{}\n", chart.unit);
+  for (const Curve& curve : chart.plot.curves) {
+    for (const auto& [x, y] : curve.points) fmt::print(out, "\"{}\",{},{:.4f}\n", curve.name, x, y);
   }
   if (!out.flush()) throw errno_error("write", file);
 }
 
-void write_svg(const Figure& figure, const std::filesystem::path& file) {
-  Plot plot{figure.title, {figure.x_label}, {"aggregate bandwidth (GB/s)"}, {}};
-  for (const std::string& name : figure.curves()) {
-    Curve curve{name, {}};
-    for (const Point& point : figure.points) {
-      if (point.curve == name) curve.points.emplace_back(point.x, point.measured.bytes_per_s() / 1e9);
-    }
-    plot.curves.push_back(std::move(curve));
+void print(const Chart& chart, std::ostream& out) {
+  std::set<double> xs;
+  for (const Curve& curve : chart.plot.curves) {
+    for (const auto& point : curve.points) xs.insert(point.first);
   }
-  draw(plot, file);
-}
-
-void print(const Figure& figure, std::ostream& out) {
-  fmt::print(out, "## Figure {}: {}\n\n{}\n\nGB/s by {}:\n\n| |", figure.number, figure.title, figure.setup,
-             figure.x_label);
-  for (const double x : figure.xs()) fmt::print(out, " {} |", x);
+  fmt::print(out, "## Figure {}: {}\n\n{}\n\n{} by {}:\n\n| |", chart.number, chart.plot.title, chart.setup, chart.unit,
+             chart.plot.x.label);
+  for (const double x : xs) fmt::print(out, " {} |", x);
   out << "\n| --- |";
-  for (std::size_t i = 0; i < figure.xs().size(); ++i) out << " ---: |";
+  for (std::size_t i = 0; i < xs.size(); ++i) out << " ---: |";
   out << '\n';
-  for (const std::string& curve : figure.curves()) {
-    fmt::print(out, "| {} |", curve);
-    for (const double x : figure.xs()) {
-      const Measured* const measured = figure.find(curve, x);
-      out << (measured == nullptr ? " |" : fmt::format(" {:.2f} |", measured->bytes_per_s() / 1e9));
+  for (const Curve& curve : chart.plot.curves) {
+    fmt::print(out, "| {} |", curve.name);
+    for (const double x : xs) {
+      const auto point = std::ranges::find(curve.points, x, &std::pair<double, double>::first);
+      out << (point == curve.points.end() ? " |" : fmt::format(" {:.2f} |", point->second));
     }
     out << '\n';
   }
   out << '\n';
-  for (const Claim& claim : figure.claims) {
+  for (const Claim& claim : chart.claims) {
     fmt::print(out, "- **{}** {}: {}.{}{}\n", claim.says, claim.agrees ? "Agrees" : "Does not agree", claim.measured,
                claim.why.empty() ? "" : " ", claim.why);
   }

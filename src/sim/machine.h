@@ -40,6 +40,7 @@ struct Machine {
 ///             as that of a job of 128 nodes
 ///   roce-100  one 100 Gb/s RoCE port a node, before a file system of 20 GB/s
 ///   tcp       10 Gb/s Ethernet and TCP, before one file server
+///   compas    PCs of 1998 with Myrinet, on which NICAM was built
 [[nodiscard]] std::span<const Machine> machines();
 
 /// How long so many bytes take at that speed.

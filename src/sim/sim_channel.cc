@@ -87,9 +87,14 @@ Outcome SimChannel::flush_all(Deadline deadline) {
   return all;
 }
 
-Outcome SimChannel::write_signal(RemoteWord<ControlWord> word, std::uint64_t value, Deadline deadline) {
-  fenced_[word.region->peer()] = under_way(word.region->peer());
-  return store(word, value, deadline);
+Outcome SimChannel::write_signals(std::span<const RemoteWord<ControlWord>> words, std::uint64_t value,
+                                  Deadline deadline) {
+  Batch batch(*this);
+  for (const auto& word : words) {
+    fenced_[word.region->peer()] = under_way(word.region->peer());
+    batch.store(word, value);
+  }
+  return batch.wait(deadline);
 }
 
 Fetched SimChannel::add_signal(RemoteWord<AtomicWord> word, std::uint64_t addend, Deadline deadline) {

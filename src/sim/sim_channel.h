@@ -22,7 +22,8 @@ class SimChannel final : public Channel {
   Outcome flush(PeerId peer, Deadline deadline) override;
   Outcome flush_all(Deadline deadline) override;
   void local_fence() override { fabric_.drain_own_stores(); }
-  Outcome write_signal(RemoteWord<ControlWord> word, std::uint64_t value, Deadline deadline) override;
+  Outcome write_signals(std::span<const RemoteWord<ControlWord>> words, std::uint64_t value,
+                        Deadline deadline) override;
   Fetched add_signal(RemoteWord<AtomicWord> word, std::uint64_t addend, Deadline deadline) override;
 
  private:

@@ -51,9 +51,12 @@ Outcome TimedChannel::flush(PeerId /*peer*/, Deadline deadline) { return fence(d
 
 Outcome TimedChannel::flush_all(Deadline deadline) { return fence(deadline); }
 
-Outcome TimedChannel::write_signal(RemoteWord<ControlWord> word, std::uint64_t value, Deadline deadline) {
+Outcome TimedChannel::write_signals(std::span<const RemoteWord<ControlWord>> words, std::uint64_t value,
+                                    Deadline deadline) {
   (void)fence(deadline);
-  return store(word, value, deadline);
+  Batch batch(*this);
+  for (const auto& word : words) batch.store(word, value);
+  return batch.wait(deadline);
 }
 
 Fetched TimedChannel::add_signal(RemoteWord<AtomicWord> word, std::uint64_t addend, Deadline deadline) {

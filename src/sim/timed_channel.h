@@ -25,7 +25,8 @@ class TimedChannel final : public Channel {
   Outcome flush(PeerId peer, Deadline deadline) override;
   Outcome flush_all(Deadline deadline) override;
   void local_fence() override {}
-  Outcome write_signal(RemoteWord<ControlWord> word, std::uint64_t value, Deadline deadline) override;
+  Outcome write_signals(std::span<const RemoteWord<ControlWord>> words, std::uint64_t value,
+                        Deadline deadline) override;
   Fetched add_signal(RemoteWord<AtomicWord> word, std::uint64_t addend, Deadline deadline) override;
 
  private:

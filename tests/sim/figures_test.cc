@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "figures/anco.h"
+#include "figures/nicam.h"
 #include "figures/report.h"
 
 namespace farside::figures {
@@ -63,6 +64,40 @@ TEST(AncoFigures, LoadLessTheMoreSingletsAreKept) {
   EXPECT_GT(figure.at("ratio 0.5", largest).loads, figure.at("ratio 0.9", largest).loads);
 }
 
+Chart quick_nicam(std::uint32_t number) {
+  return nicam_figure(number, {.machine = sim::machines().back(), .effort = Effort::quick});
+}
+
+// Who waits for nothing loses nothing: overlap is never slower, and no speed-up beyond all threads of all nodes.
+TEST(NicamFigures, OverlapGainsAndStaysWithinTheProcessors) {
+  const Chart chart = quick_nicam(7);
+  ASSERT_EQ(chart.plot.curves.size(), 6U);
+  for (std::size_t curve = 0; curve < 6; curve += 2) {
+    const double threads = static_cast<double>(1U << curve / 2);
+    const auto& without = chart.plot.curves[curve].points;
+    const auto& overlapped = chart.plot.curves[curve + 1].points;
+    for (std::size_t i = 0; i < without.size(); ++i) {
+      EXPECT_GT(overlapped[i].second, without[i].second) << curve << " at " << without[i].first;
+      EXPECT_LE(overlapped[i].second, threads * without[i].first) << curve << " at " << without[i].first;
+    }
+  }
+}
+
+TEST(NicamFigures, ARelaxedShiftIsFasterAtEverySize) {
+  const auto curves = quick_nicam(9).plot.curves;
+  ASSERT_EQ(curves.size(), 2U);
+  for (std::size_t i = 0; i < curves[0].points.size(); ++i) {
+    EXPECT_LT(curves[1].points[i].second, curves[0].points[i].second) << curves[0].points[i].first;
+  }
+}
+
+// A level of the tree more is passed from 8 to 16 nodes; within a level all are released at once, not one by one.
+TEST(NicamFigures, ABarrierTellsAllThatItEndedAtOnce) {
+  const auto& meeting = quick_nicam(6).plot.curves.at(0).points;
+  ASSERT_EQ(meeting.size(), 4U);
+  EXPECT_LT(meeting[2].second, 2 * meeting[0].second);
+}
+
 // Whoever draws a figure from its file must find each point, whole.
 TEST(Report, WritesEachPointOnALine) {
   const Measured measured{.seconds = 2,
@@ -99,7 +134,7 @@ TEST(Report, PrintsATableAndWhatIsSaidOfIt) {
   figure.points = {{"a", 2, {.seconds = 1, .bytes = 3e9}}, {"b", 1, {.seconds = 1, .bytes = 4e9}}};
   figure.claims = {{"One.", true, "1 of 2", ""}, {"Two.", false, "0 of 2", "Because."}};
   std::ostringstream out;
-  print(figure, out);
+  print(figure.chart(), out);
   EXPECT_EQ(out.str(),
             "## Figure 7: Title\n\nSetup.\n\nGB/s by nodes:\n\n"
             "| | 1 | 2 |\n| --- | ---: | ---: |\n| a | | 3.00 |\n| b | 4.00 | |\n\n"

@@ -24,8 +24,9 @@ class InterposedChannel final : public Channel {
   Outcome flush(PeerId peer, Deadline deadline) override { return inner_->flush(peer, deadline); }
   Outcome flush_all(Deadline deadline) override { return inner_->flush_all(deadline); }
   void local_fence() override { inner_->local_fence(); }
-  Outcome write_signal(RemoteWord<ControlWord> word, std::uint64_t value, Deadline deadline) override {
-    return inner_->write_signal(word, value, deadline);
+  Outcome write_signals(std::span<const RemoteWord<ControlWord>> words, std::uint64_t value,
+                        Deadline deadline) override {
+    return inner_->write_signals(words, value, deadline);
   }
   Fetched add_signal(RemoteWord<AtomicWord> word, std::uint64_t addend, Deadline deadline) override {
     return inner_->add_signal(word, addend, deadline);

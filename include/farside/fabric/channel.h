@@ -51,6 +51,10 @@ struct Operation {
 struct Completion {
   std::uint32_t pending = 0;
   Outcome outcome = Outcome::done;  ///< the first failure, once pending is 0
+
+  void record(Outcome of_one) noexcept {
+    if (outcome == Outcome::done) outcome = of_one;
+  }
 };
 
 class Channel {
@@ -104,7 +108,12 @@ class Channel {
   // Signals.
 
   /// Stores `value` after everything posted earlier to that target is visible there, and wakes whoever waits for it.
-  virtual Outcome write_signal(RemoteWord<ControlWord> word, std::uint64_t value, Deadline deadline) = 0;
+  Outcome write_signal(RemoteWord<ControlWord> word, std::uint64_t value, Deadline deadline) {
+    return write_signals({&word, 1}, value, deadline);
+  }
+  /// The same for words of several targets, all under way at once. After a failure the others are stored nevertheless.
+  virtual Outcome write_signals(std::span<const RemoteWord<ControlWord>> words, std::uint64_t value,
+                                Deadline deadline) = 0;
   /// The same by FETCH_ADD, for words to which several signal.
   virtual Fetched add_signal(RemoteWord<AtomicWord> word, std::uint64_t addend, Deadline deadline) = 0;
 
@@ -179,6 +188,9 @@ class Batch {
   void write(RemoteSpan to, LocalSpan from) {
     Channel::check_length(from, to);
     post({Operation::Kind::write, to.region, to.offset, from.adapter_data(), to.bytes, 0, 0});
+  }
+  void store(RemoteWord<ControlWord> word, std::uint64_t& value) {
+    write({word.region, word.offset, 8}, LocalSpan(value));
   }
   void fetch_add(RemoteWord<AtomicWord> word, std::uint64_t addend, std::uint64_t& old) {
     post({Operation::Kind::fetch_add, word.region, word.offset, reinterpret_cast<std::byte*>(&old), 8, addend, 0});

@@ -133,11 +133,10 @@ Outcome Meeting::release(Channel& channel, std::uint64_t number, std::span<std::
     if (worst == Outcome::done) worst = outcome;
   };
   const std::uint64_t flag = rules_.flags_name_instances ? number : ~0ULL;
-  const auto release_all = [&] {
-    for (const Rank member : members_) {
-      note(channel.write_signal(memory_->of(member).word<ControlWord>(released_offset(number)), flag, deadline));
-    }
-  };
+  std::vector<RemoteWord<ControlWord>> words;
+  words.reserve(members_.size());
+  for (const Rank member : members_) words.push_back(memory_->of(member).word<ControlWord>(released_offset(number)));
+  const auto release_all = [&] { note(channel.write_signals(words, flag, deadline)); };
   if (!rules_.result_before_release) release_all();
   if (!result.empty()) {
     Batch batch(channel);

@@ -125,20 +125,44 @@ Outcome HostChannel::settle_writes(PeerId peer, Deadline deadline) {
 
 void HostChannel::local_fence() { full_fence(); }
 
-Outcome HostChannel::write_signal(RemoteWord<ControlWord> word, std::uint64_t value, Deadline deadline) {
-  const RemoteRegion& region = *word.region;
-  if (region.mapped() == nullptr) {
-    if (region.access() == nullptr) return Outcome::peer_lost;
-    // The target's service thread wakes the waiter when the word has come in. The second flush sees it on its way: UCX
-    // may keep a small WRITE in a buffer until somebody asks for it.
-    if (const Outcome before = ucx_->flush(region.peer(), deadline); before != Outcome::done) return before;
-    if (const Outcome stored = store(word, value, deadline); stored != Outcome::done) return stored;
-    return ucx_->flush(region.peer(), deadline);
-  }
+Outcome HostChannel::write_signals(std::span<const RemoteWord<ControlWord>> words, std::uint64_t value,
+                                   Deadline deadline) {
+  Completion all;
+  std::vector<RemoteWord<ControlWord>> far;
   store_fence();
-  const Outcome stored = store(word, value, deadline);
-  if (stored == Outcome::done) wake_sleepers(static_cast<const DirectAccess&>(*region.access()).header());
-  return stored;
+  for (const auto& word : words) {
+    const RemoteRegion& region = *word.region;
+    if (region.mapped() != nullptr) {
+      const Outcome stored = store(word, value, deadline);
+      if (stored == Outcome::done) wake_sleepers(static_cast<const DirectAccess&>(*region.access()).header());
+      all.record(stored);
+    } else if (region.access() != nullptr) {
+      far.push_back(word);
+    } else {
+      all.record(Outcome::peer_lost);
+    }
+  }
+  if (!far.empty()) all.record(signal_by_network(far, value, deadline));
+  return all.outcome;
+}
+
+Outcome HostChannel::signal_by_network(std::span<const RemoteWord<ControlWord>> words, std::uint64_t value,
+                                       Deadline deadline) {
+  std::vector<PeerId> peers;
+  for (const auto& word : words) peers.push_back(word.region->peer());
+
+  // The targets' service threads wake the waiters when the words have come in. The second flush sees them on their way:
+  // UCX may keep a small WRITE in a buffer until somebody asks for it.
+  const std::vector<Outcome> before = ucx_->flush(peers, deadline);
+  Completion all;
+  Batch batch(*this);
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    all.record(before[i]);
+    if (before[i] == Outcome::done) batch.store(words[i], value);
+  }
+  all.record(batch.wait(deadline));
+  for (const Outcome after : ucx_->flush(peers, deadline)) all.record(after);
+  return all.outcome;
 }
 
 Fetched HostChannel::add_signal(RemoteWord<AtomicWord> word, std::uint64_t addend, Deadline deadline) {

@@ -23,7 +23,8 @@ class HostChannel final : public Channel {
   Outcome flush(PeerId peer, Deadline deadline) override;
   Outcome flush_all(Deadline deadline) override;
   void local_fence() override;
-  Outcome write_signal(RemoteWord<ControlWord> word, std::uint64_t value, Deadline deadline) override;
+  Outcome write_signals(std::span<const RemoteWord<ControlWord>> words, std::uint64_t value,
+                        Deadline deadline) override;
   Fetched add_signal(RemoteWord<AtomicWord> word, std::uint64_t addend, Deadline deadline) override;
 
  private:
@@ -39,6 +40,9 @@ class HostChannel final : public Channel {
   void note_write(PeerId peer, const DirectAccess& access);
   /// As flush, after a full fence.
   Outcome settle_writes(PeerId peer, Deadline deadline);
+
+  /// write_signals, to targets that UCX reaches.
+  Outcome signal_by_network(std::span<const RemoteWord<ControlWord>> words, std::uint64_t value, Deadline deadline);
 
   /// Looks some times whether the word changes. One who waits for a thread that runs sees it so within some hundred
   /// nanoseconds; where the writer needs this core, looking only keeps it waiting.

@@ -24,10 +24,6 @@ constexpr Duration kSpin = 20us;
 // How long a channel that goes tries to deliver WRITEs that nobody flushed.
 constexpr Duration kParting = 200ms;
 
-void record(Completion& completion, Outcome outcome) {
-  if (completion.outcome == Outcome::done) completion.outcome = outcome;
-}
-
 const UcxAccess& access_of(const Operation& operation) {
   return static_cast<const UcxAccess&>(*operation.region->access());
 }
@@ -145,7 +141,7 @@ ucs_status_t UcxChannel::on_answer(void* channel, const void* /*header*/, std::s
 void UcxChannel::end(std::unique_ptr<Link> link, Outcome outcome) {
   link->ended = outcome;
   for (const Deferred& deferred : link->deferred) {
-    record(*deferred.completion, outcome);
+    deferred.completion->record(outcome);
     --deferred.completion->pending;
   }
   link->deferred.clear();
@@ -180,7 +176,7 @@ void UcxChannel::post(const Operation& operation, Completion& completion) {
   if (operation.bytes == 0) return;
   const std::shared_ptr<UcxPeer>& peer = access_of(operation).peer();
   Link* link = peer->lost ? nullptr : link_to(peer);
-  if (link == nullptr) return record(completion, Outcome::peer_lost);
+  if (link == nullptr) return completion.record(Outcome::peer_lost);
   if (link->welcome) return submit(*link, operation, completion);
   ++completion.pending;
   link->deferred.push_back({operation, &completion});
@@ -189,7 +185,7 @@ void UcxChannel::post(const Operation& operation, Completion& completion) {
 void UcxChannel::submit(Link& link, const Operation& operation, Completion& completion) {
   const std::shared_ptr<const UcxRemoteMemory>& memory = access_of(operation).memory();
   const ucp_rkey_h key = link.key_of(memory);
-  if (key == nullptr) return record(completion, Outcome::peer_lost);
+  if (key == nullptr) return completion.record(Outcome::peer_lost);
   const ucp_ep_h to = link.endpoint.get();
   const std::uint64_t address = memory->base + operation.offset;
 
@@ -246,7 +242,7 @@ void UcxChannel::on_done(void* request, ucs_status_t status, void* pending) {
 }
 
 void UcxChannel::settle(Pending& pending, ucs_status_t status) {
-  if (status != UCS_OK) record(*pending.completion, pending.link->ended);
+  if (status != UCS_OK) pending.completion->record(pending.link->ended);
   --pending.completion->pending;
   --pending.link->under_way;
   spare_.splice(spare_.begin(), under_way_, pending.self);
@@ -316,7 +312,7 @@ void UcxChannel::abandon(Completion& completion) {
   for (const auto& [peer, link] : links_) {
     std::erase_if(link->deferred, [&](const Deferred& deferred) {
       if (deferred.completion != &completion) return false;
-      record(completion, Outcome::timed_out);
+      completion.record(Outcome::timed_out);
       --completion.pending;
       return true;
     });
@@ -340,12 +336,7 @@ Outcome UcxChannel::fence(Deadline deadline) {
   return flushed.outcome;
 }
 
-Outcome UcxChannel::flush(PeerId peer, Deadline deadline) {
-  if (attention_) attend();
-  const Outcome outcome = flush_link(peer, deadline);
-  const auto spoiled = spoiled_.extract(peer);
-  return spoiled.empty() ? outcome : spoiled.mapped();
-}
+Outcome UcxChannel::flush(PeerId peer, Deadline deadline) { return flush(std::span(&peer, 1), deadline).front(); }
 
 Outcome UcxChannel::flush_all(Deadline deadline) {
   if (attention_) attend();
@@ -355,35 +346,60 @@ Outcome UcxChannel::flush_all(Deadline deadline) {
   }
   for (const auto& [peer, outcome] : spoiled_) written.insert(peer);
   Completion all;
-  for (const PeerId peer : written) record(all, flush(peer, deadline));
+  for (const Outcome flushed : flush(std::vector<PeerId>(written.begin(), written.end()), deadline)) {
+    all.record(flushed);
+  }
   return all.outcome;
 }
 
-Outcome UcxChannel::flush_link(PeerId peer, Deadline deadline) {
-  const auto quiet = [&] {
-    const Link* link = find(peer);
+std::vector<Outcome> UcxChannel::flush(std::span<const PeerId> peers, Deadline deadline) {
+  if (attention_) attend();
+  std::vector<Flush> flushes(peers.size());  // none of them moves while UCX knows it
+  for (std::size_t i = 0; i < peers.size(); ++i) flushes[i].peer = peers[i];
+  flush_links(flushes, deadline);
+
+  std::vector<Outcome> outcomes;
+  for (const Flush& flush : flushes) {
+    const auto spoiled = spoiled_.extract(flush.peer);
+    outcomes.push_back(spoiled.empty() ? flush.completion.outcome : spoiled.mapped());
+  }
+  return outcomes;
+}
+
+void UcxChannel::flush_links(std::span<Flush> flushes, Deadline deadline) {
+  const auto is_quiet = [this](const Flush& flush) {
+    const Link* const link = find(flush.peer);
     return link == nullptr || link->quiet();
   };
-  if (!wait(quiet, deadline)) return Outcome::timed_out;
-  Link* link = find(peer);
-  if (link == nullptr || link->unflushed == nullptr) return Outcome::done;
-  const std::uint64_t number = link->number;
+  (void)wait([&] { return std::ranges::all_of(flushes, is_quiet); }, deadline);
+  for (Flush& flush : flushes) {
+    if (!is_quiet(flush)) {
+      flush.completion.record(Outcome::timed_out);
+    } else if (const Link* const link = find(flush.peer)) {
+      flush.link = link->number;
+    }
+  }
+  // UCX may report success when the endpoint failed meanwhile, but then the link is gone, and spoiled_ says why.
+  const auto on_each_link = [&](auto act) {
+    for (Flush& flush : flushes) {
+      Link* const link = find(flush.peer);
+      if (link == nullptr || link->number != flush.link || link->unflushed == nullptr) continue;
+      if (flush.completion.outcome == Outcome::done) act(*link, flush.completion);
+    }
+  };
+  const auto finish_all = [&] {
+    for (Flush& flush : flushes) finish(flush.completion, deadline);
+  };
 
   // A NIC acknowledges before its writes are in memory, where a READ pushes them. Where everything goes through one
   // stream to a CPU, the answer to that READ alone says that the CPU has stored what came before.
-  Completion flushed;
   if (!context_.in_order()) {
-    flush_endpoint(*link, flushed);
-    finish(flushed, deadline);
-    link = find(peer);
-    // UCX may report success when the endpoint failed meanwhile, but then the link is gone, and spoiled_ says why.
-    if (flushed.outcome != Outcome::done || link == nullptr || link->number != number) return flushed.outcome;
+    on_each_link([this](Link& link, Completion& completion) { flush_endpoint(link, completion); });
+    finish_all();
   }
-  read_back(*link, flushed);
-  finish(flushed, deadline);
-  link = find(peer);
-  if (flushed.outcome == Outcome::done && link != nullptr && link->number == number) link->unflushed.reset();
-  return flushed.outcome;
+  on_each_link([this](Link& link, Completion& completion) { read_back(link, completion); });
+  finish_all();
+  on_each_link([](Link& link, Completion& /*completion*/) { link.unflushed.reset(); });
 }
 
 void UcxChannel::flush_endpoint(Link& link, Completion& completion) {

@@ -6,6 +6,7 @@
 #include <list>
 #include <memory>
 #include <optional>
+#include <span>
 #include <unordered_map>
 #include <vector>
 
@@ -35,6 +36,8 @@ class UcxChannel {
   /// As Channel::fence and Channel::flush.
   Outcome fence(Deadline deadline);
   Outcome flush(PeerId peer, Deadline deadline);
+  /// Of several peers at once; the outcome of each.
+  std::vector<Outcome> flush(std::span<const PeerId> peers, Deadline deadline);
   Outcome flush_all(Deadline deadline);
 
   /// Has the channel look at its peers; from any thread.
@@ -68,7 +71,12 @@ class UcxChannel {
   /// local buffer afterwards.
   void end(std::unique_ptr<Link> link, Outcome outcome);
   void abandon(Completion& completion);
-  Outcome flush_link(PeerId peer, Deadline deadline);
+  struct Flush {
+    PeerId peer = 0;
+    std::uint64_t link = 0;  ///< its number when the flush began
+    Completion completion;
+  };
+  void flush_links(std::span<Flush> flushes, Deadline deadline);
   void flush_endpoint(Link& link, Completion& completion);
   void read_back(Link& link, Completion& completion);
 
