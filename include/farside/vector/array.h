@@ -145,12 +145,13 @@ class Array {
 
   /// Of elements that are not set.
   Array(World& world, const Layout& layout)
-      : world_(&world), layout_(layout), block_(world.allocate(layout.capacity() * sizeof(T))) {}
-  [[nodiscard]] Domain domain() const { return {world_, &layout_}; }
-  [[nodiscard]] T* row(std::int64_t i, std::int64_t j) const {
-    const Box stored = layout_.stored(world_->rank());
-    return reinterpret_cast<T*>(block_.data()) + stored.position(sum(own().first, {i, j, 0}));
+      : world_(&world), layout_(layout), block_(world.allocate(layout.capacity() * sizeof(T))) {
+    const Box stored = layout.stored(world.rank());
+    strides_ = {stored.extent(1) * stored.extent(2), stored.extent(2), 1};
+    begin_ = reinterpret_cast<T*>(block_.data()) + stored.position(own().first);
   }
+  [[nodiscard]] Domain domain() const { return {world_, &layout_}; }
+  [[nodiscard]] T* row(std::int64_t i, std::int64_t j) const { return begin_ + i * strides_[0] + j * strides_[1]; }
   [[nodiscard]] const std::byte* block_data() const { return block_.data(); }
   /// Sending from it leaves its elements as they are.
   [[nodiscard]] Block& block() const { return block_; }
@@ -178,15 +179,15 @@ class Array {
   }
   template <class U>
   [[nodiscard]] View<U, Dimensions> view_of(U* first) const {
-    const Box stored = layout_.stored(world_->rank());
-    const Index strides = {stored.extent(1) * stored.extent(2), stored.extent(2), 1};
     const Box own_box = own();
-    return {first, outer(difference(own_box.last, own_box.first)), outer(strides)};
+    return {first, outer(difference(own_box.last, own_box.first)), outer(strides_)};
   }
 
   World* world_;
   Layout layout_;
   mutable Block block_;
+  Index strides_;
+  T* begin_;  ///< this rank's first element
 };
 
 /// `Array(2 * a)` for operations that take arrays.

@@ -66,11 +66,15 @@ void exchange(Array<T, Dimensions>& array, Edges edges = Edges::fixed) {
   begin_exchange(array, edges).end();
 }
 
-/// This rank's elements that have no ghost cell within the halo.
+/// This rank's elements that have no ghost cell within the halo that an exchange changes: one beyond a fixed edge is
+/// none.
 template <class T, std::size_t Dimensions>
-[[nodiscard]] Box inner(const Array<T, Dimensions>& array) {
-  const Box own = array.own();
-  return common_part(own, own.grown(difference({}, array.layout().halo())));
+[[nodiscard]] Box inner(const Array<T, Dimensions>& array, Edges edges = Edges::fixed) {
+  Index margin = array.layout().halo();
+  for (std::size_t axis = 0; axis < kAxes; ++axis) {
+    if (edges == Edges::fixed && array.layout().parts()[axis] == 1) margin[axis] = 0;
+  }
+  return common_part(array.own(), array.own().grown(difference({}, margin)));
 }
 
 /// into = expression, which reads `read` and its ghost cells: these arrive while the inner part is computed.
@@ -78,9 +82,9 @@ template <class T, std::size_t Dimensions, class U, Operand E>
 void assign_overlapped(Array<T, Dimensions>& into, const E& expression, Array<U, Dimensions>& read,
                        Edges edges = Edges::fixed) {
   auto under_way = begin_exchange(read, edges);
-  into.assign(expression, inner(read));
+  into.assign(expression, inner(read, edges));
   under_way.end();
-  for (const Box& part : around(read.own(), inner(read))) into.assign(expression, part);
+  for (const Box& part : around(read.own(), inner(read, edges))) into.assign(expression, part);
 }
 
 }  // namespace farside::vector
