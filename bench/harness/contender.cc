@@ -8,6 +8,7 @@
 #include <thread>
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <poll.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -72,9 +73,10 @@ struct Contender::Started {
     Pipe input = make_pipe();
     Pipe output = make_pipe();
     std::vector<std::string> words{"env"};
-    for (const auto& [variable, value] : program.environment) words.push_back(variable + "=" + value);
+    for (const auto& [variable, value] : program.environment) words.push_back(fmt::format("{}={}", variable, value));
     words.insert(words.end(), program.command.begin(), program.command.end());
     std::vector<char*> arguments;
+    arguments.reserve(words.size() + 1);
     for (std::string& word : words) arguments.push_back(word.data());
     arguments.push_back(nullptr);
 
@@ -86,7 +88,7 @@ struct Contender::Started {
   }
 };
 
-Contender::Contender(std::string name, const Program& program) : Contender(name, Started::start(name, program)) {
+Contender::Contender(const std::string& name, const Program& program) : Contender(name, Started::start(name, program)) {
   ::signal(SIGPIPE, SIG_IGN);  // a contender that ended is an Error of ask, not the end of the benchmark
   if (const std::string line = read_line("start"); line != "ready") {
     throw Error({"start", name_, "it said \"" + line + "\"", "look at what it wrote above"});
@@ -130,7 +132,7 @@ bool installed(const std::string& program) {
   const char* path = std::getenv("PATH");
   std::istringstream folders(path == nullptr ? "" : path);
   for (std::string folder; std::getline(folders, folder, ':');) {
-    if (::access((folder + "/" + program).c_str(), X_OK) == 0) return true;
+    if (::access(folder.append("/").append(program).c_str(), X_OK) == 0) return true;
   }
   return false;
 }

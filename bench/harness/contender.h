@@ -37,7 +37,7 @@ class Contender {
 
   /// Starts it and awaits its first line, "ready". Throws Error when that does not come.
   /// Ended with this object.
-  Contender(std::string name, const Program& program);
+  Contender(const std::string& name, const Program& program);
   [[nodiscard]] const std::string& name() const noexcept { return name_; }
 
   /// Puts a question and awaits its answer. Throws Error when the contender ends or says nothing for a minute.

@@ -41,6 +41,7 @@ std::vector<Receiver> who_want_it(Channel& channel, const std::vector<Receiver>&
 void write_to_each(Channel& channel, const std::vector<Receiver>& receivers, RemoteSpan from, std::uint64_t value,
                    Ended& worst, Deadline deadline) {
   std::vector<RemoteSpan> to;
+  to.reserve(receivers.size());
   for (const Receiver& receiver : receivers) to.push_back(receiver.to);
   const Ended carried = carry(channel, to, from, deadline);
   note(worst, carried);
@@ -115,10 +116,10 @@ class Broadcast::Sending {
     const auto is_near = [this](const Receiver& to) {
       return impl_->comm.team().fabric().reaches_by_memory(to.rank());
     };
-    const auto far = std::ranges::stable_partition(wanting, is_near);
-    if (is_large() && far.size() > Spread::kFanOut) {
-      for (const Receiver& receiver : far) in_tree_.push_back(receiver.rank());
-      wanting.erase(far.begin(), far.end());
+    const auto far = std::stable_partition(wanting.begin(), wanting.end(), is_near);
+    if (is_large() && wanting.end() - far > Spread::kFanOut) {
+      std::for_each(far, wanting.end(), [this](const Receiver& to) { in_tree_.push_back(to.rank()); });
+      wanting.erase(far, wanting.end());
       std::ranges::sort(in_tree_);
       impl_->spread->begin(order_, from_, in_tree_);
       (void)impl_->spread->go_on(channel);  // others pass it on meanwhile

@@ -43,7 +43,8 @@ std::vector<std::uint32_t> even_parts(std::uint32_t ranks, std::size_t dimension
     for (; ranks % prime == 0; ranks /= prime) primes.push_back(prime);
   }
   // The largest factors first, each to the axis that has the fewest parts.
-  for (auto prime = primes.rbegin(); prime != primes.rend(); ++prime) *std::ranges::min_element(parts) *= *prime;
+  std::ranges::reverse(primes);
+  for (const std::uint32_t prime : primes) *std::ranges::min_element(parts) *= prime;
   std::ranges::sort(parts, std::ranges::greater());
   return parts;
 }

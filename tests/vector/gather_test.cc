@@ -94,7 +94,7 @@ TEST(Gather, RemembersWhoHasWhat) {
   in_both_worlds(3, [](World& world) {
     auto a = filled<1>(world, 1, {50'000});
     std::vector<std::int64_t> mine;
-    for (std::int64_t number = world.rank(); number < 25'000 * world.rank(); number += 2)
+    for (std::int64_t number = world.rank(); number < std::int64_t{25'000} * world.rank(); number += 2)
       mine.push_back(49'999 - number);
     const Indices indices(world, a.layout(), mine);
     std::vector<double> values(mine.size());

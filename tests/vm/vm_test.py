@@ -45,6 +45,10 @@ class OneMachine(unittest.TestCase):
                 "*CopySizes*/4", "Notices.*", "Parts.*", "Atomics.*", "Messages.ArriveWhole", "*RendezvousSizes*/3"]
         self.passes("comm_test", divisor=2, only=":".join(only))
 
+    def test_vector(self):
+        # Each operation between two processes.
+        self.passes("vector_test", divisor=2, only="*Between.*/1")
+
 
 # Both machines see the files through a file system whose name says that it is one and the same on all hosts, and which
 # counts what it is asked for on each.

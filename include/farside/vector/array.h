@@ -69,7 +69,8 @@ class Array {
   }
   /// What an expression gives; without ghost cells. (Not explicit, so that it reads like a formula.)
   template <ArrayLike E>
-  requires(!std::is_same_v<std::remove_cvref_t<E>, Array>) Array(E&& expression)
+  requires(!std::is_same_v<std::remove_cvref_t<E>, Array>)
+      Array(E&& expression)  // NOLINT(bugprone-forwarding-reference-overload): it hides nothing
       : Array(of_operand(operand(std::forward<E>(expression)))) {}
 
   /// Ghost cells and all.

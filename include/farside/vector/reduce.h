@@ -109,8 +109,9 @@ template <class T, class Operator, class E>
 void reduce_rows(const Threads& threads, const E& expression, const Index& extents, std::size_t place, T* results) {
   if (place == kAxes - 1) {
     const auto rows = static_cast<std::uint64_t>(extents[0] * extents[1]);
-    const std::int64_t grain = Chunks::kGrain * Chunks::kChunk / std::max<std::int64_t>(1, extents[2]) + 1;
-    threads.run(rows, static_cast<std::uint64_t>(grain), [&](std::uint64_t first, std::uint64_t last) {
+    const auto row_elements = static_cast<std::uint64_t>(std::max<std::int64_t>(1, extents[2]));
+    const std::uint64_t grain = Chunks::kGrain * Chunks::kChunk / row_elements + 1;
+    threads.run(rows, grain, [&](std::uint64_t first, std::uint64_t last) {
       for (auto row = static_cast<std::int64_t>(first); row < static_cast<std::int64_t>(last); ++row) {
         Lanes<T, Operator> lanes;
         lanes.add(expression.row(row / extents[1], row % extents[1]), 0, extents[2]);

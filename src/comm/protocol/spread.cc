@@ -38,7 +38,7 @@ std::uint64_t Spread::given_offset(Rank sender) const { return kLineBytes * send
 
 std::uint64_t Spread::reached_offset(Rank receiver) const { return given_offset(team_.size()) + kLineBytes * receiver; }
 
-std::uint64_t Spread::wanted_bytes() const { return (team_.size() + 63) / 64 * 8; }
+std::uint64_t Spread::wanted_bytes() const { return 8 * ((std::uint64_t{team_.size()} + 63) / 64); }
 
 std::uint64_t Spread::order_offset(Rank sender) const {
   return reached_offset(team_.size()) + in_lines(sizeof(Order) + wanted_bytes()) * sender;
