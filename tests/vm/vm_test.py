@@ -138,13 +138,13 @@ sleep infinity
             agent.chmod(0o755)
             machines.start("first", joined_by_cable("10.9.0.1") + VERBS + MPI + """
 wait_for second-is-up
-for program in 'team_member ring' example_laplace; do
+for program in 'team_member ring' example_laplace example_heat; do
   mpirun --host first,second --mca plm_rsh_agent /shared/agent build/release/bin/$program
 done
 """, cable="server")
             machines.start("second", joined_by_cable("10.9.0.2") + VERBS + MPI + """
 touch /shared/second-is-up
-for program in ring laplace; do
+for program in ring laplace heat; do
   wait_for command-for-second
   bash /shared/command-for-second
   rm /shared/command-for-second
@@ -156,7 +156,8 @@ done
                 self.assertEqual(outcome.code, 0, outcome.output)
             for rank in range(2):
                 self.assertIn(f"rank {rank} of 2\n", outcomes["first"].output)
-            self.assertIn("2 ranks, 100 iterations", outcomes["first"].output)
+            for program in ["2 ranks, 100 iterations", "2 ranks, 60 steps"]:
+                self.assertIn(f"{program}:", outcomes["first"].output)
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@
 #include "farside/base/log.h"
 
 #include "fabric/clock.h"
+#include "fabric/ucx/link.h"
 
 namespace farside {
 
@@ -28,59 +29,9 @@ const UcxAccess& access_of(const Operation& operation) {
   return static_cast<const UcxAccess&>(*operation.region->access());
 }
 
-struct Deferred {
-  Operation operation;
-  Completion* completion;
-};
-
-struct UnpackedKey {
-  std::weak_ptr<const UcxRemoteMemory> memory;  // keeps the address, which is what we look up by, from being reused
-  UcxKey key;
-};
-
 }  // namespace
 
 // ---- Links
-
-struct UcxChannel::Link {
-  Link(UcxChannel& owner, std::shared_ptr<UcxPeer> to, std::uint64_t nth, std::string hello)
-      : channel(owner), peer(std::move(to)), number(nth), greeting(std::move(hello)) {}
-
-  UcxChannel& channel;
-  const std::shared_ptr<UcxPeer> peer;
-  const std::uint64_t number;
-  const std::string greeting;
-  Completion greeted;
-  UcxEndpoint endpoint;
-  bool welcome = false;
-  bool failed = false;
-  Outcome ended = Outcome::peer_lost;  // what operations that fail are told
-  std::uint32_t under_way = 0;
-  std::vector<Deferred> deferred;  // until welcome
-  // Memory that was written since the last flush, and where in it.
-  std::shared_ptr<const UcxRemoteMemory> unflushed;
-  std::uint64_t unflushed_address = 0;
-  std::uint64_t unflushed_bytes = 0;
-  std::unordered_map<const UcxRemoteMemory*, UnpackedKey> keys;
-
-  /// Nothing that was posted is unfinished. (The greeting does not count.)
-  [[nodiscard]] bool quiet() const { return deferred.empty() && (!welcome || under_way == 0); }
-  ucp_rkey_h key_of(const std::shared_ptr<const UcxRemoteMemory>& memory);
-};
-
-ucp_rkey_h UcxChannel::Link::key_of(const std::shared_ptr<const UcxRemoteMemory>& memory) {
-  const auto found = keys.find(memory.get());
-  if (found != keys.end()) return found->second.key.get();
-  std::erase_if(keys, [](const auto& entry) { return entry.second.memory.expired(); });
-  ucp_rkey_h key = nullptr;
-  const ucs_status_t status = ucp_ep_rkey_unpack(endpoint.get(), memory->packed_key.data(), &key);
-  if (status != UCS_OK) {
-    log::warn(std::string("cannot use a remote key of UCX: ") + ucs_status_string(status));
-    return nullptr;
-  }
-  keys.emplace(memory.get(), UnpackedKey{memory, UcxKey(key)});
-  return key;
-}
 
 UcxChannel::Link* UcxChannel::find(PeerId peer) {
   const auto found = links_.find(peer);
@@ -140,7 +91,7 @@ ucs_status_t UcxChannel::on_answer(void* channel, const void* /*header*/, std::s
 
 void UcxChannel::end(std::unique_ptr<Link> link, Outcome outcome) {
   link->ended = outcome;
-  for (const Deferred& deferred : link->deferred) {
+  for (const Link::Deferred& deferred : link->deferred) {
     deferred.completion->record(outcome);
     --deferred.completion->pending;
   }
@@ -273,7 +224,7 @@ void UcxChannel::attend() {
     }
     ++entry;
     if (!link.welcome) continue;
-    for (const Deferred& deferred : std::exchange(link.deferred, {})) {
+    for (const Link::Deferred& deferred : std::exchange(link.deferred, {})) {
       submit(link, deferred.operation, *deferred.completion);
       --deferred.completion->pending;
     }
@@ -310,7 +261,7 @@ void UcxChannel::abandon(Completion& completion) {
     if (pending.completion == &completion) involved.insert(pending.link);
   }
   for (const auto& [peer, link] : links_) {
-    std::erase_if(link->deferred, [&](const Deferred& deferred) {
+    std::erase_if(link->deferred, [&](const Link::Deferred& deferred) {
       if (deferred.completion != &completion) return false;
       completion.record(Outcome::timed_out);
       --completion.pending;

@@ -1,0 +1,53 @@
+// link.h — a channel's way to one peer: an endpoint, and what was posted there and is not finished.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "fabric/ucx/channel.h"
+#include "fabric/ucx/context.h"
+#include "fabric/ucx/peer.h"
+
+namespace farside {
+
+struct UcxChannel::Link {
+  struct Deferred {
+    Operation operation;
+    Completion* completion;
+  };
+  struct UnpackedKey {
+    std::weak_ptr<const UcxRemoteMemory> memory;  // keeps the address, which is what we look up by, from being reused
+    UcxKey key;
+  };
+
+  Link(UcxChannel& owner, std::shared_ptr<UcxPeer> to, std::uint64_t nth, std::string hello)
+      : channel(owner), peer(std::move(to)), number(nth), greeting(std::move(hello)) {}
+
+  /// Nothing that was posted is unfinished. (The greeting does not count.)
+  [[nodiscard]] bool quiet() const { return deferred.empty() && (!welcome || under_way == 0); }
+  /// Null when UCX cannot use it.
+  ucp_rkey_h key_of(const std::shared_ptr<const UcxRemoteMemory>& memory);
+
+  UcxChannel& channel;
+  const std::shared_ptr<UcxPeer> peer;
+  const std::uint64_t number;
+  const std::string greeting;
+  Completion greeted;
+  UcxEndpoint endpoint;
+  bool welcome = false;
+  bool failed = false;
+  Outcome ended = Outcome::peer_lost;  // what operations that fail are told
+  std::uint32_t under_way = 0;
+  std::vector<Deferred> deferred;  // until welcome
+  // Memory that was written since the last flush, and where in it.
+  std::shared_ptr<const UcxRemoteMemory> unflushed;
+  std::uint64_t unflushed_address = 0;
+  std::uint64_t unflushed_bytes = 0;
+  std::unordered_map<const UcxRemoteMemory*, UnpackedKey> keys;
+};
+
+}  // namespace farside
