@@ -19,7 +19,7 @@ VERBS = "export FARSIDE_FABRIC=ucx UCX_TLS=rc_v UCX_NET_DEVICES=rxe0:1 UCX_IB_GI
 def boot(name, accelerator, *options, **popen):
     """Starts a machine, which ends with this process. `name` is its host name, or "none": then it only switches off."""
     command = ["setpriv", "--pdeathsig", "KILL", "qemu-system-x86_64", "-accel", accelerator, "-cpu", "max", "-smp", "2"]
-    command += ["-m", "1G", "-nodefaults", "-nographic", "-no-reboot"]
+    command += ["-m", "2G", "-nodefaults", "-nographic", "-no-reboot"]
     command += ["-kernel", str(BOOT / "vmlinuz"), "-initrd", str(BOOT / "initramfs")]
     command += ["-append", f"console=ttyS0 quiet panic=-1 name={name}", *options]
     return subprocess.Popen(command, stdin=subprocess.DEVNULL, **popen)
