@@ -11,6 +11,7 @@
 
 #include "comm/protocol/arrivals.h"
 #include "sim/world.h"
+#include "tests/sim/seeds.h"
 
 namespace farside::sim {
 namespace {
@@ -163,21 +164,19 @@ class ArrivalsRun {
 constexpr std::uint64_t kSeeds = 300;
 
 TEST(ArrivalsSim, EndEachEpochWithItsOwnCopiesUnderEverySeed) {
-  for (std::uint64_t seed = 1; seed <= kSeeds; ++seed) {
-    const auto violation = ArrivalsRun(seed, draw(seed)).run();
-    ASSERT_FALSE(violation) << *violation << ", seed " << seed;
-  }
+  const auto run = [](std::uint64_t seed) { return ArrivalsRun(seed, draw(seed)).run(); };
+  EXPECT_EQ(first_violation(kSeeds, run), std::nullopt);
 }
 
 /// Whether what `breaks` breaks is noticed.
 template <class Breaks>
 bool caught(Breaks breaks) {
-  for (std::uint64_t seed = 1; seed <= kSeeds; ++seed) {
+  const auto run = [&](std::uint64_t seed) {
     ArrivalsScenario scenario = draw(seed);
     breaks(scenario);
-    if (ArrivalsRun(seed, scenario).run()) return true;
-  }
-  return false;
+    return ArrivalsRun(seed, scenario).run();
+  };
+  return first_violation(kSeeds, run).has_value();
 }
 
 TEST(ArrivalsSim, CatchesACounterThatNamesNoEpoch) {

@@ -10,6 +10,7 @@
 
 #include "comm/protocol/exchange.h"
 #include "sim/world.h"
+#include "tests/sim/seeds.h"
 
 namespace farside::sim {
 namespace {
@@ -127,21 +128,19 @@ class ExchangeRun {
 constexpr std::uint64_t kSeeds = 300;
 
 TEST(ExchangeSim, BringsWhatWasWrittenUnderEverySeed) {
-  for (std::uint64_t seed = 1; seed <= kSeeds; ++seed) {
-    const auto violation = ExchangeRun(seed, draw(seed)).run();
-    ASSERT_FALSE(violation) << *violation << ", seed " << seed;
-  }
+  const auto run = [](std::uint64_t seed) { return ExchangeRun(seed, draw(seed)).run(); };
+  EXPECT_EQ(first_violation(kSeeds, run), std::nullopt);
 }
 
 /// Whether what `breaks` breaks is noticed.
 template <class Breaks>
 bool caught(Breaks breaks) {
-  for (std::uint64_t seed = 1; seed <= kSeeds; ++seed) {
+  const auto run = [&](std::uint64_t seed) {
     ExchangeScenario scenario = draw(seed);
     breaks(scenario);
-    if (ExchangeRun(seed, scenario).run()) return true;
-  }
-  return false;
+    return ExchangeRun(seed, scenario).run();
+  };
+  return first_violation(kSeeds, run).has_value();
 }
 
 TEST(ExchangeSim, CatchesAnArrivalAheadOfItsPieces) {

@@ -9,6 +9,7 @@
 
 #include "comm/protocol/message_rings.h"
 #include "sim/world.h"
+#include "tests/sim/seeds.h"
 
 namespace farside::sim {
 namespace {
@@ -167,19 +168,13 @@ class Run {
 
 constexpr std::uint64_t kSeeds = 100;
 
-void expect_no_violation(const MessagesScenario& scenario) {
-  for (std::uint64_t seed = 1; seed <= kSeeds; ++seed) {
-    const auto violation = Run(seed, scenario).run();
-    ASSERT_FALSE(violation) << *violation << ", seed " << seed;
-  }
+std::optional<std::string> violation(const MessagesScenario& scenario) {
+  return first_violation(kSeeds, [&](std::uint64_t seed) { return Run(seed, scenario).run(); });
 }
 
-bool caught(const MessageRules& rules) {
-  for (std::uint64_t seed = 1; seed <= kSeeds; ++seed) {
-    if (Run(seed, {.rules = rules}).run()) return true;
-  }
-  return false;
-}
+void expect_no_violation(const MessagesScenario& scenario) { EXPECT_EQ(violation(scenario), std::nullopt); }
+
+bool caught(const MessageRules& rules) { return violation({.rules = rules}).has_value(); }
 
 TEST(MessagesSim, ArriveOnceAndInOrderUnderEverySeed) { expect_no_violation({}); }
 TEST(MessagesSim, DoSoWhenTheServiceThreadCarriesThem) { expect_no_violation({.by_service = true}); }

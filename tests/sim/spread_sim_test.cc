@@ -9,6 +9,7 @@
 
 #include "comm/protocol/spread.h"
 #include "sim/world.h"
+#include "tests/sim/seeds.h"
 
 namespace farside::sim {
 namespace {
@@ -206,19 +207,17 @@ class SpreadRun {
 constexpr std::uint64_t kSeeds = 200;
 
 TEST(SpreadSim, ReachesAllWhoWantItUnderEverySeed) {
-  for (std::uint64_t seed = 1; seed <= kSeeds; ++seed) {
-    const auto violation = SpreadRun(seed, draw(seed)).run();
-    ASSERT_FALSE(violation) << *violation << ", seed " << seed;
-  }
+  const auto run = [](std::uint64_t seed) { return SpreadRun(seed, draw(seed)).run(); };
+  EXPECT_EQ(first_violation(kSeeds, run), std::nullopt);
 }
 
 bool caught(const SpreadRules& rules) {
-  for (std::uint64_t seed = 1; seed <= kSeeds; ++seed) {
+  const auto run = [&](std::uint64_t seed) {
     SpreadScenario scenario = draw(seed);
     scenario.rules = rules;
-    if (SpreadRun(seed, scenario).run()) return true;
-  }
-  return false;
+    return SpreadRun(seed, scenario).run();
+  };
+  return first_violation(kSeeds, run).has_value();
 }
 
 TEST(SpreadSim, CatchesAPieceThatIsToldOfTooEarly) { EXPECT_TRUE(caught({.pieces_before_given = false})); }
