@@ -1,0 +1,212 @@
+#include "gas/protocol/accessor.h"
+
+#include <algorithm>
+
+namespace farside {
+
+Accessor::Accessor(PageMemory& memory)
+    : memory_(memory),
+      channel_(memory.fabric().open_channel()),
+      directory_(memory, *channel_),
+      holder_(std::make_unique<Holder>(memory, *channel_, Holder::For::puts)),
+      known_(memory.layout().shape().cached_places),
+      batch_(std::make_unique<Batch>(*channel_)) {}
+
+// ---- One at a time
+
+Ended Accessor::get(const PagePart& part, Deadline deadline) {
+  if (const KnownPlace* const known = this->known(part.page)) {
+    const bool still_holds = memory_.rules().looks_after_reading || holds(*known);
+    const RemoteSpan there{known->region, known->offset + part.offset, part.local.bytes()};
+    const Outcome read = channel_->read(part.local, there, deadline);
+    if (read == Outcome::done && still_holds && (!memory_.rules().looks_after_reading || holds(*known))) return {};
+  }
+  begin_get(part);
+  return finish(deadline);
+}
+
+Ended Accessor::put(const PagePart& part, Deadline deadline) {
+  begin_put(part);
+  return finish(deadline);
+}
+
+Old<std::uint64_t> Accessor::fetch_add(PageId page, std::uint64_t offset, std::uint64_t addend, Deadline deadline) {
+  return act_on_word(
+      page, offset, [&](RemoteWord<AtomicWord> word) { return channel_->fetch_add(word, addend, deadline); }, deadline);
+}
+
+Old<std::uint64_t> Accessor::compare_swap(PageId page, std::uint64_t offset, std::uint64_t expected,
+                                          std::uint64_t desired, Deadline deadline) {
+  return act_on_word(
+      page, offset,
+      [&](RemoteWord<AtomicWord> word) { return channel_->compare_swap(word, expected, desired, deadline); }, deadline);
+}
+
+template <class Act>
+Old<std::uint64_t> Accessor::act_on_word(PageId page, std::uint64_t offset, Act act, Deadline deadline) {
+  for (;;) {
+    if (memory_.fabric().now() >= deadline.at) return {{Outcome::timed_out, {}}, 0};
+    const Found found = find(page, deadline);
+    if (!found.ended.done()) return {found.ended, 0};
+    const KnownPlace& known = *found.known;
+    if (!holder_->cover(page, known.sampled)) {
+      known_[memory_.layout().cached_at(page)] = {};
+      continue;
+    }
+    const Fetched old = act(known.region->template word<AtomicWord>(known.offset + offset));
+    if (old.done()) {
+      holder_->let_go();
+      return {{}, old.value};
+    }
+    written_.push_back(known.place.owner);
+    return {give_up(ended_with(old.outcome, known.place.owner)), 0};
+  }
+}
+
+Accessor::Found Accessor::find(PageId page, Deadline deadline) {
+  for (;;) {
+    if (const KnownPlace* const known = this->known(page); known != nullptr && holds(*known)) return {{}, known};
+    if (const Ended asked = directory_.register_and_look({&page, 1}, answers_, deadline); !asked.done()) {
+      return {asked};
+    }
+    if (const KnownPlace& known = answers_.front(); !known.place.moving || !memory_.rules().keeps_only_what_rests) {
+      keep(known);
+      return {{}, this->known(page)};
+    }
+    if (const Ended rests = directory_.await_rest(page, deadline); !rests.done()) return {rests};
+  }
+}
+
+// ---- Many at once
+
+void Accessor::begin(const PagePart& part, bool is_put) {
+  Transfer& transfer = transfers_.emplace_back(Transfer{part, is_put, false, 0, 0});
+  if (const KnownPlace* const known = this->known(part.page)) post(transfer, *known);
+}
+
+// One that finds the page moved is not posted.
+void Accessor::post(Transfer& transfer, const KnownPlace& known) {
+  const PagePart& part = transfer.part;
+  const RemoteSpan there{known.region, known.offset + part.offset, part.local.bytes()};
+  if (transfer.is_put) {
+    if (!holder_->cover(part.page, known.sampled)) return;
+    if (!std::ranges::count(written_, known.place.owner)) written_.push_back(known.place.owner);
+    batch_->write(there, part.local);
+  } else {
+    batch_->read(part.local, there);
+  }
+  transfer.posted = true;
+  transfer.sampled = known.sampled;
+  transfer.owner = known.place.owner;
+}
+
+Ended Accessor::finish(Deadline deadline) {
+  for (;;) {
+    if (const Ended ended = await_posted(deadline); !ended.done()) return give_up(ended);
+    if (transfers_.empty()) return {};
+    if (memory_.fabric().now() >= deadline.at) return give_up({Outcome::timed_out, {}});
+    if (const Ended ended = post_rest(deadline); !ended.done()) return give_up(ended);
+  }
+}
+
+Ended Accessor::await_posted(Deadline deadline) {
+  const Outcome outcome = batch_->wait(deadline);
+  const Ended flushed = outcome == Outcome::timed_out ? Ended{outcome, {}} : await_puts(deadline);
+  if (outcome == Outcome::timed_out || !flushed.done()) return flushed;
+  // The batch does not say what of it has failed, so all of it is done again, unless that is of no use.
+  const Ended ended = outcome == Outcome::done ? Ended{} : judge_failure(outcome);
+  if (!ended.done()) return ended;
+  std::erase_if(transfers_, [&](Transfer& transfer) {
+    if (!transfer.posted) return false;
+    transfer.posted = false;
+    if (transfer.is_put || !memory_.rules().looks_after_reading) return outcome == Outcome::done;
+    return outcome == Outcome::done && memory_.own_revoked(transfer.part.page).load() == transfer.sampled;
+  });
+  return {};
+}
+
+// All that was put is visible, or its owner is gone for good.
+Ended Accessor::await_puts(Deadline deadline) {
+  Ended all;
+  if (memory_.rules().flushes_before_letting_go) {
+    std::erase_if(written_, [&](Rank owner) {
+      const Outcome flushed = channel_->flush(owner, deadline);
+      if (flushed != Outcome::done && all.done()) all = ended_with(flushed, owner);
+      return flushed == Outcome::done;
+    });
+  } else {
+    written_.clear();
+  }
+  if (all.done()) holder_->let_go();
+  return all;
+}
+
+// An owner that is lost does not matter to transfers that were meant for a page which has left it before.
+Ended Accessor::judge_failure(Outcome outcome) {
+  for (const Transfer& transfer : transfers_) {
+    if (!transfer.posted || !memory_.fabric().lost(transfer.owner)) continue;
+    if (memory_.own_revoked(transfer.part.page).load() == transfer.sampled) return ended_with(outcome, transfer.owner);
+  }
+  const bool is_stale = std::ranges::any_of(transfers_, [&](const Transfer& transfer) {
+    return transfer.posted && memory_.own_revoked(transfer.part.page).load() != transfer.sampled;
+  });
+  return is_stale ? Ended{} : Ended{outcome, {}};
+}
+
+// Whatever was put may still land. Only where its owner is dead to all, that harms nobody.
+Ended Accessor::give_up(Ended ended) {
+  transfers_.clear();
+  const bool may_land = std::ranges::any_of(written_, [this](Rank owner) { return !memory_.fabric().lost(owner); });
+  written_.clear();
+  if (may_land) {
+    holder_ = std::make_unique<Holder>(memory_, *channel_, Holder::For::puts);
+  } else {
+    holder_->let_go();
+  }
+  return ended;
+}
+
+Ended Accessor::post_rest(Deadline deadline) {
+  asked_.clear();
+  for (const Transfer& transfer : transfers_) {
+    if (!transfer.posted) asked_.push_back(transfer.part.page);
+  }
+  std::ranges::sort(asked_);
+  asked_.erase(std::unique(asked_.begin(), asked_.end()), asked_.end());
+  if (const Ended asked = directory_.register_and_look(asked_, answers_, deadline); !asked.done()) return asked;
+
+  for (const KnownPlace& answer : answers_) {
+    if (!answer.place.moving || !memory_.rules().keeps_only_what_rests) keep(answer);
+  }
+  std::optional<PageId> awaited;
+  for (Transfer& transfer : transfers_) {
+    if (transfer.posted) continue;
+    const KnownPlace& answer = *std::ranges::lower_bound(answers_, transfer.part.page, {}, &KnownPlace::page);
+    if (!answer.place.moving || !memory_.rules().keeps_only_what_rests) {
+      post(transfer, answer);
+    } else if (transfer.is_put) {
+      awaited = transfer.part.page;
+    } else if (const Ended got = get_while_moving(transfer, answer.place, deadline); !got.done()) {
+      return got;
+    }
+  }
+  std::erase_if(transfers_, [](const Transfer& transfer) { return transfer.part.page == KnownPlace::kNone; });
+  const bool is_idle = std::ranges::none_of(transfers_, &Transfer::posted);
+  return awaited && is_idle ? directory_.await_rest(*awaited, deadline) : Ended{};
+}
+
+// While a page is being moved nobody changes it, so the bytes are those that it has at its old place, if it was still
+// being moved by the same one when they had come. (A get whose page is done with gets the page kNone.)
+Ended Accessor::get_while_moving(Transfer& transfer, const Place& place, Deadline deadline) {
+  PagePart& part = transfer.part;
+  const Outcome read = channel_->read(part.local, memory_.in_slot(place, part.offset, part.local.bytes()), deadline);
+  Place after = place;
+  if (memory_.rules().looks_again_while_moving) {
+    if (const Ended looked = directory_.look({&part.page, 1}, {&after, 1}, deadline); !looked.done()) return looked;
+  }
+  if (!(after == place)) return {};
+  if (read == Outcome::done) part.page = KnownPlace::kNone;
+  return ended_with(read, place.owner);
+}
+
+}  // namespace farside

@@ -1,0 +1,102 @@
+// accessor.h — one thread's way to pages that move (docs/protocols/gas.md, "Getting", "Putting").
+//
+// Guarantee: a put that returned is seen by every get that begins later, wherever the page has been moved meanwhile. A
+// get of an aligned word finds what the word was at some moment between call and return. Where a page is known, either
+// costs one operation on its bytes.
+//
+// For one thread. Transfers that were begun, and not awaited, hold their pages: end them before anything else.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <set>
+#include <span>
+#include <vector>
+
+#include "gas/protocol/directory.h"
+#include "gas/protocol/holder.h"
+
+namespace farside {
+
+/// A piece of one page, and where its bytes come from or go to.
+struct PagePart {
+  PageId page;
+  std::uint64_t offset;
+  LocalSpan local;
+};
+
+class Accessor {
+ public:
+  explicit Accessor(PageMemory& memory);
+
+  [[nodiscard]] PageMemory& memory() const noexcept { return memory_; }
+  [[nodiscard]] Channel& channel() const noexcept { return *channel_; }
+  [[nodiscard]] Directory& directory() noexcept { return directory_; }
+
+  Ended get(const PagePart& part, Deadline deadline);
+  Ended put(const PagePart& part, Deadline deadline);
+  /// On an aligned word of a page.
+  Old<std::uint64_t> fetch_add(PageId page, std::uint64_t offset, std::uint64_t addend, Deadline deadline);
+  Old<std::uint64_t> compare_swap(PageId page, std::uint64_t offset, std::uint64_t expected, std::uint64_t desired,
+                                  Deadline deadline);
+
+  // Many at once: begun here, and under way until `finish`.
+  void begin_get(const PagePart& part) { begin(part, false); }
+  void begin_put(const PagePart& part) { begin(part, true); }
+  Ended finish(Deadline deadline);
+
+  /// Where the page is, waiting while it is being moved. The pointer holds until the next call.
+  struct Found {
+    Ended ended;
+    const KnownPlace* known = nullptr;
+  };
+  Found find(PageId page, Deadline deadline);
+  /// What this thread knows of the page without asking anybody.
+  [[nodiscard]] const KnownPlace* known(PageId page) const noexcept {
+    const KnownPlace& known = known_[memory_.layout().cached_at(page)];
+    return known.page == page ? &known : nullptr;
+  }
+  /// The page is still where it was.
+  [[nodiscard]] bool holds(const KnownPlace& known) const {
+    return memory_.own_revoked(known.page).load() == known.sampled;
+  }
+
+ private:
+  struct Transfer {
+    PagePart part;
+    bool is_put;
+    bool posted;
+    std::uint64_t sampled;
+    Rank owner;
+  };
+
+  void begin(const PagePart& part, bool is_put);
+  void post(Transfer& transfer, const KnownPlace& known);
+  void keep(const KnownPlace& known) { known_[memory_.layout().cached_at(known.page)] = known; }
+
+  /// Awaits what is posted, and forgets what has succeeded.
+  Ended await_posted(Deadline deadline);
+  Ended await_puts(Deadline deadline);
+  Ended judge_failure(Outcome outcome);
+  /// Posts what is not yet posted, having asked where it is to go.
+  Ended post_rest(Deadline deadline);
+  Ended get_while_moving(Transfer& transfer, const Place& place, Deadline deadline);
+  Ended give_up(Ended ended);
+
+  template <class Act>
+  Old<std::uint64_t> act_on_word(PageId page, std::uint64_t offset, Act act, Deadline deadline);
+
+  PageMemory& memory_;
+  std::unique_ptr<Channel> channel_;
+  Directory directory_;
+  std::unique_ptr<Holder> holder_;
+  std::vector<KnownPlace> known_;  // by PageLayout::cached_at
+
+  std::unique_ptr<Batch> batch_;
+  std::vector<Transfer> transfers_;  // begun
+  std::vector<Rank> written_;        // owners with puts that were not flushed
+  std::vector<PageId> asked_;        // kept for their room
+  std::vector<KnownPlace> answers_;
+};
+
+}  // namespace farside

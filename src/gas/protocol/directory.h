@@ -1,0 +1,89 @@
+// directory.h — where pages are, as their homes know it (docs/protocols/gas.md, "Caching a place").
+//
+// One per thread.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "farside/comm/comm.h"
+
+#include "gas/protocol/page_memory.h"
+
+namespace farside {
+
+/// Where a page was when this rank's counter `revoked` was `sampled`. While the counter stays, so does the page.
+struct KnownPlace {
+  static constexpr PageId kNone = ~PageId{0};
+
+  PageId page = kNone;
+  std::uint64_t sampled = 0;
+  Place place{};
+  const RemoteRegion* region = nullptr;
+  std::uint64_t offset = 0;  ///< of the page's first byte there
+};
+
+/// Whether a word stays as it is for so long that whoever is to change it must have stopped.
+class StandstillWatch {
+ public:
+  StandstillWatch(Fabric& fabric, Duration lease) : fabric_(fabric), lease_(lease), since_(fabric.now()) {}
+
+  [[nodiscard]] bool stands_still(std::uint64_t word) {
+    const Time now = fabric_.now();
+    if (word != word_) {
+      word_ = word;
+      since_ = now;
+    }
+    return now - since_ > lease_;
+  }
+
+ private:
+  Fabric& fabric_;
+  Duration lease_;
+  Time since_;
+  std::uint64_t word_ = 0;
+};
+
+/// Sleeps a little longer each time.
+class Pauses {
+ public:
+  explicit Pauses(Fabric& fabric) : fabric_(fabric) {}
+
+  /// False when the deadline has passed.
+  [[nodiscard]] bool sleep(Deadline deadline) {
+    const Duration left = deadline.at - fabric_.now();
+    if (left <= Duration::zero()) return false;
+    fabric_.sleep(std::min(next_, left));
+    next_ = std::min(2 * next_, kLongest);
+    return true;
+  }
+
+ private:
+  static constexpr Duration kLongest = std::chrono::milliseconds(1);
+
+  Fabric& fabric_;
+  Duration next_ = std::chrono::microseconds(2);
+};
+
+class Directory {
+ public:
+  Directory(PageMemory& memory, Channel& channel) : memory_(memory), channel_(channel) {}
+
+  /// What the homes say of `pages`, in `places`, all under way at once.
+  Ended look(std::span<const PageId> pages, std::span<Place> places, Deadline deadline);
+  /// The same, so that it may be kept, but for pages that are being moved.
+  Ended register_and_look(std::span<const PageId> pages, std::vector<KnownPlace>& found, Deadline deadline);
+  /// Waits until `page` is not being moved; the lock of somebody who has stopped is broken.
+  Ended await_rest(PageId page, Deadline deadline);
+
+  /// With peer_lost it names a home of `pages` that is lost.
+  [[nodiscard]] Ended ended_at_homes(std::span<const PageId> pages, Outcome outcome) const;
+
+ private:
+  Ended register_this_rank(std::span<const PageId> pages, Deadline deadline);
+
+  PageMemory& memory_;
+  Channel& channel_;
+};
+
+}  // namespace farside

@@ -1,0 +1,57 @@
+// holder.h — what a thread says before it writes into a page: who moves the page waits for it.
+//
+// Guarantee (with Mover): when `cover` has returned true, no copy of the page is made before `let_go`. For the mover
+// first advances `revoked` and then looks at the holds, and this first sets the hold and then looks at `revoked`: one
+// of the two sees the other.
+#pragma once
+
+#include <cstdint>
+
+#include "gas/protocol/page_memory.h"
+
+namespace farside {
+
+class Holder {
+ public:
+  enum class For : std::uint8_t { puts, a_span };
+
+  Holder(PageMemory& memory, Channel& channel, For what)
+      : memory_(memory), channel_(channel), index_(memory.take_hold(channel)) {
+    hold_.pinned = what == For::a_span;
+  }
+  /// A hold that nobody let go stays: what was written under it may still land.
+  ~Holder() {
+    if (hold_.count == 0) memory_.give_back_hold(index_);
+  }
+  Holder(const Holder&) = delete;
+  Holder& operator=(const Holder&) = delete;
+
+  /// Whether `page` is where it was when `revoked` was `sampled`, and stays there until let_go. When not, a hold that
+  /// covers other pages goes on.
+  [[nodiscard]] bool cover(PageId page, std::uint64_t sampled) {
+    const Hold before = hold_;
+    if (!hold_.has(page)) {
+      hold_ = hold_.with(page);
+      memory_.own_hold(index_).store(hold_.word());
+      if (memory_.rules().fences_hold) channel_.local_fence();
+    }
+    if (!memory_.rules().looks_before_writing || memory_.own_revoked(page).load() == sampled) return true;
+    if (before.count == 0) let_go();
+    return false;
+  }
+  /// What was written is visible.
+  void let_go() {
+    if (hold_.count == 0) return;
+    hold_ = {.first = 0, .count = 0, .turn = hold_.turn + 1, .pinned = hold_.pinned};
+    channel_.local_fence();
+    memory_.own_hold(index_).store(0);
+  }
+
+ private:
+  PageMemory& memory_;
+  Channel& channel_;
+  std::uint64_t index_;
+  Hold hold_;
+};
+
+}  // namespace farside

@@ -1,0 +1,354 @@
+#include "gas/protocol/mover.h"
+
+#include <algorithm>
+#include <bit>
+
+namespace farside {
+
+namespace {
+
+// What is locked at once: others wait for these pages until all have been copied.
+constexpr std::uint64_t kPagesAtOnce = 256;
+constexpr std::uint64_t kBytesAtOnce = 16U << 20U;
+
+// For the way back, when a deadline has passed. Where it does not suffice, the lease does.
+constexpr Duration kToUnlock = std::chrono::milliseconds(100);
+
+}  // namespace
+
+Mover::Moved Mover::own(std::span<const PageId> pages, Deadline deadline) {
+  std::vector<PageId> wanted(pages.begin(), pages.end());
+  std::ranges::sort(wanted);
+  wanted.erase(std::unique(wanted.begin(), wanted.end()), wanted.end());
+  Moved moved;
+  for (Pauses pauses(memory_.fabric());;) {
+    std::vector<Place> places(wanted.size());
+    moved.ended = directory_.look(wanted, places, deadline);
+    if (!moved.ended.done()) return moved;
+    const auto is_here = [&](const Place& place) { return !place.moving && place.owner == memory_.team().rank(); };
+    for (std::size_t i = wanted.size(); i-- > 0;) {
+      if (!is_here(places[i])) continue;
+      wanted.erase(wanted.begin() + static_cast<std::ptrdiff_t>(i));
+      places.erase(places.begin() + static_cast<std::ptrdiff_t>(i));
+    }
+    if (wanted.empty()) return moved;
+
+    Moves moves;
+    moved.ended = lock(wanted, places, moves, moved.full, deadline);
+    const std::uint64_t brought = bring(moves, moved.ended, deadline);
+    moved.pages += brought;
+    if (!moved.ended.done() || (moved.full && moves.empty())) return moved;
+    if (brought == 0 && !pauses.sleep(deadline)) {
+      moved.ended = {Outcome::timed_out, {}};
+      return moved;
+    }
+  }
+}
+
+// ---- Locking
+
+Ended Mover::lock(std::span<const PageId> pages, std::span<const Place> places, Moves& moves, bool& full,
+                  Deadline deadline) {
+  const GasRules& rules = memory_.rules();
+  const std::uint64_t at_once =
+      std::clamp<std::uint64_t>(kBytesAtOnce / memory_.layout().shape().page_bytes, 1, kPagesAtOnce);
+  std::vector<Place> before;
+  Ended ended;
+  full = false;
+  for (std::size_t i = 0; i < pages.size() && moves.size() < at_once; ++i) {
+    Place lock = places[i].locked();
+    if (places[i].moving) {
+      StandstillWatch& watch = locks_.try_emplace(pages[i], memory_.fabric(), memory_.lease()).first->second;
+      if (!watch.stands_still(places[i].word())) continue;
+      if (rules.thief_changes_version) lock = places[i].taken_over();
+    }
+    locks_.erase(pages[i]);
+    const Reclaimer::Slot slot = reclaimer_.take(deadline);
+    ended = slot.ended;
+    full = ended.done() && !slot.slot;
+    if (!slot.slot) break;
+    before.push_back(places[i]);
+    moves.push_back({pages[i], lock, *slot.slot, std::vector<Sharers>(memory_.layout().sharer_words())});
+  }
+  if (!rules.locks_before_reading_sharers) (void)read_sharers(moves, deadline);
+
+  std::vector<std::uint64_t> seen(moves.size());
+  Batch batch(channel_);
+  for (std::size_t i = 0; i < moves.size(); ++i) {
+    batch.compare_swap(memory_.place(moves[i].page), before[i].word(), moves[i].lock.word(), seen[i]);
+  }
+  const Outcome swapped = batch.wait(deadline);
+  if (swapped != Outcome::done && ended.done()) ended = directory_.ended_at_homes(pages, swapped);
+  Moves locked;
+  for (std::size_t i = 0; i < moves.size(); ++i) {
+    if (swapped == Outcome::done && seen[i] == before[i].word()) {
+      locked.push_back(std::move(moves[i]));
+    } else {
+      memory_.slots().give_back(moves[i].slot);  // nobody was told of it
+    }
+  }
+  moves = std::move(locked);
+  return ended;
+}
+
+void Mover::unlock(const Moves& moves) {
+  const Deadline deadline = memory_.fabric().in(kToUnlock);
+  std::vector<std::uint64_t> seen(moves.size());
+  Batch batch(channel_);
+  for (std::size_t i = 0; i < moves.size(); ++i) {
+    if (!moves[i].given_up) continue;
+    memory_.slots().give_back(moves[i].slot);
+    batch.compare_swap(memory_.place(moves[i].page), moves[i].lock.word(), moves[i].lock.left_alone().word(), seen[i]);
+  }
+  (void)batch.wait(deadline);  // whoever wants a page that stays locked breaks the lock
+}
+
+// ---- Bringing what is locked
+
+std::uint64_t Mover::bring(Moves& moves, Ended& ended, Deadline deadline) {
+  if (ended.done()) ended = silence(moves, deadline);
+  if (ended.done()) ended = distrust_passed(moves, deadline);
+  if (ended.done()) ended = copy(moves, deadline);
+  for (Move& move : moves) move.given_up = move.given_up || !ended.done();
+  unlock(moves);
+  return ended.done() ? publish(moves, ended, deadline) : 0;
+}
+
+Ended Mover::silence(Moves& moves, Deadline deadline) {
+  if (memory_.rules().locks_before_reading_sharers) {
+    if (const Ended read = read_sharers(moves, deadline); !read.done()) return read;
+  }
+  for (bool changed = true; changed;) {
+    if (const Ended revoked = revoke(moves, deadline); !revoked.done()) return revoked;
+    if (!memory_.rules().forgets_after_holds) (void)forget_sharers(moves, changed, deadline);
+    if (memory_.rules().awaits_holds) {
+      if (const Ended awaited = await_holds(moves, deadline); !awaited.done()) return awaited;
+    }
+    if (const Ended forgotten = forget_sharers(moves, changed, deadline); !forgotten.done()) return forgotten;
+  }
+  return {};
+}
+
+Ended Mover::read_sharers(Moves& moves, Deadline deadline) {
+  const std::uint64_t words = memory_.layout().sharer_words();
+  std::vector<std::uint64_t> read(moves.size() * words);
+  Batch batch(channel_);
+  for (std::size_t i = 0; i < read.size(); ++i) {
+    const auto word = memory_.sharers(moves[i / words].page, i % words);
+    batch.read(LocalSpan(read[i]), {word.region, word.offset, 8});
+  }
+  const Outcome outcome = batch.wait(deadline);
+  for (std::size_t i = 0; i < read.size(); ++i) moves[i / words].sharers[i % words] = Sharers::from_word(read[i]);
+  return directory_.ended_at_homes(pages_of(moves), outcome);
+}
+
+// Those that are lost are passed. When one dies meanwhile, all are told again, which does no harm.
+Ended Mover::revoke(Moves& moves, Deadline deadline) {
+  for (;;) {
+    std::vector<std::pair<Rank, PageId>> told;
+    for (Move& move : moves) {
+      if (move.given_up) continue;
+      for (const Rank rank : sharers_of(move)) {
+        if (memory_.fabric().lost(rank)) {
+          if (!std::ranges::count(move.passed, rank)) move.passed.push_back(rank);
+        } else {
+          told.emplace_back(rank, move.page);
+        }
+      }
+    }
+    std::vector<std::uint64_t> old(told.size());
+    Batch batch(channel_);
+    for (std::size_t i = 0; i < told.size(); ++i) {
+      const auto word = memory_.revoked(told[i].first, told[i].second);
+      if (memory_.rules().revoking_counts) {
+        batch.fetch_add(word, 1, old[i]);
+      } else {
+        batch.swap(word, 1, old[i]);
+      }
+    }
+    const Outcome outcome = batch.wait(deadline);
+    if (outcome != Outcome::peer_lost) return {outcome, {}};
+    if (memory_.fabric().now() >= deadline.at) return {Outcome::timed_out, {}};
+  }
+}
+
+Ended Mover::forget_sharers(Moves& moves, bool& changed, Deadline deadline) {
+  changed = false;
+  const std::uint64_t words = memory_.layout().sharer_words();
+  std::vector<std::uint64_t> seen(moves.size() * words);
+  Batch batch(channel_);
+  for (std::size_t i = 0; i < seen.size(); ++i) {
+    const Move& move = moves[i / words];
+    const Sharers sharers = move.sharers[i % words];
+    seen[i] = sharers.word();
+    if (move.given_up || sharers.ranks == 0) continue;
+    batch.compare_swap(memory_.sharers(move.page, i % words), sharers.word(), sharers.without_any().word(), seen[i]);
+  }
+  const Outcome outcome = batch.wait(deadline);
+  if (outcome != Outcome::done) return directory_.ended_at_homes(pages_of(moves), outcome);
+  for (std::size_t i = 0; i < seen.size(); ++i) {
+    Sharers& sharers = moves[i / words].sharers[i % words];
+    const bool is_forgotten = seen[i] == sharers.word();
+    changed = changed || !is_forgotten;
+    sharers = is_forgotten ? Sharers{} : Sharers::from_word(seen[i]);
+  }
+  return {};
+}
+
+// ---- Holds
+
+Ended Mover::await_holds(Moves& moves, Deadline deadline) {
+  std::vector<Held> held;
+  if (const Ended found = find_holds(moves, held, deadline); !found.done()) return found;
+  for (const Held& one : held) {
+    if (const Ended awaited = await_hold(one, moves, deadline); !awaited.done()) return awaited;
+  }
+  return {};
+}
+
+// Again from the beginning when one of the sharers is lost meanwhile.
+Ended Mover::find_holds(const Moves& moves, std::vector<Held>& held, Deadline deadline) {
+  for (;;) {
+    held.clear();
+    std::set<Rank> ranks;
+    for (const Move& move : moves) {
+      for (const Rank rank : sharers_of(move)) {
+        if (!move.given_up && !memory_.fabric().lost(rank)) ranks.insert(rank);
+      }
+    }
+    std::map<Rank, std::uint64_t> opened;
+    Batch batch(channel_);
+    for (const Rank rank : ranks) {
+      const auto word = memory_.opened(rank);
+      batch.read(LocalSpan(opened[rank]), {word.region, word.offset, 8});
+    }
+    Outcome outcome = batch.wait(deadline);
+    if (outcome == Outcome::done) {
+      for (const auto& [rank, count] : opened) {
+        for (std::uint64_t i = 0; i < std::min(count, PageLayout::kHolds); ++i) held.push_back({rank, i, 0});
+      }
+      for (Held& one : held) {
+        const auto word = memory_.hold(one.rank, one.index);
+        batch.read(LocalSpan(one.word), {word.region, word.offset, 8});
+      }
+      outcome = batch.wait(deadline);
+    }
+    if (outcome == Outcome::done) return {};
+    if (outcome == Outcome::timed_out || memory_.fabric().now() >= deadline.at) return {Outcome::timed_out, {}};
+  }
+}
+
+// Until it was let go. A put's hold that stays belongs to somebody who has stopped.
+Ended Mover::await_hold(const Held& held, Moves& moves, Deadline deadline) {
+  const Hold hold = Hold::from_word(held.word);
+  const auto concerns = [&](const Move& move) { return !move.given_up && hold.has(move.page); };
+  if (std::ranges::none_of(moves, concerns)) return {};
+  if (hold.pinned) {
+    for (Move& move : moves) move.given_up = move.given_up || hold.has(move.page);
+    return {};
+  }
+  StandstillWatch watch(memory_.fabric(), memory_.lease());
+  for (Pauses pauses(memory_.fabric()); !memory_.fabric().lost(held.rank);) {
+    const Fetched now = channel_.load(memory_.hold(held.rank, held.index), deadline);
+    if (now.outcome == Outcome::timed_out) return ended_with(now.outcome, held.rank);
+    if (now.done() && now.value != held.word) return {};
+    if (held.rank != memory_.team().rank() && watch.stands_still(held.word)) {
+      if (!memory_.rules().evicts_before_passing) return {};
+      const Outcome evicted = memory_.team().evict(held.rank, deadline);
+      if (evicted == Outcome::timed_out) return ended_with(evicted, held.rank);
+    } else if (!pauses.sleep(deadline)) {
+      return {Outcome::timed_out, {}};
+    }
+  }
+  for (Move& move : moves) {
+    if (concerns(move) && !std::ranges::count(move.passed, held.rank)) move.passed.push_back(held.rank);
+  }
+  return {};
+}
+
+// The owner of the page's old place uses it again only when those that were passed cannot reach it.
+Ended Mover::distrust_passed(const Moves& moves, Deadline deadline) {
+  for (const Move& move : moves) {
+    for (const Rank passed : move.passed) {
+      const auto word = memory_.distrusted(move.lock.owner, passed);
+      const std::uint64_t bit = std::uint64_t{1} << passed % 64;
+      for (Fetched seen = channel_.load(word, deadline); (seen.value & bit) == 0;) {
+        if (!seen.done()) return ended_with(seen.outcome, move.lock.owner);
+        const Fetched before = channel_.compare_swap(word, seen.value, seen.value | bit, deadline);
+        if (before.done() && before.value == seen.value) break;
+        seen = before;
+      }
+    }
+  }
+  return {};
+}
+
+// ---- The page itself
+
+Ended Mover::copy(const Moves& moves, Deadline deadline) {
+  Batch batch(channel_);
+  for (const Move& move : moves) {
+    if (move.given_up) continue;
+    batch.read(memory_.own_slot(move.slot), memory_.in_slot(move.lock, 0, memory_.layout().shape().page_bytes));
+  }
+  const Outcome outcome = batch.wait(deadline);
+  channel_.local_fence();  // whoever reads the new entry reads what has been copied
+  if (outcome != Outcome::peer_lost) return {outcome, {}};
+  const auto lost =
+      std::ranges::find_if(moves, [&](const Move& move) { return memory_.fabric().lost(move.lock.owner); });
+  return {outcome, lost == moves.end() ? std::nullopt : std::optional(lost->lock.owner)};
+}
+
+std::uint64_t Mover::publish(Moves& moves, Ended& ended, Deadline deadline) {
+  const Rank self = memory_.team().rank();
+  std::vector<std::uint64_t> seen(moves.size());
+  std::vector<std::uint64_t> words(moves.size());
+  Batch batch(channel_);
+  for (std::size_t i = 0; i < moves.size(); ++i) {
+    const Move& move = moves[i];
+    if (move.given_up) continue;
+    const auto word = memory_.place(move.page);
+    words[i] = move.lock.moved_to(self, move.slot).word();
+    seen[i] = move.lock.word();
+    if (memory_.rules().publishes_by_compare_swap) {
+      batch.compare_swap(word, move.lock.word(), words[i], seen[i]);
+    } else {
+      batch.write({word.region, word.offset, 8}, LocalSpan(words[i]));
+    }
+  }
+  const Outcome outcome = batch.wait(deadline);
+  if (outcome != Outcome::done) ended = directory_.ended_at_homes(pages_of(moves), outcome);
+  std::uint64_t published = 0;
+  for (std::size_t i = 0; i < moves.size(); ++i) {
+    Move& move = moves[i];
+    if (move.given_up) continue;
+    if (outcome != Outcome::done) {
+      memory_.slots().fill(move.slot, move.page, move.lock);  // nobody knows which have been published
+    } else if (seen[i] == move.lock.word()) {
+      memory_.slots().fill(move.slot, move.page);
+      ++published;
+    } else {
+      memory_.slots().give_back(move.slot);  // the lock was taken by somebody else
+    }
+  }
+  return published;
+}
+
+std::vector<Rank> Mover::sharers_of(const Move& move) const {
+  std::vector<Rank> ranks;
+  for (Rank word = 0; word < move.sharers.size(); ++word) {
+    for (std::uint32_t left = move.sharers[word].ranks; left != 0; left &= left - 1) {
+      const Rank rank = word * Sharers::kRanks + static_cast<Rank>(std::countr_zero(left));
+      if (rank < memory_.team().size()) ranks.push_back(rank);
+    }
+  }
+  return ranks;
+}
+
+std::vector<PageId> Mover::pages_of(const Moves& moves) {
+  std::vector<PageId> pages;
+  for (const Move& move : moves) pages.push_back(move.page);
+  return pages;
+}
+
+}  // namespace farside

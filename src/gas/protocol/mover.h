@@ -1,0 +1,80 @@
+// mover.h — brings pages to this rank, with no help from their home or their owner (docs/protocols/gas.md, "Owning").
+//
+// Guarantee: a put that returned before the move is in the page, one that begins later goes to its new place, and one
+// in between ends before the page is copied. Whatever this process had done when it stopped, the page is where it was
+// or where it went, and others can move it when its lease is over.
+//
+// For one thread, with nothing begun by its Accessor.
+#pragma once
+
+#include <map>
+#include <span>
+#include <vector>
+
+#include "gas/protocol/accessor.h"
+#include "gas/protocol/reclaimer.h"
+
+namespace farside {
+
+class Mover {
+ public:
+  explicit Mover(Accessor& accessor)
+      : memory_(accessor.memory()),
+        channel_(accessor.channel()),
+        directory_(accessor.directory()),
+        reclaimer_(memory_, directory_) {}
+
+  struct [[nodiscard]] Moved {
+    Ended ended;
+    std::uint64_t pages = 0;  ///< that have come here
+    bool full = false;        ///< there is no slot left for the others
+  };
+  /// Returns when all of `pages` are here, or some cannot be brought. Those that a program has pinned are waited for.
+  Moved own(std::span<const PageId> pages, Deadline deadline);
+
+ private:
+  /// A page under way.
+  struct Move {
+    PageId page;
+    Place lock;  ///< the entry, locked by this
+    std::uint64_t slot;
+    std::vector<Sharers> sharers;
+    std::vector<Rank> passed{};  ///< ranks that are lost, and may have held it
+    bool given_up = false;
+  };
+  using Moves = std::vector<Move>;
+  /// Somebody's hold on a page that is to be moved.
+  struct Held {
+    Rank rank;
+    std::uint64_t index;
+    std::uint64_t word;
+  };
+
+  /// Locks those that rest, or whose lock was forgotten, as many as there are slots and a round takes.
+  Ended lock(std::span<const PageId> pages, std::span<const Place> places, Moves& moves, bool& full, Deadline deadline);
+  std::uint64_t bring(Moves& moves, Ended& ended, Deadline deadline);
+  Ended read_sharers(Moves& moves, Deadline deadline);
+  /// Afterwards nobody writes to the pages' places, but for those that are given up.
+  Ended silence(Moves& moves, Deadline deadline);
+  Ended revoke(Moves& moves, Deadline deadline);
+  Ended await_holds(Moves& moves, Deadline deadline);
+  Ended find_holds(const Moves& moves, std::vector<Held>& held, Deadline deadline);
+  Ended await_hold(const Held& held, Moves& moves, Deadline deadline);
+  Ended distrust_passed(const Moves& moves, Deadline deadline);
+  /// Of those that were all found silent. `changed`: others have registered meanwhile, and are in `sharers` now.
+  Ended forget_sharers(Moves& moves, bool& changed, Deadline deadline);
+  Ended copy(const Moves& moves, Deadline deadline);
+  std::uint64_t publish(Moves& moves, Ended& ended, Deadline deadline);
+  void unlock(const Moves& moves);
+
+  [[nodiscard]] std::vector<Rank> sharers_of(const Move& move) const;
+  [[nodiscard]] static std::vector<PageId> pages_of(const Moves& moves);
+
+  PageMemory& memory_;
+  Channel& channel_;
+  Directory& directory_;
+  Reclaimer reclaimer_;
+  std::map<PageId, StandstillWatch> locks_;  // of others, as they were seen
+};
+
+}  // namespace farside

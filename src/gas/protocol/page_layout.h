@@ -1,0 +1,76 @@
+// page_layout.h — where in each rank's piece of the memory things lie. The same at all ranks.
+//
+//   0           opened        ControlWord   the holds up to here have been in use
+//   64          distrusted    AtomicWord    of 64 ranks each: they must have lost their access before a slot is used
+//                                           again
+//   holds       hold[256]     ControlWord   one for each thread, and one for each span that is pinned
+//   revoked     revoked[...]  AtomicWord    a counter for the pages that share a place in the cache of this rank
+//   entries     entry[...]                  of the pages whose home this rank is: page = index * ranks + rank
+//                 place       AtomicWord
+//                 sharers[]   AtomicWord    32 ranks each
+//   slots       slot[...]     Bulk          the pages themselves
+#pragma once
+
+#include <cstdint>
+
+#include "gas/protocol/words.h"
+
+namespace farside {
+
+struct PageShape {
+  std::uint64_t pages = 0;
+  std::uint64_t page_bytes = 0;
+  std::uint64_t slots = 0;          ///< at each rank
+  std::uint64_t cached_places = 0;  ///< that a rank remembers; those of two pages that are congruent exclude each other
+};
+
+class PageLayout {
+ public:
+  static constexpr std::uint64_t kHolds = 256;
+
+  PageLayout(const PageShape& shape, Rank ranks) noexcept
+      : shape_(shape),
+        ranks_(ranks),
+        sharer_words_((ranks + Sharers::kRanks - 1) / Sharers::kRanks),
+        holds_(in(kLine, kLine + 8 * ((std::uint64_t{ranks} + 63) / 64))),
+        revoked_(holds_ + 8 * kHolds),
+        entries_(in(kLine, revoked_ + 8 * shape.cached_places)),
+        slots_(in(kFrame, entries_ + entry_bytes() * entries())) {}
+
+  [[nodiscard]] const PageShape& shape() const noexcept { return shape_; }
+  [[nodiscard]] std::uint64_t region_bytes() const noexcept { return slots_ + shape_.slots * shape_.page_bytes; }
+
+  [[nodiscard]] Rank home_of(PageId page) const noexcept { return static_cast<Rank>(page % ranks_); }
+  [[nodiscard]] std::uint64_t sharer_words() const noexcept { return sharer_words_; }
+  /// Of pages at this home, at most.
+  [[nodiscard]] std::uint64_t entries() const noexcept { return (shape_.pages + ranks_ - 1) / ranks_; }
+  [[nodiscard]] std::uint64_t entry_bytes() const noexcept { return 8 * (1 + sharer_words_); }
+  [[nodiscard]] std::uint64_t cached_at(PageId page) const noexcept { return page % shape_.cached_places; }
+
+  // Offsets.
+  static constexpr std::uint64_t kOpened = 0;
+  [[nodiscard]] static std::uint64_t distrusted(Rank rank) noexcept { return kLine + 8 * (rank / 64); }
+  [[nodiscard]] std::uint64_t hold(std::uint64_t index) const noexcept { return holds_ + 8 * index; }
+  [[nodiscard]] std::uint64_t revoked(PageId page) const noexcept { return revoked_ + 8 * cached_at(page); }
+  [[nodiscard]] std::uint64_t first_entry() const noexcept { return entries_; }
+  [[nodiscard]] std::uint64_t place(PageId page) const noexcept { return entries_ + entry_bytes() * (page / ranks_); }
+  [[nodiscard]] std::uint64_t sharers(PageId page, std::uint64_t word) const noexcept {
+    return place(page) + 8 * (1 + word);
+  }
+  [[nodiscard]] std::uint64_t slot(std::uint64_t slot) const noexcept { return slots_ + slot * shape_.page_bytes; }
+
+ private:
+  static constexpr std::uint64_t kLine = 64;
+  static constexpr std::uint64_t kFrame = 4096;  ///< so that slots of such a size are not spread over two
+  static std::uint64_t in(std::uint64_t unit, std::uint64_t bytes) noexcept { return (bytes + unit - 1) / unit * unit; }
+
+  PageShape shape_;
+  Rank ranks_;
+  std::uint64_t sharer_words_;
+  std::uint64_t holds_;
+  std::uint64_t revoked_;
+  std::uint64_t entries_;
+  std::uint64_t slots_;
+};
+
+}  // namespace farside

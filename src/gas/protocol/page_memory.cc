@@ -1,0 +1,92 @@
+#include "gas/protocol/page_memory.h"
+
+#include <algorithm>
+
+#include "farside/base/error.h"
+
+namespace farside {
+
+namespace {
+
+constexpr Duration kSetUpLimit = std::chrono::seconds(30);
+
+UsageError bad_shape(const std::string& name, const std::string& why, const std::string& remedy) {
+  return UsageError({"make global pages", name, why, remedy});
+}
+
+PageLayout checked(const std::string& name, const PageShape& shape, Rank ranks) {
+  if (shape.page_bytes == 0 || shape.page_bytes % 8 != 0) {
+    throw bad_shape(name, "a page of " + std::to_string(shape.page_bytes) + " bytes", "make it a multiple of 8");
+  }
+  if (shape.pages == 0 || shape.pages >> Hold::kPageBits != 0) {
+    throw bad_shape(name, std::to_string(shape.pages) + " pages", "make it from 1 to 2^40");
+  }
+  if (shape.cached_places == 0) throw bad_shape(name, "no place is cached", "cache at least 1");
+  if (shape.slots >> Place::kSlotBits != 0) {
+    throw bad_shape(name, std::to_string(shape.slots) + " slots at a rank are over 2^26", "use larger pages");
+  }
+  if (ranks >> Place::kOwnerBits != 0) throw bad_shape(name, "there are over 4095 ranks", "use fewer");
+  return {shape, ranks};
+}
+
+}  // namespace
+
+PageMemory::PageMemory(Team& team, const std::string& name, const PageSettings& settings, const GasRules& rules)
+    : team_(team),
+      rules_(rules),
+      layout_(checked(name, settings.shape, team.size())),
+      lease_(settings.lease),
+      region_(team.allocate(name, layout_.region_bytes())),
+      slots_(settings.shape.slots),
+      holds_taken_(PageLayout::kHolds) {
+  place_pages(settings.first_owner);
+  team.fabric().open_channel()->local_fence();
+  // Nobody looks at an entry before its home has written it.
+  if (team.barrier(fabric().in(kSetUpLimit)) != Outcome::done) {
+    throw Error({"make global pages", name, "not all ranks have come", "call it on all ranks in the same order"});
+  }
+}
+
+void PageMemory::place_pages(const std::function<Rank(PageId)>& first_owner) {
+  const Rank ranks = team_.size();
+  std::vector<std::uint64_t> taken(ranks);  // slots, by owner
+  std::vector<std::uint64_t> entry(1 + layout_.sharer_words());
+  for (PageId page = 0; page < layout_.shape().pages; ++page) {
+    const Rank owner = first_owner(page);
+    if (owner >= ranks || taken[owner] == layout_.shape().slots) {
+      throw bad_shape(region_->local().name(),
+                      "page " + std::to_string(page) + " is to begin at rank " + std::to_string(owner) +
+                          (owner >= ranks ? ", which there is not" : ", which has no slot left"),
+                      "give the ranks more slots, or it to another rank");
+    }
+    const std::uint64_t slot = taken[owner]++;
+    if (owner == team_.rank()) slots_.fill(slots_.take().value(), page);
+    if (layout_.home_of(page) != team_.rank()) continue;
+    entry.front() = Place{owner, slot, 0, false}.word();
+    region_->local().copy_in(layout_.place(page), std::as_bytes(std::span(entry)));
+  }
+}
+
+std::uint64_t PageMemory::take_hold(Channel& channel) {
+  const std::scoped_lock lock(mutex_);
+  if (!rules_.each_thread_has_a_hold) holds_taken_.assign(holds_taken_.size(), false);
+  const auto free = std::ranges::find(holds_taken_, false);
+  if (free == holds_taken_.end()) {
+    throw Error({"use global pages", region_->local().name(),
+                 "all " + std::to_string(PageLayout::kHolds) + " holds of this rank are taken",
+                 "use fewer threads and pinned spans at a time"});
+  }
+  *free = true;
+  const auto index = static_cast<std::uint64_t>(free - holds_taken_.begin());
+  const auto opened = region_->local().word<ControlWord>(PageLayout::kOpened);
+  if (opened.load() <= index) opened.store(index + 1);
+  channel.local_fence();  // who looks at holds from here on looks at this one
+  return index;
+}
+
+void PageMemory::give_back_hold(std::uint64_t index) {
+  const std::scoped_lock lock(mutex_);
+  holds_taken_[index] = false;
+}
+
+}  // namespace farside

@@ -1,0 +1,102 @@
+// page_memory.h — the memory behind pages that move, at all ranks, and what the threads of this rank share of it: which
+// slots are free, and which holds.
+//
+// Thread safety: every call, from any thread.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "farside/team/team.h"
+
+#include "gas/protocol/page_layout.h"
+#include "gas/protocol/rules.h"
+#include "gas/protocol/slot_table.h"
+
+namespace farside {
+
+struct PageSettings {
+  PageShape shape;
+  std::function<Rank(PageId)> first_owner;  ///< the same at all ranks
+  /// A lock that was seen unchanged for so long is broken; of a hold, whoever has it is evicted.
+  Duration lease = std::chrono::seconds(2);
+};
+
+class PageMemory {
+ public:
+  /// Collective. Throws Error when it cannot be set up, UsageError for a shape that is none.
+  PageMemory(Team& team, const std::string& name, const PageSettings& settings, const GasRules& rules = {});
+
+  [[nodiscard]] Team& team() const noexcept { return team_; }
+  [[nodiscard]] Fabric& fabric() const noexcept { return team_.fabric(); }
+  [[nodiscard]] const PageLayout& layout() const noexcept { return layout_; }
+  [[nodiscard]] const GasRules& rules() const noexcept { return rules_; }
+  [[nodiscard]] Duration lease() const noexcept { return lease_; }
+  [[nodiscard]] SlotTable& slots() noexcept { return slots_; }
+
+  // Words.
+  [[nodiscard]] RemoteWord<AtomicWord> place(PageId page) const { return at_home(page, layout_.place(page)); }
+  [[nodiscard]] RemoteWord<AtomicWord> sharers(PageId page, std::uint64_t word) const {
+    return at_home(page, layout_.sharers(page, word));
+  }
+  [[nodiscard]] RemoteWord<AtomicWord> revoked(Rank rank, PageId page) const {
+    return region_->of(rank).word<AtomicWord>(layout_.revoked(page));
+  }
+  [[nodiscard]] LocalWord<AtomicWord> own_revoked(PageId page) const {
+    return region_->local().word<AtomicWord>(layout_.revoked(page));
+  }
+  [[nodiscard]] RemoteWord<ControlWord> opened(Rank rank) const {
+    return region_->of(rank).word<ControlWord>(PageLayout::kOpened);
+  }
+  [[nodiscard]] RemoteWord<ControlWord> hold(Rank rank, std::uint64_t index) const {
+    return region_->of(rank).word<ControlWord>(layout_.hold(index));
+  }
+  [[nodiscard]] LocalWord<ControlWord> own_hold(std::uint64_t index) const {
+    return region_->local().word<ControlWord>(layout_.hold(index));
+  }
+  [[nodiscard]] RemoteWord<AtomicWord> distrusted(Rank at, Rank whom) const {
+    return region_->of(at).word<AtomicWord>(PageLayout::distrusted(whom));
+  }
+  [[nodiscard]] bool distrusts(Rank whom) const {
+    return (region_->local().word<AtomicWord>(PageLayout::distrusted(whom)).load() >> whom % 64 & 1U) != 0;
+  }
+
+  // Slots.
+  [[nodiscard]] const RemoteRegion& of(Rank rank) const noexcept { return region_->of(rank); }
+  /// What a peer's entry says is looked at before it is believed.
+  [[nodiscard]] bool exists(const Place& place) const noexcept {
+    return place.owner < team_.size() && place.slot < layout_.shape().slots;
+  }
+  [[nodiscard]] RemoteSpan in_slot(const Place& place, std::uint64_t offset, std::uint64_t bytes) const {
+    return region_->of(place.owner).span(layout_.slot(place.slot) + offset, bytes);
+  }
+  [[nodiscard]] LocalSpan own_slot(std::uint64_t slot) const {
+    return region_->local().span(layout_.slot(slot), layout_.shape().page_bytes);
+  }
+
+  /// A hold of this rank's own, until it is given back. Throws Error when all are taken.
+  [[nodiscard]] std::uint64_t take_hold(Channel& channel);
+  void give_back_hold(std::uint64_t index);
+
+ private:
+  [[nodiscard]] RemoteWord<AtomicWord> at_home(PageId page, std::uint64_t offset) const {
+    return region_->of(layout_.home_of(page)).word<AtomicWord>(offset);
+  }
+  void place_pages(const std::function<Rank(PageId)>& first_owner);
+
+  Team& team_;
+  const GasRules rules_;
+  const PageLayout layout_;
+  const Duration lease_;
+  std::unique_ptr<SymmetricRegion> region_;
+  SlotTable slots_;
+
+  std::mutex mutex_;
+  std::vector<bool> holds_taken_;
+};
+
+}  // namespace farside

@@ -1,0 +1,50 @@
+#include "gas/protocol/reclaimer.h"
+
+#include <vector>
+
+namespace farside {
+
+namespace {
+constexpr std::uint64_t kAtOnce = 256;
+}
+
+Reclaimer::Slot Reclaimer::take(Deadline deadline) {
+  SlotTable& slots = memory_.slots();
+  const std::uint64_t all = memory_.layout().shape().slots;
+  for (std::uint64_t looked_at = 0;; looked_at += kAtOnce) {
+    if (const auto slot = slots.take()) return {{}, slot};
+    if (looked_at >= all) return {};
+    if (const Ended ended = free_some(deadline); !ended.done()) return {ended};
+  }
+}
+
+Ended Reclaimer::free_some(Deadline deadline) {
+  const std::vector<SlotTable::Filled> filled = memory_.slots().next_filled(kAtOnce);
+  std::vector<PageId> pages;
+  for (const SlotTable::Filled& slot : filled) pages.push_back(slot.page);
+  std::vector<Place> places(pages.size());
+  if (const Ended looked = directory_.look(pages, places, deadline); !looked.done()) return looked;
+  // In this order: who publishes a move has said before whom it passed.
+  if (memory_.rules().distrusts_before_freeing && !all_passed_are_cut_off(deadline)) return {};
+  const Rank self = memory_.team().rank();
+  for (std::size_t i = 0; i < filled.size(); ++i) {
+    const bool is_here = places[i].owner == self && places[i].slot == filled[i].slot &&
+                         (memory_.rules().frees_after_publishing || !places[i].moving);
+    const bool is_in_doubt = filled[i].in_doubt == places[i];
+    if (!is_here && !is_in_doubt) memory_.slots().empty(filled[i]);
+  }
+  return {};
+}
+
+bool Reclaimer::all_passed_are_cut_off(Deadline deadline) {
+  for (Rank rank = 0; rank < memory_.team().size(); ++rank) {
+    if (!memory_.distrusts(rank) || cut_off_.contains(rank)) continue;
+    // What others know already, this process will hear soon.
+    if (!memory_.fabric().lost(rank)) return false;
+    if (memory_.fabric().revoke(rank, deadline) != Outcome::done) return false;
+    cut_off_.insert(rank);
+  }
+  return true;
+}
+
+}  // namespace farside

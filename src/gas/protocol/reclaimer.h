@@ -1,0 +1,36 @@
+// reclaimer.h — finds slots of this rank that pages have left.
+//
+// A slot is used again when the directory names another place for its page, and nobody can write to it any more: the
+// mover waited for everybody's puts, except for those whose access was to be taken away; so it is taken away here, too.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <set>
+
+#include "gas/protocol/directory.h"
+
+namespace farside {
+
+class Reclaimer {
+ public:
+  Reclaimer(PageMemory& memory, Directory& directory) : memory_(memory), directory_(directory) {}
+
+  struct Slot {
+    Ended ended;
+    std::optional<std::uint64_t> slot{};  ///< none: there is no free one
+  };
+  /// A free slot, searched for when none is at hand.
+  Slot take(Deadline deadline);
+
+ private:
+  Ended free_some(Deadline deadline);
+  /// Whoever could still write to what a page has left is cut off here.
+  [[nodiscard]] bool all_passed_are_cut_off(Deadline deadline);
+
+  PageMemory& memory_;
+  Directory& directory_;
+  std::set<Rank> cut_off_;
+};
+
+}  // namespace farside

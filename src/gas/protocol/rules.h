@@ -1,0 +1,38 @@
+// rules.h — what the proof of gas's protocol stands on, rule by rule (docs/protocols/gas.md).
+//
+// All of them hold, always. Tests of the protocol break one at a time to show that they would notice.
+#pragma once
+
+namespace farside {
+
+struct GasRules {
+  // Caching where a page is.
+  bool registers_before_reading = true;  ///< who reads an entry to keep it is among the sharers by then
+  bool registering_shows = true;         ///< it changes the sharers' word, also when the rank's bit was set
+  bool keeps_only_what_rests = true;     ///< an entry of a page that is being moved is not kept
+  bool revoking_counts = true;           ///< `revoked` is a counter that nobody resets
+
+  // Getting.
+  bool looks_after_reading = true;       ///< at `revoked`, when the bytes have come
+  bool looks_again_while_moving = true;  ///< at the entry, when the bytes were read during a move
+
+  // Putting.
+  bool looks_before_writing = true;  ///< at `revoked`, when the hold was set
+  bool fences_hold = true;           ///< the hold has left the store buffer before `revoked` is looked at
+  bool each_thread_has_a_hold = true;
+  bool flushes_before_letting_go = true;  ///< a put is visible when its hold ends
+
+  // Moving.
+  bool locks_before_reading_sharers = true;
+  bool awaits_holds = true;           ///< before the page is copied
+  bool forgets_after_holds = true;    ///< sharers are forgotten only when their puts have ended
+  bool thief_changes_version = true;  ///< whose lock was taken cannot publish
+  bool publishes_by_compare_swap = true;
+  bool evicts_before_passing = true;  ///< a hold that stays is passed only when its rank's access was taken away
+
+  // Using a slot again.
+  bool frees_after_publishing = true;    ///< a page's old slot is free when the entry names another
+  bool distrusts_before_freeing = true;  ///< and those that were passed have lost their access to it
+};
+
+}  // namespace farside

@@ -1,0 +1,46 @@
+#include "gas/protocol/slot_table.h"
+
+namespace farside {
+
+SlotTable::SlotTable(std::uint64_t slots) : contents_(slots) {
+  free_.reserve(slots);
+  for (std::uint64_t slot = slots; slot-- > 0;) free_.push_back(slot);  // the first is taken first
+}
+
+std::optional<std::uint64_t> SlotTable::take() {
+  const std::scoped_lock lock(mutex_);
+  if (free_.empty()) return std::nullopt;
+  const std::uint64_t slot = free_.back();
+  free_.pop_back();
+  return slot;
+}
+
+void SlotTable::give_back(std::uint64_t slot) {
+  const std::scoped_lock lock(mutex_);
+  free_.push_back(slot);
+}
+
+void SlotTable::fill(std::uint64_t slot, PageId page, std::optional<Place> in_doubt) {
+  const std::scoped_lock lock(mutex_);
+  contents_[slot] = Content{page, in_doubt};
+}
+
+std::vector<SlotTable::Filled> SlotTable::next_filled(std::uint64_t most) {
+  const std::scoped_lock lock(mutex_);
+  std::vector<Filled> some;
+  for (std::uint64_t looked = 0; looked < contents_.size() && some.size() < most; ++looked) {
+    if (const auto& content = contents_[hand_]) some.push_back({hand_, content->page, content->in_doubt});
+    hand_ = (hand_ + 1) % contents_.size();
+  }
+  return some;
+}
+
+void SlotTable::empty(const Filled& slot) {
+  const std::scoped_lock lock(mutex_);
+  std::optional<Content>& content = contents_[slot.slot];
+  if (!content || content->page != slot.page || content->in_doubt != slot.in_doubt) return;
+  content.reset();
+  free_.push_back(slot.slot);
+}
+
+}  // namespace farside

@@ -1,0 +1,50 @@
+// slot_table.h — which of this rank's slots are free, and what page each of the others was filled with.
+//
+// Nobody tells a rank that a page has left it: it finds out when it needs a slot, from the directory. So "filled" means
+// that the page has been there, and may be.
+//
+// Thread safety: every call, from any thread. It never waits.
+#pragma once
+
+#include <cstdint>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "gas/protocol/words.h"
+
+namespace farside {
+
+class SlotTable {
+ public:
+  explicit SlotTable(std::uint64_t slots);
+
+  /// A free one, if there is any. It is the caller's until it is filled or given back.
+  [[nodiscard]] std::optional<std::uint64_t> take();
+  void give_back(std::uint64_t slot);
+  /// `in_doubt` is the entry's word while which nobody knows whether the move has been published.
+  void fill(std::uint64_t slot, PageId page, std::optional<Place> in_doubt = {});
+
+  struct Filled {
+    std::uint64_t slot;
+    PageId page;
+    std::optional<Place> in_doubt;
+  };
+  /// The next of those that are filled, at most so many, going round.
+  [[nodiscard]] std::vector<Filled> next_filled(std::uint64_t most);
+  /// The page has left it. Not if it was filled anew meanwhile.
+  void empty(const Filled& slot);
+
+ private:
+  struct Content {
+    PageId page;
+    std::optional<Place> in_doubt;
+  };
+
+  std::mutex mutex_;
+  std::vector<std::optional<Content>> contents_;  // by slot; none for those that are free or taken
+  std::vector<std::uint64_t> free_;
+  std::uint64_t hand_ = 0;  // where next_filled goes on
+};
+
+}  // namespace farside

@@ -1,0 +1,101 @@
+// words.h — the words that ranks share about pages, packed: each fits 8 bytes, so that no reader can mix two states.
+//
+//   Place    where a page is          moving (1 bit)   version (25)   owner (12)   slot (26)
+//   Sharers  32 ranks that may have   changes (32)     a bit for each rank (32)
+//            a page's place cached
+//   Hold     what a thread is at      pinned (1)       turn (15)      count (8)    first page (40)
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "farside/team/team.h"
+
+namespace farside {
+
+using PageId = std::uint64_t;
+
+/// A page's entry in the directory. `version` advances whenever the page has moved or a move was given up, so a
+/// COMPARE_SWAP by somebody whose lock was taken away meanwhile fails.
+struct Place {
+  static constexpr unsigned kSlotBits = 26;
+  static constexpr unsigned kOwnerBits = 12;
+  static constexpr unsigned kVersionBits = 25;
+
+  Rank owner = 0;
+  std::uint64_t slot = 0;
+  std::uint64_t version = 0;
+  bool moving = false;  ///< locked: puts wait
+
+  [[nodiscard]] static constexpr Place from_word(std::uint64_t word) {
+    const auto bits = [word](unsigned at, unsigned count) { return word >> at & ((std::uint64_t{1} << count) - 1); };
+    return {static_cast<Rank>(bits(kSlotBits, kOwnerBits)), bits(0, kSlotBits),
+            bits(kSlotBits + kOwnerBits, kVersionBits), bits(63, 1) != 0};
+  }
+  [[nodiscard]] constexpr std::uint64_t word() const {
+    const std::uint64_t wrapped = version & ((std::uint64_t{1} << kVersionBits) - 1);
+    return std::uint64_t{moving} << 63U | wrapped << (kSlotBits + kOwnerBits) | std::uint64_t{owner} << kSlotBits |
+           slot;
+  }
+
+  [[nodiscard]] constexpr Place locked() const { return {owner, slot, version, true}; }
+  /// The lock is somebody else's from now on.
+  [[nodiscard]] constexpr Place taken_over() const { return {owner, slot, version + 1, true}; }
+  [[nodiscard]] constexpr Place left_alone() const { return {owner, slot, version + 1, false}; }
+  [[nodiscard]] constexpr Place moved_to(Rank to, std::uint64_t to_slot) const {
+    return {to, to_slot, version + 1, false};
+  }
+
+  friend constexpr bool operator==(const Place& a, const Place& b) { return a.word() == b.word(); }
+};
+static_assert(1 + Place::kVersionBits + Place::kOwnerBits + Place::kSlotBits == 64);
+
+/// A word of the set of ranks that may have a page's place cached. Every change counts, so that a COMPARE_SWAP that
+/// lands late never finds the word as it was.
+struct Sharers {
+  static constexpr Rank kRanks = 32;
+
+  std::uint32_t changes = 0;
+  std::uint32_t ranks = 0;
+
+  [[nodiscard]] static constexpr Sharers from_word(std::uint64_t word) {
+    return {static_cast<std::uint32_t>(word >> 32U), static_cast<std::uint32_t>(word)};
+  }
+  [[nodiscard]] constexpr std::uint64_t word() const { return std::uint64_t{changes} << 32U | ranks; }
+
+  [[nodiscard]] constexpr bool has(Rank in_word) const { return (ranks >> in_word & 1U) != 0; }
+  [[nodiscard]] constexpr Sharers with(Rank in_word) const { return {changes + 1, ranks | 1U << in_word}; }
+  [[nodiscard]] constexpr Sharers without_any() const { return {changes + 1, 0}; }
+};
+
+/// The pages that a thread is putting to, or has pinned. Zero: none.
+struct Hold {
+  static constexpr std::uint64_t kPageBits = 40;
+  static constexpr std::uint64_t kMany = 255;  ///< that many pages or more: all from `first` on
+  static constexpr std::uint64_t kTurns = 1U << 15U;
+
+  PageId first = 0;
+  std::uint64_t count = 0;
+  std::uint64_t turn = 0;  ///< differs from the last one's, so that who waits sees that this is another hold
+  bool pinned = false;     ///< by a program, for as long as it likes
+
+  [[nodiscard]] static constexpr Hold from_word(std::uint64_t word) {
+    return {word & ((std::uint64_t{1} << kPageBits) - 1), word >> 40U & 0xff, word >> 48U & 0x7fff, word >> 63U != 0};
+  }
+  [[nodiscard]] constexpr std::uint64_t word() const {
+    return count == 0 ? 0 : std::uint64_t{pinned} << 63U | turn % kTurns << 48U | count << 40U | first;
+  }
+
+  [[nodiscard]] constexpr bool has(PageId page) const {
+    return count != 0 && page >= first && (count == kMany || page < first + count);
+  }
+  /// The least that has `page` as well.
+  [[nodiscard]] constexpr Hold with(PageId page) const {
+    if (count == 0) return {page, 1, turn, pinned};
+    const PageId begin = std::min(first, page);
+    const PageId end = std::max(first + count, page + 1);
+    return {begin, count == kMany ? kMany : std::min(end - begin, kMany), turn, pinned};
+  }
+};
+
+}  // namespace farside
