@@ -18,13 +18,6 @@
 
 namespace farside {
 
-/// A piece of one page, and where its bytes come from or go to.
-struct PagePart {
-  PageId page;
-  std::uint64_t offset;
-  LocalSpan local;
-};
-
 class Accessor {
  public:
   explicit Accessor(PageMemory& memory);

@@ -16,7 +16,7 @@ constexpr Duration kToUnlock = std::chrono::milliseconds(100);
 
 }  // namespace
 
-Mover::Moved Mover::own(std::span<const PageId> pages, Deadline deadline) {
+Moved Mover::own(std::span<const PageId> pages, Deadline deadline) {
   std::vector<PageId> wanted(pages.begin(), pages.end());
   std::ranges::sort(wanted);
   wanted.erase(std::unique(wanted.begin(), wanted.end()), wanted.end());

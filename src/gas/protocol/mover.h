@@ -24,11 +24,6 @@ class Mover {
         directory_(accessor.directory()),
         reclaimer_(memory_, directory_) {}
 
-  struct [[nodiscard]] Moved {
-    Ended ended;
-    std::uint64_t pages = 0;  ///< that have come here
-    bool full = false;        ///< there is no slot left for the others
-  };
   /// Returns when all of `pages` are here, or some cannot be brought. Those that a program has pinned are waited for.
   Moved own(std::span<const PageId> pages, Deadline deadline);
 

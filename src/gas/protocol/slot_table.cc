@@ -35,6 +35,15 @@ std::vector<SlotTable::Filled> SlotTable::next_filled(std::uint64_t most) {
   return some;
 }
 
+std::vector<PageId> SlotTable::pages() const {
+  const std::scoped_lock lock(mutex_);
+  std::vector<PageId> pages;
+  for (const auto& content : contents_) {
+    if (content) pages.push_back(content->page);
+  }
+  return pages;
+}
+
 void SlotTable::empty(const Filled& slot) {
   const std::scoped_lock lock(mutex_);
   std::optional<Content>& content = contents_[slot.slot];

@@ -32,6 +32,7 @@ class SlotTable {
   };
   /// The next of those that are filled, at most so many, going round.
   [[nodiscard]] std::vector<Filled> next_filled(std::uint64_t most);
+  [[nodiscard]] std::vector<PageId> pages() const;
   /// The page has left it. Not if it was filled anew meanwhile.
   void empty(const Filled& slot);
 
@@ -41,7 +42,7 @@ class SlotTable {
     std::optional<Place> in_doubt;
   };
 
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::vector<std::optional<Content>> contents_;  // by slot; none for those that are free or taken
   std::vector<std::uint64_t> free_;
   std::uint64_t hand_ = 0;  // where next_filled goes on

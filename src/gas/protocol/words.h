@@ -9,11 +9,10 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "farside/gas/page.h"
 #include "farside/team/team.h"
 
 namespace farside {
-
-using PageId = std::uint64_t;
 
 /// A page's entry in the directory. `version` advances whenever the page has moved or a move was given up, so a
 /// COMPARE_SWAP by somebody whose lock was taken away meanwhile fails.

@@ -1,0 +1,36 @@
+// distribution.h — which rank owns which page in the beginning.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <functional>
+#include <utility>
+
+#include "farside/gas/page.h"
+
+namespace farside {
+
+/// Of `pages` pages on `ranks` ranks, who owns `page`. The same function at all ranks.
+using Distribution = std::function<Rank(PageId page, std::uint64_t pages, Rank ranks)>;
+
+/// The ranks in turn.
+[[nodiscard]] inline Distribution cyclic() {
+  return [](PageId page, std::uint64_t /*pages*/, Rank ranks) { return static_cast<Rank>(page % ranks); };
+}
+
+/// Each rank has pages that follow each other, as even as can be.
+[[nodiscard]] inline Distribution blocked() {
+  return [](PageId page, std::uint64_t pages, Rank ranks) {
+    const std::uint64_t each = (pages + ranks - 1) / ranks;
+    return static_cast<Rank>(page / each);
+  };
+}
+
+/// The ranks in turn, each with so many pages that follow each other.
+[[nodiscard]] inline Distribution block_cyclic(std::uint64_t pages_at_once) {
+  return [each = std::max<std::uint64_t>(pages_at_once, 1)](PageId page, std::uint64_t /*pages*/, Rank ranks) {
+    return static_cast<Rank>(page / each % ranks);
+  };
+}
+
+}  // namespace farside

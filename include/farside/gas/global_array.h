@@ -1,0 +1,361 @@
+// global_array.h — an array that is spread over all ranks in pages, which any rank can move to itself while every index
+// stays valid (Endo, Taura: relocatable PGAS).
+//
+//   Comm comm(*team);
+//   GlobalArray<double> field(comm, 1'000'000, {.page_bytes = 4096, .distribution = blocked()});
+//   std::vector<double> row(1000);
+//   field.get(5'000, row);               // wherever these elements are; one READ for each page
+//   field.own(5'000, 1000);              // from now on they are here
+//   field.for_each_here([](std::uint64_t first, std::span<double> values) { ... });  // without copying
+//
+// Guarantees, costs and what deaths do: pages.h. Elements of 8 bytes or less, at their natural places, are read and
+// written whole.
+//
+// Each call waits for at most GlobalArrayOptions::time_out, and returns how it ended; those that return a value throw
+// Error instead. UsageError is thrown for indices that there are not.
+//
+// Nobody lets its array go while another rank may use it: all meet before that (Team::barrier).
+//
+// Thread safety: one thread at a time; `another` gives the array to another thread of the rank. Collective calls are
+// made by the first thread's.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "farside/base/error.h"
+#include "farside/gas/distribution.h"
+#include "farside/gas/global_pointer.h"
+#include "farside/gas/page_use.h"
+#include "farside/gas/pages.h"
+
+namespace farside {
+
+/// The same at all ranks.
+struct GlobalArrayOptions {
+  std::uint64_t page_bytes = 4096;  ///< 64 B to 16 MiB, a multiple of 8; elements do not cross pages
+  Distribution distribution = cyclic();
+  std::uint64_t slots = 0;              ///< as PagesOptions
+  std::uint64_t remembered_places = 0;  ///< as PagesOptions
+  std::uint64_t read_cache_bytes = 0;   ///< as PagesOptions
+  std::chrono::milliseconds lease{2000};
+  std::chrono::milliseconds time_out{60'000};  ///< of each call
+};
+
+/// Elements that follow each other.
+struct Range {
+  std::uint64_t first;
+  std::uint64_t count;
+};
+
+/// Elements of one page: they are at `owner`.
+struct LocatedRange {
+  Range range;
+  Rank owner;
+};
+
+/// Elements in this rank's memory, which nobody moves until this goes.
+template <class T>
+struct PinnedRange {
+  PagePin pin;
+  std::uint64_t first;
+  std::span<T> values;
+};
+
+template <PlainValue T>
+class GlobalArray {
+ public:
+  /// Collective. `comm` outlives it.
+  GlobalArray(Comm& comm, std::uint64_t elements, const GlobalArrayOptions& options = {})
+      : shared_(std::make_shared<Shared>(comm, elements, options)), access_(shared_->pages) {}
+
+  /// The same array, for another thread of this rank.
+  [[nodiscard]] GlobalArray another() const { return GlobalArray(shared_); }
+
+  [[nodiscard]] std::uint64_t size() const noexcept { return shared_->elements; }
+  [[nodiscard]] std::uint64_t elements_per_page() const noexcept { return shared_->per_page; }
+  [[nodiscard]] Rank rank() const noexcept { return shared_->pages.team().rank(); }
+
+  // Elements.
+
+  Ended get(std::uint64_t first, std::span<T> into) {
+    check(first, into.size());
+    if (into.size() == 1) return access_.get(part_of(first, into.data(), 1), deadline());
+    begin_get(first, into);
+    return finish();
+  }
+  Ended put(std::uint64_t first, std::span<const T> from) {
+    begin_put(first, from);
+    return finish();
+  }
+  /// Begun now, and under way together until `finish`, before any other call. The spans stay until then.
+  void begin_get(std::uint64_t first, std::span<T> into) {
+    for_each_part(first, into, [this](const PagePart& part) { access_.begin_get(part); });
+  }
+  void begin_put(std::uint64_t first, std::span<const T> from) {
+    const std::span<T> source(const_cast<T*>(from.data()), from.size());  // which is only read
+    for_each_part(first, source, [this](const PagePart& part) { access_.begin_put(part); });
+  }
+  Ended finish() { return access_.finish(deadline()); }
+
+  /// The elements with these indices, in the order of `into`, which is as long.
+  Ended gather(std::span<const std::uint64_t> indices, std::span<T> into) {
+    check_all(indices, into.size());
+    for (std::size_t i = 0; i < indices.size(); ++i) begin_get(indices[i], into.subspan(i, 1));
+    return finish();
+  }
+  /// Of equal indices, any one's value stays.
+  Ended scatter(std::span<const std::uint64_t> indices, std::span<const T> from) {
+    check_all(indices, from.size());
+    for (std::size_t i = 0; i < indices.size(); ++i) begin_put(indices[i], from.subspan(i, 1));
+    return finish();
+  }
+
+  Ended fill(std::uint64_t first, std::uint64_t count, const T& value) {
+    check(first, count);
+    const std::vector<T> values(std::min(count, kAtOnce), value);
+    return in_pieces(count, [&](std::uint64_t at, std::uint64_t length) {
+      return put(first + at, std::span(values).first(length));
+    });
+  }
+  /// From `source`, which may be this array, if the two ranges have nothing in common.
+  Ended copy(std::uint64_t first, GlobalArray& source, Range from) {
+    check(first, from.count);
+    std::vector<T> values(std::min(from.count, kAtOnce));
+    return in_pieces(from.count, [&](std::uint64_t at, std::uint64_t length) {
+      const Ended got = source.get(from.first + at, std::span(values).first(length));
+      return got.done() ? put(first + at, std::span<const T>(values).first(length)) : got;
+    });
+  }
+  /// In the order of the indices, by this rank alone.
+  template <class Value, class Operator>
+  Old<Value> reduce(Range range, Value value, Operator combine) {
+    check(range.first, range.count);
+    std::vector<T> values(std::min(range.count, kAtOnce));
+    const Ended ended = in_pieces(range.count, [&](std::uint64_t at, std::uint64_t length) {
+      const std::span<T> piece = std::span(values).first(length);
+      const Ended got = get(range.first + at, piece);
+      if (got.done()) {
+        for (const T& each : piece) value = combine(value, each);
+      }
+      return got;
+    });
+    return {ended, value};
+  }
+
+  // Atomics, of each other, on elements that nobody puts to.
+
+  Old<T> fetch_add(std::uint64_t index, T addend) requires std::integral<T> && Number64<T> {
+    check(index, 1);
+    return as_element(
+        access_.fetch_add(page_of(index), offset_of(index), std::bit_cast<std::uint64_t>(addend), deadline()));
+  }
+  Old<T> fetch_add(std::uint64_t index, T addend) requires std::floating_point<T> && Number64<T> {
+    T expected{};
+    if (const Ended got = get(index, std::span(&expected, 1)); !got.done()) return {got, {}};
+    for (;;) {
+      const Old<T> old = compare_swap(index, expected, expected + addend);
+      if (!old.ended.done() || std::bit_cast<std::uint64_t>(old.value) == std::bit_cast<std::uint64_t>(expected))
+        return old;
+      expected = old.value;
+    }
+  }
+  /// The swap took place if the value returned is `expected`, bit by bit.
+  Old<T> compare_swap(std::uint64_t index, T expected, T desired) requires Number64<T> {
+    check(index, 1);
+    return as_element(access_.compare_swap(page_of(index), offset_of(index), std::bit_cast<std::uint64_t>(expected),
+                                           std::bit_cast<std::uint64_t>(desired), deadline()));
+  }
+
+  // One element as a value. Throws Error when it is lost.
+
+  [[nodiscard]] GlobalReference<T> operator[](std::uint64_t index) { return {*this, index}; }
+  [[nodiscard]] GlobalPointer<T> pointer(std::uint64_t index) { return {*this, index}; }
+  /// For range-for: reads page by page.
+  [[nodiscard]] GlobalIterator<T> begin() { return {*this, 0}; }
+  [[nodiscard]] GlobalIterator<T> end() { return {*this, size()}; }
+
+  // Places.
+
+  /// Brings the pages with these elements to this rank.
+  Moved own(std::uint64_t first, std::uint64_t count) { return own_many(std::array{Range{first, count}}); }
+  /// The same for many ranges, in one round.
+  Moved own_many(std::span<const Range> ranges) {
+    std::vector<PageId> pages;
+    for (const Range& range : ranges) {
+      check(range.first, range.count);
+      if (range.count == 0) continue;
+      for (PageId page = page_of(range.first); page <= page_of(range.first + range.count - 1); ++page) {
+        pages.push_back(page);
+      }
+    }
+    return access_.own(pages, deadline());
+  }
+  /// Who owns what, page by page.
+  Ended locality(Range range, std::vector<LocatedRange>& located) {
+    check(range.first, range.count);
+    std::vector<PageId> pages;
+    located.clear();
+    for_each_page(range, [&](PageId page, Range piece) {
+      pages.push_back(page);
+      located.push_back({piece, 0});
+    });
+    std::vector<PagePlace> places;
+    const Ended ended = access_.locate(pages, places, deadline());
+    for (std::size_t i = 0; ended.done() && i < places.size(); ++i) located[i].owner = places[i].owner;
+    return ended;
+  }
+  /// The page with this element, in place; none when this rank does not own it. Throws Error when it is lost.
+  [[nodiscard]] std::optional<PinnedRange<T>> pin(std::uint64_t index) {
+    check(index, 1);
+    return pin_page(page_of(index));
+  }
+  /// Calls `visit(first, values)` for each page that is here, in place.
+  template <class Visit>
+  void for_each_here(Visit visit) {
+    std::vector<PageId> pages = access_.pages_here();
+    std::ranges::sort(pages);
+    for (const PageId page : pages) {
+      if (std::optional<PinnedRange<T>> here = pin_page(page)) visit(here->first, here->values);
+    }
+  }
+
+  /// Collective: each rank owns what it has used most since the last time, of the `most` pages that each has used most.
+  Moved balance(std::uint64_t most = 1024) {
+    const GatheredUse gathered = gather_use(access_, shared_->collectives, most, deadline());
+    if (!gathered.ended.done()) return {.ended = gathered.ended};
+    access_.clear_traffic();
+    return access_.own(pages_to_own(gathered.uses, rank()), deadline());
+  }
+  /// Collective: why was this remote? A table of the `most` pages of each rank. Throws Error when a rank is lost.
+  [[nodiscard]] std::string report(std::uint64_t most = 16) {
+    const GatheredUse gathered = gather_use(access_, shared_->collectives, most, deadline());
+    expect(gathered.ended, "gather the use of pages");
+    return report_of(gathered.uses, shared_->pages.page_bytes());
+  }
+
+  /// Where a read cache is on: gets find what others had put before this.
+  void acquire() { access_.acquire(); }
+  void invalidate(Range range) {
+    check(range.first, range.count);
+    std::vector<PageId> pages;
+    for_each_page(range, [&](PageId page, Range /*piece*/) { pages.push_back(page); });
+    access_.invalidate(pages);
+  }
+
+  [[nodiscard]] PageAccess& pages() noexcept { return access_; }
+
+  /// Throws Error, naming the rank that is lost.
+  static void expect(const Ended& ended, const std::string& tried) {
+    if (ended.done()) return;
+    throw Error({tried, "a global array",
+                 std::string(to_string(ended.outcome)) + (ended.lost ? ": rank " + std::to_string(*ended.lost) : ""),
+                 "go on without that rank's pages, or start again"});
+  }
+
+ private:
+  struct Shared {
+    Shared(Comm& comm, std::uint64_t of_elements, const GlobalArrayOptions& options)
+        : elements(of_elements),
+          per_page(per_page_of(options)),
+          time_out(options.time_out),
+          pages(comm.team(), comm.next_name("global array"), pages_options(comm.team().size(), options)),
+          collectives(comm) {}
+
+    static std::uint64_t per_page_of(const GlobalArrayOptions& options) {
+      if (options.page_bytes >= sizeof(T)) return options.page_bytes / sizeof(T);
+      throw UsageError({"make a global array", "pages of " + std::to_string(options.page_bytes) + " bytes",
+                        "an element has " + std::to_string(sizeof(T)), "use larger pages"});
+    }
+    [[nodiscard]] PagesOptions pages_options(Rank ranks, const GlobalArrayOptions& options) const {
+      const std::uint64_t count = std::max<std::uint64_t>((elements + per_page - 1) / per_page, 1);
+      return {.pages = count,
+              .page_bytes = options.page_bytes,
+              .first_owner = [=, of = options.distribution](PageId page) { return of(page, count, ranks); },
+              .slots = options.slots,
+              .remembered_places = options.remembered_places,
+              .read_cache_bytes = options.read_cache_bytes,
+              .lease = options.lease};
+    }
+
+    const std::uint64_t elements;
+    const std::uint64_t per_page;
+    const std::chrono::milliseconds time_out;
+    Pages pages;
+    Collectives collectives;
+  };
+
+  static constexpr std::uint64_t kAtOnce = std::max<std::uint64_t>((1U << 20U) / sizeof(T), 1);
+
+  explicit GlobalArray(std::shared_ptr<Shared> shared) : shared_(std::move(shared)), access_(shared_->pages) {}
+
+  [[nodiscard]] Deadline deadline() const { return shared_->pages.team().fabric().in(shared_->time_out); }
+  [[nodiscard]] PageId page_of(std::uint64_t index) const { return index / shared_->per_page; }
+  [[nodiscard]] std::uint64_t offset_of(std::uint64_t index) const { return index % shared_->per_page * sizeof(T); }
+  [[nodiscard]] PagePart part_of(std::uint64_t first, T* values, std::uint64_t count) const {
+    return {page_of(first), offset_of(first), LocalSpan(values, count * sizeof(T))};
+  }
+
+  void check(std::uint64_t first, std::uint64_t count) const {
+    if (first <= size() && count <= size() - first) return;
+    throw UsageError({"use a global array", std::to_string(count) + " elements from " + std::to_string(first) + " on",
+                      "it has " + std::to_string(size()), ""});
+  }
+  void check_all(std::span<const std::uint64_t> indices, std::uint64_t values) const {
+    for (const std::uint64_t index : indices) check(index, 1);
+    if (indices.size() == values) return;
+    throw UsageError({"gather or scatter", std::to_string(values) + " values",
+                      "there are " + std::to_string(indices.size()) + " indices", "give as many of both"});
+  }
+
+  /// Calls `visit(page, piece)` for the piece of `range` in each page.
+  template <class Visit>
+  void for_each_page(Range range, Visit visit) const {
+    const std::uint64_t end = range.first + range.count;
+    for (std::uint64_t at = range.first; at < end;) {
+      const std::uint64_t count = std::min(end - at, shared_->per_page - at % shared_->per_page);
+      visit(page_of(at), Range{at, count});
+      at += count;
+    }
+  }
+  template <class Visit>
+  void for_each_part(std::uint64_t first, std::span<T> values, Visit visit) const {
+    check(first, values.size());
+    for_each_page({first, values.size()}, [&](PageId /*page*/, Range piece) {
+      visit(part_of(piece.first, values.data() + (piece.first - first), piece.count));
+    });
+  }
+  /// Calls `act(at, length)` for pieces of `count` until one fails.
+  template <class Act>
+  static Ended in_pieces(std::uint64_t count, Act act) {
+    for (std::uint64_t at = 0; at < count; at += kAtOnce) {
+      if (const Ended ended = act(at, std::min(count - at, kAtOnce)); !ended.done()) return ended;
+    }
+    return {};
+  }
+
+  [[nodiscard]] std::optional<PinnedRange<T>> pin_page(PageId page) {
+    PageAccess::Pinned pinned = access_.pin(page, deadline());
+    expect(pinned.ended, "pin a page");
+    if (!pinned.pin) return std::nullopt;
+    const std::uint64_t first = page * shared_->per_page;
+    T* const values = reinterpret_cast<T*>(pinned.pin->bytes().data());
+    return PinnedRange<T>{std::move(*pinned.pin), first, {values, std::min(shared_->per_page, size() - first)}};
+  }
+
+  static Old<T> as_element(const Old<std::uint64_t>& bits) { return {bits.ended, std::bit_cast<T>(bits.value)}; }
+
+  std::shared_ptr<Shared> shared_;
+  PageAccess access_;
+};
+
+}  // namespace farside

@@ -1,0 +1,26 @@
+// page.h — how pages that move are named. They are numbered from 0; a page's number never changes.
+#pragma once
+
+#include <cstdint>
+
+#include "farside/comm/comm.h"
+
+namespace farside {
+
+using PageId = std::uint64_t;
+
+/// A piece of one page, and where its bytes come from or go to.
+struct PagePart {
+  PageId page;
+  std::uint64_t offset;
+  LocalSpan local;
+};
+
+/// How a move ended.
+struct [[nodiscard]] Moved {
+  Ended ended{};
+  std::uint64_t pages = 0;  ///< that have come here
+  bool full = false;        ///< this rank has no room for the others
+};
+
+}  // namespace farside

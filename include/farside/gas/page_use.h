@@ -1,0 +1,43 @@
+// page_use.h — why was this remote? Who uses which pages of others, and what owning them would have saved.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "farside/comm/collectives.h"
+#include "farside/gas/pages.h"
+
+namespace farside {
+
+/// What one rank did with one page.
+struct PageUse {
+  PageId page;
+  Rank rank;
+  Rank owner;  ///< now
+  std::uint64_t operations;
+  std::uint64_t bytes;
+  std::uint64_t remote_operations;  ///< while it did not own it
+  std::uint64_t remote_bytes;
+
+  /// What would not have been moved, had it owned the page from the beginning: all but the page itself.
+  [[nodiscard]] std::uint64_t saved_bytes(std::uint64_t page_bytes) const noexcept {
+    return remote_bytes > page_bytes ? remote_bytes - page_bytes : 0;
+  }
+};
+
+/// Collective, as is `collectives`: of each rank the `most` pages that it used most (by bytes), as its PageAccess has
+/// counted; the most used first. The same at all ranks.
+struct [[nodiscard]] GatheredUse {
+  Ended ended{};
+  std::vector<PageUse> uses{};
+};
+GatheredUse gather_use(PageAccess& access, Collectives& collectives, std::uint64_t most, Deadline deadline);
+
+/// Of what gather_use gave: the pages that `rank` has used more than any other rank, and does not own.
+[[nodiscard]] std::vector<PageId> pages_to_own(const std::vector<PageUse>& uses, Rank rank);
+
+/// A table for people: the remote uses that cost most.
+[[nodiscard]] std::string report_of(const std::vector<PageUse>& uses, std::uint64_t page_bytes);
+
+}  // namespace farside

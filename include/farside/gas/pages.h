@@ -1,0 +1,166 @@
+// pages.h — pages of memory that belong to all ranks, and move from one to another while everybody goes on using them
+// (Endo, Taura: relocatable PGAS; the protocol is in docs/protocols/gas.md). The low level, for those who build their
+// own structures; GlobalArray (global_array.h) has elements and indices.
+//
+//   Pages pages(*team, "particles", {.pages = 1024, .page_bytes = 4096});
+//   PageAccess mine(pages);
+//   mine.put({7, 0, LocalSpan(value)}, deadline);   // wherever page 7 is
+//   mine.own(std::array{PageId{7}}, deadline);      // here, from now on; its owner takes no part
+//
+// Guarantees. A put that returned done is seen by every get that begins later, on any rank, whatever has been moved
+// meanwhile. A get of an aligned word (8 bytes) finds what the word was at some moment between call and return; a
+// larger one is a set of such words. While a page moves, gets go on and puts wait. Owns of one page come one after the
+// other. Each rank remembers where pages are: then a get or put is one operation on the page's bytes; after a move it
+// is refused once and asks the page's home.
+//
+// Deaths. Pages whose owner or home has died are lost: operations on them end with peer_lost. Everybody else's work
+// goes on: what a rank was at when it died or was stopped is ended for it after the lease. A rank that is stopped in
+// the middle of a put for longer than the lease, while somebody wants to own the page, is evicted from the team.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "farside/comm/comm.h"
+#include "farside/gas/page.h"
+
+namespace farside {
+
+/// The same at all ranks.
+struct PagesOptions {
+  std::uint64_t pages = 0;          ///< 1 to 2^40
+  std::uint64_t page_bytes = 4096;  ///< a multiple of 8, 64 to 16 Mi
+  /// Who has a page in the beginning; in turn when it is not given.
+  std::function<Rank(PageId)> first_owner = {};
+  /// Pages that a rank has room for; 0: twice as many as it begins with, and some. Room that nothing was moved to takes
+  /// no memory (but with an RDMA card, which pins it).
+  std::uint64_t slots = 0;
+  /// Places of pages that a rank remembers; 0: of all pages, up to 65,536.
+  std::uint64_t remembered_places = 0;
+  /// For copies of remote pages at each PageAccess, see PageAccess::acquire; 0: none are kept.
+  std::uint64_t read_cache_bytes = 0;
+  /// After so long without a sign of life, what others wait for is ended for it.
+  std::chrono::milliseconds lease{2000};
+};
+
+/// What the threads of a rank share. It outlives every PageAccess to it.
+/// Thread safety: every call, from any thread.
+class Pages {
+ public:
+  /// Collective. Throws UsageError for options that make no sense, Error when it cannot be set up.
+  Pages(Team& team, const std::string& name, const PagesOptions& options);
+  ~Pages();
+  Pages(const Pages&) = delete;
+  Pages& operator=(const Pages&) = delete;
+
+  [[nodiscard]] Team& team() const noexcept;
+  [[nodiscard]] std::uint64_t pages() const noexcept;
+  [[nodiscard]] std::uint64_t page_bytes() const noexcept;
+
+ private:
+  friend class PageAccess;
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+/// Where a page is.
+struct PagePlace {
+  Rank owner = 0;
+  RemoteSpan bytes{};         ///< at its owner. Only one who owns the page, or knows that nobody moves it, may use it
+  std::uint64_t version = 0;  ///< another one after each move (of 25 bits)
+};
+
+/// What a thread has got of a page, and put to it.
+struct PageTraffic {
+  PageId page;
+  std::uint64_t operations;
+  std::uint64_t bytes;
+  std::uint64_t remote_operations;  ///< of these, those while another rank owned it
+  std::uint64_t remote_bytes;
+};
+
+/// The bytes of a page of this rank, which nobody moves until this goes. Others may get and put meanwhile. It belongs
+/// to the thread of its PageAccess, and goes before that.
+class PagePin {
+ public:
+  PagePin(PagePin&&) noexcept;
+  PagePin& operator=(PagePin&&) noexcept;
+  ~PagePin();
+
+  [[nodiscard]] std::span<std::byte> bytes() const noexcept { return bytes_; }
+
+ private:
+  friend class PageAccess;
+  class Impl;
+  PagePin(std::unique_ptr<Impl> impl, std::span<std::byte> bytes);
+
+  std::unique_ptr<Impl> impl_;
+  std::span<std::byte> bytes_;
+};
+
+/// One thread's way to pages. At a rank, 256 of them and of PagePins at a time.
+/// Thread safety: one thread at a time.
+class PageAccess {
+ public:
+  explicit PageAccess(Pages& pages);
+  ~PageAccess();
+  PageAccess(PageAccess&&) noexcept;
+  PageAccess& operator=(PageAccess&&) noexcept;
+
+  [[nodiscard]] const Pages& pages() const noexcept;
+  /// What this posts through; for other work of the same thread between calls.
+  [[nodiscard]] Channel& channel() noexcept;
+
+  // Transfers. UsageError is thrown for what is not within a page.
+
+  Ended get(const PagePart& part, Deadline deadline);
+  Ended put(const PagePart& part, Deadline deadline);
+  /// Of many parts, all under way at once: begun now, and ended by `finish`, before any other call. Buffers stay until
+  /// then.
+  void begin_get(const PagePart& part);
+  void begin_put(const PagePart& part);
+  Ended finish(Deadline deadline);
+
+  /// On an aligned word, atomic against each other, not against puts.
+  Old<std::uint64_t> fetch_add(PageId page, std::uint64_t offset, std::uint64_t addend, Deadline deadline);
+  Old<std::uint64_t> compare_swap(PageId page, std::uint64_t offset, std::uint64_t expected, std::uint64_t desired,
+                                  Deadline deadline);
+
+  // Places.
+
+  /// Brings pages to this rank, all in one round. Pages that a program has pinned are waited for.
+  Moved own(std::span<const PageId> pages, Deadline deadline);
+  /// Where pages are, as this rank remembers, or else as their homes say.
+  Ended locate(std::span<const PageId> pages, std::vector<PagePlace>& places, Deadline deadline);
+  /// None when this rank does not own the page.
+  struct Pinned {
+    Ended ended;
+    std::optional<PagePin> pin{};
+  };
+  [[nodiscard]] Pinned pin(PageId page, Deadline deadline);
+  /// Those that are, or have lately been, at this rank.
+  [[nodiscard]] std::vector<PageId> pages_here() const;
+
+  // Copies of remote pages, where PagesOptions::read_cache_bytes allows some: gets are served from them, so they find
+  // what the page was at the last acquire or later. Own puts and atomics are seen.
+
+  /// From here on gets find what others had put before.
+  void acquire();
+  void invalidate(std::span<const PageId> pages);
+
+  /// Since the last clear_traffic, by page. What was read from copies, and through pins, does not count.
+  [[nodiscard]] std::vector<PageTraffic> traffic() const;
+  void clear_traffic();
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace farside

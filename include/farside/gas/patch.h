@@ -1,0 +1,92 @@
+// patch.h — boxes of an n-dimensional array that lies row by row in a GlobalArray.
+//
+//   get_patch(field, Extents{rows, columns}, Patch<2>{{10, 20}, {4, 8}}, values);   // 4 rows of 8 columns
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <numeric>
+#include <span>
+#include <string>
+
+#include "farside/gas/global_array.h"
+
+namespace farside {
+
+template <std::size_t Dimensions>
+using Shape = std::array<std::uint64_t, Dimensions>;
+
+/// The box of elements from `first` on.
+template <std::size_t Dimensions>
+struct Patch {
+  Shape<Dimensions> first;
+  Shape<Dimensions> counts;
+
+  [[nodiscard]] std::uint64_t size() const {
+    return std::accumulate(counts.begin(), counts.end(), std::uint64_t{1}, std::multiplies<>());
+  }
+};
+
+/// Calls `visit(index, at, count)` for each row of `patch`: its first index in the array of `shape`, which has
+/// `elements` at most, and among the patch's own elements. Throws UsageError when it is not within.
+template <std::size_t Dimensions, class Visit>
+void for_each_row(std::uint64_t elements, const Shape<Dimensions>& shape, const Patch<Dimensions>& patch, Visit visit) {
+  const Patch<Dimensions> all{{}, shape};
+  if (all.size() > elements) {
+    throw UsageError({"use a patch", "a shape of " + std::to_string(all.size()) + " elements",
+                      "the array has " + std::to_string(elements), ""});
+  }
+  for (std::size_t axis = 0; axis < Dimensions; ++axis) {
+    if (patch.first[axis] <= shape[axis] && patch.counts[axis] <= shape[axis] - patch.first[axis]) continue;
+    throw UsageError({"use a patch", "axis " + std::to_string(axis),
+                      std::to_string(patch.counts[axis]) + " from " + std::to_string(patch.first[axis]) +
+                          " on are not within " + std::to_string(shape[axis]),
+                      ""});
+  }
+  const std::uint64_t row = patch.counts[Dimensions - 1];
+  const std::uint64_t size = patch.size();
+  for (std::uint64_t at = 0; at < size; at += row) {
+    std::uint64_t index = 0;
+    std::uint64_t stride = 1;
+    std::uint64_t rest = at / row;
+    for (std::size_t axis = Dimensions; axis-- > 0;) {
+      const bool is_row = axis == Dimensions - 1;
+      index += (patch.first[axis] + (is_row ? 0 : rest % patch.counts[axis])) * stride;
+      if (!is_row) rest /= patch.counts[axis];
+      stride *= shape[axis];
+    }
+    visit(index, at, row);
+  }
+}
+
+/// `into` has patch.size() elements, row by row. All of the patch is under way at once.
+template <class T, std::size_t Dimensions>
+Ended get_patch(GlobalArray<T>& array, const Shape<Dimensions>& shape, const Patch<Dimensions>& patch,
+                std::span<T> into) {
+  for_each_row(array.size(), shape, patch, [&](std::uint64_t index, std::uint64_t at, std::uint64_t count) {
+    array.begin_get(index, into.subspan(at, count));
+  });
+  return array.finish();
+}
+
+template <class T, std::size_t Dimensions>
+Ended put_patch(GlobalArray<T>& array, const Shape<Dimensions>& shape, const Patch<Dimensions>& patch,
+                std::span<const T> from) {
+  for_each_row(array.size(), shape, patch, [&](std::uint64_t index, std::uint64_t at, std::uint64_t count) {
+    array.begin_put(index, from.subspan(at, count));
+  });
+  return array.finish();
+}
+
+/// Brings all pages with elements of the patch to this rank.
+template <class T, std::size_t Dimensions>
+Moved own_patch(GlobalArray<T>& array, const Shape<Dimensions>& shape, const Patch<Dimensions>& patch) {
+  std::vector<Range> rows;
+  for_each_row(array.size(), shape, patch, [&](std::uint64_t index, std::uint64_t /*at*/, std::uint64_t count) {
+    rows.push_back({index, count});
+  });
+  return array.own_many(rows);
+}
+
+}  // namespace farside

@@ -1,0 +1,261 @@
+#include "farside/gas/pages.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "farside/base/error.h"
+
+#include "gas/protocol/accessor.h"
+#include "gas/protocol/mover.h"
+#include "gas/read_cache.h"
+#include "gas/traffic.h"
+
+namespace farside {
+
+namespace {
+
+constexpr std::uint64_t kMostRemembered = 65'536;
+constexpr std::uint64_t kSpareSlots = 16;
+
+std::uint64_t slots_for(const PagesOptions& options, const std::function<Rank(PageId)>& first_owner, Rank ranks) {
+  if (options.slots != 0) return options.slots;
+  std::vector<std::uint64_t> begun(ranks);
+  for (PageId page = 0; page < options.pages; ++page) {
+    const Rank owner = first_owner(page);
+    if (owner < ranks) ++begun[owner];
+  }
+  return std::min(options.pages + kSpareSlots, 2 * std::ranges::max(begun) + kSpareSlots);
+}
+
+PageSettings settings_of(const std::string& name, const PagesOptions& options, Rank ranks) {
+  if (options.page_bytes < 64 || options.page_bytes > (16U << 20U)) {
+    throw UsageError({"make global pages", name, "a page of " + std::to_string(options.page_bytes) + " bytes",
+                      "make it 64 B to 16 MiB"});
+  }
+  const auto in_turn = [ranks](PageId page) { return static_cast<Rank>(page % ranks); };
+  const std::function<Rank(PageId)> first_owner = options.first_owner ? options.first_owner : in_turn;
+  const std::uint64_t remembered = options.remembered_places != 0
+                                       ? options.remembered_places
+                                       : std::clamp<std::uint64_t>(options.pages, 1, kMostRemembered);
+  return {.shape = {.pages = options.pages,
+                    .page_bytes = options.page_bytes,
+                    .slots = slots_for(options, first_owner, ranks),
+                    .cached_places = remembered},
+          .first_owner = first_owner,
+          .lease = options.lease};
+}
+
+}  // namespace
+
+// ---- Pages
+
+class Pages::Impl {
+ public:
+  Impl(Team& team, const std::string& name, const PagesOptions& options)
+      : read_cache_bytes(options.read_cache_bytes), memory(team, name, settings_of(name, options, team.size())) {}
+
+  const std::uint64_t read_cache_bytes;
+  PageMemory memory;
+};
+
+Pages::Pages(Team& team, const std::string& name, const PagesOptions& options)
+    : impl_(std::make_unique<Impl>(team, name, options)) {}
+Pages::~Pages() = default;
+
+Team& Pages::team() const noexcept { return impl_->memory.team(); }
+std::uint64_t Pages::pages() const noexcept { return impl_->memory.layout().shape().pages; }
+std::uint64_t Pages::page_bytes() const noexcept { return impl_->memory.layout().shape().page_bytes; }
+
+// ---- PagePin
+
+class PagePin::Impl {
+ public:
+  Impl(PageMemory& memory, Channel& channel) : holder(memory, channel, Holder::For::a_span) {}
+  ~Impl() { holder.let_go(); }
+  Impl(const Impl&) = delete;
+  Impl& operator=(const Impl&) = delete;
+
+  Holder holder;
+};
+
+PagePin::PagePin(std::unique_ptr<Impl> impl, std::span<std::byte> bytes) : impl_(std::move(impl)), bytes_(bytes) {}
+PagePin::PagePin(PagePin&&) noexcept = default;
+PagePin& PagePin::operator=(PagePin&&) noexcept = default;
+PagePin::~PagePin() = default;
+
+// ---- PageAccess
+
+class PageAccess::Impl {
+ public:
+  explicit Impl(Pages& of)
+      : pages(of),
+        memory(of.impl_->memory),
+        accessor(memory),
+        mover(accessor),
+        copies(of.impl_->read_cache_bytes, memory.layout().shape().page_bytes),
+        counter(memory.layout().shape().cached_places) {}
+
+  void check(const PagePart& part) const { check(part.page, part.offset, part.local.bytes()); }
+  void check(PageId page, std::uint64_t offset, std::uint64_t bytes) const {
+    const PageShape& shape = memory.layout().shape();
+    if (page < shape.pages && offset <= shape.page_bytes && bytes <= shape.page_bytes - offset) return;
+    throw UsageError({"use global pages", "page " + std::to_string(page) + ", offset " + std::to_string(offset),
+                      std::to_string(bytes) + " bytes from there are not within one of " + std::to_string(shape.pages) +
+                          " pages of " + std::to_string(shape.page_bytes) + " bytes",
+                      "split what is larger"});
+  }
+  void check_word(PageId page, std::uint64_t offset) const {
+    check(page, offset, 8);
+    if (offset % 8 != 0) {
+      throw UsageError({"change a word of a global page", "offset " + std::to_string(offset), "it is not aligned",
+                        "use a multiple of 8"});
+    }
+  }
+  void check(std::span<const PageId> all) const {
+    for (const PageId page : all) check(page, 0, 0);
+  }
+
+  [[nodiscard]] bool is_here(const KnownPlace& known) const { return known.place.owner == memory.team().rank(); }
+  void count(const PagePart& part) {
+    const KnownPlace* const known = accessor.known(part.page);
+    counter.count(part.page, part.local.bytes(), known == nullptr || !is_here(*known));
+  }
+
+  /// From the copy of the page, which is fetched when there is none.
+  Ended get_from_copy(const PagePart& part, Deadline deadline) {
+    const Accessor::Found found = accessor.find(part.page, deadline);
+    if (!found.ended.done()) return found.ended;
+    if (is_here(*found.known)) return accessor.get(part, deadline);
+    std::span<std::byte> copy = copies.find(part.page);
+    if (copy.empty()) {
+      copy = copies.add(part.page);
+      const PagePart all{part.page, 0, LocalSpan(copy.data(), copy.size())};
+      const Ended fetched = accessor.get(all, deadline);
+      if (!fetched.done()) {
+        copies.drop(part.page);
+        return fetched;
+      }
+      count(all);
+    }
+    std::memcpy(part.local.adapter_data(), copy.data() + part.offset, part.local.bytes());
+    return {};
+  }
+
+  Pages& pages;
+  PageMemory& memory;
+  Accessor accessor;
+  Mover mover;
+  ReadCache copies;
+  TrafficCounter counter;
+};
+
+PageAccess::PageAccess(Pages& pages) : impl_(std::make_unique<Impl>(pages)) {}
+PageAccess::~PageAccess() = default;
+PageAccess::PageAccess(PageAccess&&) noexcept = default;
+PageAccess& PageAccess::operator=(PageAccess&&) noexcept = default;
+
+const Pages& PageAccess::pages() const noexcept { return impl_->pages; }
+Channel& PageAccess::channel() noexcept { return impl_->accessor.channel(); }
+
+Ended PageAccess::get(const PagePart& part, Deadline deadline) {
+  impl_->check(part);
+  if (impl_->copies.is_on()) return impl_->get_from_copy(part, deadline);
+  const Ended ended = impl_->accessor.get(part, deadline);
+  if (ended.done()) impl_->count(part);
+  return ended;
+}
+
+Ended PageAccess::put(const PagePart& part, Deadline deadline) {
+  begin_put(part);
+  return finish(deadline);
+}
+
+void PageAccess::begin_get(const PagePart& part) {
+  impl_->check(part);
+  if (const std::span<std::byte> copy = impl_->copies.find(part.page); !copy.empty()) {
+    std::memcpy(part.local.adapter_data(), copy.data() + part.offset, part.local.bytes());
+    return;
+  }
+  impl_->accessor.begin_get(part);
+  impl_->count(part);
+}
+
+void PageAccess::begin_put(const PagePart& part) {
+  impl_->check(part);
+  impl_->copies.drop(part.page);
+  impl_->accessor.begin_put(part);
+  impl_->count(part);
+}
+
+Ended PageAccess::finish(Deadline deadline) { return impl_->accessor.finish(deadline); }
+
+Old<std::uint64_t> PageAccess::fetch_add(PageId page, std::uint64_t offset, std::uint64_t addend, Deadline deadline) {
+  impl_->check_word(page, offset);
+  impl_->copies.drop(page);
+  return impl_->accessor.fetch_add(page, offset, addend, deadline);
+}
+
+Old<std::uint64_t> PageAccess::compare_swap(PageId page, std::uint64_t offset, std::uint64_t expected,
+                                            std::uint64_t desired, Deadline deadline) {
+  impl_->check_word(page, offset);
+  impl_->copies.drop(page);
+  return impl_->accessor.compare_swap(page, offset, expected, desired, deadline);
+}
+
+Moved PageAccess::own(std::span<const PageId> pages, Deadline deadline) {
+  impl_->check(pages);
+  invalidate(pages);
+  return impl_->mover.own(pages, deadline);
+}
+
+Ended PageAccess::locate(std::span<const PageId> pages, std::vector<PagePlace>& places, Deadline deadline) {
+  impl_->check(pages);
+  const auto as_public = [this](const Place& place) {
+    const PageMemory& memory = impl_->memory;
+    return PagePlace{place.owner, memory.in_slot(place, 0, memory.layout().shape().page_bytes), place.version};
+  };
+  places.assign(pages.size(), {});
+  std::vector<PageId> unknown;
+  for (std::size_t i = 0; i < pages.size(); ++i) {
+    const KnownPlace* const known = impl_->accessor.known(pages[i]);
+    if (known != nullptr && impl_->accessor.holds(*known)) {
+      places[i] = as_public(known->place);
+    } else {
+      unknown.push_back(pages[i]);
+    }
+  }
+  std::vector<Place> asked(unknown.size());
+  const Ended ended = impl_->accessor.directory().look(unknown, asked, deadline);
+  if (!ended.done()) return ended;
+  for (std::size_t i = 0, at = 0; i < pages.size(); ++i) {
+    if (places[i].bytes.region == nullptr) places[i] = as_public(asked[at++]);
+  }
+  return {};
+}
+
+PageAccess::Pinned PageAccess::pin(PageId page, Deadline deadline) {
+  impl_->check(page, 0, 0);
+  auto pin = std::make_unique<PagePin::Impl>(impl_->memory, impl_->accessor.channel());
+  for (;;) {
+    const Accessor::Found found = impl_->accessor.find(page, deadline);
+    if (!found.ended.done()) return {found.ended};
+    if (!impl_->is_here(*found.known)) return {};
+    if (!pin->holder.cover(page, found.known->sampled)) continue;
+    const LocalSpan bytes = impl_->memory.own_slot(found.known->place.slot);
+    return {{}, PagePin(std::move(pin), {bytes.adapter_data(), bytes.bytes()})};
+  }
+}
+
+std::vector<PageId> PageAccess::pages_here() const { return impl_->memory.slots().pages(); }
+
+void PageAccess::acquire() { impl_->copies.clear(); }
+
+void PageAccess::invalidate(std::span<const PageId> pages) {
+  for (const PageId page : pages) impl_->copies.drop(page);
+}
+
+std::vector<PageTraffic> PageAccess::traffic() const { return impl_->counter.all(); }
+void PageAccess::clear_traffic() { impl_->counter.clear(); }
+
+}  // namespace farside

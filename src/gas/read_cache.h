@@ -1,0 +1,38 @@
+// read_cache.h — copies of remote pages, as many as fit; who was not used for longest goes first.
+#pragma once
+
+#include <cstdint>
+#include <list>
+#include <span>
+#include <unordered_map>
+#include <vector>
+
+#include "farside/gas/page.h"
+
+namespace farside {
+
+class ReadCache {
+ public:
+  ReadCache(std::uint64_t bytes, std::uint64_t page_bytes) : most_pages_(bytes / page_bytes), page_bytes_(page_bytes) {}
+
+  [[nodiscard]] bool is_on() const noexcept { return most_pages_ != 0; }
+  /// The page's bytes, if they are here.
+  [[nodiscard]] std::span<std::byte> find(PageId page);
+  /// Room for them, for the caller to fill.
+  [[nodiscard]] std::span<std::byte> add(PageId page);
+  void drop(PageId page);
+  void clear();
+
+ private:
+  struct Copy {
+    PageId page;
+    std::vector<std::byte> bytes;
+  };
+
+  std::uint64_t most_pages_;
+  std::uint64_t page_bytes_;
+  std::list<Copy> copies_;  // the last used first
+  std::unordered_map<PageId, std::list<Copy>::iterator> by_page_;
+};
+
+}  // namespace farside

@@ -1,0 +1,219 @@
+// What a global array promises while its pages stay: elements by index, wherever they are, between real processes.
+#include <cstdint>
+#include <numeric>
+#include <vector>
+
+#include "farside/gas/patch.h"
+
+#include "tests/gas/place.h"
+
+namespace farside::test {
+namespace {
+
+constexpr std::uint64_t kElements = 203;  // of 8 to a page: the last page is not full
+
+std::uint64_t value_of(std::uint64_t index) { return index * 1'000'003 + 17; }
+
+// Each rank writes what is congruent to it, from wherever.
+void fill_together(Seat& seat, GlobalArray<std::uint64_t>& array) {
+  for (std::uint64_t i = array.rank(); i < array.size(); i += seat.team.size()) array[i] = value_of(i);
+  meet(seat);
+}
+
+struct NamedDistribution {
+  const char* name;
+  Distribution distribution;
+};
+
+class Distributions : public testing::TestWithParam<NamedDistribution> {};
+INSTANTIATE_TEST_SUITE_P(All, Distributions,
+                         testing::Values(NamedDistribution{"Cyclic", cyclic()}, NamedDistribution{"Blocked", blocked()},
+                                         NamedDistribution{"BlockCyclic", block_cyclic(3)},
+                                         NamedDistribution{"AllAtOne", [](auto, auto, auto) { return Rank{1}; }}),
+                         [](const auto& tested) { return tested.param.name; });
+
+// Elements are found by index whoever has them, and ranges cross pages and owners.
+TEST_P(Distributions, GiveEveryRankEveryElement) {
+  Fleet fleet(3, [](Member& me) {
+    Seat seat(me);
+    GlobalArray<std::uint64_t> array(seat.comm, kElements, small_pages(GetParam().distribution));
+    fill_together(seat, array);
+    std::vector<std::uint64_t> all(kElements);
+    ASSERT_TRUE(array.get(0, all).done());
+    for (std::uint64_t i = 0; i < kElements; ++i) EXPECT_EQ(all[i], value_of(i)) << i;
+
+    std::vector<LocatedRange> located;
+    ASSERT_TRUE(array.locality({5, 20}, located).done());
+    ASSERT_EQ(located.size(), 4U);  // 5..7, 8..15, 16..23, 24
+    const std::uint64_t pages = (kElements + 7) / 8;
+    for (const LocatedRange& piece : located) {
+      EXPECT_EQ(piece.owner, GetParam().distribution(piece.range.first / 8, pages, 3));
+    }
+    EXPECT_EQ(located[0].range.first, 5U);
+    EXPECT_EQ(located[0].range.count, 3U);
+    meet(seat);
+  });
+  fleet.expect_success();
+}
+
+// The owner computes on its pages where they are, and the others find what it stored.
+TEST(GlobalArray, SeesItsPagesInPlaceWithoutCopying) {
+  Fleet fleet(2, [](Member& me) {
+    Seat seat(me);
+    GlobalArray<std::uint64_t> array(seat.comm, kElements, small_pages());
+    std::uint64_t seen = 0;
+    array.for_each_here([&](std::uint64_t first, std::span<std::uint64_t> values) {
+      EXPECT_EQ(first / 8 % 2, me.index());
+      for (std::uint64_t i = 0; i < values.size(); ++i) values[i] = value_of(first + i);
+      seen += values.size();
+    });
+    EXPECT_EQ(seen, me.index() == 0 ? 104U : 99U);
+    meet(seat);
+    std::uint64_t index = 0;
+    for (const std::uint64_t value : array) EXPECT_EQ(value, value_of(index++));
+    EXPECT_EQ(index, kElements);
+    EXPECT_FALSE(array.pin(me.index() == 0 ? 8 : 0).has_value());
+    meet(seat);
+  });
+  fleet.expect_success();
+}
+
+TEST(GlobalArray, GathersAndScattersByIndex) {
+  Fleet fleet(2, [](Member& me) {
+    Seat seat(me);
+    GlobalArray<std::uint64_t> array(seat.comm, kElements, small_pages());
+    fill_together(seat, array);
+    const std::vector<std::uint64_t> indices = {202, 0, 17, 17, 99, 3};
+    std::vector<std::uint64_t> found(indices.size());
+    ASSERT_TRUE(array.gather(indices, found).done());
+    for (std::size_t i = 0; i < indices.size(); ++i) EXPECT_EQ(found[i], value_of(indices[i]));
+    meet(seat);
+    if (me.index() == 0) {
+      const std::vector<std::uint64_t> to = {1, 101, 201};
+      ASSERT_TRUE(array.scatter(to, std::vector<std::uint64_t>{7, 8, 9}).done());
+    }
+    meet(seat);
+    EXPECT_EQ(array[101], 8U);
+    EXPECT_EQ(array[201], 9U);
+    EXPECT_EQ(array[202], value_of(202));
+    meet(seat);
+  });
+  fleet.expect_success();
+}
+
+TEST(GlobalArray, HasPatchesOfSeveralDimensions) {
+  Fleet fleet(2, [](Member& me) {
+    Seat seat(me);
+    const Shape<3> shape = {4, 5, 6};
+    GlobalArray<std::uint64_t> array(seat.comm, 120, small_pages());
+    fill_together(seat, array);
+    const Patch<3> patch{{1, 2, 3}, {2, 3, 2}};
+    std::vector<std::uint64_t> values(patch.size());
+    ASSERT_TRUE(get_patch(array, shape, patch, std::span(values)).done());
+    std::size_t at = 0;
+    for (std::uint64_t i = 1; i < 3; ++i) {
+      for (std::uint64_t j = 2; j < 5; ++j) {
+        for (std::uint64_t k = 3; k < 5; ++k) EXPECT_EQ(values[at++], value_of((i * 5 + j) * 6 + k));
+      }
+    }
+    meet(seat);
+    if (me.index() == 1) {
+      std::iota(values.begin(), values.end(), 1000);
+      ASSERT_TRUE(put_patch(array, shape, patch, std::span<const std::uint64_t>(values)).done());
+    }
+    meet(seat);
+    EXPECT_EQ(array[(1 * 5 + 2) * 6 + 3], 1000U);
+    EXPECT_EQ(array[(2 * 5 + 4) * 6 + 4], 1011U);
+    EXPECT_EQ(array[(2 * 5 + 4) * 6 + 5], value_of((2 * 5 + 4) * 6 + 5));
+    EXPECT_THROW((void)get_patch(array, shape, Patch<3>{{3, 0, 0}, {2, 1, 1}}, std::span(values)), UsageError);
+    meet(seat);
+  });
+  fleet.expect_success();
+}
+
+TEST(GlobalArray, FillsCopiesAndReduces) {
+  Fleet fleet(2, [](Member& me) {
+    Seat seat(me);
+    GlobalArray<std::uint64_t> a(seat.comm, kElements, small_pages());
+    GlobalArray<std::uint64_t> b(seat.comm, kElements, small_pages(blocked()));
+    if (me.index() == 0) {
+      ASSERT_TRUE(a.fill(3, 150, 2).done());
+      ASSERT_TRUE(b.copy(10, a, {0, 100}).done());
+    }
+    meet(seat);
+    const auto sum = b.reduce({0, kElements}, std::uint64_t{5}, std::plus<>());
+    ASSERT_TRUE(sum.ended.done());
+    EXPECT_EQ(sum.value, 5U + 97 * 2);
+    meet(seat);
+  });
+  fleet.expect_success();
+}
+
+TEST(GlobalArray, CountsWithAtomicsFromAllRanks) {
+  Fleet fleet(3, [](Member& me) {
+    Seat seat(me);
+    GlobalArray<std::int64_t> counts(seat.comm, 16, small_pages());
+    GlobalArray<double> sums(seat.comm, 16, small_pages());
+    for (int i = 0; i < 100; ++i) {
+      ASSERT_TRUE(counts.fetch_add(9, -1).ended.done());
+      ASSERT_TRUE(sums.fetch_add(3, 0.5).ended.done());
+    }
+    meet(seat);
+    EXPECT_EQ(counts[9], -300);
+    EXPECT_EQ(sums[3], 150.0);
+    meet(seat);
+    if (me.index() == 2) {
+      EXPECT_EQ(counts.compare_swap(9, -300, 5).value, -300);
+      EXPECT_EQ(counts.compare_swap(9, -300, 6).value, 5);
+    }
+    meet(seat);
+    EXPECT_EQ(counts[9], 5);
+    meet(seat);
+  });
+  fleet.expect_success();
+}
+
+TEST(GlobalArray, HasPointersThatStayValid) {
+  Fleet fleet(2, [](Member& me) {
+    Seat seat(me);
+    GlobalArray<std::uint64_t> array(seat.comm, kElements, small_pages());
+    fill_together(seat, array);
+    GlobalPointer<std::uint64_t> at = array.pointer(20);
+    EXPECT_EQ(*at, value_of(20));
+    EXPECT_EQ(at[5], value_of(25));
+    EXPECT_EQ(*(at - 1), value_of(19));
+    EXPECT_EQ((at + 7) - at, 7);
+    meet(seat);
+    if (me.index() == 0) {
+      ASSERT_TRUE(array.own(16, 16).ended.done());
+    }
+    meet(seat);
+    EXPECT_EQ(*++at, value_of(21));
+    meet(seat);
+    if (me.index() == 1) *at = 5;
+    meet(seat);
+    EXPECT_EQ(array[21], 5U);
+    meet(seat);
+  });
+  fleet.expect_success();
+}
+
+TEST(GlobalArray, RefusesWhatThereIsNot) {
+  Fleet fleet(2, [](Member& me) {
+    Seat seat(me);
+    EXPECT_THROW(GlobalArray<std::uint64_t>(seat.comm, 10, {.page_bytes = 32}), UsageError);
+    GlobalArray<std::uint64_t> array(seat.comm, kElements, small_pages());
+    std::vector<std::uint64_t> two(2);
+    EXPECT_THROW((void)array.get(kElements - 1, two), UsageError);
+    EXPECT_THROW((void)array.put(kElements + 1, two), UsageError);
+    EXPECT_THROW((void)array.own(0, kElements + 1), UsageError);
+    EXPECT_THROW((void)array.gather(std::vector<std::uint64_t>{0, kElements}, two), UsageError);
+    EXPECT_THROW((void)array.gather(std::vector<std::uint64_t>{0}, two), UsageError);
+    EXPECT_TRUE(array.get(kElements, {}).done());
+    meet(seat);
+  });
+  fleet.expect_success();
+}
+
+}  // namespace
+}  // namespace farside::test

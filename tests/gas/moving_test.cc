@@ -1,0 +1,206 @@
+// What a global array promises while its pages move, between real processes.
+#include <csignal>
+#include <thread>
+#include <vector>
+
+#include "tests/gas/place.h"
+
+namespace farside::test {
+namespace {
+
+using Array = GlobalArray<std::uint64_t>;
+
+// Everybody owns everything in turn; nothing is lost, and everybody finds it.
+TEST(Moving, KeepsWhatIsInThePages) {
+  Fleet fleet(3, [](Member& me) {
+    Seat seat(me);
+    Array array(seat.comm, 100, small_pages());
+    if (me.index() == 0) {
+      for (std::uint64_t i = 0; i < 100; ++i) array[i] = i;
+    }
+    meet(seat);
+    for (Rank owner : {2U, 0U, 1U}) {
+      if (me.index() == owner) {
+        const Moved moved = array.own(0, 100);
+        ASSERT_TRUE(moved.ended.done());
+        EXPECT_FALSE(moved.full);
+      }
+      meet(seat);
+      std::vector<LocatedRange> located;
+      ASSERT_TRUE(array.locality({0, 100}, located).done());
+      for (const LocatedRange& piece : located) EXPECT_EQ(piece.owner, owner);
+      for (std::uint64_t i = 0; i < 100; ++i) EXPECT_EQ(array[i], i);
+      meet(seat);
+    }
+  });
+  fleet.expect_success();
+}
+
+// Three ranks add to the same elements while three ranks pull the pages to and fro.
+TEST(Moving, LosesNoAdditionAndNoPut) {
+  constexpr std::uint64_t kRounds = 300;
+  Fleet fleet(3, [](Member& me) {
+    Seat seat(me);
+    Array array(seat.comm, 64, small_pages());
+    std::thread adder([mine = array.another(), &me]() mutable {
+      for (std::uint64_t round = 1; round <= kRounds; ++round) {
+        ASSERT_TRUE(mine.fetch_add(round % 8, 1).ended.done());
+        const std::uint64_t own_element = 8 * (1 + round % 7) + me.index();
+        mine[own_element] = round;
+        ASSERT_EQ(mine[own_element], round);
+      }
+    });
+    for (std::uint64_t round = 0; round < kRounds / 3; ++round) {
+      ASSERT_TRUE(array.own(8 * (round % 8), 8).ended.done());
+    }
+    adder.join();
+    meet(seat);
+    std::uint64_t sum = 0;
+    for (std::uint64_t i = 0; i < 8; ++i) sum += array[i];
+    EXPECT_EQ(sum, 3 * kRounds);
+    meet(seat);
+  });
+  fleet.expect_success();
+}
+
+// The home and the owner are stopped: nobody else is needed for a get, a put and an own.
+TEST(Moving, NeedsNoHelpOfHomeAndOwner) {
+  if (!all_map_all()) GTEST_SKIP() << "over emulated transports the target's service thread takes part";
+  const Shared<std::atomic<unsigned>> stage;
+  Fleet fleet(3, [&](Member& me) {
+    Seat seat(me);
+    // Page 3 has its home at rank 0; its owner is rank 1.
+    Array array(seat.comm, 64, small_pages([](auto, auto, auto) { return Rank{1}; }));
+    meet(seat);
+    if (me.index() != 2) {
+      ++*stage;
+      EXPECT_TRUE(eventually([&] { return *stage == 3; }));
+    } else {
+      EXPECT_TRUE(eventually([&] { return *stage == 100; }));  // the others have been stopped
+      array[24] = 5;
+      EXPECT_EQ(array[24], 5U);
+      EXPECT_EQ(array.own(24, 8).pages, 1U);
+      EXPECT_EQ(array.pin(24)->values[0], 5U);
+      *stage = 3;
+    }
+    meet(seat);
+    EXPECT_EQ(array[24], 5U);
+    meet(seat);
+  });
+  EXPECT_TRUE(eventually([&] { return *stage == 2; }));
+  fleet.stop(0);
+  fleet.stop(1);
+  *stage = 100;
+  EXPECT_TRUE(eventually([&] { return *stage == 3; }));
+  fleet.signal(0, SIGCONT);
+  fleet.signal(1, SIGCONT);
+  fleet.expect_success();
+}
+
+// A page that a program has pinned stays, and its owner's stores are in it when it goes.
+TEST(Moving, WaitsForPinnedPages) {
+  const Shared<std::atomic<bool>> pinned;
+  Fleet fleet(2, [&](Member& me) {
+    Seat seat(me);
+    Array array(seat.comm, 16, small_pages());
+    if (me.index() == 0) {
+      std::optional<PinnedRange<std::uint64_t>> here = array.pin(0);
+      ASSERT_TRUE(here.has_value());
+      *pinned = true;
+      EXPECT_FALSE(eventually([&] { return !*pinned; }, std::chrono::seconds(1)));
+      here->values[3] = 33;
+      here.reset();
+    } else {
+      EXPECT_TRUE(eventually([&] { return pinned->load(); }));
+      EXPECT_EQ(array.own(0, 8).pages, 1U);
+      *pinned = false;
+      EXPECT_EQ(array[3], 33U);
+    }
+    meet(seat);
+  });
+  fleet.expect_success();
+}
+
+// Room for pages is bounded; who has none left is told, and keeps what it has.
+TEST(Moving, SaysWhenThereIsNoRoom) {
+  Fleet fleet(2, [](Member& me) {
+    Seat seat(me);
+    GlobalArrayOptions options = small_pages();
+    options.slots = 6;  // of 8 pages, it begins with 4
+    Array array(seat.comm, 64, options);
+    for (std::uint64_t i = me.index(); i < 64; i += 2) array[i] = i;
+    meet(seat);
+    if (me.index() == 0) {
+      const Moved moved = array.own(0, 64);
+      EXPECT_TRUE(moved.ended.done());
+      EXPECT_TRUE(moved.full);
+      EXPECT_EQ(moved.pages, 2U);
+    }
+    meet(seat);
+    if (me.index() == 1) {  // the slots that were left are found
+      EXPECT_EQ(array.own(0, 32).pages, 4U - 2U + 2U);
+    }
+    meet(seat);
+    for (std::uint64_t i = 0; i < 64; ++i) EXPECT_EQ(array[i], i);
+    meet(seat);
+  });
+  fleet.expect_success();
+}
+
+// Each rank gets what it has used most, and is told why something was remote.
+TEST(Moving, BalancesByUse) {
+  Fleet fleet(3, [](Member& me) {
+    Seat seat(me);
+    Array array(seat.comm, 48, small_pages());
+    for (int round = 0; round < 10; ++round) {
+      std::uint64_t value = 0;
+      ASSERT_TRUE(array.get(((me.index() + 1) % 3) * 8, std::span(&value, 1)).done());
+    }
+    meet(seat);
+    const std::string report = array.report();
+    EXPECT_NE(report.find("owning saves"), std::string::npos);
+    EXPECT_EQ(std::ranges::count(report, '\n'), 4);
+    const Moved moved = array.balance();
+    ASSERT_TRUE(moved.ended.done());
+    EXPECT_EQ(moved.pages, 1U);
+    std::vector<LocatedRange> located;
+    meet(seat);
+    ASSERT_TRUE(array.locality({0, 24}, located).done());
+    for (Rank page = 0; page < 3; ++page) EXPECT_EQ(located[page].owner, (page + 2) % 3);
+    meet(seat);
+  });
+  fleet.expect_success();
+}
+
+// With copies of remote pages, a get finds what was there at the last acquire.
+TEST(ReadCache, IsFreshAfterAcquire) {
+  Fleet fleet(2, [](Member& me) {
+    Seat seat(me);
+    GlobalArrayOptions options = small_pages();
+    options.read_cache_bytes = 128;
+    Array array(seat.comm, 64, options);
+    if (me.index() == 0) {  // of page 1, which is remote: copied
+      EXPECT_EQ(array[9], 0U);
+    }
+    meet(seat);
+    if (me.index() == 1) array[9] = 4;
+    meet(seat);
+    if (me.index() == 0) {
+      EXPECT_EQ(array[9], 0U);
+      array.invalidate({0, 8});
+      EXPECT_EQ(array[9], 0U);
+      array.acquire();
+      EXPECT_EQ(array[9], 4U);
+      array[10] = 6;  // one's own puts are seen
+      EXPECT_EQ(array[10], 6U);
+      EXPECT_EQ(array[25], 0U);
+      EXPECT_EQ(array[41], 0U);  // the third page does not fit
+      EXPECT_EQ(array[9], 4U);
+    }
+    meet(seat);
+  });
+  fleet.expect_success();
+}
+
+}  // namespace
+}  // namespace farside::test
