@@ -15,6 +15,7 @@ GatheredUse gather_use(PageAccess& access, Collectives& collectives, std::uint64
 
   Team& team = access.pages().team();
   std::vector<PageId> pages;
+  pages.reserve(used.size());
   for (const PageTraffic& one : used) pages.push_back(one.page);
   std::vector<PagePlace> places;
   if (const Ended located = access.locate(pages, places, deadline); !located.done()) return {located};

@@ -147,6 +147,49 @@ TEST(Moving, SaysWhenThereIsNoRoom) {
   fleet.expect_success();
 }
 
+// A death loses the dead rank's pages, and nothing else; whoever asks for one of these is told who it was.
+TEST(Deaths, LoseThePagesOfTheDeadAlone) {
+  Survivors survivors;
+  Fleet fleet(3, [&](Member& me) {
+    Seat seat(me);
+    GlobalArrayOptions options = small_pages();
+    options.lease = std::chrono::milliseconds(200);
+    Array array(seat.comm, 9 * 8, options);  // pages 0 to 8; of page p, rank p % 3 is home and owner
+    meet(seat);
+    std::uint64_t value = me.index();
+    ASSERT_TRUE(array.put(8, std::span(&value, 1)).done());  // all are among the sharers of pages 1 and 4
+    ASSERT_TRUE(array.get(32, std::span(&value, 1)).done());
+    if (me.index() == 1) {
+      ASSERT_TRUE(array.own(24, 8).ended.done());  // page 3 goes with rank 1, its home does not
+    }
+    meet(seat);
+    if (me.index() == 2) {
+      ASSERT_TRUE(array.own(32, 8).ended.done());  // page 4 does not, its home does
+    }
+    meet(seat);
+    if (me.index() == 1) std::raise(SIGKILL);
+    EXPECT_TRUE(eventually([&] { return !seat.team.alive(1); }));
+    for (const std::uint64_t lost : {8U, 24U}) {
+      const Ended ended = array.get(lost, std::span(&value, 1));
+      EXPECT_EQ(ended.outcome, Outcome::peer_lost) << lost;
+      EXPECT_EQ(ended.lost, Rank{1}) << lost;
+    }
+    EXPECT_EQ(array.own(8, 8).ended.lost, Rank{1});
+    EXPECT_EQ(array.put(24, std::span<const std::uint64_t>(&value, 1)).lost, Rank{1});
+    for (const std::uint64_t there : {0U, 16U, 48U, 64U}) {
+      EXPECT_TRUE(array.get(there, std::span(&value, 1)).done()) << there;
+      EXPECT_TRUE(array.put(there, std::span<const std::uint64_t>(&value, 1)).done()) << there;
+    }
+    if (me.index() == 0) {
+      EXPECT_EQ(array.own(16, 8).pages, 1U);
+    }
+    survivors.leave_together(2);
+  });
+  EXPECT_EQ(fleet.wait(1), SIGKILL);
+  EXPECT_EQ(fleet.wait(0), 0);
+  EXPECT_EQ(fleet.wait(2), 0);
+}
+
 // Each rank gets what it has used most, and is told why something was remote.
 TEST(Moving, BalancesByUse) {
   Fleet fleet(3, [](Member& me) {

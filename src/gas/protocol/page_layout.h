@@ -49,7 +49,7 @@ class PageLayout {
 
   // Offsets.
   static constexpr std::uint64_t kOpened = 0;
-  [[nodiscard]] static std::uint64_t distrusted(Rank rank) noexcept { return kLine + 8 * (rank / 64); }
+  [[nodiscard]] static std::uint64_t distrusted(Rank rank) noexcept { return kLine + 8 * (std::uint64_t{rank} / 64); }
   [[nodiscard]] std::uint64_t hold(std::uint64_t index) const noexcept { return holds_ + 8 * index; }
   [[nodiscard]] std::uint64_t revoked(PageId page) const noexcept { return revoked_ + 8 * cached_at(page); }
   [[nodiscard]] std::uint64_t first_entry() const noexcept { return entries_; }

@@ -21,6 +21,7 @@ Reclaimer::Slot Reclaimer::take(Deadline deadline) {
 Ended Reclaimer::free_some(Deadline deadline) {
   const std::vector<SlotTable::Filled> filled = memory_.slots().next_filled(kAtOnce);
   std::vector<PageId> pages;
+  pages.reserve(filled.size());
   for (const SlotTable::Filled& slot : filled) pages.push_back(slot.page);
   std::vector<Place> places(pages.size());
   if (const Ended looked = directory_.look(pages, places, deadline); !looked.done()) return looked;
