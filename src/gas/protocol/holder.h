@@ -18,6 +18,7 @@ class Holder {
   Holder(PageMemory& memory, Channel& channel, For what)
       : memory_(memory), channel_(channel), index_(memory.take_hold(channel)) {
     hold_.pinned = what == For::a_span;
+    hold_.turn = memory.fabric().random() % Hold::kTurns;  // not that of whoever had this hold before
   }
   /// A hold that nobody let go stays: what was written under it may still land.
   ~Holder() {
