@@ -10,7 +10,7 @@ using namespace std::chrono_literals;
 
 constexpr std::uint64_t kBell = 0;
 constexpr std::uint64_t kFinished = 0;
-constexpr Duration kPatience = 60s;  // with one task
+constexpr Duration kPatience = 60s;  // with one task, or with telling its end
 constexpr Duration kNap = 1s;        // between two looks whether the thread is to stop
 constexpr std::size_t kCopiesAtOnce = 64;
 constexpr std::uint64_t kBytesAtOnce = 1U << 20U;  // so that the notice of a small one does not wait for a large one
@@ -86,6 +86,7 @@ void Service::serve(const std::stop_token& stop) {
     }
     for (const auto& work : works) work(*channel);
     if (do_next(*channel)) continue;  // who rang meanwhile is looked after before the next task
+    tell(*channel);
     // A time-out is one more reason to look.
     (void)channel->wait_until(
         bells_->local(), bell, [heard](std::uint64_t now) { return now != heard; }, team_.fabric().in(kNap));
@@ -138,7 +139,6 @@ void Service::remove_first() {
 }
 
 void Service::note_ends(Channel& channel, const std::vector<Ended>& ends) {
-  std::uint64_t last = 0;
   {
     const std::scoped_lock lock(mutex_);
     for (const Ended& ended : ends) {
@@ -146,10 +146,17 @@ void Service::note_ends(Channel& channel, const std::vector<Ended>& ends) {
       if (!ended.done()) failures_[finished_] = ended;
     }
     while (failures_.size() > kFailures) failures_.erase(failures_.begin());
-    last = finished_;
   }
-  (void)channel.write_signal(results_->of(team_.rank()).word<ControlWord>(kFinished), last,
-                             team_.fabric().in(kNap));  // to this process itself
+  tell(channel);
+}
+
+// A process that reaches itself through a network first needs a connection. What does not get through is told again
+// after the next nap: whoever waits looks at nothing else.
+void Service::tell(Channel& channel) {
+  const std::uint64_t last = finished_;
+  if (told_ == last) return;
+  const auto word = results_->of(team_.rank()).word<ControlWord>(kFinished);
+  if (channel.write_signal(word, last, team_.fabric().in(kPatience)) == Outcome::done) told_ = last;
 }
 
 }  // namespace farside

@@ -56,6 +56,7 @@ class Service {
   [[nodiscard]] std::vector<Copy> take_copies();
   void remove_first();
   void note_ends(Channel& channel, const std::vector<Ended>& ends);
+  void tell(Channel& channel);
   [[nodiscard]] LocalWord<ControlWord> finished_word() const;
 
   Team& team_;
@@ -67,6 +68,7 @@ class Service {
   bool found_nothing_ = true;  ///< the thread, when it looked for tasks last: it may sleep
   std::atomic<std::uint64_t> issued_ = 0;
   std::atomic<std::uint64_t> finished_ = 0;  ///< as the word says, or is about to
+  std::uint64_t told_ = 0;                   ///< to those who wait; the thread's own
   std::map<std::uint64_t, Ended> failures_;  ///< the newest ones, by number
   std::vector<std::function<void(Channel&)>> on_ring_;
 
