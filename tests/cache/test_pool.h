@@ -14,6 +14,7 @@
 #include "cache/rules.h"
 #include "tests/support/in_process_team.h"
 #include "tests/support/interposed_channel.h"
+#include "tests/support/reduced.h"
 
 namespace farside::test {
 
@@ -50,7 +51,7 @@ struct Node {
   std::unique_ptr<Cache> cache;
   std::unique_ptr<InterposedChannel> channel;
 
-  [[nodiscard]] Deadline soon() const { return team->fabric().in(std::chrono::seconds(20)); }
+  [[nodiscard]] Deadline soon() const { return team->fabric().in(extended(std::chrono::seconds(20))); }
 };
 
 class TestPool {

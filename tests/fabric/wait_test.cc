@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/support/mesh.h"
+#include "tests/support/reduced.h"
 
 namespace farside::test {
 namespace {
@@ -144,7 +145,8 @@ TEST(Wait, CostsNoCpu) {
     const Deadline deadline = mesh.fabric->in(std::chrono::seconds(1));
     EXPECT_EQ(mesh.channel->wait_until(*mesh.local, mesh.local->word<ControlWord>(0), never, deadline),
               Outcome::timed_out);
-    EXPECT_LT(cpu_seconds() - before, 0.05);
+    // An emulated core is charged with what the machine that emulates it gave to others.
+    EXPECT_LT(cpu_seconds() - before, std::chrono::duration<double>(extended(std::chrono::milliseconds(50))).count());
   });
   fleet.expect_success();
 }

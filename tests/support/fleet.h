@@ -9,7 +9,6 @@
 
 #include <array>
 #include <atomic>
-#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -70,8 +69,8 @@ class Fleet {
   /// Has the member stopped when it returns, until it is sent SIGCONT.
   void stop(unsigned index) const;
 
-  /// Waits for the end of a member: its wait status, as waitpid gives it. Kills it after `time_out`.
-  int wait(unsigned index, std::chrono::seconds time_out = std::chrono::seconds(100));
+  /// Waits for the end of a member: its wait status, as waitpid gives it. Kills it if it takes too long.
+  int wait(unsigned index);
   /// Waits for each and expects that it returned from its body without a failure.
   void expect_success();
 

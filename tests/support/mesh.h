@@ -10,11 +10,12 @@
 #include "farside/fabric/fabric.h"
 
 #include "tests/support/fleet.h"
+#include "tests/support/reduced.h"
 
 namespace farside::test {
 
 /// Long enough for a loaded machine; only a failing test waits that long.
-inline constexpr Duration kPatience = std::chrono::seconds(30);
+inline const Duration kPatience = extended(std::chrono::seconds(30));
 
 struct Mesh {
   std::unique_ptr<Fabric> fabric;

@@ -9,6 +9,8 @@
 
 #include <sys/mman.h>
 
+#include "tests/support/reduced.h"
+
 namespace farside::test {
 
 /// Owns a T in memory that forked processes share. T is made of lock-free atomics or is synchronised otherwise.
@@ -33,7 +35,7 @@ class Shared {
 
 /// Looks at `holds` until it is true, for at most `patience`: long, because only a failing test waits that long.
 template <class Condition>
-[[nodiscard]] bool eventually(Condition holds, std::chrono::seconds patience = std::chrono::seconds(60)) {
+[[nodiscard]] bool eventually(Condition holds, Duration patience = extended(std::chrono::seconds(60))) {
   const auto give_up = std::chrono::steady_clock::now() + patience;
   while (!holds()) {
     if (std::chrono::steady_clock::now() > give_up) return false;

@@ -33,7 +33,7 @@ inline constexpr unsigned kThreads = 2;
 
 /// Little memory may be held back, and threads are used although ranks are many.
 inline WorldOptions small_world(bool strict = false) {
-  return {.threads = kThreads, .strict = strict, .time_out = std::chrono::seconds(30), .held_bytes = 1U << 20U};
+  return {.threads = kThreads, .strict = strict, .held_bytes = 1U << 20U};
 }
 
 /// The value at a global index, a different one for each `seed`: what every reference is computed from.

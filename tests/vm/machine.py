@@ -1,10 +1,10 @@
 """Virtual machines on Debian's kernel, made by qemu, in which a script runs on this machine's own files."""
-import dataclasses
 import functools
 import os
 import pathlib
 import shutil
 import subprocess
+import sys
 import tempfile
 import time
 
@@ -12,6 +12,8 @@ REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
 BOOT = REPOSITORY / "build" / "vm"
 # Only a failing test waits that long. An emulated machine takes minutes for what this one does in seconds.
 PATIENCE_S = 900
+# All tests together: what is not done by then has failed.
+END = time.monotonic() + 3 * PATIENCE_S
 # Over Soft-RoCE. With another GID index than this, UCX's handshake times out.
 VERBS = "export FARSIDE_FABRIC=ucx UCX_TLS=rc_v UCX_NET_DEVICES=rxe0:1 UCX_IB_GID_INDEX=0\n"
 
@@ -21,7 +23,8 @@ def boot(name, accelerator, *options, **popen):
     command = ["setpriv", "--pdeathsig", "KILL", "qemu-system-x86_64", "-accel", accelerator, "-cpu", "max", "-smp", "2"]
     command += ["-m", "2G", "-nodefaults", "-nographic", "-no-reboot"]
     command += ["-kernel", str(BOOT / "vmlinuz"), "-initrd", str(BOOT / "initramfs")]
-    command += ["-append", f"console=ttyS0 quiet panic=-1 name={name}", *options]
+    # While this machine is busy, the kernel would take its emulated timer for broken.
+    command += ["-append", f"console=ttyS0 quiet panic=-1 no_timer_check name={name}", *options]
     return subprocess.Popen(command, stdin=subprocess.DEVNULL, **popen)
 
 
@@ -41,20 +44,13 @@ def accelerator():
     return "kvm" if works else emulation
 
 
-@dataclasses.dataclass
-class Outcome:
-    """What became of a machine's script."""
-
-    code: int
-    output: str
-
-
 class Machines:
     """Machines that share a folder, /shared to them, and perhaps a cable. All end with the `with` block."""
 
     def __init__(self):
         self.shared = pathlib.Path(tempfile.mkdtemp(prefix="farside-vm."))
         self.processes = {}
+        self.begun = time.monotonic()
 
     def __enter__(self):
         return self
@@ -63,10 +59,11 @@ class Machines:
         for process in self.processes.values():
             process.kill()
             process.wait()
+        print(f"{time.monotonic() - self.begun:.0f} s", end=", ", file=sys.stderr, flush=True)
         if kind is None:
             shutil.rmtree(self.shared)
         else:
-            print(f"The machines' consoles and output are kept in {self.shared}", flush=True)
+            print(f"the machines' consoles and output are kept in {self.shared}", file=sys.stderr, flush=True)
 
     def start(self, name, script, cable=None):
         """Boots a machine that runs `script` with bash. `cable` is the end it holds of one: "server" or "client"."""
@@ -90,32 +87,38 @@ class Machines:
         card = f"virtio-net-pci,netdev=cable,romfile=,mac=52:54:00:00:00:0{1 if end == 'server' else 2}"
         return ["-netdev", f"stream,id=cable,server={server},addr.type=unix,addr.path={path}", "-device", card]
 
-    def wait(self, name):
-        """Returns when the machine has switched itself off."""
-        try:
-            self.processes[name].wait(PATIENCE_S)
-        except subprocess.TimeoutExpired:
-            raise AssertionError(f"machine {name} was not done after {PATIENCE_S} s:\n{self._said(name)}") from None
-        code = self.shared / name / "code"
-        if not code.exists():
-            raise AssertionError(f"machine {name} did not come to its script's end:\n{self._said(name)}")
-        return Outcome(int(code.read_text()), (self.shared / name / "output").read_text(errors="replace"))
+    def outputs(self, *names):
+        """What these machines' scripts have written, when all have ended well."""
+        self._await(f"end of {' and '.join(names)}", lambda: all(self._code(name) == "0" for name in names))
+        return [(self.shared / name / "output").read_text(errors="replace") for name in names]
 
     def wait_for(self, file):
-        """Returns when one of the machines has put `file` into the shared folder, while all of them run."""
-        deadline = time.monotonic() + PATIENCE_S
-        while not (self.shared / file).exists():
-            ended = [name for name, process in self.processes.items() if process.poll() is not None]
-            if ended or time.monotonic() > deadline:
-                why = f"machine {ended[0]} ended" if ended else f"after {PATIENCE_S} s"
-                raise AssertionError(f"no {file}, {why}:\n{''.join(map(self._said, self.processes))}")
-            time.sleep(0.05)
+        """Returns when one of the machines has put `file` into the shared folder."""
+        self._await(file, (self.shared / file).exists)
 
     def kill(self, name):
         """As when the power fails."""
-        self.processes[name].kill()
-        self.processes[name].wait()
+        process = self.processes.pop(name)
+        process.kill()
+        process.wait()
 
-    def _said(self, name):
-        files = [self.shared / name / "console", self.shared / name / "output"]
-        return "".join(file.read_text(errors="replace")[-8000:] for file in files if file.exists())
+    def _await(self, what, has_come):
+        """Raises, with the last words of all machines, as soon as one of their scripts has failed."""
+        deadline = min(time.monotonic() + PATIENCE_S, END)
+        while not has_come():
+            failed = [name for name in self.processes if self._code(name) not in (None, "0")]
+            if failed or time.monotonic() > deadline:
+                why = f"machine {failed[0]} failed" if failed else "time is up"
+                raise AssertionError(f"no {what}: {why}\n{self._last_words()}")
+            time.sleep(0.05)
+
+    def _code(self, name):
+        """The exit code of a machine's script; None as long as the machine is on, "" if it went off too early."""
+        if self.processes[name].poll() is None:
+            return None
+        code = self.shared / name / "code"
+        return code.read_text().strip() if code.exists() else ""
+
+    def _last_words(self):
+        files = [file for kind in ("console", "output") for file in sorted(self.shared.glob(f"*/{kind}"))]
+        return "".join(f"== {file}\n{file.read_text(errors='replace')[-8000:]}\n" for file in files)
