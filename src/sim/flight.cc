@@ -79,7 +79,7 @@ void Flight::begin_atomic(std::uint64_t /*unused*/) {
 }
 
 void Flight::end_atomic(std::uint64_t /*unused*/) {
-  const std::uint64_t changed = changed_by(operation_, old_);
+  const std::uint64_t changed = access_taken() ? old_ : changed_by(operation_, old_);
   target_->touch_store(operation_.offset, changed);
   if (changed != old_) std::memcpy(target_->base() + operation_.offset, &changed, 8);
   target_->end_atomic(operation_.offset);
@@ -132,6 +132,7 @@ void Flight::abandon() {
 void Flight::attempt(Step step, std::uint64_t argument) {
   const auto go_on = [self = shared_from_this(), step, argument] {
     if (self->failed_) return;
+    if (self->access_taken()) return self->fail(0);
     if (self->target_is_silent()) {
       return self->later(self->wires_.scheduler().up_to(self->wires_.network().detection), &Flight::fail, 0);
     }

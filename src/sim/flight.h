@@ -58,6 +58,7 @@ class Flight : public std::enable_shared_from_this<Flight> {
   void tell(Outcome outcome);
   [[nodiscard]] bool may_go_on() const;
   [[nodiscard]] bool target_is_silent() const;
+  [[nodiscard]] bool access_taken() const { return wires_.access_taken(poster_, target_->owner()); }
   [[nodiscard]] bool answer_passes() const { return wires_.passes(target_->owner(), poster_); }
   /// Whether what came back is still wanted.
   [[nodiscard]] bool is_awaited() const { return completion_ != nullptr && !wires_.scheduler().dead(poster_); }

@@ -102,6 +102,7 @@ std::uint64_t SimFabric::lives_of(std::span<const PeerId> peers) const {
 
 Outcome SimFabric::revoke(PeerId peer, Deadline /*deadline*/) {
   wires_.scheduler().kill(processes_.at(peer));
+  wires_.take_access(processes_.at(peer), process_);
   mark_lost(peer);
   return Outcome::done;
 }

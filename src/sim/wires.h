@@ -42,6 +42,10 @@ class Wires {
   void heal() { cut_.clear(); }
   [[nodiscard]] bool passes(ProcessId from, ProcessId to) const { return !cut_.contains({from, to}); }
 
+  /// Nothing that `from` has posted, or will post, takes effect in the memory of `to` from here on.
+  void take_access(ProcessId from, ProcessId to) { taken_.insert({from, to}); }
+  [[nodiscard]] bool access_taken(ProcessId from, ProcessId to) const { return taken_.contains({from, to}); }
+
   /// Numbers operations in traces.
   [[nodiscard]] std::uint64_t next_operation() { return ++operations_; }
 
@@ -68,6 +72,7 @@ class Wires {
   const Network& network_;
   std::map<std::string, std::shared_ptr<SimMemory>, std::less<>> memories_;
   std::set<std::pair<ProcessId, ProcessId>> cut_;
+  std::set<std::pair<ProcessId, ProcessId>> taken_;
   std::uint64_t operations_ = 0;
   std::unique_ptr<Timing> timing_;
 };

@@ -127,10 +127,9 @@ Outcome SimTeam::barrier(Deadline deadline) {
 
 std::uint64_t SimTeam::epoch() const { return world_.deaths_; }
 
-Outcome SimTeam::evict(Rank rank, Deadline /*deadline*/) {
+Outcome SimTeam::evict(Rank rank, Deadline deadline) {
   world_.kill(rank);
-  fabric().mark_lost(rank);
-  return Outcome::done;
+  return fabric().revoke(rank, deadline);
 }
 
 }  // namespace farside::sim

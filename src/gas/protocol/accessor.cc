@@ -1,6 +1,7 @@
 #include "gas/protocol/accessor.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace farside {
 
@@ -44,7 +45,7 @@ Old<std::uint64_t> Accessor::compare_swap(PageId page, std::uint64_t offset, std
 
 template <class Act>
 Old<std::uint64_t> Accessor::act_on_word(PageId page, std::uint64_t offset, Act act, Deadline deadline) {
-  for (;;) {
+  for (settle();;) {
     if (memory_.fabric().now() >= deadline.at) return {{Outcome::timed_out, {}}, 0};
     const Found found = find(page, deadline);
     if (!found.ended.done()) return {found.ended, 0};
@@ -81,7 +82,7 @@ Accessor::Found Accessor::find(PageId page, Deadline deadline) {
 
 void Accessor::begin(const PagePart& part, bool is_put) {
   Transfer& transfer = transfers_.emplace_back(Transfer{part, is_put, false, 0, 0});
-  if (const KnownPlace* const known = this->known(part.page)) post(transfer, *known);
+  if (const KnownPlace* const known = this->known(part.page); known != nullptr && holds(*known)) post(transfer, *known);
 }
 
 // One that finds the page moved is not posted.
@@ -101,6 +102,7 @@ void Accessor::post(Transfer& transfer, const KnownPlace& known) {
 }
 
 Ended Accessor::finish(Deadline deadline) {
+  settle();
   for (;;) {
     if (const Ended ended = await_posted(deadline); !ended.done()) return give_up(ended);
     if (transfers_.empty()) return {};
@@ -111,15 +113,16 @@ Ended Accessor::finish(Deadline deadline) {
 
 Ended Accessor::await_posted(Deadline deadline) {
   const Outcome outcome = batch_->wait(deadline);
-  const Ended flushed = outcome == Outcome::timed_out ? Ended{outcome, {}} : await_puts(deadline);
-  if (outcome == Outcome::timed_out || !flushed.done()) return flushed;
-  // The batch does not say what of it has failed, so all of it is done again, unless that is of no use.
+  if (outcome == Outcome::timed_out) return {outcome, {}};
+  if (const Ended flushed = await_puts(deadline); !flushed.done()) return flushed;
+  // The batch does not say which of the gets has failed, so all are done again, unless that is of no use.
   const Ended ended = outcome == Outcome::done ? Ended{} : judge_failure(outcome);
   if (!ended.done()) return ended;
   std::erase_if(transfers_, [&](Transfer& transfer) {
     if (!transfer.posted) return false;
     transfer.posted = false;
-    if (transfer.is_put || !memory_.rules().looks_after_reading) return outcome == Outcome::done;
+    if (transfer.is_put) return true;
+    if (!memory_.rules().looks_after_reading) return outcome == Outcome::done;
     return outcome == Outcome::done && memory_.own_revoked(transfer.part.page).load() == transfer.sampled;
   });
   return {};
@@ -141,29 +144,41 @@ Ended Accessor::await_puts(Deadline deadline) {
   return all;
 }
 
-// An owner that is lost does not matter to transfers that were meant for a page which has left it before.
+// An owner that is lost does not matter to gets from a page which has left it before.
 Ended Accessor::judge_failure(Outcome outcome) {
   for (const Transfer& transfer : transfers_) {
-    if (!transfer.posted || !memory_.fabric().lost(transfer.owner)) continue;
+    if (!transfer.posted || transfer.is_put || !memory_.fabric().lost(transfer.owner)) continue;
     if (memory_.own_revoked(transfer.part.page).load() == transfer.sampled) return ended_with(outcome, transfer.owner);
   }
   const bool is_stale = std::ranges::any_of(transfers_, [&](const Transfer& transfer) {
-    return transfer.posted && memory_.own_revoked(transfer.part.page).load() != transfer.sampled;
+    return transfer.posted && !transfer.is_put && memory_.own_revoked(transfer.part.page).load() != transfer.sampled;
   });
   return is_stale ? Ended{} : Ended{outcome, {}};
 }
 
 // Whatever was put may still land. Only where its owner is dead to all, that harms nobody.
 Ended Accessor::give_up(Ended ended) {
+  (void)batch_->wait(memory_.fabric().in({}));  // nobody's memory is touched once this has returned
   transfers_.clear();
-  const bool may_land = std::ranges::any_of(written_, [this](Rank owner) { return !memory_.fabric().lost(owner); });
-  written_.clear();
-  if (may_land) {
-    holder_ = std::make_unique<Holder>(memory_, *channel_, Holder::For::puts);
-  } else {
+  std::erase_if(written_, [this](Rank owner) { return memory_.fabric().lost(owner); });
+  if (written_.empty()) {
     holder_->let_go();
+  } else {
+    auto next = std::make_unique<Holder>(memory_, *channel_, Holder::For::puts);
+    doubts_.push_back({std::exchange(holder_, std::move(next)), std::exchange(written_, {})});
   }
   return ended;
+}
+
+void Accessor::settle() {
+  std::erase_if(doubts_, [this](Doubt& doubt) {
+    const Deadline now = memory_.fabric().in({});
+    std::erase_if(doubt.owners, [&](Rank owner) {
+      return memory_.fabric().lost(owner) || channel_->flush(owner, now) == Outcome::done;
+    });
+    if (doubt.owners.empty()) doubt.holder->let_go();
+    return doubt.owners.empty();
+  });
 }
 
 Ended Accessor::post_rest(Deadline deadline) {
@@ -184,7 +199,7 @@ Ended Accessor::post_rest(Deadline deadline) {
     const KnownPlace& answer = *std::ranges::lower_bound(answers_, transfer.part.page, {}, &KnownPlace::page);
     if (!answer.place.moving || !memory_.rules().keeps_only_what_rests) {
       post(transfer, answer);
-    } else if (transfer.is_put) {
+    } else if (transfer.is_put || (answer.place.closed && memory_.rules().closes_when_passing)) {
       awaited = transfer.part.page;
     } else if (const Ended got = get_while_moving(transfer, answer.place, deadline); !got.done()) {
       return got;

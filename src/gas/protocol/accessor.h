@@ -37,6 +37,8 @@ class Accessor {
   void begin_get(const PagePart& part) { begin(part, false); }
   void begin_put(const PagePart& part) { begin(part, true); }
   Ended finish(Deadline deadline);
+  /// Lets go of what this thread could not wait for when it put there, if that has landed since.
+  void settle();
 
   /// Where the page is, waiting while it is being moved. The pointer holds until the next call.
   struct Found {
@@ -61,6 +63,12 @@ class Accessor {
     bool posted;
     std::uint64_t sampled;
     Rank owner;
+  };
+
+  /// Puts that were given up, and may still land where their owners can be reached.
+  struct Doubt {
+    std::unique_ptr<Holder> holder;
+    std::vector<Rank> owners;
   };
 
   void begin(const PagePart& part, bool is_put);
@@ -88,7 +96,8 @@ class Accessor {
   std::unique_ptr<Batch> batch_;
   std::vector<Transfer> transfers_;  // begun
   std::vector<Rank> written_;        // owners with puts that were not flushed
-  std::vector<PageId> asked_;        // kept for their room
+  std::vector<Doubt> doubts_;
+  std::vector<PageId> asked_;  // kept for their room
   std::vector<KnownPlace> answers_;
 };
 

@@ -17,6 +17,7 @@ constexpr Duration kToUnlock = std::chrono::milliseconds(100);
 }  // namespace
 
 Moved Mover::own(std::span<const PageId> pages, Deadline deadline) {
+  accessor_.settle();  // nobody moves a page on which this thread has left a hold
   std::vector<PageId> wanted(pages.begin(), pages.end());
   std::ranges::sort(wanted);
   wanted.erase(std::unique(wanted.begin(), wanted.end()), wanted.end());
@@ -31,14 +32,19 @@ Moved Mover::own(std::span<const PageId> pages, Deadline deadline) {
       wanted.erase(wanted.begin() + static_cast<std::ptrdiff_t>(i));
       places.erase(places.begin() + static_cast<std::ptrdiff_t>(i));
     }
-    if (wanted.empty()) return moved;
 
     Moves moves;
-    moved.ended = lock(wanted, places, moves, moved.full, deadline);
-    const std::uint64_t brought = bring(moves, moved.ended, deadline);
-    moved.pages += brought;
-    if (!moved.ended.done() || (moved.full && moves.empty())) return moved;
-    if (brought == 0 && !pauses.sleep(deadline)) {
+    if (!wanted.empty()) moved.ended = lock(wanted, places, moves, moved.full, deadline);
+    if (moved.ended.done()) moved.ended = bring(moves, deadline);
+    unlock(moves);
+    const std::uint64_t before = moved.pages;
+    for (const Move& move : moves) {
+      if (!move.published) continue;
+      ++moved.pages;
+      std::erase(wanted, move.page);
+    }
+    if (wanted.empty() || !moved.ended.done() || moved.full) return moved;
+    if (moved.pages == before && !pauses.sleep(deadline)) {
       moved.ended = {Outcome::timed_out, {}};
       return moved;
     }
@@ -65,7 +71,7 @@ Ended Mover::lock(std::span<const PageId> pages, std::span<const Place> places, 
     locks_.erase(pages[i]);
     const Reclaimer::Slot slot = reclaimer_.take(deadline);
     ended = slot.ended;
-    full = ended.done() && !slot.slot;
+    full = ended.done() && !slot.slot && moves.empty();
     if (!slot.slot) break;
     before.push_back(places[i]);
     moves.push_back({pages[i], lock, *slot.slot, std::vector<Sharers>(memory_.layout().sharer_words())});
@@ -75,13 +81,14 @@ Ended Mover::lock(std::span<const PageId> pages, std::span<const Place> places, 
   std::vector<std::uint64_t> seen(moves.size());
   Batch batch(channel_);
   for (std::size_t i = 0; i < moves.size(); ++i) {
+    seen[i] = ~before[i].word();  // until the answer has come
     batch.compare_swap(memory_.place(moves[i].page), before[i].word(), moves[i].lock.word(), seen[i]);
   }
   const Outcome swapped = batch.wait(deadline);
   if (swapped != Outcome::done && ended.done()) ended = directory_.ended_at_homes(pages, swapped);
   Moves locked;
   for (std::size_t i = 0; i < moves.size(); ++i) {
-    if (swapped == Outcome::done && seen[i] == before[i].word()) {
+    if (seen[i] == before[i].word()) {
       locked.push_back(std::move(moves[i]));
     } else {
       memory_.slots().give_back(moves[i].slot);  // nobody was told of it
@@ -91,42 +98,40 @@ Ended Mover::lock(std::span<const PageId> pages, std::span<const Place> places, 
   return ended;
 }
 
+// Whoever lost its lock to somebody else finds another word, and does no harm.
 void Mover::unlock(const Moves& moves) {
   const Deadline deadline = memory_.fabric().in(kToUnlock);
   std::vector<std::uint64_t> seen(moves.size());
   Batch batch(channel_);
   for (std::size_t i = 0; i < moves.size(); ++i) {
-    if (!moves[i].given_up) continue;
-    memory_.slots().give_back(moves[i].slot);
-    batch.compare_swap(memory_.place(moves[i].page), moves[i].lock.word(), moves[i].lock.left_alone().word(), seen[i]);
+    const Move& move = moves[i];
+    if (move.published || move.in_doubt) continue;
+    memory_.slots().give_back(move.slot);
+    batch.compare_swap(memory_.place(move.page), move.lock.word(), move.lock.left_alone().word(), seen[i]);
   }
   (void)batch.wait(deadline);  // whoever wants a page that stays locked breaks the lock
 }
 
 // ---- Bringing what is locked
 
-std::uint64_t Mover::bring(Moves& moves, Ended& ended, Deadline deadline) {
-  if (ended.done()) ended = silence(moves, deadline);
-  if (ended.done()) ended = distrust_passed(moves, deadline);
-  if (ended.done()) ended = copy(moves, deadline);
-  for (Move& move : moves) move.given_up = move.given_up || !ended.done();
-  unlock(moves);
-  return ended.done() ? publish(moves, ended, deadline) : 0;
+Ended Mover::bring(Moves& moves, Deadline deadline) {
+  if (const Ended silent = silence(moves, deadline); !silent.done()) return silent;
+  if (const Ended copied = copy(moves, deadline); !copied.done()) return copied;
+  const Ended published = publish(moves, deadline);
+  if (memory_.rules().forgets_after_publishing) forget_sharers(moves, deadline);
+  return published;
 }
 
 Ended Mover::silence(Moves& moves, Deadline deadline) {
   if (memory_.rules().locks_before_reading_sharers) {
     if (const Ended read = read_sharers(moves, deadline); !read.done()) return read;
   }
-  for (bool changed = true; changed;) {
-    if (const Ended revoked = revoke(moves, deadline); !revoked.done()) return revoked;
-    if (!memory_.rules().forgets_after_holds) (void)forget_sharers(moves, changed, deadline);
-    if (memory_.rules().awaits_holds) {
-      if (const Ended awaited = await_holds(moves, deadline); !awaited.done()) return awaited;
-    }
-    if (const Ended forgotten = forget_sharers(moves, changed, deadline); !forgotten.done()) return forgotten;
+  if (const Ended revoked = revoke(moves, deadline); !revoked.done()) return revoked;
+  if (!memory_.rules().forgets_after_publishing) forget_sharers(moves, deadline);
+  if (memory_.rules().awaits_holds) {
+    if (const Ended awaited = await_holds(moves, deadline); !awaited.done()) return awaited;
   }
-  return {};
+  return pass_lost(moves, deadline);
 }
 
 Ended Mover::read_sharers(Moves& moves, Deadline deadline) {
@@ -142,18 +147,13 @@ Ended Mover::read_sharers(Moves& moves, Deadline deadline) {
   return directory_.ended_at_homes(pages_of(moves), outcome);
 }
 
-// Those that are lost are passed. When one dies meanwhile, all are told again, which does no harm.
+// Those that are lost are left out. When one dies meanwhile, all are told again, which does no harm.
 Ended Mover::revoke(Moves& moves, Deadline deadline) {
   for (;;) {
     std::vector<std::pair<Rank, PageId>> told;
-    for (Move& move : moves) {
-      if (move.given_up) continue;
+    for (const Move& move : moves) {
       for (const Rank rank : sharers_of(move)) {
-        if (memory_.fabric().lost(rank)) {
-          if (!std::ranges::count(move.passed, rank)) move.passed.push_back(rank);
-        } else {
-          told.emplace_back(rank, move.page);
-        }
+        if (!memory_.fabric().lost(rank)) told.emplace_back(rank, move.page);
       }
     }
     std::vector<std::uint64_t> old(told.size());
@@ -170,29 +170,6 @@ Ended Mover::revoke(Moves& moves, Deadline deadline) {
     if (outcome != Outcome::peer_lost) return {outcome, {}};
     if (memory_.fabric().now() >= deadline.at) return {Outcome::timed_out, {}};
   }
-}
-
-Ended Mover::forget_sharers(Moves& moves, bool& changed, Deadline deadline) {
-  changed = false;
-  const std::uint64_t words = memory_.layout().sharer_words();
-  std::vector<std::uint64_t> seen(moves.size() * words);
-  Batch batch(channel_);
-  for (std::size_t i = 0; i < seen.size(); ++i) {
-    const Move& move = moves[i / words];
-    const Sharers sharers = move.sharers[i % words];
-    seen[i] = sharers.word();
-    if (move.given_up || sharers.ranks == 0) continue;
-    batch.compare_swap(memory_.sharers(move.page, i % words), sharers.word(), sharers.without_any().word(), seen[i]);
-  }
-  const Outcome outcome = batch.wait(deadline);
-  if (outcome != Outcome::done) return directory_.ended_at_homes(pages_of(moves), outcome);
-  for (std::size_t i = 0; i < seen.size(); ++i) {
-    Sharers& sharers = moves[i / words].sharers[i % words];
-    const bool is_forgotten = seen[i] == sharers.word();
-    changed = changed || !is_forgotten;
-    sharers = is_forgotten ? Sharers{} : Sharers::from_word(seen[i]);
-  }
-  return {};
 }
 
 // ---- Holds
@@ -213,7 +190,7 @@ Ended Mover::find_holds(const Moves& moves, std::vector<Held>& held, Deadline de
     std::set<Rank> ranks;
     for (const Move& move : moves) {
       for (const Rank rank : sharers_of(move)) {
-        if (!move.given_up && !memory_.fabric().lost(rank)) ranks.insert(rank);
+        if (!memory_.fabric().lost(rank)) ranks.insert(rank);
       }
     }
     std::map<Rank, std::uint64_t> opened;
@@ -249,10 +226,13 @@ Ended Mover::await_hold(const Held& held, Moves& moves, Deadline deadline) {
   }
   StandstillWatch watch(memory_.fabric(), memory_.lease());
   for (Pauses pauses(memory_.fabric()); !memory_.fabric().lost(held.rank);) {
+    accessor_.settle();  // it may be this thread's own
     const Fetched now = channel_.load(memory_.hold(held.rank, held.index), deadline);
     if (now.outcome == Outcome::timed_out) return ended_with(now.outcome, held.rank);
-    if (now.done() && now.value != held.word) return {};
-    if (held.rank != memory_.team().rank() && watch.stands_still(held.word)) {
+    const bool stays =
+        memory_.rules().awaits_grown_holds ? Hold::from_word(now.value).continues(hold) : now.value == held.word;
+    if (now.done() && !stays) return {};
+    if (held.rank != memory_.team().rank() && watch.stands_still(now.value)) {
       if (!memory_.rules().evicts_before_passing) return {};
       const Outcome evicted = memory_.team().evict(held.rank, deadline);
       if (evicted == Outcome::timed_out) return ended_with(evicted, held.rank);
@@ -260,27 +240,41 @@ Ended Mover::await_hold(const Held& held, Moves& moves, Deadline deadline) {
       return {Outcome::timed_out, {}};
     }
   }
+  return {};
+}
+
+Ended Mover::pass_lost(Moves& moves, Deadline deadline) {
+  std::vector<Move*> closed;
   for (Move& move : moves) {
-    if (concerns(move) && !std::ranges::count(move.passed, held.rank)) move.passed.push_back(held.rank);
+    if (move.given_up) continue;
+    for (const Rank rank : sharers_of(move)) {
+      if (!memory_.fabric().lost(rank)) continue;
+      if (const Ended told = distrust(move.lock.owner, rank, deadline); !told.done()) return told;
+      if (closed.empty() || closed.back() != &move) closed.push_back(&move);
+    }
+  }
+  if (!memory_.rules().closes_when_passing) return {};
+  for (Move* const move : closed) {
+    const Place lock = move->lock.without_gets();
+    const Fetched seen = channel_.compare_swap(memory_.place(move->page), move->lock.word(), lock.word(), deadline);
+    if (!seen.done()) return directory_.ended_at_homes({&move->page, 1}, seen.outcome);
+    move->given_up = seen.value != move->lock.word();
+    move->lock = lock;
   }
   return {};
 }
 
-// The owner of the page's old place uses it again only when those that were passed cannot reach it.
-Ended Mover::distrust_passed(const Moves& moves, Deadline deadline) {
-  for (const Move& move : moves) {
-    for (const Rank passed : move.passed) {
-      const auto word = memory_.distrusted(move.lock.owner, passed);
-      const std::uint64_t bit = std::uint64_t{1} << passed % 64;
-      for (Fetched seen = channel_.load(word, deadline); (seen.value & bit) == 0;) {
-        if (!seen.done()) return ended_with(seen.outcome, move.lock.owner);
-        const Fetched before = channel_.compare_swap(word, seen.value, seen.value | bit, deadline);
-        if (before.done() && before.value == seen.value) break;
-        seen = before;
-      }
-    }
+// The owner of a page's old place uses it again only when `whom` cannot reach it any more.
+Ended Mover::distrust(Rank at, Rank whom, Deadline deadline) {
+  const auto word = memory_.distrusted(at, whom);
+  const std::uint64_t bit = std::uint64_t{1} << whom % 64;
+  for (Fetched seen = channel_.load(word, deadline);;) {
+    if (!seen.done()) return ended_with(seen.outcome, at);
+    if ((seen.value & bit) != 0) return {};
+    const Fetched before = channel_.compare_swap(word, seen.value, seen.value | bit, deadline);
+    if (before.done() && before.value == seen.value) return {};
+    seen = before;
   }
-  return {};
 }
 
 // ---- The page itself
@@ -299,8 +293,8 @@ Ended Mover::copy(const Moves& moves, Deadline deadline) {
   return {outcome, lost == moves.end() ? std::nullopt : std::optional(lost->lock.owner)};
 }
 
-std::uint64_t Mover::publish(Moves& moves, Ended& ended, Deadline deadline) {
-  const Rank self = memory_.team().rank();
+Ended Mover::publish(Moves& moves, Deadline deadline) {
+  const GasRules& rules = memory_.rules();
   std::vector<std::uint64_t> seen(moves.size());
   std::vector<std::uint64_t> words(moves.size());
   Batch batch(channel_);
@@ -308,30 +302,44 @@ std::uint64_t Mover::publish(Moves& moves, Ended& ended, Deadline deadline) {
     const Move& move = moves[i];
     if (move.given_up) continue;
     const auto word = memory_.place(move.page);
-    words[i] = move.lock.moved_to(self, move.slot).word();
-    seen[i] = move.lock.word();
-    if (memory_.rules().publishes_by_compare_swap) {
+    words[i] = move.lock.moved_to(memory_.team().rank(), move.slot).word();
+    seen[i] = ~move.lock.word();  // until the answer has come
+    if (rules.publishes_by_compare_swap) {
       batch.compare_swap(word, move.lock.word(), words[i], seen[i]);
     } else {
       batch.write({word.region, word.offset, 8}, LocalSpan(words[i]));
+      seen[i] = move.lock.word();
     }
   }
   const Outcome outcome = batch.wait(deadline);
-  if (outcome != Outcome::done) ended = directory_.ended_at_homes(pages_of(moves), outcome);
-  std::uint64_t published = 0;
   for (std::size_t i = 0; i < moves.size(); ++i) {
     Move& move = moves[i];
     if (move.given_up) continue;
-    if (outcome != Outcome::done) {
-      memory_.slots().fill(move.slot, move.page, move.lock);  // nobody knows which have been published
-    } else if (seen[i] == move.lock.word()) {
-      memory_.slots().fill(move.slot, move.page);
-      ++published;
+    move.published = seen[i] == move.lock.word();
+    move.in_doubt = seen[i] == ~move.lock.word() && rules.keeps_what_is_in_doubt;
+    if (move.published) memory_.slots().fill(move.slot, move.page);
+    if (move.in_doubt) memory_.slots().fill(move.slot, move.page, move.lock);
+  }
+  return directory_.ended_at_homes(pages_of(moves), outcome);
+}
+
+// Not where somebody has registered since they were read: those may know the new place.
+void Mover::forget_sharers(const Moves& moves, Deadline deadline) {
+  const std::uint64_t words = memory_.layout().sharer_words();
+  std::vector<std::uint64_t> seen(moves.size() * words);
+  Batch batch(channel_);
+  for (std::size_t i = 0; i < seen.size(); ++i) {
+    const Move& move = moves[i / words];
+    const Sharers sharers = move.sharers[i % words];
+    if (sharers.ranks == 0 || (memory_.rules().forgets_after_publishing && !move.published)) continue;
+    const auto word = memory_.sharers(move.page, i % words);
+    if (memory_.rules().forgets_what_was_told) {
+      batch.compare_swap(word, sharers.word(), sharers.without_any().word(), seen[i]);
     } else {
-      memory_.slots().give_back(move.slot);  // the lock was taken by somebody else
+      batch.swap(word, sharers.without_any().word(), seen[i]);
     }
   }
-  return published;
+  (void)batch.wait(deadline);  // whoever moves the page next tells too many
 }
 
 std::vector<Rank> Mover::sharers_of(const Move& move) const {

@@ -19,12 +19,14 @@ namespace farside {
 class Mover {
  public:
   explicit Mover(Accessor& accessor)
-      : memory_(accessor.memory()),
+      : accessor_(accessor),
+        memory_(accessor.memory()),
         channel_(accessor.channel()),
         directory_(accessor.directory()),
         reclaimer_(memory_, directory_) {}
 
-  /// Returns when all of `pages` are here, or some cannot be brought. Those that a program has pinned are waited for.
+  /// Returns when all of `pages` are here, or have been here meanwhile, or some cannot be brought. Those that a program
+  /// has pinned are waited for.
   Moved own(std::span<const PageId> pages, Deadline deadline);
 
  private:
@@ -34,8 +36,9 @@ class Mover {
     Place lock;  ///< the entry, locked by this
     std::uint64_t slot;
     std::vector<Sharers> sharers;
-    std::vector<Rank> passed{};  ///< ranks that are lost, and may have held it
     bool given_up = false;
+    bool published = false;
+    bool in_doubt = false;  ///< it may be published yet
   };
   using Moves = std::vector<Move>;
   /// Somebody's hold on a page that is to be moved.
@@ -47,7 +50,7 @@ class Mover {
 
   /// Locks those that rest, or whose lock was forgotten, as many as there are slots and a round takes.
   Ended lock(std::span<const PageId> pages, std::span<const Place> places, Moves& moves, bool& full, Deadline deadline);
-  std::uint64_t bring(Moves& moves, Ended& ended, Deadline deadline);
+  Ended bring(Moves& moves, Deadline deadline);
   Ended read_sharers(Moves& moves, Deadline deadline);
   /// Afterwards nobody writes to the pages' places, but for those that are given up.
   Ended silence(Moves& moves, Deadline deadline);
@@ -55,16 +58,18 @@ class Mover {
   Ended await_holds(Moves& moves, Deadline deadline);
   Ended find_holds(const Moves& moves, std::vector<Held>& held, Deadline deadline);
   Ended await_hold(const Held& held, Moves& moves, Deadline deadline);
-  Ended distrust_passed(const Moves& moves, Deadline deadline);
-  /// Of those that were all found silent. `changed`: others have registered meanwhile, and are in `sharers` now.
-  Ended forget_sharers(Moves& moves, bool& changed, Deadline deadline);
+  /// Goes on without those that are lost, though what they wrote may still land.
+  Ended pass_lost(Moves& moves, Deadline deadline);
+  Ended distrust(Rank at, Rank whom, Deadline deadline);
   Ended copy(const Moves& moves, Deadline deadline);
-  std::uint64_t publish(Moves& moves, Ended& ended, Deadline deadline);
+  Ended publish(Moves& moves, Deadline deadline);
+  void forget_sharers(const Moves& moves, Deadline deadline);
   void unlock(const Moves& moves);
 
   [[nodiscard]] std::vector<Rank> sharers_of(const Move& move) const;
   [[nodiscard]] static std::vector<PageId> pages_of(const Moves& moves);
 
+  Accessor& accessor_;
   PageMemory& memory_;
   Channel& channel_;
   Directory& directory_;

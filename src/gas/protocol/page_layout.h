@@ -1,6 +1,6 @@
 // page_layout.h — where in each rank's piece of the memory things lie. The same at all ranks.
 //
-//   0           opened        ControlWord   the holds up to here have been in use
+//   0           opened        AtomicWord    the holds up to here have been in use
 //   64          distrusted    AtomicWord    of 64 ranks each: they must have lost their access before a slot is used
 //                                           again
 //   holds       hold[256]     ControlWord   one for each thread, and one for each span that is pinned

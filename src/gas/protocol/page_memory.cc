@@ -68,6 +68,20 @@ void PageMemory::place_pages(const std::function<Rank(PageId)>& first_owner) {
 }
 
 std::uint64_t PageMemory::take_hold(Channel& channel) {
+  const std::uint64_t index = free_hold();
+  // Who looks at holds from here on looks at this one.
+  const auto opened = this->opened(team_.rank());
+  std::uint64_t seen = region_->local().word<AtomicWord>(PageLayout::kOpened).load();
+  while (seen <= index) {
+    const Fetched before = channel.compare_swap(opened, seen, index + 1, fabric().in(kSetUpLimit));
+    if (!before.done()) throw Error({"use global pages", region_->local().name(), "this rank was cut off", ""});
+    if (before.value == seen) break;
+    seen = before.value;
+  }
+  return index;
+}
+
+std::uint64_t PageMemory::free_hold() {
   const std::scoped_lock lock(mutex_);
   if (!rules_.each_thread_has_a_hold) holds_taken_.assign(holds_taken_.size(), false);
   const auto free = std::ranges::find(holds_taken_, false);
@@ -77,11 +91,7 @@ std::uint64_t PageMemory::take_hold(Channel& channel) {
                  "use fewer threads and pinned spans at a time"});
   }
   *free = true;
-  const auto index = static_cast<std::uint64_t>(free - holds_taken_.begin());
-  const auto opened = region_->local().word<ControlWord>(PageLayout::kOpened);
-  if (opened.load() <= index) opened.store(index + 1);
-  channel.local_fence();  // who looks at holds from here on looks at this one
-  return index;
+  return static_cast<std::uint64_t>(free - holds_taken_.begin());
 }
 
 void PageMemory::give_back_hold(std::uint64_t index) {

@@ -49,8 +49,8 @@ class PageMemory {
   [[nodiscard]] LocalWord<AtomicWord> own_revoked(PageId page) const {
     return region_->local().word<AtomicWord>(layout_.revoked(page));
   }
-  [[nodiscard]] RemoteWord<ControlWord> opened(Rank rank) const {
-    return region_->of(rank).word<ControlWord>(PageLayout::kOpened);
+  [[nodiscard]] RemoteWord<AtomicWord> opened(Rank rank) const {
+    return region_->of(rank).word<AtomicWord>(PageLayout::kOpened);
   }
   [[nodiscard]] RemoteWord<ControlWord> hold(Rank rank, std::uint64_t index) const {
     return region_->of(rank).word<ControlWord>(layout_.hold(index));
@@ -78,6 +78,11 @@ class PageMemory {
     return region_->local().span(layout_.slot(slot), layout_.shape().page_bytes);
   }
 
+  /// Of a page that is here, and pinned.
+  [[nodiscard]] LocalWord<ControlWord> own_word(std::uint64_t slot, std::uint64_t offset) const {
+    return region_->local().word<ControlWord>(layout_.slot(slot) + offset);
+  }
+
   /// A hold of this rank's own, until it is given back. Throws Error when all are taken.
   [[nodiscard]] std::uint64_t take_hold(Channel& channel);
   void give_back_hold(std::uint64_t index);
@@ -86,6 +91,7 @@ class PageMemory {
   [[nodiscard]] RemoteWord<AtomicWord> at_home(PageId page, std::uint64_t offset) const {
     return region_->of(layout_.home_of(page)).word<AtomicWord>(offset);
   }
+  [[nodiscard]] std::uint64_t free_hold();
   void place_pages(const std::function<Rank(PageId)>& first_owner);
 
   Team& team_;

@@ -19,14 +19,20 @@ Reclaimer::Slot Reclaimer::take(Deadline deadline) {
 }
 
 Ended Reclaimer::free_some(Deadline deadline) {
-  const std::vector<SlotTable::Filled> filled = memory_.slots().next_filled(kAtOnce);
+  std::vector<SlotTable::Filled> filled = memory_.slots().next_filled(kAtOnce);
+  // Where such a page is nobody can say any more.
+  std::erase_if(filled, [this](const SlotTable::Filled& slot) {
+    return memory_.fabric().lost(memory_.layout().home_of(slot.page));
+  });
   std::vector<PageId> pages;
   pages.reserve(filled.size());
   for (const SlotTable::Filled& slot : filled) pages.push_back(slot.page);
   std::vector<Place> places(pages.size());
   if (const Ended looked = directory_.look(pages, places, deadline); !looked.done()) return looked;
   // In this order: who publishes a move has said before whom it passed.
-  if (memory_.rules().distrusts_before_freeing && !all_passed_are_cut_off(deadline)) return {};
+  if (memory_.rules().distrusts_before_freeing) {
+    if (const Ended cut_off = cut_off_passed(deadline); !cut_off.done()) return cut_off;
+  }
   const Rank self = memory_.team().rank();
   for (std::size_t i = 0; i < filled.size(); ++i) {
     const bool is_here = places[i].owner == self && places[i].slot == filled[i].slot &&
@@ -37,15 +43,17 @@ Ended Reclaimer::free_some(Deadline deadline) {
   return {};
 }
 
-bool Reclaimer::all_passed_are_cut_off(Deadline deadline) {
+// What others know of a loss already, this process will hear soon.
+Ended Reclaimer::cut_off_passed(Deadline deadline) {
   for (Rank rank = 0; rank < memory_.team().size(); ++rank) {
     if (!memory_.distrusts(rank) || cut_off_.contains(rank)) continue;
-    // What others know already, this process will hear soon.
-    if (!memory_.fabric().lost(rank)) return false;
-    if (memory_.fabric().revoke(rank, deadline) != Outcome::done) return false;
+    for (Pauses pauses(memory_.fabric()); !memory_.fabric().lost(rank);) {
+      if (!pauses.sleep(deadline)) return {Outcome::timed_out, {}};
+    }
+    if (const Outcome revoked = memory_.fabric().revoke(rank, deadline); revoked != Outcome::done) return {revoked, {}};
     cut_off_.insert(rank);
   }
-  return true;
+  return {};
 }
 
 }  // namespace farside

@@ -26,7 +26,7 @@ class Reclaimer {
  private:
   Ended free_some(Deadline deadline);
   /// Whoever could still write to what a page has left is cut off here.
-  [[nodiscard]] bool all_passed_are_cut_off(Deadline deadline);
+  Ended cut_off_passed(Deadline deadline);
 
   PageMemory& memory_;
   Directory& directory_;

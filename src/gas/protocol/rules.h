@@ -24,14 +24,18 @@ struct GasRules {
 
   // Moving.
   bool locks_before_reading_sharers = true;
-  bool awaits_holds = true;           ///< before the page is copied
-  bool forgets_after_holds = true;    ///< sharers are forgotten only when their puts have ended
-  bool thief_changes_version = true;  ///< whose lock was taken cannot publish
+  bool awaits_holds = true;              ///< before the page is copied
+  bool awaits_grown_holds = true;        ///< a hold that covers more pages than before goes on
+  bool forgets_what_was_told = true;     ///< sharers are forgotten only if nobody has registered meanwhile
+  bool forgets_after_publishing = true;  ///< whoever breaks the lock finds them
+  bool thief_changes_version = true;     ///< whose lock was taken cannot publish
   bool publishes_by_compare_swap = true;
   bool evicts_before_passing = true;  ///< a hold that stays is passed only when its rank's access was taken away
+  bool closes_when_passing = true;    ///< nobody gets from where a rank that was passed may still write
 
   // Using a slot again.
   bool frees_after_publishing = true;    ///< a page's old slot is free when the entry names another
+  bool keeps_what_is_in_doubt = true;    ///< and a new one when nobody can publish it any more
   bool distrusts_before_freeing = true;  ///< and those that were passed have lost their access to it
 };
 

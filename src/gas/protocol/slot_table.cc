@@ -22,14 +22,14 @@ void SlotTable::give_back(std::uint64_t slot) {
 
 void SlotTable::fill(std::uint64_t slot, PageId page, std::optional<Place> in_doubt) {
   const std::scoped_lock lock(mutex_);
-  contents_[slot] = Content{page, in_doubt};
+  contents_[slot] = Filled{slot, page, in_doubt, ++fills_};
 }
 
 std::vector<SlotTable::Filled> SlotTable::next_filled(std::uint64_t most) {
   const std::scoped_lock lock(mutex_);
   std::vector<Filled> some;
   for (std::uint64_t looked = 0; looked < contents_.size() && some.size() < most; ++looked) {
-    if (const auto& content = contents_[hand_]) some.push_back({hand_, content->page, content->in_doubt});
+    if (const auto& content = contents_[hand_]) some.push_back(*content);
     hand_ = (hand_ + 1) % contents_.size();
   }
   return some;
@@ -46,8 +46,8 @@ std::vector<PageId> SlotTable::pages() const {
 
 void SlotTable::empty(const Filled& slot) {
   const std::scoped_lock lock(mutex_);
-  std::optional<Content>& content = contents_[slot.slot];
-  if (!content || content->page != slot.page || content->in_doubt != slot.in_doubt) return;
+  std::optional<Filled>& content = contents_[slot.slot];
+  if (!content || content->fill != slot.fill) return;
   content.reset();
   free_.push_back(slot.slot);
 }

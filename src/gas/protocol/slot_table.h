@@ -29,6 +29,7 @@ class SlotTable {
     std::uint64_t slot;
     PageId page;
     std::optional<Place> in_doubt;
+    std::uint64_t fill;  ///< which of all times that a slot was filled
   };
   /// The next of those that are filled, at most so many, going round.
   [[nodiscard]] std::vector<Filled> next_filled(std::uint64_t most);
@@ -37,14 +38,10 @@ class SlotTable {
   void empty(const Filled& slot);
 
  private:
-  struct Content {
-    PageId page;
-    std::optional<Place> in_doubt;
-  };
-
   mutable std::mutex mutex_;
-  std::vector<std::optional<Content>> contents_;  // by slot; none for those that are free or taken
+  std::vector<std::optional<Filled>> contents_;  // by slot; none for those that are free or taken
   std::vector<std::uint64_t> free_;
+  std::uint64_t fills_ = 0;
   std::uint64_t hand_ = 0;  // where next_filled goes on
 };
 

@@ -1,6 +1,6 @@
 // words.h — the words that ranks share about pages, packed: each fits 8 bytes, so that no reader can mix two states.
 //
-//   Place    where a page is          moving (1 bit)   version (25)   owner (12)   slot (26)
+//   Place    where a page is          moving (1 bit)   closed (1)   version (24)   owner (12)   slot (26)
 //   Sharers  32 ranks that may have   changes (32)     a bit for each rank (32)
 //            a page's place cached
 //   Hold     what a thread is at      pinned (1)       turn (15)      count (8)    first page (40)
@@ -19,25 +19,27 @@ namespace farside {
 struct Place {
   static constexpr unsigned kSlotBits = 26;
   static constexpr unsigned kOwnerBits = 12;
-  static constexpr unsigned kVersionBits = 25;
+  static constexpr unsigned kVersionBits = 24;
 
   Rank owner = 0;
   std::uint64_t slot = 0;
   std::uint64_t version = 0;
   bool moving = false;  ///< locked: puts wait
+  bool closed = false;  ///< and gets, since somebody whose puts were not awaited may still write there
 
   [[nodiscard]] static constexpr Place from_word(std::uint64_t word) {
     const auto bits = [word](unsigned at, unsigned count) { return word >> at & ((std::uint64_t{1} << count) - 1); };
     return {static_cast<Rank>(bits(kSlotBits, kOwnerBits)), bits(0, kSlotBits),
-            bits(kSlotBits + kOwnerBits, kVersionBits), bits(63, 1) != 0};
+            bits(kSlotBits + kOwnerBits, kVersionBits), bits(63, 1) != 0, bits(62, 1) != 0};
   }
   [[nodiscard]] constexpr std::uint64_t word() const {
     const std::uint64_t wrapped = version & ((std::uint64_t{1} << kVersionBits) - 1);
-    return std::uint64_t{moving} << 63U | wrapped << (kSlotBits + kOwnerBits) | std::uint64_t{owner} << kSlotBits |
-           slot;
+    return std::uint64_t{moving} << 63U | std::uint64_t{closed} << 62U | wrapped << (kSlotBits + kOwnerBits) |
+           std::uint64_t{owner} << kSlotBits | slot;
   }
 
   [[nodiscard]] constexpr Place locked() const { return {owner, slot, version, true}; }
+  [[nodiscard]] constexpr Place without_gets() const { return {owner, slot, version, true, true}; }
   /// The lock is somebody else's from now on.
   [[nodiscard]] constexpr Place taken_over() const { return {owner, slot, version + 1, true}; }
   [[nodiscard]] constexpr Place left_alone() const { return {owner, slot, version + 1, false}; }
@@ -47,7 +49,7 @@ struct Place {
 
   friend constexpr bool operator==(const Place& a, const Place& b) { return a.word() == b.word(); }
 };
-static_assert(1 + Place::kVersionBits + Place::kOwnerBits + Place::kSlotBits == 64);
+static_assert(2 + Place::kVersionBits + Place::kOwnerBits + Place::kSlotBits == 64);
 
 /// A word of the set of ranks that may have a page's place cached. Every change counts, so that a COMPARE_SWAP that
 /// lands late never finds the word as it was.
@@ -88,6 +90,8 @@ struct Hold {
   [[nodiscard]] constexpr bool has(PageId page) const {
     return count != 0 && page >= first && (count == kMany || page < first + count);
   }
+  /// It is the same hold, of more pages perhaps.
+  [[nodiscard]] constexpr bool continues(const Hold& earlier) const { return count != 0 && turn == earlier.turn; }
   /// The least that has `page` as well.
   [[nodiscard]] constexpr Hold with(PageId page) const {
     if (count == 0) return {page, 1, turn, pinned};

@@ -1,0 +1,343 @@
+// gas_run.h — threads that get, put, change, pin and move a few pages at random (src/gas/protocol) on the harshest
+// network there is, while ranks stop for longer than a lease and links are down; and what must hold of it.
+#pragma once
+
+#include <array>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "gas/protocol/mover.h"
+#include "sim/world.h"
+#include "tests/sim/linearizability.h"
+
+namespace farside::sim {
+
+/// Everything about a run but its seed.
+struct GasScenario {
+  static constexpr std::uint64_t kMostWords = 2;
+
+  Rank ranks = 3;
+  std::uint64_t threads = 1;  ///< of each rank
+  PageShape shape{.pages = 1, .page_bytes = 8 * kMostWords, .slots = 2, .cached_places = 1};
+  std::uint64_t rounds = 12;
+  std::uint64_t one_in_owns = 3;
+  int pauses = 0;
+  int stalls = 0;
+  Rank deaths = 0;         ///< of the last ranks
+  bool impatient = false;  ///< some give up before they can know
+  Network network;
+  GasRules rules;
+
+  [[nodiscard]] bool is_calm() const {
+    return pauses + stalls == 0 && deaths == 0 && !impatient && !network.lands_late && !network.stalls_before_posting;
+  }
+};
+
+class GasRun {
+ public:
+  GasRun(std::uint64_t seed, const GasScenario& scenario)
+      : scenario_(scenario),
+        world_(seed, scenario.ranks, scenario.network),
+        dice_(world_.scheduler()),
+        words_(scenario.shape.page_bytes / 8),
+        histories_(scenario.shape.pages * words_),
+        sides_(scenario.ranks) {}
+
+  [[nodiscard]] World& world() { return world_; }
+
+  /// What went wrong.
+  std::optional<std::string> run() {
+    for (Rank rank = 0; rank < scenario_.ranks; ++rank) {
+      world_.on(rank, [this, rank] { live(rank); });
+    }
+    finish("at work");
+    world_.heal();
+    for (Rank rank = 0; rank < scenario_.ranks; ++rank) {
+      for (const auto& worker : sides_[rank].workers) {
+        if (world_.alive(rank)) world_.on(rank, [this, &worker] { settle(*worker); });
+      }
+    }
+    finish("settling");
+    for (Rank rank = 0; rank < scenario_.ranks; ++rank) {
+      if (world_.alive(rank)) world_.on(rank, [this, rank] { use_all(rank); });
+      finish("using all pages");
+    }
+    for (std::size_t i = 0; i < histories_.size() && !violation_; ++i) {
+      if (const auto wrong = histories_[i].violation()) {
+        fail("word " + std::to_string(i % words_) + " of page " + std::to_string(i / words_) + ": " + *wrong);
+      }
+    }
+    return violation_;
+  }
+
+ private:
+  static constexpr Duration kLease = std::chrono::milliseconds(5);
+  static constexpr Duration kPatience = std::chrono::milliseconds(100);
+  static constexpr Duration kHaste = std::chrono::microseconds(100);
+  static constexpr Duration kLife = std::chrono::microseconds(600);  // in which things befall ranks and links
+  static constexpr Duration kAwhile = std::chrono::microseconds(20);
+  static constexpr Duration kLimit = std::chrono::seconds(60);
+
+  struct Worker {
+    explicit Worker(PageMemory& pages) : memory(pages), accessor(pages), mover(accessor) {}
+    PageMemory& memory;
+    Accessor accessor;
+    Mover mover;
+    std::uint64_t seen = 0;  // the last value that was found
+  };
+  struct Side {
+    std::unique_ptr<PageMemory> memory;
+    std::vector<std::unique_ptr<Worker>> workers;
+  };
+
+  void finish(const std::string& at) {
+    if (!world_.run(kLimit)) fail("somebody was still " + at + " when the time was over");
+  }
+
+  void live(Rank rank) {
+    Side& side = sides_[rank];
+    const auto first_owner = [this](PageId page) { return static_cast<Rank>((page + 1) % scenario_.ranks); };
+    side.memory = std::make_unique<PageMemory>(world_.team(rank), "pages",
+                                               PageSettings{scenario_.shape, first_owner, kLease}, scenario_.rules);
+    if (++ready_ == scenario_.ranks) befall();
+    side.workers.resize(scenario_.threads);
+    for (auto& worker : side.workers) {
+      world_.on(rank, [this, &side, &worker] {
+        worker = std::make_unique<Worker>(*side.memory);
+        for (std::uint64_t round = 0; round < scenario_.rounds; ++round) act(*worker);
+      });
+    }
+  }
+
+  void befall() {
+    const auto at_some_moment = [this](auto what) { dice_.after(dice_.up_to(kLife), what); };
+    for (int i = 0; i < scenario_.pauses; ++i) {
+      at_some_moment([this] { world_.pause(any_rank(), dice_.up_to(4 * kLease)); });
+    }
+    for (int i = 0; i < scenario_.stalls; ++i) {
+      at_some_moment([this] {
+        const Rank from = any_rank();
+        const Rank to = any_rank();
+        if (from == to) return;
+        world_.wires().stall(world_.fabric(from).process(), world_.fabric(to).process(), dice_.up_to(4 * kLease));
+      });
+    }
+    for (Rank i = 1; i <= scenario_.deaths; ++i) {
+      at_some_moment([this, i] { world_.kill(scenario_.ranks - i); });
+    }
+  }
+
+  // ---- What a thread does
+
+  void act(Worker& worker) {
+    if (dice_.one_in(4)) worker.memory.fabric().sleep(dice_.up_to(kAwhile));
+    if (dice_.one_in(scenario_.one_in_owns)) return own(worker, any_pages());
+    switch (dice_.random() % 8) {
+      case 0:
+      case 1: return get(worker, any_page(), deadline(worker));
+      case 2:
+      case 3: return change(worker, any_page(), deadline(worker));
+      case 4:
+      case 5: return transfer(worker);
+      case 6: return pin(worker, any_page());
+      default: return change(worker, any_page(), deadline(worker));
+    }
+  }
+
+  void get(Worker& worker, PageId page, Deadline deadline) {
+    Transfer transfer(*this, page, false);
+    ended(transfer, worker.accessor.get(transfer.part(), deadline));
+    if (words_ > 0) worker.seen = transfer.words.back();
+  }
+
+  // Words that atomics touch are changed by atomics only: the second of each page, or all of each second page.
+  [[nodiscard]] bool is_atomic(PageId page, std::uint64_t word) const {
+    return words_ == 1 ? page % 2 == 1 : word == 1;
+  }
+  void change(Worker& worker, PageId page, Deadline deadline) {
+    const std::uint64_t word = dice_.random() % words_;
+    if (!is_atomic(page, word)) {
+      Transfer transfer(*this, page, true);
+      return ended(transfer, worker.accessor.put(transfer.part(), deadline));
+    }
+    WordHistory& history = histories_[page * words_ + word];
+    Old<std::uint64_t> old{};
+    std::size_t number = 0;
+    if (dice_.one_in(3)) {
+      const std::uint64_t value = ++values_ << 32U;
+      number = history.begin({WordAction::Kind::compare_swap, value, worker.seen, 0, ++moment_});
+      old = worker.accessor.compare_swap(page, 8 * word, worker.seen, value, deadline);
+    } else {
+      number = history.begin({WordAction::Kind::add, 1, 0, 0, ++moment_});
+      old = worker.accessor.fetch_add(page, 8 * word, 1, deadline);
+    }
+    expect(old.ended);
+    if (!old.ended.done()) return;
+    history.end(number, ++moment_, old.value);
+    worker.seen = old.value;
+  }
+
+  /// What a get or put brings, and how it is known to the words' histories.
+  struct Transfer {
+    Transfer(GasRun& run, PageId of_page, bool puts) : page(of_page), is_put(puts) {
+      const std::uint64_t begin = ++run.moment_;
+      count = is_put ? 1 : run.words_;
+      if (is_put) words[0] = ++run.values_;
+      for (std::uint64_t word = 0; word < count; ++word) {
+        numbers[word] = run.histories_[page * run.words_ + word].begin(
+            {.kind = is_put ? WordAction::Kind::put : WordAction::Kind::get,
+             .value = words[word],
+             .begin = begin,
+             .repeats = is_put && run.scenario_.network.stores_twice});
+      }
+    }
+    [[nodiscard]] PagePart part() { return {page, 0, LocalSpan(words.data(), 8 * count)}; }
+
+    PageId page;
+    bool is_put;
+    std::uint64_t count;
+    std::array<std::uint64_t, GasScenario::kMostWords> words{};
+    std::array<std::size_t, GasScenario::kMostWords> numbers{};
+  };
+  void ended(const Transfer& transfer, const Ended& ended) {
+    expect(ended);
+    if (!ended.done()) return;
+    const std::uint64_t end = ++moment_;
+    for (std::uint64_t word = 0; word < transfer.count; ++word) {
+      histories_[transfer.page * words_ + word].end(transfer.numbers[word], end, transfer.words[word]);
+    }
+  }
+
+  // Several pages at once.
+  void transfer(Worker& worker) {
+    std::vector<std::unique_ptr<Transfer>> transfers;
+    for (const PageId page : any_pages()) {
+      transfers.push_back(std::make_unique<Transfer>(*this, page, !is_atomic(page, 0) && dice_.one_in(2)));
+      Transfer& transfer = *transfers.back();
+      if (transfer.is_put) {
+        worker.accessor.begin_put(transfer.part());
+      } else {
+        worker.accessor.begin_get(transfer.part());
+      }
+    }
+    const Ended all = worker.accessor.finish(deadline(worker));
+    for (const auto& transfer : transfers) ended(*transfer, all);
+  }
+
+  void own(Worker& worker, const std::vector<PageId>& pages) {
+    expect(worker.mover.own(pages, deadline(worker)).ended);
+  }
+
+  // Stores in a page that is here, as a program does that has a span of it. Meanwhile it stays here.
+  void pin(Worker& worker, PageId page) {
+    const auto found = worker.accessor.find(page, deadline(worker));
+    if (!found.ended.done() || found.known->place.owner != worker.memory.team().rank()) return;
+    const KnownPlace known = *found.known;
+    Holder holder(worker.memory, worker.accessor.channel(), Holder::For::a_span);
+    if (!holder.cover(page, known.sampled)) return;
+    if (!is_atomic(page, 0)) {
+      const std::uint64_t value = ++values_;
+      WordHistory& history = histories_[page * words_];
+      const auto number = history.begin({.kind = WordAction::Kind::put, .value = value, .begin = ++moment_});
+      worker.memory.own_word(known.place.slot, 0).store(value);
+      worker.memory.fabric().sleep(dice_.up_to(kAwhile));
+      look_for_move(worker, known);
+      holder.let_go();
+      history.end(number, ++moment_);
+    } else {
+      worker.memory.fabric().sleep(dice_.up_to(kAwhile));
+      look_for_move(worker, known);
+      holder.let_go();
+    }
+  }
+  void look_for_move(Worker& worker, const KnownPlace& pinned) {
+    Place place;
+    const auto limit = worker.memory.fabric().in(kPatience);
+    if (!worker.accessor.directory().look({&pinned.page, 1}, {&place, 1}, limit).done()) return;
+    if (place.owner != pinned.place.owner || place.slot != pinned.place.slot) fail("a pinned page was moved");
+  }
+
+  // Where nothing is late and nobody stops, nothing fails.
+  void expect(const Ended& ended) {
+    if (scenario_.is_calm() && !ended.done()) fail("something " + std::string(to_string(ended.outcome)));
+  }
+
+  // ---- When all faults are over
+
+  /// Until what was given up has landed, and is known to have, and deaths are known.
+  void settle(Worker& worker) {
+    worker.memory.fabric().sleep(2 * scenario_.network.detection);
+    for (Rank rank = 0; rank < scenario_.ranks; ++rank) {
+      (void)worker.accessor.channel().flush(rank, worker.memory.fabric().in(kPatience));
+    }
+    worker.accessor.settle();
+  }
+
+  // Every page whose home and owner live can be used, and moved.
+  void use_all(Rank rank) {
+    Worker& worker = *sides_[rank].workers.front();
+    const auto soon = [&] { return worker.memory.fabric().in(kPatience); };
+    const std::size_t living = count_living();
+    for (PageId page = 0; page < scenario_.shape.pages; ++page) {
+      if (!world_.alive(worker.memory.layout().home_of(page))) continue;
+      if (!world_.alive(place_of(worker, page).owner)) continue;
+      const std::string whose = " page " + std::to_string(page) + " by rank " + std::to_string(rank);
+      get(worker, page, soon());
+      change(worker, page, soon());
+      const auto moved = worker.mover.own({&page, 1}, soon());
+      if (!moved.ended.done()) fail("no moving of" + whose + ", " + std::string(to_string(moved.ended.outcome)));
+      if (moved.full && living == scenario_.ranks) fail("no slot for" + whose);
+      if (!moved.full && place_of(worker, page).owner != rank) fail("nothing was moved of" + whose);
+      get(worker, page, soon());
+      change(worker, page, soon());
+    }
+    if (count_living() != living) fail("rank " + std::to_string(rank) + " took somebody living for dead");
+  }
+  Place place_of(Worker& worker, PageId page) {
+    Place place;
+    const auto limit = worker.memory.fabric().in(kPatience);
+    if (!worker.accessor.directory().look({&page, 1}, {&place, 1}, limit).done()) fail("no answer from a home");
+    return place;
+  }
+  std::size_t count_living() {
+    std::size_t living = 0;
+    for (Rank rank = 0; rank < scenario_.ranks; ++rank) living += world_.alive(rank) ? 1 : 0;
+    return living;
+  }
+
+  // ----
+
+  [[nodiscard]] Rank any_rank() { return static_cast<Rank>(dice_.random() % scenario_.ranks); }
+  [[nodiscard]] PageId any_page() { return dice_.random() % scenario_.shape.pages; }
+  [[nodiscard]] std::vector<PageId> any_pages() {
+    std::vector<PageId> pages{any_page()};
+    for (PageId page = 0; page < scenario_.shape.pages; ++page) {
+      if (page != pages.front() && dice_.one_in(2)) pages.push_back(page);
+    }
+    return pages;
+  }
+  [[nodiscard]] Deadline deadline(Worker& worker) {
+    const bool in_haste = scenario_.impatient && dice_.one_in(4);
+    return worker.memory.fabric().in(in_haste ? dice_.up_to(kHaste) : kPatience);
+  }
+  void fail(const std::string& what) {
+    if (!violation_) violation_ = what;
+  }
+
+  const GasScenario scenario_;
+  World world_;
+  Scheduler& dice_;
+  const std::uint64_t words_;  // of a page
+  std::vector<WordHistory> histories_;
+  std::vector<Side> sides_;
+  std::uint64_t moment_ = 0;
+  std::uint64_t values_ = 0;
+  Rank ready_ = 0;
+  std::optional<std::string> violation_;
+};
+
+}  // namespace farside::sim

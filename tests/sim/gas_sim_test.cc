@@ -1,0 +1,77 @@
+// Pages that move (src/gas/protocol), under many seeds, with all rules and with each of them broken.
+#include <optional>
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "scenario/named.h"
+#include "tests/sim/gas_run.h"
+#include "tests/sim/seeds.h"
+
+namespace farside::sim {
+namespace {
+
+constexpr std::uint64_t kSeeds = 500;
+
+GasScenario draw(std::uint64_t seed) {
+  Scheduler dice(seed * 7919);
+  GasScenario scenario;
+  scenario.ranks = 2 + static_cast<Rank>(dice.random() % 3);
+  scenario.threads = 1 + dice.random() % 2;
+  scenario.shape.pages = 1 + dice.random() % 4;
+  scenario.shape.page_bytes = 8 * (1 + dice.random() % 2);
+  scenario.shape.slots = scenario.shape.pages + 1;
+  scenario.shape.cached_places = 1 + dice.random() % scenario.shape.pages;
+  scenario.one_in_owns = 2 + dice.random() % 3;
+  scenario.network.grain_bytes = dice.one_in(2) ? 8 : 64;
+  for (const NamedSwitch& each : named_switches()) scenario.network.*each.on = dice.one_in(2);
+  scenario.network.dead_memory_answers = false;
+  scenario.network.detection = std::chrono::milliseconds(2);
+  if (dice.one_in(2)) {
+    scenario.pauses = static_cast<int>(dice.random() % 4);
+    scenario.stalls = static_cast<int>(dice.random() % 4);
+    scenario.deaths = static_cast<Rank>(dice.random() % 2);
+    scenario.impatient = dice.one_in(2);
+  }
+  return scenario;
+}
+
+std::optional<std::string> violation(const GasRules& rules) {
+  return first_violation(kSeeds, [&](std::uint64_t seed) {
+    GasScenario scenario = draw(seed);
+    scenario.rules = rules;
+    return GasRun(seed, scenario).run();
+  });
+}
+
+bool caught(const GasRules& rules) {
+  const auto found = violation(rules);
+  testing::Test::RecordProperty("found", found.value_or("nothing"));
+  return found.has_value();
+}
+
+TEST(GasSim, KeepsItsPromisesUnderEverySeed) { EXPECT_EQ(violation({}), std::nullopt); }
+
+TEST(GasSim, CatchesAnEntryReadBeforeRegistering) { EXPECT_TRUE(caught({.registers_before_reading = false})); }
+TEST(GasSim, CatchesARegistrationThatDoesNotShow) { EXPECT_TRUE(caught({.registering_shows = false})); }
+TEST(GasSim, CatchesWhoKeepsThePlaceOfAPageThatIsMoved) { EXPECT_TRUE(caught({.keeps_only_what_rests = false})); }
+TEST(GasSim, CatchesRevokingByAFlag) { EXPECT_TRUE(caught({.revoking_counts = false})); }
+
+TEST(GasSim, CatchesAGetWithoutALookAfterwards) { EXPECT_TRUE(caught({.looks_after_reading = false})); }
+TEST(GasSim, CatchesAGetDuringAMoveWithoutALookAfterwards) { EXPECT_TRUE(caught({.looks_again_while_moving = false})); }
+
+TEST(GasSim, CatchesAPutWithoutALookBefore) { EXPECT_TRUE(caught({.looks_before_writing = false})); }
+TEST(GasSim, CatchesAHoldForTwoThreads) { EXPECT_TRUE(caught({.each_thread_has_a_hold = false})); }
+TEST(GasSim, CatchesAHoldThatEndsBeforeItsPut) { EXPECT_TRUE(caught({.flushes_before_letting_go = false})); }
+
+TEST(GasSim, CatchesSharersReadBeforeTheLock) { EXPECT_TRUE(caught({.locks_before_reading_sharers = false})); }
+TEST(GasSim, CatchesAMoveThatWaitsForNoHold) { EXPECT_TRUE(caught({.awaits_holds = false})); }
+TEST(GasSim, CatchesWhoForgetsThoseItHasNotTold) { EXPECT_TRUE(caught({.forgets_what_was_told = false})); }
+TEST(GasSim, CatchesWhoForgetsBeforePublishing) { EXPECT_TRUE(caught({.forgets_after_publishing = false})); }
+TEST(GasSim, CatchesPublishingByWrite) { EXPECT_TRUE(caught({.publishes_by_compare_swap = false})); }
+
+TEST(GasSim, CatchesASlotThatIsFreeBeforePublishing) { EXPECT_TRUE(caught({.frees_after_publishing = false})); }
+TEST(GasSim, CatchesASlotThatIsFreeThoughItMayBePublished) { EXPECT_TRUE(caught({.keeps_what_is_in_doubt = false})); }
+
+}  // namespace
+}  // namespace farside::sim
