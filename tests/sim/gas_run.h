@@ -66,6 +66,7 @@ class GasRun {
       if (world_.alive(rank)) world_.on(rank, [this, rank] { use_all(rank); });
       finish("using all pages");
     }
+    dice_.settle(dice_.now() + kLimit);
     for (std::size_t i = 0; i < histories_.size() && !violation_; ++i) {
       if (const auto wrong = histories_[i].violation()) {
         fail("word " + std::to_string(i % words_) + " of page " + std::to_string(i / words_) + ": " + *wrong);

@@ -22,7 +22,9 @@ class Holder {
   }
   /// A hold that nobody let go stays: what was written under it may still land.
   ~Holder() {
-    if (hold_.count == 0) memory_.give_back_hold(index_);
+    if (hold_.count != 0) return;
+    channel_.local_fence();  // whoever has it next stores there later
+    memory_.give_back_hold(index_);
   }
   Holder(const Holder&) = delete;
   Holder& operator=(const Holder&) = delete;
