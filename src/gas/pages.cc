@@ -117,9 +117,26 @@ class PageAccess::Impl {
   }
 
   [[nodiscard]] bool is_here(const KnownPlace& known) const { return known.place.owner == memory.team().rank(); }
-  void count(const PagePart& part) {
-    const KnownPlace* const known = accessor.known(part.page);
-    counter.count(part.page, part.local.bytes(), known == nullptr || !is_here(*known));
+  void count(const PagePart& part) { count(part.page, part.local.bytes()); }
+  void count(PageId page, std::uint64_t bytes) {
+    const KnownPlace* const known = accessor.known(page);
+    counter.count(page, bytes, known == nullptr || !is_here(*known));
+  }
+  /// A page whose place nobody here has asked for yet may turn out to be here.
+  void count_begun(const PagePart& part) {
+    if (accessor.known(part.page) != nullptr) {
+      count(part);
+    } else {
+      begun_unknown.push_back(part);
+    }
+  }
+  void count_finished() {
+    for (const PagePart& part : begun_unknown) count(part);
+    begun_unknown.clear();
+  }
+  Old<std::uint64_t> counted(PageId page, const Old<std::uint64_t>& old) {
+    if (old.ended.done()) count(page, sizeof(std::uint64_t));
+    return old;
   }
 
   /// From the copy of the page, which is fetched when there is none.
@@ -148,6 +165,7 @@ class PageAccess::Impl {
   Mover mover;
   ReadCache copies;
   TrafficCounter counter;
+  std::vector<PagePart> begun_unknown;
 };
 
 PageAccess::PageAccess(Pages& pages) : impl_(std::make_unique<Impl>(pages)) {}
@@ -178,29 +196,33 @@ void PageAccess::begin_get(const PagePart& part) {
     return;
   }
   impl_->accessor.begin_get(part);
-  impl_->count(part);
+  impl_->count_begun(part);
 }
 
 void PageAccess::begin_put(const PagePart& part) {
   impl_->check(part);
   impl_->copies.drop(part.page);
   impl_->accessor.begin_put(part);
-  impl_->count(part);
+  impl_->count_begun(part);
 }
 
-Ended PageAccess::finish(Deadline deadline) { return impl_->accessor.finish(deadline); }
+Ended PageAccess::finish(Deadline deadline) {
+  const Ended ended = impl_->accessor.finish(deadline);
+  impl_->count_finished();
+  return ended;
+}
 
 Old<std::uint64_t> PageAccess::fetch_add(PageId page, std::uint64_t offset, std::uint64_t addend, Deadline deadline) {
   impl_->check_word(page, offset);
   impl_->copies.drop(page);
-  return impl_->accessor.fetch_add(page, offset, addend, deadline);
+  return impl_->counted(page, impl_->accessor.fetch_add(page, offset, addend, deadline));
 }
 
 Old<std::uint64_t> PageAccess::compare_swap(PageId page, std::uint64_t offset, std::uint64_t expected,
                                             std::uint64_t desired, Deadline deadline) {
   impl_->check_word(page, offset);
   impl_->copies.drop(page);
-  return impl_->accessor.compare_swap(page, offset, expected, desired, deadline);
+  return impl_->counted(page, impl_->accessor.compare_swap(page, offset, expected, desired, deadline));
 }
 
 Moved PageAccess::own(std::span<const PageId> pages, Deadline deadline) {

@@ -38,26 +38,26 @@ TEST(Moving, KeepsWhatIsInThePages) {
 
 // Three ranks add to the same elements while three ranks pull the pages to and fro.
 TEST(Moving, LosesNoAdditionAndNoPut) {
-  constexpr std::uint64_t kRounds = 300;
-  Fleet fleet(3, [](Member& me) {
+  const std::uint64_t rounds = 3 * reduced(100);
+  Fleet fleet(3, [rounds](Member& me) {
     Seat seat(me);
     Array array(seat.comm, 64, small_pages());
-    std::thread adder([mine = array.another(), &me]() mutable {
-      for (std::uint64_t round = 1; round <= kRounds; ++round) {
+    std::thread adder([mine = array.another(), &me, rounds]() mutable {
+      for (std::uint64_t round = 1; round <= rounds; ++round) {
         ASSERT_TRUE(mine.fetch_add(round % 8, 1).ended.done());
         const std::uint64_t own_element = 8 * (1 + round % 7) + me.index();
         mine[own_element] = round;
         ASSERT_EQ(mine[own_element], round);
       }
     });
-    for (std::uint64_t round = 0; round < kRounds / 3; ++round) {
+    for (std::uint64_t round = 0; round < rounds / 3; ++round) {
       ASSERT_TRUE(array.own(8 * (round % 8), 8).ended.done());
     }
     adder.join();
     meet(seat);
     std::uint64_t sum = 0;
     for (std::uint64_t i = 0; i < 8; ++i) sum += array[i];
-    EXPECT_EQ(sum, 3 * kRounds);
+    EXPECT_EQ(sum, 3 * rounds);
     meet(seat);
   });
   fleet.expect_success();
@@ -210,6 +210,43 @@ TEST(Moving, BalancesByUse) {
     meet(seat);
     ASSERT_TRUE(array.locality({0, 24}, located).done());
     for (Rank page = 0; page < 3; ++page) EXPECT_EQ(located[page].owner, (page + 2) % 3);
+    meet(seat);
+  });
+  fleet.expect_success();
+}
+
+// Where its own pages are a rank learns like everybody else, and then they have not been remote.
+TEST(Moving, CountsOwnPagesAsHere) {
+  Fleet fleet(2, [](Member& me) {
+    Seat seat(me);
+    Array array(seat.comm, 16, small_pages());
+    std::vector<std::uint64_t> all(16);
+    ASSERT_TRUE(array.put(8 * me.index(), std::span<const std::uint64_t>(all).first(8)).done());
+    ASSERT_TRUE(array.get(0, all).done());
+    for (const PageTraffic& page : array.pages().traffic()) {
+      EXPECT_EQ(page.remote_operations, page.page == me.index() ? 0U : 1U);
+      EXPECT_EQ(page.operations, page.page == me.index() ? 2U : 1U);
+    }
+    meet(seat);
+  });
+  fleet.expect_success();
+}
+
+// Whoever changes a page by atomics alone uses it as well.
+TEST(Moving, BalancesByAtomicsToo) {
+  Fleet fleet(2, [](Member& me) {
+    Seat seat(me);
+    Array array(seat.comm, 16, small_pages());
+    if (me.index() == 0) {
+      ASSERT_TRUE(array.fetch_add(8, 1).ended.done());
+      EXPECT_EQ(array.compare_swap(9, 0, 1).value, 0U);
+      const std::vector<PageTraffic> traffic = array.pages().traffic();
+      ASSERT_EQ(traffic.size(), 1U);
+      EXPECT_EQ(traffic[0].remote_operations, 2U);
+      EXPECT_EQ(traffic[0].remote_bytes, 16U);
+    }
+    meet(seat);
+    EXPECT_EQ(array.balance().pages, me.index() == 0 ? 1U : 0U);
     meet(seat);
   });
   fleet.expect_success();

@@ -8,11 +8,14 @@
 #include "farside/gas/global_array.h"
 
 #include "tests/comm/seat.h"
+#include "tests/support/reduced.h"
 
 namespace farside::test {
 
 inline GlobalArrayOptions small_pages(Distribution distribution = cyclic()) {
-  return {.page_bytes = 64, .distribution = std::move(distribution), .time_out = std::chrono::seconds(30)};
+  return {.page_bytes = 64,
+          .distribution = std::move(distribution),
+          .time_out = std::chrono::duration_cast<std::chrono::milliseconds>(extended(std::chrono::seconds(30)))};
 }
 
 /// All ranks' work on memory is over.

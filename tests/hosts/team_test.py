@@ -1,4 +1,4 @@
-"""Programs with a rank on each of four hosts, over UCX's TCP, started by mpirun: on a team, on comm and on vector."""
+"""Programs with a rank on each of four hosts, over UCX's TCP, started by mpirun: on a team, on comm, on vector and on gas."""
 import os
 import subprocess
 import unittest
@@ -55,6 +55,11 @@ class TeamOnHosts(unittest.TestCase):
             with self.subTest(name):
                 output, errors = self.start(name).communicate(timeout=PATIENCE_S)
                 self.assertRegex(output, "^4 ranks, .* largest difference to one process alone 0\n$", errors)
+
+    def test_a_graph_is_searched_by_all(self):
+        edges = hosts.REPOSITORY / "examples" / "data" / "divisors.txt"
+        output, errors = self.start("example_breadth_first_search", edges, 1).communicate(timeout=PATIENCE_S)
+        self.assertRegex(output, "^4 ranks: levels of 603 vertices, found right by one process alone\n", errors)
 
     def test_each_rank_says_whom_it_could_not_reach(self):
         program = self.start("example_ring", 10**9)

@@ -50,6 +50,12 @@ class OneMachine(unittest.TestCase):
         # Each operation between two processes.
         self.passes("vector_test", only="*Between.*/1")
 
+    def test_gas(self):
+        # While pages stay, while they move, and after a death.
+        only = ["GlobalArray.GathersAndScattersByIndex", "Moving.LosesNoAdditionAndNoPut",
+                "Deaths.LoseThePagesOfTheDeadAlone"]
+        self.passes("gas_test", divisor=10, only=":".join(only))
+
 
 # Both machines see the files through a file system whose name says that it is one and the same on all hosts, and which
 # counts what it is asked for on each.

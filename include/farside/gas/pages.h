@@ -76,7 +76,7 @@ struct PagePlace {
   std::uint64_t version = 0;  ///< another one after each move (of 25 bits)
 };
 
-/// What a thread has got of a page, and put to it.
+/// What a thread has got of a page, put to it, and changed there by atomics.
 struct PageTraffic {
   PageId page;
   std::uint64_t operations;

@@ -1,0 +1,165 @@
+// The samples of docs/gas.md, word for word (guide_test compares them), as one program.
+#include <array>
+#include <chrono>
+#include <cstdlib>
+#include <exception>
+#include <iostream>
+#include <thread>
+#include <vector>
+
+#include "farside/gas/patch.h"
+
+namespace {
+
+using namespace farside;
+
+// Nobody lets an array go while another rank may use it.
+void leave(Comm& comm) {
+  const Outcome met = comm.team().barrier(comm.team().fabric().in(std::chrono::seconds(60)));
+  if (met != Outcome::done) throw Error({"leave", "a sample", "a rank is lost", ""});
+}
+
+void place(Comm& comm) {
+  // In 16 columns of pages, each at one rank.
+  const auto by_column = [](PageId page, std::uint64_t /*pages*/, Rank ranks) {
+    return static_cast<Rank>(page % 16 * ranks / 16);
+  };
+  GlobalArray<float> image(comm, 256 * 1024, {.page_bytes = 1024, .distribution = by_column});
+
+  std::vector<LocatedRange> located;
+  image.expect(image.locality({0, 2048}, located), "ask who owns what");
+  for (const auto& [range, owner] : located) std::cout << range.first << ": rank " << owner << '\n';
+
+  if (located.size() != 8) throw Error({"place", "an image", "its pages are not as the guide says", ""});
+
+  leave(comm);
+}
+
+void move(Comm& comm) {
+  GlobalArray<double> field(comm, 30'000);
+  const Rank rank = field.rank();
+
+  const Moved moved = field.own_many(std::array{Range{rank * 1000, 1000}, Range{20'000 + rank * 3000, 3000}});
+  field.expect(moved.ended, "own two ranges");
+  if (moved.full) std::cout << "only " << moved.pages << " pages came\n";
+
+  const Shape<2> shape{100, 300};
+  std::vector<double> patch(4 * 8);
+  field.expect(get_patch(field, shape, Patch<2>{{10, 20}, {4, 8}}, std::span(patch)), "get a patch");
+
+  const std::string report = field.report();
+  if (rank == 0) std::cout << report;
+  field.expect(field.balance().ended, "balance");  // each page goes to whoever has used it most
+
+  leave(comm);
+}
+
+void count(Comm& comm) {
+  GlobalArray<std::uint64_t> tasks(comm, 8);
+
+  const Old<std::uint64_t> next = tasks.fetch_add(0, 1);  // each number once, whoever asks
+  tasks.expect(next.ended, "take a number");
+  const Old<std::uint64_t> claimed = tasks.compare_swap(1, 0, next.value + 1);
+  tasks.expect(claimed.ended, "claim");
+  if (claimed.value == 0) std::cout << next.value << " was the first\n";
+
+  leave(comm);
+}
+
+void compute_in_place(Comm& comm) {
+  GlobalArray<double> field(comm, 30'000);
+
+  if (const std::optional<PinnedRange<double>> here = field.pin(512)) {  // none: it is elsewhere
+    for (double& value : here->values) value += 1;
+  }  // from here on it may go
+
+  leave(comm);
+}
+
+void get_many(Comm& comm) {
+  GlobalArray<double> field(comm, 30'000);
+
+  std::vector<double> left(10);
+  std::vector<double> right(10);
+  field.begin_get(0, left);
+  field.begin_get(20'000, right);
+  field.expect(field.finish(), "get both");
+
+  std::vector<double> some(3);
+  field.expect(field.gather(std::vector<std::uint64_t>{7, 7000, 29'999}, some), "gather");
+
+  leave(comm);
+}
+
+void share_with_a_thread(Comm& comm) {
+  GlobalArray<double> field(comm, 30'000);
+
+  std::thread reader([mine = field.another()]() mutable {
+    const double value = mine[29'999];
+    std::cout << value << '\n';
+  });
+  reader.join();
+
+  leave(comm);
+}
+
+void read_copies(Comm& comm) {
+  GlobalArray<double> table(comm, 30'000, {.read_cache_bytes = 1U << 20U});
+
+  double sum = 0;
+  for (int i = 0; i < 1000; ++i) sum += table[i];  // two pages are fetched, once
+  table.acquire();                                 // what others had put before this is found from here on
+  std::cout << sum << '\n';
+
+  leave(comm);
+}
+
+void use_pages(Comm& comm) {
+  Pages pages(comm.team(), "particles", {.pages = 1024, .page_bytes = 4096});
+  PageAccess mine(pages);
+  const Deadline deadline = comm.team().fabric().in(std::chrono::seconds(60));
+
+  std::uint64_t value = 5;
+  const Ended put = mine.put({7, 128, LocalSpan(&value, sizeof value)}, deadline);
+  if (put.outcome == Outcome::peer_lost) std::cout << "page 7 has gone with rank " << *put.lost << "\n";
+  const Moved moved = mine.own(std::array{PageId{7}}, deadline);
+
+  if (!put.done() || !moved.ended.done()) throw Error({"use", "page 7", "it was not put or owned", ""});
+
+  leave(comm);
+}
+
+}  // namespace
+
+int main() {
+  try {
+    const auto team = join_team();
+    Comm comm(*team);
+    GlobalArray<double> field(comm, 100'000, {.page_bytes = 4096, .distribution = blocked()});
+    const auto meet = [&] { field.expect({team->barrier(team->fabric().in(std::chrono::seconds(60)))}, "meet"); };
+
+    field.for_each_here([](std::uint64_t first, std::span<double> values) {  // in place, without copying
+      for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<double>(first + i);
+    });
+    meet();
+
+    std::vector<double> row(1000);
+    field.expect(field.get(50'000, row), "get a row");  // wherever it is: one READ for each page
+    if (team->rank() == 0) {
+      field.expect(field.own(50'000, 1000).ended, "own a row");  // from now on it is at rank 0
+      field[50'007] = -1;
+    }
+    meet();
+    if (field[50'007] != -1) throw Error({"look at", "the row", "what rank 0 has put there is lost", ""});
+    meet();  // nobody lets the array go while another rank may use it
+
+    for (const auto sample :
+         {place, move, count, compute_in_place, get_many, share_with_a_thread, read_copies, use_pages}) {
+      sample(comm);
+    }
+    return EXIT_SUCCESS;
+  } catch (const std::exception& error) {
+    std::cerr << error.what() << '\n';
+    return EXIT_FAILURE;
+  }
+}
