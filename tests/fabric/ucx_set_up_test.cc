@@ -135,8 +135,8 @@ class Stranger {
   UcxEndpoint to_;
 };
 
-// Neither what is no greeting, nor one that is cut short or altered, nor one that only claims to be there and to be
-// large, disturbs those who have greeted as they should; and the log says little of it.
+// Neither what is no greeting, nor one that is cut short or altered, nor one that miscounts, nor one that only claims
+// to be there and to be large, disturbs those who have greeted as they should; and the log says little of it.
 TEST(UcxEngine, OutlivesGreetingsThatMakeNoSense) {
   Fleet fleet(2, [](Member& me) {
     Node node(4096);
@@ -148,14 +148,16 @@ TEST(UcxEngine, OutlivesGreetingsThatMakeNoSense) {
     if (me.index() == 1) {
       EXPECT_EQ(node.write(0, 0, &value, 8), Outcome::done);
       Stranger stranger(address);
-      const std::string right = UcxGreeting{{1, 2}, 3, stranger.worker()}.encode();
+      const std::string right = UcxGreeting{{1, 2}, 3, 1, stranger.worker()}.encode();
       for (std::size_t at = 0; at < right.size(); ++at) {
         std::string wrong = right;
         wrong[at] ^= 4;
         stranger.say(wrong, UCP_AM_SEND_FLAG_REPLY | UCP_AM_SEND_FLAG_EAGER);
         stranger.say(right.substr(0, at), UCP_AM_SEND_FLAG_REPLY | UCP_AM_SEND_FLAG_EAGER);
       }
-      stranger.say(right, UCP_AM_SEND_FLAG_EAGER);  // to nobody who could be answered
+      for (const std::uint64_t nth : {0ul, 1000ul, ~0ul}) {  // of endpoints that were never opened
+        stranger.say(UcxGreeting{{1, 2}, 3, nth, stranger.worker()}.encode(), UCP_AM_SEND_FLAG_EAGER);
+      }
       stranger.say(std::string(64 << 20, 'x'), UCP_AM_SEND_FLAG_REPLY | UCP_AM_SEND_FLAG_RNDV);
       value = 6;
       EXPECT_EQ(node.write(0, 0, &value, 8), Outcome::done);

@@ -22,6 +22,9 @@ using namespace std::chrono_literals;
 // along: the one who is to answer may need this core.
 constexpr Duration kSpin = 20us;
 
+// Between two looks where UCX's event descriptor is of no use.
+constexpr Duration kNap = 200us;
+
 // How long a channel that goes tries to deliver WRITEs that nobody flushed.
 constexpr Duration kParting = 200ms;
 
@@ -57,17 +60,34 @@ std::unique_ptr<UcxChannel::Link> UcxChannel::open_link(const std::shared_ptr<Uc
     attention_ = true;  // nobody told this channel of a loss while the worker was being made
   }
   const std::uint64_t number = ++links_opened_;
-  const UcxGreeting greeting{self_, number, worker_->address()};
+  const UcxGreeting greeting{self_, number, ++endpoints_opened_[peer->identity], worker_->address()};
   auto link = std::make_unique<Link>(*this, peer, number, greeting.encode());
   link->endpoint = UcxEndpoint(*worker_, peer->service_address, &on_link_error, link.get());
   if (!link->endpoint) return nullptr;
-  track(*link, link->greeted, [&](ucp_request_param_t& params) {
-    params.op_attr_mask |= UCP_OP_ATTR_FIELD_FLAGS;
-    params.flags = UCP_AM_SEND_FLAG_REPLY | UCP_AM_SEND_FLAG_EAGER;
-    return ucp_am_send_nbx(link->endpoint.get(), kGreetingMessage, nullptr, 0, link->greeting.data(),
-                           link->greeting.size(), &params);
-  });
+  greet(*link);
   return link;
+}
+
+void UcxChannel::greet(Link& link) {
+  const auto send = [&](ucp_request_param_t& params) {
+    params.op_attr_mask |= UCP_OP_ATTR_FIELD_FLAGS;
+    params.flags = UCP_AM_SEND_FLAG_EAGER;
+    return ucp_am_send_nbx(link.endpoint.get(), kGreetingMessage, nullptr, 0, link.greeting.data(),
+                           link.greeting.size(), &params);
+  };
+  if (!context_.in_order()) {
+    link.greeted = true;
+    return track(link, link.greeting_sent, send);
+  }
+  // What cannot leave at once, UCX lets wait, and asks the peer to connect back to us. The peer's answer to that waits
+  // for the connection back, and UCX 1.13 aborts the peer if we go meanwhile. So it is the peer who is to ask.
+  ucp_request_param_t params{};
+  params.op_attr_mask = UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL;
+  const ucs_status_ptr_t sent = send(params);
+  const ucs_status_t status = UCS_PTR_STATUS(sent);
+  link.greeted = status == UCS_OK;
+  if (status != UCS_OK && status != UCS_ERR_NO_RESOURCE) link.failed = true;
+  if (!link.greeted) attention_ = true;
 }
 
 void UcxChannel::on_link_error(void* link, ucp_ep_h /*endpoint*/, ucs_status_t /*status*/) {
@@ -82,9 +102,14 @@ ucs_status_t UcxChannel::on_answer(void* channel, const void* /*header*/, std::s
   UcxAnswer answer{};
   if (!arrived_whole(*params) || bytes != sizeof answer) return UCS_OK;
   std::memcpy(&answer, message, sizeof answer);
-  for (const auto& [peer, link] : self.links_) {
-    if (link->number == answer.link) (answer.welcome != 0 ? link->welcome : link->failed) = true;
-  }
+  const bool paired = (params->recv_attr & UCP_AM_RECV_ATTR_FIELD_REPLY_EP) != 0;
+  const auto take = [&](Link& link) {
+    if (link.number != answer.link) return;
+    const bool welcome = answer.welcome != 0 && paired && params->reply_ep == link.endpoint.get();
+    (welcome ? link.welcome : link.failed) = true;
+  };
+  for (const auto& [peer, link] : self.links_) take(*link);
+  for (const auto& link : self.unanswered_) take(*link);
   self.attention_ = true;
   return UCS_OK;
 }
@@ -97,16 +122,25 @@ void UcxChannel::end(std::unique_ptr<Link> link, Outcome outcome) {
   }
   link->deferred.clear();
   if (link->unflushed != nullptr) spoiled_.try_emplace(link->peer->id, outcome);
-  link->endpoint.close();
   // Only UCX can say that it will not touch a buffer again. It cancels without waiting for the peer; but a connection
   // that is still being set up over verbs it gives up after half a minute. Then just the greeting is under way, whose
   // text is the link's own.
-  std::erase_if(unanswered_, [](const auto& old) { return old->under_way == 0; });
-  if (!link->welcome) return unanswered_.push_back(std::move(link));
+  if (!link->welcome) {
+    unanswered_.push_back(std::move(link));
+    return drop_answered();
+  }
+  link->endpoint.close();
   constexpr int kRoundsBeforeNapping = 1000;
   for (int round = 0; link->under_way != 0; ++round) {
     if (!worker_->progress() && round > kRoundsBeforeNapping) std::this_thread::sleep_for(100us);
   }
+}
+
+void UcxChannel::drop_answered() {
+  for (const auto& link : unanswered_) {
+    if (!link->awaits_answer()) link->endpoint.close();
+  }
+  std::erase_if(unanswered_, [](const auto& link) { return !link->endpoint && link->under_way == 0; });
 }
 
 // ---- Operations
@@ -121,6 +155,8 @@ UcxChannel::~UcxChannel() {
   const Deadline parting{monotonic_now() + kParting};
   for (const PeerId peer : peers) (void)flush(peer, parting);
   for (auto& [peer, link] : std::exchange(links_, {})) end(std::move(link), Outcome::peer_lost);
+  // The worker makes no more progress, so it does not see who connects back.
+  for (const auto& link : unanswered_) link->endpoint.close();
 }
 
 void UcxChannel::post(const Operation& operation, Completion& completion) {
@@ -223,6 +259,7 @@ void UcxChannel::attend() {
       continue;
     }
     ++entry;
+    if (!link.greeted) greet(link);
     if (!link.welcome) continue;
     for (const Link::Deferred& deferred : std::exchange(link.deferred, {})) {
       submit(link, deferred.operation, *deferred.completion);
@@ -230,6 +267,7 @@ void UcxChannel::attend() {
     }
   }
   for (auto& link : gone) end(std::move(link), Outcome::peer_lost);
+  drop_answered();
 }
 
 template <class Predicate>
@@ -243,6 +281,8 @@ bool UcxChannel::wait(Predicate&& holds, Deadline deadline) {
       awake_until = now + kSpin;  // and look again at once: a long answer comes in many pieces
     } else if (now < awake_until) {
       std::this_thread::yield();
+    } else if (attention_) {  // a connection is not up yet: UCX says all the time that it can be written to
+      std::this_thread::sleep_for(kNap);
     } else if (worker_->arm() && !progress()) {
       worker_->sleep(deadline);
     }

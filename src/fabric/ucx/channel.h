@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <list>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -61,6 +62,8 @@ class UcxChannel {
   /// A usable link, made if necessary; null when UCX cannot.
   Link* link_to(const std::shared_ptr<UcxPeer>& peer);
   std::unique_ptr<Link> open_link(const std::shared_ptr<UcxPeer>& peer);
+  /// Sends the greeting; over TCP alone, only once the connection is up, so it is called until it did.
+  void greet(Link& link);
   Link* find(PeerId peer);
   void submit(Link& link, const Operation& operation, Completion& completion);
   /// Runs `start`, which starts something in UCX with the parameters it is given, as a part of `completion`.
@@ -70,6 +73,7 @@ class UcxChannel {
   /// Closes a link that was taken out of links_; all it has under way ends with `outcome`, and none of it touches a
   /// local buffer afterwards.
   void end(std::unique_ptr<Link> link, Outcome outcome);
+  void drop_answered();
   void abandon(Completion& completion);
   struct Flush {
     PeerId peer = 0;
@@ -82,7 +86,7 @@ class UcxChannel {
 
   /// Returns whether anything happened.
   bool progress();
-  /// Ends the links that failed or whose peer was lost, and posts what waited for a welcome.
+  /// Greets on new links, ends those that failed or whose peer was lost, and posts what waited for a welcome.
   void attend();
   template <class Predicate>
   bool wait(Predicate&& holds, Deadline deadline);
@@ -92,13 +96,15 @@ class UcxChannel {
   UcxChannelSet& siblings_;
   // What UCX still calls back for when its worker is destroyed.
   std::list<Pending> under_way_;
-  std::list<Pending> spare_;                       // nodes of under_way_ to use again
-  std::vector<std::unique_ptr<Link>> unanswered_;  // ended before they were welcome, with the greeting under way
+  std::list<Pending> spare_;  // nodes of under_way_ to use again
+  // Ended before they were welcome. Over TCP they stay open till the peer answered or their connection broke.
+  std::vector<std::unique_ptr<Link>> unanswered_;
   std::optional<UcxWorker> worker_;  // made with the first link; without one there is nothing to progress or to wake
   std::unordered_map<PeerId, std::unique_ptr<Link>> links_;
   std::unordered_map<PeerId, Outcome> spoiled_;  // why WRITEs were lost with their link, for the next flush to say
   std::uint64_t links_opened_ = 0;
-  std::uint64_t read_back_ = 0;  // where a flush reads to
+  std::map<UcxIdentity, std::uint64_t> endpoints_opened_;  // to each engine, as UCX counts them on both sides
+  std::uint64_t read_back_ = 0;                            // where a flush reads to
   std::atomic<bool> attention_ = false;
 };
 

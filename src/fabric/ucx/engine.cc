@@ -95,44 +95,41 @@ bool UcxEngine::drop_failed_lines() {
 ucs_status_t UcxEngine::on_greeting(void* engine, const void* /*header*/, std::size_t /*header_bytes*/, void* message,
                                     std::size_t bytes, const ucp_am_recv_param_t* params) {
   UcxEngine& self = *static_cast<UcxEngine*>(engine);
-  if ((params->recv_attr & UCP_AM_RECV_ATTR_FIELD_REPLY_EP) == 0 || !arrived_whole(*params)) return UCS_OK;
+  if (!arrived_whole(*params)) return UCS_OK;
   try {
-    self.greet(UcxGreeting::decode({static_cast<const char*>(message), bytes}), params->reply_ep);
+    self.receive(UcxGreeting::decode({static_cast<const char*>(message), bytes}));
   } catch (const Error& error) {
     self.log_.warn(error.what());
   }
   return UCS_OK;
 }
 
-void UcxEngine::greet(const UcxGreeting& greeting, ucp_ep_h from) {
+void UcxEngine::receive(const UcxGreeting& greeting) {
   // A channel has one link to us at a time. UCX does not say when it closed the one before.
   lines_.remove_if([&](const Line& line) { return line.guest == greeting.worker; });
 
-  // `from` belongs to UCX, which frees it without a word when the peer goes. To own it, one makes an endpoint to the
-  // same worker: UCX gives out those that were opened to us, in the order of their opening. The ones before ours whose
-  // greeting never came are closed on the way.
-  constexpr int kMaxMissedGreetings = 100;
-  for (int missed = 0; missed <= kMaxMissedGreetings; ++missed) {
-    Line& line = lines_.emplace_back(*this, greeting.identity, nullptr, greeting.worker, UcxAnswer{greeting.link, 0});
-    line.endpoint = UcxEndpoint(worker_, greeting.worker, &on_line_error, &line);
-    if (!line.endpoint) return lines_.pop_back();  // UCX cannot, and has said why
-    if (line.endpoint.get() != from) {
-      lines_.pop_back();
-      continue;
-    }
-    const bool welcome = !revoked_.contains(greeting.identity);
-    answer(line, welcome);
-    if (!welcome) lines_.pop_back();
-    return;
+  // UCX makes a pair of the nth endpoint from one worker to another and the nth one back. Those whose greeting never
+  // came get their other end too, and lose it at once.
+  constexpr std::uint64_t kMaxMissedGreetings = 100;
+  std::uint64_t& opened = endpoints_opened_[greeting.worker];
+  if (greeting.nth <= opened || greeting.nth - opened > kMaxMissedGreetings + 1) {
+    return log_.warn("a peer's UCX connection could not be told from others of its worker; it stays unwelcome");
   }
-  log_.warn("a peer's UCX connection could not be told from others of its worker; it stays unwelcome");
+  while (++opened < greeting.nth) {
+    const UcxEndpoint missed(
+        worker_, greeting.worker, [](void*, ucp_ep_h, ucs_status_t) {}, nullptr);
+  }
+  Line& line = lines_.emplace_back(*this, greeting.identity, nullptr, greeting.worker, UcxAnswer{greeting.link, 0});
+  line.endpoint = UcxEndpoint(worker_, greeting.worker, &on_line_error, &line);
+  if (!line.endpoint) return lines_.pop_back();  // UCX cannot, and has said why
+  answer(line, !revoked_.contains(greeting.identity));
 }
 
 void UcxEngine::answer(Line& line, bool welcome) {
   line.answer.welcome = welcome ? 1 : 0;
   ucp_request_param_t params{};
   params.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
-  params.flags = UCP_AM_SEND_FLAG_EAGER;
+  params.flags = UCP_AM_SEND_FLAG_EAGER | UCP_AM_SEND_FLAG_REPLY;  // has UCX tell each end the other's name
   const ucs_status_ptr_t request =
       ucp_am_send_nbx(line.endpoint.get(), kAnswerMessage, nullptr, 0, &line.answer, sizeof line.answer, &params);
   if (UCS_PTR_IS_PTR(request)) ucp_request_free(request);

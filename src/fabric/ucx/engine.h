@@ -24,6 +24,7 @@
 #include <string>
 #include <string_view>
 #include <thread>
+#include <unordered_map>
 #include <vector>
 
 #include "farside/base/fd.h"
@@ -93,8 +94,8 @@ class UcxEngine {
   static void on_line_error(void* line, ucp_ep_h endpoint, ucs_status_t status);
   static ucs_status_t on_greeting(void* engine, const void* header, std::size_t header_bytes, void* message,
                                   std::size_t bytes, const ucp_am_recv_param_t* params);
-  /// Takes possession of the endpoint behind a greeting, and welcomes its channel or turns it away.
-  void greet(const UcxGreeting& greeting, ucp_ep_h from);
+  /// Opens the other end of the endpoint behind a greeting, and welcomes its channel or turns it away.
+  void receive(const UcxGreeting& greeting);
   void answer(Line& line, bool welcome);
 
   void serve(const std::stop_token& stop);
@@ -117,6 +118,7 @@ class UcxEngine {
   bool line_failed_ = false;
   std::map<PeerId, std::shared_ptr<UcxPeer>> peers_;
   std::set<UcxIdentity> revoked_;
+  std::unordered_map<std::string, std::uint64_t> endpoints_opened_;  // to each worker, as UCX counts them on both sides
   ThrottledLog log_;
 
   std::jthread service_;

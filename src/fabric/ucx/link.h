@@ -29,6 +29,8 @@ struct UcxChannel::Link {
 
   /// Nothing that was posted is unfinished. (The greeting does not count.)
   [[nodiscard]] bool quiet() const { return deferred.empty() && (!welcome || under_way == 0); }
+  /// Over TCP, the peer is about to connect back. UCX 1.13 aborts us if that fails when this endpoint is gone already.
+  [[nodiscard]] bool awaits_answer() const { return channel.context_.in_order() && greeted && !welcome && !failed; }
   /// Null when UCX cannot use it.
   ucp_rkey_h key_of(const std::shared_ptr<const UcxRemoteMemory>& memory);
 
@@ -36,8 +38,9 @@ struct UcxChannel::Link {
   const std::shared_ptr<UcxPeer> peer;
   const std::uint64_t number;
   const std::string greeting;
-  Completion greeted;
+  Completion greeting_sent;
   UcxEndpoint endpoint;
+  bool greeted = false;
   bool welcome = false;
   bool failed = false;
   Outcome ended = Outcome::peer_lost;  // what operations that fail are told

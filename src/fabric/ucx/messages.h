@@ -41,6 +41,7 @@ inline constexpr unsigned kAnswerMessage = 2;
 struct UcxGreeting {
   UcxIdentity identity{};
   std::uint64_t link = 0;  ///< the channel's number for it
+  std::uint64_t nth = 0;   ///< of all endpoints that its worker opened to the one who is greeted, from 1 on
   std::string worker;      ///< UCX's address of the channel's worker
 
   [[nodiscard]] std::string encode() const;
