@@ -49,6 +49,7 @@ class Machines:
 
     def __init__(self):
         self.shared = pathlib.Path(tempfile.mkdtemp(prefix="farside-vm."))
+        (self.shared / "repository").write_text(str(REPOSITORY))
         self.processes = {}
         self.begun = time.monotonic()
 
