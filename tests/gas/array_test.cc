@@ -1,6 +1,7 @@
 // What a global array promises while its pages stay: elements by index, wherever they are, between real processes.
 #include <cstdint>
 #include <numeric>
+#include <ostream>
 #include <vector>
 
 #include "farside/gas/patch.h"
@@ -24,6 +25,7 @@ struct NamedDistribution {
   const char* name;
   Distribution distribution;
 };
+void PrintTo(const NamedDistribution& tested, std::ostream* out) { *out << tested.name; }
 
 class Distributions : public testing::TestWithParam<NamedDistribution> {};
 INSTANTIATE_TEST_SUITE_P(All, Distributions,
