@@ -39,6 +39,8 @@ struct GasScenario {
 
 class GasRun {
  public:
+  static constexpr Duration kLease = std::chrono::milliseconds(5);
+
   GasRun(std::uint64_t seed, const GasScenario& scenario)
       : scenario_(scenario),
         world_(seed, scenario.ranks, scenario.network),
@@ -76,7 +78,6 @@ class GasRun {
   }
 
  private:
-  static constexpr Duration kLease = std::chrono::milliseconds(5);
   static constexpr Duration kPatience = std::chrono::milliseconds(100);
   static constexpr Duration kHaste = std::chrono::microseconds(100);
   static constexpr Duration kLife = std::chrono::microseconds(600);  // in which things befall ranks and links

@@ -33,6 +33,11 @@ GasScenario draw(std::uint64_t seed) {
     scenario.deaths = static_cast<Rank>(dice.random() % 2);
     scenario.impatient = dice.one_in(2);
   }
+  if (dice.one_in(2)) {  // half of what one rank posts is later than a lease
+    scenario.network.lands_late = true;
+    scenario.network.long_latency = 4 * GasRun::kLease;
+    scenario.network.slow_process = static_cast<std::uint32_t>(dice.random() % scenario.ranks);
+  }
   return scenario;
 }
 
@@ -61,6 +66,8 @@ TEST(GasSim, CatchesAGetWithoutALookAfterwards) { EXPECT_TRUE(caught({.looks_aft
 TEST(GasSim, CatchesAGetDuringAMoveWithoutALookAfterwards) { EXPECT_TRUE(caught({.looks_again_while_moving = false})); }
 
 TEST(GasSim, CatchesAPutWithoutALookBefore) { EXPECT_TRUE(caught({.looks_before_writing = false})); }
+TEST(GasSim, CatchesWhoPassesAHoldWithoutEvicting) { EXPECT_TRUE(caught({.evicts_before_passing = false})); }
+
 TEST(GasSim, CatchesAHoldForTwoThreads) { EXPECT_TRUE(caught({.each_thread_has_a_hold = false})); }
 TEST(GasSim, CatchesAHoldThatEndsBeforeItsPut) { EXPECT_TRUE(caught({.flushes_before_letting_go = false})); }
 

@@ -66,7 +66,7 @@ Ended Mover::lock(std::span<const PageId> pages, std::span<const Place> places, 
     if (places[i].moving) {
       StandstillWatch& watch = locks_.try_emplace(pages[i], memory_.fabric(), memory_.lease()).first->second;
       if (!watch.stands_still(places[i].word())) continue;
-      if (rules.thief_changes_version) lock = places[i].taken_over();
+      lock = places[i].taken_over();
     }
     locks_.erase(pages[i]);
     const Reclaimer::Slot slot = reclaimer_.take(deadline);

@@ -28,7 +28,6 @@ struct GasRules {
   bool awaits_grown_holds = true;        ///< a hold that covers more pages than before goes on
   bool forgets_what_was_told = true;     ///< sharers are forgotten only if nobody has registered meanwhile
   bool forgets_after_publishing = true;  ///< whoever breaks the lock finds them
-  bool thief_changes_version = true;     ///< whose lock was taken cannot publish
   bool publishes_by_compare_swap = true;
   bool evicts_before_passing = true;  ///< a hold that stays is passed only when its rank's access was taken away
   bool closes_when_passing = true;    ///< nobody gets from where a rank that was passed may still write
