@@ -1,7 +1,7 @@
 #include <fmt/format.h>
 
+#include "bench/comm/amounts.h"
 #include "bench/comm/tables.h"
-#include "bench/comm/work.h"
 #include "bench/harness/entrant.h"
 
 namespace farside::bench {
@@ -16,7 +16,7 @@ void measure_node(const Options& options, Report& report) {
       start("threads of one process", {"threads", {{sibling_program("comm-contender-threads")}}}, report);
   if (threads == nullptr) return;
   const auto turn = [&](const std::string& operation, unsigned count, const std::string& name) {
-    return TimingRace::Turn{threads.get(), question(operation, count, options), name};
+    return TimingRace::Turn{threads.get(), question(operation, count, options.budget()), name};
   };
   report.continue_table("one node: memory bandwidth by threads (table 1)");
   for (const char* operation : {"read", "write", "copy"}) {
@@ -29,7 +29,7 @@ void measure_node(const Options& options, Report& report) {
   }
   report.continue_table("one node: barriers of ranks, beside threads of one process (table 2)");
   for (unsigned count = 2; count <= kMostThreads; ++count) {
-    const Jobs ranks(direct(), count, options, report);
+    const Jobs ranks("comm", direct(), count, {}, options, report);
     if (!ranks.started()) return;
     const std::string name = fmt::format("one node, barrier of {}", count);
     show_progress(name);

@@ -1,5 +1,5 @@
+#include "bench/comm/amounts.h"
 #include "bench/comm/tables.h"
-#include "bench/comm/work.h"
 
 namespace farside::bench {
 

@@ -1,7 +1,7 @@
 // tables.h — the tables of `bench comm`, each in a file of its own.
 #pragma once
 
-#include "bench/comm/jobs.h"
+#include "bench/harness/jobs.h"
 
 namespace farside::bench {
 

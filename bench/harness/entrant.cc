@@ -7,6 +7,24 @@
 
 namespace farside::bench {
 
+const Fabric& direct() {
+  static const Fabric fabric{"direct", {{"FARSIDE_FABRIC", "direct"}}};
+  return fabric;
+}
+
+const Fabric& over_tcp() {
+  static const Fabric fabric{"ucx/TCP", {{"FARSIDE_FABRIC", "ucx"}, {"UCX_TLS", "tcp"}, {"UCX_NET_DEVICES", "lo"}}};
+  return fabric;
+}
+
+Contender::Program farside_program(const Fabric& fabric, unsigned ranks, const std::string& program,
+                                   const std::vector<std::string>& arguments) {
+  std::vector<std::string> command{
+      sibling_program("../../bin/farside"), "run", "-n", std::to_string(ranks), "--", sibling_program(program)};
+  command.insert(command.end(), arguments.begin(), arguments.end());
+  return {command, fabric.environment};
+}
+
 Contender::Program mpi_program(unsigned ranks, const std::string& program, const std::vector<std::string>& options) {
   std::vector<std::string> command{"mpirun",    "-n",  std::to_string(ranks), "--allow-run-as-root", "--oversubscribe",
                                    "--bind-to", "none"};

@@ -2,6 +2,7 @@
 // the report says why.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -16,6 +17,18 @@ struct Entrant {
   Contender::Program program;
 };
 
+/// On which farside's jobs run, and the environment that says so.
+struct Fabric {
+  std::string name;
+  std::map<std::string, std::string> environment;
+};
+
+[[nodiscard]] const Fabric& direct();
+[[nodiscard]] const Fabric& over_tcp();
+
+/// `ranks` processes of a sibling program, by `farside run`.
+[[nodiscard]] Contender::Program farside_program(const Fabric& fabric, unsigned ranks, const std::string& program,
+                                                 const std::vector<std::string>& arguments = {});
 /// `ranks` processes of a sibling program that was built with MPI. `options` are mpirun's.
 [[nodiscard]] Contender::Program mpi_program(unsigned ranks, const std::string& program,
                                              const std::vector<std::string>& options = {});

@@ -7,7 +7,7 @@
 
 #include "farside/vector/vector.h"
 
-#include "bench/comm/work.h"
+#include "bench/harness/work.h"
 
 namespace farside::bench {
 namespace {

@@ -2,7 +2,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "bench/comm/work.h"
+#include "bench/harness/work.h"
 
 namespace farside::bench {
 namespace {

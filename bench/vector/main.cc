@@ -1,6 +1,5 @@
 // farside bench vector: arrays without barriers beside arrays with, and beside loops written by hand.
 #include <array>
-#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -10,6 +9,7 @@
 #include "bench/harness/entrant.h"
 #include "bench/harness/program.h"
 #include "bench/harness/timing_race.h"
+#include "bench/harness/work.h"
 
 namespace farside::bench {
 namespace {
@@ -21,25 +21,11 @@ constexpr std::uint64_t kGrid = 1024;  // of Laplace's equation, as in the paper
 constexpr std::uint64_t kLargestQuickly = 10'000;
 constexpr double kByHand = 1 / 1.1;  // no slower than that
 
-using Environment = std::map<std::string, std::string>;
-struct Fabric {
-  std::string name;
-  Environment environment;
-};
-const std::array<Fabric, 2> kFabrics{
-    Fabric{"direct", {{"FARSIDE_FABRIC", "direct"}}},
-    Fabric{"ucx/TCP", {{"FARSIDE_FABRIC", "ucx"}, {"UCX_TLS", "tcp"}, {"UCX_NET_DEVICES", "lo"}}}};
-
 std::unique_ptr<Contender> start_job(const Fabric& fabric, unsigned ranks, const std::string& name, bool strict,
                                      Report& report) {
-  std::vector<std::string> command{sibling_program("../../bin/farside"),       "run", "-n", std::to_string(ranks), "--",
-                                   sibling_program("vector-contender-farside")};
-  if (strict) command.emplace_back("strict");
-  return start(fmt::format("{}, {} ranks", fabric.name, ranks), {name, {command, fabric.environment}}, report);
-}
-
-std::string question(const std::string& operation, std::uint64_t amount, const Options& options) {
-  return fmt::format("{} {} {}", operation, amount, options.budget().count());
+  const std::vector<std::string> arguments = strict ? std::vector<std::string>{"strict"} : std::vector<std::string>{};
+  return start(fmt::format("{}, {} ranks", fabric.name, ranks),
+               {name, farside_program(fabric, ranks, "vector-contender-farside", arguments)}, report);
 }
 
 // The paper's figure 9.
@@ -52,7 +38,7 @@ void measure_shifts(const Fabric& fabric, unsigned ranks, const Options& options
     if (options.quick && size * size > kLargestQuickly) continue;
     const std::string name = fmt::format("{} cshift {}x{} of {} ranks", fabric.name, size, size, ranks);
     show_progress(name);
-    const std::string asked = question("cshift", size, options);
+    const std::string asked = question("cshift", size, options.budget());
     const std::vector<TimingRace::Turn> turns{{.contender = relaxed.get(), .question = asked, .name = relaxed->name()},
                                               {.contender = strict.get(), .question = asked, .name = strict->name()}};
     report.add(TimingRace(turns, options.repetitions).p50(name));
@@ -63,14 +49,18 @@ void measure_shifts(const Fabric& fabric, unsigned ranks, const Options& options
   const std::string name = fmt::format("{} laplace {}x{} of {} ranks", fabric.name, size, size, ranks);
   show_progress(name);
   const std::vector<TimingRace::Turn> turns{
-      {.contender = relaxed.get(), .question = question("laplace", size, options), .name = relaxed->name()},
-      {.contender = relaxed.get(), .question = question("laplace-waiting", size, options), .name = "no overlap"},
-      {.contender = strict.get(), .question = question("laplace-waiting", size, options), .name = strict->name()}};
+      {.contender = relaxed.get(), .question = question("laplace", size, options.budget()), .name = relaxed->name()},
+      {.contender = relaxed.get(),
+       .question = question("laplace-waiting", size, options.budget()),
+       .name = "no overlap"},
+      {.contender = strict.get(),
+       .question = question("laplace-waiting", size, options.budget()),
+       .name = strict->name()}};
   report.add(TimingRace(turns, options.repetitions).p50(name));
 }
 
 void measure_loops(const Options& options, Report& report) {
-  const auto ours = start_job(kFabrics[0], 1, "farside", false, report);
+  const auto ours = start_job(direct(), 1, "farside", false, report);
   const auto by_hand = start("loops", {"OpenMP", {{sibling_program("vector-contender-openmp")}}}, report);
   if (ours == nullptr || by_hand == nullptr) return;
   report.continue_table("one process, all cores: beside OpenMP loops written by hand");
@@ -79,7 +69,7 @@ void measure_loops(const Options& options, Report& report) {
       if (options.quick && count > kLargestQuickly) continue;
       const std::string name = fmt::format("{} of {} doubles", operation, count);
       show_progress(name);
-      const std::string asked = question(operation, count, options);
+      const std::string asked = question(operation, count, options.budget());
       const std::vector<TimingRace::Turn> turns{
           {.contender = ours.get(), .question = asked, .name = ours->name()},
           {.contender = by_hand.get(), .question = asked, .name = by_hand->name(), .wanted = kByHand}};
@@ -90,9 +80,9 @@ void measure_loops(const Options& options, Report& report) {
 
 void measure(const Options& options, Report& report) {
   measure_loops(options, report);
-  for (const Fabric& fabric : kFabrics) {
+  for (const Fabric* fabric : {&direct(), &over_tcp()}) {
     for (const unsigned ranks : kRanks) {
-      if (!options.quick || ranks == kRanks.front()) measure_shifts(fabric, ranks, options, report);
+      if (!options.quick || ranks == kRanks.front()) measure_shifts(*fabric, ranks, options, report);
     }
   }
 }

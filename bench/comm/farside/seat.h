@@ -10,7 +10,7 @@
 
 #include "farside/comm/comm.h"
 
-#include "bench/comm/work.h"
+#include "bench/comm/amounts.h"
 
 namespace farside::bench {
 

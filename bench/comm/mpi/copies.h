@@ -3,7 +3,7 @@
 
 #include <mpi.h>
 
-#include "bench/comm/work.h"
+#include "bench/comm/amounts.h"
 
 namespace farside::bench {
 

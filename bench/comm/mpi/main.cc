@@ -2,9 +2,9 @@
 #include <array>
 
 #include <mpi.h>
-#include <unistd.h>
 
 #include "bench/comm/mpi/copies.h"
+#include "bench/harness/mpi_orders.h"
 
 namespace farside::bench {
 namespace {
@@ -100,31 +100,13 @@ class Together {
   std::vector<double> values_ = std::vector<double>(kLargestBytes / sizeof(double));
 };
 
-/// What rank 0 says, at all ranks. Those who wait sleep: MPI itself would keep a core busy.
-Command agree(Command command) {
-  MPI_Request request = MPI_REQUEST_NULL;
-  MPI_Ibcast(&command, sizeof command, MPI_BYTE, 0, MPI_COMM_WORLD, &request);
-  for (int done = 0; done == 0;) {
-    MPI_Test(&request, &done, MPI_STATUS_IGNORE);
-    if (done == 0) ::usleep(4'000);
-  }
-  return command;
-}
-
 void run() {
   MpiCopies copies;
   Together together(copies);
   Work work;
   copies.offer(work);
   together.offer(work);
-  int rank = 0;
-  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-  if (rank == 0) {
-    work.answer_questions([](const Command& command) { static_cast<void>(agree(command)); });
-  } else {
-    while (work.obey(agree({}))) {
-    }
-  }
+  serve(work);
 }
 
 }  // namespace

@@ -9,8 +9,8 @@
 
 #include <sched.h>
 
+#include "bench/comm/amounts.h"
 #include "bench/comm/threads/crew.h"
-#include "bench/comm/work.h"
 
 namespace farside::bench {
 namespace {

@@ -1,4 +1,4 @@
-// work.h — what the contenders of `bench comm` do, and how they are asked for it.
+// work.h — what a contender does, and how it is asked for it.
 //
 // A contender is a job of several ranks. Rank 0 reads questions, "<operation> <amount> <budget in ms>", and answers
 // each with the Timing of a round. What an amount is depends on the operation: bytes, or threads. Operations are made
@@ -6,6 +6,7 @@
 // be, and times its own.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -15,11 +16,6 @@
 #include "bench/harness/timing.h"
 
 namespace farside::bench {
-
-inline constexpr std::uint64_t kLargestBytes = std::uint64_t{4} << 20;
-inline constexpr std::uint64_t kStreamBytes = 8;  ///< of what is sent one after the other
-inline constexpr std::uint64_t kStreamedBytes =
-    std::uint64_t{64} << 20;  ///< that each thread reads, writes or copies: more than caches hold
 
 /// What rank 0 tells the others to take part in.
 struct Command {
@@ -31,10 +27,16 @@ struct Command {
 class Work {
  public:
   using Make = std::function<void(std::uint64_t amount, std::uint64_t rounds)>;
+  /// The same, and how long what counts of it took.
+  using Measure = std::function<Nanoseconds(std::uint64_t amount, std::uint64_t rounds)>;
   using Tell = std::function<void(const Command&)>;
 
-  void alone(std::string name, Make make) { operations_.push_back({std::move(name), false, std::move(make)}); }
-  void together(std::string name, Make make) { operations_.push_back({std::move(name), true, std::move(make)}); }
+  void alone(std::string name, Make make);
+  void together(std::string name, Make make);
+  /// Where ranks do what does not count between what does. Who is not rank 0 does all rounds at one call.
+  void together_in_part(std::string name, Measure measure) {
+    operations_.push_back({std::move(name), true, std::move(measure)});
+  }
 
   /// Rank 0's main loop, until its input ends. `tell` tells the others.
   void answer_questions(const Tell& tell) const;
@@ -45,7 +47,7 @@ class Work {
   struct Operation {
     std::string name;
     bool together;
-    Make make;
+    Measure measure;
   };
 
   [[nodiscard]] std::size_t place_of(const std::string& name) const;
@@ -54,7 +56,8 @@ class Work {
   std::vector<Operation> operations_;
 };
 
-/// About half a millisecond of arithmetic.
-void compute();
+/// As a contender is asked.
+[[nodiscard]] std::string question(const std::string& operation, std::uint64_t amount,
+                                   std::chrono::milliseconds budget);
 
 }  // namespace farside::bench

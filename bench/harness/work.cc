@@ -1,4 +1,4 @@
-#include "bench/comm/work.h"
+#include "bench/harness/work.h"
 
 #include <algorithm>
 #include <chrono>
@@ -7,6 +7,24 @@
 #include <stdexcept>
 
 namespace farside::bench {
+
+// The harness times it, in batches, which are not measured twice.
+void Work::alone(std::string name, Make make) {
+  const Measure measure = [make = std::move(make)](std::uint64_t amount, std::uint64_t rounds) {
+    make(amount, rounds);
+    return Nanoseconds{};
+  };
+  operations_.push_back({std::move(name), false, measure});
+}
+
+void Work::together(std::string name, Make make) {
+  together_in_part(std::move(name), [make = std::move(make)](std::uint64_t amount, std::uint64_t rounds) {
+    using Clock = std::chrono::steady_clock;
+    const Clock::time_point start = Clock::now();
+    make(amount, rounds);
+    return Nanoseconds(Clock::now() - start);
+  });
+}
 
 std::size_t Work::place_of(const std::string& name) const {
   const auto found = std::ranges::find(operations_, name, &Operation::name);
@@ -19,16 +37,16 @@ std::size_t Work::place_of(const std::string& name) const {
 Timing Work::time_together(Command command, Nanoseconds budget, const Tell& tell) const {
   using Clock = std::chrono::steady_clock;
   const auto make = [&](std::uint64_t rounds) {
-    const Clock::time_point start = Clock::now();
-    operations_[command.operation].make(command.amount, rounds);
-    return Nanoseconds(Clock::now() - start);
+    return operations_[command.operation].measure(command.amount, rounds);
   };
   const auto tell_of = [&](std::uint64_t rounds) { tell({command.operation, command.amount, rounds}); };
   constexpr std::uint64_t kTrial = 4;
   constexpr std::uint64_t kBatches = 10;
   tell_of(2 * kTrial);
   (void)make(kTrial);
-  const Nanoseconds trial = make(kTrial) / kTrial;
+  const Clock::time_point start = Clock::now();
+  (void)make(kTrial);
+  const Nanoseconds trial = Nanoseconds(Clock::now() - start) / kTrial;
   const auto pairs = static_cast<std::uint64_t>(std::max(1.0, budget / kBatches / trial / 2));
   tell_of(kTrial + 2 * pairs * kBatches);
   (void)make(kTrial);  // until all have woken up
@@ -50,9 +68,10 @@ void Work::answer_questions(const Tell& tell) const {
     const std::size_t place = place_of(name);
     const std::chrono::duration<double, std::milli> budget(budget_ms);
     const Operation& operation = operations_[place];
-    const Timing timing = operation.together
-                              ? time_together({.operation = place, .amount = amount, .rounds = 0}, budget, tell)
-                              : time_operations([&](std::uint64_t rounds) { operation.make(amount, rounds); }, budget);
+    const Timing timing =
+        operation.together
+            ? time_together({.operation = place, .amount = amount, .rounds = 0}, budget, tell)
+            : time_operations([&](std::uint64_t rounds) { (void)operation.measure(amount, rounds); }, budget);
     std::cout << timing.to_line() << std::endl;
   }
   tell({.operation = operations_.size(), .amount = 0, .rounds = 0});
@@ -60,15 +79,12 @@ void Work::answer_questions(const Tell& tell) const {
 
 bool Work::obey(const Command& command) const {
   if (command.operation >= operations_.size()) return false;
-  operations_[command.operation].make(command.amount, command.rounds);
+  (void)operations_[command.operation].measure(command.amount, command.rounds);
   return true;
 }
 
-void compute() {
-  static volatile std::uint64_t result = 0;  // so that it is not left out
-  std::uint64_t value = result;
-  for (int step = 0; step < 400'000; ++step) value = value * 6364136223846793005U + 1442695040888963407U;
-  result = value;
+std::string question(const std::string& operation, std::uint64_t amount, std::chrono::milliseconds budget) {
+  return operation + ' ' + std::to_string(amount) + ' ' + std::to_string(budget.count());
 }
 
 }  // namespace farside::bench
