@@ -10,7 +10,7 @@ constexpr std::array<unsigned, 4> kRanks{2, 4, 8, 16};
 constexpr unsigned kMostQuickly = 4;  // ranks, in a quick run
 
 void measure_ranks(const Fabric& fabric, unsigned ranks, const Options& options, Report& report) {
-  const Jobs jobs("comm", fabric, ranks, {Who::mpi}, options, report);
+  const Jobs jobs("comm", fabric, ranks, {{Who::mpi}}, options, report);
   if (!jobs.started()) return;
   if (ranks == 2) {
     measure_copies(jobs, options, report);

@@ -19,18 +19,19 @@ Entrant entrant(Who who, const std::string& benchmark, const Fabric& fabric, uns
 
 }  // namespace
 
-Jobs::Jobs(const std::string& benchmark, const Fabric& fabric, unsigned ranks, const std::vector<Who>& others,
+Jobs::Jobs(const std::string& benchmark, const Fabric& fabric, unsigned ranks, const Others& others,
            const Options& options, Report& report)
     : fabric_(fabric), ranks_(ranks), options_(options) {
   const std::string what = fmt::format("{}, {} ranks", fabric.name, ranks);
   show_progress("starting " + what);
   const auto begin = [&](Who who) {
-    const Entrant one = entrant(who, benchmark, fabric, ranks);
+    Entrant one = entrant(who, benchmark, fabric, ranks);
+    if (who != Who::farside) one.program.environment = others.environment;
     if (auto job = start(fmt::format("{}, {}", what, one.name), one, report)) started_.emplace(who, std::move(job));
   };
   begin(Who::farside);
   if (!started() || !on_memory()) return;
-  for (const Who other : others) begin(other);
+  for (const Who other : others.who) begin(other);
 }
 
 std::string Jobs::title(const std::string& what) const {

@@ -26,11 +26,17 @@ struct Entry {
   std::optional<double> wanted = {};
 };
 
+/// Whom we race, on memory alone, and what is set in their environment.
+struct Others {
+  std::vector<Who> who;
+  std::map<std::string, std::string> environment = {};
+};
+
 class Jobs {
  public:
-  /// Of the contenders of `benchmark`; `others` on memory alone. Whatever could not be started stands in the report.
-  Jobs(const std::string& benchmark, const Fabric& fabric, unsigned ranks, const std::vector<Who>& others,
-       const Options& options, Report& report);
+  /// Of the contenders of `benchmark`. Whatever could not be started stands in the report.
+  Jobs(const std::string& benchmark, const Fabric& fabric, unsigned ranks, const Others& others, const Options& options,
+       Report& report);
 
   /// Ours was.
   [[nodiscard]] bool started() const { return started_.contains(Who::farside); }

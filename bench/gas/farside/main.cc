@@ -1,0 +1,54 @@
+// farside's global arrays, on the fabric that FARSIDE_FABRIC names: a job of `farside run`.
+#include <exception>
+#include <iostream>
+
+#include "farside/comm/collectives.h"
+
+#include "bench/gas/farside/elements.h"
+#include "bench/gas/farside/moves.h"
+#include "bench/gas/farside/transfers.h"
+
+namespace farside::bench {
+namespace {
+
+void run() {
+  Seat seat;
+  Transfers transfers(seat);
+  Moves moves(seat);
+  Elements elements(seat);
+  Collectives collectives(seat.comm);
+  Work work;
+  transfers.offer(work);
+  moves.offer(work);
+  elements.offer(work);
+
+  // Rank 0 may be silent for as long as the other contenders take.
+  const auto share = [&](Command command) {
+    const auto first = [](const Command& of_rank_0, const Command& /*other*/) { return of_rank_0; };
+    const Deadline deadline = seat.team->fabric().in(std::chrono::hours(1));
+    check(collectives.all_reduce(*seat.channel, std::span(&command, 1), deadline, first), "sharing a command");
+    return command;
+  };
+  if (seat.rank() == 0) {
+    work.answer_questions([&](const Command& command) { (void)share(command); });
+  } else {
+    while (work.obey(share({}))) {
+    }
+  }
+  // Memory of the others may be in use until all are done with what they have begun.
+  check(seat.comm.wait(*seat.channel, seat.comm.issued(), seat.patience()), "the end");
+  check(seat.team->barrier(seat.patience()), "the end");
+}
+
+}  // namespace
+}  // namespace farside::bench
+
+int main() {
+  try {
+    farside::bench::run();
+    return 0;
+  } catch (const std::exception& error) {
+    std::cerr << error.what() << '\n';
+    return 1;
+  }
+}

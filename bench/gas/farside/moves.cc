@@ -1,0 +1,61 @@
+#include "bench/gas/farside/moves.h"
+
+#include <algorithm>
+#include <thread>
+
+namespace farside::bench {
+
+namespace {
+
+constexpr std::uint64_t kMoved = 16;  // pages of each round
+constexpr std::uint64_t kSmallestPage = 64;
+constexpr auto kUntilOthersSleep = std::chrono::microseconds(200);
+
+PagesOptions pages_of(const Seat& seat, std::uint64_t bytes) {
+  return {.pages = kMoved * seat.size(), .page_bytes = bytes, .slots = 4 * kMoved};
+}
+
+}  // namespace
+
+Moves::Sized::Sized(Seat& seat, std::uint64_t bytes)
+    : pages(*seat.team, "moved pages of " + std::to_string(bytes), pages_of(seat, bytes)), access(pages) {}
+
+Moves::Moves(Seat& seat) : seat_(seat) {
+  for (std::uint64_t i = 0; i < kMoved; ++i) moved_.push_back(kHome + i * seat.size());
+  for (const std::uint64_t bytes : kSizes) {
+    if (bytes >= kSmallestPage) sized_.try_emplace(bytes, seat, bytes);
+  }
+}
+
+void Moves::offer(Work& work) {
+  work.together_in_part("own", [this](std::uint64_t bytes, std::uint64_t rounds) { return own(bytes, 0, rounds); });
+  work.together_in_part("own-shared", [this](std::uint64_t sharers, std::uint64_t rounds) {
+    return own(kBytesOfSharedPage, static_cast<Rank>(sharers), rounds);
+  });
+}
+
+Nanoseconds Moves::own(std::uint64_t bytes, Rank sharers, std::uint64_t rounds) {
+  using Clock = std::chrono::steady_clock;
+  PageAccess& access = sized_.at(bytes).access;
+  Nanoseconds taken{0};
+  for (; rounds != 0; --rounds) {
+    const Deadline deadline = seat_.patience();
+    if (seat_.rank() == seat_.last()) check(access.own(moved_, deadline).ended, "taking pages back");
+    seat_.meet();
+    if (seat_.rank() != 0 && seat_.rank() <= sharers) {
+      std::uint64_t word = 0;
+      for (const PageId page : moved_) check(access.get({page, 0, LocalSpan(word)}, deadline), "sharing a page");
+    }
+    seat_.meet();
+    if (seat_.rank() == 0) {
+      std::this_thread::sleep_for(kUntilOthersSleep);
+      const Clock::time_point start = Clock::now();
+      for (const PageId& page : moved_) check(access.own({&page, 1}, deadline).pages == 1, "own");
+      taken += Nanoseconds(Clock::now() - start) / kMoved;
+    }
+    seat_.meet();
+  }
+  return taken;
+}
+
+}  // namespace farside::bench

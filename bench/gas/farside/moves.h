@@ -1,0 +1,35 @@
+// moves.h — pages that rank 0 takes over from the last rank, which takes them back in between; their home is rank 1.
+#pragma once
+
+#include <map>
+#include <vector>
+
+#include "farside/gas/pages.h"
+
+#include "bench/gas/farside/seat.h"
+
+namespace farside::bench {
+
+class Moves {
+ public:
+  /// Collective.
+  explicit Moves(Seat& seat);
+  void offer(Work& work);
+
+ private:
+  struct Sized {
+    Sized(Seat& seat, std::uint64_t bytes);
+
+    Pages pages;
+    PageAccess access;
+  };
+
+  /// How long an own takes rank 0 when the ranks from 1 to `sharers` remember where the page is.
+  Nanoseconds own(std::uint64_t bytes, Rank sharers, std::uint64_t rounds);
+
+  Seat& seat_;
+  std::vector<PageId> moved_;
+  std::map<std::uint64_t, Sized> sized_;
+};
+
+}  // namespace farside::bench

@@ -1,0 +1,56 @@
+// transfers.h — get and put of a whole page by a rank that is neither its home nor its owner: with and without what it
+// remembers, and the bare operations of the fabric beside them.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "farside/comm/messages.h"
+#include "farside/gas/pages.h"
+
+#include "bench/gas/farside/seat.h"
+
+namespace farside::bench {
+
+class Transfers {
+ public:
+  /// Collective.
+  explicit Transfers(Seat& seat);
+  void offer(Work& work);
+
+ private:
+  /// A page of one size.
+  struct Sized {
+    Sized(Seat& seat, std::uint64_t bytes);
+
+    Pages pages;
+    PageAccess access;
+    PageAccess stranger;      ///< gets nothing, and so remembers nothing
+    PageAccess for_handlers;  ///< of the service thread
+    RemoteSpan place;         ///< where the page is, since nobody moves it
+  };
+  static constexpr PageId kPage = kHome;
+
+  void get(std::uint64_t bytes, std::uint64_t rounds);
+  void get_by_message(std::uint64_t bytes, std::uint64_t rounds);
+  void get_by_lookup(std::uint64_t bytes, std::uint64_t rounds);
+  void put(std::uint64_t bytes, std::uint64_t rounds);
+  void read(std::uint64_t bytes, std::uint64_t rounds);
+  void write(std::uint64_t bytes, std::uint64_t rounds);
+
+  [[nodiscard]] PagePlace locate(PageAccess& access) const;
+  [[nodiscard]] PagePart whole(std::uint64_t bytes) { return {kPage, 0, LocalSpan(buffer_.data(), bytes)}; }
+  void answer(Messages::Call& call);
+
+  Seat& seat_;
+  std::map<std::uint64_t, Sized> sized_;
+  std::vector<std::byte> buffer_ = std::vector<std::byte>(kLargestBytes, std::byte{1});
+
+  std::unique_ptr<SymmetricRegion> answers_;  ///< a word: the number of the question, and the page's offset
+  std::unique_ptr<Channel> handlers_channel_;
+  std::uint64_t questions_ = 0;
+  Messages messages_;
+};
+
+}  // namespace farside::bench
