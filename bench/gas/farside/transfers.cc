@@ -1,6 +1,7 @@
 #include "bench/gas/farside/transfers.h"
 
 #include <algorithm>
+#include <vector>
 
 namespace farside::bench {
 
@@ -68,14 +69,14 @@ void Transfers::put(std::uint64_t bytes, std::uint64_t rounds) {
 void Transfers::read(std::uint64_t bytes, std::uint64_t rounds) {
   const RemoteSpan from{sized_.at(bytes).place.region, sized_.at(bytes).place.offset, bytes};
   const Deadline deadline = seat_.patience();
-  const LocalSpan into(buffer_.data(), bytes);
+  const LocalSpan into(buffer_->bytes.data(), bytes);
   for (; rounds != 0; --rounds) check(seat_.channel->read(into, from, deadline), "READ");
 }
 
 void Transfers::write(std::uint64_t bytes, std::uint64_t rounds) {
   const RemoteSpan to{sized_.at(bytes).place.region, sized_.at(bytes).place.offset, bytes};
   const Deadline deadline = seat_.patience();
-  const LocalSpan from(buffer_.data(), bytes);
+  const LocalSpan from(buffer_->bytes.data(), bytes);
   for (; rounds != 0; --rounds) {
     check(seat_.channel->write(to, from, deadline), "WRITE");
     check(seat_.channel->flush(seat_.last(), deadline), "flush");
@@ -87,7 +88,7 @@ void Transfers::write(std::uint64_t bytes, std::uint64_t rounds) {
 void Transfers::get_by_lookup(std::uint64_t bytes, std::uint64_t rounds) {
   PageAccess& stranger = sized_.at(bytes).stranger;
   const Deadline deadline = seat_.patience();
-  const LocalSpan into(buffer_.data(), bytes);
+  const LocalSpan into(buffer_->bytes.data(), bytes);
   for (; rounds != 0; --rounds) {
     const PagePlace before = locate(stranger);
     check(seat_.channel->read(into, {before.bytes.region, before.bytes.offset, bytes}, deadline), "READ");
@@ -100,7 +101,7 @@ void Transfers::get_by_lookup(std::uint64_t bytes, std::uint64_t rounds) {
 void Transfers::get_by_message(std::uint64_t bytes, std::uint64_t rounds) {
   const RemoteSpan place = sized_.at(bytes).place;
   const Deadline deadline = seat_.patience();
-  const LocalSpan into(buffer_.data(), bytes);
+  const LocalSpan into(buffer_->bytes.data(), bytes);
   const LocalWord<ControlWord> answer = answers_->local().word<ControlWord>(0);
   for (; rounds != 0; --rounds) {
     ++questions_;

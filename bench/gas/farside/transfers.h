@@ -2,9 +2,9 @@
 // remembers, and the bare operations of the fabric beside them.
 #pragma once
 
+#include <array>
 #include <map>
 #include <memory>
-#include <vector>
 
 #include "farside/comm/messages.h"
 #include "farside/gas/pages.h"
@@ -31,6 +31,11 @@ class Transfers {
     RemoteSpan place;         ///< where the page is, since nobody moves it
   };
   static constexpr PageId kPage = kHome;
+  /// Begins where a frame does, as what is copied does: a few bytes further, a copy of 4 KiB takes three times as long,
+  /// since the processor takes its loads for those of what it has just stored.
+  struct alignas(4096) Buffer {
+    std::array<std::byte, kLargestBytes> bytes{};
+  };
 
   void get(std::uint64_t bytes, std::uint64_t rounds);
   void get_by_message(std::uint64_t bytes, std::uint64_t rounds);
@@ -40,12 +45,12 @@ class Transfers {
   void write(std::uint64_t bytes, std::uint64_t rounds);
 
   [[nodiscard]] PagePlace locate(PageAccess& access) const;
-  [[nodiscard]] PagePart whole(std::uint64_t bytes) { return {kPage, 0, LocalSpan(buffer_.data(), bytes)}; }
+  [[nodiscard]] PagePart whole(std::uint64_t bytes) { return {kPage, 0, LocalSpan(buffer_->bytes.data(), bytes)}; }
   void answer(Messages::Call& call);
 
   Seat& seat_;
   std::map<std::uint64_t, Sized> sized_;
-  std::vector<std::byte> buffer_ = std::vector<std::byte>(kLargestBytes, std::byte{1});
+  std::unique_ptr<Buffer> buffer_ = std::make_unique<Buffer>();
 
   std::unique_ptr<SymmetricRegion> answers_;  ///< a word: the number of the question, and the page's offset
   std::unique_ptr<Channel> handlers_channel_;
