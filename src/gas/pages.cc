@@ -94,7 +94,7 @@ class PageAccess::Impl {
         accessor(memory),
         mover(accessor),
         copies(of.impl_->read_cache_bytes, memory.layout().shape().page_bytes),
-        counter(memory.layout().shape().cached_places) {}
+        counter(memory.layout().cached_places()) {}
 
   void check(const PagePart& part) const { check(part.page, part.offset, part.local.bytes()); }
   void check(PageId page, std::uint64_t offset, std::uint64_t bytes) const {
@@ -185,8 +185,11 @@ Ended PageAccess::get(const PagePart& part, Deadline deadline) {
 }
 
 Ended PageAccess::put(const PagePart& part, Deadline deadline) {
-  begin_put(part);
-  return finish(deadline);
+  impl_->check(part);
+  impl_->copies.drop(part.page);
+  const Ended ended = impl_->accessor.put(part, deadline);
+  if (ended.done()) impl_->count(part);
+  return ended;
 }
 
 void PageAccess::begin_get(const PagePart& part) {

@@ -11,10 +11,11 @@ namespace farside {
 
 class TrafficCounter {
  public:
+  /// `at_hand` is a power of two.
   explicit TrafficCounter(std::uint64_t at_hand) : at_hand_(at_hand, PageTraffic{kNone, 0, 0, 0, 0}) {}
 
   void count(PageId page, std::uint64_t bytes, bool is_remote) {
-    PageTraffic& one = at_hand_[page % at_hand_.size()];
+    PageTraffic& one = at_hand_[page & (at_hand_.size() - 1)];
     if (one.page != page) [[unlikely]] {
       put_away(one);
       one = {page, 0, 0, 0, 0};

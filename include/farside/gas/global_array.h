@@ -94,6 +94,8 @@ class GlobalArray {
     return finish();
   }
   Ended put(std::uint64_t first, std::span<const T> from) {
+    check(first, from.size());
+    if (from.size() == 1) return access_.put(part_of(first, const_cast<T*>(from.data()), 1), deadline());
     begin_put(first, from);
     return finish();
   }

@@ -10,7 +10,7 @@ Accessor::Accessor(PageMemory& memory)
       channel_(memory.fabric().open_channel()),
       directory_(memory, *channel_),
       holder_(std::make_unique<Holder>(memory, *channel_, Holder::For::puts)),
-      known_(memory.layout().shape().cached_places),
+      known_(memory.layout().cached_places()),
       batch_(std::make_unique<Batch>(*channel_)) {}
 
 // ---- One at a time
@@ -26,9 +26,19 @@ Ended Accessor::get(const PagePart& part, Deadline deadline) {
   return finish(deadline);
 }
 
+// The same steps as of many at once, without their lists.
 Ended Accessor::put(const PagePart& part, Deadline deadline) {
-  begin_put(part);
-  return finish(deadline);
+  settle();
+  const KnownPlace* const known = this->known(part.page);
+  if (known == nullptr || !holder_->cover(part.page, known->sampled)) {
+    begin_put(part);
+    return finish(deadline);
+  }
+  written_.push_back(known->place.owner);
+  const RemoteSpan there{known->region, known->offset + part.offset, part.local.bytes()};
+  Ended ended = ended_with(channel_->write(there, part.local, deadline), known->place.owner);
+  if (ended.done()) ended = await_puts(deadline);
+  return ended.done() ? ended : give_up(ended);
 }
 
 Old<std::uint64_t> Accessor::fetch_add(PageId page, std::uint64_t offset, std::uint64_t addend, Deadline deadline) {

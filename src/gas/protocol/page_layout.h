@@ -11,6 +11,7 @@
 //   slots       slot[...]     Bulk          the pages themselves
 #pragma once
 
+#include <bit>
 #include <cstdint>
 
 #include "gas/protocol/words.h"
@@ -20,8 +21,9 @@ namespace farside {
 struct PageShape {
   std::uint64_t pages = 0;
   std::uint64_t page_bytes = 0;
-  std::uint64_t slots = 0;          ///< at each rank
-  std::uint64_t cached_places = 0;  ///< that a rank remembers; those of two pages that are congruent exclude each other
+  std::uint64_t slots = 0;  ///< at each rank
+  std::uint64_t cached_places =
+      0;  ///< that a rank remembers; at least; those of two congruent pages exclude each other
 };
 
 class PageLayout {
@@ -30,11 +32,12 @@ class PageLayout {
 
   PageLayout(const PageShape& shape, Rank ranks) noexcept
       : shape_(shape),
+        cached_places_mask_(std::bit_ceil(shape.cached_places) - 1),
         ranks_(ranks),
         sharer_words_((ranks + Sharers::kRanks - 1) / Sharers::kRanks),
         holds_(in(kLine, kLine + 8 * ((std::uint64_t{ranks} + 63) / 64))),
         revoked_(holds_ + 8 * kHolds),
-        entries_(in(kLine, revoked_ + 8 * shape.cached_places)),
+        entries_(in(kLine, revoked_ + 8 * cached_places())),
         slots_(in(kFrame, entries_ + entry_bytes() * entries())) {}
 
   [[nodiscard]] const PageShape& shape() const noexcept { return shape_; }
@@ -45,7 +48,9 @@ class PageLayout {
   /// Of pages at this home, at most.
   [[nodiscard]] std::uint64_t entries() const noexcept { return (shape_.pages + ranks_ - 1) / ranks_; }
   [[nodiscard]] std::uint64_t entry_bytes() const noexcept { return 8 * (1 + sharer_words_); }
-  [[nodiscard]] std::uint64_t cached_at(PageId page) const noexcept { return page % shape_.cached_places; }
+  /// Of pages that a rank remembers: a power of two, since a division would be a good part of what a get costs.
+  [[nodiscard]] std::uint64_t cached_places() const noexcept { return cached_places_mask_ + 1; }
+  [[nodiscard]] std::uint64_t cached_at(PageId page) const noexcept { return page & cached_places_mask_; }
 
   // Offsets.
   static constexpr std::uint64_t kOpened = 0;
@@ -65,6 +70,7 @@ class PageLayout {
   static std::uint64_t in(std::uint64_t unit, std::uint64_t bytes) noexcept { return (bytes + unit - 1) / unit * unit; }
 
   PageShape shape_;
+  std::uint64_t cached_places_mask_;
   Rank ranks_;
   std::uint64_t sharer_words_;
   std::uint64_t holds_;
