@@ -182,10 +182,7 @@ Ended Accessor::give_up(Ended ended) {
 
 void Accessor::settle() {
   std::erase_if(doubts_, [this](Doubt& doubt) {
-    const Deadline now = memory_.fabric().in({});
-    std::erase_if(doubt.owners, [&](Rank owner) {
-      return memory_.fabric().lost(owner) || channel_->flush(owner, now) == Outcome::done;
-    });
+    std::erase_if(doubt.owners, [this](Rank owner) { return memory_.fabric().lost(owner); });
     if (doubt.owners.empty()) doubt.holder->let_go();
     return doubt.owners.empty();
   });

@@ -1,0 +1,180 @@
+// Step by step: what a get, a put and a move cost, and what comes of one that begins in the middle of another.
+#include <array>
+#include <map>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "farside/gas/pages.h"
+
+#include "tests/support/in_process_team.h"
+#include "tests/support/interposed_team.h"
+
+namespace farside::test {
+namespace {
+
+constexpr Rank kRanks = 4;
+constexpr std::uint64_t kPageBytes = 64;
+constexpr PageId kPage = 1;  // its home is rank 1, and its owner too, in the beginning
+
+// Four ranks, each with one thread; all act in the test's own thread, one at a time.
+class Steps : public testing::Test {
+ protected:
+  Steps() {
+    for (Rank rank = 0; rank < kRanks; ++rank) heard_[rank] = std::make_unique<InterposedTeam>(*teams_[rank]);
+    on_all_ranks(kRanks, [this](Rank rank) {
+      const PagesOptions options{.pages = 8, .page_bytes = kPageBytes, .lease = std::chrono::milliseconds(20)};
+      pages_[rank] = std::make_unique<Pages>(*heard_[rank], "pages", options);
+    });
+    for (Rank rank = 0; rank < kRanks; ++rank) access_[rank].emplace(*pages_[rank]);
+  }
+
+  [[nodiscard]] Deadline in(std::chrono::milliseconds time) { return teams_[0]->fabric().in(time); }
+  [[nodiscard]] Deadline soon() { return in(std::chrono::seconds(30)); }
+
+  std::uint64_t get(Rank rank, PageId page = kPage) {
+    std::uint64_t value = ~std::uint64_t{0};
+    EXPECT_TRUE(access_[rank]->get({page, 8, LocalSpan(value)}, soon()).done());
+    return value;
+  }
+  void put(Rank rank, std::uint64_t value, PageId page = kPage) {
+    EXPECT_TRUE(access_[rank]->put({page, 8, LocalSpan(value)}, soon()).done());
+  }
+  void own(Rank rank, PageId page = kPage) { EXPECT_TRUE(access_[rank]->own(std::array{page}, soon()).ended.done()); }
+
+  struct Operations {
+    std::size_t all = 0;
+    std::size_t of_bytes = 0;  // not of a word
+  };
+  /// What `act` has `rank` post.
+  template <class Act>
+  Operations posted(Rank rank, Act act) {
+    Operations count;
+    heard_[rank]->before_each([&count](const Operation& operation) {
+      ++count.all;
+      count.of_bytes += operation.bytes == 8 ? 0 : 1;
+    });
+    act();
+    heard_[rank]->before_each({});
+    return count;
+  }
+  /// Has `act` called just before `rank` READs the whole page.
+  template <class Act>
+  void before_copy(Rank rank, Act act) {
+    heard_[rank]->before_each([this, rank, act](const Operation& operation) {
+      if (operation.kind != Operation::Kind::read || operation.bytes != kPageBytes) return;
+      heard_[rank]->before_each({});
+      act();
+    });
+  }
+
+  std::vector<std::unique_ptr<InProcessTeam>> teams_ = make_teams(kRanks);
+  std::array<std::unique_ptr<InterposedTeam>, kRanks> heard_;
+  std::array<std::unique_ptr<Pages>, kRanks> pages_;
+  std::array<std::optional<PageAccess>, kRanks> access_;
+};
+
+TEST_F(Steps, AGetOfAKnownPageIsOneOperation) {
+  std::array<std::byte, 32> bytes{};
+  const auto get_bytes = [&] {
+    EXPECT_TRUE(access_[0]->get({kPage, 0, LocalSpan(bytes.data(), bytes.size())}, soon()).done());
+  };
+  get_bytes();
+  EXPECT_EQ(posted(0, get_bytes).all, 1U);
+}
+
+TEST_F(Steps, APutToAKnownPageIsOneOperation) {
+  put(0, 1);
+  EXPECT_EQ(posted(0, [this] { put(0, 2); }).all, 1U);
+}
+
+TEST_F(Steps, AMovedPageCostsOneRetry) {
+  put(1, 5);
+  EXPECT_EQ(get(0), 5U);
+  own(2);
+  put(2, 6);
+  EXPECT_EQ(posted(0, [this] { EXPECT_EQ(get(0), 6U); }).all, 5U);  // in vain, register (2), look, get
+  EXPECT_EQ(posted(0, [this] { EXPECT_EQ(get(0), 6U); }).all, 1U);
+}
+
+// Of the ranks that do not share a page, a move knows nothing.
+TEST_F(Steps, AMoveTellsTheSharersAlone) {
+  const std::size_t alone = posted(0, [this] { own(0, 5); }).all;
+  get(2, 6);
+  get(3, 6);
+  const std::size_t with_two = posted(0, [this] { own(0, 6); }).all;
+  get(3, 7);
+  const std::size_t with_one = posted(0, [this] { own(0, 7); }).all;
+  EXPECT_GT(with_one, alone);
+  EXPECT_EQ(with_two - with_one, 3U);  // its counter, how many holds, its hold
+}
+
+TEST_F(Steps, GetsGoOnWhileAPageMoves) {
+  put(1, 5);
+  EXPECT_EQ(get(3), 5U);
+  before_copy(2, [this] {
+    EXPECT_EQ(get(0), 5U);  // has never heard of the page
+    EXPECT_EQ(get(1), 5U);  // its owner
+    EXPECT_EQ(get(3), 5U);  // knew its place
+  });
+  own(2);
+  EXPECT_EQ(get(3), 5U);
+}
+
+TEST_F(Steps, PutsWaitWhileAPageMoves) {
+  put(3, 5);
+  before_copy(2, [this] {
+    for (const Rank rank : {0U, 1U, 3U}) {
+      std::uint64_t value = 9;
+      const Ended ended = access_[rank]->put({kPage, 8, LocalSpan(value)}, in(std::chrono::milliseconds(2)));
+      EXPECT_EQ(ended.outcome, Outcome::timed_out);
+    }
+  });
+  own(2);
+  EXPECT_EQ(get(3), 5U);
+  put(3, 6);
+  EXPECT_EQ(get(2), 6U);
+}
+
+// Rank 2 stops before it copies the page, for longer than the lease. Rank 0 breaks its lock; then rank 2 goes on.
+TEST_F(Steps, AMoverThatWasTakenForDeadHarmsNobody) {
+  before_copy(2, [this] {
+    put(0, 7);
+    own(3);
+    put(0, 8);
+  });
+  own(2);  // in vain, and then once more
+  EXPECT_EQ(get(0), 8U);
+  EXPECT_EQ(get(3), 8U);
+  std::vector<PagePlace> places;
+  EXPECT_TRUE(access_[1]->locate(std::array{kPage}, places, soon()).done());
+  EXPECT_EQ(places.front().owner, 2U);
+}
+
+// Somebody gets to know the page just when everybody who knew it has been told of the move.
+TEST_F(Steps, WhoLearnsOfAPageDuringItsMoveIsToldOfTheNext) {
+  before_copy(2, [this] { EXPECT_EQ(get(0), 0U); });
+  own(2);
+  EXPECT_EQ(get(0), 0U);
+  own(3);
+  put(3, 4);
+  EXPECT_EQ(get(0), 4U);
+}
+
+TEST_F(Steps, APinnedPageStays) {
+  auto pinned = access_[1]->pin(kPage, soon());
+  ASSERT_TRUE(pinned.pin.has_value());
+  const Moved moved = access_[0]->own(std::array{kPage}, in(std::chrono::milliseconds(30)));
+  EXPECT_EQ(moved.ended.outcome, Outcome::timed_out);
+  EXPECT_EQ(moved.pages, 0U);
+  put(2, 3);  // others use it meanwhile
+  EXPECT_EQ(static_cast<unsigned>(pinned.pin->bytes()[8]), 3U);
+  pinned.pin.reset();
+  own(0);
+  EXPECT_EQ(get(3), 3U);
+}
+
+}  // namespace
+}  // namespace farside::test

@@ -1,0 +1,72 @@
+// interposed_team.h — a member whose every operation a test hears of before it happens, whoever in it posts it.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "farside/team/team.h"
+
+#include "tests/support/interposed_channel.h"
+
+namespace farside::test {
+
+class InterposedFabric final : public Fabric {
+ public:
+  explicit InterposedFabric(Fabric& inner) : inner_(inner) {}
+
+  /// Of all channels, those that are open included. An empty one is none.
+  void before_each(InterposedChannel::Hook hook) { *hook_ = std::move(hook); }
+
+  [[nodiscard]] std::unique_ptr<Channel> open_channel() override {
+    auto channel = std::make_unique<InterposedChannel>(inner_.open_channel());
+    channel->before_each([hook = hook_](const Operation& operation) {
+      if (const InterposedChannel::Hook now = *hook) now(operation);  // by copy: it may change itself
+    });
+    return channel;
+  }
+  [[nodiscard]] std::unique_ptr<Region> create_region(std::string name, std::uint64_t bytes) override {
+    return inner_.create_region(std::move(name), bytes);
+  }
+  [[nodiscard]] std::string address() override { return inner_.address(); }
+  void connect(PeerId peer, std::string_view address) override { inner_.connect(peer, address); }
+  [[nodiscard]] std::unique_ptr<RemoteRegion> attach(PeerId peer, std::string_view handle) override {
+    return inner_.attach(peer, handle);
+  }
+  void mark_lost(PeerId peer) override { inner_.mark_lost(peer); }
+  [[nodiscard]] bool lost(PeerId peer) const override { return inner_.lost(peer); }
+  [[nodiscard]] bool reaches_by_memory(PeerId peer) const override { return inner_.reaches_by_memory(peer); }
+  Outcome revoke(PeerId peer, Deadline deadline) override { return inner_.revoke(peer, deadline); }
+  [[nodiscard]] Time now() const override { return inner_.now(); }
+  void sleep(Duration duration) override { inner_.sleep(duration); }
+  [[nodiscard]] std::uint64_t random() override { return inner_.random(); }
+
+ private:
+  Fabric& inner_;
+  std::shared_ptr<InterposedChannel::Hook> hook_ = std::make_shared<InterposedChannel::Hook>();
+};
+
+class InterposedTeam final : public Team {
+ public:
+  explicit InterposedTeam(Team& inner) : inner_(inner), fabric_(inner.fabric()) {}
+
+  void before_each(InterposedChannel::Hook hook) { fabric_.before_each(std::move(hook)); }
+
+  [[nodiscard]] Rank rank() const override { return inner_.rank(); }
+  [[nodiscard]] Rank size() const override { return inner_.size(); }
+  [[nodiscard]] Fabric& fabric() override { return fabric_; }
+  [[nodiscard]] std::uint16_t incarnation() const override { return inner_.incarnation(); }
+  [[nodiscard]] std::unique_ptr<SymmetricRegion> allocate(const std::string& name, std::uint64_t bytes) override {
+    return inner_.allocate(name, bytes);
+  }
+  Outcome barrier(Deadline deadline) override { return inner_.barrier(deadline); }
+  [[nodiscard]] std::uint64_t epoch() const override { return inner_.epoch(); }
+  Outcome evict(Rank rank, Deadline deadline) override { return inner_.evict(rank, deadline); }
+
+ private:
+  Team& inner_;
+  InterposedFabric fabric_;
+};
+
+}  // namespace farside::test
