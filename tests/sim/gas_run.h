@@ -2,6 +2,7 @@
 // network there is, while ranks stop for longer than a lease and links are down; and what must hold of it.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <map>
 #include <memory>
@@ -59,13 +60,12 @@ class GasRun {
     finish("at work");
     world_.heal();
     for (Rank rank = 0; rank < scenario_.ranks; ++rank) {
-      for (const auto& worker : sides_[rank].workers) {
-        if (world_.alive(rank)) world_.on(rank, [this, &worker] { settle(*worker); });
-      }
+      if (!world_.alive(rank)) continue;
+      world_.on(rank, [this, rank] { world_.fabric(rank).sleep(2 * scenario_.network.detection); });
     }
-    finish("settling");
+    finish("learning who has died");
     for (Rank rank = 0; rank < scenario_.ranks; ++rank) {
-      if (world_.alive(rank)) world_.on(rank, [this, rank] { use_all(rank); });
+      if (is_sound(rank)) world_.on(rank, [this, rank] { use_all(rank); });
       finish("using all pages");
     }
     dice_.settle(dice_.now() + kLimit);
@@ -270,34 +270,27 @@ class GasRun {
 
   // ---- When all faults are over
 
-  /// Until what was given up has landed, and is known to have, and deaths are known.
-  void settle(Worker& worker) {
-    worker.memory.fabric().sleep(2 * scenario_.network.detection);
-    for (Rank rank = 0; rank < scenario_.ranks; ++rank) {
-      (void)worker.accessor.channel().flush(rank, worker.memory.fabric().in(kPatience));
-    }
-    worker.accessor.settle();
-  }
-
   // Every page whose home and owner live can be used, and moved.
   void use_all(Rank rank) {
     Worker& worker = *sides_[rank].workers.front();
     const auto soon = [&] { return worker.memory.fabric().in(kPatience); };
-    const std::size_t living = count_living();
+    const std::size_t sound = count_sound();
     for (PageId page = 0; page < scenario_.shape.pages; ++page) {
-      if (!world_.alive(worker.memory.layout().home_of(page))) continue;
-      if (!world_.alive(place_of(worker, page).owner)) continue;
+      if (!is_sound(worker.memory.layout().home_of(page))) continue;
+      if (!is_sound(place_of(worker, page).owner)) continue;
       const std::string whose = " page " + std::to_string(page) + " by rank " + std::to_string(rank);
       get(worker, page, soon());
       change(worker, page, soon());
       const auto moved = worker.mover.own({&page, 1}, soon());
-      if (!moved.ended.done()) fail("no moving of" + whose + ", " + std::string(to_string(moved.ended.outcome)));
-      if (moved.full && living == scenario_.ranks) fail("no slot for" + whose);
+      if (!moved.ended.done())
+        fail("no moving of" + whose + ", " + std::string(to_string(moved.ended.outcome)) +
+             (moved.ended.lost ? " because of rank " + std::to_string(*moved.ended.lost) : ""));
+      if (moved.full && sound == scenario_.ranks) fail("no slot for" + whose);
       if (!moved.full && place_of(worker, page).owner != rank) fail("nothing was moved of" + whose);
       get(worker, page, soon());
       change(worker, page, soon());
     }
-    if (count_living() != living) fail("rank " + std::to_string(rank) + " took somebody living for dead");
+    if (count_sound() != sound) fail("rank " + std::to_string(rank) + " took somebody living for dead");
   }
   Place place_of(Worker& worker, PageId page) {
     Place place;
@@ -305,10 +298,15 @@ class GasRun {
     if (!worker.accessor.directory().look({&page, 1}, {&place, 1}, limit).done()) fail("no answer from a home");
     return place;
   }
-  std::size_t count_living() {
-    std::size_t living = 0;
-    for (Rank rank = 0; rank < scenario_.ranks; ++rank) living += world_.alive(rank) ? 1 : 0;
-    return living;
+  /// It lives, and has left no hold for which others evict it.
+  bool is_sound(Rank rank) {
+    const auto is_in_doubt = [](const auto& worker) { return worker->accessor.is_in_doubt(); };
+    return world_.alive(rank) && std::ranges::none_of(sides_[rank].workers, is_in_doubt);
+  }
+  std::size_t count_sound() {
+    std::size_t sound = 0;
+    for (Rank rank = 0; rank < scenario_.ranks; ++rank) sound += is_sound(rank) ? 1 : 0;
+    return sound;
   }
 
   // ----

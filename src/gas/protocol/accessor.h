@@ -37,8 +37,8 @@ class Accessor {
   void begin_get(const PagePart& part) { begin(part, false); }
   void begin_put(const PagePart& part) { begin(part, true); }
   Ended finish(Deadline deadline);
-  /// Lets go of what this thread could not wait for when it put there, if that has landed since.
-  void settle();
+  /// A put was given up, and may still land: no flush of a later connection says that it has not. Its hold stays.
+  [[nodiscard]] bool is_in_doubt() const noexcept { return !doubts_.empty(); }
 
   /// Where the page is, waiting while it is being moved. The pointer holds until the next call.
   struct Found {
@@ -65,7 +65,7 @@ class Accessor {
     Rank owner;
   };
 
-  /// Puts that were given up, and may still land where their owners can be reached.
+  /// Puts that were given up, and may still land unless their owners are lost.
   struct Doubt {
     std::unique_ptr<Holder> holder;
     std::vector<Rank> owners;
@@ -83,6 +83,8 @@ class Accessor {
   Ended post_rest(Deadline deadline);
   Ended get_while_moving(Transfer& transfer, const Place& place, Deadline deadline);
   Ended give_up(Ended ended);
+  /// Lets go of what cannot land any more.
+  void settle();
 
   template <class Act>
   Old<std::uint64_t> act_on_word(PageId page, std::uint64_t offset, Act act, Deadline deadline);

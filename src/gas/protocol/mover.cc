@@ -17,7 +17,6 @@ constexpr Duration kToUnlock = std::chrono::milliseconds(100);
 }  // namespace
 
 Moved Mover::own(std::span<const PageId> pages, Deadline deadline) {
-  accessor_.settle();  // nobody moves a page on which this thread has left a hold
   std::vector<PageId> wanted(pages.begin(), pages.end());
   std::ranges::sort(wanted);
   wanted.erase(std::unique(wanted.begin(), wanted.end()), wanted.end());
@@ -226,7 +225,6 @@ Ended Mover::await_hold(const Held& held, Moves& moves, Deadline deadline) {
   }
   StandstillWatch watch(memory_.fabric(), memory_.lease());
   for (Pauses pauses(memory_.fabric()); !memory_.fabric().lost(held.rank);) {
-    accessor_.settle();  // it may be this thread's own
     const Fetched now = channel_.load(memory_.hold(held.rank, held.index), deadline);
     if (now.outcome == Outcome::timed_out) return ended_with(now.outcome, held.rank);
     const bool stays =

@@ -19,8 +19,7 @@ namespace farside {
 class Mover {
  public:
   explicit Mover(Accessor& accessor)
-      : accessor_(accessor),
-        memory_(accessor.memory()),
+      : memory_(accessor.memory()),
         channel_(accessor.channel()),
         directory_(accessor.directory()),
         reclaimer_(memory_, directory_) {}
@@ -69,7 +68,6 @@ class Mover {
   [[nodiscard]] std::vector<Rank> sharers_of(const Move& move) const;
   [[nodiscard]] static std::vector<PageId> pages_of(const Moves& moves);
 
-  Accessor& accessor_;
   PageMemory& memory_;
   Channel& channel_;
   Directory& directory_;

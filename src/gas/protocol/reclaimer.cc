@@ -20,15 +20,21 @@ Reclaimer::Slot Reclaimer::take(Deadline deadline) {
 
 Ended Reclaimer::free_some(Deadline deadline) {
   std::vector<SlotTable::Filled> filled = memory_.slots().next_filled(kAtOnce);
-  // Where such a page is nobody can say any more.
-  std::erase_if(filled, [this](const SlotTable::Filled& slot) {
-    return memory_.fabric().lost(memory_.layout().home_of(slot.page));
-  });
-  std::vector<PageId> pages;
-  pages.reserve(filled.size());
-  for (const SlotTable::Filled& slot : filled) pages.push_back(slot.page);
-  std::vector<Place> places(pages.size());
-  if (const Ended looked = directory_.look(pages, places, deadline); !looked.done()) return looked;
+  std::vector<Place> places;
+  for (Pauses pauses(memory_.fabric());;) {
+    // Where such a page is nobody can say any more.
+    std::erase_if(filled, [this](const SlotTable::Filled& slot) {
+      return memory_.fabric().lost(memory_.layout().home_of(slot.page));
+    });
+    std::vector<PageId> pages;
+    pages.reserve(filled.size());
+    for (const SlotTable::Filled& slot : filled) pages.push_back(slot.page);
+    places.resize(pages.size());
+    const Ended looked = directory_.look(pages, places, deadline);
+    if (looked.done()) break;
+    // Another home is lost; which one will be known soon.
+    if (looked.outcome == Outcome::timed_out || !pauses.sleep(deadline)) return looked;
+  }
   // In this order: who publishes a move has said before whom it passed.
   if (memory_.rules().distrusts_before_freeing) {
     if (const Ended cut_off = cut_off_passed(deadline); !cut_off.done()) return cut_off;
