@@ -144,13 +144,14 @@ sleep infinity
             agent.chmod(0o755)
             machines.start("first", joined_by_cable("10.9.0.1") + VERBS + MPI + """
 wait_for second-is-up
-for program in 'team_member ring' example_laplace example_heat; do
+search='example_breadth_first_search examples/data/divisors.txt 1'
+for program in 'team_member ring' example_laplace example_heat "$search"; do
   mpirun --host first,second --mca plm_rsh_agent /shared/agent build/release/bin/$program
 done
 """, cable="server")
             machines.start("second", joined_by_cable("10.9.0.2") + VERBS + MPI + """
 touch /shared/second-is-up
-for program in ring laplace heat; do
+for program in ring laplace heat search; do
   wait_for command-for-second
   bash /shared/command-for-second
   rm /shared/command-for-second
@@ -162,6 +163,7 @@ done
                 self.assertIn(f"rank {rank} of 2\n", output)
             for program in ["2 ranks, 100 iterations", "2 ranks, 60 steps"]:
                 self.assertIn(f"{program}:", output)
+            self.assertIn("2 ranks: levels of 603 vertices, found right", output)
 
 
 if __name__ == "__main__":
