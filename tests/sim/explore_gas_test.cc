@@ -1,5 +1,5 @@
-// Every schedule of gas's small cases: pages of one word at rank 0; rank 1 uses them, rank 2 moves them. Cases are also
-// run with a rule broken, to show that they can tell.
+// Every schedule of gas's small cases: pages of one or two words at rank 0; rank 1 uses them, rank 2 moves them. Cases
+// are also run with a rule broken, to show that they can tell.
 #include <algorithm>
 #include <functional>
 #include <memory>
@@ -20,14 +20,20 @@ struct User {
   explicit User(PageMemory& pages) : memory(pages), accessor(pages), mover(accessor) {}
 
   [[nodiscard]] Deadline soon() const { return memory.fabric().in(std::chrono::seconds(1)); }
+  /// The same in each word of the page.
   bool put(std::uint64_t word = kValue, PageId page = 0) {
-    return accessor.put({page, 0, LocalSpan(word)}, soon()).done();
+    std::vector<std::uint64_t> words(page_words(), word);
+    return accessor.put({page, 0, LocalSpan(words.data(), 8 * words.size())}, soon()).done();
   }
+  /// None where the words differ.
   std::optional<std::uint64_t> get(PageId page = 0) {
-    std::uint64_t word = 0;
-    return accessor.get({page, 0, LocalSpan(word)}, soon()).done() ? std::optional(word) : std::nullopt;
+    std::vector<std::uint64_t> words(page_words());
+    const bool done = accessor.get({page, 0, LocalSpan(words.data(), 8 * words.size())}, soon()).done();
+    return done && words.front() == words.back() ? std::optional(words.front()) : std::nullopt;
   }
   bool own(PageId page = 0) { return mover.own({&page, 1}, soon()).pages == 1; }
+
+  [[nodiscard]] std::uint64_t page_words() const { return memory.layout().shape().page_bytes / 8; }
 
   PageMemory& memory;
   Accessor accessor;
@@ -39,16 +45,18 @@ class Pages {
   static constexpr Rank kRanks = 3;
 
   /// `count` of them, and as many slots at each rank; or 2.
-  explicit Pages(const GasRules& rules, std::uint64_t count = 1)
-      : rules_(rules), count_(count), small_(kRanks, harsh()), memories_(kRanks), users(kRanks) {}
+  explicit Pages(const GasRules& rules, std::uint64_t count = 1, std::uint64_t words = 1)
+      : rules_(rules), count_(count), words_(words), small_(kRanks, harsh()), memories_(kRanks), users(kRanks) {}
 
   /// Rank 1 knows where they are. The first has 0, the second kValue.
   void run(Chooser& chooser, const std::vector<std::function<void()>>& parts) {
     small_.run(
         chooser,
         [&](Rank rank) {
-          const PageShape shape{
-              .pages = count_, .page_bytes = 8, .slots = std::max<std::uint64_t>(count_, 2), .cached_places = count_};
+          const PageShape shape{.pages = count_,
+                                .page_bytes = 8 * words_,
+                                .slots = std::max<std::uint64_t>(count_, 2),
+                                .cached_places = count_};
           memories_[rank] = std::make_unique<PageMemory>(small_.world.team(rank), "pages",
                                                          PageSettings{shape, [](PageId) { return 0; }}, rules_);
           users[rank] = std::make_unique<User>(*memories_[rank]);
@@ -74,6 +82,7 @@ class Pages {
  private:
   const GasRules rules_;
   const std::uint64_t count_;
+  const std::uint64_t words_;
   Small small_;
   std::vector<std::unique_ptr<PageMemory>> memories_;
 
@@ -90,10 +99,10 @@ void expect_never(const Exploration& exploration) {
 }
 
 // A put that returned is in the page.
-Exploration put_against_own(const GasRules& rules) {
+Exploration put_against_own(const GasRules& rules, std::uint64_t words = 1) {
   return explore(
       [&](Chooser& chooser) -> std::optional<std::string> {
-        Pages pages(rules);
+        Pages pages(rules, 1, words);
         bool done = false;
         pages.run(chooser, {[] {}, [&] { done = pages.users[1]->put(); }, [&] { (void)pages.users[2]->own(); }});
         return done && pages.word() == kValue ? std::nullopt : std::optional<std::string>("a put was lost");
@@ -102,6 +111,7 @@ Exploration put_against_own(const GasRules& rules) {
 }
 
 TEST(ExploreGas, APutIsInThePageHoweverThatIsMoved) { expect_never(put_against_own({})); }
+TEST(ExploreGas, APutOfTwoWordsIsInThePageHoweverThatIsMoved) { expect_never(put_against_own({}, 2)); }
 TEST(ExploreGas, FindsAHoldWithoutAFence) { EXPECT_TRUE(put_against_own({.fences_hold = false}).violation); }
 TEST(ExploreGas, FindsAPutWithoutALookBefore) {
   EXPECT_TRUE(put_against_own({.looks_before_writing = false}).violation);
@@ -144,10 +154,10 @@ TEST(ExploreGas, FindsAGrownHoldTakenForAnotherOne) {
 }
 
 // The page is moved, and its old slot used for another page, while it is being read.
-Exploration get_against_own_and_another_page_in_the_slot(const GasRules& rules) {
+Exploration get_against_own_and_another_page_in_the_slot(const GasRules& rules, std::uint64_t words = 1) {
   return explore(
       [&](Chooser& chooser) -> std::optional<std::string> {
-        Pages pages(rules, 2);
+        Pages pages(rules, 2, words);
         std::optional<std::uint64_t> found;
         const auto move_and_fill = [&] {
           User& mover = *pages.users[2];
@@ -161,6 +171,9 @@ Exploration get_against_own_and_another_page_in_the_slot(const GasRules& rules) 
 }
 TEST(ExploreGas, AGetFindsItsPageThoughTheSlotIsUsedAgain) {
   expect_never(get_against_own_and_another_page_in_the_slot({}));
+}
+TEST(ExploreGas, AGetOfTwoWordsFindsItsPageThoughTheSlotIsUsedAgain) {
+  expect_never(get_against_own_and_another_page_in_the_slot({}, 2));
 }
 TEST(ExploreGas, FindsAGetWithoutALookAfterwards) {
   EXPECT_TRUE(get_against_own_and_another_page_in_the_slot({.looks_after_reading = false}).violation);
