@@ -43,7 +43,7 @@ void SimMemory::store(std::uint64_t offset, std::uint64_t value) {
   const std::uint64_t number = ++stores_;
   buffered_.push_back({number, scheduler_.ticket().thread, offset, value});
   scheduler_.after(scheduler_.up_to(kLongestBuffering),
-                   [memory = shared_from_this(), number] { memory->commit_through(number); });
+                   [memory = shared_from_this(), number, offset] { memory->commit_through(number, offset); });
 }
 
 void SimMemory::copy_in(std::uint64_t offset, std::span<const std::byte> bytes) {
@@ -83,11 +83,16 @@ void SimMemory::reach_memory(std::uint64_t offset, std::uint64_t value) {
   });
 }
 
-// The store `number`, and before it whatever its thread had stored to that word earlier.
-void SimMemory::commit_through(std::uint64_t number) {
+// The store `number`, and with it whatever its thread had stored to that word earlier. A chooser is told that the order
+// of those matters, though none of them is seen where the last comes first.
+void SimMemory::commit_through(std::uint64_t number, std::uint64_t offset) {
   const auto last = std::ranges::find(buffered_, number, &Store::number);
-  if (last == buffered_.end()) return;
+  if (last == buffered_.end()) return touch(offset, Chooser::Access::look);
   const Store committed = *last;
+  const auto is_skipped = [&](const Store& store) {
+    return store.thread == committed.thread && store.offset == offset && store.number < number;
+  };
+  if (std::ranges::any_of(buffered_, is_skipped)) touch(offset, Chooser::Access::change);
   reach_memory(committed.offset, committed.value);
   std::erase_if(buffered_, [&](const Store& store) {
     return store.thread == committed.thread && store.offset == committed.offset && store.number <= number;

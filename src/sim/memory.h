@@ -56,7 +56,7 @@ class SimMemory final : public LocalObserver, public std::enable_shared_from_thi
     std::uint64_t value;
   };
   void reach_memory(std::uint64_t offset, std::uint64_t value);
-  void commit_through(std::uint64_t number);
+  void commit_through(std::uint64_t number, std::uint64_t offset);
   [[nodiscard]] bool buffers_of(std::uint32_t thread) const;
 
   struct Free {
