@@ -46,7 +46,7 @@ class Holder {
   void let_go() {
     if (hold_.count == 0) return;
     hold_ = {.first = 0, .count = 0, .turn = hold_.turn + 1, .pinned = hold_.pinned};
-    channel_.local_fence();
+    if (hold_.pinned) channel_.local_fence();  // what the program stored in the page is there
     memory_.own_hold(index_).store(0);
   }
 
