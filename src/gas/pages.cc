@@ -236,7 +236,7 @@ Moved PageAccess::own(std::span<const PageId> pages, Deadline deadline) {
 
 Ended PageAccess::locate(std::span<const PageId> pages, std::vector<PagePlace>& places, Deadline deadline) {
   impl_->check(pages);
-  const auto as_public = [this](const Place& place) {
+  const auto as_public = [this](const Location& place) {
     const PageMemory& memory = impl_->memory;
     return PagePlace{place.owner, memory.in_slot(place, 0, memory.layout().shape().page_bytes), place.version};
   };
@@ -250,7 +250,7 @@ Ended PageAccess::locate(std::span<const PageId> pages, std::vector<PagePlace>& 
       unknown.push_back(pages[i]);
     }
   }
-  std::vector<Place> asked(unknown.size());
+  std::vector<Location> asked(unknown.size());
   const Ended ended = impl_->accessor.directory().look(unknown, asked, deadline);
   if (!ended.done()) return ended;
   for (std::size_t i = 0, at = 0; i < pages.size(); ++i) {

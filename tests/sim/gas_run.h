@@ -257,7 +257,7 @@ class GasRun {
     }
   }
   void look_for_move(Worker& worker, const KnownPlace& pinned) {
-    Place place;
+    Location place;
     const auto limit = worker.memory.fabric().in(kPatience);
     if (!worker.accessor.directory().look({&pinned.page, 1}, {&place, 1}, limit).done()) return;
     if (place.owner != pinned.place.owner || place.slot != pinned.place.slot) fail("a pinned page was moved");
@@ -292,8 +292,8 @@ class GasRun {
     }
     if (count_sound() != sound) fail("rank " + std::to_string(rank) + " took somebody living for dead");
   }
-  Place place_of(Worker& worker, PageId page) {
-    Place place;
+  Location place_of(Worker& worker, PageId page) {
+    Location place;
     const auto limit = worker.memory.fabric().in(kPatience);
     if (!worker.accessor.directory().look({&page, 1}, {&place, 1}, limit).done()) fail("no answer from a home");
     return place;

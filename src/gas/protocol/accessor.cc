@@ -219,14 +219,14 @@ Ended Accessor::post_rest(Deadline deadline) {
 
 // While a page is being moved nobody changes it, so the bytes are those that it has at its old place, if it was still
 // being moved by the same one when they had come. (A get whose page is done with gets the page kNone.)
-Ended Accessor::get_while_moving(Transfer& transfer, const Place& place, Deadline deadline) {
+Ended Accessor::get_while_moving(Transfer& transfer, const Location& place, Deadline deadline) {
   PagePart& part = transfer.part;
   const Outcome read = channel_->read(part.local, memory_.in_slot(place, part.offset, part.local.bytes()), deadline);
-  Place after = place;
+  Location after = place;
   if (memory_.rules().looks_again_while_moving) {
     if (const Ended looked = directory_.look({&part.page, 1}, {&after, 1}, deadline); !looked.done()) return looked;
   }
-  if (!(after == place)) return {};
+  if (after.word() != place.word()) return {};
   if (read == Outcome::done) part.page = KnownPlace::kNone;
   return ended_with(read, place.owner);
 }

@@ -13,8 +13,8 @@
 #include <span>
 #include <vector>
 
-#include "gas/protocol/directory.h"
 #include "gas/protocol/holder.h"
+#include "gas/protocol/page_directory.h"
 
 namespace farside {
 
@@ -24,7 +24,7 @@ class Accessor {
 
   [[nodiscard]] PageMemory& memory() const noexcept { return memory_; }
   [[nodiscard]] Channel& channel() const noexcept { return *channel_; }
-  [[nodiscard]] Directory& directory() noexcept { return directory_; }
+  [[nodiscard]] PageDirectory& directory() noexcept { return directory_; }
 
   Ended get(const PagePart& part, Deadline deadline);
   Ended put(const PagePart& part, Deadline deadline);
@@ -81,7 +81,7 @@ class Accessor {
   Ended judge_failure(Outcome outcome);
   /// Posts what is not yet posted, having asked where it is to go.
   Ended post_rest(Deadline deadline);
-  Ended get_while_moving(Transfer& transfer, const Place& place, Deadline deadline);
+  Ended get_while_moving(Transfer& transfer, const Location& place, Deadline deadline);
   Ended give_up(Ended ended);
   /// Lets go of what cannot land any more.
   void settle();
@@ -91,7 +91,7 @@ class Accessor {
 
   PageMemory& memory_;
   std::unique_ptr<Channel> channel_;
-  Directory directory_;
+  PageDirectory directory_;
   std::unique_ptr<Holder> holder_;
   std::vector<KnownPlace> known_;  // by PageLayout::cached_at
 

@@ -22,10 +22,10 @@ Moved Mover::own(std::span<const PageId> pages, Deadline deadline) {
   wanted.erase(std::unique(wanted.begin(), wanted.end()), wanted.end());
   Moved moved;
   for (Pauses pauses(memory_.fabric());;) {
-    std::vector<Place> places(wanted.size());
+    std::vector<Location> places(wanted.size());
     moved.ended = directory_.look(wanted, places, deadline);
     if (!moved.ended.done()) return moved;
-    const auto is_here = [&](const Place& place) { return !place.moving && place.owner == memory_.team().rank(); };
+    const auto is_here = [&](const Location& place) { return !place.moving && place.owner == memory_.team().rank(); };
     for (std::size_t i = wanted.size(); i-- > 0;) {
       if (!is_here(places[i])) continue;
       wanted.erase(wanted.begin() + static_cast<std::ptrdiff_t>(i));
@@ -52,16 +52,16 @@ Moved Mover::own(std::span<const PageId> pages, Deadline deadline) {
 
 // ---- Locking
 
-Ended Mover::lock(std::span<const PageId> pages, std::span<const Place> places, Moves& moves, bool& full,
+Ended Mover::lock(std::span<const PageId> pages, std::span<const Location> places, Moves& moves, bool& full,
                   Deadline deadline) {
   const GasRules& rules = memory_.rules();
   const std::uint64_t at_once =
       std::clamp<std::uint64_t>(kBytesAtOnce / memory_.layout().shape().page_bytes, 1, kPagesAtOnce);
-  std::vector<Place> before;
+  std::vector<Location> before;
   Ended ended;
   full = false;
   for (std::size_t i = 0; i < pages.size() && moves.size() < at_once; ++i) {
-    Place lock = places[i].locked();
+    Location lock = places[i].locked();
     if (places[i].moving) {
       StandstillWatch& watch = locks_.try_emplace(pages[i], memory_.fabric(), memory_.lease()).first->second;
       if (!watch.stands_still(places[i].word())) continue;
@@ -253,7 +253,7 @@ Ended Mover::pass_lost(Moves& moves, Deadline deadline) {
   }
   if (!memory_.rules().closes_when_passing) return {};
   for (Move* const move : closed) {
-    const Place lock = move->lock.without_gets();
+    const Location lock = move->lock.without_gets();
     const Fetched seen = channel_.compare_swap(memory_.place(move->page), move->lock.word(), lock.word(), deadline);
     if (!seen.done()) return directory_.ended_at_homes({&move->page, 1}, seen.outcome);
     move->given_up = seen.value != move->lock.word();

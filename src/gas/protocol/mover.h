@@ -32,7 +32,7 @@ class Mover {
   /// A page under way.
   struct Move {
     PageId page;
-    Place lock;  ///< the entry, locked by this
+    Location lock;  ///< the entry, locked by this
     std::uint64_t slot;
     std::vector<Sharers> sharers;
     bool given_up = false;
@@ -48,7 +48,8 @@ class Mover {
   };
 
   /// Locks those that rest, or whose lock was forgotten, as many as there are slots and a round takes.
-  Ended lock(std::span<const PageId> pages, std::span<const Place> places, Moves& moves, bool& full, Deadline deadline);
+  Ended lock(std::span<const PageId> pages, std::span<const Location> places, Moves& moves, bool& full,
+             Deadline deadline);
   Ended bring(Moves& moves, Deadline deadline);
   Ended read_sharers(Moves& moves, Deadline deadline);
   /// Afterwards nobody writes to the pages' places, but for those that are given up.
@@ -70,7 +71,7 @@ class Mover {
 
   PageMemory& memory_;
   Channel& channel_;
-  Directory& directory_;
+  PageDirectory& directory_;
   Reclaimer reclaimer_;
   std::map<PageId, StandstillWatch> locks_;  // of others, as they were seen
 };

@@ -22,10 +22,10 @@ PageLayout checked(const std::string& name, const PageShape& shape, Rank ranks) 
     throw bad_shape(name, std::to_string(shape.pages) + " pages", "make it from 1 to 2^40");
   }
   if (shape.cached_places == 0) throw bad_shape(name, "no place is cached", "cache at least 1");
-  if (shape.slots >> Place::kSlotBits != 0) {
+  if (shape.slots >> Location::kSlotBits != 0) {
     throw bad_shape(name, std::to_string(shape.slots) + " slots at a rank are over 2^26", "use larger pages");
   }
-  if (ranks >> Place::kOwnerBits != 0) throw bad_shape(name, "there are over 4095 ranks", "use fewer");
+  if (ranks >> Location::kOwnerBits != 0) throw bad_shape(name, "there are over 4095 ranks", "use fewer");
   return {shape, ranks};
 }
 
@@ -62,7 +62,7 @@ void PageMemory::place_pages(const std::function<Rank(PageId)>& first_owner) {
     const std::uint64_t slot = taken[owner]++;
     if (owner == team_.rank()) slots_.fill(slots_.take().value(), page);
     if (layout_.home_of(page) != team_.rank()) continue;
-    entry.front() = Place{owner, slot, 0, false}.word();
+    entry.front() = Location{owner, slot, 0, false}.word();
     region_->local().copy_in(layout_.place(page), std::as_bytes(std::span(entry)));
   }
 }

@@ -68,10 +68,10 @@ class PageMemory {
   // Slots.
   [[nodiscard]] const RemoteRegion& of(Rank rank) const noexcept { return region_->of(rank); }
   /// What a peer's entry says is looked at before it is believed.
-  [[nodiscard]] bool exists(const Place& place) const noexcept {
+  [[nodiscard]] bool exists(const Location& place) const noexcept {
     return place.owner < team_.size() && place.slot < layout_.shape().slots;
   }
-  [[nodiscard]] RemoteSpan in_slot(const Place& place, std::uint64_t offset, std::uint64_t bytes) const {
+  [[nodiscard]] RemoteSpan in_slot(const Location& place, std::uint64_t offset, std::uint64_t bytes) const {
     return region_->of(place.owner).span(layout_.slot(place.slot) + offset, bytes);
   }
   [[nodiscard]] LocalSpan own_slot(std::uint64_t slot) const {

@@ -20,7 +20,7 @@ Reclaimer::Slot Reclaimer::take(Deadline deadline) {
 
 Ended Reclaimer::free_some(Deadline deadline) {
   std::vector<SlotTable::Filled> filled = memory_.slots().next_filled(kAtOnce);
-  std::vector<Place> places;
+  std::vector<Location> places;
   for (Pauses pauses(memory_.fabric());;) {
     // Where such a page is nobody can say any more.
     std::erase_if(filled, [this](const SlotTable::Filled& slot) {

@@ -8,13 +8,13 @@
 #include <optional>
 #include <set>
 
-#include "gas/protocol/directory.h"
+#include "gas/protocol/page_directory.h"
 
 namespace farside {
 
 class Reclaimer {
  public:
-  Reclaimer(PageMemory& memory, Directory& directory) : memory_(memory), directory_(directory) {}
+  Reclaimer(PageMemory& memory, PageDirectory& directory) : memory_(memory), directory_(directory) {}
 
   struct Slot {
     Ended ended;
@@ -29,7 +29,7 @@ class Reclaimer {
   Ended cut_off_passed(Deadline deadline);
 
   PageMemory& memory_;
-  Directory& directory_;
+  PageDirectory& directory_;
   std::set<Rank> cut_off_;
 };
 

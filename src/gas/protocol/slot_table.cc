@@ -20,7 +20,7 @@ void SlotTable::give_back(std::uint64_t slot) {
   free_.push_back(slot);
 }
 
-void SlotTable::fill(std::uint64_t slot, PageId page, std::optional<Place> in_doubt) {
+void SlotTable::fill(std::uint64_t slot, PageId page, std::optional<Location> in_doubt) {
   const std::scoped_lock lock(mutex_);
   contents_[slot] = Filled{slot, page, in_doubt, ++fills_};
 }

@@ -23,12 +23,12 @@ class SlotTable {
   [[nodiscard]] std::optional<std::uint64_t> take();
   void give_back(std::uint64_t slot);
   /// `in_doubt` is the entry's word while which nobody knows whether the move has been published.
-  void fill(std::uint64_t slot, PageId page, std::optional<Place> in_doubt = {});
+  void fill(std::uint64_t slot, PageId page, std::optional<Location> in_doubt = {});
 
   struct Filled {
     std::uint64_t slot;
     PageId page;
-    std::optional<Place> in_doubt;
+    std::optional<Location> in_doubt;
     std::uint64_t fill;  ///< which of all times that a slot was filled
   };
   /// The next of those that are filled, at most so many, going round.

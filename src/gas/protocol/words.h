@@ -1,6 +1,6 @@
 // words.h — the words that ranks share about pages, packed: each fits 8 bytes, so that no reader can mix two states.
 //
-//   Place    where a page is          moving (1 bit)   closed (1)   version (24)   owner (12)   slot (26)
+//   Location where a page is          moving (1 bit)   closed (1)   version (24)   owner (12)   slot (26)
 //   Sharers  32 ranks that may have   changes (32)     a bit for each rank (32)
 //            a page's place cached
 //   Hold     what a thread is at      pinned (1)       turn (15)      count (8)    first page (40)
@@ -16,7 +16,7 @@ namespace farside {
 
 /// A page's entry in the directory. `version` advances whenever the page has moved or a move was given up, so a
 /// COMPARE_SWAP by somebody whose lock was taken away meanwhile fails.
-struct Place {
+struct Location {
   static constexpr unsigned kSlotBits = 26;
   static constexpr unsigned kOwnerBits = 12;
   static constexpr unsigned kVersionBits = 24;
@@ -27,7 +27,7 @@ struct Place {
   bool moving = false;  ///< locked: puts wait
   bool closed = false;  ///< and gets, since somebody whose puts were not awaited may still write there
 
-  [[nodiscard]] static constexpr Place from_word(std::uint64_t word) {
+  [[nodiscard]] static constexpr Location from_word(std::uint64_t word) {
     const auto bits = [word](unsigned at, unsigned count) { return word >> at & ((std::uint64_t{1} << count) - 1); };
     return {static_cast<Rank>(bits(kSlotBits, kOwnerBits)), bits(0, kSlotBits),
             bits(kSlotBits + kOwnerBits, kVersionBits), bits(63, 1) != 0, bits(62, 1) != 0};
@@ -38,18 +38,18 @@ struct Place {
            std::uint64_t{owner} << kSlotBits | slot;
   }
 
-  [[nodiscard]] constexpr Place locked() const { return {owner, slot, version, true}; }
-  [[nodiscard]] constexpr Place without_gets() const { return {owner, slot, version, true, true}; }
+  [[nodiscard]] constexpr Location locked() const { return {owner, slot, version, true}; }
+  [[nodiscard]] constexpr Location without_gets() const { return {owner, slot, version, true, true}; }
   /// The lock is somebody else's from now on.
-  [[nodiscard]] constexpr Place taken_over() const { return {owner, slot, version + 1, true}; }
-  [[nodiscard]] constexpr Place left_alone() const { return {owner, slot, version + 1, false}; }
-  [[nodiscard]] constexpr Place moved_to(Rank to, std::uint64_t to_slot) const {
+  [[nodiscard]] constexpr Location taken_over() const { return {owner, slot, version + 1, true}; }
+  [[nodiscard]] constexpr Location left_alone() const { return {owner, slot, version + 1, false}; }
+  [[nodiscard]] constexpr Location moved_to(Rank to, std::uint64_t to_slot) const {
     return {to, to_slot, version + 1, false};
   }
 
-  friend constexpr bool operator==(const Place& a, const Place& b) { return a.word() == b.word(); }
+  friend constexpr bool operator==(const Location& a, const Location& b) { return a.word() == b.word(); }
 };
-static_assert(2 + Place::kVersionBits + Place::kOwnerBits + Place::kSlotBits == 64);
+static_assert(2 + Location::kVersionBits + Location::kOwnerBits + Location::kSlotBits == 64);
 
 /// A word of the set of ranks that may have a page's place cached. Every change counts, so that a COMPARE_SWAP that
 /// lands late never finds the word as it was.

@@ -1,4 +1,4 @@
-// directory.h — where pages are, as their homes know it (docs/protocols/gas.md, "Caching a place").
+// page_directory.h — where pages are, as their homes know it (docs/protocols/gas.md, "Caching a place").
 //
 // One per thread.
 #pragma once
@@ -18,7 +18,7 @@ struct KnownPlace {
 
   PageId page = kNone;
   std::uint64_t sampled = 0;
-  Place place{};
+  Location place{};
   const RemoteRegion* region = nullptr;
   std::uint64_t offset = 0;  ///< of the page's first byte there
 };
@@ -65,12 +65,12 @@ class Pauses {
   Duration next_ = std::chrono::microseconds(2);
 };
 
-class Directory {
+class PageDirectory {
  public:
-  Directory(PageMemory& memory, Channel& channel) : memory_(memory), channel_(channel) {}
+  PageDirectory(PageMemory& memory, Channel& channel) : memory_(memory), channel_(channel) {}
 
   /// What the homes say of `pages`, in `places`, all under way at once.
-  Ended look(std::span<const PageId> pages, std::span<Place> places, Deadline deadline);
+  Ended look(std::span<const PageId> pages, std::span<Location> places, Deadline deadline);
   /// The same, so that it may be kept, but for pages that are being moved.
   Ended register_and_look(std::span<const PageId> pages, std::vector<KnownPlace>& found, Deadline deadline);
   /// Waits until `page` is not being moved; the lock of somebody who has stopped is broken.

@@ -1,11 +1,11 @@
-#include "gas/protocol/directory.h"
+#include "gas/protocol/page_directory.h"
 
 #include <algorithm>
 #include <numeric>
 
 namespace farside {
 
-Ended Directory::ended_at_homes(std::span<const PageId> pages, Outcome outcome) const {
+Ended PageDirectory::ended_at_homes(std::span<const PageId> pages, Outcome outcome) const {
   Ended ended{outcome, {}};
   if (outcome != Outcome::peer_lost) return ended;
   const auto is_homeless = [this](PageId page) { return memory_.fabric().lost(memory_.layout().home_of(page)); };
@@ -14,7 +14,7 @@ Ended Directory::ended_at_homes(std::span<const PageId> pages, Outcome outcome) 
   return ended;
 }
 
-Ended Directory::look(std::span<const PageId> pages, std::span<Place> places, Deadline deadline) {
+Ended PageDirectory::look(std::span<const PageId> pages, std::span<Location> places, Deadline deadline) {
   std::vector<std::uint64_t> words(pages.size());
   Batch batch(channel_);
   for (std::size_t i = 0; i < pages.size(); ++i) {
@@ -24,13 +24,14 @@ Ended Directory::look(std::span<const PageId> pages, std::span<Place> places, De
   const Outcome read = batch.wait(deadline);
   if (read != Outcome::done) return ended_at_homes(pages, read);
   for (std::size_t i = 0; i < pages.size(); ++i) {
-    places[i] = Place::from_word(words[i]);
+    places[i] = Location::from_word(words[i]);
     if (!memory_.exists(places[i])) return ended_with(Outcome::peer_lost, memory_.layout().home_of(pages[i]));
   }
   return {};
 }
 
-Ended Directory::register_and_look(std::span<const PageId> pages, std::vector<KnownPlace>& found, Deadline deadline) {
+Ended PageDirectory::register_and_look(std::span<const PageId> pages, std::vector<KnownPlace>& found,
+                                       Deadline deadline) {
   const GasRules& rules = memory_.rules();
   found.clear();
   // In this order: whoever moves the page from here on either finds this rank among the sharers, and advances
@@ -39,7 +40,7 @@ Ended Directory::register_and_look(std::span<const PageId> pages, std::vector<Kn
     if (!rules.revoking_counts) (void)channel_.swap(memory_.revoked(memory_.team().rank(), page), 0, deadline);
     found.push_back({.page = page, .sampled = memory_.own_revoked(page).load()});
   }
-  std::vector<Place> places(pages.size());
+  std::vector<Location> places(pages.size());
   if (rules.registers_before_reading) {
     if (const Ended registered = register_this_rank(pages, deadline); !registered.done()) return registered;
   }
@@ -55,7 +56,7 @@ Ended Directory::register_and_look(std::span<const PageId> pages, std::vector<Kn
   return {};
 }
 
-Ended Directory::register_this_rank(std::span<const PageId> pages, Deadline deadline) {
+Ended PageDirectory::register_this_rank(std::span<const PageId> pages, Deadline deadline) {
   const Rank self = memory_.team().rank();
   std::vector<std::uint64_t> expected(pages.size());
   std::vector<std::uint64_t> seen(pages.size());
@@ -81,10 +82,10 @@ Ended Directory::register_this_rank(std::span<const PageId> pages, Deadline dead
   return {};
 }
 
-Ended Directory::await_rest(PageId page, Deadline deadline) {
+Ended PageDirectory::await_rest(PageId page, Deadline deadline) {
   StandstillWatch watch(memory_.fabric(), memory_.lease());
   for (Pauses pauses(memory_.fabric());;) {
-    Place place;
+    Location place;
     if (const Ended looked = look({&page, 1}, {&place, 1}, deadline); !looked.done()) return looked;
     if (!place.moving) return {};
     if (watch.stands_still(place.word())) {
