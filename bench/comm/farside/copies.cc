@@ -10,7 +10,7 @@ constexpr std::uint64_t kData = 4096;
 
 }  // namespace
 
-Copies::Copies(Seat& seat) : seat_(seat), memory_(seat.team->allocate("copies", kData + kLargestBytes)) {}
+Copies::Copies(CommSeat& seat) : seat_(seat), memory_(seat.team->allocate("copies", kData + kLargestBytes)) {}
 
 template <class NoticeOfRound>
 void Copies::put(std::uint64_t bytes, std::uint64_t rounds, NoticeOfRound notice) {

@@ -8,7 +8,7 @@ namespace farside::bench {
 class Copies {
  public:
   /// Collective.
-  explicit Copies(Seat& seat);
+  explicit Copies(CommSeat& seat);
   void offer(Work& work);
 
  private:
@@ -22,7 +22,7 @@ class Copies {
   template <class T>
   void fetch_add(std::uint64_t rounds);
 
-  Seat& seat_;
+  CommSeat& seat_;
   std::unique_ptr<SymmetricRegion> memory_;
   std::uint64_t signals_ = 0;
 };

@@ -12,7 +12,7 @@ namespace {
 /// How rank 0 tells the others what to do.
 class Orders {
  public:
-  explicit Orders(Seat& seat) : seat_(seat), words_(seat.team->allocate("orders", kBytes)) {}
+  explicit Orders(CommSeat& seat) : seat_(seat), words_(seat.team->allocate("orders", kBytes)) {}
 
   void give(const Command& command) {
     ++number_;
@@ -42,13 +42,13 @@ class Orders {
   static constexpr std::uint64_t kCommand = 8;
   static constexpr std::uint64_t kBytes = kCommand + sizeof(Command);
 
-  Seat& seat_;
+  CommSeat& seat_;
   std::unique_ptr<SymmetricRegion> words_;
   std::uint64_t number_ = 0;
 };
 
 void run() {
-  Seat seat;
+  CommSeat seat;
   Orders orders(seat);
   Copies copies(seat);
   Meetings meetings(seat);
@@ -63,9 +63,7 @@ void run() {
     while (work.obey(orders.next())) {
     }
   }
-  // Memory of the others may be in use until all are done with what they have begun.
-  check(seat.comm.wait(*seat.channel, seat.comm.issued(), seat.patience()), "the end");
-  check(seat.team->barrier(seat.patience()) == Outcome::done, "the end");
+  seat.leave();
 }
 
 }  // namespace

@@ -2,7 +2,7 @@
 
 namespace farside::bench {
 
-Meetings::Meetings(Seat& seat)
+Meetings::Meetings(CommSeat& seat)
     : seat_(seat),
       barrier_(seat.comm),
       collectives_(seat.comm),

@@ -12,7 +12,7 @@ namespace farside::bench {
 class Meetings {
  public:
   /// Collective.
-  explicit Meetings(Seat& seat);
+  explicit Meetings(CommSeat& seat);
   void offer(Work& work);
 
  private:
@@ -22,7 +22,7 @@ class Meetings {
   void counted_phases(std::uint64_t bytes, std::uint64_t rounds);
   void met_phases(std::uint64_t bytes, std::uint64_t rounds);
 
-  Seat& seat_;
+  CommSeat& seat_;
   Barrier barrier_;
   Collectives collectives_;
   ArrivalCounter counter_;

@@ -13,7 +13,7 @@ constexpr std::uint64_t kWords = kSteps + 32;
 
 }  // namespace
 
-Signals::Signals(Seat& seat)
+Signals::Signals(CommSeat& seat)
     : seat_(seat),
       words_(seat.team->allocate("words", kWords * kLineBytes)),
       data_(seat.team->allocate("data", kLargestBytes)),

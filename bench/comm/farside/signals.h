@@ -10,7 +10,7 @@ namespace farside::bench {
 class Signals {
  public:
   /// Collective.
-  explicit Signals(Seat& seat);
+  explicit Signals(CommSeat& seat);
   void offer(Work& work);
 
  private:
@@ -23,7 +23,7 @@ class Signals {
   void message_stream(std::uint64_t rounds);
   void handle(Messages::Call& call);
 
-  Seat& seat_;
+  CommSeat& seat_;
   std::unique_ptr<SymmetricRegion> words_;
   std::unique_ptr<SymmetricRegion> data_;
   std::uint64_t turns_ = 0;

@@ -2,7 +2,7 @@
 
 namespace farside::bench {
 
-Elements::Elements(Seat& seat)
+Elements::Elements(GasSeat& seat)
     : seat_(seat),
       array_(seat.comm, kElements, {.page_bytes = kElementsOfPage * sizeof(std::uint64_t), .distribution = blocked()}),
       random_(seat.rank()) {

@@ -12,13 +12,13 @@ namespace farside::bench {
 class Elements {
  public:
   /// Collective.
-  explicit Elements(Seat& seat);
+  explicit Elements(GasSeat& seat);
   void offer(Work& work);
 
  private:
   void gather();
 
-  Seat& seat_;
+  GasSeat& seat_;
   GlobalArray<std::uint64_t> array_;
   RandomIndices random_;
   std::vector<std::uint64_t> indices_ = std::vector<std::uint64_t>(kGathered);

@@ -12,7 +12,7 @@ namespace farside::bench {
 namespace {
 
 void run() {
-  Seat seat;
+  GasSeat seat;
   Transfers transfers(seat);
   Moves moves(seat);
   Elements elements(seat);
@@ -35,9 +35,7 @@ void run() {
     while (work.obey(share({}))) {
     }
   }
-  // Memory of the others may be in use until all are done with what they have begun.
-  check(seat.comm.wait(*seat.channel, seat.comm.issued(), seat.patience()), "the end");
-  check(seat.team->barrier(seat.patience()), "the end");
+  seat.leave();
 }
 
 }  // namespace

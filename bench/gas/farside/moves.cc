@@ -11,16 +11,16 @@ constexpr std::uint64_t kMoved = 16;  // pages of each round
 constexpr std::uint64_t kSmallestPage = 64;
 constexpr auto kUntilOthersSleep = std::chrono::microseconds(200);
 
-PagesOptions pages_of(const Seat& seat, std::uint64_t bytes) {
+PagesOptions pages_of(const GasSeat& seat, std::uint64_t bytes) {
   return {.pages = kMoved * seat.size(), .page_bytes = bytes, .slots = 4 * kMoved};
 }
 
 }  // namespace
 
-Moves::Sized::Sized(Seat& seat, std::uint64_t bytes)
+Moves::Sized::Sized(GasSeat& seat, std::uint64_t bytes)
     : pages(*seat.team, "moved pages of " + std::to_string(bytes), pages_of(seat, bytes)), access(pages) {}
 
-Moves::Moves(Seat& seat) : seat_(seat) {
+Moves::Moves(GasSeat& seat) : seat_(seat) {
   for (std::uint64_t i = 0; i < kMoved; ++i) moved_.push_back(kHome + i * seat.size());
   for (const std::uint64_t bytes : kSizes) {
     if (bytes >= kSmallestPage) sized_.try_emplace(bytes, seat, bytes);

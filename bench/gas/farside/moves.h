@@ -13,12 +13,12 @@ namespace farside::bench {
 class Moves {
  public:
   /// Collective.
-  explicit Moves(Seat& seat);
+  explicit Moves(GasSeat& seat);
   void offer(Work& work);
 
  private:
   struct Sized {
-    Sized(Seat& seat, std::uint64_t bytes);
+    Sized(GasSeat& seat, std::uint64_t bytes);
 
     Pages pages;
     PageAccess access;
@@ -27,7 +27,7 @@ class Moves {
   /// How long an own takes rank 0 when the ranks from 1 to `sharers` remember where the page is.
   Nanoseconds own(std::uint64_t bytes, Rank sharers, std::uint64_t rounds);
 
-  Seat& seat_;
+  GasSeat& seat_;
   std::vector<PageId> moved_;
   std::map<std::uint64_t, Sized> sized_;
 };

@@ -10,7 +10,7 @@ namespace {
 constexpr std::uint64_t kSmallestPage = 64;
 constexpr unsigned kOffsetBits = 40;  // of an answer; the rest is the question's number
 
-PagesOptions one_page(const Seat& seat, std::uint64_t bytes) {
+PagesOptions one_page(const GasSeat& seat, std::uint64_t bytes) {
   return {.pages = seat.size(),
           .page_bytes = std::max(bytes, kSmallestPage),
           .first_owner = [last = seat.last()](PageId /*page*/) { return last; }};
@@ -18,13 +18,13 @@ PagesOptions one_page(const Seat& seat, std::uint64_t bytes) {
 
 }  // namespace
 
-Transfers::Sized::Sized(Seat& seat, std::uint64_t bytes)
+Transfers::Sized::Sized(GasSeat& seat, std::uint64_t bytes)
     : pages(*seat.team, "page of " + std::to_string(bytes), one_page(seat, bytes)),
       access(pages),
       stranger(pages),
       for_handlers(pages) {}
 
-Transfers::Transfers(Seat& seat)
+Transfers::Transfers(GasSeat& seat)
     : seat_(seat),
       answers_(seat.team->allocate("answers", 8)),
       handlers_channel_(seat.comm.open_channel()),

@@ -16,13 +16,13 @@ namespace farside::bench {
 class Transfers {
  public:
   /// Collective.
-  explicit Transfers(Seat& seat);
+  explicit Transfers(GasSeat& seat);
   void offer(Work& work);
 
  private:
   /// A page of one size.
   struct Sized {
-    Sized(Seat& seat, std::uint64_t bytes);
+    Sized(GasSeat& seat, std::uint64_t bytes);
 
     Pages pages;
     PageAccess access;
@@ -48,7 +48,7 @@ class Transfers {
   [[nodiscard]] PagePart whole(std::uint64_t bytes) { return {kPage, 0, LocalSpan(buffer_->bytes.data(), bytes)}; }
   void answer(Messages::Call& call);
 
-  Seat& seat_;
+  GasSeat& seat_;
   std::map<std::uint64_t, Sized> sized_;
   std::unique_ptr<Buffer> buffer_ = std::make_unique<Buffer>();
 

@@ -53,4 +53,21 @@ struct UcxChannel::Link {
   std::unordered_map<const UcxRemoteMemory*, UnpackedKey> keys;
 };
 
+template <class Start>
+void UcxChannel::track(Link& link, Completion& completion, Start&& start) {
+  if (spare_.empty()) spare_.emplace_back();
+  under_way_.splice(under_way_.begin(), spare_, spare_.begin());
+  Pending& pending = under_way_.front();
+  pending = {&link, &completion, under_way_.begin()};
+  ++completion.pending;
+  ++link.under_way;
+
+  ucp_request_param_t params{};
+  params.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA;
+  params.cb.send = &on_done;
+  params.user_data = &pending;
+  const ucs_status_ptr_t request = start(params);
+  if (!UCS_PTR_IS_PTR(request)) settle(pending, UCS_PTR_STATUS(request));  // finished at once: on_done is not called
+}
+
 }  // namespace farside

@@ -31,9 +31,10 @@ Moved Mover::own(std::span<const PageId> pages, Deadline deadline) {
       wanted.erase(wanted.begin() + static_cast<std::ptrdiff_t>(i));
       places.erase(places.begin() + static_cast<std::ptrdiff_t>(i));
     }
+    if (wanted.empty()) return moved;
 
     Moves moves;
-    if (!wanted.empty()) moved.ended = lock(wanted, places, moves, moved.full, deadline);
+    moved.ended = lock(wanted, places, moves, moved.full, deadline);
     if (moved.ended.done()) moved.ended = bring(moves, deadline);
     unlock(moves);
     const std::uint64_t before = moved.pages;

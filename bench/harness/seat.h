@@ -1,0 +1,34 @@
+// seat.h — what a rank of a contender on farside has at hand, whatever it measures.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <stdexcept>
+#include <string>
+
+#include "farside/comm/comm.h"
+
+namespace farside::bench {
+
+inline void check(bool done, const char* what) {
+  if (!done) throw std::runtime_error(std::string(what) + " failed");
+}
+inline void check(const Ended& ended, const char* what) { check(ended.done(), what); }
+inline void check(Outcome outcome, const char* what) { check(outcome == Outcome::done, what); }
+
+struct Seat {
+  [[nodiscard]] Deadline patience() const { return team->fabric().in(std::chrono::minutes(1)); }
+  [[nodiscard]] Rank rank() const { return team->rank(); }
+  [[nodiscard]] Rank size() const { return team->size(); }
+  /// Before memory goes: that of the others may be in use until all are done with what they have begun.
+  void leave() {
+    check(comm.wait(*channel, comm.issued(), patience()), "the end");
+    check(team->barrier(patience()), "the end");
+  }
+
+  std::unique_ptr<Team> team = join_team();
+  Comm comm{*team};
+  std::unique_ptr<Channel> channel = comm.open_channel();
+};
+
+}  // namespace farside::bench
