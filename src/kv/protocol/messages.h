@@ -1,0 +1,81 @@
+// messages.h — what sessions and servers say to each other (docs/protocols/kv.md, "Messages").
+//
+// Decoding trusts nothing: every count and length is checked against what is there, and what does not fit is refused.
+// The views in a decoded message point into the bytes that it was decoded from.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "kv/protocol/requests.h"
+#include "kv/protocol/store.h"
+
+namespace farside::kv {
+
+enum class RequestKind : std::uint8_t {
+  get,      ///< versions, with their places
+  prepare,  ///< one server's part of a transaction
+  commit,
+  abort,
+  put,  ///< a transaction of one key
+  compare_and_set,
+  fate,  ///< from server to server
+  scan,
+  use,
+};
+
+/// Which version of a key is asked for.
+struct Wanted {
+  std::string_view key;
+  Timestamp exactly;  ///< 0: the newest committed
+};
+
+/// A request as it is sent. Which fields count is a matter of its kind.
+struct Request {
+  RequestKind kind = RequestKind::get;
+  std::uint64_t session = 0;
+  std::uint64_t settled = 0;  ///< up to this time all transactions of the session are
+
+  std::vector<Wanted> wanted;         ///< get
+  std::vector<Timestamp> candidates;  ///< get, RAMP-Small: the highest among these is wanted of each key
+  Timestamp timestamp;                ///< of the transaction
+  Timestamp expected;                 ///< compare_and_set
+  Siblings siblings;                  ///< prepare
+  std::vector<ServerNumber> servers;  ///< prepare
+  std::vector<Write> writes;          ///< prepare, put, compare_and_set
+  std::string_view prefix;            ///< scan
+  std::uint64_t cursor = 0;           ///< scan
+  std::uint32_t about = 0;            ///< scan
+
+  [[nodiscard]] Message encode() const;
+  [[nodiscard]] static std::optional<Request> decode(std::span<const std::byte> bytes);
+};
+
+/// A version in a reply. None was found if generation is 0.
+struct ReplyVersion {
+  std::uint64_t generation = 0;
+  std::uint64_t place = 0;  ///< a RecordPlace: for GET*'s address cache
+  std::span<const std::byte> record;
+};
+
+struct Reply {
+  RequestKind kind = RequestKind::get;
+  Answer answer = Answer::done;
+  Timestamp newest;                    ///< with `behind` and `differs`
+  Timestamp forgotten;                 ///< get: absent keys are so since then at the latest
+  std::vector<ReplyVersion> versions;  ///< get, in the order asked for
+  Store::Fate fate = Store::Fate::aborted;
+  std::vector<std::string_view> keys;  ///< scan
+  std::uint64_t next = 0;              ///< scan
+  Store::Use use{};
+
+  [[nodiscard]] Message encode() const;
+  [[nodiscard]] static std::optional<Reply> decode(std::span<const std::byte> bytes);
+};
+
+}  // namespace farside::kv

@@ -1,0 +1,37 @@
+// record.h — a version's bytes: made once by the server, proved by whoever READ them.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "kv/protocol/layout.h"
+
+namespace farside::kv {
+
+/// What a record says. Views point into the bytes that it was read from.
+struct Record {
+  RecordHead head;
+  SiblingsKind siblings_kind;
+  std::span<const std::byte> siblings;
+  std::string_view key;
+  std::string_view value;
+
+  [[nodiscard]] bool erased() const { return (head.flags & RecordHead::kErased) != 0; }
+};
+
+/// Of a record with these lengths, rounded up to RecordPlace::kGrain.
+[[nodiscard]] std::uint64_t record_bytes(std::size_t siblings_bytes, std::size_t key_bytes, std::size_t value_bytes);
+
+/// `head` says everything but its checksum and its mark, which are filled in (mark 0).
+[[nodiscard]] std::vector<std::byte> make_record(RecordHead head, std::span<const std::byte> siblings,
+                                                 std::string_view key, std::string_view value);
+
+/// The record in `bytes` if they are one, whole, of that generation (0: of whichever) and key; trusts nothing.
+[[nodiscard]] std::optional<Record> read_record(std::span<const std::byte> bytes, std::uint64_t generation,
+                                                std::string_view key);
+
+}  // namespace farside::kv

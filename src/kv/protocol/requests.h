@@ -1,0 +1,35 @@
+// requests.h — how a session asks servers: what goes there and what comes back, whatever carries it.
+//
+// Thread safety: one thread at a time.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "farside/fabric/channel.h"
+
+#include "kv/protocol/key_id.h"
+
+namespace farside::kv {
+
+using Message = std::vector<std::byte>;
+
+class Requests {
+ public:
+  virtual ~Requests() = default;
+  Requests(const Requests&) = delete;
+  Requests& operator=(const Requests&) = delete;
+
+  [[nodiscard]] virtual ServerNumber servers() const = 0;
+  /// On its way, and may be lost: whether it was done only the reply tells. Several may be unanswered.
+  virtual Outcome send(ServerNumber server, std::span<const std::byte> request, Deadline deadline) = 0;
+  /// The reply to the oldest request of that server that is unanswered. After timed_out that reply will not be shown
+  /// any more when it comes.
+  virtual Outcome receive(ServerNumber server, Message& reply, Deadline deadline) = 0;
+
+ protected:
+  Requests() = default;
+};
+
+}  // namespace farside::kv

@@ -1,0 +1,31 @@
+// rules.h — what the proof of kv's protocol stands on, rule by rule (docs/protocols/kv.md).
+//
+// All of them hold, always. Tests of the protocol break one at a time to show that they would notice.
+#pragma once
+
+namespace farside::kv {
+
+struct KvRules {
+  // Servers.
+  bool records_are_immutable = true;     ///< a new version never lies where one lies that can be asked for
+  bool keeps_superseded = true;          ///< for the grace time
+  bool refuses_what_is_behind = true;    ///< a prepare below the newest committed version
+  bool orders_by_timestamp = true;       ///< a commit of what is older than the newest committed changes nothing
+  bool marks_all_versions = true;        ///< anew after each change, not only the newest committed of that moment
+  bool visible_before_answering = true;  ///< what a server says is done can be READ by then
+  bool bars_before_saying_no = true;     ///< a transaction of which somebody was told that it is not prepared, never is
+
+  // Readers.
+  bool looks_at_siblings = true;       ///< the second round
+  bool wants_the_very_version = true;  ///< which is not replaced by the newest
+  bool compares_checksums = true;      ///< of records, and seals of slots
+  bool compares_generations = true;    ///< a record is the one that the slot meant
+  bool looks_at_marks = true;          ///< GET*
+  bool keeps_floors = true;            ///< a session remembers siblings of what it has read
+
+  // Writers.
+  bool commits_after_all_prepared = true;
+  bool timestamps_are_unique = true;  ///< the session's number is part of them
+};
+
+}  // namespace farside::kv

@@ -1,0 +1,147 @@
+// store.h — a server's keys and versions in its own memory, and what becomes of transactions. Knows no messages.
+//
+// It guarantees: what a call says is done can be found by READs when it returns; the newest committed version of a key
+// is in the key's cell, and every version that may still be asked for is found by `at`.
+//
+// Thread safety: one thread at a time. All the memory that others READ is stored to from here.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "farside/fabric/fabric.h"
+
+#include "kv/protocol/layout.h"
+#include "kv/protocol/rules.h"
+
+namespace farside::kv {
+
+/// One key's part of a transaction. An erased key's value is empty.
+struct Write {
+  std::string_view key;
+  std::string_view value;
+  std::uint64_t expires_ns = 0;  ///< wall time; 0: never
+  bool erase = false;
+};
+
+/// What a version carries of its siblings, as the client made it: KeyIds, a filter, or nothing.
+struct Siblings {
+  SiblingsKind kind = SiblingsKind::none;
+  std::span<const std::byte> bytes;
+};
+
+/// One server's part of a transaction.
+struct Prepare {
+  Timestamp timestamp;
+  Siblings siblings;                      ///< all keys of the transaction; a key is its own sibling harmlessly
+  std::span<const ServerNumber> servers;  ///< all that have part in it
+  std::span<const Write> writes;
+};
+
+enum class Answer : std::uint8_t {
+  done,
+  behind,   ///< a newer version is committed: prepare again, above `newest`
+  full,     ///< no room; nothing was changed
+  barred,   ///< the transaction was given up, or is settled
+  unknown,  ///< no such transaction is prepared here, and none was committed
+  differs,  ///< compare_and_set: `newest` is not what was expected
+};
+
+struct [[nodiscard]] Answered {
+  Answer answer;
+  Timestamp newest;  ///< the highest timestamp committed of the keys concerned
+};
+
+/// A version where readers find it. Valid until the next call to the store.
+struct FoundVersion {
+  Timestamp timestamp;
+  std::uint64_t generation;
+  RecordPlace place;
+};
+
+struct StoreSettings {
+  std::uint64_t bytes = 64U << 20U;          ///< of the memory, index included
+  Duration grace = std::chrono::seconds(2);  ///< for which superseded versions can be asked for
+  std::uint64_t first_generation = 1;        ///< above all that this server ever gave
+};
+
+/// A transaction that is prepared here and has not been heard of for a while.
+struct Doubtful {
+  Timestamp timestamp;
+  std::vector<ServerNumber> servers;
+};
+
+class Store {
+ public:
+  /// Lays out `memory`, which is zeroed, and keeps it. `channel` orders what it stores.
+  /// Throws UsageError when the memory is too small for anything.
+  Store(const Fabric& fabric, Channel& channel, const Region& memory, const StoreSettings& settings,
+        const KvRules& rules = {});
+  ~Store();
+  Store(const Store&) = delete;
+  Store& operator=(const Store&) = delete;
+
+  // Transactions.
+
+  Answered prepare(const Prepare& part);
+  /// done, also when it was committed before; unknown; barred.
+  Answered commit(const Timestamp& transaction);
+  /// Of what is prepared and not committed. Bars the timestamp in any case.
+  void abort(const Timestamp& transaction);
+  /// A transaction of one key, prepared and committed at once.
+  Answered put(const Timestamp& timestamp, const Write& write);
+  /// The same, if the key's newest committed version is `expected` (none: the key is absent).
+  Answered compare_and_set(const Timestamp& timestamp, const Write& write, const Timestamp& expected);
+  /// Of the session's transactions up to this one nobody will ask again.
+  void settle(const Timestamp& up_to);
+
+  // Termination.
+
+  enum class Fate : std::uint8_t { prepared, committed, aborted };
+  /// What is known of a transaction here. Bars it before it says aborted.
+  Fate fate_or_bar(const Timestamp& transaction);
+  /// Prepared before `before`.
+  [[nodiscard]] std::vector<Doubtful> doubtful(Time before) const;
+
+  // Versions.
+
+  [[nodiscard]] std::optional<FoundVersion> newest(std::string_view key) const;
+  /// Exactly that version, committed or not.
+  [[nodiscard]] std::optional<FoundVersion> at(std::string_view key, const Timestamp& timestamp) const;
+  /// The one with the highest timestamp among `candidates`, committed or not; or else the newest committed
+  /// (RAMP-Small).
+  [[nodiscard]] std::optional<FoundVersion> among(std::string_view key, std::span<const Timestamp> candidates) const;
+  /// The bytes of a version's record, whole.
+  [[nodiscard]] std::vector<std::byte> record(const FoundVersion& version) const;
+  /// Keys that begin with `prefix` and have a committed version that is not erased, from place `cursor` of the index
+  /// on.
+  struct Scanned {
+    std::vector<std::string> keys;
+    std::uint64_t next;  ///< 0: that was all
+  };
+  [[nodiscard]] Scanned scan(std::uint64_t cursor, std::string_view prefix, std::size_t about) const;
+
+  /// Frees what has been superseded or erased for the grace time; at most `most` versions.
+  std::size_t reclaim(std::size_t most);
+
+  struct Use {
+    std::uint64_t keys;
+    std::uint64_t versions;
+    std::uint64_t bytes_used;
+    std::uint64_t bytes_total;
+  };
+  [[nodiscard]] Use use() const;
+  /// The highest timestamp whose key is gone.
+  [[nodiscard]] Timestamp forgotten() const;
+
+ private:
+  class State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace farside::kv

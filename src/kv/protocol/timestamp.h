@@ -1,0 +1,44 @@
+// timestamp.h — when a version was written: unique, and later than everything its writer had seen.
+#pragma once
+
+#include <algorithm>
+#include <compare>
+#include <cstdint>
+
+#include "farside/fabric/fabric.h"
+
+namespace farside::kv {
+
+/// Compared time first. The session's number makes it unique: no two sessions ever have the same.
+struct Timestamp {
+  std::uint64_t time = 0;     ///< ns, roughly of wall time; 0: before everything
+  std::uint64_t session = 0;  ///< who wrote
+
+  friend auto operator<=>(const Timestamp&, const Timestamp&) = default;  // NOLINT(modernize-use-nullptr): as in time.h
+};
+
+/// A hybrid logical clock: follows this process's clock, but is never behind what it has given or seen.
+class HybridClock {
+ public:
+  /// `ahead`: what must be added to the fabric's time to have wall time.
+  HybridClock(const Fabric& fabric, std::uint64_t session, Duration ahead)
+      : fabric_(fabric), session_(session), ahead_(ahead) {}
+
+  [[nodiscard]] std::uint64_t wall_ns() const {
+    return static_cast<std::uint64_t>(fabric_.now().nanoseconds + ahead_.count());
+  }
+  [[nodiscard]] Timestamp next() {
+    last_ = std::max(last_ + 1, wall_ns());
+    return {last_, session_};
+  }
+  void observe(const Timestamp& seen) { last_ = std::max(last_, seen.time); }
+  [[nodiscard]] std::uint64_t session() const noexcept { return session_; }
+
+ private:
+  const Fabric& fabric_;
+  std::uint64_t session_;
+  Duration ahead_;
+  std::uint64_t last_ = 0;
+};
+
+}  // namespace farside::kv
