@@ -98,9 +98,11 @@ enum class SiblingsKind : std::uint16_t {
 
 /// A version, ahead of its siblings, its key and its value. Immutable but for `mark`.
 struct RecordHead {
-  static constexpr std::uint32_t kErased = 1;
+  static constexpr std::uint32_t kErased = 1;     ///< of flags
+  static constexpr std::uint64_t kNotNewest = 1;  ///< of mark: not the newest committed, or something newer is prepared
+  static constexpr std::uint64_t kSettled = 2;    ///< of mark: its siblings are committed, too
 
-  std::uint64_t mark;        ///< 0: the newest committed, nothing newer prepared; not under the checksum
+  std::uint64_t mark;        ///< changes while the version lives, also in a cell's copy; not under the checksum
   std::uint64_t generation;  ///< of this use of the place
   std::uint64_t checksum;    ///< XXH3 of all that follows, seeded with the generation
   Timestamp timestamp;

@@ -29,28 +29,22 @@ enum class RequestKind : std::uint8_t {
   use,
 };
 
-/// Which version of a key is asked for.
-struct Wanted {
-  std::string_view key;
-  Timestamp exactly;  ///< 0: the newest committed
-};
-
 /// A request as it is sent. Which fields count is a matter of its kind.
 struct Request {
   RequestKind kind = RequestKind::get;
   std::uint64_t session = 0;
   std::uint64_t settled = 0;  ///< up to this time all transactions of the session are
 
-  std::vector<Wanted> wanted;         ///< get
-  std::vector<Timestamp> candidates;  ///< get, RAMP-Small: the highest among these is wanted of each key
-  Timestamp timestamp;                ///< of the transaction
-  Timestamp expected;                 ///< compare_and_set
-  Siblings siblings;                  ///< prepare
-  std::vector<ServerNumber> servers;  ///< prepare
-  std::vector<Write> writes;          ///< prepare, put, compare_and_set
-  std::string_view prefix;            ///< scan
-  std::uint64_t cursor = 0;           ///< scan
-  std::uint32_t about = 0;            ///< scan
+  std::vector<std::string_view> keys;  ///< get
+  std::vector<Timestamp> candidates;   ///< get: of each key the highest among these, or else the newest committed
+  Timestamp timestamp;                 ///< of the transaction
+  Timestamp expected;                  ///< compare_and_set
+  Siblings siblings;                   ///< prepare
+  std::vector<ServerNumber> servers;   ///< prepare
+  std::vector<Write> writes;           ///< prepare, put, compare_and_set
+  std::string_view prefix;             ///< scan
+  std::uint64_t cursor = 0;            ///< scan
+  std::uint32_t about = 0;             ///< scan
 
   [[nodiscard]] Message encode() const;
   [[nodiscard]] static std::optional<Request> decode(std::span<const std::byte> bytes);

@@ -7,21 +7,22 @@ namespace farside::kv {
 
 struct KvRules {
   // Servers.
-  bool records_are_immutable = true;     ///< a new version never lies where one lies that can be asked for
-  bool keeps_superseded = true;          ///< for the grace time
-  bool refuses_what_is_behind = true;    ///< a prepare below the newest committed version
-  bool orders_by_timestamp = true;       ///< a commit of what is older than the newest committed changes nothing
-  bool marks_all_versions = true;        ///< anew after each change, not only the newest committed of that moment
-  bool visible_before_answering = true;  ///< what a server says is done can be READ by then
-  bool bars_before_saying_no = true;     ///< a transaction of which somebody was told that it is not prepared, never is
+  bool records_are_immutable = true;       ///< a new version never lies where one lies that can be asked for
+  bool keeps_superseded = true;            ///< for the grace time
+  bool keeps_unsettled_tombstones = true;  ///< a key goes only when all of the transaction that erased it is committed
+  bool refuses_what_is_behind = true;      ///< a prepare below the newest committed version
+  bool orders_by_timestamp = true;         ///< a commit of what is older than the newest committed changes nothing
+  bool marks_all_versions = true;          ///< anew after each change, not only the newest committed of that moment
+  bool visible_before_answering = true;    ///< what a server says is done can be READ by then
+  bool bars_before_saying_no = true;  ///< a transaction of which somebody was told that it is not prepared, never is
 
   // Readers.
-  bool looks_at_siblings = true;       ///< the second round
-  bool wants_the_very_version = true;  ///< which is not replaced by the newest
-  bool compares_checksums = true;      ///< of records, and seals of slots
-  bool compares_generations = true;    ///< a record is the one that the slot meant
-  bool looks_at_marks = true;          ///< GET*
-  bool keeps_floors = true;            ///< a session remembers siblings of what it has read
+  bool looks_at_siblings = true;        ///< the second round
+  bool wants_the_very_version = true;   ///< which is not replaced by the newest
+  bool compares_checksums = true;       ///< of records, and seals of slots
+  bool compares_generations = true;     ///< a record is the one that the slot meant
+  bool looks_at_marks = true;           ///< GET*
+  bool remembers_what_was_seen = true;  ///< a session, of versions that are not settled
 
   // Writers.
   bool commits_after_all_prepared = true;

@@ -1,7 +1,8 @@
 // store.h — a server's keys and versions in its own memory, and what becomes of transactions. Knows no messages.
 //
 // It guarantees: what a call says is done can be found by READs when it returns; the newest committed version of a key
-// is in the key's cell, and every version that may still be asked for is found by `at`.
+// is in the key's cell, and every version that may still be asked for is found by `among`; a cell with an empty slot
+// has no version elsewhere.
 //
 // Thread safety: one thread at a time. All the memory that others READ is stored to from here.
 #pragma once
@@ -88,6 +89,7 @@ class Store {
 
   // Transactions.
 
+  /// Whatever is refused is barred: its client may then abort it at the others.
   Answered prepare(const Prepare& part);
   /// done, also when it was committed before; unknown; barred.
   Answered commit(const Timestamp& transaction);
@@ -97,7 +99,8 @@ class Store {
   Answered put(const Timestamp& timestamp, const Write& write);
   /// The same, if the key's newest committed version is `expected` (none: the key is absent).
   Answered compare_and_set(const Timestamp& timestamp, const Write& write, const Timestamp& expected);
-  /// Of the session's transactions up to this one nobody will ask again.
+  /// The session's transactions up to this one are committed or given up everywhere, and nobody will ask again: their
+  /// versions' marks say so (kSettled).
   void settle(const Timestamp& up_to);
 
   // Termination.

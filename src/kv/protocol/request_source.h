@@ -1,0 +1,37 @@
+// request_source.h — reading by asking the servers (GET, GET+).
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "kv/protocol/messages.h"
+#include "kv/protocol/search.h"
+
+namespace farside::kv {
+
+/// Who asks: part of every request.
+struct Caller {
+  std::uint64_t session = 0;
+  std::uint64_t settled = 0;  ///< up to this time all its transactions are done or given up, everywhere
+};
+
+class RequestSource final : public VersionSource {
+ public:
+  RequestSource(Requests& requests, const Caller& caller) : requests_(requests), caller_(caller) {
+    parts_.resize(requests.servers());
+  }
+
+  Outcome find(std::span<Search* const> searches, std::span<const Timestamp> candidates, Deadline deadline) override;
+
+ private:
+  Outcome ask(std::span<const Timestamp> candidates, Deadline deadline);
+  Outcome take_reply(ServerNumber server, Deadline deadline);
+
+  Requests& requests_;
+  const Caller& caller_;
+  std::vector<std::vector<Search*>> parts_;  // by server
+  Message reply_;
+};
+
+}  // namespace farside::kv
