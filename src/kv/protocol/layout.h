@@ -66,7 +66,7 @@ static_assert(offsetof(CellHead, slots) == 32);
 /// Where a key's cell is: fits a word.  tag (20)  bytes / 64 (6)  offset / 64 (38)
 struct IndexWord {
   static constexpr std::uint64_t kNeverUsed = 0;
-  static constexpr std::uint64_t kUsedOnce = 1;
+  static constexpr std::uint64_t kUsedOnce = std::uint64_t{1} << 63U;  ///< its offset is 0
   static constexpr std::uint64_t kGrain = 64;
   static constexpr unsigned kOffsetBits = 38;
   static constexpr unsigned kBytesBits = 6;
