@@ -11,6 +11,7 @@ void add_down(CLI::App& app, Action& chosen);
 void add_exec(CLI::App& app, Action& chosen);
 void add_run(CLI::App& app, Action& chosen);
 void add_bench(CLI::App& app, Action& chosen);
+void add_kv(CLI::App& app, Action& chosen);
 void add_doctor(CLI::App& app, Action& chosen);
 void add_node(CLI::App& app, Action& chosen);
 

@@ -58,7 +58,7 @@ TEST_F(PoolTest, RefusesWhatIsNotAnOption) {
 }
 
 TEST_F(PoolTest, EveryCommandHelpsWithAnExample) {
-  for (const char* command : {"up", "status", "down", "exec", "run", "bench", "doctor"}) {
+  for (const char* command : {"up", "status", "down", "exec", "run", "kv", "bench", "doctor"}) {
     const CommandEnd end = farside({command, "--help"});
     EXPECT_EQ(end.code(), 0) << command;
     EXPECT_THAT(end.out, HasSubstr("Example:\n  farside " + std::string(command)));

@@ -1,0 +1,70 @@
+#include <chrono>
+#include <iostream>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "cli/commands.h"
+#include "kv/history/read_atomic.h"
+
+namespace farside::cli {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+std::string size_of(const History& history) {
+  std::size_t sessions = 1;
+  std::size_t operations = 0;
+  for (std::size_t each = 1; each < history.transactions.size(); ++each) {
+    operations += history.transactions[each].operations.size();
+    if (each > 1 && history.transactions[each].session != history.transactions[each - 1].session) ++sessions;
+  }
+  return fmt::format("{} transactions in {} sessions, {} operations", history.transactions.size() - 1, sessions,
+                     operations);
+}
+
+int check(const std::vector<std::string>& files) {
+  const Clock::time_point start = Clock::now();
+  const History history = read_history(files);
+  const double read_s = seconds_since(start);
+  const std::optional<HistoryAnomaly> anomaly = check_read_atomic(history);
+  const double check_s = seconds_since(start) - read_s;
+  std::cout << fmt::format("{}; read in {:.2f} s, checked in {:.2f} s\n", size_of(history), read_s, check_s);
+  if (!anomaly) {
+    std::cout << "Read Atomic, and no session's reads go back\n";
+    return 0;
+  }
+  const bool read_atomic = anomaly->kind == HistoryAnomaly::Kind::non_monotonic_read;
+  std::cout << (read_atomic ? "Read Atomic, but a session's reads go back: " : "not Read Atomic: ")
+            << name_of(anomaly->kind) << '\n';
+  for (const std::string& sentence : anomaly->evidence) std::cout << "  " << sentence << '\n';
+  return 1;
+}
+
+void add_check(CLI::App& kv, Action& chosen) {
+  const auto files = std::make_shared<std::vector<std::string>>();
+  CLI::App* command = kv.add_subcommand("check", "Decide whether a recorded history is Read Atomic");
+  command->add_option("files", *files, "What was recorded, in Plume's text format; together one history")
+      ->required()
+      ->type_name("FILE...");
+  command->footer(
+      "Exits with 0 when it is and no session's reads go back, with 1 when it shows an anomaly.\n\n"
+      "Example:\n  farside kv check client-*.txt");
+  command->callback([files, &chosen] { chosen = [files] { return check(*files); }; });
+}
+
+}  // namespace
+
+void add_kv(CLI::App& app, Action& chosen) {
+  CLI::App* kv = app.add_subcommand("kv", "Transactions on keys and values: check what clients recorded");
+  kv->require_subcommand(1);
+  kv->footer("Example:\n  farside kv check client-*.txt");
+  add_check(*kv, chosen);
+}
+
+}  // namespace farside::cli

@@ -1,0 +1,38 @@
+// precedence.h — which transaction must have taken effect before which, and why.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "kv/history/accesses.h"
+
+namespace farside {
+
+/// In the order in which they are asked for: who wants atomicity wants what stands before it, too.
+enum class PrecedenceReason : std::uint8_t {
+  session_order,    ///< one session did both; or `before` is the initial values
+  read_from,        ///< `after` saw a write of `before`
+  atomicity,        ///< `reader` saw a write of `before`, and of `key`, which both wrote, that of `after`
+  own_writes,       ///< `reader`, whose session did `before`, saw of `key`, which both wrote, the write of `after`
+  monotonic_reads,  ///< `reader`, whose session saw the write of `before` to `key` before, saw that of `after`
+};
+
+struct Precedence {
+  HistoryIndex before;
+  HistoryIndex after;
+  PrecedenceReason reason;
+  HistoryIndex reader;
+  HistoryIndex earlier;  ///< saw the write of `before`
+  std::uint64_t key;     ///< of which `reader` saw the write of `after`
+};
+
+/// All that follow from more than one session's order or one read, but for those that others imply. Takes
+/// O(n^1.5 log n) for n operations at worst: of a transaction's reads and the writes of one that it read from, the
+/// fewer are looked up in the more.
+[[nodiscard]] std::vector<Precedence> infer_precedences(const History& history, const HistoryAccesses& accesses);
+
+/// As a sentence.
+[[nodiscard]] std::string describe(const History& history, const HistoryAccesses& accesses,
+                                   const Precedence& precedence);
+
+}  // namespace farside
