@@ -1,7 +1,8 @@
 // messages.h — what sessions and servers say to each other (docs/protocols/kv.md, "Messages").
 //
-// Decoding trusts nothing: every count and length is checked against what is there, and what does not fit is refused.
-// The views in a decoded message point into the bytes that it was decoded from.
+// Decoding trusts nothing: every count and length is checked against what is there, and what does not fit is refused;
+// what is not refused encodes to the same bytes again. The views in a decoded message point into the bytes that it was
+// decoded from.
 #pragma once
 
 #include <cstddef>
@@ -35,16 +36,16 @@ struct Request {
   std::uint64_t session = 0;
   std::uint64_t settled = 0;  ///< up to this time all transactions of the session are
 
-  std::vector<std::string_view> keys;  ///< get
-  std::vector<Timestamp> candidates;   ///< get: of each key the highest among these, or else the newest committed
-  Timestamp timestamp;                 ///< of the transaction
-  Timestamp expected;                  ///< compare_and_set
-  Siblings siblings;                   ///< prepare
-  std::vector<ServerNumber> servers;   ///< prepare
-  std::vector<Write> writes;           ///< prepare, put, compare_and_set
-  std::string_view prefix;             ///< scan
-  std::uint64_t cursor = 0;            ///< scan
-  std::uint32_t about = 0;             ///< scan
+  std::vector<std::string_view> keys{};  ///< get
+  std::vector<Timestamp> candidates{};   ///< get: of each key the highest among these, or else the newest committed
+  Timestamp timestamp{};                 ///< of the transaction
+  Timestamp expected{};                  ///< compare_and_set
+  Siblings siblings{};                   ///< prepare
+  std::vector<ServerNumber> servers{};   ///< prepare
+  std::vector<Write> writes{};           ///< prepare, put, compare_and_set
+  std::string_view prefix{};             ///< scan
+  std::uint64_t cursor = 0;              ///< scan
+  std::uint32_t about = 0;               ///< scan
 
   [[nodiscard]] Message encode() const;
   [[nodiscard]] static std::optional<Request> decode(std::span<const std::byte> bytes);
@@ -60,12 +61,12 @@ struct ReplyVersion {
 struct Reply {
   RequestKind kind = RequestKind::get;
   Answer answer = Answer::done;
-  Timestamp newest;                    ///< with `behind` and `differs`
-  Timestamp forgotten;                 ///< get: absent keys are so since then at the latest
-  std::vector<ReplyVersion> versions;  ///< get, in the order asked for
+  Timestamp newest{};                    ///< with `behind` and `differs`
+  Timestamp forgotten{};                 ///< get: absent keys are so since then at the latest
+  std::vector<ReplyVersion> versions{};  ///< get, in the order asked for
   Store::Fate fate = Store::Fate::aborted;
-  std::vector<std::string_view> keys;  ///< scan
-  std::uint64_t next = 0;              ///< scan
+  std::vector<std::string_view> keys{};  ///< scan
+  std::uint64_t next = 0;                ///< scan
   Store::Use use{};
 
   [[nodiscard]] Message encode() const;

@@ -51,6 +51,7 @@ enum class Answer : std::uint8_t {
   barred,   ///< the transaction was given up, or is settled
   unknown,  ///< no such transaction is prepared here, and none was committed
   differs,  ///< compare_and_set: `newest` is not what was expected
+  refused,  ///< by the server, not by its store: the request makes no sense, or its reply would be too large
 };
 
 struct [[nodiscard]] Answered {
