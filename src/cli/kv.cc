@@ -17,7 +17,7 @@ using Clock = std::chrono::steady_clock;
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
-std::string size_of(const History& history) {
+std::string summary_of(const History& history) {
   std::size_t sessions = 1;
   std::size_t operations = 0;
   for (std::size_t each = 1; each < history.transactions.size(); ++each) {
@@ -34,7 +34,7 @@ int check(const std::vector<std::string>& files) {
   const double read_s = seconds_since(start);
   const std::optional<HistoryAnomaly> anomaly = check_read_atomic(history);
   const double check_s = seconds_since(start) - read_s;
-  std::cout << fmt::format("{}; read in {:.2f} s, checked in {:.2f} s\n", size_of(history), read_s, check_s);
+  std::cout << fmt::format("{}; read in {:.2f} s, checked in {:.2f} s\n", summary_of(history), read_s, check_s);
   if (!anomaly) {
     std::cout << "Read Atomic, and no session's reads go back\n";
     return 0;

@@ -1,7 +1,6 @@
 // A million transactions are judged in well under a minute, and one wrong read among them is found.
 #include <algorithm>
 #include <iostream>
-#include <map>
 #include <random>
 
 #include <gmock/gmock.h>
@@ -67,7 +66,7 @@ class LaggingStore {
     return later == versions_[key].begin() ? 0 : static_cast<std::uint64_t>(*(later - 1));
   }
 
-  std::mt19937_64 random_;  // NOLINT: the same history each time
+  std::mt19937_64 random_;  ///< the same history each time
   std::vector<std::string> files_;
   std::vector<HistoryRecorder> recorders_;
   std::vector<std::vector<std::int64_t>> versions_{kKeys};

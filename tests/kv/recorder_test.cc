@@ -2,8 +2,6 @@
 #include "kv/history/recorder.h"
 
 #include <csignal>
-#include <functional>
-#include <random>
 #include <thread>
 
 #include <gmock/gmock.h>

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <numeric>
 #include <string>
-#include <tuple>
+#include <utility>
 
 #include "farside/base/error.h"
 

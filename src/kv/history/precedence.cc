@@ -118,7 +118,7 @@ std::string describe(const History& history, const HistoryAccesses& accesses, co
   switch (reason) {
     case PrecedenceReason::session_order:
       return order + (before == kInitialValues ? "they stand before everything" : "the order of the session");
-    case PrecedenceReason::read_from: return order + "the latter saw its write, " + read_of(after, key);
+    case PrecedenceReason::read_from: return order + "the latter saw a write of the former, " + read_of(after, key);
     case PrecedenceReason::atomicity: {
       const auto seen = std::ranges::find(accesses.reads(earlier), before, &Read::writer);
       return order +

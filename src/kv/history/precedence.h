@@ -26,7 +26,7 @@ struct Precedence {
   std::uint64_t key;     ///< of which `reader` saw the write of `after`
 };
 
-/// All that follow from more than one session's order or one read, but for those that others imply. Takes
+/// Those of the last three reasons; of what a session wrote and saw, only those that others do not imply. Takes
 /// O(n^1.5 log n) for n operations at worst: of a transaction's reads and the writes of one that it read from, the
 /// fewer are looked up in the more.
 [[nodiscard]] std::vector<Precedence> infer_precedences(const History& history, const HistoryAccesses& accesses);
