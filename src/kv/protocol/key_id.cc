@@ -1,5 +1,6 @@
 #include "kv/protocol/key_id.h"
 
+#define XXH_INLINE_ALL
 #include <xxhash.h>
 
 namespace farside::kv {

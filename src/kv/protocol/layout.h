@@ -128,6 +128,8 @@ struct MemoryHead {
   Timestamp forgotten;          ///< no key without a cell had a version above this
   std::uint64_t forgotten_seal;
   std::uint64_t epoch;  ///< of this server's right to serve
+
+  [[nodiscard]] std::uint64_t seal_of_forgotten() const;
 };
 static_assert(sizeof(MemoryHead) == 64 && std::has_unique_object_representations_v<MemoryHead>);
 

@@ -30,7 +30,8 @@ struct Record {
 [[nodiscard]] std::vector<std::byte> make_record(RecordHead head, std::span<const std::byte> siblings,
                                                  std::string_view key, std::string_view value);
 
-/// The record in `bytes` if they are one, whole, of that generation (0: of whichever) and key; trusts nothing.
+/// The record that `bytes` begin with, if it is one, whole, of that generation (0: of whichever) and key (empty: of
+/// whichever); trusts nothing.
 [[nodiscard]] std::optional<Record> read_record(std::span<const std::byte> bytes, std::uint64_t generation,
                                                 std::string_view key);
 

@@ -41,7 +41,7 @@ struct Prepare {
   Timestamp timestamp;
   Siblings siblings;                      ///< all keys of the transaction; a key is its own sibling harmlessly
   std::span<const ServerNumber> servers;  ///< all that have part in it
-  std::span<const Write> writes;
+  std::span<const Write> writes;          ///< of two of one key the later counts
 };
 
 enum class Answer : std::uint8_t {
@@ -122,8 +122,8 @@ class Store {
   [[nodiscard]] std::optional<FoundVersion> among(std::string_view key, std::span<const Timestamp> candidates) const;
   /// The bytes of a version's record, whole.
   [[nodiscard]] std::vector<std::byte> record(const FoundVersion& version) const;
-  /// Keys that begin with `prefix` and have a committed version that is not erased, from place `cursor` of the index
-  /// on.
+  /// Keys that begin with `prefix` and have a committed version that is not erased, among `about` so many from place
+  /// `cursor` of the index on.
   struct Scanned {
     std::vector<std::string> keys;
     std::uint64_t next;  ///< 0: that was all
@@ -144,7 +144,7 @@ class Store {
   [[nodiscard]] Timestamp forgotten() const;
 
  private:
-  class State;
+  struct State;
   std::unique_ptr<State> state_;
 };
 

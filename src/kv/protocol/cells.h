@@ -1,0 +1,152 @@
+// cells.h — the versions of keys: in their cells, where others find them, and in the server's own notes of those keys
+// of which something is prepared, superseded or erased. Of all other keys the cell says everything.
+//
+// Records are stored before slots that name them, and of a cell one slot at a time, never that of the newest committed
+// version. What a call has stored is visible after the next local_fence.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <span>
+#include <unordered_map>
+#include <vector>
+
+#include "farside/fabric/channel.h"
+
+#include "kv/protocol/heap.h"
+#include "kv/protocol/index.h"
+#include "kv/protocol/rules.h"
+#include "kv/protocol/store.h"
+
+namespace farside::kv {
+
+/// A version as the server has noted it.
+struct Version {
+  static constexpr std::size_t kNoSlot = CellHead::kSlots;
+  static constexpr Time kNotDue{std::numeric_limits<std::int64_t>::max()};
+
+  Timestamp timestamp;
+  std::uint64_t generation = 0;
+  RecordPlace place;
+  bool erased = false;
+  std::uint64_t mark = 0;      ///< as in its record
+  std::size_t slot = kNoSlot;  ///< kNoSlot: the server alone knows of it
+  Time due = kNotDue;          ///< when it may be reclaimed: it is superseded or erased
+
+  [[nodiscard]] bool committed() const { return place.state == VersionState::committed; }
+};
+
+/// All versions of a key.
+struct History {
+  KeyId key;
+  IndexWord cell;
+  std::vector<Version> versions;
+
+  [[nodiscard]] Version* find(const Timestamp& timestamp);
+  [[nodiscard]] Version* newest();  ///< of the committed
+  /// The cell says it all.
+  [[nodiscard]] bool is_quiet() const {
+    return versions.size() == 1 && versions.front().committed() && !versions.front().erased;
+  }
+};
+
+class Cells {
+ public:
+  Cells(const Region& region, Channel& channel, const KvRules& rules, Heap& heap, Index& index)
+      : region_(region), channel_(channel), rules_(rules), heap_(heap), index_(index) {}
+
+  // Looking.
+
+  [[nodiscard]] std::optional<FoundVersion> newest(const IndexWord& cell) const;
+  /// The one with the highest timestamp among those that are `wanted`, committed or not.
+  template <class Predicate>
+  [[nodiscard]] std::optional<FoundVersion> highest(const KeyId& key, const IndexWord& cell, Predicate wanted) const;
+  [[nodiscard]] std::uint64_t versions() const noexcept { return index_.keys() + noted_ - histories_.size(); }
+
+  // Changing.
+
+  /// Of the cell of a key whose first record has so many.
+  [[nodiscard]] static std::uint64_t cell_bytes(std::uint64_t record_bytes);
+  /// A key's empty cell, not in the index.
+  History& create(const KeyId& key, const IndexWord& cell, std::uint64_t generation);
+  /// Notes what the cell says, unless that was done.
+  History& open(const KeyId& key, const IndexWord& cell);
+  /// Null: nothing is noted.
+  [[nodiscard]] History* opened(const KeyId& key);
+  /// Forgets the notes if the cell says it all.
+  void close(const History& history);
+  /// Of a key that has no versions any more.
+  void remove(const History& history);
+
+  /// A prepared one, which is not in a slot before `show`.
+  void add(History& history, const Version& version, std::span<const std::byte> record);
+  /// Gives slots to those versions that need them most.
+  void show(History& history);
+  void commit(History& history, const Timestamp& timestamp);
+  /// Its record and its place in the cell go.
+  void drop(History& history, const Timestamp& timestamp);
+  /// Makes the marks of all versions true.
+  void mark(History& history);
+  /// Something newer than the newest committed version is prepared.
+  void mark_newest(History& history);
+  void mark_settled(History& history, Version& version) {
+    set_mark(history, version, version.mark | RecordHead::kSettled);
+  }
+
+ private:
+  template <class Consider>
+  void for_each_slot(const IndexWord& cell, Consider consider) const;
+  void store_slot(const History& history, std::size_t number, const Version& version);
+  void set_mark(History& history, Version& version, std::uint64_t mark);
+  /// Whether the cell has room for the version's record.
+  [[nodiscard]] static bool fits(const History& history, const Version& version);
+  void copy(const History& history, const Version& newest);
+  [[nodiscard]] static std::uint64_t copy_of(const History& history) { return history.cell.offset + sizeof(CellHead); }
+  [[nodiscard]] LocalWord<ControlWord> mark_of(std::uint64_t record) const {
+    return region_.word<ControlWord>(record + offsetof(RecordHead, mark));
+  }
+  bool give_slot(History& history);
+  [[nodiscard]] static bool shares_place(const History& history, const Version& version);
+
+  struct Hash {
+    std::size_t operator()(const KeyId& key) const { return key.low; }
+  };
+
+  const Region& region_;
+  Channel& channel_;
+  const KvRules& rules_;
+  Heap& heap_;
+  Index& index_;
+  std::unordered_map<KeyId, History, Hash> histories_;
+  std::uint64_t noted_ = 0;  // versions in them
+};
+
+template <class Consider>
+void Cells::for_each_slot(const IndexWord& cell, Consider consider) const {
+  CellHead head;
+  region_.copy_out(cell.offset, std::as_writable_bytes(std::span(&head, 1)));
+  for (std::size_t i = 0; i < CellHead::kSlots; ++i) {
+    const CellSlot& slot = head.slots[i];
+    const RecordPlace place = RecordPlace::from_word(slot.place);
+    if (place.state != VersionState::empty) consider(FoundVersion{slot.timestamp, slot.generation, place}, i);
+  }
+}
+
+template <class Predicate>
+std::optional<FoundVersion> Cells::highest(const KeyId& key, const IndexWord& cell, Predicate wanted) const {
+  std::optional<FoundVersion> best;
+  const auto consider = [&best, &wanted](const FoundVersion& version, std::size_t /*slot*/) {
+    if (wanted(version) && (!best || best->timestamp < version.timestamp)) best = version;
+  };
+  for_each_slot(cell, consider);
+  if (const auto noted = histories_.find(key); noted != histories_.end()) {
+    for (const Version& version : noted->second.versions) {
+      consider({version.timestamp, version.generation, version.place}, version.slot);
+    }
+  }
+  return best;
+}
+
+}  // namespace farside::kv

@@ -1,0 +1,44 @@
+// placement.h — what a prepare takes of a server's memory: found out, and taken, before anything is changed.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "kv/protocol/cells.h"
+
+namespace farside::kv {
+
+/// One write, and where it goes.
+struct PlacedWrite {
+  const Write* write;
+  KeyId key;
+  std::uint64_t record_bytes;
+  std::uint64_t record = 0;              ///< its offset
+  std::optional<IndexWord> cell{};       ///< none: there is none yet
+  bool is_new = false;                   ///< the cell
+  std::optional<FoundVersion> newest{};  ///< that is committed
+  bool overwrites = false;               ///< it: only when rules are broken
+};
+
+class Placement {
+ public:
+  Placement(const Cells& cells, Index& index, Heap& heap, const KvRules& rules)
+      : cells_(cells), index_(index), heap_(heap), rules_(rules) {}
+
+  /// One for each key. Takes nothing.
+  [[nodiscard]] std::vector<PlacedWrite> look(const Prepare& part) const;
+  /// All that they need, or nothing.
+  [[nodiscard]] bool take(std::vector<PlacedWrite>& writes);
+
+ private:
+  [[nodiscard]] bool take(PlacedWrite& write, Heap::For purpose);
+  void give_back(const PlacedWrite& write);
+
+  const Cells& cells_;
+  Index& index_;
+  Heap& heap_;
+  const KvRules& rules_;
+};
+
+}  // namespace farside::kv

@@ -1,0 +1,62 @@
+#include "kv/protocol/reclaimer.h"
+
+namespace farside::kv {
+
+void Reclaimer::schedule(History& history) {
+  const Version* newest = history.newest();
+  for (Version& version : history.versions) {
+    if (version.committed() && version.due == Version::kNotDue && is_over(version, *newest)) schedule(history, version);
+  }
+}
+
+bool Reclaimer::is_over(const Version& version, const Version& newest) const {
+  if (&version != &newest) return true;
+  const bool is_settled = (version.mark & RecordHead::kSettled) != 0;
+  return version.erased && (is_settled || !rules_.keeps_unsettled_tombstones);
+}
+
+void Reclaimer::schedule(const History& history, Version& version) {
+  version.due = fabric_.now() + grace_;
+  due_.push_back({version.due, history.key, version.timestamp});
+}
+
+std::size_t Reclaimer::reclaim(std::size_t most) {
+  std::size_t freed = 0;
+  for (const Time now = fabric_.now(); freed < most && !due_.empty() && due_.front().at <= now;) {
+    const Due due = due_.front();
+    due_.pop_front();
+    freed += reclaim(due) ? 1 : 0;
+  }
+  return freed;
+}
+
+bool Reclaimer::reclaim(const Due& due) {
+  History* history = cells_.opened(due.key);
+  Version* version = history == nullptr ? nullptr : history->find(due.timestamp);
+  if (version == nullptr || version->due != due.at) return false;  // it was put off, or dropped
+  const bool is_erased = version == history->newest();
+  if (is_erased && history->versions.size() != 1) {  // the others were prepared meanwhile
+    schedule(*history, *version);
+    return false;
+  }
+  if (is_erased) forget(due.timestamp);
+  cells_.drop(*history, due.timestamp);
+  if (is_erased) {
+    cells_.remove(*history);
+  } else {
+    cells_.close(*history);
+  }
+  return true;
+}
+
+void Reclaimer::forget(const Timestamp& timestamp) {
+  if (timestamp <= forgotten_) return;
+  forgotten_ = timestamp;
+  MemoryHead head{};
+  head.forgotten = timestamp;
+  const std::array words{timestamp.time, timestamp.session, head.seal_of_forgotten()};
+  region_.copy_in(offsetof(MemoryHead, forgotten), std::as_bytes(std::span(words)));
+  channel_.local_fence();  // whoever finds the key gone finds this
+}
+
+}  // namespace farside::kv

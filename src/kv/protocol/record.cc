@@ -1,0 +1,85 @@
+#include "kv/protocol/record.h"
+
+#include <algorithm>
+#include <cstring>
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+namespace farside::kv {
+
+namespace {
+
+constexpr std::size_t kChecked = offsetof(RecordHead, timestamp);
+
+/// Of a record that fills `bytes`.
+std::uint64_t checksum_of(std::span<const std::byte> bytes, std::uint64_t generation) {
+  const auto checked = bytes.subspan(kChecked);
+  return XXH3_64bits_withSeed(checked.data(), checked.size(), generation);
+}
+
+std::string_view text(std::span<const std::byte> bytes) {
+  return {static_cast<const char*>(static_cast<const void*>(bytes.data())), bytes.size()};
+}
+
+bool has_sense(const RecordHead& head) {
+  if ((head.flags & ~RecordHead::kErased) != 0) return false;
+  if ((head.flags & RecordHead::kErased) != 0 && head.value_bytes != 0) return false;
+  if (head.key_bytes == 0 || head.key_bytes > kMostKeyBytes || head.value_bytes > kMostValueBytes) return false;
+  switch (head.siblings_kind) {
+    case SiblingsKind::none: return head.siblings_bytes == 0;
+    case SiblingsKind::list: return head.siblings_bytes % sizeof(KeyId) == 0;
+    case SiblingsKind::filter: return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+std::uint64_t record_bytes(std::size_t siblings_bytes, std::size_t key_bytes, std::size_t value_bytes) {
+  const std::uint64_t bytes = sizeof(RecordHead) + siblings_bytes + key_bytes + value_bytes;
+  return (bytes + RecordPlace::kGrain - 1) / RecordPlace::kGrain * RecordPlace::kGrain;
+}
+
+std::vector<std::byte> make_record(RecordHead head, std::span<const std::byte> siblings, std::string_view key,
+                                   std::string_view value) {
+  std::vector<std::byte> bytes(record_bytes(siblings.size(), key.size(), value.size()));
+  auto append = [at = bytes.data()](std::span<const std::byte> part) mutable { at = std::ranges::copy(part, at).out; };
+  head.mark = 0;
+  head.checksum = 0;
+  append(std::as_bytes(std::span(&head, 1)));
+  append(siblings);
+  append(std::as_bytes(std::span(key)));
+  append(std::as_bytes(std::span(value)));
+  head.checksum = checksum_of(bytes, head.generation);
+  std::memcpy(bytes.data() + offsetof(RecordHead, checksum), &head.checksum, sizeof head.checksum);
+  return bytes;
+}
+
+std::optional<Record> read_record(std::span<const std::byte> bytes, std::uint64_t generation, std::string_view key) {
+  Record record{};
+  RecordHead& head = record.head;
+  if (bytes.size() < sizeof head) return std::nullopt;
+  std::memcpy(&head, bytes.data(), sizeof head);
+  if (head.generation == 0 || (generation != 0 && head.generation != generation)) return std::nullopt;
+  const std::uint64_t whole = record_bytes(head.siblings_bytes, head.key_bytes, head.value_bytes);
+  if (whole > bytes.size() || !has_sense(head)) return std::nullopt;
+
+  bytes = bytes.first(whole);
+  auto rest = bytes.subspan(sizeof head);
+  const auto take = [&rest](std::size_t count) {
+    const auto taken = rest.first(count);
+    rest = rest.subspan(count);
+    return taken;
+  };
+  record.siblings_kind = head.siblings_kind;
+  record.siblings = take(head.siblings_bytes);
+  record.key = text(take(head.key_bytes));
+  record.value = text(take(head.value_bytes));
+  const bool is_padded = std::ranges::all_of(rest, [](std::byte padding) { return padding == std::byte{0}; });
+  if (!is_padded || (!key.empty() && record.key != key) || key_id(record.key) != head.key) return std::nullopt;
+  if (checksum_of(bytes, head.generation) != head.checksum) return std::nullopt;
+  return record;
+}
+
+}  // namespace farside::kv

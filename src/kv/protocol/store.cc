@@ -1,0 +1,320 @@
+#include "kv/protocol/store.h"
+
+#include <algorithm>
+#include <bit>
+#include <limits>
+
+#include "farside/base/error.h"
+
+#include "kv/protocol/cells.h"
+#include "kv/protocol/placement.h"
+#include "kv/protocol/reclaimer.h"
+#include "kv/protocol/record.h"
+#include "kv/protocol/transactions.h"
+
+namespace farside::kv {
+
+namespace {
+
+constexpr std::uint64_t kLeastBytes = 64U << 10U;
+/// A word of the index for so much memory at least: no key takes less.
+constexpr std::uint64_t kBytesPerWord = 384;
+constexpr std::size_t kReclaimedAtOnce = 64;
+
+MemoryHead lay_out(const Region& memory, std::uint64_t bytes) {
+  if (bytes < kLeastBytes || bytes > memory.bytes()) {
+    throw UsageError({"keep keys in", memory.name(),
+                      std::to_string(bytes) + " bytes are to be used of its " + std::to_string(memory.bytes()),
+                      "give it 64 KiB or more"});
+  }
+  MemoryHead head{};
+  head.magic = MemoryHead::kMagic;
+  head.bytes = bytes;
+  head.index_offset = sizeof head;
+  head.index_buckets = std::bit_ceil(bytes / kBytesPerWord / IndexWord::kWordsInBucket);
+  head.forgotten_seal = head.seal_of_forgotten();
+  return head;
+}
+
+}  // namespace
+
+struct Store::State {
+  State(const Fabric& fabric_, Channel& channel_, const Region& region_, const StoreSettings& settings,
+        const KvRules& rules_)
+      : fabric(fabric_),
+        channel(channel_),
+        region(region_),
+        rules(rules_),
+        next_generation(settings.first_generation),
+        head(lay_out(region, settings.bytes)),
+        index(region, head.index_offset, head.index_buckets),
+        heap(head.index_offset + head.index_buckets * sizeof(IndexBucketWords), head.bytes),
+        cells(region, channel, rules, heap, index),
+        placement(cells, index, heap, rules),
+        reclaimer(fabric, channel, region, cells, rules, rules.keeps_superseded ? settings.grace : Duration::zero()) {}
+
+  /// What a prepare must be above.
+  [[nodiscard]] Timestamp newest_of(const std::vector<PlacedWrite>& writes) const {
+    Timestamp newest;
+    for (const PlacedWrite& write : writes) {
+      newest = std::max(newest, write.newest ? write.newest->timestamp : reclaimer.forgotten());
+    }
+    return newest;
+  }
+  void write(const Prepare& part, const PlacedWrite& placed);
+  void say_visible() const {
+    if (rules.visible_before_answering) channel.local_fence();
+  }
+  template <class Predicate>
+  [[nodiscard]] std::optional<FoundVersion> highest(std::string_view key, Predicate wanted) const;
+  void settle(const KeyId& key, const Timestamp& transaction);
+  /// Of what is not prepared and will not be.
+  Answered refuse(const Timestamp& transaction, const Answered& answered) {
+    if (rules.bars_before_saying_no) transactions.bar(transaction);
+    return answered;
+  }
+  [[nodiscard]] std::string key_of(const FoundVersion& version, const RecordHead& record) const;
+
+  const Fabric& fabric;
+  Channel& channel;
+  const Region& region;
+  const KvRules rules;
+  std::uint64_t next_generation;
+  const MemoryHead head;  // as it was in the beginning
+  Index index;
+  Heap heap;
+  Cells cells;
+  Placement placement;
+  Reclaimer reclaimer;
+  Transactions transactions;
+};
+
+Store::Store(const Fabric& fabric, Channel& channel, const Region& memory, const StoreSettings& settings,
+             const KvRules& rules)
+    : state_(std::make_unique<State>(fabric, channel, memory, settings, rules)) {
+  memory.copy_in(0, std::as_bytes(std::span(&state_->head, 1)));
+  channel.local_fence();
+}
+
+Store::~Store() = default;
+
+// Transactions.
+
+Answered Store::prepare(const Prepare& part) {
+  using Standing = Transactions::Standing;
+  State& store = *state_;
+  const Standing standing = store.transactions.standing(part.timestamp);
+  if (standing == Standing::barred) return {Answer::barred, {}};
+  if (standing != Standing::unknown) return {Answer::done, {}};  // asked twice
+
+  std::vector<PlacedWrite> writes;
+  for (;;) {
+    writes = store.placement.look(part);
+    const Timestamp newest = store.newest_of(writes);
+    if (store.rules.refuses_what_is_behind && newest > part.timestamp) {
+      return store.refuse(part.timestamp, {Answer::behind, newest});
+    }
+    if (store.placement.take(writes)) break;
+    if (reclaim(kReclaimedAtOnce) == 0) return store.refuse(part.timestamp, {Answer::full, newest});
+  }
+  const Timestamp newest = store.newest_of(writes);
+  PreparedHere prepared{store.fabric.now(), {part.servers.begin(), part.servers.end()}, {}};
+  for (const PlacedWrite& write : writes) {
+    store.write(part, write);
+    prepared.keys.push_back(write.key);
+  }
+  store.transactions.add(part.timestamp, std::move(prepared));
+  store.say_visible();
+  return {Answer::done, newest};
+}
+
+void Store::State::write(const Prepare& part, const PlacedWrite& placed) {
+  const Write& write = *placed.write;
+  History& history =
+      placed.is_new ? cells.create(placed.key, *placed.cell, next_generation++) : cells.open(placed.key, *placed.cell);
+  RecordHead record{};
+  record.generation = placed.overwrites ? placed.newest->generation : next_generation++;
+  record.timestamp = part.timestamp;
+  record.key = placed.key;
+  record.expires_ns = write.expires_ns;
+  record.value_bytes = static_cast<std::uint32_t>(write.value.size());
+  record.key_bytes = static_cast<std::uint32_t>(write.key.size());
+  record.siblings_kind = part.siblings.kind;
+  record.flags = write.erase ? RecordHead::kErased : 0;
+  record.siblings_bytes = static_cast<std::uint32_t>(part.siblings.bytes.size());
+  const RecordPlace place{VersionState::prepared, placed.record_bytes, placed.record};
+  cells.add(history, {part.timestamp, record.generation, place, write.erase},
+            make_record(record, part.siblings.bytes, write.key, write.value));
+  if (rules.marks_all_versions) {
+    cells.mark(history);
+  } else {
+    cells.mark_newest(history);
+  }
+  cells.show(history);
+  if (placed.is_new) index.insert(placed.key, *placed.cell);
+}
+
+Answered Store::commit(const Timestamp& transaction) {
+  using Standing = Transactions::Standing;
+  State& store = *state_;
+  switch (store.transactions.standing(transaction)) {
+    case Standing::unknown: return {Answer::unknown, {}};
+    case Standing::barred: return {Answer::barred, {}};
+    case Standing::committed: return {Answer::done, transaction};
+    case Standing::prepared: break;
+  }
+  Timestamp newest = transaction;
+  for (const KeyId& key : store.transactions.commit(transaction)) {
+    History& history = *store.cells.opened(key);
+    store.cells.commit(history, transaction);
+    if (store.rules.marks_all_versions) store.cells.mark(history);
+    newest = std::max(newest, history.newest()->timestamp);
+    store.reclaimer.schedule(history);
+    store.cells.close(history);
+    if (store.transactions.is_settled(transaction)) store.settle(key, transaction);
+  }
+  if (!store.rules.keeps_superseded) reclaim(std::numeric_limits<std::size_t>::max());
+  store.say_visible();
+  return {Answer::done, newest};
+}
+
+void Store::abort(const Timestamp& transaction) {
+  using Standing = Transactions::Standing;
+  State& store = *state_;
+  if (store.transactions.standing(transaction) == Standing::committed) return;
+  for (const KeyId& key : store.transactions.bar(transaction)) {
+    History& history = *store.cells.opened(key);
+    store.cells.drop(history, transaction);
+    if (history.versions.empty()) {
+      store.cells.remove(history);
+      continue;
+    }
+    if (store.rules.marks_all_versions) store.cells.mark(history);
+    store.cells.close(history);
+  }
+  store.say_visible();
+}
+
+Answered Store::put(const Timestamp& timestamp, const Write& write) {
+  const Answered prepared = prepare({timestamp, {}, {}, {&write, 1}});
+  return prepared.answer == Answer::done ? commit(timestamp) : prepared;
+}
+
+Answered Store::compare_and_set(const Timestamp& timestamp, const Write& write, const Timestamp& expected) {
+  if (state_->transactions.standing(timestamp) == Transactions::Standing::unknown) {
+    Timestamp current;
+    if (const auto found = newest(write.key)) {
+      RecordHead record;
+      state_->region.copy_out(found->place.offset, std::as_writable_bytes(std::span(&record, 1)));
+      const bool is_expired = record.expires_ns != 0 && record.expires_ns <= timestamp.time;
+      if ((record.flags & RecordHead::kErased) == 0 && !is_expired) current = found->timestamp;
+    }
+    if (current != expected) return state_->refuse(timestamp, {Answer::differs, current});
+  }
+  return put(timestamp, write);
+}
+
+void Store::settle(const Timestamp& up_to) {
+  const auto settled = state_->transactions.settle(up_to);
+  if (settled.empty()) return;
+  for (const Transactions::Settled& transaction : settled) {
+    for (const KeyId& key : transaction.keys) state_->settle(key, transaction.timestamp);
+  }
+  state_->say_visible();
+}
+
+void Store::State::settle(const KeyId& key, const Timestamp& transaction) {
+  const auto cell = index.find(key);
+  if (!cell) return;
+  History& history = cells.open(key, *cell);
+  if (Version* version = history.find(transaction)) cells.mark_settled(history, *version);
+  reclaimer.schedule(history);
+  cells.close(history);
+}
+
+// Termination.
+
+Store::Fate Store::fate_or_bar(const Timestamp& transaction) {
+  using Standing = Transactions::Standing;
+  switch (state_->transactions.standing(transaction)) {
+    case Standing::prepared: return Fate::prepared;
+    case Standing::committed: return Fate::committed;
+    case Standing::barred: return Fate::aborted;
+    case Standing::unknown: break;
+  }
+  if (state_->rules.bars_before_saying_no) state_->transactions.bar(transaction);
+  return Fate::aborted;
+}
+
+std::vector<Doubtful> Store::doubtful(Time before) const { return state_->transactions.doubtful(before); }
+
+// Versions.
+
+std::optional<FoundVersion> Store::newest(std::string_view key) const {
+  const auto cell = state_->index.find(key_id(key));
+  return cell ? state_->cells.newest(*cell) : std::nullopt;
+}
+
+std::optional<FoundVersion> Store::at(std::string_view key, const Timestamp& timestamp) const {
+  return state_->highest(key, [&timestamp](const FoundVersion& version) { return version.timestamp == timestamp; });
+}
+
+std::optional<FoundVersion> Store::among(std::string_view key, std::span<const Timestamp> candidates) const {
+  const auto found = state_->highest(key, [candidates](const FoundVersion& version) {
+    return std::ranges::find(candidates, version.timestamp) != candidates.end();
+  });
+  return found ? found : newest(key);
+}
+
+template <class Predicate>
+std::optional<FoundVersion> Store::State::highest(std::string_view key, Predicate wanted) const {
+  const KeyId id = key_id(key);
+  const auto cell = index.find(id);
+  return cell ? cells.highest(id, *cell, wanted) : std::nullopt;
+}
+
+std::vector<std::byte> Store::record(const FoundVersion& version) const {
+  std::vector<std::byte> bytes(version.place.bytes);
+  state_->region.copy_out(version.place.offset, bytes);
+  return bytes;
+}
+
+std::string Store::State::key_of(const FoundVersion& version, const RecordHead& record) const {
+  std::string key(record.key_bytes, '\0');
+  region.copy_out(version.place.offset + sizeof record + record.siblings_bytes, std::as_writable_bytes(std::span(key)));
+  return key;
+}
+
+Store::Scanned Store::scan(std::uint64_t cursor, std::string_view prefix, std::size_t about) const {
+  Scanned scanned{{}, cursor};
+  for (std::size_t seen = 0; scanned.next < state_->index.buckets() && seen < std::max<std::size_t>(about, 1);) {
+    ++seen;
+    for (const std::uint64_t word : state_->index.bucket(scanned.next++)) {
+      if (!Index::is_cell(word)) continue;
+      ++seen;
+      const auto version = state_->cells.newest(IndexWord::from_word(word));
+      if (!version) continue;
+      RecordHead record;
+      state_->region.copy_out(version->place.offset, std::as_writable_bytes(std::span(&record, 1)));
+      if ((record.flags & RecordHead::kErased) != 0) continue;
+      std::string key = state_->key_of(*version, record);
+      if (key.starts_with(prefix)) scanned.keys.push_back(std::move(key));
+    }
+  }
+  if (scanned.next >= state_->index.buckets()) scanned.next = 0;
+  return scanned;
+}
+
+std::size_t Store::reclaim(std::size_t most) {
+  const std::size_t freed = state_->reclaimer.reclaim(most);
+  if (freed != 0) state_->say_visible();
+  return freed;
+}
+
+Store::Use Store::use() const {
+  return {state_->index.keys(), state_->cells.versions(), state_->heap.bytes_used(), state_->heap.bytes_total()};
+}
+
+Timestamp Store::forgotten() const { return state_->reclaimer.forgotten(); }
+
+}  // namespace farside::kv

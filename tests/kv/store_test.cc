@@ -1,0 +1,288 @@
+// A server's keys and versions: what its calls answer, and what stands in its memory when they return.
+#include <array>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "tests/kv/store_fixture.h"
+
+namespace farside::kv::test {
+namespace {
+
+using Fate = Store::Fate;
+
+TEST_F(StoreTest, WhatWasPutIsTheNewest) {
+  EXPECT_EQ(put("a", "1", 10), Answer::done);
+  EXPECT_EQ(value("a"), "1");
+  EXPECT_EQ(put("a", "2", 20), Answer::done);
+  EXPECT_EQ(value("a"), "2");
+  EXPECT_EQ(value("b"), std::nullopt);
+}
+
+// The first round of a reader must not see it, and the second must find it.
+TEST_F(StoreTest, WhatIsPreparedIsFoundOnlyByItsTimestamp) {
+  put("a", "1", 10);
+  EXPECT_EQ(prepare(20, {"a"}, "2"), Answer::done);
+  EXPECT_EQ(value("a"), "1");
+  ASSERT_TRUE(store().at("a", at(20)));
+  EXPECT_EQ(value(*store().at("a", at(20)), "a"), "2");
+  EXPECT_EQ(commit(20), Answer::done);
+  EXPECT_EQ(value("a"), "2");
+  ASSERT_TRUE(store().at("a", at(10))) << "superseded just now";
+}
+
+TEST_F(StoreTest, AnAbortedTransactionLeavesNothing) {
+  put("a", "1", 10);
+  const Store::Use before = store().use();
+  prepare(20, {"a", "b"}, "2");
+  store().abort(at(20));
+  EXPECT_EQ(value("a"), "1");
+  EXPECT_FALSE(store().at("a", at(20)));
+  EXPECT_EQ(store().use().keys, before.keys);
+  EXPECT_EQ(store().use().versions, before.versions);
+  EXPECT_EQ(store().use().bytes_used, before.bytes_used);
+}
+
+TEST_F(StoreTest, PrepareBelowACommittedVersionIsBehind) {
+  put("a", "1", 10);
+  put("b", "1", 30);
+  const Answered answered = store().prepare(part(20, {"a", "b"}, "2"));
+  EXPECT_EQ(answered.answer, Answer::behind);
+  EXPECT_EQ(answered.newest, at(30));
+  EXPECT_FALSE(store().at("a", at(20)));
+}
+
+// Its client aborts at the others, so nobody may find later that all had prepared it.
+TEST_F(StoreTest, WhatIsRefusedIsBarred) {
+  put("a", "1", 30);
+  ASSERT_EQ(prepare(20, {"a"}, "2"), Answer::behind);
+  EXPECT_EQ(prepare(20, {"b"}, "2"), Answer::barred);
+  EXPECT_EQ(store().fate_or_bar(at(20)), Fate::aborted);
+}
+
+TEST_F(StoreTest, ACommitOfWhatIsOlderThanTheNewestChangesNothing) {
+  prepare(20, {"a"}, "older");
+  put("a", "newer", 30);
+  EXPECT_EQ(commit(20), Answer::done);
+  EXPECT_EQ(value("a"), "newer");
+  EXPECT_TRUE(store().at("a", at(20))) << "for the grace time";
+}
+
+TEST_F(StoreTest, CommitMayBeRepeated) {
+  prepare(20, {"a"}, "1");
+  EXPECT_EQ(commit(20), Answer::done);
+  EXPECT_EQ(commit(20), Answer::done);
+  EXPECT_EQ(commit(21), Answer::unknown);
+}
+
+TEST_F(StoreTest, PrepareMayBeRepeated) {
+  prepare(20, {"a"}, "1");
+  EXPECT_EQ(prepare(20, {"a"}, "1"), Answer::done);
+  EXPECT_EQ(commit(20), Answer::done);
+  EXPECT_EQ(prepare(20, {"a"}, "1"), Answer::done);
+  EXPECT_EQ(store().use().versions, 1);
+  EXPECT_EQ(value("a"), "1");
+}
+
+TEST_F(StoreTest, OfTwoWritesOfOneKeyTheLaterCounts) {
+  const std::array writes{Write{"a", "first"}, Write{"b", "other"}, Write{"a", "second"}};
+  ASSERT_EQ(store().prepare({at(10), {}, {}, writes}).answer, Answer::done);
+  commit(10);
+  EXPECT_EQ(value("a"), "second");
+  EXPECT_EQ(value("b"), "other");
+}
+
+// Whoever was told no may act on it.
+TEST_F(StoreTest, WhoseFateWasAskedForIsNotPreparedAnyMore) {
+  EXPECT_EQ(store().fate_or_bar(at(20)), Fate::aborted);
+  EXPECT_EQ(prepare(20, {"a"}, "1"), Answer::barred);
+  prepare(30, {"a"}, "1");
+  EXPECT_EQ(store().fate_or_bar(at(30)), Fate::prepared);
+  commit(30);
+  EXPECT_EQ(store().fate_or_bar(at(30)), Fate::committed);
+}
+
+TEST_F(StoreTest, AbortBarsWhatComesLate) {
+  store().abort(at(20));
+  EXPECT_EQ(prepare(20, {"a"}, "1"), Answer::barred);
+  EXPECT_EQ(commit(20), Answer::barred);
+}
+
+TEST_F(StoreTest, AbortDoesNotUndoACommit) {
+  put("a", "1", 10);
+  store().abort(at(10));
+  EXPECT_EQ(value("a"), "1");
+  EXPECT_EQ(store().fate_or_bar(at(10)), Fate::committed);
+}
+
+TEST_F(StoreTest, WhatIsSettledIsNotPreparedAnyMore) {
+  put("a", "1", 10);
+  store().settle(at(20));
+  EXPECT_EQ(prepare(15, {"b"}, "1"), Answer::barred);
+  EXPECT_EQ(prepare(21, {"b"}, "1"), Answer::done);
+  EXPECT_EQ(store().prepare(part(15, {"c"}, "1", 8)).answer, Answer::done) << "another session's";
+}
+
+TEST_F(StoreTest, DoubtfulIsWhatHasBeenPreparedForLong) {
+  const std::array<ServerNumber, 2> servers{3, 5};
+  const std::array writes{Write{"a", "1"}};
+  const Time before = fabric().now();
+  ASSERT_EQ(store().prepare({at(10), {}, servers, writes}).answer, Answer::done);
+  EXPECT_TRUE(store().doubtful(before).empty());
+  const auto doubtful = store().doubtful(fabric().now() + std::chrono::seconds(1));
+  ASSERT_EQ(doubtful.size(), 1);
+  EXPECT_EQ(doubtful.front().timestamp, at(10));
+  EXPECT_EQ(doubtful.front().servers, (std::vector<ServerNumber>{3, 5}));
+  commit(10);
+  EXPECT_TRUE(store().doubtful(fabric().now() + std::chrono::seconds(1)).empty());
+}
+
+TEST_F(StoreTest, ComparesBeforeItSets) {
+  EXPECT_EQ(store().compare_and_set(at(10), {"a", "1"}, at(5)).answer, Answer::differs);
+  EXPECT_EQ(store().compare_and_set(at(11), {"a", "1"}, {}).answer, Answer::done);
+  EXPECT_EQ(store().compare_and_set(at(12), {"a", "2"}, {}).newest, at(11));
+  EXPECT_EQ(store().compare_and_set(at(13), {"a", "2"}, at(11)).answer, Answer::done);
+  EXPECT_EQ(store().compare_and_set(at(13), {"a", "2"}, at(11)).answer, Answer::done) << "asked twice";
+  EXPECT_EQ(value("a"), "2");
+  erase("a", 14);
+  EXPECT_EQ(store().compare_and_set(at(15), {"a", "3"}, {}).answer, Answer::done) << "it is absent";
+}
+
+TEST_F(StoreTest, AmongCandidatesTheHighestIsFoundAndOtherwiseTheNewest) {
+  put("a", "1", 10);
+  put("a", "2", 20);
+  prepare(30, {"a"}, "3");
+  const auto among = [this](const std::vector<Timestamp>& candidates) {
+    return store().among("a", candidates)->timestamp;
+  };
+  EXPECT_EQ(among({at(10), at(30)}), at(30));
+  EXPECT_EQ(among({at(10)}), at(10));
+  EXPECT_EQ(among({at(11)}), at(20));
+  EXPECT_EQ(among({}), at(20));
+}
+
+// More writers between prepare and commit, and more commits within the grace time, than a cell has slots.
+TEST_F(StoreTest, VersionsWithoutASlotAreFoundAsWell) {
+  put("a", "10", 10);
+  for (std::uint64_t time = 20; time < 30; ++time) ASSERT_EQ(prepare(time, {"a"}, std::to_string(time)), Answer::done);
+  for (std::uint64_t time = 20; time < 30; ++time) {
+    ASSERT_TRUE(store().at("a", at(time)));
+    EXPECT_EQ(value(*store().at("a", at(time)), "a"), std::to_string(time));
+  }
+  for (const std::uint64_t time : {25, 21, 28, 29, 20}) {
+    ASSERT_EQ(commit(time), Answer::done);
+    EXPECT_EQ(read_cell("a").newest, value("a"));
+  }
+  EXPECT_EQ(value("a"), "29");
+  for (const std::uint64_t time : {22, 23, 24, 26, 27}) store().abort(at(time));
+  for (const std::uint64_t time : {10, 20, 21, 25, 28, 29}) EXPECT_TRUE(store().at("a", at(time))) << time;
+}
+
+// Marks.
+
+TEST_F(StoreTest, OnlyTheNewestCommittedVersionWithNothingNewerPreparedHasNoMark) {
+  put("a", "1", 10);
+  EXPECT_FALSE(is_marked("a", 10));
+  prepare(20, {"a"}, "2");
+  prepare(30, {"a"}, "3");
+  EXPECT_TRUE(is_marked("a", 10));
+  EXPECT_TRUE(is_marked("a", 20));
+  commit(20);
+  EXPECT_TRUE(is_marked("a", 20)) << "30 is prepared";
+  commit(30);
+  EXPECT_TRUE(is_marked("a", 10));
+  EXPECT_TRUE(is_marked("a", 20));
+  EXPECT_FALSE(is_marked("a", 30));
+}
+
+// As published, the newest version stayed marked for ever.
+TEST_F(StoreTest, AnAbortTakesTheMarkAway) {
+  put("a", "1", 10);
+  prepare(20, {"a"}, "2");
+  EXPECT_TRUE(is_marked("a", 10));
+  store().abort(at(20));
+  EXPECT_FALSE(is_marked("a", 10));
+}
+
+TEST_F(StoreTest, ATransactionThatLostTakesItsMarkAway) {
+  prepare(20, {"a"}, "2");
+  put("a", "3", 30);
+  commit(20);
+  EXPECT_FALSE(is_marked("a", 30));
+  EXPECT_TRUE(is_marked("a", 20));
+}
+
+TEST_F(StoreTest, VersionsSaySettledWhenTheirSessionDid) {
+  put("a", "1", 10);
+  prepare(20, {"a", "b"}, "2");
+  commit(20);
+  put("b", "3", 30);
+  EXPECT_FALSE(is_settled("a", 20));
+  store().settle(at(20));
+  EXPECT_TRUE(is_settled("a", 10));
+  EXPECT_TRUE(is_settled("a", 20));
+  EXPECT_TRUE(is_settled("b", 20));
+  EXPECT_FALSE(is_settled("b", 30));
+  EXPECT_FALSE(is_marked("a", 20)) << "the other bit stays as it was";
+}
+
+TEST_F(StoreTest, SettledIsSaidInTheCellsCopyAsWell) {
+  put("a", "1", 10);
+  EXPECT_EQ(read_cell("a").copy_mark, 0);
+  store().settle(at(10));
+  EXPECT_EQ(read_cell("a").copy_mark, RecordHead::kSettled);
+}
+
+// What a rule's breaking does.
+
+TEST(StoreRules, WithoutMarkingAllVersionsOneStaysUnmarked) {
+  StoreUnderTest broken({}, {.marks_all_versions = false});
+  broken.put("a", "1", 10);
+  broken.prepare(20, {"a"}, "2");
+  broken.prepare(30, {"a"}, "3");
+  broken.commit(20);
+  broken.commit(30);
+  EXPECT_FALSE(broken.is_marked("a", 20));
+}
+
+TEST(StoreRules, WithoutOrderWhatCommitsLastWins) {
+  StoreUnderTest broken({}, {.orders_by_timestamp = false});
+  broken.prepare(20, {"a"}, "older");
+  broken.put("a", "newer", 30);
+  broken.commit(20);
+  EXPECT_EQ(broken.value("a"), "older");
+}
+
+TEST(StoreRules, WithoutRefusalWhatIsBehindIsPrepared) {
+  StoreUnderTest broken({}, {.refuses_what_is_behind = false});
+  broken.put("a", "1", 30);
+  EXPECT_EQ(broken.prepare(20, {"a"}, "2"), Answer::done);
+}
+
+TEST(StoreRules, WithoutBarringWhoWasGivenUpPrepares) {
+  StoreUnderTest broken({}, {.bars_before_saying_no = false});
+  EXPECT_EQ(broken.store().fate_or_bar(broken.at(20)), Fate::aborted);
+  EXPECT_EQ(broken.prepare(20, {"a"}, "1"), Answer::done);
+}
+
+TEST(StoreRules, WithoutKeepingTheSupersededItIsGone) {
+  StoreUnderTest broken({}, {.keeps_superseded = false});
+  broken.put("a", "1", 10);
+  broken.put("a", "2", 20);
+  EXPECT_FALSE(broken.store().at("a", broken.at(10)));
+  EXPECT_EQ(broken.value("a"), "2");
+}
+
+TEST(StoreRules, WithRecordsThatChangeThePreparedIsReadAsTheNewest) {
+  StoreUnderTest broken({}, {.records_are_immutable = false});
+  broken.put("a", "1", 10);
+  broken.prepare(20, {"a"}, "2");
+  EXPECT_EQ(broken.value("a"), "2");
+  broken.store().abort(broken.at(20));
+  EXPECT_EQ(broken.value("a"), "2");
+}
+
+}  // namespace
+}  // namespace farside::kv::test
