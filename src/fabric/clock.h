@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <ctime>
 
 #include "farside/fabric/time.h"
 
@@ -9,6 +10,13 @@ namespace farside {
 
 [[nodiscard]] inline Time monotonic_now() {
   return {std::chrono::duration_cast<Duration>(std::chrono::steady_clock::now().time_since_epoch()).count()};
+}
+
+/// As of the last tick of the machine's clock: some loads, which wait for nothing.
+[[nodiscard]] inline Time last_tick() {
+  timespec time{};
+  ::clock_gettime(CLOCK_MONOTONIC_COARSE, &time);
+  return {std::chrono::nanoseconds(std::chrono::seconds(time.tv_sec)).count() + time.tv_nsec};
 }
 
 }  // namespace farside

@@ -8,6 +8,7 @@
 
 #include "gas/protocol/accessor.h"
 #include "gas/protocol/mover.h"
+#include "gas/protocol/pieces.h"
 #include "gas/read_cache.h"
 #include "gas/traffic.h"
 
@@ -99,11 +100,23 @@ class PageAccess::Impl {
   void check(const PagePart& part) const { check(part.page, part.offset, part.local.bytes()); }
   void check(PageId page, std::uint64_t offset, std::uint64_t bytes) const {
     const PageShape& shape = memory.layout().shape();
-    if (page < shape.pages && offset <= shape.page_bytes && bytes <= shape.page_bytes - offset) return;
+    if (page >= shape.pages || offset > shape.page_bytes || bytes > shape.page_bytes - offset) [[unlikely]]
+      refuse(page, offset, bytes);
+  }
+  [[noreturn]] void refuse(PageId page, std::uint64_t offset, std::uint64_t bytes) const {
+    const PageShape& shape = memory.layout().shape();
     throw UsageError({"use global pages", "page " + std::to_string(page) + ", offset " + std::to_string(offset),
-                      std::to_string(bytes) + " bytes from there are not within one of " + std::to_string(shape.pages) +
+                      std::to_string(bytes) + " bytes from there are not within " + std::to_string(shape.pages) +
                           " pages of " + std::to_string(shape.page_bytes) + " bytes",
                       "split what is larger"});
+  }
+  void check_pieces(const PagePart& part) const {
+    const PageShape& shape = memory.layout().shape();
+    check(part.page, part.offset, 0);
+    const std::uint64_t in_first = shape.page_bytes - part.offset;
+    if (part.local.bytes() <= in_first) return;
+    const std::uint64_t more_pages = (part.local.bytes() - in_first + shape.page_bytes - 1) / shape.page_bytes;
+    if (more_pages >= shape.pages - part.page) refuse(part.page, part.offset, part.local.bytes());
   }
   void check_word(PageId page, std::uint64_t offset) const {
     check(page, offset, 8);
@@ -116,7 +129,7 @@ class PageAccess::Impl {
     for (const PageId page : all) check(page, 0, 0);
   }
 
-  [[nodiscard]] bool is_here(const KnownPlace& known) const { return known.place.owner == memory.team().rank(); }
+  [[nodiscard]] bool is_here(const KnownPlace& known) const { return known.place.owner == memory.self(); }
   void count(const PagePart& part) { count(part.page, part.local.bytes()); }
   void count(PageId page, std::uint64_t bytes) {
     const KnownPlace* const known = accessor.known(page);
@@ -184,6 +197,18 @@ Ended PageAccess::get(const PagePart& part, Deadline deadline) {
   return ended;
 }
 
+Ended PageAccess::get(std::span<const PagePart> parts, Deadline deadline) {
+  if (impl_->copies.is_on()) {
+    for (const PagePart& part : parts) begin_get(part);
+    return finish(deadline);
+  }
+  for (const PagePart& part : parts) impl_->check(part);
+  const Ended ended = impl_->accessor.get(parts, deadline);
+  if (!ended.done()) return ended;
+  for (const PagePart& part : parts) impl_->count(part);
+  return {};
+}
+
 Ended PageAccess::put(const PagePart& part, Deadline deadline) {
   impl_->check(part);
   impl_->copies.drop(part.page);
@@ -193,20 +218,30 @@ Ended PageAccess::put(const PagePart& part, Deadline deadline) {
 }
 
 void PageAccess::begin_get(const PagePart& part) {
-  impl_->check(part);
-  if (const std::span<std::byte> copy = impl_->copies.find(part.page); !copy.empty()) {
-    std::memcpy(part.local.adapter_data(), copy.data() + part.offset, part.local.bytes());
-    return;
-  }
-  impl_->accessor.begin_get(part);
-  impl_->count_begun(part);
+  impl_->check_pieces(part);
+  if (!impl_->copies.is_on()) impl_->accessor.begin_get(part);
+  for_each_piece(part, pages().page_bytes(),
+                 [&](PageId page, std::uint64_t offset, std::uint64_t at, std::uint64_t bytes) {
+                   const PagePart piece{page, offset, part.local.piece(at, bytes)};
+                   if (impl_->copies.is_on()) {
+                     if (const std::span<std::byte> copy = impl_->copies.find(piece.page); !copy.empty()) {
+                       std::memcpy(piece.local.adapter_data(), copy.data() + piece.offset, piece.local.bytes());
+                       return;
+                     }
+                     impl_->accessor.begin_get(piece);
+                   }
+                   impl_->count_begun(piece);
+                 });
 }
 
 void PageAccess::begin_put(const PagePart& part) {
-  impl_->check(part);
-  impl_->copies.drop(part.page);
+  impl_->check_pieces(part);
   impl_->accessor.begin_put(part);
-  impl_->count_begun(part);
+  for_each_piece(part, pages().page_bytes(),
+                 [&](PageId page, std::uint64_t offset, std::uint64_t at, std::uint64_t bytes) {
+                   impl_->copies.drop(page);
+                   impl_->count_begun({page, offset, part.local.piece(at, bytes)});
+                 });
 }
 
 Ended PageAccess::finish(Deadline deadline) {

@@ -2,7 +2,7 @@
 
 namespace farside {
 
-std::span<std::byte> ReadCache::find(PageId page) {
+std::span<std::byte> ReadCache::find_copy(PageId page) {
   const auto found = by_page_.find(page);
   if (found == by_page_.end()) return {};
   copies_.splice(copies_.begin(), copies_, found->second);
@@ -21,7 +21,7 @@ std::span<std::byte> ReadCache::add(PageId page) {
   return copies_.front().bytes;
 }
 
-void ReadCache::drop(PageId page) {
+void ReadCache::drop_copy(PageId page) {
   const auto found = by_page_.find(page);
   if (found == by_page_.end()) return;
   copies_.erase(found->second);

@@ -17,13 +17,18 @@ class ReadCache {
 
   [[nodiscard]] bool is_on() const noexcept { return most_pages_ != 0; }
   /// The page's bytes, if they are here.
-  [[nodiscard]] std::span<std::byte> find(PageId page);
+  [[nodiscard]] std::span<std::byte> find(PageId page) { return is_on() ? find_copy(page) : std::span<std::byte>{}; }
   /// Room for them, for the caller to fill.
   [[nodiscard]] std::span<std::byte> add(PageId page);
-  void drop(PageId page);
+  void drop(PageId page) {
+    if (is_on()) drop_copy(page);
+  }
   void clear();
 
  private:
+  [[nodiscard]] std::span<std::byte> find_copy(PageId page);
+  void drop_copy(PageId page);
+
   struct Copy {
     PageId page;
     std::vector<std::byte> bytes;

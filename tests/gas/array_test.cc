@@ -59,6 +59,34 @@ TEST_P(Distributions, GiveEveryRankEveryElement) {
 }
 
 // The owner computes on its pages where they are, and the others find what it stored.
+// Elements that do not fill pages are got piece by piece, and there may be none at all.
+TEST(GlobalArray, GetsRangesOfWhateverLength) {
+  struct Point {
+    std::uint64_t x, y, z;
+  };
+  Fleet fleet(2, [](Member& me) {
+    constexpr std::uint64_t kPoints = 10;
+    Seat seat(me);
+    GlobalArray<Point> array(seat.comm, kPoints, small_pages(blocked()));
+    EXPECT_EQ(array.elements_per_page(), 2U);
+    std::vector<Point> points(kPoints);
+    for (std::uint64_t i = 0; i < kPoints; ++i) points[i] = {i, value_of(i), ~i};
+    EXPECT_TRUE(array.rank() != 0 || array.put(0, std::span<const Point>(points)).done());
+    meet(seat);
+    for (std::uint64_t first = 0; first <= kPoints; ++first) {
+      std::vector<Point> found(kPoints - first);
+      EXPECT_TRUE(array.get(first, found).done());
+      for (std::uint64_t i = first; i < kPoints; ++i) {
+        EXPECT_EQ(found[i - first].x, i);
+        EXPECT_EQ(found[i - first].y, value_of(i));
+        EXPECT_EQ(found[i - first].z, ~i);
+      }
+    }
+    meet(seat);
+  });
+  fleet.expect_success();
+}
+
 TEST(GlobalArray, SeesItsPagesInPlaceWithoutCopying) {
   Fleet fleet(2, [](Member& me) {
     Seat seat(me);

@@ -2,6 +2,7 @@
 #include <array>
 #include <map>
 #include <memory>
+#include <numeric>
 #include <optional>
 #include <vector>
 
@@ -88,6 +89,63 @@ TEST_F(Steps, AGetOfAKnownPageIsOneOperation) {
 TEST_F(Steps, APutToAKnownPageIsOneOperation) {
   put(0, 1);
   EXPECT_EQ(posted(0, [this] { put(0, 2); }).all, 1U);
+}
+
+TEST_F(Steps, PagesThatLieOneAfterAnotherAreOneOperation) {
+  std::array<std::unique_ptr<Pages>, kRanks> blocks;
+  on_all_ranks(kRanks, [&](Rank rank) {
+    const PagesOptions options{
+        .pages = 8, .page_bytes = kPageBytes, .first_owner = [](PageId page) { return page / 2; }};
+    blocks[rank] = std::make_unique<Pages>(*heard_[rank], "blocks", options);
+  });
+  std::vector<PageAccess> access;
+  for (const auto& pages : blocks) access.emplace_back(*pages);
+
+  std::array<std::uint64_t, 8 * kPageBytes / 8> words{};
+  const auto put_all = [&](std::uint64_t first) {
+    std::iota(words.begin(), words.end(), first);
+    access[3].begin_put({0, 0, LocalSpan(words)});
+    EXPECT_TRUE(access[3].finish(soon()).done());
+  };
+  const auto get_all = [&] {
+    words.fill(0);
+    access[3].begin_get({0, 0, LocalSpan(words)});
+    EXPECT_TRUE(access[3].finish(soon()).done());
+    return words;
+  };
+  const auto as_put = [](std::uint64_t first) {
+    std::array<std::uint64_t, 8 * kPageBytes / 8> expected{};
+    std::iota(expected.begin(), expected.end(), first);
+    return expected;
+  };
+  put_all(1);
+  EXPECT_EQ(get_all(), as_put(1));
+  EXPECT_EQ(posted(3, [&] { put_all(2); }).all, kRanks);
+  EXPECT_EQ(posted(3, [&] { EXPECT_EQ(get_all(), as_put(2)); }).all, kRanks);
+
+  EXPECT_TRUE(access[0].own(std::array{PageId{3}}, soon()).ended.done());
+  EXPECT_EQ(get_all(), as_put(2));
+  EXPECT_EQ(posted(3, [&] { put_all(3); }).all, kRanks + 1);
+  EXPECT_EQ(get_all(), as_put(3));
+}
+
+// The one place that does not hold any more is asked for, and the others are not.
+TEST_F(Steps, OfManyPartsTheMovedOneIsAskedForAlone) {
+  std::array<std::uint64_t, 3> found{};
+  std::vector<PagePart> parts;
+  for (const PageId page : {1U, 2U, 3U}) {
+    put(3, 10 + page, page);
+    parts.push_back({page, 8, LocalSpan(found[page - 1])});
+  }
+  const auto get_all = [&] {
+    found.fill(0);
+    EXPECT_TRUE(access_[0]->get(parts, soon()).done());
+  };
+  get_all();
+  EXPECT_EQ(posted(0, get_all).all, 3U);
+  own(1, 2);
+  EXPECT_EQ(posted(0, get_all).all, 6U);  // two, register (2), look, and the third
+  EXPECT_EQ(found, (std::array<std::uint64_t, 3>{11, 12, 13}));
 }
 
 TEST_F(Steps, AMovedPageCostsOneRetry) {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "gas/protocol/mover.h"
+#include "tests/sim/page_user.h"
 #include "tests/sim/small_program.h"
 
 namespace farside::sim {
@@ -15,9 +15,8 @@ namespace {
 
 constexpr std::uint64_t kValue = 42;
 
-// What a thread uses pages with.
-struct User {
-  explicit User(PageMemory& pages) : memory(pages), accessor(pages), mover(accessor) {}
+struct User : PageUser {
+  using PageUser::PageUser;
 
   [[nodiscard]] Deadline soon() const { return memory.fabric().in(std::chrono::seconds(1)); }
   /// The same in each word of the page.
@@ -34,10 +33,6 @@ struct User {
   bool own(PageId page = 0) { return mover.own({&page, 1}, soon()).pages == 1; }
 
   [[nodiscard]] std::uint64_t page_words() const { return memory.layout().shape().page_bytes / 8; }
-
-  PageMemory& memory;
-  Accessor accessor;
-  Mover mover;
 };
 
 class Pages {
@@ -177,6 +172,10 @@ TEST(ExploreGas, AGetOfTwoWordsFindsItsPageThoughTheSlotIsUsedAgain) {
 }
 TEST(ExploreGas, FindsAGetWithoutALookAfterwards) {
   EXPECT_TRUE(get_against_own_and_another_page_in_the_slot({.looks_after_reading = false}).violation);
+}
+
+TEST(ExploreGas, FindsAGetDuringAMoveWithoutALookAfterwards) {
+  EXPECT_TRUE(get_against_own_and_another_page_in_the_slot({.looks_again_while_moving = false}).violation);
 }
 
 // Both bring it, one after the other.

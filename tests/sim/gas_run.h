@@ -11,9 +11,9 @@
 #include <utility>
 #include <vector>
 
-#include "gas/protocol/mover.h"
 #include "sim/world.h"
 #include "tests/sim/linearizability.h"
+#include "tests/sim/page_user.h"
 
 namespace farside::sim {
 
@@ -84,11 +84,8 @@ class GasRun {
   static constexpr Duration kAwhile = std::chrono::microseconds(20);
   static constexpr Duration kLimit = std::chrono::seconds(60);
 
-  struct Worker {
-    explicit Worker(PageMemory& pages) : memory(pages), accessor(pages), mover(accessor) {}
-    PageMemory& memory;
-    Accessor accessor;
-    Mover mover;
+  struct Worker : PageUser {
+    using PageUser::PageUser;
     std::uint64_t seen = 0;  // the last value that was found
   };
   struct Side {
@@ -152,7 +149,8 @@ class GasRun {
 
   void get(Worker& worker, PageId page, Deadline deadline) {
     Transfer transfer(*this, page, false);
-    ended(transfer, worker.accessor.get(transfer.part(), deadline));
+    const PagePart part = transfer.part();
+    ended(transfer, dice_.one_in(2) ? worker.accessor.get({&part, 1}, deadline) : worker.accessor.get(part, deadline));
     if (words_ > 0) worker.seen = transfer.words.back();
   }
 

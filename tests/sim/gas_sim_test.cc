@@ -63,7 +63,6 @@ TEST(GasSim, CatchesWhoKeepsThePlaceOfAPageThatIsMoved) { EXPECT_TRUE(caught({.k
 TEST(GasSim, CatchesRevokingByAFlag) { EXPECT_TRUE(caught({.revoking_counts = false})); }
 
 TEST(GasSim, CatchesAGetWithoutALookAfterwards) { EXPECT_TRUE(caught({.looks_after_reading = false})); }
-TEST(GasSim, CatchesAGetDuringAMoveWithoutALookAfterwards) { EXPECT_TRUE(caught({.looks_again_while_moving = false})); }
 
 TEST(GasSim, CatchesAPutWithoutALookBefore) { EXPECT_TRUE(caught({.looks_before_writing = false})); }
 TEST(GasSim, CatchesWhoPassesAHoldWithoutEvicting) { EXPECT_TRUE(caught({.evicts_before_passing = false})); }

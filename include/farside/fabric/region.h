@@ -45,6 +45,10 @@ class LocalSpan {
   explicit LocalSpan(T& value) noexcept : LocalSpan(&value, sizeof value) {}
 
   [[nodiscard]] std::size_t bytes() const noexcept { return bytes_; }
+  /// Within it.
+  [[nodiscard]] LocalSpan piece(std::size_t offset, std::size_t bytes) const noexcept {
+    return {data_ + offset, bytes};
+  }
 
   /// For fabrics and adapters (files, sockets) only; `make lint` refuses it in a protocol's folder.
   [[nodiscard]] std::byte* adapter_data() const noexcept { return data_; }

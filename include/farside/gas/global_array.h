@@ -89,13 +89,14 @@ class GlobalArray {
 
   Ended get(std::uint64_t first, std::span<T> into) {
     check(first, into.size());
-    if (into.size() == 1) return access_.get(part_of(first, into.data(), 1), deadline());
+    if (is_in_one_page(first, into.size())) return access_.get(part_of(first, into.data(), into.size()), deadline());
     begin_get(first, into);
     return finish();
   }
   Ended put(std::uint64_t first, std::span<const T> from) {
     check(first, from.size());
-    if (from.size() == 1) return access_.put(part_of(first, const_cast<T*>(from.data()), 1), deadline());
+    const std::span<T> source = source_of(from);
+    if (is_in_one_page(first, from.size())) return access_.put(part_of(first, source.data(), from.size()), deadline());
     begin_put(first, from);
     return finish();
   }
@@ -104,21 +105,23 @@ class GlobalArray {
     for_each_part(first, into, [this](const PagePart& part) { access_.begin_get(part); });
   }
   void begin_put(std::uint64_t first, std::span<const T> from) {
-    const std::span<T> source(const_cast<T*>(from.data()), from.size());  // which is only read
-    for_each_part(first, source, [this](const PagePart& part) { access_.begin_put(part); });
+    for_each_part(first, source_of(from), [this](const PagePart& part) { access_.begin_put(part); });
   }
   Ended finish() { return access_.finish(deadline()); }
 
   /// The elements with these indices, in the order of `into`, which is as long.
   Ended gather(std::span<const std::uint64_t> indices, std::span<T> into) {
     check_all(indices, into.size());
-    for (std::size_t i = 0; i < indices.size(); ++i) begin_get(indices[i], into.subspan(i, 1));
-    return finish();
+    std::vector<PagePart> parts;
+    parts.reserve(indices.size());
+    for (std::size_t i = 0; i < indices.size(); ++i) parts.push_back(part_of(indices[i], &into[i], 1));
+    return access_.get(parts, deadline());
   }
   /// Of equal indices, any one's value stays.
   Ended scatter(std::span<const std::uint64_t> indices, std::span<const T> from) {
     check_all(indices, from.size());
-    for (std::size_t i = 0; i < indices.size(); ++i) begin_put(indices[i], from.subspan(i, 1));
+    const std::span<T> source = source_of(from);
+    for (std::size_t i = 0; i < indices.size(); ++i) access_.begin_put(part_of(indices[i], &source[i], 1));
     return finish();
   }
 
@@ -319,6 +322,12 @@ class GlobalArray {
                       "there are " + std::to_string(indices.size()) + " indices", "give as many of both"});
   }
 
+  [[nodiscard]] bool is_in_one_page(std::uint64_t first, std::uint64_t count) const {
+    return count != 0 && count <= shared_->per_page - first % shared_->per_page;
+  }
+  /// Of a put, which only reads it.
+  static std::span<T> source_of(std::span<const T> from) { return {const_cast<T*>(from.data()), from.size()}; }
+
   /// Calls `visit(page, piece)` for the piece of `range` in each page.
   template <class Visit>
   void for_each_page(Range range, Visit visit) const {
@@ -329,9 +338,14 @@ class GlobalArray {
       at += count;
     }
   }
+  /// Page by page, but where elements fill pages.
   template <class Visit>
   void for_each_part(std::uint64_t first, std::span<T> values, Visit visit) const {
     check(first, values.size());
+    if (values.empty()) return;
+    if (shared_->per_page * sizeof(T) == shared_->pages.page_bytes()) {
+      return visit(part_of(first, values.data(), values.size()));
+    }
     for_each_page({first, values.size()}, [&](PageId /*page*/, Range piece) {
       visit(part_of(piece.first, values.data() + (piece.first - first), piece.count));
     });

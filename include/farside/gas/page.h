@@ -9,7 +9,7 @@ namespace farside {
 
 using PageId = std::uint64_t;
 
-/// A piece of one page, and where its bytes come from or go to.
+/// Bytes from `offset` of a page on, and where they come from or go to.
 struct PagePart {
   PageId page;
   std::uint64_t offset;

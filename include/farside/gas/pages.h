@@ -117,12 +117,14 @@ class PageAccess {
   /// What this posts through; for other work of the same thread between calls.
   [[nodiscard]] Channel& channel() noexcept;
 
-  // Transfers. UsageError is thrown for what is not within a page.
+  // Transfers. UsageError is thrown for pages that there are not, and for a get or put that is not within one.
 
   Ended get(const PagePart& part, Deadline deadline);
+  /// Of many parts, all under way at once.
+  Ended get(std::span<const PagePart> parts, Deadline deadline);
   Ended put(const PagePart& part, Deadline deadline);
-  /// Of many parts, all under way at once: begun now, and ended by `finish`, before any other call. Buffers stay until
-  /// then.
+  /// Of many parts, which may go on in the pages that follow, all under way at once: begun now, and ended by `finish`,
+  /// before any other call. Buffers stay until then.
   void begin_get(const PagePart& part);
   void begin_put(const PagePart& part);
   Ended finish(Deadline deadline);

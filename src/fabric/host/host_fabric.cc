@@ -108,6 +108,8 @@ Outcome HostFabric::revoke(PeerId number, Deadline deadline) {
 
 Time HostFabric::now() const { return monotonic_now(); }
 
+Time HostFabric::lately() const { return last_tick(); }
+
 void HostFabric::sleep(Duration duration) { std::this_thread::sleep_for(duration); }
 
 std::uint64_t HostFabric::random() { return mix(random_state_.fetch_add(kMixStep, std::memory_order_relaxed)); }

@@ -32,6 +32,7 @@ class HostFabric final : public Fabric {
   Outcome revoke(PeerId peer, Deadline deadline) override;
 
   [[nodiscard]] Time now() const override;
+  [[nodiscard]] Time lately() const override;
   void sleep(Duration duration) override;
   [[nodiscard]] std::uint64_t random() override;
 

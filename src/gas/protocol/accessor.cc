@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "gas/protocol/pieces.h"
+
 namespace farside {
 
 Accessor::Accessor(PageMemory& memory)
@@ -26,6 +28,26 @@ Ended Accessor::get(const PagePart& part, Deadline deadline) {
   return finish(deadline);
 }
 
+// Nothing is noted down of a part, since what this thread knows stays as it is: a place that holds when the bytes have
+// come has held when they were asked for.
+Ended Accessor::get(std::span<const PagePart> parts, Deadline deadline) {
+  const auto place_that_holds = [this](PageId page) {
+    const KnownPlace* const known = this->known(page);
+    if (known == nullptr || !memory_.rules().looks_after_reading) return known;
+    return holds(*known) ? known : nullptr;
+  };
+  for (const PagePart& part : parts) {
+    const KnownPlace* const known = place_that_holds(part.page);
+    if (known == nullptr) continue;
+    batch_->read(part.local, {known->region, known->offset + part.offset, part.local.bytes()});
+  }
+  const Outcome read = batch_->wait(deadline);
+  for (const PagePart& part : parts) {
+    if (read != Outcome::done || place_that_holds(part.page) == nullptr) begin_get(part);
+  }
+  return finish(deadline);
+}
+
 // The same steps as of many at once, without their lists.
 Ended Accessor::put(const PagePart& part, Deadline deadline) {
   settle();
@@ -34,11 +56,16 @@ Ended Accessor::put(const PagePart& part, Deadline deadline) {
     begin_put(part);
     return finish(deadline);
   }
-  written_.push_back(known->place.owner);
+  const Rank owner = known->place.owner;
   const RemoteSpan there{known->region, known->offset + part.offset, part.local.bytes()};
-  Ended ended = ended_with(channel_->write(there, part.local, deadline), known->place.owner);
-  if (ended.done()) ended = await_puts(deadline);
-  return ended.done() ? ended : give_up(ended);
+  Outcome outcome = channel_->write(there, part.local, deadline);
+  if (outcome == Outcome::done && memory_.rules().flushes_before_letting_go) outcome = channel_->flush(owner, deadline);
+  if (outcome == Outcome::done) {
+    holder_->let_go();
+    return {};
+  }
+  written_.push_back(owner);
+  return give_up(ended_with(outcome, owner));
 }
 
 Old<std::uint64_t> Accessor::fetch_add(PageId page, std::uint64_t offset, std::uint64_t addend, Deadline deadline) {
@@ -90,25 +117,46 @@ Accessor::Found Accessor::find(PageId page, Deadline deadline) {
 
 // ---- Many at once
 
+// Pages that lie one after another are one operation.
 void Accessor::begin(const PagePart& part, bool is_put) {
-  Transfer& transfer = transfers_.emplace_back(Transfer{part, is_put, false, 0, 0});
-  if (const KnownPlace* const known = this->known(part.page); known != nullptr && holds(*known)) post(transfer, *known);
+  Run run;
+  for_each_piece(part, memory_.layout().shape().page_bytes,
+                 [&](PageId page, std::uint64_t offset, std::uint64_t at, std::uint64_t bytes) {
+                   Transfer& transfer = transfers_.emplace_back(page, offset, part.local.piece(at, bytes), is_put);
+                   const KnownPlace* const known = this->known(page);
+                   if (known == nullptr || !holds(*known) || !claim(transfer, *known)) return;
+                   const std::uint64_t there = known->offset + offset;
+                   const bool goes_on =
+                       run.region == known->region && run.there + run.bytes == there && run.here + run.bytes == at;
+                   if (!goes_on) {
+                     post(run, part.local, is_put);
+                     run = {known->region, there, at, 0};
+                   }
+                   run.bytes += bytes;
+                 });
+  post(run, part.local, is_put);
 }
 
-// One that finds the page moved is not posted.
-void Accessor::post(Transfer& transfer, const KnownPlace& known) {
-  const PagePart& part = transfer.part;
-  const RemoteSpan there{known.region, known.offset + part.offset, part.local.bytes()};
+bool Accessor::claim(Transfer& transfer, const KnownPlace& known) {
   if (transfer.is_put) {
-    if (!holder_->cover(part.page, known.sampled)) return;
+    if (!holder_->cover(transfer.part.page, known.sampled)) return false;
     if (!std::ranges::count(written_, known.place.owner)) written_.push_back(known.place.owner);
-    batch_->write(there, part.local);
-  } else {
-    batch_->read(part.local, there);
   }
   transfer.posted = true;
   transfer.sampled = known.sampled;
   transfer.owner = known.place.owner;
+  return true;
+}
+
+void Accessor::post(const Run& run, LocalSpan local, bool is_put) {
+  if (run.bytes == 0) return;
+  const LocalSpan here = local.piece(run.here, run.bytes);
+  const RemoteSpan there{run.region, run.there, run.bytes};
+  if (is_put) {
+    batch_->write(there, here);
+  } else {
+    batch_->read(here, there);
+  }
 }
 
 Ended Accessor::finish(Deadline deadline) {
@@ -205,7 +253,9 @@ Ended Accessor::post_rest(Deadline deadline) {
     if (transfer.posted) continue;
     const KnownPlace& answer = *std::ranges::lower_bound(answers_, transfer.part.page, {}, &KnownPlace::page);
     if (!answer.place.moving || !memory_.rules().keeps_only_what_rests) {
-      post(transfer, answer);
+      const PagePart& part = transfer.part;
+      const Run run{answer.region, answer.offset + part.offset, 0, part.local.bytes()};
+      if (claim(transfer, answer)) post(run, part.local, transfer.is_put);
     } else if (transfer.is_put || (answer.place.closed && memory_.rules().closes_when_passing)) {
       awaited = transfer.part.page;
     } else if (const Ended got = get_while_moving(transfer, answer.place, deadline); !got.done()) {

@@ -27,13 +27,15 @@ class Accessor {
   [[nodiscard]] PageDirectory& directory() noexcept { return directory_; }
 
   Ended get(const PagePart& part, Deadline deadline);
+  /// Of many parts, all under way at once.
+  Ended get(std::span<const PagePart> parts, Deadline deadline);
   Ended put(const PagePart& part, Deadline deadline);
   /// On an aligned word of a page.
   Old<std::uint64_t> fetch_add(PageId page, std::uint64_t offset, std::uint64_t addend, Deadline deadline);
   Old<std::uint64_t> compare_swap(PageId page, std::uint64_t offset, std::uint64_t expected, std::uint64_t desired,
                                   Deadline deadline);
 
-  // Many at once: begun here, and under way until `finish`.
+  // Many at once: begun here, and under way until `finish`. They may go on in the pages that follow.
   void begin_get(const PagePart& part) { begin(part, false); }
   void begin_put(const PagePart& part) { begin(part, true); }
   Ended finish(Deadline deadline);
@@ -58,11 +60,13 @@ class Accessor {
 
  private:
   struct Transfer {
+    Transfer(PageId page, std::uint64_t offset, LocalSpan local, bool puts) : part{page, offset, local}, is_put(puts) {}
+
     PagePart part;
     bool is_put;
-    bool posted;
-    std::uint64_t sampled;
-    Rank owner;
+    bool posted = false;
+    std::uint64_t sampled = 0;
+    Rank owner = 0;
   };
 
   /// Puts that were given up, and may still land unless their owners are lost.
@@ -71,8 +75,18 @@ class Accessor {
     std::vector<Rank> owners;
   };
 
+  /// Bytes that follow each other on both sides, of as many pages as they may be.
+  struct Run {
+    const RemoteRegion* region = nullptr;
+    std::uint64_t there = 0;
+    std::uint64_t here = 0;
+    std::uint64_t bytes = 0;
+  };
+
   void begin(const PagePart& part, bool is_put);
-  void post(Transfer& transfer, const KnownPlace& known);
+  /// False for a put that finds its page moved.
+  [[nodiscard]] bool claim(Transfer& transfer, const KnownPlace& known);
+  void post(const Run& run, LocalSpan local, bool is_put);
   void keep(const KnownPlace& known) { known_[memory_.layout().cached_at(known.page)] = known; }
 
   /// Awaits what is posted, and forgets what has succeeded.

@@ -16,7 +16,7 @@ class Holder {
   enum class For : std::uint8_t { puts, a_span };
 
   Holder(PageMemory& memory, Channel& channel, For what)
-      : memory_(memory), channel_(channel), index_(memory.take_hold(channel)) {
+      : memory_(memory), channel_(channel), index_(memory.take_hold(channel)), word_(memory.own_hold(index_)) {
     hold_.pinned = what == For::a_span;
     hold_.turn = memory.fabric().random() % Hold::kTurns;  // not that of whoever had this hold before
   }
@@ -35,7 +35,7 @@ class Holder {
     const Hold before = hold_;
     if (!hold_.has(page)) {
       hold_ = hold_.with(page);
-      memory_.own_hold(index_).store(hold_.word());
+      word_.store(hold_.word());
       if (memory_.rules().fences_hold) channel_.local_fence();
     }
     if (!memory_.rules().looks_before_writing || memory_.own_revoked(page).load() == sampled) return true;
@@ -47,13 +47,14 @@ class Holder {
     if (hold_.count == 0) return;
     hold_ = {.first = 0, .count = 0, .turn = hold_.turn + 1, .pinned = hold_.pinned};
     if (hold_.pinned) channel_.local_fence();  // what the program stored in the page is there
-    memory_.own_hold(index_).store(0);
+    word_.store(0);
   }
 
  private:
   PageMemory& memory_;
   Channel& channel_;
   std::uint64_t index_;
+  LocalWord<ControlWord> word_;
   Hold hold_;
 };
 

@@ -25,7 +25,7 @@ Moved Mover::own(std::span<const PageId> pages, Deadline deadline) {
     std::vector<Location> places(wanted.size());
     moved.ended = directory_.look(wanted, places, deadline);
     if (!moved.ended.done()) return moved;
-    const auto is_here = [&](const Location& place) { return !place.moving && place.owner == memory_.team().rank(); };
+    const auto is_here = [&](const Location& place) { return !place.moving && place.owner == memory_.self(); };
     for (std::size_t i = wanted.size(); i-- > 0;) {
       if (!is_here(places[i])) continue;
       wanted.erase(wanted.begin() + static_cast<std::ptrdiff_t>(i));
@@ -231,7 +231,7 @@ Ended Mover::await_hold(const Held& held, Moves& moves, Deadline deadline) {
     const bool stays =
         memory_.rules().awaits_grown_holds ? Hold::from_word(now.value).continues(hold) : now.value == held.word;
     if (now.done() && !stays) return {};
-    if (held.rank != memory_.team().rank() && watch.stands_still(now.value)) {
+    if (held.rank != memory_.self() && watch.stands_still(now.value)) {
       if (!memory_.rules().evicts_before_passing) return {};
       const Outcome evicted = memory_.team().evict(held.rank, deadline);
       if (evicted == Outcome::timed_out) return ended_with(evicted, held.rank);
@@ -301,7 +301,7 @@ Ended Mover::publish(Moves& moves, Deadline deadline) {
     const Move& move = moves[i];
     if (move.given_up) continue;
     const auto word = memory_.place(move.page);
-    words[i] = move.lock.moved_to(memory_.team().rank(), move.slot).word();
+    words[i] = move.lock.moved_to(memory_.self(), move.slot).word();
     seen[i] = ~move.lock.word();  // until the answer has come
     if (rules.publishes_by_compare_swap) {
       batch.compare_swap(word, move.lock.word(), words[i], seen[i]);

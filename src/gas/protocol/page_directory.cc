@@ -37,7 +37,7 @@ Ended PageDirectory::register_and_look(std::span<const PageId> pages, std::vecto
   // In this order: whoever moves the page from here on either finds this rank among the sharers, and advances
   // `revoked`, or has moved it before the entry is read.
   for (const PageId page : pages) {
-    if (!rules.revoking_counts) (void)channel_.swap(memory_.revoked(memory_.team().rank(), page), 0, deadline);
+    if (!rules.revoking_counts) (void)channel_.swap(memory_.revoked(memory_.self(), page), 0, deadline);
     found.push_back({.page = page, .sampled = memory_.own_revoked(page).load()});
   }
   std::vector<Location> places(pages.size());
@@ -57,7 +57,7 @@ Ended PageDirectory::register_and_look(std::span<const PageId> pages, std::vecto
 }
 
 Ended PageDirectory::register_this_rank(std::span<const PageId> pages, Deadline deadline) {
-  const Rank self = memory_.team().rank();
+  const Rank self = memory_.self();
   std::vector<std::uint64_t> expected(pages.size());
   std::vector<std::uint64_t> seen(pages.size());
   std::vector<std::size_t> open(pages.size());

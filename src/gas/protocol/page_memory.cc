@@ -33,10 +33,12 @@ PageLayout checked(const std::string& name, const PageShape& shape, Rank ranks) 
 
 PageMemory::PageMemory(Team& team, const std::string& name, const PageSettings& settings, const GasRules& rules)
     : team_(team),
+      self_(team.rank()),
       rules_(rules),
       layout_(checked(name, settings.shape, team.size())),
       lease_(settings.lease),
       region_(team.allocate(name, layout_.region_bytes())),
+      local_(region_->local()),
       slots_(settings.shape.slots),
       holds_taken_(PageLayout::kHolds) {
   place_pages(settings.first_owner);
@@ -54,27 +56,27 @@ void PageMemory::place_pages(const std::function<Rank(PageId)>& first_owner) {
   for (PageId page = 0; page < layout_.shape().pages; ++page) {
     const Rank owner = first_owner(page);
     if (owner >= ranks || taken[owner] == layout_.shape().slots) {
-      throw bad_shape(region_->local().name(),
+      throw bad_shape(local_.name(),
                       "page " + std::to_string(page) + " is to begin at rank " + std::to_string(owner) +
                           (owner >= ranks ? ", which there is not" : ", which has no slot left"),
                       "give the ranks more slots, or it to another rank");
     }
     const std::uint64_t slot = taken[owner]++;
-    if (owner == team_.rank()) slots_.fill(slots_.take().value(), page);
-    if (layout_.home_of(page) != team_.rank()) continue;
+    if (owner == self_) slots_.fill(slots_.take().value(), page);
+    if (layout_.home_of(page) != self_) continue;
     entry.front() = Location{owner, slot, 0, false}.word();
-    region_->local().copy_in(layout_.place(page), std::as_bytes(std::span(entry)));
+    local_.copy_in(layout_.place(page), std::as_bytes(std::span(entry)));
   }
 }
 
 std::uint64_t PageMemory::take_hold(Channel& channel) {
   const std::uint64_t index = free_hold();
   // Who looks at holds from here on looks at this one.
-  const auto opened = this->opened(team_.rank());
-  std::uint64_t seen = region_->local().word<AtomicWord>(PageLayout::kOpened).load();
+  const auto opened = this->opened(self_);
+  std::uint64_t seen = local_.word<AtomicWord>(PageLayout::kOpened).load();
   while (seen <= index) {
     const Fetched before = channel.compare_swap(opened, seen, index + 1, fabric().in(kSetUpLimit));
-    if (!before.done()) throw Error({"use global pages", region_->local().name(), "this rank was cut off", ""});
+    if (!before.done()) throw Error({"use global pages", local_.name(), "this rank was cut off", ""});
     if (before.value == seen) break;
     seen = before.value;
   }
@@ -86,7 +88,7 @@ std::uint64_t PageMemory::free_hold() {
   if (!rules_.each_thread_has_a_hold) holds_taken_.assign(holds_taken_.size(), false);
   const auto free = std::ranges::find(holds_taken_, false);
   if (free == holds_taken_.end()) {
-    throw Error({"use global pages", region_->local().name(),
+    throw Error({"use global pages", local_.name(),
                  "all " + std::to_string(PageLayout::kHolds) + " holds of this rank are taken",
                  "use fewer threads and pinned spans at a time"});
   }

@@ -32,6 +32,7 @@ class PageMemory {
   PageMemory(Team& team, const std::string& name, const PageSettings& settings, const GasRules& rules = {});
 
   [[nodiscard]] Team& team() const noexcept { return team_; }
+  [[nodiscard]] Rank self() const noexcept { return self_; }
   [[nodiscard]] Fabric& fabric() const noexcept { return team_.fabric(); }
   [[nodiscard]] const PageLayout& layout() const noexcept { return layout_; }
   [[nodiscard]] const GasRules& rules() const noexcept { return rules_; }
@@ -47,7 +48,7 @@ class PageMemory {
     return region_->of(rank).word<AtomicWord>(layout_.revoked(page));
   }
   [[nodiscard]] LocalWord<AtomicWord> own_revoked(PageId page) const {
-    return region_->local().word<AtomicWord>(layout_.revoked(page));
+    return local_.word<AtomicWord>(layout_.revoked(page));
   }
   [[nodiscard]] RemoteWord<AtomicWord> opened(Rank rank) const {
     return region_->of(rank).word<AtomicWord>(PageLayout::kOpened);
@@ -56,13 +57,13 @@ class PageMemory {
     return region_->of(rank).word<ControlWord>(layout_.hold(index));
   }
   [[nodiscard]] LocalWord<ControlWord> own_hold(std::uint64_t index) const {
-    return region_->local().word<ControlWord>(layout_.hold(index));
+    return local_.word<ControlWord>(layout_.hold(index));
   }
   [[nodiscard]] RemoteWord<AtomicWord> distrusted(Rank at, Rank whom) const {
     return region_->of(at).word<AtomicWord>(PageLayout::distrusted(whom));
   }
   [[nodiscard]] bool distrusts(Rank whom) const {
-    return (region_->local().word<AtomicWord>(PageLayout::distrusted(whom)).load() >> whom % 64 & 1U) != 0;
+    return (local_.word<AtomicWord>(PageLayout::distrusted(whom)).load() >> whom % 64 & 1U) != 0;
   }
 
   // Slots.
@@ -75,12 +76,12 @@ class PageMemory {
     return region_->of(place.owner).span(layout_.slot(place.slot) + offset, bytes);
   }
   [[nodiscard]] LocalSpan own_slot(std::uint64_t slot) const {
-    return region_->local().span(layout_.slot(slot), layout_.shape().page_bytes);
+    return local_.span(layout_.slot(slot), layout_.shape().page_bytes);
   }
 
   /// Of a page that is here, and pinned.
   [[nodiscard]] LocalWord<ControlWord> own_word(std::uint64_t slot, std::uint64_t offset) const {
-    return region_->local().word<ControlWord>(layout_.slot(slot) + offset);
+    return local_.word<ControlWord>(layout_.slot(slot) + offset);
   }
 
   /// A hold of this rank's own, until it is given back. Throws Error when all are taken.
@@ -95,10 +96,12 @@ class PageMemory {
   void place_pages(const std::function<Rank(PageId)>& first_owner);
 
   Team& team_;
+  const Rank self_;
   const GasRules rules_;
   const PageLayout layout_;
   const Duration lease_;
   std::unique_ptr<SymmetricRegion> region_;
+  const Region& local_;
   SlotTable slots_;
 
   std::mutex mutex_;

@@ -39,7 +39,7 @@ Ended Reclaimer::free_some(Deadline deadline) {
   if (memory_.rules().distrusts_before_freeing) {
     if (const Ended cut_off = cut_off_passed(deadline); !cut_off.done()) return cut_off;
   }
-  const Rank self = memory_.team().rank();
+  const Rank self = memory_.self();
   for (std::size_t i = 0; i < filled.size(); ++i) {
     const bool is_here = places[i].owner == self && places[i].slot == filled[i].slot &&
                          (memory_.rules().frees_after_publishing || !places[i].moving);

@@ -1,0 +1,16 @@
+// page_user.h — what a thread of a simulated rank uses pages with.
+#pragma once
+
+#include "gas/protocol/mover.h"
+
+namespace farside::sim {
+
+struct PageUser {
+  explicit PageUser(PageMemory& pages) : memory(pages), accessor(pages), mover(accessor) {}
+
+  PageMemory& memory;
+  Accessor accessor;
+  Mover mover;
+};
+
+}  // namespace farside::sim
