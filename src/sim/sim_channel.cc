@@ -27,6 +27,7 @@ SimChannel::~SimChannel() {
 }
 
 void SimChannel::post(const Operation& operation, Completion& completion) {
+  fabric_.begins(&operation);
   const PeerId peer = operation.region->peer();
   const Network& network = fabric_.wires().network();
   if (network.stalls_before_posting && scheduler_.one_in(kStallOneIn)) {
@@ -57,7 +58,13 @@ void SimChannel::finish(Completion& completion, Deadline deadline) {
   completion.outcome = Outcome::timed_out;
 }
 
+void SimChannel::local_fence() {
+  fabric_.begins(nullptr);
+  fabric_.drain_own_stores();
+}
+
 Outcome SimChannel::fence(Deadline deadline) {
+  fabric_.begins(nullptr);
   fenced_.clear();
   for (const auto& flight : flights_) fenced_[flight->peer()].push_back(flight);
   const auto fetches_are_over = [this] {
@@ -67,6 +74,7 @@ Outcome SimChannel::fence(Deadline deadline) {
 }
 
 Outcome SimChannel::flush(PeerId peer, Deadline deadline) {
+  fabric_.begins(nullptr);
   const Flights earlier = under_way(peer);
   const auto all_over = [&] { return std::ranges::all_of(earlier, [](const auto& flight) { return flight->over(); }); };
   if (!wait_for(all_over, deadline)) return Outcome::timed_out;

@@ -21,7 +21,7 @@ class SimChannel final : public Channel {
   Outcome fence(Deadline deadline) override;
   Outcome flush(PeerId peer, Deadline deadline) override;
   Outcome flush_all(Deadline deadline) override;
-  void local_fence() override { fabric_.drain_own_stores(); }
+  void local_fence() override;
   Outcome write_signals(std::span<const RemoteWord<ControlWord>> words, std::uint64_t value,
                         Deadline deadline) override;
   Fetched add_signal(RemoteWord<AtomicWord> word, std::uint64_t addend, Deadline deadline) override;

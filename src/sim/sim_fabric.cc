@@ -107,6 +107,12 @@ Outcome SimFabric::revoke(PeerId peer, Deadline /*deadline*/) {
   return Outcome::done;
 }
 
+void SimFabric::begins(const Operation* operation) {
+  if (!hook_) return;
+  hook_(operation);
+  sleep({});
+}
+
 void SimFabric::drain_own_stores() const {
   for (const auto& memory : own_) memory->drain();
 }

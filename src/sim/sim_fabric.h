@@ -3,10 +3,12 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "farside/fabric/fabric.h"
@@ -56,6 +58,12 @@ class SimFabric final : public Fabric {
   [[nodiscard]] Wires& wires() const noexcept { return wires_; }
   void drain_own_stores() const;
 
+  /// `hook` is called before each operation that this process posts, and with null before each fence and flush. When it
+  /// pauses or kills the process, that is where the process stops.
+  using Hook = std::function<void(const Operation*)>;
+  void before_each(Hook hook) { hook_ = std::move(hook); }
+  void begins(const Operation* operation);
+
   /// Channel::wait_change: looks now and then.
   Outcome watch(const Region& region, std::uint64_t offset, std::uint64_t seen, Deadline deadline,
                 std::span<const PeerId> peers, std::uint64_t lives);
@@ -70,6 +78,7 @@ class SimFabric final : public Fabric {
   std::map<PeerId, ProcessId> processes_;
   std::set<PeerId> lost_;
   std::vector<std::shared_ptr<SimMemory>> own_;
+  Hook hook_;
 };
 
 }  // namespace farside::sim
