@@ -61,6 +61,7 @@ const CellSlot* highest_among(const CellView& view, std::span<const Timestamp> c
 }  // namespace
 
 Outcome CellSource::find(std::span<Search* const> searches, std::span<const Timestamp> candidates, Deadline deadline) {
+  candidates_ = candidates;
   if (walks_.size() < searches.size()) walks_.resize(searches.size());
   const std::span walks(walks_.data(), searches.size());
   for (std::size_t i = 0; i < searches.size(); ++i) begin(walks[i], *searches[i]);
@@ -76,7 +77,7 @@ Outcome CellSource::find(std::span<Search* const> searches, std::span<const Time
     const Outcome outcome = batch.wait(deadline);
     if (outcome != Outcome::done) return outcome;
     for (Walk& walk : walks) {
-      if (walk.step < Step::ask) advance(walk, candidates);
+      if (walk.step < Step::ask) advance(walk);
     }
   }
   asked_.clear();
@@ -126,10 +127,10 @@ void CellSource::post(Walk& walk, Batch& batch) {
   }
 }
 
-void CellSource::advance(Walk& walk, std::span<const Timestamp> candidates) {
+void CellSource::advance(Walk& walk) {
   switch (walk.step) {
     case Step::bucket: return look_into_bucket(walk);
-    case Step::cell: return look_into_cell(walk, candidates);
+    case Step::cell: return look_into_cell(walk);
     case Step::record: return look_at_record(walk);
     case Step::ask:
     case Step::finished: return;
@@ -152,15 +153,13 @@ void CellSource::try_next_cell(Walk& walk) {
     return;
   }
   if (ends_search(walk.words) || walk.buckets_seen == walk.server->index_buckets) {
-    walk.search->set_absent();
-    walk.step = Step::finished;
-    return;
+    return finish_absent(walk);
   }
   walk.bucket = (walk.bucket + 1) & (walk.server->index_buckets - 1);
   walk.step = Step::bucket;
 }
 
-void CellSource::look_into_cell(Walk& walk, std::span<const Timestamp> candidates) {
+void CellSource::look_into_cell(Walk& walk) {
   CellHead head;
   std::memcpy(&head, walk.cell.data(), sizeof head);
   if (head.key != walk.search->id || head.seal != head.seal_of()) {  // another key's, or not a cell any more
@@ -170,16 +169,20 @@ void CellSource::look_into_cell(Walk& walk, std::span<const Timestamp> candidate
     return search_anew(walk);
   }
   const CellView view = view_of(head, rules_);
-  const CellSlot* slot = highest_among(view, candidates);
-  const bool certain = slot != nullptr && slot->timestamp == *std::ranges::max_element(candidates);
-  if (!candidates.empty() && !certain && !view.complete) {
+  const CellSlot* slot = highest_among(view, candidates_);
+  const bool certain = slot != nullptr && slot->timestamp == *std::ranges::max_element(candidates_);
+  if (!candidates_.empty() && !certain && !view.complete) {
     walk.step = Step::ask;
     return;
   }
   if (slot == nullptr) slot = newest_committed(view);
   if (slot != nullptr) return take(walk, *slot);
+  finish_absent(walk);
+}
+
+void CellSource::finish_absent(Walk& walk) {
   walk.search->set_absent();
-  walk.step = Step::finished;
+  walk.step = candidates_.empty() ? Step::finished : Step::ask;  // the server knows what it has forgotten
 }
 
 void CellSource::take(Walk& walk, const CellSlot& slot) {

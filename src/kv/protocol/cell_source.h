@@ -57,10 +57,11 @@ class CellSource final : public VersionSource {
 
   void begin(Walk& walk, Search& search);
   void post(Walk& walk, Batch& batch);
-  void advance(Walk& walk, std::span<const Timestamp> candidates);
+  void advance(Walk& walk);
   void look_into_bucket(Walk& walk);
   void try_next_cell(Walk& walk);
-  void look_into_cell(Walk& walk, std::span<const Timestamp> candidates);
+  void look_into_cell(Walk& walk);
+  void finish_absent(Walk& walk);
   void take(Walk& walk, const CellSlot& slot);
   void look_at_record(Walk& walk);
   /// Whether the bytes READ are the record with that generation: then it is found.
@@ -74,6 +75,7 @@ class CellSource final : public VersionSource {
   KvRules rules_;
   std::vector<Walk> walks_;  // kept for their buffers
   std::vector<Search*> asked_;
+  std::span<const Timestamp> candidates_;  // of the find under way
 };
 
 }  // namespace farside::kv

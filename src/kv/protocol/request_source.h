@@ -1,20 +1,14 @@
 // request_source.h — reading by asking the servers (GET, GET+).
 #pragma once
 
-#include <cstdint>
 #include <span>
 #include <vector>
 
+#include "kv/protocol/caller.h"
 #include "kv/protocol/messages.h"
 #include "kv/protocol/search.h"
 
 namespace farside::kv {
-
-/// Who asks: part of every request.
-struct Caller {
-  std::uint64_t session = 0;
-  std::uint64_t settled = 0;  ///< up to this time all its transactions are done or given up, everywhere
-};
 
 class RequestSource final : public VersionSource {
  public:

@@ -1,0 +1,117 @@
+#include "kv/protocol/atomic_reader.h"
+
+#include <algorithm>
+
+#include "kv/protocol/siblings.h"
+
+namespace farside::kv {
+
+Outcome AtomicReader::get_all(std::span<const std::string_view> keys, Deadline deadline) {
+  if (searches_.size() < keys.size()) searches_.resize(keys.size());
+  wanted_.clear();
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    searches_[i].key = keys[i];
+    searches_[i].id = key_id(keys[i]);
+    wanted_.push_back(&searches_[i]);
+  }
+  for (bool whole = false; !whole;) {
+    if (fabric_.now() >= deadline.at) return Outcome::timed_out;
+    const Time began = fabric_.now();
+    const Outcome outcome = try_once(whole, deadline);
+    if (outcome != Outcome::done) return outcome;
+    whole = whole && fabric_.now() - began <= grace_ / 2;  // an absent key stands for all that were absent as long
+  }
+  return rules_.remembers_what_was_seen ? remember(deadline) : Outcome::done;
+}
+
+Outcome AtomicReader::try_once(bool& whole, Deadline deadline) {
+  whole = true;
+  const Outcome outcome = source_.find(wanted_, {}, deadline);
+  if (outcome != Outcome::done || !rules_.looks_at_siblings) return outcome;
+  look_for_siblings();
+  if (again_.empty()) return Outcome::done;
+  again_wanted_.clear();
+  for (const Again& again : again_) again_wanted_.push_back(again.search);
+  const Outcome second = source_.find(again_wanted_, candidates_, deadline);
+  if (second == Outcome::done)
+    whole = std::ranges::all_of(again_, [this](const Again& again) { return is_right(again); });
+  return second;
+}
+
+void AtomicReader::look_for_siblings() {
+  again_.clear();
+  candidates_.clear();
+  if (wanted_.size() == 1 && seen_.empty()) return;
+  due_.assign(wanted_.size(), {});
+  possible_.assign(wanted_.size(), {});
+  for (const Search* search : wanted_) {
+    if (!search->found) continue;
+    const Record& record = search->record;
+    look_for_siblings_of(search->timestamp, record.siblings_kind, record.siblings);
+  }
+  for (const Seen& seen : seen_) look_for_siblings_of(seen.timestamp, seen.kind, seen.siblings);
+  for (std::size_t i = 0; i < wanted_.size(); ++i) {
+    Search& search = *wanted_[i];
+    if (std::max(due_[i], possible_[i]) > search.timestamp) again_.push_back({&search, search.timestamp, due_[i]});
+  }
+}
+
+void AtomicReader::look_for_siblings_of(const Timestamp& timestamp, SiblingsKind kind,
+                                        std::span<const std::byte> siblings) {
+  candidates_.push_back(timestamp);
+  for (std::size_t i = 0; i < wanted_.size(); ++i) {
+    if (timestamp <= wanted_[i]->timestamp || !may_name(kind, siblings, wanted_[i]->id)) continue;
+    Timestamp& highest = kind == SiblingsKind::list ? due_[i] : possible_[i];
+    highest = std::max(highest, timestamp);
+  }
+}
+
+bool AtomicReader::is_right(const Again& again) const {
+  if (!rules_.wants_the_very_version) return true;
+  const Timestamp& now = again.search->timestamp;
+  if (now == again.before && again.due <= now) return true;  // it was named by mistake
+  if (!again.search->found) return again.search->forgotten >= again.due && again.before == Timestamp{};
+  return now >= std::max(again.before, again.due) && std::ranges::find(candidates_, now) != candidates_.end();
+}
+
+Outcome AtomicReader::remember(Deadline deadline) {
+  for (const Search* search : wanted_) {
+    if (!search->found) continue;
+    const Record& record = search->record;
+    if ((record.head.mark & RecordHead::kSettled) != 0) {
+      std::erase_if(seen_, [&](const Seen& seen) {
+        return seen.timestamp.session == search->timestamp.session && seen.timestamp <= search->timestamp;
+      });
+      continue;
+    }
+    const bool is_alone = record.siblings_kind == SiblingsKind::list && record.siblings.size() <= sizeof(KeyId);
+    const bool is_known = std::ranges::find(seen_, search->timestamp, &Seen::timestamp) != seen_.end();
+    if (is_alone || is_known) continue;
+    seen_.push_back({search->timestamp, record.siblings_kind, {record.siblings.begin(), record.siblings.end()}});
+  }
+  while (seen_.size() > kMostSeen) {
+    const Outcome outcome = settle_oldest(deadline);
+    if (outcome != Outcome::done) return outcome;
+  }
+  return Outcome::done;
+}
+
+Outcome AtomicReader::settle_oldest(Deadline deadline) {
+  Request request;
+  request.kind = RequestKind::commit;
+  request.session = caller_.session;
+  request.settled = caller_.settled;
+  request.timestamp = seen_.front().timestamp;
+  const Message message = request.encode();
+  Outcome outcome = Outcome::done;
+  for (ServerNumber server = 0; server < requests_.servers(); ++server) {
+    const Outcome sent = requests_.send(server, message, deadline);
+    Message reply;
+    const Outcome answered = sent == Outcome::done ? requests_.receive(server, reply, deadline) : sent;
+    if (outcome == Outcome::done) outcome = answered;
+  }
+  if (outcome == Outcome::done) seen_.erase(seen_.begin());
+  return outcome;
+}
+
+}  // namespace farside::kv

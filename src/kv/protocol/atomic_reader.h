@@ -1,0 +1,71 @@
+// atomic_reader.h — reading a set of keys so that of each transaction all is seen or nothing, and nothing that the
+// session has seen goes back (docs/protocols/kv.md, "Reading a set of keys").
+//
+// Thread safety: one thread at a time.
+#pragma once
+
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "farside/fabric/fabric.h"
+
+#include "kv/protocol/caller.h"
+#include "kv/protocol/messages.h"
+#include "kv/protocol/rules.h"
+#include "kv/protocol/search.h"
+
+namespace farside::kv {
+
+class AtomicReader {
+ public:
+  /// `grace`: what the servers' is at least.
+  AtomicReader(const Fabric& fabric, VersionSource& source, Requests& requests, const Caller& caller, Duration grace,
+               const KvRules& rules = {})
+      : fabric_(fabric), source_(source), requests_(requests), caller_(caller), grace_(grace), rules_(rules) {}
+
+  /// After done, `found` has the keys in their order.
+  Outcome get_all(std::span<const std::string_view> keys, Deadline deadline);
+  /// Valid until the next call.
+  [[nodiscard]] std::span<const Search> found() const { return {searches_.data(), wanted_.size()}; }
+
+ private:
+  static constexpr std::size_t kMostSeen = 64;
+
+  /// A version that the session has read while some of its siblings may not have been committed.
+  struct Seen {
+    Timestamp timestamp;
+    SiblingsKind kind;
+    std::vector<std::byte> siblings;
+  };
+  /// A key that is to be read again, and why.
+  struct Again {
+    Search* search;
+    Timestamp before;  ///< what was found
+    Timestamp due;     ///< what there is for certain
+  };
+
+  Outcome try_once(bool& whole, Deadline deadline);
+  void look_for_siblings();
+  void look_for_siblings_of(const Timestamp& timestamp, SiblingsKind kind, std::span<const std::byte> siblings);
+  [[nodiscard]] bool is_right(const Again& again) const;
+  Outcome remember(Deadline deadline);
+  Outcome settle_oldest(Deadline deadline);
+
+  const Fabric& fabric_;
+  VersionSource& source_;
+  Requests& requests_;
+  const Caller& caller_;
+  Duration grace_;
+  KvRules rules_;
+  std::vector<Search> searches_;  // kept for their buffers
+  std::vector<Search*> wanted_;
+  std::vector<Again> again_;
+  std::vector<Search*> again_wanted_;
+  std::vector<Timestamp> candidates_;
+  std::vector<Timestamp> due_;       // by key
+  std::vector<Timestamp> possible_;  // by key
+  std::vector<Seen> seen_;           // oldest first
+};
+
+}  // namespace farside::kv

@@ -1,0 +1,184 @@
+#include "kv/protocol/atomic_writer.h"
+
+#include <algorithm>
+
+#include "farside/base/error.h"
+
+#include "kv/protocol/siblings.h"
+
+namespace farside::kv {
+
+namespace {
+
+[[noreturn]] void refuse(const std::string& on, const std::string& why) {
+  throw UsageError({.tried = "put", .on = on, .why = why, .remedy = "put something else"});
+}
+
+void check(const Write& write) {
+  if (write.key.empty() || write.key.size() > kMostKeyBytes) {
+    refuse("a key of " + std::to_string(write.key.size()) + " bytes", "a key has 1 byte to 64 KiB");
+  }
+  if (write.value.size() > kMostValueBytes) {
+    refuse("a value of " + std::to_string(write.value.size()) + " bytes", "a value has 16 MiB at most");
+  }
+}
+
+/// Of several servers' answers the one that decides: a refusal counts for more than an answer that did not come, since
+/// whoever refused has barred the transaction.
+int weight(Answer answer) {
+  switch (answer) {
+    case Answer::done: return 0;
+    case Answer::behind:
+    case Answer::barred: return 2;
+    case Answer::full: return 3;
+    default: return 1;
+  }
+}
+
+}  // namespace
+
+PutOutcome AtomicWriter::put_all(std::span<const Write> writes, Deadline deadline) {
+  for (const Write& write : writes) check(write);
+  if (writes.empty()) return PutOutcome::done;
+  if (writes.size() == 1) {
+    Request request;
+    request.kind = RequestKind::put;
+    request.writes.push_back(writes.front());
+    return put_one(request, deadline);
+  }
+  split(writes);
+  return put_parts(deadline);
+}
+
+PutOutcome AtomicWriter::compare_and_set(const Write& write, const Timestamp& expected, Deadline deadline) {
+  check(write);
+  Request request;
+  request.kind = RequestKind::compare_and_set;
+  request.writes.push_back(write);
+  request.expected = expected;
+  clock_.observe(expected);
+  return put_one(request, deadline);
+}
+
+PutOutcome AtomicWriter::put_one(Request& request, Deadline deadline) {
+  const ServerNumber server = server_of(key_id(request.writes.front().key), requests_.servers());
+  for (;;) {
+    request.session = caller_.session;
+    request.settled = caller_.settled;
+    request.timestamp = clock_.next();
+    const bool is_sent = requests_.send(server, request.encode(), deadline) == Outcome::done;
+    const Answer answer = is_sent ? ask(server, deadline) : Answer::unknown;
+    if (answer == Answer::unknown) {
+      note_doubt();
+      return PutOutcome::unknown;
+    }
+    note_end(request.timestamp);
+    if (answer == Answer::done) return PutOutcome::done;
+    if (answer == Answer::full) return PutOutcome::full;
+    if (answer == Answer::differs) return PutOutcome::differs;
+  }
+}
+
+void AtomicWriter::split(std::span<const Write> writes) {
+  for (auto& part : parts_) part.clear();
+  servers_.clear();
+  keys_.clear();
+  for (const Write& write : writes) {
+    keys_.push_back(key_id(write.key));
+    const ServerNumber server = server_of(keys_.back(), requests_.servers());
+    if (parts_[server].empty()) servers_.push_back(server);
+    parts_[server].push_back(write);
+  }
+  std::ranges::sort(keys_);
+  if (std::ranges::adjacent_find(keys_) != keys_.end()) {
+    refuse("several keys", "one of them stands there twice");
+  }
+}
+
+PutOutcome AtomicWriter::put_parts(Deadline deadline) {
+  for (;;) {
+    const Timestamp timestamp = clock_.next();
+    const Answer answer = prepare(timestamp, deadline);
+    if (answer == Answer::unknown) {
+      note_doubt();
+      return PutOutcome::unknown;
+    }
+    if (answer == Answer::done) {
+      if (!tell(RequestKind::commit, timestamp, deadline)) {
+        note_doubt();
+        return PutOutcome::unknown;
+      }
+      note_end(timestamp);
+      return PutOutcome::done;
+    }
+    give_up(timestamp, deadline);
+    if (answer == Answer::full) return PutOutcome::full;
+  }
+}
+
+Answer AtomicWriter::prepare(const Timestamp& timestamp, Deadline deadline) {
+  const auto siblings = make_siblings(siblings_, keys_);
+  Request request;
+  request.kind = RequestKind::prepare;
+  request.session = caller_.session;
+  request.settled = caller_.settled;
+  request.timestamp = timestamp;
+  request.siblings = {siblings_, siblings};
+  request.servers = servers_;
+  Answer worst = Answer::done;
+  std::vector<ServerNumber> asked;
+  for (const ServerNumber server : servers_) {
+    request.writes = parts_[server];
+    if (requests_.send(server, request.encode(), deadline) == Outcome::done) {
+      asked.push_back(server);
+    } else {
+      worst = Answer::unknown;
+    }
+  }
+  if (!rules_.commits_after_all_prepared) (void)tell(RequestKind::commit, timestamp, deadline);
+  for (const ServerNumber server : asked) worst = std::ranges::max(worst, ask(server, deadline), {}, weight);
+  return worst;
+}
+
+Answer AtomicWriter::ask(ServerNumber server, Deadline deadline) {
+  Message bytes;
+  if (requests_.receive(server, bytes, deadline) != Outcome::done) return Answer::unknown;
+  const auto reply = Reply::decode(bytes);
+  if (!reply) return Answer::unknown;
+  clock_.observe(reply->newest);
+  return reply->answer;
+}
+
+bool AtomicWriter::tell(RequestKind kind, const Timestamp& timestamp, Deadline deadline) {
+  Request request;
+  request.kind = kind;
+  request.session = caller_.session;
+  request.settled = caller_.settled;
+  request.timestamp = timestamp;
+  const Message message = request.encode();
+  bool all = true;
+  std::vector<ServerNumber> told;
+  for (const ServerNumber server : servers_) {
+    if (requests_.send(server, message, deadline) == Outcome::done) {
+      told.push_back(server);
+    } else {
+      all = false;
+    }
+  }
+  for (const ServerNumber server : told) all = (ask(server, deadline) == Answer::done) && all;
+  return all;
+}
+
+void AtomicWriter::give_up(const Timestamp& timestamp, Deadline deadline) {
+  if (tell(RequestKind::abort, timestamp, deadline)) {
+    note_end(timestamp);
+  } else {
+    note_doubt();
+  }
+}
+
+void AtomicWriter::note_end(const Timestamp& timestamp) {
+  if (!in_doubt_) caller_.settled = timestamp.time;
+}
+
+}  // namespace farside::kv

@@ -1,0 +1,59 @@
+// atomic_writer.h — writing a set of keys so that everybody sees all of it or nothing (docs/protocols/kv.md, "Writing a
+// set of keys").
+//
+// Thread safety: one thread at a time.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "kv/protocol/caller.h"
+#include "kv/protocol/messages.h"
+#include "kv/protocol/rules.h"
+
+namespace farside::kv {
+
+/// What became of a put.
+enum class [[nodiscard]] PutOutcome : std::uint8_t{
+    done,     ///< every get that begins later sees it
+    full,     ///< a server has no room; nothing was written
+    differs,  ///< compare_and_set: the key is not what was expected; nothing was written
+    unknown,  ///< it was or will be written, as a whole, or not at all: an answer did not come in time
+};
+
+class AtomicWriter {
+ public:
+  AtomicWriter(Requests& requests, HybridClock& clock, Caller& caller, SiblingsKind siblings, const KvRules& rules = {})
+      : requests_(requests), clock_(clock), caller_(caller), siblings_(siblings), rules_(rules) {
+    parts_.resize(requests.servers());
+  }
+
+  /// Throws UsageError when a key stands twice, or a key or a value is too long or too short.
+  PutOutcome put_all(std::span<const Write> writes, Deadline deadline);
+  /// Puts if the newest version of the key is `expected` (none: it is absent).
+  PutOutcome compare_and_set(const Write& write, const Timestamp& expected, Deadline deadline);
+
+ private:
+  PutOutcome put_one(Request& request, Deadline deadline);
+  PutOutcome put_parts(Deadline deadline);
+  Answer prepare(const Timestamp& timestamp, Deadline deadline);
+  bool tell(RequestKind kind, const Timestamp& timestamp, Deadline deadline);
+  [[nodiscard]] Answer ask(ServerNumber server, Deadline deadline);
+  void give_up(const Timestamp& timestamp, Deadline deadline);
+  void note_end(const Timestamp& timestamp);
+  void note_doubt() { in_doubt_ = true; }
+  void split(std::span<const Write> writes);
+
+  Requests& requests_;
+  HybridClock& clock_;
+  Caller& caller_;
+  SiblingsKind siblings_;
+  KvRules rules_;
+  bool in_doubt_ = false;  ///< of some transaction it is not known what became of it: nothing is settled any more
+  std::vector<std::vector<Write>> parts_;  // by server
+  std::vector<ServerNumber> servers_;      // that have a part
+  std::vector<KeyId> keys_;
+};
+
+}  // namespace farside::kv

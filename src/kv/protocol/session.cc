@@ -1,0 +1,54 @@
+#include "kv/protocol/session.h"
+
+#include "kv/protocol/address_source.h"
+#include "kv/protocol/cell_source.h"
+
+namespace farside::kv {
+
+namespace {
+
+std::unique_ptr<VersionSource> make_source(const SessionSettings& settings, Channel& channel, ServerMemories servers,
+                                           VersionSource& asking, const KvRules& rules) {
+  switch (settings.way) {
+    case ReadWay::ask: break;
+    case ReadWay::addresses:
+      return std::make_unique<AddressSource>(channel, servers, asking, settings.cached_keys, rules);
+    case ReadWay::cells: return std::make_unique<CellSource>(channel, servers, asking, settings.cached_keys, rules);
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+Session::Session(const Fabric& fabric, Channel& channel, Requests& requests, ServerMemories servers,
+                 const SessionSettings& settings, const KvRules& rules)
+    : clock_(fabric, rules.timestamps_are_unique ? settings.session : 0, settings.ahead),
+      caller_{settings.session, 0},
+      asking_(requests, caller_),
+      reading_(make_source(settings, channel, servers, asking_, rules)),
+      reader_(fabric, reading_ != nullptr ? *reading_ : asking_, requests, caller_, settings.grace, rules),
+      writer_(requests, clock_, caller_, settings.siblings, rules) {}
+
+Outcome Session::get_all(std::span<const std::string_view> keys, std::vector<Got>& got, Deadline deadline) {
+  got.clear();
+  const Outcome outcome = reader_.get_all(keys, deadline);
+  if (outcome != Outcome::done) return outcome;
+  const std::uint64_t now_ns = clock_.wall_ns();  // one moment for all keys
+  for (const Search& search : reader_.found()) {
+    clock_.observe(search.timestamp);
+    const bool present = search.found && !search.record.erased() &&
+                         (search.record.head.expires_ns == 0 || search.record.head.expires_ns > now_ns);
+    got.push_back({present, search.timestamp, present ? search.record.value : std::string_view()});
+  }
+  return Outcome::done;
+}
+
+PutOutcome Session::put_all(std::span<const Write> writes, Deadline deadline) {
+  return writer_.put_all(writes, deadline);
+}
+
+PutOutcome Session::compare_and_set(const Write& write, const Timestamp& expected, Deadline deadline) {
+  return writer_.compare_and_set(write, expected, deadline);
+}
+
+}  // namespace farside::kv

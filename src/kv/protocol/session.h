@@ -1,0 +1,65 @@
+// session.h — one client's conversation with all servers: it reads and writes sets of keys, sees its own writes, and
+// never sees what it has read go back.
+//
+// Thread safety: one thread at a time. A client with several threads has a session for each.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "kv/protocol/atomic_reader.h"
+#include "kv/protocol/atomic_writer.h"
+#include "kv/protocol/request_source.h"
+#include "kv/protocol/server_memory.h"
+
+namespace farside::kv {
+
+/// How a session reads.
+enum class ReadWay : std::uint8_t {
+  ask,        ///< GET, GET+: by a request to the server
+  addresses,  ///< GET*: where the version was, unless its mark says that there is a newer one
+  cells,      ///< index, cell and record, by READs alone
+};
+
+struct SessionSettings {
+  std::uint64_t session = 0;  ///< given once among all sessions that ever were
+  ReadWay way = ReadWay::cells;
+  SiblingsKind siblings = SiblingsKind::list;  ///< list: RAMP-Fast, none: RAMP-Small, filter: RAMP-Hybrid
+  std::size_t cached_keys = std::size_t{1} << 16U;
+  Duration grace = std::chrono::seconds(2);  ///< the servers'
+  Duration ahead{};                          ///< what must be added to the fabric's time to have wall time
+};
+
+/// A key of a get.
+struct Got {
+  bool present = false;
+  Timestamp version;       ///< 0 when absent and never written; what compare_and_set expects
+  std::string_view value;  ///< valid until the session's next get
+};
+
+class Session {
+ public:
+  /// `requests` and the servers' memory outlive it.
+  Session(const Fabric& fabric, Channel& channel, Requests& requests, ServerMemories servers,
+          const SessionSettings& settings, const KvRules& rules = {});
+
+  /// After done, `got` has an entry for each key.
+  Outcome get_all(std::span<const std::string_view> keys, std::vector<Got>& got, Deadline deadline);
+  PutOutcome put_all(std::span<const Write> writes, Deadline deadline);
+  PutOutcome compare_and_set(const Write& write, const Timestamp& expected, Deadline deadline);
+
+ private:
+  HybridClock clock_;
+  Caller caller_;
+  RequestSource asking_;
+  std::unique_ptr<VersionSource> reading_;  // null: by asking
+  AtomicReader reader_;
+  AtomicWriter writer_;
+};
+
+}  // namespace farside::kv
