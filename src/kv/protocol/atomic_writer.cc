@@ -65,7 +65,7 @@ PutOutcome AtomicWriter::put_one(Request& request, Deadline deadline) {
   for (;;) {
     request.session = caller_.session;
     request.settled = caller_.settled;
-    request.timestamp = clock_.next();
+    request.timestamp = last_ = clock_.next();
     const bool is_sent = requests_.send(server, request.encode(), deadline) == Outcome::done;
     const Answer answer = is_sent ? ask(server, deadline) : Answer::unknown;
     if (answer == Answer::unknown) {
@@ -97,7 +97,7 @@ void AtomicWriter::split(std::span<const Write> writes) {
 
 PutOutcome AtomicWriter::put_parts(Deadline deadline) {
   for (;;) {
-    const Timestamp timestamp = clock_.next();
+    const Timestamp timestamp = last_ = clock_.next();
     const Answer answer = prepare(timestamp, deadline);
     if (answer == Answer::unknown) {
       note_doubt();

@@ -33,6 +33,8 @@ class AtomicWriter {
   PutOutcome put_all(std::span<const Write> writes, Deadline deadline);
   /// Puts if the newest version of the key is `expected` (none: it is absent).
   PutOutcome compare_and_set(const Write& write, const Timestamp& expected, Deadline deadline);
+  /// What the latest put was, or tried to be, last.
+  [[nodiscard]] const Timestamp& last() const noexcept { return last_; }
 
  private:
   PutOutcome put_one(Request& request, Deadline deadline);
@@ -50,6 +52,7 @@ class AtomicWriter {
   Caller& caller_;
   SiblingsKind siblings_;
   KvRules rules_;
+  Timestamp last_;
   bool in_doubt_ = false;  ///< of some transaction it is not known what became of it: nothing is settled any more
   std::vector<std::vector<Write>> parts_;  // by server
   std::vector<ServerNumber> servers_;      // that have a part

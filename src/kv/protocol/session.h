@@ -52,6 +52,8 @@ class Session {
   Outcome get_all(std::span<const std::string_view> keys, std::vector<Got>& got, Deadline deadline);
   PutOutcome put_all(std::span<const Write> writes, Deadline deadline);
   PutOutcome compare_and_set(const Write& write, const Timestamp& expected, Deadline deadline);
+  /// The version that the latest put wrote, or tried to.
+  [[nodiscard]] const Timestamp& last_put() const noexcept { return writer_.last(); }
 
  private:
   HybridClock clock_;
