@@ -6,7 +6,7 @@
 
 #include "farside/fabric/region.h"
 
-#include "kv/protocol/key_id.h"
+#include "kv/protocol/layout.h"
 
 namespace farside::kv {
 
@@ -14,6 +14,9 @@ struct ServerMemory {
   const RemoteRegion* region = nullptr;
   std::uint64_t index_offset = 0;
   std::uint64_t index_buckets = 0;
+
+  /// `head` was READ from there. Throws Error when it is not that of a server's memory.
+  [[nodiscard]] static ServerMemory of(const RemoteRegion& region, const MemoryHead& head);
 };
 
 /// By server number.

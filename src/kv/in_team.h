@@ -1,0 +1,70 @@
+// in_team.h — a store within a team: its first ranks serve, the others have sessions. Everything that servers and
+// clients need of each other's memory is allocated by all ranks together.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "farside/team/team.h"
+
+#include "kv/protocol/mailbox.h"
+#include "kv/protocol/server.h"
+#include "kv/protocol/session.h"
+
+namespace farside::kv {
+
+/// The same on all ranks.
+struct InTeamOptions {
+  ServerNumber servers = 1;    ///< ranks 0 to servers - 1
+  std::uint32_t sessions = 1;  ///< of each other rank
+  StoreSettings store;
+  ServerSettings server;
+  MailboxShape mailbox;
+  Waking waking = Waking::doorbell;
+  KvRules rules;
+};
+
+/// A session with all that it stands on.
+class TeamSession {
+ public:
+  TeamSession(Fabric& fabric, std::vector<MailboxEnd> ends, std::vector<ServerMemory> memories,
+              const InTeamOptions& options, const SessionSettings& settings);
+
+  [[nodiscard]] Session& operator*() noexcept { return session_; }
+  [[nodiscard]] Session* operator->() noexcept { return &session_; }
+
+ private:
+  std::unique_ptr<Channel> channel_;
+  std::vector<ServerMemory> memories_;
+  MailboxRequests requests_;
+  Session session_;
+};
+
+class InTeam {
+ public:
+  /// Collective; returns when all servers can be asked.
+  InTeam(Team& team, const InTeamOptions& options);
+
+  [[nodiscard]] bool serves() const { return team_.rank() < options_.servers; }
+  /// On a rank that serves: until `ended`, which is asked now and then.
+  void serve_until(const std::function<bool()>& ended);
+  /// On another rank: its session `number`, below `sessions`. Once.
+  [[nodiscard]] std::unique_ptr<TeamSession> open_session(std::uint32_t number, SessionSettings settings);
+
+ private:
+  [[nodiscard]] MailboxEnd end(Rank other, std::uint64_t offset);
+  [[nodiscard]] ServerMemory read_head(Rank server);
+
+  Team& team_;
+  InTeamOptions options_;
+  std::unique_ptr<SymmetricRegion> memory_;
+  std::unique_ptr<SymmetricRegion> rings_;
+  // Of a rank that serves.
+  std::unique_ptr<Channel> channel_;
+  std::unique_ptr<Store> store_;
+  std::unique_ptr<Server> server_;
+};
+
+}  // namespace farside::kv
