@@ -32,8 +32,7 @@ class TeamSession {
   TeamSession(Fabric& fabric, std::vector<MailboxEnd> ends, std::vector<ServerMemory> memories,
               const InTeamOptions& options, const SessionSettings& settings);
 
-  [[nodiscard]] Session& operator*() noexcept { return session_; }
-  [[nodiscard]] Session* operator->() noexcept { return &session_; }
+  [[nodiscard]] Session& session() noexcept { return session_; }
 
  private:
   std::unique_ptr<Channel> channel_;

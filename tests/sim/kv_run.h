@@ -6,15 +6,14 @@
 #include <algorithm>
 #include <map>
 #include <memory>
+#include <numeric>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "kv/history/read_atomic.h"
-#include "kv/protocol/mailbox.h"
-#include "kv/protocol/server.h"
-#include "kv/protocol/session.h"
+#include "kv/in_team.h"
 #include "sim/world.h"
 
 namespace farside::sim {
@@ -30,7 +29,7 @@ struct KvScenario {
   Duration most_skew{};  ///< of clients' clocks
   int pauses = 0;
   int stalls = 0;
-  Rank deaths = 0;  ///< of the last clients
+  Rank deaths = 0;                           ///< of the last clients
   std::optional<kv::ReadWay> way;            ///< at random if none
   std::optional<kv::SiblingsKind> siblings;  ///< at random if none
   Network network;
@@ -45,7 +44,7 @@ class KvRun {
       : scenario_(scenario),
         world_(seed, scenario.servers + scenario.clients, scenario.network),
         dice_(world_.scheduler()),
-        servers_(scenario.servers),
+        sides_(world_.size()),
         clients_(scenario.clients),
         erased_(scenario.keys) {
     for (std::size_t key = 0; key < scenario.keys; ++key) keys_.push_back("key " + std::to_string(key));
@@ -67,43 +66,84 @@ class KvRun {
   static constexpr Duration kPatience = std::chrono::milliseconds(200);
   static constexpr Duration kLife = std::chrono::microseconds(1500);  // in which things befall ranks and links
   static constexpr Duration kLimit = std::chrono::seconds(60);
+  static constexpr Duration kAwhile = std::chrono::microseconds(20);
   static constexpr std::uint64_t kMemoryBytes = 48U << 10U;
 
-  struct ServerSide {
-    std::unique_ptr<SymmetricRegion> memory;
-    std::unique_ptr<Channel> channel;
-    std::unique_ptr<kv::Store> store;
-    std::unique_ptr<kv::Server> server;
-  };
   /// What a client did, as it will stand in the history.
   struct Did {
     HistoryTransaction::Outcome outcome = HistoryTransaction::Outcome::committed;
-    Timestamp version{};                                      // of a put
-    std::vector<std::size_t> written{};                       // by a put
-    std::vector<std::pair<std::size_t, Timestamp>> reads{};   // key, version found
+    Timestamp version{};                                     // of a put
+    std::vector<std::size_t> written{};                      // by a put
+    std::vector<std::pair<std::size_t, Timestamp>> reads{};  // key, version found
   };
   struct ClientSide {
-    std::unique_ptr<Channel> channel;
-    std::vector<kv::ServerMemory> memories;
-    std::unique_ptr<kv::MailboxRequests> requests;
-    std::unique_ptr<kv::Session> session;
+    Rank rank;
+    std::unique_ptr<kv::TeamSession> session;
     std::vector<Did> done;
     std::optional<Did> under_way;  // a put of which nothing is known yet
+    bool finished = false;
   };
 
-  // ---- Setting up
+  // ---- Who lives how
 
   void live(Rank rank) {
-    // Everything is allocated by all ranks together, though each piece is used at one of them.
-    SimTeam& team = world_.team(rank);
-    auto memory = team.allocate("memory", kMemoryBytes);
-    if (rank < scenario_.servers) return serve(rank, std::move(memory));
-    use(rank - scenario_.servers, std::move(memory));
+    auto& side = sides_[rank] = std::make_unique<kv::InTeam>(world_.team(rank), options());
+    if (++ready_ == world_.size()) befall();
+    if (side->serves()) return side->serve_until([this] { return ended_ == count_living(); });
+    ClientSide& client = clients_[rank - scenario_.servers];
+    client.rank = rank;
+    client.session = side->open_session(0, settings());
+    for (int round = 0; round < scenario_.rounds; ++round) act(client);
+    client.finished = true;
+    while (!all_finished()) fabric_of(client).sleep(kAwhile);
+    if (!std::exchange(healed_, true)) world_.heal();
+    fabric_of(client).sleep(2 * scenario_.network.detection);
+    get(client, all_keys(), true);
+    ++ended_;
   }
 
-  void serve(Rank rank, std::unique_ptr<SymmetricRegion> memory) {
-    ServerSide& side = servers_[rank];
-    side.memory = std::move(memory);
+  [[nodiscard]] kv::InTeamOptions options() const {
+    return {.servers = scenario_.servers,
+            .store = {.bytes = kMemoryBytes, .grace = kGrace},
+            .server = {.patience = kGrace / 2},
+            .mailbox = {.slots = 2, .slot_bytes = 1024},
+            .rules = scenario_.rules};
+  }
+  [[nodiscard]] kv::SessionSettings settings() {
+    kv::SessionSettings settings;
+    settings.way = scenario_.way.value_or(static_cast<kv::ReadWay>(dice_.random() % 3));
+    settings.siblings = scenario_.siblings.value_or(static_cast<kv::SiblingsKind>(dice_.random() % 3));
+    settings.cached_keys = 1 + dice_.random() % scenario_.keys;
+    settings.grace = kGrace;
+    settings.ahead = dice_.up_to(scenario_.most_skew);
+    return settings;
+  }
+
+  void befall() {
+    const auto at_some_moment = [this](auto what) { dice_.after(dice_.up_to(kLife), what); };
+    for (int i = 0; i < scenario_.pauses; ++i) {
+      at_some_moment([this] { world_.pause(any_rank(), dice_.up_to(2 * kGrace)); });
+    }
+    for (int i = 0; i < scenario_.stalls; ++i) {
+      at_some_moment([this] {
+        const Rank from = any_rank();
+        const Rank to = any_rank();
+        if (from == to) return;
+        world_.wires().stall(world_.fabric(from).process(), world_.fabric(to).process(), dice_.up_to(2 * kGrace));
+      });
+    }
+    for (Rank i = 1; i <= scenario_.deaths; ++i) {
+      at_some_moment([this, i] { world_.kill(world_.size() - i); });
+    }
+  }
+  [[nodiscard]] Rank any_rank() { return static_cast<Rank>(dice_.random() % world_.size()); }
+  [[nodiscard]] bool all_finished() {
+    return std::ranges::all_of(clients_,
+                               [this](const ClientSide& each) { return each.finished || !world_.alive(each.rank); });
+  }
+  [[nodiscard]] std::size_t count_living() {
+    return static_cast<std::size_t>(
+        std::ranges::count_if(clients_, [this](const ClientSide& each) { return world_.alive(each.rank); }));
   }
 
   // ---- What a client does
@@ -111,7 +151,7 @@ class KvRun {
   void act(ClientSide& client) {
     if (dice_.one_in(4)) fabric_of(client).sleep(dice_.up_to(kAwhile));
     if (dice_.one_in(2)) return put(client);
-    get(client, kPatience);
+    get(client, any_keys(), is_calm());
   }
 
   void put(ClientSide& client) {
@@ -127,31 +167,38 @@ class KvRun {
       did.written.push_back(key);
     }
     client.under_way = did;
-    const kv::PutOutcome outcome = client.session->put_all(writes, fabric_of(client).in(kPatience));
+    const kv::PutOutcome outcome = client.session->session().put_all(writes, fabric_of(client).in(kPatience));
     client.under_way.reset();
-    did.version = client.session->last_put();
+    did.version = client.session->session().last_put();
     did.outcome = outcome == kv::PutOutcome::done      ? HistoryTransaction::Outcome::committed
                   : outcome == kv::PutOutcome::unknown ? HistoryTransaction::Outcome::unknown
                                                        : HistoryTransaction::Outcome::aborted;
     if (is_calm() && outcome != kv::PutOutcome::done) fail("a put was not done");
     for (std::size_t i = 0; i < writes.size(); ++i) note_value(did.written[i], did.version, values[i]);
+    if (outcome == kv::PutOutcome::done) {
+      for (const std::size_t key : did.written) returned_[key] = std::max(returned_[key], did.version);
+    }
     client.done.push_back(std::move(did));
   }
 
-  void get(ClientSide& client, Duration patience) {
-    const std::vector<std::size_t> chosen = any_keys();
+  void get(ClientSide& client, const std::vector<std::size_t>& chosen, bool must_succeed) {
     std::vector<std::string_view> keys;
     for (const std::size_t key : chosen) keys.push_back(keys_[key]);
+    const std::map<std::size_t, Timestamp> returned = returned_;  // before it begins
     std::vector<kv::Got> got;
-    const Outcome outcome = client.session->get_all(keys, got, fabric_of(client).in(patience));
-    if (is_calm() && outcome != Outcome::done) fail("a get was not done");
-    if (outcome != Outcome::done) return;
+    const Outcome outcome = client.session->session().get_all(keys, got, fabric_of(client).in(kPatience));
+    if (outcome != Outcome::done) {
+      if (must_succeed) fail("a get " + std::string(to_string(outcome)));
+      return;
+    }
     Did did;
     for (std::size_t i = 0; i < got.size(); ++i) {
       // A key that is gone does not say who erased it.
       if (got[i].version == Timestamp{} && erased_[chosen[i]]) continue;
       did.reads.emplace_back(chosen[i], got[i].version);
       note_value(chosen[i], got[i].version, std::string(got[i].value));
+      const auto put = returned.find(chosen[i]);
+      if (put != returned.end() && got[i].version < put->second) fail("a put that had returned was not seen");
     }
     client.done.push_back(std::move(did));
   }
@@ -179,10 +226,26 @@ class KvRun {
       for (const std::string& each : anomaly->evidence) evidence += "; " + each;
       fail(evidence);
     }
+    for (const ClientSide& client : clients_) judge_causality(client);
+  }
+  /// What the checker does not ask: who has seen a transaction at one key sees it at all others, in whatever it reads
+  /// later.
+  void judge_causality(const ClientSide& client) {
+    std::map<std::size_t, Timestamp> floors;
+    for (const Did& did : client.done) {
+      for (const auto& [key, version] : did.reads) {
+        if (version < floors[key]) fail("of a transaction that a session had seen it missed a part");
+      }
+      for (const auto& [key, version] : did.reads) {
+        const auto written = written_.find(version);
+        if (written == written_.end()) continue;
+        for (const std::size_t sibling : written->second) floors[sibling] = std::max(floors[sibling], version);
+      }
+    }
   }
   void add_client(History& history, std::uint64_t session, ClientSide& client) {
     if (client.under_way && client.session) {
-      client.under_way->version = client.session->last_put();
+      client.under_way->version = client.session->session().last_put();
       client.under_way->outcome = HistoryTransaction::Outcome::unknown;
       client.done.push_back(*client.under_way);
     }
@@ -192,6 +255,7 @@ class KvRun {
       for (const auto& [key, version] : did.reads) {
         transaction.operations.push_back({HistoryOperation::Kind::read, key, number_of(version), ++line_});
       }
+      if (!did.written.empty()) written_[did.version] = did.written;
       for (const std::size_t key : did.written) {
         transaction.operations.push_back({HistoryOperation::Kind::write, key, number_of(did.version), ++line_});
       }
@@ -206,6 +270,12 @@ class KvRun {
 
   // ----
 
+  [[nodiscard]] Fabric& fabric_of(const ClientSide& client) { return world_.fabric(client.rank); }
+  [[nodiscard]] std::vector<std::size_t> all_keys() const {
+    std::vector<std::size_t> keys(keys_.size());
+    std::iota(keys.begin(), keys.end(), 0);
+    return keys;
+  }
   [[nodiscard]] std::vector<std::size_t> any_keys() {
     std::vector<std::size_t> keys;
     while (keys.empty()) {
@@ -228,11 +298,16 @@ class KvRun {
   World world_;
   Scheduler& dice_;
   std::vector<std::string> keys_;
-  std::vector<ServerSide> servers_;
+  std::vector<std::unique_ptr<kv::InTeam>> sides_;  // by rank
   std::vector<ClientSide> clients_;
   std::vector<bool> erased_;  // by key: somebody tried
   std::map<std::pair<std::size_t, Timestamp>, std::string> values_;
   std::map<Timestamp, std::uint64_t> numbers_;
+  std::map<Timestamp, std::vector<std::size_t>> written_;  // keys, by transaction
+  std::map<std::size_t, Timestamp> returned_;              // by key: the newest put that has returned
+  Rank ready_ = 0;
+  std::size_t ended_ = 0;
+  bool healed_ = false;
   std::uint64_t value_ = 0;
   std::uint64_t line_ = 0;
   std::optional<std::string> violation_;

@@ -1,0 +1,65 @@
+#include "kv/protocol/request_handler.h"
+
+namespace farside::kv {
+
+Message RequestHandler::answer(std::span<const std::byte> bytes) {
+  const auto request = Request::decode(bytes);
+  if (!request) return {};
+  if (request->settled != 0) store_.settle({request->settled, request->session});
+  Reply reply;
+  reply.kind = request->kind;
+  const auto answered = [&reply](const Answered& answer) {
+    reply.answer = answer.answer;
+    reply.newest = answer.newest;
+  };
+  const auto is_of_one = [&request] { return request->writes.size() == 1; };
+  switch (request->kind) {
+    case RequestKind::get: return get(*request);
+    case RequestKind::scan: return scan(*request);
+    case RequestKind::prepare:
+      answered(store_.prepare({request->timestamp, request->siblings, request->servers, request->writes}));
+      break;
+    case RequestKind::commit: answered(store_.commit(request->timestamp)); break;
+    case RequestKind::abort: store_.abort(request->timestamp); break;
+    case RequestKind::put:
+      if (!is_of_one()) return {};
+      answered(store_.put(request->timestamp, request->writes.front()));
+      break;
+    case RequestKind::compare_and_set:
+      if (!is_of_one()) return {};
+      answered(store_.compare_and_set(request->timestamp, request->writes.front(), request->expected));
+      break;
+    case RequestKind::fate: reply.fate = store_.fate_or_bar(request->timestamp); break;
+    case RequestKind::use: reply.use = store_.use(); break;
+  }
+  return reply.encode();
+}
+
+Message RequestHandler::get(const Request& request) {
+  Reply reply;
+  reply.kind = request.kind;
+  reply.forgotten = store_.forgotten();
+  records_.clear();
+  records_.reserve(request.keys.size());
+  for (const std::string_view key : request.keys) {
+    const auto found = request.candidates.empty() ? store_.newest(key) : store_.among(key, request.candidates);
+    if (!found) {
+      reply.versions.emplace_back();
+      continue;
+    }
+    records_.push_back(store_.record(*found));
+    reply.versions.push_back({found->generation, found->place.word(), records_.back()});
+  }
+  return reply.encode();
+}
+
+Message RequestHandler::scan(const Request& request) const {
+  const Store::Scanned scanned = store_.scan(request.cursor, request.prefix, request.about);
+  Reply reply;
+  reply.kind = request.kind;
+  reply.keys.assign(scanned.keys.begin(), scanned.keys.end());
+  reply.next = scanned.next;
+  return reply.encode();
+}
+
+}  // namespace farside::kv

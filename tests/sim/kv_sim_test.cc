@@ -1,0 +1,76 @@
+// Read-atomic transactions (src/kv/protocol), under many seeds, with all rules and with each of them broken.
+#include <optional>
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "scenario/named.h"
+#include "tests/sim/kv_run.h"
+#include "tests/sim/seeds.h"
+
+namespace farside::sim {
+namespace {
+
+using kv::KvRules;
+
+constexpr std::uint64_t kSeeds = 300;
+
+KvScenario draw(std::uint64_t seed) {
+  Scheduler dice(seed * 7919);
+  KvScenario scenario;
+  scenario.servers = 1 + static_cast<kv::ServerNumber>(dice.random() % 3);
+  scenario.clients = 2 + static_cast<Rank>(dice.random() % 2);
+  scenario.keys = 2 + dice.random() % 4;
+  scenario.one_in_erases = dice.one_in(3) ? 5 : 0;
+  if (dice.one_in(3)) scenario.most_value_bytes = 700;
+  if (dice.one_in(2)) scenario.most_skew = std::chrono::milliseconds(1);
+  scenario.network.grain_bytes = dice.one_in(2) ? 8 : 64;
+  for (const NamedSwitch& each : named_switches()) scenario.network.*each.on = dice.one_in(2);
+  scenario.network.dead_memory_answers = false;
+  scenario.network.detection = std::chrono::milliseconds(2);
+  if (dice.one_in(2)) {
+    scenario.pauses = static_cast<int>(dice.random() % 4);
+    scenario.stalls = static_cast<int>(dice.random() % 4);
+    scenario.deaths = static_cast<Rank>(dice.random() % 2);
+  }
+  return scenario;
+}
+
+std::optional<std::string> violation(const KvRules& rules) {
+  return first_violation(kSeeds, [&](std::uint64_t seed) {
+    KvScenario scenario = draw(seed);
+    scenario.rules = rules;
+    return KvRun(seed, scenario).run();
+  });
+}
+
+bool caught(const KvRules& rules) {
+  const auto found = violation(rules);
+  testing::Test::RecordProperty("found", found.value_or("nothing"));
+  return found.has_value();
+}
+
+TEST(KvSim, KeepsItsPromisesUnderEverySeed) { EXPECT_EQ(violation({}), std::nullopt); }
+
+TEST(KvSim, CatchesOverwritingInPlace) { EXPECT_TRUE(caught({.records_are_immutable = false})); }
+TEST(KvSim, CatchesAKeyThatGoesBeforeItsEraserIsCommittedEverywhere) {
+  EXPECT_TRUE(caught({.keeps_unsettled_tombstones = false}));
+}
+TEST(KvSim, CatchesAPutBelowTheNewestCommitted) { EXPECT_TRUE(caught({.refuses_what_is_behind = false})); }
+TEST(KvSim, CatchesTheLastCommitThatWins) { EXPECT_TRUE(caught({.orders_by_timestamp = false})); }
+TEST(KvSim, CatchesMarksOfTheThenCurrentVersionOnly) { EXPECT_TRUE(caught({.marks_all_versions = false})); }
+TEST(KvSim, CatchesAnAnswerBeforeItIsTrue) { EXPECT_TRUE(caught({.visible_before_answering = false})); }
+TEST(KvSim, CatchesANoThatIsForgotten) { EXPECT_TRUE(caught({.bars_before_saying_no = false})); }
+
+TEST(KvSim, CatchesAGetWithoutSecondRound) { EXPECT_TRUE(caught({.looks_at_siblings = false})); }
+TEST(KvSim, CatchesTheNewestInPlaceOfAReclaimedVersion) { EXPECT_TRUE(caught({.wants_the_very_version = false})); }
+TEST(KvSim, CatchesWhoTrustsTornBytes) { EXPECT_TRUE(caught({.compares_checksums = false})); }
+TEST(KvSim, CatchesWhoTakesAnotherUseOfAPlace) { EXPECT_TRUE(caught({.compares_generations = false})); }
+TEST(KvSim, CatchesWhoLooksAtNoMark) { EXPECT_TRUE(caught({.looks_at_marks = false})); }
+TEST(KvSim, CatchesASessionThatForgetsWhatItSaw) { EXPECT_TRUE(caught({.remembers_what_was_seen = false})); }
+
+TEST(KvSim, CatchesACommitBeforeAllHavePrepared) { EXPECT_TRUE(caught({.commits_after_all_prepared = false})); }
+TEST(KvSim, CatchesTimestampsThatCollide) { EXPECT_TRUE(caught({.timestamps_are_unique = false})); }
+
+}  // namespace
+}  // namespace farside::sim
