@@ -1,0 +1,191 @@
+// Sessions on stores in this process: what a get finds while a transaction is under way, step by step, whichever way
+// it reads and whatever versions know of their siblings.
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "farside/base/error.h"
+
+#include "kv/protocol/siblings.h"
+#include "tests/kv/local_servers.h"
+
+namespace farside::kv {
+namespace {
+
+constexpr ServerNumber kServers = 3;
+
+class Sessions : public testing::TestWithParam<std::tuple<ReadWay, SiblingsKind>> {
+ protected:
+  [[nodiscard]] SessionSettings settings(std::uint64_t number) const {
+    SessionSettings settings;
+    settings.session = number;
+    settings.way = std::get<0>(GetParam());
+    settings.siblings = std::get<1>(GetParam());
+    settings.cached_keys = 64;
+    return settings;
+  }
+
+  std::vector<std::string> get(LocalSession& from, const std::vector<std::string_view>& keys) {
+    std::vector<Got> got;
+    EXPECT_EQ(from.session.get_all(keys, got, servers_.soon()), Outcome::done);
+    std::vector<std::string> values;
+    for (const Got& each : got) values.emplace_back(each.present ? each.value : "(absent)");
+    return values;
+  }
+  PutOutcome put(LocalSession& by, const std::vector<Write>& writes) {
+    return by.session.put_all(writes, servers_.soon());
+  }
+  /// As another session prepares it, which is then to commit.
+  Timestamp prepare(const std::vector<Write>& writes) {
+    const Timestamp timestamp = clock_.next();
+    std::vector<KeyId> keys;
+    std::vector<ServerNumber> servers;
+    for (const Write& write : writes) keys.push_back(key_id(write.key));
+    for (const KeyId& key : keys) servers.push_back(server_of(key, kServers));
+    const SiblingsKind kind = std::get<1>(GetParam());
+    const auto siblings = make_siblings(kind, keys);
+    for (const Write& write : writes) {
+      const auto answered = servers_.store_of(write.key).prepare({timestamp, {kind, siblings}, servers, {&write, 1}});
+      EXPECT_EQ(answered.answer, Answer::done);
+    }
+    return timestamp;
+  }
+
+  LocalServers servers_{kServers};
+  HybridClock clock_{servers_.fabric(), 99, {}};
+};
+
+INSTANTIATE_TEST_SUITE_P(AllWays, Sessions,
+                         testing::Combine(testing::Values(ReadWay::ask, ReadWay::addresses, ReadWay::cells),
+                                          testing::Values(SiblingsKind::list, SiblingsKind::filter,
+                                                          SiblingsKind::none)));
+
+// Keys that are on different servers.
+const std::vector<std::string_view> kKeys = [] {
+  static std::vector<std::string> names(kServers);
+  for (int i = 0; std::ranges::any_of(names, &std::string::empty); ++i) {
+    const std::string name = "key " + std::to_string(i);
+    names[server_of(key_id(name), kServers)] = name;
+  }
+  return std::vector<std::string_view>(names.begin(), names.end());
+}();
+
+TEST_P(Sessions, FindWhatWasPut) {
+  LocalSession writer(servers_, settings(1));
+  LocalSession reader(servers_, settings(2));
+  EXPECT_EQ(get(reader, kKeys), (std::vector<std::string>{"(absent)", "(absent)", "(absent)"}));
+  ASSERT_EQ(put(writer, {{kKeys[0], "a"}, {kKeys[1], "b"}}), PutOutcome::done);
+  EXPECT_EQ(get(reader, kKeys), (std::vector<std::string>{"a", "b", "(absent)"}));
+  ASSERT_EQ(put(writer, {{kKeys[1], "c"}}), PutOutcome::done);
+  EXPECT_EQ(get(reader, kKeys), (std::vector<std::string>{"a", "c", "(absent)"}));
+}
+
+TEST_P(Sessions, CarryValuesOfAnySize) {
+  LocalSession session(servers_, settings(1));
+  for (const std::size_t bytes : {0, 1, 15, 16, 17, 400, 433, 512, 5000, 1 << 20}) {
+    const std::string value(bytes, 'x');
+    ASSERT_EQ(put(session, {{kKeys[0], value}, {kKeys[1], "beside"}}), PutOutcome::done);
+    EXPECT_EQ(get(session, {kKeys[0]}), std::vector<std::string>{value}) << bytes;
+  }
+}
+
+TEST_P(Sessions, SeeNothingOfWhatIsOnlyPrepared) {
+  LocalSession session(servers_, settings(1));
+  ASSERT_EQ(put(session, {{kKeys[0], "a"}, {kKeys[1], "b"}}), PutOutcome::done);
+  (void)prepare({{kKeys[0], "x"}, {kKeys[1], "y"}});
+  EXPECT_EQ(get(session, kKeys), (std::vector<std::string>{"a", "b", "(absent)"}));
+}
+
+TEST_P(Sessions, SeeAllOfWhatIsCommittedInPart) {
+  LocalSession session(servers_, settings(1));
+  ASSERT_EQ(put(session, {{kKeys[0], "a"}, {kKeys[1], "b"}}), PutOutcome::done);
+  EXPECT_EQ(get(session, kKeys), (std::vector<std::string>{"a", "b", "(absent)"}));
+  const Timestamp transaction = prepare({{kKeys[0], "x"}, {kKeys[1], "y"}, {kKeys[2], "z"}});
+  ASSERT_EQ(servers_.store_of(kKeys[1]).commit(transaction).answer, Answer::done);
+  EXPECT_EQ(get(session, kKeys), (std::vector<std::string>{"x", "y", "z"}));
+}
+
+// Also in a later get that does not read the part which was committed.
+TEST_P(Sessions, SeeWhatBelongsToWhatTheySaw) {
+  LocalSession session(servers_, settings(1));
+  ASSERT_EQ(put(session, {{kKeys[0], "a"}, {kKeys[1], "b"}}), PutOutcome::done);
+  const Timestamp transaction = prepare({{kKeys[0], "x"}, {kKeys[1], "y"}});
+  ASSERT_EQ(servers_.store_of(kKeys[1]).commit(transaction).answer, Answer::done);
+  EXPECT_EQ(get(session, {kKeys[1]}), std::vector<std::string>{"y"});
+  EXPECT_EQ(get(session, {kKeys[0]}), std::vector<std::string>{"x"});
+}
+
+// T1 and T2 prepare, T1 commits, T2 commits: whoever remembers where T1's version is must notice.
+TEST_P(Sessions, NoticeEachNewVersion) {
+  LocalSession session(servers_, settings(1));
+  ASSERT_EQ(put(session, {{kKeys[0], "first"}}), PutOutcome::done);
+  EXPECT_EQ(get(session, {kKeys[0]}), std::vector<std::string>{"first"});
+  const Timestamp one = prepare({{kKeys[0], "one"}});
+  const Timestamp two = prepare({{kKeys[0], "two"}});
+  EXPECT_EQ(get(session, {kKeys[0]}), std::vector<std::string>{"first"});
+  ASSERT_EQ(servers_.store_of(kKeys[0]).commit(one).answer, Answer::done);
+  EXPECT_EQ(get(session, {kKeys[0]}), std::vector<std::string>{"one"});
+  ASSERT_EQ(servers_.store_of(kKeys[0]).commit(two).answer, Answer::done);
+  EXPECT_EQ(get(session, {kKeys[0]}), std::vector<std::string>{"two"});
+}
+
+TEST_P(Sessions, FindErasedKeysAbsent) {
+  LocalSession session(servers_, settings(1));
+  ASSERT_EQ(put(session, {{kKeys[0], "a"}, {kKeys[1], "b"}}), PutOutcome::done);
+  ASSERT_EQ(put(session, {{.key = kKeys[0], .value = {}, .erase = true}, {kKeys[1], "c"}}), PutOutcome::done);
+  EXPECT_EQ(get(session, kKeys), (std::vector<std::string>{"(absent)", "c", "(absent)"}));
+}
+
+TEST_P(Sessions, SetOnlyWhatIsAsExpected) {
+  LocalSession session(servers_, settings(1));
+  std::vector<Got> got;
+  ASSERT_EQ(session.session.compare_and_set({kKeys[0], "a"}, {}, servers_.soon()), PutOutcome::done);
+  EXPECT_EQ(session.session.compare_and_set({kKeys[0], "b"}, {}, servers_.soon()), PutOutcome::differs);
+  ASSERT_EQ(session.session.get_all(std::vector{kKeys[0]}, got, servers_.soon()), Outcome::done);
+  ASSERT_EQ(session.session.compare_and_set({kKeys[0], "c"}, got[0].version, servers_.soon()), PutOutcome::done);
+  EXPECT_EQ(get(session, {kKeys[0]}), std::vector<std::string>{"c"});
+}
+
+// A clock that lags: the put is higher than what it comes after nevertheless.
+TEST_P(Sessions, SeeTheirOwnPutsThoughTheirClockLags) {
+  SessionSettings ahead = settings(1);
+  ahead.ahead = std::chrono::hours(1);
+  LocalSession early(servers_, ahead);
+  LocalSession late(servers_, settings(2));
+  ASSERT_EQ(put(early, {{kKeys[0], "a"}, {kKeys[1], "b"}}), PutOutcome::done);
+  ASSERT_EQ(put(late, {{kKeys[0], "x"}, {kKeys[1], "y"}}), PutOutcome::done);
+  EXPECT_EQ(get(late, kKeys), (std::vector<std::string>{"x", "y", "(absent)"}));
+}
+
+TEST_P(Sessions, RefuseWhatCannotBePut) {
+  LocalSession session(servers_, settings(1));
+  EXPECT_THROW((void)put(session, {{"", "a"}}), UsageError);
+  EXPECT_THROW((void)put(session, {{std::string(kMostKeyBytes + 1, 'k'), "a"}}), UsageError);
+  EXPECT_THROW((void)put(session, {{kKeys[0], std::string(kMostValueBytes + 1, 'v')}}), UsageError);
+  EXPECT_THROW((void)put(session, {{kKeys[0], "a"}, {kKeys[0], "b"}}), UsageError);
+}
+
+// By READs alone: also of keys that this client has never read, of large values, and while a writer is between prepare
+// and commit.
+TEST(Cells, AreReadWithoutAskingAServer) {
+  LocalServers servers(kServers);
+  LocalSession writer(servers, {.session = 1});
+  LocalSession reader(servers, {.session = 2, .way = ReadWay::cells});
+  const std::string large(10'000, 'l');
+  const std::vector<Write> writes{{kKeys[0], "a"}, {kKeys[1], large}};
+  ASSERT_EQ(writer.session.put_all(writes, servers.soon()), PutOutcome::done);
+  for (int i = 0; i < 2; ++i) {
+    std::vector<Got> got;
+    ASSERT_EQ(reader.session.get_all(kKeys, got, servers.soon()), Outcome::done);
+    EXPECT_EQ(got[0].value, "a");
+    EXPECT_EQ(got[1].value, large);
+    EXPECT_FALSE(got[2].present);
+  }
+  EXPECT_EQ(reader.requests.sent(), 0);
+}
+
+}  // namespace
+}  // namespace farside::kv
