@@ -196,7 +196,7 @@ void Store::abort(const Timestamp& transaction) {
 }
 
 Answered Store::put(const Timestamp& timestamp, const Write& write) {
-  const Answered prepared = prepare({timestamp, {}, {}, {&write, 1}});
+  const Answered prepared = prepare({timestamp, {SiblingsKind::list, {}}, {}, {&write, 1}});
   return prepared.answer == Answer::done ? commit(timestamp) : prepared;
 }
 
