@@ -1,4 +1,5 @@
 // What a global array promises while its pages move, between real processes.
+#include <algorithm>
 #include <csignal>
 #include <thread>
 #include <vector>
@@ -181,7 +182,13 @@ TEST(Deaths, LoseThePagesOfTheDeadAlone) {
       EXPECT_TRUE(array.put(there, std::span<const std::uint64_t>(&value, 1)).done()) << there;
     }
     if (me.index() == 0) {
-      EXPECT_EQ(array.own(16, 8).pages, 1U);
+      const Moved moved = array.own(0, array.size());
+      EXPECT_EQ(moved.ended.outcome, Outcome::peer_lost);
+      EXPECT_EQ(moved.ended.lost, Rank{1});
+      std::vector<PageId> lost = moved.lost;
+      std::ranges::sort(lost);
+      EXPECT_EQ(lost, (std::vector<PageId>{1, 3, 4, 7}));
+      EXPECT_EQ(moved.pages, 3U);  // 2, 5 and 8; 0 and 6 are here
     }
     survivors.leave_together(2);
   });

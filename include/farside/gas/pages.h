@@ -136,7 +136,8 @@ class PageAccess {
 
   // Places.
 
-  /// Brings pages to this rank, all in one round. Pages that a program has pinned are waited for.
+  /// Brings pages to this rank, all in one round, but for those that are lost. Pages that a program has pinned are
+  /// waited for.
   Moved own(std::span<const PageId> pages, Deadline deadline);
   /// Where pages are, as this rank remembers, or else as their homes say.
   Ended locate(std::span<const PageId> pages, std::vector<PagePlace>& places, Deadline deadline);

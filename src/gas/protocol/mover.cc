@@ -21,34 +21,59 @@ Moved Mover::own(std::span<const PageId> pages, Deadline deadline) {
   std::ranges::sort(wanted);
   wanted.erase(std::unique(wanted.begin(), wanted.end()), wanted.end());
   Moved moved;
-  for (Pauses pauses(memory_.fabric());;) {
-    std::vector<Location> places(wanted.size());
-    moved.ended = directory_.look(wanted, places, deadline);
-    if (!moved.ended.done()) return moved;
-    const auto is_here = [&](const Location& place) { return !place.moving && place.owner == memory_.self(); };
-    for (std::size_t i = wanted.size(); i-- > 0;) {
-      if (!is_here(places[i])) continue;
-      wanted.erase(wanted.begin() + static_cast<std::ptrdiff_t>(i));
-      places.erase(places.begin() + static_cast<std::ptrdiff_t>(i));
-    }
-    if (wanted.empty()) return moved;
-
-    Moves moves;
-    moved.ended = lock(wanted, places, moves, moved.full, deadline);
-    if (moved.ended.done()) moved.ended = bring(moves, deadline);
-    unlock(moves);
-    const std::uint64_t before = moved.pages;
-    for (const Move& move : moves) {
-      if (!move.published) continue;
-      ++moved.pages;
-      std::erase(wanted, move.page);
-    }
-    if (wanted.empty() || !moved.ended.done() || moved.full) return moved;
-    if (moved.pages == before && !pauses.sleep(deadline)) {
+  for (Pauses pauses(memory_.fabric()); !wanted.empty();) {
+    const std::size_t before = wanted.size();
+    const Ended round = own_some(wanted, moved, deadline);
+    if (moved.full) break;
+    // A loss that has ended a round may have to become known before the next can do without the lost rank's pages.
+    if (round.outcome == Outcome::timed_out || (wanted.size() == before && !pauses.sleep(deadline))) {
       moved.ended = {Outcome::timed_out, {}};
-      return moved;
+      break;
     }
   }
+  return moved;
+}
+
+Ended Mover::own_some(std::vector<PageId>& wanted, Moved& moved, Deadline deadline) {
+  const auto leave_out = [&moved](PageId page, Rank lost) {
+    moved.lost.push_back(page);
+    moved.ended = {Outcome::peer_lost, lost};
+  };
+  std::vector<Location> places(wanted.size());
+  const Ended looked = directory_.look(wanted, places, deadline);
+  if (looked.lost) {
+    std::erase_if(wanted, [&](PageId page) {
+      const bool is_lost = memory_.layout().home_of(page) == *looked.lost;
+      if (is_lost) leave_out(page, *looked.lost);
+      return is_lost;
+    });
+  }
+  if (!looked.done()) return looked;
+
+  std::vector<PageId> elsewhere;
+  std::vector<Location> theirs;
+  for (std::size_t i = 0; i < wanted.size(); ++i) {
+    const Location& place = places[i];
+    if (!place.moving && place.owner == memory_.self()) continue;
+    if (!place.moving && memory_.fabric().lost(place.owner)) {
+      leave_out(wanted[i], place.owner);
+      continue;
+    }
+    elsewhere.push_back(wanted[i]);
+    theirs.push_back(place);
+  }
+  wanted = std::move(elsewhere);
+
+  Moves moves;
+  Ended ended = lock(wanted, theirs, moves, moved.full, deadline);
+  if (ended.done()) ended = bring(moves, deadline);
+  unlock(moves);
+  for (const Move& move : moves) {
+    if (!move.published) continue;
+    ++moved.pages;
+    std::erase(wanted, move.page);
+  }
+  return ended;
 }
 
 // ---- Locking

@@ -24,8 +24,8 @@ class Mover {
         directory_(accessor.directory()),
         reclaimer_(memory_, directory_) {}
 
-  /// Returns when all of `pages` are here, or have been here meanwhile, or some cannot be brought. Those that a program
-  /// has pinned are waited for.
+  /// Returns when all of `pages` are here, or have been here meanwhile, but for those that cannot be brought. Those
+  /// that a program has pinned are waited for.
   Moved own(std::span<const PageId> pages, Deadline deadline);
 
  private:
@@ -47,6 +47,8 @@ class Mover {
     std::uint64_t word;
   };
 
+  /// One round. Those that have come, or are lost, are not `wanted` any more.
+  Ended own_some(std::vector<PageId>& wanted, Moved& moved, Deadline deadline);
   /// Locks those that rest, or whose lock was forgotten, as many as there are slots and a round takes.
   Ended lock(std::span<const PageId> pages, std::span<const Location> places, Moves& moves, bool& full,
              Deadline deadline);
