@@ -12,45 +12,54 @@ namespace farside {
 class TrafficCounter {
  public:
   /// `at_hand` is a power of two.
-  explicit TrafficCounter(std::uint64_t at_hand) : at_hand_(at_hand, PageTraffic{kNone, 0, 0, 0, 0}) {}
+  explicit TrafficCounter(std::uint64_t at_hand) : at_hand_(at_hand) {}
 
   void count(PageId page, std::uint64_t bytes, bool is_remote) {
-    PageTraffic& one = at_hand_[page & (at_hand_.size() - 1)];
-    if (one.page != page) [[unlikely]] {
-      put_away(one);
-      one = {page, 0, 0, 0, 0};
+    Counts& counts = at_hand_[page & (at_hand_.size() - 1)];
+    if (counts.page != page) [[unlikely]] {
+      put_away(counts);
+      counts = {.page = page};
     }
-    ++one.operations;
-    one.bytes += bytes;
-    one.remote_operations += is_remote ? 1 : 0;
-    one.remote_bytes += is_remote ? bytes : 0;
+    Amount& amount = is_remote ? counts.remote : counts.local;
+    ++amount.operations;
+    amount.bytes += bytes;
   }
   [[nodiscard]] std::vector<PageTraffic> all() const {
     TrafficCounter merged = *this;
-    for (const PageTraffic& one : at_hand_) merged.put_away(one);
+    for (const Counts& counts : at_hand_) merged.put_away(counts);
     std::vector<PageTraffic> all;
     for (const auto& [page, traffic] : merged.away_) all.push_back(traffic);
     std::ranges::sort(all, {}, &PageTraffic::page);
     return all;
   }
   void clear() {
-    std::ranges::fill(at_hand_, PageTraffic{kNone, 0, 0, 0, 0});
+    std::ranges::fill(at_hand_, Counts{});
     away_.clear();
   }
 
  private:
   static constexpr PageId kNone = ~PageId{0};
 
-  void put_away(const PageTraffic& one) {
-    if (one.page == kNone) return;
-    PageTraffic& sum = away_.try_emplace(one.page, PageTraffic{one.page, 0, 0, 0, 0}).first->second;
-    sum.operations += one.operations;
-    sum.bytes += one.bytes;
-    sum.remote_operations += one.remote_operations;
-    sum.remote_bytes += one.remote_bytes;
+  struct Amount {
+    std::uint64_t operations = 0;
+    std::uint64_t bytes = 0;
+  };
+  struct Counts {
+    PageId page = kNone;
+    Amount local{};
+    Amount remote{};
+  };
+
+  void put_away(const Counts& counts) {
+    if (counts.page == kNone) return;
+    PageTraffic& sum = away_.try_emplace(counts.page, PageTraffic{counts.page, 0, 0, 0, 0}).first->second;
+    sum.operations += counts.local.operations + counts.remote.operations;
+    sum.bytes += counts.local.bytes + counts.remote.bytes;
+    sum.remote_operations += counts.remote.operations;
+    sum.remote_bytes += counts.remote.bytes;
   }
 
-  std::vector<PageTraffic> at_hand_;
+  std::vector<Counts> at_hand_;
   std::unordered_map<PageId, PageTraffic> away_;
 };
 
