@@ -29,4 +29,10 @@ struct KvRules {
   bool timestamps_are_unique = true;  ///< the session's number is part of them
 };
 
+struct MailboxRules {
+  bool looks_at_second_indicator = true;  ///< what counts as arrived is whole
+  bool indicators_name_sequences = true;  ///< and is not what was in the slot before
+  bool fences_slots = true;               ///< a parcel has landed for good when the next one of its slot is posted
+};
+
 }  // namespace farside::kv

@@ -1,0 +1,225 @@
+// Mailboxes on the harshest network there is: clients ask a server through rings of two slots, in pieces, several at
+// once and some of them in a hurry; the server answers what was asked, each once and in order.
+#include <array>
+#include <deque>
+#include <optional>
+#include <set>
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "kv/protocol/served_mailbox.h"
+#include "sim/world.h"
+#include "tests/sim/seeds.h"
+
+namespace farside::kv {
+namespace {
+
+using sim::Network;
+using sim::World;
+
+constexpr Rank kServer = 0;
+constexpr Rank kRanks = 3;
+constexpr MailboxShape kShape{.slots = 2, .slot_bytes = 64};  // pieces of 32 bytes
+constexpr std::uint64_t kRing = 64;                           // after the bell
+constexpr std::uint64_t kRequests = 12;                       // of each client
+constexpr Duration kPatience = std::chrono::milliseconds(500);
+constexpr Duration kHaste = std::chrono::microseconds(30);
+constexpr Duration kLook = std::chrono::microseconds(20);
+constexpr Duration kLife = std::chrono::microseconds(600);  // in which things befall processes
+constexpr Duration kLimit = std::chrono::seconds(30);
+
+struct MailboxScenario {
+  Waking waking = Waking::polled;
+  bool by_memory = true;
+  bool impatient = false;
+  int pauses = 0;
+  std::optional<Rank> dies{};
+  MailboxRules rules{};
+};
+
+class Run {
+ public:
+  Run(std::uint64_t seed, const MailboxScenario& scenario) : scenario_(scenario), world_(seed, kRanks, Network{}) {}
+
+  std::optional<std::string> run() {
+    for (Rank rank = 0; rank < kRanks; ++rank) {
+      world_.on(rank, [this, rank] { live(rank); });
+    }
+    if (!world_.run(kLimit)) fail("somebody was still at work when the time was over");
+    return violation_;
+  }
+
+ private:
+  void live(Rank rank) {
+    const std::uint64_t bytes = kRing + (kRanks - 1) * kShape.ring_bytes();
+    memory_.at(rank) = world_.team(rank).allocate("rings", bytes);
+    if (++ready_ == kRanks) befall();
+    if (rank == kServer) return serve();
+    ask(rank);
+    has_ended_.at(rank) = true;
+  }
+
+  void befall() {
+    auto& dice = world_.scheduler();
+    for (int i = 0; i < scenario_.pauses; ++i) {
+      dice.after(dice.up_to(kLife), [this, &dice] {
+        world_.pause(static_cast<Rank>(dice.random() % kRanks), dice.up_to(std::chrono::milliseconds(5)));
+      });
+    }
+    if (scenario_.dies) dice.after(dice.up_to(kLife), [this] { world_.kill(*scenario_.dies); });
+  }
+
+  [[nodiscard]] MailboxEnd end(Rank self, Rank client) {
+    const Rank other = self == kServer ? client : kServer;
+    const std::uint64_t offset = kRing + (client - 1) * kShape.ring_bytes();
+    const RemoteRegion& region = memory_.at(self)->of(other);
+    return {.own = &memory_.at(self)->local(),
+            .own_offset = offset,
+            .other = &region,
+            .other_offset = offset,
+            .by_memory = scenario_.by_memory,
+            .bell = region.word<AtomicWord>(0)};
+  }
+
+  // ---- What is asked and answered tells its number, and a few sizes come again and again.
+
+  static Message message(std::uint64_t number, Rank client, std::size_t bytes) {
+    return Message(bytes, static_cast<std::byte>(number * kRanks + client));
+  }
+  static std::size_t size_of(std::uint64_t number) {
+    constexpr std::array<std::size_t, 6> kSizes{20, 20, 24, 20, 70, 20};
+    return kSizes.at(number % kSizes.size());
+  }
+  static Message request(std::uint64_t number, Rank client) { return message(number, client, size_of(number)); }
+  static Message reply(std::uint64_t number, Rank client) { return message(number, client, size_of(number + 2)); }
+
+  void serve() {
+    Fabric& fabric = world_.fabric(kServer);
+    const auto channel = fabric.open_channel();
+    std::deque<ServedMailbox> mailboxes;
+    std::array<std::uint64_t, kRanks> came{};
+    for (Rank client = 1; client < kRanks; ++client) {
+      mailboxes.emplace_back(fabric, *channel, end(kServer, client), kShape, scenario_.waking, scenario_.rules);
+    }
+    const auto bell = memory_.at(kServer)->local().word<AtomicWord>(0);
+    while (somebody_asks()) {
+      const std::uint64_t rung = bell.load();
+      bool idle = true;
+      for (Rank client = 1; client < kRanks; ++client) {
+        idle = !serve_once(mailboxes[client - 1], client, came.at(client)) && idle;
+      }
+      if (!idle) continue;
+      (void)channel->wait_until(
+          memory_.at(kServer)->local(), bell, [rung](std::uint64_t now) { return now != rung; }, fabric.in(kLook));
+    }
+  }
+
+  [[nodiscard]] bool somebody_asks() {
+    bool asks = false;
+    for (Rank client = 1; client < kRanks; ++client) asks = asks || (!has_ended_.at(client) && world_.alive(client));
+    return asks;
+  }
+
+  bool serve_once(ServedMailbox& mailbox, Rank client, std::uint64_t& came) {
+    switch (mailbox.poll()) {
+      case ServedMailbox::Came::nothing: return false;
+      case ServedMailbox::Came::piece: return true;
+      case ServedMailbox::Came::end:
+        if (scenario_.dies != client) fail("the connection of client " + std::to_string(client) + " ended");
+        return false;
+      case ServedMailbox::Came::request: break;
+    }
+    ++came;
+    while (given_up_.at(client).contains(came) && !is(mailbox.request(), request(came, client))) ++came;
+    if (!is(mailbox.request(), request(came, client))) {
+      fail("request " + std::to_string(came) + " of client " + std::to_string(client) + " is not what came");
+    }
+    mailbox.reply(reply(came, client));
+    return true;
+  }
+
+  void ask(Rank client) {
+    Fabric& fabric = world_.fabric(client);
+    auto& dice = world_.scheduler();
+    const auto channel = fabric.open_channel();
+    MailboxRequests requests(fabric, *channel, {end(client, client)}, kShape, scenario_.waking, scenario_.rules);
+    const auto deadline = [&] { return fabric.in(scenario_.impatient && dice.one_in(4) ? kHaste : kPatience); };
+    std::deque<std::uint64_t> unanswered;
+    Message got;
+    for (std::uint64_t number = 1; number <= kRequests || !unanswered.empty();) {
+      if (number <= kRequests && (unanswered.empty() || dice.one_in(2))) {
+        given_up_.at(client).insert(number);  // as long as it may not come
+        const Outcome sent = requests.send(0, request(number, client), deadline());
+        if (sent == Outcome::done) unanswered.push_back(number);
+        if (sent == Outcome::done) given_up_.at(client).erase(number);
+        if (!is_expected(sent, "send", client)) return;
+        ++number;
+        continue;
+      }
+      const Outcome received = requests.receive(0, got, deadline());
+      if (!is_expected(received, "receive", client)) return;
+      if (received == Outcome::done && !is(got, reply(unanswered.front(), client))) {
+        fail("not the reply to request " + std::to_string(unanswered.front()));
+      }
+      unanswered.pop_front();
+    }
+  }
+
+  // False when it is no use to go on.
+  bool is_expected(Outcome outcome, const std::string& what, Rank client) {
+    const bool lost = outcome == Outcome::peer_lost && scenario_.dies == kServer;
+    const bool late = outcome == Outcome::timed_out && scenario_.impatient;
+    if (outcome != Outcome::done && !lost && !late) {
+      fail("client " + std::to_string(client) + ": " + what + " " + std::string(to_string(outcome)));
+      return false;
+    }
+    return !lost;
+  }
+
+  static bool is(std::span<const std::byte> bytes, const Message& expected) {
+    return std::ranges::equal(bytes, expected);
+  }
+  void fail(const std::string& what) {
+    if (!violation_) violation_ = what;
+  }
+
+  const MailboxScenario scenario_;
+  World world_;
+  std::array<std::unique_ptr<SymmetricRegion>, kRanks> memory_;
+  std::array<std::set<std::uint64_t>, kRanks> given_up_;  // by client: what may come or not
+  Rank ready_ = 0;
+  std::array<bool, kRanks> has_ended_{};
+  std::optional<std::string> violation_;
+};
+
+constexpr std::uint64_t kSeeds = 200;
+
+std::optional<std::string> violation(const MailboxScenario& scenario) {
+  return sim::first_violation(kSeeds, [&](std::uint64_t seed) { return Run(seed, scenario).run(); });
+}
+void expect_no_violation(const MailboxScenario& scenario) { EXPECT_EQ(violation(scenario), std::nullopt); }
+bool caught(const MailboxRules& rules) { return violation({.rules = rules}).has_value(); }
+
+TEST(KvMailboxSim, CarriesEachMessageOnceAndInOrder) { expect_no_violation({}); }
+TEST(KvMailboxSim, DoesSoWhereEachParcelIsFlushed) { expect_no_violation({.by_memory = false}); }
+TEST(KvMailboxSim, DoesSoWithDoorbells) { expect_no_violation({.waking = Waking::doorbell}); }
+TEST(KvMailboxSim, BearsPauses) { expect_no_violation({.pauses = 4}); }
+TEST(KvMailboxSim, SkipsWhatComesTooLate) { expect_no_violation({.impatient = true}); }
+TEST(KvMailboxSim, SkipsWhatComesTooLateWithDoorbellsAndPauses) {
+  expect_no_violation({.waking = Waking::doorbell, .impatient = true, .pauses = 4});
+}
+TEST(KvMailboxSim, ServesTheOthersWhenAClientDies) { expect_no_violation({.dies = 1}); }
+TEST(KvMailboxSim, TellsWhenTheServerDies) { expect_no_violation({.dies = kServer}); }
+TEST(KvMailboxSim, TellsWhenTheServerDiesWithDoorbells) {
+  expect_no_violation({.waking = Waking::doorbell, .dies = kServer});
+}
+
+TEST(KvMailboxSim, CatchesABodyThatIsNotLookedAt) { EXPECT_TRUE(caught({.looks_at_second_indicator = false})); }
+TEST(KvMailboxSim, CatchesIndicatorsThatAreAnothersAsWell) {
+  EXPECT_TRUE(caught({.indicators_name_sequences = false}));
+}
+TEST(KvMailboxSim, CatchesASlotThatIsUsedAgainWithoutAFence) { EXPECT_TRUE(caught({.fences_slots = false})); }
+
+}  // namespace
+}  // namespace farside::kv
