@@ -74,6 +74,7 @@ class LocalRequests final : public Requests {
     replies_.at(server).pop_front();
     return Outcome::done;
   }
+  [[nodiscard]] bool has_reply(ServerNumber server) override { return !replies_.at(server).empty(); }
 
   [[nodiscard]] int sent() const noexcept { return sent_; }
 

@@ -22,6 +22,7 @@ class MailboxRequests::Connection {
 
   Outcome send(std::span<const std::byte> request, Deadline deadline);
   Outcome receive(Message& reply, Deadline deadline);
+  [[nodiscard]] bool has_reply();
 
  private:
   /// What the answer to a parcel will be.
@@ -50,9 +51,14 @@ class MailboxRequests::Connection {
   Outcome fetch_rest(Deadline deadline);
   [[nodiscard]] bool accept(Awaited awaited, const Parcel& parcel);
   void forget_skipped();
-  [[nodiscard]] Unanswered* find_partial() {
-    const auto found = std::ranges::find_if(replies_, &Unanswered::is_partial);
+  template <class Holds>
+  [[nodiscard]] Unanswered* find(Holds holds) {
+    const auto found = std::ranges::find_if(replies_, holds);
     return found == replies_.end() ? nullptr : &*found;
+  }
+  [[nodiscard]] Unanswered* find_partial() { return find(&Unanswered::is_partial); }
+  [[nodiscard]] Unanswered* find_oldest() {
+    return find([](const Unanswered& each) { return !each.skipped; });
   }
 
   Fabric& fabric_;
@@ -107,22 +113,27 @@ Outcome MailboxRequests::Connection::make_room(Deadline deadline) {
 // ---- In
 
 Outcome MailboxRequests::Connection::receive(Message& reply, Deadline deadline) {
-  const auto oldest = [this] {
-    return std::ranges::find_if(replies_, [](const Unanswered& each) { return !each.skipped; });
-  };
-  if (oldest() == replies_.end()) {
+  if (find_oldest() == nullptr) {
     throw UsageError({"receive a reply", "a mailbox", "no request is unanswered", "send one"});
   }
-  while (!oldest()->is_whole()) {
+  while (!find_oldest()->is_whole()) {
     const Outcome advanced = advance(deadline);
     if (advanced == Outcome::done) continue;
-    oldest()->skipped = true;
+    find_oldest()->skipped = true;
     return advanced;
   }
-  reply = std::move(oldest()->reply);
-  oldest()->skipped = true;
+  reply = std::move(find_oldest()->reply);
+  find_oldest()->skipped = true;
   forget_skipped();
   return Outcome::done;
+}
+
+bool MailboxRequests::Connection::has_reply() {
+  while (find_oldest() != nullptr && !find_oldest()->is_whole()) {
+    const Outcome advanced = advance({fabric_.now()});
+    if (advanced != Outcome::done) return advanced == Outcome::peer_lost;
+  }
+  return find_oldest() != nullptr;
 }
 
 /// Takes one parcel.
@@ -150,7 +161,7 @@ bool MailboxRequests::Connection::accept(Awaited awaited, const Parcel& parcel) 
   const auto [head, piece] = parcel;
   if (awaited == Awaited::go_on) return head.kind == ParcelHead::Kind::go_on && piece.empty() && head.rest == 0;
   if (awaited == Awaited::reply) {
-    const auto begins = std::ranges::find_if(replies_, [](const Unanswered& each) { return !each.begun; });
+    Unanswered* const begins = find([](const Unanswered& each) { return !each.begun; });
     if (head.kind != ParcelHead::Kind::begin || head.rest > kMostMessageBytes - piece.size()) return false;
     begins->begun = true;
     begins->rest = head.rest;
@@ -193,5 +204,7 @@ Outcome MailboxRequests::send(ServerNumber server, std::span<const std::byte> re
 Outcome MailboxRequests::receive(ServerNumber server, Message& reply, Deadline deadline) {
   return connections_.at(server)->receive(reply, deadline);
 }
+
+bool MailboxRequests::has_reply(ServerNumber server) { return connections_.at(server)->has_reply(); }
 
 }  // namespace farside::kv

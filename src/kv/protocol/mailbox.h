@@ -31,6 +31,7 @@ class MailboxRequests final : public Requests {
   Outcome send(ServerNumber server, std::span<const std::byte> request, Deadline deadline) override;
   /// Throws UsageError when nothing is unanswered.
   Outcome receive(ServerNumber server, Message& reply, Deadline deadline) override;
+  [[nodiscard]] bool has_reply(ServerNumber server) override;
 
  private:
   class Connection;

@@ -27,6 +27,8 @@ class Requests {
   /// The reply to the oldest request of that server that is unanswered. After timed_out that reply will not be shown
   /// any more when it comes.
   virtual Outcome receive(ServerNumber server, Message& reply, Deadline deadline) = 0;
+  /// Whether receive would not wait: the reply is there, or the server is lost.
+  [[nodiscard]] virtual bool has_reply(ServerNumber server) = 0;
 
  protected:
   Requests() = default;
