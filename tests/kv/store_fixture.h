@@ -12,6 +12,7 @@
 
 #include <gtest/gtest.h>
 
+#include "farside/base/error.h"
 #include "farside/fabric/fabric.h"
 
 #include "kv/protocol/index_words.h"
@@ -23,20 +24,57 @@ namespace farside::kv::test {
 
 using farside::test::extended;
 
+/// Another fabric, whose clock the test sets.
+class FabricWithClock final : public Fabric {
+ public:
+  explicit FabricWithClock(Fabric& fabric) : fabric_(fabric) {}
+
+  void pass(Duration duration) { now_ = now_ + duration; }
+  [[nodiscard]] Time now() const override { return now_; }
+
+  [[nodiscard]] std::unique_ptr<Region> create_region(std::string name, std::uint64_t bytes) override {
+    return fabric_.create_region(std::move(name), bytes);
+  }
+  [[nodiscard]] std::string address() override { return fabric_.address(); }
+  void connect(PeerId peer, std::string_view address) override { fabric_.connect(peer, address); }
+  [[nodiscard]] std::unique_ptr<RemoteRegion> attach(PeerId peer, std::string_view handle) override {
+    return fabric_.attach(peer, handle);
+  }
+  [[nodiscard]] std::unique_ptr<Channel> open_channel() override { return fabric_.open_channel(); }
+  void mark_lost(PeerId peer) override { fabric_.mark_lost(peer); }
+  [[nodiscard]] bool lost(PeerId peer) const override { return fabric_.lost(peer); }
+  [[nodiscard]] bool reaches_by_memory(PeerId peer) const override { return fabric_.reaches_by_memory(peer); }
+  Outcome revoke(PeerId peer, Deadline deadline) override { return fabric_.revoke(peer, deadline); }
+  void sleep(Duration duration) override { pass(duration); }
+  [[nodiscard]] std::uint64_t random() override { return fabric_.random(); }
+
+ private:
+  Fabric& fabric_;
+  Time now_{1'000'000'000};
+};
+
 class StoreUnderTest {
  public:
   static constexpr std::uint64_t kSession = 7;
 
-  /// Without settings: 1 MiB, and a grace time that no test waits for.
-  explicit StoreUnderTest(std::optional<StoreSettings> settings = {}, const KvRules& rules = {})
-      : settings_(settings.value_or(StoreSettings{.bytes = 1U << 20U, .grace = std::chrono::hours(1)})) {
+  static constexpr Duration kGrace = std::chrono::seconds(2);
+
+  static constexpr StoreSettings kSettings{.bytes = 1U << 20U, .grace = kGrace};
+
+  explicit StoreUnderTest(const StoreSettings& settings = kSettings, const KvRules& rules = {}) : settings_(settings) {
     fabric_->connect(0, fabric_->address());
     remote_ = fabric_->attach(0, region_->handle());
-    store_.emplace(*fabric_, *channel_, *region_, settings_, rules);
+    store_.emplace(clock_, *channel_, *region_, settings_, rules);
   }
 
   [[nodiscard]] Store& store() { return *store_; }
-  [[nodiscard]] Fabric& fabric() { return *fabric_; }
+  [[nodiscard]] Time now() const { return clock_.now(); }
+  void clock_pass(Duration duration) { clock_.pass(duration); }
+  /// Lets time pass, and the store free what is due.
+  std::size_t pass(Duration duration) {
+    clock_pass(duration);
+    return store().reclaim(~std::size_t{0});
+  }
   [[nodiscard]] static Timestamp at(std::uint64_t time, std::uint64_t session = kSession) { return {time, session}; }
 
   // Writing.
@@ -153,6 +191,7 @@ class StoreUnderTest {
 
   StoreSettings settings_;
   std::unique_ptr<Fabric> fabric_ = make_host_fabric({.mode = FabricMode::direct});
+  FabricWithClock clock_{*fabric_};
   std::unique_ptr<Region> region_ = fabric_->create_region("kv", settings_.bytes);
   std::unique_ptr<Channel> channel_ = fabric_->open_channel();
   std::unique_ptr<RemoteRegion> remote_;

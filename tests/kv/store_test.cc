@@ -128,15 +128,15 @@ TEST_F(StoreTest, WhatIsSettledIsNotPreparedAnyMore) {
 TEST_F(StoreTest, DoubtfulIsWhatHasBeenPreparedForLong) {
   const std::array<ServerNumber, 2> servers{3, 5};
   const std::array writes{Write{"a", "1"}};
-  const Time before = fabric().now();
+  const Time before = now();
   ASSERT_EQ(store().prepare({at(10), {}, servers, writes}).answer, Answer::done);
   EXPECT_TRUE(store().doubtful(before).empty());
-  const auto doubtful = store().doubtful(fabric().now() + std::chrono::seconds(1));
+  const auto doubtful = store().doubtful(now() + std::chrono::seconds(1));
   ASSERT_EQ(doubtful.size(), 1);
   EXPECT_EQ(doubtful.front().timestamp, at(10));
   EXPECT_EQ(doubtful.front().servers, (std::vector<ServerNumber>{3, 5}));
   commit(10);
-  EXPECT_TRUE(store().doubtful(fabric().now() + std::chrono::seconds(1)).empty());
+  EXPECT_TRUE(store().doubtful(now() + std::chrono::seconds(1)).empty());
 }
 
 TEST_F(StoreTest, ComparesBeforeItSets) {
@@ -238,7 +238,7 @@ TEST_F(StoreTest, SettledIsSaidInTheCellsCopyAsWell) {
 // What a rule's breaking does.
 
 TEST(StoreRules, WithoutMarkingAllVersionsOneStaysUnmarked) {
-  StoreUnderTest broken({}, {.marks_all_versions = false});
+  StoreUnderTest broken(StoreUnderTest::kSettings, {.marks_all_versions = false});
   broken.put("a", "1", 10);
   broken.prepare(20, {"a"}, "2");
   broken.prepare(30, {"a"}, "3");
@@ -248,7 +248,7 @@ TEST(StoreRules, WithoutMarkingAllVersionsOneStaysUnmarked) {
 }
 
 TEST(StoreRules, WithoutOrderWhatCommitsLastWins) {
-  StoreUnderTest broken({}, {.orders_by_timestamp = false});
+  StoreUnderTest broken(StoreUnderTest::kSettings, {.orders_by_timestamp = false});
   broken.prepare(20, {"a"}, "older");
   broken.put("a", "newer", 30);
   broken.commit(20);
@@ -256,19 +256,19 @@ TEST(StoreRules, WithoutOrderWhatCommitsLastWins) {
 }
 
 TEST(StoreRules, WithoutRefusalWhatIsBehindIsPrepared) {
-  StoreUnderTest broken({}, {.refuses_what_is_behind = false});
+  StoreUnderTest broken(StoreUnderTest::kSettings, {.refuses_what_is_behind = false});
   broken.put("a", "1", 30);
   EXPECT_EQ(broken.prepare(20, {"a"}, "2"), Answer::done);
 }
 
 TEST(StoreRules, WithoutBarringWhoWasGivenUpPrepares) {
-  StoreUnderTest broken({}, {.bars_before_saying_no = false});
+  StoreUnderTest broken(StoreUnderTest::kSettings, {.bars_before_saying_no = false});
   EXPECT_EQ(broken.store().fate_or_bar(broken.at(20)), Fate::aborted);
   EXPECT_EQ(broken.prepare(20, {"a"}, "1"), Answer::done);
 }
 
 TEST(StoreRules, WithoutKeepingTheSupersededItIsGone) {
-  StoreUnderTest broken({}, {.keeps_superseded = false});
+  StoreUnderTest broken(StoreUnderTest::kSettings, {.keeps_superseded = false});
   broken.put("a", "1", 10);
   broken.put("a", "2", 20);
   EXPECT_FALSE(broken.store().at("a", broken.at(10)));
@@ -276,7 +276,7 @@ TEST(StoreRules, WithoutKeepingTheSupersededItIsGone) {
 }
 
 TEST(StoreRules, WithRecordsThatChangeThePreparedIsReadAsTheNewest) {
-  StoreUnderTest broken({}, {.records_are_immutable = false});
+  StoreUnderTest broken(StoreUnderTest::kSettings, {.records_are_immutable = false});
   broken.put("a", "1", 10);
   broken.prepare(20, {"a"}, "2");
   EXPECT_EQ(broken.value("a"), "2");
