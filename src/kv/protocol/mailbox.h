@@ -15,9 +15,6 @@
 
 namespace farside::kv {
 
-/// The longest request or reply.
-inline constexpr std::uint64_t kMostMessageBytes = 64U << 20U;
-
 class MailboxRequests final : public Requests {
  public:
   /// `servers` by number: where the rings of this client and of each server are. Their regions outlive this.

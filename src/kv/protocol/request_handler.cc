@@ -1,6 +1,16 @@
 #include "kv/protocol/request_handler.h"
 
+#include <algorithm>
+
 namespace farside::kv {
+
+namespace {
+
+// Whatever a request asks for, the reply is no longer than a message may be: a client may name a large key many times.
+constexpr std::uint64_t kVersionBytes = 64;   // at least, in memory and in the message
+constexpr std::uint32_t kMostScanned = 1000;  // keys of any length
+
+}  // namespace
 
 Message RequestHandler::answer(std::span<const std::byte> bytes) {
   const auto request = Request::decode(bytes);
@@ -40,9 +50,11 @@ Message RequestHandler::get(const Request& request) {
   reply.kind = request.kind;
   reply.forgotten = store_.forgotten();
   records_.clear();
-  records_.reserve(request.keys.size());
+  std::uint64_t bytes = kVersionBytes;
   for (const std::string_view key : request.keys) {
     const auto found = request.candidates.empty() ? store_.newest(key) : store_.among(key, request.candidates);
+    bytes += kVersionBytes + (found ? found->place.bytes : 0);
+    if (bytes > kMostMessageBytes) return Reply{.kind = request.kind, .answer = Answer::refused}.encode();
     if (!found) {
       reply.versions.emplace_back();
       continue;
@@ -54,7 +66,7 @@ Message RequestHandler::get(const Request& request) {
 }
 
 Message RequestHandler::scan(const Request& request) const {
-  const Store::Scanned scanned = store_.scan(request.cursor, request.prefix, request.about);
+  const Store::Scanned scanned = store_.scan(request.cursor, request.prefix, std::min(request.about, kMostScanned));
   Reply reply;
   reply.kind = request.kind;
   reply.keys.assign(scanned.keys.begin(), scanned.keys.end());

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <vector>
 
@@ -14,6 +15,9 @@
 namespace farside::kv {
 
 using Message = std::vector<std::byte>;
+
+/// The longest request or reply.
+inline constexpr std::uint64_t kMostMessageBytes = 64U << 20U;
 
 class Requests {
  public:

@@ -1,0 +1,74 @@
+// What a server says to requests that no session would send: nobody's memory is filled by them, and nothing ends.
+#include <gtest/gtest.h>
+
+#include "tests/kv/local_servers.h"
+
+namespace farside::kv {
+namespace {
+
+class KvRequestHandler : public testing::Test {
+ protected:
+  Reply ask(const Request& request) {
+    bytes_ = servers_.handler(0).answer(request.encode());
+    return Reply::decode(bytes_).value();
+  }
+  Answer put(std::string_view key, std::string_view value) {
+    Request request{.kind = RequestKind::put, .session = 7, .timestamp = {++time_, 7}};
+    request.writes = {{.key = key, .value = value}};
+    return ask(request).answer;
+  }
+
+  LocalServers servers_{1};
+  std::uint64_t time_ = 0;
+  Message bytes_;
+};
+
+// A request of a few hundred bytes could ask for gigabytes.
+TEST_F(KvRequestHandler, RefusesAGetWhoseReplyWouldBeTooLong) {
+  const std::string value(1U << 20U, 'v');
+  ASSERT_EQ(put("large", value), Answer::done);
+  Request get;
+  get.keys.assign(10, "large");
+  EXPECT_EQ(ask(get).versions.size(), 10u);
+  get.keys.assign(64, "large");
+  EXPECT_EQ(ask(get).answer, Answer::refused);
+  get.keys.assign(kMostMessageBytes / 64, "absent");
+  EXPECT_EQ(ask(get).answer, Answer::refused);
+}
+
+TEST_F(KvRequestHandler, ScansNoMoreThanAMessageHolds) {
+  for (int i = 0; i < 3000; ++i) ASSERT_EQ(put("key " + std::to_string(i), "v"), Answer::done);
+  const Request scan{.kind = RequestKind::scan, .about = ~std::uint32_t{0}};
+  const Reply reply = ask(scan);
+  EXPECT_GE(reply.keys.size(), 500u);
+  EXPECT_LE(reply.keys.size(), 1016u);
+  EXPECT_NE(reply.next, 0u);
+}
+
+// Empty: the connection is closed, and the store is as it was.
+TEST_F(KvRequestHandler, HasNoAnswerToWhatIsNoRequest) {
+  RequestHandler& handler = servers_.handler(0);
+  EXPECT_TRUE(handler.answer({}).empty());
+  EXPECT_TRUE(handler.answer(Message(87)).empty());
+  for (const RequestKind kind : {RequestKind::put, RequestKind::compare_and_set}) {
+    Request request{.kind = kind, .session = 7, .timestamp = {1, 7}};
+    EXPECT_TRUE(handler.answer(request.encode()).empty());
+    request.writes = {{.key = "a", .value = "1"}, {.key = "b", .value = "2"}};
+    EXPECT_TRUE(handler.answer(request.encode()).empty());
+  }
+  EXPECT_EQ(ask({.kind = RequestKind::use}).use.keys, 0u);
+}
+
+// Kinds of which nothing is known, in any order.
+TEST_F(KvRequestHandler, BearsCommitsAndAbortsOfWhatNeverWas) {
+  const auto about = [](RequestKind kind) {
+    return Request{.kind = kind, .session = ~std::uint64_t{0}, .settled = 3, .timestamp = {5, 9}};
+  };
+  EXPECT_EQ(ask(about(RequestKind::commit)).answer, Answer::unknown);
+  EXPECT_EQ(ask(about(RequestKind::abort)).answer, Answer::done);
+  EXPECT_EQ(ask(about(RequestKind::commit)).answer, Answer::barred);
+  EXPECT_EQ(ask(about(RequestKind::fate)).fate, Store::Fate::aborted);
+}
+
+}  // namespace
+}  // namespace farside::kv
