@@ -1,7 +1,6 @@
 #include "kv/protocol/cells.h"
 
 #include <array>
-#include <tuple>
 #include <utility>
 
 namespace farside::kv {
@@ -22,16 +21,14 @@ CellSlot slot_of(const Version& version) {
 }  // namespace
 
 Version* History::find(const Timestamp& timestamp) {
-  const auto found = std::ranges::find(versions, timestamp, &Version::timestamp);
-  return found == versions.end() ? nullptr : &*found;
+  const auto found = versions.find(timestamp);
+  return found == versions.end() ? nullptr : &found->second;
 }
 
 Version* History::newest() {
-  Version* newest = nullptr;
-  for (Version& version : versions) {
-    if (version.committed() && (newest == nullptr || newest->timestamp < version.timestamp)) newest = &version;
-  }
-  return newest;
+  const auto is_committed = [](const auto& version) { return version.second.committed(); };
+  const auto newest = std::find_if(versions.rbegin(), versions.rend(), is_committed);
+  return newest == versions.rend() ? nullptr : &newest->second;
 }
 
 std::optional<FoundVersion> Cells::newest(const IndexWord& cell) const {
@@ -41,6 +38,20 @@ std::optional<FoundVersion> Cells::newest(const IndexWord& cell) const {
     if (!newest || newest->timestamp < version.timestamp) newest = version;
   });
   return newest;
+}
+
+std::optional<FoundVersion> Cells::at(const KeyId& key, const IndexWord& cell, const Timestamp& timestamp) const {
+  if (const auto noted = histories_.find(key); noted != histories_.end()) {
+    const auto found = noted->second.versions.find(timestamp);
+    if (found == noted->second.versions.end()) return std::nullopt;
+    const Version& version = found->second;
+    return FoundVersion{version.timestamp, version.generation, version.place};
+  }
+  std::optional<FoundVersion> found;
+  for_each_slot(cell, [&found, &timestamp](const FoundVersion& version, std::size_t /*slot*/) {
+    if (version.timestamp == timestamp) found = version;
+  });
+  return found;
 }
 
 std::uint64_t Cells::cell_bytes(std::uint64_t record_bytes) {
@@ -53,16 +64,17 @@ History& Cells::create(const KeyId& key, const IndexWord& cell, std::uint64_t ge
   head.seal = head.seal_of();
   std::ranges::fill(head.slots, slot_of({}));
   region_.copy_in(cell.offset, bytes_of(head));
-  return histories_.try_emplace(key, History{key, cell, {}}).first->second;
+  return histories_.try_emplace(key, History{key, cell, {}, {}}).first->second;
 }
 
 History& Cells::open(const KeyId& key, const IndexWord& cell) {
-  const auto [found, is_new] = histories_.try_emplace(key, History{key, cell, {}});
+  const auto [found, is_new] = histories_.try_emplace(key, History{key, cell, {}, {}});
   History& history = found->second;
   if (!is_new) return history;
   for_each_slot(cell, [this, &history](const FoundVersion& version, std::size_t slot) {
     const std::uint64_t mark = mark_of(version.place.offset).load();
-    history.versions.push_back({version.timestamp, version.generation, version.place, false, mark, slot});
+    history.versions[version.timestamp] = {version.timestamp, version.generation, version.place, false, mark};
+    history.slots.at(slot) = version.timestamp;
   });
   noted_ += history.versions.size();
   return history;
@@ -90,52 +102,52 @@ void Cells::remove(const History& history) {
 
 void Cells::add(History& history, const Version& version, std::span<const std::byte> record) {
   region_.copy_in(version.place.offset, record);
-  history.versions.push_back(version);
+  Version& added = history.versions[version.timestamp] = version;
   ++noted_;
+  if (rules_.marks_all_versions) set_mark(history, added, RecordHead::kNotNewest);
 }
 
-void Cells::commit(History& history, const Timestamp& timestamp) {
+Version* Cells::commit(History& history, const Timestamp& timestamp) {
   if (!rules_.orders_by_timestamp) {
     while (history.newest() != nullptr && history.newest()->timestamp > timestamp) {
       drop(history, history.newest()->timestamp);
     }
   }
-  if (Version* superseded = history.newest()) superseded->due = Version::kNotDue;  // it counts from now
+  Version* before = history.newest();
+  if (before != nullptr) before->due = Version::kNotDue;  // superseded, it counts from now
   Version& version = *history.find(timestamp);
   version.place.state = VersionState::committed;
-  if (version.slot != Version::kNoSlot) store_slot(history, version.slot, version);
+  const auto* const slot = std::ranges::find(history.slots, timestamp);
+  if (slot != history.slots.end()) store_slot(history, static_cast<std::size_t>(slot - history.slots.begin()), version);
   show(history);
   if (history.newest() == &version && fits(history, version)) copy(history, version);
+  return before;
 }
 
 void Cells::drop(History& history, const Timestamp& timestamp) {
   Version& version = *history.find(timestamp);
-  const std::size_t slot = version.slot;
   set_mark(history, version, RecordHead::kNotNewest);  // for whoever remembers where it was
   if (rules_.records_are_immutable || !shares_place(history, version)) {
     heap_.give_back(version.place.offset, version.place.bytes);
   }
-  version = history.versions.back();
-  history.versions.pop_back();
+  history.versions.erase(timestamp);
   --noted_;
+  auto* const slot = std::ranges::find(history.slots, timestamp);
+  if (slot == history.slots.end()) return;
+  *slot = {};
   // An empty slot says that there is no version elsewhere.
-  const bool all_have = std::ranges::count(history.versions, Version::kNoSlot, &Version::slot) == 0;
-  if (slot != Version::kNoSlot && all_have) store_slot(history, slot, {});
-  show(history);
-}
-
-void Cells::mark(History& history) {
-  const Version* newest = history.newest();
-  const auto is_newer = [newest](const Version& version) { return newest->timestamp < version.timestamp; };
-  const bool is_last = newest != nullptr && std::ranges::none_of(history.versions, is_newer);
-  for (Version& version : history.versions) {
-    const std::uint64_t settled = version.mark & RecordHead::kSettled;
-    set_mark(history, version, is_last && &version == newest ? settled : settled | RecordHead::kNotNewest);
+  if (history.versions.size() < CellHead::kSlots) {
+    store_slot(history, static_cast<std::size_t>(slot - history.slots.begin()), {});
+  } else {
+    show(history);
   }
 }
 
 void Cells::mark_newest(History& history) {
-  if (Version* newest = history.newest()) set_mark(history, *newest, newest->mark | RecordHead::kNotNewest);
+  Version* newest = history.newest();
+  if (newest == nullptr) return;
+  const bool is_last = newest == &history.versions.rbegin()->second;
+  set_mark(history, *newest, (newest->mark & RecordHead::kSettled) | (is_last ? 0 : RecordHead::kNotNewest));
 }
 
 void Cells::show(History& history) {
@@ -144,36 +156,30 @@ void Cells::show(History& history) {
 
 bool Cells::give_slot(History& history) {
   const Version* newest = history.newest();
-  const auto need = [newest](const Version& version) {
-    return std::tuple(&version == newest, !version.committed(), version.timestamp);
-  };
-  const Version* found = nullptr;  // by readers, as the newest committed: its slot stays
-  for (const Version& version : history.versions) {
-    if (version.slot == Version::kNoSlot || !version.committed()) continue;
-    if (found == nullptr || found->timestamp < version.timestamp) found = &version;
+  const Version* unseen = newest != nullptr && history.is_unseen(*newest) ? newest : nullptr;
+  for (auto last = history.versions.rbegin(); unseen == nullptr && last != history.versions.rend(); ++last) {
+    if (history.is_unseen(last->second)) unseen = &last->second;
   }
-  Version* without = nullptr;  // of those without slot the one that needs it most
-  Version* least = nullptr;    // of those whose slot can be had
-  std::array<bool, CellHead::kSlots> taken{};
-  for (Version& version : history.versions) {
-    if (version.slot == Version::kNoSlot) {
-      if (without == nullptr || need(*without) < need(version)) without = &version;
-    } else {
-      taken.at(version.slot) = true;
-      if (&version != found && (least == nullptr || need(version) < need(*least))) least = &version;
-    }
+  if (unseen == nullptr) return false;
+
+  auto* slot = std::ranges::find(history.slots, Timestamp{});
+  if (slot == history.slots.end()) {
+    slot = least_needed(history);
+    if (unseen != newest && unseen->timestamp < *slot) return false;
   }
-  if (without == nullptr) return false;
-  const auto* free = std::ranges::find(taken, false);
-  if (free != taken.end()) {
-    without->slot = static_cast<std::size_t>(free - taken.begin());
-  } else {
-    if (least == nullptr || need(*without) < need(*least)) return false;
-    without->slot = std::exchange(least->slot, Version::kNoSlot);
-  }
+  *slot = unseen->timestamp;
   channel_.local_fence();  // its record is there, and the slot that was stored to before
-  store_slot(history, without->slot, *without);
+  store_slot(history, static_cast<std::size_t>(slot - history.slots.begin()), *unseen);
   return true;
+}
+
+Timestamp* Cells::least_needed(History& history) {
+  Timestamp found;  // by readers, as the newest committed version: its slot stays
+  for (const Timestamp& timestamp : history.slots) {
+    if (history.find(timestamp)->committed()) found = std::max(found, timestamp);
+  }
+  const auto need = [&found](const Timestamp& timestamp) { return std::pair(timestamp == found, timestamp); };
+  return std::ranges::min_element(history.slots, {}, need);
 }
 
 void Cells::store_slot(const History& history, std::size_t number, const Version& version) {
@@ -201,8 +207,8 @@ void Cells::copy(const History& history, const Version& newest) {
 }
 
 bool Cells::shares_place(const History& history, const Version& version) {
-  return std::ranges::any_of(history.versions, [&version](const Version& other) {
-    return &other != &version && other.place.offset == version.place.offset;
+  return std::ranges::any_of(history.versions, [&version](const auto& other) {
+    return &other.second != &version && other.second.place.offset == version.place.offset;
   });
 }
 

@@ -6,12 +6,13 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <limits>
+#include <map>
 #include <optional>
 #include <span>
 #include <unordered_map>
-#include <vector>
 
 #include "farside/fabric/channel.h"
 
@@ -24,31 +25,34 @@ namespace farside::kv {
 
 /// A version as the server has noted it.
 struct Version {
-  static constexpr std::size_t kNoSlot = CellHead::kSlots;
   static constexpr Time kNotDue{std::numeric_limits<std::int64_t>::max()};
 
   Timestamp timestamp;
   std::uint64_t generation = 0;
   RecordPlace place;
   bool erased = false;
-  std::uint64_t mark = 0;      ///< as in its record
-  std::size_t slot = kNoSlot;  ///< kNoSlot: the server alone knows of it
-  Time due = kNotDue;          ///< when it may be reclaimed: it is superseded or erased
+  std::uint64_t mark = 0;  ///< as in its record
+  Time due = kNotDue;      ///< when it may be reclaimed: it is superseded or erased
 
   [[nodiscard]] bool committed() const { return place.state == VersionState::committed; }
 };
 
-/// All versions of a key.
+/// All versions of a key. There may be thousands: of one that is written all the time.
 struct History {
   KeyId key;
   IndexWord cell;
-  std::vector<Version> versions;
+  std::map<Timestamp, Version> versions;
+  std::array<Timestamp, CellHead::kSlots> slots;  ///< whose they are; 0: nobody's
 
   [[nodiscard]] Version* find(const Timestamp& timestamp);
   [[nodiscard]] Version* newest();  ///< of the committed
   /// The cell says it all.
   [[nodiscard]] bool is_quiet() const {
-    return versions.size() == 1 && versions.front().committed() && !versions.front().erased;
+    return versions.size() == 1 && versions.begin()->second.committed() && !versions.begin()->second.erased;
+  }
+  /// The server alone knows of it.
+  [[nodiscard]] bool is_unseen(const Version& version) const {
+    return std::ranges::find(slots, version.timestamp) == slots.end();
   }
 };
 
@@ -60,9 +64,9 @@ class Cells {
   // Looking.
 
   [[nodiscard]] std::optional<FoundVersion> newest(const IndexWord& cell) const;
-  /// The one with the highest timestamp among those that are `wanted`, committed or not.
-  template <class Predicate>
-  [[nodiscard]] std::optional<FoundVersion> highest(const KeyId& key, const IndexWord& cell, Predicate wanted) const;
+  /// Exactly that version, committed or not.
+  [[nodiscard]] std::optional<FoundVersion> at(const KeyId& key, const IndexWord& cell,
+                                               const Timestamp& timestamp) const;
   [[nodiscard]] std::uint64_t versions() const noexcept { return index_.keys() + noted_ - histories_.size(); }
 
   // Changing.
@@ -82,14 +86,13 @@ class Cells {
 
   /// A prepared one, which is not in a slot before `show`.
   void add(History& history, const Version& version, std::span<const std::byte> record);
-  /// Gives slots to those versions that need them most.
+  /// Slots are for the newest committed version and for those with the highest timestamps.
   void show(History& history);
-  void commit(History& history, const Timestamp& timestamp);
+  /// What was the newest committed version before; null: there was none.
+  Version* commit(History& history, const Timestamp& timestamp);
   /// Its record and its place in the cell go.
   void drop(History& history, const Timestamp& timestamp);
-  /// Makes the marks of all versions true.
-  void mark(History& history);
-  /// Something newer than the newest committed version is prepared.
+  /// Makes the newest committed version's mark true. All others are marked from the beginning.
   void mark_newest(History& history);
   void mark_settled(History& history, Version& version) {
     set_mark(history, version, version.mark | RecordHead::kSettled);
@@ -108,6 +111,8 @@ class Cells {
     return region_.word<ControlWord>(record + offsetof(RecordHead, mark));
   }
   bool give_slot(History& history);
+  /// Of a history that has all slots.
+  [[nodiscard]] static Timestamp* least_needed(History& history);
   [[nodiscard]] static bool shares_place(const History& history, const Version& version);
 
   struct Hash {
@@ -132,21 +137,6 @@ void Cells::for_each_slot(const IndexWord& cell, Consider consider) const {
     const RecordPlace place = RecordPlace::from_word(slot.place);
     if (place.state != VersionState::empty) consider(FoundVersion{slot.timestamp, slot.generation, place}, i);
   }
-}
-
-template <class Predicate>
-std::optional<FoundVersion> Cells::highest(const KeyId& key, const IndexWord& cell, Predicate wanted) const {
-  std::optional<FoundVersion> best;
-  const auto consider = [&best, &wanted](const FoundVersion& version, std::size_t /*slot*/) {
-    if (wanted(version) && (!best || best->timestamp < version.timestamp)) best = version;
-  };
-  for_each_slot(cell, consider);
-  if (const auto noted = histories_.find(key); noted != histories_.end()) {
-    for (const Version& version : noted->second.versions) {
-      consider({version.timestamp, version.generation, version.place}, version.slot);
-    }
-  }
-  return best;
 }
 
 }  // namespace farside::kv

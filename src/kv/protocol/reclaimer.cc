@@ -2,20 +2,18 @@
 
 namespace farside::kv {
 
-void Reclaimer::schedule(History& history) {
-  const Version* newest = history.newest();
-  for (Version& version : history.versions) {
-    if (version.committed() && version.due == Version::kNotDue && is_over(version, *newest)) schedule(history, version);
-  }
+void Reclaimer::schedule(History& history, Version& version) {
+  if (version.due == Version::kNotDue && is_over(history, version)) put_off(history, version);
 }
 
-bool Reclaimer::is_over(const Version& version, const Version& newest) const {
-  if (&version != &newest) return true;
+bool Reclaimer::is_over(History& history, const Version& version) const {
+  if (!version.committed()) return false;
+  if (&version != history.newest()) return true;
   const bool is_settled = (version.mark & RecordHead::kSettled) != 0;
   return version.erased && (is_settled || !rules_.keeps_unsettled_tombstones);
 }
 
-void Reclaimer::schedule(const History& history, Version& version) {
+void Reclaimer::put_off(const History& history, Version& version) {
   version.due = fabric_.now() + grace_;
   due_.push_back({version.due, history.key, version.timestamp});
 }
@@ -36,7 +34,7 @@ bool Reclaimer::reclaim(const Due& due) {
   if (version == nullptr || version->due != due.at) return false;  // it was put off, or dropped
   const bool is_erased = version == history->newest();
   if (is_erased && history->versions.size() != 1) {  // the others were prepared meanwhile
-    schedule(*history, *version);
+    put_off(*history, *version);
     return false;
   }
   if (is_erased) forget(due.timestamp);

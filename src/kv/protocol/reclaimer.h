@@ -15,8 +15,8 @@ class Reclaimer {
             Duration grace)
       : fabric_(fabric), channel_(channel), region_(region), cells_(cells), rules_(rules), grace_(grace) {}
 
-  /// After a version was committed or settled: what is over from now on goes when the grace time is.
-  void schedule(History& history);
+  /// Of a version that was committed, superseded or settled: if it is over now, it goes when the grace time is.
+  void schedule(History& history, Version& version);
   /// Frees at most `most` versions. 0: none is due.
   std::size_t reclaim(std::size_t most);
   /// No key without a cell had a committed version above this.
@@ -28,8 +28,8 @@ class Reclaimer {
     KeyId key;
     Timestamp timestamp;
   };
-  [[nodiscard]] bool is_over(const Version& version, const Version& newest) const;
-  void schedule(const History& history, Version& version);
+  [[nodiscard]] bool is_over(History& history, const Version& version) const;
+  void put_off(const History& history, Version& version);
   bool reclaim(const Due& due);
   void forget(const Timestamp& timestamp);
 

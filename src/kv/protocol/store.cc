@@ -65,8 +65,6 @@ struct Store::State {
   void say_visible() const {
     if (rules.visible_before_answering) channel.local_fence();
   }
-  template <class Predicate>
-  [[nodiscard]] std::optional<FoundVersion> highest(std::string_view key, Predicate wanted) const;
   void settle(const KeyId& key, const Timestamp& transaction);
   /// Of what is not prepared and will not be.
   Answered refuse(const Timestamp& transaction, const Answered& answered) {
@@ -145,11 +143,7 @@ void Store::State::write(const Prepare& part, const PlacedWrite& placed) {
   const RecordPlace place{VersionState::prepared, placed.record_bytes, placed.record};
   cells.add(history, {part.timestamp, record.generation, place, write.erase},
             make_record(record, part.siblings.bytes, write.key, write.value));
-  if (rules.marks_all_versions) {
-    cells.mark(history);
-  } else {
-    cells.mark_newest(history);
-  }
+  cells.mark_newest(history);
   cells.show(history);
   if (placed.is_new) index.insert(placed.key, *placed.cell);
 }
@@ -166,10 +160,11 @@ Answered Store::commit(const Timestamp& transaction) {
   Timestamp newest = transaction;
   for (const KeyId& key : store.transactions.commit(transaction)) {
     History& history = *store.cells.opened(key);
-    store.cells.commit(history, transaction);
-    if (store.rules.marks_all_versions) store.cells.mark(history);
+    Version* const before = store.cells.commit(history, transaction);
+    if (store.rules.marks_all_versions) store.cells.mark_newest(history);
     newest = std::max(newest, history.newest()->timestamp);
-    store.reclaimer.schedule(history);
+    store.reclaimer.schedule(history, *history.find(transaction));
+    if (before != nullptr) store.reclaimer.schedule(history, *before);
     store.cells.close(history);
     if (store.transactions.is_settled(transaction)) store.settle(key, transaction);
   }
@@ -189,7 +184,7 @@ void Store::abort(const Timestamp& transaction) {
       store.cells.remove(history);
       continue;
     }
-    if (store.rules.marks_all_versions) store.cells.mark(history);
+    if (store.rules.marks_all_versions) store.cells.mark_newest(history);
     store.cells.close(history);
   }
   store.say_visible();
@@ -227,8 +222,10 @@ void Store::State::settle(const KeyId& key, const Timestamp& transaction) {
   const auto cell = index.find(key);
   if (!cell) return;
   History& history = cells.open(key, *cell);
-  if (Version* version = history.find(transaction)) cells.mark_settled(history, *version);
-  reclaimer.schedule(history);
+  if (Version* version = history.find(transaction)) {
+    cells.mark_settled(history, *version);
+    reclaimer.schedule(history, *version);
+  }
   cells.close(history);
 }
 
@@ -256,21 +253,21 @@ std::optional<FoundVersion> Store::newest(std::string_view key) const {
 }
 
 std::optional<FoundVersion> Store::at(std::string_view key, const Timestamp& timestamp) const {
-  return state_->highest(key, [&timestamp](const FoundVersion& version) { return version.timestamp == timestamp; });
+  const KeyId id = key_id(key);
+  const auto cell = state_->index.find(id);
+  return cell ? state_->cells.at(id, *cell, timestamp) : std::nullopt;
 }
 
 std::optional<FoundVersion> Store::among(std::string_view key, std::span<const Timestamp> candidates) const {
-  const auto found = state_->highest(key, [candidates](const FoundVersion& version) {
-    return std::ranges::find(candidates, version.timestamp) != candidates.end();
-  });
-  return found ? found : newest(key);
-}
-
-template <class Predicate>
-std::optional<FoundVersion> Store::State::highest(std::string_view key, Predicate wanted) const {
   const KeyId id = key_id(key);
-  const auto cell = index.find(id);
-  return cell ? cells.highest(id, *cell, wanted) : std::nullopt;
+  const auto cell = state_->index.find(id);
+  if (!cell) return std::nullopt;
+  std::optional<FoundVersion> highest;
+  for (const Timestamp& candidate : candidates) {
+    if (highest && candidate < highest->timestamp) continue;
+    if (const auto found = state_->cells.at(id, *cell, candidate)) highest = found;
+  }
+  return highest ? highest : state_->cells.newest(*cell);
 }
 
 std::vector<std::byte> Store::record(const FoundVersion& version) const {
