@@ -124,7 +124,7 @@ Version* Cells::commit(History& history, const Timestamp& timestamp) {
   return before;
 }
 
-void Cells::drop(History& history, const Timestamp& timestamp) {
+void Cells::drop(History& history, Timestamp timestamp) {
   Version& version = *history.find(timestamp);
   set_mark(history, version, RecordHead::kNotNewest);  // for whoever remembers where it was
   if (rules_.records_are_immutable || !shares_place(history, version)) {

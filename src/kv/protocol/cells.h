@@ -91,7 +91,7 @@ class Cells {
   /// What was the newest committed version before; null: there was none.
   Version* commit(History& history, const Timestamp& timestamp);
   /// Its record and its place in the cell go.
-  void drop(History& history, const Timestamp& timestamp);
+  void drop(History& history, Timestamp timestamp);
   /// Makes the newest committed version's mark true. All others are marked from the beginning.
   void mark_newest(History& history);
   void mark_settled(History& history, Version& version) {
