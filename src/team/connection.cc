@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cerrno>
+#include <utility>
 
 #include <sys/epoll.h>
 #include <sys/socket.h>
@@ -24,15 +25,19 @@ bool Connection::receive() {
 }
 
 void Connection::send(std::string_view bytes) {
-  const bool was_idle = unsent_.empty();
   unsent_.append(bytes);
-  if (was_idle) flush();
+  if (!blocked_ && !bytes.empty()) flush();
 }
 
 void Connection::flush() {
-  const ssize_t count = ::send(socket_.get(), unsent_.data(), unsent_.size(), MSG_NOSIGNAL);
-  if (count > 0) unsent_.erase(0, static_cast<std::size_t>(count));
-  loop_.change(socket_.get(), unsent_.empty() ? EPOLLIN : EPOLLIN | EPOLLOUT);
+  const ssize_t count = ::send(socket_.get(), unsent_.data() + sent_, unsent_bytes(), MSG_NOSIGNAL);
+  if (count > 0) sent_ += static_cast<std::size_t>(count);
+  if (sent_ >= unsent_.size() / 2) {  // seldom enough that a long rest is not moved for each piece sent
+    unsent_.erase(0, sent_);
+    sent_ = 0;
+  }
+  const bool was_blocked = std::exchange(blocked_, !unsent_.empty());
+  if (blocked_ != was_blocked) loop_.change(socket_.get(), blocked_ ? EPOLLIN | EPOLLOUT : EPOLLIN);
 }
 
 }  // namespace farside

@@ -25,6 +25,8 @@ class Connection {
 
   /// Sends now what fits and the rest when it fits. A broken connection shows in receive().
   void send(std::string_view bytes);
+  /// What the other side has not taken yet.
+  [[nodiscard]] std::size_t unsent_bytes() const noexcept { return unsent_.size() - sent_; }
 
  private:
   void flush();
@@ -32,7 +34,9 @@ class Connection {
   EventLoop& loop_;
   Fd socket_;
   std::string received_;
-  std::string unsent_;
+  std::string unsent_;  // the first `sent_` bytes of it are sent
+  std::size_t sent_ = 0;
+  bool blocked_ = false;  // the loop says when more fits
 };
 
 }  // namespace farside

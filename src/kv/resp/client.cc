@@ -1,0 +1,209 @@
+#include "kv/resp/client.h"
+
+#include <utility>
+
+#include "farside/base/error.h"
+
+#include "kv/resp/text.h"
+#include "team/secret.h"
+
+namespace farside::kv {
+
+namespace {
+
+constexpr int kMostAttempts = 100;
+constexpr std::size_t kMostPending = 64;
+constexpr std::size_t kLongestKey = std::size_t{64} << 10U;
+// What a stranger may send: enough for a password.
+constexpr RequestLimits kStrangersLimits{.arguments = 10, .argument_bytes = 16384, .request_bytes = 65536};
+
+std::span<const std::uint8_t> unsigned_bytes(std::string_view text) {
+  return {reinterpret_cast<const std::uint8_t*>(text.data()), text.size()};
+}
+
+std::string unknown_command(std::span<const std::string_view> words) {
+  constexpr std::size_t kShown = 128;
+  std::string error =
+      "ERR unknown command '" + std::string(words.front().substr(0, kShown)) + "', with args beginning with: ";
+  std::string shown;
+  for (const auto word : words.subspan(1)) {
+    if (shown.size() >= kShown) break;
+    shown += "'" + std::string(word.substr(0, kShown - shown.size())) + "' ";
+  }
+  return error + shown;
+}
+
+bool reads(const Command& command, std::size_t words) { return command.first_key != 0 && words > command.blind_words; }
+
+}  // namespace
+
+RespClient::RespClient(Backend& backend, RespStatus& status, std::uint64_t id, std::string address)
+    : backend_(backend),
+      status_(status),
+      id_(id),
+      address_(std::move(address)),
+      parser_(status.settings.requests),
+      unit_(backend) {
+  reset();
+}
+
+void RespClient::reset() {
+  end_transaction();
+  name_.clear();
+  authenticated_ = status_.settings.password.empty();
+  parser_.limit(authenticated_ ? limits() : kStrangersLimits);
+}
+
+bool RespClient::authenticate(std::string_view user, std::string_view password) {
+  const std::string& right = status_.settings.password;
+  const bool known = right.empty() || equal_in_constant_time(unsigned_bytes(password), unsigned_bytes(right));
+  if (user != "default" || !known) return false;
+  authenticated_ = true;
+  parser_.limit(limits());
+  return true;
+}
+
+bool RespClient::obey(std::string& input, std::string& output) {
+  Reply reply(output);
+  std::size_t at = 0;
+  while (open_) {
+    if (requests_.size() == pending_) requests_.emplace_back();
+    Request& request = requests_[pending_];
+    const auto next = parser_.next(std::span(input).subspan(at), request.words);
+    if (next == RequestParser::Next::incomplete) break;
+    if (next == RequestParser::Next::broken) {
+      run_pending(reply);
+      reply.error(parser_.error());
+      open_ = false;
+      break;
+    }
+    at += parser_.consumed();
+    if (!request.words.empty()) take(request, reply);
+  }
+  run_pending(reply);
+  input.erase(0, at);
+  return open_;
+}
+
+// Reads that follow each other are answered together.
+void RespClient::take(Request& request, Reply& reply) {
+  status_.commands.fetch_add(1, std::memory_order_relaxed);
+  request.command = find_command(request.words.front());
+  const std::string refusal = why_not(request);
+  const bool can_wait = refusal.empty() && transaction_ == Transaction::none &&
+                        request.command->has(Command::kReadOnly) && request.command->first_key != 0;
+  if (can_wait) {
+    if (++pending_ == kMostPending) run_pending(reply);
+    return;
+  }
+  run_pending(reply);
+  if (!refusal.empty()) {
+    refuse(reply, refusal);
+  } else if (transaction_ != Transaction::none && !request.command->has(Command::kAtOnce)) {
+    queue(request, reply);
+  } else if (request.command->first_key != 0) {
+    run({&request, 1}, reply, false);
+  } else {
+    call(request, reply);
+  }
+}
+
+// Empty: it may be obeyed.
+std::string RespClient::why_not(const Request& request) const {
+  const auto& [command, words] = request;
+  if (command == nullptr) return unknown_command(words);
+  if (!command->allows(words.size())) return wrong_arity(command->name);
+  if (!authenticated_ && !command->has(Command::kNoAuth)) return "NOAUTH Authentication required.";
+  if (transaction_ != Transaction::none && command->has(Command::kNoMulti)) {
+    return "ERR Command not allowed inside a transaction";
+  }
+  bool keys_fit = true;
+  command->for_each_key(words, [&](std::string_view key) { keys_fit &= !key.empty() && key.size() <= kLongestKey; });
+  return keys_fit ? "" : "ERR keys have 1 to 65536 bytes";
+}
+
+void RespClient::refuse(Reply& reply, std::string_view error) {
+  reply.error(error);
+  if (transaction_ == Transaction::queuing) transaction_ = Transaction::refused;
+}
+
+void RespClient::run_pending(Reply& reply) {
+  const std::size_t count = std::exchange(pending_, 0);
+  if (count > 0) run({requests_.data(), count}, reply, false);
+}
+
+void RespClient::run(std::span<const Request> requests, Reply& reply, bool as_array) {
+  const std::size_t before = reply.bytes();
+  std::string_view failure = kContended;
+  for (int attempt = 0; attempt < kMostAttempts; ++attempt) {
+    const auto wrote = try_once(requests, reply, as_array);
+    if (wrote == Backend::Wrote::done) return;
+    reply.take_back(before);
+    if (wrote == Backend::Wrote::full) failure = kOutOfMemory;
+    if (wrote == Backend::Wrote::unknown) failure = kUnknown;
+    if (wrote != Backend::Wrote::differs) break;
+  }
+  // Of reads that were answered together, each has an error of its own.
+  for (std::size_t i = 0; i < (as_array ? 1 : requests.size()); ++i) reply.error(failure);
+}
+
+Backend::Wrote RespClient::try_once(std::span<const Request> requests, Reply& reply, bool as_array) {
+  try {
+    unit_.begin();
+    for (const auto& [command, words] : requests) {
+      if (reads(*command, words.size())) command->for_each_key(words, [this](auto key) { unit_.want(key); });
+    }
+    if (!unit_.load()) return Backend::Wrote::unknown;
+    if (as_array) reply.array(requests.size());
+    for (const Request& request : requests) call(request, reply);
+    return unit_.commit();
+  } catch (const Error&) {  // of what became of it, nothing is known
+    return Backend::Wrote::unknown;
+  }
+}
+
+void RespClient::call(const Request& request, Reply& reply) {
+  Call call{request.words, reply, unit_, backend_, *this};
+  request.command->run(call);
+}
+
+void RespClient::begin_transaction(Reply& reply) {
+  if (transaction_ != Transaction::none) return reply.error("ERR MULTI calls can not be nested");
+  transaction_ = Transaction::queuing;
+  reply.ok();
+}
+
+void RespClient::queue(const Request& request, Reply& reply) {
+  std::size_t bytes = 0;
+  for (const auto word : request.words) bytes += word.size() + sizeof(std::string);
+  if (queued_bytes_ + bytes > limits().request_bytes) return refuse(reply, "ERR the transaction is too large");
+  queued_bytes_ += bytes;
+  Request& copy = queued_.emplace_back(Request{request.command, {}});
+  for (const auto word : request.words) copy.words.emplace_back(queued_words_.emplace_back(word));
+  reply.status("QUEUED");
+}
+
+void RespClient::discard_transaction(Reply& reply) {
+  if (transaction_ == Transaction::none) return reply.error("ERR DISCARD without MULTI");
+  end_transaction();
+  reply.ok();
+}
+
+void RespClient::run_transaction(Reply& reply) {
+  if (transaction_ == Transaction::none) return reply.error("ERR EXEC without MULTI");
+  if (transaction_ == Transaction::refused) {
+    reply.error("EXECABORT Transaction discarded because of previous errors.");
+  } else {
+    run(queued_, reply, true);
+  }
+  end_transaction();
+}
+
+void RespClient::end_transaction() {
+  transaction_ = Transaction::none;
+  queued_.clear();
+  queued_words_.clear();
+  queued_bytes_ = 0;
+}
+
+}  // namespace farside::kv

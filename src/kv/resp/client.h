@@ -1,0 +1,107 @@
+// client.h — one client of the Redis protocol: what it sent, what it is told, and what it is in the middle of. Knows no
+// sockets.
+//
+// Thread safety: one thread at a time; what clients share is in RespStatus.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <deque>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "kv/resp/command.h"
+#include "kv/resp/request_parser.h"
+
+namespace farside::kv {
+
+struct RespSettings {
+  std::string password{};  ///< empty: none is asked for
+  RequestLimits requests{};
+  std::size_t output_bytes = std::size_t{256} << 20U;  ///< that a client has not taken; with more it is disconnected
+  std::size_t clients = 10'000;
+};
+
+/// What INFO tells of a server. Shared by its threads.
+struct RespStatus {
+  explicit RespStatus(RespSettings its) : settings(std::move(its)) {}
+
+  const RespSettings settings;
+  const std::chrono::steady_clock::time_point started = std::chrono::steady_clock::now();
+  std::atomic<std::uint64_t> clients = 0;
+  std::atomic<std::uint64_t> connections = 0;  ///< ever
+  std::atomic<std::uint64_t> commands = 0;     ///< ever
+};
+
+class RespClient {
+ public:
+  /// `backend` and `status` outlive it. `address` is where the client is ("10.0.0.1:50000").
+  RespClient(Backend& backend, RespStatus& status, std::uint64_t id, std::string address);
+
+  /// Obeys the whole requests at the front of `input`, takes them away, and appends the replies to `output`. False when
+  /// the connection is to be closed after them.
+  [[nodiscard]] bool obey(std::string& input, std::string& output);
+
+  // For commands.
+
+  [[nodiscard]] const RequestLimits& limits() const noexcept { return status_.settings.requests; }
+  [[nodiscard]] const RespStatus& status() const noexcept { return status_; }
+  [[nodiscard]] std::uint64_t id() const noexcept { return id_; }
+  [[nodiscard]] const std::string& address() const noexcept { return address_; }
+  [[nodiscard]] const std::string& name() const noexcept { return name_; }
+  void rename(std::string_view name) { name_ = name; }
+
+  [[nodiscard]] bool authenticated() const noexcept { return authenticated_; }
+  /// False, and nothing changes, if the user or the password is wrong.
+  [[nodiscard]] bool authenticate(std::string_view user, std::string_view password);
+
+  void close_after_reply() { open_ = false; }
+  /// As if it had just connected.
+  void reset();
+
+  void begin_transaction(Reply& reply);
+  void discard_transaction(Reply& reply);
+  void run_transaction(Reply& reply);
+
+ private:
+  using Words = std::vector<std::string_view>;
+  struct Request {
+    const Command* command = nullptr;
+    Words words;
+  };
+  enum class Transaction : std::uint8_t { none, queuing, refused };
+
+  void take(Request& request, Reply& reply);
+  [[nodiscard]] std::string why_not(const Request& request) const;
+  void queue(const Request& request, Reply& reply);
+  void refuse(Reply& reply, std::string_view error);
+  void end_transaction();
+
+  void run_pending(Reply& reply);
+  /// One after the other, with one atomic get before and one atomic put after.
+  void run(std::span<const Request> requests, Reply& reply, bool as_array);
+  Backend::Wrote try_once(std::span<const Request> requests, Reply& reply, bool as_array);
+  void call(const Request& request, Reply& reply);
+
+  Backend& backend_;
+  RespStatus& status_;
+  const std::uint64_t id_;
+  const std::string address_;
+  std::string name_;
+  RequestParser parser_;
+  UnitOfWork unit_;
+  bool authenticated_ = false;
+  bool open_ = true;
+
+  std::vector<Request> requests_;  // the first `pending_` are reads that wait for more, to be answered together
+  std::size_t pending_ = 0;
+
+  Transaction transaction_ = Transaction::none;
+  std::vector<Request> queued_;
+  std::deque<std::string> queued_words_;  // what `queued_` points into
+  std::size_t queued_bytes_ = 0;
+};
+
+}  // namespace farside::kv

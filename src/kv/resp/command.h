@@ -1,0 +1,90 @@
+// command.h — what a command is: a row of a table.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "kv/resp/reply.h"
+#include "kv/resp/unit_of_work.h"
+
+namespace farside::kv {
+
+class RespClient;
+
+/// A command as it was called. words[0] is its name.
+struct Call {
+  std::span<const std::string_view> words;
+  Reply& reply;
+  UnitOfWork& unit;
+  Backend& backend;
+  RespClient& client;
+};
+
+struct Command {
+  enum Flag : std::uint8_t {
+    kReadOnly = 1,  ///< never writes
+    kWrite = 2,
+    kNoAuth = 4,   ///< for everybody
+    kAtOnce = 8,   ///< not queued after MULTI
+    kNoMulti = 16  ///< refused after MULTI
+  };
+
+  std::string_view name;  ///< in lower case
+  int arity;              ///< words, the name included; negative: at least so many
+  std::uint8_t flags;
+  void (*run)(Call& call);
+  int first_key = 0;  ///< 0: it has none
+  int last_key = 0;   ///< negative: counted from the end, -1 is the last word
+  int key_step = 1;
+  std::size_t blind_words = 0;  ///< with no more words than these it does not look at the keys that it writes
+
+  [[nodiscard]] bool has(Flag flag) const { return (flags & flag) != 0; }
+  [[nodiscard]] bool allows(std::size_t words) const {
+    return arity < 0 ? words >= static_cast<std::size_t>(-arity) : words == static_cast<std::size_t>(arity);
+  }
+  template <class Use>
+  void for_each_key(std::span<const std::string_view> words, const Use& use) const {
+    if (first_key == 0) return;
+    const auto count = static_cast<int>(words.size());
+    const int last = last_key < 0 ? count + last_key : last_key;
+    for (int at = first_key; at <= last; at += key_step) use(words[static_cast<std::size_t>(at)]);
+  }
+};
+
+inline constexpr std::size_t kAlwaysBlind = std::numeric_limits<std::size_t>::max();
+
+/// In whatever case the name is. Null: there is none.
+[[nodiscard]] const Command* find_command(std::string_view name);
+
+// The families.
+[[nodiscard]] std::span<const Command> string_commands();
+[[nodiscard]] std::span<const Command> counter_commands();
+[[nodiscard]] std::span<const Command> key_commands();
+[[nodiscard]] std::span<const Command> expiry_commands();
+[[nodiscard]] std::span<const Command> connection_commands();
+[[nodiscard]] std::span<const Command> server_commands();
+[[nodiscard]] std::span<const Command> transaction_commands();
+
+/// All of them, by name.
+[[nodiscard]] std::span<const Command* const> all_commands();
+
+/// Whose commands and words these are.
+inline constexpr std::string_view kRedisVersion = "7.0.15";
+
+// Refusals that several commands have.
+inline constexpr std::string_view kNotAnInteger = "ERR value is not an integer or out of range";
+inline constexpr std::string_view kSyntaxError = "ERR syntax error";
+inline constexpr std::string_view kOutOfMemory = "OOM command not allowed when used memory > 'maxmemory'.";
+inline constexpr std::string_view kNoAnswer = "ERR the store did not answer in time";
+inline constexpr std::string_view kUnknown =
+    "ERR the store did not answer in time: this was or will be written, as a whole, or not at all";
+inline constexpr std::string_view kContended = "ERR other clients write the key all the time";
+
+[[nodiscard]] std::string wrong_arity(std::string_view command);
+/// Of "client", for instance.
+void refuse_subcommand(Call& call);
+
+}  // namespace farside::kv

@@ -1,0 +1,143 @@
+// Commands about which keys there are.
+#include <charconv>
+#include <string>
+#include <vector>
+
+#include "kv/resp/command.h"
+#include "kv/resp/text.h"
+
+namespace farside::kv {
+
+namespace {
+
+constexpr std::size_t kKeysAtOnce = 512;
+
+void erase(Call& call) {
+  std::int64_t erased = 0;
+  for (const auto key : call.words.subspan(1)) {
+    if (call.unit.find(key) == nullptr) continue;
+    call.unit.erase(key);
+    ++erased;
+  }
+  call.reply.integer(erased);
+}
+
+void count_present(Call& call) {
+  std::int64_t present = 0;
+  for (const auto key : call.words.subspan(1)) present += call.unit.find(key) == nullptr ? 0 : 1;
+  call.reply.integer(present);
+}
+
+void type(Call& call) { call.reply.status(call.unit.find(call.words[1]) == nullptr ? "none" : "string"); }
+
+void count_keys(Call& call) {
+  const auto keys = call.backend.keys();
+  if (!keys) return call.reply.error(kNoAnswer);
+  call.reply.integer(static_cast<std::int64_t>(*keys));
+}
+
+void list_keys(Call& call) {
+  const auto pattern = call.words[1];
+  std::vector<std::string> found;
+  std::uint64_t cursor = 0;
+  do {
+    auto scanned = call.backend.scan(cursor, literal_prefix(pattern), kKeysAtOnce);
+    if (!scanned) return call.reply.error(kNoAnswer);
+    for (std::string& key : scanned->keys) {
+      if (matches(pattern, key)) found.push_back(std::move(key));
+    }
+    cursor = scanned->next;
+  } while (cursor != 0);
+  std::ranges::sort(found);
+  found.erase(std::unique(found.begin(), found.end()), found.end());
+  call.reply.array(found.size());
+  for (const std::string& key : found) call.reply.bulk(key);
+}
+
+struct ScanOptions {
+  std::uint64_t cursor = 0;
+  std::string_view pattern = "*";
+  std::size_t about = 10;
+  bool any = true;  ///< none when keys of another type than string are wanted
+};
+
+// None: refused.
+std::optional<ScanOptions> read_scan(Call& call) {
+  ScanOptions options;
+  const auto refuse = [&](std::string_view why) {
+    call.reply.error(why);
+    return std::nullopt;
+  };
+  const auto word = call.words[1];
+  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), options.cursor);
+  if (error != std::errc() || end != word.data() + word.size()) return refuse("ERR invalid cursor");
+  for (std::size_t at = 2; at < call.words.size(); at += 2) {
+    if (at + 1 == call.words.size()) return refuse(kSyntaxError);
+    const auto value = call.words[at + 1];
+    if (is(call.words[at], "match")) {
+      options.pattern = value;
+    } else if (is(call.words[at], "count")) {
+      const auto about = parse_integer(value);
+      if (!about) return refuse(kNotAnInteger);
+      if (*about < 1) return refuse(kSyntaxError);
+      options.about = static_cast<std::size_t>(*about);
+    } else if (is(call.words[at], "type")) {
+      options.any = is(value, "string");
+    } else {
+      return refuse(kSyntaxError);
+    }
+  }
+  return options;
+}
+
+void scan(Call& call) {
+  const auto options = read_scan(call);
+  if (!options) return;
+  auto scanned = call.backend.scan(options->cursor, literal_prefix(options->pattern), options->about);
+  if (!scanned) return call.reply.error(kNoAnswer);
+  std::erase_if(scanned->keys,
+                [&](const std::string& key) { return !options->any || !matches(options->pattern, key); });
+  call.reply.array(2);
+  call.reply.bulk(std::to_string(scanned->next));
+  call.reply.array(scanned->keys.size());
+  for (const std::string& key : scanned->keys) call.reply.bulk(key);
+}
+
+// Some hundred keys at a time: what others write meanwhile may stay.
+void erase_all(Call& call) {
+  if (call.words.size() == 2 && !is(call.words[1], "async") && !is(call.words[1], "sync")) {
+    return call.reply.error(kSyntaxError);
+  }
+  if (call.words.size() > 2) return call.reply.error(kSyntaxError);
+  std::uint64_t cursor = 0;
+  do {
+    const auto scanned = call.backend.scan(cursor, {}, kKeysAtOnce);
+    if (!scanned) return call.reply.error(kNoAnswer);
+    call.unit.begin();
+    for (const std::string& key : scanned->keys) call.unit.erase(key);
+    const auto wrote = call.unit.commit();
+    if (wrote != Backend::Wrote::done)
+      return call.reply.error(wrote == Backend::Wrote::full ? kOutOfMemory : kNoAnswer);
+    cursor = scanned->next;
+  } while (cursor != 0);
+  call.reply.ok();
+}
+
+constexpr Command kCommands[] = {
+    {"del", -2, Command::kWrite, erase, 1, -1},
+    {"unlink", -2, Command::kWrite, erase, 1, -1},
+    {"exists", -2, Command::kReadOnly, count_present, 1, -1},
+    {"touch", -2, Command::kReadOnly, count_present, 1, -1},
+    {"type", 2, Command::kReadOnly, type, 1, 1},
+    {"dbsize", 1, Command::kReadOnly, count_keys},
+    {"keys", 2, Command::kReadOnly, list_keys},
+    {"scan", -2, Command::kReadOnly, scan},
+    {"flushall", -1, Command::kWrite | Command::kNoMulti, erase_all},
+    {"flushdb", -1, Command::kWrite | Command::kNoMulti, erase_all},
+};
+
+}  // namespace
+
+std::span<const Command> key_commands() { return kCommands; }
+
+}  // namespace farside::kv

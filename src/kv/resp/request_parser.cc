@@ -1,0 +1,186 @@
+#include "kv/resp/request_parser.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "kv/resp/text.h"
+
+namespace farside::kv {
+
+namespace {
+
+constexpr std::string_view kLineEnd = "\r\n";
+
+// Takes words from a line, and unquotes them in place: they only become shorter. Nothing: a quote has no end.
+class LineSplitter {
+ public:
+  explicit LineSplitter(std::span<char> line) : line_(line) {}
+
+  /// False when a quote has no end, or is not the end of its word.
+  bool split(std::vector<std::string_view>& words) {
+    for (;;) {
+      while (at_ < line_.size() && is_space(line_[at_])) ++at_;
+      if (at_ == line_.size()) return true;
+      const std::size_t begin = out_ = at_;
+      if (!take_word()) return false;
+      words.emplace_back(line_.data() + begin, out_ - begin);
+    }
+  }
+
+ private:
+  bool take_word() {
+    while (at_ < line_.size() && !is_space(line_[at_])) {
+      const char c = line_[at_++];
+      if (c != '"' && c != '\'') {
+        put(c);
+      } else {
+        return take_quoted(c) && (at_ == line_.size() || is_space(line_[at_]));
+      }
+    }
+    return true;
+  }
+
+  bool take_quoted(char quote) {
+    while (at_ < line_.size()) {
+      const char c = line_[at_++];
+      if (c == quote) return true;
+      if (c == '\\' && at_ < line_.size()) {
+        put(quote == '"' ? unescaped() : quoted_once(quote));
+      } else {
+        put(c);
+      }
+    }
+    return false;
+  }
+
+  // In single quotes, a backslash means something before a quote only.
+  char quoted_once(char quote) { return line_[at_] == quote ? line_[at_++] : '\\'; }
+
+  char unescaped() {
+    if (line_[at_] == 'x' && line_.size() - at_ > 2) {
+      const auto high = hex_digit(line_[at_ + 1]);
+      const auto low = hex_digit(line_[at_ + 2]);
+      if (high && low) {
+        at_ += 3;
+        return static_cast<char>(*high * 16 + *low);
+      }
+    }
+    const char c = line_[at_++];
+    constexpr std::string_view kNames = "nrtba";
+    constexpr std::string_view kMeant = "\n\r\t\b\a";
+    const auto found = kNames.find(c);
+    return found == std::string_view::npos ? c : kMeant[found];
+  }
+
+  static std::optional<int> hex_digit(char c) {
+    constexpr std::string_view kDigits = "0123456789abcdef";
+    const auto found = kDigits.find(lower(c));
+    return found == std::string_view::npos ? std::nullopt : std::optional(static_cast<int>(found));
+  }
+
+  static bool is_space(char c) { return c == ' ' || (c >= '\t' && c <= '\r') || c == '\0'; }
+  void put(char c) { line_[out_++] = c; }
+
+  std::span<char> line_;
+  std::size_t at_ = 0;
+  std::size_t out_ = 0;
+};
+
+}  // namespace
+
+RequestParser::Next RequestParser::next(std::span<char> input, std::vector<std::string_view>& words) {
+  words.clear();
+  if (!error_.empty()) return Next::broken;
+  if (input.empty()) return Next::incomplete;
+  return input.front() == '*' ? next_array(input, words) : next_line(input, words);
+}
+
+RequestParser::Next RequestParser::next_array(std::span<char> input, std::vector<std::string_view>& words) {
+  const std::string_view text(input.data(), input.size());
+  if (understood_ == 0) {
+    if (const Next counted = take_count(text); counted != Next::request) return counted;
+  }
+  for (; missing_ > 0; --missing_) {
+    if (const Next taken = take_argument(text); taken != Next::request) return taken;
+  }
+  for (const auto& [offset, bytes] : arguments_) words.push_back(text.substr(offset, bytes));
+  return finish(understood_);
+}
+
+RequestParser::Next RequestParser::take_count(std::string_view input) {
+  std::int64_t count = 0;
+  understood_ = 1;
+  const Next taken = take_number(input, "mbulk count string", count);
+  if (taken == Next::incomplete) understood_ = 0;
+  if (taken != Next::request) return taken;
+  if (count > static_cast<std::int64_t>(limits_.arguments)) return refuse("invalid multibulk length");
+  missing_ = static_cast<std::size_t>(std::max<std::int64_t>(count, 0));
+  return Next::request;
+}
+
+RequestParser::Next RequestParser::take_argument(std::string_view input) {
+  const std::size_t begin = understood_;
+  if (begin == input.size()) return Next::incomplete;
+  if (input[begin] != '$') {
+    return refuse(std::string("expected '$', got '") + input[begin] + "'");
+  }
+  std::int64_t bytes = 0;
+  ++understood_;
+  Next taken = take_number(input, "bulk count string", bytes);
+  if (taken == Next::request) {
+    if (bytes < 0 || bytes > static_cast<std::int64_t>(limits_.argument_bytes)) return refuse("invalid bulk length");
+    const auto length = static_cast<std::size_t>(bytes);
+    if (understood_ + length > limits_.request_bytes) return refuse("too big a request");
+    if (input.size() - understood_ >= length + kLineEnd.size()) {
+      if (input.substr(understood_ + length, kLineEnd.size()) != kLineEnd) return refuse("invalid bulk length");
+      arguments_.push_back({understood_, length});
+      understood_ += length + kLineEnd.size();
+      return Next::request;
+    }
+    taken = Next::incomplete;
+  }
+  if (taken == Next::incomplete) understood_ = begin;
+  return taken;
+}
+
+// A number and the end of its line, from `understood_` on.
+RequestParser::Next RequestParser::take_number(std::string_view input, const char* name, std::int64_t& number) {
+  const std::string_view rest = input.substr(understood_, limits_.line_bytes);
+  const auto end = rest.find(kLineEnd);
+  if (end == std::string_view::npos) {
+    return rest.size() < limits_.line_bytes ? Next::incomplete : refuse(std::string("too big ") + name);
+  }
+  const auto parsed = parse_integer(rest.substr(0, end));
+  if (!parsed) {
+    return refuse(input[understood_ - 1] == '*' ? "invalid multibulk length" : "invalid bulk length");
+  }
+  number = *parsed;
+  understood_ += end + kLineEnd.size();
+  return Next::request;
+}
+
+RequestParser::Next RequestParser::next_line(std::span<char> input, std::vector<std::string_view>& words) {
+  const std::string_view text(input.data(), std::min(input.size(), limits_.line_bytes));
+  const auto end = text.find('\n', understood_);
+  if (end == std::string_view::npos) {
+    understood_ = text.size();
+    return text.size() < limits_.line_bytes ? Next::incomplete : refuse("too big inline request");
+  }
+  if (!LineSplitter(input.first(end)).split(words)) return refuse("unbalanced quotes in request");
+  return finish(end + 1);
+}
+
+RequestParser::Next RequestParser::finish(std::size_t consumed) {
+  consumed_ = consumed;
+  understood_ = 0;
+  arguments_.clear();
+  return Next::request;
+}
+
+RequestParser::Next RequestParser::refuse(std::string reason) {
+  error_ = "ERR Protocol error: " + std::move(reason);
+  return Next::broken;
+}
+
+}  // namespace farside::kv

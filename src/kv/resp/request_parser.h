@@ -1,0 +1,66 @@
+// request_parser.h — requests as clients of Redis send them: arrays of bulk strings, or a line of words.
+//
+// Trusts nothing: what is longer than the limits is refused as soon as that is known, before it is stored. A request
+// that comes in pieces is not looked at twice.
+//
+// hiredis's reader is made for clients: it knows no lines of words, has no limit on sizes, and allocates each argument.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace farside::kv {
+
+struct RequestLimits {
+  std::size_t arguments = std::size_t{1} << 20U;
+  std::size_t argument_bytes = std::size_t{16} << 20U;
+  std::size_t request_bytes = std::size_t{64} << 20U;
+  std::size_t line_bytes = std::size_t{64} << 10U;  ///< of a request as words, and of a length
+};
+
+class RequestParser {
+ public:
+  explicit RequestParser(const RequestLimits& limits) : limits_(limits) {}
+
+  enum class Next : std::uint8_t {
+    incomplete,
+    request,
+    broken,  ///< error() says why; nothing that follows can be understood
+  };
+
+  /// Takes a request from the front of `input`, which is what came since the last one. Its words point into `input`,
+  /// parts of which are overwritten.
+  Next next(std::span<char> input, std::vector<std::string_view>& words);
+  /// How much of the input the request was.
+  [[nodiscard]] std::size_t consumed() const noexcept { return consumed_; }
+  [[nodiscard]] const std::string& error() const noexcept { return error_; }
+
+  /// For what comes next.
+  void limit(const RequestLimits& limits) { limits_ = limits; }
+
+ private:
+  struct Place {
+    std::size_t offset;
+    std::size_t bytes;
+  };
+
+  Next next_array(std::span<char> input, std::vector<std::string_view>& words);
+  Next next_line(std::span<char> input, std::vector<std::string_view>& words);
+  Next take_count(std::string_view input);
+  Next take_argument(std::string_view input);
+  Next take_number(std::string_view input, const char* name, std::int64_t& number);
+  Next refuse(std::string reason);
+  Next finish(std::size_t consumed);
+
+  RequestLimits limits_;
+  std::size_t understood_ = 0;    // bytes of the request under way
+  std::size_t missing_ = 0;       // arguments of it
+  std::vector<Place> arguments_;  // that it has so far
+  std::size_t consumed_ = 0;
+  std::string error_;
+};
+
+}  // namespace farside::kv

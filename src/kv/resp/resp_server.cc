@@ -1,0 +1,124 @@
+#include "kv/resp/resp_server.h"
+
+#include <cerrno>
+#include <thread>
+#include <unordered_map>
+#include <utility>
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+
+#include "team/connection.h"
+#include "team/socket.h"
+
+namespace farside::kv {
+
+namespace {
+
+constexpr auto kPauseAfterFailedAccept = std::chrono::milliseconds(20);
+constexpr std::size_t kKeptInputBytes = std::size_t{1} << 20U;
+
+std::string name_of(const sockaddr_storage& address) {
+  char text[INET6_ADDRSTRLEN] = "";
+  if (address.ss_family == AF_INET) {
+    const auto& in = reinterpret_cast<const sockaddr_in&>(address);
+    ::inet_ntop(AF_INET, &in.sin_addr, text, sizeof text);
+    return std::string(text) + ":" + std::to_string(ntohs(in.sin_port));
+  }
+  if (address.ss_family == AF_INET6) {
+    const auto& in = reinterpret_cast<const sockaddr_in6&>(address);
+    ::inet_ntop(AF_INET6, &in.sin6_addr, text, sizeof text);
+    return "[" + std::string(text) + "]:" + std::to_string(ntohs(in.sin6_port));
+  }
+  return "local";
+}
+
+}  // namespace
+
+// One thread, its clients and its backend.
+class RespServer::Worker {
+ public:
+  Worker(RespStatus& status, std::unique_ptr<Backend> backend) : status_(status), backend_(std::move(backend)) {}
+  ~Worker() { loop_.stop(); }
+  Worker(const Worker&) = delete;
+  Worker& operator=(const Worker&) = delete;
+
+  /// From any thread.
+  void admit(Fd socket, std::uint64_t id, std::string address) {
+    // A task is copied, and a socket cannot be.
+    auto shared = std::make_shared<Fd>(std::move(socket));
+    loop_.post([this, shared, id, where = std::move(address)] {
+      clients_.try_emplace(id, *this, std::move(*shared), id, where);
+    });
+  }
+
+ private:
+  struct Client {
+    Client(Worker& worker, Fd socket, std::uint64_t id, const std::string& address)
+        : status(worker.status_),
+          obeying(*worker.backend_, status, id, address),
+          connection(worker.loop_, std::move(socket), [&worker, id] { worker.serve(id); }) {}
+    ~Client() { --status.clients; }
+    Client(const Client&) = delete;
+    Client& operator=(const Client&) = delete;
+
+    RespStatus& status;
+    RespClient obeying;
+    Connection connection;
+  };
+
+  void serve(std::uint64_t id) {
+    Client& client = clients_.at(id);
+    bool open = client.connection.receive();
+    std::string& input = client.connection.received();
+    replies_.clear();
+    open &= client.obeying.obey(input, replies_);
+    if (input.empty() && input.capacity() > kKeptInputBytes) input.shrink_to_fit();
+    client.connection.send(replies_);
+    if (replies_.capacity() > kKeptInputBytes) std::string().swap(replies_);
+    if (!open || client.connection.unsent_bytes() > status_.settings.output_bytes) clients_.erase(id);
+  }
+
+  RespStatus& status_;
+  std::unique_ptr<Backend> backend_;
+  std::string replies_;
+  EventLoop loop_;
+  std::unordered_map<std::uint64_t, Client> clients_;
+};
+
+RespServer::RespServer(const std::string& address, RespSettings settings, std::size_t threads,
+                       const MakeBackend& make_backend)
+    : status_(std::move(settings)), listener_(listen_on(address)) {
+  address_ = bound_address(listener_, address);
+  for (std::size_t i = 0; i < threads; ++i) workers_.push_back(std::make_unique<Worker>(status_, make_backend()));
+  accepting_.post([this] { accepting_.watch(listener_.get(), EPOLLIN, [this](std::uint32_t) { accept_client(); }); });
+}
+
+RespServer::~RespServer() { accepting_.stop(); }
+
+void RespServer::accept_client() {
+  sockaddr_storage address{};
+  socklen_t length = sizeof address;
+  Fd socket(::accept4(listener_.get(), reinterpret_cast<sockaddr*>(&address), &length, SOCK_CLOEXEC | SOCK_NONBLOCK));
+  if (!socket) {
+    // The listener stays readable while there are no descriptors: else this would spin.
+    if (errno == EMFILE || errno == ENFILE) std::this_thread::sleep_for(kPauseAfterFailedAccept);
+    return;
+  }
+  if (++status_.clients > status_.settings.clients) {
+    --status_.clients;
+    constexpr std::string_view kRefusal = "-ERR max number of clients reached\r\n";
+    ::send(socket.get(), kRefusal.data(), kRefusal.size(), MSG_NOSIGNAL);  // if it does not fit, it is not told
+    return;
+  }
+  ++status_.connections;
+  const int on = 1;
+  ::setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);  // replies are awaited
+  const std::uint64_t id = next_client_++;
+  workers_[id % workers_.size()]->admit(std::move(socket), id, name_of(address));
+}
+
+}  // namespace farside::kv

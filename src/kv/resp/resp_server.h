@@ -1,0 +1,47 @@
+// resp_server.h — serves the Redis protocol on a port, with a few threads that sleep while nobody asks.
+//
+// Each thread has an event loop and a backend of its own; a client stays with one. A client that sends what is no
+// request, or does not take its replies, is disconnected; the others do not notice.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "kv/resp/backend.h"
+#include "kv/resp/client.h"
+#include "team/event_loop.h"
+
+namespace farside::kv {
+
+class RespServer {
+ public:
+  using MakeBackend = std::function<std::unique_ptr<Backend>()>;
+
+  /// Listens on `address` (team/socket.h) and serves until destroyed. Each of the threads uses one of the
+  /// backends made; they are made and destroyed by the server's owner. Throws Error when it cannot listen.
+  RespServer(const std::string& address, RespSettings settings, std::size_t threads, const MakeBackend& make_backend);
+  ~RespServer();
+  RespServer(const RespServer&) = delete;
+  RespServer& operator=(const RespServer&) = delete;
+
+  /// Where it listens, with the port that the kernel chose.
+  [[nodiscard]] const std::string& address() const noexcept { return address_; }
+  [[nodiscard]] const RespStatus& status() const noexcept { return status_; }
+
+ private:
+  class Worker;
+
+  void accept_client();
+
+  std::string address_;
+  RespStatus status_;
+  std::uint64_t next_client_ = 1;
+  Fd listener_;
+  std::vector<std::unique_ptr<Worker>> workers_;
+  EventLoop accepting_;
+};
+
+}  // namespace farside::kv

@@ -1,0 +1,143 @@
+// Commands about the server, as redis-cli and redis-benchmark ask for them.
+#include <array>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <unistd.h>
+
+#include "kv/resp/client.h"
+#include "kv/resp/command.h"
+#include "kv/resp/text.h"
+
+namespace farside::kv {
+
+namespace {
+
+std::string line(std::string_view name, std::uint64_t value) {
+  return std::string(name) + ":" + std::to_string(value) + "\r\n";
+}
+
+std::string server_section(Call& call) {
+  const auto up = std::chrono::steady_clock::now() - call.client.status().started;
+  return "# Server\r\nredis_version:" + std::string(kRedisVersion) +
+         "\r\nredis_mode:standalone\r\nfarside_version:" + FARSIDE_VERSION + "\r\n" +
+         line("process_id", static_cast<std::uint64_t>(::getpid())) +
+         line("uptime_in_seconds",
+              static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::seconds>(up).count()));
+}
+
+std::string clients_section(Call& call) {
+  const RespStatus& status = call.client.status();
+  return "# Clients\r\n" + line("connected_clients", status.clients) + line("maxclients", status.settings.clients);
+}
+
+std::string stats_section(Call& call) {
+  const RespStatus& status = call.client.status();
+  return "# Stats\r\n" + line("total_connections_received", status.connections) +
+         line("total_commands_processed", status.commands);
+}
+
+std::string keyspace_section(Call& call) {
+  const auto keys = call.backend.keys();
+  const std::string head = "# Keyspace\r\n";
+  return keys.value_or(0) == 0 ? head : head + "db0:keys=" + std::to_string(*keys) + ",expires=0,avg_ttl=0\r\n";
+}
+
+void info(Call& call) {
+  constexpr std::array<std::pair<std::string_view, std::string (*)(Call&)>, 4> kSections{{
+      {"server", server_section},
+      {"clients", clients_section},
+      {"stats", stats_section},
+      {"keyspace", keyspace_section},
+  }};
+  std::string text;
+  for (const auto& [name, section] : kSections) {
+    bool wanted = call.words.size() == 1;
+    for (const auto word : call.words.subspan(1)) {
+      wanted |= is(word, name) || is(word, "all") || is(word, "default") || is(word, "everything");
+    }
+    if (wanted) text += (text.empty() ? "" : "\r\n") + section(call);
+  }
+  call.reply.bulk(text);
+}
+
+void describe(Reply& reply, const Command& command) {
+  std::vector<std::string_view> flags;
+  if (command.has(Command::kReadOnly)) flags.emplace_back("readonly");
+  if (command.has(Command::kWrite)) flags.emplace_back("write");
+  if (command.has(Command::kNoAuth)) flags.emplace_back("no_auth");
+  if (command.has(Command::kNoMulti)) flags.emplace_back("no_multi");
+  reply.array(6);
+  reply.bulk(command.name);
+  reply.integer(command.arity);
+  reply.array(flags.size());
+  for (const auto flag : flags) reply.status(flag);
+  reply.integer(command.first_key);
+  reply.integer(command.last_key);
+  reply.integer(command.first_key == 0 ? 0 : command.key_step);
+}
+
+void describe_some(Call& call) {
+  call.reply.array(call.words.size() - 2);
+  for (const auto name : call.words.subspan(2)) {
+    if (const Command* command = find_command(name)) {
+      describe(call.reply, *command);
+    } else {
+      call.reply.null_array();
+    }
+  }
+}
+
+void command(Call& call) {
+  const auto what = call.words.size() == 1 ? std::string_view("info") : call.words[1];
+  if (is(what, "info") && call.words.size() > 2) return describe_some(call);
+  if (is(what, "count")) return call.reply.integer(static_cast<std::int64_t>(all_commands().size()));
+  if (is(what, "docs")) return call.reply.array(0);  // redis-cli then uses its own
+  const bool names = is(what, "list");
+  if (!names && !is(what, "info")) return refuse_subcommand(call);
+  call.reply.array(all_commands().size());
+  for (const Command* each : all_commands()) {
+    if (names) {
+      call.reply.bulk(each->name);
+    } else {
+      describe(call.reply, *each);
+    }
+  }
+}
+
+void config(Call& call) {
+  if (!is(call.words[1], "get")) return refuse_subcommand(call);
+  if (call.words.size() < 3) return call.reply.error(wrong_arity("config|get"));
+  const RespSettings& settings = call.client.status().settings;
+  const std::array<std::pair<std::string_view, std::string>, 6> known{{
+      {"appendonly", "no"},
+      {"databases", "1"},
+      {"maxclients", std::to_string(settings.clients)},
+      {"proto-max-bulk-len", std::to_string(settings.requests.argument_bytes)},
+      {"save", ""},
+      {"timeout", "0"},
+  }};
+  std::vector<std::string_view> found;
+  for (const auto& [name, value] : known) {
+    for (const auto pattern : call.words.subspan(2)) {
+      if (!matches(lower(pattern), name)) continue;
+      found.insert(found.end(), {name, value});
+      break;
+    }
+  }
+  call.reply.array(found.size());
+  for (const auto word : found) call.reply.bulk(word);
+}
+
+constexpr Command kCommands[] = {
+    {"info", -1, 0, info},
+    {"command", -1, 0, command},
+    {"config", -2, 0, config},
+};
+
+}  // namespace
+
+std::span<const Command> server_commands() { return kCommands; }
+
+}  // namespace farside::kv

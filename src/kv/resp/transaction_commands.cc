@@ -1,0 +1,23 @@
+// MULTI and what belongs to it.
+#include "kv/resp/client.h"
+#include "kv/resp/command.h"
+
+namespace farside::kv {
+
+namespace {
+
+void multi(Call& call) { call.client.begin_transaction(call.reply); }
+void exec(Call& call) { call.client.run_transaction(call.reply); }
+void discard(Call& call) { call.client.discard_transaction(call.reply); }
+
+constexpr Command kCommands[] = {
+    {"multi", 1, Command::kAtOnce, multi},
+    {"exec", 1, Command::kAtOnce, exec},
+    {"discard", 1, Command::kAtOnce, discard},
+};
+
+}  // namespace
+
+std::span<const Command> transaction_commands() { return kCommands; }
+
+}  // namespace farside::kv

@@ -1,0 +1,63 @@
+#include "kv/resp/unit_of_work.h"
+
+namespace farside::kv {
+
+void UnitOfWork::begin() {
+  entries_.clear();
+  kept_.clear();
+  now_ns_ = backend_.wall_ns();
+}
+
+bool UnitOfWork::load() {
+  keys_.clear();
+  for (const auto& [key, entry] : entries_) {
+    if (entry.wanted) keys_.push_back(key);
+  }
+  if (keys_.empty()) return true;
+  if (!backend_.get(keys_, got_)) return false;
+  for (std::size_t i = 0; i < keys_.size(); ++i) {
+    Entry& entry = entries_.find(keys_[i])->second;
+    entry.present = got_[i].present;
+    entry.version = got_[i].version;
+    entry.value = {got_[i].value, got_[i].expires_ns};
+  }
+  return true;
+}
+
+const UnitOfWork::Value* UnitOfWork::find(std::string_view key) const {
+  const Entry& entry = entries_.find(key)->second;
+  return entry.present ? &entry.value : nullptr;
+}
+
+void UnitOfWork::set(std::string_view key, std::string_view value, std::uint64_t expires_ns) {
+  if (expires_ns != 0 && expires_ns <= now_ns_) return erase(key);
+  Entry& entry = entries_[key];
+  entry.present = true;
+  entry.written = true;
+  entry.value = {value, expires_ns};
+}
+
+void UnitOfWork::erase(std::string_view key) {
+  Entry& entry = entries_[key];
+  entry.present = false;
+  entry.written = true;
+}
+
+Backend::Wrote UnitOfWork::commit() {
+  writes_.clear();
+  const Entry* written = nullptr;
+  for (const auto& [key, entry] : entries_) {
+    if (!entry.written) continue;
+    written = &entry;
+    if (entry.present) {
+      writes_.push_back({.key = key, .value = entry.value.bytes, .expires_ns = entry.value.expires_ns});
+    } else {
+      writes_.push_back({.key = key, .value = {}, .erase = true});
+    }
+  }
+  if (written == nullptr) return Backend::Wrote::done;
+  if (writes_.size() == 1 && written->wanted) return backend_.compare_and_set(writes_.front(), written->version);
+  return backend_.put(writes_);
+}
+
+}  // namespace farside::kv

@@ -1,0 +1,64 @@
+// unit_of_work.h — what one command, or all of a MULTI, reads and writes: one atomic get before, one atomic put after.
+//
+// A unit that writes one key only, having read it, is certain that nobody else wrote it in between. One that writes
+// several is not: what it writes appears at once, but may rest on what has changed since.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "kv/resp/backend.h"
+
+namespace farside::kv {
+
+class UnitOfWork {
+ public:
+  explicit UnitOfWork(Backend& backend) : backend_(backend) {}
+
+  struct Value {
+    std::string_view bytes;
+    std::uint64_t expires_ns = 0;  ///< 0: never
+  };
+
+  /// Forgets everything. Keys and values that the unit is told of must live until then.
+  void begin();
+  /// Says that `key` will be looked for.
+  void want(std::string_view key) { entries_[key].wanted = true; }
+  /// Reads all that is wanted. False: no answer in time.
+  [[nodiscard]] bool load();
+
+  /// A key that was wanted, as it is after what this unit writes. Null: absent. Valid until the key is written.
+  [[nodiscard]] const Value* find(std::string_view key) const;
+  /// An `expires_ns` that has passed erases.
+  void set(std::string_view key, std::string_view value, std::uint64_t expires_ns);
+  void erase(std::string_view key);
+  /// For values that are made, not given.
+  [[nodiscard]] std::string_view keep(std::string value) { return kept_.emplace_back(std::move(value)); }
+  [[nodiscard]] std::uint64_t now_ns() const noexcept { return now_ns_; }
+
+  /// Writes. `differs`: somebody else wrote the key; begin again.
+  [[nodiscard]] Backend::Wrote commit();
+
+ private:
+  struct Entry {
+    bool wanted = false;
+    bool present = false;
+    bool written = false;
+    Timestamp version;  // as it was read
+    Value value;
+  };
+
+  Backend& backend_;
+  std::uint64_t now_ns_ = 0;
+  std::unordered_map<std::string_view, Entry> entries_;
+  std::deque<std::string> kept_;
+  std::vector<std::string_view> keys_;
+  std::vector<Backend::Got> got_;
+  std::vector<Write> writes_;
+};
+
+}  // namespace farside::kv

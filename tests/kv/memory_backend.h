@@ -1,0 +1,115 @@
+// memory_backend.h — a Backend whose keys are in this process, for tests of what is in front of one.
+#pragma once
+
+#include <chrono>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "kv/resp/backend.h"
+
+namespace farside::test {
+
+/// The keys, shared by the backends of several threads.
+struct MemoryKeys {
+  struct Value {
+    std::string bytes;
+    std::uint64_t expires_ns;
+    kv::Timestamp version;
+  };
+
+  std::mutex mutex;
+  std::map<std::string, std::shared_ptr<const Value>, std::less<>> values;
+  std::uint64_t versions = 0;
+  std::uint64_t full_from = UINT64_MAX;  ///< with so many keys nothing is written but what erases
+  std::uint64_t frozen_ns = 0;           ///< what the time is; 0: what the clock says
+  std::uint64_t gets = 0;                ///< calls so far, as the next
+  std::uint64_t puts = 0;
+  bool answers = true;
+};
+
+class MemoryBackend final : public kv::Backend {
+ public:
+  explicit MemoryBackend(MemoryKeys& keys) : keys_(keys) {}
+
+  std::uint64_t wall_ns() const override {
+    if (keys_.frozen_ns != 0) return keys_.frozen_ns;
+    const auto now = std::chrono::system_clock::now().time_since_epoch();
+    return static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(now).count());
+  }
+
+  bool get(std::span<const std::string_view> keys, std::vector<Got>& got) override {
+    const std::lock_guard lock(keys_.mutex);
+    ++keys_.gets;
+    got.clear();
+    kept_.clear();
+    for (const auto key : keys) {
+      const auto found = find(key);
+      got.push_back(found ? Got{true, found->version, found->bytes, found->expires_ns} : Got{});
+      kept_.push_back(found);
+    }
+    return keys_.answers;
+  }
+
+  Wrote put(std::span<const kv::Write> writes) override {
+    const std::lock_guard lock(keys_.mutex);
+    return write(writes);
+  }
+
+  Wrote compare_and_set(const kv::Write& write_, const kv::Timestamp& expected) override {
+    const std::lock_guard lock(keys_.mutex);
+    const auto found = find(write_.key);
+    if ((found ? found->version : kv::Timestamp()) != expected) return Wrote::differs;
+    return write({&write_, 1});
+  }
+
+  std::optional<Scanned> scan(std::uint64_t cursor, std::string_view prefix, std::size_t about) override {
+    const std::lock_guard lock(keys_.mutex);
+    Scanned scanned;
+    std::uint64_t place = 0;
+    for (const auto& [key, value] : keys_.values) {
+      if (place++ < cursor) continue;
+      if (key.starts_with(prefix) && find(key)) scanned.keys.push_back(key);
+      if (place - cursor == about) break;
+    }
+    scanned.next = place < keys_.values.size() ? place : 0;
+    return scanned;
+  }
+
+  std::optional<std::uint64_t> keys() override {
+    const std::lock_guard lock(keys_.mutex);
+    return keys_.values.size();
+  }
+
+ private:
+  std::shared_ptr<const MemoryKeys::Value> find(std::string_view key) const {
+    const auto found = keys_.values.find(key);
+    if (found == keys_.values.end()) return nullptr;
+    const auto expires_ns = found->second->expires_ns;
+    return expires_ns == 0 || expires_ns > wall_ns() ? found->second : nullptr;
+  }
+
+  Wrote write(std::span<const kv::Write> writes) {
+    ++keys_.puts;
+    if (!keys_.answers) return Wrote::unknown;
+    for (const auto& write : writes) {
+      if (!write.erase && keys_.values.size() >= keys_.full_from) return Wrote::full;
+    }
+    const kv::Timestamp version{++keys_.versions, 1};
+    for (const auto& write : writes) {
+      if (write.erase) {
+        if (const auto found = keys_.values.find(write.key); found != keys_.values.end()) keys_.values.erase(found);
+      } else {
+        keys_.values[std::string(write.key)] =
+            std::make_shared<MemoryKeys::Value>(MemoryKeys::Value{std::string(write.value), write.expires_ns, version});
+      }
+    }
+    return Wrote::done;
+  }
+
+  MemoryKeys& keys_;
+  std::vector<std::shared_ptr<const MemoryKeys::Value>> kept_;  // what the last get points to
+};
+
+}  // namespace farside::test

@@ -1,0 +1,123 @@
+// The server with real sockets: many clients, rude ones, and its end.
+#include "kv/resp/resp_server.h"
+
+#include <array>
+#include <optional>
+#include <thread>
+
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/socket.h>
+
+#include "team/socket.h"
+#include "tests/kv/memory_backend.h"
+
+namespace farside::kv {
+namespace {
+
+SetupClock::time_point soon() { return SetupClock::now() + std::chrono::seconds(60); }
+
+class RespServing : public testing::Test {
+ protected:
+  RespServing() { start({}); }
+
+  void start(const RespSettings& settings) {
+    server_.reset();
+    server_.emplace("127.0.0.1:0", settings, 2, [this] { return std::make_unique<test::MemoryBackend>(keys_); });
+  }
+
+  Fd connect() { return connect_to(server_->address(), soon()); }
+
+  static void expect(const Fd& socket, const std::string& request, const std::string& reply) {
+    write_all(socket, request, soon());
+    EXPECT_EQ(read_exactly(socket, reply.size(), soon()), reply) << request;
+  }
+
+  // What comes until the server closes the connection.
+  static std::string rest_of(const Fd& socket) {
+    std::string rest;
+    std::array<char, 64 << 10> chunk;
+    pollfd ready{socket.get(), POLLIN, 0};
+    while (::poll(&ready, 1, 60'000) == 1) {
+      const ssize_t count = ::recv(socket.get(), chunk.data(), chunk.size(), 0);
+      if (count <= 0) return rest;
+      rest.append(chunk.data(), static_cast<std::size_t>(count));
+    }
+    ADD_FAILURE() << "the server did not close the connection";
+    return rest;
+  }
+
+  test::MemoryKeys keys_;
+  std::optional<RespServer> server_;
+};
+
+TEST_F(RespServing, AnswersManyClientsOfBothThreads) {
+  std::vector<Fd> clients;
+  for (int i = 0; i < 50; ++i) clients.push_back(connect());
+  for (std::size_t i = 0; i < clients.size(); ++i)
+    expect(clients[i], "INCR n\r\n", ":" + std::to_string(i + 1) + "\r\n");
+}
+
+// Sixteen increments at a time from eight clients at once: none is lost, whichever thread they come by.
+TEST_F(RespServing, LosesNoIncrement) {
+  std::string sixteen;
+  for (int i = 0; i < 16; ++i) sixteen += "INCR n\r\n";
+  std::vector<Fd> clients;
+  for (int i = 0; i < 8; ++i) clients.push_back(connect());
+  for (const Fd& client : clients) write_all(client, sixteen + "PING\r\nQUIT\r\n", soon());
+  for (const Fd& client : clients) EXPECT_TRUE(rest_of(client).ends_with("+PONG\r\n+OK\r\n"));
+  expect(connect(), "GET n\r\n", "$3\r\n128\r\n");
+}
+
+TEST_F(RespServing, CarriesTheLargestValue) {
+  const Fd client = connect();
+  const std::string value(std::size_t{16} << 20U, 'v');
+  const std::string bulk = "$" + std::to_string(value.size()) + "\r\n" + value + "\r\n";
+  expect(client, "*3\r\n$3\r\nSET\r\n$1\r\na\r\n" + bulk, "+OK\r\n");
+  expect(client, "GET a\r\n", bulk);
+}
+
+TEST_F(RespServing, DisconnectsWhoSendsGarbageAndNobodyElse) {
+  const Fd polite = connect();
+  const Fd rude = connect();
+  write_all(rude, "*1\r\n!garbage\r\n", soon());
+  EXPECT_EQ(rest_of(rude), "-ERR Protocol error: expected '$', got '!'\r\n");
+  expect(polite, "PING\r\n", "+PONG\r\n");
+}
+
+TEST_F(RespServing, TurnsAwayWhoIsOneTooMany) {
+  start({.clients = 2});
+  const Fd first = connect();
+  Fd second = connect();
+  expect(first, "PING\r\n", "+PONG\r\n");
+  expect(second, "PING\r\n", "+PONG\r\n");
+  EXPECT_EQ(rest_of(connect()), "-ERR max number of clients reached\r\n");
+  write_all(second, "QUIT\r\n", soon());
+  EXPECT_EQ(rest_of(second), "+OK\r\n");
+  const auto deadline = soon();
+  while (server_->status().clients > 1 && SetupClock::now() < deadline) std::this_thread::yield();
+  expect(connect(), "PING\r\n", "+PONG\r\n");
+}
+
+// Who asks and takes nothing costs a bounded amount of memory.
+TEST_F(RespServing, DisconnectsWhoTakesNoReplies) {
+  start({.output_bytes = std::size_t{1} << 20U});
+  const Fd polite = connect();
+  const Fd slow = connect();
+  expect(slow, "SET a " + std::string(60'000, 'v') + "\r\n", "+OK\r\n");
+  std::string asking;
+  for (int i = 0; i < 2000; ++i) asking += "GET a\r\n";
+  write_all(slow, asking, soon());
+  EXPECT_LT(rest_of(slow).size(), std::size_t{2000} * 60'000);
+  expect(polite, "PING\r\n", "+PONG\r\n");
+}
+
+TEST_F(RespServing, EndsWhileClientsAreConnected) {
+  const Fd client = connect();
+  expect(client, "PING\r\n", "+PONG\r\n");
+  server_.reset();
+  EXPECT_EQ(rest_of(client), "");
+}
+
+}  // namespace
+}  // namespace farside::kv
