@@ -178,6 +178,17 @@ TEST_F(RespCommands, AnswersReadsThatFollowEachOtherByOneGet) {
   EXPECT_EQ(keys_.gets, 2U);
 }
 
+// Also when reads are among them, which see the writes before them.
+TEST_F(RespCommands, DoesWritesThatFollowEachOtherByOnePut) {
+  EXPECT_EQ(tell("SET a 1\r\nGET a\r\nSET a 2\r\nMSET b 3 c 4\r\nGET a\r\nGET b\r\n"),
+            "+OK\r\n$1\r\n1\r\n+OK\r\n+OK\r\n$1\r\n2\r\n$1\r\n3\r\n");
+  EXPECT_EQ(keys_.puts, 1U);
+  EXPECT_EQ(tell("INCR a\r\nSET a x\r\n"), ":3\r\n+OK\r\n");
+  keys_.full_from = 0;
+  const std::string oom = "-OOM command not allowed when used memory > 'maxmemory'.\r\n";
+  EXPECT_EQ(tell("SET a 1\r\nGET a\r\nPING\r\nGET a\r\n"), oom + oom + "+PONG\r\n$1\r\nx\r\n");
+}
+
 TEST_F(RespCommands, KnowsItsConnection) {
   expect({{"PING", "+PONG\r\n"},
           {"PING \"a b\"", "$3\r\na b\r\n"},

@@ -85,13 +85,13 @@ bool RespClient::obey(std::string& input, std::string& output) {
   return open_;
 }
 
-// Reads that follow each other are answered together.
+// Reads, and writes whatever is there, are done together when they follow each other.
 void RespClient::take(Request& request, Reply& reply) {
   status_.commands.fetch_add(1, std::memory_order_relaxed);
   request.command = find_command(request.words.front());
   const std::string refusal = why_not(request);
-  const bool can_wait = refusal.empty() && transaction_ == Transaction::none &&
-                        request.command->has(Command::kReadOnly) && request.command->first_key != 0;
+  const bool can_wait = refusal.empty() && transaction_ == Transaction::none && request.command->first_key != 0 &&
+                        (request.command->has(Command::kReadOnly) || !reads(*request.command, request.words.size()));
   if (can_wait) {
     if (++pending_ == kMostPending) run_pending(reply);
     return;
@@ -143,7 +143,7 @@ void RespClient::run(std::span<const Request> requests, Reply& reply, bool as_ar
     if (wrote == Backend::Wrote::unknown) failure = kUnknown;
     if (wrote != Backend::Wrote::differs) break;
   }
-  // Of reads that were answered together, each has an error of its own.
+  // Of those that were done together, each has an error of its own.
   for (std::size_t i = 0; i < (as_array ? 1 : requests.size()); ++i) reply.error(failure);
 }
 

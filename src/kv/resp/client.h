@@ -95,7 +95,7 @@ class RespClient {
   bool authenticated_ = false;
   bool open_ = true;
 
-  std::vector<Request> requests_;  // the first `pending_` are reads that wait for more, to be answered together
+  std::vector<Request> requests_;  // the first `pending_` wait for more, to be done together
   std::size_t pending_ = 0;
 
   Transaction transaction_ = Transaction::none;
