@@ -17,9 +17,10 @@ std::size_t match_class(std::string_view pattern, std::size_t at, char c, bool& 
     if (pattern[at] == '\\' && pattern.size() - at > 1) {
       found |= pattern[++at] == c;
     } else if (pattern.size() - at > 2 && pattern[at + 1] == '-') {
-      const auto [low, high] =
-          std::minmax(static_cast<unsigned char>(pattern[at]), static_cast<unsigned char>(pattern[at + 2]));
-      found |= static_cast<unsigned char>(c) >= low && static_cast<unsigned char>(c) <= high;
+      const auto code = static_cast<unsigned char>(c);
+      const auto from = static_cast<unsigned char>(pattern[at]);
+      const auto to = static_cast<unsigned char>(pattern[at + 2]);
+      found |= code >= std::min(from, to) && code <= std::max(from, to);
       at += 2;
     } else {
       found |= pattern[at] == c;
