@@ -41,7 +41,7 @@ InTeam::InTeam(Team& team, const InTeamOptions& options)
     channel_ = fabric.open_channel();
     store_ = std::make_unique<Store>(fabric, *channel_, memory_->local(), options.store, options.rules);
     server_ = std::make_unique<Server>(fabric, *channel_, *store_, rings_->local(), bell_offset(team, options),
-                                       options.mailbox, options.server, options.rules);
+                                       options.mailbox);
     for (Rank client = options.servers; client < team.size(); ++client) {
       for (std::uint32_t session = 0; session < options.sessions; ++session) {
         server_->attach(end(client, ring_offset(options, client, session, team.rank())), options.waking);

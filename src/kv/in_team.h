@@ -20,7 +20,6 @@ struct InTeamOptions {
   ServerNumber servers = 1;    ///< ranks 0 to servers - 1
   std::uint32_t sessions = 1;  ///< of each other rank
   StoreSettings store;
-  ServerSettings server;
   MailboxShape mailbox;
   Waking waking = Waking::doorbell;
   KvRules rules;

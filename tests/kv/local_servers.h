@@ -23,13 +23,13 @@ class LocalServers {
  public:
   static constexpr PeerId kSelf = 0;
 
-  explicit LocalServers(ServerNumber count, StoreSettings settings = {.bytes = 4U << 20U}) {
+  explicit LocalServers(ServerNumber count, StoreSettings settings = {.bytes = 4U << 20U}, const KvRules& rules = {}) {
     fabric_->connect(kSelf, fabric_->address());
     for (ServerNumber number = 0; number < count; ++number) {
       Side& side = sides_.emplace_back();
       side.region = fabric_->create_region("memory of server " + std::to_string(number), settings.bytes);
       side.remote = fabric_->attach(kSelf, side.region->handle());
-      side.store = std::make_unique<Store>(*fabric_, *channel_, *side.region, settings);
+      side.store = std::make_unique<Store>(*fabric_, *channel_, *side.region, settings, rules);
       side.handler = std::make_unique<RequestHandler>(*side.store);
       MemoryHead head{};
       EXPECT_EQ(channel_->read(LocalSpan(head), side.remote->span(0, sizeof head), soon()), Outcome::done);

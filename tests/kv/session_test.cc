@@ -168,6 +168,38 @@ TEST_P(Sessions, RefuseWhatCannotBePut) {
   EXPECT_THROW((void)put(session, {{kKeys[0], "a"}, {kKeys[0], "b"}}), UsageError);
 }
 
+// A transaction erases one key and changes another, and is committed at the first key's server only. However long that
+// lasts, who finds the one erased finds the other changed.
+bool finds_all_of_a_slow_eraser(const KvRules& rules) {
+  constexpr Duration kGrace = std::chrono::milliseconds(1);
+  LocalServers servers(kServers, {.bytes = 4U << 20U, .grace = kGrace}, rules);
+  LocalSession session(servers, {.session = 1, .grace = std::chrono::seconds(10)});
+  EXPECT_EQ(session.session.put_all(std::vector<Write>{{kKeys[0], "a"}, {kKeys[1], "b"}}, servers.soon()),
+            PutOutcome::done);
+  HybridClock clock(servers.fabric(), 99, {});
+  const Timestamp eraser = clock.next();
+  const std::vector<KeyId> keys{key_id(kKeys[0]), key_id(kKeys[1])};
+  const auto siblings = make_siblings(SiblingsKind::list, keys);
+  const std::vector<ServerNumber> both{0, 1};
+  const std::vector<Write> writes{{.key = kKeys[0], .value = {}, .erase = true}, {kKeys[1], "c"}};
+  for (const Write& write : writes) {
+    const auto answered =
+        servers.store_of(write.key).prepare({eraser, {SiblingsKind::list, siblings}, both, {&write, 1}});
+    EXPECT_EQ(answered.answer, Answer::done);
+  }
+  EXPECT_EQ(servers.store_of(kKeys[0]).commit(eraser).answer, Answer::done);
+  servers.fabric().sleep(2 * kGrace);
+  (void)servers.store_of(kKeys[0]).reclaim(100);
+  std::vector<Got> got;
+  EXPECT_EQ(session.session.get_all(kKeys, got, servers.soon()), Outcome::done);
+  EXPECT_FALSE(got[0].present);
+  return got[1].value == "c";
+}
+TEST(ErasedKeys, StayUntilTheirEraserIsCommittedEverywhere) {
+  EXPECT_TRUE(finds_all_of_a_slow_eraser({}));
+  EXPECT_FALSE(finds_all_of_a_slow_eraser({.keeps_unsettled_tombstones = false}));
+}
+
 // By READs alone: also of keys that this client has never read, of large values, and while a writer is between prepare
 // and commit.
 TEST(Cells, AreReadWithoutAskingAServer) {

@@ -67,7 +67,7 @@ class KvRun {
   static constexpr Duration kLife = std::chrono::microseconds(1500);  // in which things befall ranks and links
   static constexpr Duration kLimit = std::chrono::seconds(60);
   static constexpr Duration kAwhile = std::chrono::microseconds(20);
-  static constexpr std::uint64_t kMemoryBytes = 48U << 10U;
+  static constexpr std::uint64_t kMemoryBytes = 128U << 10U;
 
   /// What a client did, as it will stand in the history.
   struct Did {
@@ -105,7 +105,6 @@ class KvRun {
   [[nodiscard]] kv::InTeamOptions options() const {
     return {.servers = scenario_.servers,
             .store = {.bytes = kMemoryBytes, .grace = kGrace},
-            .server = {.patience = kGrace / 2},
             .mailbox = {.slots = 2, .slot_bytes = 1024},
             .rules = scenario_.rules};
   }
@@ -221,6 +220,7 @@ class KvRun {
     history.files.emplace_back("run");
     history.transactions.push_back({0, kNoHistoryId, 0, HistoryTransaction::Outcome::committed, {}});
     for (std::size_t i = 0; i < clients_.size(); ++i) add_client(history, i + 1, clients_[i]);
+    if (violation_) return;
     if (const auto anomaly = check_read_atomic(history)) {
       std::string evidence = name_of(anomaly->kind);
       for (const std::string& each : anomaly->evidence) evidence += "; " + each;
@@ -255,7 +255,9 @@ class KvRun {
       for (const auto& [key, version] : did.reads) {
         transaction.operations.push_back({HistoryOperation::Kind::read, key, number_of(version), ++line_});
       }
-      if (!did.written.empty()) written_[did.version] = did.written;
+      if (!did.written.empty() && !written_.try_emplace(did.version, did.written).second) {
+        return fail("two transactions have one timestamp");
+      }
       for (const std::size_t key : did.written) {
         transaction.operations.push_back({HistoryOperation::Kind::write, key, number_of(did.version), ++line_});
       }

@@ -53,9 +53,6 @@ bool caught(const KvRules& rules) {
 TEST(KvSim, KeepsItsPromisesUnderEverySeed) { EXPECT_EQ(violation({}), std::nullopt); }
 
 TEST(KvSim, CatchesOverwritingInPlace) { EXPECT_TRUE(caught({.records_are_immutable = false})); }
-TEST(KvSim, CatchesAKeyThatGoesBeforeItsEraserIsCommittedEverywhere) {
-  EXPECT_TRUE(caught({.keeps_unsettled_tombstones = false}));
-}
 TEST(KvSim, CatchesAPutBelowTheNewestCommitted) { EXPECT_TRUE(caught({.refuses_what_is_behind = false})); }
 TEST(KvSim, CatchesTheLastCommitThatWins) { EXPECT_TRUE(caught({.orders_by_timestamp = false})); }
 TEST(KvSim, CatchesMarksOfTheThenCurrentVersionOnly) { EXPECT_TRUE(caught({.marks_all_versions = false})); }
@@ -65,7 +62,6 @@ TEST(KvSim, CatchesANoThatIsForgotten) { EXPECT_TRUE(caught({.bars_before_saying
 TEST(KvSim, CatchesAGetWithoutSecondRound) { EXPECT_TRUE(caught({.looks_at_siblings = false})); }
 TEST(KvSim, CatchesTheNewestInPlaceOfAReclaimedVersion) { EXPECT_TRUE(caught({.wants_the_very_version = false})); }
 TEST(KvSim, CatchesWhoTrustsTornBytes) { EXPECT_TRUE(caught({.compares_checksums = false})); }
-TEST(KvSim, CatchesWhoTakesAnotherUseOfAPlace) { EXPECT_TRUE(caught({.compares_generations = false})); }
 TEST(KvSim, CatchesWhoLooksAtNoMark) { EXPECT_TRUE(caught({.looks_at_marks = false})); }
 TEST(KvSim, CatchesASessionThatForgetsWhatItSaw) { EXPECT_TRUE(caught({.remembers_what_was_seen = false})); }
 

@@ -32,7 +32,7 @@ Outcome AddressSource::find(std::span<Search* const> searches, std::span<const T
 
 bool AddressSource::take(Search& search) {
   const Address known = *addresses_.find(search.id);
-  const auto record = read_record(search.bytes, rules_.compares_generations ? known.generation : 0, search.key);
+  const auto record = read_record(search.bytes, known.generation, search.key, rules_.compares_checksums);
   if (!record) return false;
   if (rules_.looks_at_marks && (record->head.mark & RecordHead::kNotNewest) != 0) return false;
   search.set_found(*record);

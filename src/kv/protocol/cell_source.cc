@@ -202,7 +202,7 @@ void CellSource::take(Walk& walk, const CellSlot& slot) {
 
 bool CellSource::accept(Walk& walk, std::uint64_t generation) {
   Search& search = *walk.search;
-  const auto record = read_record(search.bytes, rules_.compares_generations ? generation : 0, search.key);
+  const auto record = read_record(search.bytes, generation, search.key, rules_.compares_checksums);
   if (!record) return false;
   search.set_found(*record);
   cells_.keep(search.id, walk.place);

@@ -20,7 +20,6 @@ struct KvRules {
   bool looks_at_siblings = true;        ///< the second round
   bool wants_the_very_version = true;   ///< which is not replaced by the newest
   bool compares_checksums = true;       ///< of records, and seals of slots
-  bool compares_generations = true;     ///< a record is the one that the slot meant
   bool looks_at_marks = true;           ///< GET*
   bool remembers_what_was_seen = true;  ///< a session, of versions that are not settled
 
