@@ -22,13 +22,14 @@ struct InTeamOptions {
   StoreSettings store;
   MailboxShape mailbox;
   Waking waking = Waking::doorbell;
+  Duration patience = std::chrono::seconds(1);  ///< with a client that was not heard of between prepare and commit
   KvRules rules;
 };
 
 /// A session with all that it stands on.
 class TeamSession {
  public:
-  TeamSession(Fabric& fabric, std::vector<MailboxEnd> ends, std::vector<ServerMemory> memories,
+  TeamSession(Fabric& fabric, const std::vector<MailboxEnd>& ends, std::vector<ServerMemory> memories,
               const InTeamOptions& options, const SessionSettings& settings);
 
   [[nodiscard]] Session& session() noexcept { return session_; }
@@ -52,7 +53,10 @@ class InTeam {
   [[nodiscard]] std::unique_ptr<TeamSession> open_session(std::uint32_t number, SessionSettings settings);
 
  private:
+  void begin_to_serve();
   [[nodiscard]] MailboxEnd end(Rank other, std::uint64_t offset);
+  /// Of a session of this rank, to all servers.
+  [[nodiscard]] std::vector<MailboxEnd> ends_of(std::uint32_t session);
   [[nodiscard]] ServerMemory read_head(Rank server);
 
   Team& team_;
@@ -62,6 +66,8 @@ class InTeam {
   // Of a rank that serves.
   std::unique_ptr<Channel> channel_;
   std::unique_ptr<Store> store_;
+  std::unique_ptr<MailboxRequests> to_servers_;
+  std::unique_ptr<Terminator> terminator_;
   std::unique_ptr<Server> server_;
 };
 

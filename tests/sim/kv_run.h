@@ -106,6 +106,7 @@ class KvRun {
     return {.servers = scenario_.servers,
             .store = {.bytes = kMemoryBytes, .grace = kGrace},
             .mailbox = {.slots = 2, .slot_bytes = 1024},
+            .patience = kGrace / 2,
             .rules = scenario_.rules};
   }
   [[nodiscard]] kv::SessionSettings settings() {

@@ -23,7 +23,7 @@ KvScenario draw(std::uint64_t seed) {
   scenario.keys = 2 + dice.random() % 4;
   scenario.one_in_erases = dice.one_in(3) ? 5 : 0;
   if (dice.one_in(3)) scenario.most_value_bytes = 700;
-  if (dice.one_in(2)) scenario.most_skew = std::chrono::milliseconds(1);
+  if (dice.one_in(2)) scenario.most_skew = std::chrono::milliseconds(10);
   scenario.network.grain_bytes = dice.one_in(2) ? 8 : 64;
   for (const NamedSwitch& each : named_switches()) scenario.network.*each.on = dice.one_in(2);
   scenario.network.dead_memory_answers = false;
@@ -57,6 +57,7 @@ TEST(KvSim, CatchesAPutBelowTheNewestCommitted) { EXPECT_TRUE(caught({.refuses_w
 TEST(KvSim, CatchesTheLastCommitThatWins) { EXPECT_TRUE(caught({.orders_by_timestamp = false})); }
 TEST(KvSim, CatchesMarksOfTheThenCurrentVersionOnly) { EXPECT_TRUE(caught({.marks_all_versions = false})); }
 TEST(KvSim, CatchesAnAnswerBeforeItIsTrue) { EXPECT_TRUE(caught({.visible_before_answering = false})); }
+TEST(KvSim, CatchesANoThatIsForgotten) { EXPECT_TRUE(caught({.bars_before_saying_no = false})); }
 
 TEST(KvSim, CatchesAGetWithoutSecondRound) { EXPECT_TRUE(caught({.looks_at_siblings = false})); }
 TEST(KvSim, CatchesTheNewestInPlaceOfAReclaimedVersion) { EXPECT_TRUE(caught({.wants_the_very_version = false})); }

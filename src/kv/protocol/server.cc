@@ -19,6 +19,7 @@ bool Server::serve_once() {
   bool any = false;
   for (const auto& connection : connections_) any = serve(*connection) || any;
   std::erase_if(connections_, [](const auto& each) { return each->ended; });
+  any = (terminator_ != nullptr && terminator_->step()) || any;
   return store_.reclaim(kReclaimedAtOnce) != 0 || any;
 }
 

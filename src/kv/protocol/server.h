@@ -10,6 +10,7 @@
 
 #include "kv/protocol/request_handler.h"
 #include "kv/protocol/served_mailbox.h"
+#include "kv/protocol/terminator.h"
 
 namespace farside::kv {
 
@@ -30,6 +31,9 @@ class Server {
 
   ConnectionId attach(const MailboxEnd& client, Waking waking);
   void detach(ConnectionId connection);
+
+  /// Has transactions finished whose clients are not heard of. `terminator` outlives this.
+  void finish_with(Terminator& terminator) { terminator_ = &terminator; }
 
   /// Takes what has come. True if there was anything.
   bool serve_once();
@@ -64,6 +68,7 @@ class Server {
   const MailboxShape shape_;
   std::vector<std::unique_ptr<Connection>> connections_;
   ConnectionId last_id_ = 0;
+  Terminator* terminator_ = nullptr;
 };
 
 }  // namespace farside::kv
