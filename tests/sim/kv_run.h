@@ -81,7 +81,8 @@ class KvRun {
     std::unique_ptr<kv::TeamSession> session;
     std::vector<Did> done;
     std::optional<Did> under_way;  // a put of which nothing is known yet
-    bool finished = false;
+    bool finished = false;         // its rounds
+    bool ended = false;
   };
 
   // ---- Who lives how
@@ -89,17 +90,17 @@ class KvRun {
   void live(Rank rank) {
     auto& side = sides_[rank] = std::make_unique<kv::InTeam>(world_.team(rank), options());
     if (++ready_ == world_.size()) befall();
-    if (side->serves()) return side->serve_until([this] { return ended_ == count_living(); });
+    if (side->serves()) return side->serve_until([this] { return all_living(&ClientSide::ended); });
     ClientSide& client = clients_[rank - scenario_.servers];
     client.rank = rank;
     client.session = side->open_session(0, settings());
     for (int round = 0; round < scenario_.rounds; ++round) act(client);
     client.finished = true;
-    while (!all_finished()) fabric_of(client).sleep(kAwhile);
+    while (!all_living(&ClientSide::finished)) fabric_of(client).sleep(kAwhile);
     if (!std::exchange(healed_, true)) world_.heal();
     fabric_of(client).sleep(2 * scenario_.network.detection);
     get(client, all_keys(), true);
-    ++ended_;
+    client.ended = true;
   }
 
   [[nodiscard]] kv::InTeamOptions options() const {
@@ -137,13 +138,9 @@ class KvRun {
     }
   }
   [[nodiscard]] Rank any_rank() { return static_cast<Rank>(dice_.random() % world_.size()); }
-  [[nodiscard]] bool all_finished() {
+  [[nodiscard]] bool all_living(bool ClientSide::*have) {
     return std::ranges::all_of(clients_,
-                               [this](const ClientSide& each) { return each.finished || !world_.alive(each.rank); });
-  }
-  [[nodiscard]] std::size_t count_living() {
-    return static_cast<std::size_t>(
-        std::ranges::count_if(clients_, [this](const ClientSide& each) { return world_.alive(each.rank); }));
+                               [&](const ClientSide& each) { return each.*have || !world_.alive(each.rank); });
   }
 
   // ---- What a client does
@@ -309,7 +306,6 @@ class KvRun {
   std::map<Timestamp, std::vector<std::size_t>> written_;  // keys, by transaction
   std::map<std::size_t, Timestamp> returned_;              // by key: the newest put that has returned
   Rank ready_ = 0;
-  std::size_t ended_ = 0;
   bool healed_ = false;
   std::uint64_t value_ = 0;
   std::uint64_t line_ = 0;
