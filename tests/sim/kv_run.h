@@ -38,7 +38,7 @@ struct KvScenario {
 
 class KvRun {
  public:
-  static constexpr Duration kGrace = std::chrono::milliseconds(4);
+  static constexpr Duration kGrace = std::chrono::milliseconds(10);
 
   KvRun(std::uint64_t seed, const KvScenario& scenario)
       : scenario_(scenario),
