@@ -141,7 +141,6 @@ class StoreUnderTest {
     EXPECT_EQ(head.seal, head.seal_of());
     const CellSlot* newest = nullptr;
     for (const CellSlot& slot : head.slots) {
-      EXPECT_EQ(slot.seal, slot.seal_of());
       const VersionState state = RecordPlace::from_word(slot.place).state;
       cell.slots += state == VersionState::empty ? 0 : 1;
       if (state != VersionState::committed) continue;

@@ -7,26 +7,20 @@ namespace farside::kv {
 
 namespace {
 
-/// What a cell holds of a key, as far as it can be believed.
+/// What a cell holds of a key.
 struct CellView {
-  std::array<const CellSlot*, CellHead::kSlots> slots{};  // that bear their seals and a version
+  std::array<const CellSlot*, CellHead::kSlots> slots{};  // that bear a version
   std::size_t count = 0;
-  bool complete = true;  ///< no slot is changing, and there is no version elsewhere
+
+  /// There is no version elsewhere.
+  [[nodiscard]] bool is_complete() const { return count < CellHead::kSlots; }
 };
 
-CellView view_of(const CellHead& head, const KvRules& rules) {
+CellView view_of(const CellHead& head) {
   CellView view;
-  bool has_room = false;
   for (const CellSlot& slot : head.slots) {
-    if (rules.compares_checksums && slot.seal != slot.seal_of()) {
-      view.complete = false;
-    } else if (RecordPlace::from_word(slot.place).state == VersionState::empty) {
-      has_room = true;
-    } else {
-      view.slots.at(view.count++) = &slot;
-    }
+    if (RecordPlace::from_word(slot.place).state != VersionState::empty) view.slots.at(view.count++) = &slot;
   }
-  view.complete = view.complete && has_room;
   return view;
 }
 
@@ -162,16 +156,17 @@ void CellSource::try_next_cell(Walk& walk) {
 void CellSource::look_into_cell(Walk& walk) {
   CellHead head;
   std::memcpy(&head, walk.cell.data(), sizeof head);
-  if (head.key != walk.search->id || head.seal != head.seal_of()) {  // another key's, or not a cell any more
+  if (head.key != walk.search->id) {  // another key's, or not a cell any more
     if (!walk.place_was_cached) return try_next_cell(walk);
     walk.place_was_cached = false;
     cells_.drop(walk.search->id);
     return search_anew(walk);
   }
-  const CellView view = view_of(head, rules_);
+  if (rules_.compares_checksums && head.seal != head.seal_of()) return try_again(walk);  // it is changing this moment
+  const CellView view = view_of(head);
   const CellSlot* slot = highest_among(view, candidates_);
   const bool certain = slot != nullptr && slot->timestamp == *std::ranges::max_element(candidates_);
-  if (!candidates_.empty() && !certain && !view.complete) {
+  if (!candidates_.empty() && !certain && !view.is_complete()) {
     walk.step = Step::ask;
     return;
   }
@@ -214,7 +209,9 @@ void CellSource::look_at_record(Walk& walk) {
   if (accept(walk, walk.place.generation)) return;
   // Reclaimed since the cell was read, or being so: the cell says by now what is there instead.
   walk.place.generation = 0;
-  walk.step = ++walk.tries < kTries ? Step::cell : Step::ask;
+  try_again(walk);
 }
+
+void CellSource::try_again(Walk& walk) { walk.step = ++walk.tries < kTries ? Step::cell : Step::ask; }
 
 }  // namespace farside::kv

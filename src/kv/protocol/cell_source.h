@@ -64,6 +64,7 @@ class CellSource final : public VersionSource {
   void finish_absent(Walk& walk);
   void take(Walk& walk, const CellSlot& slot);
   void look_at_record(Walk& walk);
+  void try_again(Walk& walk);
   /// Whether the bytes READ are the record with that generation: then it is found.
   bool accept(Walk& walk, std::uint64_t generation);
   void search_anew(Walk& walk);

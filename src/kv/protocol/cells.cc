@@ -12,11 +12,7 @@ std::span<const std::byte> bytes_of(const Layout& layout) {
   return std::as_bytes(std::span(&layout, 1));
 }
 
-CellSlot slot_of(const Version& version) {
-  CellSlot slot{version.timestamp, version.generation, version.place.word(), 0};
-  slot.seal = slot.seal_of();
-  return slot;
-}
+CellSlot slot_of(const Version& version) { return {version.timestamp, version.generation, version.place.word()}; }
 
 }  // namespace
 
@@ -62,7 +58,6 @@ std::uint64_t Cells::cell_bytes(std::uint64_t record_bytes) {
 History& Cells::create(const KeyId& key, const IndexWord& cell, std::uint64_t generation) {
   CellHead head{key, generation, 0, {}};
   head.seal = head.seal_of();
-  std::ranges::fill(head.slots, slot_of({}));
   region_.copy_in(cell.offset, bytes_of(head));
   return histories_.try_emplace(key, History{key, cell, {}, {}}).first->second;
 }
@@ -183,8 +178,12 @@ Timestamp* Cells::least_needed(History& history) {
 }
 
 void Cells::store_slot(const History& history, std::size_t number, const Version& version) {
-  const std::uint64_t offset = history.cell.offset + offsetof(CellHead, slots) + number * sizeof(CellSlot);
-  region_.copy_in(offset, bytes_of(slot_of(version)));
+  const std::uint64_t at = history.cell.offset;
+  CellHead head;
+  region_.copy_out(at, std::as_writable_bytes(std::span(&head, 1)));
+  head.slots[number] = slot_of(version);
+  region_.copy_in(at + offsetof(CellHead, slots) + number * sizeof(CellSlot), bytes_of(head.slots[number]));
+  region_.word<ControlWord>(at + offsetof(CellHead, seal)).store(head.seal_of());
 }
 
 void Cells::set_mark(History& history, Version& version, std::uint64_t mark) {

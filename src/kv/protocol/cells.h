@@ -2,7 +2,7 @@
 // of which something is prepared, superseded or erased. Of all other keys the cell says everything.
 //
 // Records are stored before slots that name them, and of a cell one slot at a time, never that of the newest committed
-// version. What a call has stored is visible after the next local_fence.
+// version; after each the cell has its seal again. What a call has stored is visible after the next local_fence.
 #pragma once
 
 #include <algorithm>

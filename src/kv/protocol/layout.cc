@@ -17,9 +17,15 @@ std::uint64_t seal_words(Words... words) {
 
 }  // namespace
 
-std::uint64_t CellSlot::seal_of() const { return seal_words(timestamp.time, timestamp.session, generation, place); }
-
-std::uint64_t CellHead::seal_of() const { return seal_words(key.high, key.low, generation); }
+std::uint64_t CellHead::seal_of() const {
+  const auto seal_slot = [this](std::size_t number) {
+    const CellSlot& slot = slots[number];
+    return mix(seal_words(slot.timestamp.time, slot.timestamp.session, slot.generation, slot.place) + number);
+  };
+  std::uint64_t sum = seal_words(key.high, key.low, generation);
+  for (std::size_t number = 0; number < kSlots; ++number) sum += seal_slot(number);
+  return sum;
+}
 
 std::uint64_t MemoryHead::seal_of_forgotten() const { return seal_words(forgotten.time, forgotten.session); }
 

@@ -43,11 +43,8 @@ struct CellSlot {
   Timestamp timestamp;
   std::uint64_t generation;  ///< of the record
   std::uint64_t place;       ///< a RecordPlace
-  std::uint64_t seal;        ///< seal_of the above
-
-  [[nodiscard]] std::uint64_t seal_of() const;
 };
-static_assert(sizeof(CellSlot) == 40 && std::has_unique_object_representations_v<CellSlot>);
+static_assert(sizeof(CellSlot) == 32 && std::has_unique_object_representations_v<CellSlot>);
 
 /// A key's cell, ahead of the copy of its newest committed record.
 struct CellHead {
@@ -55,12 +52,12 @@ struct CellHead {
 
   KeyId key;
   std::uint64_t generation;
-  std::uint64_t seal;
+  std::uint64_t seal;      ///< seal_of all the rest: what is READ is one state of the cell, not a mix of several
   CellSlot slots[kSlots];  // NOLINT(modernize-avoid-c-arrays): a layout in shared memory
 
   [[nodiscard]] std::uint64_t seal_of() const;
 };
-static_assert(sizeof(CellHead) == 192 && std::has_unique_object_representations_v<CellHead>);
+static_assert(sizeof(CellHead) == 160 && std::has_unique_object_representations_v<CellHead>);
 static_assert(offsetof(CellHead, slots) == 32);
 
 /// Where a key's cell is: fits a word.  tag (20)  bytes / 64 (6)  offset / 64 (38)
