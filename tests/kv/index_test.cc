@@ -23,14 +23,15 @@ class KvIndex : public testing::Test {
   static constexpr std::uint64_t kBuckets = 8;
   static constexpr std::uint64_t kWords = kBuckets * IndexWord::kWordsInBucket;
   static constexpr std::uint64_t kCells = kBuckets * sizeof(IndexBucketWords);
+  static constexpr std::uint64_t kCellBytes = 3 * IndexWord::kGrain;
 
   /// Of that bucket; all have the tag `tag`.
   [[nodiscard]] static KeyId key(std::uint64_t bucket, std::uint64_t number, std::uint64_t tag = 5) {
     return {number, tag << (64 - IndexWord::kTagBits) | number << 8U | bucket};
   }
   IndexWord insert(const KeyId& key) {
-    const IndexWord cell{IndexWord::tag_of(key), sizeof(CellHead), next_cell_};
-    next_cell_ += sizeof(CellHead);
+    const IndexWord cell{IndexWord::tag_of(key), kCellBytes, next_cell_};
+    next_cell_ += kCellBytes;
     region_->word<ControlWord>(cell.offset).store(key.high);
     region_->word<ControlWord>(cell.offset + 8).store(key.low);
     index_.insert(key, cell);
@@ -115,7 +116,7 @@ TEST_F(KvIndex, ServerAndReadersFindWhatIsThereAndNothingElse) {
       index_.remove(id, found->second);
       there.erase(found);
     } else if (index_.has_room(1)) {
-      next_cell_ = kCells + number * sizeof(CellHead);
+      next_cell_ = kCells + number * kCellBytes;
       there.emplace(number, insert(id));
     }
     ASSERT_EQ(index_.keys(), there.size());
