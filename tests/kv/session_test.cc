@@ -168,6 +168,22 @@ TEST_P(Sessions, RefuseWhatCannotBePut) {
   EXPECT_THROW((void)put(session, {{kKeys[0], "a"}, {kKeys[0], "b"}}), UsageError);
 }
 
+// A writer whose clock is an hour late has not seen what it comes after.
+bool finds_the_put_of_a_late_clock(const KvRules& rules) {
+  LocalServers servers(kServers, {.bytes = 4U << 20U}, rules);
+  LocalSession early(servers, {.session = 1, .ahead = std::chrono::hours(1)});
+  LocalSession late(servers, {.session = 2});
+  EXPECT_EQ(early.session.put_all(std::vector<Write>{{kKeys[0], "a"}}, servers.soon()), PutOutcome::done);
+  EXPECT_EQ(late.session.put_all(std::vector<Write>{{kKeys[0], "b"}}, servers.soon()), PutOutcome::done);
+  std::vector<Got> got;
+  EXPECT_EQ(late.session.get_all(std::vector{kKeys[0]}, got, servers.soon()), Outcome::done);
+  return got[0].value == "b";
+}
+TEST(APutThatReturned, IsSeenWhoeversClockIsWrong) {
+  EXPECT_TRUE(finds_the_put_of_a_late_clock({}));
+  EXPECT_FALSE(finds_the_put_of_a_late_clock({.refuses_what_is_behind = false}));
+}
+
 // A transaction erases one key and changes another, and is committed at the first key's server only. However long that
 // lasts, who finds the one erased finds the other changed.
 bool finds_all_of_a_slow_eraser(const KvRules& rules) {

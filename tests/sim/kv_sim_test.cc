@@ -53,7 +53,6 @@ bool caught(const KvRules& rules) {
 TEST(KvSim, KeepsItsPromisesUnderEverySeed) { EXPECT_EQ(violation({}), std::nullopt); }
 
 TEST(KvSim, CatchesOverwritingInPlace) { EXPECT_TRUE(caught({.records_are_immutable = false})); }
-TEST(KvSim, CatchesAPutBelowTheNewestCommitted) { EXPECT_TRUE(caught({.refuses_what_is_behind = false})); }
 TEST(KvSim, CatchesTheLastCommitThatWins) { EXPECT_TRUE(caught({.orders_by_timestamp = false})); }
 TEST(KvSim, CatchesMarksOfTheThenCurrentVersionOnly) { EXPECT_TRUE(caught({.marks_all_versions = false})); }
 TEST(KvSim, CatchesAnAnswerBeforeItIsTrue) { EXPECT_TRUE(caught({.visible_before_answering = false})); }
