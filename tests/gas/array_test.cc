@@ -58,7 +58,6 @@ TEST_P(Distributions, GiveEveryRankEveryElement) {
   fleet.expect_success();
 }
 
-// The owner computes on its pages where they are, and the others find what it stored.
 // Elements that do not fill pages are got piece by piece, and there may be none at all.
 TEST(GlobalArray, GetsRangesOfWhateverLength) {
   struct Point {
@@ -87,6 +86,7 @@ TEST(GlobalArray, GetsRangesOfWhateverLength) {
   fleet.expect_success();
 }
 
+// The owner computes on its pages where they are, and the others find what it stored.
 TEST(GlobalArray, SeesItsPagesInPlaceWithoutCopying) {
   Fleet fleet(2, [](Member& me) {
     Seat seat(me);

@@ -64,7 +64,7 @@ bool RespClient::authenticate(std::string_view user, std::string_view password) 
 }
 
 bool RespClient::obey(std::string& input, std::string& output) {
-  Reply reply(output);
+  RespReply reply(output);
   std::size_t at = 0;
   while (open_) {
     if (requests_.size() == pending_) requests_.emplace_back();
@@ -86,7 +86,7 @@ bool RespClient::obey(std::string& input, std::string& output) {
 }
 
 // Reads, and writes whatever is there, are done together when they follow each other.
-void RespClient::take(Request& request, Reply& reply) {
+void RespClient::take(Request& request, RespReply& reply) {
   status_.commands.fetch_add(1, std::memory_order_relaxed);
   request.command = find_command(request.words.front());
   const std::string refusal = why_not(request);
@@ -122,17 +122,17 @@ std::string RespClient::why_not(const Request& request) const {
   return keys_fit ? "" : "ERR keys have 1 to 65536 bytes";
 }
 
-void RespClient::refuse(Reply& reply, std::string_view error) {
+void RespClient::refuse(RespReply& reply, std::string_view error) {
   reply.error(error);
   if (transaction_ == Transaction::queuing) transaction_ = Transaction::refused;
 }
 
-void RespClient::run_pending(Reply& reply) {
+void RespClient::run_pending(RespReply& reply) {
   const std::size_t count = std::exchange(pending_, 0);
   if (count > 0) run({requests_.data(), count}, reply, false);
 }
 
-void RespClient::run(std::span<const Request> requests, Reply& reply, bool as_array) {
+void RespClient::run(std::span<const Request> requests, RespReply& reply, bool as_array) {
   const std::size_t before = reply.bytes();
   std::string_view failure = kContended;
   for (int attempt = 0; attempt < kMostAttempts; ++attempt) {
@@ -147,7 +147,7 @@ void RespClient::run(std::span<const Request> requests, Reply& reply, bool as_ar
   for (std::size_t i = 0; i < (as_array ? 1 : requests.size()); ++i) reply.error(failure);
 }
 
-Backend::Wrote RespClient::try_once(std::span<const Request> requests, Reply& reply, bool as_array) {
+Backend::Wrote RespClient::try_once(std::span<const Request> requests, RespReply& reply, bool as_array) {
   try {
     unit_.begin();
     for (const auto& [command, words] : requests) {
@@ -162,18 +162,18 @@ Backend::Wrote RespClient::try_once(std::span<const Request> requests, Reply& re
   }
 }
 
-void RespClient::call(const Request& request, Reply& reply) {
+void RespClient::call(const Request& request, RespReply& reply) {
   Call call{request.words, reply, unit_, backend_, *this};
   request.command->run(call);
 }
 
-void RespClient::begin_transaction(Reply& reply) {
+void RespClient::begin_transaction(RespReply& reply) {
   if (transaction_ != Transaction::none) return reply.error("ERR MULTI calls can not be nested");
   transaction_ = Transaction::queuing;
   reply.ok();
 }
 
-void RespClient::queue(const Request& request, Reply& reply) {
+void RespClient::queue(const Request& request, RespReply& reply) {
   std::size_t bytes = 0;
   for (const auto word : request.words) bytes += word.size() + sizeof(std::string);
   if (queued_bytes_ + bytes > limits().request_bytes) return refuse(reply, "ERR the transaction is too large");
@@ -183,13 +183,13 @@ void RespClient::queue(const Request& request, Reply& reply) {
   reply.status("QUEUED");
 }
 
-void RespClient::discard_transaction(Reply& reply) {
+void RespClient::discard_transaction(RespReply& reply) {
   if (transaction_ == Transaction::none) return reply.error("ERR DISCARD without MULTI");
   end_transaction();
   reply.ok();
 }
 
-void RespClient::run_transaction(Reply& reply) {
+void RespClient::run_transaction(RespReply& reply) {
   if (transaction_ == Transaction::none) return reply.error("ERR EXEC without MULTI");
   if (transaction_ == Transaction::refused) {
     reply.error("EXECABORT Transaction discarded because of previous errors.");

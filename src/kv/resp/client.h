@@ -61,9 +61,9 @@ class RespClient {
   /// As if it had just connected.
   void reset();
 
-  void begin_transaction(Reply& reply);
-  void discard_transaction(Reply& reply);
-  void run_transaction(Reply& reply);
+  void begin_transaction(RespReply& reply);
+  void discard_transaction(RespReply& reply);
+  void run_transaction(RespReply& reply);
 
  private:
   using Words = std::vector<std::string_view>;
@@ -73,17 +73,17 @@ class RespClient {
   };
   enum class Transaction : std::uint8_t { none, queuing, refused };
 
-  void take(Request& request, Reply& reply);
+  void take(Request& request, RespReply& reply);
   [[nodiscard]] std::string why_not(const Request& request) const;
-  void queue(const Request& request, Reply& reply);
-  void refuse(Reply& reply, std::string_view error);
+  void queue(const Request& request, RespReply& reply);
+  void refuse(RespReply& reply, std::string_view error);
   void end_transaction();
 
-  void run_pending(Reply& reply);
+  void run_pending(RespReply& reply);
   /// One after the other, with one atomic get before and one atomic put after.
-  void run(std::span<const Request> requests, Reply& reply, bool as_array);
-  Backend::Wrote try_once(std::span<const Request> requests, Reply& reply, bool as_array);
-  void call(const Request& request, Reply& reply);
+  void run(std::span<const Request> requests, RespReply& reply, bool as_array);
+  Backend::Wrote try_once(std::span<const Request> requests, RespReply& reply, bool as_array);
+  void call(const Request& request, RespReply& reply);
 
   Backend& backend_;
   RespStatus& status_;

@@ -17,7 +17,7 @@ class RespClient;
 /// A command as it was called. words[0] is its name.
 struct Call {
   std::span<const std::string_view> words;
-  Reply& reply;
+  RespReply& reply;
   UnitOfWork& unit;
   Backend& backend;
   RespClient& client;

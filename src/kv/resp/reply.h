@@ -9,10 +9,10 @@
 
 namespace farside::kv {
 
-class Reply {
+class RespReply {
  public:
   /// Appends to `out`.
-  explicit Reply(std::string& out) : out_(out) {}
+  explicit RespReply(std::string& out) : out_(out) {}
 
   void ok() { out_.append("+OK\r\n"); }
   void status(std::string_view text) { line('+', text); }

@@ -62,7 +62,7 @@ void info(Call& call) {
   call.reply.bulk(text);
 }
 
-void describe(Reply& reply, const Command& command) {
+void describe(RespReply& reply, const Command& command) {
   std::vector<std::string_view> flags;
   if (command.has(Command::kReadOnly)) flags.emplace_back("readonly");
   if (command.has(Command::kWrite)) flags.emplace_back("write");

@@ -10,7 +10,7 @@ namespace farside::kv {
 
 namespace {
 
-void reply_value(Reply& reply, const UnitOfWork::Value* value) {
+void reply_value(RespReply& reply, const UnitOfWork::Value* value) {
   if (value == nullptr) return reply.null();
   reply.bulk(value->bytes);
 }
