@@ -14,9 +14,10 @@ constexpr Duration kSetUp = std::chrono::seconds(30);
 /// Where the rings of a session and a server are: at both in the same place. Servers have a session each, to ask each
 /// other.
 std::uint64_t ring_offset(const InTeamOptions& options, Rank client, std::uint32_t session, ServerNumber server) {
-  const bool serves = client < options.servers;
-  const std::uint64_t sessions =
-      serves ? client : options.servers + (client - options.servers) * std::uint64_t{options.sessions} + session;
+  const Rank others = client < options.first_server ? client : client - options.servers;  // before it
+  const std::uint64_t sessions = options.serves(client)
+                                     ? client - options.first_server
+                                     : options.servers + others * std::uint64_t{options.sessions} + session;
   return (sessions * options.servers + server) * options.mailbox.ring_bytes();
 }
 
@@ -48,23 +49,30 @@ InTeam::InTeam(Team& team, const InTeamOptions& options)
 void InTeam::begin_to_serve() {
   Fabric& fabric = team_.fabric();
   const std::uint64_t bell = bell_offset(team_, options_);
+  const ServerNumber self = team_.rank() - options_.first_server;
   channel_ = fabric.open_channel();
   store_ = std::make_unique<Store>(fabric, *channel_, memory_->local(), options_.store, options_.rules);
   server_ = std::make_unique<Server>(fabric, *channel_, *store_, rings_->local(), bell, options_.mailbox);
   for (Rank client = 0; client < team_.size(); ++client) {
-    const std::uint32_t sessions = client < options_.servers ? 1 : options_.sessions;
+    const std::uint32_t sessions = options_.serves(client) ? 1 : options_.sessions;
     for (std::uint32_t session = 0; session < sessions; ++session) {
-      server_->attach(end(client, ring_offset(options_, client, session, team_.rank())), options_.waking);
+      server_->attach(end(client, ring_offset(options_, client, session, self)), options_.waking);
     }
   }
   to_servers_ = std::make_unique<MailboxRequests>(fabric, *channel_, ends_of(0), options_.mailbox, options_.waking);
-  terminator_ = std::make_unique<Terminator>(fabric, *store_, *to_servers_, team_.rank(), options_.patience);
+  terminator_ = std::make_unique<Terminator>(fabric, *store_, *to_servers_, self, options_.patience);
   server_->finish_with(*terminator_);
 }
 
 void InTeam::serve_until(const std::function<bool()>& ended) { server_->serve_until(ended); }
 
 std::unique_ptr<TeamSession> InTeam::open_session(std::uint32_t number, SessionSettings settings) {
+  if (serves() || number >= options_.sessions) {
+    throw UsageError({"open a session", "number " + std::to_string(number) + " of rank " + std::to_string(team_.rank()),
+                      serves() ? "that rank serves" : "each rank has " + std::to_string(options_.sessions),
+                      "give InTeamOptions::sessions as many as are opened"});
+  }
+  settings.grace = options_.store.grace;
   settings.session = std::uint64_t{team_.incarnation()} << 48U | std::uint64_t{team_.rank()} << 32U | number;
   std::vector<ServerMemory> memories;
   for (ServerNumber server = 0; server < options_.servers; ++server) memories.push_back(read_head(server));
@@ -74,8 +82,8 @@ std::unique_ptr<TeamSession> InTeam::open_session(std::uint32_t number, SessionS
 std::vector<MailboxEnd> InTeam::ends_of(std::uint32_t session) {
   std::vector<MailboxEnd> ends;
   for (ServerNumber server = 0; server < options_.servers; ++server) {
-    ends.push_back(end(server, ring_offset(options_, team_.rank(), session, server)));
-    ends.back().bell = rings_->of(server).word<AtomicWord>(bell_offset(team_, options_));
+    ends.push_back(end(rank_of(server), ring_offset(options_, team_.rank(), session, server)));
+    ends.back().bell = rings_->of(rank_of(server)).word<AtomicWord>(bell_offset(team_, options_));
   }
   return ends;
 }
@@ -88,9 +96,9 @@ MailboxEnd InTeam::end(Rank other, std::uint64_t offset) {
           .by_memory = team_.fabric().reaches_by_memory(other)};
 }
 
-ServerMemory InTeam::read_head(Rank server) {
+ServerMemory InTeam::read_head(ServerNumber server) {
   const auto channel = team_.fabric().open_channel();
-  const RemoteRegion& memory = memory_->of(server);
+  const RemoteRegion& memory = memory_->of(rank_of(server));
   MemoryHead head{};
   if (channel->read(LocalSpan(head), memory.span(0, sizeof head), team_.fabric().in(kSetUp)) != Outcome::done) {
     throw Error(

@@ -1,4 +1,4 @@
-// in_team.h — a store within a team: its first ranks serve, the others have sessions. Everything that servers and
+// in_team.h — a store within a team: some ranks serve, the others have sessions. Everything that servers and
 // clients need of each other's memory is allocated by all ranks together.
 #pragma once
 
@@ -17,13 +17,16 @@ namespace farside::kv {
 
 /// The same on all ranks.
 struct InTeamOptions {
-  ServerNumber servers = 1;    ///< ranks 0 to servers - 1
+  Rank first_server = 0;
+  ServerNumber servers = 1;    ///< ranks that follow each other
   std::uint32_t sessions = 1;  ///< of each other rank
   StoreSettings store;
   MailboxShape mailbox;
   Waking waking = Waking::doorbell;
   Duration patience = std::chrono::seconds(1);  ///< with a client that was not heard of between prepare and commit
   KvRules rules;
+
+  [[nodiscard]] bool serves(Rank rank) const { return rank >= first_server && rank - first_server < servers; }
 };
 
 /// A session with all that it stands on.
@@ -46,7 +49,7 @@ class InTeam {
   /// Collective; returns when all servers can be asked.
   InTeam(Team& team, const InTeamOptions& options);
 
-  [[nodiscard]] bool serves() const { return team_.rank() < options_.servers; }
+  [[nodiscard]] bool serves() const { return options_.serves(team_.rank()); }
   /// On a rank that serves: until `ended`, which is asked now and then.
   void serve_until(const std::function<bool()>& ended);
   /// On another rank: its session `number`, below `sessions`. Once.
@@ -54,10 +57,11 @@ class InTeam {
 
  private:
   void begin_to_serve();
+  [[nodiscard]] Rank rank_of(ServerNumber server) const { return options_.first_server + server; }
   [[nodiscard]] MailboxEnd end(Rank other, std::uint64_t offset);
   /// Of a session of this rank, to all servers.
   [[nodiscard]] std::vector<MailboxEnd> ends_of(std::uint32_t session);
-  [[nodiscard]] ServerMemory read_head(Rank server);
+  [[nodiscard]] ServerMemory read_head(ServerNumber server);
 
   Team& team_;
   InTeamOptions options_;

@@ -166,6 +166,44 @@ TEST_P(Sessions, RefuseWhatCannotBePut) {
   EXPECT_THROW((void)put(session, {{std::string(kMostKeyBytes + 1, 'k'), "a"}}), UsageError);
   EXPECT_THROW((void)put(session, {{kKeys[0], std::string(kMostValueBytes + 1, 'v')}}), UsageError);
   EXPECT_THROW((void)put(session, {{kKeys[0], "a"}, {kKeys[0], "b"}}), UsageError);
+  EXPECT_THROW((void)put(session, {{.key = kKeys[0], .value = "a", .erase = true}}), UsageError);
+  const std::string large(kMostValueBytes, 'v');
+  std::vector<std::string> names;
+  std::vector<Write> at_one_server;
+  for (int i = 0; names.size() < 5; ++i) {
+    std::string name = "large " + std::to_string(i);
+    if (server_of(key_id(name), kServers) == 1) names.push_back(std::move(name));
+  }
+  for (const std::string& name : names) at_one_server.push_back({name, large});
+  at_one_server.push_back({kKeys[0], "beside"});
+  EXPECT_THROW((void)put(session, at_one_server), UsageError);
+  EXPECT_EQ(get(session, {kKeys[0]}), std::vector<std::string>{"(absent)"}) << "nothing was sent";
+}
+
+TEST_P(Sessions, RefuseToGetWhatIsNoKey) {
+  LocalSession session(servers_, settings(1));
+  const std::string overlong(kMostKeyBytes + 1, 'k');
+  EXPECT_THROW((void)get(session, {kKeys[0], ""}), UsageError);
+  EXPECT_THROW((void)get(session, {overlong}), UsageError);
+}
+
+TEST_P(Sessions, FindOneVersionOfAKeyThatIsAskedForTwice) {
+  LocalSession session(servers_, settings(1));
+  ASSERT_EQ(put(session, {{kKeys[0], "a"}}), PutOutcome::done);
+  EXPECT_EQ(get(session, {kKeys[0], kKeys[0]}), (std::vector<std::string>{"a", "a"}));
+}
+
+// The version of an erased key is as good as none.
+TEST_P(Sessions, SetWhatIsErased) {
+  LocalSession session(servers_, settings(1));
+  ASSERT_EQ(put(session, {{kKeys[0], "a"}}), PutOutcome::done);
+  ASSERT_EQ(put(session, {{.key = kKeys[0], .value = {}, .erase = true}}), PutOutcome::done);
+  std::vector<Got> got;
+  ASSERT_EQ(session.session.get_all(std::vector{kKeys[0]}, got, servers_.soon()), Outcome::done);
+  EXPECT_EQ(session.session.compare_and_set({kKeys[0], "b"}, got[0].version, servers_.soon()), PutOutcome::done);
+  ASSERT_EQ(put(session, {{.key = kKeys[0], .value = {}, .erase = true}}), PutOutcome::done);
+  EXPECT_EQ(session.session.compare_and_set({kKeys[0], "c"}, {}, servers_.soon()), PutOutcome::done);
+  EXPECT_EQ(get(session, {kKeys[0]}), std::vector<std::string>{"c"});
 }
 
 // A writer whose clock is an hour late has not seen what it comes after.

@@ -7,6 +7,7 @@
 namespace farside::kv {
 
 Outcome AtomicReader::get_all(std::span<const std::string_view> keys, Deadline deadline) {
+  for (const std::string_view key : keys) check_key("get", key);
   if (searches_.size() < keys.size()) searches_.resize(keys.size());
   wanted_.clear();
   for (std::size_t i = 0; i < keys.size(); ++i) {
@@ -48,9 +49,9 @@ void AtomicReader::look_for_siblings() {
   for (const Search* search : wanted_) {
     if (!search->found) continue;
     const Record& record = search->record;
-    look_for_siblings_of(search->timestamp, record.siblings_kind, record.siblings);
+    look_for_siblings_of(search->timestamp, record.siblings_kind, record.siblings, &search->id);
   }
-  for (const Seen& seen : seen_) look_for_siblings_of(seen.timestamp, seen.kind, seen.siblings);
+  for (const Seen& seen : seen_) look_for_siblings_of(seen.timestamp, seen.kind, seen.siblings, nullptr);
   for (std::size_t i = 0; i < wanted_.size(); ++i) {
     Search& search = *wanted_[i];
     if (std::max(due_[i], possible_[i]) > search.timestamp) again_.push_back({&search, search.timestamp, due_[i]});
@@ -58,11 +59,12 @@ void AtomicReader::look_for_siblings() {
 }
 
 void AtomicReader::look_for_siblings_of(const Timestamp& timestamp, SiblingsKind kind,
-                                        std::span<const std::byte> siblings) {
+                                        std::span<const std::byte> siblings, const KeyId* self) {
   candidates_.push_back(timestamp);
   for (std::size_t i = 0; i < wanted_.size(); ++i) {
-    if (timestamp <= wanted_[i]->timestamp || !may_name(kind, siblings, wanted_[i]->id)) continue;
-    Timestamp& highest = kind == SiblingsKind::list ? due_[i] : possible_[i];
+    const bool is_self = self != nullptr && *self == wanted_[i]->id;  // a key may be asked for twice
+    if (timestamp <= wanted_[i]->timestamp || !(is_self || may_name(kind, siblings, wanted_[i]->id))) continue;
+    Timestamp& highest = is_self || kind == SiblingsKind::list ? due_[i] : possible_[i];
     highest = std::max(highest, timestamp);
   }
 }
@@ -90,11 +92,9 @@ Outcome AtomicReader::remember(Deadline deadline) {
     if (is_alone || is_known) continue;
     seen_.push_back({search->timestamp, record.siblings_kind, {record.siblings.begin(), record.siblings.end()}});
   }
-  while (seen_.size() > kMostSeen) {
-    const Outcome outcome = settle_oldest(deadline);
-    if (outcome != Outcome::done) return outcome;
-  }
-  return Outcome::done;
+  Outcome outcome = Outcome::done;
+  while (seen_.size() > kMostSeen && outcome == Outcome::done) outcome = settle_oldest(deadline);
+  return seen_.size() <= kMostSeenAtAll ? Outcome::done : outcome;  // what was read is right all the same
 }
 
 Outcome AtomicReader::settle_oldest(Deadline deadline) {

@@ -24,13 +24,14 @@ class AtomicReader {
                const KvRules& rules = {})
       : fabric_(fabric), source_(source), requests_(requests), caller_(caller), grace_(grace), rules_(rules) {}
 
-  /// After done, `found` has the keys in their order.
+  /// After done, `found` has the keys in their order. Throws UsageError on what is no key.
   Outcome get_all(std::span<const std::string_view> keys, Deadline deadline);
   /// Valid until the next call.
   [[nodiscard]] std::span<const Search> found() const { return {searches_.data(), wanted_.size()}; }
 
  private:
   static constexpr std::size_t kMostSeen = 64;
+  static constexpr std::size_t kMostSeenAtAll = 4096;  ///< while a server does not answer
 
   /// A version that the session has read while some of its siblings may not have been committed.
   struct Seen {
@@ -47,7 +48,9 @@ class AtomicReader {
 
   Outcome try_once(bool& whole, Deadline deadline);
   void look_for_siblings();
-  void look_for_siblings_of(const Timestamp& timestamp, SiblingsKind kind, std::span<const std::byte> siblings);
+  /// `self`: whose version it is; null when it was read before.
+  void look_for_siblings_of(const Timestamp& timestamp, SiblingsKind kind, std::span<const std::byte> siblings,
+                            const KeyId* self);
   [[nodiscard]] bool is_right(const Again& again) const;
   Outcome remember(Deadline deadline);
   Outcome settle_oldest(Deadline deadline);

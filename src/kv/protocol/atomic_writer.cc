@@ -10,16 +10,20 @@ namespace farside::kv {
 
 namespace {
 
-[[noreturn]] void refuse(const std::string& on, const std::string& why) {
-  throw UsageError({.tried = "put", .on = on, .why = why, .remedy = "put something else"});
+[[noreturn]] void refuse(const std::string& on, const std::string& why, const std::string& remedy) {
+  throw UsageError({.tried = "put", .on = on, .why = why, .remedy = remedy});
 }
 
+// More than messages.cc takes.
+constexpr std::size_t kBytesBesideWrites = 256;
+constexpr std::size_t kBytesBesideWrite = 32;
+
 void check(const Write& write) {
-  if (write.key.empty() || write.key.size() > kMostKeyBytes) {
-    refuse("a key of " + std::to_string(write.key.size()) + " bytes", "a key has 1 byte to 64 KiB");
-  }
+  check_key("put", write.key);
+  if (write.erase && !write.value.empty()) refuse("an erasing write", "it has a value", "leave the value out");
   if (write.value.size() > kMostValueBytes) {
-    refuse("a value of " + std::to_string(write.value.size()) + " bytes", "a value has 16 MiB at most");
+    refuse("a value of " + std::to_string(write.value.size()) + " bytes", "a value has 16 MiB at most",
+           "split the value");
   }
 }
 
@@ -79,6 +83,17 @@ PutOutcome AtomicWriter::put_one(Request& request, Deadline deadline) {
   }
 }
 
+// Before anything is sent: otherwise a server's answer would be left for whoever asks it next.
+void AtomicWriter::check_bytes() const {
+  for (const ServerNumber server : servers_) {
+    std::size_t bytes = kBytesBesideWrites + keys_.size() * sizeof(KeyId) + servers_.size() * sizeof(ServerNumber);
+    for (const Write& write : parts_[server]) bytes += kBytesBesideWrite + write.key.size() + write.value.size();
+    if (bytes > kMostMessageBytes) {
+      refuse("several keys", "what one server gets of them is over 64 MiB", "put fewer or smaller values at once");
+    }
+  }
+}
+
 void AtomicWriter::split(std::span<const Write> writes) {
   for (auto& part : parts_) part.clear();
   servers_.clear();
@@ -91,8 +106,9 @@ void AtomicWriter::split(std::span<const Write> writes) {
   }
   std::ranges::sort(keys_);
   if (std::ranges::adjacent_find(keys_) != keys_.end()) {
-    refuse("several keys", "one of them stands there twice");
+    refuse("several keys", "one of them stands there twice", "name each key once");
   }
+  check_bytes();
 }
 
 PutOutcome AtomicWriter::put_parts(Deadline deadline) {

@@ -29,7 +29,8 @@ class AtomicWriter {
     parts_.resize(requests.servers());
   }
 
-  /// Throws UsageError when a key stands twice, or a key or a value is too long or too short.
+  /// Throws UsageError when a key stands twice, a key or a value is too long or too short, or one server would get more
+  /// than a message holds.
   PutOutcome put_all(std::span<const Write> writes, Deadline deadline);
   /// Puts if the newest version of the key is `expected` (none: it is absent).
   PutOutcome compare_and_set(const Write& write, const Timestamp& expected, Deadline deadline);
@@ -46,6 +47,7 @@ class AtomicWriter {
   void note_end(const Timestamp& timestamp);
   void note_doubt() { in_doubt_ = true; }
   void split(std::span<const Write> writes);
+  void check_bytes() const;
 
   Requests& requests_;
   HybridClock& clock_;

@@ -16,12 +16,12 @@ CellSlot slot_of(const Version& version) { return {version.timestamp, version.ge
 
 }  // namespace
 
-Version* History::find(const Timestamp& timestamp) {
+Version* KeyVersions::find(const Timestamp& timestamp) {
   const auto found = versions.find(timestamp);
   return found == versions.end() ? nullptr : &found->second;
 }
 
-Version* History::newest() {
+Version* KeyVersions::newest() {
   const auto is_committed = [](const auto& version) { return version.second.committed(); };
   const auto newest = std::find_if(versions.rbegin(), versions.rend(), is_committed);
   return newest == versions.rend() ? nullptr : &newest->second;
@@ -37,7 +37,7 @@ std::optional<FoundVersion> Cells::newest(const IndexWord& cell) const {
 }
 
 std::optional<FoundVersion> Cells::at(const KeyId& key, const IndexWord& cell, const Timestamp& timestamp) const {
-  if (const auto noted = histories_.find(key); noted != histories_.end()) {
+  if (const auto noted = noted_keys_.find(key); noted != noted_keys_.end()) {
     const auto found = noted->second.versions.find(timestamp);
     if (found == noted->second.versions.end()) return std::nullopt;
     const Version& version = found->second;
@@ -55,16 +55,16 @@ std::uint64_t Cells::cell_bytes(std::uint64_t record_bytes) {
   return (bytes + IndexWord::kGrain - 1) / IndexWord::kGrain * IndexWord::kGrain;
 }
 
-History& Cells::create(const KeyId& key, const IndexWord& cell, std::uint64_t generation) {
+KeyVersions& Cells::create(const KeyId& key, const IndexWord& cell, std::uint64_t generation) {
   CellHead head{key, generation, 0, {}};
   head.seal = head.seal_of();
   region_.copy_in(cell.offset, bytes_of(head));
-  return histories_.try_emplace(key, History{key, cell, {}, {}}).first->second;
+  return noted_keys_.try_emplace(key, KeyVersions{key, cell, {}, {}}).first->second;
 }
 
-History& Cells::open(const KeyId& key, const IndexWord& cell) {
-  const auto [found, is_new] = histories_.try_emplace(key, History{key, cell, {}, {}});
-  History& history = found->second;
+KeyVersions& Cells::open(const KeyId& key, const IndexWord& cell) {
+  const auto [found, is_new] = noted_keys_.try_emplace(key, KeyVersions{key, cell, {}, {}});
+  KeyVersions& history = found->second;
   if (!is_new) return history;
   for_each_slot(cell, [this, &history](const FoundVersion& version, std::size_t slot) {
     const std::uint64_t mark = mark_of(version.place.offset).load();
@@ -75,34 +75,34 @@ History& Cells::open(const KeyId& key, const IndexWord& cell) {
   return history;
 }
 
-History* Cells::opened(const KeyId& key) {
-  const auto found = histories_.find(key);
-  return found == histories_.end() ? nullptr : &found->second;
+KeyVersions* Cells::opened(const KeyId& key) {
+  const auto found = noted_keys_.find(key);
+  return found == noted_keys_.end() ? nullptr : &found->second;
 }
 
-void Cells::close(const History& history) {
+void Cells::close(const KeyVersions& history) {
   if (!history.is_quiet()) return;
   noted_ -= history.versions.size();
-  histories_.erase(KeyId(history.key));
+  noted_keys_.erase(KeyId(history.key));
 }
 
-void Cells::remove(const History& history) {
+void Cells::remove(const KeyVersions& history) {
   const auto [key, cell] = std::pair(history.key, history.cell);
   index_.remove(key, cell);
   // Whoever remembers where it was is not to find anything.
   region_.copy_in(cell.offset, bytes_of(CellHead{}));
   heap_.give_back(cell.offset, cell.bytes);
-  histories_.erase(key);
+  noted_keys_.erase(key);
 }
 
-void Cells::add(History& history, const Version& version, std::span<const std::byte> record) {
+void Cells::add(KeyVersions& history, const Version& version, std::span<const std::byte> record) {
   region_.copy_in(version.place.offset, record);
   Version& added = history.versions[version.timestamp] = version;
   ++noted_;
   if (rules_.marks_all_versions) set_mark(history, added, RecordHead::kNotNewest);
 }
 
-Version* Cells::commit(History& history, const Timestamp& timestamp) {
+Version* Cells::commit(KeyVersions& history, const Timestamp& timestamp) {
   if (!rules_.orders_by_timestamp) {
     while (history.newest() != nullptr && history.newest()->timestamp > timestamp) {
       drop(history, history.newest()->timestamp);
@@ -119,7 +119,7 @@ Version* Cells::commit(History& history, const Timestamp& timestamp) {
   return before;
 }
 
-void Cells::drop(History& history, Timestamp timestamp) {
+void Cells::drop(KeyVersions& history, Timestamp timestamp) {
   Version& version = *history.find(timestamp);
   set_mark(history, version, RecordHead::kNotNewest);  // for whoever remembers where it was
   if (rules_.records_are_immutable || !shares_place(history, version)) {
@@ -138,18 +138,18 @@ void Cells::drop(History& history, Timestamp timestamp) {
   }
 }
 
-void Cells::mark_newest(History& history) {
+void Cells::mark_newest(KeyVersions& history) {
   Version* newest = history.newest();
   if (newest == nullptr) return;
   const bool is_last = newest == &history.versions.rbegin()->second;
   set_mark(history, *newest, (newest->mark & RecordHead::kSettled) | (is_last ? 0 : RecordHead::kNotNewest));
 }
 
-void Cells::show(History& history) {
+void Cells::show(KeyVersions& history) {
   while (give_slot(history)) continue;
 }
 
-bool Cells::give_slot(History& history) {
+bool Cells::give_slot(KeyVersions& history) {
   const Version* newest = history.newest();
   const Version* unseen = newest != nullptr && history.is_unseen(*newest) ? newest : nullptr;
   for (auto last = history.versions.rbegin(); unseen == nullptr && last != history.versions.rend(); ++last) {
@@ -168,7 +168,7 @@ bool Cells::give_slot(History& history) {
   return true;
 }
 
-Timestamp* Cells::least_needed(History& history) {
+Timestamp* Cells::least_needed(KeyVersions& history) {
   Timestamp found;  // by readers, as the newest committed version: its slot stays
   for (const Timestamp& timestamp : history.slots) {
     if (history.find(timestamp)->committed()) found = std::max(found, timestamp);
@@ -177,7 +177,7 @@ Timestamp* Cells::least_needed(History& history) {
   return std::ranges::min_element(history.slots, {}, need);
 }
 
-void Cells::store_slot(const History& history, std::size_t number, const Version& version) {
+void Cells::store_slot(const KeyVersions& history, std::size_t number, const Version& version) {
   const std::uint64_t at = history.cell.offset;
   CellHead head;
   region_.copy_out(at, std::as_writable_bytes(std::span(&head, 1)));
@@ -186,26 +186,26 @@ void Cells::store_slot(const History& history, std::size_t number, const Version
   region_.word<ControlWord>(at + offsetof(CellHead, seal)).store(head.seal_of());
 }
 
-void Cells::set_mark(History& history, Version& version, std::uint64_t mark) {
+void Cells::set_mark(KeyVersions& history, Version& version, std::uint64_t mark) {
   if (version.mark == mark) return;
   version.mark = mark;
   mark_of(version.place.offset).store(mark);
   if (&version == history.newest() && fits(history, version)) mark_of(copy_of(history)).store(mark);
 }
 
-bool Cells::fits(const History& history, const Version& version) {
+bool Cells::fits(const KeyVersions& history, const Version& version) {
   const std::uint64_t bytes = version.place.bytes;
   return bytes <= kMostCopyBytes && bytes <= history.cell.bytes - sizeof(CellHead);
 }
 
-void Cells::copy(const History& history, const Version& newest) {
+void Cells::copy(const KeyVersions& history, const Version& newest) {
   std::array<std::byte, kMostCopyBytes> record;
   const auto bytes = std::span(record).first(newest.place.bytes);
   region_.copy_out(newest.place.offset, bytes);
   region_.copy_in(copy_of(history), bytes);
 }
 
-bool Cells::shares_place(const History& history, const Version& version) {
+bool Cells::shares_place(const KeyVersions& history, const Version& version) {
   return std::ranges::any_of(history.versions, [&version](const auto& other) {
     return &other.second != &version && other.second.place.offset == version.place.offset;
   });

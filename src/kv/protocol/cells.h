@@ -38,7 +38,7 @@ struct Version {
 };
 
 /// All versions of a key. There may be thousands: of one that is written all the time.
-struct History {
+struct KeyVersions {
   KeyId key;
   IndexWord cell;
   std::map<Timestamp, Version> versions;
@@ -67,53 +67,55 @@ class Cells {
   /// Exactly that version, committed or not.
   [[nodiscard]] std::optional<FoundVersion> at(const KeyId& key, const IndexWord& cell,
                                                const Timestamp& timestamp) const;
-  [[nodiscard]] std::uint64_t versions() const noexcept { return index_.keys() + noted_ - histories_.size(); }
+  [[nodiscard]] std::uint64_t versions() const noexcept { return index_.keys() + noted_ - noted_keys_.size(); }
 
   // Changing.
 
   /// Of the cell of a key whose first record has so many.
   [[nodiscard]] static std::uint64_t cell_bytes(std::uint64_t record_bytes);
   /// A key's empty cell, not in the index.
-  History& create(const KeyId& key, const IndexWord& cell, std::uint64_t generation);
+  KeyVersions& create(const KeyId& key, const IndexWord& cell, std::uint64_t generation);
   /// Notes what the cell says, unless that was done.
-  History& open(const KeyId& key, const IndexWord& cell);
+  KeyVersions& open(const KeyId& key, const IndexWord& cell);
   /// Null: nothing is noted.
-  [[nodiscard]] History* opened(const KeyId& key);
+  [[nodiscard]] KeyVersions* opened(const KeyId& key);
   /// Forgets the notes if the cell says it all.
-  void close(const History& history);
+  void close(const KeyVersions& history);
   /// Of a key that has no versions any more.
-  void remove(const History& history);
+  void remove(const KeyVersions& history);
 
   /// A prepared one, which is not in a slot before `show`.
-  void add(History& history, const Version& version, std::span<const std::byte> record);
+  void add(KeyVersions& history, const Version& version, std::span<const std::byte> record);
   /// Slots are for the newest committed version and for those with the highest timestamps.
-  void show(History& history);
+  void show(KeyVersions& history);
   /// What was the newest committed version before; null: there was none.
-  Version* commit(History& history, const Timestamp& timestamp);
+  Version* commit(KeyVersions& history, const Timestamp& timestamp);
   /// Its record and its place in the cell go.
-  void drop(History& history, Timestamp timestamp);
+  void drop(KeyVersions& history, Timestamp timestamp);
   /// Makes the newest committed version's mark true. All others are marked from the beginning.
-  void mark_newest(History& history);
-  void mark_settled(History& history, Version& version) {
+  void mark_newest(KeyVersions& history);
+  void mark_settled(KeyVersions& history, Version& version) {
     set_mark(history, version, version.mark | RecordHead::kSettled);
   }
 
  private:
   template <class Consider>
   void for_each_slot(const IndexWord& cell, Consider consider) const;
-  void store_slot(const History& history, std::size_t number, const Version& version);
-  void set_mark(History& history, Version& version, std::uint64_t mark);
+  void store_slot(const KeyVersions& history, std::size_t number, const Version& version);
+  void set_mark(KeyVersions& history, Version& version, std::uint64_t mark);
   /// Whether the cell has room for the version's record.
-  [[nodiscard]] static bool fits(const History& history, const Version& version);
-  void copy(const History& history, const Version& newest);
-  [[nodiscard]] static std::uint64_t copy_of(const History& history) { return history.cell.offset + sizeof(CellHead); }
+  [[nodiscard]] static bool fits(const KeyVersions& history, const Version& version);
+  void copy(const KeyVersions& history, const Version& newest);
+  [[nodiscard]] static std::uint64_t copy_of(const KeyVersions& history) {
+    return history.cell.offset + sizeof(CellHead);
+  }
   [[nodiscard]] LocalWord<ControlWord> mark_of(std::uint64_t record) const {
     return region_.word<ControlWord>(record + offsetof(RecordHead, mark));
   }
-  bool give_slot(History& history);
+  bool give_slot(KeyVersions& history);
   /// Of a history that has all slots.
-  [[nodiscard]] static Timestamp* least_needed(History& history);
-  [[nodiscard]] static bool shares_place(const History& history, const Version& version);
+  [[nodiscard]] static Timestamp* least_needed(KeyVersions& history);
+  [[nodiscard]] static bool shares_place(const KeyVersions& history, const Version& version);
 
   struct Hash {
     std::size_t operator()(const KeyId& key) const { return key.low; }
@@ -124,7 +126,7 @@ class Cells {
   const KvRules& rules_;
   Heap& heap_;
   Index& index_;
-  std::unordered_map<KeyId, History, Hash> histories_;
+  std::unordered_map<KeyId, KeyVersions, Hash> noted_keys_;
   std::uint64_t noted_ = 0;  // versions in them
 };
 

@@ -19,6 +19,11 @@ static_assert(sizeof(KeyId) == 16 && std::has_unique_object_representations_v<Ke
 
 [[nodiscard]] KeyId key_id(std::string_view key);
 
+inline constexpr std::uint64_t kMostKeyBytes = 64U << 10U;
+
+/// Throws UsageError on what is no key; `tried`: what was to be done with it.
+void check_key(const char* tried, std::string_view key);
+
 using ServerNumber = std::uint32_t;
 
 [[nodiscard]] constexpr ServerNumber server_of(const KeyId& key, ServerNumber servers) {

@@ -130,7 +130,6 @@ struct MemoryHead {
 };
 static_assert(sizeof(MemoryHead) == 64 && std::has_unique_object_representations_v<MemoryHead>);
 
-inline constexpr std::uint64_t kMostKeyBytes = 64U << 10U;
 inline constexpr std::uint64_t kMostValueBytes = 16U << 20U;
 /// The largest record that has a copy in its cell, and so decides how large a new key's cell is.
 inline constexpr std::uint64_t kMostCopyBytes = 512;

@@ -2,18 +2,18 @@
 
 namespace farside::kv {
 
-void Reclaimer::schedule(History& history, Version& version) {
+void Reclaimer::schedule(KeyVersions& history, Version& version) {
   if (version.due == Version::kNotDue && is_over(history, version)) put_off(history, version);
 }
 
-bool Reclaimer::is_over(History& history, const Version& version) const {
+bool Reclaimer::is_over(KeyVersions& history, const Version& version) const {
   if (!version.committed()) return false;
   if (&version != history.newest()) return true;
   const bool is_settled = (version.mark & RecordHead::kSettled) != 0;
   return version.erased && (is_settled || !rules_.keeps_unsettled_tombstones);
 }
 
-void Reclaimer::put_off(const History& history, Version& version) {
+void Reclaimer::put_off(const KeyVersions& history, Version& version) {
   version.due = fabric_.now() + grace_;
   due_.push_back({version.due, history.key, version.timestamp});
 }
@@ -29,7 +29,7 @@ std::size_t Reclaimer::reclaim(std::size_t most) {
 }
 
 bool Reclaimer::reclaim(const Due& due) {
-  History* history = cells_.opened(due.key);
+  KeyVersions* history = cells_.opened(due.key);
   Version* version = history == nullptr ? nullptr : history->find(due.timestamp);
   if (version == nullptr || version->due != due.at) return false;  // it was put off, or dropped
   const bool is_erased = version == history->newest();

@@ -16,7 +16,7 @@ class Reclaimer {
       : fabric_(fabric), channel_(channel), region_(region), cells_(cells), rules_(rules), grace_(grace) {}
 
   /// Of a version that was committed, superseded or settled: if it is over now, it goes when the grace time is.
-  void schedule(History& history, Version& version);
+  void schedule(KeyVersions& history, Version& version);
   /// Frees at most `most` versions. 0: none is due.
   std::size_t reclaim(std::size_t most);
   /// No key without a cell had a committed version above this.
@@ -28,8 +28,8 @@ class Reclaimer {
     KeyId key;
     Timestamp timestamp;
   };
-  [[nodiscard]] bool is_over(History& history, const Version& version) const;
-  void put_off(const History& history, Version& version);
+  [[nodiscard]] bool is_over(KeyVersions& history, const Version& version) const;
+  void put_off(const KeyVersions& history, Version& version);
   bool reclaim(const Due& due);
   void forget(const Timestamp& timestamp);
 

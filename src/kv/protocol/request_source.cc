@@ -1,5 +1,9 @@
 #include "kv/protocol/request_source.h"
 
+#include <utility>
+
+#include "farside/base/error.h"
+
 namespace farside::kv {
 
 Outcome RequestSource::find(std::span<Search* const> searches, std::span<const Timestamp> candidates,
@@ -11,6 +15,12 @@ Outcome RequestSource::find(std::span<Search* const> searches, std::span<const T
     if (parts_[server].empty()) continue;
     const Outcome of_one = take_reply(server, deadline);  // also after a failure: replies come in order
     if (outcome == Outcome::done) outcome = of_one;
+  }
+  if (std::exchange(refused_, false)) {
+    throw UsageError({.tried = "get",
+                      .on = "several keys",
+                      .why = "what one server has of them is over 64 MiB",
+                      .remedy = "get fewer or smaller values at once"});
   }
   return outcome;
 }
@@ -40,6 +50,8 @@ Outcome RequestSource::take_reply(ServerNumber server, Deadline deadline) {
   if (received != Outcome::done) return received;
   const auto reply = Reply::decode(reply_);
   const auto& part = parts_[server];
+  refused_ = refused_ || (reply && reply->answer == Answer::refused);
+  if (refused_) return Outcome::done;
   if (!reply || reply->versions.size() != part.size()) return Outcome::peer_lost;  // it does not speak our language
   for (std::size_t i = 0; i < part.size(); ++i) {
     const ReplyVersion& version = reply->versions[i];

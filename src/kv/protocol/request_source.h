@@ -12,6 +12,7 @@ namespace farside::kv {
 
 class RequestSource final : public VersionSource {
  public:
+  /// Its `find` throws UsageError when one server's part is more than a message holds.
   RequestSource(Requests& requests, const Caller& caller) : requests_(requests), caller_(caller) {
     parts_.resize(requests.servers());
   }
@@ -26,6 +27,7 @@ class RequestSource final : public VersionSource {
   const Caller& caller_;
   std::vector<std::vector<Search*>> parts_;  // by server
   Message reply_;
+  bool refused_ = false;  ///< what was asked for is more than a message holds
 };
 
 }  // namespace farside::kv

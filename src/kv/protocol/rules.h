@@ -12,7 +12,7 @@ struct KvRules {
   bool keeps_unsettled_tombstones = true;  ///< a key goes only when all of the transaction that erased it is committed
   bool refuses_what_is_behind = true;      ///< a prepare below the newest committed version
   bool orders_by_timestamp = true;         ///< a commit of what is older than the newest committed changes nothing
-  bool marks_all_versions = true;          ///< anew after each change, not only the newest committed of that moment
+  bool marks_all_versions = true;          ///< whatever is not the newest is marked, not only what was so at a prepare
   bool visible_before_answering = true;    ///< what a server says is done can be READ by then
   bool bars_before_saying_no = true;  ///< a transaction of which somebody was told that it is not prepared, never is
 

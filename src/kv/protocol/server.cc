@@ -5,14 +5,9 @@
 
 namespace farside::kv {
 
-Server::ConnectionId Server::attach(const MailboxEnd& client, Waking waking) {
-  connections_.push_back(std::make_unique<Connection>(
-      Connection{++last_id_, waking, ServedMailbox(fabric_, channel_, client, shape_, waking)}));
-  return last_id_;
-}
-
-void Server::detach(ConnectionId connection) {
-  std::erase_if(connections_, [connection](const auto& each) { return each->id == connection; });
+void Server::attach(const MailboxEnd& client, Waking waking) {
+  connections_.push_back(
+      std::make_unique<Connection>(Connection{waking, ServedMailbox(fabric_, channel_, client, shape_, waking)}));
 }
 
 bool Server::serve_once() {

@@ -16,8 +16,6 @@ namespace farside::kv {
 
 class Server {
  public:
-  using ConnectionId = std::uint64_t;
-
   /// `bell_offset` of `bells`: the AtomicWord that clients advance who want this server to wake up.
   Server(Fabric& fabric, Channel& channel, Store& store, const Region& bells, std::uint64_t bell_offset,
          const MailboxShape& shape)
@@ -29,8 +27,8 @@ class Server {
         bell_(bells.word<AtomicWord>(bell_offset)),
         shape_(shape) {}
 
-  ConnectionId attach(const MailboxEnd& client, Waking waking);
-  void detach(ConnectionId connection);
+  /// Serves `client` until it is lost or speaks another protocol.
+  void attach(const MailboxEnd& client, Waking waking);
 
   /// Has transactions finished whose clients are not heard of. `terminator` outlives this.
   void finish_with(Terminator& terminator) { terminator_ = &terminator; }
@@ -49,7 +47,6 @@ class Server {
   static constexpr std::size_t kReclaimedAtOnce = 16;
 
   struct Connection {
-    ConnectionId id;
     Waking waking;
     ServedMailbox mailbox;
     bool ended = false;  ///< there is nobody any more, or nobody who speaks this protocol
@@ -67,7 +64,6 @@ class Server {
   const LocalWord<AtomicWord> bell_;
   const MailboxShape shape_;
   std::vector<std::unique_ptr<Connection>> connections_;
-  ConnectionId last_id_ = 0;
   Terminator* terminator_ = nullptr;
 };
 

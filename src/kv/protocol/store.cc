@@ -128,7 +128,7 @@ Answered Store::prepare(const Prepare& part) {
 
 void Store::State::write(const Prepare& part, const PlacedWrite& placed) {
   const Write& write = *placed.write;
-  History& history =
+  KeyVersions& history =
       placed.is_new ? cells.create(placed.key, *placed.cell, next_generation++) : cells.open(placed.key, *placed.cell);
   RecordHead record{};
   record.generation = placed.overwrites ? placed.newest->generation : next_generation++;
@@ -159,7 +159,7 @@ Answered Store::commit(const Timestamp& transaction) {
   }
   Timestamp newest = transaction;
   for (const KeyId& key : store.transactions.commit(transaction)) {
-    History& history = *store.cells.opened(key);
+    KeyVersions& history = *store.cells.opened(key);
     Version* const before = store.cells.commit(history, transaction);
     if (store.rules.marks_all_versions) store.cells.mark_newest(history);
     newest = std::max(newest, history.newest()->timestamp);
@@ -178,7 +178,7 @@ void Store::abort(const Timestamp& transaction) {
   State& store = *state_;
   if (store.transactions.standing(transaction) == Standing::committed) return;
   for (const KeyId& key : store.transactions.bar(transaction)) {
-    History& history = *store.cells.opened(key);
+    KeyVersions& history = *store.cells.opened(key);
     store.cells.drop(history, transaction);
     if (history.versions.empty()) {
       store.cells.remove(history);
@@ -198,13 +198,16 @@ Answered Store::put(const Timestamp& timestamp, const Write& write) {
 Answered Store::compare_and_set(const Timestamp& timestamp, const Write& write, const Timestamp& expected) {
   if (state_->transactions.standing(timestamp) == Transactions::Standing::unknown) {
     Timestamp current;
+    bool is_expected = expected == Timestamp{};
     if (const auto found = newest(write.key)) {
       RecordHead record;
       state_->region.copy_out(found->place.offset, std::as_writable_bytes(std::span(&record, 1)));
       const bool is_expired = record.expires_ns != 0 && record.expires_ns <= timestamp.time;
-      if ((record.flags & RecordHead::kErased) == 0 && !is_expired) current = found->timestamp;
+      const bool is_absent = (record.flags & RecordHead::kErased) != 0 || is_expired;
+      if (!is_absent) current = found->timestamp;
+      is_expected = expected == found->timestamp || (is_absent && is_expected);
     }
-    if (current != expected) return state_->refuse(timestamp, {Answer::differs, current});
+    if (!is_expected) return state_->refuse(timestamp, {Answer::differs, current});
   }
   return put(timestamp, write);
 }
@@ -221,7 +224,7 @@ void Store::settle(const Timestamp& up_to) {
 void Store::State::settle(const KeyId& key, const Timestamp& transaction) {
   const auto cell = index.find(key);
   if (!cell) return;
-  History& history = cells.open(key, *cell);
+  KeyVersions& history = cells.open(key, *cell);
   if (Version* version = history.find(transaction)) {
     cells.mark_settled(history, *version);
     reclaimer.schedule(history, *version);

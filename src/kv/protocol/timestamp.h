@@ -32,7 +32,6 @@ class HybridClock {
     return {last_, session_};
   }
   void observe(const Timestamp& seen) { last_ = std::max(last_, seen.time); }
-  [[nodiscard]] std::uint64_t session() const noexcept { return session_; }
 
  private:
   const Fabric& fabric_;
