@@ -219,19 +219,19 @@ Ended PageAccess::put(const PagePart& part, Deadline deadline) {
 
 void PageAccess::begin_get(const PagePart& part) {
   impl_->check_pieces(part);
-  if (!impl_->copies.is_on()) impl_->accessor.begin_get(part);
-  for_each_piece(part, pages().page_bytes(),
-                 [&](PageId page, std::uint64_t offset, std::uint64_t at, std::uint64_t bytes) {
-                   const PagePart piece{page, offset, part.local.piece(at, bytes)};
-                   if (impl_->copies.is_on()) {
-                     if (const std::span<std::byte> copy = impl_->copies.find(piece.page); !copy.empty()) {
-                       std::memcpy(piece.local.adapter_data(), copy.data() + piece.offset, piece.local.bytes());
-                       return;
-                     }
-                     impl_->accessor.begin_get(piece);
-                   }
-                   impl_->count_begun(piece);
-                 });
+  const bool looks_for_copies = impl_->copies.is_on();
+  if (!looks_for_copies) impl_->accessor.begin_get(part);
+  for_each_piece(
+      part, pages().page_bytes(), [&](PageId page, std::uint64_t offset, std::uint64_t at, std::uint64_t bytes) {
+        const PagePart piece{page, offset, part.local.piece(at, bytes)};
+        const std::span<std::byte> copy = looks_for_copies ? impl_->copies.find(page) : std::span<std::byte>();
+        if (!copy.empty()) {
+          std::memcpy(piece.local.adapter_data(), copy.data() + offset, bytes);
+          return;
+        }
+        if (looks_for_copies) impl_->accessor.begin_get(piece);
+        impl_->count_begun(piece);
+      });
 }
 
 void PageAccess::begin_put(const PagePart& part) {

@@ -14,10 +14,9 @@ constexpr Duration kSetUp = std::chrono::seconds(30);
 /// Where the rings of a session and a server are: at both in the same place. Servers have a session each, to ask each
 /// other.
 std::uint64_t ring_offset(const InTeamOptions& options, Rank client, std::uint32_t session, ServerNumber server) {
-  const Rank others = client < options.first_server ? client : client - options.servers;  // before it
-  const std::uint64_t sessions = options.serves(client)
-                                     ? client - options.first_server
-                                     : options.servers + others * std::uint64_t{options.sessions} + session;
+  const std::uint64_t sessions =
+      options.serves(client) ? client
+                             : options.servers + (client - options.servers) * std::uint64_t{options.sessions} + session;
   return (sessions * options.servers + server) * options.mailbox.ring_bytes();
 }
 
@@ -49,18 +48,17 @@ InTeam::InTeam(Team& team, const InTeamOptions& options)
 void InTeam::begin_to_serve() {
   Fabric& fabric = team_.fabric();
   const std::uint64_t bell = bell_offset(team_, options_);
-  const ServerNumber self = team_.rank() - options_.first_server;
   channel_ = fabric.open_channel();
   store_ = std::make_unique<Store>(fabric, *channel_, memory_->local(), options_.store, options_.rules);
   server_ = std::make_unique<Server>(fabric, *channel_, *store_, rings_->local(), bell, options_.mailbox);
   for (Rank client = 0; client < team_.size(); ++client) {
     const std::uint32_t sessions = options_.serves(client) ? 1 : options_.sessions;
     for (std::uint32_t session = 0; session < sessions; ++session) {
-      server_->attach(end(client, ring_offset(options_, client, session, self)), options_.waking);
+      server_->attach(end(client, ring_offset(options_, client, session, team_.rank())), options_.waking);
     }
   }
   to_servers_ = std::make_unique<MailboxRequests>(fabric, *channel_, ends_of(0), options_.mailbox, options_.waking);
-  terminator_ = std::make_unique<Terminator>(fabric, *store_, *to_servers_, self, options_.patience);
+  terminator_ = std::make_unique<Terminator>(fabric, *store_, *to_servers_, team_.rank(), options_.patience);
   server_->finish_with(*terminator_);
 }
 
@@ -82,8 +80,8 @@ std::unique_ptr<TeamSession> InTeam::open_session(std::uint32_t number, SessionS
 std::vector<MailboxEnd> InTeam::ends_of(std::uint32_t session) {
   std::vector<MailboxEnd> ends;
   for (ServerNumber server = 0; server < options_.servers; ++server) {
-    ends.push_back(end(rank_of(server), ring_offset(options_, team_.rank(), session, server)));
-    ends.back().bell = rings_->of(rank_of(server)).word<AtomicWord>(bell_offset(team_, options_));
+    ends.push_back(end(server, ring_offset(options_, team_.rank(), session, server)));
+    ends.back().bell = rings_->of(server).word<AtomicWord>(bell_offset(team_, options_));
   }
   return ends;
 }
@@ -98,7 +96,7 @@ MailboxEnd InTeam::end(Rank other, std::uint64_t offset) {
 
 ServerMemory InTeam::read_head(ServerNumber server) {
   const auto channel = team_.fabric().open_channel();
-  const RemoteRegion& memory = memory_->of(rank_of(server));
+  const RemoteRegion& memory = memory_->of(server);
   MemoryHead head{};
   if (channel->read(LocalSpan(head), memory.span(0, sizeof head), team_.fabric().in(kSetUp)) != Outcome::done) {
     throw Error(

@@ -1,4 +1,4 @@
-// in_team.h — a store within a team: some ranks serve, the others have sessions. Everything that servers and
+// in_team.h — a store within a team: its first ranks serve, the others have sessions. Everything that servers and
 // clients need of each other's memory is allocated by all ranks together.
 #pragma once
 
@@ -17,8 +17,7 @@ namespace farside::kv {
 
 /// The same on all ranks.
 struct InTeamOptions {
-  Rank first_server = 0;
-  ServerNumber servers = 1;    ///< ranks that follow each other
+  ServerNumber servers = 1;    ///< ranks 0 to servers - 1
   std::uint32_t sessions = 1;  ///< of each other rank
   StoreSettings store;
   MailboxShape mailbox;
@@ -26,7 +25,7 @@ struct InTeamOptions {
   Duration patience = std::chrono::seconds(1);  ///< with a client that was not heard of between prepare and commit
   KvRules rules;
 
-  [[nodiscard]] bool serves(Rank rank) const { return rank >= first_server && rank - first_server < servers; }
+  [[nodiscard]] bool serves(Rank rank) const { return rank < servers; }
 };
 
 /// A session with all that it stands on.
@@ -57,7 +56,6 @@ class InTeam {
 
  private:
   void begin_to_serve();
-  [[nodiscard]] Rank rank_of(ServerNumber server) const { return options_.first_server + server; }
   [[nodiscard]] MailboxEnd end(Rank other, std::uint64_t offset);
   /// Of a session of this rank, to all servers.
   [[nodiscard]] std::vector<MailboxEnd> ends_of(std::uint32_t session);

@@ -29,9 +29,7 @@ struct KvScenario {
   Duration most_skew{};  ///< of clients' clocks
   int pauses = 0;
   int stalls = 0;
-  Rank deaths = 0;                           ///< of the last clients
-  std::optional<kv::ReadWay> way;            ///< at random if none
-  std::optional<kv::SiblingsKind> siblings;  ///< at random if none
+  Rank deaths = 0;  ///< of the last clients
   Network network;
   kv::KvRules rules;
 };
@@ -112,8 +110,8 @@ class KvRun {
   }
   [[nodiscard]] kv::SessionSettings settings() {
     kv::SessionSettings settings;
-    settings.way = scenario_.way.value_or(static_cast<kv::ReadWay>(dice_.random() % 3));
-    settings.siblings = scenario_.siblings.value_or(static_cast<kv::SiblingsKind>(dice_.random() % 3));
+    settings.way = static_cast<kv::ReadWay>(dice_.random() % 3);
+    settings.siblings = static_cast<kv::SiblingsKind>(dice_.random() % 3);
     settings.cached_keys = 1 + dice_.random() % scenario_.keys;
     settings.grace = kGrace;
     settings.ahead = dice_.up_to(scenario_.most_skew);

@@ -1,9 +1,15 @@
-// seeds.h — a scenario under one seed after the other: nothing may be found wrong, unless a rule was broken.
+// seeds.h — a scenario under one seed after the other, on networks drawn from it: nothing may be found wrong, unless a
+// rule was broken.
 #pragma once
 
 #include <cstdint>
 #include <optional>
 #include <string>
+
+#include <gtest/gtest.h>
+
+#include "scenario/named.h"
+#include "sim/scheduler.h"
 
 namespace farside::sim {
 
@@ -14,6 +20,22 @@ std::optional<std::string> first_violation(std::uint64_t seeds, Run run) {
     if (const std::optional<std::string> violation = run(seed)) return *violation + ", seed " + std::to_string(seed);
   }
   return std::nullopt;
+}
+
+/// Whether something was found, which the test's record then tells.
+inline bool noticed(const std::optional<std::string>& found) {
+  testing::Test::RecordProperty("found", found.value_or("nothing"));
+  return found.has_value();
+}
+
+/// Any set of what the memory model allows; the dead do not answer.
+inline Network draw_network(Scheduler& dice) {
+  Network network;
+  network.grain_bytes = dice.one_in(2) ? 8 : 64;
+  for (const NamedSwitch& each : named_switches()) network.*each.on = dice.one_in(2);
+  network.dead_memory_answers = false;
+  network.detection = std::chrono::milliseconds(2);
+  return network;
 }
 
 }  // namespace farside::sim

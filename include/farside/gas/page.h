@@ -22,8 +22,8 @@ struct [[nodiscard]] Moved {
   Ended ended{};
   std::uint64_t pages = 0;  ///< that have come here
   bool full = false;        ///< this rank has no room for the others
-  std::vector<PageId>
-      lost{};  ///< with their owner or home, such as the one that `ended` names; all others were brought
+  /// With their owner or home, such as the one that `ended` names. All others were brought.
+  std::vector<PageId> lost{};
 };
 
 }  // namespace farside

@@ -49,7 +49,7 @@ void AtomicReader::look_for_siblings() {
   for (const Search* search : wanted_) {
     if (!search->found) continue;
     const Record& record = search->record;
-    look_for_siblings_of(search->timestamp, record.siblings_kind, record.siblings, &search->id);
+    look_for_siblings_of(search->timestamp, record.head.siblings_kind, record.siblings, &search->id);
   }
   for (const Seen& seen : seen_) look_for_siblings_of(seen.timestamp, seen.kind, seen.siblings, nullptr);
   for (std::size_t i = 0; i < wanted_.size(); ++i) {
@@ -87,10 +87,10 @@ Outcome AtomicReader::remember(Deadline deadline) {
       });
       continue;
     }
-    const bool is_alone = record.siblings_kind == SiblingsKind::list && record.siblings.size() <= sizeof(KeyId);
+    const bool is_alone = record.head.siblings_kind == SiblingsKind::list && record.siblings.size() <= sizeof(KeyId);
     const bool is_known = std::ranges::find(seen_, search->timestamp, &Seen::timestamp) != seen_.end();
     if (is_alone || is_known) continue;
-    seen_.push_back({search->timestamp, record.siblings_kind, {record.siblings.begin(), record.siblings.end()}});
+    seen_.push_back({search->timestamp, record.head.siblings_kind, {record.siblings.begin(), record.siblings.end()}});
   }
   Outcome outcome = Outcome::done;
   while (seen_.size() > kMostSeen && outcome == Outcome::done) outcome = settle_oldest(deadline);
@@ -98,10 +98,7 @@ Outcome AtomicReader::remember(Deadline deadline) {
 }
 
 Outcome AtomicReader::settle_oldest(Deadline deadline) {
-  Request request;
-  request.kind = RequestKind::commit;
-  request.session = caller_.session;
-  request.settled = caller_.settled;
+  Request request = Request::by(caller_, RequestKind::commit);
   request.timestamp = seen_.front().timestamp;
   const Message message = request.encode();
   Outcome outcome = Outcome::done;

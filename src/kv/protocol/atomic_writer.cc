@@ -134,10 +134,7 @@ PutOutcome AtomicWriter::put_parts(Deadline deadline) {
 
 Answer AtomicWriter::prepare(const Timestamp& timestamp, Deadline deadline) {
   const auto siblings = make_siblings(siblings_, keys_);
-  Request request;
-  request.kind = RequestKind::prepare;
-  request.session = caller_.session;
-  request.settled = caller_.settled;
+  Request request = Request::by(caller_, RequestKind::prepare);
   request.timestamp = timestamp;
   request.siblings = {siblings_, siblings};
   request.servers = servers_;
@@ -166,10 +163,7 @@ Answer AtomicWriter::ask(ServerNumber server, Deadline deadline) {
 }
 
 bool AtomicWriter::tell(RequestKind kind, const Timestamp& timestamp, Deadline deadline) {
-  Request request;
-  request.kind = kind;
-  request.session = caller_.session;
-  request.settled = caller_.settled;
+  Request request = Request::by(caller_, kind);
   request.timestamp = timestamp;
   const Message message = request.encode();
   bool all = true;

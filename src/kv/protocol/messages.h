@@ -13,6 +13,7 @@
 #include <string_view>
 #include <vector>
 
+#include "kv/protocol/caller.h"
 #include "kv/protocol/requests.h"
 #include "kv/protocol/store.h"
 
@@ -47,6 +48,9 @@ struct Request {
   std::uint64_t cursor = 0;              ///< scan
   std::uint32_t about = 0;               ///< scan
 
+  [[nodiscard]] static Request by(const Caller& caller, RequestKind kind) {
+    return {.kind = kind, .session = caller.session, .settled = caller.settled};
+  }
   [[nodiscard]] Message encode() const;
   [[nodiscard]] static std::optional<Request> decode(std::span<const std::byte> bytes);
 };

@@ -73,7 +73,6 @@ std::optional<Record> read_record(std::span<const std::byte> bytes, std::uint64_
     rest = rest.subspan(count);
     return taken;
   };
-  record.siblings_kind = head.siblings_kind;
   record.siblings = take(head.siblings_bytes);
   record.key = text(take(head.key_bytes));
   record.value = text(take(head.value_bytes));

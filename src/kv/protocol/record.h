@@ -15,7 +15,6 @@ namespace farside::kv {
 /// What a record says. Views point into the bytes that it was read from.
 struct Record {
   RecordHead head;
-  SiblingsKind siblings_kind;
   std::span<const std::byte> siblings;
   std::string_view key;
   std::string_view value;

@@ -26,10 +26,7 @@ Outcome RequestSource::find(std::span<Search* const> searches, std::span<const T
 }
 
 Outcome RequestSource::ask(std::span<const Timestamp> candidates, Deadline deadline) {
-  Request request;
-  request.kind = RequestKind::get;
-  request.session = caller_.session;
-  request.settled = caller_.settled;
+  Request request = Request::by(caller_, RequestKind::get);
   request.candidates.assign(candidates.begin(), candidates.end());
   Outcome outcome = Outcome::done;
   for (ServerNumber server = 0; server < parts_.size(); ++server) {

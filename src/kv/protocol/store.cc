@@ -45,7 +45,6 @@ struct Store::State {
         channel(channel_),
         region(region_),
         rules(rules_),
-        next_generation(settings.first_generation),
         head(lay_out(region, settings.bytes)),
         index(region, head.index_offset, head.index_buckets),
         heap(head.index_offset + head.index_buckets * sizeof(IndexBucketWords), head.bytes),
@@ -77,7 +76,7 @@ struct Store::State {
   Channel& channel;
   const Region& region;
   const KvRules rules;
-  std::uint64_t next_generation;
+  std::uint64_t next_generation = 1;
   const MemoryHead head;  // as it was in the beginning
   Index index;
   Heap heap;

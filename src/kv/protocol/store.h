@@ -69,7 +69,6 @@ struct FoundVersion {
 struct StoreSettings {
   std::uint64_t bytes = 64U << 20U;          ///< of the memory, index included
   Duration grace = std::chrono::seconds(2);  ///< for which superseded versions can be asked for
-  std::uint64_t first_generation = 1;        ///< above all that this server ever gave
 };
 
 /// A transaction that is prepared here and has not been heard of for a while.
