@@ -39,34 +39,34 @@ class MemoryBackend final : public kv::Backend {
     return static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(now).count());
   }
 
-  bool get(std::span<const std::string_view> keys, std::vector<Got>& got) override {
+  bool get(std::span<const std::string_view> keys, std::vector<kv::Got>& got) override {
     const std::lock_guard lock(keys_.mutex);
     ++keys_.gets;
     got.clear();
     kept_.clear();
     for (const auto key : keys) {
       const auto found = find(key);
-      got.push_back(found ? Got{true, found->version, found->bytes, found->expires_ns} : Got{});
+      got.push_back(found ? kv::Got{true, found->version, found->bytes, found->expires_ns} : kv::Got{});
       kept_.push_back(found);
     }
     return keys_.answers;
   }
 
-  Wrote put(std::span<const kv::Write> writes) override {
+  kv::PutOutcome put(std::span<const kv::Write> writes) override {
     const std::lock_guard lock(keys_.mutex);
     return write(writes);
   }
 
-  Wrote compare_and_set(const kv::Write& write_, const kv::Timestamp& expected) override {
+  kv::PutOutcome compare_and_set(const kv::Write& write_, const kv::Timestamp& expected) override {
     const std::lock_guard lock(keys_.mutex);
     const auto found = find(write_.key);
-    if ((found ? found->version : kv::Timestamp()) != expected) return Wrote::differs;
+    if ((found ? found->version : kv::Timestamp()) != expected) return kv::PutOutcome::differs;
     return write({&write_, 1});
   }
 
-  std::optional<Scanned> scan(std::uint64_t cursor, std::string_view prefix, std::size_t about) override {
+  std::optional<kv::Scanned> scan(std::uint64_t cursor, std::string_view prefix, std::size_t about) override {
     const std::lock_guard lock(keys_.mutex);
-    Scanned scanned;
+    kv::Scanned scanned;
     std::uint64_t place = 0;
     for (const auto& [key, value] : keys_.values) {
       if (place++ < cursor) continue;
@@ -77,9 +77,9 @@ class MemoryBackend final : public kv::Backend {
     return scanned;
   }
 
-  std::optional<std::uint64_t> keys() override {
+  std::optional<std::vector<kv::MemoryUse>> use() override {
     const std::lock_guard lock(keys_.mutex);
-    return keys_.values.size();
+    return std::vector<kv::MemoryUse>{{.keys = keys_.values.size()}};
   }
 
  private:
@@ -90,11 +90,11 @@ class MemoryBackend final : public kv::Backend {
     return expires_ns == 0 || expires_ns > wall_ns() ? found->second : nullptr;
   }
 
-  Wrote write(std::span<const kv::Write> writes) {
+  kv::PutOutcome write(std::span<const kv::Write> writes) {
     ++keys_.puts;
-    if (!keys_.answers) return Wrote::unknown;
+    if (!keys_.answers) return kv::PutOutcome::unknown;
     for (const auto& write : writes) {
-      if (!write.erase && keys_.values.size() >= keys_.full_from) return Wrote::full;
+      if (!write.erase && keys_.values.size() >= keys_.full_from) return kv::PutOutcome::full;
     }
     const kv::Timestamp version{++keys_.versions, 1};
     for (const auto& write : writes) {
@@ -105,7 +105,7 @@ class MemoryBackend final : public kv::Backend {
             std::make_shared<MemoryKeys::Value>(MemoryKeys::Value{std::string(write.value), write.expires_ns, version});
       }
     }
-    return Wrote::done;
+    return kv::PutOutcome::done;
   }
 
   MemoryKeys& keys_;

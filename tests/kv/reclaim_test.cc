@@ -157,10 +157,10 @@ class KvMemory : public testing::Test, protected StoreUnderTest {
 TEST_F(KvMemory, FullChangesNothing) {
   const std::uint64_t keys = fill(100);
   ASSERT_GT(keys, 300);
-  const Store::Use before = store().use();
+  const MemoryUse before = store().use();
   const std::string large(1000, 'x');
   EXPECT_EQ(prepare(++time_, {key(0), "new", key(1), "other"}, large), Answer::full);
-  const Store::Use after = store().use();
+  const MemoryUse after = store().use();
   EXPECT_EQ(after.keys, before.keys);
   EXPECT_EQ(after.versions, before.versions);
   EXPECT_EQ(after.bytes_used, before.bytes_used);
@@ -222,7 +222,7 @@ TEST_F(KvMemory, ScanningFindsEachKeyThatIsThere) {
   std::map<std::string, bool> found;
   std::uint64_t calls = 0;
   for (std::uint64_t cursor = 0; calls == 0 || cursor != 0; ++calls) {
-    Store::Scanned scanned = store().scan(cursor, "key ", 5);
+    Scanned scanned = store().scan(cursor, "key ", 5);
     for (const std::string& key : scanned.keys) found[key] = true;
     cursor = scanned.next;
   }

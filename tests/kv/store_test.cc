@@ -35,7 +35,7 @@ TEST_F(StoreTest, WhatIsPreparedIsFoundOnlyByItsTimestamp) {
 
 TEST_F(StoreTest, AnAbortedTransactionLeavesNothing) {
   put("a", "1", 10);
-  const Store::Use before = store().use();
+  const MemoryUse before = store().use();
   prepare(20, {"a", "b"}, "2");
   store().abort(at(20));
   EXPECT_EQ(value("a"), "1");

@@ -14,14 +14,6 @@
 
 namespace farside::kv {
 
-/// What became of a put.
-enum class [[nodiscard]] PutOutcome : std::uint8_t{
-    done,     ///< every get that begins later sees it
-    full,     ///< a server has no room; nothing was written
-    differs,  ///< compare_and_set: the key is not what was expected; nothing was written
-    unknown,  ///< it was or will be written, as a whole, or not at all: an answer did not come in time
-};
-
 class AtomicWriter {
  public:
   AtomicWriter(Requests& requests, HybridClock& clock, Caller& caller, SiblingsKind siblings, const KvRules& rules = {})

@@ -8,6 +8,7 @@
 #include <type_traits>
 
 #include "farside/fabric/words.h"
+#include "farside/kv/types.h"
 
 #include "kv/protocol/key_id.h"
 #include "kv/protocol/timestamp.h"
@@ -85,13 +86,6 @@ struct IndexWord {
   }
 };
 static_assert(IndexWord::kTagBits + IndexWord::kBytesBits + IndexWord::kOffsetBits == 64);
-
-/// What a version knows of its siblings.
-enum class SiblingsKind : std::uint16_t {
-  none,    ///< RAMP-Small: only the timestamp tells
-  list,    ///< RAMP-Fast: their KeyIds
-  filter,  ///< RAMP-Hybrid: a Bloom filter of them
-};
 
 /// A version, ahead of its siblings, its key and its value. Immutable but for `mark`.
 struct RecordHead {

@@ -25,6 +25,7 @@
 #include <vector>
 
 #include "farside/fabric/fabric.h"
+#include "farside/kv/types.h"
 
 #include "kv/protocol/rules.h"
 
@@ -54,12 +55,6 @@ struct MailboxEnd {
   bool by_memory = false;
   /// A client's, when it chose to be woken: what wakes its server.
   std::optional<RemoteWord<AtomicWord>> bell{};
-};
-
-/// How whoever waits for a parcel learns of it.
-enum class Waking : std::uint8_t {
-  polled,    ///< looks for itself, ever more rarely
-  doorbell,  ///< is woken
 };
 
 struct ParcelHead {

@@ -44,7 +44,7 @@ struct ReplyHead {
   Timestamp newest;
   Timestamp forgotten;
   std::uint64_t next;
-  Store::Use use;
+  MemoryUse use;
   RequestKind kind;
   Answer answer;
   Store::Fate fate;

@@ -71,7 +71,7 @@ struct Reply {
   Store::Fate fate = Store::Fate::aborted;
   std::vector<std::string_view> keys{};  ///< scan
   std::uint64_t next = 0;                ///< scan
-  Store::Use use{};
+  MemoryUse use{};
 
   [[nodiscard]] Message encode() const;
   [[nodiscard]] static std::optional<Reply> decode(std::span<const std::byte> bytes);

@@ -66,7 +66,7 @@ Message RequestHandler::get(const Request& request) {
 }
 
 Message RequestHandler::scan(const Request& request) const {
-  const Store::Scanned scanned = store_.scan(request.cursor, request.prefix, std::min(request.about, kMostScanned));
+  const Scanned scanned = store_.scan(request.cursor, request.prefix, std::min(request.about, kMostScanned));
   Reply reply;
   reply.kind = request.kind;
   reply.keys.assign(scanned.keys.begin(), scanned.keys.end());

@@ -27,7 +27,8 @@ Session::Session(const Fabric& fabric, Channel& channel, Requests& requests, Ser
       asking_(requests, caller_),
       reading_(make_source(settings, channel, servers, asking_, rules)),
       reader_(fabric, reading_ != nullptr ? *reading_ : asking_, requests, caller_, settings.grace, rules),
-      writer_(requests, clock_, caller_, settings.siblings, rules) {}
+      writer_(requests, clock_, caller_, settings.siblings, rules),
+      scanner_(requests, caller_) {}
 
 Outcome Session::get_all(std::span<const std::string_view> keys, std::vector<Got>& got, Deadline deadline) {
   got.clear();
@@ -38,7 +39,11 @@ Outcome Session::get_all(std::span<const std::string_view> keys, std::vector<Got
     clock_.observe(search.timestamp);
     const bool present = search.found && !search.record.erased() &&
                          (search.record.head.expires_ns == 0 || search.record.head.expires_ns > now_ns);
-    got.push_back({present, search.timestamp, present ? search.record.value : std::string_view()});
+    if (present) {
+      got.push_back({true, search.timestamp, search.record.value, search.record.head.expires_ns});
+    } else {
+      got.push_back({false, search.timestamp, {}, 0});
+    }
   }
   return Outcome::done;
 }

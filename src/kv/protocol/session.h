@@ -15,16 +15,10 @@
 #include "kv/protocol/atomic_reader.h"
 #include "kv/protocol/atomic_writer.h"
 #include "kv/protocol/request_source.h"
+#include "kv/protocol/scanner.h"
 #include "kv/protocol/server_memory.h"
 
 namespace farside::kv {
-
-/// How a session reads.
-enum class ReadWay : std::uint8_t {
-  ask,        ///< GET, GET+: by a request to the server
-  addresses,  ///< GET*: where the version was, unless its mark says that there is a newer one
-  cells,      ///< index, cell and record, by READs alone
-};
 
 struct SessionSettings {
   std::uint64_t session = 0;  ///< given once among all sessions that ever were
@@ -33,13 +27,6 @@ struct SessionSettings {
   std::size_t cached_keys = std::size_t{1} << 16U;
   Duration grace = std::chrono::seconds(2);  ///< the servers'
   Duration ahead{};                          ///< what must be added to the fabric's time to have wall time
-};
-
-/// A key of a get.
-struct Got {
-  bool present = false;
-  Timestamp version;       ///< 0 when absent and never written; what compare_and_set expects
-  std::string_view value;  ///< valid until the session's next get
 };
 
 class Session {
@@ -52,6 +39,15 @@ class Session {
   Outcome get_all(std::span<const std::string_view> keys, std::vector<Got>& got, Deadline deadline);
   PutOutcome put_all(std::span<const Write> writes, Deadline deadline);
   PutOutcome compare_and_set(const Write& write, const Timestamp& expected, Deadline deadline);
+  /// Scanner::scan; what it finds is not of one moment.
+  Outcome scan(std::uint64_t cursor, std::string_view prefix, std::uint32_t about, Scanned& scanned,
+               Deadline deadline) {
+    return scanner_.scan(cursor, prefix, about, scanned, deadline);
+  }
+  /// Of each server.
+  Outcome use(std::vector<MemoryUse>& servers, Deadline deadline) { return scanner_.use(servers, deadline); }
+  /// Now, on the clock that `expires_ns` is compared with.
+  [[nodiscard]] std::uint64_t wall_ns() const { return clock_.wall_ns(); }
   /// The version that the latest put wrote, or tried to.
   [[nodiscard]] const Timestamp& last_put() const noexcept { return writer_.last(); }
 
@@ -62,6 +58,7 @@ class Session {
   std::unique_ptr<VersionSource> reading_;  // null: by asking
   AtomicReader reader_;
   AtomicWriter writer_;
+  Scanner scanner_;
 };
 
 }  // namespace farside::kv

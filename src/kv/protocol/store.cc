@@ -284,7 +284,7 @@ std::string Store::State::key_of(const FoundVersion& version, const RecordHead& 
   return key;
 }
 
-Store::Scanned Store::scan(std::uint64_t cursor, std::string_view prefix, std::size_t about) const {
+Scanned Store::scan(std::uint64_t cursor, std::string_view prefix, std::size_t about) const {
   Scanned scanned{{}, cursor};
   for (std::size_t seen = 0; scanned.next < state_->index.buckets() && seen < std::max<std::size_t>(about, 1);) {
     ++seen;
@@ -310,7 +310,7 @@ std::size_t Store::reclaim(std::size_t most) {
   return freed;
 }
 
-Store::Use Store::use() const {
+MemoryUse Store::use() const {
   return {state_->index.keys(), state_->cells.versions(), state_->heap.bytes_used(), state_->heap.bytes_total()};
 }
 

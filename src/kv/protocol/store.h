@@ -22,14 +22,6 @@
 
 namespace farside::kv {
 
-/// One key's part of a transaction. An erased key's value is empty.
-struct Write {
-  std::string_view key;
-  std::string_view value;
-  std::uint64_t expires_ns = 0;  ///< wall time; 0: never
-  bool erase = false;
-};
-
 /// What a version carries of its siblings, as the client made it: KeyIds, a filter, or nothing.
 struct Siblings {
   SiblingsKind kind = SiblingsKind::none;
@@ -123,22 +115,12 @@ class Store {
   [[nodiscard]] std::vector<std::byte> record(const FoundVersion& version) const;
   /// Keys that begin with `prefix` and have a committed version that is not erased, among `about` so many from place
   /// `cursor` of the index on.
-  struct Scanned {
-    std::vector<std::string> keys;
-    std::uint64_t next;  ///< 0: that was all
-  };
   [[nodiscard]] Scanned scan(std::uint64_t cursor, std::string_view prefix, std::size_t about) const;
 
   /// Frees what has been superseded or erased for the grace time; at most `most` versions.
   std::size_t reclaim(std::size_t most);
 
-  struct Use {
-    std::uint64_t keys;
-    std::uint64_t versions;
-    std::uint64_t bytes_used;
-    std::uint64_t bytes_total;
-  };
-  [[nodiscard]] Use use() const;
+  [[nodiscard]] MemoryUse use() const;
   /// The highest timestamp whose key is gone.
   [[nodiscard]] Timestamp forgotten() const;
 

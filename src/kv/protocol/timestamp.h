@@ -1,21 +1,13 @@
-// timestamp.h — when a version was written: unique, and later than everything its writer had seen.
+// timestamp.h — the clock that timestamps come from.
 #pragma once
 
 #include <algorithm>
-#include <compare>
 #include <cstdint>
 
 #include "farside/fabric/fabric.h"
+#include "farside/kv/types.h"
 
 namespace farside::kv {
-
-/// Compared time first. The session's number makes it unique: no two sessions ever have the same.
-struct Timestamp {
-  std::uint64_t time = 0;     ///< ns, roughly of wall time; 0: before everything
-  std::uint64_t session = 0;  ///< who wrote
-
-  friend auto operator<=>(const Timestamp&, const Timestamp&) = default;  // NOLINT(modernize-use-nullptr): as in time.h
-};
 
 /// A hybrid logical clock: follows this process's clock, but is never behind what it has given or seen.
 class HybridClock {

@@ -10,31 +10,12 @@
 #include <string_view>
 #include <vector>
 
-#include "kv/protocol/store.h"
+#include "farside/kv/types.h"
 
 namespace farside::kv {
 
 class Backend {
  public:
-  struct Got {
-    bool present = false;  ///< neither erased nor expired
-    Timestamp version;     ///< what compare_and_set expects, also when absent
-    std::string_view value;
-    std::uint64_t expires_ns = 0;  ///< wall time; 0: never
-  };
-
-  enum class Wrote : std::uint8_t {
-    done,     ///< every get that begins later sees it
-    full,     ///< no room; nothing was written
-    differs,  ///< compare_and_set: the version is not the expected one; nothing was written
-    unknown,  ///< no answer in time: it was or will be written, as a whole, or not at all
-  };
-
-  struct Scanned {
-    std::vector<std::string> keys;
-    std::uint64_t next = 0;  ///< the next call's cursor; 0: that was all
-  };
-
   Backend() = default;
   Backend(const Backend&) = delete;
   Backend& operator=(const Backend&) = delete;
@@ -48,16 +29,16 @@ class Backend {
   [[nodiscard]] virtual bool get(std::span<const std::string_view> keys, std::vector<Got>& got) = 0;
 
   /// All of the writes, whose keys differ, or none.
-  [[nodiscard]] virtual Wrote put(std::span<const Write> writes) = 0;
+  [[nodiscard]] virtual PutOutcome put(std::span<const Write> writes) = 0;
   /// The write, if the key's version is still `expected`.
-  [[nodiscard]] virtual Wrote compare_and_set(const Write& write, const Timestamp& expected) = 0;
+  [[nodiscard]] virtual PutOutcome compare_and_set(const Write& write, const Timestamp& expected) = 0;
 
   /// About `about` keys that begin with `prefix`, from `cursor` on, which is 0 at first. A key that is there from the
   /// first call to the last is found; one may be found twice. None: no answer in time.
   [[nodiscard]] virtual std::optional<Scanned> scan(std::uint64_t cursor, std::string_view prefix,
                                                     std::size_t about) = 0;
-  /// How many keys there are, expired ones that are not reclaimed yet included. None: no answer in time.
-  [[nodiscard]] virtual std::optional<std::uint64_t> keys() = 0;
+  /// Of each server. None: no answer in time.
+  [[nodiscard]] virtual std::optional<std::vector<MemoryUse>> use() = 0;
 };
 
 }  // namespace farside::kv

@@ -137,28 +137,28 @@ void RespClient::run(std::span<const Request> requests, RespReply& reply, bool a
   std::string_view failure = kContended;
   for (int attempt = 0; attempt < kMostAttempts; ++attempt) {
     const auto wrote = try_once(requests, reply, as_array);
-    if (wrote == Backend::Wrote::done) return;
+    if (wrote == PutOutcome::done) return;
     reply.take_back(before);
-    if (wrote == Backend::Wrote::full) failure = kOutOfMemory;
-    if (wrote == Backend::Wrote::unknown) failure = kUnknown;
-    if (wrote != Backend::Wrote::differs) break;
+    if (wrote == PutOutcome::full) failure = kOutOfMemory;
+    if (wrote == PutOutcome::unknown) failure = kUnknown;
+    if (wrote != PutOutcome::differs) break;
   }
   // Of those that were done together, each has an error of its own.
   for (std::size_t i = 0; i < (as_array ? 1 : requests.size()); ++i) reply.error(failure);
 }
 
-Backend::Wrote RespClient::try_once(std::span<const Request> requests, RespReply& reply, bool as_array) {
+PutOutcome RespClient::try_once(std::span<const Request> requests, RespReply& reply, bool as_array) {
   try {
     unit_.begin();
     for (const auto& [command, words] : requests) {
       if (reads(*command, words.size())) command->for_each_key(words, [this](auto key) { unit_.want(key); });
     }
-    if (!unit_.load()) return Backend::Wrote::unknown;
+    if (!unit_.load()) return PutOutcome::unknown;
     if (as_array) reply.array(requests.size());
     for (const Request& request : requests) call(request, reply);
     return unit_.commit();
   } catch (const Error&) {  // of what became of it, nothing is known
-    return Backend::Wrote::unknown;
+    return PutOutcome::unknown;
   }
 }
 

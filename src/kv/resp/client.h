@@ -82,7 +82,7 @@ class RespClient {
   void run_pending(RespReply& reply);
   /// One after the other, with one atomic get before and one atomic put after.
   void run(std::span<const Request> requests, RespReply& reply, bool as_array);
-  Backend::Wrote try_once(std::span<const Request> requests, RespReply& reply, bool as_array);
+  PutOutcome try_once(std::span<const Request> requests, RespReply& reply, bool as_array);
   void call(const Request& request, RespReply& reply);
 
   Backend& backend_;

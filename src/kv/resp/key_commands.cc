@@ -31,9 +31,11 @@ void count_present(Call& call) {
 void type(Call& call) { call.reply.status(call.unit.find(call.words[1]) == nullptr ? "none" : "string"); }
 
 void count_keys(Call& call) {
-  const auto keys = call.backend.keys();
-  if (!keys) return call.reply.error(kNoAnswer);
-  call.reply.integer(static_cast<std::int64_t>(*keys));
+  const auto servers = call.backend.use();
+  if (!servers) return call.reply.error(kNoAnswer);
+  std::uint64_t keys = 0;
+  for (const MemoryUse& server : *servers) keys += server.keys;
+  call.reply.integer(static_cast<std::int64_t>(keys));
 }
 
 void list_keys(Call& call) {
@@ -116,8 +118,7 @@ void erase_all(Call& call) {
     call.unit.begin();
     for (const std::string& key : scanned->keys) call.unit.erase(key);
     const auto wrote = call.unit.commit();
-    if (wrote != Backend::Wrote::done)
-      return call.reply.error(wrote == Backend::Wrote::full ? kOutOfMemory : kNoAnswer);
+    if (wrote != PutOutcome::done) return call.reply.error(wrote == PutOutcome::full ? kOutOfMemory : kNoAnswer);
     cursor = scanned->next;
   } while (cursor != 0);
   call.reply.ok();

@@ -38,17 +38,34 @@ std::string stats_section(Call& call) {
          line("total_commands_processed", status.commands);
 }
 
+MemoryUse use_of_all(Call& call) {
+  MemoryUse sum;
+  for (const MemoryUse& server : call.backend.use().value_or(std::vector<MemoryUse>())) {
+    sum.keys += server.keys;
+    sum.versions += server.versions;
+    sum.bytes_used += server.bytes_used;
+    sum.bytes_total += server.bytes_total;
+  }
+  return sum;
+}
+
+std::string memory_section(Call& call) {
+  const MemoryUse use = use_of_all(call);
+  return "# Memory\r\n" + line("used_memory", use.bytes_used) + line("maxmemory", use.bytes_total);
+}
+
 std::string keyspace_section(Call& call) {
-  const auto keys = call.backend.keys();
+  const std::uint64_t keys = use_of_all(call).keys;
   const std::string head = "# Keyspace\r\n";
-  return keys.value_or(0) == 0 ? head : head + "db0:keys=" + std::to_string(*keys) + ",expires=0,avg_ttl=0\r\n";
+  return keys == 0 ? head : head + "db0:keys=" + std::to_string(keys) + ",expires=0,avg_ttl=0\r\n";
 }
 
 void info(Call& call) {
-  constexpr std::array<std::pair<std::string_view, std::string (*)(Call&)>, 4> kSections{{
+  constexpr std::array<std::pair<std::string_view, std::string (*)(Call&)>, 5> kSections{{
       {"server", server_section},
       {"clients", clients_section},
       {"stats", stats_section},
+      {"memory", memory_section},
       {"keyspace", keyspace_section},
   }};
   std::string text;

@@ -43,7 +43,7 @@ void UnitOfWork::erase(std::string_view key) {
   entry.written = true;
 }
 
-Backend::Wrote UnitOfWork::commit() {
+PutOutcome UnitOfWork::commit() {
   writes_.clear();
   const Entry* written = nullptr;
   for (const auto& [key, entry] : entries_) {
@@ -55,7 +55,7 @@ Backend::Wrote UnitOfWork::commit() {
       writes_.push_back({.key = key, .value = {}, .erase = true});
     }
   }
-  if (written == nullptr) return Backend::Wrote::done;
+  if (written == nullptr) return PutOutcome::done;
   if (writes_.size() == 1 && written->wanted) return backend_.compare_and_set(writes_.front(), written->version);
   return backend_.put(writes_);
 }

@@ -41,7 +41,7 @@ class UnitOfWork {
   [[nodiscard]] std::uint64_t now_ns() const noexcept { return now_ns_; }
 
   /// Writes. `differs`: somebody else wrote the key; begin again.
-  [[nodiscard]] Backend::Wrote commit();
+  [[nodiscard]] PutOutcome commit();
 
  private:
   struct Entry {
@@ -57,7 +57,7 @@ class UnitOfWork {
   std::unordered_map<std::string_view, Entry> entries_;
   std::deque<std::string> kept_;
   std::vector<std::string_view> keys_;
-  std::vector<Backend::Got> got_;
+  std::vector<Got> got_;
   std::vector<Write> writes_;
 };
 

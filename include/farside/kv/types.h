@@ -1,0 +1,78 @@
+// types.h — what is written to a store, what is read from it, and how: the words of kv's calls.
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace farside::kv {
+
+/// When a version was written: unique, and later than everything its writer had seen. Compared time first.
+struct Timestamp {
+  std::uint64_t time = 0;     ///< ns, roughly of wall time; 0: before everything
+  std::uint64_t session = 0;  ///< who wrote: no two sessions ever have the same number
+
+  friend auto operator<=>(const Timestamp&, const Timestamp&) = default;  // NOLINT(modernize-use-nullptr): as in time.h
+};
+
+/// One key's part of a transaction. A key has 1 B to 64 KiB, a value 0 B to 16 MiB; an erased key's value is empty.
+struct Write {
+  std::string_view key;
+  std::string_view value;
+  std::uint64_t expires_ns = 0;  ///< wall time; 0: never
+  bool erase = false;
+};
+
+/// What became of a put.
+enum class [[nodiscard]] PutOutcome : std::uint8_t{
+    done,     ///< every get that begins later sees it
+    full,     ///< a server has no room; nothing was written
+    differs,  ///< the key is not what was expected; nothing was written
+    unknown,  ///< it was or will be written, as a whole, or not at all: an answer did not come in time
+};
+
+/// A key of a get.
+struct Got {
+  bool present = false;          ///< neither erased nor expired
+  Timestamp version;             ///< what compare_and_set expects; 0 when never written
+  std::string_view value;        ///< valid until the session's next get
+  std::uint64_t expires_ns = 0;  ///< wall time; 0: never
+};
+
+/// A part of the keys that there are.
+struct Scanned {
+  std::vector<std::string> keys;
+  std::uint64_t next = 0;  ///< the next call's cursor; 0: that was all
+};
+
+/// What a server's memory is used for.
+struct MemoryUse {
+  std::uint64_t keys = 0;      ///< erased and expired ones that are not reclaimed yet included
+  std::uint64_t versions = 0;  ///< of all keys
+  std::uint64_t bytes_used = 0;
+  std::uint64_t bytes_total = 0;
+};
+
+/// How a session reads.
+enum class ReadWay : std::uint8_t {
+  ask,        ///< GET, GET+: by a request to the server
+  addresses,  ///< GET*: where the version was, unless its mark says that there is a newer one
+  cells,      ///< index, cell and record, by READs alone
+};
+
+/// What a version says of the other keys that its transaction wrote.
+enum class SiblingsKind : std::uint16_t {
+  none,    ///< RAMP-Small: only the timestamp tells
+  list,    ///< RAMP-Fast: their KeyIds
+  filter,  ///< RAMP-Hybrid: a Bloom filter of them
+};
+
+/// How somebody who waits for a message learns that it came.
+enum class Waking : std::uint8_t {
+  polled,    ///< looks for itself, ever more rarely
+  doorbell,  ///< is woken
+};
+
+}  // namespace farside::kv

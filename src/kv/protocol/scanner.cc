@@ -1,0 +1,48 @@
+#include "kv/protocol/scanner.h"
+
+namespace farside::kv {
+
+Outcome Scanner::scan(std::uint64_t cursor, std::string_view prefix, std::uint32_t about, Scanned& scanned,
+                      Deadline deadline) {
+  scanned = {};
+  const std::uint64_t server = cursor >> kServersCursorBits;
+  if (server >= requests_.servers()) return Outcome::done;  // nothing is there
+  Request request = Request::by(caller_, RequestKind::scan);
+  request.cursor = cursor & ((std::uint64_t{1} << kServersCursorBits) - 1);
+  request.prefix = prefix;
+  request.about = about;
+  Reply reply;
+  const Outcome outcome = ask(static_cast<ServerNumber>(server), request, reply, deadline);
+  if (outcome != Outcome::done) return outcome;
+  scanned.keys.assign(reply.keys.begin(), reply.keys.end());
+  if (reply.next != 0) {
+    scanned.next = server << kServersCursorBits | reply.next;
+  } else if (server + 1 < requests_.servers()) {
+    scanned.next = (server + 1) << kServersCursorBits;
+  }
+  return Outcome::done;
+}
+
+Outcome Scanner::use(std::vector<MemoryUse>& servers, Deadline deadline) {
+  servers.clear();
+  for (ServerNumber server = 0; server < requests_.servers(); ++server) {
+    Reply reply;
+    const Outcome outcome = ask(server, Request::by(caller_, RequestKind::use), reply, deadline);
+    if (outcome != Outcome::done) return outcome;
+    servers.push_back(reply.use);
+  }
+  return Outcome::done;
+}
+
+Outcome Scanner::ask(ServerNumber server, const Request& request, Reply& reply, Deadline deadline) {
+  const Outcome sent = requests_.send(server, request.encode(), deadline);
+  if (sent != Outcome::done) return sent;
+  const Outcome received = requests_.receive(server, bytes_, deadline);
+  if (received != Outcome::done) return received;
+  auto decoded = Reply::decode(bytes_);
+  if (!decoded || decoded->kind != request.kind) return Outcome::peer_lost;  // it speaks another protocol
+  reply = std::move(*decoded);
+  return Outcome::done;
+}
+
+}  // namespace farside::kv
