@@ -54,14 +54,11 @@ class MemoryBackend final : public kv::Backend {
 
   kv::PutOutcome put(std::span<const kv::Write> writes) override {
     const std::lock_guard lock(keys_.mutex);
-    return write(writes);
-  }
-
-  kv::PutOutcome compare_and_set(const kv::Write& write_, const kv::Timestamp& expected) override {
-    const std::lock_guard lock(keys_.mutex);
-    const auto found = find(write_.key);
-    if ((found ? found->version : kv::Timestamp()) != expected) return kv::PutOutcome::differs;
-    return write({&write_, 1});
+    const auto is_as_expected = [this](const kv::Write& each) {
+      const auto found = find(each.key);
+      return !each.expected || *each.expected == (found ? found->version : kv::Timestamp());
+    };
+    return std::ranges::all_of(writes, is_as_expected) ? write(writes) : kv::PutOutcome::differs;
   }
 
   std::optional<kv::Scanned> scan(std::uint64_t cursor, std::string_view prefix, std::size_t about) override {

@@ -38,6 +38,14 @@ class Sessions : public testing::TestWithParam<std::tuple<ReadWay, SiblingsKind>
   PutOutcome put(LocalSession& by, const std::vector<Write>& writes) {
     return by.session.put_all(writes, servers_.soon());
   }
+  PutOutcome put_if(LocalSession& by, std::string_view key, std::string_view value, const Timestamp& expected) {
+    return put(by, {{.key = key, .value = value, .expected = expected}});
+  }
+  Timestamp version(LocalSession& from, std::string_view key) {
+    std::vector<Got> got;
+    EXPECT_EQ(from.session.get_all(std::vector{key}, got, servers_.soon()), Outcome::done);
+    return got.at(0).version;
+  }
   /// As another session prepares it, which is then to commit.
   Timestamp prepare(const std::vector<Write>& writes) {
     const Timestamp timestamp = clock_.next();
@@ -141,12 +149,51 @@ TEST_P(Sessions, FindErasedKeysAbsent) {
 
 TEST_P(Sessions, SetOnlyWhatIsAsExpected) {
   LocalSession session(servers_, settings(1));
-  std::vector<Got> got;
-  ASSERT_EQ(session.session.compare_and_set({kKeys[0], "a"}, {}, servers_.soon()), PutOutcome::done);
-  EXPECT_EQ(session.session.compare_and_set({kKeys[0], "b"}, {}, servers_.soon()), PutOutcome::differs);
-  ASSERT_EQ(session.session.get_all(std::vector{kKeys[0]}, got, servers_.soon()), Outcome::done);
-  ASSERT_EQ(session.session.compare_and_set({kKeys[0], "c"}, got[0].version, servers_.soon()), PutOutcome::done);
+  ASSERT_EQ(put_if(session, kKeys[0], "a", {}), PutOutcome::done);
+  EXPECT_EQ(put_if(session, kKeys[0], "b", {}), PutOutcome::differs);
+  ASSERT_EQ(put_if(session, kKeys[0], "c", session.session.last_put()), PutOutcome::differs) << "nobody wrote that";
+  ASSERT_EQ(put_if(session, kKeys[0], "c", version(session, kKeys[0])), PutOutcome::done);
   EXPECT_EQ(get(session, {kKeys[0]}), std::vector<std::string>{"c"});
+}
+
+// On several servers, of which one finds that it differs.
+TEST_P(Sessions, SetAllOrNothingOfWhatIsExpected) {
+  LocalSession session(servers_, settings(1));
+  ASSERT_EQ(put(session, {{kKeys[0], "a"}, {kKeys[1], "b"}}), PutOutcome::done);
+  const Timestamp before = version(session, kKeys[0]);
+  const std::vector<Write> writes{{.key = kKeys[0], .value = "x", .expected = before},
+                                  {.key = kKeys[1], .value = "y", .expected = before},
+                                  {.key = kKeys[2], .value = "z"}};
+  ASSERT_EQ(put(session, {{kKeys[1], "c"}}), PutOutcome::done);
+  EXPECT_EQ(put(session, writes), PutOutcome::differs);
+  EXPECT_EQ(get(session, kKeys), (std::vector<std::string>{"a", "c", "(absent)"}));
+}
+
+// Who prepared first has it, until what it prepared is finished: by its client, or by the servers when that has died.
+TEST_P(Sessions, SetWhatIsExpectedWhenWhatWasInTheWayIsFinished) {
+  LocalSession session(servers_, settings(1));
+  ASSERT_EQ(put(session, {{kKeys[0], "a"}, {kKeys[1], "b"}}), PutOutcome::done);
+  const Timestamp before = version(session, kKeys[0]);
+  const std::vector<Write> writes{{.key = kKeys[0], .value = "x", .expected = before},
+                                  {.key = kKeys[1], .value = "y", .expected = before}};
+  const Timestamp other = prepare({{kKeys[1], "other"}});
+  EXPECT_EQ(put(session, writes), PutOutcome::differs);
+  servers_.store_of(kKeys[1]).abort(other);
+  EXPECT_EQ(put(session, writes), PutOutcome::done);
+}
+
+// The expected version stays when a server finds the first timestamp behind.
+TEST_P(Sessions, SetWhatIsExpectedThoughTheirClockLags) {
+  SessionSettings ahead = settings(1);
+  ahead.ahead = std::chrono::hours(1);
+  LocalSession early(servers_, ahead);
+  LocalSession late(servers_, settings(2));
+  ASSERT_EQ(put(late, {{kKeys[0], "a"}}), PutOutcome::done);
+  const Timestamp before = version(late, kKeys[0]);
+  ASSERT_EQ(put(early, {{kKeys[1], "b"}}), PutOutcome::done);
+  EXPECT_EQ(put(late, {{.key = kKeys[0], .value = "x", .expected = before}, {kKeys[1], "y"}}), PutOutcome::done);
+  EXPECT_EQ(put(late, {{.key = kKeys[0], .value = "z", .expected = before}, {kKeys[1], "z"}}), PutOutcome::differs);
+  EXPECT_EQ(get(late, kKeys), (std::vector<std::string>{"x", "y", "(absent)"}));
 }
 
 // A clock that lags: the put is higher than what it comes after nevertheless.
@@ -198,11 +245,9 @@ TEST_P(Sessions, SetWhatIsErased) {
   LocalSession session(servers_, settings(1));
   ASSERT_EQ(put(session, {{kKeys[0], "a"}}), PutOutcome::done);
   ASSERT_EQ(put(session, {{.key = kKeys[0], .value = {}, .erase = true}}), PutOutcome::done);
-  std::vector<Got> got;
-  ASSERT_EQ(session.session.get_all(std::vector{kKeys[0]}, got, servers_.soon()), Outcome::done);
-  EXPECT_EQ(session.session.compare_and_set({kKeys[0], "b"}, got[0].version, servers_.soon()), PutOutcome::done);
+  EXPECT_EQ(put_if(session, kKeys[0], "b", version(session, kKeys[0])), PutOutcome::done);
   ASSERT_EQ(put(session, {{.key = kKeys[0], .value = {}, .erase = true}}), PutOutcome::done);
-  EXPECT_EQ(session.session.compare_and_set({kKeys[0], "c"}, {}, servers_.soon()), PutOutcome::done);
+  EXPECT_EQ(put_if(session, kKeys[0], "c", {}), PutOutcome::done);
   EXPECT_EQ(get(session, {kKeys[0]}), std::vector<std::string>{"c"});
 }
 

@@ -93,6 +93,13 @@ class StoreUnderTest {
   Answer put(std::string_view key, std::string_view value, std::uint64_t time) {
     return store().put(at(time), {key, value}).answer;
   }
+  Answer put_if(std::string_view key, std::string_view value, std::uint64_t time, const Timestamp& expected) {
+    return store().put(at(time), {.key = key, .value = value, .expected = expected}).answer;
+  }
+  Answer prepare_if(std::string_view key, std::uint64_t time, const Timestamp& expected) {
+    const Write write{.key = key, .value = "if", .expected = expected};
+    return store().prepare({at(time), {}, {}, {&write, 1}}).answer;
+  }
   Answer erase(std::string_view key, std::uint64_t time) { return store().put(at(time), {key, "", 0, true}).answer; }
 
   // Asking.

@@ -21,6 +21,7 @@ KvScenario draw(std::uint64_t seed) {
   scenario.clients = 2 + static_cast<Rank>(dice.random() % 2);
   scenario.keys = 2 + dice.random() % 4;
   scenario.one_in_erases = dice.one_in(3) ? 5 : 0;
+  scenario.one_in_conditions = dice.one_in(2) ? 2 : 0;
   if (dice.one_in(3)) scenario.most_value_bytes = 700;
   if (dice.one_in(2)) scenario.most_skew = std::chrono::milliseconds(10);
   scenario.network = draw_network(dice);
@@ -49,6 +50,9 @@ TEST(KvSim, CatchesTheLastCommitThatWins) { EXPECT_TRUE(caught({.orders_by_times
 TEST(KvSim, CatchesMarksOfTheThenCurrentVersionOnly) { EXPECT_TRUE(caught({.marks_all_versions = false})); }
 TEST(KvSim, CatchesAnAnswerBeforeItIsTrue) { EXPECT_TRUE(caught({.visible_before_answering = false})); }
 TEST(KvSim, CatchesANoThatIsForgotten) { EXPECT_TRUE(caught({.bars_before_saying_no = false})); }
+
+TEST(KvSim, CatchesAConditionThatIgnoresThePrepared) { EXPECT_TRUE(caught({.conditions_heed_the_prepared = false})); }
+TEST(KvSim, CatchesALatePrepareBelowAConditionalVersion) { EXPECT_TRUE(caught({.keeps_conditions = false})); }
 
 TEST(KvSim, CatchesAGetWithoutSecondRound) { EXPECT_TRUE(caught({.looks_at_siblings = false})); }
 TEST(KvSim, CatchesTheNewestInPlaceOfAReclaimedVersion) { EXPECT_TRUE(caught({.wants_the_very_version = false})); }

@@ -3,6 +3,7 @@
 
 #include <compare>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -23,20 +24,23 @@ struct Write {
   std::string_view value;
   std::uint64_t expires_ns = 0;  ///< wall time; 0: never
   bool erase = false;
+  /// It is written only if the key's newest committed version is this one, and nobody else writes in between; the zero
+  /// timestamp: if the key is absent. None: in any case.
+  std::optional<Timestamp> expected{};
 };
 
 /// What became of a put.
 enum class [[nodiscard]] PutOutcome : std::uint8_t{
     done,     ///< every get that begins later sees it
     full,     ///< a server has no room; nothing was written
-    differs,  ///< the key is not what was expected; nothing was written
+    differs,  ///< a key is not what was expected, or somebody else is writing it; nothing was written
     unknown,  ///< it was or will be written, as a whole, or not at all: an answer did not come in time
 };
 
 /// A key of a get.
 struct Got {
   bool present = false;          ///< neither erased nor expired
-  Timestamp version;             ///< what compare_and_set expects; 0 when never written
+  Timestamp version;             ///< what Write::expected is compared with; 0 when never written
   std::string_view value;        ///< valid until the session's next get
   std::uint64_t expires_ns = 0;  ///< wall time; 0: never
 };

@@ -16,7 +16,7 @@ namespace {
 
 // More than messages.cc takes.
 constexpr std::size_t kBytesBesideWrites = 256;
-constexpr std::size_t kBytesBesideWrite = 32;
+constexpr std::size_t kBytesBesideWrite = 48;
 
 void check(const Write& write) {
   check_key("put", write.key);
@@ -35,6 +35,7 @@ int weight(Answer answer) {
     case Answer::behind:
     case Answer::barred: return 2;
     case Answer::full: return 3;
+    case Answer::differs: return 4;
     default: return 1;
   }
 }
@@ -42,33 +43,21 @@ int weight(Answer answer) {
 }  // namespace
 
 PutOutcome AtomicWriter::put_all(std::span<const Write> writes, Deadline deadline) {
-  for (const Write& write : writes) check(write);
-  if (writes.empty()) return PutOutcome::done;
-  if (writes.size() == 1) {
-    Request request;
-    request.kind = RequestKind::put;
-    request.writes.push_back(writes.front());
-    return put_one(request, deadline);
+  for (const Write& write : writes) {
+    check(write);
+    if (write.expected) clock_.observe(*write.expected);
   }
+  if (writes.empty()) return PutOutcome::done;
+  if (writes.size() == 1) return put_one(writes.front(), deadline);
   split(writes);
   return put_parts(deadline);
 }
 
-PutOutcome AtomicWriter::compare_and_set(const Write& write, const Timestamp& expected, Deadline deadline) {
-  check(write);
-  Request request;
-  request.kind = RequestKind::compare_and_set;
-  request.writes.push_back(write);
-  request.expected = expected;
-  clock_.observe(expected);
-  return put_one(request, deadline);
-}
-
-PutOutcome AtomicWriter::put_one(Request& request, Deadline deadline) {
-  const ServerNumber server = server_of(key_id(request.writes.front().key), requests_.servers());
+PutOutcome AtomicWriter::put_one(const Write& write, Deadline deadline) {
+  const ServerNumber server = server_of(key_id(write.key), requests_.servers());
   for (;;) {
-    request.session = caller_.session;
-    request.settled = caller_.settled;
+    Request request = Request::by(caller_, RequestKind::put);
+    request.writes = {write};
     request.timestamp = last_ = clock_.next();
     const bool is_sent = requests_.send(server, request.encode(), deadline) == Outcome::done;
     const Answer answer = is_sent ? ask(server, deadline) : Answer::unknown;
@@ -129,6 +118,7 @@ PutOutcome AtomicWriter::put_parts(Deadline deadline) {
     }
     give_up(timestamp, deadline);
     if (answer == Answer::full) return PutOutcome::full;
+    if (answer == Answer::differs) return PutOutcome::differs;
   }
 }
 

@@ -21,16 +21,16 @@ class AtomicWriter {
     parts_.resize(requests.servers());
   }
 
+  /// Of conditional writes (Write::expected) all are as expected, or nothing is written. Who is told that it differs
+  /// may read again and try again, after a while: somebody else may be at it.
   /// Throws UsageError when a key stands twice, a key or a value is too long or too short, or one server would get more
   /// than a message holds.
   PutOutcome put_all(std::span<const Write> writes, Deadline deadline);
-  /// Puts if the newest version of the key is `expected` (none: it is absent).
-  PutOutcome compare_and_set(const Write& write, const Timestamp& expected, Deadline deadline);
   /// What the latest put was, or tried to be, last.
   [[nodiscard]] const Timestamp& last() const noexcept { return last_; }
 
  private:
-  PutOutcome put_one(Request& request, Deadline deadline);
+  PutOutcome put_one(const Write& write, Deadline deadline);
   PutOutcome put_parts(Deadline deadline);
   Answer prepare(const Timestamp& timestamp, Deadline deadline);
   bool tell(RequestKind kind, const Timestamp& timestamp, Deadline deadline);

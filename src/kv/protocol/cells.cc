@@ -27,6 +27,13 @@ Version* KeyVersions::newest() {
   return newest == versions.rend() ? nullptr : &newest->second;
 }
 
+Timestamp KeyVersions::last_conditional() const {
+  for (auto version = versions.rbegin(); version != versions.rend() && !version->second.committed(); ++version) {
+    if (version->second.conditional) return version->first;
+  }
+  return {};
+}
+
 std::optional<FoundVersion> Cells::newest(const IndexWord& cell) const {
   std::optional<FoundVersion> newest;
   for_each_slot(cell, [&newest](const FoundVersion& version, std::size_t /*slot*/) {
@@ -68,7 +75,7 @@ KeyVersions& Cells::open(const KeyId& key, const IndexWord& cell) {
   if (!is_new) return history;
   for_each_slot(cell, [this, &history](const FoundVersion& version, std::size_t slot) {
     const std::uint64_t mark = mark_of(version.place.offset).load();
-    history.versions[version.timestamp] = {version.timestamp, version.generation, version.place, false, mark};
+    history.versions[version.timestamp] = {version.timestamp, version.generation, version.place, false, false, mark};
     history.slots.at(slot) = version.timestamp;
   });
   noted_ += history.versions.size();

@@ -31,8 +31,9 @@ struct Version {
   std::uint64_t generation = 0;
   RecordPlace place;
   bool erased = false;
-  std::uint64_t mark = 0;  ///< as in its record
-  Time due = kNotDue;      ///< when it may be reclaimed: it is superseded or erased
+  bool conditional = false;  ///< nothing comes between it and what its writer expected
+  std::uint64_t mark = 0;    ///< as in its record
+  Time due = kNotDue;        ///< when it may be reclaimed: it is superseded or erased
 
   [[nodiscard]] bool committed() const { return place.state == VersionState::committed; }
 };
@@ -46,6 +47,10 @@ struct KeyVersions {
 
   [[nodiscard]] Version* find(const Timestamp& timestamp);
   [[nodiscard]] Version* newest();  ///< of the committed
+  /// The highest timestamp of all.
+  [[nodiscard]] Timestamp last() const { return versions.empty() ? Timestamp{} : versions.rbegin()->first; }
+  /// That of the last conditional version that is prepared above all that are committed; 0: there is none.
+  [[nodiscard]] Timestamp last_conditional() const;
   /// The cell says it all.
   [[nodiscard]] bool is_quiet() const {
     return versions.size() == 1 && versions.begin()->second.committed() && !versions.begin()->second.erased;

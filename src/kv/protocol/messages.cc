@@ -16,7 +16,6 @@ struct RequestHead {
   std::uint64_t session;
   std::uint64_t settled;
   Timestamp timestamp;
-  Timestamp expected;
   std::uint64_t cursor;
   std::uint32_t about;
   RequestKind kind;
@@ -29,16 +28,20 @@ struct RequestHead {
   std::uint32_t keys;
   std::uint32_t writes;
 };
-static_assert(sizeof(RequestHead) == 88 && std::has_unique_object_representations_v<RequestHead>);
+static_assert(sizeof(RequestHead) == 72 && std::has_unique_object_representations_v<RequestHead>);
 
 struct WriteHead {
   std::uint64_t expires_ns;
   std::uint32_t key_bytes;
   std::uint32_t value_bytes;
-  std::uint32_t erase;  // 0 or 1
+  std::uint32_t flags;
   std::uint32_t zero;
+  Timestamp expected;  // 0 unless the flags say that it is
+
+  static constexpr std::uint32_t kErase = 1;
+  static constexpr std::uint32_t kConditional = 2;
 };
-static_assert(sizeof(WriteHead) == 24 && std::has_unique_object_representations_v<WriteHead>);
+static_assert(sizeof(WriteHead) == 40 && std::has_unique_object_representations_v<WriteHead>);
 
 struct ReplyHead {
   Timestamp newest;
@@ -137,10 +140,14 @@ bool fits(SiblingsKind kind, std::size_t bytes) {
 Write read_write(Reader& reader) {
   const auto head = reader.plain<WriteHead>();
   reader.expect(is_key(head.key_bytes) && head.value_bytes <= kMostValueBytes && head.zero == 0);
-  reader.expect(head.erase == 0 || (head.erase == 1 && head.value_bytes == 0));
+  const bool erases = (head.flags & WriteHead::kErase) != 0;
+  const bool is_conditional = (head.flags & WriteHead::kConditional) != 0;
+  reader.expect((head.flags & ~(WriteHead::kErase | WriteHead::kConditional)) == 0);
+  reader.expect(!erases || head.value_bytes == 0);
+  reader.expect(is_conditional || head.expected == Timestamp{});
   const std::string_view key = reader.text(head.key_bytes);
   const std::string_view value = reader.text(head.value_bytes);
-  return {key, value, head.expires_ns, head.erase != 0};
+  return {key, value, head.expires_ns, erases, is_conditional ? std::optional(head.expected) : std::nullopt};
 }
 
 ReplyVersion read_version(Reader& reader) {
@@ -170,9 +177,8 @@ Message Request::encode() const {
   for (const Write& each : writes) bytes += sizeof(WriteHead) + each.key.size() + each.value.size();
 
   Writer writer(bytes);
-  writer.put(RequestHead{session, settled, timestamp, expected, cursor, about, kind, 0, siblings.kind,
-                         count(siblings.bytes), count(prefix), count(candidates), count(servers), count(keys),
-                         count(writes)});
+  writer.put(RequestHead{session, settled, timestamp, cursor, about, kind, 0, siblings.kind, count(siblings.bytes),
+                         count(prefix), count(candidates), count(servers), count(keys), count(writes)});
   writer.put(siblings.bytes);
   writer.put(prefix);
   writer.put(std::as_bytes(std::span(candidates)));
@@ -182,7 +188,10 @@ Message Request::encode() const {
     writer.put(key);
   }
   for (const Write& each : writes) {
-    writer.put(WriteHead{each.expires_ns, count(each.key), count(each.value), each.erase ? 1U : 0U, 0});
+    const std::uint32_t erases = each.erase ? WriteHead::kErase : 0;
+    const std::uint32_t is_conditional = each.expected ? WriteHead::kConditional : 0;
+    writer.put(WriteHead{each.expires_ns, count(each.key), count(each.value), erases | is_conditional, 0,
+                         each.expected.value_or(Timestamp{})});
     writer.put(each.key);
     writer.put(each.value);
   }
@@ -199,7 +208,6 @@ std::optional<Request> Request::decode(std::span<const std::byte> bytes) {
                   .session = head.session,
                   .settled = head.settled,
                   .timestamp = head.timestamp,
-                  .expected = head.expected,
                   .cursor = head.cursor,
                   .about = head.about};
   request.siblings = {head.siblings_kind, reader.bytes(head.siblings_bytes)};

@@ -24,8 +24,7 @@ enum class RequestKind : std::uint8_t {
   prepare,  ///< one server's part of a transaction
   commit,
   abort,
-  put,  ///< a transaction of one key
-  compare_and_set,
+  put,   ///< a transaction of one key
   fate,  ///< from server to server
   scan,
   use,
@@ -40,10 +39,9 @@ struct Request {
   std::vector<std::string_view> keys{};  ///< get
   std::vector<Timestamp> candidates{};   ///< get: of each key the highest among these, or else the newest committed
   Timestamp timestamp{};                 ///< of the transaction
-  Timestamp expected{};                  ///< compare_and_set
   Siblings siblings{};                   ///< prepare
   std::vector<ServerNumber> servers{};   ///< prepare
-  std::vector<Write> writes{};           ///< prepare, put, compare_and_set
+  std::vector<Write> writes{};           ///< prepare, put
   std::string_view prefix{};             ///< scan
   std::uint64_t cursor = 0;              ///< scan
   std::uint32_t about = 0;               ///< scan
@@ -65,7 +63,7 @@ struct ReplyVersion {
 struct Reply {
   RequestKind kind = RequestKind::get;
   Answer answer = Answer::done;
-  Timestamp newest{};                    ///< with `behind` and `differs`
+  Timestamp newest{};                    ///< what a prepare must be above
   Timestamp forgotten{};                 ///< get: absent keys are so since then at the latest
   std::vector<ReplyVersion> versions{};  ///< get, in the order asked for
   Store::Fate fate = Store::Fate::aborted;

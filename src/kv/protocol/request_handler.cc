@@ -22,7 +22,6 @@ Message RequestHandler::answer(std::span<const std::byte> bytes) {
     reply.answer = answer.answer;
     reply.newest = answer.newest;
   };
-  const auto is_of_one = [&request] { return request->writes.size() == 1; };
   switch (request->kind) {
     case RequestKind::get: return get(*request);
     case RequestKind::scan: return scan(*request);
@@ -32,12 +31,8 @@ Message RequestHandler::answer(std::span<const std::byte> bytes) {
     case RequestKind::commit: answered(store_.commit(request->timestamp)); break;
     case RequestKind::abort: store_.abort(request->timestamp); break;
     case RequestKind::put:
-      if (!is_of_one()) return {};
+      if (request->writes.size() != 1) return {};
       answered(store_.put(request->timestamp, request->writes.front()));
-      break;
-    case RequestKind::compare_and_set:
-      if (!is_of_one()) return {};
-      answered(store_.compare_and_set(request->timestamp, request->writes.front(), request->expected));
       break;
     case RequestKind::fate: reply.fate = store_.fate_or_bar(request->timestamp); break;
     case RequestKind::use: reply.use = store_.use(); break;

@@ -11,10 +11,12 @@ struct KvRules {
   bool keeps_superseded = true;            ///< for the grace time
   bool keeps_unsettled_tombstones = true;  ///< a key goes only when all of the transaction that erased it is committed
   bool refuses_what_is_behind = true;      ///< a prepare below the newest committed version
-  bool orders_by_timestamp = true;         ///< a commit of what is older than the newest committed changes nothing
-  bool marks_all_versions = true;          ///< whatever is not the newest is marked, not only what was so at a prepare
-  bool visible_before_answering = true;    ///< what a server says is done can be READ by then
-  bool bars_before_saying_no = true;  ///< a transaction of which somebody was told that it is not prepared, never is
+  bool conditions_heed_the_prepared = true;  ///< a conditional write is refused while another may come before it
+  bool keeps_conditions = true;              ///< nothing is prepared below a conditional version
+  bool orders_by_timestamp = true;           ///< a commit of what is older than the newest committed changes nothing
+  bool marks_all_versions = true;        ///< whatever is not the newest is marked, not only what was so at a prepare
+  bool visible_before_answering = true;  ///< what a server says is done can be READ by then
+  bool bars_before_saying_no = true;     ///< a transaction of which somebody was told that it is not prepared, never is
 
   // Readers.
   bool looks_at_siblings = true;        ///< the second round

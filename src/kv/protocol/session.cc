@@ -52,8 +52,4 @@ PutOutcome Session::put_all(std::span<const Write> writes, Deadline deadline) {
   return writer_.put_all(writes, deadline);
 }
 
-PutOutcome Session::compare_and_set(const Write& write, const Timestamp& expected, Deadline deadline) {
-  return writer_.compare_and_set(write, expected, deadline);
-}
-
 }  // namespace farside::kv

@@ -38,7 +38,6 @@ class Session {
   /// After done, `got` has an entry for each key.
   Outcome get_all(std::span<const std::string_view> keys, std::vector<Got>& got, Deadline deadline);
   PutOutcome put_all(std::span<const Write> writes, Deadline deadline);
-  PutOutcome compare_and_set(const Write& write, const Timestamp& expected, Deadline deadline);
   /// Scanner::scan; what it finds is not of one moment.
   Outcome scan(std::uint64_t cursor, std::string_view prefix, std::uint32_t about, Scanned& scanned,
                Deadline deadline) {

@@ -45,6 +45,7 @@ struct Store::State {
         channel(channel_),
         region(region_),
         rules(rules_),
+        ahead(settings.ahead),
         head(lay_out(region, settings.bytes)),
         index(region, head.index_offset, head.index_buckets),
         heap(head.index_offset + head.index_buckets * sizeof(IndexBucketWords), head.bytes),
@@ -52,14 +53,10 @@ struct Store::State {
         placement(cells, index, heap, rules),
         reclaimer(fabric, channel, region, cells, rules, rules.keeps_superseded ? settings.grace : Duration::zero()) {}
 
-  /// What a prepare must be above.
-  [[nodiscard]] Timestamp newest_of(const std::vector<PlacedWrite>& writes) const {
-    Timestamp newest;
-    for (const PlacedWrite& write : writes) {
-      newest = std::max(newest, write.newest ? write.newest->timestamp : reclaimer.forgotten());
-    }
-    return newest;
-  }
+  /// Whether the transaction may be prepared, but for want of room.
+  [[nodiscard]] Answered judge(const Timestamp& transaction, const std::vector<PlacedWrite>& writes);
+  [[nodiscard]] bool is_as_expected(const PlacedWrite& placed);
+  [[nodiscard]] bool is_absent(const PlacedWrite& placed) const;
   void write(const Prepare& part, const PlacedWrite& placed);
   void say_visible() const {
     if (rules.visible_before_answering) channel.local_fence();
@@ -70,12 +67,21 @@ struct Store::State {
     if (rules.bars_before_saying_no) transactions.bar(transaction);
     return answered;
   }
+  [[nodiscard]] std::uint64_t wall_ns() const {
+    return static_cast<std::uint64_t>(fabric.now().nanoseconds + ahead.count());
+  }
+  [[nodiscard]] RecordHead head_of(const FoundVersion& version) const {
+    RecordHead record;
+    region.copy_out(version.place.offset, std::as_writable_bytes(std::span(&record, 1)));
+    return record;
+  }
   [[nodiscard]] std::string key_of(const FoundVersion& version, const RecordHead& record) const;
 
   const Fabric& fabric;
   Channel& channel;
   const Region& region;
   const KvRules rules;
+  const Duration ahead;
   std::uint64_t next_generation = 1;
   const MemoryHead head;  // as it was in the beginning
   Index index;
@@ -105,16 +111,14 @@ Answered Store::prepare(const Prepare& part) {
   if (standing != Standing::unknown) return {Answer::done, {}};  // asked twice
 
   std::vector<PlacedWrite> writes;
+  Answered judged{};
   for (;;) {
     writes = store.placement.look(part);
-    const Timestamp newest = store.newest_of(writes);
-    if (store.rules.refuses_what_is_behind && newest > part.timestamp) {
-      return store.refuse(part.timestamp, {Answer::behind, newest});
-    }
+    judged = store.judge(part.timestamp, writes);
+    if (judged.answer != Answer::done) return store.refuse(part.timestamp, judged);
     if (store.placement.take(writes)) break;
-    if (reclaim(kReclaimedAtOnce) == 0) return store.refuse(part.timestamp, {Answer::full, newest});
+    if (reclaim(kReclaimedAtOnce) == 0) return store.refuse(part.timestamp, {Answer::full, judged.newest});
   }
-  const Timestamp newest = store.newest_of(writes);
   PreparedHere prepared{store.fabric.now(), {part.servers.begin(), part.servers.end()}, {}};
   for (const PlacedWrite& write : writes) {
     store.write(part, write);
@@ -122,7 +126,42 @@ Answered Store::prepare(const Prepare& part) {
   }
   store.transactions.add(part.timestamp, std::move(prepared));
   store.say_visible();
-  return {Answer::done, newest};
+  return judged;
+}
+
+Answered Store::State::judge(const Timestamp& transaction, const std::vector<PlacedWrite>& writes) {
+  Answered judged{Answer::done, {}};
+  bool are_as_expected = true;
+  for (const PlacedWrite& placed : writes) {
+    judged.newest = std::max(judged.newest, placed.newest ? placed.newest->timestamp : reclaimer.forgotten());
+    const KeyVersions* noted = cells.opened(placed.key);
+    if (noted != nullptr && rules.keeps_conditions) judged.newest = std::max(judged.newest, noted->last_conditional());
+    are_as_expected = are_as_expected && is_as_expected(placed);
+  }
+  if (!are_as_expected) {
+    judged.answer = Answer::differs;
+  } else if (rules.refuses_what_is_behind && judged.newest > transaction) {
+    judged.answer = Answer::behind;
+  }
+  return judged;
+}
+
+// The first who prepares has it: whoever is told that it differs reads again, and nobody waits for anybody.
+bool Store::State::is_as_expected(const PlacedWrite& placed) {
+  const auto& expected = placed.write->expected;
+  if (!expected) return true;
+  const Timestamp newest = placed.newest ? placed.newest->timestamp : Timestamp{};
+  const KeyVersions* noted = cells.opened(placed.key);
+  const bool is_alone = noted == nullptr || noted->last() <= newest;
+  if (!is_alone && rules.conditions_heed_the_prepared) return false;
+  return *expected == newest || (*expected == Timestamp{} && is_absent(placed));
+}
+
+bool Store::State::is_absent(const PlacedWrite& placed) const {
+  if (!placed.newest) return true;
+  const RecordHead record = head_of(*placed.newest);
+  const bool is_expired = record.expires_ns != 0 && record.expires_ns <= wall_ns();
+  return is_expired || (record.flags & RecordHead::kErased) != 0;
 }
 
 void Store::State::write(const Prepare& part, const PlacedWrite& placed) {
@@ -140,7 +179,7 @@ void Store::State::write(const Prepare& part, const PlacedWrite& placed) {
   record.flags = write.erase ? RecordHead::kErased : 0;
   record.siblings_bytes = static_cast<std::uint32_t>(part.siblings.bytes.size());
   const RecordPlace place{VersionState::prepared, placed.record_bytes, placed.record};
-  cells.add(history, {part.timestamp, record.generation, place, write.erase},
+  cells.add(history, {part.timestamp, record.generation, place, write.erase, write.expected.has_value()},
             make_record(record, part.siblings.bytes, write.key, write.value));
   cells.mark_newest(history);
   cells.show(history);
@@ -192,23 +231,6 @@ void Store::abort(const Timestamp& transaction) {
 Answered Store::put(const Timestamp& timestamp, const Write& write) {
   const Answered prepared = prepare({timestamp, {SiblingsKind::list, {}}, {}, {&write, 1}});
   return prepared.answer == Answer::done ? commit(timestamp) : prepared;
-}
-
-Answered Store::compare_and_set(const Timestamp& timestamp, const Write& write, const Timestamp& expected) {
-  if (state_->transactions.standing(timestamp) == Transactions::Standing::unknown) {
-    Timestamp current;
-    bool is_expected = expected == Timestamp{};
-    if (const auto found = newest(write.key)) {
-      RecordHead record;
-      state_->region.copy_out(found->place.offset, std::as_writable_bytes(std::span(&record, 1)));
-      const bool is_expired = record.expires_ns != 0 && record.expires_ns <= timestamp.time;
-      const bool is_absent = (record.flags & RecordHead::kErased) != 0 || is_expired;
-      if (!is_absent) current = found->timestamp;
-      is_expected = expected == found->timestamp || (is_absent && is_expected);
-    }
-    if (!is_expected) return state_->refuse(timestamp, {Answer::differs, current});
-  }
-  return put(timestamp, write);
 }
 
 void Store::settle(const Timestamp& up_to) {
@@ -293,8 +315,7 @@ Scanned Store::scan(std::uint64_t cursor, std::string_view prefix, std::size_t a
       ++seen;
       const auto version = state_->cells.newest(IndexWord::from_word(word));
       if (!version) continue;
-      RecordHead record;
-      state_->region.copy_out(version->place.offset, std::as_writable_bytes(std::span(&record, 1)));
+      const RecordHead record = state_->head_of(*version);
       if ((record.flags & RecordHead::kErased) != 0) continue;
       std::string key = state_->key_of(*version, record);
       if (key.starts_with(prefix)) scanned.keys.push_back(std::move(key));

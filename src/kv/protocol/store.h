@@ -38,17 +38,17 @@ struct Prepare {
 
 enum class Answer : std::uint8_t {
   done,
-  behind,   ///< a newer version is committed: prepare again, above `newest`
+  behind,   ///< a newer version is committed, or a conditional one prepared: prepare again, above `newest`
   full,     ///< no room; nothing was changed
   barred,   ///< the transaction was given up, or is settled
   unknown,  ///< no such transaction is prepared here, and none was committed
-  differs,  ///< compare_and_set: `newest` is not what was expected
+  differs,  ///< a key's newest version is not what was expected, or somebody else is about to write one
   refused,  ///< by the server, not by its store: the request makes no sense, or its reply would be too large
 };
 
 struct [[nodiscard]] Answered {
   Answer answer;
-  Timestamp newest;  ///< the highest timestamp committed of the keys concerned
+  Timestamp newest;  ///< what a prepare of the keys concerned must be above
 };
 
 /// A version where readers find it. Valid until the next call to the store.
@@ -61,6 +61,7 @@ struct FoundVersion {
 struct StoreSettings {
   std::uint64_t bytes = 64U << 20U;          ///< of the memory, index included
   Duration grace = std::chrono::seconds(2);  ///< for which superseded versions can be asked for
+  Duration ahead{};                          ///< what must be added to the fabric's time to have wall time
 };
 
 /// A transaction that is prepared here and has not been heard of for a while.
@@ -89,8 +90,6 @@ class Store {
   void abort(const Timestamp& transaction);
   /// A transaction of one key, prepared and committed at once.
   Answered put(const Timestamp& timestamp, const Write& write);
-  /// The same, if the key's newest committed version is `expected` (none: the key is absent).
-  Answered compare_and_set(const Timestamp& timestamp, const Write& write, const Timestamp& expected);
   /// The session's transactions up to this one are committed or given up everywhere, and nobody will ask again: their
   /// versions' marks say so (kSettled).
   void settle(const Timestamp& up_to);

@@ -28,10 +28,8 @@ class Backend {
   /// until the next get. False: no answer in time.
   [[nodiscard]] virtual bool get(std::span<const std::string_view> keys, std::vector<Got>& got) = 0;
 
-  /// All of the writes, whose keys differ, or none.
+  /// All of the writes, whose keys differ and are as expected, or none.
   [[nodiscard]] virtual PutOutcome put(std::span<const Write> writes) = 0;
-  /// The write, if the key's version is still `expected`.
-  [[nodiscard]] virtual PutOutcome compare_and_set(const Write& write, const Timestamp& expected) = 0;
 
   /// About `about` keys that begin with `prefix`, from `cursor` on, which is 0 at first. A key that is there from the
   /// first call to the last is found; one may be found twice. None: no answer in time.

@@ -19,9 +19,6 @@ class SessionBackend final : public Backend {
   [[nodiscard]] PutOutcome put(std::span<const Write> writes) override {
     return session_.put_all(writes, fabric_.in(patience_));
   }
-  [[nodiscard]] PutOutcome compare_and_set(const Write& write, const Timestamp& expected) override {
-    return session_.compare_and_set(write, expected, fabric_.in(patience_));
-  }
   [[nodiscard]] std::optional<Scanned> scan(std::uint64_t cursor, std::string_view prefix, std::size_t about) override;
   [[nodiscard]] std::optional<std::vector<MemoryUse>> use() override;
 

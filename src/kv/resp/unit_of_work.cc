@@ -45,19 +45,16 @@ void UnitOfWork::erase(std::string_view key) {
 
 PutOutcome UnitOfWork::commit() {
   writes_.clear();
-  const Entry* written = nullptr;
   for (const auto& [key, entry] : entries_) {
     if (!entry.written) continue;
-    written = &entry;
     if (entry.present) {
       writes_.push_back({.key = key, .value = entry.value.bytes, .expires_ns = entry.value.expires_ns});
     } else {
       writes_.push_back({.key = key, .value = {}, .erase = true});
     }
+    if (entry.wanted) writes_.back().expected = entry.version;
   }
-  if (written == nullptr) return PutOutcome::done;
-  if (writes_.size() == 1 && written->wanted) return backend_.compare_and_set(writes_.front(), written->version);
-  return backend_.put(writes_);
+  return writes_.empty() ? PutOutcome::done : backend_.put(writes_);
 }
 
 }  // namespace farside::kv

@@ -1,7 +1,7 @@
 // unit_of_work.h — what one command, or all of a MULTI, reads and writes: one atomic get before, one atomic put after.
 //
-// A unit that writes one key only, having read it, is certain that nobody else wrote it in between. One that writes
-// several is not: what it writes appears at once, but may rest on what has changed since.
+// Of keys that it has read and writes, a unit is certain that nobody else wrote them in between; of those that it has
+// only read it is not.
 #pragma once
 
 #include <cstdint>
@@ -40,7 +40,7 @@ class UnitOfWork {
   [[nodiscard]] std::string_view keep(std::string value) { return kept_.emplace_back(std::move(value)); }
   [[nodiscard]] std::uint64_t now_ns() const noexcept { return now_ns_; }
 
-  /// Writes. `differs`: somebody else wrote the key; begin again.
+  /// Writes. `differs`: somebody else wrote one of the keys, or is at it; begin again.
   [[nodiscard]] PutOutcome commit();
 
  private:

@@ -1,0 +1,122 @@
+// Sessions that add 1 to two counters on two servers, by reading both and writing both if they are so still: nothing
+// that was added is lost, and nothing is added to one of them alone.
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "tests/sim/kv_world.h"
+#include "tests/sim/seeds.h"
+
+namespace farside::sim {
+namespace {
+
+using kv::PutOutcome;
+using kv::Timestamp;
+
+constexpr std::uint64_t kSeeds = 500;
+constexpr kv::ServerNumber kServers = 2;
+
+KvScenario draw(std::uint64_t seed) {
+  Scheduler dice(seed * 7919);
+  KvScenario scenario;
+  scenario.servers = kServers;
+  scenario.clients = 2 + static_cast<Rank>(dice.random() % 3);
+  scenario.rounds = 4;
+  if (dice.one_in(2)) scenario.most_skew = std::chrono::milliseconds(10);
+  scenario.network = draw_network(dice);
+  if (dice.one_in(2)) {
+    scenario.pauses = static_cast<int>(dice.random() % 4);
+    scenario.stalls = static_cast<int>(dice.random() % 4);
+    scenario.deaths = static_cast<Rank>(dice.random() % 2);
+  }
+  return scenario;
+}
+
+class KvCounters {
+ public:
+  KvCounters(std::uint64_t seed, const KvScenario& scenario) : scenario_(scenario), world_(seed, scenario) {
+    for (int i = 0; keys_[0].empty() || keys_[1].empty(); ++i) {
+      const std::string key = "counter " + std::to_string(i);
+      keys_.at(kv::server_of(kv::key_id(key), kServers)) = key;
+    }
+  }
+
+  std::optional<std::string> run() {
+    const auto work = [this](Client& client) {
+      for (int round = 0; round < scenario_.rounds; ++round) add(client);
+    };
+    if (!world_.run(work, [this](Client& client) { look(client); })) return "somebody did not end";
+    return violation_;
+  }
+
+ private:
+  using Client = KvWorld::Client;
+  struct Counters {
+    std::array<std::uint64_t, kServers> values;
+    std::array<Timestamp, kServers> versions;
+  };
+
+  [[nodiscard]] std::optional<Counters> read(Client& client) {
+    const std::array<std::string_view, kServers> keys{keys_[0], keys_[1]};
+    std::vector<kv::Got> got;
+    if (client.session().get_all(keys, got, world_.patience_of(client)) != Outcome::done) return std::nullopt;
+    const auto number = [](const kv::Got& each) { return each.present ? std::stoull(std::string(each.value)) : 0; };
+    return Counters{{number(got[0]), number(got[1])}, {got[0].version, got[1].version}};
+  }
+
+  /// Until it is added, or nobody knows.
+  void add(Client& client) {
+    for (PutOutcome outcome = PutOutcome::differs; outcome == PutOutcome::differs;) {
+      world_.fabric_of(client).sleep(world_.dice().up_to(KvWorld::kAwhile));
+      const auto counters = read(client);
+      if (!counters) continue;
+      const std::string next = std::to_string(counters->values[0] + 1);
+      const std::array writes{kv::Write{.key = keys_[0], .value = next, .expected = counters->versions[0]},
+                              kv::Write{.key = keys_[1], .value = next, .expected = counters->versions[1]}};
+      ++unknown_;  // also if the client dies
+      outcome = client.session().put_all(writes, world_.patience_of(client));
+      if (outcome != PutOutcome::unknown) --unknown_;
+      if (outcome == PutOutcome::done) ++added_;
+    }
+  }
+
+  void look(Client& client) {
+    const auto counters = read(client);
+    if (!counters) return fail("the counters cannot be read");
+    const auto [one, other] = counters->values;
+    if (one != other) fail("one is " + std::to_string(one) + ", the other " + std::to_string(other));
+    if (one < added_ || one > added_ + unknown_) {
+      fail(std::to_string(one) + ", where " + std::to_string(added_) + " were added and perhaps " +
+           std::to_string(unknown_));
+    }
+  }
+  void fail(const std::string& what) {
+    if (!violation_) violation_ = what;
+  }
+
+  const KvScenario scenario_;
+  KvWorld world_;
+  std::array<std::string, kServers> keys_;  // one of each server
+  std::uint64_t added_ = 0;
+  std::uint64_t unknown_ = 0;
+  std::optional<std::string> violation_;
+};
+
+std::optional<std::string> violation(const kv::KvRules& rules) {
+  return first_violation(kSeeds, [&](std::uint64_t seed) {
+    KvScenario scenario = draw(seed);
+    scenario.rules = rules;
+    return KvCounters(seed, scenario).run();
+  });
+}
+
+TEST(KvCountersSim, LoseNothingThatWasAdded) { EXPECT_EQ(violation({}), std::nullopt); }
+TEST(KvCountersSim, CatchesAConditionThatIgnoresThePrepared) {
+  EXPECT_TRUE(noticed(violation({.conditions_heed_the_prepared = false})));
+}
+
+}  // namespace
+}  // namespace farside::sim

@@ -1,0 +1,142 @@
+// kv_world.h — servers and clients of a store (src/kv/protocol) on the harshest network there is, while servers and
+// clients stop and clients die: what befalls them, but not what the clients do.
+#pragma once
+
+#include <algorithm>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "kv/in_team.h"
+#include "sim/world.h"
+
+namespace farside::sim {
+
+/// Everything about a run but its seed.
+struct KvScenario {
+  kv::ServerNumber servers = 2;
+  Rank clients = 2;
+  std::size_t keys = 4;
+  int rounds = 12;
+  std::uint64_t one_in_erases = 0;
+  std::uint64_t one_in_conditions = 0;  ///< of the gets: what was found is written, if it is the newest still
+  std::uint64_t most_value_bytes = 24;
+  Duration most_skew{};  ///< of clients' clocks
+  int pauses = 0;
+  int stalls = 0;
+  Rank deaths = 0;  ///< of the last clients
+  Network network;
+  kv::KvRules rules;
+
+  [[nodiscard]] bool is_calm() const {
+    return pauses + stalls == 0 && deaths == 0 && !network.lands_late && !network.stalls_before_posting;
+  }
+};
+
+class KvWorld {
+ public:
+  static constexpr Duration kGrace = std::chrono::milliseconds(10);
+  static constexpr Duration kPatience = std::chrono::milliseconds(200);  ///< with an answer
+  static constexpr Duration kAwhile = std::chrono::microseconds(20);
+
+  struct Client {
+    std::size_t number;
+    Rank rank;
+    std::unique_ptr<kv::TeamSession> with_session{};  ///< null: it has not begun
+    bool finished = false;                            ///< its work
+    bool ended = false;
+
+    [[nodiscard]] kv::Session& session() { return with_session->session(); }
+  };
+  using Deed = std::function<void(Client&)>;
+
+  KvWorld(std::uint64_t seed, const KvScenario& scenario)
+      : scenario_(scenario),
+        world_(seed, scenario.servers + scenario.clients, scenario.network),
+        sides_(world_.size()) {
+    for (Rank rank = scenario.servers; rank < world_.size(); ++rank) clients_.push_back({clients_.size(), rank});
+  }
+
+  /// Each client works, and looks about when all have and all faults are over. False: somebody did not end.
+  bool run(const Deed& work, const Deed& look) {
+    for (Rank rank = 0; rank < world_.size(); ++rank) {
+      world_.on(rank, [this, rank, &work, &look] { live(rank, work, look); });
+    }
+    return world_.run(kLimit);
+  }
+
+  [[nodiscard]] Scheduler& dice() { return world_.scheduler(); }
+  [[nodiscard]] Fabric& fabric_of(const Client& client) { return world_.fabric(client.rank); }
+  [[nodiscard]] Deadline patience_of(const Client& client) { return fabric_of(client).in(kPatience); }
+
+ private:
+  static constexpr Duration kLife = std::chrono::microseconds(1500);  // in which things befall ranks and links
+  static constexpr Duration kLimit = std::chrono::seconds(60);
+  static constexpr std::uint64_t kMemoryBytes = 128U << 10U;
+
+  void live(Rank rank, const Deed& work, const Deed& look) {
+    auto& side = sides_[rank] = std::make_unique<kv::InTeam>(world_.team(rank), options());
+    if (++ready_ == world_.size()) befall();
+    if (side->serves()) return side->serve_until([this] { return all_living(&Client::ended); });
+    Client& client = clients_[rank - scenario_.servers];
+    client.with_session = side->open_session(0, settings());
+    work(client);
+    client.finished = true;
+    while (!all_living(&Client::finished)) fabric_of(client).sleep(kAwhile);
+    if (!std::exchange(healed_, true)) world_.heal();
+    fabric_of(client).sleep(2 * scenario_.network.detection);
+    look(client);
+    client.ended = true;
+  }
+
+  [[nodiscard]] kv::InTeamOptions options() const {
+    return {.servers = scenario_.servers,
+            .store = {.bytes = kMemoryBytes, .grace = kGrace},
+            .mailbox = {.slots = 2, .slot_bytes = 1024},
+            .patience = kGrace / 2,
+            .rules = scenario_.rules};
+  }
+  [[nodiscard]] kv::SessionSettings settings() {
+    kv::SessionSettings settings;
+    settings.way = static_cast<kv::ReadWay>(dice().random() % 3);
+    settings.siblings = static_cast<kv::SiblingsKind>(dice().random() % 3);
+    settings.cached_keys = 1 + dice().random() % scenario_.keys;
+    settings.grace = kGrace;
+    settings.ahead = dice().up_to(scenario_.most_skew);
+    return settings;
+  }
+
+  void befall() {
+    const auto at_some_moment = [this](auto what) { dice().after(dice().up_to(kLife), what); };
+    for (int i = 0; i < scenario_.pauses; ++i) {
+      at_some_moment([this] { world_.pause(any_rank(), dice().up_to(2 * kGrace)); });
+    }
+    for (int i = 0; i < scenario_.stalls; ++i) {
+      at_some_moment([this] {
+        const Rank from = any_rank();
+        const Rank to = any_rank();
+        if (from == to) return;
+        world_.wires().stall(world_.fabric(from).process(), world_.fabric(to).process(), dice().up_to(2 * kGrace));
+      });
+    }
+    for (Rank i = 1; i <= scenario_.deaths; ++i) {
+      at_some_moment([this, i] { world_.kill(world_.size() - i); });
+    }
+  }
+  [[nodiscard]] Rank any_rank() { return static_cast<Rank>(dice().random() % world_.size()); }
+  [[nodiscard]] bool all_living(bool Client::*have) {
+    return std::ranges::all_of(clients_, [&](const Client& each) { return each.*have || !world_.alive(each.rank); });
+  }
+
+  KvScenario scenario_;
+  World world_;
+  std::vector<std::unique_ptr<kv::InTeam>> sides_;  // by rank
+  std::vector<Client> clients_;
+  Rank ready_ = 0;
+  bool healed_ = false;
+};
+
+}  // namespace farside::sim
