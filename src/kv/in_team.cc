@@ -1,5 +1,6 @@
 #include "kv/in_team.h"
 
+#include <span>
 #include <string>
 #include <utility>
 
@@ -11,55 +12,53 @@ namespace {
 
 constexpr Duration kSetUp = std::chrono::seconds(30);
 
-/// Where the rings of a session and a server are: at both in the same place. Servers have a session each, to ask each
-/// other.
-std::uint64_t ring_offset(const InTeamOptions& options, Rank client, std::uint32_t session, ServerNumber server) {
-  const std::uint64_t sessions =
-      options.serves(client) ? client
-                             : options.servers + (client - options.servers) * std::uint64_t{options.sessions} + session;
-  return (sessions * options.servers + server) * options.mailbox.ring_bytes();
-}
+// Versions that are reclaimed between two looks at what has come.
+constexpr std::size_t kReclaimedAtOnce = 16;
 
-/// Behind all rings: what wakes a server.
-std::uint64_t bell_offset(const Team& team, const InTeamOptions& options) {
-  return ring_offset(options, team.size(), 0, 0);
+TransportOptions transport_options(const InTeamOptions& options) {
+  return {.servers = options.servers,
+          .sessions = options.sessions,
+          .transport = options.transport,
+          .waking = options.waking,
+          .mailbox = options.mailbox};
 }
 
 }  // namespace
 
-TeamSession::TeamSession(Fabric& fabric, const std::vector<MailboxEnd>& ends, std::vector<ServerMemory> memories,
-                         const InTeamOptions& options, const SessionSettings& settings)
-    : channel_(fabric.open_channel()),
+TeamSession::TeamSession(Fabric& fabric, std::unique_ptr<Channel> channel, std::unique_ptr<Requests> requests,
+                         std::vector<ServerMemory> memories, const SessionSettings& settings, const KvRules& rules)
+    : channel_(std::move(channel)),
       memories_(std::move(memories)),
-      requests_(fabric, *channel_, ends, options.mailbox, options.waking),
-      session_(fabric, *channel_, requests_, memories_, settings, options.rules) {}
+      requests_(std::move(requests)),
+      session_(fabric, *channel_, *requests_, memories_, settings, rules) {}
 
 InTeam::InTeam(Team& team, const InTeamOptions& options)
     : team_(team),
       options_(options),
       memory_(team.allocate("kv memory", options.store.bytes)),
-      rings_(team.allocate("kv mailboxes", bell_offset(team, options) + sizeof(AtomicWord))) {
+      transport_(team, transport_options(options)) {
   if (serves()) begin_to_serve();
   if (team.barrier(team.fabric().in(kSetUp)) != Outcome::done) {
     throw Error({"set up", "a store within the team", "a rank is lost, or did not come", "start the job again"});
   }
+  if (serves()) reach_other_servers();
 }
 
 void InTeam::begin_to_serve() {
   Fabric& fabric = team_.fabric();
-  const std::uint64_t bell = bell_offset(team_, options_);
   channel_ = fabric.open_channel();
   store_ = std::make_unique<Store>(fabric, *channel_, memory_->local(), options_.store, options_.rules);
-  server_ = std::make_unique<Server>(fabric, *channel_, *store_, rings_->local(), bell, options_.mailbox);
-  for (Rank client = 0; client < team_.size(); ++client) {
-    const std::uint32_t sessions = options_.serves(client) ? 1 : options_.sessions;
-    for (std::uint32_t session = 0; session < sessions; ++session) {
-      server_->attach(end(client, ring_offset(options_, client, session, team_.rank())), options_.waking);
-    }
-  }
-  to_servers_ = std::make_unique<MailboxRequests>(fabric, *channel_, ends_of(0), options_.mailbox, options_.waking);
-  terminator_ = std::make_unique<Terminator>(fabric, *store_, *to_servers_, team_.rank(), options_.patience);
-  server_->finish_with(*terminator_);
+  handler_ = std::make_unique<RequestHandler>(*store_);
+  inbox_ = transport_.open_inbox(*channel_);
+  const auto answer = [this](std::span<const std::byte> request) { return handler_->answer(request); };
+  server_ = std::make_unique<Server>(*inbox_, answer);
+  server_->add_chore([this] { return store_->reclaim(kReclaimedAtOnce) != 0; });
+}
+
+void InTeam::reach_other_servers() {
+  to_servers_ = transport_.open_requests(*channel_, 0);
+  terminator_ = std::make_unique<Terminator>(team_.fabric(), *store_, *to_servers_, team_.rank(), options_.patience);
+  server_->add_chore([this] { return terminator_->step(); });
 }
 
 void InTeam::serve_until(const std::function<bool()>& ended) { server_->serve_until(ended); }
@@ -74,24 +73,10 @@ std::unique_ptr<TeamSession> InTeam::open_session(std::uint32_t number, SessionS
   settings.session = std::uint64_t{team_.incarnation()} << 48U | std::uint64_t{team_.rank()} << 32U | number;
   std::vector<ServerMemory> memories;
   for (ServerNumber server = 0; server < options_.servers; ++server) memories.push_back(read_head(server));
-  return std::make_unique<TeamSession>(team_.fabric(), ends_of(number), std::move(memories), options_, settings);
-}
-
-std::vector<MailboxEnd> InTeam::ends_of(std::uint32_t session) {
-  std::vector<MailboxEnd> ends;
-  for (ServerNumber server = 0; server < options_.servers; ++server) {
-    ends.push_back(end(server, ring_offset(options_, team_.rank(), session, server)));
-    ends.back().bell = rings_->of(server).word<AtomicWord>(bell_offset(team_, options_));
-  }
-  return ends;
-}
-
-MailboxEnd InTeam::end(Rank other, std::uint64_t offset) {
-  return {.own = &rings_->local(),
-          .own_offset = offset,
-          .other = &rings_->of(other),
-          .other_offset = offset,
-          .by_memory = team_.fabric().reaches_by_memory(other)};
+  auto channel = team_.fabric().open_channel();
+  auto requests = transport_.open_requests(*channel, number);
+  return std::make_unique<TeamSession>(team_.fabric(), std::move(channel), std::move(requests), std::move(memories),
+                                       settings, options_.rules);
 }
 
 ServerMemory InTeam::read_head(ServerNumber server) {

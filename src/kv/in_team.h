@@ -9,9 +9,11 @@
 
 #include "farside/team/team.h"
 
-#include "kv/protocol/mailbox.h"
+#include "kv/protocol/request_handler.h"
 #include "kv/protocol/server.h"
 #include "kv/protocol/session.h"
+#include "kv/protocol/terminator.h"
+#include "kv/transports/team_transport.h"
 
 namespace farside::kv {
 
@@ -20,6 +22,7 @@ struct InTeamOptions {
   ServerNumber servers = 1;    ///< ranks 0 to servers - 1
   std::uint32_t sessions = 1;  ///< of each other rank
   StoreSettings store;
+  Transport transport = Transport::mailbox;
   MailboxShape mailbox;
   Waking waking = Waking::doorbell;
   Duration patience = std::chrono::seconds(1);  ///< with a client that was not heard of between prepare and commit
@@ -31,15 +34,15 @@ struct InTeamOptions {
 /// A session with all that it stands on.
 class TeamSession {
  public:
-  TeamSession(Fabric& fabric, const std::vector<MailboxEnd>& ends, std::vector<ServerMemory> memories,
-              const InTeamOptions& options, const SessionSettings& settings);
+  TeamSession(Fabric& fabric, std::unique_ptr<Channel> channel, std::unique_ptr<Requests> requests,
+              std::vector<ServerMemory> memories, const SessionSettings& settings, const KvRules& rules);
 
   [[nodiscard]] Session& session() noexcept { return session_; }
 
  private:
   std::unique_ptr<Channel> channel_;
   std::vector<ServerMemory> memories_;
-  MailboxRequests requests_;
+  std::unique_ptr<Requests> requests_;
   Session session_;
 };
 
@@ -56,19 +59,19 @@ class InTeam {
 
  private:
   void begin_to_serve();
-  [[nodiscard]] MailboxEnd end(Rank other, std::uint64_t offset);
-  /// Of a session of this rank, to all servers.
-  [[nodiscard]] std::vector<MailboxEnd> ends_of(std::uint32_t session);
+  void reach_other_servers();
   [[nodiscard]] ServerMemory read_head(ServerNumber server);
 
   Team& team_;
   InTeamOptions options_;
   std::unique_ptr<SymmetricRegion> memory_;
-  std::unique_ptr<SymmetricRegion> rings_;
+  TeamTransport transport_;
   // Of a rank that serves.
   std::unique_ptr<Channel> channel_;
   std::unique_ptr<Store> store_;
-  std::unique_ptr<MailboxRequests> to_servers_;
+  std::unique_ptr<RequestHandler> handler_;
+  std::unique_ptr<Inbox> inbox_;
+  std::unique_ptr<Requests> to_servers_;
   std::unique_ptr<Terminator> terminator_;
   std::unique_ptr<Server> server_;
 };

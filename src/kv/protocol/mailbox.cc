@@ -192,12 +192,7 @@ MailboxRequests::MailboxRequests(Fabric& fabric, Channel& channel, const std::ve
 MailboxRequests::~MailboxRequests() = default;
 
 Outcome MailboxRequests::send(ServerNumber server, std::span<const std::byte> request, Deadline deadline) {
-  if (request.size() > kMostMessageBytes) {
-    throw UsageError({"send a request", "server " + std::to_string(server),
-                      "it has " + std::to_string(request.size()) + " bytes, and at most " +
-                          std::to_string(kMostMessageBytes) + " can be sent",
-                      "write fewer or smaller values at once"});
-  }
+  check_request_bytes(server, request.size());
   return connections_.at(server)->send(request, deadline);
 }
 

@@ -1,0 +1,34 @@
+// inbox.h — where a server's requests come from, whatever carries them.
+//
+// Thread safety: one thread at a time.
+#pragma once
+
+#include <functional>
+#include <span>
+
+#include "kv/protocol/requests.h"
+
+namespace farside::kv {
+
+class Inbox {
+ public:
+  /// The reply to a request. Empty: nobody who speaks this protocol says that, so the connection ends.
+  using Answer = std::function<Message(std::span<const std::byte>)>;
+
+  virtual ~Inbox() = default;
+  Inbox(const Inbox&) = delete;
+  Inbox& operator=(const Inbox&) = delete;
+
+  /// Answers what has come, no client keeping the others waiting for long; sleeps until there may be something, at most
+  /// `pause`, if there was nothing. True if there was anything.
+  virtual bool serve(const Answer& answer, Duration pause) = 0;
+  /// What may be slept at once without anybody waiting who cannot wake this inbox.
+  [[nodiscard]] virtual Duration longest_pause() const { return kLongestPause; }
+
+ protected:
+  static constexpr Duration kLongestPause = std::chrono::milliseconds(20);
+
+  Inbox() = default;
+};
+
+}  // namespace farside::kv

@@ -1,0 +1,47 @@
+#include "kv/protocol/mailbox_inbox.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace farside::kv {
+
+void MailboxInbox::attach(const MailboxEnd& client, Waking waking) {
+  connections_.push_back(
+      std::make_unique<Connection>(Connection{waking, ServedMailbox(fabric_, channel_, client, shape_, waking)}));
+}
+
+bool MailboxInbox::serve(const Answer& answer, Duration pause) {
+  const std::uint64_t bell_before = bell_.load();
+  bool any = false;
+  for (const auto& connection : connections_) any = serve(*connection, answer) || any;
+  std::erase_if(connections_, [](const auto& each) { return each->ended; });
+  if (any || pause <= Duration::zero()) return any;
+  const auto rang = [bell_before](std::uint64_t bell) { return bell != bell_before; };
+  (void)channel_.wait_until(bells_, bell_, rang, fabric_.in(pause));  // whatever ended it, there may be something
+  return false;
+}
+
+// A client has at most a ring of requests on the way, so none keeps the others waiting for long.
+bool MailboxInbox::serve(Connection& connection, const Answer& answer) const {
+  for (std::uint32_t taken = 0; taken < shape_.slots && !connection.ended; ++taken) {
+    switch (connection.mailbox.poll()) {
+      case ServedMailbox::Came::nothing: return taken != 0;
+      case ServedMailbox::Came::end: connection.ended = true; break;
+      case ServedMailbox::Came::piece: break;
+      case ServedMailbox::Came::request: {
+        Message reply = answer(connection.mailbox.request());
+        connection.ended = reply.empty();
+        if (!reply.empty()) connection.mailbox.reply(std::move(reply));
+      }
+    }
+  }
+  return true;
+}
+
+// Clients that ring no bell are looked for more often.
+Duration MailboxInbox::longest_pause() const {
+  const auto is_polled = [](const auto& connection) { return connection->waking == Waking::polled; };
+  return std::ranges::any_of(connections_, is_polled) ? kLongestPolledPause : kLongestPause;
+}
+
+}  // namespace farside::kv

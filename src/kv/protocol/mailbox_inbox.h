@@ -1,0 +1,47 @@
+// mailbox_inbox.h — a server's mailboxes.
+//
+// Thread safety: one thread at a time, that of the channel.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "kv/protocol/inbox.h"
+#include "kv/protocol/served_mailbox.h"
+
+namespace farside::kv {
+
+class MailboxInbox final : public Inbox {
+ public:
+  /// `bell_offset` of `bells`: the AtomicWord that clients advance who want this server to wake up.
+  MailboxInbox(Fabric& fabric, Channel& channel, const Region& bells, std::uint64_t bell_offset,
+               const MailboxShape& shape)
+      : fabric_(fabric), channel_(channel), bells_(bells), bell_(bells.word<AtomicWord>(bell_offset)), shape_(shape) {}
+
+  /// Serves `client` until it is lost or speaks another protocol.
+  void attach(const MailboxEnd& client, Waking waking);
+
+  bool serve(const Answer& answer, Duration pause) override;
+  [[nodiscard]] Duration longest_pause() const override;
+
+ private:
+  static constexpr Duration kLongestPolledPause = std::chrono::milliseconds(1);
+
+  struct Connection {
+    Waking waking;
+    ServedMailbox mailbox;
+    bool ended = false;  ///< there is nobody any more, or nobody who speaks this protocol
+  };
+
+  bool serve(Connection& connection, const Answer& answer) const;
+
+  Fabric& fabric_;
+  Channel& channel_;
+  const Region& bells_;
+  const LocalWord<AtomicWord> bell_;
+  const MailboxShape shape_;
+  std::vector<std::unique_ptr<Connection>> connections_;
+};
+
+}  // namespace farside::kv

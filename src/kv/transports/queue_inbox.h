@@ -1,0 +1,33 @@
+// queue_inbox.h — a server's clients by send and receive (queue_stream.h).
+//
+// Thread safety: one thread at a time, that of the channel.
+#pragma once
+
+#include <vector>
+
+#include "kv/transports/queue_stream.h"
+#include "kv/transports/served_stream.h"
+
+namespace farside::kv {
+
+class QueueInbox final : public Inbox {
+ public:
+  /// `bell_offset` of `bells`: the AtomicWord that clients advance when they have sent or taken something.
+  QueueInbox(Fabric& fabric, Channel& channel, const Region& bells, std::uint64_t bell_offset,
+             const MailboxShape& shape)
+      : fabric_(fabric), channel_(channel), bells_(bells), bell_(bells.word<AtomicWord>(bell_offset)), shape_(shape) {}
+
+  void attach(const MailboxEnd& client);
+
+  bool serve(const Answer& answer, Duration pause) override;
+
+ private:
+  Fabric& fabric_;
+  Channel& channel_;
+  const Region& bells_;
+  const LocalWord<AtomicWord> bell_;
+  const MailboxShape shape_;
+  std::vector<ServedStream> clients_;
+};
+
+}  // namespace farside::kv

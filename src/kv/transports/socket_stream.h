@@ -1,0 +1,26 @@
+// socket_stream.h — a connected TCP socket.
+#pragma once
+
+#include "farside/base/fd.h"
+#include "farside/fabric/fabric.h"
+
+#include "kv/transports/stream.h"
+
+namespace farside::kv {
+
+class SocketStream final : public Stream {
+ public:
+  SocketStream(const Fabric& fabric, Fd socket);
+
+  [[nodiscard]] Moved read(std::span<std::byte> into, Deadline deadline) override;
+  [[nodiscard]] Moved write(std::span<const std::byte> bytes) override;
+  void await_room(Deadline deadline) override;
+
+  [[nodiscard]] int descriptor() const noexcept { return socket_.get(); }
+
+ private:
+  const Fabric& fabric_;
+  Fd socket_;  // blocking: what must not wait says so
+};
+
+}  // namespace farside::kv

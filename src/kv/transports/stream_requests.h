@@ -1,0 +1,45 @@
+// stream_requests.h — requests and their replies over a stream to each server: the client's side.
+//
+// Thread safety: one thread at a time.
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <vector>
+
+#include "farside/fabric/fabric.h"
+
+#include "kv/protocol/requests.h"
+#include "kv/transports/framed_stream.h"
+
+namespace farside::kv {
+
+class StreamRequests final : public Requests {
+ public:
+  /// By server.
+  StreamRequests(const Fabric& fabric, std::vector<std::unique_ptr<Stream>> streams);
+
+  [[nodiscard]] ServerNumber servers() const override { return static_cast<ServerNumber>(connections_.size()); }
+  /// Throws UsageError when the request is longer than kMostMessageBytes.
+  Outcome send(ServerNumber server, std::span<const std::byte> request, Deadline deadline) override;
+  /// Throws UsageError when nothing is unanswered.
+  Outcome receive(ServerNumber server, Message& reply, Deadline deadline) override;
+  [[nodiscard]] bool has_reply(ServerNumber server) override;
+
+ private:
+  struct Connection {
+    FramedStream stream;
+    std::deque<bool> awaited{};     ///< of the requests without a reply, the oldest first: somebody waits for it
+    std::deque<Message> replies{};  ///< that somebody waits for
+
+    /// Sorts what has been received.
+    void take_replies();
+    /// The oldest for which somebody waits; the end if there is none.
+    [[nodiscard]] std::deque<bool>::iterator oldest_awaited();
+  };
+
+  const Fabric& fabric_;
+  std::vector<Connection> connections_;
+};
+
+}  // namespace farside::kv

@@ -1,0 +1,123 @@
+#include "kv/transports/team_transport.h"
+
+#include <algorithm>
+#include <array>
+#include <span>
+
+#include "farside/base/error.h"
+
+#include "kv/protocol/mailbox_inbox.h"
+#include "kv/transports/queue_inbox.h"
+#include "kv/transports/socket_inbox.h"
+#include "kv/transports/socket_stream.h"
+#include "kv/transports/stream_requests.h"
+#include "team/socket.h"
+
+namespace farside::kv {
+
+namespace {
+
+constexpr std::chrono::seconds kSetUp{30};
+
+// With sockets a server's memory has but its address, as text, and zeros.
+using AddressText = std::array<char, 256>;
+
+std::string read_address(Fabric& fabric, Channel& channel, const RemoteRegion& memory, ServerNumber server) {
+  AddressText text{};
+  if (channel.read(LocalSpan(text), memory.span(0, sizeof text), fabric.in(kSetUp)) != Outcome::done) {
+    throw Error({"reach", "server " + std::to_string(server), "it does not answer", "start the job again"});
+  }
+  return {text.begin(), std::ranges::find(text, '\0')};
+}
+
+void write_address(const Region& memory, const std::string& address) {
+  AddressText text{};
+  if (address.size() >= text.size()) {
+    throw UsageError({"listen on", address, "it has over 255 bytes", "name the host more shortly"});
+  }
+  std::ranges::copy(address, text.begin());
+  memory.copy_in(0, std::as_bytes(std::span(text)));
+}
+
+}  // namespace
+
+TeamTransport::TeamTransport(Team& team, const TransportOptions& options)
+    : team_(team),
+      options_(options),
+      rings_(team.allocate("kv mailboxes", options.transport == Transport::socket
+                                               ? sizeof(AddressText)
+                                               : bell_offset() + sizeof(AtomicWord))) {}
+
+std::unique_ptr<Inbox> TeamTransport::open_inbox(Channel& channel) {
+  Fabric& fabric = team_.fabric();
+  const auto for_each_client = [this](auto&& attach) {
+    for (Rank client = 0; client < team_.size(); ++client) {
+      const std::uint32_t sessions = options_.serves(client) ? 1 : options_.sessions;
+      for (std::uint32_t session = 0; session < sessions; ++session) {
+        attach(end(client, ring_offset(client, session, team_.rank())));
+      }
+    }
+  };
+  switch (options_.transport) {
+    case Transport::socket: {
+      auto inbox = std::make_unique<SocketInbox>(fabric, options_.socket_address);
+      write_address(rings_->local(), inbox->address());
+      return inbox;
+    }
+    case Transport::send_receive: {
+      auto inbox = std::make_unique<QueueInbox>(fabric, channel, rings_->local(), bell_offset(), options_.mailbox);
+      for_each_client([&](const MailboxEnd& client) { inbox->attach(client); });
+      return inbox;
+    }
+    case Transport::mailbox: break;
+  }
+  auto inbox = std::make_unique<MailboxInbox>(fabric, channel, rings_->local(), bell_offset(), options_.mailbox);
+  for_each_client([&](const MailboxEnd& client) { inbox->attach(client, options_.waking); });
+  return inbox;
+}
+
+std::unique_ptr<Requests> TeamTransport::open_requests(Channel& channel, std::uint32_t number) {
+  Fabric& fabric = team_.fabric();
+  if (options_.transport == Transport::mailbox) {
+    std::vector<MailboxEnd> ends;
+    for (ServerNumber server = 0; server < options_.servers; ++server) ends.push_back(end_of_server(number, server));
+    return std::make_unique<MailboxRequests>(fabric, channel, ends, options_.mailbox, options_.waking);
+  }
+  std::vector<std::unique_ptr<Stream>> streams;
+  for (ServerNumber server = 0; server < options_.servers; ++server) {
+    if (options_.transport == Transport::socket) {
+      const std::string address = read_address(fabric, channel, rings_->of(server), server);
+      streams.push_back(std::make_unique<SocketStream>(fabric, connect_to(address, SetupClock::now() + kSetUp)));
+    } else {
+      streams.push_back(
+          std::make_unique<QueueStream>(fabric, channel, end_of_server(number, server), options_.mailbox));
+    }
+  }
+  return std::make_unique<StreamRequests>(fabric, std::move(streams));
+}
+
+/// Where the rings of a session and a server are: at both in the same place. Servers have a session each, to ask each
+/// other.
+std::uint64_t TeamTransport::ring_offset(Rank client, std::uint32_t session, ServerNumber server) const {
+  const std::uint64_t sessions =
+      options_.serves(client)
+          ? client
+          : options_.servers + (client - options_.servers) * std::uint64_t{options_.sessions} + session;
+  return (sessions * options_.servers + server) * options_.mailbox.ring_bytes();
+}
+
+MailboxEnd TeamTransport::end(Rank other, std::uint64_t offset) {
+  return {.own = &rings_->local(),
+          .own_offset = offset,
+          .other = &rings_->of(other),
+          .other_offset = offset,
+          .by_memory = team_.fabric().reaches_by_memory(other)};
+}
+
+MailboxEnd TeamTransport::end_of_server(std::uint32_t session, ServerNumber server) {
+  MailboxEnd result = end(server, ring_offset(team_.rank(), session, server));
+  result.bell = rings_->of(server).word<AtomicWord>(bell_offset());
+  return result;
+}
+
+}  // namespace farside::kv

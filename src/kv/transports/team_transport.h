@@ -1,0 +1,57 @@
+// team_transport.h — requests between the ranks of a team, over any of the transports: the first ranks serve.
+//
+// Thread safety: one thread at a time.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "farside/team/team.h"
+
+#include "kv/protocol/inbox.h"
+#include "kv/protocol/mailbox.h"
+
+namespace farside::kv {
+
+enum class Transport : std::uint8_t {
+  mailbox,       ///< RDMA WRITE into memory of the receiver, who looks there (GET+, PUT+)
+  send_receive,  ///< two-sided messages: buffers that the receiver posts, and completions (GET, PUT over verbs)
+  socket,        ///< TCP (GET, PUT)
+};
+
+/// The same on all ranks.
+struct TransportOptions {
+  ServerNumber servers = 1;    ///< ranks 0 to servers - 1
+  std::uint32_t sessions = 1;  ///< of each other rank; a server has one
+  Transport transport = Transport::mailbox;
+  Waking waking = Waking::doorbell;            ///< of mailboxes
+  MailboxShape mailbox;                        ///< and of the queues of send_receive
+  std::string socket_address = "127.0.0.1:0";  ///< where servers listen; other hosts need another one
+
+  [[nodiscard]] bool serves(Rank rank) const { return rank < servers; }
+};
+
+class TeamTransport {
+ public:
+  /// Collective. Throws Error.
+  TeamTransport(Team& team, const TransportOptions& options);
+
+  /// Of a rank that serves: what comes of all sessions. Null elsewhere. It posts through the channel that it was given.
+  [[nodiscard]] std::unique_ptr<Inbox> open_inbox(Channel& channel);
+  /// To all servers, of this rank's session `number`. Once. Sockets connect: the servers' inboxes are open by then.
+  [[nodiscard]] std::unique_ptr<Requests> open_requests(Channel& channel, std::uint32_t number);
+
+ private:
+  [[nodiscard]] std::uint64_t ring_offset(Rank client, std::uint32_t session, ServerNumber server) const;
+  [[nodiscard]] std::uint64_t bell_offset() const { return ring_offset(team_.size(), 0, 0); }
+  [[nodiscard]] MailboxEnd end(Rank other, std::uint64_t offset);
+  [[nodiscard]] MailboxEnd end_of_server(std::uint32_t session, ServerNumber server);
+
+  Team& team_;
+  const TransportOptions options_;
+  std::unique_ptr<SymmetricRegion> rings_;
+};
+
+}  // namespace farside::kv
