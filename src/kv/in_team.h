@@ -9,9 +9,9 @@
 
 #include "farside/team/team.h"
 
+#include "kv/protocol/atomic_session.h"
 #include "kv/protocol/request_handler.h"
 #include "kv/protocol/server.h"
-#include "kv/protocol/session.h"
 #include "kv/protocol/terminator.h"
 #include "kv/transports/team_transport.h"
 
@@ -37,13 +37,13 @@ class TeamSession {
   TeamSession(Fabric& fabric, std::unique_ptr<Channel> channel, std::unique_ptr<Requests> requests,
               std::vector<ServerMemory> memories, const SessionSettings& settings, const KvRules& rules);
 
-  [[nodiscard]] Session& session() noexcept { return session_; }
+  [[nodiscard]] AtomicSession& session() noexcept { return session_; }
 
  private:
   std::unique_ptr<Channel> channel_;
   std::vector<ServerMemory> memories_;
   std::unique_ptr<Requests> requests_;
-  Session session_;
+  AtomicSession session_;
 };
 
 class InTeam {

@@ -1,14 +1,14 @@
 // What a client of the Redis protocol sends (kv/resp/client.h), in two pieces, to a store that is empty.
 #include "kv/resp/client.h"
 #include "tests/fuzz/decode.h"
-#include "tests/kv/memory_backend.h"
+#include "tests/kv/memory_session.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const unsigned char* data, std::size_t size) {
   using namespace farside;
   test::MemoryKeys keys;
-  test::MemoryBackend backend(keys);
+  test::MemorySession session(keys);
   kv::RespStatus status{kv::RespSettings{}};
-  kv::RespClient client(backend, status, 1, "fuzzer:1");
+  kv::RespClient client(session, status, 1, "fuzzer:1");
   const std::string_view bytes = fuzz::text(data, size);
   std::string input(bytes.substr(0, size / 2));
   std::string output;

@@ -65,7 +65,7 @@ void take_part(Member& me, const Way& way, const Shared<std::atomic<int>>& busy,
 std::string key_name(std::uint64_t key) { return "key " + std::to_string(key); }
 
 /// Random transactions of one session, recorded. A value is the number of its writing.
-void work_at_random(Team& team, Session& session, HistoryRecorder& recorder, std::uint64_t seed) {
+void work_at_random(Team& team, AtomicSession& session, HistoryRecorder& recorder, std::uint64_t seed) {
   std::mt19937_64 dice(seed);
   std::vector<std::string> names;
   for (std::uint64_t key = 0; key < kKeys; ++key) names.push_back(key_name(key));
@@ -153,7 +153,7 @@ TEST(AStoreInATeamOfOneHost, IsReadWhileItsServersAreStopped) {
       ASSERT_EQ(addresses->session().get_all(keys, got, soon()), Outcome::done);
       *stage = 1;
       EXPECT_TRUE(eventually([&] { return *stage == 2; }));
-      for (Session* session : {&cells->session(), &addresses->session()}) {
+      for (AtomicSession* session : {&cells->session(), &addresses->session()}) {
         ASSERT_EQ(session->get_all(keys, got, soon()), Outcome::done);
         EXPECT_EQ(got[0].value, "a");
         EXPECT_EQ(got[1].value, "b");

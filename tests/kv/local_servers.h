@@ -13,9 +13,9 @@
 
 #include "farside/fabric/fabric.h"
 
+#include "kv/protocol/atomic_session.h"
 #include "kv/protocol/request_handler.h"
 #include "kv/protocol/server_memory.h"
-#include "kv/protocol/session.h"
 
 namespace farside::kv {
 
@@ -90,7 +90,7 @@ struct LocalSession {
       : requests(servers), session(servers.fabric(), servers.channel(), requests, servers.memories(), settings) {}
 
   LocalRequests requests;
-  Session session;
+  AtomicSession session;
 };
 
 }  // namespace farside::kv

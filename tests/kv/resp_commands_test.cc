@@ -3,7 +3,7 @@
 
 #include "kv/resp/client.h"
 #include "kv/resp/text.h"
-#include "tests/kv/memory_backend.h"
+#include "tests/kv/memory_session.h"
 
 namespace farside::kv {
 namespace {
@@ -29,9 +29,9 @@ class RespCommands : public testing::Test {
   }
 
   test::MemoryKeys keys_;
-  test::MemoryBackend backend_{keys_};
+  test::MemorySession session_{keys_};
   RespStatus status_{RespSettings{}};
-  RespClient client_{backend_, status_, 1, "here:1"};
+  RespClient client_{session_, status_, 1, "here:1"};
   bool open_ = true;
 };
 
@@ -217,7 +217,7 @@ TEST_F(RespCommands, KnowsItsConnection) {
 // Who has not said the password is told nothing, and may send little.
 TEST_F(RespCommands, AsksForThePassword) {
   RespStatus status{RespSettings{.password = "secret"}};
-  RespClient client(backend_, status, 2, "here:2");
+  RespClient client(session_, status, 2, "here:2");
   const auto ask = [&](std::string input) {
     std::string output;
     EXPECT_TRUE(client.obey(input, output));

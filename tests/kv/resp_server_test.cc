@@ -10,7 +10,7 @@
 #include <sys/socket.h>
 
 #include "team/socket.h"
-#include "tests/kv/memory_backend.h"
+#include "tests/kv/memory_session.h"
 
 namespace farside::kv {
 namespace {
@@ -23,7 +23,7 @@ class RespServing : public testing::Test {
 
   void start(const RespSettings& settings) {
     server_.reset();
-    server_.emplace("127.0.0.1:0", settings, 2, [this] { return std::make_unique<test::MemoryBackend>(keys_); });
+    server_.emplace("127.0.0.1:0", settings, 2, [this] { return std::make_unique<test::MemorySession>(keys_); });
   }
 
   Fd connect() { return connect_to(server_->address(), soon()); }

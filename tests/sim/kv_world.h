@@ -49,7 +49,7 @@ class KvWorld {
     bool finished = false;                            ///< its work
     bool ended = false;
 
-    [[nodiscard]] kv::Session& session() { return with_session->session(); }
+    [[nodiscard]] kv::AtomicSession& session() { return with_session->session(); }
   };
   using Deed = std::function<void(Client&)>;
 

@@ -20,8 +20,8 @@ struct Timestamp {
 
 /// One key's part of a transaction. A key has 1 B to 64 KiB, a value 0 B to 16 MiB; an erased key's value is empty.
 struct Write {
-  std::string_view key;
-  std::string_view value;
+  std::string_view key{};
+  std::string_view value{};
   std::uint64_t expires_ns = 0;  ///< wall time; 0: never
   bool erase = false;
   /// It is written only if the key's newest committed version is this one, and nobody else writes in between; the zero
@@ -40,8 +40,8 @@ enum class [[nodiscard]] PutOutcome : std::uint8_t{
 /// A key of a get.
 struct Got {
   bool present = false;          ///< neither erased nor expired
-  Timestamp version;             ///< what Write::expected is compared with; 0 when never written
-  std::string_view value;        ///< valid until the session's next get
+  Timestamp version{};           ///< what Write::expected is compared with; 0 when never written
+  std::string_view value{};      ///< valid until the session's next get
   std::uint64_t expires_ns = 0;  ///< wall time; 0: never
 };
 

@@ -1,8 +1,16 @@
 #include "kv/protocol/scanner.h"
 
+#include <algorithm>
+
 namespace farside::kv {
 
-Outcome Scanner::scan(std::uint64_t cursor, std::string_view prefix, std::uint32_t about, Scanned& scanned,
+namespace {
+
+constexpr std::size_t kMostAbout = 1U << 16U;  // servers have a limit of their own
+
+}  // namespace
+
+Outcome Scanner::scan(std::uint64_t cursor, std::string_view prefix, std::size_t about, Scanned& scanned,
                       Deadline deadline) {
   scanned = {};
   const std::uint64_t server = cursor >> kServersCursorBits;
@@ -10,7 +18,7 @@ Outcome Scanner::scan(std::uint64_t cursor, std::string_view prefix, std::uint32
   Request request = Request::by(caller_, RequestKind::scan);
   request.cursor = cursor & ((std::uint64_t{1} << kServersCursorBits) - 1);
   request.prefix = prefix;
-  request.about = about;
+  request.about = static_cast<std::uint32_t>(std::min<std::size_t>(about, kMostAbout));
   Reply reply;
   const Outcome outcome = ask(static_cast<ServerNumber>(server), request, reply, deadline);
   if (outcome != Outcome::done) return outcome;

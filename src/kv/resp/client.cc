@@ -37,13 +37,13 @@ bool reads(const Command& command, std::size_t words) { return command.first_key
 
 }  // namespace
 
-RespClient::RespClient(Backend& backend, RespStatus& status, std::uint64_t id, std::string address)
-    : backend_(backend),
+RespClient::RespClient(Session& session, RespStatus& status, std::uint64_t id, std::string address)
+    : session_(session),
       status_(status),
       id_(id),
       address_(std::move(address)),
       parser_(status.settings.requests),
-      unit_(backend) {
+      unit_(session) {
   reset();
 }
 
@@ -163,7 +163,7 @@ PutOutcome RespClient::try_once(std::span<const Request> requests, RespReply& re
 }
 
 void RespClient::call(const Request& request, RespReply& reply) {
-  Call call{request.words, reply, unit_, backend_, *this};
+  Call call{request.words, reply, unit_, session_, *this};
   request.command->run(call);
 }
 

@@ -37,8 +37,8 @@ struct RespStatus {
 
 class RespClient {
  public:
-  /// `backend` and `status` outlive it. `address` is where the client is ("10.0.0.1:50000").
-  RespClient(Backend& backend, RespStatus& status, std::uint64_t id, std::string address);
+  /// `session` and `status` outlive it. `address` is where the client is ("10.0.0.1:50000").
+  RespClient(Session& session, RespStatus& status, std::uint64_t id, std::string address);
 
   /// Obeys the whole requests at the front of `input`, takes them away, and appends the replies to `output`. False when
   /// the connection is to be closed after them.
@@ -85,7 +85,7 @@ class RespClient {
   PutOutcome try_once(std::span<const Request> requests, RespReply& reply, bool as_array);
   void call(const Request& request, RespReply& reply);
 
-  Backend& backend_;
+  Session& session_;
   RespStatus& status_;
   const std::uint64_t id_;
   const std::string address_;

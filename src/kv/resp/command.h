@@ -19,7 +19,7 @@ struct Call {
   std::span<const std::string_view> words;
   RespReply& reply;
   UnitOfWork& unit;
-  Backend& backend;
+  Session& session;
   RespClient& client;
 };
 

@@ -31,24 +31,26 @@ void count_present(Call& call) {
 void type(Call& call) { call.reply.status(call.unit.find(call.words[1]) == nullptr ? "none" : "string"); }
 
 void count_keys(Call& call) {
-  const auto servers = call.backend.use();
-  if (!servers) return call.reply.error(kNoAnswer);
+  std::vector<MemoryUse> servers;
+  if (call.session.use(servers) != Outcome::done) return call.reply.error(kNoAnswer);
   std::uint64_t keys = 0;
-  for (const MemoryUse& server : *servers) keys += server.keys;
+  for (const MemoryUse& server : servers) keys += server.keys;
   call.reply.integer(static_cast<std::int64_t>(keys));
 }
 
 void list_keys(Call& call) {
   const auto pattern = call.words[1];
   std::vector<std::string> found;
+  Scanned scanned;
   std::uint64_t cursor = 0;
   do {
-    auto scanned = call.backend.scan(cursor, literal_prefix(pattern), kKeysAtOnce);
-    if (!scanned) return call.reply.error(kNoAnswer);
-    for (std::string& key : scanned->keys) {
+    if (call.session.scan(cursor, literal_prefix(pattern), kKeysAtOnce, scanned) != Outcome::done) {
+      return call.reply.error(kNoAnswer);
+    }
+    for (std::string& key : scanned.keys) {
       if (matches(pattern, key)) found.push_back(std::move(key));
     }
-    cursor = scanned->next;
+    cursor = scanned.next;
   } while (cursor != 0);
   std::ranges::sort(found);
   found.erase(std::unique(found.begin(), found.end()), found.end());
@@ -95,14 +97,15 @@ std::optional<ScanOptions> read_scan(Call& call) {
 void scan(Call& call) {
   const auto options = read_scan(call);
   if (!options) return;
-  auto scanned = call.backend.scan(options->cursor, literal_prefix(options->pattern), options->about);
-  if (!scanned) return call.reply.error(kNoAnswer);
-  std::erase_if(scanned->keys,
-                [&](const std::string& key) { return !options->any || !matches(options->pattern, key); });
+  Scanned scanned;
+  if (call.session.scan(options->cursor, literal_prefix(options->pattern), options->about, scanned) != Outcome::done) {
+    return call.reply.error(kNoAnswer);
+  }
+  std::erase_if(scanned.keys, [&](const std::string& key) { return !options->any || !matches(options->pattern, key); });
   call.reply.array(2);
-  call.reply.bulk(std::to_string(scanned->next));
-  call.reply.array(scanned->keys.size());
-  for (const std::string& key : scanned->keys) call.reply.bulk(key);
+  call.reply.bulk(std::to_string(scanned.next));
+  call.reply.array(scanned.keys.size());
+  for (const std::string& key : scanned.keys) call.reply.bulk(key);
 }
 
 // Some hundred keys at a time: what others write meanwhile may stay.
@@ -111,15 +114,15 @@ void erase_all(Call& call) {
     return call.reply.error(kSyntaxError);
   }
   if (call.words.size() > 2) return call.reply.error(kSyntaxError);
+  Scanned scanned;
   std::uint64_t cursor = 0;
   do {
-    const auto scanned = call.backend.scan(cursor, {}, kKeysAtOnce);
-    if (!scanned) return call.reply.error(kNoAnswer);
+    if (call.session.scan(cursor, {}, kKeysAtOnce, scanned) != Outcome::done) return call.reply.error(kNoAnswer);
     call.unit.begin();
-    for (const std::string& key : scanned->keys) call.unit.erase(key);
+    for (const std::string& key : scanned.keys) call.unit.erase(key);
     const auto wrote = call.unit.commit();
     if (wrote != PutOutcome::done) return call.reply.error(wrote == PutOutcome::full ? kOutOfMemory : kNoAnswer);
-    cursor = scanned->next;
+    cursor = scanned.next;
   } while (cursor != 0);
   call.reply.ok();
 }

@@ -38,10 +38,10 @@ std::string name_of(const sockaddr_storage& address) {
 
 }  // namespace
 
-// One thread, its clients and its backend.
+// One thread, its clients and its session.
 class RespServer::Worker {
  public:
-  Worker(RespStatus& status, std::unique_ptr<Backend> backend) : status_(status), backend_(std::move(backend)) {}
+  Worker(RespStatus& status, std::unique_ptr<Session> session) : status_(status), session_(std::move(session)) {}
   ~Worker() { loop_.stop(); }
   Worker(const Worker&) = delete;
   Worker& operator=(const Worker&) = delete;
@@ -59,7 +59,7 @@ class RespServer::Worker {
   struct Client {
     Client(Worker& worker, Fd socket, std::uint64_t id, const std::string& address)
         : status(worker.status_),
-          obeying(*worker.backend_, status, id, address),
+          obeying(*worker.session_, status, id, address),
           connection(worker.loop_, std::move(socket), [&worker, id] { worker.serve(id); }) {}
     ~Client() { --status.clients; }
     Client(const Client&) = delete;
@@ -83,17 +83,17 @@ class RespServer::Worker {
   }
 
   RespStatus& status_;
-  std::unique_ptr<Backend> backend_;
+  std::unique_ptr<Session> session_;
   std::string replies_;
   EventLoop loop_;
   std::unordered_map<std::uint64_t, Client> clients_;
 };
 
 RespServer::RespServer(const std::string& address, RespSettings settings, std::size_t threads,
-                       const MakeBackend& make_backend)
+                       const OpenSession& open_session)
     : status_(std::move(settings)), listener_(listen_on(address)) {
   address_ = bound_address(listener_, address);
-  for (std::size_t i = 0; i < threads; ++i) workers_.push_back(std::make_unique<Worker>(status_, make_backend()));
+  for (std::size_t i = 0; i < threads; ++i) workers_.push_back(std::make_unique<Worker>(status_, open_session()));
   accepting_.post([this] { accepting_.watch(listener_.get(), EPOLLIN, [this](std::uint32_t) { accept_client(); }); });
 }
 

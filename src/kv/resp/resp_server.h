@@ -1,6 +1,6 @@
 // resp_server.h — serves the Redis protocol on a port, with a few threads that sleep while nobody asks.
 //
-// Each thread has an event loop and a backend of its own; a client stays with one. A client that sends what is no
+// Each thread has an event loop and a session of its own; a client stays with one. A client that sends what is no
 // request, or does not take its replies, is disconnected; the others do not notice.
 #pragma once
 
@@ -10,7 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "kv/resp/backend.h"
+#include "farside/kv/session.h"
+
 #include "kv/resp/client.h"
 #include "team/event_loop.h"
 
@@ -18,11 +19,11 @@ namespace farside::kv {
 
 class RespServer {
  public:
-  using MakeBackend = std::function<std::unique_ptr<Backend>()>;
+  using OpenSession = std::function<std::unique_ptr<Session>()>;
 
   /// Listens on `address` (team/socket.h) and serves until destroyed. Each of the threads uses one of the
-  /// backends made; they are made and destroyed by the server's owner. Throws Error when it cannot listen.
-  RespServer(const std::string& address, RespSettings settings, std::size_t threads, const MakeBackend& make_backend);
+  /// sessions made; they are made and destroyed by the server's owner. Throws Error when it cannot listen.
+  RespServer(const std::string& address, RespSettings settings, std::size_t threads, const OpenSession& open_session);
   ~RespServer();
   RespServer(const RespServer&) = delete;
   RespServer& operator=(const RespServer&) = delete;

@@ -40,7 +40,9 @@ std::string stats_section(Call& call) {
 
 MemoryUse use_of_all(Call& call) {
   MemoryUse sum;
-  for (const MemoryUse& server : call.backend.use().value_or(std::vector<MemoryUse>())) {
+  std::vector<MemoryUse> servers;
+  if (call.session.use(servers) != Outcome::done) servers.clear();
+  for (const MemoryUse& server : servers) {
     sum.keys += server.keys;
     sum.versions += server.versions;
     sum.bytes_used += server.bytes_used;

@@ -5,7 +5,7 @@ namespace farside::kv {
 void UnitOfWork::begin() {
   entries_.clear();
   kept_.clear();
-  now_ns_ = backend_.wall_ns();
+  now_ns_ = session_.wall_ns();
 }
 
 bool UnitOfWork::load() {
@@ -14,7 +14,7 @@ bool UnitOfWork::load() {
     if (entry.wanted) keys_.push_back(key);
   }
   if (keys_.empty()) return true;
-  if (!backend_.get(keys_, got_)) return false;
+  if (session_.get_all(keys_, got_) != Outcome::done) return false;
   for (std::size_t i = 0; i < keys_.size(); ++i) {
     Entry& entry = entries_.find(keys_[i])->second;
     entry.present = got_[i].present;
@@ -54,7 +54,7 @@ PutOutcome UnitOfWork::commit() {
     }
     if (entry.wanted) writes_.back().expected = entry.version;
   }
-  return writes_.empty() ? PutOutcome::done : backend_.put(writes_);
+  return writes_.empty() ? PutOutcome::done : session_.put_all(writes_);
 }
 
 }  // namespace farside::kv

@@ -11,13 +11,13 @@
 #include <unordered_map>
 #include <vector>
 
-#include "kv/resp/backend.h"
+#include "farside/kv/session.h"
 
 namespace farside::kv {
 
 class UnitOfWork {
  public:
-  explicit UnitOfWork(Backend& backend) : backend_(backend) {}
+  explicit UnitOfWork(Session& session) : session_(session) {}
 
   struct Value {
     std::string_view bytes;
@@ -52,7 +52,7 @@ class UnitOfWork {
     Value value;
   };
 
-  Backend& backend_;
+  Session& session_;
   std::uint64_t now_ns_ = 0;
   std::unordered_map<std::string_view, Entry> entries_;
   std::deque<std::string> kept_;

@@ -1,4 +1,4 @@
-#include "kv/protocol/session.h"
+#include "kv/protocol/atomic_session.h"
 
 #include "kv/protocol/address_source.h"
 #include "kv/protocol/cell_source.h"
@@ -20,8 +20,8 @@ std::unique_ptr<VersionSource> make_source(const SessionSettings& settings, Chan
 
 }  // namespace
 
-Session::Session(const Fabric& fabric, Channel& channel, Requests& requests, ServerMemories servers,
-                 const SessionSettings& settings, const KvRules& rules)
+AtomicSession::AtomicSession(const Fabric& fabric, Channel& channel, Requests& requests, ServerMemories servers,
+                             const SessionSettings& settings, const KvRules& rules)
     : clock_(fabric, rules.timestamps_are_unique ? settings.session : 0, settings.ahead),
       caller_{settings.session, 0},
       asking_(requests, caller_),
@@ -30,7 +30,7 @@ Session::Session(const Fabric& fabric, Channel& channel, Requests& requests, Ser
       writer_(requests, clock_, caller_, settings.siblings, rules),
       scanner_(requests, caller_) {}
 
-Outcome Session::get_all(std::span<const std::string_view> keys, std::vector<Got>& got, Deadline deadline) {
+Outcome AtomicSession::get_all(std::span<const std::string_view> keys, std::vector<Got>& got, Deadline deadline) {
   got.clear();
   const Outcome outcome = reader_.get_all(keys, deadline);
   if (outcome != Outcome::done) return outcome;
@@ -48,7 +48,7 @@ Outcome Session::get_all(std::span<const std::string_view> keys, std::vector<Got
   return Outcome::done;
 }
 
-PutOutcome Session::put_all(std::span<const Write> writes, Deadline deadline) {
+PutOutcome AtomicSession::put_all(std::span<const Write> writes, Deadline deadline) {
   return writer_.put_all(writes, deadline);
 }
 

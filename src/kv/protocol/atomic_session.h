@@ -1,5 +1,5 @@
-// session.h — one client's conversation with all servers: it reads and writes sets of keys, sees its own writes, and
-// never sees what it has read go back.
+// atomic_session.h — one client's conversation with all servers: it reads and writes sets of keys, sees its own writes,
+// and never sees what it has read go back.
 //
 // Thread safety: one thread at a time. A client with several threads has a session for each.
 #pragma once
@@ -29,18 +29,17 @@ struct SessionSettings {
   Duration ahead{};                          ///< what must be added to the fabric's time to have wall time
 };
 
-class Session {
+class AtomicSession {
  public:
   /// `requests` and the servers' memory outlive it.
-  Session(const Fabric& fabric, Channel& channel, Requests& requests, ServerMemories servers,
-          const SessionSettings& settings, const KvRules& rules = {});
+  AtomicSession(const Fabric& fabric, Channel& channel, Requests& requests, ServerMemories servers,
+                const SessionSettings& settings, const KvRules& rules = {});
 
   /// After done, `got` has an entry for each key.
   Outcome get_all(std::span<const std::string_view> keys, std::vector<Got>& got, Deadline deadline);
   PutOutcome put_all(std::span<const Write> writes, Deadline deadline);
   /// Scanner::scan; what it finds is not of one moment.
-  Outcome scan(std::uint64_t cursor, std::string_view prefix, std::uint32_t about, Scanned& scanned,
-               Deadline deadline) {
+  Outcome scan(std::uint64_t cursor, std::string_view prefix, std::size_t about, Scanned& scanned, Deadline deadline) {
     return scanner_.scan(cursor, prefix, about, scanned, deadline);
   }
   /// Of each server.

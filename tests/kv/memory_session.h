@@ -1,4 +1,4 @@
-// memory_backend.h — a Backend whose keys are in this process, for tests of what is in front of one.
+// memory_session.h — a session whose keys are in this process, for tests of what is in front of one.
 #pragma once
 
 #include <chrono>
@@ -7,11 +7,11 @@
 #include <mutex>
 #include <string>
 
-#include "kv/resp/backend.h"
+#include "farside/kv/session.h"
 
 namespace farside::test {
 
-/// The keys, shared by the backends of several threads.
+/// The keys, shared by the sessions of several threads.
 struct MemoryKeys {
   struct Value {
     std::string bytes;
@@ -29,9 +29,9 @@ struct MemoryKeys {
   bool answers = true;
 };
 
-class MemoryBackend final : public kv::Backend {
+class MemorySession final : public kv::Session {
  public:
-  explicit MemoryBackend(MemoryKeys& keys) : keys_(keys) {}
+  explicit MemorySession(MemoryKeys& keys) : keys_(keys) {}
 
   std::uint64_t wall_ns() const override {
     if (keys_.frozen_ns != 0) return keys_.frozen_ns;
@@ -39,7 +39,7 @@ class MemoryBackend final : public kv::Backend {
     return static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(now).count());
   }
 
-  bool get(std::span<const std::string_view> keys, std::vector<kv::Got>& got) override {
+  Outcome get_all(std::span<const std::string_view> keys, std::vector<kv::Got>& got) override {
     const std::lock_guard lock(keys_.mutex);
     ++keys_.gets;
     got.clear();
@@ -49,10 +49,10 @@ class MemoryBackend final : public kv::Backend {
       got.push_back(found ? kv::Got{true, found->version, found->bytes, found->expires_ns} : kv::Got{});
       kept_.push_back(found);
     }
-    return keys_.answers;
+    return keys_.answers ? Outcome::done : Outcome::timed_out;
   }
 
-  kv::PutOutcome put(std::span<const kv::Write> writes) override {
+  kv::PutOutcome put_all(std::span<const kv::Write> writes) override {
     const std::lock_guard lock(keys_.mutex);
     const auto is_as_expected = [this](const kv::Write& each) {
       const auto found = find(each.key);
@@ -61,9 +61,9 @@ class MemoryBackend final : public kv::Backend {
     return std::ranges::all_of(writes, is_as_expected) ? write(writes) : kv::PutOutcome::differs;
   }
 
-  std::optional<kv::Scanned> scan(std::uint64_t cursor, std::string_view prefix, std::size_t about) override {
+  Outcome scan(std::uint64_t cursor, std::string_view prefix, std::size_t about, kv::Scanned& scanned) override {
     const std::lock_guard lock(keys_.mutex);
-    kv::Scanned scanned;
+    scanned = {};
     std::uint64_t place = 0;
     for (const auto& [key, value] : keys_.values) {
       if (place++ < cursor) continue;
@@ -71,12 +71,13 @@ class MemoryBackend final : public kv::Backend {
       if (place - cursor == about) break;
     }
     scanned.next = place < keys_.values.size() ? place : 0;
-    return scanned;
+    return Outcome::done;
   }
 
-  std::optional<std::vector<kv::MemoryUse>> use() override {
+  Outcome use(std::vector<kv::MemoryUse>& servers) override {
     const std::lock_guard lock(keys_.mutex);
-    return std::vector<kv::MemoryUse>{{.keys = keys_.values.size()}};
+    servers = {{.keys = keys_.values.size()}};
+    return Outcome::done;
   }
 
  private:

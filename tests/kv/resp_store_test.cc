@@ -1,9 +1,8 @@
 // The Redis protocol in front of farside's own store, of two servers within this process.
-#include "kv/resp/session_backend.h"
-
 #include <gtest/gtest.h>
 
 #include "kv/resp/client.h"
+#include "kv/timed_session.h"
 #include "tests/kv/local_servers.h"
 
 namespace farside::kv {
@@ -20,9 +19,9 @@ class RespOfAStore : public testing::Test {
 
   LocalServers servers_{2};
   LocalSession local_{servers_, {.session = 1}};
-  SessionBackend backend_{servers_.fabric(), local_.session, std::chrono::seconds(30)};
+  TimedSession session_{servers_.fabric(), local_.session, std::chrono::seconds(30)};
   RespStatus status_{RespSettings{}};
-  RespClient client_{backend_, status_, 1, "here:1"};
+  RespClient client_{session_, status_, 1, "here:1"};
 };
 
 TEST_F(RespOfAStore, SetsGetsAndErases) {

@@ -1,0 +1,51 @@
+// session.h — one thread's conversation with a store: sets of keys are read and written so that everybody sees all of a
+// set or nothing (read atomic; docs/protocols/kv.md), whichever servers have them.
+//
+// A session sees its own writes, and what it has read never goes back. A put that returned done is seen by every get
+// that begins later.
+//
+// Each call waits for at most the time-out that the session was opened with. Keys have 1 B to 64 KiB, values 0 B to
+// 16 MiB, and what one server has of a set 64 MiB at most; UsageError is thrown for more, and when a put names a key
+// twice.
+//
+// Thread safety: one thread at a time. A program with several threads has a session for each.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "farside/fabric/channel.h"
+#include "farside/kv/types.h"
+
+namespace farside::kv {
+
+class Session {
+ public:
+  Session() = default;
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+  virtual ~Session() = default;
+
+  /// All of the keys as they were at one moment. After done, `got` has an entry for each, valid until the next get.
+  virtual Outcome get_all(std::span<const std::string_view> keys, std::vector<Got>& got) = 0;
+  /// All of the writes or none. Those that name a version they expect are refused as a whole (differs) unless each of
+  /// these versions is its key's newest, and stays so until all is written.
+  virtual PutOutcome put_all(std::span<const Write> writes) = 0;
+
+  /// About `about` keys that begin with `prefix`, from `cursor` on, which is 0 at first; not of one moment. A key that
+  /// is there from the first call to the last is found, perhaps twice.
+  virtual Outcome scan(std::uint64_t cursor, std::string_view prefix, std::size_t about, Scanned& scanned) = 0;
+  /// Of each server.
+  virtual Outcome use(std::vector<MemoryUse>& servers) = 0;
+  /// Now, on the clock that `expires_ns` is compared with.
+  [[nodiscard]] virtual std::uint64_t wall_ns() const = 0;
+
+  Outcome get(std::string_view key, Got& got);
+  PutOutcome put(std::string_view key, std::string_view value, std::uint64_t expires_ns = 0);
+  PutOutcome erase(std::string_view key) { return erase_all({&key, 1}); }
+  PutOutcome erase_all(std::span<const std::string_view> keys);
+};
+
+}  // namespace farside::kv

@@ -1,0 +1,83 @@
+// table.h — rows with views of them: secondary indexes, lists of what refers to a key, and counts, written in the same
+// transaction as the rows, so that who reads a row and a view of it sees both or neither.
+//
+//   Table likes(*session, {{.name = "pages", .rows = "like:", .groups = user_of},
+//                          {.name = "fans", .rows = "like:", .groups = page_of, .kind = View::Kind::count}});
+//   likes.put("like:ann:home", "");
+//   likes.count("fans", "home", fans);
+//
+// Right under concurrent writers: a put reads the rows that it replaces and the views that change, and is refused and
+// begun again when somebody else wrote one of them meanwhile (first to prepare wins, nobody waits for anybody). Rows
+// must be written through tables with the same views; the lists of a view are values of the store, 16 MiB at most.
+//
+// Thread safety: that of the session.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <random>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "farside/kv/session.h"
+
+namespace farside::kv {
+
+struct View {
+  enum class Kind : std::uint8_t {
+    list,   ///< the keys of a group's rows
+    count,  ///< how many there are: less to write, and less to read
+  };
+  /// Under which groups a row stands: none, one, or several that differ. Always the same of the same row.
+  using Groups = std::function<std::vector<std::string>(std::string_view key, std::string_view value)>;
+
+  std::string name;  ///< without '/'. A group's view is in the keys "@NAME/SHARD/GROUP"
+  std::string rows;  ///< what their keys begin with
+  Groups groups;
+  Kind kind = Kind::list;
+  std::uint32_t shards = 1;  ///< over which a group is spread: more if many write to one group at once
+};
+
+struct Row {
+  std::string key;
+  std::string value;
+};
+
+class Table {
+ public:
+  /// `session` outlives it. Throws UsageError when views have one name or a name with '/', or no shards.
+  Table(Session& session, std::vector<View> views, std::chrono::nanoseconds time_out = std::chrono::seconds(10));
+
+  /// All of the rows and their views, or nothing. `differs`: a row is not what its write expected, or others wrote the
+  /// same views until the time-out. Throws UsageError when a row expires: its views would not know.
+  PutOutcome put_all(std::span<const Write> rows);
+  PutOutcome put(std::string_view key, std::string_view value);
+  PutOutcome erase(std::string_view key);
+
+  // Throw UsageError when there is no such view, or it only counts.
+
+  /// The keys of a group's rows, sorted.
+  Outcome keys(std::string_view view, std::string_view group, std::vector<std::string>& keys);
+  /// A group's rows, all of one moment, sorted by key.
+  Outcome rows(std::string_view view, std::string_view group, std::vector<Row>& rows);
+  Outcome count(std::string_view view, std::string_view group, std::uint64_t& count);
+
+ private:
+  /// None: somebody else was first.
+  std::optional<PutOutcome> try_once(std::span<const Write> rows);
+  [[nodiscard]] const View& find(std::string_view name, bool must_list) const;
+  /// The shards of a group's view, and then other keys.
+  Outcome get_shards(const View& view, std::string_view group, std::span<const std::string> also);
+
+  Session& session_;
+  std::vector<View> views_;
+  std::chrono::nanoseconds time_out_;
+  std::minstd_rand pauses_{std::random_device()()};
+  std::vector<Got> got_;
+};
+
+}  // namespace farside::kv

@@ -1,0 +1,214 @@
+#include "farside/kv/table.h"
+
+#include <algorithm>
+#include <deque>
+#include <map>
+#include <set>
+#include <thread>
+
+#include "farside/base/error.h"
+
+#include "kv/table/view_values.h"
+
+namespace farside::kv {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+[[noreturn]] void refuse(const std::string& tried, const std::string& on, const std::string& why,
+                         const std::string& remedy) {
+  throw UsageError({.tried = tried, .on = on, .why = why, .remedy = remedy});
+}
+
+std::set<std::string> groups_of(const View& view, std::string_view key, std::string_view value) {
+  auto groups = view.groups(key, value);
+  return {std::make_move_iterator(groups.begin()), std::make_move_iterator(groups.end())};
+}
+
+// What a put does to one shard of a view.
+struct Change {
+  const View* view = nullptr;
+  std::set<std::string_view> added;
+  std::set<std::string_view> removed;
+};
+
+// By the shard's key.
+class Changes {
+ public:
+  explicit Changes(std::span<const View> views) : views_(views) {}
+
+  void note(const Write& row, const Got& before) {
+    for (const View& view : views_) {
+      if (!row.key.starts_with(view.rows)) continue;
+      const auto old_groups = before.present ? groups_of(view, row.key, before.value) : std::set<std::string>();
+      const auto new_groups = row.erase ? std::set<std::string>() : groups_of(view, row.key, row.value);
+      for (const std::string& group : old_groups) {
+        if (!new_groups.contains(group)) change(view, row.key, group).removed.insert(row.key);
+      }
+      for (const std::string& group : new_groups) {
+        if (!old_groups.contains(group)) change(view, row.key, group).added.insert(row.key);
+      }
+    }
+  }
+
+  [[nodiscard]] const std::map<std::string, Change>& by_key() const noexcept { return changes_; }
+
+ private:
+  Change& change(const View& view, std::string_view row, std::string_view group) {
+    Change& change = changes_[shard_key(view, shard_of(view, row), group)];
+    change.view = &view;
+    return change;
+  }
+
+  std::span<const View> views_;
+  std::map<std::string, Change> changes_;
+};
+
+// Empty: the group has no row in this shard any more.
+std::string changed(const std::string& key, const Change& change, std::string_view before) {
+  if (change.view->kind == View::Kind::count) {
+    return changed_count(key, before, change.added.size(), change.removed.size());
+  }
+  std::vector<std::string> rows = decode_list(key, before);
+  std::erase_if(rows, [&change](const std::string& row) { return change.removed.contains(row); });
+  rows.insert(rows.end(), change.added.begin(), change.added.end());
+  std::ranges::sort(rows);
+  return encode_list(rows);
+}
+
+bool is_expected(const Write& row, const Got& found) {
+  return !row.expected || *row.expected == found.version || (!found.present && *row.expected == Timestamp{});
+}
+
+}  // namespace
+
+Table::Table(Session& session, std::vector<View> views, std::chrono::nanoseconds time_out)
+    : session_(session), views_(std::move(views)), time_out_(time_out) {
+  std::set<std::string_view> names;
+  for (const View& view : views_) {
+    const std::string on = "the view \"" + view.name + "\"";
+    if (view.name.find('/') != std::string::npos) refuse("declare", on, "its name has a '/'", "leave it out");
+    if (view.shards == 0) refuse("declare", on, "it has no shards", "give it 1 at least");
+    if (!names.insert(view.name).second) refuse("declare", on, "there are two of that name", "rename one");
+  }
+}
+
+PutOutcome Table::put(std::string_view key, std::string_view value) {
+  const Write row{.key = key, .value = value};
+  return put_all({&row, 1});
+}
+
+PutOutcome Table::erase(std::string_view key) {
+  const Write row{.key = key, .erase = true};
+  return put_all({&row, 1});
+}
+
+PutOutcome Table::put_all(std::span<const Write> rows) {
+  for (const Write& row : rows) {
+    if (row.expires_ns == 0) continue;
+    refuse("put", "the row \"" + std::string(row.key) + "\"", "it expires, and its views would not know",
+           "erase it when it is due");
+  }
+  constexpr unsigned kLongestPauseUs = 1000;
+  const auto end = Clock::now() + time_out_;
+  for (unsigned pause_us = 1;; pause_us = std::min(2 * pause_us, kLongestPauseUs)) {
+    if (const auto outcome = try_once(rows)) return *outcome;
+    if (Clock::now() >= end) return PutOutcome::differs;
+    // Of two that refuse each other one must be alone at last.
+    std::this_thread::sleep_for(std::chrono::microseconds(pauses_() % pause_us));
+  }
+}
+
+// What was read need not be of one moment: the put is refused unless all of it is still so.
+std::optional<PutOutcome> Table::try_once(std::span<const Write> rows) {
+  std::vector<std::string_view> keys;
+  for (const Write& row : rows) keys.push_back(row.key);
+  if (session_.get_all(keys, got_) != Outcome::done) return PutOutcome::unknown;
+
+  Changes changes(views_);
+  std::vector<Write> writes(rows.begin(), rows.end());
+  for (std::size_t i = 0; i < writes.size(); ++i) {
+    if (!is_expected(writes[i], got_[i])) return PutOutcome::differs;
+    writes[i].expected = got_[i].version;
+    changes.note(writes[i], got_[i]);
+  }
+
+  keys.clear();
+  for (const auto& [key, change] : changes.by_key()) keys.emplace_back(key);
+  if (!keys.empty() && session_.get_all(keys, got_) != Outcome::done) return PutOutcome::unknown;
+  std::deque<std::string> values;
+  for (auto found = got_.begin(); const auto& [key, change] : changes.by_key()) {
+    const std::string& value = values.emplace_back(changed(key, change, found->value));
+    writes.push_back({.key = key, .value = value, .erase = value.empty(), .expected = found->version});
+    ++found;
+  }
+  const PutOutcome outcome = session_.put_all(writes);
+  if (outcome == PutOutcome::differs) return std::nullopt;
+  return outcome;
+}
+
+Outcome Table::keys(std::string_view view, std::string_view group, std::vector<std::string>& keys) {
+  keys.clear();
+  const View& wanted = find(view, true);
+  const Outcome outcome = get_shards(wanted, group, {});
+  if (outcome != Outcome::done) return outcome;
+  for (std::uint32_t shard = 0; shard < wanted.shards; ++shard) {
+    auto part = decode_list(shard_key(wanted, shard, group), got_[shard].value);
+    keys.insert(keys.end(), std::make_move_iterator(part.begin()), std::make_move_iterator(part.end()));
+  }
+  std::ranges::sort(keys);
+  return outcome;
+}
+
+Outcome Table::rows(std::string_view view, std::string_view group, std::vector<Row>& rows) {
+  rows.clear();
+  const View& wanted = find(view, true);
+  const auto end = Clock::now() + time_out_;
+  std::vector<std::string> listed;
+  do {
+    const Outcome first = keys(view, group, listed);
+    if (first != Outcome::done) return first;
+    std::vector<Timestamp> versions;
+    for (const Got& got : got_) versions.push_back(got.version);
+    const Outcome second = get_shards(wanted, group, listed);
+    if (second != Outcome::done) return second;
+    if (!std::ranges::equal(versions, std::span(got_).first(wanted.shards), {}, {}, &Got::version)) continue;
+    for (std::size_t i = 0; i < listed.size(); ++i) {
+      rows.push_back({std::move(listed[i]), std::string(got_[wanted.shards + i].value)});
+    }
+    return Outcome::done;
+  } while (Clock::now() < end);
+  return Outcome::timed_out;
+}
+
+Outcome Table::count(std::string_view view, std::string_view group, std::uint64_t& count) {
+  count = 0;
+  const View& wanted = find(view, false);
+  const Outcome outcome = get_shards(wanted, group, {});
+  if (outcome != Outcome::done) return outcome;
+  for (std::uint32_t shard = 0; shard < wanted.shards; ++shard) {
+    const std::string key = shard_key(wanted, shard, group);
+    const bool is_count = wanted.kind == View::Kind::count;
+    count += is_count ? decode_count(key, got_[shard].value) : decode_list(key, got_[shard].value).size();
+  }
+  return outcome;
+}
+
+Outcome Table::get_shards(const View& view, std::string_view group, std::span<const std::string> also) {
+  std::vector<std::string> shards;
+  for (std::uint32_t shard = 0; shard < view.shards; ++shard) shards.push_back(shard_key(view, shard, group));
+  std::vector<std::string_view> wanted(shards.begin(), shards.end());
+  wanted.insert(wanted.end(), also.begin(), also.end());
+  return session_.get_all(wanted, got_);
+}
+
+const View& Table::find(std::string_view name, bool must_list) const {
+  const auto found = std::ranges::find(views_, name, &View::name);
+  const std::string on = "the view \"" + std::string(name) + "\"";
+  if (found == views_.end()) refuse("read", on, "there is none of that name", "declare it");
+  if (must_list && found->kind == View::Kind::count) refuse("list", on, "it only counts", "declare it as a list");
+  return *found;
+}
+
+}  // namespace farside::kv

@@ -1,0 +1,32 @@
+// timed_session.h — an atomic session whose calls all have the same time-out.
+#pragma once
+
+#include "farside/kv/session.h"
+
+#include "kv/protocol/atomic_session.h"
+
+namespace farside::kv {
+
+class TimedSession final : public Session {
+ public:
+  /// Both outlive it.
+  TimedSession(const Fabric& fabric, AtomicSession& session, Duration time_out)
+      : fabric_(fabric), session_(session), time_out_(time_out) {}
+
+  Outcome get_all(std::span<const std::string_view> keys, std::vector<Got>& got) override {
+    return session_.get_all(keys, got, fabric_.in(time_out_));
+  }
+  PutOutcome put_all(std::span<const Write> writes) override { return session_.put_all(writes, fabric_.in(time_out_)); }
+  Outcome scan(std::uint64_t cursor, std::string_view prefix, std::size_t about, Scanned& scanned) override {
+    return session_.scan(cursor, prefix, about, scanned, fabric_.in(time_out_));
+  }
+  Outcome use(std::vector<MemoryUse>& servers) override { return session_.use(servers, fabric_.in(time_out_)); }
+  [[nodiscard]] std::uint64_t wall_ns() const override { return session_.wall_ns(); }
+
+ private:
+  const Fabric& fabric_;
+  AtomicSession& session_;
+  Duration time_out_;
+};
+
+}  // namespace farside::kv
