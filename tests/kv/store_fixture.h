@@ -119,7 +119,7 @@ class StoreUnderTest {
   }
   [[nodiscard]] std::uint64_t mark(std::string_view key, std::uint64_t time) {
     const auto bytes = store().record(store().at(key, at(time)).value());
-    return read_record(bytes, 0, key).value().head.mark;
+    return mark_bits(read_record(bytes, 0, key).value().head.mark);
   }
   [[nodiscard]] bool is_marked(std::string_view key, std::uint64_t time) {
     return (mark(key, time) & RecordHead::kNotNewest) != 0;
@@ -161,7 +161,7 @@ class StoreUnderTest {
     if (record && !record->erased()) cell.newest = record->value;
     const auto copy = read_record(std::span(bytes).subspan(sizeof head), newest->generation, key);
     if (copy && !copy->erased()) cell.copied = copy->value;
-    if (copy) cell.copy_mark = copy->head.mark;
+    if (copy) cell.copy_mark = mark_bits(copy->head.mark);
     return cell;
   }
   [[nodiscard]] MemoryHead memory_head() {

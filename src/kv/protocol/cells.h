@@ -32,7 +32,7 @@ struct Version {
   RecordPlace place;
   bool erased = false;
   bool conditional = false;  ///< nothing comes between it and what its writer expected
-  std::uint64_t mark = 0;    ///< as in its record
+  std::uint64_t mark = 0;    ///< its bits, as in its record
   Time due = kNotDue;        ///< when it may be reclaimed: it is superseded or erased
 
   [[nodiscard]] bool committed() const { return place.state == VersionState::committed; }
