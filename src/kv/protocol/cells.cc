@@ -149,7 +149,7 @@ void Cells::mark_newest(KeyVersions& history) {
   Version* newest = history.newest();
   if (newest == nullptr) return;
   const bool is_last = newest == &history.versions.rbegin()->second;
-  set_mark(history, *newest, (newest->mark & RecordHead::kSettled) | (is_last ? 0 : RecordHead::kNotNewest));
+  set_mark(history, *newest, (newest->mark & ~RecordHead::kNotNewest) | (is_last ? 0 : RecordHead::kNotNewest));
 }
 
 void Cells::show(KeyVersions& history) {

@@ -99,8 +99,9 @@ class Cells {
   void drop(KeyVersions& history, Timestamp timestamp);
   /// Makes the newest committed version's mark true. All others are marked from the beginning.
   void mark_newest(KeyVersions& history);
-  void mark_settled(KeyVersions& history, Version& version) {
-    set_mark(history, version, version.mark | RecordHead::kSettled);
+  /// `settled`: kEverywhere, kSettled.
+  void mark_settled(KeyVersions& history, Version& version, std::uint64_t settled) {
+    set_mark(history, version, version.mark | settled);
   }
 
  private:

@@ -89,11 +89,12 @@ static_assert(IndexWord::kTagBits + IndexWord::kBytesBits + IndexWord::kOffsetBi
 
 /// A version, ahead of its siblings, its key and its value. Immutable but for `mark`.
 struct RecordHead {
-  static constexpr std::uint32_t kErased = 1;     ///< of flags
+  static constexpr std::uint32_t kErased = 1;  ///< of flags
   // Of mark:
-  static constexpr std::uint64_t kNotNewest = 1;  ///< not the newest committed, or something newer is prepared
-  static constexpr std::uint64_t kSettled = 2;    ///< its siblings are committed, too
-  static constexpr unsigned kMarkBits = 3;        ///< what is above them is the generation's
+  static constexpr std::uint64_t kNotNewest = 1;   ///< not the newest committed, or something newer is prepared
+  static constexpr std::uint64_t kEverywhere = 2;  ///< its siblings are committed, too
+  static constexpr std::uint64_t kSettled = 4;     ///< and all that its session wrote before
+  static constexpr unsigned kMarkBits = 3;         ///< what is above them is the generation's
 
   /// What is said of the version while it lives, also in a cell's copy. Not under the checksum; whose it is it says
   /// itself, so that none is taken for that of the record which was in the place before.
