@@ -31,7 +31,8 @@ int run_program(int argc, char** argv, const std::string& name, const std::strin
   const auto* repetitions = app.add_option("--repetitions", options.repetitions, "Turns of each contender (7)")
                                 ->check(CLI::Range(1, 1000))
                                 ->option_text("N");
-  app.add_flag("--quick", options.quick, "Try the benchmark out: small, short, no measurement");
+  auto* const quick = app.add_flag("--quick", options.quick, "Try the benchmark out: small, short, no measurement");
+  app.add_flag("--full", options.full, "Leave out nothing, however long it takes")->excludes(quick);
   app.footer("Example:\n  farside bench " + name + " --json " + name + ".json");
   try {
     app.parse(argc, argv);

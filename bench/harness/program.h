@@ -16,6 +16,7 @@ namespace farside::bench {
 
 struct Options {
   bool quick = false;
+  bool full = false;  ///< where a benchmark leaves something out that takes minutes
   unsigned repetitions = 7;
   std::filesystem::path plots;  ///< the folder they go to; empty: none wanted
 
@@ -25,7 +26,7 @@ struct Options {
 
 using Benchmark = std::function<void(const Options&, Report&)>;
 
-/// Reads --json FILE, --plot DIR, --repetitions N and --quick, measures, prints the table and writes the files.
+/// Reads --json FILE, --plot DIR, --repetitions N, --quick and --full, measures, prints the table and writes the files.
 /// Returns the exit code: 0, 1 (failed), 2 (used wrongly).
 int run_program(int argc, char** argv, const std::string& name, const std::string& about, const Benchmark& measure);
 

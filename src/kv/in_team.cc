@@ -17,6 +17,7 @@ constexpr std::size_t kReclaimedAtOnce = 16;
 
 TransportOptions transport_options(const InTeamOptions& options) {
   return {.servers = options.servers,
+          .first_server = options.first_server,
           .sessions = options.sessions,
           .transport = options.transport,
           .waking = options.waking,
@@ -57,7 +58,8 @@ void InTeam::begin_to_serve() {
 
 void InTeam::reach_other_servers() {
   to_servers_ = transport_.open_requests(*channel_, 0);
-  terminator_ = std::make_unique<Terminator>(team_.fabric(), *store_, *to_servers_, team_.rank(), options_.patience);
+  terminator_ = std::make_unique<Terminator>(team_.fabric(), *store_, *to_servers_,
+                                             team_.rank() - options_.first_server, options_.patience);
   server_->add_chore([this] { return terminator_->step(); });
 }
 
@@ -81,7 +83,7 @@ std::unique_ptr<TeamSession> InTeam::open_session(std::uint32_t number, SessionS
 
 ServerMemory InTeam::read_head(ServerNumber server) {
   const auto channel = team_.fabric().open_channel();
-  const RemoteRegion& memory = memory_->of(server);
+  const RemoteRegion& memory = memory_->of(transport_.rank_of(server));
   MemoryHead head{};
   if (channel->read(LocalSpan(head), memory.span(0, sizeof head), team_.fabric().in(kSetUp)) != Outcome::done) {
     throw Error(

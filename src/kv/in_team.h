@@ -19,7 +19,8 @@ namespace farside::kv {
 
 /// The same on all ranks.
 struct InTeamOptions {
-  ServerNumber servers = 1;    ///< ranks 0 to servers - 1
+  ServerNumber servers = 1;  ///< ranks that follow each other
+  Rank first_server = 0;
   std::uint32_t sessions = 1;  ///< of each other rank
   StoreSettings store;
   Transport transport = Transport::mailbox;
@@ -27,8 +28,6 @@ struct InTeamOptions {
   Waking waking = Waking::doorbell;
   Duration patience = std::chrono::seconds(1);  ///< with a client that was not heard of between prepare and commit
   KvRules rules;
-
-  [[nodiscard]] bool serves(Rank rank) const { return rank < servers; }
 };
 
 /// A session with all that it stands on.
@@ -51,7 +50,7 @@ class InTeam {
   /// Collective; returns when all servers can be asked.
   InTeam(Team& team, const InTeamOptions& options);
 
-  [[nodiscard]] bool serves() const { return options_.serves(team_.rank()); }
+  [[nodiscard]] bool serves() const { return transport_.serves(team_.rank()); }
   /// On a rank that serves: until `ended`, which is asked now and then.
   void serve_until(const std::function<bool()>& ended);
   /// On another rank: its session `number`, below `sessions`. Once.

@@ -52,9 +52,9 @@ std::unique_ptr<Inbox> TeamTransport::open_inbox(Channel& channel) {
   Fabric& fabric = team_.fabric();
   const auto for_each_client = [this](auto&& attach) {
     for (Rank client = 0; client < team_.size(); ++client) {
-      const std::uint32_t sessions = options_.serves(client) ? 1 : options_.sessions;
+      const std::uint32_t sessions = serves(client) ? 1 : options_.sessions;
       for (std::uint32_t session = 0; session < sessions; ++session) {
-        attach(end(client, ring_offset(client, session, team_.rank())));
+        attach(end(client, ring_offset(client, session, team_.rank() - options_.first_server)));
       }
     }
   };
@@ -86,7 +86,7 @@ std::unique_ptr<Requests> TeamTransport::open_requests(Channel& channel, std::ui
   std::vector<std::unique_ptr<Stream>> streams;
   for (ServerNumber server = 0; server < options_.servers; ++server) {
     if (options_.transport == Transport::socket) {
-      const std::string address = read_address(fabric, channel, rings_->of(server), server);
+      const std::string address = read_address(fabric, channel, rings_->of(rank_of(server)), server);
       streams.push_back(std::make_unique<SocketStream>(fabric, connect_to(address, SetupClock::now() + kSetUp)));
     } else {
       streams.push_back(
@@ -97,12 +97,15 @@ std::unique_ptr<Requests> TeamTransport::open_requests(Channel& channel, std::ui
 }
 
 /// Where the rings of a session and a server are: at both in the same place. Servers have a session each, to ask each
-/// other.
+/// other, ahead of all others.
 std::uint64_t TeamTransport::ring_offset(Rank client, std::uint32_t session, ServerNumber server) const {
-  const std::uint64_t sessions =
-      options_.serves(client)
-          ? client
-          : options_.servers + (client - options_.servers) * std::uint64_t{options_.sessions} + session;
+  std::uint64_t sessions = session;
+  if (serves(client)) {
+    sessions += client - options_.first_server;
+  } else {
+    const Rank others = client < options_.first_server ? client : client - options_.servers;
+    sessions += options_.servers + others * std::uint64_t{options_.sessions};
+  }
   return (sessions * options_.servers + server) * options_.mailbox.ring_bytes();
 }
 
@@ -115,8 +118,8 @@ MailboxEnd TeamTransport::end(Rank other, std::uint64_t offset) {
 }
 
 MailboxEnd TeamTransport::end_of_server(std::uint32_t session, ServerNumber server) {
-  MailboxEnd result = end(server, ring_offset(team_.rank(), session, server));
-  result.bell = rings_->of(server).word<AtomicWord>(bell_offset());
+  MailboxEnd result = end(rank_of(server), ring_offset(team_.rank(), session, server));
+  result.bell = rings_->of(rank_of(server)).word<AtomicWord>(bell_offset());
   return result;
 }
 

@@ -1,4 +1,4 @@
-// team_transport.h — requests between the ranks of a team, over any of the transports: the first ranks serve.
+// team_transport.h — requests between the ranks of a team, over any of the transports.
 //
 // Thread safety: one thread at a time.
 #pragma once
@@ -23,14 +23,13 @@ enum class Transport : std::uint8_t {
 
 /// The same on all ranks.
 struct TransportOptions {
-  ServerNumber servers = 1;    ///< ranks 0 to servers - 1
+  ServerNumber servers = 1;  ///< ranks that follow each other
+  Rank first_server = 0;
   std::uint32_t sessions = 1;  ///< of each other rank; a server has one
   Transport transport = Transport::mailbox;
   Waking waking = Waking::doorbell;            ///< of mailboxes
-  MailboxShape mailbox;                        ///< and of the queues of send_receive
+  MailboxShape mailbox{};                      ///< and of the queues of send_receive
   std::string socket_address = "127.0.0.1:0";  ///< where servers listen; other hosts need another one
-
-  [[nodiscard]] bool serves(Rank rank) const { return rank < servers; }
 };
 
 class TeamTransport {
@@ -38,7 +37,12 @@ class TeamTransport {
   /// Collective. Throws Error.
   TeamTransport(Team& team, const TransportOptions& options);
 
-  /// Of a rank that serves: what comes of all sessions. Null elsewhere. It posts through the channel that it was given.
+  [[nodiscard]] Rank rank_of(ServerNumber server) const { return options_.first_server + server; }
+  [[nodiscard]] bool serves(Rank rank) const {
+    return rank >= options_.first_server && rank < rank_of(options_.servers);
+  }
+
+  /// Of a rank that serves: what comes of all sessions. It posts through the channel that it was given.
   [[nodiscard]] std::unique_ptr<Inbox> open_inbox(Channel& channel);
   /// To all servers, of this rank's session `number`. Once. Sockets connect: the servers' inboxes are open by then.
   [[nodiscard]] std::unique_ptr<Requests> open_requests(Channel& channel, std::uint32_t number);

@@ -1,0 +1,233 @@
+// farside's store and two-phase locking, on the fabric that FARSIDE_FABRIC names: a job of `farside run` whose last
+// rank is the client and whose others serve. Arguments: how requests go ("mailbox", "polled", "send_receive" or
+// "socket"), how transactions are isolated ("ramp" or "locking"), and for how many milliseconds superseded versions are
+// kept.
+#include <exception>
+#include <iostream>
+#include <map>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include <unistd.h>
+
+#include "bench/harness/seat.h"
+#include "bench/kv/clients.h"
+#include "kv/in_team.h"
+#include "kv/locking/locking_handler.h"
+#include "kv/locking/locking_session.h"
+
+namespace farside::bench {
+namespace {
+
+constexpr Rank kFirstServer = 1;
+constexpr std::uint32_t kMostThreads = 16;
+const std::map<std::string, kv::ReadWay> kWays{
+    {"ask", kv::ReadWay::ask}, {"addresses", kv::ReadWay::addresses}, {"cells", kv::ReadWay::cells}};
+
+struct Arguments {
+  std::string transport;
+  std::string isolation;
+  std::int64_t grace_ms;
+};
+
+kv::TransportOptions transport_of(const std::string& name, Rank servers) {
+  kv::TransportOptions options;
+  options.servers = servers;
+  options.first_server = kFirstServer;
+  options.sessions = kMostThreads * static_cast<std::uint32_t>(kWays.size());
+  if (name == "socket") options.transport = kv::Transport::socket;
+  if (name == "send_receive") options.transport = kv::Transport::send_receive;
+  if (name == "polled") options.waking = kv::Waking::polled;
+  return options;
+}
+
+class RampClient final : public KvClient {
+ public:
+  RampClient(const Fabric& fabric, std::unique_ptr<kv::TeamSession> session)
+      : fabric_(fabric), session_(std::move(session)) {}
+
+  void read(std::span<const std::string_view> keys) override {
+    check(session_->session().get_all(keys, got_, patience()), "a get");
+    for (const kv::Got& got : got_) check(got.present, "finding a key");
+  }
+  void write(std::span<const std::string_view> keys, std::string_view value) override {
+    writes_.clear();
+    for (const std::string_view key : keys) writes_.push_back({key, value});
+    check(session_->session().put_all(writes_, patience()) == kv::PutOutcome::done, "a put");
+  }
+
+ private:
+  [[nodiscard]] Deadline patience() const { return fabric_.in(std::chrono::seconds(30)); }
+
+  const Fabric& fabric_;
+  std::unique_ptr<kv::TeamSession> session_;
+  std::vector<kv::Got> got_;
+  std::vector<kv::Write> writes_;
+};
+
+class LockingClient final : public KvClient {
+ public:
+  LockingClient(Fabric& fabric, kv::TeamTransport& transport, std::uint32_t number)
+      : fabric_(fabric),
+        channel_(fabric.open_channel()),
+        requests_(transport.open_requests(*channel_, number)),
+        session_(fabric, *requests_, number) {}
+
+  void read(std::span<const std::string_view> keys) override {
+    check(session_.get_all(keys, got_, patience()), "a get");
+    for (const kv::Got& got : got_) check(got.present, "finding a key");
+  }
+  void write(std::span<const std::string_view> keys, std::string_view value) override {
+    check(session_.put_all(writes(keys, value), patience()), "a put");
+  }
+  void modify(std::span<const std::string_view> keys, std::string_view value) override {
+    check(session_.modify_all(
+              keys, [&](auto) { return writes(keys, value); }, patience()),
+          "a change");
+  }
+
+ private:
+  [[nodiscard]] static std::vector<kv::Write> writes(std::span<const std::string_view> keys, std::string_view value) {
+    std::vector<kv::Write> made;
+    for (const std::string_view key : keys) made.push_back({key, value});
+    return made;
+  }
+  [[nodiscard]] Deadline patience() const { return fabric_.in(std::chrono::seconds(30)); }
+
+  Fabric& fabric_;
+  std::unique_ptr<Channel> channel_;
+  std::unique_ptr<kv::Requests> requests_;
+  kv::LockingSession session_;
+  std::vector<kv::Got> got_;
+};
+
+/// What the ranks of a job tell each other.
+class Job {
+ public:
+  Job() : words_(team_->allocate("bench", 2 * sizeof(ControlWord))) {
+    words_->local().word<ControlWord>(kPid).store(static_cast<std::uint64_t>(::getpid()));
+    meet();
+  }
+
+  void meet() { check(team_->barrier(patience()), "meeting"); }
+  [[nodiscard]] Team& team() { return *team_; }
+  [[nodiscard]] Rank servers() const { return team_->size() - kFirstServer; }
+  [[nodiscard]] bool serves() const { return team_->rank() >= kFirstServer; }
+  [[nodiscard]] std::function<bool()> is_over() {
+    return [over = words_->local().word<ControlWord>(kOver)] { return over.load() != 0; };
+  }
+  /// By the client.
+  void end() {
+    for (Rank server = kFirstServer; server < team_->size(); ++server) {
+      const auto over = words_->of(server).word<ControlWord>(kOver);
+      check(channel_->write_signal(over, 1, patience()), "telling the servers that it is over");
+    }
+  }
+  [[nodiscard]] std::vector<int> server_processes() {
+    std::vector<int> processes;
+    for (Rank server = kFirstServer; server < team_->size(); ++server) {
+      const Fetched pid = channel_->load(words_->of(server).word<ControlWord>(kPid), patience());
+      check(pid.outcome, "asking for a process's number");
+      processes.push_back(static_cast<int>(pid.value));
+    }
+    return processes;
+  }
+
+ private:
+  static constexpr std::uint64_t kOver = 0;
+  static constexpr std::uint64_t kPid = 8;
+
+  [[nodiscard]] Deadline patience() const { return team_->fabric().in(std::chrono::seconds(30)); }
+
+  std::unique_ptr<Team> team_ = join_team();
+  std::unique_ptr<SymmetricRegion> words_;
+  std::unique_ptr<Channel> channel_ = team_->fabric().open_channel();
+};
+
+/// The clients by number, made when they are first asked for.
+template <class Client>
+class Crowd {
+ public:
+  using Make = std::function<std::unique_ptr<Client>(std::uint32_t number, kv::ReadWay way)>;
+
+  explicit Crowd(Make make) : make_(std::move(make)) {}
+
+  KvClient& of(unsigned thread, const std::string& way) {
+    const kv::ReadWay read_way = kWays.at(way);
+    const std::uint32_t number =
+        thread * static_cast<std::uint32_t>(kWays.size()) + static_cast<std::uint32_t>(read_way);
+    auto& client = clients_[number];
+    if (client == nullptr) client = make_(number, read_way);
+    return *client;
+  }
+
+ private:
+  Make make_;
+  std::map<std::uint32_t, std::unique_ptr<Client>> clients_;
+};
+
+void run_ramp(Job& job, const Arguments& arguments) {
+  const kv::TransportOptions transport = transport_of(arguments.transport, job.servers());
+  kv::InTeamOptions options;
+  options.servers = transport.servers;
+  options.first_server = transport.first_server;
+  options.sessions = transport.sessions;
+  options.transport = transport.transport;
+  options.waking = transport.waking;
+  options.store.bytes = std::uint64_t{3} << 30U;
+  options.store.grace = std::chrono::milliseconds(arguments.grace_ms);
+  kv::InTeam store(job.team(), options);
+  if (store.serves()) return store.serve_until(job.is_over());
+  Crowd<RampClient> crowd([&](std::uint32_t number, kv::ReadWay way) {
+    kv::SessionSettings settings;
+    settings.way = way;
+    return std::make_unique<RampClient>(job.team().fabric(), store.open_session(number, settings));
+  });
+  KvClients([&](unsigned thread, const std::string& way) -> KvClient& { return crowd.of(thread, way); },
+            job.server_processes())
+      .answer_questions();
+  job.end();
+}
+
+void run_locking(Job& job, const Arguments& arguments) {
+  kv::TeamTransport transport(job.team(), transport_of(arguments.transport, job.servers()));
+  if (job.serves()) {
+    const auto channel = job.team().fabric().open_channel();
+    const auto inbox = transport.open_inbox(*channel);
+    job.meet();
+    kv::LockingHandler handler;
+    kv::Server server(*inbox, [&handler](std::span<const std::byte> request) { return handler.answer(request); });
+    return server.serve_until(job.is_over());
+  }
+  job.meet();
+  Crowd<LockingClient> crowd([&](std::uint32_t number, kv::ReadWay) {
+    return std::make_unique<LockingClient>(job.team().fabric(), transport, number);
+  });
+  KvClients([&](unsigned thread, const std::string& way) -> KvClient& { return crowd.of(thread, way); },
+            job.server_processes())
+      .answer_questions();
+  job.end();
+}
+
+void run(int argc, char** argv) {
+  if (argc != 4) throw std::invalid_argument("usage: kv-contender-farside TRANSPORT ISOLATION GRACE_MS");
+  const Arguments arguments{argv[1], argv[2], std::stoll(argv[3])};
+  Job job;
+  if (arguments.isolation == "locking") return run_locking(job, arguments);
+  run_ramp(job, arguments);
+}
+
+}  // namespace
+}  // namespace farside::bench
+
+int main(int argc, char** argv) {
+  try {
+    farside::bench::run(argc, argv);
+    return 0;
+  } catch (const std::exception& error) {
+    std::cerr << error.what() << '\n';
+    return 1;
+  }
+}

@@ -1,0 +1,39 @@
+// lock_table.h — strict two-phase locking, what RAMP is compared with: a server's locks. Nobody waits in it: who cannot
+// have a lock is refused, lets all his go and tries again, so there is no deadlock (NO_WAIT).
+//
+// Thread safety: one thread at a time.
+#pragma once
+
+#include <cstdint>
+#include <unordered_map>
+#include <vector>
+
+#include "kv/protocol/key_id.h"
+
+namespace farside::kv {
+
+class LockTable {
+ public:
+  enum class Mode : std::uint8_t { shared, exclusive };
+
+  /// Whether `session` has it now. A shared lock becomes exclusive if nobody else has it.
+  bool take(std::uint64_t session, const KeyId& key, Mode mode);
+  /// All locks of `session`.
+  void release(std::uint64_t session);
+
+  [[nodiscard]] std::size_t held() const noexcept { return locks_.size(); }
+
+ private:
+  struct Hash {
+    std::size_t operator()(const KeyId& key) const noexcept { return key.low; }
+  };
+  struct Lock {
+    Mode mode = Mode::shared;
+    std::vector<std::uint64_t> holders;
+  };
+
+  std::unordered_map<KeyId, Lock, Hash> locks_;
+  std::unordered_map<std::uint64_t, std::vector<KeyId>> held_;  // by session
+};
+
+}  // namespace farside::kv

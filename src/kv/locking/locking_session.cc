@@ -1,0 +1,149 @@
+#include "kv/locking/locking_session.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace farside::kv {
+
+namespace {
+
+constexpr Duration kFirstPause = std::chrono::microseconds(20);
+constexpr unsigned kMostDoublings = 6;
+
+}  // namespace
+
+LockingSession::LockingSession(Fabric& fabric, Requests& requests, std::uint64_t number)
+    : fabric_(fabric), requests_(requests), number_(number), parts_(requests.servers()) {}
+
+Outcome LockingSession::get_all(std::span<const std::string_view> keys, std::vector<Got>& got, Deadline deadline) {
+  const Outcome outcome = transact(keys, {}, deadline);
+  got = got_;
+  return outcome;
+}
+
+Outcome LockingSession::put_all(std::span<const Write> writes, Deadline deadline) {
+  return transact(
+      {}, [writes](auto) { return std::vector<Write>(writes.begin(), writes.end()); }, deadline);
+}
+
+Outcome LockingSession::modify_all(std::span<const std::string_view> keys, const Modify& modify, Deadline deadline) {
+  return transact(keys, modify, deadline);
+}
+
+Outcome LockingSession::transact(std::span<const std::string_view> keys, const Modify& modify, Deadline deadline) {
+  for (unsigned tries = 0; !broken_; ++tries) {
+    refused_ = false;
+    Outcome outcome = try_once(keys, modify, deadline);
+    if (outcome == Outcome::done && !refused_) return outcome;
+    const Outcome ended = end(RequestKind::abort, deadline);
+    if (outcome == Outcome::done) outcome = ended;
+    broken_ = outcome != Outcome::done;
+    if (broken_) return outcome;
+    if (fabric_.now() >= deadline.at) return Outcome::timed_out;
+    const Duration longest = kFirstPause * (1U << std::min(tries, kMostDoublings));
+    fabric_.sleep(longest * (fabric_.random() % 1024) / 1024);
+  }
+  return Outcome::peer_lost;
+}
+
+Outcome LockingSession::try_once(std::span<const std::string_view> keys, const Modify& modify, Deadline deadline) {
+  for (Part& part : parts_) part.takes_part = false;
+  const Outcome was_read = read(keys, deadline);
+  if (was_read != Outcome::done || refused_) return was_read;
+  if (!modify) return end(RequestKind::commit, deadline);  // all locks are held: nobody need wait until they are gone
+  const Outcome locked = lock_writes(modify(got_), deadline);
+  if (locked != Outcome::done || refused_) return locked;
+  Outcome outcome = end(RequestKind::commit, deadline);
+  for (ServerNumber server = 0; server < parts_.size() && outcome == Outcome::done; ++server) {
+    if (!parts_[server].takes_part) continue;
+    --parts_[server].unanswered;
+    Message reply;
+    outcome = receive(server, reply, deadline);
+  }
+  return outcome;
+}
+
+Outcome LockingSession::read(std::span<const std::string_view> keys, Deadline deadline) {
+  got_.assign(keys.size(), {});
+  for (Part& part : parts_) part.keys.clear();
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    parts_[server_of(key_id(keys[i]), requests_.servers())].keys.push_back(i);
+  }
+  Request get = request(RequestKind::get);
+  for (ServerNumber server = 0; server < parts_.size(); ++server) {
+    if (parts_[server].keys.empty()) continue;
+    get.keys.clear();
+    for (const std::size_t key : parts_[server].keys) get.keys.push_back(keys[key]);
+    if (const Outcome sent = send(server, get, deadline); sent != Outcome::done) return sent;
+  }
+  for (ServerNumber server = 0; server < parts_.size(); ++server) {
+    Part& part = parts_[server];
+    if (part.keys.empty()) continue;
+    if (const Outcome came = receive(server, part.reply, deadline); came != Outcome::done) return came;
+    const auto reply = Reply::decode(part.reply);
+    if (!reply) return Outcome::peer_lost;
+    refused_ = refused_ || reply->answer != Answer::done || reply->versions.size() != part.keys.size();
+    for (std::size_t i = 0; i < part.keys.size() && !refused_; ++i) {
+      const auto value = reply->versions[i].record;
+      got_[part.keys[i]].present = reply->versions[i].generation != 0;
+      got_[part.keys[i]].value = {static_cast<const char*>(static_cast<const void*>(value.data())), value.size()};
+    }
+  }
+  return Outcome::done;
+}
+
+Outcome LockingSession::lock_writes(std::span<const Write> writes, Deadline deadline) {
+  std::vector<Request> prepares(parts_.size(), request(RequestKind::prepare));
+  for (const Write& write : writes) {
+    prepares[server_of(key_id(write.key), requests_.servers())].writes.push_back(write);
+  }
+  for (ServerNumber server = 0; server < parts_.size(); ++server) {
+    if (prepares[server].writes.empty()) continue;
+    if (const Outcome sent = send(server, prepares[server], deadline); sent != Outcome::done) return sent;
+  }
+  for (ServerNumber server = 0; server < parts_.size(); ++server) {
+    if (prepares[server].writes.empty()) continue;
+    Message message;
+    if (const Outcome came = receive(server, message, deadline); came != Outcome::done) return came;
+    const auto reply = Reply::decode(message);
+    if (!reply) return Outcome::peer_lost;
+    refused_ = refused_ || reply->answer != Answer::done;
+  }
+  return Outcome::done;
+}
+
+Outcome LockingSession::end(RequestKind kind, Deadline deadline) {
+  Outcome outcome = Outcome::done;
+  for (ServerNumber server = 0; server < parts_.size(); ++server) {
+    if (!parts_[server].takes_part) continue;
+    const Outcome sent = send(server, request(kind), deadline);
+    if (sent == Outcome::done) {
+      ++parts_[server].unanswered;
+    } else {
+      outcome = sent;
+    }
+  }
+  return outcome;
+}
+
+Outcome LockingSession::send(ServerNumber server, const Request& request, Deadline deadline) {
+  parts_[server].takes_part = true;
+  return requests_.send(server, request.encode(), deadline);
+}
+
+// Replies come in the order of the requests.
+Outcome LockingSession::receive(ServerNumber server, Message& reply, Deadline deadline) {
+  for (; parts_[server].unanswered != 0; --parts_[server].unanswered) {
+    if (const Outcome came = requests_.receive(server, reply, deadline); came != Outcome::done) return came;
+  }
+  return requests_.receive(server, reply, deadline);
+}
+
+Request LockingSession::request(RequestKind kind) const {
+  Request made;
+  made.kind = kind;
+  made.session = number_;
+  return made;
+}
+
+}  // namespace farside::kv

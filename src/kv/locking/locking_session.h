@@ -1,0 +1,62 @@
+// locking_session.h — strict two-phase locking, what RAMP is compared with: the client. All servers that have part in
+// a transaction are asked at the same time. Nobody waits for a lock: who is refused one lets all his go, and tries
+// again after a pause of random length, so there is no deadlock (NO_WAIT).
+//
+// Thread safety: one thread at a time.
+#pragma once
+
+#include <functional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "farside/fabric/fabric.h"
+#include "farside/kv/types.h"
+
+#include "kv/protocol/messages.h"
+
+namespace farside::kv {
+
+class LockingSession {
+ public:
+  /// What is to be written when `got` was read.
+  using Modify = std::function<std::vector<Write>(std::span<const Got> got)>;
+
+  /// `number`: given once among all sessions. `requests` outlive it.
+  LockingSession(Fabric& fabric, Requests& requests, std::uint64_t number);
+
+  // done; timed_out, when locks were refused until then, too; peer_lost. After a request failed a write may have been
+  // made, and the session is of no more use.
+  Outcome get_all(std::span<const std::string_view> keys, std::vector<Got>& got, Deadline deadline);
+  Outcome put_all(std::span<const Write> writes, Deadline deadline);
+  /// Reads and writes in one transaction.
+  Outcome modify_all(std::span<const std::string_view> keys, const Modify& modify, Deadline deadline);
+
+ private:
+  Outcome transact(std::span<const std::string_view> keys, const Modify& modify, Deadline deadline);
+  Outcome try_once(std::span<const std::string_view> keys, const Modify& modify, Deadline deadline);
+  Outcome read(std::span<const std::string_view> keys, Deadline deadline);
+  Outcome lock_writes(std::span<const Write> writes, Deadline deadline);
+  /// To whoever has part in the transaction.
+  Outcome end(RequestKind kind, Deadline deadline);
+  Outcome send(ServerNumber server, const Request& request, Deadline deadline);
+  Outcome receive(ServerNumber server, Message& reply, Deadline deadline);
+  [[nodiscard]] Request request(RequestKind kind) const;
+
+  struct Part {
+    std::vector<std::size_t> keys;  ///< their places among those of the transaction
+    Message reply;                  ///< with the values read
+    bool takes_part = false;
+    unsigned unanswered = 0;  ///< requests whose reply nobody awaits
+  };
+
+  Fabric& fabric_;
+  Requests& requests_;
+  const std::uint64_t number_;
+  std::vector<Part> parts_;  // by server
+  std::vector<Got> got_;
+  bool refused_ = false;  ///< a lock
+  bool broken_ = false;   ///< which replies are still to come is not known
+};
+
+}  // namespace farside::kv
