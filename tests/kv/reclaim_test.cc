@@ -63,6 +63,56 @@ TEST_F(KvReclaim, AnErasedAndSettledKeyGoesAfterTheGraceTime) {
   EXPECT_EQ(store().use().bytes_used, 0);
 }
 
+// It has no siblings.
+TEST_F(KvReclaim, AKeyThatWasErasedAloneNeedsNotBeSettled) {
+  erase_alone("a", 20);
+  pass(kGrace);
+  EXPECT_FALSE(read_cell("a").found);
+}
+
+TEST_F(KvReclaim, AnErasedKeyGoesWhenItsEraserIsKnownToBeCommittedEverywhere) {
+  erase("a", 20);
+  pass(10 * kGrace);
+  store().note_everywhere(at(20));
+  pass(kGrace - kMoment);
+  EXPECT_TRUE(read_cell("a").found);
+  pass(kMoment);
+  EXPECT_FALSE(read_cell("a").found);
+}
+
+// By wall time, and by and by.
+TEST_F(KvReclaim, AnExpiredKeyGoesAfterTheGraceTime) {
+  const auto expires_ns = static_cast<std::uint64_t>((now() + kGrace).nanoseconds);
+  const auto use = store().use();
+  const auto pass_slowly = [this](Duration duration) {
+    for (Duration passed{}; passed < duration; passed += kMoment) pass(kMoment);
+  };
+  ASSERT_EQ(store().put(at(10), {"a", "1", expires_ns}).answer, Answer::done);
+  ASSERT_EQ(store().put(at(20), {"b", "1", expires_ns + 10 * kGrace.count()}).answer, Answer::done);
+  pass_slowly(kGrace - kMoment);
+  EXPECT_EQ(store().scan(0, "", 1 << 20U).keys, (std::vector<std::string>{"a", "b"}));
+  pass_slowly(kGrace);
+  EXPECT_TRUE(read_cell("a").found) << "the grace time begins when it expires";
+  EXPECT_EQ(store().scan(0, "", 1 << 20U).keys, std::vector<std::string>{"b"});
+  pass_slowly(kGrace);
+  EXPECT_FALSE(read_cell("a").found);
+  EXPECT_TRUE(read_cell("b").found);
+  EXPECT_EQ(store().forgotten(), at(10));
+  pass_slowly(10 * kGrace);
+  EXPECT_EQ(store().use().bytes_used, use.bytes_used);
+}
+
+// Somebody wrote it, or gave it more time, before it was gone.
+TEST_F(KvReclaim, AKeyThatIsWrittenAfterItExpiredStays) {
+  const auto expires_ns = static_cast<std::uint64_t>(now().nanoseconds);
+  ASSERT_EQ(store().put(at(10), {"a", "1", expires_ns}).answer, Answer::done);
+  for (int i = 0; i < 1000; ++i) pass(kMoment);
+  ASSERT_EQ(put("a", "2", 20), Answer::done);
+  for (int i = 0; i < 10; ++i) pass(kGrace);
+  EXPECT_EQ(value("a"), "2");
+  EXPECT_EQ(store().use().versions, 1);
+}
+
 // Absent, it could not say who its siblings are.
 TEST_F(KvReclaim, AnErasedKeyStaysUntilItIsSettled) {
   erase("a", 20);

@@ -2,6 +2,7 @@
 // loopback.
 #pragma once
 
+#include <array>
 #include <cstring>
 #include <initializer_list>
 #include <memory>
@@ -79,12 +80,15 @@ class StoreUnderTest {
 
   // Writing.
 
+  /// Who has part in a transaction, unless it is put at once.
+  static constexpr std::array<ServerNumber, 2> kServers{0, 1};
+
   /// The same value for all keys. Valid until the next call.
   [[nodiscard]] Prepare part(std::uint64_t time, std::initializer_list<std::string_view> keys, std::string_view value,
                              std::uint64_t session = kSession) {
     writes_.clear();
     for (const std::string_view key : keys) writes_.push_back({key, value});
-    return {at(time, session), {}, {}, writes_};
+    return {at(time, session), {}, kServers, writes_};
   }
   Answer prepare(std::uint64_t time, std::initializer_list<std::string_view> keys, std::string_view value) {
     return store().prepare(part(time, keys, value)).answer;
@@ -98,9 +102,17 @@ class StoreUnderTest {
   }
   Answer prepare_if(std::string_view key, std::uint64_t time, const Timestamp& expected) {
     const Write write{.key = key, .value = "if", .expected = expected};
-    return store().prepare({at(time), {}, {}, {&write, 1}}).answer;
+    return store().prepare({at(time), {}, kServers, {&write, 1}}).answer;
   }
-  Answer erase(std::string_view key, std::uint64_t time) { return store().put(at(time), {key, "", 0, true}).answer; }
+  /// As a part of a transaction.
+  Answer erase(std::string_view key, std::uint64_t time) {
+    const Write write{.key = key, .value = {}, .erase = true};
+    const Answer prepared = store().prepare({at(time), {}, kServers, {&write, 1}}).answer;
+    return prepared == Answer::done ? commit(time) : prepared;
+  }
+  Answer erase_alone(std::string_view key, std::uint64_t time) {
+    return store().put(at(time), {.key = key, .value = {}, .erase = true}).answer;
+  }
 
   // Asking.
 
@@ -119,10 +131,13 @@ class StoreUnderTest {
   }
   [[nodiscard]] std::uint64_t mark(std::string_view key, std::uint64_t time) {
     const auto bytes = store().record(store().at(key, at(time)).value());
-    return read_record(bytes, 0, key).value().head.mark;
+    return mark_bits(read_record(bytes, 0, key).value().head.mark);
   }
   [[nodiscard]] bool is_marked(std::string_view key, std::uint64_t time) {
     return (mark(key, time) & RecordHead::kNotNewest) != 0;
+  }
+  [[nodiscard]] bool is_everywhere(std::string_view key, std::uint64_t time) {
+    return (mark(key, time) & RecordHead::kEverywhere) != 0;
   }
   [[nodiscard]] bool is_settled(std::string_view key, std::uint64_t time) {
     return (mark(key, time) & RecordHead::kSettled) != 0;
@@ -161,7 +176,7 @@ class StoreUnderTest {
     if (record && !record->erased()) cell.newest = record->value;
     const auto copy = read_record(std::span(bytes).subspan(sizeof head), newest->generation, key);
     if (copy && !copy->erased()) cell.copied = copy->value;
-    if (copy) cell.copy_mark = copy->head.mark;
+    if (copy) cell.copy_mark = mark_bits(copy->head.mark);
     return cell;
   }
   [[nodiscard]] MemoryHead memory_head() {

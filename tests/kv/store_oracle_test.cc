@@ -93,7 +93,7 @@ class Oracle {
       const auto found = store().newest(write.key);
       newest_committed = std::max(newest_committed, found ? found->timestamp : store().forgotten());
     }
-    const Answer answer = store().prepare({timestamp, {}, {}, writes}).answer;
+    const Answer answer = store().prepare({timestamp, {}, StoreUnderTest::kServers, writes}).answer;
     answers_.insert(answer);
     if (timestamp.time <= settled_[timestamp.session]) {
       ASSERT_EQ(answer, Answer::barred);

@@ -303,10 +303,56 @@ TEST_F(StoreTest, VersionsSaySettledWhenTheirSessionDid) {
 }
 
 TEST_F(StoreTest, SettledIsSaidInTheCellsCopyAsWell) {
-  put("a", "1", 10);
+  prepare(10, {"a"}, "1");
+  commit(10);
   EXPECT_EQ(read_cell("a").copy_mark, 0);
+  store().note_everywhere(at(10));
+  EXPECT_EQ(read_cell("a").copy_mark, RecordHead::kEverywhere);
   store().settle(at(10));
-  EXPECT_EQ(read_cell("a").copy_mark, RecordHead::kSettled);
+  EXPECT_EQ(read_cell("a").copy_mark, RecordHead::kEverywhere | RecordHead::kSettled);
+}
+
+// Its session may have written others before that are not settled, so it does not say so.
+TEST_F(StoreTest, WhatHasPartInOneServerIsEverywhereAtOnce) {
+  put("a", "1", 10);
+  EXPECT_TRUE(is_everywhere("a", 10));
+  EXPECT_FALSE(is_settled("a", 10));
+  prepare(20, {"a", "b"}, "2");
+  commit(20);
+  EXPECT_FALSE(is_everywhere("a", 20));
+}
+
+TEST_F(StoreTest, UnsettledIsWhatHasBeenCommittedForLong) {
+  prepare(10, {"a"}, "1");
+  commit(10);
+  put("b", "1", 11);
+  const Time later = now() + std::chrono::seconds(1);
+  EXPECT_TRUE(store().unsettled(now()).empty());
+  for (int i = 0; i < 2; ++i) {
+    const auto unsettled = store().unsettled(later);
+    ASSERT_EQ(unsettled.size(), 1);
+    EXPECT_EQ(unsettled.front().timestamp, at(10));
+    EXPECT_EQ(unsettled.front().servers, (std::vector<ServerNumber>{0, 1}));
+  }
+  store().note_everywhere(at(10));
+  EXPECT_TRUE(is_everywhere("a", 10));
+  EXPECT_TRUE(store().unsettled(later).empty());
+  EXPECT_EQ(store().fate_or_bar(at(10)), Fate::committed) << "others may still ask";
+}
+
+// Sessions come and go. Of those of which nobody needs to ask nothing is kept but how high their timestamps were.
+TEST_F(StoreTest, ManySessionsAreForgottenAndComeBackHigher) {
+  prepare(1, {"kept"}, "1");
+  commit(1);
+  for (std::uint64_t session = 100; session < 5000; ++session) {
+    ASSERT_EQ(store().put(at(10 + session, session), {"a", "1"}).answer, Answer::done);
+  }
+  EXPECT_EQ(store().fate_or_bar(at(1)), Fate::committed) << "it is not settled";
+  EXPECT_EQ(store().fate_or_bar(at(110, 100)), Fate::aborted) << "it was forgotten";
+  const Answered late = store().prepare(part(110, {"b"}, "1", 100));
+  EXPECT_EQ(late.answer, Answer::barred);
+  EXPECT_GT(late.newest, at(1000));
+  EXPECT_EQ(store().prepare(part(late.newest.time + 1, {"b"}, "1", 100)).answer, Answer::done);
 }
 
 // What a rule's breaking does.

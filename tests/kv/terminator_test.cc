@@ -209,6 +209,40 @@ TEST_F(KvTerminator, EndsManyOneAfterTheOther) {
   EXPECT_FALSE(store(0).newest(keys_[0]));
 }
 
+// What waits for a server that is away keeps nobody else waiting, however much it is and however old.
+TEST_F(KvTerminator, EndsWhatItCanWhileAServerIsAway) {
+  for (std::uint64_t time = 1; time <= 200; ++time) {
+    ASSERT_EQ(prepare(0, {time, 7}, {0, 2}), Answer::done);
+  }
+  ASSERT_EQ(prepare(0, {1000, 7}, {0, 1}), Answer::done);
+  ASSERT_EQ(prepare(1, {1000, 7}, {0, 1}), Answer::done);
+  for (const auto& requests : requests_) requests->lose(2);
+  const auto is_committed = [this](ServerNumber server) {
+    const auto newest = store(server).newest(keys_[server]);
+    return newest && newest->timestamp == Timestamp{1000, 7};
+  };
+  EXPECT_TRUE(work_until([&] { return is_committed(0) && is_committed(1); }, [this] { deliver(); }));
+}
+
+// A client that ended says of its last transaction to nobody that it is settled.
+TEST_F(KvTerminator, FindsOutWhatIsCommittedEverywhere) {
+  for (ServerNumber server = 0; server < kServers; ++server) ASSERT_EQ(prepare(server), Answer::done);
+  for (const ServerNumber server : {0U, 1U}) ASSERT_EQ(store(server).commit(kTransaction).answer, Answer::done);
+  const auto is_everywhere = [this](ServerNumber server) {
+    const auto bytes = store(server).record(store(server).at(keys_[server], kTransaction).value());
+    return (read_record(bytes, 0, keys_[server]).value().head.mark & RecordHead::kEverywhere) != 0;
+  };
+  servers_.fabric().sleep(2 * kPatience);
+  for (int i = 0; i < 10; ++i) {
+    servers_.fabric().sleep(kPatience);
+    for (const ServerNumber server : {0U, 1U}) (void)terminators_[server]->step();
+    for (const ServerNumber server : {0U, 1U}) requests_[server]->deliver();
+  }
+  EXPECT_FALSE(is_everywhere(0) || is_everywhere(1)) << "one has it prepared";
+  ASSERT_TRUE(
+      work_until([&] { return is_everywhere(0) && is_everywhere(1) && is_everywhere(2); }, [this] { deliver(); }));
+}
+
 // Who was heard of again is not judged by what was answered about it before.
 TEST_F(KvTerminator, LeavesAClientAloneThatCameBack) {
   ASSERT_EQ(prepare(0, kTransaction, {0, 1}), Answer::done);

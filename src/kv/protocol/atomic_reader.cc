@@ -1,6 +1,8 @@
 #include "kv/protocol/atomic_reader.h"
 
 #include <algorithm>
+#include <cstring>
+#include <numeric>
 
 #include "kv/protocol/siblings.h"
 
@@ -87,6 +89,10 @@ Outcome AtomicReader::remember(Deadline deadline) {
       });
       continue;
     }
+    if ((record.head.mark & RecordHead::kEverywhere) != 0) {
+      std::erase_if(seen_, [&](const Seen& seen) { return seen.timestamp == search->timestamp; });
+      continue;
+    }
     const bool is_alone = record.head.siblings_kind == SiblingsKind::list && record.siblings.size() <= sizeof(KeyId);
     const bool is_known = std::ranges::find(seen_, search->timestamp, &Seen::timestamp) != seen_.end();
     if (is_alone || is_known) continue;
@@ -102,14 +108,36 @@ Outcome AtomicReader::settle_oldest(Deadline deadline) {
   request.timestamp = seen_.front().timestamp;
   const Message message = request.encode();
   Outcome outcome = Outcome::done;
-  for (ServerNumber server = 0; server < requests_.servers(); ++server) {
+  std::vector<ServerNumber> asked;
+  for (const ServerNumber server : servers_of(seen_.front())) {
     const Outcome sent = requests_.send(server, message, deadline);
+    if (sent == Outcome::done) asked.push_back(server);
+    if (outcome == Outcome::done) outcome = sent;
+  }
+  for (const ServerNumber server : asked) {
     Message reply;
-    const Outcome answered = sent == Outcome::done ? requests_.receive(server, reply, deadline) : sent;
+    const Outcome answered = requests_.receive(server, reply, deadline);
     if (outcome == Outcome::done) outcome = answered;
   }
   if (outcome == Outcome::done) seen_.erase(seen_.begin());
   return outcome;
+}
+
+std::vector<ServerNumber> AtomicReader::servers_of(const Seen& seen) const {
+  std::vector<ServerNumber> servers;
+  if (seen.kind == SiblingsKind::list) {
+    for (std::size_t at = 0; at + sizeof(KeyId) <= seen.siblings.size(); at += sizeof(KeyId)) {
+      KeyId key;
+      std::memcpy(&key, &seen.siblings[at], sizeof key);
+      servers.push_back(server_of(key, requests_.servers()));
+    }
+    std::ranges::sort(servers);
+    servers.erase(std::unique(servers.begin(), servers.end()), servers.end());
+  } else {
+    servers.resize(requests_.servers());
+    std::iota(servers.begin(), servers.end(), ServerNumber{0});
+  }
+  return servers;
 }
 
 }  // namespace farside::kv

@@ -54,6 +54,8 @@ class AtomicReader {
   [[nodiscard]] bool is_right(const Again& again) const;
   Outcome remember(Deadline deadline);
   Outcome settle_oldest(Deadline deadline);
+  /// All that have part in it.
+  [[nodiscard]] std::vector<ServerNumber> servers_of(const Seen& seen) const;
 
   const Fabric& fabric_;
   VersionSource& source_;

@@ -74,7 +74,7 @@ KeyVersions& Cells::open(const KeyId& key, const IndexWord& cell) {
   KeyVersions& history = found->second;
   if (!is_new) return history;
   for_each_slot(cell, [this, &history](const FoundVersion& version, std::size_t slot) {
-    const std::uint64_t mark = mark_of(version.place.offset).load();
+    const std::uint64_t mark = mark_bits(mark_of(version.place.offset).load());
     history.versions[version.timestamp] = {version.timestamp, version.generation, version.place, false, false, mark};
     history.slots.at(slot) = version.timestamp;
   });
@@ -149,7 +149,7 @@ void Cells::mark_newest(KeyVersions& history) {
   Version* newest = history.newest();
   if (newest == nullptr) return;
   const bool is_last = newest == &history.versions.rbegin()->second;
-  set_mark(history, *newest, (newest->mark & RecordHead::kSettled) | (is_last ? 0 : RecordHead::kNotNewest));
+  set_mark(history, *newest, (newest->mark & ~RecordHead::kNotNewest) | (is_last ? 0 : RecordHead::kNotNewest));
 }
 
 void Cells::show(KeyVersions& history) {
@@ -196,8 +196,9 @@ void Cells::store_slot(const KeyVersions& history, std::size_t number, const Ver
 void Cells::set_mark(KeyVersions& history, Version& version, std::uint64_t mark) {
   if (version.mark == mark) return;
   version.mark = mark;
-  mark_of(version.place.offset).store(mark);
-  if (&version == history.newest() && fits(history, version)) mark_of(copy_of(history)).store(mark);
+  const std::uint64_t word = mark_word(version.generation, mark);
+  mark_of(version.place.offset).store(word);
+  if (&version == history.newest() && fits(history, version)) mark_of(copy_of(history)).store(word);
 }
 
 bool Cells::fits(const KeyVersions& history, const Version& version) {

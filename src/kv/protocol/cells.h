@@ -32,7 +32,7 @@ struct Version {
   RecordPlace place;
   bool erased = false;
   bool conditional = false;  ///< nothing comes between it and what its writer expected
-  std::uint64_t mark = 0;    ///< as in its record
+  std::uint64_t mark = 0;    ///< its bits, as in its record
   Time due = kNotDue;        ///< when it may be reclaimed: it is superseded or erased
 
   [[nodiscard]] bool committed() const { return place.state == VersionState::committed; }
@@ -99,8 +99,9 @@ class Cells {
   void drop(KeyVersions& history, Timestamp timestamp);
   /// Makes the newest committed version's mark true. All others are marked from the beginning.
   void mark_newest(KeyVersions& history);
-  void mark_settled(KeyVersions& history, Version& version) {
-    set_mark(history, version, version.mark | RecordHead::kSettled);
+  /// `settled`: kEverywhere, kSettled.
+  void mark_settled(KeyVersions& history, Version& version, std::uint64_t settled) {
+    set_mark(history, version, version.mark | settled);
   }
 
  private:

@@ -89,11 +89,16 @@ static_assert(IndexWord::kTagBits + IndexWord::kBytesBits + IndexWord::kOffsetBi
 
 /// A version, ahead of its siblings, its key and its value. Immutable but for `mark`.
 struct RecordHead {
-  static constexpr std::uint32_t kErased = 1;     ///< of flags
-  static constexpr std::uint64_t kNotNewest = 1;  ///< of mark: not the newest committed, or something newer is prepared
-  static constexpr std::uint64_t kSettled = 2;    ///< of mark: its siblings are committed, too
+  static constexpr std::uint32_t kErased = 1;  ///< of flags
+  // Of mark:
+  static constexpr std::uint64_t kNotNewest = 1;   ///< not the newest committed, or something newer is prepared
+  static constexpr std::uint64_t kEverywhere = 2;  ///< its siblings are committed, too
+  static constexpr std::uint64_t kSettled = 4;     ///< and all that its session wrote before
+  static constexpr unsigned kMarkBits = 3;         ///< what is above them is the generation's
 
-  std::uint64_t mark;        ///< changes while the version lives, also in a cell's copy; not under the checksum
+  /// What is said of the version while it lives, also in a cell's copy. Not under the checksum; whose it is it says
+  /// itself, so that none is taken for that of the record which was in the place before.
+  std::uint64_t mark;
   std::uint64_t generation;  ///< of this use of the place
   std::uint64_t checksum;    ///< XXH3 of all that follows, seeded with the generation
   Timestamp timestamp;
@@ -107,6 +112,14 @@ struct RecordHead {
 };
 static_assert(sizeof(RecordHead) == 80 && std::has_unique_object_representations_v<RecordHead>);
 static_assert(offsetof(RecordHead, timestamp) == 24);
+
+/// As it stands in a record, of any of its bits.
+[[nodiscard]] constexpr std::uint64_t mark_word(std::uint64_t generation, std::uint64_t bits) {
+  return generation << RecordHead::kMarkBits | bits;
+}
+[[nodiscard]] constexpr std::uint64_t mark_bits(std::uint64_t word) {
+  return word & ((std::uint64_t{1} << RecordHead::kMarkBits) - 1);
+}
 
 /// The beginning of a server's memory.
 struct MemoryHead {

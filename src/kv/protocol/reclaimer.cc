@@ -9,8 +9,8 @@ void Reclaimer::schedule(KeyVersions& history, Version& version) {
 bool Reclaimer::is_over(KeyVersions& history, const Version& version) const {
   if (!version.committed()) return false;
   if (&version != history.newest()) return true;
-  const bool is_settled = (version.mark & RecordHead::kSettled) != 0;
-  return version.erased && (is_settled || !rules_.keeps_unsettled_tombstones);
+  const bool is_everywhere = (version.mark & RecordHead::kEverywhere) != 0;
+  return version.erased && (is_everywhere || !rules_.keeps_unsettled_tombstones);
 }
 
 void Reclaimer::put_off(const KeyVersions& history, Version& version) {

@@ -45,7 +45,7 @@ std::vector<std::byte> make_record(RecordHead head, std::span<const std::byte> s
                                    std::string_view value) {
   std::vector<std::byte> bytes(record_bytes(siblings.size(), key.size(), value.size()));
   auto append = [at = bytes.data()](std::span<const std::byte> part) mutable { at = std::ranges::copy(part, at).out; };
-  head.mark = 0;
+  head.mark = mark_word(head.generation, 0);
   head.checksum = 0;
   append(std::as_bytes(std::span(&head, 1)));
   append(siblings);
@@ -63,6 +63,7 @@ std::optional<Record> read_record(std::span<const std::byte> bytes, std::uint64_
   if (bytes.size() < sizeof head) return std::nullopt;
   std::memcpy(&head, bytes.data(), sizeof head);
   if (head.generation == 0 || (generation != 0 && head.generation != generation)) return std::nullopt;
+  if (head.mark != mark_word(head.generation, mark_bits(head.mark))) return std::nullopt;
   const std::uint64_t whole = record_bytes(head.siblings_bytes, head.key_bytes, head.value_bytes);
   if (whole > bytes.size() || !has_sense(head)) return std::nullopt;
 

@@ -25,7 +25,7 @@ struct Record {
 /// Of a record with these lengths, rounded up to RecordPlace::kGrain.
 [[nodiscard]] std::uint64_t record_bytes(std::size_t siblings_bytes, std::size_t key_bytes, std::size_t value_bytes);
 
-/// `head` says everything but its checksum and its mark, which are filled in (mark 0).
+/// `head` says everything but its checksum and its mark, which are filled in (no bit is set).
 [[nodiscard]] std::vector<std::byte> make_record(RecordHead head, std::span<const std::byte> siblings,
                                                  std::string_view key, std::string_view value);
 

@@ -20,6 +20,9 @@ constexpr std::uint64_t kLeastBytes = 64U << 10U;
 /// A word of the index for so much memory at least: no key takes less.
 constexpr std::uint64_t kBytesPerWord = 384;
 constexpr std::size_t kReclaimedAtOnce = 64;
+// A hundred thousand keys in a second, and no more than a hundredth of its time.
+constexpr std::uint64_t kBucketsAtOnce = 16;
+constexpr Duration kBetweenLooks = std::chrono::milliseconds(1);
 
 MemoryHead lay_out(const Region& memory, std::uint64_t bytes) {
   if (bytes < kLeastBytes || bytes > memory.bytes()) {
@@ -61,7 +64,7 @@ struct Store::State {
   void say_visible() const {
     if (rules.visible_before_answering) channel.local_fence();
   }
-  void settle(const KeyId& key, const Timestamp& transaction);
+  void settle(const KeyId& key, const Timestamp& transaction, std::uint64_t bits);
   /// Of what is not prepared and will not be.
   Answered refuse(const Timestamp& transaction, const Answered& answered) {
     if (rules.bars_before_saying_no) transactions.bar(transaction);
@@ -70,6 +73,11 @@ struct Store::State {
   [[nodiscard]] std::uint64_t wall_ns() const {
     return static_cast<std::uint64_t>(fabric.now().nanoseconds + ahead.count());
   }
+  [[nodiscard]] bool is_expired(const RecordHead& record) const {
+    return record.expires_ns != 0 && record.expires_ns <= wall_ns();
+  }
+  void look_for_expired();
+  void expire(const KeyId& key, const IndexWord& cell);
   [[nodiscard]] RecordHead head_of(const FoundVersion& version) const {
     RecordHead record;
     region.copy_out(version.place.offset, std::as_writable_bytes(std::span(&record, 1)));
@@ -90,6 +98,8 @@ struct Store::State {
   Placement placement;
   Reclaimer reclaimer;
   Transactions transactions;
+  Time next_look_for_expired{};
+  std::uint64_t looked_at_bucket = 0;
 };
 
 Store::Store(const Fabric& fabric, Channel& channel, const Region& memory, const StoreSettings& settings,
@@ -107,7 +117,7 @@ Answered Store::prepare(const Prepare& part) {
   using Standing = Transactions::Standing;
   State& store = *state_;
   const Standing standing = store.transactions.standing(part.timestamp);
-  if (standing == Standing::barred) return {Answer::barred, {}};
+  if (standing == Standing::barred) return {Answer::barred, {store.transactions.forgotten(), 0}};
   if (standing != Standing::unknown) return {Answer::done, {}};  // asked twice
 
   std::vector<PlacedWrite> writes;
@@ -160,8 +170,7 @@ bool Store::State::is_as_expected(const PlacedWrite& placed) {
 bool Store::State::is_absent(const PlacedWrite& placed) const {
   if (!placed.newest) return true;
   const RecordHead record = head_of(*placed.newest);
-  const bool is_expired = record.expires_ns != 0 && record.expires_ns <= wall_ns();
-  return is_expired || (record.flags & RecordHead::kErased) != 0;
+  return is_expired(record) || (record.flags & RecordHead::kErased) != 0;
 }
 
 void Store::State::write(const Prepare& part, const PlacedWrite& placed) {
@@ -196,15 +205,18 @@ Answered Store::commit(const Timestamp& transaction) {
     case Standing::prepared: break;
   }
   Timestamp newest = transaction;
-  for (const KeyId& key : store.transactions.commit(transaction)) {
+  const std::vector<KeyId> keys = store.transactions.commit(transaction, store.fabric.now());
+  const std::uint64_t settled = store.transactions.settled_bits(transaction);
+  for (const KeyId& key : keys) {
     KeyVersions& history = *store.cells.opened(key);
     Version* const before = store.cells.commit(history, transaction);
+    Version& version = *history.find(transaction);
+    store.cells.mark_settled(history, version, settled);
     if (store.rules.marks_all_versions) store.cells.mark_newest(history);
     newest = std::max(newest, history.newest()->timestamp);
-    store.reclaimer.schedule(history, *history.find(transaction));
+    store.reclaimer.schedule(history, version);
     if (before != nullptr) store.reclaimer.schedule(history, *before);
     store.cells.close(history);
-    if (store.transactions.is_settled(transaction)) store.settle(key, transaction);
   }
   if (!store.rules.keeps_superseded) reclaim(std::numeric_limits<std::size_t>::max());
   store.say_visible();
@@ -237,17 +249,25 @@ void Store::settle(const Timestamp& up_to) {
   const auto settled = state_->transactions.settle(up_to);
   if (settled.empty()) return;
   for (const Transactions::Settled& transaction : settled) {
-    for (const KeyId& key : transaction.keys) state_->settle(key, transaction.timestamp);
+    constexpr std::uint64_t kAll = RecordHead::kEverywhere | RecordHead::kSettled;
+    for (const KeyId& key : transaction.keys) state_->settle(key, transaction.timestamp, kAll);
   }
   state_->say_visible();
 }
 
-void Store::State::settle(const KeyId& key, const Timestamp& transaction) {
+void Store::note_everywhere(const Timestamp& transaction) {
+  for (const KeyId& key : state_->transactions.note_everywhere(transaction)) {
+    state_->settle(key, transaction, RecordHead::kEverywhere);
+  }
+  state_->say_visible();
+}
+
+void Store::State::settle(const KeyId& key, const Timestamp& transaction, std::uint64_t bits) {
   const auto cell = index.find(key);
   if (!cell) return;
   KeyVersions& history = cells.open(key, *cell);
   if (Version* version = history.find(transaction)) {
-    cells.mark_settled(history, *version);
+    cells.mark_settled(history, *version, bits);
     reclaimer.schedule(history, *version);
   }
   cells.close(history);
@@ -268,6 +288,8 @@ Store::Fate Store::fate_or_bar(const Timestamp& transaction) {
 }
 
 std::vector<Doubtful> Store::doubtful(Time before) const { return state_->transactions.doubtful(before); }
+
+std::vector<Doubtful> Store::unsettled(Time before) { return state_->transactions.unsettled(before); }
 
 // Versions.
 
@@ -316,7 +338,7 @@ Scanned Store::scan(std::uint64_t cursor, std::string_view prefix, std::size_t a
       const auto version = state_->cells.newest(IndexWord::from_word(word));
       if (!version) continue;
       const RecordHead record = state_->head_of(*version);
-      if ((record.flags & RecordHead::kErased) != 0) continue;
+      if ((record.flags & RecordHead::kErased) != 0 || state_->is_expired(record)) continue;
       std::string key = state_->key_of(*version, record);
       if (key.starts_with(prefix)) scanned.keys.push_back(std::move(key));
     }
@@ -326,9 +348,35 @@ Scanned Store::scan(std::uint64_t cursor, std::string_view prefix, std::size_t a
 }
 
 std::size_t Store::reclaim(std::size_t most) {
+  state_->look_for_expired();
   const std::size_t freed = state_->reclaimer.reclaim(most);
   if (freed != 0) state_->say_visible();
   return freed;
+}
+
+// Of a few keys at a time, now and then, so that it costs little: their memory is what it is for.
+void Store::State::look_for_expired() {
+  const Time now = fabric.now();
+  if (now < next_look_for_expired) return;
+  next_look_for_expired = now + kBetweenLooks;
+  for (std::uint64_t i = 0; i < kBucketsAtOnce; ++i) {
+    looked_at_bucket = (looked_at_bucket + 1) & (index.buckets() - 1);
+    for (const std::uint64_t word : index.bucket(looked_at_bucket)) {
+      const IndexWord cell = IndexWord::from_word(word);
+      const auto newest = Index::is_cell(word) ? cells.newest(cell) : std::nullopt;
+      if (!newest) continue;
+      const RecordHead record = head_of(*newest);
+      if (is_expired(record)) expire(record.key, cell);
+    }
+  }
+}
+
+// From now on it is to the server as if erased.
+void Store::State::expire(const KeyId& key, const IndexWord& cell) {
+  KeyVersions& history = cells.open(key, cell);
+  Version& version = *history.newest();
+  version.erased = true;
+  reclaimer.schedule(history, version);
 }
 
 MemoryUse Store::use() const {

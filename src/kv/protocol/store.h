@@ -64,7 +64,7 @@ struct StoreSettings {
   Duration ahead{};                          ///< what must be added to the fabric's time to have wall time
 };
 
-/// A transaction that is prepared here and has not been heard of for a while.
+/// A transaction of which nothing has been heard for a while.
 struct Doubtful {
   Timestamp timestamp;
   std::vector<ServerNumber> servers;
@@ -93,6 +93,8 @@ class Store {
   /// The session's transactions up to this one are committed or given up everywhere, and nobody will ask again: their
   /// versions' marks say so (kSettled).
   void settle(const Timestamp& up_to);
+  /// This one, which is committed here, is so at all servers: its versions' marks say so (kEverywhere).
+  void note_everywhere(const Timestamp& transaction);
 
   // Termination.
 
@@ -101,6 +103,8 @@ class Store {
   Fate fate_or_bar(const Timestamp& transaction);
   /// Prepared before `before`.
   [[nodiscard]] std::vector<Doubtful> doubtful(Time before) const;
+  /// Committed before `before`, and perhaps not everywhere.
+  [[nodiscard]] std::vector<Doubtful> unsettled(Time before);
 
   // Versions.
 

@@ -27,18 +27,28 @@ bool Terminator::step() {
 void Terminator::find_doubtful() {
   const Time now = fabric_.now();
   next_look_ = now + patience_ / 4;
-  std::map<Timestamp, std::vector<ServerNumber>> undecided;
-  for (Doubtful& each : store_.doubtful(now + -patience_)) {
-    if (undecided.size() == kMostAtOnce) break;
-    const auto known = undecided_.find(each.timestamp);
-    undecided[each.timestamp] = known == undecided_.end() ? others(std::move(each.servers)) : known->second;
-  }
+  std::map<Timestamp, Undecided> undecided;
+  add(store_.doubtful(now + -patience_), false, undecided);
+  add(store_.unsettled(now + -patience_), true, undecided);
   undecided_ = std::move(undecided);  // of the others the client was heard of meanwhile
+  for (Question& question : questions_) question.to_ask.clear();
   std::vector<Timestamp> only_here;
-  for (const auto& [transaction, servers] : undecided_) {
-    if (servers.empty()) only_here.push_back(transaction);
+  for (const auto& [transaction, each] : undecided_) {
+    for (const ServerNumber server : each.missing) questions_[server].to_ask.push_back(transaction);
+    if (each.missing.empty()) only_here.push_back(transaction);
   }
+  for (Question& question : questions_) std::ranges::reverse(question.to_ask);  // the oldest is asked about first
   for (const Timestamp& transaction : only_here) learn(transaction, self_, Store::Fate::prepared);
+}
+
+void Terminator::add(std::vector<Doubtful> doubtful, bool are_committed,
+                     std::map<Timestamp, Undecided>& undecided) const {
+  for (Doubtful& each : doubtful) {
+    const auto known = undecided_.find(each.timestamp);
+    const bool is_known = known != undecided_.end() && known->second.is_committed == are_committed;
+    undecided.emplace(each.timestamp,
+                      is_known ? known->second : Undecided{are_committed, others(std::move(each.servers))});
+  }
 }
 
 // The client named them: there may be any.
@@ -52,22 +62,23 @@ std::vector<ServerNumber> Terminator::others(std::vector<ServerNumber> servers) 
 // ---- Asking
 
 void Terminator::ask() {
-  for (const auto& [transaction, servers] : undecided_) {
-    for (const ServerNumber server : servers) send(server, transaction);
+  for (ServerNumber server = 0; server < questions_.size(); ++server) {
+    Question& question = questions_[server];
+    if (question.about || (question.failed && !is_overdue(question))) continue;
+    const auto is_decided = [this](const Timestamp& each) { return !undecided_.contains(each); };
+    while (!question.to_ask.empty() && is_decided(question.to_ask.back())) question.to_ask.pop_back();
+    if (!question.to_ask.empty()) send(server, question);
   }
 }
 
-void Terminator::send(ServerNumber server, const Timestamp& about) {
-  Question& question = questions_.at(server);
-  if (question.about || (question.failed && !is_overdue(question))) return;
+void Terminator::send(ServerNumber server, Question& question) {
   Request request;
   request.kind = RequestKind::fate;
-  request.timestamp = about;
-  const Outcome sent = servers_.send(server, request.encode(), fabric_.in(kStep));
-  question = {.about = about, .since = fabric_.now()};
-  if (sent == Outcome::done) return;
-  question.about.reset();
-  question.failed = true;
+  request.timestamp = question.to_ask.back();
+  question.to_ask.pop_back();
+  question.failed = servers_.send(server, request.encode(), fabric_.in(kStep)) != Outcome::done;
+  question.since = fabric_.now();
+  if (!question.failed) question.about = request.timestamp;
 }
 
 bool Terminator::is_overdue(const Question& question) const { return fabric_.now() - question.since >= patience_; }
@@ -96,15 +107,16 @@ bool Terminator::take_answers() {
 void Terminator::learn(const Timestamp& transaction, ServerNumber from, Store::Fate fate) {
   const auto found = undecided_.find(transaction);
   if (found == undecided_.end()) return;  // the client was heard of
-  auto& [_, missing] = *found;
+  auto& [is_committed, missing] = found->second;
+  if (is_committed && fate == Store::Fate::prepared && from != self_) return;  // it is asked again
   std::erase(missing, from);
-  switch (fate) {
-    case Store::Fate::prepared:
-      if (!missing.empty()) return;
-      (void)store_.commit(transaction);  // prepared everywhere: nobody can have been told anything else
-      break;
-    case Store::Fate::committed: (void)store_.commit(transaction); break;
-    case Store::Fate::aborted: store_.abort(transaction); break;
+  if ((is_committed || fate == Store::Fate::prepared) && !missing.empty()) return;
+  if (is_committed) {  // whoever says anything else has forgotten it, since it is settled there
+    store_.note_everywhere(transaction);
+  } else if (fate == Store::Fate::aborted) {
+    store_.abort(transaction);
+  } else {  // prepared everywhere: nobody can have been told anything else
+    (void)store_.commit(transaction);
   }
   undecided_.erase(found);
 }

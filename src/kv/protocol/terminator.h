@@ -1,5 +1,6 @@
-// terminator.h — what becomes of transactions whose client was not heard of between prepare and commit
-// (docs/protocols/kv.md, "When a client dies between prepare and commit").
+// terminator.h — what becomes of transactions whose client was not heard of between prepare and commit, and whether one
+// whose client says nothing any more is committed everywhere (docs/protocols/kv.md, "When a client dies between prepare
+// and commit").
 //
 // It never waits for another server's answer: it asks, and looks for answers in later steps. So two servers may ask
 // each other at the same time, as long as each goes on serving.
@@ -22,29 +23,35 @@ namespace farside::kv {
 
 class Terminator {
  public:
-  /// `servers` reaches all servers. One that is prepared for longer than `patience` is asked about; so long, too, an
-  /// answer is waited for.
+  /// `servers` reaches all servers. One that is prepared, or committed and not settled, for longer than `patience` is
+  /// asked about; so long, too, an answer is waited for.
   Terminator(const Fabric& fabric, Store& store, Requests& servers, ServerNumber self, Duration patience);
 
   /// True if it learnt anything.
   bool step();
 
  private:
-  static constexpr std::size_t kMostAtOnce = 64;  ///< transactions
   /// For posting a question over a link that is up.
   static constexpr Duration kStep = std::chrono::milliseconds(10);
 
-  /// What another server was last asked.
+  struct Undecided {
+    bool is_committed;                  ///< here; whether it is everywhere is to be found out
+    std::vector<ServerNumber> missing;  ///< who has not said yet that it is so there
+  };
+  /// What another server was last asked, and is to be asked. One that does not answer keeps nobody from asking the
+  /// others.
   struct Question {
     std::optional<Timestamp> about;  ///< none: it may be asked
     Time since{};
-    bool failed = false;  ///< it is not asked again before `patience` has passed
+    bool failed = false;            ///< it is not asked again before `patience` has passed
+    std::vector<Timestamp> to_ask;  ///< the next one last
   };
 
   bool take_answers();
   void find_doubtful();
+  void add(std::vector<Doubtful> doubtful, bool are_committed, std::map<Timestamp, Undecided>& undecided) const;
   void ask();
-  void send(ServerNumber server, const Timestamp& about);
+  void send(ServerNumber server, Question& question);
   [[nodiscard]] std::vector<ServerNumber> others(std::vector<ServerNumber> servers) const;
   void learn(const Timestamp& transaction, ServerNumber from, Store::Fate fate);
   [[nodiscard]] bool is_overdue(const Question& question) const;
@@ -54,8 +61,8 @@ class Terminator {
   Requests& servers_;
   const ServerNumber self_;
   const Duration patience_;
-  std::vector<Question> questions_;                           ///< by server
-  std::map<Timestamp, std::vector<ServerNumber>> undecided_;  ///< who has not said yet that it is prepared there
+  std::vector<Question> questions_;  ///< by server
+  std::map<Timestamp, Undecided> undecided_;
   Time next_look_{};
 };
 

@@ -3,49 +3,82 @@
 #include <algorithm>
 #include <utility>
 
+#include "kv/protocol/layout.h"
+
 namespace farside::kv {
 
 Transactions::Standing Transactions::standing(const Timestamp& transaction) const {
   if (prepared_.contains(transaction)) return Standing::prepared;
   const auto session = sessions_.find(transaction.session);
-  if (session == sessions_.end()) return Standing::unknown;
+  if (session == sessions_.end()) return transaction.time <= forgotten_ ? Standing::barred : Standing::unknown;
   if (transaction.time <= session->second.settled) return Standing::barred;
   const auto ended = session->second.ended.find(transaction.time);
   return ended == session->second.ended.end() ? Standing::unknown : ended->second.standing;
 }
 
-std::vector<KeyId> Transactions::end(const Timestamp& transaction) {
+PreparedHere Transactions::end(const Timestamp& transaction) {
   const auto found = prepared_.find(transaction);
   if (found == prepared_.end()) return {};
-  std::vector<KeyId> keys = std::move(found->second.keys);
+  PreparedHere prepared = std::move(found->second);
   prepared_.erase(found);
-  return keys;
+  return prepared;
 }
 
-std::vector<KeyId> Transactions::commit(const Timestamp& transaction) {
-  std::vector<KeyId> keys = end(transaction);
-  remember(transaction, {Standing::committed, keys});
-  return keys;
+std::vector<KeyId> Transactions::commit(const Timestamp& transaction, Time now) {
+  PreparedHere prepared = end(transaction);
+  const bool is_alone = prepared.servers.size() <= 1;
+  if (!is_alone) lately_committed_.emplace_back(now, transaction);
+  remember(transaction, {Standing::committed, is_alone, prepared.keys, std::move(prepared.servers)});
+  return std::move(prepared.keys);
+}
+
+std::vector<KeyId> Transactions::note_everywhere(const Timestamp& transaction) {
+  Ended* ended = find_ended(transaction);
+  if (ended == nullptr || std::exchange(ended->everywhere, true)) return {};
+  ended->servers = {};
+  return ended->keys;
 }
 
 std::vector<KeyId> Transactions::bar(const Timestamp& transaction) {
-  remember(transaction, {Standing::barred, {}});
-  return end(transaction);
+  if (standing(transaction) != Standing::barred) remember(transaction, {Standing::barred});
+  return end(transaction).keys;
 }
 
 void Transactions::remember(const Timestamp& transaction, Ended ended) {
-  Session& session = sessions_[transaction.session];
+  Session& session = session_of(transaction.session);
   if (transaction.time <= session.settled) return;
   session.ended.insert_or_assign(session.ended.end(), transaction.time, std::move(ended));
 }
 
-bool Transactions::is_settled(const Timestamp& transaction) const {
+Transactions::Ended* Transactions::find_ended(const Timestamp& transaction) {
   const auto session = sessions_.find(transaction.session);
-  return session != sessions_.end() && transaction.time <= session->second.settled;
+  if (session == sessions_.end()) return nullptr;
+  const auto ended = session->second.ended.find(transaction.time);
+  return ended == session->second.ended.end() ? nullptr : &ended->second;
+}
+
+// ---- Sessions
+
+Transactions::Session& Transactions::session_of(std::uint64_t number) {
+  if (sessions_.size() >= most_sessions_ && !sessions_.contains(number)) forget_sessions();
+  return sessions_[number];
+}
+
+// What is forgotten is barred: who comes back after that must take a higher timestamp.
+void Transactions::forget_sessions() {
+  std::erase_if(sessions_, [this](const auto& each) {
+    const Session& session = each.second;
+    const auto needs_nobody = [](const auto& ended) { return ended.second.everywhere; };
+    if (!std::ranges::all_of(session.ended, needs_nobody)) return false;
+    const std::uint64_t last = session.ended.empty() ? 0 : session.ended.rbegin()->first;
+    forgotten_ = std::max({forgotten_, session.settled, last});
+    return true;
+  });
+  most_sessions_ = std::max(kLeastSessions, 2 * sessions_.size());
 }
 
 std::vector<Transactions::Settled> Transactions::settle(const Timestamp& up_to) {
-  Session& session = sessions_[up_to.session];
+  Session& session = session_of(up_to.session);
   session.settled = std::max(session.settled, up_to.time);
   std::vector<Settled> settled;
   while (!session.ended.empty() && session.ended.begin()->first <= session.settled) {
@@ -56,11 +89,35 @@ std::vector<Transactions::Settled> Transactions::settle(const Timestamp& up_to) 
   return settled;
 }
 
+std::uint64_t Transactions::settled_bits(const Timestamp& transaction) const {
+  const auto session = sessions_.find(transaction.session);
+  if (session == sessions_.end()) return 0;
+  if (transaction.time <= session->second.settled) return RecordHead::kEverywhere | RecordHead::kSettled;
+  const auto ended = session->second.ended.find(transaction.time);
+  return ended != session->second.ended.end() && ended->second.everywhere ? RecordHead::kEverywhere : 0;
+}
+
+// ---- Of which nothing was heard
+
 std::vector<Doubtful> Transactions::doubtful(Time before) const {
   std::vector<Doubtful> found;
   for (const auto& [timestamp, prepared] : prepared_) {
     if (prepared.since < before) found.push_back({timestamp, prepared.servers});
   }
+  return found;
+}
+
+std::vector<Doubtful> Transactions::unsettled(Time before) {
+  for (; !lately_committed_.empty() && lately_committed_.front().first < before; lately_committed_.pop_front()) {
+    overdue_.push_back(lately_committed_.front().second);
+  }
+  std::vector<Doubtful> found;
+  std::erase_if(overdue_, [this, &found](const Timestamp& each) {
+    const Ended* ended = find_ended(each);
+    if (ended == nullptr || ended->everywhere) return true;
+    found.push_back({each, ended->servers});
+    return false;
+  });
   return found;
 }
 

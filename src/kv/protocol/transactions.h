@@ -3,8 +3,10 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "farside/base/mix.h"
@@ -31,8 +33,10 @@ class Transactions {
 
   [[nodiscard]] Standing standing(const Timestamp& transaction) const;
   void add(const Timestamp& transaction, PreparedHere prepared) { prepared_.emplace(transaction, std::move(prepared)); }
-  /// Of one that is prepared: it is committed from now on. Its keys.
-  std::vector<KeyId> commit(const Timestamp& transaction);
+  /// Of one that is prepared: it is committed from `now` on. Its keys.
+  std::vector<KeyId> commit(const Timestamp& transaction, Time now);
+  /// Of one that is committed: it is so at all servers. Its keys; none: that was known.
+  std::vector<KeyId> note_everywhere(const Timestamp& transaction);
   /// Of one that is not committed. The keys that it was prepared for.
   std::vector<KeyId> bar(const Timestamp& transaction);
 
@@ -42,8 +46,12 @@ class Transactions {
   };
   /// Forgets the session's transactions up to this one. Those of them that were committed.
   std::vector<Settled> settle(const Timestamp& up_to);
-  [[nodiscard]] bool is_settled(const Timestamp& transaction) const;
+  /// What there is to say of one that is committed, as marks do: kEverywhere, kSettled.
+  [[nodiscard]] std::uint64_t settled_bits(const Timestamp& transaction) const;
   [[nodiscard]] std::vector<Doubtful> doubtful(Time before) const;
+  [[nodiscard]] std::vector<Doubtful> unsettled(Time before);
+  /// Up to this time all transactions of sessions of which nothing is known are barred.
+  [[nodiscard]] std::uint64_t forgotten() const noexcept { return forgotten_; }
 
  private:
   struct Hash {
@@ -53,17 +61,28 @@ class Transactions {
   };
   struct Ended {
     Standing standing;
-    std::vector<KeyId> keys;  ///< when committed
+    bool everywhere = true;               ///< nobody needs to ask
+    std::vector<KeyId> keys{};            ///< when committed
+    std::vector<ServerNumber> servers{};  ///< when committed, and perhaps not everywhere
   };
   struct Session {
     std::uint64_t settled = 0;
     std::map<std::uint64_t, Ended> ended;  ///< by time, those after `settled`
   };
-  std::vector<KeyId> end(const Timestamp& transaction);
+  static constexpr std::size_t kLeastSessions = 1024;
+
+  PreparedHere end(const Timestamp& transaction);
   void remember(const Timestamp& transaction, Ended ended);
+  [[nodiscard]] Ended* find_ended(const Timestamp& transaction);
+  [[nodiscard]] Session& session_of(std::uint64_t number);
+  void forget_sessions();
 
   std::unordered_map<Timestamp, PreparedHere, Hash> prepared_;
   std::unordered_map<std::uint64_t, Session> sessions_;
+  std::size_t most_sessions_ = kLeastSessions;  // then those are forgotten of which nobody needs to ask
+  std::uint64_t forgotten_ = 0;
+  std::deque<std::pair<Time, Timestamp>> lately_committed_;  // at several servers
+  std::vector<Timestamp> overdue_;                           // of them
 };
 
 }  // namespace farside::kv
