@@ -15,4 +15,7 @@ void add_kv(CLI::App& app, Action& chosen);
 void add_doctor(CLI::App& app, Action& chosen);
 void add_node(CLI::App& app, Action& chosen);
 
+// Those of farside kv.
+void add_kv_store(CLI::App& kv, Action& chosen);
+
 }  // namespace farside::cli

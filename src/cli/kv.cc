@@ -61,9 +61,10 @@ void add_check(CLI::App& kv, Action& chosen) {
 }  // namespace
 
 void add_kv(CLI::App& app, Action& chosen) {
-  CLI::App* kv = app.add_subcommand("kv", "Transactions on keys and values: check what clients recorded");
+  CLI::App* kv = app.add_subcommand("kv", "Read and write the pool's keys and values; check what clients recorded");
   kv->require_subcommand(1);
-  kv->footer("Example:\n  farside kv check client-*.txt");
+  kv->footer("The pool must have been started with farside up --kv SIZE.\n\nExample:\n  farside kv put greeting hello");
+  add_kv_store(*kv, chosen);
   add_check(*kv, chosen);
 }
 

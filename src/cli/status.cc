@@ -1,3 +1,4 @@
+#include <chrono>
 #include <filesystem>
 #include <iostream>
 #include <memory>
@@ -7,7 +8,9 @@
 
 #include <nlohmann/json.hpp>
 
+#include "farside/base/error.h"
 #include "farside/base/units.h"
+#include "farside/kv/client.h"
 
 #include "cli/commands.h"
 #include "cli/table.h"
@@ -51,6 +54,61 @@ void add_to(door::StatusReply& sum, const door::StatusReply& reply) {
   }
 }
 
+// ---- The key-value store
+
+/// What its servers say, by number; or why they do not.
+struct KvStatus {
+  std::vector<kv::MemoryUse> servers;
+  std::string failure;
+};
+
+KvStatus ask_kv() {
+  constexpr std::chrono::milliseconds kLimit(2'000);
+  KvStatus status;
+  try {
+    kv::Client client({.runtime_dir = {}, .time_out = kLimit});
+    kv::SessionOptions options;
+    options.time_out = kLimit;
+    if (client.open_session(options)->use(status.servers) != Outcome::done) status.failure = "a server does not answer";
+  } catch (const Error& error) {
+    status.failure = error.what();
+  }
+  return status;
+}
+
+void print_kv_table() {
+  using enum Table::Align;
+  const KvStatus kv = ask_kv();
+  if (!kv.failure.empty()) {
+    std::cout << "\nkeys and values: " << kv.failure << '\n';
+    return;
+  }
+  Table table({left, right, right, right, right});
+  table.add({"server", "keys", "versions", "bytes", "of"});
+  for (std::size_t server = 0; server < kv.servers.size(); ++server) {
+    const kv::MemoryUse& use = kv.servers[server];
+    table.add({std::to_string(server), std::to_string(use.keys), std::to_string(use.versions),
+               format_bytes(use.bytes_used), format_bytes(use.bytes_total)});
+  }
+  std::cout << '\n';
+  table.print(std::cout);
+}
+
+nlohmann::ordered_json kv_json() {
+  const KvStatus kv = ask_kv();
+  if (!kv.failure.empty()) return {{"failure", kv.failure}};
+  nlohmann::ordered_json servers = nlohmann::ordered_json::array();
+  for (const kv::MemoryUse& use : kv.servers) {
+    servers.push_back({{"keys", use.keys},
+                       {"versions", use.versions},
+                       {"bytes_used", use.bytes_used},
+                       {"bytes_total", use.bytes_total}});
+  }
+  return {{"servers", servers}};
+}
+
+// ---- All of it
+
 void print_table(const PoolStatus& pool) {
   using enum Table::Align;
   Table table({left, right, left, right, right, right, right, right, right, right, right, right});
@@ -75,6 +133,7 @@ void print_table(const PoolStatus& pool) {
   }
   add_row({"all", "", "", std::to_string(restarts)}, sum);
   table.print(std::cout);
+  if (pool.record.kv_bytes != 0) print_kv_table();
 }
 
 void print_json(const PoolStatus& pool) {
@@ -100,11 +159,12 @@ void print_json(const PoolStatus& pool) {
     }
     nodes.push_back(json);
   }
-  const nlohmann::ordered_json json{{"supervisor", pool.record.supervisor},
-                                    {"cache_bytes", pool.record.cache_bytes},
-                                    {"block_bytes", pool.record.block_bytes},
-                                    {"groups", pool.record.groups},
-                                    {"nodes", nodes}};
+  nlohmann::ordered_json json{{"supervisor", pool.record.supervisor},
+                              {"cache_bytes", pool.record.cache_bytes},
+                              {"block_bytes", pool.record.block_bytes},
+                              {"groups", pool.record.groups},
+                              {"nodes", nodes}};
+  if (pool.record.kv_bytes != 0) json["kv"] = kv_json();
   std::cout << json.dump(2) << '\n';
 }
 
@@ -126,6 +186,8 @@ void add_status(CLI::App& app, Action& chosen) {
       "from files  blocks that a node read from the file system\n"
       "singlets    blocks that nobody used for long, kept because no other node has them\n"
       "around      requests that were sent to the file system: just changed, or not cacheable\n\n"
+      "With --kv, then what each server has of keys and values. Erased and expired keys, and versions that were\n"
+      "overwritten, count until their memory is given back, some seconds later.\n\n"
       "Example:\n  farside status --wait 60s");
   command->callback([arguments, &chosen] {
     chosen = [arguments] {

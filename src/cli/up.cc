@@ -21,6 +21,7 @@ namespace {
 struct UpArguments {
   Rank nodes = 1;
   CacheArguments cache;
+  std::string kv;
   bool foreground = false;
   std::optional<Rank> all_nodes;
   std::string listen;
@@ -35,10 +36,14 @@ struct UpArguments {
                         "the pool has " + std::to_string(all) + " altogether",
                         "give --nodes the number on all machines"});
     }
+    if (!kv.empty() && !(listen.empty() && join.empty())) {
+      throw UsageError({"start", "a pool with --kv", "its nodes are on several machines", "leave --kv out"});
+    }
     return {.nodes = nodes,
             .first_rank = first_rank,
             .all_nodes = all,
             .cache = cache.read(nodes),
+            .kv_bytes = kv.empty() ? 0 : parse_bytes(kv, "--kv"),
             .listen = listen,
             .join = join,
             .secret = secret.empty() ? "" : std::filesystem::absolute(secret)};
@@ -62,7 +67,9 @@ int up(const UpArguments& arguments) {
   }
   start_pool(directory, options, std::move(lock), [&](Rank ready) { show_progress(ready, options.nodes); });
   std::cout << "a pool of " << options.nodes << (options.nodes == 1 ? " node" : " nodes") << " is up, with "
-            << format_bytes(options.cache.cache_bytes) << " of cache each\n";
+            << format_bytes(options.cache.cache_bytes) << " of cache ";
+  if (options.kv_bytes != 0) std::cout << "and " << format_bytes(options.kv_bytes) << " for keys and values ";
+  std::cout << "each\n";
   return 0;
 }
 
@@ -99,11 +106,14 @@ void add_up(CLI::App& app, Action& chosen) {
       ->check(CLI::Range(1, 64))
       ->capture_default_str();
   arguments->cache.add_to(*command);
+  command->add_option("--kv", arguments->kv, "Memory for keys and values on each node; farside kv uses them [none]")
+      ->type_name("SIZE");
   command->add_flag("--foreground", arguments->foreground, "Stay, and end the pool with Ctrl-C");
   add_several_machines(*command, *arguments);
   command->footer(
       "The nodes keep what programs read under farside exec, each in its own share of the machine's memory.\n\n"
-      "Example:\n  farside up -n 4 --cache 2G\n\n"
+      "With --kv they also keep keys and values, each a part of them, for farside kv and for programs.\n\n"
+      "Example:\n  farside up -n 4 --cache 2G --kv 256M\n\n"
       "Example of two nodes on each of two machines, after copying the secret from one to the other; the second must\n"
       "join within 30 s. All give the same --cache, since what is usual depends on a machine's memory. Read\n"
       "SECURITY.md first.\n"

@@ -7,7 +7,7 @@
 
 namespace farside::kv {
 
-class TimedSession final : public Session {
+class TimedSession : public Session {
  public:
   /// Both outlive it.
   TimedSession(const Fabric& fabric, AtomicSession& session, Duration time_out)

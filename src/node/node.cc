@@ -15,6 +15,7 @@
 #include "node/board.h"
 #include "node/door.h"
 #include "node/door_server.h"
+#include "node/kv_server.h"
 #include "node/prefaulter.h"
 
 namespace farside {
@@ -53,7 +54,7 @@ void allow_many_files() {
 
 }  // namespace
 
-void run_node(const PoolDirectory& pool, const CacheOptions& options) {
+void run_node(const PoolDirectory& pool, const CacheOptions& options, std::uint64_t kv_bytes) {
   const sigset_t signals = block_signals();  // first: threads inherit it
   allow_many_files();
 
@@ -62,6 +63,8 @@ void run_node(const PoolDirectory& pool, const CacheOptions& options) {
   std::optional<Board> board;  // made when the cache knows its size, but outlives it
   Cache cache(*team, options);
   cache.set_board(board.emplace(cache.layout().slot_count));
+  std::optional<KvServer> kv;
+  if (kv_bytes != 0) kv.emplace(pool, *team, kv_bytes);
   Prefaulter prefaulter(cache.region(), cache.layout());
   Door door(*team, cache, *board, prefaulter);
   const DoorServer server(team->fabric(), door, pool.door(team->rank()));

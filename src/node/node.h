@@ -1,14 +1,17 @@
 // node.h — a process that lends memory to a pool and serves its host's programs at the door.
 #pragma once
 
+#include <cstdint>
+
 #include "farside/cache/cache.h"
 
 #include "node/pool_directory.h"
 
 namespace farside {
 
-/// Joins the team that the environment names, and serves at the door of its rank in `pool` until SIGTERM or SIGINT.
+/// Joins the team that the environment names, and serves at the door of its rank in `pool` until SIGTERM or SIGINT;
+/// with `kv_bytes` of memory, unless that is 0, as a key-value server as well.
 /// Throws Error when it cannot begin. For the main thread of a process of its own, before it starts any other.
-void run_node(const PoolDirectory& pool, const CacheOptions& options);
+void run_node(const PoolDirectory& pool, const CacheOptions& options, std::uint64_t kv_bytes);
 
 }  // namespace farside

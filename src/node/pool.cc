@@ -101,14 +101,16 @@ int run_detached(const PoolDirectory& directory, const PoolOptions& options, con
   }
 }
 
-std::vector<std::string> node_command(const PoolDirectory& directory, const CacheOptions& cache) {
+std::vector<std::string> node_command(const PoolDirectory& directory, const PoolOptions& options) {
+  const CacheOptions& cache = options.cache;
   return {std::filesystem::read_symlink("/proc/self/exe"),
           "node",
           "--pool=" + directory.path().string(),
           "--cache=" + std::to_string(cache.cache_bytes),
           "--block=" + std::to_string(cache.block_bytes),
           "--groups=" + std::to_string(cache.groups),
-          "--singlet-ratio=" + std::to_string(cache.singlet_ratio)};
+          "--singlet-ratio=" + std::to_string(cache.singlet_ratio),
+          "--kv=" + std::to_string(options.kv_bytes)};
 }
 
 std::string read_text(const std::filesystem::path& path) {
@@ -170,12 +172,12 @@ std::uint64_t default_cache_bytes(Rank nodes, std::uint64_t block_bytes) {
 
 Fd prepare_pool(const PoolDirectory& directory, const PoolOptions& options) {
   const Geometry geometry(options.cache, options.all_nodes);
-  const std::uint64_t needed = geometry.layout().region_bytes * options.nodes;
+  const std::uint64_t needed = (geometry.layout().region_bytes + options.kv_bytes) * options.nodes;
   const std::uint64_t available = available_memory_bytes();
   if (needed > available) {
     throw Error({"start", "a pool of " + std::to_string(options.nodes) + " nodes",
                  "it needs " + format_bytes(needed) + " of memory and " + format_bytes(available) + " are available",
-                 "choose less with --cache (for each node) or -n"});
+                 "choose less with --cache or --kv (for each node) or -n"});
   }
   std::optional<Fd> lock = lock_within(directory, kLockTimeout);
   if (!lock) {
@@ -199,14 +201,15 @@ void run_pool(const PoolDirectory& directory, const PoolOptions& options) {
                     .nodes = {},
                     .cache_bytes = options.cache.cache_bytes,
                     .block_bytes = options.cache.block_bytes,
-                    .groups = options.cache.groups};
+                    .groups = options.cache.groups,
+                    .kv_bytes = options.kv_bytes};
   const auto record_restart = [&](Rank rank, pid_t process) {
     PoolRecord::Node& node = record.nodes.at(rank - options.first_rank);
     node.process = process;
     ++node.restarts;
     directory.write_record(record);
   };
-  Launcher launcher({.command = node_command(directory, options.cache),
+  Launcher launcher({.command = node_command(directory, options),
                      .ranks = options.nodes,
                      .first_rank = options.first_rank,
                      .environment = {std::string(kCoordinatorVariable) + "=" + meeting,

@@ -10,13 +10,15 @@
 
 #include "farside/base/error.h"
 
+#include "kv/service/sockets.h"
+
 namespace farside {
 
 namespace {
 
 bool belongs_to_pool(const std::string& name) {
   return name == "pool.json" || name == "pool.json.new" || name == "pool.log" || name == "coordinator.sock" ||
-         name == "secret" || (name.starts_with("node-") && name.ends_with(".sock"));
+         name == "secret" || (name.starts_with("node-") && name.ends_with(".sock")) || kv::is_server_socket(name);
 }
 
 }  // namespace
@@ -37,11 +39,9 @@ void PoolDirectory::write_record(const PoolRecord& record_now) const {
   nlohmann::json nodes = nlohmann::json::array();
   for (const PoolRecord::Node& node : record_now.nodes)
     nodes.push_back({{"rank", node.rank}, {"process", node.process}, {"restarts", node.restarts}});
-  const nlohmann::json json{{"supervisor", record_now.supervisor},
-                            {"nodes", nodes},
-                            {"cache_bytes", record_now.cache_bytes},
-                            {"block_bytes", record_now.block_bytes},
-                            {"groups", record_now.groups}};
+  const nlohmann::json json{{"supervisor", record_now.supervisor},   {"nodes", nodes},
+                            {"cache_bytes", record_now.cache_bytes}, {"block_bytes", record_now.block_bytes},
+                            {"groups", record_now.groups},           {"kv_bytes", record_now.kv_bytes}};
   // Renamed into place, so that nobody reads half of it.
   const std::filesystem::path draft = path_ / "pool.json.new";
   std::ofstream(draft) << json.dump(2) << '\n';
@@ -61,6 +61,7 @@ std::optional<PoolRecord> PoolDirectory::read_record() const {
     result.cache_bytes = json.at("cache_bytes");
     result.block_bytes = json.at("block_bytes");
     result.groups = json.at("groups");
+    result.kv_bytes = json.at("kv_bytes");
     return result;
   } catch (const nlohmann::json::exception& error) {
     throw Error({"read", record(), error.what(), "end the pool with farside down, or remove the file"});

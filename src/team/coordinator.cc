@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
 #include <thread>
 #include <utility>
 
@@ -21,17 +20,6 @@ namespace {
 constexpr auto kHandshakeLimit = std::chrono::seconds(10);
 constexpr std::size_t kStrangerLimit = 128;
 constexpr auto kPauseAfterFailedAccept = std::chrono::milliseconds(20);
-
-// Takes a message of a fixed size from the front of `bytes`, once it is whole.
-template <class Message>
-std::optional<Message> take(std::string& bytes) {
-  static_assert(std::has_unique_object_representations_v<Message>);
-  if (bytes.size() < sizeof(Message)) return std::nullopt;
-  Message message;
-  std::memcpy(&message, bytes.data(), sizeof message);
-  bytes.erase(0, sizeof message);
-  return message;
-}
 
 }  // namespace
 
@@ -91,22 +79,11 @@ Coordinator::Refusal Coordinator::advance(PeerNumber number, Peer& peer) {
 }
 
 Coordinator::Refusal Coordinator::shake_hands(PeerNumber number, Peer& peer) {
-  std::string& received = peer.connection->received();
-  if (!peer.hello) {
-    peer.hello = take<Hello>(received);
-    if (!peer.hello) return {};
-    if (!peer.hello->greeting.is_farside()) return "it does not speak farside";
-    peer.challenge = make_challenge(secret_, *peer.hello);
-    peer.connection->send(wire_bytes(peer.challenge));
-    if (peer.hello->greeting.protocol != kTeamProtocol) {
-      return "it speaks protocol " + std::to_string(peer.hello->greeting.protocol);
-    }
-  }
-  const auto claim = take<Claim>(received);
+  const auto send_raw = [&peer](std::string_view bytes) { peer.connection->send(bytes); };
+  if (Refusal refusal = peer.introduction.advance(secret_, peer.connection->received(), send_raw)) return refusal;
+  const auto& claim = peer.introduction.claim();
   if (!claim) return {};
-  if (!proves_member(secret_, *peer.hello, peer.challenge, *claim)) return "it does not know the pool's secret";
-  peer.session.emplace(session_key(secret_, *peer.hello, peer.challenge, *claim), Session::Side::coordinator,
-                       kBlobLimit + 16);
+  peer.session.emplace(peer.introduction.key(secret_), Session::Side::coordinator, kBlobLimit + 16);
   Refusal refusal = admit(number, peer, *claim);
   if (refusal) peer.connection->send(peer.session->seal(FrameKind::refused, Encoder().text(*refusal).take()));
   keep_time();

@@ -21,8 +21,7 @@
 #include "base/throttled_log.h"
 #include "team/bootstrap.h"
 #include "team/connection.h"
-#include "team/handshake.h"
-#include "team/session.h"
+#include "team/introduction.h"
 
 namespace farside {
 
@@ -44,15 +43,14 @@ class Coordinator {
  private:
   using PeerNumber = std::uint64_t;
   /// Why a peer is sent away; none while it behaves.
-  using Refusal = std::optional<std::string>;
+  using Refusal = Introduction::Refusal;
 
   /// Whoever connected: a stranger until it has a session.
   struct Peer {
     std::unique_ptr<Connection> connection;
     SetupClock::time_point came;
     unsigned beats_since_heard = 0;
-    std::optional<Hello> hello;
-    Challenge challenge;
+    Introduction introduction;
     std::optional<Session> session;
     Rank rank = 0;
   };

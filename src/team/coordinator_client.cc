@@ -1,12 +1,10 @@
 #include "team/coordinator_client.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "farside/base/error.h"
 
 #include "base/wire.h"
-#include "team/handshake.h"
 #include "team/liveness.h"
 
 namespace farside {
@@ -19,17 +17,6 @@ constexpr std::size_t kBodyLimit = 16 << 20;
 // The coordinator looks at its clock every half a second, and says whom an exchange lacked.
 constexpr std::chrono::seconds kAnswerGrace(2);
 
-template <class Message>
-Message read_message(const Fd& socket, SetupClock::time_point deadline) {
-  Message message;
-  std::memcpy(&message, read_exactly(socket, sizeof message, deadline).data(), sizeof message);
-  return message;
-}
-
-[[noreturn]] void refuse_coordinator(const std::string& address, const std::string& why, const std::string& remedy) {
-  throw Error({"join the team at", address, why, remedy});
-}
-
 }  // namespace
 
 CoordinatorClient::CoordinatorClient(EventLoop& loop, const std::string& address, const Secret& secret, Rank rank,
@@ -40,41 +27,17 @@ CoordinatorClient::CoordinatorClient(EventLoop& loop, const std::string& address
       host_local_(is_host_local(address)),
       session_({}, Session::Side::member, kBodyLimit) {
   Fd socket = connect_to(address, deadline);
-  session_ = shake_hands(socket, address, secret, deadline);
-  take_seat(socket, address, deadline);
+  const Introduced what{"join the team at", address};
+  session_ = introduce(socket, what, secret, rank_, kBodyLimit, deadline);
+  take_seat(socket, what, deadline);
   loop_.post([this, held = std::make_shared<Fd>(std::move(socket))] { start(std::move(*held)); });
 }
 
-Session CoordinatorClient::shake_hands(const Fd& socket, const std::string& address, const Secret& secret,
-                                       SetupClock::time_point deadline) {
-  const Hello hello = make_hello();
-  write_all(socket, wire_bytes(hello), deadline);
-  const auto challenge = read_message<Challenge>(socket, deadline);
-  if (!challenge.greeting.is_farside()) refuse_coordinator(address, "it does not speak farside", "check the address");
-  if (challenge.greeting.protocol != kTeamProtocol) {
-    refuse_coordinator(address,
-                       "it speaks protocol " + std::to_string(challenge.greeting.protocol) + " and this program " +
-                           std::to_string(kTeamProtocol),
-                       "use one version of farside everywhere");
-  }
-  if (!proves_coordinator(secret, hello, challenge)) {
-    refuse_coordinator(address, "it does not know this pool's secret", "use the secret file of that pool");
-  }
-  const Claim claim = make_claim(secret, hello, challenge, rank_);
-  write_all(socket, wire_bytes(claim), deadline);
-  return {session_key(secret, hello, challenge, claim), Session::Side::member, kBodyLimit};
-}
-
-void CoordinatorClient::take_seat(const Fd& socket, const std::string& address, SetupClock::time_point deadline) {
-  std::string bytes = read_exactly(socket, kFrameHeader, deadline);
+void CoordinatorClient::take_seat(const Fd& socket, const Introduced& what, SetupClock::time_point deadline) {
   constexpr std::size_t kVerdictLimit = 64 << 10;
-  Frame verdict{};
-  if (body_bytes(bytes) <= kVerdictLimit) bytes += read_exactly(socket, body_bytes(bytes), deadline);
-  if (session_.open(bytes, verdict) != Session::Next::frame) {
-    refuse_coordinator(address, "its answer was altered on the way", "look for who is between the two");
-  }
+  const Frame verdict = read_frame(socket, what, session_, kVerdictLimit, deadline);
   Decoder fields(verdict.fields, "the coordinator's answer");
-  if (verdict.kind == FrameKind::refused) refuse_coordinator(address, fields.text(), "");
+  if (verdict.kind == FrameKind::refused) throw Error({what.tried, what.address, fields.text(), ""});
   size_ = fields.number<Rank>();
   incarnation_ = fields.number<std::uint16_t>();
   standing_.epoch = fields.number<std::uint32_t>();

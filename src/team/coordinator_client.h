@@ -7,8 +7,7 @@
 
 #include "team/bootstrap.h"
 #include "team/connection.h"
-#include "team/secret.h"
-#include "team/session.h"
+#include "team/introduction.h"
 
 namespace farside {
 
@@ -29,9 +28,7 @@ class CoordinatorClient final : public Bootstrap {
   void leave() override;
 
  private:
-  [[nodiscard]] Session shake_hands(const Fd& socket, const std::string& address, const Secret& secret,
-                                    SetupClock::time_point deadline);
-  void take_seat(const Fd& socket, const std::string& address, SetupClock::time_point deadline);
+  void take_seat(const Fd& socket, const Introduced& what, SetupClock::time_point deadline);
 
   // On the loop's thread.
   void start(Fd socket);

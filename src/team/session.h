@@ -28,6 +28,7 @@ enum class FrameKind : std::uint8_t {
   beat,        ///< ↔ between hosts: I am here
   failed,      ///< ← reason (text): the exchange cannot be completed, and there is no further one
   returned,    ///< ← epoch (4), rank (4), then its blob (text) of each exchange that is complete
+  service,     ///< ↔ what a service of the pool and its clients say in a protocol of their own
 };
 
 /// A member contributes at most this much to one exchange.

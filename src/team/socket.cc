@@ -95,7 +95,7 @@ Fd try_connect(int family, const sockaddr* address, socklen_t length, SetupClock
 }
 
 [[noreturn]] void throw_silent_peer() {
-  throw Error({"talk to", "the pool's coordinator", "it did not answer in time", "look at its log"});
+  throw Error({"talk to", "the pool", "it did not answer in time", "look at its log"});
 }
 
 }  // namespace
@@ -158,11 +158,11 @@ std::string read_exactly(const Fd& socket, std::size_t bytes, SetupClock::time_p
   std::string data(bytes, '\0');
   for (std::size_t done = 0; done < bytes;) {
     const ssize_t count = ::recv(socket.get(), data.data() + done, bytes - done, 0);
-    if (count == 0) throw Error({"talk to", "the pool's coordinator", "it closed the connection", "look at its log"});
+    if (count == 0) throw Error({"talk to", "the pool", "it closed the connection", "look at its log"});
     if (count > 0) {
       done += static_cast<std::size_t>(count);
     } else if (errno != EAGAIN && errno != EINTR) {
-      throw errno_error("talk to", "the pool's coordinator");
+      throw errno_error("talk to", "the pool");
     } else if (!wait_ready(socket, POLLIN, deadline)) {
       throw_silent_peer();
     }
@@ -176,7 +176,7 @@ void write_all(const Fd& socket, std::string_view bytes, SetupClock::time_point 
     if (count > 0) {
       bytes.remove_prefix(static_cast<std::size_t>(count));
     } else if (errno != EAGAIN && errno != EINTR) {
-      throw errno_error("talk to", "the pool's coordinator");
+      throw errno_error("talk to", "the pool");
     } else if (!wait_ready(socket, POLLOUT, deadline)) {
       throw_silent_peer();
     }

@@ -5,9 +5,14 @@
 
 namespace farside::kv {
 
-void MailboxInbox::attach(const MailboxEnd& client, Waking waking) {
-  connections_.push_back(
-      std::make_unique<Connection>(Connection{waking, ServedMailbox(fabric_, channel_, client, shape_, waking)}));
+MailboxInbox::Number MailboxInbox::attach(const MailboxEnd& client, Waking waking) {
+  connections_.push_back(std::make_unique<Connection>(
+      Connection{++attached_, waking, ServedMailbox(fabric_, channel_, client, shape_, waking)}));
+  return attached_;
+}
+
+void MailboxInbox::detach(Number mailbox) {
+  std::erase_if(connections_, [mailbox](const auto& each) { return each->number == mailbox; });
 }
 
 bool MailboxInbox::serve(const Answer& answer, Duration pause) {

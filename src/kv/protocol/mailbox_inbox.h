@@ -19,8 +19,11 @@ class MailboxInbox final : public Inbox {
                const MailboxShape& shape)
       : fabric_(fabric), channel_(channel), bells_(bells), bell_(bells.word<AtomicWord>(bell_offset)), shape_(shape) {}
 
-  /// Serves `client` until it is lost or speaks another protocol.
-  void attach(const MailboxEnd& client, Waking waking);
+  using Number = std::uint64_t;
+  /// Serves `client` until it is lost, speaks another protocol, or is detached.
+  Number attach(const MailboxEnd& client, Waking waking);
+  /// Its rings are not used any more. It may have ended by itself before.
+  void detach(Number mailbox);
 
   bool serve(const Answer& answer, Duration pause) override;
   [[nodiscard]] Duration longest_pause() const override;
@@ -29,6 +32,7 @@ class MailboxInbox final : public Inbox {
   static constexpr Duration kLongestPolledPause = std::chrono::milliseconds(1);
 
   struct Connection {
+    Number number;
     Waking waking;
     ServedMailbox mailbox;
     bool ended = false;  ///< there is nobody any more, or nobody who speaks this protocol
@@ -42,6 +46,7 @@ class MailboxInbox final : public Inbox {
   const LocalWord<AtomicWord> bell_;
   const MailboxShape shape_;
   std::vector<std::unique_ptr<Connection>> connections_;
+  Number attached_ = 0;  ///< so many, so far
 };
 
 }  // namespace farside::kv

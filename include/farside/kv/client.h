@@ -1,0 +1,54 @@
+// client.h — a program's way to the key-value store of a pool (farside up --kv SIZE).
+//
+//   kv::Client client;                       // the pool of this user on this machine
+//   const auto session = client.open_session();
+//   session->put_all(std::vector<kv::Write>{{"from", "9"}, {"to", "1"}});
+//
+// Thread safety: every call, from any thread. What it hands out belongs to one thread each.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <filesystem>
+#include <memory>
+
+#include "farside/kv/session.h"
+#include "farside/kv/types.h"
+
+namespace farside::kv {
+
+class ServiceClient;
+
+struct ClientOptions {
+  /// Of the pool; when empty, that which the command finds as well (FARSIDE_RUNTIME_DIR, or the user's own).
+  std::filesystem::path runtime_dir;
+  std::chrono::milliseconds time_out{10'000};  ///< for finding all servers, and for opening a session
+};
+
+struct SessionOptions {
+  ReadWay way = ReadWay::cells;
+  SiblingsKind siblings = SiblingsKind::list;
+  Waking waking = Waking::doorbell;
+  std::chrono::milliseconds time_out{10'000};       ///< of each call
+  std::size_t cached_keys = std::size_t{1} << 16U;  ///< whose places it remembers, 48 B each
+};
+
+class Client {
+ public:
+  /// Connects to all servers. Throws Error when there is no pool with a store, or a server does not answer.
+  explicit Client(const ClientOptions& options = {});
+  ~Client();
+  Client(const Client&) = delete;
+  Client& operator=(const Client&) = delete;
+
+  /// Sessions end before their client does. When a server is lost, calls of the sessions that need it end with
+  /// peer_lost or unknown from then on; one that is opened when the server is back (empty) has it again. Throws Error
+  /// when a server is lost and not back.
+  [[nodiscard]] std::unique_ptr<Session> open_session(const SessionOptions& options = {});
+
+ private:
+  std::unique_ptr<ServiceClient> links_;
+  std::chrono::milliseconds time_out_;
+};
+
+}  // namespace farside::kv

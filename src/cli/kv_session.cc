@@ -1,0 +1,42 @@
+#include "cli/kv_session.h"
+
+#include "farside/base/error.h"
+#include "farside/base/units.h"
+
+namespace farside::cli {
+
+void KvArguments::add_to(CLI::App& command) {
+  command.add_option("--timeout", time_out, "Give up after so long")->type_name("TIME")->capture_default_str();
+}
+
+kv::ClientOptions KvArguments::client() const {
+  return {.runtime_dir = {}, .time_out = parse_duration(time_out, "--timeout")};
+}
+
+kv::SessionOptions KvArguments::session() const {
+  kv::SessionOptions options;
+  options.time_out = parse_duration(time_out, "--timeout");
+  return options;
+}
+
+void expect_done(Outcome outcome, const std::string& tried, const std::string& on) {
+  if (outcome == Outcome::done) return;
+  throw Error({tried, on, outcome == Outcome::timed_out ? "a server did not answer in time" : "a server is lost",
+               "see farside status"});
+}
+
+void expect_done(kv::PutOutcome outcome, const std::string& tried, const std::string& on) {
+  switch (outcome) {
+    case kv::PutOutcome::done: return;
+    case kv::PutOutcome::full:
+      throw Error({tried, on, "a server has no room for it; nothing was changed",
+                   "erase something, or start the pool with a larger --kv"});
+    case kv::PutOutcome::differs:
+      throw Error({tried, on, "another one has written there meanwhile; nothing was changed", ""});
+    case kv::PutOutcome::unknown:
+      throw Error({tried, on, "a server did not answer in time, or is lost; all of it is done, or nothing",
+                   "see farside status, and what is there"});
+  }
+}
+
+}  // namespace farside::cli

@@ -1,0 +1,26 @@
+// kv_session.h — how the commands on the key-value store come to it, and what they say when it fails them.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include <CLI/CLI.hpp>
+
+#include "farside/kv/client.h"
+
+namespace farside::cli {
+
+/// Options of every such command.
+struct KvArguments {
+  std::string time_out = "10s";
+
+  void add_to(CLI::App& command);
+  [[nodiscard]] kv::ClientOptions client() const;
+  [[nodiscard]] kv::SessionOptions session() const;
+};
+
+/// Throw Error, naming what was `tried` ("put") and `on` what, unless it was done.
+void expect_done(Outcome outcome, const std::string& tried, const std::string& on);
+void expect_done(kv::PutOutcome outcome, const std::string& tried, const std::string& on);
+
+}  // namespace farside::cli

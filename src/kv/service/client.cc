@@ -1,0 +1,30 @@
+#include "farside/kv/client.h"
+
+#include <string>
+#include <vector>
+
+#include "farside/base/error.h"
+
+#include "kv/service/service_client.h"
+#include "kv/service/sockets.h"
+#include "team/runtime_dir.h"
+
+namespace farside::kv {
+
+Client::Client(const ClientOptions& options) : time_out_(options.time_out) {
+  const std::filesystem::path pool = options.runtime_dir.empty() ? runtime_dir() : options.runtime_dir;
+  const std::vector<std::string> servers = server_sockets(pool);
+  if (servers.empty()) {
+    throw Error(
+        {"find a key-value store in", pool, "no pool with one is running", "start one with farside up --kv SIZE"});
+  }
+  links_ = std::make_unique<ServiceClient>(servers, Secret::load(pool / "secret"), time_out_);
+}
+
+Client::~Client() = default;
+
+std::unique_ptr<Session> Client::open_session(const SessionOptions& options) {
+  return links_->open_session(options, time_out_);
+}
+
+}  // namespace farside::kv

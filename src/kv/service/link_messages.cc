@@ -1,0 +1,108 @@
+#include "kv/service/link_messages.h"
+
+#include "base/wire.h"
+
+namespace farside::kv {
+
+namespace {
+
+constexpr std::string_view kWhat = "a message of kv's link";
+
+Encoder begin(LinkKind kind) {
+  Encoder out;
+  out.number(static_cast<std::uint8_t>(kind));
+  return out;
+}
+
+Decoder fields_of(std::string_view message, LinkKind kind) {
+  Decoder in(message, kWhat);
+  in.expect(in.number<std::uint8_t>() == static_cast<std::uint8_t>(kind), "it is not the one that was expected");
+  return in;
+}
+
+template <class Enum>
+Enum read_enum(Decoder& in, Enum last) {
+  const auto value = in.number<std::uint8_t>();
+  in.expect(value <= static_cast<std::uint8_t>(last), "one of its fields makes no sense");
+  return static_cast<Enum>(value);
+}
+
+}  // namespace
+
+std::string Welcome::encode() const {
+  Encoder out = begin(LinkKind::welcome);
+  out.text(version).number(static_cast<std::uint8_t>(mode)).number(static_cast<std::uint8_t>(remote_peers));
+  out.text(fabric).text(memory).text(bells).number(mailbox.slots).number(mailbox.slot_bytes);
+  out.number(static_cast<std::uint64_t>(grace.count())).number(self);
+  for (const std::string& server : servers) out.text(server);
+  return out.take();
+}
+
+Welcome decode_welcome(std::string_view message) {
+  Decoder in = fields_of(message, LinkKind::welcome);
+  Welcome welcome;
+  welcome.version = in.text();
+  welcome.mode = read_enum(in, FabricMode::ucx);
+  welcome.remote_peers = in.number<std::uint8_t>() != 0;
+  welcome.fabric = in.text();
+  welcome.memory = in.text();
+  welcome.bells = in.text();
+  welcome.mailbox.slots = in.number<std::uint32_t>();
+  welcome.mailbox.slot_bytes = in.number<std::uint32_t>();
+  welcome.grace = Duration(in.number<std::uint64_t>());
+  welcome.self = in.number<ServerNumber>();
+  while (!in.rest().empty()) welcome.servers.push_back(in.text());
+  in.expect(welcome.self < welcome.servers.size(), "its number is not that of a server");
+  return welcome;
+}
+
+std::string OpenRequest::encode() const {
+  return begin(LinkKind::open).text(rings).number(offset).number(static_cast<std::uint8_t>(waking)).take();
+}
+
+OpenRequest decode_open(std::string_view message) {
+  Decoder in = fields_of(message, LinkKind::open);
+  OpenRequest request;
+  request.rings = in.text();
+  request.offset = in.number<std::uint64_t>();
+  request.waking = read_enum(in, Waking::doorbell);
+  in.expect_end();
+  return request;
+}
+
+std::string Opened::encode() const { return begin(LinkKind::opened).number(mailbox).text(ring).take(); }
+
+Opened decode_opened(std::string_view message) {
+  Decoder in = fields_of(message, LinkKind::opened);
+  Opened opened;
+  opened.mailbox = in.number<std::uint64_t>();
+  opened.ring = in.text();
+  in.expect_end();
+  return opened;
+}
+
+std::string encode_join(std::string_view fabric) { return begin(LinkKind::join).text(fabric).take(); }
+std::string encode_joined() { return begin(LinkKind::joined).take(); }
+std::string encode_close(std::uint64_t mailbox) { return begin(LinkKind::close).number(mailbox).take(); }
+std::string encode_refused(std::string_view why) { return begin(LinkKind::refused).text(why).take(); }
+
+LinkKind kind_of(std::string_view message) {
+  Decoder in(message, kWhat);
+  return read_enum(in, LinkKind::refused);
+}
+
+std::uint64_t decode_close(std::string_view message) {
+  Decoder in = fields_of(message, LinkKind::close);
+  const auto mailbox = in.number<std::uint64_t>();
+  in.expect_end();
+  return mailbox;
+}
+
+std::string decode_text(std::string_view message) {
+  Decoder in = fields_of(message, kind_of(message));
+  std::string text = in.text();
+  in.expect_end();
+  return text;
+}
+
+}  // namespace farside::kv

@@ -1,0 +1,78 @@
+// link_messages.h — what a client and a server say on their socket after the handshake: where each one's memory is
+// (docs/protocols/kv.md, "Links").
+//
+//   welcome ←   at once: what the server is, and where its memory is
+//   join    →   how the client is reached
+//   joined  ←
+//   open    →   a mailbox: where replies go
+//   opened  ←   and where requests go
+//   close   →   a mailbox, which the client uses no more
+//   refused ←   why; the end
+//
+// Each travels in a frame of its own (team/session.h, kind `service`): a byte that says which, then its fields.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "farside/fabric/fabric.h"
+
+#include "kv/protocol/key_id.h"
+#include "kv/protocol/mailbox_ring.h"
+
+namespace farside::kv {
+
+enum class LinkKind : std::uint8_t { welcome, join, joined, open, opened, close, refused };
+
+/// The longest of them: names 1024 servers.
+inline constexpr std::size_t kLinkBodyLimit = 256U << 10U;
+
+struct Welcome {
+  std::string version;  ///< of farside
+  FabricMode mode = FabricMode::automatic;
+  bool remote_peers = false;         ///< clients of other hosts may come
+  std::string fabric;                ///< the server's address there
+  ServerNumber self = 0;             ///< its number
+  std::vector<std::string> servers;  ///< where each listens, by number
+  std::string memory;                ///< the store's
+  std::string bells;                 ///< its first word wakes the server
+  MailboxShape mailbox;
+  Duration grace{};
+
+  [[nodiscard]] std::string encode() const;
+};
+
+/// A mailbox as the client asks for it.
+struct OpenRequest {
+  std::string rings;         ///< the region that replies go to
+  std::uint64_t offset = 0;  ///< of the ring in it
+  Waking waking = Waking::doorbell;
+
+  [[nodiscard]] std::string encode() const;
+};
+
+struct Opened {
+  std::uint64_t mailbox = 0;
+  std::string ring;  ///< the region that requests go to, from its start on
+
+  [[nodiscard]] std::string encode() const;
+};
+
+/// Those with a single text, number, or nothing.
+[[nodiscard]] std::string encode_join(std::string_view fabric);
+[[nodiscard]] std::string encode_joined();
+[[nodiscard]] std::string encode_close(std::uint64_t mailbox);
+[[nodiscard]] std::string encode_refused(std::string_view why);
+
+/// The kind of a message, and its fields. What follows throws Error when they are malformed.
+[[nodiscard]] LinkKind kind_of(std::string_view message);
+[[nodiscard]] Welcome decode_welcome(std::string_view message);
+[[nodiscard]] OpenRequest decode_open(std::string_view message);
+[[nodiscard]] Opened decode_opened(std::string_view message);
+[[nodiscard]] std::uint64_t decode_close(std::string_view message);
+/// Of a join or a refusal.
+[[nodiscard]] std::string decode_text(std::string_view message);
+
+}  // namespace farside::kv

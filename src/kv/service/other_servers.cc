@@ -1,0 +1,101 @@
+#include "kv/service/other_servers.h"
+
+#include <utility>
+
+#include "farside/base/error.h"
+#include "farside/base/log.h"
+
+namespace farside::kv {
+
+namespace {
+
+constexpr auto kConnectLimit = std::chrono::seconds(2);
+
+}  // namespace
+
+OtherServers::OtherServers(EventLoop& loop, Fabric& fabric, Channel& channel, Errands& errands, const Secret& secret,
+                           std::vector<std::string> addresses, const MailboxShape& shape)
+    : loop_(loop),
+      fabric_(fabric),
+      channel_(channel),
+      errands_(errands),
+      secret_(secret),
+      addresses_(std::move(addresses)),
+      shape_(shape),
+      asked_(addresses_.size()),
+      connector_([this](const std::stop_token& stop) { connect_when_wanted(stop); }) {}
+
+OtherServers::~OtherServers() = default;
+
+Outcome OtherServers::send(ServerNumber server, std::span<const std::byte> request, Deadline deadline) {
+  Asked& asked = asked_.at(server);
+  if (asked.line == nullptr || asked.line->link->lost()) {
+    if (!std::exchange(asked.connecting, true)) {
+      const std::lock_guard lock(mutex_);
+      wanted_.push_back(server);
+      changed_.notify_all();
+    }
+    return Outcome::peer_lost;
+  }
+  const Outcome sent = asked.line->requests->send(0, request, deadline);
+  if (sent == Outcome::done) ++asked.unanswered;
+  return sent;
+}
+
+Outcome OtherServers::receive(ServerNumber server, Message& reply, Deadline deadline) {
+  Asked& asked = asked_.at(server);
+  if (asked.failed != 0) {
+    --asked.failed;
+    return Outcome::peer_lost;
+  }
+  --asked.unanswered;
+  return asked.line->requests->receive(0, reply, deadline);
+}
+
+bool OtherServers::has_reply(ServerNumber server) {
+  Asked& asked = asked_.at(server);
+  return asked.failed != 0 || (asked.unanswered != 0 && asked.line->requests->has_reply(0));
+}
+
+// ---- Connecting
+
+void OtherServers::connect_when_wanted(const std::stop_token& stop) {
+  for (;;) {
+    ServerNumber server = 0;
+    {
+      std::unique_lock lock(mutex_);
+      if (!changed_.wait(lock, stop, [this] { return !wanted_.empty(); })) return;
+      server = wanted_.front();
+      wanted_.pop_front();
+    }
+    std::shared_ptr<Line> line;  // shared, for errands are copied
+    try {
+      line = std::make_shared<Line>(connect(server));
+    } catch (const Error& error) {  // when there is something to ask again, it is tried again
+      log::info(error.what());
+    }
+    errands_.post([this, server, line] {
+      asked_[server].connecting = false;
+      if (line != nullptr) take(asked_[server], std::move(*line));
+    });
+  }
+}
+
+OtherServers::Line OtherServers::connect(ServerNumber server) {
+  const auto deadline = SetupClock::now() + kConnectLimit;
+  auto link = std::make_shared<ServerLink>(addresses_.at(server), secret_, deadline);
+  link->join(fabric_, deadline);
+  auto ring = fabric_.create_region("kv replies of server " + std::to_string(server), shape_.ring_bytes());
+  auto mailbox = link->open(*ring, 0, Waking::doorbell, deadline);
+  ServerLink::watch(loop_, link);
+  return {std::move(link), std::move(ring), std::move(mailbox)};
+}
+
+void OtherServers::take(Asked& asked, Line line) {
+  asked.failed += std::exchange(asked.unanswered, 0);
+  asked.line = std::make_unique<Line>(std::move(line));
+  asked.line->requests = std::make_unique<MailboxRequests>(
+      fabric_, channel_, std::vector<MailboxEnd>{asked.line->mailbox.end}, shape_, Waking::doorbell);
+}
+
+}  // namespace farside::kv

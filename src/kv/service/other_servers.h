@@ -1,0 +1,71 @@
+// other_servers.h — how a server asks the others what became of a transaction. Seldom needed, so none is connected to
+// before there is something to ask; and since the one who asks must not wait, a thread that sleeps otherwise connects.
+//
+// Thread safety: one thread at a time, that of the channel, which also runs the errands.
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "farside/fabric/fabric.h"
+
+#include "kv/protocol/mailbox.h"
+#include "kv/service/errands.h"
+#include "kv/service/server_link.h"
+
+namespace farside::kv {
+
+class OtherServers final : public Requests {
+ public:
+  /// `addresses` by number. Each becomes that peer of `fabric`.
+  OtherServers(EventLoop& loop, Fabric& fabric, Channel& channel, Errands& errands, const Secret& secret,
+               std::vector<std::string> addresses, const MailboxShape& shape);
+  /// No errand may run any more.
+  ~OtherServers() override;
+
+  [[nodiscard]] ServerNumber servers() const override { return static_cast<ServerNumber>(asked_.size()); }
+  /// peer_lost while it is being connected to.
+  Outcome send(ServerNumber server, std::span<const std::byte> request, Deadline deadline) override;
+  Outcome receive(ServerNumber server, Message& reply, Deadline deadline) override;
+  [[nodiscard]] bool has_reply(ServerNumber server) override;
+
+ private:
+  /// What was made to ask one server.
+  struct Line {
+    std::shared_ptr<ServerLink> link;
+    std::unique_ptr<Region> ring;
+    ServerLink::Mailbox mailbox;
+    std::unique_ptr<MailboxRequests> requests{};
+  };
+  struct Asked {
+    std::unique_ptr<Line> line;
+    std::size_t unanswered = 0;  ///< on that line
+    std::size_t failed = 0;      ///< asked on a line that is no more
+    bool connecting = false;
+  };
+
+  void connect_when_wanted(const std::stop_token& stop);
+  [[nodiscard]] Line connect(ServerNumber server);
+  void take(Asked& asked, Line line);
+
+  EventLoop& loop_;
+  Fabric& fabric_;
+  Channel& channel_;
+  Errands& errands_;
+  const Secret secret_;
+  const std::vector<std::string> addresses_;
+  const MailboxShape shape_;
+  std::vector<Asked> asked_;
+
+  std::mutex mutex_;
+  std::condition_variable_any changed_;
+  std::deque<ServerNumber> wanted_;  ///< guarded by mutex_
+  std::jthread connector_;
+};
+
+}  // namespace farside::kv

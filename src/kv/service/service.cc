@@ -1,0 +1,64 @@
+#include "kv/service/service.h"
+
+namespace farside::kv {
+
+namespace {
+
+constexpr Duration kRing = std::chrono::seconds(1);
+
+// Versions that are reclaimed between two looks at what has come.
+constexpr std::size_t kReclaimedAtOnce = 16;
+
+std::unique_ptr<Fabric> make_fabric(const ServiceOptions& options) {
+  auto fabric = make_host_fabric({.mode = fabric_mode_from_environment(), .remote_peers = options.remote_peers});
+  fabric->connect(options.self, fabric->address());
+  return fabric;
+}
+
+}  // namespace
+
+Service::Service(const ServiceOptions& options, const Secret& pool)
+    : options_(options),
+      fabric_(make_fabric(options)),
+      memory_(fabric_->create_region("kv memory", options.store.bytes)),
+      bells_(fabric_->create_region("kv bells", sizeof(AtomicWord))),
+      own_bells_(fabric_->attach(options.self, bells_->handle())),
+      bell_channel_(fabric_->open_channel()),
+      channel_(fabric_->open_channel()),
+      store_(*fabric_, *channel_, *memory_, options.store),
+      handler_(store_),
+      inbox_(*fabric_, *channel_, *bells_, 0, options.mailbox),
+      server_(inbox_, [this](std::span<const std::byte> request) { return handler_.answer(request); }),
+      errands_([this] { wake(); }),
+      others_(loop_, *fabric_, *channel_, errands_, kv_secret(pool), options.servers, options.mailbox),
+      terminator_(*fabric_, store_, others_, options.self, options.patience),
+      clients_(loop_, *fabric_, inbox_, errands_, kv_secret(pool), welcome(),
+               static_cast<PeerId>(options.servers.size()), options.listen) {
+  server_.add_chore([this] { return errands_.run(); });
+  server_.add_chore([this] { return store_.reclaim(kReclaimedAtOnce) != 0; });
+  server_.add_chore([this] { return terminator_.step(); });
+}
+
+Service::~Service() { loop_.stop(); }
+
+Welcome Service::welcome() const {
+  return {.version = FARSIDE_VERSION,
+          .mode = fabric_mode_from_environment(),
+          .remote_peers = options_.remote_peers,
+          .fabric = fabric_->address(),
+          .self = options_.self,
+          .servers = options_.servers,
+          .memory = memory_->handle(),
+          .bells = bells_->handle(),
+          .mailbox = options_.mailbox,
+          .grace = options_.store.grace};
+}
+
+void Service::serve_until(const std::function<bool()>& ended) { server_.serve_until(ended); }
+
+void Service::wake() {
+  const std::lock_guard lock(ringing_);
+  (void)bell_channel_->add_signal(own_bells_->word<AtomicWord>(0), 1, fabric_->in(kRing));  // it looks anyway, later
+}
+
+}  // namespace farside::kv

@@ -1,0 +1,85 @@
+#include "team/introduction.h"
+
+#include <cstring>
+
+#include "farside/base/error.h"
+
+namespace farside {
+
+namespace {
+
+template <class Message>
+Message read_message(const Fd& socket, SetupClock::time_point deadline) {
+  Message message;
+  std::memcpy(&message, read_exactly(socket, sizeof message, deadline).data(), sizeof message);
+  return message;
+}
+
+// Takes a message of a fixed size from the front of `bytes`, once it is whole.
+template <class Message>
+std::optional<Message> take(std::string& bytes) {
+  static_assert(std::has_unique_object_representations_v<Message>);
+  if (bytes.size() < sizeof(Message)) return std::nullopt;
+  Message message;
+  std::memcpy(&message, bytes.data(), sizeof message);
+  bytes.erase(0, sizeof message);
+  return message;
+}
+
+[[noreturn]] void fail(const Introduced& what, const std::string& why, const std::string& remedy) {
+  throw Error({what.tried, what.address, why, remedy});
+}
+
+}  // namespace
+
+Session introduce(const Fd& socket, const Introduced& what, const Secret& secret, std::uint32_t rank,
+                  std::size_t body_limit, SetupClock::time_point deadline) {
+  const Hello hello = make_hello();
+  write_all(socket, wire_bytes(hello), deadline);
+  const auto challenge = read_message<Challenge>(socket, deadline);
+  if (!challenge.greeting.is_farside()) fail(what, "it does not speak farside", "check the address");
+  if (challenge.greeting.protocol != kTeamProtocol) {
+    fail(what,
+         "it speaks protocol " + std::to_string(challenge.greeting.protocol) + " and this program " +
+             std::to_string(kTeamProtocol),
+         "use one version of farside everywhere");
+  }
+  if (!proves_coordinator(secret, hello, challenge)) {
+    fail(what, "it does not know this pool's secret", "use the secret file of that pool");
+  }
+  const Claim claim = make_claim(secret, hello, challenge, rank);
+  write_all(socket, wire_bytes(claim), deadline);
+  return {session_key(secret, hello, challenge, claim), Session::Side::member, body_limit};
+}
+
+Frame read_frame(const Fd& socket, const Introduced& what, Session& session, std::size_t body_limit,
+                 SetupClock::time_point deadline) {
+  std::string bytes = read_exactly(socket, kFrameHeader, deadline);
+  Frame frame{};
+  if (body_bytes(bytes) <= body_limit) bytes += read_exactly(socket, body_bytes(bytes), deadline);
+  if (session.open(bytes, frame) != Session::Next::frame) {
+    fail(what, "its answer was altered on the way", "look for who is between the two");
+  }
+  return frame;
+}
+
+Introduction::Refusal Introduction::advance(const Secret& secret, std::string& received,
+                                            const std::function<void(std::string_view)>& send) {
+  if (!hello_) {
+    hello_ = take<Hello>(received);
+    if (!hello_) return {};
+    if (!hello_->greeting.is_farside()) return "it does not speak farside";
+    challenge_ = make_challenge(secret, *hello_);
+    send(wire_bytes(challenge_));
+    if (hello_->greeting.protocol != kTeamProtocol) {
+      return "it speaks protocol " + std::to_string(hello_->greeting.protocol);
+    }
+  }
+  const auto claim = take<Claim>(received);
+  if (!claim) return {};
+  if (!proves_member(secret, *hello_, challenge_, *claim)) return "it does not know the pool's secret";
+  claim_ = claim;
+  return {};
+}
+
+}  // namespace farside

@@ -1,0 +1,51 @@
+// introduction.h — the handshake (handshake.h) on a socket, from either side, and the frames right after it.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "farside/base/fd.h"
+
+#include "team/handshake.h"
+#include "team/session.h"
+#include "team/socket.h"
+
+namespace farside {
+
+/// What a member's errors name.
+struct Introduced {
+  std::string tried;  ///< "join the team at"
+  std::string address;
+};
+
+/// The member's side, on a connected socket. Throws Error when the other side does not know the secret or speaks
+/// another protocol, and when the deadline passes.
+[[nodiscard]] Session introduce(const Fd& socket, const Introduced& what, const Secret& secret, std::uint32_t rank,
+                                std::size_t body_limit, SetupClock::time_point deadline);
+
+/// The next frame, of at most `body_limit` bytes. Throws Error when it was altered or does not come.
+[[nodiscard]] Frame read_frame(const Fd& socket, const Introduced& what, Session& session, std::size_t body_limit,
+                               SetupClock::time_point deadline);
+
+/// The other side's, message by message as they come.
+class Introduction {
+ public:
+  /// Why a stranger is sent away; none while it behaves.
+  using Refusal = std::optional<std::string>;
+
+  /// Takes what it can from the front of `received`, and answers through `send`.
+  Refusal advance(const Secret& secret, std::string& received, const std::function<void(std::string_view)>& send);
+  /// What was proven: none until then.
+  [[nodiscard]] const std::optional<Claim>& claim() const noexcept { return claim_; }
+  /// For the frames that follow a claim.
+  [[nodiscard]] Digest key(const Secret& secret) const { return session_key(secret, *hello_, challenge_, *claim_); }
+
+ private:
+  std::optional<Hello> hello_;
+  Challenge challenge_;
+  std::optional<Claim> claim_;
+};
+
+}  // namespace farside

@@ -1,0 +1,168 @@
+// The pool's key-value store as its users meet it: farside up --kv, farside kv, and kv::Client.
+#include <csignal>
+#include <iterator>
+#include <sstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <gmock/gmock.h>
+
+#include "farside/base/error.h"
+#include "farside/kv/client.h"
+
+#include "tests/support/pool.h"
+#include "tests/support/shared.h"
+
+namespace farside::test {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::UnorderedElementsAre;
+
+class KvStore : public PoolTest {
+ protected:
+  void start() { ASSERT_EQ(up({"-n", "2", "--cache", "16M", "--kv", "16M"}).code(), 0); }
+
+  /// Runs `farside kv ARGUMENTS...` with `input`.
+  CommandEnd kv(std::vector<std::string> arguments, const std::string& input = "") {
+    arguments.insert(arguments.begin(), {FARSIDE_COMMAND, "kv"});
+    return Command(arguments, input).wait();
+  }
+  /// The same, and expects that it succeeds.
+  std::string said(const std::vector<std::string>& arguments, const std::string& input = "") {
+    const CommandEnd end = kv(arguments, input);
+    EXPECT_EQ(end.code(), 0) << end.err;
+    return end.out;
+  }
+};
+
+std::string every_byte() {
+  std::string bytes;
+  for (int c = 0; c < 256; ++c) bytes.push_back(static_cast<char>(c));
+  return bytes;
+}
+
+TEST_F(KvStore, KeepsAnyBytes) {
+  start();
+  const std::string large(3U << 20U, 'x');
+  said({"put", "any"}, every_byte());
+  said({"put", "large"}, large);
+  said({"put", "none", ""});
+  EXPECT_EQ(said({"get", "any"}), every_byte());
+  EXPECT_EQ(said({"get", "large"}), large);
+  EXPECT_EQ(said({"get", "none"}), "");
+}
+
+// What mget prints mput reads.
+TEST_F(KvStore, GivesAndTakesSeveralKeysAtOnce) {
+  start();
+  said({"mput", "from", "9", "to", "two words"});
+  EXPECT_EQ(said({"mget", "from", "to"}), "from 9\nto \"two words\"\n");
+  said({"put", "odd"}, every_byte());
+  const std::string pairs = said({"mget", "odd", "from", "to"});
+  said({"erase", "odd", "from", "to"});
+  EXPECT_EQ(said({"scan"}), "");
+  said({"mput"}, pairs);
+  EXPECT_EQ(said({"mget", "odd", "from", "to"}), pairs);
+}
+
+TEST_F(KvStore, FindsKeysByWhatTheyBeginWith) {
+  start();
+  said({"mput", "user:1", "a", "user:2", "b", "group:1", "c"});
+  std::istringstream lines(said({"scan", "user:"}));
+  EXPECT_THAT((std::vector<std::string>{std::istream_iterator<std::string>(lines), {}}),
+              UnorderedElementsAre("user:1", "user:2"));
+}
+
+TEST_F(KvStore, ForgetsWhatHasLivedLongEnough) {
+  start();
+  said({"put", "--ttl", "1h", "long", "a"});
+  said({"put", "--ttl", "50ms", "short", "b"});
+  EXPECT_TRUE(eventually([&] { return kv({"get", "short"}).code() == 1; }));
+  EXPECT_EQ(said({"get", "long"}), "a");
+}
+
+TEST_F(KvStore, TellsWhatIsNotThere) {
+  start();
+  const CommandEnd absent = kv({"get", "no key"});
+  EXPECT_EQ(absent.code(), 1);
+  EXPECT_THAT(absent.err, HasSubstr("there is no key \"no key\""));
+  said({"put", "a", "1"});
+  const CommandEnd one = kv({"mget", "a", "b"});
+  EXPECT_EQ(one.code(), 1);
+  EXPECT_EQ(one.out, "a 1\n");
+  EXPECT_THAT(one.err, HasSubstr("there is no key b"));
+}
+
+TEST_F(KvStore, IsUsedWronglyWithCodeTwo) {
+  start();
+  EXPECT_EQ(kv({"mput", "key without a value"}).code(), 2);
+  EXPECT_EQ(kv({"mput"}, "a \"b").code(), 2);
+  EXPECT_EQ(kv({"mput", "twice", "1", "twice", "2"}).code(), 2);
+  EXPECT_EQ(kv({"put", "", "empty key"}).code(), 2);
+}
+
+TEST_F(KvStore, IsMissedWhereThereIsNone) {
+  const CommandEnd no_pool = kv({"get", "a"});
+  EXPECT_EQ(no_pool.code(), 1);
+  EXPECT_THAT(no_pool.err, HasSubstr("start one with farside up --kv SIZE"));
+  ASSERT_EQ(up({"--cache", "16M"}).code(), 0);
+  EXPECT_THAT(kv({"get", "a"}).err, HasSubstr("start one with farside up --kv SIZE"));
+}
+
+TEST_F(KvStore, EndsWithThePool) {
+  start();
+  EXPECT_EQ(farside({"down"}).code(), 0);
+  EXPECT_THAT(runtime_files(), ::testing::IsEmpty());
+}
+
+// Nobody answers, and that is said in time.
+TEST_F(KvStore, DoesNotWaitForServersThatStandStill) {
+  start();
+  const std::vector<pid_t> nodes = node_processes();
+  for (const pid_t node : nodes) ::kill(node, SIGSTOP);
+  const CommandEnd end = kv({"put", "--timeout", "300ms", "a", "1"});
+  for (const pid_t node : nodes) ::kill(node, SIGCONT);
+  EXPECT_EQ(end.code(), 1);
+  EXPECT_THAT(end.err, HasSubstr("in time"));
+}
+
+// A server that died comes back empty; sessions opened from then on have it.
+TEST_F(KvStore, IsThereAgainAfterANodeDied) {
+  start();
+  kv::Client client;
+  const pid_t node = node_processes().front();
+  ::kill(node, SIGKILL);
+  EXPECT_TRUE(eventually([&] {
+    try {
+      const auto session = client.open_session();
+      return session->put_all(std::vector<kv::Write>{{"a", "1"}, {"b", "2"}, {"c", "3"}}) == kv::PutOutcome::done;
+    } catch (const Error&) {
+      return false;
+    }
+  }));
+}
+
+TEST_F(KvStore, IsSharedByTheThreadsOfAProgram) {
+  start();
+  kv::Client client;
+  std::vector<std::jthread> threads;
+  for (int thread = 0; thread < 4; ++thread) {
+    threads.emplace_back([&client, thread] {
+      const auto session = client.open_session();
+      const std::string value = std::to_string(thread);
+      for (int round = 0; round < 100; ++round) {
+        ASSERT_EQ(session->put_all(std::vector<kv::Write>{{"one", value}, {"two", value}, {"three", value}}),
+                  kv::PutOutcome::done);
+        std::vector<kv::Got> got;
+        ASSERT_EQ(session->get_all(std::vector<std::string_view>{"one", "two", "three"}, got), Outcome::done);
+        EXPECT_EQ(got[0].value, got[1].value);
+        EXPECT_EQ(got[0].value, got[2].value);
+      }
+    });
+  }
+}
+
+}  // namespace
+}  // namespace farside::test
