@@ -41,12 +41,21 @@ void write_address(const Region& memory, const std::string& address) {
 
 }  // namespace
 
-TeamTransport::TeamTransport(Team& team, const TransportOptions& options)
-    : team_(team),
-      options_(options),
-      rings_(team.allocate("kv mailboxes", options.transport == Transport::socket
-                                               ? sizeof(AddressText)
-                                               : bell_offset() + sizeof(AtomicWord))) {}
+TeamTransport::TeamTransport(Team& team, const TransportOptions& options) : team_(team), options_(options) {
+  if (options.transport == Transport::socket) {
+    of_servers_ = team.allocate("kv addresses", sizeof(AddressText));
+    return;
+  }
+  of_servers_ = allocate(options.servers, sizeof(AtomicWord));
+  for (std::uint32_t session = 0; session < options.sessions; ++session) {
+    by_session_.push_back(allocate(team.size() - options.servers, 0));
+  }
+}
+
+std::unique_ptr<SymmetricRegion> TeamTransport::allocate(std::uint64_t clients, std::uint64_t more_bytes) {
+  const std::uint64_t rings = std::max<std::uint64_t>(clients, 1) * options_.servers * options_.mailbox.ring_bytes();
+  return team_.allocate("kv mailboxes", rings + more_bytes);
+}
 
 std::unique_ptr<Inbox> TeamTransport::open_inbox(Channel& channel) {
   Fabric& fabric = team_.fabric();
@@ -54,24 +63,24 @@ std::unique_ptr<Inbox> TeamTransport::open_inbox(Channel& channel) {
     for (Rank client = 0; client < team_.size(); ++client) {
       const std::uint32_t sessions = serves(client) ? 1 : options_.sessions;
       for (std::uint32_t session = 0; session < sessions; ++session) {
-        attach(end(client, ring_offset(client, session, team_.rank() - options_.first_server)));
+        attach(end(client, place(client, session, team_.rank() - options_.first_server)));
       }
     }
   };
   switch (options_.transport) {
     case Transport::socket: {
       auto inbox = std::make_unique<SocketInbox>(fabric, options_.socket_address);
-      write_address(rings_->local(), inbox->address());
+      write_address(of_servers_->local(), inbox->address());
       return inbox;
     }
     case Transport::send_receive: {
-      auto inbox = std::make_unique<QueueInbox>(fabric, channel, rings_->local(), bell_offset(), options_.mailbox);
+      auto inbox = std::make_unique<QueueInbox>(fabric, channel, of_servers_->local(), bell_offset(), options_.mailbox);
       for_each_client([&](const MailboxEnd& client) { inbox->attach(client); });
       return inbox;
     }
     case Transport::mailbox: break;
   }
-  auto inbox = std::make_unique<MailboxInbox>(fabric, channel, rings_->local(), bell_offset(), options_.mailbox);
+  auto inbox = std::make_unique<MailboxInbox>(fabric, channel, of_servers_->local(), bell_offset(), options_.mailbox);
   for_each_client([&](const MailboxEnd& client) { inbox->attach(client, options_.waking); });
   return inbox;
 }
@@ -86,7 +95,7 @@ std::unique_ptr<Requests> TeamTransport::open_requests(Channel& channel, std::ui
   std::vector<std::unique_ptr<Stream>> streams;
   for (ServerNumber server = 0; server < options_.servers; ++server) {
     if (options_.transport == Transport::socket) {
-      const std::string address = read_address(fabric, channel, rings_->of(rank_of(server)), server);
+      const std::string address = read_address(fabric, channel, of_servers_->of(rank_of(server)), server);
       streams.push_back(std::make_unique<SocketStream>(fabric, connect_to(address, SetupClock::now() + kSetUp)));
     } else {
       streams.push_back(
@@ -96,31 +105,34 @@ std::unique_ptr<Requests> TeamTransport::open_requests(Channel& channel, std::ui
   return std::make_unique<StreamRequests>(fabric, std::move(streams));
 }
 
-/// Where the rings of a session and a server are: at both in the same place. Servers have a session each, to ask each
-/// other, ahead of all others.
-std::uint64_t TeamTransport::ring_offset(Rank client, std::uint32_t session, ServerNumber server) const {
-  std::uint64_t sessions = session;
-  if (serves(client)) {
-    sessions += client - options_.first_server;
-  } else {
-    const Rank others = client < options_.first_server ? client : client - options_.servers;
-    sessions += options_.servers + others * std::uint64_t{options_.sessions};
+TeamTransport::Place TeamTransport::place(Rank client, std::uint32_t session, ServerNumber server) const {
+  const bool is_server = serves(client);
+  Rank number = client;  // among the servers, or among the others
+  if (is_server) {
+    number -= options_.first_server;
+  } else if (client > options_.first_server) {
+    number -= options_.servers;
   }
-  return (sessions * options_.servers + server) * options_.mailbox.ring_bytes();
+  const std::uint64_t ring = std::uint64_t{number} * options_.servers + server;
+  return {is_server ? of_servers_.get() : by_session_.at(session).get(), ring * options_.mailbox.ring_bytes()};
 }
 
-MailboxEnd TeamTransport::end(Rank other, std::uint64_t offset) {
-  return {.own = &rings_->local(),
-          .own_offset = offset,
-          .other = &rings_->of(other),
-          .other_offset = offset,
+MailboxEnd TeamTransport::end(Rank other, const Place& place) {
+  return {.own = &place.region->local(),
+          .own_offset = place.offset,
+          .other = &place.region->of(other),
+          .other_offset = place.offset,
           .by_memory = team_.fabric().reaches_by_memory(other)};
 }
 
 MailboxEnd TeamTransport::end_of_server(std::uint32_t session, ServerNumber server) {
-  MailboxEnd result = end(rank_of(server), ring_offset(team_.rank(), session, server));
-  result.bell = rings_->of(rank_of(server)).word<AtomicWord>(bell_offset());
+  MailboxEnd result = end(rank_of(server), place(team_.rank(), session, server));
+  result.bell = of_servers_->of(rank_of(server)).word<AtomicWord>(bell_offset());
   return result;
+}
+
+std::uint64_t TeamTransport::bell_offset() const {
+  return std::uint64_t{options_.servers} * options_.servers * options_.mailbox.ring_bytes();
 }
 
 }  // namespace farside::kv

@@ -48,14 +48,21 @@ class TeamTransport {
   [[nodiscard]] std::unique_ptr<Requests> open_requests(Channel& channel, std::uint32_t number);
 
  private:
-  [[nodiscard]] std::uint64_t ring_offset(Rank client, std::uint32_t session, ServerNumber server) const;
-  [[nodiscard]] std::uint64_t bell_offset() const { return ring_offset(team_.size(), 0, 0); }
-  [[nodiscard]] MailboxEnd end(Rank other, std::uint64_t offset);
+  /// Where the rings of a session and a server are: at both in the same region, in the same place.
+  struct Place {
+    const SymmetricRegion* region;
+    std::uint64_t offset;
+  };
+  [[nodiscard]] std::unique_ptr<SymmetricRegion> allocate(std::uint64_t clients, std::uint64_t more_bytes);
+  [[nodiscard]] Place place(Rank client, std::uint32_t session, ServerNumber server) const;
+  [[nodiscard]] MailboxEnd end(Rank other, const Place& place);
   [[nodiscard]] MailboxEnd end_of_server(std::uint32_t session, ServerNumber server);
+  [[nodiscard]] std::uint64_t bell_offset() const;
 
   Team& team_;
   const TransportOptions options_;
-  std::unique_ptr<SymmetricRegion> rings_;
+  std::unique_ptr<SymmetricRegion> of_servers_;  ///< of their sessions, and behind them what wakes a server
+  std::vector<std::unique_ptr<SymmetricRegion>> by_session_;  ///< apart: whoever waits in one is woken with it alone
 };
 
 }  // namespace farside::kv
