@@ -16,8 +16,20 @@ CellSlot slot_of(const Version& version) { return {version.timestamp, version.ge
 
 }  // namespace
 
+// Of the thousands of a key that is written all the time the latest are asked for, or the oldest: the way to others is
+// through memory that no cache has.
+std::map<Timestamp, Version>::iterator KeyVersions::place_of(const Timestamp& timestamp) {
+  constexpr int kLatest = 4;
+  auto near_end = versions.end();
+  for (int looks = 0; looks < kLatest && near_end != versions.begin(); ++looks) {
+    if ((--near_end)->first == timestamp) return near_end;
+  }
+  if (!versions.empty() && versions.begin()->first == timestamp) return versions.begin();
+  return versions.find(timestamp);
+}
+
 Version* KeyVersions::find(const Timestamp& timestamp) {
-  const auto found = versions.find(timestamp);
+  const auto found = place_of(timestamp);
   return found == versions.end() ? nullptr : &found->second;
 }
 
@@ -104,7 +116,8 @@ void Cells::remove(const KeyVersions& history) {
 
 void Cells::add(KeyVersions& history, const Version& version, std::span<const std::byte> record) {
   region_.copy_in(version.place.offset, record);
-  Version& added = history.versions[version.timestamp] = version;
+  auto& versions = history.versions;
+  Version& added = versions.insert_or_assign(versions.end(), version.timestamp, version)->second;
   ++noted_;
   if (rules_.marks_all_versions) set_mark(history, added, RecordHead::kNotNewest);
 }
@@ -127,12 +140,13 @@ Version* Cells::commit(KeyVersions& history, const Timestamp& timestamp) {
 }
 
 void Cells::drop(KeyVersions& history, Timestamp timestamp) {
-  Version& version = *history.find(timestamp);
+  const auto place = history.place_of(timestamp);
+  Version& version = place->second;
   set_mark(history, version, RecordHead::kNotNewest);  // for whoever remembers where it was
   if (rules_.records_are_immutable || !shares_place(history, version)) {
     heap_.give_back(version.place.offset, version.place.bytes);
   }
-  history.versions.erase(timestamp);
+  history.versions.erase(place);
   --noted_;
   auto* const slot = std::ranges::find(history.slots, timestamp);
   if (slot == history.slots.end()) return;

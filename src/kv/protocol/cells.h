@@ -45,6 +45,7 @@ struct KeyVersions {
   std::map<Timestamp, Version> versions;
   std::array<Timestamp, CellHead::kSlots> slots;  ///< whose they are; 0: nobody's
 
+  [[nodiscard]] std::map<Timestamp, Version>::iterator place_of(const Timestamp& timestamp);
   [[nodiscard]] Version* find(const Timestamp& timestamp);
   [[nodiscard]] Version* newest();  ///< of the committed
   /// The highest timestamp of all.

@@ -74,7 +74,7 @@ Outcome MailboxSender::send(const ParcelHead& head, std::span<const std::byte> p
   words_[2] = static_cast<std::uint64_t>(head.kind) << kKindShift | head.rest;
   const std::uint64_t last = (kBeforeBody + in_words(body_bytes)) / kWord;
   if (!piece.empty()) words_[last - 1] = 0;  // which the end of the piece may not fill
-  std::ranges::copy(piece, std::as_writable_bytes(std::span(words_)).subspan(kBeforeBody + kWord).begin());
+  if (!piece.empty()) std::memcpy(&words_[(kBeforeBody + kWord) / kWord], piece.data(), piece.size());
   words_[last] = indicator_of(std::as_bytes(std::span(words_)).subspan(kBeforeBody, body_bytes), header, rules_);
   bytes_ = (last + 1) * kWord;
   return write(deadline);

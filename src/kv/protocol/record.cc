@@ -44,7 +44,10 @@ std::uint64_t record_bytes(std::size_t siblings_bytes, std::size_t key_bytes, st
 std::vector<std::byte> make_record(RecordHead head, std::span<const std::byte> siblings, std::string_view key,
                                    std::string_view value) {
   std::vector<std::byte> bytes(record_bytes(siblings.size(), key.size(), value.size()));
-  auto append = [at = bytes.data()](std::span<const std::byte> part) mutable { at = std::ranges::copy(part, at).out; };
+  auto append = [at = bytes.data()](std::span<const std::byte> part) mutable {
+    if (!part.empty()) std::memcpy(at, part.data(), part.size());
+    at += part.size();
+  };
   head.mark = mark_word(head.generation, 0);
   head.checksum = 0;
   append(std::as_bytes(std::span(&head, 1)));

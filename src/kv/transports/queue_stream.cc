@@ -78,7 +78,7 @@ Stream::Moved QueueStream::write(std::span<const std::byte> bytes) {
 Outcome QueueStream::post(std::span<const std::byte> segment) {
   const std::uint64_t length = segment.size();
   std::memcpy(words_.data(), &length, sizeof length);
-  std::ranges::copy(segment, words_.begin() + kWord);
+  std::memcpy(words_.data() + kWord, segment.data(), segment.size());
   ++sent_;
   const RemoteSpan slot = end_.other->span(end_.other_offset + shape_.slot_offset(sent_), kWord + length);
   const Outcome outcome = channel_.write(slot, {words_.data(), slot.bytes}, fabric_.in(kStep));

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <span>
+#include <string>
 
 #include "farside/base/error.h"
 
@@ -46,15 +47,16 @@ TeamTransport::TeamTransport(Team& team, const TransportOptions& options) : team
     of_servers_ = team.allocate("kv addresses", sizeof(AddressText));
     return;
   }
-  of_servers_ = allocate(options.servers, sizeof(AtomicWord));
+  of_servers_ = allocate("kv mailboxes of servers", options.servers, sizeof(AtomicWord));
   for (std::uint32_t session = 0; session < options.sessions; ++session) {
-    by_session_.push_back(allocate(team.size() - options.servers, 0));
+    by_session_.push_back(allocate("kv mailboxes " + std::to_string(session), team.size() - options.servers, 0));
   }
 }
 
-std::unique_ptr<SymmetricRegion> TeamTransport::allocate(std::uint64_t clients, std::uint64_t more_bytes) {
+std::unique_ptr<SymmetricRegion> TeamTransport::allocate(const std::string& name, std::uint64_t clients,
+                                                         std::uint64_t more_bytes) {
   const std::uint64_t rings = std::max<std::uint64_t>(clients, 1) * options_.servers * options_.mailbox.ring_bytes();
-  return team_.allocate("kv mailboxes", rings + more_bytes);
+  return team_.allocate(name, rings + more_bytes);
 }
 
 std::unique_ptr<Inbox> TeamTransport::open_inbox(Channel& channel) {

@@ -53,7 +53,8 @@ class TeamTransport {
     const SymmetricRegion* region;
     std::uint64_t offset;
   };
-  [[nodiscard]] std::unique_ptr<SymmetricRegion> allocate(std::uint64_t clients, std::uint64_t more_bytes);
+  [[nodiscard]] std::unique_ptr<SymmetricRegion> allocate(const std::string& name, std::uint64_t clients,
+                                                          std::uint64_t more_bytes);
   [[nodiscard]] Place place(Rank client, std::uint32_t session, ServerNumber server) const;
   [[nodiscard]] MailboxEnd end(Rank other, const Place& place);
   [[nodiscard]] MailboxEnd end_of_server(std::uint32_t session, ServerNumber server);
