@@ -49,16 +49,25 @@ void InTeam::begin_to_serve() {
   Fabric& fabric = team_.fabric();
   channel_ = fabric.open_channel();
   store_ = std::make_unique<Store>(fabric, *channel_, memory_->local(), options_.store, options_.rules);
-  handler_ = std::make_unique<RequestHandler>(*store_);
+  if (options_.journal) {
+    journal_ = std::make_unique<FileJournal>(
+        *options_.journal, Partition{team_.rank() - options_.first_server, options_.servers}, *store_);
+  }
+  logged_ = std::make_unique<LoggedStore>(*store_, journal_.get());
+  handler_ = std::make_unique<RequestHandler>(*logged_);
   inbox_ = transport_.open_inbox(*channel_);
-  const auto answer = [this](std::span<const std::byte> request) { return handler_->answer(request); };
+  const auto answer = [this](std::span<const std::byte> request) { return handler_->answer_or_hold(request); };
   server_ = std::make_unique<Server>(*inbox_, answer);
+  server_->add_chore([this] {
+    handler_->keep(*inbox_);
+    return logged_->step();
+  });
   server_->add_chore([this] { return store_->reclaim(kReclaimedAtOnce) != 0; });
 }
 
 void InTeam::reach_other_servers() {
   to_servers_ = transport_.open_requests(*channel_, 0);
-  terminator_ = std::make_unique<Terminator>(team_.fabric(), *store_, *to_servers_,
+  terminator_ = std::make_unique<Terminator>(team_.fabric(), *logged_, *to_servers_,
                                              team_.rank() - options_.first_server, options_.patience);
   server_->add_chore([this] { return terminator_->step(); });
 }

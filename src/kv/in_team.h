@@ -5,10 +5,12 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "farside/team/team.h"
 
+#include "kv/journal/file_journal.h"
 #include "kv/protocol/atomic_session.h"
 #include "kv/protocol/request_handler.h"
 #include "kv/protocol/server.h"
@@ -17,7 +19,7 @@
 
 namespace farside::kv {
 
-/// The same on all ranks.
+/// The same on all ranks, but for the journal's directory.
 struct InTeamOptions {
   ServerNumber servers = 1;  ///< ranks that follow each other
   Rank first_server = 0;
@@ -27,6 +29,7 @@ struct InTeamOptions {
   MailboxShape mailbox;
   Waking waking = Waking::doorbell;
   Duration patience = std::chrono::seconds(1);  ///< with a client that was not heard of between prepare and commit
+  std::optional<JournalSettings> journal{};     ///< of this rank, when it serves; none: nothing outlives it
   KvRules rules;
 };
 
@@ -68,6 +71,8 @@ class InTeam {
   // Of a rank that serves.
   std::unique_ptr<Channel> channel_;
   std::unique_ptr<Store> store_;
+  std::unique_ptr<FileJournal> journal_;
+  std::unique_ptr<LoggedStore> logged_;
   std::unique_ptr<RequestHandler> handler_;
   std::unique_ptr<Inbox> inbox_;
   std::unique_ptr<Requests> to_servers_;

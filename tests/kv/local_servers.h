@@ -30,7 +30,8 @@ class LocalServers {
       side.region = fabric_->create_region("memory of server " + std::to_string(number), settings.bytes);
       side.remote = fabric_->attach(kSelf, side.region->handle());
       side.store = std::make_unique<Store>(*fabric_, *channel_, *side.region, settings, rules);
-      side.handler = std::make_unique<RequestHandler>(*side.store);
+      side.logged = std::make_unique<LoggedStore>(*side.store);
+      side.handler = std::make_unique<RequestHandler>(*side.logged);
       MemoryHead head{};
       EXPECT_EQ(channel_->read(LocalSpan(head), side.remote->span(0, sizeof head), soon()), Outcome::done);
       memories_.push_back(ServerMemory::of(*side.remote, head));
@@ -42,6 +43,7 @@ class LocalServers {
   [[nodiscard]] ServerMemories memories() const { return memories_; }
   [[nodiscard]] ServerNumber count() const { return static_cast<ServerNumber>(sides_.size()); }
   [[nodiscard]] Store& store_of(std::string_view key) { return *sides_.at(server_of(key_id(key), count())).store; }
+  [[nodiscard]] LoggedStore& logged(ServerNumber server) { return *sides_.at(server).logged; }
   [[nodiscard]] RequestHandler& handler(ServerNumber server) { return *sides_.at(server).handler; }
   [[nodiscard]] Deadline soon() { return fabric_->in(std::chrono::seconds(30)); }
 
@@ -50,6 +52,7 @@ class LocalServers {
     std::unique_ptr<Region> region;
     std::unique_ptr<RemoteRegion> remote;
     std::unique_ptr<Store> store;
+    std::unique_ptr<LoggedStore> logged;
     std::unique_ptr<RequestHandler> handler;
   };
   std::unique_ptr<Fabric> fabric_ = make_host_fabric({});

@@ -69,6 +69,7 @@ class StoreUnderTest {
   }
 
   [[nodiscard]] Store& store() { return *store_; }
+  [[nodiscard]] const Fabric& fabric() const { return clock_; }
   [[nodiscard]] Time now() const { return clock_.now(); }
   void clock_pass(Duration duration) { clock_.pass(duration); }
   /// Lets time pass, and the store free what is due.

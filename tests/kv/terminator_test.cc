@@ -67,8 +67,8 @@ class KvTerminator : public testing::Test {
         if (server_of(key_id(key), kServers) == server) keys_[server] = key;
       }
       requests_.push_back(std::make_unique<SlowRequests>(servers_));
-      terminators_.push_back(
-          std::make_unique<Terminator>(servers_.fabric(), store(server), *requests_.back(), server, kPatience));
+      terminators_.push_back(std::make_unique<Terminator>(servers_.fabric(), servers_.logged(server), *requests_.back(),
+                                                          server, kPatience));
     }
   }
 

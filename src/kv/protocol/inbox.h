@@ -5,6 +5,7 @@
 
 #include <functional>
 #include <span>
+#include <utility>
 
 #include "kv/protocol/requests.h"
 
@@ -12,8 +13,16 @@ namespace farside::kv {
 
 class Inbox {
  public:
-  /// The reply to a request. Empty: nobody who speaks this protocol says that, so the connection ends.
-  using Answer = std::function<Message(std::span<const std::byte>)>;
+  struct Said {
+    // Implicit: most of what is said is said at once.
+    Said(Message message, bool held = false) : reply(std::move(message)), is_held(held) {}
+
+    Message reply;  ///< empty: nobody who speaks this protocol says that, so the connection ends
+    bool is_held;   ///< until `release`
+  };
+  using Answer = std::function<Said(std::span<const std::byte> request)>;
+  /// What is said after all, in place of a reply that was held.
+  using Revision = std::function<Message(Message)>;
 
   virtual ~Inbox() = default;
   Inbox(const Inbox&) = delete;
@@ -22,6 +31,8 @@ class Inbox {
   /// Answers what has come, no client keeping the others waiting for long; sleeps until there may be something, at most
   /// `pause`, if there was nothing. True if there was anything.
   virtual bool serve(const Answer& answer, Duration pause) = 0;
+  /// Sends what is held.
+  virtual void release(const Revision& revision) = 0;
   /// What may be slept at once without anybody waiting who cannot wake this inbox.
   [[nodiscard]] virtual Duration longest_pause() const { return kLongestPause; }
 

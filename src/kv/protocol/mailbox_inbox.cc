@@ -28,19 +28,40 @@ bool MailboxInbox::serve(const Answer& answer, Duration pause) {
 
 // A client has at most a ring of requests on the way, so none keeps the others waiting for long.
 bool MailboxInbox::serve(Connection& connection, const Answer& answer) const {
+  send_held(connection);
+  if (!connection.held.empty()) return false;
   for (std::uint32_t taken = 0; taken < shape_.slots && !connection.ended; ++taken) {
     switch (connection.mailbox.poll()) {
       case ServedMailbox::Came::nothing: return taken != 0;
       case ServedMailbox::Came::end: connection.ended = true; break;
       case ServedMailbox::Came::piece: break;
       case ServedMailbox::Came::request: {
-        Message reply = answer(connection.mailbox.request());
-        connection.ended = reply.empty();
-        if (!reply.empty()) connection.mailbox.reply(std::move(reply));
+        Said said = answer(connection.mailbox.request());
+        connection.ended = said.reply.empty();
+        if (said.is_held) {
+          connection.held.push_back(std::move(said.reply));
+        } else if (!connection.ended) {
+          connection.mailbox.reply(std::move(said.reply));
+        }
       }
     }
   }
   return true;
+}
+
+void MailboxInbox::release(const Revision& revision) {
+  for (const auto& connection : connections_) {
+    for (Message& reply : connection->held) reply = revision(std::move(reply));
+    send_held(*connection);
+  }
+}
+
+// Who does not let them in is asked nothing meanwhile.
+void MailboxInbox::send_held(Connection& connection) {
+  while (!connection.held.empty() && connection.mailbox.can_reply()) {
+    connection.mailbox.reply(std::move(connection.held.front()));
+    connection.held.pop_front();
+  }
 }
 
 // Clients that ring no bell are looked for more often.

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <vector>
 
@@ -26,6 +27,7 @@ class MailboxInbox final : public Inbox {
   void detach(Number mailbox);
 
   bool serve(const Answer& answer, Duration pause) override;
+  void release(const Revision& revision) override;
   [[nodiscard]] Duration longest_pause() const override;
 
  private:
@@ -35,10 +37,12 @@ class MailboxInbox final : public Inbox {
     Number number;
     Waking waking;
     ServedMailbox mailbox;
+    std::deque<Message> held{};
     bool ended = false;  ///< there is nobody any more, or nobody who speaks this protocol
   };
 
   bool serve(Connection& connection, const Answer& answer) const;
+  static void send_held(Connection& connection);
 
   Fabric& fabric_;
   Channel& channel_;

@@ -18,9 +18,10 @@ void Reclaimer::put_off(const KeyVersions& history, Version& version) {
   due_.push_back({version.due, history.key, version.timestamp});
 }
 
-std::size_t Reclaimer::reclaim(std::size_t most) {
+std::size_t Reclaimer::reclaim(std::size_t most, Time now) {
   std::size_t freed = 0;
-  for (const Time now = fabric_.now(); freed < most && !due_.empty() && due_.front().at <= now;) {
+  // What is put off comes again, but not now.
+  for (std::size_t left = due_.size(); freed < most && left != 0 && due_.front().at <= now; --left) {
     const Due due = due_.front();
     due_.pop_front();
     freed += reclaim(due) ? 1 : 0;

@@ -17,8 +17,9 @@ class Reclaimer {
 
   /// Of a version that was committed, superseded or settled: if it is over now, it goes when the grace time is.
   void schedule(KeyVersions& history, Version& version);
-  /// Frees at most `most` versions. 0: none is due.
-  std::size_t reclaim(std::size_t most);
+  /// Frees at most `most` versions that are due at `now`. 0: none is.
+  std::size_t reclaim(std::size_t most, Time now);
+  void forget(const Timestamp& timestamp);
   /// No key without a cell had a committed version above this.
   [[nodiscard]] const Timestamp& forgotten() const noexcept { return forgotten_; }
 
@@ -31,7 +32,6 @@ class Reclaimer {
   [[nodiscard]] bool is_over(KeyVersions& history, const Version& version) const;
   void put_off(const KeyVersions& history, Version& version);
   bool reclaim(const Due& due);
-  void forget(const Timestamp& timestamp);
 
   const Fabric& fabric_;
   Channel& channel_;

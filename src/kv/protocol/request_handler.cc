@@ -1,6 +1,7 @@
 #include "kv/protocol/request_handler.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace farside::kv {
 
@@ -10,34 +11,37 @@ namespace {
 constexpr std::uint64_t kVersionBytes = 64;   // at least, in memory and in the message
 constexpr std::uint32_t kMostScanned = 1000;  // keys of any length
 
+/// What is said in place of a reply whose truth could not be kept. Of refusals, and of what is only read, it may be.
+Message doubt(Message bytes) {
+  const Reply reply = Reply::decode(bytes).value();
+  const bool is_read =
+      reply.kind == RequestKind::get || reply.kind == RequestKind::scan || reply.kind == RequestKind::use;
+  if (is_read || reply.answer != Answer::done) return bytes;
+  return Reply{.kind = reply.kind, .answer = Answer::unknown}.encode();
+}
+
 }  // namespace
 
 Message RequestHandler::answer(std::span<const std::byte> bytes) {
   const auto request = Request::decode(bytes);
   if (!request) return {};
-  if (request->settled != 0) store_.settle({request->settled, request->session});
-  Reply reply;
-  reply.kind = request->kind;
-  const auto answered = [&reply](const Answered& answer) {
-    reply.answer = answer.answer;
-    reply.newest = answer.newest;
-  };
+  changes_.note(*request);
   switch (request->kind) {
     case RequestKind::get: return get(*request);
     case RequestKind::scan: return scan(*request);
-    case RequestKind::prepare:
-      answered(store_.prepare({request->timestamp, request->siblings, request->servers, request->writes}));
-      break;
-    case RequestKind::commit: answered(store_.commit(request->timestamp)); break;
-    case RequestKind::abort: store_.abort(request->timestamp); break;
+    case RequestKind::use: return Reply{.kind = request->kind, .use = store_.use()}.encode();
     case RequestKind::put:
       if (request->writes.size() != 1) return {};
-      answered(store_.put(request->timestamp, request->writes.front()));
       break;
-    case RequestKind::fate: reply.fate = store_.fate_or_bar(request->timestamp); break;
-    case RequestKind::use: reply.use = store_.use(); break;
+    default: break;
   }
-  return reply.encode();
+  return changes_.carry_out(*request, bytes).encode();
+}
+
+void RequestHandler::keep(Inbox& inbox) {
+  const bool is_kept = changes_.sync();
+  if (!std::exchange(holds_, false)) return;
+  inbox.release([is_kept](Message reply) { return is_kept ? std::move(reply) : doubt(std::move(reply)); });
 }
 
 Message RequestHandler::get(const Request& request) {

@@ -5,24 +5,37 @@
 
 #include <cstddef>
 #include <span>
+#include <utility>
 #include <vector>
 
+#include "kv/protocol/inbox.h"
+#include "kv/protocol/logged_store.h"
 #include "kv/protocol/messages.h"
 
 namespace farside::kv {
 
 class RequestHandler {
  public:
-  explicit RequestHandler(Store& store) : store_(store) {}
+  explicit RequestHandler(LoggedStore& store) : store_(store.store()), changes_(store) {}
 
   /// Empty: nobody who speaks this protocol says that.
   [[nodiscard]] Message answer(std::span<const std::byte> request);
+  /// The same. What depends on changes that are not kept yet is held until `keep`.
+  [[nodiscard]] Inbox::Said answer_or_hold(std::span<const std::byte> request) {
+    Message reply = answer(request);
+    holds_ = holds_ || changes_.owes();  // and all that come after it, for the order's sake
+    return {std::move(reply), holds_};
+  }
+  /// Has changes kept, once for all that came together, and then said.
+  void keep(Inbox& inbox);
 
  private:
   [[nodiscard]] Message get(const Request& request);
   [[nodiscard]] Message scan(const Request& request) const;
 
-  Store& store_;
+  const Store& store_;
+  LoggedStore& changes_;
+  bool holds_ = false;
   std::vector<std::vector<std::byte>> records_;  // of the get under way
 };
 

@@ -32,12 +32,22 @@ ServedMailbox::ServedMailbox(Fabric& fabric, Channel& channel, const MailboxEnd&
 // A parcel is taken only when it can be answered.
 ServedMailbox::Came ServedMailbox::poll() {
   if (!is_sound_) return Came::end;
-  if (!sender_.is_ready() && !unstick()) return is_sound_ ? Came::nothing : Came::end;
-  const auto parcel = receiver_.take();
+  if (!can_reply()) return is_sound_ ? Came::nothing : Came::end;
+  const auto parcel = set_aside_ ? std::exchange(set_aside_, std::nullopt) : receiver_.take();
   if (!parcel) return Came::nothing;
+  if (owed_ != 0 && !is_request(*parcel)) {
+    set_aside_ = parcel;
+    return Came::nothing;
+  }
   const Came came = take(*parcel);
   is_sound_ = is_sound_ && came != Came::end;
+  owed_ += came == Came::request ? 1 : 0;
   return came;
+}
+
+// With it a request is whole.
+bool ServedMailbox::is_request(const Parcel& parcel) {
+  return parcel.head.rest == 0 && parcel.head.kind != ParcelHead::Kind::fetch;
 }
 
 bool ServedMailbox::unstick() {
@@ -81,6 +91,7 @@ ServedMailbox::Came ServedMailbox::take(const Parcel& parcel) {
 }
 
 void ServedMailbox::reply(Message reply) {
+  --owed_;
   Outgoing outgoing{std::move(reply)};
   if (send_piece(outgoing)) return;
   if (partial_.size() == shape_.slots) is_sound_ = false;  // no client has more of them

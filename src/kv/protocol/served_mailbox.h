@@ -22,14 +22,15 @@ class ServedMailbox {
   enum class Came : std::uint8_t {
     nothing,
     piece,    ///< and there may be more
-    request,  ///< to be replied to before anything else
+    request,  ///< to be replied to, in the order in which requests came
     end,      ///< of the connection: the client is lost, or out of its mind, or has taken nothing for long
   };
   Came poll();
   /// Until the next poll.
   [[nodiscard]] std::span<const std::byte> request() const noexcept { return request_; }
-  /// At most kMostMessageBytes.
+  /// At most kMostMessageBytes. When `can_reply` holds, or just after the request came.
   void reply(Message reply);
+  [[nodiscard]] bool can_reply() { return sender_.is_ready() || unstick(); }
 
  private:
   struct Outgoing {
@@ -38,6 +39,7 @@ class ServedMailbox {
   };
 
   [[nodiscard]] Came take(const Parcel& parcel);
+  [[nodiscard]] static bool is_request(const Parcel& parcel);
   [[nodiscard]] bool unstick();
   [[nodiscard]] bool send_piece(Outgoing& outgoing);
   void answer(const ParcelHead& head, std::span<const std::byte> piece);
@@ -47,9 +49,11 @@ class ServedMailbox {
   MailboxSender sender_;
   MailboxReceiver receiver_;
   std::span<const std::byte> request_;
-  Message incoming_;              ///< a request that comes in pieces
-  std::uint64_t missing_ = 0;     ///< of it
-  std::deque<Outgoing> partial_;  ///< replies that did not end, the oldest first
+  std::size_t owed_ = 0;             ///< replies
+  std::optional<Parcel> set_aside_;  ///< its answer comes after those
+  Message incoming_;                 ///< a request that comes in pieces
+  std::uint64_t missing_ = 0;        ///< of it
+  std::deque<Outgoing> partial_;     ///< replies that did not end, the oldest first
   bool is_sound_ = true;
   std::optional<Time> stuck_since_;
   Time next_try_{};

@@ -60,7 +60,11 @@ struct Store::State {
   [[nodiscard]] Answered judge(const Timestamp& transaction, const std::vector<PlacedWrite>& writes);
   [[nodiscard]] bool is_as_expected(const PlacedWrite& placed);
   [[nodiscard]] bool is_absent(const PlacedWrite& placed) const;
+  void add(const Prepare& part, const std::vector<PlacedWrite>& writes);
   void write(const Prepare& part, const PlacedWrite& placed);
+  /// Of a version that is prepared. The key's newest.
+  Timestamp commit(const KeyId& key, const Timestamp& transaction, std::uint64_t settled);
+  void drop(KeyVersions& history, const Timestamp& transaction);
   void say_visible() const {
     if (rules.visible_before_answering) channel.local_fence();
   }
@@ -129,13 +133,7 @@ Answered Store::prepare(const Prepare& part) {
     if (store.placement.take(writes)) break;
     if (reclaim(kReclaimedAtOnce) == 0) return store.refuse(part.timestamp, {Answer::full, judged.newest});
   }
-  PreparedHere prepared{store.fabric.now(), {part.servers.begin(), part.servers.end()}, {}};
-  for (const PlacedWrite& write : writes) {
-    store.write(part, write);
-    prepared.keys.push_back(write.key);
-  }
-  store.transactions.add(part.timestamp, std::move(prepared));
-  store.say_visible();
+  store.add(part, writes);
   return judged;
 }
 
@@ -173,6 +171,16 @@ bool Store::State::is_absent(const PlacedWrite& placed) const {
   return is_expired(record) || (record.flags & RecordHead::kErased) != 0;
 }
 
+void Store::State::add(const Prepare& part, const std::vector<PlacedWrite>& writes) {
+  PreparedHere prepared{fabric.now(), {part.servers.begin(), part.servers.end()}, {}};
+  for (const PlacedWrite& placed : writes) {
+    write(part, placed);
+    prepared.keys.push_back(placed.key);
+  }
+  transactions.add(part.timestamp, std::move(prepared));
+  say_visible();
+}
+
 void Store::State::write(const Prepare& part, const PlacedWrite& placed) {
   const Write& write = *placed.write;
   KeyVersions& history =
@@ -207,20 +215,23 @@ Answered Store::commit(const Timestamp& transaction) {
   Timestamp newest = transaction;
   const std::vector<KeyId> keys = store.transactions.commit(transaction, store.fabric.now());
   const std::uint64_t settled = store.transactions.settled_bits(transaction);
-  for (const KeyId& key : keys) {
-    KeyVersions& history = *store.cells.opened(key);
-    Version* const before = store.cells.commit(history, transaction);
-    Version& version = *history.find(transaction);
-    store.cells.mark_settled(history, version, settled);
-    if (store.rules.marks_all_versions) store.cells.mark_newest(history);
-    newest = std::max(newest, history.newest()->timestamp);
-    store.reclaimer.schedule(history, version);
-    if (before != nullptr) store.reclaimer.schedule(history, *before);
-    store.cells.close(history);
-  }
+  for (const KeyId& key : keys) newest = std::max(newest, store.commit(key, transaction, settled));
   if (!store.rules.keeps_superseded) reclaim(std::numeric_limits<std::size_t>::max());
   store.say_visible();
   return {Answer::done, newest};
+}
+
+Timestamp Store::State::commit(const KeyId& key, const Timestamp& transaction, std::uint64_t settled) {
+  KeyVersions& history = *cells.opened(key);
+  Version* const before = cells.commit(history, transaction);
+  Version& version = *history.find(transaction);
+  cells.mark_settled(history, version, settled);
+  if (rules.marks_all_versions) cells.mark_newest(history);
+  const Timestamp newest = history.newest()->timestamp;
+  reclaimer.schedule(history, version);
+  if (before != nullptr) reclaimer.schedule(history, *before);
+  cells.close(history);
+  return newest;
 }
 
 void Store::abort(const Timestamp& transaction) {
@@ -228,16 +239,16 @@ void Store::abort(const Timestamp& transaction) {
   State& store = *state_;
   if (store.transactions.standing(transaction) == Standing::committed) return;
   for (const KeyId& key : store.transactions.bar(transaction)) {
-    KeyVersions& history = *store.cells.opened(key);
-    store.cells.drop(history, transaction);
-    if (history.versions.empty()) {
-      store.cells.remove(history);
-      continue;
-    }
-    if (store.rules.marks_all_versions) store.cells.mark_newest(history);
-    store.cells.close(history);
+    store.drop(*store.cells.opened(key), transaction);
   }
   store.say_visible();
+}
+
+void Store::State::drop(KeyVersions& history, const Timestamp& transaction) {
+  cells.drop(history, transaction);
+  if (history.versions.empty()) return cells.remove(history);
+  if (rules.marks_all_versions) cells.mark_newest(history);
+  cells.close(history);
 }
 
 Answered Store::put(const Timestamp& timestamp, const Write& write) {
@@ -349,7 +360,7 @@ Scanned Store::scan(std::uint64_t cursor, std::string_view prefix, std::size_t a
 
 std::size_t Store::reclaim(std::size_t most) {
   state_->look_for_expired();
-  const std::size_t freed = state_->reclaimer.reclaim(most);
+  const std::size_t freed = state_->reclaimer.reclaim(most, state_->fabric.now());
   if (freed != 0) state_->say_visible();
   return freed;
 }
@@ -384,5 +395,83 @@ MemoryUse Store::use() const {
 }
 
 Timestamp Store::forgotten() const { return state_->reclaimer.forgotten(); }
+
+// What a journal keeps beside the changes.
+
+std::vector<PreparedVersion> Store::prepared(const Timestamp& transaction) const {
+  std::vector<PreparedVersion> versions;
+  for (const KeyId& key : state_->transactions.keys_of(transaction)) {
+    const Version& version = *state_->cells.opened(key)->find(transaction);
+    versions.push_back({record({version.timestamp, version.generation, version.place}), version.conditional});
+  }
+  return versions;
+}
+
+Store::Walked Store::walk(std::uint64_t cursor, std::size_t about) const {
+  Walked walked{{}, cursor};
+  for (std::size_t seen = 0; walked.next < state_->index.buckets() && seen < about; ++seen) {
+    for (const std::uint64_t word : state_->index.bucket(walked.next++)) {
+      if (!Index::is_cell(word)) continue;
+      ++seen;
+      if (const auto version = state_->cells.newest(IndexWord::from_word(word))) {
+        walked.records.push_back(record(*version));
+      }
+    }
+  }
+  if (walked.next >= state_->index.buckets()) walked.next = 0;
+  return walked;
+}
+
+std::vector<EndedTransactions> Store::ended() const { return state_->transactions.ended(); }
+
+// Recovery.
+
+Answer Store::restore(const Prepare& part) {
+  State& store = *state_;
+  if (store.transactions.is_known(part.timestamp)) return Answer::done;
+  for (const Write& write : part.writes) {  // a snapshot may have some of them, committed: they will be again
+    const KeyId key = key_id(write.key);
+    const auto cell = store.index.find(key);
+    if (!cell || !store.cells.at(key, *cell, part.timestamp)) continue;
+    store.drop(store.cells.open(key, *cell), part.timestamp);
+  }
+  std::vector<PlacedWrite> writes = store.placement.look(part);
+  if (!store.placement.take(writes)) return Answer::full;
+  store.add(part, writes);
+  return Answer::done;
+}
+
+void Store::restore_commit(const Timestamp& transaction, std::span<const ServerNumber> servers) {
+  Transactions& transactions = state_->transactions;
+  if (!transactions.is_known(transaction)) {
+    transactions.add(transaction, {{}, {servers.begin(), servers.end()}, {}});
+  }
+  (void)commit(transaction);
+}
+
+Answer Store::restore_version(const Timestamp& timestamp, const Siblings& siblings, const Write& write,
+                              std::uint64_t settled) {
+  State& store = *state_;
+  const Prepare part{timestamp, siblings, {}, {&write, 1}};
+  std::vector<PlacedWrite> writes = store.placement.look(part);
+  const PlacedWrite& placed = writes.front();
+  if (placed.cell && store.cells.at(placed.key, *placed.cell, timestamp)) return Answer::done;  // it is prepared
+  if (!store.placement.take(writes)) return Answer::full;
+  store.write(part, placed);
+  store.commit(placed.key, timestamp, settled | store.transactions.settled_bits(timestamp));
+  store.transactions.note_key(timestamp, placed.key);
+  return Answer::done;
+}
+
+Store::Forgotten Store::all_forgotten() const { return {forgotten(), state_->transactions.forgotten()}; }
+
+void Store::forget(const Forgotten& forgotten) {
+  state_->reclaimer.forget(forgotten.keys);
+  state_->transactions.forget(forgotten.sessions);
+}
+
+void Store::reclaim_at_once() {
+  (void)state_->reclaimer.reclaim(std::numeric_limits<std::size_t>::max(), {std::numeric_limits<std::int64_t>::max()});
+}
 
 }  // namespace farside::kv

@@ -13,6 +13,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "farside/fabric/fabric.h"
@@ -68,6 +69,24 @@ struct StoreSettings {
 struct Doubtful {
   Timestamp timestamp;
   std::vector<ServerNumber> servers;
+};
+
+/// What became of a session's transactions here.
+struct EndedTransactions {
+  struct Ended {
+    std::uint64_t time;
+    bool is_committed;                  ///< or else barred
+    std::vector<ServerNumber> servers;  ///< where it may be not; none: it is committed everywhere
+  };
+  std::uint64_t session;
+  std::uint64_t settled;     ///< up to this time all are over everywhere
+  std::vector<Ended> since;  ///< ascending
+};
+
+/// A version that is prepared, as it is kept.
+struct PreparedVersion {
+  std::vector<std::byte> record;
+  bool is_conditional;
 };
 
 class Store {
@@ -126,6 +145,37 @@ class Store {
   [[nodiscard]] MemoryUse use() const;
   /// The highest timestamp whose key is gone.
   [[nodiscard]] Timestamp forgotten() const;
+
+  // What a journal keeps beside the changes.
+
+  /// What the transaction is to write here; none: it is not prepared.
+  [[nodiscard]] std::vector<PreparedVersion> prepared(const Timestamp& transaction) const;
+  /// Records of newest committed versions, of erased keys too, among `about` so many keys from place `cursor` of the
+  /// index on.
+  struct Walked {
+    std::vector<std::vector<std::byte>> records;
+    std::uint64_t next;  ///< 0: that was all
+  };
+  [[nodiscard]] Walked walk(std::uint64_t cursor, std::size_t about) const;
+  [[nodiscard]] std::vector<EndedTransactions> ended() const;
+  struct Forgotten {
+    Timestamp keys;          ///< the highest timestamp whose key is gone
+    std::uint64_t sessions;  ///< the highest time of a session that is
+  };
+  [[nodiscard]] Forgotten all_forgotten() const;
+
+  // Recovery, in the order in which things were; nobody reads meanwhile. Answers are done or full.
+
+  /// Prepares what was prepared, whatever is newer by now.
+  Answer restore(const Prepare& part);
+  /// Commits what is prepared. Versions of what is not are restored by themselves, or were superseded.
+  void restore_commit(const Timestamp& transaction, std::span<const ServerNumber> servers);
+  /// One committed version of a transaction; `settled`: what its mark says of that.
+  Answer restore_version(const Timestamp& timestamp, const Siblings& siblings, const Write& write,
+                         std::uint64_t settled);
+  void forget(const Forgotten& forgotten);
+  /// Frees all that is superseded or erased.
+  void reclaim_at_once();
 
  private:
   struct State;

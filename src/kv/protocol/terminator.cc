@@ -7,7 +7,8 @@
 
 namespace farside::kv {
 
-Terminator::Terminator(const Fabric& fabric, Store& store, Requests& servers, ServerNumber self, Duration patience)
+Terminator::Terminator(const Fabric& fabric, LoggedStore& store, Requests& servers, ServerNumber self,
+                       Duration patience)
     : fabric_(fabric),
       store_(store),
       servers_(servers),
@@ -28,8 +29,8 @@ void Terminator::find_doubtful() {
   const Time now = fabric_.now();
   next_look_ = now + patience_ / 4;
   std::map<Timestamp, Undecided> undecided;
-  add(store_.doubtful(now + -patience_), false, undecided);
-  add(store_.unsettled(now + -patience_), true, undecided);
+  add(store_.store().doubtful(now + -patience_), false, undecided);
+  add(store_.store().unsettled(now + -patience_), true, undecided);
   undecided_ = std::move(undecided);  // of the others the client was heard of meanwhile
   for (Question& question : questions_) question.to_ask.clear();
   std::vector<Timestamp> only_here;
@@ -112,11 +113,11 @@ void Terminator::learn(const Timestamp& transaction, ServerNumber from, Store::F
   std::erase(missing, from);
   if ((is_committed || fate == Store::Fate::prepared) && !missing.empty()) return;
   if (is_committed) {  // whoever says anything else has forgotten it, since it is settled there
-    store_.note_everywhere(transaction);
+    store_.store().note_everywhere(transaction);
   } else if (fate == Store::Fate::aborted) {
     store_.abort(transaction);
   } else {  // prepared everywhere: nobody can have been told anything else
-    (void)store_.commit(transaction);
+    store_.commit(transaction);
   }
   undecided_.erase(found);
 }

@@ -16,8 +16,8 @@
 
 #include "farside/fabric/fabric.h"
 
+#include "kv/protocol/logged_store.h"
 #include "kv/protocol/requests.h"
-#include "kv/protocol/store.h"
 
 namespace farside::kv {
 
@@ -25,7 +25,7 @@ class Terminator {
  public:
   /// `servers` reaches all servers. One that is prepared, or committed and not settled, for longer than `patience` is
   /// asked about; so long, too, an answer is waited for.
-  Terminator(const Fabric& fabric, Store& store, Requests& servers, ServerNumber self, Duration patience);
+  Terminator(const Fabric& fabric, LoggedStore& store, Requests& servers, ServerNumber self, Duration patience);
 
   /// True if it learnt anything.
   bool step();
@@ -57,7 +57,7 @@ class Terminator {
   [[nodiscard]] bool is_overdue(const Question& question) const;
 
   const Fabric& fabric_;
-  Store& store_;
+  LoggedStore& store_;
   Requests& servers_;
   const ServerNumber self_;
   const Duration patience_;

@@ -121,4 +121,31 @@ std::vector<Doubtful> Transactions::unsettled(Time before) {
   return found;
 }
 
+// ---- What a journal keeps
+
+bool Transactions::is_known(const Timestamp& transaction) const {
+  return standing(transaction) != Standing::unknown &&
+         (prepared_.contains(transaction) || sessions_.contains(transaction.session));
+}
+
+std::vector<KeyId> Transactions::keys_of(const Timestamp& transaction) const {
+  const auto found = prepared_.find(transaction);
+  return found == prepared_.end() ? std::vector<KeyId>() : found->second.keys;
+}
+
+std::vector<EndedTransactions> Transactions::ended() const {
+  std::vector<EndedTransactions> all;
+  for (const auto& [number, session] : sessions_) {
+    EndedTransactions& one = all.emplace_back(EndedTransactions{number, session.settled, {}});
+    for (const auto& [time, end] : session.ended) {
+      one.since.push_back({time, end.standing == Standing::committed, end.servers});
+    }
+  }
+  return all;
+}
+
+void Transactions::note_key(const Timestamp& transaction, const KeyId& key) {
+  if (Ended* ended = find_ended(transaction)) ended->keys.push_back(key);
+}
+
 }  // namespace farside::kv

@@ -2,6 +2,7 @@
 // ask. Knows nothing of keys and versions but where the cells are.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <deque>
 #include <map>
@@ -32,6 +33,8 @@ class Transactions {
   };
 
   [[nodiscard]] Standing standing(const Timestamp& transaction) const;
+  /// Its session is, and it is prepared or has ended.
+  [[nodiscard]] bool is_known(const Timestamp& transaction) const;
   void add(const Timestamp& transaction, PreparedHere prepared) { prepared_.emplace(transaction, std::move(prepared)); }
   /// Of one that is prepared: it is committed from `now` on. Its keys.
   std::vector<KeyId> commit(const Timestamp& transaction, Time now);
@@ -52,6 +55,12 @@ class Transactions {
   [[nodiscard]] std::vector<Doubtful> unsettled(Time before);
   /// Up to this time all transactions of sessions of which nothing is known are barred.
   [[nodiscard]] std::uint64_t forgotten() const noexcept { return forgotten_; }
+  void forget(std::uint64_t up_to) { forgotten_ = std::max(forgotten_, up_to); }
+  /// Of one that is prepared; none: it is not.
+  [[nodiscard]] std::vector<KeyId> keys_of(const Timestamp& transaction) const;
+  [[nodiscard]] std::vector<EndedTransactions> ended() const;
+  /// One more key that it wrote, if it was committed and not settled since.
+  void note_key(const Timestamp& transaction, const KeyId& key);
 
  private:
   struct Hash {

@@ -15,6 +15,12 @@ std::unique_ptr<Fabric> make_fabric(const ServiceOptions& options) {
   return fabric;
 }
 
+std::unique_ptr<Journal> open_journal(const ServiceOptions& options, Store& store) {
+  if (!options.journal) return nullptr;
+  const Partition partition{options.self, static_cast<ServerNumber>(options.servers.size())};
+  return std::make_unique<FileJournal>(*options.journal, partition, store);
+}
+
 }  // namespace
 
 Service::Service(const ServiceOptions& options, const Secret& pool)
@@ -26,17 +32,23 @@ Service::Service(const ServiceOptions& options, const Secret& pool)
       bell_channel_(fabric_->open_channel()),
       channel_(fabric_->open_channel()),
       store_(*fabric_, *channel_, *memory_, options.store),
-      handler_(store_),
+      journal_(open_journal(options, store_)),
+      logged_(store_, journal_.get()),
+      handler_(logged_),
       inbox_(*fabric_, *channel_, *bells_, 0, options.mailbox),
-      server_(inbox_, [this](std::span<const std::byte> request) { return handler_.answer(request); }),
+      server_(inbox_, [this](std::span<const std::byte> request) { return handler_.answer_or_hold(request); }),
       errands_([this] { wake(); }),
       others_(loop_, *fabric_, *channel_, errands_, kv_secret(pool), options.servers, options.mailbox),
-      terminator_(*fabric_, store_, others_, options.self, options.patience),
+      terminator_(*fabric_, logged_, others_, options.self, options.patience),
       clients_(loop_, *fabric_, inbox_, errands_, kv_secret(pool), welcome(),
                static_cast<PeerId>(options.servers.size()), options.listen) {
   server_.add_chore([this] { return errands_.run(); });
   server_.add_chore([this] { return store_.reclaim(kReclaimedAtOnce) != 0; });
   server_.add_chore([this] { return terminator_.step(); });
+  server_.add_chore([this] {
+    handler_.keep(inbox_);
+    return logged_.step();
+  });
 }
 
 Service::~Service() { loop_.stop(); }

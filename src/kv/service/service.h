@@ -13,6 +13,7 @@
 
 #include "farside/fabric/fabric.h"
 
+#include "kv/journal/file_journal.h"
 #include "kv/protocol/mailbox_inbox.h"
 #include "kv/protocol/request_handler.h"
 #include "kv/protocol/server.h"
@@ -33,11 +34,13 @@ struct ServiceOptions {
   StoreSettings store;
   MailboxShape mailbox;
   Duration patience = std::chrono::seconds(1);  ///< with a client that was not heard of between prepare and commit
+  std::optional<JournalSettings> journal{};     ///< none: nothing outlives the process
 };
 
 class Service {
  public:
-  /// Clients may come from now on. Throws Error when it cannot listen, or has not the memory.
+  /// Has what its journal says. Clients may come from now on. Throws Error when it cannot listen, has not the memory,
+  /// or cannot recover.
   Service(const ServiceOptions& options, const Secret& pool);
   ~Service();
   Service(const Service&) = delete;
@@ -59,6 +62,8 @@ class Service {
   std::unique_ptr<Channel> bell_channel_;
   std::unique_ptr<Channel> channel_;  ///< of the thread that serves
   Store store_;
+  std::unique_ptr<Journal> journal_;
+  LoggedStore logged_;
   RequestHandler handler_;
   MailboxInbox inbox_;
   Server server_;

@@ -19,4 +19,8 @@ bool QueueInbox::serve(const Answer& answer, Duration pause) {
   return false;
 }
 
+void QueueInbox::release(const Revision& revision) {
+  for (ServedStream& client : clients_) client.release(revision);
+}
+
 }  // namespace farside::kv

@@ -20,6 +20,7 @@ class QueueInbox final : public Inbox {
   void attach(const MailboxEnd& client);
 
   bool serve(const Answer& answer, Duration pause) override;
+  void release(const Revision& revision) override;
 
  private:
   Fabric& fabric_;

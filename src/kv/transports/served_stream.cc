@@ -5,14 +5,16 @@ namespace farside::kv {
 bool ServedStream::serve(const Inbox::Answer& answer) {
   stream_.flush();
   bool any = false;
-  for (bool received = false; !waits_for_room() && !has_ended();) {
+  for (bool received = false; !waits_for_room() && !has_ended() && held_.size() < kMostHeld;) {
     if (const auto request = stream_.take()) {
-      const Message reply = answer(*request);
+      Inbox::Said said = answer(*request);
       any = true;
-      if (reply.empty()) {
+      if (said.reply.empty()) {
         stream_.give_up();
+      } else if (said.is_held) {
+        held_.push_back(std::move(said.reply));
       } else {
-        stream_.send(reply);
+        stream_.send(said.reply);
       }
     } else if (received || !stream_.receive(kAtOnce)) {
       break;
@@ -21,6 +23,11 @@ bool ServedStream::serve(const Inbox::Answer& answer) {
     }
   }
   return any;
+}
+
+void ServedStream::release(const Inbox::Revision& revision) {
+  for (Message& reply : held_) stream_.send(revision(std::move(reply)));
+  held_.clear();
 }
 
 }  // namespace farside::kv

@@ -1,13 +1,14 @@
 // served_stream.h — one client of a server, over a stream.
 //
-// Whatever the client sends, nobody waits for it, and no more is kept for it than one request and its reply: who does
-// not take replies is not listened to.
+// Whatever the client sends, nobody waits for it, and no more is kept for it than one request, its reply and a few
+// replies that are held: who does not take replies is not listened to.
 //
 // Thread safety: one thread at a time.
 #pragma once
 
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include "kv/protocol/inbox.h"
 #include "kv/transports/framed_stream.h"
@@ -20,12 +21,16 @@ class ServedStream {
 
   /// Answers what has come, and what the client has taken no reply to before. True if there was anything.
   bool serve(const Inbox::Answer& answer);
+  void release(const Inbox::Revision& revision);
   [[nodiscard]] bool waits_for_room() const noexcept { return stream_.has_unsent(); }
   /// The client is lost, or speaks another protocol.
   [[nodiscard]] bool has_ended() const noexcept { return stream_.is_lost(); }
 
  private:
+  static constexpr std::size_t kMostHeld = 64;
+
   FramedStream stream_;
+  std::vector<Message> held_;
 };
 
 }  // namespace farside::kv

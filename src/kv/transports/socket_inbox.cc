@@ -58,6 +58,10 @@ bool SocketInbox::serve(const Answer& answer, Duration pause) {
   return any;
 }
 
+void SocketInbox::release(const Revision& revision) {
+  for (auto& [_, client] : clients_) client.stream.release(revision);
+}
+
 // One that cannot be accepted is tried again when serve comes by next.
 void SocketInbox::accept() {
   Fd socket(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));

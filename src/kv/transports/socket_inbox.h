@@ -22,6 +22,7 @@ class SocketInbox final : public Inbox {
   [[nodiscard]] const std::string& address() const noexcept { return address_; }
 
   bool serve(const Answer& answer, Duration pause) override;
+  void release(const Revision& revision) override;
 
  private:
   struct Client {

@@ -1,0 +1,96 @@
+#include "kv/journal/directory.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <string_view>
+#include <system_error>
+#include <utility>
+
+#include <fcntl.h>
+#include <fmt/core.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include "farside/base/error.h"
+
+namespace farside::kv {
+
+namespace {
+
+constexpr std::string_view kUnfinished = ".new";
+constexpr int kDigits = 16;
+constexpr int kHex = 16;
+
+std::string_view prefix_of(JournalFileKind kind) { return kind == JournalFileKind::log ? "log-" : "snapshot-"; }
+
+std::string unfinished_name_of(const JournalFileId& file) {
+  return JournalDirectory::name_of(file) + std::string(kUnfinished);
+}
+
+}  // namespace
+
+JournalDirectory::JournalDirectory(std::filesystem::path path) : path_(std::move(path)) {
+  std::error_code error;
+  std::filesystem::create_directories(path_, error);
+  fd_ = Fd(::open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!fd_) throw errno_error("keep a journal in", path_, "name a directory that can be written");
+  lock_ = Fd(::openat(fd_.get(), "lock", O_RDWR | O_CREAT | O_CLOEXEC, S_IRUSR | S_IWUSR));
+  if (!lock_) throw errno_error("keep a journal in", path_, "name a directory that can be written");
+  if (::flock(lock_.get(), LOCK_EX | LOCK_NB) != 0) {
+    if (errno != EWOULDBLOCK) throw errno_error("lock the journal in", path_);
+    throw Error({"keep a journal in", path_, "another server has its journal there",
+                 "end that server, or name another directory"});
+  }
+  for (const auto& entry : std::filesystem::directory_iterator(path_)) {
+    if (entry.path().extension() == kUnfinished) std::filesystem::remove(entry.path());
+  }
+}
+
+std::string JournalDirectory::name_of(const JournalFileId& file) {
+  return fmt::format("{}{:0{}x}", prefix_of(file.kind), file.number, kDigits);
+}
+
+std::string JournalDirectory::path_of(const JournalFileId& file) const { return path_ / name_of(file); }
+
+std::vector<std::uint64_t> JournalDirectory::numbers_of(JournalFileKind kind) const {
+  std::vector<std::uint64_t> numbers;
+  const std::string_view prefix = prefix_of(kind);
+  for (const auto& entry : std::filesystem::directory_iterator(path_)) {
+    const std::string name = entry.path().filename();
+    if (!name.starts_with(prefix)) continue;
+    std::uint64_t number = 0;
+    std::from_chars(name.data() + prefix.size(), name.data() + name.size(), number, kHex);
+    if (name == name_of({kind, number})) numbers.push_back(number);
+  }
+  std::ranges::sort(numbers);
+  return numbers;
+}
+
+Fd JournalDirectory::create(const JournalFileId& file) const {
+  const std::string name = unfinished_name_of(file);
+  return Fd(::openat(fd_.get(), name.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, S_IRUSR | S_IWUSR));
+}
+
+bool JournalDirectory::publish(const JournalFileId& file, const Fd& fd) const {
+  const std::string name = name_of(file);
+  const std::string unfinished = unfinished_name_of(file);
+  return ::fsync(fd.get()) == 0 && ::renameat(fd_.get(), unfinished.c_str(), fd_.get(), name.c_str()) == 0 &&
+         ::fsync(fd_.get()) == 0;
+}
+
+void JournalDirectory::abandon(const JournalFileId& file) const {
+  ::unlinkat(fd_.get(), unfinished_name_of(file).c_str(), 0);
+}
+
+Fd JournalDirectory::make_log(const JournalFileId& log, const Partition& partition) const {
+  Fd fd = create(log);
+  const JournalFileHead head = JournalFileHead::of(log, partition);
+  const bool is_made = fd && ::pwrite(fd.get(), &head, sizeof head, 0) == sizeof head && publish(log, fd);
+  return is_made ? std::move(fd) : Fd();
+}
+
+// What cannot be removed is found again when the directory is opened.
+void JournalDirectory::remove(const JournalFileId& file) const { ::unlinkat(fd_.get(), name_of(file).c_str(), 0); }
+
+}  // namespace farside::kv

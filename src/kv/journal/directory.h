@@ -1,0 +1,45 @@
+// directory.h — where a server's journal is: one directory, held by one process.
+//
+// Thread safety: none needed; nothing changes but the files.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "farside/base/fd.h"
+
+#include "kv/journal/format.h"
+
+namespace farside::kv {
+
+class JournalDirectory {
+ public:
+  /// Makes it if it is missing, locks it, and removes what was never finished in it. Throws Error when another process
+  /// has it, or it cannot be used.
+  explicit JournalDirectory(std::filesystem::path path);
+
+  [[nodiscard]] static std::string name_of(const JournalFileId& file);
+  [[nodiscard]] std::string path_of(const JournalFileId& file) const;
+  /// Numbers of the files of that kind, ascending.
+  [[nodiscard]] std::vector<std::uint64_t> numbers_of(JournalFileKind kind) const;
+
+  // The following return false, or nothing, with errno set, when it cannot be done. Any thread may call them.
+
+  /// A file that has no name yet by which `numbers_of` finds it.
+  [[nodiscard]] Fd create(const JournalFileId& file) const;
+  /// Gives it its name, when its bytes are on the disk: after a crash there is all of it or nothing.
+  [[nodiscard]] bool publish(const JournalFileId& file, const Fd& fd) const;
+  /// Of one that was created and not published.
+  void abandon(const JournalFileId& file) const;
+  /// A log without entries, published.
+  [[nodiscard]] Fd make_log(const JournalFileId& log, const Partition& partition) const;
+  void remove(const JournalFileId& file) const;
+
+ private:
+  std::filesystem::path path_;
+  Fd fd_;
+  Fd lock_;
+};
+
+}  // namespace farside::kv

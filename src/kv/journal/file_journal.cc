@@ -1,0 +1,146 @@
+#include "kv/journal/file_journal.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include <unistd.h>
+
+#include "farside/base/error.h"
+#include "farside/base/log.h"
+
+#include "kv/journal/recovery.h"
+
+namespace farside::kv {
+
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr auto kBetweenTries = 100ms;
+constexpr auto kBetweenSyncs = 1s;
+constexpr auto kBetweenSnapshots = 10s;  // when one could not be written
+/// A snapshot is worth its while when the log is so many times what it would have.
+constexpr std::uint64_t kLogToLive = 2;
+
+template <class Result>
+bool is_over(const std::future<Result>& task) {
+  return task.valid() && task.wait_for(0s) == std::future_status::ready;
+}
+
+}  // namespace
+
+FileJournal::FileJournal(const JournalSettings& settings, const Partition& partition, Store& store)
+    : settings_(settings),
+      partition_(partition),
+      store_(store),
+      directory_(settings.directory),
+      log_(recover(directory_, partition, store)),
+      oldest_(directory_.numbers_of(JournalFileKind::log).front()) {}
+
+FileJournal::~FileJournal() {
+  if (!has_failed_) (void)log_.sync();
+}
+
+bool FileJournal::sync() {
+  if (has_failed_ || (is_full_ && Clock::now() < next_try_)) return false;
+  const bool is_kept = keep();
+  if (is_full_ && is_kept) log::info("the journal in " + settings_.directory + " has room again");
+  is_full_ = !is_kept;
+  return is_kept;
+}
+
+bool FileJournal::keep() {
+  if (!log_.write()) {
+    if (!is_full_) fail("no change is taken until it can be");
+    next_try_ = Clock::now() + kBetweenTries;
+    return false;
+  }
+  if (settings_.sync != SyncPolicy::always || log_.sync()) return true;
+  fail("no change is taken any more; start the server again when the disk is sound");
+  has_failed_ = true;
+  return false;
+}
+
+void FileJournal::fail(const char* what) {
+  log::error("the journal in " + settings_.directory + " cannot be written: " + std::strerror(errno) + "; " + what);
+}
+
+bool FileJournal::step() {
+  if (settings_.sync == SyncPolicy::everysec) sync_in_background();
+  if (is_over(next_log_) && !syncing_.valid()) rotate(next_log_.get());
+  if (is_over(publishing_)) end_snapshot(publishing_.get());
+  if (snapshot_) return write_snapshot();
+  start_snapshot();
+  return false;
+}
+
+void FileJournal::sync_in_background() {
+  if (is_over(syncing_)) {
+    if (syncing_.get()) {
+      log_.note_synced(syncing_to_);
+    } else {
+      fail("no change is taken any more; start the server again when the disk is sound");
+      has_failed_ = true;
+    }
+  }
+  const Clock::time_point now = Clock::now();
+  if (syncing_.valid() || now < next_sync_ || log_.synced() == log_.last()) return;
+  next_sync_ = now + kBetweenSyncs;
+  syncing_to_ = log_.last();
+  syncing_ = std::async(std::launch::async, [fd = log_.fd().get()] { return ::fdatasync(fd) == 0; });
+}
+
+// ---- Snapshots
+
+void FileJournal::start_snapshot() {
+  const std::uint64_t worth = std::max(settings_.least_log_bytes, kLogToLive * store_.use().bytes_used);
+  if (next_log_.valid() || log_.bytes() < worth || Clock::now() < next_snapshot_) return;
+  const JournalFileId next{JournalFileKind::log, log_.id().number + 1};
+  next_log_ = std::async(std::launch::async, [this, next, fd = log_.fd().get()] {
+    // Most of what is to be synced before the next log may be used: little is left to be waited for.
+    return ::fdatasync(fd) == 0 ? directory_.make_log(next, partition_) : Fd();
+  });
+}
+
+void FileJournal::rotate(Fd next) {
+  if (!next || !log_.sync()) return end_snapshot(false);
+  const JournalFileId log{JournalFileKind::log, log_.id().number + 1};
+  const JournalFileId snapshot{JournalFileKind::snapshot, log.number};
+  log_ = JournalFile(std::move(next), log, sizeof(JournalFileHead), log_.last());
+  Fd file = directory_.create(snapshot);
+  if (!file) return end_snapshot(false);
+  snapshot_.emplace(JournalFile(std::move(file), snapshot, partition_, 0), store_, log_.last());
+}
+
+bool FileJournal::write_snapshot() {
+  if (publishing_.valid()) return false;
+  if (!snapshot_->step()) {
+    end_snapshot(false);
+    return true;
+  }
+  if (!snapshot_->is_written()) return true;
+  publishing_ = std::async(std::launch::async, [this, log = log_.fd().get()] {
+    const JournalFile& file = snapshot_->file();
+    // What it contains is in the log as well, which may not know less.
+    if (::fdatasync(log) != 0 || !directory_.publish(file.id(), file.fd())) return false;
+    for (; oldest_ < file.id().number; ++oldest_) {
+      directory_.remove({JournalFileKind::log, oldest_});
+      directory_.remove({JournalFileKind::snapshot, oldest_});
+    }
+    return true;
+  });
+  return true;
+}
+
+void FileJournal::end_snapshot(bool is_whole) {
+  if (!is_whole) {
+    if (snapshot_) directory_.abandon(snapshot_->file().id());
+    log::warn("no snapshot was written in " + settings_.directory + "; its log goes on growing");
+    next_snapshot_ = Clock::now() + kBetweenSnapshots;
+  }
+  snapshot_.reset();
+}
+
+}  // namespace farside::kv

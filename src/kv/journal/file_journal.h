@@ -1,0 +1,80 @@
+// file_journal.h — a server's journal in a directory: a log of changes, and now and then a snapshot in place of the
+// older part of it (docs/protocols/kv_journal.md).
+//
+// What is written is given to the system with each `sync`, and so outlives the process; SyncPolicy says when it
+// outlives the machine. When the disk is full, or fails, nothing more is taken: after the first the journal goes on as
+// soon as there is room, after the second never, since nobody knows what such a disk holds.
+//
+// Thread safety: one thread at a time.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <future>
+#include <optional>
+#include <string>
+
+#include "kv/journal/directory.h"
+#include "kv/journal/file.h"
+#include "kv/journal/snapshot.h"
+#include "kv/protocol/journal.h"
+#include "kv/protocol/store.h"
+
+namespace farside::kv {
+
+/// When what was acknowledged is on the disk.
+enum class SyncPolicy : std::uint8_t {
+  always,    ///< before it is acknowledged
+  everysec,  ///< a second later, or two
+  no,        ///< when the system likes
+};
+
+struct JournalSettings {
+  std::string directory{};
+  SyncPolicy sync = SyncPolicy::everysec;
+  std::uint64_t least_log_bytes = std::uint64_t{64} << 20U;  ///< a shorter log is not worth a snapshot
+};
+
+class FileJournal final : public Journal {
+ public:
+  /// Recovers `store`, which is empty and outlives this, from the directory. Throws Error as `recover` does.
+  FileJournal(const JournalSettings& settings, const Partition& partition, Store& store);
+  ~FileJournal() override;
+
+  void append(std::span<const std::byte> request) override { log_.append(JournalEntryHead::Kind::request, request); }
+  bool sync() override;
+  [[nodiscard]] bool takes() const override { return !is_full_ && !has_failed_; }
+  bool step() override;
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  [[nodiscard]] bool keep();
+  void sync_in_background();
+  void start_snapshot();
+  void rotate(Fd next);
+  bool write_snapshot();
+  void end_snapshot(bool is_whole);
+  void fail(const char* what);
+
+  const JournalSettings settings_;
+  const Partition partition_;
+  Store& store_;
+  const JournalDirectory directory_;
+  JournalFile log_;
+  bool is_full_ = false;     // there is no room at the moment
+  bool has_failed_ = false;  // nobody knows what is on the disk
+  Clock::time_point next_try_{};
+  Clock::time_point next_snapshot_{};
+
+  // What another thread waits for.
+  std::future<bool> syncing_;  // the log up to `syncing_to_`
+  std::uint64_t syncing_to_ = 0;
+  Clock::time_point next_sync_{};
+  std::future<Fd> next_log_;
+  std::optional<Snapshot> snapshot_;
+  std::uint64_t oldest_;          // log that there is; of whoever publishes
+  std::future<bool> publishing_;  // the snapshot
+};
+
+}  // namespace farside::kv

@@ -1,0 +1,180 @@
+#include "kv/journal/recovery.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "farside/base/error.h"
+#include "farside/base/log.h"
+#include "farside/base/units.h"
+
+#include "kv/protocol/messages.h"
+#include "kv/protocol/replay.h"
+
+namespace farside::kv {
+
+namespace {
+
+constexpr std::uint64_t kFirstLog = 1;
+
+class Recovery {
+ public:
+  Recovery(const JournalDirectory& directory, const Partition& partition, Store& store)
+      : directory_(directory), partition_(partition), store_(store) {}
+
+  /// Number of the first log that counts.
+  std::uint64_t load_snapshot();
+  JournalFile replay_logs(std::uint64_t first);
+
+ private:
+  /// Where one log ended, and how much of it was cut off.
+  struct End {
+    JournalFileId log;
+    std::uint64_t offset = 0;
+    std::uint64_t cut_bytes = 0;
+  };
+
+  void remove_before(std::uint64_t number) const;
+  End replay(const JournalFileId& log);
+  [[nodiscard]] JournalFile go_on_with(const End& end) const;
+  JournalFile begin(std::uint64_t number) const;
+  void load(const JournalReader& reader, const JournalEntry& entry);
+  void repeat(const JournalReader& reader, const JournalEntry& entry);
+  [[nodiscard]] static Error nonsense(const JournalReader& reader, const JournalEntry& entry);
+  [[nodiscard]] static Request request_of(const JournalReader& reader, const JournalEntry& entry);
+  void check_room(Answer answer) const;
+
+  const JournalDirectory& directory_;
+  const Partition partition_;
+  Store& store_;
+  std::uint64_t last_ = 0;  // entry of the log
+};
+
+std::uint64_t Recovery::load_snapshot() {
+  const auto snapshots = directory_.numbers_of(JournalFileKind::snapshot);
+  const std::uint64_t number = snapshots.empty() ? kFirstLog : snapshots.back();
+  remove_before(number);
+  if (snapshots.empty()) return number;
+
+  const JournalFileId file{JournalFileKind::snapshot, number};
+  JournalReader reader(directory_.path_of(file), file, partition_);
+  SnapshotEnd end{};
+  for (std::uint64_t sequence = 1;; ++sequence) {
+    const auto entry = reader.next(sequence);
+    if (!entry) throw reader.damage("byte " + std::to_string(reader.offset()) + " is not as it was written");
+    if (entry->head.kind == JournalEntryHead::Kind::request) {
+      load(reader, *entry);
+      continue;
+    }
+    if (entry->body.size() != sizeof end || !reader.has_ended()) throw reader.damage("it does not end where it should");
+    std::memcpy(&end, entry->body.data(), sizeof end);
+    break;
+  }
+  store_.forget({end.forgotten_keys, end.forgotten_sessions});
+  last_ = end.last;
+  return number;
+}
+
+void Recovery::remove_before(std::uint64_t number) const {
+  for (const JournalFileKind kind : {JournalFileKind::snapshot, JournalFileKind::log}) {
+    for (const std::uint64_t old : directory_.numbers_of(kind)) {
+      if (old < number) directory_.remove({kind, old});
+    }
+  }
+}
+
+JournalFile Recovery::replay_logs(std::uint64_t first) {
+  const auto logs = directory_.numbers_of(JournalFileKind::log);
+  if (logs.empty() && first == kFirstLog) return begin(first);
+  End end;
+  const std::uint64_t newest = logs.empty() ? first : std::max(first, logs.back());
+  for (std::uint64_t number = first; number <= newest; ++number) {
+    const std::uint64_t before = last_;
+    const End next = replay({JournalFileKind::log, number});
+    if (end.cut_bytes == 0) {
+      end = next;
+    } else if (last_ == before && next.cut_bytes == 0) {
+      directory_.remove(next.log);  // made, and never used
+    } else {
+      const JournalReader reader(directory_.path_of(end.log), end.log, partition_);
+      throw reader.damage("byte " + std::to_string(end.offset) + " is not as it was written");
+    }
+  }
+  return go_on_with(end);
+}
+
+// What a crash cut off was never on the disk as far as anybody was told: no later entry says that it was.
+Recovery::End Recovery::replay(const JournalFileId& log) {
+  JournalReader reader(directory_.path_of(log), log, partition_);
+  while (const auto entry = reader.next(last_ + 1)) {
+    repeat(reader, *entry);
+    ++last_;
+  }
+  if (!reader.has_ended() && reader.has_proof_of(last_ + 1)) {
+    throw reader.damage("byte " + std::to_string(reader.offset()) + " is not as it was written");
+  }
+  return {log, reader.offset(), reader.bytes() - reader.offset()};
+}
+
+JournalFile Recovery::go_on_with(const End& end) const {
+  const std::string path = directory_.path_of(end.log);
+  Fd file(::open(path.c_str(), O_RDWR | O_CLOEXEC));
+  if (!file) throw errno_error("go on with", path);
+  if (end.cut_bytes != 0) {
+    log::warn("the last " + format_bytes(end.cut_bytes) + " of " + path + " were not written to their end; cut off");
+    if (::ftruncate(file.get(), static_cast<off_t>(end.offset)) != 0) throw errno_error("shorten", path);
+  }
+  if (::fsync(file.get()) != 0) throw errno_error("write", path);
+  return {std::move(file), end.log, end.offset, last_};
+}
+
+JournalFile Recovery::begin(std::uint64_t number) const {
+  const JournalFileId id{JournalFileKind::log, number};
+  Fd file = directory_.make_log(id, partition_);
+  if (!file) throw errno_error("write", directory_.path_of(id));
+  return {std::move(file), id, sizeof(JournalFileHead), last_};
+}
+
+// ---- Entries
+
+Request Recovery::request_of(const JournalReader& reader, const JournalEntry& entry) {
+  auto request = Request::decode(entry.body);
+  if (entry.head.kind != JournalEntryHead::Kind::request || !request) throw nonsense(reader, entry);
+  return std::move(*request);
+}
+
+Error Recovery::nonsense(const JournalReader& reader, const JournalEntry& entry) {
+  return reader.damage("entry " + std::to_string(entry.head.sequence) + " makes no sense");
+}
+
+// In a snapshot a put is one version of a transaction.
+void Recovery::load(const JournalReader& reader, const JournalEntry& entry) {
+  const Request request = request_of(reader, entry);
+  if (request.kind != RequestKind::put) return repeat(reader, entry);
+  if (request.writes.size() != 1) throw nonsense(reader, entry);
+  check_room(store_.restore_version(request.timestamp, request.siblings, request.writes.front(), request.about));
+}
+
+void Recovery::repeat(const JournalReader& reader, const JournalEntry& entry) {
+  const Answer answer = kv::replay(store_, request_of(reader, entry));
+  if (answer == Answer::refused) throw nonsense(reader, entry);
+  check_room(answer);
+}
+
+void Recovery::check_room(Answer answer) const {
+  if (answer != Answer::full) return;
+  throw Error({"recover", "server " + std::to_string(partition_.server), "its memory is too small for its journal",
+               "give it as much as it had, or more"});
+}
+
+}  // namespace
+
+JournalFile recover(const JournalDirectory& directory, const Partition& partition, Store& store) {
+  Recovery recovery(directory, partition, store);
+  return recovery.replay_logs(recovery.load_snapshot());
+}
+
+}  // namespace farside::kv

@@ -1,0 +1,32 @@
+// journal.h — what a server's store outlives its process by: the changes made to it, one after the other, kept
+// somewhere. What keeps them is an adapter's business (src/kv/journal).
+//
+// Thread safety: one thread at a time, that of the store.
+#pragma once
+
+#include <cstddef>
+#include <span>
+
+namespace farside::kv {
+
+class Journal {
+ public:
+  virtual ~Journal() = default;
+  Journal(const Journal&) = delete;
+  Journal& operator=(const Journal&) = delete;
+
+  /// Notes a change: the encoded Request that made it.
+  virtual void append(std::span<const std::byte> request) = 0;
+  /// Keeps what was appended. False: it could not, so nobody may be told of it; it is tried again by the next call.
+  virtual bool sync() = 0;
+  /// False: there is no room for more changes at the moment, or never again.
+  [[nodiscard]] virtual bool takes() const = 0;
+  /// Does what is due now and then, for a few milliseconds at most, when all that was appended is kept. True if there
+  /// was anything to do.
+  virtual bool step() = 0;
+
+ protected:
+  Journal() = default;
+};
+
+}  // namespace farside::kv

@@ -1,0 +1,116 @@
+#include "kv/protocol/logged_store.h"
+
+#include <algorithm>
+
+namespace farside::kv {
+
+namespace {
+
+Reply reply_to(const Request& request, const Answered& answered) {
+  return {.kind = request.kind, .answer = answered.answer, .newest = answered.newest};
+}
+
+}  // namespace
+
+void LoggedStore::note(const Request& request) {
+  // Every change bears it to the journal. One that is lost is told again, or leaves a mark unset.
+  if (request.settled != 0) store_.settle({request.settled, request.session});
+}
+
+Reply LoggedStore::carry_out(const Request& request, std::span<const std::byte> bytes) {
+  const bool is_new = request.kind == RequestKind::prepare || request.kind == RequestKind::put;
+  const bool takes_it = takes() && (!depends_on_unkept(request) || sync());
+  if (!takes_it) return reply_to(request, {is_new ? Answer::full : Answer::unknown, {}});
+  return change(request, bytes);
+}
+
+Reply LoggedStore::change(const Request& request, std::span<const std::byte> bytes) {
+  Answered answered{Answer::done, {}};
+  switch (request.kind) {
+    case RequestKind::prepare:
+      answered = store_.prepare({request.timestamp, request.siblings, request.servers, request.writes});
+      if (answered.answer != Answer::done) break;
+      append(bytes);
+      if (journal_ != nullptr) unkept_.push_back({request.timestamp});
+      break;
+    case RequestKind::put: answered = put(request, bytes); break;
+    case RequestKind::commit:
+      answered = store_.commit(request.timestamp);
+      if (answered.answer == Answer::done) append(bytes);
+      break;
+    case RequestKind::abort:
+      store_.abort(request.timestamp);
+      append(bytes);
+      break;
+    case RequestKind::fate: {
+      Reply reply = reply_to(request, answered);
+      reply.fate = store_.fate_or_bar(request.timestamp);
+      if (reply.fate == Store::Fate::aborted) append(RequestKind::abort, request.timestamp);
+      return reply;
+    }
+    default: answered.answer = Answer::refused;
+  }
+  return reply_to(request, answered);
+}
+
+Answered LoggedStore::put(const Request& request, std::span<const std::byte> bytes) {
+  const Write& write = request.writes.front();
+  if (journal_ == nullptr) return store_.put(request.timestamp, write);
+  Answered answered = store_.prepare({request.timestamp, {SiblingsKind::list, {}}, {}, {&write, 1}});
+  if (answered.answer != Answer::done) return answered;
+  append(bytes);
+  unkept_.push_back({request.timestamp, key_id(write.key)});
+  answered.newest = std::max(answered.newest, request.timestamp);
+  return answered;
+}
+
+void LoggedStore::commit(const Timestamp& transaction) {
+  if (!takes() || (!is_kept(transaction) && !sync())) return;  // it stays prepared, and is asked about again
+  if (store_.commit(transaction).answer == Answer::done) append(RequestKind::commit, transaction);
+}
+
+void LoggedStore::abort(const Timestamp& transaction) {
+  if (!takes() || (!is_kept(transaction) && !sync())) return;
+  store_.abort(transaction);
+  append(RequestKind::abort, transaction);
+}
+
+bool LoggedStore::sync() {
+  if (!owes_) return true;
+  if (!journal_->sync()) return false;
+  owes_ = false;
+  for (const Unkept& each : unkept_) {
+    if (each.put) (void)store_.commit(each.transaction);
+  }
+  unkept_.clear();
+  return true;
+}
+
+bool LoggedStore::is_kept(const Timestamp& transaction) const {
+  return std::ranges::find(unkept_, transaction, &Unkept::transaction) == unkept_.end();
+}
+
+// What becomes of a transaction, and what a conditional write compares with.
+bool LoggedStore::depends_on_unkept(const Request& request) const {
+  if (!is_kept(request.timestamp)) return true;
+  return std::ranges::any_of(request.writes, [this](const Write& write) {
+    return write.expected &&
+           std::ranges::find(unkept_, std::optional(key_id(write.key)), &Unkept::put) != unkept_.end();
+  });
+}
+
+void LoggedStore::append(std::span<const std::byte> bytes) {
+  if (journal_ == nullptr) return;
+  journal_->append(bytes);
+  owes_ = true;
+}
+
+void LoggedStore::append(RequestKind kind, const Timestamp& transaction) {
+  if (journal_ == nullptr) return;
+  Request request;
+  request.kind = kind;
+  request.timestamp = transaction;
+  append(request.encode());
+}
+
+}  // namespace farside::kv

@@ -1,0 +1,66 @@
+// logged_store.h — a store whose changes outlive its process: each is told to a journal, and nobody is told of it
+// before the journal has kept it.
+//
+// It guarantees: what was said after a `sync` that succeeded is found again by whoever recovers from the journal; a
+// put is seen by nobody before it is kept. (A commit may be: all servers have kept that they are prepared, so
+// nothing but a commit can come of it.)
+//
+// Thread safety: one thread at a time, that of the store.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "kv/protocol/journal.h"
+#include "kv/protocol/messages.h"
+#include "kv/protocol/store.h"
+
+namespace farside::kv {
+
+class LoggedStore {
+ public:
+  /// Without a journal nothing outlives the process, and everything is done at once.
+  explicit LoggedStore(Store& store, Journal* journal = nullptr) : store_(store), journal_(journal) {}
+
+  /// Settles what the caller says is settled.
+  void note(const Request& request);
+  /// Carries out what changes something: prepare, commit, abort, put, fate. `bytes` is the request as it came. While
+  /// `owes` holds, the reply is not to be sent before a `sync`.
+  [[nodiscard]] Reply carry_out(const Request& request, std::span<const std::byte> bytes);
+  /// Of the terminator.
+  void commit(const Timestamp& transaction);
+  void abort(const Timestamp& transaction);
+
+  /// Something was changed that is not kept yet.
+  [[nodiscard]] bool owes() const noexcept { return owes_; }
+  /// False: what was changed may be lost, and is tried again by the next call.
+  bool sync();
+  /// What the journal does now and then. True if there was anything to do.
+  bool step() { return journal_ != nullptr && !owes_ && journal_->step(); }
+
+  [[nodiscard]] Store& store() noexcept { return store_; }
+
+ private:
+  /// That is prepared, and not kept yet.
+  struct Unkept {
+    Timestamp transaction;
+    std::optional<KeyId> put{};  ///< the key: to be committed when it is kept
+  };
+
+  [[nodiscard]] Reply change(const Request& request, std::span<const std::byte> bytes);
+  [[nodiscard]] Answered put(const Request& request, std::span<const std::byte> bytes);
+  [[nodiscard]] bool is_kept(const Timestamp& transaction) const;
+  [[nodiscard]] bool depends_on_unkept(const Request& request) const;
+  [[nodiscard]] bool takes() const { return journal_ == nullptr || journal_->takes(); }
+  void append(std::span<const std::byte> bytes);
+  void append(RequestKind kind, const Timestamp& transaction);
+
+  Store& store_;
+  Journal* const journal_;
+  std::vector<Unkept> unkept_;
+  bool owes_ = false;
+};
+
+}  // namespace farside::kv
