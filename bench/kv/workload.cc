@@ -63,9 +63,10 @@ std::uint64_t Workload::existing_row() {
     case KeyDistribution::zipfian: return farside::mix(zipfian_->draw(dice_)) % rows_;
     case KeyDistribution::latest: break;
   }
-  // The newest that this client knows: its own last insert, or else the last row.
-  const std::uint64_t newest = next_insert_ >= rows_ + clients_ ? next_insert_ - clients_ : rows_ - 1;
-  return newest - std::min(zipfian_->draw(dice_), newest);
+  // Its own inserts, which are there for certain, and then the rows that were there.
+  const std::uint64_t inserted = (next_insert_ - rows_) / clients_;
+  const std::uint64_t age = zipfian_->draw(dice_);
+  return age < inserted ? next_insert_ - (age + 1) * clients_ : rows_ - 1 - (age - inserted);
 }
 
 void Workload::rows_of(Operation operation, std::size_t count, std::vector<std::uint64_t>& rows) {
