@@ -20,7 +20,7 @@ namespace farside::bench {
 
 namespace {
 
-constexpr int kPatienceMs = 60'000;
+constexpr int kPatienceMs = 240'000;
 
 struct Pipe {
   Fd read;
@@ -114,7 +114,7 @@ std::string Contender::read_line(const std::string& tried) {
     }
     pollfd readable{from_.get(), POLLIN, 0};
     if (::poll(&readable, 1, kPatienceMs) <= 0) {
-      throw Error({tried, name_, "it said nothing for a minute", "see whether the machine is overloaded"});
+      throw Error({tried, name_, "it said nothing for four minutes", "see whether the machine is overloaded"});
     }
     char buffer[4096];  // NOLINT(modernize-avoid-c-arrays)
     const ssize_t got = ::read(from_.get(), buffer, sizeof buffer);

@@ -40,7 +40,7 @@ class Contender {
   Contender(const std::string& name, const Program& program);
   [[nodiscard]] const std::string& name() const noexcept { return name_; }
 
-  /// Puts a question and awaits its answer. Throws Error when the contender ends or says nothing for a minute.
+  /// Puts a question and awaits its answer. Throws Error when the contender ends or says nothing for four minutes.
   [[nodiscard]] std::string ask(const std::string& question) {
     put(question);
     return answer();
