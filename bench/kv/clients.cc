@@ -66,15 +66,16 @@ class Worker {
         workload_(mix_of(question.mix), question.rows, thread, question.threads),
         value_(question.value_bytes, static_cast<char>('a' + thread)) {}
 
+  /// At least one transaction, however late it is.
   void work_until(Clock::time_point end) {
-    for (Clock::time_point start = Clock::now(); start < end;) {
+    Clock::time_point done;
+    do {
       choose();
       const Clock::time_point chosen = Clock::now();
       act();
-      const Clock::time_point done = Clock::now();
+      done = Clock::now();
       times_ns_.push_back(std::chrono::duration<double, std::nano>(done - chosen).count());
-      start = done;
-    }
+    } while (done < end);
   }
   [[nodiscard]] const std::vector<double>& times_ns() const { return times_ns_; }
 

@@ -105,7 +105,7 @@ pid_t start_redis(int port) {
 }
 
 Connected connect(int port) {
-  constexpr int kTries = 500;
+  constexpr int kTries = 3000;
   for (int i = 0; i < kTries; ++i) {
     Connected redis(redisConnect("127.0.0.1", port));
     if (redis != nullptr && redis->err == 0) return redis;
