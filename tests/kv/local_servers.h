@@ -69,6 +69,7 @@ class LocalRequests final : public Requests {
   [[nodiscard]] ServerNumber servers() const override { return servers_.count(); }
   Outcome send(ServerNumber server, std::span<const std::byte> request, Deadline /*deadline*/) override {
     ++sent_;
+    servers_.fabric().sleep(delay_);
     replies_.at(server).push_back(servers_.handler(server).answer(request));
     return Outcome::done;
   }
@@ -80,11 +81,13 @@ class LocalRequests final : public Requests {
   [[nodiscard]] bool has_reply(ServerNumber server) override { return !replies_.at(server).empty(); }
 
   [[nodiscard]] int sent() const noexcept { return sent_; }
+  void take_each(Duration delay) { delay_ = delay; }
 
  private:
   LocalServers& servers_;
   std::vector<std::deque<Message>> replies_;
   int sent_ = 0;
+  Duration delay_{};
 };
 
 /// A session with its own way to ask.

@@ -94,6 +94,7 @@ TEST_F(KvReclaim, AnExpiredKeyGoesAfterTheGraceTime) {
   pass_slowly(kGrace);
   EXPECT_TRUE(read_cell("a").found) << "the grace time begins when it expires";
   EXPECT_EQ(store().scan(0, "", 1 << 20U).keys, std::vector<std::string>{"b"});
+  EXPECT_EQ(store().use().keys, 1);
   pass_slowly(kGrace);
   EXPECT_FALSE(read_cell("a").found);
   EXPECT_TRUE(read_cell("b").found);
@@ -111,6 +112,17 @@ TEST_F(KvReclaim, AKeyThatIsWrittenAfterItExpiredStays) {
   for (int i = 0; i < 10; ++i) pass(kGrace);
   EXPECT_EQ(value("a"), "2");
   EXPECT_EQ(store().use().versions, 1);
+}
+
+// A store that keeps nothing longer than it must.
+TEST(KvReclaimAtOnce, EndsThoughAnErasedKeyIsPrepared) {
+  StoreUnderTest store({.bytes = 1U << 20U, .grace = Duration::zero()});
+  store.erase_alone("a", 10);
+  store.prepare(20, {"a"}, "2");
+  EXPECT_EQ(store.pass(kMoment), 0);
+  store.store().abort(store.at(20));
+  store.pass(kMoment);
+  EXPECT_FALSE(store.read_cell("a").found);
 }
 
 // Absent, it could not say who its siblings are.

@@ -301,6 +301,20 @@ TEST(ErasedKeys, StayUntilTheirEraserIsCommittedEverywhere) {
   EXPECT_FALSE(finds_all_of_a_slow_eraser({.keeps_unsettled_tombstones = false}));
 }
 
+// As long as a get takes, when it is asked by messages: it ends, though a key is absent.
+TEST(AbsentKeys, AreFoundAbsentHoweverSlowly) {
+  constexpr Duration kGrace = std::chrono::milliseconds(1);
+  LocalServers servers(kServers, {.bytes = 4U << 20U, .grace = kGrace});
+  LocalSession session(servers, {.session = 1, .way = ReadWay::ask, .grace = kGrace});
+  ASSERT_EQ(session.session.put_all(std::vector<Write>{{kKeys[0], "a"}}, servers.soon()), PutOutcome::done);
+  session.requests.take_each(2 * kGrace);
+  std::vector<Got> got;
+  const Deadline deadline = servers.fabric().in(std::chrono::seconds(5));
+  ASSERT_EQ(session.session.get_all(kKeys, got, deadline), Outcome::done);
+  EXPECT_EQ(got[0].value, "a");
+  EXPECT_FALSE(got[1].present || got[2].present);
+}
+
 // By READs alone: also of keys that this client has never read, of large values, and while a writer is between prepare
 // and commit.
 TEST(Cells, AreReadWithoutAskingAServer) {

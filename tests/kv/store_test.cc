@@ -139,6 +139,27 @@ TEST_F(StoreTest, DoubtfulIsWhatHasBeenPreparedForLong) {
   EXPECT_TRUE(store().doubtful(now() + std::chrono::seconds(1)).empty());
 }
 
+TEST_F(StoreTest, CountsTheKeysThatAreThere) {
+  const auto keys = [this] { return store().use().keys; };
+  prepare(10, {"a", "b"}, "1");
+  EXPECT_EQ(keys(), 0);
+  commit(10);
+  EXPECT_EQ(keys(), 2);
+  put("a", "2", 20);
+  EXPECT_EQ(keys(), 2);
+  erase("a", 30);
+  EXPECT_EQ(keys(), 1) << "though it is not reclaimed";
+  prepare(40, {"a", "c"}, "3");
+  store().abort(at(40));
+  EXPECT_EQ(keys(), 1);
+  put("a", "4", 50);
+  EXPECT_EQ(keys(), 2);
+  erase("b", 60);
+  store().settle(at(60));
+  pass(2 * kGrace);
+  EXPECT_EQ(keys(), 1);
+}
+
 // Conditional writes.
 
 TEST_F(StoreTest, ComparesBeforeItSets) {

@@ -16,7 +16,7 @@ namespace {
 using kv::PutOutcome;
 using kv::Timestamp;
 
-constexpr std::uint64_t kSeeds = 500;
+constexpr std::uint64_t kSeeds = 150;
 constexpr kv::ServerNumber kServers = 2;
 
 KvScenario draw(std::uint64_t seed) {

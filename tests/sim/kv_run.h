@@ -24,7 +24,7 @@ class KvRun {
         world_(seed, scenario),
         dice_(world_.dice()),
         diaries_(scenario.clients),
-        erased_(scenario.keys) {
+        may_be_gone_(scenario.keys) {
     for (std::size_t key = 0; key < scenario.keys; ++key) keys_.push_back("key " + std::to_string(key));
   }
 
@@ -33,13 +33,15 @@ class KvRun {
     const auto work = [this](Client& client) {
       for (int round = 0; round < scenario_.rounds; ++round) act(client);
     };
-    const auto look = [this](Client& client) { (void)get(client, all_keys(), true); };
+    const auto look = [this](Client& client) { (void)get(client, keys_that_are_served(), true); };
     if (!world_.run(work, look)) fail("somebody was still at work when the time was over");
     judge();
     return violation_;
   }
 
  private:
+  static constexpr std::uint64_t kLongestLifeNs = 2'000'000;
+
   using Timestamp = kv::Timestamp;
   using Client = KvWorld::Client;
   /// Of a get, by key.
@@ -48,7 +50,10 @@ class KvRun {
   struct Written {
     std::size_t key;
     bool erased;
+    std::uint64_t expires_ns;
     std::optional<Timestamp> expected;
+
+    [[nodiscard]] bool may_be_gone() const { return erased || expires_ns != 0; }
   };
   /// What a client did, as it will stand in the history.
   struct Did {
@@ -56,6 +61,8 @@ class KvRun {
     Timestamp version{};             // of a put
     std::vector<Written> written{};  // by a put
     Versions reads{};
+    Versions absent{};                                      // what of these keys had been put before
+    std::map<std::size_t, std::uint64_t> without_values{};  // when versions were read that had none: wall time
   };
   /// A client's.
   struct Diary {
@@ -70,7 +77,9 @@ class KvRun {
     diaries_[client.number].client = &client;
     if (dice_.one_in(4)) world_.fabric_of(client).sleep(dice_.up_to(KvWorld::kAwhile));
     if (dice_.one_in(2)) return put(client, {});
-    const Versions found = get(client, any_keys(), scenario_.is_calm());
+    std::vector<std::size_t> keys = any_keys();
+    if (dice_.one_in(4)) keys.push_back(keys.front());
+    const Versions found = get(client, keys, scenario_.is_calm());
     if (!found.empty() && dice_.one_in(scenario_.one_in_conditions)) put(client, found);
   }
 
@@ -82,12 +91,14 @@ class KvRun {
     values.reserve(keys_.size());
     for (const std::size_t key : any_keys()) {
       const bool erases = dice_.one_in(scenario_.one_in_erases);
-      if (erases) erased_[key] = true;
+      const bool expires = !erases && dice_.one_in(scenario_.one_in_expires);
+      const std::uint64_t expires_ns = expires ? client.session().wall_ns() + dice_.random() % kLongestLifeNs : 0;
+      if (erases || expires) may_be_gone_[key] = true;
       const auto expected = found.find(key);
       values.push_back(erases ? "" : new_value());
-      writes.push_back({.key = keys_[key], .value = values.back(), .erase = erases});
+      writes.push_back({.key = keys_[key], .value = values.back(), .expires_ns = expires_ns, .erase = erases});
       if (expected != found.end()) writes.back().expected = expected->second;
-      did.written.push_back({key, erases, writes.back().expected});
+      did.written.push_back({key, erases, expires_ns, writes.back().expected});
     }
     Diary& diary = diaries_[client.number];
     diary.under_way = did;
@@ -118,13 +129,20 @@ class KvRun {
     Versions found;
     Did did;
     for (std::size_t i = 0; i < got.size(); ++i) {
-      found[chosen[i]] = got[i].version;
-      // A key that is gone does not say who erased it.
-      if (got[i].version == Timestamp{} && erased_[chosen[i]]) continue;
-      did.reads[chosen[i]] = got[i].version;
-      note_value(chosen[i], got[i].version, std::string(got[i].value));
-      const auto put = returned.find(chosen[i]);
-      if (put != returned.end() && got[i].version < put->second) fail("a put that had returned was not seen");
+      const std::size_t key = chosen[i];
+      const auto& [present, version, value, expires_ns] = got[i];
+      const Timestamp same = found.try_emplace(key, version).first->second;
+      if (present && same != version) fail("two versions of a key in one get");
+      const auto put = returned.find(key);
+      const Timestamp due = put == returned.end() ? Timestamp{} : put->second;
+      if (version == Timestamp{} && may_be_gone_[key]) {  // a key that is gone does not say who erased it
+        did.absent[key] = due;
+        continue;
+      }
+      did.reads[key] = version;
+      if (version < due) fail("a put that had returned was not seen");
+      if (present) note_value(key, version, std::string(value));
+      if (!present && version != Timestamp{}) did.without_values[key] = client.session().wall_ns();
     }
     diaries_[client.number].done.push_back(std::move(did));
     return found;
@@ -154,14 +172,19 @@ class KvRun {
       for (const std::string& each : anomaly->evidence) evidence += "; " + each;
       fail(evidence);
     }
-    for (const Diary& diary : diaries_) judge_causality(diary);
+    for (const Diary& diary : diaries_) {
+      judge_causality(diary);
+      judge_values(diary);
+    }
     judge_conditions();
   }
   void add_client(History& history, std::uint64_t session, Diary& diary) {
     if (diary.under_way) {
-      diary.under_way->version = diary.client->session().last_put();
+      const Timestamp version = diary.client->session().last_put();
+      const bool has_begun = std::ranges::find(diary.done, version, &Did::version) == diary.done.end();
+      diary.under_way->version = version;
       diary.under_way->outcome = HistoryTransaction::Outcome::unknown;
-      diary.done.push_back(*diary.under_way);
+      if (has_begun && version != Timestamp{}) diary.done.push_back(*diary.under_way);
     }
     std::int64_t id = 0;
     for (const Did& did : diary.done) {
@@ -191,11 +214,40 @@ class KvRun {
         if (written == written_.end()) continue;
         for (const Written& each : written->second) floors[each.key] = std::max(floors[each.key], version);
       }
+      for (const auto& [key, due] : did.absent) {
+        if (!can_be_gone(did, key, std::max(due, floors[key]))) fail("a key was absent that nobody had erased");
+      }
+    }
+  }
+  /// There is one who may have erased the key, and of whose transaction the get missed no other part.
+  bool can_be_gone(const Did& did, std::size_t key, const Timestamp& due) {
+    if (due == Timestamp{}) return true;
+    const auto may_have_erased = [&](const auto& transaction) {
+      const auto& [version, written] = transaction;
+      const auto erases = [&](const Written& each) { return each.key == key && each.may_be_gone(); };
+      const auto is_seen = [&, when = version](const Written& each) {
+        const auto read = did.reads.find(each.key);
+        return read == did.reads.end() || read->second >= when;
+      };
+      return version >= due && std::ranges::any_of(written, erases) && std::ranges::all_of(written, is_seen);
+    };
+    return std::ranges::any_of(written_, may_have_erased);
+  }
+  /// What was found without a value had none, or not any more.
+  void judge_values(const Diary& diary) {
+    for (const Did& did : diary.done) {
+      for (const auto& [key, wall_ns] : did.without_values) {
+        const auto is_gone = [key = key, wall_ns = wall_ns](const Written& each) {
+          return each.key == key && (each.erased || (each.expires_ns != 0 && each.expires_ns <= wall_ns));
+        };
+        const auto written = written_.find(did.reads.at(key));
+        if (written == written_.end() || std::ranges::none_of(written->second, is_gone)) fail("a value was missing");
+      }
     }
   }
   struct Newest {
     Timestamp version{};
-    bool erased = false;
+    bool may_be_gone = false;
   };
   /// Of each key the versions of which it is known that they are committed: between a conditional one and the one that
   /// it expected there is none.
@@ -213,9 +265,9 @@ class KvRun {
       if (written == written_.end()) continue;
       for (const Written& each : written->second) {
         Newest& before = newest[each.key];
-        const bool is_absent = each.expected == Timestamp{} && before.erased;
+        const bool is_absent = each.expected == Timestamp{} && before.may_be_gone;
         if (each.expected && each.expected != before.version && !is_absent) fail("something came between");
-        before = {version, each.erased};
+        before = {version, each.may_be_gone()};
       }
     }
   }
@@ -230,6 +282,11 @@ class KvRun {
   [[nodiscard]] std::vector<std::size_t> all_keys() const {
     std::vector<std::size_t> keys(keys_.size());
     std::iota(keys.begin(), keys.end(), 0);
+    return keys;
+  }
+  [[nodiscard]] std::vector<std::size_t> keys_that_are_served() {
+    std::vector<std::size_t> keys = all_keys();
+    std::erase_if(keys, [this](std::size_t key) { return !world_.serves(keys_[key]); });
     return keys;
   }
   [[nodiscard]] std::vector<std::size_t> any_keys() {
@@ -249,8 +306,8 @@ class KvRun {
   KvWorld world_;
   Scheduler& dice_;
   std::vector<std::string> keys_;
-  std::vector<Diary> diaries_;  // by client
-  std::vector<bool> erased_;    // by key: somebody tried
+  std::vector<Diary> diaries_;     // by client
+  std::vector<bool> may_be_gone_;  // by key: somebody tried to erase it, or gave it a time to live
   std::map<std::pair<std::size_t, Timestamp>, std::string> values_;
   std::map<Timestamp, std::uint64_t> numbers_;
   std::map<Timestamp, std::vector<Written>> written_;  // by transaction

@@ -20,35 +20,72 @@ KvScenario draw(std::uint64_t seed) {
   scenario.servers = 1 + static_cast<kv::ServerNumber>(dice.random() % 3);
   scenario.clients = 2 + static_cast<Rank>(dice.random() % 2);
   scenario.keys = 2 + dice.random() % 4;
-  scenario.one_in_erases = dice.one_in(3) ? 5 : 0;
+  scenario.one_in_erases = dice.one_in(2) ? 1 + dice.random() % 5 : 0;
+  scenario.one_in_expires = dice.one_in(4) ? 4 : 0;
   scenario.one_in_conditions = dice.one_in(2) ? 2 : 0;
   if (dice.one_in(3)) scenario.most_value_bytes = 700;
+  if (dice.one_in(8)) {  // full
+    scenario.most_value_bytes = 6000;
+    scenario.memory_bytes = 64U << 10U;
+  }
+  if (dice.one_in(3)) scenario.grace = std::chrono::microseconds(200) + dice.up_to(std::chrono::milliseconds(2));
+  if (dice.one_in(3)) scenario.patience = std::chrono::microseconds(300);
   if (dice.one_in(2)) scenario.most_skew = std::chrono::milliseconds(10);
   scenario.network = draw_network(dice);
   if (dice.one_in(2)) {
     scenario.pauses = static_cast<int>(dice.random() % 4);
     scenario.stalls = static_cast<int>(dice.random() % 4);
     scenario.deaths = static_cast<Rank>(dice.random() % 2);
+    scenario.server_dies = dice.one_in(4);
   }
   return scenario;
 }
 
-std::optional<std::string> violation(const KvRules& rules) {
+using Shape = void (*)(KvScenario&);
+
+std::optional<std::string> violation(const KvRules& rules, Shape shape) {
   return first_violation(kSeeds, [&](std::uint64_t seed) {
     KvScenario scenario = draw(seed);
+    shape(scenario);
     scenario.rules = rules;
     return KvRun(seed, scenario).run();
   });
 }
 
-bool caught(const KvRules& rules) { return noticed(violation(rules)); }
+void any(KvScenario& /*scenario*/) {}
 
-TEST(KvSim, KeepsItsPromisesUnderEverySeed) { EXPECT_EQ(violation({}), std::nullopt); }
+/// Nothing but puts and gets of one small value, which nothing stops.
+void busy(KvScenario& scenario) {
+  scenario.servers = 1;
+  scenario.keys = 1;
+  scenario.rounds = 100;
+  scenario.one_in_erases = scenario.one_in_expires = scenario.one_in_conditions = 0;
+  scenario.most_value_bytes = 24;
+  scenario.pauses = scenario.stalls = 0;
+  scenario.deaths = 0;
+  scenario.server_dies = false;
+}
+
+/// Gets that take longer than what was erased stays, if it does not stay for the grace time.
+void erasing(KvScenario& scenario) {
+  busy(scenario);
+  scenario.servers = 2;
+  scenario.keys = 3;
+  scenario.rounds = 30;
+  scenario.one_in_erases = 3;
+  scenario.grace = std::chrono::milliseconds(10);
+}
+
+bool caught(const KvRules& rules, Shape shape = any) { return noticed(violation(rules, shape)); }
+
+TEST(KvSim, KeepsItsPromisesUnderEverySeed) { EXPECT_EQ(violation({}, any), std::nullopt); }
 
 TEST(KvSim, CatchesOverwritingInPlace) { EXPECT_TRUE(caught({.records_are_immutable = false})); }
+TEST(KvSim, CatchesReclamationBeforeTheGraceTime) { EXPECT_TRUE(caught({.keeps_superseded = false}, erasing)); }
+TEST(KvSim, CatchesAPutThatIsBehind) { EXPECT_TRUE(caught({.refuses_what_is_behind = false})); }
 TEST(KvSim, CatchesTheLastCommitThatWins) { EXPECT_TRUE(caught({.orders_by_timestamp = false})); }
 TEST(KvSim, CatchesMarksOfTheThenCurrentVersionOnly) { EXPECT_TRUE(caught({.marks_all_versions = false})); }
-TEST(KvSim, CatchesAnAnswerBeforeItIsTrue) { EXPECT_TRUE(caught({.visible_before_answering = false})); }
+TEST(KvSim, CatchesAnAnswerBeforeItIsTrue) { EXPECT_TRUE(caught({.visible_before_answering = false}, busy)); }
 TEST(KvSim, CatchesANoThatIsForgotten) { EXPECT_TRUE(caught({.bars_before_saying_no = false})); }
 
 TEST(KvSim, CatchesAConditionThatIgnoresThePrepared) { EXPECT_TRUE(caught({.conditions_heed_the_prepared = false})); }

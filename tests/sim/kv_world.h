@@ -23,22 +23,27 @@ struct KvScenario {
   int rounds = 12;
   std::uint64_t one_in_erases = 0;
   std::uint64_t one_in_conditions = 0;  ///< of the gets: what was found is written, if it is the newest still
+  std::uint64_t one_in_expires = 0;
   std::uint64_t most_value_bytes = 24;
-  Duration most_skew{};  ///< of clients' clocks
+  std::uint64_t memory_bytes = 128U << 10U;  ///< of a server
+  Duration grace = std::chrono::milliseconds(10);
+  Duration patience = std::chrono::milliseconds(5);  ///< of servers
+  Duration most_skew{};                              ///< of clients' clocks
   int pauses = 0;
   int stalls = 0;
-  Rank deaths = 0;  ///< of the last clients
+  Rank deaths = 0;           ///< of the last clients
+  bool server_dies = false;  ///< the last one
   Network network;
   kv::KvRules rules;
 
   [[nodiscard]] bool is_calm() const {
-    return pauses + stalls == 0 && deaths == 0 && !network.lands_late && !network.stalls_before_posting;
+    return pauses + stalls == 0 && deaths == 0 && !server_dies && patience >= std::chrono::milliseconds(5) &&
+           !network.lands_late && !network.stalls_before_posting;
   }
 };
 
 class KvWorld {
  public:
-  static constexpr Duration kGrace = std::chrono::milliseconds(10);
   static constexpr Duration kPatience = std::chrono::milliseconds(200);  ///< with an answer
   static constexpr Duration kAwhile = std::chrono::microseconds(20);
 
@@ -68,21 +73,25 @@ class KvWorld {
     return world_.run(kLimit);
   }
 
+  /// Whether the server that has the key lives.
+  [[nodiscard]] bool serves(std::string_view key) {
+    return world_.alive(kv::server_of(kv::key_id(key), scenario_.servers));
+  }
   [[nodiscard]] Scheduler& dice() { return world_.scheduler(); }
   [[nodiscard]] Fabric& fabric_of(const Client& client) { return world_.fabric(client.rank); }
   [[nodiscard]] Deadline patience_of(const Client& client) { return fabric_of(client).in(kPatience); }
 
  private:
   static constexpr Duration kLife = std::chrono::microseconds(1500);  // in which things befall ranks and links
+  static constexpr Duration kLongestStop = std::chrono::milliseconds(20);
   static constexpr Duration kLimit = std::chrono::seconds(60);
-  static constexpr std::uint64_t kMemoryBytes = 128U << 10U;
 
   void live(Rank rank, const Deed& work, const Deed& look) {
     auto& side = sides_[rank] = std::make_unique<kv::InTeam>(world_.team(rank), options());
-    if (++ready_ == world_.size()) befall();
     if (side->serves()) return side->serve_until([this] { return all_living(&Client::ended); });
     Client& client = clients_[rank - scenario_.servers];
     client.with_session = side->open_session(0, settings());
+    if (++ready_ == clients_.size()) befall();
     work(client);
     client.finished = true;
     while (!all_living(&Client::finished)) fabric_of(client).sleep(kAwhile);
@@ -94,9 +103,9 @@ class KvWorld {
 
   [[nodiscard]] kv::InTeamOptions options() const {
     return {.servers = scenario_.servers,
-            .store = {.bytes = kMemoryBytes, .grace = kGrace},
+            .store = {.bytes = scenario_.memory_bytes, .grace = scenario_.grace},
             .mailbox = {.slots = 2, .slot_bytes = 1024},
-            .patience = kGrace / 2,
+            .patience = scenario_.patience,
             .rules = scenario_.rules};
   }
   [[nodiscard]] kv::SessionSettings settings() {
@@ -104,7 +113,7 @@ class KvWorld {
     settings.way = static_cast<kv::ReadWay>(dice().random() % 3);
     settings.siblings = static_cast<kv::SiblingsKind>(dice().random() % 3);
     settings.cached_keys = 1 + dice().random() % scenario_.keys;
-    settings.grace = kGrace;
+    settings.grace = scenario_.grace;
     settings.ahead = dice().up_to(scenario_.most_skew);
     return settings;
   }
@@ -112,15 +121,18 @@ class KvWorld {
   void befall() {
     const auto at_some_moment = [this](auto what) { dice().after(dice().up_to(kLife), what); };
     for (int i = 0; i < scenario_.pauses; ++i) {
-      at_some_moment([this] { world_.pause(any_rank(), dice().up_to(2 * kGrace)); });
+      at_some_moment([this] { world_.pause(any_rank(), dice().up_to(kLongestStop)); });
     }
     for (int i = 0; i < scenario_.stalls; ++i) {
       at_some_moment([this] {
         const Rank from = any_rank();
         const Rank to = any_rank();
         if (from == to) return;
-        world_.wires().stall(world_.fabric(from).process(), world_.fabric(to).process(), dice().up_to(2 * kGrace));
+        world_.wires().stall(world_.fabric(from).process(), world_.fabric(to).process(), dice().up_to(kLongestStop));
       });
+    }
+    if (scenario_.server_dies) {
+      at_some_moment([this] { world_.kill(scenario_.servers - 1); });
     }
     for (Rank i = 1; i <= scenario_.deaths; ++i) {
       at_some_moment([this, i] { world_.kill(world_.size() - i); });

@@ -53,7 +53,7 @@ struct Scanned {
 
 /// What a server's memory is used for.
 struct MemoryUse {
-  std::uint64_t keys = 0;      ///< erased and expired ones that are not reclaimed yet included
+  std::uint64_t keys = 0;      ///< that are there, and some that have expired just now
   std::uint64_t versions = 0;  ///< of all keys
   std::uint64_t bytes_used = 0;
   std::uint64_t bytes_total = 0;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <numeric>
+#include <utility>
 
 #include "kv/protocol/siblings.h"
 
@@ -17,15 +18,37 @@ Outcome AtomicReader::get_all(std::span<const std::string_view> keys, Deadline d
     searches_[i].id = key_id(keys[i]);
     wanted_.push_back(&searches_[i]);
   }
+  absent_.clear();
   for (bool whole = false; !whole;) {
     if (fabric_.now() >= deadline.at) return Outcome::timed_out;
     const Time began = fabric_.now();
-    const Outcome outcome = try_once(whole, deadline);
-    if (outcome != Outcome::done) return outcome;
+    Outcome outcome = try_once(whole, deadline);
     const bool is_quick = fabric_.now() - began <= grace_ / 2;
-    whole = whole && (is_quick || std::ranges::all_of(found(), &Search::found));  // an absent key names no siblings
+    if (outcome == Outcome::done && whole && !is_quick) outcome = confirm_absent(whole, deadline);
+    if (outcome != Outcome::done) return outcome;
   }
   return rules_.remembers_what_was_seen ? remember(deadline) : Outcome::done;
+}
+
+// An absent key names no siblings. But if it was absent before the others were looked for and is so afterwards, and its
+// server has forgotten no key in between, then they were found as its eraser left them, or later.
+Outcome AtomicReader::confirm_absent(bool& whole, Deadline deadline) {
+  const std::vector<Absent> before = std::exchange(absent_, {});
+  again_wanted_.clear();
+  for (Search* search : wanted_) {
+    if (!search->found) again_wanted_.push_back(search);
+  }
+  if (again_wanted_.empty()) return Outcome::done;
+  constexpr Timestamp kNone{};  // no version has it: so the server is asked, and says what it has forgotten
+  const Outcome outcome = source_.find(again_wanted_, {&kNone, 1}, deadline);
+  if (outcome != Outcome::done) return outcome;
+  whole = true;
+  for (const Search* search : again_wanted_) {
+    const Absent now{search, search->forgotten};
+    if (!search->found) absent_.push_back(now);
+    whole = whole && !search->found && std::ranges::find(before, now) != before.end();
+  }
+  return Outcome::done;
 }
 
 Outcome AtomicReader::try_once(bool& whole, Deadline deadline) {

@@ -46,7 +46,17 @@ class AtomicReader {
     Timestamp due;     ///< what there is for certain
   };
 
+  /// A key that is absent, and what its server had forgotten when it said so.
+  struct Absent {
+    const Search* search;
+    Timestamp forgotten;
+
+    friend bool operator==(const Absent&, const Absent&) = default;
+  };
+
   Outcome try_once(bool& whole, Deadline deadline);
+  /// Whole is only what was absent already when this was asked last.
+  Outcome confirm_absent(bool& whole, Deadline deadline);
   void look_for_siblings();
   /// `self`: whose version it is; null when it was read before.
   void look_for_siblings_of(const Timestamp& timestamp, SiblingsKind kind, std::span<const std::byte> siblings,
@@ -65,6 +75,7 @@ class AtomicReader {
   KvRules rules_;
   std::vector<Search> searches_;  // kept for their buffers
   std::vector<Search*> wanted_;
+  std::vector<Absent> absent_;
   std::vector<Again> again_;
   std::vector<Search*> again_wanted_;
   std::vector<Timestamp> candidates_;

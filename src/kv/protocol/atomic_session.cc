@@ -27,7 +27,7 @@ AtomicSession::AtomicSession(const Fabric& fabric, Channel& channel, Requests& r
       asking_(requests, caller_),
       reading_(make_source(settings, channel, servers, asking_, rules)),
       reader_(fabric, reading_ != nullptr ? *reading_ : asking_, requests, caller_, settings.grace, rules),
-      writer_(requests, clock_, caller_, settings.siblings, rules),
+      writer_(fabric, requests, clock_, caller_, settings.grace, settings.siblings, rules),
       scanner_(requests, caller_) {}
 
 Outcome AtomicSession::get_all(std::span<const std::string_view> keys, std::vector<Got>& got, Deadline deadline) {

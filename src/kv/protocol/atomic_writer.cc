@@ -1,6 +1,8 @@
 #include "kv/protocol/atomic_writer.h"
 
 #include <algorithm>
+#include <functional>
+#include <tuple>
 
 #include "farside/base/error.h"
 
@@ -48,9 +50,9 @@ PutOutcome AtomicWriter::put_all(std::span<const Write> writes, Deadline deadlin
     if (write.expected) clock_.observe(*write.expected);
   }
   if (writes.empty()) return PutOutcome::done;
-  if (writes.size() == 1) return put_one(writes.front(), deadline);
-  split(writes);
-  return put_parts(deadline);
+  if (writes.size() != 1) split(writes);
+  doubts_.look_into();
+  return writes.size() == 1 ? put_one(writes.front(), deadline) : put_parts(deadline);
 }
 
 PutOutcome AtomicWriter::put_one(const Write& write, Deadline deadline) {
@@ -61,43 +63,47 @@ PutOutcome AtomicWriter::put_one(const Write& write, Deadline deadline) {
     request.timestamp = last_ = clock_.next();
     const bool is_sent = requests_.send(server, request.encode(), deadline) == Outcome::done;
     const Answer answer = is_sent ? ask(server, deadline) : Answer::unknown;
-    if (answer == Answer::unknown) {
-      note_doubt();
-      return PutOutcome::unknown;
-    }
-    note_end(request.timestamp);
+    doubts_.note_end(last_.time);  // also if there is no answer: the server does it before it hears of this, or never
+    if (answer == Answer::unknown) return PutOutcome::unknown;
     if (answer == Answer::done) return PutOutcome::done;
     if (answer == Answer::full) return PutOutcome::full;
     if (answer == Answer::differs) return PutOutcome::differs;
   }
 }
 
-// Before anything is sent: otherwise a server's answer would be left for whoever asks it next.
-void AtomicWriter::check_bytes() const {
-  for (const ServerNumber server : servers_) {
-    std::size_t bytes = kBytesBesideWrites + keys_.size() * sizeof(KeyId) + servers_.size() * sizeof(ServerNumber);
-    for (const Write& write : parts_[server]) bytes += kBytesBesideWrite + write.key.size() + write.value.size();
-    if (bytes > kMostMessageBytes) {
-      refuse("several keys", "what one server gets of them is over 64 MiB", "put fewer or smaller values at once");
-    }
-  }
-}
-
 void AtomicWriter::split(std::span<const Write> writes) {
-  for (auto& part : parts_) part.clear();
+  for (Part& part : parts_) {
+    part.writes.clear();
+    part.bytes = 0;
+  }
   servers_.clear();
   keys_.clear();
   for (const Write& write : writes) {
     keys_.push_back(key_id(write.key));
     const ServerNumber server = server_of(keys_.back(), requests_.servers());
-    if (parts_[server].empty()) servers_.push_back(server);
-    parts_[server].push_back(write);
+    if (parts_[server].writes.empty()) servers_.push_back(server);
+    parts_[server].writes.push_back(write);
+    parts_[server].bytes += kBytesBesideWrite + write.key.size() + write.value.size();
   }
   std::ranges::sort(keys_);
   if (std::ranges::adjacent_find(keys_) != keys_.end()) {
     refuse("several keys", "one of them stands there twice", "name each key once");
   }
-  check_bytes();
+  order_servers();
+}
+
+// Who was silent first: what the others are not asked to prepare cannot stay prepared there. Then who has to be told
+// most: by the time that the others have prepared it should have, too, and not be asked for it in vain.
+void AtomicWriter::order_servers() {
+  const std::size_t beside = kBytesBesideWrites + keys_.size() * sizeof(KeyId) + servers_.size() * sizeof(ServerNumber);
+  for (const ServerNumber server : servers_) {
+    // Before anything is sent: otherwise a server's answer would be left for whoever asks it next.
+    if (beside + parts_[server].bytes <= kMostMessageBytes) continue;
+    refuse("several keys", "what one server gets of them is over 64 MiB", "put fewer or smaller values at once");
+  }
+  std::ranges::sort(servers_, std::greater(), [this](ServerNumber server) {
+    return std::tuple(parts_[server].is_silent, parts_[server].bytes, server);
+  });
 }
 
 PutOutcome AtomicWriter::put_parts(Deadline deadline) {
@@ -105,18 +111,18 @@ PutOutcome AtomicWriter::put_parts(Deadline deadline) {
     const Timestamp timestamp = last_ = clock_.next();
     const Answer answer = prepare(timestamp, deadline);
     if (answer == Answer::unknown) {
-      note_doubt();
+      doubts_.note_end(timestamp.time);
       return PutOutcome::unknown;
     }
     if (answer == Answer::done) {
-      if (!tell(RequestKind::commit, timestamp, deadline)) {
-        note_doubt();
-        return PutOutcome::unknown;
-      }
-      note_end(timestamp);
-      return PutOutcome::done;
+      const bool is_committed = tell(RequestKind::commit, timestamp, deadline);
+      if (!is_committed) doubts_.note(timestamp, servers_);
+      doubts_.note_end(timestamp.time);
+      return is_committed ? PutOutcome::done : PutOutcome::unknown;
     }
-    give_up(timestamp, deadline);
+    (void)tell(RequestKind::abort, timestamp,
+               deadline);  // whoever does not hear of it asks the one that has refused it
+    doubts_.note_end(timestamp.time);
     if (answer == Answer::full) return PutOutcome::full;
     if (answer == Answer::differs) return PutOutcome::differs;
   }
@@ -128,25 +134,37 @@ Answer AtomicWriter::prepare(const Timestamp& timestamp, Deadline deadline) {
   request.timestamp = timestamp;
   request.siblings = {siblings_, siblings};
   request.servers = servers_;
+  const auto is_silent = [this](ServerNumber server) { return parts_[server].is_silent; };
+  const std::span servers(servers_);
+  const auto silent = static_cast<std::size_t>(std::ranges::find_if_not(servers, is_silent) - servers.begin());
+  Answer worst = silent == 0 ? Answer::done : prepare_at(servers.first(silent), request, deadline);
+  if (worst != Answer::done) return worst;
+  worst = prepare_at(servers.subspan(silent), request, deadline);
+  if (worst == Answer::unknown) doubts_.note(timestamp, servers_);
+  return worst;
+}
+
+Answer AtomicWriter::prepare_at(std::span<const ServerNumber> servers, Request& request, Deadline deadline) {
   Answer worst = Answer::done;
   std::vector<ServerNumber> asked;
-  for (const ServerNumber server : servers_) {
-    request.writes = parts_[server];
+  for (const ServerNumber server : servers) {
+    request.writes = parts_[server].writes;
     if (requests_.send(server, request.encode(), deadline) == Outcome::done) {
       asked.push_back(server);
     } else {
+      parts_[server].is_silent = true;
       worst = Answer::unknown;
     }
   }
-  if (!rules_.commits_after_all_prepared) (void)tell(RequestKind::commit, timestamp, deadline);
+  if (!rules_.commits_after_all_prepared) (void)tell(RequestKind::commit, request.timestamp, deadline);
   for (const ServerNumber server : asked) worst = std::ranges::max(worst, ask(server, deadline), {}, weight);
   return worst;
 }
 
 Answer AtomicWriter::ask(ServerNumber server, Deadline deadline) {
   Message bytes;
-  if (requests_.receive(server, bytes, deadline) != Outcome::done) return Answer::unknown;
-  const auto reply = Reply::decode(bytes);
+  parts_[server].is_silent = requests_.receive(server, bytes, deadline) != Outcome::done;
+  const auto reply = parts_[server].is_silent ? std::nullopt : Reply::decode(bytes);
   if (!reply) return Answer::unknown;
   clock_.observe(reply->newest);
   return reply->answer;
@@ -167,18 +185,6 @@ bool AtomicWriter::tell(RequestKind kind, const Timestamp& timestamp, Deadline d
   }
   for (const ServerNumber server : told) all = (ask(server, deadline) == Answer::done) && all;
   return all;
-}
-
-void AtomicWriter::give_up(const Timestamp& timestamp, Deadline deadline) {
-  if (tell(RequestKind::abort, timestamp, deadline)) {
-    note_end(timestamp);
-  } else {
-    note_doubt();
-  }
-}
-
-void AtomicWriter::note_end(const Timestamp& timestamp) {
-  if (!in_doubt_) caller_.settled = timestamp.time;
 }
 
 }  // namespace farside::kv

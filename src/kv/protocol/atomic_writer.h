@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "kv/protocol/caller.h"
+#include "kv/protocol/doubts.h"
 #include "kv/protocol/messages.h"
 #include "kv/protocol/rules.h"
 
@@ -16,10 +17,16 @@ namespace farside::kv {
 
 class AtomicWriter {
  public:
-  AtomicWriter(Requests& requests, HybridClock& clock, Caller& caller, SiblingsKind siblings, const KvRules& rules = {})
-      : requests_(requests), clock_(clock), caller_(caller), siblings_(siblings), rules_(rules) {
-    parts_.resize(requests.servers());
-  }
+  /// `grace`: what the servers' is at least.
+  AtomicWriter(const Fabric& fabric, Requests& requests, HybridClock& clock, Caller& caller, Duration grace,
+               SiblingsKind siblings, const KvRules& rules = {})
+      : requests_(requests),
+        clock_(clock),
+        caller_(caller),
+        siblings_(siblings),
+        rules_(rules),
+        doubts_(fabric, requests, caller, grace),
+        parts_(requests.servers()) {}
 
   /// Of conditional writes (Write::expected) all are as expected, or nothing is written. Who is told that it differs
   /// may read again and try again, after a while: somebody else may be at it.
@@ -33,13 +40,11 @@ class AtomicWriter {
   PutOutcome put_one(const Write& write, Deadline deadline);
   PutOutcome put_parts(Deadline deadline);
   Answer prepare(const Timestamp& timestamp, Deadline deadline);
+  Answer prepare_at(std::span<const ServerNumber> servers, Request& request, Deadline deadline);
   bool tell(RequestKind kind, const Timestamp& timestamp, Deadline deadline);
   [[nodiscard]] Answer ask(ServerNumber server, Deadline deadline);
-  void give_up(const Timestamp& timestamp, Deadline deadline);
-  void note_end(const Timestamp& timestamp);
-  void note_doubt() { in_doubt_ = true; }
   void split(std::span<const Write> writes);
-  void check_bytes() const;
+  void order_servers();
 
   Requests& requests_;
   HybridClock& clock_;
@@ -47,9 +52,14 @@ class AtomicWriter {
   SiblingsKind siblings_;
   KvRules rules_;
   Timestamp last_;
-  bool in_doubt_ = false;  ///< of some transaction it is not known what became of it: nothing is settled any more
-  std::vector<std::vector<Write>> parts_;  // by server
-  std::vector<ServerNumber> servers_;      // that have a part
+  Doubts doubts_;
+  struct Part {
+    std::vector<Write> writes;
+    std::size_t bytes = 0;   ///< as a message
+    bool is_silent = false;  ///< what the server was asked last it did not answer
+  };
+  std::vector<Part> parts_;            // by server
+  std::vector<ServerNumber> servers_;  // that have a part, in the order in which they are asked to prepare
   std::vector<KeyId> keys_;
 };
 

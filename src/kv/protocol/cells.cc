@@ -123,6 +123,7 @@ void Cells::add(KeyVersions& history, const Version& version, std::span<const st
 }
 
 Version* Cells::commit(KeyVersions& history, const Timestamp& timestamp) {
+  if (history.is_there()) --keys_;
   if (!rules_.orders_by_timestamp) {
     while (history.newest() != nullptr && history.newest()->timestamp > timestamp) {
       drop(history, history.newest()->timestamp);
@@ -132,11 +133,17 @@ Version* Cells::commit(KeyVersions& history, const Timestamp& timestamp) {
   if (before != nullptr) before->due = Version::kNotDue;  // superseded, it counts from now
   Version& version = *history.find(timestamp);
   version.place.state = VersionState::committed;
+  if (history.is_there()) ++keys_;
   const auto* const slot = std::ranges::find(history.slots, timestamp);
   if (slot != history.slots.end()) store_slot(history, static_cast<std::size_t>(slot - history.slots.begin()), version);
   show(history);
   if (history.newest() == &version && fits(history, version)) copy(history, version);
   return before;
+}
+
+void Cells::expire(KeyVersions& history) {
+  if (history.is_there()) --keys_;
+  history.newest()->erased = true;
 }
 
 void Cells::drop(KeyVersions& history, Timestamp timestamp) {

@@ -52,6 +52,10 @@ struct KeyVersions {
   [[nodiscard]] Timestamp last() const { return versions.empty() ? Timestamp{} : versions.rbegin()->first; }
   /// That of the last conditional version that is prepared above all that are committed; 0: there is none.
   [[nodiscard]] Timestamp last_conditional() const;
+  [[nodiscard]] bool is_there() {
+    const Version* last = newest();
+    return last != nullptr && !last->erased;
+  }
   /// The cell says it all.
   [[nodiscard]] bool is_quiet() const {
     return versions.size() == 1 && versions.begin()->second.committed() && !versions.begin()->second.erased;
@@ -73,6 +77,8 @@ class Cells {
   /// Exactly that version, committed or not.
   [[nodiscard]] std::optional<FoundVersion> at(const KeyId& key, const IndexWord& cell,
                                                const Timestamp& timestamp) const;
+  /// Of which the newest committed version is not erased.
+  [[nodiscard]] std::uint64_t keys() const noexcept { return keys_; }
   [[nodiscard]] std::uint64_t versions() const noexcept { return index_.keys() + noted_ - noted_keys_.size(); }
 
   // Changing.
@@ -96,6 +102,8 @@ class Cells {
   void show(KeyVersions& history);
   /// What was the newest committed version before; null: there was none.
   Version* commit(KeyVersions& history, const Timestamp& timestamp);
+  /// The newest committed version is from now on as one that is erased.
+  void expire(KeyVersions& history);
   /// Its record and its place in the cell go.
   void drop(KeyVersions& history, Timestamp timestamp);
   /// Makes the newest committed version's mark true. All others are marked from the beginning.
@@ -135,6 +143,7 @@ class Cells {
   Index& index_;
   std::unordered_map<KeyId, KeyVersions, Hash> noted_keys_;
   std::uint64_t noted_ = 0;  // versions in them
+  std::uint64_t keys_ = 0;
 };
 
 template <class Consider>

@@ -385,13 +385,12 @@ void Store::State::look_for_expired() {
 // From now on it is to the server as if erased.
 void Store::State::expire(const KeyId& key, const IndexWord& cell) {
   KeyVersions& history = cells.open(key, cell);
-  Version& version = *history.newest();
-  version.erased = true;
-  reclaimer.schedule(history, version);
+  cells.expire(history);
+  reclaimer.schedule(history, *history.newest());
 }
 
 MemoryUse Store::use() const {
-  return {state_->index.keys(), state_->cells.versions(), state_->heap.bytes_used(), state_->heap.bytes_total()};
+  return {state_->cells.keys(), state_->cells.versions(), state_->heap.bytes_used(), state_->heap.bytes_total()};
 }
 
 Timestamp Store::forgotten() const { return state_->reclaimer.forgotten(); }

@@ -1,0 +1,52 @@
+// doubts.h — a session's transactions of which it does not know whether they are committed, or given up, at all
+// servers. Up to the first of them it may say that everything is settled.
+//
+// Noted are only those that were sent to all servers which have part in them: of the others no server can ever think
+// that all have prepared.
+//
+// Thread safety: one thread at a time.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <vector>
+
+#include "farside/fabric/fabric.h"
+
+#include "kv/protocol/caller.h"
+#include "kv/protocol/requests.h"
+#include "kv/protocol/timestamp.h"
+
+namespace farside::kv {
+
+class Doubts {
+ public:
+  /// `grace`: the servers'; once in so long a doubt is looked into, for a small part of it.
+  Doubts(const Fabric& fabric, Requests& requests, Caller& caller, Duration grace)
+      : fabric_(fabric), requests_(requests), caller_(caller), grace_(grace) {}
+
+  void note(const Timestamp& transaction, const std::vector<ServerNumber>& servers) {
+    doubts_.push_back({transaction, servers});
+  }
+  /// The session's transactions up to this time have ended, but for what is noted.
+  void note_end(std::uint64_t time);
+  /// Asks the servers what became of the oldest, if it is time to. By then they know, unless one is away: they ask each
+  /// other.
+  void look_into();
+
+ private:
+  struct Doubt {
+    Timestamp transaction;
+    std::vector<ServerNumber> servers;
+  };
+  [[nodiscard]] bool is_over(const Doubt& doubt, Deadline deadline);
+
+  const Fabric& fabric_;
+  Requests& requests_;
+  Caller& caller_;
+  const Duration grace_;
+  Time next_look_{};
+  std::deque<Doubt> doubts_;  // oldest first
+};
+
+}  // namespace farside::kv

@@ -1,0 +1,138 @@
+// A session's puts while a server does not answer: what stays prepared at the others, and what is settled when it is
+// back.
+#include <set>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "tests/kv/local_servers.h"
+
+namespace farside::kv {
+namespace {
+
+constexpr ServerNumber kServers = 3;
+
+/// Of servers that are away no request is answered, and none that is `deaf` gets there.
+class PatchyRequests final : public Requests {
+ public:
+  explicit PatchyRequests(LocalServers& servers) : local_(servers) {}
+
+  void lose_requests_to(ServerNumber server) { deaf_.insert(server); }
+  /// From the one after so many on.
+  void lose_replies_of(ServerNumber server, int after) {
+    mute_ = server;
+    replies_left_ = after;
+  }
+  void answer_again() {
+    deaf_.clear();
+    mute_.reset();
+  }
+
+  [[nodiscard]] ServerNumber servers() const override { return local_.servers(); }
+  Outcome send(ServerNumber server, std::span<const std::byte> request, Deadline deadline) override {
+    return deaf_.contains(server) ? Outcome::done : local_.send(server, request, deadline);
+  }
+  Outcome receive(ServerNumber server, Message& reply, Deadline deadline) override {
+    if (deaf_.contains(server)) return Outcome::timed_out;
+    const Outcome received = local_.receive(server, reply, deadline);
+    return mute_ == server && replies_left_-- <= 0 ? Outcome::timed_out : received;
+  }
+  [[nodiscard]] bool has_reply(ServerNumber server) override { return local_.has_reply(server); }
+
+ private:
+  LocalRequests local_;
+  std::set<ServerNumber> deaf_;
+  std::optional<ServerNumber> mute_;
+  int replies_left_ = 0;
+};
+
+class KvWriter : public testing::Test {
+ protected:
+  KvWriter() {
+    for (ServerNumber server = 0; server < kServers; ++server) {
+      for (int i = 0; keys_[server].empty(); ++i) {
+        const std::string key = "key " + std::to_string(i);
+        if (server_of(key_id(key), kServers) == server) keys_[server] = key;
+      }
+    }
+  }
+
+  PutOutcome put_everywhere() {
+    const std::vector<Write> writes{{keys_[0], "a"}, {keys_[1], "b"}, {keys_[2], "c"}};
+    return session_.put_all(writes, servers_.soon());
+  }
+  [[nodiscard]] std::size_t prepared_at(ServerNumber server) {
+    return servers_.store_of(keys_[server]).doubtful(servers_.fabric().in(std::chrono::hours(1)).at).size();
+  }
+  [[nodiscard]] std::uint64_t mark_at(ServerNumber server, const Timestamp& version) {
+    Store& store = servers_.store_of(keys_[server]);
+    const auto bytes = store.record(store.at(keys_[server], version).value());
+    return mark_bits(read_record(bytes, 0, keys_[server]).value().head.mark);
+  }
+
+  LocalServers servers_{kServers};
+  std::array<std::string, kServers> keys_;  // one of each server
+  PatchyRequests requests_{servers_};
+  AtomicSession session_{servers_.fabric(),
+                         servers_.channel(),
+                         requests_,
+                         servers_.memories(),
+                         {.session = 1, .grace = std::chrono::nanoseconds(1)}};
+};
+
+// Otherwise each of its puts would leave something at the others until the server is back.
+TEST_F(KvWriter, LeavesNothingWithOthersWhileAServerIsAway) {
+  requests_.lose_requests_to(1);
+  EXPECT_EQ(put_everywhere(), PutOutcome::unknown);
+  for (int i = 0; i < 10; ++i) EXPECT_EQ(put_everywhere(), PutOutcome::unknown);
+  EXPECT_LE(prepared_at(0), 1);
+  EXPECT_LE(prepared_at(2), 1);
+  requests_.answer_again();
+  EXPECT_EQ(put_everywhere(), PutOutcome::done);
+}
+
+// What it wrote afterwards is settled as well, as soon as the servers know what became of that one.
+TEST_F(KvWriter, SettlesAgainWhenADoubtIsOver) {
+  requests_.lose_replies_of(1, 1);
+  EXPECT_EQ(put_everywhere(), PutOutcome::unknown) << "it is committed, but who knows";
+  const Timestamp doubtful = session_.last_put();
+  requests_.answer_again();
+  EXPECT_EQ(put_everywhere(), PutOutcome::done);
+  const Timestamp next = session_.last_put();
+  EXPECT_EQ(put_everywhere(), PutOutcome::done);
+  for (ServerNumber server = 0; server < kServers; ++server) {
+    EXPECT_EQ(mark_at(server, doubtful) & RecordHead::kSettled, RecordHead::kSettled);
+    EXPECT_EQ(mark_at(server, next) & RecordHead::kSettled, RecordHead::kSettled);
+  }
+}
+
+// A part of it may be prepared only, and a reader that has seen another part must remember it.
+TEST_F(KvWriter, SettlesNothingWhileItMayBePreparedSomewhere) {
+  requests_.lose_replies_of(1, 0);
+  EXPECT_EQ(put_everywhere(), PutOutcome::unknown);
+  const Timestamp doubtful = session_.last_put();
+  requests_.answer_again();
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(put_everywhere(), PutOutcome::done);
+  const Timestamp before = session_.last_put();
+  EXPECT_EQ(put_everywhere(), PutOutcome::done);
+  EXPECT_EQ(mark_at(0, before) & RecordHead::kSettled, 0);
+  for (ServerNumber server = 0; server < kServers; ++server) servers_.store_of(keys_[server]).abort(doubtful);
+  EXPECT_EQ(put_everywhere(), PutOutcome::done);
+  EXPECT_EQ(put_everywhere(), PutOutcome::done);
+  EXPECT_EQ(mark_at(0, before) & RecordHead::kSettled, RecordHead::kSettled);
+}
+
+// Of a put of one key there is nothing to find out: the server does it, or it bars it when it hears of the next.
+TEST_F(KvWriter, SettlesWhatIsPutAlone) {
+  requests_.lose_replies_of(1, 0);
+  EXPECT_EQ(session_.put_all(std::vector<Write>{{keys_[1], "b"}}, servers_.soon()), PutOutcome::unknown);
+  requests_.answer_again();
+  EXPECT_EQ(put_everywhere(), PutOutcome::done);
+  const Timestamp next = session_.last_put();
+  EXPECT_EQ(put_everywhere(), PutOutcome::done);
+  EXPECT_EQ(mark_at(0, next) & RecordHead::kSettled, RecordHead::kSettled);
+}
+
+}  // namespace
+}  // namespace farside::kv
