@@ -65,6 +65,8 @@ void add_kv(CLI::App& app, Action& chosen) {
   kv->require_subcommand(1);
   kv->footer("The pool must have been started with farside up --kv SIZE.\n\nExample:\n  farside kv put greeting hello");
   add_kv_store(*kv, chosen);
+  add_kv_shell(*kv, chosen);
+  add_kv_serve(*kv, chosen);
   add_check(*kv, chosen);
 }
 

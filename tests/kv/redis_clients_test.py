@@ -1,5 +1,7 @@
-"""The Redis protocol as Redis's own programs and a client library speak it, and as Redis itself answers it."""
+"""The Redis protocol as Redis's own programs and a client library speak it, and as Redis itself answers it: in front of
+keys in memory, or, when FARSIDE_COMMAND says where the command is, of a pool's store."""
 import os
+import pathlib
 import random
 import socket
 import subprocess
@@ -10,16 +12,38 @@ import unittest
 import redis
 
 import patience
+import pool
 
-SERVER = os.environ["FARSIDE_MEMORY_SERVER"]
 PATIENCE_S = patience.PATIENCE_S
 
 
-class Server:
-    """Ours; it ends when its standard input does, so also when this process dies."""
+class StoreServer:
+    """`farside kv serve` in front of a pool of its own."""
+
+    def __init__(self, threads, password=None):
+        self.pool = pool.Pool("--cache", "16M", "--kv", "64M")
+        arguments = ["--threads", threads, "--listen", "127.0.0.1:0"]
+        if password is not None:
+            file = pathlib.Path(self.pool.directory.name, "password")
+            file.write_text(password + "\n", encoding="ascii")
+            arguments += ["--password-file", str(file)]
+        self.process = self.pool.start("kv", "serve", *arguments)
+        self.port = int(self.process.stdout.readline().rsplit(":", 1)[1])
+
+    def stop(self):
+        self.process.terminate()
+        self.process.stdout.close()
+        code = self.process.wait(PATIENCE_S)
+        self.pool.stop()
+        return code
+
+
+class MemoryServer:
+    """It ends when its standard input does, so also when this process dies."""
 
     def __init__(self, *arguments):
-        self.process = subprocess.Popen([SERVER, *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        server = os.environ["FARSIDE_MEMORY_SERVER"]
+        self.process = subprocess.Popen([server, *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self.port = int(self.process.stdout.readline().rsplit(":", 1)[1])
 
     def stop(self):
@@ -50,10 +74,10 @@ def run(*command, **options):
 
 
 class WithServer(unittest.TestCase):
-    arguments = ()
+    arguments = ("1",)
 
     def setUp(self):
-        self.server = Server(*self.arguments)
+        self.server = (StoreServer if "FARSIDE_COMMAND" in os.environ else MemoryServer)(*self.arguments)
         self.addCleanup(lambda: self.assertEqual(self.server.stop(), 0))
 
     def cli(self, *arguments, **options):

@@ -17,7 +17,6 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
-#include <random>
 #include <span>
 #include <string>
 #include <string_view>
@@ -76,7 +75,6 @@ class Table {
   Session& session_;
   std::vector<View> views_;
   std::chrono::nanoseconds time_out_;
-  std::minstd_rand pauses_{std::random_device()()};
   std::vector<Got> got_;
 };
 

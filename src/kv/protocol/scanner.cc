@@ -1,28 +1,39 @@
 #include "kv/protocol/scanner.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace farside::kv {
 
 namespace {
 
 constexpr std::size_t kMostAbout = 1U << 16U;  // servers have a limit of their own
+constexpr int kMostAsked = 16;                 // where there are few keys
 
 }  // namespace
 
 Outcome Scanner::scan(std::uint64_t cursor, std::string_view prefix, std::size_t about, Scanned& scanned,
                       Deadline deadline) {
-  scanned = {};
-  const std::uint64_t server = cursor >> kServersCursorBits;
-  if (server >= requests_.servers()) return Outcome::done;  // nothing is there
+  scanned = {{}, cursor};
   Request request = Request::by(caller_, RequestKind::scan);
-  request.cursor = cursor & ((std::uint64_t{1} << kServersCursorBits) - 1);
   request.prefix = prefix;
-  request.about = static_cast<std::uint32_t>(std::min<std::size_t>(about, kMostAbout));
+  for (int asked = 0; asked < kMostAsked && scanned.keys.size() < std::max<std::size_t>(about, 1); ++asked) {
+    request.cursor = scanned.next & ((std::uint64_t{1} << kServersCursorBits) - 1);
+    request.about = static_cast<std::uint32_t>(std::min(about - scanned.keys.size(), kMostAbout));
+    const Outcome outcome = scan_on(request, scanned, deadline);
+    if (outcome != Outcome::done || scanned.next == 0) return outcome;
+  }
+  return Outcome::done;
+}
+
+// The next piece, of one server.
+Outcome Scanner::scan_on(Request& request, Scanned& scanned, Deadline deadline) {
+  const std::uint64_t server = std::exchange(scanned.next, 0) >> kServersCursorBits;
+  if (server >= requests_.servers()) return Outcome::done;  // nothing is there
   Reply reply;
   const Outcome outcome = ask(static_cast<ServerNumber>(server), request, reply, deadline);
   if (outcome != Outcome::done) return outcome;
-  scanned.keys.assign(reply.keys.begin(), reply.keys.end());
+  scanned.keys.insert(scanned.keys.end(), reply.keys.begin(), reply.keys.end());
   if (reply.next != 0) {
     scanned.next = server << kServersCursorBits | reply.next;
   } else if (server + 1 < requests_.servers()) {

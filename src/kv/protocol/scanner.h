@@ -26,6 +26,7 @@ class Scanner {
   /// A cursor is a server's number above its own cursor, which counts buckets of its index.
   static constexpr unsigned kServersCursorBits = 40;
 
+  Outcome scan_on(Request& request, Scanned& scanned, Deadline deadline);
   /// On done `reply` is valid until the next call.
   Outcome ask(ServerNumber server, const Request& request, Reply& reply, Deadline deadline);
 

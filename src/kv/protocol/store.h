@@ -135,7 +135,7 @@ class Store {
   [[nodiscard]] std::optional<FoundVersion> among(std::string_view key, std::span<const Timestamp> candidates) const;
   /// The bytes of a version's record, whole.
   [[nodiscard]] std::vector<std::byte> record(const FoundVersion& version) const;
-  /// Keys that begin with `prefix` and have a committed version that is not erased, among `about` so many from place
+  /// Keys that begin with `prefix` and have a committed version that is not erased, among about `about` keys from place
   /// `cursor` of the index on.
   [[nodiscard]] Scanned scan(std::uint64_t cursor, std::string_view prefix, std::size_t about) const;
 

@@ -4,6 +4,7 @@
 
 #include "farside/base/error.h"
 
+#include "kv/contention.h"
 #include "kv/resp/text.h"
 #include "team/secret.h"
 
@@ -11,7 +12,7 @@ namespace farside::kv {
 
 namespace {
 
-constexpr int kMostAttempts = 100;
+constexpr auto kContentionTimeOut = std::chrono::seconds(10);
 constexpr std::size_t kMostPending = 64;
 constexpr std::size_t kLongestKey = std::size_t{64} << 10U;
 // What a stranger may send: enough for a password.
@@ -135,14 +136,15 @@ void RespClient::run_pending(RespReply& reply) {
 void RespClient::run(std::span<const Request> requests, RespReply& reply, bool as_array) {
   const std::size_t before = reply.bytes();
   std::string_view failure = kContended;
-  for (int attempt = 0; attempt < kMostAttempts; ++attempt) {
-    const auto wrote = try_once(requests, reply, as_array);
+  Contention contention(kContentionTimeOut);
+  PutOutcome wrote{};
+  do {
+    wrote = try_once(requests, reply, as_array);
     if (wrote == PutOutcome::done) return;
     reply.take_back(before);
-    if (wrote == PutOutcome::full) failure = kOutOfMemory;
-    if (wrote == PutOutcome::unknown) failure = kUnknown;
-    if (wrote != PutOutcome::differs) break;
-  }
+  } while (wrote == PutOutcome::differs && contention.try_again());
+  if (wrote == PutOutcome::full) failure = kOutOfMemory;
+  if (wrote == PutOutcome::unknown) failure = kUnknown;
   // Of those that were done together, each has an error of its own.
   for (std::size_t i = 0; i < (as_array ? 1 : requests.size()); ++i) reply.error(failure);
 }

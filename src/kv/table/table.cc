@@ -4,17 +4,15 @@
 #include <deque>
 #include <map>
 #include <set>
-#include <thread>
 
 #include "farside/base/error.h"
 
+#include "kv/contention.h"
 #include "kv/table/view_values.h"
 
 namespace farside::kv {
 
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 [[noreturn]] void refuse(const std::string& tried, const std::string& on, const std::string& why,
                          const std::string& remedy) {
@@ -110,14 +108,11 @@ PutOutcome Table::put_all(std::span<const Write> rows) {
     refuse("put", "the row \"" + std::string(row.key) + "\"", "it expires, and its views would not know",
            "erase it when it is due");
   }
-  constexpr unsigned kLongestPauseUs = 1000;
-  const auto end = Clock::now() + time_out_;
-  for (unsigned pause_us = 1;; pause_us = std::min(2 * pause_us, kLongestPauseUs)) {
+  Contention contention(time_out_);
+  do {
     if (const auto outcome = try_once(rows)) return *outcome;
-    if (Clock::now() >= end) return PutOutcome::differs;
-    // Of two that refuse each other one must be alone at last.
-    std::this_thread::sleep_for(std::chrono::microseconds(pauses_() % pause_us));
-  }
+  } while (contention.try_again());
+  return PutOutcome::differs;
 }
 
 // What was read need not be of one moment: the put is refused unless all of it is still so.
@@ -164,7 +159,7 @@ Outcome Table::keys(std::string_view view, std::string_view group, std::vector<s
 Outcome Table::rows(std::string_view view, std::string_view group, std::vector<Row>& rows) {
   rows.clear();
   const View& wanted = find(view, true);
-  const auto end = Clock::now() + time_out_;
+  Contention contention(time_out_);
   std::vector<std::string> listed;
   do {
     const Outcome first = keys(view, group, listed);
@@ -178,7 +173,7 @@ Outcome Table::rows(std::string_view view, std::string_view group, std::vector<R
       rows.push_back({std::move(listed[i]), std::string(got_[wanted.shards + i].value)});
     }
     return Outcome::done;
-  } while (Clock::now() < end);
+  } while (contention.try_again());
   return Outcome::timed_out;
 }
 

@@ -1,0 +1,146 @@
+// farside kv serve: the Redis protocol on a port, in front of the pool's store.
+
+#include <csignal>
+#include <fstream>
+#include <iostream>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "farside/base/error.h"
+#include "farside/kv/client.h"
+
+#include "cli/commands.h"
+#include "cli/kv_session.h"
+#include "cli/metrics_server.h"
+#include "kv/resp/resp_server.h"
+
+namespace farside::cli {
+
+namespace {
+
+using Kind = MetricsPage::Kind;
+
+void add_servers(MetricsPage& page, const std::vector<kv::MemoryUse>& servers) {
+  const auto add = [&](std::string_view name, std::string_view help, std::uint64_t kv::MemoryUse::*value) {
+    page.begin(name, Kind::gauge, help);
+    for (std::size_t server = 0; server < servers.size(); ++server) {
+      page.add(fmt::format("server=\"{}\"", server), servers[server].*value);
+    }
+  };
+  add("farside_kv_keys", "Keys, those included that are erased or expired and not reclaimed yet.",
+      &kv::MemoryUse::keys);
+  add("farside_kv_versions", "Versions of all keys.", &kv::MemoryUse::versions);
+  add("farside_kv_used_bytes", "Memory taken.", &kv::MemoryUse::bytes_used);
+  add("farside_kv_total_bytes", "Memory there is.", &kv::MemoryUse::bytes_total);
+}
+
+void add_clients(MetricsPage& page, const kv::RespStatus& status) {
+  page.begin("farside_resp_clients", Kind::gauge, "Clients connected by the Redis protocol.");
+  page.add("", status.clients);
+  page.begin("farside_resp_connections_total", Kind::counter, "Clients that ever connected.");
+  page.add("", status.connections);
+  page.begin("farside_resp_commands_total", Kind::counter, "Commands obeyed or refused.");
+  page.add("", status.commands);
+}
+
+// A store that does not answer is a fact worth collecting as well.
+std::string metrics_of(kv::Session& session, const kv::RespStatus& status) {
+  MetricsPage page;
+  std::vector<kv::MemoryUse> servers;
+  const bool answers = session.use(servers) == Outcome::done;
+  page.begin("farside_kv_up", Kind::gauge, "Whether all servers of the store answer.");
+  page.add("", answers ? 1 : 0);
+  if (answers) add_servers(page, servers);
+  add_clients(page, status);
+  return page.take();
+}
+
+/// SIGTERM and SIGINT wait for this instead of ending the process.
+class EndOfService {
+ public:
+  EndOfService() {
+    ::sigemptyset(&signals_);
+    for (const int number : {SIGTERM, SIGINT}) ::sigaddset(&signals_, number);
+    ::pthread_sigmask(SIG_BLOCK, &signals_, nullptr);  // before there are threads, which inherit it
+  }
+  void await() const {
+    int number = 0;
+    ::sigwait(&signals_, &number);
+  }
+
+ private:
+  sigset_t signals_{};
+};
+
+struct ServeArguments {
+  KvArguments kv;
+  std::string address = "127.0.0.1:6379";
+  std::string metrics_address;
+  std::string password_file;
+  std::size_t threads = 2;
+  kv::RespSettings settings{};
+};
+
+// The first line.
+std::string read_password(const std::string& file) {
+  std::ifstream input(file);
+  std::string password;
+  if (!std::getline(input, password) || password.empty()) {
+    throw Error({"read a password from", file, input.is_open() ? "its first line is empty" : "it cannot be read",
+                 "write the password there, and give the file to --password-file"});
+  }
+  return password;
+}
+
+int serve(const ServeArguments& arguments) {
+  const EndOfService end;  // first: threads inherit what is blocked
+  kv::RespSettings settings = arguments.settings;
+  if (!arguments.password_file.empty()) settings.password = read_password(arguments.password_file);
+  kv::Client client(arguments.kv.client());
+  const auto open_session = [&] { return client.open_session(arguments.kv.session()); };
+
+  const kv::RespServer server(arguments.address, settings, arguments.threads, open_session);
+  std::cout << "serving the Redis protocol at " << server.address() << '\n';
+  const std::unique_ptr<kv::Session> asking = arguments.metrics_address.empty() ? nullptr : open_session();
+  std::optional<MetricsServer> metrics;
+  if (asking != nullptr) {
+    metrics.emplace(arguments.metrics_address, [&] { return metrics_of(*asking, server.status()); });
+    std::cout << "metrics at http://" << metrics->address() << "/metrics\n";
+  }
+  std::cout.flush();
+  end.await();
+  return 0;
+}
+
+}  // namespace
+
+void add_kv_serve(CLI::App& kv, Action& chosen) {
+  const auto arguments = std::make_shared<ServeArguments>();
+  CLI::App* command = kv.add_subcommand("serve", "Let programs that speak the Redis protocol use the store");
+  arguments->kv.add_to(*command);
+  command->add_option("--listen", arguments->address, "Where clients connect")
+      ->type_name("HOST:PORT")
+      ->capture_default_str();
+  command->add_option("--metrics", arguments->metrics_address, "Where Prometheus collects metrics; else nowhere")
+      ->type_name("HOST:PORT");
+  command->add_option("--password-file", arguments->password_file, "What clients must say with AUTH is its first line")
+      ->type_name("FILE");
+  command->add_option("--threads", arguments->threads, "How many threads serve")
+      ->type_name("THREADS")
+      ->check(CLI::Range(1, 256))
+      ->capture_default_str();
+  command->add_option("--clients", arguments->settings.clients, "How many clients may be connected")
+      ->type_name("CLIENTS")
+      ->check(CLI::Range(1, 1'000'000))
+      ->capture_default_str();
+  command->footer(
+      "Serves until it is told to end (SIGTERM, SIGINT).\n\n"
+      "Example:\n  farside kv serve --listen 127.0.0.1:6379 &\n  redis-cli MSET from 9 to 1");
+  command->callback([arguments, &chosen] { chosen = [arguments] { return serve(*arguments); }; });
+}
+
+}  // namespace farside::cli

@@ -1,0 +1,38 @@
+// contention.h — trying again what was refused because somebody else wrote at the same time.
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <random>
+#include <thread>
+
+namespace farside::kv {
+
+class Contention {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  explicit Contention(std::chrono::nanoseconds time_out) : Contention(Clock::now(), time_out) {}
+
+  /// After a pause, ever longer and a random part of it: of two that refuse each other one is alone at last. False: the
+  /// time is over.
+  [[nodiscard]] bool try_again() {
+    constexpr unsigned kLongestPauseUs = 1000;
+    if (Clock::now() >= end_) return false;
+    if (const unsigned pause_us = random_() % pause_us_; pause_us != 0) {
+      std::this_thread::sleep_for(std::chrono::microseconds(pause_us));
+    }
+    pause_us_ = std::min(2 * pause_us_, kLongestPauseUs);
+    return true;
+  }
+
+ private:
+  Contention(Clock::time_point now, std::chrono::nanoseconds time_out)
+      : end_(now + time_out), random_(static_cast<unsigned>(now.time_since_epoch().count())) {}
+
+  const Clock::time_point end_;
+  unsigned pause_us_ = 1;
+  std::minstd_rand random_;  // to the nanosecond no two begin together
+};
+
+}  // namespace farside::kv

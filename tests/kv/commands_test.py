@@ -1,0 +1,112 @@
+"""What a person does with a pool's store: types into its shell, and looks at its metrics."""
+import os
+import pty
+import re
+import select
+import subprocess
+import unittest
+import urllib.request
+
+import patience
+import pool
+
+
+class Terminal:
+    """A command at a terminal of its own."""
+
+    def __init__(self, of, *arguments):
+        self.side, other = pty.openpty()
+        self.process = subprocess.Popen([os.environ["FARSIDE_COMMAND"], *arguments], env={**of.environment, "TERM": "xterm"},
+                                        stdin=other, stdout=other, stderr=other)
+        os.close(other)
+        self.expect(b"farside> ")
+
+    def expect(self, *words):
+        """Reads until it has said these, in this order."""
+        said = b""
+        while not re.search(b".*".join(map(re.escape, words)), said, re.DOTALL):
+            if not select.select([self.side], [], [], patience.PATIENCE_S)[0]:
+                raise TimeoutError(f"it did not say {words}, but {said}")
+            said += os.read(self.side, 4096)
+
+    def type(self, keys, reply):
+        """Only when it asks again it takes keys as they are typed."""
+        os.write(self.side, keys)
+        self.expect(reply, b"farside> ")
+
+    def end(self, keys):
+        os.write(self.side, keys)
+        code = self.process.wait(patience.PATIENCE_S)
+        os.close(self.side)
+        return code
+
+
+class WithPool(unittest.TestCase):
+    def setUp(self):
+        self.pool = pool.Pool("--cache", "16M", "--kv", "16M")
+        self.addCleanup(self.pool.stop)
+
+
+class Shell(WithPool):
+    def test_completes_commands_and_keys_and_knows_what_was_typed_before(self):
+        terminal = Terminal(self.pool, "kv", "shell")
+        terminal.type(b"mse\t apple 1 pear 2\n", b"OK")  # there is msetnx as well
+        terminal.type(b"get pe\t\n", b'"2"')  # there is one such key
+        terminal.type(b"\x1b[A\n", b'"2"')  # once more
+        self.assertEqual(terminal.end(b"quit\n"), 0)
+
+        again = Terminal(self.pool, "kv", "shell")
+        again.type(b"\x1b[A\x1b[A\n", b'"2"')  # what was typed before quit
+        self.assertEqual(again.end(b"quit\n"), 0)
+
+    def test_obeys_a_script_and_says_whether_all_of_it_went_well(self):
+        ended = self.pool.run("kv", "shell", input='MSET a 1 b "x y"\nMGET a b c\n')
+        self.assertEqual((ended.returncode, ended.stdout), (0, 'OK\n1) "1"\n2) "x y"\n3) (nil)\n'))
+        ended = self.pool.run("kv", "shell", input='INCR b\nSET a "open\nGET a\n')
+        self.assertEqual(ended.returncode, 1)
+        self.assertEqual(ended.stdout, "(error) ERR value is not an integer or out of range\n"
+                         '(error) ERR Protocol error: unbalanced quotes in request\n"1"\n')
+
+
+class Serve(WithPool):
+    def serve(self, *arguments):
+        process = self.pool.start("kv", "serve", "--listen", "127.0.0.1:0", *arguments)
+        self.addCleanup(process.stdout.close)
+        self.addCleanup(process.wait, patience.PATIENCE_S)
+        self.addCleanup(process.terminate)
+        process.stdout.readline()
+        return process
+
+    def test_metrics_are_prometheus_text(self):
+        self.pool.run("kv", "put", "a", "1")
+        page = self.serve("--metrics", "127.0.0.1:0").stdout.readline().split()[-1]
+        with urllib.request.urlopen(page, timeout=patience.PATIENCE_S) as reply:
+            lines = reply.read().decode().splitlines()
+        values = dict(line.rsplit(" ", 1) for line in lines if not line.startswith("#"))
+        self.assertEqual(values["farside_kv_up"], "1")
+        self.assertEqual(sum(int(values[f'farside_kv_keys{{server="{i}"}}']) for i in (0, 1)), 1)
+        self.assertIn("# TYPE farside_resp_commands_total counter", lines)
+
+    def test_what_it_cannot_do_is_said(self):
+        ended = self.pool.run("kv", "serve", "--listen", "nowhere")
+        self.assertNotEqual(ended.returncode, 0)
+        self.assertIn("nowhere", ended.stderr)
+        ended = self.pool.run("kv", "serve", "--password-file", "/nothing")
+        self.assertIn("cannot be read", ended.stderr)
+
+
+class Examples(WithPool):
+    def run_example(self, name):
+        program = os.path.join(os.path.dirname(os.environ["FARSIDE_COMMAND"]), name)
+        return subprocess.run([program], env=self.pool.environment, capture_output=True, text=True,
+                              timeout=patience.PATIENCE_S, check=True).stdout
+
+    def test_likes_agree_at_both_ends(self):
+        self.assertIn("both ends agree: ", self.run_example("example_likes"))
+
+    def test_a_mailbox_knows_what_is_unread(self):
+        self.assertEqual(self.run_example("example_mailbox"), "300 mails, 0 unread, 0 not as the index said\n")
+
+
+if __name__ == "__main__":
+    unittest.main()
