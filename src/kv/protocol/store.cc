@@ -6,11 +6,7 @@
 
 #include "farside/base/error.h"
 
-#include "kv/protocol/cells.h"
-#include "kv/protocol/placement.h"
-#include "kv/protocol/reclaimer.h"
-#include "kv/protocol/record.h"
-#include "kv/protocol/transactions.h"
+#include "kv/protocol/store_state.h"
 
 namespace farside::kv {
 
@@ -20,9 +16,6 @@ constexpr std::uint64_t kLeastBytes = 64U << 10U;
 /// A word of the index for so much memory at least: no key takes less.
 constexpr std::uint64_t kBytesPerWord = 384;
 constexpr std::size_t kReclaimedAtOnce = 64;
-// A hundred thousand keys in a second, and no more than a hundredth of its time.
-constexpr std::uint64_t kBucketsAtOnce = 16;
-constexpr Duration kBetweenLooks = std::chrono::milliseconds(1);
 
 MemoryHead lay_out(const Region& memory, std::uint64_t bytes) {
   if (bytes < kLeastBytes || bytes > memory.bytes()) {
@@ -41,70 +34,19 @@ MemoryHead lay_out(const Region& memory, std::uint64_t bytes) {
 
 }  // namespace
 
-struct Store::State {
-  State(const Fabric& fabric_, Channel& channel_, const Region& region_, const StoreSettings& settings,
-        const KvRules& rules_)
-      : fabric(fabric_),
-        channel(channel_),
-        region(region_),
-        rules(rules_),
-        ahead(settings.ahead),
-        head(lay_out(region, settings.bytes)),
-        index(region, head.index_offset, head.index_buckets),
-        heap(head.index_offset + head.index_buckets * sizeof(IndexBucketWords), head.bytes),
-        cells(region, channel, rules, heap, index),
-        placement(cells, index, heap, rules),
-        reclaimer(fabric, channel, region, cells, rules, rules.keeps_superseded ? settings.grace : Duration::zero()) {}
-
-  /// Whether the transaction may be prepared, but for want of room.
-  [[nodiscard]] Answered judge(const Timestamp& transaction, const std::vector<PlacedWrite>& writes);
-  [[nodiscard]] bool is_as_expected(const PlacedWrite& placed);
-  [[nodiscard]] bool is_absent(const PlacedWrite& placed) const;
-  void add(const Prepare& part, const std::vector<PlacedWrite>& writes);
-  void write(const Prepare& part, const PlacedWrite& placed);
-  /// Of a version that is prepared. The key's newest.
-  Timestamp commit(const KeyId& key, const Timestamp& transaction, std::uint64_t settled);
-  void drop(KeyVersions& history, const Timestamp& transaction);
-  void say_visible() const {
-    if (rules.visible_before_answering) channel.local_fence();
-  }
-  void settle(const KeyId& key, const Timestamp& transaction, std::uint64_t bits);
-  /// Of what is not prepared and will not be.
-  Answered refuse(const Timestamp& transaction, const Answered& answered) {
-    if (rules.bars_before_saying_no) transactions.bar(transaction);
-    return answered;
-  }
-  [[nodiscard]] std::uint64_t wall_ns() const {
-    return static_cast<std::uint64_t>(fabric.now().nanoseconds + ahead.count());
-  }
-  [[nodiscard]] bool is_expired(const RecordHead& record) const {
-    return record.expires_ns != 0 && record.expires_ns <= wall_ns();
-  }
-  void look_for_expired();
-  void expire(const KeyId& key, const IndexWord& cell);
-  [[nodiscard]] RecordHead head_of(const FoundVersion& version) const {
-    RecordHead record;
-    region.copy_out(version.place.offset, std::as_writable_bytes(std::span(&record, 1)));
-    return record;
-  }
-  [[nodiscard]] std::string key_of(const FoundVersion& version, const RecordHead& record) const;
-
-  const Fabric& fabric;
-  Channel& channel;
-  const Region& region;
-  const KvRules rules;
-  const Duration ahead;
-  std::uint64_t next_generation = 1;
-  const MemoryHead head;  // as it was in the beginning
-  Index index;
-  Heap heap;
-  Cells cells;
-  Placement placement;
-  Reclaimer reclaimer;
-  Transactions transactions;
-  Time next_look_for_expired{};
-  std::uint64_t looked_at_bucket = 0;
-};
+Store::State::State(const Fabric& fabric_, Channel& channel_, const Region& region_, const StoreSettings& settings,
+                    const KvRules& rules_)
+    : fabric(fabric_),
+      channel(channel_),
+      region(region_),
+      rules(rules_),
+      ahead(settings.ahead),
+      head(lay_out(region, settings.bytes)),
+      index(region, head.index_offset, head.index_buckets),
+      heap(head.index_offset + head.index_buckets * sizeof(IndexBucketWords), head.bytes),
+      cells(region, channel, rules, heap, index),
+      placement(cells, index, heap, rules),
+      reclaimer(fabric, channel, region, cells, rules, rules.keeps_superseded ? settings.grace : Duration::zero()) {}
 
 Store::Store(const Fabric& fabric, Channel& channel, const Region& memory, const StoreSettings& settings,
              const KvRules& rules)
@@ -301,177 +243,5 @@ Store::Fate Store::fate_or_bar(const Timestamp& transaction) {
 std::vector<Doubtful> Store::doubtful(Time before) const { return state_->transactions.doubtful(before); }
 
 std::vector<Doubtful> Store::unsettled(Time before) { return state_->transactions.unsettled(before); }
-
-// Versions.
-
-std::optional<FoundVersion> Store::newest(std::string_view key) const {
-  const auto cell = state_->index.find(key_id(key));
-  return cell ? state_->cells.newest(*cell) : std::nullopt;
-}
-
-std::optional<FoundVersion> Store::at(std::string_view key, const Timestamp& timestamp) const {
-  const KeyId id = key_id(key);
-  const auto cell = state_->index.find(id);
-  return cell ? state_->cells.at(id, *cell, timestamp) : std::nullopt;
-}
-
-std::optional<FoundVersion> Store::among(std::string_view key, std::span<const Timestamp> candidates) const {
-  const KeyId id = key_id(key);
-  const auto cell = state_->index.find(id);
-  if (!cell) return std::nullopt;
-  std::optional<FoundVersion> highest;
-  for (const Timestamp& candidate : candidates) {
-    if (highest && candidate < highest->timestamp) continue;
-    if (const auto found = state_->cells.at(id, *cell, candidate)) highest = found;
-  }
-  return highest ? highest : state_->cells.newest(*cell);
-}
-
-std::vector<std::byte> Store::record(const FoundVersion& version) const {
-  std::vector<std::byte> bytes(version.place.bytes);
-  state_->region.copy_out(version.place.offset, bytes);
-  return bytes;
-}
-
-std::string Store::State::key_of(const FoundVersion& version, const RecordHead& record) const {
-  std::string key(record.key_bytes, '\0');
-  region.copy_out(version.place.offset + sizeof record + record.siblings_bytes, std::as_writable_bytes(std::span(key)));
-  return key;
-}
-
-Scanned Store::scan(std::uint64_t cursor, std::string_view prefix, std::size_t about) const {
-  constexpr std::uint64_t kMostBuckets = 8192;  // where there are few keys, so that others need not wait for long
-  Scanned scanned{{}, cursor};
-  const std::uint64_t end = std::min(state_->index.buckets(), std::min(cursor, state_->index.buckets()) + kMostBuckets);
-  for (std::size_t seen = 0; scanned.next < end && seen < std::max<std::size_t>(about, 1);) {
-    for (const std::uint64_t word : state_->index.bucket(scanned.next++)) {
-      if (!Index::is_cell(word)) continue;
-      ++seen;
-      const auto version = state_->cells.newest(IndexWord::from_word(word));
-      if (!version) continue;
-      const RecordHead record = state_->head_of(*version);
-      if ((record.flags & RecordHead::kErased) != 0 || state_->is_expired(record)) continue;
-      std::string key = state_->key_of(*version, record);
-      if (key.starts_with(prefix)) scanned.keys.push_back(std::move(key));
-    }
-  }
-  if (scanned.next >= state_->index.buckets()) scanned.next = 0;
-  return scanned;
-}
-
-std::size_t Store::reclaim(std::size_t most) {
-  state_->look_for_expired();
-  const std::size_t freed = state_->reclaimer.reclaim(most, state_->fabric.now());
-  if (freed != 0) state_->say_visible();
-  return freed;
-}
-
-// Of a few keys at a time, now and then, so that it costs little: their memory is what it is for.
-void Store::State::look_for_expired() {
-  const Time now = fabric.now();
-  if (now < next_look_for_expired) return;
-  next_look_for_expired = now + kBetweenLooks;
-  for (std::uint64_t i = 0; i < kBucketsAtOnce; ++i) {
-    looked_at_bucket = (looked_at_bucket + 1) & (index.buckets() - 1);
-    for (const std::uint64_t word : index.bucket(looked_at_bucket)) {
-      const IndexWord cell = IndexWord::from_word(word);
-      const auto newest = Index::is_cell(word) ? cells.newest(cell) : std::nullopt;
-      if (!newest) continue;
-      const RecordHead record = head_of(*newest);
-      if (is_expired(record)) expire(record.key, cell);
-    }
-  }
-}
-
-// From now on it is to the server as if erased.
-void Store::State::expire(const KeyId& key, const IndexWord& cell) {
-  KeyVersions& history = cells.open(key, cell);
-  cells.expire(history);
-  reclaimer.schedule(history, *history.newest());
-}
-
-MemoryUse Store::use() const {
-  return {state_->cells.keys(), state_->cells.versions(), state_->heap.bytes_used(), state_->heap.bytes_total()};
-}
-
-Timestamp Store::forgotten() const { return state_->reclaimer.forgotten(); }
-
-// What a journal keeps beside the changes.
-
-std::vector<PreparedVersion> Store::prepared(const Timestamp& transaction) const {
-  std::vector<PreparedVersion> versions;
-  for (const KeyId& key : state_->transactions.keys_of(transaction)) {
-    const Version& version = *state_->cells.opened(key)->find(transaction);
-    versions.push_back({record({version.timestamp, version.generation, version.place}), version.conditional});
-  }
-  return versions;
-}
-
-Store::Walked Store::walk(std::uint64_t cursor, std::size_t about) const {
-  Walked walked{{}, cursor};
-  for (std::size_t seen = 0; walked.next < state_->index.buckets() && seen < about; ++seen) {
-    for (const std::uint64_t word : state_->index.bucket(walked.next++)) {
-      if (!Index::is_cell(word)) continue;
-      ++seen;
-      if (const auto version = state_->cells.newest(IndexWord::from_word(word))) {
-        walked.records.push_back(record(*version));
-      }
-    }
-  }
-  if (walked.next >= state_->index.buckets()) walked.next = 0;
-  return walked;
-}
-
-std::vector<EndedTransactions> Store::ended() const { return state_->transactions.ended(); }
-
-// Recovery.
-
-Answer Store::restore(const Prepare& part) {
-  State& store = *state_;
-  if (store.transactions.is_known(part.timestamp)) return Answer::done;
-  for (const Write& write : part.writes) {  // a snapshot may have some of them, committed: they will be again
-    const KeyId key = key_id(write.key);
-    const auto cell = store.index.find(key);
-    if (!cell || !store.cells.at(key, *cell, part.timestamp)) continue;
-    store.drop(store.cells.open(key, *cell), part.timestamp);
-  }
-  std::vector<PlacedWrite> writes = store.placement.look(part);
-  if (!store.placement.take(writes)) return Answer::full;
-  store.add(part, writes);
-  return Answer::done;
-}
-
-void Store::restore_commit(const Timestamp& transaction, std::span<const ServerNumber> servers) {
-  Transactions& transactions = state_->transactions;
-  if (!transactions.is_known(transaction)) {
-    transactions.add(transaction, {{}, {servers.begin(), servers.end()}, {}});
-  }
-  (void)commit(transaction);
-}
-
-Answer Store::restore_version(const Timestamp& timestamp, const Siblings& siblings, const Write& write,
-                              std::uint64_t settled) {
-  State& store = *state_;
-  const Prepare part{timestamp, siblings, {}, {&write, 1}};
-  std::vector<PlacedWrite> writes = store.placement.look(part);
-  const PlacedWrite& placed = writes.front();
-  if (placed.cell && store.cells.at(placed.key, *placed.cell, timestamp)) return Answer::done;  // it is prepared
-  if (!store.placement.take(writes)) return Answer::full;
-  store.write(part, placed);
-  store.commit(placed.key, timestamp, settled | store.transactions.settled_bits(timestamp));
-  store.transactions.note_key(timestamp, placed.key);
-  return Answer::done;
-}
-
-Store::Forgotten Store::all_forgotten() const { return {forgotten(), state_->transactions.forgotten()}; }
-
-void Store::forget(const Forgotten& forgotten) {
-  state_->reclaimer.forget(forgotten.keys);
-  state_->transactions.forget(forgotten.sessions);
-}
-
-void Store::reclaim_at_once() {
-  (void)state_->reclaimer.reclaim(std::numeric_limits<std::size_t>::max(), {std::numeric_limits<std::int64_t>::max()});
-}
 
 }  // namespace farside::kv

@@ -1,0 +1,87 @@
+// What a journal keeps of a store, and how a store becomes what it was.
+#include <algorithm>
+#include <limits>
+
+#include "kv/protocol/store_state.h"
+
+namespace farside::kv {
+
+// What a journal keeps beside the changes.
+
+std::vector<PreparedVersion> Store::prepared(const Timestamp& transaction) const {
+  std::vector<PreparedVersion> versions;
+  for (const KeyId& key : state_->transactions.keys_of(transaction)) {
+    const Version& version = *state_->cells.opened(key)->find(transaction);
+    versions.push_back({record({version.timestamp, version.generation, version.place}), version.conditional});
+  }
+  return versions;
+}
+
+Store::Walked Store::walk(std::uint64_t cursor, std::size_t about) const {
+  Walked walked{{}, cursor};
+  for (std::size_t seen = 0; walked.next < state_->index.buckets() && seen < about; ++seen) {
+    for (const std::uint64_t word : state_->index.bucket(walked.next++)) {
+      if (!Index::is_cell(word)) continue;
+      ++seen;
+      if (const auto version = state_->cells.newest(IndexWord::from_word(word))) {
+        walked.records.push_back(record(*version));
+      }
+    }
+  }
+  if (walked.next >= state_->index.buckets()) walked.next = 0;
+  return walked;
+}
+
+std::vector<EndedTransactions> Store::ended() const { return state_->transactions.ended(); }
+
+// Recovery.
+
+Answer Store::restore(const Prepare& part) {
+  State& store = *state_;
+  if (store.transactions.is_known(part.timestamp)) return Answer::done;
+  for (const Write& write : part.writes) {  // a snapshot may have some of them, committed: they will be again
+    const KeyId key = key_id(write.key);
+    const auto cell = store.index.find(key);
+    if (!cell || !store.cells.at(key, *cell, part.timestamp)) continue;
+    store.drop(store.cells.open(key, *cell), part.timestamp);
+  }
+  std::vector<PlacedWrite> writes = store.placement.look(part);
+  if (!store.placement.take(writes)) return Answer::full;
+  store.add(part, writes);
+  return Answer::done;
+}
+
+void Store::restore_commit(const Timestamp& transaction, std::span<const ServerNumber> servers) {
+  Transactions& transactions = state_->transactions;
+  if (!transactions.is_known(transaction)) {
+    transactions.add(transaction, {{}, {servers.begin(), servers.end()}, {}});
+  }
+  (void)commit(transaction);
+}
+
+Answer Store::restore_version(const Timestamp& timestamp, const Siblings& siblings, const Write& write,
+                              std::uint64_t settled) {
+  State& store = *state_;
+  const Prepare part{timestamp, siblings, {}, {&write, 1}};
+  std::vector<PlacedWrite> writes = store.placement.look(part);
+  const PlacedWrite& placed = writes.front();
+  if (placed.cell && store.cells.at(placed.key, *placed.cell, timestamp)) return Answer::done;  // it is prepared
+  if (!store.placement.take(writes)) return Answer::full;
+  store.write(part, placed);
+  store.commit(placed.key, timestamp, settled | store.transactions.settled_bits(timestamp));
+  store.transactions.note_key(timestamp, placed.key);
+  return Answer::done;
+}
+
+Store::Forgotten Store::all_forgotten() const { return {forgotten(), state_->transactions.forgotten()}; }
+
+void Store::forget(const Forgotten& forgotten) {
+  state_->reclaimer.forget(forgotten.keys);
+  state_->transactions.forget(forgotten.sessions);
+}
+
+void Store::reclaim_at_once() {
+  (void)state_->reclaimer.reclaim(std::numeric_limits<std::size_t>::max(), {std::numeric_limits<std::int64_t>::max()});
+}
+
+}  // namespace farside::kv

@@ -1,0 +1,71 @@
+// store_state.h — what a store consists of. For the store's own files: store.cc has what becomes of transactions,
+// store_versions.cc what is read and given back, store_recovery.cc what a journal needs.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "kv/protocol/cells.h"
+#include "kv/protocol/placement.h"
+#include "kv/protocol/reclaimer.h"
+#include "kv/protocol/record.h"
+#include "kv/protocol/store.h"
+#include "kv/protocol/transactions.h"
+
+namespace farside::kv {
+
+struct Store::State {
+  State(const Fabric& fabric_, Channel& channel_, const Region& region_, const StoreSettings& settings,
+        const KvRules& rules_);
+
+  /// Whether the transaction may be prepared, but for want of room.
+  [[nodiscard]] Answered judge(const Timestamp& transaction, const std::vector<PlacedWrite>& writes);
+  [[nodiscard]] bool is_as_expected(const PlacedWrite& placed);
+  [[nodiscard]] bool is_absent(const PlacedWrite& placed) const;
+  void add(const Prepare& part, const std::vector<PlacedWrite>& writes);
+  void write(const Prepare& part, const PlacedWrite& placed);
+  /// Of a version that is prepared. The key's newest.
+  Timestamp commit(const KeyId& key, const Timestamp& transaction, std::uint64_t settled);
+  void drop(KeyVersions& history, const Timestamp& transaction);
+  void say_visible() const {
+    if (rules.visible_before_answering) channel.local_fence();
+  }
+  void settle(const KeyId& key, const Timestamp& transaction, std::uint64_t bits);
+  /// Of what is not prepared and will not be.
+  Answered refuse(const Timestamp& transaction, const Answered& answered) {
+    if (rules.bars_before_saying_no) transactions.bar(transaction);
+    return answered;
+  }
+  [[nodiscard]] std::uint64_t wall_ns() const {
+    return static_cast<std::uint64_t>(fabric.now().nanoseconds + ahead.count());
+  }
+  [[nodiscard]] bool is_expired(const RecordHead& record) const {
+    return record.expires_ns != 0 && record.expires_ns <= wall_ns();
+  }
+  void look_for_expired();
+  void expire(const KeyId& key, const IndexWord& cell);
+  [[nodiscard]] RecordHead head_of(const FoundVersion& version) const {
+    RecordHead record;
+    region.copy_out(version.place.offset, std::as_writable_bytes(std::span(&record, 1)));
+    return record;
+  }
+  [[nodiscard]] std::string key_of(const FoundVersion& version, const RecordHead& record) const;
+
+  const Fabric& fabric;
+  Channel& channel;
+  const Region& region;
+  const KvRules rules;
+  const Duration ahead;
+  std::uint64_t next_generation = 1;
+  const MemoryHead head;  // as it was in the beginning
+  Index index;
+  Heap heap;
+  Cells cells;
+  Placement placement;
+  Reclaimer reclaimer;
+  Transactions transactions;
+  Time next_look_for_expired{};
+  std::uint64_t looked_at_bucket = 0;
+};
+
+}  // namespace farside::kv
