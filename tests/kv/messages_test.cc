@@ -148,6 +148,21 @@ TEST(KvMessages, RefuseWhatNoClientWouldSend) {
   EXPECT_TRUE(is_refused({.kind = static_cast<RequestKind>(8)}));
 }
 
+// A clock that observed the last of all times could give no other any more; and 0 is before everything.
+TEST(KvMessages, RefuseTimesThatNoClockGives) {
+  const std::uint64_t last = ~std::uint64_t{0} >> 1U;
+  const auto of_time = [](std::uint64_t time) { return Request{.kind = RequestKind::put, .timestamp = {time, 7}}; };
+  EXPECT_FALSE(is_refused(of_time(1)));
+  EXPECT_FALSE(is_refused(of_time(last)));
+  EXPECT_TRUE(is_refused(of_time(last + 1)));
+  EXPECT_TRUE(is_refused(of_time(0)));
+  EXPECT_TRUE(is_refused({.settled = last + 1}));
+  Request conditional = of_time(1);
+  conditional.writes = {{.key = "k", .value = "v", .expected = Timestamp{last + 1, 7}}};
+  EXPECT_TRUE(is_refused(conditional));
+  EXPECT_FALSE(Reply::decode(Reply{.newest = {last + 1, 7}}.encode()));
+}
+
 // Counts for which no bytes follow must not make anybody reserve memory for them.
 TEST(KvMessages, RefuseCountsBeyondWhatIsThere) {
   const Message sound = Request{}.encode();

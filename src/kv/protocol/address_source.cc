@@ -44,8 +44,7 @@ Outcome AddressSource::ask(std::span<const Timestamp> candidates, Deadline deadl
   const Outcome outcome = fallback_.find(asked_, candidates, deadline);
   if (outcome != Outcome::done) return outcome;
   for (const Search* search : asked_) {
-    const auto reaches = memory_of(servers_, search->id).region->bytes();
-    if (search->found && search->place.offset + search->place.bytes <= reaches) {
+    if (search->found && fits(search->place, *memory_of(servers_, search->id).region)) {
       addresses_.keep(search->id, {search->record.head.generation, search->place});
     } else {
       addresses_.drop(search->id);

@@ -28,10 +28,6 @@ bool fits(const IndexWord& cell, const RemoteRegion& memory) {
   return cell.bytes >= sizeof(CellHead) && cell.offset + cell.bytes <= memory.bytes();
 }
 
-bool fits(const RecordPlace& record, const RemoteRegion& memory) {
-  return record.bytes >= sizeof(RecordHead) && record.offset + record.bytes <= memory.bytes();
-}
-
 const CellSlot* newest_committed(const CellView& view) {
   const CellSlot* newest = nullptr;
   for (std::size_t i = 0; i < view.count; ++i) {

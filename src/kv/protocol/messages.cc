@@ -137,6 +137,23 @@ bool fits(SiblingsKind kind, std::size_t bytes) {
   return false;
 }
 
+/// Far from where a clock that has seen it would begin again.
+constexpr std::uint64_t kLatestTime = (std::uint64_t{1} << 63U) - 1;
+
+bool is_of_a_transaction(RequestKind kind) {
+  switch (kind) {
+    case RequestKind::prepare:
+    case RequestKind::commit:
+    case RequestKind::abort:
+    case RequestKind::put:
+    case RequestKind::fate: return true;
+    case RequestKind::get:
+    case RequestKind::scan:
+    case RequestKind::use: break;
+  }
+  return false;
+}
+
 Write read_write(Reader& reader) {
   const auto head = reader.plain<WriteHead>();
   reader.expect(is_key(head.key_bytes) && head.value_bytes <= kMostValueBytes && head.zero == 0);
@@ -145,6 +162,7 @@ Write read_write(Reader& reader) {
   reader.expect((head.flags & ~(WriteHead::kErase | WriteHead::kConditional)) == 0);
   reader.expect(!erases || head.value_bytes == 0);
   reader.expect(is_conditional || head.expected == Timestamp{});
+  reader.expect(head.expected.time <= kLatestTime);
   const std::string_view key = reader.text(head.key_bytes);
   const std::string_view value = reader.text(head.value_bytes);
   return {key, value, head.expires_ns, erases, is_conditional ? std::optional(head.expected) : std::nullopt};
@@ -203,6 +221,8 @@ std::optional<Request> Request::decode(std::span<const std::byte> bytes) {
   const auto head = reader.plain<RequestHead>();
   reader.expect(head.kind <= RequestKind::use && head.zero == 0);
   reader.expect(fits(head.siblings_kind, head.siblings_bytes));
+  reader.expect(head.settled <= kLatestTime && head.timestamp.time <= kLatestTime);
+  reader.expect(head.timestamp.time != 0 || !is_of_a_transaction(head.kind));
 
   Request request{.kind = head.kind,
                   .session = head.session,
@@ -245,6 +265,7 @@ std::optional<Reply> Reply::decode(std::span<const std::byte> bytes) {
   const auto head = reader.plain<ReplyHead>();
   reader.expect(head.kind <= RequestKind::use && head.answer <= Answer::refused);
   reader.expect(head.fate <= Store::Fate::aborted && head.zero == 0 && head.zeros == 0);
+  reader.expect(head.newest.time <= kLatestTime);
 
   Reply reply{.kind = head.kind,
               .answer = head.answer,

@@ -7,6 +7,7 @@
 #include "farside/fabric/region.h"
 
 #include "kv/protocol/layout.h"
+#include "kv/protocol/requests.h"
 
 namespace farside::kv {
 
@@ -18,6 +19,12 @@ struct ServerMemory {
   /// `head` was READ from there. Throws Error when it is not that of a server's memory.
   [[nodiscard]] static ServerMemory of(const RemoteRegion& region, const MemoryHead& head);
 };
+
+/// Whether there can be such a record: what a server, or its memory, says of its place is not believed.
+[[nodiscard]] inline bool fits(const RecordPlace& record, const RemoteRegion& memory) {
+  return record.bytes >= sizeof(RecordHead) && record.bytes <= kMostMessageBytes &&
+         record.offset + record.bytes <= memory.bytes();
+}
 
 /// By server number.
 using ServerMemories = std::span<const ServerMemory>;
