@@ -1,6 +1,8 @@
 #include "node/node.h"
 
+#include <map>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "cli/cache_arguments.h"
@@ -8,21 +10,34 @@
 
 namespace farside::cli {
 
+namespace {
+
+const std::map<std::string, kv::SyncPolicy> kSyncPolicies{
+    {"always", kv::SyncPolicy::always}, {"everysec", kv::SyncPolicy::everysec}, {"no", kv::SyncPolicy::no}};
+
+}  // namespace
+
 // Hidden: farside up starts its nodes with it.
 void add_node(CLI::App& app, Action& chosen) {
   struct Arguments {
     std::string pool;
     CacheArguments cache;
     std::uint64_t kv_bytes = 0;
+    kv::JournalSettings kv_journal;
   };
   const auto arguments = std::make_shared<Arguments>();
   CLI::App* command = app.add_subcommand("node", "Run one node of a pool")->group("");
   command->add_option("--pool", arguments->pool, "The pool's runtime directory")->required();
   arguments->cache.add_to(*command);
   command->add_option("--kv", arguments->kv_bytes, "Bytes for keys and values");
+  command->add_option("--kv-dir", arguments->kv_journal.directory, "Where their journals are");
+  command->add_option("--kv-sync", arguments->kv_journal.sync, "When they are on the disk")
+      ->transform(CLI::CheckedTransformer(kSyncPolicies));
   command->callback([arguments, &chosen] {
     chosen = [arguments] {
-      run_node(PoolDirectory(arguments->pool), arguments->cache.read(1), arguments->kv_bytes);
+      const kv::JournalSettings& journal = arguments->kv_journal;
+      run_node(PoolDirectory(arguments->pool), arguments->cache.read(1), arguments->kv_bytes,
+               journal.directory.empty() ? std::nullopt : std::optional(journal));
       return 0;
     };
   });

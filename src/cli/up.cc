@@ -22,6 +22,8 @@ struct UpArguments {
   Rank nodes = 1;
   CacheArguments cache;
   std::string kv;
+  std::string kv_dir;
+  std::string kv_sync = "everysec";
   bool foreground = false;
   std::optional<Rank> all_nodes;
   std::string listen;
@@ -44,6 +46,8 @@ struct UpArguments {
             .all_nodes = all,
             .cache = cache.read(nodes),
             .kv_bytes = kv.empty() ? 0 : parse_bytes(kv, "--kv"),
+            .kv_dir = kv_dir.empty() ? "" : std::filesystem::absolute(kv_dir),
+            .kv_sync = kv_sync,
             .listen = listen,
             .join = join,
             .secret = secret.empty() ? "" : std::filesystem::absolute(secret)};
@@ -71,6 +75,22 @@ int up(const UpArguments& arguments) {
   if (options.kv_bytes != 0) std::cout << "and " << format_bytes(options.kv_bytes) << " for keys and values ";
   std::cout << "each\n";
   return 0;
+}
+
+void add_kv(CLI::App& command, UpArguments& arguments) {
+  CLI::Option* kv =
+      command.add_option("--kv", arguments.kv, "Memory for keys and values on each node; farside kv uses them [none]")
+          ->type_name("SIZE");
+  CLI::Option* dir =
+      command.add_option("--kv-dir", arguments.kv_dir, "Keep them there as well, and begin with what is there")
+          ->type_name("DIR")
+          ->needs(kv);
+  command
+      .add_option("--kv-sync", arguments.kv_sync,
+                  "On the disk before it is acknowledged, each second, or when it likes")
+      ->check(CLI::IsMember({"always", "everysec", "no"}))
+      ->capture_default_str()
+      ->needs(dir);
 }
 
 void add_several_machines(CLI::App& command, UpArguments& arguments) {
@@ -106,13 +126,13 @@ void add_up(CLI::App& app, Action& chosen) {
       ->check(CLI::Range(1, 64))
       ->capture_default_str();
   arguments->cache.add_to(*command);
-  command->add_option("--kv", arguments->kv, "Memory for keys and values on each node; farside kv uses them [none]")
-      ->type_name("SIZE");
+  add_kv(*command, *arguments);
   command->add_flag("--foreground", arguments->foreground, "Stay, and end the pool with Ctrl-C");
   add_several_machines(*command, *arguments);
   command->footer(
       "The nodes keep what programs read under farside exec, each in its own share of the machine's memory.\n\n"
-      "With --kv they also keep keys and values, each a part of them, for farside kv and for programs.\n\n"
+      "With --kv they also keep keys and values, each a part of them, for farside kv and for programs;\n"
+      "with --kv-dir a node that is started again has what it had.\n\n"
       "Example:\n  farside up -n 4 --cache 2G --kv 256M\n\n"
       "Example of two nodes on each of two machines, after copying the secret from one to the other; the second must\n"
       "join within 30 s. All give the same --cache, since what is usual depends on a machine's memory. Read\n"

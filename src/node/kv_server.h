@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <thread>
 
 #include "farside/team/team.h"
@@ -14,8 +15,9 @@ namespace farside {
 class KvServer {
  public:
   /// Serves with `bytes` of memory until destroyed, as server `rank` of as many as the team has ranks. Throws Error
-  /// when it cannot listen in `pool`, or has not the memory.
-  KvServer(const PoolDirectory& pool, const Team& team, std::uint64_t bytes);
+  /// when it cannot listen in `pool`, has not the memory, or cannot recover from its journal.
+  KvServer(const PoolDirectory& pool, const Team& team, std::uint64_t bytes,
+           const std::optional<kv::JournalSettings>& journal);
 
  private:
   kv::Service service_;

@@ -54,7 +54,8 @@ void allow_many_files() {
 
 }  // namespace
 
-void run_node(const PoolDirectory& pool, const CacheOptions& options, std::uint64_t kv_bytes) {
+void run_node(const PoolDirectory& pool, const CacheOptions& options, std::uint64_t kv_bytes,
+              const std::optional<kv::JournalSettings>& kv_journal) {
   const sigset_t signals = block_signals();  // first: threads inherit it
   allow_many_files();
 
@@ -64,7 +65,7 @@ void run_node(const PoolDirectory& pool, const CacheOptions& options, std::uint6
   Cache cache(*team, options);
   cache.set_board(board.emplace(cache.layout().slot_count));
   std::optional<KvServer> kv;
-  if (kv_bytes != 0) kv.emplace(pool, *team, kv_bytes);
+  if (kv_bytes != 0) kv.emplace(pool, *team, kv_bytes, kv_journal);
   Prefaulter prefaulter(cache.region(), cache.layout());
   Door door(*team, cache, *board, prefaulter);
   const DoorServer server(team->fabric(), door, pool.door(team->rank()));

@@ -2,16 +2,20 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "farside/cache/cache.h"
 
+#include "kv/journal/file_journal.h"
 #include "node/pool_directory.h"
 
 namespace farside {
 
 /// Joins the team that the environment names, and serves at the door of its rank in `pool` until SIGTERM or SIGINT;
-/// with `kv_bytes` of memory, unless that is 0, as a key-value server as well.
-/// Throws Error when it cannot begin. For the main thread of a process of its own, before it starts any other.
-void run_node(const PoolDirectory& pool, const CacheOptions& options, std::uint64_t kv_bytes);
+/// with `kv_bytes` of memory, unless that is 0, as a key-value server as well, which keeps a journal in a directory of
+/// its rank within that of `kv_journal`. Throws Error when it cannot begin. For the main thread of a process of its
+/// own, before it starts any other.
+void run_node(const PoolDirectory& pool, const CacheOptions& options, std::uint64_t kv_bytes,
+              const std::optional<kv::JournalSettings>& kv_journal);
 
 }  // namespace farside

@@ -103,14 +103,17 @@ int run_detached(const PoolDirectory& directory, const PoolOptions& options, con
 
 std::vector<std::string> node_command(const PoolDirectory& directory, const PoolOptions& options) {
   const CacheOptions& cache = options.cache;
-  return {std::filesystem::read_symlink("/proc/self/exe"),
-          "node",
-          "--pool=" + directory.path().string(),
-          "--cache=" + std::to_string(cache.cache_bytes),
-          "--block=" + std::to_string(cache.block_bytes),
-          "--groups=" + std::to_string(cache.groups),
-          "--singlet-ratio=" + std::to_string(cache.singlet_ratio),
-          "--kv=" + std::to_string(options.kv_bytes)};
+  std::vector<std::string> command = {std::filesystem::read_symlink("/proc/self/exe"),
+                                      "node",
+                                      "--pool=" + directory.path().string(),
+                                      "--cache=" + std::to_string(cache.cache_bytes),
+                                      "--block=" + std::to_string(cache.block_bytes),
+                                      "--groups=" + std::to_string(cache.groups),
+                                      "--singlet-ratio=" + std::to_string(cache.singlet_ratio),
+                                      "--kv=" + std::to_string(options.kv_bytes)};
+  if (!options.kv_dir.empty())
+    command.insert(command.end(), {"--kv-dir=" + options.kv_dir, "--kv-sync=" + options.kv_sync});
+  return command;
 }
 
 std::string read_text(const std::filesystem::path& path) {

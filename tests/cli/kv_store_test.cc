@@ -144,6 +144,25 @@ TEST_F(KvStore, IsThereAgainAfterANodeDied) {
   }));
 }
 
+// A server that is killed, and a whole pool that was ended.
+TEST_F(KvStore, HasWhatItHadWithADirectory) {
+  const auto start_with_directory = [this] {
+    ASSERT_EQ(up({"-n", "2", "--cache", "16M", "--kv", "16M", "--kv-dir", runtime_dir().parent_path() / "kv",
+                  "--kv-sync", "always"})
+                  .code(),
+              0);
+  };
+  start_with_directory();
+  said({"mput", "a", "1", "b", "2", "c", "3", "d", "4"});
+  const pid_t died = node_processes()[1];
+  ASSERT_EQ(::kill(died, SIGKILL), 0);
+  EXPECT_TRUE(eventually([&] { return kv({"mget", "a", "b", "c", "d"}).out == "a 1\nb 2\nc 3\nd 4\n"; }));
+  said({"put", "a", "5"});
+  ASSERT_EQ(farside({"down"}).code(), 0);
+  start_with_directory();
+  EXPECT_EQ(said({"mget", "a", "b", "c", "d"}), "a 5\nb 2\nc 3\nd 4\n");
+}
+
 TEST_F(KvStore, IsSharedByTheThreadsOfAProgram) {
   start();
   kv::Client client;
