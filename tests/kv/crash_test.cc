@@ -306,8 +306,14 @@ class CrashRun {
   std::optional<std::string> violation_;
 };
 
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr std::uint64_t kSeeds = 5;
+#else
+constexpr std::uint64_t kSeeds = 20;
+#endif
+
 std::optional<std::string> violation(const MemoryJournal::Lies& lies = {}) {
-  for (std::uint64_t seed = 1; seed <= farside::test::reduced(20); ++seed) {
+  for (std::uint64_t seed = 1; seed <= farside::test::reduced(kSeeds); ++seed) {
     if (const auto found = CrashRun(seed, lies).run()) return "seed " + std::to_string(seed) + ": " + *found;
   }
   return std::nullopt;

@@ -114,7 +114,8 @@ class KvKilledServers : public testing::TestWithParam<SyncPolicy> {
   TemporaryDirectory directory_;
   const Shared<Progress> progress_;
 };
-INSTANTIATE_TEST_SUITE_P(Policies, KvKilledServers, testing::Values(SyncPolicy::always, SyncPolicy::no));
+INSTANTIATE_TEST_SUITE_P(Policies, KvKilledServers, testing::Values(SyncPolicy::always, SyncPolicy::no),
+                         [](const auto& tested) { return tested.param == SyncPolicy::always ? "Always" : "No"; });
 
 TEST_P(KvKilledServers, HaveEverythingThatWasAcknowledged) {
   for (std::uint64_t life = 1; life <= 3; ++life) {
