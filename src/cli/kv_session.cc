@@ -7,10 +7,14 @@ namespace farside::cli {
 
 void KvArguments::add_to(CLI::App& command) {
   command.add_option("--timeout", time_out, "Give up after so long")->type_name("TIME")->capture_default_str();
+  CLI::Option* secret_option = command.add_option("--secret", secret, "The pool's secret")->type_name("FILE");
+  command.add_option("--server", server, "Of a pool that has no node on this machine: where one of its servers is")
+      ->type_name("HOST:PORT")
+      ->needs(secret_option);
 }
 
 kv::ClientOptions KvArguments::client() const {
-  return {.runtime_dir = {}, .time_out = parse_duration(time_out, "--timeout")};
+  return {.runtime_dir = {}, .server = server, .secret = secret, .time_out = parse_duration(time_out, "--timeout")};
 }
 
 kv::SessionOptions KvArguments::session() const {

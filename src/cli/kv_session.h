@@ -13,6 +13,8 @@ namespace farside::cli {
 /// Options of every such command.
 struct KvArguments {
   std::string time_out = "10s";
+  std::string server;
+  std::string secret;
 
   void add_to(CLI::App& command);
   [[nodiscard]] kv::ClientOptions client() const;

@@ -66,9 +66,10 @@ KvStatus ask_kv() {
   constexpr std::chrono::milliseconds kLimit(2'000);
   KvStatus status;
   try {
-    kv::Client client({.runtime_dir = {}, .time_out = kLimit});
+    kv::ClientOptions found;
     kv::SessionOptions options;
-    options.time_out = kLimit;
+    found.time_out = options.time_out = kLimit;
+    kv::Client client(found);
     if (client.open_session(options)->use(status.servers) != Outcome::done) status.failure = "a server does not answer";
   } catch (const Error& error) {
     status.failure = error.what();

@@ -38,9 +38,6 @@ struct UpArguments {
                         "the pool has " + std::to_string(all) + " altogether",
                         "give --nodes the number on all machines"});
     }
-    if (!kv.empty() && !(listen.empty() && join.empty())) {
-      throw UsageError({"start", "a pool with --kv", "its nodes are on several machines", "leave --kv out"});
-    }
     return {.nodes = nodes,
             .first_rank = first_rank,
             .all_nodes = all,
@@ -135,7 +132,8 @@ void add_up(CLI::App& app, Action& chosen) {
       "with --kv-dir a node that is started again has what it had.\n\n"
       "Example:\n  farside up -n 4 --cache 2G --kv 256M\n\n"
       "Example of two nodes on each of two machines, after copying the secret from one to the other; the second must\n"
-      "join within 30 s. All give the same --cache, since what is usual depends on a machine's memory. Read\n"
+      "join within 30 s. All give the same --cache, since what is usual depends on a machine's memory, and the same "
+      "--kv. Read\n"
       "SECURITY.md first.\n"
       "  (umask 077; head -c 32 /dev/urandom >pool-secret)\n"
       "  first$ farside up -n 2 --nodes 4 --cache 2G --secret pool-secret --listen first:7777\n"

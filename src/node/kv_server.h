@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <thread>
 
@@ -14,12 +15,14 @@ namespace farside {
 
 class KvServer {
  public:
-  /// Serves with `bytes` of memory until destroyed, as server `rank` of as many as the team has ranks. Throws Error
-  /// when it cannot listen in `pool`, has not the memory, or cannot recover from its journal.
-  KvServer(const PoolDirectory& pool, const Team& team, std::uint64_t bytes,
+  /// Collective. Serves with `bytes` of memory until destroyed, as server `rank` of as many as the team has ranks: in
+  /// `pool`, and, in a pool on several machines, on the port of the coordinator + 1 + rank of this one. Throws Error
+  /// when it cannot listen there, has not the memory, or cannot recover from its journal.
+  KvServer(const PoolDirectory& pool, Team& team, std::uint64_t bytes,
            const std::optional<kv::JournalSettings>& journal);
 
  private:
+  const std::unique_ptr<SymmetricRegion> addresses_;  ///< null on one machine
   kv::Service service_;
   std::jthread thread_;
 };

@@ -194,6 +194,7 @@ Fd prepare_pool(const PoolDirectory& directory, const PoolOptions& options) {
 void run_pool(const PoolDirectory& directory, const PoolOptions& options) {
   const bool own_secret = options.secret.empty();
   const std::filesystem::path secret = own_secret ? directory.secret() : options.secret;
+  if (!own_secret) Secret::load(secret).save(directory.secret());  // where this machine's clients of kv look for it
   std::optional<Coordinator> coordinator;
   if (options.join.empty()) {
     coordinator.emplace(options.listen.empty() ? directory.coordinator().string() : options.listen,

@@ -16,13 +16,17 @@
 namespace farside {
 
 Secret Secret::create(const std::filesystem::path& file) {
+  const Secret secret(random_nonce());
+  secret.save(file);
+  return secret;
+}
+
+void Secret::save(const std::filesystem::path& file) const {
   const Fd fd(::open(file.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
   if (!fd) throw errno_error("create the pool's secret", file);
-  const Digest bytes = random_nonce();
-  if (::write(fd.get(), bytes.data(), bytes.size()) != static_cast<ssize_t>(bytes.size())) {
+  if (::write(fd.get(), bytes_.data(), bytes_.size()) != static_cast<ssize_t>(bytes_.size())) {
     throw errno_error("write the pool's secret", file);
   }
-  return Secret(bytes);
 }
 
 Secret Secret::load(const std::filesystem::path& file) {

@@ -18,6 +18,8 @@ class Secret {
  public:
   /// Writes a new secret to `file` (mode 0600), which must not exist.
   [[nodiscard]] static Secret create(const std::filesystem::path& file);
+  /// Writes this one to `file` in the same way.
+  void save(const std::filesystem::path& file) const;
   /// Throws Error when the file belongs to somebody else, is open to others, or does not hold a secret.
   [[nodiscard]] static Secret load(const std::filesystem::path& file);
 

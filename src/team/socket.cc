@@ -1,6 +1,7 @@
 #include "team/socket.h"
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <memory>
@@ -132,6 +133,34 @@ std::string bound_address(const Fd& listener, const std::string& address) {
   // The port lies at the same place in both families.
   const auto port = ntohs(reinterpret_cast<const sockaddr_in*>(&bound)->sin_port);
   return address.substr(0, address.rfind(':') + 1) + std::to_string(port);
+}
+
+std::string own_host_towards(const std::string& address) {
+  const AddressList found = resolve(address, 0);
+  const Fd socket(::socket(found->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));  // which sends nothing
+  sockaddr_storage own{};
+  socklen_t length = sizeof own;
+  if (!socket || ::connect(socket.get(), found->ai_addr, found->ai_addrlen) != 0 ||
+      ::getsockname(socket.get(), reinterpret_cast<sockaddr*>(&own), &length) != 0) {
+    throw errno_error("find a way to", address, "check the network");
+  }
+  std::array<char, NI_MAXHOST> name{};
+  const int code = ::getnameinfo(reinterpret_cast<const sockaddr*>(&own), length, name.data(), name.size(), nullptr, 0,
+                                 NI_NUMERICHOST);
+  if (code != 0) throw Error({"name the address of this host towards", address, ::gai_strerror(code), ""});
+  return own.ss_family == AF_INET6 ? "[" + std::string(name.data()) + "]" : name.data();
+}
+
+void keep_alive(const Fd& socket) {
+  const int on = 1;
+  const int idle_s = 2;
+  const int interval_s = 1;
+  const int probes = 3;
+  // A Unix socket knows none of these, and needs none.
+  ::setsockopt(socket.get(), SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
+  ::setsockopt(socket.get(), IPPROTO_TCP, TCP_KEEPIDLE, &idle_s, sizeof idle_s);
+  ::setsockopt(socket.get(), IPPROTO_TCP, TCP_KEEPINTVL, &interval_s, sizeof interval_s);
+  ::setsockopt(socket.get(), IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof probes);
 }
 
 Fd connect_to(const std::string& address, SetupClock::time_point deadline) {

@@ -20,6 +20,12 @@ using SetupClock = std::chrono::steady_clock;
 /// `address` with the port that the kernel chose.
 [[nodiscard]] std::string bound_address(const Fd& listener, const std::string& address);
 
+/// The address of this host, without a port, as the host of `address` knows it.
+[[nodiscard]] std::string own_host_towards(const std::string& address);
+
+/// Between hosts: has the connection break within seconds when the other host is gone.
+void keep_alive(const Fd& socket);
+
 /// A connected, non-blocking socket. Throws Error when nobody answers by `deadline`; on this host, when nobody listens.
 [[nodiscard]] Fd connect_to(const std::string& address, SetupClock::time_point deadline);
 

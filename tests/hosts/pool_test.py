@@ -20,7 +20,7 @@ DIGESTS = "find . -type f -print0 | sort -z | xargs -0 sha256sum"
 class Pool:
     """One node on each host; the first host's is where they meet."""
 
-    def __init__(self, where, directory):
+    def __init__(self, where, directory, options=()):
         self.hosts = where
         self.directory = directory
         self.environment = os.environ | {
@@ -32,7 +32,7 @@ class Pool:
         secret.write_bytes(os.urandom(32))
         secret.chmod(0o600)
         meeting = f"{self.hosts[0].address}:7777"
-        self.up = ["up", "--nodes", len(self.hosts.all), "--cache", "32M", "--block", "64K", "--secret", secret]
+        self.up = ["up", "--nodes", len(self.hosts.all), "--cache", "32M", "--block", "64K", "--secret", secret, *options]
         self.ways = [["--listen", meeting]]
         self.ways += [["--join", meeting, "--first-rank", host.index] for host in self.hosts.all[1:]]
 
@@ -150,6 +150,29 @@ class PoolOnHosts(unittest.TestCase):
             return self.bytes_asked_for()[other.index] == before
 
         wait_for(is_shared, f"{one.name} and {other.name} to share")
+
+    def kv(self, host, command, *words):
+        done = host.run([FARSIDE, "kv", command, "--timeout", "60s", *words], env=self.pool.environment)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done.stdout
+
+    def test_what_one_host_puts_every_other_gets(self):
+        """Whichever of them has it; also by the address of a server alone, and after a node died and came back, empty."""
+        self.pool.__exit__()
+        self.pool = self.enterContext(Pool(self.hosts, self.files.mountpoint, ["--kv", "16M"]))
+        keys = [f"key:{number}" for number in range(20)]
+        pairs = [word for number, key in enumerate(keys) for word in (key, number)]
+        first, second, third, fourth = self.hosts
+        expected = "".join(f"{key} {number}\n" for number, key in enumerate(keys))
+        self.kv(first, "mput", *pairs)
+        for host in self.hosts:
+            self.assertEqual(self.kv(host, "mget", *keys), expected)
+        server = ["--server", f"{second.address}:7779", "--secret", hosts.SHARED / "secret"]
+        self.assertEqual(self.kv(fourth, "mget", *server, *keys), expected)
+        self.pool.kill_node(third)
+        self.pool.wait_for_return(third)
+        self.kv(second, "mput", *pairs)
+        self.assertEqual(self.kv(fourth, "mget", *keys), expected)
 
     def test_all_read_one_tree_and_the_file_system_is_asked_for_each_byte_once(self):
         expected = subprocess.run(["sh", "-c", DIGESTS], cwd=self.files.source, capture_output=True, check=True).stdout

@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <filesystem>
 #include <memory>
+#include <string>
 
 #include "farside/kv/session.h"
 #include "farside/kv/types.h"
@@ -22,6 +23,10 @@ class ServiceClient;
 struct ClientOptions {
   /// Of the pool; when empty, that which the command finds as well (FARSIDE_RUNTIME_DIR, or the user's own).
   std::filesystem::path runtime_dir;
+  /// Where no node of the pool is: "host:port" of one of its servers (that of --listen, with 1 added for node 0).
+  std::string server{};
+  /// The pool's; when empty, the one in the runtime directory.
+  std::filesystem::path secret{};
   std::chrono::milliseconds time_out{10'000};  ///< for finding all servers, and for opening a session
 };
 

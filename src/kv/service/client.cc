@@ -13,12 +13,13 @@ namespace farside::kv {
 
 Client::Client(const ClientOptions& options) : time_out_(options.time_out) {
   const std::filesystem::path pool = options.runtime_dir.empty() ? runtime_dir() : options.runtime_dir;
-  const std::vector<std::string> servers = server_sockets(pool);
+  const auto servers = options.server.empty() ? server_sockets(pool) : std::vector{options.server};
   if (servers.empty()) {
     throw Error(
         {"find a key-value store in", pool, "no pool with one is running", "start one with farside up --kv SIZE"});
   }
-  links_ = std::make_unique<ServiceClient>(servers, Secret::load(pool / "secret"), time_out_);
+  links_ = std::make_unique<ServiceClient>(
+      servers, Secret::load(options.secret.empty() ? pool / "secret" : options.secret), time_out_);
 }
 
 Client::~Client() = default;

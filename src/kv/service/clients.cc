@@ -71,6 +71,7 @@ void Clients::accept(const Listener& listener) {
     log_.warn("turned a client away from " + listener.address + ": too many strangers wait");
     return;
   }
+  keep_alive(socket);
   const Number number = next_client_++;
   auto connection = std::make_unique<Connection>(loop_, std::move(socket), [this, number] { serve(number); });
   clients_.emplace(number, Client{.connection = std::move(connection), .came = SetupClock::now()});

@@ -23,6 +23,7 @@ ServerLink::ServerLink(const std::string& address, const Secret& secret, SetupCl
       socket_(connect_to(address, deadline)),
       session_(introduce(socket_, what_, secret, kNoRank, kLinkBodyLimit, deadline)),
       welcome_(decode_welcome(receive(LinkKind::welcome, deadline))) {
+  keep_alive(socket_);
   expect_compatible();
 }
 
