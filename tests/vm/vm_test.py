@@ -57,6 +57,12 @@ class OneMachine(unittest.TestCase):
         self.passes("gas_test", divisor=10, only=":".join(only))
 
 
+    def test_kv(self):
+        # Recorded histories of sessions, and clients that connect to servers, one of which dies.
+        self.passes("kv_team_test", divisor=10, only="*/Doorbell")
+        self.passes("kv_service_test", only="AKvService.IsReadInEveryWay:AKvService.TellsWhenAServerIsKilled")
+
+
 # Both machines see the files through a file system whose name says that it is one and the same on all hosts, and which
 # counts what it is asked for on each.
 TOGETHER = """
