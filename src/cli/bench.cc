@@ -60,4 +60,15 @@ void add_bench(CLI::App& app, Action& chosen) {
   bench->callback([bench, &chosen] { chosen = [words = bench->remaining()] { return run_benchmark(words); }; });
 }
 
+void add_kv_bench(CLI::App& kv, Action& chosen) {
+  CLI::App* bench = kv.add_subcommand("bench", "Measure a store beside two-phase locking and Redis: farside bench kv");
+  bench->prefix_command();
+  bench->set_help_flag();  // the benchmark's own
+  bench->callback([bench, &chosen] {
+    std::vector<std::string> words = bench->remaining();
+    words.insert(words.begin(), "kv");
+    chosen = [words] { return run_benchmark(words); };
+  });
+}
+
 }  // namespace farside::cli

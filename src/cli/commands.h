@@ -19,5 +19,6 @@ void add_node(CLI::App& app, Action& chosen);
 void add_kv_store(CLI::App& kv, Action& chosen);
 void add_kv_shell(CLI::App& kv, Action& chosen);
 void add_kv_serve(CLI::App& kv, Action& chosen);
+void add_kv_bench(CLI::App& kv, Action& chosen);
 
 }  // namespace farside::cli
