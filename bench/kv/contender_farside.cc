@@ -14,6 +14,7 @@
 
 #include "bench/harness/seat.h"
 #include "bench/kv/clients.h"
+#include "kv/contention.h"
 #include "kv/in_team.h"
 #include "kv/locking/locking_handler.h"
 #include "kv/locking/locking_session.h"
@@ -56,6 +57,19 @@ class RampClient final : public KvClient {
     writes_.clear();
     for (const std::string_view key : keys) writes_.push_back({key, value});
     check(session_->session().put_all(writes_, patience()) == kv::PutOutcome::done, "a put");
+  }
+  void modify(std::span<const std::string_view> keys, std::string_view value) override {
+    kv::Contention contention(std::chrono::seconds(30));
+    kv::PutOutcome outcome{};
+    do {
+      read(keys);
+      writes_.clear();
+      for (std::size_t i = 0; i < keys.size(); ++i) {
+        writes_.push_back({.key = keys[i], .value = value, .expected = got_[i].version});
+      }
+      outcome = session_->session().put_all(writes_, patience());
+    } while (outcome == kv::PutOutcome::differs && contention.try_again());
+    check(outcome == kv::PutOutcome::done, "a change");
   }
 
  private:

@@ -187,8 +187,8 @@ void add_status(CLI::App& app, Action& chosen) {
       "from files  blocks that a node read from the file system\n"
       "singlets    blocks that nobody used for long, kept because no other node has them\n"
       "around      requests that were sent to the file system: just changed, or not cacheable\n\n"
-      "With --kv, then what each server has of keys and values. Erased and expired keys, and versions that were\n"
-      "overwritten, count until their memory is given back, some seconds later.\n\n"
+      "With --kv, then what each server has of keys and values. The memory of what was erased, has expired or was\n"
+      "overwritten is given back some seconds later.\n\n"
       "Example:\n  farside status --wait 60s");
   command->callback([arguments, &chosen] {
     chosen = [arguments] {

@@ -17,7 +17,11 @@ int run_command(CLI::App& app, std::initializer_list<AddCommand> commands, const
     Action chosen;
     for (const AddCommand add : commands) add(app, chosen);
     app.parse(argc, argv);
-    if (chosen) return chosen();
+    if (chosen) {
+      const int code = chosen();
+      if (!std::cout.flush()) throw Error({"write", "standard output", "not all of it was taken", "is there room?"});
+      return code;
+    }
     std::cerr << app.get_name() << ": name " << choice << '\n' << app.help();
     return 2;
   } catch (const CLI::ParseError& error) {

@@ -13,7 +13,7 @@ TEST(BenchKv, QuickRunMeasuresEveryFigure) {
                                                       "direct 2 threads", "direct read, 8 threads p99.9",
                                                       "direct of 1000 keys", "direct writes", "direct get_all and MGET",
                                                       "direct 2 servers", "ucx/TCP transports", "ucx/TCP 8 keys"}));
-  for (const nlohmann::json& row : document["results"]) EXPECT_GE(row["median"], 0) << row;
+  for (const nlohmann::json& row : document["results"]) EXPECT_TRUE(row["unit"] != "1/s" || row["median"] > 0) << row;
 }
 
 }  // namespace

@@ -80,6 +80,7 @@ TEST_F(KvStore, ForgetsWhatHasLivedLongEnough) {
   said({"put", "--ttl", "1h", "long", "a"});
   said({"put", "--ttl", "50ms", "short", "b"});
   EXPECT_TRUE(eventually([&] { return kv({"get", "short"}).code() == 1; }));
+  EXPECT_TRUE(eventually([&] { return said({"scan"}) == "long\n"; })) << "the servers' clock is another than clients'";
   EXPECT_EQ(said({"get", "long"}), "a");
 }
 

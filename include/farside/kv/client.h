@@ -47,7 +47,7 @@ class Client {
   Client& operator=(const Client&) = delete;
 
   /// Sessions end before their client does. When a server is lost, calls of the sessions that need it end with
-  /// peer_lost or unknown from then on; one that is opened when the server is back (empty) has it again. Throws Error
+  /// peer_lost or unknown from then on; one that is opened when the server is back has it again. Throws Error
   /// when a server is lost and not back.
   [[nodiscard]] std::unique_ptr<Session> open_session(const SessionOptions& options = {});
 

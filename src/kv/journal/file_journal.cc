@@ -24,6 +24,13 @@ constexpr auto kBetweenSnapshots = 10s;  // when one could not be written
 /// A snapshot is worth its while when the log is so many times what it would have.
 constexpr std::uint64_t kLogToLive = 2;
 
+/// 0: all of it is on the disk.
+int sync_error(int file) { return ::fdatasync(file) == 0 ? 0 : errno; }
+
+/// Of a log beside which others are written: with `always` it is synced before each step, and must not be here: the
+/// system tells of an error once, and whoever answers must be told.
+int sync_error_of_log(int file, SyncPolicy policy) { return policy == SyncPolicy::always ? 0 : sync_error(file); }
+
 template <class Result>
 bool is_over(const std::future<Result>& task) {
   return task.valid() && task.wait_for(0s) == std::future_status::ready;
@@ -53,24 +60,29 @@ bool FileJournal::sync() {
 
 bool FileJournal::keep() {
   if (!log_.write()) {
-    if (!is_full_) fail("no change is taken until it can be");
+    if (!is_full_) complain(errno, "no change is taken until it can be");
     next_try_ = Clock::now() + kBetweenTries;
     return false;
   }
   if (settings_.sync != SyncPolicy::always || log_.sync()) return true;
-  fail("no change is taken any more; start the server again when the disk is sound");
-  has_failed_ = true;
+  give_up(errno);
   return false;
 }
 
-void FileJournal::fail(const char* what) {
-  log::error("the journal in " + settings_.directory + " cannot be written: " + std::strerror(errno) + "; " + what);
+void FileJournal::give_up(int error) {
+  complain(error, "no change is taken any more; start the server again when the disk is sound");
+  has_failed_ = true;
+}
+
+void FileJournal::complain(int error, const char* what) const {
+  log::error("the journal in " + settings_.directory + " cannot be written: " + std::strerror(error) + "; " + what);
 }
 
 bool FileJournal::step() {
+  if (has_failed_) return false;
   if (settings_.sync == SyncPolicy::everysec) sync_in_background();
   if (is_over(next_log_) && !syncing_.valid()) rotate(next_log_.get());
-  if (is_over(publishing_)) end_snapshot(publishing_.get());
+  if (is_over(publishing_)) end_publishing(publishing_.get());
   if (snapshot_) return write_snapshot();
   start_snapshot();
   return false;
@@ -78,18 +90,17 @@ bool FileJournal::step() {
 
 void FileJournal::sync_in_background() {
   if (is_over(syncing_)) {
-    if (syncing_.get()) {
-      log_.note_synced(syncing_to_);
+    if (const int error = syncing_.get(); error != 0) {
+      give_up(error);
     } else {
-      fail("no change is taken any more; start the server again when the disk is sound");
-      has_failed_ = true;
+      log_.note_synced(syncing_to_);
     }
   }
   const Clock::time_point now = Clock::now();
   if (syncing_.valid() || now < next_sync_ || log_.synced() == log_.last()) return;
   next_sync_ = now + kBetweenSyncs;
   syncing_to_ = log_.last();
-  syncing_ = std::async(std::launch::async, [fd = log_.fd().get()] { return ::fdatasync(fd) == 0; });
+  syncing_ = std::async(std::launch::async, [fd = log_.fd().get()] { return sync_error(fd); });
 }
 
 // ---- Snapshots
@@ -100,15 +111,18 @@ void FileJournal::start_snapshot() {
   const JournalFileId next{JournalFileKind::log, log_.id().number + 1};
   next_log_ = std::async(std::launch::async, [this, next, fd = log_.fd().get()] {
     // Most of what is to be synced before the next log may be used: little is left to be waited for.
-    return ::fdatasync(fd) == 0 ? directory_.make_log(next, partition_) : Fd();
+    const int error = sync_error_of_log(fd, settings_.sync);
+    return NextLog{error, error == 0 ? directory_.make_log(next, partition_) : Fd()};
   });
 }
 
-void FileJournal::rotate(Fd next) {
-  if (!next || !log_.sync()) return end_snapshot(false);
+void FileJournal::rotate(NextLog next) {
+  if (next.error != 0) return give_up(next.error);
+  if (!next.file) return end_snapshot(false);
+  if (!log_.sync()) return give_up(errno);
   const JournalFileId log{JournalFileKind::log, log_.id().number + 1};
   const JournalFileId snapshot{JournalFileKind::snapshot, log.number};
-  log_ = JournalFile(std::move(next), log, sizeof(JournalFileHead), log_.last());
+  log_ = JournalFile(std::move(next.file), log, sizeof(JournalFileHead), log_.last());
   Fd file = directory_.create(snapshot);
   if (!file) return end_snapshot(false);
   snapshot_.emplace(JournalFile(std::move(file), snapshot, partition_, 0), store_, log_.last());
@@ -124,14 +138,20 @@ bool FileJournal::write_snapshot() {
   publishing_ = std::async(std::launch::async, [this, log = log_.fd().get()] {
     const JournalFile& file = snapshot_->file();
     // What it contains is in the log as well, which may not know less.
-    if (::fdatasync(log) != 0 || !directory_.publish(file.id(), file.fd())) return false;
+    const int error = sync_error_of_log(log, settings_.sync);
+    if (error != 0 || !directory_.publish(file.id(), file.fd())) return Published{error, false};
     for (; oldest_ < file.id().number; ++oldest_) {
       directory_.remove({JournalFileKind::log, oldest_});
       directory_.remove({JournalFileKind::snapshot, oldest_});
     }
-    return true;
+    return Published{0, true};
   });
   return true;
+}
+
+void FileJournal::end_publishing(const Published& published) {
+  if (published.error != 0) give_up(published.error);
+  end_snapshot(published.done);
 }
 
 void FileJournal::end_snapshot(bool is_whole) {

@@ -49,13 +49,26 @@ class FileJournal final : public Journal {
  private:
   using Clock = std::chrono::steady_clock;
 
+  /// What came of a task that syncs the log first.
+  struct NextLog {
+    int error;  // of the sync; 0: none
+    Fd file;    // none: it could not be made
+  };
+  struct Published {
+    int error;
+    bool done;
+  };
+
   [[nodiscard]] bool keep();
   void sync_in_background();
   void start_snapshot();
-  void rotate(Fd next);
+  void rotate(NextLog next);
+  void end_publishing(const Published& published);
   bool write_snapshot();
   void end_snapshot(bool is_whole);
-  void fail(const char* what);
+  /// After a sync that failed with `error` there is no second try: the system tells of lost pages once.
+  void give_up(int error);
+  void complain(int error, const char* what) const;
 
   const JournalSettings settings_;
   const Partition partition_;
@@ -68,13 +81,13 @@ class FileJournal final : public Journal {
   Clock::time_point next_snapshot_{};
 
   // What another thread waits for.
-  std::future<bool> syncing_;  // the log up to `syncing_to_`
+  std::future<int> syncing_;  // the log up to `syncing_to_`; an error, or 0
   std::uint64_t syncing_to_ = 0;
   Clock::time_point next_sync_{};
-  std::future<Fd> next_log_;
+  std::future<NextLog> next_log_;
   std::optional<Snapshot> snapshot_;
-  std::uint64_t oldest_;          // log that there is; of whoever publishes
-  std::future<bool> publishing_;  // the snapshot
+  std::uint64_t oldest_;               // log that there is; of whoever publishes
+  std::future<Published> publishing_;  // the snapshot
 };
 
 }  // namespace farside::kv

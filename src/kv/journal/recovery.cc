@@ -56,7 +56,6 @@ class Recovery {
 std::uint64_t Recovery::load_snapshot() {
   const auto snapshots = directory_.numbers_of(JournalFileKind::snapshot);
   const std::uint64_t number = snapshots.empty() ? kFirstLog : snapshots.back();
-  remove_before(number);
   if (snapshots.empty()) return number;
 
   const JournalFileId file{JournalFileKind::snapshot, number};
@@ -75,6 +74,7 @@ std::uint64_t Recovery::load_snapshot() {
   }
   store_.forget({end.forgotten_keys, end.forgotten_sessions});
   last_ = end.last;
+  remove_before(number);  // which it stands in the place of
   return number;
 }
 

@@ -143,6 +143,7 @@ Request LockingSession::request(RequestKind kind) const {
   Request made;
   made.kind = kind;
   made.session = number_;
+  made.timestamp = {1, number_};  // locks say what comes first
   return made;
 }
 

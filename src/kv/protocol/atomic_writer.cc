@@ -138,9 +138,9 @@ Answer AtomicWriter::prepare(const Timestamp& timestamp, Deadline deadline) {
   const std::span servers(servers_);
   const auto silent = static_cast<std::size_t>(std::ranges::find_if_not(servers, is_silent) - servers.begin());
   Answer worst = silent == 0 ? Answer::done : prepare_at(servers.first(silent), request, deadline);
-  if (worst != Answer::done) return worst;
-  worst = prepare_at(servers.subspan(silent), request, deadline);
-  if (worst == Answer::unknown) doubts_.note(timestamp, servers_);
+  const bool are_all_asked = worst == Answer::done || silent == servers_.size();
+  if (worst == Answer::done) worst = prepare_at(servers.subspan(silent), request, deadline);
+  if (worst == Answer::unknown && are_all_asked) doubts_.note(timestamp, servers_);  // else it can be nowhere whole
   return worst;
 }
 

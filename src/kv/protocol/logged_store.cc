@@ -59,7 +59,7 @@ Answered LoggedStore::put(const Request& request, std::span<const std::byte> byt
   Answered answered = store_.prepare({request.timestamp, {SiblingsKind::list, {}}, {}, {&write, 1}});
   if (answered.answer != Answer::done) return answered;
   append(bytes);
-  unkept_.push_back({request.timestamp, key_id(write.key)});
+  unkept_.push_back({request.timestamp, key_id(write.key), write.erase});
   answered.newest = std::max(answered.newest, request.timestamp);
   return answered;
 }
@@ -90,12 +90,13 @@ bool LoggedStore::is_kept(const Timestamp& transaction) const {
   return std::ranges::find(unkept_, transaction, &Unkept::transaction) == unkept_.end();
 }
 
-// What becomes of a transaction, and what a conditional write compares with.
+// What becomes of a transaction, what a conditional write compares with, and whether a write is below an erasure:
+// replay would find the key gone, and not know that.
 bool LoggedStore::depends_on_unkept(const Request& request) const {
   if (!is_kept(request.timestamp)) return true;
   return std::ranges::any_of(request.writes, [this](const Write& write) {
-    return write.expected &&
-           std::ranges::find(unkept_, std::optional(key_id(write.key)), &Unkept::put) != unkept_.end();
+    const auto unkept = std::ranges::find(unkept_, std::optional(key_id(write.key)), &Unkept::put);
+    return unkept != unkept_.end() && (write.expected || unkept->erases);
   });
 }
 

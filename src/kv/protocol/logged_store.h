@@ -47,6 +47,7 @@ class LoggedStore {
   struct Unkept {
     Timestamp transaction;
     std::optional<KeyId> put{};  ///< the key: to be committed when it is kept
+    bool erases = false;
   };
 
   [[nodiscard]] Reply change(const Request& request, std::span<const std::byte> bytes);

@@ -13,7 +13,8 @@ Transactions::Standing Transactions::standing(const Timestamp& transaction) cons
   if (session == sessions_.end()) return transaction.time <= forgotten_ ? Standing::barred : Standing::unknown;
   if (transaction.time <= session->second.settled) return Standing::barred;
   const auto ended = session->second.ended.find(transaction.time);
-  return ended == session->second.ended.end() ? Standing::unknown : ended->second.standing;
+  if (ended != session->second.ended.end()) return ended->second.standing;
+  return transaction.time <= session->second.floor ? Standing::barred : Standing::unknown;
 }
 
 PreparedHere Transactions::end(const Timestamp& transaction) {
@@ -61,7 +62,9 @@ Transactions::Ended* Transactions::find_ended(const Timestamp& transaction) {
 
 Transactions::Session& Transactions::session_of(std::uint64_t number) {
   if (sessions_.size() >= most_sessions_ && !sessions_.contains(number)) forget_sessions();
-  return sessions_[number];
+  const auto [session, is_new] = sessions_.try_emplace(number);
+  if (is_new) session->second.floor = forgotten_;
+  return session->second;
 }
 
 // What is forgotten is barred: who comes back after that must take a higher timestamp.

@@ -1,5 +1,7 @@
 #include "kv/service/service.h"
 
+#include "kv/service/wall_time.h"
+
 namespace farside::kv {
 
 namespace {
@@ -13,6 +15,12 @@ std::unique_ptr<Fabric> make_fabric(const ServiceOptions& options) {
   auto fabric = make_host_fabric({.mode = fabric_mode_from_environment(), .remote_peers = options.remote_peers});
   fabric->connect(options.self, fabric->address());
   return fabric;
+}
+
+StoreSettings store_settings(const ServiceOptions& options, const Fabric& fabric) {
+  StoreSettings settings = options.store;
+  settings.ahead = wall_ahead_of(fabric);
+  return settings;
 }
 
 std::unique_ptr<Journal> open_journal(const ServiceOptions& options, Store& store) {
@@ -31,7 +39,7 @@ Service::Service(const ServiceOptions& options, const Secret& pool)
       own_bells_(fabric_->attach(options.self, bells_->handle())),
       bell_channel_(fabric_->open_channel()),
       channel_(fabric_->open_channel()),
-      store_(*fabric_, *channel_, *memory_, options.store),
+      store_(*fabric_, *channel_, *memory_, store_settings(options, *fabric_)),
       journal_(open_journal(options, store_)),
       logged_(store_, journal_.get()),
       handler_(logged_),

@@ -6,6 +6,8 @@
 
 #include "farside/base/error.h"
 
+#include "kv/service/wall_time.h"
+
 namespace farside::kv {
 
 namespace {
@@ -18,11 +20,6 @@ std::uint64_t draw_session() {
       throw errno_error("draw random bits from", "the kernel");
   }
   return number;
-}
-
-Duration wall_ahead_of(const Fabric& fabric) {
-  const Duration wall = std::chrono::system_clock::now().time_since_epoch();
-  return wall - Duration(fabric.now().nanoseconds);
 }
 
 std::shared_ptr<ServerLink> link_to_any(std::span<const std::string> entries, const Secret& secret,

@@ -3,6 +3,7 @@
 #include <array>
 #include <memory>
 #include <span>
+#include <thread>
 
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -19,6 +20,7 @@ namespace farside::kv {
 namespace {
 
 constexpr int kAtOnceServed = 64;
+constexpr auto kPauseAfterFailedAccept = std::chrono::milliseconds(1);
 
 void control(const Fd& epoll, int operation, int descriptor, std::uint32_t events) {
   epoll_event event{.events = events, .data = {.fd = descriptor}};
@@ -59,13 +61,19 @@ bool SocketInbox::serve(const Answer& answer, Duration pause) {
 }
 
 void SocketInbox::release(const Revision& revision) {
-  for (auto& [_, client] : clients_) client.stream.release(revision);
+  for (auto& [descriptor, client] : clients_) {
+    client.stream.release(revision);
+    watch(descriptor, client);
+  }
 }
 
-// One that cannot be accepted is tried again when serve comes by next.
+// One that cannot be accepted is tried again when serve comes by next, which would be at once.
 void SocketInbox::accept() {
   Fd socket(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
-  if (!socket) return;
+  if (!socket) {
+    std::this_thread::sleep_for(kPauseAfterFailedAccept);
+    return;
+  }
   const int on = 1;
   ::setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);  // replies are awaited
   const int descriptor = socket.get();

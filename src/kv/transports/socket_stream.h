@@ -16,8 +16,6 @@ class SocketStream final : public Stream {
   [[nodiscard]] Moved write(std::span<const std::byte> bytes) override;
   void await_room(Deadline deadline) override;
 
-  [[nodiscard]] int descriptor() const noexcept { return socket_.get(); }
-
  private:
   const Fabric& fabric_;
   Fd socket_;  // blocking: what must not wait says so

@@ -71,7 +71,7 @@ std::unique_ptr<Inbox> TeamTransport::open_inbox(Channel& channel) {
   };
   switch (options_.transport) {
     case Transport::socket: {
-      auto inbox = std::make_unique<SocketInbox>(fabric, options_.socket_address);
+      auto inbox = std::make_unique<SocketInbox>(fabric, "127.0.0.1:0");
       write_address(of_servers_->local(), inbox->address());
       return inbox;
     }

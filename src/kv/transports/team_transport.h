@@ -27,9 +27,8 @@ struct TransportOptions {
   Rank first_server = 0;
   std::uint32_t sessions = 1;  ///< of each other rank; a server has one
   Transport transport = Transport::mailbox;
-  Waking waking = Waking::doorbell;            ///< of mailboxes
-  MailboxShape mailbox{};                      ///< and of the queues of send_receive
-  std::string socket_address = "127.0.0.1:0";  ///< where servers listen; other hosts need another one
+  Waking waking = Waking::doorbell;  ///< of mailboxes
+  MailboxShape mailbox{};            ///< and of the queues of send_receive
 };
 
 class TeamTransport {
