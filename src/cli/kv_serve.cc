@@ -31,8 +31,7 @@ void add_servers(MetricsPage& page, const std::vector<kv::MemoryUse>& servers) {
       page.add(fmt::format("server=\"{}\"", server), servers[server].*value);
     }
   };
-  add("farside_kv_keys", "Keys that are there, and some that have expired just now.",
-      &kv::MemoryUse::keys);
+  add("farside_kv_keys", "Keys that are there, and some that have expired just now.", &kv::MemoryUse::keys);
   add("farside_kv_versions", "Versions of all keys.", &kv::MemoryUse::versions);
   add("farside_kv_used_bytes", "Memory taken.", &kv::MemoryUse::bytes_used);
   add("farside_kv_total_bytes", "Memory there is.", &kv::MemoryUse::bytes_total);

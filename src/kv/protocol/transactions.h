@@ -76,7 +76,7 @@ class Transactions {
   };
   struct Session {
     std::uint64_t settled = 0;
-    std::uint64_t floor = 0;  ///< what was forgotten when it came back: barred up to there
+    std::uint64_t floor = 0;               ///< what was forgotten when it came back: barred up to there
     std::map<std::uint64_t, Ended> ended;  ///< by time, those after `settled`
   };
   static constexpr std::size_t kLeastSessions = 1024;
