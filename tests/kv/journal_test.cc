@@ -51,6 +51,25 @@ TEST_F(KvJournal, FindsAgainWhatWasChanged) {
   EXPECT_EQ(life.value("d"), "5");
 }
 
+// Replay commits an erasure where it was asked for, and the key is gone then: what came after it, and before they were
+// synced together, must not be older.
+TEST_F(KvJournal, KeepsAnErasureBesideAnOlderWrite) {
+  {
+    Life life(directory());
+    const auto put = [&life](std::string_view key, std::uint64_t time, bool erase) {
+      Request request{.kind = RequestKind::put, .session = Life::kSession, .timestamp = Life::at(time)};
+      request.writes.push_back({.key = key, .value = erase ? "" : "1", .erase = erase});
+      return life.logged().carry_out(request, request.encode()).answer;
+    };
+    EXPECT_EQ(put("a", 20, true), Answer::done);
+    EXPECT_EQ(put("b", 15, false), Answer::done);
+    EXPECT_EQ(put("a", 10, false), Answer::behind);
+    EXPECT_TRUE(life.logged().sync());
+    EXPECT_EQ(life.value("a"), std::nullopt);
+  }
+  EXPECT_FALSE(recovered().values.contains("a"));
+}
+
 // A log may end anywhere: whoever wrote it died. Every cut leaves the changes before it, and none in part.
 TEST_F(KvJournal, RecoversWholeChangesFromALogCutAnywhere) {
   std::vector<Contents> states;

@@ -291,6 +291,16 @@ TEST_F(StoreTest, ManySessionsAreForgottenAndComeBackHigher) {
   EXPECT_EQ(store().prepare(part(late.newest.time + 1, {"b"}, "1", 100)).answer, Answer::done);
 }
 
+// It may have been told no by a server that has forgotten it since, and another have acted on that.
+TEST_F(StoreTest, WhoWasForgottenIsBarredAsBefore) {
+  EXPECT_EQ(store().fate_or_bar(at(150, 100)), Fate::aborted);
+  for (std::uint64_t session = 101; session < 5000; ++session) {
+    ASSERT_EQ(store().put(at(10 + session, session), {"a", "1"}).answer, Answer::done);
+  }
+  store().settle(at(120, 100));  // which makes it known again
+  EXPECT_EQ(store().prepare(part(150, {"b"}, "1", 100)).answer, Answer::barred);
+}
+
 // What a rule's breaking does.
 
 TEST(StoreRules, WithoutMarkingAllVersionsOneStaysUnmarked) {

@@ -24,9 +24,11 @@ class PatchyRequests final : public Requests {
     mute_ = server;
     replies_left_ = after;
   }
+  void lose_all_replies() { are_all_mute_ = true; }
   void answer_again() {
     deaf_.clear();
     mute_.reset();
+    are_all_mute_ = false;
   }
 
   [[nodiscard]] ServerNumber servers() const override { return local_.servers(); }
@@ -36,7 +38,8 @@ class PatchyRequests final : public Requests {
   Outcome receive(ServerNumber server, Message& reply, Deadline deadline) override {
     if (deaf_.contains(server)) return Outcome::timed_out;
     const Outcome received = local_.receive(server, reply, deadline);
-    return mute_ == server && replies_left_-- <= 0 ? Outcome::timed_out : received;
+    const bool is_mute = are_all_mute_ || (mute_ == server && replies_left_-- <= 0);
+    return is_mute ? Outcome::timed_out : received;
   }
   [[nodiscard]] bool has_reply(ServerNumber server) override { return local_.has_reply(server); }
 
@@ -45,6 +48,7 @@ class PatchyRequests final : public Requests {
   std::set<ServerNumber> deaf_;
   std::optional<ServerNumber> mute_;
   int replies_left_ = 0;
+  bool are_all_mute_ = false;
 };
 
 class KvWriter : public testing::Test {
@@ -105,6 +109,21 @@ TEST_F(KvWriter, SettlesAgainWhenADoubtIsOver) {
     EXPECT_EQ(mark_at(server, doubtful) & RecordHead::kSettled, RecordHead::kSettled);
     EXPECT_EQ(mark_at(server, next) & RecordHead::kSettled, RecordHead::kSettled);
   }
+}
+
+// Those that were silent before are asked first; when that is all of them, all have been asked.
+TEST_F(KvWriter, DoubtsWhatNoServerAnswered) {
+  requests_.lose_all_replies();
+  for (const std::string& key : keys_) {
+    const Write write{key, "x"};
+    EXPECT_EQ(session_.put_all({&write, 1}, servers_.soon()), PutOutcome::unknown);
+  }
+  EXPECT_EQ(put_everywhere(), PutOutcome::unknown) << "it is prepared everywhere";
+  requests_.answer_again();
+  EXPECT_EQ(put_everywhere(), PutOutcome::done);
+  const Timestamp before = session_.last_put();
+  EXPECT_EQ(put_everywhere(), PutOutcome::done);
+  EXPECT_EQ(mark_at(0, before) & RecordHead::kSettled, 0);
 }
 
 // A part of it may be prepared only, and a reader that has seen another part must remember it.
