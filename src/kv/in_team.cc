@@ -91,14 +91,14 @@ std::unique_ptr<TeamSession> InTeam::open_session(std::uint32_t number, SessionS
 }
 
 ServerMemory InTeam::read_head(ServerNumber server) {
-  const auto channel = team_.fabric().open_channel();
+  Fabric& fabric = team_.fabric();
   const RemoteRegion& memory = memory_->of(transport_.rank_of(server));
-  MemoryHead head{};
-  if (channel->read(LocalSpan(head), memory.span(0, sizeof head), team_.fabric().in(kSetUp)) != Outcome::done) {
+  const auto read = ServerMemory::read(*fabric.open_channel(), memory, fabric.in(kSetUp));
+  if (!read) {
     throw Error(
         {"read the memory of", "server " + std::to_string(server), "it does not answer", "start the job again"});
   }
-  return ServerMemory::of(memory, head);
+  return *read;
 }
 
 }  // namespace farside::kv

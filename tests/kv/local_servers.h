@@ -32,9 +32,7 @@ class LocalServers {
       side.store = std::make_unique<Store>(*fabric_, *channel_, *side.region, settings, rules);
       side.logged = std::make_unique<LoggedStore>(*side.store);
       side.handler = std::make_unique<RequestHandler>(*side.logged);
-      MemoryHead head{};
-      EXPECT_EQ(channel_->read(LocalSpan(head), side.remote->span(0, sizeof head), soon()), Outcome::done);
-      memories_.push_back(ServerMemory::of(*side.remote, head));
+      memories_.push_back(ServerMemory::read(*channel_, *side.remote, soon()).value());
     }
   }
 

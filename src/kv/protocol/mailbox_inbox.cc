@@ -16,13 +16,12 @@ void MailboxInbox::detach(Number mailbox) {
 }
 
 bool MailboxInbox::serve(const Answer& answer, Duration pause) {
-  const std::uint64_t bell_before = bell_.load();
+  const std::uint64_t bell_before = bell_.rung();
   bool any = false;
   for (const auto& connection : connections_) any = serve(*connection, answer) || any;
   std::erase_if(connections_, [](const auto& each) { return each->ended; });
   if (any || pause <= Duration::zero()) return any;
-  const auto rang = [bell_before](std::uint64_t bell) { return bell != bell_before; };
-  (void)channel_.wait_until(bells_, bell_, rang, fabric_.in(pause));  // whatever ended it, there may be something
+  bell_.await_more_than(bell_before, pause);
   return false;
 }
 

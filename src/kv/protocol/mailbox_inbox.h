@@ -8,6 +8,7 @@
 #include <memory>
 #include <vector>
 
+#include "kv/protocol/bell.h"
 #include "kv/protocol/inbox.h"
 #include "kv/protocol/served_mailbox.h"
 
@@ -18,7 +19,7 @@ class MailboxInbox final : public Inbox {
   /// `bell_offset` of `bells`: the AtomicWord that clients advance who want this server to wake up.
   MailboxInbox(Fabric& fabric, Channel& channel, const Region& bells, std::uint64_t bell_offset,
                const MailboxShape& shape)
-      : fabric_(fabric), channel_(channel), bells_(bells), bell_(bells.word<AtomicWord>(bell_offset)), shape_(shape) {}
+      : fabric_(fabric), channel_(channel), bell_(fabric, channel, bells, bell_offset), shape_(shape) {}
 
   using Number = std::uint64_t;
   /// Serves `client` until it is lost, speaks another protocol, or is detached.
@@ -46,8 +47,7 @@ class MailboxInbox final : public Inbox {
 
   Fabric& fabric_;
   Channel& channel_;
-  const Region& bells_;
-  const LocalWord<AtomicWord> bell_;
+  const Bell bell_;
   const MailboxShape shape_;
   std::vector<std::unique_ptr<Connection>> connections_;
   Number attached_ = 0;  ///< so many, so far

@@ -8,7 +8,9 @@
 
 namespace farside::kv {
 
-ServerMemory ServerMemory::of(const RemoteRegion& region, const MemoryHead& head) {
+std::optional<ServerMemory> ServerMemory::read(Channel& channel, const RemoteRegion& region, Deadline deadline) {
+  MemoryHead head{};
+  if (channel.read(LocalSpan(head), region.span(0, sizeof head), deadline) != Outcome::done) return std::nullopt;
   const std::uint64_t most_buckets = region.bytes() / sizeof(IndexBucketWords);
   const bool is_sound = head.magic == MemoryHead::kMagic && std::has_single_bit(head.index_buckets) &&
                         head.index_buckets <= most_buckets && head.index_offset % sizeof(IndexBucketWords) == 0 &&
@@ -17,7 +19,7 @@ ServerMemory ServerMemory::of(const RemoteRegion& region, const MemoryHead& head
     throw Error({"use", "the memory of a key-value server, " + region.name(), "it is not laid out as one",
                  "see that client and server are of one version of farside"});
   }
-  return {&region, head.index_offset, head.index_buckets};
+  return ServerMemory{&region, head.index_offset, head.index_buckets};
 }
 
 }  // namespace farside::kv

@@ -2,8 +2,10 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 
+#include "farside/fabric/channel.h"
 #include "farside/fabric/region.h"
 
 #include "kv/protocol/layout.h"
@@ -16,8 +18,9 @@ struct ServerMemory {
   std::uint64_t index_offset = 0;
   std::uint64_t index_buckets = 0;
 
-  /// `head` was READ from there. Throws Error when it is not that of a server's memory.
-  [[nodiscard]] static ServerMemory of(const RemoteRegion& region, const MemoryHead& head);
+  /// As its head says. None: it could not be READ. Throws Error when it is not a server's memory.
+  [[nodiscard]] static std::optional<ServerMemory> read(Channel& channel, const RemoteRegion& region,
+                                                        Deadline deadline);
 };
 
 /// Whether there can be such a record: what a server, or its memory, says of its place is not believed.

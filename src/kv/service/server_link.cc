@@ -55,12 +55,9 @@ void ServerLink::join(Fabric& fabric, SetupClock::time_point deadline) {
 }
 
 ServerMemory ServerLink::read_head(const RemoteRegion& memory) const {
-  MemoryHead head{};
-  const auto channel = fabric_->open_channel();
-  if (channel->read(LocalSpan(head), memory.span(0, sizeof head), fabric_->in(kReadLimit)) != Outcome::done) {
-    throw Error({what_.tried, what_.address, "its memory cannot be read", "see farside status"});
-  }
-  return ServerMemory::of(memory, head);
+  const auto read = ServerMemory::read(*fabric_->open_channel(), memory, fabric_->in(kReadLimit));
+  if (!read) throw Error({what_.tried, what_.address, "its memory cannot be read", "see farside status"});
+  return *read;
 }
 
 // Nothing comes on the socket but answers, for which whoever asked waits; so it is watched for its end alone. The loop

@@ -9,13 +9,12 @@ void QueueInbox::attach(const MailboxEnd& client) {
 }
 
 bool QueueInbox::serve(const Answer& answer, Duration pause) {
-  const std::uint64_t bell_before = bell_.load();
+  const std::uint64_t bell_before = bell_.rung();
   bool any = false;
   for (ServedStream& client : clients_) any = client.serve(answer) || any;
   std::erase_if(clients_, [](const ServedStream& client) { return client.has_ended(); });
   if (any || pause <= Duration::zero()) return any;
-  const auto rang = [bell_before](std::uint64_t bell) { return bell != bell_before; };
-  (void)channel_.wait_until(bells_, bell_, rang, fabric_.in(pause));  // whatever ended it, there may be something
+  bell_.await_more_than(bell_before, pause);
   return false;
 }
 

@@ -5,6 +5,7 @@
 
 #include <vector>
 
+#include "kv/protocol/bell.h"
 #include "kv/transports/queue_stream.h"
 #include "kv/transports/served_stream.h"
 
@@ -15,7 +16,7 @@ class QueueInbox final : public Inbox {
   /// `bell_offset` of `bells`: the AtomicWord that clients advance when they have sent or taken something.
   QueueInbox(Fabric& fabric, Channel& channel, const Region& bells, std::uint64_t bell_offset,
              const MailboxShape& shape)
-      : fabric_(fabric), channel_(channel), bells_(bells), bell_(bells.word<AtomicWord>(bell_offset)), shape_(shape) {}
+      : fabric_(fabric), channel_(channel), bell_(fabric, channel, bells, bell_offset), shape_(shape) {}
 
   void attach(const MailboxEnd& client);
 
@@ -25,8 +26,7 @@ class QueueInbox final : public Inbox {
  private:
   Fabric& fabric_;
   Channel& channel_;
-  const Region& bells_;
-  const LocalWord<AtomicWord> bell_;
+  const Bell bell_;
   const MailboxShape shape_;
   std::vector<ServedStream> clients_;
 };
