@@ -1,0 +1,67 @@
+// space.h — what stands between far memory's pool and its doors: addresses whose bytes are kept elsewhere.
+//
+// The pool (src/far/protocol) makes Spaces of memory that nodes lend; the doors (the pager, the block device) know no
+// more than this of where their pages are.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string_view>
+
+#include "farside/fabric/fabric.h"
+
+namespace farside::far {
+
+/// What became of a Transfer list.
+enum class Result : std::uint8_t {
+  done,
+  timed_out,  ///< a write may have taken effect, or may still
+  lost,       ///< bytes asked for are gone: their node is lost, and there is no copy
+  full,       ///< no node has room for what is written; what had a place was written
+};
+
+[[nodiscard]] std::string_view to_string(Result result);
+
+/// Bytes of a space, and where they are on this side.
+struct Transfer {
+  std::uint64_t offset;
+  LocalSpan local;
+};
+
+/// What one thread reads and writes a space through. All of a list is under way at once, and none of it is when the
+/// call returns. Lists overlapping another lane's that is under way are mixed with it, 8 bytes at a time at best.
+class Lane {
+ public:
+  virtual ~Lane() = default;
+  Lane(const Lane&) = delete;
+  Lane& operator=(const Lane&) = delete;
+
+  /// What was never written, or discarded since, reads as zeros.
+  [[nodiscard]] virtual Result read(std::span<const Transfer> list, Deadline deadline) = 0;
+  /// Done: every read that begins later finds it, on any lane; and it survives what the space's user chose to survive.
+  [[nodiscard]] virtual Result write(std::span<const Transfer> list, Deadline deadline) = 0;
+  /// Reads as zeros afterwards, and the memory of whatever is wholly unused is given back.
+  [[nodiscard]] virtual Result discard(std::uint64_t offset, std::uint64_t bytes, Deadline deadline) = 0;
+
+ protected:
+  Lane() = default;
+};
+
+/// Thread safety: every call, from any thread. Lanes go before their space.
+class Space {
+ public:
+  virtual ~Space() = default;
+  Space(const Space&) = delete;
+  Space& operator=(const Space&) = delete;
+
+  /// Offsets are below this. Memory is taken as it is written to.
+  [[nodiscard]] virtual std::uint64_t bytes() const = 0;
+  [[nodiscard]] virtual Fabric& fabric() = 0;
+  [[nodiscard]] virtual std::unique_ptr<Lane> open_lane() = 0;
+
+ protected:
+  Space() = default;
+};
+
+}  // namespace farside::far
