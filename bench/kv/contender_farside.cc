@@ -2,8 +2,6 @@
 // rank is the client and whose others serve. Arguments: how requests go ("mailbox", "polled", "send_receive" or
 // "socket"), how transactions are isolated ("ramp" or "locking"), and for how many milliseconds superseded versions are
 // kept.
-#include <exception>
-#include <iostream>
 #include <map>
 #include <memory>
 #include <stdexcept>
@@ -12,6 +10,7 @@
 
 #include <unistd.h>
 
+#include "bench/harness/contend.h"
 #include "bench/harness/seat.h"
 #include "bench/kv/clients.h"
 #include "kv/contention.h"
@@ -237,11 +236,5 @@ void run(int argc, char** argv) {
 }  // namespace farside::bench
 
 int main(int argc, char** argv) {
-  try {
-    farside::bench::run(argc, argv);
-    return 0;
-  } catch (const std::exception& error) {
-    std::cerr << error.what() << '\n';
-    return 1;
-  }
+  return farside::bench::contend([&] { farside::bench::run(argc, argv); });
 }

@@ -1,7 +1,5 @@
 // A Redis server of its own on a port of this host, without persistence; a connection for each thread.
 #include <csignal>
-#include <exception>
-#include <iostream>
 #include <map>
 #include <memory>
 #include <stdexcept>
@@ -17,6 +15,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "bench/harness/contend.h"
 #include "bench/harness/contender.h"
 #include "bench/kv/clients.h"
 
@@ -133,12 +132,4 @@ void run() {
 }  // namespace
 }  // namespace farside::bench
 
-int main() {
-  try {
-    farside::bench::run();
-    return 0;
-  } catch (const std::exception& error) {
-    std::cerr << error.what() << '\n';
-    return 1;
-  }
-}
+int main() { return farside::bench::contend(farside::bench::run); }

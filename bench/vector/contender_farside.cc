@@ -1,12 +1,11 @@
 // farside's arrays, on the fabric that FARSIDE_FABRIC names: a job of `farside run`. With the argument "strict",
 // without the relaxation.
-#include <exception>
-#include <iostream>
 #include <optional>
 #include <string>
 
 #include "farside/vector/vector.h"
 
+#include "bench/harness/contend.h"
 #include "bench/harness/work.h"
 
 namespace farside::bench {
@@ -84,11 +83,5 @@ void run(bool strict) {
 }  // namespace farside::bench
 
 int main(int argc, char** argv) {
-  try {
-    farside::bench::run(argc == 2 && std::string(argv[1]) == "strict");
-    return 0;
-  } catch (const std::exception& error) {
-    std::cerr << error.what() << '\n';
-    return 1;
-  }
+  return farside::bench::contend([&] { farside::bench::run(argc == 2 && std::string(argv[1]) == "strict"); });
 }

@@ -1,10 +1,8 @@
 // farside's comm, on the fabric that FARSIDE_FABRIC names: a job of `farside run`.
-#include <exception>
-#include <iostream>
-
 #include "bench/comm/farside/copies.h"
 #include "bench/comm/farside/meetings.h"
 #include "bench/comm/farside/signals.h"
+#include "bench/harness/contend.h"
 
 namespace farside::bench {
 namespace {
@@ -69,12 +67,4 @@ void run() {
 }  // namespace
 }  // namespace farside::bench
 
-int main() {
-  try {
-    farside::bench::run();
-    return 0;
-  } catch (const std::exception& error) {
-    std::cerr << error.what() << '\n';
-    return 1;
-  }
-}
+int main() { return farside::bench::contend(farside::bench::run); }

@@ -1,12 +1,10 @@
 // farside's global arrays, on the fabric that FARSIDE_FABRIC names: a job of `farside run`.
-#include <exception>
-#include <iostream>
-
 #include "farside/comm/collectives.h"
 
 #include "bench/gas/farside/elements.h"
 #include "bench/gas/farside/moves.h"
 #include "bench/gas/farside/transfers.h"
+#include "bench/harness/contend.h"
 
 namespace farside::bench {
 namespace {
@@ -41,12 +39,4 @@ void run() {
 }  // namespace
 }  // namespace farside::bench
 
-int main() {
-  try {
-    farside::bench::run();
-    return 0;
-  } catch (const std::exception& error) {
-    std::cerr << error.what() << '\n';
-    return 1;
-  }
-}
+int main() { return farside::bench::contend(farside::bench::run); }
