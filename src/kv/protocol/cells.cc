@@ -1,6 +1,8 @@
 #include "kv/protocol/cells.h"
 
 #include <array>
+#include <functional>
+#include <iterator>
 #include <utility>
 
 namespace farside::kv {
@@ -18,30 +20,35 @@ CellSlot slot_of(const Version& version) { return {version.timestamp, version.ge
 
 // Of the thousands of a key that is written all the time the latest are asked for, or the oldest: the way to others is
 // through memory that no cache has.
-std::map<Timestamp, Version>::iterator KeyVersions::place_of(const Timestamp& timestamp) {
+std::deque<Version>::const_iterator KeyVersions::place_of(const Timestamp& timestamp) const {
   constexpr int kLatest = 4;
-  auto near_end = versions.end();
-  for (int looks = 0; looks < kLatest && near_end != versions.begin(); ++looks) {
-    if ((--near_end)->first == timestamp) return near_end;
+  auto place = versions.end();
+  for (int looks = 0; looks < kLatest; ++looks) {
+    if (place == versions.begin() || std::prev(place)->timestamp < timestamp) return place;
+    if ((--place)->timestamp == timestamp) return place;
   }
-  if (!versions.empty() && versions.begin()->first == timestamp) return versions.begin();
-  return versions.find(timestamp);
+  if (versions.front().timestamp >= timestamp) return versions.begin();
+  return std::ranges::lower_bound(versions.begin(), place, timestamp, {}, &Version::timestamp);
 }
 
-Version* KeyVersions::find(const Timestamp& timestamp) {
-  const auto found = place_of(timestamp);
-  return found == versions.end() ? nullptr : &found->second;
+const Version* KeyVersions::find(const Timestamp& timestamp) const {
+  const auto place = place_of(timestamp);
+  return place == versions.end() || place->timestamp != timestamp ? nullptr : &*place;
+}
+
+Version& KeyVersions::put(const Version& version) {
+  if (Version* const there = find(version.timestamp)) return *there = version;
+  return *versions.insert(place_of(version.timestamp), version);
 }
 
 Version* KeyVersions::newest() {
-  const auto is_committed = [](const auto& version) { return version.second.committed(); };
-  const auto newest = std::find_if(versions.rbegin(), versions.rend(), is_committed);
-  return newest == versions.rend() ? nullptr : &newest->second;
+  const auto newest = std::find_if(versions.rbegin(), versions.rend(), std::mem_fn(&Version::committed));
+  return newest == versions.rend() ? nullptr : &*newest;
 }
 
 Timestamp KeyVersions::last_conditional() const {
-  for (auto version = versions.rbegin(); version != versions.rend() && !version->second.committed(); ++version) {
-    if (version->second.conditional) return version->first;
+  for (auto version = versions.rbegin(); version != versions.rend() && !version->committed(); ++version) {
+    if (version->conditional) return version->timestamp;
   }
   return {};
 }
@@ -57,10 +64,9 @@ std::optional<FoundVersion> Cells::newest(const IndexWord& cell) const {
 
 std::optional<FoundVersion> Cells::at(const KeyId& key, const IndexWord& cell, const Timestamp& timestamp) const {
   if (const auto noted = noted_keys_.find(key); noted != noted_keys_.end()) {
-    const auto found = noted->second.versions.find(timestamp);
-    if (found == noted->second.versions.end()) return std::nullopt;
-    const Version& version = found->second;
-    return FoundVersion{version.timestamp, version.generation, version.place};
+    const Version* version = noted->second.find(timestamp);
+    if (version == nullptr) return std::nullopt;
+    return FoundVersion{version->timestamp, version->generation, version->place};
   }
   std::optional<FoundVersion> found;
   for_each_slot(cell, [&found, &timestamp](const FoundVersion& version, std::size_t /*slot*/) {
@@ -87,7 +93,7 @@ KeyVersions& Cells::open(const KeyId& key, const IndexWord& cell) {
   if (!is_new) return history;
   for_each_slot(cell, [this, &history](const FoundVersion& version, std::size_t slot) {
     const std::uint64_t mark = mark_bits(mark_of(version.place.offset).load());
-    history.versions[version.timestamp] = {version.timestamp, version.generation, version.place, false, false, mark};
+    history.put({version.timestamp, version.generation, version.place, false, false, mark});
     history.slots.at(slot) = version.timestamp;
   });
   noted_ += history.versions.size();
@@ -116,8 +122,7 @@ void Cells::remove(const KeyVersions& history) {
 
 void Cells::add(KeyVersions& history, const Version& version, std::span<const std::byte> record) {
   region_.copy_in(version.place.offset, record);
-  auto& versions = history.versions;
-  Version& added = versions.insert_or_assign(versions.end(), version.timestamp, version)->second;
+  Version& added = history.put(version);
   ++noted_;
   if (rules_.marks_all_versions) set_mark(history, added, RecordHead::kNotNewest);
 }
@@ -147,13 +152,12 @@ void Cells::expire(KeyVersions& history) {
 }
 
 void Cells::drop(KeyVersions& history, Timestamp timestamp) {
-  const auto place = history.place_of(timestamp);
-  Version& version = place->second;
+  Version& version = *history.find(timestamp);
   set_mark(history, version, RecordHead::kNotNewest);  // for whoever remembers where it was
   if (rules_.records_are_immutable || !shares_place(history, version)) {
     heap_.give_back(version.place.offset, version.place.bytes);
   }
-  history.versions.erase(place);
+  history.versions.erase(history.place_of(timestamp));
   --noted_;
   auto* const slot = std::ranges::find(history.slots, timestamp);
   if (slot == history.slots.end()) return;
@@ -169,7 +173,7 @@ void Cells::drop(KeyVersions& history, Timestamp timestamp) {
 void Cells::mark_newest(KeyVersions& history) {
   Version* newest = history.newest();
   if (newest == nullptr) return;
-  const bool is_last = newest == &history.versions.rbegin()->second;
+  const bool is_last = newest == &history.versions.back();
   set_mark(history, *newest, (newest->mark & ~RecordHead::kNotNewest) | (is_last ? 0 : RecordHead::kNotNewest));
 }
 
@@ -181,7 +185,7 @@ bool Cells::give_slot(KeyVersions& history) {
   const Version* newest = history.newest();
   const Version* unseen = newest != nullptr && history.is_unseen(*newest) ? newest : nullptr;
   for (auto last = history.versions.rbegin(); unseen == nullptr && last != history.versions.rend(); ++last) {
-    if (history.is_unseen(last->second)) unseen = &last->second;
+    if (history.is_unseen(*last)) unseen = &*last;
   }
   if (unseen == nullptr) return false;
 
@@ -236,7 +240,7 @@ void Cells::copy(const KeyVersions& history, const Version& newest) {
 
 bool Cells::shares_place(const KeyVersions& history, const Version& version) {
   return std::ranges::any_of(history.versions, [&version](const auto& other) {
-    return &other.second != &version && other.second.place.offset == version.place.offset;
+    return &other != &version && other.place.offset == version.place.offset;
   });
 }
 

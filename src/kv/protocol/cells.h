@@ -8,11 +8,12 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <deque>
 #include <limits>
-#include <map>
 #include <optional>
 #include <span>
 #include <unordered_map>
+#include <utility>
 
 #include "farside/fabric/channel.h"
 
@@ -38,18 +39,25 @@ struct Version {
   [[nodiscard]] bool committed() const { return place.state == VersionState::committed; }
 };
 
-/// All versions of a key. There may be thousands: of one that is written all the time.
+/// All versions of a key. There may be thousands: of one that is written all the time. They come at the end and go at
+/// the beginning, or nearly so.
 struct KeyVersions {
   KeyId key;
   IndexWord cell;
-  std::map<Timestamp, Version> versions;
+  std::deque<Version> versions;                   ///< by timestamp
   std::array<Timestamp, CellHead::kSlots> slots;  ///< whose they are; 0: nobody's
 
-  [[nodiscard]] std::map<Timestamp, Version>::iterator place_of(const Timestamp& timestamp);
-  [[nodiscard]] Version* find(const Timestamp& timestamp);
+  /// Where it is, or belongs.
+  [[nodiscard]] std::deque<Version>::const_iterator place_of(const Timestamp& timestamp) const;
+  [[nodiscard]] const Version* find(const Timestamp& timestamp) const;
+  [[nodiscard]] Version* find(const Timestamp& timestamp) {
+    return const_cast<Version*>(std::as_const(*this).find(timestamp));
+  }
+  /// In place of what bears the timestamp. Others of the key are found anew after it.
+  Version& put(const Version& version);
   [[nodiscard]] Version* newest();  ///< of the committed
   /// The highest timestamp of all.
-  [[nodiscard]] Timestamp last() const { return versions.empty() ? Timestamp{} : versions.rbegin()->first; }
+  [[nodiscard]] Timestamp last() const { return versions.empty() ? Timestamp{} : versions.back().timestamp; }
   /// That of the last conditional version that is prepared above all that are committed; 0: there is none.
   [[nodiscard]] Timestamp last_conditional() const;
   [[nodiscard]] bool is_there() {
@@ -58,7 +66,7 @@ struct KeyVersions {
   }
   /// The cell says it all.
   [[nodiscard]] bool is_quiet() const {
-    return versions.size() == 1 && versions.begin()->second.committed() && !versions.begin()->second.erased;
+    return versions.size() == 1 && versions.front().committed() && !versions.front().erased;
   }
   /// The server alone knows of it.
   [[nodiscard]] bool is_unseen(const Version& version) const {
