@@ -88,9 +88,8 @@ KeyVersions& Cells::create(const KeyId& key, const IndexWord& cell, std::uint64_
 }
 
 KeyVersions& Cells::open(const KeyId& key, const IndexWord& cell) {
-  const auto [found, is_new] = noted_keys_.try_emplace(key, KeyVersions{key, cell, {}, {}});
-  KeyVersions& history = found->second;
-  if (!is_new) return history;
+  if (KeyVersions* const noted = opened(key)) return *noted;
+  KeyVersions& history = noted_keys_.try_emplace(key, KeyVersions{key, cell, {}, {}}).first->second;
   for_each_slot(cell, [this, &history](const FoundVersion& version, std::size_t slot) {
     const std::uint64_t mark = mark_bits(mark_of(version.place.offset).load());
     history.put({version.timestamp, version.generation, version.place, false, false, mark});
@@ -200,12 +199,13 @@ bool Cells::give_slot(KeyVersions& history) {
   return true;
 }
 
+// The one that readers find as the newest committed version stays.
 Timestamp* Cells::least_needed(KeyVersions& history) {
-  Timestamp found;  // by readers, as the newest committed version: its slot stays
-  for (const Timestamp& timestamp : history.slots) {
-    if (history.find(timestamp)->committed()) found = std::max(found, timestamp);
-  }
-  const auto need = [&found](const Timestamp& timestamp) { return std::pair(timestamp == found, timestamp); };
+  const auto is_found = [&history](const Version& each) { return each.committed() && !history.is_unseen(each); };
+  const auto found = std::find_if(history.versions.rbegin(), history.versions.rend(), is_found);
+  const auto need = [&](const Timestamp& timestamp) {
+    return std::pair(found != history.versions.rend() && timestamp == found->timestamp, timestamp);
+  };
   return std::ranges::min_element(history.slots, {}, need);
 }
 
