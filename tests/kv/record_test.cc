@@ -27,7 +27,9 @@ std::vector<std::byte> record_of(const Parts& parts, const auto& change) {
   head.key_bytes = static_cast<std::uint32_t>(parts.key.size());
   head.value_bytes = static_cast<std::uint32_t>(parts.value.size());
   change(head);
-  return make_record(head, parts.siblings, parts.key, parts.value);
+  std::vector<std::byte> record;
+  make_record(head, parts.siblings, parts.key, parts.value, record);
+  return record;
 }
 std::vector<std::byte> record_of(const Parts& parts = {}) {
   return record_of(parts, [](RecordHead&) {});

@@ -141,7 +141,7 @@ Version* Cells::commit(KeyVersions& history, const Timestamp& timestamp) {
   const auto* const slot = std::ranges::find(history.slots, timestamp);
   if (slot != history.slots.end()) store_slot(history, static_cast<std::size_t>(slot - history.slots.begin()), version);
   show(history);
-  if (history.newest() == &version && fits(history, version)) copy(history, version);
+  if (fits(history, version) && history.newest() == &version) copy(history, version);
   return before;
 }
 
@@ -151,12 +151,16 @@ void Cells::expire(KeyVersions& history) {
 }
 
 void Cells::drop(KeyVersions& history, Timestamp timestamp) {
-  Version& version = *history.find(timestamp);
+  Version& version = *history.find_old(timestamp);
   set_mark(history, version, RecordHead::kNotNewest);  // for whoever remembers where it was
   if (rules_.records_are_immutable || !shares_place(history, version)) {
     heap_.give_back(version.place.offset, version.place.bytes);
   }
-  history.versions.erase(history.place_of(timestamp));
+  if (&version == &history.versions.front()) {
+    history.versions.pop_front();
+  } else {
+    history.versions.erase(history.place_of(timestamp));
+  }
   --noted_;
   auto* const slot = std::ranges::find(history.slots, timestamp);
   if (slot == history.slots.end()) return;
@@ -223,7 +227,7 @@ void Cells::set_mark(KeyVersions& history, Version& version, std::uint64_t mark)
   version.mark = mark;
   const std::uint64_t word = mark_word(version.generation, mark);
   mark_of(version.place.offset).store(word);
-  if (&version == history.newest() && fits(history, version)) mark_of(copy_of(history)).store(word);
+  if (fits(history, version) && &version == history.newest()) mark_of(copy_of(history)).store(word);
 }
 
 bool Cells::fits(const KeyVersions& history, const Version& version) {

@@ -53,6 +53,11 @@ struct KeyVersions {
   [[nodiscard]] Version* find(const Timestamp& timestamp) {
     return const_cast<Version*>(std::as_const(*this).find(timestamp));
   }
+  /// The same, sooner when it is the oldest.
+  [[nodiscard]] Version* find_old(const Timestamp& timestamp) {
+    const bool is_oldest = !versions.empty() && versions.front().timestamp == timestamp;
+    return is_oldest ? &versions.front() : find(timestamp);
+  }
   /// In place of what bears the timestamp. Others of the key are found anew after it.
   Version& put(const Version& version);
   [[nodiscard]] Version* newest();  ///< of the committed

@@ -31,7 +31,7 @@ std::size_t Reclaimer::reclaim(std::size_t most, Time now) {
 
 bool Reclaimer::reclaim(const Due& due) {
   KeyVersions* history = cells_.opened(due.key);
-  Version* version = history == nullptr ? nullptr : history->find(due.timestamp);
+  Version* version = history == nullptr ? nullptr : history->find_old(due.timestamp);
   if (version == nullptr || version->due != due.at) return false;  // it was put off, or dropped
   const bool is_erased = version == history->newest();
   if (is_erased && history->versions.size() != 1) {  // the others were prepared meanwhile

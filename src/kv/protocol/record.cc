@@ -41,10 +41,11 @@ std::uint64_t record_bytes(std::size_t siblings_bytes, std::size_t key_bytes, st
   return (bytes + RecordPlace::kGrain - 1) / RecordPlace::kGrain * RecordPlace::kGrain;
 }
 
-std::vector<std::byte> make_record(RecordHead head, std::span<const std::byte> siblings, std::string_view key,
-                                   std::string_view value) {
-  std::vector<std::byte> bytes(record_bytes(siblings.size(), key.size(), value.size()));
-  auto append = [at = bytes.data()](std::span<const std::byte> part) mutable {
+void make_record(RecordHead head, std::span<const std::byte> siblings, std::string_view key, std::string_view value,
+                 std::vector<std::byte>& record) {
+  record.resize(record_bytes(siblings.size(), key.size(), value.size()));
+  std::fill(record.end() - static_cast<std::ptrdiff_t>(RecordPlace::kGrain), record.end(), std::byte{0});  // padding
+  auto append = [at = record.data()](std::span<const std::byte> part) mutable {
     if (!part.empty()) std::memcpy(at, part.data(), part.size());
     at += part.size();
   };
@@ -54,9 +55,8 @@ std::vector<std::byte> make_record(RecordHead head, std::span<const std::byte> s
   append(siblings);
   append(std::as_bytes(std::span(key)));
   append(std::as_bytes(std::span(value)));
-  head.checksum = checksum_of(bytes, head.generation);
-  std::memcpy(bytes.data() + offsetof(RecordHead, checksum), &head.checksum, sizeof head.checksum);
-  return bytes;
+  head.checksum = checksum_of(record, head.generation);
+  std::memcpy(record.data() + offsetof(RecordHead, checksum), &head.checksum, sizeof head.checksum);
 }
 
 std::optional<Record> read_record(std::span<const std::byte> bytes, std::uint64_t generation, std::string_view key,

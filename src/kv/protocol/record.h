@@ -26,8 +26,8 @@ struct Record {
 [[nodiscard]] std::uint64_t record_bytes(std::size_t siblings_bytes, std::size_t key_bytes, std::size_t value_bytes);
 
 /// `head` says everything but its checksum and its mark, which are filled in (no bit is set).
-[[nodiscard]] std::vector<std::byte> make_record(RecordHead head, std::span<const std::byte> siblings,
-                                                 std::string_view key, std::string_view value);
+void make_record(RecordHead head, std::span<const std::byte> siblings, std::string_view key, std::string_view value,
+                 std::vector<std::byte>& record);
 
 /// The record that `bytes` begin with, if it is one, whole, of that generation (0: of whichever) and key (empty: of
 /// whichever); trusts nothing. (Tests of the protocol do without the checksum.)

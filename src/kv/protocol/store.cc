@@ -138,8 +138,8 @@ void Store::State::write(const Prepare& part, const PlacedWrite& placed) {
   record.flags = write.erase ? RecordHead::kErased : 0;
   record.siblings_bytes = static_cast<std::uint32_t>(part.siblings.bytes.size());
   const RecordPlace place{VersionState::prepared, placed.record_bytes, placed.record};
-  cells.add(history, {part.timestamp, record.generation, place, write.erase, write.expected.has_value()},
-            make_record(record, part.siblings.bytes, write.key, write.value));
+  make_record(record, part.siblings.bytes, write.key, write.value, record_bytes);
+  cells.add(history, {part.timestamp, record.generation, place, write.erase, write.expected.has_value()}, record_bytes);
   cells.mark_newest(history);
   cells.show(history);
   if (placed.is_new) index.insert(placed.key, *placed.cell);
@@ -216,14 +216,17 @@ void Store::note_everywhere(const Timestamp& transaction) {
 }
 
 void Store::State::settle(const KeyId& key, const Timestamp& transaction, std::uint64_t bits) {
-  const auto cell = index.find(key);
-  if (!cell) return;
-  KeyVersions& history = cells.open(key, *cell);
-  if (Version* version = history.find(transaction)) {
-    cells.mark_settled(history, *version, bits);
-    reclaimer.schedule(history, *version);
+  KeyVersions* history = cells.opened(key);
+  if (history == nullptr) {
+    const auto cell = index.find(key);
+    if (!cell) return;
+    history = &cells.open(key, *cell);
   }
-  cells.close(history);
+  if (Version* version = history->find(transaction)) {
+    cells.mark_settled(*history, *version, bits);
+    reclaimer.schedule(*history, *version);
+  }
+  cells.close(*history);
 }
 
 // Termination.

@@ -64,6 +64,7 @@ struct Store::State {
   Placement placement;
   Reclaimer reclaimer;
   Transactions transactions;
+  std::vector<std::byte> record_bytes;  // of the write under way
   Time next_look_for_expired{};
   std::uint64_t looked_at_bucket = 0;
 };
