@@ -31,8 +31,8 @@ Enum read_enum(Decoder& in, Enum last) {
 
 std::string Welcome::encode() const {
   Encoder out = begin(LinkKind::welcome);
-  out.text(version).number(static_cast<std::uint8_t>(mode)).number(static_cast<std::uint8_t>(remote_peers));
-  out.text(fabric).text(memory).text(bells).number(mailbox.slots).number(mailbox.slot_bytes);
+  greeting.encode(out);
+  out.text(memory).text(bells).number(mailbox.slots).number(mailbox.slot_bytes);
   out.number(static_cast<std::uint64_t>(grace.count())).number(self);
   for (const std::string& server : servers) out.text(server);
   return out.take();
@@ -41,10 +41,7 @@ std::string Welcome::encode() const {
 Welcome decode_welcome(std::string_view message) {
   Decoder in = fields_of(message, LinkKind::welcome);
   Welcome welcome;
-  welcome.version = in.text();
-  welcome.mode = read_enum(in, FabricMode::ucx);
-  welcome.remote_peers = in.number<std::uint8_t>() != 0;
-  welcome.fabric = in.text();
+  welcome.greeting = ServiceGreeting::decode(in);
   welcome.memory = in.text();
   welcome.bells = in.text();
   welcome.mailbox.slots = in.number<std::uint32_t>();

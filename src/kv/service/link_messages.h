@@ -21,6 +21,7 @@
 
 #include "kv/protocol/key_id.h"
 #include "kv/protocol/mailbox_ring.h"
+#include "team/guest_link.h"
 
 namespace farside::kv {
 
@@ -30,10 +31,7 @@ enum class LinkKind : std::uint8_t { welcome, join, joined, open, opened, close,
 inline constexpr std::size_t kLinkBodyLimit = 256U << 10U;
 
 struct Welcome {
-  std::string version;  ///< of farside
-  FabricMode mode = FabricMode::automatic;
-  bool remote_peers = false;         ///< clients of other hosts may come
-  std::string fabric;                ///< the server's address there
+  ServiceGreeting greeting;
   ServerNumber self = 0;             ///< its number
   std::vector<std::string> servers;  ///< where each listens, by number
   std::string memory;                ///< the store's

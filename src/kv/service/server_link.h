@@ -10,13 +10,13 @@
 #include <optional>
 #include <string>
 
-#include "farside/base/fd.h"
+#include "farside/base/error.h"
 #include "farside/fabric/fabric.h"
 
 #include "kv/protocol/server_memory.h"
 #include "kv/service/link_messages.h"
 #include "team/event_loop.h"
-#include "team/introduction.h"
+#include "team/guest_link.h"
 #include "team/secret.h"
 
 namespace farside::kv {
@@ -56,16 +56,12 @@ class ServerLink {
   void close(std::uint64_t mailbox) noexcept;
 
  private:
-  void send(const std::string& message, SetupClock::time_point deadline);
-  [[nodiscard]] std::string receive(SetupClock::time_point deadline);
   [[nodiscard]] std::string receive(LinkKind wanted, SetupClock::time_point deadline);
   [[nodiscard]] ServerMemory read_head(const RemoteRegion& memory) const;
-  void expect_compatible() const;
+  [[nodiscard]] Error failure(const std::string& why) const;
 
-  const Introduced what_;
-  std::mutex mutex_;  // for the socket and the session
-  const Fd socket_;
-  farside::Session session_;
+  std::mutex mutex_;  // for the next
+  GuestLink link_;
   std::size_t late_ = 0;  ///< mailboxes that were asked for, and whose answers nobody waited for long enough
   Welcome welcome_;
   Fabric* fabric_ = nullptr;

@@ -62,10 +62,7 @@ Service::Service(const ServiceOptions& options, const Secret& pool)
 Service::~Service() { loop_.stop(); }
 
 Welcome Service::welcome() const {
-  return {.version = FARSIDE_VERSION,
-          .mode = fabric_mode_from_environment(),
-          .remote_peers = options_.remote_peers,
-          .fabric = fabric_->address(),
+  return {.greeting = ServiceGreeting::of(*fabric_, options_.remote_peers),
           .self = options_.self,
           .servers = options_.servers,
           .memory = memory_->handle(),

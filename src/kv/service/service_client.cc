@@ -75,7 +75,7 @@ ServiceClient::ServiceClient(std::span<const std::string> entries, const Secret&
   const auto first = link_to_any(entries, secret_, deadline);
   const Welcome& welcome = first->welcome();
   addresses_ = welcome.servers;
-  fabric_ = make_host_fabric({.mode = welcome.mode, .remote_peers = welcome.remote_peers});
+  fabric_ = make_host_fabric({.mode = welcome.greeting.mode, .remote_peers = welcome.greeting.remote_peers});
   first->join(*fabric_, deadline);
   ServerLink::watch(loop_, first);
   links_.resize(addresses_.size());

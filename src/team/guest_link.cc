@@ -1,0 +1,80 @@
+#include "team/guest_link.h"
+
+#include <utility>
+
+#include <sys/epoll.h>
+
+#include "farside/base/error.h"
+
+namespace farside {
+
+namespace {
+
+constexpr std::uint32_t kNoRank = 0;  // guests have none to claim
+
+}  // namespace
+
+GuestLink::GuestLink(Introduced what, const Secret& secret, std::size_t body_limit, SetupClock::time_point deadline)
+    : what_(std::move(what)),
+      body_limit_(body_limit),
+      socket_(connect_to(what_.address, deadline)),
+      session_(introduce(socket_, what_, secret, kNoRank, body_limit, deadline)) {
+  keep_alive(socket_);
+}
+
+void GuestLink::send(const std::string& message, SetupClock::time_point deadline) {
+  write_all(socket_, session_.seal(FrameKind::service, message), deadline);
+}
+
+std::string GuestLink::receive(SetupClock::time_point deadline) {
+  Frame frame = read_frame(socket_, what_, session_, body_limit_, deadline);
+  if (frame.kind != FrameKind::service) {
+    throw Error({what_.tried, what_.address, "it is another service", "check the address"});
+  }
+  return std::move(frame.fields);
+}
+
+void GuestLink::watch(EventLoop& loop, const std::function<void()>& ended) const {
+  loop.post([&loop, descriptor = socket_.get(), ended] {
+    loop.watch(descriptor, EPOLLRDHUP, [&loop, descriptor, ended](std::uint32_t) {
+      ended();
+      loop.forget(descriptor);
+    });
+  });
+}
+
+ServiceGreeting ServiceGreeting::of(Fabric& fabric, bool remote_peers) {
+  return {.version = FARSIDE_VERSION,
+          .mode = fabric_mode_from_environment(),
+          .remote_peers = remote_peers,
+          .fabric = fabric.address()};
+}
+
+void ServiceGreeting::expect_compatible(const Introduced& what) const {
+  if (version != FARSIDE_VERSION) {
+    throw Error({what.tried, what.address, "it uses farside " + version + " and this program " + FARSIDE_VERSION,
+                 "install one version everywhere"});
+  }
+  if (mode != fabric_mode_from_environment()) {
+    throw Error({what.tried, what.address, "its FARSIDE_FABRIC is another than this program's",
+                 "set FARSIDE_FABRIC alike for the pool and its clients"});
+  }
+}
+
+void ServiceGreeting::encode(Encoder& out) const {
+  out.text(version).number(static_cast<std::uint8_t>(mode)).number(static_cast<std::uint8_t>(remote_peers));
+  out.text(fabric);
+}
+
+ServiceGreeting ServiceGreeting::decode(Decoder& in) {
+  ServiceGreeting greeting;
+  greeting.version = in.text();
+  const auto mode = in.number<std::uint8_t>();
+  in.expect(mode <= static_cast<std::uint8_t>(FabricMode::ucx), "its fabric is none that there is");
+  greeting.mode = static_cast<FabricMode>(mode);
+  greeting.remote_peers = in.number<std::uint8_t>() != 0;
+  greeting.fabric = in.text();
+  return greeting;
+}
+
+}  // namespace farside

@@ -1,0 +1,149 @@
+#include "team/guests.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <thread>
+#include <utility>
+
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "farside/base/error.h"
+
+namespace farside {
+
+namespace {
+
+constexpr auto kHandshakeLimit = std::chrono::seconds(10);
+constexpr auto kLook = std::chrono::milliseconds(500);
+constexpr std::size_t kMostStrangers = 128;
+constexpr auto kPauseAfterFailedAccept = std::chrono::milliseconds(20);
+
+// What a service that was killed left there is removed: the pool's lock says that it is nobody's.
+Fd listen_alone_on(const std::string& address) {
+  if (!is_host_local(address)) return listen_on(address);
+  if (::unlink(address.c_str()) != 0 && errno != ENOENT) throw errno_error("remove the old socket", address);
+  Fd socket = listen_on(address);
+  if (::chmod(address.c_str(), S_IRUSR | S_IWUSR) != 0) throw errno_error("close to others the socket", address);
+  return socket;
+}
+
+}  // namespace
+
+Guests::Guests(EventLoop& loop, const Secret& secret, std::size_t body_limit, Host& host,
+               const std::vector<std::string>& addresses)
+    : loop_(loop), secret_(secret), body_limit_(body_limit), host_(host) {
+  for (const std::string& address : addresses) listeners_.push_back({address, listen_alone_on(address)});
+  loop_.post([this] {
+    for (const Listener& listener : listeners_) {
+      loop_.watch(listener.socket.get(), EPOLLIN, [this, &listener](std::uint32_t) { accept(listener); });
+    }
+  });
+}
+
+Guests::~Guests() {
+  for (const Listener& listener : listeners_) {
+    if (is_host_local(listener.address)) ::unlink(listener.address.c_str());
+  }
+}
+
+void Guests::say(Number guest, const std::string& message) {
+  Visitor& visitor = visitors_.at(guest);
+  visitor.connection->send(visitor.session->seal(FrameKind::service, message));
+}
+
+void Guests::accept(const Listener& listener) {
+  Fd socket(::accept4(listener.socket.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+  if (!socket) {
+    if (errno != EMFILE && errno != ENFILE) return;
+    log_.warn("cannot accept a client at " + listener.address + ": too many descriptors are open");
+    std::this_thread::sleep_for(kPauseAfterFailedAccept);  // the listener stays readable: else this would spin
+    return;
+  }
+  if (strangers() == kMostStrangers) {
+    log_.warn("turned a client away from " + listener.address + ": too many strangers wait");
+    return;
+  }
+  keep_alive(socket);
+  const Number number = next_++;
+  auto connection = std::make_unique<Connection>(loop_, std::move(socket), [this, number] { serve(number); });
+  visitors_.emplace(number, Visitor{.connection = std::move(connection), .came = SetupClock::now()});
+  keep_time();
+}
+
+void Guests::serve(Number number) {
+  Visitor& visitor = visitors_.at(number);
+  const bool open = visitor.connection->receive();
+  Refusal refusal;
+  try {
+    refusal = advance(number, visitor);
+  } catch (const Error& error) {  // it asks for what cannot be, or what it sent is malformed
+    refusal = error.what();
+  }
+  if (refusal) return refuse(number, *refusal);
+  if (!open) part(number);
+}
+
+Guests::Refusal Guests::advance(Number number, Visitor& visitor) {
+  if (!visitor.session) {
+    if (Refusal refusal = shake_hands(number, visitor)) return refusal;
+  }
+  while (visitor.session) {
+    Frame frame{};
+    const auto next = visitor.session->open(visitor.connection->received(), frame);
+    if (next == Session::Next::incomplete) break;
+    if (next == Session::Next::broken) return "its frame is too long or was altered";
+    if (frame.kind != FrameKind::service) return "its frame is of a kind that clients do not send";
+    if (Refusal refusal = host_.obey(number, frame.fields)) return refusal;
+  }
+  return {};
+}
+
+Guests::Refusal Guests::shake_hands(Number number, Visitor& visitor) {
+  const auto send = [&visitor](std::string_view bytes) { visitor.connection->send(bytes); };
+  if (Refusal refusal = visitor.introduction.advance(secret_, visitor.connection->received(), send)) return refusal;
+  if (!visitor.introduction.claim()) return {};
+  visitor.session.emplace(visitor.introduction.key(secret_), Session::Side::coordinator, body_limit_);
+  say(number, host_.welcome());
+  keep_time();
+  return {};
+}
+
+void Guests::refuse(Number number, const std::string& reason) {
+  if (visitors_.at(number).session) say(number, host_.refusal(reason));
+  log_.warn("refused a client: " + reason);
+  part(number);
+}
+
+void Guests::part(Number number) {
+  const bool was_guest = visitors_.at(number).session.has_value();
+  visitors_.erase(number);
+  keep_time();
+  if (was_guest) host_.part(number);
+}
+
+std::size_t Guests::strangers() const {
+  return static_cast<std::size_t>(
+      std::ranges::count_if(visitors_, [](const auto& each) { return !each.second.session; }));
+}
+
+// The timer runs only while somebody shakes hands.
+void Guests::keep_time() {
+  const bool wanted = strangers() != 0;
+  if (wanted == std::exchange(ticking_, wanted)) return;
+  loop_.tick(wanted ? kLook : std::chrono::milliseconds(0), [this] { refuse_the_slow(); });
+}
+
+void Guests::refuse_the_slow() {
+  const auto is_slow = [now = SetupClock::now()](const auto& each) {
+    return !each.second.session && now - each.second.came > kHandshakeLimit;
+  };
+  for (auto slow = std::ranges::find_if(visitors_, is_slow); slow != visitors_.end();
+       slow = std::ranges::find_if(visitors_, is_slow)) {
+    refuse(slow->first, "it did not finish the handshake in time");
+  }
+}
+
+}  // namespace farside

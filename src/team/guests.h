@@ -1,0 +1,94 @@
+// guests.h — who comes to a service of the pool from outside it: connects, proves to know the pool's secret, and is a
+// guest as long as its socket is open. What is said then is the host's business.
+//
+// Thread safety: for the loop's thread, but for construction and destruction.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "farside/base/fd.h"
+
+#include "base/throttled_log.h"
+#include "team/connection.h"
+#include "team/event_loop.h"
+#include "team/introduction.h"
+
+namespace farside {
+
+class Guests {
+ public:
+  using Number = std::uint64_t;  ///< never given twice
+  /// Why one is sent away; none while it behaves.
+  using Refusal = Introduction::Refusal;
+
+  /// Called on the loop's thread.
+  class Host {
+   public:
+    virtual ~Host() = default;
+    Host(const Host&) = delete;
+    Host& operator=(const Host&) = delete;
+
+    /// The first that a guest hears.
+    [[nodiscard]] virtual std::string welcome() = 0;
+    /// What a guest says. It is sent away as well if this throws Error.
+    [[nodiscard]] virtual Refusal obey(Number guest, const std::string& message) = 0;
+    /// The last that one hears who is sent away.
+    [[nodiscard]] virtual std::string refusal(const std::string& reason) const = 0;
+    /// It is gone, or was sent away.
+    virtual void part(Number guest) = 0;
+
+   protected:
+    Host() = default;
+  };
+
+  /// Listens at `addresses` (socket.h) from construction on until `loop` is stopped, which must be before this goes.
+  /// Messages are of at most `body_limit` bytes.
+  Guests(EventLoop& loop, const Secret& secret, std::size_t body_limit, Host& host,
+         const std::vector<std::string>& addresses);
+  ~Guests();
+  Guests(const Guests&) = delete;
+  Guests& operator=(const Guests&) = delete;
+
+  /// To a guest.
+  void say(Number guest, const std::string& message);
+
+ private:
+  struct Listener {
+    std::string address;
+    Fd socket;
+  };
+  /// Whoever connected: a stranger until it has a session.
+  struct Visitor {
+    std::unique_ptr<Connection> connection;
+    SetupClock::time_point came;
+    Introduction introduction{};
+    std::optional<Session> session{};
+  };
+
+  void accept(const Listener& listener);
+  void serve(Number number);
+  Refusal advance(Number number, Visitor& visitor);
+  Refusal shake_hands(Number number, Visitor& visitor);
+  void refuse(Number number, const std::string& reason);
+  void part(Number number);
+  [[nodiscard]] std::size_t strangers() const;
+  void keep_time();
+  void refuse_the_slow();
+
+  EventLoop& loop_;
+  const Secret secret_;
+  const std::size_t body_limit_;
+  Host& host_;
+  std::vector<Listener> listeners_;
+  std::map<Number, Visitor> visitors_;  // by age
+  Number next_ = 0;
+  bool ticking_ = false;
+  ThrottledLog log_;
+};
+
+}  // namespace farside
