@@ -35,6 +35,9 @@ struct Network {
 
   // Over mapped memory a dead peer answers until somebody says that it is dead; over a network it does not.
   bool dead_memory_answers = false;
+  // On one host a process whose access is to be taken away is killed; over a network it goes on, and finds its peer
+  // lost.
+  bool revoking_kills = true;
 
   Duration latency = std::chrono::microseconds(2);       ///< the usual longest time of a step
   Duration long_latency = std::chrono::milliseconds(2);  ///< that of a late step, and of a stall

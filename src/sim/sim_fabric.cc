@@ -101,7 +101,7 @@ std::uint64_t SimFabric::lives_of(std::span<const PeerId> peers) const {
 }
 
 Outcome SimFabric::revoke(PeerId peer, Deadline /*deadline*/) {
-  wires_.scheduler().kill(processes_.at(peer));
+  if (wires_.network().revoking_kills) wires_.scheduler().kill(processes_.at(peer));
   wires_.take_access(processes_.at(peer), process_);
   mark_lost(peer);
   return Outcome::done;

@@ -43,7 +43,8 @@ class SimFabric final : public Fabric {
   void mark_lost(PeerId peer) override { lost_.insert(peer); }
   [[nodiscard]] bool lost(PeerId peer) const override { return lost_.contains(peer); }
   [[nodiscard]] bool reaches_by_memory(PeerId /*peer*/) const override { return false; }
-  /// Kills the peer, as the host fabric does with one on the same host. What it had posted to here does not land.
+  /// Kills the peer, as the host fabric does with one on the same host, unless the network says otherwise. What it had
+  /// posted to here does not land.
   Outcome revoke(PeerId peer, Deadline deadline) override;
 
   [[nodiscard]] Time now() const override;

@@ -9,6 +9,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <memory>
 #include <span>
 #include <string>
@@ -49,6 +50,9 @@ class LocalSpan {
   [[nodiscard]] LocalSpan piece(std::size_t offset, std::size_t bytes) const noexcept {
     return {data_ + offset, bytes};
   }
+
+  /// Fills it with zeros. For what nobody else can see.
+  void clear() const noexcept { std::memset(data_, 0, bytes_); }
 
   /// For fabrics and adapters (files, sockets) only; `make lint` refuses it in a protocol's folder.
   [[nodiscard]] std::byte* adapter_data() const noexcept { return data_; }

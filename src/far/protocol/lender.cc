@@ -1,0 +1,95 @@
+#include "far/protocol/lender.h"
+
+namespace farside::far {
+
+namespace {
+constexpr Duration kLoopback = std::chrono::seconds(30);
+}
+
+Lender::Lender(Fabric& fabric, Channel& channel, const Region& table, PeerId self, Backing& backing,
+               const LenderSettings& settings, const FarRules& rules)
+    : fabric_(fabric),
+      channel_(channel),
+      table_(table),
+      own_(fabric.attach(self, table.handle())),
+      backing_(backing),
+      settings_(settings),
+      rules_(rules) {
+  table_.word<ControlWord>(offsetof(TableHead, magic)).store(kTableMagic);
+  table_.word<ControlWord>(offsetof(TableHead, slab_bytes)).store(settings.slab_bytes);
+  table_.word<ControlWord>(offsetof(TableHead, slabs)).store(settings.slabs);
+  channel_.local_fence();
+  (void)step();
+}
+
+Outcome Lender::end(Holder holder, PeerId peer, Parting parting, Deadline deadline) {
+  if (!rules_.revokes_before_reclaiming) reclaim(holder);
+  if (parting == Parting::left && fabric_.reaches_by_memory(peer)) {
+    fabric_.mark_lost(peer);  // its process goes on; to revoke would end it
+  } else if (const Outcome revoked = fabric_.revoke(peer, deadline); revoked != Outcome::done) {
+    return revoked;
+  }
+  reclaim(holder);
+  return Outcome::done;
+}
+
+void Lender::reclaim(Holder holder) {
+  for (SlabNumber slab = 0; slab < settings_.slabs; ++slab) {
+    if (const SlabWord word = look(slab); word.holder == holder) take_in(slab, word);
+  }
+}
+
+bool Lender::step() {
+  rung_ = table_.word<AtomicWord>(offsetof(TableHead, bell)).load();
+  bool any = false;
+  SlabNumber free = 0;
+  for (SlabNumber slab = 0; slab < settings_.slabs; ++slab) {
+    const SlabWord word = look(slab);
+    if (word.state == SlabState::free) ++free;
+    if (word.state != SlabState::returned) continue;
+    take_in(slab, word);
+    any = true;
+  }
+  return (free < settings_.stock && provide(settings_.stock - free)) || any;
+}
+
+void Lender::rest(Deadline deadline) {
+  (void)channel_.wait_until(
+      table_, table_.word<AtomicWord>(offsetof(TableHead, bell)), [this](std::uint64_t now) { return now != rung_; },
+      deadline);
+}
+
+// Of `wanted` slabs; true if there was one.
+bool Lender::provide(SlabNumber wanted) {
+  const auto is_short = table_.word<ControlWord>(offsetof(TableHead, is_short));
+  const SlabNumber before = wanted;
+  for (SlabNumber slab = 0; slab < settings_.slabs && wanted != 0; ++slab) {
+    const SlabWord word = look(slab);
+    if (word.state != SlabState::bare) continue;
+    if (!backing_.provide(slab)) {
+      is_short.store(1);
+      return wanted != before;
+    }
+    change(slab, word, {SlabState::free, 0});
+    --wanted;
+  }
+  is_short.store(0);
+  return wanted != before;
+}
+
+// Whoever held it does nothing to it any more.
+void Lender::take_in(SlabNumber slab, SlabWord word) {
+  if (rules_.zeroes) backing_.take_back(slab);
+  channel_.local_fence();
+  change(slab, word, {SlabState::bare, 0});
+}
+
+SlabWord Lender::look(SlabNumber slab) const { return SlabWord::of(table_.word<AtomicWord>(word_offset(slab)).load()); }
+
+// Nobody else changes it meanwhile.
+void Lender::change(SlabNumber slab, SlabWord from, SlabWord to) {
+  const auto word = own_->word<AtomicWord>(word_offset(slab));
+  (void)channel_.compare_swap(word, from.bits(), to.bits(), fabric_.in(kLoopback));
+}
+
+}  // namespace farside::far

@@ -1,0 +1,71 @@
+// lent_memory.h — the memory of one node as its client sees it: slabs are taken and given back one-sidedly.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <optional>
+
+#include "farside/fabric/fabric.h"
+
+#include "far/protocol/layout.h"
+
+namespace farside::far {
+
+/// Slabs by state, and what they are.
+struct LentUse {
+  std::uint64_t slab_bytes = 0;
+  std::uint64_t bare = 0;
+  std::uint64_t free = 0;
+  std::uint64_t taken = 0;
+  std::uint64_t returned = 0;
+
+  [[nodiscard]] std::uint64_t slabs() const noexcept { return bare + free + taken + returned; }
+};
+
+/// Thread safety: every call, from any thread, each with a channel of its own.
+class LentMemory {
+ public:
+  /// `self` is what the node welcomed this process as. Throws Error when the table is not one.
+  LentMemory(Fabric& fabric, std::unique_ptr<RemoteRegion> table, std::unique_ptr<RemoteRegion> memory, Holder self);
+
+  [[nodiscard]] PeerId peer() const noexcept { return memory_->peer(); }
+  [[nodiscard]] bool lost() const { return fabric_.lost(peer()); }
+  [[nodiscard]] std::uint64_t slab_bytes() const noexcept { return slab_bytes_; }
+
+  enum class Take : std::uint8_t {
+    taken,
+    soon,    ///< the node is about to have one
+    full,    ///< all are taken, or the machine has no memory for more
+    failed,  ///< the node did not answer; whatever it gave is nobody's until this client has gone
+  };
+  /// A slab full of zeros.
+  [[nodiscard]] Take take(Channel& channel, SlabNumber& slab, Deadline deadline);
+  /// `slab` is used no more, and no operation on it is unfinished. When it fails, the slab is nobody's until this
+  /// client has gone.
+  void give_back(Channel& channel, SlabNumber slab, Deadline deadline);
+
+  /// In a slab.
+  [[nodiscard]] RemoteSpan span(SlabNumber slab, std::uint64_t offset, std::uint64_t bytes) const {
+    return memory_->span(slab * slab_bytes_ + offset, bytes);
+  }
+  /// Whether the node answers this client; if not, it counts as lost from here on.
+  bool answers(Channel& channel, Deadline deadline);
+  /// Nothing when the node does not answer.
+  [[nodiscard]] std::optional<LentUse> use(Channel& channel, Deadline deadline) const;
+
+ private:
+  static constexpr std::size_t kWordsAtOnce = 256;
+  using Words = std::array<std::uint64_t, kWordsAtOnce>;
+
+  void ring(Channel& channel, Deadline deadline);
+
+  Fabric& fabric_;
+  const std::unique_ptr<RemoteRegion> table_;
+  const std::unique_ptr<RemoteRegion> memory_;
+  const Holder self_;
+  std::uint64_t slab_bytes_ = 0;
+  SlabNumber slabs_ = 0;
+};
+
+}  // namespace farside::far

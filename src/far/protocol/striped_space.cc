@@ -1,0 +1,221 @@
+#include "far/protocol/striped_space.h"
+
+#include <algorithm>
+#include <array>
+
+#include "farside/base/error.h"
+
+namespace farside::far {
+
+namespace {
+
+constexpr Duration kPause = std::chrono::microseconds(200);  // until a loss may be known
+constexpr Duration kLastWait = std::chrono::seconds(1);
+constexpr std::uint64_t kClearedAtOnce = 64U << 10U;
+
+void insert_once(std::vector<LentMemory*>& nodes, LentMemory* node) {
+  if (std::ranges::find(nodes, node) == nodes.end()) nodes.push_back(node);
+}
+
+}  // namespace
+
+std::unique_ptr<Lane> StripedSpace::open_lane() { return std::make_unique<StripedLane>(map_); }
+
+StripedLane::~StripedLane() { (void)settle(map_.fabric().in(kLastWait)); }
+
+// ---- Lists, piece by piece
+
+template <class Act>
+void StripedLane::for_each_piece(std::span<const Transfer> list, Act act) const {
+  const std::uint64_t slab_bytes = map_.shape().slab_bytes;
+  for (const Transfer& transfer : list) {
+    for (std::uint64_t done = 0; done < transfer.local.bytes();) {
+      const std::uint64_t at = transfer.offset + done;
+      const std::uint64_t bytes = std::min(transfer.local.bytes() - done, slab_bytes - at % slab_bytes);
+      act(at / slab_bytes, at % slab_bytes, transfer.local.piece(done, bytes));
+      done += bytes;
+    }
+  }
+}
+
+void StripedLane::collect(std::span<const Transfer> list) {
+  for (const Transfer& transfer : list) {
+    if (transfer.offset > map_.shape().bytes || transfer.local.bytes() > map_.shape().bytes - transfer.offset) {
+      throw Error({"reach", std::to_string(transfer.local.bytes()) + " bytes at " + std::to_string(transfer.offset),
+                   "the space has " + std::to_string(map_.shape().bytes), ""});
+    }
+  }
+  slabs_.clear();
+  for_each_piece(list, [this](std::uint64_t slab, std::uint64_t, LocalSpan) { slabs_.push_back(slab); });
+  std::ranges::sort(slabs_);
+  slabs_.erase(std::unique(slabs_.begin(), slabs_.end()), slabs_.end());  // clang-tidy 14 trips over ranges::unique
+}
+
+bool StripedLane::hold(Deadline deadline) {
+  for (std::size_t held = 0; held < slabs_.size(); ++held) {
+    if (map_.holds().share(*channel_, slabs_[held], deadline) == Outcome::done) continue;
+    while (held-- != 0) map_.holds().unshare(*channel_, slabs_[held]);
+    return false;
+  }
+  return true;
+}
+
+void StripedLane::let_go() {
+  for (const std::uint64_t slab : slabs_) map_.holds().unshare(*channel_, slab);
+}
+
+// ---- To read
+
+Result StripedLane::read(std::span<const Transfer> list, Deadline deadline) {
+  collect(list);
+  for (;;) {
+    if (!hold(deadline)) return Result::timed_out;
+    const Attempt attempt = try_read(list, deadline);
+    let_go();
+    if (attempt == Attempt::done) return Result::done;
+    if (attempt == Attempt::lost) return Result::lost;
+    if (attempt == Attempt::timed_out || map_.fabric().now() >= deadline.at) return Result::timed_out;
+    map_.fabric().sleep(kPause);
+  }
+}
+
+StripedLane::Attempt StripedLane::try_read(std::span<const Transfer> list, Deadline deadline) {
+  bool lost = false;
+  Batch batch(*channel_);
+  for_each_piece(list, [&](std::uint64_t slab, std::uint64_t offset, LocalSpan local) {
+    const Place& place = map_.place(slab);
+    const auto copy = std::ranges::find_if(place, &Copy::lives);
+    if (place[0].node == nullptr) {
+      local.clear();
+    } else if (copy == place.end()) {
+      lost = true;
+    } else {
+      batch.read(local, copy->node->span(copy->slab, offset, local.bytes()));
+    }
+  });
+  const Outcome outcome = batch.wait(deadline);
+  if (lost) return Attempt::lost;
+  if (outcome == Outcome::peer_lost) map_.find_lost(*channel_, deadline);
+  if (outcome == Outcome::timed_out) return Attempt::timed_out;
+  return outcome == Outcome::done ? Attempt::done : Attempt::again;
+}
+
+// ---- To write
+
+Result StripedLane::write(std::span<const Transfer> list, Deadline deadline) {
+  collect(list);
+  if (map_.rules().settles_first && !settle(deadline)) return Result::timed_out;
+  for (;;) {
+    const Result provided = provide(deadline);
+    if (provided != Result::done && provided != Result::full) return provided;
+    if (provided == Result::full && !hold(deadline)) return Result::timed_out;
+    const Attempt attempt = try_write(list, deadline);
+    if (attempt == Attempt::timed_out && map_.rules().keeps_unfinished) {
+      unfinished_.insert(unfinished_.end(), slabs_.begin(), slabs_.end());
+      for (LentMemory* node : written_) insert_once(unfinished_at_, node);
+    } else {
+      let_go();
+    }
+    if (attempt == Attempt::done) return provided;
+    if (attempt == Attempt::lost) return Result::lost;
+    if (attempt == Attempt::timed_out || map_.fabric().now() >= deadline.at) return Result::timed_out;
+    map_.fabric().sleep(kPause);
+  }
+}
+
+// Holds all slabs of the list, each with memory behind it, when done.
+Result StripedLane::provide(Deadline deadline) {
+  for (;;) {
+    if (!hold(deadline)) return Result::timed_out;
+    const auto bare =
+        std::ranges::find_if(slabs_, [this](std::uint64_t slab) { return map_.place(slab)[0].node == nullptr; });
+    if (bare == slabs_.end()) return Result::done;
+    let_go();
+    if (const Result provided = map_.provide(*channel_, *bare, deadline); provided != Result::done) return provided;
+  }
+}
+
+StripedLane::Attempt StripedLane::try_write(std::span<const Transfer> list, Deadline deadline) {
+  bool lost = false;
+  written_.clear();
+  Batch batch(*channel_);
+  for_each_piece(list, [&](std::uint64_t slab, std::uint64_t offset, LocalSpan local) {
+    const Place& place = map_.place(slab);
+    if (place[0].node == nullptr) return;  // no node had room for it
+    bool any = false;
+    for (const Copy& copy : place) {
+      if (!copy.lives() || (any && !map_.rules().writes_all_copies)) continue;
+      any = true;
+      insert_once(written_, copy.node);
+      batch.write(copy.node->span(copy.slab, offset, local.bytes()), local);
+    }
+    lost |= !any;
+  });
+  const Outcome written = batch.wait(deadline);
+  const Attempt flushed = map_.rules().flushes_writes ? flush(deadline) : Attempt::done;
+  if (flushed == Attempt::timed_out || written == Outcome::timed_out) return Attempt::timed_out;
+  if (lost) return Attempt::lost;
+  if (written == Outcome::peer_lost) map_.find_lost(*channel_, deadline);
+  return written == Outcome::done ? flushed : Attempt::again;
+}
+
+// Everything that was written is over when none of them timed out.
+StripedLane::Attempt StripedLane::flush(Deadline deadline) {
+  Attempt all = Attempt::done;
+  for (LentMemory* node : written_) {
+    const Outcome flushed = channel_->flush(node->peer(), deadline);
+    if (flushed == Outcome::timed_out) all = Attempt::timed_out;
+    if (flushed == Outcome::peer_lost && !node->lost()) map_.fabric().mark_lost(node->peer());
+    if (flushed == Outcome::peer_lost && all == Attempt::done) all = Attempt::again;
+  }
+  return all;
+}
+
+// What timed out earlier is over, or lost with its node.
+bool StripedLane::settle(Deadline deadline) {
+  while (!unfinished_at_.empty()) {
+    LentMemory* const node = unfinished_at_.back();
+    const Outcome flushed = channel_->flush(node->peer(), deadline);
+    if (flushed == Outcome::timed_out) return false;
+    if (flushed == Outcome::peer_lost && !node->lost()) map_.fabric().mark_lost(node->peer());
+    unfinished_at_.pop_back();
+  }
+  for (const std::uint64_t slab : unfinished_) map_.holds().unshare(*channel_, slab);
+  unfinished_.clear();
+  return true;
+}
+
+// ---- To discard
+
+Result StripedLane::discard(std::uint64_t offset, std::uint64_t bytes, Deadline deadline) {
+  if (!settle(deadline)) return Result::timed_out;
+  const std::uint64_t slab_bytes = map_.shape().slab_bytes;
+  const std::uint64_t end = std::min(offset + bytes, map_.shape().bytes);
+  for (std::uint64_t at = offset; at < end;) {
+    const std::uint64_t slab = at / slab_bytes;
+    const std::uint64_t slab_end = std::min((slab + 1) * slab_bytes, map_.shape().bytes);
+    const std::uint64_t here = std::min(end, slab_end);
+    const bool whole = at % slab_bytes == 0 && here == slab_end;
+    const Result result = whole ? map_.drop(*channel_, slab, deadline) : clear(slab, at, here - at, deadline);
+    if (result != Result::done) return result;
+    at = here;
+  }
+  return Result::done;
+}
+
+// Writes zeros over a part of a slab, if it has memory at all.
+Result StripedLane::clear(std::uint64_t slab, std::uint64_t offset, std::uint64_t bytes, Deadline deadline) {
+  slabs_.assign(1, slab);
+  if (!hold(deadline)) return Result::timed_out;
+  const bool is_zero = map_.place(slab)[0].node == nullptr;
+  let_go();
+  if (is_zero) return Result::done;
+  static std::array<std::byte, kClearedAtOnce> zeros{};  // only ever READ from
+  for (std::uint64_t done = 0; done < bytes; done += kClearedAtOnce) {
+    const Transfer transfer{offset + done, LocalSpan(zeros.data(), std::min(kClearedAtOnce, bytes - done))};
+    if (const Result result = write({&transfer, 1}, deadline); result != Result::done) return result;
+  }
+  return Result::done;
+}
+
+}  // namespace farside::far

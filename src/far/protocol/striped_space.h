@@ -1,0 +1,68 @@
+// striped_space.h — a space whose slabs lie on several nodes (docs/protocols/far.md).
+//
+// Guarantee: what a lane's write reported done is found by every read that begins later, as long as one of the nodes
+// lives that have a copy. A write that timed out is over before the next one of the same lane begins.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "far/protocol/slab_map.h"
+#include "far/space.h"
+
+namespace farside::far {
+
+class StripedSpace final : public Space {
+ public:
+  /// `self` is the loopback of `fabric`. Nodes are added to slabs().
+  StripedSpace(Fabric& fabric, PeerId self, const SpaceShape& shape, const FarRules& rules = {})
+      : map_(fabric, self, shape, rules) {}
+
+  [[nodiscard]] std::uint64_t bytes() const override { return map_.shape().bytes; }
+  [[nodiscard]] Fabric& fabric() override { return map_.fabric(); }
+  [[nodiscard]] std::unique_ptr<Lane> open_lane() override;
+  [[nodiscard]] SlabMap& slabs() noexcept { return map_; }
+
+ private:
+  SlabMap map_;
+};
+
+class StripedLane final : public Lane {
+ public:
+  explicit StripedLane(SlabMap& map) : map_(map), channel_(map.fabric().open_channel()) {}
+  /// Waits a little for what timed out. What is not over then stays held: its slabs are neither given back nor mended.
+  ~StripedLane() override;
+
+  [[nodiscard]] Result read(std::span<const Transfer> list, Deadline deadline) override;
+  [[nodiscard]] Result write(std::span<const Transfer> list, Deadline deadline) override;
+  [[nodiscard]] Result discard(std::uint64_t offset, std::uint64_t bytes, Deadline deadline) override;
+
+ private:
+  /// What became of one attempt at a list; `again` when a node turned out to be lost.
+  enum class Attempt : std::uint8_t { done, timed_out, lost, again };
+
+  void collect(std::span<const Transfer> list);
+  [[nodiscard]] bool hold(Deadline deadline);
+  void let_go();
+  [[nodiscard]] Result provide(Deadline deadline);
+  [[nodiscard]] Attempt try_read(std::span<const Transfer> list, Deadline deadline);
+  [[nodiscard]] Attempt try_write(std::span<const Transfer> list, Deadline deadline);
+  [[nodiscard]] Attempt flush(Deadline deadline);
+  [[nodiscard]] bool settle(Deadline deadline);
+  [[nodiscard]] Result clear(std::uint64_t slab, std::uint64_t offset, std::uint64_t bytes, Deadline deadline);
+
+  /// Calls `act(slab, offset in it, local)` for each piece of `list` that lies in one slab.
+  template <class Act>
+  void for_each_piece(std::span<const Transfer> list, Act act) const;
+
+  SlabMap& map_;
+  const std::unique_ptr<Channel> channel_;
+  std::vector<std::uint64_t> slabs_;       ///< of the present list, in order, each once
+  std::vector<LentMemory*> written_;       ///< nodes that the present list was written to
+  std::vector<std::uint64_t> unfinished_;  ///< slabs that are held, each as often as it is here, until what was written
+  std::vector<LentMemory*> unfinished_at_;  ///< to these nodes is known to be over
+};
+
+}  // namespace farside::far

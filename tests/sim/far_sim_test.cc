@@ -1,0 +1,82 @@
+// What docs/protocols/far.md promises, under many seeds; and that each of its rules, broken, is noticed.
+#include <gtest/gtest.h>
+
+#include "farside/base/mix.h"
+
+#include "tests/sim/far_run.h"
+#include "tests/sim/seeds.h"
+
+namespace farside::sim {
+namespace {
+
+constexpr std::uint64_t kSeeds = 1000;
+
+FarScenario draw(std::uint64_t seed) {
+  Scheduler dice(mix(seed));
+  FarScenario scenario;
+  scenario.copies = static_cast<std::uint32_t>(1 + dice.random() % 2);
+  scenario.nodes = static_cast<Rank>(2 + dice.random() % 2);
+  scenario.clients = static_cast<Rank>(1 + dice.random() % 2);
+  scenario.threads = 1 + dice.random() % 2;
+  scenario.slabs = static_cast<far::SlabNumber>(dice.one_in(2) ? 16 : 3 + dice.random() % 4);
+  scenario.network = draw_network(dice);
+  scenario.network.revoking_kills = dice.one_in(2);
+  if (dice.one_in(2)) {
+    scenario.pauses = static_cast<int>(dice.random() % 3);
+    scenario.stalls = static_cast<int>(dice.random() % 3);
+    scenario.deaths = static_cast<Rank>(dice.random() % 2);
+    scenario.impatient = dice.one_in(2);
+    scenario.mistaken = dice.one_in(4);
+  }
+  if (dice.one_in(2)) {
+    scenario.node_dies = true;
+    scenario.rounds = 60;  // so that there is work while slabs are rebuilt
+    scenario.network.detection = std::chrono::microseconds(200);
+    scenario.another_dies = scenario.copies == 2 && scenario.nodes == 3 && scenario.slabs == 16 && !scenario.mistaken;
+  }
+  return scenario;
+}
+
+// Slabs are rebuilt while they are written to, and then their other copy is lost.
+FarScenario draw_rebuilding(std::uint64_t seed) {
+  Scheduler dice(mix(seed));
+  FarScenario scenario;
+  scenario.copies = 2;
+  scenario.nodes = 3;
+  scenario.clients = 1;
+  scenario.threads = 2;
+  scenario.slabs = 16;
+  scenario.space_slabs = 8;
+  scenario.rounds = static_cast<int>(10 + dice.random() % 50);
+  scenario.network = draw_network(dice);
+  scenario.network.detection = std::chrono::microseconds(100);
+  scenario.node_dies = scenario.another_dies = true;
+  return scenario;
+}
+
+std::optional<std::string> violation(const far::FarRules& rules) {
+  return first_violation(kSeeds, [&](std::uint64_t seed) {
+    FarScenario scenario = seed % 2 == 0 ? draw(seed) : draw_rebuilding(seed);
+    scenario.rules = rules;
+    return FarRun(seed, scenario).run();
+  });
+}
+
+bool caught(const far::FarRules& rules) { return noticed(violation(rules)); }
+
+TEST(FarSim, KeepsItsPromisesUnderEverySeed) { EXPECT_EQ(violation({}), std::nullopt); }
+
+TEST(FarSim, CatchesSlabsThatAreFreeBeforeAccessWasRevoked) {
+  EXPECT_TRUE(caught({.revokes_before_reclaiming = false}));
+}
+TEST(FarSim, CatchesSlabsThatAreNotZeroed) { EXPECT_TRUE(caught({.zeroes = false})); }
+
+TEST(FarSim, CatchesASlabGivenBackWithAnUnfinishedWrite) { EXPECT_TRUE(caught({.keeps_unfinished = false})); }
+TEST(FarSim, CatchesAWriteThatComesAfterTheNextOne) { EXPECT_TRUE(caught({.settles_first = false})); }
+TEST(FarSim, CatchesAWriteThatIsDoneAfterOneMirror) { EXPECT_TRUE(caught({.writes_all_copies = false})); }
+TEST(FarSim, CatchesAWriteThatIsNotFlushed) { EXPECT_TRUE(caught({.flushes_writes = false})); }
+TEST(FarSim, CatchesARebuildWithoutTheHold) { EXPECT_TRUE(caught({.rebuilds_alone = false})); }
+TEST(FarSim, CatchesASlabGivenBackUnderAReader) { EXPECT_TRUE(caught({.gives_back_alone = false})); }
+
+}  // namespace
+}  // namespace farside::sim
