@@ -45,7 +45,7 @@ class Life : public StoreUnderTest {
   explicit Life(const std::filesystem::path& directory, const JournalSettings& like = {.sync = SyncPolicy::always},
                 const StoreSettings& store_settings = {.bytes = 128U << 10U})
       : StoreUnderTest(store_settings),
-        journal_(in(directory, like), Partition{}, store()),
+        journal_(at_place(directory, like), Partition{}, store()),
         logged_(store(), &journal_) {}
 
   [[nodiscard]] FileJournal& journal() { return journal_; }
@@ -57,15 +57,29 @@ class Life : public StoreUnderTest {
     handler_.keep(held_);
     return Reply::decode(held_.reply).value().answer;
   }
-  Answer put(std::string_view key, std::string_view value, std::uint64_t time, bool erase = false) {
+  Answer put(const Write& write, std::uint64_t time) {
     Request request{.kind = RequestKind::put, .session = kSession, .timestamp = at(time)};
-    request.writes.push_back({.key = key, .value = value, .erase = erase});
+    request.writes.push_back(write);
     return ask(request);
   }
-  Answer prepare(std::uint64_t time, std::initializer_list<std::string_view> keys, std::string_view value) {
+  Answer put(std::string_view key, std::string_view value, std::uint64_t time, bool erase = false) {
+    return put({.key = key, .value = value, .erase = erase}, time);
+  }
+  Answer prepare(std::uint64_t time, const std::vector<Write>& writes, std::vector<ServerNumber> servers = {0, 1}) {
     Request request{.kind = RequestKind::prepare, .session = kSession, .timestamp = at(time)};
-    for (const std::string_view key : keys) request.writes.push_back({.key = key, .value = value});
+    request.writes = writes;
+    request.servers = std::move(servers);
     return ask(request);
+  }
+  Answer prepare(std::uint64_t time, std::initializer_list<std::string_view> keys, std::string_view value,
+                 std::vector<ServerNumber> servers = {0, 1}) {
+    std::vector<Write> writes;
+    for (const std::string_view key : keys) writes.push_back({.key = key, .value = value});
+    return prepare(time, writes, std::move(servers));
+  }
+  /// When a value expires that lives so long from now on.
+  [[nodiscard]] std::uint64_t in(Duration duration) const {
+    return static_cast<std::uint64_t>((now() + duration).nanoseconds);
   }
   Answer tell(RequestKind kind, std::uint64_t time) {
     return ask({.kind = kind, .session = kSession, .timestamp = at(time)});
@@ -89,7 +103,7 @@ class Life : public StoreUnderTest {
   }
 
  private:
-  static JournalSettings in(const std::filesystem::path& directory, JournalSettings settings) {
+  static JournalSettings at_place(const std::filesystem::path& directory, JournalSettings settings) {
     settings.directory = directory;
     return settings;
   }
@@ -117,6 +131,8 @@ class JournalTest : public testing::Test {
     return directory() / std::filesystem::path(JournalDirectory::name_of(id));
   }
   [[nodiscard]] Contents recovered() { return Life(directory()).contents(); }
+  /// A life that begins when all that was written to live shortly is over.
+  [[nodiscard]] static StoreSettings much_later() { return {.bytes = 128U << 10U, .ahead = std::chrono::hours(24)}; }
 
  private:
   /// Thousands of recoveries, each of which waits for its disk: it is to be a quick one.

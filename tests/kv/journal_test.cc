@@ -185,6 +185,58 @@ TEST_F(KvJournal, NeedsNoMoreRoomThanThereWas) {
   EXPECT_EQ(recovered().values.at("key"), "200 " + value);
 }
 
+// However many keys have come and gone.
+TEST_F(KvJournal, NeedsNoRoomForWhatHasExpired) {
+  const std::string value(10'000, 'v');
+  const auto key_of = [](std::uint64_t i) { return "key " + std::to_string(i); };
+  {
+    Life life(directory());
+    for (std::uint64_t i = 1; i <= 100; ++i) {
+      const std::string key = key_of(i);
+      ASSERT_EQ(life.put({key, value, life.in(std::chrono::seconds(1))}, i), Answer::done);
+      for (int moment = 0; moment < 200; ++moment) (void)life.pass(std::chrono::milliseconds(50));
+    }
+    ASSERT_LE(life.store().use().versions, 1u);
+  }
+  Life life(directory(), {}, much_later());
+  EXPECT_EQ(life.store().use().versions, 0u);
+  EXPECT_EQ(life.put(key_of(1), value, 1000), Answer::done);
+}
+
+// A server that has learnt that a transaction is committed everywhere may let go of what it erased, or what has expired
+// of it, and needs no room for it afterwards.
+TEST_F(KvJournal, NeedsNoRoomForWhatHasExpiredOfTransactionsWhoseClientSaidNoMore) {
+  {
+    Life life(directory());
+    for (std::uint64_t i = 1; i <= 500; ++i) {
+      const std::string key = "key " + std::to_string(i);
+      ASSERT_EQ(life.prepare(i, {{key, "value", life.in(std::chrono::seconds(1))}}), Answer::done);
+      ASSERT_EQ(life.tell(RequestKind::commit, i), Answer::done);
+      life.logged().note_everywhere(life.at(i));
+      for (int moment = 0; moment < 200; ++moment) (void)life.pass(std::chrono::milliseconds(50));
+    }
+    ASSERT_TRUE(life.logged().sync());
+  }
+  Life life(directory(), {}, much_later());
+  EXPECT_EQ(life.store().use().versions, 0u);
+}
+
+// Its client is told nothing else in the end, and somebody may have seen it committed.
+TEST_F(KvJournal, HasCommittedWhatIsPreparedHereAlone) {
+  {
+    Life life(directory());
+    ASSERT_EQ(life.prepare(1, {"a", "b"}, "alone", {0}), Answer::done);
+    ASSERT_EQ(life.prepare(2, {"c", "d"}, "not alone", {0, 1}), Answer::done);
+  }
+  for (int again = 0; again < 2; ++again) {
+    Life life(directory());
+    EXPECT_EQ(life.value("a"), "alone");
+    EXPECT_EQ(life.value("b"), "alone");
+    EXPECT_EQ(life.value("c"), std::nullopt);
+    ASSERT_EQ(life.tell(RequestKind::abort, 1), Answer::done);  // which comes too late
+  }
+}
+
 // What a client is told of a full disk is that there is no room; what it reads is as before.
 TEST_F(KvJournal, RefusesChangesWhileTheDiskIsFull) {
   const pid_t child = ::fork();
@@ -211,7 +263,7 @@ TEST_F(KvJournal, RefusesChangesWhileTheDiskIsFull) {
 
 // ---- Snapshots
 
-constexpr JournalSettings kOftenAnew{.sync = SyncPolicy::always, .least_log_bytes = 4096};
+JournalSettings often_anew() { return {.sync = SyncPolicy::always, .least_log_bytes = 4096}; }
 
 /// Has the journal do what is due until it has nothing to do.
 void rest(Life& life, const std::filesystem::path& snapshot) {
@@ -224,7 +276,7 @@ void rest(Life& life, const std::filesystem::path& snapshot) {
 TEST_F(KvJournal, WritesASnapshotInPlaceOfAnOldLog) {
   Contents before;
   {
-    Life life(directory(), kOftenAnew, {.bytes = 1U << 20U});
+    Life life(directory(), often_anew(), {.bytes = 1U << 20U});
     ASSERT_EQ(life.prepare(1, {"p", "q"}, "prepared"), Answer::done);
     ASSERT_EQ(life.tell(RequestKind::abort, 2), Answer::done);
     const std::string value(100, 'v');
@@ -244,6 +296,111 @@ TEST_F(KvJournal, WritesASnapshotInPlaceOfAnOldLog) {
   EXPECT_EQ(life.tell(RequestKind::commit, 2), Answer::barred);
   EXPECT_EQ(life.tell(RequestKind::commit, 1), Answer::done);
   EXPECT_EQ(life.value("q"), "prepared");
+}
+
+/// A snapshot that has come half way: all keys are those of the first half of the index, and most of them are in it.
+class HalfASnapshot {
+ public:
+  static constexpr std::uint64_t kBytes = 2U << 20U;
+  static constexpr std::size_t kKeys = 150;
+
+  explicit HalfASnapshot(const std::filesystem::path& directory) : life_(directory, often_anew(), {.bytes = kBytes}) {}
+
+  [[nodiscard]] Life& life() { return life_; }
+  void begin(const std::filesystem::path& log) {
+    const std::string value(4000, 'v');  // so large that a step takes 64 of them
+    while (std::filesystem::file_size(log) < 3 * kBytes) {
+      ASSERT_EQ(life_.put(keys_[time_ % kKeys], value, time_), Answer::done);
+      ++time_;
+      (void)life_.pass(StoreUnderTest::kGrace);
+    }
+    const auto snapshot = log.parent_path() / "snapshot-0000000000000002.new";
+    const auto deadline = std::chrono::steady_clock::now() + extended(std::chrono::seconds(30));
+    while (!std::filesystem::exists(snapshot) && std::chrono::steady_clock::now() < deadline) {
+      (void)life_.logged().step();
+    }
+    ASSERT_TRUE(std::filesystem::exists(snapshot));
+    ASSERT_TRUE(life_.logged().step());
+  }
+  [[nodiscard]] const std::vector<std::string>& keys() const { return keys_; }
+  [[nodiscard]] std::vector<std::string> keys_of_second_half(std::size_t count) { return keys_of_half(1, count); }
+  std::uint64_t next_time() { return time_++; }
+
+ private:
+  [[nodiscard]] std::vector<std::string> keys_of_half(std::uint64_t half, std::size_t count) {
+    const std::uint64_t buckets = life_.memory_head().index_buckets;
+    std::vector<std::string> keys;
+    for (std::uint64_t number = 0; keys.size() < count; ++number) {
+      std::string key = std::to_string(half) + " " + std::to_string(number);
+      if (bucket_of(key_id(key), buckets) / (buckets / 2) == half) keys.push_back(std::move(key));
+    }
+    return keys;
+  }
+
+  Life life_;
+  std::vector<std::string> keys_ = keys_of_half(0, kKeys);
+  std::uint64_t time_ = 1000;
+};
+
+// What was prepared when it began, and committed meanwhile, is in the log; what erased it is older than the log.
+TEST_F(KvJournal, BringsNothingBackThatWasErasedBeforeASlowSnapshot) {
+  std::vector<std::string> erased;
+  {
+    HalfASnapshot snapshot(directory());
+    Life& life = snapshot.life();
+    erased = snapshot.keys_of_second_half(10);
+    for (std::size_t i = 0; i < erased.size(); ++i) {
+      ASSERT_EQ(life.prepare(i + 1, {erased[i]}, "old"), Answer::done);
+      ASSERT_EQ(life.put(erased[i], "", i + 100, true), Answer::done);
+    }
+    ASSERT_NO_FATAL_FAILURE(snapshot.begin(log()));
+    for (std::size_t i = 0; i < erased.size(); ++i) {
+      ASSERT_EQ(life.tell(RequestKind::commit, i + 1), Answer::done);
+    }
+    for (int moment = 0; moment < 3; ++moment) (void)life.pass(2 * StoreUnderTest::kGrace);
+    ASSERT_EQ(life.store().use().versions, HalfASnapshot::kKeys);
+    rest(life, file({JournalFileKind::snapshot, 2}));
+  }
+  Life life(directory(), {}, {.bytes = HalfASnapshot::kBytes});
+  for (const std::string& key : erased) EXPECT_EQ(life.value(key), std::nullopt) << key;
+  EXPECT_EQ(life.store().use().keys, HalfASnapshot::kKeys);
+}
+
+// What was walked early is in the snapshot beside what took its place later.
+TEST_F(KvJournal, NeedsNoMoreRoomThanThereWasAtAnyMomentOfASnapshot) {
+  std::size_t fitting = 0;
+  {
+    HalfASnapshot snapshot(directory());
+    Life& life = snapshot.life();
+    ASSERT_NO_FATAL_FAILURE(snapshot.begin(log()));
+    for (const std::string& key : snapshot.keys()) {
+      ASSERT_EQ(life.put(key, "", snapshot.next_time(), true), Answer::done);
+    }
+    for (int moment = 0; moment < 3; ++moment) (void)life.pass(2 * StoreUnderTest::kGrace);
+    ASSERT_EQ(life.store().use().versions, 0u);
+    const std::string value(4000, 'w');
+    const auto keys = snapshot.keys_of_second_half(HalfASnapshot::kBytes / value.size());
+    while (life.put(keys[fitting], value, snapshot.next_time()) == Answer::done) ++fitting;
+    rest(life, file({JournalFileKind::snapshot, 2}));
+  }
+  ASSERT_GE(fitting, 2 * HalfASnapshot::kKeys);
+  Life life(directory(), {}, {.bytes = HalfASnapshot::kBytes});
+  EXPECT_EQ(life.store().use().versions, fitting);
+}
+
+TEST_F(KvJournal, CountsNoKeyTwice) {
+  {
+    HalfASnapshot snapshot(directory());
+    Life& life = snapshot.life();
+    ASSERT_NO_FATAL_FAILURE(snapshot.begin(log()));
+    for (const std::string& key : snapshot.keys()) {
+      ASSERT_EQ(life.put(key, "once more", snapshot.next_time()), Answer::done);
+    }
+    rest(life, file({JournalFileKind::snapshot, 2}));
+    ASSERT_EQ(life.store().use().keys, HalfASnapshot::kKeys);
+  }
+  Life life(directory(), {}, {.bytes = HalfASnapshot::kBytes});
+  EXPECT_EQ(life.store().use().keys, HalfASnapshot::kKeys);
 }
 
 }  // namespace

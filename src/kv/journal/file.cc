@@ -106,9 +106,16 @@ std::optional<JournalEntry> JournalReader::entry_at(std::uint64_t offset) {
 }
 
 std::optional<JournalEntry> JournalReader::next(std::uint64_t sequence) {
+  const std::uint64_t before = offset_;
+  auto entry = next();
+  if (!entry || entry->head.sequence == sequence) return entry;
+  offset_ = before;
+  return std::nullopt;
+}
+
+std::optional<JournalEntry> JournalReader::next() {
   const auto entry = entry_at(offset_);
-  if (!entry || entry->head.sequence != sequence) return std::nullopt;
-  offset_ += JournalEntry::whole_bytes(entry->body.size());
+  if (entry) offset_ += JournalEntry::whole_bytes(entry->body.size());
   return entry;
 }
 

@@ -58,6 +58,8 @@ class JournalReader {
 
   /// The entry here, if it is number `sequence`, and whole. Valid until the next one is read.
   [[nodiscard]] std::optional<JournalEntry> next(std::uint64_t sequence);
+  /// The entry here, whatever its number, if it is whole.
+  [[nodiscard]] std::optional<JournalEntry> next();
   [[nodiscard]] std::uint64_t offset() const noexcept { return offset_; }
   [[nodiscard]] std::uint64_t bytes() const noexcept { return bytes_; }
   [[nodiscard]] bool has_ended() const noexcept { return offset_ == bytes_; }

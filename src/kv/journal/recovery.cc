@@ -2,7 +2,11 @@
 
 #include <algorithm>
 #include <cstring>
+#include <functional>
+#include <limits>
+#include <map>
 #include <utility>
+#include <vector>
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -28,6 +32,8 @@ class Recovery {
   /// Number of the first log that counts.
   std::uint64_t load_snapshot();
   JournalFile replay_logs(std::uint64_t first);
+  /// What is prepared, and has part of no other server: nobody else need be asked.
+  void commit_what_is_alone(JournalFile& log);
 
  private:
   /// Where one log ended, and how much of it was cut off.
@@ -45,18 +51,22 @@ class Recovery {
   void repeat(const JournalReader& reader, const JournalEntry& entry);
   [[nodiscard]] static Error nonsense(const JournalReader& reader, const JournalEntry& entry);
   [[nodiscard]] static Request request_of(const JournalReader& reader, const JournalEntry& entry);
-  void check_room(Answer answer) const;
+  void with_room(const std::function<Answer()>& restore);
+  void look_ahead();
 
   const JournalDirectory& directory_;
   const Partition partition_;
   Store& store_;
-  std::uint64_t last_ = 0;  // entry of the log
+  std::uint64_t first_log_ = kFirstLog;  // that counts
+  std::uint64_t last_ = 0;               // entry of the log
+  bool has_looked_ahead_ = false;
 };
 
 std::uint64_t Recovery::load_snapshot() {
   const auto snapshots = directory_.numbers_of(JournalFileKind::snapshot);
   const std::uint64_t number = snapshots.empty() ? kFirstLog : snapshots.back();
   if (snapshots.empty()) return number;
+  first_log_ = number;
 
   const JournalFileId file{JournalFileKind::snapshot, number};
   JournalReader reader(directory_.path_of(file), file, partition_);
@@ -138,6 +148,19 @@ JournalFile Recovery::begin(std::uint64_t number) const {
   return {std::move(file), id, sizeof(JournalFileHead), last_};
 }
 
+// Somebody may have seen it committed, which was not kept yet.
+void Recovery::commit_what_is_alone(JournalFile& log) {
+  const auto is_self = [this](ServerNumber each) { return each == partition_.server; };
+  for (const Doubtful& each : store_.doubtful({std::numeric_limits<std::int64_t>::max()})) {
+    if (!std::ranges::all_of(each.servers, is_self)) continue;
+    (void)store_.commit(each.timestamp);
+    Request request;
+    request.kind = RequestKind::commit;
+    request.timestamp = each.timestamp;
+    log.append(JournalEntryHead::Kind::request, request.encode());
+  }
+}
+
 // ---- Entries
 
 Request Recovery::request_of(const JournalReader& reader, const JournalEntry& entry) {
@@ -155,26 +178,67 @@ void Recovery::load(const JournalReader& reader, const JournalEntry& entry) {
   const Request request = request_of(reader, entry);
   if (request.kind != RequestKind::put) return repeat(reader, entry);
   if (request.writes.size() != 1) throw nonsense(reader, entry);
-  check_room(store_.restore_version(request.timestamp, request.siblings, request.writes.front(), request.about));
+  with_room([&] {
+    return store_.restore_version(request.timestamp, request.siblings, request.writes.front(), request.about);
+  });
+  store_.reclaim_at_once();
 }
 
 void Recovery::repeat(const JournalReader& reader, const JournalEntry& entry) {
-  const Answer answer = kv::replay(store_, request_of(reader, entry));
-  if (answer == Answer::refused) throw nonsense(reader, entry);
-  check_room(answer);
+  const Request request = request_of(reader, entry);
+  with_room([&] {
+    const Answer answer = kv::replay(store_, request);
+    if (answer == Answer::refused) throw nonsense(reader, entry);
+    return answer;
+  });
 }
 
-void Recovery::check_room(Answer answer) const {
+// ---- Room
+
+void Recovery::with_room(const std::function<Answer()>& restore) {
+  Answer answer = restore();
+  if (answer == Answer::full && !std::exchange(has_looked_ahead_, true)) {
+    look_ahead();
+    answer = restore();
+  }
   if (answer != Answer::full) return;
   throw Error({"recover", "server " + std::to_string(partition_.server), "its memory is too small for its journal",
                "give it as much as it had, or more"});
+}
+
+// A snapshot is of no one moment: what was walked early may have been overwritten when the rest was walked. So there
+// may be more in it than there ever was at once, and the logs say what of it is not needed.
+void Recovery::look_ahead() {
+  std::map<KeyId, Timestamp> last;
+  const auto note = [&last](const KeyId& key, const Timestamp& timestamp) {
+    Timestamp& known = last[key];
+    known = std::max(known, timestamp);
+  };
+  std::map<Timestamp, std::vector<KeyId>> prepared;
+  for (const std::uint64_t number : directory_.numbers_of(JournalFileKind::log)) {
+    if (number < first_log_) continue;
+    const JournalFileId log{JournalFileKind::log, number};
+    JournalReader reader(directory_.path_of(log), log, partition_);
+    while (const auto entry = reader.next()) {
+      const Request request = request_of(reader, *entry);
+      for (const Write& write : request.writes) prepared[request.timestamp].push_back(key_id(write.key));
+      if (request.kind == RequestKind::put || request.kind == RequestKind::commit) {
+        for (const KeyId& key : prepared[request.timestamp]) note(key, request.timestamp);
+      }
+      if (request.kind != RequestKind::prepare) prepared.erase(request.timestamp);
+    }
+  }
+  store_.expect(std::move(last));
 }
 
 }  // namespace
 
 JournalFile recover(const JournalDirectory& directory, const Partition& partition, Store& store) {
   Recovery recovery(directory, partition, store);
-  return recovery.replay_logs(recovery.load_snapshot());
+  JournalFile log = recovery.replay_logs(recovery.load_snapshot());
+  store.expect({});  // nothing more
+  recovery.commit_what_is_alone(log);
+  return log;
 }
 
 }  // namespace farside::kv

@@ -50,7 +50,21 @@ void Snapshot::add_prepared() {
       if (version.is_conditional) request.writes.back().expected.emplace();  // that it was met is known
     }
     append(file_, request);
+    for (const Write& write : request.writes) add_newer(write.key, each.timestamp);
   }
+}
+
+// When its turn comes the key may be gone, if that erased it: what is prepared would bring it back.
+void Snapshot::add_newer(std::string_view key, const Timestamp& prepared) {
+  const auto newest = store_.newest(key);
+  if (newest && newest->timestamp > prepared) add_version(store_.record(*newest));
+}
+
+void Snapshot::add_version(std::span<const std::byte> record) {
+  Request request;
+  request.kind = RequestKind::put;
+  add(request, record);
+  append(file_, request);
 }
 
 void Snapshot::add_ended() {
@@ -73,12 +87,7 @@ void Snapshot::add_ended() {
 bool Snapshot::step() {
   while (!is_written_ && file_.buffered_bytes() < kBytesAtOnce) {
     const Store::Walked walked = store_.walk(cursor_, kVersionsAtOnce);
-    for (const auto& record : walked.records) {
-      Request request;
-      request.kind = RequestKind::put;
-      add(request, record);
-      append(file_, request);
-    }
+    for (const auto& record : walked.records) add_version(record);
     cursor_ = walked.next;
     if (cursor_ == 0) end();
   }

@@ -5,7 +5,10 @@
 // again, and what is there already it leaves as it is.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <span>
+#include <string_view>
 
 #include "kv/journal/file.h"
 #include "kv/protocol/store.h"
@@ -24,6 +27,8 @@ class Snapshot {
 
  private:
   void add_prepared();
+  void add_newer(std::string_view key, const Timestamp& prepared);
+  void add_version(std::span<const std::byte> record);
   void add_ended();
   void end();
 

@@ -127,12 +127,12 @@ void Cells::add(KeyVersions& history, const Version& version, std::span<const st
 }
 
 Version* Cells::commit(KeyVersions& history, const Timestamp& timestamp) {
-  if (history.is_there()) --keys_;
   if (!rules_.orders_by_timestamp) {
     while (history.newest() != nullptr && history.newest()->timestamp > timestamp) {
       drop(history, history.newest()->timestamp);
     }
   }
+  if (history.is_there()) --keys_;
   Version* before = history.newest();
   if (before != nullptr) before->due = Version::kNotDue;  // superseded, it counts from now
   Version& version = *history.find(timestamp);
@@ -151,6 +151,7 @@ void Cells::expire(KeyVersions& history) {
 }
 
 void Cells::drop(KeyVersions& history, Timestamp timestamp) {
+  if (history.is_there()) --keys_;
   Version& version = *history.find_old(timestamp);
   set_mark(history, version, RecordHead::kNotNewest);  // for whoever remembers where it was
   if (rules_.records_are_immutable || !shares_place(history, version)) {
@@ -162,6 +163,7 @@ void Cells::drop(KeyVersions& history, Timestamp timestamp) {
     history.versions.erase(history.place_of(timestamp));
   }
   --noted_;
+  if (history.is_there()) ++keys_;
   auto* const slot = std::ranges::find(history.slots, timestamp);
   if (slot == history.slots.end()) return;
   *slot = {};

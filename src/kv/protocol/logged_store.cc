@@ -75,6 +75,12 @@ void LoggedStore::abort(const Timestamp& transaction) {
   append(RequestKind::abort, transaction);
 }
 
+// Else what it erased, or has expired of it, would come back at recovery, and stay until somebody asks again.
+void LoggedStore::note_everywhere(const Timestamp& transaction) {
+  store_.note_everywhere(transaction);
+  if (takes()) append(RequestKind::use, transaction);
+}
+
 bool LoggedStore::sync() {
   if (!owes_) return true;
   if (!journal_->sync()) return false;

@@ -32,6 +32,7 @@ class LoggedStore {
   /// Of the terminator.
   void commit(const Timestamp& transaction);
   void abort(const Timestamp& transaction);
+  void note_everywhere(const Timestamp& transaction);
 
   /// Something was changed that is not kept yet.
   [[nodiscard]] bool owes() const noexcept { return owes_; }

@@ -21,7 +21,9 @@ Answer replay(Store& store, const Request& change) {
       break;
     case RequestKind::commit: store.restore_commit(change.timestamp, change.servers); break;
     case RequestKind::abort: store.abort(change.timestamp); break;
-    case RequestKind::use: break;  // it only tells what is settled
+    case RequestKind::use:  // it only tells what is settled, or where a transaction is committed
+      if (change.timestamp != Timestamp{}) store.note_everywhere(change.timestamp);
+      break;
     default: answer = Answer::refused;
   }
   store.reclaim_at_once();

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -164,7 +165,8 @@ class Store {
   };
   [[nodiscard]] Forgotten all_forgotten() const;
 
-  // Recovery, in the order in which things were; nobody reads meanwhile. Answers are done or full.
+  // Recovery, in the order in which things were; nobody reads meanwhile. Answers are done or full. What has expired by
+  // now comes back as erased, so that it needs no room.
 
   /// Prepares what was prepared, whatever is newer by now.
   Answer restore(const Prepare& part);
@@ -174,6 +176,8 @@ class Store {
   Answer restore_version(const Timestamp& timestamp, const Siblings& siblings, const Write& write,
                          std::uint64_t settled);
   void forget(const Forgotten& forgotten);
+  /// Of keys, committed versions that are there or are still to come: what is older needs no room any more.
+  void expect(std::map<KeyId, Timestamp> later);
   /// Frees all that is superseded or erased.
   void reclaim_at_once();
 

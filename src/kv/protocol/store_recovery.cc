@@ -39,16 +39,29 @@ std::vector<EndedTransactions> Store::ended() const { return state_->transaction
 Answer Store::restore(const Prepare& part) {
   State& store = *state_;
   if (store.transactions.is_known(part.timestamp)) return Answer::done;
-  for (const Write& write : part.writes) {  // a snapshot may have some of them, committed: they will be again
+  const std::vector<Write> wanted = store.still_wanted(part.timestamp, part.writes);
+  for (const Write& write : wanted) {  // a snapshot may have some of them, committed: they will be again
     const KeyId key = key_id(write.key);
     const auto cell = store.index.find(key);
     if (!cell || !store.cells.at(key, *cell, part.timestamp)) continue;
     store.drop(store.cells.open(key, *cell), part.timestamp);
   }
-  std::vector<PlacedWrite> writes = store.placement.look(part);
+  const Prepare restored{part.timestamp, part.siblings, part.servers, wanted};
+  std::vector<PlacedWrite> writes = store.placement.look(restored);
   if (!store.placement.take(writes)) return Answer::full;
-  store.add(part, writes);
+  store.add(restored, writes);
   return Answer::done;
+}
+
+std::vector<Write> Store::State::still_wanted(const Timestamp& transaction, std::span<const Write> writes) const {
+  std::vector<Write> wanted;
+  for (const Write& write : writes) {
+    const auto later = to_come.find(key_id(write.key));
+    if (later != to_come.end() && later->second > transaction) continue;
+    const bool is_over = write.expires_ns != 0 && write.expires_ns <= wall_ns();
+    wanted.push_back(is_over ? Write{.key = write.key, .erase = true, .expected = write.expected} : write);
+  }
+  return wanted;
 }
 
 void Store::restore_commit(const Timestamp& transaction, std::span<const ServerNumber> servers) {
@@ -62,7 +75,9 @@ void Store::restore_commit(const Timestamp& transaction, std::span<const ServerN
 Answer Store::restore_version(const Timestamp& timestamp, const Siblings& siblings, const Write& write,
                               std::uint64_t settled) {
   State& store = *state_;
-  const Prepare part{timestamp, siblings, {}, {&write, 1}};
+  const std::vector<Write> wanted = store.still_wanted(timestamp, {&write, 1});
+  if (wanted.empty()) return Answer::done;
+  const Prepare part{timestamp, siblings, {}, wanted};
   std::vector<PlacedWrite> writes = store.placement.look(part);
   const PlacedWrite& placed = writes.front();
   if (placed.cell && store.cells.at(placed.key, *placed.cell, timestamp)) return Answer::done;  // it is prepared
@@ -78,6 +93,25 @@ Store::Forgotten Store::all_forgotten() const { return {forgotten(), state_->tra
 void Store::forget(const Forgotten& forgotten) {
   state_->reclaimer.forget(forgotten.keys);
   state_->transactions.forget(forgotten.sessions);
+}
+
+void Store::expect(std::map<KeyId, Timestamp> later) {
+  state_->to_come = std::move(later);
+  for (const auto& [key, timestamp] : state_->to_come) state_->drop_older(key, timestamp);
+}
+
+void Store::State::drop_older(const KeyId& key, const Timestamp& than) {
+  const auto cell = index.find(key);
+  if (!cell) return;
+  KeyVersions& history = cells.open(key, *cell);
+  std::vector<Timestamp> older;
+  for (const auto& [timestamp, version] : history.versions) {
+    if (timestamp < than && version.committed()) older.push_back(timestamp);
+  }
+  for (const Timestamp& timestamp : older) cells.drop(history, timestamp);
+  if (history.versions.empty()) return cells.remove(history);
+  cells.mark_newest(history);
+  cells.close(history);
 }
 
 void Store::reclaim_at_once() {

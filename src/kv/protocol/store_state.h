@@ -2,6 +2,8 @@
 // store_versions.cc what is read and given back, store_recovery.cc what a journal needs.
 #pragma once
 
+#include <map>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -42,6 +44,9 @@ struct Store::State {
   [[nodiscard]] bool is_expired(const RecordHead& record) const {
     return record.expires_ns != 0 && record.expires_ns <= wall_ns();
   }
+  /// Those of the transaction that are to be restored.
+  [[nodiscard]] std::vector<Write> still_wanted(const Timestamp& transaction, std::span<const Write> writes) const;
+  void drop_older(const KeyId& key, const Timestamp& than);
   void look_for_expired();
   void expire(const KeyId& key, const IndexWord& cell);
   [[nodiscard]] RecordHead head_of(const FoundVersion& version) const {
@@ -67,6 +72,7 @@ struct Store::State {
   std::vector<std::byte> record_bytes;  // of the write under way
   Time next_look_for_expired{};
   std::uint64_t looked_at_bucket = 0;
+  std::map<KeyId, Timestamp> to_come;  // in recovery: committed versions beside which older ones are not restored
 };
 
 }  // namespace farside::kv

@@ -113,7 +113,7 @@ void Terminator::learn(const Timestamp& transaction, ServerNumber from, Store::F
   std::erase(missing, from);
   if ((is_committed || fate == Store::Fate::prepared) && !missing.empty()) return;
   if (is_committed) {  // whoever says anything else has forgotten it, since it is settled there
-    store_.store().note_everywhere(transaction);
+    store_.note_everywhere(transaction);
   } else if (fate == Store::Fate::aborted) {
     store_.abort(transaction);
   } else {  // prepared everywhere: nobody can have been told anything else
