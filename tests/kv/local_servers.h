@@ -19,18 +19,28 @@
 
 namespace farside::kv {
 
+/// The first key that is that server's; `number`: the next, and so on.
+inline std::string key_of_server(ServerNumber server, ServerNumber servers, std::size_t number = 0) {
+  for (std::size_t i = 0;; ++i) {
+    std::string key = "key " + std::to_string(i);
+    if (server_of(key_id(key), servers) == server && number-- == 0) return key;
+  }
+}
+
 class LocalServers {
  public:
   static constexpr PeerId kSelf = 0;
 
-  explicit LocalServers(ServerNumber count, StoreSettings settings = {.bytes = 4U << 20U}, const KvRules& rules = {}) {
+  /// `journal` is that of the last server.
+  explicit LocalServers(ServerNumber count, StoreSettings settings = {.bytes = 4U << 20U}, const KvRules& rules = {},
+                        Journal* journal = nullptr) {
     fabric_->connect(kSelf, fabric_->address());
     for (ServerNumber number = 0; number < count; ++number) {
       Side& side = sides_.emplace_back();
       side.region = fabric_->create_region("memory of server " + std::to_string(number), settings.bytes);
       side.remote = fabric_->attach(kSelf, side.region->handle());
       side.store = std::make_unique<Store>(*fabric_, *channel_, *side.region, settings, rules);
-      side.logged = std::make_unique<LoggedStore>(*side.store);
+      side.logged = std::make_unique<LoggedStore>(*side.store, number + 1 == count ? journal : nullptr);
       side.handler = std::make_unique<RequestHandler>(*side.logged);
       memories_.push_back(ServerMemory::read(*channel_, *side.remote, soon()).value());
     }
@@ -60,7 +70,7 @@ class LocalServers {
 };
 
 /// Answers at once, and counts.
-class LocalRequests final : public Requests {
+class LocalRequests : public Requests {
  public:
   explicit LocalRequests(LocalServers& servers) : servers_(servers), replies_(servers.count()) {}
 

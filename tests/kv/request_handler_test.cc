@@ -1,4 +1,6 @@
 // What a server says to requests that no session would send: nobody's memory is filled by them, and nothing ends.
+#include <string>
+
 #include <gtest/gtest.h>
 
 #include "tests/kv/local_servers.h"
@@ -34,6 +36,35 @@ TEST_F(KvRequestHandler, RefusesAGetWhoseReplyWouldBeTooLong) {
   EXPECT_EQ(ask(get).answer, Answer::refused);
   get.keys.assign(kMostMessageBytes / 64, "absent");
   EXPECT_EQ(ask(get).answer, Answer::refused);
+}
+
+// Each among each would take minutes: this test's time limit.
+TEST_F(KvRequestHandler, LooksForManyKeysAmongManyCandidates) {
+  const auto prepared = [](std::uint64_t time) { return Timestamp{1'000'000 + time, 8}; };
+  ASSERT_EQ(put("quiet", "newest"), Answer::done);
+  ASSERT_EQ(put("busy", "newest"), Answer::done);
+  for (std::uint64_t time = 0; time < 2000; ++time) {
+    Request request{.kind = RequestKind::prepare, .session = 8, .timestamp = prepared(time), .servers = {0, 1}};
+    request.writes = {{.key = "busy", .value = "prepared"}};
+    ASSERT_EQ(ask(request).answer, Answer::done);
+  }
+  Request get;
+  for (int i = 0; i < 100'000; ++i) get.keys.insert(get.keys.end(), {"quiet", "busy"});
+  for (std::uint64_t time = 200'000; time > 0; --time) get.candidates.push_back({time, 9});
+  const auto generation_of_last = [this, &get] {
+    const Reply reply = ask(get);
+    EXPECT_EQ(reply.versions.size(), get.keys.size());
+    return reply.versions.empty() ? 0 : reply.versions.back().generation;
+  };
+  const auto generation_of = [this](const Timestamp& timestamp) {
+    return servers_.store_of("busy").at("busy", timestamp)->generation;
+  };
+  EXPECT_EQ(generation_of_last(), servers_.store_of("busy").newest("busy")->generation);
+  get.candidates.push_back(prepared(20));
+  get.candidates.push_back(prepared(10));
+  EXPECT_EQ(generation_of_last(), generation_of(prepared(20)));
+  get.candidates = {prepared(20), prepared(30), prepared(5000)};
+  EXPECT_EQ(generation_of_last(), generation_of(prepared(30)));
 }
 
 TEST_F(KvRequestHandler, ScansNoMoreThanAMessageHolds) {

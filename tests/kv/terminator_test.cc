@@ -62,10 +62,7 @@ class KvTerminator : public testing::Test {
  protected:
   KvTerminator() {
     for (ServerNumber server = 0; server < kServers; ++server) {
-      for (int i = 0; keys_[server].empty(); ++i) {
-        const std::string key = "key " + std::to_string(i);
-        if (server_of(key_id(key), kServers) == server) keys_[server] = key;
-      }
+      keys_[server] = key_of_server(server, kServers);
       requests_.push_back(std::make_unique<SlowRequests>(servers_));
       terminators_.push_back(std::make_unique<Terminator>(servers_.fabric(), servers_.logged(server), *requests_.back(),
                                                           server, kPatience));

@@ -54,12 +54,7 @@ class PatchyRequests final : public Requests {
 class KvWriter : public testing::Test {
  protected:
   KvWriter() {
-    for (ServerNumber server = 0; server < kServers; ++server) {
-      for (int i = 0; keys_[server].empty(); ++i) {
-        const std::string key = "key " + std::to_string(i);
-        if (server_of(key_id(key), kServers) == server) keys_[server] = key;
-      }
-    }
+    for (ServerNumber server = 0; server < kServers; ++server) keys_[server] = key_of_server(server, kServers);
   }
 
   PutOutcome put_everywhere() {

@@ -9,6 +9,16 @@
 
 namespace farside::kv {
 
+namespace {
+
+/// The transaction is committed there now, or was and is forgotten, or that server has no part in it.
+bool is_ended(const Message& reply_to_commit) {
+  const auto reply = Reply::decode(reply_to_commit);
+  return reply && (reply->answer == Answer::done || reply->answer == Answer::barred || reply->answer == Answer::unknown);
+}
+
+}  // namespace
+
 Outcome AtomicReader::get_all(std::span<const std::string_view> keys, Deadline deadline) {
   for (const std::string_view key : keys) check_key("get", key);
   if (searches_.size() < keys.size()) searches_.resize(keys.size());
@@ -139,7 +149,8 @@ Outcome AtomicReader::settle_oldest(Deadline deadline) {
   }
   for (const ServerNumber server : asked) {
     Message reply;
-    const Outcome answered = requests_.receive(server, reply, deadline);
+    Outcome answered = requests_.receive(server, reply, deadline);
+    if (answered == Outcome::done && !is_ended(reply)) answered = Outcome::timed_out;
     if (outcome == Outcome::done) outcome = answered;
   }
   if (outcome == Outcome::done) seen_.erase(seen_.begin());

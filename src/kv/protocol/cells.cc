@@ -14,6 +14,8 @@ std::span<const std::byte> bytes_of(const Layout& layout) {
   return std::as_bytes(std::span(&layout, 1));
 }
 
+FoundVersion found_as(const Version& version) { return {version.timestamp, version.generation, version.place}; }
+
 CellSlot slot_of(const Version& version) { return {version.timestamp, version.generation, version.place.word()}; }
 
 }  // namespace
@@ -65,14 +67,38 @@ std::optional<FoundVersion> Cells::newest(const IndexWord& cell) const {
 std::optional<FoundVersion> Cells::at(const KeyId& key, const IndexWord& cell, const Timestamp& timestamp) const {
   if (const auto noted = noted_keys_.find(key); noted != noted_keys_.end()) {
     const Version* version = noted->second.find(timestamp);
-    if (version == nullptr) return std::nullopt;
-    return FoundVersion{version->timestamp, version->generation, version->place};
+    return version == nullptr ? std::nullopt : std::optional(found_as(*version));
   }
   std::optional<FoundVersion> found;
   for_each_slot(cell, [&found, &timestamp](const FoundVersion& version, std::size_t /*slot*/) {
     if (version.timestamp == timestamp) found = version;
   });
   return found;
+}
+
+// Of versions and candidates there may be thousands: the fewer are looked for among the others.
+std::optional<FoundVersion> Cells::among(const KeyId& key, const IndexWord& cell,
+                                         std::span<const Timestamp> candidates) const {
+  std::optional<FoundVersion> highest;
+  const auto noted = noted_keys_.find(key);
+  if (noted == noted_keys_.end()) {
+    for_each_slot(cell, [&](const FoundVersion& version, std::size_t /*slot*/) {
+      if (highest && version.timestamp < highest->timestamp) return;
+      if (std::ranges::binary_search(candidates, version.timestamp)) highest = version;
+    });
+    return highest;
+  }
+  const KeyVersions& history = noted->second;
+  if (history.versions.size() < candidates.size()) {
+    for (auto version = history.versions.rbegin(); version != history.versions.rend() && !highest; ++version) {
+      if (std::ranges::binary_search(candidates, version->timestamp)) highest = found_as(*version);
+    }
+  } else {
+    for (auto candidate = candidates.rbegin(); candidate != candidates.rend() && !highest; ++candidate) {
+      if (const Version* version = history.find(*candidate)) highest = found_as(*version);
+    }
+  }
+  return highest;
 }
 
 std::uint64_t Cells::cell_bytes(std::uint64_t record_bytes) {

@@ -90,6 +90,9 @@ class Cells {
   /// Exactly that version, committed or not.
   [[nodiscard]] std::optional<FoundVersion> at(const KeyId& key, const IndexWord& cell,
                                                const Timestamp& timestamp) const;
+  /// The one with the highest timestamp among `candidates`, which ascend, committed or not.
+  [[nodiscard]] std::optional<FoundVersion> among(const KeyId& key, const IndexWord& cell,
+                                                  std::span<const Timestamp> candidates) const;
   /// Of which the newest committed version is not erased.
   [[nodiscard]] std::uint64_t keys() const noexcept { return keys_; }
   [[nodiscard]] std::uint64_t versions() const noexcept { return index_.keys() + noted_ - noted_keys_.size(); }

@@ -35,7 +35,7 @@ bool Doubts::is_over(const Doubt& doubt, Deadline deadline) {
     Message bytes;
     const Outcome received = requests_.receive(server, bytes, deadline);
     const auto reply = received == Outcome::done ? Reply::decode(bytes) : std::nullopt;
-    if (!reply || reply->kind != RequestKind::fate) continue;
+    if (!reply || reply->kind != RequestKind::fate || reply->answer != Answer::done) continue;
     if (reply->fate == Store::Fate::committed) ++committed;
     if (reply->fate == Store::Fate::aborted) is_given_up = true;
   }

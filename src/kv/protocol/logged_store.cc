@@ -18,10 +18,8 @@ void LoggedStore::note(const Request& request) {
 }
 
 Reply LoggedStore::carry_out(const Request& request, std::span<const std::byte> bytes) {
-  const bool is_new = request.kind == RequestKind::prepare || request.kind == RequestKind::put;
   const bool takes_it = takes() && (!depends_on_unkept(request) || sync());
-  if (!takes_it) return reply_to(request, {is_new ? Answer::full : Answer::unknown, {}});
-  return change(request, bytes);
+  return takes_it ? change(request, bytes) : reply_to(request, {Answer::full, {}});
 }
 
 Reply LoggedStore::change(const Request& request, std::span<const std::byte> bytes) {

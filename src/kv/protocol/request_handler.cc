@@ -1,6 +1,9 @@
 #include "kv/protocol/request_handler.h"
 
 #include <algorithm>
+#include <optional>
+#include <string_view>
+#include <unordered_map>
 #include <utility>
 
 namespace farside::kv {
@@ -17,17 +20,18 @@ Message doubt(Message bytes) {
   const bool is_read =
       reply.kind == RequestKind::get || reply.kind == RequestKind::scan || reply.kind == RequestKind::use;
   if (is_read || reply.answer != Answer::done) return bytes;
-  return Reply{.kind = reply.kind, .answer = Answer::unknown}.encode();
+  return Reply{.kind = reply.kind, .answer = reply.kind == RequestKind::commit ? Answer::full : Answer::unknown}
+      .encode();
 }
 
 }  // namespace
 
 Message RequestHandler::answer(std::span<const std::byte> bytes) {
-  const auto request = Request::decode(bytes);
+  auto request = Request::decode(bytes);
   if (!request) return {};
   changes_.note(*request);
   switch (request->kind) {
-    case RequestKind::get: return get(*request);
+    case RequestKind::get: std::ranges::sort(request->candidates); return get(*request);
     case RequestKind::scan: return scan(*request);
     case RequestKind::use: return Reply{.kind = request->kind, .use = store_.use()}.encode();
     case RequestKind::put:
@@ -44,14 +48,22 @@ void RequestHandler::keep(Inbox& inbox) {
   inbox.release([is_kept](Message reply) { return is_kept ? std::move(reply) : doubt(std::move(reply)); });
 }
 
+// There may be millions of keys, of candidates, and of versions of one key. So each key is looked for once.
 Message RequestHandler::get(const Request& request) {
+  std::unordered_map<std::string_view, std::optional<FoundVersion>> looked_for;
+  const auto find = [&](std::string_view key) {
+    if (request.candidates.empty()) return store_.newest(key);
+    const auto [known, is_new] = looked_for.try_emplace(key);
+    if (is_new) known->second = store_.among(key, request.candidates);
+    return known->second;
+  };
   Reply reply;
   reply.kind = request.kind;
   reply.forgotten = store_.forgotten();
   records_.clear();
   std::uint64_t bytes = kVersionBytes;
   for (const std::string_view key : request.keys) {
-    const auto found = request.candidates.empty() ? store_.newest(key) : store_.among(key, request.candidates);
+    const auto found = find(key);
     bytes += kVersionBytes + (found ? found->place.bytes : 0);
     if (bytes > kMostMessageBytes) return Reply{.kind = request.kind, .answer = Answer::refused}.encode();
     if (!found) {

@@ -30,6 +30,7 @@ class RequestHandler {
   void keep(Inbox& inbox);
 
  private:
+  /// Candidates ascend.
   [[nodiscard]] Message get(const Request& request);
   [[nodiscard]] Message scan(const Request& request) const;
 

@@ -41,7 +41,7 @@ struct Prepare {
 enum class Answer : std::uint8_t {
   done,
   behind,   ///< a newer version is committed, or a conditional one prepared: prepare again, above `newest`
-  full,     ///< no room; nothing was changed
+  full,     ///< no room; nothing was changed. Of a commit: it may be seen, and is to be repeated
   barred,   ///< the transaction was given up, or is settled
   unknown,  ///< no such transaction is prepared here, and none was committed
   differs,  ///< a key's newest version is not what was expected, or somebody else is about to write one
@@ -131,8 +131,8 @@ class Store {
   [[nodiscard]] std::optional<FoundVersion> newest(std::string_view key) const;
   /// Exactly that version, committed or not.
   [[nodiscard]] std::optional<FoundVersion> at(std::string_view key, const Timestamp& timestamp) const;
-  /// The one with the highest timestamp among `candidates`, committed or not; or else the newest committed
-  /// (RAMP-Small).
+  /// The one with the highest timestamp among `candidates`, which ascend, committed or not; or else the newest
+  /// committed (RAMP-Small).
   [[nodiscard]] std::optional<FoundVersion> among(std::string_view key, std::span<const Timestamp> candidates) const;
   /// The bytes of a version's record, whole.
   [[nodiscard]] std::vector<std::byte> record(const FoundVersion& version) const;

@@ -105,8 +105,8 @@ void Store::State::drop_older(const KeyId& key, const Timestamp& than) {
   if (!cell) return;
   KeyVersions& history = cells.open(key, *cell);
   std::vector<Timestamp> older;
-  for (const auto& [timestamp, version] : history.versions) {
-    if (timestamp < than && version.committed()) older.push_back(timestamp);
+  for (const Version& version : history.versions) {
+    if (version.timestamp < than && version.committed()) older.push_back(version.timestamp);
   }
   for (const Timestamp& timestamp : older) cells.drop(history, timestamp);
   if (history.versions.empty()) return cells.remove(history);

@@ -28,11 +28,7 @@ std::optional<FoundVersion> Store::among(std::string_view key, std::span<const T
   const KeyId id = key_id(key);
   const auto cell = state_->index.find(id);
   if (!cell) return std::nullopt;
-  std::optional<FoundVersion> highest;
-  for (const Timestamp& candidate : candidates) {
-    if (highest && candidate < highest->timestamp) continue;
-    if (const auto found = state_->cells.at(id, *cell, candidate)) highest = found;
-  }
+  const auto highest = state_->cells.among(id, *cell, candidates);
   return highest ? highest : state_->cells.newest(*cell);
 }
 

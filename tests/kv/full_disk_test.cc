@@ -1,0 +1,112 @@
+// What clients make of a server whose disk takes nothing for a while: nothing that it could not keep counts as done.
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "tests/kv/local_servers.h"
+
+namespace farside::kv {
+namespace {
+
+constexpr ServerNumber kServers = 2;
+constexpr ServerNumber kWithDisk = 1;
+
+/// Remembers nothing: nobody recovers.
+class Disk final : public Journal {
+ public:
+  bool has_room = true;
+
+  void append(std::span<const std::byte> /*request*/) override {}
+  bool sync() override { return has_room; }
+  [[nodiscard]] bool takes() const override { return has_room; }
+  bool step() override { return false; }
+};
+
+class KvFullDisk : public testing::Test {
+ protected:
+  [[nodiscard]] static std::string key(ServerNumber server, std::size_t number) {
+    return key_of_server(server, kServers, number);
+  }
+  Answer ask(ServerNumber server, const Request& request) {
+    return Reply::decode(servers_.handler(server).answer(request.encode())).value().answer;
+  }
+  bool is_present(LocalSession& session, std::string_view wanted) {
+    std::vector<Got> got;
+    EXPECT_EQ(session.session.get_all({&wanted, 1}, got, servers_.soon()), Outcome::done);
+    return got.front().present;
+  }
+  bool is_settled(const std::string& at, const Timestamp& version) {
+    Store& store = servers_.store_of(at);
+    const auto bytes = store.record(store.at(at, version).value());
+    return (mark_bits(read_record(bytes, 0, at).value().head.mark) & RecordHead::kSettled) != 0;
+  }
+
+  Disk disk_;
+  LocalServers servers_{kServers, {.bytes = 4U << 20U}, {}, &disk_};
+};
+
+// A session commits the oldest transaction that it has seen itself, to make room. It must not forget it while a server
+// cannot: the next get would find the rest of the transaction missing.
+TEST_F(KvFullDisk, LetsNoReaderForgetWhatItCouldNotCommit) {
+  constexpr std::size_t kTransactions = 80;  // more than a session remembers if it can help it
+  for (std::size_t i = 0; i < kTransactions; ++i) {
+    const Timestamp timestamp{i + 1, 9};
+    const std::string keys[] = {key(0, i), key(1, i)};
+    const std::vector<KeyId> siblings{key_id(keys[0]), key_id(keys[1])};
+    for (ServerNumber server = 0; server < kServers; ++server) {
+      Request request{.kind = RequestKind::prepare, .session = 9, .timestamp = timestamp, .servers = {0, 1}};
+      request.siblings = {SiblingsKind::list, std::as_bytes(std::span(siblings))};
+      request.writes = {{.key = keys[server], .value = "value"}};
+      ASSERT_EQ(ask(server, request), Answer::done);
+    }
+    ASSERT_EQ(ask(0, {.kind = RequestKind::commit, .session = 9, .timestamp = timestamp}), Answer::done);
+  }
+  LocalSession reader(servers_, {.session = 1});
+  disk_.has_room = false;
+  for (std::size_t i = 0; i < kTransactions; ++i) EXPECT_TRUE(is_present(reader, key(0, i))) << i;
+  for (std::size_t i = 0; i < kTransactions; ++i) EXPECT_TRUE(is_present(reader, key(1, i))) << i;
+  disk_.has_room = true;
+  EXPECT_TRUE(is_present(reader, key(0, 0)));
+  EXPECT_EQ(ask(1, {.kind = RequestKind::commit, .session = 9, .timestamp = {1, 9}}), Answer::done);
+}
+
+/// Its disk is full from the first commit on.
+class FullFromCommit final : public LocalRequests {
+ public:
+  FullFromCommit(LocalServers& servers, Disk& disk) : LocalRequests(servers), disk_(disk) {}
+
+  Outcome send(ServerNumber server, std::span<const std::byte> request, Deadline deadline) override {
+    if (Request::decode(request)->kind == RequestKind::commit) disk_.has_room = false;
+    return LocalRequests::send(server, request, deadline);
+  }
+
+ private:
+  Disk& disk_;
+};
+
+// A server that cannot keep a "no" says none: what may be committed is not settled.
+TEST_F(KvFullDisk, LetsNoWriterTakeItsSilenceForANo) {
+  FullFromCommit requests(servers_, disk_);
+  AtomicSession writer(servers_.fabric(), servers_.channel(), requests, servers_.memories(),
+                       {.session = 1, .grace = std::chrono::nanoseconds(1)});
+  const std::string a = key(0, 0);
+  const std::string b = key(1, 0);
+  EXPECT_EQ(writer.put_all(std::vector<Write>{{a, "1"}, {b, "1"}}, servers_.soon()), PutOutcome::unknown);
+  const Timestamp doubtful = writer.last_put();
+  const auto put_at_the_other = [&] {
+    const Write alone{a, "2"};
+    return writer.put_all({&alone, 1}, servers_.soon());
+  };
+  EXPECT_EQ(put_at_the_other(), PutOutcome::done);
+  EXPECT_EQ(put_at_the_other(), PutOutcome::done);
+  EXPECT_FALSE(is_settled(a, doubtful));
+  disk_.has_room = true;
+  servers_.logged(kWithDisk).commit(doubtful);
+  EXPECT_EQ(put_at_the_other(), PutOutcome::done);
+  EXPECT_EQ(put_at_the_other(), PutOutcome::done);  // which says so
+  EXPECT_TRUE(is_settled(a, doubtful));
+}
+
+}  // namespace
+}  // namespace farside::kv
