@@ -14,7 +14,8 @@ namespace {
 /// The transaction is committed there now, or was and is forgotten, or that server has no part in it.
 bool is_ended(const Message& reply_to_commit) {
   const auto reply = Reply::decode(reply_to_commit);
-  return reply && (reply->answer == Answer::done || reply->answer == Answer::barred || reply->answer == Answer::unknown);
+  return reply &&
+         (reply->answer == Answer::done || reply->answer == Answer::barred || reply->answer == Answer::unknown);
 }
 
 }  // namespace
