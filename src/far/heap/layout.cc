@@ -1,0 +1,130 @@
+#include "far/heap/layout.h"
+
+#include <algorithm>
+#include <bit>
+#include <iterator>
+
+namespace farside::far {
+
+namespace {
+
+constexpr std::size_t kLeastPiece = 16;
+constexpr std::size_t kMostSmall = 16384;
+constexpr std::size_t kPiecesOfRun = 16;  // at least
+
+std::size_t round_up(std::size_t number, std::size_t to) { return (number + to - 1) / to * to; }
+
+// Four sizes to each power of two: at most a fifth is lost.
+std::size_t size_of_piece(std::size_t bytes) {
+  if (bytes <= kLeastPiece * 4) return round_up(std::max(bytes, kLeastPiece), kLeastPiece);
+  return round_up(bytes, std::bit_floor(bytes - 1) / 4);
+}
+
+}  // namespace
+
+Layout::Layout(std::size_t bytes) {
+  if (bytes >= kGranuleBytes) free_.emplace(0, bytes / kGranuleBytes);
+}
+
+std::optional<std::size_t> Layout::take(std::size_t bytes, std::size_t alignment) {
+  if (bytes <= kMostSmall && alignment <= kMostSmall) {
+    // Pieces of a power of two lie at multiples of themselves.
+    const std::size_t piece =
+        alignment <= kLeastPiece ? size_of_piece(bytes) : std::bit_ceil(std::max({bytes, alignment, kLeastPiece}));
+    return take_small(piece);
+  }
+  const std::size_t granules = bytes / kGranuleBytes + (bytes % kGranuleBytes != 0 || bytes == 0 ? 1 : 0);
+  const auto first = take_run(granules, std::max<std::size_t>(alignment / kGranuleBytes, 1));
+  if (!first) return std::nullopt;
+  runs_.emplace(*first, Run{granules, 0, {}, 1});
+  return *first * kGranuleBytes;
+}
+
+std::optional<std::size_t> Layout::take_small(std::size_t piece_bytes) {
+  std::set<std::size_t>& with_room = partly_[piece_bytes];
+  if (with_room.empty()) {
+    const std::size_t granules = round_up(piece_bytes * kPiecesOfRun, kGranuleBytes) / kGranuleBytes;
+    const auto first = take_run(granules, 1);
+    if (!first) return std::nullopt;
+    runs_.emplace(*first, Run{granules, piece_bytes, std::vector<bool>(granules * kGranuleBytes / piece_bytes), 0});
+    with_room.insert(*first);
+  }
+  const std::size_t first = *with_room.begin();
+  Run& run = runs_.at(first);
+  const auto place = std::ranges::find(run.is_used, false) - run.is_used.begin();
+  run.is_used[static_cast<std::size_t>(place)] = true;
+  if (++run.used == run.is_used.size()) with_room.erase(first);
+  return first * kGranuleBytes + static_cast<std::size_t>(place) * piece_bytes;
+}
+
+std::optional<std::size_t> Layout::take_run(std::size_t granules, std::size_t alignment) {
+  for (const auto& [begin, count] : free_) {
+    const std::size_t first = round_up(begin, alignment);
+    if (first - begin > count || count - (first - begin) < granules) continue;
+    const std::size_t free_begin = begin;
+    const std::size_t free_count = count;
+    free_.erase(free_begin);
+    if (first != free_begin) free_.emplace(free_begin, first - free_begin);
+    if (first + granules != free_begin + free_count) {
+      free_.emplace(first + granules, free_begin + free_count - first - granules);
+    }
+    used_granules_ += granules;
+    return first;
+  }
+  return std::nullopt;
+}
+
+void Layout::give_run(std::size_t first, std::size_t granules) {
+  used_granules_ -= granules;
+  auto next = free_.lower_bound(first);
+  if (next != free_.end() && next->first == first + granules) {
+    granules += next->second;
+    next = free_.erase(next);
+  }
+  if (next != free_.begin()) {
+    const auto before = std::prev(next);
+    if (before->first + before->second == first) {
+      before->second += granules;
+      return;
+    }
+  }
+  free_.emplace(first, granules);
+}
+
+Layout::Runs::const_iterator Layout::run_of(std::size_t begin) const {
+  auto after = runs_.upper_bound(begin / kGranuleBytes);
+  if (after == runs_.begin()) return runs_.end();
+  --after;
+  return begin / kGranuleBytes < after->first + after->second.granules ? after : runs_.end();
+}
+
+std::optional<Layout::Piece> Layout::find(std::size_t begin) const {
+  const auto found = run_of(begin);
+  if (found == runs_.end()) return std::nullopt;
+  const auto& [first, run] = *found;
+  const std::size_t offset = begin - first * kGranuleBytes;
+  if (run.piece_bytes == 0) {
+    return offset == 0 ? std::optional(Piece{begin, run.granules * kGranuleBytes}) : std::nullopt;
+  }
+  const std::size_t place = offset / run.piece_bytes;
+  if (offset % run.piece_bytes != 0 || place >= run.is_used.size() || !run.is_used[place]) return std::nullopt;
+  return Piece{begin, run.piece_bytes};
+}
+
+std::optional<Layout::Released> Layout::give(std::size_t begin) {
+  if (!find(begin)) return std::nullopt;
+  const auto found = runs_.find(run_of(begin)->first);
+  auto& [first, run] = *found;
+  if (run.piece_bytes != 0) {
+    run.is_used[(begin - first * kGranuleBytes) / run.piece_bytes] = false;
+    partly_[run.piece_bytes].insert(first);
+    if (--run.used != 0) return Released{};
+    partly_[run.piece_bytes].erase(first);
+  }
+  const Released released{first * kGranuleBytes, run.granules * kGranuleBytes};
+  give_run(first, run.granules);
+  runs_.erase(found);
+  return released;
+}
+
+}  // namespace farside::far

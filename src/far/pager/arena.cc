@@ -1,0 +1,55 @@
+#include "far/pager/arena.h"
+
+#include <array>
+
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "farside/base/error.h"
+#include "farside/base/units.h"
+
+#include "far/pager/shuttle.h"
+
+namespace farside::far {
+
+Arena::Arena(PageNumber pages) : bytes_(std::size_t{pages} * kPageBytes) {
+  void* const place =
+      ::mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (place == MAP_FAILED) {
+    throw errno_error("set aside addresses for far memory of", format_bytes(bytes_),
+                      "ask for less, or raise ulimit -v");
+  }
+  base_ = static_cast<std::byte*>(place);
+  // A large page would come and go as a whole; and a child must not take what is absent here for zeros.
+  ::madvise(base_, bytes_, MADV_NOHUGEPAGE);
+  ::madvise(base_, bytes_, MADV_DONTFORK);
+  self_ = Fd(static_cast<int>(::syscall(SYS_pidfd_open, ::getpid(), 0)));
+}
+
+Arena::~Arena() { ::munmap(base_, bytes_); }
+
+void Arena::drop(std::span<const PageNumber> pages) {
+  std::array<iovec, Shuttle::kPages> ranges{};
+  std::size_t count = 0;
+  std::size_t dropped = 0;
+  const auto finish = [&] {
+    if (count > 1 && self_) {
+      const long done = ::syscall(SYS_process_madvise, self_.get(), ranges.data(), count, MADV_DONTNEED, 0);
+      if (done == static_cast<long>(dropped)) count = 0;
+      if (done < 0) self_.reset();
+    }
+    for (std::size_t i = 0; i < count; ++i) ::madvise(ranges.at(i).iov_base, ranges.at(i).iov_len, MADV_DONTNEED);
+    count = 0;
+    dropped = 0;
+  };
+  for_each_run(pages, [&](std::size_t begin, std::size_t length) {
+    if (count == ranges.size()) finish();
+    ranges.at(count++) = {at(pages[begin]), length * kPageBytes};
+    dropped += length * kPageBytes;
+  });
+  finish();
+}
+
+}  // namespace farside::far

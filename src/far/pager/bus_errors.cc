@@ -1,0 +1,83 @@
+#include "far/pager/bus_errors.h"
+
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <csignal>
+#include <mutex>
+
+#include <ucontext.h>
+
+#include "farside/base/error.h"
+
+namespace farside::far {
+
+namespace {
+
+constexpr std::size_t kMost = 16;
+
+constinit std::array<std::atomic<BusErrorServer*>, kMost> servers{};
+constinit struct sigaction previous {};
+constinit std::once_flag installed;
+
+bool is_write([[maybe_unused]] const void* context) {
+#ifdef __x86_64__
+  constexpr long long kWriteBit = 2;  // of the processor's page-fault code
+  return (static_cast<const ucontext_t*>(context)->uc_mcontext.gregs[REG_ERR] & kWriteBit) != 0;
+#else
+  return true;
+#endif
+}
+
+void give_to_previous(int signal, siginfo_t* info, void* context) {
+  if ((previous.sa_flags & SA_SIGINFO) != 0 && previous.sa_sigaction != nullptr) {
+    previous.sa_sigaction(signal, info, context);
+  } else if (previous.sa_handler != SIG_DFL && previous.sa_handler != SIG_IGN) {
+    previous.sa_handler(signal);
+  } else {
+    ::sigaction(SIGBUS, &previous, nullptr);  // the access is tried again, and ends the process
+  }
+}
+
+void on_bus_error(int signal, siginfo_t* info, void* context) {
+  const int saved = errno;
+  for (const auto& place : servers) {
+    BusErrorServer* const server = place.load(std::memory_order_acquire);
+    if (server == nullptr || !server->owns(info->si_addr)) continue;
+    server->serve_bus_error(info->si_addr, is_write(context));
+    errno = saved;
+    return;
+  }
+  give_to_previous(signal, info, context);
+  errno = saved;
+}
+
+void install() {
+  struct sigaction action {};
+  action.sa_sigaction = on_bus_error;
+  action.sa_flags = SA_SIGINFO | SA_RESTART | SA_ONSTACK;
+  sigfillset(&action.sa_mask);  // a handler that runs in the middle of ours could fault itself
+  if (::sigaction(SIGBUS, &action, &previous) != 0) throw errno_error("handle the signal", "SIGBUS");
+}
+
+}  // namespace
+
+BusErrorRegistration::BusErrorRegistration(BusErrorServer& server) {
+  std::call_once(installed, install);
+  for (place_ = 0; place_ < kMost; ++place_) {
+    BusErrorServer* nobody = nullptr;
+    if (servers.at(place_).compare_exchange_strong(nobody, &server, std::memory_order_acq_rel)) return;
+  }
+  throw Error({"serve the faults of", "another far heap", "16 are open", "put more into one heap"});
+}
+
+BusErrorRegistration::~BusErrorRegistration() { servers.at(place_).store(nullptr, std::memory_order_release); }
+
+bool lets_bus_errors_through() {
+  sigset_t blocked;
+  sigemptyset(&blocked);
+  ::pthread_sigmask(SIG_SETMASK, nullptr, &blocked);
+  return sigismember(&blocked, SIGBUS) == 0;
+}
+
+}  // namespace farside::far

@@ -1,0 +1,48 @@
+// frames.h — the budget: how many pages may be here at once, and who waits for one.
+//
+// Guarantee: pages here <= budget, always. The evictor keeps a reserve free, so that a fault seldom waits.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+
+namespace farside::far {
+
+/// Thread safety: every call, from any thread and from fault handlers.
+class Frames {
+ public:
+  explicit Frames(std::uint64_t budget);
+
+  [[nodiscard]] std::uint64_t budget() const { return budget_; }
+  [[nodiscard]] std::uint64_t used() const { return budget_ - free_.load(std::memory_order_relaxed); }
+
+  /// Sleeps until one is free. False when none came free in `patience`.
+  [[nodiscard]] bool take_one(std::chrono::milliseconds patience);
+  /// Up to `wanted` of those that are not in reserve.
+  [[nodiscard]] std::uint64_t take_spare(std::uint64_t wanted);
+  void give(std::uint64_t count);
+
+  // Of the evictor.
+
+  /// How many ought to leave now.
+  [[nodiscard]] std::uint64_t wanted() const;
+  /// Sleeps until some ought to leave, or `stop` is called.
+  void await_wanted();
+  void stop();
+
+ private:
+  void ring();
+
+  const std::uint64_t budget_;
+  const std::uint64_t low_;   ///< below it pages leave,
+  const std::uint64_t high_;  ///< until so many are free
+  std::atomic<std::uint64_t> free_;
+  std::atomic<std::uint32_t> freed_{0};  ///< counts; takers sleep on it
+  std::atomic<std::uint32_t> waiting_{0};
+  std::atomic<std::uint32_t> bell_{0};  ///< counts; the evictor sleeps on it
+  std::atomic<bool> asleep_{false};
+  std::atomic<bool> stopped_{false};
+};
+
+}  // namespace farside::far

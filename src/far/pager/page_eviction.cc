@@ -1,0 +1,158 @@
+// The half of PageMover that carries pages away.
+#include <algorithm>
+#include <cstring>
+
+#include "far/pager/end.h"
+#include "far/pager/page_mover.h"
+
+namespace farside::far {
+
+namespace {
+
+// Not memcpy: what the program does to these bytes meanwhile is held up by the kernel, of which a race detector that
+// stands behind memcpy knows nothing.
+void copy_page(std::byte* to, const std::byte* from) {
+#ifdef __x86_64__
+  std::size_t left = kPageBytes;
+  asm volatile("rep movsb" : "+D"(to), "+S"(from), "+c"(left) : : "memory");
+#else
+  std::memcpy(to, from, kPageBytes);
+#endif
+}
+
+bool is_zero(const std::byte* page) { return *page == std::byte{} && std::memcmp(page, page + 1, kPageBytes - 1) == 0; }
+
+void add(std::atomic<std::uint64_t>& counter, std::uint64_t by) { counter.fetch_add(by, std::memory_order_relaxed); }
+
+constexpr unsigned kBatchesAtLevel = 64;  // before it is tried whether less hard looking finds room as well
+
+}  // namespace
+
+PageMover::Evicted PageMover::evict(std::uint64_t wanted, Shuttle& shuttle) {
+  const Held chosen = choose(std::min<std::uint64_t>(wanted, Shuttle::kPages));
+  Held clean;
+  Held dirty;
+  for (std::size_t i = 0; i < chosen.count; ++i) {
+    Held& kind = chosen.words.at(i).state() == PageState::clean ? clean : dirty;
+    kind.add(chosen.pages.at(i), chosen.words.at(i));
+  }
+  const Evicted first = drop_clean(clean);
+  const Evicted second = carry(dirty, shuttle);
+  return {first.pages + second.pages, second.result};
+}
+
+// Goes over the arena like the hand of a clock; looks harder when a whole round brought too little.
+PageMover::Held PageMover::choose(std::size_t wanted) {
+  Held held;
+  if (++batches_at_level_ > kBatchesAtLevel && level_ > 0) {
+    --level_;
+    batches_at_level_ = 0;
+  }
+  const PageNumber round = end_.load();
+  for (PageNumber looked_at = 0; held.count < wanted && round != 0;) {
+    if (hand_ >= round) hand_ = 0;
+    const PageNumber page = hand_++;
+    const PageWord word = table_.load(page);
+    if (replacement_.may_leave(word, level_, frames_.used()) && table_.try_lock(page, word)) held.add(page, word);
+    if (++looked_at < round) continue;
+    if (held.count != 0 || level_ == Replacement::kLevels - 1) break;
+    looked_at = 0;
+    ++level_;
+    batches_at_level_ = 0;
+  }
+  held.sort();
+  return held;
+}
+
+PageMover::Evicted PageMover::drop_clean(const Held& held) {
+  arena_.drop(held.list());
+  for (std::size_t i = 0; i < held.count; ++i) {
+    table_.unlock(held.pages.at(i), replacement_.leaving(held.words.at(i)).with(PageState::far));
+  }
+  add(counted_.dropped_clean_pages, held.count);
+  frames_.give(held.count);
+  return {held.count, Result::done};
+}
+
+// 1. Protect, so that from here on a write is a fault. 2. Copy, and let writers in again: who writes cancels. 3. Write
+// to the space. 4. What nobody wrote to goes.
+PageMover::Evicted PageMover::carry(const Held& held, Shuttle& shuttle) {
+  if (rules_.protects_before_copying) {
+    for_each_run(held.list(), [&](std::size_t begin, std::size_t length) {
+      const int error = userfault_.protect(arena_.at(held.pages.at(begin)), length * kPageBytes);
+      if (error != 0) end_process("protect a page of far memory", error);
+    });
+  }
+  Held zeros;
+  Held carried;
+  for (std::size_t i = 0; i < held.count; ++i) {
+    std::byte* const place = shuttle.buffer() + carried.count * kPageBytes;
+    copy_page(place, arena_.at(held.pages.at(i)));
+    (is_zero(place) ? zeros : carried).add(held.pages.at(i), held.words.at(i));
+  }
+  const std::uint64_t dropped = drop_zeros(zeros, shuttle);
+  if (carried.count == 0) return {dropped, Result::done};
+
+  for (std::size_t i = 0; i < carried.count; ++i) {
+    PageWord& word = carried.words.at(i);
+    word = word.with(PageState::leaving).with_stored(true);
+    table_.unlock(carried.pages.at(i), word);
+  }
+  const Result result = rules_.stores_before_dropping ? shuttle.store(carried.list()) : Result::done;
+  const Held stayed = lock_what_stayed(carried);
+  if (result != Result::done) {
+    put_back(stayed);
+    return {dropped, result};
+  }
+  add(counted_.stored_pages, carried.count);
+  arena_.drop(stayed.list());
+  for (std::size_t i = 0; i < stayed.count; ++i) {
+    table_.unlock(stayed.pages.at(i), replacement_.leaving(stayed.words.at(i)).with(PageState::far));
+  }
+  frames_.give(stayed.count);
+  return {dropped + stayed.count, Result::done};
+}
+
+PageMover::Held PageMover::lock_what_stayed(const Held& held) {
+  Held stayed;
+  for (std::size_t i = 0; i < held.count; ++i) {
+    const PageNumber page = held.pages.at(i);
+    const PageWord word = table_.load(page);
+    const bool stays =
+        word.state() == PageState::leaving || (!rules_.drops_only_what_stayed && word.state() == PageState::dirty);
+    if (stays && table_.try_lock(page, word)) stayed.add(page, word);
+  }
+  return stayed;
+}
+
+// They are locked and protected. Erased first: from when they are untouched, others may store them.
+std::uint64_t PageMover::drop_zeros(const Held& held, Shuttle& shuttle) {
+  Held erased;
+  Held kept;
+  for (std::size_t i = 0; i < held.count; ++i) {
+    const bool erases = held.words.at(i).stored() && rules_.erases_what_turned_zero;
+    const bool is_erased = !erases || shuttle.erase(held.pages.at(i), 1) == Result::done;
+    (is_erased ? erased : kept).add(held.pages.at(i), held.words.at(i));
+  }
+  put_back(kept);
+  arena_.drop(erased.list());
+  for (std::size_t i = 0; i < erased.count; ++i) {
+    const PageWord word = replacement_.leaving(erased.words.at(i));
+    const bool is_gone = rules_.erases_what_turned_zero || !word.stored();
+    table_.unlock(erased.pages.at(i),
+                  is_gone ? word.with(PageState::untouched).with_stored(false) : word.with(PageState::far));
+  }
+  add(counted_.dropped_zero_pages, erased.count);
+  frames_.give(erased.count);
+  return erased.count;
+}
+
+void PageMover::put_back(const Held& held) {
+  for (std::size_t i = 0; i < held.count; ++i) {
+    const int error = userfault_.unprotect(arena_.at(held.pages.at(i)), kPageBytes);
+    if (error != 0) end_process("let a page of far memory be written to", error);
+    table_.unlock(held.pages.at(i), held.words.at(i).with(PageState::dirty));
+  }
+}
+
+}  // namespace farside::far

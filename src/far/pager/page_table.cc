@@ -1,0 +1,48 @@
+#include "far/pager/page_table.h"
+
+#include <sys/mman.h>
+
+#include "farside/base/error.h"
+
+#include "far/pager/futex.h"
+
+namespace farside::far {
+
+// Taken from the kernel directly: it gives zeros, and takes memory only for the parts of the arena that are used.
+PageTable::PageTable(PageNumber pages) : pages_(pages) {
+  void* const place = ::mmap(nullptr, std::size_t{pages} * sizeof(std::uint32_t), PROT_READ | PROT_WRITE,
+                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (place == MAP_FAILED) throw errno_error("map the page table of", "far memory");
+  words_ = static_cast<std::atomic<std::uint32_t>*>(place);
+}
+
+PageTable::~PageTable() { ::munmap(words_, std::size_t{pages_} * sizeof(std::uint32_t)); }
+
+PageWord PageTable::lock(PageNumber page) {
+  for (;;) {
+    const PageWord seen = load(page);
+    if (seen.state() == PageState::locked) {
+      await_unlocked(page);
+    } else if (try_lock(page, seen)) {
+      return seen;
+    }
+  }
+}
+
+void PageTable::unlock(PageNumber page, PageWord next) {
+  const std::uint32_t before = words_[page].exchange(next.bits(), std::memory_order_acq_rel);
+  if ((before & PageWord::kWaited) != 0) futex_wake_all(words_[page]);
+}
+
+// Whoever holds a lock gives it back after a bounded time: what it waits for meanwhile has deadlines of its own.
+void PageTable::await_unlocked(PageNumber page) {
+  for (;;) {
+    std::uint32_t bits = words_[page].load(std::memory_order_acquire);
+    if (PageWord(bits).state() != PageState::locked) return;
+    if ((bits & PageWord::kWaited) != 0 || words_[page].compare_exchange_strong(bits, bits | PageWord::kWaited)) {
+      futex_wait(words_[page], bits | PageWord::kWaited, std::chrono::seconds(1));
+    }
+  }
+}
+
+}  // namespace farside::far

@@ -1,0 +1,201 @@
+#include "far/pager/pager.h"
+
+#include <algorithm>
+#include <csignal>
+#include <cstdint>
+#include <utility>
+
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "farside/base/error.h"
+#include "farside/base/units.h"
+
+#include "far/pager/end.h"
+
+namespace farside::far {
+
+namespace {
+
+constexpr std::size_t kShuttles = 6;              // pages of so many threads are fetched at the same time
+constexpr std::uint64_t kLeastBudgetPages = 256;  // below it there is hardly a window to read ahead into
+constexpr std::chrono::milliseconds kPauseWhenRefused{10};
+constexpr std::chrono::microseconds kPauseWhenNoneStayed{20};
+
+std::uint64_t budget_pages(const PagerOptions& options) {
+  const std::uint64_t pages = options.budget_bytes / kPageBytes;
+  if (pages >= kLeastBudgetPages) return pages;
+  throw UsageError({"keep far memory near in", format_bytes(options.budget_bytes), "that is too little",
+                    "give at least " + format_bytes(kLeastBudgetPages * kPageBytes)});
+}
+
+// A thread that blocks SIGBUS would be killed by its first fault.
+FaultService chosen(FaultService wanted) {
+  if (wanted != FaultService::automatic) return wanted;
+  return lets_bus_errors_through() ? FaultService::in_thread : FaultService::handler;
+}
+
+// The program's signals are for the program's threads: a handler of its own that touches the arena must not run in one
+// of those that bring the pages.
+std::thread start_thread(auto&& body) {
+  sigset_t all;
+  sigset_t before;
+  sigfillset(&all);
+  ::pthread_sigmask(SIG_SETMASK, &all, &before);
+  std::thread thread(std::forward<decltype(body)>(body));
+  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  return thread;
+}
+
+}  // namespace
+
+/// One of the shuttles, while it is needed.
+class Pager::Borrowed {
+ public:
+  explicit Borrowed(Pager& pager) : pager_(pager) {
+    std::unique_lock lock(pager.shuttles_mutex_);
+    pager.shuttle_returned_.wait(lock, [&] { return !pager.shuttles_.empty(); });
+    shuttle_ = std::move(pager.shuttles_.back());
+    pager.shuttles_.pop_back();
+  }
+  ~Borrowed() {
+    {
+      const std::lock_guard lock(pager_.shuttles_mutex_);
+      pager_.shuttles_.push_back(std::move(shuttle_));
+    }
+    pager_.shuttle_returned_.notify_one();
+  }
+  Borrowed(const Borrowed&) = delete;
+  Borrowed& operator=(const Borrowed&) = delete;
+
+  [[nodiscard]] Shuttle& operator*() const { return *shuttle_; }
+
+ private:
+  Pager& pager_;
+  std::unique_ptr<Shuttle> shuttle_;
+};
+
+Pager::Pager(std::unique_ptr<ShuttleSource> source, PagerOptions options, PagerRules rules)
+    : source_(std::move(source)),
+      service_(chosen(options.service)),
+      userfault_(service_),
+      arena_(source_->pages()),
+      mover_(arena_, userfault_, budget_pages(options), options.most_ahead_pages, rules),
+      stop_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+      evictors_(source_->open()),
+      handlers_(source_->open()) {
+  if (!stop_) throw errno_error("make", "an eventfd");
+  for (std::size_t i = 0; i < kShuttles; ++i) shuttles_.push_back(source_->open());
+  userfault_.watch(arena_.base(), arena_.bytes());
+  start();
+  try {
+    test();
+  } catch (const Error&) {
+    stop();
+    throw;
+  }
+}
+
+Pager::~Pager() { stop(); }
+
+void Pager::start() {
+  evictor_ = start_thread([this] { evict_until_stopped(); });
+  if (service_ == FaultService::handler) {
+    handler_ = start_thread([this] { handle_until_stopped(); });
+  } else {
+    registration_.emplace(*this);
+  }
+}
+
+void Pager::stop() {
+  stopping_.store(true);
+  mover_.frames().stop();
+  const std::uint64_t one = 1;
+  (void)!::write(stop_.get(), &one, sizeof one);
+  if (handler_.joinable()) handler_.join();
+  evictor_.join();
+}
+
+// A real fault: what does not work is found here, not in the middle of the program.
+void Pager::test() {
+  auto* const word = reinterpret_cast<volatile std::uint64_t*>(arena_.base());
+  const std::uint64_t before = *word;
+  *word = before + 1;
+  const bool works = before == 0 && *word == 1;
+  discard(arena_.base(), kPageBytes);
+  if (works && *word == 0 && mover_.counts().faults != 0) return;
+  throw Error({"serve page faults with", "userfaultfd", "a page that was touched is not what it should be",
+               "report this, with the kernel's version"});
+}
+
+void Pager::serve(void* address, bool is_write, Shuttle& shuttle) {
+  const Result result = mover_.serve(arena_.page_of(address), is_write, shuttle);
+  if (result != Result::done) end_process("bring a page of far memory", to_string(result));
+}
+
+void Pager::serve_bus_error(void* address, bool is_write) {
+  const Borrowed shuttle(*this);
+  serve(address, is_write, *shuttle);
+}
+
+void Pager::handle_until_stopped() {
+  std::array<pollfd, 2> waits{{{userfault_.descriptor(), POLLIN, 0}, {stop_.get(), POLLIN, 0}}};
+  while (!stopping_.load()) {
+    (void)::poll(waits.data(), waits.size(), -1);
+    for (Userfault::Fault fault{}; userfault_.next(fault);) serve(fault.address, fault.is_write, *handlers_);
+  }
+}
+
+// What cannot go now is tried again: room may come free in the space. A thread that waits for a frame meanwhile gives
+// up after its own time.
+void Pager::evict_until_stopped() {
+  while (!stopping_.load()) {
+    mover_.frames().await_wanted();
+    while (!stopping_.load()) {
+      const std::uint64_t wanted = mover_.frames().wanted();
+      if (wanted == 0) break;
+      const PageMover::Evicted evicted = mover_.evict(wanted, *evictors_);
+      if (evicted.result == Result::lost) end_process("carry a page of far memory away", to_string(evicted.result));
+      if (evicted.pages != 0) continue;
+      if (evicted.result == Result::done) {
+        std::this_thread::sleep_for(kPauseWhenNoneStayed);  // all were written to on their way, or are being changed
+      } else {
+        std::this_thread::sleep_for(kPauseWhenRefused);
+      }
+    }
+  }
+}
+
+void Pager::discard(void* begin, std::size_t bytes) {
+  auto* const from = static_cast<std::byte*>(begin);
+  const PageNumber first = arena_.page_of(from + kPageBytes - 1);
+  const PageNumber end = arena_.page_of(from + bytes);
+  if (end <= first) return;
+  const Borrowed shuttle(*this);
+  mover_.discard(first, end - first, *shuttle);
+}
+
+void Pager::advise(void* begin, std::size_t bytes, Hint hint) {
+  if (bytes == 0) return;
+  const PageNumber first = arena_.page_of(begin);
+  const PageNumber count = arena_.page_of(static_cast<std::byte*>(begin) + bytes - 1) - first + 1;
+  const std::lock_guard lock(pinned_mutex_);
+  const std::uint64_t most = mover_.frames().budget() / 4 * 3;
+  if (hint == Hint::pinned && pinned_pages_ + count > most) {
+    throw UsageError(
+        {"pin", format_bytes(std::uint64_t{count} * kPageBytes),
+         "of the budget " + format_bytes((most - std::min(most, pinned_pages_)) * kPageBytes) + " may still be pinned",
+         "give a larger budget"});
+  }
+  pinned_pages_ += static_cast<std::uint64_t>(mover_.advise(first, count, hint));
+  if (hint == Hint::pinned) bring(first, count);
+}
+
+// Writable as well: the kernel, on the program's behalf, may only touch what needs no fault.
+void Pager::bring(PageNumber first, PageNumber count) {
+  const Borrowed shuttle(*this);
+  for (PageNumber page = first; page < first + count; ++page) serve(arena_.at(page), true, *shuttle);
+}
+
+}  // namespace farside::far

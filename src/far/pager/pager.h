@@ -1,0 +1,82 @@
+// pager.h — far memory at addresses of this process: an arena whose pages come when they are touched, and leave when
+// more than the budget would be here. docs/protocols/far_pager.md says why no write is lost.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include "far/pager/arena.h"
+#include "far/pager/bus_errors.h"
+#include "far/pager/page_mover.h"
+#include "far/pager/shuttle.h"
+#include "far/pager/userfault.h"
+
+namespace farside::far {
+
+struct PagerOptions {
+  std::uint64_t budget_bytes = 0;
+  FaultService service = FaultService::automatic;
+  std::uint32_t most_ahead_pages = 32;
+};
+
+/// Thread safety: every call, from any thread. Whoever uses the arena stops before the pager goes.
+class Pager final : public BusErrorServer {
+ public:
+  /// Throws Error.
+  Pager(std::unique_ptr<ShuttleSource> source, PagerOptions options, PagerRules rules = {});
+  ~Pager() override;
+
+  [[nodiscard]] std::byte* base() const { return arena_.base(); }
+  [[nodiscard]] std::size_t bytes() const { return arena_.bytes(); }
+  [[nodiscard]] FaultService service() const { return service_; }
+
+  /// The pages that lie wholly within are zeros afterwards.
+  void discard(void* begin, std::size_t bytes);
+  /// Of all pages of the range. Throws Error when more would be pinned than three quarters of the budget.
+  void advise(void* begin, std::size_t bytes, Hint hint);
+
+  [[nodiscard]] PagerCounts counts() const { return mover_.counts(); }
+  [[nodiscard]] std::uint64_t pages_here() { return mover_.frames().used(); }
+
+  [[nodiscard]] bool owns(const void* address) const override { return arena_.contains(address); }
+  void serve_bus_error(void* address, bool is_write) override;
+
+ private:
+  class Borrowed;
+
+  void serve(void* address, bool is_write, Shuttle& shuttle);
+  void bring(PageNumber first, PageNumber count);
+  void evict_until_stopped();
+  void handle_until_stopped();
+  void start();
+  void stop();
+  void test();
+
+  std::unique_ptr<ShuttleSource> source_;
+  FaultService service_;
+  Userfault userfault_;
+  Arena arena_;
+  PageMover mover_;
+  Fd stop_;  ///< readable when the handler is to end
+
+  std::mutex shuttles_mutex_;
+  std::condition_variable shuttle_returned_;
+  std::vector<std::unique_ptr<Shuttle>> shuttles_;  ///< of faulting threads and of callers; those that are free
+  std::unique_ptr<Shuttle> evictors_;
+  std::unique_ptr<Shuttle> handlers_;
+  std::atomic<bool> stopping_{false};
+  std::mutex pinned_mutex_;
+  std::uint64_t pinned_pages_ = 0;
+
+  std::thread evictor_;
+  std::thread handler_;
+  std::optional<BusErrorRegistration> registration_;
+};
+
+}  // namespace farside::far

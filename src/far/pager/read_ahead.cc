@@ -1,0 +1,79 @@
+#include "far/pager/read_ahead.h"
+
+#include <algorithm>
+#include <cstdlib>
+
+namespace farside::far {
+
+namespace {
+
+constexpr std::int64_t kNear = 512;  // pages between two faults of one walk, at most
+constexpr std::uint32_t kFirst = 4;
+
+}  // namespace
+
+ReadAhead::Window ReadAhead::after_fault(PageNumber page, bool is_sequential) {
+  const std::lock_guard lock(mutex_);
+  Walk& walk = walk_of(page);
+  walk.used_at = ++faults_;
+
+  std::uint32_t hits = 0;
+  const std::int64_t steps = steps_along(walk, page);
+  if (steps > 0) {
+    hits = static_cast<std::uint32_t>(std::min<std::int64_t>(steps - 1, walk.count));
+    if (steps > walk.count) walk.count = std::min(walk.count * 2, most_);
+  } else {
+    if (walk.last >= 0) walk.steps.at(walk.steps_taken++ % walk.steps.size()) = page - walk.last;
+    const auto stride = is_sequential ? std::optional<std::int64_t>(1) : majority(walk);
+    walk.stride = stride.value_or(0);
+    walk.count = !stride ? 0 : is_sequential ? most_ : std::clamp(walk.count / 2, std::min(kFirst, most_), most_);
+  }
+  walk.last = page;
+  return {walk.stride, walk.count, hits};
+}
+
+// The one whose window ends nearest; or, when none is near, the one that was not used for longest.
+ReadAhead::Walk& ReadAhead::walk_of(std::int64_t page) {
+  Walk* nearest = nullptr;
+  std::int64_t distance = kNear + 1;
+  for (Walk& walk : walks_) {
+    if (walk.last < 0) continue;
+    const std::int64_t of_this = std::abs(page - walk.last - walk.stride * walk.count);
+    if (of_this >= distance) continue;
+    nearest = &walk;
+    distance = of_this;
+  }
+  if (nearest != nullptr) return *nearest;
+  Walk& oldest = *std::ranges::min_element(walks_, {}, &Walk::used_at);
+  oldest = Walk{};
+  return oldest;
+}
+
+// How many strides after the last fault this one is, when it goes on that way; otherwise 0. It comes early when there
+// was no room for all of the window, and late when pages after it were here anyway.
+std::int64_t ReadAhead::steps_along(const Walk& walk, std::int64_t page) {
+  if (walk.count == 0 || (page - walk.last) % walk.stride != 0) return 0;
+  const std::int64_t steps = (page - walk.last) / walk.stride;
+  return steps > 0 && steps <= 2 * (std::int64_t{walk.count} + 1) ? steps : 0;
+}
+
+// Boyer and Moore's vote, then the count: more than half of what is remembered, and at least two.
+std::optional<std::int64_t> ReadAhead::majority(const Walk& walk) {
+  const std::size_t known = std::min(walk.steps_taken, walk.steps.size());
+  std::int64_t candidate = 0;
+  std::size_t lead = 0;
+  for (std::size_t i = 0; i < known; ++i) {
+    if (lead == 0) candidate = walk.steps.at(i);
+    if (walk.steps.at(i) == candidate) {
+      ++lead;
+    } else {
+      --lead;
+    }
+  }
+  const auto end = walk.steps.begin() + static_cast<std::ptrdiff_t>(known);
+  const auto votes = static_cast<std::size_t>(std::count(walk.steps.begin(), end, candidate));
+  if (candidate == 0 || votes < 2 || votes * 2 <= known) return std::nullopt;
+  return candidate;
+}
+
+}  // namespace farside::far

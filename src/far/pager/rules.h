@@ -1,0 +1,15 @@
+// rules.h — what the proof that no write is lost stands on, rule by rule (docs/protocols/far_pager.md).
+//
+// All of them hold, always. Tests break one at a time to show that they would notice.
+#pragma once
+
+namespace farside::far {
+
+struct PagerRules {
+  bool protects_before_copying = true;  ///< a page that leaves is write-protected before its bytes are read
+  bool drops_only_what_stayed = true;   ///< and goes only if nobody wrote to it since
+  bool stores_before_dropping = true;   ///< and only after the space has its bytes
+  bool erases_what_turned_zero = true;  ///< a page that is zeros again is erased where its bytes were stored
+};
+
+}  // namespace farside::far

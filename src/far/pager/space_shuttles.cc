@@ -1,0 +1,63 @@
+#include "far/pager/space_shuttles.h"
+
+#include <algorithm>
+#include <chrono>
+#include <limits>
+#include <vector>
+
+namespace farside::far {
+
+namespace {
+
+constexpr Duration kPatience = std::chrono::seconds(60);  // a node that died is replaced meanwhile, or never
+
+class SpaceShuttle final : public Shuttle {
+ public:
+  explicit SpaceShuttle(Space& space)
+      : fabric_(space.fabric()),
+        region_(fabric_.create_region("far buffer", kPages * kPageBytes)),
+        lane_(space.open_lane()) {}
+
+  [[nodiscard]] std::byte* buffer() override { return region_->span(0, kPages * kPageBytes).adapter_data(); }
+
+  [[nodiscard]] Result fetch(std::span<const PageNumber> pages) override {
+    return lane_->read(list(pages), fabric_.in(kPatience));
+  }
+  [[nodiscard]] Result store(std::span<const PageNumber> pages) override {
+    return lane_->write(list(pages), fabric_.in(kPatience));
+  }
+  [[nodiscard]] Result erase(PageNumber first, PageNumber count) override {
+    return lane_->discard(std::uint64_t{first} * kPageBytes, std::uint64_t{count} * kPageBytes, fabric_.in(kPatience));
+  }
+
+ private:
+  // Neighbours that lie side by side in the buffer travel as one. Fault handlers come by: no memory is taken.
+  [[nodiscard]] std::span<const Transfer> list(std::span<const PageNumber> pages) {
+    std::size_t count = 0;
+    for (std::size_t i = 0; i < pages.size();) {
+      const std::size_t begin = i++;
+      while (i < pages.size() && pages[i] == pages[i - 1] + 1) ++i;
+      transfers_[count++] = {std::uint64_t{pages[begin]} * kPageBytes,
+                             region_->span(begin * kPageBytes, (i - begin) * kPageBytes)};
+    }
+    return {transfers_.data(), count};
+  }
+
+  Fabric& fabric_;
+  std::unique_ptr<Region> region_;
+  std::unique_ptr<Lane> lane_;
+  std::vector<Transfer> transfers_{kPages, Transfer{0, LocalSpan(nullptr, 0)}};
+};
+
+}  // namespace
+
+SpaceShuttles::SpaceShuttles(std::unique_ptr<Space> space) : space_(std::move(space)) {}
+
+PageNumber SpaceShuttles::pages() const {
+  constexpr std::uint64_t kMost = std::numeric_limits<PageNumber>::max();
+  return static_cast<PageNumber>(std::min(space_->bytes() / kPageBytes, kMost));
+}
+
+std::unique_ptr<Shuttle> SpaceShuttles::open() { return std::make_unique<SpaceShuttle>(*space_); }
+
+}  // namespace farside::far

@@ -1,0 +1,145 @@
+// The C++ heap: containers larger than the budget, many threads, hints, and what is asked of it wrongly.
+#include "farside/far/heap.h"
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <random>
+#include <set>
+#include <thread>
+
+#include <gtest/gtest.h>
+
+#include "farside/base/error.h"
+
+#include "far/heap/layout.h"
+#include "tests/far/local_space.h"
+
+namespace farside::test {
+namespace {
+
+using far::Heap;
+using far::HeapOptions;
+using far::Hint;
+using far::Layout;
+
+constexpr std::uint64_t kMiB = std::uint64_t{1} << 20U;
+
+std::unique_ptr<Heap> make_heap(std::uint64_t bytes = 16 * kMiB, std::uint64_t local_bytes = 2 * kMiB) {
+  return std::make_unique<Heap>(std::make_unique<LocalSpace>(bytes), HeapOptions{.local_bytes = local_bytes});
+}
+
+// Containers hold more than may be here, and behave as always.
+TEST(FarHeap, HoldsContainersLargerThanTheBudget) {
+  const auto heap = make_heap();
+  far::far_vector<std::uint32_t> numbers(kMiB, *heap);
+  std::mt19937 random(1);  // NOLINT(cert-msc51-cpp): the same every time
+  for (std::uint32_t& number : numbers) number = random();
+  const auto sum = std::accumulate(numbers.begin(), numbers.end(), std::uint64_t{0});
+  std::ranges::sort(numbers);
+  EXPECT_TRUE(std::ranges::is_sorted(numbers));
+  EXPECT_EQ(std::accumulate(numbers.begin(), numbers.end(), std::uint64_t{0}), sum);
+  EXPECT_LE(heap->statistics().bytes_here, 2 * kMiB);
+  EXPECT_GT(heap->statistics().bytes_out, kMiB);
+
+  using Pair = std::pair<const int, int>;
+  std::map<int, int, std::less<>, far::Allocator<Pair>> squares{far::Allocator<Pair>(*heap)};
+  for (int i = 0; i < 5000; ++i) squares[i] = i * i;
+  for (int i = 0; i < 5000; i += 7) ASSERT_EQ(squares.at(i), i * i);
+}
+
+// Threads allocate, write, check and free, all at once.
+TEST(FarHeap, ServesManyThreads) {
+  const auto heap = make_heap();
+  std::vector<std::thread> threads;
+  std::atomic<int> wrong{0};
+  for (unsigned t = 0; t < 4; ++t) {
+    threads.emplace_back([&, t] {
+      std::mt19937 random(t);
+      for (int round = 0; round < 40; ++round) {
+        far::far_vector<std::uint32_t> numbers(random() % 200'000, t, *heap);
+        wrong += static_cast<int>(std::ranges::count_if(numbers, [t](std::uint32_t number) { return number != t; }));
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(wrong, 0);
+}
+
+// What is freed is there for others, here and in the space.
+TEST(FarHeap, GivesMemoryBack) {
+  const auto heap = make_heap();
+  for (int round = 0; round < 20; ++round) {
+    const far::far_vector<std::uint64_t> most(15 * kMiB / 8, 7U, *heap);
+    EXPECT_EQ(most.back(), 7U);
+  }
+  EXPECT_LT(heap->statistics().bytes_here, 64 * 4096U);  // zeros that were laid ahead of the last write
+  EXPECT_THROW((void)heap->allocate(17 * kMiB), std::bad_alloc);
+}
+
+TEST(FarHeap, PinnedRangesStay) {
+  const auto heap = make_heap();
+  far::far_vector<std::uint64_t> pinned(kMiB / 8, 1U, *heap);
+  heap->advise(pinned.data(), kMiB, Hint::pinned);
+  far::far_vector<std::uint64_t> others(8 * kMiB / 8, 2U, *heap);
+  const std::uint64_t before = heap->statistics().faults;
+  EXPECT_EQ(std::ranges::count(pinned, 1U), static_cast<std::ptrdiff_t>(pinned.size()));
+  EXPECT_EQ(heap->statistics().faults, before);
+}
+
+// A range that is said to be sequential is fetched far ahead from its first page on.
+TEST(FarHeap, SequentialRangesAreFetchedAhead) {
+  const auto heap = make_heap();
+  far::far_vector<std::uint64_t> numbers(8 * kMiB / 8, 1U, *heap);
+  heap->advise(numbers.data(), 8 * kMiB, Hint::sequential);
+  const auto before = heap->statistics();
+  EXPECT_EQ(std::accumulate(numbers.begin(), numbers.end(), std::uint64_t{0}), numbers.size());
+  EXPECT_LT((heap->statistics().faults - before.faults) * 3 * 4096, heap->statistics().bytes_in - before.bytes_in);
+}
+
+TEST(FarHeap, RefusesWhatCannotBe) {
+  EXPECT_THROW(make_heap(16 * kMiB, 0), UsageError);
+  EXPECT_THROW(make_heap(16 * kMiB, std::uint64_t{1} << 50U), UsageError);
+  EXPECT_THROW(make_heap(4096), Error);
+  const auto heap = make_heap();
+  int elsewhere = 0;
+  EXPECT_THROW(heap->advise(&elsewhere, sizeof elsewhere, Hint::updated), UsageError);
+}
+
+// Whatever is taken and given back: pieces never overlap, are aligned, and all of the room comes back.
+TEST(FarLayout, KeepsPiecesApart) {
+  constexpr std::size_t kBytes = 64 * kMiB;
+  Layout layout(kBytes);
+  std::map<std::size_t, std::size_t> pieces;  // begin, end
+  std::mt19937_64 random(3);                  // NOLINT(cert-msc51-cpp): the same every time
+  for (int step = 0; step < 50'000; ++step) {
+    if (random() % 2 == 0 && !pieces.empty()) {
+      auto victim = pieces.lower_bound(random() % kBytes);
+      if (victim == pieces.end()) victim = pieces.begin();
+      ASSERT_TRUE(layout.give(victim->first));
+      ASSERT_FALSE(layout.give(victim->first));
+      pieces.erase(victim);
+      continue;
+    }
+    const std::size_t bytes = (std::size_t{1} << random() % 20U) + random() % 100;
+    const std::size_t alignment = std::size_t{1} << random() % 18U;
+    const auto begin = layout.take(bytes, alignment);
+    if (!begin) continue;
+    ASSERT_EQ(*begin % alignment, 0U);
+    const auto found = layout.find(*begin);
+    ASSERT_TRUE(found);
+    ASSERT_GE(found->bytes, bytes);
+    const std::size_t end = *begin + found->bytes;
+    ASSERT_LE(end, kBytes);
+    const auto next = pieces.lower_bound(*begin);
+    ASSERT_TRUE(next == pieces.end() || next->first >= end);
+    ASSERT_TRUE(next == pieces.begin() || std::prev(next)->second <= *begin);
+    pieces.emplace(*begin, end);
+  }
+  for (const auto& [begin, end] : pieces) ASSERT_TRUE(layout.give(begin));
+  EXPECT_EQ(layout.used_bytes(), 0U);
+  EXPECT_TRUE(layout.take(kBytes, 1));
+}
+
+}  // namespace
+}  // namespace farside::test

@@ -1,0 +1,257 @@
+// The pager's protocol, step by step and without its threads: what happens to a page while it leaves.
+#include "far/pager/page_mover.h"
+
+#include <cstring>
+#include <functional>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "far/pager/bus_errors.h"
+
+namespace farside::test {
+namespace {
+
+using namespace far;  // NOLINT(google-build-using-namespace)
+
+constexpr PageNumber kPagesOfArena = 1024;
+constexpr std::uint64_t kBudget = 256;
+
+// Keeps pages in this process, and calls the test in the middle of a store: after the bytes were handed over, before
+// the pager learns that they are safe.
+struct Cellar {
+  std::vector<std::byte> bytes = std::vector<std::byte>(kPagesOfArena * kPageBytes);
+  std::function<void()> during_store = [] {};
+  Result stores_end_with = Result::done;
+};
+
+class CellarShuttle final : public Shuttle {
+ public:
+  explicit CellarShuttle(Cellar& cellar) : cellar_(cellar) {}
+
+  [[nodiscard]] std::byte* buffer() override { return buffer_.data(); }
+  [[nodiscard]] Result fetch(std::span<const PageNumber> pages) override {
+    for (std::size_t i = 0; i < pages.size(); ++i) std::memcpy(place(i), shelf(pages[i]), kPageBytes);
+    return Result::done;
+  }
+  [[nodiscard]] Result store(std::span<const PageNumber> pages) override {
+    for (std::size_t i = 0; i < pages.size(); ++i) std::memcpy(shelf(pages[i]), place(i), kPageBytes);
+    cellar_.during_store();
+    return cellar_.stores_end_with;
+  }
+  [[nodiscard]] Result erase(PageNumber first, PageNumber count) override {
+    std::memset(shelf(first), 0, count * kPageBytes);
+    return Result::done;
+  }
+
+ private:
+  [[nodiscard]] std::byte* place(std::size_t i) { return buffer_.data() + i * kPageBytes; }
+  [[nodiscard]] std::byte* shelf(PageNumber page) { return cellar_.bytes.data() + std::size_t{page} * kPageBytes; }
+
+  Cellar& cellar_;
+  std::vector<std::byte> buffer_ = std::vector<std::byte>(kPages * kPageBytes);
+};
+
+class PageMoverTest : public testing::Test, public BusErrorServer {
+ protected:
+  explicit PageMoverTest(PagerRules rules = {}) : mover(arena, userfault, kBudget, 0, rules) {
+    userfault.watch(arena.base(), arena.bytes());
+  }
+
+  [[nodiscard]] bool owns(const void* address) const override { return arena.contains(address); }
+  void serve_bus_error(void* address, bool is_write) override {
+    ASSERT_EQ(mover.serve(arena.page_of(address), is_write, faults), Result::done);
+  }
+
+  [[nodiscard]] volatile std::uint64_t& word(PageNumber page) {
+    return *reinterpret_cast<volatile std::uint64_t*>(arena.at(page));
+  }
+  // Enough others come that whatever was here leaves, unless it may not.
+  void evict_all() {
+    for (int i = 0; i < 20; ++i) {
+      while (mover.evict(64, evictor).pages != 0) {
+      }
+    }
+  }
+
+  Cellar cellar;
+  Arena arena{kPagesOfArena};
+  Userfault userfault{FaultService::in_thread};
+  PageMover mover;
+  CellarShuttle faults{cellar};
+  CellarShuttle evictor{cellar};
+  BusErrorRegistration registration{*this};
+};
+
+template <bool PagerRules::*rule>
+class Without : public PageMoverTest {
+ protected:
+  Without() : PageMoverTest(broken()) {}
+
+ private:
+  static PagerRules broken() {
+    PagerRules rules;
+    rules.*rule = false;
+    return rules;
+  }
+};
+
+using WithoutProtection = Without<&PagerRules::protects_before_copying>;
+using WithoutASecondLook = Without<&PagerRules::drops_only_what_stayed>;
+using WithoutStoring = Without<&PagerRules::stores_before_dropping>;
+using WithoutErasing = Without<&PagerRules::erases_what_turned_zero>;
+
+// What was written is read again after the page was away.
+#define A_PAGE_COMES_BACK \
+  word(5) = 1;            \
+  evict_all();            \
+  const std::uint64_t found = word(5)
+
+TEST_F(PageMoverTest, APageComesBackAsItWas) {
+  A_PAGE_COMES_BACK;
+  EXPECT_EQ(found, 1U);
+  EXPECT_EQ(mover.counts().fetched_pages, 1U);
+}
+TEST_F(WithoutStoring, IsCaught) {
+  A_PAGE_COMES_BACK;
+  EXPECT_NE(found, 1U);
+}
+
+// A write that falls between the copy of a page and its end here.
+#define A_WRITE_DURING_EVICTION       \
+  word(5) = 1;                        \
+  cellar.during_store = [&] {         \
+    word(5) = 2;                      \
+    cellar.during_store = [] {};      \
+  };                                  \
+  (void)mover.evict(64, evictor);     \
+  const std::uint64_t here = word(5); \
+  evict_all();                        \
+  const std::uint64_t later = word(5)
+
+TEST_F(PageMoverTest, AWriteDuringEvictionIsKept) {
+  A_WRITE_DURING_EVICTION;
+  EXPECT_EQ(here, 2U);
+  EXPECT_EQ(later, 2U);
+  EXPECT_EQ(mover.counts().cancelled_evictions, 1U);
+}
+TEST_F(WithoutProtection, IsCaught) {
+  A_WRITE_DURING_EVICTION;
+  EXPECT_TRUE(here != 2 || later != 2);
+}
+TEST_F(WithoutASecondLook, IsCaught) {
+  A_WRITE_DURING_EVICTION;
+  EXPECT_TRUE(here != 2 || later != 2);
+}
+
+// A page whose bytes the space has, and that is zeros again, is kept nowhere, and is zeros.
+#define A_PAGE_TURNS_ZERO \
+  word(5) = 1;            \
+  evict_all();            \
+  word(5) = 0;            \
+  evict_all();            \
+  const std::uint64_t found = word(5)
+
+TEST_F(PageMoverTest, APageThatTurnsZeroIsErased) {
+  A_PAGE_TURNS_ZERO;
+  EXPECT_EQ(found, 0U);
+  EXPECT_EQ(mover.counts().stored_pages, 1U);
+  EXPECT_EQ(cellar.bytes.at(5 * kPageBytes), std::byte{});
+}
+TEST_F(WithoutErasing, IsCaught) {
+  A_PAGE_TURNS_ZERO;
+  EXPECT_NE(found, 0U);
+}
+
+// A page that is only read goes without being written anywhere, however often it comes.
+TEST_F(PageMoverTest, CleanPagesAreNeverStored) {
+  word(5) = 1;
+  for (int i = 0; i < 5; ++i) {
+    evict_all();
+    EXPECT_EQ(word(5), 1U);
+  }
+  EXPECT_EQ(mover.counts().stored_pages, 1U);
+  EXPECT_EQ(mover.counts().dropped_clean_pages, 4U);
+}
+
+// The first write to a page that came by a read is noticed, and the page stored again.
+TEST_F(PageMoverTest, AWriteToACleanPageMakesItDirty) {
+  word(5) = 1;
+  evict_all();
+  EXPECT_EQ(word(5), 1U);
+  word(5) = 2;
+  evict_all();
+  EXPECT_EQ(word(5), 2U);
+  EXPECT_EQ(mover.counts().protection_faults, 1U);
+}
+
+// What is discarded is zeros, also in the middle of an eviction, and stays so.
+TEST_F(PageMoverTest, ADiscardDuringEvictionWins) {
+  word(5) = 1;
+  word(6) = 1;
+  cellar.during_store = [&] {
+    mover.discard(5, 1, faults);
+    cellar.during_store = [] {};
+  };
+  (void)mover.evict(64, evictor);
+  EXPECT_EQ(word(5), 0U);
+  EXPECT_EQ(word(6), 1U);
+  evict_all();
+  EXPECT_EQ(word(5), 0U);
+}
+
+// When the space has no room the pages stay, and nothing is lost.
+TEST_F(PageMoverTest, WhatCannotBeStoredStays) {
+  word(5) = 1;
+  cellar.stores_end_with = Result::full;
+  EXPECT_EQ(mover.evict(64, evictor).result, Result::full);
+  EXPECT_EQ(mover.frames().used(), 1U);
+  word(5) = 2;
+  cellar.stores_end_with = Result::done;
+  evict_all();
+  EXPECT_EQ(mover.frames().used(), 0U);
+  EXPECT_EQ(word(5), 2U);
+}
+
+// Pinned pages stay whatever happens, updated ones until nothing else is left, and of those that came just now only the
+// done leave.
+TEST_F(PageMoverTest, HintsSayWhoLeavesFirst) {
+  for (PageNumber page = 0; page < 8; ++page) word(page) = 1;
+  mover.advise(7, 1, Hint::done);
+  EXPECT_EQ(mover.advise(1, 1, Hint::pinned), 1);
+  mover.advise(2, 1, Hint::updated);
+  const auto faults_on = [&](PageNumber page) {
+    const std::uint64_t before = mover.counts().faults;
+    EXPECT_EQ(word(page), 1U);
+    return mover.counts().faults != before;
+  };
+  EXPECT_EQ(mover.evict(64, evictor).pages, 1U);
+  EXPECT_TRUE(faults_on(7));
+  while (mover.frames().used() > 2) ASSERT_EQ(mover.evict(1, evictor).pages, 1U);
+  EXPECT_FALSE(faults_on(1));
+  EXPECT_FALSE(faults_on(2));
+  evict_all();
+  EXPECT_FALSE(faults_on(1));
+}
+
+// Of a loop over twice as much as there is room for, a good part is found here: least-recently-used would find nothing.
+TEST_F(PageMoverTest, ALoopOverMoreThanTheBudgetKeepsAPart) {
+  constexpr PageNumber kLoop = 2 * kBudget;
+  std::uint64_t rounds = 0;
+  const auto walk = [&] {
+    for (PageNumber page = 0; page < kLoop; ++page) {
+      while (mover.frames().used() + 8 > kBudget) ASSERT_NE(mover.evict(4, evictor).pages, 0U);
+      ASSERT_EQ(word(page), rounds);
+      word(page) = rounds + 1;
+    }
+    ++rounds;
+  };
+  for (int i = 0; i < 6; ++i) walk();
+  const std::uint64_t before = mover.counts().faults;
+  for (int i = 0; i < 4; ++i) walk();
+  const double missed = static_cast<double>(mover.counts().faults - before) / (4.0 * kLoop);
+  EXPECT_LT(missed, 0.8);
+}
+
+}  // namespace
+}  // namespace farside::test

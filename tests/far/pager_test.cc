@@ -1,0 +1,295 @@
+// The pager as programs meet it: real faults, its own threads, and pages kept through the fabric.
+#include "far/pager/pager.h"
+
+#include <algorithm>
+#include <atomic>
+#include <csignal>
+#include <cstring>
+#include <numeric>
+#include <random>
+#include <thread>
+#include <vector>
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <spawn.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "farside/base/error.h"
+#include "farside/base/fd.h"
+
+#include "far/pager/space_shuttles.h"
+#include "tests/far/local_space.h"
+#include "tests/support/reduced.h"
+
+namespace farside::test {
+namespace {
+
+using namespace far;  // NOLINT(google-build-using-namespace)
+using testing::HasSubstr;
+
+constexpr std::uint64_t kBudget = std::uint64_t{2} << 20U;
+constexpr std::uint64_t kSpace = 8 * kBudget;
+
+struct Memory {
+  explicit Memory(FaultService service, std::uint64_t bytes = kSpace, std::uint64_t budget = kBudget) {
+    auto owned = std::make_unique<LocalSpace>(bytes);
+    space = owned.get();
+    pager = std::make_unique<Pager>(std::make_unique<SpaceShuttles>(std::move(owned)),
+                                    PagerOptions{.budget_bytes = budget, .service = service});
+    words = {reinterpret_cast<std::uint64_t*>(pager->base()), bytes / 8};
+  }
+
+  LocalSpace* space;
+  std::unique_ptr<Pager> pager;
+  std::span<std::uint64_t> words;
+};
+
+// What the kernel says is here.
+std::uint64_t resident_pages(const Pager& pager) {
+  std::vector<unsigned char> here(pager.bytes() / kPageBytes);
+  EXPECT_EQ(::mincore(pager.base(), pager.bytes(), here.data()), 0);
+  return static_cast<std::uint64_t>(std::ranges::count_if(here, [](unsigned char page) { return (page & 1U) != 0; }));
+}
+
+class PagerTest : public testing::TestWithParam<FaultService> {};
+
+std::string name_of(const testing::TestParamInfo<FaultService>& info) {
+  return info.param == FaultService::handler ? "handler" : "in_thread";
+}
+
+INSTANTIATE_TEST_SUITE_P(Services, PagerTest, testing::Values(FaultService::in_thread, FaultService::handler), name_of);
+
+// Eight times the budget is written and read again, in order and out of order; never is more here than the budget.
+TEST_P(PagerTest, MoreThanTheBudgetIsKept) {
+  const Memory memory(GetParam());
+  std::iota(memory.words.begin(), memory.words.end(), 1U);
+  EXPECT_LE(resident_pages(*memory.pager), kBudget / kPageBytes);
+  for (std::size_t i = 0; i < memory.words.size(); ++i) ASSERT_EQ(memory.words[i], i + 1);
+  EXPECT_LE(resident_pages(*memory.pager), kBudget / kPageBytes);
+  EXPECT_GE(memory.pager->pages_here() * 100, kBudget / kPageBytes * 80);
+
+  std::mt19937_64 random(7);  // NOLINT(cert-msc51-cpp): the same every time
+  for (int n = 0; n < 5000; ++n) {
+    const std::size_t i = random() % memory.words.size();
+    ASSERT_EQ(memory.words[i], i + 1);
+  }
+}
+
+// Many threads write into the same few pages, all of which come and go: each finds every one of its writes again.
+TEST_P(PagerTest, NoWriteIsLostUnderHammering) {
+  constexpr std::size_t kThreads = 8;
+  constexpr std::size_t kWordsOfPage = kPageBytes / 8;
+  const Memory memory(GetParam(), std::uint64_t{4} << 20U, std::uint64_t{1} << 20U);
+  const std::size_t pages = memory.words.size() / kWordsOfPage;
+  const auto writes = static_cast<int>(reduced(6'000));
+  std::atomic<int> lost{0};
+  std::vector<std::thread> threads;
+  for (std::size_t t = 0; t < kThreads; ++t) {
+    threads.emplace_back([&, t] {
+      std::mt19937_64 random(t);  // NOLINT(cert-msc51-cpp): the same every time
+      std::vector<std::uint64_t> written(pages);
+      for (int n = 1; n <= writes; ++n) {
+        const std::size_t page = random() % pages;
+        std::uint64_t& word = memory.words[page * kWordsOfPage + 1 + t];
+        if (word != written[page]) ++lost;
+        if (random() % 4 != 0) word = written[page] = static_cast<std::uint64_t>(n);
+      }
+      for (std::size_t page = 0; page < pages; ++page) {
+        if (memory.words[page * kWordsOfPage + 1 + t] != written[page]) ++lost;
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(lost, 0);
+  EXPECT_GT(memory.pager->counts().stored_pages, 1000U);
+}
+
+// What is only read is not written to the space again, and what only holds zeros is never kept there.
+TEST_P(PagerTest, CleanAndZeroPagesAreNotCarried) {
+  const Memory memory(GetParam());
+  for (std::uint64_t& word : memory.words) word = 0;
+  EXPECT_EQ(memory.pager->counts().stored_pages, 0U);
+  EXPECT_EQ(std::accumulate(memory.words.begin(), memory.words.end(), std::uint64_t{0}), 0U);
+  EXPECT_EQ(memory.pager->counts().stored_pages, 0U);
+
+  std::iota(memory.words.begin(), memory.words.end(), 1U);
+  EXPECT_EQ(memory.words[0], 1U);
+  const auto all = std::accumulate(memory.words.begin(), memory.words.end(), std::uint64_t{0});
+  const std::uint64_t stored = memory.pager->counts().stored_pages;
+  EXPECT_EQ(std::accumulate(memory.words.begin(), memory.words.end(), std::uint64_t{0}), all);
+  // Those that were still dirty went once.
+  EXPECT_LE(memory.pager->counts().stored_pages, std::max(stored, memory.words.size_bytes() / kPageBytes));
+}
+
+TEST_P(PagerTest, ReadingInOrderFetchesAhead) {
+  const Memory memory(GetParam());
+  std::iota(memory.words.begin(), memory.words.end(), 1U);
+  const PagerCounts before = memory.pager->counts();
+  EXPECT_NE(std::accumulate(memory.words.begin(), memory.words.end(), std::uint64_t{0}), 0U);
+  const PagerCounts after = memory.pager->counts();
+  EXPECT_LT((after.faults - before.faults) * 3, after.fetched_pages - before.fetched_pages);
+  EXPECT_GT((after.ahead_hits - before.ahead_hits) * 2, after.ahead_pages - before.ahead_pages);
+}
+
+TEST_P(PagerTest, DiscardedPagesAreZerosAndRoomForOthers) {
+  const Memory memory(GetParam());
+  std::iota(memory.words.begin(), memory.words.end(), 1U);
+  memory.pager->discard(memory.pager->base(), memory.pager->bytes());
+  EXPECT_EQ(memory.pager->pages_here(), 0U);
+  EXPECT_EQ(std::accumulate(memory.words.begin(), memory.words.end(), std::uint64_t{0}), 0U);
+}
+
+// Only pages that lie wholly within a range are discarded.
+TEST_P(PagerTest, DiscardSparesWhatIsBeside) {
+  const Memory memory(GetParam());
+  for (std::size_t i = 0; i < 4096; ++i) memory.words[i] = i + 1;
+  memory.pager->discard(&memory.words[1], 3 * kPageBytes);
+  EXPECT_EQ(memory.words[511], 512U);
+  EXPECT_EQ(memory.words[512], 0U);
+  EXPECT_EQ(memory.words[1535], 0U);
+  EXPECT_EQ(memory.words[1536], 1537U);
+}
+
+// An interval timer's handler touches far memory while the program does.
+TEST_P(PagerTest, SignalHandlersMayTouchIt) {
+#ifdef __SANITIZE_THREAD__
+  if (GetParam() == FaultService::in_thread) GTEST_SKIP() << "the sanitizer blocks all signals in a handler";
+#endif
+  static std::atomic<std::uint64_t*> place;
+  static std::atomic<std::uint64_t> calls;
+  const Memory memory(GetParam());
+  place = memory.words.data();
+  calls = 0;
+  struct sigaction action {};
+  struct sigaction before {};
+  action.sa_handler = [](int) { place.load()[calls++ * 512 % (kSpace / 8)] += 1; };
+  action.sa_flags = SA_RESTART;
+  ASSERT_EQ(::sigaction(SIGALRM, &action, &before), 0);
+  const itimerval every{{0, 500}, {0, 500}};
+  ::setitimer(ITIMER_REAL, &every, nullptr);
+  for (int round = 0; round < 2 || calls < 20; ++round) {
+    for (std::size_t i = 1; i < memory.words.size(); i += 64) memory.words[i] += 1;
+  }
+  const itimerval off{};
+  ::setitimer(ITIMER_REAL, &off, nullptr);
+  ::sigaction(SIGALRM, &before, nullptr);
+  std::uint64_t found = 0;
+  for (std::size_t i = 0; i < memory.words.size(); i += 512) found += memory.words[i];
+  EXPECT_EQ(found, calls);
+}
+
+// A handler serves system calls as well; in the faulting thread they are served for what is pinned.
+TEST_P(PagerTest, SystemCallsTouchIt) {
+  const Memory memory(GetParam());
+  std::iota(memory.words.begin(), memory.words.end(), 1U);
+  constexpr std::size_t kBytes = 1U << 18U;
+  if (GetParam() == FaultService::in_thread) memory.pager->advise(memory.pager->base(), 2 * kBytes, Hint::pinned);
+  const Fd file = make_memfd("file", kBytes);
+  ASSERT_EQ(::pwrite(file.get(), memory.pager->base(), kBytes, 0), static_cast<ssize_t>(kBytes));
+  ASSERT_EQ(::pread(file.get(), memory.pager->base() + kBytes, kBytes, 0), static_cast<ssize_t>(kBytes));
+  for (std::size_t i = 0; i < kBytes / 8; ++i) ASSERT_EQ(memory.words[kBytes / 8 + i], i + 1);
+  if (GetParam() == FaultService::in_thread) {
+    memory.pager->advise(memory.pager->base(), 2 * kBytes, Hint::none);
+    std::iota(memory.words.begin(), memory.words.end(), 1U);
+    EXPECT_EQ(::pwrite(file.get(), memory.pager->base(), kBytes, 0), -1);
+    EXPECT_EQ(errno, EFAULT);
+  }
+}
+
+// A child of fork has no such memory: it is stopped, and never finds zeros where its parent had something.
+TEST_P(PagerTest, AForkedChildIsStoppedAtTheArena) {
+  const Memory memory(GetParam());
+  memory.words[0] = 1;
+  const pid_t child = ::fork();
+  if (child == 0) {
+    std::signal(SIGSEGV, SIG_DFL);
+    ::_exit(memory.words[0] == 1 ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV) << status;
+  EXPECT_EQ(memory.words[0], 1U);
+}
+
+TEST_P(PagerTest, ProgramsCanBeStarted) {
+  const Memory memory(GetParam());
+  memory.words[0] = 1;
+  pid_t child = -1;
+  std::string name = "true";
+  const std::array<char*, 2> words{name.data(), nullptr};
+  ASSERT_EQ(::posix_spawnp(&child, "true", nullptr, nullptr, words.data(), environ), 0);
+  int status = -1;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+}
+
+TEST(PagerSetUp, RefusesABudgetThatIsTooSmall) {
+  for (const std::uint64_t budget : {std::uint64_t{0}, std::uint64_t{4096}}) {
+    EXPECT_THROW(Memory(FaultService::automatic, kSpace, budget), UsageError);
+  }
+}
+
+TEST(PagerSetUp, RefusesToPinMoreThanTheBudgetBears) {
+  const Memory memory(FaultService::automatic);
+  EXPECT_THROW(memory.pager->advise(memory.pager->base(), kBudget, Hint::pinned), UsageError);
+  memory.pager->advise(memory.pager->base(), kBudget / 2, Hint::pinned);
+  EXPECT_THROW(memory.pager->advise(memory.pager->base() + kBudget, kBudget / 2, Hint::pinned), UsageError);
+  memory.pager->advise(memory.pager->base(), kBudget / 2, Hint::none);
+  memory.pager->advise(memory.pager->base() + kBudget, kBudget / 2, Hint::pinned);
+}
+
+TEST(PagerSetUp, ChoosesAHandlerWhereSignalsAreBlocked) {
+  sigset_t bus;
+  sigemptyset(&bus);
+  sigaddset(&bus, SIGBUS);
+  ::pthread_sigmask(SIG_BLOCK, &bus, nullptr);
+  const Memory memory(FaultService::automatic);
+  EXPECT_EQ(memory.pager->service(), FaultService::handler);
+  ::pthread_sigmask(SIG_UNBLOCK, &bus, nullptr);
+  EXPECT_EQ(Memory(FaultService::automatic).pager->service(), FaultService::in_thread);
+}
+
+// Without rights the program's own faults can be served, the kernel's cannot; and the error names what would let it.
+TEST(PagerSetUp, SaysWhatIsNotPermitted) {
+  if (::geteuid() != 0) GTEST_SKIP() << "takes root, to give it up";
+  if (Fd setting(::open("/proc/sys/vm/unprivileged_userfaultfd", O_RDONLY)); setting) {
+    char value = '1';
+    ASSERT_EQ(::read(setting.get(), &value, 1), 1);
+    if (value != '0') GTEST_SKIP() << "everybody is permitted here";
+  }
+  EXPECT_EXIT(
+      {
+        if (::setgid(65534) != 0 || ::setuid(65534) != 0) ::_exit(1);
+        try {
+          const Userfault everywhere(FaultService::handler);
+          ::_exit(2);
+        } catch (const Error& error) {
+          (void)!::write(STDERR_FILENO, error.what(), std::strlen(error.what()));
+        }
+        const Userfault own(FaultService::in_thread);
+        ::_exit(0);
+      },
+      testing::ExitedWithCode(0), "vm.unprivileged_userfaultfd=1.*/dev/userfaultfd");
+}
+
+// Bytes that are gone end the program as memory that fails does, with a line that says so.
+TEST(PagerDeath, OfLostPages) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "the sanitizer's own handler comes first";
+#endif
+  EXPECT_EXIT(
+      {
+        const Memory memory(FaultService::in_thread);
+        std::iota(memory.words.begin(), memory.words.end(), 1U);
+        memory.space->reads_end_with = Result::lost;
+        ::_exit(memory.words[0] == 1 ? 0 : 1);
+      },
+      testing::KilledBySignal(SIGBUS), "farside: cannot bring a page of far memory: lost");
+}
+
+}  // namespace
+}  // namespace farside::test
