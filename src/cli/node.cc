@@ -24,6 +24,7 @@ void add_node(CLI::App& app, Action& chosen) {
     CacheArguments cache;
     std::uint64_t kv_bytes = 0;
     kv::JournalSettings kv_journal;
+    std::uint64_t far_bytes = 0;
   };
   const auto arguments = std::make_shared<Arguments>();
   CLI::App* command = app.add_subcommand("node", "Run one node of a pool")->group("");
@@ -33,11 +34,12 @@ void add_node(CLI::App& app, Action& chosen) {
   command->add_option("--kv-dir", arguments->kv_journal.directory, "Where their journals are");
   command->add_option("--kv-sync", arguments->kv_journal.sync, "When they are on the disk")
       ->transform(CLI::CheckedTransformer(kSyncPolicies));
+  command->add_option("--far", arguments->far_bytes, "Bytes to lend");
   command->callback([arguments, &chosen] {
     chosen = [arguments] {
       const kv::JournalSettings& journal = arguments->kv_journal;
       run_node(PoolDirectory(arguments->pool), arguments->cache.read(1), arguments->kv_bytes,
-               journal.directory.empty() ? std::nullopt : std::optional(journal));
+               journal.directory.empty() ? std::nullopt : std::optional(journal), arguments->far_bytes);
       return 0;
     };
   });

@@ -14,6 +14,7 @@
 
 #include "cli/commands.h"
 #include "cli/table.h"
+#include "far/service/pool.h"
 #include "node/pool.h"
 #include "team/runtime_dir.h"
 
@@ -108,6 +109,62 @@ nlohmann::ordered_json kv_json() {
   return {{"servers", servers}};
 }
 
+// ---- Far memory
+
+constexpr std::chrono::milliseconds kFarLimit(2'000);
+
+/// What each node lends, by number; or why nobody knows.
+struct FarStatus {
+  std::vector<std::optional<far::LentUse>> nodes;
+  std::string failure;
+};
+
+FarStatus ask_far() {
+  FarStatus status;
+  try {
+    status.nodes = far::ask_use({.time_out = kFarLimit});
+  } catch (const Error& error) {
+    status.failure = error.what();
+  }
+  return status;
+}
+
+void print_far_table() {
+  using enum Table::Align;
+  const FarStatus far = ask_far();
+  if (!far.failure.empty()) {
+    std::cout << "\nfar memory: " << far.failure << '\n';
+    return;
+  }
+  Table table({left, right, right});
+  table.add({"node", "lent", "of"});
+  for (std::size_t node = 0; node < far.nodes.size(); ++node) {
+    const auto& use = far.nodes[node];
+    if (use) {
+      table.add({std::to_string(node), format_bytes(use->taken * use->slab_bytes),
+                 format_bytes(use->slabs() * use->slab_bytes)});
+    } else {
+      table.add({std::to_string(node), "does not answer"});
+    }
+  }
+  std::cout << '\n';
+  table.print(std::cout);
+}
+
+nlohmann::ordered_json far_json() {
+  const FarStatus far = ask_far();
+  if (!far.failure.empty()) return {{"failure", far.failure}};
+  nlohmann::ordered_json nodes = nlohmann::ordered_json::array();
+  for (const auto& use : far.nodes) {
+    if (use) {
+      nodes.push_back({{"bytes_lent", use->taken * use->slab_bytes}, {"bytes_total", use->slabs() * use->slab_bytes}});
+    } else {
+      nodes.push_back({{"failure", "it does not answer"}});
+    }
+  }
+  return {{"nodes", nodes}};
+}
+
 // ---- All of it
 
 void print_table(const PoolStatus& pool) {
@@ -135,6 +192,7 @@ void print_table(const PoolStatus& pool) {
   add_row({"all", "", "", std::to_string(restarts)}, sum);
   table.print(std::cout);
   if (pool.record.kv_bytes != 0) print_kv_table();
+  if (pool.record.far_bytes != 0) print_far_table();
 }
 
 void print_json(const PoolStatus& pool) {
@@ -166,6 +224,7 @@ void print_json(const PoolStatus& pool) {
                               {"groups", pool.record.groups},
                               {"nodes", nodes}};
   if (pool.record.kv_bytes != 0) json["kv"] = kv_json();
+  if (pool.record.far_bytes != 0) json["far"] = far_json();
   std::cout << json.dump(2) << '\n';
 }
 
@@ -189,6 +248,7 @@ void add_status(CLI::App& app, Action& chosen) {
       "around      requests that were sent to the file system: just changed, or not cacheable\n\n"
       "With --kv, then what each server has of keys and values. The memory of what was erased, has expired or was\n"
       "overwritten is given back some seconds later.\n\n"
+      "With --far, then how much of its memory each node has lent.\n\n"
       "Example:\n  farside status --wait 60s");
   command->callback([arguments, &chosen] {
     chosen = [arguments] {

@@ -24,6 +24,7 @@ struct UpArguments {
   std::string kv;
   std::string kv_dir;
   std::string kv_sync = "everysec";
+  std::string far;
   bool foreground = false;
   std::optional<Rank> all_nodes;
   std::string listen;
@@ -45,6 +46,7 @@ struct UpArguments {
             .kv_bytes = kv.empty() ? 0 : parse_bytes(kv, "--kv"),
             .kv_dir = kv_dir.empty() ? "" : std::filesystem::absolute(kv_dir),
             .kv_sync = kv_sync,
+            .far_bytes = far.empty() ? 0 : parse_bytes(far, "--far"),
             .listen = listen,
             .join = join,
             .secret = secret.empty() ? "" : std::filesystem::absolute(secret)};
@@ -70,6 +72,7 @@ int up(const UpArguments& arguments) {
   std::cout << "a pool of " << options.nodes << (options.nodes == 1 ? " node" : " nodes") << " is up, with "
             << format_bytes(options.cache.cache_bytes) << " of cache ";
   if (options.kv_bytes != 0) std::cout << "and " << format_bytes(options.kv_bytes) << " for keys and values ";
+  if (options.far_bytes != 0) std::cout << "and " << format_bytes(options.far_bytes) << " to lend ";
   std::cout << "each\n";
   return 0;
 }
@@ -124,17 +127,22 @@ void add_up(CLI::App& app, Action& chosen) {
       ->capture_default_str();
   arguments->cache.add_to(*command);
   add_kv(*command, *arguments);
+  command->add_option("--far", arguments->far, "Memory that each node lends to programs that need more [none]")
+      ->type_name("SIZE");
   command->add_flag("--foreground", arguments->foreground, "Stay, and end the pool with Ctrl-C");
   add_several_machines(*command, *arguments);
   command->footer(
       "The nodes keep what programs read under farside exec, each in its own share of the machine's memory.\n\n"
       "With --kv they also keep keys and values, each a part of them, for farside kv and for programs;\n"
       "with --kv-dir a node that is started again has what it had.\n\n"
-      "Example:\n  farside up -n 4 --cache 2G --kv 256M\n\n"
+      "With --far they lend memory, 4 MiB at a time, to programs and devices of any machine of the pool "
+      "(docs/far.md).\n\n"
+      "Example:\n  farside up -n 4 --cache 2G --kv 256M --far 4G\n\n"
       "Example of two nodes on each of two machines, after copying the secret from one to the other; the second must\n"
-      "join within 30 s. All give the same --cache, since what is usual depends on a machine's memory, and the same "
-      "--kv. Read\n"
-      "SECURITY.md first.\n"
+      "join within 30 s. All give the same --cache, since what is usual depends on a machine's memory, the same --kv "
+      "and "
+      "the\n"
+      "same --far. Read SECURITY.md first.\n"
       "  (umask 077; head -c 32 /dev/urandom >pool-secret)\n"
       "  first$ farside up -n 2 --nodes 4 --cache 2G --secret pool-secret --listen first:7777\n"
       "  other$ farside up -n 2 --nodes 4 --cache 2G --secret pool-secret --join first:7777 --first-rank 2");

@@ -15,6 +15,7 @@
 #include "node/board.h"
 #include "node/door.h"
 #include "node/door_server.h"
+#include "node/far_lender.h"
 #include "node/kv_server.h"
 #include "node/prefaulter.h"
 
@@ -55,7 +56,7 @@ void allow_many_files() {
 }  // namespace
 
 void run_node(const PoolDirectory& pool, const CacheOptions& options, std::uint64_t kv_bytes,
-              const std::optional<kv::JournalSettings>& kv_journal) {
+              const std::optional<kv::JournalSettings>& kv_journal, std::uint64_t far_bytes) {
   const sigset_t signals = block_signals();  // first: threads inherit it
   allow_many_files();
 
@@ -66,6 +67,8 @@ void run_node(const PoolDirectory& pool, const CacheOptions& options, std::uint6
   cache.set_board(board.emplace(cache.layout().slot_count));
   std::optional<KvServer> kv;
   if (kv_bytes != 0) kv.emplace(pool, *team, kv_bytes, kv_journal);
+  std::optional<FarLender> lender;
+  if (far_bytes != 0) lender.emplace(pool, *team, far_bytes);
   Prefaulter prefaulter(cache.region(), cache.layout());
   Door door(*team, cache, *board, prefaulter);
   const DoorServer server(team->fabric(), door, pool.door(team->rank()));

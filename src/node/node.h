@@ -13,9 +13,9 @@ namespace farside {
 
 /// Joins the team that the environment names, and serves at the door of its rank in `pool` until SIGTERM or SIGINT;
 /// with `kv_bytes` of memory, unless that is 0, as a key-value server as well, which keeps a journal in a directory of
-/// its rank within that of `kv_journal`. Throws Error when it cannot begin. For the main thread of a process of its
-/// own, before it starts any other.
+/// its rank within that of `kv_journal`; and it lends `far_bytes`, unless that is 0. Throws Error when it cannot begin.
+/// For the main thread of a process of its own, before it starts any other.
 void run_node(const PoolDirectory& pool, const CacheOptions& options, std::uint64_t kv_bytes,
-              const std::optional<kv::JournalSettings>& kv_journal);
+              const std::optional<kv::JournalSettings>& kv_journal, std::uint64_t far_bytes);
 
 }  // namespace farside

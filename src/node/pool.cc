@@ -110,7 +110,8 @@ std::vector<std::string> node_command(const PoolDirectory& directory, const Pool
                                       "--block=" + std::to_string(cache.block_bytes),
                                       "--groups=" + std::to_string(cache.groups),
                                       "--singlet-ratio=" + std::to_string(cache.singlet_ratio),
-                                      "--kv=" + std::to_string(options.kv_bytes)};
+                                      "--kv=" + std::to_string(options.kv_bytes),
+                                      "--far=" + std::to_string(options.far_bytes)};
   if (!options.kv_dir.empty())
     command.insert(command.end(), {"--kv-dir=" + options.kv_dir, "--kv-sync=" + options.kv_sync});
   return command;
@@ -175,12 +176,12 @@ std::uint64_t default_cache_bytes(Rank nodes, std::uint64_t block_bytes) {
 
 Fd prepare_pool(const PoolDirectory& directory, const PoolOptions& options) {
   const Geometry geometry(options.cache, options.all_nodes);
-  const std::uint64_t needed = (geometry.layout().region_bytes + options.kv_bytes) * options.nodes;
+  const std::uint64_t needed = (geometry.layout().region_bytes + options.kv_bytes + options.far_bytes) * options.nodes;
   const std::uint64_t available = available_memory_bytes();
   if (needed > available) {
     throw Error({"start", "a pool of " + std::to_string(options.nodes) + " nodes",
                  "it needs " + format_bytes(needed) + " of memory and " + format_bytes(available) + " are available",
-                 "choose less with --cache or --kv (for each node) or -n"});
+                 "choose less with --cache, --kv or --far (for each node) or -n"});
   }
   std::optional<Fd> lock = lock_within(directory, kLockTimeout);
   if (!lock) {
@@ -206,7 +207,8 @@ void run_pool(const PoolDirectory& directory, const PoolOptions& options) {
                     .cache_bytes = options.cache.cache_bytes,
                     .block_bytes = options.cache.block_bytes,
                     .groups = options.cache.groups,
-                    .kv_bytes = options.kv_bytes};
+                    .kv_bytes = options.kv_bytes,
+                    .far_bytes = options.far_bytes};
   const auto record_restart = [&](Rank rank, pid_t process) {
     PoolRecord::Node& node = record.nodes.at(rank - options.first_rank);
     node.process = process;

@@ -22,9 +22,10 @@ struct PoolOptions {
   Rank first_rank = 0;
   Rank all_nodes = 1;  ///< on all machines
   CacheOptions cache;
-  std::uint64_t kv_bytes = 0;  ///< of each node, for keys and values; 0: none
-  std::string kv_dir;          ///< where their journals are; empty: there are none
-  std::string kv_sync;         ///< always, everysec or no
+  std::uint64_t kv_bytes = 0;   ///< of each node, for keys and values; 0: none
+  std::string kv_dir;           ///< where their journals are; empty: there are none
+  std::string kv_sync;          ///< always, everysec or no
+  std::uint64_t far_bytes = 0;  ///< that each node lends; 0: none
   // A pool on several machines only: at most one of the two says where the nodes meet, as "host:port".
   std::string listen;            ///< on the first machine
   std::string join;              ///< on the others

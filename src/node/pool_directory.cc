@@ -10,7 +10,9 @@
 
 #include "farside/base/error.h"
 
+#include "far/service/link_messages.h"
 #include "kv/service/sockets.h"
+#include "team/service_socket.h"
 
 namespace farside {
 
@@ -18,7 +20,8 @@ namespace {
 
 bool belongs_to_pool(const std::string& name) {
   return name == "pool.json" || name == "pool.json.new" || name == "pool.log" || name == "coordinator.sock" ||
-         name == "secret" || (name.starts_with("node-") && name.ends_with(".sock")) || kv::is_server_socket(name);
+         name == "secret" || (name.starts_with("node-") && name.ends_with(".sock")) || kv::is_server_socket(name) ||
+         is_service_socket(name, far::kServiceName);
 }
 
 }  // namespace
@@ -41,7 +44,8 @@ void PoolDirectory::write_record(const PoolRecord& record_now) const {
     nodes.push_back({{"rank", node.rank}, {"process", node.process}, {"restarts", node.restarts}});
   const nlohmann::json json{{"supervisor", record_now.supervisor},   {"nodes", nodes},
                             {"cache_bytes", record_now.cache_bytes}, {"block_bytes", record_now.block_bytes},
-                            {"groups", record_now.groups},           {"kv_bytes", record_now.kv_bytes}};
+                            {"groups", record_now.groups},           {"kv_bytes", record_now.kv_bytes},
+                            {"far_bytes", record_now.far_bytes}};
   // Renamed into place, so that nobody reads half of it.
   const std::filesystem::path draft = path_ / "pool.json.new";
   std::ofstream(draft) << json.dump(2) << '\n';
@@ -62,6 +66,7 @@ std::optional<PoolRecord> PoolDirectory::read_record() const {
     result.block_bytes = json.at("block_bytes");
     result.groups = json.at("groups");
     result.kv_bytes = json.at("kv_bytes");
+    result.far_bytes = json.at("far_bytes");
     return result;
   } catch (const nlohmann::json::exception& error) {
     throw Error({"read", record(), error.what(), "end the pool with farside down, or remove the file"});

@@ -24,4 +24,8 @@ struct RegionFile {
 /// while others use the region. Throws Error when `region` is not one of the host fabric, or out of range.
 void populate(const Region& region, std::uint64_t offset, std::uint64_t bytes);
 
+/// Gives the machine's memory behind a part of `region` back: it reads as zeros afterwards. (Where a NIC may have it
+/// registered it is only zeroed: the NIC would keep the old pages.) Throws as populate does.
+void release(const Region& region, std::uint64_t offset, std::uint64_t bytes);
+
 }  // namespace farside

@@ -1,6 +1,7 @@
 #include "fabric/host/host_region.h"
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 #include <fcntl.h>
@@ -133,6 +134,15 @@ void HostRegion::populate(std::uint64_t offset, std::uint64_t bytes) const {
   ::madvise(base + first, end - first, MADV_POPULATE_WRITE);
 }
 
+void HostRegion::release(std::uint64_t offset, std::uint64_t bytes) const {
+  const LocalSpan unwanted = span(offset, bytes);
+  const auto place = static_cast<off_t>(unwanted.adapter_data() - mapping_.base());
+  // Of the pages at its ends, which others share, the kernel zeroes what lies in the hole.
+  constexpr int kHole = FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE;
+  if (ucx_ == nullptr && ::fallocate(file_.get(), kHole, place, static_cast<off_t>(bytes)) == 0) return;
+  std::memset(unwanted.adapter_data(), 0, bytes);
+}
+
 DirectAccess::DirectAccess(const ProcessId& process, const RegionHandle& handle,
                            const std::atomic<std::uint32_t>& peer_word, AccessSet& accesses)
     : peer_word_(peer_word),
@@ -184,6 +194,10 @@ RegionFile open_region_file(const Region& region) {
 
 void populate(const Region& region, std::uint64_t offset, std::uint64_t bytes) {
   host_region(region).populate(offset, bytes);
+}
+
+void release(const Region& region, std::uint64_t offset, std::uint64_t bytes) {
+  host_region(region).release(offset, bytes);
 }
 
 }  // namespace farside

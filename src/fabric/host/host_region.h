@@ -41,6 +41,7 @@ class HostRegion final : public Region {
   [[nodiscard]] const Fd& file() const noexcept { return file_; }
   /// See host.h.
   void populate(std::uint64_t offset, std::uint64_t bytes) const;
+  void release(std::uint64_t offset, std::uint64_t bytes) const;
 
  private:
   HostRegion(std::string name, std::uint64_t bytes, Fd file, Mapping mapping, RegionSet& regions, UcxEngine* ucx);

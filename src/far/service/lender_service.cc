@@ -1,0 +1,129 @@
+#include "far/service/lender_service.h"
+
+#include <utility>
+
+#include "farside/base/error.h"
+#include "farside/base/memory.h"
+#include "farside/fabric/host.h"
+
+namespace farside::far {
+
+namespace {
+
+constexpr std::uint64_t kSlabBytes = LenderSettings{}.slab_bytes;
+constexpr std::uint64_t kSpareBytes = 64U << 20U;  // that the machine keeps for others
+constexpr Duration kRing = std::chrono::seconds(1);
+constexpr Duration kRevokeLimit = std::chrono::seconds(1);
+constexpr Duration kRest = std::chrono::seconds(1);  // between two looks at the table when nobody rings
+
+std::unique_ptr<Fabric> make_fabric(const LenderOptions& options) {
+  auto fabric = make_host_fabric({.mode = fabric_mode_from_environment(), .remote_peers = options.remote_peers});
+  fabric->connect(options.self, fabric->address());
+  return fabric;
+}
+
+SlabNumber slabs_of(const LenderOptions& options) {
+  if (options.bytes < kSlabBytes) {
+    throw UsageError({"lend", std::to_string(options.bytes) + " bytes", "memory is lent by 4 MiB", "lend more"});
+  }
+  return static_cast<SlabNumber>(options.bytes / kSlabBytes);
+}
+
+}  // namespace
+
+bool MachineMemory::provide(SlabNumber slab) {
+  if (available_memory_bytes() < slab_bytes_ + kSpareBytes) return false;
+  populate(memory_, slab * slab_bytes_, slab_bytes_);
+  return true;
+}
+
+void MachineMemory::take_back(SlabNumber slab) { release(memory_, slab * slab_bytes_, slab_bytes_); }
+
+LenderService::LenderService(const LenderOptions& options, const Secret& pool)
+    : options_(options),
+      fabric_(make_fabric(options)),
+      memory_(fabric_->create_region("far memory", slabs_of(options) * kSlabBytes)),
+      table_(fabric_->create_region("far table", table_bytes(slabs_of(options)))),
+      own_table_(fabric_->attach(options.self, table_->handle())),
+      bell_channel_(fabric_->open_channel()),
+      channel_(fabric_->open_channel()),
+      backing_(*memory_, kSlabBytes),
+      lender_(*fabric_, *channel_, *table_, options.self, backing_, {.slabs = slabs_of(options)}),
+      errands_([this] { wake(); }),
+      next_peer_(static_cast<PeerId>(options.nodes.size())),
+      guests_(loop_, far_secret(pool), kLinkBodyLimit, *this, options.listen) {}
+
+LenderService::~LenderService() { loop_.stop(); }
+
+void LenderService::serve_until(const std::function<bool()>& ended) {
+  while (!ended()) {
+    while (lender_.step()) {
+    }
+    errands_.run();  // after the bell was looked at: whoever posts rings it
+    end_those_who_parted();
+    lender_.rest(fabric_->in(kRest));
+  }
+}
+
+void LenderService::wake() {
+  const std::lock_guard lock(ringing_);
+  const auto bell = own_table_->word<AtomicWord>(offsetof(TableHead, bell));
+  (void)bell_channel_->add_signal(bell, 1, fabric_->in(kRing));  // it looks anyway, later
+}
+
+// ---- Who comes and goes
+
+std::string LenderService::welcome() {
+  return Welcome{.greeting = ServiceGreeting::of(*fabric_, options_.remote_peers),
+                 .self = options_.self,
+                 .nodes = options_.nodes,
+                 .table = table_->handle(),
+                 .memory = memory_->handle()}
+      .encode();
+}
+
+Guests::Refusal LenderService::obey(Guests::Number guest, const std::string& message) {
+  const LinkKind kind = kind_of(message);
+  if ((kind == LinkKind::join) == joined_.contains(guest)) return "it joins twice, or not first";
+  if (kind == LinkKind::join) {
+    join(guest, decode_text(message));
+  } else if (kind == LinkKind::leave) {
+    left_.insert(guest);
+  } else {
+    return "its message is of a kind that clients do not send";
+  }
+  return {};
+}
+
+void LenderService::join(Guests::Number guest, const std::string& fabric) {
+  const PeerId peer = next_peer_++;
+  fabric_->connect(peer, fabric);
+  joined_.emplace(guest, peer);
+  errands_.post([this, guest, peer] { begin(guest, peer); });
+}
+
+void LenderService::part(Guests::Number guest) {
+  if (joined_.erase(guest) == 0) return;
+  const Parting how = left_.erase(guest) != 0 ? Parting::left : Parting::gone;
+  errands_.post([this, guest, how] { parted_.push_back({clients_.extract(guest).mapped(), how}); });
+}
+
+// ---- The table
+
+void LenderService::begin(Guests::Number guest, PeerId peer) {
+  const Holder holder = lender_.welcome();
+  clients_.emplace(guest, Client{peer, holder});
+  loop_.post([this, guest, holder] {
+    if (joined_.contains(guest)) guests_.say(guest, encode_joined(holder));
+  });
+}
+
+void LenderService::end_those_who_parted() {
+  std::erase_if(parted_, [this](const Parted& each) {
+    const Outcome ended = lender_.end(each.client.holder, each.client.peer, each.how, fabric_->in(kRevokeLimit));
+    if (ended != Outcome::done) log_.warn("the access of a client that went could not be taken away in time");
+    return ended == Outcome::done;
+  });
+}
+
+}  // namespace farside::far

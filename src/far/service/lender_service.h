@@ -1,0 +1,106 @@
+// lender_service.h — a node that lends memory, as a process runs it: the memory, and whoever comes for it. A client's
+// slabs are its own as long as its socket is open.
+//
+// Sockets are the business of a thread that sleeps; the table of slabs that of the one that serves, which is told by
+// errands.
+//
+// Thread safety: wake from any thread; the rest is for one.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "farside/fabric/fabric.h"
+
+#include "base/throttled_log.h"
+#include "far/protocol/lender.h"
+#include "far/service/link_messages.h"
+#include "team/errands.h"
+#include "team/guests.h"
+
+namespace farside::far {
+
+struct LenderOptions {
+  std::uint32_t self = 0;
+  std::vector<std::string> nodes;   ///< where each is reached (socket.h), by number; the same at all
+  std::vector<std::string> listen;  ///< where this one is
+  bool remote_peers = false;        ///< some clients are on other hosts
+  std::uint64_t bytes = 0;          ///< that it lends, at most
+};
+
+/// Memory of the machine that is there when it is wanted, and goes back when it is not.
+class MachineMemory final : public Backing {
+ public:
+  MachineMemory(const Region& memory, std::uint64_t slab_bytes) : memory_(memory), slab_bytes_(slab_bytes) {}
+
+  [[nodiscard]] bool provide(SlabNumber slab) override;
+  void take_back(SlabNumber slab) override;
+
+ private:
+  const Region& memory_;
+  const std::uint64_t slab_bytes_;
+};
+
+class LenderService final : private Guests::Host {
+ public:
+  /// Clients may come from now on. Throws Error when it cannot listen, or has not the memory.
+  LenderService(const LenderOptions& options, const Secret& pool);
+  ~LenderService() override;
+
+  /// Serves until `ended`, which is asked now and then, and after a wake.
+  void serve_until(const std::function<bool()>& ended);
+  void wake();
+
+ private:
+  struct Client {
+    PeerId peer;
+    Holder holder;
+  };
+  struct Parted {
+    Client client;
+    Parting how;
+  };
+
+  // On the loop's thread.
+  [[nodiscard]] std::string welcome() override;
+  [[nodiscard]] std::string refusal(const std::string& reason) const override { return encode_refused(reason); }
+  [[nodiscard]] Guests::Refusal obey(Guests::Number guest, const std::string& message) override;
+  void part(Guests::Number guest) override;
+  void join(Guests::Number guest, const std::string& fabric);
+
+  // On the serving thread.
+  void begin(Guests::Number guest, PeerId peer);
+  void end_those_who_parted();
+
+  const LenderOptions options_;
+  std::unique_ptr<Fabric> fabric_;
+  std::unique_ptr<Region> memory_;
+  std::unique_ptr<Region> table_;
+  std::unique_ptr<RemoteRegion> own_table_;  ///< through the loopback
+  std::mutex ringing_;                       // for the next
+  std::unique_ptr<Channel> bell_channel_;
+  std::unique_ptr<Channel> channel_;  ///< of the thread that serves
+  MachineMemory backing_;
+  Lender lender_;
+  Errands errands_;
+
+  // Of the loop's thread.
+  std::map<Guests::Number, PeerId> joined_;
+  std::set<Guests::Number> left_;  ///< those who said so
+  PeerId next_peer_;
+  ThrottledLog log_;
+
+  // Of the serving thread.
+  std::map<Guests::Number, Client> clients_;
+  std::vector<Parted> parted_;  ///< whose slabs are still to come back
+
+  EventLoop loop_;
+  Guests guests_;  // last: they may come from its construction on
+};
+
+}  // namespace farside::far

@@ -1,0 +1,56 @@
+// link_messages.h — what a client and a node that lends memory say on their socket after the handshake
+// (docs/protocols/far.md, "Links").
+//
+//   welcome ←   at once: what the node is, and where its memory is
+//   join    →   how the client is reached
+//   joined  ←   the number that its slabs bear
+//   leave   →   it has nothing mapped any more, and will not come back
+//   refused ←   why; the end
+//
+// Each travels in a frame of its own (team/session.h, kind `service`): a byte that says which, then its fields.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "far/protocol/layout.h"
+#include "team/guest_link.h"
+
+namespace farside::far {
+
+/// What the names of its sockets begin with.
+inline constexpr std::string_view kServiceName = "far";
+
+enum class LinkKind : std::uint8_t { welcome, join, joined, leave, refused };
+
+/// The longest of them: names 1024 nodes.
+inline constexpr std::size_t kLinkBodyLimit = 256U << 10U;
+
+struct Welcome {
+  ServiceGreeting greeting;
+  std::uint32_t self = 0;          ///< its number
+  std::vector<std::string> nodes;  ///< where each listens, by number
+  std::string table;               ///< handles of its regions (layout.h)
+  std::string memory;
+
+  [[nodiscard]] std::string encode() const;
+};
+
+[[nodiscard]] std::string encode_join(std::string_view fabric);
+[[nodiscard]] std::string encode_joined(Holder holder);
+[[nodiscard]] std::string encode_leave();
+[[nodiscard]] std::string encode_refused(std::string_view why);
+
+/// The kind of a message, and its fields. What follows throws Error when they are malformed.
+[[nodiscard]] LinkKind kind_of(std::string_view message);
+[[nodiscard]] Welcome decode_welcome(std::string_view message);
+[[nodiscard]] Holder decode_joined(std::string_view message);
+/// Of a join or a refusal.
+[[nodiscard]] std::string decode_text(std::string_view message);
+
+/// The secret of a pool, as far memory uses it.
+[[nodiscard]] Secret far_secret(const Secret& pool);
+
+}  // namespace farside::far

@@ -1,0 +1,38 @@
+// node_link.h — a process's link to a node that lends memory.
+//
+// Thread safety: one thread at a time.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "farside/fabric/fabric.h"
+
+#include "far/protocol/lent_memory.h"
+#include "far/service/link_messages.h"
+#include "team/guest_link.h"
+
+namespace farside::far {
+
+class NodeLink {
+ public:
+  /// Connects and shakes hands. Throws Error when nobody answers at `address`, or not with this secret.
+  NodeLink(const std::string& address, const Secret& secret, SetupClock::time_point deadline);
+
+  [[nodiscard]] const Welcome& welcome() const noexcept { return welcome_; }
+  /// Makes the node peer `as` of `fabric`, which outlives its memory. Throws Error.
+  [[nodiscard]] std::unique_ptr<LentMemory> join(Fabric& fabric, PeerId as, SetupClock::time_point deadline);
+  /// Has `loop` keep it, and call `ended` when the node is gone.
+  static void watch(EventLoop& loop, const std::shared_ptr<NodeLink>& link, const std::function<void()>& ended);
+  /// The memory is not mapped any more.
+  void leave() noexcept;
+
+ private:
+  [[nodiscard]] std::string receive(LinkKind wanted, SetupClock::time_point deadline);
+
+  GuestLink link_;
+  Welcome welcome_;
+};
+
+}  // namespace farside::far

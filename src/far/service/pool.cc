@@ -1,0 +1,75 @@
+#include "far/service/pool.h"
+
+#include "farside/base/error.h"
+#include "farside/base/log.h"
+#include "farside/base/units.h"
+
+#include "far/service/pooled_space.h"
+#include "team/runtime_dir.h"
+#include "team/service_socket.h"
+
+namespace farside::far {
+
+namespace {
+
+constexpr Duration kLookLimit = std::chrono::seconds(5);
+
+std::unique_ptr<PoolNodes> find_nodes(const PoolOptions& options, SetupClock::time_point deadline) {
+  const std::filesystem::path pool = options.runtime_dir.empty() ? runtime_dir() : options.runtime_dir;
+  const auto entries =
+      options.server.empty() ? service_sockets(pool, kServiceName) : std::vector<std::string>{options.server};
+  if (entries.empty()) {
+    throw Error(
+        {"find far memory in", pool, "no pool that lends any is running", "start one with farside up --far SIZE"});
+  }
+  const Secret secret = Secret::load(options.secret.empty() ? pool / "secret" : options.secret);
+  return std::make_unique<PoolNodes>(entries, far_secret(secret), deadline);
+}
+
+Protection protection_of(const PoolOptions& options, const PoolNodes& nodes) {
+  const auto refuse = [](std::string why, std::string remedy) {
+    throw UsageError({"protect", "what far memory holds", std::move(why), std::move(remedy)});
+  };
+  if (!options.protection && nodes.are_spread()) {
+    refuse("it is not said what the loss of a node means", "choose to mirror, or to trust the nodes");
+  }
+  if (!options.protection) log::info("far memory: the nodes of this machine are trusted; what one has is lost with it");
+  const Protection protection = options.protection.value_or(Protection::trust_nodes);
+  if (protection == Protection::mirror && nodes.size() < 2) {
+    refuse("to mirror takes two nodes, and the pool has one", "start it with -n 2 or more");
+  }
+  return protection;
+}
+
+}  // namespace
+
+std::unique_ptr<Space> open_pool(const PoolOptions& options) {
+  const auto deadline = SetupClock::now() + options.time_out;
+  auto nodes = find_nodes(options, deadline);
+  const std::uint32_t copies = protection_of(options, *nodes) == Protection::mirror ? 2 : 1;
+  auto space = std::make_unique<PooledSpace>(std::move(nodes), options.bytes, copies, deadline);
+  const std::uint64_t room = space->room_bytes(space->fabric().in(kLookLimit)) / copies;
+  if (room < options.bytes) {
+    throw Error({"take", format_bytes(options.bytes) + " of far memory",
+                 "the pool has " + format_bytes(room) + " left" + (copies == 2 ? ", mirrored" : ""),
+                 "take less, or start the pool with more --far"});
+  }
+  return space;
+}
+
+std::vector<std::optional<LentUse>> ask_use(const PoolOptions& options) {
+  const auto deadline = SetupClock::now() + options.time_out;
+  const auto nodes = find_nodes(options, deadline);
+  const auto channel = nodes->fabric().open_channel();
+  std::vector<std::optional<LentUse>> uses(nodes->size());
+  for (std::uint32_t node = 0; node < nodes->size(); ++node) {
+    try {
+      uses[node] = nodes->link(node, deadline, [] {})->use(*channel, nodes->fabric().in(kLookLimit));
+    } catch (const Error& error) {
+      log::debug(error.what());
+    }
+  }
+  return uses;
+}
+
+}  // namespace farside::far

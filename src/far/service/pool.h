@@ -1,0 +1,43 @@
+// pool.h — a process's way to the far memory of a pool (farside up --far SIZE).
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "far/protocol/lent_memory.h"
+#include "far/space.h"
+
+namespace farside::far {
+
+/// What the loss of a node means.
+enum class Protection : std::uint8_t {
+  trust_nodes,  ///< what it had is lost
+  mirror,       ///< each slab lies on two nodes, and again on two when one is lost
+};
+
+struct PoolOptions {
+  std::uint64_t bytes = 0;  ///< of the space
+  /// None: nodes of this machine are trusted, and it is said so; others are not.
+  std::optional<Protection> protection{};
+  /// Of the pool; when empty, that which the command finds as well (FARSIDE_RUNTIME_DIR, or the user's own).
+  std::filesystem::path runtime_dir{};
+  /// Where no node of the pool is: "host:port" of one that lends memory.
+  std::string server{};
+  /// The pool's; when empty, the one in the runtime directory.
+  std::filesystem::path secret{};
+  std::chrono::milliseconds time_out{10'000};  ///< for finding all nodes
+};
+
+/// A space of which nothing is written. Whatever it took is given back when it goes. Throws UsageError when it cannot
+/// be protected as it should, Error when there is no such pool, when it has not the memory, or no node answers.
+[[nodiscard]] std::unique_ptr<Space> open_pool(const PoolOptions& options);
+
+/// What each node lends, by number; none: it does not answer.
+[[nodiscard]] std::vector<std::optional<LentUse>> ask_use(const PoolOptions& options);
+
+}  // namespace farside::far

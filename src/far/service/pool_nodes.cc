@@ -1,0 +1,71 @@
+#include "far/service/pool_nodes.h"
+
+#include <optional>
+#include <utility>
+
+#include "farside/base/error.h"
+
+namespace farside::far {
+
+namespace {
+
+Welcome ask_any(std::span<const std::string> entries, const Secret& secret, SetupClock::time_point deadline) {
+  std::optional<Error> failed;
+  for (const std::string& entry : entries) {
+    try {
+      return NodeLink(entry, secret, deadline).welcome();
+    } catch (const Error& error) {
+      failed = error;
+    }
+  }
+  if (failed) throw Error(*failed);
+  throw Error({"reach", "far memory", "no pool that lends any is running", "start one with farside up --far SIZE"});
+}
+
+}  // namespace
+
+PoolNodes::PoolNodes(std::span<const std::string> entries, const Secret& secret, SetupClock::time_point deadline)
+    : secret_(secret) {
+  Welcome welcome = ask_any(entries, secret_, deadline);
+  addresses_ = std::move(welcome.nodes);
+  links_.resize(addresses_.size());
+  are_spread_ = welcome.greeting.remote_peers;
+  fabric_ = make_host_fabric({.mode = welcome.greeting.mode, .remote_peers = are_spread_});
+  fabric_->connect(kSelf, fabric_->address());
+}
+
+PoolNodes::~PoolNodes() {
+  loop_.stop();
+  for (const auto& link : links_) {
+    if (link != nullptr) link->leave();
+  }
+}
+
+bool PoolNodes::is_linked(std::uint32_t node) const {
+  const std::lock_guard lock(mutex_);
+  return links_.at(node) != nullptr;
+}
+
+std::unique_ptr<LentMemory> PoolNodes::link(std::uint32_t node, SetupClock::time_point deadline,
+                                            const std::function<void()>& ended) {
+  const std::string& address = addresses_.at(node);
+  auto link = std::make_shared<NodeLink>(address, secret_, deadline);
+  if (link->welcome().self != node || link->welcome().nodes != addresses_) {
+    throw Error({"reach the memory of the node at", address, "it is one of another pool", "open the pool again"});
+  }
+  const std::lock_guard lock(mutex_);
+  const PeerId peer = next_peer_++;
+  auto memory = link->join(*fabric_, peer, deadline);
+  links_[node] = link;
+  NodeLink::watch(loop_, link, [this, node, peer, ended] {
+    fabric_->mark_lost(peer);
+    {
+      const std::lock_guard gone(mutex_);
+      links_[node].reset();
+    }
+    ended();
+  });
+  return memory;
+}
+
+}  // namespace farside::far

@@ -1,0 +1,48 @@
+// pool_nodes.h — the nodes of a pool that lend memory, as a process reaches them.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "far/service/node_link.h"
+
+namespace farside::far {
+
+/// Thread safety: every call, from any thread.
+class PoolNodes {
+ public:
+  /// `entries`: where nodes may be reached; one that answers names the others. Throws Error when none does.
+  PoolNodes(std::span<const std::string> entries, const Secret& secret, SetupClock::time_point deadline);
+  /// Nothing of theirs is mapped any more.
+  ~PoolNodes();
+  PoolNodes(const PoolNodes&) = delete;
+  PoolNodes& operator=(const PoolNodes&) = delete;
+
+  static constexpr PeerId kSelf = 0;  ///< the loopback
+
+  [[nodiscard]] Fabric& fabric() noexcept { return *fabric_; }
+  [[nodiscard]] std::uint32_t size() const noexcept { return static_cast<std::uint32_t>(addresses_.size()); }
+  /// They are on several machines.
+  [[nodiscard]] bool are_spread() const noexcept { return are_spread_; }
+  [[nodiscard]] bool is_linked(std::uint32_t node) const;
+  /// The memory of a node that is not linked. `ended` is called, soon, when the node is gone, which counts as lost by
+  /// then. Throws Error when it does not answer.
+  [[nodiscard]] std::unique_ptr<LentMemory> link(std::uint32_t node, SetupClock::time_point deadline,
+                                                 const std::function<void()>& ended);
+
+ private:
+  const Secret secret_;
+  std::unique_ptr<Fabric> fabric_;
+  std::vector<std::string> addresses_;  ///< by number
+  bool are_spread_ = false;
+  EventLoop loop_;
+  mutable std::mutex mutex_;                      // for the rest
+  std::vector<std::shared_ptr<NodeLink>> links_;  ///< by number; null: there is none
+  PeerId next_peer_ = kSelf + 1;
+};
+
+}  // namespace farside::far

@@ -1,0 +1,48 @@
+// pooled_space.h — a space on the nodes of a pool, and what keeps it going: a thread that sleeps until a node is lost,
+// mends what lay there, and takes in those that come back.
+#pragma once
+
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "far/protocol/striped_space.h"
+#include "far/service/pool_nodes.h"
+
+namespace farside::far {
+
+class PooledSpace final : public Space {
+ public:
+  /// Links those that answer. Throws Error when none does.
+  PooledSpace(std::unique_ptr<PoolNodes> nodes, std::uint64_t bytes, std::uint32_t copies,
+              SetupClock::time_point deadline);
+  ~PooledSpace() override;
+
+  [[nodiscard]] std::uint64_t bytes() const override { return space_->bytes(); }
+  [[nodiscard]] Fabric& fabric() override { return nodes_->fabric(); }
+  [[nodiscard]] std::unique_ptr<Lane> open_lane() override { return space_->open_lane(); }
+
+  /// What is free on the nodes that are linked.
+  [[nodiscard]] std::uint64_t room_bytes(Deadline deadline);
+
+ private:
+  /// How whoever learns of a loss wakes the thread; outlives this, if need be.
+  struct Alarm {
+    std::mutex mutex;
+    std::condition_variable_any changed;
+    bool rung = false;
+  };
+
+  [[nodiscard]] std::unique_ptr<LentMemory> link(std::uint32_t node, SetupClock::time_point deadline);
+  [[nodiscard]] bool take_in_who_came();
+  void tend(const std::stop_token& stop);
+
+  const std::shared_ptr<Alarm> alarm_ = std::make_shared<Alarm>();
+  const std::unique_ptr<PoolNodes> nodes_;
+  std::unique_ptr<StripedSpace> space_;
+  std::jthread tender_;
+};
+
+}  // namespace farside::far

@@ -1,0 +1,29 @@
+#include "node/far_lender.h"
+
+#include <cstdlib>
+
+#include "team/environment.h"
+
+namespace farside {
+
+namespace {
+
+far::LenderOptions options_of(const ServiceAddresses& addresses, Team& team, std::uint64_t bytes) {
+  return {.self = team.rank(),
+          .nodes = addresses.all(),
+          .listen = addresses.own(),
+          .remote_peers = addresses.on_several_machines(),
+          .bytes = bytes};
+}
+
+}  // namespace
+
+FarLender::FarLender(const PoolDirectory& pool, Team& team, std::uint64_t bytes)
+    : addresses_(pool, team, far::kServiceName, 1 + team.size()),  // kv's ports come first
+      service_(options_of(addresses_, team, bytes), Secret::load(std::getenv(kSecretFileVariable))),
+      thread_([this](const std::stop_token& stop) {
+        const std::stop_callback wake(stop, [this] { service_.wake(); });
+        service_.serve_until([&stop] { return stop.stop_requested(); });
+      }) {}
+
+}  // namespace farside

@@ -1,0 +1,81 @@
+#include "node/service_addresses.h"
+
+#include <charconv>
+#include <cstdlib>
+
+#include "farside/base/error.h"
+
+#include "team/environment.h"
+#include "team/service_socket.h"
+#include "team/socket.h"
+
+namespace farside {
+
+namespace {
+
+constexpr Duration kOthersLimit = std::chrono::seconds(30);
+constexpr Duration kLook = std::chrono::milliseconds(5);
+
+// What each rank has of the addresses: a word that tells how long its own is, written last, and that.
+constexpr std::uint64_t kMostAddressBytes = 256;
+constexpr std::uint64_t kAddressOffset = sizeof(ControlWord);
+
+/// Where the nodes meet.
+std::string meeting() {
+  const char* const address = std::getenv(kCoordinatorVariable);
+  if (address == nullptr) {
+    throw Error({"serve", "in a node", std::string(kCoordinatorVariable) + " is not set", "start it by farside up"});
+  }
+  return address;
+}
+
+std::string own_address(unsigned port_offset) {
+  const std::string address = meeting();
+  const std::size_t digits = address.rfind(':') + 1;
+  unsigned port = 0;
+  std::from_chars(address.data() + digits, address.data() + address.size(), port);
+  return own_host_towards(address) + ":" + std::to_string(port + port_offset);
+}
+
+std::unique_ptr<SymmetricRegion> tell(Team& team, std::string_view service, const std::string& own) {
+  auto addresses = team.allocate("addresses of " + std::string(service), kAddressOffset + kMostAddressBytes);
+  addresses->local().copy_in(kAddressOffset, std::as_bytes(std::span(own)));
+  addresses->local().word<ControlWord>(0).store(own.size());
+  return addresses;
+}
+
+/// Waits until the rank has told it.
+std::string address_of(Team& team, const SymmetricRegion& addresses, Rank rank) {
+  const auto channel = team.fabric().open_channel();
+  const Deadline deadline = team.fabric().in(kOthersLimit);
+  const RemoteRegion& told = addresses.of(rank);
+  for (;;) {
+    const Fetched bytes = channel->load(told.word<ControlWord>(0), deadline);
+    std::string address(bytes.done() && bytes.value <= kMostAddressBytes ? bytes.value : 0, '\0');
+    const LocalSpan into(address.data(), address.size());
+    if (!address.empty() && channel->read(into, told.span(kAddressOffset, address.size()), deadline) == Outcome::done) {
+      return address;
+    }
+    if (!bytes.done() || team.fabric().now() > deadline.at) {
+      throw Error({"learn where", "node " + std::to_string(rank) + " serves", "it does not tell",
+                   "start all nodes with the same options"});
+    }
+    team.fabric().sleep(kLook);
+  }
+}
+
+}  // namespace
+
+ServiceAddresses::ServiceAddresses(const PoolDirectory& pool, Team& team, std::string_view service, unsigned first_port)
+    : own_{service_socket(pool.path(), service, team.rank())} {
+  if (!is_host_local(meeting())) {
+    own_.push_back(own_address(first_port + team.rank()));
+    told_ = tell(team, service, own_.back());
+  }
+  for (Rank rank = 0; rank < team.size(); ++rank) {
+    all_.push_back(told_ == nullptr ? service_socket(pool.path(), service, rank).string()
+                                    : address_of(team, *told_, rank));
+  }
+}
+
+}  // namespace farside

@@ -1,0 +1,48 @@
+// errands.h — what other threads want done by the thread that serves.
+//
+// Thread safety: post from any thread, run from one.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+namespace farside {
+
+class Errands {
+ public:
+  /// `wake` has the serving thread look for them soon. Any thread may call it.
+  explicit Errands(std::function<void()> wake) : wake_(std::move(wake)) {}
+
+  void post(std::function<void()> task) {
+    {
+      const std::lock_guard lock(mutex_);
+      tasks_.push_back(std::move(task));
+      any_.store(true, std::memory_order_release);
+    }
+    wake_();
+  }
+
+  /// Does what was posted, in that order. False if there was nothing.
+  bool run() {
+    if (!any_.load(std::memory_order_acquire)) return false;
+    std::vector<std::function<void()>> tasks;
+    {
+      const std::lock_guard lock(mutex_);
+      tasks.swap(tasks_);
+      any_.store(false, std::memory_order_relaxed);
+    }
+    for (const auto& task : tasks) task();
+    return true;
+  }
+
+ private:
+  const std::function<void()> wake_;
+  std::mutex mutex_;
+  std::vector<std::function<void()>> tasks_;
+  std::atomic<bool> any_ = false;
+};
+
+}  // namespace farside
