@@ -1,0 +1,57 @@
+#include "nbd/device.h"
+
+#include <utility>
+
+namespace farside::nbd {
+
+class Device::Turn {
+ public:
+  explicit Turn(Device& device) : device_(device) {
+    std::unique_lock lock(device.mutex_);
+    // Each turn ends by a deadline, so this one comes.
+    device.returned_.wait(lock, [&device] { return !device.free_.empty(); });
+    lane_ = std::move(device.free_.back());
+    device.free_.pop_back();
+  }
+  ~Turn() {
+    {
+      const std::lock_guard lock(device_.mutex_);
+      device_.free_.push_back(std::move(lane_));  // it has room for all
+    }
+    device_.returned_.notify_one();
+  }
+  Turn(const Turn&) = delete;
+  Turn& operator=(const Turn&) = delete;
+
+  far::Lane* operator->() const noexcept { return lane_.get(); }
+
+ private:
+  Device& device_;
+  std::unique_ptr<far::Lane> lane_;
+};
+
+Device::Device(std::unique_ptr<far::Space> space) : space_(std::move(space)), written_(space_->bytes()) {
+  free_.reserve(kLanes);
+  while (free_.size() < kLanes) free_.push_back(space_->open_lane());
+}
+
+far::Result Device::read(std::span<std::byte> into, std::uint64_t offset) {
+  const far::Transfer transfer{offset, {into.data(), into.size()}};
+  return Turn(*this)->read({&transfer, 1}, deadline());
+}
+
+far::Result Device::write(std::span<std::byte> from, std::uint64_t offset) {
+  const far::Transfer transfer{offset, {from.data(), from.size()}};
+  const far::Result result = Turn(*this)->write({&transfer, 1}, deadline());
+  written_.set(offset, from.size());  // if it failed, part of it may have been
+  return result;
+}
+
+far::Result Device::discard(std::uint64_t offset, std::uint64_t bytes) {
+  written_.clear(offset, bytes);
+  const far::Result result = Turn(*this)->discard(offset, bytes, deadline());
+  if (result != far::Result::done) written_.set(offset, bytes);
+  return result;
+}
+
+}  // namespace farside::nbd

@@ -1,0 +1,52 @@
+// device.h — a space of far memory as a block device: what nbdkit's requests come down to.
+//
+// What is written is done when it is safe (a Lane's write is), whichever connection wrote it: a flush has nothing to
+// do, and a device may have any number of connections.
+//
+// No request allocates memory, so that a machine can swap on the device. Thread safety: every call, from any thread.
+#pragma once
+
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <vector>
+
+#include "far/space.h"
+#include "nbd/written_blocks.h"
+
+namespace farside::nbd {
+
+class Device {
+ public:
+  explicit Device(std::unique_ptr<far::Space> space);
+
+  [[nodiscard]] std::uint64_t bytes() const { return space_->bytes(); }
+
+  [[nodiscard]] far::Result read(std::span<std::byte> into, std::uint64_t offset);
+  /// nbdkit names what is written by pointers to const; a LocalSpan has none.
+  [[nodiscard]] far::Result write(std::span<std::byte> from, std::uint64_t offset);
+  /// Reads as zeros afterwards.
+  [[nodiscard]] far::Result discard(std::uint64_t offset, std::uint64_t bytes);
+  /// What is not written reads as zeros.
+  [[nodiscard]] const WrittenBlocks& written() const noexcept { return written_; }
+
+ private:
+  class Turn;  ///< with one of the lanes
+
+  [[nodiscard]] Deadline deadline() const { return space_->fabric().in(kPatience); }
+
+  static constexpr std::size_t kLanes = 16;  ///< requests that are under way at once
+  /// A request whose node says nothing fails after that. Longer than it takes to find out that a node is dead.
+  static constexpr Duration kPatience = std::chrono::seconds(30);
+
+  std::unique_ptr<far::Space> space_;
+  WrittenBlocks written_;
+  std::mutex mutex_;  // for the next two
+  std::condition_variable returned_;
+  std::vector<std::unique_ptr<far::Lane>> free_;
+};
+
+}  // namespace farside::nbd

@@ -1,0 +1,208 @@
+"""The block device as nbdkit serves it, with the clients that people have: libnbd, nbdinfo, nbdcopy, qemu-img, fio."""
+import errno
+import json
+import os
+import pathlib
+import random
+import signal
+import subprocess
+import tempfile
+import unittest
+
+import nbd
+
+import patience
+import pool
+
+MIB = 1 << 20
+SOURCES = pathlib.Path(__file__).parents[2] / "src"
+
+
+class Device:
+    """nbdkit with farside's plugin, on a socket of its own; it ends with the test."""
+
+    def __init__(self, of, size, *parameters):
+        self.directory = tempfile.TemporaryDirectory()
+        self.socket = self.directory.name + "/nbd"
+        self.uri = "nbd+unix:///?socket=" + self.socket
+        self.process = subprocess.Popen(
+            ["nbdkit", "--foreground", "--exit-with-parent", "--unix", self.socket, os.environ["FARSIDE_NBD_PLUGIN"],
+             f"size={size}", *parameters], env=of.environment)
+        patience.wait_for(lambda: self.process.poll() is not None or os.path.exists(self.socket), "nbdkit does not serve")
+
+    def connect(self):
+        handle = nbd.NBD()
+        handle.add_meta_context(nbd.CONTEXT_BASE_ALLOCATION)
+        handle.connect_uri(self.uri)
+        return handle
+
+    def stop(self):
+        self.process.terminate()
+        code = self.process.wait(patience.PATIENCE_S)
+        self.directory.cleanup()
+        return code
+
+
+def run(*command, **options):
+    return subprocess.run(command, check=True, capture_output=True, timeout=patience.PATIENCE_S, **options).stdout
+
+
+class ADevice(unittest.TestCase):
+    SIZE = 64 * MIB + 512  # not a multiple of anything
+
+    def setUp(self):
+        self.pool = pool.Pool("--cache", "16M", "--far", "64M")
+        self.addCleanup(self.pool.stop)
+        self.device = Device(self.pool, self.SIZE)
+        self.addCleanup(self.device.stop)
+
+    def test_says_what_it_can(self):
+        export = json.loads(run("nbdinfo", "--json", self.device.uri))["exports"][0]
+        self.assertEqual(export["export-size"], self.SIZE)
+        for ability in ["can_fast_zero", "can_flush", "can_fua", "can_multi_conn", "can_trim", "can_zero"]:
+            self.assertTrue(export[ability], ability)
+        self.assertFalse(export["is_read_only"])
+
+    def test_does_what_a_file_of_its_size_does(self):
+        """Like fsx: random requests on two connections, each remembered in a model."""
+        dice = random.Random(1)
+        model = bytearray(self.SIZE)
+        connections = [self.device.connect() for _ in range(2)]
+        for step in range(3000):
+            connection = dice.choice(connections)
+            offset = dice.randrange(self.SIZE)
+            length = min(dice.choice([1, 512, 4096, 100_000, 3 * MIB]), self.SIZE - offset)
+            request = dice.choice(["read", "read", "write", "write", "zero", "trim", "flush", "extents"])
+            with self.subTest(step=step, request=request, offset=offset, length=length):
+                if request == "read":
+                    self.assertEqual(connection.pread(length, offset), model[offset:offset + length])
+                elif request == "write":
+                    written = dice.randbytes(length)
+                    connection.pwrite(written, offset, dice.choice([0, nbd.CMD_FLAG_FUA]))
+                    model[offset:offset + length] = written
+                elif request == "zero":
+                    connection.zero(length, offset, dice.choice([0, nbd.CMD_FLAG_FAST_ZERO, nbd.CMD_FLAG_NO_HOLE]))
+                    model[offset:offset + length] = bytes(length)
+                elif request == "trim":
+                    connection.trim(length, offset)
+                    model[offset:offset + length] = bytes(length)
+                elif request == "flush":
+                    connection.flush()
+                else:
+                    self.check_extents(connection, model, length, offset)
+
+    def check_extents(self, connection, model, length, offset):
+        """What is said to be zero is."""
+        found = []
+        connection.block_status(length, offset, lambda context, at, entries, error: found.extend(entries))
+        for extent, kind in zip(found[::2], found[1::2]):
+            end = min(offset + extent, self.SIZE)
+            if kind & nbd.STATE_ZERO:
+                self.assertFalse(any(model[offset:end]))
+            offset = end
+
+    def test_gives_back_what_was_trimmed(self):
+        connection = self.device.connect()
+        for _ in range(3):  # more, together, than the pool has
+            for offset in range(0, 60 * MIB, MIB):
+                connection.pwrite(b"x" * MIB, offset)
+            connection.trim(64 * MIB, 0)
+        self.assertEqual(connection.pread(MIB, 0), bytes(MIB))
+
+    def test_carries_an_image_there_and_back(self):
+        with tempfile.TemporaryDirectory() as directory:
+            image, back = pathlib.Path(directory, "image"), pathlib.Path(directory, "back")
+            with image.open("wb") as file:
+                file.truncate(self.SIZE)
+            run("mke2fs", "-q", "-t", "ext4", "-d", SOURCES, image, "60M")
+            run("nbdcopy", "--connections=4", image, self.device.uri)
+            run("nbdcopy", "--connections=4", self.device.uri, back)
+            run("cmp", image, back)
+            run("qemu-img", "compare", "-f", "raw", "-F", "raw", str(image), self.device.uri)
+
+    def test_passes_what_fio_verifies(self):
+        run("fio", "--name=verify", "--ioengine=nbd", "--uri=" + self.device.uri, "--rw=randrw", "--bs=4k,64k", "--size=32M",
+            "--iodepth=16", "--verify=crc32c", "--verify_fatal=1", "--randseed=1", cwd=self.device.directory.name)
+
+
+class Lent(unittest.TestCase):
+    """What nodes lend to a device, which writes it all."""
+    SIZE = 24 * MIB
+
+    def setUp(self):
+        self.pool = pool.Pool("--cache", "16M", "--far", "64M")
+        self.addCleanup(self.pool.stop)
+
+    def status(self):
+        return json.loads(self.pool.run("status", "--json").stdout)
+
+    def lent(self):
+        return [node.get("bytes_lent", 0) for node in self.status()["far"]["nodes"]]
+
+    def resident(self):
+        """Of the nodes' memory that others map."""
+        status = [pathlib.Path(f"/proc/{node['process']}/status").read_text() for node in self.status()["nodes"]]
+        return sum(int(line.split()[1]) * 1024 for text in status for line in text.splitlines() if "RssShmem" in line)
+
+    def start(self, *parameters):
+        device = Device(self.pool, self.SIZE, *parameters)
+        self.addCleanup(device.stop)
+        connection = device.connect()
+        self.model = random.Random(2).randbytes(self.SIZE)
+        for offset in range(0, self.SIZE, MIB):
+            connection.pwrite(self.model[offset:offset + MIB], offset)
+        return device, connection
+
+    def kill_node(self, rank):
+        restarts = self.status()["nodes"][rank]["restarts"]
+        os.kill(self.status()["nodes"][rank]["process"], signal.SIGKILL)
+        patience.wait_for(lambda: self.status()["nodes"][rank]["restarts"] > restarts, "the node does not come back")
+
+    def read(self, connection):
+        return b"".join(connection.pread(MIB, offset) for offset in range(0, self.SIZE, MIB))
+
+    def test_comes_back_whether_its_device_ends_or_is_killed(self):
+        before = self.resident()
+        for end in [Device.stop, lambda device: device.process.kill()]:
+            device, connection = self.start()
+            self.assertEqual(sum(self.lent()), self.SIZE)
+            self.assertGreater(self.resident(), before + self.SIZE / 2)
+            connection.shutdown()  # for whose end nbdkit waits
+            end(device)
+            patience.wait_for(lambda: sum(self.lent()) == 0, "what was lent does not come back")
+            patience.wait_for(lambda: self.resident() < before + self.SIZE / 2, "the machine does not get it back")
+
+    def test_is_mirrored_again_after_a_loss(self):
+        _, connection = self.start("mirror=true")
+        for rank in [0, 1]:  # with what is on the second alone, nobody survives the loss of both
+            self.kill_node(rank)
+            self.assertEqual(self.read(connection), self.model)
+            patience.wait_for(lambda: self.lent() == [self.SIZE, self.SIZE], "it is not mirrored again")
+        self.assertEqual(self.read(connection), self.model)
+
+    def test_is_never_made_up(self):
+        """What lay on a lost node is an error; what did not is there."""
+        _, connection = self.start()
+        self.kill_node(0)
+        errors = 0
+        for offset in range(0, self.SIZE, MIB):
+            try:
+                self.assertEqual(connection.pread(MIB, offset), self.model[offset:offset + MIB])
+            except nbd.Error as error:
+                self.assertEqual(error.errnum, errno.EIO)
+                errors += 1
+        self.assertEqual(errors, self.SIZE // MIB // 2)
+
+
+class AMissingPool(unittest.TestCase):
+    def test_is_told_before_anybody_is_served(self):
+        with tempfile.TemporaryDirectory() as directory:
+            nowhere = {**os.environ, "FARSIDE_RUNTIME_DIR": directory}
+            ended = subprocess.run(["nbdkit", "--unix", directory + "/nbd", os.environ["FARSIDE_NBD_PLUGIN"], "size=1M"],
+                                   env=nowhere, capture_output=True, text=True, timeout=patience.PATIENCE_S, check=False)
+        self.assertEqual(ended.returncode, 1)
+        self.assertIn("farside up", ended.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
