@@ -10,7 +10,7 @@
 #include "farside/base/error.h"
 #include "farside/base/units.h"
 
-#include "bench/cache/pool.h"
+#include "bench/harness/pool.h"
 #include "bench/harness/program.h"
 #include "bench/harness/race.h"
 #include "bench/harness/timing_race.h"
@@ -34,13 +34,17 @@ std::map<std::string, std::string> tcp() {
   return {{"FARSIDE_FABRIC", "ucx"}, {"UCX_TLS", "tcp"}, {"UCX_NET_DEVICES", "lo"}};
 }
 
+std::string cache(std::uint64_t bytes, unsigned groups = 1) {
+  return fmt::format("--groups {} --cache {}", groups, bytes);
+}
+
 /// Hits in the program's own node, the same reads out of the page cache, and as mere copies: of a file that fits into a
 /// core's own caches, where the way to the bytes counts, and of one that does not, where memory does.
 void measure_own_hits(std::uint64_t bytes, const Options& options, Report& report) {
   const Folder folder;
   const std::string file = folder.make_file("warm", bytes);
   let_files_age();
-  const Pool pool({.cache_bytes = 2 * std::max(bytes, kSmallestCache)});
+  const Pool pool({.roles = cache(2 * std::max(bytes, kSmallestCache))});
   std::vector<std::unique_ptr<Contender>> contenders;
   contenders.push_back(std::make_unique<Contender>("farside", pool.exec(0, folder.path(), kReader)));
   contenders.push_back(std::make_unique<Contender>("page cache", plain_reader()));
@@ -75,7 +79,7 @@ void measure_peer_hits(const std::string& fabric, const std::map<std::string, st
   std::vector<std::string> files;
   for (unsigned i = 0; i < options.repetitions; ++i) files.push_back(folder.make_file(std::to_string(i), bytes));
   let_files_age();
-  const Pool pool({.nodes = 2, .cache_bytes = bytes * (files.size() + 1), .environment = environment});
+  const Pool pool({.nodes = 2, .roles = cache(bytes * (files.size() + 1)), .environment = environment});
   Contender owner("the node that has it", pool.exec(0, folder.path(), kReader));
   Contender ours("farside", pool.exec(1, folder.path(), kReader));
   Contender plain("page cache", plain_reader());
@@ -126,7 +130,7 @@ void measure_scan(unsigned nodes, unsigned groups, const std::string& file, std:
   };
   const std::vector<std::function<Scan()>> turns{
       [&] {
-        const Pool pool({.nodes = nodes, .groups = groups, .cache_bytes = bytes + bytes / 8});
+        const Pool pool({.nodes = nodes, .roles = cache(bytes + bytes / 8, groups)});
         auto readers = start_readers([&](unsigned node) { return pool.exec(node, folder.path(), kReader); });
         return scan_together(readers, file, bytes, [&] { return pool.bytes_from_system_calls(); });
       },

@@ -1,4 +1,4 @@
-#include "bench/cache/pool.h"
+#include "bench/harness/pool.h"
 
 #include <cstdio>
 #include <cstdlib>
@@ -74,8 +74,7 @@ void let_files_age() { std::this_thread::sleep_for(std::chrono::milliseconds(250
 
 Pool::Pool(const PoolOptions& options) : environment_(options.environment) {
   environment_["FARSIDE_RUNTIME_DIR"] = runtime_.path();
-  static_cast<void>(farside(environment_, fmt::format("up -n {} --groups {} --cache {}", options.nodes, options.groups,
-                                                      options.cache_bytes)));
+  static_cast<void>(farside(environment_, fmt::format("up -n {} {}", options.nodes, options.roles)));
   const auto status = nlohmann::json::parse(farside(environment_, "status --json"));
   for (const auto& node : status.at("nodes")) processes_.push_back(node.at("process"));
 }

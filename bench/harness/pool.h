@@ -35,8 +35,7 @@ void let_files_age();
 
 struct PoolOptions {
   unsigned nodes = 1;
-  unsigned groups = 1;
-  std::uint64_t cache_bytes;  ///< of each node
+  std::string roles;  ///< what they lend their memory for, as `farside up` is told: "--groups 1 --cache 64M"
   std::map<std::string, std::string> environment = {};
 };
 
@@ -51,6 +50,9 @@ class Pool {
   /// `program`, reading what lies under `folder` through `node`.
   [[nodiscard]] Contender::Program exec(unsigned node, const std::filesystem::path& folder,
                                         const std::string& program) const;
+
+  /// Of a program that uses the pool.
+  [[nodiscard]] const std::map<std::string, std::string>& environment() const noexcept { return environment_; }
 
   /// What the kernel has given to the nodes by read and its kin, so far: the files that they read, and little else.
   [[nodiscard]] std::uint64_t bytes_from_system_calls() const;
