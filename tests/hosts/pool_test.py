@@ -14,6 +14,7 @@ import workbench
 from patience import PATIENCE_S, wait_for
 
 FARSIDE = workbench.BIN / "farside"
+PLUGIN = workbench.BIN.parent / "lib/nbdkit/plugins/nbdkit-farside-plugin.so"
 DIGESTS = "find . -type f -print0 | sort -z | xargs -0 sha256sum"
 
 
@@ -176,6 +177,29 @@ class PoolOnHosts(unittest.TestCase):
         self.pool.wait_for_return(third)
         self.kv(second, "mput", *pairs)
         self.assertEqual(self.kv(fourth, "mget", *keys), expected)
+
+    def test_a_mirrored_device_outlives_a_host(self):
+        """It lies on the memory of four, and is not made before it was said what a loss means."""
+        self.pool.__exit__()
+        self.pool = self.enterContext(Pool(self.hosts, self.files.mountpoint, ["--far", "32M"]))
+        user, lost, *_ = self.hosts
+        socket, image, back = [hosts.SHARED / name for name in ("device", "image", "back")]
+        image.write_bytes(random.Random("image").randbytes(24 << 20))
+        serve = ["nbdkit", "--foreground", "--unix", socket, PLUGIN, "size=24M"]
+        undecided = user.run(serve, env=self.pool.environment)
+        self.assertEqual(undecided.returncode, 1)
+        self.assertIn("choose to mirror", undecided.stderr)
+
+        device = user.start([*serve, "mirror=true"], env=self.pool.environment)
+        wait_for(socket.exists, "nbdkit to serve")
+        user.do(["nbdcopy", image, f"nbd+unix:///?socket={socket}"])
+        self.pool.kill_node(lost)
+        user.do(["nbdcopy", f"nbd+unix:///?socket={socket}", back])
+        self.pool.wait_for_return(lost)
+        user.do(["nbdcopy", f"nbd+unix:///?socket={socket}", back])
+        self.assertEqual(back.read_bytes(), image.read_bytes())
+        device.terminate()
+        self.assertEqual(device.wait(PATIENCE_S), 0)
 
     def test_all_read_one_tree_and_the_file_system_is_asked_for_each_byte_once(self):
         expected = subprocess.run(["sh", "-c", DIGESTS], cwd=self.files.source, capture_output=True, check=True).stdout
