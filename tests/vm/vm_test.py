@@ -56,12 +56,76 @@ class OneMachine(unittest.TestCase):
                 "Deaths.LoseThePagesOfTheDeadAlone"]
         self.passes("gas_test", divisor=10, only=":".join(only))
 
-
     def test_kv(self):
         # Recorded histories of sessions, and clients that connect to servers, one of which dies.
         self.passes("kv_team_test", divisor=10, only="*/Doorbell")
         self.passes("kv_service_test", only="AKvService.IsReadInEveryWay:AKvService.TellsWhenAServerIsKilled")
 
+
+    def test_swap(self):
+        """A program twice as large as its memory is right, and without the pool the machine goes on. And a file system."""
+        with Machines() as machines:
+            machines.start("alone", FAR)
+            [output] = machines.outputs("alone")
+            self.assertIn("twice its memory, and right", output)
+            self.assertIn("the file is as it was", output)
+            self.assertIn("the machine goes on", output)
+
+
+# What a program computes has to go through the device: its memory is limited to half of what it uses.
+FAR = """
+export PATH=$PWD/build/release/bin:$PATH
+plugin=$PWD/build/release/lib/nbdkit/plugins/nbdkit-farside-plugin.so
+farside up -n 2 --cache 16M --far 256M
+for device in 0 1; do
+  nbdkit --swap --unix /run/far$device $plugin size=160M
+  nbd-client -unix /run/far$device /dev/nbd$device -swap
+done
+mkswap /dev/nbd0
+swapon /dev/nbd0
+
+echo +memory >/sys/fs/cgroup/cgroup.subtree_control
+mkdir /sys/fs/cgroup/small
+echo 64M >/sys/fs/cgroup/small/memory.max
+cat >/tmp/large.py <<'PROGRAM'
+import random, sys, time
+def block(number):
+    return random.Random(number).randbytes(1 << 20)
+blocks = [block(number) for number in range(128)]
+order = list(range(128))
+random.Random(0).shuffle(order)
+assert all(blocks[number] == block(number) for number in order)
+print("twice its memory, and right", flush=True)
+for line in sys.stdin:
+    assert all(blocks[number] == block(number) for number in order)
+PROGRAM
+mkfifo /tmp/again
+(echo $BASHPID >/sys/fs/cgroup/small/cgroup.procs; exec python3 /tmp/large.py </tmp/again >/tmp/said 2>&1) &
+exec 9>/tmp/again
+until grep right /tmp/said; do sleep 0.2; kill -0 $!; done
+awk '$1 == "/dev/nbd0" && $4 > 32 * 1024 { used = 1 } END { exit !used }' /proc/swaps
+
+mkfs.ext4 -q /dev/nbd1
+mkdir /tmp/mounted
+mount -o discard /dev/nbd1 /tmp/mounted
+cat >/tmp/mapped.py <<'PROGRAM'
+import mmap, random
+with open("/tmp/mounted/file", "w+b") as file:
+    file.truncate(64 << 20)
+    with mmap.mmap(file.fileno(), 0) as mapped:
+        mapped[:] = random.Random(1).randbytes(64 << 20)
+PROGRAM
+python3 /tmp/mapped.py
+before=$(sha256sum </tmp/mounted/file)
+umount /tmp/mounted
+mount /dev/nbd1 /tmp/mounted
+[ "$(sha256sum </tmp/mounted/file)" = "$before" ] && echo "the file is as it was"
+
+farside down
+echo again >&9
+wait $! && exit 1  # what it needs is gone, and so is it
+echo "the machine goes on"
+"""
 
 # Both machines see the files through a file system whose name says that it is one and the same on all hosts, and which
 # counts what it is asked for on each.
