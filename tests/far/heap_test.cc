@@ -106,6 +106,17 @@ TEST(FarHeap, RefusesWhatCannotBe) {
   EXPECT_THROW(heap->advise(&elsewhere, sizeof elsewhere, Hint::updated), UsageError);
 }
 
+TEST(FarHeapDeath, OfWhatIsGivenBackTwice) {
+  EXPECT_DEATH(
+      {
+        const auto heap = make_heap();
+        void* const piece = heap->allocate(100);
+        heap->deallocate(piece);
+        heap->deallocate(piece);
+      },
+      "cannot give back far memory");
+}
+
 // Whatever is taken and given back: pieces never overlap, are aligned, and all of the room comes back.
 TEST(FarLayout, KeepsPiecesApart) {
   constexpr std::size_t kBytes = 64 * kMiB;

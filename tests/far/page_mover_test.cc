@@ -54,7 +54,8 @@ class CellarShuttle final : public Shuttle {
 
 class PageMoverTest : public testing::Test, public BusErrorServer {
  protected:
-  explicit PageMoverTest(PagerRules rules = {}) : mover(arena, userfault, kBudget, 0, rules) {
+  explicit PageMoverTest(PagerRules rules = {}, std::uint32_t most_ahead = 0)
+      : mover(arena, userfault, kBudget, most_ahead, std::chrono::seconds(60), rules) {
     userfault.watch(arena.base(), arena.bytes());
   }
 
@@ -251,6 +252,32 @@ TEST_F(PageMoverTest, ALoopOverMoreThanTheBudgetKeepsAPart) {
   for (int i = 0; i < 4; ++i) walk();
   const double missed = static_cast<double>(mover.counts().faults - before) / (4.0 * kLoop);
   EXPECT_LT(missed, 0.8);
+}
+
+class WithReadAhead : public PageMoverTest {
+ protected:
+  WithReadAhead() : PageMoverTest({}, 32) {}
+};
+
+// Going through in order costs one fault for many pages, whether they were never touched or come from the space.
+TEST_F(WithReadAhead, AWalkInOrderFaultsSeldom) {
+  const auto make_room = [&] {
+    while (mover.frames().used() + 96 > kBudget) ASSERT_NE(mover.evict(64, evictor).pages, 0U);
+  };
+  for (PageNumber page = 0; page < kPagesOfArena; ++page) {
+    make_room();
+    word(page) = page + 1;
+  }
+  const PagerCounts written = mover.counts();
+  EXPECT_LT(written.faults * 8, kPagesOfArena);
+  for (PageNumber page = 0; page < kPagesOfArena; ++page) {
+    make_room();
+    ASSERT_EQ(word(page), page + 1);
+  }
+  const PagerCounts read = mover.counts();
+  EXPECT_LT((read.faults - written.faults) * 8, read.fetched_pages);
+  EXPECT_GT(read.ahead_hits * 2, read.ahead_pages);
+  EXPECT_LE(read.stored_pages, kPagesOfArena);
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include "farside/base/units.h"
 
 #include "far/heap/layout.h"
+#include "far/pager/end.h"
 #include "far/pager/pager.h"
 #include "far/pager/space_shuttles.h"
 
@@ -62,7 +63,8 @@ void Heap::deallocate(void* begin) noexcept {
   const std::lock_guard lock(state_->mutex);
   std::byte* const base = state_->pager.base();
   const auto released = state_->layout.give(static_cast<std::size_t>(static_cast<std::byte*>(begin) - base));
-  if (!released || released->bytes == 0) return;
+  if (!released) end_process("give back far memory", "the heap has nothing that begins there, or not any more");
+  if (released->bytes == 0) return;
   if (state_->has_hints) state_->pager.advise(base + released->begin, released->bytes, Hint::none);
   state_->pager.discard(base + released->begin, released->bytes);
 }

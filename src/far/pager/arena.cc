@@ -14,7 +14,7 @@
 
 namespace farside::far {
 
-Arena::Arena(PageNumber pages) : bytes_(std::size_t{pages} * kPageBytes) {
+Arena::Arena(PageNumber pages) : bytes_(std::size_t{pages} * kPageBytes), process_(::getpid()) {
   void* const place =
       ::mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (place == MAP_FAILED) {
@@ -28,7 +28,10 @@ Arena::Arena(PageNumber pages) : bytes_(std::size_t{pages} * kPageBytes) {
   self_ = Fd(static_cast<int>(::syscall(SYS_pidfd_open, ::getpid(), 0)));
 }
 
-Arena::~Arena() { ::munmap(base_, bytes_); }
+// A child of fork may have something else there.
+Arena::~Arena() {
+  if (::getpid() == process_) ::munmap(base_, bytes_);
+}
 
 void Arena::drop(std::span<const PageNumber> pages) {
   std::array<iovec, Shuttle::kPages> ranges{};

@@ -36,6 +36,7 @@ class Arena {
  private:
   std::byte* base_ = nullptr;
   std::size_t bytes_;
+  int process_;
   Fd self_;  ///< this process, while it can be told of many ranges at once
 };
 

@@ -41,14 +41,13 @@ bool Frames::take_one(milliseconds patience) {
 }
 
 std::uint64_t Frames::take_spare(std::uint64_t wanted) {
+  const std::uint64_t kept = low_ / 4;
   std::uint64_t free = free_.load();
   for (;;) {
-    const std::uint64_t count = std::min(wanted, free > low_ ? free - low_ : 0);
-    if (count == 0) {
-      if (wanted != 0) ring();
-      return 0;
-    }
-    if (free_.compare_exchange_weak(free, free - count)) return count;
+    const std::uint64_t count = std::min(wanted, free > kept ? free - kept : 0);
+    if (count != 0 && !free_.compare_exchange_weak(free, free - count)) continue;
+    if (wanted != 0 && free - count < low_) ring();
+    return count;
   }
 }
 

@@ -19,7 +19,7 @@ class Frames {
 
   /// Sleeps until one is free. False when none came free in `patience`.
   [[nodiscard]] bool take_one(std::chrono::milliseconds patience);
-  /// Up to `wanted` of those that are not in reserve.
+  /// Up to `wanted`, of which a few are left for others.
   [[nodiscard]] std::uint64_t take_spare(std::uint64_t wanted);
   void give(std::uint64_t count);
 

@@ -9,8 +9,6 @@ namespace farside::far {
 
 namespace {
 
-constexpr std::chrono::seconds kPatience{120};  // for a page to leave: more than the shuttles' own
-
 alignas(kPageBytes) constexpr std::array<std::byte, Shuttle::kPages * kPageBytes> kZeros{};
 
 void must(int error, const char* what) {
@@ -22,9 +20,10 @@ void add(std::atomic<std::uint64_t>& counter, std::uint64_t by) { counter.fetch_
 }  // namespace
 
 PageMover::PageMover(Arena& arena, Userfault& userfault, std::uint64_t budget_pages, std::uint32_t most_ahead,
-                     PagerRules rules)
+                     std::chrono::milliseconds patience, PagerRules rules)
     : arena_(arena),
       userfault_(userfault),
+      patience_(patience),
       rules_(rules),
       table_(static_cast<PageNumber>(arena.bytes() / kPageBytes)),
       frames_(budget_pages),
@@ -78,7 +77,7 @@ void PageMover::make_writable(PageNumber page, PageWord word) {
 Result PageMover::bring(PageNumber page, PageWord word, bool is_write, Shuttle& shuttle) {
   const auto begin = std::chrono::steady_clock::now();
   const bool is_far = word.state() == PageState::far;
-  if (!frames_.take_one(kPatience)) {
+  if (!frames_.take_one(patience_)) {
     table_.unlock(page, word);
     return Result::full;
   }

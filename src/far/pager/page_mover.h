@@ -6,6 +6,7 @@
 
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <span>
 
@@ -36,7 +37,8 @@ struct PagerCounts {
 /// Thread safety: every call, from any thread, each with a shuttle of its own; evict from one thread.
 class PageMover {
  public:
-  PageMover(Arena& arena, Userfault& userfault, std::uint64_t budget_pages, std::uint32_t most_ahead, PagerRules rules);
+  PageMover(Arena& arena, Userfault& userfault, std::uint64_t budget_pages, std::uint32_t most_ahead,
+            std::chrono::milliseconds patience, PagerRules rules);
 
   /// Makes the access possible, unless it returns a failure. May be called for accesses that became possible meanwhile.
   [[nodiscard]] Result serve(PageNumber page, bool is_write, Shuttle& shuttle);
@@ -84,6 +86,7 @@ class PageMover {
 
   Arena& arena_;
   Userfault& userfault_;
+  const std::chrono::milliseconds patience_;  ///< for a page to leave
   const PagerRules rules_;
   PageTable table_;
   Frames frames_;

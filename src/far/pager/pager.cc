@@ -36,16 +36,27 @@ FaultService chosen(FaultService wanted) {
   return lets_bus_errors_through() ? FaultService::in_thread : FaultService::handler;
 }
 
+// No handler of the program runs in this thread meanwhile: it could touch a page that is locked here.
+class SignalsHeld {
+ public:
+  SignalsHeld() {
+    sigset_t all;
+    sigfillset(&all);
+    ::pthread_sigmask(SIG_SETMASK, &all, &before_);
+  }
+  ~SignalsHeld() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  SignalsHeld(const SignalsHeld&) = delete;
+  SignalsHeld& operator=(const SignalsHeld&) = delete;
+
+ private:
+  sigset_t before_{};
+};
+
 // The program's signals are for the program's threads: a handler of its own that touches the arena must not run in one
 // of those that bring the pages.
 std::thread start_thread(auto&& body) {
-  sigset_t all;
-  sigset_t before;
-  sigfillset(&all);
-  ::pthread_sigmask(SIG_SETMASK, &all, &before);
-  std::thread thread(std::forward<decltype(body)>(body));
-  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  return thread;
+  const SignalsHeld held;  // a thread begins with its maker's mask
+  return std::thread(std::forward<decltype(body)>(body));
 }
 
 }  // namespace
@@ -77,21 +88,22 @@ class Pager::Borrowed {
 };
 
 Pager::Pager(std::unique_ptr<ShuttleSource> source, PagerOptions options, PagerRules rules)
-    : source_(std::move(source)),
+    : process_(::getpid()),
+      source_(std::move(source)),
       service_(chosen(options.service)),
       userfault_(service_),
       arena_(source_->pages()),
-      mover_(arena_, userfault_, budget_pages(options), options.most_ahead_pages, rules),
+      mover_(arena_, userfault_, budget_pages(options), options.most_ahead_pages, options.patience, rules),
       stop_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
       evictors_(source_->open()),
       handlers_(source_->open()) {
   if (!stop_) throw errno_error("make", "an eventfd");
   for (std::size_t i = 0; i < kShuttles; ++i) shuttles_.push_back(source_->open());
   userfault_.watch(arena_.base(), arena_.bytes());
-  start();
   try {
+    start();
     test();
-  } catch (const Error&) {
+  } catch (...) {
     stop();
     throw;
   }
@@ -108,13 +120,19 @@ void Pager::start() {
   }
 }
 
+// A child of fork has neither the arena nor the threads.
 void Pager::stop() {
+  if (::getpid() != process_) {
+    if (handler_.joinable()) handler_.detach();
+    if (evictor_.joinable()) evictor_.detach();
+    return;
+  }
   stopping_.store(true);
   mover_.frames().stop();
   const std::uint64_t one = 1;
   (void)!::write(stop_.get(), &one, sizeof one);
   if (handler_.joinable()) handler_.join();
-  evictor_.join();
+  if (evictor_.joinable()) evictor_.join();
 }
 
 // A real fault: what does not work is found here, not in the middle of the program.
@@ -131,7 +149,10 @@ void Pager::test() {
 
 void Pager::serve(void* address, bool is_write, Shuttle& shuttle) {
   const Result result = mover_.serve(arena_.page_of(address), is_write, shuttle);
-  if (result != Result::done) end_process("bring a page of far memory", to_string(result));
+  if (result == Result::done) return;
+  end_process("bring a page of far memory", result == Result::full
+                                                ? "the budget is used up, and no page can leave: far memory is full"
+                                                : to_string(result));
 }
 
 void Pager::serve_bus_error(void* address, bool is_write) {
@@ -172,6 +193,7 @@ void Pager::discard(void* begin, std::size_t bytes) {
   const PageNumber first = arena_.page_of(from + kPageBytes - 1);
   const PageNumber end = arena_.page_of(from + bytes);
   if (end <= first) return;
+  const SignalsHeld held;
   const Borrowed shuttle(*this);
   mover_.discard(first, end - first, *shuttle);
 }
@@ -180,6 +202,7 @@ void Pager::advise(void* begin, std::size_t bytes, Hint hint) {
   if (bytes == 0) return;
   const PageNumber first = arena_.page_of(begin);
   const PageNumber count = arena_.page_of(static_cast<std::byte*>(begin) + bytes - 1) - first + 1;
+  const SignalsHeld held;
   const std::lock_guard lock(pinned_mutex_);
   const std::uint64_t most = mover_.frames().budget() / 4 * 3;
   if (hint == Hint::pinned && pinned_pages_ + count > most) {

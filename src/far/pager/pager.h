@@ -4,12 +4,15 @@
 
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <thread>
 #include <vector>
+
+#include <sys/types.h>
 
 #include "far/pager/arena.h"
 #include "far/pager/bus_errors.h"
@@ -23,12 +26,14 @@ struct PagerOptions {
   std::uint64_t budget_bytes = 0;
   FaultService service = FaultService::automatic;
   std::uint32_t most_ahead_pages = 32;
+  /// How long a fault waits for a page to leave, when the space has no room.
+  std::chrono::milliseconds patience = std::chrono::minutes(2);
 };
 
 /// Thread safety: every call, from any thread. Whoever uses the arena stops before the pager goes.
 class Pager final : public BusErrorServer {
  public:
-  /// Throws Error.
+  /// Throws Error. In a child of fork it can only be destroyed.
   Pager(std::unique_ptr<ShuttleSource> source, PagerOptions options, PagerRules rules = {});
   ~Pager() override;
 
@@ -58,6 +63,7 @@ class Pager final : public BusErrorServer {
   void stop();
   void test();
 
+  const pid_t process_;
   std::unique_ptr<ShuttleSource> source_;
   FaultService service_;
   Userfault userfault_;
