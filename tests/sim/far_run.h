@@ -75,7 +75,7 @@ class FarRun {
   }
 
  private:
-  static constexpr Duration kPatience = std::chrono::milliseconds(100);
+  static constexpr Duration kPatience = std::chrono::milliseconds(40);
   static constexpr Duration kHaste = std::chrono::microseconds(60);
   static constexpr Duration kLife = std::chrono::microseconds(1500);  // in which things befall ranks and links
   static constexpr Duration kLongestStop = std::chrono::milliseconds(10);
@@ -142,7 +142,9 @@ class FarRun {
                                                 scenario_.rules);
     while (!all_gone(node)) {
       for (std::size_t number = 0; number < clients_.size(); ++number) end_if_gone(rank, number);
-      if (!node.lender->step()) node.lender->rest(fabric.in(10 * kAwhile));
+      if (node.lender->step()) continue;
+      dice().one_in(8) ? node.lender->rest(fabric.in(10 * kAwhile))
+                       : fabric.sleep(5 * kAwhile);  // to wait costs events
     }
   }
 

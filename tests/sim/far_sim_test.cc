@@ -54,9 +54,34 @@ FarScenario draw_rebuilding(std::uint64_t seed) {
   return scenario;
 }
 
+// Clients die, or are taken for dead, and half of what one of them posts lands much later.
+FarScenario draw_leaving(std::uint64_t seed) {
+  Scheduler dice(mix(seed));
+  FarScenario scenario;
+  scenario.clients = 2;
+  scenario.slabs = 4;
+  scenario.deaths = static_cast<Rank>(dice.random() % 2);
+  scenario.mistaken = scenario.deaths == 0;
+  scenario.network = draw_network(dice);
+  scenario.network.revoking_kills = dice.one_in(2);
+  scenario.network.lands_late = true;
+  scenario.network.long_latency = std::chrono::milliseconds(4);
+  scenario.network.detection = std::chrono::microseconds(100);
+  scenario.network.slow_process = scenario.nodes + (scenario.mistaken ? 0 : scenario.clients - 1);
+  return scenario;
+}
+
+FarScenario draw_any(std::uint64_t seed) {
+  switch (seed % 3) {
+    case 0: return draw(seed);
+    case 1: return draw_rebuilding(seed);
+    default: return draw_leaving(seed);
+  }
+}
+
 std::optional<std::string> violation(const far::FarRules& rules) {
   return first_violation(kSeeds, [&](std::uint64_t seed) {
-    FarScenario scenario = seed % 2 == 0 ? draw(seed) : draw_rebuilding(seed);
+    FarScenario scenario = draw_any(seed);
     scenario.rules = rules;
     return FarRun(seed, scenario).run();
   });

@@ -49,8 +49,12 @@ Outcome Holds::be_alone(Channel& channel, std::uint64_t slab, Deadline deadline)
   }
   const Outcome waited = channel.wait_until(
       *words_, here, [](std::uint64_t word) { return word == kAlone; }, deadline);
-  if (waited != Outcome::done) end_alone(channel, slab);
-  return waited;
+  if (waited != Outcome::done) {
+    end_alone(channel, slab);
+    return waited;
+  }
+  (void)add(channel, slab, 0);  // what sharers did before is ordered by the word that they changed, and changing it
+  return Outcome::done;
 }
 
 void Holds::end_alone(Channel& channel, std::uint64_t slab) const { add_and_wake(channel, slab, kAlone); }

@@ -23,7 +23,10 @@ Lender::Lender(Fabric& fabric, Channel& channel, const Region& table, PeerId sel
 }
 
 Outcome Lender::end(Holder holder, PeerId peer, Parting parting, Deadline deadline) {
-  if (!rules_.revokes_before_reclaiming) reclaim(holder);
+  if (!rules_.revokes_before_reclaiming) {
+    reclaim(holder);
+    return Outcome::done;
+  }
   if (parting == Parting::left && fabric_.reaches_by_memory(peer)) {
     fabric_.mark_lost(peer);  // its process goes on; to revoke would end it
   } else if (const Outcome revoked = fabric_.revoke(peer, deadline); revoked != Outcome::done) {

@@ -44,14 +44,14 @@ enum class Parting : std::uint8_t {
   left,  ///< it says that it has nothing mapped any more, and will not come back
 };
 
-/// For one thread.
+/// For one thread, but for welcome.
 class Lender {
  public:
   /// `table` has table_bytes(slabs), all zero; `self` is the loopback of `fabric`. Nobody knows `table` yet.
   Lender(Fabric& fabric, Channel& channel, const Region& table, PeerId self, Backing& backing,
          const LenderSettings& settings, const FarRules& rules = {});
 
-  /// A number that no client of this node ever had.
+  /// A number that no client of this node ever had. For any one thread.
   [[nodiscard]] Holder welcome() noexcept { return ++last_holder_; }
   /// Takes the access of `peer` away, which was welcomed as `holder`, and then what it holds. Not done: some of that is
   /// held still; call it again.

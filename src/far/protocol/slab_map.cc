@@ -13,6 +13,12 @@ constexpr Duration kFirstPause = std::chrono::microseconds(50);
 constexpr Duration kLongestPause = std::chrono::milliseconds(2);
 constexpr std::uint64_t kCopiedAtOnce = 256U << 10U;
 
+// Whoever reads or writes waits meanwhile: so long for a slab to come to rest, and so long until it is mended.
+constexpr Duration kPoliteWait = std::chrono::milliseconds(5);
+constexpr Duration kMendLimit = std::chrono::seconds(1);
+
+constexpr Duration kAfterwards = std::chrono::seconds(1);  // to give back what was taken, however late it is
+
 std::uint64_t living_copies(const Place& place) {
   return static_cast<std::uint64_t>(std::ranges::count_if(place, &Copy::lives));
 }
@@ -87,7 +93,7 @@ Result SlabMap::take_copies(Channel& channel, std::uint64_t slab, Place& place, 
     if (!may_come || late) {
       for (std::size_t i = 0; i < place.size(); ++i) {
         if (place[i].node != before[i].node && place[i].lives())
-          place[i].node->give_back(channel, place[i].slab, deadline);
+          place[i].node->give_back(channel, place[i].slab, fabric_.in(kAfterwards));
       }
       place = before;
       return late ? Result::timed_out : Result::full;
@@ -100,7 +106,7 @@ Result SlabMap::take_copies(Channel& channel, std::uint64_t slab, Place& place, 
 Result SlabMap::drop(Channel& channel, std::uint64_t slab, Deadline deadline) {
   if (rules_.gives_back_alone && holds_.be_alone(channel, slab, deadline) != Outcome::done) return Result::timed_out;
   for (Copy& each : places_[slab]) {
-    if (each.lives()) each.node->give_back(channel, each.slab, deadline);
+    if (each.lives()) each.node->give_back(channel, each.slab, fabric_.in(kAfterwards));
     each = {};
   }
   if (rules_.gives_back_alone) holds_.end_alone(channel, slab);
@@ -123,26 +129,42 @@ bool SlabMap::mend(Channel& channel, Deadline deadline) {
   bool all = true;
   for (std::uint64_t slab = 0; slab < slabs(); ++slab) {
     if (fabric_.now() >= deadline.at) return false;
-    all &= mend(channel, slab, deadline);
+    all &= mend_one(channel, slab);
   }
   if (all) mended_ = damage_before;
   return all;
 }
 
-// The one that lives is READ by nobody else meanwhile, and written by nobody: else the new one could miss a write.
-bool SlabMap::mend(Channel& channel, std::uint64_t slab, Deadline deadline) {
-  if (rules_.rebuilds_alone && holds_.be_alone(channel, slab, deadline) != Outcome::done) return false;
-  Place& place = places_[slab];
-  bool whole = true;
+// Nobody else reads or writes the slab meanwhile: else the new copy could miss a write.
+bool SlabMap::mend_one(Channel& channel, std::uint64_t slab) {
+  const Deadline polite = fabric_.in(kPoliteWait);
+  if (rules_.rebuilds_alone && holds_.be_alone(channel, slab, polite) != Outcome::done) return false;
+  const Place place = places_[slab];
   const auto survivor = std::ranges::find_if(place, &Copy::lives);
+  bool whole = true;
   if (survivor != place.end() && living_copies(place) == 1) {
     Place next{*survivor, Copy{}};
-    whole = take_copies(channel, slab, next, deadline) == Result::done && next[0].node == survivor->node &&
-            next[1].lives() && copy(channel, next[0], next[1], deadline);
-    if (whole) place = next;  // otherwise what was taken has writes of ours, perhaps unfinished: it is nobody's
+    whole = add_copy(channel, slab, next);
+    if (whole) places_[slab] = next;
   }
   if (rules_.rebuilds_alone) holds_.end_alone(channel, slab);
   return whole;
+}
+
+// To a place whose first copy has everything.
+bool SlabMap::add_copy(Channel& channel, std::uint64_t slab, Place& place) {
+  const Deadline deadline = fabric_.in(kMendLimit);
+  const Copy from = place[0];
+  if (take_copies(channel, slab, place, deadline) != Result::done) return false;
+  const bool has_second = place[0].node == from.node && place[1].lives();
+  if (has_second && copy(channel, from, place[1], deadline)) return true;
+  for (const Copy& taken : place) {
+    if (taken.node == nullptr || taken.node == from.node) continue;
+    // Given back only when nothing of ours is unfinished there; otherwise it is nobody's until this client has gone.
+    const Outcome over = channel.flush(taken.node->peer(), fabric_.in(kAfterwards));
+    if (over == Outcome::done) taken.node->give_back(channel, taken.slab, fabric_.in(kAfterwards));
+  }
+  return false;
 }
 
 bool SlabMap::copy(Channel& channel, const Copy& from, const Copy& to, Deadline deadline) {

@@ -65,7 +65,8 @@ class SlabMap {
 
  private:
   [[nodiscard]] Result take_copies(Channel& channel, std::uint64_t slab, Place& place, Deadline deadline);
-  [[nodiscard]] bool mend(Channel& channel, std::uint64_t slab, Deadline deadline);
+  [[nodiscard]] bool mend_one(Channel& channel, std::uint64_t slab);
+  [[nodiscard]] bool add_copy(Channel& channel, std::uint64_t slab, Place& place);
   [[nodiscard]] bool copy(Channel& channel, const Copy& from, const Copy& to, Deadline deadline);
   [[nodiscard]] std::uint64_t damage() const;
 

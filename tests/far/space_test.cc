@@ -1,0 +1,233 @@
+// Spaces in the memory of several nodes, with real threads: what is read is what was written, whatever happens to
+// nodes.
+#include <algorithm>
+#include <atomic>
+#include <map>
+#include <random>
+
+#include <gtest/gtest.h>
+
+#include "tests/far/lent_nodes.h"
+#include "tests/support/shared.h"
+
+namespace farside::far {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr PeerId kSelf = 100;
+constexpr std::uint64_t kSlabBytes = 16U << 10U;
+constexpr std::uint64_t kPageBytes = 512;
+
+class AFarSpace : public testing::Test {
+ protected:
+  static constexpr PeerId kNodes = 3;
+
+  /// A space of so many slabs on all nodes.
+  std::unique_ptr<StripedSpace> open(std::uint64_t slabs, std::uint32_t copies) {
+    auto space = std::make_unique<StripedSpace>(*fabric_, kSelf, SpaceShape{slabs * kSlabBytes, kSlabBytes, copies});
+    for (auto& node : nodes_) space->slabs().add(node->join());
+    return space;
+  }
+  void start_nodes(SlabNumber slabs) {
+    for (PeerId node = 0; node < kNodes; ++node) {
+      nodes_.push_back(std::make_unique<LentNode>(
+          *fabric_, node, LenderSettings{.slab_bytes = kSlabBytes, .slabs = slabs, .stock = 2}));
+    }
+  }
+  [[nodiscard]] Deadline soon() const { return fabric_->in(60s); }
+  [[nodiscard]] LentUse use() {
+    LentUse sum;
+    for (auto& node : nodes_) {
+      const LentUse one = node->join()->use(*channel_, soon()).value();
+      sum.bare += one.bare;
+      sum.free += one.free;
+      sum.taken += one.taken;
+      sum.returned += one.returned;
+    }
+    return sum;
+  }
+
+  std::unique_ptr<Fabric> fabric_ = make_lonely_fabric(kNodes);
+  std::unique_ptr<Channel> channel_ = fabric_->open_channel();
+  std::vector<std::unique_ptr<LentNode>> nodes_;
+};
+
+/// A thread that writes, reads and discards pages of its own at random, and compares.
+class Worker {
+ public:
+  Worker(Space& space, std::uint64_t number, std::uint64_t workers)
+      : space_(space), lane_(space.open_lane()), number_(number), workers_(workers), random_(number) {}
+
+  void work(int rounds) {
+    for (int round = 0; round < rounds; ++round) {
+      const std::uint64_t kind = random_() % 8;
+      if (kind == 0) {
+        discard();
+      } else if (kind < 4) {
+        write();
+      } else {
+        read(any_pages());
+      }
+    }
+  }
+  void read_all() {
+    for (const auto& [page, value] : pages_) read({page});
+  }
+
+ private:
+  using Bytes = std::vector<std::uint64_t>;
+
+  std::vector<std::uint64_t> any_pages() {
+    std::vector<std::uint64_t> pages;
+    const std::uint64_t count = 1 + random_() % 8;
+    for (std::uint64_t i = 0; i < count; ++i) {
+      const std::uint64_t page = random_() % (space_.bytes() / kPageBytes / workers_) * workers_ + number_;
+      if (std::ranges::find(pages, page) == pages.end()) pages.push_back(page);
+    }
+    return pages;
+  }
+  template <class Act>
+  void with_buffers(const std::vector<std::uint64_t>& pages, Act act) {
+    std::vector<Bytes> buffers(pages.size(), Bytes(kPageBytes / 8));
+    std::vector<Transfer> list;
+    for (std::size_t i = 0; i < pages.size(); ++i) {
+      list.push_back({pages[i] * kPageBytes, LocalSpan(buffers[i].data(), kPageBytes)});
+    }
+    act(buffers, list);
+  }
+  [[nodiscard]] Deadline soon() { return space_.fabric().in(60s); }
+
+  void write() {
+    const auto pages = any_pages();
+    with_buffers(pages, [&](std::vector<Bytes>& buffers, const std::vector<Transfer>& list) {
+      for (std::size_t i = 0; i < pages.size(); ++i) {
+        const std::uint64_t value = ++last_ << 8U | number_;
+        buffers[i].assign(kPageBytes / 8, value);
+        pages_[pages[i]] = value;
+      }
+      ASSERT_EQ(lane_->write(list, soon()), Result::done);
+    });
+  }
+  void read(const std::vector<std::uint64_t>& pages) {
+    with_buffers(pages, [&](std::vector<Bytes>& buffers, const std::vector<Transfer>& list) {
+      ASSERT_EQ(lane_->read(list, soon()), Result::done);
+      for (std::size_t i = 0; i < pages.size(); ++i) {
+        ASSERT_EQ(buffers[i], Bytes(kPageBytes / 8, pages_[pages[i]])) << "page " << pages[i];
+      }
+    });
+  }
+  void discard() {
+    const std::uint64_t page = any_pages().front();
+    ASSERT_EQ(lane_->discard(page * kPageBytes, kPageBytes, soon()), Result::done);
+    pages_[page] = 0;
+  }
+
+  Space& space_;
+  const std::unique_ptr<Lane> lane_;
+  const std::uint64_t number_;
+  const std::uint64_t workers_;
+  std::mt19937_64 random_;
+  std::uint64_t last_ = 0;
+  std::map<std::uint64_t, std::uint64_t> pages_;
+};
+
+TEST_F(AFarSpace, HasWhatManyThreadsWrote) {
+  start_nodes(16);
+  const auto space = open(12, 1);
+  std::vector<std::jthread> threads;
+  for (std::uint64_t number = 0; number < 4; ++number) {
+    threads.emplace_back([&space, number] {
+      Worker worker(*space, number, 4);
+      worker.work(1500);
+      worker.read_all();
+    });
+  }
+}
+
+// While they write, one node after the other is lost, and what it had is copied to those that are left.
+TEST_F(AFarSpace, LosesNothingWhenNodesAreLostOneByOne) {
+  start_nodes(24);
+  const auto space = open(12, 2);
+  std::atomic<int> working = 3;
+  std::vector<std::jthread> threads;
+  for (std::uint64_t number = 0; number < 3; ++number) {
+    threads.emplace_back([&space, &working, number] {
+      Worker worker(*space, number, 3);
+      do worker.work(100);
+      while (working.load() == 3);
+      worker.read_all();
+    });
+  }
+  fabric_->sleep(20ms);
+  fabric_->mark_lost(0);
+  EXPECT_TRUE(test::eventually([&] { return space->slabs().mend(*channel_, soon()); }));
+  fabric_->mark_lost(1);
+  fabric_->sleep(20ms);
+  working = 0;
+}
+
+TEST_F(AFarSpace, SaysThatWhatWasOnALostNodeIsLost) {
+  start_nodes(8);
+  const auto space = open(3, 1);
+  const auto lane = space->open_lane();
+  std::uint64_t value = 7;
+  for (std::uint64_t slab = 0; slab < 3; ++slab) {
+    const Transfer transfer{slab * kSlabBytes, LocalSpan(value)};
+    ASSERT_EQ(lane->write({&transfer, 1}, soon()), Result::done);
+  }
+  fabric_->mark_lost(1);
+  int lost = 0;
+  for (std::uint64_t slab = 0; slab < 3; ++slab) {
+    const Transfer transfer{slab * kSlabBytes, LocalSpan(value)};
+    if (lane->read({&transfer, 1}, soon()) == Result::lost) ++lost;
+  }
+  EXPECT_EQ(lost, 1);
+  EXPECT_EQ(lane->discard(0, space->bytes(), soon()), Result::done) << "afterwards there is nothing to be lost";
+  const Transfer transfer{kSlabBytes, LocalSpan(value)};
+  EXPECT_EQ(lane->read({&transfer, 1}, soon()), Result::done);
+  EXPECT_EQ(value, 0U);
+}
+
+TEST_F(AFarSpace, TakesMemoryAsItIsWrittenToAndGivesBackWhatIsDiscarded) {
+  start_nodes(4);
+  const auto space = open(12, 1);
+  const auto lane = space->open_lane();
+  std::vector<std::byte> bytes(kSlabBytes, std::byte{1});
+  const Transfer across{kSlabBytes / 2, LocalSpan(bytes.data(), bytes.size())};  // the ends of two slabs
+  EXPECT_EQ(lane->read({&across, 1}, soon()), Result::done);
+  EXPECT_EQ(bytes.front(), std::byte{0});
+  EXPECT_EQ(use().taken, 0U);
+  ASSERT_EQ(lane->write({&across, 1}, soon()), Result::done);
+  EXPECT_EQ(use().taken, 2U);
+  ASSERT_EQ(lane->discard(0, space->bytes(), soon()), Result::done);
+  EXPECT_TRUE(test::eventually([&] { return use().bare + use().free == 12; }));
+}
+
+TEST_F(AFarSpace, SaysThatItIsFullAndWritesWhatHasAPlace) {
+  start_nodes(1);
+  const auto space = open(4, 1);
+  const auto lane = space->open_lane();
+  std::uint64_t value = 1;
+  for (std::uint64_t slab = 0; slab < 3; ++slab) {
+    const Transfer transfer{slab * kSlabBytes, LocalSpan(value)};
+    ASSERT_EQ(lane->write({&transfer, 1}, soon()), Result::done);
+  }
+  std::uint64_t second = 2;
+  const std::vector<Transfer> both{{3 * kSlabBytes, LocalSpan(second)}, {0, LocalSpan(second)}};
+  EXPECT_EQ(lane->write(both, soon()), Result::full);
+  const Transfer first{0, LocalSpan(value)};
+  ASSERT_EQ(lane->read({&first, 1}, soon()), Result::done);
+  EXPECT_EQ(value, 2U);
+}
+
+TEST_F(AFarSpace, RefusesWhatLiesBeyondItsEnd) {
+  start_nodes(1);
+  const auto space = open(1, 1);
+  std::uint64_t value = 0;
+  const Transfer beyond{kSlabBytes - 4, LocalSpan(value)};
+  EXPECT_ANY_THROW((void)space->open_lane()->read({&beyond, 1}, soon()));
+}
+
+}  // namespace
+}  // namespace farside::far
