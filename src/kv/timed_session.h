@@ -17,6 +17,7 @@ class TimedSession : public Session {
     return session_.get_all(keys, got, fabric_.in(time_out_));
   }
   PutOutcome put_all(std::span<const Write> writes) override { return session_.put_all(writes, fabric_.in(time_out_)); }
+  void put_each(std::span<IndependentPut> puts) override { session_.put_each(puts, fabric_.in(time_out_)); }
   Outcome scan(std::uint64_t cursor, std::string_view prefix, std::size_t about, Scanned& scanned) override {
     return session_.scan(cursor, prefix, about, scanned, fabric_.in(time_out_));
   }

@@ -61,6 +61,10 @@ class MemorySession final : public kv::Session {
     return std::ranges::all_of(writes, is_as_expected) ? write(writes) : kv::PutOutcome::differs;
   }
 
+  void put_each(std::span<kv::IndependentPut> puts) override {
+    for (kv::IndependentPut& put : puts) put.outcome = put_all(put.writes);
+  }
+
   Outcome scan(std::uint64_t cursor, std::string_view prefix, std::size_t about, kv::Scanned& scanned) override {
     const std::lock_guard lock(keys_.mutex);
     scanned = {};

@@ -148,5 +148,46 @@ TEST_F(KvWriter, SettlesWhatIsPutAlone) {
   EXPECT_EQ(mark_at(0, next) & RecordHead::kSettled, RecordHead::kSettled);
 }
 
+// All that a call of put_all would do for each.
+TEST_F(KvWriter, PutsEachOfSeveralByItself) {
+  const std::vector<Write> everywhere{{keys_[0], "a"}, {keys_[1], "a"}, {keys_[2], "a"}};
+  const Write alone{keys_[1], "b"};
+  const Write refused{.key = keys_[2], .value = "c", .expected = Timestamp{77, 7}};
+  std::vector<IndependentPut> puts{{everywhere}, {{&alone, 1}}, {{&refused, 1}}, {{}}, {everywhere}};
+  session_.put_each(puts, servers_.soon());
+  for (const std::size_t done : {0, 1, 3, 4}) EXPECT_EQ(puts[done].outcome, PutOutcome::done) << done;
+  EXPECT_EQ(puts[2].outcome, PutOutcome::differs);
+  std::vector<Got> got;
+  ASSERT_EQ(session_.get_all(std::vector<std::string_view>{keys_[0], keys_[1], keys_[2]}, got, servers_.soon()),
+            Outcome::done);
+  for (const Got& each : got) EXPECT_EQ(each.version, puts[4].version);
+  for (ServerNumber server = 0; server < kServers; ++server) EXPECT_EQ(prepared_at(server), 0);
+  EXPECT_EQ(put_everywhere(), PutOutcome::done);
+  for (const std::size_t put : {0, 4}) {
+    EXPECT_EQ(mark_at(1, puts[put].version) & RecordHead::kSettled, RecordHead::kSettled);
+  }
+}
+
+// What is known of one is not known of another.
+TEST_F(KvWriter, DoubtsOnlyThoseOfSeveralWhoseServerIsSilent) {
+  const std::vector<Write> everywhere{{keys_[0], "a"}, {keys_[1], "a"}, {keys_[2], "a"}};
+  const Write here{keys_[0], "b"};
+  const Write there{keys_[1], "c"};
+  requests_.lose_requests_to(1);
+  for (int i = 0; i < 2; ++i) {  // when it is not known to be silent, and when it is
+    std::vector<IndependentPut> puts{{everywhere}, {{&here, 1}}, {{&there, 1}}};
+    session_.put_each(puts, servers_.soon());
+    EXPECT_EQ(puts[0].outcome, PutOutcome::unknown);
+    EXPECT_EQ(puts[1].outcome, PutOutcome::done);
+    EXPECT_EQ(puts[2].outcome, PutOutcome::unknown);
+    EXPECT_LE(prepared_at(0), 1);
+  }
+  const Timestamp after = session_.last_put();
+  requests_.answer_again();
+  EXPECT_EQ(put_everywhere(), PutOutcome::done);
+  EXPECT_EQ(put_everywhere(), PutOutcome::done);
+  EXPECT_NE(after, session_.last_put());
+}
+
 }  // namespace
 }  // namespace farside::kv

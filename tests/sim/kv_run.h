@@ -67,8 +67,9 @@ class KvRun {
   /// A client's.
   struct Diary {
     std::vector<Did> done;
-    std::optional<Did> under_way;  // a put of which nothing is known yet
-    Client* client = nullptr;      // null: it never began
+    std::vector<Did> under_way;            // puts of which nothing is known yet
+    std::vector<kv::IndependentPut> puts;  // those
+    Client* client = nullptr;              // null: it never began
   };
 
   // ---- What a client does
@@ -83,34 +84,63 @@ class KvRun {
     if (!found.empty() && dice_.one_in(scenario_.one_in_conditions)) put(client, found);
   }
 
+  /// What a put is to write, and what is to stand in the history.
+  struct Plan {
+    std::vector<kv::Write> writes{};
+    std::vector<std::string> values{};
+    Did did{};
+  };
+
   /// What was found is expected to be so still.
-  void put(Client& client, const Versions& found) {
-    std::vector<kv::Write> writes;
-    std::vector<std::string> values;
-    Did did;
-    values.reserve(keys_.size());
+  Plan plan(Client& client, const Versions& found) {
+    Plan plan;
+    plan.values.reserve(keys_.size());
     for (const std::size_t key : any_keys()) {
       const bool erases = dice_.one_in(scenario_.one_in_erases);
       const bool expires = !erases && dice_.one_in(scenario_.one_in_expires);
       const std::uint64_t expires_ns = expires ? client.session().wall_ns() + dice_.random() % kLongestLifeNs : 0;
       if (erases || expires) may_be_gone_[key] = true;
       const auto expected = found.find(key);
-      values.push_back(erases ? "" : new_value());
-      writes.push_back({.key = keys_[key], .value = values.back(), .expires_ns = expires_ns, .erase = erases});
-      if (expected != found.end()) writes.back().expected = expected->second;
-      did.written.push_back({key, erases, expires_ns, writes.back().expected});
+      plan.values.push_back(erases ? "" : new_value());
+      plan.writes.push_back(
+          {.key = keys_[key], .value = plan.values.back(), .expires_ns = expires_ns, .erase = erases});
+      if (expected != found.end()) plan.writes.back().expected = expected->second;
+      plan.did.written.push_back({key, erases, expires_ns, plan.writes.back().expected});
     }
+    return plan;
+  }
+
+  /// One, or several that are under way at once.
+  void put(Client& client, const Versions& found) {
+    std::vector<Plan> plans;
+    do plans.push_back(plan(client, found));
+    while (dice_.one_in(3));
     Diary& diary = diaries_[client.number];
-    diary.under_way = did;
-    const kv::PutOutcome outcome = client.session().put_all(writes, world_.patience_of(client));
-    diary.under_way.reset();
-    did.version = client.session().last_put();
-    did.outcome = outcome == kv::PutOutcome::done      ? HistoryTransaction::Outcome::committed
-                  : outcome == kv::PutOutcome::unknown ? HistoryTransaction::Outcome::unknown
-                                                       : HistoryTransaction::Outcome::aborted;
-    if (scenario_.is_calm() && outcome == kv::PutOutcome::unknown) fail("a put was not answered");
-    for (std::size_t i = 0; i < writes.size(); ++i) note_value(did.written[i].key, did.version, values[i]);
-    if (outcome == kv::PutOutcome::done) {
+    for (const Plan& each : plans) {
+      diary.under_way.push_back(each.did);
+      diary.puts.push_back({each.writes});
+    }
+    if (plans.size() == 1) {
+      diary.puts.front().outcome = client.session().put_all(plans.front().writes, world_.patience_of(client));
+      diary.puts.front().version = client.session().last_put();
+    } else {
+      client.session().put_each(diary.puts, world_.patience_of(client));
+    }
+    for (std::size_t i = 0; i < plans.size(); ++i) note_put(diary, plans[i], diary.puts[i]);
+    const auto first = diary.done.end() - static_cast<std::ptrdiff_t>(plans.size());
+    std::ranges::sort(first, diary.done.end(), {}, &Did::version);  // their order is that of their timestamps
+    diary.under_way.clear();
+    diary.puts.clear();
+  }
+  void note_put(Diary& diary, Plan& plan, const kv::IndependentPut& put) {
+    Did& did = plan.did;
+    did.version = put.version;
+    did.outcome = put.outcome == kv::PutOutcome::done      ? HistoryTransaction::Outcome::committed
+                  : put.outcome == kv::PutOutcome::unknown ? HistoryTransaction::Outcome::unknown
+                                                           : HistoryTransaction::Outcome::aborted;
+    if (scenario_.is_calm() && put.outcome == kv::PutOutcome::unknown) fail("a put was not answered");
+    for (std::size_t i = 0; i < did.written.size(); ++i) note_value(did.written[i].key, did.version, plan.values[i]);
+    if (put.outcome == kv::PutOutcome::done) {
       for (const Written& each : did.written) returned_[each.key] = std::max(returned_[each.key], did.version);
     }
     diary.done.push_back(std::move(did));
@@ -179,12 +209,13 @@ class KvRun {
     judge_conditions();
   }
   void add_client(History& history, std::uint64_t session, Diary& diary) {
-    if (diary.under_way) {
-      const Timestamp version = diary.client->session().last_put();
+    for (std::size_t i = 0; i < diary.under_way.size(); ++i) {
+      const bool is_alone = diary.under_way.size() == 1;
+      const Timestamp version = is_alone ? diary.client->session().last_put() : diary.puts[i].version;
       const bool has_begun = std::ranges::find(diary.done, version, &Did::version) == diary.done.end();
-      diary.under_way->version = version;
-      diary.under_way->outcome = HistoryTransaction::Outcome::unknown;
-      if (has_begun && version != Timestamp{}) diary.done.push_back(*diary.under_way);
+      diary.under_way[i].version = version;
+      diary.under_way[i].outcome = HistoryTransaction::Outcome::unknown;
+      if (has_begun && version != Timestamp{}) diary.done.push_back(diary.under_way[i]);
     }
     std::int64_t id = 0;
     for (const Did& did : diary.done) {

@@ -33,6 +33,8 @@ class Session {
   /// All of the writes or none. Those that name a version they expect are refused as a whole (differs) unless each of
   /// these versions is its key's newest, and stays so until all is written.
   virtual PutOutcome put_all(std::span<const Write> writes) = 0;
+  /// Each of the puts as put_all does it, all under way at once, in no order. Before it throws nothing is written.
+  virtual void put_each(std::span<IndependentPut> puts) = 0;
 
   /// About `about` keys that begin with `prefix`, from `cursor` on, which is 0 at first; not of one moment. A key that
   /// is there from the first call to the last is found, perhaps twice.

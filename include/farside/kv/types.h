@@ -4,6 +4,7 @@
 #include <compare>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -35,6 +36,13 @@ enum class [[nodiscard]] PutOutcome : std::uint8_t{
     full,     ///< a server has no room; nothing was written
     differs,  ///< a key is not what was expected, or somebody else is writing it; nothing was written
     unknown,  ///< it was or will be written, as a whole, or not at all: an answer did not come in time
+};
+
+/// One of several puts that have nothing to do with each other.
+struct IndependentPut {
+  std::span<const Write> writes{};
+  PutOutcome outcome = PutOutcome::unknown;
+  Timestamp version{};  ///< that was written, or tried last
 };
 
 /// A key of a get.

@@ -38,6 +38,7 @@ class AtomicSession {
   /// After done, `got` has an entry for each key.
   Outcome get_all(std::span<const std::string_view> keys, std::vector<Got>& got, Deadline deadline);
   PutOutcome put_all(std::span<const Write> writes, Deadline deadline);
+  void put_each(std::span<IndependentPut> puts, Deadline deadline) { writer_.put_each(puts, deadline); }
   /// Scanner::scan; what it finds is not of one moment.
   Outcome scan(std::uint64_t cursor, std::string_view prefix, std::size_t about, Scanned& scanned, Deadline deadline) {
     return scanner_.scan(cursor, prefix, about, scanned, deadline);

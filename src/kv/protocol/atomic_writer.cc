@@ -29,9 +29,9 @@ void check(const Write& write) {
   }
 }
 
-/// Of several servers' answers the one that decides: a refusal counts for more than an answer that did not come, since
-/// whoever refused has barred the transaction.
-int weight(Answer answer) {
+}  // namespace
+
+int AtomicWriter::weight(Answer answer) {
   switch (answer) {
     case Answer::done: return 0;
     case Answer::behind:
@@ -42,15 +42,17 @@ int weight(Answer answer) {
   }
 }
 
-}  // namespace
-
-PutOutcome AtomicWriter::put_all(std::span<const Write> writes, Deadline deadline) {
+void AtomicWriter::check_all(std::span<const Write> writes) {
   for (const Write& write : writes) {
     check(write);
     if (write.expected) clock_.observe(*write.expected);
   }
+  if (writes.size() > 1) split(writes);
+}
+
+PutOutcome AtomicWriter::put_all(std::span<const Write> writes, Deadline deadline) {
+  check_all(writes);
   if (writes.empty()) return PutOutcome::done;
-  if (writes.size() != 1) split(writes);
   doubts_.look_into();
   return writes.size() == 1 ? put_one(writes.front(), deadline) : put_parts(deadline);
 }

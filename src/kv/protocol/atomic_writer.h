@@ -33,10 +33,36 @@ class AtomicWriter {
   /// Throws UsageError when a key stands twice, a key or a value is too long or too short, or one server would get more
   /// than a message holds.
   PutOutcome put_all(std::span<const Write> writes, Deadline deadline);
+  /// Several puts, each as put_all does it, in two rounds for all together. Throws before anything is sent.
+  void put_each(std::span<IndependentPut> puts, Deadline deadline);
   /// What the latest put was, or tried to be, last.
   [[nodiscard]] const Timestamp& last() const noexcept { return last_; }
 
  private:
+  /// One of several puts.
+  struct UnderWay {
+    IndependentPut* put;
+    std::vector<ServerNumber> servers{};
+    Answer prepared = Answer::done;  ///< or put: what counts of the servers' answers
+    Answer ended = Answer::done;     ///< the same of commits and aborts
+  };
+  struct Asked {
+    ServerNumber server;
+    Answer* answer;
+  };
+
+  void check_all(std::span<const Write> writes);
+  [[nodiscard]] bool has_silent_server(std::span<const Write> writes) const;
+  void put_together(std::vector<UnderWay>& puts, Deadline deadline);
+  void begin(UnderWay& put, Deadline deadline);
+  void end(UnderWay& put, Deadline deadline);
+  /// Or it is to be begun again.
+  [[nodiscard]] bool is_over(const UnderWay& put);
+  void send(ServerNumber server, const Message& message, Answer& answer, Deadline deadline);
+  void take_answers(Deadline deadline);
+  /// Of several servers' answers the one that decides has most: a refusal more than an answer that did not come, since
+  /// whoever refused has barred the transaction.
+  [[nodiscard]] static int weight(Answer answer);
   PutOutcome put_one(const Write& write, Deadline deadline);
   PutOutcome put_parts(Deadline deadline);
   Answer prepare(const Timestamp& timestamp, Deadline deadline);
@@ -61,6 +87,7 @@ class AtomicWriter {
   std::vector<Part> parts_;            // by server
   std::vector<ServerNumber> servers_;  // that have a part, in the order in which they are asked to prepare
   std::vector<KeyId> keys_;
+  std::vector<Asked> asked_;  // of several puts, in the order in which they were
 };
 
 }  // namespace farside::kv

@@ -1,0 +1,112 @@
+// Several puts that have nothing to do with each other, under way at once: AtomicWriter::put_each.
+//
+// They differ from as many calls of put_all by the order of their messages alone: all prepares are sent before the
+// first answer is waited for, and then all commits. Until the last of them has ended the session says of none that it
+// is settled.
+#include <algorithm>
+
+#include "kv/protocol/atomic_writer.h"
+#include "kv/protocol/siblings.h"
+
+namespace farside::kv {
+
+void AtomicWriter::put_each(std::span<IndependentPut> puts, Deadline deadline) {
+  std::vector<UnderWay> together;
+  std::vector<IndependentPut*> alone;
+  for (IndependentPut& put : puts) {
+    check_all(put.writes);
+    put.outcome = PutOutcome::done;
+    if (put.writes.empty()) continue;
+    if (has_silent_server(put.writes)) {
+      alone.push_back(&put);
+    } else {
+      together.push_back({&put});
+    }
+  }
+  doubts_.look_into();
+  put_together(together, deadline);
+  for (IndependentPut* put : alone) {  // as put_all does it what others have prepared does not pile up
+    put->outcome = put_all(put->writes, deadline);
+    put->version = last_;
+  }
+}
+
+bool AtomicWriter::has_silent_server(std::span<const Write> writes) const {
+  if (std::ranges::none_of(parts_, &Part::is_silent)) return false;
+  return std::ranges::any_of(writes, [this](const Write& write) {
+    return parts_[server_of(key_id(write.key), requests_.servers())].is_silent;
+  });
+}
+
+void AtomicWriter::put_together(std::vector<UnderWay>& puts, Deadline deadline) {
+  while (!puts.empty()) {
+    for (UnderWay& put : puts) begin(put, deadline);
+    take_answers(deadline);
+    for (UnderWay& put : puts) end(put, deadline);
+    take_answers(deadline);
+    std::erase_if(puts, [this](const UnderWay& put) { return is_over(put); });
+    doubts_.note_end(last_.time);
+  }
+}
+
+void AtomicWriter::begin(UnderWay& put, Deadline deadline) {
+  const std::span<const Write> writes = put.put->writes;
+  put.put->version = last_ = clock_.next();
+  put.prepared = put.ended = Answer::done;
+  if (writes.size() == 1) {
+    Request request = Request::by(caller_, RequestKind::put);
+    request.timestamp = last_;
+    request.writes = {writes.front()};
+    return send(server_of(key_id(writes.front().key), requests_.servers()), request.encode(), put.prepared, deadline);
+  }
+  split(writes);
+  put.servers = servers_;
+  const auto siblings = make_siblings(siblings_, keys_);
+  Request request = Request::by(caller_, RequestKind::prepare);
+  request.timestamp = last_;
+  request.siblings = {siblings_, siblings};
+  request.servers = servers_;
+  for (const ServerNumber server : put.servers) {
+    request.writes = parts_[server].writes;
+    send(server, request.encode(), put.prepared, deadline);
+  }
+}
+
+// A put of one key has ended when it is answered. What may be prepared everywhere the servers end.
+void AtomicWriter::end(UnderWay& put, Deadline deadline) {
+  if (put.servers.empty() || put.prepared == Answer::unknown) return;
+  Request request = Request::by(caller_, put.prepared == Answer::done ? RequestKind::commit : RequestKind::abort);
+  request.timestamp = put.put->version;
+  const Message message = request.encode();
+  for (const ServerNumber server : put.servers) send(server, message, put.ended, deadline);
+}
+
+bool AtomicWriter::is_over(const UnderWay& put) {
+  PutOutcome& outcome = put.put->outcome;
+  const bool is_committed = put.prepared == Answer::done && put.ended == Answer::done;
+  const bool is_doubtful = put.prepared == Answer::unknown || (put.prepared == Answer::done && !is_committed);
+  if (is_doubtful && !put.servers.empty()) doubts_.note(put.put->version, put.servers);
+  outcome = is_committed ? PutOutcome::done : PutOutcome::unknown;
+  if (is_committed || is_doubtful) return true;
+  if (put.prepared == Answer::full) outcome = PutOutcome::full;
+  if (put.prepared == Answer::differs) outcome = PutOutcome::differs;
+  return outcome != PutOutcome::unknown;
+}
+
+void AtomicWriter::send(ServerNumber server, const Message& message, Answer& answer, Deadline deadline) {
+  if (requests_.send(server, message, deadline) == Outcome::done) {
+    asked_.push_back({server, &answer});
+  } else {
+    parts_[server].is_silent = true;
+    answer = std::ranges::max(answer, Answer::unknown, {}, weight);
+  }
+}
+
+void AtomicWriter::take_answers(Deadline deadline) {
+  for (const auto& [server, answer] : asked_) {
+    *answer = std::ranges::max(*answer, ask(server, deadline), {}, weight);
+  }
+  asked_.clear();
+}
+
+}  // namespace farside::kv
