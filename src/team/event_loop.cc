@@ -109,6 +109,7 @@ void EventLoop::run() {
       const auto handler = found->second;      // may forget itself while it runs
       (*handler)(events.at(i).events);
     }
+    if (after_round_) after_round_();
   }
 }
 

@@ -8,6 +8,7 @@
 #include <mutex>
 #include <thread>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "farside/base/fd.h"
@@ -15,7 +16,7 @@
 namespace farside {
 
 /// The loop runs on a thread of its own, with all signals blocked, from construction to stop(). It calls handlers one
-/// at a time. watch, change, forget and tick are for that thread: reach it with post.
+/// at a time. watch, change, forget, tick and after_each_round are for that thread: reach it with post.
 class EventLoop {
  public:
   using Handler = std::function<void(std::uint32_t events)>;
@@ -33,6 +34,9 @@ class EventLoop {
   /// Calls `handler` every `period`; no timer runs for a period of zero.
   void tick(std::chrono::milliseconds period, std::function<void()> handler);
 
+  /// Calls `handler` when the handlers of all that had something to say at once have run.
+  void after_each_round(std::function<void()> handler) { after_round_ = std::move(handler); }
+
   /// Runs `task` on the loop's thread, soon. Any thread may call it.
   void post(std::function<void()> task);
 
@@ -48,6 +52,7 @@ class EventLoop {
   Fd timer_;
   std::unordered_map<int, std::shared_ptr<Handler>> handlers_;
   std::function<void()> tick_;
+  std::function<void()> after_round_;
   std::mutex mutex_;  // for posted_ alone
   std::vector<std::function<void()>> posted_;
   bool stopping_ = false;

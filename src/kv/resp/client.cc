@@ -1,5 +1,6 @@
 #include "kv/resp/client.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "farside/base/error.h"
@@ -65,39 +66,61 @@ bool RespClient::authenticate(std::string_view user, std::string_view password) 
 }
 
 bool RespClient::obey(std::string& input, std::string& output) {
-  RespReply reply(output);
-  std::size_t at = 0;
-  while (open_) {
-    if (requests_.size() == pending_) requests_.emplace_back();
-    Request& request = requests_[pending_];
-    const auto next = parser_.next(std::span(input).subspan(at), request.words);
-    if (next == RequestParser::Next::incomplete) break;
-    if (next == RequestParser::Next::broken) {
-      run_pending(reply);
-      reply.error(parser_.error());
-      open_ = false;
-      break;
+  for (go_on(input, output); waits(); go_on(input, output)) {
+    PutOutcome outcome = PutOutcome::unknown;
+    try {
+      outcome = session_.put_all(writes());
+    } catch (const Error&) {  // of what became of it, nothing is known
     }
-    at += parser_.consumed();
-    if (!request.words.empty()) take(request, reply);
+    end_writes(outcome, output);
   }
-  run_pending(reply);
-  input.erase(0, at);
-  return open_;
+  return is_open();
+}
+
+void RespClient::go_on(std::string& input, std::string& output) {
+  RespReply reply(output);
+  if (held_ != 0) obey_alone(requests_[std::exchange(held_, 0)], reply);
+  while (open_ && !waits() && !is_broken_) {
+    if (requests_.size() == pending_) requests_.emplace_back();
+    const auto next = parser_.next(std::span(input).subspan(obeyed_bytes_), requests_[pending_].words);
+    if (next == RequestParser::Next::incomplete) break;
+    is_broken_ = next == RequestParser::Next::broken;
+    if (is_broken_) break;
+    obeyed_bytes_ += parser_.consumed();
+    if (!requests_[pending_].words.empty()) take(reply);
+  }
+  if (!waits()) run_pending(reply);
+  if (waits()) return;
+  if (is_broken_ && open_) {
+    reply.error(parser_.error());
+    open_ = false;
+  }
+  input.erase(0, std::exchange(obeyed_bytes_, 0));
 }
 
 // Reads, and writes whatever is there, are done together when they follow each other.
-void RespClient::take(Request& request, RespReply& reply) {
+void RespClient::take(RespReply& reply) {
   status_.commands.fetch_add(1, std::memory_order_relaxed);
+  Request& request = requests_[pending_];
   request.command = find_command(request.words.front());
-  const std::string refusal = why_not(request);
-  const bool can_wait = refusal.empty() && transaction_ == Transaction::none && request.command->first_key != 0 &&
+  const bool can_wait = why_not(request).empty() && transaction_ == Transaction::none &&
+                        request.command->first_key != 0 &&
                         (request.command->has(Command::kReadOnly) || !reads(*request.command, request.words.size()));
   if (can_wait) {
     if (++pending_ == kMostPending) run_pending(reply);
     return;
   }
+  const std::size_t place = pending_;
   run_pending(reply);
+  if (waits()) {
+    held_ = place;
+  } else {
+    obey_alone(requests_[place], reply);
+  }
+}
+
+void RespClient::obey_alone(Request& request, RespReply& reply) {
+  const std::string refusal = why_not(request);
   if (!refusal.empty()) {
     refuse(reply, refusal);
   } else if (transaction_ != Transaction::none && !request.command->has(Command::kAtOnce)) {
@@ -129,8 +152,30 @@ void RespClient::refuse(RespReply& reply, std::string_view error) {
 }
 
 void RespClient::run_pending(RespReply& reply) {
-  const std::size_t count = std::exchange(pending_, 0);
-  if (count > 0) run({requests_.data(), count}, reply, false);
+  const std::span requests(requests_.data(), std::exchange(pending_, 0));
+  const auto only_writes = [](const Request& each) { return !reads(*each.command, each.words.size()); };
+  if (requests.empty()) return;
+  if (std::ranges::all_of(requests, only_writes)) {
+    begin_writes(requests, reply);
+  } else {
+    run(requests, reply, false);
+  }
+}
+
+// The replies are those of what will have been written.
+void RespClient::begin_writes(std::span<const Request> requests, RespReply& reply) {
+  waiting_ = requests.size();
+  waiting_reply_ = reply.bytes();
+  unit_.begin();
+  for (const Request& request : requests) call(request, reply);
+}
+
+void RespClient::end_writes(PutOutcome outcome, std::string& output) {
+  const std::size_t count = std::exchange(waiting_, 0);
+  if (outcome == PutOutcome::done) return;
+  RespReply reply(output);
+  reply.take_back(waiting_reply_);
+  for (std::size_t i = 0; i < count; ++i) reply.error(outcome == PutOutcome::full ? kOutOfMemory : kUnknown);
 }
 
 void RespClient::run(std::span<const Request> requests, RespReply& reply, bool as_array) {

@@ -44,6 +44,17 @@ class RespClient {
   /// the connection is to be closed after them.
   [[nodiscard]] bool obey(std::string& input, std::string& output);
 
+  // The same in steps, for a server that has many clients: what they only write is written for all at once.
+
+  /// Obeys requests and appends the replies, until all are obeyed or there is something to be written: then `waits`.
+  /// Until that is written nothing is changed in `input` and `output`, and then this is called again.
+  void go_on(std::string& input, std::string& output);
+  [[nodiscard]] bool waits() const noexcept { return waiting_ != 0; }
+  [[nodiscard]] std::span<const Write> writes() { return unit_.writes(); }
+  void end_writes(PutOutcome outcome, std::string& output);
+  /// Or the connection is to be closed after the replies.
+  [[nodiscard]] bool is_open() const noexcept { return open_; }
+
   // For commands.
 
   [[nodiscard]] const RequestLimits& limits() const noexcept { return status_.settings.requests; }
@@ -73,13 +84,16 @@ class RespClient {
   };
   enum class Transaction : std::uint8_t { none, queuing, refused };
 
-  void take(Request& request, RespReply& reply);
+  void take(RespReply& reply);
+  void obey_alone(Request& request, RespReply& reply);
   [[nodiscard]] std::string why_not(const Request& request) const;
   void queue(const Request& request, RespReply& reply);
   void refuse(RespReply& reply, std::string_view error);
   void end_transaction();
 
+  /// Those that were pending may wait then.
   void run_pending(RespReply& reply);
+  void begin_writes(std::span<const Request> requests, RespReply& reply);
   /// One after the other, with one atomic get before and one atomic put after.
   void run(std::span<const Request> requests, RespReply& reply, bool as_array);
   PutOutcome try_once(std::span<const Request> requests, RespReply& reply, bool as_array);
@@ -97,6 +111,11 @@ class RespClient {
 
   std::vector<Request> requests_;  // the first `pending_` wait for more, to be done together
   std::size_t pending_ = 0;
+  std::size_t waiting_ = 0;        // of them, for what they write to be written
+  std::size_t waiting_reply_ = 0;  // where their replies begin
+  std::size_t held_ = 0;           // the request after them; 0: there is none
+  std::size_t obeyed_bytes_ = 0;   // of the input
+  bool is_broken_ = false;         // there will be no request any more
 
   Transaction transaction_ = Transaction::none;
   std::vector<Request> queued_;

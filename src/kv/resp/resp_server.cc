@@ -11,6 +11,8 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
+#include "farside/base/error.h"
+
 #include "team/connection.h"
 #include "team/socket.h"
 
@@ -20,6 +22,7 @@ namespace {
 
 constexpr auto kPauseAfterFailedAccept = std::chrono::milliseconds(20);
 constexpr std::size_t kKeptInputBytes = std::size_t{1} << 20U;
+constexpr std::size_t kKeptReplyBytes = std::size_t{64} << 10U;
 
 std::string name_of(const sockaddr_storage& address) {
   char text[INET6_ADDRSTRLEN] = "";
@@ -41,7 +44,9 @@ std::string name_of(const sockaddr_storage& address) {
 // One thread, its clients and its session.
 class RespServer::Worker {
  public:
-  Worker(RespStatus& status, std::unique_ptr<Session> session) : status_(status), session_(std::move(session)) {}
+  Worker(RespStatus& status, std::unique_ptr<Session> session) : status_(status), session_(std::move(session)) {
+    loop_.post([this] { loop_.after_each_round([this] { serve_ready(); }); });
+  }
   ~Worker() { loop_.stop(); }
   Worker(const Worker&) = delete;
   Worker& operator=(const Worker&) = delete;
@@ -60,7 +65,7 @@ class RespServer::Worker {
     Client(Worker& worker, Fd socket, std::uint64_t id, const std::string& address)
         : status(worker.status_),
           obeying(*worker.session_, status, id, address),
-          connection(worker.loop_, std::move(socket), [&worker, id] { worker.serve(id); }) {}
+          connection(worker.loop_, std::move(socket), [&worker, id] { worker.ready_.push_back(id); }) {}
     ~Client() { --status.clients; }
     Client(const Client&) = delete;
     Client& operator=(const Client&) = delete;
@@ -68,23 +73,58 @@ class RespServer::Worker {
     RespStatus& status;
     RespClient obeying;
     Connection connection;
+    std::string replies{};
+    bool has_left = false;
   };
 
-  void serve(std::uint64_t id) {
+  // Of all clients that have asked for something: each goes on until it has something to be written, which is written
+  // together, until none has.
+  void serve_ready() {
+    std::vector<Client*> waiting;
+    for (const std::uint64_t id : ready_) {
+      Client& client = clients_.at(id);
+      client.has_left = !client.connection.receive();
+      client.obeying.go_on(client.connection.received(), client.replies);
+      if (client.obeying.waits()) waiting.push_back(&client);
+    }
+    while (!waiting.empty()) {
+      write_for(waiting);
+      std::erase_if(waiting, [](Client* client) {
+        client->obeying.go_on(client->connection.received(), client->replies);
+        return !client->obeying.waits();
+      });
+    }
+    for (const std::uint64_t id : ready_) answer(id);
+    ready_.clear();
+  }
+
+  void write_for(std::span<Client* const> clients) {
+    puts_.clear();
+    for (Client* client : clients) puts_.push_back({client->obeying.writes()});
+    try {
+      session_->put_each(puts_);
+    } catch (const Error&) {  // of what became of them, nothing is known
+      for (IndependentPut& put : puts_) put.outcome = PutOutcome::unknown;
+    }
+    for (std::size_t i = 0; i < clients.size(); ++i)
+      clients[i]->obeying.end_writes(puts_[i].outcome, clients[i]->replies);
+  }
+
+  void answer(std::uint64_t id) {
     Client& client = clients_.at(id);
-    bool open = client.connection.receive();
     std::string& input = client.connection.received();
-    replies_.clear();
-    open &= client.obeying.obey(input, replies_);
     if (input.empty() && input.capacity() > kKeptInputBytes) input.shrink_to_fit();
-    client.connection.send(replies_);
-    if (replies_.capacity() > kKeptInputBytes) std::string().swap(replies_);
-    if (!open || client.connection.unsent_bytes() > status_.settings.output_bytes) clients_.erase(id);
+    client.connection.send(client.replies);
+    client.replies.clear();
+    if (client.replies.capacity() > kKeptReplyBytes) client.replies.shrink_to_fit();
+    const bool closes = client.has_left || !client.obeying.is_open();
+    if (closes || client.connection.unsent_bytes() > status_.settings.output_bytes) clients_.erase(id);
   }
 
   RespStatus& status_;
   std::unique_ptr<Session> session_;
-  std::string replies_;
+  std::vector<std::uint64_t> ready_;  // clients that have sent something, or left
+  std::vector<IndependentPut> puts_;
   EventLoop loop_;
   std::unordered_map<std::uint64_t, Client> clients_;
 };

@@ -44,6 +44,11 @@ void UnitOfWork::erase(std::string_view key) {
 }
 
 PutOutcome UnitOfWork::commit() {
+  const auto all = writes();
+  return all.empty() ? PutOutcome::done : session_.put_all(all);
+}
+
+std::span<const Write> UnitOfWork::writes() {
   writes_.clear();
   for (const auto& [key, entry] : entries_) {
     if (!entry.written) continue;
@@ -54,7 +59,7 @@ PutOutcome UnitOfWork::commit() {
     }
     if (entry.wanted) writes_.back().expected = entry.version;
   }
-  return writes_.empty() ? PutOutcome::done : session_.put_all(writes_);
+  return writes_;
 }
 
 }  // namespace farside::kv

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -40,7 +41,9 @@ class UnitOfWork {
   [[nodiscard]] std::string_view keep(std::string value) { return kept_.emplace_back(std::move(value)); }
   [[nodiscard]] std::uint64_t now_ns() const noexcept { return now_ns_; }
 
-  /// Writes. `differs`: somebody else wrote one of the keys, or is at it; begin again.
+  /// What it writes. Valid until the unit is told of something else.
+  [[nodiscard]] std::span<const Write> writes();
+  /// Writes it. `differs`: somebody else wrote one of the keys, or is at it; begin again.
   [[nodiscard]] PutOutcome commit();
 
  private:
