@@ -9,8 +9,8 @@
 
 #include "farside/base/error.h"
 #include "farside/base/fd.h"
-
-#include "far/service/pool.h"
+#include "farside/far/pool.h"
+#include "farside/far/space.h"
 
 namespace farside::bench {
 

@@ -14,7 +14,7 @@
 
 #include "cli/commands.h"
 #include "cli/table.h"
-#include "far/service/pool.h"
+#include "far/service/pool_use.h"
 #include "node/pool.h"
 #include "team/runtime_dir.h"
 

@@ -1,4 +1,4 @@
-#include "far/space.h"
+#include "farside/far/space.h"
 
 #include <array>
 

@@ -14,7 +14,8 @@
 #include <span>
 #include <vector>
 
-#include "far/space.h"
+#include "farside/far/space.h"
+
 #include "nbd/written_blocks.h"
 
 namespace farside::nbd {

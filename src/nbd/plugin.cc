@@ -11,8 +11,8 @@
 
 #include "farside/base/error.h"
 #include "farside/base/units.h"
+#include "farside/far/pool.h"
 
-#include "far/service/pool.h"
 #include "nbd/device.h"
 
 #define THREAD_MODEL NBDKIT_THREAD_MODEL_PARALLEL

@@ -7,8 +7,7 @@
 #include <vector>
 
 #include "farside/fabric/fabric.h"
-
-#include "far/space.h"
+#include "farside/far/space.h"
 
 namespace farside::test {
 

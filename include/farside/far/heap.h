@@ -1,8 +1,8 @@
 // heap.h — memory of other machines, as C++ objects in this process.
 //
-//   auto heap = std::make_unique<far::Heap>(std::move(space), far::HeapOptions{.local_bytes = 2UL << 30U});
-//   far::far_vector<double> samples(1'000'000'000, *heap);        // 8 GB, of which at most 2 GiB are here
-//   heap->advise(samples.data(), samples.size() * sizeof(double), far::Hint::sequential);
+//   far::Heap heap(far::open_pool({.bytes = 16UL << 30U}), {.local_bytes = 2UL << 30U});  // pool.h
+//   far::far_vector<double> samples(1'000'000'000, heap);         // 8 GB, of which at most 2 GiB are here
+//   heap.advise(samples.data(), samples.size() * sizeof(double), far::Hint::sequential);
 //
 // Where the bytes are kept is the space's affair. docs/far.md has what programs must know: system calls, fork, signals.
 #pragma once

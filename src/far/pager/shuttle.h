@@ -5,8 +5,9 @@
 #include <memory>
 #include <span>
 
+#include "farside/far/space.h"
+
 #include "far/pager/page_table.h"
-#include "far/space.h"
 
 namespace farside::far {
 

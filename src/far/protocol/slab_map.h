@@ -11,10 +11,11 @@
 #include <mutex>
 #include <vector>
 
+#include "farside/far/space.h"
+
 #include "far/protocol/holds.h"
 #include "far/protocol/lent_memory.h"
 #include "far/protocol/rules.h"
-#include "far/space.h"
 
 namespace farside::far {
 

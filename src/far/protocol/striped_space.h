@@ -9,8 +9,9 @@
 #include <span>
 #include <vector>
 
+#include "farside/far/space.h"
+
 #include "far/protocol/slab_map.h"
-#include "far/space.h"
 
 namespace farside::far {
 

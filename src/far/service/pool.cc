@@ -1,9 +1,10 @@
-#include "far/service/pool.h"
+#include "farside/far/pool.h"
 
 #include "farside/base/error.h"
 #include "farside/base/log.h"
 #include "farside/base/units.h"
 
+#include "far/service/pool_use.h"
 #include "far/service/pooled_space.h"
 #include "team/runtime_dir.h"
 #include "team/service_socket.h"

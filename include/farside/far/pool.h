@@ -1,4 +1,5 @@
-// pool.h — a process's way to the far memory of a pool (farside up --far SIZE).
+// pool.h — a program's way to the far memory of a pool (farside up --far SIZE): a space of addresses on its nodes, for
+// a heap (heap.h).
 #pragma once
 
 #include <chrono>
@@ -7,10 +8,8 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <vector>
 
-#include "far/protocol/lent_memory.h"
-#include "far/space.h"
+#include "farside/far/space.h"
 
 namespace farside::far {
 
@@ -33,11 +32,8 @@ struct PoolOptions {
   std::chrono::milliseconds time_out{10'000};  ///< for finding all nodes
 };
 
-/// A space of which nothing is written. Whatever it took is given back when it goes. Throws UsageError when it cannot
+/// A space of which nothing is written. Whatever it takes is given back when it goes. Throws UsageError when it cannot
 /// be protected as it should, Error when there is no such pool, when it has not the memory, or no node answers.
 [[nodiscard]] std::unique_ptr<Space> open_pool(const PoolOptions& options);
-
-/// What each node lends, by number; none: it does not answer.
-[[nodiscard]] std::vector<std::optional<LentUse>> ask_use(const PoolOptions& options);
 
 }  // namespace farside::far
