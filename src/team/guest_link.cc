@@ -72,7 +72,9 @@ ServiceGreeting ServiceGreeting::decode(Decoder& in) {
   const auto mode = in.number<std::uint8_t>();
   in.expect(mode <= static_cast<std::uint8_t>(FabricMode::ucx), "its fabric is none that there is");
   greeting.mode = static_cast<FabricMode>(mode);
-  greeting.remote_peers = in.number<std::uint8_t>() != 0;
+  const auto remote_peers = in.number<std::uint8_t>();
+  in.expect(remote_peers <= 1, "one of its fields makes no sense");
+  greeting.remote_peers = remote_peers != 0;
   greeting.fabric = in.text();
   return greeting;
 }

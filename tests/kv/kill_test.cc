@@ -114,8 +114,17 @@ class KvKilledServers : public testing::TestWithParam<SyncPolicy> {
   TemporaryDirectory directory_;
   const Shared<Progress> progress_;
 };
-INSTANTIATE_TEST_SUITE_P(Policies, KvKilledServers, testing::Values(SyncPolicy::always, SyncPolicy::no),
-                         [](const auto& tested) { return tested.param == SyncPolicy::always ? "Always" : "No"; });
+std::string name_of(const testing::TestParamInfo<SyncPolicy>& tested) {
+  switch (tested.param) {
+    case SyncPolicy::always: return "Always";
+    case SyncPolicy::everysec: return "EverySec";
+    case SyncPolicy::no: break;
+  }
+  return "No";
+}
+
+INSTANTIATE_TEST_SUITE_P(Policies, KvKilledServers,
+                         testing::Values(SyncPolicy::always, SyncPolicy::everysec, SyncPolicy::no), name_of);
 
 TEST_P(KvKilledServers, HaveEverythingThatWasAcknowledged) {
   for (std::uint64_t life = 1; life <= 3; ++life) {

@@ -204,7 +204,9 @@ template <class T, class Row>
 void compute_row(T* into, const Row& row, std::int64_t begin, std::int64_t end) {
   std::int64_t k = begin;
   for (; k + kStep <= end; k += kStep) {
+#if !defined(__clang__)
 #pragma GCC ivdep  // an element depends on no other one of `into`: compute() sees to it
+#endif
     for (std::int64_t step = 0; step < kStep; ++step) into[k + step] = static_cast<T>(row[k + step]);
   }
   for (; k < end; ++k) into[k] = static_cast<T>(row[k]);

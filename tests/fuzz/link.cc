@@ -1,0 +1,35 @@
+// What clients and servers of kv say on their link (kv/service/link_messages.h), after a handshake that says nothing of
+// their wits.
+#include "kv/service/link_messages.h"
+#include "tests/fuzz/decode.h"
+
+namespace farside::fuzz {
+namespace {
+
+using namespace kv;
+
+/// What the message is when it is understood.
+std::string encoded_again(std::string_view message) {
+  switch (kind_of(message)) {
+    case LinkKind::welcome: return decode_welcome(message).encode();
+    case LinkKind::join: return encode_join(decode_text(message));
+    case LinkKind::open: return decode_open(message).encode();
+    case LinkKind::opened: return decode_opened(message).encode();
+    case LinkKind::close: return encode_close(decode_close(message));
+    case LinkKind::refused: return encode_refused(decode_text(message));
+    case LinkKind::joined: break;  // it has no fields, and nobody looks for any
+  }
+  return std::string(message);
+}
+
+}  // namespace
+}  // namespace farside::fuzz
+
+extern "C" int LLVMFuzzerTestOneInput(const unsigned char* data, std::size_t bytes) {
+  const std::string_view message = farside::fuzz::text(data, bytes);
+  try {
+    if (farside::fuzz::encoded_again(message) != message) std::abort();
+  } catch (const farside::Error&) {
+  }
+  return 0;
+}
