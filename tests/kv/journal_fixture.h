@@ -2,7 +2,6 @@
 // by requests.
 #pragma once
 
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -135,12 +134,7 @@ class JournalTest : public testing::Test {
   [[nodiscard]] static StoreSettings much_later() { return {.bytes = 128U << 10U, .ahead = std::chrono::hours(24)}; }
 
  private:
-  /// Thousands of recoveries, each of which waits for its disk: it is to be a quick one.
-  struct OnAQuickDisk {
-    OnAQuickDisk() { ::setenv("TMPDIR", "/dev/shm", 1); }
-  };
-
-  OnAQuickDisk on_a_quick_disk_;
+  farside::test::OnAQuickDisk on_a_quick_disk_;
   farside::test::TemporaryDirectory directory_;
 };
 

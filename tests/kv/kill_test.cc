@@ -3,7 +3,6 @@
 #include <array>
 #include <atomic>
 #include <csignal>
-#include <cstdlib>
 #include <memory>
 #include <string>
 #include <vector>
@@ -106,10 +105,6 @@ class KvKilledServers : public testing::TestWithParam<SyncPolicy> {
   std::uint64_t last_number_ = 0;  // of the puts of earlier lives
 
  private:
-  struct OnAQuickDisk {
-    OnAQuickDisk() { ::setenv("TMPDIR", "/dev/shm", 1); }
-  };
-
   OnAQuickDisk on_a_quick_disk_;
   TemporaryDirectory directory_;
   const Shared<Progress> progress_;

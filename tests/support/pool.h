@@ -1,6 +1,7 @@
 // pool.h — a pool of real processes with a runtime directory of its own, and the farside command to handle it.
 #pragma once
 
+#include <cstdlib>
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -12,6 +13,11 @@
 #include "tests/support/command.h"
 
 namespace farside::test {
+
+/// Of a test that waits for its disk thousands of times: temporary directories are in memory from now on.
+struct OnAQuickDisk {
+  OnAQuickDisk() { ::setenv("TMPDIR", "/dev/shm", 1); }
+};
 
 /// A directory for one test, removed with everything in it.
 class TemporaryDirectory {

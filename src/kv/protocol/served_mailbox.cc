@@ -58,8 +58,8 @@ bool ServedMailbox::unstick() {
     return true;
   }
   const Time now = fabric_.now();
-  next_try_ = now + kBetweenTries;
   if (!stuck_since_) stuck_since_ = now;
+  next_try_ = now + std::max(kBetweenTries, now - *stuck_since_);  // ever more rarely: a try takes time from the others
   is_sound_ = ready == Outcome::timed_out && now - *stuck_since_ < kGiveUp;
   return false;
 }
