@@ -7,17 +7,15 @@
 #include <thread>
 #include <vector>
 
-#include <arpa/inet.h>
 #include <fcntl.h>
 #include <hiredis/hiredis.h>
-#include <netinet/in.h>
 #include <sys/prctl.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include "bench/harness/contend.h"
 #include "bench/harness/contender.h"
 #include "bench/kv/clients.h"
+#include "bench/kv/free_port.h"
 
 namespace farside::bench {
 namespace {
@@ -72,20 +70,6 @@ class RedisClient final : public KvClient {
   std::vector<const char*> words_;
   std::vector<std::size_t> lengths_;
 };
-
-/// Nobody's at this moment.
-int free_port() {
-  const Fd socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t length = sizeof address;
-  if (!socket || ::bind(socket.get(), reinterpret_cast<sockaddr*>(&address), length) != 0 ||
-      ::getsockname(socket.get(), reinterpret_cast<sockaddr*>(&address), &length) != 0) {
-    throw std::runtime_error("no port for Redis");
-  }
-  return ntohs(address.sin_port);
-}
 
 pid_t start_redis(int port) {
   const std::string text = std::to_string(port);

@@ -1,7 +1,10 @@
 // farside bench kv: read-atomic transactions in each way to read, over each transport, beside two-phase locking and
 // Redis. Figures 4 to 7 of Murata, Kawashima and Tatebe, RAMP over RDMA: 4 servers, a client of 8 threads.
 #include <array>
+#include <filesystem>
+#include <functional>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include <fmt/format.h>
@@ -10,6 +13,7 @@
 
 #include "bench/harness/entrant.h"
 #include "bench/harness/program.h"
+#include "bench/harness/race.h"
 #include "bench/kv/figures.h"
 #include "plot/plot.h"
 
@@ -49,6 +53,7 @@ class Bench {
   void measure_schemes();
   void measure_against_redis();
   void measure_servers();
+  void measure_protocol();
 
  private:
   using Job = std::unique_ptr<Contender>;
@@ -273,6 +278,42 @@ void Bench::measure_against_redis() {
   compare_with_redis("put_all and MSET", "0", 1);
 }
 
+// By redis-benchmark, and an example of what is in front of the store.
+void Bench::measure_protocol() {
+  for (const char* program : {"redis-benchmark", "redis-cli"}) {
+    if (!installed(program))
+      return report_.not_measured("the Redis protocol", std::string(program) + " is missing (install redis-tools)");
+  }
+  const auto start_server = [&](const std::string& whose, const std::string& name) {
+    return start("the Redis protocol", {name, {{sibling_program("kv-contender-resp"), whose}, fabric_.environment}},
+                 report_);
+  };
+  const Job ours = start_server("farside", "farside kv serve");
+  const Job redis = start_server("redis", kRedis);
+  if (ours == nullptr || redis == nullptr) return;
+  const std::uint64_t requests = options_.quick ? 500 : options_.full ? 200'000 : 20'000;
+  const auto ask = [](const Job& job, const std::string& question) { return std::stod(job->ask(question)); };
+  report_.continue_table(fmt::format("{}: redis-benchmark, 50 clients, 3 B, 10,000 keys", fabric_.name));
+  for (const unsigned pipelined : {1U, 16U}) {
+    for (const std::string test : {"get", "set", "mset"}) {
+      const std::string name = fmt::format("{} {}, {} at once", fabric_.name, test, pipelined);
+      const std::string question = fmt::format("{} {} {}", test, pipelined, requests * (pipelined == 1 ? 1 : 4));
+      show_progress(name);
+      const std::vector<std::function<double()>> askers{[&] { return ask(ours, question); },
+                                                        [&] { return ask(redis, question); }};
+      const auto figures = farside::bench::race<double>(options_.quick ? 1 : options_.repetitions, askers);
+      report_.add(compare(name, "1/s", Better::higher, {"farside kv serve", figures[0]}, {{kRedis, figures[1], 1}}));
+    }
+  }
+  if (!std::filesystem::exists(sibling_program("../../bin/example_likes")))
+    return report_.not_measured("likes", "the examples were not built");
+  report_.continue_table(fmt::format("{}: examples/likes.cc, likes and their counts, 4 threads", fabric_.name));
+  const std::vector<std::function<double()>> likes{[&] { return ask(ours, "likes"); }};
+  report_.add(compare(fabric_.name + " likes", "1/s", Better::higher,
+                      {"farside", farside::bench::race<double>(options_.quick ? 1 : options_.repetitions, likes)[0]},
+                      {}));
+}
+
 void Bench::draw_curves(const std::string& title, const std::string& x,
                         const std::vector<std::pair<double, KvRace>>& races, const std::string& file) const {
   if (options_.plots.empty() || !on_memory()) return;
@@ -294,6 +335,7 @@ void measure(const Options& options, Report& report) {
     if (fabric != &direct()) continue;
     bench.measure_against_redis();
     bench.measure_servers();
+    bench.measure_protocol();
   }
 }
 
