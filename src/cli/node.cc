@@ -22,7 +22,7 @@ void add_node(CLI::App& app, Action& chosen) {
   struct Arguments {
     std::string pool;
     CacheArguments cache;
-    std::uint64_t kv_bytes = 0;
+    KvNodeOptions kv;
     kv::JournalSettings kv_journal;
     std::uint64_t far_bytes = 0;
   };
@@ -30,16 +30,16 @@ void add_node(CLI::App& app, Action& chosen) {
   CLI::App* command = app.add_subcommand("node", "Run one node of a pool")->group("");
   command->add_option("--pool", arguments->pool, "The pool's runtime directory")->required();
   arguments->cache.add_to(*command);
-  command->add_option("--kv", arguments->kv_bytes, "Bytes for keys and values");
+  command->add_option("--kv", arguments->kv.bytes, "Bytes for keys and values");
+  command->add_option("--kv-copies", arguments->kv.copies, "Of everything");
   command->add_option("--kv-dir", arguments->kv_journal.directory, "Where their journals are");
   command->add_option("--kv-sync", arguments->kv_journal.sync, "When they are on the disk")
       ->transform(CLI::CheckedTransformer(kSyncPolicies));
   command->add_option("--far", arguments->far_bytes, "Bytes to lend");
   command->callback([arguments, &chosen] {
     chosen = [arguments] {
-      const kv::JournalSettings& journal = arguments->kv_journal;
-      run_node(PoolDirectory(arguments->pool), arguments->cache.read(1), arguments->kv_bytes,
-               journal.directory.empty() ? std::nullopt : std::optional(journal), arguments->far_bytes);
+      if (!arguments->kv_journal.directory.empty()) arguments->kv.journal = arguments->kv_journal;
+      run_node(PoolDirectory(arguments->pool), arguments->cache.read(1), arguments->kv, arguments->far_bytes);
       return 0;
     };
   });

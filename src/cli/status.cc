@@ -78,25 +78,38 @@ KvStatus ask_kv() {
   return status;
 }
 
-void print_kv_table() {
+/// Of what a server has: those on nodes that have not died since the pool began. (A pool with two copies is on this
+/// machine as a whole.)
+std::uint32_t copies_of(std::size_t server, const PoolStatus& pool) {
+  std::uint32_t copies = 0;
+  for (std::size_t copy = 0; copy < pool.record.kv_copies; ++copy) {
+    const NodeStatus& node = pool.nodes[(server + copy) % pool.nodes.size()];
+    if (node.node.restarts == 0 && node.door.state != DoorStatus::State::gone) ++copies;
+  }
+  return copies;
+}
+
+void print_kv_table(const PoolStatus& pool) {
   using enum Table::Align;
   const KvStatus kv = ask_kv();
   if (!kv.failure.empty()) {
     std::cout << "\nkeys and values: " << kv.failure << '\n';
     return;
   }
-  Table table({left, right, right, right, right});
-  table.add({"server", "keys", "versions", "bytes", "of"});
+  Table table({left, right, right, right, right, right});
+  const bool has_copies = pool.record.kv_copies > 1;
+  table.add({"server", "keys", "versions", "bytes", "of", has_copies ? "copies" : ""});
   for (std::size_t server = 0; server < kv.servers.size(); ++server) {
     const kv::MemoryUse& use = kv.servers[server];
     table.add({std::to_string(server), std::to_string(use.keys), std::to_string(use.versions),
-               format_bytes(use.bytes_used), format_bytes(use.bytes_total)});
+               format_bytes(use.bytes_used), format_bytes(use.bytes_total),
+               has_copies ? std::to_string(copies_of(server, pool)) : ""});
   }
   std::cout << '\n';
   table.print(std::cout);
 }
 
-nlohmann::ordered_json kv_json() {
+nlohmann::ordered_json kv_json(const PoolStatus& pool) {
   const KvStatus kv = ask_kv();
   if (!kv.failure.empty()) return {{"failure", kv.failure}};
   nlohmann::ordered_json servers = nlohmann::ordered_json::array();
@@ -105,6 +118,7 @@ nlohmann::ordered_json kv_json() {
                        {"versions", use.versions},
                        {"bytes_used", use.bytes_used},
                        {"bytes_total", use.bytes_total}});
+    if (pool.record.kv_copies > 1) servers.back()["copies"] = copies_of(servers.size() - 1, pool);
   }
   return {{"servers", servers}};
 }
@@ -191,7 +205,7 @@ void print_table(const PoolStatus& pool) {
   }
   add_row({"all", "", "", std::to_string(restarts)}, sum);
   table.print(std::cout);
-  if (pool.record.kv_bytes != 0) print_kv_table();
+  if (pool.record.kv_bytes != 0) print_kv_table(pool);
   if (pool.record.far_bytes != 0) print_far_table();
 }
 
@@ -223,7 +237,7 @@ void print_json(const PoolStatus& pool) {
                               {"block_bytes", pool.record.block_bytes},
                               {"groups", pool.record.groups},
                               {"nodes", nodes}};
-  if (pool.record.kv_bytes != 0) json["kv"] = kv_json();
+  if (pool.record.kv_bytes != 0) json["kv"] = kv_json(pool);
   if (pool.record.far_bytes != 0) json["far"] = far_json();
   std::cout << json.dump(2) << '\n';
 }

@@ -22,6 +22,7 @@ struct UpArguments {
   Rank nodes = 1;
   CacheArguments cache;
   std::string kv;
+  std::uint32_t kv_copies = 1;
   std::string kv_dir;
   std::string kv_sync = "everysec";
   std::string far;
@@ -39,11 +40,16 @@ struct UpArguments {
                         "the pool has " + std::to_string(all) + " altogether",
                         "give --nodes the number on all machines"});
     }
+    if (kv_copies > all) {
+      throw UsageError({"keep two copies of keys and values in", "a pool of one node",
+                        "they must be on different nodes", "start more with -n, or leave --kv-copies out"});
+    }
     return {.nodes = nodes,
             .first_rank = first_rank,
             .all_nodes = all,
             .cache = cache.read(nodes),
             .kv_bytes = kv.empty() ? 0 : parse_bytes(kv, "--kv"),
+            .kv_copies = kv_copies,
             .kv_dir = kv_dir.empty() ? "" : std::filesystem::absolute(kv_dir),
             .kv_sync = kv_sync,
             .far_bytes = far.empty() ? 0 : parse_bytes(far, "--far"),
@@ -81,10 +87,17 @@ void add_kv(CLI::App& command, UpArguments& arguments) {
   CLI::Option* kv =
       command.add_option("--kv", arguments.kv, "Memory for keys and values on each node; farside kv uses them [none]")
           ->type_name("SIZE");
+  CLI::Option* copies = command
+                            .add_option("--kv-copies", arguments.kv_copies,
+                                        "2: each node keeps a copy of another's, and takes its place when it dies")
+                            ->check(CLI::Range(1, 2))
+                            ->capture_default_str()
+                            ->needs(kv);
   CLI::Option* dir =
       command.add_option("--kv-dir", arguments.kv_dir, "Keep them there as well, and begin with what is there")
           ->type_name("DIR")
-          ->needs(kv);
+          ->needs(kv)
+          ->excludes(copies);
   command
       .add_option("--kv-sync", arguments.kv_sync,
                   "On the disk before it is acknowledged, each second, or when it likes")
@@ -104,12 +117,14 @@ void add_several_machines(CLI::App& command, UpArguments& arguments) {
                             ->type_name("HOST:PORT")
                             ->needs(nodes)
                             ->needs(secret)
-                            ->needs(cache);
+                            ->needs(cache)
+                            ->excludes(command.get_option("--kv-copies"));
   CLI::Option* join = command.add_option("--join", arguments.join, "Join the pool whose first machine listens there")
                           ->type_name("HOST:PORT")
                           ->needs(nodes)
                           ->needs(secret)
                           ->needs(cache)
+                          ->excludes(command.get_option("--kv-copies"))
                           ->excludes(listen);
   command.add_option("--first-rank", arguments.first_rank, "The number of this machine's first node")
       ->type_name("RANK")
@@ -134,7 +149,8 @@ void add_up(CLI::App& app, Action& chosen) {
   command->footer(
       "The nodes keep what programs read under farside exec, each in its own share of the machine's memory.\n\n"
       "With --kv they also keep keys and values, each a part of them, for farside kv and for programs;\n"
-      "with --kv-dir a node that is started again has what it had.\n\n"
+      "with --kv-dir a node that is started again has what it had, and with --kv-copies 2 another node goes on\n"
+      "with what a dead one had.\n\n"
       "With --far they lend memory, 4 MiB at a time, to programs and devices of any machine of the pool "
       "(docs/far.md).\n\n"
       "Example:\n  farside up -n 4 --cache 2G --kv 256M --far 4G\n\n"

@@ -16,7 +16,7 @@ constexpr Duration kSetUp = std::chrono::seconds(30);
 constexpr std::size_t kReclaimedAtOnce = 16;
 
 TransportOptions transport_options(const InTeamOptions& options) {
-  return {.servers = options.servers,
+  return {.servers = options.seats(),
           .first_server = options.first_server,
           .sessions = options.sessions,
           .transport = options.transport,
@@ -33,11 +33,23 @@ TeamSession::TeamSession(Fabric& fabric, std::unique_ptr<Channel> channel, std::
       requests_(std::move(requests)),
       session_(fabric, *channel_, *requests_, memories_, settings, rules) {}
 
+TeamSession::TeamSession(Fabric& fabric, std::unique_ptr<Channel> channel, std::unique_ptr<MailboxRequests> seats,
+                         std::unique_ptr<Homes> homes, const SessionSettings& settings, const KvRules& rules)
+    : channel_(std::move(channel)),
+      homes_(std::move(homes)),
+      seats_(std::move(seats)),
+      requests_(std::make_unique<HomedRequests>(fabric, *homes_, *seats_)),
+      session_(fabric, *channel_, *requests_, homes_->memories(), settings, rules, homes_.get()) {}
+
 InTeam::InTeam(Team& team, const InTeamOptions& options)
     : team_(team),
       options_(options),
       memory_(team.allocate("kv memory", options.store.bytes)),
       transport_(team, transport_options(options)) {
+  if (has_standbys()) {
+    rings_ = team.allocate("kv rings of standbys", options.ring_bytes);
+    epochs_ = team.allocate("kv epochs", options.servers * sizeof(ControlWord));
+  }
   if (serves()) begin_to_serve();
   if (team.barrier(team.fabric().in(kSetUp)) != Outcome::done) {
     throw Error({"set up", "a store within the team", "a rank is lost, or did not come", "start the job again"});
@@ -49,27 +61,62 @@ void InTeam::begin_to_serve() {
   Fabric& fabric = team_.fabric();
   channel_ = fabric.open_channel();
   store_ = std::make_unique<Store>(fabric, *channel_, memory_->local(), options_.store, options_.rules);
-  if (options_.journal) {
-    journal_ = std::make_unique<FileJournal>(
-        *options_.journal, Partition{team_.rank() - options_.first_server, options_.servers}, *store_);
+  if (is_standby()) {
+    begin_to_stand_by();
+  } else {
+    open_journal();
   }
   logged_ = std::make_unique<LoggedStore>(*store_, journal_.get());
   handler_ = std::make_unique<RequestHandler>(*logged_);
   inbox_ = transport_.open_inbox(*channel_);
-  const auto answer = [this](std::span<const std::byte> request) { return handler_->answer_or_hold(request); };
+  const auto answer = [this](std::span<const std::byte> request) -> Inbox::Said {
+    if (standby_ && !standby_->serves()) return Message{};  // nobody asks it
+    return handler_->answer_or_hold(request);
+  };
   server_ = std::make_unique<Server>(*inbox_, answer);
   server_->add_chore([this] {
     handler_->keep(*inbox_);
     return logged_->step();
   });
   server_->add_chore([this] { return store_->reclaim(kReclaimedAtOnce) != 0; });
+  if (standby_) server_->add_chore([this] { return standby_->step(); });
+}
+
+void InTeam::open_journal() {
+  Fabric& fabric = team_.fabric();
+  if (has_standbys()) {
+    const Rank standby = standby_of(partition());
+    journal_ = std::make_unique<ShippingJournal>(
+        fabric, *channel_, rings_->of(standby), std::nullopt, [this, standby] { return !team_.alive(standby); },
+        options_.replica_rules);
+  } else if (options_.journal) {
+    journal_ = std::make_unique<FileJournal>(*options_.journal, Partition{partition(), options_.servers}, *store_);
+  }
+}
+
+void InTeam::begin_to_stand_by() {
+  Fabric& fabric = team_.fabric();
+  const auto cut_off = [&fabric](PeerId peer) { return fabric.revoke(peer, fabric.in(kSetUp)) == Outcome::done; };
+  words_ = std::make_unique<EpochWords>(fabric, *channel_, cut_off, options_.replica_rules);
+  for (Rank rank = 0; rank < team_.size(); ++rank) {
+    if (rank != team_.rank()) words_->add(epochs_->of(rank).word<ControlWord>(partition() * sizeof(ControlWord)));
+  }
+  const Rank primary = primary_of(partition());
+  standby_ = std::make_unique<Standby>(
+      *channel_, rings_->local(), *store_, partition(), *words_, [this, primary] { return !team_.alive(primary); },
+      [cut_off, primary] { return cut_off(primary); }, options_.replica_rules);
 }
 
 void InTeam::reach_other_servers() {
-  to_servers_ = transport_.open_requests(*channel_, 0);
-  terminator_ = std::make_unique<Terminator>(team_.fabric(), *logged_, *to_servers_,
-                                             team_.rank() - options_.first_server, options_.patience);
-  server_->add_chore([this] { return terminator_->step(); });
+  if (has_standbys()) {
+    homes_ = find_homes(false);
+    to_seats_ = open_seats(*channel_, 0);
+    to_servers_ = std::make_unique<HomedRequests>(team_.fabric(), *homes_, *to_seats_);
+  } else {
+    to_servers_ = transport_.open_requests(*channel_, 0);
+  }
+  terminator_ = std::make_unique<Terminator>(team_.fabric(), *logged_, *to_servers_, partition(), options_.patience);
+  server_->add_chore([this] { return (standby_ == nullptr || standby_->serves()) && terminator_->step(); });
 }
 
 void InTeam::serve_until(const std::function<bool()>& ended) { server_->serve_until(ended); }
@@ -82,6 +129,12 @@ std::unique_ptr<TeamSession> InTeam::open_session(std::uint32_t number, SessionS
   }
   settings.grace = options_.store.grace;
   settings.session = std::uint64_t{team_.incarnation()} << 48U | std::uint64_t{team_.rank()} << 32U | number;
+  if (has_standbys()) {
+    auto channel = team_.fabric().open_channel();
+    auto seats = open_seats(*channel, number);
+    return std::make_unique<TeamSession>(team_.fabric(), std::move(channel), std::move(seats), find_homes(true),
+                                         settings, options_.rules);
+  }
   std::vector<ServerMemory> memories;
   for (ServerNumber server = 0; server < options_.servers; ++server) memories.push_back(read_head(server));
   auto channel = team_.fabric().open_channel();
@@ -90,13 +143,37 @@ std::unique_ptr<TeamSession> InTeam::open_session(std::uint32_t number, SessionS
                                        settings, options_.rules);
 }
 
-ServerMemory InTeam::read_head(ServerNumber server) {
+std::unique_ptr<MailboxRequests> InTeam::open_seats(Channel& channel, std::uint32_t number) {
+  auto requests = transport_.open_requests(channel, number);
+  auto* const mailboxes = dynamic_cast<MailboxRequests*>(requests.get());
+  if (mailboxes == nullptr) {
+    throw UsageError(
+        {"have standbys", "within the team", "its transport has no mailboxes", "choose Transport::mailbox"});
+  }
+  (void)requests.release();
+  return std::unique_ptr<MailboxRequests>(mailboxes);
+}
+
+std::unique_ptr<Homes> InTeam::find_homes(bool with_memories) {
+  std::vector<Homes::Home> homes;
+  for (ServerNumber partition = 0; partition < options_.servers; ++partition) {
+    homes.push_back({.primary = with_memories ? read_head(partition) : ServerMemory{},
+                     .standby = with_memories ? read_head(options_.servers + partition) : ServerMemory{},
+                     .primary_peer = primary_of(partition),
+                     .epoch = epochs_->local().word<ControlWord>(partition * sizeof(ControlWord))});
+  }
+  const auto how_is_standby = [this](ServerNumber partition) {
+    return team_.alive(standby_of(partition)) ? Homes::StandbyIs::joined : Homes::StandbyIs::gone;
+  };
+  return std::make_unique<Homes>(team_.fabric(), std::move(homes), how_is_standby, options_.replica_rules);
+}
+
+ServerMemory InTeam::read_head(ServerNumber seat) {
   Fabric& fabric = team_.fabric();
-  const RemoteRegion& memory = memory_->of(transport_.rank_of(server));
+  const RemoteRegion& memory = memory_->of(transport_.rank_of(seat));
   const auto read = ServerMemory::read(*fabric.open_channel(), memory, fabric.in(kSetUp));
   if (!read) {
-    throw Error(
-        {"read the memory of", "server " + std::to_string(server), "it does not answer", "start the job again"});
+    throw Error({"read the memory of", "server " + std::to_string(seat), "it does not answer", "start the job again"});
   }
   return *read;
 }

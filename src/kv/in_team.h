@@ -12,8 +12,11 @@
 
 #include "kv/journal/file_journal.h"
 #include "kv/protocol/atomic_session.h"
+#include "kv/protocol/homed_requests.h"
 #include "kv/protocol/request_handler.h"
 #include "kv/protocol/server.h"
+#include "kv/protocol/shipping_journal.h"
+#include "kv/protocol/standby.h"
 #include "kv/protocol/terminator.h"
 #include "kv/transports/team_transport.h"
 
@@ -22,6 +25,7 @@ namespace farside::kv {
 /// The same on all ranks, but for the journal's directory.
 struct InTeamOptions {
   ServerNumber servers = 1;  ///< ranks that follow each other
+  std::uint32_t copies = 1;  ///< 2: as many ranks follow these, a standby of each
   Rank first_server = 0;
   std::uint32_t sessions = 1;  ///< of each other rank
   StoreSettings store;
@@ -30,7 +34,12 @@ struct InTeamOptions {
   Waking waking = Waking::doorbell;
   Duration patience = std::chrono::seconds(1);  ///< with a client that was not heard of between prepare and commit
   std::optional<JournalSettings> journal{};     ///< of this rank, when it serves; none: nothing outlives it
+  std::uint64_t ring_bytes = 8U << 20U;         ///< of what ships a server's changes to its standby
   KvRules rules;
+  ReplicaRules replica_rules{};
+
+  /// Ranks that serve, or will when another one is dead.
+  [[nodiscard]] ServerNumber seats() const { return servers * copies; }
 };
 
 /// A session with all that it stands on.
@@ -38,12 +47,17 @@ class TeamSession {
  public:
   TeamSession(Fabric& fabric, std::unique_ptr<Channel> channel, std::unique_ptr<Requests> requests,
               std::vector<ServerMemory> memories, const SessionSettings& settings, const KvRules& rules);
+  /// Over servers that have standbys.
+  TeamSession(Fabric& fabric, std::unique_ptr<Channel> channel, std::unique_ptr<MailboxRequests> seats,
+              std::unique_ptr<Homes> homes, const SessionSettings& settings, const KvRules& rules);
 
   [[nodiscard]] AtomicSession& session() noexcept { return session_; }
 
  private:
   std::unique_ptr<Channel> channel_;
   std::vector<ServerMemory> memories_;
+  std::unique_ptr<Homes> homes_;
+  std::unique_ptr<MailboxRequests> seats_;
   std::unique_ptr<Requests> requests_;
   AtomicSession session_;
 };
@@ -61,20 +75,40 @@ class InTeam {
 
  private:
   void begin_to_serve();
+  void open_journal();
+  void begin_to_stand_by();
   void reach_other_servers();
-  [[nodiscard]] ServerMemory read_head(ServerNumber server);
+  [[nodiscard]] ServerMemory read_head(ServerNumber seat);
+  [[nodiscard]] std::unique_ptr<Homes> find_homes(bool with_memories);
+  /// Over mailboxes alone there are standbys.
+  [[nodiscard]] std::unique_ptr<MailboxRequests> open_seats(Channel& channel, std::uint32_t number);
+
+  [[nodiscard]] bool has_standbys() const { return options_.copies > 1; }
+  [[nodiscard]] ServerNumber seat() const { return team_.rank() - options_.first_server; }
+  [[nodiscard]] ServerNumber partition() const { return seat() % options_.servers; }
+  [[nodiscard]] bool is_standby() const { return seat() >= options_.servers; }
+  [[nodiscard]] Rank primary_of(ServerNumber partition) const { return transport_.rank_of(partition); }
+  [[nodiscard]] Rank standby_of(ServerNumber partition) const {
+    return transport_.rank_of(options_.servers + partition);
+  }
 
   Team& team_;
   InTeamOptions options_;
   std::unique_ptr<SymmetricRegion> memory_;
   TeamTransport transport_;
+  std::unique_ptr<SymmetricRegion> rings_;   ///< where the primary of a standby writes its changes
+  std::unique_ptr<SymmetricRegion> epochs_;  ///< of each partition
   // Of a rank that serves.
   std::unique_ptr<Channel> channel_;
   std::unique_ptr<Store> store_;
-  std::unique_ptr<FileJournal> journal_;
+  std::unique_ptr<Journal> journal_;
+  std::unique_ptr<EpochWords> words_;
+  std::unique_ptr<Standby> standby_;
   std::unique_ptr<LoggedStore> logged_;
   std::unique_ptr<RequestHandler> handler_;
   std::unique_ptr<Inbox> inbox_;
+  std::unique_ptr<Homes> homes_;
+  std::unique_ptr<MailboxRequests> to_seats_;
   std::unique_ptr<Requests> to_servers_;
   std::unique_ptr<Terminator> terminator_;
   std::unique_ptr<Server> server_;

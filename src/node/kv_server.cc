@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "farside/base/error.h"
+#include "farside/base/log.h"
 
 #include "kv/service/sockets.h"
 #include "team/environment.h"
@@ -68,13 +69,13 @@ std::string address_of(Team& team, const SymmetricRegion& addresses, Rank rank) 
 }
 
 kv::ServiceOptions options_of(const PoolDirectory& pool, Team& team, const SymmetricRegion* addresses,
-                              std::uint64_t bytes, const std::optional<kv::JournalSettings>& journal) {
+                              const KvNodeOptions& node) {
   kv::ServiceOptions options;
   options.self = team.rank();
   options.remote_peers = addresses != nullptr;
-  options.store.bytes = bytes;
-  options.journal = journal;
-  if (journal) options.journal->directory += "/server-" + std::to_string(team.rank());
+  options.store.bytes = node.bytes;
+  options.journal = node.journal;
+  if (node.journal) options.journal->directory += "/server-" + std::to_string(team.rank());
   for (Rank rank = 0; rank < team.size(); ++rank) {
     options.servers.push_back(addresses == nullptr ? kv::server_socket(pool.path(), rank).string()
                                                    : address_of(team, *addresses, rank));
@@ -86,14 +87,45 @@ kv::ServiceOptions options_of(const PoolDirectory& pool, Team& team, const Symme
 
 }  // namespace
 
-KvServer::KvServer(const PoolDirectory& pool, Team& team, std::uint64_t bytes,
-                   const std::optional<kv::JournalSettings>& journal)
-    : addresses_(tell_address(team)),
-      service_(options_of(pool, team, addresses_.get(), bytes, journal),
-               Secret::load(environment(kSecretFileVariable))),
-      thread_([this](const std::stop_token& stop) {
+KvServer::Running::Running(const kv::ServiceOptions& options, const Secret& secret)
+    : service_(options, secret), thread_([this](const std::stop_token& stop) {
         const std::stop_callback wake(stop, [this] { service_.wake(); });
         service_.serve_until([&stop] { return stop.stop_requested(); });
       }) {}
+
+KvServer::KvServer(const PoolDirectory& pool, Team& team, const KvNodeOptions& options)
+    : addresses_(tell_address(team)) {
+  const kv::ServiceOptions service = options_of(pool, team, addresses_.get(), options);
+  if (options.copies > 1) {
+    serve_copies(service, pool, team);
+  } else {
+    primary_ = std::make_unique<Running>(service, Secret::load(environment(kSecretFileVariable)));
+  }
+}
+
+// The standby first: its primary, on another node, waits for it.
+void KvServer::serve_copies(const kv::ServiceOptions& options, const PoolDirectory& pool, Team& team) {
+  if (team.incarnation() != 0) {
+    log::warn("this node was started again and takes no part in the key-value store: what it had has one copy now");
+    return;
+  }
+  const Rank rank = team.rank();
+  const Rank before = (rank + team.size() - 1) % team.size();
+  predecessor_.emplace(team, before);
+  successor_.emplace(team, (rank + 1) % team.size());
+  const Secret secret = Secret::load(environment(kSecretFileVariable));
+  kv::ServiceOptions primary = options;
+  for (Rank each = 0; each < team.size(); ++each) {
+    primary.replica.standbys.push_back(kv::standby_socket(pool.path(), each));
+  }
+  primary.replica.is_other_dead = [this] { return successor_->has_died(); };
+  kv::ServiceOptions standby = primary;
+  standby.self = before;
+  standby.listen = {kv::standby_socket(pool.path(), before)};
+  standby.replica.is_standby = true;
+  standby.replica.is_other_dead = [this] { return predecessor_->has_died(); };
+  standby_ = std::make_unique<Running>(standby, secret);
+  primary_ = std::make_unique<Running>(primary, secret);
+}
 
 }  // namespace farside

@@ -1,30 +1,54 @@
-// kv_server.h — a node's part of the key-value store: a server in a thread of its own.
+// kv_server.h — a node's part of the key-value store: a server in a thread of its own, and when there are two copies
+// of everything the standby of the node's predecessor in another one.
 #pragma once
 
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <thread>
+#include <vector>
 
 #include "farside/team/team.h"
 
 #include "kv/service/service.h"
 #include "node/pool_directory.h"
+#include "node/rank_watch.h"
 
 namespace farside {
 
+struct KvNodeOptions {
+  std::uint64_t bytes = 0;   ///< of memory, for each copy; 0: no store
+  std::uint32_t copies = 1;  ///< 2: on one machine, and without a journal
+  std::optional<kv::JournalSettings> journal{};
+};
+
 class KvServer {
  public:
-  /// Collective. Serves with `bytes` of memory until destroyed, as server `rank` of as many as the team has ranks: in
-  /// `pool`, and, in a pool on several machines, on the port of the coordinator + 1 + rank of this one. Throws Error
-  /// when it cannot listen there, has not the memory, or cannot recover from its journal.
-  KvServer(const PoolDirectory& pool, Team& team, std::uint64_t bytes,
-           const std::optional<kv::JournalSettings>& journal);
+  /// Collective. Serves until destroyed, as server `rank` of as many as the team has ranks: in `pool`, and, in a pool
+  /// on several machines, on the port of the coordinator + 1 + rank of this one. With two copies a node that was
+  /// started again serves nothing: what it had its successor has. Throws Error when it cannot listen there, has not the
+  /// memory, or cannot recover from its journal.
+  KvServer(const PoolDirectory& pool, Team& team, const KvNodeOptions& options);
 
  private:
+  /// A service, and who runs it.
+  class Running {
+   public:
+    Running(const kv::ServiceOptions& options, const Secret& secret);
+
+   private:
+    kv::Service service_;
+    std::jthread thread_;
+  };
+
+  void serve_copies(const kv::ServiceOptions& options, const PoolDirectory& pool, Team& team);
+
   const std::unique_ptr<SymmetricRegion> addresses_;  ///< null on one machine
-  kv::Service service_;
-  std::jthread thread_;
+  std::optional<RankWatch> predecessor_;
+  std::optional<RankWatch> successor_;
+  std::unique_ptr<Running> standby_;
+  std::unique_ptr<Running> primary_;
 };
 
 }  // namespace farside

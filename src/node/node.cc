@@ -55,8 +55,8 @@ void allow_many_files() {
 
 }  // namespace
 
-void run_node(const PoolDirectory& pool, const CacheOptions& options, std::uint64_t kv_bytes,
-              const std::optional<kv::JournalSettings>& kv_journal, std::uint64_t far_bytes) {
+void run_node(const PoolDirectory& pool, const CacheOptions& options, const KvNodeOptions& kv_options,
+              std::uint64_t far_bytes) {
   const sigset_t signals = block_signals();  // first: threads inherit it
   allow_many_files();
 
@@ -66,7 +66,7 @@ void run_node(const PoolDirectory& pool, const CacheOptions& options, std::uint6
   Cache cache(*team, options);
   cache.set_board(board.emplace(cache.layout().slot_count));
   std::optional<KvServer> kv;
-  if (kv_bytes != 0) kv.emplace(pool, *team, kv_bytes, kv_journal);
+  if (kv_options.bytes != 0) kv.emplace(pool, *team, kv_options);
   std::optional<FarLender> lender;
   if (far_bytes != 0) lender.emplace(pool, *team, far_bytes);
   Prefaulter prefaulter(cache.region(), cache.layout());

@@ -1,21 +1,17 @@
 // node.h — a process that lends memory to a pool and serves its host's programs at the door.
 #pragma once
 
-#include <cstdint>
-#include <optional>
-
 #include "farside/cache/cache.h"
 
-#include "kv/journal/file_journal.h"
+#include "node/kv_server.h"
 #include "node/pool_directory.h"
 
 namespace farside {
 
 /// Joins the team that the environment names, and serves at the door of its rank in `pool` until SIGTERM or SIGINT;
-/// with `kv_bytes` of memory, unless that is 0, as a key-value server as well, which keeps a journal in a directory of
-/// its rank within that of `kv_journal`; and it lends `far_bytes`, unless that is 0. Throws Error when it cannot begin.
-/// For the main thread of a process of its own, before it starts any other.
-void run_node(const PoolDirectory& pool, const CacheOptions& options, std::uint64_t kv_bytes,
-              const std::optional<kv::JournalSettings>& kv_journal, std::uint64_t far_bytes);
+/// unless `kv` has no memory, as a key-value server as well, which keeps a journal, if any, in a directory of its rank
+/// within that of `kv`; and it lends `far_bytes`, unless that is 0. Throws Error when it cannot begin. For the main
+/// thread of a process of its own, before it starts any other.
+void run_node(const PoolDirectory& pool, const CacheOptions& options, const KvNodeOptions& kv, std::uint64_t far_bytes);
 
 }  // namespace farside

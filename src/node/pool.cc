@@ -111,6 +111,7 @@ std::vector<std::string> node_command(const PoolDirectory& directory, const Pool
                                       "--groups=" + std::to_string(cache.groups),
                                       "--singlet-ratio=" + std::to_string(cache.singlet_ratio),
                                       "--kv=" + std::to_string(options.kv_bytes),
+                                      "--kv-copies=" + std::to_string(options.kv_copies),
                                       "--far=" + std::to_string(options.far_bytes)};
   if (!options.kv_dir.empty())
     command.insert(command.end(), {"--kv-dir=" + options.kv_dir, "--kv-sync=" + options.kv_sync});
@@ -176,7 +177,9 @@ std::uint64_t default_cache_bytes(Rank nodes, std::uint64_t block_bytes) {
 
 Fd prepare_pool(const PoolDirectory& directory, const PoolOptions& options) {
   const Geometry geometry(options.cache, options.all_nodes);
-  const std::uint64_t needed = (geometry.layout().region_bytes + options.kv_bytes + options.far_bytes) * options.nodes;
+  const std::uint64_t of_node =
+      geometry.layout().region_bytes + options.kv_bytes * options.kv_copies + options.far_bytes;
+  const std::uint64_t needed = of_node * options.nodes;
   const std::uint64_t available = available_memory_bytes();
   if (needed > available) {
     throw Error({"start", "a pool of " + std::to_string(options.nodes) + " nodes",
@@ -208,6 +211,7 @@ void run_pool(const PoolDirectory& directory, const PoolOptions& options) {
                     .block_bytes = options.cache.block_bytes,
                     .groups = options.cache.groups,
                     .kv_bytes = options.kv_bytes,
+                    .kv_copies = options.kv_copies,
                     .far_bytes = options.far_bytes};
   const auto record_restart = [&](Rank rank, pid_t process) {
     PoolRecord::Node& node = record.nodes.at(rank - options.first_rank);

@@ -23,6 +23,7 @@ struct PoolOptions {
   Rank all_nodes = 1;  ///< on all machines
   CacheOptions cache;
   std::uint64_t kv_bytes = 0;   ///< of each node, for keys and values; 0: none
+  std::uint32_t kv_copies = 1;  ///< of all keys and values, each on a node of its own: 1 or 2
   std::string kv_dir;           ///< where their journals are; empty: there are none
   std::string kv_sync;          ///< always, everysec or no
   std::uint64_t far_bytes = 0;  ///< that each node lends; 0: none

@@ -45,7 +45,7 @@ void PoolDirectory::write_record(const PoolRecord& record_now) const {
   const nlohmann::json json{{"supervisor", record_now.supervisor},   {"nodes", nodes},
                             {"cache_bytes", record_now.cache_bytes}, {"block_bytes", record_now.block_bytes},
                             {"groups", record_now.groups},           {"kv_bytes", record_now.kv_bytes},
-                            {"far_bytes", record_now.far_bytes}};
+                            {"kv_copies", record_now.kv_copies},     {"far_bytes", record_now.far_bytes}};
   // Renamed into place, so that nobody reads half of it.
   const std::filesystem::path draft = path_ / "pool.json.new";
   std::ofstream(draft) << json.dump(2) << '\n';
@@ -66,6 +66,7 @@ std::optional<PoolRecord> PoolDirectory::read_record() const {
     result.block_bytes = json.at("block_bytes");
     result.groups = json.at("groups");
     result.kv_bytes = json.at("kv_bytes");
+    result.kv_copies = json.at("kv_copies");
     result.far_bytes = json.at("far_bytes");
     return result;
   } catch (const nlohmann::json::exception& error) {

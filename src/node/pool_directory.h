@@ -7,6 +7,7 @@
 //   node-<rank>.sock   the host doors
 //   kv-<rank>.sock     the key-value servers
 //   far-<rank>.sock    who lends memory
+//   kv-<rank>-standby.sock   and the standby of each
 //
 // The process that runs a pool, its supervisor, holds a lock (flock) on the directory itself, so the kernel says
 // whether one runs: a lock dies with its holder, and whatever lies there unlocked was left by a pool that was killed.
@@ -37,7 +38,8 @@ struct PoolRecord {
   std::uint64_t cache_bytes = 0;
   std::uint64_t block_bytes = 0;
   std::uint32_t groups = 1;
-  std::uint64_t kv_bytes = 0;   ///< of each node; 0: no key-value store
+  std::uint64_t kv_bytes = 0;  ///< of each node; 0: no key-value store
+  std::uint32_t kv_copies = 1;
   std::uint64_t far_bytes = 0;  ///< that each node lends; 0: none
 };
 

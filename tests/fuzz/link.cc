@@ -12,12 +12,15 @@ using namespace kv;
 std::string encoded_again(std::string_view message) {
   switch (kind_of(message)) {
     case LinkKind::welcome: return decode_welcome(message).encode();
-    case LinkKind::join: return encode_join(decode_text(message));
+    case LinkKind::join: return decode_join(message).encode();
     case LinkKind::open: return decode_open(message).encode();
     case LinkKind::opened: return decode_opened(message).encode();
-    case LinkKind::close: return encode_close(decode_close(message));
+    case LinkKind::close: return encode_close(decode_number(message));
     case LinkKind::refused: return encode_refused(decode_text(message));
-    case LinkKind::joined: break;  // it has no fields, and nobody looks for any
+    case LinkKind::joined: return encode_joined(decode_number(message));
+    case LinkKind::shipping: return encode_shipping(decode_text(message));
+    case LinkKind::ship:
+    case LinkKind::leave: break;  // they have no fields, and nobody looks for any
   }
   return std::string(message);
 }

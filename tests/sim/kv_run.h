@@ -268,8 +268,11 @@ class KvRun {
   void judge_values(const Diary& diary) {
     for (const Did& did : diary.done) {
       for (const auto& [key, wall_ns] : did.without_values) {
-        const auto is_gone = [key = key, wall_ns = wall_ns](const Written& each) {
-          return each.key == key && (each.erased || (each.expires_ns != 0 && each.expires_ns <= wall_ns));
+        // By the reader's clock, or by that of a standby which did again what was written.
+        const bool has_standbys = scenario_.has_standbys;
+        const auto is_gone = [key = key, wall_ns = wall_ns, has_standbys](const Written& each) {
+          const bool expires = each.expires_ns != 0;
+          return each.key == key && (each.erased || (expires && (has_standbys || each.expires_ns <= wall_ns)));
         };
         const auto written = written_.find(did.reads.at(key));
         if (written == written_.end() || std::ranges::none_of(written->second, is_gone)) fail("a value was missing");

@@ -33,12 +33,17 @@ struct KvScenario {
   int stalls = 0;
   Rank deaths = 0;           ///< of the last clients
   bool server_dies = false;  ///< the last one
+  bool has_standbys = false;
+  bool is_suspected = false;  ///< the last server: its standby is told that it is dead, but it is only slow
+  bool standby_dies = false;  ///< that of the first server
+  std::uint64_t ring_bytes = 4096;
+  kv::ReplicaRules replica_rules{};
   Network network;
   kv::KvRules rules;
 
   [[nodiscard]] bool is_calm() const {
-    return pauses + stalls == 0 && deaths == 0 && !server_dies && patience >= std::chrono::milliseconds(5) &&
-           !network.lands_late && !network.stalls_before_posting;
+    return pauses + stalls == 0 && deaths == 0 && !server_dies && !is_suspected && !standby_dies &&
+           patience >= std::chrono::milliseconds(5) && !network.lands_late && !network.stalls_before_posting;
   }
 };
 
@@ -59,10 +64,8 @@ class KvWorld {
   using Deed = std::function<void(Client&)>;
 
   KvWorld(std::uint64_t seed, const KvScenario& scenario)
-      : scenario_(scenario),
-        world_(seed, scenario.servers + scenario.clients, scenario.network),
-        sides_(world_.size()) {
-    for (Rank rank = scenario.servers; rank < world_.size(); ++rank) clients_.push_back({clients_.size(), rank});
+      : scenario_(scenario), world_(seed, seats() + scenario.clients, scenario.network), sides_(world_.size()) {
+    for (Rank rank = seats(); rank < world_.size(); ++rank) clients_.push_back({clients_.size(), rank});
   }
 
   /// Each client works, and looks about when all have and all faults are over. False: somebody did not end.
@@ -75,7 +78,8 @@ class KvWorld {
 
   /// Whether the server that has the key lives.
   [[nodiscard]] bool serves(std::string_view key) {
-    return world_.alive(kv::server_of(kv::key_id(key), scenario_.servers));
+    const Rank server = kv::server_of(kv::key_id(key), scenario_.servers);
+    return world_.alive(server) || (scenario_.has_standbys && world_.alive(standby_of(server)));
   }
   [[nodiscard]] Scheduler& dice() { return world_.scheduler(); }
   [[nodiscard]] Fabric& fabric_of(const Client& client) { return world_.fabric(client.rank); }
@@ -89,7 +93,7 @@ class KvWorld {
   void live(Rank rank, const Deed& work, const Deed& look) {
     auto& side = sides_[rank] = std::make_unique<kv::InTeam>(world_.team(rank), options());
     if (side->serves()) return side->serve_until([this] { return all_living(&Client::ended); });
-    Client& client = clients_[rank - scenario_.servers];
+    Client& client = clients_[rank - seats()];
     client.with_session = side->open_session(0, settings());
     if (++ready_ == clients_.size()) befall();
     work(client);
@@ -103,10 +107,13 @@ class KvWorld {
 
   [[nodiscard]] kv::InTeamOptions options() const {
     return {.servers = scenario_.servers,
+            .copies = scenario_.has_standbys ? 2U : 1U,
             .store = {.bytes = scenario_.memory_bytes, .grace = scenario_.grace},
             .mailbox = {.slots = 2, .slot_bytes = 1024},
             .patience = scenario_.patience,
-            .rules = scenario_.rules};
+            .ring_bytes = scenario_.ring_bytes,
+            .rules = scenario_.rules,
+            .replica_rules = scenario_.replica_rules};
   }
   [[nodiscard]] kv::SessionSettings settings() {
     kv::SessionSettings settings;
@@ -134,10 +141,21 @@ class KvWorld {
     if (scenario_.server_dies) {
       at_some_moment([this] { world_.kill(scenario_.servers - 1); });
     }
+    if (scenario_.standby_dies) {
+      at_some_moment([this] { world_.kill(standby_of(0)); });
+    }
+    if (scenario_.is_suspected) {
+      at_some_moment([this] {
+        const Rank server = scenario_.servers - 1;
+        world_.fabric(standby_of(server)).mark_lost(server);
+      });
+    }
     for (Rank i = 1; i <= scenario_.deaths; ++i) {
       at_some_moment([this, i] { world_.kill(world_.size() - i); });
     }
   }
+  [[nodiscard]] Rank seats() const { return scenario_.has_standbys ? 2 * scenario_.servers : scenario_.servers; }
+  [[nodiscard]] Rank standby_of(Rank server) const { return scenario_.servers + server; }
   [[nodiscard]] Rank any_rank() { return static_cast<Rank>(dice().random() % world_.size()); }
   [[nodiscard]] bool all_living(bool Client::*have) {
     return std::ranges::all_of(clients_, [&](const Client& each) { return each.*have || !world_.alive(each.rank); });

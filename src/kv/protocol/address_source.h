@@ -22,6 +22,7 @@ class AddressSource final : public VersionSource {
       : channel_(channel), servers_(servers), fallback_(fallback), addresses_(cached_keys), rules_(rules) {}
 
   Outcome find(std::span<Search* const> searches, std::span<const Timestamp> candidates, Deadline deadline) override;
+  void forget_places() override { addresses_.clear(); }
 
  private:
   struct Address {

@@ -18,17 +18,28 @@ std::unique_ptr<VersionSource> make_source(const SessionSettings& settings, Chan
   return nullptr;
 }
 
+std::optional<HomedSource> make_homed(Fabric& fabric, Homes* homes, VersionSource* reading) {
+  if (homes == nullptr || reading == nullptr) return std::nullopt;
+  return std::optional<HomedSource>(std::in_place, fabric, *homes, *reading);
+}
+
 }  // namespace
 
-AtomicSession::AtomicSession(const Fabric& fabric, Channel& channel, Requests& requests, ServerMemories servers,
-                             const SessionSettings& settings, const KvRules& rules)
+AtomicSession::AtomicSession(Fabric& fabric, Channel& channel, Requests& requests, ServerMemories servers,
+                             const SessionSettings& settings, const KvRules& rules, Homes* homes)
     : clock_(fabric, rules.timestamps_are_unique ? settings.session : 0, settings.ahead),
       caller_{settings.session, 0},
       asking_(requests, caller_),
       reading_(make_source(settings, channel, servers, asking_, rules)),
-      reader_(fabric, reading_ != nullptr ? *reading_ : asking_, requests, caller_, settings.grace, rules),
+      homed_(make_homed(fabric, homes, reading_.get())),
+      reader_(fabric, source(), requests, caller_, settings.grace, rules),
       writer_(fabric, requests, clock_, caller_, settings.grace, settings.siblings, rules),
       scanner_(requests, caller_) {}
+
+VersionSource& AtomicSession::source() {
+  if (homed_) return *homed_;
+  return reading_ != nullptr ? *reading_ : asking_;
+}
 
 Outcome AtomicSession::get_all(std::span<const std::string_view> keys, std::vector<Got>& got, Deadline deadline) {
   got.clear();

@@ -14,6 +14,7 @@
 
 #include "kv/protocol/atomic_reader.h"
 #include "kv/protocol/atomic_writer.h"
+#include "kv/protocol/homes.h"
 #include "kv/protocol/request_source.h"
 #include "kv/protocol/scanner.h"
 #include "kv/protocol/server_memory.h"
@@ -31,9 +32,9 @@ struct SessionSettings {
 
 class AtomicSession {
  public:
-  /// `requests` and the servers' memory outlive it.
-  AtomicSession(const Fabric& fabric, Channel& channel, Requests& requests, ServerMemories servers,
-                const SessionSettings& settings, const KvRules& rules = {});
+  /// `requests` and the servers' memory outlive it, as do `homes`, when there are any: then `servers` are theirs.
+  AtomicSession(Fabric& fabric, Channel& channel, Requests& requests, ServerMemories servers,
+                const SessionSettings& settings, const KvRules& rules = {}, Homes* homes = nullptr);
 
   /// After done, `got` has an entry for each key.
   Outcome get_all(std::span<const std::string_view> keys, std::vector<Got>& got, Deadline deadline);
@@ -51,10 +52,13 @@ class AtomicSession {
   [[nodiscard]] const Timestamp& last_put() const noexcept { return writer_.last(); }
 
  private:
+  [[nodiscard]] VersionSource& source();
+
   HybridClock clock_;
   Caller caller_;
   RequestSource asking_;
   std::unique_ptr<VersionSource> reading_;  // null: by asking
+  std::optional<HomedSource> homed_;        // over that
   AtomicReader reader_;
   AtomicWriter writer_;
   Scanner scanner_;

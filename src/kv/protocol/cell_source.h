@@ -28,6 +28,7 @@ class CellSource final : public VersionSource {
       : channel_(channel), servers_(servers), fallback_(fallback), cells_(cached_keys), rules_(rules) {}
 
   Outcome find(std::span<Search* const> searches, std::span<const Timestamp> candidates, Deadline deadline) override;
+  void forget_places() override { cells_.clear(); }
 
  private:
   static constexpr unsigned kTries = 8;  ///< of a key whose versions go as fast as they are found

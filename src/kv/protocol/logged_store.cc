@@ -73,8 +73,10 @@ void LoggedStore::abort(const Timestamp& transaction) {
   append(RequestKind::abort, transaction);
 }
 
-// Else what it erased, or has expired of it, would come back at recovery, and stay until somebody asks again.
+// What its mark says readers need not remember: so the commit is kept before they see that. And else what it erased, or
+// has expired of it, would come back at recovery, and stay until somebody asks again.
 void LoggedStore::note_everywhere(const Timestamp& transaction) {
+  if (!sync()) return;
   store_.note_everywhere(transaction);
   if (takes()) append(RequestKind::use, transaction);
 }

@@ -22,6 +22,7 @@ class MailboxRequests::Connection {
 
   Outcome send(std::span<const std::byte> request, Deadline deadline);
   Outcome receive(Message& reply, Deadline deadline);
+  Outcome await(Deadline deadline);
   [[nodiscard]] bool has_reply();
 
  private:
@@ -116,15 +117,20 @@ Outcome MailboxRequests::Connection::receive(Message& reply, Deadline deadline) 
   if (find_oldest() == nullptr) {
     throw UsageError({"receive a reply", "a mailbox", "no request is unanswered", "send one"});
   }
-  while (!find_oldest()->is_whole()) {
-    const Outcome advanced = advance(deadline);
-    if (advanced == Outcome::done) continue;
+  if (const Outcome came = await(deadline); came != Outcome::done) {
     find_oldest()->skipped = true;
-    return advanced;
+    return came;
   }
   reply = std::move(find_oldest()->reply);
   find_oldest()->skipped = true;
   forget_skipped();
+  return Outcome::done;
+}
+
+Outcome MailboxRequests::Connection::await(Deadline deadline) {
+  while (!find_oldest()->is_whole()) {
+    if (const Outcome advanced = advance(deadline); advanced != Outcome::done) return advanced;
+  }
   return Outcome::done;
 }
 
@@ -201,5 +207,9 @@ Outcome MailboxRequests::receive(ServerNumber server, Message& reply, Deadline d
 }
 
 bool MailboxRequests::has_reply(ServerNumber server) { return connections_.at(server)->has_reply(); }
+
+Outcome MailboxRequests::await(ServerNumber server, Deadline deadline) {
+  return connections_.at(server)->await(deadline);
+}
 
 }  // namespace farside::kv

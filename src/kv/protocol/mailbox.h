@@ -29,6 +29,8 @@ class MailboxRequests final : public Requests {
   /// Throws UsageError when nothing is unanswered.
   Outcome receive(ServerNumber server, Message& reply, Deadline deadline) override;
   [[nodiscard]] bool has_reply(ServerNumber server) override;
+  /// Waits until it has. After timed_out the reply can still be received.
+  Outcome await(ServerNumber server, Deadline deadline);
 
  private:
   class Connection;

@@ -21,6 +21,7 @@ class PlaceCache {
     return entry.known && entry.key == key ? &entry.place : nullptr;
   }
   void keep(const KeyId& key, const Place& place) { entries_[key.low & (entries_.size() - 1)] = {key, place, true}; }
+  void clear() { entries_.assign(entries_.size(), {}); }
   void drop(const KeyId& key) {
     Entry& entry = entries_[key.low & (entries_.size() - 1)];
     if (entry.key == key) entry.known = false;

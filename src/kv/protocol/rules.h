@@ -30,6 +30,15 @@ struct KvRules {
   bool timestamps_are_unique = true;  ///< the session's number is part of them
 };
 
+/// Of partitions that have a standby.
+struct ReplicaRules {
+  bool answers_after_shipping = true;  ///< a change is in the standby's memory before it is answered
+  bool closes_the_ring = true;         ///< nothing of the primary's comes into it once the standby takes over
+  bool drains_the_ring = true;         ///< the standby has done all that came when it serves
+  bool serves_after_the_epoch = true;  ///< all who have joined have been told by then
+  bool looks_at_the_epoch = true;      ///< whoever took something from the primary, afterwards
+};
+
 struct MailboxRules {
   bool looks_at_second_indicator = true;  ///< what counts as arrived is whole
   bool indicators_name_sequences = true;  ///< and is not what was in the slot before

@@ -44,6 +44,8 @@ class VersionSource {
   /// Of each key the version with the highest timestamp among `candidates`, committed or not; or else, and when there
   /// are none, the newest committed.
   virtual Outcome find(std::span<Search* const> searches, std::span<const Timestamp> candidates, Deadline deadline) = 0;
+  /// A server's memory is elsewhere now.
+  virtual void forget_places() {}
 
  protected:
   VersionSource() = default;

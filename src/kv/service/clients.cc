@@ -4,6 +4,8 @@
 
 #include "farside/base/error.h"
 
+#include "kv/protocol/standby.h"
+
 namespace farside::kv {
 
 namespace {
@@ -14,12 +16,14 @@ constexpr Duration kRevokeLimit = std::chrono::seconds(1);
 }  // namespace
 
 Clients::Clients(EventLoop& loop, Fabric& fabric, MailboxInbox& inbox, Errands& errands, const Secret& secret,
-                 Welcome welcome, PeerId first_peer, const std::vector<std::string>& addresses)
+                 Welcome welcome, PeerId first_peer, const std::vector<std::string>& addresses,
+                 const StandbySide* standby)
     : loop_(loop),
       fabric_(fabric),
       inbox_(inbox),
       errands_(errands),
       welcome_(std::move(welcome)),
+      standby_(standby),
       next_peer_(first_peer),
       guests_(loop, secret, kLinkBodyLimit, *this, addresses) {}
 
@@ -30,28 +34,62 @@ Guests::Refusal Clients::obey(Guests::Number guest, const std::string& message) 
   const auto found = clients_.find(guest);
   if ((kind == LinkKind::join) == (found != clients_.end())) return "it joins twice, or not first";
   switch (kind) {
-    case LinkKind::join: join(guest, decode_text(message)); return {};
+    case LinkKind::join: join(guest, decode_join(message)); return {};
+    case LinkKind::ship: return ship(guest, found->second);
+    case LinkKind::leave: note_primary(found->second, StandbySide::PrimaryIs::leaving); return {};
     case LinkKind::open:
       if (found->second.mailboxes.size() == kMostMailboxes) return "it has too many mailboxes";
       open(guest, found->second, decode_open(message));
       return {};
     case LinkKind::close:
-      if (!close(found->second, decode_close(message))) return "it closes a mailbox that it does not have";
+      if (!close(found->second, decode_number(message))) return "it closes a mailbox that it does not have";
       return {};
     default: return "its message is of a kind that clients do not send";
   }
 }
 
-void Clients::join(Guests::Number guest, const std::string& fabric) {
+void Clients::join(Guests::Number guest, const Join& join) {
   const PeerId peer = take_peer();
   try {
-    fabric_.connect(peer, fabric);
+    fabric_.connect(peer, join.fabric);
   } catch (const Error&) {
     free_peers_.push_back(peer);
     throw;
   }
   clients_.emplace(guest, Client{peer});
-  guests_.say(guest, encode_joined());
+  if (standby_ != nullptr) return join_standby(guest, peer, join.epochs);
+  guests_.say(guest, encode_joined(0));
+}
+
+// It has joined when this server would tell it that it serves.
+void Clients::join_standby(Guests::Number guest, PeerId peer, const std::string& epochs) {
+  const std::uint64_t own = welcome_.self * sizeof(ControlWord);
+  std::shared_ptr<std::unique_ptr<RemoteRegion>> region;  // shared, for errands are copied
+  if (!epochs.empty()) {
+    region = std::make_shared<std::unique_ptr<RemoteRegion>>(fabric_.attach(peer, epochs));
+    (void)(*region)->word<ControlWord>(own);  // throws unless it is there
+  }
+  errands_.post([this, guest, region, own] {
+    if (region != nullptr) {
+      standby_->words.add((*region)->word<ControlWord>(own));
+      epochs_.emplace(guest, std::move(*region));
+    }
+    loop_.post([this, guest, epoch = standby_->serves() ? Standby::kEpoch : 0] {
+      if (clients_.contains(guest)) guests_.say(guest, encode_joined(epoch));
+    });
+  });
+}
+
+Guests::Refusal Clients::ship(Guests::Number guest, Client& client) {
+  if (standby_ == nullptr || has_primary_) return "it ships its changes to who does not want them";
+  has_primary_ = client.is_primary = true;
+  note_primary(client, StandbySide::PrimaryIs::shipping);
+  guests_.say(guest, encode_shipping(standby_->ring.handle()));
+  return {};
+}
+
+void Clients::note_primary(const Client& client, StandbySide::PrimaryIs what) {
+  if (client.is_primary) errands_.post([this, peer = client.peer, what] { standby_->note_primary(peer, what); });
 }
 
 void Clients::open(Guests::Number guest, Client& client, const OpenRequest& request) {
@@ -82,16 +120,22 @@ bool Clients::close(Client& client, Number mailbox) {
 void Clients::part(Guests::Number guest) {
   const auto found = clients_.find(guest);
   if (found == clients_.end()) return;  // it never joined
-  const auto [peer, mailboxes] = std::move(found->second);
+  const Client client = std::move(found->second);
   clients_.erase(found);
-  if (fabric_.reaches_by_memory(peer)) {
-    fabric_.mark_lost(peer);
-  } else if (fabric_.revoke(peer, fabric_.in(kRevokeLimit)) != Outcome::done) {
+  if (fabric_.reaches_by_memory(client.peer)) {
+    fabric_.mark_lost(client.peer);
+  } else if (fabric_.revoke(client.peer, fabric_.in(kRevokeLimit)) != Outcome::done) {
     log_.warn("the access of a client that went could not be taken away in time");
   }
-  errands_.post([this, peer = peer, mailboxes = mailboxes] {
-    for (const Number mailbox : mailboxes) end(mailbox);
-    loop_.post([this, peer] { free_peers_.push_back(peer); });
+  note_primary(client, StandbySide::PrimaryIs::gone);
+  errands_.post([this, guest, client] {
+    for (const Number mailbox : client.mailboxes) end(mailbox);
+    if (const auto epochs = epochs_.find(guest); epochs != epochs_.end()) {
+      standby_->words.remove(*epochs->second);
+      epochs_.erase(epochs);
+    }
+    if (client.is_primary) return;  // whose access may have to be taken away under this number
+    loop_.post([this, peer = client.peer] { free_peers_.push_back(peer); });
   });
 }
 

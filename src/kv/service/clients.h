@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <set>
@@ -14,6 +15,7 @@
 #include "farside/fabric/fabric.h"
 
 #include "base/throttled_log.h"
+#include "kv/protocol/epoch_words.h"
 #include "kv/protocol/mailbox_inbox.h"
 #include "kv/service/errands.h"
 #include "kv/service/link_messages.h"
@@ -22,12 +24,21 @@
 
 namespace farside::kv {
 
+/// What a standby has that other servers have not.
+struct StandbySide {
+  const Region& ring;  ///< for its primary
+  EpochWords& words;   ///< of the serving thread, as are
+  std::function<bool()> serves;
+  enum class PrimaryIs : std::uint8_t { shipping, leaving, gone };  ///< gone: its socket is closed
+  std::function<void(PeerId, PrimaryIs)> note_primary;              ///< its number is never another's
+};
+
 class Clients final : private Guests::Host {
  public:
   /// Listens at `addresses` (socket.h) from construction on until `loop` is stopped, which must be before this goes.
   /// Clients are peers of `fabric` from `first_peer` on. `inbox` is that of whoever runs `errands`.
   Clients(EventLoop& loop, Fabric& fabric, MailboxInbox& inbox, Errands& errands, const Secret& secret, Welcome welcome,
-          PeerId first_peer, const std::vector<std::string>& addresses);
+          PeerId first_peer, const std::vector<std::string>& addresses, const StandbySide* standby = nullptr);
 
  private:
   using Number = std::uint64_t;
@@ -36,6 +47,7 @@ class Clients final : private Guests::Host {
   struct Client {
     PeerId peer;
     std::set<Number> mailboxes{};
+    bool is_primary = false;  ///< that ships its changes to this standby
   };
   /// What a mailbox stands on.
   struct Served {
@@ -49,7 +61,10 @@ class Clients final : private Guests::Host {
   [[nodiscard]] std::string refusal(const std::string& reason) const override { return encode_refused(reason); }
   [[nodiscard]] Guests::Refusal obey(Guests::Number guest, const std::string& message) override;
   void part(Guests::Number guest) override;
-  void join(Guests::Number guest, const std::string& fabric);
+  void join(Guests::Number guest, const Join& join);
+  void join_standby(Guests::Number guest, PeerId peer, const std::string& epochs);
+  [[nodiscard]] Guests::Refusal ship(Guests::Number guest, Client& client);
+  void note_primary(const Client& client, StandbySide::PrimaryIs what);
   void open(Guests::Number guest, Client& client, const OpenRequest& request);
   [[nodiscard]] bool close(Client& client, Number mailbox);
   [[nodiscard]] PeerId take_peer();
@@ -63,15 +78,19 @@ class Clients final : private Guests::Host {
   MailboxInbox& inbox_;
   Errands& errands_;
   const Welcome welcome_;
+  const StandbySide* const standby_;
 
   // Of the loop's thread.
   std::map<Guests::Number, Client> clients_;
   Number next_mailbox_ = 1;
   PeerId next_peer_;
   std::vector<PeerId> free_peers_;
+  bool has_primary_ = false;
   ThrottledLog log_;
 
-  std::map<Number, Served> served_;  // of the serving thread
+  // Of the serving thread.
+  std::map<Number, Served> served_;
+  std::map<Guests::Number, std::unique_ptr<RemoteRegion>> epochs_;
 
   Guests guests_;  // last: they may come from its construction on
 };

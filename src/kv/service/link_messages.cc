@@ -33,8 +33,10 @@ std::string Welcome::encode() const {
   Encoder out = begin(LinkKind::welcome);
   greeting.encode(out);
   out.text(memory).text(bells).number(mailbox.slots).number(mailbox.slot_bytes);
-  out.number(static_cast<std::uint64_t>(grace.count())).number(self);
+  out.number(static_cast<std::uint64_t>(grace.count())).number(self).number(static_cast<std::uint8_t>(is_standby));
+  out.number(static_cast<ServerNumber>(servers.size()));
   for (const std::string& server : servers) out.text(server);
+  for (const std::string& standby : standbys) out.text(standby);
   return out.take();
 }
 
@@ -48,8 +50,14 @@ Welcome decode_welcome(std::string_view message) {
   welcome.mailbox.slot_bytes = in.number<std::uint32_t>();
   welcome.grace = Duration(in.number<std::uint64_t>());
   welcome.self = in.number<ServerNumber>();
-  while (!in.rest().empty()) welcome.servers.push_back(in.text());
-  in.expect(welcome.self < welcome.servers.size(), "its number is not that of a server");
+  const auto is_standby = in.number<std::uint8_t>();
+  in.expect(is_standby <= 1, "one of its fields makes no sense");
+  welcome.is_standby = is_standby != 0;
+  const auto servers = in.number<ServerNumber>();
+  for (ServerNumber server = 0; server < servers; ++server) welcome.servers.push_back(in.text());
+  while (!in.rest().empty()) welcome.standbys.push_back(in.text());
+  in.expect(welcome.self < servers, "its number is not that of a server");
+  in.expect(welcome.standbys.size() == (welcome.standbys.empty() ? 0 : servers), "some servers have no standby");
   return welcome;
 }
 
@@ -78,21 +86,34 @@ Opened decode_opened(std::string_view message) {
   return opened;
 }
 
-std::string encode_join(std::string_view fabric) { return begin(LinkKind::join).text(fabric).take(); }
-std::string encode_joined() { return begin(LinkKind::joined).take(); }
+std::string Join::encode() const { return begin(LinkKind::join).text(fabric).text(epochs).take(); }
+
+Join decode_join(std::string_view message) {
+  Decoder in = fields_of(message, LinkKind::join);
+  Join join;
+  join.fabric = in.text();
+  join.epochs = in.text();
+  in.expect_end();
+  return join;
+}
+
+std::string encode_joined(std::uint64_t epoch) { return begin(LinkKind::joined).number(epoch).take(); }
+std::string encode_ship() { return begin(LinkKind::ship).take(); }
+std::string encode_shipping(std::string_view ring) { return begin(LinkKind::shipping).text(ring).take(); }
+std::string encode_leave() { return begin(LinkKind::leave).take(); }
 std::string encode_close(std::uint64_t mailbox) { return begin(LinkKind::close).number(mailbox).take(); }
 std::string encode_refused(std::string_view why) { return begin(LinkKind::refused).text(why).take(); }
 
 LinkKind kind_of(std::string_view message) {
   Decoder in(message, kWhat);
-  return read_enum(in, LinkKind::refused);
+  return read_enum(in, LinkKind::leave);
 }
 
-std::uint64_t decode_close(std::string_view message) {
-  Decoder in = fields_of(message, LinkKind::close);
-  const auto mailbox = in.number<std::uint64_t>();
+std::uint64_t decode_number(std::string_view message) {
+  Decoder in = fields_of(message, kind_of(message));
+  const auto number = in.number<std::uint64_t>();
   in.expect_end();
-  return mailbox;
+  return number;
 }
 
 std::string decode_text(std::string_view message) {

@@ -2,12 +2,15 @@
 // (docs/protocols/kv.md, "Links").
 //
 //   welcome ←   at once: what the server is, and where its memory is
-//   join    →   how the client is reached
-//   joined  ←
+//   join    →   how the client is reached, and where a standby may tell it that it serves
+//   joined  ←   whether it does
 //   open    →   a mailbox: where replies go
 //   opened  ←   and where requests go
 //   close   →   a mailbox, which the client uses no more
 //   refused ←   why; the end
+//   ship    →   from a primary to its standby
+//   shipping ←  where its changes go
+//   leave   →   it ships no more, and serves nobody
 //
 // Each travels in a frame of its own (team/session.h, kind `service`): a byte that says which, then its fields.
 #pragma once
@@ -25,17 +28,19 @@
 
 namespace farside::kv {
 
-enum class LinkKind : std::uint8_t { welcome, join, joined, open, opened, close, refused };
+enum class LinkKind : std::uint8_t { welcome, join, joined, open, opened, close, refused, ship, shipping, leave };
 
 /// The longest of them: names 1024 servers.
 inline constexpr std::size_t kLinkBodyLimit = 256U << 10U;
 
 struct Welcome {
   ServiceGreeting greeting;
-  ServerNumber self = 0;             ///< its number
-  std::vector<std::string> servers;  ///< where each listens, by number
-  std::string memory;                ///< the store's
-  std::string bells;                 ///< its first word wakes the server
+  ServerNumber self = 0;              ///< its number
+  bool is_standby = false;            ///< that server's
+  std::vector<std::string> servers;   ///< where each listens, by number
+  std::vector<std::string> standbys;  ///< and the standby of each; none: there are none
+  std::string memory;                 ///< the store's
+  std::string bells;                  ///< its first word wakes the server
   MailboxShape mailbox;
   Duration grace{};
 
@@ -58,19 +63,30 @@ struct Opened {
   [[nodiscard]] std::string encode() const;
 };
 
+struct Join {
+  std::string fabric;  ///< the client's address there
+  std::string epochs;  ///< a region of a word for each server; empty: it need not be told
+
+  [[nodiscard]] std::string encode() const;
+};
+
 /// Those with a single text, number, or nothing.
-[[nodiscard]] std::string encode_join(std::string_view fabric);
-[[nodiscard]] std::string encode_joined();
+[[nodiscard]] std::string encode_joined(std::uint64_t epoch);
+[[nodiscard]] std::string encode_ship();
+[[nodiscard]] std::string encode_shipping(std::string_view ring);
+[[nodiscard]] std::string encode_leave();
 [[nodiscard]] std::string encode_close(std::uint64_t mailbox);
 [[nodiscard]] std::string encode_refused(std::string_view why);
 
 /// The kind of a message, and its fields. What follows throws Error when they are malformed.
 [[nodiscard]] LinkKind kind_of(std::string_view message);
 [[nodiscard]] Welcome decode_welcome(std::string_view message);
+[[nodiscard]] Join decode_join(std::string_view message);
 [[nodiscard]] OpenRequest decode_open(std::string_view message);
 [[nodiscard]] Opened decode_opened(std::string_view message);
-[[nodiscard]] std::uint64_t decode_close(std::string_view message);
-/// Of a join or a refusal.
+/// Of what is joined or closed.
+[[nodiscard]] std::uint64_t decode_number(std::string_view message);
+/// Of a refusal, or where changes go.
 [[nodiscard]] std::string decode_text(std::string_view message);
 
 }  // namespace farside::kv

@@ -14,13 +14,15 @@ constexpr auto kConnectLimit = std::chrono::seconds(2);
 }  // namespace
 
 OtherServers::OtherServers(EventLoop& loop, Fabric& fabric, Channel& channel, Errands& errands, const Secret& secret,
-                           std::vector<std::string> addresses, const MailboxShape& shape)
+                           std::vector<std::string> addresses, std::vector<std::string> standbys,
+                           const MailboxShape& shape)
     : loop_(loop),
       fabric_(fabric),
       channel_(channel),
       errands_(errands),
       secret_(secret),
       addresses_(std::move(addresses)),
+      standbys_(std::move(standbys)),
       shape_(shape),
       asked_(addresses_.size()),
       connector_([this](const std::stop_token& stop) { connect_when_wanted(stop); }) {}
@@ -83,12 +85,28 @@ void OtherServers::connect_when_wanted(const std::stop_token& stop) {
 
 OtherServers::Line OtherServers::connect(ServerNumber server) {
   const auto deadline = SetupClock::now() + kConnectLimit;
-  auto link = std::make_shared<ServerLink>(addresses_.at(server), secret_, deadline);
-  link->join(fabric_, deadline);
+  auto link = link_to(server, deadline);
   auto ring = fabric_.create_region("kv replies of server " + std::to_string(server), shape_.ring_bytes());
   auto mailbox = link->open(*ring, 0, Waking::doorbell, deadline);
   ServerLink::watch(loop_, link);
   return {std::move(link), std::move(ring), std::move(mailbox)};
+}
+
+// What a primary says of a transaction's end is in its standby's memory, too; so it may be asked as long as it answers.
+std::shared_ptr<ServerLink> OtherServers::link_to(ServerNumber server, SetupClock::time_point deadline) {
+  try {
+    auto link = std::make_shared<ServerLink>(addresses_.at(server), secret_, deadline);
+    link->join(fabric_, nullptr, deadline);
+    return link;
+  } catch (const Error&) {
+    if (standbys_.empty()) throw;
+  }
+  auto link = std::make_shared<ServerLink>(standbys_.at(server), secret_, deadline);
+  link->join(fabric_, nullptr, deadline);
+  if (link->epoch_when_joined() == 0) {
+    throw Error({"reach", "server " + std::to_string(server), "it is away, and its standby does not serve yet", ""});
+  }
+  return link;
 }
 
 void OtherServers::take(Asked& asked, Line line) {

@@ -22,9 +22,10 @@ namespace farside::kv {
 
 class OtherServers final : public Requests {
  public:
-  /// `addresses` by number. Each becomes that peer of `fabric`.
+  /// `addresses` by number, and those of their standbys, if there are any. Each becomes a peer of `fabric`
+  /// (ServerLink::peer).
   OtherServers(EventLoop& loop, Fabric& fabric, Channel& channel, Errands& errands, const Secret& secret,
-               std::vector<std::string> addresses, const MailboxShape& shape);
+               std::vector<std::string> addresses, std::vector<std::string> standbys, const MailboxShape& shape);
   /// No errand may run any more.
   ~OtherServers() override;
 
@@ -51,6 +52,7 @@ class OtherServers final : public Requests {
 
   void connect_when_wanted(const std::stop_token& stop);
   [[nodiscard]] Line connect(ServerNumber server);
+  [[nodiscard]] std::shared_ptr<ServerLink> link_to(ServerNumber server, SetupClock::time_point deadline);
   void take(Asked& asked, Line line);
 
   EventLoop& loop_;
@@ -59,6 +61,7 @@ class OtherServers final : public Requests {
   Errands& errands_;
   const Secret secret_;
   const std::vector<std::string> addresses_;
+  const std::vector<std::string> standbys_;
   const MailboxShape shape_;
   std::vector<Asked> asked_;
 

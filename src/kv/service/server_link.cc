@@ -20,18 +20,29 @@ ServerLink::ServerLink(const std::string& address, const Secret& secret, SetupCl
 }
 
 ServerLink::~ServerLink() {
-  if (fabric_ != nullptr && !lost()) fabric_->mark_lost(welcome_.self);
+  if (fabric_ != nullptr && !lost()) fabric_->mark_lost(peer());
 }
 
-void ServerLink::join(Fabric& fabric, SetupClock::time_point deadline) {
-  fabric.connect(welcome_.self, welcome_.greeting.fabric);
+void ServerLink::join(Fabric& fabric, const Region* epochs, SetupClock::time_point deadline) {
+  fabric.connect(peer(), welcome_.greeting.fabric);
   fabric_ = &fabric;
-  memory_region_ = fabric.attach(welcome_.self, welcome_.memory);
-  bells_ = fabric.attach(welcome_.self, welcome_.bells);
+  memory_region_ = fabric.attach(peer(), welcome_.memory);
+  bells_ = fabric.attach(peer(), welcome_.bells);
   const std::lock_guard lock(mutex_);
-  link_.send(encode_join(fabric.address()), deadline);
-  (void)receive(LinkKind::joined, deadline);
+  link_.send(Join{fabric.address(), epochs == nullptr ? "" : epochs->handle()}.encode(), deadline);
+  epoch_when_joined_ = decode_number(receive(LinkKind::joined, deadline));
   memory_ = read_head(*memory_region_);
+}
+
+std::unique_ptr<RemoteRegion> ServerLink::ship(SetupClock::time_point deadline) {
+  const std::lock_guard lock(mutex_);
+  link_.send(encode_ship(), deadline);
+  return fabric_->attach(peer(), decode_text(receive(LinkKind::shipping, deadline)));
+}
+
+bool ServerLink::is_alone(Channel& channel) const {
+  const Fetched alone = channel.load(bells_->word<ControlWord>(kAlone), fabric_->in(kReadLimit));
+  return alone.done() && alone.value != 0;
 }
 
 ServerMemory ServerLink::read_head(const RemoteRegion& memory) const {
@@ -42,7 +53,7 @@ ServerMemory ServerLink::read_head(const RemoteRegion& memory) const {
 
 void ServerLink::watch(EventLoop& loop, const std::shared_ptr<ServerLink>& link) {
   link->link_.watch(loop, [link] {
-    link->fabric_->mark_lost(link->welcome_.self);
+    link->fabric_->mark_lost(link->peer());
     link->lost_.store(true, std::memory_order_release);
   });
 }
@@ -58,22 +69,27 @@ ServerLink::Mailbox ServerLink::open(const Region& rings, std::uint64_t offset, 
       opened = decode_opened(receive(LinkKind::opened, deadline));
     }
   }
-  Mailbox mailbox{opened.mailbox, fabric_->attach(welcome_.self, opened.ring), {}};
+  Mailbox mailbox{opened.mailbox, fabric_->attach(peer(), opened.ring), {}};
   mailbox.end = {.own = &rings,
                  .own_offset = offset,
                  .other = mailbox.ring.get(),
                  .other_offset = 0,
-                 .by_memory = fabric_->reaches_by_memory(welcome_.self),
-                 .bell = bells_->word<AtomicWord>(0)};
+                 .by_memory = fabric_->reaches_by_memory(peer()),
+                 .bell = bell()};
   return mailbox;
 }
 
 void ServerLink::close(std::uint64_t mailbox) noexcept {
-  if (lost()) return;
+  if (!lost()) try_to_say(encode_close(mailbox));  // it ends with the socket at the latest
+}
+
+void ServerLink::leave() noexcept { try_to_say(encode_leave()); }
+
+void ServerLink::try_to_say(const std::string& message) noexcept {
   try {
     const std::lock_guard lock(mutex_);
-    link_.send(encode_close(mailbox), SetupClock::now() + kCloseLimit);
-  } catch (const std::exception& error) {  // it ends with the socket at the latest
+    link_.send(message, SetupClock::now() + kCloseLimit);
+  } catch (const std::exception& error) {
     log::debug(error.what());
   }
 }

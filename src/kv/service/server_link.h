@@ -41,8 +41,28 @@ class ServerLink {
   ~ServerLink();
 
   [[nodiscard]] const Welcome& welcome() const noexcept { return welcome_; }
-  /// Makes the server peer `welcome().self` of `fabric`, which outlives this. Throws Error.
-  void join(Fabric& fabric, SetupClock::time_point deadline);
+  /// As which it is known to this process's fabric: a server by its number, the standbys after all servers.
+  [[nodiscard]] PeerId peer() const {
+    return welcome_.is_standby ? static_cast<PeerId>(welcome_.servers.size()) + welcome_.self : welcome_.self;
+  }
+  /// Makes the server that peer of `fabric`, which outlives this. A standby will tell that it serves by its word of
+  /// `epochs`, which outlives this as well. Throws Error.
+  void join(Fabric& fabric, const Region* epochs, SetupClock::time_point deadline);
+  /// Not 0: a standby served already when it was joined.
+  [[nodiscard]] std::uint64_t epoch_when_joined() const noexcept { return epoch_when_joined_; }
+  /// To a standby, from its primary: where changes go. Throws Error.
+  [[nodiscard]] std::unique_ptr<RemoteRegion> ship(SetupClock::time_point deadline);
+  /// Nothing is shipped any more, and nobody served.
+  void leave() noexcept;
+  [[nodiscard]] RemoteWord<AtomicWord> bell() const { return bells_->word<AtomicWord>(kBell); }
+  /// Whether a primary has been told that its standby is dead. False also when it does not say.
+  [[nodiscard]] bool is_alone(Channel& channel) const;
+
+  /// What is in the region of bells.
+  static constexpr std::uint64_t kBell = 0;
+  static constexpr std::uint64_t kAlone = 64;  ///< ControlWord
+  static constexpr std::uint64_t kBellsBytes = 128;
+
   /// Has `loop` keep it, and see to it that the server counts as lost when it is gone.
   static void watch(EventLoop& loop, const std::shared_ptr<ServerLink>& link);
   /// The server is gone, or was; the fabric knows it.
@@ -56,6 +76,7 @@ class ServerLink {
   void close(std::uint64_t mailbox) noexcept;
 
  private:
+  void try_to_say(const std::string& message) noexcept;
   [[nodiscard]] std::string receive(LinkKind wanted, SetupClock::time_point deadline);
   [[nodiscard]] ServerMemory read_head(const RemoteRegion& memory) const;
   [[nodiscard]] Error failure(const std::string& why) const;
@@ -68,6 +89,7 @@ class ServerLink {
   std::unique_ptr<RemoteRegion> memory_region_;
   std::unique_ptr<RemoteRegion> bells_;
   std::optional<ServerMemory> memory_;
+  std::uint64_t epoch_when_joined_ = 0;
   std::atomic<bool> lost_ = false;
 };
 

@@ -1,5 +1,10 @@
 #include "kv/service/service.h"
 
+#include <thread>
+
+#include "farside/base/error.h"
+#include "farside/base/log.h"
+
 #include "kv/service/wall_time.h"
 
 namespace farside::kv {
@@ -7,6 +12,9 @@ namespace farside::kv {
 namespace {
 
 constexpr Duration kRing = std::chrono::seconds(1);
+constexpr Duration kTakeAccess = std::chrono::seconds(5);
+constexpr Duration kEnding = std::chrono::seconds(1);
+constexpr auto kBetweenTries = std::chrono::milliseconds(10);
 
 // Versions that are reclaimed between two looks at what has come.
 constexpr std::size_t kReclaimedAtOnce = 16;
@@ -23,10 +31,9 @@ StoreSettings store_settings(const ServiceOptions& options, const Fabric& fabric
   return settings;
 }
 
-std::unique_ptr<Journal> open_journal(const ServiceOptions& options, Store& store) {
-  if (!options.journal) return nullptr;
-  const Partition partition{options.self, static_cast<ServerNumber>(options.servers.size())};
-  return std::make_unique<FileJournal>(*options.journal, partition, store);
+/// Those before it are servers and standbys (ServerLink::peer).
+PeerId first_client(const ServiceOptions& options) {
+  return static_cast<PeerId>(options.servers.size() + options.replica.standbys.size());
 }
 
 }  // namespace
@@ -35,36 +42,128 @@ Service::Service(const ServiceOptions& options, const Secret& pool)
     : options_(options),
       fabric_(make_fabric(options)),
       memory_(fabric_->create_region("kv memory", options.store.bytes)),
-      bells_(fabric_->create_region("kv bells", sizeof(AtomicWord))),
+      bells_(fabric_->create_region("kv bells", ServerLink::kBellsBytes)),
       own_bells_(fabric_->attach(options.self, bells_->handle())),
       bell_channel_(fabric_->open_channel()),
       channel_(fabric_->open_channel()),
       store_(*fabric_, *channel_, *memory_, store_settings(options, *fabric_)),
-      journal_(open_journal(options, store_)),
+      journal_(open_journal(pool)),
       logged_(store_, journal_.get()),
       handler_(logged_),
       inbox_(*fabric_, *channel_, *bells_, 0, options.mailbox),
-      server_(inbox_, [this](std::span<const std::byte> request) { return handler_.answer_or_hold(request); }),
+      server_(inbox_,
+              [this](std::span<const std::byte> request) -> Inbox::Said {
+                if (!serves()) return Message{};  // nobody asks a standby
+                return handler_.answer_or_hold(request);
+              }),
       errands_([this] { wake(); }),
-      others_(loop_, *fabric_, *channel_, errands_, kv_secret(pool), options.servers, options.mailbox),
+      others_(loop_, *fabric_, *channel_, errands_, kv_secret(pool), options.servers, options.replica.standbys,
+              options.mailbox),
       terminator_(*fabric_, logged_, others_, options.self, options.patience),
-      clients_(loop_, *fabric_, inbox_, errands_, kv_secret(pool), welcome(),
-               static_cast<PeerId>(options.servers.size()), options.listen) {
+      standby_side_(standby_side()),
+      clients_(loop_, *fabric_, inbox_, errands_, kv_secret(pool), welcome(), first_client(options), options.listen,
+               standby_side_ ? &*standby_side_ : nullptr) {
   server_.add_chore([this] { return errands_.run(); });
   server_.add_chore([this] { return store_.reclaim(kReclaimedAtOnce) != 0; });
-  server_.add_chore([this] { return terminator_.step(); });
+  if (standby_) server_.add_chore([this] { return standby_->step(); });
+  server_.add_chore([this] { return serves() && terminator_.step(); });
   server_.add_chore([this] {
     handler_.keep(inbox_);
-    return logged_.step();
+    const bool more_to_do = logged_.step();
+    say_whether_alone();
+    return more_to_do;
   });
 }
 
-Service::~Service() { loop_.stop(); }
+Service::~Service() {
+  if (to_standby_ != nullptr) to_standby_->leave();
+  loop_.stop();
+}
+
+// ---- Copies
+
+std::unique_ptr<Journal> Service::open_journal(const Secret& pool) {
+  if (options_.replica.is_standby) {
+    stand_by();
+    return nullptr;
+  }
+  if (!options_.replica.standbys.empty()) return ship_to_standby(pool);
+  if (!options_.journal) return nullptr;
+  const Partition partition{options_.self, static_cast<ServerNumber>(options_.servers.size())};
+  return std::make_unique<FileJournal>(*options_.journal, partition, store_);
+}
+
+std::unique_ptr<Journal> Service::ship_to_standby(const Secret& pool) {
+  const auto deadline = SetupClock::now() + options_.replica.limit;
+  while (to_standby_ == nullptr) {
+    try {
+      to_standby_ =
+          std::make_unique<ServerLink>(options_.replica.standbys.at(options_.self), kv_secret(pool), deadline);
+    } catch (const Error&) {  // it is about to listen
+      if (SetupClock::now() > deadline) throw;
+      std::this_thread::sleep_for(kBetweenTries);
+    }
+  }
+  to_standby_->join(*fabric_, nullptr, deadline);
+  standbys_ring_ = to_standby_->ship(deadline);
+  auto shipping = std::make_unique<ShippingJournal>(*fabric_, *channel_, *standbys_ring_, to_standby_->bell(),
+                                                    options_.replica.is_other_dead);
+  shipping_ = shipping.get();
+  return shipping;
+}
+
+void Service::stand_by() {
+  ring_ = fabric_->create_region("kv changes of the primary", options_.replica.ring_bytes);
+  const auto cut_off = [this](PeerId peer) {
+    log::warn("the standby of server " + std::to_string(options_.self) + " cut off a client that does not answer");
+    if (fabric_->revoke(peer, fabric_->in(kTakeAccess)) != Outcome::done) log::warn("and it could not in time");
+  };
+  words_.emplace(*fabric_, *channel_, cut_off);
+  standby_.emplace(*channel_, *ring_, store_, options_.self, *words_, options_.replica.is_other_dead,
+                   [this] { return take_primarys_access(); });
+}
+
+std::optional<StandbySide> Service::standby_side() {
+  if (!standby_) return std::nullopt;
+  return StandbySide{.ring = *ring_,
+                     .words = *words_,
+                     .serves = [this] { return standby_->serves(); },
+                     .note_primary =
+                         [this](PeerId peer, StandbySide::PrimaryIs what) {
+                           const bool has_left =
+                               what == StandbySide::PrimaryIs::leaving || (primary_ && primary_->has_left);
+                           primary_ = {peer, what, has_left};
+                         }};
+}
+
+// One that is about to end is let: a process that is killed is taken for one that failed.
+bool Service::take_primarys_access() {
+  (void)errands_.run();  // what it has said last
+  if (!dead_since_) dead_since_ = fabric_->now();
+  const bool is_ending = primary_ && primary_->is != StandbySide::PrimaryIs::gone;
+  if (is_ending && fabric_->now() - *dead_since_ < kEnding) return false;
+  const std::string name = "server " + std::to_string(options_.self);
+  if (primary_ && !primary_->has_left && fabric_->revoke(primary_->peer, fabric_->in(kTakeAccess)) != Outcome::done) {
+    log::warn("the access of " + name + " could not be taken away in time");
+    return false;
+  }
+  log::warn(name + " is gone; its standby takes its place");
+  return true;
+}
+
+void Service::say_whether_alone() {
+  if (shipping_ == nullptr || !shipping_->is_alone()) return;
+  shipping_ = nullptr;
+  log::warn("the standby of server " + std::to_string(options_.self) + " is gone; its keys have one copy now");
+  bells_->word<ControlWord>(ServerLink::kAlone).store(1);
+}
 
 Welcome Service::welcome() const {
   return {.greeting = ServiceGreeting::of(*fabric_, options_.remote_peers),
           .self = options_.self,
+          .is_standby = options_.replica.is_standby,
           .servers = options_.servers,
+          .standbys = options_.replica.standbys,
           .memory = memory_->handle(),
           .bells = bells_->handle(),
           .mailbox = options_.mailbox,

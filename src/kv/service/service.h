@@ -17,6 +17,8 @@
 #include "kv/protocol/mailbox_inbox.h"
 #include "kv/protocol/request_handler.h"
 #include "kv/protocol/server.h"
+#include "kv/protocol/shipping_journal.h"
+#include "kv/protocol/standby.h"
 #include "kv/protocol/terminator.h"
 #include "kv/service/clients.h"
 #include "kv/service/errands.h"
@@ -25,6 +27,15 @@
 #include "team/secret.h"
 
 namespace farside::kv {
+
+/// A partition's two servers: the primary, and its standby in another process. The same at all but for `is_standby`.
+struct ReplicaOptions {
+  std::vector<std::string> standbys{};      ///< where each server's is reached, by number; none: there are none
+  bool is_standby = false;                  ///< this is that of server `self`, and listens there
+  std::function<bool()> is_other_dead{};    ///< for certain (Standby::IsDead, ShippingJournal::IsDead)
+  std::uint64_t ring_bytes = 8U << 20U;     ///< of what changes are shipped through
+  std::chrono::milliseconds limit{30'000};  ///< for the standby to come, which the primary waits for
+};
 
 struct ServiceOptions {
   ServerNumber self = 0;
@@ -35,12 +46,13 @@ struct ServiceOptions {
   MailboxShape mailbox;
   Duration patience = std::chrono::seconds(1);  ///< with a client that was not heard of between prepare and commit
   std::optional<JournalSettings> journal{};     ///< none: nothing outlives the process
+  ReplicaOptions replica{};
 };
 
 class Service {
  public:
   /// Has what its journal says. Clients may come from now on. Throws Error when it cannot listen, has not the memory,
-  /// or cannot recover.
+  /// cannot recover, or its standby, which must be serving by then, does not answer.
   Service(const ServiceOptions& options, const Secret& pool);
   ~Service();
   Service(const Service&) = delete;
@@ -52,6 +64,13 @@ class Service {
 
  private:
   [[nodiscard]] Welcome welcome() const;
+  [[nodiscard]] std::unique_ptr<Journal> open_journal(const Secret& pool);
+  [[nodiscard]] std::unique_ptr<Journal> ship_to_standby(const Secret& pool);
+  [[nodiscard]] std::optional<StandbySide> standby_side();
+  void stand_by();
+  [[nodiscard]] bool take_primarys_access();
+  void say_whether_alone();
+  [[nodiscard]] bool serves() const { return !standby_ || standby_->serves(); }
 
   const ServiceOptions options_;
   std::unique_ptr<Fabric> fabric_;
@@ -62,6 +81,21 @@ class Service {
   std::unique_ptr<Channel> bell_channel_;
   std::unique_ptr<Channel> channel_;  ///< of the thread that serves
   Store store_;
+  // Of a primary that has a standby.
+  std::unique_ptr<ServerLink> to_standby_;
+  std::unique_ptr<RemoteRegion> standbys_ring_;
+  const ShippingJournal* shipping_ = nullptr;
+  // Of a standby.
+  std::unique_ptr<Region> ring_;
+  std::optional<EpochWords> words_;
+  std::optional<Standby> standby_;
+  struct Primary {
+    PeerId peer;
+    StandbySide::PrimaryIs is;
+    bool has_left = false;
+  };
+  std::optional<Primary> primary_;  ///< once it ships
+  std::optional<Time> dead_since_;  ///< it was told to be
   std::unique_ptr<Journal> journal_;
   LoggedStore logged_;
   RequestHandler handler_;
@@ -71,6 +105,7 @@ class Service {
   EventLoop loop_;
   OtherServers others_;
   Terminator terminator_;
+  const std::optional<StandbySide> standby_side_;
   Clients clients_;
 };
 

@@ -1,5 +1,6 @@
 #include "kv/service/service_client.h"
 
+#include <thread>
 #include <utility>
 
 #include <sys/random.h>
@@ -11,6 +12,8 @@
 namespace farside::kv {
 
 namespace {
+
+constexpr auto kBetweenTries = std::chrono::milliseconds(10);
 
 // One that no other session ever has: 64 random bits. 0 is nobody.
 std::uint64_t draw_session() {
@@ -36,36 +39,85 @@ std::shared_ptr<ServerLink> link_to_any(std::span<const std::string> entries, co
   throw Error({"reach", "a key-value server", "none is known", "start a pool with farside up --kv SIZE"});
 }
 
+// A region that nobody has: what is posted there fails.
+std::unique_ptr<RemoteRegion> nowhere(PeerId peer, std::uint64_t bytes) {
+  return std::make_unique<RemoteRegion>("a server that is gone", peer, bytes, nullptr, nullptr);
+}
+
 }  // namespace
 
 // ---- A session
 
-SessionLinks::SessionLinks(Fabric& fabric, ServerLinks links, Waking waking, SetupClock::time_point deadline)
+SessionLinks::SessionLinks(Fabric& fabric, PoolLinks links, Waking waking, SetupClock::time_point deadline)
     : SessionLinks(std::move(links)) {
   const std::uint64_t ring_bytes = shape().ring_bytes();
-  rings_ = fabric.create_region("kv replies", links_.size() * ring_bytes);
-  for (const auto& link : links_) {
-    opened_.push_back(link->open(*rings_, opened_.size() * ring_bytes, waking, deadline));
-    memories_.push_back(link->memory());
+  std::vector<std::shared_ptr<ServerLink>> seats;
+  for (const PartitionLinks& each : links_.partitions) seats.push_back(each.primary);
+  if (links_.epochs != nullptr) {
+    for (const PartitionLinks& each : links_.partitions) seats.push_back(each.standby);
+  }
+  rings_ = fabric.create_region("kv replies", seats.size() * ring_bytes);
+  for (std::uint64_t offset = 0; const auto& link : seats) {
+    Seat& seat = seats_.emplace_back();
+    seat.link = link;
+    if (link != nullptr) {
+      seat.mailbox = link->open(*rings_, offset, waking, deadline);
+    } else {
+      seat.mailbox.ring = nowhere(static_cast<PeerId>(seats_.size() - 1), ring_bytes);
+      seat.mailbox.end = {.own = rings_.get(),
+                          .own_offset = offset,
+                          .other = seat.mailbox.ring.get(),
+                          .other_offset = 0,
+                          .bell = seat.mailbox.ring->word<AtomicWord>(0)};
+    }
+    offset += ring_bytes;
+  }
+  for (const PartitionLinks& each : links_.partitions) {
+    memories_.push_back(each.primary == nullptr ? ServerMemory{} : each.primary->memory());
   }
 }
 
 SessionLinks::~SessionLinks() {
-  for (std::size_t server = 0; server < opened_.size(); ++server) links_[server]->close(opened_[server].number);
+  for (const Seat& seat : seats_) {
+    if (seat.link != nullptr) seat.link->close(seat.mailbox.number);
+  }
 }
 
 std::vector<MailboxEnd> SessionLinks::ends() const {
   std::vector<MailboxEnd> ends;
-  for (const ServerLink::Mailbox& mailbox : opened_) ends.push_back(mailbox.end);
+  for (const Seat& seat : seats_) ends.push_back(seat.mailbox.end);
   return ends;
 }
 
-SessionParts::SessionParts(Fabric& fabric, ServerLinks to, const SessionSettings& settings, Waking waking,
+std::unique_ptr<Homes> SessionLinks::homes(Fabric& fabric, Channel& channel) const {
+  if (links_.epochs == nullptr) return nullptr;
+  std::vector<Homes::Home> homes;
+  for (ServerNumber partition = 0; partition < links_.partitions.size(); ++partition) {
+    const auto& [primary, standby] = links_.partitions[partition];
+    homes.push_back({.primary = memories_[partition],
+                     .standby = standby == nullptr ? ServerMemory{} : standby->memory(),
+                     .primary_peer = primary == nullptr ? partition : primary->peer(),
+                     .epoch_when_joined = standby == nullptr ? 0 : standby->epoch_when_joined(),
+                     .epoch = links_.epochs->word<ControlWord>(partition * sizeof(ControlWord))});
+  }
+  const auto how_is_standby = [this, &channel](ServerNumber partition) {
+    const auto& [primary, standby] = links_.partitions[partition];
+    if (standby == nullptr) return Homes::StandbyIs::gone;
+    if (!standby->lost()) return Homes::StandbyIs::joined;
+    return primary != nullptr && primary->is_alone(channel) ? Homes::StandbyIs::gone : Homes::StandbyIs::away;
+  };
+  return std::make_unique<Homes>(fabric, std::move(homes), how_is_standby);
+}
+
+SessionParts::SessionParts(Fabric& fabric, PoolLinks to, const SessionSettings& settings, Waking waking,
                            SetupClock::time_point deadline)
     : links(fabric, std::move(to), waking, deadline),
       channel(fabric.open_channel()),
-      requests(fabric, *channel, links.ends(), links.shape(), waking),
-      session(fabric, *channel, requests, links.memories(), settings) {}
+      seats(fabric, *channel, links.ends(), links.shape(), waking),
+      homes(links.homes(fabric, *channel)),
+      homed(homes == nullptr ? std::nullopt : std::optional<HomedRequests>(std::in_place, fabric, *homes, seats)),
+      session(fabric, *channel, homed ? static_cast<Requests&>(*homed) : seats,
+              homes == nullptr ? links.memories() : homes->memories(), settings, {}, homes.get()) {}
 
 // ---- The client
 
@@ -73,45 +125,85 @@ ServiceClient::ServiceClient(std::span<const std::string> entries, const Secret&
     : secret_(kv_secret(pool)) {
   const auto deadline = SetupClock::now() + limit;
   const auto first = link_to_any(entries, secret_, deadline);
-  const Welcome& welcome = first->welcome();
-  addresses_ = welcome.servers;
-  fabric_ = make_host_fabric({.mode = welcome.greeting.mode, .remote_peers = welcome.greeting.remote_peers});
-  first->join(*fabric_, deadline);
+  welcome_ = first->welcome();
+  fabric_ = make_host_fabric({.mode = welcome_.greeting.mode, .remote_peers = welcome_.greeting.remote_peers});
+  asking_ = fabric_->open_channel();
+  links_.resize(welcome_.servers.size());
+  if (!welcome_.standbys.empty()) {
+    epochs_ = fabric_->create_region("kv epochs", links_.size() * sizeof(ControlWord));
+  }
+  first->join(*fabric_, epochs_.get(), deadline);
   ServerLink::watch(loop_, first);
-  links_.resize(addresses_.size());
-  links_[welcome.self] = first;
-  for (ServerNumber server = 0; server < servers(); ++server) (void)link_to(server, deadline);
+  (welcome_.is_standby ? links_[welcome_.self].standby : links_[welcome_.self].primary) = first;
+  for (ServerNumber partition = 0; partition < servers(); ++partition) (void)reach(partition, deadline);
 }
 
 ServiceClient::~ServiceClient() { loop_.stop(); }
 
 std::unique_ptr<Session> ServiceClient::open_session(const SessionOptions& options, std::chrono::milliseconds limit) {
   const auto deadline = SetupClock::now() + limit;
-  ServerLinks links;
+  PoolLinks links{{}, epochs_.get(), welcome_.mailbox};
   {
     const std::lock_guard lock(mutex_);
-    for (ServerNumber server = 0; server < servers(); ++server) links.push_back(link_to(server, deadline));
+    for (ServerNumber partition = 0; partition < servers(); ++partition) {
+      links.partitions.push_back(reach(partition, deadline));
+    }
   }
   const SessionSettings settings{.session = draw_session(),
                                  .way = options.way,
                                  .siblings = options.siblings,
                                  .cached_keys = options.cached_keys,
-                                 .grace = links.front()->welcome().grace,
+                                 .grace = welcome_.grace,
                                  .ahead = wall_ahead_of(*fabric_)};
   return std::make_unique<ServiceSession>(*fabric_, std::move(links), settings, options.waking, options.time_out,
                                           deadline);
 }
 
-std::shared_ptr<ServerLink> ServiceClient::link_to(ServerNumber server, SetupClock::time_point deadline) {
-  std::shared_ptr<ServerLink>& link = links_[server];
-  if (link != nullptr && !link->lost()) return link;
-  auto made = std::make_shared<ServerLink>(addresses_[server], secret_, deadline);
-  if (made->welcome().self != server || made->welcome().servers != addresses_) {
-    throw Error({"reach the key-value server at", addresses_[server], "it is one of another pool", "connect again"});
+// While a standby takes over, or a primary hears that its standby is dead, neither can be used alone.
+PartitionLinks ServiceClient::reach(ServerNumber partition, SetupClock::time_point deadline) {
+  PartitionLinks& links = links_[partition];
+  for (;;) {
+    std::optional<Error> failed;
+    const auto try_to_renew = [&](std::shared_ptr<ServerLink>& link, const std::vector<std::string>& addresses) {
+      try {
+        renew(link, addresses.at(partition), partition, deadline);
+      } catch (const Error& error) {
+        failed = error;
+      }
+    };
+    if (epochs_ != nullptr) try_to_renew(links.standby, welcome_.standbys);
+    if (can_be_used(partition, {nullptr, links.standby})) return {nullptr, links.standby};
+    try_to_renew(links.primary, welcome_.servers);
+    if (can_be_used(partition, links)) return links;
+    if (epochs_ == nullptr || SetupClock::now() > deadline) {
+      if (failed) throw Error(*failed);
+      throw Error({"reach", "server " + std::to_string(partition), "it is being replaced by its standby", "try again"});
+    }
+    std::this_thread::sleep_for(kBetweenTries);
   }
-  made->join(*fabric_, deadline);
+}
+
+bool ServiceClient::can_be_used(ServerNumber partition, const PartitionLinks& links) const {
+  const auto& [primary, standby] = links;
+  if (standby != nullptr) {
+    const std::uint64_t told = epochs_->word<ControlWord>(partition * sizeof(ControlWord)).load();
+    if (told != 0 || standby->epoch_when_joined() != 0) return true;
+  }
+  if (primary == nullptr) return false;
+  return epochs_ == nullptr || standby != nullptr || primary->is_alone(*asking_);
+}
+
+void ServiceClient::renew(std::shared_ptr<ServerLink>& link, const std::string& address, ServerNumber server,
+                          SetupClock::time_point deadline) {
+  if (link != nullptr && !link->lost()) return;
+  link = nullptr;
+  auto made = std::make_shared<ServerLink>(address, secret_, deadline);
+  if (made->welcome().self != server || made->welcome().servers != welcome_.servers) {
+    throw Error({"reach the key-value server at", address, "it is one of another pool", "connect again"});
+  }
+  made->join(*fabric_, epochs_.get(), deadline);
   ServerLink::watch(loop_, made);
-  return link = std::move(made);
+  link = std::move(made);
 }
 
 }  // namespace farside::kv

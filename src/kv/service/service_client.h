@@ -5,6 +5,7 @@
 
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -14,6 +15,7 @@
 #include "farside/kv/client.h"
 
 #include "kv/protocol/atomic_session.h"
+#include "kv/protocol/homed_requests.h"
 #include "kv/protocol/mailbox.h"
 #include "kv/service/server_link.h"
 #include "kv/timed_session.h"
@@ -21,43 +23,66 @@
 
 namespace farside::kv {
 
-using ServerLinks = std::vector<std::shared_ptr<ServerLink>>;
+/// How one partition is reached. Of the two servers of one that has a standby either may be null, when the other
+/// serves.
+struct PartitionLinks {
+  std::shared_ptr<ServerLink> primary;
+  std::shared_ptr<ServerLink> standby{};  ///< null, too, when there are none
+};
+
+/// Of all partitions, by number.
+struct PoolLinks {
+  std::vector<PartitionLinks> partitions;
+  const Region* epochs;  ///< of this process, a word for each partition; null: there are no standbys
+  MailboxShape shape;
+};
 
 /// What a session stands on. Its mailboxes are closed when this goes.
 class SessionLinks {
  public:
-  SessionLinks(Fabric& fabric, ServerLinks links, Waking waking, SetupClock::time_point deadline);
+  SessionLinks(Fabric& fabric, PoolLinks links, Waking waking, SetupClock::time_point deadline);
   ~SessionLinks();
   SessionLinks(const SessionLinks&) = delete;
   SessionLinks& operator=(const SessionLinks&) = delete;
 
-  [[nodiscard]] ServerMemories memories() const noexcept { return memories_; }
+  /// Of the servers, then of the standbys.
   [[nodiscard]] std::vector<MailboxEnd> ends() const;
-  [[nodiscard]] const MailboxShape& shape() const { return links_.front()->welcome().mailbox; }
+  [[nodiscard]] const MailboxShape& shape() const noexcept { return links_.shape; }
+  /// Where the partitions are; without standbys, for good.
+  [[nodiscard]] std::unique_ptr<Homes> homes(Fabric& fabric, Channel& channel) const;
+  [[nodiscard]] ServerMemories memories() const noexcept { return memories_; }
 
  private:
-  explicit SessionLinks(ServerLinks links) : links_(std::move(links)) {}
+  explicit SessionLinks(PoolLinks links) : links_(std::move(links)) {}
 
-  ServerLinks links_;
+  /// A mailbox, or nothing in its place: nobody posts there.
+  struct Seat {
+    std::shared_ptr<ServerLink> link;
+    ServerLink::Mailbox mailbox;
+  };
+
+  PoolLinks links_;
   std::unique_ptr<Region> rings_;
-  std::vector<ServerLink::Mailbox> opened_;  ///< by server, as are
-  std::vector<ServerMemory> memories_;
+  std::vector<Seat> seats_;
+  std::vector<ServerMemory> memories_;  ///< of the primaries
 };
 
 /// A session's parts, made before it is one.
 struct SessionParts {
-  SessionParts(Fabric& fabric, ServerLinks to, const SessionSettings& settings, Waking waking,
+  SessionParts(Fabric& fabric, PoolLinks to, const SessionSettings& settings, Waking waking,
                SetupClock::time_point deadline);
 
   SessionLinks links;
   std::unique_ptr<Channel> channel;
-  MailboxRequests requests;
+  MailboxRequests seats;
+  std::unique_ptr<Homes> homes;  ///< null: there are no standbys
+  std::optional<HomedRequests> homed;
   AtomicSession session;
 };
 
 class ServiceSession final : private SessionParts, public TimedSession {
  public:
-  ServiceSession(Fabric& fabric, ServerLinks to, const SessionSettings& settings, Waking waking,
+  ServiceSession(Fabric& fabric, PoolLinks to, const SessionSettings& settings, Waking waking,
                  std::chrono::milliseconds time_out, SetupClock::time_point deadline)
       : SessionParts(fabric, std::move(to), settings, waking, deadline),
         TimedSession(fabric, SessionParts::session, time_out) {}
@@ -72,20 +97,26 @@ class ServiceClient {
   ServiceClient(const ServiceClient&) = delete;
   ServiceClient& operator=(const ServiceClient&) = delete;
 
-  [[nodiscard]] ServerNumber servers() const noexcept { return static_cast<ServerNumber>(addresses_.size()); }
+  [[nodiscard]] ServerNumber servers() const noexcept { return static_cast<ServerNumber>(links_.size()); }
 
   /// As Client::open_session; may wait for `limit`.
   [[nodiscard]] std::unique_ptr<Session> open_session(const SessionOptions& options, std::chrono::milliseconds limit);
 
  private:
-  [[nodiscard]] std::shared_ptr<ServerLink> link_to(ServerNumber server, SetupClock::time_point deadline);
+  [[nodiscard]] PartitionLinks reach(ServerNumber partition, SetupClock::time_point deadline);
+  [[nodiscard]] bool can_be_used(ServerNumber partition, const PartitionLinks& links) const;
+  /// Connects again when it was lost.
+  void renew(std::shared_ptr<ServerLink>& link, const std::string& address, ServerNumber server,
+             SetupClock::time_point deadline);
 
   const Secret secret_;
   std::unique_ptr<Fabric> fabric_;
-  std::vector<std::string> addresses_;  ///< by number
+  Welcome welcome_;                  ///< of whichever answered first
+  std::unique_ptr<Region> epochs_;   ///< null: there are no standbys
+  std::unique_ptr<Channel> asking_;  ///< whether primaries are alone
   EventLoop loop_;
-  std::mutex mutex_;  // for the links
-  ServerLinks links_;
+  std::mutex mutex_;                   // for the links, and that channel
+  std::vector<PartitionLinks> links_;  ///< by partition
 };
 
 }  // namespace farside::kv

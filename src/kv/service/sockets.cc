@@ -16,6 +16,10 @@ std::filesystem::path server_socket(const std::filesystem::path& pool, ServerNum
   return pool / (std::string(kBegin) + std::to_string(server) + std::string(kEnd));
 }
 
+std::filesystem::path standby_socket(const std::filesystem::path& pool, ServerNumber server) {
+  return pool / (std::string(kBegin) + std::to_string(server) + "-standby" + std::string(kEnd));
+}
+
 bool is_server_socket(const std::string& name) { return name.starts_with(kBegin) && name.ends_with(kEnd); }
 
 std::vector<std::string> server_sockets(const std::filesystem::path& pool) {

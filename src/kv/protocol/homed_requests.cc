@@ -1,0 +1,75 @@
+#include "kv/protocol/homed_requests.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace farside::kv {
+
+namespace {
+
+constexpr Duration kLook = std::chrono::microseconds(500);  // while a standby takes over
+constexpr Duration kSlice = std::chrono::milliseconds(20);  // of a wait for a primary that may be dead by now
+
+}  // namespace
+
+HomedRequests::HomedRequests(Fabric& fabric, Homes& homes, MailboxRequests& seats)
+    : fabric_(fabric), homes_(homes), seats_(seats), partitions_(homes.partitions()) {
+  for (ServerNumber each = 0; each < partitions_.size(); ++each) partitions_[each].at_standby = homes.is_moved(each);
+}
+
+ServerNumber HomedRequests::seat(ServerNumber partition) const {
+  return partitions_[partition].at_standby ? servers() + partition : partition;
+}
+
+Outcome HomedRequests::send(ServerNumber partition, std::span<const std::byte> request, Deadline deadline) {
+  for (;;) {
+    (void)follow(partition, deadline);
+    const Outcome sent = seats_.send(seat(partition), request, deadline);
+    if (sent == Outcome::done) {
+      partitions_[partition].unanswered.push_back({{request.begin(), request.end()}});
+      return sent;
+    }
+    if (sent == Outcome::timed_out || !await_move(partition, deadline)) return sent;
+  }
+}
+
+Outcome HomedRequests::receive(ServerNumber partition, Message& reply, Deadline deadline) {
+  auto& unanswered = partitions_[partition].unanswered;
+  for (;;) {
+    if (const Outcome sent = unanswered.front().sent; sent != Outcome::done) {
+      unanswered.pop_front();
+      return sent;
+    }
+    const Time slice = std::min(deadline.at, fabric_.in(kSlice).at);
+    const Outcome came = seats_.await(seat(partition), {slice});
+    const bool looks = homes_.rules().looks_at_the_epoch || came != Outcome::done;
+    if (looks && follow(partition, deadline)) continue;
+    if (came == Outcome::timed_out && fabric_.now() < deadline.at) continue;
+    if (came == Outcome::peer_lost && await_move(partition, deadline)) continue;
+    unanswered.pop_front();
+    const Outcome received = seats_.receive(seat(partition), reply, {slice});
+    return homes_.is_trusted(partition) ? received : Outcome::peer_lost;
+  }
+}
+
+bool HomedRequests::has_reply(ServerNumber partition) {
+  const Partition& asked = partitions_[partition];
+  if (follow(partition, fabric_.in(kLook)) || asked.unanswered.empty()) return false;
+  if (asked.unanswered.front().sent != Outcome::done) return true;
+  return seats_.has_reply(seat(partition)) && !homes_.will_move(partition);
+}
+
+bool HomedRequests::follow(ServerNumber partition, Deadline deadline) {
+  Partition& asked = partitions_[partition];
+  if (asked.at_standby || !homes_.is_moved(partition)) return false;
+  asked.at_standby = true;
+  for (Asked& each : asked.unanswered) each.sent = seats_.send(seat(partition), each.request, deadline);
+  return true;
+}
+
+bool HomedRequests::await_move(ServerNumber partition, Deadline deadline) {
+  while (homes_.will_move(partition) && fabric_.now() < deadline.at) fabric_.sleep(kLook);
+  return homes_.is_moved(partition) && !partitions_[partition].at_standby;
+}
+
+}  // namespace farside::kv

@@ -1,0 +1,47 @@
+// homed_requests.h — requests to whichever of a partition's two servers serves it (homes.h). What the primary has not
+// answered when the standby takes its place goes to the standby; that may have it already, as a client may ask twice.
+//
+// Thread safety: one thread at a time.
+#pragma once
+
+#include <deque>
+#include <vector>
+
+#include "kv/protocol/homes.h"
+#include "kv/protocol/mailbox.h"
+
+namespace farside::kv {
+
+class HomedRequests final : public Requests {
+ public:
+  /// `seats`: to the primary of each partition, by number, then to the standby of each. Both outlive this.
+  HomedRequests(Fabric& fabric, Homes& homes, MailboxRequests& seats);
+
+  [[nodiscard]] ServerNumber servers() const override { return homes_.partitions(); }
+  Outcome send(ServerNumber partition, std::span<const std::byte> request, Deadline deadline) override;
+  Outcome receive(ServerNumber partition, Message& reply, Deadline deadline) override;
+  [[nodiscard]] bool has_reply(ServerNumber partition) override;
+
+ private:
+  struct Asked {
+    Message request;
+    Outcome sent = Outcome::done;  ///< to the standby; of one that failed there is no reply
+  };
+  struct Partition {
+    bool at_standby = false;
+    std::deque<Asked> unanswered{};
+  };
+
+  [[nodiscard]] ServerNumber seat(ServerNumber partition) const;
+  /// To the standby, if it serves by now: all that is not answered goes there. True if it was done.
+  bool follow(ServerNumber partition, Deadline deadline);
+  /// Waits for the standby to take over. False: it will not, or the time is up.
+  bool await_move(ServerNumber partition, Deadline deadline);
+
+  Fabric& fabric_;
+  Homes& homes_;
+  MailboxRequests& seats_;
+  std::vector<Partition> partitions_;
+};
+
+}  // namespace farside::kv

@@ -1,0 +1,89 @@
+// homes.h — which of a partition's two servers a session reads and asks: the primary, until the standby has told this
+// process that it serves instead, by a word in this process's own memory (docs/protocols/kv_replication.md).
+//
+// The rule by which a primary that was only slow serves nobody: the word is looked at *after* whatever came from the
+// primary. Was it 0, the standby did not serve when that was taken.
+//
+// Thread safety: one thread at a time.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "farside/fabric/fabric.h"
+
+#include "kv/protocol/rules.h"
+#include "kv/protocol/search.h"
+#include "kv/protocol/server_memory.h"
+
+namespace farside::kv {
+
+class Homes {
+ public:
+  enum class StandbyIs : std::uint8_t {
+    joined,  ///< it would tell this process
+    gone,    ///< for certain: it serves nobody, and never will
+    away,    ///< nobody knows; then the primary is not to be trusted either
+  };
+  /// One partition's.
+  struct Home {
+    ServerMemory primary;
+    ServerMemory standby;
+    PeerId primary_peer;
+    std::uint64_t epoch_when_joined = 0;
+    LocalWord<ControlWord> epoch;  ///< in this process's memory; the standby's to write
+  };
+  using AskStandby = std::function<StandbyIs(ServerNumber)>;
+
+  Homes(const Fabric& fabric, std::vector<Home> homes, AskStandby how_is_standby, const ReplicaRules& rules = {});
+
+  [[nodiscard]] ServerNumber partitions() const { return static_cast<ServerNumber>(homes_.size()); }
+  [[nodiscard]] bool is_moved(ServerNumber partition) const {
+    const Home& home = homes_[partition];
+    return home.epoch_when_joined != 0 || home.epoch.load() != 0;
+  }
+  /// The primary is lost, and the standby will serve.
+  [[nodiscard]] bool will_move(ServerNumber partition) const;
+  /// Whether what comes from the primary while the word is 0 may be taken.
+  [[nodiscard]] bool is_trusted(ServerNumber partition) const;
+  [[nodiscard]] bool is_lost(ServerNumber partition) const {
+    return !is_moved(partition) && fabric_.lost(homes_[partition].primary_peer);
+  }
+
+  /// Where the partitions were when `follow` was called last.
+  [[nodiscard]] ServerMemories memories() const noexcept { return memories_; }
+  /// True if any has moved since.
+  bool follow();
+
+  [[nodiscard]] const ReplicaRules& rules() const noexcept { return rules_; }
+
+ private:
+  const Fabric& fabric_;
+  std::vector<Home> homes_;
+  const AskStandby how_is_standby_;
+  const ReplicaRules rules_;
+  std::vector<ServerMemory> memories_;
+  std::vector<bool> followed_;
+};
+
+/// Reading from wherever the partitions are. What was found where a partition is not any more is looked for again.
+class HomedSource final : public VersionSource {
+ public:
+  /// `inner` reads `homes.memories()`.
+  HomedSource(Fabric& fabric, Homes& homes, VersionSource& inner) : fabric_(fabric), homes_(homes), inner_(inner) {}
+
+  Outcome find(std::span<Search* const> searches, std::span<const Timestamp> candidates, Deadline deadline) override;
+
+ private:
+  [[nodiscard]] bool is_worth_waiting(std::span<Search* const> searches, Outcome outcome) const;
+  [[nodiscard]] bool is_trusted(std::span<Search* const> searches) const;
+
+  Fabric& fabric_;
+  Homes& homes_;
+  VersionSource& inner_;
+};
+
+}  // namespace farside::kv

@@ -1,0 +1,45 @@
+// shipped_log.h — what a standby finds in its ring (shipping_ring.h), and does in its store.
+//
+// Thread safety: one thread at a time, that of the channel and the store.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "farside/fabric/fabric.h"
+
+#include "kv/protocol/requests.h"
+#include "kv/protocol/shipping_ring.h"
+#include "kv/protocol/store.h"
+
+namespace farside::kv {
+
+class ShippedLog {
+ public:
+  /// `ring` is new. What comes is done in `store`, as by a recovery: nobody reads it meanwhile.
+  ShippedLog(Channel& channel, const Region& ring, Store& store)
+      : channel_(channel), region_(ring), ring_(ShippingRing::in(ring.bytes())), store_(store) {}
+
+  /// Takes what has come, some of it. False: there was nothing.
+  bool take_some();
+  /// False: something came that cannot be done, for want of room, or is no change. The primary was told; what the store
+  /// has is of no use any more.
+  [[nodiscard]] bool is_sound() const noexcept { return is_sound_; }
+
+ private:
+  static constexpr unsigned kFramesAtOnce = 256;
+
+  [[nodiscard]] bool take_frame();
+  [[nodiscard]] bool carry_out();
+
+  Channel& channel_;
+  const Region& region_;
+  const ShippingRing ring_;
+  Store& store_;
+  std::uint64_t position_ = 0;
+  Message piece_;
+  Message entry_;  ///< as far as it has come
+  bool is_sound_ = true;
+};
+
+}  // namespace farside::kv

@@ -1,0 +1,103 @@
+#include "kv/protocol/shipping_journal.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+namespace farside::kv {
+
+ShippingJournal::ShippingJournal(Fabric& fabric, Channel& channel, const RemoteRegion& ring,
+                                 std::optional<RemoteWord<AtomicWord>> bell, IsDead is_standby_dead,
+                                 const ReplicaRules& rules)
+    : fabric_(fabric),
+      channel_(channel),
+      region_(ring),
+      ring_(ShippingRing::in(ring.bytes())),
+      bell_(bell),
+      is_standby_dead_(std::move(is_standby_dead)),
+      rules_(rules) {}
+
+void ShippingJournal::append(std::span<const std::byte> request) {
+  if (is_alone_) return;
+  for (std::size_t done = 0; done < request.size();) {
+    const std::uint64_t position = flushed_ + staged_.size();
+    const auto piece =
+        request.subspan(done, std::min<std::uint64_t>(ring_.most_piece(position), request.size() - done));
+    done += piece.size();
+    ShippedFrameHead head{position, static_cast<std::uint32_t>(piece.size()),
+                          static_cast<std::uint32_t>(request.size() - done), 0};
+    head.checksum = checksum_of(head, piece.data());
+    const std::size_t at = staged_.size();
+    staged_.resize(at + ShippedFrameHead::frame_bytes(piece.size()));
+    std::memcpy(&staged_[at], &head, sizeof head);
+    std::memcpy(&staged_[at + sizeof head], piece.data(), piece.size());
+  }
+}
+
+bool ShippingJournal::sync() {
+  const Deadline deadline = fabric_.in(kPatience);
+  for (Duration pause = kFirstPause; !is_alone_ && !staged_.empty();) {
+    const Came came = write_on(deadline);
+    if (came == Came::on) pause = kFirstPause;
+    if (came != Came::nowhere) continue;
+    if (is_standby_dead_()) {
+      go_alone();
+    } else if (fabric_.now() >= deadline.at) {
+      return false;
+    } else {
+      fabric_.sleep(std::exchange(pause, std::min(2 * pause, kLongestPause)));
+    }
+  }
+  return true;
+}
+
+ShippingJournal::Came ShippingJournal::write_on(Deadline deadline) {
+  const std::uint64_t end = flushed_ + staged_.size();
+  if (written_ == end) return flush(deadline) ? Came::to_the_end : Came::nowhere;
+  const std::uint64_t room = ring_.capacity - (written_ - taken_);
+  if (room == 0) {
+    const std::uint64_t taken = taken_;
+    if (flush(deadline)) look_for_room(deadline);
+    return taken == taken_ ? Came::nowhere : Came::on;
+  }
+  const std::uint64_t bytes = std::min({end - written_, room, ring_.until_end(written_)});
+  const LocalSpan from(&staged_[written_ - flushed_], bytes);
+  if (channel_.write(region_.span(ring_.offset(written_), bytes), from, deadline) != Outcome::done) {
+    written_ = flushed_;  // the same bytes in the same place are as one
+    return Came::nowhere;
+  }
+  written_ += bytes;
+  return Came::on;
+}
+
+// A place of the ring is written to again only when nothing that was written there before can still arrive.
+bool ShippingJournal::flush(Deadline deadline) {
+  if (rules_.answers_after_shipping && channel_.flush(region_.peer(), deadline) != Outcome::done) {
+    written_ = flushed_;
+    return false;
+  }
+  staged_.erase(staged_.begin(), staged_.begin() + static_cast<std::ptrdiff_t>(written_ - flushed_));
+  flushed_ = written_;
+  return true;
+}
+
+void ShippingJournal::look_for_room(Deadline deadline) {
+  const Fetched taken = channel_.load(region_.word<ControlWord>(ShippingRing::kTaken), deadline);
+  if (!taken.done()) return;
+  if (taken.value == ShippingRing::kGivenUp) return go_alone();
+  if (taken.value > taken_ && taken.value <= flushed_) taken_ = taken.value;
+  const bool is_half_full = flushed_ - taken_ > ring_.capacity / 2;
+  if (is_half_full && bell_) (void)channel_.add_signal(*bell_, 1, deadline);  // it looks anyway, later
+}
+
+bool ShippingJournal::step() {
+  if (!is_alone_ && is_standby_dead_()) go_alone();
+  return false;
+}
+
+void ShippingJournal::go_alone() {
+  is_alone_ = true;
+  staged_ = {};
+}
+
+}  // namespace farside::kv

@@ -1,0 +1,67 @@
+// shipping_journal.h — a primary's changes, kept in the memory of its standby (shipping_ring.h): WRITTEN there, so no
+// processor of the standby takes part.
+//
+// It guarantees: what was appended before a `sync` that succeeded is in the standby's memory, whole, unless the standby
+// is dead: then it says so to nobody, and this server goes on alone.
+//
+// Thread safety: one thread at a time, that of the channel.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include "farside/fabric/fabric.h"
+
+#include "kv/protocol/journal.h"
+#include "kv/protocol/rules.h"
+#include "kv/protocol/shipping_ring.h"
+
+namespace farside::kv {
+
+class ShippingJournal final : public Journal {
+ public:
+  /// Told for certain, by whoever decides that: it serves nobody, and never will.
+  using IsDead = std::function<bool()>;
+
+  /// `ring` is the standby's, new, and outlives this; `bell` wakes the standby.
+  ShippingJournal(Fabric& fabric, Channel& channel, const RemoteRegion& ring,
+                  std::optional<RemoteWord<AtomicWord>> bell, IsDead is_standby_dead, const ReplicaRules& rules = {});
+
+  void append(std::span<const std::byte> request) override;
+  bool sync() override;
+  [[nodiscard]] bool takes() const override { return is_alone_ || staged_.size() <= ring_.capacity; }
+  bool step() override;
+
+  /// There is no standby any more.
+  [[nodiscard]] bool is_alone() const noexcept { return is_alone_; }
+
+ private:
+  /// With a standby that neither takes nor is dead. Nobody is answered meanwhile.
+  static constexpr Duration kPatience = std::chrono::seconds(2);
+  static constexpr Duration kFirstPause = std::chrono::microseconds(20);
+  static constexpr Duration kLongestPause = std::chrono::milliseconds(1);
+
+  /// What became of an attempt to write on.
+  enum class Came : std::uint8_t { to_the_end, on, nowhere };
+  [[nodiscard]] Came write_on(Deadline deadline);
+  [[nodiscard]] bool flush(Deadline deadline);
+  void look_for_room(Deadline deadline);
+  void go_alone();
+
+  Fabric& fabric_;
+  Channel& channel_;
+  const RemoteRegion& region_;
+  const ShippingRing ring_;
+  const std::optional<RemoteWord<AtomicWord>> bell_;
+  const IsDead is_standby_dead_;
+  const ReplicaRules rules_;
+  std::vector<std::byte> staged_;  ///< the log from `flushed_` on
+  std::uint64_t flushed_ = 0;      ///< up to there the log is in the standby's memory, and no WRITE of it is under way
+  std::uint64_t written_ = 0;
+  std::uint64_t taken_ = 0;  ///< up to there the standby needs the ring no more
+  bool is_alone_ = false;
+};
+
+}  // namespace farside::kv

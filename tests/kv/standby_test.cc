@@ -1,0 +1,213 @@
+// Servers with standbys, in real processes: what is there, and for whom, when a primary is killed, or only stopped and
+// taken for dead.
+#include <array>
+#include <atomic>
+#include <csignal>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "farside/base/error.h"
+
+#include "kv/service/service.h"
+#include "kv/service/service_client.h"
+#include "tests/support/fleet.h"
+#include "tests/support/mesh.h"
+#include "tests/support/pool.h"
+#include "tests/support/shared.h"
+
+namespace farside::test {
+namespace {
+
+using namespace kv;
+using namespace std::chrono_literals;
+
+constexpr ServerNumber kServers = 2;
+constexpr unsigned kSeats = 2 * kServers;  // primaries, and then the standby of each
+constexpr std::chrono::milliseconds kSetUp = 60s;
+
+const std::vector<std::string_view> kKeys{"key 1", "key 2"};
+
+/// Each server in a process of its own.
+class AKvStandby : public testing::Test {
+ protected:
+  void SetUp() override { ASSERT_NE(lost(), server_of(key_id(kKeys[1]), kServers)); }
+
+  /// The server that goes.
+  [[nodiscard]] static ServerNumber lost() { return server_of(key_id(kKeys[0]), kServers); }
+
+  [[nodiscard]] std::vector<std::string> addresses(const std::string& of) const {
+    std::vector<std::string> all;
+    for (ServerNumber server = 0; server < kServers; ++server) {
+      all.push_back(directory_.path() / ("kv-" + std::to_string(server) + of + ".sock"));
+    }
+    return all;
+  }
+
+  void serve(Member& me) const {
+    const unsigned other = (me.index() + kServers) % kSeats;
+    ServiceOptions options;
+    options.self = me.index() % kServers;
+    options.servers = addresses("");
+    options.store.bytes = 4U << 20U;
+    options.patience = 200ms;
+    options.replica.standbys = addresses("-standby");
+    options.replica.is_standby = me.index() >= kServers;
+    options.replica.is_other_dead = [this, other] { return (*dead_).at(other).load(); };
+    options.replica.ring_bytes = 64U << 10U;
+    options.listen = {addresses(options.replica.is_standby ? "-standby" : "").at(options.self)};
+    Service service(options, secret_);
+    up_->fetch_add(1);
+    service.serve_until([this] { return busy_->load() == 0; });
+  }
+
+  /// As many clients as `clients` has, after all servers; each ends when its work is done.
+  template <class Work>
+  void run(unsigned clients, Work work) {
+    *busy_ = static_cast<int>(clients);
+    fleet_ = std::make_unique<Fleet>(kSeats + clients, [this, work](Member& me) {
+      if (me.index() < kSeats) return serve(me);
+      ASSERT_TRUE(eventually([this] { return up_->load() == kSeats; }));
+      work(me.index() - kSeats);
+      busy_->fetch_sub(1);
+    });
+  }
+  void expect_that_all_but_one_ended_well() {
+    for (unsigned member = 0; member < kSeats + 1; ++member) {
+      EXPECT_EQ(fleet_->wait(member), member == lost() ? SIGKILL : 0) << "member " << member;
+    }
+  }
+
+  [[nodiscard]] ServiceClient connect() const { return {addresses(""), secret_, kSetUp}; }
+  static std::unique_ptr<kv::Session> open(ServiceClient& client, ReadWay way) {
+    SessionOptions options;
+    options.way = way;
+    options.time_out = std::chrono::duration_cast<std::chrono::milliseconds>(kPatience);
+    return client.open_session(options, kSetUp);
+  }
+  static PutOutcome put_both(kv::Session& session, std::string_view value) {
+    return session.put_all(std::vector<Write>{{kKeys[0], value}, {kKeys[1], value}});
+  }
+  static void expect_both(kv::Session& session, std::string_view value) {
+    std::vector<Got> got;
+    ASSERT_EQ(session.get_all(kKeys, got), Outcome::done);
+    EXPECT_EQ(got[0].value, value);
+    EXPECT_EQ(got[1].value, value);
+  }
+  void await_stage(int stage) const {
+    ASSERT_TRUE(eventually([&] { return *stage_ >= stage; }));
+  }
+  void declare_dead(unsigned seat) { (*dead_).at(seat) = true; }
+
+  TemporaryDirectory directory_;
+  Secret secret_ = Secret::create(directory_.path() / "secret");
+  const Shared<std::atomic<int>> busy_;                       // clients
+  const Shared<std::atomic<unsigned>> up_;                    // servers
+  const Shared<std::atomic<int>> stage_;                      // of a test
+  const Shared<std::array<std::atomic<bool>, kSeats>> dead_;  // as whoever decides that has told
+  std::unique_ptr<Fleet> fleet_;
+};
+
+// Sessions that were open go on, whatever way they read, and so do new ones.
+TEST_F(AKvStandby, TakesThePlaceOfAPrimaryThatWasKilled) {
+  run(1, [this](unsigned) {
+    ServiceClient client = connect();
+    std::vector<std::unique_ptr<kv::Session>> sessions;
+    for (const ReadWay way : {ReadWay::ask, ReadWay::addresses, ReadWay::cells}) sessions.push_back(open(client, way));
+    ASSERT_EQ(put_both(*sessions.front(), "before"), PutOutcome::done);
+    for (const auto& session : sessions) expect_both(*session, "before");
+    *stage_ = 1;
+    for (const auto& session : sessions) expect_both(*session, "before");
+    await_stage(2);
+    for (const auto& session : sessions) {
+      expect_both(*session, "before");
+      ASSERT_EQ(session->put(kKeys[0], "one"), PutOutcome::done);
+      ASSERT_EQ(put_both(*session, "before"), PutOutcome::done);
+    }
+    ASSERT_EQ(put_both(*sessions.back(), "after"), PutOutcome::done);
+    for (const auto& session : sessions) expect_both(*session, "after");
+    expect_both(*open(client, ReadWay::cells), "after");
+    ServiceClient another = connect();
+    expect_both(*open(another, ReadWay::ask), "after");
+  });
+  await_stage(1);
+  fleet_->signal(lost(), SIGKILL);
+  declare_dead(lost());
+  *stage_ = 2;
+  expect_that_all_but_one_ended_well();
+}
+
+// It is stopped while puts and gets are under way: they wait, and go on at the standby when whoever decides has said
+// that it is dead. Then it is: what was stopped never goes on.
+TEST_F(AKvStandby, TakesThePlaceOfAPrimaryThatIsOnlySlow) {
+  run(1, [this](unsigned) {
+    ServiceClient client = connect();
+    const auto session = open(client, ReadWay::cells);
+    ASSERT_EQ(put_both(*session, "before"), PutOutcome::done);
+    *stage_ = 1;
+    await_stage(2);
+    expect_both(*session, "before");  // by READs, while it stands still
+    *stage_ = 3;
+    ASSERT_EQ(put_both(*session, "after"), PutOutcome::done);
+    expect_both(*session, "after");
+  });
+  await_stage(1);
+  fleet_->stop(lost());
+  *stage_ = 2;
+  await_stage(3);
+  declare_dead(lost());
+  expect_that_all_but_one_ended_well();
+}
+
+// Its primary answers no write before it has been told that it is alone, and is read and written then.
+TEST_F(AKvStandby, IsNotNeededOnceItIsDead) {
+  run(1, [this](unsigned) {
+    ServiceClient client = connect();
+    const auto session = open(client, ReadWay::cells);
+    ASSERT_EQ(put_both(*session, "before"), PutOutcome::done);
+    *stage_ = 1;
+    await_stage(2);
+    expect_both(*session, "before");
+    ASSERT_EQ(put_both(*session, "after"), PutOutcome::done);
+    expect_both(*session, "after");
+    ServiceClient another = connect();
+    expect_both(*open(another, ReadWay::cells), "after");
+  });
+  await_stage(1);
+  const unsigned standby = kServers + lost();
+  fleet_->signal(standby, SIGKILL);
+  declare_dead(standby);
+  *stage_ = 2;
+  for (unsigned member = 0; member < kSeats + 1; ++member) {
+    EXPECT_EQ(fleet_->wait(member), member == standby ? SIGKILL : 0) << "member " << member;
+  }
+}
+
+// Values larger than what changes are shipped through, and many more than it holds at once.
+TEST_F(AKvStandby, FollowsWhateverIsWritten) {
+  run(1, [this](unsigned) {
+    ServiceClient client = connect();
+    const auto session = open(client, ReadWay::cells);
+    const std::string large(200'000, 'l');
+    ASSERT_EQ(put_both(*session, large), PutOutcome::done);
+    for (int number = 0; number < 2000; ++number) {
+      ASSERT_EQ(session->put("many", std::to_string(number)), PutOutcome::done);
+    }
+    *stage_ = 1;
+    await_stage(2);
+    expect_both(*session, large);
+    Got got;
+    ASSERT_EQ(session->get("many", got), Outcome::done);
+    EXPECT_EQ(got.value, "1999");
+  });
+  await_stage(1);
+  fleet_->signal(lost(), SIGKILL);
+  declare_dead(lost());
+  *stage_ = 2;
+  expect_that_all_but_one_ended_well();
+}
+
+}  // namespace
+}  // namespace farside::test

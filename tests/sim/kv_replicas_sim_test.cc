@@ -1,0 +1,107 @@
+// Partitions with a standby each (src/kv/protocol/standby.h), whose primaries die, or are only slow and taken for dead:
+// no put that has returned is lost, and nobody reads what the primary still has when the standby serves.
+#include <optional>
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "tests/sim/kv_run.h"
+#include "tests/sim/seeds.h"
+
+namespace farside::sim {
+namespace {
+
+using kv::ReplicaRules;
+
+constexpr std::uint64_t kSeeds = 300;
+
+KvScenario draw(std::uint64_t seed) {
+  Scheduler dice(seed * 104729);
+  KvScenario scenario;
+  scenario.has_standbys = true;
+  scenario.servers = 1 + static_cast<kv::ServerNumber>(dice.random() % 2);
+  scenario.clients = 2 + static_cast<Rank>(dice.random() % 2);
+  scenario.keys = 2 + dice.random() % 3;
+  scenario.one_in_erases = dice.one_in(2) ? 1 + dice.random() % 5 : 0;
+  scenario.one_in_expires = dice.one_in(4) ? 4 : 0;
+  scenario.one_in_conditions = dice.one_in(2) ? 2 : 0;
+  if (dice.one_in(3)) scenario.most_value_bytes = 700;
+  if (dice.one_in(3)) scenario.most_skew = std::chrono::milliseconds(10);
+  if (dice.one_in(2)) scenario.patience = std::chrono::microseconds(300);
+  scenario.ring_bytes = dice.one_in(2) ? 1024 : 4096;
+  scenario.network = draw_network(dice);
+  scenario.network.dead_memory_answers = dice.one_in(2);
+  scenario.pauses = static_cast<int>(dice.random() % 3);
+  scenario.stalls = static_cast<int>(dice.random() % 3);
+  scenario.deaths = static_cast<Rank>(dice.random() % 2);
+  switch (dice.random() % 4) {
+    case 0: scenario.server_dies = true; break;
+    case 1: scenario.is_suspected = true; break;
+    case 2: scenario.standby_dies = true; break;
+    default: break;
+  }
+  scenario.network.revoking_kills = dice.one_in(2);
+  return scenario;
+}
+
+using Shape = void (*)(KvScenario&);
+
+std::optional<std::string> violation(const ReplicaRules& rules, Shape shape, std::uint64_t seeds = kSeeds) {
+  return first_violation(seeds, [&](std::uint64_t seed) {
+    KvScenario scenario = draw(seed);
+    shape(scenario);
+    scenario.replica_rules = rules;
+    return KvRun(seed, scenario).run();
+  });
+}
+
+void any(KvScenario& /*scenario*/) {}
+
+/// One partition, which changes hands while everybody is at work.
+void moving(KvScenario& scenario) {
+  scenario.servers = 1;
+  scenario.rounds = 60;
+  scenario.keys = 2;
+  scenario.one_in_erases = scenario.one_in_expires = scenario.one_in_conditions = 0;
+  scenario.most_value_bytes = 24;
+  scenario.deaths = 0;
+  scenario.standby_dies = scenario.is_suspected = false;
+  scenario.server_dies = true;
+}
+
+/// And its primary goes on.
+void slow(KvScenario& scenario) {
+  moving(scenario);
+  scenario.server_dies = false;
+  scenario.is_suspected = true;
+  scenario.network.revoking_kills = false;
+}
+
+/// And what the standby WRITES is often late.
+void slow_to_hear(KvScenario& scenario) {
+  slow(scenario);
+  scenario.rounds = 120;
+  scenario.clients = 3;
+  scenario.stalls = 12;
+  scenario.network.lands_late = scenario.network.completes_before_visible = true;
+  scenario.network.slow_process = scenario.servers;
+}
+
+bool caught(const ReplicaRules& rules, Shape shape) { return noticed(violation(rules, shape)); }
+
+TEST(KvReplicasSim, KeepTheirPromisesUnderEverySeed) { EXPECT_EQ(violation({}, any), std::nullopt); }
+TEST(KvReplicasSim, MoveWhenAPrimaryDies) { EXPECT_EQ(violation({}, moving, kSeeds / 3), std::nullopt); }
+TEST(KvReplicasSim, MoveFromAPrimaryThatIsOnlySlow) { EXPECT_EQ(violation({}, slow, kSeeds / 3), std::nullopt); }
+
+TEST(KvReplicasSim, CatchAnAnswerBeforeTheChangeWasShipped) {
+  EXPECT_TRUE(caught({.answers_after_shipping = false}, moving));
+}
+TEST(KvReplicasSim, CatchARingThatIsNotClosed) { EXPECT_TRUE(caught({.closes_the_ring = false}, slow)); }
+TEST(KvReplicasSim, CatchARingThatIsNotDrained) { EXPECT_TRUE(caught({.drains_the_ring = false}, slow)); }
+TEST(KvReplicasSim, CatchAStandbyThatServesBeforeAllKnow) {
+  EXPECT_TRUE(caught({.serves_after_the_epoch = false}, slow_to_hear));
+}
+TEST(KvReplicasSim, CatchWhoDoesNotLookAtTheEpoch) { EXPECT_TRUE(caught({.looks_at_the_epoch = false}, slow)); }
+
+}  // namespace
+}  // namespace farside::sim
