@@ -5,15 +5,14 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <string>
 #include <thread>
-#include <vector>
 
 #include "farside/team/team.h"
 
 #include "kv/service/service.h"
 #include "node/pool_directory.h"
 #include "node/rank_watch.h"
+#include "node/service_addresses.h"
 
 namespace farside {
 
@@ -44,7 +43,7 @@ class KvServer {
 
   void serve_copies(const kv::ServiceOptions& options, const PoolDirectory& pool, Team& team);
 
-  const std::unique_ptr<SymmetricRegion> addresses_;  ///< null on one machine
+  const ServiceAddresses addresses_;
   std::optional<RankWatch> predecessor_;
   std::optional<RankWatch> successor_;
   std::unique_ptr<Running> standby_;

@@ -11,24 +11,24 @@
 #include "farside/base/error.h"
 
 #include "far/service/link_messages.h"
-#include "kv/service/sockets.h"
+#include "kv/service/link_messages.h"
 #include "team/service_socket.h"
 
 namespace farside {
 
 namespace {
 
+constexpr std::string_view kDoor = "node";
+
 bool belongs_to_pool(const std::string& name) {
   return name == "pool.json" || name == "pool.json.new" || name == "pool.log" || name == "coordinator.sock" ||
-         name == "secret" || (name.starts_with("node-") && name.ends_with(".sock")) || kv::is_server_socket(name) ||
+         name == "secret" || is_service_socket(name, kDoor) || is_service_socket(name, kv::kServiceName) ||
          is_service_socket(name, far::kServiceName);
 }
 
 }  // namespace
 
-std::filesystem::path PoolDirectory::door(Rank rank) const {
-  return path_ / ("node-" + std::to_string(rank) + ".sock");
-}
+std::filesystem::path PoolDirectory::door(Rank rank) const { return service_socket(path_, kDoor, rank); }
 
 std::optional<Fd> PoolDirectory::try_lock() const {
   Fd directory(::open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));

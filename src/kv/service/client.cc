@@ -6,14 +6,14 @@
 #include "farside/base/error.h"
 
 #include "kv/service/service_client.h"
-#include "kv/service/sockets.h"
 #include "team/runtime_dir.h"
+#include "team/service_socket.h"
 
 namespace farside::kv {
 
 Client::Client(const ClientOptions& options) : time_out_(options.time_out) {
   const std::filesystem::path pool = options.runtime_dir.empty() ? runtime_dir() : options.runtime_dir;
-  const auto servers = options.server.empty() ? server_sockets(pool) : std::vector{options.server};
+  const auto servers = options.server.empty() ? service_sockets(pool, kServiceName) : std::vector{options.server};
   if (servers.empty()) {
     throw Error(
         {"find a key-value store in", pool, "no pool with one is running", "start one with farside up --kv SIZE"});

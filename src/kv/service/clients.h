@@ -17,8 +17,8 @@
 #include "base/throttled_log.h"
 #include "kv/protocol/epoch_words.h"
 #include "kv/protocol/mailbox_inbox.h"
-#include "kv/service/errands.h"
 #include "kv/service/link_messages.h"
+#include "team/errands.h"
 #include "team/event_loop.h"
 #include "team/guests.h"
 

@@ -28,6 +28,10 @@
 
 namespace farside::kv {
 
+/// What the names of its sockets begin with: those of servers, and of standbys.
+inline constexpr std::string_view kServiceName = "kv";
+inline constexpr std::string_view kStandbyName = "kv-standby";
+
 enum class LinkKind : std::uint8_t { welcome, join, joined, open, opened, close, refused, ship, shipping, leave };
 
 /// The longest of them: names 1024 servers.

@@ -15,8 +15,8 @@
 #include "farside/fabric/fabric.h"
 
 #include "kv/protocol/mailbox.h"
-#include "kv/service/errands.h"
 #include "kv/service/server_link.h"
+#include "team/errands.h"
 
 namespace farside::kv {
 

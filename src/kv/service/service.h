@@ -21,8 +21,8 @@
 #include "kv/protocol/standby.h"
 #include "kv/protocol/terminator.h"
 #include "kv/service/clients.h"
-#include "kv/service/errands.h"
 #include "kv/service/other_servers.h"
+#include "team/errands.h"
 #include "team/event_loop.h"
 #include "team/secret.h"
 
