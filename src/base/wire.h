@@ -19,6 +19,11 @@ class Encoder {
     bytes_.append(reinterpret_cast<const char*>(&value), sizeof value);
     return *this;
   }
+  /// A byte that says which it is.
+  template <class Enum>
+  Encoder& choice(Enum value) {
+    return number(static_cast<std::uint8_t>(value));
+  }
   /// A 16-bit count, then the characters.
   Encoder& text(std::string_view value) {
     number(static_cast<std::uint16_t>(value.size()));
@@ -42,6 +47,13 @@ class Decoder {
     std::memcpy(&value, take(sizeof value).data(), sizeof value);
     return value;
   }
+  template <class Enum>
+  Enum choice(Enum last) {
+    const auto value = number<std::uint8_t>();
+    expect(value <= static_cast<std::uint8_t>(last), "one of its fields makes no sense");
+    return static_cast<Enum>(value);
+  }
+  bool flag() { return choice(std::uint8_t{1}) != 0; }
   std::string text() { return std::string(take(number<std::uint16_t>())); }
 
   void expect(bool holds, std::string_view otherwise) const {

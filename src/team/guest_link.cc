@@ -61,20 +61,13 @@ void ServiceGreeting::expect_compatible(const Introduced& what) const {
   }
 }
 
-void ServiceGreeting::encode(Encoder& out) const {
-  out.text(version).number(static_cast<std::uint8_t>(mode)).number(static_cast<std::uint8_t>(remote_peers));
-  out.text(fabric);
-}
+void ServiceGreeting::encode(Encoder& out) const { out.text(version).choice(mode).choice(remote_peers).text(fabric); }
 
 ServiceGreeting ServiceGreeting::decode(Decoder& in) {
   ServiceGreeting greeting;
   greeting.version = in.text();
-  const auto mode = in.number<std::uint8_t>();
-  in.expect(mode <= static_cast<std::uint8_t>(FabricMode::ucx), "its fabric is none that there is");
-  greeting.mode = static_cast<FabricMode>(mode);
-  const auto remote_peers = in.number<std::uint8_t>();
-  in.expect(remote_peers <= 1, "one of its fields makes no sense");
-  greeting.remote_peers = remote_peers != 0;
+  greeting.mode = in.choice(FabricMode::ucx);
+  greeting.remote_peers = in.flag();
   greeting.fabric = in.text();
   return greeting;
 }

@@ -6,17 +6,14 @@ namespace farside::far {
 
 namespace {
 
+constexpr LinkKind kLastKind = LinkKind::refused;
 constexpr std::string_view kWhat = "a message of far memory's link";
 
-Encoder begin(LinkKind kind) {
-  Encoder out;
-  out.number(static_cast<std::uint8_t>(kind));
-  return out;
-}
+Encoder begin(LinkKind kind) { return Encoder().choice(kind); }
 
 Decoder fields_of(std::string_view message, LinkKind kind) {
   Decoder in(message, kWhat);
-  in.expect(in.number<std::uint8_t>() == static_cast<std::uint8_t>(kind), "it is not the one that was expected");
+  in.expect(in.choice(kLastKind) == kind, "it is not the one that was expected");
   return in;
 }
 
@@ -49,12 +46,7 @@ std::string encode_joined(Holder holder) { return begin(LinkKind::joined).number
 std::string encode_leave() { return begin(LinkKind::leave).take(); }
 std::string encode_refused(std::string_view why) { return begin(LinkKind::refused).text(why).take(); }
 
-LinkKind kind_of(std::string_view message) {
-  Decoder in(message, kWhat);
-  const auto kind = in.number<std::uint8_t>();
-  in.expect(kind <= static_cast<std::uint8_t>(LinkKind::refused), "it is of no kind that there is");
-  return static_cast<LinkKind>(kind);
-}
+LinkKind kind_of(std::string_view message) { return Decoder(message, kWhat).choice(kLastKind); }
 
 Holder decode_joined(std::string_view message) {
   Decoder in = fields_of(message, LinkKind::joined);

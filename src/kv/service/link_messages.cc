@@ -6,25 +6,15 @@ namespace farside::kv {
 
 namespace {
 
+constexpr LinkKind kLastKind = LinkKind::leave;
 constexpr std::string_view kWhat = "a message of kv's link";
 
-Encoder begin(LinkKind kind) {
-  Encoder out;
-  out.number(static_cast<std::uint8_t>(kind));
-  return out;
-}
+Encoder begin(LinkKind kind) { return Encoder().choice(kind); }
 
 Decoder fields_of(std::string_view message, LinkKind kind) {
   Decoder in(message, kWhat);
-  in.expect(in.number<std::uint8_t>() == static_cast<std::uint8_t>(kind), "it is not the one that was expected");
+  in.expect(in.choice(kLastKind) == kind, "it is not the one that was expected");
   return in;
-}
-
-template <class Enum>
-Enum read_enum(Decoder& in, Enum last) {
-  const auto value = in.number<std::uint8_t>();
-  in.expect(value <= static_cast<std::uint8_t>(last), "one of its fields makes no sense");
-  return static_cast<Enum>(value);
 }
 
 }  // namespace
@@ -33,7 +23,7 @@ std::string Welcome::encode() const {
   Encoder out = begin(LinkKind::welcome);
   greeting.encode(out);
   out.text(memory).text(bells).number(mailbox.slots).number(mailbox.slot_bytes);
-  out.number(static_cast<std::uint64_t>(grace.count())).number(self).number(static_cast<std::uint8_t>(is_standby));
+  out.number(static_cast<std::uint64_t>(grace.count())).number(self).choice(is_standby);
   out.number(static_cast<ServerNumber>(servers.size()));
   for (const std::string& server : servers) out.text(server);
   for (const std::string& standby : standbys) out.text(standby);
@@ -50,9 +40,7 @@ Welcome decode_welcome(std::string_view message) {
   welcome.mailbox.slot_bytes = in.number<std::uint32_t>();
   welcome.grace = Duration(in.number<std::uint64_t>());
   welcome.self = in.number<ServerNumber>();
-  const auto is_standby = in.number<std::uint8_t>();
-  in.expect(is_standby <= 1, "one of its fields makes no sense");
-  welcome.is_standby = is_standby != 0;
+  welcome.is_standby = in.flag();
   const auto servers = in.number<ServerNumber>();
   for (ServerNumber server = 0; server < servers; ++server) welcome.servers.push_back(in.text());
   while (!in.rest().empty()) welcome.standbys.push_back(in.text());
@@ -62,7 +50,7 @@ Welcome decode_welcome(std::string_view message) {
 }
 
 std::string OpenRequest::encode() const {
-  return begin(LinkKind::open).text(rings).number(offset).number(static_cast<std::uint8_t>(waking)).take();
+  return begin(LinkKind::open).text(rings).number(offset).choice(waking).take();
 }
 
 OpenRequest decode_open(std::string_view message) {
@@ -70,7 +58,7 @@ OpenRequest decode_open(std::string_view message) {
   OpenRequest request;
   request.rings = in.text();
   request.offset = in.number<std::uint64_t>();
-  request.waking = read_enum(in, Waking::doorbell);
+  request.waking = in.choice(Waking::doorbell);
   in.expect_end();
   return request;
 }
@@ -104,10 +92,7 @@ std::string encode_leave() { return begin(LinkKind::leave).take(); }
 std::string encode_close(std::uint64_t mailbox) { return begin(LinkKind::close).number(mailbox).take(); }
 std::string encode_refused(std::string_view why) { return begin(LinkKind::refused).text(why).take(); }
 
-LinkKind kind_of(std::string_view message) {
-  Decoder in(message, kWhat);
-  return read_enum(in, LinkKind::leave);
-}
+LinkKind kind_of(std::string_view message) { return Decoder(message, kWhat).choice(kLastKind); }
 
 std::uint64_t decode_number(std::string_view message) {
   Decoder in = fields_of(message, kind_of(message));

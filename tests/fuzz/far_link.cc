@@ -1,0 +1,32 @@
+// What clients and nodes of far memory say on their link (far/service/link_messages.h).
+#include "far/service/link_messages.h"
+#include "tests/fuzz/decode.h"
+
+namespace farside::fuzz {
+namespace {
+
+using namespace far;
+
+/// What the message is when it is understood.
+std::string encoded_again(std::string_view message) {
+  switch (kind_of(message)) {
+    case LinkKind::welcome: return decode_welcome(message).encode();
+    case LinkKind::join: return encode_join(decode_text(message));
+    case LinkKind::joined: return encode_joined(decode_joined(message));
+    case LinkKind::refused: return encode_refused(decode_text(message));
+    case LinkKind::leave: break;  // it has no fields, and nobody looks for any
+  }
+  return std::string(message);
+}
+
+}  // namespace
+}  // namespace farside::fuzz
+
+extern "C" int LLVMFuzzerTestOneInput(const unsigned char* data, std::size_t bytes) {
+  const std::string_view message = farside::fuzz::text(data, bytes);
+  try {
+    if (farside::fuzz::encoded_again(message) != message) std::abort();
+  } catch (const farside::Error&) {
+  }
+  return 0;
+}
