@@ -46,6 +46,10 @@ Outcome HomedRequests::receive(ServerNumber partition, Message& reply, Deadline 
     if (looks && follow(partition, deadline)) continue;
     if (came == Outcome::timed_out && fabric_.now() < deadline.at) continue;
     if (came == Outcome::peer_lost && await_move(partition, deadline)) continue;
+    if (came == Outcome::done && !homes_.is_trusted(partition) && fabric_.now() < deadline.at) {
+      fabric_.sleep(kLook);  // it will say whether its standby is dead
+      continue;
+    }
     unanswered.pop_front();
     const Outcome received = seats_.receive(seat(partition), reply, {slice});
     return homes_.is_trusted(partition) ? received : Outcome::peer_lost;

@@ -57,7 +57,7 @@ Answered LoggedStore::put(const Request& request, std::span<const std::byte> byt
   Answered answered = store_.prepare({request.timestamp, {SiblingsKind::list, {}}, {}, {&write, 1}});
   if (answered.answer != Answer::done) return answered;
   append(bytes);
-  unkept_.push_back({request.timestamp, key_id(write.key), write.erase});
+  unkept_.push_back({request.timestamp, key_id(write.key), write.erase || write.expires_ns != 0});
   answered.newest = std::max(answered.newest, request.timestamp);
   return answered;
 }

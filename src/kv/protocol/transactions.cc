@@ -28,9 +28,15 @@ PreparedHere Transactions::end(const Timestamp& transaction) {
 std::vector<KeyId> Transactions::commit(const Timestamp& transaction, Time now) {
   PreparedHere prepared = end(transaction);
   const bool is_alone = prepared.servers.size() <= 1;
+  while (!lately_committed_.empty() && is_over(lately_committed_.front().second)) lately_committed_.pop_front();
   if (!is_alone) lately_committed_.emplace_back(now, transaction);
   remember(transaction, {Standing::committed, is_alone, prepared.keys, std::move(prepared.servers)});
   return std::move(prepared.keys);
+}
+
+bool Transactions::is_over(const Timestamp& committed) {
+  const Ended* const ended = find_ended(committed);
+  return ended == nullptr || ended->everywhere;
 }
 
 std::vector<KeyId> Transactions::note_everywhere(const Timestamp& transaction) {
@@ -116,9 +122,8 @@ std::vector<Doubtful> Transactions::unsettled(Time before) {
   }
   std::vector<Doubtful> found;
   std::erase_if(overdue_, [this, &found](const Timestamp& each) {
-    const Ended* ended = find_ended(each);
-    if (ended == nullptr || ended->everywhere) return true;
-    found.push_back({each, ended->servers});
+    if (is_over(each)) return true;
+    found.push_back({each, find_ended(each)->servers});
     return false;
   });
   return found;
@@ -126,9 +131,12 @@ std::vector<Doubtful> Transactions::unsettled(Time before) {
 
 // ---- What a journal keeps
 
+// What is barred since its session was forgotten is not: in which order sessions were forgotten before is not kept.
 bool Transactions::is_known(const Timestamp& transaction) const {
-  return standing(transaction) != Standing::unknown &&
-         (prepared_.contains(transaction) || sessions_.contains(transaction.session));
+  if (prepared_.contains(transaction)) return true;
+  const auto session = sessions_.find(transaction.session);
+  if (session == sessions_.end()) return false;
+  return transaction.time <= session->second.settled || session->second.ended.contains(transaction.time);
 }
 
 std::vector<KeyId> Transactions::keys_of(const Timestamp& transaction) const {

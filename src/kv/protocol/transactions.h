@@ -83,6 +83,8 @@ class Transactions {
 
   PreparedHere end(const Timestamp& transaction);
   void remember(const Timestamp& transaction, Ended ended);
+  /// Nobody need be asked whether it is everywhere.
+  [[nodiscard]] bool is_over(const Timestamp& committed);
   [[nodiscard]] Ended* find_ended(const Timestamp& transaction);
   [[nodiscard]] Session& session_of(std::uint64_t number);
   void forget_sessions();

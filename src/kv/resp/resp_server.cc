@@ -103,11 +103,19 @@ class RespServer::Worker {
     for (Client* client : clients) puts_.push_back({client->obeying.writes()});
     try {
       session_->put_each(puts_);
-    } catch (const Error&) {  // of what became of them, nothing is known
-      for (IndependentPut& put : puts_) put.outcome = PutOutcome::unknown;
+    } catch (const Error&) {  // one of them cannot be, and nothing was written
+      for (IndependentPut& put : puts_) put.outcome = write_alone(put.writes);
     }
     for (std::size_t i = 0; i < clients.size(); ++i)
       clients[i]->obeying.end_writes(puts_[i].outcome, clients[i]->replies);
+  }
+
+  PutOutcome write_alone(std::span<const Write> writes) {
+    try {
+      return session_->put_all(writes);
+    } catch (const Error&) {
+      return PutOutcome::unknown;
+    }
   }
 
   void answer(std::uint64_t id) {

@@ -154,8 +154,9 @@ bool Service::take_primarys_access() {
 void Service::say_whether_alone() {
   if (shipping_ == nullptr || !shipping_->is_alone()) return;
   shipping_ = nullptr;
+  bells_->word<ControlWord>(ServerLink::kAlone).store(1);  // for which clients wait
+  fabric_->mark_lost(to_standby_->peer());                 // nothing of its memory is mapped any more
   log::warn("the standby of server " + std::to_string(options_.self) + " is gone; its keys have one copy now");
-  bells_->word<ControlWord>(ServerLink::kAlone).store(1);
 }
 
 Welcome Service::welcome() const {
