@@ -43,7 +43,13 @@ int or_told(Do&& what) {
   }
 }
 
-int answer(far::Result result) {
+template <class Do>
+int answer(Do&& what) {
+  far::Result result = far::Result::lost;
+  if (or_told([&] { result = what(); }) != 0) {
+    nbdkit_set_error(EIO);
+    return -1;
+  }
   if (result == far::Result::done) return 0;
   nbdkit_error("far memory: %s", std::string(to_string(result)).c_str());
   nbdkit_set_error(result == far::Result::full ? ENOSPC : EIO);
@@ -116,23 +122,23 @@ int block_size(void* /*handle*/, std::uint32_t* minimum, std::uint32_t* preferre
 // Requests.
 
 int pread(void* handle, void* into, std::uint32_t bytes, std::uint64_t offset, std::uint32_t /*flags*/) {
-  return answer(device(handle).read({static_cast<std::byte*>(into), bytes}, offset));
+  return answer([&] { return device(handle).read({static_cast<std::byte*>(into), bytes}, offset); });
 }
 
 int pwrite(void* handle, const void* from, std::uint32_t bytes, std::uint64_t offset, std::uint32_t /*flags*/) {
   auto* const bytes_of_nbdkit = static_cast<std::byte*>(const_cast<void*>(from));  // NOLINT: they are only read
-  return answer(device(handle).write({bytes_of_nbdkit, bytes}, offset));
+  return answer([&] { return device(handle).write({bytes_of_nbdkit, bytes}, offset); });
 }
 
 int flush(void* /*handle*/, std::uint32_t /*flags*/) { return 0; }
 
 int trim(void* handle, std::uint32_t bytes, std::uint64_t offset, std::uint32_t /*flags*/) {
-  return answer(device(handle).discard(offset, bytes));
+  return answer([&] { return device(handle).discard(offset, bytes); });
 }
 
 /// Without MAY_TRIM, too: what is discarded may find no room again, but so may anything that is written.
 int zero(void* handle, std::uint32_t bytes, std::uint64_t offset, std::uint32_t /*flags*/) {
-  return answer(device(handle).discard(offset, bytes));
+  return answer([&] { return device(handle).discard(offset, bytes); });
 }
 
 int extents(void* handle, std::uint32_t bytes, std::uint64_t offset, std::uint32_t flags, nbdkit_extents* found) {
@@ -171,7 +177,6 @@ nbdkit_plugin registered() {
   made.can_multi_conn = yes;
   made.can_trim = yes;
   made.can_zero = yes;
-  made.can_fast_zero = yes;
   made.can_extents = yes;
   made.can_flush = yes;
   made.can_fua = can_fua;

@@ -1,9 +1,5 @@
 #include "node/far_lender.h"
 
-#include <cstdlib>
-
-#include "team/environment.h"
-
 namespace farside {
 
 namespace {
@@ -20,7 +16,7 @@ far::LenderOptions options_of(const ServiceAddresses& addresses, Team& team, std
 
 FarLender::FarLender(const PoolDirectory& pool, Team& team, std::uint64_t bytes)
     : addresses_(pool, team, far::kServiceName, 1 + team.size()),  // kv's ports come first
-      service_(options_of(addresses_, team, bytes), Secret::load(std::getenv(kSecretFileVariable))),
+      service_(options_of(addresses_, team, bytes), pool_secret()),
       thread_([this](const std::stop_token& stop) {
         const std::stop_callback wake(stop, [this] { service_.wake(); });
         service_.serve_until([&stop] { return stop.stop_requested(); });

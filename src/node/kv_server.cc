@@ -1,25 +1,15 @@
 #include "node/kv_server.h"
 
-#include <cstdlib>
 #include <string>
 
 #include "farside/base/error.h"
 #include "farside/base/log.h"
 
-#include "team/environment.h"
 #include "team/service_socket.h"
 
 namespace farside {
 
 namespace {
-
-Secret pool_secret() {
-  const char* const file = std::getenv(kSecretFileVariable);
-  if (file == nullptr) {
-    throw Error({"serve keys and values", "in a node", std::string(kSecretFileVariable) + " is not set", ""});
-  }
-  return Secret::load(file);
-}
 
 kv::ServiceOptions options_of(const ServiceAddresses& addresses, Rank rank, const KvNodeOptions& node) {
   kv::ServiceOptions options;

@@ -66,6 +66,14 @@ std::string address_of(Team& team, const SymmetricRegion& addresses, Rank rank) 
 
 }  // namespace
 
+Secret pool_secret() {
+  const char* const file = std::getenv(kSecretFileVariable);
+  if (file == nullptr) {
+    throw Error({"serve", "in a node", std::string(kSecretFileVariable) + " is not set", "start it by farside up"});
+  }
+  return Secret::load(file);
+}
+
 ServiceAddresses::ServiceAddresses(const PoolDirectory& pool, Team& team, std::string_view service, unsigned first_port)
     : own_{service_socket(pool.path(), service, team.rank())} {
   if (!is_host_local(meeting())) {

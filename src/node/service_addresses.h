@@ -10,8 +10,12 @@
 #include "farside/team/team.h"
 
 #include "node/pool_directory.h"
+#include "team/secret.h"
 
 namespace farside {
+
+/// That of the pool whose node this process is. Throws Error when it is none.
+[[nodiscard]] Secret pool_secret();
 
 class ServiceAddresses {
  public:

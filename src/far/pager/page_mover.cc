@@ -87,9 +87,14 @@ Result PageMover::bring(PageNumber page, PageWord word, bool is_write, Shuttle& 
   held.sort();
 
   if (is_far) {
-    if (const Result result = shuttle.fetch(held.list()); result != Result::done) {
-      for (std::size_t i = 0; i < held.count; ++i) table_.unlock(held.pages.at(i), held.words.at(i));
-      frames_.give(held.count);
+    Result result = shuttle.fetch(held.list());
+    if (result != Result::done && held.count > 1) {  // perhaps because of a page that nobody asked for
+      let_go_of_others(page, held);
+      result = shuttle.fetch(held.list());
+    }
+    if (result != Result::done) {
+      table_.unlock(page, word);
+      frames_.give(1);
       return result;
     }
     add(counted_.fetched_pages, held.count);
@@ -101,6 +106,19 @@ Result PageMover::bring(PageNumber page, PageWord word, bool is_write, Shuttle& 
   map(held, page, is_write, shuttle);
   add(counted_.nanoseconds_in_faults, static_cast<std::uint64_t>((std::chrono::steady_clock::now() - begin).count()));
   return Result::done;
+}
+
+void PageMover::let_go_of_others(PageNumber page, Held& held) {
+  Held alone;
+  for (std::size_t i = 0; i < held.count; ++i) {
+    if (held.pages.at(i) == page) {
+      alone.add(page, held.words.at(i));
+    } else {
+      table_.unlock(held.pages.at(i), held.words.at(i));
+    }
+  }
+  frames_.give(held.count - 1);
+  held = alone;
 }
 
 // Pages like this one that will be wanted next, as many as there is room for.
@@ -149,30 +167,29 @@ void PageMover::map(const Held& held, PageNumber wanted, bool is_write, Shuttle&
   }
 }
 
+// What is stored is erased all at once, so that memory of which nothing is left is given back, and before anybody may
+// touch the pages again: until then they belong to nobody.
 void PageMover::discard(PageNumber first, PageNumber count, Shuttle& shuttle) {
   Held held;
+  bool any_stored = false;
   const PageNumber end = std::min(first + count, end_.load());
   for (PageNumber page = first; page < end; ++page) {
     const PageWord seen = table_.load(page);
     if (seen.state() == PageState::untouched && !seen.stored()) continue;
     held.add(page, table_.lock(page));
+    any_stored |= held.words.at(held.count - 1).stored();
     if (held.count < held.pages.size()) continue;
-    forget(held, shuttle);
+    forget(held);
     held.count = 0;
   }
-  forget(held, shuttle);
+  forget(held);
+  // What cannot be erased is never asked for: it takes room, and no more.
+  if (any_stored) (void)shuttle.erase(first, end - first);
 }
 
 // A page that was leaving may still be on its way: it counts as stored, so that it is erased another time.
-void PageMover::forget(const Held& held, Shuttle& shuttle) {
+void PageMover::forget(const Held& held) {
   arena_.drop(held.list());
-  for_each_run(held.list(), [&](std::size_t begin, std::size_t length) {
-    bool erases = false;
-    for (std::size_t i = begin; i < begin + length; ++i) erases = erases || held.words.at(i).stored();
-    if (!erases) return;
-    // What cannot be erased is never asked for: it takes room, and no more.
-    (void)shuttle.erase(held.pages.at(begin), static_cast<PageNumber>(length));
-  });
   std::uint64_t freed = 0;
   for (std::size_t i = 0; i < held.count; ++i) {
     const PageWord word = held.words.at(i);

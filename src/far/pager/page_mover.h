@@ -82,7 +82,8 @@ class PageMover {
   [[nodiscard]] std::uint64_t drop_zeros(const Held& held, Shuttle& shuttle);
   [[nodiscard]] Held lock_what_stayed(const Held& held);
   void put_back(const Held& held);
-  void forget(const Held& held, Shuttle& shuttle);
+  void forget(const Held& held);
+  void let_go_of_others(PageNumber page, Held& held);
 
   Arena& arena_;
   Userfault& userfault_;

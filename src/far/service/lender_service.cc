@@ -57,11 +57,10 @@ LenderService::~LenderService() { loop_.stop(); }
 
 void LenderService::serve_until(const std::function<bool()>& ended) {
   while (!ended()) {
-    while (lender_.step()) {
-    }
+    const bool more_to_do = lender_.step();
     errands_.run();  // after the bell was looked at: whoever posts rings it
     end_those_who_parted();
-    lender_.rest(fabric_->in(kRest));
+    if (!more_to_do) lender_.rest(fabric_->in(kRest));
   }
 }
 
@@ -96,8 +95,13 @@ Guests::Refusal LenderService::obey(Guests::Number guest, const std::string& mes
 }
 
 void LenderService::join(Guests::Number guest, const std::string& fabric) {
-  const PeerId peer = next_peer_++;
-  fabric_->connect(peer, fabric);
+  const PeerId peer = take_peer();
+  try {
+    fabric_->connect(peer, fabric);
+  } catch (const Error&) {
+    free_peers_.push_back(peer);
+    throw;
+  }
   joined_.emplace(guest, peer);
   errands_.post([this, guest, peer] { begin(guest, peer); });
 }
@@ -106,6 +110,13 @@ void LenderService::part(Guests::Number guest) {
   if (joined_.erase(guest) == 0) return;
   const Parting how = left_.erase(guest) != 0 ? Parting::left : Parting::gone;
   errands_.post([this, guest, how] { parted_.push_back({clients_.extract(guest).mapped(), how}); });
+}
+
+PeerId LenderService::take_peer() {
+  if (free_peers_.empty()) return next_peer_++;
+  const PeerId peer = free_peers_.back();
+  free_peers_.pop_back();
+  return peer;
 }
 
 // ---- The table
@@ -118,11 +129,21 @@ void LenderService::begin(Guests::Number guest, PeerId peer) {
   });
 }
 
+// One whose end is not certain in time is tried again: its slabs are nobody's until then.
 void LenderService::end_those_who_parted() {
-  std::erase_if(parted_, [this](const Parted& each) {
-    const Outcome ended = lender_.end(each.client.holder, each.client.peer, each.how, fabric_->in(kRevokeLimit));
-    if (ended != Outcome::done) log_.warn("the access of a client that went could not be taken away in time");
-    return ended == Outcome::done;
+  const Deadline deadline = fabric_->in(kRevokeLimit);
+  std::erase_if(parted_, [this, deadline](const Parted& each) {
+    try {
+      if (lender_.end(each.client.holder, each.client.peer, each.how, deadline) != Outcome::done) {
+        log_.warn("the access of a client that went could not be taken away in time");
+        return false;
+      }
+    } catch (const Error& error) {
+      log_.warn(error.what());
+      return false;
+    }
+    loop_.post([this, peer = each.client.peer] { free_peers_.push_back(peer); });
+    return true;
   });
 }
 

@@ -72,6 +72,7 @@ class LenderService final : private Guests::Host {
   [[nodiscard]] Guests::Refusal obey(Guests::Number guest, const std::string& message) override;
   void part(Guests::Number guest) override;
   void join(Guests::Number guest, const std::string& fabric);
+  [[nodiscard]] PeerId take_peer();
 
   // On the serving thread.
   void begin(Guests::Number guest, PeerId peer);
@@ -93,6 +94,7 @@ class LenderService final : private Guests::Host {
   std::map<Guests::Number, PeerId> joined_;
   std::set<Guests::Number> left_;  ///< those who said so
   PeerId next_peer_;
+  std::vector<PeerId> free_peers_;
   ThrottledLog log_;
 
   // Of the serving thread.

@@ -36,14 +36,15 @@ PoolNodes::PoolNodes(std::span<const std::string> entries, const Secret& secret,
 
 PoolNodes::~PoolNodes() {
   loop_.stop();
-  for (const auto& link : links_) {
-    if (link != nullptr) link->leave();
+  for (const Linked& each : links_) {
+    if (each.link != nullptr) each.link->leave();
   }
 }
 
 bool PoolNodes::is_linked(std::uint32_t node) const {
   const std::lock_guard lock(mutex_);
-  return links_.at(node) != nullptr;
+  const Linked& linked = links_.at(node);
+  return linked.link != nullptr && !fabric_->lost(linked.peer);
 }
 
 std::unique_ptr<LentMemory> PoolNodes::link(std::uint32_t node, SetupClock::time_point deadline,
@@ -55,13 +56,20 @@ std::unique_ptr<LentMemory> PoolNodes::link(std::uint32_t node, SetupClock::time
   }
   const std::lock_guard lock(mutex_);
   const PeerId peer = next_peer_++;
-  auto memory = link->join(*fabric_, peer, deadline);
-  links_[node] = link;
+  std::unique_ptr<LentMemory> memory;
+  try {
+    memory = link->join(*fabric_, peer, deadline);
+  } catch (const Error&) {  // nothing is mapped: a process that went without a word would be ended by the node
+    fabric_->mark_lost(peer);
+    link->leave();
+    throw;
+  }
+  links_[node] = {link, peer};
   NodeLink::watch(loop_, link, [this, node, peer, ended] {
     fabric_->mark_lost(peer);
     {
       const std::lock_guard gone(mutex_);
-      links_[node].reset();
+      if (links_[node].peer == peer) links_[node] = {};
     }
     ended();
   });

@@ -28,6 +28,7 @@ class PoolNodes {
   [[nodiscard]] std::uint32_t size() const noexcept { return static_cast<std::uint32_t>(addresses_.size()); }
   /// They are on several machines.
   [[nodiscard]] bool are_spread() const noexcept { return are_spread_; }
+  /// Not when it is lost, by whatever showed that.
   [[nodiscard]] bool is_linked(std::uint32_t node) const;
   /// The memory of a node that is not linked. `ended` is called, soon, when the node is gone, which counts as lost by
   /// then. Throws Error when it does not answer.
@@ -35,13 +36,18 @@ class PoolNodes {
                                                  const std::function<void()>& ended);
 
  private:
+  struct Linked {
+    std::shared_ptr<NodeLink> link;  ///< null: there is none
+    PeerId peer = kSelf;
+  };
+
   const Secret secret_;
   std::unique_ptr<Fabric> fabric_;
   std::vector<std::string> addresses_;  ///< by number
   bool are_spread_ = false;
   EventLoop loop_;
-  mutable std::mutex mutex_;                      // for the rest
-  std::vector<std::shared_ptr<NodeLink>> links_;  ///< by number; null: there is none
+  mutable std::mutex mutex_;   // for the rest
+  std::vector<Linked> links_;  ///< by number
   PeerId next_peer_ = kSelf + 1;
 };
 

@@ -10,7 +10,7 @@ namespace farside::far {
 namespace {
 
 constexpr auto kLinkLimit = std::chrono::seconds(2);
-constexpr auto kRetry = std::chrono::seconds(2);
+constexpr auto kLook = std::chrono::seconds(2);
 constexpr Duration kMendLimit = std::chrono::seconds(2);  // after which the nodes are looked at again
 
 }  // namespace
@@ -55,9 +55,7 @@ std::unique_ptr<LentMemory> PooledSpace::link(std::uint32_t node, SetupClock::ti
   });
 }
 
-// True when all are linked.
-bool PooledSpace::take_in_who_came() {
-  bool all = true;
+void PooledSpace::take_in_who_came() {
   for (std::uint32_t node = 0; node < nodes_->size(); ++node) {
     if (nodes_->is_linked(node)) continue;
     try {
@@ -65,29 +63,22 @@ bool PooledSpace::take_in_who_came() {
       log::info("node " + std::to_string(node) + " lends memory again");
     } catch (const Error& error) {
       log::debug(error.what());
-      all = false;
     }
   }
-  return all;
 }
 
 void PooledSpace::tend(const std::stop_token& stop) {
   const auto channel = fabric().open_channel();
-  bool idle = true;
   while (!stop.stop_requested()) {
     {
       std::unique_lock lock(alarm_->mutex);
-      const auto rung = [this] { return alarm_->rung; };
-      if (idle) {
-        (void)alarm_->changed.wait(lock, stop, rung);
-      } else {
-        (void)alarm_->changed.wait_for(lock, stop, kRetry, rung);
-      }
+      // Losses show in a reader's own operations as well, who rings nothing.
+      (void)alarm_->changed.wait_for(lock, stop, kLook, [this] { return alarm_->rung; });
       alarm_->rung = false;
     }
     if (stop.stop_requested()) return;
-    const bool mended = space_->slabs().mend(*channel, fabric().in(kMendLimit));
-    idle = take_in_who_came() && mended;
+    (void)space_->slabs().mend(*channel, fabric().in(kMendLimit));
+    take_in_who_came();
   }
 }
 

@@ -36,7 +36,7 @@ class PooledSpace final : public Space {
   };
 
   [[nodiscard]] std::unique_ptr<LentMemory> link(std::uint32_t node, SetupClock::time_point deadline);
-  [[nodiscard]] bool take_in_who_came();
+  void take_in_who_came();
   void tend(const std::stop_token& stop);
 
   const std::shared_ptr<Alarm> alarm_ = std::make_shared<Alarm>();
