@@ -3,7 +3,8 @@
 // What is written is done when it is safe (a Lane's write is), whichever connection wrote it: a flush has nothing to
 // do, and a device may have any number of connections.
 //
-// No request allocates memory, so that a machine can swap on the device. Thread safety: every call, from any thread.
+// A device allocates nothing for a request (its lanes' lists grow now and then). Thread safety: every call, from any
+// thread.
 #pragma once
 
 #include <condition_variable>

@@ -48,7 +48,7 @@ class LoggedStore {
   struct Unkept {
     Timestamp transaction;
     std::optional<KeyId> put{};  ///< the key: to be committed when it is kept
-    bool erases = false;  ///< or will have expired when it is done again
+    bool erases = false;         ///< or will have expired when it is done again
   };
 
   [[nodiscard]] Reply change(const Request& request, std::span<const std::byte> bytes);
