@@ -72,7 +72,7 @@ bool HomedRequests::follow(ServerNumber partition, Deadline deadline) {
 }
 
 bool HomedRequests::await_move(ServerNumber partition, Deadline deadline) {
-  while (homes_.will_move(partition) && fabric_.now() < deadline.at) fabric_.sleep(kLook);
+  while (homes_.may_move(partition) && fabric_.now() < deadline.at) fabric_.sleep(kLook);
   return homes_.is_moved(partition) && !partitions_[partition].at_standby;
 }
 

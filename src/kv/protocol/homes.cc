@@ -23,6 +23,10 @@ bool Homes::will_move(ServerNumber partition) const {
   return is_lost(partition) && how_is_standby_(partition) == StandbyIs::joined;
 }
 
+bool Homes::may_move(ServerNumber partition) const {
+  return !is_moved(partition) && how_is_standby_(partition) == StandbyIs::joined;
+}
+
 bool Homes::is_trusted(ServerNumber partition) const {
   return is_moved(partition) || how_is_standby_(partition) != StandbyIs::away;
 }
@@ -54,7 +58,7 @@ Outcome HomedSource::find(std::span<Search* const> searches, std::span<const Tim
 bool HomedSource::is_worth_waiting(std::span<Search* const> searches, Outcome outcome) const {
   return std::ranges::any_of(searches, [&](const Search* search) {
     const ServerNumber partition = server_of(search->id, homes_.partitions());
-    if (outcome == Outcome::peer_lost && homes_.will_move(partition)) return true;
+    if (outcome == Outcome::peer_lost && homes_.may_move(partition)) return true;
     return !homes_.is_lost(partition) && !homes_.is_trusted(partition);  // it will say whether its standby is dead
   });
 }

@@ -47,6 +47,8 @@ class Homes {
   }
   /// The primary is lost, and the standby will serve.
   [[nodiscard]] bool will_move(ServerNumber partition) const;
+  /// It was not reached, by whatever showed that: before a loss is known its socket may still be open.
+  [[nodiscard]] bool may_move(ServerNumber partition) const;
   /// Whether what comes from the primary while the word is 0 may be taken.
   [[nodiscard]] bool is_trusted(ServerNumber partition) const;
   [[nodiscard]] bool is_lost(ServerNumber partition) const {
