@@ -50,7 +50,7 @@ LenderService::LenderService(const LenderOptions& options, const Secret& pool)
       backing_(*memory_, kSlabBytes),
       lender_(*fabric_, *channel_, *table_, options.self, backing_, {.slabs = slabs_of(options)}),
       errands_([this] { wake(); }),
-      next_peer_(static_cast<PeerId>(options.nodes.size())),
+      peers_(static_cast<PeerId>(options.nodes.size())),
       guests_(loop_, far_secret(pool), kLinkBodyLimit, *this, options.listen) {}
 
 LenderService::~LenderService() { loop_.stop(); }
@@ -95,11 +95,11 @@ Guests::Refusal LenderService::obey(Guests::Number guest, const std::string& mes
 }
 
 void LenderService::join(Guests::Number guest, const std::string& fabric) {
-  const PeerId peer = take_peer();
+  const PeerId peer = peers_.take();
   try {
     fabric_->connect(peer, fabric);
   } catch (const Error&) {
-    free_peers_.push_back(peer);
+    peers_.give_back(peer);
     throw;
   }
   joined_.emplace(guest, peer);
@@ -110,13 +110,6 @@ void LenderService::part(Guests::Number guest) {
   if (joined_.erase(guest) == 0) return;
   const Parting how = left_.erase(guest) != 0 ? Parting::left : Parting::gone;
   errands_.post([this, guest, how] { parted_.push_back({clients_.extract(guest).mapped(), how}); });
-}
-
-PeerId LenderService::take_peer() {
-  if (free_peers_.empty()) return next_peer_++;
-  const PeerId peer = free_peers_.back();
-  free_peers_.pop_back();
-  return peer;
 }
 
 // ---- The table
@@ -142,7 +135,7 @@ void LenderService::end_those_who_parted() {
       log_.warn(error.what());
       return false;
     }
-    loop_.post([this, peer = each.client.peer] { free_peers_.push_back(peer); });
+    loop_.post([this, peer = each.client.peer] { peers_.give_back(peer); });
     return true;
   });
 }

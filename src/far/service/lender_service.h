@@ -22,6 +22,7 @@
 #include "far/service/link_messages.h"
 #include "team/errands.h"
 #include "team/guests.h"
+#include "team/peer_numbers.h"
 
 namespace farside::far {
 
@@ -72,7 +73,6 @@ class LenderService final : private Guests::Host {
   [[nodiscard]] Guests::Refusal obey(Guests::Number guest, const std::string& message) override;
   void part(Guests::Number guest) override;
   void join(Guests::Number guest, const std::string& fabric);
-  [[nodiscard]] PeerId take_peer();
 
   // On the serving thread.
   void begin(Guests::Number guest, PeerId peer);
@@ -93,8 +93,7 @@ class LenderService final : private Guests::Host {
   // Of the loop's thread.
   std::map<Guests::Number, PeerId> joined_;
   std::set<Guests::Number> left_;  ///< those who said so
-  PeerId next_peer_;
-  std::vector<PeerId> free_peers_;
+  PeerNumbers peers_;
   ThrottledLog log_;
 
   // Of the serving thread.

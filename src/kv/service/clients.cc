@@ -24,7 +24,7 @@ Clients::Clients(EventLoop& loop, Fabric& fabric, MailboxInbox& inbox, Errands& 
       errands_(errands),
       welcome_(std::move(welcome)),
       standby_(standby),
-      next_peer_(first_peer),
+      peers_(first_peer),
       guests_(loop, secret, kLinkBodyLimit, *this, addresses) {}
 
 // ---- What they ask for
@@ -49,11 +49,11 @@ Guests::Refusal Clients::obey(Guests::Number guest, const std::string& message) 
 }
 
 void Clients::join(Guests::Number guest, const Join& join) {
-  const PeerId peer = take_peer();
+  const PeerId peer = peers_.take();
   try {
     fabric_.connect(peer, join.fabric);
   } catch (const Error&) {
-    free_peers_.push_back(peer);
+    peers_.give_back(peer);
     throw;
   }
   clients_.emplace(guest, Client{peer});
@@ -135,15 +135,8 @@ void Clients::part(Guests::Number guest) {
       epochs_.erase(epochs);
     }
     if (client.is_primary) return;  // whose access may have to be taken away under this number
-    loop_.post([this, peer = client.peer] { free_peers_.push_back(peer); });
+    loop_.post([this, peer = client.peer] { peers_.give_back(peer); });
   });
-}
-
-PeerId Clients::take_peer() {
-  if (free_peers_.empty()) return next_peer_++;
-  const PeerId peer = free_peers_.back();
-  free_peers_.pop_back();
-  return peer;
 }
 
 // ---- Mailboxes

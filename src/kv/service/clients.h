@@ -21,6 +21,7 @@
 #include "team/errands.h"
 #include "team/event_loop.h"
 #include "team/guests.h"
+#include "team/peer_numbers.h"
 
 namespace farside::kv {
 
@@ -67,7 +68,6 @@ class Clients final : private Guests::Host {
   void note_primary(const Client& client, StandbySide::PrimaryIs what);
   void open(Guests::Number guest, Client& client, const OpenRequest& request);
   [[nodiscard]] bool close(Client& client, Number mailbox);
-  [[nodiscard]] PeerId take_peer();
 
   // On the serving thread.
   void begin(Number mailbox, Served served, const MailboxEnd& end, Waking waking);
@@ -83,8 +83,7 @@ class Clients final : private Guests::Host {
   // Of the loop's thread.
   std::map<Guests::Number, Client> clients_;
   Number next_mailbox_ = 1;
-  PeerId next_peer_;
-  std::vector<PeerId> free_peers_;
+  PeerNumbers peers_;
   bool has_primary_ = false;
   ThrottledLog log_;
 

@@ -1,0 +1,31 @@
+// peer_numbers.h — numbers for the guests of a service, as peers of its fabric: one whose access was taken away is
+// given to somebody else again.
+//
+// Thread safety: one thread at a time.
+#pragma once
+
+#include <vector>
+
+#include "farside/fabric/fabric.h"
+
+namespace farside {
+
+class PeerNumbers {
+ public:
+  /// Those below `first` belong to others.
+  explicit PeerNumbers(PeerId first) noexcept : next_(first) {}
+
+  [[nodiscard]] PeerId take() {
+    if (free_.empty()) return next_++;
+    const PeerId peer = free_.back();
+    free_.pop_back();
+    return peer;
+  }
+  void give_back(PeerId peer) { free_.push_back(peer); }
+
+ private:
+  PeerId next_;
+  std::vector<PeerId> free_;
+};
+
+}  // namespace farside
