@@ -1,0 +1,52 @@
+// messages.h — what an unmodified program and `farside far` say to each other, over Unix sockets of whole packets.
+// docs/protocols/far_door.md has the steps. Both sides are of one build and one machine; a packet is still checked.
+//
+// Included by the preload library, which needs nothing but libc: no other header of farside may be named here.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+namespace farside::far {
+
+inline constexpr std::uint32_t kDoorVersion = 1;
+inline constexpr char kDoorVariable[] = "FARSIDE_FAR";  ///< the socket's path, in the program's environment
+
+enum class DoorKind : std::uint32_t {
+  welcome = 1,  ///< server: value = bytes of the arena to reserve, extra = bytes from which an allocation is far
+  join,         ///< program: version, ranges to serve, and with it a userfaultfd
+  joined,       ///< server: value = token, which every other connection of this process shows
+  refused,      ///< server: the packet's text says why
+  drop,         ///< server: take the memory of these ranges away
+  dropped,      ///< program: done
+  discard,      ///< program, with token: these ranges are zeros from now on
+  advise,       ///< program, with token: extra = far::Hint of these ranges
+  fork_begins,  ///< program, with token
+  quiet,        ///< server: nothing of the process is on its way; the fork may happen
+  done,         ///< server: of discard and advise
+};
+
+/// Whole pages.
+struct DoorRange {
+  std::uint64_t address;
+  std::uint64_t bytes;
+};
+
+struct DoorPacket {
+  static constexpr std::size_t kRanges = 64;
+
+  DoorKind kind;
+  std::uint32_t version;
+  std::uint64_t value;  ///< token, or what the kind says
+  std::uint64_t extra;
+  std::uint64_t count;  ///< of ranges; or bytes of text, which lies in their place
+  std::array<DoorRange, kRanges> ranges;
+
+  /// Of which so many bytes are sent when it holds `count` ranges.
+  [[nodiscard]] static constexpr std::size_t bytes(std::size_t count) {
+    return offsetof(DoorPacket, ranges) + count * sizeof(DoorRange);
+  }
+};
+
+}  // namespace farside::far
