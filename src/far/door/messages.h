@@ -23,7 +23,8 @@ enum class DoorKind : std::uint32_t {
   discard,      ///< program, with token: these ranges are zeros from now on
   advise,       ///< program, with token: extra = far::Hint of these ranges
   fork_begins,  ///< program, with token
-  quiet,        ///< server: nothing of the process is on its way; the fork may happen
+  quiet,        ///< server: no page of the process leaves; the fork may happen
+  forked,       ///< program, the parent: it has happened, or failed
   done,         ///< server: of discard and advise
 };
 
