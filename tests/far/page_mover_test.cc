@@ -7,6 +7,7 @@
 
 #include <gtest/gtest.h>
 
+#include "far/pager/arena.h"
 #include "far/pager/bus_errors.h"
 
 namespace farside::test {
@@ -55,7 +56,7 @@ class CellarShuttle final : public Shuttle {
 class PageMoverTest : public testing::Test, public BusErrorServer {
  protected:
   explicit PageMoverTest(PagerRules rules = {}, std::uint32_t most_ahead = 0)
-      : mover(arena, userfault, kBudget, most_ahead, std::chrono::seconds(60), rules) {
+      : mover(arena, userfault, frames, most_ahead, std::chrono::seconds(60), rules) {
     userfault.watch(arena.base(), arena.bytes());
   }
 
@@ -78,6 +79,7 @@ class PageMoverTest : public testing::Test, public BusErrorServer {
   Cellar cellar;
   Arena arena{kPagesOfArena};
   Userfault userfault{FaultService::in_thread};
+  Frames frames{kBudget};
   PageMover mover;
   CellarShuttle faults{cellar};
   CellarShuttle evictor{cellar};
@@ -206,11 +208,11 @@ TEST_F(PageMoverTest, WhatCannotBeStoredStays) {
   word(5) = 1;
   cellar.stores_end_with = Result::full;
   EXPECT_EQ(mover.evict(64, evictor).result, Result::full);
-  EXPECT_EQ(mover.frames().used(), 1U);
+  EXPECT_EQ(frames.used(), 1U);
   word(5) = 2;
   cellar.stores_end_with = Result::done;
   evict_all();
-  EXPECT_EQ(mover.frames().used(), 0U);
+  EXPECT_EQ(frames.used(), 0U);
   EXPECT_EQ(word(5), 2U);
 }
 
@@ -228,7 +230,7 @@ TEST_F(PageMoverTest, HintsSayWhoLeavesFirst) {
   };
   EXPECT_EQ(mover.evict(64, evictor).pages, 1U);
   EXPECT_TRUE(faults_on(7));
-  while (mover.frames().used() > 2) ASSERT_EQ(mover.evict(1, evictor).pages, 1U);
+  while (frames.used() > 2) ASSERT_EQ(mover.evict(1, evictor).pages, 1U);
   EXPECT_FALSE(faults_on(1));
   EXPECT_FALSE(faults_on(2));
   evict_all();
@@ -241,7 +243,7 @@ TEST_F(PageMoverTest, ALoopOverMoreThanTheBudgetKeepsAPart) {
   std::uint64_t rounds = 0;
   const auto walk = [&] {
     for (PageNumber page = 0; page < kLoop; ++page) {
-      while (mover.frames().used() + 8 > kBudget) ASSERT_NE(mover.evict(4, evictor).pages, 0U);
+      while (frames.used() + 8 > kBudget) ASSERT_NE(mover.evict(4, evictor).pages, 0U);
       ASSERT_EQ(word(page), rounds);
       word(page) = rounds + 1;
     }
@@ -262,7 +264,7 @@ class WithReadAhead : public PageMoverTest {
 // Going through in order costs one fault for many pages, whether they were never touched or come from the space.
 TEST_F(WithReadAhead, AWalkInOrderFaultsSeldom) {
   const auto make_room = [&] {
-    while (mover.frames().used() + 96 > kBudget) ASSERT_NE(mover.evict(64, evictor).pages, 0U);
+    while (frames.used() + 96 > kBudget) ASSERT_NE(mover.evict(64, evictor).pages, 0U);
   };
   for (PageNumber page = 0; page < kPagesOfArena; ++page) {
     make_room();

@@ -1,6 +1,7 @@
 #include "far/pager/arena.h"
 
 #include <array>
+#include <cstring>
 
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -10,9 +11,25 @@
 #include "farside/base/error.h"
 #include "farside/base/units.h"
 
+#include "far/pager/end.h"
 #include "far/pager/shuttle.h"
 
 namespace farside::far {
+
+namespace {
+
+// Not memcpy: what the program does to these bytes meanwhile is held up by the kernel, of which a race detector that
+// stands behind memcpy knows nothing.
+void copy_page(std::byte* to, const std::byte* from) {
+#ifdef __x86_64__
+  std::size_t left = kPageBytes;
+  asm volatile("rep movsb" : "+D"(to), "+S"(from), "+c"(left) : : "memory");
+#else
+  std::memcpy(to, from, kPageBytes);
+#endif
+}
+
+}  // namespace
 
 Arena::Arena(PageNumber pages) : bytes_(std::size_t{pages} * kPageBytes), process_(::getpid()) {
   void* const place =
@@ -32,6 +49,13 @@ Arena::Arena(PageNumber pages) : bytes_(std::size_t{pages} * kPageBytes), proces
 Arena::~Arena() {
   if (::getpid() == process_) ::munmap(base_, bytes_);
 }
+
+bool Arena::copy_out(std::span<const PageNumber> pages, std::byte* to) {
+  for (std::size_t i = 0; i < pages.size(); ++i) copy_page(to + i * kPageBytes, at(pages[i]));
+  return true;
+}
+
+void Arena::fail(std::string_view tried, std::string_view why) { end_process(tried, why); }
 
 void Arena::drop(std::span<const PageNumber> pages) {
   std::array<iovec, Shuttle::kPages> ranges{};

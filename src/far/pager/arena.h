@@ -6,20 +6,19 @@
 
 #include "farside/base/fd.h"
 
-#include "far/pager/page_table.h"
+#include "far/pager/paged_memory.h"
 
 namespace farside::far {
 
-class Arena {
+class Arena final : public PagedMemory {
  public:
   explicit Arena(PageNumber pages);
-  ~Arena();
-  Arena(const Arena&) = delete;
-  Arena& operator=(const Arena&) = delete;
+  ~Arena() override;
 
   [[nodiscard]] std::byte* base() const { return base_; }
   [[nodiscard]] std::size_t bytes() const { return bytes_; }
-  [[nodiscard]] std::byte* at(PageNumber page) const { return base_ + std::size_t{page} * kPageBytes; }
+  [[nodiscard]] PageNumber pages() const override { return static_cast<PageNumber>(bytes_ / kPageBytes); }
+  [[nodiscard]] std::byte* at(PageNumber page) const override { return base_ + std::size_t{page} * kPageBytes; }
   [[nodiscard]] bool contains(const void* address) const {
     const auto* const byte = static_cast<const std::byte*>(address);
     return byte >= base_ && byte < base_ + bytes_;
@@ -30,8 +29,10 @@ class Arena {
                                    kPageBytes);
   }
 
-  /// Takes the memory of these pages away; in ascending order. In one call where the kernel can (Linux 6.13).
-  void drop(std::span<const PageNumber> pages);
+  [[nodiscard]] bool copy_out(std::span<const PageNumber> pages, std::byte* to) override;
+  /// In one call where the kernel can (Linux 6.13).
+  void drop(std::span<const PageNumber> pages) override;
+  [[noreturn]] void fail(std::string_view tried, std::string_view why) override;
 
  private:
   std::byte* base_ = nullptr;
@@ -39,15 +40,5 @@ class Arena {
   int process_;
   Fd self_;  ///< this process, while it can be told of many ranges at once
 };
-
-/// Calls `then(first, count)` for each run of neighbours in an ascending list.
-template <class Then>
-void for_each_run(std::span<const PageNumber> pages, Then&& then) {
-  for (std::size_t i = 0; i < pages.size();) {
-    const std::size_t begin = i++;
-    while (i < pages.size() && pages[i] == pages[i - 1] + 1) ++i;
-    then(begin, i - begin);
-  }
-}
 
 }  // namespace farside::far

@@ -2,7 +2,6 @@
 
 #include <array>
 #include <csignal>
-#include <cstring>
 
 #include <sys/uio.h>
 #include <unistd.h>
@@ -22,11 +21,6 @@ void end_process(std::string_view tried, std::string_view why) {
   ::pthread_sigmask(SIG_UNBLOCK, &bus, nullptr);
   ::raise(SIGBUS);
   ::_exit(128 + SIGBUS);
-}
-
-void end_process(std::string_view tried, int error) {
-  const char* const why = ::strerrordesc_np(error);
-  end_process(tried, why != nullptr ? why : "unknown error");
 }
 
 }  // namespace farside::far

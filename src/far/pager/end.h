@@ -7,6 +7,5 @@ namespace farside::far {
 
 /// Writes "farside: cannot <tried>: <why>" to standard error, and ends the process by SIGBUS. Safe in fault handlers.
 [[noreturn]] void end_process(std::string_view tried, std::string_view why);
-[[noreturn]] void end_process(std::string_view tried, int error);
 
 }  // namespace farside::far

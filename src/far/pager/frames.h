@@ -1,6 +1,7 @@
 // frames.h — the budget: how many pages may be here at once, and who waits for one.
 //
-// Guarantee: pages here <= budget, always. The evictor keeps a reserve free, so that a fault seldom waits.
+// Guarantee: pages here <= budget, but for what is overdrawn. Evictors keep a reserve free, so that a fault seldom
+// waits.
 #pragma once
 
 #include <atomic>
@@ -15,34 +16,37 @@ class Frames {
   explicit Frames(std::uint64_t budget);
 
   [[nodiscard]] std::uint64_t budget() const { return budget_; }
-  [[nodiscard]] std::uint64_t used() const { return budget_ - free_.load(std::memory_order_relaxed); }
+  [[nodiscard]] std::uint64_t used() const {
+    return static_cast<std::uint64_t>(static_cast<std::int64_t>(budget_) - free_.load(std::memory_order_relaxed));
+  }
 
   /// Sleeps until one is free. False when none came free in `patience`.
   [[nodiscard]] bool take_one(std::chrono::milliseconds patience);
   /// Up to `wanted`, of which a few are left for others.
   [[nodiscard]] std::uint64_t take_spare(std::uint64_t wanted);
+  /// Takes them, whether they are free or not: others leave in their stead.
+  void overdraw(std::uint64_t count);
   void give(std::uint64_t count);
 
-  // Of the evictor.
+  // Of evictors.
 
   /// How many ought to leave now.
   [[nodiscard]] std::uint64_t wanted() const;
-  /// Sleeps until some ought to leave, or `stop` is called.
-  void await_wanted();
-  void stop();
+  /// Sleeps until some ought to leave, or it is `stopped`.
+  void await_wanted(const std::atomic<bool>& stopped);
+  void wake_evictors();
 
  private:
   void ring();
 
   const std::uint64_t budget_;
-  const std::uint64_t low_;   ///< below it pages leave,
-  const std::uint64_t high_;  ///< until so many are free
-  std::atomic<std::uint64_t> free_;
+  const std::int64_t low_;               ///< below it pages leave,
+  const std::int64_t high_;              ///< until so many are free
+  std::atomic<std::int64_t> free_;       ///< less than nothing when overdrawn
   std::atomic<std::uint32_t> freed_{0};  ///< counts; takers sleep on it
   std::atomic<std::uint32_t> waiting_{0};
-  std::atomic<std::uint32_t> bell_{0};  ///< counts; the evictor sleeps on it
-  std::atomic<bool> asleep_{false};
-  std::atomic<bool> stopped_{false};
+  std::atomic<std::uint32_t> bell_{0};  ///< counts; evictors sleep on it
+  std::atomic<bool> asleep_{false};     ///< perhaps some evictor is
 };
 
 }  // namespace farside::far

@@ -2,23 +2,11 @@
 #include <algorithm>
 #include <cstring>
 
-#include "far/pager/end.h"
 #include "far/pager/page_mover.h"
 
 namespace farside::far {
 
 namespace {
-
-// Not memcpy: what the program does to these bytes meanwhile is held up by the kernel, of which a race detector that
-// stands behind memcpy knows nothing.
-void copy_page(std::byte* to, const std::byte* from) {
-#ifdef __x86_64__
-  std::size_t left = kPageBytes;
-  asm volatile("rep movsb" : "+D"(to), "+S"(from), "+c"(left) : : "memory");
-#else
-  std::memcpy(to, from, kPageBytes);
-#endif
-}
 
 bool is_zero(const std::byte* page) { return *page == std::byte{} && std::memcmp(page, page + 1, kPageBytes - 1) == 0; }
 
@@ -29,6 +17,7 @@ constexpr unsigned kBatchesAtLevel = 64;  // before it is tried whether less har
 }  // namespace
 
 PageMover::Evicted PageMover::evict(std::uint64_t wanted, Shuttle& shuttle) {
+  const Departures::Passage passage(departures_);
   const Held chosen = choose(std::min<std::uint64_t>(wanted, Shuttle::kPages));
   Held clean;
   Held dirty;
@@ -41,7 +30,12 @@ PageMover::Evicted PageMover::evict(std::uint64_t wanted, Shuttle& shuttle) {
   return {first.pages + second.pages, second.result};
 }
 
-// Goes over the arena like the hand of a clock; looks harder when a whole round brought too little.
+void PageMover::let_go(std::uint64_t count) {
+  here_.fetch_sub(count, std::memory_order_relaxed);
+  frames_.give(count);
+}
+
+// Goes over the memory like the hand of a clock; looks harder when a whole round brought too little.
 PageMover::Held PageMover::choose(std::size_t wanted) {
   Held held;
   if (++batches_at_level_ > kBatchesAtLevel && level_ > 0) {
@@ -53,7 +47,7 @@ PageMover::Held PageMover::choose(std::size_t wanted) {
     if (hand_ >= round) hand_ = 0;
     const PageNumber page = hand_++;
     const PageWord word = table_.load(page);
-    if (replacement_.may_leave(word, level_, frames_.used()) && table_.try_lock(page, word)) held.add(page, word);
+    if (replacement_.may_leave(word, level_, pages_here()) && table_.try_lock(page, word)) held.add(page, word);
     if (++looked_at < round) continue;
     if (held.count != 0 || level_ == Replacement::kLevels - 1) break;
     looked_at = 0;
@@ -65,12 +59,12 @@ PageMover::Held PageMover::choose(std::size_t wanted) {
 }
 
 PageMover::Evicted PageMover::drop_clean(const Held& held) {
-  arena_.drop(held.list());
+  memory_.drop(held.list());
   for (std::size_t i = 0; i < held.count; ++i) {
     table_.unlock(held.pages.at(i), replacement_.leaving(held.words.at(i)).with(PageState::far));
   }
   add(counted_.dropped_clean_pages, held.count);
-  frames_.give(held.count);
+  let_go(held.count);
   return {held.count, Result::done};
 }
 
@@ -79,16 +73,23 @@ PageMover::Evicted PageMover::drop_clean(const Held& held) {
 PageMover::Evicted PageMover::carry(const Held& held, Shuttle& shuttle) {
   if (rules_.protects_before_copying) {
     for_each_run(held.list(), [&](std::size_t begin, std::size_t length) {
-      const int error = userfault_.protect(arena_.at(held.pages.at(begin)), length * kPageBytes);
-      if (error != 0) end_process("protect a page of far memory", error);
+      const int error = userfault_.protect(memory_.at(held.pages.at(begin)), length * kPageBytes);
+      must(error, "protect a page of far memory");
     });
+  }
+  if (!memory_.copy_out(held.list(), shuttle.buffer())) {
+    put_back(held);
+    return {0, Result::done};
   }
   Held zeros;
   Held carried;
   for (std::size_t i = 0; i < held.count; ++i) {
-    std::byte* const place = shuttle.buffer() + carried.count * kPageBytes;
-    copy_page(place, arena_.at(held.pages.at(i)));
-    (is_zero(place) ? zeros : carried).add(held.pages.at(i), held.words.at(i));
+    const std::byte* const bytes = shuttle.buffer() + i * kPageBytes;
+    Held& kind = is_zero(bytes) ? zeros : carried;
+    if (&kind == &carried && carried.count != i) {
+      std::memcpy(shuttle.buffer() + carried.count * kPageBytes, bytes, kPageBytes);
+    }
+    kind.add(held.pages.at(i), held.words.at(i));
   }
   const std::uint64_t dropped = drop_zeros(zeros, shuttle);
   if (carried.count == 0) return {dropped, Result::done};
@@ -105,11 +106,11 @@ PageMover::Evicted PageMover::carry(const Held& held, Shuttle& shuttle) {
     return {dropped, result};
   }
   add(counted_.stored_pages, carried.count);
-  arena_.drop(stayed.list());
+  memory_.drop(stayed.list());
   for (std::size_t i = 0; i < stayed.count; ++i) {
     table_.unlock(stayed.pages.at(i), replacement_.leaving(stayed.words.at(i)).with(PageState::far));
   }
-  frames_.give(stayed.count);
+  let_go(stayed.count);
   return {dropped + stayed.count, Result::done};
 }
 
@@ -135,7 +136,7 @@ std::uint64_t PageMover::drop_zeros(const Held& held, Shuttle& shuttle) {
     (is_erased ? erased : kept).add(held.pages.at(i), held.words.at(i));
   }
   put_back(kept);
-  arena_.drop(erased.list());
+  memory_.drop(erased.list());
   for (std::size_t i = 0; i < erased.count; ++i) {
     const PageWord word = replacement_.leaving(erased.words.at(i));
     const bool is_gone = rules_.erases_what_turned_zero || !word.stored();
@@ -143,14 +144,13 @@ std::uint64_t PageMover::drop_zeros(const Held& held, Shuttle& shuttle) {
                   is_gone ? word.with(PageState::untouched).with_stored(false) : word.with(PageState::far));
   }
   add(counted_.dropped_zero_pages, erased.count);
-  frames_.give(erased.count);
+  let_go(erased.count);
   return erased.count;
 }
 
 void PageMover::put_back(const Held& held) {
   for (std::size_t i = 0; i < held.count; ++i) {
-    const int error = userfault_.unprotect(arena_.at(held.pages.at(i)), kPageBytes);
-    if (error != 0) end_process("let a page of far memory be written to", error);
+    must(userfault_.unprotect(memory_.at(held.pages.at(i)), kPageBytes), "let a page of far memory be written to");
     table_.unlock(held.pages.at(i), held.words.at(i).with(PageState::dirty));
   }
 }

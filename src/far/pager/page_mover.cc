@@ -1,9 +1,9 @@
 #include "far/pager/page_mover.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
-
-#include "far/pager/end.h"
+#include <cstring>
 
 namespace farside::far {
 
@@ -11,24 +11,54 @@ namespace {
 
 alignas(kPageBytes) constexpr std::array<std::byte, Shuttle::kPages * kPageBytes> kZeros{};
 
-void must(int error, const char* what) {
-  if (error != 0) end_process(what, error);
-}
+// A fork may begin while a frame is waited for, and nobody's leaves then.
+constexpr std::chrono::milliseconds kSlice{100};
 
 void add(std::atomic<std::uint64_t>& counter, std::uint64_t by) { counter.fetch_add(by, std::memory_order_relaxed); }
 
 }  // namespace
 
-PageMover::PageMover(Arena& arena, Userfault& userfault, std::uint64_t budget_pages, std::uint32_t most_ahead,
+PageMover::PageMover(PagedMemory& memory, const Userfault& userfault, Frames& frames, std::uint32_t most_ahead,
                      std::chrono::milliseconds patience, PagerRules rules)
-    : arena_(arena),
+    : memory_(memory),
       userfault_(userfault),
       patience_(patience),
       rules_(rules),
-      table_(static_cast<PageNumber>(arena.bytes() / kPageBytes)),
-      frames_(budget_pages),
-      replacement_(budget_pages),
+      table_(memory.pages()),
+      frames_(frames),
+      replacement_(frames.budget()),
       read_ahead_(std::min<std::uint32_t>(most_ahead, Shuttle::kPages - 1)) {}
+
+// When the process is gone, nobody sees what becomes of its pages.
+void PageMover::must(int error, std::string_view tried) {
+  if (error == 0 || error == ESRCH) return;
+  const char* const why = ::strerrordesc_np(error);
+  memory_.fail(tried, why != nullptr ? why : "unknown error");
+}
+
+void PageMover::raise_end(PageNumber end) {
+  PageNumber seen = end_.load(std::memory_order_relaxed);
+  while (end > seen && !end_.compare_exchange_weak(seen, end)) {
+  }
+}
+
+PageWord PageMover::settled(PageNumber page) {
+  for (;;) {
+    const PageWord word = table_.load(page);
+    if (word.state() != PageState::locked) return word;
+    table_.await_unlocked(page);
+  }
+}
+
+void PageMover::begin_with(PageNumber page, PageState state, Hint hint) {
+  const PageWord before = table_.lock(page).with_hint(hint);
+  raise_end(page + 1);
+  const PageWord word = before.with(state);
+  if (!word.present()) return table_.unlock(page, word.with_stored(true));
+  frames_.overdraw(1);
+  add(here_, 1);
+  table_.unlock(page, replacement_.arriving(before).with(state));
+}
 
 void PageMover::Held::sort() {
   std::array<std::size_t, Shuttle::kPages> order{};
@@ -58,10 +88,10 @@ Result PageMover::serve(PageNumber page, bool is_write, Shuttle& shuttle) {
           if (!table_.try_lock(page, word)) break;
           make_writable(page, word);
         } else {
-          userfault_.wake(arena_.at(page), kPageBytes);
+          userfault_.wake(memory_.at(page), kPageBytes);
         }
         return Result::done;
-      case PageState::dirty: userfault_.wake(arena_.at(page), kPageBytes); return Result::done;
+      case PageState::dirty: userfault_.wake(memory_.at(page), kPageBytes); return Result::done;
     }
   }
 }
@@ -70,14 +100,25 @@ Result PageMover::serve(PageNumber page, bool is_write, Shuttle& shuttle) {
 void PageMover::make_writable(PageNumber page, PageWord word) {
   add(counted_.protection_faults, 1);
   if (word.state() == PageState::leaving) add(counted_.cancelled_evictions, 1);
-  must(userfault_.unprotect(arena_.at(page), kPageBytes), "let a page of far memory be written to");
+  must(userfault_.unprotect(memory_.at(page), kPageBytes), "let a page of far memory be written to");
   table_.unlock(page, word.with(PageState::dirty));
+}
+
+bool PageMover::take_frame() {
+  for (auto left = patience_; !frames_.take_one(std::min(left, kSlice)); left -= kSlice) {
+    if (departures_.barred()) {
+      frames_.overdraw(1);
+      return true;
+    }
+    if (left <= kSlice) return false;
+  }
+  return true;
 }
 
 Result PageMover::bring(PageNumber page, PageWord word, bool is_write, Shuttle& shuttle) {
   const auto begin = std::chrono::steady_clock::now();
   const bool is_far = word.state() == PageState::far;
-  if (!frames_.take_one(patience_)) {
+  if (!take_frame()) {
     table_.unlock(page, word);
     return Result::full;
   }
@@ -138,38 +179,69 @@ void PageMover::hold_ahead(PageNumber page, PageWord word, Held& held) {
 
 // What comes from the space comes protected, so that the first write to it is seen; but not the page that is just being
 // written to. A page of zeros cannot come protected, and is taken for dirty until its bytes are looked at.
-void PageMover::map(const Held& held, PageNumber wanted, bool is_write, Shuttle& shuttle) {
-  PageNumber end = end_.load(std::memory_order_relaxed);
-  while (held.pages.at(held.count - 1) >= end && !end_.compare_exchange_weak(end, held.pages.at(held.count - 1) + 1)) {
+struct PageMover::Mapping {
+  const Held& held;
+  PageNumber wanted;
+  bool is_write;
+  const std::byte* bytes;
+
+  [[nodiscard]] bool is_far() const { return held.words.at(0).state() == PageState::far; }
+  [[nodiscard]] PageState next(std::size_t i) const {
+    return !is_far() || (is_write && held.pages.at(i) == wanted) ? PageState::dirty : PageState::clean;
   }
-  const bool is_far = held.words.at(0).state() == PageState::far;
-  const auto is_written = [&](PageNumber page) { return !is_far || (is_write && page == wanted); };
+  [[nodiscard]] int map(const Userfault& userfault, std::byte* to, std::size_t begin, std::size_t count) const {
+    const std::size_t size = count * kPageBytes;
+    if (is_far()) return userfault.copy(to, bytes + begin * kPageBytes, size, next(begin) == PageState::clean);
+    return is_write ? userfault.copy(to, kZeros.data(), size, false) : userfault.map_zeros(to, size);
+  }
+};
+
+void PageMover::map(const Held& held, PageNumber wanted, bool is_write, Shuttle& shuttle) {
+  raise_end(held.pages.at(held.count - 1) + 1);
+  const Mapping mapping{held, wanted, is_write, shuttle.buffer()};
+  std::uint64_t absent = 0;
   const auto map_piece = [&](std::size_t begin, std::size_t length) {
-    std::byte* const to = arena_.at(held.pages.at(begin));
-    const std::size_t bytes = length * kPageBytes;
-    const bool is_protected = !is_written(held.pages.at(begin));
-    const int error = is_far     ? userfault_.copy(to, shuttle.buffer() + begin * kPageBytes, bytes, is_protected)
-                      : is_write ? userfault_.copy(to, kZeros.data(), bytes, false)
-                                 : userfault_.map_zeros(to, bytes);
-    must(error, "map a page of far memory");
+    const int error = mapping.map(userfault_, memory_.at(held.pages.at(begin)), begin, length);
+    for (std::size_t i = begin; i < begin + length; ++i) {
+      const PageWord word = held.words.at(i);
+      const PageState next = error == 0 ? mapping.next(i) : map_alone(mapping, i);
+      if (next == word.state()) ++absent;
+      table_.unlock(held.pages.at(i), next == word.state() ? word : replacement_.arriving(word).with(next));
+    }
   };
   for_each_run(held.list(), [&](std::size_t begin, std::size_t length) {
     std::size_t piece = begin;
     for (std::size_t i = begin + 1; i <= begin + length; ++i) {
-      if (i < begin + length && is_written(held.pages.at(i)) == is_written(held.pages.at(i - 1))) continue;
+      if (i < begin + length && mapping.next(i) == mapping.next(i - 1)) continue;
       map_piece(piece, i - piece);
       piece = i;
     }
   });
-  for (std::size_t i = 0; i < held.count; ++i) {
-    const PageState next = is_written(held.pages.at(i)) ? PageState::dirty : PageState::clean;
-    table_.unlock(held.pages.at(i), replacement_.arriving(held.words.at(i)).with(next));
+  add(here_, held.count - absent);
+  frames_.give(absent);
+}
+
+// After a piece could not be mapped as a whole. The program may have changed its mappings since the fault, or since a
+// page was last here: what is there is there, and where nothing can be mapped the page stays where it is.
+PageState PageMover::map_alone(const Mapping& mapping, std::size_t i) {
+  std::byte* const to = memory_.at(mapping.held.pages.at(i));
+  const int error = mapping.map(userfault_, to, i, 1);
+  if (error == ENOENT) {
+    userfault_.wake(to, kPageBytes);
+    return mapping.held.words.at(i).state();
   }
+  if (error == EEXIST) {
+    must(userfault_.unprotect(to, kPageBytes), "let a page of far memory be written to");
+    return PageState::dirty;
+  }
+  must(error, "map a page of far memory");
+  return mapping.next(i);
 }
 
 // What is stored is erased all at once, so that memory of which nothing is left is given back, and before anybody may
 // touch the pages again: until then they belong to nobody.
 void PageMover::discard(PageNumber first, PageNumber count, Shuttle& shuttle) {
+  const Departures::Passage passage(departures_);
   Held held;
   bool any_stored = false;
   const PageNumber end = std::min(first + count, end_.load());
@@ -189,15 +261,17 @@ void PageMover::discard(PageNumber first, PageNumber count, Shuttle& shuttle) {
 
 // A page that was leaving may still be on its way: it counts as stored, so that it is erased another time.
 void PageMover::forget(const Held& held) {
-  arena_.drop(held.list());
-  std::uint64_t freed = 0;
+  Held here;
+  for (std::size_t i = 0; i < held.count; ++i) {
+    if (held.words.at(i).present()) here.add(held.pages.at(i), held.words.at(i));
+  }
+  memory_.drop(here.list());
   for (std::size_t i = 0; i < held.count; ++i) {
     const PageWord word = held.words.at(i);
-    if (word.present()) ++freed;
     const PageWord next = word.present() ? replacement_.leaving(word) : word;
     table_.unlock(held.pages.at(i), next.with(PageState::untouched).with_stored(word.state() == PageState::leaving));
   }
-  frames_.give(freed);
+  let_go(here.count);
 }
 
 std::int64_t PageMover::advise(PageNumber first, PageNumber count, Hint hint) {
@@ -208,6 +282,21 @@ std::int64_t PageMover::advise(PageNumber first, PageNumber count, Hint hint) {
     table_.unlock(page, word.with_hint(hint));
   }
   return newly_pinned;
+}
+
+PagerCounts& PagerCounts::operator+=(const PagerCounts& other) {
+  faults += other.faults;
+  first_touches += other.first_touches;
+  protection_faults += other.protection_faults;
+  fetched_pages += other.fetched_pages;
+  ahead_pages += other.ahead_pages;
+  ahead_hits += other.ahead_hits;
+  stored_pages += other.stored_pages;
+  dropped_clean_pages += other.dropped_clean_pages;
+  dropped_zero_pages += other.dropped_zero_pages;
+  cancelled_evictions += other.cancelled_evictions;
+  nanoseconds_in_faults += other.nanoseconds_in_faults;
+  return *this;
 }
 
 PagerCounts PageMover::counts() const {

@@ -1,7 +1,7 @@
 // page_mover.h — brings pages when they are touched, and carries them away. docs/protocols/far_pager.md has the steps.
 //
 // Guarantees: a read finds what was written last, wherever the page was meanwhile. What is clean is never written to
-// the space; what holds only zeros is not kept there. At most the budget is here.
+// the space; what holds only zeros is not kept there. Whatever is here has a frame of the budget.
 #pragma once
 
 #include <array>
@@ -10,8 +10,9 @@
 #include <cstdint>
 #include <span>
 
-#include "far/pager/arena.h"
+#include "far/pager/departures.h"
 #include "far/pager/frames.h"
+#include "far/pager/paged_memory.h"
 #include "far/pager/read_ahead.h"
 #include "far/pager/replacement.h"
 #include "far/pager/rules.h"
@@ -32,12 +33,15 @@ struct PagerCounts {
   std::uint64_t dropped_zero_pages = 0;
   std::uint64_t cancelled_evictions = 0;  ///< the page was written to while it left
   std::uint64_t nanoseconds_in_faults = 0;
+
+  PagerCounts& operator+=(const PagerCounts& other);
 };
 
 /// Thread safety: every call, from any thread, each with a shuttle of its own; evict from one thread.
 class PageMover {
  public:
-  PageMover(Arena& arena, Userfault& userfault, std::uint64_t budget_pages, std::uint32_t most_ahead,
+  /// Of the frames, movers may share them.
+  PageMover(PagedMemory& memory, const Userfault& userfault, Frames& frames, std::uint32_t most_ahead,
             std::chrono::milliseconds patience, PagerRules rules);
 
   /// Makes the access possible, unless it returns a failure. May be called for accesses that became possible meanwhile.
@@ -53,8 +57,21 @@ class PageMover {
   /// Says how many pages are pinned now that were not, or less than nothing.
   std::int64_t advise(PageNumber first, PageNumber count, Hint hint);
 
-  [[nodiscard]] Frames& frames() { return frames_; }
   [[nodiscard]] PagerCounts counts() const;
+  [[nodiscard]] std::uint64_t pages_here() const { return here_.load(std::memory_order_relaxed); }
+
+  // To make one that begins with what another has: a fork.
+
+  /// While one barred them, faults find a frame in any case.
+  [[nodiscard]] Departures& departures() { return departures_; }
+  /// No page from here on was ever touched.
+  [[nodiscard]] PageNumber end() const { return end_.load(); }
+  /// Its word, once it is not locked.
+  [[nodiscard]] PageWord settled(PageNumber page);
+  /// Before any other call: it is in the space, or here and unprotected; the latter overdraws the frames, if need be.
+  void begin_with(PageNumber page, PageState state, Hint hint);
+  /// Before any other call: it is nobody's, and is never fetched ahead.
+  void leave_out(PageNumber page) { (void)table_.lock(page); }
 
  private:
   /// Locked pages, with the words they had; a fixed place, since fault handlers take no memory.
@@ -71,28 +88,36 @@ class PageMover {
     void sort();
   };
 
+  [[nodiscard]] bool take_frame();
   [[nodiscard]] Result bring(PageNumber page, PageWord word, bool is_write, Shuttle& shuttle);
   void hold_ahead(PageNumber page, PageWord word, Held& held);
+  struct Mapping;
   void map(const Held& held, PageNumber wanted, bool is_write, Shuttle& shuttle);
+  [[nodiscard]] PageState map_alone(const Mapping& mapping, std::size_t i);
+  void raise_end(PageNumber end);
   void make_writable(PageNumber page, PageWord word);
 
+  void must(int error, std::string_view tried);
   [[nodiscard]] Held choose(std::size_t wanted);
   [[nodiscard]] Evicted drop_clean(const Held& held);
   [[nodiscard]] Evicted carry(const Held& held, Shuttle& shuttle);
   [[nodiscard]] std::uint64_t drop_zeros(const Held& held, Shuttle& shuttle);
   [[nodiscard]] Held lock_what_stayed(const Held& held);
   void put_back(const Held& held);
+  void let_go(std::uint64_t count);
   void forget(const Held& held);
   void let_go_of_others(PageNumber page, Held& held);
 
-  Arena& arena_;
-  Userfault& userfault_;
+  PagedMemory& memory_;
+  const Userfault& userfault_;
   const std::chrono::milliseconds patience_;  ///< for a page to leave
   const PagerRules rules_;
   PageTable table_;
-  Frames frames_;
+  Frames& frames_;
   Replacement replacement_;
   ReadAhead read_ahead_;
+  Departures departures_;
+  std::atomic<std::uint64_t> here_{0};
 
   // Of the evictor.
   PageNumber hand_ = 0;

@@ -1,7 +1,6 @@
 #include "far/pager/pager.h"
 
 #include <algorithm>
-#include <csignal>
 #include <cstdint>
 #include <utility>
 
@@ -13,6 +12,7 @@
 #include "farside/base/units.h"
 
 #include "far/pager/end.h"
+#include "far/pager/signals_held.h"
 
 namespace farside::far {
 
@@ -20,8 +20,6 @@ namespace {
 
 constexpr std::size_t kShuttles = 6;              // pages of so many threads are fetched at the same time
 constexpr std::uint64_t kLeastBudgetPages = 256;  // below it there is hardly a window to read ahead into
-constexpr std::chrono::milliseconds kPauseWhenRefused{10};
-constexpr std::chrono::microseconds kPauseWhenNoneStayed{20};
 
 std::uint64_t budget_pages(const PagerOptions& options) {
   const std::uint64_t pages = options.budget_bytes / kPageBytes;
@@ -34,29 +32,6 @@ std::uint64_t budget_pages(const PagerOptions& options) {
 FaultService chosen(FaultService wanted) {
   if (wanted != FaultService::automatic) return wanted;
   return lets_bus_errors_through() ? FaultService::in_thread : FaultService::handler;
-}
-
-// No handler of the program runs in this thread meanwhile: it could touch a page that is locked here.
-class SignalsHeld {
- public:
-  SignalsHeld() {
-    sigset_t all;
-    sigfillset(&all);
-    ::pthread_sigmask(SIG_SETMASK, &all, &before_);
-  }
-  ~SignalsHeld() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-  SignalsHeld(const SignalsHeld&) = delete;
-  SignalsHeld& operator=(const SignalsHeld&) = delete;
-
- private:
-  sigset_t before_{};
-};
-
-// The program's signals are for the program's threads: a handler of its own that touches the arena must not run in one
-// of those that bring the pages.
-std::thread start_thread(auto&& body) {
-  const SignalsHeld held;  // a thread begins with its maker's mask
-  return std::thread(std::forward<decltype(body)>(body));
 }
 
 }  // namespace
@@ -93,9 +68,9 @@ Pager::Pager(std::unique_ptr<ShuttleSource> source, PagerOptions options, PagerR
       service_(chosen(options.service)),
       userfault_(service_),
       arena_(source_->pages()),
-      mover_(arena_, userfault_, budget_pages(options), options.most_ahead_pages, options.patience, rules),
+      frames_(budget_pages(options)),
+      mover_(arena_, userfault_, frames_, options.most_ahead_pages, options.patience, rules),
       stop_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
-      evictors_(source_->open()),
       handlers_(source_->open()) {
   if (!stop_) throw errno_error("make", "an eventfd");
   for (std::size_t i = 0; i < kShuttles; ++i) shuttles_.push_back(source_->open());
@@ -112,7 +87,7 @@ Pager::Pager(std::unique_ptr<ShuttleSource> source, PagerOptions options, PagerR
 Pager::~Pager() { stop(); }
 
 void Pager::start() {
-  evictor_ = start_thread([this] { evict_until_stopped(); });
+  evictor_.emplace(arena_, mover_, frames_, source_->open());
   if (service_ == FaultService::handler) {
     handler_ = start_thread([this] { handle_until_stopped(); });
   } else {
@@ -124,15 +99,14 @@ void Pager::start() {
 void Pager::stop() {
   if (::getpid() != process_) {
     if (handler_.joinable()) handler_.detach();
-    if (evictor_.joinable()) evictor_.detach();
+    if (evictor_) evictor_->forget_thread();
     return;
   }
   stopping_.store(true);
-  mover_.frames().stop();
   const std::uint64_t one = 1;
   (void)!::write(stop_.get(), &one, sizeof one);
   if (handler_.joinable()) handler_.join();
-  if (evictor_.joinable()) evictor_.join();
+  evictor_.reset();
 }
 
 // A real fault: what does not work is found here, not in the middle of the program.
@@ -168,26 +142,6 @@ void Pager::handle_until_stopped() {
   }
 }
 
-// What cannot go now is tried again: room may come free in the space. A thread that waits for a frame meanwhile gives
-// up after its own time.
-void Pager::evict_until_stopped() {
-  while (!stopping_.load()) {
-    mover_.frames().await_wanted();
-    while (!stopping_.load()) {
-      const std::uint64_t wanted = mover_.frames().wanted();
-      if (wanted == 0) break;
-      const PageMover::Evicted evicted = mover_.evict(wanted, *evictors_);
-      if (evicted.result == Result::lost) end_process("carry a page of far memory away", to_string(evicted.result));
-      if (evicted.pages != 0) continue;
-      if (evicted.result == Result::done) {
-        std::this_thread::sleep_for(kPauseWhenNoneStayed);  // all were written to on their way, or are being changed
-      } else {
-        std::this_thread::sleep_for(kPauseWhenRefused);
-      }
-    }
-  }
-}
-
 void Pager::discard(void* begin, std::size_t bytes) {
   auto* const from = static_cast<std::byte*>(begin);
   const PageNumber first = arena_.page_of(from + kPageBytes - 1);
@@ -204,7 +158,7 @@ void Pager::advise(void* begin, std::size_t bytes, Hint hint) {
   const PageNumber count = arena_.page_of(static_cast<std::byte*>(begin) + bytes - 1) - first + 1;
   const SignalsHeld held;
   const std::lock_guard lock(pinned_mutex_);
-  const std::uint64_t most = mover_.frames().budget() / 4 * 3;
+  const std::uint64_t most = frames_.budget() / 4 * 3;
   if (hint == Hint::pinned && pinned_pages_ + count > most) {
     throw UsageError(
         {"pin", format_bytes(std::uint64_t{count} * kPageBytes),

@@ -16,7 +16,7 @@
 
 #include "far/pager/arena.h"
 #include "far/pager/bus_errors.h"
-#include "far/pager/page_mover.h"
+#include "far/pager/evictor.h"
 #include "far/pager/shuttle.h"
 #include "far/pager/userfault.h"
 
@@ -47,7 +47,7 @@ class Pager final : public BusErrorServer {
   void advise(void* begin, std::size_t bytes, Hint hint);
 
   [[nodiscard]] PagerCounts counts() const { return mover_.counts(); }
-  [[nodiscard]] std::uint64_t pages_here() { return mover_.frames().used(); }
+  [[nodiscard]] std::uint64_t pages_here() const { return frames_.used(); }
 
   [[nodiscard]] bool owns(const void* address) const override { return arena_.contains(address); }
   void serve_bus_error(void* address, bool is_write) override;
@@ -57,7 +57,6 @@ class Pager final : public BusErrorServer {
 
   void serve(void* address, bool is_write, Shuttle& shuttle);
   void bring(PageNumber first, PageNumber count);
-  void evict_until_stopped();
   void handle_until_stopped();
   void start();
   void stop();
@@ -68,19 +67,19 @@ class Pager final : public BusErrorServer {
   FaultService service_;
   Userfault userfault_;
   Arena arena_;
+  Frames frames_;
   PageMover mover_;
   Fd stop_;  ///< readable when the handler is to end
 
   std::mutex shuttles_mutex_;
   std::condition_variable shuttle_returned_;
   std::vector<std::unique_ptr<Shuttle>> shuttles_;  ///< of faulting threads and of callers; those that are free
-  std::unique_ptr<Shuttle> evictors_;
   std::unique_ptr<Shuttle> handlers_;
   std::atomic<bool> stopping_{false};
   std::mutex pinned_mutex_;
   std::uint64_t pinned_pages_ = 0;
 
-  std::thread evictor_;
+  std::optional<Evictor> evictor_;
   std::thread handler_;
   std::optional<BusErrorRegistration> registration_;
 };

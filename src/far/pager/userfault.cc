@@ -1,6 +1,7 @@
 #include "far/pager/userfault.h"
 
 #include <cerrno>
+#include <utility>
 
 #include <fcntl.h>
 #include <linux/userfaultfd.h>
@@ -42,10 +43,15 @@ Fd open_descriptor(FaultService service) {
 }  // namespace
 
 Userfault::Userfault(FaultService service) : service_(service), fd_(open_descriptor(service)) {
+  agree(service == FaultService::in_thread ? UFFD_FEATURE_SIGBUS : 0);
+}
+
+Userfault::Userfault(Fd received) : service_(FaultService::handler), fd_(std::move(received)) { agree(0); }
+
+void Userfault::agree(std::uint64_t features) const {
   uffdio_api api{};
   api.api = UFFD_API;
-  api.features = UFFD_FEATURE_PAGEFAULT_FLAG_WP;
-  if (service == FaultService::in_thread) api.features |= UFFD_FEATURE_SIGBUS;
+  api.features = UFFD_FEATURE_PAGEFAULT_FLAG_WP | features;
   if (::ioctl(fd_.get(), UFFDIO_API, &api) != 0) {
     throw errno_error("serve page faults with", "userfaultfd", "write-protection by it takes Linux 5.7 or newer");
   }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 
 #include "farside/base/fd.h"
 
@@ -19,11 +20,15 @@ class Userfault {
  public:
   /// `service` is not automatic. Throws Error when the kernel refuses, with what would let it.
   explicit Userfault(FaultService service);
+  /// One that another process made and sent: of its memory, served by a handler. Throws Error when it is none, or
+  /// was used before.
+  explicit Userfault(Fd received);
 
   /// Throws Error.
   void watch(std::byte* base, std::size_t bytes) const;
 
-  // Each of these wakes who waits for the range. 0, or why not: ENOENT when the range is no longer ours.
+  // Each of these wakes who waits for the range. 0, or why not: ENOENT when the range is no longer ours, EEXIST when
+  // something is there, ESRCH when the process is gone.
   [[nodiscard]] int copy(std::byte* to, const std::byte* from, std::size_t bytes, bool write_protected) const;
   [[nodiscard]] int map_zeros(std::byte* to, std::size_t bytes) const;
   [[nodiscard]] int protect(std::byte* base, std::size_t bytes) const;
@@ -40,6 +45,7 @@ class Userfault {
   [[nodiscard]] int descriptor() const { return fd_.get(); }
 
  private:
+  void agree(std::uint64_t features) const;
   [[nodiscard]] int change_protection(std::byte* base, std::size_t bytes, bool on) const;
 
   FaultService service_;

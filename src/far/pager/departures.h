@@ -1,0 +1,62 @@
+// departures.h — when pages may leave: evictions and discards pass here, and a fork has them wait.
+#pragma once
+
+#include <condition_variable>
+#include <mutex>
+
+namespace farside::far {
+
+/// Thread safety: every call, from any thread.
+class Departures {
+ public:
+  /// One eviction or discard, from its first lock to its last. Waits until none is barred.
+  class Passage {
+   public:
+    explicit Passage(Departures& departures) : departures_(departures) {
+      std::unique_lock lock(departures.mutex_);
+      departures.changed_.wait(lock, [&] { return departures.bars_ == 0; });
+      ++departures.under_way_;
+    }
+    ~Passage() {
+      const std::lock_guard lock(departures_.mutex_);
+      if (--departures_.under_way_ == 0 && departures_.bars_ != 0) departures_.changed_.notify_all();
+    }
+    Passage(const Passage&) = delete;
+    Passage& operator=(const Passage&) = delete;
+
+   private:
+    Departures& departures_;
+  };
+
+  /// While it lives, none is under way.
+  class Bar {
+   public:
+    explicit Bar(Departures& departures) : departures_(departures) {
+      std::unique_lock lock(departures.mutex_);
+      ++departures.bars_;
+      departures.changed_.wait(lock, [&] { return departures.under_way_ == 0; });
+    }
+    ~Bar() {
+      const std::lock_guard lock(departures_.mutex_);
+      if (--departures_.bars_ == 0) departures_.changed_.notify_all();
+    }
+    Bar(const Bar&) = delete;
+    Bar& operator=(const Bar&) = delete;
+
+   private:
+    Departures& departures_;
+  };
+
+  [[nodiscard]] bool barred() {
+    const std::lock_guard lock(mutex_);
+    return bars_ != 0;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  int under_way_ = 0;
+  int bars_ = 0;
+};
+
+}  // namespace farside::far

@@ -1,0 +1,33 @@
+// signals_held.h — the program's signals are for the program's own code.
+#pragma once
+
+#include <csignal>
+#include <thread>
+#include <utility>
+
+namespace farside::far {
+
+/// No handler of the program runs in this thread meanwhile: it could touch a page that is locked here.
+class SignalsHeld {
+ public:
+  SignalsHeld() {
+    sigset_t all;
+    sigfillset(&all);
+    ::pthread_sigmask(SIG_SETMASK, &all, &before_);
+  }
+  ~SignalsHeld() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  SignalsHeld(const SignalsHeld&) = delete;
+  SignalsHeld& operator=(const SignalsHeld&) = delete;
+
+ private:
+  sigset_t before_{};
+};
+
+/// One in which no handler of the program ever runs.
+template <class Body>
+[[nodiscard]] std::thread start_thread(Body&& body) {
+  const SignalsHeld held;  // a thread begins with its maker's mask
+  return std::thread(std::forward<Body>(body));
+}
+
+}  // namespace farside::far
