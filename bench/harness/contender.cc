@@ -20,8 +20,6 @@ namespace farside::bench {
 
 namespace {
 
-constexpr int kPatienceMs = 240'000;
-
 struct Pipe {
   Fd read;
   Fd write;
@@ -88,15 +86,20 @@ struct Contender::Started {
   }
 };
 
-Contender::Contender(const std::string& name, const Program& program) : Contender(name, Started::start(name, program)) {
+Contender::Contender(const std::string& name, const Program& program)
+    : Contender(name, program.patience, Started::start(name, program)) {
   ::signal(SIGPIPE, SIG_IGN);  // a contender that ended is an Error of ask, not the end of the benchmark
   if (const std::string line = read_line("start"); line != "ready") {
     throw Error({"start", name_, "it said \"" + line + "\"", "look at what it wrote above"});
   }
 }
 
-Contender::Contender(std::string name, Started started)
-    : name_(std::move(name)), child_(started.pid), to_(std::move(started.input)), from_(std::move(started.output)) {}
+Contender::Contender(std::string name, std::chrono::seconds patience, Started started)
+    : name_(std::move(name)),
+      patience_(patience),
+      child_(started.pid),
+      to_(std::move(started.input)),
+      from_(std::move(started.output)) {}
 
 void Contender::put(const std::string& question) {
   const std::string line = question + "\n";
@@ -113,8 +116,9 @@ std::string Contender::read_line(const std::string& tried) {
       return line;
     }
     pollfd readable{from_.get(), POLLIN, 0};
-    if (::poll(&readable, 1, kPatienceMs) <= 0) {
-      throw Error({tried, name_, "it said nothing for four minutes", "see whether the machine is overloaded"});
+    if (::poll(&readable, 1, static_cast<int>(std::chrono::milliseconds(patience_).count())) <= 0) {
+      throw Error({tried, name_, fmt::format("it said nothing for {} s", patience_.count()),
+                   "see whether the machine is overloaded"});
     }
     char buffer[4096];  // NOLINT(modernize-avoid-c-arrays)
     const ssize_t got = ::read(from_.get(), buffer, sizeof buffer);

@@ -33,6 +33,7 @@ class Contender {
   struct Program {
     std::vector<std::string> command;                     ///< found in PATH when it has no slash
     std::map<std::string, std::string> environment = {};  ///< beside the caller's own
+    std::chrono::seconds patience{240};                   ///< for each line that it says
   };
 
   /// Starts it and awaits its first line, "ready". Throws Error when that does not come.
@@ -40,7 +41,7 @@ class Contender {
   Contender(const std::string& name, const Program& program);
   [[nodiscard]] const std::string& name() const noexcept { return name_; }
 
-  /// Puts a question and awaits its answer. Throws Error when the contender ends or says nothing for four minutes.
+  /// Puts a question and awaits its answer. Throws Error when the contender ends or says nothing for too long.
   [[nodiscard]] std::string ask(const std::string& question) {
     put(question);
     return answer();
@@ -51,10 +52,11 @@ class Contender {
 
  private:
   struct Started;
-  Contender(std::string name, Started started);
+  Contender(std::string name, std::chrono::seconds patience, Started started);
   [[nodiscard]] std::string read_line(const std::string& tried);
 
   std::string name_;
+  std::chrono::seconds patience_;
   Child child_;  // goes last: with its input closed it ends by itself
   Fd to_;
   Fd from_;

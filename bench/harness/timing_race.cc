@@ -51,7 +51,7 @@ Result TimingRace::over_sizes(std::span<const TimingRace> races, const std::stri
                               Better better, const std::function<double(std::span<const double>)>& figure) {
   std::vector<Series> all;
   for (std::size_t i = 0; i < races.front().names_.size(); ++i) {
-    all.push_back({races.front().names_[i], {}, {}});
+    all.push_back({races.front().names_[i], {}, races.front().wanted_[i]});
     for (std::size_t repetition = 0; repetition < races.front().timings_[i].size(); ++repetition) {
       std::vector<double> times;
       for (const TimingRace& race : races) times.push_back(race.timings_[i][repetition].p50_ns);

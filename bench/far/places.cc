@@ -1,0 +1,36 @@
+#include "bench/far/places.h"
+
+#include <fmt/format.h>
+
+namespace farside::bench {
+
+namespace {
+
+// Each of two nodes gets half of what the largest kernel has.
+const char* lent(const Options& options) { return options.full ? "2G" : "512M"; }
+
+}  // namespace
+
+Places::Places(const Options& options)
+    : pool_({.nodes = 2,
+             .roles = fmt::format("--cache 16M --far {}", lent(options)),
+             .environment = direct().environment}) {}
+
+KernelRun Places::in_memory(const ScaledKernel& kernel) const {
+  return run_kernel(kernel.name() + " in memory", kernel.in_memory());
+}
+
+KernelRun Places::by_pager(const ScaledKernel& kernel, unsigned megabytes, std::vector<std::string> more) const {
+  Contender::Program program = kernel.in_heap(megabytes, std::move(more));
+  program.environment = pool_.environment();
+  return run_kernel(kernel.name() + " by the pager", program);
+}
+
+KernelRun Places::by_swap(const ScaledKernel& kernel, unsigned megabytes, std::uint64_t swap_bytes,
+                          std::vector<std::string> more) const {
+  const SwapFile swap(folder_.path() / "swap", swap_bytes);
+  const MemoryCgroup limit(kernel.local_bytes(megabytes));
+  return run_kernel(kernel.name() + " by swap", limit.run(kernel.in_memory(std::move(more))));
+}
+
+}  // namespace farside::bench

@@ -1,0 +1,30 @@
+// places.h — where the memory of a measured kernel may be: a pool that holds what is not here, and the kernel's swap.
+#pragma once
+
+#include <cstdint>
+
+#include "bench/far/kernel_run.h"
+#include "bench/far/memory_cgroup.h"
+#include "bench/far/swap_file.h"
+#include "bench/harness/entrant.h"
+#include "bench/harness/pool.h"
+
+namespace farside::bench {
+
+class Places {
+ public:
+  explicit Places(const Options& options);
+
+  [[nodiscard]] KernelRun in_memory(const ScaledKernel& kernel) const;
+  [[nodiscard]] KernelRun by_pager(const ScaledKernel& kernel, unsigned megabytes,
+                                   std::vector<std::string> more = {}) const;
+  /// Throws Error also when this may not be done here.
+  [[nodiscard]] KernelRun by_swap(const ScaledKernel& kernel, unsigned megabytes, std::uint64_t swap_bytes,
+                                  std::vector<std::string> more = {}) const;
+
+ private:
+  const Pool pool_;
+  const Folder folder_;
+};
+
+}  // namespace farside::bench
