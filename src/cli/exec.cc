@@ -15,6 +15,7 @@
 #include "farside/base/log.h"
 
 #include "cli/commands.h"
+#include "cli/preloaded.h"
 #include "node/door_client.h"
 #include "node/pool_directory.h"
 #include "team/runtime_dir.h"
@@ -45,19 +46,6 @@ std::string directories(const std::vector<std::string>& names) {
   return all;
 }
 
-// Beside the command, in the build tree and where it is installed.
-fs::path preload_library() {
-  const fs::path command = fs::canonical("/proc/self/exe");
-  for (const char* directory : {FARSIDE_LIBRARIES_FROM_COMMANDS, "../lib"}) {
-    fs::path library = (command.parent_path() / directory / "libfarside-preload.so").lexically_normal();
-    if (!fs::exists(library)) continue;
-    if (library.string().find_first_of(" :") == std::string::npos) return library;
-    throw Error(
-        {"preload", library, "the dynamic linker takes no path with a space or a colon", "install farside elsewhere"});
-  }
-  throw Error({"find the library to preload beside", command, "it is not there", "install farside again"});
-}
-
 // The door of the node that is wanted, or of the first on this machine; nothing, and a warning, when nobody opens it.
 std::optional<std::string> reach_node(std::optional<Rank> wanted) {
   const PoolDirectory pool(fs::absolute(runtime_dir()));
@@ -78,9 +66,7 @@ std::optional<std::string> reach_node(std::optional<Rank> wanted) {
 }
 
 void prepare_environment(const std::string& door, const std::string& under) {
-  std::string preloaded = preload_library();
-  if (const char* others = ::getenv("LD_PRELOAD"); others != nullptr) preloaded += std::string(":") + others;
-  ::setenv("LD_PRELOAD", preloaded.c_str(), 1);
+  ::setenv("LD_PRELOAD", preload_before_others(library_beside_command("libfarside-preload.so")).c_str(), 1);
   ::setenv("FARSIDE_DOOR", door.c_str(), 1);
   ::setenv("FARSIDE_UNDER", under.c_str(), 1);
 }

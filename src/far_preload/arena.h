@@ -1,0 +1,50 @@
+// arena.h — the addresses at which far memory lies in this process: what mmap, munmap, mremap, madvise and mlock mean
+// there.
+//
+// Every call, from any thread and any signal handler, but for `open`. Results are as the kernel's: an address or 0, or
+// -errno.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "connection.h"
+
+namespace farside::far_preload::arena {
+
+/// Reserves `bytes` of addresses; called once, before everything else. 0, or -errno.
+[[nodiscard]] long open(std::uint64_t bytes, std::uint64_t threshold_bytes);
+
+/// Where it is; empty before `open`.
+[[nodiscard]] DoorRange whole();
+[[nodiscard]] bool contains(std::uint64_t address);
+/// Of what the calls below change, whether anything lies in it.
+[[nodiscard]] bool touches(std::uint64_t address, std::uint64_t bytes);
+
+/// Whether an allocation of so much belongs here.
+[[nodiscard]] bool wants(std::uint64_t bytes);
+
+/// Zeros. -ENOMEM when there is no room for it.
+[[nodiscard]] long map(std::uint64_t bytes, int protection);
+/// Zeros in the place of what was there; all of it is in the arena.
+[[nodiscard]] long map_over(std::uint64_t address, std::uint64_t bytes, int protection);
+/// Before something else is mapped over a part of the arena: takes that out of it.
+[[nodiscard]] long give_away(std::uint64_t address, std::uint64_t bytes);
+
+// Of ranges that may begin or end outside: there the kernel does it.
+
+[[nodiscard]] long unmap(std::uint64_t address, std::uint64_t bytes);
+[[nodiscard]] long advise(std::uint64_t address, std::uint64_t bytes, int advice);
+[[nodiscard]] long lock(std::uint64_t address, std::uint64_t bytes);
+[[nodiscard]] long unlock(std::uint64_t address, std::uint64_t bytes);
+
+/// A range of the arena to another length, or place; MREMAP_FIXED: to `place`, in the arena or not.
+[[nodiscard]] long remap(std::uint64_t address, std::uint64_t bytes, std::uint64_t new_bytes, int flags,
+                         std::uint64_t place);
+
+/// Nobody changes it from here to `release`: around a fork. Signals wait meanwhile.
+void hold();
+void release();
+
+}  // namespace farside::far_preload::arena

@@ -1,0 +1,109 @@
+#include "connection.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <sys/un.h>
+
+#include "preload/system_call.h"
+
+namespace farside::far_preload {
+
+namespace {
+
+using preload::system_call;
+
+constexpr std::uint64_t kPatience_s = 180;  // the door's own, for pages that must leave, is two minutes
+
+constinit sockaddr_un address{};
+constinit std::uint64_t token = 0;
+
+// What a packet that came must have, apart from its kind.
+bool is_whole(const DoorPacket& packet, std::size_t bytes) {
+  if (bytes < DoorPacket::bytes(0) || packet.version != far::kDoorVersion) return false;
+  const std::size_t rest = bytes - DoorPacket::bytes(0);
+  return packet.kind == DoorKind::refused
+             ? packet.count == rest
+             : packet.count <= DoorPacket::kRanges && packet.count * sizeof(DoorRange) == rest;
+}
+
+}  // namespace
+
+Descriptor::~Descriptor() {
+  if (fd_ >= 0) system_call(SYS_close, fd_);
+}
+
+void name_door(const char* path) {
+  address.sun_family = AF_UNIX;
+  std::strncpy(address.sun_path, path, sizeof address.sun_path - 1);
+}
+
+void set_token(std::uint64_t value) { token = value; }
+
+DoorPacket packet_of(DoorKind kind) {
+  DoorPacket packet;
+  packet.kind = kind;
+  packet.version = far::kDoorVersion;
+  packet.value = token;
+  packet.extra = 0;
+  packet.count = 0;
+  return packet;
+}
+
+Descriptor connect_to_door(DoorPacket& welcome) {
+  Descriptor fd(system_call(SYS_socket, AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+  if (!fd) return fd;
+  const timeval patience{static_cast<time_t>(kPatience_s), 0};
+  system_call(SYS_setsockopt, fd.get(), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+  system_call(SYS_setsockopt, fd.get(), SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
+  const long connected = system_call(SYS_connect, fd.get(), &address, sizeof address);
+  if (connected != 0) return Descriptor(connected);
+  if (!receive(fd.get(), welcome) || welcome.kind != DoorKind::welcome) return Descriptor(-EPROTO);
+  return fd;
+}
+
+bool send(int connection, const DoorPacket& packet, int file) {
+  const std::size_t bytes = DoorPacket::bytes(packet.count);
+  iovec part{const_cast<DoorPacket*>(&packet), bytes};
+  alignas(cmsghdr) std::byte control[CMSG_SPACE(sizeof file)] = {};
+  msghdr message{};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  if (file >= 0) {
+    message.msg_control = control;
+    message.msg_controllen = sizeof control;
+    cmsghdr* const header = CMSG_FIRSTHDR(&message);
+    header->cmsg_level = SOL_SOCKET;
+    header->cmsg_type = SCM_RIGHTS;
+    header->cmsg_len = CMSG_LEN(sizeof file);
+    std::memcpy(CMSG_DATA(header), &file, sizeof file);
+  }
+  long sent = 0;
+  do sent = system_call(SYS_sendmsg, connection, &message, MSG_NOSIGNAL);
+  while (sent == -EINTR);
+  return sent == static_cast<long>(bytes);
+}
+
+bool receive(int connection, DoorPacket& packet) {
+  long got = 0;
+  do got = system_call(SYS_recvfrom, connection, &packet, sizeof packet, 0, nullptr, nullptr);
+  while (got == -EINTR);
+  return got > 0 && is_whole(packet, static_cast<std::size_t>(got));
+}
+
+Answer ask(DoorKind kind, std::uint64_t extra, std::span<const DoorRange> ranges) {
+  DoorPacket packet;
+  const Descriptor connection = connect_to_door(packet);
+  if (!connection) return Answer::gone;
+  packet = packet_of(kind);
+  packet.extra = extra;
+  packet.count = ranges.size();
+  std::ranges::copy(ranges, packet.ranges.begin());
+  if (!send(connection.get(), packet) || !receive(connection.get(), packet)) return Answer::gone;
+  if (packet.kind == DoorKind::done) return Answer::done;
+  return packet.kind == DoorKind::refused ? Answer::refused : Answer::gone;
+}
+
+}  // namespace farside::far_preload

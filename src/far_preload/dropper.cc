@@ -1,0 +1,107 @@
+#include "dropper.h"
+
+#include <algorithm>
+#include <atomic>
+#include <climits>
+#include <csignal>
+#include <span>
+
+#include <linux/futex.h>
+#include <sched.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+
+#include "preload/system_call.h"
+
+namespace farside::far_preload {
+
+namespace {
+
+using preload::system_call;
+
+constexpr std::size_t kStackBytes = std::size_t{64} << 10U;
+alignas(64) constinit std::byte stack[kStackBytes];
+
+struct Start {
+  int connection;
+  int userfault;
+  std::span<const DoorRange> joined;
+  std::atomic<int> ready{0};  ///< 1 when it has a table of its own; or -errno
+};
+
+[[noreturn]] void kill_process() {
+  for (;;) system_call(SYS_kill, system_call(SYS_getpid), SIGKILL);
+}
+
+// All but two.
+long close_others(int one, int other) {
+  const auto [low, high] = std::minmax(one, other);
+  long error = 0;
+  const auto close_between = [&error](unsigned first, unsigned last) {
+    if (first <= last && error == 0) error = system_call(SYS_close_range, first, last, 0);
+  };
+  if (low > 0) close_between(0, static_cast<unsigned>(low) - 1);
+  if (low + 1 < high) close_between(static_cast<unsigned>(low) + 1, static_cast<unsigned>(high) - 1);
+  close_between(static_cast<unsigned>(high) + 1, UINT_MAX);
+  return error;
+}
+
+// A page that stays although it counts as dropped could be taken for another's bytes.
+void drop(const DoorRange& range) {
+  long error = system_call(SYS_madvise, range.address, range.bytes, MADV_DONTNEED);
+  if (error == -EINVAL) error = system_call(SYS_madvise, range.address, range.bytes, MADV_DONTNEED_LOCKED);
+  if (error != 0 && error != -ENOMEM) kill_process();  // ENOMEM: a part is not mapped, the rest was dropped
+}
+
+bool lies_in(std::span<const DoorRange> joined, const DoorRange& range) {
+  return std::ranges::any_of(joined, [&range](const DoorRange& one) {
+    return range.address >= one.address && range.bytes <= one.bytes &&
+           range.address - one.address <= one.bytes - range.bytes;
+  });
+}
+
+void take_pages_away(int connection, std::span<const DoorRange> joined) {
+  DoorPacket packet;
+  while (receive(connection, packet)) {
+    if (packet.kind != DoorKind::drop) break;
+    const std::span ranges(packet.ranges.data(), packet.count);
+    if (!std::ranges::all_of(ranges, [joined](const DoorRange& range) { return lies_in(joined, range); })) break;
+    for (const DoorRange& range : ranges) drop(range);
+    packet.kind = DoorKind::dropped;
+    packet.count = 0;
+    if (!send(connection, packet)) break;
+  }
+}
+
+int run(void* argument) {
+  auto& start = *static_cast<Start*>(argument);
+  const int connection = start.connection;
+  const std::span<const DoorRange> joined = start.joined;
+  const long closed = close_others(connection, start.userfault);
+  system_call(SYS_chdir, "/");  // holds no directory either
+  system_call(SYS_prctl, PR_SET_NAME, "farside-far");
+  start.ready.store(closed == 0 ? 1 : static_cast<int>(closed));
+  system_call(SYS_futex, &start.ready, FUTEX_WAKE_PRIVATE, 1);  // `start` may be gone by now: a wake of nobody
+  if (closed != 0) return 0;
+  take_pages_away(connection, joined);
+  kill_process();
+}
+
+}  // namespace
+
+long start_dropper(const Descriptor& main_connection, const Descriptor& userfault, std::span<const DoorRange> joined) {
+  // Without a time limit: who waits here waits as long as the program lives.
+  const timeval none{};
+  system_call(SYS_setsockopt, main_connection.get(), SOL_SOCKET, SO_RCVTIMEO, &none, sizeof none);
+
+  Start start{main_connection.get(), userfault.get(), joined};
+  // Not CLONE_FILES and not CLONE_FS: copies.
+  constexpr int kFlags = CLONE_VM | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM;
+  if (clone(run, stack + kStackBytes, kFlags, &start) < 0) return -errno;
+  while (start.ready.load() == 0) system_call(SYS_futex, &start.ready, FUTEX_WAIT_PRIVATE, 0, nullptr);
+  return start.ready.load() == 1 ? 0 : start.ready.load();
+}
+
+}  // namespace farside::far_preload

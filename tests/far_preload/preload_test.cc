@@ -1,0 +1,110 @@
+// An unmodified program under the preload library, with a budget of a fraction of its memory. The door is a stand-in,
+// so what fails here is the library's fault.
+#include <csignal>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <sys/wait.h>
+
+#include "tests/far_preload/stand_in_door.h"
+#include "tests/support/command.h"
+#include "tests/support/shared.h"
+
+namespace farside::test {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+std::vector<std::string> with_far_memory(const std::string& socket, const std::string& what) {
+  return {"/usr/bin/env", "FARSIDE_FAR=" + socket, "LD_PRELOAD=" FARSIDE_FAR_LIBRARY ":libjemalloc.so.2",
+          FARSIDE_FAR_PROGRAM, what};
+}
+
+class PreloadTest : public testing::TestWithParam<const char*> {};
+
+// A quarter of 8 MiB, of which each of these uses at least one.
+TEST_P(PreloadTest, DoesWhatItAlwaysDoes) {
+  const StandInDoor door({.budget_pages = 512});
+  const CommandEnd end = run(with_far_memory(door.socket(), GetParam()));
+  EXPECT_EQ(end.status, 0) << end.err;
+  EXPECT_THAT(end.err, IsEmpty());
+  EXPECT_GT(door.faults(), 2000U);
+}
+
+INSTANTIATE_TEST_SUITE_P(Programs, PreloadTest,
+                         testing::Values("statics", "malloc", "unmapped_parts", "remapped", "advised", "mapped_over",
+                                         "protected_pages", "threads", "forks", "forks_among_threads", "system_calls",
+                                         "signals", "descriptors", "spawns"),
+                         [](const auto& one) { return std::string(one.param); });
+
+// That the programs can tell.
+TEST(FarPreload, ProgramsNoticeADoorThatLosesBytes) {
+  const StandInDoor door({.budget_pages = 512, .rules = {.keeps_bytes = false}});
+  EXPECT_NE(run(with_far_memory(door.socket(), "statics")).status, 0);
+}
+
+TEST(FarPreload, ProgramsNoticeADoorThatLosesWritesToLeavingPages) {
+  const StandInDoor door({.budget_pages = 64, .rules = {.protects_leaving = false}});
+  EXPECT_NE(run(with_far_memory(door.socket(), "threads")).status, 0);
+}
+
+TEST(FarPreload, ProgramsNoticeADoorThatDiscardsNothing) {
+  const StandInDoor door({.budget_pages = 512, .rules = {.discards = false}});
+  EXPECT_NE(run(with_far_memory(door.socket(), "unmapped_parts")).status, 0);
+}
+
+TEST(FarPreload, ProgramsNoticeADoorThatForgetsWhatAChildInherits) {
+  const StandInDoor door({.budget_pages = 512, .rules = {.copies_space_at_fork = false}});
+  EXPECT_NE(run(with_far_memory(door.socket(), "forks")).status, 0);
+}
+
+// What is freed in small pieces is told in large ones.
+TEST(FarPreload, FreedRangesShareRequests) {
+  const StandInDoor door({.budget_pages = 512});
+  EXPECT_EQ(run(with_far_memory(door.socket(), "frees")).status, 0);
+  EXPECT_LT(door.discards(), 100U);
+}
+
+TEST(FarPreload, AProgramDiesWithItsDoor) {
+  auto door = std::make_unique<StandInDoor>(StandInOptions{.budget_pages = 512});
+  Command program(with_far_memory(door->socket(), "sleeps"));
+  ASSERT_TRUE(eventually([&] { return program.out() == "ready\n"; }));
+  door = nullptr;
+  const CommandEnd end = program.wait();
+  EXPECT_TRUE(WIFSIGNALED(end.status) && WTERMSIG(end.status) == SIGKILL) << end.status;
+}
+
+TEST(FarPreload, WithoutADoorAProgramIsNotStarted) {
+  const CommandEnd end = run(with_far_memory("/no/such/door", "statics"));
+  EXPECT_EQ(end.code(), 125);
+  EXPECT_THAT(end.err, HasSubstr("farside far: cannot"));
+  EXPECT_THAT(end.err, HasSubstr("No such file or directory"));
+}
+
+TEST(FarPreload, AProgramThatIsRefusedIsNotStartedAndSaysWhy) {
+  const StandInDoor door({.rules = {.refuses = true}});
+  const CommandEnd end = run(with_far_memory(door.socket(), "statics"));
+  EXPECT_EQ(end.code(), 125);
+  EXPECT_THAT(end.err, HasSubstr("because it is a test"));
+}
+
+TEST(FarPreload, WithoutJemallocAProgramIsNotStarted) {
+  const StandInDoor door;
+  const CommandEnd end = run({"/usr/bin/env", "FARSIDE_FAR=" + door.socket(), "LD_PRELOAD=" FARSIDE_FAR_LIBRARY,
+                              FARSIDE_FAR_PROGRAM, "statics"});
+  EXPECT_EQ(end.code(), 125);
+  EXPECT_THAT(end.err, HasSubstr("apt install libjemalloc2"));
+}
+
+// What is more than there are addresses is an allocation that fails.
+TEST(FarPreload, AnArenaThatIsFullIsMemoryThatHasRunOut) {
+  const StandInDoor door({.arena_bytes = std::uint64_t{64} << 20U, .budget_pages = 512});
+  const CommandEnd end = run(with_far_memory(door.socket(), "runs_out"));
+  EXPECT_EQ(end.status, 0) << end.err;
+}
+
+}  // namespace
+}  // namespace farside::test
