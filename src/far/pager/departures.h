@@ -1,6 +1,7 @@
 // departures.h — when pages may leave: evictions and discards pass here, and a fork has them wait.
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <mutex>
 
@@ -47,16 +48,14 @@ class Departures {
     Departures& departures_;
   };
 
-  [[nodiscard]] bool barred() {
-    const std::lock_guard lock(mutex_);
-    return bars_ != 0;
-  }
+  /// Of fault handlers, too.
+  [[nodiscard]] bool barred() const { return bars_.load() != 0; }
 
  private:
   std::mutex mutex_;
   std::condition_variable changed_;
   int under_way_ = 0;
-  int bars_ = 0;
+  std::atomic<int> bars_{0};  ///< changed under the mutex
 };
 
 }  // namespace farside::far

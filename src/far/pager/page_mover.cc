@@ -50,11 +50,10 @@ PageWord PageMover::settled(PageNumber page) {
   }
 }
 
-void PageMover::begin_with(PageNumber page, PageState state, Hint hint) {
-  const PageWord before = table_.lock(page).with_hint(hint);
+void PageMover::begin_with(PageNumber page, PageState state) {
+  const PageWord before = table_.lock(page);
   raise_end(page + 1);
-  const PageWord word = before.with(state);
-  if (!word.present()) return table_.unlock(page, word.with_stored(true));
+  if (state == PageState::far) return table_.unlock(page, before.with(state).with_stored(true));
   frames_.overdraw(1);
   add(here_, 1);
   table_.unlock(page, replacement_.arriving(before).with(state));
@@ -105,13 +104,13 @@ void PageMover::make_writable(PageNumber page, PageWord word) {
 }
 
 bool PageMover::take_frame() {
-  for (auto left = patience_; !frames_.take_one(std::min(left, kSlice)); left -= kSlice) {
-    if (departures_.barred()) {
-      frames_.overdraw(1);
-      return true;
-    }
+  for (auto left = patience_;; left -= kSlice) {
+    const bool is_barred = departures_.barred();
+    if (frames_.take_one(is_barred ? std::chrono::milliseconds(0) : std::min(left, kSlice))) return true;
+    if (is_barred) break;
     if (left <= kSlice) return false;
   }
+  frames_.overdraw(1);
   return true;
 }
 

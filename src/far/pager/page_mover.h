@@ -69,7 +69,7 @@ class PageMover {
   /// Its word, once it is not locked.
   [[nodiscard]] PageWord settled(PageNumber page);
   /// Before any other call: it is in the space, or here and unprotected; the latter overdraws the frames, if need be.
-  void begin_with(PageNumber page, PageState state, Hint hint);
+  void begin_with(PageNumber page, PageState state);
   /// Before any other call: it is nobody's, and is never fetched ahead.
   void leave_out(PageNumber page) { (void)table_.lock(page); }
 

@@ -1,22 +1,10 @@
 #include "far/pager/page_table.h"
 
-#include <sys/mman.h>
-
-#include "farside/base/error.h"
+#include <chrono>
 
 #include "far/pager/futex.h"
 
 namespace farside::far {
-
-// Taken from the kernel directly: it gives zeros, and takes memory only for the parts of the arena that are used.
-PageTable::PageTable(PageNumber pages) : pages_(pages) {
-  void* const place = ::mmap(nullptr, std::size_t{pages} * sizeof(std::uint32_t), PROT_READ | PROT_WRITE,
-                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (place == MAP_FAILED) throw errno_error("map the page table of", "far memory");
-  words_ = static_cast<std::atomic<std::uint32_t>*>(place);
-}
-
-PageTable::~PageTable() { ::munmap(words_, std::size_t{pages_} * sizeof(std::uint32_t)); }
 
 PageWord PageTable::lock(PageNumber page) {
   for (;;) {

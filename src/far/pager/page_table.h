@@ -17,6 +17,8 @@
 
 #include "farside/far/hint.h"
 
+#include "far/pager/lazy_array.h"
+
 namespace farside::far {
 
 inline constexpr std::size_t kPageBytes = 4096;
@@ -72,12 +74,9 @@ class PageWord {
 /// Thread safety: every call, from any thread and from fault handlers.
 class PageTable {
  public:
-  explicit PageTable(PageNumber pages);
-  ~PageTable();
-  PageTable(const PageTable&) = delete;
-  PageTable& operator=(const PageTable&) = delete;
+  explicit PageTable(PageNumber pages) : words_(pages) {}
 
-  [[nodiscard]] PageNumber size() const { return pages_; }
+  [[nodiscard]] PageNumber size() const { return static_cast<PageNumber>(words_.size()); }
   [[nodiscard]] PageWord load(PageNumber page) const {
     return PageWord(words_[page].load(std::memory_order_acquire) & ~PageWord::kWaited);
   }
@@ -95,8 +94,7 @@ class PageTable {
   void await_unlocked(PageNumber page);
 
  private:
-  std::atomic<std::uint32_t>* words_;
-  PageNumber pages_;
+  LazyArray<std::atomic<std::uint32_t>> words_;
 };
 
 }  // namespace farside::far

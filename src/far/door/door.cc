@@ -1,0 +1,239 @@
+#include "far/door/door.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <list>
+#include <map>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "farside/base/error.h"
+#include "farside/base/log.h"
+#include "farside/base/units.h"
+
+#include "far/door/packets.h"
+#include "far/door/program.h"
+#include "far/pager/signals_held.h"
+
+namespace farside::far {
+
+namespace {
+
+constexpr std::uint64_t kLeastBudgetPages = 256;  // below it there is hardly a window to read ahead into
+constexpr std::chrono::seconds kForkLimit{60};
+constexpr std::chrono::milliseconds kPauseAfterFailedAccept{20};
+
+std::uint64_t budget_pages(const DoorOptions& options) {
+  const std::uint64_t pages = options.local_bytes / kPageBytes;
+  if (pages >= kLeastBudgetPages) return pages;
+  throw UsageError({"keep far memory near in", format_bytes(options.local_bytes), "that is too little",
+                    "give at least " + format_bytes(kLeastBudgetPages * kPageBytes)});
+}
+
+}  // namespace
+
+class Door::State {
+ public:
+  State(std::unique_ptr<Space> space, const DoorOptions& options, DoorRules rules);
+  ~State();
+
+  [[nodiscard]] DoorCounts counts();
+
+ private:
+  using Connection = std::shared_ptr<const Fd>;
+  /// One thread for each, so that who does not answer holds up nobody else.
+  struct Visit {
+    Connection connection;
+    std::thread thread;
+    std::atomic<bool> is_over{false};
+  };
+  using Token = std::uint64_t;
+
+  void receive_visitors();
+  void admit();
+  void end_visits_that_are_over();
+  void attend(const Connection& connection);
+  void join(const Connection& connection, Received request, std::unique_ptr<Heritage> heritage);
+  void fork(const Connection& connection, const Received& request);
+  void answer(const Connection& connection, const Received& request);
+  [[nodiscard]] Token enter(const std::shared_ptr<Program>& program);
+  [[nodiscard]] std::shared_ptr<Program> find(Token token);
+  void leave(Token token);
+
+  const DoorOptions options_;
+  Household household_;
+  Fd listener_;
+  Fd stop_;
+  std::list<Visit> visits_;  ///< of the thread that receives them, and of the destructor after its end
+
+  std::mutex mutex_;
+  std::map<Token, std::shared_ptr<Program>> programs_;
+  DoorCounts ended_;  ///< of programs that did
+  std::thread receiver_;
+};
+
+Door::State::State(std::unique_ptr<Space> space, const DoorOptions& options, DoorRules rules)
+    : options_(options),
+      household_(budget_pages(options), std::move(space), options.most_ahead_pages, options.patience, rules),
+      listener_(listen_for_programs(options.socket)),
+      stop_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+  if (!stop_) throw errno_error("make", "an eventfd");
+  receiver_ = start_thread([this] { receive_visitors(); });
+}
+
+Door::State::~State() {
+  ::eventfd_write(stop_.get(), 1);
+  receiver_.join();
+  for (Visit& visit : visits_) ::shutdown(visit.connection->get(), SHUT_RDWR);
+  for (Visit& visit : visits_) visit.thread.join();
+  ::unlink(options_.socket.c_str());
+}
+
+// ---- Who comes
+
+void Door::State::receive_visitors() {
+  std::array<pollfd, 2> waits{{{listener_.get(), POLLIN, 0}, {stop_.get(), POLLIN, 0}}};
+  while (waits[1].revents == 0) {
+    (void)::poll(waits.data(), waits.size(), -1);
+    if (waits[0].revents != 0) admit();
+    end_visits_that_are_over();
+  }
+}
+
+void Door::State::admit() {
+  Fd socket(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
+  if (!socket) {
+    log::warn("cannot accept a program: " + std::string(std::strerror(errno)));
+    std::this_thread::sleep_for(kPauseAfterFailedAccept);  // the listener stays readable: without a pause it would spin
+    return;
+  }
+  if (!is_of_this_user(socket)) return log::warn("a program of another user was turned away");
+  Visit& visit = visits_.emplace_back();
+  visit.connection = std::make_shared<const Fd>(std::move(socket));
+  visit.thread = start_thread([this, &visit] {
+    attend(visit.connection);
+    ::shutdown(visit.connection->get(), SHUT_RDWR);
+    visit.is_over = true;
+  });
+}
+
+void Door::State::end_visits_that_are_over() {
+  std::erase_if(visits_, [](Visit& visit) {
+    if (!visit.is_over) return false;
+    visit.thread.join();
+    return true;
+  });
+}
+
+void Door::State::attend(const Connection& connection) {
+  try {
+    if (!send(*connection, DoorKind::welcome, options_.arena_bytes, options_.threshold_bytes)) return;
+    while (auto request = receive(*connection)) {
+      switch (request->packet.kind) {
+        case DoorKind::join: return join(connection, std::move(*request), nullptr);
+        case DoorKind::fork_begins: return fork(connection, *request);
+        default: answer(connection, *request);
+      }
+    }
+  } catch (const std::exception& error) {
+    log::warn(error.what());
+    refuse(*connection, error.what());
+  }
+}
+
+void Door::State::join(const Connection& connection, Received request, std::unique_ptr<Heritage> heritage) {
+  PageRanges ranges(request.ranges());
+  if (heritage != nullptr && !(ranges == heritage->ranges())) {
+    throw Error({"serve", "a child of fork", "its memory is not where its parent's is", {}});
+  }
+  const auto program = std::make_shared<Program>(household_, request.process, connection, std::move(request.descriptor),
+                                                 std::move(ranges), std::move(heritage));
+  const Token token = enter(program);
+  if (send(*connection, DoorKind::joined, token)) program->serve_until_gone();
+  leave(token);
+}
+
+// The parent says `forked`, and the child joins; in either order, or one of them is gone.
+void Door::State::fork(const Connection& connection, const Received& request) {
+  auto heritage = std::make_unique<Heritage>(find(request.packet.value));
+  if (!send(*connection, DoorKind::quiet)) return;
+  set_time_out(*connection, kForkLimit);
+  auto next = receive(*connection);
+  heritage->let_parent_go_on();
+  set_time_out(*connection, std::chrono::seconds(0));
+  if (next && next->packet.kind == DoorKind::forked) next = receive(*connection);
+  if (next && next->packet.kind == DoorKind::join) join(connection, std::move(*next), std::move(heritage));
+}
+
+void Door::State::answer(const Connection& connection, const Received& request) {
+  const auto program = find(request.packet.value);
+  bool done = true;
+  for (const DoorRange& range : request.ranges()) {
+    if (request.packet.kind == DoorKind::discard) {
+      program->discard(range);
+    } else if (request.packet.kind == DoorKind::advise && request.packet.extra <= static_cast<unsigned>(Hint::done)) {
+      done = program->advise(range, static_cast<Hint>(request.packet.extra)) && done;
+    } else {
+      throw Error({"obey", "a program", "its request is of a kind that programs do not make", {}});
+    }
+  }
+  if (done) {
+    send(*connection, DoorKind::done);
+  } else {
+    refuse(*connection, "more would be pinned than three quarters of the budget");
+  }
+}
+
+// ---- Who is here
+
+Door::State::Token Door::State::enter(const std::shared_ptr<Program>& program) {
+  Token token = 0;
+  if (::getrandom(&token, sizeof token, 0) != sizeof token) throw errno_error("read", "random bytes");
+  const std::lock_guard lock(mutex_);
+  programs_.emplace(token, program);
+  ++ended_.programs;
+  return token;
+}
+
+std::shared_ptr<Program> Door::State::find(Token token) {
+  const std::lock_guard lock(mutex_);
+  const auto found = programs_.find(token);
+  if (found != programs_.end()) return found->second;
+  throw Error({"obey", "a program", "it shows a token that nobody has", {}});
+}
+
+void Door::State::leave(Token token) {
+  const std::lock_guard lock(mutex_);
+  ended_.pages += programs_.at(token)->counts();
+  programs_.erase(token);
+}
+
+DoorCounts Door::State::counts() {
+  const std::lock_guard lock(mutex_);
+  DoorCounts counts = ended_;
+  for (const auto& [token, program] : programs_) counts.pages += program->counts();
+  counts.bytes_here = household_.frames.used() * kPageBytes;
+  counts.bytes_kept = household_.slots.used() * kPageBytes;
+  return counts;
+}
+
+// ---- Door
+
+Door::Door(std::unique_ptr<Space> space, const DoorOptions& options, DoorRules rules)
+    : state_(std::make_unique<State>(std::move(space), options, rules)) {}
+
+Door::~Door() = default;
+
+DoorCounts Door::counts() const { return state_->counts(); }
+
+}  // namespace farside::far

@@ -1,0 +1,129 @@
+#include "far/door/packets.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/time.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "farside/base/error.h"
+
+#include "far/pager/page_table.h"
+
+namespace farside::far {
+
+namespace {
+
+bool transmit(const Fd& connection, const DoorPacket& packet, std::size_t bytes) {
+  ssize_t sent = -1;
+  do {
+    sent = ::send(connection.get(), &packet, bytes, MSG_NOSIGNAL);
+  } while (sent < 0 && errno == EINTR);
+  return sent == static_cast<ssize_t>(bytes);
+}
+
+DoorPacket packet_of(DoorKind kind) {
+  DoorPacket packet{};
+  packet.kind = kind;
+  packet.version = kDoorVersion;
+  return packet;
+}
+
+bool is_sound(const DoorPacket& packet, std::size_t bytes) {
+  if (bytes < DoorPacket::bytes(0) || packet.version != kDoorVersion) return false;
+  if (packet.count > DoorPacket::kRanges || bytes != DoorPacket::bytes(packet.count)) return false;
+  return std::all_of(packet.ranges.begin(), packet.ranges.begin() + static_cast<std::ptrdiff_t>(packet.count),
+                     [](const DoorRange& range) {
+                       return range.address % kPageBytes == 0 && range.bytes % kPageBytes == 0 && range.bytes != 0 &&
+                              range.address + range.bytes > range.address;
+                     });
+}
+
+}  // namespace
+
+Fd listen_for_programs(const std::string& path) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  if (path.size() >= sizeof address.sun_path) {
+    throw Error({"listen for programs on", path, "its path is too long", "set FARSIDE_RUNTIME_DIR to a shorter one"});
+  }
+  std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
+  Fd socket(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+  const int on = 1;
+  if (!socket || ::setsockopt(socket.get(), SOL_SOCKET, SO_PASSCRED, &on, sizeof on) != 0 ||
+      ::bind(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0 ||
+      ::chmod(path.c_str(), S_IRUSR | S_IWUSR) != 0 || ::listen(socket.get(), SOMAXCONN) != 0) {
+    throw errno_error("listen for programs on", path);
+  }
+  return socket;
+}
+
+bool is_of_this_user(const Fd& connection) {
+  ucred peer{};
+  socklen_t bytes = sizeof peer;
+  if (::getsockopt(connection.get(), SOL_SOCKET, SO_PEERCRED, &peer, &bytes) != 0) return false;
+  return peer.uid == ::geteuid() || peer.uid == 0;
+}
+
+std::optional<Received> receive(const Fd& connection) {
+  Received received;
+  alignas(cmsghdr) std::array<std::byte, CMSG_SPACE(sizeof(ucred)) + CMSG_SPACE(sizeof(int))> control{};
+  iovec data{&received.packet, sizeof received.packet};
+  msghdr message{};
+  message.msg_iov = &data;
+  message.msg_iovlen = 1;
+  message.msg_control = control.data();
+  message.msg_controllen = control.size();
+  ssize_t bytes = -1;
+  do {
+    bytes = ::recvmsg(connection.get(), &message, MSG_CMSG_CLOEXEC);
+  } while (bytes < 0 && errno == EINTR);
+  if (bytes < 0) return std::nullopt;
+  for (cmsghdr* part = CMSG_FIRSTHDR(&message); part != nullptr; part = CMSG_NXTHDR(&message, part)) {
+    if (part->cmsg_level != SOL_SOCKET) continue;
+    if (part->cmsg_type == SCM_CREDENTIALS) {
+      ucred sender{};
+      std::memcpy(&sender, CMSG_DATA(part), sizeof sender);
+      received.process = sender.pid;
+    } else if (part->cmsg_type == SCM_RIGHTS) {
+      int fd = -1;
+      std::memcpy(&fd, CMSG_DATA(part), sizeof fd);
+      received.descriptor = Fd(fd);
+    }
+  }
+  if ((message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0) return std::nullopt;
+  if (!is_sound(received.packet, static_cast<std::size_t>(bytes))) return std::nullopt;
+  return received;
+}
+
+void set_time_out(const Fd& connection, std::chrono::seconds time_out) {
+  const timeval limit{time_out.count(), 0};
+  ::setsockopt(connection.get(), SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+}
+
+bool send(const Fd& connection, DoorKind kind, std::uint64_t value, std::uint64_t extra) {
+  DoorPacket packet = packet_of(kind);
+  packet.value = value;
+  packet.extra = extra;
+  return transmit(connection, packet, DoorPacket::bytes(0));
+}
+
+bool send(const Fd& connection, DoorKind kind, std::span<const DoorRange> ranges) {
+  DoorPacket packet = packet_of(kind);
+  packet.count = ranges.size();
+  std::ranges::copy(ranges, packet.ranges.begin());
+  return transmit(connection, packet, DoorPacket::bytes(ranges.size()));
+}
+
+bool refuse(const Fd& connection, std::string_view why) {
+  DoorPacket packet = packet_of(DoorKind::refused);
+  packet.count = std::min(why.size(), sizeof packet.ranges);
+  std::memcpy(packet.ranges.data(), why.data(), packet.count);
+  return transmit(connection, packet, DoorPacket::bytes(0) + packet.count);
+}
+
+}  // namespace farside::far

@@ -1,0 +1,190 @@
+#include "far/door/program.h"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/socket.h>
+
+#include "farside/base/error.h"
+#include "farside/base/log.h"
+
+namespace farside::far {
+
+namespace {
+
+constexpr PageNumber kChunk = 4096;  // pages that are looked at in one go
+constexpr std::chrono::milliseconds kLook{1};
+constexpr int kLooksBeforeKill = 1000;
+constexpr int kLooks = 11'000;
+
+/// Calls `then(first, count)` for chunks of the pages below `end`.
+template <class Then>
+void for_each_chunk(PageNumber first, PageNumber end, Then&& then) {
+  for (PageNumber begin = first; begin < end; begin += std::min(kChunk, end - begin)) {
+    then(begin, std::min(kChunk, end - begin));
+  }
+}
+
+}  // namespace
+
+// ---- What a child begins with
+
+Heritage::Heritage(std::shared_ptr<Program> parent)
+    : parent_(std::move(parent)),
+      bar_(parent_->mover().departures()),
+      ranges_(parent_->ranges()),
+      slots_(std::make_unique<SlotMap>(parent_->household().slots, ranges_.pages(), parent_->household().rules)) {
+  copy_table();
+  if (!parent_->household().rules.stays_quiet) bar_.reset();
+}
+
+// Faults go on, but only bring pages: what is far in the copy is far in the child, or it is here. Nobody's slot is
+// given up meanwhile.
+void Heritage::copy_table() {
+  std::vector<PageNumber> far;
+  for_each_chunk(0, parent_->mover().end(), [&](PageNumber first, PageNumber count) {
+    far.clear();
+    for (PageNumber page = first; page < first + count; ++page) {
+      if (parent_->mover().settled(page).state() == PageState::far) far.push_back(page);
+    }
+    parent_->slots().share_with(*slots_, far);
+  });
+}
+
+void Heritage::let_parent_go_on() {
+  if (parent_ == nullptr) return;
+  end_ = parent_->mover().end();
+  bar_.reset();
+  parent_.reset();
+}
+
+// ---- One process
+
+Program::Program(Household& household, pid_t process, std::shared_ptr<const Fd> connection, Fd userfault,
+                 PageRanges ranges, std::unique_ptr<Heritage> heritage)
+    : household_(household),
+      connection_(connection),
+      memory_(process, std::move(connection), std::move(ranges)),
+      userfault_(std::move(userfault)),
+      slots_(heritage != nullptr ? heritage->take_slots()
+                                 : std::make_unique<SlotMap>(household.slots, memory_.pages(), household.rules)),
+      mover_(memory_, userfault_, household.frames, household.most_ahead_pages, household.patience, PagerRules{}),
+      handlers_(*slots_, household.space.open()) {
+  ::fcntl(userfault_.descriptor(), F_SETFL, O_NONBLOCK);
+  for (const PageRanges::Piece& piece : memory_.ranges().pieces()) {
+    userfault_.watch(memory_.at(piece.first), std::size_t{piece.count} * kPageBytes);
+    mover_.leave_out(piece.first + piece.count);
+  }
+  begin(heritage != nullptr ? heritage->end() : 0);
+}
+
+Program::~Program() {
+  evictor_.reset();
+  household_.frames.give(mover_.pages_here());
+  household_.pinned_pages -= pinned_pages_;
+}
+
+// The kernel knows what is here: of a new program parts of its static arrays, of a child what its parent had at the
+// fork. What is neither here nor in the space is zeros.
+void Program::begin(PageNumber end_of_arena) {
+  const PageNumber arena = memory_.ranges().arena().first;
+  for (const PageRanges::Piece& piece : memory_.ranges().pieces()) {
+    const PageNumber touched = piece.first != arena ? piece.count : std::max(end_of_arena, arena) - arena;
+    for_each_chunk(piece.first, piece.first + std::min(touched, piece.count),
+                   [&](PageNumber first, PageNumber count) { begin_pages(first, count); });
+  }
+}
+
+void Program::begin_pages(PageNumber first, PageNumber count) {
+  const std::vector<bool> is_here = memory_.present(first, count);
+  const std::vector<bool> is_stored = slots_->stored(first, count);
+  for (PageNumber i = 0; i < count; ++i) {
+    if (is_here[i]) {
+      mover_.begin_with(first + i, PageState::dirty);
+      if (is_stored[i]) slots_->erase(first + i, 1);
+    } else if (is_stored[i]) {
+      mover_.begin_with(first + i, PageState::far);
+    }
+  }
+}
+
+void Program::serve(PageNumber page, bool is_write, Shuttle& shuttle) {
+  const Result result = mover_.serve(page, is_write, shuttle);
+  if (result == Result::done) return;
+  memory_.fail("bring a page of far memory", result == Result::full
+                                                 ? "the budget is used up, and no page can leave: far memory is full"
+                                                 : to_string(result));
+}
+
+void Program::serve_until_gone() {
+  evictor_.emplace(memory_, mover_, household_.frames, std::make_unique<SlotShuttle>(*slots_, household_.space.open()));
+  std::array<pollfd, 2> waits{{{userfault_.descriptor(), POLLIN, 0}, {connection_->get(), POLLRDHUP, 0}}};
+  do {
+    (void)::poll(waits.data(), waits.size(), -1);
+    for (Userfault::Fault fault{}; userfault_.next(fault);) {
+      const auto page = memory_.ranges().page_of(reinterpret_cast<std::uint64_t>(fault.address));
+      if (page) serve(*page, fault.is_write, handlers_);
+    }
+  } while (waits[1].revents == 0);
+  ::shutdown(connection_->get(), SHUT_RDWR);  // nobody waits for an answer any more
+  evictor_.reset();
+  await_end();
+}
+
+// While anything of the process can still run, the descriptor of its faults stays open: after that, absent pages would
+// be zeros.
+void Program::await_end() {
+  for (int looks = 0; looks < kLooks; ++looks) {
+    if (userfault_.unprotect(memory_.at(memory_.ranges().arena().first), kPageBytes) == ESRCH) return;
+    if (looks == kLooksBeforeKill) memory_.kill();
+    std::this_thread::sleep_for(kLook);
+  }
+  log::error("a program that lost its far memory does not end");
+}
+
+// ---- What it asks for
+
+// To erase, a shuttle carries nothing: the handler's may be used beside it.
+void Program::discard(const DoorRange& range) {
+  if (has_hints_) (void)advise(range, Hint::none);
+  memory_.ranges().for_each_part(range,
+                                 [&](PageNumber first, PageNumber count) { mover_.discard(first, count, handlers_); });
+}
+
+bool Program::advise(const DoorRange& range, Hint hint) {
+  const std::lock_guard lock(advising_);
+  has_hints_ = true;
+  bool all = true;
+  memory_.ranges().for_each_part(range, [&](PageNumber first, PageNumber count) {
+    if (hint == Hint::pinned) {
+      all = all && pin(first, count);
+      return;
+    }
+    const std::int64_t change = mover_.advise(first, count, hint);
+    pinned_pages_ += change;
+    household_.pinned_pages += change;
+  });
+  return all;
+}
+
+bool Program::pin(PageNumber first, PageNumber count) {
+  const auto most = static_cast<std::int64_t>(household_.frames.budget() / 4 * 3);
+  if (household_.pinned_pages.fetch_add(count) + std::int64_t{count} > most) {
+    household_.pinned_pages -= count;
+    return false;
+  }
+  const std::int64_t change = mover_.advise(first, count, Hint::pinned);
+  pinned_pages_ += change;
+  household_.pinned_pages += change - std::int64_t{count};
+  SlotShuttle shuttle(*slots_, household_.space.open());
+  for (PageNumber page = first; page < first + count; ++page) serve(page, true, shuttle);
+  return true;
+}
+
+}  // namespace farside::far

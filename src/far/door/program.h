@@ -1,0 +1,115 @@
+// program.h — one process, and the pager that stands outside of it.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <mutex>
+#include <optional>
+
+#include <sys/types.h>
+
+#include "farside/base/fd.h"
+
+#include "far/door/program_memory.h"
+#include "far/door/rules.h"
+#include "far/door/slot_map.h"
+#include "far/pager/evictor.h"
+#include "far/pager/page_mover.h"
+#include "far/pager/space_shuttles.h"
+#include "far/pager/userfault.h"
+
+namespace farside::far {
+
+/// What all programs share.
+struct Household {
+  Household(std::uint64_t budget_pages, std::unique_ptr<Space> far, std::uint32_t most_ahead,
+            std::chrono::milliseconds patience_of_faults, DoorRules of_forks)
+      : frames(budget_pages),
+        space(std::move(far)),
+        slots(space.open(), space.pages()),
+        most_ahead_pages(most_ahead),
+        patience(patience_of_faults),
+        rules(of_forks) {}
+
+  Frames frames;
+  SpaceShuttles space;
+  Slots slots;
+  std::uint32_t most_ahead_pages;
+  std::chrono::milliseconds patience;
+  DoorRules rules;
+  std::atomic<std::int64_t> pinned_pages{0};
+};
+
+class Program;
+
+/// What a child of fork begins with: the places of its parent's pages in the space.
+class Heritage {
+ public:
+  /// From here on no page of the parent leaves.
+  explicit Heritage(std::shared_ptr<Program> parent);
+
+  /// Until here. The fork has happened, or never will.
+  void let_parent_go_on();
+
+  [[nodiscard]] const PageRanges& ranges() const { return ranges_; }
+  /// After let_parent_go_on: no page from here on is anywhere.
+  [[nodiscard]] PageNumber end() const { return end_; }
+  [[nodiscard]] std::unique_ptr<SlotMap> take_slots() { return std::move(slots_); }
+
+ private:
+  void copy_table();
+
+  std::shared_ptr<Program> parent_;
+  std::optional<Departures::Bar> bar_;
+  const PageRanges ranges_;
+  std::unique_ptr<SlotMap> slots_;
+  PageNumber end_ = 0;
+};
+
+/// Thread safety: every call, from any thread.
+class Program {
+ public:
+  /// Of a process that sent `userfault` over `connection`, and waits. Throws Error when it cannot be served.
+  Program(Household& household, pid_t process, std::shared_ptr<const Fd> connection, Fd userfault, PageRanges ranges,
+          std::unique_ptr<Heritage> heritage);
+  /// What it had is free again.
+  ~Program();
+  Program(const Program&) = delete;
+  Program& operator=(const Program&) = delete;
+
+  /// Until its connection ends, and with it the process, or its use of this memory.
+  void serve_until_gone();
+
+  void discard(const DoorRange& range);
+  /// False when more would be pinned than may be.
+  [[nodiscard]] bool advise(const DoorRange& range, Hint hint);
+  [[nodiscard]] PagerCounts counts() const { return mover_.counts(); }
+
+  // What a heritage is made of.
+  [[nodiscard]] Household& household() { return household_; }
+  [[nodiscard]] const PageRanges& ranges() const { return memory_.ranges(); }
+  [[nodiscard]] PageMover& mover() { return mover_; }
+  [[nodiscard]] SlotMap& slots() { return *slots_; }
+
+ private:
+  void begin(PageNumber end_of_arena);
+  void begin_pages(PageNumber first, PageNumber count);
+  void serve(PageNumber page, bool is_write, Shuttle& shuttle);
+  void await_end();
+  [[nodiscard]] bool pin(PageNumber first, PageNumber count);
+
+  Household& household_;
+  const std::shared_ptr<const Fd> connection_;
+  ProgramMemory memory_;
+  const Userfault userfault_;
+  const std::unique_ptr<SlotMap> slots_;
+  PageMover mover_;
+  SlotShuttle handlers_;
+  std::optional<Evictor> evictor_;
+  std::mutex advising_;
+  std::int64_t pinned_pages_ = 0;
+  std::atomic<bool> has_hints_{false};
+};
+
+}  // namespace farside::far

@@ -1,0 +1,94 @@
+#include "far/door/slots.h"
+
+#include <algorithm>
+
+namespace farside::far {
+
+Slots::Slots(std::unique_ptr<Shuttle> keeper, Slot count)
+    : count_(count), counts_(count), used_of_((count + kGroup - 1) / kGroup), keeper_(std::move(keeper)) {}
+
+std::uint64_t Slots::used() {
+  const std::lock_guard lock(mutex_);
+  return used_;
+}
+
+std::uint32_t Slots::size_of(std::uint32_t group) const { return std::min(kGroup, count_ - begin_of(group)); }
+
+// Into the set where it is found again, if anything in it is free.
+void Slots::file(std::uint32_t group) {
+  const std::uint32_t free = free_in(group);
+  if (free == 0) return;
+  (free >= kWorthIt ? roomy_ : tight_).insert(group);
+}
+
+void Slots::leave_group() {
+  if (current_ != kNone) file(current_);
+  current_ = kNone;
+}
+
+// Where much is free already, before memory is taken; the rest of a nearly full one when there is no other.
+bool Slots::choose_group() {
+  leave_group();
+  const auto take_from = [this](std::set<std::uint32_t>& set) { current_ = set.extract(set.begin()).value(); };
+  if (!roomy_.empty()) {
+    take_from(roomy_);
+  } else if (!returned_.empty()) {
+    current_ = returned_.back();
+    returned_.pop_back();
+  } else if (fresh_ < used_of_.size()) {
+    current_ = fresh_++;
+  } else if (!tight_.empty()) {
+    take_from(tight_);
+  } else {
+    return false;
+  }
+  cursor_ = begin_of(current_);
+  return true;
+}
+
+std::optional<Slot> Slots::Access::take() {
+  for (Slots& s = slots_;;) {
+    if (s.current_ != kNone) {
+      const Slot end = s.begin_of(s.current_) + s.size_of(s.current_);
+      while (s.cursor_ < end && s.counts_[s.cursor_] != 0) ++s.cursor_;
+      if (s.cursor_ < end) {
+        ++s.counts_[s.cursor_];
+        ++s.used_of_[s.current_];
+        ++s.used_;
+        return s.cursor_++;
+      }
+    }
+    if (!s.choose_group()) return std::nullopt;
+  }
+}
+
+void Slots::Access::release(Slot slot) {
+  if (--slots_.counts_[slot] != 0) return;
+  const std::uint32_t group = slot / kGroup;
+  --slots_.used_;
+  slots_.roomy_.erase(group);
+  slots_.tight_.erase(group);
+  if (--slots_.used_of_[group] == 0) {
+    if (group == slots_.current_) slots_.current_ = kNone;
+    emptied_.push_back(group);
+  } else if (group != slots_.current_) {
+    slots_.file(group);
+  }
+}
+
+Slots::Access::~Access() {
+  lock_.unlock();
+  for (const std::uint32_t group : emptied_) slots_.give_back(group);
+}
+
+// It is in no set meanwhile. If it may still be erased later, it is never used again.
+void Slots::give_back(std::uint32_t group) {
+  {
+    const std::lock_guard lock(keeper_mutex_);
+    if (keeper_->erase(begin_of(group), size_of(group)) != Result::done) return;
+  }
+  const std::lock_guard lock(mutex_);
+  returned_.push_back(group);
+}
+
+}  // namespace farside::far

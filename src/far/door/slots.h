@@ -1,0 +1,77 @@
+// slots.h — the pages of the space, counted: how many processes may fetch each, after forks.
+//
+// Slots are given out side by side, from groups of a slab's size, so that what is stored together travels together. A
+// group of which nothing is left goes back to the pool.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <vector>
+
+#include "far/pager/lazy_array.h"
+#include "far/pager/shuttle.h"
+
+namespace farside::far {
+
+using Slot = PageNumber;
+
+/// Thread safety: every call, from any thread.
+class Slots {
+ public:
+  /// Of the space that `keeper` reaches, which has `count`.
+  Slots(std::unique_ptr<Shuttle> keeper, Slot count);
+
+  [[nodiscard]] std::uint64_t used();
+
+  /// While it lives, nobody else changes a count. What became empty is given back when it ends.
+  class Access {
+   public:
+    explicit Access(Slots& slots) : slots_(slots), lock_(slots.mutex_) {}
+    ~Access();
+    Access(const Access&) = delete;
+    Access& operator=(const Access&) = delete;
+
+    /// One that nobody had, counted once; or none when the space is full.
+    [[nodiscard]] std::optional<Slot> take();
+    void share(Slot slot) { ++slots_.counts_[slot]; }
+    void release(Slot slot);
+    [[nodiscard]] std::uint32_t count(Slot slot) const { return slots_.counts_[slot]; }
+
+   private:
+    Slots& slots_;
+    std::unique_lock<std::mutex> lock_;
+    std::vector<std::uint32_t> emptied_;
+  };
+
+ private:
+  static constexpr Slot kGroup = 1024;
+  static constexpr std::uint32_t kWorthIt = kGroup / 16;  ///< so many are free in a group from which more are taken
+  static constexpr std::uint32_t kNone = ~0U;
+
+  [[nodiscard]] Slot begin_of(std::uint32_t group) const { return group * kGroup; }
+  [[nodiscard]] std::uint32_t size_of(std::uint32_t group) const;
+  [[nodiscard]] std::uint32_t free_in(std::uint32_t group) const { return size_of(group) - used_of_[group]; }
+  [[nodiscard]] bool choose_group();
+  void leave_group();
+  void file(std::uint32_t group);
+  void give_back(std::uint32_t group);
+
+  const Slot count_;
+  std::mutex mutex_;
+  LazyArray<std::uint32_t> counts_;
+  std::vector<std::uint32_t> used_of_;  ///< by group
+  std::uint64_t used_ = 0;
+  std::uint32_t current_ = kNone;  ///< group from which slots are taken, in none of these sets
+  Slot cursor_ = 0;
+  std::set<std::uint32_t> roomy_, tight_;  ///< groups in use with much, and little, that is free
+  std::vector<std::uint32_t> returned_;
+  std::uint32_t fresh_ = 0;  ///< from here on groups were never used
+
+  std::mutex keeper_mutex_;
+  const std::unique_ptr<Shuttle> keeper_;
+};
+
+}  // namespace farside::far

@@ -1,0 +1,429 @@
+// A program that far memory serves from outside, with the library's part of docs/protocols/far_door.md played by hand:
+// nothing is hooked, and its threads touch the arena as they are told to. Exits with 0 when it found all that it wrote.
+//
+//   far_door_program MODE SOCKET PAGES [SEED]
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <fcntl.h>
+#include <linux/userfaultfd.h>
+#include <sched.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "far/door/messages.h"
+
+namespace {
+
+using farside::far::DoorKind;
+using farside::far::DoorPacket;
+using farside::far::DoorRange;
+
+constexpr std::size_t kPageBytes = 4096;
+constexpr std::size_t kStaticPages = 1024;
+
+alignas(kPageBytes) std::array<std::byte, kStaticPages * kPageBytes> static_array;
+
+[[noreturn]] void give_up(const char* what) {
+  std::perror(what);
+  std::_Exit(2);
+}
+
+DoorPacket packet_of(DoorKind kind, std::uint64_t value = 0) {
+  DoorPacket packet{};
+  packet.kind = kind;
+  packet.version = farside::far::kDoorVersion;
+  packet.value = value;
+  return packet;
+}
+
+bool receive(int socket, DoorPacket& packet) { return ::recv(socket, &packet, sizeof packet, 0) > 0; }
+
+void send(int socket, const DoorPacket& packet, int descriptor = -1) {
+  iovec data{const_cast<DoorPacket*>(&packet), DoorPacket::bytes(packet.count)};
+  alignas(cmsghdr) std::array<std::byte, CMSG_SPACE(sizeof(int))> control{};
+  msghdr message{};
+  message.msg_iov = &data;
+  message.msg_iovlen = 1;
+  if (descriptor >= 0) {
+    message.msg_control = control.data();
+    message.msg_controllen = control.size();
+    cmsghdr* const part = CMSG_FIRSTHDR(&message);
+    part->cmsg_level = SOL_SOCKET;
+    part->cmsg_type = SCM_RIGHTS;
+    part->cmsg_len = CMSG_LEN(sizeof descriptor);
+    std::memcpy(CMSG_DATA(part), &descriptor, sizeof descriptor);
+  }
+  if (::sendmsg(socket, &message, MSG_NOSIGNAL) < 0) give_up("send");
+}
+
+void expect(int socket, DoorKind kind, DoorPacket& packet) {
+  if (receive(socket, packet) && packet.kind == kind) return;
+  if (packet.kind == DoorKind::refused) {
+    std::fprintf(stderr, "refused: %.*s\n", static_cast<int>(packet.count),
+                 reinterpret_cast<const char*>(packet.ranges.data()));
+  }
+  std::fprintf(stderr, "no answer of kind %u\n", static_cast<unsigned>(kind));
+  std::_Exit(3);
+}
+
+int open_userfaultfd() {
+  const auto fd = static_cast<int>(::syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK));
+  if (fd >= 0) return fd;
+  const int device = ::open("/dev/userfaultfd", O_RDWR | O_CLOEXEC);
+  const int from_device = device < 0 ? -1 : ::ioctl(device, USERFAULTFD_IOC_NEW, O_CLOEXEC | O_NONBLOCK);
+  if (device >= 0) ::close(device);
+  if (from_device < 0) give_up("userfaultfd");
+  return from_device;
+}
+
+class FarMemory {
+ public:
+  explicit FarMemory(const char* path, bool with_static_array = false) : path_(path) {
+    DoorPacket welcome{};
+    const int connection = connect(welcome);
+    arena_ = {0, welcome.value};
+    void* const place =
+        ::mmap(nullptr, arena_.bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (place == MAP_FAILED) give_up("mmap");
+    ::madvise(place, arena_.bytes, MADV_NOHUGEPAGE);
+    ::madvise(place, arena_.bytes, MADV_DONTFORK);
+    arena_.address = reinterpret_cast<std::uint64_t>(place);
+    ranges_.push_back(arena_);
+    if (with_static_array) {
+      ranges_.push_back({reinterpret_cast<std::uint64_t>(static_array.data()), static_array.size()});
+    }
+    join(connection);
+  }
+
+  [[nodiscard]] std::byte* base() const { return reinterpret_cast<std::byte*>(arena_.address); }
+  [[nodiscard]] std::uint64_t& word(std::size_t page, std::size_t i) const {
+    return *reinterpret_cast<std::uint64_t*>(base() + page * kPageBytes + i * 8);
+  }
+
+  void discard(std::size_t page, std::size_t count) {
+    DoorPacket packet{};
+    const int socket = connect(packet);
+    packet = packet_of(DoorKind::discard, token_);
+    packet.count = 1;
+    packet.ranges[0] = {arena_.address + page * kPageBytes, count * kPageBytes};
+    send(socket, packet);
+    expect(socket, DoorKind::done, packet);
+    ::close(socket);
+  }
+
+  /// `before_fork` runs when nothing leaves any more.
+  template <class Do>
+  [[nodiscard]] pid_t fork(Do&& before_fork) {
+    DoorPacket packet{};
+    const int socket = connect(packet);
+    send(socket, packet_of(DoorKind::fork_begins, token_));
+    expect(socket, DoorKind::quiet, packet);
+    before_fork();
+    ::madvise(base(), arena_.bytes, MADV_DOFORK);
+    const pid_t child = ::fork();
+    ::madvise(base(), arena_.bytes, MADV_DONTFORK);
+    if (child == 0) {
+      join(socket);
+    } else {
+      send(socket, packet_of(DoorKind::forked));
+      ::close(socket);
+    }
+    return child;
+  }
+  [[nodiscard]] pid_t fork() {
+    return fork([] {});
+  }
+
+ private:
+  int connect(DoorPacket& welcome) {
+    const int socket = ::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    std::strncpy(address.sun_path, path_, sizeof address.sun_path - 1);
+    if (::connect(socket, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) give_up("connect");
+    expect(socket, DoorKind::welcome, welcome);
+    return socket;
+  }
+
+  void join(int connection) {
+    const int faults = open_userfaultfd();
+    DoorPacket packet = packet_of(DoorKind::join);
+    packet.count = ranges_.size();
+    std::copy(ranges_.begin(), ranges_.end(), packet.ranges.begin());
+    send(connection, packet, faults);
+    expect(connection, DoorKind::joined, packet);
+    token_ = packet.value;
+    std::array<int, 2> ready{};
+    if (::pipe2(ready.data(), O_CLOEXEC) != 0) give_up("pipe");
+    std::thread([connection, to = ready[1]] { drop_until_killed(connection, to); }).detach();
+    char byte = 0;
+    if (::read(ready[0], &byte, 1) != 1) give_up("read");
+    for (const int fd : {connection, faults, ready[0], ready[1]}) ::close(fd);
+  }
+
+  // With a table of descriptors of its own: a child of fork has neither of the two.
+  [[noreturn]] static void drop_until_killed(int connection, int ready) {
+    if (::unshare(CLONE_FILES) != 0) give_up("unshare");
+    if (::write(ready, "", 1) != 1) give_up("write");
+    static thread_local DoorPacket packet;
+    while (receive(connection, packet)) {
+      if (packet.kind != DoorKind::drop) continue;
+      for (std::uint64_t i = 0; i < packet.count; ++i) {
+        ::madvise(reinterpret_cast<void*>(packet.ranges[i].address), packet.ranges[i].bytes, MADV_DONTNEED);
+      }
+      send(connection, packet_of(DoorKind::dropped));
+    }
+    ::kill(::getpid(), SIGKILL);
+    for (;;) ::pause();
+  }
+
+  const char* path_;
+  DoorRange arena_{};
+  std::vector<DoorRange> ranges_;
+  std::uint64_t token_ = 0;
+};
+
+/// What a process wrote, beside what it finds. Every page has a few words that count, and are in different lines of it.
+class Model {
+ public:
+  Model(const FarMemory& memory, std::size_t pages) : memory_(memory), written_(pages * kWords) {}
+
+  void write(std::size_t page, std::uint64_t value) {
+    for (std::size_t i = 0; i < kWords; ++i) memory_.word(page, place(i)) = written_[page * kWords + i] = value + i;
+  }
+  void forget(std::size_t page) { std::fill_n(&written_[page * kWords], kWords, 0); }
+  void check(std::size_t page) {
+    for (std::size_t i = 0; i < kWords; ++i) {
+      if (memory_.word(page, place(i)) != written_[page * kWords + i]) ++lost_;
+    }
+  }
+  void check_all() {
+    for (std::size_t page = 0; page < pages(); ++page) check(page);
+  }
+  [[nodiscard]] std::size_t pages() const { return written_.size() / kWords; }
+  [[nodiscard]] int exit_code(const char* who) const {
+    if (lost_ != 0) std::fprintf(stderr, "%s: %zu words are not what was written\n", who, lost_);
+    return lost_ == 0 ? 0 : 1;
+  }
+
+ private:
+  static constexpr std::size_t kWords = 4;
+  static std::size_t place(std::size_t i) { return i * 129; }
+
+  const FarMemory& memory_;
+  std::vector<std::uint64_t> written_;
+  std::size_t lost_ = 0;
+};
+
+// Walks and jumps, reads and writes, and now and then zeros a page or gives some away.
+void exercise(FarMemory& memory, Model& model, std::mt19937_64& random, int steps) {
+  for (int n = 0; n < steps; ++n) {
+    const std::size_t page = random() % model.pages();
+    switch (random() % 16) {
+      case 0:
+        for (std::size_t p = page; p < std::min(page + 100, model.pages()); ++p) model.check(p);
+        break;
+      case 1:
+        for (std::size_t p = page; p < std::min(page + 50, model.pages()); ++p) model.write(p, random() | 1U);
+        break;
+      case 2: {
+        if (random() % 8 != 0) break;
+        const std::size_t count = std::min<std::size_t>(1 + random() % 80, model.pages() - page);
+        memory.discard(page, count);
+        for (std::size_t p = page; p < page + count; ++p) model.forget(p);
+        break;
+      }
+      case 3:
+        std::memset(memory.base() + page * kPageBytes, 0, kPageBytes);
+        model.forget(page);
+        break;
+      default: random() % 2 == 0 ? model.write(page, random() | 1U) : model.check(page);
+    }
+  }
+}
+
+int ended_well(pid_t child) {
+  int status = 0;
+  return ::waitpid(child, &status, 0) == child && WIFEXITED(status) ? WEXITSTATUS(status) : 4;
+}
+
+int hammer(const char* socket, std::size_t pages, std::uint64_t seed) {
+  FarMemory memory(socket);
+  Model model(memory, pages);
+  std::mt19937_64 random(seed);
+  for (std::size_t page = 0; page < pages; ++page) model.write(page, random());
+  exercise(memory, model, random, 6000);
+  model.check_all();
+  return model.exit_code("hammer");
+}
+
+// Several threads, each with words of its own in the same pages.
+int share_pages(const char* socket, std::size_t pages, std::uint64_t seed) {
+  FarMemory memory(socket);
+  std::array<std::size_t, 4> lost{};
+  std::vector<std::thread> threads;
+  for (std::size_t t = 0; t < lost.size(); ++t) {
+    threads.emplace_back([&, t] {
+      std::mt19937_64 random(seed + t);
+      std::vector<std::uint64_t> written(pages);
+      for (std::uint64_t n = 1; n <= 8000; ++n) {
+        const std::size_t page = random() % pages;
+        std::uint64_t& word = memory.word(page, 1 + t);
+        if (word != written[page]) ++lost[t];
+        if (random() % 4 != 0) word = written[page] = n;
+      }
+      for (std::size_t page = 0; page < pages; ++page) {
+        if (memory.word(page, 1 + t) != written[page]) ++lost[t];
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  return std::all_of(lost.begin(), lost.end(), [](std::size_t n) { return n == 0; }) ? 0 : 1;
+}
+
+// A family: each forks in the middle of what it does, and all go on to write.
+int have_children(const char* socket, std::size_t pages, std::uint64_t seed) {
+  FarMemory memory(socket);
+  Model model(memory, pages);
+  std::mt19937_64 random(seed);
+  for (std::size_t page = 0; page < pages; ++page) model.write(page, random());
+  std::vector<pid_t> children;
+  for (int generation = 0; generation < 3; ++generation) {
+    exercise(memory, model, random, 2000);
+    const pid_t child = memory.fork();
+    if (child == 0) {
+      random.seed(seed + 1 + static_cast<std::uint64_t>(generation));
+      children.clear();
+    } else {
+      children.push_back(child);
+    }
+  }
+  exercise(memory, model, random, 2000);
+  model.check_all();
+  int code = model.exit_code("family");
+  for (const pid_t child : children) code = std::max(code, ended_well(child));
+  return code;
+}
+
+// More comes between the answer and the fork than there is room for.
+int fork_late(const char* socket, std::size_t pages, std::uint64_t /*seed*/) {
+  FarMemory memory(socket);
+  Model model(memory, pages);
+  for (std::size_t page = 0; page < pages; ++page) model.write(page, page + 1);
+  const pid_t child = memory.fork([&] { model.check_all(); });
+  model.check_all();
+  const int code = model.exit_code(child == 0 ? "child" : "parent");
+  return child == 0 ? code : std::max(code, ended_well(child));
+}
+
+// The child reads what its parent writes over again and again.
+int fork_and_overwrite(const char* socket, std::size_t pages, std::uint64_t /*seed*/) {
+  FarMemory memory(socket);
+  Model model(memory, pages);
+  for (std::size_t page = 0; page < pages; ++page) model.write(page, page + 1);
+  std::array<int, 2> written{};
+  if (::pipe(written.data()) != 0) give_up("pipe");
+  const pid_t child = memory.fork();
+  if (child == 0) {
+    char byte = 0;
+    if (::read(written[0], &byte, 1) != 1) give_up("read");
+    model.check_all();
+    return model.exit_code("child");
+  }
+  for (std::uint64_t round = 2; round < 4; ++round) {
+    for (std::size_t page = 0; page < pages; ++page) model.write(page, round * 1'000'000 + page);
+  }
+  if (::write(written[1], "", 1) != 1) give_up("write");
+  model.check_all();
+  return std::max(model.exit_code("parent"), ended_well(child));
+}
+
+// Some of a static array is there before far memory is.
+int use_static_array(const char* socket, std::size_t /*pages*/, std::uint64_t /*seed*/) {
+  auto* const words = reinterpret_cast<std::uint64_t*>(static_array.data());
+  constexpr std::size_t kStep = kPageBytes / 8;
+  constexpr std::size_t kCount = static_array.size() / 8;
+  for (std::size_t i = 0; i < kCount; i += 3 * kStep) words[i] = i + 1;
+  FarMemory memory(socket, true);
+  for (std::size_t page = 0; page < kStaticPages; ++page) memory.word(page, 0) = page;
+  for (std::size_t i = kStep; i < kCount; i += 3 * kStep) words[i] = i + 1;
+  std::size_t lost = 0;
+  for (std::size_t i = 0; i < kCount; i += kStep) {
+    const bool is_written = i % (3 * kStep) != 2 * kStep;
+    if (words[i] != (is_written ? i + 1 : 0)) ++lost;
+  }
+  for (std::size_t page = 0; page < kStaticPages; ++page) lost += memory.word(page, 0) != page ? 1U : 0U;
+  return lost == 0 ? 0 : 1;
+}
+
+// Waits to be stopped or killed, or goes on writing; and has up to three children, who have some themselves.
+int stay(const char* socket, std::size_t pages, std::uint64_t seed) {
+  FarMemory memory(socket);
+  Model model(memory, pages);
+  for (std::size_t page = 0; page < pages; ++page) model.write(page, page + 1);
+  std::puts("ready");
+  std::fflush(stdout);
+  std::mt19937_64 random(seed);
+  for (std::uint64_t children = seed % 4;;) {
+    if (seed == 0) ::pause();
+    exercise(memory, model, random, 100);
+    if (children == 0) continue;
+    --children;
+    if (memory.fork() == 0) random.seed(seed += 100);
+  }
+}
+
+// Nanoseconds of a read that faults, in the middle of 1000, in a random order.
+int time_faults(const char* socket, std::size_t pages, std::uint64_t seed) {
+  FarMemory memory(socket);
+  Model model(memory, pages);
+  for (std::size_t page = 0; page < pages; ++page) model.write(page, page + 1);
+  std::mt19937_64 random(seed);
+  std::vector<std::int64_t> times;
+  std::uint64_t sum = 0;
+  for (int n = 0; n < 4000; ++n) {
+    const auto begin = std::chrono::steady_clock::now();
+    sum += memory.word(random() % pages, 0);
+    times.push_back((std::chrono::steady_clock::now() - begin).count());
+  }
+  std::sort(times.begin(), times.end());
+  std::printf("%lld %lld %llu\n", static_cast<long long>(times[times.size() / 2]),
+              static_cast<long long>(times[times.size() * 9 / 10]), static_cast<unsigned long long>(sum % 2));
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc < 4) return 2;
+  const std::string mode = argv[1];
+  const std::size_t pages = std::strtoull(argv[3], nullptr, 10);
+  const std::uint64_t seed = argc > 4 ? std::strtoull(argv[4], nullptr, 10) : 1;
+  const auto run = mode == "hammer"        ? hammer
+                   : mode == "share-pages" ? share_pages
+                   : mode == "family"      ? have_children
+                   : mode == "fork-late"   ? fork_late
+                   : mode == "overwrite"   ? fork_and_overwrite
+                   : mode == "static"      ? use_static_array
+                   : mode == "stay"        ? stay
+                   : mode == "time"        ? time_faults
+                                           : nullptr;
+  const int code = run == nullptr ? 2 : run(argv[2], pages, seed);
+  std::fflush(stdout);
+  std::_Exit(code);
+}
