@@ -198,6 +198,14 @@ class FarMemory {
   std::uint64_t token_ = 0;
 };
 
+std::uint64_t& static_word(std::size_t page) {
+  return *reinterpret_cast<std::uint64_t*>(static_array.data() + page * kPageBytes);
+}
+
+void write_static_array(std::uint64_t seed) {
+  for (std::size_t page = 0; page < kStaticPages; ++page) static_word(page) = seed + page;
+}
+
 /// What a process wrote, beside what it finds. Every page has a few words that count, and are in different lines of it.
 class Model {
  public:
@@ -210,6 +218,11 @@ class Model {
   void check(std::size_t page) {
     for (std::size_t i = 0; i < kWords; ++i) {
       if (memory_.word(page, place(i)) != written_[page * kWords + i]) ++lost_;
+    }
+  }
+  void check_static_array(std::uint64_t seed) {
+    for (std::size_t page = 0; page < kStaticPages; ++page) {
+      if (static_word(page) != seed + page) ++lost_;
     }
   }
   void check_all() {
@@ -298,16 +311,19 @@ int share_pages(const char* socket, std::size_t pages, std::uint64_t seed) {
 
 // A family: each forks in the middle of what it does, and all go on to write.
 int have_children(const char* socket, std::size_t pages, std::uint64_t seed) {
-  FarMemory memory(socket);
+  FarMemory memory(socket, true);
   Model model(memory, pages);
   std::mt19937_64 random(seed);
   for (std::size_t page = 0; page < pages; ++page) model.write(page, random());
+  write_static_array(seed);
   std::vector<pid_t> children;
   for (int generation = 0; generation < 3; ++generation) {
     exercise(memory, model, random, 2000);
     const pid_t child = memory.fork();
     if (child == 0) {
-      random.seed(seed + 1 + static_cast<std::uint64_t>(generation));
+      model.check_static_array(seed);
+      random.seed(seed += 1 + static_cast<std::uint64_t>(generation));
+      write_static_array(seed);
       children.clear();
     } else {
       children.push_back(child);
@@ -315,6 +331,7 @@ int have_children(const char* socket, std::size_t pages, std::uint64_t seed) {
   }
   exercise(memory, model, random, 2000);
   model.check_all();
+  model.check_static_array(seed);
   int code = model.exit_code("family");
   for (const pid_t child : children) code = std::max(code, ended_well(child));
   return code;

@@ -48,13 +48,17 @@ Heritage::Heritage(std::shared_ptr<Program> parent)
 // given up meanwhile.
 void Heritage::copy_table() {
   std::vector<PageNumber> far;
-  for_each_chunk(0, parent_->mover().end(), [&](PageNumber first, PageNumber count) {
+  const auto copy_chunk = [&](PageNumber first, PageNumber count) {
     far.clear();
     for (PageNumber page = first; page < first + count; ++page) {
       if (parent_->mover().settled(page).state() == PageState::far) far.push_back(page);
     }
     parent_->slots().share_with(*slots_, far);
-  });
+  };
+  const PageNumber end = parent_->mover().end();
+  for (const PageRanges::Piece& piece : ranges_.pieces()) {
+    for_each_chunk(piece.first, std::min(end, piece.first + piece.count), copy_chunk);
+  }
 }
 
 void Heritage::let_parent_go_on() {
