@@ -41,9 +41,9 @@ std::uint64_t resident_bytes() {
   return resident * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
 }
 
-// A node lives for months while its peers come and go: 3,000 times a peer is connected, used, and lost.
+// A node lives for months while its peers come and go: 10,000 times a peer is connected, used, and lost.
 TEST(SetUp, ComingAndGoingLeavesNothingBehind) {
-  const auto kVisits = static_cast<int>(reduced(3'000));
+  const auto kVisits = static_cast<int>(reduced(10'000));
   const int kWarmUp = kVisits / 10;
 #if defined(__SANITIZE_ADDRESS__)
   constexpr std::uint64_t kGrowth = 300 << 20;  // the sanitizer keeps up to 256 MiB of what was freed
