@@ -159,7 +159,8 @@ void Door::State::join(const Connection& connection, Received request, std::uniq
   const auto program = std::make_shared<Program>(household_, request.process, connection, std::move(request.descriptor),
                                                  std::move(ranges), std::move(heritage));
   const Token token = enter(program);
-  if (send(*connection, DoorKind::joined, token)) program->serve_until_gone();
+  send(*connection, DoorKind::joined, token);
+  program->serve_until_gone();
   leave(token);
 }
 

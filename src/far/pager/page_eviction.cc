@@ -72,9 +72,13 @@ PageMover::Evicted PageMover::drop_clean(const Held& held) {
 // to the space. 4. What nobody wrote to goes.
 PageMover::Evicted PageMover::carry(const Held& held, Shuttle& shuttle) {
   if (rules_.protects_before_copying) {
+    const auto protect = [&](std::size_t begin, std::size_t length) {
+      return userfault_.protect(memory_.at(held.pages.at(begin)), length * kPageBytes);
+    };
+    // Kernels before 6.5 do it only within one mapping; a program may have split them.
     for_each_run(held.list(), [&](std::size_t begin, std::size_t length) {
-      const int error = userfault_.protect(memory_.at(held.pages.at(begin)), length * kPageBytes);
-      must(error, "protect a page of far memory");
+      if (protect(begin, length) == 0) return;
+      for (std::size_t i = begin; i < begin + length; ++i) must(protect(i, 1), "protect a page of far memory");
     });
   }
   if (!memory_.copy_out(held.list(), shuttle.buffer())) {

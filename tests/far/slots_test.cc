@@ -1,0 +1,171 @@
+// Where the pages of related processes are kept, without the processes.
+#include <cstring>
+#include <numeric>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "far/door/slot_map.h"
+
+namespace farside::far {
+namespace {
+
+constexpr Slot kSlots = 4096;
+constexpr PageNumber kPages = 8192;
+
+/// A space in this process, which notes what is stored where, and what is given back.
+struct Cellar {
+  std::vector<std::byte> bytes = std::vector<std::byte>(std::size_t{kSlots} * kPageBytes);
+  std::vector<Slot> stored;
+  std::vector<Slot> given_back;
+  Result stores_end_with = Result::done;
+};
+
+class CellarShuttle final : public Shuttle {
+ public:
+  explicit CellarShuttle(Cellar& cellar) : cellar_(cellar) {}
+
+  [[nodiscard]] std::byte* buffer() override { return buffer_.data(); }
+  [[nodiscard]] Result fetch(std::span<const PageNumber> pages) override {
+    for (std::size_t i = 0; i < pages.size(); ++i) std::memcpy(place(i), shelf(pages[i]), kPageBytes);
+    return Result::done;
+  }
+  [[nodiscard]] Result store(std::span<const PageNumber> pages) override {
+    cellar_.stored.assign(pages.begin(), pages.end());
+    for (std::size_t i = 0; i < pages.size(); ++i) std::memcpy(shelf(pages[i]), place(i), kPageBytes);
+    return cellar_.stores_end_with;
+  }
+  [[nodiscard]] Result erase(PageNumber first, PageNumber count) override {
+    for (Slot slot = first; slot < first + count; slot += 1024) cellar_.given_back.push_back(slot);
+    return Result::done;
+  }
+
+ private:
+  [[nodiscard]] std::byte* place(std::size_t i) { return buffer_.data() + i * kPageBytes; }
+  [[nodiscard]] std::byte* shelf(Slot slot) { return cellar_.bytes.data() + std::size_t{slot} * kPageBytes; }
+
+  Cellar& cellar_;
+  std::vector<std::byte> buffer_ = std::vector<std::byte>(Shuttle::kPages * kPageBytes);
+};
+
+/// One process's share of it: a byte for each page.
+class Owner {
+ public:
+  Owner(Cellar& cellar, Slots& slots)
+      : map_(slots, kPages, {}), shuttle_(map_, std::make_unique<CellarShuttle>(cellar)) {}
+
+  Result store(const std::vector<PageNumber>& pages, int byte) {
+    std::memset(shuttle_.buffer(), byte, pages.size() * kPageBytes);
+    return shuttle_.store(pages);
+  }
+  int fetch(PageNumber page) {
+    std::memset(shuttle_.buffer(), 0xff, kPageBytes);
+    EXPECT_EQ(shuttle_.fetch({&page, 1}), Result::done);
+    return static_cast<int>(*shuttle_.buffer());
+  }
+  void erase(PageNumber first, PageNumber count) { EXPECT_EQ(shuttle_.erase(first, count), Result::done); }
+  [[nodiscard]] SlotMap& map() { return map_; }
+
+ private:
+  SlotMap map_;
+  SlotShuttle shuttle_;
+};
+
+class SlotsTest : public testing::Test {
+ protected:
+  static std::vector<PageNumber> pages_from(PageNumber first) {
+    std::vector<PageNumber> pages(Shuttle::kPages);
+    std::iota(pages.begin(), pages.end(), first);
+    return pages;
+  }
+
+  Cellar cellar;
+  Slots slots{std::make_unique<CellarShuttle>(cellar), kSlots};
+};
+
+// What is stored together lies together, wherever it is in the program, and stays there when it is stored again.
+TEST_F(SlotsTest, NeighboursInTimeAreNeighboursInTheSpace) {
+  Owner owner(cellar, slots);
+  EXPECT_EQ(owner.store({7000, 3, 500}, 1), Result::done);
+  EXPECT_THAT(cellar.stored, testing::ElementsAre(0, 1, 2));
+  EXPECT_EQ(owner.store({3, 4}, 2), Result::done);
+  EXPECT_THAT(cellar.stored, testing::ElementsAre(1, 3));
+  EXPECT_EQ(owner.fetch(7000), 1);
+  EXPECT_EQ(owner.fetch(3), 2);
+  EXPECT_EQ(owner.fetch(5), 0);  // never stored
+}
+
+// Each relative keeps what both had, whoever of them stores first; and a slot is free when nobody has it.
+TEST_F(SlotsTest, RelativesDoNotSeeEachOthersStores) {
+  Owner parent(cellar, slots);
+  EXPECT_EQ(parent.store({1, 2}, 1), Result::done);
+  {
+    Owner child(cellar, slots);
+    const std::vector<PageNumber> both{1, 2};
+    parent.map().share_with(child.map(), both);
+    EXPECT_EQ(slots.used(), 2U);
+    EXPECT_EQ(parent.store({1}, 2), Result::done);
+    EXPECT_EQ(child.store({2}, 3), Result::done);
+    EXPECT_EQ(slots.used(), 4U);
+    EXPECT_EQ(child.fetch(1), 1);
+    EXPECT_EQ(child.fetch(2), 3);
+    EXPECT_EQ(parent.fetch(1), 2);
+    EXPECT_EQ(parent.fetch(2), 1);
+    EXPECT_EQ(child.store({1}, 4), Result::done);  // alone with it by now
+    EXPECT_EQ(slots.used(), 4U);
+  }
+  EXPECT_EQ(slots.used(), 2U);
+  EXPECT_EQ(parent.fetch(2), 1);
+}
+
+// A store that may still take effect never hits a page of somebody else, who came after its own page was given away.
+TEST_F(SlotsTest, WhereAStoreTimedOutNobodyElseIsStored) {
+  Owner owner(cellar, slots);
+  cellar.stores_end_with = Result::timed_out;
+  EXPECT_EQ(owner.store({1}, 1), Result::timed_out);
+  const Slot doubtful = cellar.stored.front();
+  cellar.stores_end_with = Result::done;
+  EXPECT_EQ(owner.store({1}, 2), Result::done);
+  EXPECT_NE(cellar.stored.front(), doubtful);
+  owner.erase(1, 1);
+  EXPECT_EQ(slots.used(), 1U);
+  for (PageNumber page = 0; page + Shuttle::kPages <= kSlots - 64; page += Shuttle::kPages) {
+    ASSERT_EQ(owner.store(pages_from(page), 3), Result::done);
+    EXPECT_THAT(cellar.stored, testing::Not(testing::Contains(doubtful)));
+  }
+}
+
+// A group goes back to the pool when nothing of it is left, and is used again.
+TEST_F(SlotsTest, WhatIsEmptyIsGivenBack) {
+  Owner owner(cellar, slots);
+  for (PageNumber page = 0; page < 2048; page += Shuttle::kPages)
+    ASSERT_EQ(owner.store(pages_from(page), 1), Result::done);
+  owner.erase(0, 1000);
+  EXPECT_THAT(cellar.given_back, testing::IsEmpty());
+  owner.erase(1000, 24);
+  EXPECT_THAT(cellar.given_back, testing::ElementsAre(0));
+  owner.erase(0, kPages);
+  EXPECT_THAT(cellar.given_back, testing::ElementsAre(0, 1024));
+  EXPECT_EQ(slots.used(), 0U);
+  for (PageNumber page = 0; page < kSlots; page += Shuttle::kPages)
+    ASSERT_EQ(owner.store(pages_from(page), 1), Result::done);
+}
+
+// Every slot can be used; then it is full, and nothing of a list that finds no room is half stored.
+TEST_F(SlotsTest, AFullSpaceSaysSo) {
+  Owner owner(cellar, slots);
+  for (PageNumber page = 0; page < kSlots; page += Shuttle::kPages)
+    ASSERT_EQ(owner.store(pages_from(page), 1), Result::done);
+  EXPECT_EQ(owner.store({5000}, 2), Result::full);
+  EXPECT_EQ(owner.store({3, 5000}, 2), Result::full);
+  EXPECT_EQ(slots.used(), kSlots);
+  EXPECT_EQ(owner.store({3}, 2), Result::done);  // has one of its own
+  owner.erase(17, 1);
+  EXPECT_EQ(owner.store({5000}, 3), Result::done);
+  EXPECT_EQ(owner.fetch(5000), 3);
+  EXPECT_EQ(owner.fetch(3), 2);
+}
+
+}  // namespace
+}  // namespace farside::far
