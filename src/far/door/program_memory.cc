@@ -4,7 +4,6 @@
 #include <cerrno>
 #include <csignal>
 #include <limits>
-#include <ranges>
 #include <string>
 
 #include <fcntl.h>
@@ -61,7 +60,7 @@ std::uint64_t PageRanges::address_of(PageNumber page) const {
 }
 
 std::optional<PageNumber> PageRanges::page_of(std::uint64_t address) const {
-  for (const Piece& piece : std::ranges::reverse_view(pieces_)) {
+  for (const Piece& piece : pieces_) {
     if (address >= piece.address && address < piece.end()) {
       return piece.first + static_cast<PageNumber>((address - piece.address) / kPageBytes);
     }
@@ -80,8 +79,7 @@ ProgramMemory::ProgramMemory(pid_t process, std::shared_ptr<const Fd> connection
       connection_(std::move(connection)),
       ranges_(std::move(ranges)),
       handle_(static_cast<int>(::syscall(SYS_pidfd_open, process, 0))),
-      bytes_(open_of(process, "mem")),
-      page_map_(open_of(process, "pagemap")) {
+      bytes_(open_of(process, "mem")) {
   if (!handle_) throw errno_error("hold on to", "process " + std::to_string(process));
 }
 
@@ -140,10 +138,11 @@ void ProgramMemory::signal(int number) const { ::syscall(SYS_pidfd_send_signal, 
 std::vector<bool> ProgramMemory::present(PageNumber first, PageNumber count) const {
   constexpr std::uint64_t kPresent = 1ULL << 63U;
   constexpr std::uint64_t kSwapped = 1ULL << 62U;
+  const Fd page_map = open_of(process_, "pagemap");
   std::vector<std::uint64_t> entries(count);
   const auto bytes = static_cast<ssize_t>(std::uint64_t{count} * sizeof(std::uint64_t));
   const auto offset = static_cast<off_t>(ranges_.address_of(first) / kPageBytes * sizeof(std::uint64_t));
-  if (::pread(page_map_.get(), entries.data(), static_cast<std::size_t>(bytes), offset) != bytes) {
+  if (::pread(page_map.get(), entries.data(), static_cast<std::size_t>(bytes), offset) != bytes) {
     throw errno_error("read the page map of", "process " + std::to_string(process_));
   }
   std::vector<bool> is_present(count);

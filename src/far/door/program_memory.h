@@ -84,7 +84,6 @@ class ProgramMemory final : public PagedMemory {
   const PageRanges ranges_;
   Fd handle_;  ///< pidfd
   Fd bytes_;   ///< /proc/PID/mem
-  Fd page_map_;
   std::mutex dropping_;
   std::atomic<bool> failed_{false};
 };
