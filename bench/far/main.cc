@@ -20,6 +20,7 @@ void measure(const Options& options, Report& report) {
     }
   }
   attempt("programs in far memory", [&] { measure_programs(options, report); });
+  attempt("Himeno in far memory", [&] { measure_himeno(options, report); });
   attempt("what comes and goes", [&] { measure_traffic(options, report); });
 }
 

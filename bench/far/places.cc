@@ -33,4 +33,10 @@ KernelRun Places::by_swap(const ScaledKernel& kernel, unsigned megabytes, std::u
   return run_kernel(kernel.name() + " by swap", limit.run(kernel.in_memory(std::move(more))));
 }
 
+KernelRun Places::by_file_map(const ScaledKernel& kernel, unsigned megabytes, std::vector<std::string> more) const {
+  const MemoryCgroup limit(kernel.local_bytes(megabytes));
+  more.insert(more.end(), {"--map", folder_.path() / "map"});
+  return run_kernel(kernel.name() + " by file map", limit.run(kernel.in_memory(std::move(more))));
+}
+
 }  // namespace farside::bench

@@ -21,6 +21,9 @@ class Places {
   /// Throws Error also when this may not be done here.
   [[nodiscard]] KernelRun by_swap(const ScaledKernel& kernel, unsigned megabytes, std::uint64_t swap_bytes,
                                   std::vector<std::string> more = {}) const;
+  /// A file on this machine's disk.
+  [[nodiscard]] KernelRun by_file_map(const ScaledKernel& kernel, unsigned megabytes,
+                                      std::vector<std::string> more = {}) const;
 
  private:
   const Pool pool_;

@@ -4,6 +4,7 @@
 #include <string>
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <sys/swap.h>
 #include <unistd.h>
 
@@ -29,13 +30,16 @@ SwapFile::SwapFile(std::filesystem::path path, std::uint64_t bytes) : path_(std:
   if (std::system(("mkswap -q '" + path_.string() + "' >/dev/null 2>&1").c_str()) != 0) {
     fail("prepare the swap file", "install util-linux");
   }
-  if (::swapon(path_.c_str(), SWAP_FLAG_PREFER | 32767) != 0)
-    fail("swap to", "be root; set TMPDIR to a folder on a disk");
+  remover_ = ::popen(
+      fmt::format("trap '' HUP INT TERM; cat; swapoff '{0}' 2>/dev/null; rm -f '{0}'", path_.string()).c_str(), "we");
+  if (remover_ == nullptr) fail("watch over", "free some memory");
+  if (::swapon(path_.c_str(), SWAP_FLAG_PREFER | 32767) != 0) {
+    const Error error = errno_error("swap to", path_, "be root; set TMPDIR to a folder on a disk");
+    ::pclose(remover_);
+    throw error;
+  }
 }
 
-SwapFile::~SwapFile() {
-  ::swapoff(path_.c_str());
-  ::unlink(path_.c_str());
-}
+SwapFile::~SwapFile() { ::pclose(remover_); }
 
 }  // namespace farside::bench

@@ -18,10 +18,10 @@ END = time.monotonic() + 3 * PATIENCE_S
 VERBS = "export FARSIDE_FABRIC=ucx UCX_TLS=rc_v UCX_NET_DEVICES=rxe0:1 UCX_IB_GID_INDEX=0\n"
 
 
-def boot(name, accelerator, *options, **popen):
+def boot(name, accelerator, *options, memory="2G", **popen):
     """Starts a machine, which ends with this process. `name` is its host name, or "none": then it only switches off."""
     command = ["setpriv", "--pdeathsig", "KILL", "qemu-system-x86_64", "-accel", accelerator, "-cpu", "max", "-smp", "2"]
-    command += ["-m", "2G", "-nodefaults", "-nographic", "-no-reboot"]
+    command += ["-m", memory, "-nodefaults", "-nographic", "-no-reboot"]
     command += ["-kernel", str(BOOT / "vmlinuz"), "-initrd", str(BOOT / "initramfs")]
     # While this machine is busy, the kernel would take its emulated timer for broken.
     command += ["-append", f"console=ttyS0 quiet panic=-1 no_timer_check name={name}", *options]
@@ -66,7 +66,7 @@ class Machines:
         else:
             print(f"the machines' consoles and output are kept in {self.shared}", file=sys.stderr, flush=True)
 
-    def start(self, name, script, cable=None):
+    def start(self, name, script, cable=None, memory="2G"):
         """Boots a machine that runs `script` with bash. `cable` is the end it holds of one: "server" or "client"."""
         folder = self.shared / name
         folder.mkdir()
@@ -75,7 +75,7 @@ class Machines:
         options += self._folder("files", "/", "readonly=on,") + self._folder("shared", self.shared, "")
         if cable:
             options += self._cable(cable)
-        self.processes[name] = boot(name, accelerator(), *options)
+        self.processes[name] = boot(name, accelerator(), *options, memory=memory)
 
     def _folder(self, tag, path, options):
         return ["-virtfs", f"local,path={path},mount_tag={tag},security_model=none,{options}multidevs=remap"]

@@ -14,6 +14,13 @@ constexpr std::size_t kArrays = 14;
 constexpr float kOmega = 0.8F;
 constexpr double kOperationsEach = 34;  // as the original counts
 
+/// The largest n of which all arrays, of n x n x (2n - 1) cells each, fit.
+std::size_t edge_within(std::uint64_t bytes) {
+  std::size_t n = 1;
+  while ((n + 1) * (n + 1) * (2 * n + 1) * kArrays * sizeof(float) <= bytes) ++n;
+  return n;
+}
+
 /// n x n x (2n - 1) cells; neighbours along k lie side by side.
 class Box {
  public:
@@ -38,7 +45,7 @@ class Box {
 class Himeno final : public Kernel {
  public:
   Himeno(Memory& memory, KernelSize size)
-      : n_(edge_of(size.bytes, kArrays * sizeof(float) * 2)),
+      : n_(edge_within(size.bytes)),
         rounds_(size.rounds),
         p_(memory, n_, Use::updated),
         next_(memory, n_, Use::updated),

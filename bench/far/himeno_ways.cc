@@ -1,0 +1,86 @@
+// Table 4: Himeno with 360 MB of its 591 here, in every way that this machine has. scripts/bench-vm measures those that
+// take a block device on far memory.
+#include <algorithm>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "farside/base/error.h"
+
+#include "bench/far/places.h"
+#include "bench/far/programs.h"
+
+namespace farside::bench {
+
+namespace {
+
+constexpr unsigned kHere = 360;  // MB
+constexpr unsigned kMostRepetitions = 2;
+constexpr double kPapersBestShare = 0.2;  // of the speed in memory: a file map with the updated arrays locked
+
+constexpr std::size_t kAlwaysThere = 3;  // of the ways, the first so many
+
+struct Way {
+  std::string name;
+  std::function<KernelRun()> run;
+  std::optional<double> wanted = {};  ///< speedup of the pager over it
+  std::vector<KernelRun> runs = {};
+};
+
+double megaflops(const KernelRun& run) { return run.operations / run.seconds / 1e6; }
+
+Result comparison(const std::string& name, const std::string& unit, Better better, const std::vector<Way>& ways,
+                  const std::function<double(const KernelRun&)>& figure) {
+  std::vector<Series> all;
+  for (const Way& way : ways) {
+    all.push_back({way.name, {}, better == Better::higher ? way.wanted : std::nullopt});
+    std::ranges::transform(way.runs, std::back_inserter(all.back().repetitions), figure);
+  }
+  return compare(name, unit, better, all.front(), {all.begin() + 1, all.end()});
+}
+
+}  // namespace
+
+void measure_himeno(const Options& options, Report& report) {
+  const Places places(options);
+  const ScaledKernel himeno("himeno", options);
+  const auto swap = [&](std::vector<std::string> more) {
+    return [&, more] { return places.by_swap(himeno, kHere, 8 * himeno.bytes(), more); };
+  };
+  const auto map = [&](std::vector<std::string> more) {
+    return [&, more] { return places.by_file_map(himeno, kHere, more); };
+  };
+  std::vector<Way> ways{{"pager", [&] { return places.by_pager(himeno, kHere); }},
+                        {"pager, hints", [&] { return places.by_pager(himeno, kHere, {"--hints"}); }},
+                        {"in memory", [&] { return places.in_memory(himeno); }, kPapersBestShare}};
+  if (!options.quick) {
+    ways.insert(ways.end(), {{"swap to disk", swap({})},
+                             {"swap to disk, locked", swap({"--lock"})},
+                             {"file map on disk", map({})},
+                             {"file map on disk, locked", map({"--lock"})}});
+  }
+  // A way that may not be gone here is left out; ours and memory must work.
+  for (unsigned repetition = 0; repetition < std::min(options.repetitions, kMostRepetitions); ++repetition) {
+    for (std::size_t i = 0; i < ways.size();) {
+      show_progress("himeno, " + ways[i].name);
+      try {
+        ways[i].runs.push_back(ways[i].run());
+        ++i;
+      } catch (const Error& error) {
+        if (i < kAlwaysThere) throw;
+        report.not_measured("himeno, " + ways[i].name, error.what());
+        ways.erase(ways.begin() + static_cast<std::ptrdiff_t>(i));
+      }
+    }
+  }
+  report.continue_table("Himeno, 360 MB here");
+  report.add(comparison("himeno", "MFLOPS", Better::higher, ways, megaflops));
+  const double rounds = kernel_kind("himeno").size.rounds;
+  report.add(comparison("himeno, in a round", "MB", Better::lower, ways,
+                        [rounds](const KernelRun& run) { return run.megabytes_in / rounds; }));
+  report.add(comparison("himeno, out a round", "MB", Better::lower, ways,
+                        [rounds](const KernelRun& run) { return run.megabytes_out / rounds; }));
+}
+
+}  // namespace farside::bench
