@@ -9,6 +9,7 @@ from machine import Machines, accelerator
 ROUNDS = 2
 PAPER_BYTES = 591 << 20
 LOCAL_BYTES = 360_000_000
+FILE_SYSTEM_BYTES = 32 << 20  # what one needs for itself, at most
 
 # Name, what is done before, the command, and what is done after.
 PLAIN = "in_group far-kernel"
@@ -53,7 +54,8 @@ def script(bytes_used, local_bytes, repetitions):
             kernel = f"{command} himeno --bytes {bytes_used} --rounds {ROUNDS} {options}"
             lines += [before, f'echo "way {name}"', kernel, after, "rm -f /tmp/mounted/file"]
     text = "\n".join(lines)
-    for word, value in (("LOCAL", local_bytes), ("DEVICE", bytes_used * 5 // 4 >> 20 << 20), ("LENT", bytes_used * 2)):
+    for word, value in (("LOCAL", local_bytes), ("DEVICE", (bytes_used * 5 // 4 >> 20 << 20) + FILE_SYSTEM_BYTES),
+                        ("LENT", bytes_used * 2 + FILE_SYSTEM_BYTES)):
         text = text.replace(word, str(value))
     return text
 

@@ -52,8 +52,7 @@ void draw_over_time(const Options& options, const Places& places) {
 }
 
 // Linux gives a page's place in the swap up as soon as it is read when more than half of all swap is taken; then also a
-// page that was only read must be written again. The paper's swap had 800 MB: with 230 MB of Himeno's 591 in memory
-// less than half of it is taken, with 100 MB more than half.
+// page that was only read must be written again when it leaves. The paper's swap had 800 MB, Himeno 591.
 void compare_swap_sizes(const Options& options, Report& report, const Places& places) {
   report.continue_table("Himeno by the kernel's swap of two sizes");
   const ScaledKernel himeno("himeno", options);
