@@ -184,7 +184,8 @@ Outcome HostChannel::wait_change(const Region& region, std::uint64_t offset, std
       changes_while_awake(word, seen, start)
           ? Outcome::done
           : sleep_until_changed(static_cast<const HostRegion&>(region).header(), word, seen, deadline, awaited);
-  const bool was_soon = monotonic_now() - start < kSoon;  // whoever had stayed awake would have seen it
+  // Whoever had stayed awake would have seen it; of a wait for nothing, however short, nobody would have seen anything.
+  const bool was_soon = outcome == Outcome::done && monotonic_now() - start < kSoon;
   yields_ = was_soon ? std::min(yields_ * 2 + 1, kMostYields) : yields_ / 2;
   return outcome;
 }

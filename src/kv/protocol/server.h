@@ -25,7 +25,8 @@ class Server {
   void serve_until(const std::function<bool()>& ended);
 
  private:
-  static constexpr Duration kFirstPause = std::chrono::microseconds(20);
+  static constexpr int kFirstPauseIn =
+      50;  ///< of the longest: who is not woken looks at once again, and then ever more rarely
 
   Inbox& inbox_;
   Inbox::Answer answer_;
