@@ -27,6 +27,23 @@ TEST_F(KvReclaim, SupersededVersionsStayForTheGraceTimeAndThenGo) {
   EXPECT_EQ(read_cell("a").newest, "2");
 }
 
+// So that what is written all the time is written where it was before. The others stay for as long as they are few.
+TEST_F(KvReclaim, OfMoreThanAFewSupersededVersionsTheOldestGoSooner) {
+  StoreUnderTest few({.bytes = 1U << 20U, .grace = kGrace, .superseded_bytes = 100});
+  few.put("a", "1", 10);
+  few.put("a", "2", 20);
+  few.put("a", "3", 30);
+  few.pass(kGrace / 20 - std::chrono::nanoseconds(1));
+  EXPECT_TRUE(few.store().at("a", at(10)));
+  few.pass(std::chrono::nanoseconds(1));
+  EXPECT_FALSE(few.store().at("a", at(10)));
+  EXPECT_TRUE(few.store().at("a", at(20))) << "it is the only one";
+  few.erase("a", 40);
+  few.store().settle(at(40));
+  few.pass(kGrace - kMoment);
+  EXPECT_TRUE(few.read_cell("a").found) << "who looks for a key that is gone counts on its grace time";
+}
+
 // A call must not take long because much is due.
 TEST_F(KvReclaim, FreesNoMoreThanItIsToldTo) {
   for (std::uint64_t time = 10; time < 20; ++time) put("a", "1", time);

@@ -29,6 +29,7 @@ KvScenario draw(std::uint64_t seed) {
     scenario.memory_bytes = 64U << 10U;
   }
   if (dice.one_in(3)) scenario.grace = std::chrono::microseconds(200) + dice.up_to(std::chrono::milliseconds(2));
+  if (dice.one_in(2)) scenario.superseded_bytes = 0;
   if (dice.one_in(3)) scenario.patience = std::chrono::microseconds(300);
   if (dice.one_in(2)) scenario.most_skew = std::chrono::milliseconds(10);
   scenario.network = draw_network(dice);

@@ -25,7 +25,8 @@ struct KvScenario {
   std::uint64_t one_in_conditions = 0;  ///< of the gets: what was found is written, if it is the newest still
   std::uint64_t one_in_expires = 0;
   std::uint64_t most_value_bytes = 24;
-  std::uint64_t memory_bytes = 128U << 10U;  ///< of a server
+  std::uint64_t memory_bytes = 128U << 10U;    ///< of a server
+  std::uint64_t superseded_bytes = 1U << 20U;  ///< kept for the grace time
   Duration grace = std::chrono::milliseconds(10);
   Duration patience = std::chrono::milliseconds(5);  ///< of servers
   Duration most_skew{};                              ///< of clients' clocks
@@ -108,7 +109,9 @@ class KvWorld {
   [[nodiscard]] kv::InTeamOptions options() const {
     return {.servers = scenario_.servers,
             .copies = scenario_.has_standbys ? 2U : 1U,
-            .store = {.bytes = scenario_.memory_bytes, .grace = scenario_.grace},
+            .store = {.bytes = scenario_.memory_bytes,
+                      .grace = scenario_.grace,
+                      .superseded_bytes = scenario_.superseded_bytes},
             .mailbox = {.slots = 2, .slot_bytes = 1024},
             .patience = scenario_.patience,
             .ring_bytes = scenario_.ring_bytes,

@@ -13,17 +13,42 @@ bool Reclaimer::is_over(KeyVersions& history, const Version& version) const {
   return version.erased && (is_everywhere || !rules_.keeps_unsettled_tombstones);
 }
 
-void Reclaimer::put_off(const KeyVersions& history, Version& version) {
+void Reclaimer::put_off(KeyVersions& history, Version& version) {
   version.due = fabric_.now() + grace_;
-  due_.push_back({version.due, history.key, version.timestamp});
+  const Due due{version.due, history.key, version.timestamp, version.place.bytes};
+  if (&version == history.newest()) {
+    erased_.push_back(due);
+  } else {
+    superseded_.push_back(due);
+    superseded_bytes_ += due.bytes;
+  }
 }
 
 std::size_t Reclaimer::reclaim(std::size_t most, Time now) {
+  const std::size_t freed = reclaim_superseded(most, now);
+  return freed + reclaim_erased(most - freed, now);
+}
+
+// Whoever wants one that has gone starts again.
+std::size_t Reclaimer::reclaim_superseded(std::size_t most, Time now) {
+  std::size_t freed = 0;
+  while (freed < most && !superseded_.empty()) {
+    const Due due = superseded_.front();
+    const bool are_many = superseded_bytes_ > most_superseded_bytes_;
+    if (now < due.at + (are_many ? grace_ / kLeastPart - grace_ : Duration::zero())) break;
+    superseded_.pop_front();
+    superseded_bytes_ -= due.bytes;
+    freed += reclaim(due) ? 1 : 0;
+  }
+  return freed;
+}
+
+std::size_t Reclaimer::reclaim_erased(std::size_t most, Time now) {
   std::size_t freed = 0;
   // What is put off comes again, but not now.
-  for (std::size_t left = due_.size(); freed < most && left != 0 && due_.front().at <= now; --left) {
-    const Due due = due_.front();
-    due_.pop_front();
+  for (std::size_t left = erased_.size(); freed < most && left != 0 && erased_.front().at <= now; --left) {
+    const Due due = erased_.front();
+    erased_.pop_front();
     freed += reclaim(due) ? 1 : 0;
   }
   return freed;

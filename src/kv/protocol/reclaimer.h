@@ -1,5 +1,6 @@
 // reclaimer.h — frees versions that have been superseded or erased for the grace time, in order of time, and the cells
-// of keys that are gone.
+// of keys that are gone. Of superseded versions no more are kept for so long than fill some memory; the oldest of those
+// beyond go after a part of it: what is written all the time would otherwise be written to memory that no cache has.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +13,14 @@ namespace farside::kv {
 class Reclaimer {
  public:
   Reclaimer(const Fabric& fabric, Channel& channel, const Region& region, Cells& cells, const KvRules& rules,
-            Duration grace)
-      : fabric_(fabric), channel_(channel), region_(region), cells_(cells), rules_(rules), grace_(grace) {}
+            Duration grace, std::uint64_t superseded_bytes)
+      : fabric_(fabric),
+        channel_(channel),
+        region_(region),
+        cells_(cells),
+        rules_(rules),
+        grace_(grace),
+        most_superseded_bytes_(superseded_bytes) {}
 
   /// Of a version that was committed, superseded or settled: if it is over now, it goes when the grace time is.
   void schedule(KeyVersions& history, Version& version);
@@ -28,9 +35,14 @@ class Reclaimer {
     Time at;
     KeyId key;
     Timestamp timestamp;
+    std::uint64_t bytes;
   };
+  /// Of the grace time, that a superseded version stays in any case.
+  static constexpr int kLeastPart = 20;
   [[nodiscard]] bool is_over(KeyVersions& history, const Version& version) const;
-  void put_off(const KeyVersions& history, Version& version);
+  void put_off(KeyVersions& history, Version& version);
+  std::size_t reclaim_superseded(std::size_t most, Time now);
+  std::size_t reclaim_erased(std::size_t most, Time now);
   bool reclaim(const Due& due);
 
   const Fabric& fabric_;
@@ -39,7 +51,10 @@ class Reclaimer {
   Cells& cells_;
   const KvRules& rules_;
   const Duration grace_;
-  std::deque<Due> due_;
+  const std::uint64_t most_superseded_bytes_;
+  std::deque<Due> superseded_;
+  std::uint64_t superseded_bytes_ = 0;
+  std::deque<Due> erased_;  // and not superseded, at that time
   Timestamp forgotten_;
 };
 

@@ -46,7 +46,8 @@ Store::State::State(const Fabric& fabric_, Channel& channel_, const Region& regi
       heap(head.index_offset + head.index_buckets * sizeof(IndexBucketWords), head.bytes),
       cells(region, channel, rules, heap, index),
       placement(cells, index, heap, rules),
-      reclaimer(fabric, channel, region, cells, rules, rules.keeps_superseded ? settings.grace : Duration::zero()) {}
+      reclaimer(fabric, channel, region, cells, rules, rules.keeps_superseded ? settings.grace : Duration::zero(),
+                settings.superseded_bytes) {}
 
 Store::Store(const Fabric& fabric, Channel& channel, const Region& memory, const StoreSettings& settings,
              const KvRules& rules)
