@@ -2,6 +2,7 @@
 #include "kv/protocol/messages.h"
 
 #include <cstring>
+#include <string>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -15,6 +16,10 @@ using testing::ElementsAre;
 
 std::span<const std::byte> bytes_of(std::string_view text) { return std::as_bytes(std::span(text)); }
 
+std::string text_of(MessageView bytes) {
+  return {static_cast<const char*>(static_cast<const void*>(bytes.data())), bytes.size()};
+}
+
 Request full_request() {
   Request request{.kind = RequestKind::prepare, .session = 7, .settled = 90, .timestamp = {100, 7}};
   request.keys = {"a", "another key"};
@@ -27,6 +32,7 @@ Request full_request() {
   request.prefix = "users/";
   request.cursor = 12;
   request.about = 34;
+  request.parts = {bytes_of("one"), bytes_of("another")};
   return request;
 }
 
@@ -37,6 +43,7 @@ Reply full_reply() {
   reply.keys = {"one", "two"};
   reply.next = 9;
   reply.use = {.keys = 1, .versions = 2, .bytes_used = 3, .bytes_total = 4};
+  reply.parts = {bytes_of("first"), bytes_of("")};
   return reply;
 }
 
@@ -67,6 +74,8 @@ TEST(KvMessages, CarryAllFieldsOfARequest) {
   EXPECT_EQ(request->prefix, "users/");
   EXPECT_EQ(request->cursor, 12u);
   EXPECT_EQ(request->about, 34u);
+  ASSERT_EQ(request->parts.size(), 2u);
+  EXPECT_EQ(text_of(request->parts[1]), "another");
 }
 
 TEST(KvMessages, CarryAllFieldsOfAReply) {
@@ -86,6 +95,9 @@ TEST(KvMessages, CarryAllFieldsOfAReply) {
   EXPECT_THAT(reply->keys, ElementsAre("one", "two"));
   EXPECT_EQ(reply->next, 9u);
   EXPECT_EQ(reply->use.bytes_total, 4u);
+  ASSERT_EQ(reply->parts.size(), 2u);
+  EXPECT_EQ(text_of(reply->parts[0]), "first");
+  EXPECT_EQ(text_of(reply->parts[1]), "");
 }
 
 TEST(KvMessages, CarryTheLargestKeyAndValue) {
@@ -145,7 +157,7 @@ TEST(KvMessages, RefuseWhatNoClientWouldSend) {
   EXPECT_TRUE(is_refused(with_siblings(SiblingsKind::list, "abc")));
   EXPECT_TRUE(is_refused(with_siblings(SiblingsKind::none, "abc")));
   EXPECT_TRUE(is_refused(with_siblings(static_cast<SiblingsKind>(3), "")));
-  EXPECT_TRUE(is_refused({.kind = static_cast<RequestKind>(8)}));
+  EXPECT_TRUE(is_refused({.kind = static_cast<RequestKind>(9)}));
 }
 
 // A clock that observed the last of all times could give no other any more; and 0 is before everything.

@@ -88,6 +88,36 @@ TEST_F(KvRequestHandler, HasNoAnswerToWhatIsNoRequest) {
   EXPECT_EQ(ask({.kind = RequestKind::use}).use.keys, 0u);
 }
 
+// Each as if it had come by itself, one after the other.
+TEST_F(KvRequestHandler, DoesSeveralChangesInTheirOrder) {
+  const auto change = [](RequestKind kind, std::uint64_t time) {
+    Request request{.kind = kind, .session = 7, .timestamp = {time, 7}};
+    if (kind == RequestKind::prepare || kind == RequestKind::put) request.writes = {{.key = "a", .value = "1"}};
+    return request.encode();
+  };
+  const std::vector<Message> requests{change(RequestKind::prepare, 10), change(RequestKind::put, 20),
+                                      change(RequestKind::commit, 10), change(RequestKind::put, 15)};
+  Request several{.kind = RequestKind::several};
+  several.parts.assign(requests.begin(), requests.end());
+  std::vector<Answer> answers;
+  for (const MessageView part : ask(several).parts) answers.push_back(Reply::decode(part).value().answer);
+  EXPECT_EQ(answers, (std::vector{Answer::done, Answer::done, Answer::done, Answer::behind}));
+  EXPECT_EQ(servers_.store_of("a").newest("a")->timestamp, (Timestamp{20, 7}));
+}
+
+// Their replies may be long, or hold others.
+TEST_F(KvRequestHandler, DoesNothingButChangesTogether) {
+  const Message get = Request{.keys = {"a"}}.encode();
+  Request several{.kind = RequestKind::several};
+  several.parts = {get};
+  const Message nested = several.encode();
+  EXPECT_TRUE(servers_.handler(0).answer(nested).empty());
+  several.parts = {nested};
+  EXPECT_TRUE(servers_.handler(0).answer(several.encode()).empty());
+  several.parts = {MessageView(get).first(20)};
+  EXPECT_TRUE(servers_.handler(0).answer(several.encode()).empty());
+}
+
 // Kinds of which nothing is known, in any order.
 TEST_F(KvRequestHandler, BearsCommitsAndAbortsOfWhatNeverWas) {
   const auto about = [](RequestKind kind) {

@@ -42,6 +42,7 @@ class PatchyRequests final : public Requests {
     return is_mute ? Outcome::timed_out : received;
   }
   [[nodiscard]] bool has_reply(ServerNumber server) override { return local_.has_reply(server); }
+  [[nodiscard]] int sent() const noexcept { return local_.sent(); }
 
  private:
   LocalRequests local_;
@@ -166,6 +167,33 @@ TEST_F(KvWriter, PutsEachOfSeveralByItself) {
   for (const std::size_t put : {0, 4}) {
     EXPECT_EQ(mark_at(1, puts[put].version) & RecordHead::kSettled, RecordHead::kSettled);
   }
+}
+
+// Messages are most of what a small put costs.
+TEST_F(KvWriter, SendsWhatGoesToOneServerTogether) {
+  const std::vector<Write> everywhere{{keys_[0], "a"}, {keys_[1], "a"}, {keys_[2], "a"}};
+  const Write alone{keys_[1], "b"};
+  std::vector<IndependentPut> puts;
+  for (int i = 0; i < 20; ++i) puts.insert(puts.end(), {{everywhere}, {{&alone, 1}}});
+  const int before = requests_.sent();
+  session_.put_each(puts, servers_.soon());
+  EXPECT_EQ(requests_.sent() - before, 2 * kServers);
+  for (const IndependentPut& put : puts) EXPECT_EQ(put.outcome, PutOutcome::done);
+}
+
+// A message of several is not much longer than one.
+TEST_F(KvWriter, SendsLargePutsByThemselves) {
+  const std::string value(100'000, 'v');
+  const Write large{keys_[1], value};
+  const Write small{keys_[1], "b"};
+  std::vector<IndependentPut> puts{{{&small, 1}}, {{&large, 1}}, {{&large, 1}}, {{&small, 1}}, {{&small, 1}}};
+  const int before = requests_.sent();
+  session_.put_each(puts, servers_.soon());
+  EXPECT_EQ(requests_.sent() - before, 4);
+  for (const IndependentPut& put : puts) EXPECT_EQ(put.outcome, PutOutcome::done);
+  std::vector<Got> all;
+  ASSERT_EQ(session_.get_all(std::vector<std::string_view>{keys_[1]}, all, servers_.soon()), Outcome::done);
+  EXPECT_EQ(all.front().version, puts.back().version);
 }
 
 // What is known of one is not known of another.

@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "farside/kv/session.h"
@@ -32,7 +33,7 @@ struct ClientOptions {
 
 struct SessionOptions {
   ReadWay way = ReadWay::cells;
-  SiblingsKind siblings = SiblingsKind::list;
+  std::optional<SiblingsKind> siblings{};  ///< unless it is said, a list of few and a filter of many
   Waking waking = Waking::doorbell;
   std::chrono::milliseconds time_out{10'000};       ///< of each call
   std::size_t cached_keys = std::size_t{1} << 16U;  ///< whose places it remembers, 48 B each

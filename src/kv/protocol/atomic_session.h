@@ -24,7 +24,8 @@ namespace farside::kv {
 struct SessionSettings {
   std::uint64_t session = 0;  ///< given once among all sessions that ever were
   ReadWay way = ReadWay::cells;
-  SiblingsKind siblings = SiblingsKind::list;  ///< list: RAMP-Fast, none: RAMP-Small, filter: RAMP-Hybrid
+  /// list: RAMP-Fast, none: RAMP-Small, filter: RAMP-Hybrid; unless it is said, a list of few and a filter of many.
+  std::optional<SiblingsKind> siblings{};
   std::size_t cached_keys = std::size_t{1} << 16U;
   Duration grace = std::chrono::seconds(2);  ///< the servers'
   Duration ahead{};                          ///< what must be added to the fabric's time to have wall time

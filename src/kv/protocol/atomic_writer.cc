@@ -64,7 +64,7 @@ PutOutcome AtomicWriter::put_one(const Write& write, Deadline deadline) {
     request.writes = {write};
     request.timestamp = last_ = clock_.next();
     const bool is_sent = requests_.send(server, request.encode(), deadline) == Outcome::done;
-    const Answer answer = is_sent ? ask(server, deadline) : Answer::unknown;
+    const Answer answer = is_sent ? take(receive(server, deadline)) : Answer::unknown;
     doubts_.note_end(last_.time);  // also if there is no answer: the server does it before it hears of this, or never
     if (answer == Answer::unknown) return PutOutcome::unknown;
     if (answer == Answer::done) return PutOutcome::done;
@@ -108,6 +108,12 @@ void AtomicWriter::order_servers() {
   });
 }
 
+// Each version carries it: a list of many is more to store than most values.
+SiblingsKind AtomicWriter::siblings_kind() const {
+  constexpr std::size_t kMostListed = 8;
+  return siblings_.value_or(keys_.size() <= kMostListed ? SiblingsKind::list : SiblingsKind::filter);
+}
+
 PutOutcome AtomicWriter::put_parts(Deadline deadline) {
   for (;;) {
     const Timestamp timestamp = last_ = clock_.next();
@@ -131,10 +137,10 @@ PutOutcome AtomicWriter::put_parts(Deadline deadline) {
 }
 
 Answer AtomicWriter::prepare(const Timestamp& timestamp, Deadline deadline) {
-  const auto siblings = make_siblings(siblings_, keys_);
+  const auto siblings = make_siblings(siblings_kind(), keys_);
   Request request = Request::by(caller_, RequestKind::prepare);
   request.timestamp = timestamp;
-  request.siblings = {siblings_, siblings};
+  request.siblings = {siblings_kind(), siblings};
   request.servers = servers_;
   const auto is_silent = [this](ServerNumber server) { return parts_[server].is_silent; };
   const std::span servers(servers_);
@@ -159,14 +165,16 @@ Answer AtomicWriter::prepare_at(std::span<const ServerNumber> servers, Request& 
     }
   }
   if (!rules_.commits_after_all_prepared) (void)tell(RequestKind::commit, request.timestamp, deadline);
-  for (const ServerNumber server : asked) worst = std::ranges::max(worst, ask(server, deadline), {}, weight);
+  for (const ServerNumber server : asked) worst = std::ranges::max(worst, take(receive(server, deadline)), {}, weight);
   return worst;
 }
 
-Answer AtomicWriter::ask(ServerNumber server, Deadline deadline) {
-  Message bytes;
-  parts_[server].is_silent = requests_.receive(server, bytes, deadline) != Outcome::done;
-  const auto reply = parts_[server].is_silent ? std::nullopt : Reply::decode(bytes);
+std::optional<Reply> AtomicWriter::receive(ServerNumber server, Deadline deadline) {
+  parts_[server].is_silent = requests_.receive(server, reply_, deadline) != Outcome::done;
+  return parts_[server].is_silent ? std::nullopt : Reply::decode(reply_);
+}
+
+Answer AtomicWriter::take(const std::optional<Reply>& reply) {
   if (!reply) return Answer::unknown;
   clock_.observe(reply->newest);
   return reply->answer;
@@ -185,7 +193,7 @@ bool AtomicWriter::tell(RequestKind kind, const Timestamp& timestamp, Deadline d
       all = false;
     }
   }
-  for (const ServerNumber server : told) all = (ask(server, deadline) == Answer::done) && all;
+  for (const ServerNumber server : told) all = (take(receive(server, deadline)) == Answer::done) && all;
   return all;
 }
 

@@ -4,7 +4,9 @@
 // Thread safety: one thread at a time.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -17,16 +19,17 @@ namespace farside::kv {
 
 class AtomicWriter {
  public:
-  /// `grace`: what the servers' is at least.
+  /// `grace`: what the servers' is at least. `siblings`: none: as it is cheapest.
   AtomicWriter(const Fabric& fabric, Requests& requests, HybridClock& clock, Caller& caller, Duration grace,
-               SiblingsKind siblings, const KvRules& rules = {})
+               std::optional<SiblingsKind> siblings, const KvRules& rules = {})
       : requests_(requests),
         clock_(clock),
         caller_(caller),
         siblings_(siblings),
         rules_(rules),
         doubts_(fabric, requests, caller, grace),
-        parts_(requests.servers()) {}
+        parts_(requests.servers()),
+        together_(requests.servers()) {}
 
   /// Of conditional writes (Write::expected) all are as expected, or nothing is written. Who is told that it differs
   /// may read again and try again, after a while: somebody else may be at it.
@@ -46,10 +49,18 @@ class AtomicWriter {
     Answer prepared = Answer::done;  ///< or put: what counts of the servers' answers
     Answer ended = Answer::done;     ///< the same of commits and aborts
   };
+  /// Requests of several puts that go to one server as one message, and where their answers go.
+  struct Together {
+    std::vector<Message> requests{};
+    std::vector<Answer*> answers{};
+    std::size_t bytes = 0;
+  };
   struct Asked {
     ServerNumber server;
-    Answer* answer;
+    std::vector<Answer*> answers;
   };
+  /// So that with what it stands in it fills no more than a slot of a mailbox.
+  static constexpr std::size_t kMostBytesTogether = std::size_t{24} << 10U;
 
   void check_all(std::span<const Write> writes);
   [[nodiscard]] bool has_silent_server(std::span<const Write> writes) const;
@@ -58,8 +69,12 @@ class AtomicWriter {
   void end(UnderWay& put, Deadline deadline);
   /// Or it is to be begun again.
   [[nodiscard]] bool is_over(const UnderWay& put);
-  void send(ServerNumber server, const Message& message, Answer& answer, Deadline deadline);
-  void take_answers(Deadline deadline);
+  void add(ServerNumber server, Message message, Answer& answer, Deadline deadline);
+  void send(ServerNumber server, Deadline deadline);
+  /// To all what was added for them.
+  void ask_all(Deadline deadline);
+  void take_answers(const Asked& asked, Deadline deadline);
+  static void count(Answer of_one, Answer& answer) { answer = std::ranges::max(answer, of_one, {}, weight); }
   /// Of several servers' answers the one that decides has most: a refusal more than an answer that did not come, since
   /// whoever refused has barred the transaction.
   [[nodiscard]] static int weight(Answer answer);
@@ -68,14 +83,17 @@ class AtomicWriter {
   Answer prepare(const Timestamp& timestamp, Deadline deadline);
   Answer prepare_at(std::span<const ServerNumber> servers, Request& request, Deadline deadline);
   bool tell(RequestKind kind, const Timestamp& timestamp, Deadline deadline);
-  [[nodiscard]] Answer ask(ServerNumber server, Deadline deadline);
+  /// The views in it are valid until the next one. None: the server is silent, or out of its mind.
+  [[nodiscard]] std::optional<Reply> receive(ServerNumber server, Deadline deadline);
+  [[nodiscard]] Answer take(const std::optional<Reply>& reply);
+  [[nodiscard]] SiblingsKind siblings_kind() const;
   void split(std::span<const Write> writes);
   void order_servers();
 
   Requests& requests_;
   HybridClock& clock_;
   Caller& caller_;
-  SiblingsKind siblings_;
+  const std::optional<SiblingsKind> siblings_;  // none: as it is cheapest
   KvRules rules_;
   Timestamp last_;
   Doubts doubts_;
@@ -87,7 +105,9 @@ class AtomicWriter {
   std::vector<Part> parts_;            // by server
   std::vector<ServerNumber> servers_;  // that have a part, in the order in which they are asked to prepare
   std::vector<KeyId> keys_;
-  std::vector<Asked> asked_;  // of several puts, in the order in which they were
+  Message reply_;
+  std::vector<Together> together_;  // by server, not sent yet
+  std::vector<Asked> asked_;        // in the order in which they were
 };
 
 }  // namespace farside::kv

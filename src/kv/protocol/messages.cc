@@ -24,7 +24,8 @@ struct RequestHead {
   std::uint32_t siblings_bytes;
   std::uint32_t prefix_bytes;
   std::uint32_t candidates;  // how many there are, and so on
-  std::uint32_t servers;
+  std::uint16_t servers;
+  std::uint16_t parts;
   std::uint32_t keys;
   std::uint32_t writes;
 };
@@ -54,7 +55,7 @@ struct ReplyHead {
   std::uint8_t zero;
   std::uint32_t versions;
   std::uint32_t keys;
-  std::uint32_t zeros;
+  std::uint32_t parts;
 };
 static_assert(sizeof(ReplyHead) == 88 && std::has_unique_object_representations_v<ReplyHead>);
 
@@ -66,9 +67,9 @@ struct VersionHead {
 };
 static_assert(sizeof(VersionHead) == 24 && std::has_unique_object_representations_v<VersionHead>);
 
-template <class T>
-std::uint32_t count(const T& many) {
-  return static_cast<std::uint32_t>(many.size());
+template <class Number = std::uint32_t, class T>
+Number count(const T& many) {
+  return static_cast<Number>(many.size());
 }
 
 std::span<const std::byte> bytes_of(std::string_view text) { return std::as_bytes(std::span(text)); }
@@ -149,7 +150,8 @@ bool is_of_a_transaction(RequestKind kind) {
     case RequestKind::fate: return true;
     case RequestKind::get:
     case RequestKind::scan:
-    case RequestKind::use: break;
+    case RequestKind::use:
+    case RequestKind::several: break;
   }
   return false;
 }
@@ -180,10 +182,19 @@ std::string_view read_key(Reader& reader) {
   return reader.text(bytes);
 }
 
+MessageView read_part(Reader& reader) { return reader.bytes(reader.plain<std::uint32_t>()); }
+
 template <class Entry, class Read>
 void read_all(Reader& reader, std::vector<Entry>& into, std::uint32_t entries, std::size_t least_bytes, Read read) {
   reader.reserve(into, entries, least_bytes);
   for (std::uint32_t i = 0; i < entries && !reader.failed(); ++i) into.push_back(read(reader));
+}
+
+void put_parts(Writer& writer, std::span<const MessageView> parts) {
+  for (const MessageView part : parts) {
+    writer.put(count(part));
+    writer.put(part);
+  }
 }
 
 }  // namespace
@@ -193,10 +204,12 @@ Message Request::encode() const {
                       candidates.size() * sizeof(Timestamp) + servers.size() * sizeof(ServerNumber);
   for (const std::string_view key : keys) bytes += sizeof(std::uint32_t) + key.size();
   for (const Write& each : writes) bytes += sizeof(WriteHead) + each.key.size() + each.value.size();
+  for (const MessageView part : parts) bytes += sizeof(std::uint32_t) + part.size();
 
   Writer writer(bytes);
   writer.put(RequestHead{session, settled, timestamp, cursor, about, kind, 0, siblings.kind, count(siblings.bytes),
-                         count(prefix), count(candidates), count(servers), count(keys), count(writes)});
+                         count(prefix), count(candidates), count<std::uint16_t>(servers), count<std::uint16_t>(parts),
+                         count(keys), count(writes)});
   writer.put(siblings.bytes);
   writer.put(prefix);
   writer.put(std::as_bytes(std::span(candidates)));
@@ -213,13 +226,14 @@ Message Request::encode() const {
     writer.put(each.key);
     writer.put(each.value);
   }
+  put_parts(writer, parts);
   return writer.take();
 }
 
 std::optional<Request> Request::decode(std::span<const std::byte> bytes) {
   Reader reader(bytes);
   const auto head = reader.plain<RequestHead>();
-  reader.expect(head.kind <= RequestKind::use && head.zero == 0);
+  reader.expect(head.kind <= RequestKind::several && head.zero == 0);
   reader.expect(fits(head.siblings_kind, head.siblings_bytes));
   reader.expect(head.settled <= kLatestTime && head.timestamp.time <= kLatestTime);
   reader.expect(head.timestamp.time != 0 || !is_of_a_transaction(head.kind));
@@ -238,6 +252,7 @@ std::optional<Request> Request::decode(std::span<const std::byte> bytes) {
            [](Reader& from) { return from.plain<ServerNumber>(); });
   read_all(reader, request.keys, head.keys, sizeof(std::uint32_t), read_key);
   read_all(reader, request.writes, head.writes, sizeof(WriteHead), read_write);
+  read_all(reader, request.parts, head.parts, sizeof(std::uint32_t), read_part);
   if (!reader.ended_well()) return std::nullopt;
   return request;
 }
@@ -246,9 +261,11 @@ Message Reply::encode() const {
   std::size_t bytes = sizeof(ReplyHead);
   for (const ReplyVersion& each : versions) bytes += sizeof(VersionHead) + each.record.size();
   for (const std::string_view key : keys) bytes += sizeof(std::uint32_t) + key.size();
+  for (const MessageView part : parts) bytes += sizeof(std::uint32_t) + part.size();
 
   Writer writer(bytes);
-  writer.put(ReplyHead{newest, forgotten, next, use, kind, answer, fate, 0, count(versions), count(keys), 0});
+  writer.put(
+      ReplyHead{newest, forgotten, next, use, kind, answer, fate, 0, count(versions), count(keys), count(parts)});
   for (const ReplyVersion& each : versions) {
     writer.put(VersionHead{each.generation, each.place, count(each.record), 0});
     writer.put(each.record);
@@ -257,14 +274,15 @@ Message Reply::encode() const {
     writer.put(count(key));
     writer.put(key);
   }
+  put_parts(writer, parts);
   return writer.take();
 }
 
 std::optional<Reply> Reply::decode(std::span<const std::byte> bytes) {
   Reader reader(bytes);
   const auto head = reader.plain<ReplyHead>();
-  reader.expect(head.kind <= RequestKind::use && head.answer <= Answer::refused);
-  reader.expect(head.fate <= Store::Fate::aborted && head.zero == 0 && head.zeros == 0);
+  reader.expect(head.kind <= RequestKind::several && head.answer <= Answer::refused);
+  reader.expect(head.fate <= Store::Fate::aborted && head.zero == 0);
   reader.expect(head.newest.time <= kLatestTime);
 
   Reply reply{.kind = head.kind,
@@ -276,6 +294,7 @@ std::optional<Reply> Reply::decode(std::span<const std::byte> bytes) {
               .use = head.use};
   read_all(reader, reply.versions, head.versions, sizeof(VersionHead), read_version);
   read_all(reader, reply.keys, head.keys, sizeof(std::uint32_t), read_key);
+  read_all(reader, reply.parts, head.parts, sizeof(std::uint32_t), read_part);
   if (!reader.ended_well()) return std::nullopt;
   return reply;
 }

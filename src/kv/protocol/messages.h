@@ -19,6 +19,8 @@
 
 namespace farside::kv {
 
+using MessageView = std::span<const std::byte>;
+
 enum class RequestKind : std::uint8_t {
   get,      ///< versions, with their places
   prepare,  ///< one server's part of a transaction
@@ -28,6 +30,7 @@ enum class RequestKind : std::uint8_t {
   fate,  ///< from server to server
   scan,
   use,
+  several,  ///< changes (prepare, commit, abort, put), done and answered one after the other
 };
 
 /// A request as it is sent. Which fields count is a matter of its kind.
@@ -45,6 +48,7 @@ struct Request {
   std::string_view prefix{};             ///< scan
   std::uint64_t cursor = 0;              ///< scan
   std::uint32_t about = 0;               ///< scan
+  std::vector<MessageView> parts{};      ///< several: requests
 
   [[nodiscard]] static Request by(const Caller& caller, RequestKind kind) {
     return {.kind = kind, .session = caller.session, .settled = caller.settled};
@@ -70,6 +74,7 @@ struct Reply {
   std::vector<std::string_view> keys{};  ///< scan
   std::uint64_t next = 0;                ///< scan
   MemoryUse use{};
+  std::vector<MessageView> parts{};  ///< several: a reply to each
 
   [[nodiscard]] Message encode() const;
   [[nodiscard]] static std::optional<Reply> decode(std::span<const std::byte> bytes);

@@ -14,9 +14,31 @@ namespace {
 constexpr std::uint64_t kVersionBytes = 64;   // at least, in memory and in the message
 constexpr std::uint32_t kMostScanned = 1000;  // keys of any length
 
+bool is_change(const Request& request) {
+  switch (request.kind) {
+    case RequestKind::prepare:
+    case RequestKind::commit:
+    case RequestKind::abort:
+    case RequestKind::fate: return true;
+    case RequestKind::put: return request.writes.size() == 1;
+    default: return false;
+  }
+}
+
+Message encode_together(const std::vector<Message>& replies) {
+  Reply reply{.kind = RequestKind::several};
+  reply.parts.assign(replies.begin(), replies.end());
+  return reply.encode();
+}
+
 /// What is said in place of a reply whose truth could not be kept. Of refusals, and of what is only read, it may be.
 Message doubt(Message bytes) {
   const Reply reply = Reply::decode(bytes).value();
+  if (reply.kind == RequestKind::several) {
+    std::vector<Message> doubted;
+    for (const MessageView part : reply.parts) doubted.push_back(doubt({part.begin(), part.end()}));
+    return encode_together(doubted);
+  }
   const bool is_read =
       reply.kind == RequestKind::get || reply.kind == RequestKind::scan || reply.kind == RequestKind::use;
   if (is_read || reply.answer != Answer::done) return bytes;
@@ -29,17 +51,31 @@ Message doubt(Message bytes) {
 Message RequestHandler::answer(std::span<const std::byte> bytes) {
   auto request = Request::decode(bytes);
   if (!request) return {};
+  if (request->kind == RequestKind::several) return answer_each(*request);
+  if (is_change(*request)) return change(*request, bytes).encode();
   changes_.note(*request);
   switch (request->kind) {
     case RequestKind::get: std::ranges::sort(request->candidates); return get(*request);
     case RequestKind::scan: return scan(*request);
     case RequestKind::use: return Reply{.kind = request->kind, .use = store_.use()}.encode();
-    case RequestKind::put:
-      if (request->writes.size() != 1) return {};
-      break;
-    default: break;
+    default: return {};
   }
-  return changes_.carry_out(*request, bytes).encode();
+}
+
+Reply RequestHandler::change(const Request& request, std::span<const std::byte> bytes) {
+  changes_.note(request);
+  return changes_.carry_out(request, bytes);
+}
+
+// Changes alone: their replies are short.
+Message RequestHandler::answer_each(const Request& several) {
+  std::vector<Message> replies;
+  for (const MessageView part : several.parts) {
+    const auto request = Request::decode(part);
+    if (!request || !is_change(*request)) return {};
+    replies.push_back(change(*request, part).encode());
+  }
+  return encode_together(replies);
 }
 
 void RequestHandler::keep(Inbox& inbox) {

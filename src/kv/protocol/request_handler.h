@@ -30,6 +30,8 @@ class RequestHandler {
   void keep(Inbox& inbox);
 
  private:
+  [[nodiscard]] Reply change(const Request& request, std::span<const std::byte> bytes);
+  [[nodiscard]] Message answer_each(const Request& several);
   /// Candidates ascend.
   [[nodiscard]] Message get(const Request& request);
   [[nodiscard]] Message scan(const Request& request) const;

@@ -1,9 +1,10 @@
 // Several puts that have nothing to do with each other, under way at once: AtomicWriter::put_each.
 //
 // They differ from as many calls of put_all by the order of their messages alone: all prepares are sent before the
-// first answer is waited for, and then all commits. Until the last of them has ended the session says of none that it
-// is settled.
+// first answer is waited for, and then all commits; and what goes to one server at the same time is one message. Until
+// the last of them has ended the session says of none that it is settled.
 #include <algorithm>
+#include <utility>
 
 #include "kv/protocol/atomic_writer.h"
 #include "kv/protocol/siblings.h"
@@ -41,9 +42,9 @@ bool AtomicWriter::has_silent_server(std::span<const Write> writes) const {
 void AtomicWriter::put_together(std::vector<UnderWay>& puts, Deadline deadline) {
   while (!puts.empty()) {
     for (UnderWay& put : puts) begin(put, deadline);
-    take_answers(deadline);
+    ask_all(deadline);
     for (UnderWay& put : puts) end(put, deadline);
-    take_answers(deadline);
+    ask_all(deadline);
     std::erase_if(puts, [this](const UnderWay& put) { return is_over(put); });
     doubts_.note_end(last_.time);
   }
@@ -57,18 +58,18 @@ void AtomicWriter::begin(UnderWay& put, Deadline deadline) {
     Request request = Request::by(caller_, RequestKind::put);
     request.timestamp = last_;
     request.writes = {writes.front()};
-    return send(server_of(key_id(writes.front().key), requests_.servers()), request.encode(), put.prepared, deadline);
+    return add(server_of(key_id(writes.front().key), requests_.servers()), request.encode(), put.prepared, deadline);
   }
   split(writes);
   put.servers = servers_;
-  const auto siblings = make_siblings(siblings_, keys_);
+  const auto siblings = make_siblings(siblings_kind(), keys_);
   Request request = Request::by(caller_, RequestKind::prepare);
   request.timestamp = last_;
-  request.siblings = {siblings_, siblings};
+  request.siblings = {siblings_kind(), siblings};
   request.servers = servers_;
   for (const ServerNumber server : put.servers) {
     request.writes = parts_[server].writes;
-    send(server, request.encode(), put.prepared, deadline);
+    add(server, request.encode(), put.prepared, deadline);
   }
 }
 
@@ -78,7 +79,7 @@ void AtomicWriter::end(UnderWay& put, Deadline deadline) {
   Request request = Request::by(caller_, put.prepared == Answer::done ? RequestKind::commit : RequestKind::abort);
   request.timestamp = put.put->version;
   const Message message = request.encode();
-  for (const ServerNumber server : put.servers) send(server, message, put.ended, deadline);
+  for (const ServerNumber server : put.servers) add(server, message, put.ended, deadline);
 }
 
 bool AtomicWriter::is_over(const UnderWay& put) {
@@ -93,20 +94,48 @@ bool AtomicWriter::is_over(const UnderWay& put) {
   return outcome != PutOutcome::unknown;
 }
 
-void AtomicWriter::send(ServerNumber server, const Message& message, Answer& answer, Deadline deadline) {
-  if (requests_.send(server, message, deadline) == Outcome::done) {
-    asked_.push_back({server, &answer});
-  } else {
-    parts_[server].is_silent = true;
-    answer = std::ranges::max(answer, Answer::unknown, {}, weight);
-  }
+// ---- What goes to one server goes there together
+
+void AtomicWriter::add(ServerNumber server, Message message, Answer& answer, Deadline deadline) {
+  Together& together = together_[server];
+  if (together.bytes + message.size() > kMostBytesTogether) send(server, deadline);
+  together.bytes += message.size();
+  together.requests.push_back(std::move(message));
+  together.answers.push_back(&answer);
 }
 
-void AtomicWriter::take_answers(Deadline deadline) {
-  for (const auto& [server, answer] : asked_) {
-    *answer = std::ranges::max(*answer, ask(server, deadline), {}, weight);
+void AtomicWriter::send(ServerNumber server, Deadline deadline) {
+  Together together = std::exchange(together_[server], {});
+  if (together.requests.empty()) return;
+  Outcome sent{};
+  if (together.requests.size() == 1) {
+    sent = requests_.send(server, together.requests.front(), deadline);
+  } else {
+    Request several{.kind = RequestKind::several};
+    several.parts.assign(together.requests.begin(), together.requests.end());
+    sent = requests_.send(server, several.encode(), deadline);
   }
+  if (sent == Outcome::done) {
+    asked_.push_back({server, std::move(together.answers)});
+    return;
+  }
+  parts_[server].is_silent = true;
+  for (Answer* answer : together.answers) count(Answer::unknown, *answer);
+}
+
+void AtomicWriter::ask_all(Deadline deadline) {
+  for (ServerNumber server = 0; server < together_.size(); ++server) send(server, deadline);
+  for (const Asked& asked : asked_) take_answers(asked, deadline);
   asked_.clear();
+}
+
+void AtomicWriter::take_answers(const Asked& asked, Deadline deadline) {
+  const auto reply = receive(asked.server, deadline);
+  if (asked.answers.size() == 1) return count(take(reply), *asked.answers.front());
+  const bool are_all_answered = reply && reply->parts.size() == asked.answers.size();
+  for (std::size_t i = 0; i < asked.answers.size(); ++i) {
+    count(take(are_all_answered ? Reply::decode(reply->parts[i]) : std::nullopt), *asked.answers[i]);
+  }
 }
 
 }  // namespace farside::kv

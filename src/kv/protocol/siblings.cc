@@ -1,21 +1,29 @@
 #include "kv/protocol/siblings.h"
 
 #include <algorithm>
-#include <array>
+#include <bit>
 #include <cstring>
 
 namespace farside::kv {
 
 namespace {
 
-/// 256 bits, four of them for each key: one in 400 other keys is named by mistake when there are eight (RAMP, 3.4.3).
-using Filter = std::array<std::uint8_t, 32>;
+// Of a filter: 32 bits and more for each key, four of them set, so that one in thousands of other keys is named by
+// mistake (RAMP, 3.4.3); fewer where there are hundreds.
+constexpr std::size_t kBytesForKey = 4;
+constexpr std::size_t kFewestBytes = 32;
+constexpr std::size_t kMostBytes = 1024;
 
+bool is_filter(std::size_t bytes) { return std::has_single_bit(bytes) && bytes >= kFewestBytes && bytes <= kMostBytes; }
+
+/// A filter has 2^8 to 2^13 bits; which four are a key's, 16 of its bits each say.
 template <class Visit>
-void for_each_bit(const KeyId& key, Visit&& visit) {
+void for_each_bit(const KeyId& key, std::size_t bytes, Visit&& visit) {
   for (unsigned i = 0; i < 4; ++i) {
-    const auto bit = static_cast<std::uint8_t>(key.low >> 8 * i);
-    visit(bit / 8U, static_cast<std::uint8_t>(1U << bit % 8U));
+    const std::uint64_t near = key.low >> 8 * i & 0xFFU;
+    const std::uint64_t far = key.low >> (32 + 8 * i) & 0xFFU;
+    const std::uint64_t bit = (far << 8U | near) % (8 * bytes);
+    visit(bit / 8U, static_cast<std::byte>(1U << bit % 8U));
   }
 }
 
@@ -30,12 +38,11 @@ std::vector<std::byte> make_siblings(SiblingsKind kind, std::span<const KeyId> k
     }
     case SiblingsKind::filter: break;
   }
-  Filter filter{};
+  std::vector<std::byte> filter(std::clamp(std::bit_ceil(kBytesForKey * keys.size()), kFewestBytes, kMostBytes));
   for (const KeyId& key : keys) {
-    for_each_bit(key, [&](std::size_t at, std::uint8_t bit) { filter.at(at) |= bit; });
+    for_each_bit(key, filter.size(), [&](std::size_t at, std::byte bit) { filter[at] |= bit; });
   }
-  const auto bytes = std::as_bytes(std::span(filter));
-  return {bytes.begin(), bytes.end()};
+  return filter;
 }
 
 bool may_name(SiblingsKind kind, std::span<const std::byte> siblings, const KeyId& key) {
@@ -48,11 +55,10 @@ bool may_name(SiblingsKind kind, std::span<const std::byte> siblings, const KeyI
       return false;
     case SiblingsKind::filter: break;
   }
-  if (siblings.size() != sizeof(Filter)) return true;  // not one of ours: nothing is known
+  if (!is_filter(siblings.size())) return true;  // not one of ours: nothing is known
   bool all = true;
-  for_each_bit(key, [&](std::size_t at, std::uint8_t bit) {
-    all = all && (std::to_integer<std::uint8_t>(siblings[at]) & bit) != 0;
-  });
+  for_each_bit(key, siblings.size(),
+               [&](std::size_t at, std::byte bit) { all = all && (siblings[at] & bit) != std::byte{0}; });
   return all;
 }
 
