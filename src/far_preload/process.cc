@@ -42,7 +42,7 @@ using preload::system_call;
 constexpr int kCannotJoin = 125;  // as env, timeout and others end when it is they who failed
 
 // The arena, and then static arrays.
-constinit DoorRange joined[DoorPacket::kRanges];
+constinit DoorRange joined[DoorPacket::kRanges] = {};
 constinit std::size_t joined_count = 0;
 
 // From before a fork until after it.
