@@ -9,6 +9,7 @@ void add_up(CLI::App& app, Action& chosen);
 void add_status(CLI::App& app, Action& chosen);
 void add_down(CLI::App& app, Action& chosen);
 void add_exec(CLI::App& app, Action& chosen);
+void add_far(CLI::App& app, Action& chosen);
 void add_run(CLI::App& app, Action& chosen);
 void add_bench(CLI::App& app, Action& chosen);
 void add_kv(CLI::App& app, Action& chosen);

@@ -18,7 +18,7 @@ std::string library_beside_command(const std::string& name) {
     throw Error(
         {"preload", library, "the dynamic linker takes no path with a space or a colon", "install farside elsewhere"});
   }
-  throw Error({"find " + name + " beside", command, "it is not there", "install farside again"});
+  throw Error({"find the library to preload beside", command, name + " is not there", "install farside again"});
 }
 
 std::string preload_before_others(std::string libraries) {

@@ -29,7 +29,7 @@ struct HeapOptions {
 struct HeapStatistics {
   std::uint64_t faults;             ///< accesses to what was not here
   std::uint64_t protection_faults;  ///< first writes to what came unchanged
-  std::uint64_t ahead_pages;        ///< fetched before they were asked for,
+  std::uint64_t ahead_pages;        ///< that came before they were asked for, zeros as well,
   std::uint64_t ahead_hits;         ///< and known to have been used
   std::uint64_t bytes_in;
   std::uint64_t bytes_out;

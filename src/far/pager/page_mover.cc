@@ -138,11 +138,11 @@ Result PageMover::bring(PageNumber page, PageWord word, bool is_write, Shuttle& 
       return result;
     }
     add(counted_.fetched_pages, held.count);
-    add(counted_.ahead_pages, held.count - 1);
   } else {
     add(counted_.first_touches, 1);
   }
   add(counted_.faults, 1);
+  add(counted_.ahead_pages, held.count - 1);
   map(held, page, is_write, shuttle);
   add(counted_.nanoseconds_in_faults, static_cast<std::uint64_t>((std::chrono::steady_clock::now() - begin).count()));
   return Result::done;

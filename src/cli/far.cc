@@ -1,0 +1,144 @@
+// farside far: a program whose large allocations live in far memory.
+#include <algorithm>
+#include <csignal>
+#include <iostream>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "farside/base/error.h"
+#include "farside/base/memory.h"
+#include "farside/base/units.h"
+#include "farside/far/pool.h"
+
+#include "cli/commands.h"
+#include "cli/preloaded.h"
+#include "far/door/door.h"
+#include "far/door/messages.h"
+#include "far/service/pool_use.h"
+#include "team/launcher.h"
+#include "team/runtime_dir.h"
+
+namespace farside::cli {
+
+namespace {
+
+constexpr std::uint64_t kThresholdBytes = std::uint64_t{1} << 20U;
+// Of addresses, not of memory. Allocators reserve more than they use, and a range is in one piece.
+constexpr std::uint64_t kArenaFactor = 4;
+constexpr std::uint64_t kLeastArenaBytes = std::uint64_t{16} << 30U;
+
+struct FarArguments {
+  std::string local;
+  std::string far;
+  bool mirror = false;
+  bool trust_nodes = false;
+  bool statistics = false;
+  std::vector<std::string> command;
+
+  [[nodiscard]] std::uint64_t local_bytes() const {
+    const std::uint64_t bytes = parse_bytes(local, "--local");
+    const std::uint64_t available = available_memory_bytes();
+    if (bytes == 0)
+      throw UsageError({"keep in this machine's memory", "nothing", "a program needs some", "give --local 64M, say"});
+    if (bytes > available) {
+      throw UsageError({"keep in this machine's memory", format_bytes(bytes),
+                        "only " + format_bytes(available) + " are to be had", "give --local less"});
+    }
+    return bytes;
+  }
+
+  [[nodiscard]] far::PoolOptions pool() const {
+    far::PoolOptions options;
+    if (mirror) options.protection = far::Protection::mirror;
+    if (trust_nodes) options.protection = far::Protection::trust_nodes;
+    options.bytes = far.empty() ? all_that_is_left(options) : parse_bytes(far, "--far");
+    if (options.bytes == 0) {
+      throw Error({"take", "far memory", far.empty() ? "the pool has none left" : "--far is zero",
+                   "start a pool with more: farside up --far SIZE"});
+    }
+    return options;
+  }
+
+ private:
+  [[nodiscard]] static std::uint64_t all_that_is_left(const far::PoolOptions& options) {
+    std::uint64_t bytes = 0;
+    for (const auto& use : far::ask_use(options)) {
+      if (use) bytes += use->slab_bytes * (use->bare + use->free);
+    }
+    return options.protection == far::Protection::mirror ? bytes / 2 : bytes;
+  }
+};
+
+// The threads of a pool and of a door are made here: signals are for whoever waits for the program.
+std::unique_ptr<far::Door> open_door(const FarArguments& arguments, const std::string& socket) {
+  const std::uint64_t local_bytes = arguments.local_bytes();
+  sigset_t all;
+  sigset_t before;
+  ::sigfillset(&all);
+  ::pthread_sigmask(SIG_SETMASK, &all, &before);
+  const std::shared_ptr<void> restored(nullptr, [&](void*) { ::pthread_sigmask(SIG_SETMASK, &before, nullptr); });
+  auto space = far::open_pool(arguments.pool());
+  const std::uint64_t arena_bytes = std::max(kArenaFactor * space->bytes(), kLeastArenaBytes);
+  return std::make_unique<far::Door>(std::move(space), far::DoorOptions{.socket = socket,
+                                                                        .local_bytes = local_bytes,
+                                                                        .arena_bytes = arena_bytes,
+                                                                        .threshold_bytes = kThresholdBytes});
+}
+
+void print(const far::DoorCounts& counts) {
+  const far::PagerCounts& pages = counts.pages;
+  const auto bytes = [](std::uint64_t count) { return format_bytes(count * 4096); };
+  std::cerr << fmt::format(
+      "programs       {}\n"
+      "faults         {}, of these {} on what was never touched\n"
+      "first writes   {}, to what came unchanged\n"
+      "came ahead     {} pages, of these {} are known to have been used\n"
+      "in             {}\n"
+      "out            {}\n"
+      "in faults      {:.3f} s\n",
+      counts.programs, pages.faults, pages.first_touches, pages.protection_faults, pages.ahead_pages, pages.ahead_hits,
+      bytes(pages.fetched_pages), bytes(pages.stored_pages), static_cast<double>(pages.nanoseconds_in_faults) / 1e9);
+}
+
+int run_far(const FarArguments& arguments) {
+  const JobDir dir;
+  const std::string socket = dir.path() / "door";
+  const auto door = open_door(arguments, socket);
+  const std::string libraries = library_beside_command("libfarside-far.so") + ":libjemalloc.so.2";
+  Launcher launcher({.command = arguments.command,
+                     .environment = {"LD_PRELOAD=" + preload_before_others(libraries),
+                                     std::string(far::kDoorVariable) + "=" + socket}});
+  const JobEnd end = launcher.wait();
+  if (arguments.statistics) print(door->counts());
+  return end.code;
+}
+
+}  // namespace
+
+void add_far(CLI::App& app, Action& chosen) {
+  const auto arguments = std::make_shared<FarArguments>();
+  CLI::App* command = app.add_subcommand("far", "Run a program with more memory than its machine has");
+  command->add_option("--local", arguments->local, "Memory of this machine that its large allocations may take at once")
+      ->required()
+      ->type_name("SIZE");
+  command->add_option("--far", arguments->far, "Memory of the pool for the rest [all that is left]")->type_name("SIZE");
+  CLI::Option* mirror = command->add_flag("--mirror", arguments->mirror, "Keep everything on two nodes");
+  command->add_flag("--trust-nodes", arguments->trust_nodes, "Keep everything on one; what a lost node had is lost")
+      ->excludes(mirror);
+  command->add_flag("--stats", arguments->statistics, "Say at the end, on standard error, what came and went");
+  command->add_option("command", arguments->command, "The program and its arguments, after --")
+      ->required()
+      ->type_name("PROGRAM [ARGUMENT...]");
+  command->footer(
+      "The program is not changed. What it and those that it starts allocate, and its large static arrays, lie in the\n"
+      "memory of a pool (farside up --far SIZE); what was used last is here. docs/far.md says what is not far.\n"
+      "Exits with the program's code (128 + n when signal n killed it), and ends what the program left running.\n\n"
+      "Example:\n  farside far --local 2G --stats -- sort -S 8G numbers");
+  command->callback([arguments, &chosen] { chosen = [arguments] { return run_far(*arguments); }; });
+}
+
+}  // namespace farside::cli

@@ -1,0 +1,132 @@
+// farside far: an unmodified program below it, and what it makes of its own arguments.
+#include <chrono>
+#include <csignal>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <sys/wait.h>
+
+#include "tests/support/pool.h"
+#include "tests/support/shared.h"
+
+namespace farside::test {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+class FarTest : public PoolTest {
+ protected:
+  CommandEnd far(std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), "far");
+    return farside(arguments);
+  }
+  // Of tests/far_preload: it checks all that it gets back.
+  CommandEnd program(const std::string& what, const std::vector<std::string>& options = {}) {
+    std::vector<std::string> arguments{"--local", "2M", "--trust-nodes"};
+    arguments.insert(arguments.end(), options.begin(), options.end());
+    arguments.insert(arguments.end(), {"--", FARSIDE_FAR_PROGRAM, what});
+    return far(arguments);
+  }
+};
+
+// A quarter of what it touches at least may be here.
+TEST_F(FarTest, AProgramDoesWhatItAlwaysDoes) {
+  ASSERT_EQ(up({"-n", "2", "--cache", "16M", "--far", "128M"}).code(), 0);
+  for (const std::string what :
+       {"statics", "malloc", "unmapped_parts", "remapped", "advised", "mapped_over", "protected_pages", "threads",
+        "forks", "forks_among_threads", "system_calls", "signals", "descriptors", "spawns", "frees"}) {
+    const CommandEnd end = program(what);
+    EXPECT_EQ(end.code(), 0) << what << '\n' << end.err;
+    EXPECT_THAT(end.err, IsEmpty()) << what;
+  }
+}
+
+// What they had is the pool's again, and nothing of theirs stays.
+TEST_F(FarTest, NothingIsLeftOfAProgram) {
+  ASSERT_EQ(up({"-n", "2", "--cache", "16M", "--far", "64M"}).code(), 0);
+  const std::vector<std::string> before = runtime_files();
+  for (int round = 0; round < 4; ++round) EXPECT_EQ(program("malloc").code(), 0);  // each takes more than a quarter
+  EXPECT_EQ(runtime_files(), before);
+}
+
+TEST_F(FarTest, MirrorsWhatItKeeps) {
+  ASSERT_EQ(up({"-n", "2", "--cache", "16M", "--far", "64M"}).code(), 0);
+  EXPECT_EQ(far({"--local", "2M", "--mirror", "--", FARSIDE_FAR_PROGRAM, "statics"}).code(), 0);
+}
+
+TEST_F(FarTest, SaysWhatCameAndWent) {
+  ASSERT_EQ(up({"--cache", "16M", "--far", "64M"}).code(), 0);
+  const CommandEnd end = program("statics", {"--stats"});
+  EXPECT_EQ(end.code(), 0);
+  for (const char* word : {"programs       1\n", "faults         ", "came ahead     ", "in             ",
+                           "out            ", "in faults      "}) {
+    EXPECT_THAT(end.err, HasSubstr(word));
+  }
+}
+
+TEST_F(FarTest, EndsAsTheProgramDoes) {
+  ASSERT_EQ(up({"--cache", "16M", "--far", "64M"}).code(), 0);
+  const CommandEnd failed =
+      far({"--local", "16M", "--trust-nodes", "--", "sh", "-c", "echo out; echo err >&2; exit 7"});
+  EXPECT_EQ(failed.code(), 7);
+  EXPECT_EQ(failed.out, "out\n");
+  EXPECT_EQ(failed.err, "err\n");
+  EXPECT_EQ(far({"--local", "16M", "--trust-nodes", "--", "sh", "-c", "kill -9 $$"}).code(), 128 + SIGKILL);
+  EXPECT_THAT(far({"--local", "16M", "--trust-nodes", "--", "no-such-program"}).err,
+              HasSubstr("cannot start no-such-program"));
+}
+
+// The program decides what it makes of it; then everything goes.
+TEST_F(FarTest, PassesSignalsOn) {
+  ASSERT_EQ(up({"--cache", "16M", "--far", "64M"}).code(), 0);
+  const std::vector<std::string> before = runtime_files();
+  Command command({"/usr/bin/env", "FARSIDE_RUNTIME_DIR=" + runtime_dir().string(), FARSIDE_COMMAND, "far", "--local",
+                   "16M", "--trust-nodes", "--", "sh", "-c",
+                   "trap 'echo asked; exit 9' TERM; echo ready; while :; do sleep 0.05; done"});
+  ASSERT_TRUE(eventually([&] { return command.out() == "ready\n"; }));
+  ::kill(command.pid(), SIGTERM);
+  const CommandEnd end = command.wait();
+  EXPECT_EQ(end.code(), 9) << end.err;
+  EXPECT_EQ(end.out, "ready\nasked\n");
+  EXPECT_EQ(runtime_files(), before);
+}
+
+// Nobody could bring its pages any more.
+TEST_F(FarTest, AProgramDiesWithFarsideFar) {
+  ASSERT_EQ(up({"--cache", "16M", "--far", "64M"}).code(), 0);
+  Command command({"/usr/bin/env", "FARSIDE_RUNTIME_DIR=" + runtime_dir().string(), FARSIDE_COMMAND, "far", "--local",
+                   "2M", "--trust-nodes", "--", FARSIDE_FAR_PROGRAM, "sleeps"});
+  ASSERT_TRUE(eventually([&] { return command.out() == "ready\n"; }));
+  ::kill(command.pid(), SIGKILL);
+  EXPECT_TRUE(WIFSIGNALED(command.wait().status));
+  EXPECT_TRUE(eventually([&] { return command.processes().empty(); }));
+}
+
+TEST_F(FarTest, RefusesABudgetThatCannotBe) {
+  EXPECT_THAT(far({"--", "true"}).err, HasSubstr("--local"));
+  for (const auto& [local, said] : std::vector<std::pair<std::string, std::string>>{
+           {"0", "a program needs some"}, {"banana", "'banana' is not a size"}, {"1000000G", "are to be had"}}) {
+    const CommandEnd end = far({"--local", local, "--", "true"});
+    EXPECT_EQ(end.code(), 2) << end.err;
+    EXPECT_THAT(end.err, HasSubstr(said));
+  }
+  EXPECT_EQ(far({"--local", "16M", "--mirror", "--trust-nodes", "--", "true"}).code(), 2);
+  EXPECT_EQ(far({"--local", "16M"}).code(), 2);
+}
+
+TEST_F(FarTest, SaysThatThereIsNoPoolOrOneThatIsTooSmall) {
+  const CommandEnd none = far({"--local", "16M", "--", "true"});
+  EXPECT_EQ(none.code(), 1);
+  EXPECT_THAT(none.err, HasSubstr("start one with farside up --far SIZE"));
+  ASSERT_EQ(up({"--cache", "16M", "--far", "64M"}).code(), 0);
+  const CommandEnd small = far({"--local", "16M", "--far", "1G", "--trust-nodes", "--", "true"});
+  EXPECT_EQ(small.code(), 1);
+  EXPECT_THAT(small.err, HasSubstr("the pool has 64 MiB left"));
+  EXPECT_EQ(far({"--local", "16M", "--mirror", "--", "true"}).code(), 2);  // of one node
+}
+
+}  // namespace
+}  // namespace farside::test
