@@ -388,6 +388,15 @@ int use_static_array(const char* socket, std::size_t /*pages*/, std::uint64_t /*
   return lost == 0 ? 0 : 1;
 }
 
+// What it had is no longer its own after exec.
+int replace_itself(const char* socket, std::size_t pages, std::uint64_t /*seed*/) {
+  const FarMemory memory(socket);
+  Model model(memory, pages);
+  for (std::size_t page = 0; page < pages; ++page) model.write(page, page + 1);
+  ::execl("/proc/self/exe", "far_door_program", "hammer", socket, std::to_string(pages).c_str(), nullptr);
+  give_up("exec");
+}
+
 // Waits to be stopped or killed, or goes on writing; and has up to three children, who have some themselves.
 int stay(const char* socket, std::size_t pages, std::uint64_t seed) {
   FarMemory memory(socket);
@@ -436,6 +445,7 @@ int main(int argc, char** argv) {
                    : mode == "family"      ? have_children
                    : mode == "fork-late"   ? fork_late
                    : mode == "overwrite"   ? fork_and_overwrite
+                   : mode == "exec"        ? replace_itself
                    : mode == "static"      ? use_static_array
                    : mode == "stay"        ? stay
                    : mode == "time"        ? time_faults

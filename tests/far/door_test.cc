@@ -19,6 +19,7 @@
 
 #include "far/door/messages.h"
 #include "tests/far/lent_nodes.h"
+#include "tests/far/local_space.h"
 #include "tests/support/command.h"
 
 namespace farside::far {
@@ -45,19 +46,20 @@ class DoorTest : public testing::Test {
     channel = fabric->open_channel();
     auto space = std::make_unique<StripedSpace>(*fabric, kLoopback, SpaceShape{.bytes = lent, .slab_bytes = kMiB});
     space->slabs().add(node.join());
-    door.emplace(std::move(space),
-                 DoorOptions{.socket = directory / "door",
-                             .local_bytes = kBudget,
-                             .arena_bytes = kArena,
-                             .threshold_bytes = kMiB,
-                             .patience = patience},
-                 rules);
+    door.emplace(std::move(space), options(patience), rules);
   }
   ~DoorTest() override {
     door.reset();
     std::filesystem::remove_all(directory);
   }
 
+  [[nodiscard]] DoorOptions options(std::chrono::milliseconds patience) const {
+    return {.socket = directory / "door",
+            .local_bytes = kBudget,
+            .arena_bytes = kArena,
+            .threshold_bytes = kMiB,
+            .patience = patience};
+  }
   [[nodiscard]] std::unique_ptr<Command> start(const std::string& mode, std::uint64_t pages = kPages,
                                                std::uint64_t seed = 1) {
     return std::make_unique<Command>(std::vector<std::string>{FAR_DOOR_PROGRAM, mode, directory / "door",
@@ -153,6 +155,12 @@ TEST_F(DoorTest, StaticArraysAreServed) {
   expect_nothing_left();
 }
 
+TEST_F(DoorTest, ExecGivesBackWhatWasThere) {
+  EXPECT_EQ(run("exec", kPages / 2), 0);
+  EXPECT_EQ(door->counts().programs, 2U);
+  expect_nothing_left();
+}
+
 // Three generations, each of which goes on to read, write, zero and give away.
 TEST_F(DoorTest, ChildrenHaveWhatTheirParentsHad) {
   EXPECT_EQ(run("family", kPages / 4), 0);
@@ -238,6 +246,28 @@ struct SmallSpaceTest : DoorTest {
 TEST_F(SmallSpaceTest, AProgramThatNeedsMoreEndsByBusError) {
   EXPECT_EQ(run("hammer"), 128 + SIGBUS);
   expect_nothing_left();
+}
+
+// Bytes that are lost end the program that asks for them, and no other.
+TEST_F(DoorTest, WhatIsLostEndsItsProgram) {
+  auto owned = std::make_unique<test::LocalSpace>(64 * kMiB);
+  test::LocalSpace& space = *owned;
+  door.reset();
+  door.emplace(std::move(owned), options(std::chrono::seconds(60)));
+  const auto near = start("stay", 64, 0);
+  await_ready(*near);
+  const auto far = start("stay", kPages, 0);
+  await_ready(*far);
+  const auto asking = start("stay", kPages, 4);
+  await_ready(*asking);
+  space.reads_end_with = Result::lost;
+  EXPECT_EQ(end_of(*asking), 128 + SIGBUS);
+  space.reads_end_with = Result::done;
+  EXPECT_EQ(run("hammer", kPages / 4), 0);
+  for (const auto& program : {near.get(), far.get()}) {
+    ::kill(program->pid(), SIGTERM);
+    EXPECT_EQ(end_of(*program), 128 + SIGTERM);
+  }
 }
 
 // What is no packet, shows no token, or joins with something that is no userfaultfd is turned away; others are served.

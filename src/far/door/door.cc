@@ -21,6 +21,7 @@
 #include "farside/base/log.h"
 #include "farside/base/units.h"
 
+#include "base/throttled_log.h"
 #include "far/door/packets.h"
 #include "far/door/program.h"
 #include "far/pager/signals_held.h"
@@ -74,6 +75,7 @@ class Door::State {
   Household household_;
   Fd listener_;
   Fd stop_;
+  ThrottledLog log_;         ///< of the thread that receives visitors
   std::list<Visit> visits_;  ///< of the thread that receives them, and of the destructor after its end
 
   std::mutex mutex_;
@@ -113,11 +115,11 @@ void Door::State::receive_visitors() {
 void Door::State::admit() {
   Fd socket(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
   if (!socket) {
-    log::warn("cannot accept a program: " + std::string(std::strerror(errno)));
+    log_.warn("cannot accept a program: " + std::string(std::strerror(errno)));
     std::this_thread::sleep_for(kPauseAfterFailedAccept);  // the listener stays readable: without a pause it would spin
     return;
   }
-  if (!is_of_this_user(socket)) return log::warn("a program of another user was turned away");
+  if (!is_of_this_user(socket)) return log_.warn("a program of another user was turned away");
   Visit& visit = visits_.emplace_back();
   visit.connection = std::make_shared<const Fd>(std::move(socket));
   visit.thread = start_thread([this, &visit] {
