@@ -30,14 +30,10 @@ struct Way {
 
 double megaflops(const KernelRun& run) { return run.operations / run.seconds / 1e6; }
 
-Result comparison(const std::string& name, const std::string& unit, Better better, const std::vector<Way>& ways,
-                  const std::function<double(const KernelRun&)>& figure) {
-  std::vector<Series> all;
-  for (const Way& way : ways) {
-    all.push_back({way.name, {}, better == Better::higher ? way.wanted : std::nullopt});
-    std::ranges::transform(way.runs, std::back_inserter(all.back().repetitions), figure);
-  }
-  return compare(name, unit, better, all.front(), {all.begin() + 1, all.end()});
+Series series(const Way& way, const std::function<double(const KernelRun&)>& figure) {
+  Series series{way.name, {}, way.wanted};
+  std::ranges::transform(way.runs, std::back_inserter(series.repetitions), figure);
+  return series;
 }
 
 }  // namespace
@@ -75,12 +71,19 @@ void measure_himeno(const Options& options, Report& report) {
     }
   }
   report.continue_table("Himeno, 360 MB here");
-  report.add(comparison("himeno", "MFLOPS", Better::higher, ways, megaflops));
+  std::vector<Series> speeds;
+  for (const Way& way : ways) speeds.push_back(series(way, megaflops));
+  report.add(compare("himeno", "MFLOPS", Better::higher, speeds.front(), {speeds.begin() + 1, speeds.end()}));
+
   const double rounds = kernel_kind("himeno").size.rounds;
-  report.add(comparison("himeno, in a round", "MB", Better::lower, ways,
-                        [rounds](const KernelRun& run) { return run.megabytes_in / rounds; }));
-  report.add(comparison("himeno, out a round", "MB", Better::lower, ways,
-                        [rounds](const KernelRun& run) { return run.megabytes_out / rounds; }));
+  for (const Way& way : ways) {  // no ratios: any of them may be nothing
+    const auto add = [&](const char* what, double KernelRun::*figure) {
+      const auto a_round = [&](const KernelRun& run) { return run.*figure / rounds; };
+      report.add(compare("himeno, " + way.name + what, "MB", Better::lower, series(way, a_round), {}));
+    };
+    add(": in a round", &KernelRun::megabytes_in);
+    add(": out a round", &KernelRun::megabytes_out);
+  }
 }
 
 }  // namespace farside::bench

@@ -132,10 +132,10 @@ void Programs::report_one(const ScaledKernel& kernel, unsigned megabytes, const 
 
 void Programs::report_traffic(const std::string& name, const Runs& pager, const Runs& swap) {
   report_.continue_table("Programs, what comes and goes");
-  const auto add = [&](const char* what, double KernelRun::*figure) {
-    std::vector<Series> baselines;
-    if (!swap.runs.empty()) baselines.push_back({"swap to disk", figures(swap, figure)});
-    report_.add(compare(name + what, "MB", Better::lower, {"pager", figures(pager, figure)}, baselines));
+  const auto add = [&](const char* what, double KernelRun::*figure) {  // no ratios: any of them may be nothing
+    report_.add(compare(name + what + ", pager", "MB", Better::lower, {"", figures(pager, figure)}, {}));
+    if (swap.runs.empty()) return;
+    report_.add(compare(name + what + ", swap to disk", "MB", Better::lower, {"", figures(swap, figure)}, {}));
   };
   add(": in", &KernelRun::megabytes_in);
   add(": out", &KernelRun::megabytes_out);
