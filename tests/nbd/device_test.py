@@ -4,7 +4,6 @@ import json
 import os
 import pathlib
 import random
-import signal
 import subprocess
 import tempfile
 import unittest
@@ -133,15 +132,9 @@ class Lent(unittest.TestCase):
         self.pool = pool.Pool("--cache", "16M", "--far", "64M")
         self.addCleanup(self.pool.stop)
 
-    def status(self):
-        return json.loads(self.pool.run("status", "--json").stdout)
-
-    def lent(self):
-        return [node.get("bytes_lent", 0) for node in self.status()["far"]["nodes"]]
-
     def resident(self):
         """Of the nodes' memory that others map."""
-        status = [pathlib.Path(f"/proc/{node['process']}/status").read_text() for node in self.status()["nodes"]]
+        status = [pathlib.Path(f"/proc/{node['process']}/status").read_text() for node in self.pool.status()["nodes"]]
         return sum(int(line.split()[1]) * 1024 for text in status for line in text.splitlines() if "RssShmem" in line)
 
     def start(self, *parameters):
@@ -153,11 +146,6 @@ class Lent(unittest.TestCase):
             connection.pwrite(self.model[offset:offset + MIB], offset)
         return device, connection
 
-    def kill_node(self, rank):
-        restarts = self.status()["nodes"][rank]["restarts"]
-        os.kill(self.status()["nodes"][rank]["process"], signal.SIGKILL)
-        patience.wait_for(lambda: self.status()["nodes"][rank]["restarts"] > restarts, "the node does not come back")
-
     def read(self, connection):
         return b"".join(connection.pread(MIB, offset) for offset in range(0, self.SIZE, MIB))
 
@@ -165,25 +153,25 @@ class Lent(unittest.TestCase):
         before = self.resident()
         for end in [Device.stop, lambda device: device.process.kill()]:
             device, connection = self.start()
-            self.assertEqual(sum(self.lent()), self.SIZE)
+            self.assertEqual(sum(self.pool.lent()), self.SIZE)
             self.assertGreater(self.resident(), before + self.SIZE / 2)
             connection.shutdown()  # for whose end nbdkit waits
             end(device)
-            patience.wait_for(lambda: sum(self.lent()) == 0, "what was lent does not come back")
+            patience.wait_for(lambda: sum(self.pool.lent()) == 0, "what was lent does not come back")
             patience.wait_for(lambda: self.resident() < before + self.SIZE / 2, "the machine does not get it back")
 
     def test_is_mirrored_again_after_a_loss(self):
         _, connection = self.start("mirror=true")
         for rank in [0, 1]:  # with what is on the second alone, nobody survives the loss of both
-            self.kill_node(rank)
+            self.pool.kill_node(rank)
             self.assertEqual(self.read(connection), self.model)
-            patience.wait_for(lambda: self.lent() == [self.SIZE, self.SIZE], "it is not mirrored again")
+            patience.wait_for(lambda: self.pool.lent() == [self.SIZE, self.SIZE], "it is not mirrored again")
         self.assertEqual(self.read(connection), self.model)
 
     def test_is_never_made_up(self):
         """What lay on a lost node is an error; what did not is there."""
         _, connection = self.start()
-        self.kill_node(0)
+        self.pool.kill_node(0)
         errors = 0
         for offset in range(0, self.SIZE, MIB):
             try:

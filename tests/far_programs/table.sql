@@ -1,0 +1,10 @@
+PRAGMA cache_size=-400000; PRAGMA journal_mode=off; PRAGMA synchronous=off;
+CREATE TABLE t(id INTEGER PRIMARY KEY, k INTEGER, v TEXT);
+BEGIN;
+WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i+1 FROM c WHERE i<180000)
+  INSERT INTO t SELECT i, (i*2654435761)%4294967296, printf('%0500d', i*7919) FROM c;
+CREATE INDEX tk ON t(k);
+UPDATE t SET k=k+1 WHERE k % 50 = 0;
+SELECT count(*), sum(k%1000), sum(length(v)) FROM t;
+SELECT sum(id*substr(v,450,51)%1000003) FROM t WHERE k%100<20;
+COMMIT;
