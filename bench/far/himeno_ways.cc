@@ -41,10 +41,10 @@ Series series(const Way& way, const std::function<double(const KernelRun&)>& fig
 void measure_himeno(const Options& options, Report& report) {
   const Places places(options);
   const ScaledKernel himeno("himeno", options);
-  const auto swap = [&](std::vector<std::string> more) {
+  const auto swap = [&](const std::vector<std::string>& more) {
     return [&, more] { return places.by_swap(himeno, kHere, 8 * himeno.bytes(), more); };
   };
-  const auto map = [&](std::vector<std::string> more) {
+  const auto map = [&](const std::vector<std::string>& more) {
     return [&, more] { return places.by_file_map(himeno, kHere, more); };
   };
   std::vector<Way> ways{{"pager", [&] { return places.by_pager(himeno, kHere); }},
@@ -72,6 +72,7 @@ void measure_himeno(const Options& options, Report& report) {
   }
   report.continue_table("Himeno, 360 MB here");
   std::vector<Series> speeds;
+  speeds.reserve(ways.size());
   for (const Way& way : ways) speeds.push_back(series(way, megaflops));
   report.add(compare("himeno", "MFLOPS", Better::higher, speeds.front(), {speeds.begin() + 1, speeds.end()}));
 

@@ -26,6 +26,23 @@ KernelRun Places::by_pager(const ScaledKernel& kernel, unsigned megabytes, std::
   return run_kernel(kernel.name() + " by the pager", program);
 }
 
+KernelRun Places::by_command(const ScaledKernel& kernel, unsigned megabytes) const {
+  constexpr std::uint64_t kMoreOfAllocator = 64 << 20;
+  Contender::Program program = kernel.in_memory();
+  std::vector<std::string> command{sibling_program("../../bin/farside"),
+                                   "far",
+                                   "--trust-nodes",
+                                   "--local",
+                                   std::to_string(kernel.local_bytes(megabytes)),
+                                   "--far",
+                                   std::to_string(kernel.bytes() + kMoreOfAllocator),
+                                   "--"};
+  command.insert(command.end(), program.command.begin(), program.command.end());
+  program.command = std::move(command);
+  program.environment = pool_.environment();
+  return run_kernel(kernel.name() + " below farside far", program);
+}
+
 KernelRun Places::by_swap(const ScaledKernel& kernel, unsigned megabytes, std::uint64_t swap_bytes,
                           std::vector<std::string> more) const {
   const SwapFile swap(folder_.path() / "swap", swap_bytes);

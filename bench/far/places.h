@@ -18,6 +18,8 @@ class Places {
   [[nodiscard]] KernelRun in_memory(const ScaledKernel& kernel) const;
   [[nodiscard]] KernelRun by_pager(const ScaledKernel& kernel, unsigned megabytes,
                                    std::vector<std::string> more = {}) const;
+  /// The same program as in memory, below `farside far`. Throws Error also when that may not be done here.
+  [[nodiscard]] KernelRun by_command(const ScaledKernel& kernel, unsigned megabytes) const;
   /// Throws Error also when this may not be done here.
   [[nodiscard]] KernelRun by_swap(const ScaledKernel& kernel, unsigned megabytes, std::uint64_t swap_bytes,
                                   std::vector<std::string> more = {}) const;

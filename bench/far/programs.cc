@@ -61,6 +61,7 @@ class Programs {
   struct OfKernel {
     Runs in_memory;
     std::map<unsigned, Runs> by_pager;  ///< by megabytes here
+    std::map<unsigned, Runs> by_command;
     std::map<unsigned, Runs> by_swap;
   };
 
@@ -101,6 +102,7 @@ Programs::OfKernel Programs::run_all(const ScaledKernel& kernel, std::span<const
     for (const unsigned here : megabytes) {
       run(found.by_pager[here], [&] { return places_.by_pager(kernel, here); });
       if (here == kAllFits || options_.quick) continue;
+      run(found.by_command[here], [&] { return places_.by_command(kernel, here); });
       Runs& swap = found.by_swap[here];
       if (!too_much.empty()) swap = {.runs = {}, .why_not = too_much};
       run(swap, [&] { return places_.by_swap(kernel, here, 8 * kernel.bytes()); });
@@ -117,17 +119,21 @@ void Programs::report_one(const ScaledKernel& kernel, unsigned megabytes, const 
   if (pager.runs.empty()) return report_.not_measured(name, pager.why_not);
   std::vector<Series> baselines{
       {"in memory", figures(found.in_memory, &KernelRun::seconds), wanted_beside_memory(kernel.name(), megabytes)}};
-  const auto swap = found.by_swap.find(megabytes);
-  const bool has_swap = swap != found.by_swap.end() && !swap->second.runs.empty();
-  if (has_swap) {
-    baselines.push_back(
-        {"swap to disk", figures(swap->second, &KernelRun::seconds), wanted_beside_swap(kernel.name())});
-  } else if (swap != found.by_swap.end()) {
-    report_.not_measured(name + ", swap to disk", swap->second.why_not);
-  }
+  const auto add = [&](const char* place, const std::map<unsigned, Runs>& all, std::optional<double> wanted) {
+    const auto runs = all.find(megabytes);
+    if (runs == all.end()) return Runs{};
+    if (runs->second.runs.empty()) {
+      report_.not_measured(name + ", " + place, runs->second.why_not);
+    } else {
+      baselines.push_back({place, figures(runs->second, &KernelRun::seconds), wanted});
+    }
+    return runs->second;
+  };
+  add("farside far", found.by_command, {});
+  const Runs swap = add("swap to disk", found.by_swap, wanted_beside_swap(kernel.name()));
   report_.continue_table("Programs, seconds");
   report_.add(compare(name, "s", Better::lower, {"pager", figures(pager, &KernelRun::seconds)}, baselines));
-  report_traffic(name, pager, has_swap ? swap->second : Runs{});
+  report_traffic(name, pager, swap);
 }
 
 void Programs::report_traffic(const std::string& name, const Runs& pager, const Runs& swap) {
