@@ -45,11 +45,6 @@ TEST(FarPreload, ProgramsNoticeADoorThatLosesBytes) {
   EXPECT_NE(run(with_far_memory(door.socket(), "statics")).status, 0);
 }
 
-TEST(FarPreload, ProgramsNoticeADoorThatLosesWritesToLeavingPages) {
-  const StandInDoor door({.budget_pages = 64, .rules = {.protects_leaving = false}});
-  EXPECT_NE(run(with_far_memory(door.socket(), "threads")).status, 0);
-}
-
 TEST(FarPreload, ProgramsNoticeADoorThatDiscardsNothing) {
   const StandInDoor door({.budget_pages = 512, .rules = {.discards = false}});
   EXPECT_NE(run(with_far_memory(door.socket(), "unmapped_parts")).status, 0);

@@ -269,7 +269,7 @@ void StandInDoor::evict(Connection& connection) {
     const std::uint64_t page = process.order.front();
     process.order.pop_front();
     if (process.here.erase(page) == 0) continue;
-    if (options_.rules.protects_leaving) protect(process.userfault.get(), page, true);
+    protect(process.userfault.get(), page, true);
     Page bytes(kPage);
     if (::pread(process.memory.get(), bytes.data(), kPage, static_cast<off_t>(page)) != static_cast<ssize_t>(kPage))
       continue;

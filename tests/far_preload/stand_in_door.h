@@ -23,7 +23,6 @@ namespace farside::test {
 /// What a broken door does otherwise; the library's tests must see it.
 struct StandInRules {
   bool keeps_bytes = true;           ///< no: pages that left come back as zeros
-  bool protects_leaving = true;      ///< no: a write between copy and drop is lost
   bool discards = true;              ///< no: only says so
   bool copies_space_at_fork = true;  ///< no: the child finds zeros in the place of what was not here
   bool refuses = false;              ///< yes: whoever wants to join
