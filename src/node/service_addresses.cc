@@ -40,6 +40,7 @@ std::string own_address(unsigned port_offset) {
 std::unique_ptr<SymmetricRegion> tell(Team& team, std::string_view service, const std::string& own) {
   auto addresses = team.allocate("addresses of " + std::string(service), kAddressOffset + kMostAddressBytes);
   addresses->local().copy_in(kAddressOffset, std::as_bytes(std::span(own)));
+  team.fabric().open_channel()->local_fence();
   addresses->local().word<ControlWord>(0).store(own.size());
   return addresses;
 }

@@ -35,18 +35,21 @@ Fd listen_alone_on(const std::string& address) {
 Guests::Guests(EventLoop& loop, const Secret& secret, std::size_t body_limit, Host& host,
                const std::vector<std::string>& addresses)
     : loop_(loop), secret_(secret), body_limit_(body_limit), host_(host) {
-  for (const std::string& address : addresses) listeners_.push_back({address, listen_alone_on(address)});
+  for (const std::string& address : addresses) listeners_.emplace_back(address);
   loop_.post([this] {
     for (const Listener& listener : listeners_) {
-      loop_.watch(listener.socket.get(), EPOLLIN, [this, &listener](std::uint32_t) { accept(listener); });
+      loop_.watch(listener.fd(), EPOLLIN, [this, &listener](std::uint32_t) { accept(listener); });
     }
   });
 }
 
-Guests::~Guests() {
-  for (const Listener& listener : listeners_) {
-    if (is_host_local(listener.address)) ::unlink(listener.address.c_str());
-  }
+// What fails after the first constructor leaves no name behind.
+Guests::Listener::Listener(std::string address) : Listener(std::move(address), Fd()) {
+  socket_ = listen_alone_on(address_);
+}
+
+Guests::Listener::~Listener() {
+  if (is_host_local(address_)) ::unlink(address_.c_str());
 }
 
 void Guests::say(Number guest, const std::string& message) {
@@ -55,15 +58,15 @@ void Guests::say(Number guest, const std::string& message) {
 }
 
 void Guests::accept(const Listener& listener) {
-  Fd socket(::accept4(listener.socket.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+  Fd socket(::accept4(listener.fd(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
   if (!socket) {
     if (errno != EMFILE && errno != ENFILE) return;
-    log_.warn("cannot accept a client at " + listener.address + ": too many descriptors are open");
+    log_.warn("cannot accept a client at " + listener.address() + ": too many descriptors are open");
     std::this_thread::sleep_for(kPauseAfterFailedAccept);  // the listener stays readable: else this would spin
     return;
   }
   if (strangers() == kMostStrangers) {
-    log_.warn("turned a client away from " + listener.address + ": too many strangers wait");
+    log_.warn("turned a client away from " + listener.address() + ": too many strangers wait");
     return;
   }
   keep_alive(socket);

@@ -5,10 +5,12 @@
 #pragma once
 
 #include <cstdint>
+#include <list>
 #include <map>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "farside/base/fd.h"
@@ -50,7 +52,6 @@ class Guests {
   /// Messages are of at most `body_limit` bytes.
   Guests(EventLoop& loop, const Secret& secret, std::size_t body_limit, Host& host,
          const std::vector<std::string>& addresses);
-  ~Guests();
   Guests(const Guests&) = delete;
   Guests& operator=(const Guests&) = delete;
 
@@ -58,9 +59,22 @@ class Guests {
   void say(Number guest, const std::string& message);
 
  private:
-  struct Listener {
-    std::string address;
-    Fd socket;
+  /// A socket, and its name in the file system.
+  class Listener {
+   public:
+    explicit Listener(std::string address);
+    Listener(const Listener&) = delete;
+    Listener& operator=(const Listener&) = delete;
+    ~Listener();
+
+    [[nodiscard]] const std::string& address() const noexcept { return address_; }
+    [[nodiscard]] int fd() const noexcept { return socket_.get(); }
+
+   private:
+    Listener(std::string address, Fd socket) : address_(std::move(address)), socket_(std::move(socket)) {}
+
+    const std::string address_;
+    Fd socket_;
   };
   /// Whoever connected: a stranger until it has a session.
   struct Visitor {
@@ -84,7 +98,7 @@ class Guests {
   const Secret secret_;
   const std::size_t body_limit_;
   Host& host_;
-  std::vector<Listener> listeners_;
+  std::list<Listener> listeners_;
   std::map<Number, Visitor> visitors_;  // by age
   Number next_ = 0;
   bool ticking_ = false;

@@ -109,6 +109,43 @@ TEST(UcxEngine, FlushReportsWritesThatATimeOutMayHaveLost) {
   fleet.expect_success();
 }
 
+// A WRITE that timed out may be on its way for long. Once a flush said done it must not overwrite what others wrote.
+TEST(UcxEngine, WritesThatTimedOutAreOverWhenALaterFlushIsDone) {
+  constexpr std::uint64_t kWords = 1 << 12;  // what sockets hold (fabric_ucx.md, "Limits")
+  Fleet fleet(2, [](Member& me) {
+    Node node(8 * kWords);
+    node.meet(me);
+    if (me.index() == 0) {
+      std::vector<std::uint64_t> first(kWords, 1);
+      std::vector<std::uint64_t> second(kWords, 2);
+      auto other = node.engine->open_channel();
+      const pid_t target = std::stoi(me.exchange("")[1]);
+      for (int round = 0; round < 5; ++round) {
+        ASSERT_EQ(node.write(1, 0, first.data(), 8), Outcome::done);
+        stop(target);
+        std::uint64_t word = 0;
+        EXPECT_EQ(node.write(1, 0, first.data(), 8 * kWords), Outcome::done);
+        EXPECT_EQ(node.read(1, 0, &word, 8, in(50ms)), Outcome::timed_out);
+        for (int i = 0; i < 3; ++i) EXPECT_EQ(node.channel->flush(1, in(10ms)), Outcome::timed_out);
+        ASSERT_EQ(::kill(target, SIGCONT), 0);
+        EXPECT_EQ(node.channel->flush(1, patience()), Outcome::done);
+        std::swap(node.channel, other);
+        ASSERT_EQ(node.write(1, 0, second.data(), 8 * kWords), Outcome::done);
+        ASSERT_EQ(node.channel->flush(1, patience()), Outcome::done);
+        for (int look = 0; look < 50; ++look) {
+          std::vector<std::uint64_t> found(kWords);
+          ASSERT_EQ(node.read(1, 0, found.data(), 8 * kWords), Outcome::done);
+          ASSERT_EQ(found, second);
+        }
+      }
+    } else {
+      me.exchange(std::to_string(::getpid()));
+    }
+    me.barrier();
+  });
+  fleet.expect_success();
+}
+
 // What a revoked peer posts must not land; it learns that it is out, and the others go on.
 TEST(UcxEngine, RevokedPeerReachesNothingAnyMore) {
   Fleet fleet(3, [](Member& me) {

@@ -161,7 +161,7 @@ TEST_F(AFarSpace, LosesNothingWhenNodesAreLostOneByOne) {
   }
   fabric_->sleep(20ms);
   fabric_->mark_lost(0);
-  EXPECT_TRUE(test::eventually([&] { return space->slabs().mend(*channel_, soon()); }));
+  EXPECT_TRUE(test::eventually([&] { return space->slabs().mend(soon()); }));
   fabric_->mark_lost(1);
   fabric_->sleep(20ms);
   working = 0;
@@ -219,6 +219,27 @@ TEST_F(AFarSpace, SaysThatItIsFullAndWritesWhatHasAPlace) {
   const Transfer first{0, LocalSpan(value)};
   ASSERT_EQ(lane->read({&first, 1}, soon()), Result::done);
   EXPECT_EQ(value, 2U);
+}
+
+TEST_F(AFarSpace, FindsNoRoomWhereNoNodeLives) {
+  start_nodes(2);
+  const auto space = open(1, 1);
+  for (PeerId node = 0; node < kNodes; ++node) fabric_->mark_lost(node);
+  std::uint64_t value = 1;
+  const Transfer transfer{0, LocalSpan(value)};
+  EXPECT_EQ(space->open_lane()->write({&transfer, 1}, soon()), Result::lost);
+}
+
+TEST(RoomForMirrors, IsWhatFindsAPartnerOnAnotherNode) {
+  const auto room = [](std::vector<std::uint64_t> free_slabs, std::uint32_t copies) {
+    return room_for(free_slabs, copies);
+  };
+  EXPECT_EQ(room({}, 2), 0U);
+  EXPECT_EQ(room({10}, 2), 0U);
+  EXPECT_EQ(room({10, 2}, 2), 2U);
+  EXPECT_EQ(room({4, 4, 3}, 2), 5U);
+  EXPECT_EQ(room({10, 2, 3}, 2), 5U);
+  EXPECT_EQ(room({10, 2, 3}, 1), 15U);
 }
 
 TEST_F(AFarSpace, RefusesWhatLiesBeyondItsEnd) {

@@ -115,6 +115,7 @@ class FarRun {
   struct Client {
     std::unique_ptr<far::StripedSpace> space;
     std::vector<Page> pages;
+    std::vector<bool> busy;          // a thread reads or writes that page
     std::vector<Discards> discards;  // by slab
     std::size_t working = 0;
     bool begun = false;
@@ -201,12 +202,13 @@ class FarRun {
     const far::SpaceShape shape{scenario_.space_slabs * kSlabBytes, kSlabBytes, scenario_.copies};
     client.space = std::make_unique<far::StripedSpace>(fabric, rank, shape, scenario_.rules);
     client.pages.assign(shape.bytes / kPageBytes, Page{0});
+    client.busy.resize(client.pages.size());
     client.discards.resize(scenario_.space_slabs);
     for (Rank node = 0; node < scenario_.nodes; ++node) join(number, node);
     client.begun = true;
     client.working = scenario_.threads;
     for (std::uint64_t thread = 0; thread < scenario_.threads; ++thread) {
-      world_.on(rank, [this, number, thread] { work(number, thread); });
+      world_.on(rank, [this, number] { work(number); });
     }
     mend(number);
     finish(number);
@@ -239,7 +241,7 @@ class FarRun {
     const auto channel = fabric.open_channel();
     while (client.working != 0) {
       fabric.sleep(kAwhile);
-      (void)client.space->slabs().mend(*channel, fabric.in(kPatience));
+      (void)client.space->slabs().mend(fabric.in(kPatience));
     }
     client.finished = true;
     while (!all_living(&Client::finished)) fabric.sleep(kAwhile);
@@ -247,7 +249,7 @@ class FarRun {
     while (scenario_.node_dies && world_.alive(scenario_.nodes - 1)) fabric.sleep(kAwhile);
     fabric.sleep(2 * scenario_.network.detection);
     client.space->slabs().find_lost(*channel, fabric.in(kPatience));
-    for (int i = 0; i < 5 && !client.space->slabs().mend(*channel, fabric.in(kPatience)); ++i) fabric.sleep(kAwhile);
+    for (int i = 0; i < 5 && !client.space->slabs().mend(fabric.in(kPatience)); ++i) fabric.sleep(kAwhile);
   }
 
   // What everybody wrote is still there, also when another node dies now.
@@ -264,7 +266,7 @@ class FarRun {
     for (std::uint64_t page = 0; page < client.pages.size(); ++page) read(number, *lane, {page}, fabric.in(kPatience));
   }
 
-  void work(std::size_t number, std::uint64_t thread) {
+  void work(std::size_t number) {
     Client& client = clients_[number];
     Fabric& fabric = world_.fabric(rank_of(number));
     const auto lane = client.space->open_lane();
@@ -276,20 +278,24 @@ class FarRun {
         case 0: discard(number, *lane, deadline); break;
         case 1:
         case 2:
-        case 3: read(number, *lane, any_pages(client, thread), deadline); break;
-        default: write(number, *lane, any_pages(client, thread), deadline);
+        case 3: read(number, *lane, any_pages(client), deadline); break;
+        default: write(number, *lane, any_pages(client), deadline);
       }
     }
     --client.working;
   }
 
-  // Threads have pages of their own, in slabs that they share.
-  std::vector<std::uint64_t> any_pages(const Client& client, std::uint64_t thread) {
+  // A page is one thread's at a time, in a slab that they share.
+  std::vector<std::uint64_t> any_pages(const Client& client) {
     std::vector<std::uint64_t> pages;
-    for (std::uint64_t page = thread; page < client.pages.size(); page += scenario_.threads) {
-      if (dice().one_in(4)) pages.push_back(page);
+    for (std::uint64_t page = 0; page < client.pages.size(); ++page) {
+      if (!client.busy[page] && dice().one_in(4)) pages.push_back(page);
     }
     return pages;
+  }
+
+  static void mark_busy(Client& client, const std::vector<std::uint64_t>& pages, bool busy) {
+    for (const std::uint64_t page : pages) client.busy[page] = busy;
   }
 
   struct Buffers {
@@ -309,7 +315,9 @@ class FarRun {
   void read(std::size_t number, far::Lane& lane, const std::vector<std::uint64_t>& pages, Deadline deadline) {
     Client& client = clients_[number];
     const Buffers buffers = buffers_for(pages, 0);
+    mark_busy(client, pages, true);
     const far::Result result = lane.read(buffers.list, deadline);
+    mark_busy(client, pages, false);
     expect(number, result);
     if (result != far::Result::done) return;
     for (std::size_t i = 0; i < pages.size(); ++i) {
@@ -325,7 +333,9 @@ class FarRun {
     const std::uint64_t value = (number + 1) << 32U | ++values_;
     const Buffers buffers = buffers_for(pages, value);
     const std::vector<Discards> before = clients_[number].discards;
+    mark_busy(clients_[number], pages, true);
     const far::Result result = lane.write(buffers.list, deadline);
+    mark_busy(clients_[number], pages, false);
     expect(number, result);
     for (const std::uint64_t page : pages) {
       became(number, page, value, result);

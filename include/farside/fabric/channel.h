@@ -98,7 +98,7 @@ class Channel {
   /// earlier READs and atomics.
   virtual Outcome fence(Deadline deadline) = 0;
   /// Returns done when every earlier WRITE of this channel to `peer` is visible there, to its CPU and to all readers,
-  /// and none of them failed.
+  /// and none of them failed. Done after a flush that failed: none of those before it lands any more.
   virtual Outcome flush(PeerId peer, Deadline deadline) = 0;
   /// The same for every peer that this channel has written to. After a failure the others are flushed nevertheless.
   virtual Outcome flush_all(Deadline deadline) = 0;

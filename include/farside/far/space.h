@@ -16,8 +16,8 @@ namespace farside::far {
 /// What became of a Transfer list.
 enum class Result : std::uint8_t {
   done,
-  timed_out,  ///< a write may have taken effect, or may still
-  lost,       ///< bytes asked for are gone: their node is lost, and there is no copy
+  timed_out,  ///< a write may have taken effect, or may still, until the next one near it, of any lane, begins
+  lost,       ///< bytes asked for are gone: their node is lost, and there is no copy; or no node is left to write to
   full,       ///< no node has room for what is written; what had a place was written
 };
 

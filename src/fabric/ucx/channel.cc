@@ -209,7 +209,7 @@ Outcome UcxChannel::flush_all(Deadline deadline) {
   for (const auto& [peer, link] : links_) {
     if (link->unflushed != nullptr || !link->quiet()) written.insert(peer);
   }
-  for (const auto& [peer, outcome] : spoiled_) written.insert(peer);
+  for (const auto& [peer, spoiled] : spoiled_) written.insert(peer);
   Completion all;
   for (const Outcome flushed : flush(std::vector<PeerId>(written.begin(), written.end()), deadline)) {
     all.record(flushed);
@@ -224,11 +224,28 @@ std::vector<Outcome> UcxChannel::flush(std::span<const PeerId> peers, Deadline d
   flush_links(flushes, deadline);
 
   std::vector<Outcome> outcomes;
-  for (const Flush& flush : flushes) {
-    const auto spoiled = spoiled_.extract(flush.peer);
-    outcomes.push_back(spoiled.empty() ? flush.completion.outcome : spoiled.mapped());
-  }
+  for (const Flush& flush : flushes) outcomes.push_back(verdict(flush.peer, flush.completion.outcome, deadline));
   return outcomes;
+}
+
+Outcome UcxChannel::verdict(PeerId peer, Outcome flushed, Deadline deadline) {
+  const auto found = spoiled_.find(peer);
+  if (found == spoiled_.end()) return flushed;
+  if (!std::exchange(found->second.told, true)) return found->second.outcome;
+  if (flushed != Outcome::done) return flushed;
+  if (!old_link_is_closed(found->second.peer, deadline)) return Outcome::timed_out;
+  spoiled_.erase(peer);
+  return flushed;
+}
+
+// The peer closes its end of a channel's link before it welcomes the next one. What a lost peer still does with it is
+// the business of whoever says that it is lost.
+bool UcxChannel::old_link_is_closed(std::shared_ptr<UcxPeer> peer, Deadline deadline) {
+  const auto is_welcome = [&] {
+    const Link* const link = peer->lost ? nullptr : link_to(peer);
+    return link != nullptr && link->welcome;
+  };
+  return wait([&] { return peer->lost || is_welcome(); }, deadline);
 }
 
 void UcxChannel::flush_links(std::span<Flush> flushes, Deadline deadline) {

@@ -80,6 +80,15 @@ class UcxChannel {
     std::uint64_t link = 0;  ///< its number when the flush began
     Completion completion;
   };
+  /// WRITEs that were lost with their link, and may still land till the peer has closed its end of that.
+  struct Spoiled {
+    Outcome outcome;  ///< why, for the next flush to say
+    std::shared_ptr<UcxPeer> peer;
+    bool told = false;
+  };
+  /// What a flush says after the links were flushed.
+  [[nodiscard]] Outcome verdict(PeerId peer, Outcome flushed, Deadline deadline);
+  [[nodiscard]] bool old_link_is_closed(std::shared_ptr<UcxPeer> peer, Deadline deadline);
   void flush_links(std::span<Flush> flushes, Deadline deadline);
   void flush_endpoint(Link& link, Completion& completion);
   void read_back(Link& link, Completion& completion);
@@ -101,7 +110,7 @@ class UcxChannel {
   std::vector<std::unique_ptr<Link>> unanswered_;
   std::optional<UcxWorker> worker_;  // made with the first link; without one there is nothing to progress or to wake
   std::unordered_map<PeerId, std::unique_ptr<Link>> links_;
-  std::unordered_map<PeerId, Outcome> spoiled_;  // why WRITEs were lost with their link, for the next flush to say
+  std::unordered_map<PeerId, Spoiled> spoiled_;
   std::uint64_t links_opened_ = 0;
   std::map<UcxIdentity, std::uint64_t> endpoints_opened_;  // to each engine, as UCX counts them on both sides
   std::uint64_t read_back_ = 0;                            // where a flush reads to

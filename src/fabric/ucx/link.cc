@@ -112,7 +112,10 @@ void UcxChannel::end(std::unique_ptr<Link> link, Outcome outcome) {
     --deferred.completion->pending;
   }
   link->deferred.clear();
-  if (link->unflushed != nullptr) spoiled_.try_emplace(link->peer->id, outcome);
+  if (link->unflushed != nullptr) {
+    const auto [spoiled, is_new] = spoiled_.try_emplace(link->peer->id, Spoiled{outcome, link->peer});
+    if (spoiled->second.told) spoiled->second = {outcome, link->peer};
+  }
   // Only UCX can say that it will not touch a buffer again. It cancels without waiting for the peer; but a connection
   // that is still being set up over verbs it gives up after half a minute. Then just the greeting is under way, whose
   // text is the link's own.

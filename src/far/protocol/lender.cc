@@ -1,5 +1,7 @@
 #include "far/protocol/lender.h"
 
+#include "farside/base/error.h"
+
 namespace farside::far {
 
 namespace {
@@ -38,7 +40,9 @@ Outcome Lender::end(Holder holder, PeerId peer, Parting parting, Deadline deadli
 
 void Lender::reclaim(Holder holder) {
   for (SlabNumber slab = 0; slab < settings_.slabs; ++slab) {
-    if (const SlabWord word = look(slab); word.holder == holder) take_in(slab, word);
+    // What its holder did to the word may land until its access is gone, so it is looked at again if need be.
+    SlabWord word = look(slab);
+    while (word.holder == holder && !take_in(slab, word)) word = look(slab);
   }
 }
 
@@ -50,8 +54,7 @@ bool Lender::step() {
     const SlabWord word = look(slab);
     if (word.state == SlabState::free) ++free;
     if (word.state != SlabState::returned) continue;
-    take_in(slab, word);
-    any = true;
+    any |= take_in(slab, word);
   }
   return (free < settings_.stock && provide(settings_.stock - free)) || any;
 }
@@ -73,26 +76,29 @@ bool Lender::provide(SlabNumber wanted) {
       is_short.store(1);
       return wanted != before;
     }
-    change(slab, word, {SlabState::free, 0});
-    --wanted;
+    if (change(slab, word, {SlabState::free, 0})) --wanted;
   }
   is_short.store(0);
   return wanted != before;
 }
 
 // Whoever held it does nothing to it any more.
-void Lender::take_in(SlabNumber slab, SlabWord word) {
+bool Lender::take_in(SlabNumber slab, SlabWord word) {
   if (rules_.zeroes) backing_.take_back(slab);
   channel_.local_fence();
-  change(slab, word, {SlabState::bare, 0});
+  return change(slab, word, {SlabState::bare, 0});
 }
 
 SlabWord Lender::look(SlabNumber slab) const { return SlabWord::of(table_.word<AtomicWord>(word_offset(slab)).load()); }
 
-// Nobody else changes it meanwhile.
-void Lender::change(SlabNumber slab, SlabWord from, SlabWord to) {
+// False: it is not what it was.
+bool Lender::change(SlabNumber slab, SlabWord from, SlabWord to) {
   const auto word = own_->word<AtomicWord>(word_offset(slab));
-  (void)channel_.compare_swap(word, from.bits(), to.bits(), fabric_.in(kLoopback));
+  const Fetched old = channel_.compare_swap(word, from.bits(), to.bits(), fabric_.in(kLoopback));
+  if (!old.done()) {
+    throw Error({"change", "the table of lent memory", "this node's own memory does not answer", "start it again"});
+  }
+  return old.value == from.bits();
 }
 
 }  // namespace farside::far

@@ -64,8 +64,8 @@ class Lender {
 
  private:
   [[nodiscard]] SlabWord look(SlabNumber slab) const;
-  void change(SlabNumber slab, SlabWord from, SlabWord to);
-  void take_in(SlabNumber slab, SlabWord word);
+  [[nodiscard]] bool change(SlabNumber slab, SlabWord from, SlabWord to);
+  bool take_in(SlabNumber slab, SlabWord word);
   void reclaim(Holder holder);
   bool provide(SlabNumber wanted);
 

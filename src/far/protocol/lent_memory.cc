@@ -78,11 +78,13 @@ LentMemory::Take LentMemory::take(Channel& channel, SlabNumber& slab, Deadline d
   return may_come ? Take::soon : Take::full;
 }
 
-void LentMemory::give_back(Channel& channel, SlabNumber slab, Deadline deadline) {
+Outcome LentMemory::give_back(Channel& channel, SlabNumber slab, Deadline deadline) {
   const SlabWord mine{SlabState::taken, self_};
   const SlabWord returned{SlabState::returned, self_};
-  (void)channel.compare_swap(table_->word<AtomicWord>(word_offset(slab)), mine.bits(), returned.bits(), deadline);
-  ring(channel, deadline);
+  const Fetched old =
+      channel.compare_swap(table_->word<AtomicWord>(word_offset(slab)), mine.bits(), returned.bits(), deadline);
+  if (old.done()) ring(channel, deadline);
+  return old.outcome;
 }
 
 // The node looks now and then without it, too.

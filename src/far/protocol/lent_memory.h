@@ -41,9 +41,9 @@ class LentMemory {
   };
   /// A slab full of zeros.
   [[nodiscard]] Take take(Channel& channel, SlabNumber& slab, Deadline deadline);
-  /// `slab` is used no more, and no operation on it is unfinished. When it fails, the slab is nobody's until this
-  /// client has gone.
-  void give_back(Channel& channel, SlabNumber slab, Deadline deadline);
+  /// `slab` is used no more, and no operation on it is unfinished. Once for each time that it was taken, whatever the
+  /// outcome: when it fails, the slab is nobody's until this client has gone.
+  [[nodiscard]] Outcome give_back(Channel& channel, SlabNumber slab, Deadline deadline);
 
   /// In a slab.
   [[nodiscard]] RemoteSpan span(SlabNumber slab, std::uint64_t offset, std::uint64_t bytes) const {

@@ -11,8 +11,8 @@ struct FarRules {
   bool zeroes = true;                     ///< what may be taken reads as zeros
 
   // Clients.
-  bool keeps_unfinished = true;   ///< a slab with an unfinished write is held, and so never given back
-  bool settles_first = true;      ///< a write that timed out is over before the lane's next one begins
+  bool keeps_unfinished = true;   ///< a slab with an unfinished write is known as such, and so never given back
+  bool settles_first = true;      ///< a write that timed out is over before anybody's next one begins there
   bool writes_all_copies = true;  ///< a write is done when it is at every living copy
   bool flushes_writes = true;     ///< and visible there
   bool rebuilds_alone = true;     ///< nobody writes to a slab while it is copied

@@ -1,6 +1,8 @@
 #include "far/protocol/slab_map.h"
 
 #include <algorithm>
+#include <numeric>
+#include <utility>
 
 #include "farside/base/error.h"
 #include "farside/base/units.h"
@@ -13,11 +15,15 @@ constexpr Duration kFirstPause = std::chrono::microseconds(50);
 constexpr Duration kLongestPause = std::chrono::milliseconds(2);
 constexpr std::uint64_t kCopiedAtOnce = 256U << 10U;
 
-// Whoever reads or writes waits meanwhile: so long for a slab to come to rest, and so long until it is mended.
+// Whoever reads or writes waits meanwhile: so long for a slab to come to rest, and so long until it is mended. A slow
+// network is given more the next time.
 constexpr Duration kPoliteWait = std::chrono::milliseconds(5);
-constexpr Duration kMendLimit = std::chrono::seconds(1);
+constexpr Duration kFirstCopyLimit = std::chrono::seconds(1);
+constexpr Duration kLongestCopyLimit = std::chrono::seconds(8);
 
 constexpr Duration kAfterwards = std::chrono::seconds(1);  // to give back what was taken, however late it is
+constexpr Duration kSettleLimit = std::chrono::seconds(1);
+constexpr Duration kAnswerLimit = std::chrono::seconds(1);
 
 std::uint64_t living_copies(const Place& place) {
   return static_cast<std::uint64_t>(std::ranges::count_if(place, &Copy::lives));
@@ -25,12 +31,20 @@ std::uint64_t living_copies(const Place& place) {
 
 }  // namespace
 
+std::uint64_t room_for(std::span<const std::uint64_t> free_slabs, std::uint32_t copies) {
+  const std::uint64_t sum = std::accumulate(free_slabs.begin(), free_slabs.end(), std::uint64_t{0});
+  if (copies == 1 || free_slabs.empty()) return sum;
+  return std::min(sum / 2, sum - *std::ranges::max_element(free_slabs));  // a partner for each of the largest
+}
+
 SlabMap::SlabMap(Fabric& fabric, PeerId self, const SpaceShape& shape, const FarRules& rules)
     : fabric_(fabric),
       shape_(shape),
       rules_(rules),
       holds_(fabric, self, (shape.bytes + shape.slab_bytes - 1) / shape.slab_bytes),
       places_((shape.bytes + shape.slab_bytes - 1) / shape.slab_bytes),
+      mender_(fabric.open_channel()),
+      copy_limit_(kFirstCopyLimit),
       copied_(std::min(kCopiedAtOnce, shape.slab_bytes)) {}
 
 void SlabMap::add(std::unique_ptr<LentMemory> node) {
@@ -57,10 +71,81 @@ void SlabMap::find_lost(Channel& channel, Deadline deadline) const {
   for (LentMemory* node : living()) (void)node->answers(channel, deadline);
 }
 
+// ---- What was given up
+
+void SlabMap::leave_unfinished(Channel& channel, Unfinished given_up) {
+  for (const std::uint64_t slab : given_up.slabs) holds_.leave_unfinished(channel, slab);
+  const std::lock_guard lock(mutex_);  // whoever saw the words before finds it soon
+  unfinished_.push_back(std::move(given_up));
+}
+
+// Any; or one that is under way in `slab`. None: there is none, or somebody sees to it.
+std::optional<Unfinished> SlabMap::pick_unfinished(std::optional<std::uint64_t> slab) {
+  const std::lock_guard lock(mutex_);
+  const auto found = std::ranges::find_if(unfinished_, [slab](const Unfinished& each) {
+    return !slab || std::ranges::find(each.slabs, *slab) != each.slabs.end();
+  });
+  if (found == unfinished_.end()) return std::nullopt;
+  Unfinished picked = std::move(*found);
+  unfinished_.erase(found);
+  return picked;
+}
+
+// It is over when its channel was flushed, or the nodes that it went to are lost: those are written to no more.
+Outcome SlabMap::end(Channel& channel, Unfinished given_up, Deadline deadline) {
+  while (!given_up.nodes.empty()) {
+    LentMemory* const node = given_up.nodes.back();
+    const Outcome flushed = given_up.channel->flush(node->peer(), deadline);
+    if (flushed == Outcome::timed_out) {
+      if (fabric_.now() >= deadline.at) {
+        const std::lock_guard lock(mutex_);
+        unfinished_.push_back(std::move(given_up));
+        return flushed;
+      }
+      fabric_.sleep(kFirstPause);
+      continue;
+    }
+    if (flushed == Outcome::peer_lost && !node->lost()) fabric_.mark_lost(node->peer());
+    given_up.nodes.pop_back();
+  }
+  for (const std::uint64_t slab : given_up.slabs) holds_.finish(channel, slab);
+  for (const Copy& copy : given_up.spare) give_back(channel, copy);
+  return Outcome::done;
+}
+
+Outcome SlabMap::settle(Channel& channel, std::uint64_t slab, Deadline deadline) {
+  for (;;) {
+    if (auto picked = pick_unfinished(slab)) {
+      if (const Outcome ended = end(channel, std::move(*picked), deadline); ended != Outcome::done) return ended;
+      continue;
+    }
+    // Nothing is left, or another thread is at it, and may fail.
+    const Deadline soon{std::min(deadline.at, fabric_.now() + kLongestPause)};
+    const Outcome waited = holds_.wait_finished(channel, slab, soon);
+    if (waited != Outcome::timed_out || fabric_.now() >= deadline.at) return waited;
+  }
+}
+
+Outcome SlabMap::settle(Channel& channel, Deadline deadline) {
+  while (auto picked = pick_unfinished(std::nullopt)) {
+    if (const Outcome ended = end(channel, std::move(*picked), deadline); ended != Outcome::done) return ended;
+  }
+  return Outcome::done;
+}
+
 // ---- To have memory, and to give it back
 
+// With nothing unfinished there.
+Outcome SlabMap::be_alone(Channel& channel, std::uint64_t slab, Deadline deadline) {
+  for (;;) {
+    const Holds::Held held = holds_.be_alone(channel, slab, deadline);
+    if (held.outcome != Outcome::done || !held.unfinished) return held.outcome;
+    if (const Outcome settled = settle(channel, slab, deadline); settled != Outcome::done) return settled;
+  }
+}
+
 Result SlabMap::provide(Channel& channel, std::uint64_t slab, Deadline deadline) {
-  if (holds_.be_alone(channel, slab, deadline) != Outcome::done) return Result::timed_out;
+  if (be_alone(channel, slab, deadline) != Outcome::done) return Result::timed_out;
   Place place = places_[slab];
   const Result result = place[0].node == nullptr ? take_copies(channel, slab, place, deadline) : Result::done;
   places_[slab] = place;
@@ -92,11 +177,11 @@ Result SlabMap::take_copies(Channel& channel, std::uint64_t slab, Place& place, 
     const bool late = fabric_.now() >= deadline.at;
     if (!may_come || late) {
       for (std::size_t i = 0; i < place.size(); ++i) {
-        if (place[i].node != before[i].node && place[i].lives())
-          place[i].node->give_back(channel, place[i].slab, fabric_.in(kAfterwards));
+        if (place[i].node != before[i].node && place[i].lives()) give_back(channel, place[i]);
       }
       place = before;
-      return late ? Result::timed_out : Result::full;
+      if (late) return Result::timed_out;
+      return nodes.empty() ? Result::lost : Result::full;
     }
     fabric_.sleep(pause);
   }
@@ -104,13 +189,46 @@ Result SlabMap::take_copies(Channel& channel, std::uint64_t slab, Place& place, 
 
 // Nobody shares the slab, so none of our operations on it is unfinished.
 Result SlabMap::drop(Channel& channel, std::uint64_t slab, Deadline deadline) {
-  if (rules_.gives_back_alone && holds_.be_alone(channel, slab, deadline) != Outcome::done) return Result::timed_out;
+  if (rules_.gives_back_alone && be_alone(channel, slab, deadline) != Outcome::done) return Result::timed_out;
   for (Copy& each : places_[slab]) {
-    if (each.lives()) each.node->give_back(channel, each.slab, fabric_.in(kAfterwards));
+    if (each.lives()) give_back(channel, each);
     each = {};
   }
   if (rules_.gives_back_alone) holds_.end_alone(channel, slab);
   return Result::done;
+}
+
+// Later, at a node that did not answer the last time: else a discard would wait for it slab by slab.
+void SlabMap::give_back(Channel& channel, const Copy& copy) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (silent_.contains(copy.node)) return debts_.push_back(copy);
+  }
+  if (copy.node->give_back(channel, copy.slab, fabric_.in(kAfterwards)) != Outcome::timed_out) return;
+  const std::lock_guard lock(mutex_);
+  silent_.insert(copy.node);
+}
+
+// To those who answer again.
+void SlabMap::pay_debts() {
+  std::vector<LentMemory*> asked = living();
+  {
+    const std::lock_guard lock(mutex_);
+    std::erase_if(asked, [this](const LentMemory* node) { return !silent_.contains(node); });
+  }
+  for (LentMemory* node : asked) {
+    if (!node->answers(*mender_, fabric_.in(kAnswerLimit))) continue;
+    const std::lock_guard lock(mutex_);
+    silent_.erase(node);
+  }
+  std::vector<Copy> debts;
+  {
+    const std::lock_guard lock(mutex_);
+    debts = std::exchange(debts_, {});
+  }
+  for (const Copy& debt : debts) {
+    if (debt.lives()) give_back(*mender_, debt);
+  }
 }
 
 // ---- After a loss
@@ -122,59 +240,62 @@ std::uint64_t SlabMap::damage() const {
   return nodes_.size() + static_cast<std::uint64_t>(lost);
 }
 
-bool SlabMap::mend(Channel& channel, Deadline deadline) {
+bool SlabMap::mend(Deadline deadline) {
+  (void)settle(*mender_, Deadline{std::min(deadline.at, fabric_.in(kSettleLimit).at)});  // or in the next round
+  pay_debts();
   const std::uint64_t damage_before = damage();
   if (shape_.copies == 1 || damage_before == mended_) return true;
   if (living().size() < shape_.copies) return false;
   bool all = true;
   for (std::uint64_t slab = 0; slab < slabs(); ++slab) {
     if (fabric_.now() >= deadline.at) return false;
-    all &= mend_one(channel, slab);
+    all &= mend_one(slab);
   }
   if (all) mended_ = damage_before;
   return all;
 }
 
 // Nobody else reads or writes the slab meanwhile: else the new copy could miss a write.
-bool SlabMap::mend_one(Channel& channel, std::uint64_t slab) {
+bool SlabMap::mend_one(std::uint64_t slab) {
   const Deadline polite = fabric_.in(kPoliteWait);
-  if (rules_.rebuilds_alone && holds_.be_alone(channel, slab, polite) != Outcome::done) return false;
+  if (rules_.rebuilds_alone && be_alone(*mender_, slab, polite) != Outcome::done) return false;
   const Place place = places_[slab];
   const auto survivor = std::ranges::find_if(place, &Copy::lives);
   bool whole = true;
   if (survivor != place.end() && living_copies(place) == 1) {
     Place next{*survivor, Copy{}};
-    whole = add_copy(channel, slab, next);
+    whole = add_copy(slab, next);
     if (whole) places_[slab] = next;
   }
-  if (rules_.rebuilds_alone) holds_.end_alone(channel, slab);
+  if (rules_.rebuilds_alone) holds_.end_alone(*mender_, slab);
   return whole;
 }
 
 // To a place whose first copy has everything.
-bool SlabMap::add_copy(Channel& channel, std::uint64_t slab, Place& place) {
-  const Deadline deadline = fabric_.in(kMendLimit);
+bool SlabMap::add_copy(std::uint64_t slab, Place& place) {
+  const Deadline deadline = fabric_.in(copy_limit_);
   const Copy from = place[0];
-  if (take_copies(channel, slab, place, deadline) != Result::done) return false;
+  if (take_copies(*mender_, slab, place, deadline) != Result::done) return false;
   const bool has_second = place[0].node == from.node && place[1].lives();
-  if (has_second && copy(channel, from, place[1], deadline)) return true;
+  if (has_second && copy(from, place[1], deadline)) return true;
+  if (fabric_.now() >= deadline.at) copy_limit_ = std::min(2 * copy_limit_, kLongestCopyLimit);
   for (const Copy& taken : place) {
     if (taken.node == nullptr || taken.node == from.node) continue;
-    // Given back only when nothing of ours is unfinished there; otherwise it is nobody's until this client has gone.
-    const Outcome over = channel.flush(taken.node->peer(), fabric_.in(kAfterwards));
-    if (over == Outcome::done) taken.node->give_back(channel, taken.slab, fabric_.in(kAfterwards));
+    Unfinished given_up{.channel = std::exchange(mender_, fabric_.open_channel()), .nodes = {taken.node}};
+    given_up.spare = {taken};
+    leave_unfinished(*mender_, std::move(given_up));
   }
   return false;
 }
 
-bool SlabMap::copy(Channel& channel, const Copy& from, const Copy& to, Deadline deadline) {
+bool SlabMap::copy(const Copy& from, const Copy& to, Deadline deadline) {
   for (std::uint64_t offset = 0; offset < shape_.slab_bytes; offset += kCopiedAtOnce) {
     const std::uint64_t bytes = std::min(kCopiedAtOnce, shape_.slab_bytes - offset);
     const LocalSpan piece(copied_.data(), bytes);
-    if (channel.read(piece, from.node->span(from.slab, offset, bytes), deadline) != Outcome::done) return false;
-    if (channel.write(to.node->span(to.slab, offset, bytes), piece, deadline) != Outcome::done) return false;
+    if (mender_->read(piece, from.node->span(from.slab, offset, bytes), deadline) != Outcome::done) return false;
+    if (mender_->write(to.node->span(to.slab, offset, bytes), piece, deadline) != Outcome::done) return false;
   }
-  return channel.flush(to.node->peer(), deadline) == Outcome::done;
+  return mender_->flush(to.node->peer(), deadline) == Outcome::done;
 }
 
 }  // namespace farside::far

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "farside/base/error.h"
 
@@ -10,7 +11,6 @@ namespace farside::far {
 namespace {
 
 constexpr Duration kPause = std::chrono::microseconds(200);  // until a loss may be known
-constexpr Duration kLastWait = std::chrono::seconds(1);
 constexpr std::uint64_t kClearedAtOnce = 64U << 10U;
 
 void insert_once(std::vector<LentMemory*>& nodes, LentMemory* node) {
@@ -20,8 +20,6 @@ void insert_once(std::vector<LentMemory*>& nodes, LentMemory* node) {
 }  // namespace
 
 std::unique_ptr<Lane> StripedSpace::open_lane() { return std::make_unique<StripedLane>(map_); }
-
-StripedLane::~StripedLane() { (void)settle(map_.fabric().in(kLastWait)); }
 
 // ---- Lists, piece by piece
 
@@ -51,17 +49,41 @@ void StripedLane::collect(std::span<const Transfer> list) {
   slabs_.erase(std::unique(slabs_.begin(), slabs_.end()), slabs_.end());  // clang-tidy 14 trips over ranges::unique
 }
 
-bool StripedLane::hold(Deadline deadline) {
-  for (std::size_t held = 0; held < slabs_.size(); ++held) {
-    if (map_.holds().share(*channel_, slabs_[held], deadline) == Outcome::done) continue;
-    while (held-- != 0) map_.holds().unshare(*channel_, slabs_[held]);
-    return false;
+// Who writes, and only who writes, waits until nothing that was given up can land there any more.
+bool StripedLane::hold(For what, Deadline deadline) {
+  for (std::size_t held = 0; held < slabs_.size();) {
+    const Holds::Held slab = map_.holds().share(*channel_, slabs_[held], deadline);
+    if (slab.outcome != Outcome::done) {
+      let_go(held);
+      return false;
+    }
+    ++held;
+    if (!slab.unfinished || what == For::reading || !map_.rules().settles_first) continue;
+    let_go(held);
+    if (map_.settle(*channel_, slabs_[held - 1], deadline) != Outcome::done) return false;
+    held = 0;
   }
   return true;
 }
 
-void StripedLane::let_go() {
-  for (const std::uint64_t slab : slabs_) map_.holds().unshare(*channel_, slab);
+// The first ones of the list.
+void StripedLane::let_go(std::size_t held) {
+  while (held != 0) map_.holds().unshare(*channel_, slabs_[--held]);
+}
+
+// The channel goes with what was posted through it, since it alone can tell when that is over.
+void StripedLane::give_up() {
+  Unfinished given_up{.channel = std::exchange(channel_, map_.fabric().open_channel()), .nodes = written_};
+  given_up.slabs = slabs_;
+  map_.leave_unfinished(*channel_, std::move(given_up));
+  gave_up_ = true;
+}
+
+// A lane that gave up a write begins no other before that one is over. So what is unfinished does not pile up.
+bool StripedLane::settle(Deadline deadline) {
+  if (gave_up_ && map_.settle(*channel_, deadline) != Outcome::done) return false;
+  gave_up_ = false;
+  return true;
 }
 
 // ---- To read
@@ -69,9 +91,9 @@ void StripedLane::let_go() {
 Result StripedLane::read(std::span<const Transfer> list, Deadline deadline) {
   collect(list);
   for (;;) {
-    if (!hold(deadline)) return Result::timed_out;
+    if (!hold(For::reading, deadline)) return Result::timed_out;
     const Attempt attempt = try_read(list, deadline);
-    let_go();
+    let_go(slabs_.size());
     if (attempt == Attempt::done) return Result::done;
     if (attempt == Attempt::lost) return Result::lost;
     if (attempt == Attempt::timed_out || map_.fabric().now() >= deadline.at) return Result::timed_out;
@@ -104,17 +126,16 @@ StripedLane::Attempt StripedLane::try_read(std::span<const Transfer> list, Deadl
 
 Result StripedLane::write(std::span<const Transfer> list, Deadline deadline) {
   collect(list);
-  if (map_.rules().settles_first && !settle(deadline)) return Result::timed_out;
+  if (!settle(deadline)) return Result::timed_out;
   for (;;) {
     const Result provided = provide(deadline);
     if (provided != Result::done && provided != Result::full) return provided;
-    if (provided == Result::full && !hold(deadline)) return Result::timed_out;
+    if (provided == Result::full && !hold(For::writing, deadline)) return Result::timed_out;
     const Attempt attempt = try_write(list, deadline);
     if (attempt == Attempt::timed_out && map_.rules().keeps_unfinished) {
-      unfinished_.insert(unfinished_.end(), slabs_.begin(), slabs_.end());
-      for (LentMemory* node : written_) insert_once(unfinished_at_, node);
+      give_up();
     } else {
-      let_go();
+      let_go(slabs_.size());
     }
     if (attempt == Attempt::done) return provided;
     if (attempt == Attempt::lost) return Result::lost;
@@ -126,11 +147,11 @@ Result StripedLane::write(std::span<const Transfer> list, Deadline deadline) {
 // Holds all slabs of the list, each with memory behind it, when done.
 Result StripedLane::provide(Deadline deadline) {
   for (;;) {
-    if (!hold(deadline)) return Result::timed_out;
+    if (!hold(For::writing, deadline)) return Result::timed_out;
     const auto bare =
         std::ranges::find_if(slabs_, [this](std::uint64_t slab) { return map_.place(slab)[0].node == nullptr; });
     if (bare == slabs_.end()) return Result::done;
-    let_go();
+    let_go(slabs_.size());
     if (const Result provided = map_.provide(*channel_, *bare, deadline); provided != Result::done) return provided;
   }
 }
@@ -171,20 +192,6 @@ StripedLane::Attempt StripedLane::flush(Deadline deadline) {
   return all;
 }
 
-// What timed out earlier is over, or lost with its node.
-bool StripedLane::settle(Deadline deadline) {
-  while (!unfinished_at_.empty()) {
-    LentMemory* const node = unfinished_at_.back();
-    const Outcome flushed = channel_->flush(node->peer(), deadline);
-    if (flushed == Outcome::timed_out) return false;
-    if (flushed == Outcome::peer_lost && !node->lost()) map_.fabric().mark_lost(node->peer());
-    unfinished_at_.pop_back();
-  }
-  for (const std::uint64_t slab : unfinished_) map_.holds().unshare(*channel_, slab);
-  unfinished_.clear();
-  return true;
-}
-
 // ---- To discard
 
 Result StripedLane::discard(std::uint64_t offset, std::uint64_t bytes, Deadline deadline) {
@@ -206,9 +213,9 @@ Result StripedLane::discard(std::uint64_t offset, std::uint64_t bytes, Deadline 
 // Writes zeros over a part of a slab, if it has memory at all.
 Result StripedLane::clear(std::uint64_t slab, std::uint64_t offset, std::uint64_t bytes, Deadline deadline) {
   slabs_.assign(1, slab);
-  if (!hold(deadline)) return Result::timed_out;
+  if (!hold(For::reading, deadline)) return Result::timed_out;
   const bool is_zero = map_.place(slab)[0].node == nullptr;
-  let_go();
+  let_go(slabs_.size());
   if (is_zero) return Result::done;
   static std::array<std::byte, kClearedAtOnce> zeros{};  // only ever READ from
   for (std::uint64_t done = 0; done < bytes; done += kClearedAtOnce) {

@@ -1,7 +1,7 @@
 // striped_space.h — a space whose slabs lie on several nodes (docs/protocols/far.md).
 //
 // Guarantee: what a lane's write reported done is found by every read that begins later, as long as one of the nodes
-// lives that have a copy. A write that timed out is over before the next one of the same lane begins.
+// lives that have a copy. A write that timed out is over before the next one to the same slabs begins, of any lane.
 #pragma once
 
 #include <cstdint>
@@ -33,9 +33,6 @@ class StripedSpace final : public Space {
 class StripedLane final : public Lane {
  public:
   explicit StripedLane(SlabMap& map) : map_(map), channel_(map.fabric().open_channel()) {}
-  /// Waits a little for what timed out. What is not over then stays held: its slabs are neither given back nor mended.
-  ~StripedLane() override;
-
   [[nodiscard]] Result read(std::span<const Transfer> list, Deadline deadline) override;
   [[nodiscard]] Result write(std::span<const Transfer> list, Deadline deadline) override;
   [[nodiscard]] Result discard(std::uint64_t offset, std::uint64_t bytes, Deadline deadline) override;
@@ -45,13 +42,15 @@ class StripedLane final : public Lane {
   enum class Attempt : std::uint8_t { done, timed_out, lost, again };
 
   void collect(std::span<const Transfer> list);
-  [[nodiscard]] bool hold(Deadline deadline);
-  void let_go();
+  enum class For : std::uint8_t { reading, writing };
+  [[nodiscard]] bool hold(For what, Deadline deadline);
+  void let_go(std::size_t held);
+  void give_up();
+  [[nodiscard]] bool settle(Deadline deadline);
   [[nodiscard]] Result provide(Deadline deadline);
   [[nodiscard]] Attempt try_read(std::span<const Transfer> list, Deadline deadline);
   [[nodiscard]] Attempt try_write(std::span<const Transfer> list, Deadline deadline);
   [[nodiscard]] Attempt flush(Deadline deadline);
-  [[nodiscard]] bool settle(Deadline deadline);
   [[nodiscard]] Result clear(std::uint64_t slab, std::uint64_t offset, std::uint64_t bytes, Deadline deadline);
 
   /// Calls `act(slab, offset in it, local)` for each piece of `list` that lies in one slab.
@@ -59,11 +58,10 @@ class StripedLane final : public Lane {
   void for_each_piece(std::span<const Transfer> list, Act act) const;
 
   SlabMap& map_;
-  const std::unique_ptr<Channel> channel_;
-  std::vector<std::uint64_t> slabs_;       ///< of the present list, in order, each once
-  std::vector<LentMemory*> written_;       ///< nodes that the present list was written to
-  std::vector<std::uint64_t> unfinished_;  ///< slabs that are held, each as often as it is here, until what was written
-  std::vector<LentMemory*> unfinished_at_;  ///< to these nodes is known to be over
+  std::unique_ptr<Channel> channel_;
+  std::vector<std::uint64_t> slabs_;  ///< of the present list, in order, each once
+  std::vector<LentMemory*> written_;  ///< nodes that the present list was written to
+  bool gave_up_ = false;              ///< a write, and does not know yet that it is over
 };
 
 }  // namespace farside::far

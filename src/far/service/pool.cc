@@ -1,5 +1,7 @@
 #include "farside/far/pool.h"
 
+#include <algorithm>
+
 #include "farside/base/error.h"
 #include "farside/base/log.h"
 #include "farside/base/units.h"
@@ -49,7 +51,7 @@ std::unique_ptr<Space> open_pool(const PoolOptions& options) {
   auto nodes = find_nodes(options, deadline);
   const std::uint32_t copies = protection_of(options, *nodes) == Protection::mirror ? 2 : 1;
   auto space = std::make_unique<PooledSpace>(std::move(nodes), options.bytes, copies, deadline);
-  const std::uint64_t room = space->room_bytes(space->fabric().in(kLookLimit)) / copies;
+  const std::uint64_t room = space->room_bytes(space->fabric().in(kLookLimit));
   if (room < options.bytes) {
     throw Error({"take", format_bytes(options.bytes) + " of far memory",
                  "the pool has " + format_bytes(room) + " left" + (copies == 2 ? ", mirrored" : ""),
@@ -59,13 +61,14 @@ std::unique_ptr<Space> open_pool(const PoolOptions& options) {
 }
 
 std::vector<std::optional<LentUse>> ask_use(const PoolOptions& options) {
-  const auto deadline = SetupClock::now() + options.time_out;
-  const auto nodes = find_nodes(options, deadline);
+  const auto nodes = find_nodes(options, SetupClock::now() + options.time_out);
+  const auto share = options.time_out / nodes->size();  // so that one that is silent does not use up all
   const auto channel = nodes->fabric().open_channel();
   std::vector<std::optional<LentUse>> uses(nodes->size());
   for (std::uint32_t node = 0; node < nodes->size(); ++node) {
     try {
-      uses[node] = nodes->link(node, deadline, [] {})->use(*channel, nodes->fabric().in(kLookLimit));
+      const auto memory = nodes->link(node, SetupClock::now() + share, [] {});
+      uses[node] = memory->use(*channel, nodes->fabric().in(std::min<Duration>(share, kLookLimit)));
     } catch (const Error& error) {
       log::debug(error.what());
     }

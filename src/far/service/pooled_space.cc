@@ -40,11 +40,12 @@ PooledSpace::~PooledSpace() = default;
 
 std::uint64_t PooledSpace::room_bytes(Deadline deadline) {
   const auto channel = fabric().open_channel();
-  std::uint64_t bytes = 0;
+  std::vector<std::uint64_t> free_slabs;
   for (const LentMemory* node : space_->slabs().living()) {
-    if (const auto use = node->use(*channel, deadline)) bytes += (use->slabs() - use->taken) * use->slab_bytes;
+    if (const auto use = node->use(*channel, deadline)) free_slabs.push_back(use->slabs() - use->taken);
   }
-  return bytes;
+  const SpaceShape& shape = space_->slabs().shape();
+  return room_for(free_slabs, shape.copies) * shape.slab_bytes;
 }
 
 std::unique_ptr<LentMemory> PooledSpace::link(std::uint32_t node, SetupClock::time_point deadline) {
@@ -68,7 +69,6 @@ void PooledSpace::take_in_who_came() {
 }
 
 void PooledSpace::tend(const std::stop_token& stop) {
-  const auto channel = fabric().open_channel();
   while (!stop.stop_requested()) {
     {
       std::unique_lock lock(alarm_->mutex);
@@ -77,7 +77,7 @@ void PooledSpace::tend(const std::stop_token& stop) {
       alarm_->rung = false;
     }
     if (stop.stop_requested()) return;
-    (void)space_->slabs().mend(*channel, fabric().in(kMendLimit));
+    (void)space_->slabs().mend(fabric().in(kMendLimit));
     take_in_who_came();
   }
 }

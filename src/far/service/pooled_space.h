@@ -24,7 +24,7 @@ class PooledSpace final : public Space {
   [[nodiscard]] Fabric& fabric() override { return nodes_->fabric(); }
   [[nodiscard]] std::unique_ptr<Lane> open_lane() override { return space_->open_lane(); }
 
-  /// What is free on the nodes that are linked.
+  /// So much may be written on the nodes that are linked.
   [[nodiscard]] std::uint64_t room_bytes(Deadline deadline);
 
  private:
