@@ -30,6 +30,21 @@ TEST(KvReplay, FindsWhatASessionDidBelowThoseThatAreForgotten) {
   EXPECT_EQ(newest->timestamp, (Timestamp{99, 1}));
 }
 
+// A put of several keys of one server is one entry.
+TEST_F(JournalTest, KeepsAPutOfSeveralKeysAsAWhole) {
+  {
+    Life life(directory());
+    Request put{.kind = RequestKind::put, .session = Life::kSession, .timestamp = Life::at(20)};
+    put.writes = {{.key = "a", .value = "1"}, {.key = "b", .value = "2"}};
+    EXPECT_EQ(life.logged().carry_out(put, put.encode()).answer, Answer::done);
+    for (const char* key : {"a", "b"}) EXPECT_FALSE(life.store().newest(key)) << "it is not kept yet";
+    EXPECT_TRUE(life.logged().sync());
+    for (const char* key : {"a", "b"}) EXPECT_TRUE(life.store().newest(key));
+  }
+  const auto values = recovered().values;
+  for (const char* key : {"a", "b"}) EXPECT_TRUE(values.contains(key));
+}
+
 // A value that has expired is an erasure when it is done again, and then gone: a put below it, that came before it was
 // kept, must not come back.
 TEST_F(JournalTest, KeepsWhatHasExpiredAboveAnOlderWrite) {

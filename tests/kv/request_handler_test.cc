@@ -83,8 +83,6 @@ TEST_F(KvRequestHandler, HasNoAnswerToWhatIsNoRequest) {
   EXPECT_TRUE(handler.answer(Message(87)).empty());
   Request request{.kind = RequestKind::put, .session = 7, .timestamp = {1, 7}};
   EXPECT_TRUE(handler.answer(request.encode()).empty());
-  request.writes = {{.key = "a", .value = "1"}, {.key = "b", .value = "2"}};
-  EXPECT_TRUE(handler.answer(request.encode()).empty());
   EXPECT_EQ(ask({.kind = RequestKind::use}).use.keys, 0u);
 }
 

@@ -169,6 +169,30 @@ TEST_F(KvWriter, PutsEachOfSeveralByItself) {
   }
 }
 
+// There is nobody whose answer it would have to wait for between prepare and commit.
+TEST_F(KvWriter, AsksOnceWhereOneServerHasAllKeys) {
+  const std::string other = key_of_server(1, kServers, 1);
+  const std::vector<Write> writes{{keys_[1], "a"}, {other, "b"}};
+  const int before = requests_.sent();
+  EXPECT_EQ(session_.put_all(writes, servers_.soon()), PutOutcome::done);
+  std::vector<IndependentPut> puts{{writes}, {writes}};
+  session_.put_each(puts, servers_.soon());
+  EXPECT_EQ(requests_.sent() - before, 2);
+  for (const IndependentPut& put : puts) EXPECT_EQ(put.outcome, PutOutcome::done);
+  std::vector<Got> got;
+  ASSERT_EQ(session_.get_all(std::vector<std::string_view>{keys_[1], other}, got, servers_.soon()), Outcome::done);
+  for (const Got& each : got) EXPECT_EQ(each.version, puts[1].version);
+  EXPECT_EQ(mark_at(1, puts[1].version) & RecordHead::kEverywhere, RecordHead::kEverywhere);
+}
+
+TEST_F(KvWriter, WritesAllOrNothingWhereOneServerHasAllKeys) {
+  const std::string other = key_of_server(1, kServers, 1);
+  const std::vector<Write> writes{{keys_[1], "a"}, {.key = other, .value = "b", .expected = Timestamp{77, 7}}};
+  EXPECT_EQ(session_.put_all(writes, servers_.soon()), PutOutcome::differs);
+  EXPECT_FALSE(servers_.store_of(other).newest(keys_[1]));
+  EXPECT_EQ(prepared_at(1), 0);
+}
+
 // Messages are most of what a small put costs.
 TEST_F(KvWriter, SendsWhatGoesToOneServerTogether) {
   const std::vector<Write> everywhere{{keys_[0], "a"}, {keys_[1], "a"}, {keys_[2], "a"}};

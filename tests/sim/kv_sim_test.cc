@@ -77,6 +77,19 @@ void erasing(KvScenario& scenario) {
   scenario.grace = std::chrono::milliseconds(10);
 }
 
+/// Puts of which several servers have a part.
+void spread(KvScenario& scenario) {
+  scenario.servers = 3;
+  scenario.keys = 5;
+}
+
+/// Sets of keys that are put and got at once, where a get may come between any two steps of a put.
+void at_one_server(KvScenario& scenario) {
+  busy(scenario);
+  scenario.keys = 3;
+  scenario.rounds = 30;
+}
+
 bool caught(const KvRules& rules, Shape shape = any) { return noticed(violation(rules, shape)); }
 
 TEST(KvSim, KeepsItsPromisesUnderEverySeed) { EXPECT_EQ(violation({}, any), std::nullopt); }
@@ -87,7 +100,7 @@ TEST(KvSim, CatchesAPutThatIsBehind) { EXPECT_TRUE(caught({.refuses_what_is_behi
 TEST(KvSim, CatchesTheLastCommitThatWins) { EXPECT_TRUE(caught({.orders_by_timestamp = false})); }
 TEST(KvSim, CatchesMarksOfTheThenCurrentVersionOnly) { EXPECT_TRUE(caught({.marks_all_versions = false})); }
 TEST(KvSim, CatchesAnAnswerBeforeItIsTrue) { EXPECT_TRUE(caught({.visible_before_answering = false}, busy)); }
-TEST(KvSim, CatchesANoThatIsForgotten) { EXPECT_TRUE(caught({.bars_before_saying_no = false})); }
+TEST(KvSim, CatchesANoThatIsForgotten) { EXPECT_TRUE(caught({.bars_before_saying_no = false}, spread)); }
 
 TEST(KvSim, CatchesAConditionThatIgnoresThePrepared) { EXPECT_TRUE(caught({.conditions_heed_the_prepared = false})); }
 TEST(KvSim, CatchesALatePrepareBelowAConditionalVersion) { EXPECT_TRUE(caught({.keeps_conditions = false})); }
@@ -96,9 +109,12 @@ TEST(KvSim, CatchesAGetWithoutSecondRound) { EXPECT_TRUE(caught({.looks_at_sibli
 TEST(KvSim, CatchesTheNewestInPlaceOfAReclaimedVersion) { EXPECT_TRUE(caught({.wants_the_very_version = false})); }
 TEST(KvSim, CatchesWhoTrustsTornBytes) { EXPECT_TRUE(caught({.compares_checksums = false})); }
 TEST(KvSim, CatchesWhoLooksAtNoMark) { EXPECT_TRUE(caught({.looks_at_marks = false})); }
-TEST(KvSim, CatchesASessionThatForgetsWhatItSaw) { EXPECT_TRUE(caught({.remembers_what_was_seen = false})); }
+TEST(KvSim, CatchesASessionThatForgetsWhatItSaw) { EXPECT_TRUE(caught({.remembers_what_was_seen = false}, spread)); }
 
 TEST(KvSim, CatchesACommitBeforeAllHavePrepared) { EXPECT_TRUE(caught({.commits_after_all_prepared = false})); }
+TEST(KvSim, CatchesAPutAtOneServerThatNamesNoSiblings) {
+  EXPECT_TRUE(caught({.names_siblings_at_one_server = false}, at_one_server));
+}
 TEST(KvSim, CatchesTimestampsThatCollide) { EXPECT_TRUE(caught({.timestamps_are_unique = false})); }
 
 }  // namespace

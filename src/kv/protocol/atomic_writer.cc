@@ -54,16 +54,25 @@ PutOutcome AtomicWriter::put_all(std::span<const Write> writes, Deadline deadlin
   check_all(writes);
   if (writes.empty()) return PutOutcome::done;
   doubts_.look_into();
-  return writes.size() == 1 ? put_one(writes.front(), deadline) : put_parts(deadline);
+  return is_whole(writes) ? put_whole(server_of_first(writes), writes, deadline) : put_parts(deadline);
 }
 
-PutOutcome AtomicWriter::put_one(const Write& write, Deadline deadline) {
-  const ServerNumber server = server_of(key_id(write.key), requests_.servers());
+// Of a put of one key nobody asks for siblings.
+Message AtomicWriter::encode_whole(std::span<const Write> writes) const {
+  const bool has_siblings = writes.size() > 1 && rules_.names_siblings_at_one_server;
+  const SiblingsKind kind = has_siblings ? siblings_kind() : SiblingsKind::list;
+  const auto siblings = has_siblings ? make_siblings(kind, keys_) : std::vector<std::byte>();
+  Request request = Request::by(caller_, RequestKind::put);
+  request.timestamp = last_;
+  request.siblings = {kind, siblings};
+  request.writes.assign(writes.begin(), writes.end());
+  return request.encode();
+}
+
+PutOutcome AtomicWriter::put_whole(ServerNumber server, std::span<const Write> writes, Deadline deadline) {
   for (;;) {
-    Request request = Request::by(caller_, RequestKind::put);
-    request.writes = {write};
-    request.timestamp = last_ = clock_.next();
-    const bool is_sent = requests_.send(server, request.encode(), deadline) == Outcome::done;
+    last_ = clock_.next();
+    const bool is_sent = requests_.send(server, encode_whole(writes), deadline) == Outcome::done;
     const Answer answer = is_sent ? take(receive(server, deadline)) : Answer::unknown;
     doubts_.note_end(last_.time);  // also if there is no answer: the server does it before it hears of this, or never
     if (answer == Answer::unknown) return PutOutcome::unknown;

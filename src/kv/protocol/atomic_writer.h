@@ -78,7 +78,12 @@ class AtomicWriter {
   /// Of several servers' answers the one that decides has most: a refusal more than an answer that did not come, since
   /// whoever refused has barred the transaction.
   [[nodiscard]] static int weight(Answer answer);
-  PutOutcome put_one(const Write& write, Deadline deadline);
+  /// To the one server that has all keys.
+  PutOutcome put_whole(ServerNumber server, std::span<const Write> writes, Deadline deadline);
+  [[nodiscard]] Message encode_whole(std::span<const Write> writes) const;
+  [[nodiscard]] ServerNumber server_of_first(std::span<const Write> writes) const {
+    return server_of(key_id(writes.front().key), requests_.servers());
+  }
   PutOutcome put_parts(Deadline deadline);
   Answer prepare(const Timestamp& timestamp, Deadline deadline);
   Answer prepare_at(std::span<const ServerNumber> servers, Request& request, Deadline deadline);
@@ -87,6 +92,10 @@ class AtomicWriter {
   [[nodiscard]] std::optional<Reply> receive(ServerNumber server, Deadline deadline);
   [[nodiscard]] Answer take(const std::optional<Reply>& reply);
   [[nodiscard]] SiblingsKind siblings_kind() const;
+  /// What was split is of one server, or not split since it is of one key.
+  [[nodiscard]] bool is_whole(std::span<const Write> writes) const {
+    return writes.size() == 1 || servers_.size() == 1;
+  }
   void split(std::span<const Write> writes);
   void order_servers();
 

@@ -148,16 +148,12 @@ class Cells {
   [[nodiscard]] static Timestamp* least_needed(KeyVersions& history);
   [[nodiscard]] static bool shares_place(const KeyVersions& history, const Version& version);
 
-  struct Hash {
-    std::size_t operator()(const KeyId& key) const { return key.low; }
-  };
-
   const Region& region_;
   Channel& channel_;
   const KvRules& rules_;
   Heap& heap_;
   Index& index_;
-  std::unordered_map<KeyId, KeyVersions, Hash> noted_keys_;
+  std::unordered_map<KeyId, KeyVersions, KeyIdHash> noted_keys_;
   std::uint64_t noted_ = 0;  // versions in them
   std::uint64_t keys_ = 0;
 };

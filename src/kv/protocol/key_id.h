@@ -2,6 +2,7 @@
 #pragma once
 
 #include <compare>
+#include <cstddef>
 #include <cstdint>
 #include <string_view>
 #include <type_traits>
@@ -16,6 +17,10 @@ struct KeyId {
   friend auto operator<=>(const KeyId&, const KeyId&) = default;  // NOLINT(modernize-use-nullptr): as in time.h
 };
 static_assert(sizeof(KeyId) == 16 && std::has_unique_object_representations_v<KeyId>);
+
+struct KeyIdHash {
+  std::size_t operator()(const KeyId& key) const { return key.low; }
+};
 
 [[nodiscard]] KeyId key_id(std::string_view key);
 

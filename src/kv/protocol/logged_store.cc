@@ -29,7 +29,7 @@ Reply LoggedStore::change(const Request& request, std::span<const std::byte> byt
       answered = store_.prepare({request.timestamp, request.siblings, request.servers, request.writes});
       if (answered.answer != Answer::done) break;
       append(bytes);
-      if (journal_ != nullptr) unkept_.push_back({request.timestamp});
+      if (journal_ != nullptr) unkept_.insert(request.timestamp);
       break;
     case RequestKind::put: answered = put(request, bytes); break;
     case RequestKind::commit:
@@ -52,12 +52,16 @@ Reply LoggedStore::change(const Request& request, std::span<const std::byte> byt
 }
 
 Answered LoggedStore::put(const Request& request, std::span<const std::byte> bytes) {
-  const Write& write = request.writes.front();
-  if (journal_ == nullptr) return store_.put(request.timestamp, write);
-  Answered answered = store_.prepare({request.timestamp, {SiblingsKind::list, {}}, {}, {&write, 1}});
+  if (journal_ == nullptr) return store_.put(request.timestamp, request.writes, request.siblings);
+  Answered answered = store_.prepare({request.timestamp, request.siblings, {}, request.writes});
   if (answered.answer != Answer::done) return answered;
   append(bytes);
-  unkept_.push_back({request.timestamp, key_id(write.key), write.erase || write.expires_ns != 0});
+  unkept_.insert(request.timestamp);
+  unkept_puts_.push_back(request.timestamp);
+  for (const Write& write : request.writes) {
+    bool& goes = unkept_keys_[key_id(write.key)];
+    goes = goes || write.erase || write.expires_ns != 0;
+  }
   answered.newest = std::max(answered.newest, request.timestamp);
   return answered;
 }
@@ -85,15 +89,11 @@ bool LoggedStore::sync() {
   if (!owes_) return true;
   if (!journal_->sync()) return false;
   owes_ = false;
-  for (const Unkept& each : unkept_) {
-    if (each.put) (void)store_.commit(each.transaction);
-  }
+  for (const Timestamp& put : unkept_puts_) (void)store_.commit(put);
   unkept_.clear();
+  unkept_puts_.clear();
+  unkept_keys_.clear();
   return true;
-}
-
-bool LoggedStore::is_kept(const Timestamp& transaction) const {
-  return std::ranges::find(unkept_, transaction, &Unkept::transaction) == unkept_.end();
 }
 
 // What becomes of a transaction, what a conditional write compares with, and whether a write is below an erasure:
@@ -101,8 +101,8 @@ bool LoggedStore::is_kept(const Timestamp& transaction) const {
 bool LoggedStore::depends_on_unkept(const Request& request) const {
   if (!is_kept(request.timestamp)) return true;
   return std::ranges::any_of(request.writes, [this](const Write& write) {
-    const auto unkept = std::ranges::find(unkept_, std::optional(key_id(write.key)), &Unkept::put);
-    return unkept != unkept_.end() && (write.expected || unkept->erases);
+    const auto unkept = unkept_keys_.find(key_id(write.key));
+    return unkept != unkept_keys_.end() && (write.expected || unkept->second);
   });
 }
 

@@ -9,13 +9,15 @@
 #pragma once
 
 #include <cstddef>
-#include <optional>
 #include <span>
+#include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "kv/protocol/journal.h"
 #include "kv/protocol/messages.h"
 #include "kv/protocol/store.h"
+#include "kv/protocol/timestamp.h"
 
 namespace farside::kv {
 
@@ -44,16 +46,9 @@ class LoggedStore {
   [[nodiscard]] Store& store() noexcept { return store_; }
 
  private:
-  /// That is prepared, and not kept yet.
-  struct Unkept {
-    Timestamp transaction;
-    std::optional<KeyId> put{};  ///< the key: to be committed when it is kept
-    bool erases = false;         ///< or will have expired when it is done again
-  };
-
   [[nodiscard]] Reply change(const Request& request, std::span<const std::byte> bytes);
   [[nodiscard]] Answered put(const Request& request, std::span<const std::byte> bytes);
-  [[nodiscard]] bool is_kept(const Timestamp& transaction) const;
+  [[nodiscard]] bool is_kept(const Timestamp& transaction) const { return !unkept_.contains(transaction); }
   [[nodiscard]] bool depends_on_unkept(const Request& request) const;
   [[nodiscard]] bool takes() const { return journal_ == nullptr || journal_->takes(); }
   void append(std::span<const std::byte> bytes);
@@ -61,7 +56,11 @@ class LoggedStore {
 
   Store& store_;
   Journal* const journal_;
-  std::vector<Unkept> unkept_;
+  // What is prepared and not kept yet.
+  std::unordered_set<Timestamp, TimestampHash> unkept_;
+  std::vector<Timestamp> unkept_puts_;  // of them: to be committed when they are kept
+  std::unordered_map<KeyId, bool, KeyIdHash>
+      unkept_keys_;  // of those; whether one erases, or will have expired when it is done again
   bool owes_ = false;
 };
 

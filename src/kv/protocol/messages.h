@@ -26,7 +26,7 @@ enum class RequestKind : std::uint8_t {
   prepare,  ///< one server's part of a transaction
   commit,
   abort,
-  put,   ///< a transaction of one key
+  put,   ///< a transaction of which one server has all keys
   fate,  ///< from server to server
   scan,
   use,
@@ -42,7 +42,7 @@ struct Request {
   std::vector<std::string_view> keys{};  ///< get
   std::vector<Timestamp> candidates{};   ///< get: of each key the highest among these, or else the newest committed
   Timestamp timestamp{};                 ///< of the transaction
-  Siblings siblings{};                   ///< prepare
+  Siblings siblings{};                   ///< prepare, put
   std::vector<ServerNumber> servers{};   ///< prepare
   std::vector<Write> writes{};           ///< prepare, put
   std::string_view prefix{};             ///< scan

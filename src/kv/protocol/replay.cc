@@ -16,7 +16,7 @@ Answer replay(Store& store, const Request& change) {
   switch (change.kind) {
     case RequestKind::prepare: answer = restore(store, change); break;
     case RequestKind::put:
-      answer = change.writes.size() == 1 ? restore(store, change) : Answer::refused;
+      answer = change.writes.empty() ? Answer::refused : restore(store, change);
       if (answer == Answer::done) (void)store.commit(change.timestamp);
       break;
     case RequestKind::commit: store.restore_commit(change.timestamp, change.servers); break;

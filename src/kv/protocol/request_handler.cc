@@ -20,7 +20,7 @@ bool is_change(const Request& request) {
     case RequestKind::commit:
     case RequestKind::abort:
     case RequestKind::fate: return true;
-    case RequestKind::put: return request.writes.size() == 1;
+    case RequestKind::put: return !request.writes.empty();
     default: return false;
   }
 }

@@ -27,7 +27,8 @@ struct KvRules {
 
   // Writers.
   bool commits_after_all_prepared = true;
-  bool timestamps_are_unique = true;  ///< the session's number is part of them
+  bool names_siblings_at_one_server = true;  ///< also of a transaction that is prepared and committed at once
+  bool timestamps_are_unique = true;         ///< the session's number is part of them
 };
 
 /// Of partitions that have a standby.

@@ -54,13 +54,8 @@ void AtomicWriter::begin(UnderWay& put, Deadline deadline) {
   const std::span<const Write> writes = put.put->writes;
   put.put->version = last_ = clock_.next();
   put.prepared = put.ended = Answer::done;
-  if (writes.size() == 1) {
-    Request request = Request::by(caller_, RequestKind::put);
-    request.timestamp = last_;
-    request.writes = {writes.front()};
-    return add(server_of(key_id(writes.front().key), requests_.servers()), request.encode(), put.prepared, deadline);
-  }
-  split(writes);
+  if (writes.size() > 1) split(writes);
+  if (is_whole(writes)) return add(server_of_first(writes), encode_whole(writes), put.prepared, deadline);
   put.servers = servers_;
   const auto siblings = make_siblings(siblings_kind(), keys_);
   Request request = Request::by(caller_, RequestKind::prepare);
@@ -73,7 +68,7 @@ void AtomicWriter::begin(UnderWay& put, Deadline deadline) {
   }
 }
 
-// A put of one key has ended when it is answered. What may be prepared everywhere the servers end.
+// A put at one server has ended when it is answered. What may be prepared everywhere the servers end.
 void AtomicWriter::end(UnderWay& put, Deadline deadline) {
   if (put.servers.empty() || put.prepared == Answer::unknown) return;
   Request request = Request::by(caller_, put.prepared == Answer::done ? RequestKind::commit : RequestKind::abort);

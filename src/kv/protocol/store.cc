@@ -194,8 +194,8 @@ void Store::State::drop(KeyVersions& history, const Timestamp& transaction) {
   cells.close(history);
 }
 
-Answered Store::put(const Timestamp& timestamp, const Write& write) {
-  const Answered prepared = prepare({timestamp, {SiblingsKind::list, {}}, {}, {&write, 1}});
+Answered Store::put(const Timestamp& timestamp, std::span<const Write> writes, const Siblings& siblings) {
+  const Answered prepared = prepare({timestamp, siblings, {}, writes});
   return prepared.answer == Answer::done ? commit(timestamp) : prepared;
 }
 

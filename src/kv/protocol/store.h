@@ -109,8 +109,11 @@ class Store {
   Answered commit(const Timestamp& transaction);
   /// Of what is prepared and not committed. Bars the timestamp in any case.
   void abort(const Timestamp& transaction);
-  /// A transaction of one key, prepared and committed at once.
-  Answered put(const Timestamp& timestamp, const Write& write);
+  /// A transaction that is whole here, prepared and committed at once.
+  Answered put(const Timestamp& timestamp, std::span<const Write> writes, const Siblings& siblings);
+  Answered put(const Timestamp& timestamp, const Write& write) {
+    return put(timestamp, {&write, 1}, {SiblingsKind::list, {}});
+  }
   /// The session's transactions up to this one are committed or given up everywhere, and nobody will ask again: their
   /// versions' marks say so (kSettled).
   void settle(const Timestamp& up_to);

@@ -2,14 +2,22 @@
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 
+#include "farside/base/mix.h"
 #include "farside/fabric/fabric.h"
 #include "farside/kv/types.h"
 
 namespace farside::kv {
 
 /// A hybrid logical clock: follows this process's clock, but is never behind what it has given or seen.
+struct TimestampHash {
+  std::size_t operator()(const Timestamp& timestamp) const {
+    return mix(timestamp.time + timestamp.session * kMixStep);
+  }
+};
+
 class HybridClock {
  public:
   /// `ahead`: what must be added to the fabric's time to have wall time.

@@ -10,9 +10,8 @@
 #include <utility>
 #include <vector>
 
-#include "farside/base/mix.h"
-
 #include "kv/protocol/store.h"
+#include "kv/protocol/timestamp.h"
 
 namespace farside::kv {
 
@@ -63,11 +62,6 @@ class Transactions {
   void note_key(const Timestamp& transaction, const KeyId& key);
 
  private:
-  struct Hash {
-    std::size_t operator()(const Timestamp& timestamp) const {
-      return mix(timestamp.time + timestamp.session * kMixStep);
-    }
-  };
   struct Ended {
     Standing standing;
     bool everywhere = true;               ///< nobody needs to ask
@@ -89,7 +83,7 @@ class Transactions {
   [[nodiscard]] Session& session_of(std::uint64_t number);
   void forget_sessions();
 
-  std::unordered_map<Timestamp, PreparedHere, Hash> prepared_;
+  std::unordered_map<Timestamp, PreparedHere, TimestampHash> prepared_;
   std::unordered_map<std::uint64_t, Session> sessions_;
   std::size_t most_sessions_ = kLeastSessions;  // then those are forgotten of which nobody needs to ask
   std::uint64_t forgotten_ = 0;
