@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #define NBDKIT_API_VERSION 2
 #include <nbdkit-plugin.h>
@@ -61,6 +62,12 @@ int answer(Do&& what) {
 /// nbdkit changes its directory when it goes into the background.
 std::filesystem::path absolute(const char* path) { return std::filesystem::absolute(path); }
 
+void choose(far::Protection protection) {
+  if (std::exchange(plugin().options.protection, protection)) {
+    throw UsageError({"protect", "the device", "it is said twice how", "choose one of mirror= and spill="});
+  }
+}
+
 int config(const char* key, const char* value) {
   return or_told([&] {
     far::PoolOptions& options = plugin().options;
@@ -70,7 +77,10 @@ int config(const char* key, const char* value) {
     } else if (name == "mirror") {
       const int is_mirrored = nbdkit_parse_bool(value);
       if (is_mirrored < 0) throw UsageError({"set", "mirror", "it is neither true nor false", ""});
-      options.protection = is_mirrored == 1 ? far::Protection::mirror : far::Protection::trust_nodes;
+      choose(is_mirrored == 1 ? far::Protection::mirror : far::Protection::trust_nodes);
+    } else if (name == "spill") {
+      choose(far::Protection::spill);
+      options.spill = absolute(value);
     } else if (name == "pool") {
       options.runtime_dir = absolute(value);
     } else if (name == "server") {
@@ -165,6 +175,8 @@ nbdkit_plugin registered() {
       "mirror=BOOL   Keep everything on two nodes: what one has outlives it. Without this the nodes of this machine "
       "are\n"
       "              trusted, and of a pool on several machines nothing is until it is said.\n"
+      "spill=FILE    Instead: queue everything for a file as well, and read there what a lost node had. Must not be "
+      "there.\n"
       "pool=DIR      The pool's runtime directory, if it is not this user's own.\n"
       "server=HOST:PORT   One of a pool that has no node on this machine, and secret=FILE, what it knows.";
   made.magic_config_key = "size";

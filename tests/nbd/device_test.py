@@ -4,6 +4,7 @@ import json
 import os
 import pathlib
 import random
+import socket
 import subprocess
 import tempfile
 import unittest
@@ -27,7 +28,11 @@ class Device:
         self.process = subprocess.Popen(
             ["nbdkit", "--foreground", "--exit-with-parent", "--unix", self.socket, os.environ["FARSIDE_NBD_PLUGIN"],
              f"size={size}", *parameters], env=of.environment)
-        patience.wait_for(lambda: self.process.poll() is not None or os.path.exists(self.socket), "nbdkit does not serve")
+        patience.wait_for(lambda: self.process.poll() is not None or self.listens(), "nbdkit does not serve")
+
+    def listens(self):
+        with socket.socket(socket.AF_UNIX) as client:
+            return client.connect_ex(self.socket) == 0
 
     def connect(self):
         handle = nbd.NBD()
@@ -168,6 +173,19 @@ class Lent(unittest.TestCase):
             patience.wait_for(lambda: self.pool.lent() == [self.SIZE, self.SIZE], "it is not mirrored again")
         self.assertEqual(self.read(connection), self.model)
 
+    def test_is_in_the_file_when_it_is_on_no_node(self):
+        with tempfile.TemporaryDirectory() as directory:
+            _, connection = self.start(f"spill={directory}/spill")
+            self.assertEqual(os.listdir(directory), [], "the file has no name")
+            for rank in [0, 1]:
+                self.pool.kill_node(rank)
+                self.assertEqual(self.read(connection), self.model)
+                connection.pwrite(b"x" * MIB, rank * MIB)
+                self.model = self.model[:rank * MIB] + b"x" * MIB + self.model[(rank + 1) * MIB:]
+            for rank in [0, 1]:
+                self.pool.kill_node(rank)
+            self.assertEqual(self.read(connection), self.model)
+
     def test_is_never_made_up(self):
         """What lay on a lost node is an error; what did not is there."""
         _, connection = self.start()
@@ -190,6 +208,42 @@ class AMissingPool(unittest.TestCase):
                                    env=nowhere, capture_output=True, text=True, timeout=patience.PATIENCE_S, check=False)
         self.assertEqual(ended.returncode, 1)
         self.assertIn("farside up", ended.stderr)
+
+
+class ADeviceThatCannotBe(unittest.TestCase):
+    """Each is told before anybody is served."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.pool = pool.Pool("--cache", "16M", "--far", "16M")
+        cls.addClassCleanup(cls.pool.stop)
+
+    def refusal(self, *parameters):
+        with tempfile.TemporaryDirectory() as directory:
+            ended = subprocess.run(["nbdkit", "--unix", directory + "/nbd", os.environ["FARSIDE_NBD_PLUGIN"], *parameters],
+                                   env=self.pool.environment, capture_output=True, text=True,
+                                   timeout=patience.PATIENCE_S, check=False)
+        self.assertEqual(ended.returncode, 1)
+        return ended.stderr
+
+    def test_is_larger_than_the_pool(self):
+        self.assertIn("cannot take 1 GiB of far memory: the pool has 32 MiB left;", self.refusal("size=1G"))
+        self.assertIn("the pool has 16 MiB left, mirrored;", self.refusal("size=32M", "mirror=true"))
+
+    def test_has_no_size(self):
+        self.assertIn("its size is not given", self.refusal())
+        self.assertIn("its size is not given", self.refusal("size=0"))
+
+    def test_is_protected_twice(self):
+        self.assertIn("choose one of mirror= and spill=", self.refusal("size=1M", "mirror=true", "spill=/tmp/spill"))
+
+    def test_spills_where_nothing_can_be_written(self):
+        with tempfile.NamedTemporaryFile() as file:
+            file.write(b"precious")
+            file.flush()
+            self.assertIn("it is there already", self.refusal("size=1M", "spill=" + file.name))
+            self.assertEqual(pathlib.Path(file.name).read_bytes(), b"precious")
+        self.assertIn("No such file or directory", self.refusal("size=1M", "spill=/nowhere/spill"))
 
 
 if __name__ == "__main__":

@@ -17,12 +17,16 @@ namespace farside::far {
 enum class Protection : std::uint8_t {
   trust_nodes,  ///< what it had is lost
   mirror,       ///< each slab lies on two nodes, and again on two when one is lost
+  spill,        ///< everything is queued for a file as well (PoolOptions::spill), and read there when its node is lost
 };
 
 struct PoolOptions {
   std::uint64_t bytes = 0;  ///< of the space
   /// None: nodes of this machine are trusted, and it is said so; others are not.
   std::optional<Protection> protection{};
+  /// With Protection::spill, and only then: a file on this machine, which must not be there yet. It takes as many bytes
+  /// as the space at once, has no name from then on, and is gone with the space.
+  std::filesystem::path spill{};
   /// Of the pool; when empty, that which the command finds as well (FARSIDE_RUNTIME_DIR, or the user's own).
   std::filesystem::path runtime_dir{};
   /// Where no node of the pool is: "host:port" of one that lends memory.

@@ -8,6 +8,7 @@
 
 #include "far/service/pool_use.h"
 #include "far/service/pooled_space.h"
+#include "far/spill/spilled_space.h"
 #include "team/runtime_dir.h"
 #include "team/service_socket.h"
 
@@ -34,7 +35,12 @@ Protection protection_of(const PoolOptions& options, const PoolNodes& nodes) {
     throw UsageError({"protect", "what far memory holds", std::move(why), std::move(remedy)});
   };
   if (!options.protection && nodes.are_spread()) {
-    refuse("it is not said what the loss of a node means", "choose to mirror, or to trust the nodes");
+    refuse("it is not said what the loss of a node means",
+           "choose to mirror, to spill to a file, or to trust the nodes");
+  }
+  if ((options.protection == Protection::spill) == options.spill.empty()) {
+    refuse(options.spill.empty() ? "no file is named to spill to" : "a file to spill to is named, and not to be used",
+           "choose to spill, and name a file");
   }
   if (!options.protection) log::info("far memory: the nodes of this machine are trusted; what one has is lost with it");
   const Protection protection = options.protection.value_or(Protection::trust_nodes);
@@ -57,7 +63,9 @@ std::unique_ptr<Space> open_pool(const PoolOptions& options) {
                  "the pool has " + format_bytes(room) + " left" + (copies == 2 ? ", mirrored" : ""),
                  "take less, or start the pool with more --far"});
   }
-  return space;
+  if (options.spill.empty()) return space;
+  const std::uint64_t slab_bytes = space->slab_bytes();
+  return std::make_unique<SpilledSpace>(std::move(space), slab_bytes, options.spill);
 }
 
 std::vector<std::optional<LentUse>> ask_use(const PoolOptions& options) {

@@ -24,6 +24,8 @@ class PooledSpace final : public Space {
   [[nodiscard]] Fabric& fabric() override { return nodes_->fabric(); }
   [[nodiscard]] std::unique_ptr<Lane> open_lane() override { return space_->open_lane(); }
 
+  /// What a node loses is lost by as many.
+  [[nodiscard]] std::uint64_t slab_bytes() const { return space_->slabs().shape().slab_bytes; }
   /// So much may be written on the nodes that are linked.
   [[nodiscard]] std::uint64_t room_bytes(Deadline deadline);
 

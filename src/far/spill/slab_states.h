@@ -1,0 +1,81 @@
+// slab_states.h — which slabs of a spilled space are in the file alone, and who is at which.
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <mutex>
+#include <span>
+#include <vector>
+
+namespace farside::far {
+
+/// Thread safety: every call, from any thread. Nobody who uses slabs moves one.
+class SlabStates {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  explicit SlabStates(std::uint64_t slabs) : slabs_(slabs) {}
+
+  enum class Entry : std::uint8_t { pool, some_in_file, late };
+  /// Uses them all, unless it is late. Waits while one of them is moved.
+  [[nodiscard]] Entry use(std::span<const std::uint64_t> slabs, Clock::time_point deadline) {
+    std::unique_lock lock(mutex_);
+    const auto at_rest = [&] {
+      return std::ranges::none_of(slabs, [this](std::uint64_t slab) { return slabs_[slab].moved; });
+    };
+    if (!changed_.wait_until(lock, deadline, at_rest)) return Entry::late;
+    bool in_file = false;
+    for (const std::uint64_t slab : slabs) {
+      ++slabs_[slab].users;
+      in_file |= slabs_[slab].in_file;
+    }
+    return in_file ? Entry::some_in_file : Entry::pool;
+  }
+  void end_use(std::span<const std::uint64_t> slabs) {
+    const std::lock_guard lock(mutex_);
+    for (const std::uint64_t slab : slabs) --slabs_[slab].users;
+    changed_.notify_all();
+  }
+
+  /// Moves it, when nobody uses it any more; false when it is late.
+  [[nodiscard]] bool move(std::uint64_t slab, Clock::time_point deadline) {
+    std::unique_lock lock(mutex_);
+    if (!changed_.wait_until(lock, deadline, [&] { return !slabs_[slab].moved; })) return false;
+    slabs_[slab].moved = true;  // so that no new ones come
+    if (changed_.wait_until(lock, deadline, [&] { return slabs_[slab].users == 0; })) return true;
+    slabs_[slab].moved = false;
+    changed_.notify_all();
+    return false;
+  }
+  void end_move(std::uint64_t slab) {
+    const std::lock_guard lock(mutex_);
+    slabs_[slab].moved = false;
+    changed_.notify_all();
+  }
+
+  /// For who uses or moves it.
+  [[nodiscard]] bool in_file(std::uint64_t slab) const {
+    const std::lock_guard lock(mutex_);
+    return slabs_[slab].in_file;
+  }
+  /// For who moves it.
+  void set_in_file(std::uint64_t slab, bool in_file) {
+    const std::lock_guard lock(mutex_);
+    slabs_[slab].in_file = in_file;
+  }
+
+ private:
+  struct State {
+    std::uint32_t users = 0;
+    bool moved = false;
+    bool in_file = false;
+  };
+
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<State> slabs_;
+};
+
+}  // namespace farside::far

@@ -1,0 +1,221 @@
+#include "far/spill/spilled_space.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace farside::far {
+
+namespace {
+
+constexpr std::uint64_t kCarriedAtOnce = 64U << 10U;
+constexpr auto kTryAgain = std::chrono::seconds(2);
+
+Result result_of(SpillFile::Put put) {
+  switch (put) {
+    case SpillFile::Put::queued: return Result::done;
+    case SpillFile::Put::late: return Result::timed_out;
+    case SpillFile::Put::failed: break;
+  }
+  return Result::full;
+}
+
+}  // namespace
+
+SpilledSpace::SpilledSpace(std::unique_ptr<Space> pool, std::uint64_t slab_bytes, const std::filesystem::path& file,
+                           std::size_t queue_bytes)
+    : spill_{.pool = std::move(pool),
+             .slab_bytes = slab_bytes,
+             .file{file, spill_.pool->bytes(), queue_bytes},
+             .states = SlabStates((spill_.pool->bytes() + slab_bytes - 1) / slab_bytes)} {}
+
+std::unique_ptr<Lane> SpilledSpace::open_lane() { return std::make_unique<SpilledLane>(spill_); }
+
+SpilledLane::SpilledLane(Spill& spill) : spill_(spill), pool_(spill.pool->open_lane()), carried_(kCarriedAtOnce) {}
+
+SpilledLane::Clock::time_point SpilledLane::clock_of(Deadline deadline) const {
+  return Clock::now() + (deadline.at - spill_.pool->fabric().now());
+}
+
+// ---- Lists, slab by slab
+
+void SpilledLane::collect(std::span<const Transfer> list) {
+  slabs_.clear();
+  for (const Transfer& transfer : list) {
+    if (transfer.local.bytes() == 0) continue;
+    const std::uint64_t last = (transfer.offset + transfer.local.bytes() - 1) / spill_.slab_bytes;
+    for (std::uint64_t slab = transfer.offset / spill_.slab_bytes; slab <= last; ++slab) slabs_.push_back(slab);
+  }
+  std::ranges::sort(slabs_);
+  slabs_.erase(std::unique(slabs_.begin(), slabs_.end()), slabs_.end());
+}
+
+void SpilledLane::collect_pieces(std::span<const Transfer> list, std::uint64_t slab) {
+  const std::uint64_t begin = slab * spill_.slab_bytes;
+  const std::uint64_t end = begin + spill_.slab_bytes;
+  pieces_.clear();
+  for (const Transfer& transfer : list) {
+    const std::uint64_t from = std::max(begin, transfer.offset);
+    const std::uint64_t to = std::min(end, transfer.offset + transfer.local.bytes());
+    if (from < to) pieces_.push_back({from, transfer.local.piece(from - transfer.offset, to - from)});
+  }
+}
+
+std::uint64_t SpilledLane::bytes_of(std::uint64_t slab) const {
+  return std::min(spill_.slab_bytes, spill_.pool->bytes() - slab * spill_.slab_bytes);
+}
+
+template <class OnPool, class OnFile>
+Result SpilledLane::slab_by_slab(std::span<const Transfer> list, Deadline deadline, OnPool on_pool, OnFile on_file) {
+  const std::vector<std::uint64_t> slabs = slabs_;
+  for (const std::uint64_t slab : slabs) {
+    collect_pieces(list, slab);
+    const Result result = at_slab(
+        slab, deadline, [&] { return on_pool(pieces_); }, [&] { return on_file(pieces_); });
+    if (result != Result::done) return result;
+  }
+  return Result::done;
+}
+
+// What the pool has not, the file has.
+template <class OnPool, class OnFile>
+Result SpilledLane::at_slab(std::uint64_t slab, Deadline deadline, OnPool on_pool, OnFile on_file) {
+  bring_back(slab, deadline);
+  for (;;) {
+    switch (spill_.states.use({&slab, 1}, clock_of(deadline))) {
+      case SlabStates::Entry::late: return Result::timed_out;
+      case SlabStates::Entry::some_in_file: {
+        const Result result = on_file();
+        spill_.states.end_use({&slab, 1});
+        return result;
+      }
+      case SlabStates::Entry::pool: break;
+    }
+    const Result result = on_pool();
+    spill_.states.end_use({&slab, 1});
+    if (result != Result::lost && result != Result::full) return result;
+    if (const Result left = leave_to_file(slab, deadline); left != Result::done) return left;
+    bring_back(slab, deadline);
+  }
+}
+
+// ---- To read and write
+
+Result SpilledLane::read(std::span<const Transfer> list, Deadline deadline) {
+  collect(list);
+  const SlabStates::Entry entry = spill_.states.use(slabs_, clock_of(deadline));
+  if (entry == SlabStates::Entry::late) return Result::timed_out;
+  const Result result = entry == SlabStates::Entry::pool ? pool_->read(list, deadline) : Result::lost;
+  spill_.states.end_use(slabs_);
+  if (result != Result::lost) return result;
+  return slab_by_slab(
+      list, deadline, [&](std::span<const Transfer> pieces) { return pool_->read(pieces, deadline); },
+      [&](std::span<const Transfer> pieces) { return take(pieces, deadline); });
+}
+
+// Queued first: what the pool has, the file is about to have.
+Result SpilledLane::write(std::span<const Transfer> list, Deadline deadline) {
+  collect(list);
+  const SlabStates::Entry entry = spill_.states.use(slabs_, clock_of(deadline));
+  if (entry == SlabStates::Entry::late) return Result::timed_out;
+  Result result = put(list, deadline);
+  const bool is_put = result == Result::done;
+  if (is_put) result = entry == SlabStates::Entry::pool ? pool_->write(list, deadline) : Result::lost;
+  spill_.states.end_use(slabs_);
+  if (!is_put || (result != Result::lost && result != Result::full)) return result;
+  // What is in the file alone is written.
+  return slab_by_slab(
+      list, deadline, [&](std::span<const Transfer> pieces) { return pool_->write(pieces, deadline); },
+      [](std::span<const Transfer>) { return Result::done; });
+}
+
+Result SpilledLane::put(std::span<const Transfer> list, Deadline deadline) {
+  for (const Transfer& transfer : list) {
+    const std::span<const std::byte> bytes(transfer.local.adapter_data(), transfer.local.bytes());
+    const Result result = result_of(spill_.file.put(transfer.offset, bytes, clock_of(deadline)));
+    if (result != Result::done) return result;
+  }
+  return Result::done;
+}
+
+Result SpilledLane::take(std::span<const Transfer> list, Deadline deadline) {
+  for (const Transfer& transfer : list) {
+    const std::span<std::byte> into(transfer.local.adapter_data(), transfer.local.bytes());
+    if (!spill_.file.take(transfer.offset, into, clock_of(deadline))) return Result::timed_out;
+  }
+  return Result::done;
+}
+
+// ---- To discard
+
+Result SpilledLane::discard(std::uint64_t offset, std::uint64_t bytes, Deadline deadline) {
+  const std::uint64_t end = std::min(offset + bytes, spill_.pool->bytes());
+  for (std::uint64_t at = offset; at < end;) {
+    const std::uint64_t slab = at / spill_.slab_bytes;
+    const std::uint64_t slab_begin = slab * spill_.slab_bytes;
+    const std::uint64_t here = std::min(end, slab_begin + bytes_of(slab)) - at;
+    Result result = result_of(spill_.file.clear(at, here, clock_of(deadline)));
+    if (result == Result::done) {
+      result = here == bytes_of(slab) ? discard_whole(slab, deadline)
+                                      : at_slab(
+                                            slab, deadline, [&] { return pool_->discard(at, here, deadline); },
+                                            [] { return Result::done; });
+    }
+    if (result != Result::done) return result;
+    at += here;
+  }
+  return Result::done;
+}
+
+Result SpilledLane::discard_whole(std::uint64_t slab, Deadline deadline) {
+  if (!spill_.states.move(slab, clock_of(deadline))) return Result::timed_out;
+  const Result result = pool_->discard(slab * spill_.slab_bytes, bytes_of(slab), deadline);
+  if (result == Result::done) spill_.states.set_in_file(slab, false);
+  spill_.states.end_move(slab);
+  return result;
+}
+
+// ---- Between pool and file
+
+// Unless somebody else has seen to it. Nothing of it is in the pool afterwards.
+Result SpilledLane::leave_to_file(std::uint64_t slab, Deadline deadline) {
+  if (!spill_.states.move(slab, clock_of(deadline))) return Result::timed_out;
+  Result result = Result::done;
+  if (!spill_.states.in_file(slab)) {
+    result = pool_->discard(slab * spill_.slab_bytes, bytes_of(slab), deadline);
+    if (result == Result::done) spill_.states.set_in_file(slab, true);
+  }
+  spill_.states.end_move(slab);
+  return result;
+}
+
+// If it is in the file alone, and there is room for it; now and then.
+void SpilledLane::bring_back(std::uint64_t slab, Deadline deadline) {
+  if (!spill_.states.in_file(slab) || Clock::now() < spill_.next_try.load()) return;
+  if (!spill_.states.move(slab, clock_of(deadline))) return;
+  if (spill_.states.in_file(slab)) {
+    if (fill(slab, deadline) == Result::done) {
+      spill_.states.set_in_file(slab, false);
+    } else {
+      spill_.next_try = Clock::now() + kTryAgain;
+    }
+  }
+  spill_.states.end_move(slab);
+}
+
+// What it had there before, if an earlier attempt failed, is written over.
+Result SpilledLane::fill(std::uint64_t slab, Deadline deadline) {
+  const std::uint64_t begin = slab * spill_.slab_bytes;
+  for (std::uint64_t done = 0; done < bytes_of(slab); done += kCarriedAtOnce) {
+    const Transfer transfer{begin + done, {carried_.data(), std::min(kCarriedAtOnce, bytes_of(slab) - done)}};
+    if (const Result taken = take({&transfer, 1}, deadline); taken != Result::done) return taken;
+    const Result written = pool_->write({&transfer, 1}, deadline);
+    if (written == Result::done) continue;
+    // What an attempt left on a node that is lost by now would be in the way of the next; if this fails, once more
+    // then.
+    if (written == Result::lost) (void)pool_->discard(begin, bytes_of(slab), deadline);
+    return written;
+  }
+  return Result::done;
+}
+
+}  // namespace farside::far

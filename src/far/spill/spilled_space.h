@@ -1,0 +1,84 @@
+// spilled_space.h — a space on nodes of which a file on this machine has a copy.
+//
+// Guarantee: what a write reported done is found by every read that begins later, whichever nodes are lost. It is done
+// when it is in a node's memory and queued for the file.
+//
+// A slab is in the pool, or, when it was lost or no node had room for it, in the file alone: then it is put into the
+// pool again as soon as there is room. The file has the newest of both.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "farside/far/space.h"
+
+#include "far/spill/slab_states.h"
+#include "far/spill/spill_file.h"
+
+namespace farside::far {
+
+/// What the lanes of a space share.
+struct Spill {
+  const std::unique_ptr<Space> pool;
+  const std::uint64_t slab_bytes;  ///< that the pool loses as a whole
+  SpillFile file;
+  SlabStates states;
+  std::atomic<SpillFile::Clock::time_point> next_try{};  ///< to put what is in the file into the pool again
+};
+
+class SpilledSpace final : public Space {
+ public:
+  /// Makes `file`. Throws Error.
+  SpilledSpace(std::unique_ptr<Space> pool, std::uint64_t slab_bytes, const std::filesystem::path& file,
+               std::size_t queue_bytes = SpillFile::kQueueBytes);
+
+  [[nodiscard]] std::uint64_t bytes() const override { return spill_.pool->bytes(); }
+  [[nodiscard]] Fabric& fabric() override { return spill_.pool->fabric(); }
+  [[nodiscard]] std::unique_ptr<Lane> open_lane() override;
+
+ private:
+  Spill spill_;
+};
+
+class SpilledLane final : public Lane {
+ public:
+  explicit SpilledLane(Spill& spill);
+
+  [[nodiscard]] Result read(std::span<const Transfer> list, Deadline deadline) override;
+  [[nodiscard]] Result write(std::span<const Transfer> list, Deadline deadline) override;
+  [[nodiscard]] Result discard(std::uint64_t offset, std::uint64_t bytes, Deadline deadline) override;
+
+ private:
+  using Clock = SpillFile::Clock;
+
+  [[nodiscard]] Clock::time_point clock_of(Deadline deadline) const;
+  void collect(std::span<const Transfer> list);
+  void collect_pieces(std::span<const Transfer> list, std::uint64_t slab);
+
+  /// Does `on_pool` or `on_file` with the pieces of `list`, slab by slab, wherever each is.
+  template <class OnPool, class OnFile>
+  [[nodiscard]] Result slab_by_slab(std::span<const Transfer> list, Deadline deadline, OnPool on_pool, OnFile on_file);
+  template <class OnPool, class OnFile>
+  [[nodiscard]] Result at_slab(std::uint64_t slab, Deadline deadline, OnPool on_pool, OnFile on_file);
+
+  [[nodiscard]] Result put(std::span<const Transfer> list, Deadline deadline);
+  [[nodiscard]] Result take(std::span<const Transfer> list, Deadline deadline);
+  [[nodiscard]] Result discard_whole(std::uint64_t slab, Deadline deadline);
+
+  [[nodiscard]] Result leave_to_file(std::uint64_t slab, Deadline deadline);
+  void bring_back(std::uint64_t slab, Deadline deadline);
+  [[nodiscard]] Result fill(std::uint64_t slab, Deadline deadline);
+  [[nodiscard]] std::uint64_t bytes_of(std::uint64_t slab) const;
+
+  Spill& spill_;
+  const std::unique_ptr<Lane> pool_;
+  std::vector<std::uint64_t> slabs_;  ///< of the present list, in order, each once
+  std::vector<Transfer> pieces_;      ///< of it, in one slab
+  std::vector<std::byte> carried_;
+};
+
+}  // namespace farside::far
