@@ -224,6 +224,7 @@ std::vector<Outcome> UcxChannel::flush(std::span<const PeerId> peers, Deadline d
   flush_links(flushes, deadline);
 
   std::vector<Outcome> outcomes;
+  outcomes.reserve(flushes.size());
   for (const Flush& flush : flushes) outcomes.push_back(verdict(flush.peer, flush.completion.outcome, deadline));
   return outcomes;
 }
