@@ -36,6 +36,7 @@ struct FarArguments {
   std::string far;
   bool mirror = false;
   bool trust_nodes = false;
+  std::string spill;
   bool statistics = false;
   std::vector<std::string> command;
 
@@ -55,6 +56,10 @@ struct FarArguments {
     far::PoolOptions options;
     if (mirror) options.protection = far::Protection::mirror;
     if (trust_nodes) options.protection = far::Protection::trust_nodes;
+    if (!spill.empty()) {
+      options.protection = far::Protection::spill;
+      options.spill = spill;
+    }
     options.bytes = far.empty() ? all_that_is_left(options) : parse_bytes(far, "--far");
     if (options.bytes == 0) {
       throw Error({"take", "far memory", far.empty() ? "the pool has none left" : "--far is zero",
@@ -127,8 +132,13 @@ void add_far(CLI::App& app, Action& chosen) {
       ->type_name("SIZE");
   command->add_option("--far", arguments->far, "Memory of the pool for the rest [all that is left]")->type_name("SIZE");
   CLI::Option* mirror = command->add_flag("--mirror", arguments->mirror, "Keep everything on two nodes");
-  command->add_flag("--trust-nodes", arguments->trust_nodes, "Keep everything on one; what a lost node had is lost")
-      ->excludes(mirror);
+  CLI::Option* trust =
+      command->add_flag("--trust-nodes", arguments->trust_nodes, "Keep everything on one; what a lost node had is lost")
+          ->excludes(mirror);
+  command->add_option("--spill", arguments->spill, "Keep everything on one, and in this new file, as large as --far")
+      ->type_name("FILE")
+      ->excludes(mirror)
+      ->excludes(trust);
   command->add_flag("--stats", arguments->statistics, "Say at the end, on standard error, what came and went");
   command->add_option("command", arguments->command, "The program and its arguments, after --")
       ->required()

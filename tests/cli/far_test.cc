@@ -57,6 +57,18 @@ TEST_F(FarTest, MirrorsWhatItKeeps) {
   EXPECT_EQ(far({"--local", "2M", "--mirror", "--", FARSIDE_FAR_PROGRAM, "statics"}).code(), 0);
 }
 
+TEST_F(FarTest, SpillsWhatItKeepsToANewFile) {
+  ASSERT_EQ(up({"--cache", "16M", "--far", "64M"}).code(), 0);
+  const std::string file = runtime_dir() / "spill";
+  const std::vector<std::string> before = runtime_files();
+  EXPECT_EQ(far({"--local", "2M", "--spill", file, "--", FARSIDE_FAR_PROGRAM, "statics"}).code(), 0);
+  EXPECT_EQ(runtime_files(), before);
+  const CommandEnd taken = far({"--local", "2M", "--spill", FARSIDE_FAR_PROGRAM, "--", "true"});
+  EXPECT_NE(taken.code(), 0);
+  EXPECT_THAT(taken.err, HasSubstr(FARSIDE_FAR_PROGRAM));
+  EXPECT_EQ(far({"--local", "16M", "--mirror", "--spill", file, "--", "true"}).code(), 2);
+}
+
 TEST_F(FarTest, SaysWhatCameAndWent) {
   ASSERT_EQ(up({"--cache", "16M", "--far", "64M"}).code(), 0);
   const CommandEnd end = program("statics", {"--stats"});
