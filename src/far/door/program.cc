@@ -120,7 +120,7 @@ void Program::begin_pages(PageNumber first, PageNumber count) {
 
 void Program::serve(PageNumber page, bool is_write, Shuttle& shuttle) {
   const Result result = mover_.serve(page, is_write, shuttle);
-  if (result == Result::done) return;
+  if (result == Result::done || memory_.is_gone()) return;
   memory_.fail("bring a page of far memory", result == Result::full
                                                  ? "the budget is used up, and no page can leave: far memory is full"
                                                  : to_string(result));

@@ -131,6 +131,11 @@ void ProgramMemory::fail(std::string_view tried, std::string_view why) {
   if (::poll(&wait, 1, kGraceMs) == 0) kill();
 }
 
+bool ProgramMemory::is_gone() const {
+  pollfd wait{connection_->get(), POLLRDHUP, 0};
+  return ::poll(&wait, 1, 0) != 0;
+}
+
 void ProgramMemory::kill() const { signal(SIGKILL); }
 
 void ProgramMemory::signal(int number) const { ::syscall(SYS_pidfd_send_signal, handle_.get(), number, nullptr, 0); }

@@ -71,6 +71,8 @@ class ProgramMemory final : public PagedMemory {
   void drop(std::span<const PageNumber> pages) override;
   /// By SIGBUS, and SIGKILL if it is still there a second later.
   void fail(std::string_view tried, std::string_view why) override;
+  /// Its connection ended.
+  [[nodiscard]] bool is_gone() const override;
 
   /// Which of the pages the kernel has memory for, one after the other.
   [[nodiscard]] std::vector<bool> present(PageNumber first, PageNumber count) const;

@@ -11,7 +11,6 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr std::int64_t kLeastReserve = 32;  // pages: a window that is fetched ahead fits
-constexpr milliseconds kNap{1000};
 
 }  // namespace
 
@@ -33,9 +32,10 @@ bool Frames::take_one(milliseconds patience) {
       return true;
     }
     ring();
-    if (std::chrono::steady_clock::now() > give_up) return false;
+    const auto left = std::chrono::ceil<milliseconds>(give_up - std::chrono::steady_clock::now());
+    if (left <= milliseconds(0)) return false;
     waiting_.fetch_add(1);
-    if (free_.load() <= 0) futex_wait(freed_, seen, kNap);
+    if (free_.load() <= 0) futex_wait(freed_, seen, left);
     waiting_.fetch_sub(1);
   }
 }

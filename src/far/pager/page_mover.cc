@@ -108,7 +108,7 @@ bool PageMover::take_frame() {
     const bool is_barred = departures_.barred();
     if (frames_.take_one(is_barred ? std::chrono::milliseconds(0) : std::min(left, kSlice))) return true;
     if (is_barred) break;
-    if (left <= kSlice) return false;
+    if (left <= kSlice || memory_.is_gone()) return false;
   }
   frames_.overdraw(1);
   return true;

@@ -25,6 +25,8 @@ class PagedMemory {
   virtual void drop(std::span<const PageNumber> pages) = 0;
   /// Who uses it cannot go on, and is ended. Returns if that is another process than this.
   virtual void fail(std::string_view tried, std::string_view why) = 0;
+  /// Nobody uses it any more: nothing is worth waiting for.
+  [[nodiscard]] virtual bool is_gone() const { return false; }
 
  protected:
   PagedMemory() = default;

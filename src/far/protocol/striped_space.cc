@@ -195,7 +195,6 @@ StripedLane::Attempt StripedLane::flush(Deadline deadline) {
 // ---- To discard
 
 Result StripedLane::discard(std::uint64_t offset, std::uint64_t bytes, Deadline deadline) {
-  if (!settle(deadline)) return Result::timed_out;
   const std::uint64_t slab_bytes = map_.shape().slab_bytes;
   const std::uint64_t end = std::min(offset + bytes, map_.shape().bytes);
   for (std::uint64_t at = offset; at < end;) {

@@ -123,7 +123,7 @@ void SpillFile::carry(const std::stop_token& stop) {
     Item item{};
     {
       std::unique_lock lock(mutex_);
-      if (!changed_.wait(lock, stop, [this] { return !queue_.empty(); })) return;
+      if (!changed_.wait(lock, stop, [this] { return !queue_.empty(); }) || stop.stop_requested()) return;
       item = queue_.front();
     }
     const int failed = carry_one(item);
@@ -131,8 +131,10 @@ void SpillFile::carry(const std::stop_token& stop) {
     failing_ = failed != 0;
     if (failing_) {
       log_.warn("cannot write to the spill file " + name_ + ": " + std::strerror(failed) +
-                "; nothing can be written to far memory till that is mended");
+                (unsure_ ? "; what it has is not to be relied on, and nothing can be written to far memory any more"
+                         : "; nothing can be written to far memory till that is mended"));
       changed_.notify_all();
+      if (unsure_) return;
       (void)changed_.wait_for(lock, stop, kRetry, [] { return false; });
       if (stop.stop_requested()) return;
       continue;
@@ -158,7 +160,10 @@ int SpillFile::carry_one(const Item& item) {
 int SpillFile::let_go_of_cache(std::uint64_t written_bytes) {
   dirty_bytes_ += written_bytes;
   if (dirty_bytes_ < kDirtyBytes) return 0;
-  if (::fdatasync(file_.get()) != 0) return errno;
+  if (::fdatasync(file_.get()) != 0) {
+    unsure_ = true;
+    return errno;
+  }
   dirty_bytes_ = 0;
   return ::posix_fadvise(file_.get(), 0, 0, POSIX_FADV_DONTNEED);
 }

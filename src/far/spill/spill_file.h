@@ -77,6 +77,7 @@ class SpillFile {
   bool failing_ = false;
 
   std::uint64_t dirty_bytes_ = 0;  // of the thread that carries
+  bool unsure_ = false;            ///< of what was written before, for ever: the kernel tells of a loss once
   std::jthread carrier_;
 };
 

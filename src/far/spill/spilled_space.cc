@@ -188,15 +188,17 @@ Result SpilledLane::leave_to_file(std::uint64_t slab, Deadline deadline) {
   return result;
 }
 
-// If it is in the file alone, and there is room for it; now and then.
+// If it is in the file alone, and there is room for it; now and then, by one lane, and not for long: the file can
+// answer meanwhile.
 void SpilledLane::bring_back(std::uint64_t slab, Deadline deadline) {
   if (!spill_.states.in_file(slab) || Clock::now() < spill_.next_try.load()) return;
-  if (!spill_.states.move(slab, clock_of(deadline))) return;
+  const Deadline soon{std::min(deadline.at, spill_.pool->fabric().in(kTryAgain).at)};
+  if (!spill_.states.move(slab, clock_of(soon))) return;
   if (spill_.states.in_file(slab)) {
-    if (fill(slab, deadline) == Result::done) {
+    spill_.next_try = Clock::now() + 2 * kTryAgain;
+    if (fill(slab, soon) == Result::done) {
       spill_.states.set_in_file(slab, false);
-    } else {
-      spill_.next_try = Clock::now() + kTryAgain;
+      spill_.next_try = Clock::time_point{};
     }
   }
   spill_.states.end_move(slab);

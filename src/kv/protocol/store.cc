@@ -158,7 +158,13 @@ Answered Store::commit(const Timestamp& transaction) {
   Timestamp newest = transaction;
   const std::vector<KeyId> keys = store.transactions.commit(transaction, store.fabric.now());
   const std::uint64_t settled = store.transactions.settled_bits(transaction);
-  for (const KeyId& key : keys) newest = std::max(newest, store.commit(key, transaction, settled));
+  const bool is_one = keys.size() == 1;
+  for (const KeyId& key : keys) newest = std::max(newest, store.commit(key, transaction, is_one ? settled : 0));
+  // A mark says of its siblings that they are committed: who reads it forgets them, and they can be seen by then.
+  if (!is_one && settled != 0) {
+    store.channel.local_fence();
+    for (const KeyId& key : keys) store.settle(key, transaction, settled);
+  }
   if (!store.rules.keeps_superseded) reclaim(std::numeric_limits<std::size_t>::max());
   store.say_visible();
   return {Answer::done, newest};
