@@ -329,8 +329,10 @@ long remap(std::uint64_t address, std::uint64_t bytes, std::uint64_t new_bytes, 
 }
 
 void hold() {
-  SignalsHeld::hold(state.mask_before_fork);
+  SignalsHeld::Mask before = 0;
+  SignalsHeld::hold(before);
   state.lock.lock();
+  state.mask_before_fork = before;
 }
 
 void release() {

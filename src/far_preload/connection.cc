@@ -64,6 +64,11 @@ Descriptor connect_to_door(DoorPacket& welcome) {
   return fd;
 }
 
+void wait_without_limit(const Descriptor& connection) {
+  const timeval none{};
+  system_call(SYS_setsockopt, connection.get(), SOL_SOCKET, SO_RCVTIMEO, &none, sizeof none);
+}
+
 bool send(int connection, const DoorPacket& packet, int file) {
   const std::size_t bytes = DoorPacket::bytes(packet.count);
   iovec part{const_cast<DoorPacket*>(&packet), bytes};
@@ -93,10 +98,13 @@ bool receive(int connection, DoorPacket& packet) {
   return got > 0 && is_whole(packet, static_cast<std::size_t>(got));
 }
 
+// What was asked is done, sooner or later, so the answer is waited for: a discard must not take effect behind the
+// program's back. If the door is gone, so is the connection.
 Answer ask(DoorKind kind, std::uint64_t extra, std::span<const DoorRange> ranges) {
   DoorPacket packet;
   const Descriptor connection = connect_to_door(packet);
   if (!connection) return Answer::gone;
+  wait_without_limit(connection);
   packet = packet_of(kind);
   packet.extra = extra;
   packet.count = ranges.size();

@@ -42,6 +42,9 @@ void name_door(const char* path);
 /// Waits as long as the connection allows. False when it has ended, or what came is no packet.
 [[nodiscard]] bool receive(int connection, DoorPacket& packet);
 
+/// From here on receive waits until the connection ends, and no shorter.
+void wait_without_limit(const Descriptor& connection);
+
 /// What the door answers to one request of this process, about at most DoorPacket::kRanges ranges.
 enum class Answer { done, refused, gone };
 [[nodiscard]] Answer ask(DoorKind kind, std::uint64_t extra, std::span<const DoorRange> ranges);

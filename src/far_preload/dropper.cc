@@ -92,10 +92,7 @@ int run(void* argument) {
 }  // namespace
 
 long start_dropper(const Descriptor& main_connection, const Descriptor& userfault, std::span<const DoorRange> joined) {
-  // Without a time limit: who waits here waits as long as the program lives.
-  const timeval none{};
-  system_call(SYS_setsockopt, main_connection.get(), SOL_SOCKET, SO_RCVTIMEO, &none, sizeof none);
-
+  wait_without_limit(main_connection);
   Start start{main_connection.get(), userfault.get(), joined};
   // Not CLONE_FILES and not CLONE_FS: copies.
   constexpr int kFlags = CLONE_VM | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM;

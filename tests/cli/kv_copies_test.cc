@@ -183,7 +183,7 @@ TEST_F(KvCopies, SurviveANodeThatIsKilled) {
 // While it stands still nobody takes its place, since it might go on.
 TEST_F(KvCopies, SurviveANodeThatIsStoppedAndThenKilled) {
   work_while([](pid_t node) {
-    ::kill(node, SIGSTOP);
+    stop(node);
     std::this_thread::sleep_for(300ms);
     ::kill(node, SIGKILL);
   });

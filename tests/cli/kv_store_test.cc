@@ -122,7 +122,7 @@ TEST_F(KvStore, EndsWithThePool) {
 TEST_F(KvStore, DoesNotWaitForServersThatStandStill) {
   start();
   const std::vector<pid_t> nodes = node_processes();
-  for (const pid_t node : nodes) ::kill(node, SIGSTOP);
+  for (const pid_t node : nodes) stop(node);
   const CommandEnd end = kv({"put", "--timeout", "300ms", "a", "1"});
   for (const pid_t node : nodes) ::kill(node, SIGCONT);
   EXPECT_EQ(end.code(), 1);

@@ -207,7 +207,7 @@ TEST_F(PoolTest, LeavesANodeInPeaceThatWasAskedToEnd) {
 // A stopped process takes no polite signal.
 TEST_F(PoolTest, EndsAlthoughANodeIsStopped) {
   ASSERT_EQ(up(kSmall).code(), 0);
-  ::kill(node_processes().at(1), SIGSTOP);
+  stop(node_processes().at(1));
   const auto start = std::chrono::steady_clock::now();
   const CommandEnd ended = farside({"down"});
   EXPECT_EQ(ended.code(), 0) << ended.err;
@@ -218,7 +218,7 @@ TEST_F(PoolTest, EndsAlthoughANodeIsStopped) {
 
 TEST_F(PoolTest, EndsAlthoughItsSupervisorIsStopped) {
   ASSERT_EQ(up(kSmall).code(), 0);
-  ::kill(supervisor_process(), SIGSTOP);
+  stop(supervisor_process());
   EXPECT_EQ(farside({"down"}).code(), 0);
   EXPECT_THAT(pool_processes(), IsEmpty());
   EXPECT_THAT(runtime_files(), IsEmpty());

@@ -1,11 +1,16 @@
 #include "tests/support/pool.h"
 
 #include <algorithm>
+#include <csignal>
 #include <cstdlib>
+#include <fstream>
 #include <iostream>
+#include <iterator>
 #include <system_error>
 
 #include <unistd.h>
+
+#include "tests/support/shared.h"
 
 namespace farside::test {
 
@@ -61,6 +66,18 @@ std::vector<pid_t> PoolTest::node_processes() {
 }
 
 pid_t PoolTest::supervisor_process() { return status().at("supervisor"); }
+
+void PoolTest::stop(pid_t process) {
+  ASSERT_EQ(::kill(process, SIGSTOP), 0);
+  const auto stands_still = [](const std::filesystem::directory_entry& thread) {
+    std::ifstream file(thread.path() / "stat");
+    const std::string stat(std::istreambuf_iterator<char>(file), {});
+    return stat.substr(stat.rfind(')') + 1).starts_with(" T");
+  };
+  const std::filesystem::path threads = "/proc/" + std::to_string(process) + "/task";
+  ASSERT_TRUE(
+      eventually([&] { return std::ranges::all_of(std::filesystem::directory_iterator(threads), stands_still); }));
+}
 
 std::vector<pid_t> PoolTest::pool_processes() const { return pool_->processes(); }
 

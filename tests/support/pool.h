@@ -47,6 +47,8 @@ class PoolTest : public ::testing::Test {
   /// Of the nodes, by rank.
   std::vector<pid_t> node_processes();
   pid_t supervisor_process();
+  /// By SIGSTOP; returns when all of its threads stand still, of which the signal's own return says nothing.
+  static void stop(pid_t process);
   /// Every process of the last pool started.
   [[nodiscard]] std::vector<pid_t> pool_processes() const;
 

@@ -8,6 +8,7 @@
 #include <map>
 #include <mutex>
 #include <string>
+#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -68,7 +69,7 @@ class Door::State {
   void fork(const Connection& connection, const Received& request);
   void answer(const Connection& connection, const Received& request);
   [[nodiscard]] Token enter(const std::shared_ptr<Program>& program);
-  [[nodiscard]] std::shared_ptr<Program> find(Token token);
+  [[nodiscard]] std::shared_ptr<Program> find(const Received& request);
   void leave(Token token);
 
   const DoorOptions options_;
@@ -122,11 +123,17 @@ void Door::State::admit() {
   if (!is_of_this_user(socket)) return log_.warn("a program of another user was turned away");
   Visit& visit = visits_.emplace_back();
   visit.connection = std::make_shared<const Fd>(std::move(socket));
-  visit.thread = start_thread([this, &visit] {
-    attend(visit.connection);
-    ::shutdown(visit.connection->get(), SHUT_RDWR);
-    visit.is_over = true;
-  });
+  try {
+    visit.thread = start_thread([this, &visit] {
+      attend(visit.connection);
+      ::shutdown(visit.connection->get(), SHUT_RDWR);
+      visit.is_over = true;
+    });
+  } catch (const std::system_error& error) {  // this one is turned away; the others go on
+    visits_.pop_back();
+    log_.warn("cannot start a thread for a program: " + std::string(error.what()));
+    std::this_thread::sleep_for(kPauseAfterFailedAccept);
+  }
 }
 
 void Door::State::end_visits_that_are_over() {
@@ -161,14 +168,20 @@ void Door::State::join(const Connection& connection, Received request, std::uniq
   const auto program = std::make_shared<Program>(household_, request.process, connection, std::move(request.descriptor),
                                                  std::move(ranges), std::move(heritage));
   const Token token = enter(program);
-  send(*connection, DoorKind::joined, token);
-  program->serve_until_gone();
+  try {
+    send(*connection, DoorKind::joined, token);
+    program->serve_until_gone();
+  } catch (...) {
+    program->end();
+    leave(token);
+    throw;
+  }
   leave(token);
 }
 
 // The parent says `forked`, and the child joins; in either order, or one of them is gone.
 void Door::State::fork(const Connection& connection, const Received& request) {
-  auto heritage = std::make_unique<Heritage>(find(request.packet.value));
+  auto heritage = std::make_unique<Heritage>(find(request));
   if (!send(*connection, DoorKind::quiet)) return;
   set_time_out(*connection, kForkLimit);
   auto next = receive(*connection);
@@ -179,7 +192,7 @@ void Door::State::fork(const Connection& connection, const Received& request) {
 }
 
 void Door::State::answer(const Connection& connection, const Received& request) {
-  const auto program = find(request.packet.value);
+  const auto program = find(request);
   bool done = true;
   for (const DoorRange& range : request.ranges()) {
     if (request.packet.kind == DoorKind::discard) {
@@ -208,11 +221,12 @@ Door::State::Token Door::State::enter(const std::shared_ptr<Program>& program) {
   return token;
 }
 
-std::shared_ptr<Program> Door::State::find(Token token) {
+// A copy that was made around the hooks has its parent's token, and not its memory.
+std::shared_ptr<Program> Door::State::find(const Received& request) {
   const std::lock_guard lock(mutex_);
-  const auto found = programs_.find(token);
-  if (found != programs_.end()) return found->second;
-  throw Error({"obey", "a program", "it shows a token that nobody has", {}});
+  const auto found = programs_.find(request.packet.value);
+  if (found != programs_.end() && found->second->is(request.process)) return found->second;
+  throw Error({"obey", "a program", "it shows a token that is not its own", {}});
 }
 
 void Door::State::leave(Token token) {

@@ -90,7 +90,6 @@ Program::Program(Household& household, pid_t process, std::shared_ptr<const Fd> 
 
 Program::~Program() {
   evictor_.reset();
-  household_.frames.give(mover_.pages_here());
   household_.pinned_pages -= pinned_pages_;
 }
 
@@ -138,6 +137,11 @@ void Program::serve_until_gone() {
   } while (waits[1].revents == 0);
   ::shutdown(connection_->get(), SHUT_RDWR);  // nobody waits for an answer any more
   evictor_.reset();
+  await_end();
+}
+
+void Program::end() {
+  memory_.kill();
   await_end();
 }
 

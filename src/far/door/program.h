@@ -81,6 +81,11 @@ class Program {
   /// Until its connection ends, and with it the process, or its use of this memory.
   void serve_until_gone();
 
+  /// This process, or one that shares its memory, as vfork's child does. Others may only have its token.
+  [[nodiscard]] bool is(pid_t process) const { return memory_.is_of(process); }
+  /// Whoever cannot be served must not go on, or absent pages would be zeros.
+  void end();
+
   void discard(const DoorRange& range);
   /// False when more would be pinned than may be.
   [[nodiscard]] bool advise(const DoorRange& range, Hint hint);

@@ -7,6 +7,7 @@
 #include <string>
 
 #include <fcntl.h>
+#include <linux/kcmp.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -129,6 +130,10 @@ void ProgramMemory::fail(std::string_view tried, std::string_view why) {
   signal(SIGBUS);
   pollfd wait{connection_->get(), POLLRDHUP, 0};
   if (::poll(&wait, 1, kGraceMs) == 0) kill();
+}
+
+bool ProgramMemory::is_of(pid_t process) const {
+  return process == process_ || ::syscall(SYS_kcmp, process, process_, KCMP_VM, 0, 0) == 0;
 }
 
 bool ProgramMemory::is_gone() const {

@@ -74,6 +74,7 @@ class ProgramMemory final : public PagedMemory {
   /// Its connection ended.
   [[nodiscard]] bool is_gone() const override;
 
+  [[nodiscard]] bool is_of(pid_t process) const;
   /// Which of the pages the kernel has memory for, one after the other.
   [[nodiscard]] std::vector<bool> present(PageNumber first, PageNumber count) const;
   void kill() const;

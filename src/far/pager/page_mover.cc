@@ -59,6 +59,8 @@ void PageMover::begin_with(PageNumber page, PageState state) {
   table_.unlock(page, replacement_.arriving(before).with(state));
 }
 
+PageMover::~PageMover() { frames_.give(pages_here()); }
+
 void PageMover::Held::sort() {
   std::array<std::size_t, Shuttle::kPages> order{};
   for (std::size_t i = 0; i < count; ++i) order.at(i) = i;

@@ -43,6 +43,10 @@ class PageMover {
   /// Of the frames, movers may share them.
   PageMover(PagedMemory& memory, const Userfault& userfault, Frames& frames, std::uint32_t most_ahead,
             std::chrono::milliseconds patience, PagerRules rules);
+  /// Its frames are others' again.
+  ~PageMover();
+  PageMover(const PageMover&) = delete;
+  PageMover& operator=(const PageMover&) = delete;
 
   /// Makes the access possible, unless it returns a failure. May be called for accesses that became possible meanwhile.
   [[nodiscard]] Result serve(PageNumber page, bool is_write, Shuttle& shuttle);
