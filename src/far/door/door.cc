@@ -20,7 +20,6 @@
 
 #include "farside/base/error.h"
 #include "farside/base/log.h"
-#include "farside/base/units.h"
 
 #include "base/throttled_log.h"
 #include "far/door/packets.h"
@@ -31,16 +30,8 @@ namespace farside::far {
 
 namespace {
 
-constexpr std::uint64_t kLeastBudgetPages = 256;  // below it there is hardly a window to read ahead into
 constexpr std::chrono::seconds kForkLimit{60};
 constexpr std::chrono::milliseconds kPauseAfterFailedAccept{20};
-
-std::uint64_t budget_pages(const DoorOptions& options) {
-  const std::uint64_t pages = options.local_bytes / kPageBytes;
-  if (pages >= kLeastBudgetPages) return pages;
-  throw UsageError({"keep far memory near in", format_bytes(options.local_bytes), "that is too little",
-                    "give at least " + format_bytes(kLeastBudgetPages * kPageBytes)});
-}
 
 }  // namespace
 
@@ -87,7 +78,8 @@ class Door::State {
 
 Door::State::State(std::unique_ptr<Space> space, const DoorOptions& options, DoorRules rules)
     : options_(options),
-      household_(budget_pages(options), std::move(space), options.most_ahead_pages, options.patience, rules),
+      household_(budget_pages(options.local_bytes), std::move(space), options.most_ahead_pages, options.patience,
+                 rules),
       listener_(listen_for_programs(options.socket)),
       stop_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
   if (!stop_) throw errno_error("make", "an eventfd");

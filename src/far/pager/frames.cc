@@ -2,7 +2,11 @@
 
 #include <algorithm>
 
+#include "farside/base/error.h"
+#include "farside/base/units.h"
+
 #include "far/pager/futex.h"
+#include "far/pager/page_table.h"
 
 namespace farside::far {
 
@@ -12,7 +16,16 @@ using std::chrono::milliseconds;
 
 constexpr std::int64_t kLeastReserve = 32;  // pages: a window that is fetched ahead fits
 
+constexpr std::uint64_t kLeastBudgetPages = 256;  // below it there is hardly a window to read ahead into
+
 }  // namespace
+
+std::uint64_t budget_pages(std::uint64_t bytes) {
+  const std::uint64_t pages = bytes / kPageBytes;
+  if (pages >= kLeastBudgetPages) return pages;
+  throw UsageError({"keep far memory near in", format_bytes(bytes), "that is too little",
+                    "give at least " + format_bytes(kLeastBudgetPages * kPageBytes)});
+}
 
 // Of a budget worth the name at most 1/64 is kept free, so that what was given is used.
 Frames::Frames(std::uint64_t budget)

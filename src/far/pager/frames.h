@@ -10,6 +10,9 @@
 
 namespace farside::far {
 
+/// What a budget of so many bytes is. Throws UsageError when it is too little to work with.
+[[nodiscard]] std::uint64_t budget_pages(std::uint64_t bytes);
+
 /// Thread safety: every call, from any thread and from fault handlers.
 class Frames {
  public:

@@ -18,15 +18,7 @@ namespace farside::far {
 
 namespace {
 
-constexpr std::size_t kShuttles = 6;              // pages of so many threads are fetched at the same time
-constexpr std::uint64_t kLeastBudgetPages = 256;  // below it there is hardly a window to read ahead into
-
-std::uint64_t budget_pages(const PagerOptions& options) {
-  const std::uint64_t pages = options.budget_bytes / kPageBytes;
-  if (pages >= kLeastBudgetPages) return pages;
-  throw UsageError({"keep far memory near in", format_bytes(options.budget_bytes), "that is too little",
-                    "give at least " + format_bytes(kLeastBudgetPages * kPageBytes)});
-}
+constexpr std::size_t kShuttles = 6;  // pages of so many threads are fetched at the same time
 
 // A thread that blocks SIGBUS would be killed by its first fault.
 FaultService chosen(FaultService wanted) {
@@ -68,7 +60,7 @@ Pager::Pager(std::unique_ptr<ShuttleSource> source, PagerOptions options, PagerR
       service_(chosen(options.service)),
       userfault_(service_),
       arena_(source_->pages()),
-      frames_(budget_pages(options)),
+      frames_(budget_pages(options.budget_bytes)),
       mover_(arena_, userfault_, frames_, options.most_ahead_pages, options.patience, rules),
       stop_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
       handlers_(source_->open()) {

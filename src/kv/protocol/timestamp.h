@@ -11,13 +11,13 @@
 
 namespace farside::kv {
 
-/// A hybrid logical clock: follows this process's clock, but is never behind what it has given or seen.
 struct TimestampHash {
   std::size_t operator()(const Timestamp& timestamp) const {
     return mix(timestamp.time + timestamp.session * kMixStep);
   }
 };
 
+/// A hybrid logical clock: follows this process's clock, but is never behind what it has given or seen.
 class HybridClock {
  public:
   /// `ahead`: what must be added to the fabric's time to have wall time.
