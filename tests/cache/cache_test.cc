@@ -1,6 +1,7 @@
 // What the cache promises to those who acquire blocks, on real shared memory.
 #include "farside/cache/cache.h"
 
+#include <array>
 #include <thread>
 
 #include <gtest/gtest.h>
@@ -141,6 +142,25 @@ TEST(Cache, KeepsWhatProgramsUse) {
   EXPECT_EQ(pool.source.loads, before);
 }
 
+// A block that is in demand is not copied out of one node's memory alone: the copy of each group is drawn.
+TEST(Cache, CopiesOutOfAllGroups) {
+  constexpr std::uint64_t kBlocks = 64;
+  TestPool pool(4, {.cache_bytes = 2 * kBlocks * kBlock, .groups = 2});
+  std::array<std::uint64_t, 4> copies{};
+  pool.nodes[2].channel->before_each([&](const Operation& operation) {
+    if (operation.kind == Operation::Kind::read && operation.bytes > kBlock) ++copies.at(operation.region->peer());
+  });
+  for (std::uint64_t block = 0; block < kBlocks; ++block) {
+    EXPECT_TRUE(pool.reads(0, key_of(7, block)));
+    EXPECT_TRUE(pool.reads(1, key_of(7, block)));
+    EXPECT_TRUE(pool.reads(2, key_of(7, block)));
+  }
+  // Of fair draws fewer than these come once in 10^10 runs.
+  EXPECT_GE(copies[0], 8U);
+  EXPECT_GE(copies[1], 8U);
+  EXPECT_EQ(copies[0] + copies[1], kBlocks);
+}
+
 TEST(Cache, GoesOnWhenTheHomeOfTheDirectoryIsDead) {
   TestPool pool(3);
   for (Rank rank = 1; rank < 3; ++rank) pool.nodes[0].team->fabric().mark_lost(rank);
@@ -165,8 +185,6 @@ TEST(Cache, ReplacesTheCellOfADeadNode) {
   EXPECT_EQ(pool.cell_of(key).rank, 0u);
 }
 
-// Everybody reads everything out of caches that are too small, so that slots are recycled under the readers' hands all
-// the time: whatever a copy yields must be the block that was asked for.
 // Which of the listed places is tried first is drawn, so that some pool shows it.
 TEST(Cache, ReplacesACellWithoutACopyThoughAnotherGroupCanHelp) {
   const BlockKey key = key_of(1);
@@ -184,6 +202,8 @@ TEST(Cache, ReplacesACellWithoutACopyThoughAnotherGroupCanHelp) {
   FAIL() << "whoever found nothing at the cell's place left it there";
 }
 
+// Everybody reads everything out of caches that are too small, so that slots are recycled under the readers' hands all
+// the time: whatever a copy yields must be the block that was asked for.
 TEST(CacheStress, NeverYieldsBytesOfAnotherBlock) {
   constexpr Rank kNodes = 3;
   TestPool pool(kNodes, {.cache_bytes = 6 * kBlock, .groups = 2});
