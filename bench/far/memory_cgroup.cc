@@ -59,6 +59,7 @@ MemoryCgroup::MemoryCgroup(std::uint64_t bytes) {
   std::filesystem::create_directory(path, error);
   if (error) throw Error({"make the control group", path, error.message(), "be root"});
   path_ = path;
+  events_ = path / (is_version_2 ? "memory.events" : "memory.oom_control");
   try {
     write(path / (is_version_2 ? "memory.max" : "memory.limit_in_bytes"), std::to_string(bytes));
   } catch (...) {
@@ -69,6 +70,15 @@ MemoryCgroup::MemoryCgroup(std::uint64_t bytes) {
 
 // The program that was in it has ended: it was started later.
 MemoryCgroup::~MemoryCgroup() { ::rmdir(path_.c_str()); }
+
+bool MemoryCgroup::has_killed() const {
+  std::ifstream events(events_);
+  std::string name;
+  for (std::uint64_t count = 0; events >> name >> count;) {
+    if (name == "oom_kill" && count > 0) return true;
+  }
+  return false;
+}
 
 Contender::Program MemoryCgroup::run(Contender::Program program) const {
   std::vector<std::string> command{"sh", "-c", "echo $$ >\"$0\" && exec \"$@\"", path_ / "cgroup.procs"};

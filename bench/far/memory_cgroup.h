@@ -18,9 +18,12 @@ class MemoryCgroup {
 
   /// The program, started in it.
   [[nodiscard]] Contender::Program run(Contender::Program program) const;
+  /// Whether the kernel has ended one for want of memory.
+  [[nodiscard]] bool has_killed() const;
 
  private:
   std::filesystem::path path_;
+  std::filesystem::path events_;
 };
 
 }  // namespace farside::bench

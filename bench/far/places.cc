@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "farside/base/error.h"
+
 namespace farside::bench {
 
 namespace {
@@ -45,9 +47,17 @@ KernelRun Places::by_command(const ScaledKernel& kernel, unsigned megabytes) con
 
 KernelRun Places::by_swap(const ScaledKernel& kernel, unsigned megabytes, std::uint64_t swap_bytes,
                           std::vector<std::string> more) const {
+  // Linux takes a small group's memory to be out, now and then, with nearly all of its swap to spare.
+  constexpr int kTries = 4;
   const SwapFile swap(folder_.path() / "swap", swap_bytes);
-  const MemoryCgroup limit(kernel.local_bytes(megabytes));
-  return run_kernel(kernel.name() + " by swap", limit.run(kernel.in_memory(std::move(more))));
+  for (int attempt = 1;; ++attempt) {
+    const MemoryCgroup limit(kernel.local_bytes(megabytes));
+    try {
+      return run_kernel(kernel.name() + " by swap", limit.run(kernel.in_memory(more)));
+    } catch (const Error&) {
+      if (attempt == kTries || !limit.has_killed()) throw;
+    }
+  }
 }
 
 KernelRun Places::by_file_map(const ScaledKernel& kernel, unsigned megabytes, std::vector<std::string> more) const {
