@@ -178,5 +178,15 @@ TEST_F(ASpilledSpace, HasWhatNoNodeHasRoomFor) {
   EXPECT_GT(taken(0) + taken(1), 0U);
 }
 
+TEST_F(ASpilledSpace, RefusesWhatLiesBeyondItsEnd) {
+  const auto space = open(1, 1, 1);
+  std::uint64_t value = 0;
+  for (const std::uint64_t offset : {kSlabBytes - 4, 1000 * kSlabBytes}) {
+    const Transfer beyond{offset, LocalSpan(value)};
+    EXPECT_ANY_THROW((void)space->open_lane()->read({&beyond, 1}, fabric_->in(60s)));
+    EXPECT_ANY_THROW((void)space->open_lane()->write({&beyond, 1}, fabric_->in(60s)));
+  }
+}
+
 }  // namespace
 }  // namespace farside::far

@@ -4,7 +4,7 @@
 #include <array>
 #include <utility>
 
-#include "farside/base/error.h"
+#include "far/protocol/slab_list.h"
 
 namespace farside::far {
 
@@ -21,6 +21,10 @@ void insert_once(std::vector<LentMemory*>& nodes, LentMemory* node) {
 
 std::unique_ptr<Lane> StripedSpace::open_lane() { return std::make_unique<StripedLane>(map_); }
 
+StripedLane::StripedLane(SlabMap& map) : map_(map), channel_(map.fabric().open_channel()) {
+  slabs_.reserve(kSlabsOfAFault);
+}
+
 // ---- Lists, piece by piece
 
 template <class Act>
@@ -34,19 +38,6 @@ void StripedLane::for_each_piece(std::span<const Transfer> list, Act act) const 
       done += bytes;
     }
   }
-}
-
-void StripedLane::collect(std::span<const Transfer> list) {
-  for (const Transfer& transfer : list) {
-    if (transfer.offset > map_.shape().bytes || transfer.local.bytes() > map_.shape().bytes - transfer.offset) {
-      throw Error({"reach", std::to_string(transfer.local.bytes()) + " bytes at " + std::to_string(transfer.offset),
-                   "the space has " + std::to_string(map_.shape().bytes), ""});
-    }
-  }
-  slabs_.clear();
-  for_each_piece(list, [this](std::uint64_t slab, std::uint64_t, LocalSpan) { slabs_.push_back(slab); });
-  std::ranges::sort(slabs_);
-  slabs_.erase(std::unique(slabs_.begin(), slabs_.end()), slabs_.end());  // clang-tidy 14 trips over ranges::unique
 }
 
 // Who writes, and only who writes, waits until nothing that was given up can land there any more.
@@ -89,7 +80,7 @@ bool StripedLane::settle(Deadline deadline) {
 // ---- To read
 
 Result StripedLane::read(std::span<const Transfer> list, Deadline deadline) {
-  collect(list);
+  collect_slabs(list, map_.shape().bytes, map_.shape().slab_bytes, slabs_);
   for (;;) {
     if (!hold(For::reading, deadline)) return Result::timed_out;
     const Attempt attempt = try_read(list, deadline);
@@ -125,7 +116,7 @@ StripedLane::Attempt StripedLane::try_read(std::span<const Transfer> list, Deadl
 // ---- To write
 
 Result StripedLane::write(std::span<const Transfer> list, Deadline deadline) {
-  collect(list);
+  collect_slabs(list, map_.shape().bytes, map_.shape().slab_bytes, slabs_);
   if (!settle(deadline)) return Result::timed_out;
   for (;;) {
     const Result provided = provide(deadline);

@@ -32,7 +32,7 @@ class StripedSpace final : public Space {
 
 class StripedLane final : public Lane {
  public:
-  explicit StripedLane(SlabMap& map) : map_(map), channel_(map.fabric().open_channel()) {}
+  explicit StripedLane(SlabMap& map);
   [[nodiscard]] Result read(std::span<const Transfer> list, Deadline deadline) override;
   [[nodiscard]] Result write(std::span<const Transfer> list, Deadline deadline) override;
   [[nodiscard]] Result discard(std::uint64_t offset, std::uint64_t bytes, Deadline deadline) override;
@@ -41,7 +41,6 @@ class StripedLane final : public Lane {
   /// What became of one attempt at a list; `again` when a node turned out to be lost.
   enum class Attempt : std::uint8_t { done, timed_out, lost, again };
 
-  void collect(std::span<const Transfer> list);
   enum class For : std::uint8_t { reading, writing };
   [[nodiscard]] bool hold(For what, Deadline deadline);
   void let_go(std::size_t held);

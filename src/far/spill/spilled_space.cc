@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "far/protocol/slab_list.h"
+
 namespace farside::far {
 
 namespace {
@@ -30,24 +32,16 @@ SpilledSpace::SpilledSpace(std::unique_ptr<Space> pool, std::uint64_t slab_bytes
 
 std::unique_ptr<Lane> SpilledSpace::open_lane() { return std::make_unique<SpilledLane>(spill_); }
 
-SpilledLane::SpilledLane(Spill& spill) : spill_(spill), pool_(spill.pool->open_lane()), carried_(kCarriedAtOnce) {}
+SpilledLane::SpilledLane(Spill& spill) : spill_(spill), pool_(spill.pool->open_lane()), carried_(kCarriedAtOnce) {
+  slabs_.reserve(kSlabsOfAFault);
+  pieces_.reserve(kSlabsOfAFault);
+}
 
 SpilledLane::Clock::time_point SpilledLane::clock_of(Deadline deadline) const {
   return Clock::now() + (deadline.at - spill_.pool->fabric().now());
 }
 
 // ---- Lists, slab by slab
-
-void SpilledLane::collect(std::span<const Transfer> list) {
-  slabs_.clear();
-  for (const Transfer& transfer : list) {
-    if (transfer.local.bytes() == 0) continue;
-    const std::uint64_t last = (transfer.offset + transfer.local.bytes() - 1) / spill_.slab_bytes;
-    for (std::uint64_t slab = transfer.offset / spill_.slab_bytes; slab <= last; ++slab) slabs_.push_back(slab);
-  }
-  std::ranges::sort(slabs_);
-  slabs_.erase(std::unique(slabs_.begin(), slabs_.end()), slabs_.end());
-}
 
 void SpilledLane::collect_pieces(std::span<const Transfer> list, std::uint64_t slab) {
   const std::uint64_t begin = slab * spill_.slab_bytes;
@@ -66,8 +60,7 @@ std::uint64_t SpilledLane::bytes_of(std::uint64_t slab) const {
 
 template <class OnPool, class OnFile>
 Result SpilledLane::slab_by_slab(std::span<const Transfer> list, Deadline deadline, OnPool on_pool, OnFile on_file) {
-  const std::vector<std::uint64_t> slabs = slabs_;
-  for (const std::uint64_t slab : slabs) {
+  for (const std::uint64_t slab : slabs_) {
     collect_pieces(list, slab);
     const Result result = at_slab(
         slab, deadline, [&] { return on_pool(pieces_); }, [&] { return on_file(pieces_); });
@@ -101,7 +94,7 @@ Result SpilledLane::at_slab(std::uint64_t slab, Deadline deadline, OnPool on_poo
 // ---- To read and write
 
 Result SpilledLane::read(std::span<const Transfer> list, Deadline deadline) {
-  collect(list);
+  collect_slabs(list, spill_.pool->bytes(), spill_.slab_bytes, slabs_);
   const SlabStates::Entry entry = spill_.states.use(slabs_, clock_of(deadline));
   if (entry == SlabStates::Entry::late) return Result::timed_out;
   const Result result = entry == SlabStates::Entry::pool ? pool_->read(list, deadline) : Result::lost;
@@ -114,7 +107,7 @@ Result SpilledLane::read(std::span<const Transfer> list, Deadline deadline) {
 
 // Queued first: what the pool has, the file is about to have.
 Result SpilledLane::write(std::span<const Transfer> list, Deadline deadline) {
-  collect(list);
+  collect_slabs(list, spill_.pool->bytes(), spill_.slab_bytes, slabs_);
   const SlabStates::Entry entry = spill_.states.use(slabs_, clock_of(deadline));
   if (entry == SlabStates::Entry::late) return Result::timed_out;
   Result result = put(list, deadline);

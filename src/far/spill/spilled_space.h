@@ -56,7 +56,6 @@ class SpilledLane final : public Lane {
   using Clock = SpillFile::Clock;
 
   [[nodiscard]] Clock::time_point clock_of(Deadline deadline) const;
-  void collect(std::span<const Transfer> list);
   void collect_pieces(std::span<const Transfer> list, std::uint64_t slab);
 
   /// Does `on_pool` or `on_file` with the pieces of `list`, slab by slab, wherever each is.
