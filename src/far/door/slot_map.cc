@@ -22,7 +22,7 @@ void SlotMap::hold(std::span<const PageNumber> pages, List& slots) {
   }
 }
 
-// One that a relative has too is left to it. So is one whose last store may still be under way, since that holds it.
+// One that a relative has too is left to it. When there is not room for all, nothing was changed.
 bool SlotMap::hold_to_store(std::span<const PageNumber> pages, List& slots) {
   Slots::Access access(slots_);
   for (std::size_t i = 0; i < pages.size(); ++i) {
@@ -30,13 +30,19 @@ bool SlotMap::hold_to_store(std::span<const PageNumber> pages, List& slots) {
     const bool is_own = before != kNone && (access.count(before) == 1 || !rules_.spares_shared_slots);
     const auto slot = is_own ? std::optional(before) : access.take();
     if (!slot) {
-      for (std::size_t k = 0; k < i; ++k) access.release(slots.at(k));
+      for (std::size_t k = 0; k < i; ++k) {
+        if (slots.at(k) != get(pages[k])) access.release(slots.at(k));
+      }
       return false;
     }
-    if (!is_own && before != kNone) access.release(before);
-    set(pages[i], *slot);
-    access.share(*slot);
     slots.at(i) = *slot;
+  }
+  for (std::size_t i = 0; i < pages.size(); ++i) {
+    const Slot before = get(pages[i]);
+    access.share(slots.at(i));
+    if (before == slots.at(i)) continue;
+    if (before != kNone) access.release(before);
+    set(pages[i], slots.at(i));
   }
   return true;
 }
@@ -74,29 +80,36 @@ std::vector<bool> SlotMap::stored(PageNumber first, PageNumber count) {
   return is_stored;
 }
 
-// A page that has no slot any more was discarded since it became `far`: it is zeros.
+// A page that has no slot any more was discarded since it became `far`: it is zeros. The others are asked for alone,
+// and then spread to their places, the last first.
 Result SlotShuttle::fetch(std::span<const PageNumber> pages) {
   SlotMap::List held;
   map_.hold(pages, held);
-  SlotMap::List slots = held;
+  SlotMap::List slots;
+  std::size_t count = 0;
   for (std::size_t i = 0; i < pages.size(); ++i) {
-    if (slots.at(i) == SlotMap::kNone) slots.at(i) = 0;  // any: its bytes are overwritten below
+    if (held.at(i) != SlotMap::kNone) slots.at(count++) = held.at(i);
   }
-  const Result result = to_slots_->fetch({slots.data(), pages.size()});
-  for (std::size_t i = 0; i < pages.size(); ++i) {
-    if (held.at(i) == SlotMap::kNone) std::memset(buffer() + i * kPageBytes, 0, kPageBytes);
+  const Result result = count == 0 ? Result::done : to_slots_->fetch({slots.data(), count});
+  for (std::size_t i = pages.size(); i-- > 0;) {
+    std::byte* const place = buffer() + i * kPageBytes;
+    if (held.at(i) == SlotMap::kNone) {
+      std::memset(place, 0, kPageBytes);
+    } else if (--count != i) {
+      std::memcpy(place, buffer() + count * kPageBytes, kPageBytes);
+    }
   }
   map_.release({held.data(), pages.size()});
   return result;
 }
 
-// What may still take effect when the wait for it is over stays held for ever, so that nobody else is stored there.
+// One that timed out may still take effect, but not after the next store to the same slot began.
 Result SlotShuttle::store(std::span<const PageNumber> pages) {
   SlotMap::List slots;
   if (!map_.hold_to_store(pages, slots)) return Result::full;
   const std::span<const Slot> list{slots.data(), pages.size()};
   const Result result = to_slots_->store(list);
-  if (result != Result::timed_out) map_.release(list);
+  map_.release(list);
   return result;
 }
 
