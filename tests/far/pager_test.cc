@@ -6,6 +6,7 @@
 #include <csignal>
 #include <cstring>
 #include <numeric>
+#include <optional>
 #include <random>
 #include <thread>
 #include <vector>
@@ -231,6 +232,44 @@ TEST_P(PagerTest, ProgramsCanBeStarted) {
   int status = -1;
   ASSERT_EQ(::waitpid(child, &status, 0), child);
   EXPECT_EQ(status, 0);
+}
+
+// What is locked in memory is safe from the kernel, not from the budget.
+TEST_P(PagerTest, LockedMemoryIsWithinTheBudget) {
+  const Memory memory(GetParam());
+  if (::mlock2(memory.pager->base(), kSpace, MLOCK_ONFAULT) != 0) GTEST_SKIP() << "may not lock so much";
+  std::iota(memory.words.begin(), memory.words.end(), 1U);
+  EXPECT_LE(resident_pages(*memory.pager), kBudget / kPageBytes);
+  for (std::size_t i = 0; i < memory.words.size(); ++i) ASSERT_EQ(memory.words[i], i + 1);
+}
+
+// Somebody is asked about a fault of another's memory while he leaves.
+TEST(BusErrors, WhoLeavesWaitsForThoseWhoMayStillSeeHim) {
+  struct Slow final : BusErrorServer {
+    [[nodiscard]] bool owns(const void* /*address*/) const override {
+      is_asked = true;
+      for (int i = 0; i < 200 && !has_left; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      is_asked = false;
+      return false;
+    }
+    void serve_bus_error(void* /*address*/, bool /*is_write*/) override {}
+    mutable std::atomic<bool> is_asked{false};
+    std::atomic<bool> has_left{false};
+  };
+  struct Owner final : BusErrorServer {
+    [[nodiscard]] bool owns(const void* /*address*/) const override { return true; }
+    void serve_bus_error(void* /*address*/, bool /*is_write*/) override {}
+  };
+  Slow slow;
+  Owner owner;
+  std::optional<BusErrorRegistration> leaving(std::in_place, slow);
+  const BusErrorRegistration stays(owner);
+  std::thread faulting([] { ::raise(SIGBUS); });
+  while (!slow.is_asked) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  leaving.reset();
+  EXPECT_FALSE(slow.is_asked);
+  slow.has_left = true;
+  faulting.join();
 }
 
 TEST(PagerSetUp, RefusesABudgetThatIsTooSmall) {

@@ -1,6 +1,7 @@
 #include "far/pager/arena.h"
 
 #include <array>
+#include <cerrno>
 #include <cstring>
 
 #include <sys/mman.h>
@@ -17,6 +18,12 @@
 namespace farside::far {
 
 namespace {
+
+// Also what the program locked into memory (mlock): there it is safe from the kernel, not from the budget.
+bool drop_range(const iovec& range) {
+  return ::madvise(range.iov_base, range.iov_len, MADV_DONTNEED_LOCKED) == 0 ||
+         ::madvise(range.iov_base, range.iov_len, MADV_DONTNEED) == 0;  // before Linux 5.18
+}
 
 // Not memcpy: what the program does to these bytes meanwhile is held up by the kernel, of which a race detector that
 // stands behind memcpy knows nothing.
@@ -63,11 +70,13 @@ void Arena::drop(std::span<const PageNumber> pages) {
   std::size_t dropped = 0;
   const auto finish = [&] {
     if (count > 1 && self_) {
-      const long done = ::syscall(SYS_process_madvise, self_.get(), ranges.data(), count, MADV_DONTNEED, 0);
+      const long done = ::syscall(SYS_process_madvise, self_.get(), ranges.data(), count, MADV_DONTNEED_LOCKED, 0);
       if (done == static_cast<long>(dropped)) count = 0;
       if (done < 0) self_.reset();
     }
-    for (std::size_t i = 0; i < count; ++i) ::madvise(ranges.at(i).iov_base, ranges.at(i).iov_len, MADV_DONTNEED);
+    for (std::size_t i = 0; i < count; ++i) {
+      if (!drop_range(ranges.at(i))) fail("take a page of far memory away", std::strerror(errno));
+    }
     count = 0;
     dropped = 0;
   };

@@ -3,8 +3,11 @@
 #include <array>
 #include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <csignal>
+#include <cstdint>
 #include <mutex>
+#include <thread>
 
 #include <ucontext.h>
 
@@ -16,7 +19,12 @@ namespace {
 
 constexpr std::size_t kMost = 16;
 
-constinit std::array<std::atomic<BusErrorServer*>, kMost> servers{};
+// Who goes waits for those who may still see it.
+struct Place {
+  std::atomic<BusErrorServer*> server{nullptr};
+  std::atomic<std::uint32_t> visitors{0};
+};
+constinit std::array<Place, kMost> places{};
 constinit struct sigaction previous {};
 constinit std::once_flag installed;
 
@@ -39,16 +47,22 @@ void give_to_previous(int signal, siginfo_t* info, void* context) {
   }
 }
 
+bool serve(void* address, bool is_write) {
+  for (Place& place : places) {
+    if (place.server.load() == nullptr) continue;
+    ++place.visitors;
+    BusErrorServer* const server = place.server.load();
+    const bool serves = server != nullptr && server->owns(address);
+    if (serves) server->serve_bus_error(address, is_write);
+    --place.visitors;
+    if (serves) return true;
+  }
+  return false;
+}
+
 void on_bus_error(int signal, siginfo_t* info, void* context) {
   const int saved = errno;
-  for (const auto& place : servers) {
-    BusErrorServer* const server = place.load(std::memory_order_acquire);
-    if (server == nullptr || !server->owns(info->si_addr)) continue;
-    server->serve_bus_error(info->si_addr, is_write(context));
-    errno = saved;
-    return;
-  }
-  give_to_previous(signal, info, context);
+  if (!serve(info->si_addr, is_write(context))) give_to_previous(signal, info, context);
   errno = saved;
 }
 
@@ -66,12 +80,16 @@ BusErrorRegistration::BusErrorRegistration(BusErrorServer& server) {
   std::call_once(installed, install);
   for (place_ = 0; place_ < kMost; ++place_) {
     BusErrorServer* nobody = nullptr;
-    if (servers.at(place_).compare_exchange_strong(nobody, &server, std::memory_order_acq_rel)) return;
+    if (places.at(place_).server.compare_exchange_strong(nobody, &server)) return;
   }
   throw Error({"serve the faults of", "another far heap", "16 are open", "put more into one heap"});
 }
 
-BusErrorRegistration::~BusErrorRegistration() { servers.at(place_).store(nullptr, std::memory_order_release); }
+BusErrorRegistration::~BusErrorRegistration() {
+  Place& place = places.at(place_);
+  place.server = nullptr;
+  while (place.visitors != 0) std::this_thread::sleep_for(std::chrono::microseconds(20));
+}
 
 bool lets_bus_errors_through() {
   sigset_t blocked;
