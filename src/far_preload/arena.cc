@@ -248,7 +248,7 @@ long give_away(std::uint64_t address, std::uint64_t bytes) {
   const std::uint64_t to = std::min(address + rounded, state.ranges.end());
   state.ranges.for_each(from, to, [&](const Part& part) {
     if (error != 0 || part.use == Use::foreign) return;
-    error = discard(part);
+    error = ask_about(DoorKind::give_away, Hint::none, part);
     if (error == 0 && !state.ranges.set(part.begin, part.end, Use::foreign)) error = -ENOMEM;
   });
   return error;

@@ -4,6 +4,7 @@
 //   far_door_program MODE SOCKET PAGES [SEED]
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
@@ -68,7 +69,9 @@ void send(int socket, const DoorPacket& packet, int descriptor = -1) {
     part->cmsg_len = CMSG_LEN(sizeof descriptor);
     std::memcpy(CMSG_DATA(part), &descriptor, sizeof descriptor);
   }
-  if (::sendmsg(socket, &message, MSG_NOSIGNAL) < 0) give_up("send");
+  if (::sendmsg(socket, &message, MSG_NOSIGNAL) >= 0) return;
+  if (errno == EPIPE) ::pause();  // the door is gone: the dropper is about to kill this process
+  give_up("send");
 }
 
 void expect(int socket, DoorKind kind, DoorPacket& packet) {

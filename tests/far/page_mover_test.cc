@@ -1,6 +1,7 @@
 // The pager's protocol, step by step and without its threads: what happens to a page while it leaves.
 #include "far/pager/page_mover.h"
 
+#include <algorithm>
 #include <cstring>
 #include <functional>
 #include <vector>
@@ -23,6 +24,7 @@ constexpr std::uint64_t kBudget = 256;
 struct Cellar {
   std::vector<std::byte> bytes = std::vector<std::byte>(kPagesOfArena * kPageBytes);
   std::function<void()> during_store = [] {};
+  std::function<bool(PageNumber)> has_room_for = [](PageNumber) { return true; };
   Result stores_end_with = Result::done;
 };
 
@@ -36,6 +38,7 @@ class CellarShuttle final : public Shuttle {
     return Result::done;
   }
   [[nodiscard]] Result store(std::span<const PageNumber> pages) override {
+    if (!std::ranges::all_of(pages, cellar_.has_room_for)) return Result::full;
     for (std::size_t i = 0; i < pages.size(); ++i) std::memcpy(shelf(pages[i]), place(i), kPageBytes);
     cellar_.during_store();
     return cellar_.stores_end_with;
@@ -214,6 +217,22 @@ TEST_F(PageMoverTest, WhatCannotBeStoredStays) {
   evict_all();
   EXPECT_EQ(frames.used(), 0U);
   EXPECT_EQ(word(5), 2U);
+}
+
+// While there is no room for more, what has a place in the space leaves: somebody's fault need not wait for the rest.
+TEST_F(PageMoverTest, WhatHasAPlaceLeavesAFullSpace) {
+  for (PageNumber page = 0; page < 10; ++page) word(page) = 1;
+  evict_all();
+  for (PageNumber page = 0; page < 20; ++page) word(page) = 2;
+  cellar.has_room_for = [](PageNumber page) { return page < 10; };
+  for (const std::uint64_t left : {10U, 0U}) {
+    EXPECT_EQ(mover.evict(64, evictor).pages, left);
+    EXPECT_EQ(frames.used(), 10U);
+  }
+  cellar.has_room_for = [](PageNumber) { return true; };
+  evict_all();
+  EXPECT_EQ(frames.used(), 0U);
+  for (PageNumber page = 0; page < 20; ++page) EXPECT_EQ(word(page), 2U);
 }
 
 // Pinned pages stay whatever happens, updated ones until nothing else is left, and of those that came just now only the

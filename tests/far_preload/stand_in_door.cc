@@ -153,7 +153,8 @@ bool StandInDoor::obey(Connection& connection) {
   const auto process = process_with(packet.value);
   if (!process) return false;
   switch (packet.kind) {
-    case DoorKind::discard: discard(*process, packet); break;
+    case DoorKind::discard:
+    case DoorKind::give_away: discard(*process, packet); break;
     case DoorKind::advise: break;
     case DoorKind::fork_begins:
       connection.parent = process;

@@ -181,6 +181,31 @@ void spawns() {
   check_all(area + 8, 1, "the parent's bytes are wrong", kPages - 8);
 }
 
+// A child of vfork whose parent is killed goes on with the memory of both.
+void vfork_outlives_its_parent() {
+  Page* area = map(kPages);
+  write_all(area, 1);
+  int ends[2];
+  require(::pipe(ends) == 0, "pipe failed");
+  if (::fork() == 0) {
+    const pid_t parent = ::getpid();
+    // NOLINTBEGIN(clang-analyzer-security.insecureAPI.vfork,clang-analyzer-unix.Vfork): just that is looked at
+    if (::vfork() == 0) {
+      ::kill(parent, SIGKILL);
+      while (::getppid() == parent) ::usleep(1000);
+      ::usleep(100'000);  // so that its end is noticed
+      for (std::size_t page = 0; page < kPages; page += 16)
+        check_page(area, page, 1, "what a killed parent had is wrong");
+      ::_exit(::write(ends[1], "", 1) == 1 ? 0 : 1);
+    }
+    // NOLINTEND(clang-analyzer-security.insecureAPI.vfork,clang-analyzer-unix.Vfork)
+    ::_exit(1);
+  }
+  ::close(ends[1]);
+  char byte = 0;
+  require(::read(ends[0], &byte, 1) == 1, "the child of a killed parent failed");
+}
+
 // The kernel reads and writes far memory as the program does.
 void system_calls() {
   Page* area = map(kPages);
@@ -286,6 +311,46 @@ void mappings() {
           "munmap failed");
 }
 
+// Files mapped over a part of the memory, one of a disk and one that lies in memory, are the program's and its
+// children's as without farside; so is what lies beside them.
+void files_mapped_over() {
+  constexpr std::size_t kFilePages = 1000;
+  Page* area = map(kPages);
+  write_all(area, 1);
+  char name[] = "/tmp/hammer-XXXXXX";
+  const int files[] = {::mkstemp(name), ::memfd_create("hammer", 0)};
+  ::unlink(name);
+  const std::size_t places[] = {2000, 6000};
+  for (std::size_t i = 0; i < 2; ++i) {
+    require(::ftruncate(files[i], kFilePages * kPage) == 0, "ftruncate failed");
+    void* mapped =
+        ::mmap(area[places[i]], kFilePages * kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED, files[i], 0);
+    require(mapped == area[places[i]], "a file was not mapped");
+  }
+  const auto check = [&](std::uint64_t version, const char* what) {
+    for (std::size_t page = 0; page < kPages; ++page) check_page(area, page, version, what);
+  };
+  write_all(area, 2);
+  check(2, "a byte is wrong beside or in a mapped file");
+  const pid_t child = ::fork();
+  require(child >= 0, "fork failed");
+  if (child == 0) {
+    check(2, "a child's byte is wrong beside or in a mapped file");
+    write_all(area, 3);
+    check(3, "a child's own byte is wrong beside or in a mapped file");
+    const pid_t grandchild = ::fork();
+    if (grandchild == 0) {
+      check(3, "a grandchild's byte is wrong beside or in a mapped file");
+      ::_exit(0);
+    }
+    wait_for(grandchild, "the grandchild failed");
+    ::_exit(0);
+  }
+  write_all(area, 4);
+  wait_for(child, "the child failed");
+  check(4, "a parent's byte is wrong beside or in a mapped file");
+}
+
 // malloc, calloc, realloc, aligned_alloc, new and delete, of small and large, in two threads.
 void allocations() {
   const auto work = [](std::uint64_t dice) {
@@ -362,6 +427,7 @@ void for_ever() {
 const std::map<std::string_view, void (*)()> kDeeds = {
     {"allocations", allocations},
     {"closes_everything", closes_everything},
+    {"files_mapped_over", files_mapped_over},
     {"for_ever", for_ever},
     {"forks", forks},
     {"forks_with_threads", forks_with_threads},
@@ -371,6 +437,7 @@ const std::map<std::string_view, void (*)()> kDeeds = {
     {"static_arrays", static_arrays},
     {"system_calls", system_calls},
     {"threads", threads},
+    {"vfork_outlives_its_parent", vfork_outlives_its_parent},
 };
 
 }  // namespace

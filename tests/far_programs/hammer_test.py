@@ -40,8 +40,8 @@ class OnAPool(unittest.TestCase):
 
 
 class Hammer(OnAPool):
-    DEEDS = ["allocations", "closes_everything", "forks", "forks_with_threads", "mappings", "signals", "spawns",
-             "static_arrays", "system_calls", "threads"]
+    DEEDS = ["allocations", "closes_everything", "files_mapped_over", "forks", "forks_with_threads", "mappings", "signals",
+             "spawns", "static_arrays", "system_calls", "threads", "vfork_outlives_its_parent"]
 
     def test_every_byte_is_as_it_was_left(self):
         for deed in self.DEEDS:

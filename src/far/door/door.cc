@@ -87,6 +87,7 @@ Door::State::State(std::unique_ptr<Space> space, const DoorOptions& options, Doo
 }
 
 Door::State::~State() {
+  household_.is_closing = true;
   ::eventfd_write(stop_.get(), 1);
   receiver_.join();
   for (Visit& visit : visits_) ::shutdown(visit.connection->get(), SHUT_RDWR);
@@ -189,6 +190,8 @@ void Door::State::answer(const Connection& connection, const Received& request) 
   for (const DoorRange& range : request.ranges()) {
     if (request.packet.kind == DoorKind::discard) {
       program->discard(range);
+    } else if (request.packet.kind == DoorKind::give_away) {
+      program->give_away(range);
     } else if (request.packet.kind == DoorKind::advise && request.packet.extra <= static_cast<unsigned>(Hint::done)) {
       done = program->advise(range, static_cast<Hint>(request.packet.extra)) && done;
     } else {

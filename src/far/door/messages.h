@@ -21,11 +21,12 @@ enum class DoorKind : std::uint32_t {
   drop,         ///< server: take the memory of these ranges away
   dropped,      ///< program: done
   discard,      ///< program, with token: these ranges are zeros from now on
+  give_away,    ///< program, with token: something else is about to be mapped over these ranges
   advise,       ///< program, with token: extra = far::Hint of these ranges
   fork_begins,  ///< program, with token
   quiet,        ///< server: no page of the process leaves; the fork may happen
   forked,       ///< program, the parent: it has happened, or failed
-  done,         ///< server: of discard and advise
+  done,         ///< server: of discard, give_away and advise
 };
 
 /// Whole pages.

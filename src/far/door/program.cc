@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <fcntl.h>
@@ -18,10 +19,10 @@ namespace farside::far {
 
 namespace {
 
-constexpr PageNumber kChunk = 4096;  // pages that are looked at in one go
-constexpr std::chrono::milliseconds kLook{1};
-constexpr int kLooksBeforeKill = 1000;
-constexpr int kLooks = 11'000;
+constexpr PageNumber kChunk = 4096;        // pages that are looked at in one go
+constexpr std::chrono::seconds kGrace{1};  // in which a process ends by itself
+constexpr std::chrono::seconds kPatience{10};
+constexpr int kLook_ms = 1;
 
 /// Calls `then(first, count)` for chunks of the pages below `end`.
 template <class Then>
@@ -51,7 +52,9 @@ void Heritage::copy_table() {
   const auto copy_chunk = [&](PageNumber first, PageNumber count) {
     far.clear();
     for (PageNumber page = first; page < first + count; ++page) {
-      if (parent_->mover().settled(page).state() == PageState::far) far.push_back(page);
+      const PageState state = parent_->mover().settled(page).state();
+      if (state == PageState::far) far.push_back(page);
+      if (state == PageState::foreign) foreign_.push_back(page);
     }
     parent_->slots().share_with(*slots_, far);
   };
@@ -81,11 +84,27 @@ Program::Program(Household& household, pid_t process, std::shared_ptr<const Fd> 
       mover_(memory_, userfault_, household.frames, household.most_ahead_pages, household.patience, PagerRules{}),
       handlers_(*slots_, household.space.open()) {
   ::fcntl(userfault_.descriptor(), F_SETFL, O_NONBLOCK);
-  for (const PageRanges::Piece& piece : memory_.ranges().pieces()) {
-    userfault_.watch(memory_.at(piece.first), std::size_t{piece.count} * kPageBytes);
-    mover_.leave_out(piece.first + piece.count);
-  }
+  watch(heritage != nullptr ? heritage->foreign() : std::vector<PageNumber>{});
   begin(heritage != nullptr ? heritage->end() : 0);
+}
+
+// All of it, but for what is foreign.
+void Program::watch(std::span<const PageNumber> foreign) {
+  const auto watch_between = [&](PageNumber first, PageNumber end) {
+    if (first != end) userfault_.watch(memory_.at(first), std::size_t{end - first} * kPageBytes);
+  };
+  auto next = foreign.begin();
+  for (const PageRanges::Piece& piece : memory_.ranges().pieces()) {
+    const PageNumber end = piece.first + piece.count;
+    PageNumber begin = piece.first;
+    for (; next != foreign.end() && *next < end; ++next) {
+      mover_.leave_out(*next);
+      watch_between(begin, *next);
+      begin = *next + 1;
+    }
+    watch_between(begin, end);
+    mover_.leave_out(end);
+  }
 }
 
 Program::~Program() {
@@ -108,6 +127,7 @@ void Program::begin_pages(PageNumber first, PageNumber count) {
   const std::vector<bool> is_here = memory_.present(first, count);
   const std::vector<bool> is_stored = slots_->stored(first, count);
   for (PageNumber i = 0; i < count; ++i) {
+    if (mover_.settled(first + i).state() == PageState::foreign) continue;
     if (is_here[i]) {
       mover_.begin_with(first + i, PageState::dirty);
       if (is_stored[i]) slots_->erase(first + i, 1);
@@ -130,14 +150,18 @@ void Program::serve_until_gone() {
   std::array<pollfd, 2> waits{{{userfault_.descriptor(), POLLIN, 0}, {connection_->get(), POLLRDHUP, 0}}};
   do {
     (void)::poll(waits.data(), waits.size(), -1);
-    for (Userfault::Fault fault{}; userfault_.next(fault);) {
-      const auto page = memory_.ranges().page_of(reinterpret_cast<std::uint64_t>(fault.address));
-      if (page) serve(*page, fault.is_write, handlers_);
-    }
+    serve_who_waits();
   } while (waits[1].revents == 0);
   ::shutdown(connection_->get(), SHUT_RDWR);  // nobody waits for an answer any more
   evictor_.reset();
   await_end();
+}
+
+void Program::serve_who_waits() {
+  for (Userfault::Fault fault{}; userfault_.next(fault);) {
+    const auto page = memory_.ranges().page_of(reinterpret_cast<std::uint64_t>(fault.address));
+    if (page) serve(*page, fault.is_write, handlers_);
+  }
 }
 
 void Program::end() {
@@ -145,13 +169,18 @@ void Program::end() {
   await_end();
 }
 
-// While anything of the process can still run, the descriptor of its faults stays open: after that, absent pages would
-// be zeros.
+// While anybody has this memory, as a child of vfork may when its parent is gone, its pages come, though none can
+// leave; and the descriptor of its faults stays open: after that, absent pages would be zeros.
 void Program::await_end() {
-  for (int looks = 0; looks < kLooks; ++looks) {
+  const auto began = std::chrono::steady_clock::now();
+  for (bool is_killed = false;;) {
     if (userfault_.unprotect(memory_.at(memory_.ranges().arena().first), kPageBytes) == ESRCH) return;
-    if (looks == kLooksBeforeKill) memory_.kill();
-    std::this_thread::sleep_for(kLook);
+    const auto waited = std::chrono::steady_clock::now() - began;
+    if (waited > kGrace && !std::exchange(is_killed, true)) memory_.kill();
+    if (waited > kPatience && household_.is_closing) break;
+    pollfd wait{userfault_.descriptor(), POLLIN, 0};
+    (void)::poll(&wait, 1, is_killed ? 50 * kLook_ms : kLook_ms);
+    serve_who_waits();
   }
   log::error("a program that lost its far memory does not end");
 }
@@ -163,6 +192,12 @@ void Program::discard(const DoorRange& range) {
   if (has_hints_) (void)advise(range, Hint::none);
   memory_.ranges().for_each_part(range,
                                  [&](PageNumber first, PageNumber count) { mover_.discard(first, count, handlers_); });
+}
+
+void Program::give_away(const DoorRange& range) {
+  if (has_hints_) (void)advise(range, Hint::none);
+  memory_.ranges().for_each_part(
+      range, [&](PageNumber first, PageNumber count) { mover_.give_away(first, count, handlers_); });
 }
 
 bool Program::advise(const DoorRange& range, Hint hint) {

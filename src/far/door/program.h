@@ -6,6 +6,8 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
+#include <vector>
 
 #include <sys/types.h>
 
@@ -39,11 +41,12 @@ struct Household {
   std::chrono::milliseconds patience;
   DoorRules rules;
   std::atomic<std::int64_t> pinned_pages{0};
+  std::atomic<bool> is_closing{false};
 };
 
 class Program;
 
-/// What a child of fork begins with: the places of its parent's pages in the space.
+/// What a child of fork begins with: the places of its parent's pages in the space, and which are foreign.
 class Heritage {
  public:
   /// From here on no page of the parent leaves.
@@ -56,6 +59,8 @@ class Heritage {
   /// After let_parent_go_on: no page from here on is anywhere.
   [[nodiscard]] PageNumber end() const { return end_; }
   [[nodiscard]] std::unique_ptr<SlotMap> take_slots() { return std::move(slots_); }
+  /// In ascending order.
+  [[nodiscard]] const std::vector<PageNumber>& foreign() const { return foreign_; }
 
  private:
   void copy_table();
@@ -64,6 +69,7 @@ class Heritage {
   std::optional<Departures::Bar> bar_;
   const PageRanges ranges_;
   std::unique_ptr<SlotMap> slots_;
+  std::vector<PageNumber> foreign_;
   PageNumber end_ = 0;
 };
 
@@ -87,6 +93,8 @@ class Program {
   void end();
 
   void discard(const DoorRange& range);
+  /// Something else is about to be mapped there.
+  void give_away(const DoorRange& range);
   /// False when more would be pinned than may be.
   [[nodiscard]] bool advise(const DoorRange& range, Hint hint);
   [[nodiscard]] PagerCounts counts() const { return mover_.counts(); }
@@ -98,9 +106,11 @@ class Program {
   [[nodiscard]] SlotMap& slots() { return *slots_; }
 
  private:
+  void watch(std::span<const PageNumber> foreign);
   void begin(PageNumber end_of_arena);
   void begin_pages(PageNumber first, PageNumber count);
   void serve(PageNumber page, bool is_write, Shuttle& shuttle);
+  void serve_who_waits();
   void await_end();
   [[nodiscard]] bool pin(PageNumber first, PageNumber count);
 

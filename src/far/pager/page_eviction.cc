@@ -85,25 +85,16 @@ PageMover::Evicted PageMover::carry(const Held& held, Shuttle& shuttle) {
     put_back(held);
     return {0, Result::done};
   }
-  Held zeros;
-  Held carried;
-  for (std::size_t i = 0; i < held.count; ++i) {
-    const std::byte* const bytes = shuttle.buffer() + i * kPageBytes;
-    Held& kind = is_zero(bytes) ? zeros : carried;
-    if (&kind == &carried && carried.count != i) {
-      std::memcpy(shuttle.buffer() + carried.count * kPageBytes, bytes, kPageBytes);
-    }
-    kind.add(held.pages.at(i), held.words.at(i));
-  }
+  Held carried = held;
+  const Held zeros =
+      split_off(carried, shuttle, [&](std::size_t i) { return is_zero(shuttle.buffer() + i * kPageBytes); });
   const std::uint64_t dropped = drop_zeros(zeros, shuttle);
   if (carried.count == 0) return {dropped, Result::done};
 
   for (std::size_t i = 0; i < carried.count; ++i) {
-    PageWord& word = carried.words.at(i);
-    word = word.with(PageState::leaving).with_stored(true);
-    table_.unlock(carried.pages.at(i), word);
+    table_.unlock(carried.pages.at(i), carried.words.at(i).with(PageState::leaving).with_stored(true));
   }
-  const Result result = rules_.stores_before_dropping ? shuttle.store(carried.list()) : Result::done;
+  const Result result = store(carried, shuttle);
   const Held stayed = lock_what_stayed(carried);
   if (result != Result::done) {
     put_back(stayed);
@@ -116,6 +107,35 @@ PageMover::Evicted PageMover::carry(const Held& held, Shuttle& shuttle) {
   }
   let_go(stayed.count);
   return {dropped + stayed.count, Result::done};
+}
+
+// Those of which `leaves(i)` holds; the bytes of the others move up to the front of the buffer.
+template <class Leaves>
+PageMover::Held PageMover::split_off(Held& held, Shuttle& shuttle, Leaves leaves) {
+  Held off;
+  Held rest;
+  for (std::size_t i = 0; i < held.count; ++i) {
+    const bool is_off = leaves(i);
+    if (!is_off && rest.count != i) {
+      std::memcpy(shuttle.buffer() + rest.count * kPageBytes, shuttle.buffer() + i * kPageBytes, kPageBytes);
+    }
+    (is_off ? off : rest).add(held.pages.at(i), held.words.at(i));
+  }
+  held = rest;
+  return off;
+}
+
+// Where there is no room for all of them, those go that had a place there before, and the others stay here.
+Result PageMover::store(Held& leaving, Shuttle& shuttle) {
+  if (!rules_.stores_before_dropping) return Result::done;
+  const Result result = shuttle.store(leaving.list());
+  if (result != Result::full) return result;
+  const Held homeless =
+      split_off(leaving, shuttle, [&](std::size_t i) { return !leaving.words.at(i).stored(); });
+  Held stayed = lock_what_stayed(homeless);
+  for (PageWord& word : stayed.words) word = word.with_stored(false);
+  put_back(stayed);
+  return homeless.count == 0 || leaving.count == 0 ? result : shuttle.store(leaving.list());
 }
 
 PageMover::Held PageMover::lock_what_stayed(const Held& held) {

@@ -93,8 +93,14 @@ Result PageMover::serve(PageNumber page, bool is_write, Shuttle& shuttle) {
         }
         return Result::done;
       case PageState::dirty: userfault_.wake(memory_.at(page), kPageBytes); return Result::done;
+      case PageState::foreign: serve_foreign(page); return Result::done;
     }
   }
+}
+
+// Something else is there by now, or soon, or could not be mapped: then what was here before is zeros for good.
+void PageMover::serve_foreign(PageNumber page) {
+  if (userfault_.map_zeros(memory_.at(page), kPageBytes) != 0) userfault_.wake(memory_.at(page), kPageBytes);
 }
 
 // A page that was leaving stays: its bytes in the space are old from here on, and the evictor finds it dirty.
@@ -105,12 +111,13 @@ void PageMover::make_writable(PageNumber page, PageWord word) {
   table_.unlock(page, word.with(PageState::dirty));
 }
 
+// In a fork nobody leaves; nor when the process is gone, though who shares its memory may still touch it.
 bool PageMover::take_frame() {
-  for (auto left = patience_;; left -= kSlice) {
-    const bool is_barred = departures_.barred();
-    if (frames_.take_one(is_barred ? std::chrono::milliseconds(0) : std::min(left, kSlice))) return true;
-    if (is_barred) break;
-    if (left <= kSlice || memory_.is_gone()) return false;
+  if (frames_.take_one(std::chrono::milliseconds(0))) return true;
+  const auto give_up = std::chrono::steady_clock::now() + patience_;
+  while (!departures_.barred() && !memory_.is_gone()) {
+    if (frames_.take_one(kSlice)) return true;
+    if (std::chrono::steady_clock::now() >= give_up) return false;
   }
   frames_.overdraw(1);
   return true;
@@ -239,29 +246,37 @@ PageState PageMover::map_alone(const Mapping& mapping, std::size_t i) {
   return mapping.next(i);
 }
 
+void PageMover::discard(PageNumber first, PageNumber count, Shuttle& shuttle) {
+  empty(first, std::min(first + count, end_.load()), PageState::untouched, shuttle);
+}
+
+void PageMover::give_away(PageNumber first, PageNumber count, Shuttle& shuttle) {
+  raise_end(first + count);
+  empty(first, first + count, PageState::foreign, shuttle);
+}
+
 // What is stored is erased all at once, so that memory of which nothing is left is given back, and before anybody may
 // touch the pages again: until then they belong to nobody.
-void PageMover::discard(PageNumber first, PageNumber count, Shuttle& shuttle) {
+void PageMover::empty(PageNumber first, PageNumber end, PageState next, Shuttle& shuttle) {
   const Departures::Passage passage(departures_);
   Held held;
   bool any_stored = false;
-  const PageNumber end = std::min(first + count, end_.load());
   for (PageNumber page = first; page < end; ++page) {
     const PageWord seen = table_.load(page);
-    if (seen.state() == PageState::untouched && !seen.stored()) continue;
+    if (seen.state() == PageState::foreign || (seen.state() == next && !seen.stored())) continue;
     held.add(page, table_.lock(page));
     any_stored |= held.words.at(held.count - 1).stored();
     if (held.count < held.pages.size()) continue;
-    forget(held);
+    forget(held, next);
     held.count = 0;
   }
-  forget(held);
+  forget(held, next);
   // What cannot be erased is never asked for: it takes room, and no more.
   if (any_stored) (void)shuttle.erase(first, end - first);
 }
 
 // A page that was leaving may still be on its way: it counts as stored, so that it is erased another time.
-void PageMover::forget(const Held& held) {
+void PageMover::forget(const Held& held, PageState next) {
   Held here;
   for (std::size_t i = 0; i < held.count; ++i) {
     if (held.words.at(i).present()) here.add(held.pages.at(i), held.words.at(i));
@@ -269,8 +284,8 @@ void PageMover::forget(const Held& held) {
   memory_.drop(here.list());
   for (std::size_t i = 0; i < held.count; ++i) {
     const PageWord word = held.words.at(i);
-    const PageWord next = word.present() ? replacement_.leaving(word) : word;
-    table_.unlock(held.pages.at(i), next.with(PageState::untouched).with_stored(word.state() == PageState::leaving));
+    const PageWord left = word.present() ? replacement_.leaving(word) : word;
+    table_.unlock(held.pages.at(i), left.with(next).with_stored(word.state() == PageState::leaving));
   }
   let_go(here.count);
 }

@@ -58,6 +58,8 @@ class PageMover {
   [[nodiscard]] Evicted evict(std::uint64_t wanted, Shuttle& shuttle);
   /// They are zeros afterwards, here and there.
   void discard(PageNumber first, PageNumber count, Shuttle& shuttle);
+  /// They are nobody's afterwards, as something else is mapped there: they do not come, ahead of others neither.
+  void give_away(PageNumber first, PageNumber count, Shuttle& shuttle);
   /// Says how many pages are pinned now that were not, or less than nothing.
   std::int64_t advise(PageNumber first, PageNumber count, Hint hint);
 
@@ -74,8 +76,8 @@ class PageMover {
   [[nodiscard]] PageWord settled(PageNumber page);
   /// Before any other call: it is in the space, or here and unprotected; the latter overdraws the frames, if need be.
   void begin_with(PageNumber page, PageState state);
-  /// Before any other call: it is nobody's, and is never fetched ahead.
-  void leave_out(PageNumber page) { (void)table_.lock(page); }
+  /// Before any other call: it is nobody's.
+  void leave_out(PageNumber page) { table_.unlock(page, table_.lock(page).with(PageState::foreign)); }
 
  private:
   /// Locked pages, with the words they had; a fixed place, since fault handlers take no memory.
@@ -100,16 +102,21 @@ class PageMover {
   [[nodiscard]] PageState map_alone(const Mapping& mapping, std::size_t i);
   void raise_end(PageNumber end);
   void make_writable(PageNumber page, PageWord word);
+  void serve_foreign(PageNumber page);
 
   void must(int error, std::string_view tried);
   [[nodiscard]] Held choose(std::size_t wanted);
   [[nodiscard]] Evicted drop_clean(const Held& held);
   [[nodiscard]] Evicted carry(const Held& held, Shuttle& shuttle);
   [[nodiscard]] std::uint64_t drop_zeros(const Held& held, Shuttle& shuttle);
+  template <class Leaves>
+  [[nodiscard]] static Held split_off(Held& held, Shuttle& shuttle, Leaves leaves);
+  [[nodiscard]] Result store(Held& leaving, Shuttle& shuttle);
   [[nodiscard]] Held lock_what_stayed(const Held& held);
   void put_back(const Held& held);
   void let_go(std::uint64_t count);
-  void forget(const Held& held);
+  void empty(PageNumber first, PageNumber end, PageState next, Shuttle& shuttle);
+  void forget(const Held& held, PageState next);
   void let_go_of_others(PageNumber page, Held& held);
 
   PagedMemory& memory_;

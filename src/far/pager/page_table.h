@@ -29,6 +29,7 @@ enum class PageState : std::uint32_t {
   untouched,  ///< zeros, here and in the space; absent
   far,        ///< in the space; absent
   locked,     ///< somebody is changing it
+  foreign,    ///< nobody's: it is never here, and never leaves
   clean,      ///< here, write-protected, equal to the space's
   dirty,      ///< here, not protected: newer than the space's
   leaving,    ///< here, write-protected; its bytes are on the way to the space
