@@ -2,6 +2,7 @@
 #include "far/pager/page_mover.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <functional>
 #include <vector>
@@ -299,6 +300,25 @@ TEST_F(WithReadAhead, AWalkInOrderFaultsSeldom) {
   EXPECT_LT((read.faults - written.faults) * 8, read.fetched_pages);
   EXPECT_GT(read.ahead_hits * 2, read.ahead_pages);
   EXPECT_LE(read.stored_pages, kPagesOfArena);
+}
+
+// The same of the first writes to pages that came unchanged. Where they follow no order no other page becomes dirty.
+TEST_F(WithReadAhead, AWalkOfWritesFaultsSeldom) {
+  constexpr PageNumber kWalk = 160;
+  const auto come_unchanged = [&](std::uint64_t value) {
+    evict_all();
+    for (PageNumber page = 0; page < kWalk; ++page) ASSERT_EQ(word(page), value);
+  };
+  for (PageNumber page = 0; page < kWalk; ++page) word(page) = 1;
+  come_unchanged(1);
+  constexpr std::array<PageNumber, 8> kNoOrder{100, 7, 51, 130, 20, 90, 3, 77};
+  for (const PageNumber page : kNoOrder) word(page) = 1;
+  come_unchanged(1);
+  EXPECT_EQ(mover.counts().protection_faults, kNoOrder.size());
+  EXPECT_EQ(mover.counts().stored_pages, kWalk + kNoOrder.size());
+  for (PageNumber page = 0; page < kWalk; ++page) word(page) = 2;
+  EXPECT_LT((mover.counts().protection_faults - kNoOrder.size()) * 8, kWalk);
+  come_unchanged(2);
 }
 
 }  // namespace

@@ -71,16 +71,7 @@ PageMover::Evicted PageMover::drop_clean(const Held& held) {
 // 1. Protect, so that from here on a write is a fault. 2. Copy, and let writers in again: who writes cancels. 3. Write
 // to the space. 4. What nobody wrote to goes.
 PageMover::Evicted PageMover::carry(const Held& held, Shuttle& shuttle) {
-  if (rules_.protects_before_copying) {
-    const auto protect = [&](std::size_t begin, std::size_t length) {
-      return userfault_.protect(memory_.at(held.pages.at(begin)), length * kPageBytes);
-    };
-    // Kernels before 6.5 do it only within one mapping; a program may have split them.
-    for_each_run(held.list(), [&](std::size_t begin, std::size_t length) {
-      if (protect(begin, length) == 0) return;
-      for (std::size_t i = begin; i < begin + length; ++i) must(protect(i, 1), "protect a page of far memory");
-    });
-  }
+  if (rules_.protects_before_copying) change_protection(held, &Userfault::protect, "protect a page of far memory");
   if (!memory_.copy_out(held.list(), shuttle.buffer())) {
     put_back(held);
     return {0, Result::done};
@@ -109,6 +100,17 @@ PageMover::Evicted PageMover::carry(const Held& held, Shuttle& shuttle) {
   return {dropped + stayed.count, Result::done};
 }
 
+// Run by run; kernels before 6.5 do it only within one mapping, and a program may have split them.
+void PageMover::change_protection(const Held& held, ChangeOfProtection change, std::string_view tried) {
+  const auto try_run = [&](std::size_t begin, std::size_t length) {
+    return (userfault_.*change)(memory_.at(held.pages.at(begin)), length * kPageBytes);
+  };
+  for_each_run(held.list(), [&](std::size_t begin, std::size_t length) {
+    if (try_run(begin, length) == 0) return;
+    for (std::size_t i = begin; i < begin + length; ++i) must(try_run(i, 1), tried);
+  });
+}
+
 // Those of which `leaves(i)` holds; the bytes of the others move up to the front of the buffer.
 template <class Leaves>
 PageMover::Held PageMover::split_off(Held& held, Shuttle& shuttle, Leaves leaves) {
@@ -130,8 +132,7 @@ Result PageMover::store(Held& leaving, Shuttle& shuttle) {
   if (!rules_.stores_before_dropping) return Result::done;
   const Result result = shuttle.store(leaving.list());
   if (result != Result::full) return result;
-  const Held homeless =
-      split_off(leaving, shuttle, [&](std::size_t i) { return !leaving.words.at(i).stored(); });
+  const Held homeless = split_off(leaving, shuttle, [&](std::size_t i) { return !leaving.words.at(i).stored(); });
   Held stayed = lock_what_stayed(homeless);
   for (PageWord& word : stayed.words) word = word.with_stored(false);
   put_back(stayed);
@@ -173,8 +174,8 @@ std::uint64_t PageMover::drop_zeros(const Held& held, Shuttle& shuttle) {
 }
 
 void PageMover::put_back(const Held& held) {
+  change_protection(held, &Userfault::unprotect, "let a page of far memory be written to");
   for (std::size_t i = 0; i < held.count; ++i) {
-    must(userfault_.unprotect(memory_.at(held.pages.at(i)), kPageBytes), "let a page of far memory be written to");
     table_.unlock(held.pages.at(i), held.words.at(i).with(PageState::dirty));
   }
 }

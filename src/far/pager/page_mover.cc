@@ -27,7 +27,8 @@ PageMover::PageMover(PagedMemory& memory, const Userfault& userfault, Frames& fr
       table_(memory.pages()),
       frames_(frames),
       replacement_(frames.budget()),
-      read_ahead_(std::min<std::uint32_t>(most_ahead, Shuttle::kPages - 1)) {}
+      read_ahead_(std::min<std::uint32_t>(most_ahead, Shuttle::kPages - 1)),
+      write_ahead_(std::min<std::uint32_t>(most_ahead, Shuttle::kPages - 1)) {}
 
 // When the process is gone, nobody sees what becomes of its pages.
 void PageMover::must(int error, std::string_view tried) {
@@ -103,12 +104,19 @@ void PageMover::serve_foreign(PageNumber page) {
   if (userfault_.map_zeros(memory_.at(page), kPageBytes) != 0) userfault_.wake(memory_.at(page), kPageBytes);
 }
 
-// A page that was leaving stays: its bytes in the space are old from here on, and the evictor finds it dirty.
+// A page that was leaving stays: its bytes in the space are old from here on, and the evictor finds it dirty. Clean
+// ones that will be written to next, as the faults so far say, become dirty with this one.
 void PageMover::make_writable(PageNumber page, PageWord word) {
   add(counted_.protection_faults, 1);
-  if (word.state() == PageState::leaving) add(counted_.cancelled_evictions, 1);
-  must(userfault_.unprotect(memory_.at(page), kPageBytes), "let a page of far memory be written to");
-  table_.unlock(page, word.with(PageState::dirty));
+  Held held;
+  held.add(page, word);
+  if (word.state() == PageState::leaving) {
+    add(counted_.cancelled_evictions, 1);
+  } else {
+    hold_ahead(page, word, write_ahead_.after_fault(page, word.hint() == Hint::sequential), Shuttle::kPages, held);
+    held.sort();
+  }
+  put_back(held);
 }
 
 // In a fork nobody leaves; nor when the process is gone, though who shares its memory may still touch it.
@@ -132,7 +140,11 @@ Result PageMover::bring(PageNumber page, PageWord word, bool is_write, Shuttle& 
   }
   Held held;
   held.add(page, word);
-  hold_ahead(page, word, held);
+  const ReadAhead::Window window = read_ahead_.after_fault(page, word.hint() == Hint::sequential);
+  add(counted_.ahead_hits, window.hits);
+  const std::uint64_t room = frames_.take_spare(window.count);
+  hold_ahead(page, word, window, room, held);
+  frames_.give(room - (held.count - 1));
   held.sort();
 
   if (is_far) {
@@ -170,19 +182,16 @@ void PageMover::let_go_of_others(PageNumber page, Held& held) {
   held = alone;
 }
 
-// Pages like this one that will be wanted next, as many as there is room for.
-void PageMover::hold_ahead(PageNumber page, PageWord word, Held& held) {
-  const ReadAhead::Window window = read_ahead_.after_fault(page, word.hint() == Hint::sequential);
-  add(counted_.ahead_hits, window.hits);
-  const std::uint64_t room = frames_.take_spare(window.count);
-  for (std::uint32_t i = 1; i <= window.count && held.count <= room; ++i) {
+// Pages like this one that will be wanted next, `most` of them.
+void PageMover::hold_ahead(PageNumber page, PageWord word, const ReadAhead::Window& window, std::uint64_t most,
+                           Held& held) {
+  for (std::uint32_t i = 1; i <= window.count && held.count <= most; ++i) {
     const std::int64_t other = page + window.stride * static_cast<std::int64_t>(i);
     if (other < 0 || other >= table_.size()) break;
     const auto ahead = static_cast<PageNumber>(other);
     const PageWord seen = table_.load(ahead);
     if (seen.state() == word.state() && table_.try_lock(ahead, seen)) held.add(ahead, seen);
   }
-  frames_.give(room - (held.count - 1));
 }
 
 // What comes from the space comes protected, so that the first write to it is seen; but not the page that is just being

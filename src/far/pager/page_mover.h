@@ -96,7 +96,7 @@ class PageMover {
 
   [[nodiscard]] bool take_frame();
   [[nodiscard]] Result bring(PageNumber page, PageWord word, bool is_write, Shuttle& shuttle);
-  void hold_ahead(PageNumber page, PageWord word, Held& held);
+  void hold_ahead(PageNumber page, PageWord word, const ReadAhead::Window& window, std::uint64_t most, Held& held);
   struct Mapping;
   void map(const Held& held, PageNumber wanted, bool is_write, Shuttle& shuttle);
   [[nodiscard]] PageState map_alone(const Mapping& mapping, std::size_t i);
@@ -109,6 +109,8 @@ class PageMover {
   [[nodiscard]] Evicted drop_clean(const Held& held);
   [[nodiscard]] Evicted carry(const Held& held, Shuttle& shuttle);
   [[nodiscard]] std::uint64_t drop_zeros(const Held& held, Shuttle& shuttle);
+  using ChangeOfProtection = int (Userfault::*)(std::byte* base, std::size_t bytes) const;
+  void change_protection(const Held& held, ChangeOfProtection change, std::string_view tried);
   template <class Leaves>
   [[nodiscard]] static Held split_off(Held& held, Shuttle& shuttle, Leaves leaves);
   [[nodiscard]] Result store(Held& leaving, Shuttle& shuttle);
@@ -127,6 +129,7 @@ class PageMover {
   Frames& frames_;
   Replacement replacement_;
   ReadAhead read_ahead_;
+  ReadAhead write_ahead_;  ///< of first writes to clean pages
   Departures departures_;
   std::atomic<std::uint64_t> here_{0};
 
