@@ -53,6 +53,17 @@ TEST_F(KvReclaim, FreesNoMoreThanItIsToldTo) {
   EXPECT_EQ(store().reclaim(5), 0);
 }
 
+// Who writes as fast as the server can leaves it no time for anything else.
+TEST_F(KvReclaim, ACommitGivesBackMoreThanItSupersedes) {
+  for (std::uint64_t time = 10; time < 20; ++time) put("a", "1", time);
+  clock_pass(kGrace);
+  put("b", "1", 20);
+  EXPECT_EQ(store().use().versions, 9) << "of a the newest, and of nine others two less; of b one";
+  prepare(30, {"c", "d", "e"}, "1");
+  commit(30);
+  EXPECT_EQ(store().use().versions, 6) << "three more keys, and six less of a";
+}
+
 // Whoever reads it exactly, since a sibling named it, wants it for the grace time after the others are there as well.
 TEST_F(KvReclaim, AVersionThatCommittedLateStaysForTheGraceTime) {
   prepare(10, {"a"}, "1");

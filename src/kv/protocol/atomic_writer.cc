@@ -47,14 +47,22 @@ void AtomicWriter::check_all(std::span<const Write> writes) {
     check(write);
     if (write.expected) clock_.observe(*write.expected);
   }
-  if (writes.size() > 1) split(writes);
+  const std::size_t before = ids_.size();
+  for (const Write& write : writes) ids_.push_back(key_id(write.key));
+  sorted_.assign(ids_.begin() + static_cast<std::ptrdiff_t>(before), ids_.end());
+  std::ranges::sort(sorted_);
+  if (std::ranges::adjacent_find(sorted_) != sorted_.end()) {
+    refuse("several keys", "one of them stands there twice", "name each key once");
+  }
 }
 
 PutOutcome AtomicWriter::put_all(std::span<const Write> writes, Deadline deadline) {
+  ids_.clear();
   check_all(writes);
   if (writes.empty()) return PutOutcome::done;
   doubts_.look_into();
-  return is_whole(writes) ? put_whole(server_of_first(writes), writes, deadline) : put_parts(deadline);
+  split(writes, ids_);
+  return is_whole() ? put_whole(servers_.front(), writes, deadline) : put_parts(deadline);
 }
 
 // Of a put of one key nobody asks for siblings.
@@ -82,23 +90,19 @@ PutOutcome AtomicWriter::put_whole(ServerNumber server, std::span<const Write> w
   }
 }
 
-void AtomicWriter::split(std::span<const Write> writes) {
+void AtomicWriter::split(std::span<const Write> writes, std::span<const KeyId> ids) {
   for (Part& part : parts_) {
     part.writes.clear();
     part.bytes = 0;
   }
   servers_.clear();
-  keys_.clear();
-  for (const Write& write : writes) {
-    keys_.push_back(key_id(write.key));
-    const ServerNumber server = server_of(keys_.back(), requests_.servers());
+  keys_.assign(ids.begin(), ids.end());
+  for (std::size_t i = 0; i < writes.size(); ++i) {
+    const Write& write = writes[i];
+    const ServerNumber server = server_of(ids[i], requests_.servers());
     if (parts_[server].writes.empty()) servers_.push_back(server);
     parts_[server].writes.push_back(write);
     parts_[server].bytes += kBytesBesideWrite + write.key.size() + write.value.size();
-  }
-  std::ranges::sort(keys_);
-  if (std::ranges::adjacent_find(keys_) != keys_.end()) {
-    refuse("several keys", "one of them stands there twice", "name each key once");
   }
   order_servers();
 }

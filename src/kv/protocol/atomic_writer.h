@@ -45,6 +45,7 @@ class AtomicWriter {
   /// One of several puts.
   struct UnderWay {
     IndependentPut* put;
+    std::size_t first_id;  ///< of its keys', in ids_
     std::vector<ServerNumber> servers{};
     Answer prepared = Answer::done;  ///< or put: what counts of the servers' answers
     Answer ended = Answer::done;     ///< the same of commits and aborts
@@ -62,8 +63,9 @@ class AtomicWriter {
   /// So that with what it stands in it fills no more than a slot of a mailbox.
   static constexpr std::size_t kMostBytesTogether = std::size_t{24} << 10U;
 
+  /// Appends the keys' ids to ids_.
   void check_all(std::span<const Write> writes);
-  [[nodiscard]] bool has_silent_server(std::span<const Write> writes) const;
+  [[nodiscard]] bool has_silent_server(std::span<const KeyId> ids) const;
   void put_together(std::vector<UnderWay>& puts, Deadline deadline);
   void begin(UnderWay& put, Deadline deadline);
   void end(UnderWay& put, Deadline deadline);
@@ -81,9 +83,6 @@ class AtomicWriter {
   /// To the one server that has all keys.
   PutOutcome put_whole(ServerNumber server, std::span<const Write> writes, Deadline deadline);
   [[nodiscard]] Message encode_whole(std::span<const Write> writes) const;
-  [[nodiscard]] ServerNumber server_of_first(std::span<const Write> writes) const {
-    return server_of(key_id(writes.front().key), requests_.servers());
-  }
   PutOutcome put_parts(Deadline deadline);
   Answer prepare(const Timestamp& timestamp, Deadline deadline);
   Answer prepare_at(std::span<const ServerNumber> servers, Request& request, Deadline deadline);
@@ -92,11 +91,9 @@ class AtomicWriter {
   [[nodiscard]] std::optional<Reply> receive(ServerNumber server, Deadline deadline);
   [[nodiscard]] Answer take(const std::optional<Reply>& reply);
   [[nodiscard]] SiblingsKind siblings_kind() const;
-  /// What was split is of one server, or not split since it is of one key.
-  [[nodiscard]] bool is_whole(std::span<const Write> writes) const {
-    return writes.size() == 1 || servers_.size() == 1;
-  }
-  void split(std::span<const Write> writes);
+  /// What was split is of one server.
+  [[nodiscard]] bool is_whole() const { return servers_.size() == 1; }
+  void split(std::span<const Write> writes, std::span<const KeyId> ids);
   void order_servers();
 
   Requests& requests_;
@@ -113,7 +110,9 @@ class AtomicWriter {
   };
   std::vector<Part> parts_;            // by server
   std::vector<ServerNumber> servers_;  // that have a part, in the order in which they are asked to prepare
-  std::vector<KeyId> keys_;
+  std::vector<KeyId> keys_;            // of what was split
+  std::vector<KeyId> ids_;             // of the puts' keys
+  std::vector<KeyId> sorted_;
   Message reply_;
   std::vector<Together> together_;  // by server, not sent yet
   std::vector<Asked> asked_;        // in the order in which they were

@@ -1,8 +1,6 @@
 #include "kv/protocol/cells.h"
 
 #include <array>
-#include <functional>
-#include <iterator>
 #include <utility>
 
 namespace farside::kv {
@@ -14,46 +12,9 @@ std::span<const std::byte> bytes_of(const Layout& layout) {
   return std::as_bytes(std::span(&layout, 1));
 }
 
-FoundVersion found_as(const Version& version) { return {version.timestamp, version.generation, version.place}; }
-
 CellSlot slot_of(const Version& version) { return {version.timestamp, version.generation, version.place.word()}; }
 
 }  // namespace
-
-// Of the thousands of a key that is written all the time the latest are asked for, or the oldest: the way to others is
-// through memory that no cache has.
-std::deque<Version>::const_iterator KeyVersions::place_of(const Timestamp& timestamp) const {
-  constexpr int kLatest = 4;
-  auto place = versions.end();
-  for (int looks = 0; looks < kLatest; ++looks) {
-    if (place == versions.begin() || std::prev(place)->timestamp < timestamp) return place;
-    if ((--place)->timestamp == timestamp) return place;
-  }
-  if (versions.front().timestamp >= timestamp) return versions.begin();
-  return std::ranges::lower_bound(versions.begin(), place, timestamp, {}, &Version::timestamp);
-}
-
-const Version* KeyVersions::find(const Timestamp& timestamp) const {
-  const auto place = place_of(timestamp);
-  return place == versions.end() || place->timestamp != timestamp ? nullptr : &*place;
-}
-
-Version& KeyVersions::put(const Version& version) {
-  if (Version* const there = find(version.timestamp)) return *there = version;
-  return *versions.insert(place_of(version.timestamp), version);
-}
-
-Version* KeyVersions::newest() {
-  const auto newest = std::find_if(versions.rbegin(), versions.rend(), std::mem_fn(&Version::committed));
-  return newest == versions.rend() ? nullptr : &*newest;
-}
-
-Timestamp KeyVersions::last_conditional() const {
-  for (auto version = versions.rbegin(); version != versions.rend() && !version->committed(); ++version) {
-    if (version->conditional) return version->timestamp;
-  }
-  return {};
-}
 
 std::optional<FoundVersion> Cells::newest(const IndexWord& cell) const {
   std::optional<FoundVersion> newest;
@@ -67,7 +28,7 @@ std::optional<FoundVersion> Cells::newest(const IndexWord& cell) const {
 std::optional<FoundVersion> Cells::at(const KeyId& key, const IndexWord& cell, const Timestamp& timestamp) const {
   if (const auto noted = noted_keys_.find(key); noted != noted_keys_.end()) {
     const Version* version = noted->second.find(timestamp);
-    return version == nullptr ? std::nullopt : std::optional(found_as(*version));
+    return version == nullptr ? std::nullopt : std::optional(version->found());
   }
   std::optional<FoundVersion> found;
   for_each_slot(cell, [&found, &timestamp](const FoundVersion& version, std::size_t /*slot*/) {
@@ -76,27 +37,26 @@ std::optional<FoundVersion> Cells::at(const KeyId& key, const IndexWord& cell, c
   return found;
 }
 
-// Of versions and candidates there may be thousands: the fewer are looked for among the others.
+// Of versions and candidates there may be thousands. Those below all candidates are not looked at.
 std::optional<FoundVersion> Cells::among(const KeyId& key, const IndexWord& cell,
                                          std::span<const Timestamp> candidates) const {
+  const auto is_candidate = [candidates](const Timestamp& timestamp) {
+    return std::ranges::binary_search(candidates, timestamp);
+  };
   std::optional<FoundVersion> highest;
   const auto noted = noted_keys_.find(key);
   if (noted == noted_keys_.end()) {
     for_each_slot(cell, [&](const FoundVersion& version, std::size_t /*slot*/) {
       if (highest && version.timestamp < highest->timestamp) return;
-      if (std::ranges::binary_search(candidates, version.timestamp)) highest = version;
+      if (is_candidate(version.timestamp)) highest = version;
     });
     return highest;
   }
-  const KeyVersions& history = noted->second;
-  if (history.versions.size() < candidates.size()) {
-    for (auto version = history.versions.rbegin(); version != history.versions.rend() && !highest; ++version) {
-      if (std::ranges::binary_search(candidates, version->timestamp)) highest = found_as(*version);
-    }
-  } else {
-    for (auto candidate = candidates.rbegin(); candidate != candidates.rend() && !highest; ++candidate) {
-      if (const Version* version = history.find(*candidate)) highest = found_as(*version);
-    }
+  if (candidates.empty()) return std::nullopt;
+  const auto& versions = noted->second.versions;
+  for (auto version = versions.rbegin(); version != versions.rend() && !highest; ++version) {
+    if (version->timestamp < candidates.front()) break;
+    if (is_candidate(version->timestamp)) highest = version->found();
   }
   return highest;
 }
@@ -110,15 +70,15 @@ KeyVersions& Cells::create(const KeyId& key, const IndexWord& cell, std::uint64_
   CellHead head{key, generation, 0, {}};
   head.seal = head.seal_of();
   region_.copy_in(cell.offset, bytes_of(head));
-  return noted_keys_.try_emplace(key, KeyVersions{key, cell, {}, {}}).first->second;
+  return noted_keys_.try_emplace(key, KeyVersions{key, cell}).first->second;
 }
 
 KeyVersions& Cells::open(const KeyId& key, const IndexWord& cell) {
   if (KeyVersions* const noted = opened(key)) return *noted;
-  KeyVersions& history = noted_keys_.try_emplace(key, KeyVersions{key, cell, {}, {}}).first->second;
+  KeyVersions& history = noted_keys_.try_emplace(key, KeyVersions{key, cell}).first->second;
   for_each_slot(cell, [this, &history](const FoundVersion& version, std::size_t slot) {
     const std::uint64_t mark = mark_bits(mark_of(version.place.offset).load());
-    history.put({version.timestamp, version.generation, version.place, false, false, mark});
+    places_.put(history, {version.timestamp, version.generation, version.place, false, false, mark});
     history.slots.at(slot) = version.timestamp;
   });
   noted_ += history.versions.size();
@@ -130,9 +90,10 @@ KeyVersions* Cells::opened(const KeyId& key) {
   return found == noted_keys_.end() ? nullptr : &found->second;
 }
 
-void Cells::close(const KeyVersions& history) {
+void Cells::close(KeyVersions& history) {
   if (!history.is_quiet()) return;
   noted_ -= history.versions.size();
+  places_.drop_all(history);
   noted_keys_.erase(KeyId(history.key));
 }
 
@@ -145,28 +106,33 @@ void Cells::remove(const KeyVersions& history) {
   noted_keys_.erase(key);
 }
 
-void Cells::add(KeyVersions& history, const Version& version, std::span<const std::byte> record) {
+Version& Cells::add(KeyVersions& history, const Version& version, std::span<const std::byte> record) {
   region_.copy_in(version.place.offset, record);
-  Version& added = history.put(version);
+  Version& added = places_.put(history, version);
   ++noted_;
-  if (rules_.marks_all_versions) set_mark(history, added, RecordHead::kNotNewest);
+  if (rules_.marks_all_versions) set_mark(added, RecordHead::kNotNewest);
+  return added;
 }
 
-Version* Cells::commit(KeyVersions& history, const Timestamp& timestamp) {
+Version* Cells::commit(Version& version) {
+  KeyVersions& history = *version.key;
   if (!rules_.orders_by_timestamp) {
-    while (history.newest() != nullptr && history.newest()->timestamp > timestamp) {
-      drop(history, history.newest()->timestamp);
-    }
+    while (history.newest() != nullptr && history.newest()->timestamp > version.timestamp) drop(*history.newest());
   }
   if (history.is_there()) --keys_;
   Version* before = history.newest();
   if (before != nullptr) before->due = Version::kNotDue;  // superseded, it counts from now
-  Version& version = *history.find(timestamp);
+  // All that are above the newest committed have slots beside it, unless they are more: then one that has none may take
+  // that of the newest before.
+  const bool are_many = history.prepared >= CellHead::kSlots;
+  history.discount(version);
   version.place.state = VersionState::committed;
+  history.count(version);
   if (history.is_there()) ++keys_;
-  const auto* const slot = std::ranges::find(history.slots, timestamp);
+  const auto* const slot = std::ranges::find(history.slots, version.timestamp);
   if (slot != history.slots.end()) store_slot(history, static_cast<std::size_t>(slot - history.slots.begin()), version);
-  show(history);
+  show(version);
+  if (are_many) give_slots(history);
   if (fits(history, version) && history.newest() == &version) copy(history, version);
   return before;
 }
@@ -176,18 +142,15 @@ void Cells::expire(KeyVersions& history) {
   history.newest()->erased = true;
 }
 
-void Cells::drop(KeyVersions& history, Timestamp timestamp) {
+void Cells::drop(Version& version) {
+  KeyVersions& history = *version.key;
   if (history.is_there()) --keys_;
-  Version& version = *history.find_old(timestamp);
-  set_mark(history, version, RecordHead::kNotNewest);  // for whoever remembers where it was
+  set_mark(version, RecordHead::kNotNewest);  // for whoever remembers where it was
   if (rules_.records_are_immutable || !shares_place(history, version)) {
     heap_.give_back(version.place.offset, version.place.bytes);
   }
-  if (&version == &history.versions.front()) {
-    history.versions.pop_front();
-  } else {
-    history.versions.erase(history.place_of(timestamp));
-  }
+  const Timestamp timestamp = version.timestamp;
+  places_.drop(version);
   --noted_;
   if (history.is_there()) ++keys_;
   auto* const slot = std::ranges::find(history.slots, timestamp);
@@ -197,7 +160,7 @@ void Cells::drop(KeyVersions& history, Timestamp timestamp) {
   if (history.versions.size() < CellHead::kSlots) {
     store_slot(history, static_cast<std::size_t>(slot - history.slots.begin()), {});
   } else {
-    show(history);
+    give_slots(history);
   }
 }
 
@@ -205,38 +168,44 @@ void Cells::mark_newest(KeyVersions& history) {
   Version* newest = history.newest();
   if (newest == nullptr) return;
   const bool is_last = newest == &history.versions.back();
-  set_mark(history, *newest, (newest->mark & ~RecordHead::kNotNewest) | (is_last ? 0 : RecordHead::kNotNewest));
+  set_mark(*newest, (newest->mark & ~RecordHead::kNotNewest) | (is_last ? 0 : RecordHead::kNotNewest));
 }
 
-void Cells::show(KeyVersions& history) {
-  while (give_slot(history)) continue;
+void Cells::show(Version& version) {
+  if (version.key->is_unseen(version)) (void)give_slot(*version.key, version);
 }
 
-bool Cells::give_slot(KeyVersions& history) {
-  const Version* newest = history.newest();
-  const Version* unseen = newest != nullptr && history.is_unseen(*newest) ? newest : nullptr;
-  for (auto last = history.versions.rbegin(); unseen == nullptr && last != history.versions.rend(); ++last) {
-    if (history.is_unseen(*last)) unseen = &*last;
+void Cells::give_slots(KeyVersions& history) {
+  const auto is_unseen = [&history](const Version& each) { return history.is_unseen(each); };
+  for (bool is_given = true; is_given;) {
+    const auto last = std::find_if(history.versions.rbegin(), history.versions.rend(), is_unseen);
+    if (last == history.versions.rend()) return;
+    const Version* const newest = history.newest();
+    is_given = give_slot(history, newest != nullptr && is_unseen(*newest) ? *newest : *last);
   }
-  if (unseen == nullptr) return false;
+}
 
+bool Cells::give_slot(KeyVersions& history, const Version& unseen) {
   auto* slot = std::ranges::find(history.slots, Timestamp{});
   if (slot == history.slots.end()) {
     slot = least_needed(history);
-    if (unseen != newest && unseen->timestamp < *slot) return false;
+    if (&unseen != history.newest() && unseen.timestamp < *slot) return false;
   }
-  *slot = unseen->timestamp;
-  channel_.local_fence();  // its record is there, and the slot that was stored to before
-  store_slot(history, static_cast<std::size_t>(slot - history.slots.begin()), *unseen);
+  *slot = unseen.timestamp;
+  store_slot(history, static_cast<std::size_t>(slot - history.slots.begin()), unseen);
   return true;
 }
 
 // The one that readers find as the newest committed version stays.
 Timestamp* Cells::least_needed(KeyVersions& history) {
-  const auto is_found = [&history](const Version& each) { return each.committed() && !history.is_unseen(each); };
-  const auto found = std::find_if(history.versions.rbegin(), history.versions.rend(), is_found);
-  const auto need = [&](const Timestamp& timestamp) {
-    return std::pair(found != history.versions.rend() && timestamp == found->timestamp, timestamp);
+  const Version* found = history.newest();
+  if (found != nullptr && history.is_unseen(*found)) {
+    const auto is_found = [&history](const Version& each) { return each.committed() && !history.is_unseen(each); };
+    const auto before = std::find_if(history.versions.rbegin(), history.versions.rend(), is_found);
+    found = before == history.versions.rend() ? nullptr : &*before;
+  }
+  const auto need = [found](const Timestamp& timestamp) {
+    return std::pair(found != nullptr && timestamp == found->timestamp, timestamp);
   };
   return std::ranges::min_element(history.slots, {}, need);
 }
@@ -250,8 +219,9 @@ void Cells::store_slot(const KeyVersions& history, std::size_t number, const Ver
   region_.word<ControlWord>(at + offsetof(CellHead, seal)).store(head.seal_of());
 }
 
-void Cells::set_mark(KeyVersions& history, Version& version, std::uint64_t mark) {
+void Cells::set_mark(Version& version, std::uint64_t mark) {
   if (version.mark == mark) return;
+  const KeyVersions& history = *version.key;
   version.mark = mark;
   const std::uint64_t word = mark_word(version.generation, mark);
   mark_of(version.place.offset).store(word);

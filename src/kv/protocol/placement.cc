@@ -1,37 +1,57 @@
 #include "kv/protocol/placement.h"
 
 #include <algorithm>
-#include <functional>
 #include <utility>
 
 #include "kv/protocol/record.h"
 
 namespace farside::kv {
 
-std::vector<PlacedWrite> Placement::look(const Prepare& part) const {
-  std::vector<PlacedWrite> writes;
+namespace {
+
+/// Of two of one key the later stays.
+void drop_repeated(std::vector<PlacedWrite>& writes) {
+  if (writes.size() == 1) return;
+  std::vector<std::pair<KeyId, const Write*>> keys;
+  for (const PlacedWrite& write : writes) keys.emplace_back(write.key, write.write);
+  std::ranges::sort(keys);
+  const auto is_last = [&keys](const PlacedWrite& write) {
+    const auto next = std::ranges::upper_bound(keys, std::pair(write.key, write.write));
+    return next == keys.end() || next->first != write.key;
+  };
+  const auto is_same_key = [](const auto& left, const auto& right) { return left.first == right.first; };
+  if (std::ranges::adjacent_find(keys, is_same_key) == keys.end()) return;
+  std::erase_if(writes, [&](const PlacedWrite& write) { return !is_last(write); });
+}
+
+}  // namespace
+
+void Placement::look(const Prepare& part, std::vector<PlacedWrite>& writes) {
+  writes.clear();
   writes.reserve(part.writes.size());
   for (const Write& write : part.writes) {
     writes.push_back({.write = &write,
                       .key = key_id(write.key),
                       .record_bytes = record_bytes(part.siblings.bytes.size(), write.key.size(), write.value.size())});
   }
-  // The later of two of one key comes first, and stays.
-  std::ranges::sort(writes, std::greater(), [](const PlacedWrite& write) { return std::pair(write.key, write.write); });
-  const auto is_same_key = [](const PlacedWrite& left, const PlacedWrite& right) { return left.key == right.key; };
-  writes.erase(std::unique(writes.begin(), writes.end(), is_same_key), writes.end());
+  drop_repeated(writes);
+  for (PlacedWrite& write : writes)
+    write.noted = cells_.opened(write.key);  // by itself: the misses of all keys overlap
+  for (PlacedWrite& write : writes) look(write);
+}
 
-  for (PlacedWrite& write : writes) {
+void Placement::look(PlacedWrite& write) {
+  if (write.noted != nullptr) {
+    write.cell = write.noted->cell;
+    const Version* const newest = write.noted->newest();
+    if (newest != nullptr) write.newest = newest->found();
+  } else {
     write.cell = index_.find(write.key);
-    if (!write.cell) {
-      write.is_new = true;
-      continue;
-    }
-    write.newest = cells_.newest(*write.cell);
-    const bool fits = write.newest && write.newest->place.bytes == write.record_bytes;
-    if (!rules_.records_are_immutable) write.overwrites = fits;
+    if (write.cell) write.newest = cells_.newest(*write.cell);
   }
-  return writes;
+  write.is_new = !write.cell;
+  const bool fits = write.newest && write.newest->place.bytes == write.record_bytes;
+  if (!rules_.records_are_immutable) write.overwrites = fits;
 }
 
 bool Placement::take(std::vector<PlacedWrite>& writes) {

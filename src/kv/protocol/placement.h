@@ -15,6 +15,7 @@ struct PlacedWrite {
   KeyId key;
   std::uint64_t record_bytes;
   std::uint64_t record = 0;              ///< its offset
+  KeyVersions* noted = nullptr;          ///< what is noted of the key; null: nothing
   std::optional<IndexWord> cell{};       ///< none: there is none yet
   bool is_new = false;                   ///< the cell
   std::optional<FoundVersion> newest{};  ///< that is committed
@@ -23,19 +24,20 @@ struct PlacedWrite {
 
 class Placement {
  public:
-  Placement(const Cells& cells, Index& index, Heap& heap, const KvRules& rules)
+  Placement(Cells& cells, Index& index, Heap& heap, const KvRules& rules)
       : cells_(cells), index_(index), heap_(heap), rules_(rules) {}
 
   /// One for each key. Takes nothing.
-  [[nodiscard]] std::vector<PlacedWrite> look(const Prepare& part) const;
+  void look(const Prepare& part, std::vector<PlacedWrite>& writes);
   /// All that they need, or nothing.
   [[nodiscard]] bool take(std::vector<PlacedWrite>& writes);
 
  private:
+  void look(PlacedWrite& write);
   [[nodiscard]] bool take(PlacedWrite& write, Heap::For purpose);
   void give_back(const PlacedWrite& write);
 
-  const Cells& cells_;
+  Cells& cells_;
   Index& index_;
   Heap& heap_;
   const KvRules& rules_;

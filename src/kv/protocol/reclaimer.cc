@@ -2,21 +2,21 @@
 
 namespace farside::kv {
 
-void Reclaimer::schedule(KeyVersions& history, Version& version) {
-  if (version.due == Version::kNotDue && is_over(history, version)) put_off(history, version);
+void Reclaimer::schedule(Version& version) {
+  if (version.due == Version::kNotDue && is_over(version)) put_off(version);
 }
 
-bool Reclaimer::is_over(KeyVersions& history, const Version& version) const {
+bool Reclaimer::is_over(const Version& version) const {
   if (!version.committed()) return false;
-  if (&version != history.newest()) return true;
+  if (&version != version.key->newest()) return true;
   const bool is_everywhere = (version.mark & RecordHead::kEverywhere) != 0;
   return version.erased && (is_everywhere || !rules_.keeps_unsettled_tombstones);
 }
 
-void Reclaimer::put_off(KeyVersions& history, Version& version) {
+void Reclaimer::put_off(Version& version) {
   version.due = fabric_.now() + grace_;
-  const Due due{version.due, history.key, version.timestamp, version.place.bytes};
-  if (&version == history.newest()) {
+  const Due due{version.due, VersionRef(version), version.place.bytes};
+  if (&version == version.key->newest()) {
     erased_.push_back(due);
   } else {
     superseded_.push_back(due);
@@ -38,6 +38,8 @@ std::size_t Reclaimer::reclaim_superseded(std::size_t most, Time now) {
     if (now < due.at + (are_many ? grace_ / kLeastPart - grace_ : Duration::zero())) break;
     superseded_.pop_front();
     superseded_bytes_ -= due.bytes;
+    if (superseded_.size() > 2 * kAhead) superseded_[2 * kAhead].version.fetch();
+    if (superseded_.size() > kAhead) superseded_[kAhead].version.fetch_key();
     freed += reclaim(due) ? 1 : 0;
   }
   return freed;
@@ -55,20 +57,20 @@ std::size_t Reclaimer::reclaim_erased(std::size_t most, Time now) {
 }
 
 bool Reclaimer::reclaim(const Due& due) {
-  KeyVersions* history = cells_.opened(due.key);
-  Version* version = history == nullptr ? nullptr : history->find_old(due.timestamp);
+  Version* const version = due.version.find();
   if (version == nullptr || version->due != due.at) return false;  // it was put off, or dropped
-  const bool is_erased = version == history->newest();
-  if (is_erased && history->versions.size() != 1) {  // the others were prepared meanwhile
-    put_off(*history, *version);
+  KeyVersions& history = *version->key;
+  const bool is_erased = version == history.newest();
+  if (is_erased && history.versions.size() != 1) {  // the others were prepared meanwhile
+    put_off(*version);
     return false;
   }
-  if (is_erased) forget(due.timestamp);
-  cells_.drop(*history, due.timestamp);
+  if (is_erased) forget(version->timestamp);
+  cells_.drop(*version);
   if (is_erased) {
-    cells_.remove(*history);
+    cells_.remove(history);
   } else {
-    cells_.close(*history);
+    cells_.close(history);
   }
   return true;
 }

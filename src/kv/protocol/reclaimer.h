@@ -23,7 +23,7 @@ class Reclaimer {
         most_superseded_bytes_(superseded_bytes) {}
 
   /// Of a version that was committed, superseded or settled: if it is over now, it goes when the grace time is.
-  void schedule(KeyVersions& history, Version& version);
+  void schedule(Version& version);
   /// Frees at most `most` versions that are due at `now`. 0: none is.
   std::size_t reclaim(std::size_t most, Time now);
   void forget(const Timestamp& timestamp);
@@ -33,14 +33,15 @@ class Reclaimer {
  private:
   struct Due {
     Time at;
-    KeyId key;
-    Timestamp timestamp;
+    VersionRef version;
     std::uint64_t bytes;
   };
   /// Of the grace time, that a superseded version stays in any case.
   static constexpr int kLeastPart = 20;
-  [[nodiscard]] bool is_over(KeyVersions& history, const Version& version) const;
-  void put_off(KeyVersions& history, Version& version);
+  /// So many are fetched into a cache ahead of their turn.
+  static constexpr std::size_t kAhead = 4;
+  [[nodiscard]] bool is_over(const Version& version) const;
+  void put_off(Version& version);
   std::size_t reclaim_superseded(std::size_t most, Time now);
   std::size_t reclaim_erased(std::size_t most, Time now);
   bool reclaim(const Due& due);

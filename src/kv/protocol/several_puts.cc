@@ -14,14 +14,16 @@ namespace farside::kv {
 void AtomicWriter::put_each(std::span<IndependentPut> puts, Deadline deadline) {
   std::vector<UnderWay> together;
   std::vector<IndependentPut*> alone;
+  ids_.clear();
   for (IndependentPut& put : puts) {
+    const std::size_t first_id = ids_.size();
     check_all(put.writes);
     put.outcome = PutOutcome::done;
     if (put.writes.empty()) continue;
-    if (has_silent_server(put.writes)) {
+    if (has_silent_server(std::span(ids_).subspan(first_id))) {
       alone.push_back(&put);
     } else {
-      together.push_back({&put});
+      together.push_back({&put, first_id});
     }
   }
   doubts_.look_into();
@@ -32,11 +34,9 @@ void AtomicWriter::put_each(std::span<IndependentPut> puts, Deadline deadline) {
   }
 }
 
-bool AtomicWriter::has_silent_server(std::span<const Write> writes) const {
-  if (std::ranges::none_of(parts_, &Part::is_silent)) return false;
-  return std::ranges::any_of(writes, [this](const Write& write) {
-    return parts_[server_of(key_id(write.key), requests_.servers())].is_silent;
-  });
+bool AtomicWriter::has_silent_server(std::span<const KeyId> ids) const {
+  return std::ranges::any_of(ids,
+                             [this](const KeyId& id) { return parts_[server_of(id, requests_.servers())].is_silent; });
 }
 
 void AtomicWriter::put_together(std::vector<UnderWay>& puts, Deadline deadline) {
@@ -54,8 +54,8 @@ void AtomicWriter::begin(UnderWay& put, Deadline deadline) {
   const std::span<const Write> writes = put.put->writes;
   put.put->version = last_ = clock_.next();
   put.prepared = put.ended = Answer::done;
-  if (writes.size() > 1) split(writes);
-  if (is_whole(writes)) return add(server_of_first(writes), encode_whole(writes), put.prepared, deadline);
+  split(writes, std::span(ids_).subspan(put.first_id, writes.size()));
+  if (is_whole()) return add(servers_.front(), encode_whole(writes), put.prepared, deadline);
   put.servers = servers_;
   const auto siblings = make_siblings(siblings_kind(), keys_);
   Request request = Request::by(caller_, RequestKind::prepare);

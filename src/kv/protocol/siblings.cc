@@ -8,15 +8,16 @@ namespace farside::kv {
 
 namespace {
 
-// Of a filter: 32 bits and more for each key, four of them set, so that one in thousands of other keys is named by
-// mistake (RAMP, 3.4.3); fewer where there are hundreds.
-constexpr std::size_t kBytesForKey = 4;
+// Of a filter: 16 bits and more for each key, four of them set, so that one in hundreds of other keys is named by
+// mistake (RAMP, 3.4.3), and more of them where there are hundreds: each version carries it, and who is misled reads
+// once more.
+constexpr std::size_t kBytesForKey = 2;
 constexpr std::size_t kFewestBytes = 32;
-constexpr std::size_t kMostBytes = 1024;
+constexpr std::size_t kMostBytes = 256;
 
 bool is_filter(std::size_t bytes) { return std::has_single_bit(bytes) && bytes >= kFewestBytes && bytes <= kMostBytes; }
 
-/// A filter has 2^8 to 2^13 bits; which four are a key's, 16 of its bits each say.
+/// A filter has 2^8 to 2^11 bits; which four are a key's, 16 of its bits each say.
 template <class Visit>
 void for_each_bit(const KeyId& key, std::size_t bytes, Visit&& visit) {
   for (unsigned i = 0; i < 4; ++i) {

@@ -187,6 +187,9 @@ class Store {
 
  private:
   struct State;
+  /// Takes the room for all that it writes, which State::placed says then. Done: there was, and it may be.
+  Answered place(const Prepare& part);
+
   std::unique_ptr<State> state_;
 };
 

@@ -10,9 +10,9 @@ namespace farside::kv {
 
 std::vector<PreparedVersion> Store::prepared(const Timestamp& transaction) const {
   std::vector<PreparedVersion> versions;
-  for (const KeyId& key : state_->transactions.keys_of(transaction)) {
-    const Version& version = *state_->cells.opened(key)->find(transaction);
-    versions.push_back({record({version.timestamp, version.generation, version.place}), version.conditional});
+  for (const WrittenVersion& each : state_->transactions.written_by(transaction)) {
+    const Version& version = *each.version.find();
+    versions.push_back({record(version.found()), version.conditional});
   }
   return versions;
 }
@@ -44,12 +44,12 @@ Answer Store::restore(const Prepare& part) {
     const KeyId key = key_id(write.key);
     const auto cell = store.index.find(key);
     if (!cell || !store.cells.at(key, *cell, part.timestamp)) continue;
-    store.drop(store.cells.open(key, *cell), part.timestamp);
+    store.drop(*store.cells.open(key, *cell).find(part.timestamp));
   }
   const Prepare restored{part.timestamp, part.siblings, part.servers, wanted};
-  std::vector<PlacedWrite> writes = store.placement.look(restored);
-  if (!store.placement.take(writes)) return Answer::full;
-  store.add(restored, writes);
+  store.placement.look(restored, store.placed);
+  if (!store.placement.take(store.placed)) return Answer::full;
+  store.add(restored);
   return Answer::done;
 }
 
@@ -78,13 +78,14 @@ Answer Store::restore_version(const Timestamp& timestamp, const Siblings& siblin
   const std::vector<Write> wanted = store.still_wanted(timestamp, {&write, 1});
   if (wanted.empty()) return Answer::done;
   const Prepare part{timestamp, siblings, {}, wanted};
-  std::vector<PlacedWrite> writes = store.placement.look(part);
-  const PlacedWrite& placed = writes.front();
+  store.placement.look(part, store.placed);
+  const PlacedWrite& placed = store.placed.front();
   if (placed.cell && store.cells.at(placed.key, *placed.cell, timestamp)) return Answer::done;  // it is prepared
-  if (!store.placement.take(writes)) return Answer::full;
-  store.write(part, placed);
-  store.commit(placed.key, timestamp, settled | store.transactions.settled_bits(timestamp));
-  store.transactions.note_key(timestamp, placed.key);
+  if (!store.placement.take(store.placed)) return Answer::full;
+  Version& version = store.write(part, placed);
+  store.transactions.note_written(timestamp, {placed.key, VersionRef(version)});
+  store.commit(version, settled | store.transactions.settled_bits(timestamp));
+  if (placed.is_new) store.index.insert(placed.key, *placed.cell);
   return Answer::done;
 }
 
@@ -104,11 +105,11 @@ void Store::State::drop_older(const KeyId& key, const Timestamp& than) {
   const auto cell = index.find(key);
   if (!cell) return;
   KeyVersions& history = cells.open(key, *cell);
-  std::vector<Timestamp> older;
-  for (const Version& version : history.versions) {
-    if (version.timestamp < than && version.committed()) older.push_back(version.timestamp);
+  std::vector<Version*> older;
+  for (Version& version : history.versions) {
+    if (version.timestamp < than && version.committed()) older.push_back(&version);
   }
-  for (const Timestamp& timestamp : older) cells.drop(history, timestamp);
+  for (Version* version : older) cells.drop(*version);
   if (history.versions.empty()) return cells.remove(history);
   cells.mark_newest(history);
   cells.close(history);

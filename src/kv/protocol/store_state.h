@@ -21,18 +21,26 @@ struct Store::State {
         const KvRules& rules_);
 
   /// Whether the transaction may be prepared, but for want of room.
-  [[nodiscard]] Answered judge(const Timestamp& transaction, const std::vector<PlacedWrite>& writes);
-  [[nodiscard]] bool is_as_expected(const PlacedWrite& placed);
-  [[nodiscard]] bool is_absent(const PlacedWrite& placed) const;
-  void add(const Prepare& part, const std::vector<PlacedWrite>& writes);
-  void write(const Prepare& part, const PlacedWrite& placed);
+  [[nodiscard]] Answered judge(const Timestamp& transaction) const;
+  [[nodiscard]] bool is_as_expected(const PlacedWrite& write) const;
+  [[nodiscard]] bool is_absent(const PlacedWrite& write) const;
+  /// What is placed.
+  void add(const Prepare& part);
+  /// It can be seen after a `show`, once a fence stands between them.
+  Version& write(const Prepare& part, const PlacedWrite& where);
+  void show(Version& version, const PlacedWrite& write);
+  /// What is placed, a transaction of one key. The key's newest.
+  Timestamp put(const Prepare& part);
   /// Of a version that is prepared. The key's newest.
-  Timestamp commit(const KeyId& key, const Timestamp& transaction, std::uint64_t settled);
-  void drop(KeyVersions& history, const Timestamp& transaction);
+  Timestamp commit(Version& version, std::uint64_t settled);
+  void drop(Version& version);
+  /// After so many versions were committed: gives back more than they may have superseded, if it is due, so that
+  /// however fast somebody writes memory does not fill up with what is.
+  void reclaim_after(std::size_t committed);
   void say_visible() const {
     if (rules.visible_before_answering) channel.local_fence();
   }
-  void settle(const KeyId& key, const Timestamp& transaction, std::uint64_t bits);
+  void settle(const WrittenVersion& written, const Timestamp& transaction, std::uint64_t bits);
   /// Of what is not prepared and will not be.
   Answered refuse(const Timestamp& transaction, const Answered& answered) {
     if (rules.bars_before_saying_no) transactions.bar(transaction);
@@ -69,6 +77,7 @@ struct Store::State {
   Placement placement;
   Reclaimer reclaimer;
   Transactions transactions;
+  std::vector<PlacedWrite> placed;      // of the prepare under way
   std::vector<std::byte> record_bytes;  // of the write under way
   Time next_look_for_expired{};
   std::uint64_t looked_at_bucket = 0;

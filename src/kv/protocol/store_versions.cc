@@ -92,7 +92,7 @@ void Store::State::look_for_expired() {
 void Store::State::expire(const KeyId& key, const IndexWord& cell) {
   KeyVersions& history = cells.open(key, cell);
   cells.expire(history);
-  reclaimer.schedule(history, *history.newest());
+  reclaimer.schedule(*history.newest());
 }
 
 MemoryUse Store::use() const {

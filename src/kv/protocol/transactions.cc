@@ -25,13 +25,13 @@ PreparedHere Transactions::end(const Timestamp& transaction) {
   return prepared;
 }
 
-std::vector<KeyId> Transactions::commit(const Timestamp& transaction, Time now) {
+std::vector<WrittenVersion> Transactions::commit(const Timestamp& transaction, Time now) {
   PreparedHere prepared = end(transaction);
   const bool is_alone = prepared.servers.size() <= 1;
   while (!lately_committed_.empty() && is_over(lately_committed_.front().second)) lately_committed_.pop_front();
   if (!is_alone) lately_committed_.emplace_back(now, transaction);
-  remember(transaction, {Standing::committed, is_alone, prepared.keys, std::move(prepared.servers)});
-  return std::move(prepared.keys);
+  remember(transaction, {Standing::committed, is_alone, prepared.written, std::move(prepared.servers)});
+  return std::move(prepared.written);
 }
 
 bool Transactions::is_over(const Timestamp& committed) {
@@ -39,16 +39,16 @@ bool Transactions::is_over(const Timestamp& committed) {
   return ended == nullptr || ended->everywhere;
 }
 
-std::vector<KeyId> Transactions::note_everywhere(const Timestamp& transaction) {
+std::vector<WrittenVersion> Transactions::note_everywhere(const Timestamp& transaction) {
   Ended* ended = find_ended(transaction);
   if (ended == nullptr || std::exchange(ended->everywhere, true)) return {};
   ended->servers = {};
-  return ended->keys;
+  return ended->written;
 }
 
-std::vector<KeyId> Transactions::bar(const Timestamp& transaction) {
+std::vector<WrittenVersion> Transactions::bar(const Timestamp& transaction) {
   if (standing(transaction) != Standing::barred) remember(transaction, {Standing::barred});
-  return end(transaction).keys;
+  return end(transaction).written;
 }
 
 void Transactions::remember(const Timestamp& transaction, Ended ended) {
@@ -92,7 +92,7 @@ std::vector<Transactions::Settled> Transactions::settle(const Timestamp& up_to) 
   std::vector<Settled> settled;
   while (!session.ended.empty() && session.ended.begin()->first <= session.settled) {
     auto& [time, ended] = *session.ended.begin();
-    if (ended.standing == Standing::committed) settled.push_back({{time, up_to.session}, std::move(ended.keys)});
+    if (ended.standing == Standing::committed) settled.push_back({{time, up_to.session}, std::move(ended.written)});
     session.ended.erase(session.ended.begin());
   }
   return settled;
@@ -139,9 +139,9 @@ bool Transactions::is_known(const Timestamp& transaction) const {
   return transaction.time <= session->second.settled || session->second.ended.contains(transaction.time);
 }
 
-std::vector<KeyId> Transactions::keys_of(const Timestamp& transaction) const {
+std::vector<WrittenVersion> Transactions::written_by(const Timestamp& transaction) const {
   const auto found = prepared_.find(transaction);
-  return found == prepared_.end() ? std::vector<KeyId>() : found->second.keys;
+  return found == prepared_.end() ? std::vector<WrittenVersion>() : found->second.written;
 }
 
 std::vector<EndedTransactions> Transactions::ended() const {
@@ -155,8 +155,8 @@ std::vector<EndedTransactions> Transactions::ended() const {
   return all;
 }
 
-void Transactions::note_key(const Timestamp& transaction, const KeyId& key) {
-  if (Ended* ended = find_ended(transaction)) ended->keys.push_back(key);
+void Transactions::note_written(const Timestamp& transaction, const WrittenVersion& written) {
+  if (Ended* ended = find_ended(transaction)) ended->written.push_back(written);
 }
 
 }  // namespace farside::kv

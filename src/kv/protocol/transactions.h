@@ -1,5 +1,5 @@
 // transactions.h — which transactions are prepared at a server, and what became of the others as long as anybody may
-// ask. Knows nothing of keys and versions but where the cells are.
+// ask. Of versions it knows which are whose.
 #pragma once
 
 #include <algorithm>
@@ -12,6 +12,7 @@
 
 #include "kv/protocol/store.h"
 #include "kv/protocol/timestamp.h"
+#include "kv/protocol/versions.h"
 
 namespace farside::kv {
 
@@ -19,7 +20,7 @@ namespace farside::kv {
 struct PreparedHere {
   Time since;
   std::vector<ServerNumber> servers;
-  std::vector<KeyId> keys;  ///< that it writes here
+  std::vector<WrittenVersion> written;  ///< here
 };
 
 class Transactions {
@@ -35,16 +36,20 @@ class Transactions {
   /// Its session is, and it is prepared or has ended.
   [[nodiscard]] bool is_known(const Timestamp& transaction) const;
   void add(const Timestamp& transaction, PreparedHere prepared) { prepared_.emplace(transaction, std::move(prepared)); }
-  /// Of one that is prepared: it is committed from `now` on. Its keys.
-  std::vector<KeyId> commit(const Timestamp& transaction, Time now);
-  /// Of one that is committed: it is so at all servers. Its keys; none: that was known.
-  std::vector<KeyId> note_everywhere(const Timestamp& transaction);
-  /// Of one that is not committed. The keys that it was prepared for.
-  std::vector<KeyId> bar(const Timestamp& transaction);
+  /// One that is prepared and committed at once, and has part in no other server.
+  void add_committed(const Timestamp& transaction, const WrittenVersion& written) {
+    remember(transaction, {Standing::committed, true, {written}});
+  }
+  /// Of one that is prepared: it is committed from `now` on. What it wrote.
+  std::vector<WrittenVersion> commit(const Timestamp& transaction, Time now);
+  /// Of one that is committed: it is so at all servers. What it wrote; nothing: that was known.
+  std::vector<WrittenVersion> note_everywhere(const Timestamp& transaction);
+  /// Of one that is not committed. What was prepared for it.
+  std::vector<WrittenVersion> bar(const Timestamp& transaction);
 
   struct Settled {
     Timestamp timestamp;
-    std::vector<KeyId> keys;
+    std::vector<WrittenVersion> written;
   };
   /// Forgets the session's transactions up to this one. Those of them that were committed.
   std::vector<Settled> settle(const Timestamp& up_to);
@@ -56,17 +61,17 @@ class Transactions {
   [[nodiscard]] std::uint64_t forgotten() const noexcept { return forgotten_; }
   void forget(std::uint64_t up_to) { forgotten_ = std::max(forgotten_, up_to); }
   /// Of one that is prepared; none: it is not.
-  [[nodiscard]] std::vector<KeyId> keys_of(const Timestamp& transaction) const;
+  [[nodiscard]] std::vector<WrittenVersion> written_by(const Timestamp& transaction) const;
   [[nodiscard]] std::vector<EndedTransactions> ended() const;
-  /// One more key that it wrote, if it was committed and not settled since.
-  void note_key(const Timestamp& transaction, const KeyId& key);
+  /// One more version that it wrote, if it was committed and not settled since.
+  void note_written(const Timestamp& transaction, const WrittenVersion& written);
 
  private:
   struct Ended {
     Standing standing;
-    bool everywhere = true;               ///< nobody needs to ask
-    std::vector<KeyId> keys{};            ///< when committed
-    std::vector<ServerNumber> servers{};  ///< when committed, and perhaps not everywhere
+    bool everywhere = true;                 ///< nobody needs to ask
+    std::vector<WrittenVersion> written{};  ///< when committed
+    std::vector<ServerNumber> servers{};    ///< when committed, and perhaps not everywhere
   };
   struct Session {
     std::uint64_t settled = 0;

@@ -1,22 +1,47 @@
 #include "kv/resp/unit_of_work.h"
 
+#include <functional>
+
 namespace farside::kv {
 
 void UnitOfWork::begin() {
   entries_.clear();
+  places_.assign(kFewestPlaces, 0);
   kept_.clear();
   now_ns_ = session_.wall_ns();
 }
 
+UnitOfWork::Entry& UnitOfWork::entry(std::string_view key) {
+  std::uint32_t& place = place_of(key);
+  if (place != 0) return entries_[place - 1];
+  entries_.push_back({.key = key});
+  place = static_cast<std::uint32_t>(entries_.size());
+  if (2 * entries_.size() > places_.size()) make_room();
+  return entries_.back();
+}
+
+// There are twice as many places as entries at least.
+std::uint32_t& UnitOfWork::place_of(std::string_view key) {
+  const std::size_t mask = places_.size() - 1;
+  std::size_t at = std::hash<std::string_view>()(key) & mask;
+  while (places_[at] != 0 && entries_[places_[at] - 1].key != key) at = (at + 1) & mask;
+  return places_[at];
+}
+
+void UnitOfWork::make_room() {
+  places_.assign(2 * places_.size(), 0);
+  for (std::size_t i = 0; i < entries_.size(); ++i) place_of(entries_[i].key) = static_cast<std::uint32_t>(i + 1);
+}
+
 bool UnitOfWork::load() {
   keys_.clear();
-  for (const auto& [key, entry] : entries_) {
-    if (entry.wanted) keys_.push_back(key);
+  for (const Entry& entry : entries_) {
+    if (entry.wanted) keys_.push_back(entry.key);
   }
   if (keys_.empty()) return true;
   if (session_.get_all(keys_, got_) != Outcome::done) return false;
   for (std::size_t i = 0; i < keys_.size(); ++i) {
-    Entry& entry = entries_.find(keys_[i])->second;
+    Entry& entry = this->entry(keys_[i]);
     entry.present = got_[i].present;
     entry.version = got_[i].version;
     entry.value = {got_[i].value, got_[i].expires_ns};
@@ -25,20 +50,20 @@ bool UnitOfWork::load() {
 }
 
 const UnitOfWork::Value* UnitOfWork::find(std::string_view key) const {
-  const Entry& entry = entries_.find(key)->second;
+  const Entry& entry = entries_[place_of(key) - 1];
   return entry.present ? &entry.value : nullptr;
 }
 
 void UnitOfWork::set(std::string_view key, std::string_view value, std::uint64_t expires_ns) {
   if (expires_ns != 0 && expires_ns <= now_ns_) return erase(key);
-  Entry& entry = entries_[key];
+  Entry& entry = this->entry(key);
   entry.present = true;
   entry.written = true;
   entry.value = {value, expires_ns};
 }
 
 void UnitOfWork::erase(std::string_view key) {
-  Entry& entry = entries_[key];
+  Entry& entry = this->entry(key);
   entry.present = false;
   entry.written = true;
 }
@@ -50,12 +75,12 @@ PutOutcome UnitOfWork::commit() {
 
 std::span<const Write> UnitOfWork::writes() {
   writes_.clear();
-  for (const auto& [key, entry] : entries_) {
+  for (const Entry& entry : entries_) {
     if (!entry.written) continue;
     if (entry.present) {
-      writes_.push_back({.key = key, .value = entry.value.bytes, .expires_ns = entry.value.expires_ns});
+      writes_.push_back({.key = entry.key, .value = entry.value.bytes, .expires_ns = entry.value.expires_ns});
     } else {
-      writes_.push_back({.key = key, .value = {}, .erase = true});
+      writes_.push_back({.key = entry.key, .value = {}, .erase = true});
     }
     if (entry.wanted) writes_.back().expected = entry.version;
   }

@@ -9,7 +9,6 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
 
 #include "farside/kv/session.h"
@@ -28,7 +27,7 @@ class UnitOfWork {
   /// Forgets everything. Keys and values that the unit is told of must live until then.
   void begin();
   /// Says that `key` will be looked for.
-  void want(std::string_view key) { entries_[key].wanted = true; }
+  void want(std::string_view key) { entry(key).wanted = true; }
   /// Reads all that is wanted. False: no answer in time.
   [[nodiscard]] bool load();
 
@@ -48,16 +47,29 @@ class UnitOfWork {
 
  private:
   struct Entry {
+    std::string_view key;
     bool wanted = false;
     bool present = false;
     bool written = false;
-    Timestamp version;  // as it was read
-    Value value;
+    Timestamp version{};  // as it was read
+    Value value{};
   };
+  static constexpr std::size_t kFewestPlaces = 64;  ///< a power of two
+
+  /// That of the key, made if there is none.
+  [[nodiscard]] Entry& entry(std::string_view key);
+  /// Where that of the key is noted, or would be.
+  [[nodiscard]] std::uint32_t& place_of(std::string_view key);
+  [[nodiscard]] std::uint32_t place_of(std::string_view key) const {
+    return const_cast<UnitOfWork*>(this)->place_of(key);
+  }
+  void make_room();
 
   Session& session_;
   std::uint64_t now_ns_ = 0;
-  std::unordered_map<std::string_view, Entry> entries_;
+  std::vector<Entry> entries_;
+  std::vector<std::uint32_t> places_ =
+      std::vector<std::uint32_t>(kFewestPlaces);  // of entries, by their keys' hashes; number + 1; 0: none
   std::deque<std::string> kept_;
   std::vector<std::string_view> keys_;
   std::vector<Got> got_;
