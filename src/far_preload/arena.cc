@@ -89,13 +89,14 @@ bool recycle() {
   return true;
 }
 
-// Whatever the program did to its protection: as it was in the beginning.
-void unprotect(const Part& part) { system_call(SYS_mprotect, part.begin, part.end - part.begin, kReadWrite); }
+// Whatever the program did to its protection: as it was in the beginning. It fails where that takes a mapping more than
+// the kernel allows, as it would to unmap a part of one.
+long unprotect(const Part& part) { return system_call(SYS_mprotect, part.begin, part.end - part.begin, kReadWrite); }
 
 long free_part(const Part& part) {
   if (part.use != Use::used) return 0;
+  if (const long error = unprotect(part); error != 0) return error;
   if (!state.ranges.set(part.begin, part.end, Use::freed)) return -ENOMEM;
-  unprotect(part);
   state.freed_bytes += part.end - part.begin;
   ++state.freed_parts;
   return 0;
@@ -322,7 +323,11 @@ long remap(std::uint64_t address, std::uint64_t bytes, std::uint64_t new_bytes, 
   if ((flags & MREMAP_MAYMOVE) == 0) return -ENOMEM;
   const long target = moves_to_place ? place_at(place, new_bytes) : map(new_bytes, kReadWrite);
   if (target < 0) return target;
-  unprotect({address, address + bytes, Use::used});  // to be read; it goes in any case
+  // To be read; it goes in any case.
+  if (const long error = unprotect({address, address + bytes, Use::used}); error != 0) {
+    static_cast<void>(unmap(static_cast<std::uint64_t>(target), new_bytes));
+    return error;
+  }
   copy_pages(address, static_cast<std::uint64_t>(target), std::min(bytes, new_bytes));
   static_cast<void>(unmap(address, bytes));
   return target;

@@ -2,6 +2,7 @@
 // with 0 when it found every byte as it left it, with 1 and a line when not.
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -412,15 +413,55 @@ void closes_everything() {
   require(::open("/dev/null", O_RDONLY) == 3, "a descriptor is not the program's own");
 }
 
+// As many mappings as the kernel allows. What would take another fails as it always does, and changes nothing; all else
+// goes on.
+void too_many_mappings() {
+  std::FILE* const setting = std::fopen("/proc/sys/vm/max_map_count", "r");
+  std::size_t most = 0;
+  require(setting != nullptr && std::fscanf(setting, "%zu", &most) == 1, "the kernel does not say how many it allows");
+  std::fclose(setting);
+  Page* area = map(kPages);
+  write_all(area, 1);
+  Page* frozen = map(1024);
+  write_all(frozen, 1, 1024);
+  require(::mprotect(frozen, 1024 * kPage, PROT_READ) == 0, "mprotect failed");
+  Page* split = map(most + 1000);
+  std::size_t page = 0;
+  while (::mprotect(split[page], kPage, PROT_READ) == 0) page += 2;
+  require(errno == ENOMEM && page > most / 2, "mprotect failed for another reason");
+
+  const auto fails = [](int result) { return result == -1 && errno == ENOMEM; };
+  require(fails(::mprotect(area[100], kPage, PROT_READ)), "one more mapping than the kernel allows");
+  require(fails(::munmap(frozen[256], 512 * kPage)), "to unmap would take a mapping more, and did not fail");
+  check_all(frozen, 1, "what was not unmapped is wrong", 1024);
+  check_all(area, 1, "a byte is wrong");
+  write_all(area, 2);
+  const pid_t child = ::fork();
+  require(child >= 0, "fork failed");
+  if (child == 0) {
+    check_all(area, 2, "the child's bytes are wrong");
+    ::_exit(0);
+  }
+  wait_for(child, "the child failed");
+  Page* more = map(kPages);
+  write_all(more, 3);
+  check_all(area, 2, "a byte is wrong after that");
+  require(::munmap(split, (most + 1000) * kPage) == 0, "munmap failed");
+  require(::munmap(frozen[256], 512 * kPage) == 0, "munmap still fails");
+  write_all(map(kPages), 4);
+  check_all(more, 3, "a byte is wrong in the end");
+}
+
 // Goes on for ever, until a byte is wrong.
 void for_ever() {
   Page* area = map(kPages);
   write_all(area, 0);
   std::puts("ready");
-  std::fflush(stdout);
   for (std::uint64_t version = 1;; ++version) {
+    std::fflush(stdout);
     check_all(area, version - 1, "a byte is wrong");
     write_all(area, version);
+    std::puts("right");
   }
 }
 
@@ -437,6 +478,7 @@ const std::map<std::string_view, void (*)()> kDeeds = {
     {"static_arrays", static_arrays},
     {"system_calls", system_calls},
     {"threads", threads},
+    {"too_many_mappings", too_many_mappings},
     {"vfork_outlives_its_parent", vfork_outlives_its_parent},
 };
 

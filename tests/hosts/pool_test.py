@@ -1,7 +1,6 @@
 """A pool with a node on each of four hosts, over UCX's TCP. Links are cut and healed, and nodes killed, while programs
 read: they get the right bytes, soon, and the logs say who could not be reached."""
 import hashlib
-import json
 import os
 import random
 import signal
@@ -12,83 +11,10 @@ import unittest
 import hosts
 import workbench
 from patience import PATIENCE_S, wait_for
+from pool_on_hosts import FARSIDE, Pool
 
-FARSIDE = workbench.BIN / "farside"
 PLUGIN = workbench.BIN.parent / "lib/nbdkit/plugins/nbdkit-farside-plugin.so"
 DIGESTS = "find . -type f -print0 | sort -z | xargs -0 sha256sum"
-
-
-class Pool:
-    """One node on each host; the first host's is where they meet."""
-
-    def __init__(self, where, directory, options=()):
-        self.hosts = where
-        self.directory = directory
-        self.environment = os.environ | {
-            "FARSIDE_RUNTIME_DIR": "/run/farside",
-            "UCX_TLS": "tcp",
-            "UCX_NET_DEVICES": hosts.DEVICE,
-        }
-        secret = hosts.SHARED / "secret"
-        secret.write_bytes(os.urandom(32))
-        secret.chmod(0o600)
-        meeting = f"{self.hosts[0].address}:7777"
-        self.up = ["up", "--nodes", len(self.hosts.all), "--cache", "32M", "--block", "64K", "--secret", secret, *options]
-        self.ways = [["--listen", meeting]]
-        self.ways += [["--join", meeting, "--first-rank", host.index] for host in self.hosts.all[1:]]
-
-    def __enter__(self):
-        started = [self.start_on(host) for host in self.hosts]
-        codes = [program.wait(PATIENCE_S) for program in started]
-        if any(codes):
-            self.__exit__()
-            raise RuntimeError(f"farside up ended with {codes}")
-        return self
-
-    def __exit__(self, *_):
-        for program in [self.farside(host, ["down"]) for host in self.hosts]:
-            program.wait(PATIENCE_S)
-
-    def start_on(self, host):
-        return self.farside(host, [*self.up, *self.ways[host.index]])
-
-    def farside(self, host, arguments):
-        return host.start([FARSIDE, *arguments], env=self.environment, stdout=subprocess.DEVNULL)
-
-    def exec_on(self, host, command, **options):
-        under = [FARSIDE, "exec", "--under", self.directory, "--"]
-        return host.start([*under, *command], env=self.environment, directory=self.directory, **options)
-
-    def reader(self, host):
-        return workbench.Reader(lambda command, **options: self.exec_on(host, command, **options), self.directory)
-
-    def status(self, host):
-        return json.loads(host.run([FARSIDE, "status", "--json"], env=self.environment).stdout)
-
-    def node(self, host):
-        return self.status(host)["nodes"][0]
-
-    def wait_for_return(self, host):
-        def is_back():
-            node = self.node(host)
-            return node["restarts"] > 0 and node["state"] == "up"
-
-        wait_for(is_back, f"the node of {host.name} to come back")
-
-    def kill_node(self, host):
-        host.do(["kill", "-9", self.node(host)["process"]])
-
-    def log(self, host):
-        return host.path("run/farside/pool.log").read_text()
-
-    def wait_for_log(self, host, text):
-        try:
-            wait_for(lambda: text in self.log(host), f'"{text}"')
-        except TimeoutError as error:
-            # UCX 1.13 aborts who has a READ queued for a peer that dies as it is connected (docs/protocols/fabric_ucx.md).
-            if "ucp_request.inl:346  Fatal" in self.log(host):
-                raise unittest.SkipTest(f"UCX aborted the node of {host.name}") from None
-            raise AssertionError(f"the log of {host.name} lacks {error}:\n{self.log(host)}") from None
 
 
 class PoolOnHosts(unittest.TestCase):

@@ -200,6 +200,16 @@ class Lent(unittest.TestCase):
         self.assertEqual(errors, self.SIZE // MIB // 2)
 
 
+    def test_is_an_error_when_its_pool_has_ended(self):
+        _, connection = self.start("mirror=true")
+        self.pool.process.terminate()
+        self.pool.process.wait(patience.PATIENCE_S)
+        for request in [lambda: connection.pread(MIB, 0), lambda: connection.pwrite(b"x" * MIB, MIB)]:
+            with self.assertRaises(nbd.Error) as raised:
+                request()
+            self.assertEqual(raised.exception.errnum, errno.EIO)
+
+
 class AMissingPool(unittest.TestCase):
     def test_is_told_before_anybody_is_served(self):
         with tempfile.TemporaryDirectory() as directory:

@@ -9,7 +9,9 @@ import patience
 
 
 class Pool:
-    def __init__(self, *arguments):
+    def __init__(self, *arguments, inside=()):
+        """All of its commands are started by the words `inside`."""
+        self.inside = inside
         self.directory = tempfile.TemporaryDirectory()
         self.environment = {**os.environ, "FARSIDE_RUNTIME_DIR": self.directory.name + "/run", "HOME": self.directory.name}
         self.process = self.start("up", "--foreground", "-n", "2", *arguments)
@@ -17,12 +19,18 @@ class Pool:
 
     def start(self, *arguments, **options):
         """A command that goes on; it ends when this process dies."""
-        return subprocess.Popen(["setpriv", "--pdeathsig", "TERM", os.environ["FARSIDE_COMMAND"], *arguments],
-                                env=self.environment, stdout=subprocess.PIPE, text=True, **options)
+        return self.start_program([os.environ["FARSIDE_COMMAND"], *arguments], stdout=subprocess.PIPE, text=True, **options)
+
+    def start_program(self, command, **options):
+        """The same for any program that uses the pool."""
+        return subprocess.Popen(["setpriv", "--pdeathsig", "TERM", *self.inside, *command], env=self.environment, **options)
 
     def run(self, *arguments, **options):
-        return subprocess.run([os.environ["FARSIDE_COMMAND"], *arguments], env=self.environment, capture_output=True,
-                              text=True, timeout=patience.PATIENCE_S, check=False, **options)
+        return self.run_program([os.environ["FARSIDE_COMMAND"], *arguments], **options)
+
+    def run_program(self, command, timeout=patience.PATIENCE_S, **options):
+        return subprocess.run([*self.inside, *command], env=self.environment, capture_output=True, text=True,
+                              timeout=timeout, check=False, **options)
 
     def status(self):
         return json.loads(self.run("status", "--json").stdout)
@@ -36,6 +44,11 @@ class Pool:
         restarts = self.status()["nodes"][rank]["restarts"]
         os.kill(self.status()["nodes"][rank]["process"], signal.SIGKILL)
         patience.wait_for(lambda: self.status()["nodes"][rank]["restarts"] > restarts, "the node does not come back")
+
+    def is_mirrored(self):
+        """Of two nodes, which have one thing each when all that is far lies on both."""
+        one, other = self.lent()
+        return one == other > 0
 
     def stop(self):
         self.process.terminate()

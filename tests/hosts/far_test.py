@@ -1,0 +1,71 @@
+"""A pool with a node on each of two hosts, over UCX's TCP, and programs with far memory by either door, mirrored. Nodes are
+killed by SIGKILL in the middle, and every byte is as it was left."""
+import signal
+import unittest
+
+import hosts
+from far_doors import DOORS, ForEver, below_farside_far, sorts_as_ever, with_a_heap
+from patience import PATIENCE_S, wait_for
+from pool_on_hosts import Pool
+
+
+class FarOnHosts(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.hosts = hosts.Hosts(2)
+
+    def setUp(self):
+        self.pool = self.enterContext(Pool(self.hosts, hosts.SHARED, ["--far", "128M"]))
+        self.user, self.other = self.hosts
+
+    def start(self, command, **options):
+        return self.user.start(command, env=self.pool.environment, **options)
+
+    def is_mirrored(self):
+        one, other = self.pool.lent(self.user)
+        return one == other > 0
+
+    def kill_node(self, host):
+        """Returns when it is back, with nothing of what it had."""
+        self.pool.kill_node(host)
+        self.pool.wait_for_return(host)
+
+    def all_comes_back(self):
+        wait_for(lambda: sum(self.pool.lent(self.user)) == 0, "memory does not come back")
+
+    def test_every_byte_is_as_it_was_left(self):
+        for command in [[*below_farside_far("--mirror"), "forks"], [*below_farside_far("--mirror"), "mappings"],
+                        [*with_a_heap("--mirror"), "sorts"], [*with_a_heap("--mirror"), "threads"]]:
+            with self.subTest(command[-1]):
+                done = self.user.run(command, timeout=2 * PATIENCE_S, env=self.pool.environment)
+                self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "", ""))
+        self.all_comes_back()
+
+    def test_nodes_are_killed_while_a_program_works(self):
+        """First the other host's, then, when all lies on two again, its own host's."""
+        for door in DOORS:
+            with self.subTest(door.__name__):
+                program = ForEver(self.start, door("--mirror"))
+                self.addCleanup(program.process.communicate)
+                self.addCleanup(program.kill)
+                for host in [self.other, self.user]:
+                    self.kill_node(host)
+                    wait_for(self.is_mirrored, "it is not mirrored again")
+                    self.assertTrue(program.goes_on(), "it ended")
+                program.tell_to_end()
+                code, errors = program.end()
+                self.assertEqual(code, 128 + signal.SIGTERM, errors)
+                self.assertNotIn("hammer:", errors)
+                self.all_comes_back()
+
+    def test_sort_sorts_while_a_node_is_killed(self):
+        def lose_a_node():
+            wait_for(lambda: sum(self.pool.lent(self.user)) > 0, "nothing of it is far")
+            self.kill_node(self.other)
+
+        self.assertTrue(sorts_as_ever(self.start, hosts.SHARED, lose_a_node))
+
+
+if __name__ == "__main__":
+    hosts.isolate()
+    unittest.main(warnings="ignore")  # the hosts are left to the kernel to end
