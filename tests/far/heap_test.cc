@@ -2,6 +2,9 @@
 #include "farside/far/heap.h"
 
 #include <algorithm>
+#include <cerrno>
+#include <fstream>
+#include <iostream>
 #include <map>
 #include <numeric>
 #include <random>
@@ -9,6 +12,8 @@
 #include <thread>
 
 #include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "farside/base/error.h"
 
@@ -104,6 +109,59 @@ TEST(FarHeap, RefusesWhatCannotBe) {
   const auto heap = make_heap();
   int elsewhere = 0;
   EXPECT_THROW(heap->advise(&elsewhere, sizeof elsewhere, Hint::updated), UsageError);
+}
+
+/// All mappings that the kernel gives this process, but for a few.
+class AllMappings {
+ public:
+  explicit AllMappings(int spared) {
+    std::ifstream setting("/proc/sys/vm/max_map_count");
+    std::size_t most = 0;
+    setting >> most;
+    bytes_ = (most + 1000) * kPage;
+    void* const place = ::mmap(nullptr, bytes_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    base_ = static_cast<std::byte*>(place);
+    std::byte* next = base_ + kPage;
+    for (; ::mprotect(next, kPage, PROT_READ) == 0; next += 2 * kPage) {
+    }
+    if (errno != ENOMEM) ::_exit(3);
+    for (; spared > 0; spared -= 2) ::mprotect(next -= 2 * kPage, kPage, PROT_NONE);
+  }
+  ~AllMappings() { ::munmap(base_, bytes_); }
+  AllMappings(const AllMappings&) = delete;
+  AllMappings& operator=(const AllMappings&) = delete;
+
+ private:
+  static constexpr std::size_t kPage = 4096;
+  std::size_t bytes_ = 0;
+  std::byte* base_ = nullptr;
+};
+
+// A heap that there are no mappings for is an Error, whichever of those it needs is missing; one that is there goes on.
+TEST(FarHeapDeath, OfNobodyWhenNothingCanBeMapped) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "the sanitizer needs mappings of its own";
+#endif
+  EXPECT_EXIT(
+      {
+        int refused = 0;
+        for (int spared = 0; spared < 60; spared += 6) {
+          auto space = std::make_unique<LocalSpace>(16 * kMiB);
+          const AllMappings all(spared);
+          try {
+            const Heap heap(std::move(space), HeapOptions{.local_bytes = 2 * kMiB});
+          } catch (const Error& error) {
+            if (refused++ == 0) std::cerr << error.what() << '\n';
+          }
+        }
+        const auto heap = make_heap();
+        far::far_vector<std::uint64_t> numbers(kMiB, 1U, *heap);
+        const AllMappings all(0);
+        for (std::uint64_t& number : numbers) number += 1;
+        const bool is_right = std::ranges::count(numbers, 2U) == static_cast<std::ptrdiff_t>(kMiB);
+        ::_exit(is_right && refused > 1 && refused < 10 ? 0 : 1);
+      },
+      testing::ExitedWithCode(0), "vm.max_map_count");
 }
 
 TEST(FarHeapDeath, OfWhatIsGivenBackTwice) {

@@ -222,6 +222,27 @@ TEST_P(PagerTest, AForkedChildEndsAsUsual) {
   EXPECT_EQ(memory.words[0], 1U);
 }
 
+// It has its parent's memory: its faults are served, and what it writes is there afterwards.
+TEST_P(PagerTest, AChildOfVforkUsesIt) {
+#ifdef __SANITIZE_THREAD__
+  GTEST_SKIP() << "the sanitizer makes a fork of it";
+#endif
+  const Memory memory(GetParam());
+  std::iota(memory.words.begin(), memory.words.end(), 1U);
+  const std::size_t last = memory.words.size() - 1;
+  // NOLINTBEGIN(clang-analyzer-security.insecureAPI.vfork,clang-analyzer-unix.Vfork): just that is looked at
+  const pid_t child = ::vfork();
+  if (child == 0) {
+    for (std::size_t i = 0; i <= last; i += 512) memory.words[i] += 1;
+    ::_exit(memory.words[last] == last + 1 ? 0 : 1);
+  }
+  // NOLINTEND(clang-analyzer-security.insecureAPI.vfork,clang-analyzer-unix.Vfork)
+  int status = -1;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  for (std::size_t i = 0; i <= last; ++i) ASSERT_EQ(memory.words[i], i + 1 + (i % 512 == 0 ? 1 : 0));
+}
+
 TEST_P(PagerTest, ProgramsCanBeStarted) {
   const Memory memory(GetParam());
   memory.words[0] = 1;

@@ -8,7 +8,6 @@
 #include <map>
 #include <mutex>
 #include <string>
-#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -122,9 +121,9 @@ void Door::State::admit() {
       ::shutdown(visit.connection->get(), SHUT_RDWR);
       visit.is_over = true;
     });
-  } catch (const std::system_error& error) {  // this one is turned away; the others go on
+  } catch (const Error& error) {  // this one is turned away; the others go on
     visits_.pop_back();
-    log_.warn("cannot start a thread for a program: " + std::string(error.what()));
+    log_.warn(error.what());
     std::this_thread::sleep_for(kPauseAfterFailedAccept);
   }
 }

@@ -43,7 +43,7 @@ Arena::Arena(PageNumber pages) : bytes_(std::size_t{pages} * kPageBytes), proces
       ::mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (place == MAP_FAILED) {
     throw errno_error("set aside addresses for far memory of", format_bytes(bytes_),
-                      "ask for less, or raise ulimit -v");
+                      "ask for less, or raise ulimit -v, or sysctl vm.max_map_count");
   }
   base_ = static_cast<std::byte*>(place);
   // A large page would come and go as a whole; and a child must not take what is absent here for zeros.

@@ -16,7 +16,9 @@ class LazyArray {
   explicit LazyArray(std::size_t count) : count_(count) {
     void* const place =
         ::mmap(nullptr, count * sizeof(T), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (place == MAP_FAILED) throw errno_error("map a table of", "far memory");
+    if (place == MAP_FAILED) {
+      throw errno_error("map a table of", "far memory", "raise ulimit -v, or sysctl vm.max_map_count");
+    }
     items_ = static_cast<T*>(place);
   }
   ~LazyArray() {

@@ -2,8 +2,11 @@
 #pragma once
 
 #include <csignal>
+#include <system_error>
 #include <thread>
 #include <utility>
+
+#include "farside/base/error.h"
 
 namespace farside::far {
 
@@ -23,11 +26,15 @@ class SignalsHeld {
   sigset_t before_{};
 };
 
-/// One in which no handler of the program ever runs.
+/// One in which no handler of the program ever runs. Throws Error when the system gives no more.
 template <class Body>
 [[nodiscard]] std::thread start_thread(Body&& body) {
   const SignalsHeld held;  // a thread begins with its maker's mask
-  return std::thread(std::forward<Body>(body));
+  try {
+    return std::thread(std::forward<Body>(body));
+  } catch (const std::system_error& error) {
+    throw Error({"start", "a thread", error.code().message(), "raise ulimit -u, or sysctl vm.max_map_count"});
+  }
 }
 
 }  // namespace farside::far
