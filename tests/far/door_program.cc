@@ -4,9 +4,7 @@
 //   far_door_program MODE SOCKET PAGES [SEED]
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <chrono>
-#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -15,191 +13,20 @@
 #include <thread>
 #include <vector>
 
-#include <fcntl.h>
-#include <linux/userfaultfd.h>
-#include <sched.h>
-#include <sys/ioctl.h>
-#include <sys/mman.h>
-#include <sys/socket.h>
-#include <sys/syscall.h>
-#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "far/door/messages.h"
+#include "tests/far/door_client.h"
 
 namespace {
 
-using farside::far::DoorKind;
-using farside::far::DoorPacket;
-using farside::far::DoorRange;
+using farside::far::client::FarMemory;
+using farside::far::client::give_up;
+using farside::far::client::kPageBytes;
 
-constexpr std::size_t kPageBytes = 4096;
 constexpr std::size_t kStaticPages = 1024;
 
 alignas(kPageBytes) std::array<std::byte, kStaticPages * kPageBytes> static_array;
-
-[[noreturn]] void give_up(const char* what) {
-  std::perror(what);
-  std::_Exit(2);
-}
-
-DoorPacket packet_of(DoorKind kind, std::uint64_t value = 0) {
-  DoorPacket packet{};
-  packet.kind = kind;
-  packet.version = farside::far::kDoorVersion;
-  packet.value = value;
-  return packet;
-}
-
-bool receive(int socket, DoorPacket& packet) { return ::recv(socket, &packet, sizeof packet, 0) > 0; }
-
-void send(int socket, const DoorPacket& packet, int descriptor = -1) {
-  iovec data{const_cast<DoorPacket*>(&packet), DoorPacket::bytes(packet.count)};
-  alignas(cmsghdr) std::array<std::byte, CMSG_SPACE(sizeof(int))> control{};
-  msghdr message{};
-  message.msg_iov = &data;
-  message.msg_iovlen = 1;
-  if (descriptor >= 0) {
-    message.msg_control = control.data();
-    message.msg_controllen = control.size();
-    cmsghdr* const part = CMSG_FIRSTHDR(&message);
-    part->cmsg_level = SOL_SOCKET;
-    part->cmsg_type = SCM_RIGHTS;
-    part->cmsg_len = CMSG_LEN(sizeof descriptor);
-    std::memcpy(CMSG_DATA(part), &descriptor, sizeof descriptor);
-  }
-  if (::sendmsg(socket, &message, MSG_NOSIGNAL) >= 0) return;
-  if (errno == EPIPE) ::pause();  // the door is gone: the dropper is about to kill this process
-  give_up("send");
-}
-
-void expect(int socket, DoorKind kind, DoorPacket& packet) {
-  if (receive(socket, packet) && packet.kind == kind) return;
-  if (packet.kind == DoorKind::refused) {
-    std::fprintf(stderr, "refused: %.*s\n", static_cast<int>(packet.count),
-                 reinterpret_cast<const char*>(packet.ranges.data()));
-  }
-  std::fprintf(stderr, "no answer of kind %u\n", static_cast<unsigned>(kind));
-  std::_Exit(3);
-}
-
-int open_userfaultfd() {
-  const auto fd = static_cast<int>(::syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK));
-  if (fd >= 0) return fd;
-  const int device = ::open("/dev/userfaultfd", O_RDWR | O_CLOEXEC);
-  const int from_device = device < 0 ? -1 : ::ioctl(device, USERFAULTFD_IOC_NEW, O_CLOEXEC | O_NONBLOCK);
-  if (device >= 0) ::close(device);
-  if (from_device < 0) give_up("userfaultfd");
-  return from_device;
-}
-
-class FarMemory {
- public:
-  explicit FarMemory(const char* path, bool with_static_array = false) : path_(path) {
-    DoorPacket welcome{};
-    const int connection = connect(welcome);
-    arena_ = {0, welcome.value};
-    void* const place =
-        ::mmap(nullptr, arena_.bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (place == MAP_FAILED) give_up("mmap");
-    ::madvise(place, arena_.bytes, MADV_NOHUGEPAGE);
-    ::madvise(place, arena_.bytes, MADV_DONTFORK);
-    arena_.address = reinterpret_cast<std::uint64_t>(place);
-    ranges_.push_back(arena_);
-    if (with_static_array) {
-      ranges_.push_back({reinterpret_cast<std::uint64_t>(static_array.data()), static_array.size()});
-    }
-    join(connection);
-  }
-
-  [[nodiscard]] std::byte* base() const { return reinterpret_cast<std::byte*>(arena_.address); }
-  [[nodiscard]] std::uint64_t& word(std::size_t page, std::size_t i) const {
-    return *reinterpret_cast<std::uint64_t*>(base() + page * kPageBytes + i * 8);
-  }
-
-  void discard(std::size_t page, std::size_t count) {
-    DoorPacket packet{};
-    const int socket = connect(packet);
-    packet = packet_of(DoorKind::discard, token_);
-    packet.count = 1;
-    packet.ranges[0] = {arena_.address + page * kPageBytes, count * kPageBytes};
-    send(socket, packet);
-    expect(socket, DoorKind::done, packet);
-    ::close(socket);
-  }
-
-  /// `before_fork` runs when nothing leaves any more.
-  template <class Do>
-  [[nodiscard]] pid_t fork(Do&& before_fork) {
-    DoorPacket packet{};
-    const int socket = connect(packet);
-    send(socket, packet_of(DoorKind::fork_begins, token_));
-    expect(socket, DoorKind::quiet, packet);
-    before_fork();
-    ::madvise(base(), arena_.bytes, MADV_DOFORK);
-    const pid_t child = ::fork();
-    ::madvise(base(), arena_.bytes, MADV_DONTFORK);
-    if (child == 0) {
-      join(socket);
-    } else {
-      send(socket, packet_of(DoorKind::forked));
-      ::close(socket);
-    }
-    return child;
-  }
-  [[nodiscard]] pid_t fork() {
-    return fork([] {});
-  }
-
- private:
-  int connect(DoorPacket& welcome) {
-    const int socket = ::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-    sockaddr_un address{};
-    address.sun_family = AF_UNIX;
-    std::strncpy(address.sun_path, path_, sizeof address.sun_path - 1);
-    if (::connect(socket, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) give_up("connect");
-    expect(socket, DoorKind::welcome, welcome);
-    return socket;
-  }
-
-  void join(int connection) {
-    const int faults = open_userfaultfd();
-    DoorPacket packet = packet_of(DoorKind::join);
-    packet.count = ranges_.size();
-    std::copy(ranges_.begin(), ranges_.end(), packet.ranges.begin());
-    send(connection, packet, faults);
-    expect(connection, DoorKind::joined, packet);
-    token_ = packet.value;
-    std::array<int, 2> ready{};
-    if (::pipe2(ready.data(), O_CLOEXEC) != 0) give_up("pipe");
-    std::thread([connection, to = ready[1]] { drop_until_killed(connection, to); }).detach();
-    char byte = 0;
-    if (::read(ready[0], &byte, 1) != 1) give_up("read");
-    for (const int fd : {connection, faults, ready[0], ready[1]}) ::close(fd);
-  }
-
-  // With a table of descriptors of its own: a child of fork has neither of the two.
-  [[noreturn]] static void drop_until_killed(int connection, int ready) {
-    if (::unshare(CLONE_FILES) != 0) give_up("unshare");
-    if (::write(ready, "", 1) != 1) give_up("write");
-    static thread_local DoorPacket packet;
-    while (receive(connection, packet)) {
-      if (packet.kind != DoorKind::drop) continue;
-      for (std::uint64_t i = 0; i < packet.count; ++i) {
-        ::madvise(reinterpret_cast<void*>(packet.ranges[i].address), packet.ranges[i].bytes, MADV_DONTNEED);
-      }
-      send(connection, packet_of(DoorKind::dropped));
-    }
-    ::kill(::getpid(), SIGKILL);
-    for (;;) ::pause();
-  }
-
-  const char* path_;
-  DoorRange arena_{};
-  std::vector<DoorRange> ranges_;
-  std::uint64_t token_ = 0;
-};
 
 std::uint64_t& static_word(std::size_t page) {
   return *reinterpret_cast<std::uint64_t*>(static_array.data() + page * kPageBytes);
@@ -314,7 +141,7 @@ int share_pages(const char* socket, std::size_t pages, std::uint64_t seed) {
 
 // A family: each forks in the middle of what it does, and all go on to write.
 int have_children(const char* socket, std::size_t pages, std::uint64_t seed) {
-  FarMemory memory(socket, true);
+  FarMemory memory(socket, static_array);
   Model model(memory, pages);
   std::mt19937_64 random(seed);
   for (std::size_t page = 0; page < pages; ++page) model.write(page, random());
@@ -379,7 +206,7 @@ int use_static_array(const char* socket, std::size_t /*pages*/, std::uint64_t /*
   constexpr std::size_t kStep = kPageBytes / 8;
   constexpr std::size_t kCount = static_array.size() / 8;
   for (std::size_t i = 0; i < kCount; i += 3 * kStep) words[i] = i + 1;
-  FarMemory memory(socket, true);
+  FarMemory memory(socket, static_array);
   for (std::size_t page = 0; page < kStaticPages; ++page) memory.word(page, 0) = page;
   for (std::size_t i = kStep; i < kCount; i += 3 * kStep) words[i] = i + 1;
   std::size_t lost = 0;

@@ -21,6 +21,8 @@
 #include "tests/far/lent_nodes.h"
 #include "tests/far/local_space.h"
 #include "tests/support/command.h"
+#include "tests/support/descriptors.h"
+#include "tests/support/shared.h"
 
 namespace farside::far {
 namespace {
@@ -32,6 +34,7 @@ constexpr std::uint64_t kBudget = 4 * kMiB;
 constexpr std::uint64_t kArena = 1024 * kMiB;
 constexpr std::uint64_t kPages = 4 * kBudget / kPageBytes;
 constexpr PeerId kLoopback = 100;
+constexpr std::uint64_t kTalkers = 16;
 
 /// A door over one node that lends memory.
 class DoorTest : public testing::Test {
@@ -268,6 +271,29 @@ TEST_F(DoorTest, WhatIsLostEndsItsProgram) {
     ::kill(program->pid(), SIGTERM);
     EXPECT_EQ(end_of(*program), 128 + SIGTERM);
   }
+}
+
+// Programs talk nonsense of all kinds while another one works: it finds all that it wrote, and nothing is left of them,
+// neither memory nor descriptors.
+TEST_F(DoorTest, WhoeverTalksNonsenseHarmsNobody) {
+  const std::size_t descriptors = test::open_descriptors();
+  for (std::uint64_t seed = 0; seed < kTalkers; seed += 4) {
+    const auto working = start("hammer", kPages / 2, seed);
+    std::vector<std::unique_ptr<Command>> talkers;
+    for (std::uint64_t one = seed; one < seed + 4; ++one) {
+      talkers.push_back(std::make_unique<Command>(
+          std::vector<std::string>{FAR_DOOR_NONSENSE, directory / "door", "64", std::to_string(one)}));
+    }
+    for (const auto& talker : talkers) {
+      const test::CommandEnd end = talker->wait();
+      EXPECT_TRUE(end.code() == 0 || end.code() == 128 + SIGKILL) << end.code() << ": " << end.err;
+    }
+    EXPECT_EQ(end_of(*working), 0);
+  }
+  expect_nothing_left();
+  const Fd last = connect();  // when one comes, the door lets go of those who went
+  EXPECT_TRUE(test::eventually([&] { return test::open_descriptors() <= descriptors + 4; }))
+      << test::open_descriptors();
 }
 
 // What is no packet, shows no token, or joins with something that is no userfaultfd is turned away; others are served.

@@ -83,6 +83,7 @@ std::optional<Received> receive(const Fd& connection) {
     bytes = ::recvmsg(connection.get(), &message, MSG_CMSG_CLOEXEC);
   } while (bytes < 0 && errno == EINTR);
   if (bytes < 0) return std::nullopt;
+  std::size_t descriptors = 0;
   for (cmsghdr* part = CMSG_FIRSTHDR(&message); part != nullptr; part = CMSG_NXTHDR(&message, part)) {
     if (part->cmsg_level != SOL_SOCKET) continue;
     if (part->cmsg_type == SCM_CREDENTIALS) {
@@ -90,11 +91,15 @@ std::optional<Received> receive(const Fd& connection) {
       std::memcpy(&sender, CMSG_DATA(part), sizeof sender);
       received.process = sender.pid;
     } else if (part->cmsg_type == SCM_RIGHTS) {
-      int fd = -1;
-      std::memcpy(&fd, CMSG_DATA(part), sizeof fd);
-      received.descriptor = Fd(fd);
+      descriptors += (part->cmsg_len - CMSG_LEN(0)) / sizeof(int);  // there is room for two: each is ours to close
+      for (std::size_t at = CMSG_LEN(0); at < part->cmsg_len; at += sizeof(int)) {
+        int fd = -1;
+        std::memcpy(&fd, reinterpret_cast<const std::byte*>(part) + at, sizeof fd);
+        received.descriptor = Fd(fd);
+      }
     }
   }
+  if (descriptors > 1) return std::nullopt;
   if ((message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0) return std::nullopt;
   if (!is_sound(received.packet, static_cast<std::size_t>(bytes))) return std::nullopt;
   return received;
