@@ -28,7 +28,8 @@ KernelRun Places::by_pager(const ScaledKernel& kernel, unsigned megabytes, std::
   return run_kernel(kernel.name() + " by the pager", program);
 }
 
-KernelRun Places::by_command(const ScaledKernel& kernel, unsigned megabytes) const {
+KernelRun Places::by_command(const ScaledKernel& kernel, unsigned megabytes,
+                             const std::vector<std::string>& options) const {
   constexpr std::uint64_t kMoreOfAllocator = 64 << 20;
   Contender::Program program = kernel.in_memory();
   std::vector<std::string> command{sibling_program("../../bin/farside"),
@@ -37,8 +38,9 @@ KernelRun Places::by_command(const ScaledKernel& kernel, unsigned megabytes) con
                                    "--local",
                                    std::to_string(kernel.local_bytes(megabytes)),
                                    "--far",
-                                   std::to_string(kernel.bytes() + kMoreOfAllocator),
-                                   "--"};
+                                   std::to_string(kernel.bytes() + kMoreOfAllocator)};
+  command.insert(command.end(), options.begin(), options.end());
+  command.emplace_back("--");
   command.insert(command.end(), program.command.begin(), program.command.end());
   program.command = std::move(command);
   program.environment = pool_.environment();

@@ -19,10 +19,13 @@ class Places {
   [[nodiscard]] KernelRun by_pager(const ScaledKernel& kernel, unsigned megabytes,
                                    std::vector<std::string> more = {}) const;
   /// The same program as in memory, below `farside far`. Throws Error also when that may not be done here.
-  [[nodiscard]] KernelRun by_command(const ScaledKernel& kernel, unsigned megabytes) const;
+  [[nodiscard]] KernelRun by_command(const ScaledKernel& kernel, unsigned megabytes,
+                                     const std::vector<std::string>& options = {}) const;
   /// Throws Error also when this may not be done here.
   [[nodiscard]] KernelRun by_swap(const ScaledKernel& kernel, unsigned megabytes, std::uint64_t swap_bytes,
                                   std::vector<std::string> more = {}) const;
+  /// Its room for files of the benchmark, until it ends.
+  [[nodiscard]] const std::filesystem::path& folder() const { return folder_.path(); }
   /// A file on this machine's disk.
   [[nodiscard]] KernelRun by_file_map(const ScaledKernel& kernel, unsigned megabytes,
                                       std::vector<std::string> more = {}) const;

@@ -1,6 +1,7 @@
 // farside far: a program whose large allocations live in far memory.
 #include <algorithm>
 #include <csignal>
+#include <filesystem>
 #include <iostream>
 #include <memory>
 #include <optional>
@@ -38,6 +39,8 @@ struct FarArguments {
   bool trust_nodes = false;
   std::string spill;
   bool statistics = false;
+  std::filesystem::path profile;
+  std::filesystem::path hints;
   std::vector<std::string> command;
 
   [[nodiscard]] std::uint64_t local_bytes() const {
@@ -51,6 +54,8 @@ struct FarArguments {
     }
     return bytes;
   }
+
+  [[nodiscard]] bool names_allocations() const { return !profile.empty() || !hints.empty(); }
 
   [[nodiscard]] far::PoolOptions pool() const {
     far::PoolOptions options;
@@ -78,8 +83,17 @@ struct FarArguments {
   }
 };
 
+// What is wrong with its files is said before anything runs.
+std::unique_ptr<far::Profile> open_profile(const FarArguments& arguments) {
+  if (!arguments.names_allocations()) return nullptr;
+  auto profile = std::make_unique<far::Profile>(arguments.local_bytes());
+  if (!arguments.hints.empty()) profile->read_hints(arguments.hints);
+  if (!arguments.profile.empty()) far::expect_writable(arguments.profile);
+  return profile;
+}
+
 // The threads of a pool and of a door are made here: signals are for whoever waits for the program.
-std::unique_ptr<far::Door> open_door(const FarArguments& arguments, const std::string& socket) {
+std::unique_ptr<far::Door> open_door(const FarArguments& arguments, const std::string& socket, far::Profile* profile) {
   const std::uint64_t local_bytes = arguments.local_bytes();
   sigset_t all;
   sigset_t before;
@@ -91,7 +105,8 @@ std::unique_ptr<far::Door> open_door(const FarArguments& arguments, const std::s
   return std::make_unique<far::Door>(std::move(space), far::DoorOptions{.socket = socket,
                                                                         .local_bytes = local_bytes,
                                                                         .arena_bytes = arena_bytes,
-                                                                        .threshold_bytes = kThresholdBytes});
+                                                                        .threshold_bytes = kThresholdBytes,
+                                                                        .profile = profile});
 }
 
 void print(const far::DoorCounts& counts) {
@@ -109,16 +124,29 @@ void print(const far::DoorCounts& counts) {
       bytes(pages.fetched_pages), bytes(pages.stored_pages), static_cast<double>(pages.nanoseconds_in_faults) / 1e9);
 }
 
+void print(const far::Profile::HintsGiven& hints) {
+  std::cerr << fmt::format("hints          for {} allocations; of {} names nothing had {}\n", hints.allocations,
+                           hints.names, hints.unknown);
+}
+
+std::string libraries(const FarArguments& arguments) {
+  std::string list = library_beside_command("libfarside-far.so") + ":libjemalloc.so.2";
+  if (arguments.names_allocations()) list.insert(0, library_beside_command("libfarside-far-allocations.so") + ":");
+  return preload_before_others(std::move(list));
+}
+
 int run_far(const FarArguments& arguments) {
+  const auto profile = open_profile(arguments);
   const JobDir dir;
   const std::string socket = dir.path() / "door";
-  const auto door = open_door(arguments, socket);
-  const std::string libraries = library_beside_command("libfarside-far.so") + ":libjemalloc.so.2";
-  Launcher launcher({.command = arguments.command,
-                     .environment = {"LD_PRELOAD=" + preload_before_others(libraries),
-                                     std::string(far::kDoorVariable) + "=" + socket}});
+  const auto door = open_door(arguments, socket, profile.get());
+  Launcher launcher(
+      {.command = arguments.command,
+       .environment = {"LD_PRELOAD=" + libraries(arguments), std::string(far::kDoorVariable) + "=" + socket}});
   const JobEnd end = launcher.wait();
   if (arguments.statistics) print(door->counts());
+  if (arguments.statistics && !arguments.hints.empty()) print(profile->hints_given());
+  if (!arguments.profile.empty()) profile->write(arguments.profile);
   return end.code;
 }
 
@@ -140,6 +168,11 @@ void add_far(CLI::App& app, Action& chosen) {
       ->excludes(mirror)
       ->excludes(trust);
   command->add_flag("--stats", arguments->statistics, "Say at the end, on standard error, what came and went");
+  command
+      ->add_option("--profile", arguments->profile, "Write down how each large allocation was used, and a hint for it")
+      ->type_name("FILE");
+  command->add_option("--hints", arguments->hints, "Give allocations the hints of this file, which --profile wrote")
+      ->type_name("FILE");
   command->add_option("command", arguments->command, "The program and its arguments, after --")
       ->required()
       ->type_name("PROGRAM [ARGUMENT...]");

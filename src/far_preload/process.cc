@@ -17,6 +17,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "allocated.h"
 #include "arena.h"
 #include "connection.h"
 #include "dropper.h"
@@ -196,6 +197,7 @@ void in_child() {
   joined[joined_count++] = arena::whole();
   find_static_arrays(welcome.extra);
   join(connection);
+  farside_far_large_bytes = welcome.extra;
   if (pthread_atfork(before_fork, in_parent, in_child) != 0) give_up("prepare for fork", -ENOMEM);
 }
 

@@ -56,12 +56,13 @@ class DoorTest : public testing::Test {
     std::filesystem::remove_all(directory);
   }
 
-  [[nodiscard]] DoorOptions options(std::chrono::milliseconds patience) const {
+  [[nodiscard]] DoorOptions options(std::chrono::milliseconds patience) {
     return {.socket = directory / "door",
             .local_bytes = kBudget,
             .arena_bytes = kArena,
             .threshold_bytes = kMiB,
-            .patience = patience};
+            .patience = patience,
+            .profile = &profile};
   }
   [[nodiscard]] std::unique_ptr<Command> start(const std::string& mode, std::uint64_t pages = kPages,
                                                std::uint64_t seed = 1) {
@@ -135,6 +136,7 @@ class DoorTest : public testing::Test {
   std::filesystem::path directory;
   std::unique_ptr<LentMemory> view;
   std::unique_ptr<Channel> channel;
+  Profile profile{kBudget};  ///< so that nonsense about allocations is believed, too
   std::optional<Door> door;
 };
 

@@ -57,10 +57,21 @@ class CellarShuttle final : public Shuttle {
   std::vector<std::byte> buffer_ = std::vector<std::byte>(kPages * kPageBytes);
 };
 
+struct Tally final : PageObserver {
+  void note(PageEvent event, PageNumber page, std::uint64_t count) override {
+    pages.at(static_cast<std::size_t>(event)).at(page) += count;
+  }
+  [[nodiscard]] std::uint64_t at(PageEvent event, PageNumber page) const {
+    return pages.at(static_cast<std::size_t>(event)).at(page);
+  }
+
+  std::array<std::array<std::uint64_t, kPagesOfArena>, kPageEvents> pages{};
+};
+
 class PageMoverTest : public testing::Test, public BusErrorServer {
  protected:
   explicit PageMoverTest(PagerRules rules = {}, std::uint32_t most_ahead = 0)
-      : mover(arena, userfault, frames, most_ahead, std::chrono::seconds(60), rules) {
+      : mover(arena, userfault, frames, most_ahead, std::chrono::seconds(60), rules, &tally) {
     userfault.watch(arena.base(), arena.bytes());
   }
 
@@ -84,6 +95,7 @@ class PageMoverTest : public testing::Test, public BusErrorServer {
   Arena arena{kPagesOfArena};
   Userfault userfault{FaultService::in_thread};
   Frames frames{kBudget};
+  Tally tally;
   PageMover mover;
   CellarShuttle faults{cellar};
   CellarShuttle evictor{cellar};
@@ -122,6 +134,25 @@ TEST_F(PageMoverTest, APageComesBackAsItWas) {
 TEST_F(WithoutStoring, IsCaught) {
   A_PAGE_COMES_BACK;
   EXPECT_NE(found, 1U);
+}
+
+// Of a first stay only the store is told: it came from nowhere.
+TEST_F(PageMoverTest, AnObserverLearnsWhatBecameOfAPage) {
+  word(5) = 1;
+  evict_all();
+  EXPECT_EQ(tally.at(PageEvent::stored, 5), 1U);
+  EXPECT_EQ(tally.at(PageEvent::written, 5), 0U);
+  EXPECT_EQ(word(5), 1U);
+  EXPECT_EQ(tally.at(PageEvent::fetched, 5), 1U);
+  EXPECT_EQ(tally.at(PageEvent::written, 5), 0U);
+  word(5) = 2;
+  word(5) = 3;
+  EXPECT_EQ(tally.at(PageEvent::written, 5), 1U);
+  evict_all();
+  word(5) = 4;  // fetched to be written to
+  EXPECT_EQ(tally.at(PageEvent::stored, 5), 2U);
+  EXPECT_EQ(tally.at(PageEvent::fetched, 5), 2U);
+  EXPECT_EQ(tally.at(PageEvent::written, 5), 2U);
 }
 
 // A write that falls between the copy of a page and its end here.

@@ -77,8 +77,8 @@ class Door::State {
 
 Door::State::State(std::unique_ptr<Space> space, const DoorOptions& options, DoorRules rules)
     : options_(options),
-      household_(budget_pages(options.local_bytes), std::move(space), options.most_ahead_pages, options.patience,
-                 rules),
+      household_(budget_pages(options.local_bytes), std::move(space), options.most_ahead_pages, options.patience, rules,
+                 options.profile),
       listener_(listen_for_programs(options.socket)),
       stop_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
   if (!stop_) throw errno_error("make", "an eventfd");
@@ -193,6 +193,8 @@ void Door::State::answer(const Connection& connection, const Received& request) 
       program->give_away(range);
     } else if (request.packet.kind == DoorKind::advise && request.packet.extra <= static_cast<unsigned>(Hint::done)) {
       done = program->advise(range, static_cast<Hint>(request.packet.extra)) && done;
+    } else if (request.packet.kind == DoorKind::allocated) {
+      program->allocated(range, request.packet.extra, request.process);
     } else {
       throw Error({"obey", "a program", "its request is of a kind that programs do not make", {}});
     }

@@ -11,6 +11,7 @@
 
 #include "farside/far/space.h"
 
+#include "far/door/profile.h"
 #include "far/door/rules.h"
 #include "far/pager/page_mover.h"
 
@@ -24,6 +25,8 @@ struct DoorOptions {
   std::uint32_t most_ahead_pages = 32;
   /// How long a fault waits for a page to leave.
   std::chrono::milliseconds patience = std::chrono::minutes(2);
+  /// Has the hints that allocations get, and is told how they are used; if any. It stays as long as the door.
+  Profile* profile = nullptr;
 };
 
 struct DoorCounts {

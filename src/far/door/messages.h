@@ -23,10 +23,11 @@ enum class DoorKind : std::uint32_t {
   discard,      ///< program, with token: these ranges are zeros from now on
   give_away,    ///< program, with token: something else is about to be mapped over these ranges
   advise,       ///< program, with token: extra = far::Hint of these ranges
+  allocated,    ///< program, with token: extra = address from which it called for this range
   fork_begins,  ///< program, with token
   quiet,        ///< server: no page of the process leaves; the fork may happen
   forked,       ///< program, the parent: it has happened, or failed
-  done,         ///< server: of discard, give_away and advise
+  done,         ///< server: of discard, give_away, advise and allocated
 };
 
 /// Whole pages.

@@ -32,6 +32,13 @@ void for_each_chunk(PageNumber first, PageNumber end, Then&& then) {
   }
 }
 
+std::unique_ptr<Allocations> allocations_of(const Household& household, pid_t process, const PageRanges& ranges,
+                                            Heritage* heritage) {
+  if (household.profile == nullptr) return nullptr;
+  if (heritage != nullptr) return heritage->take_allocations();
+  return std::make_unique<Allocations>(*household.profile, process, ranges);
+}
+
 }  // namespace
 
 // ---- What a child begins with
@@ -42,6 +49,7 @@ Heritage::Heritage(std::shared_ptr<Program> parent)
       ranges_(parent_->ranges()),
       slots_(std::make_unique<SlotMap>(parent_->household().slots, ranges_.pages(), parent_->household().rules)) {
   copy_table();
+  if (parent_->allocations() != nullptr) allocations_ = std::make_unique<Allocations>(*parent_->allocations());
   if (!parent_->household().rules.stays_quiet) bar_.reset();
 }
 
@@ -81,7 +89,9 @@ Program::Program(Household& household, pid_t process, std::shared_ptr<const Fd> 
       userfault_(std::move(userfault)),
       slots_(heritage != nullptr ? heritage->take_slots()
                                  : std::make_unique<SlotMap>(household.slots, memory_.pages(), household.rules)),
-      mover_(memory_, userfault_, household.frames, household.most_ahead_pages, household.patience, PagerRules{}),
+      allocations_(allocations_of(household, process, memory_.ranges(), heritage.get())),
+      mover_(memory_, userfault_, household.frames, household.most_ahead_pages, household.patience, PagerRules{},
+             allocations_.get()),
       handlers_(*slots_, household.space.open()) {
   ::fcntl(userfault_.descriptor(), F_SETFL, O_NONBLOCK);
   watch(heritage != nullptr ? heritage->foreign() : std::vector<PageNumber>{});
@@ -147,6 +157,9 @@ void Program::serve(PageNumber page, bool is_write, Shuttle& shuttle) {
 
 void Program::serve_until_gone() {
   evictor_.emplace(memory_, mover_, household_.frames, std::make_unique<SlotShuttle>(*slots_, household_.space.open()));
+  if (allocations_ != nullptr) {
+    for (const auto& [range, allocation] : allocations_->hinted()) give_hint(range, *allocation);
+  }
   std::array<pollfd, 2> waits{{{userfault_.descriptor(), POLLIN, 0}, {connection_->get(), POLLRDHUP, 0}}};
   do {
     (void)::poll(waits.data(), waits.size(), -1);
@@ -214,6 +227,18 @@ bool Program::advise(const DoorRange& range, Hint hint) {
     household_.pinned_pages += change;
   });
   return all;
+}
+
+void Program::allocated(const DoorRange& range, std::uint64_t caller, pid_t process) {
+  if (allocations_ == nullptr) return;
+  const Profile::Allocation* const allocation = allocations_->allocated(range, caller, process);
+  if (allocation == nullptr) return;
+  if (has_hints_ || allocation->hint() != Hint::none) give_hint(range, *allocation);  // others may have been there
+}
+
+void Program::give_hint(const DoorRange& range, const Profile::Allocation& allocation) {
+  if (advise(range, allocation.hint())) return;
+  log::warn("\"" + allocation.name() + "\" is not pinned: it would be more than three quarters of the budget");
 }
 
 bool Program::pin(PageNumber first, PageNumber count) {

@@ -13,6 +13,8 @@
 
 #include "farside/base/fd.h"
 
+#include "far/door/allocations.h"
+#include "far/door/profile.h"
 #include "far/door/program_memory.h"
 #include "far/door/rules.h"
 #include "far/door/slot_map.h"
@@ -26,13 +28,14 @@ namespace farside::far {
 /// What all programs share.
 struct Household {
   Household(std::uint64_t budget_pages, std::unique_ptr<Space> far, std::uint32_t most_ahead,
-            std::chrono::milliseconds patience_of_faults, DoorRules of_forks)
+            std::chrono::milliseconds patience_of_faults, DoorRules of_forks, Profile* of_allocations)
       : frames(budget_pages),
         space(std::move(far)),
         slots(space.open(), space.pages()),
         most_ahead_pages(most_ahead),
         patience(patience_of_faults),
-        rules(of_forks) {}
+        rules(of_forks),
+        profile(of_allocations) {}
 
   Frames frames;
   SpaceShuttles space;
@@ -40,6 +43,7 @@ struct Household {
   std::uint32_t most_ahead_pages;
   std::chrono::milliseconds patience;
   DoorRules rules;
+  Profile* profile;  ///< if any
   std::atomic<std::int64_t> pinned_pages{0};
   std::atomic<bool> is_closing{false};
 };
@@ -61,6 +65,7 @@ class Heritage {
   [[nodiscard]] std::unique_ptr<SlotMap> take_slots() { return std::move(slots_); }
   /// In ascending order.
   [[nodiscard]] const std::vector<PageNumber>& foreign() const { return foreign_; }
+  [[nodiscard]] std::unique_ptr<Allocations> take_allocations() { return std::move(allocations_); }
 
  private:
   void copy_table();
@@ -70,6 +75,7 @@ class Heritage {
   const PageRanges ranges_;
   std::unique_ptr<SlotMap> slots_;
   std::vector<PageNumber> foreign_;
+  std::unique_ptr<Allocations> allocations_;
   PageNumber end_ = 0;
 };
 
@@ -97,6 +103,8 @@ class Program {
   void give_away(const DoorRange& range);
   /// False when more would be pinned than may be.
   [[nodiscard]] bool advise(const DoorRange& range, Hint hint);
+  /// By `process`, which is this one or shares its memory, from where `caller` is.
+  void allocated(const DoorRange& range, std::uint64_t caller, pid_t process);
   [[nodiscard]] PagerCounts counts() const { return mover_.counts(); }
 
   // What a heritage is made of.
@@ -104,6 +112,7 @@ class Program {
   [[nodiscard]] const PageRanges& ranges() const { return memory_.ranges(); }
   [[nodiscard]] PageMover& mover() { return mover_; }
   [[nodiscard]] SlotMap& slots() { return *slots_; }
+  [[nodiscard]] const Allocations* allocations() const { return allocations_.get(); }
 
  private:
   void watch(std::span<const PageNumber> foreign);
@@ -113,12 +122,14 @@ class Program {
   void serve_who_waits();
   void await_end();
   [[nodiscard]] bool pin(PageNumber first, PageNumber count);
+  void give_hint(const DoorRange& range, const Profile::Allocation& allocation);
 
   Household& household_;
   const std::shared_ptr<const Fd> connection_;
   ProgramMemory memory_;
   const Userfault userfault_;
   const std::unique_ptr<SlotMap> slots_;
+  const std::unique_ptr<Allocations> allocations_;  ///< if there is a profile
   PageMover mover_;
   SlotShuttle handlers_;
   std::optional<Evictor> evictor_;

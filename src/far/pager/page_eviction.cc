@@ -92,6 +92,7 @@ PageMover::Evicted PageMover::carry(const Held& held, Shuttle& shuttle) {
     return {dropped, result};
   }
   add(counted_.stored_pages, carried.count);
+  note(PageEvent::stored, carried);
   memory_.drop(stayed.list());
   for (std::size_t i = 0; i < stayed.count; ++i) {
     table_.unlock(stayed.pages.at(i), replacement_.leaving(stayed.words.at(i)).with(PageState::far));

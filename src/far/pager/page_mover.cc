@@ -19,16 +19,21 @@ void add(std::atomic<std::uint64_t>& counter, std::uint64_t by) { counter.fetch_
 }  // namespace
 
 PageMover::PageMover(PagedMemory& memory, const Userfault& userfault, Frames& frames, std::uint32_t most_ahead,
-                     std::chrono::milliseconds patience, PagerRules rules)
+                     std::chrono::milliseconds patience, PagerRules rules, PageObserver* observer)
     : memory_(memory),
       userfault_(userfault),
       patience_(patience),
       rules_(rules),
+      observer_(observer),
       table_(memory.pages()),
       frames_(frames),
       replacement_(frames.budget()),
       read_ahead_(std::min<std::uint32_t>(most_ahead, Shuttle::kPages - 1)),
       write_ahead_(std::min<std::uint32_t>(most_ahead, Shuttle::kPages - 1)) {}
+
+void PageMover::note(PageEvent event, const Held& held) {
+  for_each_run(held.list(), [&](std::size_t begin, std::size_t length) { note(event, held.pages.at(begin), length); });
+}
 
 // When the process is gone, nobody sees what becomes of its pages.
 void PageMover::must(int error, std::string_view tried) {
@@ -116,6 +121,7 @@ void PageMover::make_writable(PageNumber page, PageWord word) {
     hold_ahead(page, word, write_ahead_.after_fault(page, word.hint() == Hint::sequential), Shuttle::kPages, held);
     held.sort();
   }
+  note(PageEvent::written, held);
   put_back(held);
 }
 
@@ -142,6 +148,7 @@ Result PageMover::bring(PageNumber page, PageWord word, bool is_write, Shuttle& 
   held.add(page, word);
   const ReadAhead::Window window = read_ahead_.after_fault(page, word.hint() == Hint::sequential);
   add(counted_.ahead_hits, window.hits);
+  if (is_far) note(PageEvent::used_ahead, page, window.hits);
   const std::uint64_t room = frames_.take_spare(window.count);
   hold_ahead(page, word, window, room, held);
   frames_.give(room - (held.count - 1));
@@ -159,6 +166,8 @@ Result PageMover::bring(PageNumber page, PageWord word, bool is_write, Shuttle& 
       return result;
     }
     add(counted_.fetched_pages, held.count);
+    note(PageEvent::fetched, held);
+    if (is_write) note(PageEvent::written, page, 1);
   } else {
     add(counted_.first_touches, 1);
   }

@@ -12,6 +12,7 @@
 
 #include "far/pager/departures.h"
 #include "far/pager/frames.h"
+#include "far/pager/page_observer.h"
 #include "far/pager/paged_memory.h"
 #include "far/pager/read_ahead.h"
 #include "far/pager/replacement.h"
@@ -40,9 +41,9 @@ struct PagerCounts {
 /// Thread safety: every call, from any thread, each with a shuttle of its own; evict from one thread.
 class PageMover {
  public:
-  /// Of the frames, movers may share them.
+  /// Of the frames, movers may share them. An observer is told what pages do.
   PageMover(PagedMemory& memory, const Userfault& userfault, Frames& frames, std::uint32_t most_ahead,
-            std::chrono::milliseconds patience, PagerRules rules);
+            std::chrono::milliseconds patience, PagerRules rules, PageObserver* observer = nullptr);
   /// Its frames are others' again.
   ~PageMover();
   PageMover(const PageMover&) = delete;
@@ -103,6 +104,10 @@ class PageMover {
   void raise_end(PageNumber end);
   void make_writable(PageNumber page, PageWord word);
   void serve_foreign(PageNumber page);
+  void note(PageEvent event, PageNumber page, std::uint64_t count) {
+    if (observer_ != nullptr && count != 0) observer_->note(event, page, count);
+  }
+  void note(PageEvent event, const Held& held);
 
   void must(int error, std::string_view tried);
   [[nodiscard]] Held choose(std::size_t wanted);
@@ -125,6 +130,7 @@ class PageMover {
   const Userfault& userfault_;
   const std::chrono::milliseconds patience_;  ///< for a page to leave
   const PagerRules rules_;
+  PageObserver* const observer_;
   PageTable table_;
   Frames& frames_;
   Replacement replacement_;

@@ -1,0 +1,85 @@
+#include "far/door/allocations.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+namespace farside::far {
+
+namespace {
+
+// A program that allocates again and again would otherwise make names for ever.
+constexpr std::uint64_t kMostOfSite = 100;
+
+}  // namespace
+
+Allocations::Allocations(Profile& profile, pid_t process, const PageRanges& ranges)
+    : profile_(profile), program_(program_of(process)), ranges_(ranges) {
+  for (const PageRanges::Piece& piece : ranges_.pieces()) {
+    if (piece.address == ranges_.arena().address) continue;
+    for (const StaticArray& array : static_arrays_in(process, {piece.address, piece.end() - piece.address})) {
+      set(array.range, profile_.allocated(program_ + ": " + array.name, {}, array.range.bytes));
+    }
+  }
+}
+
+Allocations::Allocations(const Allocations& parent)
+    : profile_(parent.profile_), program_(parent.program_), ranges_(parent.ranges_) {
+  const std::lock_guard lock(parent.mutex_);
+  sites_ = parent.sites_;
+  calls_ = parent.calls_;
+  at_ = parent.at_;
+}
+
+const Profile::Allocation* Allocations::allocated(const DoorRange& range, std::uint64_t caller, pid_t process) {
+  if (!ranges_.page_of(range.address)) return nullptr;
+  const Place site = site_of(caller, process);
+  const std::lock_guard lock(mutex_);
+  const std::uint64_t number = ++calls_[site.name];
+  const std::string name = number < kMostOfSite ? fmt::format("{}: {} #{}", program_, site.name, number)
+                                                : fmt::format("{}: {} #{} and on", program_, site.name, kMostOfSite);
+  Profile::Allocation& allocation = profile_.allocated(name, site.function, range.bytes);
+  set(range, allocation);
+  return &allocation;
+}
+
+// To look it up takes a while, in which others fault.
+Place Allocations::site_of(std::uint64_t caller, pid_t process) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (const auto known = sites_.find(caller); known != sites_.end()) return known->second;
+  }
+  Place site = place_of(process, caller);
+  const std::lock_guard lock(mutex_);
+  return sites_.try_emplace(caller, std::move(site)).first->second;
+}
+
+void Allocations::set(const DoorRange& range, Profile::Allocation& allocation) {
+  ranges_.for_each_part(range, [&](PageNumber first, PageNumber count) {
+    const auto behind = at_.upper_bound(first + count);
+    Profile::Allocation* const next = behind == at_.begin() ? nullptr : std::prev(behind)->second;
+    at_.erase(at_.lower_bound(first), behind);
+    at_.emplace(first, &allocation);
+    at_.emplace(first + count, next);
+  });
+}
+
+std::vector<Allocations::Hinted> Allocations::hinted() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<Hinted> all;
+  for (auto part = at_.begin(); part != at_.end(); ++part) {
+    if (part->second == nullptr || part->second->hint() == Hint::none) continue;
+    const PageNumber end = std::next(part)->first;  // behind the last there is a border, too
+    all.push_back({{ranges_.address_of(part->first), std::uint64_t{end - part->first} * kPageBytes}, part->second});
+  }
+  return all;
+}
+
+void Allocations::note(PageEvent event, PageNumber page, std::uint64_t count) {
+  const std::lock_guard lock(mutex_);
+  const auto behind = at_.upper_bound(page);
+  if (behind == at_.begin()) return;
+  if (Profile::Allocation* const whose = std::prev(behind)->second; whose != nullptr) whose->note(event, count);
+}
+
+}  // namespace farside::far

@@ -1,0 +1,55 @@
+// allocations.h — which pages of a process belong to which of its large allocations, and what becomes of them.
+//
+// A name is the same in every run: the program, the place that called, and the how-manieth call it was from there; or
+// the symbol of a static array. What a program frees keeps its name until something else is allocated there.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include <sys/types.h>
+
+#include "far/door/profile.h"
+#include "far/door/program_memory.h"
+#include "far/door/symbols.h"
+#include "far/pager/page_observer.h"
+
+namespace farside::far {
+
+/// Thread safety: every call, from any thread.
+class Allocations final : public PageObserver {
+ public:
+  /// Of a process that begins: it has its static arrays.
+  Allocations(Profile& profile, pid_t process, const PageRanges& ranges);
+  /// Of a child of fork: it has what its parent has, and goes on counting.
+  explicit Allocations(const Allocations& parent);
+
+  /// A range of the arena that `process` called for from there: whose it is from now on. None: it lies elsewhere.
+  [[nodiscard]] const Profile::Allocation* allocated(const DoorRange& range, std::uint64_t caller, pid_t process);
+
+  struct Hinted {
+    DoorRange range;
+    const Profile::Allocation* allocation;
+  };
+  /// What has a hint now.
+  [[nodiscard]] std::vector<Hinted> hinted() const;
+
+  void note(PageEvent event, PageNumber page, std::uint64_t count) override;
+
+ private:
+  [[nodiscard]] Place site_of(std::uint64_t caller, pid_t process);
+  void set(const DoorRange& range, Profile::Allocation& allocation);
+
+  Profile& profile_;
+  const std::string program_;
+  const PageRanges ranges_;
+  mutable std::mutex mutex_;
+  std::map<std::uint64_t, Place> sites_;           ///< by the address that called
+  std::map<std::string, std::uint64_t> calls_;     ///< from each site, so far
+  std::map<PageNumber, Profile::Allocation*> at_;  ///< whose it is from this page to the next; null: nobody's
+};
+
+}  // namespace farside::far

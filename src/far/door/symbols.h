@@ -1,0 +1,32 @@
+// symbols.h — what places in a program are called: the same in each of its runs, wherever it lies then.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <sys/types.h>
+
+#include "far/door/messages.h"
+
+namespace farside::far {
+
+/// The file that a process runs, without its folder; "unknown" when that is not to be had.
+[[nodiscard]] std::string program_of(pid_t process);
+
+struct Place {
+  std::string name;      ///< "libfoo.so.1+0x12a4": the file, and how far from its begin in memory
+  std::string function;  ///< that has it; empty when the file does not say
+};
+/// Of an instruction. What belongs to no file is "unknown".
+[[nodiscard]] Place place_of(pid_t process, std::uint64_t address);
+
+struct StaticArray {
+  DoorRange range;  ///< whole pages
+  std::string name;
+};
+/// Of the program itself: what in `range` has a symbol and is large enough to be worth a name; or else all of it, named
+/// by its place.
+[[nodiscard]] std::vector<StaticArray> static_arrays_in(pid_t process, const DoorRange& range);
+
+}  // namespace farside::far
