@@ -269,6 +269,27 @@ TEST_F(PageMoverTest, WhatHasAPlaceLeavesAFullSpace) {
 
 // Pinned pages stay whatever happens, updated ones until nothing else is left, and of those that came just now only the
 // done leave.
+// A loop over more than there is room for, some of it written to each time: that stays, after a while.
+TEST_F(PageMoverTest, WhatIsUpdatedTakesThePlaceOfWhatIsRead) {
+  constexpr PageNumber kWritten = kBudget / 4;
+  constexpr PageNumber kRead = kBudget / 4 * 7;
+  const auto round = [&] {
+    for (PageNumber page = 0; page < kRead; ++page) {
+      if (frames.used() > kBudget - 4) (void)mover.evict(4, evictor);
+      if (page < kWritten) word(page) = page + 1;
+      EXPECT_EQ(word(kWritten + page), 1U);
+    }
+  };
+  for (PageNumber page = 0; page < kWritten + kRead; ++page) {  // all is in the space
+    if (frames.used() > kBudget - 4) (void)mover.evict(4, evictor);
+    word(page) = 1;
+  }
+  for (int i = 0; i < 20; ++i) round();
+  const std::uint64_t before = mover.counts().stored_pages;
+  round();
+  EXPECT_EQ(mover.counts().stored_pages, before);
+}
+
 TEST_F(PageMoverTest, HintsSayWhoLeavesFirst) {
   for (PageNumber page = 0; page < 8; ++page) word(page) = 1;
   mover.advise(7, 1, Hint::done);

@@ -4,6 +4,7 @@
 //   bit  3       waited    somebody sleeps until it is unlocked
 //   bit  4       stored    the space holds bytes of it, perhaps old ones
 //   bit  5       main      it came back soon after it left: see replacement.h
+//   bit  6       carried   it had been written to when it left
 //   bits 8..10   hint      what the program said of it
 //   bits 16..23  stamp     when it came, or left
 //
@@ -44,6 +45,7 @@ class PageWord {
   [[nodiscard]] constexpr bool present() const { return state() >= PageState::clean; }
   [[nodiscard]] constexpr bool stored() const { return (bits_ & kStored) != 0; }
   [[nodiscard]] constexpr bool main() const { return (bits_ & kMain) != 0; }
+  [[nodiscard]] constexpr bool carried() const { return (bits_ & kCarried) != 0; }
   [[nodiscard]] constexpr Hint hint() const { return static_cast<Hint>(bits_ >> 8U & 7U); }
   [[nodiscard]] constexpr std::uint8_t stamp() const { return static_cast<std::uint8_t>(bits_ >> 16U); }
 
@@ -52,6 +54,7 @@ class PageWord {
   }
   [[nodiscard]] constexpr PageWord with_stored(bool stored) const { return with_bit(kStored, stored); }
   [[nodiscard]] constexpr PageWord with_main(bool main) const { return with_bit(kMain, main); }
+  [[nodiscard]] constexpr PageWord with_carried(bool carried) const { return with_bit(kCarried, carried); }
   [[nodiscard]] constexpr PageWord with_hint(Hint hint) const {
     return PageWord((bits_ & ~0x700U) | static_cast<std::uint32_t>(hint) << 8U);
   }
@@ -64,6 +67,7 @@ class PageWord {
  private:
   static constexpr std::uint32_t kStored = 1U << 4U;
   static constexpr std::uint32_t kMain = 1U << 5U;
+  static constexpr std::uint32_t kCarried = 1U << 6U;
 
   [[nodiscard]] constexpr PageWord with_bit(std::uint32_t bit, bool on) const {
     return PageWord(on ? bits_ | bit : bits_ & ~bit);

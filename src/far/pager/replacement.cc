@@ -7,6 +7,12 @@ namespace farside::far {
 namespace {
 
 constexpr unsigned kEpochsOfBudget = 16;
+// Main's shares of the budget, in 32nds. What was written to when it left may come in a little longer than the rest,
+// and between the two limits what is clean may leave: so the one takes the other's place, unless there is only the one.
+constexpr std::uint64_t kParts = 32;
+constexpr std::uint64_t kOfMain = 24;
+constexpr std::uint64_t kOfMainWithClean = 25;
+constexpr std::uint64_t kOfMainForCarried = 26;
 constexpr std::uint32_t kTrickle = 16;  // of those who return while main is full, one in so many is let in
 
 }  // namespace
@@ -28,12 +34,14 @@ PageWord Replacement::arriving(PageWord word) {
 
 PageWord Replacement::leaving(PageWord word) {
   if (word.main()) main_.fetch_sub(1, std::memory_order_relaxed);
-  return word.with_main(false).with_stamp(now());
+  return word.with_main(false).with_carried(word.state() != PageState::clean).with_stamp(now());
 }
 
 bool Replacement::belongs_to_main(PageWord word) {
+  if (word.hint() == Hint::updated) return true;
   if (word.state() != PageState::far || age(word) > kEpochsOfBudget || word.hint() == Hint::sequential) return false;
-  if (main_.load(std::memory_order_relaxed) < budget_ / 4 * 3) return true;
+  const std::uint64_t most = budget_ / kParts * (word.carried() ? kOfMainForCarried : kOfMain);
+  if (main_.load(std::memory_order_relaxed) < most) return true;
   return returned_.fetch_add(1, std::memory_order_relaxed) % kTrickle == 0;
 }
 
@@ -44,9 +52,11 @@ bool Replacement::may_leave(PageWord word, int level, std::uint64_t pages_here) 
   const bool leaves_early = word.hint() == Hint::sequential || word.hint() == Hint::read_mostly;
   const std::uint64_t main = main_.load(std::memory_order_relaxed);
   const bool few_on_probation = pages_here - std::min(main, pages_here) <= budget_ / 8;
-  if (word.main() && !leaves_early) return level == 2 || few_on_probation;
+  const bool is_dirty = word.state() == PageState::dirty;
+  const bool is_spare = !is_dirty && main > budget_ / kParts * kOfMainWithClean;
+  if (word.main()) return level == 2 || few_on_probation || is_spare;
   const unsigned at_least = leaves_early ? 1 : 2U >> static_cast<unsigned>(level);
-  return age(word) >= (word.state() == PageState::dirty ? 2 * at_least : at_least);
+  return age(word) >= (is_dirty ? 2 * at_least : at_least);
 }
 
 }  // namespace farside::far
