@@ -13,6 +13,7 @@ namespace {
 void drop_repeated(std::vector<PlacedWrite>& writes) {
   if (writes.size() == 1) return;
   std::vector<std::pair<KeyId, const Write*>> keys;
+  keys.reserve(writes.size());
   for (const PlacedWrite& write : writes) keys.emplace_back(write.key, write.write);
   std::ranges::sort(keys);
   const auto is_last = [&keys](const PlacedWrite& write) {
