@@ -48,7 +48,8 @@ KernelRun by_command(const Places& places, const ScaledKernel& himeno, const std
   options.insert(options.end(), {"--profile", places.folder() / profile});
   KernelRun run = places.by_command(himeno, kHere, options);
   std::ifstream file(places.folder() / profile);
-  for (const nlohmann::json& allocation : nlohmann::json::parse(file).at("allocations")) {
+  const auto written = nlohmann::json::parse(file);
+  for (const nlohmann::json& allocation : written.at("allocations")) {
     run.megabytes_in += allocation.at("pages_fetched").get<double>() * kMegabytesOfPage;
     run.megabytes_out += allocation.at("pages_stored").get<double>() * kMegabytesOfPage;
   }
