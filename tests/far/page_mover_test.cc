@@ -5,6 +5,7 @@
 #include <array>
 #include <cstring>
 #include <functional>
+#include <random>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -267,9 +268,8 @@ TEST_F(PageMoverTest, WhatHasAPlaceLeavesAFullSpace) {
   for (PageNumber page = 0; page < 20; ++page) EXPECT_EQ(word(page), 2U);
 }
 
-// Pinned pages stay whatever happens, updated ones until nothing else is left, and of those that came just now only the
-// done leave.
-// A loop over more than there is room for, some of it written to each time: that stays, after a while.
+// A loop over more than there is room for, some of it written to each time: that stays, after a while, but for one
+// visit to the space in a term.
 TEST_F(PageMoverTest, WhatIsUpdatedTakesThePlaceOfWhatIsRead) {
   constexpr PageNumber kWritten = kBudget / 4;
   constexpr PageNumber kRead = kBudget / 4 * 7;
@@ -286,10 +286,13 @@ TEST_F(PageMoverTest, WhatIsUpdatedTakesThePlaceOfWhatIsRead) {
   }
   for (int i = 0; i < 20; ++i) round();
   const std::uint64_t before = mover.counts().stored_pages;
-  round();
-  EXPECT_EQ(mover.counts().stored_pages, before);
+  constexpr int kRounds = 8;
+  for (int i = 0; i < kRounds; ++i) round();
+  EXPECT_LT(mover.counts().stored_pages - before, kRounds * kWritten * 3 / 8);
 }
 
+// Pinned pages stay whatever happens, updated ones until nothing else is left, and of those that came just now only the
+// done leave.
 TEST_F(PageMoverTest, HintsSayWhoLeavesFirst) {
   for (PageNumber page = 0; page < 8; ++page) word(page) = 1;
   mover.advise(7, 1, Hint::done);
@@ -326,6 +329,22 @@ TEST_F(PageMoverTest, ALoopOverMoreThanTheBudgetKeepsAPart) {
   for (int i = 0; i < 4; ++i) walk();
   const double missed = static_cast<double>(mover.counts().faults - before) / (4.0 * kLoop);
   EXPECT_LT(missed, 0.8);
+}
+
+// What was wanted again and again, and is no longer, makes room for what is wanted now.
+TEST_F(PageMoverTest, WhatWasWantedOnceDoesNotStayForEver) {
+  const auto touch = [&](PageNumber page) {
+    while (frames.used() + 8 > kBudget) ASSERT_NE(mover.evict(4, evictor).pages, 0U);
+    word(page) = word(page) + 1;
+  };
+  for (int round = 0; round < 8; ++round) {
+    for (PageNumber page = 0; page < kBudget * 5 / 4; ++page) touch(page);
+  }
+  std::mt19937 random(1);  // NOLINT(cert-msc51-cpp): the same every time
+  const std::uint64_t before = mover.counts().faults;
+  constexpr std::uint64_t kTouches = 8000;
+  for (std::uint64_t i = 0; i < kTouches; ++i) touch(400 + random() % (kBudget * 6 / 7));
+  EXPECT_LT(mover.counts().faults - before, kTouches / 6);
 }
 
 class WithReadAhead : public PageMoverTest {

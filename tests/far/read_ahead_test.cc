@@ -1,6 +1,7 @@
 // What is fetched before it is asked for.
 #include "far/pager/read_ahead.h"
 
+#include <array>
 #include <set>
 #include <vector>
 
@@ -37,6 +38,18 @@ TEST(ReadAhead, FollowsStridesUpAndDown) {
     ReadAhead ahead(32);
     EXPECT_LT(faults_of(ahead, every(1000, [&](std::size_t i) { return 100'000 + stride * static_cast<int>(i); })), 60U)
         << stride;
+  }
+}
+
+// As through the pages of a database whose slots are a little longer than a page.
+TEST(ReadAhead, FollowsAWalkThatGoesBackNowAndThen) {
+  constexpr std::array<int, 5> kPlaces{0, 1, 3, 2, 4};
+  for (const int way : {1, -1}) {
+    ReadAhead ahead(32);
+    const auto page_of = [&](std::size_t i) {
+      return 100'000 + way * (static_cast<int>(i / 5 * 5) + kPlaces.at(i % 5));
+    };
+    EXPECT_LT(faults_of(ahead, every(1000, page_of)), 100U) << way;
   }
 }
 

@@ -8,6 +8,7 @@ namespace farside::far {
 namespace {
 
 constexpr std::int64_t kNear = 512;  // pages between two faults of one walk, at most
+constexpr std::int64_t kShort = 4;   // pages of a step of one that is not regular
 constexpr std::uint32_t kFirst = 4;
 
 }  // namespace
@@ -72,8 +73,23 @@ std::optional<std::int64_t> ReadAhead::majority(const Walk& walk) {
   }
   const auto end = walk.steps.begin() + static_cast<std::ptrdiff_t>(known);
   const auto votes = static_cast<std::size_t>(std::count(walk.steps.begin(), end, candidate));
-  if (candidate == 0 || votes < 2 || votes * 2 <= known) return std::nullopt;
-  return candidate;
+  if (candidate != 0 && votes >= 2 && votes * 2 > known) return candidate;
+  return drift(walk, known);
+}
+
+// Of a walk that leaves out pages, or goes back for some, now and then: neighbours, when most steps are short and lead
+// one way.
+std::optional<std::int64_t> ReadAhead::drift(const Walk& walk, std::size_t known) {
+  std::size_t near = 0;
+  std::int64_t way = 0;
+  for (std::size_t i = 0; i < known; ++i) {
+    if (std::abs(walk.steps.at(i)) > kShort) continue;
+    ++near;
+    way += walk.steps.at(i);
+  }
+  const auto least = static_cast<std::int64_t>(known / 2);
+  if (known < 4 || near * 4 < known * 3 || std::abs(way) < least) return std::nullopt;
+  return way > 0 ? 1 : -1;
 }
 
 }  // namespace farside::far

@@ -40,6 +40,7 @@ class ReadAhead {
   [[nodiscard]] Walk& walk_of(std::int64_t page);
   [[nodiscard]] static std::int64_t steps_along(const Walk& walk, std::int64_t page);
   [[nodiscard]] static std::optional<std::int64_t> majority(const Walk& walk);
+  [[nodiscard]] static std::optional<std::int64_t> drift(const Walk& walk, std::size_t known);
 
   const std::uint32_t most_;
   std::mutex mutex_;  // held by nobody who could fault

@@ -7,6 +7,9 @@ namespace farside::far {
 namespace {
 
 constexpr unsigned kEpochsOfBudget = 16;
+// In main; then a page has to show that it is still wanted, which costs twice if it must be carried.
+constexpr unsigned kTermOfClean = 4 * kEpochsOfBudget;
+constexpr unsigned kTermOfDirty = 2 * kTermOfClean;
 // Main's shares of the budget, in 32nds. What was written to when it left may come in a little longer than the rest,
 // and between the two limits what is clean may leave: so the one takes the other's place, unless there is only the one.
 constexpr std::uint64_t kParts = 32;
@@ -54,7 +57,8 @@ bool Replacement::may_leave(PageWord word, int level, std::uint64_t pages_here) 
   const bool few_on_probation = pages_here - std::min(main, pages_here) <= budget_ / 8;
   const bool is_dirty = word.state() == PageState::dirty;
   const bool is_spare = !is_dirty && main > budget_ / kParts * kOfMainWithClean;
-  if (word.main()) return level == 2 || few_on_probation || is_spare;
+  if (word.main())
+    return level == 2 || few_on_probation || is_spare || age(word) >= (is_dirty ? kTermOfDirty : kTermOfClean);
   const unsigned at_least = leaves_early ? 1 : 2U >> static_cast<unsigned>(level);
   return age(word) >= (is_dirty ? 2 * at_least : at_least);
 }
