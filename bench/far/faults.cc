@@ -28,7 +28,10 @@ class Faults {
         pages_(options.quick          ? 128
                : &fabric == &direct() ? 1024
                                       : 256),
-        pool_({.nodes = 2, .roles = "--cache 16M --far 512M", .environment = fabric.environment}) {}
+        pool_({.nodes = 2,
+               .roles = "--cache 16M --far 512M",
+               .environment = fabric.environment,
+               .inside = fabric.on_lender}) {}
 
   void measure() {
     std::vector<std::unique_ptr<Contender>> jobs;
@@ -65,9 +68,9 @@ class Faults {
                                                     {"random_loop_write", "written at random, while others leave"}}};
 
   [[nodiscard]] std::unique_ptr<Contender> start_on(const std::string& name, const std::string& how) {
-    return start(fabric_.name + " faults, " + name,
-                 {name, {{sibling_program("far-contender-faults"), how, std::to_string(pages_)}, pool_.environment()}},
-                 report_);
+    const Contender::Program program{{sibling_program("far-contender-faults"), how, std::to_string(pages_)},
+                                     pool_.environment()};
+    return start(fabric_.name + " faults, " + name, {name, fabric_.used_by(program)}, report_);
   }
   [[nodiscard]] std::string question(const std::string& operation) const {
     return bench::question(operation, pages_, options_.budget());

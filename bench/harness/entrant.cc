@@ -7,6 +7,11 @@
 
 namespace farside::bench {
 
+Contender::Program Fabric::used_by(Contender::Program program) const {
+  program.command.insert(program.command.begin(), on_user.begin(), on_user.end());
+  return program;
+}
+
 const Fabric& direct() {
   static const Fabric fabric{"direct", {{"FARSIDE_FABRIC", "direct"}}};
   return fabric;

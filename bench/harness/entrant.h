@@ -21,6 +21,11 @@ struct Entrant {
 struct Fabric {
   std::string name;
   std::map<std::string, std::string> environment;
+  /// The words before a command that runs it on its host, where hosts differ.
+  std::vector<std::string> on_lender = {};
+  std::vector<std::string> on_user = {};
+
+  [[nodiscard]] Contender::Program used_by(Contender::Program program) const;
 };
 
 [[nodiscard]] const Fabric& direct();

@@ -7,6 +7,7 @@
 #include <thread>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 #include <sys/wait.h>
 
@@ -18,21 +19,6 @@ namespace {
 
 std::filesystem::path farside_command() {
   return std::filesystem::read_symlink("/proc/self/exe").parent_path().parent_path().parent_path() / "bin" / "farside";
-}
-
-/// Runs `farside ARGUMENTS` to its end; returns its standard output. Throws Error when it fails.
-std::string farside(const std::map<std::string, std::string>& environment, const std::string& arguments) {
-  std::string line = "env";
-  for (const auto& [variable, value] : environment) line += fmt::format(" {}={}", variable, value);
-  line += fmt::format(" {} {}", farside_command().string(), arguments);
-  std::FILE* const pipe = ::popen(line.c_str(), "r");
-  if (pipe == nullptr) throw errno_error("run", line);
-  std::string output;
-  for (int c = std::fgetc(pipe); c != EOF; c = std::fgetc(pipe)) output += static_cast<char>(c);
-  if (const int status = ::pclose(pipe); status != 0) {
-    throw Error({"run", line, fmt::format("it exited with {}", WEXITSTATUS(status)), "look at what it wrote above"});
-  }
-  return output;
 }
 
 std::uint64_t bytes_read_by(pid_t process) {
@@ -72,20 +58,37 @@ std::filesystem::path Folder::make_file(const std::string& name, std::uint64_t b
 
 void let_files_age() { std::this_thread::sleep_for(std::chrono::milliseconds(2500)); }
 
-Pool::Pool(const PoolOptions& options) : environment_(options.environment) {
+Pool::Pool(const PoolOptions& options)
+    : environment_(options.environment), inside_(fmt::format("{}", fmt::join(options.inside, " "))) {
   environment_["FARSIDE_RUNTIME_DIR"] = runtime_.path();
-  static_cast<void>(farside(environment_, fmt::format("up -n {} {}", options.nodes, options.roles)));
-  const auto status = nlohmann::json::parse(farside(environment_, "status --json"));
-  for (const auto& node : status.at("nodes")) processes_.push_back(node.at("process"));
+  static_cast<void>(farside(fmt::format("up -n {} {}", options.nodes, options.roles)));
+  for (const auto& node : nlohmann::json::parse(status()).at("nodes")) processes_.push_back(node.at("process"));
 }
 
 Pool::~Pool() {
   try {
-    static_cast<void>(farside(environment_, "down"));
+    static_cast<void>(farside("down"));
   } catch (const Error& error) {
     std::fprintf(stderr, "%s\n", error.what());
   }
 }
+
+/// Runs `farside ARGUMENTS` to its end; returns its standard output. Throws Error when it fails.
+std::string Pool::farside(const std::string& arguments) const {
+  std::string line = inside_ + " env";
+  for (const auto& [variable, value] : environment_) line += fmt::format(" {}={}", variable, value);
+  line += fmt::format(" {} {}", farside_command().string(), arguments);
+  std::FILE* const pipe = ::popen(line.c_str(), "r");
+  if (pipe == nullptr) throw errno_error("run", line);
+  std::string output;
+  for (int c = std::fgetc(pipe); c != EOF; c = std::fgetc(pipe)) output += static_cast<char>(c);
+  if (const int status = ::pclose(pipe); status != 0) {
+    throw Error({"run", line, fmt::format("it exited with {}", WEXITSTATUS(status)), "look at what it wrote above"});
+  }
+  return output;
+}
+
+std::string Pool::status() const { return farside("status --json"); }
 
 Contender::Program Pool::exec(unsigned node, const std::filesystem::path& folder, const std::string& program) const {
   return {

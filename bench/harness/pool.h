@@ -37,6 +37,7 @@ struct PoolOptions {
   unsigned nodes = 1;
   std::string roles;  ///< what they lend their memory for, as `farside up` is told: "--groups 1 --cache 64M"
   std::map<std::string, std::string> environment = {};
+  std::vector<std::string> inside = {};  ///< the words that run a command on its host (Fabric::on_lender)
 };
 
 /// Up when made, down when it goes. Throws Error when it cannot be.
@@ -54,12 +55,18 @@ class Pool {
   /// Of a program that uses the pool.
   [[nodiscard]] const std::map<std::string, std::string>& environment() const noexcept { return environment_; }
 
+  /// What `farside status --json` prints.
+  [[nodiscard]] std::string status() const;
+
   /// What the kernel has given to the nodes by read and its kin, so far: the files that they read, and little else.
   [[nodiscard]] std::uint64_t bytes_from_system_calls() const;
 
  private:
+  [[nodiscard]] std::string farside(const std::string& arguments) const;
+
   Folder runtime_;
   std::map<std::string, std::string> environment_;
+  std::string inside_;
   std::vector<pid_t> processes_;
 };
 
