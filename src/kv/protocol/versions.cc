@@ -5,6 +5,8 @@
 namespace farside::kv {
 
 Versions::const_iterator KeyVersions::above(const Timestamp& timestamp) const {
+  // What is not noted any more is most often looked for in vain, and is older than all that are.
+  if (versions.empty() || versions.front().timestamp > timestamp) return versions.begin();
   auto place = versions.end();
   while (place != versions.begin() && std::prev(place)->timestamp > timestamp) --place;
   return place;
