@@ -302,7 +302,7 @@ TEST(PagerSetUp, RefusesABudgetThatIsTooSmall) {
 TEST(PagerSetUp, RefusesToPinMoreThanTheBudgetBears) {
   const Memory memory(FaultService::automatic);
   EXPECT_THROW(memory.pager->advise(memory.pager->base(), kBudget, Hint::pinned), UsageError);
-  memory.pager->advise(memory.pager->base(), kBudget / 2, Hint::pinned);
+  for (int i = 0; i < 2; ++i) memory.pager->advise(memory.pager->base(), kBudget / 2, Hint::pinned);  // counts once
   EXPECT_THROW(memory.pager->advise(memory.pager->base() + kBudget, kBudget / 2, Hint::pinned), UsageError);
   memory.pager->advise(memory.pager->base(), kBudget / 2, Hint::none);
   memory.pager->advise(memory.pager->base() + kBudget, kBudget / 2, Hint::pinned);

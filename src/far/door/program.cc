@@ -123,8 +123,9 @@ Program::~Program() {
 }
 
 // The kernel knows what is here: of a new program parts of its static arrays, of a child what its parent had at the
-// fork. What is neither here nor in the space is zeros.
+// fork. What is neither here nor in the space is zeros. A child's children look for what is foreign as far as it does.
 void Program::begin(PageNumber end_of_arena) {
+  mover_.raise_end(end_of_arena);
   const PageNumber arena = memory_.ranges().arena().first;
   for (const PageRanges::Piece& piece : memory_.ranges().pieces()) {
     const PageNumber touched = piece.first != arena ? piece.count : std::max(end_of_arena, arena) - arena;
@@ -241,15 +242,15 @@ void Program::give_hint(const DoorRange& range, const Profile::Allocation& alloc
   log::warn("\"" + allocation.name() + "\" is not pinned: it would be more than three quarters of the budget");
 }
 
+// What is pinned already is not counted again. Nobody else changes hints here meanwhile (`advising_`).
 bool Program::pin(PageNumber first, PageNumber count) {
   const auto most = static_cast<std::int64_t>(household_.frames.budget() / 4 * 3);
-  if (household_.pinned_pages.fetch_add(count) + std::int64_t{count} > most) {
-    household_.pinned_pages -= count;
+  const std::int64_t more = mover_.not_pinned(first, count);
+  if (household_.pinned_pages.fetch_add(more) + more > most) {
+    household_.pinned_pages -= more;
     return false;
   }
-  const std::int64_t change = mover_.advise(first, count, Hint::pinned);
-  pinned_pages_ += change;
-  household_.pinned_pages += change - std::int64_t{count};
+  pinned_pages_ += mover_.advise(first, count, Hint::pinned);
   SlotShuttle shuttle(*slots_, household_.space.open());
   for (PageNumber page = first; page < first + count; ++page) serve(page, true, shuttle);
   return true;

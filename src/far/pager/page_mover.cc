@@ -104,7 +104,7 @@ Result PageMover::serve(PageNumber page, bool is_write, Shuttle& shuttle) {
   }
 }
 
-// Something else is there by now, or soon, or could not be mapped: then what was here before is zeros for good.
+// Something else is there by now, or soon.
 void PageMover::serve_foreign(PageNumber page) {
   if (userfault_.map_zeros(memory_.at(page), kPageBytes) != 0) userfault_.wake(memory_.at(page), kPageBytes);
 }
@@ -316,6 +316,12 @@ std::int64_t PageMover::advise(PageNumber first, PageNumber count, Hint hint) {
     table_.unlock(page, word.with_hint(hint));
   }
   return newly_pinned;
+}
+
+PageNumber PageMover::not_pinned(PageNumber first, PageNumber count) {
+  PageNumber others = 0;
+  for (PageNumber page = first; page < first + count; ++page) others += settled(page).hint() != Hint::pinned ? 1 : 0;
+  return others;
 }
 
 PagerCounts& PagerCounts::operator+=(const PagerCounts& other) {

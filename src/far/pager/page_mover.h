@@ -63,6 +63,8 @@ class PageMover {
   void give_away(PageNumber first, PageNumber count, Shuttle& shuttle);
   /// Says how many pages are pinned now that were not, or less than nothing.
   std::int64_t advise(PageNumber first, PageNumber count, Hint hint);
+  /// How many would be pinned that are not.
+  [[nodiscard]] PageNumber not_pinned(PageNumber first, PageNumber count);
 
   [[nodiscard]] PagerCounts counts() const;
   [[nodiscard]] std::uint64_t pages_here() const { return here_.load(std::memory_order_relaxed); }
@@ -77,6 +79,8 @@ class PageMover {
   [[nodiscard]] PageWord settled(PageNumber page);
   /// Before any other call: it is in the space, or here and unprotected; the latter overdraws the frames, if need be.
   void begin_with(PageNumber page, PageState state);
+  /// From here on `end` is at least this.
+  void raise_end(PageNumber end);
   /// Before any other call: it is nobody's.
   void leave_out(PageNumber page) { table_.unlock(page, table_.lock(page).with(PageState::foreign)); }
 
@@ -101,7 +105,6 @@ class PageMover {
   struct Mapping;
   void map(const Held& held, PageNumber wanted, bool is_write, Shuttle& shuttle);
   [[nodiscard]] PageState map_alone(const Mapping& mapping, std::size_t i);
-  void raise_end(PageNumber end);
   void make_writable(PageNumber page, PageWord word);
   void serve_foreign(PageNumber page);
   void note(PageEvent event, PageNumber page, std::uint64_t count) {

@@ -151,9 +151,10 @@ void Pager::advise(void* begin, std::size_t bytes, Hint hint) {
   const SignalsHeld held;
   const std::lock_guard lock(pinned_mutex_);
   const std::uint64_t most = frames_.budget() / 4 * 3;
-  if (hint == Hint::pinned && pinned_pages_ + count > most) {
+  const PageNumber more = hint == Hint::pinned ? mover_.not_pinned(first, count) : 0;
+  if (pinned_pages_ + more > most) {
     throw UsageError(
-        {"pin", format_bytes(std::uint64_t{count} * kPageBytes),
+        {"pin", format_bytes(std::uint64_t{more} * kPageBytes),
          "of the budget " + format_bytes((most - std::min(most, pinned_pages_)) * kPageBytes) + " may still be pinned",
          "give a larger budget"});
   }
