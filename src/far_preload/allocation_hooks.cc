@@ -13,7 +13,8 @@
 
 namespace {
 
-/// The function of that name in the library behind this one.
+/// The function of that name in the library behind this one; found once, by the constructor below unless it is called
+/// before.
 template <class Function>
 class Next {
  public:
@@ -62,6 +63,15 @@ constinit Next<void*(std::size_t, std::align_val_t, Nothrow)> next_new_aligned_n
     "_ZnwmSt11align_val_tRKSt9nothrow_t");
 constinit Next<void*(std::size_t, std::align_val_t, Nothrow)> next_new_array_aligned_nothrow(
     "_ZnamSt11align_val_tRKSt9nothrow_t");
+
+// The program's first call may be made while another thread is in dlopen, and waits for it: dlsym would wait for that
+// one.
+[[gnu::constructor]] void find_all() {
+  const auto find = [](auto&... each) { (each.get(), ...); };
+  find(next_malloc, next_calloc, next_realloc, next_memalign, next_aligned_alloc, next_posix_memalign, next_mmap);
+  find(next_new, next_new_array, next_new_nothrow, next_new_array_nothrow, next_new_aligned, next_new_array_aligned,
+       next_new_aligned_nothrow, next_new_array_aligned_nothrow);
+}
 
 // Its mappings are where malloc and the like take theirs from.
 bool is_allocator(void* caller) {
