@@ -3,7 +3,6 @@
 #include <cstdint>
 
 #include "arena.h"
-#include "connection.h"
 #include "ranges.h"
 
 namespace far_preload = farside::far_preload;
@@ -11,12 +10,9 @@ using far_preload::kPageBytes;
 
 constinit std::size_t farside_far_large_bytes = SIZE_MAX;
 
-// Whatever the answer is, the program has its memory.
 void farside_far_allocated(const void* begin, std::size_t bytes, const void* caller) {
   const auto first = reinterpret_cast<std::uint64_t>(begin) & ~(kPageBytes - 1);
   const std::uint64_t end = (reinterpret_cast<std::uint64_t>(begin) + bytes + kPageBytes - 1) & ~(kPageBytes - 1);
   if (!far_preload::arena::contains(first)) return;
-  const far_preload::DoorRange range{first, end - first};
-  static_cast<void>(
-      far_preload::ask(far_preload::DoorKind::allocated, reinterpret_cast<std::uint64_t>(caller), {&range, 1}));
+  far_preload::arena::allocated({first, end - first}, reinterpret_cast<std::uint64_t>(caller));
 }

@@ -222,22 +222,32 @@ long map(std::uint64_t bytes, int protection) {
 long map_over(std::uint64_t address, std::uint64_t bytes, int protection) {
   const std::uint64_t rounded = checked_bytes(address, bytes);
   if (rounded == 0) return -EINVAL;
-  long result = static_cast<long>(address);
+  long error = 0;
   const Held held;
-  state.ranges.for_each(address, address + rounded, [&](const Part& part) {
-    if (result < 0) return;
-    const std::uint64_t part_bytes = part.end - part.begin;
-    long error = 0;
-    if (part.use == Use::foreign) {
-      error = system_call(SYS_mmap, part.begin, part_bytes, protection, kAnonymous | MAP_FIXED, -1, 0);
-    } else {
-      error = discard(part);
-      if (error == 0 && !state.ranges.set(part.begin, part.end, Use::used)) error = -ENOMEM;
-      if (error == 0) error = system_call(SYS_mprotect, part.begin, part_bytes, protection);
-    }
-    if (error < 0) result = error;
+  const auto for_each = [&](bool foreign, auto then) {
+    state.ranges.for_each(address, address + rounded, [&](const Part& part) {
+      if (error == 0 && (part.use == Use::foreign) == foreign) error = then(part);
+    });
+  };
+  const auto protect = [](const Part& part, int wanted) {
+    return system_call(SYS_mprotect, part.begin, part.end - part.begin, wanted);
+  };
+  // What the kernel may refuse comes first: bytes go when nothing can fail any more.
+  for_each(false, [&](const Part& part) { return protect(part, protection); });
+  for_each(true, [&](const Part& part) {
+    const long mapped =
+        system_call(SYS_mmap, part.begin, part.end - part.begin, protection, kAnonymous | MAP_FIXED, -1, 0);
+    return std::min(mapped, 0L);
   });
-  return result;
+  for_each(false, [](const Part& part) {
+    return state.ranges.set(part.begin, part.end, Use::used) ? discard(part) : -ENOMEM;
+  });
+  if (error == 0) return static_cast<long>(address);
+  // What nobody has is as it was in the beginning.
+  state.ranges.for_each(address, address + rounded, [&](const Part& part) {
+    if (part.use == Use::free || part.use == Use::freed) static_cast<void>(protect(part, kReadWrite));
+  });
+  return error;
 }
 
 long give_away(std::uint64_t address, std::uint64_t bytes) {
@@ -249,8 +259,8 @@ long give_away(std::uint64_t address, std::uint64_t bytes) {
   const std::uint64_t to = std::min(address + rounded, state.ranges.end());
   state.ranges.for_each(from, to, [&](const Part& part) {
     if (error != 0 || part.use == Use::foreign) return;
-    error = ask_about(DoorKind::give_away, Hint::none, part);
-    if (error == 0 && !state.ranges.set(part.begin, part.end, Use::foreign)) error = -ENOMEM;
+    error = state.ranges.set(part.begin, part.end, Use::foreign) ? ask_about(DoorKind::give_away, Hint::none, part)
+                                                                 : -ENOMEM;
   });
   return error;
 }
@@ -331,6 +341,12 @@ long remap(std::uint64_t address, std::uint64_t bytes, std::uint64_t new_bytes, 
   copy_pages(address, static_cast<std::uint64_t>(target), std::min(bytes, new_bytes));
   static_cast<void>(unmap(address, bytes));
   return target;
+}
+
+// Under the lock, as every request: a child of fork must not inherit its connection.
+void allocated(const DoorRange& range, std::uint64_t caller) {
+  const Held held;
+  static_cast<void>(ask(DoorKind::allocated, caller, {&range, 1}));
 }
 
 void hold() {

@@ -27,9 +27,9 @@ namespace farside::far_preload::arena {
 
 /// Zeros. -ENOMEM when there is no room for it.
 [[nodiscard]] long map(std::uint64_t bytes, int protection);
-/// Zeros in the place of what was there; all of it is in the arena.
+/// Zeros in the place of what was there; all of it is in the arena. When it fails, every byte is as it was.
 [[nodiscard]] long map_over(std::uint64_t address, std::uint64_t bytes, int protection);
-/// Before something else is mapped over a part of the arena: takes that out of it.
+/// Before something else comes over a part of the arena: takes that out of it. The bytes are gone.
 [[nodiscard]] long give_away(std::uint64_t address, std::uint64_t bytes);
 
 // Of ranges that may begin or end outside: there the kernel does it.
@@ -42,6 +42,9 @@ namespace farside::far_preload::arena {
 /// A range of the arena to another length, or place; MREMAP_FIXED: to `place`, in the arena or not.
 [[nodiscard]] long remap(std::uint64_t address, std::uint64_t bytes, std::uint64_t new_bytes, int flags,
                          std::uint64_t place);
+
+/// Tells farside far that `caller` got this part of it. Whatever the answer is, the program has its memory.
+void allocated(const DoorRange& range, std::uint64_t caller);
 
 /// Nobody changes it from here to `release`: around a fork. Signals wait meanwhile.
 void hold();

@@ -7,10 +7,12 @@
 
 #include "arena.h"
 #include "preload/system_call.h"
+#include "ranges.h"
 
 namespace {
 
 namespace arena = farside::far_preload::arena;
+using farside::far_preload::kPageBytes;
 using farside::preload::system_call;
 
 std::uint64_t number(const void* address) { return reinterpret_cast<std::uint64_t>(address); }
@@ -38,11 +40,38 @@ bool lies_within(std::uint64_t address, std::size_t bytes) {
   return arena::contains(address) && bytes > 0 && arena::contains(address + bytes - 1);
 }
 
+// Enough for what the kernel asks for when it moves a mapping (mremap): it refuses a little before there are too many.
+bool are_mappings_left() {
+  constexpr std::uint64_t kMappings = 12;
+  const long spare = system_call(SYS_mmap, 0, kMappings * kPageBytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (spare < 0) return false;
+  bool are_left = true;
+  for (std::uint64_t page = 0; are_left && page < kMappings; page += 2) {  // each of them another mapping
+    are_left =
+        system_call(SYS_madvise, static_cast<std::uint64_t>(spare) + page * kPageBytes, kPageBytes, MADV_RANDOM) == 0;
+  }
+  system_call(SYS_munmap, spare, kMappings * kPageBytes);
+  return are_left;
+}
+
+// What `make` makes elsewhere goes over a part of the arena. What the kernel refuses it refuses while the bytes are
+// still there.
+template <class Make>
+long put_over(std::uint64_t address, std::size_t bytes, Make make) {
+  if (address % kPageBytes != 0) return -EINVAL;
+  if (!are_mappings_left()) return -ENOMEM;
+  const long made = make();
+  if (made < 0) return made;
+  if (const long error = arena::give_away(address, bytes); error != 0) return error;
+  return system_call(SYS_mremap, made, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, address);
+}
+
 long map_memory(std::uint64_t address, std::size_t bytes, int protection, int flags, int file, off_t offset) {
-  const bool is_fixed = (flags & MAP_FIXED) != 0;
+  const bool is_fixed = (flags & (MAP_FIXED | MAP_FIXED_NOREPLACE)) == MAP_FIXED;
   if (is_fixed && is_plain(flags) && lies_within(address, bytes)) return arena::map_over(address, bytes, protection);
   if (is_fixed && arena::touches(address, bytes)) {
-    if (const long error = arena::give_away(address, bytes); error != 0) return error;
+    return put_over(address, bytes,
+                    [&] { return system_call(SYS_mmap, 0, bytes, protection, flags & ~MAP_FIXED, file, offset); });
   }
   if (!is_fixed && is_plain(flags) && arena::wants(bytes)) {
     const long result = arena::map(bytes, protection);
@@ -90,8 +119,10 @@ void* mremap(void* address, size_t bytes, size_t new_bytes, int flags, ...) noex
   }
   const std::uint64_t at = number(address);
   if (arena::touches(at, bytes)) return as_address(arena::remap(at, bytes, new_bytes, flags, place));
-  if ((flags & MREMAP_FIXED) != 0 && arena::touches(place, new_bytes)) {
-    if (const long error = arena::give_away(place, new_bytes); error != 0) return as_address(error);
+  constexpr int kToPlace = MREMAP_MAYMOVE | MREMAP_FIXED;
+  if ((flags & kToPlace) == kToPlace && arena::touches(place, new_bytes)) {
+    return as_address(put_over(place, new_bytes,
+                               [&] { return system_call(SYS_mremap, at, bytes, new_bytes, flags & ~MREMAP_FIXED); }));
   }
   return as_address(system_call(SYS_mremap, at, bytes, new_bytes, flags, place));
 }

@@ -352,6 +352,67 @@ void files_mapped_over() {
   check(4, "a parent's byte is wrong beside or in a mapped file");
 }
 
+// Of a budget of 12 MiB nine may be pinned; what is pinned twice counts once.
+void pins() {
+  constexpr std::size_t kBytes = 6U << 20U;
+  Page* area = map(kPages);
+  for (int i = 0; i < 2; ++i) require(::mlock(area, kBytes) == 0, "mlock failed");
+  require(::mlock(area[kPages / 2], kBytes) == -1 && errno == ENOMEM, "more is pinned than may be");
+  write_all(area, 1);
+  check_all(area, 1, "a byte is wrong");
+  require(::munlock(area, kBytes) == 0 && ::mlock(area[kPages / 2], kBytes) == 0, "it counts still");
+}
+
+// A mapping that is refused changes nothing of what lies where it was to be.
+void refused_mappings() {
+  Page* area = map(kPages);
+  write_all(area, 1);
+  const auto fails = [&](int file, off_t offset, int error) {
+    return ::mmap(area[2000], 1000 * kPage, PROT_READ, MAP_PRIVATE | MAP_FIXED, file, offset) == MAP_FAILED &&
+           errno == error;
+  };
+  char name[] = "/tmp/hammer-XXXXXX";
+  const int file = ::mkstemp(name);
+  const int write_only = ::open(name, O_WRONLY);
+  ::unlink(name);
+  require(fails(-1, 0, EBADF), "no file was mapped");
+  require(fails(write_only, 0, EACCES), "a file that cannot be read was mapped");
+  require(fails(file, 1, EINVAL), "half a page was mapped");
+  void* nothing = ::mmap(nullptr, kPage, PROT_READ, MAP_SHARED, file, 0);
+  require(::munmap(nothing, kPage) == 0, "munmap failed");
+  require(::mremap(nothing, kPage, kPage, MREMAP_MAYMOVE | MREMAP_FIXED, area[4000]) == MAP_FAILED && errno == EFAULT,
+          "what is not there was moved");
+  check_all(area, 1, "a byte is wrong where nothing was mapped");
+}
+
+// A file over the highest memory that was touched is known to a child's child.
+void file_at_the_end() {
+  constexpr std::size_t kFilePages = 1000;
+  Page* area = map(kPages);
+  write_all(area, 1);
+  char name[] = "/tmp/hammer-XXXXXX";
+  const int file = ::mkstemp(name);
+  ::unlink(name);
+  require(::ftruncate(file, kFilePages * kPage) == 0, "ftruncate failed");
+  void* place = area[kPages - kFilePages];
+  require(::mmap(place, kFilePages * kPage, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file, 0) == place,
+          "a file was not mapped");
+  write_all(area, 2);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const pid_t grandchild = ::fork();
+    if (grandchild == 0) {
+      check_all(area, 2, "a grandchild's byte is wrong beside or in a mapped file");
+      write_page(area, kPages - 1, 3);
+      ::_exit(0);
+    }
+    wait_for(grandchild, "the grandchild failed");
+    ::_exit(0);
+  }
+  wait_for(child, "the child failed");
+  check_page(area, kPages - 1, 3, "what the grandchild wrote to a file is wrong");
+}
+
 // malloc, calloc, realloc, aligned_alloc, new and delete, of small and large, in two threads.
 void allocations() {
   const auto work = [](std::uint64_t dice) {
@@ -432,9 +493,17 @@ void too_many_mappings() {
 
   const auto fails = [](int result) { return result == -1 && errno == ENOMEM; };
   require(fails(::mprotect(area[100], kPage, PROT_READ)), "one more mapping than the kernel allows");
+  const auto covers = [](Page* at, std::size_t pages, int flags, int file) {
+    return ::mmap(at, pages * kPage, PROT_READ, MAP_PRIVATE | MAP_FIXED | flags, file, 0) != MAP_FAILED;
+  };
+  require(!covers(area + 200, 1, MAP_ANONYMOUS, -1) && errno == ENOMEM, "zeros in one more mapping");
+  const int file = ::memfd_create("hammer", 0);
+  require(!covers(area + 300, 1, 0, file) && errno == ENOMEM, "a file in one more mapping");
   require(fails(::munmap(frozen[256], 512 * kPage)), "to unmap would take a mapping more, and did not fail");
-  check_all(frozen, 1, "what was not unmapped is wrong", 1024);
   check_all(area, 1, "a byte is wrong");
+  require(!covers(frozen, 1024, 0, file) && errno == ENOMEM, "a file where mappings have run out");
+  ::close(file);
+  check_all(frozen, 1, "what was not unmapped or covered is wrong", 1024);
   write_all(area, 2);
   const pid_t child = ::fork();
   require(child >= 0, "fork failed");
@@ -468,11 +537,14 @@ void for_ever() {
 const std::map<std::string_view, void (*)()> kDeeds = {
     {"allocations", allocations},
     {"closes_everything", closes_everything},
+    {"file_at_the_end", file_at_the_end},
     {"files_mapped_over", files_mapped_over},
     {"for_ever", for_ever},
     {"forks", forks},
     {"forks_with_threads", forks_with_threads},
     {"mappings", mappings},
+    {"pins", pins},
+    {"refused_mappings", refused_mappings},
     {"signals", signals},
     {"spawns", spawns},
     {"static_arrays", static_arrays},

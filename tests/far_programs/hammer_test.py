@@ -16,9 +16,9 @@ class OnAPool(unittest.TestCase):
 
 
 class Hammer(OnAPool):
-    DEEDS = ["allocations", "closes_everything", "files_mapped_over", "forks", "forks_with_threads", "mappings", "signals",
-             "spawns", "static_arrays", "system_calls", "threads", "too_many_mappings",
-             "vfork_outlives_its_parent"]
+    DEEDS = ["allocations", "closes_everything", "file_at_the_end", "files_mapped_over", "forks", "forks_with_threads",
+             "mappings", "pins", "refused_mappings", "signals", "spawns", "static_arrays", "system_calls", "threads",
+             "too_many_mappings", "vfork_outlives_its_parent"]
 
     def test_every_byte_is_as_it_was_left(self):
         for deed in self.DEEDS:
