@@ -69,10 +69,10 @@ void Arena::drop(std::span<const PageNumber> pages) {
   std::size_t count = 0;
   std::size_t dropped = 0;
   const auto finish = [&] {
-    if (count > 1 && self_) {
+    if (count > 1 && self_ && takes_lists_.load(std::memory_order_relaxed)) {
       const long done = ::syscall(SYS_process_madvise, self_.get(), ranges.data(), count, MADV_DONTNEED_LOCKED, 0);
       if (done == static_cast<long>(dropped)) count = 0;
-      if (done < 0) self_.reset();
+      if (done < 0) takes_lists_.store(false, std::memory_order_relaxed);
     }
     for (std::size_t i = 0; i < count; ++i) {
       if (!drop_range(ranges.at(i))) fail("take a page of far memory away", std::strerror(errno));

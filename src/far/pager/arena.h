@@ -1,6 +1,7 @@
 // arena.h — the addresses at which far memory is seen. One mapping, however many objects lie in it.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <span>
 
@@ -38,7 +39,8 @@ class Arena final : public PagedMemory {
   std::byte* base_ = nullptr;
   std::size_t bytes_;
   int process_;
-  Fd self_;  ///< this process, while it can be told of many ranges at once
+  Fd self_;                              ///< this process,
+  std::atomic<bool> takes_lists_{true};  ///< which can be told of many ranges at once
 };
 
 }  // namespace farside::far

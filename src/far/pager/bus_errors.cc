@@ -10,6 +10,7 @@
 #include <thread>
 
 #include <ucontext.h>
+#include <unistd.h>
 
 #include "farside/base/error.h"
 
@@ -76,7 +77,7 @@ void install() {
 
 }  // namespace
 
-BusErrorRegistration::BusErrorRegistration(BusErrorServer& server) {
+BusErrorRegistration::BusErrorRegistration(BusErrorServer& server) : process_(::getpid()) {
   std::call_once(installed, install);
   for (place_ = 0; place_ < kMost; ++place_) {
     BusErrorServer* nobody = nullptr;
@@ -85,9 +86,11 @@ BusErrorRegistration::BusErrorRegistration(BusErrorServer& server) {
   throw Error({"serve the faults of", "another far heap", "16 are open", "put more into one heap"});
 }
 
+// Whom a child of fork finds counted as visitors are threads of its parent.
 BusErrorRegistration::~BusErrorRegistration() {
   Place& place = places.at(place_);
   place.server = nullptr;
+  if (::getpid() != process_) place.visitors = 0;
   while (place.visitors != 0) std::this_thread::sleep_for(std::chrono::microseconds(20));
 }
 

@@ -5,6 +5,8 @@
 
 #include <cstddef>
 
+#include <sys/types.h>
+
 namespace farside::far {
 
 class BusErrorServer {
@@ -25,6 +27,7 @@ class BusErrorRegistration {
   BusErrorRegistration& operator=(const BusErrorRegistration&) = delete;
 
  private:
+  const pid_t process_;
   std::size_t place_;
 };
 
