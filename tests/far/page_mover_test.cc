@@ -268,6 +268,34 @@ TEST_F(PageMoverTest, WhatHasAPlaceLeavesAFullSpace) {
   for (PageNumber page = 0; page < 20; ++page) EXPECT_EQ(word(page), 2U);
 }
 
+// So it is with what had a place that is not its own any more: a relative has it too.
+TEST_F(PageMoverTest, WhatLostItsPlaceHoldsUpNobodyInAFullSpace) {
+  for (PageNumber page = 0; page < 20; ++page) word(page) = 1;
+  evict_all();
+  for (PageNumber page = 0; page < 20; ++page) word(page) = 2;
+  cellar.has_room_for = [](PageNumber page) { return page % 2 == 0; };
+  evict_all();
+  EXPECT_EQ(frames.used(), 10U);
+  for (PageNumber page = 0; page < 20; ++page) EXPECT_EQ(word(page), 2U);
+}
+
+// And with a page that was written to while it was refused.
+TEST_F(PageMoverTest, AWriteToARefusedPageHoldsUpNobody) {
+  for (PageNumber page = 0; page < 10; ++page) word(page) = 1;
+  evict_all();
+  for (PageNumber page = 0; page < 20; ++page) word(page) = 2;
+  cellar.has_room_for = [this](PageNumber page) {
+    if (page >= 10) word(page) = 3;
+    return page < 10;
+  };
+  evict_all();
+  EXPECT_EQ(frames.used(), 10U);
+  for (PageNumber page = 0; page < 10; ++page) word(page) = 4;
+  evict_all();
+  EXPECT_EQ(frames.used(), 10U);
+  for (PageNumber page = 0; page < 20; ++page) EXPECT_EQ(word(page), page < 10 ? 4U : 3U);
+}
+
 // A loop over more than there is room for, some of it written to each time: that stays, after a while, but for one
 // visit to the space in a term.
 TEST_F(PageMoverTest, WhatIsUpdatedTakesThePlaceOfWhatIsRead) {

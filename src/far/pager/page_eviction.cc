@@ -128,16 +128,24 @@ PageMover::Held PageMover::split_off(Held& held, Shuttle& shuttle, Leaves leaves
   return off;
 }
 
-// Where there is no room for all of them, those go that had a place there before, and the others stay here.
+// Where there is no room for all of them, each is tried alone: those for which there is a place go, the others stay.
 Result PageMover::store(Held& leaving, Shuttle& shuttle) {
   if (!rules_.stores_before_dropping) return Result::done;
-  const Result result = shuttle.store(leaving.list());
-  if (result != Result::full) return result;
-  const Held homeless = split_off(leaving, shuttle, [&](std::size_t i) { return !leaving.words.at(i).stored(); });
-  Held stayed = lock_what_stayed(homeless);
-  for (PageWord& word : stayed.words) word = word.with_stored(false);
-  put_back(stayed);
-  return homeless.count == 0 || leaving.count == 0 ? result : shuttle.store(leaving.list());
+  const Result together = shuttle.store(leaving.list());
+  if (together != Result::full) return together;
+  Held gone;
+  Held homeless;
+  for (std::size_t i = 0; i < leaving.count; ++i) {
+    const PageNumber page = leaving.pages.at(i);
+    if (i != 0) std::memcpy(shuttle.buffer(), shuttle.buffer() + i * kPageBytes, kPageBytes);
+    const Result alone = shuttle.store({&page, 1});
+    if (alone != Result::done && alone != Result::full) return alone;
+    (alone == Result::done ? gone : homeless).add(page, leaving.words.at(i));
+  }
+  if (gone.count == 0) return Result::full;
+  put_back(lock_what_stayed(homeless));
+  leaving = gone;
+  return Result::done;
 }
 
 PageMover::Held PageMover::lock_what_stayed(const Held& held) {
