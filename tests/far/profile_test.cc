@@ -62,13 +62,29 @@ TEST(FarProfile, NoMoreIsUpdatedThanStays) {
   EXPECT_EQ(hint_for(used({9000, 0, 9000, 9000}, Hint::none, 4 * kPages)), Hint::none);
 }
 
+TEST(FarProfile, EachThatHasANameTakesRoom) {
+  AllocationUse use = used({9000, 0, 9000, 9000});
+  for (const std::uint64_t times : {3, 4}) {
+    use.times = times;
+    EXPECT_EQ(hint_for(use), times == 3 ? Hint::updated : Hint::none);
+  }
+}
+
+// It has no size, so it neither takes room nor is in the way of the order among the others.
+TEST(FarProfile, ANameThatNothingHadChangesNothing) {
+  const auto kept = [](std::uint64_t writes) { return used({writes, 0, writes, writes}, Hint::updated); };
+  const AllocationUse unknown{.hint = Hint::updated};
+  EXPECT_THAT(deduce_hints(std::vector{kept(3000), unknown, kept(5000), kept(4000), kept(6000)}, kBudget),
+              ElementsAre(Hint::none, Hint::updated, Hint::updated, Hint::updated, Hint::updated));
+}
+
 // A second run, with hints, sees little of what they keep here.
 TEST(FarProfile, AHintThatWorksStays) {
   for (const Hint hint : {Hint::updated, Hint::sequential, Hint::read_mostly}) {
     EXPECT_EQ(hint_for(used({0, 0, 0, 0}, hint)), hint);
   }
   EXPECT_EQ(hint_for(used({10 * kPages, 0, 0, 0}, Hint::updated)), Hint::read_mostly);
-  for (const Hint hint : {Hint::pinned, Hint::done}) EXPECT_EQ(hint_for(used({9000, 0, 9000, 0}, hint)), hint);
+  EXPECT_EQ(hint_for(used({9000, 0, 9000, 0}, Hint::pinned)), Hint::pinned);
 }
 
 class ProfileFile : public testing::Test {
@@ -120,15 +136,27 @@ TEST_F(ProfileFile, SaysWhereItIsWrong) {
   EXPECT_THAT(refusal_of(R"({"allocations": 5})"), HasSubstr("it has no list \"allocations\""));
   EXPECT_THAT(refusal_of(R"({"allocations": ["a"]})"), HasSubstr("allocations[0].name"));
   EXPECT_THAT(refusal_of(R"({"allocations": [{"name": "a"}]})"), HasSubstr("allocations[0].hint"));
-  EXPECT_THAT(refusal_of(R"({"allocations": [{"name": "a", "hint": "done"}, {"name": 7, "hint": "done"}]})"),
+  EXPECT_THAT(refusal_of(R"({"allocations": [{"name": "a", "hint": "none"}, {"name": 7, "hint": "none"}]})"),
               HasSubstr("allocations[1].name"));
   EXPECT_THAT(refusal_of(R"({"allocations": [{"name": "a", "hint": "often"}]})"),
               HasSubstr(R"(allocations[0].hint, of "a": there is no hint "often")"));
-  EXPECT_THAT(refusal_of(R"({"allocations": [{"name": "a", "hint": "done"}, {"name": "a", "hint": "none"}]})"),
+  EXPECT_THAT(refusal_of(R"({"allocations": [{"name": "a", "hint": "done"}]})"),
+              HasSubstr("there is no hint \"done\""));
+  EXPECT_THAT(refusal_of(R"({"allocations": [{"name": "a", "hint": "pinned"}, {"name": "a", "hint": "none"}]})"),
               HasSubstr(R"(allocations[1].name: "a" was named before)"));
   std::filesystem::remove(path);
   Profile profile(kBudget);
   EXPECT_THROW(profile.read_hints(path), UsageError);
+}
+
+TEST_F(ProfileFile, IsNamedWhenItIsAFolder) {
+  Profile profile(kBudget);
+  try {
+    profile.read_hints(path.parent_path());
+    FAIL() << "a folder was read";
+  } catch (const UsageError& error) {
+    EXPECT_THAT(error.what(), HasSubstr(path.parent_path().string()));
+  }
 }
 
 TEST_F(ProfileFile, IsKnownToBeWritableBeforeItIsWritten) {

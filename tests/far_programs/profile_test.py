@@ -65,7 +65,7 @@ class Profiles(OnAPool):
         self.far("--hints", self.profile, command=(USES, "forks"))
 
     def test_names_that_nothing_has_are_counted(self):
-        self.profile.write_text('{"allocations": [{"name": "uses: static_table", "hint": "done"}, {"name": "x: y", "hint": "done"}]}')
+        self.profile.write_text('{"allocations": [{"name": "uses: static_table", "hint": "read_mostly"}, {"name": "x: y", "hint": "read_mostly"}]}')
         done = self.far("--hints", self.profile)
         self.assertEqual(done.stdout, self.plainly)
         self.assertIn("hints          for 1 allocations; of 2 names nothing had 1\n", done.stderr)

@@ -1,7 +1,8 @@
 // allocations.h — which pages of a process belong to which of its large allocations, and what becomes of them.
 //
-// A name is the same in every run: the program, the place that called, and the how-manieth call it was from there; or
-// the symbol of a static array. What a program frees keeps its name until something else is allocated there.
+// A name is the same in every run, unless threads call from one place: the program, that place, and the how-manieth
+// call it was from there; or the symbol of a static array. What a program frees keeps its name until something else is
+// allocated there.
 #pragma once
 
 #include <cstdint>

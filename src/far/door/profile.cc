@@ -1,6 +1,7 @@
 #include "far/door/profile.h"
 
 #include <algorithm>
+#include <exception>
 #include <fstream>
 #include <numeric>
 #include <optional>
@@ -16,12 +17,11 @@ namespace farside::far {
 
 namespace {
 
-constexpr std::array<std::pair<std::string_view, Hint>, 6> kHints{{{"none", Hint::none},
+constexpr std::array<std::pair<std::string_view, Hint>, 5> kHints{{{"none", Hint::none},
                                                                    {"read_mostly", Hint::read_mostly},
                                                                    {"updated", Hint::updated},
                                                                    {"sequential", Hint::sequential},
-                                                                   {"pinned", Hint::pinned},
-                                                                   {"done", Hint::done}}};
+                                                                   {"pinned", Hint::pinned}}};
 
 constexpr std::array<std::string_view, kPageEvents> kCounts{"pages_fetched", "pages_used_ahead", "pages_written",
                                                             "pages_stored"};
@@ -32,10 +32,13 @@ std::string_view text(Hint hint) {
 
 // ---- What follows from the counts
 
+// Of all that have the name, as if they were there at the same time.
+std::uint64_t bytes_of_all(const AllocationUse& use) { return use.bytes * use.times; }
+
 // Each page that came back tells something; a quarter of an allocation is not enough to judge it by.
 Hint hint_for(const AllocationUse& use) {
-  if (use.hint == Hint::pinned || use.hint == Hint::done) return use.hint;  // a person said so
-  const std::uint64_t pages = use.bytes * use.times / kPageBytes;
+  if (use.hint == Hint::pinned) return use.hint;  // a person said so
+  const std::uint64_t pages = bytes_of_all(use) / kPageBytes;
   const std::uint64_t fetched = use.count(PageEvent::fetched);
   const std::uint64_t written = use.count(PageEvent::written);
   if (fetched == 0 || fetched < pages / 4) return use.hint;
@@ -57,15 +60,17 @@ std::vector<Hint> deduce_hints(std::span<const AllocationUse> uses, std::uint64_
   }
   const auto gain = [&](std::size_t i) {
     const auto written = static_cast<double>(uses[i].count(PageEvent::written));
-    return std::pair(uses[i].hint == Hint::updated, written / static_cast<double>(uses[i].bytes));
+    return std::pair(uses[i].hint == Hint::updated,
+                     written / static_cast<double>(std::max<std::uint64_t>(bytes_of_all(uses[i]), 1)));
   };
   std::ranges::stable_sort(updated, std::ranges::greater{}, gain);
   std::uint64_t room = budget_bytes / 4 * 3;
   for (const std::size_t i : updated) {
-    if (uses[i].bytes > room) {
+    const std::uint64_t bytes = bytes_of_all(uses[i]);
+    if (bytes > room) {
       hints[i] = Hint::none;
     } else {
-      room -= uses[i].bytes;
+      room -= bytes;
     }
   }
   return hints;
@@ -100,8 +105,8 @@ class HintsFile {
  private:
   [[noreturn]] void fail(const std::string& why) const {
     throw UsageError({"read hints from", path_, why,
-                      "farside far --profile FILE writes such files; a hint is none, read_mostly, updated, sequential, "
-                      "pinned or done"});
+                      "farside far --profile FILE writes such files; a hint is none, read_mostly, updated, sequential "
+                      "or pinned"});
   }
 
   [[nodiscard]] nlohmann::json parse() const {
@@ -109,7 +114,7 @@ class HintsFile {
     if (!in) throw UsageError(errno_error("read hints from", path_).failure());
     try {
       return nlohmann::json::parse(in);
-    } catch (const nlohmann::json::exception& error) {  // its text names line and column
+    } catch (const std::exception& error) {  // of text that is no JSON it names line and column
       fail(error.what());
     }
   }
