@@ -49,25 +49,8 @@ TEST(ReadAhead, FollowsAWalkThatGoesBackNowAndThen) {
     const auto page_of = [&](std::size_t i) {
       return 100'000 + way * (static_cast<int>(i / 5 * 5) + kPlaces.at(i % 5));
     };
-    EXPECT_LT(faults_of(ahead, every(1000, page_of)), 200U) << way;
+    EXPECT_LT(faults_of(ahead, every(1000, page_of)), 100U) << way;
   }
-}
-
-// Which pages of such a walk's windows are used, its faults do not say; so it is not called a hit, nor much fetched.
-TEST(ReadAhead, ClaimsNothingOfAWalkThatIsNotRegular) {
-  ReadAhead ahead(32);
-  std::uint64_t hits = 0;
-  std::set<PageNumber> here;
-  for (PageNumber i = 0; i < 1000; ++i) {
-    const PageNumber page = 7 * (i / 2) + 3 * (i % 2);
-    if (!here.insert(page).second) continue;
-    const auto window = ahead.after_fault(page, false);
-    hits += window.hits;
-    EXPECT_LE(window.count, 16U);
-    for (std::uint32_t k = 1; k <= window.count; ++k) here.insert(page + k);
-  }
-  EXPECT_EQ(hits, 0U);
-  EXPECT_GT(here.size(), 1500U);  // but it was followed
 }
 
 TEST(ReadAhead, FollowsManyWalksAtOnce) {

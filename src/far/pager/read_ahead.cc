@@ -10,7 +10,6 @@ namespace {
 constexpr std::int64_t kNear = 512;  // pages between two faults of one walk, at most
 constexpr std::int64_t kShort = 4;   // pages of a step of one that is not regular
 constexpr std::uint32_t kFirst = 4;
-constexpr std::uint32_t kMostOfDrift = 16;
 
 }  // namespace
 
@@ -22,16 +21,13 @@ ReadAhead::Window ReadAhead::after_fault(PageNumber page, bool is_sequential) {
   std::uint32_t hits = 0;
   const std::int64_t steps = steps_along(walk, page);
   if (steps > 0) {
-    if (!walk.drifts) hits = static_cast<std::uint32_t>(std::min<std::int64_t>(steps - 1, walk.count));
-    if (steps > walk.count) walk.count = std::min(walk.count * 2, most_of(walk));
+    hits = static_cast<std::uint32_t>(std::min<std::int64_t>(steps - 1, walk.count));
+    if (steps > walk.count) walk.count = std::min(walk.count * 2, most_);
   } else {
     if (walk.last >= 0) walk.steps.at(walk.steps_taken++ % walk.steps.size()) = page - walk.last;
-    auto stride = is_sequential ? std::optional<std::int64_t>(1) : majority(walk);
-    walk.drifts = !stride;
-    if (!stride) stride = drift(walk);
-    const std::uint32_t most = most_of(walk);
+    const auto stride = is_sequential ? std::optional<std::int64_t>(1) : majority(walk);
     walk.stride = stride.value_or(0);
-    walk.count = !stride ? 0 : is_sequential ? most : std::clamp(walk.count / 2, std::min(kFirst, most), most);
+    walk.count = !stride ? 0 : is_sequential ? most_ : std::clamp(walk.count / 2, std::min(kFirst, most_), most_);
   }
   walk.last = page;
   return {walk.stride, walk.count, hits};
@@ -53,8 +49,6 @@ ReadAhead::Walk& ReadAhead::walk_of(std::int64_t page) {
   oldest = Walk{};
   return oldest;
 }
-
-std::uint32_t ReadAhead::most_of(const Walk& walk) const { return walk.drifts ? std::min(kMostOfDrift, most_) : most_; }
 
 // How many strides after the last fault this one is, when it goes on that way; otherwise 0. It comes early when there
 // was no room for all of the window, and late when pages after it were here anyway.
@@ -79,14 +73,13 @@ std::optional<std::int64_t> ReadAhead::majority(const Walk& walk) {
   }
   const auto end = walk.steps.begin() + static_cast<std::ptrdiff_t>(known);
   const auto votes = static_cast<std::size_t>(std::count(walk.steps.begin(), end, candidate));
-  if (candidate == 0 || votes < 2 || votes * 2 <= known) return std::nullopt;
-  return candidate;
+  if (candidate != 0 && votes >= 2 && votes * 2 > known) return candidate;
+  return drift(walk, known);
 }
 
 // Of a walk that leaves out pages, or goes back for some, now and then: neighbours, when most steps are short and lead
 // one way.
-std::optional<std::int64_t> ReadAhead::drift(const Walk& walk) {
-  const std::size_t known = std::min(walk.steps_taken, walk.steps.size());
+std::optional<std::int64_t> ReadAhead::drift(const Walk& walk, std::size_t known) {
   std::size_t near = 0;
   std::int64_t way = 0;
   for (std::size_t i = 0; i < known; ++i) {

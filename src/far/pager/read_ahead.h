@@ -3,7 +3,7 @@
 // As in Leap (Al Maruf and Chowdhury, 2020) the stride is what most of the last faults agree on. Unlike there, each
 // region of the arena that is walked through has a history of its own, so that a program may go through a dozen arrays
 // at once; and a window grows only when all of the last one was used, which shows in the next fault coming right after
-// it. Where steps do not agree, but are short and lead one way, it shows less: such a walk's windows stay small.
+// it.
 #pragma once
 
 #include <array>
@@ -23,7 +23,7 @@ class ReadAhead {
   struct Window {
     std::int64_t stride = 0;
     std::uint32_t count = 0;  ///< page + stride, page + 2 stride, ...
-    std::uint32_t hits = 0;   ///< pages of the last one that were used: of a regular walk, which came over them
+    std::uint32_t hits = 0;   ///< pages of the last one that were used, since the program came to this one over them
   };
   [[nodiscard]] Window after_fault(PageNumber page, bool is_sequential);
 
@@ -32,17 +32,15 @@ class ReadAhead {
     std::int64_t last = -1;  ///< page that faulted
     std::int64_t stride = 0;
     std::uint32_t count = 0;
-    bool drifts = false;  ///< irregular: which pages of a window are used is not known
     std::array<std::int64_t, 8> steps{};
     std::size_t steps_taken = 0;
     std::uint64_t used_at = 0;
   };
 
   [[nodiscard]] Walk& walk_of(std::int64_t page);
-  [[nodiscard]] std::uint32_t most_of(const Walk& walk) const;
   [[nodiscard]] static std::int64_t steps_along(const Walk& walk, std::int64_t page);
   [[nodiscard]] static std::optional<std::int64_t> majority(const Walk& walk);
-  [[nodiscard]] static std::optional<std::int64_t> drift(const Walk& walk);
+  [[nodiscard]] static std::optional<std::int64_t> drift(const Walk& walk, std::size_t known);
 
   const std::uint32_t most_;
   std::mutex mutex_;  // held by nobody who could fault
