@@ -74,7 +74,7 @@ bool HostTeam::join(const BootstrapMaker& make_bootstrap, SetupClock::time_point
   };
   const std::lock_guard lock(membership_);
   bootstrap_ = make_bootstrap(loop_,
-                              {.lost = once_joined(&HostTeam::lose),
+                              {.lost = once_joined(&HostTeam::take_for_dead),
                                .returned = once_joined(&HostTeam::take_back),
                                .coordinator_gone = once_joined(&HostTeam::lose_other_hosts)},
                               deadline);
@@ -84,6 +84,7 @@ bool HostTeam::join(const BootstrapMaker& make_bootstrap, SetupClock::time_point
   epoch_base_ = standing.epoch - standing.lost.size();
   returns_.resize(size());
   processes_.resize(size());
+  died_ = std::vector<std::atomic<bool>>(size());
   return standing.exchanges != 0;
 }
 
@@ -237,27 +238,33 @@ void HostTeam::watch_process(Rank rank) try {
   Fd& process = processes_[rank];
   if (process) loop_.forget(process.get());
   process = open_process(id);
-  if (!process) return lose(rank, Loss::died);
+  if (!process) return take_for_dead(rank, Loss::died);
   loop_.watch(process.get(), EPOLLIN, [this, rank, fd = process.get()](std::uint32_t) {
     pollfd now{fd, POLLIN, 0};
     if (::poll(&now, 1, 0) <= 0) return;  // the news was of a predecessor, whose descriptor had this number
     loop_.forget(fd);
-    lose(rank, Loss::died);
+    take_for_dead(rank, Loss::died);
   });
 } catch (const Error& error) {
   log::warn(error.what());
   lose(rank, Loss::died);
 }
 
-void HostTeam::lose(Rank rank, Loss loss) {
-  if (rank == this->rank()) {
-    // Somebody took this process for dead: it must not go on as if it were a member.
-    if (loss != Loss::evicted) return;
-    std::vector<Rank> others(size());
-    std::iota(others.begin(), others.end(), 0);
-    std::erase(others, rank);
-    return cut_off(others, "they took this process for dead");
+// It was decided, by the kernel or the coordinator.
+void HostTeam::take_for_dead(Rank rank, Loss loss) {
+  if (rank != this->rank()) {
+    died_[rank].store(true, std::memory_order_release);
+    return lose(rank, loss);
   }
+  // Somebody took this process for dead: it must not go on as if it were a member.
+  if (loss != Loss::evicted) return;
+  std::vector<Rank> others(size());
+  std::iota(others.begin(), others.end(), 0);
+  std::erase(others, rank);
+  cut_off(others, "they took this process for dead");
+}
+
+void HostTeam::lose(Rank rank, Loss loss) {
   {
     const std::lock_guard lock(membership_);
     const bool is_news = gone_.insert(rank).second;

@@ -2,6 +2,7 @@
 // thread, asleep until a member is lost or comes back.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <map>
 #include <mutex>
@@ -37,6 +38,7 @@ class HostTeam final : public Team {
   Outcome barrier(Deadline deadline) override;
 
   [[nodiscard]] std::uint64_t epoch() const override;
+  [[nodiscard]] bool has_died(Rank rank) override { return died_.at(rank).load(std::memory_order_acquire); }
   Outcome evict(Rank rank, Deadline deadline) override;
   void on_cut_off(const std::function<void()>& handler) override;
 
@@ -58,7 +60,9 @@ class HostTeam final : public Team {
   [[nodiscard]] std::vector<Rank> missing() const;
   [[nodiscard]] std::vector<std::uint32_t> returns() const;
 
-  // On the service thread, or by whoever evicts.
+  // On the service thread.
+  void take_for_dead(Rank rank, Loss loss);
+  // Or by whoever evicts.
   void lose(Rank rank, Loss loss);
   bool take_access(Rank rank);
   void lose_other_hosts(const std::string& why);
@@ -81,7 +85,7 @@ class HostTeam final : public Team {
 
   mutable std::mutex membership_;  // for all that follows
   std::vector<MemberCard> cards_;
-  std::set<Rank> gone_;
+  std::set<Rank> gone_;                             ///< for whatever reason
   bool connected_ = false;                          ///< the fabric knows every rank
   std::uint64_t epoch_base_ = 0;                    ///< the epoch, less what epoch() adds for those lost at the start
   std::vector<std::uint32_t> returns_;              ///< how often each rank has come back
@@ -89,6 +93,8 @@ class HostTeam final : public Team {
   std::vector<std::weak_ptr<Pieces>> regions_;      ///< what was allocated, in order
 
   bool is_cut_off_ = false;  ///< set by the service thread
+
+  std::vector<std::atomic<bool>> died_;  ///< by rank: somebody has decided that it did
 
   // The service thread's.
   std::function<void()> on_cut_off_;

@@ -83,6 +83,10 @@ class Team {
 
   [[nodiscard]] virtual std::uint64_t epoch() const = 0;
   [[nodiscard]] bool alive(Rank rank) { return !fabric().lost(rank); }
+  /// Whether a process of `rank` has died, whoever has come back since: as told by whoever decides it, the kernel for
+  /// this host and the coordinator for others. Not whoever this process merely does not reach, and nobody when it was
+  /// cut off itself. So of two members never both are told that the other one has died, unless both have.
+  [[nodiscard]] virtual bool has_died(Rank rank) { return !alive(rank); }
   /// Takes `rank`'s access away everywhere on this process and declares it dead to all: the one place for it. Whoever
   /// has the rank by now is meant.
   virtual Outcome evict(Rank rank, Deadline deadline) = 0;
