@@ -60,6 +60,7 @@ void add_to(door::StatusReply& sum, const door::StatusReply& reply) {
 /// What its servers say, by number; or why they do not.
 struct KvStatus {
   std::vector<kv::MemoryUse> servers;
+  std::vector<std::uint32_t> copies;  ///< of what each has
   std::string failure;
 };
 
@@ -72,21 +73,11 @@ KvStatus ask_kv() {
     found.time_out = options.time_out = kLimit;
     kv::Client client(found);
     if (client.open_session(options)->use(status.servers) != Outcome::done) status.failure = "a server does not answer";
+    status.copies = client.copies();
   } catch (const Error& error) {
     status.failure = error.what();
   }
   return status;
-}
-
-/// Of what a server has: those on nodes that have not died since the pool began. (A pool with two copies is on this
-/// machine as a whole.)
-std::uint32_t copies_of(std::size_t server, const PoolStatus& pool) {
-  std::uint32_t copies = 0;
-  for (std::size_t copy = 0; copy < pool.record.kv_copies; ++copy) {
-    const NodeStatus& node = pool.nodes[(server + copy) % pool.nodes.size()];
-    if (node.node.restarts == 0 && node.door.state != DoorStatus::State::gone) ++copies;
-  }
-  return copies;
 }
 
 void print_kv_table(const PoolStatus& pool) {
@@ -103,7 +94,7 @@ void print_kv_table(const PoolStatus& pool) {
     const kv::MemoryUse& use = kv.servers[server];
     table.add({std::to_string(server), std::to_string(use.keys), std::to_string(use.versions),
                format_bytes(use.bytes_used), format_bytes(use.bytes_total),
-               has_copies ? std::to_string(copies_of(server, pool)) : ""});
+               has_copies ? std::to_string(kv.copies[server]) : ""});
   }
   std::cout << '\n';
   table.print(std::cout);
@@ -118,7 +109,7 @@ nlohmann::ordered_json kv_json(const PoolStatus& pool) {
                        {"versions", use.versions},
                        {"bytes_used", use.bytes_used},
                        {"bytes_total", use.bytes_total}});
-    if (pool.record.kv_copies > 1) servers.back()["copies"] = copies_of(servers.size() - 1, pool);
+    if (pool.record.kv_copies > 1) servers.back()["copies"] = kv.copies[servers.size() - 1];
   }
   return {{"servers", servers}};
 }

@@ -117,14 +117,12 @@ void add_several_machines(CLI::App& command, UpArguments& arguments) {
                             ->type_name("HOST:PORT")
                             ->needs(nodes)
                             ->needs(secret)
-                            ->needs(cache)
-                            ->excludes(command.get_option("--kv-copies"));
+                            ->needs(cache);
   CLI::Option* join = command.add_option("--join", arguments.join, "Join the pool whose first machine listens there")
                           ->type_name("HOST:PORT")
                           ->needs(nodes)
                           ->needs(secret)
                           ->needs(cache)
-                          ->excludes(command.get_option("--kv-copies"))
                           ->excludes(listen);
   command.add_option("--first-rank", arguments.first_rank, "The number of this machine's first node")
       ->type_name("RANK")

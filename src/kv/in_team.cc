@@ -48,7 +48,7 @@ InTeam::InTeam(Team& team, const InTeamOptions& options)
       transport_(team, transport_options(options)) {
   if (has_standbys()) {
     rings_ = team.allocate("kv rings of standbys", options.ring_bytes);
-    epochs_ = team.allocate("kv epochs", options.servers * sizeof(ControlWord));
+    epochs_ = team.allocate("kv epochs", epoch_offset(2 * options.servers));
   }
   if (serves()) begin_to_serve();
   if (team.barrier(team.fabric().in(kSetUp)) != Outcome::done) {
@@ -76,7 +76,12 @@ void InTeam::begin_to_serve() {
   server_ = std::make_unique<Server>(*inbox_, answer);
   server_->add_chore([this] {
     handler_->keep(*inbox_);
-    return logged_->step();
+    const bool more_to_do = logged_->step();
+    if (shipping_ != nullptr && shipping_->is_alone()) {
+      epochs_->local().word<ControlWord>(alone_offset(partition())).store(1);
+      shipping_ = nullptr;
+    }
+    return more_to_do;
   });
   server_->add_chore([this] { return store_->reclaim(kReclaimedAtOnce) != 0; });
   if (standby_) server_->add_chore([this] { return standby_->step(); });
@@ -86,9 +91,11 @@ void InTeam::open_journal() {
   Fabric& fabric = team_.fabric();
   if (has_standbys()) {
     const Rank standby = standby_of(partition());
-    journal_ = std::make_unique<ShippingJournal>(
-        fabric, *channel_, rings_->of(standby), std::nullopt, [this, standby] { return !team_.alive(standby); },
+    auto shipping = std::make_unique<ShippingJournal>(
+        fabric, *channel_, rings_->of(standby), std::nullopt, [this, standby] { return team_.has_died(standby); },
         options_.replica_rules);
+    shipping_ = shipping.get();
+    journal_ = std::move(shipping);
   } else if (options_.journal) {
     journal_ = std::make_unique<FileJournal>(*options_.journal, Partition{partition(), options_.servers}, *store_);
   }
@@ -97,19 +104,23 @@ void InTeam::open_journal() {
 void InTeam::begin_to_stand_by() {
   Fabric& fabric = team_.fabric();
   const auto cut_off = [&fabric](PeerId peer) { return fabric.revoke(peer, fabric.in(kSetUp)) == Outcome::done; };
-  words_ = std::make_unique<EpochWords>(fabric, *channel_, cut_off, options_.replica_rules);
+  std::optional<EpochWords::Leases> leases;
+  if (options_.lease) {
+    leases = EpochWords::Leases{epochs_->local().word<ControlWord>(epoch_offset(partition())), *options_.lease};
+  }
+  words_ = std::make_unique<EpochWords>(fabric, *channel_, leases, cut_off, options_.replica_rules);
   for (Rank rank = 0; rank < team_.size(); ++rank) {
-    if (rank != team_.rank()) words_->add(epochs_->of(rank).word<ControlWord>(partition() * sizeof(ControlWord)));
+    if (rank != team_.rank()) words_->add(epochs_->of(rank).word<ControlWord>(epoch_offset(partition())));
   }
   const Rank primary = primary_of(partition());
   standby_ = std::make_unique<Standby>(
-      *channel_, rings_->local(), *store_, partition(), *words_, [this, primary] { return !team_.alive(primary); },
+      *channel_, rings_->local(), *store_, partition(), *words_, [this, primary] { return team_.has_died(primary); },
       [cut_off, primary] { return cut_off(primary); }, options_.replica_rules);
 }
 
 void InTeam::reach_other_servers() {
   if (has_standbys()) {
-    homes_ = find_homes(false);
+    homes_ = find_homes(*channel_, false);
     to_seats_ = open_seats(*channel_, 0);
     to_servers_ = std::make_unique<HomedRequests>(team_.fabric(), *homes_, *to_seats_);
   } else {
@@ -132,7 +143,8 @@ std::unique_ptr<TeamSession> InTeam::open_session(std::uint32_t number, SessionS
   if (has_standbys()) {
     auto channel = team_.fabric().open_channel();
     auto seats = open_seats(*channel, number);
-    return std::make_unique<TeamSession>(team_.fabric(), std::move(channel), std::move(seats), find_homes(true),
+    auto homes = find_homes(*channel, true);
+    return std::make_unique<TeamSession>(team_.fabric(), std::move(channel), std::move(seats), std::move(homes),
                                          settings, options_.rules);
   }
   std::vector<ServerMemory> memories;
@@ -154,18 +166,22 @@ std::unique_ptr<MailboxRequests> InTeam::open_seats(Channel& channel, std::uint3
   return std::unique_ptr<MailboxRequests>(mailboxes);
 }
 
-std::unique_ptr<Homes> InTeam::find_homes(bool with_memories) {
+std::unique_ptr<Homes> InTeam::find_homes(Channel& channel, bool is_for_session) {
   std::vector<Homes::Home> homes;
   for (ServerNumber partition = 0; partition < options_.servers; ++partition) {
-    homes.push_back({.primary = with_memories ? read_head(partition) : ServerMemory{},
-                     .standby = with_memories ? read_head(options_.servers + partition) : ServerMemory{},
+    homes.push_back({.primary = is_for_session ? read_head(partition) : ServerMemory{},
+                     .standby = is_for_session ? read_head(options_.servers + partition) : ServerMemory{},
                      .primary_peer = primary_of(partition),
-                     .epoch = epochs_->local().word<ControlWord>(partition * sizeof(ControlWord))});
+                     .epoch = epochs_->local().word<ControlWord>(epoch_offset(partition))});
+    if (!is_for_session || !options_.lease) continue;  // a server takes nothing that its standby has not
+    homes.back().lender =
+        Homes::Lender{epochs_->of(standby_of(partition)).word<ControlWord>(epoch_offset(partition)),
+                      epochs_->of(primary_of(partition)).word<ControlWord>(alone_offset(partition)), *options_.lease};
   }
   const auto how_is_standby = [this](ServerNumber partition) {
     return team_.alive(standby_of(partition)) ? Homes::StandbyIs::joined : Homes::StandbyIs::gone;
   };
-  return std::make_unique<Homes>(team_.fabric(), std::move(homes), how_is_standby, options_.replica_rules);
+  return std::make_unique<Homes>(team_.fabric(), channel, std::move(homes), how_is_standby, options_.replica_rules);
 }
 
 ServerMemory InTeam::read_head(ServerNumber seat) {

@@ -35,6 +35,7 @@ struct InTeamOptions {
   Duration patience = std::chrono::seconds(1);  ///< with a client that was not heard of between prepare and commit
   std::optional<JournalSettings> journal{};     ///< of this rank, when it serves; none: nothing outlives it
   std::uint64_t ring_bytes = 8U << 20U;         ///< of what ships a server's changes to its standby
+  std::optional<Duration> lease{};              ///< a standby may be unable to reach whom its primary reaches
   KvRules rules;
   ReplicaRules replica_rules{};
 
@@ -79,7 +80,12 @@ class InTeam {
   void begin_to_stand_by();
   void reach_other_servers();
   [[nodiscard]] ServerMemory read_head(ServerNumber seat);
-  [[nodiscard]] std::unique_ptr<Homes> find_homes(bool with_memories);
+  /// For a session, with where the servers' memories are.
+  [[nodiscard]] std::unique_ptr<Homes> find_homes(Channel& channel, bool is_for_session);
+  [[nodiscard]] static std::uint64_t epoch_offset(ServerNumber partition) { return partition * sizeof(ControlWord); }
+  [[nodiscard]] std::uint64_t alone_offset(ServerNumber partition) const {
+    return epoch_offset(options_.servers + partition);
+  }
   /// Over mailboxes alone there are standbys.
   [[nodiscard]] std::unique_ptr<MailboxRequests> open_seats(Channel& channel, std::uint32_t number);
 
@@ -96,12 +102,14 @@ class InTeam {
   InTeamOptions options_;
   std::unique_ptr<SymmetricRegion> memory_;
   TeamTransport transport_;
-  std::unique_ptr<SymmetricRegion> rings_;   ///< where the primary of a standby writes its changes
-  std::unique_ptr<SymmetricRegion> epochs_;  ///< of each partition
+  std::unique_ptr<SymmetricRegion> rings_;  ///< where the primary of a standby writes its changes
+  std::unique_ptr<SymmetricRegion>
+      epochs_;  ///< of each partition; then, with leases, of each that its primary is alone
   // Of a rank that serves.
   std::unique_ptr<Channel> channel_;
   std::unique_ptr<Store> store_;
   std::unique_ptr<Journal> journal_;
+  const ShippingJournal* shipping_ = nullptr;
   std::unique_ptr<EpochWords> words_;
   std::unique_ptr<Standby> standby_;
   std::unique_ptr<LoggedStore> logged_;

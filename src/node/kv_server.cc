@@ -5,8 +5,6 @@
 #include "farside/base/error.h"
 #include "farside/base/log.h"
 
-#include "team/service_socket.h"
-
 namespace farside {
 
 namespace {
@@ -35,33 +33,32 @@ KvServer::KvServer(const PoolDirectory& pool, Team& team, const KvNodeOptions& o
     : addresses_(pool, team, kv::kServiceName, 1) {
   const kv::ServiceOptions service = options_of(addresses_, team.rank(), options);
   if (options.copies > 1) {
-    serve_copies(service, pool, team);
+    standbys_.emplace(pool, team, kv::kStandbyName, 1 + 2 * team.size());  // after kv's ports, and those of far
+    serve_copies(service, team);
   } else {
     primary_ = std::make_unique<Running>(service, pool_secret());
   }
 }
 
 // The standby first: its primary, on another node, waits for it.
-void KvServer::serve_copies(const kv::ServiceOptions& options, const PoolDirectory& pool, Team& team) {
+void KvServer::serve_copies(const kv::ServiceOptions& options, Team& team) {
   if (team.incarnation() != 0) {
     log::warn("this node was started again and takes no part in the key-value store: what it had has one copy now");
     return;
   }
-  const Rank rank = team.rank();
-  const Rank before = (rank + team.size() - 1) % team.size();
-  predecessor_.emplace(team, before);
-  successor_.emplace(team, (rank + 1) % team.size());
+  const Rank size = team.size();
+  const auto standby_of = [size](Rank rank) { return (rank + 1) % size; };
   const Secret secret = pool_secret();
   kv::ServiceOptions primary = options;
-  for (Rank each = 0; each < team.size(); ++each) {
-    primary.replica.standbys.push_back(service_socket(pool.path(), kv::kStandbyName, each));
+  for (Rank each = 0; each < size; ++each) {
+    primary.replica.standbys.push_back(standbys_->all().at(standby_of(each)));
   }
-  primary.replica.is_other_dead = [this] { return successor_->has_died(); };
+  primary.replica.is_primary_dead = [&team](Rank rank) { return team.has_died(rank); };
+  primary.replica.is_standby_dead = [&team, standby_of](Rank rank) { return team.has_died(standby_of(rank)); };
   kv::ServiceOptions standby = primary;
-  standby.self = before;
-  standby.listen = {service_socket(pool.path(), kv::kStandbyName, before)};
+  standby.self = (team.rank() + size - 1) % size;
+  standby.listen = standbys_->own();
   standby.replica.is_standby = true;
-  standby.replica.is_other_dead = [this] { return predecessor_->has_died(); };
   standby_ = std::make_unique<Running>(standby, secret);
   primary_ = std::make_unique<Running>(primary, secret);
 }

@@ -11,23 +11,22 @@
 
 #include "kv/service/service.h"
 #include "node/pool_directory.h"
-#include "node/rank_watch.h"
 #include "node/service_addresses.h"
 
 namespace farside {
 
 struct KvNodeOptions {
   std::uint64_t bytes = 0;   ///< of memory, for each copy; 0: no store
-  std::uint32_t copies = 1;  ///< 2: on one machine, and without a journal
+  std::uint32_t copies = 1;  ///< 2: without a journal
   std::optional<kv::JournalSettings> journal{};
 };
 
 class KvServer {
  public:
   /// Collective. Serves until destroyed, as server `rank` of as many as the team has ranks: in `pool`, and, in a pool
-  /// on several machines, on the port of the coordinator + 1 + rank of this one. With two copies a node that was
-  /// started again serves nothing: what it had its successor has. Throws Error when it cannot listen there, has not the
-  /// memory, or cannot recover from its journal.
+  /// on several machines, on the port of the coordinator + 1 + rank of this one (its standby on that + twice the number
+  /// of ranks). With two copies a node that was started again serves nothing: what it had its successor has. Throws
+  /// Error when it cannot listen there, has not the memory, or cannot recover from its journal.
   KvServer(const PoolDirectory& pool, Team& team, const KvNodeOptions& options);
 
  private:
@@ -41,11 +40,10 @@ class KvServer {
     std::jthread thread_;
   };
 
-  void serve_copies(const kv::ServiceOptions& options, const PoolDirectory& pool, Team& team);
+  void serve_copies(const kv::ServiceOptions& options, Team& team);
 
   const ServiceAddresses addresses_;
-  std::optional<RankWatch> predecessor_;
-  std::optional<RankWatch> successor_;
+  std::optional<ServiceAddresses> standbys_;  ///< by the rank that has them
   std::unique_ptr<Running> standby_;
   std::unique_ptr<Running> primary_;
 };

@@ -1,22 +1,17 @@
 // A pool with two copies of everything, a node of which dies while clients read and write: nothing that was
 // acknowledged is lost, the history is Read Atomic, and everybody goes on.
 #include <algorithm>
-#include <array>
 #include <atomic>
 #include <chrono>
 #include <csignal>
-#include <map>
 #include <string>
-#include <string_view>
 #include <thread>
 #include <vector>
 
 #include <gtest/gtest.h>
 
-#include "farside/kv/client.h"
-
 #include "kv/history/read_atomic.h"
-#include "kv/history/recorder.h"
+#include "tests/support/kv_writer.h"
 #include "tests/support/mesh.h"
 #include "tests/support/pool.h"
 #include "tests/support/reduced.h"
@@ -28,99 +23,7 @@ using namespace kv;
 using namespace std::chrono_literals;
 
 constexpr unsigned kClients = 3;
-constexpr std::uint64_t kSharedKeys = 10;
-
-/// One client: each put writes two keys that all write and one of its own, the same number to all of them.
-class Writer {
- public:
-  Writer(unsigned number, const std::string& file)
-      : number_(number), session_(client_.open_session(options(number))), recorder_(file, number) {}
-
-  void act(std::uint64_t round) {
-    const std::uint64_t first = (round * 7 + number_) % kSharedKeys;
-    const std::vector<std::uint64_t> keys{first, (first + 1 + round % 3) % kSharedKeys, own()};
-    if (round % 2 == 0) {
-      put(keys, round + 1);
-    } else {
-      (void)get(keys);
-    }
-  }
-  void look_at_all() {
-    std::vector<std::uint64_t> keys{own()};
-    for (std::uint64_t key = 0; key < kSharedKeys; ++key) keys.push_back(key);
-    const auto found = get(keys);
-    ASSERT_EQ(found.size(), keys.size());
-    EXPECT_GE(found.front(), acknowledged_);
-  }
-  [[nodiscard]] std::uint64_t done() const { return done_.load(); }
-  [[nodiscard]] std::chrono::milliseconds longest_wait() const { return longest_wait_; }
-
- private:
-  static SessionOptions options(unsigned number) {
-    SessionOptions options;
-    options.way = static_cast<ReadWay>(number % 3);
-    options.time_out = std::chrono::duration_cast<std::chrono::milliseconds>(kPatience);
-    return options;
-  }
-  [[nodiscard]] std::uint64_t own() const { return kSharedKeys + number_; }
-  static std::string name(std::uint64_t key) { return "key " + std::to_string(key); }
-
-  template <class Call>
-  auto timed(Call call) {
-    const auto begin = std::chrono::steady_clock::now();
-    const auto result = call();
-    const auto took = std::chrono::steady_clock::now() - begin;
-    longest_wait_ = std::max(longest_wait_, std::chrono::duration_cast<std::chrono::milliseconds>(took));
-    return result;
-  }
-  void put(const std::vector<std::uint64_t>& keys, std::uint64_t round) {
-    const std::uint64_t number = round * (kClients + 1) + number_;  // never another's
-    const std::string value = std::to_string(number);
-    std::vector<std::string> names;
-    std::vector<Write> writes;
-    names.reserve(keys.size());
-    writes.reserve(keys.size());
-    for (const std::uint64_t key : keys) names.push_back(name(key));
-    for (const std::string& each : names) writes.push_back({.key = each, .value = value});
-    const std::int64_t transaction = ++transaction_;
-    for (const std::uint64_t key : keys) recorder_.write(transaction, key, number);
-    const auto outcome = timed([&] { return session_->put_all(writes); });
-    if (outcome == PutOutcome::done) {
-      acknowledged_ = number;
-      ++done_;
-    } else if (outcome == PutOutcome::unknown) {
-      recorder_.unknown(transaction);
-    } else {
-      recorder_.aborted(transaction);
-    }
-  }
-  std::vector<std::uint64_t> get(const std::vector<std::uint64_t>& keys) {
-    std::vector<std::string> names;
-    names.reserve(keys.size());
-    for (const std::uint64_t key : keys) names.push_back(name(key));
-    const std::vector<std::string_view> views(names.begin(), names.end());
-    std::vector<Got> got;
-    const Outcome outcome = timed([&] { return session_->get_all(views, got); });
-    EXPECT_EQ(outcome, Outcome::done);
-    if (outcome != Outcome::done) return {};
-    const std::int64_t transaction = ++transaction_;
-    std::vector<std::uint64_t> found;
-    for (std::size_t i = 0; i < keys.size(); ++i) {
-      found.push_back(got[i].present ? std::stoull(std::string(got[i].value)) : 0);
-      recorder_.read(transaction, keys[i], found.back());
-    }
-    ++done_;
-    return found;
-  }
-  const unsigned number_;
-  Client client_;
-  std::unique_ptr<kv::Session> session_;
-  HistoryRecorder recorder_;
-  std::int64_t transaction_ = 0;
-  std::uint64_t acknowledged_ = 0;
-  std::atomic<std::uint64_t> done_ = 0;
-  std::chrono::milliseconds longest_wait_{};
-};
+const auto kTimeOut = std::chrono::duration_cast<std::chrono::milliseconds>(kPatience);
 
 class KvCopies : public PoolTest {
  protected:
@@ -129,11 +32,11 @@ class KvCopies : public PoolTest {
   void work_while(Befall befall) {
     ASSERT_EQ(up({"-n", "3", "--cache", "8M", "--kv", "16M", "--kv-copies", "2"}).code(), 0);
     const pid_t node = node_processes().at(1);
-    std::vector<std::unique_ptr<Writer>> writers;
+    std::vector<std::unique_ptr<KvWriter>> writers;
     std::vector<std::string> files;
     for (unsigned client = 0; client < kClients; ++client) {
       files.push_back(files_dir() / (std::to_string(client) + ".txt"));
-      writers.push_back(std::make_unique<Writer>(client, files.back()));
+      writers.push_back(std::make_unique<KvWriter>(client, files.back(), kTimeOut));
     }
     std::atomic<bool> over = false;
     std::vector<std::jthread> threads;
@@ -160,15 +63,16 @@ class KvCopies : public PoolTest {
     threads.clear();
     std::chrono::milliseconds longest{};
     for (const auto& writer : writers) {
-      writer->look_at_all();
+      EXPECT_TRUE(writer->sees_what_was_acknowledged());
+      EXPECT_EQ(writer->failed_gets(), 0);
       longest = std::max(longest, writer->longest_wait());
     }
     RecordProperty("longest_wait_ms", static_cast<int>(longest.count()));
     const auto anomaly = check_read_atomic(read_history(files));
     EXPECT_FALSE(anomaly) << name_of(anomaly->kind);
-    Writer newcomer(kClients, files_dir() / "newcomer.txt");  // whoever comes now is served as well
+    KvWriter newcomer(kClients, files_dir() / "newcomer.txt", kTimeOut);  // whoever comes now is served as well
     for (std::uint64_t round = 0; round < 10; ++round) newcomer.act(round);
-    newcomer.look_at_all();
+    EXPECT_TRUE(newcomer.sees_what_was_acknowledged());
   }
 };
 
@@ -195,7 +99,7 @@ TEST_F(KvCopies, EndAsOtherPoolsDo) {
   EXPECT_TRUE(runtime_files().empty());  // nobody failed, so not even the log is left
 }
 
-TEST_F(KvCopies, NeedTwoNodesAndOneMachine) {
+TEST_F(KvCopies, NeedTwoNodesAndNoJournal) {
   const CommandEnd alone = up({"-n", "1", "--kv", "16M", "--kv-copies", "2"});
   EXPECT_EQ(alone.code(), 2);
   EXPECT_NE(alone.err.find("must be on different nodes"), std::string::npos) << alone.err;

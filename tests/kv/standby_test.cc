@@ -47,7 +47,6 @@ class AKvStandby : public testing::Test {
   }
 
   void serve(Member& me) const {
-    const unsigned other = (me.index() + kServers) % kSeats;
     ServiceOptions options;
     options.self = me.index() % kServers;
     options.servers = addresses("");
@@ -55,7 +54,8 @@ class AKvStandby : public testing::Test {
     options.patience = 200ms;
     options.replica.standbys = addresses("-standby");
     options.replica.is_standby = me.index() >= kServers;
-    options.replica.is_other_dead = [this, other] { return (*dead_).at(other).load(); };
+    options.replica.is_primary_dead = [this](ServerNumber server) { return (*dead_).at(server).load(); };
+    options.replica.is_standby_dead = [this](ServerNumber server) { return (*dead_).at(kServers + server).load(); };
     options.replica.ring_bytes = 64U << 10U;
     options.listen = {addresses(options.replica.is_standby ? "-standby" : "").at(options.self)};
     Service service(options, secret_);

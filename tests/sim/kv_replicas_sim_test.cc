@@ -1,5 +1,6 @@
 // Partitions with a standby each (src/kv/protocol/standby.h), whose primaries die, or are only slow and taken for dead:
-// no put that has returned is lost, and nobody reads what the primary still has when the standby serves.
+// no put that has returned is lost, and nobody reads what the primary still has when the standby serves, although it
+// may be unable to tell him so.
 #include <optional>
 #include <string>
 
@@ -14,6 +15,7 @@ namespace {
 using kv::ReplicaRules;
 
 constexpr std::uint64_t kSeeds = 300;
+constexpr Duration kShortLease = std::chrono::microseconds(500);
 
 KvScenario draw(std::uint64_t seed) {
   Scheduler dice(seed * 104729);
@@ -41,6 +43,11 @@ KvScenario draw(std::uint64_t seed) {
     default: break;
   }
   scenario.network.revoking_kills = dice.one_in(2);
+  if (dice.one_in(2)) {
+    scenario.lease = kShortLease;
+    scenario.network.revoking_kills = false;
+    scenario.is_apart = dice.one_in(2);
+  }
   return scenario;
 }
 
@@ -87,11 +94,31 @@ void slow_to_hear(KvScenario& scenario) {
   scenario.network.slow_process = scenario.servers;
 }
 
+/// And the standby reaches all clients but one, which reaches the primary.
+void apart(KvScenario& scenario) {
+  slow(scenario);
+  scenario.rounds = 200;
+  scenario.lease = kShortLease;
+  scenario.is_apart = true;
+}
+
+/// And READs are often late, so that much may happen until what came is looked at.
+void apart_and_late(KvScenario& scenario) {
+  apart(scenario);
+  scenario.stalls = 12;
+  scenario.pauses = 3;
+}
+
 bool caught(const ReplicaRules& rules, Shape shape) { return noticed(violation(rules, shape)); }
 
 TEST(KvReplicasSim, KeepTheirPromisesUnderEverySeed) { EXPECT_EQ(violation({}, any), std::nullopt); }
 TEST(KvReplicasSim, MoveWhenAPrimaryDies) { EXPECT_EQ(violation({}, moving, kSeeds / 3), std::nullopt); }
 TEST(KvReplicasSim, MoveFromAPrimaryThatIsOnlySlow) { EXPECT_EQ(violation({}, slow, kSeeds / 3), std::nullopt); }
+
+TEST(KvReplicasSim, MoveAlsoForWhomTheStandbyDoesNotReach) {
+  EXPECT_EQ(violation({}, apart, kSeeds / 3), std::nullopt);
+  EXPECT_EQ(violation({}, apart_and_late, kSeeds / 3), std::nullopt);
+}
 
 TEST(KvReplicasSim, CatchAnAnswerBeforeTheChangeWasShipped) {
   EXPECT_TRUE(caught({.answers_after_shipping = false}, moving));
@@ -102,6 +129,8 @@ TEST(KvReplicasSim, CatchAStandbyThatServesBeforeAllKnow) {
   EXPECT_TRUE(caught({.serves_after_the_epoch = false}, slow_to_hear));
 }
 TEST(KvReplicasSim, CatchWhoDoesNotLookAtTheEpoch) { EXPECT_TRUE(caught({.looks_at_the_epoch = false}, slow)); }
+TEST(KvReplicasSim, CatchWhoDoesNotLookAtTheLease) { EXPECT_TRUE(caught({.looks_at_the_lease = false}, apart)); }
+TEST(KvReplicasSim, CatchAStandbyThatDoesNotOutwaitLeases) { EXPECT_TRUE(caught({.outwaits_leases = false}, apart)); }
 
 }  // namespace
 }  // namespace farside::sim

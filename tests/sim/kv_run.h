@@ -77,11 +77,12 @@ class KvRun {
   void act(Client& client) {
     diaries_[client.number].client = &client;
     if (dice_.one_in(4)) world_.fabric_of(client).sleep(dice_.up_to(KvWorld::kAwhile));
-    if (dice_.one_in(2)) return put(client, {});
+    const bool only_reads = scenario_.is_apart && client.number == 0;
+    if (dice_.one_in(2) && !only_reads) return put(client, {});
     std::vector<std::size_t> keys = any_keys();
     if (dice_.one_in(4)) keys.push_back(keys.front());
     const Versions found = get(client, keys, scenario_.is_calm());
-    if (!found.empty() && dice_.one_in(scenario_.one_in_conditions)) put(client, found);
+    if (!found.empty() && !only_reads && dice_.one_in(scenario_.one_in_conditions)) put(client, found);
   }
 
   /// What a put is to write, and what is to stand in the history.

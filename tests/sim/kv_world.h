@@ -35,15 +35,18 @@ struct KvScenario {
   Rank deaths = 0;           ///< of the last clients
   bool server_dies = false;  ///< the last one
   bool has_standbys = false;
-  bool is_suspected = false;  ///< the last server: its standby is told that it is dead, but it is only slow
-  bool standby_dies = false;  ///< that of the first server
+  bool is_suspected = false;        ///< the last server: its standby is told that it is dead, but it is only slow
+  bool standby_dies = false;        ///< that of the first server
+  std::optional<Duration> lease{};  ///< as between hosts
+  /// For a while the first client, which only reads, does not reach the last server's standby, nor that it.
+  bool is_apart = false;
   std::uint64_t ring_bytes = 4096;
   kv::ReplicaRules replica_rules{};
   Network network;
   kv::KvRules rules;
 
   [[nodiscard]] bool is_calm() const {
-    return pauses + stalls == 0 && deaths == 0 && !server_dies && !is_suspected && !standby_dies &&
+    return pauses + stalls == 0 && deaths == 0 && !server_dies && !is_suspected && !standby_dies && !is_apart &&
            patience >= std::chrono::milliseconds(5) && !network.lands_late && !network.stalls_before_posting;
   }
 };
@@ -89,6 +92,7 @@ class KvWorld {
  private:
   static constexpr Duration kLife = std::chrono::microseconds(1500);  // in which things befall ranks and links
   static constexpr Duration kLongestStop = std::chrono::milliseconds(20);
+  static constexpr Duration kApart = std::chrono::milliseconds(8);
   static constexpr Duration kLimit = std::chrono::seconds(60);
 
   void live(Rank rank, const Deed& work, const Deed& look) {
@@ -115,6 +119,7 @@ class KvWorld {
             .mailbox = {.slots = 2, .slot_bytes = 1024},
             .patience = scenario_.patience,
             .ring_bytes = scenario_.ring_bytes,
+            .lease = scenario_.lease,
             .rules = scenario_.rules,
             .replica_rules = scenario_.replica_rules};
   }
@@ -150,12 +155,21 @@ class KvWorld {
     if (scenario_.is_suspected) {
       at_some_moment([this] {
         const Rank server = scenario_.servers - 1;
+        if (scenario_.is_apart) part();
         world_.fabric(standby_of(server)).mark_lost(server);
       });
+    } else if (scenario_.is_apart) {
+      at_some_moment([this] { part(); });
     }
     for (Rank i = 1; i <= scenario_.deaths; ++i) {
       at_some_moment([this, i] { world_.kill(world_.size() - i); });
     }
+  }
+  void part() {
+    const auto client = world_.fabric(clients_.front().rank).process();
+    const auto standby = world_.fabric(standby_of(scenario_.servers - 1)).process();
+    world_.wires().stall(client, standby, kApart);
+    world_.wires().stall(standby, client, kApart);
   }
   [[nodiscard]] Rank seats() const { return scenario_.has_standbys ? 2 * scenario_.servers : scenario_.servers; }
   [[nodiscard]] Rank standby_of(Rank server) const { return scenario_.servers + server; }

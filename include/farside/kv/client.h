@@ -9,10 +9,12 @@
 
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "farside/kv/session.h"
 #include "farside/kv/types.h"
@@ -51,6 +53,8 @@ class Client {
   /// peer_lost or unknown from then on; one that is opened when the server is back has it again. Throws Error
   /// when a server is lost and not back.
   [[nodiscard]] std::unique_ptr<Session> open_session(const SessionOptions& options = {});
+  /// Of what each server had when the pool began: 1, or with --kv-copies 2 and no loss 2. Throws as open_session.
+  [[nodiscard]] std::vector<std::uint32_t> copies();
 
  private:
   std::unique_ptr<ServiceClient> links_;

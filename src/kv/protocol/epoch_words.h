@@ -1,15 +1,18 @@
 // epoch_words.h — the words by which a standby tells the processes that have joined it that it serves: one of each, in
-// that process's own memory, where it looks after whatever came from the primary (homes.h).
+// that process's own memory, where it looks after whatever came from the primary (homes.h). Between hosts it says so in
+// its own memory as well, where they look when their leases are over.
 //
 // Thread safety: one thread at a time, that of the channel.
 #pragma once
 
 #include <algorithm>
 #include <functional>
+#include <optional>
 #include <vector>
 
 #include "farside/fabric/fabric.h"
 
+#include "kv/protocol/lease.h"
 #include "kv/protocol/rules.h"
 
 namespace farside::kv {
@@ -19,29 +22,43 @@ class EpochWords {
   using Word = RemoteWord<ControlWord>;
   /// Takes the access of a process away that cannot be told.
   using CutOff = std::function<void(PeerId)>;
+  /// Whoever cannot be told has none when it is over.
+  struct Leases {
+    LocalWord<ControlWord> own;  ///< READ by whoever wants one, which it has while this is 0
+    Duration lease = kLease;
+  };
 
-  EpochWords(Fabric& fabric, Channel& channel, CutOff cut_off, const ReplicaRules& rules = {})
-      : fabric_(fabric), channel_(channel), cut_off_(std::move(cut_off)), rules_(rules) {}
+  /// Without `leases`, on one host, somebody who cannot be told is cut off.
+  EpochWords(Fabric& fabric, Channel& channel, std::optional<Leases> leases, CutOff cut_off,
+             const ReplicaRules& rules = {})
+      : fabric_(fabric), channel_(channel), leases_(leases), cut_off_(std::move(cut_off)), rules_(rules) {}
 
   /// Its region stays until it is removed.
   void add(Word word) { words_.push_back(word); }
   /// Those in this region.
   void remove(const RemoteRegion& region) {
     std::erase_if(words_, [&region](const Word& each) { return each.region == &region; });
+    last_removed_ = fabric_.now();
   }
 
-  /// When it returns every process that has joined has `epoch`, or is lost, or was cut off.
+  /// When it returns nobody who has joined believes the primary any more: each has `epoch`, or, on one host, is lost or
+  /// was cut off, or, between hosts, has no lease.
   void write(std::uint64_t epoch);
 
  private:
   /// With a process that does not answer.
   static constexpr Duration kPatience = std::chrono::seconds(1);
 
+  [[nodiscard]] Duration patience() const;
+  [[nodiscard]] bool tell_all(std::uint64_t epoch, Deadline deadline);
+
   Fabric& fabric_;
   Channel& channel_;
+  const std::optional<Leases> leases_;
   const CutOff cut_off_;
   const ReplicaRules rules_;
   std::vector<Word> words_;
+  std::optional<Time> last_removed_;  ///< whose process may be there still, when its socket broke
 };
 
 }  // namespace farside::kv

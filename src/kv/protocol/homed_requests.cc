@@ -22,14 +22,15 @@ ServerNumber HomedRequests::seat(ServerNumber partition) const {
 }
 
 Outcome HomedRequests::send(ServerNumber partition, std::span<const std::byte> request, Deadline deadline) {
-  for (;;) {
+  for (Duration slice = kFirstSlice;; slice *= 2) {
     (void)follow(partition, deadline);
-    const Outcome sent = seats_.send(seat(partition), request, deadline);
+    const Outcome sent = seats_.send(seat(partition), request, {std::min(deadline.at, fabric_.in(slice).at)});
     if (sent == Outcome::done) {
       partitions_[partition].unanswered.push_back({{request.begin(), request.end()}});
       return sent;
     }
-    if (sent == Outcome::timed_out || !await_move(partition, deadline)) return sent;
+    (void)homes_.is_trusted(partition);  // it may be told that it is not
+    if (sent == Outcome::timed_out ? fabric_.now() >= deadline.at : !await_move(partition, deadline)) return sent;
   }
 }
 
@@ -42,17 +43,18 @@ Outcome HomedRequests::receive(ServerNumber partition, Message& reply, Deadline 
     }
     const Time slice = std::min(deadline.at, fabric_.in(kSlice).at);
     const Outcome came = seats_.await(seat(partition), {slice});
+    const bool is_trusted = homes_.is_trusted(partition);
     const bool looks = homes_.rules().looks_at_the_epoch || came != Outcome::done;
     if (looks && follow(partition, deadline)) continue;
     if (came == Outcome::timed_out && fabric_.now() < deadline.at) continue;
     if (came == Outcome::peer_lost && await_move(partition, deadline)) continue;
-    if (came == Outcome::done && !homes_.is_trusted(partition) && fabric_.now() < deadline.at) {
-      fabric_.sleep(kLook);  // it will say whether its standby is dead
+    if (came == Outcome::done && !is_trusted && fabric_.now() < deadline.at) {
+      fabric_.sleep(kLook);  // it will say whether its standby is dead, or that will serve
       continue;
     }
     unanswered.pop_front();
     const Outcome received = seats_.receive(seat(partition), reply, {slice});
-    return homes_.is_trusted(partition) ? received : Outcome::peer_lost;
+    return is_trusted ? received : Outcome::peer_lost;
   }
 }
 
@@ -72,7 +74,10 @@ bool HomedRequests::follow(ServerNumber partition, Deadline deadline) {
 }
 
 bool HomedRequests::await_move(ServerNumber partition, Deadline deadline) {
-  while (homes_.may_move(partition) && fabric_.now() < deadline.at) fabric_.sleep(kLook);
+  while (homes_.may_move(partition) && fabric_.now() < deadline.at) {
+    fabric_.sleep(kLook);
+    (void)homes_.is_trusted(partition);
+  }
   return homes_.is_moved(partition) && !partitions_[partition].at_standby;
 }
 

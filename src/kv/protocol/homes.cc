@@ -9,12 +9,16 @@ namespace {
 constexpr Duration kLook = std::chrono::microseconds(500);  // while a standby takes over
 }
 
-Homes::Homes(const Fabric& fabric, std::vector<Home> homes, AskStandby how_is_standby, const ReplicaRules& rules)
+Homes::Homes(Fabric& fabric, Channel& channel, std::vector<Home> homes, AskStandby how_is_standby,
+             const ReplicaRules& rules)
     : fabric_(fabric),
+      channel_(channel),
       homes_(std::move(homes)),
       how_is_standby_(std::move(how_is_standby)),
       rules_(rules),
-      followed_(homes_.size()) {
+      followed_(homes_.size()),
+      leased_until_(homes_.size(), fabric.now()),
+      alone_(homes_.size()) {
   for (const Home& home : homes_) memories_.push_back(home.primary);
   (void)follow();
 }
@@ -24,11 +28,29 @@ bool Homes::will_move(ServerNumber partition) const {
 }
 
 bool Homes::may_move(ServerNumber partition) const {
-  return !is_moved(partition) && how_is_standby_(partition) == StandbyIs::joined;
+  return !is_moved(partition) && !alone_[partition] && how_is_standby_(partition) == StandbyIs::joined;
 }
 
-bool Homes::is_trusted(ServerNumber partition) const {
-  return is_moved(partition) || how_is_standby_(partition) != StandbyIs::away;
+bool Homes::is_trusted(ServerNumber partition) {
+  if (is_moved(partition)) return true;
+  return homes_[partition].lender ? has_lease(partition) : how_is_standby_(partition) != StandbyIs::away;
+}
+
+// A standby that answers 0 did not serve when it was asked, so not before either; and it waits for the lease that
+// begins then. A primary that is alone stays so: nobody takes its place.
+bool Homes::has_lease(ServerNumber partition) {
+  const Time now = fabric_.now();
+  if (alone_[partition] || now < leased_until_[partition]) return true;
+  const auto& [epoch, alone, lease] = *homes_[partition].lender;
+  const Fetched answer = channel_.load(epoch, {now + lease / 4});
+  if (answer.done()) {
+    homes_[partition].epoch_when_asked = answer.value;
+    leased_until_[partition] = now + lease;
+    return answer.value == 0;
+  }
+  const Fetched said = channel_.load(alone, fabric_.in(lease / 4));
+  alone_[partition] = said.done() && said.value != 0;
+  return alone_[partition] || !rules_.looks_at_the_lease;
 }
 
 bool Homes::follow() {
@@ -41,29 +63,37 @@ bool Homes::follow() {
   return any;
 }
 
+// A primary that does not answer may be dead by now.
 Outcome HomedSource::find(std::span<Search* const> searches, std::span<const Timestamp> candidates, Deadline deadline) {
-  for (;;) {
-    const Outcome outcome = inner_.find(searches, candidates, deadline);
+  for (Duration slice = kFirstSlice;;) {
+    const Outcome outcome = inner_.find(searches, candidates, {std::min(deadline.at, fabric_.in(slice).at)});
+    const bool trusted = is_trusted(searches);
     const bool looks = homes_.rules().looks_at_the_epoch || outcome != Outcome::done;
     if (looks && homes_.follow()) {
       inner_.forget_places();
       continue;
     }
-    if (!is_worth_waiting(searches, outcome)) return is_trusted(searches) ? outcome : Outcome::peer_lost;
+    if (outcome == Outcome::done && trusted) return outcome;
     if (fabric_.now() >= deadline.at) return Outcome::timed_out;
+    if (outcome == Outcome::timed_out) {
+      slice *= 2;
+      continue;
+    }
+    if (!is_worth_waiting(searches, outcome)) return Outcome::peer_lost;
     fabric_.sleep(kLook);
   }
 }
 
-bool HomedSource::is_worth_waiting(std::span<Search* const> searches, Outcome outcome) const {
+bool HomedSource::is_worth_waiting(std::span<Search* const> searches, Outcome outcome) {
   return std::ranges::any_of(searches, [&](const Search* search) {
     const ServerNumber partition = server_of(search->id, homes_.partitions());
     if (outcome == Outcome::peer_lost && homes_.may_move(partition)) return true;
-    return !homes_.is_lost(partition) && !homes_.is_trusted(partition);  // it will say whether its standby is dead
+    if (homes_.is_lost(partition) && !homes_.may_move(partition)) return false;
+    return !homes_.is_trusted(partition);  // it will say whether its standby is dead, or that will serve
   });
 }
 
-bool HomedSource::is_trusted(std::span<Search* const> searches) const {
+bool HomedSource::is_trusted(std::span<Search* const> searches) {
   return std::ranges::all_of(
       searches, [this](const Search* search) { return homes_.is_trusted(server_of(search->id, homes_.partitions())); });
 }

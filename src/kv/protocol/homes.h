@@ -4,6 +4,9 @@
 // The rule by which a primary that was only slow serves nobody: the word is looked at *after* whatever came from the
 // primary. Was it 0, the standby did not serve when that was taken.
 //
+// Between hosts the standby may be unable to write the word. There the session must have a lease as well, at that
+// moment: it has asked the standby a short while ago, by a READ, and it did not serve.
+//
 // Thread safety: one thread at a time.
 #pragma once
 
@@ -15,6 +18,7 @@
 
 #include "farside/fabric/fabric.h"
 
+#include "kv/protocol/lease.h"
 #include "kv/protocol/rules.h"
 #include "kv/protocol/search.h"
 #include "kv/protocol/server_memory.h"
@@ -28,29 +32,38 @@ class Homes {
     gone,    ///< for certain: it serves nobody, and never will
     away,    ///< nobody knows; then the primary is not to be trusted either
   };
+  /// Where a lease comes from.
+  struct Lender {
+    RemoteWord<ControlWord> epoch;  ///< in the standby's memory
+    RemoteWord<ControlWord> alone;  ///< in the primary's: not 0 when it was told that the standby is dead
+    Duration lease = kLease;
+  };
   /// One partition's.
   struct Home {
     ServerMemory primary;
     ServerMemory standby;
     PeerId primary_peer;
-    std::uint64_t epoch_when_joined = 0;
-    LocalWord<ControlWord> epoch;  ///< in this process's memory; the standby's to write
+    std::uint64_t epoch_when_asked = 0;  ///< when it was joined, or later
+    LocalWord<ControlWord> epoch;        ///< in this process's memory; the standby's to write
+    std::optional<Lender> lender{};      ///< between hosts
   };
   using AskStandby = std::function<StandbyIs(ServerNumber)>;
 
-  Homes(const Fabric& fabric, std::vector<Home> homes, AskStandby how_is_standby, const ReplicaRules& rules = {});
+  Homes(Fabric& fabric, Channel& channel, std::vector<Home> homes, AskStandby how_is_standby,
+        const ReplicaRules& rules = {});
 
   [[nodiscard]] ServerNumber partitions() const { return static_cast<ServerNumber>(homes_.size()); }
   [[nodiscard]] bool is_moved(ServerNumber partition) const {
     const Home& home = homes_[partition];
-    return home.epoch_when_joined != 0 || home.epoch.load() != 0;
+    return home.epoch_when_asked != 0 || home.epoch.load() != 0;
   }
   /// The primary is lost, and the standby will serve.
   [[nodiscard]] bool will_move(ServerNumber partition) const;
   /// It was not reached, by whatever showed that: before a loss is known its socket may still be open.
   [[nodiscard]] bool may_move(ServerNumber partition) const;
-  /// Whether what comes from the primary while the word is 0 may be taken.
-  [[nodiscard]] bool is_trusted(ServerNumber partition) const;
+  /// Whether what came from the primary while the word was 0 may be taken. Gets a lease where one is needed, or hears
+  /// that the standby serves.
+  [[nodiscard]] bool is_trusted(ServerNumber partition);
   [[nodiscard]] bool is_lost(ServerNumber partition) const {
     return !is_moved(partition) && fabric_.lost(homes_[partition].primary_peer);
   }
@@ -63,13 +76,21 @@ class Homes {
   [[nodiscard]] const ReplicaRules& rules() const noexcept { return rules_; }
 
  private:
-  const Fabric& fabric_;
+  [[nodiscard]] bool has_lease(ServerNumber partition);
+
+  Fabric& fabric_;
+  Channel& channel_;
   std::vector<Home> homes_;
   const AskStandby how_is_standby_;
   const ReplicaRules rules_;
   std::vector<ServerMemory> memories_;
   std::vector<bool> followed_;
+  std::vector<Time> leased_until_;
+  std::vector<bool> alone_;  ///< primaries that need no lease any more
 };
+
+/// How long a primary is waited for before somebody looks whether it has been replaced; then twice as long, and so on.
+inline constexpr Duration kFirstSlice = std::chrono::milliseconds(250);
 
 /// Reading from wherever the partitions are. What was found where a partition is not any more is looked for again.
 class HomedSource final : public VersionSource {
@@ -80,8 +101,8 @@ class HomedSource final : public VersionSource {
   Outcome find(std::span<Search* const> searches, std::span<const Timestamp> candidates, Deadline deadline) override;
 
  private:
-  [[nodiscard]] bool is_worth_waiting(std::span<Search* const> searches, Outcome outcome) const;
-  [[nodiscard]] bool is_trusted(std::span<Search* const> searches) const;
+  [[nodiscard]] bool is_worth_waiting(std::span<Search* const> searches, Outcome outcome);
+  [[nodiscard]] bool is_trusted(std::span<Search* const> searches);
 
   Fabric& fabric_;
   Homes& homes_;

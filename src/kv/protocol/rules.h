@@ -38,6 +38,10 @@ struct ReplicaRules {
   bool drains_the_ring = true;         ///< the standby has done all that came when it serves
   bool serves_after_the_epoch = true;  ///< all who have joined have been told by then
   bool looks_at_the_epoch = true;      ///< whoever took something from the primary, afterwards
+
+  // Between hosts.
+  bool looks_at_the_lease = true;  ///< whoever took something from the primary
+  bool outwaits_leases = true;     ///< the standby, of those it could not tell
 };
 
 struct MailboxRules {

@@ -37,7 +37,7 @@ void ShippingJournal::append(std::span<const std::byte> request) {
 bool ShippingJournal::sync() {
   const Deadline deadline = fabric_.in(kPatience);
   for (Duration pause = kFirstPause; !is_alone_ && !staged_.empty();) {
-    const Came came = write_on(deadline);
+    const Came came = write_on({std::min(deadline.at, fabric_.in(kSlice).at)});
     if (came == Came::on) pause = kFirstPause;
     if (came != Came::nowhere) continue;
     if (is_standby_dead_()) {

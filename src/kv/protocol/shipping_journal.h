@@ -38,8 +38,10 @@ class ShippingJournal final : public Journal {
   [[nodiscard]] bool is_alone() const noexcept { return is_alone_; }
 
  private:
-  /// With a standby that neither takes nor is dead. Nobody is answered meanwhile.
-  static constexpr Duration kPatience = std::chrono::seconds(2);
+  /// With a standby that neither takes nor is dead; longer than it takes until a death on another host is known. Nobody
+  /// is answered meanwhile.
+  static constexpr Duration kPatience = std::chrono::seconds(3);
+  static constexpr Duration kSlice = std::chrono::milliseconds(500);  ///< until it is asked whether that is dead
   static constexpr Duration kFirstPause = std::chrono::microseconds(20);
   static constexpr Duration kLongestPause = std::chrono::milliseconds(1);
 

@@ -24,6 +24,8 @@ Client::Client(const ClientOptions& options) : time_out_(options.time_out) {
 
 Client::~Client() = default;
 
+std::vector<std::uint32_t> Client::copies() { return links_->copies(time_out_); }
+
 std::unique_ptr<Session> Client::open_session(const SessionOptions& options) {
   return links_->open_session(options, time_out_);
 }

@@ -116,18 +116,20 @@ bool Clients::close(Client& client, Number mailbox) {
 }
 
 // Over UCX its access is taken away; on this host it ends with the process that has the memory mapped, and what is
-// given back here is nobody else's before that.
+// given back here is nobody else's before that. A primary that is out of reach for a while goes on afterwards, unless
+// it is told to be dead.
 void Clients::part(Guests::Number guest) {
   const auto found = clients_.find(guest);
   if (found == clients_.end()) return;  // it never joined
   const Client client = std::move(found->second);
   clients_.erase(found);
-  if (fabric_.reaches_by_memory(client.peer)) {
+  if (client.is_primary) {
+    note_primary(client, StandbySide::PrimaryIs::gone);
+  } else if (fabric_.reaches_by_memory(client.peer)) {
     fabric_.mark_lost(client.peer);
   } else if (fabric_.revoke(client.peer, fabric_.in(kRevokeLimit)) != Outcome::done) {
     log_.warn("the access of a client that went could not be taken away in time");
   }
-  note_primary(client, StandbySide::PrimaryIs::gone);
   errands_.post([this, guest, client] {
     for (const Number mailbox : client.mailboxes) end(mailbox);
     if (const auto epochs = epochs_.find(guest); epochs != epochs_.end()) {

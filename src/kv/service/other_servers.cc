@@ -14,7 +14,7 @@ constexpr auto kConnectLimit = std::chrono::seconds(2);
 }  // namespace
 
 OtherServers::OtherServers(EventLoop& loop, Fabric& fabric, Channel& channel, Errands& errands, const Secret& secret,
-                           std::vector<std::string> addresses, std::vector<std::string> standbys,
+                           std::vector<std::string> addresses, std::vector<std::string> standbys, IsDead is_dead,
                            const MailboxShape& shape)
     : loop_(loop),
       fabric_(fabric),
@@ -23,15 +23,23 @@ OtherServers::OtherServers(EventLoop& loop, Fabric& fabric, Channel& channel, Er
       secret_(secret),
       addresses_(std::move(addresses)),
       standbys_(std::move(standbys)),
+      is_dead_(std::move(is_dead)),
       shape_(shape),
       asked_(addresses_.size()),
       connector_([this](const std::stop_token& stop) { connect_when_wanted(stop); }) {}
 
 OtherServers::~OtherServers() = default;
 
+// Of a server on a host that is cut off the socket stays open for a while.
+bool OtherServers::reaches(ServerNumber server) const {
+  const auto& line = asked_.at(server).line;
+  if (line == nullptr || line->link->lost()) return false;
+  return line->link->welcome().is_standby || standbys_.empty() || !is_dead_(server);
+}
+
 Outcome OtherServers::send(ServerNumber server, std::span<const std::byte> request, Deadline deadline) {
   Asked& asked = asked_.at(server);
-  if (asked.line == nullptr || asked.line->link->lost()) {
+  if (!reaches(server)) {
     if (!std::exchange(asked.connecting, true)) {
       const std::lock_guard lock(mutex_);
       wanted_.push_back(server);
@@ -84,28 +92,27 @@ void OtherServers::connect_when_wanted(const std::stop_token& stop) {
 }
 
 OtherServers::Line OtherServers::connect(ServerNumber server) {
-  const auto deadline = SetupClock::now() + kConnectLimit;
-  auto link = link_to(server, deadline);
+  auto link = link_to(server);
   auto ring = fabric_.create_region("kv replies of server " + std::to_string(server), shape_.ring_bytes());
-  auto mailbox = link->open(*ring, 0, Waking::doorbell, deadline);
+  auto mailbox = link->open(*ring, 0, Waking::doorbell, SetupClock::now() + kConnectLimit);
   ServerLink::watch(loop_, link);
   return {std::move(link), std::move(ring), std::move(mailbox)};
 }
 
 // What a primary says of a transaction's end is in its standby's memory, too; so it may be asked as long as it answers.
-std::shared_ptr<ServerLink> OtherServers::link_to(ServerNumber server, SetupClock::time_point deadline) {
-  try {
-    auto link = std::make_shared<ServerLink>(addresses_.at(server), secret_, deadline);
-    link->join(fabric_, nullptr, deadline);
-    return link;
-  } catch (const Error&) {
-    if (standbys_.empty()) throw;
-  }
-  auto link = std::make_shared<ServerLink>(standbys_.at(server), secret_, deadline);
-  link->join(fabric_, nullptr, deadline);
+std::shared_ptr<ServerLink> OtherServers::link_to(ServerNumber server) {
+  if (standbys_.empty() || !is_dead_(server)) return link_to(addresses_.at(server));
+  auto link = link_to(standbys_.at(server));
   if (link->epoch_when_joined() == 0) {
-    throw Error({"reach", "server " + std::to_string(server), "it is away, and its standby does not serve yet", ""});
+    throw Error({"reach", "server " + std::to_string(server), "it is dead, and its standby does not serve yet", ""});
   }
+  return link;
+}
+
+std::shared_ptr<ServerLink> OtherServers::link_to(const std::string& address) {
+  const auto deadline = SetupClock::now() + kConnectLimit;
+  auto link = std::make_shared<ServerLink>(address, secret_, deadline);
+  link->join(fabric_, nullptr, deadline);
   return link;
 }
 

@@ -6,6 +6,7 @@
 
 #include <condition_variable>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -22,10 +23,13 @@ namespace farside::kv {
 
 class OtherServers final : public Requests {
  public:
-  /// `addresses` by number, and those of their standbys, if there are any. Each becomes a peer of `fabric`
-  /// (ServerLink::peer).
+  using IsDead = std::function<bool(ServerNumber)>;
+
+  /// `addresses` by number, and those of their standbys, if there are any: they are asked in the place of servers that
+  /// are dead. Each becomes a peer of `fabric` (ServerLink::peer).
   OtherServers(EventLoop& loop, Fabric& fabric, Channel& channel, Errands& errands, const Secret& secret,
-               std::vector<std::string> addresses, std::vector<std::string> standbys, const MailboxShape& shape);
+               std::vector<std::string> addresses, std::vector<std::string> standbys, IsDead is_dead,
+               const MailboxShape& shape);
   /// No errand may run any more.
   ~OtherServers() override;
 
@@ -50,9 +54,12 @@ class OtherServers final : public Requests {
     bool connecting = false;
   };
 
+  /// What was made to ask it is of use.
+  [[nodiscard]] bool reaches(ServerNumber server) const;
   void connect_when_wanted(const std::stop_token& stop);
   [[nodiscard]] Line connect(ServerNumber server);
-  [[nodiscard]] std::shared_ptr<ServerLink> link_to(ServerNumber server, SetupClock::time_point deadline);
+  [[nodiscard]] std::shared_ptr<ServerLink> link_to(ServerNumber server);
+  [[nodiscard]] std::shared_ptr<ServerLink> link_to(const std::string& address);
   void take(Asked& asked, Line line);
 
   EventLoop& loop_;
@@ -62,6 +69,7 @@ class OtherServers final : public Requests {
   const Secret secret_;
   const std::vector<std::string> addresses_;
   const std::vector<std::string> standbys_;
+  const IsDead is_dead_;
   const MailboxShape shape_;
   std::vector<Asked> asked_;
 

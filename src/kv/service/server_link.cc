@@ -8,6 +8,7 @@ namespace {
 
 constexpr auto kCloseLimit = std::chrono::seconds(1);
 constexpr Duration kReadLimit = std::chrono::seconds(10);
+constexpr Duration kAloneLimit = std::chrono::seconds(1);
 
 }  // namespace
 
@@ -41,8 +42,8 @@ std::unique_ptr<RemoteRegion> ServerLink::ship(SetupClock::time_point deadline) 
 }
 
 bool ServerLink::is_alone(Channel& channel) const {
-  const Fetched alone = channel.load(bells_->word<ControlWord>(kAlone), fabric_->in(kReadLimit));
-  return alone.done() && alone.value != 0;
+  const Fetched said = channel.load(alone(), fabric_->in(kAloneLimit));
+  return said.done() && said.value != 0;
 }
 
 ServerMemory ServerLink::read_head(const RemoteRegion& memory) const {

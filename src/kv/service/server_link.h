@@ -55,13 +55,18 @@ class ServerLink {
   /// Nothing is shipped any more, and nobody served.
   void leave() noexcept;
   [[nodiscard]] RemoteWord<AtomicWord> bell() const { return bells_->word<AtomicWord>(kBell); }
-  /// Whether a primary has been told that its standby is dead. False also when it does not say.
+  /// Of a primary: not 0 when it has been told that its standby is dead.
+  [[nodiscard]] RemoteWord<ControlWord> alone() const { return bells_->word<ControlWord>(kAlone); }
+  /// False also when it does not say.
   [[nodiscard]] bool is_alone(Channel& channel) const;
+  /// Of a standby: its epoch. Not 0 when it serves, or is about to.
+  [[nodiscard]] RemoteWord<ControlWord> epoch() const { return bells_->word<ControlWord>(kEpoch); }
 
   /// What is in the region of bells.
   static constexpr std::uint64_t kBell = 0;
-  static constexpr std::uint64_t kAlone = 64;  ///< ControlWord
-  static constexpr std::uint64_t kBellsBytes = 128;
+  static constexpr std::uint64_t kAlone = 64;   ///< ControlWord
+  static constexpr std::uint64_t kEpoch = 128;  ///< ControlWord
+  static constexpr std::uint64_t kBellsBytes = 192;
 
   /// Has `loop` keep it, and see to it that the server counts as lost when it is gone.
   static void watch(EventLoop& loop, const std::shared_ptr<ServerLink>& link);

@@ -58,7 +58,7 @@ Service::Service(const ServiceOptions& options, const Secret& pool)
               }),
       errands_([this] { wake(); }),
       others_(loop_, *fabric_, *channel_, errands_, kv_secret(pool), options.servers, options.replica.standbys,
-              options.mailbox),
+              options.replica.is_primary_dead, options.mailbox),
       terminator_(*fabric_, logged_, others_, options.self, options.patience),
       standby_side_(standby_side()),
       clients_(loop_, *fabric_, inbox_, errands_, kv_secret(pool), welcome(), first_client(options), options.listen,
@@ -107,7 +107,7 @@ std::unique_ptr<Journal> Service::ship_to_standby(const Secret& pool) {
   to_standby_->join(*fabric_, nullptr, deadline);
   standbys_ring_ = to_standby_->ship(deadline);
   auto shipping = std::make_unique<ShippingJournal>(*fabric_, *channel_, *standbys_ring_, to_standby_->bell(),
-                                                    options_.replica.is_other_dead);
+                                                    [this] { return options_.replica.is_standby_dead(options_.self); });
   shipping_ = shipping.get();
   return shipping;
 }
@@ -118,9 +118,12 @@ void Service::stand_by() {
     log::warn("the standby of server " + std::to_string(options_.self) + " cut off a client that does not answer");
     if (fabric_->revoke(peer, fabric_->in(kTakeAccess)) != Outcome::done) log::warn("and it could not in time");
   };
-  words_.emplace(*fabric_, *channel_, cut_off);
-  standby_.emplace(*channel_, *ring_, store_, options_.self, *words_, options_.replica.is_other_dead,
-                   [this] { return take_primarys_access(); });
+  std::optional<EpochWords::Leases> leases;
+  if (options_.remote_peers) leases = EpochWords::Leases{bells_->word<ControlWord>(ServerLink::kEpoch)};
+  words_.emplace(*fabric_, *channel_, leases, cut_off);
+  standby_.emplace(
+      *channel_, *ring_, store_, options_.self, *words_,
+      [this] { return options_.replica.is_primary_dead(options_.self); }, [this] { return take_primarys_access(); });
 }
 
 std::optional<StandbySide> Service::standby_side() {

@@ -30,9 +30,11 @@ namespace farside::kv {
 
 /// A partition's two servers: the primary, and its standby in another process. The same at all but for `is_standby`.
 struct ReplicaOptions {
-  std::vector<std::string> standbys{};      ///< where each server's is reached, by number; none: there are none
-  bool is_standby = false;                  ///< this is that of server `self`, and listens there
-  std::function<bool()> is_other_dead{};    ///< for certain (Standby::IsDead, ShippingJournal::IsDead)
+  std::vector<std::string> standbys{};  ///< where each server's is reached, by number; none: there are none
+  bool is_standby = false;              ///< this is that of server `self`, and listens there
+  /// For certain (Standby::IsDead, ShippingJournal::IsDead): the process that has that server, or its standby.
+  std::function<bool(ServerNumber)> is_primary_dead{};
+  std::function<bool(ServerNumber)> is_standby_dead{};
   std::uint64_t ring_bytes = 8U << 20U;     ///< of what changes are shipped through
   std::chrono::milliseconds limit{30'000};  ///< for the standby to come, which the primary waits for
 };

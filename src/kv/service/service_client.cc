@@ -1,5 +1,6 @@
 #include "kv/service/service_client.h"
 
+#include <algorithm>
 #include <thread>
 #include <utility>
 
@@ -7,6 +8,7 @@
 
 #include "farside/base/error.h"
 
+#include "kv/protocol/standby.h"
 #include "kv/service/wall_time.h"
 
 namespace farside::kv {
@@ -14,6 +16,8 @@ namespace farside::kv {
 namespace {
 
 constexpr auto kBetweenTries = std::chrono::milliseconds(10);
+constexpr auto kTry = std::chrono::seconds(1);  // with a server of which nobody knows yet that it is gone
+constexpr Duration kAsk = std::chrono::seconds(1);
 
 // One that no other session ever has: 64 random bits. 0 is nobody.
 std::uint64_t draw_session() {
@@ -97,8 +101,10 @@ std::unique_ptr<Homes> SessionLinks::homes(Fabric& fabric, Channel& channel) con
     homes.push_back({.primary = memories_[partition],
                      .standby = standby == nullptr ? ServerMemory{} : standby->memory(),
                      .primary_peer = primary == nullptr ? partition : primary->peer(),
-                     .epoch_when_joined = standby == nullptr ? 0 : standby->epoch_when_joined(),
+                     .epoch_when_asked = primary == nullptr ? Standby::kEpoch : 0,
                      .epoch = links_.epochs->word<ControlWord>(partition * sizeof(ControlWord))});
+    const bool is_between_hosts = standby != nullptr && standby->welcome().greeting.remote_peers;
+    if (is_between_hosts && primary != nullptr) homes.back().lender = Homes::Lender{standby->epoch(), primary->alone()};
   }
   const auto how_is_standby = [this, &channel](ServerNumber partition) {
     const auto& [primary, standby] = links_.partitions[partition];
@@ -106,7 +112,7 @@ std::unique_ptr<Homes> SessionLinks::homes(Fabric& fabric, Channel& channel) con
     if (!standby->lost()) return Homes::StandbyIs::joined;
     return primary != nullptr && primary->is_alone(channel) ? Homes::StandbyIs::gone : Homes::StandbyIs::away;
   };
-  return std::make_unique<Homes>(fabric, std::move(homes), how_is_standby);
+  return std::make_unique<Homes>(fabric, channel, std::move(homes), how_is_standby);
 }
 
 SessionParts::SessionParts(Fabric& fabric, PoolLinks to, const SessionSettings& settings, Waking waking,
@@ -142,21 +148,43 @@ ServiceClient::~ServiceClient() { loop_.stop(); }
 
 std::unique_ptr<Session> ServiceClient::open_session(const SessionOptions& options, std::chrono::milliseconds limit) {
   const auto deadline = SetupClock::now() + limit;
-  PoolLinks links{{}, epochs_.get(), welcome_.mailbox};
-  {
-    const std::lock_guard lock(mutex_);
-    for (ServerNumber partition = 0; partition < servers(); ++partition) {
-      links.partitions.push_back(reach(partition, deadline));
-    }
-  }
   const SessionSettings settings{.session = draw_session(),
                                  .way = options.way,
                                  .siblings = options.siblings,
                                  .cached_keys = options.cached_keys,
                                  .grace = welcome_.grace,
                                  .ahead = wall_ahead_of(*fabric_)};
-  return std::make_unique<ServiceSession>(*fabric_, std::move(links), settings, options.waking, options.time_out,
-                                          deadline);
+  for (;;) {
+    try {
+      PoolLinks links = reach_all(deadline);
+      return std::make_unique<ServiceSession>(*fabric_, std::move(links), settings, options.waking, options.time_out,
+                                              end_of_try(deadline));
+    } catch (const Error&) {
+      if (epochs_ == nullptr || SetupClock::now() > deadline) throw;
+    }
+    std::this_thread::sleep_for(kBetweenTries);
+  }
+}
+
+std::vector<std::uint32_t> ServiceClient::copies(std::chrono::milliseconds limit) {
+  std::vector<std::uint32_t> copies;
+  for (const auto& [primary, standby] : reach_all(SetupClock::now() + limit).partitions) {
+    copies.push_back(primary != nullptr && standby != nullptr ? 2 : 1);
+  }
+  return copies;
+}
+
+SetupClock::time_point ServiceClient::end_of_try(SetupClock::time_point deadline) const {
+  return epochs_ == nullptr ? deadline : std::min(deadline, SetupClock::now() + kTry);
+}
+
+PoolLinks ServiceClient::reach_all(SetupClock::time_point deadline) {
+  PoolLinks links{{}, epochs_.get(), welcome_.mailbox};
+  const std::lock_guard lock(mutex_);
+  for (ServerNumber partition = 0; partition < servers(); ++partition) {
+    links.partitions.push_back(reach(partition, deadline));
+  }
+  return links;
 }
 
 // While a standby takes over, or a primary hears that its standby is dead, neither can be used alone.
@@ -166,15 +194,17 @@ PartitionLinks ServiceClient::reach(ServerNumber partition, SetupClock::time_poi
     std::optional<Error> failed;
     const auto try_to_renew = [&](std::shared_ptr<ServerLink>& link, const std::vector<std::string>& addresses) {
       try {
-        renew(link, addresses.at(partition), partition, deadline);
+        renew(link, addresses.at(partition), partition, end_of_try(deadline));
       } catch (const Error& error) {
         failed = error;
       }
     };
+    if (epochs_ != nullptr && is_alone(links)) return {links.primary, nullptr};
     if (epochs_ != nullptr) try_to_renew(links.standby, welcome_.standbys);
-    if (can_be_used(partition, {nullptr, links.standby})) return {nullptr, links.standby};
+    if (links.standby != nullptr && serves(*links.standby)) return {nullptr, links.standby};
     try_to_renew(links.primary, welcome_.servers);
-    if (can_be_used(partition, links)) return links;
+    if (epochs_ != nullptr && is_alone(links)) return {links.primary, nullptr};
+    if (links.primary != nullptr && (epochs_ == nullptr || links.standby != nullptr)) return links;
     if (epochs_ == nullptr || SetupClock::now() > deadline) {
       if (failed) throw Error(*failed);
       throw Error({"reach", "server " + std::to_string(partition), "it is being replaced by its standby", "try again"});
@@ -183,14 +213,16 @@ PartitionLinks ServiceClient::reach(ServerNumber partition, SetupClock::time_poi
   }
 }
 
-bool ServiceClient::can_be_used(ServerNumber partition, const PartitionLinks& links) const {
-  const auto& [primary, standby] = links;
-  if (standby != nullptr) {
-    const std::uint64_t told = epochs_->word<ControlWord>(partition * sizeof(ControlWord)).load();
-    if (told != 0 || standby->epoch_when_joined() != 0) return true;
-  }
-  if (primary == nullptr) return false;
-  return epochs_ == nullptr || standby != nullptr || primary->is_alone(*asking_);
+bool ServiceClient::is_alone(const PartitionLinks& links) const {
+  return links.primary != nullptr && !links.primary->lost() && links.primary->is_alone(*asking_);
+}
+
+bool ServiceClient::serves(const ServerLink& standby) const {
+  const std::uint64_t told = epochs_->word<ControlWord>(standby.welcome().self * sizeof(ControlWord)).load();
+  if (told != 0 || standby.epoch_when_joined() != 0) return true;
+  if (!is_between_hosts()) return false;
+  const Fetched epoch = asking_->load(standby.epoch(), fabric_->in(kAsk));
+  return epoch.done() && epoch.value != 0;
 }
 
 void ServiceClient::renew(std::shared_ptr<ServerLink>& link, const std::string& address, ServerNumber server,

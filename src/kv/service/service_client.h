@@ -101,10 +101,16 @@ class ServiceClient {
 
   /// As Client::open_session; may wait for `limit`.
   [[nodiscard]] std::unique_ptr<Session> open_session(const SessionOptions& options, std::chrono::milliseconds limit);
+  /// As Client::copies; may wait for `limit`.
+  [[nodiscard]] std::vector<std::uint32_t> copies(std::chrono::milliseconds limit);
 
  private:
+  [[nodiscard]] PoolLinks reach_all(SetupClock::time_point deadline);
   [[nodiscard]] PartitionLinks reach(ServerNumber partition, SetupClock::time_point deadline);
-  [[nodiscard]] bool can_be_used(ServerNumber partition, const PartitionLinks& links) const;
+  [[nodiscard]] bool serves(const ServerLink& standby) const;
+  [[nodiscard]] bool is_alone(const PartitionLinks& links) const;
+  [[nodiscard]] bool is_between_hosts() const { return welcome_.greeting.remote_peers; }
+  [[nodiscard]] SetupClock::time_point end_of_try(SetupClock::time_point deadline) const;
   /// Connects again when it was lost.
   void renew(std::shared_ptr<ServerLink>& link, const std::string& address, ServerNumber server,
              SetupClock::time_point deadline);

@@ -1,0 +1,16 @@
+// lease.h — for how long a session believes a primary after the standby has said that it does not serve, where the
+// standby may be unable to reach whoever reads (docs/protocols/kv_replication.md, "Leases").
+#pragma once
+
+#include "farside/fabric/time.h"
+
+namespace farside::kv {
+
+/// By the session's clock, from before it asked.
+inline constexpr Duration kLease = std::chrono::seconds(1);
+
+/// By the standby's clock, from when it says something else. Then no lease is left, if of two clocks neither is faster
+/// by a fifth.
+constexpr Duration outlasting(Duration lease) { return lease + lease / 4; }
+
+}  // namespace farside::kv
