@@ -84,12 +84,18 @@ Outcome HomedSource::find(std::span<Search* const> searches, std::span<const Tim
   }
 }
 
+// What came and may not be taken may be when it is looked for again, or its standby will serve. (A primary whose
+// standby is away will say whether that is dead.)
 bool HomedSource::is_worth_waiting(std::span<Search* const> searches, Outcome outcome) {
+  const auto partition_of = [this](const Search* search) { return server_of(search->id, homes_.partitions()); };
+  if (outcome == Outcome::done) {
+    return std::ranges::all_of(searches, [&](const Search* search) {
+      return !homes_.is_lost(partition_of(search)) || homes_.may_move(partition_of(search));
+    });
+  }
   return std::ranges::any_of(searches, [&](const Search* search) {
-    const ServerNumber partition = server_of(search->id, homes_.partitions());
-    if (outcome == Outcome::peer_lost && homes_.may_move(partition)) return true;
-    if (homes_.is_lost(partition) && !homes_.may_move(partition)) return false;
-    return !homes_.is_trusted(partition);  // it will say whether its standby is dead, or that will serve
+    const ServerNumber partition = partition_of(search);
+    return homes_.may_move(partition) || (!homes_.is_lost(partition) && !homes_.is_trusted(partition));
   });
 }
 
