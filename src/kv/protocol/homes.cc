@@ -7,7 +7,8 @@ namespace farside::kv {
 
 namespace {
 constexpr Duration kLook = std::chrono::microseconds(500);  // while a standby takes over
-}
+constexpr int kMostDoublings = 5;                           // of the time that a standby has to answer
+}  // namespace
 
 Homes::Homes(Fabric& fabric, Channel& channel, std::vector<Home> homes, AskStandby how_is_standby,
              const ReplicaRules& rules)
@@ -17,7 +18,7 @@ Homes::Homes(Fabric& fabric, Channel& channel, std::vector<Home> homes, AskStand
       how_is_standby_(std::move(how_is_standby)),
       rules_(rules),
       followed_(homes_.size()),
-      leased_until_(homes_.size(), fabric.now()),
+      leases_(homes_.size()),
       alone_(homes_.size()) {
   for (const Home& home : homes_) memories_.push_back(home.primary);
   (void)follow();
@@ -40,14 +41,17 @@ bool Homes::is_trusted(ServerNumber partition) {
 // begins then. A primary that is alone stays so: nobody takes its place.
 bool Homes::has_lease(ServerNumber partition) {
   const Time now = fabric_.now();
-  if (alone_[partition] || now < leased_until_[partition]) return true;
+  auto& [until, doublings] = leases_[partition];
+  if (alone_[partition] || (until && now < *until)) return true;
   const auto& [epoch, alone, lease] = *homes_[partition].lender;
-  const Fetched answer = channel_.load(epoch, {now + lease / 4});
+  const Fetched answer = channel_.load(epoch, {now + (lease / 4) * (1 << doublings)});
   if (answer.done()) {
     homes_[partition].epoch_when_asked = answer.value;
-    leased_until_[partition] = now + lease;
+    until = now + lease;
+    doublings = 0;
     return answer.value == 0;
   }
+  doublings = std::min(doublings + 1, kMostDoublings);  // who gives up too soon is never answered on a slow network
   const Fetched said = channel_.load(alone, fabric_.in(lease / 4));
   alone_[partition] = said.done() && said.value != 0;
   return alone_[partition] || !rules_.looks_at_the_lease;

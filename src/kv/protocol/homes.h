@@ -85,7 +85,11 @@ class Homes {
   const ReplicaRules rules_;
   std::vector<ServerMemory> memories_;
   std::vector<bool> followed_;
-  std::vector<Time> leased_until_;
+  struct Lease {
+    std::optional<Time> until{};
+    int doublings = 0;
+  };
+  std::vector<Lease> leases_;
   std::vector<bool> alone_;  ///< primaries that need no lease any more
 };
 
