@@ -22,7 +22,7 @@ class EpochWords {
   using Word = RemoteWord<ControlWord>;
   /// Takes the access of a process away that cannot be told.
   using CutOff = std::function<void(PeerId)>;
-  /// Whoever cannot be told has none when it is over.
+  /// Nobody has one when it is over: neither who could not be told, nor who was removed, and may be there still.
   struct Leases {
     LocalWord<ControlWord> own;  ///< READ by whoever wants one, which it has while this is 0
     Duration lease = kLease;
@@ -38,11 +38,10 @@ class EpochWords {
   /// Those in this region.
   void remove(const RemoteRegion& region) {
     std::erase_if(words_, [&region](const Word& each) { return each.region == &region; });
-    last_removed_ = fabric_.now();
   }
 
   /// When it returns nobody who has joined believes the primary any more: each has `epoch`, or, on one host, is lost or
-  /// was cut off, or, between hosts, has no lease.
+  /// was cut off. Between hosts, where somebody may be there who is not known any more, no lease is left.
   void write(std::uint64_t epoch);
 
  private:
@@ -50,7 +49,7 @@ class EpochWords {
   static constexpr Duration kPatience = std::chrono::seconds(1);
 
   [[nodiscard]] Duration patience() const;
-  [[nodiscard]] bool tell_all(std::uint64_t epoch, Deadline deadline);
+  void tell_all(std::uint64_t epoch, Deadline deadline);
 
   Fabric& fabric_;
   Channel& channel_;
@@ -58,7 +57,6 @@ class EpochWords {
   const CutOff cut_off_;
   const ReplicaRules rules_;
   std::vector<Word> words_;
-  std::optional<Time> last_removed_;  ///< whose process may be there still, when its socket broke
 };
 
 }  // namespace farside::kv

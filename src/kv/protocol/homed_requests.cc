@@ -9,6 +9,7 @@ namespace {
 
 constexpr Duration kLook = std::chrono::microseconds(500);  // while a standby takes over
 constexpr Duration kSlice = std::chrono::milliseconds(20);  // of a wait for a primary that may be dead by now
+constexpr std::uint64_t kSlowest = 1 << 20;  // bytes of a request that any network carries in kFirstSlice
 
 }  // namespace
 
@@ -22,14 +23,15 @@ ServerNumber HomedRequests::seat(ServerNumber partition) const {
 }
 
 Outcome HomedRequests::send(ServerNumber partition, std::span<const std::byte> request, Deadline deadline) {
-  for (Duration slice = kFirstSlice;; slice *= 2) {
+  for (Duration slice = kFirstSlice * (1 + request.size() / kSlowest);; slice *= 2) {
     (void)follow(partition, deadline);
-    const Outcome sent = seats_.send(seat(partition), request, {std::min(deadline.at, fabric_.in(slice).at)});
+    const Deadline until{homes_.has_leases() ? std::min(deadline.at, fabric_.in(slice).at) : deadline.at};
+    const Outcome sent = seats_.send(seat(partition), request, until);
     if (sent == Outcome::done) {
       partitions_[partition].unanswered.push_back({{request.begin(), request.end()}});
       return sent;
     }
-    (void)homes_.is_trusted(partition);  // it may be told that it is not
+    (void)homes_.is_trusted(partition, deadline);  // it may be told that it is not
     if (sent == Outcome::timed_out ? fabric_.now() >= deadline.at : !await_move(partition, deadline)) return sent;
   }
 }
@@ -41,9 +43,9 @@ Outcome HomedRequests::receive(ServerNumber partition, Message& reply, Deadline 
       unanswered.pop_front();
       return sent;
     }
-    const Time slice = std::min(deadline.at, fabric_.in(kSlice).at);
-    const Outcome came = seats_.await(seat(partition), {slice});
-    const bool is_trusted = homes_.is_trusted(partition);
+    const Outcome came = seats_.await(seat(partition), {std::min(deadline.at, fabric_.in(kSlice).at)});
+    const Time asked_until = came == Outcome::done ? deadline.at : std::min(deadline.at, fabric_.in(kSlice).at);
+    const bool is_trusted = homes_.is_trusted(partition, {asked_until});
     const bool looks = homes_.rules().looks_at_the_epoch || came != Outcome::done;
     if (looks && follow(partition, deadline)) continue;
     if (came == Outcome::timed_out && fabric_.now() < deadline.at) continue;
@@ -53,7 +55,9 @@ Outcome HomedRequests::receive(ServerNumber partition, Message& reply, Deadline 
       continue;
     }
     unanswered.pop_front();
-    const Outcome received = seats_.receive(seat(partition), reply, {slice});
+    // What has come only now is thrown away: who was trusted was so before.
+    const Outcome received = seats_.receive(seat(partition), reply, {fabric_.now()});
+    if (came != Outcome::done) return came;
     return is_trusted ? received : Outcome::peer_lost;
   }
 }
@@ -76,7 +80,7 @@ bool HomedRequests::follow(ServerNumber partition, Deadline deadline) {
 bool HomedRequests::await_move(ServerNumber partition, Deadline deadline) {
   while (homes_.may_move(partition) && fabric_.now() < deadline.at) {
     fabric_.sleep(kLook);
-    (void)homes_.is_trusted(partition);
+    (void)homes_.is_trusted(partition, deadline);
   }
   return homes_.is_moved(partition) && !partitions_[partition].at_standby;
 }

@@ -6,8 +6,9 @@
 namespace farside::kv {
 
 namespace {
-constexpr Duration kLook = std::chrono::microseconds(500);  // while a standby takes over
-constexpr int kMostDoublings = 5;                           // of the time that a standby has to answer
+constexpr Duration kLook = std::chrono::microseconds(500);      // while a standby takes over
+constexpr Duration kReadAgain = std::chrono::milliseconds(20);  // what came without a lease
+constexpr int kMostDoublings = 5;                               // of the time that a standby has to answer
 }  // namespace
 
 Homes::Homes(Fabric& fabric, Channel& channel, std::vector<Home> homes, AskStandby how_is_standby,
@@ -32,19 +33,21 @@ bool Homes::may_move(ServerNumber partition) const {
   return !is_moved(partition) && !alone_[partition] && how_is_standby_(partition) == StandbyIs::joined;
 }
 
-bool Homes::is_trusted(ServerNumber partition) {
+bool Homes::is_trusted(ServerNumber partition, Deadline deadline) {
   if (is_moved(partition)) return true;
-  return homes_[partition].lender ? has_lease(partition) : how_is_standby_(partition) != StandbyIs::away;
+  return homes_[partition].lender ? has_lease(partition, deadline) : how_is_standby_(partition) != StandbyIs::away;
 }
 
 // A standby that answers 0 did not serve when it was asked, so not before either; and it waits for the lease that
 // begins then. A primary that is alone stays so: nobody takes its place.
-bool Homes::has_lease(ServerNumber partition) {
+bool Homes::has_lease(ServerNumber partition, Deadline deadline) {
   const Time now = fabric_.now();
   auto& [until, doublings] = leases_[partition];
   if (alone_[partition] || (until && now < *until)) return true;
   const auto& [epoch, alone, lease] = *homes_[partition].lender;
-  const Fetched answer = channel_.load(epoch, {now + (lease / 4) * (1 << doublings)});
+  // Half of the time that is left, so that there is some to ask the primary.
+  const Duration patience = std::min((lease / 4) * (1 << doublings), (deadline.at - now) / 2);
+  const Fetched answer = channel_.load(epoch, {now + patience});
   if (answer.done()) {
     homes_[partition].epoch_when_asked = answer.value;
     until = now + lease;
@@ -52,7 +55,7 @@ bool Homes::has_lease(ServerNumber partition) {
     return answer.value == 0;
   }
   doublings = std::min(doublings + 1, kMostDoublings);  // who gives up too soon is never answered on a slow network
-  const Fetched said = channel_.load(alone, fabric_.in(lease / 4));
+  const Fetched said = channel_.load(alone, {std::min(deadline.at, fabric_.in(lease / 4).at)});
   alone_[partition] = said.done() && said.value != 0;
   return alone_[partition] || !rules_.looks_at_the_lease;
 }
@@ -70,8 +73,9 @@ bool Homes::follow() {
 // A primary that does not answer may be dead by now.
 Outcome HomedSource::find(std::span<Search* const> searches, std::span<const Timestamp> candidates, Deadline deadline) {
   for (Duration slice = kFirstSlice;;) {
-    const Outcome outcome = inner_.find(searches, candidates, {std::min(deadline.at, fabric_.in(slice).at)});
-    const bool trusted = is_trusted(searches);
+    const Deadline until{homes_.has_leases() ? std::min(deadline.at, fabric_.in(slice).at) : deadline.at};
+    const Outcome outcome = inner_.find(searches, candidates, until);
+    const bool trusted = is_trusted(searches, deadline);
     const bool looks = homes_.rules().looks_at_the_epoch || outcome != Outcome::done;
     if (looks && homes_.follow()) {
       inner_.forget_places();
@@ -83,14 +87,14 @@ Outcome HomedSource::find(std::span<Search* const> searches, std::span<const Tim
       slice *= 2;
       continue;
     }
-    if (!is_worth_waiting(searches, outcome)) return Outcome::peer_lost;
-    fabric_.sleep(kLook);
+    if (!is_worth_waiting(searches, outcome, deadline)) return Outcome::peer_lost;
+    fabric_.sleep(outcome == Outcome::done ? kReadAgain : kLook);
   }
 }
 
 // What came and may not be taken may be when it is looked for again, or its standby will serve. (A primary whose
 // standby is away will say whether that is dead.)
-bool HomedSource::is_worth_waiting(std::span<Search* const> searches, Outcome outcome) {
+bool HomedSource::is_worth_waiting(std::span<Search* const> searches, Outcome outcome, Deadline deadline) {
   const auto partition_of = [this](const Search* search) { return server_of(search->id, homes_.partitions()); };
   if (outcome == Outcome::done) {
     return std::ranges::all_of(searches, [&](const Search* search) {
@@ -99,13 +103,14 @@ bool HomedSource::is_worth_waiting(std::span<Search* const> searches, Outcome ou
   }
   return std::ranges::any_of(searches, [&](const Search* search) {
     const ServerNumber partition = partition_of(search);
-    return homes_.may_move(partition) || (!homes_.is_lost(partition) && !homes_.is_trusted(partition));
+    return homes_.may_move(partition) || (!homes_.is_lost(partition) && !homes_.is_trusted(partition, deadline));
   });
 }
 
-bool HomedSource::is_trusted(std::span<Search* const> searches) {
-  return std::ranges::all_of(
-      searches, [this](const Search* search) { return homes_.is_trusted(server_of(search->id, homes_.partitions())); });
+bool HomedSource::is_trusted(std::span<Search* const> searches, Deadline deadline) {
+  return std::ranges::all_of(searches, [&](const Search* search) {
+    return homes_.is_trusted(server_of(search->id, homes_.partitions()), deadline);
+  });
 }
 
 }  // namespace farside::kv

@@ -10,6 +10,7 @@
 // Thread safety: one thread at a time.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -62,8 +63,13 @@ class Homes {
   /// It was not reached, by whatever showed that: before a loss is known its socket may still be open.
   [[nodiscard]] bool may_move(ServerNumber partition) const;
   /// Whether what came from the primary while the word was 0 may be taken. Gets a lease where one is needed, or hears
-  /// that the standby serves.
-  [[nodiscard]] bool is_trusted(ServerNumber partition);
+  /// that the standby serves; not so by the deadline, it may not be taken.
+  [[nodiscard]] bool is_trusted(ServerNumber partition, Deadline deadline);
+  /// Between hosts: then a primary that does not answer may have been replaced, and nobody be able to tell this
+  /// process.
+  [[nodiscard]] bool has_leases() const {
+    return std::ranges::any_of(homes_, [](const Home& home) { return home.lender.has_value(); });
+  }
   [[nodiscard]] bool is_lost(ServerNumber partition) const {
     return !is_moved(partition) && fabric_.lost(homes_[partition].primary_peer);
   }
@@ -76,7 +82,7 @@ class Homes {
   [[nodiscard]] const ReplicaRules& rules() const noexcept { return rules_; }
 
  private:
-  [[nodiscard]] bool has_lease(ServerNumber partition);
+  [[nodiscard]] bool has_lease(ServerNumber partition, Deadline deadline);
 
   Fabric& fabric_;
   Channel& channel_;
@@ -93,7 +99,8 @@ class Homes {
   std::vector<bool> alone_;  ///< primaries that need no lease any more
 };
 
-/// How long a primary is waited for before somebody looks whether it has been replaced; then twice as long, and so on.
+/// How long a primary is waited for, where there are leases, before somebody looks whether it has been replaced; then
+/// twice as long, and so on.
 inline constexpr Duration kFirstSlice = std::chrono::milliseconds(250);
 
 /// Reading from wherever the partitions are. What was found where a partition is not any more is looked for again.
@@ -105,8 +112,8 @@ class HomedSource final : public VersionSource {
   Outcome find(std::span<Search* const> searches, std::span<const Timestamp> candidates, Deadline deadline) override;
 
  private:
-  [[nodiscard]] bool is_worth_waiting(std::span<Search* const> searches, Outcome outcome);
-  [[nodiscard]] bool is_trusted(std::span<Search* const> searches);
+  [[nodiscard]] bool is_worth_waiting(std::span<Search* const> searches, Outcome outcome, Deadline deadline);
+  [[nodiscard]] bool is_trusted(std::span<Search* const> searches, Deadline deadline);
 
   Fabric& fabric_;
   Homes& homes_;

@@ -41,7 +41,7 @@ struct ReplicaRules {
 
   // Between hosts.
   bool looks_at_the_lease = true;  ///< whoever took something from the primary
-  bool outwaits_leases = true;     ///< the standby, of those it could not tell
+  bool outwaits_leases = true;     ///< the standby, before it serves
 };
 
 struct MailboxRules {
