@@ -26,7 +26,7 @@ class Steps : public testing::Test {
   Steps() {
     for (Rank rank = 0; rank < kRanks; ++rank) heard_[rank] = std::make_unique<InterposedTeam>(*teams_[rank]);
     on_all_ranks(kRanks, [this](Rank rank) {
-      const PagesOptions options{.pages = 8, .page_bytes = kPageBytes, .lease = std::chrono::milliseconds(20)};
+      const PagesOptions options{.pages = 8, .page_bytes = kPageBytes, .lease = std::chrono::milliseconds(500)};
       pages_[rank] = std::make_unique<Pages>(*heard_[rank], "pages", options);
     });
     for (Rank rank = 0; rank < kRanks; ++rank) access_[rank].emplace(*pages_[rank]);
