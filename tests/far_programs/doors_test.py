@@ -65,6 +65,8 @@ class Deaths(OnAPool):
     def of_both_doors(self, check, *options):
         for door in DOORS:
             with self.subTest(door=door.__name__):
+                # A node that is not back yet would get nothing of what the program has.
+                patience.wait_for(self.pool.all_lend, "not all nodes lend")
                 check(self.start(door, *options))
                 self.all_comes_back()
 

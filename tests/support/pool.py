@@ -39,6 +39,10 @@ class Pool:
         """How many bytes each node has lent."""
         return [node.get("bytes_lent", 0) for node in self.status()["far"]["nodes"]]
 
+    def all_lend(self):
+        nodes = self.status()["far"].get("nodes", [])
+        return len(nodes) > 0 and all("bytes_lent" in node for node in nodes)
+
     def kill_node(self, rank):
         """Returns when the node is back, with nothing of what it had."""
         restarts = self.status()["nodes"][rank]["restarts"]
