@@ -62,7 +62,8 @@ Pool::Pool(const PoolOptions& options)
     : environment_(options.environment), inside_(fmt::format("{}", fmt::join(options.inside, " "))) {
   environment_["FARSIDE_RUNTIME_DIR"] = runtime_.path();
   static_cast<void>(farside(fmt::format("up -n {} {}", options.nodes, options.roles)));
-  for (const auto& node : nlohmann::json::parse(status()).at("nodes")) processes_.push_back(node.at("process"));
+  const auto pool = nlohmann::json::parse(status());  // named: in the range-for it would be gone before the first node
+  for (const auto& node : pool.at("nodes")) processes_.push_back(node.at("process"));
 }
 
 Pool::~Pool() {
