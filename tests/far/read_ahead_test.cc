@@ -2,6 +2,7 @@
 #include "far/pager/read_ahead.h"
 
 #include <array>
+#include <random>
 #include <set>
 #include <vector>
 
@@ -67,19 +68,82 @@ TEST(ReadAhead, LeavesRandomAccessAlone) {
   EXPECT_LT(fetched, 200U);
 }
 
-// A hit is counted when the fault after a window shows that all of the window was used.
-TEST(ReadAhead, CountsWhatWasUsed) {
-  ReadAhead ahead(8);
-  std::uint64_t hits = 0;
+// What came ahead of a walk, what of that was used, and what was said to be.
+struct Ahead {
   std::uint64_t fetched = 0;
-  for (PageNumber page = 0; page < 1000;) {
-    const auto window = ahead.after_fault(page, true);
-    hits += window.hits;
-    fetched += window.count;
-    page += window.count + 1;
+  std::uint64_t used = 0;
+  std::uint64_t hits = 0;
+  ReadAhead::Window last;
+};
+
+Ahead walk_along(ReadAhead& ahead, const std::vector<PageNumber>& pages) {
+  Ahead result;
+  std::set<std::int64_t> here;
+  std::set<std::int64_t> unused;
+  for (const PageNumber page : pages) {
+    result.used += unused.erase(page);
+    if (!here.insert(page).second) continue;
+    result.last = ahead.after_fault(page, false);
+    result.hits += result.last.hits;
+    for (std::uint32_t i = 1; i <= result.last.count; ++i) {
+      const std::int64_t other = page + result.last.stride * i;
+      if (!here.insert(other).second) continue;
+      unused.insert(other);
+      ++result.fetched;
+    }
   }
-  EXPECT_GE(hits + 8, fetched);
-  EXPECT_GT(hits, 800U);
+  return result;
+}
+
+// Two pages of seven.
+PageNumber sparse(std::size_t i) { return static_cast<PageNumber>(7 * (i / 2) + 3 * (i % 2)); }
+
+void expect_about(std::uint64_t hits, std::uint64_t used) {
+  EXPECT_GT(hits * 4, used * 3);
+  EXPECT_LT(hits * 3, used * 4);
+}
+
+TEST(ReadAhead, CountsWhatWasUsedOfARegularWalk) {
+  ReadAhead ahead(8);
+  const Ahead walk = walk_along(ahead, every(1000, [](std::size_t i) { return i; }));
+  EXPECT_GT(walk.used, 800U);
+  EXPECT_LE(walk.hits, walk.used);
+  EXPECT_GE(walk.hits + 8, walk.used);
+}
+
+TEST(ReadAhead, CountsWhatWasUsedOfAWalkThatLeavesPagesOut) {
+  ReadAhead ahead(32);
+  const Ahead walk = walk_along(ahead, every(2000, sparse));
+  EXPECT_GT(walk.used, 1000U);
+  EXPECT_LT(walk.used * 2, walk.fetched);
+  expect_about(walk.hits, walk.used);
+}
+
+// Also where more than half of its steps are regular.
+TEST(ReadAhead, CountsWhatWasUsedOfAWalkInPieces) {
+  std::mt19937 random(1);  // NOLINT(cert-msc51-cpp): the same every time
+  PageNumber page = 0;
+  const auto page_of = [&](std::size_t i) { return page += i % 3 == 0 ? 2 + random() % 5 : 1; };
+  ReadAhead ahead(32);
+  const Ahead walk = walk_along(ahead, every(4000, page_of));
+  EXPECT_GT(walk.used, 2000U);
+  expect_about(walk.hits, walk.used);
+}
+
+// Each array is walked through in order after one in which pages were left out.
+TEST(ReadAhead, AWalkBecomesRegular) {
+  for (const std::size_t stride : {1, 2, 3, 4}) {
+    ReadAhead ahead(32);
+    const std::vector<PageNumber> irregular = every(200, sparse);
+    (void)walk_along(ahead, irregular);
+    const auto page_of = [&](std::size_t i) { return irregular.back() + stride * (i + 1); };
+    (void)walk_along(ahead, every(1000, page_of));
+    const Ahead walk = walk_along(ahead, every(1000, [&](std::size_t i) { return page_of(1000 + i); }));
+    EXPECT_EQ(walk.last.stride, stride);
+    EXPECT_EQ(walk.last.count, 32U);
+    EXPECT_GE(walk.used + 32, walk.fetched);
+    EXPECT_GE(walk.hits + 64, walk.used);
+  }
 }
 
 }  // namespace

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <numeric>
+
+#include "farside/base/mix.h"
 
 namespace farside::far {
 
@@ -10,6 +13,8 @@ namespace {
 constexpr std::int64_t kNear = 512;  // pages between two faults of one walk, at most
 constexpr std::int64_t kShort = 4;   // pages of a step of one that is not regular
 constexpr std::uint32_t kFirst = 4;
+constexpr std::uint32_t kJudged = 8;  // windows
+constexpr std::uint32_t kMostOfSparse = 16;
 
 }  // namespace
 
@@ -21,8 +26,7 @@ ReadAhead::Window ReadAhead::after_fault(PageNumber page, bool is_sequential) {
   std::uint32_t hits = 0;
   const std::int64_t steps = steps_along(walk, page);
   if (steps > 0) {
-    hits = static_cast<std::uint32_t>(std::min<std::int64_t>(steps - 1, walk.count));
-    if (steps > walk.count) walk.count = std::min(walk.count * 2, most_);
+    hits = go_on(walk, steps);
   } else {
     if (walk.last >= 0) walk.steps.at(walk.steps_taken++ % walk.steps.size()) = page - walk.last;
     const auto stride = is_sequential ? std::optional<std::int64_t>(1) : majority(walk);
@@ -31,6 +35,33 @@ ReadAhead::Window ReadAhead::after_fault(PageNumber page, bool is_sequential) {
   }
   walk.last = page;
   return {walk.stride, walk.count, hits};
+}
+
+// Sizes the next window, and says how many pages of the last one were used: up to a fault within it, which there was no
+// room for, or what its sample says. Where samples differ, so does the size: else it could keep step with the walk.
+std::uint32_t ReadAhead::go_on(Walk& walk, std::int64_t steps) const {
+  if (steps <= walk.count) return static_cast<std::uint32_t>(steps - 1);
+  const std::uint32_t last = walk.count;
+  const bool is_right_after = steps == last + 1;
+  ++walk.windows;
+  walk.wanted += is_right_after ? 1 : 0;
+  walk.common = std::gcd(walk.common, steps);
+  walk.count = std::min(last * 2, walk.is_sparse ? std::min(kMostOfSparse, most_) : most_);
+  if (walk.leaves_out) walk.count -= static_cast<std::uint32_t>(mix(faults_) % (walk.count / 4 + 1));
+  if (walk.windows == kJudged) judge(walk);
+  return is_right_after ? last : 0;
+}
+
+// If all that was wanted lies a multiple of some steps apart, that is its stride.
+void ReadAhead::judge(Walk& walk) {
+  walk.leaves_out = walk.wanted < walk.windows;
+  walk.is_sparse = walk.wanted * 2 < walk.windows;
+  if (walk.leaves_out && walk.common > 1) {
+    walk.stride *= walk.common;
+    walk.leaves_out = walk.is_sparse = false;
+  }
+  walk.windows = walk.wanted = 0;
+  walk.common = 0;
 }
 
 // The one whose window ends nearest; or, when none is near, the one that was not used for longest.

@@ -2,8 +2,11 @@
 //
 // As in Leap (Al Maruf and Chowdhury, 2020) the stride is what most of the last faults agree on. Unlike there, each
 // region of the arena that is walked through has a history of its own, so that a program may go through a dozen arrays
-// at once; and a window grows only when all of the last one was used, which shows in the next fault coming right after
-// it.
+// at once.
+//
+// Nobody says which pages of a window were used. But the one right after it is a sample of them: where the walk comes
+// to that next, all count as used, and where it comes further on, none. So the counts are right in the long run, also
+// of a walk that leaves pages out.
 #pragma once
 
 #include <array>
@@ -23,7 +26,7 @@ class ReadAhead {
   struct Window {
     std::int64_t stride = 0;
     std::uint32_t count = 0;  ///< page + stride, page + 2 stride, ...
-    std::uint32_t hits = 0;   ///< pages of the last one that were used, since the program came to this one over them
+    std::uint32_t hits = 0;   ///< pages of the last one that are thought to have been used
   };
   [[nodiscard]] Window after_fault(PageNumber page, bool is_sequential);
 
@@ -32,12 +35,19 @@ class ReadAhead {
     std::int64_t last = -1;  ///< page that faulted
     std::int64_t stride = 0;
     std::uint32_t count = 0;
+    bool leaves_out = false;    ///< pages; and
+    bool is_sparse = false;     ///< more than it uses: as judged from the last few windows
+    std::uint32_t windows = 0;  ///< that it got beyond, since it was judged; of these
+    std::uint32_t wanted = 0;   ///< were followed right after; and
+    std::int64_t common = 0;    ///< divides the steps from each to the next
     std::array<std::int64_t, 8> steps{};
     std::size_t steps_taken = 0;
     std::uint64_t used_at = 0;
   };
 
   [[nodiscard]] Walk& walk_of(std::int64_t page);
+  [[nodiscard]] std::uint32_t go_on(Walk& walk, std::int64_t steps) const;
+  static void judge(Walk& walk);
   [[nodiscard]] static std::int64_t steps_along(const Walk& walk, std::int64_t page);
   [[nodiscard]] static std::optional<std::int64_t> majority(const Walk& walk);
   [[nodiscard]] static std::optional<std::int64_t> drift(const Walk& walk, std::size_t known);
