@@ -1,107 +1,17 @@
 // The pager's protocol, step by step and without its threads: what happens to a page while it leaves.
 #include "far/pager/page_mover.h"
 
-#include <algorithm>
 #include <array>
-#include <cstring>
-#include <functional>
 #include <random>
-#include <vector>
 
 #include <gtest/gtest.h>
 
-#include "far/pager/arena.h"
-#include "far/pager/bus_errors.h"
+#include "tests/far/page_mover_fixture.h"
 
 namespace farside::test {
 namespace {
 
 using namespace far;  // NOLINT(google-build-using-namespace)
-
-constexpr PageNumber kPagesOfArena = 1024;
-constexpr std::uint64_t kBudget = 256;
-
-// Keeps pages in this process, and calls the test in the middle of a store: after the bytes were handed over, before
-// the pager learns that they are safe.
-struct Cellar {
-  std::vector<std::byte> bytes = std::vector<std::byte>(kPagesOfArena * kPageBytes);
-  std::function<void()> during_store = [] {};
-  std::function<bool(PageNumber)> has_room_for = [](PageNumber) { return true; };
-  Result stores_end_with = Result::done;
-};
-
-class CellarShuttle final : public Shuttle {
- public:
-  explicit CellarShuttle(Cellar& cellar) : cellar_(cellar) {}
-
-  [[nodiscard]] std::byte* buffer() override { return buffer_.data(); }
-  [[nodiscard]] Result fetch(std::span<const PageNumber> pages) override {
-    for (std::size_t i = 0; i < pages.size(); ++i) std::memcpy(place(i), shelf(pages[i]), kPageBytes);
-    return Result::done;
-  }
-  [[nodiscard]] Result store(std::span<const PageNumber> pages) override {
-    if (!std::ranges::all_of(pages, cellar_.has_room_for)) return Result::full;
-    for (std::size_t i = 0; i < pages.size(); ++i) std::memcpy(shelf(pages[i]), place(i), kPageBytes);
-    cellar_.during_store();
-    return cellar_.stores_end_with;
-  }
-  [[nodiscard]] Result erase(PageNumber first, PageNumber count) override {
-    std::memset(shelf(first), 0, count * kPageBytes);
-    return Result::done;
-  }
-
- private:
-  [[nodiscard]] std::byte* place(std::size_t i) { return buffer_.data() + i * kPageBytes; }
-  [[nodiscard]] std::byte* shelf(PageNumber page) { return cellar_.bytes.data() + std::size_t{page} * kPageBytes; }
-
-  Cellar& cellar_;
-  std::vector<std::byte> buffer_ = std::vector<std::byte>(kPages * kPageBytes);
-};
-
-struct Tally final : PageObserver {
-  void note(PageEvent event, PageNumber page, std::uint64_t count) override {
-    pages.at(static_cast<std::size_t>(event)).at(page) += count;
-  }
-  [[nodiscard]] std::uint64_t at(PageEvent event, PageNumber page) const {
-    return pages.at(static_cast<std::size_t>(event)).at(page);
-  }
-
-  std::array<std::array<std::uint64_t, kPagesOfArena>, kPageEvents> pages{};
-};
-
-class PageMoverTest : public testing::Test, public BusErrorServer {
- protected:
-  explicit PageMoverTest(PagerRules rules = {}, std::uint32_t most_ahead = 0)
-      : mover(arena, userfault, frames, most_ahead, std::chrono::seconds(60), rules, &tally) {
-    userfault.watch(arena.base(), arena.bytes());
-  }
-
-  [[nodiscard]] bool owns(const void* address) const override { return arena.contains(address); }
-  void serve_bus_error(void* address, bool is_write) override {
-    ASSERT_EQ(mover.serve(arena.page_of(address), is_write, faults), Result::done);
-  }
-
-  [[nodiscard]] volatile std::uint64_t& word(PageNumber page) {
-    return *reinterpret_cast<volatile std::uint64_t*>(arena.at(page));
-  }
-  // Enough others come that whatever was here leaves, unless it may not.
-  void evict_all() {
-    for (int i = 0; i < 20; ++i) {
-      while (mover.evict(64, evictor).pages != 0) {
-      }
-    }
-  }
-
-  Cellar cellar;
-  Arena arena{kPagesOfArena};
-  Userfault userfault{FaultService::in_thread};
-  Frames frames{kBudget};
-  Tally tally;
-  PageMover mover;
-  CellarShuttle faults{cellar};
-  CellarShuttle evictor{cellar};
-  BusErrorRegistration registration{*this};
-};
 
 template <bool PagerRules::*rule>
 class Without : public PageMoverTest {
@@ -237,63 +147,6 @@ TEST_F(PageMoverTest, ADiscardDuringEvictionWins) {
   EXPECT_EQ(word(6), 1U);
   evict_all();
   EXPECT_EQ(word(5), 0U);
-}
-
-// When the space has no room the pages stay, and nothing is lost.
-TEST_F(PageMoverTest, WhatCannotBeStoredStays) {
-  word(5) = 1;
-  cellar.stores_end_with = Result::full;
-  EXPECT_EQ(mover.evict(64, evictor).result, Result::full);
-  EXPECT_EQ(frames.used(), 1U);
-  word(5) = 2;
-  cellar.stores_end_with = Result::done;
-  evict_all();
-  EXPECT_EQ(frames.used(), 0U);
-  EXPECT_EQ(word(5), 2U);
-}
-
-// While there is no room for more, what has a place in the space leaves: somebody's fault need not wait for the rest.
-TEST_F(PageMoverTest, WhatHasAPlaceLeavesAFullSpace) {
-  for (PageNumber page = 0; page < 10; ++page) word(page) = 1;
-  evict_all();
-  for (PageNumber page = 0; page < 20; ++page) word(page) = 2;
-  cellar.has_room_for = [](PageNumber page) { return page < 10; };
-  for (const std::uint64_t left : {10U, 0U}) {
-    EXPECT_EQ(mover.evict(64, evictor).pages, left);
-    EXPECT_EQ(frames.used(), 10U);
-  }
-  cellar.has_room_for = [](PageNumber) { return true; };
-  evict_all();
-  EXPECT_EQ(frames.used(), 0U);
-  for (PageNumber page = 0; page < 20; ++page) EXPECT_EQ(word(page), 2U);
-}
-
-// So it is with what had a place that is not its own any more: a relative has it too.
-TEST_F(PageMoverTest, WhatLostItsPlaceHoldsUpNobodyInAFullSpace) {
-  for (PageNumber page = 0; page < 20; ++page) word(page) = 1;
-  evict_all();
-  for (PageNumber page = 0; page < 20; ++page) word(page) = 2;
-  cellar.has_room_for = [](PageNumber page) { return page % 2 == 0; };
-  evict_all();
-  EXPECT_EQ(frames.used(), 10U);
-  for (PageNumber page = 0; page < 20; ++page) EXPECT_EQ(word(page), 2U);
-}
-
-// And with a page that was written to while it was refused.
-TEST_F(PageMoverTest, AWriteToARefusedPageHoldsUpNobody) {
-  for (PageNumber page = 0; page < 10; ++page) word(page) = 1;
-  evict_all();
-  for (PageNumber page = 0; page < 20; ++page) word(page) = 2;
-  cellar.has_room_for = [this](PageNumber page) {
-    if (page >= 10) word(page) = 3;
-    return page < 10;
-  };
-  evict_all();
-  EXPECT_EQ(frames.used(), 10U);
-  for (PageNumber page = 0; page < 10; ++page) word(page) = 4;
-  evict_all();
-  EXPECT_EQ(frames.used(), 10U);
-  for (PageNumber page = 0; page < 20; ++page) EXPECT_EQ(word(page), page < 10 ? 4U : 3U);
 }
 
 // A loop over more than there is room for, some of it written to each time: that stays, after a while, but for one

@@ -77,9 +77,7 @@ PageMover::Evicted PageMover::carry(const Held& held, Shuttle& shuttle) {
     return {0, Result::done};
   }
   Held carried = held;
-  const Held zeros =
-      split_off(carried, shuttle, [&](std::size_t i) { return is_zero(shuttle.buffer() + i * kPageBytes); });
-  const std::uint64_t dropped = drop_zeros(zeros, shuttle);
+  const std::uint64_t dropped = drop_zeros(split_off_zeros(carried, shuttle), shuttle);
   if (carried.count == 0) return {dropped, Result::done};
 
   for (std::size_t i = 0; i < carried.count; ++i) {
@@ -112,20 +110,18 @@ void PageMover::change_protection(const Held& held, ChangeOfProtection change, s
   });
 }
 
-// Those of which `leaves(i)` holds; the bytes of the others move up to the front of the buffer.
-template <class Leaves>
-PageMover::Held PageMover::split_off(Held& held, Shuttle& shuttle, Leaves leaves) {
-  Held off;
+// The bytes of the others move up to the front of the buffer.
+PageMover::Held PageMover::split_off_zeros(Held& held, Shuttle& shuttle) {
+  Held zeros;
   Held rest;
   for (std::size_t i = 0; i < held.count; ++i) {
-    const bool is_off = leaves(i);
-    if (!is_off && rest.count != i) {
-      std::memcpy(shuttle.buffer() + rest.count * kPageBytes, shuttle.buffer() + i * kPageBytes, kPageBytes);
-    }
-    (is_off ? off : rest).add(held.pages.at(i), held.words.at(i));
+    const std::byte* const bytes = shuttle.buffer() + i * kPageBytes;
+    const bool zero = is_zero(bytes);
+    if (!zero && rest.count != i) std::memcpy(shuttle.buffer() + rest.count * kPageBytes, bytes, kPageBytes);
+    (zero ? zeros : rest).add(held.pages.at(i), held.words.at(i));
   }
   held = rest;
-  return off;
+  return zeros;
 }
 
 // Where there is no room for all of them, each is tried alone: those for which there is a place go, the others stay.

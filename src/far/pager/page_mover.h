@@ -119,8 +119,7 @@ class PageMover {
   [[nodiscard]] std::uint64_t drop_zeros(const Held& held, Shuttle& shuttle);
   using ChangeOfProtection = int (Userfault::*)(std::byte* base, std::size_t bytes) const;
   void change_protection(const Held& held, ChangeOfProtection change, std::string_view tried);
-  template <class Leaves>
-  [[nodiscard]] static Held split_off(Held& held, Shuttle& shuttle, Leaves leaves);
+  [[nodiscard]] static Held split_off_zeros(Held& held, Shuttle& shuttle);
   [[nodiscard]] Result store(Held& leaving, Shuttle& shuttle);
   [[nodiscard]] Held lock_what_stayed(const Held& held);
   void put_back(const Held& held);
