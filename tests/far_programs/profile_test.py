@@ -2,9 +2,7 @@
 goes by it."""
 import json
 import os
-import pathlib
 import subprocess
-import tempfile
 import unittest
 
 import pool
@@ -22,26 +20,16 @@ def by_place(profile):
     return {one["function"] or one["name"]: one for one in json.loads(profile.read_text())["allocations"]}
 
 
-class OnAPool(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        cls.pool = pool.Pool("--cache", "16M", "--far", "128M")
-        cls.addClassCleanup(cls.pool.stop)
-
+class Profiles(pool.OnASharedPool):
     def setUp(self):
-        self.directory = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
+        super().setUp()
+        self.profile = self.directory / "profile"
+        self.plainly = subprocess.run([USES], capture_output=True, text=True, check=True).stdout
 
     def far(self, *arguments, command=(USES,)):
         done = self.pool.run("far", "--local", LOCAL, "--trust-nodes", "--stats", *arguments, "--", *command)
         self.assertEqual(done.returncode, 0, done.stderr)
         return done
-
-
-class Profiles(OnAPool):
-    def setUp(self):
-        super().setUp()
-        self.profile = self.directory / "profile"
-        self.plainly = subprocess.run([USES], capture_output=True, text=True, check=True).stdout
 
     def test_each_array_is_known_by_its_use(self):
         done = self.far("--profile", self.profile)
@@ -78,7 +66,7 @@ class Profiles(OnAPool):
         self.assertEqual(hints, sorted(USED.values()))
 
 
-class BadFiles(OnAPool):
+class BadFiles(pool.OnASharedPool):
     def refused(self, *arguments):
         made = self.directory / "made"
         done = self.pool.run("far", "--local", LOCAL, *arguments, "--", "/usr/bin/touch", made)

@@ -157,14 +157,11 @@ def redis(on):
     return answers
 
 
-class Programs(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        cls.pool = pool.Pool("--cache", "16M", "--far", "512M")
-        cls.addClassCleanup(cls.pool.stop)
+class Programs(pool.OnASharedPool):
+    FAR = "512M"
 
     def setUp(self):
-        self.directory = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
+        super().setUp()
         for name in ["plainly", "far"]:
             (self.directory / name).mkdir()
 

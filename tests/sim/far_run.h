@@ -13,48 +13,22 @@
 
 #include "farside/base/error.h"
 
-#include "far/protocol/lender.h"
 #include "far/protocol/striped_space.h"
 #include "sim/world.h"
+#include "tests/sim/far_nodes.h"
 
 namespace farside::sim {
 
-/// Everything about a run but its seed.
-struct FarScenario {
-  Rank nodes = 2;
-  Rank clients = 2;
-  std::uint64_t threads = 1;  ///< of each client
-  far::SlabNumber slabs = 6;  ///< of each node
-  std::uint64_t space_slabs = 3;
-  std::uint32_t copies = 1;
-  int rounds = 16;
-  int pauses = 0;
-  int stalls = 0;
-  Rank deaths = 0;            ///< of the last clients
-  bool mistaken = false;      ///< a node takes the first client for dead
-  bool node_dies = false;     ///< the last one
-  bool another_dies = false;  ///< and when all is well again, the first one
-  bool impatient = false;     ///< some give up before they can know
-  Network network;
-  far::FarRules rules;
-
-  [[nodiscard]] bool is_calm() const {
-    return pauses + stalls == 0 && deaths == 0 && !mistaken && !node_dies && !impatient && !network.lands_late &&
-           !network.stalls_before_posting;
-  }
-  [[nodiscard]] bool has_room() const { return nodes * (slabs - 1) >= clients * copies * space_slabs; }
-};
-
 class FarRun {
  public:
-  static constexpr std::uint64_t kSlabBytes = 64;
+  static constexpr std::uint64_t kSlabBytes = FarNodes::kSlabBytes;
   static constexpr std::uint64_t kPageBytes = 16;
   static constexpr std::uint64_t kPagesOfSlab = kSlabBytes / kPageBytes;
 
   FarRun(std::uint64_t seed, const FarScenario& scenario)
       : scenario_(scenario),
         world_(seed, scenario.nodes + scenario.clients, scenario.network),
-        nodes_(scenario.nodes),
+        nodes_(world_, scenario_),
         clients_(scenario.clients) {}
 
   [[nodiscard]] World& world() { return world_; }
@@ -62,7 +36,7 @@ class FarRun {
   /// What went wrong.
   std::optional<std::string> run() {
     for (Rank rank = 0; rank < scenario_.nodes; ++rank) {
-      world_.on(rank, [this, rank] { lend(rank); });
+      world_.on(rank, [this, rank] { nodes_.lend(rank); });
     }
     for (std::size_t number = 0; number < clients_.size(); ++number) {
       world_.on(rank_of(number), [this, number] { live(number); });
@@ -70,40 +44,17 @@ class FarRun {
     befall();
     if (!world_.run(kLimit)) fail("somebody did not end");
     dice().settle(dice().now() + kLimit);
-    look_at_nodes();
+    if (const auto wrong = nodes_.look()) fail(*wrong);
     return violation_;
   }
 
  private:
-  static constexpr Duration kPatience = std::chrono::milliseconds(40);
+  static constexpr Duration kPatience = FarNodes::kPatience;
   static constexpr Duration kHaste = std::chrono::microseconds(60);
   static constexpr Duration kLife = std::chrono::microseconds(1500);  // in which things befall ranks and links
   static constexpr Duration kLongestStop = std::chrono::milliseconds(10);
-  static constexpr Duration kAwhile = std::chrono::microseconds(20);
+  static constexpr Duration kAwhile = FarNodes::kAwhile;
   static constexpr Duration kLimit = std::chrono::seconds(60);
-
-  class ZeroingBacking final : public far::Backing {
-   public:
-    explicit ZeroingBacking(const Region& memory) : memory_(memory) {}
-    bool provide(far::SlabNumber /*slab*/) override { return true; }
-    void take_back(far::SlabNumber slab) override {
-      const std::array<std::byte, kSlabBytes> zeros{};
-      memory_.copy_in(slab * kSlabBytes, zeros);
-    }
-
-   private:
-    const Region& memory_;
-  };
-
-  struct Node {
-    std::unique_ptr<Channel> channel;
-    std::unique_ptr<Region> table;
-    std::unique_ptr<Region> memory;
-    std::unique_ptr<ZeroingBacking> backing;
-    std::unique_ptr<far::Lender> lender;
-    std::vector<far::Holder> holders;  // by client; 0: not there, or no more
-    std::vector<bool> ended;
-  };
 
   /// What a page may hold: one of these values in each of its words.
   using Page = std::set<std::uint64_t>;
@@ -121,75 +72,10 @@ class FarRun {
     bool begun = false;
     bool finished = false;  ///< its work
     bool mended = false;
-    bool ended = false;
   };
 
   [[nodiscard]] Scheduler& dice() { return world_.scheduler(); }
-  [[nodiscard]] Rank rank_of(std::size_t client) const { return static_cast<Rank>(scenario_.nodes + client); }
-
-  // ---- Nodes
-
-  void lend(Rank rank) {
-    Node& node = nodes_[rank];
-    Fabric& fabric = world_.fabric(rank);
-    node.channel = fabric.open_channel();
-    node.table = fabric.create_region("table", far::table_bytes(scenario_.slabs));
-    node.memory = fabric.create_region("memory", scenario_.slabs * kSlabBytes);
-    node.backing = std::make_unique<ZeroingBacking>(*node.memory);
-    const far::LenderSettings settings{.slab_bytes = kSlabBytes, .slabs = scenario_.slabs, .stock = 2};
-    node.holders.resize(clients_.size());
-    node.ended.resize(clients_.size());
-    node.lender = std::make_unique<far::Lender>(fabric, *node.channel, *node.table, rank, *node.backing, settings,
-                                                scenario_.rules);
-    while (!all_gone(node)) {
-      for (std::size_t number = 0; number < clients_.size(); ++number) end_if_gone(rank, number);
-      if (node.lender->step()) continue;
-      dice().one_in(8) ? node.lender->rest(fabric.in(10 * kAwhile))
-                       : fabric.sleep(5 * kAwhile);  // to wait costs events
-    }
-  }
-
-  bool all_gone(const Node& node) {
-    for (std::size_t number = 0; number < clients_.size(); ++number) {
-      if (!node.ended[number] && (node.holders[number] != 0 || world_.alive(rank_of(number)))) return false;
-    }
-    return true;
-  }
-
-  void end_if_gone(Rank rank, std::size_t number) {
-    Node& node = nodes_[rank];
-    if (node.holders[number] == 0 || node.ended[number]) return;
-    const Rank client = rank_of(number);
-    const bool socket_ended = clients_[number].ended || world_.fabric(rank).lost(client);
-    const bool killed_by_another = scenario_.network.revoking_kills && is_mistaken(number) && !world_.alive(client);
-    if (!socket_ended && !killed_by_another && !mistaken_.contains({rank, number})) return;
-    if (node.lender->end(node.holders[number], client, far::Parting::gone, world_.fabric(rank).in(kPatience)) !=
-        Outcome::done) {
-      return;
-    }
-    node.ended[number] = true;
-  }
-
-  bool is_mistaken(std::size_t number) const {
-    return std::ranges::any_of(mistaken_, [number](const auto& each) { return each.second == number; });
-  }
-
-  // When everybody has gone, and whatever was late has landed: nothing is left behind.
-  void look_at_nodes() {
-    for (Rank rank = 0; rank < scenario_.nodes; ++rank) {
-      if (!world_.alive(rank)) continue;
-      for (far::SlabNumber slab = 0; slab < scenario_.slabs; ++slab) {
-        const auto word = nodes_[rank].table->word<AtomicWord>(far::word_offset(slab)).load();
-        const far::SlabState state = far::SlabWord::of(word).state;
-        if (state != far::SlabState::bare && state != far::SlabState::free) fail("a slab was never given back");
-        std::array<std::byte, kSlabBytes> bytes{};
-        nodes_[rank].memory->copy_out(slab * kSlabBytes, bytes);
-        if (std::ranges::any_of(bytes, [](std::byte each) { return each != std::byte{0}; })) {
-          fail("a slab that may be taken is not zero");
-        }
-      }
-    }
-  }
+  [[nodiscard]] Rank rank_of(std::size_t client) const { return nodes_.rank_of(client); }
 
   // ---- Clients
 
@@ -197,7 +83,7 @@ class FarRun {
     Client& client = clients_[number];
     const Rank rank = rank_of(number);
     Fabric& fabric = world_.fabric(rank);
-    while (!all_nodes_lend()) fabric.sleep(kAwhile);
+    while (!nodes_.all_lend()) fabric.sleep(kAwhile);
     if (dice().one_in(2)) fabric.sleep(dice().up_to(kLife));  // and takes what others left
     const far::SpaceShape shape{scenario_.space_slabs * kSlabBytes, kSlabBytes, scenario_.copies};
     client.space = std::make_unique<far::StripedSpace>(fabric, rank, shape, scenario_.rules);
@@ -212,25 +98,13 @@ class FarRun {
     }
     mend(number);
     finish(number);
-    client.ended = true;
-  }
-
-  bool all_nodes_lend() {
-    for (Rank rank = 0; rank < scenario_.nodes; ++rank) {
-      if (nodes_[rank].lender == nullptr && world_.alive(rank)) return false;
-    }
-    return true;
+    nodes_.leave(number);
   }
 
   void join(std::size_t number, Rank rank) {
     if (!world_.alive(rank)) return;
-    Node& node = nodes_[rank];
-    Fabric& fabric = world_.fabric(rank_of(number));
-    node.holders[number] = node.lender->welcome();
     try {
-      clients_[number].space->slabs().add(
-          std::make_unique<far::LentMemory>(fabric, fabric.attach(rank, node.table->handle()),
-                                            fabric.attach(rank, node.memory->handle()), node.holders[number]));
+      clients_[number].space->slabs().add(nodes_.join(number, rank));
     } catch (const Error&) {  // it died, or took us for dead
     }
   }
@@ -383,7 +257,7 @@ class FarRun {
   bool may_lose(std::size_t number) {
     std::uint32_t lost = 0;
     for (Rank rank = 0; rank < scenario_.nodes; ++rank) {
-      if (!world_.alive(rank) || mistaken_.contains({rank, number})) ++lost;
+      if (!world_.alive(rank) || nodes_.takes_for_dead(rank, number)) ++lost;
     }
     if (another_died_ && scenario_.nodes == 3 && scenario_.has_room()) --lost;  // what was lost before it was mended
     return lost >= scenario_.copies;
@@ -407,7 +281,7 @@ class FarRun {
     if (scenario_.mistaken) {
       at_some_moment([this] {
         world_.pause(rank_of(0), dice().up_to(kLongestStop));
-        mistaken_.insert({static_cast<Rank>(dice().random() % scenario_.nodes), 0});
+        nodes_.take_for_dead(static_cast<Rank>(dice().random() % scenario_.nodes), 0);
       });
     }
     if (scenario_.node_dies) {
@@ -431,9 +305,8 @@ class FarRun {
 
   const FarScenario scenario_;
   World world_;
-  std::vector<Node> nodes_;
+  FarNodes nodes_;
   std::vector<Client> clients_;
-  std::set<std::pair<Rank, std::size_t>> mistaken_;  // which node takes which client for dead
   std::uint64_t values_ = 0;
   bool healed_ = false;
   bool another_died_ = false;

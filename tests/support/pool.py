@@ -1,9 +1,11 @@
-"""A pool of two nodes, the test's own, which ends with it."""
+"""A pool of two nodes, the test's own, which ends with it; and tests that share one."""
 import json
 import os
+import pathlib
 import signal
 import subprocess
 import tempfile
+import unittest
 
 import patience
 
@@ -59,3 +61,16 @@ class Pool:
         self.process.stdout.close()
         self.process.wait(patience.PATIENCE_S)
         self.directory.cleanup()
+
+
+class OnASharedPool(unittest.TestCase):
+    """Each test has a directory of its own."""
+    FAR = "128M"
+
+    @classmethod
+    def setUpClass(cls):
+        cls.pool = Pool("--cache", "16M", "--far", cls.FAR)
+        cls.addClassCleanup(cls.pool.stop)
+
+    def setUp(self):
+        self.directory = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
