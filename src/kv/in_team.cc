@@ -91,8 +91,13 @@ void InTeam::open_journal() {
   Fabric& fabric = team_.fabric();
   if (has_standbys()) {
     const Rank standby = standby_of(partition());
+    const ShippingJournal::Way way{&rings_->of(standby)};
+    const auto reach_again = [this, way, standby] {
+      const bool reached = options_.reach_again && options_.reach_again(standby);
+      return reached ? std::optional(way) : std::nullopt;
+    };
     auto shipping = std::make_unique<ShippingJournal>(
-        fabric, *channel_, rings_->of(standby), std::nullopt, [this, standby] { return team_.has_died(standby); },
+        fabric, *channel_, way, [this, standby] { return team_.has_died(standby); }, reach_again,
         options_.replica_rules);
     shipping_ = shipping.get();
     journal_ = std::move(shipping);

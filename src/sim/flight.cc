@@ -16,6 +16,7 @@ Flight::Flight(Wires& wires, ProcessId poster, const Operation& operation, std::
       thread_(wires.scheduler().ticket().thread),
       operation_(operation),
       target_(std::move(target)),
+      breaks_before_(wires.breaks(poster, target_->owner())),
       completion_(&completion),
       waiter_(std::move(waiter)) {
   if (is_write()) source_.assign(operation.local, operation.local + operation.bytes);
@@ -132,7 +133,7 @@ void Flight::abandon() {
 void Flight::attempt(Step step, std::uint64_t argument) {
   const auto go_on = [self = shared_from_this(), step, argument] {
     if (self->failed_) return;
-    if (self->access_taken()) return self->fail(0);
+    if (self->access_taken() || self->is_broken()) return self->fail(0);
     if (self->target_is_silent()) {
       return self->later(self->wires_.scheduler().up_to(self->wires_.network().detection), &Flight::fail, 0);
     }
@@ -146,7 +147,7 @@ void Flight::later(Duration delay, Step step, std::uint64_t argument) {
 }
 
 bool Flight::may_go_on() const {
-  if (failed_ || target_is_silent()) return true;
+  if (failed_ || is_broken() || target_is_silent()) return true;
   if (!wires_.passes(poster_, target_->owner())) return false;
   if (is_read() && !answer_passes()) return false;
   if (wires_.network().needs_calls_for_progress && !waiter_->in_call) return false;

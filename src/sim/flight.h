@@ -59,6 +59,7 @@ class Flight : public std::enable_shared_from_this<Flight> {
   [[nodiscard]] bool may_go_on() const;
   [[nodiscard]] bool target_is_silent() const;
   [[nodiscard]] bool access_taken() const { return wires_.access_taken(poster_, target_->owner()); }
+  [[nodiscard]] bool is_broken() const { return wires_.breaks(poster_, target_->owner()) != breaks_before_; }
   [[nodiscard]] bool answer_passes() const { return wires_.passes(target_->owner(), poster_); }
   /// Whether what came back is still wanted.
   [[nodiscard]] bool is_awaited() const { return completion_ != nullptr && !wires_.scheduler().dead(poster_); }
@@ -73,6 +74,7 @@ class Flight : public std::enable_shared_from_this<Flight> {
   std::uint32_t thread_;
   Operation operation_;
   std::shared_ptr<SimMemory> target_;
+  std::uint64_t breaks_before_;
   std::vector<std::byte> source_;  // what a WRITE carries
   Completion* completion_;         // null once it was told or abandoned
   std::shared_ptr<Waiter> waiter_;

@@ -65,6 +65,13 @@ void SimFabric::connect(PeerId peer, std::string_view address) {
   std::from_chars(address.data(), address.data() + address.size(), process);
   processes_[peer] = process;
   lost_.erase(peer);
+  broken_.erase(peer);
+}
+
+void SimFabric::break_connection(PeerId peer) {
+  if (!lost_.insert(peer).second) return;
+  broken_.insert(peer);
+  wires_.break_connection(process_, life_of(peer));
 }
 
 std::unique_ptr<RemoteRegion> SimFabric::attach(PeerId peer, std::string_view handle) {

@@ -40,7 +40,10 @@ class SimFabric final : public Fabric {
   [[nodiscard]] std::unique_ptr<RemoteRegion> attach(PeerId peer, std::string_view handle) override;
   [[nodiscard]] std::unique_ptr<Channel> open_channel() override;
 
-  void mark_lost(PeerId peer) override { lost_.insert(peer); }
+  void mark_lost(PeerId peer) override {
+    lost_.insert(peer);
+    broken_.erase(peer);
+  }
   [[nodiscard]] bool lost(PeerId peer) const override { return lost_.contains(peer); }
   [[nodiscard]] bool reaches_by_memory(PeerId /*peer*/) const override { return false; }
   /// Kills the peer, as the host fabric does with one on the same host, unless the network says otherwise. What it had
@@ -50,6 +53,11 @@ class SimFabric final : public Fabric {
   [[nodiscard]] Time now() const override;
   void sleep(Duration duration) override { wires_.scheduler().sleep_until(moment_of(now() + duration)); }
   [[nodiscard]] std::uint64_t random() override { return wires_.scheduler().random(); }
+
+  /// The connection to `peer`, which lives, breaks: it counts as lost until it is connected again.
+  void break_connection(PeerId peer);
+  /// That is why it is lost, and nobody has said that it is dead.
+  [[nodiscard]] bool is_broken(PeerId peer) const { return broken_.contains(peer); }
 
   /// When, by the scheduler's clock, this process's clock will have come to `time`.
   [[nodiscard]] Time moment_of(Time time) const;
@@ -78,6 +86,7 @@ class SimFabric final : public Fabric {
   Duration ahead_{};             ///< of the scheduler's clock, at the beginning
   std::map<PeerId, ProcessId> processes_;
   std::set<PeerId> lost_;
+  std::set<PeerId> broken_;
   std::vector<std::shared_ptr<SimMemory>> own_;
   Hook hook_;
 };

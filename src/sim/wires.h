@@ -42,6 +42,14 @@ class Wires {
   void heal() { cut_.clear(); }
   [[nodiscard]] bool passes(ProcessId from, ProcessId to) const { return !cut_.contains({from, to}); }
 
+  /// What `from` has under way to `to`, now, fails: all of it that has not landed.
+  void break_connection(ProcessId from, ProcessId to) { ++breaks_[{from, to}]; }
+  /// How often that was broken.
+  [[nodiscard]] std::uint64_t breaks(ProcessId from, ProcessId to) const {
+    const auto found = breaks_.find({from, to});
+    return found == breaks_.end() ? 0 : found->second;
+  }
+
   /// Nothing that `from` has posted, or will post, takes effect in the memory of `to` from here on.
   void take_access(ProcessId from, ProcessId to) { taken_.insert({from, to}); }
   [[nodiscard]] bool access_taken(ProcessId from, ProcessId to) const { return taken_.contains({from, to}); }
@@ -73,6 +81,7 @@ class Wires {
   std::map<std::string, std::shared_ptr<SimMemory>, std::less<>> memories_;
   std::set<std::pair<ProcessId, ProcessId>> cut_;
   std::set<std::pair<ProcessId, ProcessId>> taken_;
+  std::map<std::pair<ProcessId, ProcessId>, std::uint64_t> breaks_;
   std::uint64_t operations_ = 0;
   std::unique_ptr<Timing> timing_;
 };

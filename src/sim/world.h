@@ -30,6 +30,7 @@ class SimTeam final : public Team {
   [[nodiscard]] std::unique_ptr<SymmetricRegion> allocate(const std::string& name, std::uint64_t bytes) override;
   Outcome barrier(Deadline deadline) override;
   [[nodiscard]] std::uint64_t epoch() const override;
+  [[nodiscard]] bool has_died(Rank rank) override { return fabric_.lost(rank) && !fabric_.is_broken(rank); }
   Outcome evict(Rank rank, Deadline deadline) override;
 
   /// `rank` came back and has allocated `name` again: its new piece takes the place of the old one.

@@ -89,6 +89,21 @@ class KvCopiesOnHosts(unittest.TestCase):
         self.expect_a_good_history_of(clients)
         self.expect_to_serve_newcomers(self.hosts[0])
 
+    def test_the_connection_to_a_standby_breaks(self):
+        """And both live. It is made anew; so what is acknowledged afterwards is there when the primary is killed."""
+        clients = self.start_clients()
+        primary, standby = self.hosts[1], self.hosts[2]
+        if not self.pool.break_connections(primary, standby):
+            self.skipTest("this kernel ends no connections")
+        self.pool.wait_for_log(primary, "the connection to the standby of server 1 broke, and was made anew")
+        self.expect_progress_of(clients)
+        self.expect_progress_of(clients)
+        self.pool.kill_node(primary)
+        self.pool.wait_for_log(standby, "server 1 is gone; its standby takes its place")
+        self.expect_progress_of(clients)
+        self.expect_good_ends_of(clients)
+        self.expect_a_good_history_of(clients)
+
     def test_a_host_is_cut_off(self):
         """From all others. Its client reaches its primary alone, and must not believe it."""
         *others, lost = clients = self.start_clients()

@@ -48,6 +48,7 @@ KvScenario draw(std::uint64_t seed) {
     scenario.network.revoking_kills = false;
     scenario.is_apart = dice.one_in(2);
   }
+  if (dice.one_in(3)) scenario.breaks = 1 + static_cast<int>(dice.random() % 4);
   return scenario;
 }
 
@@ -73,7 +74,14 @@ void moving(KvScenario& scenario) {
   scenario.most_value_bytes = 24;
   scenario.deaths = 0;
   scenario.standby_dies = scenario.is_suspected = false;
+  scenario.breaks = 0;
   scenario.server_dies = true;
+}
+
+/// And its primary's connection to its standby breaks again and again before.
+void moving_after_breaks(KvScenario& scenario) {
+  moving(scenario);
+  scenario.breaks = 8;
 }
 
 /// And its primary goes on.
@@ -115,6 +123,10 @@ TEST(KvReplicasSim, KeepTheirPromisesUnderEverySeed) { EXPECT_EQ(violation({}, a
 TEST(KvReplicasSim, MoveWhenAPrimaryDies) { EXPECT_EQ(violation({}, moving, kSeeds / 3), std::nullopt); }
 TEST(KvReplicasSim, MoveFromAPrimaryThatIsOnlySlow) { EXPECT_EQ(violation({}, slow, kSeeds / 3), std::nullopt); }
 
+TEST(KvReplicasSim, KeepShippingWhenConnectionsBreak) {
+  EXPECT_EQ(violation({}, moving_after_breaks, kSeeds / 3), std::nullopt);
+}
+
 TEST(KvReplicasSim, MoveAlsoForWhomTheStandbyDoesNotReach) {
   EXPECT_EQ(violation({}, apart, kSeeds / 3), std::nullopt);
   EXPECT_EQ(violation({}, apart_and_late, kSeeds / 3), std::nullopt);
@@ -122,6 +134,9 @@ TEST(KvReplicasSim, MoveAlsoForWhomTheStandbyDoesNotReach) {
 
 TEST(KvReplicasSim, CatchAnAnswerBeforeTheChangeWasShipped) {
   EXPECT_TRUE(caught({.answers_after_shipping = false}, moving));
+}
+TEST(KvReplicasSim, CatchAPrimaryThatGoesOnBehindAHole) {
+  EXPECT_TRUE(caught({.writes_again = false}, moving_after_breaks));
 }
 TEST(KvReplicasSim, CatchARingThatIsNotClosed) { EXPECT_TRUE(caught({.closes_the_ring = false}, slow)); }
 TEST(KvReplicasSim, CatchARingThatIsNotDrained) { EXPECT_TRUE(caught({.drains_the_ring = false}, slow)); }

@@ -37,6 +37,7 @@ struct KvScenario {
   bool has_standbys = false;
   bool is_suspected = false;        ///< the last server: its standby is told that it is dead, but it is only slow
   bool standby_dies = false;        ///< that of the first server
+  int breaks = 0;                   ///< of the connection from the last server to its standby
   std::optional<Duration> lease{};  ///< as between hosts
   /// For a while the first client, which only reads, does not reach the last server's standby, nor that it.
   bool is_apart = false;
@@ -47,7 +48,8 @@ struct KvScenario {
 
   [[nodiscard]] bool is_calm() const {
     return pauses + stalls == 0 && deaths == 0 && !server_dies && !is_suspected && !standby_dies && !is_apart &&
-           patience >= std::chrono::milliseconds(5) && !network.lands_late && !network.stalls_before_posting;
+           breaks == 0 && patience >= std::chrono::milliseconds(5) && !network.lands_late &&
+           !network.stalls_before_posting;
   }
 };
 
@@ -96,7 +98,7 @@ class KvWorld {
   static constexpr Duration kLimit = std::chrono::seconds(60);
 
   void live(Rank rank, const Deed& work, const Deed& look) {
-    auto& side = sides_[rank] = std::make_unique<kv::InTeam>(world_.team(rank), options());
+    auto& side = sides_[rank] = std::make_unique<kv::InTeam>(world_.team(rank), options(rank));
     if (side->serves()) return side->serve_until([this] { return all_living(&Client::ended); });
     Client& client = clients_[rank - seats()];
     client.with_session = side->open_session(0, settings());
@@ -110,7 +112,11 @@ class KvWorld {
     client.ended = true;
   }
 
-  [[nodiscard]] kv::InTeamOptions options() const {
+  [[nodiscard]] kv::InTeamOptions options(Rank rank) {
+    const auto reach_again = [this, rank](Rank standby) {
+      world_.fabric(rank).connect(standby, world_.fabric(standby).address());
+      return true;
+    };
     return {.servers = scenario_.servers,
             .copies = scenario_.has_standbys ? 2U : 1U,
             .store = {.bytes = scenario_.memory_bytes,
@@ -119,6 +125,7 @@ class KvWorld {
             .mailbox = {.slots = 2, .slot_bytes = 1024},
             .patience = scenario_.patience,
             .ring_bytes = scenario_.ring_bytes,
+            .reach_again = reach_again,
             .lease = scenario_.lease,
             .rules = scenario_.rules,
             .replica_rules = scenario_.replica_rules};
@@ -144,6 +151,12 @@ class KvWorld {
         const Rank to = any_rank();
         if (from == to) return;
         world_.wires().stall(world_.fabric(from).process(), world_.fabric(to).process(), dice().up_to(kLongestStop));
+      });
+    }
+    for (int i = 0; i < scenario_.breaks; ++i) {
+      at_some_moment([this] {
+        const Rank server = scenario_.servers - 1;
+        world_.fabric(server).break_connection(standby_of(server));
       });
     }
     if (scenario_.server_dies) {

@@ -75,6 +75,19 @@ class Pool:
     def kill_node(self, host):
         host.do(["kill", "-9", self.node(host)["process"]])
 
+    def break_connections(self, host, other):
+        """All between the nodes of the two, not those of other programs. Both learn of it; new ones can be made. False:
+        this kernel ends no connections (CONFIG_INET_DIAG_DESTROY)."""
+        there = {(far, near) for near, far in self.connections(other, host)}
+        shared = [f"( src {near} dst {far} )" for near, far in self.connections(host, other) if (near, far) in there]
+        return bool(host.do(["ss", "--kill", "--tcp", "--no-header", " or ".join(shared)]))
+
+    def connections(self, host, other):
+        """The addresses at the two ends of each that the node of `host` has with `other`."""
+        process = f"pid={self.node(host)['process']},"
+        listed = host.do(["ss", "--tcp", "--no-header", "--numeric", "--processes", "dst", other.address])
+        return [tuple(line.split()[3:5]) for line in listed.splitlines() if process in line]
+
     def log(self, host):
         return host.path("run/farside/pool.log").read_text()
 

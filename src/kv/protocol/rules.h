@@ -34,6 +34,7 @@ struct KvRules {
 /// Of partitions that have a standby.
 struct ReplicaRules {
   bool answers_after_shipping = true;  ///< a change is in the standby's memory before it is answered
+  bool writes_again = true;            ///< all that was not flushed, when something failed
   bool closes_the_ring = true;         ///< nothing of the primary's comes into it once the standby takes over
   bool drains_the_ring = true;         ///< the standby has done all that came when it serves
   bool serves_after_the_epoch = true;  ///< all who have joined have been told by then

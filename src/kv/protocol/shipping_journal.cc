@@ -6,15 +6,14 @@
 
 namespace farside::kv {
 
-ShippingJournal::ShippingJournal(Fabric& fabric, Channel& channel, const RemoteRegion& ring,
-                                 std::optional<RemoteWord<AtomicWord>> bell, IsDead is_standby_dead,
-                                 const ReplicaRules& rules)
+ShippingJournal::ShippingJournal(Fabric& fabric, Channel& channel, const Way& way, IsDead is_standby_dead,
+                                 ReachAgain reach_again, const ReplicaRules& rules)
     : fabric_(fabric),
       channel_(channel),
-      region_(ring),
-      ring_(ShippingRing::in(ring.bytes())),
-      bell_(bell),
+      way_(way),
+      ring_(ShippingRing::in(way.ring->bytes())),
       is_standby_dead_(std::move(is_standby_dead)),
+      reach_again_(std::move(reach_again)),
       rules_(rules) {}
 
 void ShippingJournal::append(std::span<const std::byte> request) {
@@ -35,20 +34,36 @@ void ShippingJournal::append(std::span<const std::byte> request) {
 }
 
 bool ShippingJournal::sync() {
-  const Deadline deadline = fabric_.in(kPatience);
+  const Deadline deadline = fabric_.in(std::max(kPatience, slice()));
   for (Duration pause = kFirstPause; !is_alone_ && !staged_.empty();) {
-    const Came came = write_on({std::min(deadline.at, fabric_.in(kSlice).at)});
+    const Came came = write_on({std::min(deadline.at, fabric_.in(slice()).at)});
     if (came == Came::on) pause = kFirstPause;
     if (came != Came::nowhere) continue;
     if (is_standby_dead_()) {
       go_alone();
     } else if (fabric_.now() >= deadline.at) {
       return false;
+    } else if (fabric_.lost(way_.ring->peer())) {
+      if (!mend()) fabric_.sleep(kBetweenConnections);
     } else {
       fabric_.sleep(std::exchange(pause, std::min(2 * pause, kLongestPause)));
     }
   }
   return true;
+}
+
+// In proportion to what may be under way: who gives up too soon ships nothing over a slow network.
+Duration ShippingJournal::slice() const {
+  const std::uint64_t bytes = std::min<std::uint64_t>(staged_.size(), ring_.capacity);
+  return kSlice * (1 + bytes / kSlowest) * (1 << doublings_);
+}
+
+// What was not flushed is written again, to where it was written before: so nothing is missing in between, and what may
+// still arrive by the old connection is the same.
+bool ShippingJournal::mend() {
+  const auto way = reach_again_ ? reach_again_() : std::nullopt;
+  if (way) way_ = *way;
+  return way.has_value();
 }
 
 ShippingJournal::Came ShippingJournal::write_on(Deadline deadline) {
@@ -62,8 +77,9 @@ ShippingJournal::Came ShippingJournal::write_on(Deadline deadline) {
   }
   const std::uint64_t bytes = std::min({end - written_, room, ring_.until_end(written_)});
   const LocalSpan from(&staged_[written_ - flushed_], bytes);
-  if (channel_.write(region_.span(ring_.offset(written_), bytes), from, deadline) != Outcome::done) {
-    written_ = flushed_;  // the same bytes in the same place are as one
+  const Outcome written = channel_.write(way_.ring->span(ring_.offset(written_), bytes), from, deadline);
+  if (written != Outcome::done) {
+    go_back(written);
     return Came::nowhere;
   }
   written_ += bytes;
@@ -72,22 +88,30 @@ ShippingJournal::Came ShippingJournal::write_on(Deadline deadline) {
 
 // A place of the ring is written to again only when nothing that was written there before can still arrive.
 bool ShippingJournal::flush(Deadline deadline) {
-  if (rules_.answers_after_shipping && channel_.flush(region_.peer(), deadline) != Outcome::done) {
-    written_ = flushed_;
+  const Outcome flushed = rules_.answers_after_shipping ? channel_.flush(way_.ring->peer(), deadline) : Outcome::done;
+  if (flushed != Outcome::done) {
+    go_back(flushed);
     return false;
   }
+  doublings_ = 0;
   staged_.erase(staged_.begin(), staged_.begin() + static_cast<std::ptrdiff_t>(written_ - flushed_));
   flushed_ = written_;
   return true;
 }
 
+// The same bytes in the same place are as one.
+void ShippingJournal::go_back(Outcome failed) {
+  if (rules_.writes_again) written_ = flushed_;
+  if (failed == Outcome::timed_out) doublings_ = std::min(doublings_ + 1, kMostDoublings);
+}
+
 void ShippingJournal::look_for_room(Deadline deadline) {
-  const Fetched taken = channel_.load(region_.word<ControlWord>(ShippingRing::kTaken), deadline);
+  const Fetched taken = channel_.load(way_.ring->word<ControlWord>(ShippingRing::kTaken), deadline);
   if (!taken.done()) return;
   if (taken.value == ShippingRing::kGivenUp) return go_alone();
   if (taken.value > taken_ && taken.value <= flushed_) taken_ = taken.value;
   const bool is_half_full = flushed_ - taken_ > ring_.capacity / 2;
-  if (is_half_full && bell_) (void)channel_.add_signal(*bell_, 1, deadline);  // it looks anyway, later
+  if (is_half_full && way_.bell) (void)channel_.add_signal(*way_.bell, 1, deadline);  // it looks anyway, later
 }
 
 bool ShippingJournal::step() {

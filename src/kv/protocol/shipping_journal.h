@@ -2,7 +2,8 @@
 // processor of the standby takes part.
 //
 // It guarantees: what was appended before a `sync` that succeeded is in the standby's memory, whole, unless the standby
-// is dead: then it says so to nobody, and this server goes on alone.
+// is dead: then it says so to nobody, and this server goes on alone. A connection that breaks while the standby lives
+// is made anew, to the same memory of the same process.
 //
 // Thread safety: one thread at a time, that of the channel.
 #pragma once
@@ -24,10 +25,17 @@ class ShippingJournal final : public Journal {
  public:
   /// Told for certain, by whoever decides that: it serves nobody, and never will.
   using IsDead = std::function<bool()>;
+  /// How the standby is reached.
+  struct Way {
+    const RemoteRegion* ring;                      ///< the standby's
+    std::optional<RemoteWord<AtomicWord>> bell{};  ///< wakes it
+  };
+  /// Connects to the standby again after the fabric has lost it. None: nobody answers, or another process than before.
+  using ReachAgain = std::function<std::optional<Way>()>;
 
-  /// `ring` is the standby's, new, and outlives this; `bell` wakes the standby.
-  ShippingJournal(Fabric& fabric, Channel& channel, const RemoteRegion& ring,
-                  std::optional<RemoteWord<AtomicWord>> bell, IsDead is_standby_dead, const ReplicaRules& rules = {});
+  /// The ring is new. What `way` names stays until there is another way.
+  ShippingJournal(Fabric& fabric, Channel& channel, const Way& way, IsDead is_standby_dead, ReachAgain reach_again,
+                  const ReplicaRules& rules = {});
 
   void append(std::span<const std::byte> request) override;
   bool sync() override;
@@ -41,28 +49,37 @@ class ShippingJournal final : public Journal {
   /// With a standby that neither takes nor is dead; longer than it takes until a death on another host is known. Nobody
   /// is answered meanwhile.
   static constexpr Duration kPatience = std::chrono::seconds(3);
-  static constexpr Duration kSlice = std::chrono::milliseconds(500);  ///< until it is asked whether that is dead
+  /// Until it is asked whether that is dead: for each of so many bytes that are under way, and once more.
+  static constexpr Duration kSlice = std::chrono::milliseconds(500);
+  static constexpr std::uint64_t kSlowest = 1U << 20U;
+  static constexpr int kMostDoublings = 2;  ///< of this time, when it was too short
   static constexpr Duration kFirstPause = std::chrono::microseconds(20);
   static constexpr Duration kLongestPause = std::chrono::milliseconds(1);
+  static constexpr Duration kBetweenConnections = std::chrono::milliseconds(50);
 
   /// What became of an attempt to write on.
   enum class Came : std::uint8_t { to_the_end, on, nowhere };
   [[nodiscard]] Came write_on(Deadline deadline);
   [[nodiscard]] bool flush(Deadline deadline);
+  void go_back(Outcome failed);
   void look_for_room(Deadline deadline);
+  [[nodiscard]] Duration slice() const;
+  /// True if a connection that broke was made anew.
+  [[nodiscard]] bool mend();
   void go_alone();
 
   Fabric& fabric_;
   Channel& channel_;
-  const RemoteRegion& region_;
+  Way way_;
   const ShippingRing ring_;
-  const std::optional<RemoteWord<AtomicWord>> bell_;
   const IsDead is_standby_dead_;
+  const ReachAgain reach_again_;
   const ReplicaRules rules_;
   std::vector<std::byte> staged_;  ///< the log from `flushed_` on
   std::uint64_t flushed_ = 0;      ///< up to there the log is in the standby's memory, and no WRITE of it is under way
   std::uint64_t written_ = 0;
   std::uint64_t taken_ = 0;  ///< up to there the standby needs the ring no more
+  int doublings_ = 0;
   bool is_alone_ = false;
 };
 

@@ -38,7 +38,18 @@ void ServerLink::join(Fabric& fabric, const Region* epochs, SetupClock::time_poi
 std::unique_ptr<RemoteRegion> ServerLink::ship(SetupClock::time_point deadline) {
   const std::lock_guard lock(mutex_);
   link_.send(encode_ship(), deadline);
-  return fabric_->attach(peer(), decode_text(receive(LinkKind::shipping, deadline)));
+  ring_ = decode_text(receive(LinkKind::shipping, deadline));
+  return fabric_->attach(peer(), ring_);
+}
+
+// The standby is told nothing: its memory is as it was, and it lets this process in unless it has taken its place.
+std::unique_ptr<RemoteRegion> ServerLink::ship_again(const Welcome& now) {
+  if (now.greeting.fabric != welcome_.greeting.fabric) throw failure("another process than before answers there");
+  fabric_->connect(peer(), welcome_.greeting.fabric);
+  auto bells = fabric_->attach(peer(), welcome_.bells);
+  auto ring = fabric_->attach(peer(), ring_);
+  bells_ = std::move(bells);  // only now is nothing used any more of what was attached before
+  return ring;
 }
 
 bool ServerLink::is_alone(Channel& channel) const {

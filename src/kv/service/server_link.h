@@ -52,6 +52,9 @@ class ServerLink {
   [[nodiscard]] std::uint64_t epoch_when_joined() const noexcept { return epoch_when_joined_; }
   /// To a standby, from its primary: where changes go. Throws Error.
   [[nodiscard]] std::unique_ptr<RemoteRegion> ship(SetupClock::time_point deadline);
+  /// The same, after the fabric has lost the standby: what was attached leads nowhere any more. The one that is in its
+  /// place now has said `now`. Throws Error when that is another process.
+  [[nodiscard]] std::unique_ptr<RemoteRegion> ship_again(const Welcome& now);
   /// Nothing is shipped any more, and nobody served.
   void leave() noexcept;
   [[nodiscard]] RemoteWord<AtomicWord> bell() const { return bells_->word<AtomicWord>(kBell); }
@@ -93,6 +96,7 @@ class ServerLink {
   Fabric* fabric_ = nullptr;
   std::unique_ptr<RemoteRegion> memory_region_;
   std::unique_ptr<RemoteRegion> bells_;
+  std::string ring_;  ///< the handle of where changes go
   std::optional<ServerMemory> memory_;
   std::uint64_t epoch_when_joined_ = 0;
   std::atomic<bool> lost_ = false;

@@ -14,6 +14,7 @@ namespace {
 constexpr Duration kRing = std::chrono::seconds(1);
 constexpr Duration kTakeAccess = std::chrono::seconds(5);
 constexpr Duration kEnding = std::chrono::seconds(1);
+constexpr auto kReachAgain = std::chrono::milliseconds(500);
 constexpr auto kBetweenTries = std::chrono::milliseconds(10);
 
 // Versions that are reclaimed between two looks at what has come.
@@ -40,6 +41,7 @@ PeerId first_client(const ServiceOptions& options) {
 
 Service::Service(const ServiceOptions& options, const Secret& pool)
     : options_(options),
+      secret_(kv_secret(pool)),
       fabric_(make_fabric(options)),
       memory_(fabric_->create_region("kv memory", options.store.bytes)),
       bells_(fabric_->create_region("kv bells", ServerLink::kBellsBytes)),
@@ -47,7 +49,7 @@ Service::Service(const ServiceOptions& options, const Secret& pool)
       bell_channel_(fabric_->open_channel()),
       channel_(fabric_->open_channel()),
       store_(*fabric_, *channel_, *memory_, store_settings(options, *fabric_)),
-      journal_(open_journal(pool)),
+      journal_(open_journal()),
       logged_(store_, journal_.get()),
       handler_(logged_),
       inbox_(*fabric_, *channel_, *bells_, 0, options.mailbox),
@@ -57,11 +59,11 @@ Service::Service(const ServiceOptions& options, const Secret& pool)
                 return handler_.answer_or_hold(request);
               }),
       errands_([this] { wake(); }),
-      others_(loop_, *fabric_, *channel_, errands_, kv_secret(pool), options.servers, options.replica.standbys,
+      others_(loop_, *fabric_, *channel_, errands_, secret_, options.servers, options.replica.standbys,
               options.replica.is_primary_dead, options.mailbox),
       terminator_(*fabric_, logged_, others_, options.self, options.patience),
       standby_side_(standby_side()),
-      clients_(loop_, *fabric_, inbox_, errands_, kv_secret(pool), welcome(), first_client(options), options.listen,
+      clients_(loop_, *fabric_, inbox_, errands_, secret_, welcome(), first_client(options), options.listen,
                standby_side_ ? &*standby_side_ : nullptr) {
   server_.add_chore([this] { return errands_.run(); });
   server_.add_chore([this] { return store_.reclaim(kReclaimedAtOnce) != 0; });
@@ -82,23 +84,22 @@ Service::~Service() {
 
 // ---- Copies
 
-std::unique_ptr<Journal> Service::open_journal(const Secret& pool) {
+std::unique_ptr<Journal> Service::open_journal() {
   if (options_.replica.is_standby) {
     stand_by();
     return nullptr;
   }
-  if (!options_.replica.standbys.empty()) return ship_to_standby(pool);
+  if (!options_.replica.standbys.empty()) return ship_to_standby();
   if (!options_.journal) return nullptr;
   const Partition partition{options_.self, static_cast<ServerNumber>(options_.servers.size())};
   return std::make_unique<FileJournal>(*options_.journal, partition, store_);
 }
 
-std::unique_ptr<Journal> Service::ship_to_standby(const Secret& pool) {
+std::unique_ptr<Journal> Service::ship_to_standby() {
   const auto deadline = SetupClock::now() + options_.replica.limit;
   while (to_standby_ == nullptr) {
     try {
-      to_standby_ =
-          std::make_unique<ServerLink>(options_.replica.standbys.at(options_.self), kv_secret(pool), deadline);
+      to_standby_ = std::make_unique<ServerLink>(options_.replica.standbys.at(options_.self), secret_, deadline);
     } catch (const Error&) {  // it is about to listen
       if (SetupClock::now() > deadline) throw;
       std::this_thread::sleep_for(kBetweenTries);
@@ -106,10 +107,25 @@ std::unique_ptr<Journal> Service::ship_to_standby(const Secret& pool) {
   }
   to_standby_->join(*fabric_, nullptr, deadline);
   standbys_ring_ = to_standby_->ship(deadline);
-  auto shipping = std::make_unique<ShippingJournal>(*fabric_, *channel_, *standbys_ring_, to_standby_->bell(),
-                                                    [this] { return options_.replica.is_standby_dead(options_.self); });
+  auto shipping = std::make_unique<ShippingJournal>(
+      *fabric_, *channel_, ShippingJournal::Way{standbys_ring_.get(), to_standby_->bell()},
+      [this] { return options_.replica.is_standby_dead(options_.self); }, [this] { return reach_standby_again(); });
   shipping_ = shipping.get();
   return shipping;
+}
+
+// Who holds the pool's secret at the standby's address says which process that is; the socket is needed no longer.
+std::optional<ShippingJournal::Way> Service::reach_standby_again() {
+  const std::string whose = "the standby of server " + std::to_string(options_.self);
+  try {
+    const ServerLink answers(options_.replica.standbys.at(options_.self), secret_, SetupClock::now() + kReachAgain);
+    standbys_ring_ = to_standby_->ship_again(answers.welcome());
+  } catch (const Error& error) {
+    log_.warn("the connection to " + whose + " broke, and there is no other yet: " + error.what());
+    return std::nullopt;
+  }
+  log::warn("the connection to " + whose + " broke, and was made anew");
+  return ShippingJournal::Way{standbys_ring_.get(), to_standby_->bell()};
 }
 
 void Service::stand_by() {

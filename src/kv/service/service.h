@@ -13,6 +13,7 @@
 
 #include "farside/fabric/fabric.h"
 
+#include "base/throttled_log.h"
 #include "kv/journal/file_journal.h"
 #include "kv/protocol/mailbox_inbox.h"
 #include "kv/protocol/request_handler.h"
@@ -66,8 +67,9 @@ class Service {
 
  private:
   [[nodiscard]] Welcome welcome() const;
-  [[nodiscard]] std::unique_ptr<Journal> open_journal(const Secret& pool);
-  [[nodiscard]] std::unique_ptr<Journal> ship_to_standby(const Secret& pool);
+  [[nodiscard]] std::unique_ptr<Journal> open_journal();
+  [[nodiscard]] std::unique_ptr<Journal> ship_to_standby();
+  [[nodiscard]] std::optional<ShippingJournal::Way> reach_standby_again();
   [[nodiscard]] std::optional<StandbySide> standby_side();
   void stand_by();
   [[nodiscard]] bool take_primarys_access();
@@ -75,6 +77,7 @@ class Service {
   [[nodiscard]] bool serves() const { return !standby_ || standby_->serves(); }
 
   const ServiceOptions options_;
+  const Secret secret_;
   std::unique_ptr<Fabric> fabric_;
   std::unique_ptr<Region> memory_;
   std::unique_ptr<Region> bells_;
@@ -87,6 +90,7 @@ class Service {
   std::unique_ptr<ServerLink> to_standby_;
   std::unique_ptr<RemoteRegion> standbys_ring_;
   const ShippingJournal* shipping_ = nullptr;
+  ThrottledLog log_;
   // Of a standby.
   std::unique_ptr<Region> ring_;
   std::optional<EpochWords> words_;

@@ -1,0 +1,84 @@
+// What a primary ships to its standby (src/kv/protocol/shipping_journal.h) over a network of which one thing is known:
+// how many bytes it carries in a second.
+#include <cstdint>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "kv/protocol/shipping_journal.h"
+#include "sim/world.h"
+
+namespace farside::sim {
+namespace {
+
+using std::chrono::seconds;
+
+constexpr std::uint64_t kMebibyte = 1U << 20U;
+
+/// Nothing that takes longer than it is given comes to an end.
+class NarrowChannel final : public Channel {
+ public:
+  NarrowChannel(Fabric& fabric, std::uint64_t bytes_per_s) : fabric_(fabric), bytes_per_s_(bytes_per_s) {}
+
+  Outcome flush(PeerId /*peer*/, Deadline /*deadline*/) override { return Outcome::done; }
+  Outcome fence(Deadline /*deadline*/) override { return Outcome::done; }
+  Outcome flush_all(Deadline /*deadline*/) override { return Outcome::done; }
+  void local_fence() override {}
+  Outcome write_signals(std::span<const RemoteWord<ControlWord>> /*words*/, std::uint64_t /*value*/,
+                        Deadline /*deadline*/) override {
+    return Outcome::done;
+  }
+  Fetched add_signal(RemoteWord<AtomicWord> /*word*/, std::uint64_t /*addend*/, Deadline /*deadline*/) override {
+    return {};
+  }
+
+ private:
+  void post(const Operation& operation, Completion& completion) override {
+    bytes_ += operation.bytes;
+    ++completion.pending;
+  }
+  void finish(Completion& completion, Deadline deadline) override {
+    const Duration takes = seconds(1) * bytes_ / bytes_per_s_;
+    const Duration has = deadline.at - fabric_.now();
+    fabric_.sleep(std::min(takes, has));
+    if (takes > has) completion.outcome = Outcome::timed_out;
+    completion.pending = 0;
+    bytes_ = 0;
+  }
+  Outcome wait_change(const Region& /*region*/, std::uint64_t /*offset*/, std::uint64_t /*seen*/, Deadline /*deadline*/,
+                      const Awaited& /*awaited*/) override {
+    return Outcome::timed_out;
+  }
+  [[nodiscard]] std::uint64_t lives_of(std::span<const PeerId> /*peers*/) const override { return 0; }
+
+  Fabric& fabric_;
+  const std::uint64_t bytes_per_s_;
+  std::uint64_t bytes_ = 0;  ///< of what was posted since the last `finish`
+};
+
+/// How often a primary tries to ship a change of so many bytes until it is there; 0: it is not after ten times.
+int attempts_to_ship(std::uint64_t bytes, std::uint64_t bytes_per_s) {
+  int attempts = 0;
+  World world(1, 2, Network{});
+  world.on(0, [&] {
+    Fabric& fabric = world.fabric(0);
+    const auto memory = world.fabric(1).create_region("ring", 8 * kMebibyte);
+    const auto ring = fabric.attach(1, memory->handle());
+    NarrowChannel channel(fabric, bytes_per_s);
+    kv::ShippingJournal journal(fabric, channel, {ring.get()}, [] { return false; }, {});
+    journal.append(std::vector<std::byte>(bytes));
+    for (int attempt = 1; attempt <= 10 && attempts == 0; ++attempt) attempts = journal.sync() ? attempt : 0;
+  });
+  EXPECT_TRUE(world.run(std::chrono::hours(1)));
+  return attempts;
+}
+
+TEST(KvShipping, HasTimeInProportionToWhatIsShipped) {
+  EXPECT_EQ(attempts_to_ship(kMebibyte / 4, 2 * kMebibyte), 1);
+  EXPECT_EQ(attempts_to_ship(7 * kMebibyte, 2 * kMebibyte), 1);
+}
+
+TEST(KvShipping, HasMoreAndMoreTimeOnASlowNetwork) { EXPECT_EQ(attempts_to_ship(7 * kMebibyte, kMebibyte), 2); }
+
+}  // namespace
+}  // namespace farside::sim
