@@ -70,6 +70,17 @@ TEST_F(DoorTest, ServesAFileOutOfTheFileSystemOnceAndThenOutOfMemory) {
   EXPECT_EQ(figure(1, "bytes_from_peers"), 3 * kBlock + 77);
 }
 
+// Nodes send each other no messages for it: one that stands still, and so answers nobody, is read from all the same.
+TEST_F(DoorTest, ServesOutOfTheMemoryOfANodeThatStandsStill) {
+  ASSERT_EQ(DoorProbe(door(0)).read_file(path("file")), content("file"));
+  const pid_t still = node_processes().at(0);
+  stop(still);
+  EXPECT_EQ(DoorProbe(door(1)).read_file(path("file")), content("file"));
+  ASSERT_EQ(::kill(still, SIGCONT), 0);
+  EXPECT_EQ(figure(1, "blocks_from_files"), 0U);
+  EXPECT_EQ(figure(1, "blocks_from_peers"), 4U);
+}
+
 TEST_F(DoorTest, ServesManyProgramsOfBothNodesAtOnceAndAsksTheFileSystemOnce) {
   const std::string expected = content("file");
   std::atomic<int> right = 0;
