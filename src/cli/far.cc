@@ -116,7 +116,7 @@ void print(const far::DoorCounts& counts) {
       "programs       {}\n"
       "faults         {}, of these {} on what was never touched\n"
       "first writes   {}, to what came unchanged\n"
-      "came ahead     {} pages, of these {} are known to have been used\n"
+      "came ahead     {} pages, of these {} are thought to have been used\n"
       "in             {}\n"
       "out            {}\n"
       "in faults      {:.3f} s\n",

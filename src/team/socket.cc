@@ -164,11 +164,11 @@ void keep_alive(const Fd& socket) {
 }
 
 Fd connect_to(const std::string& address, SetupClock::time_point deadline) {
-  constexpr const char* kRemedy = "is the pool running, and is this its address?";
+  constexpr const char* kConnectRemedy = "is the pool running, and is this its address?";
   if (is_host_local(address)) {
     const sockaddr_un local = unix_address(address);
     Fd socket = try_connect(AF_UNIX, reinterpret_cast<const sockaddr*>(&local), sizeof local, deadline);
-    if (!socket) throw errno_error("connect to", address, kRemedy);
+    if (!socket) throw errno_error("connect to", address, kConnectRemedy);
     return socket;
   }
   const AddressList found = resolve(address, 0);
@@ -177,7 +177,7 @@ Fd connect_to(const std::string& address, SetupClock::time_point deadline) {
       Fd socket = try_connect(entry->ai_family, entry->ai_addr, entry->ai_addrlen, deadline);
       if (socket) return socket;
     }
-    const Error failed = errno_error("connect to", address, kRemedy);
+    const Error failed = errno_error("connect to", address, kConnectRemedy);
     if (SetupClock::now() + kRetryPause > deadline) throw failed;
     std::this_thread::sleep_for(kRetryPause);  // the other machine may be about to listen
   }

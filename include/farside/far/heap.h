@@ -30,7 +30,7 @@ struct HeapStatistics {
   std::uint64_t faults;             ///< accesses to what was not here
   std::uint64_t protection_faults;  ///< first writes to what came unchanged
   std::uint64_t ahead_pages;        ///< that came before they were asked for, zeros as well,
-  std::uint64_t ahead_hits;         ///< and known to have been used
+  std::uint64_t ahead_hits;         ///< and thought to have been used
   std::uint64_t bytes_in;
   std::uint64_t bytes_out;
   std::uint64_t bytes_here;

@@ -28,7 +28,7 @@ struct PagerCounts {
   std::uint64_t protection_faults = 0;  ///< first writes to clean pages
   std::uint64_t fetched_pages = 0;
   std::uint64_t ahead_pages = 0;  ///< that came before they were asked for, zeros as well,
-  std::uint64_t ahead_hits = 0;   ///< and known to have been used
+  std::uint64_t ahead_hits = 0;   ///< and thought to have been used
   std::uint64_t stored_pages = 0;
   std::uint64_t dropped_clean_pages = 0;
   std::uint64_t dropped_zero_pages = 0;

@@ -10,7 +10,7 @@ namespace farside::far {
 
 enum class PageEvent : std::uint8_t {
   fetched,     ///< came from the space
-  used_ahead,  ///< of these, came before it was asked for, and is known to have been used
+  used_ahead,  ///< of these, came before it was asked for, and is thought to have been used
   written,     ///< to for the first time since it was fetched; or that is foreseen
   stored,      ///< written to the space
 };

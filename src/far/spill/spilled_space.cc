@@ -25,10 +25,7 @@ Result result_of(SpillFile::Put put) {
 
 SpilledSpace::SpilledSpace(std::unique_ptr<Space> pool, std::uint64_t slab_bytes, const std::filesystem::path& file,
                            std::size_t queue_bytes)
-    : spill_{.pool = std::move(pool),
-             .slab_bytes = slab_bytes,
-             .file{file, spill_.pool->bytes(), queue_bytes},
-             .states = SlabStates((spill_.pool->bytes() + slab_bytes - 1) / slab_bytes)} {}
+    : spill_(std::move(pool), slab_bytes, file, queue_bytes) {}
 
 std::unique_ptr<Lane> SpilledSpace::open_lane() { return std::make_unique<SpilledLane>(spill_); }
 

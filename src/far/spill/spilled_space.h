@@ -12,6 +12,7 @@
 #include <filesystem>
 #include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "farside/far/space.h"
@@ -23,6 +24,13 @@ namespace farside::far {
 
 /// What the lanes of a space share.
 struct Spill {
+  Spill(std::unique_ptr<Space> space, std::uint64_t bytes_of_slab, const std::filesystem::path& path,
+        std::size_t queue_bytes)
+      : pool(std::move(space)),
+        slab_bytes(bytes_of_slab),
+        file(path, pool->bytes(), queue_bytes),
+        states((pool->bytes() + slab_bytes - 1) / slab_bytes) {}
+
   const std::unique_ptr<Space> pool;
   const std::uint64_t slab_bytes;  ///< that the pool loses as a whole
   SpillFile file;
