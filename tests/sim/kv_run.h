@@ -285,21 +285,25 @@ class KvRun {
     bool may_be_gone = false;
   };
   /// Of each key the versions of which it is known that they are committed: between a conditional one and the one that
-  /// it expected there is none.
+  /// it expected there is none. An erasure may be committed and nobody know, who only finds the key absent.
   void judge_conditions() {
     std::set<Timestamp> committed;
+    std::set<Timestamp> unknown;
     for (const Diary& diary : diaries_) {
       for (const Did& did : diary.done) {
         if (did.outcome == HistoryTransaction::Outcome::committed) committed.insert(did.version);
+        if (did.outcome == HistoryTransaction::Outcome::unknown) unknown.insert(did.version);
         for (const auto& [key, version] : did.reads) committed.insert(version);
       }
     }
     std::vector<Newest> newest(keys_.size());
-    for (const Timestamp& version : committed) {
-      const auto written = written_.find(version);
-      if (written == written_.end()) continue;
-      for (const Written& each : written->second) {
+    for (const auto& [version, written] : written_) {
+      for (const Written& each : written) {
         Newest& before = newest[each.key];
+        if (!committed.contains(version)) {
+          before.may_be_gone |= unknown.contains(version) && each.may_be_gone();
+          continue;
+        }
         const bool is_absent = each.expected == Timestamp{} && before.may_be_gone;
         if (each.expected && each.expected != before.version && !is_absent) fail("something came between");
         before = {version, each.may_be_gone()};

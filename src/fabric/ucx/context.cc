@@ -42,7 +42,9 @@ ucs_log_func_rc_t log_line(const char* /*file*/, unsigned /*line*/, const char* 
   // What we set for TCP (read_config), where TCP is not in use.
   if (std::string_view(text.data()).starts_with("invalid configuration: ")) return UCS_LOG_FUNC_RC_STOP;
   const std::string line = std::string("UCX: ") + text.data();
-  level <= UCS_LOG_LEVEL_WARN ? log::warn(line) : log::info(line);
+  // Mostly to a peer that has ended meanwhile; where that is trouble, it is an outcome of whatever was asked of it.
+  const bool is_outcome = line.find(": connection establishment for socket fd ") != std::string::npos;
+  level <= UCS_LOG_LEVEL_WARN && !is_outcome ? log::warn(line) : log::info(line);
   return UCS_LOG_FUNC_RC_STOP;
 }
 

@@ -110,7 +110,7 @@ void UcxEngine::receive(const UcxGreeting& greeting) {
 
   // UCX makes a pair of the nth endpoint from one worker to another and the nth one back. Those whose greeting never
   // came get their other end too, and lose it at once.
-  constexpr std::uint64_t kMaxMissedGreetings = 100;
+  constexpr std::uint64_t kMaxMissedGreetings = 1000;
   std::uint64_t& opened = endpoints_opened_[greeting.worker];
   if (greeting.nth <= opened || greeting.nth - opened > kMaxMissedGreetings + 1) {
     return log_.warn("a peer's UCX connection could not be told from others of its worker; it stays unwelcome");

@@ -44,7 +44,7 @@ bool ShippingJournal::sync() {
     } else if (fabric_.now() >= deadline.at) {
       return false;
     } else if (fabric_.lost(way_.ring->peer())) {
-      if (!mend()) fabric_.sleep(kBetweenConnections);
+      mend();
     } else {
       fabric_.sleep(std::exchange(pause, std::min(2 * pause, kLongestPause)));
     }
@@ -59,11 +59,13 @@ Duration ShippingJournal::slice() const {
 }
 
 // What was not flushed is written again, to where it was written before: so nothing is missing in between, and what may
-// still arrive by the old connection is the same.
-bool ShippingJournal::mend() {
-  const auto way = reach_again_ ? reach_again_() : std::nullopt;
-  if (way) way_ = *way;
-  return way.has_value();
+// still arrive by the old connection is the same. A connection that was made may break before anything got through it,
+// each time: hence the pauses.
+void ShippingJournal::mend() {
+  if (before_mending_ != Duration::zero()) fabric_.sleep(before_mending_);
+  before_mending_ = std::clamp(2 * before_mending_, kBetweenConnections, kMostBetweenConnections);
+  if (is_standby_dead_() || !reach_again_) return;
+  if (const auto way = reach_again_()) way_ = *way;
 }
 
 ShippingJournal::Came ShippingJournal::write_on(Deadline deadline) {
@@ -94,6 +96,7 @@ bool ShippingJournal::flush(Deadline deadline) {
     return false;
   }
   doublings_ = 0;
+  before_mending_ = {};
   staged_.erase(staged_.begin(), staged_.begin() + static_cast<std::ptrdiff_t>(written_ - flushed_));
   flushed_ = written_;
   return true;

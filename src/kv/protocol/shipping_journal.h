@@ -56,6 +56,7 @@ class ShippingJournal final : public Journal {
   static constexpr Duration kFirstPause = std::chrono::microseconds(20);
   static constexpr Duration kLongestPause = std::chrono::milliseconds(1);
   static constexpr Duration kBetweenConnections = std::chrono::milliseconds(50);
+  static constexpr Duration kMostBetweenConnections = std::chrono::seconds(1);
 
   /// What became of an attempt to write on.
   enum class Came : std::uint8_t { to_the_end, on, nowhere };
@@ -64,8 +65,8 @@ class ShippingJournal final : public Journal {
   void go_back(Outcome failed);
   void look_for_room(Deadline deadline);
   [[nodiscard]] Duration slice() const;
-  /// True if a connection that broke was made anew.
-  [[nodiscard]] bool mend();
+  /// Makes a connection that broke anew, if it can be.
+  void mend();
   void go_alone();
 
   Fabric& fabric_;
@@ -80,6 +81,7 @@ class ShippingJournal final : public Journal {
   std::uint64_t written_ = 0;
   std::uint64_t taken_ = 0;  ///< up to there the standby needs the ring no more
   int doublings_ = 0;
+  Duration before_mending_{};
   bool is_alone_ = false;
 };
 

@@ -14,7 +14,7 @@ namespace {
 constexpr Duration kRing = std::chrono::seconds(1);
 constexpr Duration kTakeAccess = std::chrono::seconds(5);
 constexpr Duration kEnding = std::chrono::seconds(1);
-constexpr auto kReachAgain = std::chrono::milliseconds(500);
+constexpr auto kReachAgain = std::chrono::milliseconds(200);
 constexpr auto kBetweenTries = std::chrono::milliseconds(10);
 
 // Versions that are reclaimed between two looks at what has come.
