@@ -1,0 +1,60 @@
+// far_program.h — memory of a program that knows nothing of far memory, and what it checks of it.
+#pragma once
+
+#include <algorithm>
+#include <cerrno>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+namespace far_program {
+
+inline constexpr std::size_t kPage = 4096;
+inline constexpr std::size_t kLarge = std::size_t{8} << 20U;
+
+#define REQUIRE(condition) require(condition, #condition, __FILE__, __LINE__)
+inline void require(bool good, const char* what, const char* file, int line) {
+  if (good) return;
+  std::fprintf(stderr, "%s:%d: not so: %s (errno %d)\n", file, line, what, errno);
+  _exit(1);
+}
+
+inline std::uint8_t pattern(std::size_t at, unsigned seed) {
+  return static_cast<std::uint8_t>(at * 31 + at / kPage + seed);
+}
+
+inline void fill(std::uint8_t* memory, std::size_t bytes, unsigned seed) {
+  for (std::size_t at = 0; at < bytes; at += 61) memory[at] = pattern(at, seed);
+}
+
+inline bool is_filled(const std::uint8_t* memory, std::size_t bytes, unsigned seed) {
+  for (std::size_t at = 0; at < bytes; at += 61) {
+    if (memory[at] != pattern(at, seed)) return false;
+  }
+  return true;
+}
+
+inline bool is_zero(const std::uint8_t* memory, std::size_t bytes) {
+  return std::all_of(memory, memory + bytes, [](std::uint8_t byte) { return byte == 0; });
+}
+
+inline std::uint8_t* map(std::size_t bytes) {
+  void* const memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  REQUIRE(memory != MAP_FAILED);
+  return static_cast<std::uint8_t*>(memory);
+}
+
+extern std::uint8_t static_array[kLarge];
+
+// What it does with threads, other processes and signals; far_program.cc has the rest.
+void descriptors();
+void forks();
+void forks_among_threads();
+void signals();
+void spawns();
+void threads();
+
+}  // namespace far_program

@@ -1,0 +1,179 @@
+// What a program that knows nothing of far memory does while others use the same memory: its threads, its children, its
+// signal handlers.
+#include <atomic>
+#include <csignal>
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <map>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <dirent.h>
+#include <spawn.h>
+#include <sys/mman.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tests/far_preload/far_program.h"
+
+namespace far_program {
+
+namespace {
+
+void await_success(pid_t child) {
+  int status = 0;
+  REQUIRE(waitpid(child, &status, 0) == child);
+  if (status != 0) std::fprintf(stderr, "a child ended with status %x\n", status);
+  REQUIRE(status == 0);
+}
+
+std::uint8_t* touched_by_handler;
+volatile sig_atomic_t handled = 0;
+
+void on_timer(int /*signal*/) {
+  const auto at = static_cast<std::size_t>(handled) * 977 * kPage % kLarge;
+  touched_by_handler[at] = static_cast<std::uint8_t>(touched_by_handler[at] + 1);
+  void* const memory = mmap(nullptr, kLarge / 8, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  *static_cast<std::uint8_t*>(memory) = 1;
+  munmap(memory, kLarge / 8);
+  handled = handled + 1;
+}
+
+}  // namespace
+
+void threads() {
+  std::vector<std::thread> all;
+  for (unsigned number = 0; number < 4; ++number) {
+    all.emplace_back([number] {
+      std::vector<std::uint64_t> words(kLarge / 32);
+      std::vector<std::uint64_t> sums(words.size());
+      std::uint64_t random = number + 1;
+      for (int step = 0; step < 10000; ++step) {
+        random = random * 6364136223846793005U + 1442695040888963407U;
+        const std::size_t at = (random >> 33U) % words.size();
+        words[at] += random;
+        sums[at] += random;
+      }
+      REQUIRE(words == sums);
+    });
+  }
+  for (std::thread& thread : all) thread.join();
+}
+
+void forks() {
+  std::vector<std::uint8_t> memory(kLarge);
+  fill(memory.data(), kLarge, 12);
+  fill(static_array, kLarge, 12);
+  for (int round = 0; round < 3; ++round) {
+    const pid_t child = fork();
+    if (child == 0) {
+      REQUIRE(is_filled(memory.data(), kLarge, 12) && is_filled(static_array, kLarge, 12));
+      fill(memory.data(), kLarge, 13);
+      const pid_t grandchild = fork();
+      if (grandchild == 0) {
+        REQUIRE(is_filled(memory.data(), kLarge, 13));
+        REQUIRE(madvise(memory.data() + kPage - reinterpret_cast<std::uintptr_t>(memory.data()) % kPage, kLarge / 2,
+                        MADV_DONTNEED) == 0);
+        _exit(0);
+      }
+      await_success(grandchild);
+      REQUIRE(is_filled(memory.data(), kLarge, 13));
+      _exit(0);
+    }
+    REQUIRE(is_filled(memory.data(), kLarge, 12));
+    await_success(child);
+    REQUIRE(is_filled(memory.data(), kLarge, 12) && is_filled(static_array, kLarge, 12));
+  }
+}
+
+// libc's streams, and who uses them while others fork, live in far memory.
+void forks_among_threads() {
+  std::atomic<bool> done{false};
+  std::vector<std::thread> all;
+  for (int number = 0; number < 3; ++number) {
+    all.emplace_back([&done] {
+      while (!done) {
+        std::map<int, std::string> strings;
+        for (int i = 0; i < 2000; ++i) strings[i * 7919 % 2003] = std::string(200, static_cast<char>('a' + i % 26));
+        FILE* const stream = std::fopen("/dev/null", "w");
+        for (const auto& [key, text] : strings) std::fputs(text.c_str(), stream);
+        std::fclose(stream);
+      }
+    });
+  }
+  std::vector<FILE*> streams;
+  for (int i = 0; i < 100; ++i) streams.push_back(std::fopen("/dev/null", "w"));
+  std::vector<std::uint8_t> memory(kLarge);
+  for (unsigned round = 0; round < 10; ++round) {
+    fill(memory.data(), kLarge, round);
+    const pid_t child = fork();
+    if (child == 0) {
+      REQUIRE(is_filled(memory.data(), kLarge, round));
+      for (FILE* const stream : streams) REQUIRE(std::fputs("text", stream) >= 0);
+      _exit(0);
+    }
+    await_success(child);
+  }
+  done = true;
+  for (std::thread& thread : all) thread.join();
+}
+
+void signals() {
+  touched_by_handler = map(kLarge);
+  struct sigaction action {};
+  action.sa_handler = on_timer;
+  action.sa_flags = SA_RESTART;
+  sigaction(SIGALRM, &action, nullptr);
+  const itimerval often{{0, 2000}, {0, 2000}};
+  setitimer(ITIMER_REAL, &often, nullptr);
+  std::vector<std::uint8_t> memory(kLarge);
+  for (unsigned round = 0; round < 1000 && (round < 5 || handled < 20); ++round) {
+    fill(memory.data(), kLarge, round);
+    munmap(map(kLarge / 4), kLarge / 4);
+    REQUIRE(is_filled(memory.data(), kLarge, round));
+  }
+  const itimerval never{};
+  setitimer(ITIMER_REAL, &never, nullptr);
+  REQUIRE(handled >= 20);
+  std::size_t sum = 0;
+  for (std::size_t at = 0; at < kLarge; at += kPage) sum += touched_by_handler[at];
+  REQUIRE(sum == static_cast<std::size_t>(handled));
+}
+
+// Nothing of ours is to be seen, or to be closed.
+void descriptors() {
+  std::vector<std::uint8_t> memory(kLarge);
+  fill(memory.data(), kLarge, 15);
+  DIR* const directory = opendir("/proc/self/fd");
+  while (const dirent* entry = readdir(directory)) {
+    char name[256] = "";
+    static_cast<void>(readlinkat(dirfd(directory), entry->d_name, name, sizeof name - 1));
+    REQUIRE(std::strstr(name, "socket:") == nullptr && std::strstr(name, "userfault") == nullptr);
+  }
+  closedir(directory);
+  REQUIRE(close_range(3, ~0U, 0) == 0);
+  REQUIRE(is_filled(memory.data(), kLarge, 15));
+}
+
+void spawns() {
+  std::vector<std::uint8_t> memory(kLarge);
+  fill(memory.data(), kLarge, 16);
+  std::string program = "/proc/self/exe";
+  std::string what = "statics";
+  char* const arguments[] = {program.data(), what.data(), nullptr};
+  pid_t child = 0;
+  REQUIRE(posix_spawn(&child, program.c_str(), nullptr, nullptr, arguments, environ) == 0);
+  await_success(child);
+  child = vfork();
+  if (child == 0) {
+    execve(program.c_str(), arguments, environ);
+    _exit(1);
+  }
+  await_success(child);
+  REQUIRE(is_filled(memory.data(), kLarge, 16));
+}
+
+}  // namespace far_program
