@@ -1,6 +1,7 @@
 // What a primary ships to its standby (src/kv/protocol/shipping_journal.h) over a network of which one thing is known:
 // how many bytes it carries in a second.
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -65,7 +66,8 @@ int attempts_to_ship(std::uint64_t bytes, std::uint64_t bytes_per_s) {
     const auto memory = world.fabric(1).create_region("ring", 8 * kMebibyte);
     const auto ring = fabric.attach(1, memory->handle());
     NarrowChannel channel(fabric, bytes_per_s);
-    kv::ShippingJournal journal(fabric, channel, {ring.get()}, [] { return false; }, {});
+    kv::ShippingJournal journal(
+        fabric, channel, {ring.get()}, [] { return false; }, [] { return std::nullopt; });
     journal.append(std::vector<std::byte>(bytes));
     for (int attempt = 1; attempt <= 10 && attempts == 0; ++attempt) attempts = journal.sync() ? attempt : 0;
   });

@@ -64,7 +64,7 @@ Duration ShippingJournal::slice() const {
 void ShippingJournal::mend() {
   if (before_mending_ != Duration::zero()) fabric_.sleep(before_mending_);
   before_mending_ = std::clamp(2 * before_mending_, kBetweenConnections, kMostBetweenConnections);
-  if (is_standby_dead_() || !reach_again_) return;
+  if (is_standby_dead_()) return;
   if (const auto way = reach_again_()) way_ = *way;
 }
 
