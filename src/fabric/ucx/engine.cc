@@ -109,8 +109,9 @@ void UcxEngine::receive(const UcxGreeting& greeting) {
   lines_.remove_if([&](const Line& line) { return line.guest == greeting.worker; });
 
   // UCX makes a pair of the nth endpoint from one worker to another and the nth one back. Those whose greeting never
-  // came get their other end too, and lose it at once.
-  constexpr std::uint64_t kMaxMissedGreetings = 1000;
+  // came get their other end too, and lose it at once. Each costs a socket and holds up the service for a while, so one
+  // who claims too many of them is not believed.
+  constexpr std::uint64_t kMaxMissedGreetings = 100;
   std::uint64_t& opened = endpoints_opened_[greeting.worker];
   if (greeting.nth <= opened || greeting.nth - opened > kMaxMissedGreetings + 1) {
     return log_.warn("a peer's UCX connection could not be told from others of its worker; it stays unwelcome");
