@@ -50,8 +50,13 @@ void Flight::begin_transfer() {
   }
 }
 
-// The piece of the transfer that lies in the grain at `at`.
 void Flight::transfer(std::uint64_t at) {
+  move(at);
+  step_is_done();
+}
+
+// The piece of the transfer that lies in the grain at `at`.
+void Flight::move(std::uint64_t at) {
   const std::uint64_t begin = std::max(at, operation_.offset);
   const std::uint64_t end = std::min(at + wires_.network().grain_bytes, operation_.offset + operation_.bytes);
   touch_transfer(begin, end);
@@ -67,7 +72,6 @@ void Flight::transfer(std::uint64_t at) {
     std::memcpy(&word, target_->base() + word_at, std::min<std::uint64_t>(8, end - word_at));
     record(is_write() ? "WRITE" : "READ", word_at, word);
   }
-  step_is_done();
 }
 
 // To everything but other atomics, an atomic is a load and, a little later, a store.
@@ -117,6 +121,36 @@ void Flight::fail(std::uint64_t /*unused*/) {
   tell(Outcome::peer_lost);
 }
 
+// Its poster hears that it failed. Some of a WRITE may be there already, and some of the rest still be on its way.
+void Flight::break_off(std::uint64_t at) {
+  if (!failed_) draw_remains();
+  fail(0);
+  if (!is_write() || (at >= lands_to_ && !wires_.scheduler().one_in(lands_one_in_))) return;
+  const Network& network = wires_.network();
+  const Duration delay =
+      wires_.scheduler().up_to(wires_.scheduler().one_in(2) ? network.latency : network.long_latency);
+  wires_.scheduler().after(
+      delay, [self = shared_from_this(), at] { self->land(at); },
+      [this] { return wires_.passes(poster_, target_->owner()); });
+}
+
+// Nothing of it where something is missing of what was fenced from it.
+void Flight::draw_remains() {
+  if (!wires_.network().lands_late || !std::ranges::all_of(predecessors_, &Flight::landed_)) return;
+  Scheduler& scheduler = wires_.scheduler();
+  switch (scheduler.random() % 4) {
+    case 0: lands_to_ = operation_.offset + scheduler.random() % operation_.bytes; break;  // as a stream brings it
+    case 1: lands_one_in_ = 2; break;
+    case 2: lands_one_in_ = 1; break;
+    default: break;
+  }
+}
+
+void Flight::land(std::uint64_t at) {
+  if (number_ <= waiter_->flushed[peer()] || access_taken() || target_is_silent()) return;
+  move(at);
+}
+
 void Flight::tell(Outcome outcome) {
   if (Completion* const completion = std::exchange(completion_, nullptr)) {
     --completion->pending;
@@ -132,8 +166,9 @@ void Flight::abandon() {
 
 void Flight::attempt(Step step, std::uint64_t argument) {
   const auto go_on = [self = shared_from_this(), step, argument] {
+    if (self->access_taken()) return self->fail(0);
+    if (self->is_broken()) return self->break_off(argument);
     if (self->failed_) return;
-    if (self->access_taken() || self->is_broken()) return self->fail(0);
     if (self->target_is_silent()) {
       return self->later(self->wires_.scheduler().up_to(self->wires_.network().detection), &Flight::fail, 0);
     }

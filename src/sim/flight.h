@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -17,6 +18,7 @@ namespace farside::sim {
 struct Waiter {
   std::optional<Scheduler::Ticket> ticket;  ///< while it waits for something to complete
   bool in_call = false;                     ///< of the fabric: what it posted makes progress
+  std::map<PeerId, std::uint64_t> flushed;  ///< by target: of operations up to this one nothing lands any more
 };
 
 class Flight : public std::enable_shared_from_this<Flight> {
@@ -49,11 +51,15 @@ class Flight : public std::enable_shared_from_this<Flight> {
   void later(Duration delay, Step step, std::uint64_t argument);
   void begin_transfer();
   void transfer(std::uint64_t at);
+  void move(std::uint64_t at);
   void begin_atomic(std::uint64_t unused);
   void end_atomic(std::uint64_t unused);
   void complete_early(std::uint64_t unused);
   void step_is_done();
   void fail(std::uint64_t unused);
+  void break_off(std::uint64_t at);
+  void draw_remains();
+  void land(std::uint64_t at);
   void answer();
   void tell(Outcome outcome);
   [[nodiscard]] bool may_go_on() const;
@@ -75,8 +81,11 @@ class Flight : public std::enable_shared_from_this<Flight> {
   Operation operation_;
   std::shared_ptr<SimMemory> target_;
   std::uint64_t breaks_before_;
-  std::vector<std::byte> source_;  // what a WRITE carries
-  Completion* completion_;         // null once it was told or abandoned
+  // What lands of a WRITE whose connection broke.
+  std::uint64_t lands_to_ = 0;      // of its target's memory: all before this place
+  std::uint64_t lands_one_in_ = 0;  // and of what comes then; 0: nothing
+  std::vector<std::byte> source_;   // what a WRITE carries
+  Completion* completion_;          // null once it was told or abandoned
   std::shared_ptr<Waiter> waiter_;
   std::vector<std::shared_ptr<Flight>> predecessors_;
   std::uint64_t steps_left_ = 1;

@@ -79,7 +79,9 @@ Outcome SimChannel::flush(PeerId peer, Deadline deadline) {
   const auto all_over = [&] { return std::ranges::all_of(earlier, [](const auto& flight) { return flight->over(); }); };
   if (!wait_for(all_over, deadline)) return Outcome::timed_out;
   const bool failed = std::ranges::any_of(earlier, [](const auto& flight) { return flight->failed(); });
-  return failed_.erase(peer) != 0 || failed || fabric_.lost(peer) ? Outcome::peer_lost : Outcome::done;
+  if (failed_.erase(peer) != 0 || failed || fabric_.lost(peer)) return Outcome::peer_lost;
+  waiter_->flushed[peer] = fabric_.wires().last_operation();
+  return Outcome::done;
 }
 
 Outcome SimChannel::flush_all(Deadline deadline) {

@@ -42,7 +42,7 @@ class Wires {
   void heal() { cut_.clear(); }
   [[nodiscard]] bool passes(ProcessId from, ProcessId to) const { return !cut_.contains({from, to}); }
 
-  /// What `from` has under way to `to`, now, fails: all of it that has not landed.
+  /// What `from` has under way to `to`, now, fails. Of a WRITE some may land all the same.
   void break_connection(ProcessId from, ProcessId to) { ++breaks_[{from, to}]; }
   /// How often that was broken.
   [[nodiscard]] std::uint64_t breaks(ProcessId from, ProcessId to) const {
@@ -56,6 +56,7 @@ class Wires {
 
   /// Numbers operations in traces.
   [[nodiscard]] std::uint64_t next_operation() { return ++operations_; }
+  [[nodiscard]] std::uint64_t last_operation() const { return operations_; }
 
   /// Tells a chooser of a store to `at`, in case that lies in memory that `owner` offers.
   void touch_store(ProcessId owner, const std::byte* at, std::uint64_t value) const {

@@ -279,6 +279,54 @@ TEST(SimLitmus, AStalledLinkDeliversWhatItHeldBack) {
   EXPECT_TRUE(done);
 }
 
+// The writer's connection breaks while a WRITE of two words is under way. It connects again, and finds neither; `then`
+// says whether what it looks for has happened.
+std::array<Litmus::Program, 3> write_and_break(const std::function<bool(Side&)>& then) {
+  return {[then](Side& me) {
+            World& world = me.litmus.world;
+            SimFabric& fabric = world.fabric(me.rank);
+            world.scheduler().after(std::chrono::nanoseconds(200), [&fabric] { fabric.break_connection(kTarget); });
+            std::array<std::uint64_t, 2> words{7, 7};
+            if (me.channel->write(me.memory->of(kTarget).span(0, 16), LocalSpan(words), me.soon()) == Outcome::done)
+              return;
+            fabric.connect(kTarget, world.fabric(kTarget).address());
+            if (me.read(kTarget, 0) == 0 && me.read(kTarget, 8) == 0) me.litmus.happened = then(me);
+          },
+          {},
+          {}};
+}
+
+TEST(SimLitmus, APartOfWhatABrokenConnectionCarriedLandsLate) {
+  const auto lands_just = [](std::uint64_t here, std::uint64_t not_there) {
+    return write_and_break([here, not_there](Side& me) {
+      me.litmus.world.fabric(me.rank).sleep(std::chrono::milliseconds(20));
+      return me.read(kTarget, here) == 7 && me.read(kTarget, not_there) == 0;
+    });
+  };
+  Network network = tame();
+  EXPECT_FALSE(possible(network, lands_just(0, 8)));
+  EXPECT_FALSE(possible(network, lands_just(8, 0)));
+  network.lands_late = true;
+  EXPECT_TRUE(possible(network, lands_just(0, 8)));
+  EXPECT_TRUE(possible(network, lands_just(8, 0)));
+}
+
+TEST(SimLitmus, NothingOfABrokenConnectionLandsAfterAFlush) {
+  const auto program = [](bool flushes) {
+    return write_and_break([flushes](Side& me) {
+      EXPECT_EQ(me.channel->flush(kTarget, me.soon()), Outcome::peer_lost);
+      EXPECT_EQ(flushes ? me.channel->flush(kTarget, me.soon()) : Outcome::done, Outcome::done);
+      const std::uint64_t before = me.read(kTarget, 0);
+      me.litmus.world.fabric(me.rank).sleep(std::chrono::milliseconds(20));
+      return me.read(kTarget, 0) != before;
+    });
+  };
+  Network network = tame();
+  network.lands_late = true;
+  EXPECT_TRUE(possible(network, program(false)));
+  EXPECT_FALSE(possible(network, program(true)));
+}
+
 TEST(SimLitmus, TheDeadAnswerOnlyOverMappedMemory) {
   const std::array<Litmus::Program, 3> program{
       [](Side& me) {
