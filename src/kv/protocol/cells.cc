@@ -211,12 +211,13 @@ Timestamp* Cells::least_needed(KeyVersions& history) {
 }
 
 void Cells::store_slot(const KeyVersions& history, std::size_t number, const Version& version) {
-  const std::uint64_t at = history.cell.offset;
-  CellHead head;
-  region_.copy_out(at, std::as_writable_bytes(std::span(&head, 1)));
-  head.slots[number] = slot_of(version);
-  region_.copy_in(at + offsetof(CellHead, slots) + number * sizeof(CellSlot), bytes_of(head.slots[number]));
-  region_.word<ControlWord>(at + offsetof(CellHead, seal)).store(head.seal_of());
+  const std::uint64_t at = history.cell.offset + offsetof(CellHead, slots) + number * sizeof(CellSlot);
+  const auto seal = region_.word<ControlWord>(history.cell.offset + offsetof(CellHead, seal));
+  CellSlot before;
+  region_.copy_out(at, std::as_writable_bytes(std::span(&before, 1)));
+  const CellSlot now = slot_of(version);
+  region_.copy_in(at, bytes_of(now));
+  seal.store(seal.load() - CellHead::seal_of(number, before) + CellHead::seal_of(number, now));
 }
 
 void Cells::set_mark(Version& version, std::uint64_t mark) {

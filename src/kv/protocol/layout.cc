@@ -17,13 +17,13 @@ std::uint64_t seal_words(Words... words) {
 
 }  // namespace
 
+std::uint64_t CellHead::seal_of(std::size_t number, const CellSlot& slot) {
+  return mix(seal_words(slot.timestamp.time, slot.timestamp.session, slot.generation, slot.place) + number);
+}
+
 std::uint64_t CellHead::seal_of() const {
-  const auto seal_slot = [this](std::size_t number) {
-    const CellSlot& slot = slots[number];
-    return mix(seal_words(slot.timestamp.time, slot.timestamp.session, slot.generation, slot.place) + number);
-  };
   std::uint64_t sum = seal_words(key.high, key.low, generation);
-  for (std::size_t number = 0; number < kSlots; ++number) sum += seal_slot(number);
+  for (std::size_t number = 0; number < kSlots; ++number) sum += seal_of(number, slots[number]);
   return sum;
 }
 

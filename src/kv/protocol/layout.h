@@ -57,6 +57,8 @@ struct CellHead {
   CellSlot slots[kSlots];  // NOLINT(modernize-avoid-c-arrays): a layout in shared memory
 
   [[nodiscard]] std::uint64_t seal_of() const;
+  /// A slot's part of it, which is a sum.
+  [[nodiscard]] static std::uint64_t seal_of(std::size_t number, const CellSlot& slot);
 };
 static_assert(sizeof(CellHead) == 160 && std::has_unique_object_representations_v<CellHead>);
 static_assert(offsetof(CellHead, slots) == 32);
