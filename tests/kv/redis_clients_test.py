@@ -193,7 +193,8 @@ class RandomCommands:
         return [word for option in chosen for word in option()]
 
     def expiry(self):
-        return lambda: [self.random.choice(["EX", "PX"]), self.random.choice(["1000", "100000", "0", "-5", "x"])]
+        times = lambda: [self.random.choice(["EX", "PX"]), self.random.choice(["1000", "100000", "0", "-5", "x"])]
+        return lambda: self.random.choice([1, 1, 1, 2]) * times()
 
     def far_time(self):
         return self.random.choice(["1000", "100000", "5000000", "-1", "x", "9223372036854775807"])
@@ -226,6 +227,7 @@ class RandomCommands:
             lambda: ["DBSIZE"],
             lambda: [self.random.choice(["PING", "ECHO", "SELECT"]), self.value()],
             lambda: [self.random.choice(["MULTI", "EXEC", "DISCARD", "GET", "NOTHING", "SET"])],
+            lambda: [self.random.choice(["MULTI", "EXEC", "DISCARD", "AUTH", "HELLO"]), self.random.choice(["x", "1"])],
             lambda: ["CLIENT", "GETNAME"],
             lambda: ["CONFIG", "GET", "databases"],
         ])()

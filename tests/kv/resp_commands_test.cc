@@ -54,6 +54,9 @@ TEST_F(RespCommands, SetsAndGets) {
           {"SET a 1 EX", "-ERR syntax error\r\n"},
           {"SET a 1 EX x", "-ERR value is not an integer or out of range\r\n"},
           {"SET a 1 EX 0", "-ERR invalid expire time in 'set' command\r\n"},
+          {"SET a 1 EX 5 PX 5", "-ERR syntax error\r\n"},
+          {"SET a 1 EX 5 EX 6", "+OK\r\n"},
+          {"TTL a", ":6\r\n"},
           {"SETEX a 9223372036854775807 1", "-ERR invalid expire time in 'setex' command\r\n"}});
 }
 
@@ -160,6 +163,16 @@ TEST_F(RespCommands, RefusesATransactionWithAMistake) {
           {"EXEC", "*0\r\n"}});
 }
 
+// As every refused EXEC does, in Redis as well.
+TEST_F(RespCommands, EndsATransactionByAnExecWithAMistake) {
+  expect({{"MULTI", "+OK\r\n"},
+          {"SET a 1", "+QUEUED\r\n"},
+          {"EXEC now",
+           "-EXECABORT Transaction discarded because of: wrong number of arguments for 'exec' command\r\n"},
+          {"EXEC", "-ERR EXEC without MULTI\r\n"},
+          {"EXISTS a", ":0\r\n"}});
+}
+
 // A full store refuses, and nothing of what was refused is told as done.
 TEST_F(RespCommands, SaysThatTheStoreIsFullOrSilent) {
   keys_.full_from = 0;
@@ -206,6 +219,7 @@ TEST_F(RespCommands, KnowsItsConnection) {
           {"AUTH x",
            "-ERR AUTH <password> called without any password configured for the default user. Are you sure your "
            "configuration is correct?\r\n"},
+          {"COMMAND INFO nonsense", "*1\r\n$-1\r\n"},
           {"nonsense a b", "-ERR unknown command 'nonsense', with args beginning with: 'a' 'b' \r\n"},
           {"RESET", "+RESET\r\n"},
           {"CLIENT GETNAME", "$-1\r\n"}});
@@ -224,6 +238,7 @@ TEST_F(RespCommands, AsksForThePassword) {
     return output;
   };
   EXPECT_EQ(ask("GET a\r\n"), "-NOAUTH Authentication required.\r\n");
+  EXPECT_EQ(ask("EXEC\r\n"), "-EXECABORT Transaction discarded because of: NOAUTH Authentication required.\r\n");
   EXPECT_EQ(ask("AUTH wrong\r\n"), "-WRONGPASS invalid username-password pair or user is disabled.\r\n");
   EXPECT_EQ(ask("AUTH other secret\r\n"), "-WRONGPASS invalid username-password pair or user is disabled.\r\n");
   EXPECT_TRUE(ask("HELLO 2\r\n").starts_with("-NOAUTH HELLO"));
@@ -232,7 +247,7 @@ TEST_F(RespCommands, AsksForThePassword) {
   std::string input = "*3\r\n$3\r\nSET\r\n$1\r\na\r\n$20000\r\n";
   std::string output;
   EXPECT_FALSE(client.obey(input, output));
-  EXPECT_EQ(output, "-ERR Protocol error: invalid bulk length\r\n");
+  EXPECT_EQ(output, "-ERR Protocol error: unauthenticated bulk length\r\n");
 }
 
 TEST(RespText, MatchesPatterns) {

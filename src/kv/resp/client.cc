@@ -16,8 +16,10 @@ namespace {
 constexpr auto kContentionTimeOut = std::chrono::seconds(10);
 constexpr std::size_t kMostPending = 64;
 constexpr std::size_t kLongestKey = std::size_t{64} << 10U;
+constexpr std::string_view kErr = "ERR ";  // the code of errors that have no other
 // What a stranger may send: enough for a password.
-constexpr RequestLimits kStrangersLimits{.arguments = 10, .argument_bytes = 16384, .request_bytes = 65536};
+constexpr RequestLimits kStrangersLimits{
+    .arguments = 10, .argument_bytes = 16384, .request_bytes = 65536, .beyond = "unauthenticated"};
 
 std::span<const std::uint8_t> unsigned_bytes(std::string_view text) {
   return {reinterpret_cast<const std::uint8_t*>(text.data()), text.size()};
@@ -121,7 +123,10 @@ void RespClient::take(RespReply& reply) {
 
 void RespClient::obey_alone(Request& request, RespReply& reply) {
   const std::string refusal = why_not(request);
-  if (!refusal.empty()) {
+  if (!refusal.empty() && request.command != nullptr && request.command->has(Command::kEndsMulti)) {
+    reply.error("EXECABORT Transaction discarded because of: " + refusal.substr(refusal.starts_with(kErr) ? kErr.size() : 0));
+    end_transaction();
+  } else if (!refusal.empty()) {
     refuse(reply, refusal);
   } else if (transaction_ != Transaction::none && !request.command->has(Command::kAtOnce)) {
     queue(request, reply);

@@ -29,7 +29,8 @@ struct Command {
     kWrite = 2,
     kNoAuth = 4,   ///< for everybody
     kAtOnce = 8,   ///< not queued after MULTI
-    kNoMulti = 16  ///< refused after MULTI
+    kNoMulti = 16,   ///< refused after MULTI
+    kEndsMulti = 32  ///< also when it is refused
   };
 
   std::string_view name;  ///< in lower case

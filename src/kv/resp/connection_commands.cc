@@ -99,8 +99,8 @@ void hello(Call& call) {
   }
   if (!call.client.authenticated()) {
     return call.reply.error(
-        "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH <user> "
-        "<pass> option can be used to authenticate the client and select the RESP protocol version at the same time");
+        "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO AUTH <user> <pass> "
+        "option can be used to authenticate the client and select the RESP protocol version at the same time");
   }
   call.client.rename(std::string(name));
   tell_server(call);
@@ -152,8 +152,8 @@ constexpr Command kCommands[] = {
     {"quit", -1, Command::kNoAuth | Command::kAtOnce, quit},
     {"reset", 1, Command::kNoAuth | Command::kAtOnce, reset},
     {"select", 2, 0, select},
-    {"auth", -2, Command::kNoAuth | Command::kNoMulti, authenticate},
-    {"hello", -1, Command::kNoAuth | Command::kNoMulti, hello},
+    {"auth", -2, Command::kNoAuth, authenticate},
+    {"hello", -1, Command::kNoAuth, hello},
     {"client", -2, 0, client},
 };
 

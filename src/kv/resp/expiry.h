@@ -12,6 +12,8 @@ inline constexpr std::int64_t kMsPerSecond = 1000;
 struct TimeUnit {
   std::int64_t ms;
   bool from_now;
+
+  bool operator==(const TimeUnit&) const = default;
 };
 inline constexpr TimeUnit kSecondsFromNow{kMsPerSecond, true};
 inline constexpr TimeUnit kMsFromNow{1, true};

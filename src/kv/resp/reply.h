@@ -28,7 +28,6 @@ class RespReply {
     out_.append(bytes).append("\r\n");
   }
   void null() { out_.append("$-1\r\n"); }
-  void null_array() { out_.append("*-1\r\n"); }
   /// `count` replies follow.
   void array(std::size_t count) { number('*', static_cast<std::int64_t>(count)); }
 

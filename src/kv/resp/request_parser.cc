@@ -114,7 +114,9 @@ RequestParser::Next RequestParser::take_count(std::string_view input) {
   const Next taken = take_number(input, "mbulk count string", count);
   if (taken == Next::incomplete) understood_ = 0;
   if (taken != Next::request) return taken;
-  if (count > static_cast<std::int64_t>(limits_.arguments)) return refuse("invalid multibulk length");
+  if (count > static_cast<std::int64_t>(limits_.arguments)) {
+    return refuse(std::string(limits_.beyond) + " multibulk length");
+  }
   missing_ = static_cast<std::size_t>(std::max<std::int64_t>(count, 0));
   return Next::request;
 }
@@ -129,7 +131,10 @@ RequestParser::Next RequestParser::take_argument(std::string_view input) {
   ++understood_;
   Next taken = take_number(input, "bulk count string", bytes);
   if (taken == Next::request) {
-    if (bytes < 0 || bytes > static_cast<std::int64_t>(limits_.argument_bytes)) return refuse("invalid bulk length");
+    if (bytes < 0) return refuse("invalid bulk length");
+    if (bytes > static_cast<std::int64_t>(limits_.argument_bytes)) {
+      return refuse(std::string(limits_.beyond) + " bulk length");
+    }
     const auto length = static_cast<std::size_t>(bytes);
     if (understood_ + length > limits_.request_bytes) return refuse("too big a request");
     if (input.size() - understood_ >= length + kLineEnd.size()) {

@@ -19,6 +19,7 @@ struct RequestLimits {
   std::size_t argument_bytes = std::size_t{16} << 20U;
   std::size_t request_bytes = std::size_t{64} << 20U;
   std::size_t line_bytes = std::size_t{64} << 10U;  ///< of a request as words, and of a length
+  std::string_view beyond = "invalid";              ///< what a count or length is that goes beyond them
 };
 
 class RequestParser {

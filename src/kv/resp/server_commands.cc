@@ -103,7 +103,7 @@ void describe_some(Call& call) {
     if (const Command* command = find_command(name)) {
       describe(call.reply, *command);
     } else {
-      call.reply.null_array();
+      call.reply.null();
     }
   }
 }

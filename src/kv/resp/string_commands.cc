@@ -38,8 +38,10 @@ struct Options {
   bool get = false;
   bool keep_expiry = false;
   bool persist = false;
-  std::optional<TimeUnit> unit;
+  std::optional<TimeUnit> unit;  // given twice, the last time counts
   std::string_view time;
+
+  [[nodiscard]] bool may_expire(TimeUnit in) const { return !keep_expiry && !persist && (!unit || *unit == in); }
 };
 
 std::optional<TimeUnit> time_unit(std::string_view word) {
@@ -54,7 +56,6 @@ std::optional<TimeUnit> time_unit(std::string_view word) {
 std::optional<Options> read_options(std::span<const std::string_view> words, bool of_set) {
   Options options;
   for (std::size_t at = 0; at < words.size(); ++at) {
-    const bool expiry_open = !options.unit && !options.keep_expiry && !options.persist;
     if (of_set && is(words[at], "nx") && !options.only_present) {
       options.only_absent = true;
     } else if (of_set && is(words[at], "xx") && !options.only_absent) {
@@ -65,7 +66,7 @@ std::optional<Options> read_options(std::span<const std::string_view> words, boo
       options.keep_expiry = true;
     } else if (!of_set && is(words[at], "persist") && !options.unit) {
       options.persist = true;
-    } else if (const auto unit = time_unit(words[at]); unit && expiry_open && at + 1 < words.size()) {
+    } else if (const auto unit = time_unit(words[at]); unit && options.may_expire(*unit) && at + 1 < words.size()) {
       options.unit = unit;
       options.time = words[++at];
     } else {

@@ -12,7 +12,7 @@ void discard(Call& call) { call.client.discard_transaction(call.reply); }
 
 constexpr Command kCommands[] = {
     {"multi", 1, Command::kAtOnce, multi},
-    {"exec", 1, Command::kAtOnce, exec},
+    {"exec", 1, Command::kAtOnce | Command::kEndsMulti, exec},
     {"discard", 1, Command::kAtOnce, discard},
 };
 
