@@ -250,6 +250,20 @@ TEST_F(RespCommands, AsksForThePassword) {
   EXPECT_EQ(output, "-ERR Protocol error: unauthenticated bulk length\r\n");
 }
 
+// What a web page has its reader's browser send is not obeyed, and what came before it is.
+TEST_F(RespCommands, TalksToNoBrowser) {
+  std::string input = "SET a 1\r\nPOST / HTTP/1.1\r\nSET a 2\r\n";
+  std::string output;
+  EXPECT_FALSE(client_.obey(input, output));
+  EXPECT_EQ(output, "+OK\r\n");
+  RespClient other(session_, status_, 2, "here:2");
+  input = "GET / HTTP/1.1\r\nHost: here\r\nSET a 2\r\n";
+  output.clear();
+  EXPECT_FALSE(other.obey(input, output));
+  EXPECT_EQ(output, "-ERR wrong number of arguments for 'get' command\r\n");
+  EXPECT_EQ(keys_.values.at("a")->bytes, "1");
+}
+
 TEST(RespText, MatchesPatterns) {
   EXPECT_TRUE(matches("*", ""));
   EXPECT_TRUE(matches("h?llo", "hello"));

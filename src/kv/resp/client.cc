@@ -37,6 +37,10 @@ std::string unknown_command(std::span<const std::string_view> words) {
   return error + shown;
 }
 
+// How an HTTP request begins, or goes on. A web page may send one to a port that only its reader's machine can reach, and
+// what stands in it would be obeyed.
+bool is_http(std::string_view word) { return is(word, "post") || is(word, "host:"); }
+
 bool reads(const Command& command, std::size_t words) { return command.first_key != 0 && words > command.blind_words; }
 
 }  // namespace
@@ -104,6 +108,7 @@ void RespClient::go_on(std::string& input, std::string& output) {
 void RespClient::take(RespReply& reply) {
   status_.commands.fetch_add(1, std::memory_order_relaxed);
   Request& request = requests_[pending_];
+  if (is_http(request.words.front())) return close_after_reply();
   request.command = find_command(request.words.front());
   const bool can_wait = why_not(request).empty() && transaction_ == Transaction::none &&
                         request.command->first_key != 0 &&
