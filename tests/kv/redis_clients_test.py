@@ -228,8 +228,8 @@ class RandomCommands:
             lambda: [self.random.choice(["PING", "ECHO", "SELECT"]), self.value()],
             lambda: [self.random.choice(["MULTI", "EXEC", "DISCARD", "GET", "NOTHING", "SET"])],
             lambda: [self.random.choice(["MULTI", "EXEC", "DISCARD", "AUTH", "HELLO"]), self.random.choice(["x", "1"])],
-            lambda: ["CLIENT", "GETNAME"],
-            lambda: ["CONFIG", "GET", "databases"],
+            lambda: ["CLIENT", self.random.choice(["GETNAME", "GETNAME", "SETNAME", "ODD"])],
+            lambda: ["CONFIG", "GET", *self.random.choice([["databases"], ["databases"], []])],
         ])()
 
 

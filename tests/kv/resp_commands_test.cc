@@ -160,15 +160,19 @@ TEST_F(RespCommands, RefusesATransactionWithAMistake) {
           {"DISCARD", "+OK\r\n"},
           {"EXISTS a", ":0\r\n"},
           {"MULTI", "+OK\r\n"},
-          {"EXEC", "*0\r\n"}});
+          {"EXEC", "*0\r\n"},
+          {"MULTI", "+OK\r\n"},
+          {"SET a 1", "+QUEUED\r\n"},
+          {"CLIENT RENAME me", "-ERR unknown subcommand 'RENAME'. Try CLIENT HELP.\r\n"},
+          {"EXEC", "-EXECABORT Transaction discarded because of previous errors.\r\n"},
+          {"EXISTS a", ":0\r\n"}});
 }
 
 // As every refused EXEC does, in Redis as well.
 TEST_F(RespCommands, EndsATransactionByAnExecWithAMistake) {
   expect({{"MULTI", "+OK\r\n"},
           {"SET a 1", "+QUEUED\r\n"},
-          {"EXEC now",
-           "-EXECABORT Transaction discarded because of: wrong number of arguments for 'exec' command\r\n"},
+          {"EXEC now", "-EXECABORT Transaction discarded because of: wrong number of arguments for 'exec' command\r\n"},
           {"EXEC", "-ERR EXEC without MULTI\r\n"},
           {"EXISTS a", ":0\r\n"}});
 }
@@ -226,6 +230,16 @@ TEST_F(RespCommands, KnowsItsConnection) {
   EXPECT_TRUE(tell("HELLO 2\r\n").starts_with("*14\r\n$6\r\nserver\r\n"));
   EXPECT_EQ(tell("QUIT\r\n"), "+OK\r\n");
   EXPECT_FALSE(open_);
+}
+
+TEST_F(RespCommands, HelpsWithSubcommands) {
+  expect({{"CLIENT SETNAME", "-ERR wrong number of arguments for 'client|setname' command\r\n"},
+          {"CLIENT LIST all", "-ERR syntax error\r\n"},
+          {"COMMAND COUNT all", "-ERR wrong number of arguments for 'command|count' command\r\n"},
+          {"CONFIG HELP",
+           "*5\r\n+CONFIG <subcommand> [<arg> [value] [opt] ...]. Subcommands are:\r\n+GET <pattern> ...\r\n"
+           "+    Return the settings whose names match. They are given at the start of the server.\r\n"
+           "+HELP\r\n+    Print this help.\r\n"}});
 }
 
 // Who has not said the password is told nothing, and may send little.

@@ -37,8 +37,8 @@ std::string unknown_command(std::span<const std::string_view> words) {
   return error + shown;
 }
 
-// How an HTTP request begins, or goes on. A web page may send one to a port that only its reader's machine can reach, and
-// what stands in it would be obeyed.
+// How an HTTP request begins, or goes on. A web page may send one to a port that only its reader's machine can reach,
+// and what stands in it would be obeyed.
 bool is_http(std::string_view word) { return is(word, "post") || is(word, "host:"); }
 
 bool reads(const Command& command, std::size_t words) { return command.first_key != 0 && words > command.blind_words; }
@@ -129,7 +129,8 @@ void RespClient::take(RespReply& reply) {
 void RespClient::obey_alone(Request& request, RespReply& reply) {
   const std::string refusal = why_not(request);
   if (!refusal.empty() && request.command != nullptr && request.command->has(Command::kEndsMulti)) {
-    reply.error("EXECABORT Transaction discarded because of: " + refusal.substr(refusal.starts_with(kErr) ? kErr.size() : 0));
+    reply.error("EXECABORT Transaction discarded because of: " +
+                refusal.substr(refusal.starts_with(kErr) ? kErr.size() : 0));
     end_transaction();
   } else if (!refusal.empty()) {
     refuse(reply, refusal);
@@ -146,7 +147,7 @@ void RespClient::obey_alone(Request& request, RespReply& reply) {
 std::string RespClient::why_not(const Request& request) const {
   const auto& [command, words] = request;
   if (command == nullptr) return unknown_command(words);
-  if (!command->allows(words.size())) return wrong_arity(command->name);
+  if (std::string wrong = why_wrong(*command, words); !wrong.empty()) return wrong;
   if (!authenticated_ && !command->has(Command::kNoAuth)) return "NOAUTH Authentication required.";
   if (transaction_ != Transaction::none && command->has(Command::kNoMulti)) {
     return "ERR Command not allowed inside a transaction";

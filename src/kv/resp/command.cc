@@ -21,6 +21,18 @@ std::vector<const Command*> sorted_table() {
   return table;
 }
 
+const Subcommand* find_subcommand(const Command& command, std::string_view name) {
+  const auto found = std::ranges::find_if(command.subcommands, [&](const auto& each) { return is(name, each.name); });
+  return found == command.subcommands.end() ? nullptr : &*found;
+}
+
+std::string upper(std::string_view text) {
+  std::string result(text);
+  std::ranges::transform(result, result.begin(),
+                         [](char c) { return c >= 'a' && c <= 'z' ? static_cast<char>(c - 32) : c; });
+  return result;
+}
+
 }  // namespace
 
 std::span<const Command* const> all_commands() {
@@ -41,12 +53,28 @@ std::string wrong_arity(std::string_view command) {
   return "ERR wrong number of arguments for '" + std::string(command) + "' command";
 }
 
-void refuse_subcommand(Call& call) {
-  std::string upper(call.words[0]);
-  std::ranges::transform(upper, upper.begin(),
-                         [](char c) { return c >= 'a' && c <= 'z' ? static_cast<char>(c - 32) : c; });
-  call.reply.error("ERR unknown subcommand '" + std::string(call.words[1].substr(0, 128)) + "'. Try " + upper +
-                   " HELP.");
+std::string why_wrong(const Command& command, std::span<const std::string_view> words) {
+  if (!allows_words(command.arity, words.size())) return wrong_arity(command.name);
+  if (command.subcommands.empty() || words.size() == 1) return "";
+  const Subcommand* sub = find_subcommand(command, words[1]);
+  if (sub == nullptr) {
+    return "ERR unknown subcommand '" + std::string(words[1].substr(0, 128)) + "'. Try " + upper(command.name) +
+           " HELP.";
+  }
+  if (allows_words(sub->arity, words.size())) return "";
+  return wrong_arity(std::string(command.name) + "|" + std::string(sub->name));
+}
+
+void run_subcommand(Call& call) { find_subcommand(*find_command(call.words[0]), call.words[1])->run(call); }
+
+void tell_subcommands(Call& call) {
+  const Command& command = *find_command(call.words[0]);
+  call.reply.array(1 + 2 * command.subcommands.size());
+  call.reply.status(upper(command.name) + " <subcommand> [<arg> [value] [opt] ...]. Subcommands are:");
+  for (const Subcommand& sub : command.subcommands) {
+    call.reply.status(upper(sub.name) + std::string(sub.arguments));
+    call.reply.status("    " + std::string(sub.help));
+  }
 }
 
 }  // namespace farside::kv

@@ -23,12 +23,25 @@ struct Call {
   RespClient& client;
 };
 
+/// A command that others stand in front of: GETNAME, of CLIENT.
+struct Subcommand {
+  std::string_view name;  ///< in lower case
+  int arity;              ///< words, both names included; negative: at least so many
+  void (*run)(Call& call);
+  std::string_view arguments{};  ///< for people
+  std::string_view help{};
+};
+
+[[nodiscard]] constexpr bool allows_words(int arity, std::size_t words) {
+  return arity < 0 ? words >= static_cast<std::size_t>(-arity) : words == static_cast<std::size_t>(arity);
+}
+
 struct Command {
   enum Flag : std::uint8_t {
     kReadOnly = 1,  ///< never writes
     kWrite = 2,
-    kNoAuth = 4,   ///< for everybody
-    kAtOnce = 8,   ///< not queued after MULTI
+    kNoAuth = 4,     ///< for everybody
+    kAtOnce = 8,     ///< not queued after MULTI
     kNoMulti = 16,   ///< refused after MULTI
     kEndsMulti = 32  ///< also when it is refused
   };
@@ -41,11 +54,9 @@ struct Command {
   int last_key = 0;   ///< negative: counted from the end, -1 is the last word
   int key_step = 1;
   std::size_t blind_words = 0;  ///< with no more words than these it does not look at the keys that it writes
+  std::span<const Subcommand> subcommands{};
 
   [[nodiscard]] bool has(Flag flag) const { return (flags & flag) != 0; }
-  [[nodiscard]] bool allows(std::size_t words) const {
-    return arity < 0 ? words >= static_cast<std::size_t>(-arity) : words == static_cast<std::size_t>(arity);
-  }
   template <class Use>
   void for_each_key(std::span<const std::string_view> words, const Use& use) const {
     if (first_key == 0) return;
@@ -85,7 +96,11 @@ inline constexpr std::string_view kUnknown =
 inline constexpr std::string_view kContended = "ERR other clients write the key all the time";
 
 [[nodiscard]] std::string wrong_arity(std::string_view command);
-/// Of "client", for instance.
-void refuse_subcommand(Call& call);
+/// Why nobody obeys this, whoever asks: Redis's words for too few or too many of them. Empty: it may be.
+[[nodiscard]] std::string why_wrong(const Command& command, std::span<const std::string_view> words);
+/// Obeys a command that has subcommands, and is not wrong.
+void run_subcommand(Call& call);
+/// HELP, of such a command.
+void tell_subcommands(Call& call);
 
 }  // namespace farside::kv

@@ -124,27 +124,24 @@ void describe(Call& call) {
                   " db=0 user=default resp=2\n");
 }
 
+void list_clients(Call& call) {
+  if (call.words.size() > 2) return call.reply.error(kSyntaxError);
+  describe(call);
+}
+
 void tell_id(Call& call) { call.reply.integer(static_cast<std::int64_t>(call.client.id())); }
 
 void note_library(Call& call) { call.reply.ok(); }  // its name and version: nobody asks for them
 
-struct Subcommand {
-  std::string_view name;
-  std::size_t words;
-  void (*run)(Call& call);
-};
-
 constexpr Subcommand kOfClient[] = {
-    {"id", 2, tell_id},           {"getname", 2, tell_name}, {"setname", 3, rename},
-    {"setinfo", 4, note_library}, {"list", 2, describe},     {"info", 2, describe},
+    {"id", 2, tell_id, "", "Return the number of the connection."},
+    {"info", 2, describe, "", "Return what there is to know about the connection."},
+    {"list", -2, list_clients, "", "Return the same: of the client that asks alone."},
+    {"getname", 2, tell_name, "", "Return the name of the connection."},
+    {"setname", 3, rename, " <name>", "Give the connection a name."},
+    {"setinfo", 4, note_library, " <attribute> <value>", "Do nothing."},
+    {"help", 2, tell_subcommands, "", "Print this help."},
 };
-
-void client(Call& call) {
-  const auto found = std::ranges::find_if(kOfClient, [&](const auto& each) { return is(call.words[1], each.name); });
-  if (found == std::end(kOfClient)) return refuse_subcommand(call);
-  if (call.words.size() != found->words) return call.reply.error(wrong_arity("client|" + std::string(found->name)));
-  found->run(call);
-}
 
 constexpr Command kCommands[] = {
     {"ping", -1, Command::kReadOnly, ping},
@@ -154,7 +151,7 @@ constexpr Command kCommands[] = {
     {"select", 2, 0, select},
     {"auth", -2, Command::kNoAuth, authenticate},
     {"hello", -1, Command::kNoAuth, hello},
-    {"client", -2, 0, client},
+    {.name = "client", .arity = -2, .flags = 0, .run = run_subcommand, .subcommands = kOfClient},
 };
 
 }  // namespace

@@ -108,26 +108,36 @@ void describe_some(Call& call) {
   }
 }
 
-void command(Call& call) {
-  const auto what = call.words.size() == 1 ? std::string_view("info") : call.words[1];
-  if (is(what, "info") && call.words.size() > 2) return describe_some(call);
-  if (is(what, "count")) return call.reply.integer(static_cast<std::int64_t>(all_commands().size()));
-  if (is(what, "docs")) return call.reply.array(0);  // redis-cli then uses its own
-  const bool names = is(what, "list");
-  if (!names && !is(what, "info")) return refuse_subcommand(call);
+void describe_all(Call& call) {
   call.reply.array(all_commands().size());
-  for (const Command* each : all_commands()) {
-    if (names) {
-      call.reply.bulk(each->name);
-    } else {
-      describe(call.reply, *each);
-    }
-  }
+  for (const Command* each : all_commands()) describe(call.reply, *each);
 }
 
-void config(Call& call) {
-  if (!is(call.words[1], "get")) return refuse_subcommand(call);
-  if (call.words.size() < 3) return call.reply.error(wrong_arity("config|get"));
+void command(Call& call) { call.words.size() == 1 ? describe_all(call) : run_subcommand(call); }
+
+void command_info(Call& call) { call.words.size() == 2 ? describe_all(call) : describe_some(call); }
+
+void count_commands(Call& call) { call.reply.integer(static_cast<std::int64_t>(all_commands().size())); }
+
+void document_commands(Call& call) { call.reply.array(0); }  // redis-cli then uses its own
+
+void list_commands(Call& call) {
+  if (call.words.size() > 2) return call.reply.error(kSyntaxError);
+  call.reply.array(all_commands().size());
+  for (const Command* each : all_commands()) call.reply.bulk(each->name);
+}
+
+constexpr Subcommand kOfCommand[] = {
+    {"count", 2, count_commands, "", "Return how many commands there are."},
+    {"info", -2, command_info, " [<command-name> ...]",
+     "Return what there is to know about commands; of all, if none is named."},
+    {"list", -2, list_commands, "", "Return the names of all commands."},
+    {"docs", -2, document_commands, " [<command-name> ...]",
+     "Return nothing: programs have documentation of their own."},
+    {"help", 2, tell_subcommands, "", "Print this help."},
+};
+
+void tell_settings(Call& call) {
   const RespSettings& settings = call.client.status().settings;
   const std::array<std::pair<std::string_view, std::string>, 6> known{{
       {"appendonly", "no"},
@@ -149,10 +159,16 @@ void config(Call& call) {
   for (const auto word : found) call.reply.bulk(word);
 }
 
+constexpr Subcommand kOfConfig[] = {
+    {"get", -3, tell_settings, " <pattern> ...",
+     "Return the settings whose names match. They are given at the start of the server."},
+    {"help", 2, tell_subcommands, "", "Print this help."},
+};
+
 constexpr Command kCommands[] = {
     {"info", -1, 0, info},
-    {"command", -1, 0, command},
-    {"config", -2, 0, config},
+    {.name = "command", .arity = -1, .flags = 0, .run = command, .subcommands = kOfCommand},
+    {.name = "config", .arity = -2, .flags = 0, .run = run_subcommand, .subcommands = kOfConfig},
 };
 
 }  // namespace
