@@ -119,6 +119,12 @@ class Library(WithServer):
         self.client.set(b"\x00\r\n", value)
         self.assertEqual(self.client.get(b"\x00\r\n"), value)
 
+    def test_it_knows_its_clients(self):
+        self.client.client_setname("me")
+        names = [client["name"] for client in (self.client.client_info(), *self.client.client_list())]
+        self.assertEqual(names, ["me", "me"])
+        self.assertEqual(self.client.info("clients")["connected_clients"], 1)
+
     def test_a_pipeline_is_a_transaction(self):
         with self.client.pipeline(transaction=True) as pipeline:
             replies = pipeline.mset({"a": 1, "b": 2}).incr("a").get("a").execute()

@@ -61,6 +61,7 @@ class RespClient {
   [[nodiscard]] const RespStatus& status() const noexcept { return status_; }
   [[nodiscard]] std::uint64_t id() const noexcept { return id_; }
   [[nodiscard]] const std::string& address() const noexcept { return address_; }
+  [[nodiscard]] std::chrono::steady_clock::time_point since() const noexcept { return since_; }
   [[nodiscard]] const std::string& name() const noexcept { return name_; }
   void rename(std::string_view name) { name_ = name; }
 
@@ -103,6 +104,7 @@ class RespClient {
   RespStatus& status_;
   const std::uint64_t id_;
   const std::string address_;
+  const std::chrono::steady_clock::time_point since_ = std::chrono::steady_clock::now();
   std::string name_;
   RequestParser parser_;
   UnitOfWork unit_;
