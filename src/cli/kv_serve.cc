@@ -13,6 +13,7 @@
 #include "farside/base/error.h"
 #include "farside/kv/client.h"
 
+#include "base/file_limit.h"
 #include "cli/commands.h"
 #include "cli/kv_session.h"
 #include "cli/metrics_server.h"
@@ -97,6 +98,7 @@ std::string read_password(const std::string& file) {
 
 int serve(const ServeArguments& arguments) {
   const EndOfService end;  // first: threads inherit what is blocked
+  allow_many_files();      // one for each client
   kv::RespSettings settings = arguments.settings;
   if (!arguments.password_file.empty()) settings.password = read_password(arguments.password_file);
   kv::Client client(arguments.kv.client());

@@ -5,13 +5,13 @@
 #include <optional>
 #include <string>
 
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include "farside/base/error.h"
 #include "farside/base/log.h"
 #include "farside/team/team.h"
 
+#include "base/file_limit.h"
 #include "node/board.h"
 #include "node/door.h"
 #include "node/door_server.h"
@@ -43,14 +43,6 @@ void serve_until_asked_to_end(sigset_t signals) {
   constexpr timespec kGrace{1, 0};
   if (::sigtimedwait(&signals, nullptr, &kGrace) > 0) return;
   throw Error({"stay in", "the pool", "this node was cut off from the others", "it comes back, empty, when it can"});
-}
-
-// A descriptor for each program that reads through this node; the usual soft limit is far below what is allowed.
-void allow_many_files() {
-  rlimit limit{};
-  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
-  limit.rlim_cur = limit.rlim_max;
-  ::setrlimit(RLIMIT_NOFILE, &limit);
 }
 
 }  // namespace

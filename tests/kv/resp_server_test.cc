@@ -7,7 +7,9 @@
 
 #include <gtest/gtest.h>
 #include <poll.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include "team/socket.h"
 #include "tests/kv/memory_session.h"
@@ -97,6 +99,26 @@ TEST_F(RespServing, TurnsAwayWhoIsOneTooMany) {
   const auto deadline = soon();
   while (server_->status().clients > 1 && SetupClock::now() < deadline) std::this_thread::yield();
   expect(connect(), "PING\r\n", "+PONG\r\n");
+}
+
+// It is told so as well when there is no descriptor left for it, and when there is one again it is served.
+TEST_F(RespServing, TurnsAwayWhomThereIsNoDescriptorFor) {
+  const Fd polite = connect();
+  expect(polite, "PING\r\n", "+PONG\r\n");
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  constexpr rlim_t kFew = 128;
+  const rlimit few{.rlim_cur = kFew, .rlim_max = before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &few), 0);
+  std::vector<Fd> files;
+  while (Fd file{::dup(polite.get())}) files.push_back(std::move(file));
+  files.pop_back();
+  const std::string told = rest_of(connect());  // with the last one
+  EXPECT_EQ(told, "-ERR max number of clients reached\r\n");
+  expect(polite, "PING\r\n", "+PONG\r\n");
+  files.clear();
+  expect(connect(), "PING\r\n", "+PONG\r\n");
+  EXPECT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
 }
 
 // Who asks and takes nothing costs a bounded amount of memory.

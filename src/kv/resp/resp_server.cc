@@ -6,6 +6,7 @@
 #include <utility>
 
 #include <arpa/inet.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/epoll.h>
@@ -21,8 +22,15 @@ namespace farside::kv {
 namespace {
 
 constexpr auto kPauseAfterFailedAccept = std::chrono::milliseconds(20);
+constexpr std::string_view kTooMany = "-ERR max number of clients reached\r\n";
 constexpr std::size_t kKeptInputBytes = std::size_t{1} << 20U;
 constexpr std::size_t kKeptReplyBytes = std::size_t{64} << 10U;
+
+void refuse(const Fd& socket) {
+  ::send(socket.get(), kTooMany.data(), kTooMany.size(), MSG_NOSIGNAL);  // if it does not fit, it is not told
+}
+
+Fd open_spare() { return Fd(::open("/dev/null", O_RDONLY | O_CLOEXEC)); }
 
 std::string name_of(const sockaddr_storage& address) {
   char text[INET6_ADDRSTRLEN] = "";
@@ -139,7 +147,7 @@ class RespServer::Worker {
 
 RespServer::RespServer(const std::string& address, RespSettings settings, std::size_t threads,
                        const OpenSession& open_session)
-    : status_(std::move(settings)), listener_(listen_on(address)) {
+    : status_(std::move(settings)), listener_(listen_on(address)), spare_(open_spare()) {
   address_ = bound_address(listener_, address);
   for (std::size_t i = 0; i < threads; ++i) workers_.push_back(std::make_unique<Worker>(status_, open_session()));
   accepting_.post([this] { accepting_.watch(listener_.get(), EPOLLIN, [this](std::uint32_t) { accept_client(); }); });
@@ -147,20 +155,33 @@ RespServer::RespServer(const std::string& address, RespSettings settings, std::s
 
 RespServer::~RespServer() { accepting_.stop(); }
 
+Fd RespServer::accept(sockaddr_storage& address) const {
+  socklen_t length = sizeof address;
+  return Fd(::accept4(listener_.get(), reinterpret_cast<sockaddr*>(&address), &length, SOCK_CLOEXEC | SOCK_NONBLOCK));
+}
+
+// Nobody is left to wait in the listener's queue for an answer that does not come.
+void RespServer::turn_away_without_descriptors() {
+  spare_.reset();
+  sockaddr_storage address{};
+  if (const Fd socket = accept(address)) {
+    refuse(socket);
+  } else {
+    std::this_thread::sleep_for(kPauseAfterFailedAccept);  // the listener stays readable: else this would spin
+  }
+  spare_ = open_spare();
+}
+
 void RespServer::accept_client() {
   sockaddr_storage address{};
-  socklen_t length = sizeof address;
-  Fd socket(::accept4(listener_.get(), reinterpret_cast<sockaddr*>(&address), &length, SOCK_CLOEXEC | SOCK_NONBLOCK));
+  Fd socket = accept(address);
   if (!socket) {
-    // The listener stays readable while there are no descriptors: else this would spin.
-    if (errno == EMFILE || errno == ENFILE) std::this_thread::sleep_for(kPauseAfterFailedAccept);
+    if (errno == EMFILE || errno == ENFILE) turn_away_without_descriptors();
     return;
   }
   if (++status_.clients > status_.settings.clients) {
     --status_.clients;
-    constexpr std::string_view kRefusal = "-ERR max number of clients reached\r\n";
-    ::send(socket.get(), kRefusal.data(), kRefusal.size(), MSG_NOSIGNAL);  // if it does not fit, it is not told
-    return;
+    return refuse(socket);
   }
   ++status_.connections;
   const int on = 1;

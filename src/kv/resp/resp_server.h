@@ -10,6 +10,8 @@
 #include <string>
 #include <vector>
 
+#include <sys/socket.h>
+
 #include "farside/kv/session.h"
 
 #include "kv/resp/client.h"
@@ -36,11 +38,14 @@ class RespServer {
   class Worker;
 
   void accept_client();
+  [[nodiscard]] Fd accept(sockaddr_storage& address) const;
+  void turn_away_without_descriptors();
 
   std::string address_;
   RespStatus status_;
   std::uint64_t next_client_ = 1;
   Fd listener_;
+  Fd spare_;  // for who comes when there are no descriptors left
   std::vector<std::unique_ptr<Worker>> workers_;
   EventLoop accepting_;
 };
