@@ -58,9 +58,10 @@ std::string format_bytes(std::uint64_t bytes) {
 std::chrono::milliseconds parse_duration(std::string_view text, std::string_view what) {
   const auto [value, unit] = split_number(text);
   const double scale = unit == "ms" ? 1 : unit == "s" ? 1e3 : unit == "m" ? 6e4 : unit == "h" ? 3.6e6 : 0;
-  if (value < 0 || scale == 0 || value * scale > 1e15) {
+  constexpr double kLimit_ms = 3.2e12;  // a hundred years, which fit in nanoseconds behind any clock's reading
+  if (value < 0 || scale == 0 || value * scale > kLimit_ms) {
     throw UsageError({"read the time given for", std::string(what), "'" + std::string(text) + "' is not a time",
-                      "write a number with ms, s, m or h, such as 250ms or 2s"});
+                      "write a number with ms, s, m or h, such as 250ms or 2s, and no more than a hundred years"});
   }
   return std::chrono::milliseconds(static_cast<std::int64_t>(value * scale));
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <charconv>
 #include <cstring>
 #include <memory>
 #include <thread>
@@ -35,10 +36,21 @@ sockaddr_un unix_address(const std::string& path) {
   return address;
 }
 
+// The C library takes a port modulo 65536, and none for any.
+bool is_port(std::string_view text) {
+  std::uint16_t port = 0;
+  const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), port);
+  return code == std::errc{} && end == text.data() + text.size();
+}
+
 AddressList resolve(const std::string& address, int flags) {
   const auto colon = address.rfind(':');
   if (colon == std::string::npos) {
     throw UsageError({"read the address", address, "it has no port", "write host:port, or the path of a socket"});
+  }
+  const std::string port = address.substr(colon + 1);
+  if (!is_port(port)) {
+    throw UsageError({"read the address", address, "its port is no number from 0 to 65535", "write host:port"});
   }
   std::string host = address.substr(0, colon);
   if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
@@ -46,7 +58,7 @@ AddressList resolve(const std::string& address, int flags) {
   hints.ai_socktype = SOCK_STREAM;
   hints.ai_flags = flags;
   addrinfo* found = nullptr;
-  const int code = ::getaddrinfo(host.c_str(), address.c_str() + colon + 1, &hints, &found);
+  const int code = ::getaddrinfo(host.c_str(), port.c_str(), &hints, &found);
   if (code != 0) throw Error({"resolve", address, ::gai_strerror(code), "check the host's name and the port"});
   return {found, &::freeaddrinfo};
 }

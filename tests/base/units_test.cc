@@ -37,6 +37,8 @@ TEST(Units, ReadsDurations) {
   EXPECT_EQ(parse_duration("250ms", "x").count(), 250);
   EXPECT_EQ(parse_duration("2s", "x").count(), 2000);
   EXPECT_THROW((void)parse_duration("2", "x"), UsageError);
+  EXPECT_EQ(parse_duration("876000h", "x").count(), 876'000LL * 3'600'000);
+  EXPECT_THROW((void)parse_duration("5000000h", "x"), UsageError);  // more nanoseconds than 64 bits tell
 }
 
 }  // namespace

@@ -2,7 +2,9 @@
 import os
 import pty
 import re
+import resource
 import select
+import socket
 import subprocess
 import unittest
 import urllib.request
@@ -69,12 +71,12 @@ class Shell(WithPool):
 
 
 class Serve(WithPool):
-    def serve(self, *arguments):
-        process = self.pool.start("kv", "serve", "--listen", "127.0.0.1:0", *arguments)
+    def serve(self, *arguments, **options):
+        process = self.pool.start("kv", "serve", "--listen", "127.0.0.1:0", *arguments, **options)
         self.addCleanup(process.stdout.close)
         self.addCleanup(process.wait, patience.PATIENCE_S)
         self.addCleanup(process.terminate)
-        process.stdout.readline()
+        process.port = int(process.stdout.readline().rsplit(":", 1)[1])
         return process
 
     def test_metrics_are_prometheus_text(self):
@@ -93,6 +95,18 @@ class Serve(WithPool):
         self.assertIn("nowhere", ended.stderr)
         ended = self.pool.run("kv", "serve", "--password-file", "/nothing")
         self.assertIn("cannot be read", ended.stderr)
+        for port in ("99999", "", "-1", "6379x"):
+            ended = self.pool.run("kv", "serve", "--listen", "127.0.0.1:" + port)
+            self.assertEqual(ended.returncode, 2)
+            self.assertIn("its port is no number", ended.stderr)
+
+    def test_it_takes_as_many_clients_as_it_may_have_descriptors(self):
+        few = {"preexec_fn": lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (64, 1024))}
+        address = ("127.0.0.1", self.serve(**few).port)
+        clients = [self.enterContext(socket.create_connection(address, patience.PATIENCE_S)) for _ in range(100)]
+        for client in clients:
+            client.sendall(b"PING\r\n")
+            self.assertEqual(client.recv(7), b"+PONG\r\n")
 
 
 class Examples(WithPool):
