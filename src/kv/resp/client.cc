@@ -16,7 +16,6 @@ namespace {
 constexpr auto kContentionTimeOut = std::chrono::seconds(10);
 constexpr std::size_t kMostPending = 64;
 constexpr std::size_t kLongestKey = std::size_t{64} << 10U;
-constexpr std::string_view kErr = "ERR ";  // the code of errors that have no other
 // What a stranger may send: enough for a password.
 constexpr RequestLimits kStrangersLimits{
     .arguments = 10, .argument_bytes = 16384, .request_bytes = 65536, .beyond = "unauthenticated"};
@@ -128,12 +127,8 @@ void RespClient::take(RespReply& reply) {
 
 void RespClient::obey_alone(Request& request, RespReply& reply) {
   const std::string refusal = why_not(request);
-  if (!refusal.empty() && request.command != nullptr && request.command->has(Command::kEndsMulti)) {
-    reply.error("EXECABORT Transaction discarded because of: " +
-                refusal.substr(refusal.starts_with(kErr) ? kErr.size() : 0));
-    end_transaction();
-  } else if (!refusal.empty()) {
-    refuse(reply, refusal);
+  if (!refusal.empty()) {
+    refuse(request, reply, refusal);
   } else if (transaction_ != Transaction::none && !request.command->has(Command::kAtOnce)) {
     queue(request, reply);
   } else if (request.command->first_key != 0) {
@@ -157,7 +152,13 @@ std::string RespClient::why_not(const Request& request) const {
   return keys_fit ? "" : "ERR keys have 1 to 65536 bytes";
 }
 
-void RespClient::refuse(RespReply& reply, std::string_view error) {
+void RespClient::refuse(const Request& request, RespReply& reply, std::string_view error) {
+  if (request.command != nullptr && request.command->has(Command::kEndsMulti)) {
+    constexpr std::string_view kErr = "ERR ";
+    const auto why = error.substr(error.starts_with(kErr) ? kErr.size() : 0);
+    reply.error("EXECABORT Transaction discarded because of: " + std::string(why));
+    return end_transaction();
+  }
   reply.error(error);
   if (transaction_ == Transaction::queuing) transaction_ = Transaction::refused;
 }
@@ -234,7 +235,7 @@ void RespClient::begin_transaction(RespReply& reply) {
 void RespClient::queue(const Request& request, RespReply& reply) {
   std::size_t bytes = 0;
   for (const auto word : request.words) bytes += word.size() + sizeof(std::string);
-  if (queued_bytes_ + bytes > limits().request_bytes) return refuse(reply, "ERR the transaction is too large");
+  if (queued_bytes_ + bytes > limits().request_bytes) return refuse(request, reply, "ERR the transaction is too large");
   queued_bytes_ += bytes;
   Request& copy = queued_.emplace_back(Request{request.command, {}});
   for (const auto word : request.words) copy.words.emplace_back(queued_words_.emplace_back(word));

@@ -89,7 +89,7 @@ class RespClient {
   void obey_alone(Request& request, RespReply& reply);
   [[nodiscard]] std::string why_not(const Request& request) const;
   void queue(const Request& request, RespReply& reply);
-  void refuse(RespReply& reply, std::string_view error);
+  void refuse(const Request& request, RespReply& reply, std::string_view error);
   void end_transaction();
 
   /// Those that were pending may wait then.
