@@ -14,6 +14,7 @@
 #include "farside/base/error.h"
 #include "farside/base/log.h"
 
+#include "base/program_error.h"
 #include "cli/commands.h"
 #include "cli/preloaded.h"
 #include "node/door_client.h"
@@ -71,16 +72,13 @@ void prepare_environment(const std::string& door, const std::string& under) {
   ::setenv("FARSIDE_UNDER", under.c_str(), 1);
 }
 
-// Returns only when the program could not be started, with the code that shells give then.
-int become(const std::vector<std::string>& command) {
+[[noreturn]] void become(const std::vector<std::string>& command) {
   std::vector<char*> words;
   words.reserve(command.size() + 1);
   for (const std::string& word : command) words.push_back(const_cast<char*>(word.c_str()));
   words.push_back(nullptr);
   ::execvp(words.front(), words.data());
-  const int code = errno == ENOENT ? 127 : 126;
-  log::error(errno_error("run", command.front(), "check the program's name").what());
-  return code;
+  throw ProgramError(command.front(), errno);
 }
 
 }  // namespace
@@ -101,13 +99,13 @@ void add_exec(CLI::App& app, Action& chosen) {
       "The program and those that it starts are not changed and do what they always do; only reads of files that were\n"
       "opened for reading are answered from memory. Without a pool they are read from the file system, with a "
       "warning.\n"
-      "Exits with the program's code; 127 when there is no such program, 126 when it cannot be run.\n\n"
+      "Exits with the program's code; 127 when there is no such program, 126 when it cannot be executed.\n\n"
       "Example:\n  farside exec --under /data -- grep -r needle /data/logs");
   command->callback([arguments, &chosen] {
-    chosen = [arguments] {
+    chosen = [arguments]() -> int {
       const std::string under = directories(arguments->under);
       if (const auto door = reach_node(arguments->node)) prepare_environment(*door, under);
-      return become(arguments->command);
+      become(arguments->command);
     };
   });
 }

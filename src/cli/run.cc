@@ -20,7 +20,8 @@ void add_run(CLI::App& app, Action& chosen) {
       ->type_name("PROGRAM [ARGUMENT...]");
   run->footer(
       "Exits with the code of the first process that failed (128 + n when signal n killed it) after ending the\n"
-      "others, and says which it was. Rank 0 gets the standard input.\n\n"
+      "others, and says which it was; 127 when there is no such program, 126 when it cannot be executed. Rank 0 gets\n"
+      "the standard input.\n\n"
       "Example:\n  farside run -n 4 -- ./heat --steps 1000");
   run->callback(
       [arguments, &chosen] { chosen = [arguments] { return run_job(arguments->ranks, arguments->command); }; });

@@ -5,6 +5,8 @@
 
 #include "farside/base/error.h"
 
+#include "base/program_error.h"
+
 namespace farside {
 
 int run_command(CLI::App& app, std::initializer_list<AddCommand> commands, const std::string& choice, int argc,
@@ -29,6 +31,9 @@ int run_command(CLI::App& app, std::initializer_list<AddCommand> commands, const
   } catch (const UsageError& error) {
     complain(error);
     return 2;
+  } catch (const ProgramError& error) {
+    complain(error);
+    return error.exit_code();
   } catch (const std::exception& error) {
     complain(error);
     return 1;

@@ -17,6 +17,7 @@
 #include "farside/base/error.h"
 #include "farside/base/log.h"
 
+#include "base/program_error.h"
 #include "team/environment.h"
 
 namespace farside {
@@ -159,8 +160,7 @@ void Launcher::start(std::size_t index) {
   if (::read(report.get(), &code, sizeof code) == sizeof code) {  // the end of the pipe means that it runs
     ::waitpid(pid, nullptr, 0);
     process.pidfd.reset();
-    errno = code;
-    throw errno_error("start", command.front(), "check its name and that it may be executed");
+    throw ProgramError(command.front(), code);
   }
 }
 

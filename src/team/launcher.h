@@ -55,7 +55,8 @@ struct JobEnd {
 /// process's standard input, the others an empty one.
 class Launcher {
  public:
-  /// Starts all ranks. Throws Error when the program cannot be started. The calling thread must outlive the ranks.
+  /// Starts all ranks. Throws ProgramError when the program is missing or none, Error when it cannot be started. The
+  /// calling thread must outlive the ranks.
   explicit Launcher(LaunchPlan plan);
   Launcher(const Launcher&) = delete;
   Launcher& operator=(const Launcher&) = delete;

@@ -87,8 +87,17 @@ TEST_F(FarTest, EndsAsTheProgramDoes) {
   EXPECT_EQ(failed.out, "out\n");
   EXPECT_EQ(failed.err, "err\n");
   EXPECT_EQ(far({"--local", "16M", "--trust-nodes", "--", "sh", "-c", "kill -9 $$"}).code(), 128 + SIGKILL);
-  EXPECT_THAT(far({"--local", "16M", "--trust-nodes", "--", "no-such-program"}).err,
-              HasSubstr("cannot start no-such-program"));
+}
+
+// With the codes that shells give.
+TEST_F(FarTest, SaysThatAProgramCannotBeRun) {
+  ASSERT_EQ(up({"--cache", "16M", "--far", "64M"}).code(), 0);
+  const CommandEnd missing = far({"--local", "16M", "--trust-nodes", "--", "no-such-program"});
+  EXPECT_EQ(missing.code(), 127);
+  EXPECT_THAT(missing.err, HasSubstr("cannot run no-such-program: No such file or directory"));
+  const CommandEnd directory = far({"--local", "16M", "--trust-nodes", "--", files_dir()});
+  EXPECT_EQ(directory.code(), 126);
+  EXPECT_THAT(directory.err, HasSubstr("Permission denied"));
 }
 
 // The program decides what it makes of it; then everything goes.

@@ -159,10 +159,14 @@ TEST(Run, GivesTheInputToRankZeroAlone) {
   EXPECT_THAT(lines(end.out), UnorderedElementsAre("0 the input", "1", "2"));
 }
 
-TEST(Run, SaysThatAProgramDoesNotExist) {
-  const CommandEnd end = run(farside_run("2", {"/no/such/program"}));
-  EXPECT_EQ(end.code(), 1);
-  EXPECT_THAT(end.err, HasSubstr("cannot start /no/such/program: No such file or directory"));
+// With the codes that shells give.
+TEST(Run, SaysThatAProgramCannotBeRun) {
+  const CommandEnd missing = run(farside_run("2", {"/no/such/program"}));
+  EXPECT_EQ(missing.code(), 127);
+  EXPECT_THAT(missing.err, HasSubstr("cannot run /no/such/program: No such file or directory"));
+  const CommandEnd directory = run(farside_run("2", {"/"}));
+  EXPECT_EQ(directory.code(), 126);
+  EXPECT_THAT(directory.err, HasSubstr("cannot run /: Permission denied"));
 }
 
 TEST(Run, RefusesWrongUse) {
