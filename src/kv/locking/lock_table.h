@@ -24,15 +24,12 @@ class LockTable {
   [[nodiscard]] std::size_t held() const noexcept { return locks_.size(); }
 
  private:
-  struct Hash {
-    std::size_t operator()(const KeyId& key) const noexcept { return key.low; }
-  };
   struct Lock {
     Mode mode = Mode::shared;
     std::vector<std::uint64_t> holders;
   };
 
-  std::unordered_map<KeyId, Lock, Hash> locks_;
+  std::unordered_map<KeyId, Lock, KeyIdHash> locks_;
   std::unordered_map<std::uint64_t, std::vector<KeyId>> held_;  // by session
 };
 
