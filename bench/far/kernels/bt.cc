@@ -7,30 +7,9 @@ namespace {
 
 constexpr std::size_t kDerived = 6;
 
-class BlockTridiagonal final : public Kernel, private LineSolver {
+class BlockTridiagonal final : public LineKernel {
  public:
-  BlockTridiagonal(Memory& memory, KernelSize size)
-      : rounds_(size.rounds),
-        flow_(memory, edge_of(size.bytes, kPointBytes + kDerived * sizeof(double))),
-        derived_(memory, flow_.n(), kDerived),
-        next_(flow_.n()) {}
-
-  void prepare() override { flow_.prepare(); }
-
-  void run() override {
-    const std::size_t n = flow_.n();
-    for (unsigned round = 0; round < rounds_; ++round) {
-      derived_.compute(flow_.u);
-      flow_.begin_step([&](std::size_t i, std::size_t j, std::size_t k) {
-        const std::size_t place = (k * n + j) * n + i;
-        return std::array{derived_.speed(0, place), derived_.speed(1, place), derived_.speed(2, place)};
-      });
-      for_all_lines(n, *this);
-      flow_.end_step();
-    }
-  }
-
-  [[nodiscard]] std::uint64_t checked() const override { return flow_.checked(); }
+  BlockTridiagonal(Memory& memory, KernelSize size) : LineKernel(memory, size, kDerived), next_(flow_.n()) {}
 
  private:
   /// What a point's neighbour along the line counts in its equation.
@@ -77,9 +56,6 @@ class BlockTridiagonal final : public Kernel, private LineSolver {
     }
   }
 
-  unsigned rounds_;
-  Flow flow_;
-  Derived derived_;
   std::vector<Matrix> next_;  ///< of the line that is being solved: what the next point counts, by columns
 };
 

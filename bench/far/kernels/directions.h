@@ -37,33 +37,60 @@ class Derived {
   std::vector<Cube<double>> fields_;
 };
 
-/// Solves along one line: `places[l]` is where its point l lies.
-class LineSolver {
+/// One run of it. What is solved along each line is the kernel's own.
+class LineKernel : public Kernel {
  public:
-  virtual ~LineSolver() = default;
-  LineSolver(const LineSolver&) = delete;
-  LineSolver& operator=(const LineSolver&) = delete;
-  virtual void solve_line(std::size_t direction, const std::vector<std::size_t>& places) = 0;
+  void prepare() final { flow_.prepare(); }
+
+  void run() final {
+    const std::size_t n = flow_.n();
+    for (unsigned round = 0; round < rounds_; ++round) {
+      derived_.compute(flow_.u);
+      flow_.begin_step([&](std::size_t i, std::size_t j, std::size_t k) {
+        const std::size_t place = (k * n + j) * n + i;
+        return std::array{derived_.speed(0, place), derived_.speed(1, place), derived_.speed(2, place)};
+      });
+      solve_all_lines();
+      flow_.end_step();
+    }
+  }
+
+  [[nodiscard]] std::uint64_t checked() const final { return flow_.checked(); }
 
  protected:
-  LineSolver() = default;
-};
+  LineKernel(Memory& memory, KernelSize size, std::size_t derived)
+      : flow_(memory, edge_of(size.bytes, kPointBytes + derived * sizeof(double))),
+        derived_(memory, flow_.n(), derived),
+        rounds_(size.rounds) {}
 
-/// All inner lines of the three directions, one direction after the other.
-inline void for_all_lines(std::size_t n, LineSolver& solver) {
-  std::vector<std::size_t> places(n);
-  const std::array<std::size_t, 3> strides{1, n, n * n};
-  constexpr std::array<std::array<std::size_t, 2>, 3> kOthers{{{2, 1}, {2, 0}, {1, 0}}};
-  for (std::size_t direction = 0; direction < 3; ++direction) {
-    for (std::size_t slow = 1; slow + 1 < n; ++slow) {
-      for (std::size_t quick = 1; quick + 1 < n; ++quick) {
-        const auto [slower, quicker] = kOthers[direction];
-        const std::size_t first = slow * strides[slower] + quick * strides[quicker];
-        for (std::size_t l = 0; l < n; ++l) places[l] = first + l * strides[direction];
-        solver.solve_line(direction, places);
+  /// `places[l]` is where point l of the line lies.
+  virtual void solve_line(std::size_t direction, const std::vector<std::size_t>& places) = 0;
+
+  // NOLINTBEGIN(misc-non-private-member-variables-in-classes): what is solved lies in them
+  Flow flow_;
+  const Derived derived_;
+  // NOLINTEND(misc-non-private-member-variables-in-classes)
+
+ private:
+  /// The inner lines of the three directions, one direction after the other.
+  void solve_all_lines() {
+    const std::size_t n = flow_.n();
+    std::vector<std::size_t> places(n);
+    const std::array<std::size_t, 3> strides{1, n, n * n};
+    constexpr std::array<std::array<std::size_t, 2>, 3> kOthers{{{2, 1}, {2, 0}, {1, 0}}};
+    for (std::size_t direction = 0; direction < 3; ++direction) {
+      for (std::size_t slow = 1; slow + 1 < n; ++slow) {
+        for (std::size_t quick = 1; quick + 1 < n; ++quick) {
+          const auto [slower, quicker] = kOthers[direction];
+          const std::size_t first = slow * strides[slower] + quick * strides[quicker];
+          for (std::size_t l = 0; l < n; ++l) places[l] = first + l * strides[direction];
+          solve_line(direction, places);
+        }
       }
     }
   }
-}
+
+  unsigned rounds_;
+};
 
 }  // namespace farside::bench

@@ -8,30 +8,9 @@ namespace {
 constexpr std::size_t kDerived = 7;
 constexpr double kDamping = 0.02;
 
-class Pentadiagonal final : public Kernel, private LineSolver {
+class Pentadiagonal final : public LineKernel {
  public:
-  Pentadiagonal(Memory& memory, KernelSize size)
-      : rounds_(size.rounds),
-        flow_(memory, edge_of(size.bytes, kPointBytes + kDerived * sizeof(double))),
-        derived_(memory, flow_.n(), kDerived),
-        rows_(flow_.n()) {}
-
-  void prepare() override { flow_.prepare(); }
-
-  void run() override {
-    const std::size_t n = flow_.n();
-    for (unsigned round = 0; round < rounds_; ++round) {
-      derived_.compute(flow_.u);
-      flow_.begin_step([&](std::size_t i, std::size_t j, std::size_t k) {
-        const std::size_t place = (k * n + j) * n + i;
-        return std::array{derived_.speed(0, place), derived_.speed(1, place), derived_.speed(2, place)};
-      });
-      for_all_lines(n, *this);
-      flow_.end_step();
-    }
-  }
-
-  [[nodiscard]] std::uint64_t checked() const override { return flow_.checked(); }
+  Pentadiagonal(Memory& memory, KernelSize size) : LineKernel(memory, size, kDerived), rows_(flow_.n()) {}
 
  private:
   void solve_line(std::size_t direction, const std::vector<std::size_t>& places) override {
@@ -88,9 +67,6 @@ class Pentadiagonal final : public Kernel, private LineSolver {
     }
   }
 
-  unsigned rounds_;
-  Flow flow_;
-  Derived derived_;
   std::vector<Five> rows_;  ///< of the line that is being solved: the five diagonals
   std::vector<Five> spare_;
 };
