@@ -9,11 +9,12 @@
 #include <sys/time.h>
 
 #include "node/door_packet.h"
+#include "team/local_socket.h"
 
 namespace farside {
 
 Fd connect_to_door(const std::string& path, std::chrono::milliseconds timeout) {
-  const sockaddr_un address = socket_address(path);
+  const sockaddr_un address = local_address(path);
   Fd socket(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
   const timeval limit{.tv_sec = timeout.count() / 1000, .tv_usec = timeout.count() % 1000 * 1000};
   ::setsockopt(socket.get(), SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);

@@ -7,8 +7,6 @@
 #include <sys/socket.h>
 #include <sys/uio.h>
 
-#include "farside/base/error.h"
-
 namespace farside {
 
 namespace {
@@ -33,16 +31,6 @@ std::vector<Fd> take_fds(msghdr& message) {
 }
 
 }  // namespace
-
-sockaddr_un socket_address(const std::string& path) {
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  if (path.size() >= sizeof address.sun_path) {
-    throw Error({"use the socket", path, "its path is too long", "set FARSIDE_RUNTIME_DIR to a shorter one"});
-  }
-  std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
-  return address;
-}
 
 std::optional<Packet> receive_packet(const Fd& socket, std::span<std::byte> into, int flags) {
   alignas(cmsghdr) ControlBuffer control{};

@@ -4,17 +4,11 @@
 #include <cstddef>
 #include <optional>
 #include <span>
-#include <string>
 #include <vector>
-
-#include <sys/un.h>
 
 #include "farside/base/fd.h"
 
 namespace farside {
-
-/// The address of the socket at `path`. Throws Error when the path is too long for one.
-[[nodiscard]] sockaddr_un socket_address(const std::string& path);
 
 /// A packet as it arrived.
 struct Packet {

@@ -13,13 +13,13 @@
 #include <sys/eventfd.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "farside/base/error.h"
 #include "farside/base/log.h"
 
 #include "node/door_packet.h"
+#include "team/local_socket.h"
 
 namespace farside {
 
@@ -33,14 +33,10 @@ constexpr Duration kStuck = std::chrono::seconds(5);
 constexpr Duration kPauseAfterFailedAccept = std::chrono::milliseconds(20);
 
 Fd listen_on(const std::string& path) {
-  const sockaddr_un address = socket_address(path);
   Fd socket(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (!socket) throw errno_error("create the socket", path);
   if (::unlink(path.c_str()) != 0 && errno != ENOENT) throw errno_error("remove the old socket", path);
-  if (::bind(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0 ||
-      ::chmod(path.c_str(), S_IRUSR | S_IWUSR) != 0 || ::listen(socket.get(), SOMAXCONN) != 0) {
-    throw errno_error("listen on", path);
-  }
+  listen_for_this_user(socket, path);
   return socket;
 }
 
@@ -50,12 +46,6 @@ std::size_t most_clients() {
   rlimit limit{};
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) throw errno_error("read", "the limit of open files");
   return std::min<std::size_t>(kEnough, limit.rlim_cur / 3);
-}
-
-bool same_user(const Fd& client) {
-  ucred peer{};
-  socklen_t bytes = sizeof peer;
-  return ::getsockopt(client.get(), SOL_SOCKET, SO_PEERCRED, &peer, &bytes) == 0 && peer.uid == ::geteuid();
 }
 
 }  // namespace
@@ -107,7 +97,7 @@ void DoorServer::admit() {
       log_.warn("cannot accept a program: " + std::string(std::strerror(errno)));
       fabric_.sleep(kPauseAfterFailedAccept);  // the listener stays readable: without a pause this would spin
     }
-  } else if (!same_user(client)) {
+  } else if (peer_user(client) != ::geteuid()) {
     log_.warn("a program of another user was turned away");
   } else {
     const std::lock_guard lock(mutex_);

@@ -13,28 +13,17 @@
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include "farside/base/error.h"
+
+#include "team/local_socket.h"
 
 namespace farside {
 
 namespace {
 
 using AddressList = std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)>;
-
-sockaddr_un unix_address(const std::string& path) {
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  if (path.size() >= sizeof address.sun_path) {
-    throw Error({"use the socket", path,
-                 "its path is longer than " + std::to_string(sizeof address.sun_path - 1) + " bytes",
-                 "set FARSIDE_RUNTIME_DIR to a shorter path"});
-  }
-  path.copy(address.sun_path, path.size());
-  return address;
-}
 
 // The C library takes a port modulo 65536, and none for any.
 bool is_port(std::string_view text) {
@@ -117,7 +106,7 @@ bool is_host_local(std::string_view address) { return address.find('/') != std::
 
 Fd listen_on(const std::string& address) {
   if (is_host_local(address)) {
-    const sockaddr_un local = unix_address(address);
+    const sockaddr_un local = local_address(address);
     Fd socket = open_socket(AF_UNIX);
     if (::bind(socket.get(), reinterpret_cast<const sockaddr*>(&local), sizeof local) != 0 ||
         ::listen(socket.get(), SOMAXCONN) != 0) {
@@ -178,7 +167,7 @@ void keep_alive(const Fd& socket) {
 Fd connect_to(const std::string& address, SetupClock::time_point deadline) {
   constexpr const char* kConnectRemedy = "is the pool running, and is this its address?";
   if (is_host_local(address)) {
-    const sockaddr_un local = unix_address(address);
+    const sockaddr_un local = local_address(address);
     Fd socket = try_connect(AF_UNIX, reinterpret_cast<const sockaddr*>(&local), sizeof local, deadline);
     if (!socket) throw errno_error("connect to", address, kConnectRemedy);
     return socket;

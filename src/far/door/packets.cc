@@ -5,14 +5,13 @@
 #include <cstring>
 
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/time.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include "farside/base/error.h"
 
 #include "far/pager/page_table.h"
+#include "team/local_socket.h"
 
 namespace farside::far {
 
@@ -46,27 +45,18 @@ bool is_sound(const DoorPacket& packet, std::size_t bytes) {
 }  // namespace
 
 Fd listen_for_programs(const std::string& path) {
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  if (path.size() >= sizeof address.sun_path) {
-    throw Error({"listen for programs on", path, "its path is too long", "set FARSIDE_RUNTIME_DIR to a shorter one"});
-  }
-  std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
   Fd socket(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
   const int on = 1;
-  if (!socket || ::setsockopt(socket.get(), SOL_SOCKET, SO_PASSCRED, &on, sizeof on) != 0 ||
-      ::bind(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0 ||
-      ::chmod(path.c_str(), S_IRUSR | S_IWUSR) != 0 || ::listen(socket.get(), SOMAXCONN) != 0) {
+  if (!socket || ::setsockopt(socket.get(), SOL_SOCKET, SO_PASSCRED, &on, sizeof on) != 0) {
     throw errno_error("listen for programs on", path);
   }
+  listen_for_this_user(socket, path);
   return socket;
 }
 
 bool is_of_this_user(const Fd& connection) {
-  ucred peer{};
-  socklen_t bytes = sizeof peer;
-  if (::getsockopt(connection.get(), SOL_SOCKET, SO_PEERCRED, &peer, &bytes) != 0) return false;
-  return peer.uid == ::geteuid() || peer.uid == 0;
+  const std::optional<uid_t> user = peer_user(connection);
+  return user == ::geteuid() || user == 0;
 }
 
 std::optional<Received> receive(const Fd& connection) {
