@@ -1,6 +1,5 @@
 // farside far: a program whose large allocations live in far memory.
 #include <algorithm>
-#include <csignal>
 #include <filesystem>
 #include <iostream>
 #include <memory>
@@ -15,6 +14,7 @@
 #include "farside/base/units.h"
 #include "farside/far/pool.h"
 
+#include "base/signals_held.h"
 #include "cli/commands.h"
 #include "cli/preloaded.h"
 #include "far/door/door.h"
@@ -95,11 +95,7 @@ std::unique_ptr<far::Profile> open_profile(const FarArguments& arguments) {
 // The threads of a pool and of a door are made here: signals are for whoever waits for the program.
 std::unique_ptr<far::Door> open_door(const FarArguments& arguments, const std::string& socket, far::Profile* profile) {
   const std::uint64_t local_bytes = arguments.local_bytes();
-  sigset_t all;
-  sigset_t before;
-  ::sigfillset(&all);
-  ::pthread_sigmask(SIG_SETMASK, &all, &before);
-  const std::shared_ptr<void> restored(nullptr, [&](void*) { ::pthread_sigmask(SIG_SETMASK, &before, nullptr); });
+  const SignalsHeld held;
   auto space = far::open_pool(arguments.pool());
   const std::uint64_t arena_bytes = std::max(kArenaFactor * space->bytes(), kLeastArenaBytes);
   return std::make_unique<far::Door>(std::move(space), far::DoorOptions{.socket = socket,

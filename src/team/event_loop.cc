@@ -4,13 +4,14 @@
 #include <cerrno>
 #include <utility>
 
-#include <signal.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
 
 #include "farside/base/error.h"
+
+#include "base/signals_held.h"
 
 namespace farside {
 
@@ -35,13 +36,7 @@ EventLoop::EventLoop()
     const auto handler = tick_;  // may set another
     handler();
   });
-  // The new thread inherits the mask: the program's signals are for the program's own threads.
-  sigset_t all;
-  sigset_t before;
-  ::sigfillset(&all);
-  ::pthread_sigmask(SIG_SETMASK, &all, &before);
-  thread_ = std::thread([this] { run(); });
-  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  thread_ = start_thread([this] { run(); });
 }
 
 void EventLoop::watch(int fd, std::uint32_t events, Handler handler) {

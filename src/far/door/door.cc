@@ -20,10 +20,10 @@
 #include "farside/base/error.h"
 #include "farside/base/log.h"
 
+#include "base/signals_held.h"
 #include "base/throttled_log.h"
 #include "far/door/packets.h"
 #include "far/door/program.h"
-#include "far/pager/signals_held.h"
 
 namespace farside::far {
 

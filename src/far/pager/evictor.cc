@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <chrono>
 
-#include "far/pager/signals_held.h"
+#include "base/signals_held.h"
 
 namespace farside::far {
 

@@ -11,8 +11,8 @@
 #include "farside/base/error.h"
 #include "farside/base/units.h"
 
+#include "base/signals_held.h"
 #include "far/pager/end.h"
-#include "far/pager/signals_held.h"
 
 namespace farside::far {
 
@@ -139,7 +139,7 @@ void Pager::discard(void* begin, std::size_t bytes) {
   const PageNumber first = arena_.page_of(from + kPageBytes - 1);
   const PageNumber end = arena_.page_of(from + bytes);
   if (end <= first) return;
-  const SignalsHeld held;
+  const SignalsHeld held;  // a handler could touch a page that is locked here
   const Borrowed shuttle(*this);
   mover_.discard(first, end - first, *shuttle);
 }

@@ -8,9 +8,9 @@
 
 #include "farside/base/error.h"
 
-namespace farside::far {
+namespace farside {
 
-/// No handler of the program runs in this thread meanwhile: it could touch a page that is locked here.
+/// No handler of the program runs in this thread meanwhile.
 class SignalsHeld {
  public:
   SignalsHeld() {
@@ -37,4 +37,4 @@ template <class Body>
   }
 }
 
-}  // namespace farside::far
+}  // namespace farside
