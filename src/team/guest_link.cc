@@ -4,21 +4,21 @@
 
 #include <sys/epoll.h>
 
-#include "farside/base/error.h"
+#include "farside/base/log.h"
 
 namespace farside {
 
 namespace {
 
 constexpr std::uint32_t kNoRank = 0;  // guests have none to claim
+constexpr auto kTryToSend = std::chrono::seconds(1);
 
 }  // namespace
 
-GuestLink::GuestLink(Introduced what, const Secret& secret, std::size_t body_limit, SetupClock::time_point deadline)
+GuestLink::GuestLink(Introduced what, const Secret& secret, SetupClock::time_point deadline)
     : what_(std::move(what)),
-      body_limit_(body_limit),
       socket_(connect_to(what_.address, deadline)),
-      session_(introduce(socket_, what_, secret, kNoRank, body_limit, deadline)) {
+      session_(introduce(socket_, what_, secret, kNoRank, kServiceBodyLimit, deadline)) {
   keep_alive(socket_);
 }
 
@@ -27,11 +27,23 @@ void GuestLink::send(const std::string& message, SetupClock::time_point deadline
 }
 
 std::string GuestLink::receive(SetupClock::time_point deadline) {
-  Frame frame = read_frame(socket_, what_, session_, body_limit_, deadline);
+  Frame frame = read_frame(socket_, what_, session_, kServiceBodyLimit, deadline);
   if (frame.kind != FrameKind::service) {
     throw Error({what_.tried, what_.address, "it is another service", "check the address"});
   }
   return std::move(frame.fields);
+}
+
+void GuestLink::try_to_send(const std::string& message) noexcept {
+  try {
+    send(message, SetupClock::now() + kTryToSend);
+  } catch (const std::exception& error) {  // it is gone already
+    log::debug(error.what());
+  }
+}
+
+Error GuestLink::failure(const std::string& why) const {
+  return Error({what_.tried, what_.address, why, "see farside status"});
 }
 
 void GuestLink::watch(EventLoop& loop, const std::function<void()>& ended) const {

@@ -5,27 +5,43 @@
 #pragma once
 
 #include <functional>
+#include <memory>
+#include <span>
 #include <string>
 
+#include "farside/base/error.h"
 #include "farside/base/fd.h"
 #include "farside/fabric/fabric.h"
 
 #include "base/wire.h"
 #include "team/event_loop.h"
 #include "team/introduction.h"
+#include "team/service_messages.h"
 
 namespace farside {
 
 class GuestLink {
  public:
   /// Connects and shakes hands. Throws Error when nobody answers, or not with this secret.
-  GuestLink(Introduced what, const Secret& secret, std::size_t body_limit, SetupClock::time_point deadline);
+  GuestLink(Introduced what, const Secret& secret, SetupClock::time_point deadline);
 
   [[nodiscard]] const Introduced& what() const noexcept { return what_; }
 
   // Throw Error when the deadline passes, or the other side is gone.
   void send(const std::string& message, SetupClock::time_point deadline);
   [[nodiscard]] std::string receive(SetupClock::time_point deadline);
+  /// One that must be `wanted`, of `messages`. Their Kind has `refused`: why, and the end.
+  template <class Kind>
+  [[nodiscard]] std::string receive(const ServiceMessages<Kind>& messages, Kind wanted,
+                                    SetupClock::time_point deadline) {
+    std::string message = receive(deadline);
+    const Kind kind = messages.kind_of(message);
+    if (kind == wanted) return message;
+    throw failure(kind == Kind::refused ? messages.text_of(message) : "it answers something else");
+  }
+  /// What the other side hears within a second, or can do without: the end of the link says the same.
+  void try_to_send(const std::string& message) noexcept;
+  [[nodiscard]] Error failure(const std::string& why) const;
 
   /// Has `loop` call `ended`, once, when the other side is gone. `ended` keeps this: a descriptor stays open until the
   /// loop forgets it. Nothing comes but answers, for which whoever asked waits, so the end alone is watched for.
@@ -33,10 +49,24 @@ class GuestLink {
 
  private:
   const Introduced what_;
-  const std::size_t body_limit_;
   const Fd socket_;
   Session session_;
 };
+
+/// The Link to whoever of `entries` answers first. Throws Error: why the last one does not, or `none` without any.
+template <class Link>
+[[nodiscard]] std::shared_ptr<Link> link_to_any(std::span<const std::string> entries, const Secret& secret,
+                                                SetupClock::time_point deadline, const Failure& none) {
+  Error failed(none);
+  for (const std::string& entry : entries) {
+    try {
+      return std::make_shared<Link>(entry, secret, deadline);
+    } catch (const Error& error) {
+      failed = error;
+    }
+  }
+  throw Error(failed);
+}
 
 /// What each service says of itself, for whoever is to reach its memory.
 struct ServiceGreeting {

@@ -12,6 +12,8 @@
 
 #include "farside/base/error.h"
 
+#include "team/service_messages.h"
+
 namespace farside {
 
 namespace {
@@ -32,9 +34,8 @@ Fd listen_alone_on(const std::string& address) {
 
 }  // namespace
 
-Guests::Guests(EventLoop& loop, const Secret& secret, std::size_t body_limit, Host& host,
-               const std::vector<std::string>& addresses)
-    : loop_(loop), secret_(secret), body_limit_(body_limit), host_(host) {
+Guests::Guests(EventLoop& loop, const Secret& secret, Host& host, const std::vector<std::string>& addresses)
+    : loop_(loop), secret_(secret), host_(host) {
   for (const std::string& address : addresses) listeners_.emplace_back(address);
   loop_.post([this] {
     for (const Listener& listener : listeners_) {
@@ -108,7 +109,7 @@ Guests::Refusal Guests::shake_hands(Number number, Visitor& visitor) {
   const auto send = [&visitor](std::string_view bytes) { visitor.connection->send(bytes); };
   if (Refusal refusal = visitor.introduction.advance(secret_, visitor.connection->received(), send)) return refusal;
   if (!visitor.introduction.claim()) return {};
-  visitor.session.emplace(visitor.introduction.key(secret_), Session::Side::coordinator, body_limit_);
+  visitor.session.emplace(visitor.introduction.key(secret_), Session::Side::coordinator, kServiceBodyLimit);
   say(number, host_.welcome());
   keep_time();
   return {};

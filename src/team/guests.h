@@ -49,9 +49,7 @@ class Guests {
   };
 
   /// Listens at `addresses` (socket.h) from construction on until `loop` is stopped, which must be before this goes.
-  /// Messages are of at most `body_limit` bytes.
-  Guests(EventLoop& loop, const Secret& secret, std::size_t body_limit, Host& host,
-         const std::vector<std::string>& addresses);
+  Guests(EventLoop& loop, const Secret& secret, Host& host, const std::vector<std::string>& addresses);
   Guests(const Guests&) = delete;
   Guests& operator=(const Guests&) = delete;
 
@@ -96,7 +94,6 @@ class Guests {
 
   EventLoop& loop_;
   const Secret secret_;
-  const std::size_t body_limit_;
   Host& host_;
   std::list<Listener> listeners_;
   std::map<Number, Visitor> visitors_;  // by age

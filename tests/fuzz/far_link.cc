@@ -9,11 +9,11 @@ using namespace far;
 
 /// What the message is when it is understood.
 std::string encoded_again(std::string_view message) {
-  switch (kind_of(message)) {
+  switch (kLinkMessages.kind_of(message)) {
     case LinkKind::welcome: return decode_welcome(message).encode();
-    case LinkKind::join: return encode_join(decode_text(message));
-    case LinkKind::joined: return encode_joined(decode_joined(message));
-    case LinkKind::refused: return encode_refused(decode_text(message));
+    case LinkKind::join: return encode_join(kLinkMessages.text_of(message));
+    case LinkKind::joined: return encode_joined(kLinkMessages.number_of<Holder>(message));
+    case LinkKind::refused: return encode_refused(kLinkMessages.text_of(message));
     case LinkKind::leave: break;  // it has no fields, and nobody looks for any
   }
   return std::string(message);

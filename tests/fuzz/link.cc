@@ -10,15 +10,15 @@ using namespace kv;
 
 /// What the message is when it is understood.
 std::string encoded_again(std::string_view message) {
-  switch (kind_of(message)) {
+  switch (kLinkMessages.kind_of(message)) {
     case LinkKind::welcome: return decode_welcome(message).encode();
     case LinkKind::join: return decode_join(message).encode();
     case LinkKind::open: return decode_open(message).encode();
     case LinkKind::opened: return decode_opened(message).encode();
-    case LinkKind::close: return encode_close(decode_number(message));
-    case LinkKind::refused: return encode_refused(decode_text(message));
-    case LinkKind::joined: return encode_joined(decode_number(message));
-    case LinkKind::shipping: return encode_shipping(decode_text(message));
+    case LinkKind::close: return encode_close(kLinkMessages.number_of<std::uint64_t>(message));
+    case LinkKind::refused: return encode_refused(kLinkMessages.text_of(message));
+    case LinkKind::joined: return encode_joined(kLinkMessages.number_of<std::uint64_t>(message));
+    case LinkKind::shipping: return encode_shipping(kLinkMessages.text_of(message));
     case LinkKind::ship:
     case LinkKind::leave: break;  // they have no fields, and nobody looks for any
   }

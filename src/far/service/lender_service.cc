@@ -51,7 +51,7 @@ LenderService::LenderService(const LenderOptions& options, const Secret& pool)
       lender_(*fabric_, *channel_, *table_, options.self, backing_, {.slabs = slabs_of(options)}),
       errands_([this] { wake(); }),
       peers_(static_cast<PeerId>(options.nodes.size())),
-      guests_(loop_, far_secret(pool), kLinkBodyLimit, *this, options.listen) {}
+      guests_(loop_, far_secret(pool), *this, options.listen) {}
 
 LenderService::~LenderService() { loop_.stop(); }
 
@@ -82,10 +82,10 @@ std::string LenderService::welcome() {
 }
 
 Guests::Refusal LenderService::obey(Guests::Number guest, const std::string& message) {
-  const LinkKind kind = kind_of(message);
+  const LinkKind kind = kLinkMessages.kind_of(message);
   if ((kind == LinkKind::join) == joined_.contains(guest)) return "it joins twice, or not first";
   if (kind == LinkKind::join) {
-    join(guest, decode_text(message));
+    join(guest, kLinkMessages.text_of(message));
   } else if (kind == LinkKind::leave) {
     left_.insert(guest);
   } else {

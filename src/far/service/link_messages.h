@@ -6,8 +6,6 @@
 //   joined  ←   the number that its slabs bear
 //   leave   →   it has nothing mapped any more, and will not come back
 //   refused ←   why; the end
-//
-// Each travels in a frame of its own (team/session.h, kind `service`): a byte that says which, then its fields.
 #pragma once
 
 #include <cstdint>
@@ -17,6 +15,7 @@
 
 #include "far/protocol/layout.h"
 #include "team/guest_link.h"
+#include "team/service_messages.h"
 
 namespace farside::far {
 
@@ -25,8 +24,7 @@ inline constexpr std::string_view kServiceName = "far";
 
 enum class LinkKind : std::uint8_t { welcome, join, joined, leave, refused };
 
-/// The longest of them: names 1024 nodes.
-inline constexpr std::size_t kLinkBodyLimit = 256U << 10U;
+inline constexpr ServiceMessages<LinkKind> kLinkMessages{"a message of far memory's link", LinkKind::refused};
 
 struct Welcome {
   ServiceGreeting greeting;
@@ -43,12 +41,8 @@ struct Welcome {
 [[nodiscard]] std::string encode_leave();
 [[nodiscard]] std::string encode_refused(std::string_view why);
 
-/// The kind of a message, and its fields. What follows throws Error when they are malformed.
-[[nodiscard]] LinkKind kind_of(std::string_view message);
+/// Throws Error when it is malformed. The others have a single field, or none.
 [[nodiscard]] Welcome decode_welcome(std::string_view message);
-[[nodiscard]] Holder decode_joined(std::string_view message);
-/// Of a join or a refusal.
-[[nodiscard]] std::string decode_text(std::string_view message);
 
 /// The secret of a pool, as far memory uses it.
 [[nodiscard]] Secret far_secret(const Secret& pool);

@@ -29,8 +29,6 @@ class NodeLink {
   void leave() noexcept;
 
  private:
-  [[nodiscard]] std::string receive(LinkKind wanted, SetupClock::time_point deadline);
-
   GuestLink link_;
   Welcome welcome_;
 };

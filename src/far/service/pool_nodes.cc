@@ -1,32 +1,17 @@
 #include "far/service/pool_nodes.h"
 
-#include <optional>
 #include <utility>
 
 #include "farside/base/error.h"
 
 namespace farside::far {
 
-namespace {
-
-Welcome ask_any(std::span<const std::string> entries, const Secret& secret, SetupClock::time_point deadline) {
-  std::optional<Error> failed;
-  for (const std::string& entry : entries) {
-    try {
-      return NodeLink(entry, secret, deadline).welcome();
-    } catch (const Error& error) {
-      failed = error;
-    }
-  }
-  if (failed) throw Error(*failed);
-  throw Error({"reach", "far memory", "no pool that lends any is running", "start one with farside up --far SIZE"});
-}
-
-}  // namespace
-
 PoolNodes::PoolNodes(std::span<const std::string> entries, const Secret& secret, SetupClock::time_point deadline)
     : secret_(secret) {
-  Welcome welcome = ask_any(entries, secret_, deadline);
+  Welcome welcome = link_to_any<NodeLink>(entries, secret_, deadline,
+                                          {"reach", "far memory", "no pool that lends any is running",
+                                           "start one with farside up --far SIZE"})
+                        ->welcome();
   addresses_ = std::move(welcome.nodes);
   links_.resize(addresses_.size());
   are_spread_ = welcome.greeting.remote_peers;

@@ -25,12 +25,12 @@ Clients::Clients(EventLoop& loop, Fabric& fabric, MailboxInbox& inbox, Errands& 
       welcome_(std::move(welcome)),
       standby_(standby),
       peers_(first_peer),
-      guests_(loop, secret, kLinkBodyLimit, *this, addresses) {}
+      guests_(loop, secret, *this, addresses) {}
 
 // ---- What they ask for
 
 Guests::Refusal Clients::obey(Guests::Number guest, const std::string& message) {
-  const LinkKind kind = kind_of(message);
+  const LinkKind kind = kLinkMessages.kind_of(message);
   const auto found = clients_.find(guest);
   if ((kind == LinkKind::join) == (found != clients_.end())) return "it joins twice, or not first";
   switch (kind) {
@@ -42,7 +42,8 @@ Guests::Refusal Clients::obey(Guests::Number guest, const std::string& message) 
       open(guest, found->second, decode_open(message));
       return {};
     case LinkKind::close:
-      if (!close(found->second, decode_number(message))) return "it closes a mailbox that it does not have";
+      if (!close(found->second, kLinkMessages.number_of<Number>(message)))
+        return "it closes a mailbox that it does not have";
       return {};
     default: return "its message is of a kind that clients do not send";
   }

@@ -1,26 +1,9 @@
 #include "kv/service/link_messages.h"
 
-#include "base/wire.h"
-
 namespace farside::kv {
 
-namespace {
-
-constexpr LinkKind kLastKind = LinkKind::leave;
-constexpr std::string_view kWhat = "a message of kv's link";
-
-Encoder begin(LinkKind kind) { return Encoder().choice(kind); }
-
-Decoder fields_of(std::string_view message, LinkKind kind) {
-  Decoder in(message, kWhat);
-  in.expect(in.choice(kLastKind) == kind, "it is not the one that was expected");
-  return in;
-}
-
-}  // namespace
-
 std::string Welcome::encode() const {
-  Encoder out = begin(LinkKind::welcome);
+  Encoder out = kLinkMessages.begin(LinkKind::welcome);
   greeting.encode(out);
   out.text(memory).text(bells).number(mailbox.slots).number(mailbox.slot_bytes);
   out.number(static_cast<std::uint64_t>(grace.count())).number(self).choice(is_standby);
@@ -31,7 +14,7 @@ std::string Welcome::encode() const {
 }
 
 Welcome decode_welcome(std::string_view message) {
-  Decoder in = fields_of(message, LinkKind::welcome);
+  Decoder in = kLinkMessages.fields_of(message, LinkKind::welcome);
   Welcome welcome;
   welcome.greeting = ServiceGreeting::decode(in);
   welcome.memory = in.text();
@@ -50,11 +33,11 @@ Welcome decode_welcome(std::string_view message) {
 }
 
 std::string OpenRequest::encode() const {
-  return begin(LinkKind::open).text(rings).number(offset).choice(waking).take();
+  return kLinkMessages.begin(LinkKind::open).text(rings).number(offset).choice(waking).take();
 }
 
 OpenRequest decode_open(std::string_view message) {
-  Decoder in = fields_of(message, LinkKind::open);
+  Decoder in = kLinkMessages.fields_of(message, LinkKind::open);
   OpenRequest request;
   request.rings = in.text();
   request.offset = in.number<std::uint64_t>();
@@ -63,10 +46,10 @@ OpenRequest decode_open(std::string_view message) {
   return request;
 }
 
-std::string Opened::encode() const { return begin(LinkKind::opened).number(mailbox).text(ring).take(); }
+std::string Opened::encode() const { return kLinkMessages.begin(LinkKind::opened).number(mailbox).text(ring).take(); }
 
 Opened decode_opened(std::string_view message) {
-  Decoder in = fields_of(message, LinkKind::opened);
+  Decoder in = kLinkMessages.fields_of(message, LinkKind::opened);
   Opened opened;
   opened.mailbox = in.number<std::uint64_t>();
   opened.ring = in.text();
@@ -74,10 +57,10 @@ Opened decode_opened(std::string_view message) {
   return opened;
 }
 
-std::string Join::encode() const { return begin(LinkKind::join).text(fabric).text(epochs).take(); }
+std::string Join::encode() const { return kLinkMessages.begin(LinkKind::join).text(fabric).text(epochs).take(); }
 
 Join decode_join(std::string_view message) {
-  Decoder in = fields_of(message, LinkKind::join);
+  Decoder in = kLinkMessages.fields_of(message, LinkKind::join);
   Join join;
   join.fabric = in.text();
   join.epochs = in.text();
@@ -85,27 +68,11 @@ Join decode_join(std::string_view message) {
   return join;
 }
 
-std::string encode_joined(std::uint64_t epoch) { return begin(LinkKind::joined).number(epoch).take(); }
-std::string encode_ship() { return begin(LinkKind::ship).take(); }
-std::string encode_shipping(std::string_view ring) { return begin(LinkKind::shipping).text(ring).take(); }
-std::string encode_leave() { return begin(LinkKind::leave).take(); }
-std::string encode_close(std::uint64_t mailbox) { return begin(LinkKind::close).number(mailbox).take(); }
-std::string encode_refused(std::string_view why) { return begin(LinkKind::refused).text(why).take(); }
-
-LinkKind kind_of(std::string_view message) { return Decoder(message, kWhat).choice(kLastKind); }
-
-std::uint64_t decode_number(std::string_view message) {
-  Decoder in = fields_of(message, kind_of(message));
-  const auto number = in.number<std::uint64_t>();
-  in.expect_end();
-  return number;
-}
-
-std::string decode_text(std::string_view message) {
-  Decoder in = fields_of(message, kind_of(message));
-  std::string text = in.text();
-  in.expect_end();
-  return text;
-}
+std::string encode_joined(std::uint64_t epoch) { return kLinkMessages.begin(LinkKind::joined).number(epoch).take(); }
+std::string encode_ship() { return kLinkMessages.begin(LinkKind::ship).take(); }
+std::string encode_shipping(std::string_view ring) { return kLinkMessages.begin(LinkKind::shipping).text(ring).take(); }
+std::string encode_leave() { return kLinkMessages.begin(LinkKind::leave).take(); }
+std::string encode_close(std::uint64_t mailbox) { return kLinkMessages.begin(LinkKind::close).number(mailbox).take(); }
+std::string encode_refused(std::string_view why) { return kLinkMessages.begin(LinkKind::refused).text(why).take(); }
 
 }  // namespace farside::kv

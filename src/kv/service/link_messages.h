@@ -11,8 +11,6 @@
 //   ship    →   from a primary to its standby
 //   shipping ←  where its changes go
 //   leave   →   it ships no more, and serves nobody
-//
-// Each travels in a frame of its own (team/session.h, kind `service`): a byte that says which, then its fields.
 #pragma once
 
 #include <cstdint>
@@ -25,6 +23,7 @@
 #include "kv/protocol/key_id.h"
 #include "kv/protocol/mailbox_ring.h"
 #include "team/guest_link.h"
+#include "team/service_messages.h"
 
 namespace farside::kv {
 
@@ -34,8 +33,7 @@ inline constexpr std::string_view kStandbyName = "kv-standby";
 
 enum class LinkKind : std::uint8_t { welcome, join, joined, open, opened, close, refused, ship, shipping, leave };
 
-/// The longest of them: names 1024 servers.
-inline constexpr std::size_t kLinkBodyLimit = 256U << 10U;
+inline constexpr ServiceMessages<LinkKind> kLinkMessages{"a message of kv's link", LinkKind::leave};
 
 struct Welcome {
   ServiceGreeting greeting;
@@ -82,15 +80,10 @@ struct Join {
 [[nodiscard]] std::string encode_close(std::uint64_t mailbox);
 [[nodiscard]] std::string encode_refused(std::string_view why);
 
-/// The kind of a message, and its fields. What follows throws Error when they are malformed.
-[[nodiscard]] LinkKind kind_of(std::string_view message);
+/// These throw Error when a message is malformed. The others have a single field, or none.
 [[nodiscard]] Welcome decode_welcome(std::string_view message);
 [[nodiscard]] Join decode_join(std::string_view message);
 [[nodiscard]] OpenRequest decode_open(std::string_view message);
 [[nodiscard]] Opened decode_opened(std::string_view message);
-/// Of what is joined or closed.
-[[nodiscard]] std::uint64_t decode_number(std::string_view message);
-/// Of a refusal, or where changes go.
-[[nodiscard]] std::string decode_text(std::string_view message);
 
 }  // namespace farside::kv

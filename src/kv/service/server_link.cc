@@ -1,12 +1,9 @@
 #include "kv/service/server_link.h"
 
-#include "farside/base/log.h"
-
 namespace farside::kv {
 
 namespace {
 
-constexpr auto kCloseLimit = std::chrono::seconds(1);
 constexpr Duration kReadLimit = std::chrono::seconds(10);
 constexpr Duration kAloneLimit = std::chrono::seconds(1);
 
@@ -15,8 +12,8 @@ constexpr Duration kAloneLimit = std::chrono::seconds(1);
 Secret kv_secret(const Secret& pool) { return pool.for_purpose("farside kv"); }
 
 ServerLink::ServerLink(const std::string& address, const Secret& secret, SetupClock::time_point deadline)
-    : link_({"reach the key-value server at", address}, secret, kLinkBodyLimit, deadline),
-      welcome_(decode_welcome(receive(LinkKind::welcome, deadline))) {
+    : link_({"reach the key-value server at", address}, secret, deadline),
+      welcome_(decode_welcome(link_.receive(kLinkMessages, LinkKind::welcome, deadline))) {
   welcome_.greeting.expect_compatible(link_.what());
 }
 
@@ -31,20 +28,20 @@ void ServerLink::join(Fabric& fabric, const Region* epochs, SetupClock::time_poi
   bells_ = fabric.attach(peer(), welcome_.bells);
   const std::lock_guard lock(mutex_);
   link_.send(Join{fabric.address(), epochs == nullptr ? "" : epochs->handle()}.encode(), deadline);
-  epoch_when_joined_ = decode_number(receive(LinkKind::joined, deadline));
+  epoch_when_joined_ = kLinkMessages.number_of<std::uint64_t>(link_.receive(kLinkMessages, LinkKind::joined, deadline));
   memory_ = read_head(*memory_region_);
 }
 
 std::unique_ptr<RemoteRegion> ServerLink::ship(SetupClock::time_point deadline) {
   const std::lock_guard lock(mutex_);
   link_.send(encode_ship(), deadline);
-  ring_ = decode_text(receive(LinkKind::shipping, deadline));
+  ring_ = kLinkMessages.text_of(link_.receive(kLinkMessages, LinkKind::shipping, deadline));
   return fabric_->attach(peer(), ring_);
 }
 
 // The standby is told nothing: its memory is as it was, and it lets this process in unless it has taken its place.
 std::unique_ptr<RemoteRegion> ServerLink::ship_again(const Welcome& now) {
-  if (now.greeting.fabric != welcome_.greeting.fabric) throw failure("another process than before answers there");
+  if (now.greeting.fabric != welcome_.greeting.fabric) throw link_.failure("another process than before answers there");
   fabric_->connect(peer(), welcome_.greeting.fabric);
   auto bells = fabric_->attach(peer(), welcome_.bells);
   auto ring = fabric_->attach(peer(), ring_);
@@ -59,7 +56,7 @@ bool ServerLink::is_alone(Channel& channel) const {
 
 ServerMemory ServerLink::read_head(const RemoteRegion& memory) const {
   const auto read = ServerMemory::read(*fabric_->open_channel(), memory, fabric_->in(kReadLimit));
-  if (!read) throw failure("its memory cannot be read");
+  if (!read) throw link_.failure("its memory cannot be read");
   return *read;
 }
 
@@ -78,7 +75,7 @@ ServerLink::Mailbox ServerLink::open(const Region& rings, std::uint64_t offset, 
     link_.send(OpenRequest{rings.handle(), offset, waking}.encode(), deadline);
     for (++late_; late_ != 0; --late_) {
       if (opened.mailbox != 0) link_.send(encode_close(opened.mailbox), deadline);
-      opened = decode_opened(receive(LinkKind::opened, deadline));
+      opened = decode_opened(link_.receive(kLinkMessages, LinkKind::opened, deadline));
     }
   }
   Mailbox mailbox{opened.mailbox, fabric_->attach(peer(), opened.ring), {}};
@@ -98,23 +95,8 @@ void ServerLink::close(std::uint64_t mailbox) noexcept {
 void ServerLink::leave() noexcept { try_to_say(encode_leave()); }
 
 void ServerLink::try_to_say(const std::string& message) noexcept {
-  try {
-    const std::lock_guard lock(mutex_);
-    link_.send(message, SetupClock::now() + kCloseLimit);
-  } catch (const std::exception& error) {
-    log::debug(error.what());
-  }
-}
-
-std::string ServerLink::receive(LinkKind wanted, SetupClock::time_point deadline) {
-  std::string message = link_.receive(deadline);
-  const LinkKind kind = kind_of(message);
-  if (kind == wanted) return message;
-  throw failure(kind == LinkKind::refused ? decode_text(message) : "it answers something else");
-}
-
-Error ServerLink::failure(const std::string& why) const {
-  return Error({link_.what().tried, link_.what().address, why, "see farside status"});
+  const std::lock_guard lock(mutex_);
+  link_.try_to_send(message);
 }
 
 }  // namespace farside::kv

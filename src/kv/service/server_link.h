@@ -10,7 +10,6 @@
 #include <optional>
 #include <string>
 
-#include "farside/base/error.h"
 #include "farside/fabric/fabric.h"
 
 #include "kv/protocol/server_memory.h"
@@ -85,9 +84,7 @@ class ServerLink {
 
  private:
   void try_to_say(const std::string& message) noexcept;
-  [[nodiscard]] std::string receive(LinkKind wanted, SetupClock::time_point deadline);
   [[nodiscard]] ServerMemory read_head(const RemoteRegion& memory) const;
-  [[nodiscard]] Error failure(const std::string& why) const;
 
   std::mutex mutex_;  // for the next
   GuestLink link_;

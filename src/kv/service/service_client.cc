@@ -29,20 +29,6 @@ std::uint64_t draw_session() {
   return number;
 }
 
-std::shared_ptr<ServerLink> link_to_any(std::span<const std::string> entries, const Secret& secret,
-                                        SetupClock::time_point deadline) {
-  std::optional<Error> failed;
-  for (const std::string& entry : entries) {
-    try {
-      return std::make_shared<ServerLink>(entry, secret, deadline);
-    } catch (const Error& error) {
-      failed = error;
-    }
-  }
-  if (failed) throw Error(*failed);
-  throw Error({"reach", "a key-value server", "none is known", "start a pool with farside up --kv SIZE"});
-}
-
 // A region that nobody has: what is posted there fails.
 std::unique_ptr<RemoteRegion> nowhere(PeerId peer, std::uint64_t bytes) {
   return std::make_unique<RemoteRegion>("a server that is gone", peer, bytes, nullptr, nullptr);
@@ -130,7 +116,9 @@ SessionParts::SessionParts(Fabric& fabric, PoolLinks to, const SessionSettings& 
 ServiceClient::ServiceClient(std::span<const std::string> entries, const Secret& pool, std::chrono::milliseconds limit)
     : secret_(kv_secret(pool)) {
   const auto deadline = SetupClock::now() + limit;
-  const auto first = link_to_any(entries, secret_, deadline);
+  const auto first = link_to_any<ServerLink>(
+      entries, secret_, deadline,
+      {"reach", "a key-value server", "none is known", "start a pool with farside up --kv SIZE"});
   welcome_ = first->welcome();
   fabric_ = make_host_fabric({.mode = welcome_.greeting.mode, .remote_peers = welcome_.greeting.remote_peers});
   asking_ = fabric_->open_channel();
