@@ -4,6 +4,7 @@
 // Thread safety: one thread at a time.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "farside/fabric/fabric.h"
@@ -15,10 +16,15 @@ class PeerNumbers {
   /// Those below `first` belong to others.
   explicit PeerNumbers(PeerId first) noexcept : next_(first) {}
 
-  [[nodiscard]] PeerId take() {
-    if (free_.empty()) return next_++;
-    const PeerId peer = free_.back();
-    free_.pop_back();
+  /// The number of the peer of `fabric` that is at `address` from now on. Throws Error.
+  [[nodiscard]] PeerId connect(Fabric& fabric, const std::string& address) {
+    const PeerId peer = free_.empty() ? next_ : free_.back();
+    fabric.connect(peer, address);
+    if (free_.empty()) {
+      ++next_;
+    } else {
+      free_.pop_back();
+    }
     return peer;
   }
   void give_back(PeerId peer) { free_.push_back(peer); }

@@ -12,15 +12,8 @@ namespace {
 
 constexpr std::uint64_t kSlabBytes = LenderSettings{}.slab_bytes;
 constexpr std::uint64_t kSpareBytes = 64U << 20U;  // that the machine keeps for others
-constexpr Duration kRing = std::chrono::seconds(1);
 constexpr Duration kRevokeLimit = std::chrono::seconds(1);
 constexpr Duration kRest = std::chrono::seconds(1);  // between two looks at the table when nobody rings
-
-std::unique_ptr<Fabric> make_fabric(const LenderOptions& options) {
-  auto fabric = make_host_fabric({.mode = fabric_mode_from_environment(), .remote_peers = options.remote_peers});
-  fabric->connect(options.self, fabric->address());
-  return fabric;
-}
 
 SlabNumber slabs_of(const LenderOptions& options) {
   if (options.bytes < kSlabBytes) {
@@ -41,15 +34,14 @@ void MachineMemory::take_back(SlabNumber slab) { release(memory_, slab * slab_by
 
 LenderService::LenderService(const LenderOptions& options, const Secret& pool)
     : options_(options),
-      fabric_(make_fabric(options)),
+      fabric_(make_service_fabric(options.self, options.remote_peers)),
       memory_(fabric_->create_region("far memory", slabs_of(options) * kSlabBytes)),
       table_(fabric_->create_region("far table", table_bytes(slabs_of(options)))),
-      own_table_(fabric_->attach(options.self, table_->handle())),
-      bell_channel_(fabric_->open_channel()),
+      bell_(*fabric_, options.self, *table_, offsetof(TableHead, bell)),
       channel_(fabric_->open_channel()),
       backing_(*memory_, kSlabBytes),
       lender_(*fabric_, *channel_, *table_, options.self, backing_, {.slabs = slabs_of(options)}),
-      errands_([this] { wake(); }),
+      errands_([this] { bell_.ring(); }),
       peers_(static_cast<PeerId>(options.nodes.size())),
       guests_(loop_, far_secret(pool), *this, options.listen) {}
 
@@ -62,12 +54,6 @@ void LenderService::serve_until(const std::function<bool()>& ended) {
     end_those_who_parted();
     if (!more_to_do) lender_.rest(fabric_->in(kRest));
   }
-}
-
-void LenderService::wake() {
-  const std::lock_guard lock(ringing_);
-  const auto bell = own_table_->word<AtomicWord>(offsetof(TableHead, bell));
-  (void)bell_channel_->add_signal(bell, 1, fabric_->in(kRing));  // it looks anyway, later
 }
 
 // ---- Who comes and goes
@@ -95,13 +81,7 @@ Guests::Refusal LenderService::obey(Guests::Number guest, const std::string& mes
 }
 
 void LenderService::join(Guests::Number guest, const std::string& fabric) {
-  const PeerId peer = peers_.take();
-  try {
-    fabric_->connect(peer, fabric);
-  } catch (const Error&) {
-    peers_.give_back(peer);
-    throw;
-  }
+  const PeerId peer = peers_.connect(*fabric_, fabric);
   joined_.emplace(guest, peer);
   errands_.post([this, guest, peer] { begin(guest, peer); });
 }

@@ -10,7 +10,6 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <set>
 #include <string>
 #include <vector>
@@ -23,6 +22,7 @@
 #include "team/errands.h"
 #include "team/guests.h"
 #include "team/peer_numbers.h"
+#include "team/service_fabric.h"
 
 namespace farside::far {
 
@@ -55,7 +55,7 @@ class LenderService final : private Guests::Host {
 
   /// Serves until `ended`, which is asked now and then, and after a wake.
   void serve_until(const std::function<bool()>& ended);
-  void wake();
+  void wake() { bell_.ring(); }
 
  private:
   struct Client {
@@ -82,9 +82,7 @@ class LenderService final : private Guests::Host {
   std::unique_ptr<Fabric> fabric_;
   std::unique_ptr<Region> memory_;
   std::unique_ptr<Region> table_;
-  std::unique_ptr<RemoteRegion> own_table_;  ///< through the loopback
-  std::mutex ringing_;                       // for the next
-  std::unique_ptr<Channel> bell_channel_;
+  OwnBell bell_;
   std::unique_ptr<Channel> channel_;  ///< of the thread that serves
   MachineMemory backing_;
   Lender lender_;

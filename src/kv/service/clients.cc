@@ -50,13 +50,7 @@ Guests::Refusal Clients::obey(Guests::Number guest, const std::string& message) 
 }
 
 void Clients::join(Guests::Number guest, const Join& join) {
-  const PeerId peer = peers_.take();
-  try {
-    fabric_.connect(peer, join.fabric);
-  } catch (const Error&) {
-    peers_.give_back(peer);
-    throw;
-  }
+  const PeerId peer = peers_.connect(fabric_, join.fabric);
   clients_.emplace(guest, Client{peer});
   if (standby_ != nullptr) return join_standby(guest, peer, join.epochs);
   guests_.say(guest, encode_joined(0));

@@ -11,7 +11,6 @@ namespace farside::kv {
 
 namespace {
 
-constexpr Duration kRing = std::chrono::seconds(1);
 constexpr Duration kTakeAccess = std::chrono::seconds(5);
 constexpr Duration kEnding = std::chrono::seconds(1);
 constexpr auto kReachAgain = std::chrono::milliseconds(200);
@@ -19,12 +18,6 @@ constexpr auto kBetweenTries = std::chrono::milliseconds(10);
 
 // Versions that are reclaimed between two looks at what has come.
 constexpr std::size_t kReclaimedAtOnce = 16;
-
-std::unique_ptr<Fabric> make_fabric(const ServiceOptions& options) {
-  auto fabric = make_host_fabric({.mode = fabric_mode_from_environment(), .remote_peers = options.remote_peers});
-  fabric->connect(options.self, fabric->address());
-  return fabric;
-}
 
 StoreSettings store_settings(const ServiceOptions& options, const Fabric& fabric) {
   StoreSettings settings = options.store;
@@ -42,11 +35,10 @@ PeerId first_client(const ServiceOptions& options) {
 Service::Service(const ServiceOptions& options, const Secret& pool)
     : options_(options),
       secret_(kv_secret(pool)),
-      fabric_(make_fabric(options)),
+      fabric_(make_service_fabric(options.self, options.remote_peers)),
       memory_(fabric_->create_region("kv memory", options.store.bytes)),
       bells_(fabric_->create_region("kv bells", ServerLink::kBellsBytes)),
-      own_bells_(fabric_->attach(options.self, bells_->handle())),
-      bell_channel_(fabric_->open_channel()),
+      bell_(*fabric_, options.self, *bells_, ServerLink::kBell),
       channel_(fabric_->open_channel()),
       store_(*fabric_, *channel_, *memory_, store_settings(options, *fabric_)),
       journal_(open_journal()),
@@ -58,7 +50,7 @@ Service::Service(const ServiceOptions& options, const Secret& pool)
                 if (!serves()) return Message{};  // nobody asks a standby
                 return handler_.answer_or_hold(request);
               }),
-      errands_([this] { wake(); }),
+      errands_([this] { bell_.ring(); }),
       others_(loop_, *fabric_, *channel_, errands_, secret_, options.servers, options.replica.standbys,
               options.replica.is_primary_dead, options.mailbox),
       terminator_(*fabric_, logged_, others_, options.self, options.patience),
@@ -191,10 +183,5 @@ Welcome Service::welcome() const {
 }
 
 void Service::serve_until(const std::function<bool()>& ended) { server_.serve_until(ended); }
-
-void Service::wake() {
-  const std::lock_guard lock(ringing_);
-  (void)bell_channel_->add_signal(own_bells_->word<AtomicWord>(0), 1, fabric_->in(kRing));  // it looks anyway, later
-}
 
 }  // namespace farside::kv

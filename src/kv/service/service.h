@@ -6,7 +6,6 @@
 
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -26,6 +25,7 @@
 #include "team/errands.h"
 #include "team/event_loop.h"
 #include "team/secret.h"
+#include "team/service_fabric.h"
 
 namespace farside::kv {
 
@@ -63,7 +63,7 @@ class Service {
 
   /// Serves until `ended`, which is asked now and then, and after a wake.
   void serve_until(const std::function<bool()>& ended);
-  void wake();
+  void wake() { bell_.ring(); }
 
  private:
   [[nodiscard]] Welcome welcome() const;
@@ -81,9 +81,7 @@ class Service {
   std::unique_ptr<Fabric> fabric_;
   std::unique_ptr<Region> memory_;
   std::unique_ptr<Region> bells_;
-  std::unique_ptr<RemoteRegion> own_bells_;  ///< through the loopback
-  std::mutex ringing_;                       // for the next
-  std::unique_ptr<Channel> bell_channel_;
+  OwnBell bell_;
   std::unique_ptr<Channel> channel_;  ///< of the thread that serves
   Store store_;
   // Of a primary that has a standby.
