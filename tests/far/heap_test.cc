@@ -17,16 +17,16 @@
 
 #include "farside/base/error.h"
 
-#include "far/heap/layout.h"
+#include "far/heap/heap_layout.h"
 #include "tests/far/local_space.h"
 
 namespace farside::test {
 namespace {
 
 using far::Heap;
+using far::HeapLayout;
 using far::HeapOptions;
 using far::Hint;
-using far::Layout;
 
 constexpr std::uint64_t kMiB = std::uint64_t{1} << 20U;
 
@@ -178,7 +178,7 @@ TEST(FarHeapDeath, OfWhatIsGivenBackTwice) {
 // Whatever is taken and given back: pieces never overlap, are aligned, and all of the room comes back.
 TEST(FarLayout, KeepsPiecesApart) {
   constexpr std::size_t kBytes = 64 * kMiB;
-  Layout layout(kBytes);
+  HeapLayout layout(kBytes);
   std::map<std::size_t, std::size_t> pieces;  // begin, end
   std::mt19937_64 random(3);                  // NOLINT(cert-msc51-cpp): the same every time
   for (int step = 0; step < 50'000; ++step) {

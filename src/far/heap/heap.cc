@@ -7,7 +7,7 @@
 #include "farside/base/memory.h"
 #include "farside/base/units.h"
 
-#include "far/heap/layout.h"
+#include "far/heap/heap_layout.h"
 #include "far/pager/end.h"
 #include "far/pager/pager.h"
 #include "far/pager/space_shuttles.h"
@@ -22,9 +22,9 @@ std::unique_ptr<Space> checked(std::unique_ptr<Space> space, const HeapOptions& 
     throw UsageError({"keep in this machine's memory", format_bytes(options.local_bytes),
                       "only " + format_bytes(available) + " are to be had", "give a smaller budget"});
   }
-  if (space->bytes() < Layout::kGranuleBytes) {
+  if (space->bytes() < HeapLayout::kGranuleBytes) {
     throw Error({"make a far heap in a space of", format_bytes(space->bytes()), "it has no room",
-                 "ask the pool for at least " + format_bytes(Layout::kGranuleBytes)});
+                 "ask the pool for at least " + format_bytes(HeapLayout::kGranuleBytes)});
   }
   return space;
 }
@@ -41,7 +41,7 @@ class Heap::State {
 
   Pager pager;
   std::mutex mutex;
-  Layout layout;
+  HeapLayout layout;
   bool has_hints = false;
 };
 

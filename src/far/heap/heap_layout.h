@@ -1,4 +1,4 @@
-// layout.h — which parts of an arena are in use. What it knows lies outside of the arena: taking and giving back
+// heap_layout.h — which parts of an arena are in use. What it knows lies outside of the arena: taking and giving back
 // touches no page of it.
 //
 // The arena is cut into granules of 64 KiB. Large pieces are runs of granules; small ones share a run with others of
@@ -16,11 +16,11 @@
 namespace farside::far {
 
 /// Not safe for several threads: who owns it has a lock.
-class Layout {
+class HeapLayout {
  public:
   static constexpr std::size_t kGranuleBytes = std::size_t{64} << 10U;
 
-  explicit Layout(std::size_t bytes);
+  explicit HeapLayout(std::size_t bytes);
 
   /// Where a piece of at least `bytes` begins; nothing when there is no room. `alignment` is a power of two.
   [[nodiscard]] std::optional<std::size_t> take(std::size_t bytes, std::size_t alignment);

@@ -1,4 +1,4 @@
-#include "far/heap/layout.h"
+#include "far/heap/heap_layout.h"
 
 #include <algorithm>
 #include <bit>
@@ -22,11 +22,11 @@ std::size_t size_of_piece(std::size_t bytes) {
 
 }  // namespace
 
-Layout::Layout(std::size_t bytes) {
+HeapLayout::HeapLayout(std::size_t bytes) {
   if (bytes >= kGranuleBytes) free_.emplace(0, bytes / kGranuleBytes);
 }
 
-std::optional<std::size_t> Layout::take(std::size_t bytes, std::size_t alignment) {
+std::optional<std::size_t> HeapLayout::take(std::size_t bytes, std::size_t alignment) {
   if (bytes <= kMostSmall && alignment <= kMostSmall) {
     // Pieces of a power of two lie at multiples of themselves.
     const std::size_t piece =
@@ -40,7 +40,7 @@ std::optional<std::size_t> Layout::take(std::size_t bytes, std::size_t alignment
   return *first * kGranuleBytes;
 }
 
-std::optional<std::size_t> Layout::take_small(std::size_t piece_bytes) {
+std::optional<std::size_t> HeapLayout::take_small(std::size_t piece_bytes) {
   std::set<std::size_t>& with_room = partly_[piece_bytes];
   if (with_room.empty()) {
     const std::size_t granules = round_up(piece_bytes * kPiecesOfRun, kGranuleBytes) / kGranuleBytes;
@@ -57,7 +57,7 @@ std::optional<std::size_t> Layout::take_small(std::size_t piece_bytes) {
   return first * kGranuleBytes + static_cast<std::size_t>(place) * piece_bytes;
 }
 
-std::optional<std::size_t> Layout::take_run(std::size_t granules, std::size_t alignment) {
+std::optional<std::size_t> HeapLayout::take_run(std::size_t granules, std::size_t alignment) {
   for (const auto& [begin, count] : free_) {
     const std::size_t first = round_up(begin, alignment);
     if (first - begin > count || count - (first - begin) < granules) continue;
@@ -74,7 +74,7 @@ std::optional<std::size_t> Layout::take_run(std::size_t granules, std::size_t al
   return std::nullopt;
 }
 
-void Layout::give_run(std::size_t first, std::size_t granules) {
+void HeapLayout::give_run(std::size_t first, std::size_t granules) {
   used_granules_ -= granules;
   auto next = free_.lower_bound(first);
   if (next != free_.end() && next->first == first + granules) {
@@ -91,14 +91,14 @@ void Layout::give_run(std::size_t first, std::size_t granules) {
   free_.emplace(first, granules);
 }
 
-Layout::Runs::const_iterator Layout::run_of(std::size_t begin) const {
+HeapLayout::Runs::const_iterator HeapLayout::run_of(std::size_t begin) const {
   auto after = runs_.upper_bound(begin / kGranuleBytes);
   if (after == runs_.begin()) return runs_.end();
   --after;
   return begin / kGranuleBytes < after->first + after->second.granules ? after : runs_.end();
 }
 
-std::optional<Layout::Piece> Layout::find(std::size_t begin) const {
+std::optional<HeapLayout::Piece> HeapLayout::find(std::size_t begin) const {
   const auto found = run_of(begin);
   if (found == runs_.end()) return std::nullopt;
   const auto& [first, run] = *found;
@@ -111,7 +111,7 @@ std::optional<Layout::Piece> Layout::find(std::size_t begin) const {
   return Piece{begin, run.piece_bytes};
 }
 
-std::optional<Layout::Released> Layout::give(std::size_t begin) {
+std::optional<HeapLayout::Released> HeapLayout::give(std::size_t begin) {
   if (!find(begin)) return std::nullopt;
   const auto found = runs_.find(run_of(begin)->first);
   auto& [first, run] = *found;
