@@ -17,6 +17,7 @@
 #include "cli/commands.h"
 #include "cli/kv_session.h"
 #include "cli/metrics_server.h"
+#include "kv/resp/lasting_session.h"
 #include "kv/resp/resp_server.h"
 
 namespace farside::cli {
@@ -102,7 +103,9 @@ int serve(const ServeArguments& arguments) {
   kv::RespSettings settings = arguments.settings;
   if (!arguments.password_file.empty()) settings.password = read_password(arguments.password_file);
   kv::Client client(arguments.kv.client());
-  const auto open_session = [&] { return client.open_session(arguments.kv.session()); };
+  const auto open_session = [&] {
+    return std::make_unique<kv::LastingSession>([&] { return client.open_session(arguments.kv.session()); });
+  };
 
   const kv::RespServer server(arguments.address, settings, arguments.threads, open_session);
   std::cout << "serving the Redis protocol at " << server.address() << '\n';

@@ -100,6 +100,24 @@ class Serve(WithPool):
             self.assertEqual(ended.returncode, 2)
             self.assertIn("its port is no number", ended.stderr)
 
+    def test_it_goes_on_when_a_node_is_back(self):
+        client = self.enterContext(socket.create_connection(("127.0.0.1", self.serve("--threads", "1").port)))
+        client.settimeout(patience.PATIENCE_S)
+        replies = client.makefile("rb")
+        keys = [f"key:{i}" for i in range(20)]  # of both nodes
+
+        def ask(*words):
+            client.sendall((" ".join(words) + "\r\n").encode())
+            return replies.readline()
+
+        def is_written():
+            return ask("MSET", *(word for key in keys for word in (key, "1"))) == b"+OK\r\n"
+        self.assertTrue(is_written())
+        self.pool.kill_node(1)
+        patience.wait_for(is_written, "what is written has no answer")
+        self.pool.kill_node(0)
+        patience.wait_for(lambda: ask("EXISTS", *keys).startswith(b":"), "what is read has no answer")
+
     def test_it_takes_as_many_clients_as_it_may_have_descriptors(self):
         few = {"preexec_fn": lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (64, 1024))}
         address = ("127.0.0.1", self.serve(**few).port)
