@@ -201,7 +201,8 @@ void RespClient::run(std::span<const Request> requests, RespReply& reply, bool a
     reply.take_back(before);
   } while (wrote == PutOutcome::differs && contention.try_again());
   if (wrote == PutOutcome::full) failure = kOutOfMemory;
-  if (wrote == PutOutcome::unknown) failure = kUnknown;
+  const auto writes = [](const Request& each) { return each.command->has(Command::kWrite); };
+  if (wrote == PutOutcome::unknown) failure = std::ranges::any_of(requests, writes) ? kUnknown : kNoAnswer;
   // Of those that were done together, each has an error of its own.
   for (std::size_t i = 0; i < (as_array ? 1 : requests.size()); ++i) reply.error(failure);
 }
