@@ -38,10 +38,7 @@ void SimChannel::post(const Operation& operation, Completion& completion) {
     completion.outcome = Outcome::peer_lost;
     return;
   }
-  std::erase_if(flights_, [this](const auto& flight) {
-    if (flight->failed() && flight->is_write()) failed_.insert(flight->peer());
-    return flight->over();
-  });
+  forget_what_is_over();
   auto flight =
       std::make_shared<Flight>(fabric_.wires(), fabric_.process(), operation, access.memory(), completion, waiter_);
   Flights predecessors = network.reorders ? fenced_[peer] : under_way(peer);
@@ -78,8 +75,8 @@ Outcome SimChannel::flush(PeerId peer, Deadline deadline) {
   const Flights earlier = under_way(peer);
   const auto all_over = [&] { return std::ranges::all_of(earlier, [](const auto& flight) { return flight->over(); }); };
   if (!wait_for(all_over, deadline)) return Outcome::timed_out;
-  const bool failed = std::ranges::any_of(earlier, [](const auto& flight) { return flight->failed(); });
-  if (failed_.erase(peer) != 0 || failed || fabric_.lost(peer)) return Outcome::peer_lost;
+  forget_what_is_over();
+  if (failed_.erase(peer) != 0 || fabric_.lost(peer)) return Outcome::peer_lost;
   waiter_->flushed[peer] = fabric_.wires().last_operation();
   return Outcome::done;
 }
@@ -116,6 +113,14 @@ Outcome SimChannel::wait_change(const Region& region, std::uint64_t offset, std:
                                 const Awaited& awaited) {
   const Call call(*waiter_);
   return fabric_.watch(region, offset, seen, deadline, awaited.peers, awaited.lives);
+}
+
+// But not that a WRITE failed, perhaps when its poster had been told that it completed.
+void SimChannel::forget_what_is_over() {
+  std::erase_if(flights_, [this](const auto& flight) {
+    if (flight->failed() && flight->is_write()) failed_.insert(flight->peer());
+    return flight->over();
+  });
 }
 
 SimChannel::Flights SimChannel::under_way(PeerId peer) const {

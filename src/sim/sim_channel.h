@@ -35,6 +35,7 @@ class SimChannel final : public Channel {
                       const Awaited& awaited) override;
   [[nodiscard]] std::uint64_t lives_of(std::span<const PeerId> peers) const override { return fabric_.lives_of(peers); }
 
+  void forget_what_is_over();
   [[nodiscard]] Flights under_way(PeerId peer) const;
   /// Waits within a call of the fabric.
   template <class Condition>

@@ -327,6 +327,34 @@ TEST(SimLitmus, NothingOfABrokenConnectionLandsAfterAFlush) {
   EXPECT_FALSE(possible(network, program(true)));
 }
 
+// The writer's access is taken away when its WRITE has completed, and has not landed. It hears of that from a flush,
+// also when that begins later.
+TEST(SimLitmus, AFlushTellsOfAWriteThatFailedBefore) {
+  const auto flushes_as = [](Outcome flushed, std::uint64_t landed) {
+    const auto is_so = std::make_shared<bool>();
+    const Litmus::Program write = [=](Side& me) {
+      World& world = me.litmus.world;
+      world.scheduler().after(std::chrono::nanoseconds(500),
+                              [&world] { (void)world.fabric(kTarget).revoke(kWriter, {}); });
+      std::uint64_t value = 7;
+      const Outcome written = me.channel->write(me.memory->of(kTarget).span(0, 8), LocalSpan(value), me.soon());
+      world.fabric(me.rank).sleep(std::chrono::microseconds(10));
+      *is_so = written == Outcome::done && me.channel->flush(kTarget, me.soon()) == flushed;
+    };
+    const Litmus::Program look = [=](Side& me) {
+      me.litmus.world.fabric(me.rank).sleep(std::chrono::milliseconds(20));
+      me.litmus.happened = *is_so && me.own(0).load() == landed;
+    };
+    return std::array<Litmus::Program, 3>{write, {}, look};
+  };
+  Network network = tame();
+  network.revoking_kills = false;
+  network.completes_before_visible = true;
+  EXPECT_TRUE(possible(network, flushes_as(Outcome::done, 7)));
+  EXPECT_TRUE(possible(network, flushes_as(Outcome::peer_lost, 0)));
+  EXPECT_FALSE(possible(network, flushes_as(Outcome::done, 0)));
+}
+
 TEST(SimLitmus, TheDeadAnswerOnlyOverMappedMemory) {
   const std::array<Litmus::Program, 3> program{
       [](Side& me) {
