@@ -38,6 +38,8 @@ struct Network {
   // On one host a process whose access is to be taken away is killed; over a network it goes on, and finds its peer
   // lost.
   bool revoking_kills = true;
+  // It does not get in again by another connection. No fabric lets it; a test does, to show that it would notice.
+  bool revoking_lasts = true;
 
   Duration latency = std::chrono::microseconds(2);       ///< the usual longest time of a step
   Duration long_latency = std::chrono::milliseconds(2);  ///< that of a late step, and of a stall

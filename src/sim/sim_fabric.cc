@@ -63,6 +63,7 @@ std::unique_ptr<Region> SimFabric::create_region(std::string name, std::uint64_t
 void SimFabric::connect(PeerId peer, std::string_view address) {
   ProcessId process = 0;
   std::from_chars(address.data(), address.data() + address.size(), process);
+  if (!wires_.network().revoking_lasts) wires_.give_access(process_, process);
   processes_[peer] = process;
   lost_.erase(peer);
   broken_.erase(peer);

@@ -52,6 +52,7 @@ class Wires {
 
   /// Nothing that `from` has posted, or will post, takes effect in the memory of `to` from here on.
   void take_access(ProcessId from, ProcessId to) { taken_.insert({from, to}); }
+  void give_access(ProcessId from, ProcessId to) { taken_.erase({from, to}); }
   [[nodiscard]] bool access_taken(ProcessId from, ProcessId to) const { return taken_.contains({from, to}); }
 
   /// Numbers operations in traces.

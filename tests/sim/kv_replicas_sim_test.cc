@@ -92,6 +92,15 @@ void slow(KvScenario& scenario) {
   scenario.network.revoking_kills = false;
 }
 
+/// And its connection to the standby breaks and is made anew when that closes the ring, sooner or later.
+void relinking(KvScenario& scenario) {
+  slow(scenario);
+  scenario.rounds = 120;
+  scenario.clients = 3;
+  scenario.longest_relink = std::chrono::microseconds(100);
+  scenario.breaks_when_suspected = true;
+}
+
 /// And one client, which reads, hears late that the standby serves.
 void slow_to_hear(KvScenario& scenario) {
   slow(scenario);
@@ -129,6 +138,8 @@ TEST(KvReplicasSim, KeepShippingWhenConnectionsBreak) {
   EXPECT_EQ(violation({}, moving_after_breaks, kSeeds / 3), std::nullopt);
 }
 
+TEST(KvReplicasSim, MoveWhileTheConnectionIsMadeAnew) { EXPECT_EQ(violation({}, relinking, kSeeds / 3), std::nullopt); }
+
 TEST(KvReplicasSim, MoveAlsoForWhomTheStandbyDoesNotReach) {
   EXPECT_EQ(violation({}, apart, kSeeds / 3), std::nullopt);
   EXPECT_EQ(violation({}, apart_and_late, kSeeds / 3), std::nullopt);
@@ -139,6 +150,15 @@ TEST(KvReplicasSim, CatchAnAnswerBeforeTheChangeWasShipped) {
 }
 TEST(KvReplicasSim, CatchAPrimaryThatGoesOnBehindAHole) {
   EXPECT_TRUE(caught({.writes_again = false}, moving_after_breaks));
+}
+TEST(KvReplicasSim, CatchAnAnswerBeforeTheNewConnectionWasFlushed) {
+  EXPECT_TRUE(caught({.flushes_the_new_way = false}, relinking));
+}
+TEST(KvReplicasSim, CatchARingThatAnotherConnectionOpensAgain) {
+  EXPECT_TRUE(caught({}, [](KvScenario& scenario) {
+    relinking(scenario);
+    scenario.network.revoking_lasts = false;
+  }));
 }
 TEST(KvReplicasSim, CatchARingThatIsNotClosed) { EXPECT_TRUE(caught({.closes_the_ring = false}, slow)); }
 TEST(KvReplicasSim, CatchARingThatIsNotDrained) { EXPECT_TRUE(caught({.drains_the_ring = false}, slow)); }

@@ -35,10 +35,12 @@ struct KvScenario {
   Rank deaths = 0;           ///< of the last clients
   bool server_dies = false;  ///< the last one
   bool has_standbys = false;
-  bool is_suspected = false;        ///< the last server: its standby is told that it is dead, but it is only slow
-  bool standby_dies = false;        ///< that of the first server
-  int breaks = 0;                   ///< of the connection from the last server to its standby
-  std::optional<Duration> lease{};  ///< as between hosts
+  bool is_suspected = false;           ///< the last server: its standby is told that it is dead, but it is only slow
+  bool standby_dies = false;           ///< that of the first server
+  int breaks = 0;                      ///< of the connection from the last server to its standby
+  Duration longest_relink{};           ///< until it is made anew
+  bool breaks_when_suspected = false;  ///< as well: the taking over comes while it is made anew, or a little later
+  std::optional<Duration> lease{};     ///< as between hosts
   /// For a while the first client, which only reads, does not reach the last server's standby, nor that it.
   bool is_apart = false;
   std::uint64_t ring_bytes = 4096;
@@ -114,6 +116,8 @@ class KvWorld {
 
   [[nodiscard]] kv::InTeamOptions options(Rank rank) {
     const auto reach_again = [this, rank](Rank standby) {
+      const Duration relink = dice().up_to(scenario_.longest_relink);
+      if (relink != Duration::zero()) world_.fabric(rank).sleep(relink);
       world_.fabric(rank).connect(standby, world_.fabric(standby).address());
       return true;
     };
@@ -154,10 +158,7 @@ class KvWorld {
       });
     }
     for (int i = 0; i < scenario_.breaks; ++i) {
-      at_some_moment([this] {
-        const Rank server = scenario_.servers - 1;
-        world_.fabric(server).break_connection(standby_of(server));
-      });
+      at_some_moment([this] { break_connection(); });
     }
     if (scenario_.server_dies) {
       at_some_moment([this] { world_.kill(scenario_.servers - 1); });
@@ -167,9 +168,12 @@ class KvWorld {
     }
     if (scenario_.is_suspected) {
       at_some_moment([this] {
-        const Rank server = scenario_.servers - 1;
         if (scenario_.is_apart) part();
-        world_.fabric(standby_of(server)).mark_lost(server);
+        if (scenario_.breaks_when_suspected) break_connection();
+        dice().after(scenario_.breaks_when_suspected ? dice().up_to(2 * scenario_.longest_relink) : Duration{}, [this] {
+          const Rank server = scenario_.servers - 1;
+          world_.fabric(standby_of(server)).mark_lost(server);
+        });
       });
     } else if (scenario_.is_apart) {
       at_some_moment([this] { part(); });
@@ -177,6 +181,10 @@ class KvWorld {
     for (Rank i = 1; i <= scenario_.deaths; ++i) {
       at_some_moment([this, i] { world_.kill(world_.size() - i); });
     }
+  }
+  void break_connection() {
+    const Rank server = scenario_.servers - 1;
+    world_.fabric(server).break_connection(standby_of(server));
   }
   void part() {
     const auto client = world_.fabric(clients_.front().rank).process();

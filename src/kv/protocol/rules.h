@@ -35,6 +35,7 @@ struct KvRules {
 struct ReplicaRules {
   bool answers_after_shipping = true;  ///< a change is in the standby's memory before it is answered
   bool writes_again = true;            ///< all that was not flushed, when something failed
+  bool flushes_the_new_way = true;     ///< what is written over a connection that was made anew
   bool closes_the_ring = true;         ///< nothing of the primary's comes into it once the standby takes over
   bool drains_the_ring = true;         ///< the standby has done all that came when it serves
   bool serves_after_the_epoch = true;  ///< all who have joined have been told by then

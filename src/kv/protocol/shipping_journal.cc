@@ -90,7 +90,9 @@ ShippingJournal::Came ShippingJournal::write_on(Deadline deadline) {
 
 // A place of the ring is written to again only when nothing that was written there before can still arrive.
 bool ShippingJournal::flush(Deadline deadline) {
-  const Outcome flushed = rules_.answers_after_shipping ? channel_.flush(way_.ring->peer(), deadline) : Outcome::done;
+  const bool is_new_way = before_mending_ != Duration::zero();
+  const bool asks = rules_.answers_after_shipping && (rules_.flushes_the_new_way || !is_new_way);
+  const Outcome flushed = asks ? channel_.flush(way_.ring->peer(), deadline) : Outcome::done;
   if (flushed != Outcome::done) {
     go_back(flushed);
     return false;
