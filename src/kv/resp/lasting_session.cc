@@ -1,5 +1,6 @@
 #include "kv/resp/lasting_session.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "farside/base/error.h"
@@ -8,7 +9,10 @@ namespace farside::kv {
 
 namespace {
 
-constexpr auto kPauseBetweenTries = std::chrono::seconds(1);  // a node that died is back sooner
+// A node that died is back sooner. A try that lasts, since a whole machine is gone, takes time from the other servers'
+// keys: a tenth at most.
+constexpr auto kPauseBetweenTries = std::chrono::seconds(1);
+constexpr int kPausesOfATry = 10;
 
 }  // namespace
 
@@ -42,12 +46,13 @@ void LastingSession::renew_if_lost(bool& doubted) {
   }
   const auto now = std::chrono::steady_clock::now();
   if (!lost_ || now < next_try_) return;
-  next_try_ = now + kPauseBetweenTries;
   try {
     session_ = open_();
     lost_ = false;
   } catch (const Error&) {  // it is not back: the old one reaches the other servers
   }
+  const auto end = std::chrono::steady_clock::now();
+  next_try_ = end + std::max<std::chrono::steady_clock::duration>(kPauseBetweenTries, kPausesOfATry * (end - now));
 }
 
 Outcome LastingSession::noted(Outcome outcome) {
