@@ -15,6 +15,7 @@ Flight::Flight(Wires& wires, ProcessId poster, const Operation& operation, std::
       poster_(poster),
       thread_(wires.scheduler().ticket().thread),
       operation_(operation),
+      peer_(operation.region->peer()),
       target_(std::move(target)),
       breaks_before_(wires.breaks(poster, target_->owner())),
       completion_(&completion),

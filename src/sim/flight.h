@@ -33,7 +33,7 @@ class Flight : public std::enable_shared_from_this<Flight> {
   void abandon();
 
   [[nodiscard]] bool belongs_to(const Completion& completion) const noexcept { return completion_ == &completion; }
-  [[nodiscard]] PeerId peer() const noexcept { return operation_.region->peer(); }
+  [[nodiscard]] PeerId peer() const noexcept { return peer_; }
   [[nodiscard]] bool is_read() const noexcept { return operation_.kind == Operation::Kind::read; }
   [[nodiscard]] bool is_write() const noexcept { return operation_.kind == Operation::Kind::write; }
   [[nodiscard]] bool is_atomic() const noexcept { return !is_read() && !is_write(); }
@@ -78,7 +78,8 @@ class Flight : public std::enable_shared_from_this<Flight> {
   std::uint64_t number_;
   ProcessId poster_;
   std::uint32_t thread_;
-  Operation operation_;
+  Operation operation_;  // whose region may be gone when what is late lands
+  PeerId peer_;
   std::shared_ptr<SimMemory> target_;
   std::uint64_t breaks_before_;
   // What lands of a WRITE whose connection broke.
