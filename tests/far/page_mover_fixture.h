@@ -1,20 +1,63 @@
 // page_mover_fixture.h — an arena whose pages a PageMover brings and carries away, at the test's word: no evictor runs.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <chrono>
+#include <cstring>
+#include <functional>
+#include <span>
+#include <vector>
 
 #include <gtest/gtest.h>
 
 #include "far/pager/arena.h"
 #include "far/pager/bus_errors.h"
 #include "far/pager/page_mover.h"
-#include "tests/far/cellar.h"
 
 namespace farside::test {
 
 inline constexpr far::PageNumber kPagesOfArena = 1024;
 inline constexpr std::uint64_t kBudget = 256;
+
+// Keeps pages in this process, and calls the test in the middle of a store: after the bytes were handed over, before
+// the pager learns that they are safe.
+struct Cellar {
+  std::vector<std::byte> bytes = std::vector<std::byte>(kPagesOfArena * far::kPageBytes);
+  std::function<void()> during_store = [] {};
+  std::function<bool(far::PageNumber)> has_room_for = [](far::PageNumber) { return true; };
+  far::Result stores_end_with = far::Result::done;
+};
+
+class CellarShuttle final : public far::Shuttle {
+ public:
+  explicit CellarShuttle(Cellar& cellar) : cellar_(cellar) {}
+
+  [[nodiscard]] std::byte* buffer() override { return buffer_.data(); }
+  [[nodiscard]] far::Result fetch(std::span<const far::PageNumber> pages) override {
+    for (std::size_t i = 0; i < pages.size(); ++i) std::memcpy(place(i), shelf(pages[i]), far::kPageBytes);
+    return far::Result::done;
+  }
+  [[nodiscard]] far::Result store(std::span<const far::PageNumber> pages) override {
+    if (!std::ranges::all_of(pages, cellar_.has_room_for)) return far::Result::full;
+    for (std::size_t i = 0; i < pages.size(); ++i) std::memcpy(shelf(pages[i]), place(i), far::kPageBytes);
+    cellar_.during_store();
+    return cellar_.stores_end_with;
+  }
+  [[nodiscard]] far::Result erase(far::PageNumber first, far::PageNumber count) override {
+    std::memset(shelf(first), 0, count * far::kPageBytes);
+    return far::Result::done;
+  }
+
+ private:
+  [[nodiscard]] std::byte* place(std::size_t i) { return buffer_.data() + i * far::kPageBytes; }
+  [[nodiscard]] std::byte* shelf(far::PageNumber page) {
+    return cellar_.bytes.data() + std::size_t{page} * far::kPageBytes;
+  }
+
+  Cellar& cellar_;
+  std::vector<std::byte> buffer_ = std::vector<std::byte>(kPages * far::kPageBytes);
+};
 
 struct Tally final : far::PageObserver {
   void note(far::PageEvent event, far::PageNumber page, std::uint64_t count) override {
@@ -50,7 +93,7 @@ class PageMoverTest : public testing::Test, public far::BusErrorServer {
     }
   }
 
-  Cellar cellar{kPagesOfArena};
+  Cellar cellar;
   far::Arena arena{kPagesOfArena};
   far::Userfault userfault{far::FaultService::in_thread};
   far::Frames frames{kBudget};
