@@ -55,13 +55,13 @@ class Band {
  public:
   explicit Band(Team& team)
       : team_(team),
-        comm_(team),
-        channel_(comm_.open_channel()),
-        inbox_(team.allocate("inbox", Inbox::kBytes)),
         first_(kSize * team.rank() / team.size()),
         rows_(kSize * (team.rank() + 1) / team.size() - first_),
+        inbox_(team.allocate("inbox", Inbox::kBytes)),
         grid_(start(rows_, is_top())),
-        next_(grid_) {}
+        next_(grid_),
+        comm_(team),
+        channel_(comm_.open_channel()) {}
 
   void iterate(std::uint64_t iteration) {
     update(grid_, next_, 1, 1);
@@ -117,13 +117,13 @@ class Band {
   }
 
   Team& team_;
-  Comm comm_;
-  std::unique_ptr<Channel> channel_;
-  std::unique_ptr<SymmetricRegion> inbox_;
   const std::size_t first_;  ///< how many rows are above this band
   const std::size_t rows_;
+  std::unique_ptr<SymmetricRegion> inbox_;
   Rows grid_;
   Rows next_;
+  Comm comm_;  // after what it copies between, so that it goes first: an error may leave copies under way
+  std::unique_ptr<Channel> channel_;
 };
 
 }  // namespace

@@ -54,9 +54,9 @@ class World::Impl {
         channel(comm.open_channel()),
         collectives(comm),
         barriers(comm),
-        words(of.allocate(comm.next_name("array words"), 8 * kWords * of.size())),
         everybody(of.size()),
         sent(kWords) {
+    words = of.allocate(comm.next_name("array words"), 8 * kWords * of.size());
     std::iota(everybody.begin(), everybody.end(), 0);
   }
 
@@ -137,15 +137,16 @@ class World::Impl {
   Team& team;
   const WorldOptions options;
   const Threads threads;
+  // What is in the background reads and writes these. After a failure nobody waits for it, but it ends with `comm`.
+  std::unique_ptr<SymmetricRegion> words;
+  std::vector<std::unique_ptr<SymmetricRegion>> segments;
+  std::deque<Buffer> buffers;
   Comm comm;
   std::unique_ptr<Channel> channel;
   Collectives collectives;
   Barrier barriers;
-  std::unique_ptr<SymmetricRegion> words;
-  std::vector<std::unique_ptr<SymmetricRegion>> segments;
   std::vector<Rank> everybody;
   std::vector<Request> sent;  ///< by word: the last that was issued under it
-  std::deque<Buffer> buffers;
   std::deque<Request> sent_before;  ///< each barrier under way
   std::uint64_t operation = 0;
   std::uint64_t history = 0;

@@ -2,6 +2,7 @@
 #include "farside/vector/world.h"
 
 #include <csignal>
+#include <thread>
 
 #include <gtest/gtest.h>
 
@@ -137,6 +138,37 @@ TEST(World, EndsWaitsThatAreTooLong) {
     if (world.rank() == 1) (void)error_of([&] { world.expect({Outcome::timed_out, {}}, "leave"); });  // as the other
   });
   fleet.expect_success();
+}
+
+// A World goes after a failure although a rank has not taken what was sent to it: the memory goes after what is sent.
+TEST(World, GoesAfterAFailureWithElementsUnderWay) {
+  Shared<std::atomic<unsigned>> step;
+  const auto reach = [&](unsigned wanted) { ASSERT_TRUE(eventually([&] { return *step == wanted; })); };
+  Fleet fleet(2, [&](Member& me) {
+    FleetTeam team(me);
+    WorldOptions options = small_world();
+    options.time_out = std::chrono::seconds(1);
+    options.segment_bytes = 8U << 20U;  // so that no more is allocated together
+    {
+      World world(team, options);
+      const auto a = filled<1>(world, 1, {1 << 18});
+      me.barrier();
+      if (me.index() == 1) return (void)::pause();  // until it is killed
+      *step = 1;
+      reach(2);
+      EXPECT_NE(error_of([&] { (void)cshift(a, 0, 1 << 17); }), "none");
+      *step = 3;
+    }
+    *step = 4;
+  });
+  reach(1);
+  fleet.stop(1);
+  *step = 2;
+  reach(3);
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));  // the World is going
+  fleet.signal(1, SIGCONT);
+  reach(4);
+  EXPECT_EQ(fleet.wait(0), 0);
 }
 
 // A death ends whatever the others wait for, and the error names who died.

@@ -88,6 +88,7 @@ class Comm {
   /// Collective. Throws Error when it cannot be set up.
   explicit Comm(Team& team);
   /// What the service thread is at is brought to an end, for at most a minute, and what it has not begun never happens.
+  /// So memory that is declared before a Comm may go with it after an error, whatever is under way.
   /// Not collective: who still wants something of this rank is told, at worst, that it timed out
   /// (docs/protocols/comm.md, "Leaving").
   ~Comm();
