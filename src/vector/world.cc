@@ -146,7 +146,7 @@ class World::Impl {
   Collectives collectives;
   Barrier barriers;
   std::vector<Rank> everybody;
-  std::vector<Request> sent;  ///< by word: the last that was issued under it
+  std::vector<Request> sent;        ///< by word: the last that was issued under it
   std::deque<Request> sent_before;  ///< each barrier under way
   std::uint64_t operation = 0;
   std::uint64_t history = 0;
