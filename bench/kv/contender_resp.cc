@@ -1,5 +1,5 @@
-// A server of the Redis protocol that redis-benchmark drives: `farside kv serve` in front of a pool of 4 nodes, or
-// Redis without persistence. Argument: "farside" or "redis".
+// A server of the Redis protocol that redis-benchmark drives: `farside kv serve` in front of a pool, or Redis without
+// persistence. Argument: how many nodes the pool has, or "redis".
 //
 // A question is a test of redis-benchmark's, how many requests follow each other without waiting, and how many there
 // are; or "likes": how fast examples/likes.cc is in the pool. Each answer is how many a second.
@@ -63,9 +63,9 @@ void run_to_its_end(const std::vector<std::string>& command) {
 /// In a place of its own.
 class Pool {
  public:
-  Pool() {
+  explicit Pool(const std::string& nodes) {
     ::setenv("XDG_RUNTIME_DIR", place_.c_str(), 1);
-    run_to_its_end({farside(), "up", "-n", "4", "--cache", "64M", "--kv", "512M"});
+    run_to_its_end({farside(), "up", "-n", nodes, "--cache", "64M", "--kv", "512M"});
   }
   ~Pool() {
     try {
@@ -142,9 +142,9 @@ void await(int port) {
   throw std::runtime_error("the server did not start");
 }
 
-void run(const std::string& whose) {
+void run(const std::string& server_or_nodes) {
   const std::string port = std::to_string(free_port());
-  const auto pool = whose == "farside" ? std::make_unique<Pool>() : nullptr;
+  const auto pool = server_or_nodes == "redis" ? nullptr : std::make_unique<Pool>(server_or_nodes);
   const std::vector<std::string> serve =
       pool != nullptr ? std::vector<std::string>{farside(), "kv", "serve", "--listen", "127.0.0.1:" + port}
                       : std::vector<std::string>{"redis-server", "--port", port,           "--bind", "127.0.0.1",
@@ -162,7 +162,7 @@ void run(const std::string& whose) {
 
 int main(int argc, char** argv) {
   return farside::bench::contend([&] {
-    if (argc != 2) throw std::invalid_argument("usage: kv-contender-resp farside|redis");
+    if (argc != 2) throw std::invalid_argument("usage: kv-contender-resp NODES|redis");
     farside::bench::run(argv[1]);
   });
 }

@@ -284,13 +284,14 @@ void Bench::measure_protocol() {
     if (!installed(program))
       return report_.not_measured("the Redis protocol", std::string(program) + " is missing (install redis-tools)");
   }
-  const auto start_server = [&](const std::string& whose, const std::string& name) {
-    return start("the Redis protocol", {name, {{sibling_program("kv-contender-resp"), whose}, fabric_.environment}},
-                 report_);
+  const auto start_server = [&](const std::string& server_or_nodes, const std::string& name) {
+    return start("the Redis protocol",
+                 {name, {{sibling_program("kv-contender-resp"), server_or_nodes}, fabric_.environment}}, report_);
   };
-  const Job ours = start_server("farside", "farside kv serve");
+  const Job four = start_server("4", "farside kv serve, 4 nodes");
+  const Job one = start_server("1", "farside kv serve, 1 node");
   const Job redis = start_server("redis", kRedis);
-  if (ours == nullptr || redis == nullptr) return;
+  if (four == nullptr || one == nullptr || redis == nullptr) return;
   const std::uint64_t requests = options_.quick ? 500 : options_.full ? 200'000 : 20'000;
   const auto ask = [](const Job& job, const std::string& question) { return std::stod(job->ask(question)); };
   report_.continue_table(fmt::format("{}: redis-benchmark, 50 clients, 3 B, 10,000 keys", fabric_.name));
@@ -299,16 +300,19 @@ void Bench::measure_protocol() {
       const std::string name = fmt::format("{} {}, {} at once", fabric_.name, test, pipelined);
       const std::string question = fmt::format("{} {} {}", test, pipelined, requests * (pipelined == 1 ? 1 : 4));
       show_progress(name);
-      const std::vector<std::function<double()>> askers{[&] { return ask(ours, question); },
+      const std::vector<std::function<double()>> askers{[&] { return ask(four, question); },
+                                                        [&] { return ask(one, question); },
                                                         [&] { return ask(redis, question); }};
       const auto figures = farside::bench::race<double>(options_.quick ? 1 : options_.repetitions, askers);
-      report_.add(compare(name, "1/s", Better::higher, {"farside kv serve", figures[0]}, {{kRedis, figures[1], 1}}));
+      const Series baseline{kRedis, figures[2], 1};
+      report_.add(compare(name + ", 4 nodes", "1/s", Better::higher, {"farside kv serve", figures[0]}, {baseline}));
+      report_.add(compare(name + ", 1 node", "1/s", Better::higher, {"farside kv serve", figures[1]}, {baseline}));
     }
   }
   if (!std::filesystem::exists(sibling_program("../../bin/example_likes")))
     return report_.not_measured("likes", "the examples were not built");
   report_.continue_table(fmt::format("{}: examples/likes.cc, likes and their counts, 4 threads", fabric_.name));
-  const std::vector<std::function<double()>> likes{[&] { return ask(ours, "likes"); }};
+  const std::vector<std::function<double()>> likes{[&] { return ask(four, "likes"); }};
   report_.add(compare(fabric_.name + " likes", "1/s", Better::higher,
                       {"farside", farside::bench::race<double>(options_.quick ? 1 : options_.repetitions, likes)[0]},
                       {}));
