@@ -30,7 +30,7 @@ bench: release
 	scripts/bench
 
 lint: setup
-	scripts/lint
+	scripts/lint --analyze
 
 # PREFIX=/usr/local unless said otherwise.
 install: release
