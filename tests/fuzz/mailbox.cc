@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "kv/protocol/served_mailbox.h"
+#include "tests/fuzz/input.h"
 
 namespace farside::fuzz {
 namespace {
@@ -42,26 +43,6 @@ class Rings {
   std::unique_ptr<RemoteRegion> receivers_remote_;
   std::unique_ptr<RemoteRegion> peers_remote_;
   std::unique_ptr<Channel> channel_ = fabric_->open_channel();
-};
-
-class Input {
- public:
-  explicit Input(std::span<const std::byte> bytes) : left_(bytes) {}
-
-  [[nodiscard]] bool is_over() const { return left_.empty(); }
-  /// 0 when there is none.
-  std::uint64_t byte() {
-    const auto taken = bytes(1);
-    return taken.empty() ? 0 : std::to_integer<std::uint64_t>(taken.front());
-  }
-  std::span<const std::byte> bytes(std::size_t most) {
-    const auto taken = left_.first(std::min(most, left_.size()));
-    left_ = left_.subspan(taken.size());
-    return taken;
-  }
-
- private:
-  std::span<const std::byte> left_;
 };
 
 /// Writes the next thing into the receiver's ring.
