@@ -85,10 +85,12 @@ void measure_peer_hits(const std::string& fabric, const std::map<std::string, st
   Contender plain("page cache", plain_reader());
   for (const std::string& file : files) static_cast<void>(owner.ask("scan " + file + " 1048576"));
 
-  std::size_t turn = 0;
-  const std::vector<std::function<Timing()>> turns{
-      [&] { return Timing::from_line(ours.ask("first " + files[turn] + " 1048576")); },
-      [&] { return Timing::from_line(plain.ask("first " + files[turn++] + " 1048576")); }};
+  const auto reads_each_once_by = [&files](Contender& reader) {
+    return [&reader, &files, turn = std::size_t{0}]() mutable {
+      return Timing::from_line(reader.ask("first " + files[turn++] + " 1048576"));
+    };
+  };
+  const std::vector<std::function<Timing()>> turns{reads_each_once_by(ours), reads_each_once_by(plain)};
   const auto timings = race<Timing>(options.repetitions, turns);
   Series own{"farside", {}};
   Series baseline{"page cache", {}};
