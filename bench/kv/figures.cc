@@ -20,9 +20,9 @@ KvRace::KvRace(std::span<const Contestant> contestants, const KvQuestion& questi
   figures_ = race<KvFigures>(repetitions, askers);
 }
 
-Result KvRace::throughput(const std::string& name, std::optional<double> wanted) const {
+Result KvRace::throughput(const std::string& name) const {
   constexpr auto kFigure = &KvFigures::per_second;
-  return compare(name, "1/s", Better::higher, series(0, kFigure), others(kFigure, wanted));
+  return compare(name, "1/s", Better::higher, series(0, kFigure), others(kFigure));
 }
 
 Result KvRace::ratio(const std::string& name, const Wanted& wanted) const {
@@ -33,7 +33,7 @@ Result KvRace::ratio(const std::string& name, const Wanted& wanted) const {
 }
 
 Result KvRace::time(const std::string& name, double KvFigures::*figure) const {
-  return compare(name, "ns", Better::lower, series(0, figure), others(figure, {}));
+  return compare(name, "ns", Better::lower, series(0, figure), others(figure));
 }
 
 std::vector<double> KvRace::medians() const {
@@ -56,12 +56,9 @@ std::size_t KvRace::place_of(const std::string& name) const {
   return static_cast<std::size_t>(found - names_.begin());
 }
 
-std::vector<Series> KvRace::others(double KvFigures::*figure, std::optional<double> wanted) const {
+std::vector<Series> KvRace::others(double KvFigures::*figure) const {
   std::vector<Series> made;
-  for (std::size_t i = 1; i < names_.size(); ++i) {
-    made.push_back(series(i, figure));
-    made.back().wanted = wanted;
-  }
+  for (std::size_t i = 1; i < names_.size(); ++i) made.push_back(series(i, figure));
   return made;
 }
 

@@ -30,7 +30,7 @@ class KvRace {
   KvRace(std::span<const Contestant> contestants, const KvQuestion& question, unsigned repetitions);
 
   /// Transactions a second, of the first beside the others.
-  [[nodiscard]] Result throughput(const std::string& name, std::optional<double> wanted = {}) const;
+  [[nodiscard]] Result throughput(const std::string& name) const;
   /// Transactions a second, of one beside another.
   [[nodiscard]] Result ratio(const std::string& name, const Wanted& wanted) const;
   /// Another figure, in nanoseconds, of the first beside the others.
@@ -43,7 +43,7 @@ class KvRace {
  private:
   [[nodiscard]] Series series(std::size_t contestant, double KvFigures::*figure) const;
   [[nodiscard]] std::size_t place_of(const std::string& name) const;
-  [[nodiscard]] std::vector<Series> others(double KvFigures::*figure, std::optional<double> wanted) const;
+  [[nodiscard]] std::vector<Series> others(double KvFigures::*figure) const;
 
   std::vector<std::string> names_;
   std::vector<std::vector<KvFigures>> figures_;  // by contestant, by repetition
