@@ -7,7 +7,6 @@
 #include <exception>
 #include <filesystem>
 #include <fstream>
-#include <functional>
 #include <iostream>
 #include <thread>
 
@@ -28,12 +27,8 @@ Mix mix_of(const std::string& name) {
   return is_ycsb(name) ? ycsb(name[0]) : reads_of(static_cast<unsigned>(std::stoul(name)));
 }
 
-/// A table is known by its rows and the bytes of their values. Who inserts has one of its own: the next one of the same
-/// store would find the rows there.
-std::uint64_t table_of(const KvQuestion& question) {
-  const std::uint64_t owner = is_ycsb(question.mix) ? std::hash<std::string>()(question.way) : 0;
-  return owner ^ (question.rows << 32U | question.value_bytes);
-}
+/// A table is known by its rows and the bytes of their values.
+std::uint64_t table_of(const KvQuestion& question) { return question.rows << 32U | question.value_bytes; }
 
 std::string_view text(const RowKey& key) { return {key.data(), key.size()}; }
 
