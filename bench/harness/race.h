@@ -11,8 +11,8 @@
 namespace farside::bench {
 
 /// Measures each contender once a repetition, in an order drawn anew, the same in every run. Returns what they gave, by
-/// contender, then by repetition. What disturbs the machine for longer than a turn so disturbs them all, and what a turn
-/// leaves to the next one, in caches or as work put off, falls on each of them.
+/// contender, then by repetition. What disturbs the machine for longer than a turn so disturbs them all, and what a
+/// turn leaves to the next one, in caches or as work put off, falls on each of them.
 template <class Sample>
 std::vector<std::vector<Sample>> race(unsigned repetitions, std::span<const std::function<Sample()>> contenders) {
   std::vector<std::vector<Sample>> samples(contenders.size());
