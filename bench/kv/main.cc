@@ -118,15 +118,13 @@ void Bench::measure_transports() {
 void Bench::measure_schemes() {
   const Job cells = start_farside("mailbox");
   const Job addresses = start_farside("mailbox");
-  const Job mailbox = start_farside("mailbox");
+  const Job ask = start_farside("mailbox");
   const Job socket = start_farside("socket");
   const Job locking = start_farside("socket", "locking");
-  for (const Job* job : {&cells, &addresses, &mailbox, &socket, &locking}) {
-    if (*job == nullptr) return;
-  }
+  if (cells == nullptr || addresses == nullptr || ask == nullptr || socket == nullptr || locking == nullptr) return;
   const std::vector<Contestant> all{{cells.get(), "cells", kCells},
                                     {addresses.get(), "addresses", kAddresses},
-                                    {mailbox.get(), "ask", kAsk},
+                                    {ask.get(), "ask", kAsk},
                                     {socket.get(), "ask", kSockets},
                                     {locking.get(), "ask", kLocking}};
   measure_sizes(all);
