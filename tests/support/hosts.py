@@ -21,10 +21,14 @@ NAMESPACES = ["--net", "--mount", "--uts"]
 SHARED = pathlib.Path("/mnt")  # an empty file system in memory, which all hosts see
 REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
 
-# Of /sys a host sees its own network devices; the control groups are those of the machine.
+# Of /sys a host sees its own network devices; the control groups are those of the machine. The repository may lie below
+# a directory of which each host has its own: the descriptor still names it when that directory is covered.
 BECOME_A_HOST = """\
 hostname "$1"
+exec 9<"$2"
 for place in /tmp /run /dev/shm; do mount -t tmpfs none "$place"; done
+mkdir -p "$2"
+mount --no-canonicalize --bind /proc/self/fd/9 "$2"
 touch /run/hosts
 mount --bind /run/hosts /etc/hosts
 mkdir /run/cgroup
@@ -41,8 +45,8 @@ def missing(programs=()):
     """Why there can be no hosts with these programs here, or None."""
     if os.geteuid() != 0:
         return "only root can make hosts out of namespaces"
-    if REPOSITORY.parts[1] in ("dev", "mnt", "run", "tmp"):
-        return f"the repository is in /{REPOSITORY.parts[1]}, of which each host has one of its own"
+    if REPOSITORY.is_relative_to(SHARED):
+        return f"the repository is in {SHARED}, which the hosts' shared file system covers"
     absent = [program for program in ["ip", "unshare", "nsenter", *programs] if shutil.which(program) is None]
     if absent:
         return f"not installed: {' '.join(absent)}"
@@ -84,7 +88,7 @@ class Host:
         self.name = f"host{index}"
         self.address = f"10.213.7.{index + 1}"
         self.hardware = f"02:00:00:00:00:{index + 1:02x}"
-        become = ["unshare", *NAMESPACES, "sh", "-ec", BECOME_A_HOST, "sh", self.name]
+        become = ["unshare", *NAMESPACES, "sh", "-ec", BECOME_A_HOST, "sh", self.name, REPOSITORY]
         self.holder = subprocess.Popen(become, stdout=subprocess.PIPE, text=True)
         if self.holder.stdout.readline() != "ready\n":
             raise RuntimeError(f"cannot make {self.name}: see above")
