@@ -65,6 +65,7 @@ void SimFabric::connect(PeerId peer, std::string_view address) {
   std::from_chars(address.data(), address.data() + address.size(), process);
   if (!wires_.network().revoking_lasts) wires_.give_access(process_, process);
   processes_[peer] = process;
+  ++connections_[peer];
   lost_.erase(peer);
   broken_.erase(peer);
 }
@@ -108,10 +109,16 @@ std::uint64_t SimFabric::lives_of(std::span<const PeerId> peers) const {
   return sum;
 }
 
-Outcome SimFabric::revoke(PeerId peer, Deadline /*deadline*/) {
+PeerLife SimFabric::life(PeerId peer) const {
+  const auto found = connections_.find(peer);
+  return found == connections_.end() ? 0 : found->second;
+}
+
+Outcome SimFabric::revoke(PeerId peer, PeerLife life, Deadline /*deadline*/) {
+  if (life != this->life(peer)) return Outcome::done;
   if (wires_.network().revoking_kills) wires_.scheduler().kill(processes_.at(peer));
   wires_.take_access(processes_.at(peer), process_);
-  mark_lost(peer);
+  mark_lost(peer, life);
   return Outcome::done;
 }
 

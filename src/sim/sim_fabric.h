@@ -40,7 +40,11 @@ class SimFabric final : public Fabric {
   [[nodiscard]] std::unique_ptr<RemoteRegion> attach(PeerId peer, std::string_view handle) override;
   [[nodiscard]] std::unique_ptr<Channel> open_channel() override;
 
-  void mark_lost(PeerId peer) override {
+  using Fabric::mark_lost;
+  using Fabric::revoke;
+  [[nodiscard]] PeerLife life(PeerId peer) const override;
+  void mark_lost(PeerId peer, PeerLife life) override {
+    if (life != this->life(peer)) return;
     lost_.insert(peer);
     broken_.erase(peer);
   }
@@ -48,7 +52,7 @@ class SimFabric final : public Fabric {
   [[nodiscard]] bool reaches_by_memory(PeerId /*peer*/) const override { return false; }
   /// Kills the peer, as the host fabric does with one on the same host, unless the network says otherwise. What it had
   /// posted to here does not land.
-  Outcome revoke(PeerId peer, Deadline deadline) override;
+  Outcome revoke(PeerId peer, PeerLife life, Deadline deadline) override;
 
   [[nodiscard]] Time now() const override;
   void sleep(Duration duration) override { wires_.scheduler().sleep_until(moment_of(now() + duration)); }
@@ -85,6 +89,7 @@ class SimFabric final : public Fabric {
   std::int64_t parts_slow_ = 0;  ///< its clock loses this many parts in kParts; negative: it gains
   Duration ahead_{};             ///< of the scheduler's clock, at the beginning
   std::map<PeerId, ProcessId> processes_;
+  std::map<PeerId, PeerLife> connections_;  ///< how often each was connected
   std::set<PeerId> lost_;
   std::set<PeerId> broken_;
   std::vector<std::shared_ptr<SimMemory>> own_;

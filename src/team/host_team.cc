@@ -222,9 +222,10 @@ Outcome HostTeam::evict(Rank rank, Deadline deadline) {
   if (rank == this->rank() || rank >= size()) {
     throw Error({"evict", named(rank), "it is not another member of this team", ""});
   }
+  const PeerLife life = fabric_->life(rank);  // the member that is meant: its successor may come meanwhile
   bootstrap_->evict(rank);
-  lose(rank, Loss::died);  // revoked here, to tell the caller how it went
-  return fabric_->revoke(rank, deadline);
+  lose(rank, Loss::died, life);  // revoked here, to tell the caller how it went
+  return fabric_->revoke(rank, life, deadline);
 }
 
 // The kernel tells of every death on this host, at no cost until then. Whoever cannot be watched counts as lost.
@@ -264,9 +265,10 @@ void HostTeam::take_for_dead(Rank rank, Loss loss) {
   cut_off(others, "they took this process for dead");
 }
 
-void HostTeam::lose(Rank rank, Loss loss) {
+void HostTeam::lose(Rank rank, Loss loss, std::optional<PeerLife> seen) {
   {
     const std::lock_guard lock(membership_);
+    if (seen && fabric_->life(rank) != *seen) return;
     const bool is_news = gone_.insert(rank).second;
     if (!connected_) return;
     // Of a death on this host tells whoever started the process.

@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <vector>
 
@@ -62,8 +63,8 @@ class HostTeam final : public Team {
 
   // On the service thread.
   void take_for_dead(Rank rank, Loss loss);
-  // Or by whoever evicts.
-  void lose(Rank rank, Loss loss);
+  // Or by the thread that evicts, which names the life of the rank that it saw: its successor is not lost.
+  void lose(Rank rank, Loss loss, std::optional<PeerLife> seen = {});
   bool take_access(Rank rank);
   void lose_other_hosts(const std::string& why);
   void cut_off(const std::vector<Rank>& from, const std::string& why);

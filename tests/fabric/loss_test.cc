@@ -29,7 +29,9 @@ std::unique_ptr<DeathWatch> watch(Member& me, const Mesh& mesh, PeerId watched) 
   const std::vector<std::string> pids = me.exchange(std::to_string(::getpid()));
   std::unique_ptr<DeathWatch> death_watch;
   if (me.index() != watched) {
-    const auto mark_lost = [&mesh, watched] { mesh.fabric->mark_lost(watched); };
+    const auto mark_lost = [&mesh, watched, life = mesh.fabric->life(watched)] {
+      mesh.fabric->mark_lost(watched, life);
+    };
     death_watch = std::make_unique<DeathWatch>(std::stoi(pids[watched]), mark_lost);
   }
   me.barrier();
@@ -204,6 +206,43 @@ TEST(Loss, ANumberConnectedAgainIsANewIncarnation) {
     EXPECT_TRUE(mesh.channel->fetch_add(anew->word<AtomicWord>(8), 1, mesh.patience()).done());
     EXPECT_EQ(mesh.channel->flush(0, mesh.patience()), Outcome::done);
     EXPECT_EQ(mesh.local->word<AtomicWord>(8).load(), 1U);
+  });
+  fleet.expect_success();
+}
+
+// A detector that learns late of a death has the process in mind that died, not the one that has its number now.
+TEST(Loss, ALateDetectorDoesNotHitTheSuccessor) {
+  Fleet fleet(1, [](Member& me) {
+    const Mesh mesh = make_mesh(me, 4096);
+    const PeerLife first = mesh.fabric->life(0);
+    mesh.fabric->mark_lost(0, first);
+    mesh.fabric->connect(0, mesh.fabric->address());
+    const PeerLife second = mesh.fabric->life(0);
+    EXPECT_GT(second, first);
+    mesh.fabric->mark_lost(0, first);
+    EXPECT_FALSE(mesh.fabric->lost(0));
+    EXPECT_EQ(mesh.channel->flush(0, mesh.patience()), Outcome::done);
+    mesh.fabric->mark_lost(0, second);
+    EXPECT_TRUE(mesh.fabric->lost(0));
+  });
+  fleet.expect_success();
+}
+
+// Fencing, too, is of one process: the successor is not killed for what its predecessor did.
+TEST(Loss, ALateRevocationDoesNotHitTheSuccessor) {
+  Fleet fleet(3, [&](Member& me) {
+    const Mesh mesh = make_mesh(me, 4096);
+    const std::vector<std::string> addresses = me.exchange(mesh.fabric->address());
+    if (me.index() == 0) {
+      const PeerLife first = mesh.fabric->life(1);
+      mesh.fabric->mark_lost(1, first);
+      mesh.fabric->connect(1, addresses[2]);
+      EXPECT_EQ(mesh.fabric->revoke(1, first, mesh.patience()), Outcome::done);
+      EXPECT_FALSE(mesh.fabric->lost(1));
+      const std::unique_ptr<Channel> channel = mesh.fabric->open_channel();
+      EXPECT_EQ(channel->flush(1, mesh.patience()), Outcome::done);
+    }
+    me.barrier();
   });
   fleet.expect_success();
 }

@@ -42,10 +42,15 @@ class FabricWithClock final : public Fabric {
     return fabric_.attach(peer, handle);
   }
   [[nodiscard]] std::unique_ptr<Channel> open_channel() override { return fabric_.open_channel(); }
-  void mark_lost(PeerId peer) override { fabric_.mark_lost(peer); }
+  using Fabric::mark_lost;
+  using Fabric::revoke;
+  [[nodiscard]] PeerLife life(PeerId peer) const override { return fabric_.life(peer); }
+  void mark_lost(PeerId peer, PeerLife life) override { fabric_.mark_lost(peer, life); }
   [[nodiscard]] bool lost(PeerId peer) const override { return fabric_.lost(peer); }
   [[nodiscard]] bool reaches_by_memory(PeerId peer) const override { return fabric_.reaches_by_memory(peer); }
-  Outcome revoke(PeerId peer, Deadline deadline) override { return fabric_.revoke(peer, deadline); }
+  Outcome revoke(PeerId peer, PeerLife life, Deadline deadline) override {
+    return fabric_.revoke(peer, life, deadline);
+  }
   void sleep(Duration duration) override { pass(duration); }
   [[nodiscard]] std::uint64_t random() override { return fabric_.random(); }
 

@@ -34,10 +34,13 @@ class InterposedFabric final : public Fabric {
   [[nodiscard]] std::unique_ptr<RemoteRegion> attach(PeerId peer, std::string_view handle) override {
     return inner_.attach(peer, handle);
   }
-  void mark_lost(PeerId peer) override { inner_.mark_lost(peer); }
+  using Fabric::mark_lost;
+  using Fabric::revoke;
+  [[nodiscard]] PeerLife life(PeerId peer) const override { return inner_.life(peer); }
+  void mark_lost(PeerId peer, PeerLife life) override { inner_.mark_lost(peer, life); }
   [[nodiscard]] bool lost(PeerId peer) const override { return inner_.lost(peer); }
   [[nodiscard]] bool reaches_by_memory(PeerId peer) const override { return inner_.reaches_by_memory(peer); }
-  Outcome revoke(PeerId peer, Deadline deadline) override { return inner_.revoke(peer, deadline); }
+  Outcome revoke(PeerId peer, PeerLife life, Deadline deadline) override { return inner_.revoke(peer, life, deadline); }
   [[nodiscard]] Time now() const override { return inner_.now(); }
   void sleep(Duration duration) override { inner_.sleep(duration); }
   [[nodiscard]] std::uint64_t random() override { return inner_.random(); }

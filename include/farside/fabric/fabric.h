@@ -20,6 +20,9 @@
 
 namespace farside {
 
+/// Which connection of a peer number is meant: each connect begins a greater one. 0 before the first.
+using PeerLife = std::uint32_t;
+
 class Fabric {
  public:
   virtual ~Fabric() = default;
@@ -41,14 +44,23 @@ class Fabric {
 
   // Peers.
 
-  /// Ends every wait on `peer`, now and later, with peer_lost. Called by whoever learns of its death.
-  virtual void mark_lost(PeerId peer) = 0;
+  /// The connection that `peer` has, or had last.
+  [[nodiscard]] virtual PeerLife life(PeerId peer) const = 0;
+  /// Ends every wait on that life of `peer`, now and later, with peer_lost. Called when its death is learned. Does
+  /// nothing once the number is connected again, so that a late detector does not hit the successor.
+  virtual void mark_lost(PeerId peer, PeerLife life) = 0;
+  /// The same for its present life: for a caller that alone connects the number.
+  void mark_lost(PeerId peer) { mark_lost(peer, life(peer)); }
   [[nodiscard]] virtual bool lost(PeerId peer) const = 0;
   /// Operations to `peer` are accesses to mapped memory, finished when they were posted: nobody need be waited for.
   [[nodiscard]] virtual bool reaches_by_memory(PeerId peer) const = 0;
   /// Takes the access of `peer` to this process's regions away, for good: endpoints closed, a process on the same host
   /// (which cannot be unmapped) killed and its death awaited. Memory it could reach may be reused afterwards.
-  virtual Outcome revoke(PeerId peer, Deadline deadline) = 0;
+  /// Of a life that is over since the number was connected again, nothing is revoked, and `done` returned: the caller
+  /// that connected it had to revoke the former life first. On timed_out the peer may live and have its access.
+  virtual Outcome revoke(PeerId peer, PeerLife life, Deadline deadline) = 0;
+  /// The same for its present life.
+  Outcome revoke(PeerId peer, Deadline deadline) { return revoke(peer, life(peer), deadline); }
 
   // What protocol code needs of a world.
 

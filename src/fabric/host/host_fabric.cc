@@ -40,11 +40,12 @@ void HostFabric::connect(PeerId number, std::string_view address) {
   const ProcessAddress other = ProcessAddress::decode(address);
   const PeerTable::Way way = way_to(number, other);
   const std::lock_guard lock(mutex_);
-  if (lost(number)) peers_.mark_lost(number);  // UCX may have found out by itself
+  if (lost(number)) peers_.mark_lost(number, peers_.life(number));  // UCX may have found out by itself
   peers_.expect_free(number);
   if (way == PeerTable::Way::ucx) ucx_->connect(number, other.ucx);
-  known_[number] = {other.process, way, other.process == self_.process && other.host == self_.host};
   peers_.connect(number, way);
+  known_[number] = {other.process, way, peers_.life(number),
+                    other.process == self_.process && other.host == self_.host};
 }
 
 PeerTable::Way HostFabric::way_to(PeerId number, const ProcessAddress& address) const {
@@ -84,10 +85,14 @@ std::unique_ptr<Channel> HostFabric::open_channel() {
   return std::make_unique<HostChannel>(*this, peers_, ucx_ == nullptr ? nullptr : ucx_->open_channel());
 }
 
-void HostFabric::mark_lost(PeerId number) {
-  const PeerTable::Way way = peers_.way(number);
-  peers_.mark_lost(number);
-  if (way == PeerTable::Way::ucx) ucx_->mark_lost(number);
+void HostFabric::mark_lost(PeerId number, PeerLife life) {
+  {
+    const std::lock_guard lock(mutex_);  // so that connect does not begin another life in between
+    if (peers_.life(number) != life) return;
+    const PeerTable::Way way = peers_.way(number);
+    peers_.mark_lost(number, life);
+    if (way == PeerTable::Way::ucx) ucx_->mark_lost(number);
+  }
   regions_.wake_all();
   accesses_.blank_lost();
 }
@@ -97,12 +102,13 @@ bool HostFabric::lost(PeerId number) const {
   return way == PeerTable::Way::lost || (way == PeerTable::Way::ucx && ucx_->lost(number));
 }
 
-Outcome HostFabric::revoke(PeerId number, Deadline deadline) {
+Outcome HostFabric::revoke(PeerId number, PeerLife life, Deadline deadline) {
   const Peer revoked = peer(number);
+  if (revoked.life != life) return Outcome::done;
   if (revoked.is_self) {
     throw Error({"revoke the access of", "peer " + std::to_string(number), "it is this process", ""});
   }
-  mark_lost(number);
+  mark_lost(number, life);
   return revoked.way == PeerTable::Way::ucx ? ucx_->revoke(number, deadline) : kill_and_wait(revoked.process, deadline);
 }
 

@@ -24,12 +24,15 @@ class HostFabric final : public Fabric {
   [[nodiscard]] std::unique_ptr<RemoteRegion> attach(PeerId peer, std::string_view handle) override;
   [[nodiscard]] std::unique_ptr<Channel> open_channel() override;
 
-  void mark_lost(PeerId peer) override;
+  using Fabric::mark_lost;
+  using Fabric::revoke;
+  [[nodiscard]] PeerLife life(PeerId peer) const override { return peers_.life(peer); }
+  void mark_lost(PeerId peer, PeerLife life) override;
   [[nodiscard]] bool lost(PeerId peer) const override;
   [[nodiscard]] bool reaches_by_memory(PeerId peer) const override {
     return peers_.way(peer) == PeerTable::Way::direct;
   }
-  Outcome revoke(PeerId peer, Deadline deadline) override;
+  Outcome revoke(PeerId peer, PeerLife life, Deadline deadline) override;
 
   [[nodiscard]] Time now() const override;
   [[nodiscard]] Time lately() const override;
@@ -40,6 +43,7 @@ class HostFabric final : public Fabric {
   struct Peer {
     ProcessId process;
     PeerTable::Way way;
+    PeerLife life;
     bool is_self;
   };
   /// What a peer number was last connected to, dead or alive. Throws Error when it never was.

@@ -20,10 +20,11 @@ void PeerTable::connect(PeerId peer, Way way) {
   place.store((generation << 2) | static_cast<std::uint32_t>(way));
 }
 
-void PeerTable::mark_lost(PeerId peer) {
+void PeerTable::mark_lost(PeerId peer, std::uint32_t life) {
   std::atomic<std::uint32_t>& place = word(peer);
   std::uint32_t before = place.load();
-  while (!place.compare_exchange_weak(before, (before & ~3U) | static_cast<std::uint32_t>(Way::lost))) {
+  while (before >> 2 == life &&
+         !place.compare_exchange_weak(before, (before & ~3U) | static_cast<std::uint32_t>(Way::lost))) {
   }
 }
 

@@ -35,7 +35,8 @@ class PeerTable {
   void expect_free(PeerId peer) const;
   /// Begins a new generation of a free number. Calls for one number come one at a time.
   void connect(PeerId peer, Way way);
-  void mark_lost(PeerId peer);
+  /// Does nothing unless `life` is the one that the number has.
+  void mark_lost(PeerId peer, std::uint32_t life);
 
  private:
   static Way way_of(std::uint32_t word) { return static_cast<Way>(word & 3); }
