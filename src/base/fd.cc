@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "farside/base/error.h"
@@ -16,6 +17,8 @@ void Fd::reset() noexcept {
 Fd make_memfd(const std::string& name, std::size_t bytes) {
   Fd file(::memfd_create(name.c_str(), MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!file) throw errno_error("create shared memory", name);
+  // The kernel makes it 0777: a descriptor for reading could be opened anew for writing by every user that got it.
+  if (::fchmod(file.get(), S_IRUSR | S_IWUSR) != 0) throw errno_error("restrict shared memory to its user", name);
   if (::ftruncate(file.get(), static_cast<off_t>(bytes)) != 0) {
     throw errno_error("size shared memory to " + format_bytes(bytes), name, "ask for less memory");
   }

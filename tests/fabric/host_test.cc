@@ -1,8 +1,22 @@
 // The host fabric's own parts, where the interface does not show what they must guarantee.
-#include <thread>
+#include "farside/fabric/host.h"
 
+#include <atomic>
+#include <functional>
+#include <thread>
+#include <vector>
+
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <poll.h>
+#include <sched.h>
 #include <signal.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/ptrace.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -12,7 +26,7 @@
 #include "fabric/clock.h"
 #include "fabric/host/process.h"
 #include "fabric/host/region_header.h"
-#include "tests/support/fleet.h"
+#include "tests/support/mesh.h"
 
 namespace farside::test {
 namespace {
@@ -77,6 +91,216 @@ TEST(Process, IsDeadWhenItsKillingReturned) {
   EXPECT_EQ(kill_and_wait(process, {monotonic_now() + 60s}), Outcome::done) << "dead, but not waited for";
   EXPECT_EQ(WTERMSIG(fleet.wait(0)), SIGKILL);
   EXPECT_EQ(kill_and_wait(process, {monotonic_now() + 60s}), Outcome::done) << "gone";
+}
+
+/// A process that lives until it is killed, as its peers know it.
+class Living {
+ public:
+  explicit Living(const std::function<void()>& body =
+                      [] {
+                        for (;;) ::pause();
+                      })
+      : fleet_(1, [this, &body](Member&) {
+          *start_ticks_ = this_process().start_ticks;
+          body();
+        }) {
+    EXPECT_TRUE(eventually([&] { return *start_ticks_ != 0; }));
+  }
+
+  [[nodiscard]] ProcessId id() const { return {fleet_.pid(0), *start_ticks_}; }
+  [[nodiscard]] bool lives() const {
+    return !::waitid(P_PID, pid(), &end_, WEXITED | WNOHANG | WNOWAIT) && !end_.si_pid;
+  }
+  [[nodiscard]] id_t pid() const { return static_cast<id_t>(fleet_.pid(0)); }
+
+ private:
+  Shared<std::atomic<std::uint64_t>> start_ticks_;
+  Fleet fleet_;
+  mutable siginfo_t end_{};
+};
+
+/// In a process of its own that may open `spare` more descriptors, and no others.
+void with_descriptors(unsigned spare, const std::function<void()>& body) {
+  Fleet fleet(1, [&](Member&) {
+    std::vector<Fd> held;
+    for (unsigned i = 0; i < spare; ++i) held.emplace_back(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+    const Fd last(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+    const rlimit none{static_cast<rlim_t>(last.get()) + 1, static_cast<rlim_t>(last.get()) + 1};
+    ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
+    held.clear();
+    body();
+  });
+  fleet.expect_success();
+}
+
+// A process without a free descriptor cannot look at another: it must not take it for dead. With two it can.
+TEST(Process, IsNotTakenForDeadForWantOfDescriptors) {
+  for (const unsigned spare : {0U, 1U}) {
+    const Living process;
+    with_descriptors(spare, [&] {
+      EXPECT_THROW((void)open_process(process.id()), Error) << spare;
+      EXPECT_EQ(kill_and_wait(process.id(), {monotonic_now() + 50ms}), Outcome::timed_out) << spare;
+    });
+    EXPECT_TRUE(process.lives());
+  }
+  const Living process;
+  with_descriptors(2, [&] { EXPECT_EQ(kill_and_wait(process.id(), {monotonic_now() + 60s}), Outcome::done); });
+  EXPECT_FALSE(process.lives());
+}
+
+// Want of descriptors may pass, and then a process that waits for it kills after all.
+TEST(Process, IsKilledOnceADescriptorIsFree) {
+  const Living process;
+  with_descriptors(2, [&] {
+    std::vector<Fd> held;
+    held.emplace_back(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+    std::thread freed([&] {
+      std::this_thread::sleep_for(50ms);
+      held.clear();
+    });
+    EXPECT_EQ(kill_and_wait(process.id(), {monotonic_now() + 60s}), Outcome::done);
+    freed.join();
+  });
+  EXPECT_FALSE(process.lives());
+}
+
+// A container may show no processes of others, or none at all.
+TEST(Process, IsNotTakenForDeadWhereProcDoesNotShowIt) {
+  const Living process;
+  const Shared<std::atomic<bool>> may_mount;
+  Fleet fleet(1, [&](Member&) {
+    *may_mount = ::unshare(CLONE_NEWNS) == 0 && ::mount("none", "/proc", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 &&
+                 ::mount("none", "/proc", "tmpfs", 0, nullptr) == 0;
+    if (!*may_mount) return;
+    EXPECT_THROW((void)open_process(process.id()), Error);
+    EXPECT_EQ(kill_and_wait(process.id(), {monotonic_now() + 50ms}), Outcome::timed_out);
+  });
+  fleet.expect_success();
+  if (!*may_mount) GTEST_SKIP() << "no right to mount here";
+  EXPECT_TRUE(process.lives());
+}
+
+// By its stat a process is a zombie when its first thread has ended; the others go on to store.
+TEST(Process, IsNotDeadWhileAThreadOfItRuns) {
+  const Living process([] {
+    std::thread([] {
+      for (;;) ::pause();
+    }).detach();
+    ::syscall(SYS_exit, 0);  // of this thread alone
+  });
+  const Fd pidfd = open_process(process.id());
+  ASSERT_TRUE(pidfd);
+  EXPECT_EQ(kill_and_wait(process.id(), {monotonic_now() + 60s}), Outcome::done);
+  EXPECT_FALSE(process.lives());
+}
+
+TEST(Process, IsKilledWhileADebuggerHoldsIt) {
+  const Living process([] {
+    ::ptrace(PTRACE_TRACEME, 0, nullptr, nullptr);
+    for (;;) ::raise(SIGSTOP);
+  });
+  siginfo_t stop{};
+  ASSERT_EQ(::waitid(P_PID, process.pid(), &stop, WSTOPPED), 0);
+  EXPECT_EQ(stop.si_code, CLD_TRAPPED);
+  EXPECT_EQ(kill_and_wait(process.id(), {monotonic_now() + 60s}), Outcome::done);
+  EXPECT_FALSE(process.lives());
+}
+
+// Once a process is gone and waited for, its pid may still name the group that it led. No process has it then.
+TEST(Process, IsDeadThoughItsGroupLivesOn) {
+  const Shared<std::atomic<std::uint64_t>> start_ticks;
+  Fleet fleet(1, [&](Member&) {
+    const pid_t child = ::fork();
+    if (child == 0) {
+      ::setpgid(0, 0);
+      *start_ticks = this_process().start_ticks;
+      if (::fork() == 0) {
+        for (;;) ::pause();
+      }
+      ::_exit(0);
+    }
+    ASSERT_EQ(::waitpid(child, nullptr, 0), child);
+    EXPECT_EQ(kill_and_wait({child, *start_ticks}, {monotonic_now() + 10s}), Outcome::done);
+    EXPECT_EQ(::kill(-child, SIGKILL), 0) << "the group is there";
+  });
+  fleet.expect_success();
+}
+
+// A pid that the kernel gave to a thread is not a process's.
+TEST(Process, IsDeadWhenItsPidIsAThreads) {
+  std::atomic<pid_t> id = 0;
+  std::atomic<bool> over = false;
+  std::thread thread([&] {
+    id = ::gettid();
+    over.wait(false);
+  });
+  ASSERT_TRUE(eventually([&] { return id != 0; }));
+  EXPECT_EQ(kill_and_wait({id, 1}, {monotonic_now() + 10s}), Outcome::done);
+  over = true;
+  over.notify_all();
+  thread.join();
+}
+
+bool waits_for_end(const Fd& pidfd) {
+  pollfd event{pidfd.get(), POLLIN, 0};
+  return ::poll(&event, 1, 60'000) == 1;
+}
+
+// A process that was killed has children that live on: what it had mapped of its peers must not be theirs.
+TEST(DirectAccess, OfAKilledProcessIsNotItsChilds) {
+  const Shared<std::atomic<pid_t>> child;
+  const Shared<std::atomic<bool>> parent_is_dead;
+  Fleet fleet(2, [&](Member& me) {
+    const Mesh mesh = make_mesh(me, 4096);
+    ASSERT_NE(mesh.at(0).mapped(), nullptr);
+    if (me.index() == 1) {
+      if (const pid_t forked = ::fork(); forked != 0) {
+        *child = forked;
+        for (;;) ::pause();
+      }
+      ::signal(SIGSEGV, SIG_DFL);
+      (void)eventually([&] { return parent_is_dead->load(); });
+      *reinterpret_cast<volatile std::uint64_t*>(mesh.at(0).mapped()) = 666;
+      ::_exit(0);
+    }
+    ASSERT_TRUE(eventually([&] { return *child != 0; }));
+    const Fd child_pidfd(static_cast<int>(::syscall(SYS_pidfd_open, child->load(), 0)));
+    ASSERT_EQ(mesh.fabric->revoke(1, mesh.patience()), Outcome::done);
+    *parent_is_dead = true;
+    EXPECT_TRUE(waits_for_end(child_pidfd));
+    EXPECT_EQ(mesh.local->word<ControlWord>(0).load(), 0U);
+  });
+  EXPECT_EQ(fleet.wait(0), 0);
+}
+
+// Programs that map a region for reading get a descriptor, which the kernel lets them open anew for writing if the
+// file's mode does. Another user's must not; one of the same user could reach the owner's own descriptor as well.
+TEST(RegionFile, IsOpenedForWritingByItsUserAlone) {
+  const std::unique_ptr<Fabric> fabric = make_host_fabric({.mode = FabricMode::direct});
+  const std::unique_ptr<Region> region = fabric->create_region("read", 4096);
+  const RegionFile file = open_region_file(*region);
+  struct stat status {};
+  ASSERT_EQ(::fstat(file.read_only.get(), &status), 0);
+  EXPECT_EQ(status.st_mode & 0777U, 0600U);
+  if (::geteuid() != 0) return;
+  Fleet fleet(1, [&](Member&) {
+    constexpr uid_t kAnother = 65534;
+    ASSERT_EQ(::setresuid(kAnother, kAnother, kAnother), 0);
+    ASSERT_EQ(::prctl(PR_SET_DUMPABLE, 1), 0);  // so that it may look at its own descriptors
+    const std::string path = "/proc/self/fd/" + std::to_string(file.read_only.get());
+    EXPECT_LT(::open(path.c_str(), O_RDWR | O_CLOEXEC), 0);
+    EXPECT_EQ(errno, EACCES);
+  });
+  fleet.expect_success();
+}
+
+// Why a region's file is not sealed against writers: its peers, which come at any time, could not map it either.
+TEST(RegionFile, SealedAgainstFutureWritesKeepsNewPeersOut) {
+  const Fd file = make_memfd("sealed", 4096);
+  const Mapping owners(file, 4096, Mapping::Access::read_write);
+  ASSERT_EQ(::fcntl(file.get(), F_ADD_SEALS, F_SEAL_FUTURE_WRITE), 0);
+  *owners.base() = std::byte{1};
+  EXPECT_THROW((void)Mapping(file, 4096, Mapping::Access::read_write), Error);
 }
 
 // The handle of a region that is gone must not lead to whatever took its descriptor's number.

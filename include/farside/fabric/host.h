@@ -10,7 +10,7 @@ namespace farside {
 
 /// The memory file behind a region, to be handed to programs of this host that map it.
 struct RegionFile {
-  Fd read_only;              ///< opened for reading alone: who gets it can map, but not write
+  Fd read_only;              ///< mappings of it cannot be made writable; see docs/protocols/fabric.md
   std::uint64_t file_bytes;  ///< all of it
   std::uint64_t offset;      ///< of the region's first byte: the fabric keeps something of its own before it
 };

@@ -153,6 +153,10 @@ DirectAccess::DirectAccess(const ProcessId& process, const RegionHandle& handle,
     throw Error({"attach region", handle.name, "its header is not that of a farside region of this version",
                  "run the same version of farside everywhere"});
   }
+  // A child of fork outlives the killing that takes this process's access away, and must not keep it.
+  if (::madvise(mapping_.base(), mapping_.bytes(), MADV_DONTFORK) != 0) {
+    throw errno_error("keep from child processes region", handle.name);
+  }
   accesses_.add(*this);
 }
 

@@ -19,10 +19,13 @@ struct ProcessId {
 
 [[nodiscard]] ProcessId this_process();
 
-/// A pidfd: readable once the process has ended. Empty when it is gone already.
+/// A pidfd: readable once every thread of the process has ended, and so its memory is gone. Empty only when that is
+/// certain to have happened already: no process has the pid, or one that started at another time. Throws Error when it
+/// cannot be found out, for want of a descriptor or where /proc does not show the process: it may live then.
 [[nodiscard]] Fd open_process(const ProcessId& process);
 
-/// Kills the process and waits until the kernel has taken its memory away. Done, too, when it was gone already.
+/// Kills the process and waits until the kernel has taken its memory away. Done, too, when it was gone already. On
+/// timed_out it may live: it hangs in the kernel, or nothing could be found out about it until the deadline.
 [[nodiscard]] Outcome kill_and_wait(const ProcessId& process, Deadline deadline);
 
 }  // namespace farside
