@@ -11,6 +11,7 @@ constexpr std::uint64_t kEntryBytes = 64;
 constexpr std::uint64_t kPlaces = 8;  // in an entry: the offered one, then the claimed one
 constexpr std::uint64_t kRoundsMask = 0xffff'ffff;
 constexpr std::uint64_t kOneThatDidNotFit = std::uint64_t{1} << 32U;
+constexpr std::uint64_t kCarry = std::uint64_t{1} << 32U;
 
 std::uint64_t state_of(std::uint64_t round, std::uint64_t phase) { return round << 2U | phase; }
 
@@ -60,8 +61,11 @@ MatchTable::MatchTable(Team& team, const std::string& name, std::vector<const Sy
 
 std::optional<MatchTable::Ticket> MatchTable::open(End end, Rank peer, std::uint64_t key) {
   const std::uint64_t word = ended_offset(end, peer, key);
-  const std::uint64_t ended = memory_->local().word<AtomicWord>(word).load();
+  const auto load = [&] { return memory_->local().word<AtomicWord>(word).load(); };
+  // Under the lock: a thread that had looked before would take rounds that others have begun since for its own.
+  const std::uint64_t seen_before = rules_.looks_under_lock ? 0 : load();
   const std::scoped_lock lock(mutex_);
+  const std::uint64_t ended = rules_.looks_under_lock ? load() : seen_before;
   const auto [last, is_first] = open_.try_emplace(word, ended);
   if (!is_first && last->second == ended) return std::nullopt;
   last->second = ended;
@@ -148,7 +152,8 @@ Outcome MatchTable::copy(Channel& channel, const Ticket& ticket, const MatchPlac
 }
 
 Outcome MatchTable::tell_both(Channel& channel, const Ticket& ticket, bool fits, Deadline deadline) {
-  const std::uint64_t ended = fits ? 1 : 1 + kOneThatDidNotFit;
+  const bool wraps = (ticket.before & kRoundsMask) == kRoundsMask && rules_.rounds_wrap_alone;
+  const std::uint64_t ended = 1 - (wraps ? kCarry : 0) + (fits ? 0 : kOneThatDidNotFit);
   const auto theirs = ended_offset(other(ticket.end), team_.rank(), ticket.key);
   const auto mine = ended_offset(ticket.end, ticket.peer, ticket.key);
   const Fetched told = channel.add_signal(memory_->of(ticket.peer).word<AtomicWord>(theirs), ended, deadline);

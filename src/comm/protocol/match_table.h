@@ -9,8 +9,8 @@
 //     state      AtomicWord   round (62 bits), phase (2): empty, offered, claimed, or met while the transfer is made
 //     offered    Bulk         place: region, offset, bytes
 //     claimed    Bulk         place
-//   ended[end][peer][key]     at both    AtomicWord   rounds that have ended (32 low bits), and how many of them did
-//   not fit
+//   ended[end][peer][key]     at both    AtomicWord   how many rounds did not fit (32 bits) | have ended (32), each
+//                                                     modulo 2^32: nothing is carried from one into the other
 //
 // Guarantee: a round ends at both ends or at none while both live, and then all bytes are in the destination, or, where
 // the two places do not fit, none are. An entry's round is the number of rounds that have ended at either end.

@@ -42,6 +42,8 @@ struct MatchRules {
   bool place_before_match = true;  ///< who comes second finds where the first one's bytes are
   bool bytes_before_end = true;    ///< who is told that a round has ended finds its bytes
   bool free_before_end = true;     ///< and may begin the next one
+  bool looks_under_lock = true;    ///< of threads that begin a round at one end at once, one does
+  bool rounds_wrap_alone = true;   ///< the number of rounds carries nothing into that of those that did not fit
 };
 
 }  // namespace farside
