@@ -37,10 +37,10 @@ class Comm::Impl {
   /// Here and now where that costs little, else in the background.
   template <class Act>
   Request act(Channel& channel, bool at_once, Act act) {
-    if (!at_once) return {service.issue(channel, std::move(act))};
+    if (!at_once) return service.issue(channel, std::move(act));
     const std::optional<Ended> ended = act(channel, Deadline{});  // nothing of it waits
     if (ended->done()) return {};
-    return {service.issue(channel, [ended](Channel&, Deadline) { return ended; })};
+    return service.issue(channel, [ended](Channel&, Deadline) { return ended; });
   }
 
   [[nodiscard]] bool small_and_near(std::uint64_t bytes, Rank a, Rank b) const {
@@ -55,7 +55,7 @@ class Comm::Impl {
       note(part.remote.region->peer());
     }
     if (const std::optional<Rank> told = target_of(copy.notice)) note(*told);
-    if (!near || copy.bytes() > kInlineBytes) return {service.issue(channel, std::move(copy))};
+    if (!near || copy.bytes() > kInlineBytes) return service.issue(channel, std::move(copy));
     return act(channel, true, [&](Channel& by, Deadline deadline) {
       return make_copies(by, {&copy, 1}, deadline).front();
     });
@@ -84,7 +84,7 @@ Request Comm::put(Channel& channel, RemoteSpan to, LocalSpan from, Notice notice
   const Rank peer = to.region->peer();
   impl_->count(peer, to.bytes);
   if (!impl_->small_and_near(to.bytes, peer, target_of(notice).value_or(peer))) {
-    return {impl_->service.issue(channel, Copy{Copy::Kind::put, {{to, from}}, notice})};
+    return impl_->service.issue(channel, Copy{Copy::Kind::put, {{to, from}}, notice});
   }
   return impl_->act(channel, true, [=](Channel& by, Deadline deadline) {
     const Outcome written = by.write(to, from, deadline);
@@ -96,7 +96,7 @@ Request Comm::get(Channel& channel, LocalSpan into, RemoteSpan from) {
   const Rank peer = from.region->peer();
   impl_->count(peer, from.bytes);
   if (!impl_->small_and_near(from.bytes, peer, peer)) {
-    return {impl_->service.issue(channel, Copy{Copy::Kind::get, {{from, into}}, {}})};
+    return impl_->service.issue(channel, Copy{Copy::Kind::get, {{from, into}}, {}});
   }
   return impl_->act(channel, true,
                     [=](Channel& by, Deadline deadline) { return ended_with(by.read(into, from, deadline), peer); });
@@ -160,15 +160,15 @@ Traffic Comm::traffic(Rank rank) const {
   return {count.operations.load(std::memory_order_relaxed), count.bytes.load(std::memory_order_relaxed)};
 }
 
-Request Comm::issued() const { return {impl_->service.issued()}; }
+Request Comm::issued(const Request& since) const { return {since.last + 1, impl_->service.issued()}; }
 
-bool Comm::finished(Request request) const { return impl_->service.finished(request.number); }
+bool Comm::finished(const Request& request) const { return impl_->service.finished(request); }
 
-Ended Comm::wait(Channel& channel, Request request, Deadline deadline) const {
-  return impl_->service.wait(channel, request.number, deadline);
+Ended Comm::wait(Channel& channel, const Request& request, Deadline deadline) const {
+  return impl_->service.wait(channel, request, deadline);
 }
 
-Request Comm::in_background(Channel& channel, Task task) { return {impl_->service.issue(channel, std::move(task))}; }
+Request Comm::in_background(Channel& channel, Task task) { return impl_->service.issue(channel, std::move(task)); }
 
 Request Comm::act(Channel& channel, bool at_once, Task task) { return impl_->act(channel, at_once, std::move(task)); }
 

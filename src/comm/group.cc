@@ -28,7 +28,7 @@ Ended Group::named(Outcome outcome) const { return ended_among(comm_.team(), mem
 Barrier::Begun Group::attend_later(Channel& channel, std::uint64_t number, Comm::Task task, Deadline deadline) {
   // What this thread wrote goes by its own channel, the rest by that of the service thread.
   if (const Outcome flushed = channel.flush_all(deadline); flushed != Outcome::done) return {named(flushed), number};
-  last_issued_ = comm_.in_background(channel, std::move(task)).number;
+  last_issued_ = comm_.in_background(channel, std::move(task)).last;
   return {Ended{}, number};
 }
 
@@ -37,9 +37,10 @@ Ended Group::wait(Channel& channel, std::uint64_t number, Deadline deadline) {
 }
 
 void Group::settle() const {
-  if (comm_.finished({last_issued_})) return;
+  const Request last{last_issued_, last_issued_};
+  if (last_issued_ == 0 || comm_.finished(last)) return;
   const Deadline deadline = comm_.team().fabric().in(2min);  // work in the background ends by itself before that
-  (void)comm_.wait(*comm_.open_channel(), {last_issued_}, deadline);
+  (void)comm_.wait(*comm_.open_channel(), last, deadline);
 }
 
 }  // namespace farside

@@ -14,7 +14,6 @@ constexpr Duration kPatience = 60s;  // with one task, or with telling its end
 constexpr Duration kNap = 1s;        // between two looks whether the thread is to stop
 constexpr std::size_t kCopiesAtOnce = 64;
 constexpr std::uint64_t kBytesAtOnce = 1U << 20U;  // so that the notice of a small one does not wait for a large one
-constexpr std::size_t kFailures = 1024;            // that are remembered: who waits for an older one takes it for done
 
 }  // namespace
 
@@ -32,17 +31,17 @@ Service::~Service() {
 
 LocalWord<ControlWord> Service::finished_word() const { return results_->local().word<ControlWord>(kFinished); }
 
-std::uint64_t Service::issue(Channel& channel, Work work) {
+Request Service::issue(Channel& channel, Work work) {
   std::uint64_t number = 0;
   bool sleeps = false;
   {
     const std::scoped_lock lock(mutex_);
+    tasks_.push_back({std::move(work), {}});  // may throw: then nothing was issued
     number = ++issued_;
-    tasks_.push_back({std::move(work), {}});
     sleeps = std::exchange(found_nothing_, false);
   }
   if (sleeps) (void)ring(channel, team_.rank(), team_.fabric().in(kNap));  // as above
-  return number;
+  return {number, number};
 }
 
 std::uint64_t Service::issued() const { return issued_; }
@@ -50,16 +49,15 @@ std::uint64_t Service::issued() const { return issued_; }
 // What is issued later is not asked about.
 bool Service::idle() const { return finished_ >= issued_; }
 
-bool Service::finished(std::uint64_t number) const { return finished_ >= number; }
+bool Service::finished(const Request& request) const { return request.none() || finished_ >= request.last; }
 
-Ended Service::wait(Channel& channel, std::uint64_t number, Deadline deadline) const {
-  if (number == 0) return {};
-  const auto is_finished = [number](std::uint64_t finished) { return finished >= number; };
+Ended Service::wait(Channel& channel, const Request& request, Deadline deadline) const {
+  if (request.none()) return {};
+  const auto is_finished = [last = request.last](std::uint64_t finished) { return finished >= last; };
   const Outcome waited = channel.wait_until(results_->local(), finished_word(), is_finished, deadline);
   if (waited != Outcome::done) return {waited, {}};
   const std::scoped_lock lock(mutex_);
-  const auto failure = failures_.find(number);
-  return failure == failures_.end() ? Ended{} : failure->second;
+  return failures_.first_of(request);
 }
 
 void Service::on_ring(std::function<void(Channel&)> work) {
@@ -142,10 +140,9 @@ void Service::note_ends(Channel& channel, const std::vector<Ended>& ends) {
   {
     const std::scoped_lock lock(mutex_);
     for (const Ended& ended : ends) {
+      if (!ended.done()) failures_.add(finished_ + 1, ended);  // before it has finished
       ++finished_;
-      if (!ended.done()) failures_[finished_] = ended;
     }
-    while (failures_.size() > kFailures) failures_.erase(failures_.begin());
   }
   tell(channel);
 }

@@ -12,7 +12,6 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -24,6 +23,7 @@
 #include "farside/comm/comm.h"
 
 #include "comm/copies.h"
+#include "comm/failures.h"
 
 namespace farside {
 
@@ -36,11 +36,11 @@ class Service {
   Service& operator=(const Service&) = delete;
 
   using Work = std::variant<Comm::Task, Copy>;
-  std::uint64_t issue(Channel& channel, Work work);
+  Request issue(Channel& channel, Work work);
   [[nodiscard]] std::uint64_t issued() const;
   [[nodiscard]] bool idle() const;
-  [[nodiscard]] bool finished(std::uint64_t number) const;
-  Ended wait(Channel& channel, std::uint64_t number, Deadline deadline) const;
+  [[nodiscard]] bool finished(const Request& request) const;
+  [[nodiscard]] Ended wait(Channel& channel, const Request& request, Deadline deadline) const;
 
   void on_ring(std::function<void(Channel&)> work);
   Outcome ring(Channel& channel, Rank rank, Deadline deadline) const;
@@ -69,7 +69,7 @@ class Service {
   std::atomic<std::uint64_t> issued_ = 0;
   std::atomic<std::uint64_t> finished_ = 0;  ///< as the word says, or is about to
   std::uint64_t told_ = 0;                   ///< to those who wait; the thread's own
-  std::map<std::uint64_t, Ended> failures_;  ///< the newest ones, by number
+  Failures failures_;
   std::vector<std::function<void(Channel&)>> on_ring_;
 
   std::jthread thread_;

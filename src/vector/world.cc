@@ -88,10 +88,9 @@ class World::Impl {
   std::uint64_t note(std::uint64_t what) { return history = mix(history ^ what); }
 
   std::uint64_t begin_barrier() {
-    const Request before = comm.issued();
     const Barrier::Begun begun = barriers.begin(*channel, deadline());
     expect(begun.ended, "begin a barrier");
-    sent_before.push_back(before);
+    sent_before.push_back(std::exchange(sending, {}));
     return begun.number;
   }
 
@@ -146,8 +145,9 @@ class World::Impl {
   Collectives collectives;
   Barrier barriers;
   std::vector<Rank> everybody;
-  std::vector<Request> sent;        ///< by word: the last that was issued under it
-  std::deque<Request> sent_before;  ///< each barrier under way
+  std::vector<Request> sent;        ///< by word: what was issued under it
+  Request sending;                  ///< what was issued since the last barrier
+  std::deque<Request> sent_before;  ///< each barrier under way, and after the one before
   std::uint64_t operation = 0;
   std::uint64_t history = 0;
   bool failed = false;  ///< an error was thrown that is not everybody's
@@ -194,8 +194,10 @@ Request World::Impl::send(const std::vector<Piece>& to_send, std::size_t element
 Request World::Impl::put(std::vector<Part> parts, std::vector<Buffer> packed, Rank to) {
   const auto word = words->of(to).word<ControlWord>(word_offset(team.rank(), operation));
   const Request request = comm.put(*channel, std::move(parts), SetWord{word, word_of(operation, history)});
-  if (request.number == 0) return request;
-  sent[operation % kWords] = request;
+  if (request.none()) return request;
+  Request& under_word = sent[operation % kWords];
+  under_word = joined(under_word, request);
+  sending = joined(sending, request);
   for (Buffer& buffer : packed) {
     buffer.request = request;
     buffers.push_back(std::move(buffer));
@@ -305,7 +307,7 @@ Transfer World::begin_transfer(const Layout& layout, Block& source, std::size_t 
     const std::vector<Piece> to_send = pieces(layout, rank(), wants(to), order);
     if (to_send.empty()) continue;
     const Request request = impl.send(to_send, element_bytes, source.data(), memory.of(to), destination.place_.offset);
-    if (request.number != 0) source.sent_ = request;
+    source.sent_ = joined(source.sent_, request);
   }
 
   Transfer transfer;

@@ -226,5 +226,46 @@ TEST(Requests, NameWhoDied) {
   EXPECT_EQ(fleet.wait(0), 0);
 }
 
+// A failure is told to whoever waits for it, whatever has succeeded since, and as often as it is waited for.
+TEST(Requests, FailThoughLaterOnesSucceed) {
+  Survivors survivors;
+  Fleet fleet(3, [&](Member& me) {
+    Seat seat(me);
+    constexpr std::uint64_t kBytes = 1U << 20U;
+    const auto memory = seat.team.allocate("copied", kData + kBytes);
+    std::vector<std::byte> data(kBytes);
+    const auto put = [&](Rank to, std::uint64_t bytes) {
+      return seat.comm.put(*seat.channel, memory->of(to).span(kData, bytes), LocalSpan(data.data(), bytes));
+    };
+    const auto wait = [&](const Request& request) { return seat.comm.wait(*seat.channel, request, seat.patience()); };
+    if (me.index() == 2) ::raise(SIGKILL);
+    if (me.index() == 0) {
+      while (wait(put(2, 8)).done()) continue;  // until the death is known
+      const Request before = seat.comm.issued();
+      const Request failing = put(2, kBytes);
+      const Request succeeding = put(1, kBytes);
+      const Request both = seat.comm.issued(before);
+      EXPECT_TRUE(wait(succeeding).done());
+      for (const Request& request : {failing, both, joined(failing, succeeding), seat.comm.issued(), failing}) {
+        EXPECT_EQ(wait(request).outcome, Outcome::peer_lost);
+        EXPECT_EQ(wait(request).lost, 2U);
+      }
+      EXPECT_TRUE(wait(seat.comm.issued(both)).done()) << "nothing was issued since";
+
+      for (std::uint64_t more = 0; more < 1500; ++more) {  // more than are remembered one by one
+        (void)put(2, 8);
+        (void)put(1, Comm::kInlineBytes + 8);
+      }
+      EXPECT_TRUE(wait(put(1, kBytes)).done());
+      EXPECT_EQ(wait(failing).lost, 2U);
+      EXPECT_EQ(wait(seat.comm.issued(both)).lost, 2U);
+      EXPECT_TRUE(wait(seat.comm.issued(seat.comm.issued())).done());
+    }
+    survivors.leave_together(2);
+  });
+  EXPECT_EQ(fleet.wait(0), 0);
+  EXPECT_EQ(fleet.wait(1), 0);
+}
+
 }  // namespace
 }  // namespace farside::test

@@ -13,6 +13,7 @@
 // or writes to must stay until its Request is finished.
 #pragma once
 
+#include <algorithm>
 #include <bit>
 #include <concepts>
 #include <cstdint>
@@ -40,10 +41,20 @@ struct [[nodiscard]] Ended {
   return {outcome, outcome == Outcome::peer_lost ? std::optional(peer) : std::nullopt};
 }
 
-/// What was issued: a number in the order of issue. A default one is finished.
+/// What was issued: one operation, or several that follow each other in the order of issue. A default one is none: it
+/// has finished. So has what was done within the call that issued it.
 struct Request {
-  std::uint64_t number = 0;
+  std::uint64_t first = 1;
+  std::uint64_t last = 0;
+
+  [[nodiscard]] bool none() const noexcept { return first > last; }
 };
+
+/// Both, and what was issued between them, by other threads too.
+[[nodiscard]] inline Request joined(const Request& a, const Request& b) {
+  if (a.none() || b.none()) return a.none() ? b : a;
+  return {std::min(a.first, b.first), std::max(a.last, b.last)};
+}
 
 /// What the target of a copy is told when all of it is visible there.
 struct NoNotice {};
@@ -134,10 +145,17 @@ class Comm {
 
   // Requests.
 
-  /// Finished when everything that this process has issued so far is.
-  [[nodiscard]] Request issued() const;
-  [[nodiscard]] bool finished(Request request) const;
-  Ended wait(Channel& channel, Request request, Deadline deadline) const;
+  /// Everything that this process, on any thread, has issued after `since`; without it, since the Comm was made.
+  [[nodiscard]] Request issued(const Request& since = {}) const;
+  /// Nothing of it is under way any more, whether it succeeded or failed.
+  [[nodiscard]] bool finished(const Request& request) const;
+  /// Waits until `request` has finished, each operation of it. Done when all have succeeded; otherwise as the first one
+  /// that failed. timed_out also when the deadline passes before: `finished` is false then.
+  /// A failure is not used up by being returned: whoever waits for that operation, on any thread, at any time, is
+  /// told. So a wait for `issued()` fails for good after one failure; to go on after it, wait for what was issued since
+  /// then. (Of more than 1,024 failures with successes between them, the oldest are remembered as one range: what
+  /// succeeded within it reads as failed as well, like the first of it. No failure ever reads as done.)
+  [[nodiscard]] Ended wait(Channel& channel, const Request& request, Deadline deadline) const;
 
   // For primitives that are built on this.
 

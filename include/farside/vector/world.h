@@ -72,7 +72,7 @@ class Block {
   World* world_ = nullptr;
   std::byte* data_ = nullptr;
   Place place_{};
-  Request sent_{};  ///< the last transfer from here
+  Request sent_{};  ///< transfers from here
 };
 
 /// A box of the source that a rank gets: where in its part of the destination, which holds `frame` row by row from

@@ -1,0 +1,35 @@
+// failures.h — which of the operations that were issued have failed, and how.
+//
+// Guarantee: an operation that failed never reads as done, however many have failed. Memory is bounded: failures that
+// follow each other and are alike are one run; of more than kMaxRuns, the two oldest become one, with what succeeded
+// between them. That then reads as failed.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+
+#include "farside/comm/comm.h"
+
+namespace farside {
+
+class Failures {
+ public:
+  static constexpr std::size_t kMaxRuns = 1024;
+
+  /// Numbers ascend from call to call.
+  void add(std::uint64_t number, const Ended& ended);
+  /// How the first one of `request` ended that is known to have failed; done if none is.
+  [[nodiscard]] Ended first_of(const Request& request) const;
+
+ private:
+  struct Run {
+    std::uint64_t first;
+    std::uint64_t last;
+    Ended ended;  ///< of the first
+  };
+
+  std::deque<Run> runs_;  ///< ascending, and apart from each other
+};
+
+}  // namespace farside

@@ -1,0 +1,51 @@
+// No operation that failed reads as done, however many have failed.
+#include "comm/failures.h"
+
+#include <gtest/gtest.h>
+
+namespace farside::test {
+namespace {
+
+constexpr std::uint64_t kFailures = 100'000;
+
+Ended lost(Rank rank) { return ended_with(Outcome::peer_lost, rank); }
+Request only(std::uint64_t number) { return {number, number}; }
+
+TEST(Failures, ReadAsTheyEndedEachByItself) {
+  Failures failures;
+  failures.add(3, lost(7));
+  failures.add(4, {Outcome::timed_out, {}});
+  for (const std::uint64_t done : {1, 2, 5}) EXPECT_TRUE(failures.first_of(only(done)).done()) << done;
+  EXPECT_EQ(failures.first_of(only(3)).lost, 7U);
+  EXPECT_EQ(failures.first_of(only(4)).outcome, Outcome::timed_out);
+  EXPECT_EQ(failures.first_of({1, 9}).lost, 7U) << "not the first of several";
+  EXPECT_EQ(failures.first_of({4, 9}).outcome, Outcome::timed_out);
+  EXPECT_TRUE(failures.first_of({1, 2}).done());
+  EXPECT_TRUE(failures.first_of({5, 9}).done());
+  EXPECT_TRUE(failures.first_of({}).done());
+}
+
+// As many as one likes that follow each other are remembered exactly.
+TEST(Failures, ThatFollowEachOtherTakeOnePlace) {
+  Failures failures;
+  for (std::uint64_t each = 0; each < kFailures; ++each) failures.add(1000 + each, lost(2));
+  EXPECT_TRUE(failures.first_of({1, 999}).done());
+  EXPECT_TRUE(failures.first_of({1000 + kFailures, 2 * kFailures}).done());
+  for (std::uint64_t each = 0; each < kFailures; ++each) EXPECT_EQ(failures.first_of(only(1000 + each)).lost, 2U);
+}
+
+// With a success between any two of them, all still read as failed, and what is new reads exactly.
+TEST(Failures, NeverReadAsDoneHoweverMany) {
+  Failures failures;
+  for (std::uint64_t each = 0; each < kFailures; ++each) failures.add(2 * each + 1, lost(each % 5));
+  for (std::uint64_t each = 0; each < kFailures; ++each) {
+    ASSERT_FALSE(failures.first_of(only(2 * each + 1)).done()) << each;
+    if (each + Failures::kMaxRuns <= kFailures) continue;
+    ASSERT_EQ(failures.first_of(only(2 * each + 1)).lost, each % 5) << each;
+    ASSERT_TRUE(failures.first_of(only(2 * each + 2)).done()) << each;
+  }
+  EXPECT_EQ(failures.first_of({1, 2 * kFailures}).lost, 0U) << "not the first of all";
+}
+
+}  // namespace
+}  // namespace farside::test
