@@ -46,6 +46,10 @@ void add_clients(MetricsPage& page, const kv::RespStatus& status) {
   page.add("", status.connections);
   page.begin("farside_resp_commands_total", Kind::counter, "Commands obeyed or refused.");
   page.add("", status.commands);
+  page.begin("farside_resp_disconnected_total", Kind::counter, "Clients that the server disconnected, by reason.");
+  for (std::size_t why = 0; why < kv::kDisconnected.size(); ++why) {
+    page.add(fmt::format("reason=\"{}\"", kv::kDisconnected.at(why)), status.disconnected.at(why));
+  }
 }
 
 // A store that does not answer is a fact worth collecting as well.
@@ -93,6 +97,9 @@ std::string read_password(const std::string& file) {
   if (!std::getline(input, password) || password.empty()) {
     throw Error({"read a password from", file, input.is_open() ? "its first line is empty" : "it cannot be read",
                  "write the password there, and give the file to --password-file"});
+  }
+  if (password.size() > kv::kMaxPasswordBytes) {
+    throw Error({"read a password from", file, "it is longer than 512 bytes", "give a shorter one"});
   }
   return password;
 }

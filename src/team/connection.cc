@@ -1,5 +1,6 @@
 #include "team/connection.h"
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <utility>
@@ -17,25 +18,38 @@ Connection::Connection(EventLoop& loop, Fd socket, std::function<void()> on_read
   });
 }
 
-bool Connection::receive() {
-  std::array<char, 16 << 10> chunk;
-  const ssize_t count = ::recv(socket_.get(), chunk.data(), chunk.size(), 0);
+bool Connection::receive(std::size_t at_most) {
+  std::array<char, kChunkBytes> chunk;
+  const ssize_t count = ::recv(socket_.get(), chunk.data(), std::min(chunk.size(), at_most), 0);
   if (count > 0) received_.append(chunk.data(), static_cast<std::size_t>(count));
   return count > 0 || (count < 0 && (errno == EAGAIN || errno == EINTR));
 }
 
 void Connection::send(std::string_view bytes) {
+  if (!blocked_ && !bytes.empty()) bytes.remove_prefix(send_now(bytes));
+  if (bytes.empty()) return;
   unsent_.append(bytes);
-  if (!blocked_ && !bytes.empty()) flush();
+  watch_for_room();
+}
+
+std::size_t Connection::send_now(std::string_view bytes) {
+  const ssize_t count = ::send(socket_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
+  const auto taken = static_cast<std::size_t>(std::max<ssize_t>(count, 0));
+  taken_ += taken;
+  return taken;
 }
 
 void Connection::flush() {
-  const ssize_t count = ::send(socket_.get(), unsent_.data() + sent_, unsent_bytes(), MSG_NOSIGNAL);
-  if (count > 0) sent_ += static_cast<std::size_t>(count);
+  sent_ += send_now(std::string_view(unsent_).substr(sent_));
   if (sent_ >= unsent_.size() / 2) {  // seldom enough that a long rest is not moved for each piece sent
     unsent_.erase(0, sent_);
+    unsent_.shrink_to_fit();
     sent_ = 0;
   }
+  watch_for_room();
+}
+
+void Connection::watch_for_room() {
   const bool was_blocked = std::exchange(blocked_, !unsent_.empty());
   if (blocked_ != was_blocked) loop_.change(socket_.get(), blocked_ ? EPOLLIN | EPOLLOUT : EPOLLIN);
 }

@@ -1,6 +1,8 @@
 // connection.h — a non-blocking socket in an event loop: bytes read and not yet understood, bytes not yet sent.
 #pragma once
 
+#include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 
@@ -19,23 +21,34 @@ class Connection {
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
 
-  /// Adds what has come to received(). False once the other side closed or the connection broke.
-  [[nodiscard]] bool receive();
+  /// Adds what has come, up to `at_most` bytes and kChunkBytes, to received(). False once the other side closed or the
+  /// connection broke.
+  [[nodiscard]] bool receive(std::size_t at_most = kChunkBytes);
   [[nodiscard]] std::string& received() noexcept { return received_; }
 
   /// Sends now what fits and the rest when it fits. A broken connection shows in receive().
   void send(std::string_view bytes);
   /// What the other side has not taken yet.
   [[nodiscard]] std::size_t unsent_bytes() const noexcept { return unsent_.size() - sent_; }
+  /// What it has taken since the connection was made.
+  [[nodiscard]] std::uint64_t taken_bytes() const noexcept { return taken_; }
+  /// The memory of both directions.
+  [[nodiscard]] std::size_t buffered_bytes() const noexcept { return received_.capacity() + unsent_.capacity(); }
+
+  static constexpr std::size_t kChunkBytes = std::size_t{16} << 10U;
 
  private:
   void flush();
+  /// How many of `bytes` the kernel has taken.
+  [[nodiscard]] std::size_t send_now(std::string_view bytes);
+  void watch_for_room();
 
   EventLoop& loop_;
   Fd socket_;
   std::string received_;
   std::string unsent_;  // the first `sent_` bytes of it are sent
   std::size_t sent_ = 0;
+  std::uint64_t taken_ = 0;
   bool blocked_ = false;  // the loop says when more fits
 };
 

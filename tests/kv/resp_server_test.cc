@@ -13,9 +13,12 @@
 
 #include "team/socket.h"
 #include "tests/kv/memory_session.h"
+#include "tests/support/descriptors.h"
 
 namespace farside::kv {
 namespace {
+
+using test::resident_bytes;
 
 SetupClock::time_point soon() { return SetupClock::now() + std::chrono::seconds(60); }
 
@@ -47,6 +50,31 @@ class RespServing : public testing::Test {
     }
     ADD_FAILURE() << "the server did not close the connection";
     return rest;
+  }
+
+  std::vector<Fd> several(int count) {
+    std::vector<Fd> clients;
+    for (int i = 0; i < count; ++i) clients.push_back(connect());
+    return clients;
+  }
+
+  /// `bytes` again and again until it is disconnected, or takes no more; `at_most` in all.
+  static void send_until_refused(const Fd& socket, const std::string& bytes, std::size_t at_most) {
+    for (std::size_t sent = 0; sent < at_most;) {
+      pollfd ready{socket.get(), POLLOUT, 0};
+      if (::poll(&ready, 1, 5000) != 1) return;
+      const ssize_t count = ::send(socket.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
+      if (count <= 0) return;
+      sent += static_cast<std::size_t>(count);
+    }
+  }
+
+  bool eventually_disconnected(Disconnected why, std::size_t clients) {
+    const auto& disconnected = server_->status().disconnected.at(static_cast<std::size_t>(why));
+    const auto deadline = soon();
+    while (disconnected < clients && SetupClock::now() < deadline)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    return disconnected >= clients;
   }
 
   test::MemoryKeys keys_;
@@ -132,6 +160,76 @@ TEST_F(RespServing, DisconnectsWhoTakesNoReplies) {
   write_all(slow, asking, soon());
   EXPECT_LT(rest_of(slow).size(), std::size_t{2000} * 60'000);
   expect(polite, "PING\r\n", "+PONG\r\n");
+}
+
+// One that has never said the password is owed a KiB, whatever it asks: hundreds of them cost little.
+TEST_F(RespServing, KeepsLittleForClientsWithoutThePassword) {
+  start({.password = "secret"});
+  const std::vector<Fd> greedy = several(200);
+  const std::uint64_t before = resident_bytes();
+  std::string asking;
+  while (asking.size() < std::size_t{256} << 10U) asking += "PING\r\n";
+  for (const Fd& socket : greedy) send_until_refused(socket, asking, std::size_t{32} << 20U);
+  EXPECT_TRUE(eventually_disconnected(Disconnected::output, greedy.size()));
+  EXPECT_LT(resident_bytes(), before + (std::uint64_t{64} << 20U));
+  expect(connect(), "AUTH secret\r\nPING\r\n", "+OK\r\n+PONG\r\n");
+}
+
+// What it sends is bounded as well, and is refused before it is stored.
+TEST_F(RespServing, TakesLittleFromClientsWithoutThePassword) {
+  start({.password = "secret"});
+  const Fd client = connect();
+  write_all(client, std::string(2000, 'x'), soon());
+  EXPECT_EQ(rest_of(client), "-ERR Protocol error: too big inline request\r\n");
+}
+
+// Those that are owed most make room; a client beside them, on the same thread, is served.
+TEST_F(RespServing, DisconnectsTheLargestWhenAllTogetherTakeTooMuch) {
+  constexpr std::size_t kLimit = std::size_t{256} << 20U;  // 128 MiB a thread
+  start({.buffer_bytes = kLimit});
+  const std::vector<Fd> polite = several(2);
+  const std::string value(std::size_t{1} << 20U, 'v');
+  expect(polite[0], "*3\r\n$3\r\nSET\r\n$1\r\na\r\n$" + std::to_string(value.size()) + "\r\n" + value + "\r\n",
+         "+OK\r\n");
+  const std::uint64_t before = resident_bytes();
+  std::string asking;
+  for (int i = 0; i < 60; ++i) asking += "GET a\r\n";
+  std::vector<Fd> greedy;
+  for (int i = 0; i < 8; ++i) {
+    greedy.push_back(connect());
+    write_all(greedy.back(), asking, soon());
+  }
+  EXPECT_TRUE(eventually_disconnected(Disconnected::buffers, 4));
+  EXPECT_LT(resident_bytes(), before + 2 * kLimit);
+  for (const Fd& client : polite) expect(client, "PING\r\n", "+PONG\r\n");
+}
+
+// A request that repeats a large value is refused while its reply is made, not afterwards.
+TEST_F(RespServing, MakesNoReplyThatIsTooLarge) {
+  start({});
+  const Fd client = connect();
+  const std::string value(std::size_t{4} << 20U, 'v');
+  expect(client, "*3\r\n$3\r\nSET\r\n$1\r\na\r\n$" + std::to_string(value.size()) + "\r\n" + value + "\r\n", "+OK\r\n");
+  const std::uint64_t before = resident_bytes();
+  std::string asking = "MGET";
+  for (int i = 0; i < 2000; ++i) asking += " a";
+  write_all(client, asking + "\r\n", soon());
+  EXPECT_TRUE(eventually_disconnected(Disconnected::output, 1));
+  EXPECT_EQ(rest_of(client), "");
+  EXPECT_LT(resident_bytes(), before + (std::uint64_t{512} << 20U));
+}
+
+TEST_F(RespServing, DisconnectsWhoTakesNothingForLong) {
+  start({.unread_limit = std::chrono::milliseconds(10)});
+  const Fd polite = connect();
+  const Fd idle = connect();
+  expect(idle, "SET a " + std::string(60'000, 'v') + "\r\n", "+OK\r\n");
+  const Fd stuck = connect();
+  std::string asking;
+  for (int i = 0; i < 1000; ++i) asking += "GET a\r\n";
+  write_all(stuck, asking, soon());
+  EXPECT_TRUE(eventually_disconnected(Disconnected::unread, 1));
+  for (const Fd* client : {&polite, &idle}) expect(*client, "PING\r\n", "+PONG\r\n");
 }
 
 TEST_F(RespServing, EndsWhileClientsAreConnected) {

@@ -16,9 +16,14 @@ namespace {
 constexpr auto kContentionTimeOut = std::chrono::seconds(10);
 constexpr std::size_t kMostPending = 64;
 constexpr std::size_t kLongestKey = std::size_t{64} << 10U;
-// What a stranger may send: enough for a password.
-constexpr RequestLimits kStrangersLimits{
-    .arguments = 10, .argument_bytes = 16384, .request_bytes = 65536, .beyond = "unauthenticated"};
+// What may be sent before the password: enough for HELLO with a password and a name.
+constexpr RequestLimits kUnauthenticatedLimits{.arguments = 10,
+                                               .argument_bytes = kMaxPasswordBytes,
+                                               .request_bytes = 1024,
+                                               .line_bytes = 1024,
+                                               .beyond = "unauthenticated"};
+// Requests with more words than that leave no memory behind.
+constexpr std::size_t kKeptWords = 256;
 
 std::span<const std::uint8_t> unsigned_bytes(std::string_view text) {
   return {reinterpret_cast<const std::uint8_t*>(text.data()), text.size()};
@@ -58,14 +63,15 @@ void RespClient::reset() {
   end_transaction();
   name_.clear();
   authenticated_ = status_.settings.password.empty();
-  parser_.limit(authenticated_ ? limits() : kStrangersLimits);
+  ever_authenticated_ = ever_authenticated_ || authenticated_;
+  parser_.limit(authenticated_ ? limits() : kUnauthenticatedLimits);
 }
 
 bool RespClient::authenticate(std::string_view user, std::string_view password) {
   const std::string& right = status_.settings.password;
   const bool known = right.empty() || equal_in_constant_time(unsigned_bytes(password), unsigned_bytes(right));
   if (user != "default" || !known) return false;
-  authenticated_ = true;
+  authenticated_ = ever_authenticated_ = true;
   parser_.limit(limits());
   return true;
 }
@@ -83,9 +89,16 @@ bool RespClient::obey(std::string& input, std::string& output) {
 }
 
 void RespClient::go_on(std::string& input, std::string& output) {
-  RespReply reply(output);
+  RespReply reply(output, status_.settings.output_bytes);
+  go_on(input, reply);
+  if (!waits()) release_memory();
+  overflowed_ = reply.overflowed();
+  open_ = open_ && !overflowed_;
+}
+
+void RespClient::go_on(std::string& input, RespReply& reply) {
   if (held_ != 0) obey_alone(requests_[std::exchange(held_, 0)], reply);
-  while (open_ && !waits() && !is_broken_) {
+  while (open_ && !waits() && !is_broken_ && !reply.overflowed()) {
     if (requests_.size() == pending_) requests_.emplace_back();
     const auto next = parser_.next(std::span(input).subspan(obeyed_bytes_), requests_[pending_].words);
     if (next == RequestParser::Next::incomplete) break;
@@ -103,10 +116,21 @@ void RespClient::go_on(std::string& input, std::string& output) {
   input.erase(0, std::exchange(obeyed_bytes_, 0));
 }
 
+// Idle clients are many: what was made for the last requests is not kept for the next.
+void RespClient::release_memory() {
+  unit_.begin();  // values that commands made
+  if (taken_words_ <= kKeptWords) return;
+  taken_words_ = 0;
+  requests_ = {};
+  unit_.release_memory();
+  if (parser_.is_between_requests()) parser_.release_memory();
+}
+
 // Reads, and writes whatever is there, are done together when they follow each other.
 void RespClient::take(RespReply& reply) {
   status_.commands.fetch_add(1, std::memory_order_relaxed);
   Request& request = requests_[pending_];
+  taken_words_ += request.words.size();
   if (is_http(request.words.front())) return close_after_reply();
   request.command = find_command(request.words.front());
   const bool can_wait = why_not(request).empty() && transaction_ == Transaction::none &&
@@ -235,7 +259,8 @@ void RespClient::begin_transaction(RespReply& reply) {
 
 void RespClient::queue(const Request& request, RespReply& reply) {
   std::size_t bytes = 0;
-  for (const auto word : request.words) bytes += word.size() + sizeof(std::string);
+  for (const auto word : request.words) bytes += word.size() + sizeof(std::string) + sizeof word;
+  bytes += sizeof request;
   if (queued_bytes_ + bytes > limits().request_bytes) return refuse(request, reply, "ERR the transaction is too large");
   queued_bytes_ += bytes;
   Request& copy = queued_.emplace_back(Request{request.command, {}});

@@ -4,6 +4,7 @@
 // Thread safety: one thread at a time; what clients share is in RespStatus.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -17,12 +18,24 @@
 
 namespace farside::kv {
 
+inline constexpr std::size_t kMaxPasswordBytes = 512;
+
 struct RespSettings {
-  std::string password{};  ///< empty: none is asked for
+  std::string password{};  ///< of kMaxPasswordBytes at most; empty: none is asked for
   RequestLimits requests{};
   std::size_t output_bytes = std::size_t{256} << 20U;  ///< that a client has not taken; with more it is disconnected
+  /// That one has not taken which has never said the password.
+  std::size_t unauthenticated_output_bytes = 1024;
+  /// What the server keeps for all clients together; with more, those that take most are disconnected.
+  std::size_t buffer_bytes = std::size_t{1} << 30U;
+  /// For so long a client may take nothing of its replies.
+  std::chrono::milliseconds unread_limit = std::chrono::seconds(60);
   std::size_t clients = 10'000;
 };
+
+/// Why the server disconnects a client that has not asked for it.
+enum class Disconnected : std::uint8_t { output, unread, buffers };
+inline constexpr std::array<std::string_view, 3> kDisconnected{"output", "unread", "buffers"};
 
 /// What INFO tells of a server. Shared by its threads.
 struct RespStatus {
@@ -31,8 +44,9 @@ struct RespStatus {
   const RespSettings settings;
   const std::chrono::steady_clock::time_point started = std::chrono::steady_clock::now();
   std::atomic<std::uint64_t> clients = 0;
-  std::atomic<std::uint64_t> connections = 0;  ///< ever
-  std::atomic<std::uint64_t> commands = 0;     ///< ever
+  std::atomic<std::uint64_t> connections = 0;                                   ///< ever
+  std::atomic<std::uint64_t> commands = 0;                                      ///< ever
+  std::array<std::atomic<std::uint64_t>, kDisconnected.size()> disconnected{};  ///< ever, by Disconnected
 };
 
 class RespClient {
@@ -54,6 +68,11 @@ class RespClient {
   void end_writes(PutOutcome outcome, std::string& output);
   /// Or the connection is to be closed after the replies.
   [[nodiscard]] bool is_open() const noexcept { return open_; }
+  /// The replies were more than a client may be owed: `output` is not whole, and the connection is to be closed at
+  /// once.
+  [[nodiscard]] bool overflowed() const noexcept { return overflowed_; }
+  /// What it keeps of what it was sent, beside `input`.
+  [[nodiscard]] std::size_t buffered_bytes() const noexcept { return queued_bytes_ + parser_.buffered_bytes(); }
 
   // For commands.
 
@@ -66,6 +85,7 @@ class RespClient {
   void rename(std::string_view name) { name_ = name; }
 
   [[nodiscard]] bool authenticated() const noexcept { return authenticated_; }
+  [[nodiscard]] bool ever_authenticated() const noexcept { return ever_authenticated_; }
   /// False, and nothing changes, if the user or the password is wrong.
   [[nodiscard]] bool authenticate(std::string_view user, std::string_view password);
 
@@ -85,6 +105,8 @@ class RespClient {
   };
   enum class Transaction : std::uint8_t { none, queuing, refused };
 
+  void go_on(std::string& input, RespReply& reply);
+  void release_memory();
   void take(RespReply& reply);
   void obey_alone(Request& request, RespReply& reply);
   [[nodiscard]] std::string why_not(const Request& request) const;
@@ -109,6 +131,8 @@ class RespClient {
   RequestParser parser_;
   UnitOfWork unit_;
   bool authenticated_ = false;
+  bool ever_authenticated_ = false;
+  bool overflowed_ = false;
   bool open_ = true;
 
   std::vector<Request> requests_;  // the first `pending_` wait for more, to be done together
@@ -117,6 +141,7 @@ class RespClient {
   std::size_t waiting_reply_ = 0;  // where their replies begin
   std::size_t held_ = 0;           // the request after them; 0: there is none
   std::size_t obeyed_bytes_ = 0;   // of the input
+  std::size_t taken_words_ = 0;    // since memory was released
   bool is_broken_ = false;         // there will be no request any more
 
   Transaction transaction_ = Transaction::none;

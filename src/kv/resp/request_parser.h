@@ -39,6 +39,12 @@ class RequestParser {
   [[nodiscard]] std::size_t consumed() const noexcept { return consumed_; }
   [[nodiscard]] const std::string& error() const noexcept { return error_; }
 
+  /// What it keeps of a request under way, beside the input.
+  [[nodiscard]] std::size_t buffered_bytes() const noexcept { return arguments_.capacity() * sizeof(Place); }
+  [[nodiscard]] bool is_between_requests() const noexcept { return understood_ == 0; }
+  /// Between requests.
+  void release_memory() { arguments_ = {}; }
+
   /// For what comes next.
   void limit(const RequestLimits& limits) { limits_ = limits; }
 

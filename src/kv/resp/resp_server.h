@@ -1,7 +1,6 @@
 // resp_server.h — serves the Redis protocol on a port, with a few threads that sleep while nobody asks.
 //
-// Each thread has an event loop and a session of its own; a client stays with one. A client that sends what is no
-// request, or does not take its replies, is disconnected; the others do not notice.
+// Each thread has an event loop and a session of its own; a client stays with one (resp_worker.h).
 #pragma once
 
 #include <cstdint>
@@ -15,6 +14,7 @@
 #include "farside/kv/session.h"
 
 #include "kv/resp/client.h"
+#include "kv/resp/resp_worker.h"
 #include "team/event_loop.h"
 
 namespace farside::kv {
@@ -35,8 +35,6 @@ class RespServer {
   [[nodiscard]] const RespStatus& status() const noexcept { return status_; }
 
  private:
-  class Worker;
-
   void accept_client();
   [[nodiscard]] Fd accept(sockaddr_storage& address) const;
   void turn_away_without_descriptors();
@@ -46,7 +44,7 @@ class RespServer {
   std::uint64_t next_client_ = 1;
   Fd listener_;
   Fd spare_;  // for who comes when there are no descriptors left
-  std::vector<std::unique_ptr<Worker>> workers_;
+  std::vector<std::unique_ptr<RespWorker>> workers_;
   EventLoop accepting_;
 };
 

@@ -35,7 +35,10 @@ std::string clients_section(Call& call) {
 std::string stats_section(Call& call) {
   const RespStatus& status = call.client.status();
   return "# Stats\r\n" + line("total_connections_received", status.connections) +
-         line("total_commands_processed", status.commands);
+         line("total_commands_processed", status.commands) +
+         line("evicted_clients", status.disconnected.at(static_cast<std::size_t>(Disconnected::buffers))) +
+         line("client_output_buffer_limit_disconnections",
+              status.disconnected.at(static_cast<std::size_t>(Disconnected::output)));
 }
 
 MemoryUse use_of_all(Call& call) {

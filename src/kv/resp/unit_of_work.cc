@@ -11,6 +11,15 @@ void UnitOfWork::begin() {
   now_ns_ = session_.wall_ns();
 }
 
+void UnitOfWork::release_memory() {
+  entries_ = {};
+  places_ = std::vector<std::uint32_t>(kFewestPlaces);
+  kept_ = {};
+  keys_ = {};
+  got_ = {};
+  writes_ = {};
+}
+
 UnitOfWork::Entry& UnitOfWork::entry(std::string_view key) {
   std::uint32_t& place = place_of(key);
   if (place != 0) return entries_[place - 1];

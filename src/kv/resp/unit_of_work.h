@@ -26,6 +26,8 @@ class UnitOfWork {
 
   /// Forgets everything. Keys and values that the unit is told of must live until then.
   void begin();
+  /// Forgets everything, and gives back memory that only large units need.
+  void release_memory();
   /// Says that `key` will be looked for.
   void want(std::string_view key) { entry(key).wanted = true; }
   /// Reads all that is wanted. False: no answer in time.
