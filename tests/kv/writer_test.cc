@@ -25,6 +25,16 @@ class PatchyRequests final : public Requests {
     replies_left_ = after;
   }
   void lose_all_replies() { are_all_mute_ = true; }
+  /// What is sent to the server from now on comes when `deliver_late` is called.
+  void delay_requests_to(ServerNumber server) { slow_ = server; }
+  void deliver_late() {
+    const ServerNumber server = std::exchange(slow_, std::nullopt).value();
+    for (const Message& request : std::exchange(delayed_, {})) {
+      Message reply;
+      EXPECT_EQ(local_.send(server, request, {}), Outcome::done);
+      EXPECT_EQ(local_.receive(server, reply, {}), Outcome::done);
+    }
+  }
   void answer_again() {
     deaf_.clear();
     mute_.reset();
@@ -33,10 +43,14 @@ class PatchyRequests final : public Requests {
 
   [[nodiscard]] ServerNumber servers() const override { return local_.servers(); }
   Outcome send(ServerNumber server, std::span<const std::byte> request, Deadline deadline) override {
+    if (slow_ == server) {
+      delayed_.emplace_back(request.begin(), request.end());
+      return Outcome::done;
+    }
     return deaf_.contains(server) ? Outcome::done : local_.send(server, request, deadline);
   }
   Outcome receive(ServerNumber server, Message& reply, Deadline deadline) override {
-    if (deaf_.contains(server)) return Outcome::timed_out;
+    if (deaf_.contains(server) || slow_ == server) return Outcome::timed_out;
     const Outcome received = local_.receive(server, reply, deadline);
     const bool is_mute = are_all_mute_ || (mute_ == server && replies_left_-- <= 0);
     return is_mute ? Outcome::timed_out : received;
@@ -48,6 +62,8 @@ class PatchyRequests final : public Requests {
   LocalRequests local_;
   std::set<ServerNumber> deaf_;
   std::optional<ServerNumber> mute_;
+  std::optional<ServerNumber> slow_;
+  std::vector<Message> delayed_;
   int replies_left_ = 0;
   bool are_all_mute_ = false;
 };
@@ -106,6 +122,35 @@ TEST_F(KvWriter, SettlesAgainWhenADoubtIsOver) {
     EXPECT_EQ(mark_at(server, next) & RecordHead::kSettled, RecordHead::kSettled);
   }
 }
+
+// A server that stood still may do afterwards what it was asked: marks of other servers must not say by then that it is
+// over, for readers would forget what they have seen of it.
+class KvWriterInDoubt : public KvWriter, public testing::WithParamInterface<bool> {};
+
+TEST_P(KvWriterInDoubt, SettlesNothingAboveAPutThatItsOneServerMayStillDo) {
+  const Write slow{keys_[0], "slow"};
+  const Write next{keys_[1], "next"};
+  requests_.delay_requests_to(0);
+  IndependentPut put{{&slow, 1}};
+  if (GetParam()) {  // one of several
+    session_.put_each({&put, 1}, servers_.soon());
+  } else {
+    put.outcome = session_.put_all({&slow, 1}, servers_.soon());
+  }
+  EXPECT_EQ(put.outcome, PutOutcome::unknown);
+  EXPECT_EQ(session_.put_all({&next, 1}, servers_.soon()), PutOutcome::done);
+  const Timestamp above = session_.last_put();
+  EXPECT_EQ(session_.put_all({&next, 1}, servers_.soon()), PutOutcome::done);
+  EXPECT_EQ(mark_at(1, above) & RecordHead::kSettled, 0);
+
+  requests_.deliver_late();
+  EXPECT_EQ(session_.put_all({&next, 1}, servers_.soon()), PutOutcome::done) << "it asks what became of that";
+  EXPECT_EQ(session_.put_all({&next, 1}, servers_.soon()), PutOutcome::done);
+  EXPECT_EQ(mark_at(1, above) & RecordHead::kSettled, RecordHead::kSettled);
+  EXPECT_TRUE(servers_.store_of(keys_[0]).newest(keys_[0]));
+}
+INSTANTIATE_TEST_SUITE_P(Puts, KvWriterInDoubt, testing::Bool(),
+                         [](const auto& each) { return each.param ? "OfSeveral" : "OneAtATime"; });
 
 // Those that were silent before are asked first; when that is all of them, all have been asked.
 TEST_F(KvWriter, DoubtsWhatNoServerAnswered) {

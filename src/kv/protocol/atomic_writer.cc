@@ -82,7 +82,9 @@ PutOutcome AtomicWriter::put_whole(ServerNumber server, std::span<const Write> w
     last_ = clock_.next();
     const bool is_sent = requests_.send(server, encode_whole(writes), deadline) == Outcome::done;
     const Answer answer = is_sent ? take(receive(server, deadline)) : Answer::unknown;
-    doubts_.note_end(last_.time);  // also if there is no answer: the server does it before it hears of this, or never
+    // The server may still do it. Other servers would say by their marks that it is over.
+    if (answer == Answer::unknown && rules_.doubts_puts_at_one_server) doubts_.note(last_, servers_);
+    doubts_.note_end(last_.time);
     if (answer == Answer::unknown) return PutOutcome::unknown;
     if (answer == Answer::done) return PutOutcome::done;
     if (answer == Answer::full) return PutOutcome::full;

@@ -1,8 +1,8 @@
 // doubts.h — a session's transactions of which it does not know whether they are committed, or given up, at all
 // servers. Up to the first of them it may say that everything is settled.
 //
-// Noted are only those that were sent to all servers which have part in them: of the others no server can ever think
-// that all have prepared.
+// Noted are those that were sent to all servers which have part in them, a single one included: a server that did not
+// answer may do later what it was asked. Of the others no server can think that all have prepared.
 //
 // Thread safety: one thread at a time.
 #pragma once

@@ -29,6 +29,7 @@ struct KvRules {
   bool commits_after_all_prepared = true;
   bool names_siblings_at_one_server = true;  ///< also of a transaction that is prepared and committed at once
   bool timestamps_are_unique = true;         ///< the session's number is part of them
+  bool doubts_puts_at_one_server = true;     ///< one that was not answered is not settled before its fate is known
 };
 
 /// Of partitions that have a standby.

@@ -55,8 +55,8 @@ void AtomicWriter::begin(UnderWay& put, Deadline deadline) {
   put.put->version = last_ = clock_.next();
   put.prepared = put.ended = Answer::done;
   split(writes, std::span(ids_).subspan(put.first_id, writes.size()));
-  if (is_whole()) return add(servers_.front(), encode_whole(writes), put.prepared, deadline);
   put.servers = servers_;
+  if (is_whole()) return add(servers_.front(), encode_whole(writes), put.prepared, deadline);
   const auto siblings = make_siblings(siblings_kind(), keys_);
   Request request = Request::by(caller_, RequestKind::prepare);
   request.timestamp = last_;
@@ -70,7 +70,7 @@ void AtomicWriter::begin(UnderWay& put, Deadline deadline) {
 
 // A put at one server has ended when it is answered. What may be prepared everywhere the servers end.
 void AtomicWriter::end(UnderWay& put, Deadline deadline) {
-  if (put.servers.empty() || put.prepared == Answer::unknown) return;
+  if (put.servers.size() == 1 || put.prepared == Answer::unknown) return;
   Request request = Request::by(caller_, put.prepared == Answer::done ? RequestKind::commit : RequestKind::abort);
   request.timestamp = put.put->version;
   const Message message = request.encode();
@@ -81,7 +81,8 @@ bool AtomicWriter::is_over(const UnderWay& put) {
   PutOutcome& outcome = put.put->outcome;
   const bool is_committed = put.prepared == Answer::done && put.ended == Answer::done;
   const bool is_doubtful = put.prepared == Answer::unknown || (put.prepared == Answer::done && !is_committed);
-  if (is_doubtful && !put.servers.empty()) doubts_.note(put.put->version, put.servers);
+  const bool is_noted = put.servers.size() > 1 || rules_.doubts_puts_at_one_server;
+  if (is_doubtful && is_noted) doubts_.note(put.put->version, put.servers);
   outcome = is_committed ? PutOutcome::done : PutOutcome::unknown;
   if (is_committed || is_doubtful) return true;
   if (put.prepared == Answer::full) outcome = PutOutcome::full;
