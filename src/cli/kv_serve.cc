@@ -39,6 +39,19 @@ void add_servers(MetricsPage& page, const std::vector<kv::MemoryUse>& servers) {
   add("farside_kv_total_bytes", "Memory there is.", &kv::MemoryUse::bytes_total);
 }
 
+void add_copies(MetricsPage& page, kv::Client& client) {
+  std::vector<std::uint32_t> copies;
+  try {
+    copies = client.copies();
+  } catch (const Error&) {  // farside_kv_up says so
+    return;
+  }
+  page.begin("farside_kv_copies", Kind::gauge, "Copies of what a server has, its own included.");
+  for (std::size_t server = 0; server < copies.size(); ++server) {
+    page.add(fmt::format("server=\"{}\"", server), copies[server]);
+  }
+}
+
 void add_clients(MetricsPage& page, const kv::RespStatus& status) {
   page.begin("farside_resp_clients", Kind::gauge, "Clients connected by the Redis protocol.");
   page.add("", status.clients);
@@ -53,13 +66,14 @@ void add_clients(MetricsPage& page, const kv::RespStatus& status) {
 }
 
 // A store that does not answer is a fact worth collecting as well.
-std::string metrics_of(kv::Session& session, const kv::RespStatus& status) {
+std::string metrics_of(kv::Client& client, kv::Session& session, const kv::RespStatus& status) {
   MetricsPage page;
   std::vector<kv::MemoryUse> servers;
   const bool answers = session.use(servers) == Outcome::done;
   page.begin("farside_kv_up", Kind::gauge, "Whether all servers of the store answer.");
   page.add("", answers ? 1 : 0);
   if (answers) add_servers(page, servers);
+  if (answers) add_copies(page, client);
   add_clients(page, status);
   return page.take();
 }
@@ -119,7 +133,7 @@ int serve(const ServeArguments& arguments) {
   const std::unique_ptr<kv::Session> asking = arguments.metrics_address.empty() ? nullptr : open_session();
   std::optional<MetricsServer> metrics;
   if (asking != nullptr) {
-    metrics.emplace(arguments.metrics_address, [&] { return metrics_of(*asking, server.status()); });
+    metrics.emplace(arguments.metrics_address, [&] { return metrics_of(client, *asking, server.status()); });
     std::cout << "metrics at http://" << metrics->address() << "/metrics\n";
   }
   std::cout.flush();

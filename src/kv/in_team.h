@@ -73,6 +73,8 @@ class InTeam {
   [[nodiscard]] bool serves() const { return transport_.serves(team_.rank()); }
   /// On a rank that serves: until `ended`, which is asked now and then.
   void serve_until(const std::function<bool()>& ended);
+  /// On a rank that is a standby: it could not follow its primary.
+  [[nodiscard]] bool has_given_up() const { return standby_ != nullptr && standby_->has_given_up(); }
   /// On another rank: its session `number`, below `sessions`. Once.
   [[nodiscard]] std::unique_ptr<TeamSession> open_session(std::uint32_t number, SessionSettings settings);
 

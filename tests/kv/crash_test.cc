@@ -32,7 +32,9 @@ class MemoryJournal final : public Journal {
 
   explicit MemoryJournal(Lies lies) : lies_(std::move(lies)) {}
 
-  void append(std::span<const std::byte> request) override { appended_.emplace_back(request.begin(), request.end()); }
+  void append(std::span<const std::byte> request, std::span<const TakenPlace> /*places*/) override {
+    appended_.emplace_back(request.begin(), request.end());
+  }
   bool sync() override {
     for (Message& each : appended_) {
       if (!lies_ || !lies_(*Request::decode(each))) kept_.push_back(std::move(each));

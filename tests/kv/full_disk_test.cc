@@ -17,7 +17,7 @@ class Disk final : public Journal {
  public:
   bool has_room = true;
 
-  void append(std::span<const std::byte> /*request*/) override {}
+  void append(std::span<const std::byte> /*request*/, std::span<const TakenPlace> /*places*/) override {}
   bool sync() override { return has_room; }
   [[nodiscard]] bool takes() const override { return has_room; }
   bool step() override { return false; }

@@ -51,6 +51,7 @@ class AKvStandby : public testing::Test {
     options.self = me.index() % kServers;
     options.servers = addresses("");
     options.store.bytes = 4U << 20U;
+    if (standby_is_small_ && me.index() == kServers + lost()) options.store.bytes = 1U << 20U;
     options.patience = 200ms;
     options.replica.standbys = addresses("-standby");
     options.replica.is_standby = me.index() >= kServers;
@@ -101,6 +102,7 @@ class AKvStandby : public testing::Test {
   }
   void declare_dead(unsigned seat) { (*dead_).at(seat) = true; }
 
+  bool standby_is_small_ = false;  ///< that of `lost`
   TemporaryDirectory directory_;
   Secret secret_ = Secret::create(directory_.path() / "secret");
   const Shared<std::atomic<int>> busy_;                       // clients
@@ -176,6 +178,35 @@ TEST_F(AKvStandby, IsNotNeededOnceItIsDead) {
     expect_both(*session, "after");
     ServiceClient another = connect();
     expect_both(*open(another, ReadWay::cells), "after");
+  });
+  await_stage(1);
+  const unsigned standby = kServers + lost();
+  fleet_->signal(standby, SIGKILL);
+  declare_dead(standby);
+  *stage_ = 2;
+  for (unsigned member = 0; member < kSeats + 1; ++member) {
+    EXPECT_EQ(fleet_->wait(member), member == standby ? SIGKILL : 0) << "member " << member;
+  }
+}
+
+// One that has not the memory which its primary has cannot follow. It is counted no longer, and needed for nothing.
+TEST_F(AKvStandby, IsNotCountedOnceItHasGivenUp) {
+  standby_is_small_ = true;
+  run(1, [this](unsigned) {
+    ServiceClient client = connect();
+    const auto session = open(client, ReadWay::cells);
+    EXPECT_EQ(client.copies(kSetUp), (std::vector<std::uint32_t>{2, 2}));
+    ASSERT_EQ(put_both(*session, std::string(1'500'000, 'b')), PutOutcome::done);
+    std::vector<std::uint32_t> copies{2, 2};
+    copies[lost()] = 1;
+    EXPECT_TRUE(eventually([&] { return client.copies(kSetUp) == copies; }));
+    ASSERT_EQ(put_both(*session, "after"), PutOutcome::done);
+    *stage_ = 1;
+    await_stage(2);
+    expect_both(*session, "after");
+    ASSERT_EQ(put_both(*session, "at last"), PutOutcome::done);
+    ServiceClient another = connect();
+    expect_both(*open(another, ReadWay::cells), "at last");
   });
   await_stage(1);
   const unsigned standby = kServers + lost();

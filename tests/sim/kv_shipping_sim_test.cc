@@ -68,7 +68,7 @@ int attempts_to_ship(std::uint64_t bytes, std::uint64_t bytes_per_s) {
     NarrowChannel channel(fabric, bytes_per_s);
     kv::ShippingJournal journal(
         fabric, channel, {ring.get()}, [] { return false; }, [] { return std::nullopt; });
-    journal.append(std::vector<std::byte>(bytes));
+    journal.append(std::vector<std::byte>(bytes), {});
     for (int attempt = 1; attempt <= 10 && attempts == 0; ++attempt) attempts = journal.sync() ? attempt : 0;
   });
   EXPECT_TRUE(world.run(std::chrono::hours(1)));

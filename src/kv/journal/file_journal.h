@@ -41,7 +41,9 @@ class FileJournal final : public Journal {
   FileJournal(const JournalSettings& settings, const Partition& partition, Store& store);
   ~FileJournal() override;
 
-  void append(std::span<const std::byte> request) override { log_.append(JournalEntryHead::Kind::request, request); }
+  void append(std::span<const std::byte> request, std::span<const TakenPlace> /*places*/) override {
+    log_.append(JournalEntryHead::Kind::request, request);
+  }
   bool sync() override;
   [[nodiscard]] bool takes() const override { return !is_full_ && !has_failed_; }
   bool step() override;

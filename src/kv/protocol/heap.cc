@@ -62,6 +62,24 @@ std::optional<std::uint64_t> Heap::take(std::uint64_t bytes, For purpose) {
   return begin_ + *first * kPageBytes;
 }
 
+bool Heap::take_at(std::uint64_t offset, std::uint64_t bytes, std::uint64_t chunk) {
+  if (offset < begin_ || (offset - begin_) / kPageBytes >= pages_total_) return false;
+  if (chunk != 0) {
+    const bool can_be = bytes <= kMostSmallBytes && chunk >= begin_ && chunk <= offset;
+    return can_be && (chunk - begin_) % kPageBytes == 0 &&
+           take_small_at(offset, class_of(bytes), (chunk - begin_) / kPageBytes);
+  }
+  const std::uint64_t count = round_up(bytes, kPageBytes);
+  if ((offset - begin_) % kPageBytes != 0 || !take_pages_at((offset - begin_) / kPageBytes, count)) return false;
+  bytes_used_ += count * kPageBytes;
+  return true;
+}
+
+std::uint64_t Heap::chunk_of(std::uint64_t offset) const {
+  const std::uint32_t chunk = chunk_of_page_[(offset - begin_) / kPageBytes];
+  return chunk == 0 ? 0 : begin_ + chunks_[chunk - 1].first_page * kPageBytes;
+}
+
 void Heap::give_back(std::uint64_t offset, std::uint64_t bytes) {
   const std::uint64_t page = (offset - begin_) / kPageBytes;
   assert(offset >= begin_ && page < pages_total_);
@@ -78,10 +96,29 @@ std::optional<std::uint64_t> Heap::take_small(std::uint64_t size_class, For purp
   const auto word = std::ranges::find_if(chunk.taken, [](std::uint64_t bits) { return ~bits != 0; });
   const auto bit = static_cast<std::uint64_t>(std::countr_one(*word));
   const std::uint64_t block = static_cast<std::uint64_t>(word - chunk.taken.begin()) * 64 + bit;
-  *word |= std::uint64_t{1} << bit;
-  if (++chunk.blocks_taken == blocks_in_chunk(size_class)) unlist(chunk);
-  bytes_used_ += bytes_of(size_class);
+  take_block(chunk, block);
   return begin_ + chunk.first_page * kPageBytes + block * bytes_of(size_class);
+}
+
+bool Heap::take_small_at(std::uint64_t offset, std::uint64_t size_class, std::uint64_t first_page) {
+  const std::uint64_t within = offset - begin_ - first_page * kPageBytes;
+  const std::uint64_t block = within / bytes_of(size_class);
+  if (within % bytes_of(size_class) != 0 || block >= blocks_in_chunk(size_class)) return false;
+  if (chunk_of_page_[first_page] == 0) {
+    if (!take_pages_at(first_page, kChunkPages)) return false;
+    begin_chunk(first_page, size_class);
+  }
+  Chunk& chunk = chunks_[chunk_of_page_[first_page] - 1];
+  if (chunk.first_page != first_page || chunk.size_class != size_class) return false;
+  if ((chunk.taken[block / 64] >> block % 64 & 1) != 0) return false;
+  take_block(chunk, block);
+  return true;
+}
+
+void Heap::take_block(Chunk& chunk, std::uint64_t block) {
+  chunk.taken[block / 64] |= std::uint64_t{1} << block % 64;
+  if (++chunk.blocks_taken == blocks_in_chunk(chunk.size_class)) unlist(chunk);
+  bytes_used_ += bytes_of(chunk.size_class);
 }
 
 void Heap::give_back_small(std::uint64_t chunk_number, std::uint64_t offset) {
@@ -96,9 +133,13 @@ void Heap::give_back_small(std::uint64_t chunk_number, std::uint64_t offset) {
   if (chunk.blocks_taken == 0) end_chunk(chunk_number);
 }
 
-std::optional<std::uint64_t> Heap::make_chunk(std::uint64_t size_class, For purpose) {
+bool Heap::make_chunk(std::uint64_t size_class, For purpose) {
   const auto first = take_pages(kChunkPages, purpose);
-  if (!first) return std::nullopt;
+  if (first) begin_chunk(*first, size_class);
+  return first.has_value();
+}
+
+void Heap::begin_chunk(std::uint64_t first_page, std::uint64_t size_class) {
   if (unused_chunks_.empty()) {
     unused_chunks_.push_back(static_cast<std::uint32_t>(chunks_.size()));
     chunks_.emplace_back();
@@ -108,10 +149,9 @@ std::optional<std::uint64_t> Heap::make_chunk(std::uint64_t size_class, For purp
   const std::uint64_t blocks = blocks_in_chunk(size_class);
   std::vector<std::uint64_t> taken(round_up(blocks, 64));
   if (blocks % 64 != 0) taken.back() = ~std::uint64_t{0} << blocks % 64;  // those that there are not
-  chunks_[number] = {*first, static_cast<std::uint32_t>(size_class), 0, 0, std::move(taken)};
-  std::fill_n(chunk_of_page_.begin() + static_cast<std::ptrdiff_t>(*first), kChunkPages, number + 1);
+  chunks_[number] = {first_page, static_cast<std::uint32_t>(size_class), 0, 0, std::move(taken)};
+  std::fill_n(chunk_of_page_.begin() + static_cast<std::ptrdiff_t>(first_page), kChunkPages, number + 1);
   list(number);
-  return number;
 }
 
 void Heap::end_chunk(std::uint64_t chunk_number) {
@@ -146,6 +186,19 @@ std::optional<std::uint64_t> Heap::take_pages(std::uint64_t count, For purpose) 
   if (found > count) insert_free(first + count, found - count);
   pages_free_ -= count;
   return first;
+}
+
+bool Heap::take_pages_at(std::uint64_t first, std::uint64_t count) {
+  auto piece = free_by_place_.upper_bound(first);
+  if (piece == free_by_place_.begin()) return false;
+  const auto [begin, pages] = *--piece;
+  const std::uint64_t before = first - begin;
+  if (before >= pages || count > pages - before) return false;
+  erase_free(begin, pages);
+  if (before != 0) insert_free(begin, before);
+  if (const std::uint64_t after = pages - before - count; after != 0) insert_free(first + count, after);
+  pages_free_ -= count;
+  return true;
 }
 
 void Heap::give_back_pages(std::uint64_t first, std::uint64_t count) {

@@ -29,6 +29,11 @@ class Heap {
 
   /// Where `bytes` are now taken: a multiple of 16, and of 64 if `bytes` is one. None: there is no room.
   [[nodiscard]] std::optional<std::uint64_t> take(std::uint64_t bytes, For purpose = For::keeping);
+  /// Takes the block that another heap of the same bounds has taken there; `chunk`: that heap's chunk_of. False: it is
+  /// taken here, or cannot be a block.
+  [[nodiscard]] bool take_at(std::uint64_t offset, std::uint64_t bytes, std::uint64_t chunk);
+  /// Where the chunk begins from which the block at `offset` is carved; 0: from none, it is whole pages.
+  [[nodiscard]] std::uint64_t chunk_of(std::uint64_t offset) const;
   /// `bytes` as they were asked for.
   void give_back(std::uint64_t offset, std::uint64_t bytes);
 
@@ -46,13 +51,18 @@ class Heap {
   };
 
   [[nodiscard]] std::optional<std::uint64_t> take_small(std::uint64_t size_class, For purpose);
+  [[nodiscard]] bool take_small_at(std::uint64_t offset, std::uint64_t size_class, std::uint64_t first_page);
+  void take_block(Chunk& chunk, std::uint64_t block);
   void give_back_small(std::uint64_t chunk_number, std::uint64_t offset);
-  [[nodiscard]] std::optional<std::uint64_t> make_chunk(std::uint64_t size_class, For purpose);
+  [[nodiscard]] bool make_chunk(std::uint64_t size_class, For purpose);
+  /// Of pages that are taken.
+  void begin_chunk(std::uint64_t first_page, std::uint64_t size_class);
   void end_chunk(std::uint64_t chunk_number);
   void list(std::uint64_t chunk_number);
   void unlist(const Chunk& chunk);
 
   [[nodiscard]] std::optional<std::uint64_t> take_pages(std::uint64_t count, For purpose);
+  [[nodiscard]] bool take_pages_at(std::uint64_t first, std::uint64_t count);
   void give_back_pages(std::uint64_t first, std::uint64_t count);
   void insert_free(std::uint64_t first, std::uint64_t count);
   void erase_free(std::uint64_t first, std::uint64_t count);

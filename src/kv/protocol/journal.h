@@ -7,6 +7,8 @@
 #include <cstddef>
 #include <span>
 
+#include "kv/protocol/store.h"
+
 namespace farside::kv {
 
 class Journal {
@@ -15,8 +17,10 @@ class Journal {
   Journal(const Journal&) = delete;
   Journal& operator=(const Journal&) = delete;
 
-  /// Notes a change: the encoded Request that made it.
-  virtual void append(std::span<const std::byte> request) = 0;
+  /// Notes a change: the encoded Request that made it, and where the store has put the versions that it prepared.
+  virtual void append(std::span<const std::byte> request, std::span<const TakenPlace> places) = 0;
+  /// Notes keys of which the store has given back everything. What is appended later may lie in their places.
+  virtual void append_gone(std::span<const GoneKey> keys) { (void)keys; }
   /// Keeps what was appended. False: it could not, so nobody may be told of it; it is tried again by the next call.
   virtual bool sync() = 0;
   /// False: there is no room for more changes at the moment, or never again.

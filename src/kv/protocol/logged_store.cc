@@ -25,12 +25,7 @@ Reply LoggedStore::carry_out(const Request& request, std::span<const std::byte> 
 Reply LoggedStore::change(const Request& request, std::span<const std::byte> bytes) {
   Answered answered{Answer::done, {}};
   switch (request.kind) {
-    case RequestKind::prepare:
-      answered = store_.prepare({request.timestamp, request.siblings, request.servers, request.writes});
-      if (answered.answer != Answer::done) break;
-      append(bytes);
-      if (journal_ != nullptr) unkept_.insert(request.timestamp);
-      break;
+    case RequestKind::prepare: answered = prepare(request, bytes); break;
     case RequestKind::put: answered = put(request, bytes); break;
     case RequestKind::commit:
       answered = store_.commit(request.timestamp);
@@ -51,12 +46,20 @@ Reply LoggedStore::change(const Request& request, std::span<const std::byte> byt
   return reply_to(request, answered);
 }
 
+// What is asked twice is in the journal already.
+Answered LoggedStore::prepare(const Request& request, std::span<const std::byte> bytes) {
+  const bool is_repeated = journal_ != nullptr && store_.has(request.timestamp);
+  const Answered answered = store_.prepare({request.timestamp, request.siblings, request.servers, request.writes});
+  if (answered.answer == Answer::done && !is_repeated) append_prepared(bytes, request.timestamp);
+  return answered;
+}
+
 Answered LoggedStore::put(const Request& request, std::span<const std::byte> bytes) {
   if (journal_ == nullptr) return store_.put(request.timestamp, request.writes, request.siblings);
+  const bool is_repeated = store_.has(request.timestamp);
   Answered answered = store_.prepare({request.timestamp, request.siblings, {}, request.writes});
-  if (answered.answer != Answer::done) return answered;
-  append(bytes);
-  unkept_.insert(request.timestamp);
+  if (answered.answer != Answer::done || is_repeated) return answered;
+  append_prepared(bytes, request.timestamp);
   unkept_puts_.push_back(request.timestamp);
   for (const Write& write : request.writes) {
     bool& goes = unkept_keys_[key_id(write.key)];
@@ -106,10 +109,34 @@ bool LoggedStore::depends_on_unkept(const Request& request) const {
   });
 }
 
-void LoggedStore::append(std::span<const std::byte> bytes) {
+bool LoggedStore::step() {
+  constexpr std::size_t kManyGone = 1024;
+  if (journal_ == nullptr || owes_) return false;
+  if (store_.gone_keys() >= kManyGone) append_gone_keys();
+  return !owes_ && journal_->step();
+}
+
+void LoggedStore::append_prepared(std::span<const std::byte> bytes, const Timestamp& transaction) {
   if (journal_ == nullptr) return;
-  journal_->append(bytes);
+  append_gone_keys();
+  append(bytes, store_.taken_places());
+  unkept_.insert(transaction);
+}
+
+void LoggedStore::append(std::span<const std::byte> bytes, std::span<const TakenPlace> places) {
+  if (journal_ == nullptr) return;
+  journal_->append(bytes, places);
   owes_ = true;
+}
+
+// Before what may lie in their places.
+void LoggedStore::append_gone_keys() {
+  constexpr std::size_t kMaxAtOnce = 4096;
+  const std::vector<GoneKey> gone = store_.take_gone_keys();
+  for (std::span<const GoneKey> rest(gone); !rest.empty(); rest = rest.subspan(std::min(kMaxAtOnce, rest.size()))) {
+    journal_->append_gone(rest.first(std::min(kMaxAtOnce, rest.size())));
+    owes_ = true;
+  }
 }
 
 void LoggedStore::append(RequestKind kind, const Timestamp& transaction) {

@@ -24,7 +24,9 @@ namespace farside::kv {
 class LoggedStore {
  public:
   /// Without a journal nothing outlives the process, and everything is done at once.
-  explicit LoggedStore(Store& store, Journal* journal = nullptr) : store_(store), journal_(journal) {}
+  explicit LoggedStore(Store& store, Journal* journal = nullptr) : store_(store), journal_(journal) {
+    if (journal_ != nullptr) store_.note_gone_keys();
+  }
 
   /// Settles what the caller says is settled.
   void note(const Request& request);
@@ -41,18 +43,22 @@ class LoggedStore {
   /// False: what was changed may be lost, and is tried again by the next call.
   bool sync();
   /// What the journal does now and then. True if there was anything to do.
-  bool step() { return journal_ != nullptr && !owes_ && journal_->step(); }
+  bool step();
 
   [[nodiscard]] Store& store() noexcept { return store_; }
 
  private:
   [[nodiscard]] Reply change(const Request& request, std::span<const std::byte> bytes);
+  [[nodiscard]] Answered prepare(const Request& request, std::span<const std::byte> bytes);
   [[nodiscard]] Answered put(const Request& request, std::span<const std::byte> bytes);
   [[nodiscard]] bool is_kept(const Timestamp& transaction) const { return !unkept_.contains(transaction); }
   [[nodiscard]] bool depends_on_unkept(const Request& request) const;
   [[nodiscard]] bool takes() const { return journal_ == nullptr || journal_->takes(); }
-  void append(std::span<const std::byte> bytes);
+  /// Of what was just prepared.
+  void append_prepared(std::span<const std::byte> bytes, const Timestamp& transaction);
+  void append(std::span<const std::byte> bytes, std::span<const TakenPlace> places = {});
   void append(RequestKind kind, const Timestamp& transaction);
+  void append_gone_keys();
 
   Store& store_;
   Journal* const journal_;

@@ -87,6 +87,30 @@ bool Placement::take(PlacedWrite& write, Heap::For purpose) {
   return true;
 }
 
+bool Placement::take_at(std::vector<PlacedWrite>& writes, std::span<const TakenPlace> places) {
+  const auto new_keys = static_cast<std::uint64_t>(std::ranges::count_if(writes, &PlacedWrite::is_new));
+  if (places.size() != writes.size() || !index_.has_room(new_keys)) return false;
+  return std::ranges::equal(writes, places,
+                            [this](PlacedWrite& write, const TakenPlace& place) { return take_at(write, place); });
+}
+
+// A key's cell may have gone here and not there, but never the reverse: then it is made again in its place.
+bool Placement::take_at(PlacedWrite& write, const TakenPlace& place) {
+  write.overwrites = false;
+  write.record = place.record;
+  const IndexWord cell = IndexWord::from_word(place.cell);
+  if (!write.is_new && write.cell->word() != cell.word()) return false;
+  if (!heap_.take_at(place.record, write.record_bytes, place.record_chunk)) return false;
+  if (!write.is_new) return true;
+  write.cell = cell;
+  return cell.tag == IndexWord::tag_of(write.key) && cell.bytes >= sizeof(CellHead) &&
+         heap_.take_at(cell.offset, cell.bytes, place.cell_chunk);
+}
+
+TakenPlace Placement::place_of(const PlacedWrite& write) const {
+  return {write.record, heap_.chunk_of(write.record), write.cell->word(), heap_.chunk_of(write.cell->offset)};
+}
+
 void Placement::give_back(const PlacedWrite& write) {
   if (write.overwrites) return;
   heap_.give_back(write.record, write.record_bytes);

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "kv/protocol/cells.h"
@@ -31,10 +32,15 @@ class Placement {
   void look(const Prepare& part, std::vector<PlacedWrite>& writes);
   /// All that they need, or nothing.
   [[nodiscard]] bool take(std::vector<PlacedWrite>& writes);
+  /// The same, where another store has them: one place for each. False: something else lies there.
+  [[nodiscard]] bool take_at(std::vector<PlacedWrite>& writes, std::span<const TakenPlace> places);
+  /// Of what was taken.
+  [[nodiscard]] TakenPlace place_of(const PlacedWrite& write) const;
 
  private:
   void look(PlacedWrite& write);
   [[nodiscard]] bool take(PlacedWrite& write, Heap::For purpose);
+  [[nodiscard]] bool take_at(PlacedWrite& write, const TakenPlace& place);
   void give_back(const PlacedWrite& write);
 
   Cells& cells_;

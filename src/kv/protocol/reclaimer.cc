@@ -66,6 +66,7 @@ bool Reclaimer::reclaim(const Due& due) {
     return false;
   }
   if (is_erased) forget(version->timestamp);
+  if (is_erased && notes_gone_keys_) gone_keys_.push_back({history.key, version->timestamp});
   cells_.drop(*version);
   if (is_erased) {
     cells_.remove(history);

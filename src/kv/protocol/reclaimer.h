@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <vector>
 
 #include "kv/protocol/cells.h"
 
@@ -27,6 +28,9 @@ class Reclaimer {
   /// Frees at most `most` versions that are due at `now`. 0: none is.
   std::size_t reclaim(std::size_t most, Time now);
   void forget(const Timestamp& timestamp);
+  /// From now on keys that go are noted in `gone_keys`.
+  void note_gone_keys() { notes_gone_keys_ = true; }
+  [[nodiscard]] std::vector<GoneKey>& gone_keys() noexcept { return gone_keys_; }
   /// No key without a cell had a committed version above this.
   [[nodiscard]] const Timestamp& forgotten() const noexcept { return forgotten_; }
 
@@ -57,6 +61,8 @@ class Reclaimer {
   std::uint64_t superseded_bytes_ = 0;
   std::deque<Due> erased_;  // and not superseded, at that time
   Timestamp forgotten_;
+  bool notes_gone_keys_ = false;
+  std::vector<GoneKey> gone_keys_;
 };
 
 }  // namespace farside::kv

@@ -1,22 +1,21 @@
 #include "kv/protocol/replay.h"
 
+#include <functional>
+
 namespace farside::kv {
 
 namespace {
 
-Answer restore(Store& store, const Request& change) {
-  return store.restore({change.timestamp, change.siblings, change.servers, change.writes});
-}
+using Restore = std::function<Answer(const Prepare&)>;
 
-}  // namespace
-
-Answer replay(Store& store, const Request& change) {
+Answer replay(Store& store, const Request& change, const Restore& restore) {
+  const Prepare part{change.timestamp, change.siblings, change.servers, change.writes};
   if (change.settled != 0) store.settle({change.settled, change.session});
   Answer answer = Answer::done;
   switch (change.kind) {
-    case RequestKind::prepare: answer = restore(store, change); break;
+    case RequestKind::prepare: answer = restore(part); break;
     case RequestKind::put:
-      answer = change.writes.empty() ? Answer::refused : restore(store, change);
+      answer = change.writes.empty() ? Answer::refused : restore(part);
       if (answer == Answer::done) (void)store.commit(change.timestamp);
       break;
     case RequestKind::commit: store.restore_commit(change.timestamp, change.servers); break;
@@ -28,6 +27,16 @@ Answer replay(Store& store, const Request& change) {
   }
   store.reclaim_at_once();
   return answer;
+}
+
+}  // namespace
+
+Answer replay(Store& store, const Request& change) {
+  return replay(store, change, [&store](const Prepare& part) { return store.restore(part); });
+}
+
+Answer replay_at(Store& store, const Request& change, std::span<const TakenPlace> places) {
+  return replay(store, change, [&](const Prepare& part) { return store.restore_at(part, places); });
 }
 
 }  // namespace farside::kv

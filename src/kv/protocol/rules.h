@@ -39,6 +39,9 @@ struct ReplicaRules {
   bool flushes_the_new_way = true;     ///< what is written over a connection that was made anew
   bool closes_the_ring = true;         ///< nothing of the primary's comes into it once the standby takes over
   bool drains_the_ring = true;         ///< the standby has done all that came when it serves
+  bool replays_in_place = true;        ///< the standby puts each version where its primary has it
+  bool tells_gone_keys = true;         ///< the primary, before it uses their places again
+  bool looks_at_giving_up = true;      ///< the primary, with each WRITE
   bool serves_after_the_epoch = true;  ///< all who have joined have been told by then
   bool looks_at_the_epoch = true;      ///< whoever took something from the primary, afterwards
 

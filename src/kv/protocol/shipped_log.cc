@@ -2,15 +2,16 @@
 
 #include "kv/protocol/messages.h"
 #include "kv/protocol/replay.h"
+#include "kv/protocol/shipped_entry.h"
 
 namespace farside::kv {
 
 bool ShippedLog::take_some() {
   unsigned frames = 0;
-  while (is_sound_ && frames < kFramesAtOnce && take_frame()) ++frames;
+  while (is_sound() && frames < kFramesAtOnce && take_frame()) ++frames;
   if (frames == 0) return false;
   channel_.local_fence();  // it was copied before its place is given back
-  region_.word<ControlWord>(ShippingRing::kTaken).store(is_sound_ ? position_ : ShippingRing::kGivenUp);
+  region_.word<ControlWord>(ShippingRing::kTaken).store(is_sound() ? position_ : ShippingRing::kGivenUp);
   return true;
 }
 
@@ -25,16 +26,24 @@ bool ShippedLog::take_frame() {
   if (checksum_of(head, piece_.data()) != head.checksum) return false;  // it is arriving
   position_ += ShippedFrameHead::frame_bytes(head.bytes);
   entry_.insert(entry_.end(), piece_.begin(), piece_.end());
-  is_sound_ = entry_.size() + head.rest <= kMostMessageBytes;
-  if (head.rest != 0 || !is_sound_) return true;
-  is_sound_ = carry_out();
+  if (entry_.size() + head.rest > ShippedEntry::kMaxBytes) flaw_ = "an entry is longer than any can be";
+  if (head.rest != 0 || !is_sound()) return true;
+  carry_out();
   entry_.clear();
   return true;
 }
 
-bool ShippedLog::carry_out() {
-  const auto change = Request::decode(entry_);
-  return change && replay(store_, *change) == Answer::done;
+void ShippedLog::carry_out() {
+  const auto entry = ShippedEntry::decode(entry_);
+  const auto change = entry && !entry->request.empty() ? Request::decode(entry->request) : std::nullopt;
+  if (!entry || (!entry->request.empty() && !change)) {
+    flaw_ = "an entry is no change";
+    return;
+  }
+  for (const GoneKey& gone : entry->gone) store_.drop_gone(gone);
+  if (!change) return;
+  const Answer answer = rules_.replays_in_place ? replay_at(store_, *change, entry->places) : replay(store_, *change);
+  if (answer != Answer::done) flaw_ = "its memory is not laid out as that of its primary";
 }
 
 }  // namespace farside::kv

@@ -5,10 +5,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string_view>
 
 #include "farside/fabric/fabric.h"
 
 #include "kv/protocol/requests.h"
+#include "kv/protocol/rules.h"
 #include "kv/protocol/shipping_ring.h"
 #include "kv/protocol/store.h"
 
@@ -17,29 +19,32 @@ namespace farside::kv {
 class ShippedLog {
  public:
   /// `ring` is new. What comes is done in `store`, as by a recovery: nobody reads it meanwhile.
-  ShippedLog(Channel& channel, const Region& ring, Store& store)
-      : channel_(channel), region_(ring), ring_(ShippingRing::in(ring.bytes())), store_(store) {}
+  ShippedLog(Channel& channel, const Region& ring, Store& store, const ReplicaRules& rules = {})
+      : channel_(channel), region_(ring), ring_(ShippingRing::in(ring.bytes())), store_(store), rules_(rules) {}
 
   /// Takes what has come, some of it. False: there was nothing.
   bool take_some();
-  /// False: something came that cannot be done, for want of room, or is no change. The primary was told; what the store
+  /// False: something came that cannot be done, or is no change. The primary can see that in `taken`; what the store
   /// has is of no use any more.
-  [[nodiscard]] bool is_sound() const noexcept { return is_sound_; }
+  [[nodiscard]] bool is_sound() const noexcept { return flaw_.empty(); }
+  /// Why not; empty: it is.
+  [[nodiscard]] std::string_view flaw() const noexcept { return flaw_; }
 
  private:
   static constexpr unsigned kFramesAtOnce = 256;
 
   [[nodiscard]] bool take_frame();
-  [[nodiscard]] bool carry_out();
+  void carry_out();
 
   Channel& channel_;
   const Region& region_;
   const ShippingRing ring_;
   Store& store_;
+  const ReplicaRules rules_;
   std::uint64_t position_ = 0;
   Message piece_;
   Message entry_;  ///< as far as it has come
-  bool is_sound_ = true;
+  std::string_view flaw_;
 };
 
 }  // namespace farside::kv

@@ -4,6 +4,8 @@
 #include <cstring>
 #include <utility>
 
+#include "kv/protocol/shipped_entry.h"
+
 namespace farside::kv {
 
 ShippingJournal::ShippingJournal(Fabric& fabric, Channel& channel, const Way& way, IsDead is_standby_dead,
@@ -16,15 +18,27 @@ ShippingJournal::ShippingJournal(Fabric& fabric, Channel& channel, const Way& wa
       reach_again_(std::move(reach_again)),
       rules_(rules) {}
 
-void ShippingJournal::append(std::span<const std::byte> request) {
+void ShippingJournal::append(std::span<const std::byte> request, std::span<const TakenPlace> places) {
   if (is_alone_) return;
-  for (std::size_t done = 0; done < request.size();) {
+  Message entry;
+  encode_shipped(places, {}, request, entry);
+  stage(entry);
+}
+
+void ShippingJournal::append_gone(std::span<const GoneKey> keys) {
+  if (is_alone_ || !rules_.tells_gone_keys) return;
+  Message entry;
+  encode_shipped({}, keys, {}, entry);
+  stage(entry);
+}
+
+void ShippingJournal::stage(std::span<const std::byte> entry) {
+  for (std::size_t done = 0; done < entry.size();) {
     const std::uint64_t position = flushed_ + staged_.size();
-    const auto piece =
-        request.subspan(done, std::min<std::uint64_t>(ring_.most_piece(position), request.size() - done));
+    const auto piece = entry.subspan(done, std::min<std::uint64_t>(ring_.most_piece(position), entry.size() - done));
     done += piece.size();
     ShippedFrameHead head{position, static_cast<std::uint32_t>(piece.size()),
-                          static_cast<std::uint32_t>(request.size() - done), 0};
+                          static_cast<std::uint32_t>(entry.size() - done), 0};
     head.checksum = checksum_of(head, piece.data());
     const std::size_t at = staged_.size();
     staged_.resize(at + ShippedFrameHead::frame_bytes(piece.size()));
@@ -78,13 +92,17 @@ ShippingJournal::Came ShippingJournal::write_on(Deadline deadline) {
     return taken == taken_ ? Came::nowhere : Came::on;
   }
   const std::uint64_t bytes = std::min({end - written_, room, ring_.until_end(written_)});
-  const LocalSpan from(&staged_[written_ - flushed_], bytes);
-  const Outcome written = channel_.write(way_.ring->span(ring_.offset(written_), bytes), from, deadline);
+  std::uint64_t taken = 0;
+  Batch batch(channel_);
+  batch.write(way_.ring->span(ring_.offset(written_), bytes), {&staged_[written_ - flushed_], bytes});
+  batch.read(LocalSpan(taken), way_.ring->span(ShippingRing::kTaken, sizeof taken));
+  const Outcome written = batch.wait(deadline);
   if (written != Outcome::done) {
     go_back(written);
     return Came::nowhere;
   }
   written_ += bytes;
+  if (rules_.looks_at_giving_up) note_taken(taken);
   return Came::on;
 }
 
@@ -113,15 +131,34 @@ void ShippingJournal::go_back(Outcome failed) {
 void ShippingJournal::look_for_room(Deadline deadline) {
   const Fetched taken = channel_.load(way_.ring->word<ControlWord>(ShippingRing::kTaken), deadline);
   if (!taken.done()) return;
-  if (taken.value == ShippingRing::kGivenUp) return go_alone();
-  if (taken.value > taken_ && taken.value <= flushed_) taken_ = taken.value;
+  note_taken(taken.value);
   const bool is_half_full = flushed_ - taken_ > ring_.capacity / 2;
   if (is_half_full && way_.bell) (void)channel_.add_signal(*way_.bell, 1, deadline);  // it looks anyway, later
 }
 
+void ShippingJournal::note_taken(std::uint64_t word) {
+  if (word == ShippingRing::kGivenUp) {
+    standby_gave_up_ = true;
+    return go_alone();
+  }
+  if (word > taken_ && word <= flushed_) taken_ = word;  // what was written there before has arrived
+}
+
 bool ShippingJournal::step() {
-  if (!is_alone_ && is_standby_dead_()) go_alone();
+  if (is_alone_) return false;
+  if (is_standby_dead_()) {
+    go_alone();
+  } else if (rules_.looks_at_giving_up && fabric_.now() >= next_look_ && !fabric_.lost(way_.ring->peer())) {
+    look_at_the_standby();
+  }
   return false;
+}
+
+void ShippingJournal::look_at_the_standby() {
+  const Fetched taken = channel_.load(way_.ring->word<ControlWord>(ShippingRing::kTaken), fabric_.in(kLookTimeout));
+  between_looks_ = taken.done() ? kBetweenLooks : std::min(2 * between_looks_, kMaxBetweenLooks);
+  next_look_ = fabric_.in(between_looks_).at;
+  if (taken.done()) note_taken(taken.value);
 }
 
 void ShippingJournal::go_alone() {

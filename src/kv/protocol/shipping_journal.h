@@ -1,9 +1,9 @@
 // shipping_journal.h — a primary's changes, kept in the memory of its standby (shipping_ring.h): WRITTEN there, so no
 // processor of the standby takes part.
 //
-// It guarantees: what was appended before a `sync` that succeeded is in the standby's memory, whole, unless the standby
-// is dead: then it says so to nobody, and this server goes on alone. A connection that breaks while the standby lives
-// is made anew, to the same memory of the same process.
+// It guarantees: what was appended before a `sync` that succeeded is in the standby's memory, whole, and the standby
+// had not given up when it was written, unless `is_alone`: the standby is dead, or has given up, and this server goes
+// on without it. A connection that breaks while the standby lives is made anew, to the same memory of the same process.
 //
 // Thread safety: one thread at a time, that of the channel.
 #pragma once
@@ -37,13 +37,16 @@ class ShippingJournal final : public Journal {
   ShippingJournal(Fabric& fabric, Channel& channel, const Way& way, IsDead is_standby_dead, ReachAgain reach_again,
                   const ReplicaRules& rules = {});
 
-  void append(std::span<const std::byte> request) override;
+  void append(std::span<const std::byte> request, std::span<const TakenPlace> places) override;
+  void append_gone(std::span<const GoneKey> keys) override;
   bool sync() override;
   [[nodiscard]] bool takes() const override { return is_alone_ || staged_.size() <= ring_.capacity; }
   bool step() override;
 
   /// There is no standby any more.
   [[nodiscard]] bool is_alone() const noexcept { return is_alone_; }
+  /// For it lives, but could not follow.
+  [[nodiscard]] bool standby_gave_up() const noexcept { return standby_gave_up_; }
 
  private:
   /// With a standby that neither takes nor is dead; longer than it takes until a death on another host is known. Nobody
@@ -57,13 +60,21 @@ class ShippingJournal final : public Journal {
   static constexpr Duration kLongestPause = std::chrono::milliseconds(1);
   static constexpr Duration kBetweenConnections = std::chrono::milliseconds(50);
   static constexpr Duration kMostBetweenConnections = std::chrono::seconds(1);
+  /// While nothing is shipped: how often it looks whether the standby follows; and, where that does not answer, how
+  /// seldom at last.
+  static constexpr Duration kBetweenLooks = std::chrono::milliseconds(100);
+  static constexpr Duration kMaxBetweenLooks = std::chrono::seconds(32);
+  static constexpr Duration kLookTimeout = std::chrono::milliseconds(50);
 
   /// What became of an attempt to write on.
   enum class Came : std::uint8_t { to_the_end, on, nowhere };
   [[nodiscard]] Came write_on(Deadline deadline);
   [[nodiscard]] bool flush(Deadline deadline);
+  void stage(std::span<const std::byte> entry);
   void go_back(Outcome failed);
   void look_for_room(Deadline deadline);
+  void look_at_the_standby();
+  void note_taken(std::uint64_t word);
   [[nodiscard]] Duration slice() const;
   /// Makes a connection that broke anew, if it can be.
   void mend();
@@ -83,6 +94,9 @@ class ShippingJournal final : public Journal {
   int doublings_ = 0;
   Duration before_mending_{};
   bool is_alone_ = false;
+  bool standby_gave_up_ = false;
+  Time next_look_{};
+  Duration between_looks_ = kBetweenLooks;
 };
 
 }  // namespace farside::kv

@@ -9,6 +9,7 @@
 
 #include <functional>
 #include <optional>
+#include <string_view>
 
 #include "kv/protocol/epoch_words.h"
 #include "kv/protocol/shipped_log.h"
@@ -28,7 +29,7 @@ class Standby {
   /// `self` as `store` is asked by others. `ring` is new.
   Standby(Channel& channel, const Region& ring, Store& store, ServerNumber self, EpochWords& words,
           IsDead is_primary_dead, TakeAccess take_primarys_access, const ReplicaRules& rules = {})
-      : log_(channel, ring, store),
+      : log_(channel, ring, store, rules),
         store_(store),
         self_(self),
         words_(words),
@@ -41,6 +42,8 @@ class Standby {
   [[nodiscard]] bool serves() const noexcept { return serves_; }
   /// It could not follow, and will never serve.
   [[nodiscard]] bool has_given_up() const noexcept { return !log_.is_sound(); }
+  /// Why it has.
+  [[nodiscard]] std::string_view flaw() const noexcept { return log_.flaw(); }
 
  private:
   [[nodiscard]] bool take_over();

@@ -78,6 +78,12 @@ Answered Store::prepare(const Prepare& part) {
   return placed;
 }
 
+bool Store::has(const Timestamp& transaction) const {
+  using Standing = Transactions::Standing;
+  const Standing standing = state_->transactions.standing(transaction);
+  return standing == Standing::prepared || standing == Standing::committed;
+}
+
 Answered Store::place(const Prepare& part) {
   State& store = *state_;
   for (;;) {

@@ -14,6 +14,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -59,6 +60,26 @@ struct FoundVersion {
   std::uint64_t generation;
   RecordPlace place;
 };
+
+/// Where a store has put a version that it prepared, and its key's cell; offsets in its memory.
+struct TakenPlace {
+  std::uint64_t record;
+  std::uint64_t record_chunk;  ///< Heap::chunk_of
+  std::uint64_t cell;          ///< an IndexWord
+  std::uint64_t cell_chunk;
+
+  friend bool operator==(const TakenPlace&, const TakenPlace&) = default;
+};
+static_assert(sizeof(TakenPlace) == 32 && std::has_unique_object_representations_v<TakenPlace>);
+
+/// A key that was erased, or has expired, and the version with which all that was kept of it has gone.
+struct GoneKey {
+  KeyId key;
+  Timestamp timestamp;
+
+  friend bool operator==(const GoneKey&, const GoneKey&) = default;
+};
+static_assert(sizeof(GoneKey) == 32 && std::has_unique_object_representations_v<GoneKey>);
 
 struct StoreSettings {
   std::uint64_t bytes = 64U << 20U;            ///< of the memory, index included
@@ -153,6 +174,15 @@ class Store {
 
   // What a journal keeps beside the changes.
 
+  /// It is prepared or committed here: whatever is asked of it changes no memory.
+  [[nodiscard]] bool has(const Timestamp& transaction) const;
+  /// Of the prepare before, which was done: one for each key.
+  [[nodiscard]] std::vector<TakenPlace> taken_places() const;
+  /// From now on keys that go are noted.
+  void note_gone_keys();
+  /// Those that have gone since the last call.
+  [[nodiscard]] std::vector<GoneKey> take_gone_keys();
+  [[nodiscard]] std::size_t gone_keys() const;
   /// What the transaction is to write here; none: it is not prepared.
   [[nodiscard]] std::vector<PreparedVersion> prepared(const Timestamp& transaction) const;
   /// Records of newest committed versions, of erased keys too, among `about` so many keys from place `cursor` of the
@@ -174,6 +204,11 @@ class Store {
 
   /// Prepares what was prepared, whatever is newer by now.
   Answer restore(const Prepare& part);
+  /// The same, in memory that is laid out as another store's: each version lies where that has put it. refused: it
+  /// cannot, for something else lies there.
+  Answer restore_at(const Prepare& part, std::span<const TakenPlace> places);
+  /// The other store has given back all it had of the key.
+  void drop_gone(const GoneKey& gone);
   /// Commits what is prepared. Versions of what is not are restored by themselves, or were superseded.
   void restore_commit(const Timestamp& transaction, std::span<const ServerNumber> servers);
   /// One committed version of a transaction; `settled`: what its mark says of that.

@@ -1,6 +1,7 @@
 // What a journal keeps of a store, and how a store becomes what it was.
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 #include "kv/protocol/store_state.h"
 
@@ -32,6 +33,18 @@ Store::Walked Store::walk(std::uint64_t cursor, std::size_t about) const {
   return walked;
 }
 
+std::vector<TakenPlace> Store::taken_places() const {
+  std::vector<TakenPlace> places;
+  for (const PlacedWrite& write : state_->placed) places.push_back(state_->placement.place_of(write));
+  return places;
+}
+
+void Store::note_gone_keys() { state_->reclaimer.note_gone_keys(); }
+
+std::vector<GoneKey> Store::take_gone_keys() { return std::exchange(state_->reclaimer.gone_keys(), {}); }
+
+std::size_t Store::gone_keys() const { return state_->reclaimer.gone_keys().size(); }
+
 std::vector<EndedTransactions> Store::ended() const { return state_->transactions.ended(); }
 
 // Recovery.
@@ -40,17 +53,41 @@ Answer Store::restore(const Prepare& part) {
   State& store = *state_;
   if (store.transactions.is_known(part.timestamp)) return Answer::done;
   const std::vector<Write> wanted = store.still_wanted(part.timestamp, part.writes);
-  for (const Write& write : wanted) {  // a snapshot may have some of them, committed: they will be again
-    const KeyId key = key_id(write.key);
-    const auto cell = store.index.find(key);
-    if (!cell || !store.cells.at(key, *cell, part.timestamp)) continue;
-    store.drop(*store.cells.open(key, *cell).find(part.timestamp));
-  }
   const Prepare restored{part.timestamp, part.siblings, part.servers, wanted};
+  store.drop_restored(restored);  // a snapshot may have some of them, committed: they will be again
   store.placement.look(restored, store.placed);
   if (!store.placement.take(store.placed)) return Answer::full;
   store.add(restored);
   return Answer::done;
+}
+
+// What has expired comes back as it was: it has its room there, too, until it goes.
+Answer Store::restore_at(const Prepare& part, std::span<const TakenPlace> places) {
+  State& store = *state_;
+  if (store.transactions.is_known(part.timestamp)) return Answer::done;
+  store.drop_restored(part);
+  store.placement.look(part, store.placed);
+  if (!store.placement.take_at(store.placed, places)) return Answer::refused;
+  store.add(part);
+  return Answer::done;
+}
+
+void Store::State::drop_restored(const Prepare& part) {
+  for (const Write& write : part.writes) {
+    const KeyId key = key_id(write.key);
+    const auto cell = index.find(key);
+    if (!cell || !cells.at(key, *cell, part.timestamp)) continue;
+    drop(*cells.open(key, *cell).find(part.timestamp));
+  }
+}
+
+void Store::drop_gone(const GoneKey& gone) {
+  State& store = *state_;
+  store.reclaimer.forget(gone.timestamp);
+  const auto cell = store.index.find(gone.key);
+  const auto version = cell ? store.cells.at(gone.key, *cell, gone.timestamp) : std::nullopt;
+  if (!version || version->place.state != VersionState::committed) return;
+  store.drop(*store.cells.open(gone.key, *cell).find(gone.timestamp));
 }
 
 std::vector<Write> Store::State::still_wanted(const Timestamp& transaction, std::span<const Write> writes) const {

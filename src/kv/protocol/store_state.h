@@ -54,6 +54,8 @@ struct Store::State {
   }
   /// Those of the transaction that are to be restored.
   [[nodiscard]] std::vector<Write> still_wanted(const Timestamp& transaction, std::span<const Write> writes) const;
+  /// Versions that bear the transaction's timestamp.
+  void drop_restored(const Prepare& part);
   void drop_older(const KeyId& key, const Timestamp& than);
   void look_for_expired();
   void expire(const KeyId& key, const IndexWord& cell);

@@ -59,7 +59,7 @@ Service::Service(const ServiceOptions& options, const Secret& pool)
                standby_side_ ? &*standby_side_ : nullptr) {
   server_.add_chore([this] { return errands_.run(); });
   server_.add_chore([this] { return store_.reclaim(kReclaimedAtOnce) != 0; });
-  if (standby_) server_.add_chore([this] { return standby_->step(); });
+  if (standby_) server_.add_chore([this] { return follow_primary(); });
   server_.add_chore([this] { return serves() && terminator_.step(); });
   server_.add_chore([this] {
     handler_.keep(inbox_);
@@ -164,10 +164,22 @@ bool Service::take_primarys_access() {
 
 void Service::say_whether_alone() {
   if (shipping_ == nullptr || !shipping_->is_alone()) return;
+  const bool has_given_up = shipping_->standby_gave_up();
   shipping_ = nullptr;
   bells_->word<ControlWord>(ServerLink::kAlone).store(1);  // for which clients wait
   fabric_->mark_lost(to_standby_->peer());                 // nothing of its memory is mapped any more
-  log::warn("the standby of server " + std::to_string(options_.self) + " is gone; its keys have one copy now");
+  const std::string what = has_given_up ? " has given up, as the log of its node says in detail;" : " is gone;";
+  log::warn("the standby of server " + std::to_string(options_.self) + what + " its keys have one copy now");
+}
+
+bool Service::follow_primary() {
+  const bool had_given_up = standby_->has_given_up();
+  const bool was_busy = standby_->step();
+  if (standby_->has_given_up() && !had_given_up) {
+    log::error("the standby of server " + std::to_string(options_.self) +
+               " has given up: " + std::string(standby_->flaw()) + "; what that server has is not kept here any more");
+  }
+  return was_busy;
 }
 
 Welcome Service::welcome() const {

@@ -74,6 +74,8 @@ class Service {
   void stand_by();
   [[nodiscard]] bool take_primarys_access();
   void say_whether_alone();
+  /// As a standby.
+  bool follow_primary();
   [[nodiscard]] bool serves() const { return !standby_ || standby_->serves(); }
 
   const ServiceOptions options_;
