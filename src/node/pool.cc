@@ -21,6 +21,7 @@
 #include "farside/base/units.h"
 
 #include "cache/geometry.h"
+#include "node/mount_watch.h"
 #include "node/process_watch.h"
 #include "team/coordinator.h"
 #include "team/environment.h"
@@ -219,11 +220,14 @@ void run_pool(const PoolDirectory& directory, const PoolOptions& options) {
     ++node.restarts;
     directory.write_record(record);
   };
+  const SharedMountWatch mount_watch = share_mount_watch();
+  std::vector<std::string> environment = {std::string(kCoordinatorVariable) + "=" + meeting,
+                                          std::string(kSecretFileVariable) + "=" + secret.string()};
+  if (mount_watch.instance) environment.push_back(mount_watch.variable);
   Launcher launcher({.command = node_command(directory, options),
                      .ranks = options.nodes,
                      .first_rank = options.first_rank,
-                     .environment = {std::string(kCoordinatorVariable) + "=" + meeting,
-                                     std::string(kSecretFileVariable) + "=" + secret.string()},
+                     .environment = std::move(environment),
                      .end_all_on_failure = false,
                      .on_end =
                          [&](Rank rank, const std::string& how) {

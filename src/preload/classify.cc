@@ -11,6 +11,7 @@
 
 #include "door_client.h"
 #include "host_memory.h"
+#include "mounts.h"
 #include "process.h"
 #include "system_call.h"
 
@@ -52,36 +53,6 @@ bool is_under_a_named_directory(int fd) {
   return process::is_under(path);
 }
 
-// What the node said about the file systems it was asked about. A place is taken once and for all; when all are, the
-// node is asked each time.
-struct KnownFileSystem {
-  enum : unsigned { free, taken, known };
-  std::atomic<unsigned> state{free};
-  dev_t device = 0;
-  door::Reply reply{};
-};
-constinit KnownFileSystem file_systems[8];
-
-// The node's word on a file system: its tag in `file_system`, if the answer is `here`.
-door::Reply identify(int fd, dev_t device) {
-  for (const auto& place : file_systems) {
-    if (place.state.load(std::memory_order_acquire) == KnownFileSystem::known && place.device == device) {
-      return place.reply;
-    }
-  }
-  door::Reply reply{};
-  if (!node::ask(door::RequestKind::identify, {}, fd, reply)) return {};
-  for (auto& place : file_systems) {
-    unsigned expected = KnownFileSystem::free;
-    if (!place.state.compare_exchange_strong(expected, KnownFileSystem::taken)) continue;
-    place.device = device;
-    place.reply = reply;
-    place.state.store(KnownFileSystem::known, std::memory_order_release);
-    break;
-  }
-  return reply;
-}
-
 Kind classify(int fd, CachedFile& file) {
   const long flags = system_call(SYS_fcntl, fd, F_GETFL);
   struct stat64 found {};
@@ -90,9 +61,8 @@ Kind classify(int fd, CachedFile& file) {
   if (found.st_size == 0 || !is_under_a_named_directory(fd)) return Kind::passing;
   file.identity = version_of(found);
   if (!is_settled(file.identity) || node::memory() == nullptr) return Kind::passing;
-  const door::Reply file_system = identify(fd, found.st_dev);
-  if (file_system.answer != door::Answer::here) return Kind::passing;
-  file.identity.file_system = file_system.file_system;
+  file.identity.file_system = mounts::tag_of(fd);
+  if (file.identity.file_system == 0) return Kind::passing;
   file.hash = file_hash(file.identity);
   return Kind::cached;
 }

@@ -5,13 +5,13 @@
 #include <cstring>
 
 #include <fcntl.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
 #include "host_memory.h"
+#include "own_descriptors.h"
 #include "process.h"
 #include "system_call.h"
 
@@ -25,7 +25,6 @@ constexpr std::uint64_t kPatience_s = 10;  // longer than a slow disk, shorter t
 constexpr std::uint64_t kShortestPause_ns = 200'000'000;
 constexpr std::uint64_t kLongestPause_ns = 60'000'000'000;
 constexpr std::size_t kIdleConnections = 8;
-constexpr int kHighDescriptor = 900;  // out of the way: a program expects the lowest free number for itself
 
 // A socket of ours, or nothing. Its inode tells it from what a program that closes all descriptors opens after.
 struct Connection {
@@ -46,19 +45,6 @@ std::uint32_t inode_of(int fd) {
   struct stat64 found {};
   return system_call(SYS_fstat, fd, &found) == 0 && S_ISSOCK(found.st_mode) ? static_cast<std::uint32_t>(found.st_ino)
                                                                             : 0;
-}
-
-void close_descriptor(int fd) {
-  if (fd >= 0) system_call(SYS_close, fd);
-}
-
-int moved_high(int fd) {
-  rlimit64 limit{};
-  system_call(SYS_prlimit64, 0, RLIMIT_NOFILE, nullptr, &limit);
-  const int room = static_cast<int>(std::min<std::uint64_t>(limit.rlim_cur, kHighDescriptor + 64)) - 64;
-  const long high = system_call(SYS_fcntl, fd, F_DUPFD_CLOEXEC, std::max(room, 0));
-  close_descriptor(fd);
-  return static_cast<int>(high);
 }
 
 // The connection, or -errno as its descriptor.

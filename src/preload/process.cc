@@ -11,6 +11,7 @@
 
 #include "descriptors.h"
 #include "door_client.h"
+#include "mounts.h"
 #include "stdio_reads.h"
 #include "system_call.h"
 
@@ -31,6 +32,7 @@ void after_fork() {
   remember_process();
   forget_all_descriptors();
   node::forget_connections();
+  mounts::after_fork();
 }
 
 [[gnu::constructor]] void start() {

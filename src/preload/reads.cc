@@ -6,6 +6,7 @@
 
 #include "door_client.h"
 #include "host_memory.h"
+#include "mounts.h"
 #include "system_call.h"
 
 namespace farside::preload {
@@ -20,6 +21,7 @@ bool fetch(int fd, const CachedDescriptor& cached, const HostMemory& memory, con
     if (!node::ask(door::RequestKind::acquire, {piece.file, piece.index}, fd, reply)) return false;
     if (reply.answer != door::Answer::here) {
       cached.pass();
+      mounts::forget(piece.file.file_system);
       return false;
     }
     if (memory.copy_from_slot(reply.slot, piece, into)) return true;

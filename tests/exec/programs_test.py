@@ -71,16 +71,15 @@ class Programs(unittest.TestCase):
         """Runs `command` plainly, then on node 0, then on node 1, all on a file system of its own; checks that they
         agree. Returns how many bytes each run read from the file system."""
         mount = self.directory / f"mount-{next(self.numbers)}"
-        # It stays mounted until the end: the kernel would give its device number to the next one.
-        self.enterClassContext(workbench.counting_mount(self.directory / "files", mount))
         counts = []
         outcomes = []
-        for node in (None, "0", "1"):
-            farside = [str(workbench.BIN / "farside"), "exec", "--node", node, "--under", str(mount), "--"]
-            whole_command = (farside if node else []) + ["sh", "-c", command]
-            before = workbench.bytes_read(mount)
-            outcomes.append(workbench.run(whole_command, self.directory / "scratch", self.pool | {"d": str(mount)}))
-            counts.append(workbench.bytes_read(mount) - before)
+        with workbench.counting_mount(self.directory / "files", mount):
+            for node in (None, "0", "1"):
+                farside = [str(workbench.BIN / "farside"), "exec", "--node", node, "--under", str(mount), "--"]
+                whole_command = (farside if node else []) + ["sh", "-c", command]
+                before = workbench.bytes_read(mount)
+                outcomes.append(workbench.run(whole_command, self.directory / "scratch", self.pool | {"d": str(mount)}))
+                counts.append(workbench.bytes_read(mount) - before)
         self.assertEqual(outcomes[0], outcomes[1])
         self.assertEqual(outcomes[0], outcomes[2])
         return counts

@@ -1,10 +1,13 @@
 // counting_fs — a file system that shows another directory and counts the bytes that were read from it.
 //
-//   counting_fs SOURCE MOUNTPOINT [-o OPTIONS]     options of fuse
+//   counting_fs [--image] SOURCE MOUNTPOINT [-o OPTIONS]     options of fuse
 //
 // The kernel keeps nothing: direct_io, and no attribute or entry outlives its use. So the count is what a file server
 // would have been asked for. It stands in an attribute of the root that is always there:
 // getxattr(MOUNTPOINT, "user.bytes_read"). Files can be read and created, and links followed; no more is needed.
+//
+// With --image it looks as a reproducible read-only image does: a file's inode number follows from its path, and all
+// times are the same.
 //
 // A read of the file /hung never returns, as on a server that went away; "user.reads_hung" counts those.
 #define FUSE_USE_VERSION 31
@@ -13,6 +16,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -27,6 +31,7 @@
 namespace {
 
 std::string source;
+bool is_image = false;
 std::atomic<std::uint64_t> bytes_read = 0;
 std::atomic<std::uint64_t> reads_hung = 0;
 
@@ -44,7 +49,12 @@ void* start(fuse_conn_info*, fuse_config* config) {
 }
 
 int get_attributes(const char* path, struct stat* found, fuse_file_info*) {
-  return result(::lstat(behind(path).c_str(), found));
+  if (::lstat(behind(path).c_str(), found) != 0) return -errno;
+  if (is_image) {
+    found->st_ino = std::hash<std::string_view>()(path) | 2;  // 1 is the root's
+    found->st_atim = found->st_mtim = found->st_ctim = {.tv_sec = 1'000'000'000, .tv_nsec = 0};
+  }
+  return 0;
 }
 
 int read_link(const char* path, char* into, std::size_t room) {
@@ -112,6 +122,11 @@ int get_extended(const char* path, const char* name, char* into, std::size_t roo
 }  // namespace
 
 int main(int count, char** words) {
+  is_image = count > 1 && std::string_view(words[1]) == "--image";
+  if (is_image) {
+    ++words;
+    --count;
+  }
   if (count < 3) return EXIT_FAILURE;
   source = std::unique_ptr<char, void (*)(void*)>(::realpath(words[1], nullptr), std::free).get();
   fuse_operations operations{};
@@ -127,7 +142,7 @@ int main(int count, char** words) {
   operations.unlink = remove_file;
   operations.release = release_file;
   operations.getxattr = get_extended;
-  std::string words_before[] = {words[0], "-f", "-o", "max_idle_threads=4,max_threads=64"};
+  std::string words_before[] = {"counting_fs", "-f", "-o", "max_idle_threads=4,max_threads=64"};
   std::vector<char*> arguments;
   for (std::string& word : words_before) arguments.push_back(word.data());
   arguments.insert(arguments.end(), words + 2, words + count);

@@ -180,7 +180,7 @@ class FileServer:
         self.source = shared_directory(f"{name}-source")
         self.mountpoint = shared_directory(name)
         for host in hosts:
-            host.start([workbench.BIN / "counting_fs", self.source, self.mountpoint, "-o", f"fsname=server:/{name},subtype=sshfs"])
+            host.start([workbench.BIN / "counting_fs", self.source, self.mountpoint, "-o", f"fsname=server:/{name},subtype=glusterfs"])
         for host in hosts:
             wait_for(host.path(self.mountpoint).is_mount, f"the files on {host.name}")
 

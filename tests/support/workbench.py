@@ -2,6 +2,8 @@
 import contextlib
 import dataclasses
 import gzip
+import hashlib
+import json
 import os
 import pathlib
 import random
@@ -131,6 +133,17 @@ def counting_mount(source, mountpoint):
             yield mountpoint
         finally:
             subprocess.run(["fusermount3", "-u", "-z", str(mountpoint)], check=True)
+
+
+def digest(content):
+    return hashlib.sha256(content.encode()).hexdigest()
+
+
+def hit_bytes(environment):
+    """How many bytes the programs of a pool have copied out of its nodes' memory."""
+    status = [BIN / "farside", "status", "--json"]
+    done = subprocess.run(status, env=os.environ | environment, capture_output=True, check=True, timeout=PATIENCE_S)
+    return sum(node["hit_bytes"] for node in json.loads(done.stdout)["nodes"])
 
 
 def bytes_read(mountpoint):

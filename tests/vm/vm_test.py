@@ -136,7 +136,7 @@ bytes_asked_for() { python3 -c 'import os; print(os.getxattr("/tmp/files", "user
 export PATH=$PWD/build/release/bin:$PATH
 (umask 077; cp /shared/secret /tmp/secret)
 mkdir /tmp/files
-counting_fs /shared/files /tmp/files -o fsname=server:/files,subtype=sshfs &
+counting_fs /shared/files /tmp/files -o fsname=server:/files,subtype=glusterfs &
 until mountpoint -q /tmp/files; do sleep 0.2; done
 touch "/shared/$(hostname)-is-up"
 wait_for first-is-up; wait_for second-is-up
