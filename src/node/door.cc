@@ -101,8 +101,9 @@ DoorReply Door::identify(const Fd& file) {
 DoorReply Door::acquire(Channel& channel, const BlockKey& key, const Fd& file) {
   const std::uint64_t block_bytes = cache_.layout().block_bytes;
   if (key.index >= key.file.bytes / block_bytes + (key.file.bytes % block_bytes != 0 ? 1 : 0)) return refuse();
-  if (!readable(file) || file_systems_.identify(file) != key.file) return around();
-  FileSource source(file, file_systems_, block_bytes);
+  const auto found = readable(file) ? file_systems_.examine(file) : std::nullopt;
+  if (!found || found->identity != key.file) return around();
+  FileSource source(file, found->times, file_systems_, block_bytes);
   const Acquired acquired = cache_.acquire(channel, key, source, team_.fabric().in(kAcquireTimeout));
   if (acquired.answer != Acquired::Answer::here) return around();
   prefaulter_.used(acquired.slot);

@@ -5,11 +5,14 @@
 
 #include <unistd.h>
 
+#include "node/stores.h"
+
 namespace farside {
 
 std::uint64_t FileSource::load(const BlockKey& key, LocalSpan into) {
   const std::uint64_t begin = key.index * block_bytes_;
   const std::uint64_t wanted = std::min(block_bytes_, key.file.bytes - begin);
+  if (!stores_will_show(file_, key.file, times_, begin, wanted)) return kFailed;
   std::uint64_t done = 0;
   while (done < wanted) {
     const ssize_t got =

@@ -9,15 +9,17 @@ namespace farside {
 
 class FileSource final : public BlockSource {
  public:
-  /// Both must outlive the source.
-  FileSource(const Fd& file, FileSystems& file_systems, std::uint64_t block_bytes)
-      : file_(file), file_systems_(file_systems), block_bytes_(block_bytes) {}
+  /// Both must outlive the source. `times`: as examined.
+  FileSource(const Fd& file, TimesFrom times, FileSystems& file_systems, std::uint64_t block_bytes)
+      : file_(file), times_(times), file_systems_(file_systems), block_bytes_(block_bytes) {}
 
-  /// Whole blocks of the version that `key` names, or kFailed: the file is looked at once more after the read.
+  /// Whole blocks of the version that `key` names, which stay right for as long as the file has this version's times;
+  /// or kFailed. The file is looked at once more after the read.
   std::uint64_t load(const BlockKey& key, LocalSpan into) override;
 
  private:
   const Fd& file_;
+  TimesFrom times_;
   FileSystems& file_systems_;
   std::uint64_t block_bytes_;
 };
