@@ -64,9 +64,9 @@ Descriptor connect_to_door(DoorPacket& welcome) {
   return fd;
 }
 
-void wait_without_limit(const Descriptor& connection) {
+void wait_without_limit(int connection) {
   const timeval none{};
-  system_call(SYS_setsockopt, connection.get(), SOL_SOCKET, SO_RCVTIMEO, &none, sizeof none);
+  system_call(SYS_setsockopt, connection, SOL_SOCKET, SO_RCVTIMEO, &none, sizeof none);
 }
 
 bool send(int connection, const DoorPacket& packet, int file) {
@@ -104,7 +104,7 @@ Answer ask(DoorKind kind, std::uint64_t extra, std::span<const DoorRange> ranges
   DoorPacket packet;
   const Descriptor connection = connect_to_door(packet);
   if (!connection) return Answer::gone;
-  wait_without_limit(connection);
+  wait_without_limit(connection.get());
   packet = packet_of(kind);
   packet.extra = extra;
   packet.count = ranges.size();

@@ -43,7 +43,7 @@ void name_door(const char* path);
 [[nodiscard]] bool receive(int connection, DoorPacket& packet);
 
 /// From here on receive waits until the connection ends, and no shorter.
-void wait_without_limit(const Descriptor& connection);
+void wait_without_limit(int connection);
 
 /// What the door answers to one request of this process, about at most DoorPacket::kRanges ranges.
 enum class Answer { done, refused, gone };

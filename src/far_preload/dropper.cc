@@ -28,9 +28,11 @@ alignas(64) constinit std::byte stack[kStackBytes];
 struct Start {
   int connection;
   int userfault;
-  std::span<const DoorRange> joined;
-  std::atomic<int> ready{0};  ///< 1 when it has a table of its own; or -errno
+  DoorPacket packet;       ///< `join`, and then the answer
+  std::atomic<int> ready;  ///< 1 when there is one; or -errno
 };
+// Not on the stack of the thread that starts it: that may be far, and the dropper must wait for no page.
+constinit Start start{};
 
 [[noreturn]] void kill_process() {
   for (;;) system_call(SYS_kill, system_call(SYS_getpid), SIGKILL);
@@ -93,29 +95,42 @@ void take_pages_away(int connection, std::span<const DoorRange> joined) {
   }
 }
 
-int run(void* argument) {
-  auto& start = *static_cast<Start*>(argument);
-  const int connection = start.connection;
-  const std::span<const DoorRange> joined = start.joined;
-  const long closed = close_others(connection, start.userfault);
+// Its own table of descriptors has but these two.
+int join() {
+  if (const long error = close_others(start.connection, start.userfault); error != 0) return static_cast<int>(error);
   system_call(SYS_chdir, "/");  // holds no directory either
   system_call(SYS_prctl, PR_SET_NAME, "farside-far");
-  start.ready.store(closed == 0 ? 1 : static_cast<int>(closed));
-  system_call(SYS_futex, &start.ready, FUTEX_WAKE_PRIVATE, 1);  // `start` may be gone by now: a wake of nobody
-  if (closed != 0) return 0;
-  take_pages_away(connection, joined);
+  if (!send(start.connection, start.packet, start.userfault)) return -EPIPE;
+  return receive(start.connection, start.packet) ? 1 : -EPIPE;
+}
+
+int run(void* /*argument*/) {
+  DoorRange joined[DoorPacket::kRanges];
+  const std::span<const DoorRange> ranges(joined, start.packet.count);
+  std::ranges::copy(std::span(start.packet.ranges).first(ranges.size()), joined);
+  const int connection = start.connection;
+  const int ready = join();
+  const bool has_joined = ready == 1 && start.packet.kind == DoorKind::joined;
+  start.ready.store(ready);
+  system_call(SYS_futex, &start.ready, FUTEX_WAKE_PRIVATE, 1);
+  if (!has_joined) return 0;  // the program ends
+  wait_without_limit(connection);
+  take_pages_away(connection, ranges);
   kill_process();
 }
 
 }  // namespace
 
-long start_dropper(const Descriptor& main_connection, const Descriptor& userfault, std::span<const DoorRange> joined) {
-  wait_without_limit(main_connection);
-  Start start{main_connection.get(), userfault.get(), joined};
+long start_dropper(const Descriptor& main_connection, const Descriptor& userfault, DoorPacket& packet) {
+  start.connection = main_connection.get();
+  start.userfault = userfault.get();
+  start.packet = packet;
+  start.ready.store(0);  // of a child: its parent's
   // Not CLONE_FILES and not CLONE_FS: copies.
   constexpr int kFlags = CLONE_VM | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM;
-  if (clone(run, stack + kStackBytes, kFlags, &start) < 0) return -errno;
+  if (clone(run, stack + kStackBytes, kFlags, nullptr) < 0) return -errno;
   while (start.ready.load() == 0) system_call(SYS_futex, &start.ready, FUTEX_WAIT_PRIVATE, 0, nullptr);
+  packet = start.packet;
   return start.ready.load() == 1 ? 0 : start.ready.load();
 }
 

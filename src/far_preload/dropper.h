@@ -4,16 +4,14 @@
 // it. When farside far is gone it kills the process: nobody could bring a page any more.
 #pragma once
 
-#include <span>
-
 #include "connection.h"
 
 namespace farside::far_preload {
 
-/// Starts it, with all signals blocked in the caller, and returns when it has its own copies of both descriptors. One
-/// in each process: a child of fork has its parent's stack for it, and starts its own there. It takes away nothing but
-/// parts of `joined`, which stays. 0, or -errno.
-[[nodiscard]] long start_dropper(const Descriptor& main_connection, const Descriptor& userfault,
-                                 std::span<const DoorRange> joined);
+/// Starts it, with all signals blocked in the caller, and returns when it has said `packet`, which is `join`, and has
+/// the answer, which takes its place. It joins itself since pages may be asked of it from then on, of this thread's
+/// stack too. It takes away nothing but parts of the ranges in `packet`. One in each process: a child of fork has its
+/// parent's stack for it, and starts its own there. 0, or -errno; -EPIPE when farside far is gone.
+[[nodiscard]] long start_dropper(const Descriptor& main_connection, const Descriptor& userfault, DoorPacket& packet);
 
 }  // namespace farside::far_preload

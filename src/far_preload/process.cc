@@ -1,7 +1,6 @@
 // process.cc — how a program gets far memory when it starts, and how a child of fork does.
 #include <cerrno>
 #include <csignal>
-#include <cstdio>
 #include <cstring>
 
 #include <dlfcn.h>
@@ -10,10 +9,11 @@
 #include <link.h>
 #include <linux/userfaultfd.h>
 #include <pthread.h>
+#include <sched.h>
 #include <sys/auxv.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
-#include <sys/single_threaded.h>
+#include <sys/rseq.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -21,18 +21,10 @@
 #include "arena.h"
 #include "connection.h"
 #include "dropper.h"
+#include "fork_trap.h"
 #include "held.h"
 #include "preload/system_call.h"
 #include "ranges.h"
-
-// Of libc, and in none of its headers: its streams, and the lock of their list.
-extern "C" {
-void _IO_list_lock();
-void _IO_list_unlock();
-FILE* _IO_iter_begin();
-FILE* _IO_iter_end();
-FILE* _IO_iter_next(FILE* at);
-}
 
 namespace farside::far_preload {
 
@@ -46,9 +38,7 @@ constexpr int kCannotJoin = 125;  // as env, timeout and others end when it is t
 constinit DoorRange joined[DoorPacket::kRanges] = {};
 constinit std::size_t joined_count = 0;
 
-// From before a fork until after it.
-Descriptor fork_connection;
-constinit bool has_streams = false;
+constinit long trap_error = 0;  // of the fork under way
 
 // Without the memory that it was promised a program would use up this machine's.
 [[noreturn]] void give_up(const char* what, const char* why) {
@@ -106,8 +96,10 @@ void join(const Descriptor& connection) {
   DoorPacket packet = packet_of(DoorKind::join);
   packet.count = joined_count;
   std::memcpy(packet.ranges.data(), joined, sizeof joined);
-  if (!send(connection.get(), packet, userfault.get()) || !receive(connection.get(), packet)) {
+  if (const long error = start_dropper(connection, userfault, packet); error == -EPIPE) {
     give_up("join", "farside far is gone");
+  } else if (error != 0) {
+    give_up("start a thread", error);
   }
   if (packet.kind == DoorKind::refused) {
     auto* const text = reinterpret_cast<char*>(packet.ranges.data());
@@ -117,62 +109,59 @@ void join(const Descriptor& connection) {
   if (packet.kind != DoorKind::joined) give_up("join", -EPROTO);
   set_token(packet.value);
   advise_joined(MADV_DONTFORK);
-  if (const long error = start_dropper(connection, userfault, {joined, joined_count}); error != 0) {
-    give_up("start a thread", error);
+}
+
+// What the kernel writes for a thread, into memory that may be far: its number, where clone's fourth word says, and
+// where it runs (rseq).
+void touch_what_the_kernel_writes(const SystemCall& call) {
+  const auto touch = [](std::uint64_t address, std::size_t bytes) {
+    const auto* const first =
+        reinterpret_cast<const volatile std::byte*>(address);  // NOLINT(performance-no-int-to-ptr)
+    static_cast<void>(first[0]);
+    static_cast<void>(first[bytes - 1]);
+  };
+  if (call.number == SYS_clone && (call.words[0] & CLONE_CHILD_SETTID) != 0) {
+    touch(static_cast<std::uint64_t>(call.words[3]), sizeof(pid_t));
+  }
+  if (__rseq_size != 0) {
+    touch(reinterpret_cast<std::uint64_t>(__builtin_thread_pointer()) + static_cast<std::uint64_t>(__rseq_offset),
+          sizeof(struct rseq));
   }
 }
 
-void touch(const void* address, std::size_t bytes) {
-  const auto* const first = static_cast<const volatile std::byte*>(address);
-  static_cast<void>(first[0]);
-  static_cast<void>(first[bytes - 1]);
+// Until it has joined, a child has of the arena what its parent had at the fork. Nothing else is written there before.
+long fork_with_far_memory(const SystemCall& call) {
+  DoorPacket packet;
+  const Descriptor connection = connect_to_door(packet);
+  const bool is_quiet = connection && send(connection.get(), packet_of(DoorKind::fork_begins)) &&
+                        receive(connection.get(), packet) && packet.kind == DoorKind::quiet;
+  if (is_quiet) {
+    touch_what_the_kernel_writes(call);
+    advise_joined(MADV_DOFORK);
+  }
+  const long result = call.make();
+  if (result == 0) {
+    if (!is_quiet) give_up("fork", "farside far does not answer");
+    join(connection);
+  } else if (is_quiet) {
+    advise_joined(MADV_DONTFORK);
+    // Its close alone would not be seen: the child has the same connection.
+    static_cast<void>(send(connection.get(), packet_of(DoorKind::forked)));
+  }
+  return result;
 }
 
-// What libc uses in the child before our handler runs there: this thread's stack, and the locks of all streams.
-void touch_what_libc_touches() {
-  const auto here = reinterpret_cast<std::uint64_t>(__builtin_frame_address(0));
-  constexpr std::uint64_t kReach = 4 * kPageBytes;
-  for (std::uint64_t at = here - kReach; at <= here + kReach && arena::contains(here); at += kPageBytes) {
-    if (arena::contains(at)) touch(reinterpret_cast<const void*>(at), 1);  // NOLINT(performance-no-int-to-ptr)
-  }
-  if (!has_streams) return;
-  for (FILE* stream = _IO_iter_begin(); stream != _IO_iter_end(); stream = _IO_iter_next(stream)) {
-    touch(stream, sizeof *stream);
-    if (stream->_lock != nullptr) touch(stream->_lock, 2 * sizeof(void*));
-  }
-}
-
-// The last of all handlers before the fork, as it was registered first: nothing but libc comes between them.
+// The last of all handlers before the fork, as it was registered first.
 void before_fork() {
   arena::hold();
-  // libc's fork takes the list's lock, too, and lets the child have it; of one thread alone it does neither.
-  has_streams = __libc_single_threaded == 0;
-  DoorPacket packet;
-  fork_connection = connect_to_door(packet);
-  if (!fork_connection || !send(fork_connection.get(), packet_of(DoorKind::fork_begins)) ||
-      !receive(fork_connection.get(), packet) || packet.kind != DoorKind::quiet) {
-    fork_connection = Descriptor();
-    has_streams = false;
-    return;  // the child has no far memory: the arena is not copied
-  }
-  if (has_streams) _IO_list_lock();
-  touch_what_libc_touches();
-  advise_joined(MADV_DOFORK);
+  trap_error = trap_next_fork(fork_with_far_memory);
 }
 
-void in_parent() {
-  advise_joined(MADV_DONTFORK);
-  // Its close alone would not be seen: the child has the same connection.
-  if (fork_connection) static_cast<void>(send(fork_connection.get(), packet_of(DoorKind::forked)));
-  fork_connection = Descriptor();
-  if (has_streams) _IO_list_unlock();
-  arena::release();
-}
+void in_parent() { arena::release(); }
 
+// Not joined, it has no arena: it was not copied.
 void in_child() {
-  if (!fork_connection) give_up("fork", "farside far does not answer");
-  join(fork_connection);
-  fork_connection = Descriptor();
+  if (trap_error != 0) give_up("fork, for which it takes the system calls of libc over (Linux 5.11)", trap_error);
   arena::release();
 }
 

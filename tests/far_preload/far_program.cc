@@ -232,6 +232,7 @@ int main(int count, char** arguments) {
                                                          {"threads", threads},
                                                          {"forks", forks},
                                                          {"forks_among_threads", forks_among_threads},
+                                                         {"forks_beside_libc", forks_beside_libc},
                                                          {"system_calls", system_calls},
                                                          {"signals", signals},
                                                          {"descriptors", descriptors},

@@ -53,6 +53,7 @@ extern std::uint8_t static_array[kLarge];
 void descriptors();
 void forks();
 void forks_among_threads();
+void forks_beside_libc();
 void signals();
 void spawns();
 void threads();

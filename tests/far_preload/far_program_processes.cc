@@ -4,13 +4,16 @@
 #include <csignal>
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
+#include <functional>
 #include <map>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include <dirent.h>
+#include <pthread.h>
 #include <spawn.h>
 #include <sys/mman.h>
 #include <sys/time.h>
@@ -32,6 +35,59 @@ void await_success(pid_t child) {
 
 std::uint8_t* touched_by_handler;
 volatile sig_atomic_t handled = 0;
+
+constexpr std::size_t kThreads = 8;
+constexpr std::size_t kKeys = 64;  // libc keeps 32 in a thread itself, and allocates a block for the others
+constexpr std::size_t kObjects = 400;
+constexpr std::size_t kObjectBytes = 512;  // as large as that block
+
+/// What one thread has when its process forks.
+struct Belongings {
+  pthread_key_t* keys;
+  std::vector<std::uint8_t*> objects;
+  std::uint8_t* own;  ///< its thread_local array
+};
+thread_local std::uint8_t own_array[kObjectBytes];
+std::atomic<std::size_t> parked{0};
+
+void* have_things(void* argument) {
+  auto& belongings = *static_cast<Belongings*>(argument);
+  belongings.own = own_array;
+  fill(own_array, sizeof own_array, 20);
+  for (std::size_t i = 0; i < kObjects; ++i) {
+    auto* const object = static_cast<std::uint8_t*>(std::malloc(kObjectBytes));
+    fill(object, kObjectBytes, 19);
+    belongings.objects.push_back(object);
+    if (i != kObjects / 2) continue;
+    for (std::size_t key = 0; key < kKeys; ++key) REQUIRE(pthread_setspecific(belongings.keys[key], object) == 0);
+  }
+  ++parked;
+  for (;;) pause();
+}
+
+void check(const Belongings& belongings) {
+  REQUIRE(is_filled(belongings.own, kObjectBytes, 20));
+  for (const std::uint8_t* const object : belongings.objects) REQUIRE(is_filled(object, kObjectBytes, 19));
+}
+
+volatile sig_atomic_t forbidden = 0;
+void on_forbidden_call(int /*signal*/) { forbidden = forbidden + 1; }
+
+// What a program does with this signal a fork does not change.
+void check_forbidden_calls(int expected) {
+  raise(SIGSYS);
+  sigset_t blocked;
+  REQUIRE(forbidden == expected && pthread_sigmask(SIG_SETMASK, nullptr, &blocked) == 0);
+  REQUIRE(sigismember(&blocked, SIGSYS) == 0 && sigismember(&blocked, SIGUSR1) == 1);
+}
+
+// A thread of a child that gets the stack of one of its parent's.
+void* have_nothing(void* argument) {
+  for (std::size_t key = 0; key < kKeys; ++key) {
+    REQUIRE(pthread_getspecific(static_cast<Belongings*>(argument)->keys[key]) == nullptr);
+  }
+  return nullptr;
+}
 
 void on_timer(int /*signal*/) {
   const auto at = static_cast<std::size_t>(handled) * 977 * kPage % kLarge;
@@ -119,6 +175,72 @@ void forks_among_threads() {
   }
   done = true;
   for (std::thread& thread : all) thread.join();
+}
+
+namespace {
+
+pthread_attr_t with_stack(std::size_t bytes) {
+  pthread_attr_t attributes;
+  pthread_attr_init(&attributes);
+  void* stack = nullptr;
+  REQUIRE(posix_memalign(&stack, kPage, bytes) == 0);
+  REQUIRE(pthread_attr_setstack(&attributes, stack, bytes) == 0);
+  return attributes;
+}
+
+void* call(void* function) {
+  (*static_cast<std::function<void()>*>(function))();
+  return nullptr;
+}
+
+void fork_and_check(const Belongings* all, std::vector<std::uint8_t>& more, unsigned round) {
+  fill(more.data(), more.size(), round);  // makes others leave
+  const pid_t child = fork();
+  if (child == 0) {
+    for (std::size_t i = 0; i < kThreads; ++i) check(all[i]);
+    pthread_t thread;
+    auto* const keys = const_cast<Belongings*>(all);
+    REQUIRE(pthread_create(&thread, nullptr, have_nothing, keys) == 0 && pthread_join(thread, nullptr) == 0);
+    REQUIRE(is_filled(more.data(), more.size(), round));
+    check_forbidden_calls(static_cast<int>(round) + 1);
+    _exit(0);
+  }
+  await_success(child);
+  check_forbidden_calls(static_cast<int>(round) + 1);
+}
+
+}  // namespace
+
+// In the child libc clears what the parent's threads had: their keys' values, and the list in which those with stacks
+// of the program's own are. Beside it lie the program's objects.
+void forks_beside_libc() {
+  pthread_key_t keys[kKeys];
+  for (pthread_key_t& key : keys) REQUIRE(pthread_key_create(&key, nullptr) == 0);
+  Belongings all[kThreads];
+  constexpr std::size_t kStackBytes = 64 * kPage;
+  for (std::size_t i = 0; i < kThreads; ++i) {
+    all[i].keys = keys;
+    const pthread_attr_t attributes = with_stack(kStackBytes);
+    pthread_t thread;
+    REQUIRE(pthread_create(&thread, i % 2 == 0 ? &attributes : nullptr, have_things, &all[i]) == 0);
+  }
+  while (parked != kThreads) usleep(1000);
+  std::signal(SIGSYS, on_forbidden_call);
+  sigset_t user;
+  sigemptyset(&user);
+  sigaddset(&user, SIGUSR1);
+  pthread_sigmask(SIG_BLOCK, &user, nullptr);
+  std::vector<std::uint8_t> more(2 * kLarge);
+  unsigned round = 0;
+  for (; round < 3; ++round) fork_and_check(all, more, round);
+
+  // Of a thread whose own stack is far.
+  std::function<void()> last = [&] { fork_and_check(all, more, round); };
+  pthread_t thread;
+  const pthread_attr_t attributes = with_stack(kStackBytes);
+  REQUIRE(pthread_create(&thread, &attributes, call, &last) == 0 && pthread_join(thread, nullptr) == 0);
+  for (const Belongings& belongings : all) check(belongings);
+  _exit(0);
 }
 
 void signals() {
