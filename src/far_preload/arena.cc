@@ -32,10 +32,11 @@ constexpr std::uint64_t kFreedBytes = std::uint64_t{8} << 20U;
 constexpr std::size_t kFreedParts = DoorPacket::kRanges;
 
 struct State {
-  DoorRange whole;
+  DoorRange zones[DoorPacket::kRanges];  // the arena, and then static arrays
+  std::size_t zone_count;
   std::uint64_t threshold_bytes;
-  Lock lock;  // for the rest
-  Ranges ranges;
+  Lock lock;      // for the rest
+  Ranges ranges;  // from the first to the last; what lies between them is foreign
   std::uint64_t freed_bytes;
   std::size_t freed_parts;
   SignalsHeld::Mask mask_before_fork;
@@ -145,12 +146,9 @@ void copy_pages(std::uint64_t from, std::uint64_t to, std::uint64_t bytes) {
 }
 
 bool is_used(std::uint64_t address, std::uint64_t bytes) {
+  if (!is_within(address, bytes)) return false;
   const Part part = state.ranges.part_at(address);
   return part.use == Use::used && bytes <= part.end - address;
-}
-
-bool is_within(std::uint64_t address, std::uint64_t bytes) {
-  return contains(address) && bytes <= end_of(state.whole) - address;
 }
 
 // The pages behind a range, if nobody has them.
@@ -173,7 +171,7 @@ long place_at(std::uint64_t address, std::uint64_t bytes) {
 
 }  // namespace
 
-long open(std::uint64_t bytes, std::uint64_t threshold_bytes) {
+long open(std::uint64_t bytes, std::uint64_t threshold_bytes, std::span<const DoorRange> static_arrays) {
   const long table = system_call(SYS_mmap, 0, kBorders * sizeof(std::uint64_t), kReadWrite, kAnonymous, -1, 0);
   if (table < 0) return table;
   bytes = whole_pages(bytes) / kLargeBytes * kLargeBytes;
@@ -185,25 +183,39 @@ long open(std::uint64_t bytes, std::uint64_t threshold_bytes) {
   system_call(SYS_munmap, base + bytes, static_cast<std::uint64_t>(reserved) + kLargeBytes - base);
   system_call(SYS_madvise, base, bytes, MADV_NOHUGEPAGE);
   auto* const borders = reinterpret_cast<std::uint64_t*>(table);  // NOLINT(performance-no-int-to-ptr)
-  state.ranges = Ranges({borders, kBorders}, base, base + bytes);
+  state.zones[0] = {base, bytes};
+  std::ranges::copy(static_arrays, state.zones + 1);
+  state.zone_count = 1 + static_arrays.size();
+  const auto first = std::ranges::min(zones(), {}, &DoorRange::address);
+  const auto last = std::ranges::max(zones(), {}, &DoorRange::address);
+  state.ranges = Ranges({borders, kBorders}, first.address, end_of(last));
+  bool is_set =
+      state.ranges.set(first.address, end_of(last), Use::foreign) && state.ranges.set(base, base + bytes, Use::free);
+  for (const DoorRange& range : static_arrays) {
+    is_set = is_set && state.ranges.set(range.address, end_of(range), Use::used);
+  }
   state.threshold_bytes = threshold_bytes;
-  state.whole = {base, bytes};
-  return 0;
+  return is_set ? 0 : -ENOMEM;
 }
 
-DoorRange whole() { return state.whole; }
-
-bool contains(std::uint64_t address) { return address - state.whole.address < state.whole.bytes; }
+std::span<const DoorRange> zones() { return {state.zones, state.zone_count}; }
 
 bool touches(std::uint64_t address, std::uint64_t bytes) {
-  return state.whole.bytes != 0 && address < end_of(state.whole) && bytes > 0 &&
-         (address >= state.whole.address || bytes > state.whole.address - address);
+  return bytes > 0 && std::ranges::any_of(zones(), [=](const DoorRange& zone) {
+           return address < end_of(zone) && (address >= zone.address || bytes > zone.address - address);
+         });
 }
 
-bool wants(std::uint64_t bytes) { return state.whole.bytes != 0 && bytes >= state.threshold_bytes; }
+bool is_within(std::uint64_t address, std::uint64_t bytes) {
+  return bytes > 0 && std::ranges::any_of(zones(), [=](const DoorRange& zone) {
+           return address - zone.address < zone.bytes && bytes <= end_of(zone) - address;
+         });
+}
+
+bool wants(std::uint64_t bytes) { return state.zone_count != 0 && bytes >= state.threshold_bytes; }
 
 long map(std::uint64_t bytes, int protection) {
-  if (bytes > state.whole.bytes) return -ENOMEM;
+  if (bytes > state.zones[0].bytes) return -ENOMEM;
   bytes = whole_pages(bytes);
   const Held held;
   const auto find = [bytes] {

@@ -1,5 +1,6 @@
 // arena.h — the addresses at which far memory lies in this process: what mmap, munmap, mremap, madvise and mlock mean
-// there.
+// there. They are the arena, from which allocations are given, and the program's static arrays, which are its from the
+// beginning. What it gives back of those is given to allocations, too.
 //
 // Every call, from any thread and any signal handler, but for `open`. Results are as the kernel's: an address or 0, or
 // -errno.
@@ -13,23 +14,25 @@
 
 namespace farside::far_preload::arena {
 
-/// Reserves `bytes` of addresses; called once, before everything else. 0, or -errno.
-[[nodiscard]] long open(std::uint64_t bytes, std::uint64_t threshold_bytes);
+/// Reserves `bytes` of addresses; called once, before everything else, with less than DoorPacket::kRanges static arrays
+/// of whole pages. 0, or -errno.
+[[nodiscard]] long open(std::uint64_t bytes, std::uint64_t threshold_bytes, std::span<const DoorRange> static_arrays);
 
-/// Where it is; empty before `open`.
-[[nodiscard]] DoorRange whole();
-[[nodiscard]] bool contains(std::uint64_t address);
-/// Of what the calls below change, whether anything lies in it.
+/// Where it is: the arena, and then static arrays. None before `open`.
+[[nodiscard]] std::span<const DoorRange> zones();
+/// Whether anything of the range is in them.
 [[nodiscard]] bool touches(std::uint64_t address, std::uint64_t bytes);
+/// Whether all of it is in one of them.
+[[nodiscard]] bool is_within(std::uint64_t address, std::uint64_t bytes);
 
 /// Whether an allocation of so much belongs here.
 [[nodiscard]] bool wants(std::uint64_t bytes);
 
 /// Zeros. -ENOMEM when there is no room for it.
 [[nodiscard]] long map(std::uint64_t bytes, int protection);
-/// Zeros in the place of what was there; all of it is in the arena. When it fails, every byte is as it was.
+/// Zeros in the place of what was there; all of it is within one zone. When it fails, every byte is as it was.
 [[nodiscard]] long map_over(std::uint64_t address, std::uint64_t bytes, int protection);
-/// Before something else comes over a part of the arena: takes that out of it. The bytes are gone.
+/// Before something else comes over a range: takes out what of it is here. The bytes are gone.
 [[nodiscard]] long give_away(std::uint64_t address, std::uint64_t bytes);
 
 // Of ranges that may begin or end outside: there the kernel does it.
@@ -39,7 +42,7 @@ namespace farside::far_preload::arena {
 [[nodiscard]] long lock(std::uint64_t address, std::uint64_t bytes);
 [[nodiscard]] long unlock(std::uint64_t address, std::uint64_t bytes);
 
-/// A range of the arena to another length, or place; MREMAP_FIXED: to `place`, in the arena or not.
+/// A range to another length, or place; MREMAP_FIXED: to `place`, here or not.
 [[nodiscard]] long remap(std::uint64_t address, std::uint64_t bytes, std::uint64_t new_bytes, int flags,
                          std::uint64_t place);
 

@@ -36,10 +36,6 @@ bool is_plain(int flags) {
   return (flags & kType) == (MAP_PRIVATE | MAP_ANONYMOUS) && (flags & kElsewhere) == 0;
 }
 
-bool lies_within(std::uint64_t address, std::size_t bytes) {
-  return arena::contains(address) && bytes > 0 && arena::contains(address + bytes - 1);
-}
-
 // Enough for what the kernel asks for when it moves a mapping (mremap): it refuses a little before there are too many.
 bool are_mappings_left() {
   constexpr std::uint64_t kMappings = 12;
@@ -68,7 +64,8 @@ long put_over(std::uint64_t address, std::size_t bytes, Make make) {
 
 long map_memory(std::uint64_t address, std::size_t bytes, int protection, int flags, int file, off_t offset) {
   const bool is_fixed = (flags & (MAP_FIXED | MAP_FIXED_NOREPLACE)) == MAP_FIXED;
-  if (is_fixed && is_plain(flags) && lies_within(address, bytes)) return arena::map_over(address, bytes, protection);
+  if (is_fixed && is_plain(flags) && arena::is_within(address, bytes))
+    return arena::map_over(address, bytes, protection);
   if (is_fixed && arena::touches(address, bytes)) {
     return put_over(address, bytes,
                     [&] { return system_call(SYS_mmap, 0, bytes, protection, flags & ~MAP_FIXED, file, offset); });

@@ -1,7 +1,9 @@
 // process.cc — how a program gets far memory when it starts, and how a child of fork does.
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstring>
+#include <span>
 
 #include <dlfcn.h>
 #include <elf.h>
@@ -34,10 +36,6 @@ using preload::system_call;
 
 constexpr int kCannotJoin = 125;  // as env, timeout and others end when it is they who failed
 
-// The arena, and then static arrays.
-constinit DoorRange joined[DoorPacket::kRanges] = {};
-constinit std::size_t joined_count = 0;
-
 constinit long trap_error = 0;  // of the fork under way
 
 // Without the memory that it was promised a program would use up this machine's.
@@ -66,36 +64,36 @@ Descriptor make_userfault() {
 }
 
 void advise_joined(int advice) {
-  for (std::size_t i = 0; i < joined_count; ++i) {
-    system_call(SYS_madvise, joined[i].address, joined[i].bytes, advice);
-  }
+  for (const DoorRange& zone : arena::zones()) system_call(SYS_madvise, zone.address, zone.bytes, advice);
 }
 
-// The part of a writable segment of the program that lies beyond the file's bytes.
-void find_static_arrays(std::uint64_t threshold_bytes) {
+// The parts of writable segments of the program that lie beyond the file's bytes, so far as there is room in `found`.
+std::size_t find_static_arrays(std::uint64_t threshold_bytes, std::span<DoorRange> found) {
   const auto* const headers = reinterpret_cast<const ElfW(Phdr)*>(getauxval(AT_PHDR));  // NOLINT
   const std::size_t count = getauxval(AT_PHNUM);
   std::uint64_t base = 0;
   for (std::size_t i = 0; i < count; ++i) {
     if (headers[i].p_type == PT_PHDR) base = reinterpret_cast<std::uint64_t>(headers) - headers[i].p_vaddr;
   }
-  for (std::size_t i = 0; i < count && joined_count < std::size(joined); ++i) {
+  std::size_t found_count = 0;
+  for (std::size_t i = 0; i < count && found_count < found.size(); ++i) {
     if (headers[i].p_type != PT_LOAD || (headers[i].p_flags & PF_W) == 0) continue;
     const auto up = [](std::uint64_t address) { return (address + kPageBytes - 1) & ~(kPageBytes - 1); };
     const std::uint64_t begin = up(base + headers[i].p_vaddr + headers[i].p_filesz);
     const std::uint64_t end = up(base + headers[i].p_vaddr + headers[i].p_memsz);
     if (end <= begin || end - begin < threshold_bytes) continue;
     system_call(SYS_madvise, begin, end - begin, MADV_NOHUGEPAGE);
-    joined[joined_count++] = {begin, end - begin};
+    found[found_count++] = {begin, end - begin};
   }
+  return found_count;
 }
 
 // From here on this process has far memory.
 void join(const Descriptor& connection) {
   const Descriptor userfault = make_userfault();
   DoorPacket packet = packet_of(DoorKind::join);
-  packet.count = joined_count;
-  std::memcpy(packet.ranges.data(), joined, sizeof joined);
+  packet.count = arena::zones().size();
+  std::ranges::copy(arena::zones(), packet.ranges.begin());
   if (const long error = start_dropper(connection, userfault, packet); error == -EPIPE) {
     give_up("join", "farside far is gone");
   } else if (error != 0) {
@@ -182,9 +180,10 @@ void in_child() {
   DoorPacket welcome;
   const Descriptor connection = connect_to_door(welcome);
   if (!connection) give_up("reach it", connection.get());
-  if (const long error = arena::open(welcome.value, welcome.extra); error != 0) give_up("reserve addresses", error);
-  joined[joined_count++] = arena::whole();
-  find_static_arrays(welcome.extra);
+  DoorRange static_arrays[DoorPacket::kRanges - 1];
+  const std::size_t count = find_static_arrays(welcome.extra, static_arrays);
+  const long error = arena::open(welcome.value, welcome.extra, {static_arrays, count});
+  if (error != 0) give_up("reserve addresses", error);
   join(connection);
   farside_far_large_bytes = welcome.extra;
   if (pthread_atfork(before_fork, in_parent, in_child) != 0) give_up("prepare for fork", -ENOMEM);

@@ -35,9 +35,27 @@ class FarTest : public PoolTest {
 // A quarter of what it touches at least may be here.
 TEST_F(FarTest, AProgramDoesWhatItAlwaysDoes) {
   ASSERT_EQ(up({"-n", "2", "--cache", "16M", "--far", "128M"}).code(), 0);
-  for (const std::string what : {"statics", "malloc", "unmapped_parts", "remapped", "advised", "mapped_over",
-                                 "protected_pages", "threads", "forks", "forks_among_threads", "forks_beside_libc",
-                                 "system_calls", "signals", "descriptors", "spawns", "frees"}) {
+  for (const std::string what : {"statics",
+                                 "statics_discarded",
+                                 "statics_unmapped",
+                                 "statics_mapped_over",
+                                 "statics_remapped",
+                                 "statics_pinned",
+                                 "malloc",
+                                 "unmapped_parts",
+                                 "remapped",
+                                 "advised",
+                                 "mapped_over",
+                                 "protected_pages",
+                                 "threads",
+                                 "forks",
+                                 "forks_among_threads",
+                                 "forks_beside_libc",
+                                 "system_calls",
+                                 "signals",
+                                 "descriptors",
+                                 "spawns",
+                                 "frees"}) {
     const CommandEnd end = program(what);
     EXPECT_EQ(end.code(), 0) << what << '\n' << end.err;
     EXPECT_THAT(end.err, IsEmpty()) << what;

@@ -223,6 +223,11 @@ void sleeps() {
 int main(int count, char** arguments) {
   using namespace far_program;
   const std::map<std::string, std::function<void()>> all{{"statics", statics},
+                                                         {"statics_discarded", statics_discarded},
+                                                         {"statics_unmapped", statics_unmapped},
+                                                         {"statics_mapped_over", statics_mapped_over},
+                                                         {"statics_remapped", statics_remapped},
+                                                         {"statics_pinned", statics_pinned},
                                                          {"malloc", malloc_family},
                                                          {"unmapped_parts", unmapped_parts},
                                                          {"remapped", remapped},

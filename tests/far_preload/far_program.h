@@ -57,5 +57,10 @@ void forks_beside_libc();
 void signals();
 void spawns();
 void threads();
+void statics_discarded();
+void statics_mapped_over();
+void statics_pinned();
+void statics_remapped();
+void statics_unmapped();
 
 }  // namespace far_program
