@@ -4,6 +4,7 @@
 #include <fstream>
 #include <iostream>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -17,7 +18,7 @@
 #include "cli/commands.h"
 #include "cli/kv_session.h"
 #include "cli/metrics_server.h"
-#include "kv/resp/lasting_session.h"
+#include "kv/resp/reconnecting_session.h"
 #include "kv/resp/resp_server.h"
 
 namespace farside::cli {
@@ -65,11 +66,19 @@ void add_clients(MetricsPage& page, const kv::RespStatus& status) {
   }
 }
 
+bool use(kv::Session& session, std::vector<kv::MemoryUse>& servers) {
+  try {
+    return session.use(servers) == Outcome::done;
+  } catch (const kv::StoreReplaced&) {  // the next page is of the new one
+    return false;
+  }
+}
+
 // A store that does not answer is a fact worth collecting as well.
 std::string metrics_of(kv::Client& client, kv::Session& session, const kv::RespStatus& status) {
   MetricsPage page;
   std::vector<kv::MemoryUse> servers;
-  const bool answers = session.use(servers) == Outcome::done;
+  const bool answers = use(session, servers);
   page.begin("farside_kv_up", Kind::gauge, "Whether all servers of the store answer.");
   page.add("", answers ? 1 : 0);
   if (answers) add_servers(page, servers);
@@ -118,15 +127,52 @@ std::string read_password(const std::string& file) {
   return password;
 }
 
+/// The pool that the command finds, also after it was started anew. Thread safety: every call, from any thread.
+class ServedPool {
+ public:
+  explicit ServedPool(const KvArguments& arguments)
+      : arguments_(arguments), client_(std::make_shared<kv::Client>(arguments.client())) {}
+
+  /// Throws Error.
+  kv::ReconnectingSession::Opened open() {
+    const std::lock_guard lock(mutex_);
+    try {
+      return open_with(client_, number_);
+    } catch (const Error&) {
+      return open_another();
+    }
+  }
+
+ private:
+  using Opened = kv::ReconnectingSession::Opened;
+
+  [[nodiscard]] Opened open_with(const std::shared_ptr<kv::Client>& client, std::uint64_t number) const {
+    return {.owner = client, .session = client->open_session(arguments_.session()), .store = number};
+  }
+
+  // A pool that was started anew has another secret, so that the old client is not let in. The old one goes with its
+  // last session.
+  [[nodiscard]] Opened open_another() {
+    auto client = std::make_shared<kv::Client>(arguments_.client());
+    Opened opened = open_with(client, number_ + 1);
+    client_ = std::move(client);
+    ++number_;
+    return opened;
+  }
+
+  const KvArguments arguments_;
+  std::mutex mutex_;
+  std::shared_ptr<kv::Client> client_;  // guarded by mutex_, as is
+  std::uint64_t number_ = 0;            // of the pool
+};
+
 int serve(const ServeArguments& arguments) {
   const EndOfService end;  // first: threads inherit what is blocked
   allow_many_files();      // one for each client
   kv::RespSettings settings = arguments.settings;
   if (!arguments.password_file.empty()) settings.password = read_password(arguments.password_file);
-  kv::Client client(arguments.kv.client());
-  const auto open_session = [&] {
-    return std::make_unique<kv::LastingSession>([&] { return client.open_session(arguments.kv.session()); });
-  };
+  ServedPool pool(arguments.kv);
+  const auto open_session = [&] { return std::make_unique<kv::ReconnectingSession>([&] { return pool.open(); }); };
 
   const kv::RespServer server(arguments.address, settings, arguments.threads, open_session);
   std::cout << "serving the Redis protocol at " << server.address() << '\n';

@@ -6,6 +6,7 @@ import resource
 import select
 import socket
 import subprocess
+import tempfile
 import unittest
 import urllib.request
 
@@ -117,6 +118,40 @@ class Serve(WithPool):
         patience.wait_for(is_written, "what is written has no answer")
         self.pool.kill_node(0)
         patience.wait_for(lambda: ask("EXISTS", *keys).startswith(b":"), "what is read has no answer")
+
+    def test_it_finds_a_pool_that_was_started_anew(self):
+        with tempfile.TemporaryFile("w+") as log:
+            address = ("127.0.0.1", self.serve("--threads", "1", stderr=log).port)
+
+            def connect():
+                client = self.enterContext(socket.create_connection(address, patience.PATIENCE_S))
+                return client, client.makefile("rb")
+
+            def ask(client, *words):
+                client[0].sendall((" ".join(words) + "\r\n").encode())
+                return client[1].readline()
+            before = connect()
+            idle = connect()
+            self.assertEqual(ask(before, "SET", "a", "1"), b"+OK\r\n")
+            self.assertEqual(ask(idle, "PING"), b"+PONG\r\n")
+            self.pool.down()
+
+            def said():
+                log.seek(0)
+                return log.read()
+            patience.wait_for(lambda: ask(before, "GET", "a").startswith(b"-ERR ") and "a server of the store is lost" in said(),
+                              "the log does not say that the pool is gone")
+            self.pool.up()
+            # None of the old pool's clients is told anything of the new one: it is disconnected.
+            replies = set()
+            patience.wait_for(lambda: replies.add(reply := ask(before, "GET", "a")) or reply == b"",
+                              "the new pool was not found")
+            self.assertTrue(all(reply == b"" or reply.startswith(b"-ERR ") for reply in replies), replies)
+            self.assertEqual(idle[1].readline(), b"")
+            after = connect()
+            self.assertEqual(ask(after, "GET", "a"), b"$-1\r\n")
+            self.assertEqual(ask(after, "SET", "a", "2"), b"+OK\r\n")
+            self.assertIn("another pool is in the place of the one before", said())
 
     def test_it_takes_as_many_clients_as_it_may_have_descriptors(self):
         few = {"preexec_fn": lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (64, 1024))}

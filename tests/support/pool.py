@@ -16,8 +16,17 @@ class Pool:
         self.inside = inside
         self.directory = tempfile.TemporaryDirectory()
         self.environment = {**os.environ, "FARSIDE_RUNTIME_DIR": self.directory.name + "/run", "HOME": self.directory.name}
-        self.process = self.start("up", "--foreground", "-n", "2", *arguments)
+        self.arguments = arguments
+        self.up()
+
+    def up(self):
+        self.process = self.start("up", "--foreground", "-n", "2", *self.arguments)
         patience.wait_for(lambda: self.run("status").stdout.count(" up ") == 2, "the pool did not start")
+
+    def down(self):
+        self.process.terminate()
+        self.process.stdout.close()
+        self.process.wait(patience.PATIENCE_S)
 
     def start(self, *arguments, **options):
         """A command that goes on; it ends when this process dies."""
@@ -57,9 +66,7 @@ class Pool:
         return one == other > 0
 
     def stop(self):
-        self.process.terminate()
-        self.process.stdout.close()
-        self.process.wait(patience.PATIENCE_S)
+        self.down()
         self.directory.cleanup()
 
 

@@ -4,6 +4,9 @@
 #include <utility>
 
 #include "farside/base/error.h"
+#include "farside/base/log.h"
+
+#include "kv/resp/reconnecting_session.h"
 
 namespace farside::kv {
 
@@ -45,9 +48,17 @@ RespWorker::Client* RespWorker::find(std::uint64_t id) {
   return found == clients_.end() ? nullptr : &found->second;
 }
 
+void RespWorker::serve_ready() {
+  try {
+    serve();
+  } catch (const StoreReplaced&) {
+    disconnect_all();
+  }
+}
+
 // Of all clients that have asked for something: each goes on until it has something to be written, which is written
 // together, until none has.
-void RespWorker::serve_ready() {
+void RespWorker::serve() {
   for (const std::uint64_t id : ready_) {
     Client* client = find(id);
     if (client == nullptr) continue;
@@ -153,6 +164,15 @@ void RespWorker::disconnect(std::uint64_t id, Disconnected why) {
   log_.warn("a client of the Redis protocol (" + find(id)->obeying.address() +
             ") is disconnected: " + std::string(kWhy.at(reason)));
   remove(id);
+}
+
+void RespWorker::disconnect_all() {
+  log::warn("another pool is in the place of the one before: " + std::to_string(clients_.size()) +
+            " clients of the Redis protocol are disconnected");
+  clients_.clear();
+  ready_.clear();
+  waiting_.clear();
+  buffered_bytes_ = 0;
 }
 
 void RespWorker::remove(std::uint64_t id) {

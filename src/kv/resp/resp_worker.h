@@ -2,6 +2,8 @@
 //
 // A client is disconnected, counted and logged when it is owed more than it may be, takes nothing of its replies for
 // long, or takes most of this thread's share of the memory for buffers when that is used up. The others do not notice.
+// When another pool is in the place of the one before (StoreReplaced) all are: what they have read of the old one, or
+// queued for it, must not meet the new one.
 #pragma once
 
 #include <cstdint>
@@ -57,6 +59,7 @@ class RespWorker {
   /// Null: it was disconnected.
   [[nodiscard]] Client* find(std::uint64_t id);
   void serve_ready();
+  void serve();
   void receive(Client& client);
   void go_on(std::uint64_t id, Client& client);
   void write_for(std::span<const std::uint64_t> ids);
@@ -67,6 +70,7 @@ class RespWorker {
   void look_after_clients();
   void disconnect(std::uint64_t id, Disconnected why);
   void remove(std::uint64_t id);
+  void disconnect_all();
 
   RespStatus& status_;
   const std::size_t buffer_limit_;
