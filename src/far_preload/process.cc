@@ -25,6 +25,7 @@
 #include "dropper.h"
 #include "fork_trap.h"
 #include "held.h"
+#include "pinning_filter.h"
 #include "preload/system_call.h"
 #include "ranges.h"
 
@@ -176,6 +177,7 @@ void in_child() {
     give_up("preload", "libjemalloc.so.2 is missing; apt install libjemalloc2");
 
   const SignalsHeld signals;
+  if (const long error = forbid_pinning(); error != 0) give_up("forbid what would write past page tables", error);
   name_door(path);
   DoorPacket welcome;
   const Descriptor connection = connect_to_door(welcome);

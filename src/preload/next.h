@@ -16,12 +16,17 @@ class Next {
 
   template <class... Arguments>
   auto operator()(Arguments... arguments) {
+    return find()(arguments...);
+  }
+
+  /// Waits for a dlopen that is under way in another thread, unless it was found before.
+  Function* find() {
     Function* function = function_.load(std::memory_order_relaxed);
     if (function == nullptr) {
       function = reinterpret_cast<Function*>(dlsym(RTLD_NEXT, name_));
       function_.store(function, std::memory_order_relaxed);
     }
-    return function(arguments...);
+    return function;
   }
 
  private:

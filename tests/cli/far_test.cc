@@ -54,6 +54,9 @@ TEST_F(FarTest, AProgramDoesWhatItAlwaysDoes) {
                                  "system_calls",
                                  "signals",
                                  "descriptors",
+                                 "direct_reads",
+                                 "direct_writes",
+                                 "refused_calls",
                                  "spawns",
                                  "frees"}) {
     const CommandEnd end = program(what);

@@ -51,9 +51,12 @@ extern std::uint8_t static_array[kLarge];
 
 // What it does with threads, other processes and signals; far_program.cc has the rest.
 void descriptors();
+void direct_reads();
+void direct_writes();
 void forks();
 void forks_among_threads();
 void forks_beside_libc();
+void refused_calls();
 void signals();
 void spawns();
 void threads();

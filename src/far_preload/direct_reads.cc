@@ -1,0 +1,213 @@
+// Reads for which a device writes into the program's memory, in front of libc's.
+//
+// The kernel looks the pages up once, and the device writes to them later. A page that left in between would lose the
+// bytes. So what goes to far memory is read into memory that stays, and copied. Writes are as always: a page that left
+// has its bytes until the device has read them.
+#include <algorithm>
+#include <cerrno>
+#include <climits>
+#include <cstdint>
+#include <cstring>
+
+#include <aio.h>
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <sys/mman.h>
+#include <sys/uio.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include "arena.h"
+#include "preload/next.h"
+#include "preload/system_call.h"
+#include "ranges.h"
+
+// What the compiler calls instead of read and pread when it knows how large the buffer is.
+extern "C" {
+ssize_t __read_chk(int fd, void* into, size_t bytes, size_t room);
+ssize_t __pread_chk(int fd, void* into, size_t bytes, off_t offset, size_t room);
+}
+
+namespace {
+
+namespace arena = farside::far_preload::arena;
+using farside::far_preload::kPageBytes;
+using farside::preload::Next;
+using farside::preload::system_call;
+
+constexpr std::uint64_t kMaxPieceBytes = std::uint64_t{1} << 20U;
+constexpr off_t kAtPosition = -1;
+constexpr long kCifsMagic = 0xff534d42;
+constexpr long kPlan9Magic = 0x01021997;
+
+constinit Next<decltype(read)> next_read("read");
+constinit Next<decltype(pread)> next_pread("pread");
+constinit Next<decltype(readv)> next_readv("readv");
+constinit Next<decltype(preadv)> next_preadv("preadv");
+constinit Next<decltype(preadv2)> next_preadv2("preadv2");
+constinit Next<decltype(__read_chk)> next_read_chk("__read_chk");
+constinit Next<decltype(__pread_chk)> next_pread_chk("__pread_chk");
+constinit Next<decltype(aio_read)> next_aio_read("aio_read");
+constinit Next<decltype(lio_listio)> next_lio_listio("lio_listio");
+
+// A library that is being loaded may wait for a thread that reads for the first time.
+[[gnu::constructor]] void find_all() {
+  const auto find = [](auto&... each) { (each.find(), ...); };
+  find(next_read, next_pread, next_readv, next_preadv, next_preadv2, next_read_chk, next_pread_chk, next_aio_read,
+       next_lio_listio);
+}
+
+bool is_far(const void* into, std::size_t bytes) {
+  return arena::touches(reinterpret_cast<std::uint64_t>(into), bytes);
+}
+
+bool is_far(const iovec* parts, int count) {
+  return count > 0 && count <= IOV_MAX &&
+         std::any_of(parts, parts + count, [](const iovec& part) { return is_far(part.iov_base, part.iov_len); });
+}
+
+// By the descriptor's flag, which may change at any time; or since its file system does so by itself.
+bool is_direct(int fd) {
+  const long flags = system_call(SYS_fcntl, fd, F_GETFL);
+  if (flags < 0) return false;
+  if ((flags & O_DIRECT) != 0) return true;
+  struct statfs of {};
+  if (system_call(SYS_fstatfs, fd, &of) != 0) return false;
+  const auto type = static_cast<std::uint32_t>(of.f_type);
+  return type == FUSE_SUPER_MAGIC || type == SMB2_SUPER_MAGIC || type == kCifsMagic || type == kPlan9Magic;
+}
+
+/// Where in the program's buffers the next bytes go.
+class Cursor {
+ public:
+  Cursor(const iovec* parts, int count) : next_(parts), end_(parts + count) {}
+
+  void put(const std::byte* from, std::uint64_t bytes) {
+    while (bytes != 0) {
+      const std::uint64_t now = std::min<std::uint64_t>(bytes, next_->iov_len - used_);
+      std::memcpy(static_cast<std::byte*>(next_->iov_base) + used_, from, now);
+      from += now;
+      bytes -= now;
+      used_ += now;
+      if (used_ == next_->iov_len && ++next_ != end_) used_ = 0;
+    }
+  }
+
+ private:
+  const iovec* next_;
+  const iovec* end_;
+  std::uint64_t used_ = 0;
+};
+
+// Piece by piece: a file may be read from any offset. As the kernel's: bytes, or -errno.
+long read_by_way(int fd, const iovec* parts, int count, off_t offset, int flags) {
+  std::uint64_t wanted = 0;
+  for (int i = 0; i < count; ++i) {
+    if (parts[i].iov_len > SSIZE_MAX - wanted) return -EINVAL;
+    wanted += parts[i].iov_len;
+  }
+  const std::uint64_t room = std::min((wanted + kPageBytes - 1) & ~(kPageBytes - 1), kMaxPieceBytes);
+  const long mapped = system_call(SYS_mmap, 0, room, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (mapped < 0) return mapped;
+  auto* const piece = reinterpret_cast<std::byte*>(mapped);  // NOLINT(performance-no-int-to-ptr)
+  Cursor cursor(parts, count);
+  std::uint64_t done = 0;
+  long result = 0;
+  while (done < wanted) {
+    const iovec now{piece, std::min(wanted - done, room)};
+    const off_t at = offset == kAtPosition ? kAtPosition : offset + static_cast<off_t>(done);
+    result = system_call(SYS_preadv2, fd, &now, 1, at, 0, flags);
+    if (result <= 0) break;
+    cursor.put(piece, static_cast<std::uint64_t>(result));
+    done += static_cast<std::uint64_t>(result);
+    if (static_cast<std::uint64_t>(result) < now.iov_len) break;
+  }
+  system_call(SYS_munmap, mapped, room);
+  return done != 0 ? static_cast<long>(done) : result;
+}
+
+ssize_t as_libc_does(long result) {
+  if (result >= 0) return result;
+  errno = static_cast<int>(-result);
+  return -1;
+}
+
+ssize_t read_by_way(int fd, void* into, std::size_t bytes, off_t offset) {
+  const iovec part{into, bytes};
+  return as_libc_does(read_by_way(fd, &part, 1, offset, 0));
+}
+
+// libc's own threads would read, past the hooks.
+bool would_lose(const aiocb* request) {
+  return request != nullptr && is_far(const_cast<void*>(request->aio_buf), request->aio_nbytes) &&
+         is_direct(request->aio_fildes);
+}
+
+}  // namespace
+
+#pragma GCC visibility push(default)
+extern "C" {
+
+ssize_t read(int fd, void* into, size_t bytes) {
+  if (is_far(into, bytes) && is_direct(fd)) return read_by_way(fd, into, bytes, kAtPosition);
+  return next_read(fd, into, bytes);
+}
+
+ssize_t __read_chk(int fd, void* into, size_t bytes, size_t room) {
+  if (bytes <= room && is_far(into, bytes) && is_direct(fd)) return read_by_way(fd, into, bytes, kAtPosition);
+  return next_read_chk(fd, into, bytes, room);
+}
+
+ssize_t pread(int fd, void* into, size_t bytes, off_t offset) {
+  if (offset >= 0 && is_far(into, bytes) && is_direct(fd)) return read_by_way(fd, into, bytes, offset);
+  return next_pread(fd, into, bytes, offset);
+}
+
+ssize_t __pread_chk(int fd, void* into, size_t bytes, off_t offset, size_t room) {
+  if (offset >= 0 && bytes <= room && is_far(into, bytes) && is_direct(fd)) {
+    return read_by_way(fd, into, bytes, offset);
+  }
+  return next_pread_chk(fd, into, bytes, offset, room);
+}
+
+ssize_t readv(int fd, const iovec* parts, int count) {
+  if (is_far(parts, count) && is_direct(fd)) return as_libc_does(read_by_way(fd, parts, count, kAtPosition, 0));
+  return next_readv(fd, parts, count);
+}
+
+ssize_t preadv(int fd, const iovec* parts, int count, off_t offset) {
+  if (offset >= 0 && is_far(parts, count) && is_direct(fd)) {
+    return as_libc_does(read_by_way(fd, parts, count, offset, 0));
+  }
+  return next_preadv(fd, parts, count, offset);
+}
+
+ssize_t preadv2(int fd, const iovec* parts, int count, off_t offset, int flags) {
+  if (offset >= kAtPosition && is_far(parts, count) && is_direct(fd)) {
+    return as_libc_does(read_by_way(fd, parts, count, offset, flags));
+  }
+  return next_preadv2(fd, parts, count, offset, flags);
+}
+
+int aio_read(aiocb* request) noexcept {
+  if (would_lose(request)) return static_cast<int>(as_libc_does(-EINVAL));
+  return next_aio_read(request);
+}
+
+int lio_listio(int mode, aiocb* const requests[], int count, sigevent* event) noexcept {
+  const bool loses = count > 0 && std::any_of(requests, requests + count, [](const aiocb* request) {
+                       return request != nullptr && request->aio_lio_opcode == LIO_READ && would_lose(request);
+                     });
+  if (loses) return static_cast<int>(as_libc_does(-EINVAL));
+  return next_lio_listio(mode, requests, count, event);
+}
+
+[[gnu::alias("pread")]] ssize_t pread64(int fd, void* into, size_t bytes, off_t offset);
+[[gnu::alias("__pread_chk")]] ssize_t __pread64_chk(int fd, void* into, size_t bytes, off_t offset, size_t room);
+[[gnu::alias("preadv")]] ssize_t preadv64(int fd, const iovec* parts, int count, off_t offset);
+[[gnu::alias("preadv2")]] ssize_t preadv64v2(int fd, const iovec* parts, int count, off_t offset, int flags);
+[[gnu::alias("aio_read")]] int aio_read64(aiocb64* request) noexcept;
+[[gnu::alias("lio_listio")]] int lio_listio64(int mode, aiocb64* const requests[], int count, sigevent* event) noexcept;
+
+}  // extern "C"
+#pragma GCC visibility pop

@@ -1,0 +1,62 @@
+#include "pinning_filter.h"
+
+#include <cerrno>
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
+
+#include <linux/audit.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sys/prctl.h>
+
+#include "preload/system_call.h"
+
+namespace farside::far_preload {
+
+namespace {
+
+using preload::system_call;
+
+constexpr sock_filter load(std::size_t offset) {
+  return BPF_STMT(BPF_LD | BPF_W | BPF_ABS, static_cast<std::uint32_t>(offset));
+}
+constexpr sock_filter skip_unless(std::uint32_t value, std::uint8_t count) {
+  return BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, value, 0, count);
+}
+constexpr sock_filter fail_with(std::uint32_t error) { return BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | error); }
+constexpr sock_filter kAllow = BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
+
+// As kernels answer that have none of them, so that programs do it in another way.
+constexpr sock_filter kProgram[] = {
+    load(offsetof(seccomp_data, arch)),
+    skip_unless(AUDIT_ARCH_X86_64, 9),
+    load(offsetof(seccomp_data, nr)),
+    skip_unless(SYS_io_uring_setup, 1),
+    fail_with(ENOSYS),
+    skip_unless(SYS_io_setup, 1),
+    fail_with(ENOSYS),
+    skip_unless(SYS_process_vm_writev, 1),
+    fail_with(ENOSYS),
+    skip_unless(SYS_vmsplice, 1),
+    fail_with(EINVAL),
+    kAllow,
+};
+
+}  // namespace
+
+// Who may not forbid itself things and start set-user-ID programs gives the latter up.
+long forbid_pinning() {
+  if (system_call(SYS_vmsplice, -1, nullptr, 0, 0) == -EINVAL) return 0;  // of no descriptor, by the filter
+  const sock_fprog program{std::size(kProgram), const_cast<sock_filter*>(kProgram)};
+  const auto set = [&program](unsigned flags) {
+    return system_call(SYS_seccomp, SECCOMP_SET_MODE_FILTER, flags, &program);
+  };
+  long error = set(SECCOMP_FILTER_FLAG_SPEC_ALLOW);
+  if (error == -EACCES && system_call(SYS_prctl, PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0) {
+    error = set(SECCOMP_FILTER_FLAG_SPEC_ALLOW);
+  }
+  return error;
+}
+
+}  // namespace farside::far_preload

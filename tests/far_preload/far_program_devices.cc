@@ -1,0 +1,167 @@
+// A program that has devices write into its memory, as far as it may.
+#include <atomic>
+#include <cerrno>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <thread>
+#include <vector>
+
+#include <aio.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tests/far_preload/far_program.h"
+
+namespace far_program {
+
+namespace {
+
+constexpr std::size_t kFileBytes = 4 * kLarge;
+constexpr std::size_t kPieceBytes = 24 * kPage;
+
+// A file on a disk, whose word at each place is known.
+class File {
+ public:
+  File() {
+    char name[] = "/tmp/far-program-XXXXXX";
+    fd_ = mkstemp(name);
+    REQUIRE(fd_ >= 0);
+    direct_ = open(name, O_RDONLY | O_DIRECT);
+    unlink(name);
+    std::vector<std::uint64_t> words(kLarge / 8);
+    for (std::uint64_t part = 0; part < kFileBytes / kLarge; ++part) {
+      for (std::size_t i = 0; i < words.size(); ++i) words[i] = part * words.size() + i + 1;
+      REQUIRE(write(fd_, words.data(), kLarge) == static_cast<ssize_t>(kLarge));
+    }
+    REQUIRE(fsync(fd_) == 0);
+  }
+
+  [[nodiscard]] int plain() const { return fd_; }
+  [[nodiscard]] int direct() const { return direct_; }  ///< or -1, where the file system has nothing of the kind
+
+ private:
+  int fd_;
+  int direct_;
+};
+
+void check(const std::uint8_t* memory, std::size_t from, std::size_t bytes) {
+  for (std::size_t at = 0; at < bytes; at += 8) {
+    std::uint64_t word = 0;
+    std::memcpy(&word, memory + at, sizeof word);
+    REQUIRE(word == (from + at) / 8 + 1);
+  }
+}
+
+// Others' memory comes and goes while `read` runs.
+template <class Read>
+void among_others(Read read) {
+  std::atomic<bool> is_done{false};
+  std::thread other([&] {
+    std::uint8_t* const memory = map(2 * kLarge);
+    for (unsigned seed = 0; !is_done; ++seed) fill(memory, 2 * kLarge, seed);
+  });
+  read();
+  is_done = true;
+  other.join();
+}
+
+}  // namespace
+
+void direct_reads() {
+  const File file;
+  if (file.direct() < 0) return;
+  std::uint8_t* const memory = map(kFileBytes);
+  among_others([&] {
+    const auto whole = [&](int fd, auto read_piece) {
+      REQUIRE(lseek(fd, 0, SEEK_SET) == 0);
+      std::memset(memory, 0xee, kFileBytes);
+      for (std::size_t at = 0; at < kFileBytes; at += kPieceBytes) {
+        const std::size_t bytes = std::min(kPieceBytes, kFileBytes - at);
+        REQUIRE(read_piece(fd, at, bytes) == static_cast<ssize_t>(bytes));
+      }
+      check(memory, 0, kFileBytes);
+    };
+    const auto parts = [&](std::size_t at, std::size_t bytes) {
+      return std::vector<iovec>{{memory + at, kPage}, {memory + at + kPage, bytes - kPage}};
+    };
+    using Fd = int;
+    const auto by_read = [&](Fd fd, auto at, auto bytes) { return read(fd, memory + at, bytes); };
+    whole(file.direct(), by_read);
+    whole(dup(file.direct()), [&](Fd fd, auto at, auto bytes) { return pread(fd, memory + at, bytes, at); });
+    REQUIRE(fcntl(file.plain(), F_SETFL, O_DIRECT) == 0);
+    whole(file.plain(), [&](Fd fd, auto at, auto bytes) { return readv(fd, parts(at, bytes).data(), 2); });
+    whole(file.plain(), [&](Fd fd, auto at, auto bytes) { return preadv(fd, parts(at, bytes).data(), 2, at); });
+    whole(file.plain(), [&](Fd fd, auto at, auto bytes) { return preadv2(fd, parts(at, bytes).data(), 2, at, 0); });
+    whole(file.plain(), [&](Fd fd, auto at, auto bytes) { return preadv2(fd, parts(at, bytes).data(), 2, -1, 0); });
+  });
+  // More than is read at once; at the end of the file; nothing.
+  const int fd = file.plain();
+  std::memset(memory, 0xee, kFileBytes);
+  REQUIRE(pread(fd, memory, kLarge, kLarge) == static_cast<ssize_t>(kLarge));
+  check(memory, kLarge, kLarge);
+  REQUIRE(pread(fd, memory, kLarge, kFileBytes - kPage) == static_cast<ssize_t>(kPage));
+  check(memory, kFileBytes - kPage, kPage);
+  REQUIRE(pread(fd, memory, kLarge, kFileBytes) == 0 && pread(fd, memory, 0, 0) == 0);
+  REQUIRE(pread(fd, memory, kPage, -5) == -1 && errno == EINVAL);
+  REQUIRE(pread(-1, memory, kPage, 0) == -1 && errno == EBADF);
+  aiocb request{};
+  request.aio_fildes = fd;
+  request.aio_buf = memory;
+  request.aio_nbytes = kPage;
+  REQUIRE(aio_read(&request) == -1 && errno == EINVAL);
+}
+
+// What a page had that left is written, though it is written to the page again right after.
+void direct_writes() {
+  char name[] = "/tmp/far-program-XXXXXX";
+  const int plain = mkstemp(name);
+  REQUIRE(plain >= 0);
+  const int direct = open(name, O_WRONLY | O_DIRECT);
+  unlink(name);
+  if (direct < 0) return;
+  std::uint8_t* const memory = map(kLarge);
+  among_others([&] {
+    for (unsigned round = 0; round < 3; ++round) {
+      for (std::size_t at = 0; at < kLarge; at += kPieceBytes) {
+        const std::size_t bytes = std::min(kPieceBytes, kLarge - at);
+        fill(memory + at, bytes, round);
+        REQUIRE(pwrite(direct, memory + at, bytes, static_cast<off_t>(at)) == static_cast<ssize_t>(bytes));
+        std::memset(memory + at, 0xee, bytes);
+      }
+      std::vector<std::uint8_t> written(kLarge);
+      REQUIRE(pread(plain, written.data(), kLarge, 0) == static_cast<ssize_t>(kLarge));
+      for (std::size_t at = 0; at < kLarge; at += kPieceBytes) {
+        REQUIRE(is_filled(written.data() + at, std::min(kPieceBytes, kLarge - at), round));
+      }
+    }
+  });
+}
+
+// As a kernel answers that has none of it; so programs do it in another way.
+void refused_calls() {
+  const auto are_refused = [] {
+    std::uint64_t word = 0;
+    iovec part{&word, sizeof word};
+    int ends[2];
+    if (pipe(ends) != 0) return false;
+    const auto fails = [](long result, int error) { return result == -1 && errno == error; };
+    return fails(syscall(SYS_io_uring_setup, 8, map(kPage)), ENOSYS) &&
+           fails(syscall(SYS_io_setup, 8, &word), ENOSYS) &&
+           fails(process_vm_writev(getpid(), &part, 1, &part, 1, 0), ENOSYS) &&
+           fails(vmsplice(ends[1], &part, 1, 0), EINVAL);
+  };
+  fill(static_array, kLarge, 1);
+  REQUIRE(are_refused());
+  const pid_t child = fork();
+  if (child == 0) _exit(are_refused() ? 0 : 1);
+  int status = 0;
+  REQUIRE(waitpid(child, &status, 0) == child && status == 0 && is_filled(static_array, kLarge, 1));
+}
+
+}  // namespace far_program
