@@ -13,7 +13,10 @@ namespace farside {
 Connection::Connection(EventLoop& loop, Fd socket, std::function<void()> on_ready)
     : loop_(loop), socket_(std::move(socket)) {
   loop_.watch(socket_.get(), EPOLLIN, [this, ready = std::move(on_ready)](std::uint32_t events) {
-    if ((events & EPOLLOUT) != 0) flush();
+    if ((events & EPOLLOUT) != 0) {
+      flush();
+      if (on_taken_) on_taken_();
+    }
     if ((events & ~EPOLLOUT) != 0) ready();  // last: `this` may be gone
   });
 }

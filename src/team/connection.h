@@ -5,6 +5,7 @@
 #include <functional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "farside/base/fd.h"
 
@@ -28,6 +29,8 @@ class Connection {
 
   /// Sends now what fits and the rest when it fits. A broken connection shows in receive().
   void send(std::string_view bytes);
+  /// `handler` runs each time the other side has taken something that had to wait. It does not destroy the connection.
+  void on_taken(std::function<void()> handler) { on_taken_ = std::move(handler); }
   /// What the other side has not taken yet.
   [[nodiscard]] std::size_t unsent_bytes() const noexcept { return unsent_.size() - sent_; }
   /// What it has taken since the connection was made.
@@ -45,6 +48,7 @@ class Connection {
 
   EventLoop& loop_;
   Fd socket_;
+  std::function<void()> on_taken_;
   std::string received_;
   std::string unsent_;  // the first `sent_` bytes of it are sent
   std::size_t sent_ = 0;

@@ -10,6 +10,7 @@
 
 #include "farside/base/error.h"
 
+#include "base/file_limit.h"
 #include "base/wire.h"
 #include "team/liveness.h"
 
@@ -19,12 +20,15 @@ namespace {
 
 constexpr auto kHandshakeLimit = std::chrono::seconds(10);
 constexpr std::size_t kStrangerLimit = 128;
+constexpr std::size_t kPartBytes = 16 << 10;    // of a gathered exchange, in one frame
+constexpr std::size_t kUnsentBytes = 16 << 10;  // beyond which nothing more is sealed for a peer
 constexpr auto kPauseAfterFailedAccept = std::chrono::milliseconds(20);
 
 }  // namespace
 
 Coordinator::Coordinator(const std::string& address, const Secret& secret, Rank size)
     : secret_(secret), seats_(size), listener_(listen_on(address)) {
+  allow_many_files();  // one for each member
   address_ = bound_address(listener_, address);
   loop_.post([this] { loop_.watch(listener_.get(), EPOLLIN, [this](std::uint32_t) { accept_peer(); }); });
 }
@@ -45,6 +49,7 @@ void Coordinator::accept_peer() {
   Peer& peer = peers_[number];
   peer.came = SetupClock::now();
   peer.connection = std::make_unique<Connection>(loop_, std::move(socket), [this, number] { serve(number); });
+  peer.connection->on_taken([&peer] { send_what_fits(peer); });
   keep_time();
 }
 
@@ -105,7 +110,7 @@ Coordinator::Refusal Coordinator::admit(PeerNumber number, Peer& peer, const Cla
   for (Rank other = 0; other < seats_.size(); ++other) {
     if (!complete_.empty() && !seats_[other].present) fields.number(other);
   }
-  send(number, FrameKind::welcome, fields.take());
+  send(peer, FrameKind::welcome, std::make_shared<const std::string>(fields.take()));
   return {};
 }
 
@@ -152,13 +157,13 @@ Coordinator::Refusal Coordinator::contribute(Rank rank, const Frame& frame) {
 
 void Coordinator::complete_exchange() {
   std::vector<std::string>& gathered = complete_.emplace_back();
-  Encoder blobs;
-  for (Seat& seat : seats_) {
-    blobs.text(*seat.blob);
-    gathered.push_back(*std::exchange(seat.blob, std::nullopt));
-  }
+  for (Seat& seat : seats_) gathered.push_back(*std::exchange(seat.blob, std::nullopt));
   due_.reset();
-  broadcast(FrameKind::gathered, blobs.take());
+  const std::vector<Fields> parts = parts_of(gathered);
+  for (auto& [number, peer] : peers_) {
+    if (!peer.session || !seated(number, peer)) continue;
+    for (const Fields& part : parts) send(peer, FrameKind::gathered, part);
+  }
 }
 
 void Coordinator::fail_exchange(const std::string& reason) {
@@ -190,10 +195,8 @@ Coordinator::Refusal Coordinator::repeat(Rank rank, std::uint32_t number, std::s
   Seat& seat = seats_[rank];
   if (number != seat.repeated.size()) return "it contributes out of turn";
   seat.repeated.push_back(std::move(blob));
-  Encoder blobs;
-  for (Rank other = 0; other < seats_.size(); ++other) {
-    blobs.text(other == rank ? seat.repeated.back() : complete_[number][other]);
-  }
+  std::vector<std::string> blobs = complete_[number];
+  blobs[rank] = seat.repeated.back();
   if (seat.repeated.size() == complete_.size()) {
     seat.present = true;
     Encoder fields;
@@ -205,7 +208,7 @@ Coordinator::Refusal Coordinator::repeat(Rank rank, std::uint32_t number, std::s
     seat.repeated.clear();
     broadcast(FrameKind::returned, fields.take());
   }
-  send(*seat.holder, FrameKind::gathered, blobs.take());
+  for (Fields& part : parts_of(blobs)) send(peers_.at(*seat.holder), FrameKind::gathered, std::move(part));
   return {};
 }
 
@@ -270,15 +273,39 @@ void Coordinator::close(PeerNumber number) {
   });
 }
 
-void Coordinator::send(PeerNumber number, FrameKind kind, const std::string& fields) {
-  Peer& peer = peers_.at(number);
-  peer.connection->send(peer.session->seal(kind, fields));
+void Coordinator::send(Peer& peer, FrameKind kind, Fields fields) {
+  peer.outbox.push_back({kind, std::move(fields)});
+  send_what_fits(peer);
 }
 
-void Coordinator::broadcast(FrameKind kind, const std::string& fields) {
-  for (const auto& [number, peer] : peers_) {
-    if (peer.session && seated(number, peer)) send(number, kind, fields);
+void Coordinator::send_what_fits(Peer& peer) {
+  while (!peer.outbox.empty() && peer.connection->unsent_bytes() < kUnsentBytes) {
+    const Unsealed frame = std::move(peer.outbox.front());
+    peer.outbox.pop_front();
+    peer.connection->send(peer.session->seal(frame.kind, *frame.fields));
   }
+}
+
+void Coordinator::broadcast(FrameKind kind, std::string fields) {
+  const auto shared = std::make_shared<const std::string>(std::move(fields));
+  for (auto& [number, peer] : peers_) {
+    if (peer.session && seated(number, peer)) send(peer, kind, shared);
+  }
+}
+
+std::vector<Coordinator::Fields> Coordinator::parts_of(const std::vector<std::string>& blobs) {
+  std::vector<Fields> parts;
+  for (std::size_t next = 0; next < blobs.size();) {
+    Encoder part;
+    part.number(static_cast<Rank>(next));
+    std::size_t bytes = 0;
+    for (; next < blobs.size() && bytes < kPartBytes; ++next) {
+      part.text(blobs[next]);
+      bytes += blobs[next].size() + sizeof(std::uint16_t);
+    }
+    parts.push_back(std::make_shared<const std::string>(part.take()));
+  }
+  return parts;
 }
 
 // The timer runs only while somebody shakes hands or waits for others, or another host may fall silent.

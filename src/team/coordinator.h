@@ -10,6 +10,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <memory>
 #include <optional>
@@ -45,9 +46,17 @@ class Coordinator {
   /// Why a peer is sent away; none while it behaves.
   using Refusal = Introduction::Refusal;
 
+  /// The fields of a frame, which several peers may have to get.
+  using Fields = std::shared_ptr<const std::string>;
+  struct Unsealed {
+    FrameKind kind;
+    Fields fields;
+  };
+
   /// Whoever connected: a stranger until it has a session.
   struct Peer {
     std::unique_ptr<Connection> connection;
+    std::deque<Unsealed> outbox;  ///< sealed when the connection has room: see send
     SetupClock::time_point came;
     unsigned beats_since_heard = 0;
     Introduction introduction;
@@ -85,8 +94,13 @@ class Coordinator {
   void unseat(Rank rank, Loss loss);
   void begin_anew();
   void close(PeerNumber number);
-  void send(PeerNumber number, FrameKind kind, const std::string& fields);
-  void broadcast(FrameKind kind, const std::string& fields);
+  /// Each peer's frames are sealed with a key of its own, so a copy of them is made for each: only when the peer has
+  /// taken what was sent before. Until then all peers share the fields.
+  static void send(Peer& peer, FrameKind kind, Fields fields);
+  static void send_what_fits(Peer& peer);
+  void broadcast(FrameKind kind, std::string fields);
+  /// The frames that carry an exchange: as many blobs in each as come to some kilobytes.
+  [[nodiscard]] static std::vector<Fields> parts_of(const std::vector<std::string>& blobs);
 
   void keep_time();
   void on_tick();

@@ -1,6 +1,7 @@
 #include "team/coordinator_client.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "farside/base/error.h"
 
@@ -11,7 +12,7 @@ namespace farside {
 
 namespace {
 
-// Of a body that the coordinator sends: everybody's blob, in a team of 2000.
+// Of a body that the coordinator sends: all that a rank that has come back gave to 2000 exchanges.
 constexpr std::size_t kBodyLimit = 16 << 20;
 
 // The coordinator looks at its clock every half a second, and says whom an exchange lacked.
@@ -121,11 +122,12 @@ void CoordinatorClient::obey(const Frame& frame) {
 
 void CoordinatorClient::take_gathered(const Frame& frame) {
   Decoder fields(frame.fields, "what the team gathered");
-  std::vector<std::string> blobs;
-  for (Rank rank = 0; rank < size_; ++rank) blobs.push_back(fields.text());
-  fields.expect_end();
   const std::lock_guard lock(mutex_);
-  gathered_ = std::move(blobs);
+  fields.expect(fields.number<Rank>() == coming_.size(), "a part of it is missing");
+  while (!fields.rest().empty()) coming_.push_back(fields.text());
+  fields.expect(coming_.size() <= size_, "it has more parts than the team has ranks");
+  if (coming_.size() < size_) return;
+  gathered_ = std::exchange(coming_, {});
   changed_.notify_all();
 }
 

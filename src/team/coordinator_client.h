@@ -59,6 +59,7 @@ class CoordinatorClient final : public Bootstrap {
 
   std::mutex mutex_;
   std::condition_variable changed_;
+  std::vector<std::string> coming_;  ///< of what is being gathered: the blobs of the first ranks
   std::optional<std::vector<std::string>> gathered_;
   std::string failure_;          ///< why there are no further exchanges; empty while there may be
   std::uint32_t epoch_ = 0;      ///< as the coordinator told last

@@ -1,5 +1,6 @@
 #include "team/event_loop.h"
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <utility>
@@ -67,6 +68,24 @@ void EventLoop::tick(std::chrono::milliseconds period, std::function<void()> han
   if (::timerfd_settime(timer_.get(), 0, &spec, nullptr) != 0) throw errno_error("set", "a timer");
 }
 
+void EventLoop::after(std::chrono::milliseconds delay, std::function<void()> task) {
+  later_.emplace(std::chrono::steady_clock::now() + delay, std::move(task));
+}
+
+int EventLoop::wait_ms() const {
+  if (later_.empty()) return -1;
+  const auto left = later_.begin()->first - std::chrono::steady_clock::now();
+  const auto left_ms = std::chrono::ceil<std::chrono::milliseconds>(left).count();
+  return static_cast<int>(std::clamp<std::int64_t>(left_ms, 0, 60'000));
+}
+
+void EventLoop::run_due() {
+  while (!later_.empty() && later_.begin()->first <= std::chrono::steady_clock::now()) {
+    const auto task = later_.extract(later_.begin());  // may add others
+    task.mapped()();
+  }
+}
+
 void EventLoop::post(std::function<void()> task) {
   {
     const std::lock_guard lock(mutex_);
@@ -81,6 +100,7 @@ void EventLoop::stop() {
   post([this] { stopping_ = true; });
   thread_.join();
   handlers_.clear();
+  later_.clear();
 }
 
 void EventLoop::run_posted() {
@@ -96,7 +116,7 @@ void EventLoop::run_posted() {
 void EventLoop::run() {
   std::array<epoll_event, 32> events;
   while (!stopping_) {
-    const int count = ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), -1);
+    const int count = ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), wait_ms());
     if (count < 0 && errno != EINTR) throw errno_error("wait in", "an event loop");
     for (int i = 0; i < count; ++i) {
       const auto found = handlers_.find(events.at(i).data.fd);
@@ -104,6 +124,7 @@ void EventLoop::run() {
       const auto handler = found->second;      // may forget itself while it runs
       (*handler)(events.at(i).events);
     }
+    run_due();
     if (after_round_) after_round_();
   }
 }

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <thread>
@@ -16,7 +17,7 @@
 namespace farside {
 
 /// The loop runs on a thread of its own, with all signals blocked, from construction to stop(). It calls handlers one
-/// at a time. watch, change, forget, tick and after_each_round are for that thread: reach it with post.
+/// at a time. watch, change, forget, tick, after and after_each_round are for that thread: reach it with post.
 class EventLoop {
  public:
   using Handler = std::function<void(std::uint32_t events)>;
@@ -34,6 +35,9 @@ class EventLoop {
   /// Calls `handler` every `period`; no timer runs for a period of zero.
   void tick(std::chrono::milliseconds period, std::function<void()> handler);
 
+  /// Calls `task` once when `delay` has passed. Takes no descriptor.
+  void after(std::chrono::milliseconds delay, std::function<void()> task);
+
   /// Calls `handler` when the handlers of all that had something to say at once have run.
   void after_each_round(std::function<void()> handler) { after_round_ = std::move(handler); }
 
@@ -46,12 +50,16 @@ class EventLoop {
  private:
   void run();
   void run_posted();
+  void run_due();
+  /// Until the first of later_, as epoll_wait takes it.
+  [[nodiscard]] int wait_ms() const;
 
   Fd epoll_;
   Fd wakeup_;
   Fd timer_;
   std::unordered_map<int, std::shared_ptr<Handler>> handlers_;
   std::function<void()> tick_;
+  std::multimap<std::chrono::steady_clock::time_point, std::function<void()>> later_;
   std::function<void()> after_round_;
   std::mutex mutex_;  // for posted_ alone
   std::vector<std::function<void()>> posted_;

@@ -11,6 +11,7 @@
 #include "farside/base/error.h"
 #include "farside/base/log.h"
 
+#include "base/file_limit.h"
 #include "base/wire.h"
 
 namespace farside {
@@ -18,6 +19,9 @@ namespace farside {
 namespace {
 
 constexpr auto kSetupLimit = std::chrono::seconds(30);
+constexpr std::size_t kFilesPerNeighbour = 1;   // a pidfd
+constexpr std::size_t kFilesPerRemoteRank = 4;  // UCX's connections over TCP: in both directions, and of two channels
+constexpr std::size_t kFilesBeside = 64;
 constexpr auto kRevokeLimit = std::chrono::seconds(1);  // less than kSilentBeats last: the service thread waits
 
 // The exchanges that every member takes part in, by number.
@@ -47,9 +51,11 @@ HostTeam::~HostTeam() {
 }
 
 void HostTeam::form(const BootstrapMaker& make_bootstrap) {
+  allow_many_files();
   const auto deadline = SetupClock::now() + kSetupLimit;
   const bool comes_back = join(make_bootstrap, deadline);
   exchange_cards(deadline);
+  expect_descriptors();
   connect_all(deadline);
   arrivals_ = gather_region(fabric_->create_region("team arrivals", arrival_offset(size())), deadline);
   channel_ = fabric_->open_channel();
@@ -97,6 +103,14 @@ void HostTeam::exchange_cards(SetupClock::time_point deadline) {
     cards_.push_back(MemberCard::decode(newest(kCards, rank, cards[rank])));
     own.expect_compatible(cards_.back(), rank);
   }
+}
+
+// A want of descriptors in a team that runs would be taken for one thing or another: it is found out before.
+void HostTeam::expect_descriptors() const {
+  const std::lock_guard lock(membership_);
+  std::size_t files = kFilesBeside;
+  for (Rank rank = 0; rank < size(); ++rank) files += on_this_host(rank) ? kFilesPerNeighbour : kFilesPerRemoteRank;
+  expect_files(files, "join", "a team of " + std::to_string(size()) + " ranks");
 }
 
 void HostTeam::connect_all(SetupClock::time_point deadline) {
@@ -164,11 +178,13 @@ Outcome HostTeam::barrier(Deadline deadline) {
   const std::lock_guard lock(collective_);
   mark_ = mark_.next(static_cast<std::uint16_t>(epoch()), std::exchange(passed_, false));
   const std::vector<std::uint32_t> returns_before = returns();
-  for (Rank rank = 0; rank < size(); ++rank) {
+  for (Rank step = 1; step <= size(); ++step) {
+    const Rank rank = (this->rank() + step) % size();  // each begins at another, so that no rank is told by all at once
     const auto word = arrivals_->of(rank).word<ControlWord>(arrival_offset(this->rank()));
     if (channel_->write_signal(word, mark_.word(), deadline) == Outcome::timed_out) return Outcome::timed_out;
   }
-  for (Rank rank = 0; rank < size(); ++rank) {
+  for (Rank step = 1; step <= size(); ++step) {
+    const Rank rank = (this->rank() + step) % size();
     if (channel_->flush(rank, deadline) == Outcome::timed_out) return Outcome::timed_out;
   }
   for (std::vector<Rank> awaited = missing(); !awaited.empty(); awaited = missing()) {
@@ -228,8 +244,8 @@ Outcome HostTeam::evict(Rank rank, Deadline deadline) {
   return fabric_->revoke(rank, life, deadline);
 }
 
-// The kernel tells of every death on this host, at no cost until then. Whoever cannot be watched counts as lost.
-void HostTeam::watch_process(Rank rank) try {
+// The kernel tells of every death on this host, at no cost until then.
+void HostTeam::watch_process(Rank rank, std::chrono::milliseconds pause) try {
   ProcessId id;
   {
     const std::lock_guard lock(membership_);
@@ -247,8 +263,9 @@ void HostTeam::watch_process(Rank rank) try {
     take_for_dead(rank, Loss::died);
   });
 } catch (const Error& error) {
-  log::warn(error.what());
-  lose(rank, Loss::died);
+  log::warn(named(rank) + " is not watched, and tried again later: " + error.what());
+  processes_[rank].reset();
+  loop_.after(pause, [this, rank, pause] { watch_process(rank, std::min(2 * pause, kMaxPause)); });
 }
 
 // It was decided, by the kernel or the coordinator.

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <functional>
 #include <map>
 #include <mutex>
@@ -49,6 +50,7 @@ class HostTeam final : public Team {
   void form(const BootstrapMaker& make_bootstrap);
   [[nodiscard]] bool join(const BootstrapMaker& make_bootstrap, SetupClock::time_point deadline);
   void exchange_cards(SetupClock::time_point deadline);
+  void expect_descriptors() const;
   void connect_all(SetupClock::time_point deadline);
   [[nodiscard]] bool one_host() const;
   [[nodiscard]] std::unique_ptr<SymmetricRegion> gather_region(std::unique_ptr<Region> local,
@@ -71,7 +73,11 @@ class HostTeam final : public Team {
   // On the service thread alone.
   void take_back(Rank rank, const std::vector<std::string>& blobs);
   void replace_member(Rank rank, MemberCard card, const std::vector<std::string>& blobs);
-  void watch_process(Rank rank);
+  /// Tries again after `pause`, doubled each time, when it cannot watch: the process may live.
+  void watch_process(Rank rank, std::chrono::milliseconds pause = kFirstPause);
+
+  static constexpr std::chrono::milliseconds kFirstPause{1000};
+  static constexpr std::chrono::milliseconds kMaxPause{60'000};
 
   EventLoop loop_;
   std::unique_ptr<Bootstrap> bootstrap_;

@@ -17,6 +17,7 @@
 #include "farside/base/error.h"
 #include "farside/base/log.h"
 
+#include "base/file_limit.h"
 #include "base/program_error.h"
 #include "team/environment.h"
 
@@ -61,6 +62,9 @@ std::string how_ended(int status) {
   return "was killed by signal " + std::to_string(signal) + " (" + (name == nullptr ? "unknown" : name) + ")";
 }
 
+constexpr std::size_t kFilesPerRank = 2;  // its pidfd, and its connection to a coordinator in this process
+constexpr std::size_t kFilesBeside = 64;
+
 /// The processes that this one has to wait for.
 std::vector<pid_t> children() {
   std::vector<pid_t> pids;
@@ -86,6 +90,7 @@ struct Exec {
   if (::getppid() != exec.parent) ::_exit(1);  // it died before the kernel was told
   if (exec.input >= 0) ::dup2(exec.input, STDIN_FILENO);
   ::pthread_sigmask(SIG_SETMASK, exec.mask, nullptr);
+  forget_many_files();
   ::execvpe(exec.command[0], exec.command, exec.environment);
   const int code = errno;
   [[maybe_unused]] const ssize_t written = ::write(exec.report, &code, sizeof code);
@@ -102,6 +107,8 @@ Launcher::Launcher(LaunchPlan plan) : plan_(std::move(plan)), processes_(plan_.r
   signals_ = Fd(::signalfd(-1, &forwarded, SFD_CLOEXEC | SFD_NONBLOCK));
   try {
     if (!signals_) throw errno_error("receive", "signals", "check ulimit -n");
+    allow_many_files();
+    expect_files(kFilesPerRank * plan_.ranks + kFilesBeside, "start", std::to_string(plan_.ranks) + " ranks");
     for (std::size_t index = 0; index < plan_.ranks; ++index) start(index);
   } catch (...) {
     abandon();

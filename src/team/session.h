@@ -21,7 +21,7 @@ enum class FrameKind : std::uint8_t {
   welcome,     ///< ← size (4), incarnation (2), epoch (4), exchanges to repeat (4), then each rank that is lost (4)
   refused,     ///< ← reason (text)
   contribute,  ///< → number of the exchange (4), epoch (4), how long the answer may take in ms (4), blob (text)
-  gathered,    ///< ← as many blobs (text) as there are ranks
+  gathered,    ///< ← a rank (4), then the blobs (text) of that rank and the next ones; in several frames, in order
   lost,        ///< ← epoch (4), rank (4), Loss (1)
   evict,       ///< → rank (4)
   leave,       ///< → this member ends as it should

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <string_view>
 
+#include <poll.h>
 #include <sys/socket.h>
 
 #include "team/coordinator.h"
@@ -28,6 +29,18 @@ class Stranger {
     Message message;
     std::memcpy(&message, read_exactly(socket_, sizeof message, soon()).data(), sizeof message);
     return message;
+  }
+  Frame receive_frame(Session& session) {
+    std::string bytes = read_exactly(socket_, kFrameHeader, soon());
+    bytes += read_exactly(socket_, body_bytes(bytes), soon());
+    Frame frame{};
+    EXPECT_EQ(session.open(bytes, frame), Session::Next::frame);
+    return frame;
+  }
+  /// The coordinator has sent something that was not received yet.
+  bool has_news() {
+    pollfd event{socket_.get(), POLLIN, 0};
+    return ::poll(&event, 1, 60'000) == 1;
   }
   /// The coordinator hung up, perhaps after a last word.
   bool was_refused() {
