@@ -50,8 +50,9 @@ Fetched Peers::ask(Rank rank, Deadline deadline, Operation&& operation) {
   if (!may_try(rank)) return {Outcome::timed_out, 0};
   const Deadline soon = team_.fabric().in(kPatience);
   const Fetched answer = operation(deadline.at < soon.at ? deadline : soon);
-  // Who was not given the time has not been silent.
-  if (answer.outcome == Outcome::timed_out && soon.at <= deadline.at) note_silence(rank);
+  // A rank that was not given the time has not been silent.
+  const bool is_silent = answer.outcome == Outcome::timed_out && soon.at <= deadline.at;
+  if (is_silent || answer.outcome == Outcome::link_lost) note_silence(rank);
   if (answer.outcome == Outcome::done) note_answer(rank);
   return answer;
 }

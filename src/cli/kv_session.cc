@@ -25,8 +25,10 @@ kv::SessionOptions KvArguments::session() const {
 
 void expect_done(Outcome outcome, const std::string& tried, const std::string& on) {
   if (outcome == Outcome::done) return;
-  throw Error({tried, on, outcome == Outcome::timed_out ? "a server did not answer in time" : "a server is lost",
-               "see farside status"});
+  const char* const why = outcome == Outcome::timed_out   ? "a server did not answer in time"
+                          : outcome == Outcome::link_lost ? "the connection to a server broke"
+                                                          : "a server is lost";
+  throw Error({tried, on, why, "see farside status"});
 }
 
 void expect_done(kv::PutOutcome outcome, const std::string& tried, const std::string& on) {

@@ -45,7 +45,9 @@ void write_to_each(Channel& channel, const std::vector<Receiver>& receivers, Rem
   for (const Receiver& receiver : receivers) to.push_back(receiver.to);
   const Ended carried = carry(channel, to, from, deadline);
   note(worst, carried);
-  if (carried.outcome == Outcome::timed_out || carried.lost == from.region->peer()) return;  // nobody has it all
+  // Where the source was not read to its end, no receiver has it all.
+  const bool may_be_cut_short = carried.outcome == Outcome::timed_out || carried.outcome == Outcome::link_lost;
+  if (may_be_cut_short || carried.lost == from.region->peer()) return;
   for (const Receiver& receiver : receivers) {
     note(worst, ended_with(channel.write_signal(receiver.flag, value, deadline), receiver.rank()));
   }

@@ -10,6 +10,7 @@ std::string_view to_string(Outcome outcome) {
   switch (outcome) {
     case Outcome::done: return "done";
     case Outcome::timed_out: return "timed out";
+    case Outcome::link_lost: return "link lost";
     case Outcome::peer_lost: return "peer lost";
   }
   return "unknown";
@@ -20,6 +21,11 @@ void Channel::refuse_length(std::uint64_t local_bytes, RemoteSpan remote) {
                "the local buffer has " + std::to_string(local_bytes) + " bytes and the remote range " +
                    std::to_string(remote.bytes),
                ""});
+}
+
+void Channel::refuse_word(const Region& waited_in, const Region& of_word) {
+  throw UsageError({"wait in region", waited_in.name(), "the word is one of region " + of_word.name(),
+                    "wait in the region that the word was taken from"});
 }
 
 Batch::~Batch() {

@@ -18,9 +18,9 @@ namespace farside {
 enum class SealKind : std::uint32_t {
   process = 0xfa51adb1,
   region = 0xfa51adc1,
-  address = 0xfa51ade1,
+  address = 0xfa51ade2,
   memory = 0xfa51ad41,
-  greeting = 0xfa51ad72,
+  greeting = 0xfa51ad73,
 };
 
 [[nodiscard]] std::string seal(SealKind kind, std::string_view content);

@@ -60,14 +60,17 @@ void SimChannel::local_fence() {
   fabric_.drain_own_stores();
 }
 
-Outcome SimChannel::fence(Deadline deadline) {
+Outcome SimChannel::fence(PeerId peer, Deadline deadline) {
   fabric_.begins(nullptr);
-  fenced_.clear();
-  for (const auto& flight : flights_) fenced_[flight->peer()].push_back(flight);
-  const auto fetches_are_over = [this] {
-    return std::ranges::all_of(flights_, [](const auto& flight) { return flight->is_write() || flight->over(); });
+  const Flights earlier = under_way(peer);
+  fenced_[peer] = earlier;
+  const auto fetches_are_over = [&] {
+    return std::ranges::all_of(earlier, [](const auto& flight) { return flight->is_write() || flight->over(); });
   };
-  return wait_for(fetches_are_over, deadline) ? Outcome::done : Outcome::timed_out;
+  if (!wait_for(fetches_are_over, deadline)) return Outcome::timed_out;
+  forget_what_is_over();
+  if (failed_.contains(peer) && fence_told_.insert(peer).second) return Outcome::peer_lost;
+  return Outcome::done;
 }
 
 Outcome SimChannel::flush(PeerId peer, Deadline deadline) {
@@ -76,6 +79,7 @@ Outcome SimChannel::flush(PeerId peer, Deadline deadline) {
   const auto all_over = [&] { return std::ranges::all_of(earlier, [](const auto& flight) { return flight->over(); }); };
   if (!wait_for(all_over, deadline)) return Outcome::timed_out;
   forget_what_is_over();
+  fence_told_.erase(peer);
   if (failed_.erase(peer) != 0 || fabric_.lost(peer)) return Outcome::peer_lost;
   waiter_->flushed[peer] = fabric_.wires().last_operation();
   return Outcome::done;

@@ -18,7 +18,7 @@ class SimChannel final : public Channel {
   explicit SimChannel(SimFabric& fabric) : fabric_(fabric), scheduler_(fabric.wires().scheduler()) {}
   ~SimChannel() override;
 
-  Outcome fence(Deadline deadline) override;
+  Outcome fence(PeerId peer, Deadline deadline) override;
   Outcome flush(PeerId peer, Deadline deadline) override;
   Outcome flush_all(Deadline deadline) override;
   void local_fence() override;
@@ -47,6 +47,7 @@ class SimChannel final : public Channel {
   Flights flights_;
   std::map<PeerId, Flights> fenced_;  ///< per target: what takes effect before anything that is posted now
   std::set<PeerId> failed_;           ///< a WRITE to it failed since the last flush
+  std::set<PeerId> fence_told_;       ///< of which a fence has said so
 };
 
 }  // namespace farside::sim

@@ -42,25 +42,28 @@ void TimedChannel::take_effect(const Operation& operation, Completion& completio
 
 void TimedChannel::finish(Completion& completion, Deadline /*deadline*/) { wait_while(completion.pending); }
 
-Outcome TimedChannel::fence(Deadline /*deadline*/) {
+Outcome TimedChannel::fence(PeerId /*peer*/, Deadline /*deadline*/) {
   wait_while(under_way_);
   return Outcome::done;
 }
 
-Outcome TimedChannel::flush(PeerId /*peer*/, Deadline deadline) { return fence(deadline); }
+Outcome TimedChannel::flush(PeerId peer, Deadline deadline) { return fence(peer, deadline); }
 
-Outcome TimedChannel::flush_all(Deadline deadline) { return fence(deadline); }
+Outcome TimedChannel::flush_all(Deadline /*deadline*/) {
+  wait_while(under_way_);
+  return Outcome::done;
+}
 
 Outcome TimedChannel::write_signals(std::span<const RemoteWord<ControlWord>> words, std::uint64_t value,
                                     Deadline deadline) {
-  (void)fence(deadline);
+  wait_while(under_way_);
   Batch batch(*this);
   for (const auto& word : words) batch.store(word, value);
   return batch.wait(deadline);
 }
 
 Fetched TimedChannel::add_signal(RemoteWord<AtomicWord> word, std::uint64_t addend, Deadline deadline) {
-  (void)fence(deadline);
+  wait_while(under_way_);
   return fetch_add(word, addend, deadline);
 }
 

@@ -21,7 +21,7 @@ class TimedChannel final : public Channel {
 
   explicit TimedChannel(SimFabric& fabric) : fabric_(fabric), scheduler_(fabric.wires().scheduler()) {}
 
-  Outcome fence(Deadline deadline) override;
+  Outcome fence(PeerId peer, Deadline deadline) override;
   Outcome flush(PeerId peer, Deadline deadline) override;
   Outcome flush_all(Deadline deadline) override;
   void local_fence() override {}

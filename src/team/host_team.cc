@@ -114,7 +114,8 @@ void HostTeam::expect_descriptors() const {
 }
 
 void HostTeam::connect_all(SetupClock::time_point deadline) {
-  fabric_ = make_host_fabric({.mode = fabric_mode_from_environment(), .remote_peers = !one_host()});
+  fabric_ =
+      make_host_fabric({.mode = fabric_mode_from_environment(), .remote_peers = !one_host(), .expected_peers = size()});
   const auto addresses = bootstrap_->exchange("exchange addresses", fabric_->address(), deadline);
   const std::lock_guard lock(membership_);
   for (Rank rank = 0; rank < size(); ++rank) fabric_->connect(rank, newest(kAddresses, rank, addresses[rank]));
@@ -181,11 +182,19 @@ Outcome HostTeam::barrier(Deadline deadline) {
   for (Rank step = 1; step <= size(); ++step) {
     const Rank rank = (this->rank() + step) % size();  // each begins at another, so that no rank is told by all at once
     const auto word = arrivals_->of(rank).word<ControlWord>(arrival_offset(this->rank()));
-    if (channel_->write_signal(word, mark_.word(), deadline) == Outcome::timed_out) return Outcome::timed_out;
+    Outcome told = Outcome::link_lost;
+    while (told == Outcome::link_lost) told = channel_->write_signal(word, mark_.word(), deadline);
+    if (told == Outcome::timed_out) return told;
   }
   for (Rank step = 1; step <= size(); ++step) {
     const Rank rank = (this->rank() + step) % size();
-    if (channel_->flush(rank, deadline) == Outcome::timed_out) return Outcome::timed_out;
+    const auto word = arrivals_->of(rank).word<ControlWord>(arrival_offset(this->rank()));
+    Outcome seen = channel_->flush(rank, deadline);
+    while (seen == Outcome::link_lost) {  // the mark may be lost with the link
+      (void)channel_->write_signal(word, mark_.word(), deadline);
+      seen = channel_->flush(rank, deadline);
+    }
+    if (seen == Outcome::timed_out) return seen;
   }
   for (std::vector<Rank> awaited = missing(); !awaited.empty(); awaited = missing()) {
     const auto word = arrivals_->local().word<ControlWord>(arrival_offset(awaited.front()));

@@ -75,6 +75,7 @@ class World::Impl {
       fail(tried, "the others have not come in " + std::to_string(options.time_out.count()) + " s",
            "see whether all ranks do the same, or set a longer time_out");
     }
+    if (ended.outcome == Outcome::link_lost) fail(tried, "the connection to a rank broke", "start again");
     fail(tried, ended.lost ? "rank " + std::to_string(*ended.lost) + " is lost" : "a rank is lost", "start again");
   }
 

@@ -26,7 +26,7 @@ enum class Order {
 Outcome put_in_order(const Mesh& mesh, Order order, PeerId data_target) {
   switch (order) {
     case Order::none: return Outcome::done;
-    case Order::fence: return mesh.channel->fence(mesh.patience());
+    case Order::fence: return mesh.channel->fence(data_target, mesh.patience());
     case Order::flush:
     case Order::reversed: return mesh.channel->flush(data_target, mesh.patience());
   }

@@ -127,7 +127,7 @@ TEST(UcxEngine, FenceOrdersAWriteBeforeALaterAtomic) {
         std::vector<std::uint64_t> data(8192, round);
         std::uint64_t old = 0;
         ASSERT_EQ(node.write(1, kData, data.data(), data.size() * 8), Outcome::done);
-        ASSERT_EQ(node.channel->fence(patience()), Outcome::done);
+        ASSERT_EQ(node.channel->fence(1, patience()), Outcome::done);
         ASSERT_EQ(node.run(Kind::fetch_add, 1, 0, &old, 8, patience(), 1), Outcome::done);
       } else {
         ASSERT_TRUE(eventually([&] { return look(node.words[0]) == round; }));

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
+#include <cstring>
 
 #include <gtest/gtest.h>
 
@@ -75,7 +76,8 @@ TEST(UcxEngine, ConnectionGivenUpBeforeItsGreetingDoesNotShiftTheNext) {
     if (me.index() == 0) {
       value = 6;
       (void)node.write(1, 0, &value, 8);
-      EXPECT_EQ(node.channel->flush(1, patience()), Outcome::peer_lost);
+      EXPECT_NE(node.channel->flush(1, patience()), Outcome::done);
+      EXPECT_TRUE(eventually([&] { return node.read(1, 0, &value, 8) == Outcome::peer_lost; }));
     }
     me.barrier();
     EXPECT_EQ(look(node.words[0]), me.index() == 1 ? 5u : 0u);
@@ -110,7 +112,58 @@ TEST(UcxEngine, RefusesAddressesAndHandlesThatWereAltered) {
 /// Says to an engine what no engine says.
 class Stranger {
  public:
-  explicit Stranger(const std::string& address) : to_(worker_, UcxAddress::decode(address).worker, &ignore, nullptr) {}
+  explicit Stranger(const std::string& address) : address_(UcxAddress::decode(address).worker) {
+    worker_.on_message(kAnswerMessage, &hear, this);
+    open();
+  }
+
+  /// Instead of the connection before.
+  void open() { to_ = UcxEndpoint(worker_, address_, &ignore, nullptr); }
+  /// As a channel does, over TCP: once the connection is up.
+  void greet(std::uint64_t nth) {
+    const std::string greeting = UcxGreeting{{1, 2}, 9, nth, nth, worker()}.encode();
+    ucp_request_param_t params{};
+    params.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS | UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL;
+    params.flags = UCP_AM_SEND_FLAG_EAGER;
+    EXPECT_TRUE(eventually([&] {
+      worker_.progress();
+      return ucp_am_send_nbx(to_.get(), kGreetingMessage, nullptr, 0, greeting.data(), greeting.size(), &params) ==
+             nullptr;
+    }));
+  }
+  /// Whether the link that greeted as the nth comes to be welcome.
+  bool is_welcomed(std::uint64_t nth, Duration limit = 30s) {
+    return eventually(
+        [&] {
+          worker_.progress();
+          return answer_.link == nth && answer_.welcome == 1;
+        },
+        limit);
+  }
+  /// Whether a READ of `handle`'s memory comes back.
+  bool reaches(const std::string& handle) {
+    const UcxRemoteMemory memory = UcxRemoteMemory::decode(handle);
+    ucp_rkey_h key = nullptr;
+    if (ucp_ep_rkey_unpack(to_.get(), memory.packed_key.data(), &key) != UCS_OK) return false;
+    const UcxKey owned(key);
+    std::uint64_t word = 0;
+    ucp_request_param_t params{};
+    const ucs_status_ptr_t request = ucp_get_nbx(to_.get(), &word, sizeof word, memory.base, key, &params);
+    if (!UCS_PTR_IS_PTR(request)) return UCS_PTR_STATUS(request) == UCS_OK;
+    ucs_status_t status = UCS_INPROGRESS;
+    (void)eventually(
+        [&] {
+          worker_.progress();
+          return (status = ucp_request_check_status(request)) != UCS_INPROGRESS;
+        },
+        5s);
+    if (status == UCS_INPROGRESS) {  // it writes to `word`
+      to_.close();
+      while (ucp_request_check_status(request) == UCS_INPROGRESS) worker_.progress();
+    }
+    ucp_request_free(request);
+    return status == UCS_OK;
+  }
 
   void say(const std::string& greeting, unsigned flags) {
     ucp_request_param_t params{};
@@ -129,7 +182,14 @@ class Stranger {
 
  private:
   static void ignore(void* /*argument*/, ucp_ep_h /*endpoint*/, ucs_status_t /*status*/) {}
+  static ucs_status_t hear(void* stranger, const void* /*header*/, std::size_t /*header_bytes*/, void* message,
+                           std::size_t bytes, const ucp_am_recv_param_t* /*params*/) {
+    if (bytes == sizeof answer_) std::memcpy(&static_cast<Stranger*>(stranger)->answer_, message, bytes);
+    return UCS_OK;
+  }
 
+  const std::string address_;
+  UcxAnswer answer_{};
   UcxContext context_;
   UcxWorker worker_{context_, UCS_THREAD_MODE_SINGLE};
   UcxEndpoint to_;
@@ -148,15 +208,15 @@ TEST(UcxEngine, OutlivesGreetingsThatMakeNoSense) {
     if (me.index() == 1) {
       EXPECT_EQ(node.write(0, 0, &value, 8), Outcome::done);
       Stranger stranger(address);
-      const std::string right = UcxGreeting{{1, 2}, 3, 1, stranger.worker()}.encode();
+      const std::string right = UcxGreeting{{1, 2}, 9, 3, 1, stranger.worker()}.encode();
       for (std::size_t at = 0; at < right.size(); ++at) {
         std::string wrong = right;
         wrong[at] ^= 4;
         stranger.say(wrong, UCP_AM_SEND_FLAG_REPLY | UCP_AM_SEND_FLAG_EAGER);
         stranger.say(right.substr(0, at), UCP_AM_SEND_FLAG_REPLY | UCP_AM_SEND_FLAG_EAGER);
       }
-      for (const std::uint64_t nth : {0ul, 1000ul, ~0ul}) {  // of endpoints that were never opened
-        stranger.say(UcxGreeting{{1, 2}, 3, nth, stranger.worker()}.encode(), UCP_AM_SEND_FLAG_EAGER);
+      for (const std::uint64_t nth : {0ul, 100'000ul, ~0ul}) {  // of endpoints that were never opened
+        stranger.say(UcxGreeting{{1, 2}, 9, 3, nth, stranger.worker()}.encode(), UCP_AM_SEND_FLAG_EAGER);
       }
       stranger.say(std::string(64 << 20, 'x'), UCP_AM_SEND_FLAG_REPLY | UCP_AM_SEND_FLAG_RNDV);
       value = 6;
@@ -170,6 +230,44 @@ TEST(UcxEngine, OutlivesGreetingsThatMakeNoSense) {
     EXPECT_NE(log.find("a greeting"), std::string::npos) << log;
     EXPECT_LE(std::ranges::count(log, '\n'),
               std::chrono::floor<std::chrono::seconds>(monotonic_now() - start).count() + 1);
+  });
+  fleet.expect_success();
+}
+
+// Links that fail before they greet are many while a network is down. The channel must get in when it is back.
+TEST(UcxEngine, WelcomesALinkAfterHundredsThatNeverGreeted) {
+  constexpr std::uint64_t kNeverGreeted = 300;
+  Fleet fleet(2, [](Member& me) {
+    Node node(4096);
+    node.meet(me);
+    const std::string address = me.exchange(node.engine->address())[0];
+    if (me.index() == 1) {
+      Stranger stranger(address);
+      for (std::uint64_t nth = 1; nth <= kNeverGreeted; ++nth) stranger.open();
+      stranger.greet(kNeverGreeted + 1);
+      EXPECT_TRUE(stranger.is_welcomed(kNeverGreeted + 1, 10s));
+    }
+    me.barrier();
+  });
+  fleet.expect_success();
+}
+
+// What makes no sense must not take from a channel the link that it has.
+TEST(UcxEngine, AGreetingWithAnImpossibleNumberLeavesTheLinkBefore) {
+  Fleet fleet(2, [](Member& me) {
+    Node node(4096);
+    node.meet(me);
+    const std::string address = me.exchange(node.engine->address())[0];
+    const std::string handle = me.exchange(node.memory->handle())[0];
+    if (me.index() == 1) {
+      Stranger stranger(address);
+      stranger.greet(1);
+      ASSERT_TRUE(stranger.is_welcomed(1));
+      EXPECT_TRUE(stranger.reaches(handle));
+      for (const std::uint64_t nth : {0ul, 1ul, 100'000ul}) stranger.greet(nth);
+      EXPECT_TRUE(stranger.reaches(handle));
+    }
+    me.barrier();
   });
   fleet.expect_success();
 }

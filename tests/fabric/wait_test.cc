@@ -151,5 +151,17 @@ TEST(Wait, CostsNoCpu) {
   fleet.expect_success();
 }
 
+// Nothing would wake a waiter in one region for a word of another.
+TEST(Wait, RefusesAWordOfAnotherRegion) {
+  Fleet fleet(1, [](Member& me) {
+    const Mesh mesh = make_mesh(me, 4096);
+    const std::unique_ptr<Region> other = mesh.fabric->create_region("another", 4096);
+    const auto zero = [](std::uint64_t word) { return word == 0; };
+    EXPECT_THROW((void)mesh.channel->wait_until(*mesh.local, other->word<ControlWord>(0), zero, mesh.patience()),
+                 UsageError);
+  });
+  fleet.expect_success();
+}
+
 }  // namespace
 }  // namespace farside::test

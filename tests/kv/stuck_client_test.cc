@@ -14,7 +14,7 @@ class StuckChannel final : public Channel {
 
   [[nodiscard]] Duration waited() const { return waited_; }
 
-  Outcome fence(Deadline /*deadline*/) override { return Outcome::done; }
+  Outcome fence(PeerId /*peer*/, Deadline /*deadline*/) override { return Outcome::done; }
   Outcome flush(PeerId /*peer*/, Deadline deadline) override { return wait(deadline); }
   Outcome flush_all(Deadline deadline) override { return wait(deadline); }
   void local_fence() override {}

@@ -22,7 +22,7 @@ class NarrowChannel final : public Channel {
   NarrowChannel(Fabric& fabric, std::uint64_t bytes_per_s) : fabric_(fabric), bytes_per_s_(bytes_per_s) {}
 
   Outcome flush(PeerId /*peer*/, Deadline /*deadline*/) override { return Outcome::done; }
-  Outcome fence(Deadline /*deadline*/) override { return Outcome::done; }
+  Outcome fence(PeerId /*peer*/, Deadline /*deadline*/) override { return Outcome::done; }
   Outcome flush_all(Deadline /*deadline*/) override { return Outcome::done; }
   void local_fence() override {}
   Outcome write_signals(std::span<const RemoteWord<ControlWord>> /*words*/, std::uint64_t /*value*/,

@@ -54,7 +54,7 @@ class Litmus {
     [[nodiscard]] LocalWord<ControlWord> own(std::uint64_t offset) const {
       return memory->local().word<ControlWord>(offset);
     }
-    void fence() const { (void)channel->fence(soon()); }
+    void fence() const { (void)channel->fence(kTarget, soon()); }
     void flush(Rank at) const { (void)channel->flush(at, soon()); }
   };
   using Program = std::function<void(Side&)>;

@@ -20,7 +20,7 @@ class InterposedChannel final : public Channel {
   /// `hook` is called before each operation, and may use other channels. An empty one is none.
   void before_each(Hook hook) { hook_ = std::move(hook); }
 
-  Outcome fence(Deadline deadline) override { return inner_->fence(deadline); }
+  Outcome fence(PeerId peer, Deadline deadline) override { return inner_->fence(peer, deadline); }
   Outcome flush(PeerId peer, Deadline deadline) override { return inner_->flush(peer, deadline); }
   Outcome flush_all(Deadline deadline) override { return inner_->flush_all(deadline); }
   void local_fence() override { inner_->local_fence(); }

@@ -6,8 +6,8 @@
 // each other are under way at once. A Request stands for what was issued, and any thread may look whether it is
 // finished.
 //
-// Outcomes: done; timed_out; peer_lost, with the rank that was lost. Work that has not finished after a minute ends in
-// timed_out by itself.
+// Outcomes: done; timed_out; link_lost, as of the fabric; peer_lost, with the rank that was lost. Work that has not
+// finished after a minute ends in timed_out by itself.
 //
 // Thread safety: every call, from any thread; each thread brings its own Channel. Places that an operation reads from
 // or writes to must stay until its Request is finished.

@@ -7,9 +7,20 @@
 //   - Completion of a WRITE frees its source buffer. Visible at the target it is after flush.
 //   - Atomics are atomic against atomics only.
 //
-// Outcomes: done; timed_out, when the deadline passed; peer_lost, when the target died or its access was revoked.
-// After either failure the operation may or may not have taken effect, or may still do so; local buffers are never
+// Outcomes:
+//   done
+//   timed_out  the deadline passed
+//   link_lost  the connection to the target broke, or this process has no memory or descriptors for it. Nothing says
+//              that the target is lost, so the operation may be tried again; the channel connects anew after a pause
+//   peer_lost  the target is lost, as Fabric::lost says, for good; or it has taken this process's access away
+// After each failure the operation may or may not have taken effect, or may still do so; local buffers are never
 // touched again once the call returned.
+//
+// A failure spreads within its channel: when one operation times out or the link is lost, everything else that this
+// channel has under way to the same target ends as well, in all batches, and WRITEs that had completed but were not
+// flushed may be lost. The next flush, the next fence and the next signal to that target report that, each once. So
+// parts of a program that share a channel share its failures: a flush that failed for one of them is not repeated for
+// the other. Each that must know has a channel of its own.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +33,7 @@
 
 namespace farside {
 
-enum class [[nodiscard]] Outcome{done, timed_out, peer_lost};
+enum class [[nodiscard]] Outcome{done, timed_out, link_lost, peer_lost};
 
 [[nodiscard]] std::string_view to_string(Outcome outcome);
 
@@ -94,11 +105,13 @@ class Channel {
 
   // Order.
 
-  /// Operations posted earlier to a target take effect before those posted later to the same target; waits for
-  /// earlier READs and atomics.
-  virtual Outcome fence(Deadline deadline) = 0;
+  /// Operations posted earlier to `peer` take effect before those posted later to it; waits for earlier READs and
+  /// atomics. Fails, once, when an earlier WRITE may be lost, and leaves it to flush to say so, too. Done after a fence
+  /// that failed: none of those before it lands any more.
+  virtual Outcome fence(PeerId peer, Deadline deadline) = 0;
   /// Returns done when every earlier WRITE of this channel to `peer` is visible there, to its CPU and to all readers,
-  /// and none of them failed. Done after a flush that failed: none of those before it lands any more.
+  /// and none of them failed. A failure is reported once, by flush or flush_all. Done after a flush that failed:
+  /// nothing that was posted before it lands any more, atomics included.
   virtual Outcome flush(PeerId peer, Deadline deadline) = 0;
   /// The same for every peer that this channel has written to. After a failure the others are flushed nevertheless.
   virtual Outcome flush_all(Deadline deadline) = 0;
@@ -118,10 +131,12 @@ class Channel {
   virtual Fetched add_signal(RemoteWord<AtomicWord> word, std::uint64_t addend, Deadline deadline) = 0;
 
   /// Sleeps until `holds(value of word)`. Ends with peer_lost when one of `peers` is lost, also when it was connected
-  /// anew before anybody looked.
+  /// anew meanwhile. Throws UsageError when `word` is not one of `region`: nothing would ever wake the caller.
   template <SharedWord Word, class Predicate>
   Outcome wait_until(const Region& region, LocalWord<Word> word, Predicate&& holds, Deadline deadline,
                      std::span<const PeerId> peers = {}) {
+    if (&word.region() != &region) [[unlikely]]
+      refuse_word(region, word.region());
     const Awaited awaited{peers, lives_of(peers)};
     for (;;) {
       const std::uint64_t value = word.load();
@@ -170,6 +185,7 @@ class Channel {
       refuse_length(local.bytes(), remote);
   }
   [[noreturn]] static void refuse_length(std::uint64_t local_bytes, RemoteSpan remote);
+  [[noreturn]] static void refuse_word(const Region& waited_in, const Region& of_word);
 };
 
 /// Many operations under way at once, awaited together. Buffers and results must live until wait returns; a Batch

@@ -95,6 +95,9 @@ struct HostFabricOptions {
   /// Peers on other hosts may come: UCX is started, and addresses and handles carry what they need. Without it (and
   /// without FabricMode::ucx) the process opens no UCX worker and no network port.
   bool remote_peers = false;
+  /// About how many processes will be connected through UCX, where that is known: a large number lets UCX choose
+  /// transports whose state does not grow with it. 0: unknown.
+  std::uint32_t expected_peers = 0;
 };
 
 [[nodiscard]] std::unique_ptr<Fabric> make_host_fabric(HostFabricOptions options);

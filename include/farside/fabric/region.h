@@ -32,6 +32,7 @@ class LocalObserver {
 };
 
 class LocalSpan;
+class Region;
 
 /// Its bytes are what it says. (A span is copied, not pointed at.)
 template <class T>
@@ -67,8 +68,11 @@ class LocalSpan {
 template <SharedWord Word>
 class LocalWord {
  public:
-  LocalWord(std::byte* base, std::uint64_t offset, LocalObserver* observer) noexcept
-      : word_(reinterpret_cast<std::uint64_t*>(base + offset)), offset_(offset), observer_(observer) {}
+  LocalWord(const Region& region, std::byte* base, std::uint64_t offset, LocalObserver* observer) noexcept
+      : word_(reinterpret_cast<std::uint64_t*>(base + offset)),
+        offset_(offset),
+        observer_(observer),
+        region_(&region) {}
 
   [[nodiscard]] std::uint64_t load() const {
     if (observer_ != nullptr) [[unlikely]]
@@ -82,11 +86,13 @@ class LocalWord {
     std::atomic_ref(*word_).store(value, std::memory_order_release);
   }
   [[nodiscard]] std::uint64_t offset() const noexcept { return offset_; }
+  [[nodiscard]] const Region& region() const noexcept { return *region_; }
 
  private:
   std::uint64_t* word_;
   std::uint64_t offset_;
   LocalObserver* observer_;
+  const Region* region_;
 };
 
 /// Memory that this process offers. Zeroed when made; its peers' access ends when it is destroyed.
@@ -110,7 +116,7 @@ class Region {
   [[nodiscard]] LocalWord<Word> word(std::uint64_t offset) const {
     if (offset % 8 != 0 || offset > bytes_ || 8 > bytes_ - offset) [[unlikely]]
       refuse(offset, 8);
-    return {base_, offset, observer_};
+    return {*this, base_, offset, observer_};
   }
 
   /// The owner's own bulk copies. Racing accesses of others may be mixed in, word by word.

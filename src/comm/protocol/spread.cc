@@ -124,7 +124,8 @@ void Spread::serve_sender(Channel& channel, Rank sender) {
   (void)pass_on(channel, sender, passing, pieces_in(given), fetch);
   const auto is_through = [&](const Child& child) { return child.lost || child.pieces == pieces_of(passing.order); };
   if (pieces_in(given) < pieces_of(passing.order) || !std::ranges::all_of(passing.children, is_through)) return;
-  passing.over = tell(channel, sender, passing) != Outcome::timed_out;  // else it is tried again
+  const Outcome told = tell(channel, sender, passing);
+  passing.over = told == Outcome::done || told == Outcome::peer_lost;  // else it is tried again
 }
 
 // It comes from a peer. Nothing is done for one that makes no sense, and its sender waits in vain.

@@ -86,9 +86,9 @@ void HostChannel::finish(Completion& completion, Deadline deadline) {
   if (completion.pending != 0) ucx_->finish(completion, deadline);
 }
 
-Outcome HostChannel::fence(Deadline deadline) {
+Outcome HostChannel::fence(PeerId peer, Deadline deadline) {
   full_fence();
-  return ucx_ == nullptr ? Outcome::done : ucx_->fence(deadline);
+  return peers_.way(peer) == PeerTable::Way::ucx ? ucx_->fence(peer, deadline) : Outcome::done;
 }
 
 Outcome HostChannel::flush(PeerId peer, Deadline deadline) {
@@ -153,7 +153,7 @@ Outcome HostChannel::signal_by_network(std::span<const RemoteWord<ControlWord>> 
 
   // The targets' service threads wake the waiters when the words have come in. The second flush sees them on their way:
   // UCX may keep a small WRITE in a buffer until somebody asks for it.
-  const std::vector<Outcome> before = ucx_->flush(peers, deadline);
+  const std::vector<Outcome> before = ucx_->flush(peers, UcxChannel::kSignal, deadline);
   Completion all;
   Batch batch(*this);
   for (std::size_t i = 0; i < words.size(); ++i) {
@@ -161,13 +161,18 @@ Outcome HostChannel::signal_by_network(std::span<const RemoteWord<ControlWord>> 
     if (before[i] == Outcome::done) batch.store(words[i], value);
   }
   all.record(batch.wait(deadline));
-  for (const Outcome after : ucx_->flush(peers, deadline)) all.record(after);
+  for (const Outcome after : ucx_->flush(peers, UcxChannel::kSignal, deadline)) all.record(after);
   return all.outcome;
 }
 
 Fetched HostChannel::add_signal(RemoteWord<AtomicWord> word, std::uint64_t addend, Deadline deadline) {
   const RemoteRegion& region = *word.region;
-  if (const Outcome before = flush(region.peer(), deadline); before != Outcome::done) return {before, 0};
+  const PeerId peer = region.peer();
+  full_fence();
+  if (region.mapped() == nullptr && region.access() != nullptr) {
+    const Outcome before = ucx_->flush({&peer, 1}, UcxChannel::kSignal, deadline).front();
+    if (before != Outcome::done) return {before, 0};
+  }
   const Fetched old = fetch_add(word, addend, deadline);
   if (old.done() && region.mapped() != nullptr) {
     wake_sleepers(static_cast<const DirectAccess&>(*region.access()).header());

@@ -19,7 +19,7 @@ class HostChannel final : public Channel {
   HostChannel(const Fabric& fabric, const PeerTable& peers, std::unique_ptr<UcxChannel> ucx)
       : fabric_(fabric), peers_(peers), ucx_(std::move(ucx)) {}
 
-  Outcome fence(Deadline deadline) override;
+  Outcome fence(PeerId peer, Deadline deadline) override;
   Outcome flush(PeerId peer, Deadline deadline) override;
   Outcome flush_all(Deadline deadline) override;
   void local_fence() override;

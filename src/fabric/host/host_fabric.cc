@@ -26,7 +26,7 @@ HostFabric::HostFabric(HostFabricOptions options)
       self_{.process = this_process(), .host = host_identity(), .ucx = {}},
       random_state_(random_seed()) {
   if (options_.mode == FabricMode::direct || (options_.mode == FabricMode::automatic && !options_.remote_peers)) return;
-  ucx_ = std::make_unique<UcxEngine>([this] { regions_.wake_all(); });
+  ucx_ = std::make_unique<UcxEngine>([this] { regions_.wake_all(); }, options_.expected_peers);
   self_.ucx = ucx_->address();
 }
 

@@ -37,7 +37,7 @@ const UcxAccess& access_of(const Operation& operation) {
 // ---- Operations
 
 UcxChannel::UcxChannel(const UcxContext& context, const UcxIdentity& self, UcxChannelSet& siblings)
-    : context_(context), self_(self), siblings_(siblings) {}
+    : context_(context), self_(self), siblings_(siblings), number_(siblings.next_number()) {}
 
 UcxChannel::~UcxChannel() {
   siblings_.remove(*this);
@@ -45,7 +45,7 @@ UcxChannel::~UcxChannel() {
   for (const auto& [peer, link] : links_) peers.push_back(peer);
   const Deadline parting{monotonic_now() + kParting};
   for (const PeerId peer : peers) (void)flush(peer, parting);
-  for (auto& [peer, link] : std::exchange(links_, {})) end(std::move(link), Outcome::peer_lost);
+  while (!links_.empty()) end(std::move(links_.extract(links_.begin()).mapped()), Outcome::link_lost);
   // The worker makes no more progress, so it does not see who connects back.
   for (const auto& link : unanswered_) link->endpoint.close();
 }
@@ -53,17 +53,40 @@ UcxChannel::~UcxChannel() {
 void UcxChannel::post(const Operation& operation, Completion& completion) {
   if (operation.bytes == 0) return;
   const std::shared_ptr<UcxPeer>& peer = access_of(operation).peer();
-  Link* link = peer->lost ? nullptr : link_to(peer);
-  if (link == nullptr) return completion.record(Outcome::peer_lost);
-  if (link->welcome) return submit(*link, operation, completion);
+  if (peer->lost) return completion.record(Outcome::peer_lost);
+  if (attention_) attend();
+  if (!spoiled_.empty() && comes_after_lost_writes(peer, completion)) return;
+  Link& link = link_to(peer);
+  if (link.welcome) return submit(link, operation, completion);
   ++completion.pending;
-  link->deferred.push_back({operation, &completion});
+  link.deferred.push_back({operation, &completion});
+}
+
+// The operation of a retry has another completion, or the same one after its failure was taken note of.
+bool UcxChannel::comes_after_lost_writes(const std::shared_ptr<UcxPeer>& peer, Completion& completion) {
+  const auto found = spoiled_.find(peer->id);
+  if (found == spoiled_.end() || found->second.peer != peer) return false;
+  Spoiled& spoiled = found->second;
+  if (spoiled.refused == &completion && completion.outcome != Outcome::done) return true;
+  if ((spoiled.told & kOperation) != 0) return false;
+  spoiled.told |= kOperation;
+  spoiled.refused = &completion;
+  completion.record(spoiled.peer->lost ? Outcome::peer_lost : spoiled.outcome);
+  return true;
 }
 
 void UcxChannel::submit(Link& link, const Operation& operation, Completion& completion) {
   const std::shared_ptr<const UcxRemoteMemory>& memory = access_of(operation).memory();
+  if (operation.kind == Operation::Kind::write) {
+    link.unflushed = memory;
+    link.unflushed_address = memory->base + operation.offset;
+    link.unflushed_bytes = operation.bytes;
+  }
   const ucp_rkey_h key = link.key_of(memory);
-  if (key == nullptr) return completion.record(Outcome::peer_lost);
+  if (key == nullptr) {
+    link.failed = attention_ = true;
+    return completion.record(Outcome::link_lost);
+  }
   const ucp_ep_h to = link.endpoint.get();
   const std::uint64_t address = memory->base + operation.offset;
 
@@ -81,18 +104,15 @@ void UcxChannel::submit(Link& link, const Operation& operation, Completion& comp
         return ucp_get_nbx(to, operation.local, operation.bytes, address, key, &params);
       });
     case Operation::Kind::write:
-      link.unflushed = memory;
-      link.unflushed_address = address;
-      link.unflushed_bytes = operation.bytes;
       return track(link, completion, [&](ucp_request_param_t& params) {
         return ucp_put_nbx(to, operation.local, operation.bytes, address, key, &params);
       });
-    case Operation::Kind::fetch_add: return track(link, completion, atomic(UCP_ATOMIC_OP_ADD, operation.operand));
-    case Operation::Kind::swap: return track(link, completion, atomic(UCP_ATOMIC_OP_SWAP, operation.operand));
+    case Operation::Kind::fetch_add: return track(link, completion, atomic(UCP_ATOMIC_OP_ADD, operation.operand), true);
+    case Operation::Kind::swap: return track(link, completion, atomic(UCP_ATOMIC_OP_SWAP, operation.operand), true);
     case Operation::Kind::compare_swap:
       // UCX takes the new value from where the old one goes.
       std::memcpy(operation.local, &operation.operand, sizeof operation.operand);
-      return track(link, completion, atomic(UCP_ATOMIC_OP_CSWAP, operation.expected));
+      return track(link, completion, atomic(UCP_ATOMIC_OP_CSWAP, operation.expected), true);
   }
 }
 
@@ -103,9 +123,16 @@ void UcxChannel::on_done(void* request, ucs_status_t status, void* pending) {
 }
 
 void UcxChannel::settle(Pending& pending, ucs_status_t status) {
-  if (status != UCS_OK) pending.completion->record(pending.link->ended);
+  Link& link = *pending.link;
+  if (status != UCS_OK) {
+    pending.completion->record(link.peer->lost ? Outcome::peer_lost : link.ended);
+    link.atomic_failed = link.atomic_failed || pending.is_atomic;
+    // UCX may have had no memory for it, with the connection sound. But it is not known how much was sent.
+    link.failed = attention_ = true;
+  }
   --pending.completion->pending;
-  --pending.link->under_way;
+  --link.under_way;
+  link.atomics_under_way -= pending.is_atomic ? 1 : 0;
   spare_.splice(spare_.begin(), under_way_, pending.self);
 }
 
@@ -117,13 +144,14 @@ void UcxChannel::alarm() {
 }
 
 bool UcxChannel::progress() {
-  const bool moved = worker_->progress();
+  const bool moved = worker_ && worker_->progress();
   if (attention_) attend();
   return moved;
 }
 
 void UcxChannel::attend() {
   attention_ = false;
+  if (std::exchange(renews_worker_, false)) drop_worker(nullptr);
   std::vector<std::unique_ptr<Link>> gone;
   for (auto entry = links_.begin(); entry != links_.end();) {
     Link& link = *entry->second;
@@ -133,14 +161,22 @@ void UcxChannel::attend() {
       continue;
     }
     ++entry;
-    if (!link.greeted) greet(link);
+    if (!link.endpoint) {
+      open(link);
+    } else if (!link.greeted) {
+      greet(link);
+    }
     if (!link.welcome) continue;
     for (const Link::Deferred& deferred : std::exchange(link.deferred, {})) {
       submit(link, deferred.operation, *deferred.completion);
       --deferred.completion->pending;
     }
   }
-  for (auto& link : gone) end(std::move(link), Outcome::peer_lost);
+  for (auto& link : gone) {
+    if (link->failed) note_failure(*link);
+    const Outcome why = link->turned_away ? Outcome::peer_lost : Outcome::link_lost;
+    end(std::move(link), why);
+  }
   drop_answered();
 }
 
@@ -155,7 +191,7 @@ bool UcxChannel::wait(Predicate&& holds, Deadline deadline) {
       awake_until = now + kSpin;  // and look again at once: a long answer comes in many pieces
     } else if (now < awake_until) {
       std::this_thread::yield();
-    } else if (attention_) {  // a connection is not up yet: UCX says all the time that it can be written to
+    } else if (attention_ || !worker_) {  // a connection is not up yet: UCX says all the time that it can be written to
       std::this_thread::sleep_for(kNap);
     } else if (worker_->arm() && !progress()) {
       worker_->sleep(deadline);
@@ -179,29 +215,40 @@ void UcxChannel::abandon(Completion& completion) {
       if (deferred.completion != &completion) return false;
       completion.record(Outcome::timed_out);
       --completion.pending;
+      if (deferred.operation.kind == Operation::Kind::write) spoil(link->peer, Outcome::timed_out, kOperation);
       return true;
     });
   }
-  for (Link* link : involved) {
-    end(std::move(links_.extract(link->peer->id).mapped()), Outcome::timed_out);
+  // By number: ending one may end all (drop_worker).
+  std::vector<PeerId> peers;
+  for (const Link* link : involved) peers.push_back(link->peer->id);
+  for (const PeerId peer : peers) {
+    if (find(peer) != nullptr) end(std::move(links_.extract(peer).mapped()), Outcome::timed_out);
   }
 }
 
-Outcome UcxChannel::fence(Deadline deadline) {
+Outcome UcxChannel::fence(PeerId peer, Deadline deadline) {
   if (attention_) attend();
-  const auto quiet = [](const auto& entry) { return entry.second->quiet(); };
-  if (!wait([&] { return std::all_of(links_.begin(), links_.end(), quiet); }, deadline)) return Outcome::timed_out;
-  if (context_.in_order()) return Outcome::done;
-  // WRITEs may go by another way than what follows, and only a flush orders the ways.
+  const auto is_quiet = [&] {
+    const Link* const link = find(peer);
+    return link == nullptr || link->quiet();
+  };
+  if (!wait(is_quiet, deadline)) return Outcome::timed_out;
   Completion flushed;
-  for (const auto& [peer, link] : links_) {
-    if (link->unflushed != nullptr) flush_endpoint(*link, flushed);
+  if (Link* const link = find(peer); link != nullptr && link->unflushed != nullptr && !context_.in_order()) {
+    flush_endpoint(*link, flushed);  // WRITEs may go by another way than what follows, and only a flush orders the ways
+    finish(flushed, deadline);
   }
-  finish(flushed, deadline);
-  return flushed.outcome;
+  const Outcome outcome = verdict(peer, flushed.outcome, kFence, deadline);
+  if (Link* const link = find(peer); link != nullptr && outcome == Outcome::done) {
+    link->fenced = link->unflushed != nullptr;
+  }
+  return outcome;
 }
 
-Outcome UcxChannel::flush(PeerId peer, Deadline deadline) { return flush(std::span(&peer, 1), deadline).front(); }
+Outcome UcxChannel::flush(PeerId peer, Deadline deadline) {
+  return flush(std::span(&peer, 1), kFlush, deadline).front();
+}
 
 Outcome UcxChannel::flush_all(Deadline deadline) {
   if (attention_) attend();
@@ -211,13 +258,13 @@ Outcome UcxChannel::flush_all(Deadline deadline) {
   }
   for (const auto& [peer, spoiled] : spoiled_) written.insert(peer);
   Completion all;
-  for (const Outcome flushed : flush(std::vector<PeerId>(written.begin(), written.end()), deadline)) {
+  for (const Outcome flushed : flush(std::vector<PeerId>(written.begin(), written.end()), kFlush, deadline)) {
     all.record(flushed);
   }
   return all.outcome;
 }
 
-std::vector<Outcome> UcxChannel::flush(std::span<const PeerId> peers, Deadline deadline) {
+std::vector<Outcome> UcxChannel::flush(std::span<const PeerId> peers, Report report, Deadline deadline) {
   if (attention_) attend();
   std::vector<Flush> flushes(peers.size());  // none of them moves while UCX knows it
   for (std::size_t i = 0; i < peers.size(); ++i) flushes[i].peer = peers[i];
@@ -225,28 +272,32 @@ std::vector<Outcome> UcxChannel::flush(std::span<const PeerId> peers, Deadline d
 
   std::vector<Outcome> outcomes;
   outcomes.reserve(flushes.size());
-  for (const Flush& flush : flushes) outcomes.push_back(verdict(flush.peer, flush.completion.outcome, deadline));
+  for (const Flush& flush : flushes) {
+    outcomes.push_back(verdict(flush.peer, flush.completion.outcome, report, deadline));
+  }
   return outcomes;
 }
 
-Outcome UcxChannel::verdict(PeerId peer, Outcome flushed, Deadline deadline) {
+Outcome UcxChannel::verdict(PeerId peer, Outcome flushed, Report report, Deadline deadline) {
   const auto found = spoiled_.find(peer);
   if (found == spoiled_.end()) return flushed;
-  if (!std::exchange(found->second.told, true)) return found->second.outcome;
+  Spoiled& spoiled = found->second;
+  if ((spoiled.told & report) == 0) {
+    spoiled.told |= report;
+    return spoiled.peer->lost ? Outcome::peer_lost : spoiled.outcome;
+  }
   if (flushed != Outcome::done) return flushed;
-  if (!old_link_is_closed(found->second.peer, deadline)) return Outcome::timed_out;
-  spoiled_.erase(peer);
+  if (!old_link_is_closed(spoiled.peer, deadline)) return Outcome::timed_out;
+  // A link that was lost while this waited has spoiled more.
+  const bool all_said = report == kFlush && (spoiled_.at(peer).told & report) != 0;
+  if (all_said) spoiled_.erase(peer);
   return flushed;
 }
 
 // The peer closes its end of a channel's link before it welcomes the next one. What a lost peer still does with it is
 // the business of whoever says that it is lost.
 bool UcxChannel::old_link_is_closed(std::shared_ptr<UcxPeer> peer, Deadline deadline) {
-  const auto is_welcome = [&] {
-    const Link* const link = peer->lost ? nullptr : link_to(peer);
-    return link != nullptr && link->welcome;
-  };
-  return wait([&] { return peer->lost || is_welcome(); }, deadline);
+  return wait([&] { return peer->lost || link_to(peer).welcome; }, deadline);
 }
 
 void UcxChannel::flush_links(std::span<Flush> flushes, Deadline deadline) {
@@ -282,7 +333,10 @@ void UcxChannel::flush_links(std::span<Flush> flushes, Deadline deadline) {
   }
   on_each_link([this](Link& link, Completion& completion) { read_back(link, completion); });
   finish_all();
-  on_each_link([](Link& link, Completion& /*completion*/) { link.unflushed.reset(); });
+  on_each_link([](Link& link, Completion& /*completion*/) {
+    link.unflushed.reset();
+    link.fenced = false;
+  });
 }
 
 void UcxChannel::flush_endpoint(Link& link, Completion& completion) {

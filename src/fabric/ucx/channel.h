@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <unordered_map>
 #include <vector>
@@ -15,6 +16,7 @@
 #include "farside/fabric/region.h"
 #include "farside/fabric/time.h"
 
+#include "base/throttled_log.h"
 #include "fabric/ucx/channel_set.h"
 #include "fabric/ucx/context.h"
 #include "fabric/ucx/peer.h"
@@ -29,16 +31,19 @@ class UcxChannel {
   ~UcxChannel();
 
   /// `operation.region->access()` must come from this engine's attach. What can complete at once does; the rest goes on
-  /// while the channel waits. Throws Error when the channel's worker cannot be made.
+  /// while the channel waits.
   void post(const Operation& operation, Completion& completion);
   /// As Channel::finish. When the deadline passes, the endpoints involved are closed, and with them everything else
   /// this channel has under way to the same peers ends in timed_out; they are made anew by the next operation.
   void finish(Completion& completion, Deadline deadline);
+  /// To what a loss of WRITEs is reported, to each once.
+  enum Report : std::uint8_t { kFence = 1, kSignal = 2, kFlush = 4, kOperation = 8, kAllReports = 15 };
+
   /// As Channel::fence and Channel::flush.
-  Outcome fence(Deadline deadline);
+  Outcome fence(PeerId peer, Deadline deadline);
   Outcome flush(PeerId peer, Deadline deadline);
-  /// Of several peers at once; the outcome of each.
-  std::vector<Outcome> flush(std::span<const PeerId> peers, Deadline deadline);
+  /// Of several peers at once, for a flush or for a signal; the outcome of each.
+  std::vector<Outcome> flush(std::span<const PeerId> peers, Report report, Deadline deadline);
   Outcome flush_all(Deadline deadline);
 
   /// Has the channel look at its peers; from any thread.
@@ -52,6 +57,7 @@ class UcxChannel {
     Link* link;
     Completion* completion;
     std::list<Pending>::iterator self;
+    bool is_atomic;
   };
 
   static void on_done(void* request, ucs_status_t status, void* pending);
@@ -59,20 +65,31 @@ class UcxChannel {
   static ucs_status_t on_answer(void* channel, const void* header, std::size_t header_bytes, void* message,
                                 std::size_t bytes, const ucp_am_recv_param_t* params);
 
-  /// A usable link, made if necessary; null when UCX cannot.
-  Link* link_to(const std::shared_ptr<UcxPeer>& peer);
-  std::unique_ptr<Link> open_link(const std::shared_ptr<UcxPeer>& peer);
+  /// A link that has not failed, made if necessary.
+  Link& link_to(const std::shared_ptr<UcxPeer>& peer);
+  /// Makes the endpoint, once the pause after the last failure is over; called until then.
+  void open(Link& link);
+  void open_now(Link& link);
   /// Sends the greeting; over TCP alone, only once the connection is up, so it is called until it did.
   void greet(Link& link);
+  /// Has the next link to that peer wait for a while.
+  void note_failure(const Link& link);
   Link* find(PeerId peer);
   void submit(Link& link, const Operation& operation, Completion& completion);
   /// Runs `start`, which starts something in UCX with the parameters it is given, as a part of `completion`.
   template <class Start>
-  void track(Link& link, Completion& completion, Start&& start);
+  void track(Link& link, Completion& completion, Start&& start, bool is_atomic = false);
   void settle(Pending& pending, ucs_status_t status);
   /// Closes a link that was taken out of links_; all it has under way ends with `outcome`, and none of it touches a
   /// local buffer afterwards.
   void end(std::unique_ptr<Link> link, Outcome outcome);
+  /// All that end does but to have UCX let go of what is under way.
+  void write_off(Link& link, Outcome outcome);
+  /// Has UCX let go of everything by destroying the worker, and with it all links; `first` was taken out of links_.
+  void drop_worker(std::unique_ptr<Link> first);
+  /// What was posted to `peer` may be lost, or land late: fences, flushes and signals must know, but for those that
+  /// `told` names, and nothing of it may land once one of them says done.
+  void spoil(const std::shared_ptr<UcxPeer>& peer, Outcome outcome, std::uint8_t told);
   void drop_answered();
   void abandon(Completion& completion);
   struct Flush {
@@ -84,10 +101,13 @@ class UcxChannel {
   struct Spoiled {
     Outcome outcome;  ///< why, for the next flush to say
     std::shared_ptr<UcxPeer> peer;
-    bool told = false;
+    std::uint8_t told;                    ///< of Report
+    const Completion* refused = nullptr;  ///< the batch whose operations were, for kOperation
   };
-  /// What a flush says after the links were flushed.
-  [[nodiscard]] Outcome verdict(PeerId peer, Outcome flushed, Deadline deadline);
+  /// A fence has put this operation after WRITEs that are lost. True when it is not to be posted.
+  bool comes_after_lost_writes(const std::shared_ptr<UcxPeer>& peer, Completion& completion);
+  /// What is reported after the links were flushed, or were found quiet.
+  [[nodiscard]] Outcome verdict(PeerId peer, Outcome flushed, Report report, Deadline deadline);
   [[nodiscard]] bool old_link_is_closed(std::shared_ptr<UcxPeer> peer, Deadline deadline);
   void flush_links(std::span<Flush> flushes, Deadline deadline);
   void flush_endpoint(Link& link, Completion& completion);
@@ -111,9 +131,21 @@ class UcxChannel {
   std::optional<UcxWorker> worker_;  // made with the first link; without one there is nothing to progress or to wake
   std::unordered_map<PeerId, std::unique_ptr<Link>> links_;
   std::unordered_map<PeerId, Spoiled> spoiled_;
+  /// After a link that failed, until a later one is welcome: callers that try again must not spin.
+  struct Pause {
+    std::shared_ptr<UcxPeer> peer;
+    Duration length;
+    Time end;
+  };
+  std::unordered_map<PeerId, Pause> pauses_;
+  const std::uint64_t number_;  ///< of the engine's channels
+  ThrottledLog log_;
   std::uint64_t links_opened_ = 0;
   std::map<UcxIdentity, std::uint64_t> endpoints_opened_;  // to each engine, as UCX counts them on both sides
-  std::uint64_t read_back_ = 0;                            // where a flush reads to
+  std::map<UcxIdentity, std::uint64_t> welcomed_;          // how many of them the engine had heard of, as it answered
+  std::set<UcxIdentity> miscounted_;  // perhaps: UCX counts only some of the endpoints that it failed to make
+  bool renews_worker_ = false;
+  std::uint64_t read_back_ = 0;  // where a flush reads to
   std::atomic<bool> attention_ = false;
 };
 

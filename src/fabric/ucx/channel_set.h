@@ -3,6 +3,8 @@
 // Thread safety: every call, from any thread.
 #pragma once
 
+#include <atomic>
+#include <cstdint>
 #include <mutex>
 #include <set>
 
@@ -15,8 +17,11 @@ class UcxChannelSet {
   void add(UcxChannel& channel);
   void remove(UcxChannel& channel);
   void alarm();
+  /// Never the same twice.
+  [[nodiscard]] std::uint64_t next_number() noexcept { return ++last_number_; }
 
  private:
+  std::atomic<std::uint64_t> last_number_ = 0;
   std::mutex mutex_;
   std::set<UcxChannel*> channels_;  // guarded by mutex_
 };

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
@@ -34,13 +35,62 @@ void check(ucs_status_t status, const char* tried) {
   if (status != UCS_OK) throw Error({tried, devices(), ucs_status_string(status), kDevicesRemedy});
 }
 
+// Settings of UCX's transports. UCX accepts any name, and says when a worker is opened which of them no transport in
+// use knows; 1.14 and later may know them by other names. Without a prefix, as 1.13 wants them.
+struct TransportSetting {
+  const char* name;
+  const char* value;
+  bool is_of_tcp;       ///< else of InfiniBand
+  const char* without;  ///< what happens then
+};
+constexpr std::array kTransportSettings{
+    // Also, a connection to a process that ended on a living host can abort this one (ucp_ep_create fails the endpoint,
+    // then goes on with it).
+    TransportSetting{"CONN_NB", "y", true, "a connection to a host that vanished blocks for minutes"},
+    // And only on the side that had made the connection. The team tells, to all, which peer is dead on another host.
+    TransportSetting{"KEEPIDLE", "inf", true, "a peer whose link is cut for half a minute counts as dead, for good"},
+    // The flag of a message passes its data inside the target's PCIe, whatever order they came in.
+    TransportSetting{"PCI_RELAXED_ORDERING", "no", false, "a NIC may store what was fenced in another order"},
+};
+
+// UCX has said that no transport knows the setting. UCX's log is a process's, as our logger is.
+enum class Known : std::uint8_t { yes, no, no_and_said };
+std::array<std::atomic<Known>, kTransportSettings.size()> known_settings;
+
+void note_unknown(std::size_t setting) {
+  Known expected = Known::yes;
+  known_settings[setting].compare_exchange_strong(expected, Known::no);
+}
+
+void note_unknown_settings(std::string_view text) {
+  for (std::size_t at = 0; at < kTransportSettings.size(); ++at) {
+    if (text.find(std::string(kTransportSettings[at].name) + '=') != std::string_view::npos) note_unknown(at);
+  }
+}
+
+void set_for_transports(ucp_config_t* config) {
+  for (std::size_t at = 0; at < kTransportSettings.size(); ++at) {
+    const auto& [name, value, is_of_tcp, without] = kTransportSettings[at];
+    if (ucp_config_modify(config, name, value) != UCS_OK) note_unknown(at);
+  }
+}
+
+bool leaves_transports_out() { return std::getenv("UCX_TLS") == nullptr; }
+
 // UCX would write to standard output, which belongs to the program.
 ucs_log_func_rc_t log_line(const char* /*file*/, unsigned /*line*/, const char* /*function*/, ucs_log_level_t level,
                            const ucs_log_component_config_t* /*component*/, const char* format, va_list arguments) {
   std::array<char, 1024> text{};
   std::vsnprintf(text.data(), text.size(), format, arguments);
-  // What we set for TCP (read_config), where TCP is not in use.
-  if (std::string_view(text.data()).starts_with("invalid configuration: ")) return UCS_LOG_FUNC_RC_STOP;
+  if (std::string_view(text.data()).starts_with("invalid configuration")) {
+    note_unknown_settings(text.data());
+    return UCS_LOG_FUNC_RC_STOP;
+  }
+  // Of those that read_config leaves out, most are on no machine.
+  const std::string_view said = text.data();
+  if (said.starts_with("transports '") && said.find("' are not available") != said.npos && leaves_transports_out()) {
+    return UCS_LOG_FUNC_RC_STOP;
+  }
   const std::string line = std::string("UCX: ") + text.data();
   // Mostly to a peer that has ended meanwhile; where that is trouble, it is an outcome of whatever was asked of it.
   const bool is_outcome = line.find(": connection establishment for socket fd ") != std::string::npos;
@@ -66,16 +116,11 @@ Config read_config() {
   // Over verbs, keep-alive adds a lane of UD that carries the connection's set-up too, and UCX 1.13 aborts the process
   // when such an endpoint is closed before its peer answered.
   check(ucp_config_modify(config.get(), "KEEPALIVE_INTERVAL", "inf"), "leave out the keep-alive of UCX");
-  // Otherwise a connection to a host that vanished blocks us for minutes, and one to a process that ended on a living
-  // host can abort this one (ucp_ep_create fails the endpoint, then goes on with it). No prefix: UCX 1.13 wants none
-  // here.
-  check(ucp_config_modify(config.get(), "CONN_NB", "y"), "have UCX connect without blocking");
-  // TCP's keep-alive would take a peer for dead, for good, whose link was cut for half a minute, and only on the side
-  // that had made the connection. Who is dead on another host the team tells, to all.
-  check(ucp_config_modify(config.get(), "KEEPIDLE", "inf"), "leave out TCP's keep-alive");
-  // Shared-memory transports leave files in /dev/shm behind killed processes, and `direct` is there for one host.
-  if (std::getenv("UCX_TLS") == nullptr) {
-    check(ucp_config_modify(config.get(), "TLS", "^sm"), "leave out the shared-memory transports of UCX");
+  set_for_transports(config.get());
+  // Shared-memory transports leave files in /dev/shm behind killed processes, and `direct` is there for one host. Those
+  // of GPUs move nothing here, and with them UCX sets connections up in another order than over TCP alone.
+  if (leaves_transports_out()) {
+    check(ucp_config_modify(config.get(), "TLS", "^sm,cuda,rocm,ze"), "leave out UCX's transports within a host");
   }
   return config;
 }
@@ -99,18 +144,25 @@ std::vector<std::string> transports_of(ucp_context_h context) {
 }
 
 bool is_tcp(std::string_view transport) { return transport.starts_with("tcp/"); }
+bool is_infiniband(std::string_view transport) {
+  return transport.starts_with("rc_") || transport.starts_with("ud_") || transport.starts_with("dc_");
+}
 bool stays_in_worker(std::string_view transport) { return transport.starts_with("self/"); }
 bool stays_on_host(std::string_view transport) { return transport.find("/memory") != std::string_view::npos; }
 
 }  // namespace
 
-UcxContext::UcxContext() {
+UcxContext::UcxContext(std::uint32_t expected_endpoints) {
   take_over_log();
   const Config config = read_config();
   ucp_params_t params{};
   params.field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_MT_WORKERS_SHARED;
   params.features = UCP_FEATURE_RMA | UCP_FEATURE_AMO64 | UCP_FEATURE_AM | UCP_FEATURE_WAKEUP;
   params.mt_workers_shared = 1;
+  if (expected_endpoints != 0) {
+    params.field_mask |= UCP_PARAM_FIELD_ESTIMATED_NUM_EPS;
+    params.estimated_num_eps = expected_endpoints;
+  }
   ucp_context_h context = nullptr;
   check(ucp_init(&params, config.get(), &context), "start UCX");
   context_.reset(context);
@@ -121,6 +173,19 @@ UcxContext::UcxContext() {
   }
   in_order_ = std::all_of(transports.begin(), transports.end(),
                           [](const auto& transport) { return is_tcp(transport) || stays_in_worker(transport); });
+  uses_tcp_ = std::any_of(transports.begin(), transports.end(), is_tcp);
+  uses_infiniband_ = std::any_of(transports.begin(), transports.end(), is_infiniband);
+}
+
+void UcxContext::warn_of_unknown_settings() const {
+  for (std::size_t at = 0; at < kTransportSettings.size(); ++at) {
+    const auto& [name, value, is_of_tcp, without] = kTransportSettings[at];
+    Known unsaid = Known::no;
+    if (!(is_of_tcp ? uses_tcp_ : uses_infiniband_)) continue;
+    if (!known_settings[at].compare_exchange_strong(unsaid, Known::no_and_said)) continue;
+    log::warn(std::string("UCX ") + ucp_get_version_string() + " does not know the setting " + name + "=" + value +
+              ", so " + without + "; farside is tried with UCX 1.13");
+  }
 }
 
 UcxWorker::UcxWorker(const UcxContext& context, ucs_thread_mode_t mode) {
@@ -130,6 +195,7 @@ UcxWorker::UcxWorker(const UcxContext& context, ucs_thread_mode_t mode) {
   ucp_worker_h worker = nullptr;
   check(ucp_worker_create(context.get(), &params, &worker), "open a UCX worker");
   worker_.reset(worker);
+  context.warn_of_unknown_settings();
   check(ucp_worker_get_efd(worker, &event_fd_), "wait for a UCX worker's events");
 }
 
@@ -168,12 +234,8 @@ UcxEndpoint::UcxEndpoint(const UcxWorker& worker, std::string_view remote_addres
   params.err_mode = UCP_ERR_HANDLING_MODE_PEER;
   params.err_handler = {on_error, argument};
   ucp_ep_h endpoint = nullptr;
-  const ucs_status_t status = ucp_ep_create(worker.get(), &params, &endpoint);
-  if (status == UCS_OK) {
-    endpoint_.reset(endpoint);
-  } else {
-    log::warn(std::string("cannot reach a peer through UCX: ") + ucs_status_string(status));
-  }
+  status_ = ucp_ep_create(worker.get(), &params, &endpoint);
+  if (status_ == UCS_OK) endpoint_.reset(endpoint);
 }
 
 void UcxEndpoint::Close::operator()(ucp_ep_h endpoint) const {

@@ -26,7 +26,8 @@ namespace farside {
 /// processes of the target's host do to the same memory through `direct`.
 class UcxContext {
  public:
-  UcxContext();
+  /// About how many endpoints will be made, where that is known: UCX chooses transports by it. 0: unknown.
+  explicit UcxContext(std::uint32_t expected_endpoints = 0);
 
   [[nodiscard]] ucp_context_h get() const noexcept { return context_.get(); }
 
@@ -34,12 +35,17 @@ class UcxContext {
   /// posted later overtakes a WRITE, and the acknowledgement that a flush waits for was sent by the CPU that stored.
   [[nodiscard]] bool in_order() const noexcept { return in_order_; }
 
+  /// After a worker was opened: which settings of the transports in use UCX has not taken.
+  void warn_of_unknown_settings() const;
+
  private:
   struct Cleanup {
     void operator()(ucp_context_h context) const { ucp_cleanup(context); }
   };
   std::unique_ptr<std::remove_pointer_t<ucp_context_h>, Cleanup> context_;
   bool in_order_ = false;
+  bool uses_tcp_ = false;
+  bool uses_infiniband_ = false;
 };
 
 /// Whether a handler of messages was given the message itself. One that its sender only offers (a rendezvous) has the
@@ -79,11 +85,13 @@ class UcxWorker {
 class UcxEndpoint {
  public:
   UcxEndpoint() = default;
-  /// Empty, with the reason logged, when UCX refuses; a broken address cannot come here (seal.h).
+  /// Empty when UCX refuses, as for want of memory or descriptors; a broken address cannot come here (seal.h).
   UcxEndpoint(const UcxWorker& worker, std::string_view remote_address, ucp_err_handler_cb_t on_error, void* argument);
 
   [[nodiscard]] ucp_ep_h get() const noexcept { return endpoint_.get(); }
   [[nodiscard]] explicit operator bool() const noexcept { return endpoint_ != nullptr; }
+  /// What UCX said when it refused.
+  [[nodiscard]] std::string why_not() const { return ucs_status_string(status_); }
   void close() noexcept { endpoint_.reset(); }
 
  private:
@@ -91,6 +99,7 @@ class UcxEndpoint {
     void operator()(ucp_ep_h endpoint) const;
   };
   std::unique_ptr<std::remove_pointer_t<ucp_ep_h>, Close> endpoint_;
+  ucs_status_t status_ = UCS_OK;
 };
 
 struct UcxKeyDestroy {

@@ -1,5 +1,6 @@
 #include "fabric/ucx/engine.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
@@ -22,6 +23,10 @@ using namespace std::chrono_literals;
 // Requests come in trains. Between two of one train the service thread stays awake, which spares the caller the time
 // of waking it.
 constexpr Duration kLinger = 50us;
+
+// What the service thread does before it lets others at the worker.
+constexpr unsigned kRoundsATurn = 64;
+constexpr unsigned kEndpointsATurn = 32;
 
 // A sleeper that is never signalled looks once in this time, as every wait has a deadline.
 constexpr Duration kLongSleep = 1h;
@@ -64,14 +69,20 @@ UcxMemory::UcxMemory(const UcxContext& context, std::byte* base, std::uint64_t b
 /// An endpoint of the service worker: a lifeline, which we opened to the service worker of a peer and whose failure is
 /// the peer's end, or a guest, which a channel of a peer opened to us.
 struct UcxEngine::Line {
-  Line(UcxEngine& owner, const UcxIdentity& who, std::shared_ptr<UcxPeer> lifeline, std::string from, UcxAnswer reply)
-      : engine(owner), identity(who), lifeline_of(std::move(lifeline)), guest(std::move(from)), answer(reply) {}
+  Line(UcxEngine& owner, std::shared_ptr<UcxPeer> lifeline)
+      : engine(owner), identity(lifeline->identity), lifeline_of(std::move(lifeline)) {}
+  Line(UcxEngine& owner, const UcxGreeting& greeting)
+      : engine(owner), identity(greeting.identity), channel(greeting.channel), answer{greeting.link, 0} {}
+
+  [[nodiscard]] bool is_guest_of(const UcxGreeting& greeting) const {
+    return lifeline_of == nullptr && identity == greeting.identity && channel == greeting.channel;
+  }
 
   UcxEngine& engine;
   const UcxIdentity identity;
   const std::shared_ptr<UcxPeer> lifeline_of;  // null for a guest
-  const std::string guest;                     // the address of the channel's worker; empty for a lifeline
-  UcxAnswer answer;                            // to the guest; lives while it is under way
+  const std::uint64_t channel = 0;             // of the peer, that a guest is from
+  UcxAnswer answer{};                          // to the guest; lives while it is under way
   UcxEndpoint endpoint;
   bool failed = false;
 };
@@ -97,32 +108,50 @@ ucs_status_t UcxEngine::on_greeting(void* engine, const void* /*header*/, std::s
   UcxEngine& self = *static_cast<UcxEngine*>(engine);
   if (!arrived_whole(*params)) return UCS_OK;
   try {
-    self.receive(UcxGreeting::decode({static_cast<const char*>(message), bytes}));
+    self.greetings_.push_back(UcxGreeting::decode({static_cast<const char*>(message), bytes}));
   } catch (const Error& error) {
     self.log_.warn(error.what());
   }
   return UCS_OK;
 }
 
+// UCX makes a pair of the nth endpoint from one worker to another and the nth one back. Those whose greeting never came
+// get their other end too, and lose it at once.
+bool UcxEngine::answer_greetings() {
+  if (greetings_.empty()) return false;
+  unsigned left = kEndpointsATurn;
+  while (!greetings_.empty() && left > 0) {
+    const UcxGreeting& greeting = greetings_.front();
+    std::uint64_t& opened = endpoints_opened_[greeting.worker];
+    // Nothing is done for a number that cannot be: what this channel has connected before stays.
+    const bool is_plausible = greeting.nth > opened && greeting.nth - opened <= kMaxMissedGreetings + 1;
+    if (!is_plausible) {
+      log_.warn("a peer's UCX connection could not be told from others of its worker; it stays unwelcome");
+      greetings_.pop_front();
+      continue;
+    }
+    for (; opened + 1 < greeting.nth && left > 0; ++opened, --left) {
+      const UcxEndpoint missed(
+          worker_, greeting.worker, [](void*, ucp_ep_h, ucs_status_t) {}, nullptr);
+    }
+    if (opened + 1 < greeting.nth || left == 0) return true;  // in the next turn
+    ++opened;
+    --left;
+    receive(greeting);
+    greetings_.pop_front();
+  }
+  return true;
+}
+
 void UcxEngine::receive(const UcxGreeting& greeting) {
   // A channel has one link to us at a time. UCX does not say when it closed the one before.
-  lines_.remove_if([&](const Line& line) { return line.guest == greeting.worker; });
-
-  // UCX makes a pair of the nth endpoint from one worker to another and the nth one back. Those whose greeting never
-  // came get their other end too, and lose it at once. Each costs a socket and holds up the service for a while, so one
-  // who claims too many of them is not believed.
-  constexpr std::uint64_t kMaxMissedGreetings = 100;
-  std::uint64_t& opened = endpoints_opened_[greeting.worker];
-  if (greeting.nth <= opened || greeting.nth - opened > kMaxMissedGreetings + 1) {
-    return log_.warn("a peer's UCX connection could not be told from others of its worker; it stays unwelcome");
-  }
-  while (++opened < greeting.nth) {
-    const UcxEndpoint missed(
-        worker_, greeting.worker, [](void*, ucp_ep_h, ucs_status_t) {}, nullptr);
-  }
-  Line& line = lines_.emplace_back(*this, greeting.identity, nullptr, greeting.worker, UcxAnswer{greeting.link, 0});
+  lines_.remove_if([&](const Line& line) { return line.is_guest_of(greeting); });
+  Line& line = lines_.emplace_back(*this, greeting);
   line.endpoint = UcxEndpoint(worker_, greeting.worker, &on_line_error, &line);
-  if (!line.endpoint) return lines_.pop_back();  // UCX cannot, and has said why
+  if (!line.endpoint) {
+    log_.warn("cannot answer a peer through UCX: " + line.endpoint.why_not());
+    return lines_.pop_back();
+  }
   answer(line, !revoked_.contains(greeting.identity));
 }
 
@@ -138,8 +167,11 @@ void UcxEngine::answer(Line& line, bool welcome) {
 
 // ---- The engine
 
-UcxEngine::UcxEngine(std::function<void()> on_event)
-    : on_event_(std::move(on_event)), identity_(draw_identity()), worker_(context_, UCS_THREAD_MODE_SERIALIZED) {
+UcxEngine::UcxEngine(std::function<void()> on_event, std::uint32_t expected_peers)
+    : on_event_(std::move(on_event)),
+      context_(expected_peers),
+      identity_(draw_identity()),
+      worker_(context_, UCS_THREAD_MODE_SERIALIZED) {
   worker_.on_message(kGreetingMessage, &on_greeting, this);
   service_ = std::jthread([this](const std::stop_token& stop) { serve(stop); });
 }
@@ -149,8 +181,24 @@ UcxEngine::~UcxEngine() {
   worker_.signal();
 }
 
+std::unique_lock<std::timed_mutex> UcxEngine::lock() const {
+  ++waiting_;
+  std::unique_lock lock(mutex_);
+  --waiting_;
+  return lock;
+}
+
+std::unique_lock<std::timed_mutex> UcxEngine::lock(Deadline deadline) const {
+  ++waiting_;
+  std::unique_lock lock(mutex_, std::defer_lock);
+  const bool is_locked = lock.try_lock() || lock.try_lock_for(std::max(deadline.at - monotonic_now(), Duration{}));
+  --waiting_;
+  if (!is_locked) return {};
+  return lock;
+}
+
 std::string UcxEngine::address() const {
-  const std::scoped_lock lock(mutex_);
+  const auto held = lock();
   return UcxAddress{identity_, worker_.address()}.encode();
 }
 
@@ -159,19 +207,23 @@ void UcxEngine::connect(PeerId number, std::string_view address) {
   const std::shared_ptr<UcxPeer> made(new UcxPeer{number, whose.identity, whose.worker});
   bool replaced = false;
   {
-    const std::scoped_lock lock(mutex_);
+    const auto held = lock();
     if (made->identity != identity_) {
-      Line& line = lines_.emplace_back(*this, made->identity, made, "", UcxAnswer{});
+      Line& line = lines_.emplace_back(*this, made);
       line.endpoint = UcxEndpoint(worker_, made->service_address, &on_line_error, &line);
       if (!line.endpoint) {
+        const std::string why = line.endpoint.why_not();
         lines_.pop_back();
-        throw Error({"connect to peer", std::to_string(number), "no transport of UCX reaches its address",
+        throw Error({"connect to peer", std::to_string(number), "no transport of UCX reaches its address: " + why,
                      "let UCX_NET_DEVICES and UCX_TLS of both processes name devices of one network"});
       }
     }
     revoked_.erase(made->identity);
-    std::shared_ptr<UcxPeer>& slot = peers_[number];
-    const std::shared_ptr<UcxPeer> old = std::exchange(slot, made);
+    std::shared_ptr<UcxPeer> old;
+    {
+      const std::scoped_lock tables(tables_mutex_);
+      old = std::exchange(peers_[number], made);
+    }
     if (old != nullptr) {
       replaced = !old->lost.exchange(true);
       lines_.remove_if([&](const Line& line) { return line.lifeline_of == old; });
@@ -188,13 +240,12 @@ std::unique_ptr<UcxMemory> UcxEngine::offer(std::byte* base, std::uint64_t bytes
 void UcxEngine::retire(Mapping mapping) noexcept {
   // Kept as it is, it costs memory and does no harm.
   if (!mapping.blank()) log::warn(std::string("a freed region keeps its memory: ") + std::strerror(errno));
-  const std::scoped_lock lock(mutex_);
+  const std::scoped_lock lock(tables_mutex_);
   retired_.push_back(std::move(mapping));
 }
 
 std::unique_ptr<RemoteAccess> UcxEngine::attach(PeerId number, std::string_view handle) {
   auto memory = std::make_shared<const UcxRemoteMemory>(UcxRemoteMemory::decode(handle));
-  const std::scoped_lock lock(mutex_);
   return std::make_unique<UcxAccess>(peer(number), std::move(memory));
 }
 
@@ -202,50 +253,56 @@ std::unique_ptr<UcxChannel> UcxEngine::open_channel() {
   return std::make_unique<UcxChannel>(context_, identity_, channels_);
 }
 
-const std::shared_ptr<UcxPeer>& UcxEngine::peer(PeerId number) const {
+std::shared_ptr<UcxPeer> UcxEngine::peer(PeerId number) const {
+  const std::scoped_lock lock(tables_mutex_);
   const auto found = peers_.find(number);
   if (found == peers_.end()) throw Error({"reach peer", std::to_string(number), "it was never connected", ""});
   return found->second;
 }
 
 void UcxEngine::mark_lost(PeerId number) {
-  {
-    const std::scoped_lock lock(mutex_);
-    const std::shared_ptr<UcxPeer>& dead = peer(number);
-    dead->lost = true;
-    // Over verbs, UCX 1.13 aborts the process when it finds out by itself that whom it still connects to is gone.
-    if (!context_.in_order()) lines_.remove_if([&](const Line& line) { return line.lifeline_of == dead; });
+  const std::shared_ptr<UcxPeer> dead = peer(number);
+  dead->lost = true;
+  // Over verbs, UCX 1.13 aborts the process when it finds out by itself that a peer it still connects to is gone.
+  if (!context_.in_order()) {
+    const auto held = lock();
+    lines_.remove_if([&](const Line& line) { return line.lifeline_of == dead; });
   }
   spread_loss();
 }
 
-bool UcxEngine::lost(PeerId number) const {
-  const std::scoped_lock lock(mutex_);
-  return peer(number)->lost;
-}
+bool UcxEngine::lost(PeerId number) const { return peer(number)->lost; }
 
 Outcome UcxEngine::revoke(PeerId number, Deadline deadline) {
   mark_lost(number);
-  const std::scoped_lock lock(mutex_);
-  const UcxIdentity who = peer(number)->identity;
-  revoked_.insert(who);
+  const UcxIdentity revoked = peer(number)->identity;
+  auto held = lock(deadline);
+  if (!held) return Outcome::timed_out;
+  revoked_.insert(revoked);
   lines_.remove_if([&](Line& line) {
-    if (line.identity == who && line.lifeline_of == nullptr) answer(line, false);
-    return line.identity == who;
+    if (line.identity == revoked && line.lifeline_of == nullptr) answer(line, false);
+    return line.identity == revoked;
   });
   worker_.signal();
   // Emulated operations name the endpoint they came by, and UCX drops those of a closed one. A NIC goes on until its
   // queue pair is gone, which the worker's flush waits for.
-  if (context_.in_order()) return Outcome::done;
+  return context_.in_order() || await_flush(held, deadline) ? Outcome::done : Outcome::timed_out;
+}
+
+// Lets others at the worker between any two looks.
+bool UcxEngine::await_flush(std::unique_lock<std::timed_mutex>& held, Deadline deadline) {
   ucp_request_param_t params{};
   const ucs_status_ptr_t request = ucp_worker_flush_nbx(worker_.get(), &params);
-  if (!UCS_PTR_IS_PTR(request)) return Outcome::done;
+  if (!UCS_PTR_IS_PTR(request)) return true;
   while (ucp_request_check_status(request) == UCS_INPROGRESS && monotonic_now() < deadline.at) {
-    if (!worker_.progress()) std::this_thread::sleep_for(100us);
+    const bool moved = worker_.progress();
+    held.unlock();
+    if (!moved) std::this_thread::sleep_for(100us);
+    held = lock();
   }
   const bool closed = ucp_request_check_status(request) != UCS_INPROGRESS;
   ucp_request_free(request);
-  return closed ? Outcome::done : Outcome::timed_out;
+  return closed;
 }
 
 void UcxEngine::spread_loss() {
@@ -266,19 +323,22 @@ void UcxEngine::serve(const std::stop_token& stop) {
       std::this_thread::yield();
       continue;
     }
-    std::unique_lock lock(mutex_);
+    std::unique_lock held(mutex_);
     const bool armed = worker_.arm();
-    lock.unlock();
+    held.unlock();
     if (armed && !turn()) worker_.sleep({monotonic_now() + kLongSleep});
   }
 }
 
 bool UcxEngine::turn() {
+  constexpr unsigned kMaxYields = 1000;
+  for (unsigned yield = 0; waiting_ != 0 && yield < kMaxYields; ++yield) std::this_thread::yield();
   bool moved = false;
   bool lost = false;
   {
-    const std::scoped_lock lock(mutex_);
-    while (worker_.progress()) moved = true;
+    const std::scoped_lock held(mutex_);
+    for (unsigned round = 0; round < kRoundsATurn && worker_.progress(); ++round) moved = true;
+    moved |= answer_greetings();
     lost = drop_failed_lines();
   }
   if (lost) channels_.alarm();

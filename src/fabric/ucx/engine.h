@@ -12,8 +12,10 @@
 // memories and accesses.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <list>
 #include <map>
@@ -60,7 +62,8 @@ class UcxEngine {
  public:
   /// `on_event` is called, from any thread, after something arrived for this process or a peer was found lost: local
   /// waiters look again. It must not block and not call the engine.
-  explicit UcxEngine(std::function<void()> on_event);
+  /// `expected_peers` as in HostFabricOptions.
+  explicit UcxEngine(std::function<void()> on_event, std::uint32_t expected_peers = 0);
   UcxEngine(const UcxEngine&) = delete;
   UcxEngine& operator=(const UcxEngine&) = delete;
   ~UcxEngine();
@@ -94,29 +97,41 @@ class UcxEngine {
   static void on_line_error(void* line, ucp_ep_h endpoint, ucs_status_t status);
   static ucs_status_t on_greeting(void* engine, const void* header, std::size_t header_bytes, void* message,
                                   std::size_t bytes, const ucp_am_recv_param_t* params);
+  /// Answers greetings, in their order, after making the other ends of endpoints whose greeting never came: a bounded
+  /// number at a time. Returns whether there was anything to do.
+  bool answer_greetings();
   /// Opens the other end of the endpoint behind a greeting, and welcomes its channel or turns it away.
   void receive(const UcxGreeting& greeting);
   void answer(Line& line, bool welcome);
 
   void serve(const std::stop_token& stop);
-  /// Makes the service worker progress until it is quiet; returns whether anything happened.
+  /// Makes the service worker progress for a bounded time; returns whether anything happened.
   bool turn();
+  /// Has the service thread let a caller in, which a mutex does not promise to one that waits.
+  [[nodiscard]] std::unique_lock<std::timed_mutex> lock() const;
+  /// Does not own the mutex when the deadline passed.
+  [[nodiscard]] std::unique_lock<std::timed_mutex> lock(Deadline deadline) const;
+  [[nodiscard]] bool await_flush(std::unique_lock<std::timed_mutex>& lock, Deadline deadline);
   /// Drops the lines that failed; returns whether that lost a peer.
   bool drop_failed_lines();
-  [[nodiscard]] const std::shared_ptr<UcxPeer>& peer(PeerId number) const;
+  [[nodiscard]] std::shared_ptr<UcxPeer> peer(PeerId number) const;
   void spread_loss();
 
   const std::function<void()> on_event_;
-  std::vector<Mapping> retired_;  ///< blank; guarded by mutex_, and longer there than the service thread
+  std::vector<Mapping> retired_;  ///< blank; guarded by tables_mutex_, and longer there than the service thread
   const UcxContext context_;
   const UcxIdentity identity_;
   UcxChannelSet channels_;
 
-  mutable std::mutex mutex_;  // guards everything up to service_
+  mutable std::mutex tables_mutex_;                   // never held while UCX is called; locked after mutex_
+  std::map<PeerId, std::shared_ptr<UcxPeer>> peers_;  // guarded by tables_mutex_
+
+  mutable std::timed_mutex mutex_;             // guards everything up to service_; held for bounded times only
+  mutable std::atomic<unsigned> waiting_ = 0;  // for mutex_, the service thread not counted
   UcxWorker worker_;
   std::list<Line> lines_;
   bool line_failed_ = false;
-  std::map<PeerId, std::shared_ptr<UcxPeer>> peers_;
+  std::deque<UcxGreeting> greetings_;  // not answered yet
   std::set<UcxIdentity> revoked_;
   std::unordered_map<std::string, std::uint64_t> endpoints_opened_;  // to each worker, as UCX counts them on both sides
   ThrottledLog log_;

@@ -1,11 +1,15 @@
 #include "fabric/ucx/link.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cstring>
 #include <thread>
 #include <utility>
 
+#include "farside/base/error.h"
 #include "farside/base/log.h"
+
+#include "fabric/clock.h"
 
 namespace farside {
 
@@ -32,31 +36,71 @@ UcxChannel::Link* UcxChannel::find(PeerId peer) {
   return found == links_.end() ? nullptr : found->second.get();
 }
 
-UcxChannel::Link* UcxChannel::link_to(const std::shared_ptr<UcxPeer>& peer) {
-  Link* link = find(peer->id);
-  if (link != nullptr && !link->failed && link->peer == peer) return link;
+UcxChannel::Link& UcxChannel::link_to(const std::shared_ptr<UcxPeer>& peer) {
+  Link* const link = find(peer->id);
+  if (link != nullptr && !link->failed && link->peer == peer) return *link;
   if (link != nullptr) {
-    end(std::move(links_.extract(peer->id).mapped()), Outcome::peer_lost);
+    if (link->failed) note_failure(*link);
+    const Outcome why = link->turned_away ? Outcome::peer_lost : Outcome::link_lost;
+    end(std::move(links_.extract(peer->id).mapped()), why);
   }
-  std::unique_ptr<Link> opened = open_link(peer);
-  if (opened == nullptr) return nullptr;
-  return links_.emplace(peer->id, std::move(opened)).first->second.get();
+  Link& made = *links_.emplace(peer->id, std::make_unique<Link>(*this, peer)).first->second;
+  open(made);
+  return made;
 }
 
-std::unique_ptr<UcxChannel::Link> UcxChannel::open_link(const std::shared_ptr<UcxPeer>& peer) {
+void UcxChannel::open(Link& link) {
+  const auto pause = pauses_.find(link.peer->id);
+  const bool is_early =
+      pause != pauses_.end() && pause->second.peer == link.peer && monotonic_now() < pause->second.end;
+  if (is_early) {
+    attention_ = true;
+    return;
+  }
+  try {
+    open_now(link);
+  } catch (const Error& error) {
+    log_.warn(error.what());
+  }
+  if (!link.endpoint) attention_ = true;
+  if (!link.endpoint && !renews_worker_) link.failed = true;
+}
+
+// Throws Error when the channel's worker cannot be made.
+void UcxChannel::open_now(Link& link) {
+  if (worker_ && endpoints_opened_[link.peer->identity] - welcomed_[link.peer->identity] >= kMaxMissedGreetings) {
+    renews_worker_ = true;  // the peer would not believe the next number; with a new worker it begins anew
+    return;
+  }
   if (!worker_) {
     worker_.emplace(context_, UCS_THREAD_MODE_SINGLE);
     worker_->on_message(kAnswerMessage, &on_answer, this);
     siblings_.add(*this);
     attention_ = true;  // nobody told this channel of a loss while the worker was being made
   }
-  const std::uint64_t number = ++links_opened_;
-  const UcxGreeting greeting{self_, number, ++endpoints_opened_[peer->identity], worker_->address()};
-  auto link = std::make_unique<Link>(*this, peer, number, greeting.encode());
-  link->endpoint = UcxEndpoint(*worker_, peer->service_address, &on_link_error, link.get());
-  if (!link->endpoint) return nullptr;
-  greet(*link);
-  return link;
+  link.number = ++links_opened_;
+  const std::uint64_t nth = ++endpoints_opened_[link.peer->identity];
+  link.greeting = UcxGreeting{self_, number_, link.number, nth, worker_->address()}.encode();
+  link.endpoint = UcxEndpoint(*worker_, link.peer->service_address, &on_link_error, &link);
+  if (!link.endpoint) {
+    miscounted_.insert(link.peer->identity);
+    return log_.warn("cannot reach a peer through UCX: " + link.endpoint.why_not());
+  }
+  if (miscounted_.contains(link.peer->identity)) {  // now there is memory again, for a worker too
+    renews_worker_ = true;
+    return link.endpoint.close();
+  }
+  greet(link);
+}
+
+void UcxChannel::note_failure(const Link& link) {
+  constexpr Duration kInitialPause = 1ms;
+  constexpr Duration kMaxPause = 200ms;
+  const std::shared_ptr<UcxPeer>& peer = link.peer;
+  Pause& pause = pauses_[peer->id];
+  const Duration before = pause.peer == peer ? pause.length : Duration{};
+  const Duration length = std::clamp<Duration>(2 * before, kInitialPause, kMaxPause);
+  pause = {peer, length, monotonic_now() + length};
 }
 
 void UcxChannel::greet(Link& link) {
@@ -98,6 +142,9 @@ ucs_status_t UcxChannel::on_answer(void* channel, const void* /*header*/, std::s
     if (link.number != answer.link) return;
     const bool welcome = answer.welcome != 0 && paired && params->reply_ep == link.endpoint.get();
     (welcome ? link.welcome : link.failed) = true;
+    link.turned_away = answer.welcome == 0;
+    self.welcomed_[link.peer->identity] = self.endpoints_opened_[link.peer->identity];
+    if (welcome) self.pauses_.erase(link.peer->id);
   };
   for (const auto& [peer, link] : self.links_) take(*link);
   for (const auto& link : self.unanswered_) take(*link);
@@ -105,17 +152,31 @@ ucs_status_t UcxChannel::on_answer(void* channel, const void* /*header*/, std::s
   return UCS_OK;
 }
 
-void UcxChannel::end(std::unique_ptr<Link> link, Outcome outcome) {
-  link->ended = outcome;
-  for (const Link::Deferred& deferred : link->deferred) {
-    deferred.completion->record(outcome);
+void UcxChannel::spoil(const std::shared_ptr<UcxPeer>& peer, Outcome outcome, std::uint8_t told) {
+  Spoiled& spoiled = spoiled_.try_emplace(peer->id, Spoiled{outcome, peer, told}).first->second;
+  if (told == kAllReports && spoiled.peer == peer) return;
+  spoiled.outcome = outcome;
+  spoiled.peer = peer;
+  spoiled.told &= told;
+}
+
+void UcxChannel::write_off(Link& link, Outcome outcome) {
+  link.ended = link.peer->lost ? Outcome::peer_lost : outcome;
+  bool wrote = link.unflushed != nullptr;
+  for (const Link::Deferred& deferred : std::exchange(link.deferred, {})) {
+    deferred.completion->record(link.ended);
     --deferred.completion->pending;
+    wrote = wrote || deferred.operation.kind == Operation::Kind::write;
   }
-  link->deferred.clear();
-  if (link->unflushed != nullptr) {
-    const auto [spoiled, is_new] = spoiled_.try_emplace(link->peer->id, Spoiled{outcome, link->peer});
-    if (spoiled->second.told) spoiled->second = {outcome, link->peer};
+  if (wrote) {
+    spoil(link.peer, link.ended, link.fenced ? 0 : kOperation);
+  } else if (link.atomics_under_way != 0 || link.atomic_failed) {
+    spoil(link.peer, link.ended, kAllReports);  // each has its own outcome, but may still land
   }
+}
+
+void UcxChannel::end(std::unique_ptr<Link> link, Outcome outcome) {
+  write_off(*link, outcome);
   // Only UCX can say that it will not touch a buffer again. It cancels without waiting for the peer; but a connection
   // that is still being set up over verbs it gives up after half a minute. Then just the greeting is under way, whose
   // text is the link's own.
@@ -125,9 +186,42 @@ void UcxChannel::end(std::unique_ptr<Link> link, Outcome outcome) {
   }
   link->endpoint.close();
   constexpr int kRoundsBeforeNapping = 1000;
+  constexpr Duration kCancelling = 5s;
+  const Time give_up = monotonic_now() + kCancelling;
   for (int round = 0; link->under_way != 0; ++round) {
-    if (!worker_->progress() && round > kRoundsBeforeNapping) std::this_thread::sleep_for(100us);
+    const bool moved = worker_->progress();
+    if (moved || round <= kRoundsBeforeNapping) continue;
+    if (monotonic_now() >= give_up) return drop_worker(std::move(link));
+    std::this_thread::sleep_for(100us);
   }
+}
+
+// A later link, of a new worker, is welcome only when the peer has closed its ends of the earlier ones of this channel.
+void UcxChannel::drop_worker(std::unique_ptr<Link> first) {
+  siblings_.remove(*this);
+  std::vector<std::unique_ptr<Link>> dropped = std::exchange(unanswered_, {});  // UCX knows them as long as the worker
+  if (first != nullptr) {
+    log_.warn("UCX does not cancel operations that timed out: a channel begins anew with all its peers");
+    dropped.push_back(std::move(first));
+  }
+  for (auto entry = links_.begin(); entry != links_.end();) {
+    if (!entry->second->endpoint) {
+      ++entry;
+      continue;
+    }
+    write_off(*entry->second, Outcome::link_lost);
+    dropped.push_back(std::move(entry->second));
+    entry = links_.erase(entry);
+  }
+  for (const auto& link : dropped) {
+    link->keys.clear();
+    link->endpoint.close();
+  }
+  worker_.reset();
+  while (!under_way_.empty()) settle(under_way_.front(), UCS_ERR_CANCELED);
+  endpoints_opened_.clear();
+  welcomed_.clear();
+  miscounted_.clear();
 }
 
 void UcxChannel::drop_answered() {

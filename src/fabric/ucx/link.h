@@ -24,8 +24,7 @@ struct UcxChannel::Link {
     UcxKey key;
   };
 
-  Link(UcxChannel& owner, std::shared_ptr<UcxPeer> to, std::uint64_t nth, std::string hello)
-      : channel(owner), peer(std::move(to)), number(nth), greeting(std::move(hello)) {}
+  Link(UcxChannel& owner, std::shared_ptr<UcxPeer> to) : channel(owner), peer(std::move(to)) {}
 
   /// Nothing that was posted is unfinished. (The greeting does not count.)
   [[nodiscard]] bool quiet() const { return deferred.empty() && (!welcome || under_way == 0); }
@@ -36,31 +35,36 @@ struct UcxChannel::Link {
 
   UcxChannel& channel;
   const std::shared_ptr<UcxPeer> peer;
-  const std::uint64_t number;
-  const std::string greeting;
+  std::uint64_t number = 0;  // of the channel's links, in the order in which they were opened
+  std::string greeting;
   Completion greeting_sent;
-  UcxEndpoint endpoint;
+  UcxEndpoint endpoint;  // empty until the link is opened
   bool greeted = false;
   bool welcome = false;
   bool failed = false;
-  Outcome ended = Outcome::peer_lost;  // what operations that fail are told
+  bool turned_away = false;            // by the peer, which has revoked this process's access
+  Outcome ended = Outcome::link_lost;  // what operations that fail are told
   std::uint32_t under_way = 0;
+  std::uint32_t atomics_under_way = 0;
+  bool atomic_failed = false;      // it may still take effect at the peer
   std::vector<Deferred> deferred;  // until welcome
   // Memory that was written since the last flush, and where in it.
   std::shared_ptr<const UcxRemoteMemory> unflushed;
   std::uint64_t unflushed_address = 0;
   std::uint64_t unflushed_bytes = 0;
+  bool fenced = false;  // a fence said done after some of that
   std::unordered_map<const UcxRemoteMemory*, UnpackedKey> keys;
 };
 
 template <class Start>
-void UcxChannel::track(Link& link, Completion& completion, Start&& start) {
+void UcxChannel::track(Link& link, Completion& completion, Start&& start, bool is_atomic) {
   if (spare_.empty()) spare_.emplace_back();
   under_way_.splice(under_way_.begin(), spare_, spare_.begin());
   Pending& pending = under_way_.front();
-  pending = {&link, &completion, under_way_.begin()};
+  pending = {&link, &completion, under_way_.begin(), is_atomic};
   ++completion.pending;
   ++link.under_way;
+  link.atomics_under_way += is_atomic ? 1 : 0;
 
   ucp_request_param_t params{};
   params.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA;

@@ -46,7 +46,8 @@ UcxRemoteMemory UcxRemoteMemory::decode(std::string_view bytes) {
 }
 
 std::string UcxGreeting::encode() const {
-  const std::string about = Encoder().number(identity[0]).number(identity[1]).number(link).number(nth).take();
+  const std::string about =
+      Encoder().number(identity[0]).number(identity[1]).number(channel).number(link).number(nth).take();
   return seal(SealKind::greeting, about + worker);
 }
 
@@ -54,6 +55,7 @@ UcxGreeting UcxGreeting::decode(std::string_view bytes) {
   Decoder in(unseal(SealKind::greeting, bytes, "a greeting"), "a greeting");
   UcxGreeting greeting;
   greeting.identity = identity_of(in);
+  greeting.channel = in.number<std::uint64_t>();
   greeting.link = in.number<std::uint64_t>();
   greeting.nth = in.number<std::uint64_t>();
   greeting.worker = opaque_of(in);

@@ -38,11 +38,16 @@ struct UcxRemoteMemory {
 inline constexpr unsigned kGreetingMessage = 1;
 inline constexpr unsigned kAnswerMessage = 2;
 
+// Of endpoints that a channel opened and whose greeting did not arrive, one after another. For more, the channel takes
+// a new worker, whose endpoints are counted from 1 on.
+inline constexpr std::uint64_t kMaxMissedGreetings = 10'000;
+
 struct UcxGreeting {
   UcxIdentity identity{};
-  std::uint64_t link = 0;  ///< the channel's number for it
-  std::uint64_t nth = 0;   ///< of all endpoints that its worker opened to the one who is greeted, from 1 on
-  std::string worker;      ///< UCX's address of the channel's worker
+  std::uint64_t channel = 0;  ///< the engine's number for the one that greets
+  std::uint64_t link = 0;     ///< the channel's number for it
+  std::uint64_t nth = 0;      ///< of all endpoints that its worker opened to the one who is greeted, from 1 on
+  std::string worker;         ///< UCX's address of the channel's worker
 
   [[nodiscard]] std::string encode() const;
   [[nodiscard]] static UcxGreeting decode(std::string_view bytes);

@@ -96,11 +96,11 @@ Outcome SlabMap::end(Channel& channel, Unfinished given_up, Deadline deadline) {
   while (!given_up.nodes.empty()) {
     LentMemory* const node = given_up.nodes.back();
     const Outcome flushed = given_up.channel->flush(node->peer(), deadline);
-    if (flushed == Outcome::timed_out) {
+    if (flushed == Outcome::timed_out || flushed == Outcome::link_lost) {
       if (fabric_.now() >= deadline.at) {
         const std::lock_guard lock(mutex_);
         unfinished_.push_back(std::move(given_up));
-        return flushed;
+        return Outcome::timed_out;
       }
       fabric_.sleep(kFirstPause);
       continue;
@@ -204,7 +204,8 @@ void SlabMap::give_back(Channel& channel, const Copy& copy) {
     const std::lock_guard lock(mutex_);
     if (silent_.contains(copy.node)) return debts_.push_back(copy);
   }
-  if (copy.node->give_back(channel, copy.slab, fabric_.in(kAfterwards)) != Outcome::timed_out) return;
+  const Outcome given = copy.node->give_back(channel, copy.slab, fabric_.in(kAfterwards));
+  if (given == Outcome::done || given == Outcome::peer_lost) return;
   const std::lock_guard lock(mutex_);
   silent_.insert(copy.node);
 }

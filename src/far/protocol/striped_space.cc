@@ -171,11 +171,16 @@ StripedLane::Attempt StripedLane::try_write(std::span<const Transfer> list, Dead
   return written == Outcome::done ? flushed : Attempt::again;
 }
 
-// Everything that was written is over when none of them timed out.
+// Everything that was written is over when none of them timed out. A lost link is not the end of what was written, so
+// it is flushed until it is over, and then written again.
 StripedLane::Attempt StripedLane::flush(Deadline deadline) {
   Attempt all = Attempt::done;
   for (LentMemory* node : written_) {
-    const Outcome flushed = channel_->flush(node->peer(), deadline);
+    Outcome flushed = channel_->flush(node->peer(), deadline);
+    while (flushed == Outcome::link_lost) {
+      if (all == Attempt::done) all = Attempt::again;
+      flushed = channel_->flush(node->peer(), deadline);
+    }
     if (flushed == Outcome::timed_out) all = Attempt::timed_out;
     if (flushed == Outcome::peer_lost && !node->lost()) map_.fabric().mark_lost(node->peer());
     if (flushed == Outcome::peer_lost && all == Attempt::done) all = Attempt::again;

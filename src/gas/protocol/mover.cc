@@ -253,6 +253,10 @@ Ended Mover::await_hold(const Held& held, Moves& moves, Deadline deadline) {
   for (Pauses pauses(memory_.fabric()); !memory_.fabric().lost(held.rank);) {
     const Fetched now = channel_.load(memory_.hold(held.rank, held.index), deadline);
     if (now.outcome == Outcome::timed_out) return ended_with(now.outcome, held.rank);
+    if (now.outcome == Outcome::link_lost) {  // says nothing of the hold
+      if (!pauses.sleep(deadline)) return ended_with(Outcome::timed_out, held.rank);
+      continue;
+    }
     const bool stays =
         memory_.rules().awaits_grown_holds ? Hold::from_word(now.value).continues(hold) : now.value == held.word;
     if (now.done() && !stays) return {};

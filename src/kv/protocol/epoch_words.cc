@@ -25,7 +25,12 @@ void EpochWords::tell_all(std::uint64_t epoch, Deadline deadline) {
   if (!rules_.serves_after_the_epoch) return;
   for (const Word& word : words_) {
     const PeerId peer = word.region->peer();
-    if (channel_.flush(peer, deadline) == Outcome::done) continue;
+    Outcome told = channel_.flush(peer, deadline);
+    while (told == Outcome::link_lost) {  // the word may be lost with the link
+      (void)channel_.store(word, epoch, deadline);
+      told = channel_.flush(peer, deadline);
+    }
+    if (told == Outcome::done) continue;
     if (!leases_ && !fabric_.lost(peer)) cut_off_(peer);
   }
 }

@@ -32,7 +32,8 @@ Outcome HomedRequests::send(ServerNumber partition, std::span<const std::byte> r
       return sent;
     }
     (void)homes_.is_trusted(partition, deadline);  // it may be told that it is not
-    if (sent == Outcome::timed_out ? fabric_.now() >= deadline.at : !await_move(partition, deadline)) return sent;
+    const bool may_be_tried_again = sent == Outcome::timed_out || sent == Outcome::link_lost;
+    if (may_be_tried_again ? fabric_.now() >= deadline.at : !await_move(partition, deadline)) return sent;
   }
 }
 
@@ -48,7 +49,7 @@ Outcome HomedRequests::receive(ServerNumber partition, Message& reply, Deadline 
     const bool is_trusted = homes_.is_trusted(partition, {asked_until});
     const bool looks = homes_.rules().looks_at_the_epoch || came != Outcome::done;
     if (looks && follow(partition, deadline)) continue;
-    if (came == Outcome::timed_out && fabric_.now() < deadline.at) continue;
+    if ((came == Outcome::timed_out || came == Outcome::link_lost) && fabric_.now() < deadline.at) continue;
     if (came == Outcome::peer_lost && await_move(partition, deadline)) continue;
     if (came == Outcome::done && !is_trusted && fabric_.now() < deadline.at) {
       fabric_.sleep(kLook);  // it will say whether its standby is dead, or that will serve

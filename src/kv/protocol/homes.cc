@@ -83,7 +83,7 @@ Outcome HomedSource::find(std::span<Search* const> searches, std::span<const Tim
     }
     if (outcome == Outcome::done && trusted) return outcome;
     if (fabric_.now() >= deadline.at) return Outcome::timed_out;
-    if (outcome == Outcome::timed_out) {
+    if (outcome == Outcome::timed_out || outcome == Outcome::link_lost) {
       slice *= 2;
       continue;
     }

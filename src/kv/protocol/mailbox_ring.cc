@@ -61,7 +61,7 @@ Outcome MailboxSender::make_ready(Deadline deadline) {
     if (const Outcome written = write(deadline); written != Outcome::done) return written;
   }
   if (is_fenced()) return Outcome::done;
-  const Outcome fenced = channel_.fence(deadline);
+  const Outcome fenced = channel_.fence(end_.other->peer(), deadline);
   if (fenced == Outcome::done) fenced_ = number_;
   return fenced;
 }

@@ -60,7 +60,7 @@ bool ServedMailbox::unstick() {
   const Time now = fabric_.now();
   if (!stuck_since_) stuck_since_ = now;
   next_try_ = now + std::max(kBetweenTries, now - *stuck_since_);  // ever more rarely: a try takes time from the others
-  is_sound_ = ready == Outcome::timed_out && now - *stuck_since_ < kGiveUp;
+  is_sound_ = ready != Outcome::peer_lost && now - *stuck_since_ < kGiveUp;
   return false;
 }
 
@@ -110,7 +110,7 @@ bool ServedMailbox::send_piece(Outgoing& outgoing) {
 
 void ServedMailbox::answer(const ParcelHead& head, std::span<const std::byte> piece) {
   const Outcome sent = sender_.send(head, piece, fabric_.in(kStep));
-  if (sent == Outcome::peer_lost) is_sound_ = false;  // after timed_out it is sent again
+  if (sent == Outcome::peer_lost) is_sound_ = false;  // after the other failures it is sent again
 }
 
 }  // namespace farside::kv

@@ -75,7 +75,7 @@ void ReconnectingSession::renew() {
 
 Outcome ReconnectingSession::noted(Outcome outcome) {
   lost_ = lost_ || outcome == Outcome::peer_lost;
-  read_doubted_ = outcome == Outcome::timed_out;
+  read_doubted_ = outcome == Outcome::timed_out || outcome == Outcome::link_lost;
   return outcome;
 }
 

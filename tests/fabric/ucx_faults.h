@@ -1,0 +1,25 @@
+// ucx_faults.h — what UCX may do and seldom does: refuse, never finish, or never fall silent. The test program's own
+// functions take the places of UCX's.
+#pragma once
+
+#include <atomic>
+
+namespace farside::test {
+
+struct UcxFaults {
+  std::atomic<bool> no_endpoints = false;     ///< ucp_ep_create has no memory
+  std::atomic<bool> no_keys = false;          ///< nor ucp_ep_rkey_unpack
+  std::atomic<bool> no_reads = false;         ///< nor ucp_get_nbx
+  std::atomic<bool> no_progress = false;      ///< workers of this thread
+  std::atomic<bool> endless_traffic = false;  ///< workers of other threads
+  std::atomic<bool> endless_flush = false;    ///< of a worker
+  std::atomic<bool> forgets_setting = false;  ///< CONN_NB, as a later version may
+  std::atomic<unsigned> endpoints_asked = 0;
+  std::atomic<std::size_t> estimated_endpoints = 0;  ///< as ucp_init was told
+};
+
+/// Of this process. Faults of threads are those of the thread that called `mine` last.
+UcxFaults& ucx_faults();
+void make_ucx_faults_mine();
+
+}  // namespace farside::test
