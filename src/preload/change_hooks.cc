@@ -3,14 +3,21 @@
 #include <cstdarg>
 #include <cstdio>
 
+#include <fcntl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "descriptors.h"
 #include "next.h"
+#include "open_hooks.h"
+#include "system_call.h"
 
+using farside::preload::begin_file;
+using farside::preload::begin_number;
 using farside::preload::Changing;
+using farside::preload::look_anew;
 using farside::preload::Next;
+using farside::preload::system_call;
 
 namespace {
 
@@ -22,6 +29,28 @@ constinit Next<decltype(dup3)> next_dup3("dup3");
 constinit Next<decltype(freopen)> next_freopen("freopen");
 constinit Next<decltype(freopen64)> next_freopen64("freopen64");
 constinit Next<decltype(syscall)> next_syscall("syscall");
+
+// Of those system calls that have a hook under their own name.
+void after_system_call(long number, long command, long answer) {
+  const int fd = static_cast<int>(answer);
+  switch (number) {
+    case SYS_open:
+    case SYS_openat:
+    case SYS_openat2:
+    case SYS_creat:
+      if (fd >= 0) begin_file(fd, static_cast<int>(system_call(SYS_fcntl, fd, F_GETFL)));
+      break;
+    case SYS_dup: begin_number(fd); break;
+    case SYS_fcntl:
+      if (command == F_DUPFD || command == F_DUPFD_CLOEXEC) begin_number(fd);
+      [[fallthrough]];
+    case SYS_flock:
+    case SYS_truncate:
+      if (answer >= 0) look_anew();
+      break;
+    default: break;
+  }
+}
 
 }  // namespace
 
@@ -80,7 +109,9 @@ long syscall(long number, ...) noexcept {
     last = static_cast<unsigned>(words[1]);
   }
   const Changing changing(first, last);
-  return next_syscall(number, words[0], words[1], words[2], words[3], words[4], words[5]);
+  const long answer = next_syscall(number, words[0], words[1], words[2], words[3], words[4], words[5]);
+  after_system_call(number, words[1], answer);
+  return answer;
 }
 
 }  // extern "C"

@@ -14,6 +14,7 @@
 #include "mounts.h"
 #include "process.h"
 #include "system_call.h"
+#include "writers.h"
 
 namespace farside::preload {
 
@@ -70,25 +71,28 @@ Kind classify(int fd, CachedFile& file) {
 CachedDescriptor examine(int fd, Descriptor& place) {
   const std::uint64_t now_ns = coarse_now_ns();
   const Descriptor::Look before = place.examine();
+  std::uint64_t checked_ns = place.checked_ns.load();
   CachedFile file{};
   const Kind found = before.kind() == Kind::unknown ? classify(fd, file) : Kind::unknown;
   if (found == Kind::unknown) return {};
   if (found == Kind::cached) {
     place.expected_offset.store(static_cast<std::uint64_t>(system_call(SYS_lseek, fd, 0, SEEK_CUR)));
-    place.checked_ns.store(now_ns);
+    place.checked_ns.compare_exchange_strong(checked_ns, now_ns);
   }
   const Descriptor::Look after = place.record(before, found, file);
   return found == Kind::cached ? CachedDescriptor{&place, after, file, now_ns} : CachedDescriptor{};
 }
 
 bool is_unchanged(int fd, const CachedDescriptor& cached) {
-  if (cached.now_ns - cached.place->checked_ns.load(std::memory_order_relaxed) < kRecheck_ns) return true;
+  std::uint64_t checked_ns = cached.place->checked_ns.load(std::memory_order_acquire);
+  const bool is_recent = cached.now_ns - checked_ns < kRecheck_ns;
+  if (is_recent && !may_be_written_here(cached.file.identity.inode)) return true;
   struct stat64 found {};
   if (system_call(SYS_fstat, fd, &found) != 0) return false;
   FileIdentity version = version_of(found);
   version.file_system = cached.file.identity.file_system;
   if (version != cached.file.identity) return false;
-  cached.place->checked_ns.store(cached.now_ns, std::memory_order_relaxed);
+  cached.place->checked_ns.compare_exchange_strong(checked_ns, cached.now_ns);  // unless it was distrusted meanwhile
   return true;
 }
 

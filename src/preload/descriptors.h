@@ -55,7 +55,8 @@ class Descriptor {
   void end_change();
 
   std::atomic<std::uint64_t> expected_offset;  ///< where the next read probably starts
-  std::atomic<std::uint64_t> checked_ns;       ///< when fstat last showed the version recorded; a coarse clock
+  std::atomic<std::uint64_t> checked_ns;       ///< when fstat last showed the version recorded, by a coarse clock;
+                                               ///< or how often all were distrusted, which is long ago as well
 
  private:
   static constexpr std::uint64_t kKindMask = 3;
@@ -78,6 +79,9 @@ inline constexpr unsigned kDescriptors = 1U << 14U;
 
 /// Forgets everything. Only while the process has one thread.
 void forget_all_descriptors();
+
+/// Makes the next read of each descriptor look whether its file is still the same version.
+void distrust_all_descriptors();
 
 /// While this lives, the descriptors first to last (inclusive) are about to mean something else.
 class Changing {

@@ -6,6 +6,7 @@
 #include <memory>
 #include <thread>
 
+#include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 
@@ -59,6 +60,54 @@ TEST_P(Reuse, ReadsTheNewFile) {
 }
 
 INSTANTIATE_TEST_SUITE_P(By, Reuse, testing::ValuesIn(kWays), [](const auto& way) { return way.param.name; });
+
+// Closes the number so that no hook sees it, as io_uring does.
+void close_unseen(int number) {
+  long answer = SYS_close;
+  asm volatile("syscall" : "+a"(answer) : "D"(long{number}) : "rcx", "r11", "memory");
+}
+
+struct Opening {
+  const char* name;
+  int (*open)(const std::string& path, int number);  // under the number, the lowest that is free
+};
+
+const Opening kOpenings[] = {
+    {"open", [](const std::string& path, int) { return ::open(path.c_str(), O_RDONLY); }},
+    {"openat", [](const std::string& path, int) { return ::openat(AT_FDCWD, path.c_str(), O_RDONLY); }},
+    {"fopen", [](const std::string& path, int) { return ::fileno(std::fopen(path.c_str(), "r")); }},
+    {"dup",
+     [](const std::string& path, int number) {
+       const int high = ::fcntl(::open(path.c_str(), O_RDONLY), F_DUPFD, number + 100);
+       close_unseen(number);
+       return ::dup(high);
+     }},
+    {"F_DUPFD",
+     [](const std::string& path, int number) {
+       const int high = ::fcntl(::open(path.c_str(), O_RDONLY), F_DUPFD, number + 100);
+       close_unseen(number);
+       return ::fcntl(high, F_DUPFD, number);
+     }},
+    {"syscall_openat", [](const std::string& path,
+                          int) { return static_cast<int>(::syscall(SYS_openat, AT_FDCWD, path.c_str(), O_RDONLY)); }},
+};
+
+class UnseenClose : public testing::TestWithParam<Opening> {};
+
+TEST_P(UnseenClose, IsMadeUpForByTheNextOpen) {
+  in_child([] {
+    const int number = File("binary").release();
+    EXPECT_TRUE(read_all(number) == truth("binary"));
+    EXPECT_EQ(::lseek(number, 0, SEEK_SET), 0);
+    char byte = 0;
+    EXPECT_EQ(::read(number, &byte, 1), 1);
+    close_unseen(number);
+    EXPECT_EQ(GetParam().open(path_of("text"), number), number);
+    EXPECT_TRUE(read_all(number) == truth("text"));
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(By, UnseenClose, testing::ValuesIn(kOpenings), [](const auto& way) { return way.param.name; });
 
 // The library's own descriptors lie high, so a program finds the numbers that it expects.
 TEST(Descriptors, KeepTheirNumbers) {
@@ -213,6 +262,109 @@ TEST_F(Changed, OverwrittenFileIsNoticedSoon) {
   char byte = 0;
   while (byte != '!' && std::chrono::steady_clock::now() < deadline) ASSERT_EQ(::pread(file.get(), &byte, 1, 0), 1);
   EXPECT_EQ(byte, '!');
+}
+
+// With a lock, all that was written before is seen. The writer is another process.
+struct Lock {
+  const char* name;
+  int (*take)(int fd);
+};
+
+template <int kCommand>
+int lock_all(int fd) {
+  struct flock range {};
+  range.l_type = F_RDLCK;
+  range.l_whence = SEEK_SET;
+  return ::fcntl(fd, kCommand, &range);
+}
+
+const Lock kLocks[] = {
+    {"flock", [](int fd) { return ::flock(fd, LOCK_SH); }},
+    {"fcntl", lock_all<F_SETLK>},
+    {"fcntl_waiting", lock_all<F_SETLKW>},
+    {"ofd", lock_all<F_OFD_SETLK>},
+    {"syscall", [](int fd) { return static_cast<int>(::syscall(SYS_flock, fd, LOCK_SH)); }},
+    {"lockf_of_another_file",
+     [](int) {
+       const File lock("a lock", O_RDWR | O_CREAT);
+       return ::lockf(lock.get(), F_LOCK, 0);
+     }},
+};
+
+// Ways in which a process opens a file that it writes.
+struct OwnWriter {
+  const char* name;
+  void (*write)(const std::string& path);  // "!" over the file's first byte
+};
+
+void write_by(int fd) {
+  EXPECT_EQ(::pwrite(fd, "!", 1, 0), 1);
+  ::close(fd);
+}
+
+const OwnWriter kOwnWriters[] = {
+    {"open", [](const std::string& path) { write_by(::open(path.c_str(), O_WRONLY)); }},
+    {"openat", [](const std::string& path) { write_by(::openat(AT_FDCWD, path.c_str(), O_RDWR)); }},
+    {"syscall_openat",
+     [](const std::string& path) {
+       write_by(static_cast<int>(::syscall(SYS_openat, AT_FDCWD, path.c_str(), O_RDWR)));
+     }},
+    {"fopen",
+     [](const std::string& path) {
+       FILE* const stream = std::fopen(path.c_str(), "r+");
+       std::fputc('!', stream);
+       std::fclose(stream);
+     }},
+    {"ofstream", [](const std::string& path) { std::ofstream(path, std::ios::in | std::ios::out) << '!'; }},
+};
+
+// Each has a file of its own, which settles before all tests.
+class Fresh : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    for (const Lock& lock : kLocks) std::filesystem::copy_file(path_of("text"), path_of(lock.name));
+    for (const OwnWriter& writer : kOwnWriters) {
+      std::filesystem::copy_file(path_of("text"), path_of(std::string("own ") + writer.name));
+    }
+    std::filesystem::copy_file(path_of("text"), path_of("cut"));
+    std::this_thread::sleep_for(std::chrono::milliseconds(2200));
+  }
+};
+
+TEST_F(Fresh, IsWhatIsReadUnderALock) {
+  for (const Lock& lock : kLocks) {
+    SCOPED_TRACE(lock.name);
+    const File file(lock.name);
+    char byte = 0;
+    ASSERT_EQ(::pread(file.get(), &byte, 1, 0), 1);
+    ASSERT_NE(byte, '!');
+    in_child([&] { write_by(::open(path_of(lock.name).c_str(), O_WRONLY)); });
+    ASSERT_EQ(lock.take(file.get()), 0) << std::strerror(errno);
+    ASSERT_EQ(::pread(file.get(), &byte, 1, 0), 1);
+    EXPECT_EQ(byte, '!');
+  }
+}
+
+TEST_F(Fresh, IsWhatTheProcessItselfWrote) {
+  for (const OwnWriter& writer : kOwnWriters) {
+    SCOPED_TRACE(writer.name);
+    const std::string name = std::string("own ") + writer.name;
+    const File file(name);
+    char byte = 0;
+    ASSERT_EQ(::pread(file.get(), &byte, 1, 0), 1);
+    ASSERT_NE(byte, '!');
+    writer.write(path_of(name));
+    ASSERT_EQ(::pread(file.get(), &byte, 1, 0), 1);
+    EXPECT_EQ(byte, '!');
+  }
+}
+
+TEST_F(Fresh, IsALengthThatTheProcessItselfSet) {
+  const File file("cut");
+  char byte = 0;
+  ASSERT_EQ(::pread(file.get(), &byte, 1, 1000), 1);
+  ASSERT_EQ(::truncate(path_of("cut").c_str(), 1000), 0);
+  EXPECT_EQ(::pread(file.get(), &byte, 1, 1000), 0);
 }
 
 }  // namespace

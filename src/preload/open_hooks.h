@@ -1,0 +1,16 @@
+// open_hooks.h — what a new descriptor changes.
+#pragma once
+
+namespace farside::preload {
+
+/// `fd`, if it is not negative, is new under its number. What the number meant before is forgotten: not every close is
+/// seen.
+void begin_number(int fd);
+
+/// The same of one that open returned.
+void begin_file(int fd, int flags);
+
+/// A lock was taken. What was written under it before must be seen from now on.
+void look_anew();
+
+}  // namespace farside::preload
