@@ -1,6 +1,7 @@
 #include "farside/comm/arrival_counter.h"
 
 #include "comm/ended.h"
+#include "comm/group.h"
 #include "comm/protocol/arrivals.h"
 
 namespace farside {
@@ -10,12 +11,14 @@ ArrivalCounter::ArrivalCounter(Comm& comm)
 ArrivalCounter::~ArrivalCounter() = default;
 
 ArrivalCounter::Arrival ArrivalCounter::at(Channel& channel, Rank rank, std::uint64_t epoch, Deadline deadline) {
+  check_rank(comm_.team(), rank, "send to");
   const Outcome open = arrivals_->await_open(channel, rank, epoch, deadline);
   return {ended_with(open, rank), {arrivals_->word(rank, epoch), 1}};
 }
 
 Ended ArrivalCounter::wait(Channel& channel, std::uint64_t epoch, std::uint32_t count, std::span<const Rank> senders,
                            Deadline deadline) {
+  for (const Rank sender : senders) check_rank(comm_.team(), sender, "wait for");
   return ended_among(comm_.team(), senders, arrivals_->wait(channel, epoch, count, senders, deadline));
 }
 

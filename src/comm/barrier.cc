@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "farside/base/error.h"
+
 #include "comm/group.h"
 
 namespace farside {
@@ -20,6 +22,9 @@ Barrier::Begun Barrier::begin(Channel& channel, Deadline deadline) {
 bool Barrier::ended(std::uint64_t number) const { return group_->meeting().ended(number); }
 
 Ended Barrier::wait(Channel& channel, std::uint64_t number, Deadline deadline) const {
+  if (number == 0) {
+    throw UsageError({"wait for", "barrier 0", "it is the number of one that did not begin", "see how it ended"});
+  }
   return group_->wait(channel, number, deadline);
 }
 

@@ -62,7 +62,7 @@ class Broadcast::Impl {
  public:
   Impl(Comm& through, std::vector<Rank> of, const std::vector<const SymmetricRegion*>& known)
       : comm(through),
-        members(of.empty() ? all_ranks(comm.team()) : std::move(of)),
+        members(ranks_or_all(comm.team(), std::move(of), "broadcast to")),
         discards(comm.team().allocate(comm.next_name("discards"), 8)),
         passed_on(known) {
     if (known.empty()) return;

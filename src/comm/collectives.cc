@@ -32,6 +32,30 @@ Bytes part(Bytes bytes, std::uint64_t at, std::uint64_t most) {
   return rest.first(std::min<std::uint64_t>(most, rest.size()));
 }
 
+/// What is sent in one round. It lies in the caller's memory, which goes with a call that ends before the round does:
+/// so a round that is left to the service thread has a copy.
+class RoundBytes {
+ public:
+  explicit RoundBytes(std::vector<Bytes> by_member) : by_member_(std::move(by_member)) {}
+
+  [[nodiscard]] Bytes to(std::size_t member) const { return by_member_[member]; }
+  void keep() {
+    std::uint64_t all = 0;
+    for (const Bytes& bytes : by_member_) all += bytes.size();
+    kept_ = std::make_shared<std::vector<std::byte>>(all);
+    auto at = kept_->begin();
+    for (Bytes& bytes : by_member_) {
+      const Bytes copy(at, bytes.size());
+      at = std::ranges::copy(bytes, at).out;
+      bytes = copy;
+    }
+  }
+
+ private:
+  std::vector<Bytes> by_member_;
+  std::shared_ptr<std::vector<std::byte>> kept_;
+};
+
 /// `bytes` cut into `count` pieces of `piece_bytes`; what is missing is missing at the end.
 std::vector<Bytes> cut(Bytes bytes, std::size_t count, std::uint64_t piece_bytes) {
   std::vector<Bytes> pieces(count);
@@ -114,13 +138,21 @@ Collectives::Pending Collectives::Impl::pending(const Barrier::Begun& begun,
 
 Barrier::Begun Collectives::Impl::begin_round(Channel& channel, const std::shared_ptr<Transfer>& transfer,
                                               std::uint64_t at, Deadline deadline) {
-  const auto attend = [this, transfer, at](Channel& by, std::uint64_t number, Deadline until) {
-    const auto outgoing = [&](std::size_t member) {
-      return member == self() ? Bytes{} : part(transfer->out[member], at, transfer->round_bytes);
-    };
-    return exchange.arrive(by, number, outgoing, until);
+  struct Attend {
+    Exchange& exchange;
+    RoundBytes outgoing;
+
+    void keep() { outgoing.keep(); }
+    Outcome operator()(Channel& by, std::uint64_t number, Deadline until) const {
+      return exchange.arrive(
+          by, number, [this](std::size_t member) { return outgoing.to(member); }, until);
+    }
   };
-  return begin(channel, attend, deadline);
+  std::vector<Bytes> outgoing(count());
+  for (std::size_t member = 0; member < count(); ++member) {
+    if (member != self()) outgoing[member] = part(transfer->out[member], at, transfer->round_bytes);
+  }
+  return begin(channel, Attend{exchange, RoundBytes(std::move(outgoing))}, deadline);
 }
 
 Collectives::Pending Collectives::Impl::begin_transfer(Channel& channel, Transfer transfer, Deadline deadline) {

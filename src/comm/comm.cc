@@ -23,6 +23,13 @@ Ended finish(Channel& channel, Rank written, const Notice& notice, Deadline dead
   return give(channel, notice, deadline);
 }
 
+void check_length(RemoteSpan remote, LocalSpan local) {
+  if (remote.bytes == local.bytes()) [[likely]]
+    return;
+  throw UsageError({"copy", std::to_string(remote.bytes) + " bytes of region " + remote.region->name(),
+                    "the buffer has " + std::to_string(local.bytes()), "give both the same length"});
+}
+
 }  // namespace
 
 class Comm::Impl {
@@ -50,6 +57,7 @@ class Comm::Impl {
   Request transfer(Channel& channel, Copy copy) {
     bool near = true;
     const auto note = [&](Rank rank) { near = near && team.fabric().reaches_by_memory(rank); };
+    for (const Part& part : copy.parts) check_length(part.remote, part.local);
     for (const Part& part : copy.parts) {
       count(part.remote.region->peer(), part.remote.bytes);
       note(part.remote.region->peer());
@@ -81,6 +89,7 @@ Team& Comm::team() const noexcept { return impl_->team; }
 std::string Comm::next_name(const std::string& what) { return what + " " + std::to_string(++impl_->names); }
 
 Request Comm::put(Channel& channel, RemoteSpan to, LocalSpan from, Notice notice) {
+  check_length(to, from);
   const Rank peer = to.region->peer();
   impl_->count(peer, to.bytes);
   if (!impl_->small_and_near(to.bytes, peer, target_of(notice).value_or(peer))) {
@@ -93,6 +102,7 @@ Request Comm::put(Channel& channel, RemoteSpan to, LocalSpan from, Notice notice
 }
 
 Request Comm::get(Channel& channel, LocalSpan into, RemoteSpan from) {
+  check_length(from, into);
   const Rank peer = from.region->peer();
   impl_->count(peer, from.bytes);
   if (!impl_->small_and_near(from.bytes, peer, peer)) {
@@ -156,7 +166,11 @@ Old<std::uint64_t> Comm::fetch_update_bits(Channel& channel, RemoteWord<AtomicWo
 }
 
 Traffic Comm::traffic(Rank rank) const {
-  const Impl::Count& count = impl_->counts.at(rank);
+  if (rank >= impl_->counts.size()) {
+    throw UsageError({"look at the traffic with", "rank " + std::to_string(rank),
+                      "there are " + std::to_string(impl_->counts.size()) + " ranks", ""});
+  }
+  const Impl::Count& count = impl_->counts[rank];
   return {count.operations.load(std::memory_order_relaxed), count.bytes.load(std::memory_order_relaxed)};
 }
 

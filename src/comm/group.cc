@@ -4,6 +4,8 @@
 #include <numeric>
 #include <utility>
 
+#include "farside/base/error.h"
+
 #include "comm/ended.h"
 
 namespace farside {
@@ -16,9 +18,20 @@ std::vector<Rank> all_ranks(const Team& team) {
   return ranks;
 }
 
+void check_rank(const Team& team, Rank rank, const std::string& tried) {
+  if (rank < team.size()) return;
+  throw UsageError({tried, "rank " + std::to_string(rank), "there are " + std::to_string(team.size()) + " ranks",
+                    "count them from 0"});
+}
+
+std::vector<Rank> ranks_or_all(const Team& team, std::vector<Rank> ranks, const std::string& tried) {
+  for (const Rank rank : ranks) check_rank(team, rank, tried);
+  return ranks.empty() ? all_ranks(team) : std::move(ranks);
+}
+
 Group::Group(Comm& comm, std::vector<Rank> members, const std::string& what, std::uint64_t payload_bytes)
     : comm_(comm),
-      meeting_(comm.team(), members.empty() ? all_ranks(comm.team()) : std::move(members), comm.next_name(what),
+      meeting_(comm.team(), ranks_or_all(comm.team(), std::move(members), "form a group with"), comm.next_name(what),
                payload_bytes),
       all_near_(std::ranges::all_of(meeting_.members(),
                                     [&](Rank rank) { return comm.team().fabric().reaches_by_memory(rank); })) {}

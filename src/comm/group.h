@@ -14,6 +14,10 @@
 namespace farside {
 
 [[nodiscard]] std::vector<Rank> all_ranks(const Team& team);
+/// Throws UsageError when there is no such rank.
+void check_rank(const Team& team, Rank rank, const std::string& tried);
+/// The same for several; none stand for all ranks.
+[[nodiscard]] std::vector<Rank> ranks_or_all(const Team& team, std::vector<Rank> ranks, const std::string& tried);
 
 /// Owned by a shared_ptr: what it has in the background keeps it.
 class Group : public std::enable_shared_from_this<Group> {
@@ -25,14 +29,15 @@ class Group : public std::enable_shared_from_this<Group> {
   [[nodiscard]] const std::vector<Rank>& members() const noexcept { return meeting_.members(); }
 
   /// Opens a meeting and has `attend(channel, number, deadline)` arrive at it: here and now where all members are
-  /// reached by memory, otherwise in the background: what it refers to, it keeps, or the group is settled before that
-  /// goes.
+  /// reached by memory, otherwise in the background, after attend.keep() if it has that: what it refers to then, it
+  /// owns, or the group is settled before that goes.
   template <class Attend>
   Barrier::Begun begin(Channel& channel, Attend attend, Deadline deadline) {
     const Fetched opened = meeting_.open(channel, deadline);
     if (!opened.done()) return {named(opened.outcome), 0};
     const std::uint64_t number = opened.value;
     if (all_near_ && comm_.idle()) return {named(attend(channel, number, deadline)), number};
+    if constexpr (requires { attend.keep(); }) attend.keep();
     auto task = [self = shared_from_this(), number, attend = std::move(attend)](Channel& by, Deadline until) mutable {
       return self->named(attend(by, number, until));
     };

@@ -19,7 +19,7 @@ class Messages::Impl {
   Impl(Comm& through, std::vector<Handler> table, const MessagesOptions& shape)
       : comm(through),
         handlers(std::move(table)),
-        options(checked(shape)),
+        options(checked(shape, comm.team().size())),
         rings(comm.team(), comm.next_name("messages"),
               {static_cast<std::uint32_t>(handlers.size()), options.places, options.payload_bytes, options.outbox},
               [this](Channel& by, Rank rank, Deadline deadline) { return comm.ring(by, rank, deadline); }) {}
@@ -80,12 +80,22 @@ class Messages::Impl {
     Impl& impl_;
   };
 
-  static const MessagesOptions& checked(const MessagesOptions& shape) {
+  static const MessagesOptions& checked(const MessagesOptions& shape, Rank ranks) {
     if (shape.places == 0) {
       throw UsageError({"send messages through", "rings", "they have no places", "set MessagesOptions::places"});
     }
+    if (shape.payload_bytes > kMaxPayloadBytes ||
+        shape.places > kMaxRingsBytes / ranks / (shape.payload_bytes + 128U)) {
+      throw UsageError(
+          {"send messages through",
+           "rings of " + std::to_string(shape.places) + " places of " + std::to_string(shape.payload_bytes) + " bytes",
+           "their memory cannot be counted", "use fewer or smaller ones"});
+    }
     return shape;
   }
+
+  static constexpr std::uint32_t kMaxPayloadBytes = 1U << 30U;
+  static constexpr std::uint64_t kMaxRingsBytes = std::uint64_t{1} << 48U;  // at a rank
 
   // Whatever a handler throws: the service thread has others to serve.
   void deliver(const MessageRings::Arrived& arrived) {

@@ -17,8 +17,14 @@ MatchTable::Ticket inner(const Rendezvous::Ticket& ticket) {
           ticket.before};
 }
 
-std::uint64_t checked(std::uint64_t keys) {
+constexpr std::uint64_t kMaxEntries = std::uint64_t{1} << 40U;  // whose bytes can be counted
+
+std::uint64_t checked(std::uint64_t keys, Rank ranks) {
   if (keys == 0) throw UsageError({"make a rendezvous with", "0 keys", "nothing could meet", "have at least one"});
+  if (keys > kMaxEntries / ranks) {
+    throw UsageError({"make a rendezvous with", std::to_string(keys) + " keys",
+                      "they take 80 bytes of each rank for each of " + std::to_string(ranks) + " ranks", "use fewer"});
+  }
   return keys;
 }
 
@@ -29,7 +35,7 @@ class Rendezvous::Impl : public std::enable_shared_from_this<Impl> {
   Impl(Comm& through, const std::vector<const SymmetricRegion*>& known, std::uint64_t keys_each)
       : comm(through),
         regions(known),
-        keys(checked(keys_each)),
+        keys(checked(keys_each, comm.team().size())),
         table(comm.team(), comm.next_name("rendezvous"), known, keys) {}
 
   Ticket begin(Channel& channel, bool offers, Rank peer, std::uint64_t key, const Place& place) {

@@ -9,6 +9,7 @@
 namespace farside {
 
 GatheredUse gather_use(PageAccess& access, Collectives& collectives, std::uint64_t most, Deadline deadline) {
+  most = std::min(most, access.pages().pages());  // no rank has used more
   std::vector<PageTraffic> used = access.traffic();
   std::ranges::sort(used, std::ranges::greater(), &PageTraffic::bytes);
   if (used.size() > most) used.resize(most);

@@ -18,6 +18,7 @@ namespace {
 
 constexpr std::uint64_t kMostRemembered = 65'536;
 constexpr std::uint64_t kSpareSlots = 16;
+constexpr std::uint64_t kMaxPages = std::uint64_t{1} << 40U;
 
 std::uint64_t slots_for(const PagesOptions& options, const std::function<Rank(PageId)>& first_owner, Rank ranks) {
   if (options.slots != 0) return options.slots;
@@ -34,10 +35,13 @@ PageSettings settings_of(const std::string& name, const PagesOptions& options, R
     throw UsageError({"make global pages", name, "a page of " + std::to_string(options.page_bytes) + " bytes",
                       "make it 64 B to 16 MiB"});
   }
+  if (options.pages == 0 || options.pages > kMaxPages) {
+    throw UsageError({"make global pages", name, std::to_string(options.pages) + " pages", "make it from 1 to 2^40"});
+  }
   const auto in_turn = [ranks](PageId page) { return static_cast<Rank>(page % ranks); };
   const std::function<Rank(PageId)> first_owner = options.first_owner ? options.first_owner : in_turn;
   const std::uint64_t remembered = options.remembered_places != 0
-                                       ? options.remembered_places
+                                       ? std::min(options.remembered_places, options.pages)
                                        : std::clamp<std::uint64_t>(options.pages, 1, kMostRemembered);
   return {.shape = {.pages = options.pages,
                     .page_bytes = options.page_bytes,
@@ -96,6 +100,11 @@ class PageAccess::Impl {
         mover(accessor),
         copies(of.impl_->read_cache_bytes, memory.layout().shape().page_bytes),
         counter(memory.layout().cached_places()) {}
+  ~Impl() {
+    if (accessor.is_open()) cancel();
+  }
+  Impl(const Impl&) = delete;
+  Impl& operator=(const Impl&) = delete;
 
   void check(const PagePart& part) const { check(part.page, part.offset, part.local.bytes()); }
   void check(PageId page, std::uint64_t offset, std::uint64_t bytes) const {
@@ -115,8 +124,32 @@ class PageAccess::Impl {
     check(part.page, part.offset, 0);
     const std::uint64_t in_first = shape.page_bytes - part.offset;
     if (part.local.bytes() <= in_first) return;
-    const std::uint64_t more_pages = (part.local.bytes() - in_first + shape.page_bytes - 1) / shape.page_bytes;
+    const std::uint64_t more_pages = (part.local.bytes() - in_first - 1) / shape.page_bytes + 1;
     if (more_pages >= shape.pages - part.page) refuse(part.page, part.offset, part.local.bytes());
+  }
+  /// Other calls would end what is under way, or let go of its hold.
+  void check_closed() {
+    if (accessor.is_open()) [[unlikely]]
+      refuse_open();
+  }
+  [[noreturn]] void refuse_open() {
+    cancel();
+    throw UsageError(
+        {"use global pages", "a PageAccess", "transfers are open that were begun with it", "finish them first"});
+  }
+  void cancel() noexcept {
+    accessor.cancel();
+    begun_unknown.clear();
+  }
+  /// When `act` throws, nothing is under way any more: the exception may take the buffers with it.
+  template <class Act>
+  auto ending_on_error(Act act) {
+    try {
+      return act();
+    } catch (...) {
+      cancel();
+      throw;
+    }
   }
   void check_word(PageId page, std::uint64_t offset) const {
     check(page, offset, 8);
@@ -172,6 +205,30 @@ class PageAccess::Impl {
     return {};
   }
 
+  void begin_get(const PagePart& part) {
+    const bool looks_for_copies = copies.is_on();
+    if (!looks_for_copies) accessor.begin_get(part);
+    for_each_piece(part, pages.page_bytes(),
+                   [&](PageId page, std::uint64_t offset, std::uint64_t at, std::uint64_t bytes) {
+                     const PagePart piece{page, offset, part.local.piece(at, bytes)};
+                     const std::span<std::byte> copy = looks_for_copies ? copies.find(page) : std::span<std::byte>();
+                     if (!copy.empty()) {
+                       std::memcpy(piece.local.adapter_data(), copy.data() + offset, bytes);
+                       return;
+                     }
+                     if (looks_for_copies) accessor.begin_get(piece);
+                     count_begun(piece);
+                   });
+  }
+  void begin_put(const PagePart& part) {
+    accessor.begin_put(part);
+    for_each_piece(part, pages.page_bytes(),
+                   [&](PageId page, std::uint64_t offset, std::uint64_t at, std::uint64_t bytes) {
+                     copies.drop(page);
+                     count_begun({page, offset, part.local.piece(at, bytes)});
+                   });
+  }
+
   Pages& pages;
   PageMemory& memory;
   Accessor accessor;
@@ -190,67 +247,74 @@ const Pages& PageAccess::pages() const noexcept { return impl_->pages; }
 Channel& PageAccess::channel() noexcept { return impl_->accessor.channel(); }
 
 Ended PageAccess::get(const PagePart& part, Deadline deadline) {
+  impl_->check_closed();
   impl_->check(part);
-  if (impl_->copies.is_on()) return impl_->get_from_copy(part, deadline);
-  const Ended ended = impl_->accessor.get(part, deadline);
-  if (ended.done()) impl_->count(part);
-  return ended;
+  return impl_->ending_on_error([&] {
+    if (impl_->copies.is_on()) return impl_->get_from_copy(part, deadline);
+    const Ended ended = impl_->accessor.get(part, deadline);
+    if (ended.done()) impl_->count(part);
+    return ended;
+  });
 }
 
 Ended PageAccess::get(std::span<const PagePart> parts, Deadline deadline) {
-  if (impl_->copies.is_on()) {
-    for (const PagePart& part : parts) begin_get(part);
-    return finish(deadline);
-  }
+  impl_->check_closed();
   for (const PagePart& part : parts) impl_->check(part);
-  const Ended ended = impl_->accessor.get(parts, deadline);
-  if (!ended.done()) return ended;
-  for (const PagePart& part : parts) impl_->count(part);
-  return {};
+  return impl_->ending_on_error([&] {
+    if (impl_->copies.is_on()) {
+      for (const PagePart& part : parts) impl_->begin_get(part);
+      return finish(deadline);
+    }
+    const Ended ended = impl_->accessor.get(parts, deadline);
+    if (!ended.done()) return ended;
+    for (const PagePart& part : parts) impl_->count(part);
+    return Ended{};
+  });
 }
 
 Ended PageAccess::put(const PagePart& part, Deadline deadline) {
+  impl_->check_closed();
   impl_->check(part);
-  impl_->copies.drop(part.page);
-  const Ended ended = impl_->accessor.put(part, deadline);
-  if (ended.done()) impl_->count(part);
-  return ended;
+  return impl_->ending_on_error([&] {
+    impl_->copies.drop(part.page);
+    const Ended ended = impl_->accessor.put(part, deadline);
+    if (ended.done()) impl_->count(part);
+    return ended;
+  });
 }
 
 void PageAccess::begin_get(const PagePart& part) {
-  impl_->check_pieces(part);
-  const bool looks_for_copies = impl_->copies.is_on();
-  if (!looks_for_copies) impl_->accessor.begin_get(part);
-  for_each_piece(
-      part, pages().page_bytes(), [&](PageId page, std::uint64_t offset, std::uint64_t at, std::uint64_t bytes) {
-        const PagePart piece{page, offset, part.local.piece(at, bytes)};
-        const std::span<std::byte> copy = looks_for_copies ? impl_->copies.find(page) : std::span<std::byte>();
-        if (!copy.empty()) {
-          std::memcpy(piece.local.adapter_data(), copy.data() + offset, bytes);
-          return;
-        }
-        if (looks_for_copies) impl_->accessor.begin_get(piece);
-        impl_->count_begun(piece);
-      });
+  impl_->ending_on_error([&] {
+    impl_->check_pieces(part);
+    impl_->begin_get(part);
+  });
 }
 
 void PageAccess::begin_put(const PagePart& part) {
-  impl_->check_pieces(part);
-  impl_->accessor.begin_put(part);
-  for_each_piece(part, pages().page_bytes(),
-                 [&](PageId page, std::uint64_t offset, std::uint64_t at, std::uint64_t bytes) {
-                   impl_->copies.drop(page);
-                   impl_->count_begun({page, offset, part.local.piece(at, bytes)});
-                 });
+  impl_->ending_on_error([&] {
+    impl_->check_pieces(part);
+    impl_->begin_put(part);
+  });
 }
 
 Ended PageAccess::finish(Deadline deadline) {
-  const Ended ended = impl_->accessor.finish(deadline);
-  impl_->count_finished();
-  return ended;
+  return impl_->ending_on_error([&] {
+    const Ended ended = impl_->accessor.finish(deadline);
+    impl_->count_finished();
+    return ended;
+  });
 }
 
+void PageAccess::cancel() noexcept {
+  if (impl_->accessor.is_open()) impl_->cancel();
+}
+
+bool PageAccess::is_open() const noexcept { return impl_->accessor.is_open(); }
+
+void PageAccess::check_closed() { impl_->check_closed(); }
+
 Old<std::uint64_t> PageAccess::fetch_add(PageId page, std::uint64_t offset, std::uint64_t addend, Deadline deadline) {
+  impl_->check_closed();
   impl_->check_word(page, offset);
   impl_->copies.drop(page);
   return impl_->counted(page, impl_->accessor.fetch_add(page, offset, addend, deadline));
@@ -258,18 +322,21 @@ Old<std::uint64_t> PageAccess::fetch_add(PageId page, std::uint64_t offset, std:
 
 Old<std::uint64_t> PageAccess::compare_swap(PageId page, std::uint64_t offset, std::uint64_t expected,
                                             std::uint64_t desired, Deadline deadline) {
+  impl_->check_closed();
   impl_->check_word(page, offset);
   impl_->copies.drop(page);
   return impl_->counted(page, impl_->accessor.compare_swap(page, offset, expected, desired, deadline));
 }
 
 Moved PageAccess::own(std::span<const PageId> pages, Deadline deadline) {
+  impl_->check_closed();
   impl_->check(pages);
   invalidate(pages);
   return impl_->mover.own(pages, deadline);
 }
 
 Ended PageAccess::locate(std::span<const PageId> pages, std::vector<PagePlace>& places, Deadline deadline) {
+  impl_->check_closed();
   impl_->check(pages);
   const auto as_public = [this](const Location& place) {
     const PageMemory& memory = impl_->memory;
@@ -295,6 +362,7 @@ Ended PageAccess::locate(std::span<const PageId> pages, std::vector<PagePlace>& 
 }
 
 PageAccess::Pinned PageAccess::pin(PageId page, Deadline deadline) {
+  impl_->check_closed();
   impl_->check(page, 0, 0);
   auto pin = std::make_unique<PagePin::Impl>(impl_->memory, impl_->accessor.channel());
   for (;;) {

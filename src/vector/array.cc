@@ -13,8 +13,10 @@ void refuse_different(const Layout& a, const Layout& b) {
 Layout make_layout(std::uint32_t ranks, std::span<const std::int64_t> extents, std::span<const std::int64_t> parts,
                    std::span<const std::int64_t> halo) {
   const std::size_t dimensions = extents.size();
-  std::int64_t given = 1;
-  for (const std::int64_t count : parts) given *= std::max<std::int64_t>(count, 1);
+  std::int64_t given = 1;  // at most as many as ranks; Layout refuses more
+  for (const std::int64_t count : parts) {
+    given = std::min<std::int64_t>(given * std::clamp<std::int64_t>(count, 1, ranks), ranks);
+  }
   const auto open_axes = static_cast<std::size_t>(std::ranges::count(parts, 0));
   const std::vector<std::uint32_t> even =
       even_parts(std::max(1U, ranks / static_cast<std::uint32_t>(given)), std::max<std::size_t>(open_axes, 1));

@@ -14,6 +14,33 @@ std::string product(const Index& factors) {
   return text;
 }
 
+/// Of an array, ghost cells included, and of an axis: so that bytes and places can be counted in 64 bits.
+constexpr std::int64_t kMaxElements = std::int64_t{1} << 47U;
+
+bool can_be_counted(const Index& extents, const Index& halo) {
+  std::int64_t elements = 1;
+  bool any = true;
+  for (std::size_t axis = 0; axis < kAxes; ++axis) {
+    if (extents[axis] < 0 || halo[axis] < 0 || extents[axis] > kMaxElements || halo[axis] > kMaxElements) return false;
+    const std::int64_t all = extents[axis] + 2 * halo[axis];
+    any = any && all != 0;
+    if (all != 0 && elements > kMaxElements / all) elements = kMaxElements + 1;
+    if (all != 0 && elements <= kMaxElements) elements *= all;
+  }
+  return !any || elements <= kMaxElements;
+}
+
+/// There are as many as ranks.
+bool are_as_many(const Index& parts, std::uint32_t ranks) {
+  std::int64_t all = 1;
+  for (const std::int64_t count : parts) {
+    if (count <= 0 || count > ranks) return false;
+    all *= count;  // of at most 32 bits each time
+    if (all > ranks) return false;
+  }
+  return all == ranks;
+}
+
 /// Where part `part` of `parts` begins.
 std::int64_t begin_of(std::int64_t part, std::int64_t parts, std::int64_t extent) { return extent * part / parts; }
 
@@ -51,8 +78,11 @@ std::vector<std::uint32_t> even_parts(std::uint32_t ranks, std::size_t dimension
 
 Layout::Layout(const Index& extents, const Index& parts, const Index& halo, std::uint32_t ranks)
     : extents_(extents), parts_(parts), halo_(halo) {
-  const bool all_positive = std::ranges::all_of(parts, [](std::int64_t count) { return count > 0; });
-  if (all_positive && parts[0] * parts[1] * parts[2] == ranks) return;
+  if (!can_be_counted(extents, halo)) {
+    throw UsageError({"make an array", product(extents) + " with a halo of " + product(halo),
+                      "it is negative, or larger than 2^47 elements", "give other extents"});
+  }
+  if (are_as_many(parts, ranks)) return;
   throw UsageError({"distribute an array", product(extents) + " in " + product(parts) + " parts",
                     "there are " + std::to_string(ranks) + " ranks", "give as many parts as there are ranks"});
 }

@@ -51,7 +51,7 @@ Wants shifted(const Layout& result, std::size_t axis, std::int64_t shift, bool p
   Periodic on{};
   on[axis] = periodic;
   const std::int64_t extent = result.extents()[axis];
-  by[axis] = periodic && extent > 0 ? -(shift % extent) : std::clamp(-shift, -extent, extent);
+  by[axis] = periodic && extent > 0 ? -(shift % extent) : -std::clamp(shift, -extent, extent);
   return [=](Rank rank) {
     const Box own = result.own(rank);
     return inside(own.moved(difference({}, by)), by, result.stored(rank), result.extents(), on);

@@ -6,6 +6,14 @@
 
 #include <gtest/gtest.h>
 
+#include "farside/base/error.h"
+#include "farside/comm/arrival_counter.h"
+#include "farside/comm/barrier.h"
+#include "farside/comm/broadcast.h"
+#include "farside/comm/collectives.h"
+#include "farside/comm/messages.h"
+#include "farside/comm/rendezvous.h"
+
 #include "tests/comm/seat.h"
 
 namespace farside::test {
@@ -143,6 +151,75 @@ TEST(Traffic, IsCountedByPeer) {
       EXPECT_EQ(seat.comm.traffic(0).operations, 0u);
       EXPECT_TRUE(seat.comm.wait(*seat.channel, seat.comm.issued(), seat.patience()).done());  // `data` is used
     }
+    seat.leave(me);
+  });
+  fleet.expect_success();
+}
+
+// What does not fit is refused at the call, whatever its size: nothing of it reaches the service thread.
+TEST(Parts, AreRefusedWhereTheTwoSidesDiffer) {
+  Fleet fleet(2, [](Member& me) {
+    Seat seat(me);
+    constexpr std::uint64_t kBytes = 1U << 20U;
+    constexpr std::uint64_t kMax = ~std::uint64_t{0};
+    const auto memory = seat.team.allocate("memory", kBytes);
+    const RemoteRegion& other = memory->of(1 - me.index());
+    std::vector<std::byte> data(kBytes);
+    for (const std::uint64_t bytes : {std::uint64_t{8}, kBytes}) {
+      for (const std::uint64_t local : {std::uint64_t{0}, bytes - 1, bytes + 1}) {
+        const LocalSpan buffer(data.data(), local);
+        EXPECT_THROW((void)seat.comm.put(*seat.channel, other.span(0, bytes), buffer), UsageError);
+        EXPECT_THROW((void)seat.comm.get(*seat.channel, buffer, other.span(0, bytes)), UsageError);
+        const std::vector<Part> parts = {{other.span(0, 8), LocalSpan(data.data(), 8)}, {other.span(0, bytes), buffer}};
+        EXPECT_THROW((void)seat.comm.put(*seat.channel, parts), UsageError);
+        EXPECT_THROW((void)seat.comm.get(*seat.channel, parts), UsageError);
+      }
+    }
+    EXPECT_TRUE(seat.comm.issued().none());
+
+    // Strides and indices that wrap around to a place which there is.
+    EXPECT_THROW((void)strided({&other, 8, kMax - 7}, {data.data(), 8}, 8, 2), Error);
+    EXPECT_THROW((void)strided({&other, 0, std::uint64_t{1} << 63U}, {data.data(), 8}, 8, 3), Error);
+    EXPECT_THROW((void)strided({&other, 0, 8}, {data.data(), 8}, 8, kMax), Error);
+    EXPECT_THROW((void)strided({&other, kMax, 8}, {data.data(), 8}, 8, 1), Error);
+    EXPECT_THROW((void)strided({&other, 0, 8}, {data.data(), 8}, 8, kBytes / 8 + 1), Error);
+    EXPECT_EQ(strided({&other, 0, 8}, {data.data(), 8}, 8, kBytes / 8).size(), kBytes / 8);
+    EXPECT_TRUE(strided({&other, 0, 8}, {data.data(), 8}, 8, 0).empty());
+    std::vector<std::uint64_t> values(2);
+    const std::span<std::uint64_t> local(values);
+    for (const std::vector<std::uint64_t>& indices :
+         {std::vector<std::uint64_t>{0}, {0, 1, 2}, {0, kMax}, {0, std::uint64_t{1} << 61U}, {0, kBytes / 8}}) {
+      EXPECT_THROW((void)indexed(other, 0, indices, local), Error);
+    }
+    EXPECT_THROW((void)indexed(other, 16, std::vector<std::uint64_t>{0, kMax - 1}, local), Error);
+    EXPECT_EQ(indexed(other, 0, std::vector<std::uint64_t>{0, kBytes / 8 - 1}, local).size(), 2U);
+    seat.leave(me);
+  });
+  fleet.expect_success();
+}
+
+// Ranks that there are not, and tables larger than can be counted.
+TEST(Comm, RefusesWhatThereIsNot) {
+  Fleet fleet(2, [](Member& me) {
+    Seat seat(me);
+    const auto memory = seat.team.allocate("memory", 64);
+    EXPECT_THROW((void)seat.comm.traffic(2), UsageError);
+    EXPECT_THROW(Barrier(seat.comm, {0, 1, 2}), UsageError);
+    EXPECT_THROW(Collectives(seat.comm, {me.index(), 7}), UsageError);
+    EXPECT_THROW(Broadcast(seat.comm, {0, 2}), UsageError);
+    for (const std::uint64_t keys : {std::uint64_t{1} << 40U, std::uint64_t{1} << 59U, ~std::uint64_t{0}}) {
+      EXPECT_THROW(Rendezvous(seat.comm, {memory.get()}, keys), UsageError) << keys;
+    }
+    constexpr std::uint32_t kMany = 0xffff'ffff;
+    const std::vector<Messages::Handler> handlers = {[](Messages::Call&) {}};
+    EXPECT_THROW(Messages(seat.comm, handlers, {.places = kMany, .payload_bytes = kMany}), UsageError);
+    EXPECT_THROW(Messages(seat.comm, handlers, {.places = kMany, .payload_bytes = 1U << 20U}), UsageError);
+    ArrivalCounter counter(seat.comm);
+    EXPECT_THROW((void)counter.at(*seat.channel, 2, 0, seat.patience()), UsageError);
+    EXPECT_THROW((void)counter.wait(*seat.channel, 0, 1, std::vector<Rank>{2}, seat.patience()), UsageError);
+    Barrier barrier(seat.comm);
+    EXPECT_THROW((void)barrier.wait(*seat.channel, 0, seat.patience()), UsageError);
+    EXPECT_TRUE(barrier.pass(*seat.channel, seat.patience()).done());
     seat.leave(me);
   });
   fleet.expect_success();

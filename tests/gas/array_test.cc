@@ -245,5 +245,81 @@ TEST(GlobalArray, RefusesWhatThereIsNot) {
   fleet.expect_success();
 }
 
+// A buffer that is not the patch's size, a shape that is larger than can be counted, a box that wraps around.
+TEST(Patch, RefusesBuffersAndShapesThatDoNotFit) {
+  Fleet fleet(2, [](Member& me) {
+    Seat seat(me);
+    GlobalArray<std::uint64_t> array(seat.comm, 64, small_pages());
+    constexpr Shape<2> kShape = {8, 8};
+    constexpr Patch<2> kPatch = {{1, 2}, {4, 5}};
+    constexpr std::uint64_t kHuge = std::uint64_t{1} << 32U;
+    constexpr std::uint64_t kMax = ~std::uint64_t{0};
+    fill_together(seat, array);
+    std::vector<std::uint64_t> buffer(21, 7);
+    for (const std::size_t elements : {0U, 1U, 19U, 21U}) {
+      const std::span<std::uint64_t> other(buffer.data(), elements);
+      EXPECT_THROW((void)get_patch(array, kShape, kPatch, other), UsageError) << elements;
+      EXPECT_THROW((void)put_patch(array, kShape, kPatch, std::span<const std::uint64_t>(other)), UsageError);
+    }
+    EXPECT_EQ(std::ranges::count(buffer, 7U), 21) << "something was read";
+    const std::span<std::uint64_t> as_patch(buffer.data(), 20);
+    EXPECT_TRUE(get_patch(array, kShape, kPatch, as_patch).done());
+    EXPECT_EQ(buffer[19], value_of(4 * 8 + 6));
+    EXPECT_EQ(buffer[20], 7U);
+
+    // Products of 2^64, of which 64 bits are 0; the elements of the patch alone; and extents that wrap.
+    const Patch<2> one = {{0, 0}, {1, 1}};
+    for (const Shape<2>& shape : {Shape<2>{kHuge, kHuge}, Shape<2>{kMax, kMax}, Shape<2>{8, 9}}) {
+      EXPECT_THROW((void)get_patch(array, shape, one, as_patch.first(1)), UsageError);
+      EXPECT_THROW((void)own_patch(array, shape, one), UsageError);
+    }
+    for (const Patch<2>& patch : {Patch<2>{{0, 0}, {kHuge, kHuge}}, Patch<2>{{kMax, 0}, {2, 1}},
+                                  Patch<2>{{0, 8}, {1, 1}}, Patch<2>{{1, 1}, {kMax, 1}}}) {
+      EXPECT_THROW((void)get_patch(array, kShape, patch, as_patch), UsageError);
+      EXPECT_THROW((void)own_patch(array, kShape, patch), UsageError);
+    }
+    EXPECT_THROW((void)get_patch(array, Shape<3>{kHuge, kHuge, 0}, Patch<3>{{0, 0, 0}, {1, 1, 1}}, as_patch.first(1)),
+                 UsageError);
+    EXPECT_TRUE(get_patch(array, kShape, Patch<2>{{3, 3}, {0, 5}}, as_patch.first(0)).done());
+    EXPECT_EQ((Patch<2>{{0, 0}, {kHuge, kHuge}}).size(), kMax);
+    EXPECT_EQ((Patch<3>{{0, 0, 0}, {kHuge, kHuge, 0}}).size(), 0U);
+    meet(seat);
+  });
+  fleet.expect_success();
+}
+
+TEST(GlobalArray, RefusesCountsThatWrapAround) {
+  Fleet fleet(2, [](Member& me) {
+    Seat seat(me);
+    constexpr std::uint64_t kMax = ~std::uint64_t{0};
+    EXPECT_THROW(GlobalArray<std::uint64_t>(seat.comm, kMax, small_pages()), UsageError);
+    EXPECT_THROW(GlobalArray<std::uint64_t>(seat.comm, kMax - 6, {.page_bytes = 16U << 20U}), UsageError);
+    EXPECT_THROW((void)Pages(seat.team, "pages", {.pages = kMax, .page_bytes = 64}), UsageError);
+    EXPECT_THROW((void)Pages(seat.team, "pages", {.pages = 0, .page_bytes = 64}), UsageError);
+    GlobalArrayOptions options = small_pages();
+    options.remembered_places = kMax;  // more than there are pages is as many
+    GlobalArray<std::uint64_t> array(seat.comm, kElements, options);
+    fill_together(seat, array);
+
+    EXPECT_THROW((void)array.own(1, kMax), UsageError);
+    EXPECT_THROW((void)array.fill(kMax, 2, 0), UsageError);
+    EXPECT_THROW((void)array.pin(static_cast<std::uint64_t>(-1)), UsageError);
+    EXPECT_THROW((void)static_cast<std::uint64_t>(array.pointer(0)[-1]), UsageError);
+    EXPECT_THROW((void)*array.end(), UsageError);
+    EXPECT_THROW((void)array.fetch_add(kElements, 1), UsageError);
+    // Nothing is copied when not all of it can be.
+    EXPECT_THROW((void)array.copy(0, array, {kElements - 1, 2}), UsageError);
+    EXPECT_EQ(array[0], value_of(0));
+    std::uint64_t word = 0;
+    EXPECT_THROW(array.pages().begin_get({0, 0, LocalSpan(&word, kMax)}), UsageError);
+    EXPECT_THROW((void)array.pages().put({kMax, 0, LocalSpan(word)}, seat.patience()), UsageError);
+    EXPECT_THROW((void)array.pages().get({0, kMax, LocalSpan(word)}, seat.patience()), UsageError);
+    meet(seat);
+    EXPECT_TRUE(array.balance(kMax).ended.done());
+    meet(seat);
+  });
+  fleet.expect_success();
+}
+
 }  // namespace
 }  // namespace farside::test

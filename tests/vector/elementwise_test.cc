@@ -1,5 +1,7 @@
 // Elementwise expressions, against the same arithmetic on single elements.
 #include <cmath>
+#include <cstdint>
+#include <limits>
 
 #include <gtest/gtest.h>
 
@@ -87,6 +89,11 @@ TEST(Elementwise, RefusesOtherShapes) {
     EXPECT_THROW(a = 2 * b, UsageError);
     EXPECT_THROW((Array<double, 2>(world, {4, 6}, {.parts = {2, 2}})), UsageError);
     EXPECT_THROW((Array<double, 2>(world, {-1, 6})), UsageError);
+    EXPECT_THROW((Array<double, 2>(world, {std::int64_t{1} << 32U, std::int64_t{1} << 32U})), UsageError);
+    EXPECT_THROW((void)a.extent(2), UsageError);
+    EXPECT_THROW((void)coordinate(a, 2), UsageError);
+    EXPECT_THROW((void)neighbour(a, {std::numeric_limits<std::int64_t>::min(), 0}), UsageError);
+    expect_each(eoshift(a, 0, std::numeric_limits<std::int64_t>::min(), 3.0), [](auto...) { return 3.0; });
     a = b;  // a copy, with another shape
     EXPECT_EQ(a.extents(), b.extents());
   });

@@ -1,9 +1,13 @@
 // How arrays are dealt out: arithmetic, tried on all small shapes.
 #include "farside/vector/layout.h"
 
+#include <cstdint>
+#include <limits>
+
 #include <gtest/gtest.h>
 
 #include "farside/base/error.h"
+#include "farside/vector/array.h"
 
 namespace farside::test {
 namespace {
@@ -11,6 +15,7 @@ namespace {
 using vector::even_parts;
 using vector::Index;
 using vector::Layout;
+using vector::make_layout;
 
 // Each element is in the block of one rank, the one that is its owner; blocks differ by one on each axis at most, and
 // fit into what there is memory for.
@@ -58,6 +63,30 @@ TEST(Layout, SpreadsRanksEvenly) {
 TEST(Layout, RefusesOtherNumbersOfParts) {
   EXPECT_THROW(Layout({1, 4, 4}, {1, 2, 2}, {}, 3), UsageError);
   EXPECT_THROW(Layout({1, 4, 4}, {1, -2, -2}, {}, 4), UsageError);
+  // Products of 2^64 and of 2^64 + 4, of which 64 bits are 0 and 4.
+  constexpr std::int64_t kHuge = std::int64_t{1} << 32U;
+  EXPECT_THROW(Layout({1, 4, 4}, {1, kHuge, kHuge}, {}, 0), UsageError);
+  EXPECT_THROW(Layout({1, 4, 4}, {1, 4, (std::int64_t{1} << 62U) + 1}, {}, 4), UsageError);
+}
+
+// Otherwise too little memory would be taken for the elements.
+TEST(Layout, RefusesMoreElementsThanCanBeCounted) {
+  constexpr std::int64_t kHuge = std::int64_t{1} << 32U;
+  constexpr std::int64_t kMax = std::numeric_limits<std::int64_t>::max();
+  constexpr std::int64_t kMin = std::numeric_limits<std::int64_t>::min();
+  const Index one = {1, 1, 1};
+  for (const Index& extents : {Index{1, kHuge, kHuge}, Index{kHuge, kHuge, 2}, Index{1, 1, kMax}, Index{0, 1, kMax},
+                               Index{1, 1, -1}, Index{1, 1, kMin}, Index{1, kMax, kMax}}) {
+    EXPECT_THROW(Layout(extents, one, {}, 1), UsageError);
+    EXPECT_THROW((void)make_layout(1, extents, Index{}, Index{}), UsageError);
+  }
+  EXPECT_THROW(Layout({1, 1, 8}, one, {0, 0, kMax}, 1), UsageError);
+  EXPECT_THROW(Layout({1, 1, 8}, one, {0, kHuge, kHuge}, 1), UsageError);
+  EXPECT_THROW(Layout({1, 1, 8}, one, {0, 0, -1}, 1), UsageError);
+  EXPECT_THROW((void)make_layout(4, Index{4, 4, 4}, Index{1, kHuge, kHuge}, Index{}), UsageError);
+  EXPECT_THROW((void)make_layout(4, Index{4, 4, 4}, Index{0, kMax, kMax}, Index{}), UsageError);
+  EXPECT_EQ(Layout({1, 1 << 20, 1 << 27}, one, {}, 1).capacity(), std::uint64_t{1} << 47U);
+  EXPECT_EQ(Layout({0, 1 << 20, 1 << 20}, one, {}, 1).capacity(), 0U);
 }
 
 }  // namespace

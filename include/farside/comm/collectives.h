@@ -11,11 +11,11 @@
 // Memory of its peers is in use until all members' service threads are done: who lets its Collectives go before that
 // may keep others from ending what they have begun. So each waits for Comm::issued, and all meet.
 //
-// A member's death ends every wait with peer_lost and its rank. After a failure the group does not meet again, and the
-// buffers stay until the Collectives has gone.
+// A member's death ends every wait with peer_lost and its rank. After a failure the group does not meet again.
 //
-// Thread safety: one thread at a time; threads that reduce at once have a Collectives each. Buffers stay, and are not
-// touched, until the end.
+// Thread safety: one thread at a time; threads that reduce at once have a Collectives each. Buffers stay, and the
+// program leaves them alone, until end() has returned, or the Pending has gone without it. Only begin and end use them:
+// what the service thread sends later is its own copy, so after a failure, too, they may go.
 #pragma once
 
 #include <algorithm>

@@ -109,7 +109,8 @@ class Comm {
   [[nodiscard]] Team& team() const noexcept;
   [[nodiscard]] std::unique_ptr<Channel> open_channel() const { return team().fabric().open_channel(); }
 
-  // Copies. Order between them there is none; a notice follows the bytes it belongs to.
+  // Copies. Order between them there is none; a notice follows the bytes it belongs to. UsageError is thrown where the
+  // two sides have different lengths; then nothing was issued.
 
   Request put(Channel& channel, RemoteSpan to, LocalSpan from, Notice notice = {});
   Request get(Channel& channel, LocalSpan into, RemoteSpan from);

@@ -88,19 +88,23 @@ class GlobalArray {
   // Elements.
 
   Ended get(std::uint64_t first, std::span<T> into) {
+    access_.check_closed();
     check(first, into.size());
     if (is_in_one_page(first, into.size())) return access_.get(part_of(first, into.data(), into.size()), deadline());
     begin_get(first, into);
     return finish();
   }
   Ended put(std::uint64_t first, std::span<const T> from) {
+    access_.check_closed();
     check(first, from.size());
     const std::span<T> source = source_of(from);
     if (is_in_one_page(first, from.size())) return access_.put(part_of(first, source.data(), from.size()), deadline());
     begin_put(first, from);
     return finish();
   }
-  /// Begun now, and under way together until `finish`, before any other call. The spans stay until then.
+  /// Begun now, and under way together until `finish`. The spans stay until then, and other calls throw UsageError.
+  /// When a call throws, nothing is under way any more. For exceptions from elsewhere: OpenTransfers
+  /// open(array.pages()).
   void begin_get(std::uint64_t first, std::span<T> into) {
     for_each_part(first, into, [this](const PagePart& part) { access_.begin_get(part); });
   }
@@ -119,6 +123,7 @@ class GlobalArray {
   }
   /// Of equal indices, any one's value stays.
   Ended scatter(std::span<const std::uint64_t> indices, std::span<const T> from) {
+    access_.check_closed();
     check_all(indices, from.size());
     const std::span<T> source = source_of(from);
     for (std::size_t i = 0; i < indices.size(); ++i) access_.begin_put(part_of(indices[i], &source[i], 1));
@@ -135,6 +140,7 @@ class GlobalArray {
   /// From `source`, which may be this array, if the two ranges have nothing in common.
   Ended copy(std::uint64_t first, GlobalArray& source, Range from) {
     check(first, from.count);
+    source.check(from.first, from.count);
     std::vector<T> values(std::min(from.count, kAtOnce));
     return in_pieces(from.count, [&](std::uint64_t at, std::uint64_t length) {
       const Ended got = source.get(from.first + at, std::span(values).first(length));
@@ -282,7 +288,7 @@ class GlobalArray {
                         "an element has " + std::to_string(sizeof(T)), "use larger pages"});
     }
     [[nodiscard]] PagesOptions pages_options(Rank ranks, const GlobalArrayOptions& options) const {
-      const std::uint64_t count = std::max<std::uint64_t>((elements + per_page - 1) / per_page, 1);
+      const std::uint64_t count = std::max<std::uint64_t>(elements / per_page + (elements % per_page != 0 ? 1 : 0), 1);
       return {.pages = count,
               .page_bytes = options.page_bytes,
               .first_owner = [=, of = options.distribution](PageId page) { return of(page, count, ranks); },
@@ -310,14 +316,16 @@ class GlobalArray {
     return {page_of(first), offset_of(first), LocalSpan(values, count * sizeof(T))};
   }
 
-  void check(std::uint64_t first, std::uint64_t count) const {
+  void check(std::uint64_t first, std::uint64_t count) {
     if (first <= size() && count <= size() - first) return;
+    access_.cancel();  // the exception may take the buffers of what is under way with it
     throw UsageError({"use a global array", std::to_string(count) + " elements from " + std::to_string(first) + " on",
                       "it has " + std::to_string(size()), ""});
   }
-  void check_all(std::span<const std::uint64_t> indices, std::uint64_t values) const {
+  void check_all(std::span<const std::uint64_t> indices, std::uint64_t values) {
     for (const std::uint64_t index : indices) check(index, 1);
     if (indices.size() == values) return;
+    access_.cancel();
     throw UsageError({"gather or scatter", std::to_string(values) + " values",
                       "there are " + std::to_string(indices.size()) + " indices", "give as many of both"});
   }
@@ -340,7 +348,7 @@ class GlobalArray {
   }
   /// Page by page, but where elements fill pages.
   template <class Visit>
-  void for_each_part(std::uint64_t first, std::span<T> values, Visit visit) const {
+  void for_each_part(std::uint64_t first, std::span<T> values, Visit visit) {
     check(first, values.size());
     if (values.empty()) return;
     if (shared_->per_page * sizeof(T) == shared_->pages.page_bytes()) {

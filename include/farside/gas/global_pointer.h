@@ -7,8 +7,10 @@
 #include <iterator>
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
+#include "farside/base/error.h"
 #include "farside/fabric/region.h"
 
 namespace farside {
@@ -83,6 +85,7 @@ class GlobalIterator {
   GlobalIterator(GlobalArray<T>& array, std::uint64_t index) : array_(&array), index_(index) {}
 
   const T& operator*() const {
+    if (index_ >= array_->size()) refuse();
     const std::uint64_t per_page = array_->elements_per_page();
     const std::uint64_t first = index_ / per_page * per_page;
     if (!page_ || first_ != first) {
@@ -106,6 +109,11 @@ class GlobalIterator {
   friend bool operator==(const GlobalIterator& a, const GlobalIterator& b) { return a.index_ == b.index_; }
 
  private:
+  [[noreturn]] void refuse() const {
+    throw UsageError({"read an element of a global array", "the one at " + std::to_string(index_),
+                      "it has " + std::to_string(array_->size()), "stop at end()"});
+  }
+
   GlobalArray<T>* array_;
   std::uint64_t index_;
   mutable std::shared_ptr<const std::vector<T>> page_{};  // shared by copies, and never changed

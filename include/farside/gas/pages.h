@@ -123,11 +123,19 @@ class PageAccess {
   /// Of many parts, all under way at once.
   Ended get(std::span<const PagePart> parts, Deadline deadline);
   Ended put(const PagePart& part, Deadline deadline);
-  /// Of many parts, which may go on in the pages that follow, all under way at once: begun now, and ended by `finish`,
-  /// before any other call. Buffers stay until then.
+  /// Of many parts, which may go on in the pages that follow, all under way at once: begun now, and ended by `finish`.
+  /// Buffers stay until then. Before that every other transfer, own, locate and pin throws UsageError.
+  ///
+  /// When one of these calls throws, nothing is under way any more: what was begun before was awaited for a second at
+  /// most and then abandoned, and it is not known what of it took place. For exceptions from elsewhere: OpenTransfers.
   void begin_get(const PagePart& part);
   void begin_put(const PagePart& part);
   Ended finish(Deadline deadline);
+  /// The same for what was begun, without an exception. For OpenTransfers.
+  void cancel() noexcept;
+  [[nodiscard]] bool is_open() const noexcept;
+  /// Throws UsageError when something was begun and not finished.
+  void check_closed();
 
   /// On an aligned word, atomic against each other, not against puts.
   Old<std::uint64_t> fetch_add(PageId page, std::uint64_t offset, std::uint64_t addend, Deadline deadline);
@@ -164,6 +172,19 @@ class PageAccess {
  private:
   class Impl;
   std::unique_ptr<Impl> impl_;
+};
+
+/// Where other code may throw between begin_get or begin_put and finish. Declared after the buffers: when it goes,
+/// their memory is not touched any more, whatever has been begun (PageAccess::cancel).
+class OpenTransfers {
+ public:
+  explicit OpenTransfers(PageAccess& access) noexcept : access_(access) {}
+  ~OpenTransfers() { access_.cancel(); }
+  OpenTransfers(const OpenTransfers&) = delete;
+  OpenTransfers& operator=(const OpenTransfers&) = delete;
+
+ private:
+  PageAccess& access_;
 };
 
 }  // namespace farside

@@ -49,6 +49,9 @@ struct View {
   }
 };
 
+/// Throws UsageError when there is no such axis; gives its place among kAxes.
+[[nodiscard]] std::size_t place_of_axis(std::size_t axis, std::size_t dimensions);
+
 /// Of `extents` and `distribution` over the ranks of `world`, as three axes. Throws UsageError when it is none.
 [[nodiscard]] Layout make_layout(std::uint32_t ranks, std::span<const std::int64_t> extents,
                                  std::span<const std::int64_t> parts, std::span<const std::int64_t> halo);
@@ -122,7 +125,10 @@ class Array {
   [[nodiscard]] World& world() const { return *world_; }
   [[nodiscard]] const Layout& layout() const { return layout_; }
   [[nodiscard]] Extents<Dimensions> extents() const { return outer(layout_.extents()); }
-  [[nodiscard]] std::int64_t extent(std::size_t axis) const { return extents()[axis]; }
+  /// Throws UsageError when there is no such axis.
+  [[nodiscard]] std::int64_t extent(std::size_t axis) const {
+    return layout_.extents()[place_of_axis(axis, Dimensions)];
+  }
   /// This rank's block, in global indices: from `first` to before `last`.
   [[nodiscard]] Extents<Dimensions> first() const { return outer(own().first); }
   [[nodiscard]] Extents<Dimensions> last() const { return outer(own().last); }
@@ -261,7 +267,7 @@ Array<T, Dimensions>& Array<T, Dimensions>::set_each(Function function) {
 /// The global index of each element on `axis`, for expressions. `array` outlives it.
 template <class T, std::size_t Dimensions>
 [[nodiscard]] Coordinate<Dimensions> coordinate(const Array<T, Dimensions>& array, std::size_t axis) {
-  return {array.domain(), array.own().first, axis + kAxes - Dimensions};
+  return {array.domain(), array.own().first, place_of_axis(axis, Dimensions)};
 }
 
 /// The elements so many steps from each, which must not be more than the halo: for stencils. `array` outlives it.
@@ -270,9 +276,10 @@ template <class T, std::size_t Dimensions>
   Index steps{};
   std::copy(step.begin(), step.end(), steps.end() - Dimensions);
   for (std::size_t axis = 0; axis < kAxes; ++axis) {
-    if (std::abs(steps[axis]) <= array.layout().halo()[axis]) continue;
+    const std::int64_t halo = array.layout().halo()[axis];
+    if (-halo <= steps[axis] && steps[axis] <= halo) continue;
     throw UsageError({"read around the elements of an array", array.layout().text(), "it has fewer ghost cells",
-                      "give it a halo of " + std::to_string(std::abs(steps[axis]))});
+                      "give it a halo for steps of " + std::to_string(steps[axis])});
   }
   return Read<T, Dimensions>(array, steps);
 }

@@ -54,7 +54,7 @@ struct Box {
 class Layout {
  public:
   Layout() = default;
-  /// Throws UsageError when the parts are not as many as the ranks.
+  /// Throws UsageError when the parts are not as many as the ranks, and for more than 2^47 elements.
   Layout(const Index& extents, const Index& parts, const Index& halo, std::uint32_t ranks);
 
   [[nodiscard]] const Index& extents() const noexcept { return extents_; }

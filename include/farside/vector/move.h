@@ -11,8 +11,6 @@
 
 namespace farside::vector {
 
-/// Throws UsageError when there is no such axis; gives its place among kAxes.
-[[nodiscard]] std::size_t place_of_axis(std::size_t axis, std::size_t dimensions);
 /// Throw UsageError.
 void check_count(std::uint64_t given, std::uint64_t needed);
 void check_inside(const Layout& layout, const Index& index);
@@ -41,6 +39,7 @@ template <class T, std::size_t Dimensions>
   Array<T, Dimensions> result(a.world(), layout_of_result(a));
   Box beyond = result.layout().all();
   const std::int64_t extent = beyond.last[place];
+  shift = std::clamp(shift, -extent, extent);
   if (shift >= 0) {
     beyond.first[place] = std::max<std::int64_t>(0, extent - shift);
   } else {

@@ -1,11 +1,20 @@
 #include "gas/protocol/accessor.h"
 
 #include <algorithm>
+#include <string>
 #include <utility>
+
+#include "farside/base/log.h"
 
 #include "gas/protocol/pieces.h"
 
 namespace farside {
+
+namespace {
+
+constexpr Duration kCancelTimeout = std::chrono::seconds(1);
+
+}  // namespace
 
 Accessor::Accessor(PageMemory& memory)
     : memory_(memory),
@@ -226,6 +235,15 @@ Ended Accessor::give_up(Ended ended) {
     doubts_.push_back({std::exchange(holder_, std::move(next)), std::exchange(written_, {})});
   }
   return ended;
+}
+
+void Accessor::cancel() noexcept {
+  try {
+    (void)give_up(await_posted(memory_.fabric().in(kCancelTimeout)));
+  } catch (const std::exception& error) {
+    // No hold is left for the puts that were given up, so they keep the one they have.
+    log::warn(std::string("global pages: ") + error.what());
+  }
 }
 
 void Accessor::settle() {

@@ -39,6 +39,12 @@ class Accessor {
   void begin_get(const PagePart& part) { begin(part, false); }
   void begin_put(const PagePart& part) { begin(part, true); }
   Ended finish(Deadline deadline);
+  /// Something was begun and not awaited.
+  [[nodiscard]] bool is_open() const noexcept { return !transfers_.empty(); }
+  /// Ends what was begun, for an exception that is to leave: its buffers are not touched afterwards. What is under way
+  /// is awaited for a second at most, then abandoned, which the fabric does with certainty; a put that was abandoned
+  /// keeps its hold, as after any failure.
+  void cancel() noexcept;
   /// A put was given up, and may still land: no flush of a later connection says that it has not. Its hold stays.
   [[nodiscard]] bool is_in_doubt() const noexcept { return !doubts_.empty(); }
 
