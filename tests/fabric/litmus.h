@@ -43,6 +43,14 @@ class StartLine {
   std::atomic<std::uint64_t> arrivals_ = 0;
 };
 
+/// The word that a round writes. Those of two successive rounds differ in each of their eight bytes (no byte of the
+/// factor is 0 or 255), so that a word that was torn is that of no round.
+constexpr std::uint64_t written_in(std::uint64_t round) { return round * 0x9e3779b97f4a7c15; }
+
+/// The round that wrote `word`. Of a word that was torn it is, but for one in some 2^50, a number that no round has.
+constexpr std::uint64_t round_of(std::uint64_t word) { return word * 0xf1de83e19937733d; }
+static_assert(round_of(written_in(1)) == 1 && round_of(written_in(1000)) == 1000);
+
 struct Sightings {
   std::atomic<std::uint64_t> strong;    ///< everything in the order it was written
   std::atomic<std::uint64_t> weak;      ///< a later write seen, an earlier one not

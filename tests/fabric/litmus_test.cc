@@ -1,10 +1,11 @@
 // The memory model's rules of order (docs/protocols/fabric.md), each as a small program with what it allows and
-// what it forbids. Numbers written grow with the rounds, so that an old value is a smaller one.
+// what it forbids.
 #include "tests/fabric/litmus.h"
 
 #include <algorithm>
 #include <array>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -33,12 +34,25 @@ Outcome put_in_order(const Mesh& mesh, Order order, PeerId data_target) {
   return Outcome::done;
 }
 
-/// Enters what an observer saw in `data` after it had seen the flag of `round`.
+/// Each byte of `word` is that of one of the two.
+bool is_mixture(std::uint64_t word, std::uint64_t one, std::uint64_t other) {
+  for (unsigned bit = 0; bit < 64; bit += 8) {
+    const auto byte = [bit](std::uint64_t of) { return (of >> bit) & 0xff; };
+    if (byte(word) != byte(one) && byte(word) != byte(other)) return false;
+  }
+  return true;
+}
+
+/// Enters what an observer saw in `data` after it had seen the flag of `round`, in whose beginning the data was that of
+/// the round before. A word that travels alone is whole; in a transfer of several one may be torn (rule 1).
 void note(Sightings& seen, std::span<const std::uint64_t> data, std::uint64_t round) {
+  const std::uint64_t before = written_in(round - 1);
+  const std::uint64_t now = written_in(round);
   bool strong = true;
   for (const std::uint64_t word : data) {
-    if (word > round) ++seen.thin_air;
-    strong = strong && word == round;
+    const bool is_allowed = data.size() == 1 ? word == before || word == now : is_mixture(word, before, now);
+    if (!is_allowed) ++seen.thin_air;
+    strong = strong && word == now;
   }
   ++(strong ? seen.strong : seen.weak);
 }
@@ -71,20 +85,21 @@ struct MessagePassing {
 
  private:
   void write(Stage& stage, const Mesh& mesh, std::uint64_t round) const {
-    std::vector<std::uint64_t> data(words, round);
+    std::vector<std::uint64_t> data(words, written_in(round));
+    std::uint64_t flag = written_in(round);
     const LocalSpan data_span(data.data(), words * 8);
     const auto data_place = mesh.at(data_at).span(kData, words * 8);
     const auto flag_place = mesh.at(1).span(kFlag, 8);
     Batch batch(*mesh.channel);
     if (order == Order::reversed) {
-      batch.write(flag_place, LocalSpan(round));
+      batch.write(flag_place, LocalSpan(flag));
       ASSERT_EQ(mesh.channel->flush(1, mesh.patience()), Outcome::done);
       look_until([&] { return stage.seen.strong + stage.seen.weak == 2 * round; });
       batch.write(data_place, data_span);
     } else {
       batch.write(data_place, data_span);
       ASSERT_EQ(put_in_order(mesh, order, data_at), Outcome::done);
-      batch.write(flag_place, LocalSpan(round));
+      batch.write(flag_place, LocalSpan(flag));
     }
     ASSERT_EQ(batch.wait(mesh.patience()), Outcome::done);
     ASSERT_EQ(mesh.channel->flush(data_at, mesh.patience()), Outcome::done);
@@ -94,11 +109,11 @@ struct MessagePassing {
   void observe(Stage& stage, const Mesh& mesh, unsigned self, std::uint64_t round) const {
     std::vector<std::uint64_t> data(words);
     if (self == 1) {
-      look_until([&] { return mesh.local->word<ControlWord>(kFlag).load() == round; });
+      look_until([&] { return mesh.local->word<ControlWord>(kFlag).load() == written_in(round); });
       mesh.channel->local_fence();
     } else {
-      look_until(
-          [&] { return mesh.channel->load(mesh.at(1).word<ControlWord>(kFlag), mesh.patience()).value == round; });
+      const auto flag = mesh.at(1).word<ControlWord>(kFlag);
+      look_until([&] { return mesh.channel->load(flag, mesh.patience()).value == written_in(round); });
     }
     if (self == data_at) {
       mesh.local->copy_out(kData, std::as_writable_bytes(std::span(data)));
@@ -161,6 +176,23 @@ TEST(Messages, CatchesAFlagThatGoesFirst) {
   EXPECT_EQ(stage->seen.weak, MessagePassing::kLooks);
 }
 
+// The programs above must be able to see a word that is put together of two rounds', wherever the cut is: where it
+// travelled alone that is forbidden, and elsewhere it is not what was written.
+TEST(Messages, CatchesATornWord) {
+  for (std::uint64_t round = 1; round <= kRounds; ++round) {
+    for (unsigned bits = 8; bits < 64; bits += 8) {
+      const std::uint64_t low = (std::uint64_t{1} << bits) - 1;
+      const std::array<std::uint64_t, 1> torn{(written_in(round) & low) | (written_in(round - 1) & ~low)};
+      Sightings seen{};
+      note(seen, torn, round);
+      ASSERT_EQ(seen.thin_air, 1U) << round << ", " << bits;
+      note(seen, std::array{torn[0], written_in(round)}, round);
+      ASSERT_EQ(seen.thin_air, 1U);
+      ASSERT_EQ(seen.weak, 2U);
+    }
+  }
+}
+
 // Rule 1: the last word of a bulk WRITE may arrive before the others.
 TEST(BulkWrite, LastWordProvesNothingAboutTheRest) {
   constexpr std::size_t kWords = 512;
@@ -169,14 +201,14 @@ TEST(BulkWrite, LastWordProvesNothingAboutTheRest) {
     const Mesh mesh = make_mesh(me, kRegionBytes);
     for (std::uint64_t round = 1; round <= kRounds; ++round) {
       stage->line.meet(2);
-      std::vector<std::uint64_t> data(kWords, round);
+      std::vector<std::uint64_t> data(kWords, written_in(round));
       if (me.index() == 0) {
         const auto place = mesh.at(1).span(kData, kWords * 8);
         ASSERT_EQ(mesh.channel->write(place, LocalSpan(data.data(), kWords * 8), mesh.patience()), Outcome::done);
         ASSERT_EQ(mesh.channel->flush(1, mesh.patience()), Outcome::done);
       } else {
         const auto last = mesh.local->word<ControlWord>(kData + (kWords - 1) * 8);
-        look_until([&] { return last.load() == round; });
+        look_until([&] { return last.load() == written_in(round); });
         mesh.local->copy_out(kData, std::as_writable_bytes(std::span(data)));
         note(stage->seen, data, round);
       }
@@ -192,7 +224,7 @@ TEST(BulkWrite, LastWordProvesNothingAboutTheRest) {
 // after it had been seen to stand. Whichever comes last, no third value appears, and the words around are untouched.
 TEST(BulkWrite, MayStoreAWordTwiceButInventsNothing) {
   constexpr std::size_t kWords = 3;  // 24 bytes: common memcpys store the middle word twice
-  constexpr std::uint64_t kOwners = std::uint64_t{1} << 63;
+  constexpr std::uint64_t kOwners = std::uint64_t{1} << 32;
   const Shared<Stage> stage;
   Fleet fleet(2, [&](Member& me) {
     const Mesh mesh = make_mesh(me, kRegionBytes);
@@ -200,25 +232,26 @@ TEST(BulkWrite, MayStoreAWordTwiceButInventsNothing) {
       stage->line.meet(2);
       const auto middle = mesh.local->word<ControlWord>(kData + 8);
       if (me.index() == 0) {
-        std::array<std::uint64_t, kWords> data{round, round, round};
+        std::array<std::uint64_t, kWords> data{};
+        data.fill(written_in(round));
         ASSERT_EQ(mesh.channel->write(mesh.at(1).span(kData, sizeof data), LocalSpan(data), mesh.patience()),
                   Outcome::done);
         ASSERT_EQ(mesh.channel->flush(1, mesh.patience()), Outcome::done);
       } else {
-        look_until([&] { return middle.load() == round; });
-        middle.store(kOwners | round);
+        look_until([&] { return middle.load() == written_in(round); });
+        middle.store(written_in(kOwners | round));
       }
       stage->line.meet(2);
       if (me.index() == 1) {
         std::array<std::uint64_t, kWords + 1> found{};
         mesh.local->copy_out(kData, std::as_writable_bytes(std::span(found)));
-        EXPECT_EQ(found[0], round);
-        EXPECT_EQ(found[2], round);
+        EXPECT_EQ(found[0], written_in(round));
+        EXPECT_EQ(found[2], written_in(round));
         EXPECT_EQ(found[3], 0U) << "a word behind the WRITE changed";
-        if (found[1] == (kOwners | round)) {
+        if (found[1] == written_in(kOwners | round)) {
           ++stage->seen.strong;
         } else {
-          ++(found[1] == round ? stage->seen.weak : stage->seen.thin_air);
+          ++(found[1] == written_in(round) ? stage->seen.weak : stage->seen.thin_air);
         }
       }
       stage->line.meet(2);
@@ -227,6 +260,38 @@ TEST(BulkWrite, MayStoreAWordTwiceButInventsNothing) {
   });
   fleet.expect_success();
   expect_anything_but_thin_air(stage->seen, kRounds);
+}
+
+// Rule 1: a word that travels alone is whole, however often it is stored and looked at meanwhile: member 0 stores until
+// both the owner's CPU and member 2's READs have seen it change often enough.
+TEST(ControlWords, AreNeverTorn) {
+  struct Progress {
+    std::atomic<std::uint64_t> begun;  ///< the last round whose word may have been stored
+    std::array<std::atomic<std::uint64_t>, 3> changes;
+  };
+  const Shared<Progress> progress;
+  const auto have_seen_enough = [&] { return progress->changes[1] >= kRounds && progress->changes[2] >= kRounds; };
+  Fleet fleet(3, [&](Member& me) {
+    const Mesh mesh = make_mesh(me, kRegionBytes);
+    const auto word = mesh.at(1).word<ControlWord>(kFlag);
+    std::uint64_t last = 0;
+    look_until([&] {
+      if (me.index() == 0) {
+        const std::uint64_t round = ++progress->begun;
+        EXPECT_EQ(mesh.channel->store(word, written_in(round), mesh.patience()), Outcome::done);
+        const Outcome flushed = round % 16 == 0 ? mesh.channel->flush(1, mesh.patience()) : Outcome::done;
+        EXPECT_EQ(flushed, Outcome::done);
+      } else {
+        const std::uint64_t found = me.index() == 1 ? mesh.local->word<ControlWord>(kFlag).load()
+                                                    : mesh.channel->load(word, mesh.patience()).value;
+        EXPECT_LE(round_of(found), progress->begun);
+        if (found != std::exchange(last, found)) ++progress->changes.at(me.index());
+      }
+      return have_seen_enough() || testing::Test::HasFailure();
+    });
+    me.barrier();
+  });
+  fleet.expect_success();
 }
 
 /// Store buffering between an owner's CPU and a remote process, both words in the owner's region. The owner stores
@@ -265,7 +330,7 @@ struct StoreBuffering {
 
   void own(const Mesh& mesh, std::uint64_t round, Found::value_type& saw) const {
     for (std::uint64_t pair = 0; pair < kPairs; ++pair) {
-      mesh.local->word<ControlWord>(mine(pair)).store(round);
+      mesh.local->word<ControlWord>(mine(pair)).store(written_in(round));
       if (with_local_fence) mesh.channel->local_fence();
       saw[pair].store(mesh.local->word<ControlWord>(theirs(pair)).load(), std::memory_order_relaxed);
     }
@@ -274,7 +339,8 @@ struct StoreBuffering {
   static void reach(const Mesh& mesh, std::uint64_t round, Found::value_type& saw) {
     const Deadline deadline = mesh.patience();
     for (std::uint64_t pair = 0; pair < kPairs; ++pair) {
-      ASSERT_EQ(mesh.channel->store(mesh.at(0).word<ControlWord>(theirs(pair)), round, deadline), Outcome::done);
+      ASSERT_EQ(mesh.channel->store(mesh.at(0).word<ControlWord>(theirs(pair)), written_in(round), deadline),
+                Outcome::done);
       ASSERT_EQ(mesh.channel->flush(0, deadline), Outcome::done);
       const Fetched found = mesh.channel->load(mesh.at(0).word<ControlWord>(mine(pair)), deadline);
       ASSERT_TRUE(found.done());
@@ -284,8 +350,8 @@ struct StoreBuffering {
 
   static void judge(const Found& found, std::uint64_t round, Sightings& seen) {
     for (std::uint64_t pair = 0; pair < kPairs; ++pair) {
-      const std::uint64_t owner_saw = found[0][pair];
-      const std::uint64_t other_saw = found[1][pair];
+      const std::uint64_t owner_saw = round_of(found[0][pair]);
+      const std::uint64_t other_saw = round_of(found[1][pair]);
       if (std::max(owner_saw, other_saw) > round) ++seen.thin_air;
       ++(owner_saw != round && other_saw != round ? seen.weak : seen.strong);
     }
