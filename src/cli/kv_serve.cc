@@ -10,6 +10,8 @@
 #include <vector>
 
 #include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "farside/base/error.h"
 #include "farside/kv/client.h"
@@ -20,6 +22,7 @@
 #include "cli/metrics_server.h"
 #include "kv/resp/reconnecting_session.h"
 #include "kv/resp/resp_server.h"
+#include "team/socket.h"
 
 namespace farside::cli {
 
@@ -60,6 +63,8 @@ void add_clients(MetricsPage& page, const kv::RespStatus& status) {
   page.add("", status.connections);
   page.begin("farside_resp_commands_total", Kind::counter, "Commands obeyed or refused.");
   page.add("", status.commands);
+  page.begin("farside_resp_wrong_passwords_total", Kind::counter, "Wrong passwords given.");
+  page.add("", status.wrong_passwords);
   page.begin("farside_resp_disconnected_total", Kind::counter, "Clients that the server disconnected, by reason.");
   for (std::size_t why = 0; why < kv::kDisconnected.size(); ++why) {
     page.add(fmt::format("reason=\"{}\"", kv::kDisconnected.at(why)), status.disconnected.at(why));
@@ -109,12 +114,23 @@ struct ServeArguments {
   std::string address = "127.0.0.1:6379";
   std::string metrics_address;
   std::string password_file;
+  bool insecure = false;
   std::size_t threads = 2;
   kv::RespSettings settings{};
 };
 
+// What other users can read is no password. Of a file that cannot be looked at reading says why.
+void expect_private(const std::string& file) {
+  struct stat status {};
+  if (::stat(file.c_str(), &status) != 0) return;
+  if ((status.st_uid == ::geteuid() || status.st_uid == 0) && (status.st_mode & 077) == 0) return;
+  throw Error({"read a password from", file, "it belongs to another user, or other users may read or write it",
+               "make it yours alone: chmod 600"});
+}
+
 // The first line.
 std::string read_password(const std::string& file) {
+  expect_private(file);
   std::ifstream input(file);
   std::string password;
   if (!std::getline(input, password) || password.empty()) {
@@ -166,7 +182,22 @@ class ServedPool {
   std::uint64_t number_ = 0;            // of the pool
 };
 
+void expect_secure(const ServeArguments& arguments) {
+  if (arguments.insecure) return;
+  if (arguments.password_file.empty() && !is_loopback(arguments.address)) {
+    throw UsageError({"serve the Redis protocol at", arguments.address,
+                      "other machines could reach it, and there is no password",
+                      "give one with --password-file, listen on 127.0.0.1, or say --insecure"});
+  }
+  if (!arguments.metrics_address.empty() && !is_loopback(arguments.metrics_address)) {
+    throw UsageError({"serve metrics at", arguments.metrics_address,
+                      "other machines could reach them, and they are told to all that ask",
+                      "listen on 127.0.0.1, or say --insecure"});
+  }
+}
+
 int serve(const ServeArguments& arguments) {
+  expect_secure(arguments);
   const EndOfService end;  // first: threads inherit what is blocked
   allow_many_files();      // one for each client
   kv::RespSettings settings = arguments.settings;
@@ -200,6 +231,8 @@ void add_kv_serve(CLI::App& kv, Action& chosen) {
       ->type_name("HOST:PORT");
   command->add_option("--password-file", arguments->password_file, "What clients must say with AUTH is its first line")
       ->type_name("FILE");
+  command->add_flag("--insecure", arguments->insecure,
+                    "Let other machines reach clients' port without a password, or the metrics");
   command->add_option("--threads", arguments->threads, "How many threads serve")
       ->type_name("THREADS")
       ->check(CLI::Range(1, 256))

@@ -54,7 +54,14 @@ void Connection::flush() {
 
 void Connection::watch_for_room() {
   const bool was_blocked = std::exchange(blocked_, !unsent_.empty());
-  if (blocked_ != was_blocked) loop_.change(socket_.get(), blocked_ ? EPOLLIN | EPOLLOUT : EPOLLIN);
+  if (blocked_ != was_blocked) watch_again();
 }
+
+void Connection::pause(bool paused) {
+  paused_ = paused;
+  watch_again();
+}
+
+void Connection::watch_again() { loop_.change(socket_.get(), (paused_ ? 0U : EPOLLIN) | (blocked_ ? EPOLLOUT : 0U)); }
 
 }  // namespace farside

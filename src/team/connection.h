@@ -27,6 +27,9 @@ class Connection {
   [[nodiscard]] bool receive(std::size_t at_most = kChunkBytes);
   [[nodiscard]] std::string& received() noexcept { return received_; }
 
+  /// While paused `on_ready` runs only when the connection has broken.
+  void pause(bool paused);
+
   /// Sends now what fits and the rest when it fits. A broken connection shows in receive().
   void send(std::string_view bytes);
   /// `handler` runs each time the other side has taken something that had to wait. It does not destroy the connection.
@@ -45,6 +48,7 @@ class Connection {
   /// How many of `bytes` the kernel has taken.
   [[nodiscard]] std::size_t send_now(std::string_view bytes);
   void watch_for_room();
+  void watch_again();
 
   EventLoop& loop_;
   Fd socket_;
@@ -54,6 +58,7 @@ class Connection {
   std::size_t sent_ = 0;
   std::uint64_t taken_ = 0;
   bool blocked_ = false;  // the loop says when more fits
+  bool paused_ = false;
 };
 
 }  // namespace farside

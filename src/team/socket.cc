@@ -104,6 +104,22 @@ Fd try_connect(int family, const sockaddr* address, socklen_t length, SetupClock
 
 bool is_host_local(std::string_view address) { return address.find('/') != std::string_view::npos; }
 
+bool is_loopback(const std::string& address) {
+  if (is_host_local(address)) return true;
+  const AddressList found = resolve(address, AI_PASSIVE);
+  for (const addrinfo* each = found.get(); each != nullptr; each = each->ai_next) {
+    if (each->ai_family == AF_INET) {
+      constexpr std::uint32_t kLoopbackNet = 127;
+      const auto& in = *reinterpret_cast<const sockaddr_in*>(each->ai_addr);
+      if (ntohl(in.sin_addr.s_addr) >> 24U != kLoopbackNet) return false;
+    } else {
+      const auto& in = *reinterpret_cast<const sockaddr_in6*>(each->ai_addr);
+      if (IN6_IS_ADDR_LOOPBACK(&in.sin6_addr) == 0) return false;
+    }
+  }
+  return true;
+}
+
 Fd listen_on(const std::string& address) {
   if (is_host_local(address)) {
     const sockaddr_un local = local_address(address);

@@ -15,6 +15,10 @@ using SetupClock = std::chrono::steady_clock;
 /// An address with a slash names a Unix socket of this host.
 [[nodiscard]] bool is_host_local(std::string_view address);
 
+/// Whether only this host's processes can reach it: a Unix socket, or an address of the loopback interface. Throws
+/// Error when the host has no address.
+[[nodiscard]] bool is_loopback(const std::string& address);
+
 /// A non-blocking listening socket. Port 0 lets the kernel choose.
 [[nodiscard]] Fd listen_on(const std::string& address);
 /// `address` with the port that the kernel chose.

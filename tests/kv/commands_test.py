@@ -73,7 +73,8 @@ class Shell(WithPool):
 
 class Serve(WithPool):
     def serve(self, *arguments, **options):
-        process = self.pool.start("kv", "serve", "--listen", "127.0.0.1:0", *arguments, **options)
+        listen = () if "--listen" in arguments else ("--listen", "127.0.0.1:0")
+        process = self.pool.start("kv", "serve", *listen, *arguments, **options)
         self.addCleanup(process.stdout.close)
         self.addCleanup(process.wait, patience.PATIENCE_S)
         self.addCleanup(process.terminate)
@@ -100,6 +101,21 @@ class Serve(WithPool):
             ended = self.pool.run("kv", "serve", "--listen", "127.0.0.1:" + port)
             self.assertEqual(ended.returncode, 2)
             self.assertIn("its port is no number", ended.stderr)
+
+    def test_other_machines_reach_it_with_a_password_only(self):
+        for arguments in (("--listen", "0.0.0.0:0"), ("--listen", "[::]:0"), ("--listen", "127.0.0.1:0", "--metrics", "0.0.0.0:0")):
+            ended = self.pool.run("kv", "serve", *arguments)
+            self.assertEqual(ended.returncode, 2, arguments)
+            self.assertIn("say --insecure", ended.stderr)
+        self.serve("--listen", "0.0.0.0:0", "--insecure")
+        with tempfile.NamedTemporaryFile("w") as password:
+            password.write("secret\n")
+            password.flush()
+            self.serve("--listen", "0.0.0.0:0", "--password-file", password.name)
+            os.chmod(password.name, 0o640)
+            ended = self.pool.run("kv", "serve", "--listen", "127.0.0.1:0", "--password-file", password.name)
+            self.assertEqual(ended.returncode, 1)
+            self.assertIn("chmod 600", ended.stderr)
 
     def test_it_goes_on_when_a_node_is_back(self):
         client = self.enterContext(socket.create_connection(("127.0.0.1", self.serve("--threads", "1").port)))

@@ -25,6 +25,7 @@ class StoreServer:
         arguments = ["--threads", threads, "--listen", "127.0.0.1:0"]
         if password is not None:
             file = pathlib.Path(self.pool.directory.name, "password")
+            file.touch(mode=0o600)
             file.write_text(password + "\n", encoding="ascii")
             arguments += ["--password-file", str(file)]
         self.process = self.pool.start("kv", "serve", *arguments)

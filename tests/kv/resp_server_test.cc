@@ -164,7 +164,7 @@ TEST_F(RespServing, DisconnectsWhoTakesNoReplies) {
 
 // One that has never said the password is owed a KiB, whatever it asks: hundreds of them cost little.
 TEST_F(RespServing, KeepsLittleForClientsWithoutThePassword) {
-  start({.password = "secret"});
+  start({.password = "secret", .unauthenticated_limit = std::chrono::hours(1)});
   const std::vector<Fd> greedy = several(200);
   const std::uint64_t before = resident_bytes();
   std::string asking;
@@ -173,6 +173,35 @@ TEST_F(RespServing, KeepsLittleForClientsWithoutThePassword) {
   EXPECT_TRUE(eventually_disconnected(Disconnected::output, greedy.size()));
   EXPECT_LT(resident_bytes(), before + (std::uint64_t{64} << 20U));
   expect(connect(), "AUTH secret\r\nPING\r\n", "+OK\r\n+PONG\r\n");
+}
+
+TEST_F(RespServing, DisconnectsWhoDoesNotGiveThePassword) {
+  start({.password = "secret", .unauthenticated_limit = std::chrono::milliseconds(10)});
+  const Fd known = connect();
+  expect(known, "AUTH secret\r\n", "+OK\r\n");
+  const Fd idle = connect();
+  const Fd chatting = connect();
+  write_all(chatting, "GET a\r\nAUTH", soon());
+  EXPECT_EQ(rest_of(idle), "");
+  EXPECT_EQ(rest_of(chatting), "-NOAUTH Authentication required.\r\n");
+  EXPECT_TRUE(eventually_disconnected(Disconnected::unauthenticated, 2));
+  expect(known, "PING\r\n", "+PONG\r\n");
+}
+
+// After a wrong one what follows waits, on this connection alone; and it counts.
+TEST_F(RespServing, TakesPasswordsSlowly) {
+  constexpr std::chrono::milliseconds kPause{300};
+  start({.password = "secret", .wrong_password_pause = kPause});
+  const Fd other = connect();
+  const Fd guessing = connect();
+  const std::string wrong = "-WRONGPASS invalid username-password pair or user is disabled.\r\n";
+  const auto began = SetupClock::now();
+  write_all(guessing, "AUTH a\r\nAUTH b\r\nAUTH secret\r\nPING\r\n", soon());
+  expect(other, "AUTH secret\r\nPING\r\n", "+OK\r\n+PONG\r\n");
+  EXPECT_EQ(read_exactly(guessing, 2 * wrong.size(), soon()), wrong + wrong);
+  EXPECT_EQ(read_exactly(guessing, 12, soon()), "+OK\r\n+PONG\r\n");
+  EXPECT_GE(SetupClock::now() - began, 2 * kPause);
+  EXPECT_EQ(server_->status().wrong_passwords, 2U);
 }
 
 // What it sends is bounded as well, and is refused before it is stored.

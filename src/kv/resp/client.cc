@@ -70,13 +70,18 @@ void RespClient::reset() {
 bool RespClient::authenticate(std::string_view user, std::string_view password) {
   const std::string& right = status_.settings.password;
   const bool known = right.empty() || equal_in_constant_time(unsigned_bytes(password), unsigned_bytes(right));
-  if (user != "default" || !known) return false;
+  if (user != "default" || !known) {
+    ++status_.wrong_passwords;
+    gave_wrong_password_ = true;
+    return false;
+  }
   authenticated_ = ever_authenticated_ = true;
   parser_.limit(limits());
   return true;
 }
 
 bool RespClient::obey(std::string& input, std::string& output) {
+  (void)take_wrong_password();  // a server waits before it goes on
   for (go_on(input, output); waits(); go_on(input, output)) {
     PutOutcome outcome = PutOutcome::unknown;
     try {
@@ -98,7 +103,7 @@ void RespClient::go_on(std::string& input, std::string& output) {
 
 void RespClient::go_on(std::string& input, RespReply& reply) {
   if (held_ != 0) obey_alone(requests_[std::exchange(held_, 0)], reply);
-  while (open_ && !waits() && !is_broken_ && !reply.overflowed()) {
+  while (open_ && !waits() && !is_broken_ && !reply.overflowed() && !gave_wrong_password_) {
     if (requests_.size() == pending_) requests_.emplace_back();
     const auto next = parser_.next(std::span(input).subspan(obeyed_bytes_), requests_[pending_].words);
     if (next == RequestParser::Next::incomplete) break;

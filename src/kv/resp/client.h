@@ -11,6 +11,7 @@
 #include <deque>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "kv/resp/command.h"
@@ -30,12 +31,16 @@ struct RespSettings {
   std::size_t buffer_bytes = std::size_t{1} << 30U;
   /// For so long a client may take nothing of its replies.
   std::chrono::milliseconds unread_limit = std::chrono::seconds(60);
+  /// For so long a client may be connected without the password.
+  std::chrono::milliseconds unauthenticated_limit = std::chrono::seconds(10);
+  /// For so long nothing is taken from a client that gave a wrong password; up to a second more.
+  std::chrono::milliseconds wrong_password_pause = std::chrono::seconds(1);
   std::size_t clients = 10'000;
 };
 
 /// Why the server disconnects a client that has not asked for it.
-enum class Disconnected : std::uint8_t { output, unread, buffers };
-inline constexpr std::array<std::string_view, 3> kDisconnected{"output", "unread", "buffers"};
+enum class Disconnected : std::uint8_t { output, unread, buffers, unauthenticated };
+inline constexpr std::array<std::string_view, 4> kDisconnected{"output", "unread", "buffers", "unauthenticated"};
 
 /// What INFO tells of a server. Shared by its threads.
 struct RespStatus {
@@ -46,6 +51,7 @@ struct RespStatus {
   std::atomic<std::uint64_t> clients = 0;
   std::atomic<std::uint64_t> connections = 0;                                   ///< ever
   std::atomic<std::uint64_t> commands = 0;                                      ///< ever
+  std::atomic<std::uint64_t> wrong_passwords = 0;                               ///< ever
   std::array<std::atomic<std::uint64_t>, kDisconnected.size()> disconnected{};  ///< ever, by Disconnected
 };
 
@@ -71,6 +77,8 @@ class RespClient {
   /// The replies were more than a client may be owed: `output` is not whole, and the connection is to be closed at
   /// once.
   [[nodiscard]] bool overflowed() const noexcept { return overflowed_; }
+  /// It gave a wrong password: nothing that follows has been looked at. Said once.
+  [[nodiscard]] bool take_wrong_password() { return std::exchange(gave_wrong_password_, false); }
   /// What it keeps of what it was sent, beside `input`.
   [[nodiscard]] std::size_t buffered_bytes() const noexcept { return queued_bytes_ + parser_.buffered_bytes(); }
 
@@ -133,6 +141,7 @@ class RespClient {
   bool authenticated_ = false;
   bool ever_authenticated_ = false;
   bool overflowed_ = false;
+  bool gave_wrong_password_ = false;
   bool open_ = true;
 
   std::vector<Request> requests_;  // the first `pending_` wait for more, to be done together

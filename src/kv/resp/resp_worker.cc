@@ -21,6 +21,7 @@ constexpr std::array<std::string_view, kDisconnected.size()> kWhy{
     "it does not take its replies",
     "it has not taken any of its replies for long",
     "its buffers are the largest, and those of all clients take too much memory",
+    "it has not given the password in time",
 };
 
 void shrink(std::string& buffer) {
@@ -62,6 +63,10 @@ void RespWorker::serve() {
   for (const std::uint64_t id : ready_) {
     Client* client = find(id);
     if (client == nullptr) continue;
+    if (client->is_paused) {  // the connection has broken
+      remove(id);
+      continue;
+    }
     receive(*client);
     go_on(id, *client);
   }
@@ -128,6 +133,7 @@ void RespWorker::answer(std::uint64_t id, Client& client) {
   const RespSettings& settings = status_.settings;
   const std::size_t limit =
       client.obeying.ever_authenticated() ? settings.output_bytes : settings.unauthenticated_output_bytes;
+  if (client.obeying.take_wrong_password()) pause(client);
   if (client.has_left || !client.obeying.is_open()) return remove(id);
   if (client.connection.unsent_bytes() > limit) disconnect(id, Disconnected::output);
 }
@@ -145,16 +151,37 @@ void RespWorker::make_room() {
   }
 }
 
+// Passwords are not tried faster than that, and what is sent meanwhile stays with the kernel.
+void RespWorker::pause(Client& client) {
+  log_.warn("a client of the Redis protocol (" + client.obeying.address() + ") gave a wrong password");
+  client.is_paused = true;
+  client.paused_until = Clock::now() + status_.settings.wrong_password_pause;
+  client.connection.pause(true);
+}
+
+void RespWorker::resume(std::uint64_t id, Client& client) {
+  client.is_paused = false;
+  client.connection.pause(false);
+  ready_.push_back(id);  // for what it had sent before
+}
+
 void RespWorker::look_after_clients() {
   const auto now = Clock::now();
   std::vector<std::uint64_t> unread;
+  std::vector<std::uint64_t> unknown;
   for (auto& [id, client] : clients_) {
     count_buffers(client);  // what was sent since
     const std::uint64_t taken = std::exchange(client.taken_bytes, client.connection.taken_bytes());
     if (client.connection.unsent_bytes() == 0 || taken != client.taken_bytes) client.taken = now;
     if (now - client.taken > status_.settings.unread_limit) unread.push_back(id);
+    const bool is_known = client.obeying.ever_authenticated();
+    if (!is_known && now - client.obeying.since() > status_.settings.unauthenticated_limit) unknown.push_back(id);
+    if (client.is_paused && now >= client.paused_until) resume(id, client);
   }
   for (const std::uint64_t id : unread) disconnect(id, Disconnected::unread);
+  for (const std::uint64_t id : unknown) {
+    if (find(id) != nullptr) disconnect(id, Disconnected::unauthenticated);
+  }
   if (clients_.empty()) loop_.tick(std::chrono::milliseconds(0), [] {});
 }
 

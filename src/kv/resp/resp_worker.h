@@ -54,6 +54,8 @@ class RespWorker {
     std::uint64_t taken_bytes = 0;           // of its replies, when it last was seen to take some
     Clock::time_point taken = Clock::now();  // and when that was
     bool has_left = false;
+    bool is_paused = false;
+    Clock::time_point paused_until{};
   };
 
   /// Null: it was disconnected.
@@ -67,6 +69,8 @@ class RespWorker {
   void answer(std::uint64_t id, Client& client);
   void count_buffers(Client& client);
   void make_room();
+  void pause(Client& client);
+  void resume(std::uint64_t id, Client& client);
   void look_after_clients();
   void disconnect(std::uint64_t id, Disconnected why);
   void remove(std::uint64_t id);
