@@ -40,12 +40,12 @@ UcxChannel::UcxChannel(const UcxContext& context, const UcxIdentity& self, UcxCh
     : context_(context), self_(self), siblings_(siblings), number_(siblings.next_number()) {}
 
 UcxChannel::~UcxChannel() {
-  siblings_.remove(*this);
   std::vector<PeerId> peers;
   for (const auto& [peer, link] : links_) peers.push_back(peer);
   const Deadline parting{monotonic_now() + kParting};
   for (const PeerId peer : peers) (void)flush(peer, parting);
   while (!links_.empty()) end(std::move(links_.extract(links_.begin()).mapped()), Outcome::link_lost);
+  siblings_.remove(*this);  // a flush may have opened a worker and added it
   // The worker makes no more progress, so it does not see who connects back.
   for (const auto& link : unanswered_) link->endpoint.close();
 }
@@ -283,7 +283,7 @@ Outcome UcxChannel::verdict(PeerId peer, Outcome flushed, Report report, Deadlin
   if (found == spoiled_.end()) return flushed;
   Spoiled& spoiled = found->second;
   if ((spoiled.told & report) == 0) {
-    spoiled.told |= report;
+    spoiled.told |= report | kOperation;  // the caller knows now what came before its next operation
     return spoiled.peer->lost ? Outcome::peer_lost : spoiled.outcome;
   }
   if (flushed != Outcome::done) return flushed;

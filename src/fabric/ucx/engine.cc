@@ -1,6 +1,5 @@
 #include "fabric/ucx/engine.h"
 
-#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
@@ -181,19 +180,18 @@ UcxEngine::~UcxEngine() {
   worker_.signal();
 }
 
-std::unique_lock<std::timed_mutex> UcxEngine::lock() const {
+std::unique_lock<std::mutex> UcxEngine::lock() const {
   ++waiting_;
   std::unique_lock lock(mutex_);
   --waiting_;
   return lock;
 }
 
-std::unique_lock<std::timed_mutex> UcxEngine::lock(Deadline deadline) const {
-  ++waiting_;
+std::unique_lock<std::mutex> UcxEngine::lock(Deadline deadline) const {
   std::unique_lock lock(mutex_, std::defer_lock);
-  const bool is_locked = lock.try_lock() || lock.try_lock_for(std::max(deadline.at - monotonic_now(), Duration{}));
+  ++waiting_;
+  while (!lock.try_lock() && monotonic_now() < deadline.at) std::this_thread::sleep_for(50us);
   --waiting_;
-  if (!is_locked) return {};
   return lock;
 }
 
@@ -290,7 +288,7 @@ Outcome UcxEngine::revoke(PeerId number, Deadline deadline) {
 }
 
 // Lets others at the worker between any two looks.
-bool UcxEngine::await_flush(std::unique_lock<std::timed_mutex>& held, Deadline deadline) {
+bool UcxEngine::await_flush(std::unique_lock<std::mutex>& held, Deadline deadline) {
   ucp_request_param_t params{};
   const ucs_status_ptr_t request = ucp_worker_flush_nbx(worker_.get(), &params);
   if (!UCS_PTR_IS_PTR(request)) return true;

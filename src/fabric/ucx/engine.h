@@ -108,10 +108,10 @@ class UcxEngine {
   /// Makes the service worker progress for a bounded time; returns whether anything happened.
   bool turn();
   /// Has the service thread let a caller in, which a mutex does not promise to one that waits.
-  [[nodiscard]] std::unique_lock<std::timed_mutex> lock() const;
+  [[nodiscard]] std::unique_lock<std::mutex> lock() const;
   /// Does not own the mutex when the deadline passed.
-  [[nodiscard]] std::unique_lock<std::timed_mutex> lock(Deadline deadline) const;
-  [[nodiscard]] bool await_flush(std::unique_lock<std::timed_mutex>& lock, Deadline deadline);
+  [[nodiscard]] std::unique_lock<std::mutex> lock(Deadline deadline) const;
+  [[nodiscard]] bool await_flush(std::unique_lock<std::mutex>& lock, Deadline deadline);
   /// Drops the lines that failed; returns whether that lost a peer.
   bool drop_failed_lines();
   [[nodiscard]] std::shared_ptr<UcxPeer> peer(PeerId number) const;
@@ -126,7 +126,7 @@ class UcxEngine {
   mutable std::mutex tables_mutex_;                   // never held while UCX is called; locked after mutex_
   std::map<PeerId, std::shared_ptr<UcxPeer>> peers_;  // guarded by tables_mutex_
 
-  mutable std::timed_mutex mutex_;             // guards everything up to service_; held for bounded times only
+  mutable std::mutex mutex_;                   // guards everything up to service_; held for bounded times only
   mutable std::atomic<unsigned> waiting_ = 0;  // for mutex_, the service thread not counted
   UcxWorker worker_;
   std::list<Line> lines_;

@@ -190,9 +190,9 @@ void UcxChannel::end(std::unique_ptr<Link> link, Outcome outcome) {
   const Time give_up = monotonic_now() + kCancelling;
   for (int round = 0; link->under_way != 0; ++round) {
     const bool moved = worker_->progress();
-    if (moved || round <= kRoundsBeforeNapping) continue;
+    if (round <= kRoundsBeforeNapping) continue;
     if (monotonic_now() >= give_up) return drop_worker(std::move(link));
-    std::this_thread::sleep_for(100us);
+    if (!moved) std::this_thread::sleep_for(100us);
   }
 }
 
