@@ -1,6 +1,7 @@
 #include "node/node.h"
 
 #include <csignal>
+#include <fstream>
 #include <memory>
 #include <optional>
 #include <string>
@@ -33,6 +34,15 @@ sigset_t block_signals() {
   return blocked;
 }
 
+// What a node lends is shared memory, and may be most of the machine's: a core of it would fill the disk, and is of no
+// use for finding an error. Without /proc, or a kernel that dumps, nothing happens.
+void keep_shared_memory_out_of_cores() {
+  constexpr unsigned kShared = 1U << 1U | 1U << 3U | 1U << 6U;  // core(5): anonymous, files', large pages
+  const std::string path = "/proc/self/coredump_filter";
+  unsigned filter = 0;
+  if (std::ifstream(path) >> std::hex >> filter) std::ofstream(path) << "0x" << std::hex << (filter & ~kShared);
+}
+
 // Returns when this process is to end as it should.
 void serve_until_asked_to_end(sigset_t signals) {
   int number = 0;
@@ -51,6 +61,7 @@ void run_node(const PoolDirectory& pool, const CacheOptions& options, const KvNo
               std::uint64_t far_bytes) {
   const sigset_t signals = block_signals();  // first: threads inherit it
   allow_many_files();
+  keep_shared_memory_out_of_cores();
 
   const std::unique_ptr<Team> team = join_team();
   log::set_prefix("node " + std::to_string(team->rank()));

@@ -50,7 +50,9 @@ std::uint64_t place_for(std::uint64_t bytes) {
 std::byte* map_file(int file, std::uint64_t bytes, int protection) {
   struct stat64 found {};
   if (system_call(SYS_fstat, file, &found) != 0 || static_cast<std::uint64_t>(found.st_size) < bytes) return nullptr;
-  return map_memory(place_for(bytes), bytes, protection, MAP_SHARED, file);
+  std::byte* const base = map_memory(place_for(bytes), bytes, protection, MAP_SHARED, file);
+  if (base != nullptr) system_call(SYS_madvise, base, bytes, MADV_DONTDUMP);  // a program's core is not the pool's
+  return base;
 }
 
 // Asks for the first bytes of a piece before anything else is looked at, so that all of them come at once. The

@@ -183,6 +183,22 @@ TEST(Descriptors, AreFoundOutAnewInADaemon) {
   ::close(pipe[1]);
 }
 
+// The node's memory would make a program's core as large as the pool.
+TEST(Cores, HoldNothingOfTheNodesMemory) {
+  read_all(File("text").get());
+  std::ifstream table("/proc/self/smaps");
+  int mappings = 0;
+  bool is_shared = false;
+  for (std::string line; std::getline(table, line);) {
+    if (line.find("/memfd:") != std::string::npos) is_shared = true;
+    if (!is_shared || !line.starts_with("VmFlags:")) continue;
+    EXPECT_NE((line + ' ').find(" dd "), std::string::npos) << line;
+    ++mappings;
+    is_shared = false;
+  }
+  EXPECT_GE(mappings, 2);
+}
+
 TEST(Names, MayHoldAnything) {
   const std::string expected = truth("tree/two\nlines: and a colon");
   EXPECT_EQ(pooled_by([&] { EXPECT_EQ(read_all(File("tree/two\nlines: and a colon").get()), expected); }),

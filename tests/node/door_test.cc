@@ -301,6 +301,12 @@ TEST_F(DoorTest, LetsOnlyItsUserIn) {
   EXPECT_EQ(end.out, "b''\n") << end.err;
 }
 
+TEST_F(DoorTest, KeepsWhatIsLentOutOfCores) {
+  unsigned filter = ~0U;
+  std::ifstream("/proc/" + std::to_string(node_processes().at(0)) + "/coredump_filter") >> std::hex >> filter;
+  EXPECT_EQ(filter & (1U << 1U | 1U << 3U | 1U << 6U), 0U) << std::hex << filter;
+}
+
 TEST_F(DoorTest, ServesAThousandProgramsAtOnce) {
   std::vector<DoorProbe> programs;
   for (int i = 0; i < 1'000; ++i) programs.emplace_back(door(0));
