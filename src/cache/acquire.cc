@@ -1,6 +1,7 @@
 #include "cache/acquire.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -32,19 +33,29 @@ Acquired Acquirer::acquire(Channel& channel, const BlockKey& key, BlockSource& s
 
 Acquired Acquirer::fetch(Channel& channel, const BlockKey& key, BlockSource& source, std::uint64_t new_token,
                          Deadline deadline) {
-  const auto slot = discarder_.take_slot(channel, deadline);
-  if (!slot) {
+  std::optional<std::uint32_t> slot;
+  try {
+    slot = discarder_.take_slot(channel, deadline);
+    if (!slot) {
+      shelf_.given_up(key);
+      return {Acquired::Answer::late, 0, 0};
+    }
+    const Acquired::Answer answer = fill({channel, key, source, block_id(key), *slot, new_token, deadline});
+    if (answer == Acquired::Answer::here) {
+      shelf_.arrived(key, {*slot, new_token}, team_.fabric().now());
+    } else {
+      shelf_.give_back(*slot);
+      shelf_.given_up(key);
+    }
+    return {answer, *slot, new_token};
+  } catch (...) {
+    if (slot) {
+      slots_.retract(channel, *slot);  // it may have been published
+      shelf_.give_back(*slot);
+    }
     shelf_.given_up(key);
-    return {Acquired::Answer::late, 0, 0};
+    throw;
   }
-  const Acquired::Answer answer = fill({channel, key, source, block_id(key), *slot, new_token, deadline});
-  if (answer == Acquired::Answer::here) {
-    shelf_.arrived(key, {*slot, new_token}, team_.fabric().now());
-  } else {
-    shelf_.give_back(*slot);
-    shelf_.given_up(key);
-  }
-  return {answer, *slot, new_token};
 }
 
 Acquired::Answer Acquirer::fill(const Request& request) {

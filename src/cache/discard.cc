@@ -18,12 +18,17 @@ std::optional<std::uint32_t> Discarder::take_slot(Channel& channel, Deadline dea
       if (!pause.wait_before(deadline)) return std::nullopt;
       continue;
     }
-    Standing standing = examine(channel, *candidate, deadline);
-    if (standing.singlet && !candidate->was_singlet) {
-      shelf_.keep_singlet(candidate->slot, team_.fabric().now());
-      continue;
+    try {
+      Standing standing = examine(channel, *candidate, deadline);
+      if (standing.singlet && !candidate->was_singlet) {
+        shelf_.keep_singlet(candidate->slot, team_.fabric().now());
+        continue;
+      }
+      discard(channel, *candidate, std::move(standing), deadline);
+    } catch (...) {
+      shelf_.restore(*candidate, team_.fabric().now());
+      throw;
     }
-    discard(channel, *candidate, std::move(standing), deadline);
     return candidate->slot;
   }
 }

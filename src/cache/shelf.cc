@@ -67,6 +67,15 @@ void Shelf::remove(const Candidate& candidate) {
   ++counters_.discarded;
 }
 
+void Shelf::restore(const Candidate& candidate, Time now) {
+  const std::lock_guard lock(mutex_);
+  if (places_.contains(candidate.key)) {
+    lists_.keep_singlet(candidate.slot, now);
+  } else {
+    free_.push_back(candidate.slot);
+  }
+}
+
 void Shelf::count_from_peer(std::uint64_t bytes) {
   const std::lock_guard lock(mutex_);
   ++counters_.blocks_from_peers;

@@ -55,6 +55,8 @@ class Shelf {
   void keep_singlet(std::uint32_t slot, Time now);
   /// The block is in this node no more. Its slot stays taken.
   void remove(const Candidate& candidate);
+  /// The candidate's discard was broken off: its slot is listed again if it was not removed, else free.
+  void restore(const Candidate& candidate, Time now);
 
   // Counting.
 

@@ -76,6 +76,37 @@ TEST(Cache, SaysWhenTheSourceFailsAndRecoversWhenItDoesNot) {
   EXPECT_TRUE(pool.reads(0, key_of(1)));
 }
 
+// An exception (no memory, no descriptor) at any step of an acquisition that has to make room loses neither the slot
+// nor the block's key: afterwards every slot can be filled, and the block be had.
+TEST(Cache, LosesNothingWhenAnAcquisitionIsBrokenOff) {
+  struct BrokenOff {};
+  constexpr std::uint64_t kSlots = 4;
+  bool was_broken_off = true;
+  for (int step = 0; was_broken_off; ++step) {
+    SCOPED_TRACE(step);
+    TestPool pool(2, {.cache_bytes = kSlots * kBlock});
+    for (std::uint64_t file = 0; file < kSlots; ++file) ASSERT_TRUE(pool.reads(0, key_of(file)));
+    int left = step;
+    const auto break_off = [&] {
+      if (left-- == 0) throw BrokenOff();
+    };
+    pool.nodes[0].channel->before_each([&](const Operation&) { break_off(); });
+    pool.source.on_load = [&](const BlockKey&) { break_off(); };
+    was_broken_off = false;
+    try {
+      (void)pool.acquire(0, key_of(100));
+    } catch (const BrokenOff&) {
+      was_broken_off = true;
+    }
+    pool.nodes[0].channel->before_each({});
+    pool.source.on_load = {};
+    EXPECT_TRUE(pool.reads(0, key_of(100)));
+    for (std::uint64_t file = 200; file < 200 + 2 * kSlots; ++file) EXPECT_TRUE(pool.reads(0, key_of(file)));
+    EXPECT_EQ(pool.nodes[0].cache->counters().blocks, kSlots);
+    EXPECT_TRUE(pool.reads(1, key_of(100)));
+  }
+}
+
 TEST(Cache, RefusesABlockBehindTheEndOfTheFile) {
   TestPool pool(1);
   EXPECT_EQ(pool.acquire(0, key_of(1, 1U << 20U)).answer, Answer::failed);
