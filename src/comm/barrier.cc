@@ -25,7 +25,8 @@ Ended Barrier::wait(Channel& channel, std::uint64_t number, Deadline deadline) c
   if (number == 0) {
     throw UsageError({"wait for", "barrier 0", "it is the number of one that did not begin", "see how it ended"});
   }
-  return group_->wait(channel, number, deadline);
+  const Ended ended = group_->wait(channel, number, deadline);
+  return ended.done() ? group_->unflushed(number) : ended;
 }
 
 Ended Barrier::pass(Channel& channel, Deadline deadline) {

@@ -101,6 +101,16 @@ class Collectives::Impl {
   Exchange exchange;
   std::vector<std::uint64_t> under_way;  ///< ascending
   std::uint64_t last = 0;
+  Ended unflushed;  ///< the first since it was last reported
+
+  /// The rounds go on without what is lost with a rank outside the group; the end of them all reports it.
+  Pending reported(Pending pending) {
+    pending.end_ = [this, end = std::move(pending.end_)](Channel& by, Deadline deadline) {
+      const Ended ended = end(by, deadline);
+      return ended.done() ? std::exchange(unflushed, {}) : ended;
+    };
+    return pending;
+  }
 };
 
 // ---- Meetings of the group
@@ -120,7 +130,9 @@ Barrier::Begun Collectives::Impl::begin(Channel& channel, Attend attend, Deadlin
 /// Its result is to be taken before the next one begins.
 Ended Collectives::Impl::wait(Channel& channel, std::uint64_t number, Deadline deadline) {
   const Ended ended = group->wait(channel, number, deadline);
-  if (ended.done()) std::erase(under_way, number);
+  if (!ended.done()) return ended;
+  std::erase(under_way, number);
+  if (unflushed.done()) unflushed = group->unflushed(number);
   return ended;
 }
 
@@ -286,9 +298,10 @@ Collectives::Pending Collectives::begin_combining(Channel& channel, Bytes values
     place = found - impl_->group->members().begin();
   }
   if (values.size() <= kSmallBytes) {
-    return impl_->begin_small(channel, values, std::move(combine), !place || *place == impl_->self(), deadline);
+    return impl_->reported(
+        impl_->begin_small(channel, values, std::move(combine), !place || *place == impl_->self(), deadline));
   }
-  return impl_->begin_sliced(channel, values, element_bytes, combine, place, deadline);
+  return impl_->reported(impl_->begin_sliced(channel, values, element_bytes, combine, place, deadline));
 }
 
 Collectives::Pending Collectives::begin_gathering(Channel& channel, Bytes mine, Bytes all, Deadline deadline) {
@@ -297,12 +310,12 @@ Collectives::Pending Collectives::begin_gathering(Channel& channel, Bytes mine, 
     throw UsageError({"gather", std::to_string(mine.size()) + " bytes of each member",
                       "there is room for " + std::to_string(all.size()), "give " + std::to_string(count) + " times"});
   }
-  return impl_->begin_transfer(channel,
-                               {.out = std::vector<Bytes>(count, mine),
-                                .in = cut(all, count, mine.size()),
-                                .longest = mine.size(),
-                                .round_bytes = piece_bytes()},
-                               deadline);
+  return impl_->reported(impl_->begin_transfer(channel,
+                                               {.out = std::vector<Bytes>(count, mine),
+                                                .in = cut(all, count, mine.size()),
+                                                .longest = mine.size(),
+                                                .round_bytes = piece_bytes()},
+                                               deadline));
 }
 
 Collectives::Pending Collectives::begin_exchanging(Channel& channel, Bytes from, Bytes into, Deadline deadline) {
@@ -314,10 +327,10 @@ Collectives::Pending Collectives::begin_exchanging(Channel& channel, Bytes from,
          "give both the same size, with an equal piece for each member"});
   }
   const std::uint64_t piece = from.size() / count;
-  return impl_->begin_transfer(
+  return impl_->reported(impl_->begin_transfer(
       channel,
       {.out = cut(from, count, piece), .in = cut(into, count, piece), .longest = piece, .round_bytes = piece_bytes()},
-      deadline);
+      deadline));
 }
 
 }  // namespace farside

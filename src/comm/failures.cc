@@ -12,6 +12,13 @@ void Failures::add(std::uint64_t number, const Ended& ended) {
       newest.last = number;
       return;
     }
+    if (number <= newest.last) {
+      if (!first_of({number, number}).done()) return;
+      newest.first = number;
+      std::erase_if(runs_,
+                    [number, last = newest.last](const Run& run) { return run.first > number && run.last < last; });
+      return;
+    }
   }
   runs_.push_back({number, number, ended});
   if (runs_.size() <= kMaxRuns) return;

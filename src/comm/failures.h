@@ -17,7 +17,7 @@ class Failures {
  public:
   static constexpr std::size_t kMaxRuns = 1024;
 
-  /// Numbers ascend from call to call.
+  /// Numbers ascend from call to call; where they do not, what lies between reads as failed, too.
   void add(std::uint64_t number, const Ended& ended);
   /// How the first one of `request` ended that is known to have failed; done if none is.
   [[nodiscard]] Ended first_of(const Request& request) const;

@@ -34,19 +34,47 @@ Group::Group(Comm& comm, std::vector<Rank> members, const std::string& what, std
       meeting_(comm.team(), ranks_or_all(comm.team(), std::move(members), "form a group with"), comm.next_name(what),
                payload_bytes),
       all_near_(std::ranges::all_of(meeting_.members(),
-                                    [&](Rank rank) { return comm.team().fabric().reaches_by_memory(rank); })) {}
+                                    [&](Rank rank) { return comm.team().fabric().reaches_by_memory(rank); })) {
+  meeting_.on_unflushed([this](std::uint64_t number, Outcome flushed) {
+    const Ended ended = ended_among(comm_.team(), all_ranks(comm_.team()), flushed);
+    const std::scoped_lock lock(failures_mutex_);
+    unflushed_.add(number, ended);
+  });
+}
 
 Ended Group::named(Outcome outcome) const { return ended_among(comm_.team(), members(), outcome); }
 
+Ended Group::arrived(std::uint64_t number, Outcome outcome) {
+  const Ended ended = named(outcome);
+  if (ended.done()) return ended;
+  const std::scoped_lock lock(failures_mutex_);
+  absences_.add(number, ended);
+  return ended;
+}
+
+Ended Group::unflushed(std::uint64_t number) const {
+  const std::scoped_lock lock(failures_mutex_);
+  return unflushed_.first_of({number, number});
+}
+
 Barrier::Begun Group::attend_later(Channel& channel, std::uint64_t number, Comm::Task task, Deadline deadline) {
   // What this thread wrote goes by its own channel, the rest by that of the service thread.
-  if (const Outcome flushed = channel.flush_all(deadline); flushed != Outcome::done) return {named(flushed), number};
+  const Outcome flushed = meeting_.flush(channel, number, deadline);
+  if (flushed != Outcome::done) return {arrived(number, flushed), number};
   last_issued_ = comm_.in_background(channel, std::move(task)).last;
   return {Ended{}, number};
 }
 
 Ended Group::wait(Channel& channel, std::uint64_t number, Deadline deadline) {
-  return named(meeting_.wait(channel, number, deadline));
+  const auto absence = [&] {
+    const std::scoped_lock lock(failures_mutex_);
+    return absences_.first_of({number, number});
+  };
+  if (const Ended absent = absence(); !absent.done()) return absent;
+  const Ended ended = named(meeting_.wait(channel, number, deadline));
+  if (ended.done()) return ended;
+  const Ended absent = absence();
+  return absent.done() ? ended : absent;
 }
 
 void Group::settle() const {

@@ -3,12 +3,14 @@
 
 #include <atomic>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "farside/comm/barrier.h"
 
+#include "comm/failures.h"
 #include "comm/protocol/meeting.h"
 
 namespace farside {
@@ -36,25 +38,34 @@ class Group : public std::enable_shared_from_this<Group> {
     const Fetched opened = meeting_.open(channel, deadline);
     if (!opened.done()) return {named(opened.outcome), 0};
     const std::uint64_t number = opened.value;
-    if (all_near_ && comm_.idle()) return {named(attend(channel, number, deadline)), number};
+    if (all_near_ && comm_.idle()) return {arrived(number, attend(channel, number, deadline)), number};
     if constexpr (requires { attend.keep(); }) attend.keep();
     auto task = [self = shared_from_this(), number, attend = std::move(attend)](Channel& by, Deadline until) mutable {
-      return self->named(attend(by, number, until));
+      return self->arrived(number, attend(by, number, until));
     };
     return attend_later(channel, number, std::move(task), deadline);
   }
+  /// For the meeting's end. One that this member could not come to fails at once.
   Ended wait(Channel& channel, std::uint64_t number, Deadline deadline);
+  /// Whether what this member wrote to ranks outside the group, before it came to a meeting, is lost with them.
+  [[nodiscard]] Ended unflushed(std::uint64_t number) const;
   /// Waits until the service thread is done with what was begun here; that it has ended at this member is no proof.
   void settle() const;
 
  private:
   Barrier::Begun attend_later(Channel& channel, std::uint64_t number, Comm::Task task, Deadline deadline);
   [[nodiscard]] Ended named(Outcome outcome) const;
+  /// How this member came to the meeting, which is remembered when it did not.
+  Ended arrived(std::uint64_t number, Outcome outcome);
 
   Comm& comm_;
   Meeting meeting_;
   const bool all_near_;                         ///< reached by memory
   std::atomic<std::uint64_t> last_issued_ = 0;  ///< the newest Request in the background
+
+  mutable std::mutex failures_mutex_;
+  Failures absences_;   ///< meetings that this member could not come to; guarded by failures_mutex_
+  Failures unflushed_;  ///< and those that it came to without some of its writes; guarded by failures_mutex_
 };
 
 }  // namespace farside

@@ -2,8 +2,11 @@
 #include "farside/comm/barrier.h"
 
 #include <csignal>
+#include <vector>
 
 #include <gtest/gtest.h>
+
+#include "farside/comm/collectives.h"
 
 #include "tests/comm/seat.h"
 #include "tests/support/reduced.h"
@@ -121,6 +124,60 @@ TEST(Barrier, NamesWhoDied) {
   });
   EXPECT_EQ(fleet.wait(0), 0);
   EXPECT_EQ(fleet.wait(2), 0);
+}
+
+// A member's write to a rank outside the group is lost with that rank. The member is told; the group goes on.
+TEST(Barrier, IsNotStoppedByTheLossOfARankOutside) {
+  Shared<std::atomic<unsigned>> step;
+  const auto reach = [&](unsigned wanted) { ASSERT_TRUE(eventually([&] { return *step >= wanted; })); };
+  Survivors survivors;
+  Fleet fleet(4, [&](Member& me) {
+    Seat seat(me);
+    const auto memory = seat.team.allocate("memory", 64);
+    const std::vector<Rank> members = me.index() == 3 ? std::vector<Rank>{3} : std::vector<Rank>{0, 1, 2};
+    Barrier barrier(seat.comm, members);
+    Collectives group(seat.comm, members);
+    std::uint64_t value = 1;
+    const auto write_outside = [&] {
+      return seat.channel->write(memory->of(3).span(0, 8), LocalSpan(value), seat.patience());
+    };
+    if (me.index() == 0) {
+      ASSERT_EQ(write_outside(), Outcome::done);
+      ASSERT_EQ(seat.channel->flush(3, seat.patience()), Outcome::done);
+    }
+    me.barrier();
+    if (me.index() == 3) return (void)::pause();  // until it is killed
+    const auto lose_rank_3 = [&] {
+      *step = 1;
+      reach(2);
+      EXPECT_EQ(write_outside(), Outcome::done);  // on its way to a process that is stopped
+      *step = 3;
+      EXPECT_TRUE(eventually([&] { return !seat.team.alive(3); }));
+    };
+    if (me.index() == 0) lose_rank_3();
+    const Ended first = barrier.pass(*seat.channel, seat.patience());
+    if (me.index() != 0) {
+      EXPECT_TRUE(first.done());
+    } else {
+      EXPECT_EQ(first.outcome, Outcome::peer_lost);
+      EXPECT_EQ(first.lost, 3U);
+    }
+    for (unsigned more = 0; more < 20; ++more) {
+      ASSERT_TRUE(barrier.pass(*seat.channel, seat.patience()).done());
+    }
+    for (const std::size_t elements : {1U, 200'000U}) {  // one meeting, and several rounds
+      std::vector<double> values(elements, me.index() + 1.0);
+      ASSERT_TRUE(group.all_reduce(*seat.channel, std::span(values), seat.patience()).done());
+      EXPECT_EQ(values.back(), 6.0);
+    }
+    survivors.leave_together(3);
+  });
+  reach(1);
+  fleet.stop(3);
+  *step = 2;
+  reach(3);
+  fleet.signal(3, SIGKILL);
+  for (const unsigned index : {0U, 1U, 2U}) EXPECT_EQ(fleet.wait(index), 0);
 }
 
 }  // namespace

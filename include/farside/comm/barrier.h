@@ -35,6 +35,8 @@ class Barrier {
   /// Waits only when 8 are under way, for the first of them.
   Begun begin(Channel& channel, Deadline deadline);
   [[nodiscard]] bool ended(std::uint64_t number) const;
+  /// peer_lost with a rank outside the group: the barrier has ended, at all members, but what this one had written to
+  /// that rank is lost with it. The group goes on.
   Ended wait(Channel& channel, std::uint64_t number, Deadline deadline) const;
 
   /// Begins one and waits for it.

@@ -12,6 +12,8 @@
 // may keep others from ending what they have begun. So each waits for Comm::issued, and all meet.
 //
 // A member's death ends every wait with peer_lost and its rank. After a failure the group does not meet again.
+// (peer_lost with a rank outside the group is none: the result is in its place, but what this member had written to
+// that rank before is lost with it.)
 //
 // Thread safety: one thread at a time; threads that reduce at once have a Collectives each. Buffers stay, and the
 // program leaves them alone, until end() has returned, or the Pending has gone without it. Only begin and end use them:

@@ -53,6 +53,7 @@ bool Meeting::is_released(std::uint64_t number) const { return released(number).
 Meeting::Meeting(Team& team, std::vector<Rank> members, const std::string& name, std::uint64_t payload_bytes,
                  const MeetingRules& rules)
     : rules_(rules),
+      fabric_(team.fabric()),
       members_(std::move(members)),
       others_(members_),
       self_(place_in(members_, team.rank())),
@@ -78,11 +79,19 @@ Fetched Meeting::open(Channel& channel, Deadline deadline) {
   }
 }
 
+Outcome Meeting::flush(Channel& channel, std::uint64_t number, Deadline deadline) const {
+  const Outcome flushed = channel.flush_all(deadline);
+  if (flushed != Outcome::peer_lost) return flushed;
+  if (std::ranges::any_of(others_, [this](Rank member) { return fabric_.lost(member); })) return flushed;
+  if (report_) report_(number, flushed);
+  return Outcome::done;
+}
+
 Outcome Meeting::arrive(Channel& channel, std::uint64_t number, std::span<std::byte> payload, const Combine& combine,
                         Deadline deadline) {
   if (rules_.stores_before_arriving) channel.local_fence();
   if (rules_.flushes_before_arriving) {
-    if (const Outcome flushed = channel.flush_all(deadline); flushed != Outcome::done) return flushed;
+    if (const Outcome flushed = flush(channel, number, deadline); flushed != Outcome::done) return flushed;
   }
   std::vector<std::byte> combined;  // at the last node
   for (const CombiningTree::Node& node : way_up_) {

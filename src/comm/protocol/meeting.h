@@ -46,9 +46,18 @@ class Meeting {
   /// This rank's place among them.
   [[nodiscard]] std::uint32_t place() const noexcept { return self_; }
 
+  /// `report` is told of each meeting that this member comes to although what it wrote to a rank that is no member may
+  /// be lost, since that rank is. It may be called by any thread that arrives.
+  using Report = std::function<void(std::uint64_t number, Outcome flushed)>;
+  void on_unflushed(Report report) { report_ = std::move(report); }
+
   /// The number of a new meeting, from 1. Waits for the one that had its slot. Ends with 0 when that fails.
   Fetched open(Channel& channel, Deadline deadline);
-  /// Arrives, and climbs as far as this member is the last one. Nothing but that is waited for.
+  /// Before this member arrives: all that was written through `channel` is visible. What cannot be any more because a
+  /// rank that is no member is lost concerns nobody here but this member: it is reported, and does not count. Anything
+  /// else keeps it from arriving.
+  Outcome flush(Channel& channel, std::uint64_t number, Deadline deadline) const;
+  /// Flushes, arrives, and climbs as far as this member is the last one. Nothing but that is waited for.
   Outcome arrive(Channel& channel, std::uint64_t number, std::span<std::byte> payload, const Combine& combine,
                  Deadline deadline);
   Outcome arrive(Channel& channel, std::uint64_t number, Deadline deadline) {
@@ -83,6 +92,8 @@ class Meeting {
   Outcome wait_for_release(Channel& channel, std::uint64_t number, Deadline deadline) const;
 
   const MeetingRules rules_;
+  const Fabric& fabric_;
+  Report report_;
   const std::vector<Rank> members_;
   std::vector<Rank> others_;
   std::uint32_t self_;
