@@ -125,29 +125,47 @@ TEST_F(KvWriter, SettlesAgainWhenADoubtIsOver) {
 
 // A server that stood still may do afterwards what it was asked: marks of other servers must not say by then that it is
 // over, for readers would forget what they have seen of it.
-class KvWriterInDoubt : public KvWriter, public testing::WithParamInterface<bool> {};
+class KvWriterInDoubt : public KvWriter, public testing::WithParamInterface<bool> {
+ protected:
+  /// Whether what `session` puts at a server is settled above a put that another one may still do.
+  bool settles_above_a_late_put(AtomicSession& session) {
+    const Write slow{keys_[0], "slow"};
+    requests_.delay_requests_to(0);
+    IndependentPut put{{&slow, 1}};
+    if (GetParam()) {  // one of several
+      session.put_each({&put, 1}, servers_.soon());
+    } else {
+      put.outcome = session.put_all({&slow, 1}, servers_.soon());
+    }
+    EXPECT_EQ(put.outcome, PutOutcome::unknown);
+    EXPECT_EQ(put_next(session), PutOutcome::done);
+    above_ = session.last_put();
+    EXPECT_EQ(put_next(session), PutOutcome::done);
+    return is_settled();
+  }
+  PutOutcome put_next(AtomicSession& session) {
+    const Write next{keys_[1], "next"};
+    return session.put_all({&next, 1}, servers_.soon());
+  }
+  [[nodiscard]] bool is_settled() { return (mark_at(1, above_) & RecordHead::kSettled) != 0; }
+
+ private:
+  Timestamp above_;
+};
 
 TEST_P(KvWriterInDoubt, SettlesNothingAboveAPutThatItsOneServerMayStillDo) {
-  const Write slow{keys_[0], "slow"};
-  const Write next{keys_[1], "next"};
-  requests_.delay_requests_to(0);
-  IndependentPut put{{&slow, 1}};
-  if (GetParam()) {  // one of several
-    session_.put_each({&put, 1}, servers_.soon());
-  } else {
-    put.outcome = session_.put_all({&slow, 1}, servers_.soon());
-  }
-  EXPECT_EQ(put.outcome, PutOutcome::unknown);
-  EXPECT_EQ(session_.put_all({&next, 1}, servers_.soon()), PutOutcome::done);
-  const Timestamp above = session_.last_put();
-  EXPECT_EQ(session_.put_all({&next, 1}, servers_.soon()), PutOutcome::done);
-  EXPECT_EQ(mark_at(1, above) & RecordHead::kSettled, 0);
-
+  EXPECT_FALSE(settles_above_a_late_put(session_));
   requests_.deliver_late();
-  EXPECT_EQ(session_.put_all({&next, 1}, servers_.soon()), PutOutcome::done) << "it asks what became of that";
-  EXPECT_EQ(session_.put_all({&next, 1}, servers_.soon()), PutOutcome::done);
-  EXPECT_EQ(mark_at(1, above) & RecordHead::kSettled, RecordHead::kSettled);
+  EXPECT_EQ(put_next(session_), PutOutcome::done) << "it asks what became of that";
+  EXPECT_EQ(put_next(session_), PutOutcome::done);
+  EXPECT_TRUE(is_settled());
   EXPECT_TRUE(servers_.store_of(keys_[0]).newest(keys_[0]));
+}
+
+TEST_P(KvWriterInDoubt, CatchesASessionThatTakesItForOver) {
+  const KvRules broken{.doubts_puts_at_one_server = false};
+  AtomicSession session(servers_.fabric(), servers_.channel(), requests_, servers_.memories(), {.session = 2}, broken);
+  EXPECT_TRUE(settles_above_a_late_put(session));
 }
 INSTANTIATE_TEST_SUITE_P(Puts, KvWriterInDoubt, testing::Bool(),
                          [](const auto& each) { return each.param ? "OfSeveral" : "OneAtATime"; });

@@ -34,10 +34,13 @@ class KvRun {
       for (int round = 0; round < scenario_.rounds; ++round) act(client);
     };
     const auto look = [this](Client& client) { (void)get(client, keys_that_are_served(), true); };
-    if (!world_.run(work, look)) fail("somebody was still at work when the time was over");
+    if (!world_.run(work, look)) fail("a client was still at work when the time was over");
+    if (world_.has_standby_given_up()) fail("a standby gave up");
     judge();
     return violation_;
   }
+  /// Puts that timed out and were read afterwards; of `run`.
+  [[nodiscard]] std::uint64_t late_puts() const noexcept { return late_puts_; }
 
  private:
   static constexpr std::uint64_t kLongestLifeNs = 2'000'000;
@@ -122,10 +125,10 @@ class KvRun {
       diary.puts.push_back({each.writes});
     }
     if (plans.size() == 1) {
-      diary.puts.front().outcome = client.session().put_all(plans.front().writes, world_.patience_of(client));
+      diary.puts.front().outcome = client.session().put_all(plans.front().writes, world_.deadline_of(client));
       diary.puts.front().version = client.session().last_put();
     } else {
-      client.session().put_each(diary.puts, world_.patience_of(client));
+      client.session().put_each(diary.puts, world_.deadline_of(client));
     }
     for (std::size_t i = 0; i < plans.size(); ++i) note_put(diary, plans[i], diary.puts[i]);
     const auto first = diary.done.end() - static_cast<std::ptrdiff_t>(plans.size());
@@ -152,7 +155,7 @@ class KvRun {
     for (const std::size_t key : chosen) keys.push_back(keys_[key]);
     const Versions returned = returned_;  // before it begins
     std::vector<kv::Got> got;
-    const Outcome outcome = client.session().get_all(keys, got, world_.patience_of(client));
+    const Outcome outcome = client.session().get_all(keys, got, world_.deadline_of(client));
     if (outcome != Outcome::done) {
       if (must_succeed) fail("a get " + std::string(to_string(outcome)));
       return {};
@@ -208,6 +211,20 @@ class KvRun {
       judge_values(diary);
     }
     judge_conditions();
+    count_late_puts();
+  }
+  void count_late_puts() {
+    std::set<Timestamp> read;
+    for (const Diary& diary : diaries_) {
+      for (const Did& did : diary.done) {
+        for (const auto& [key, version] : did.reads) read.insert(version);
+      }
+    }
+    for (const Diary& diary : diaries_) {
+      late_puts_ += static_cast<std::uint64_t>(std::ranges::count_if(diary.done, [&read](const Did& did) {
+        return did.outcome == HistoryTransaction::Outcome::unknown && read.contains(did.version);
+      }));
+    }
   }
   void add_client(History& history, std::uint64_t session, Diary& diary) {
     for (std::size_t i = 0; i < diary.under_way.size(); ++i) {
@@ -353,6 +370,7 @@ class KvRun {
   Versions returned_;                                  // by key: the newest put that has returned
   std::uint64_t value_ = 0;
   std::uint64_t line_ = 0;
+  std::uint64_t late_puts_ = 0;
   std::optional<std::string> violation_;
 };
 

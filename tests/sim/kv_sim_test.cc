@@ -14,6 +14,14 @@ using kv::KvRules;
 
 constexpr std::uint64_t kSeeds = 1000;
 
+/// So that what timed out is often done after all.
+void stop_for_longer_than_time_outs(Scheduler& dice, KvScenario& scenario) {
+  scenario.timeout = std::chrono::milliseconds(1) + dice.up_to(std::chrono::milliseconds(2));
+  scenario.pauses = 2 + static_cast<int>(dice.random() % 5);
+  scenario.stops_servers_only = dice.one_in(2);
+  scenario.rounds = 24;
+}
+
 KvScenario draw(std::uint64_t seed) {
   Scheduler dice(seed * 7919);
   KvScenario scenario;
@@ -39,17 +47,22 @@ KvScenario draw(std::uint64_t seed) {
     scenario.deaths = static_cast<Rank>(dice.random() % 2);
     scenario.server_dies = dice.one_in(4);
   }
+  if (dice.one_in(3)) stop_for_longer_than_time_outs(dice, scenario);
   return scenario;
 }
 
 using Shape = void (*)(KvScenario&);
 
-std::optional<std::string> violation(const KvRules& rules, Shape shape) {
-  return first_violation(kSeeds, [&](std::uint64_t seed) {
+std::optional<std::string> violation(const KvRules& rules, Shape shape, std::uint64_t seeds = kSeeds,
+                                     std::uint64_t* late_puts = nullptr) {
+  return first_violation(seeds, [&](std::uint64_t seed) {
     KvScenario scenario = draw(seed);
     shape(scenario);
     scenario.rules = rules;
-    return KvRun(seed, scenario).run();
+    KvRun run(seed, scenario);
+    const auto found = run.run();
+    if (late_puts != nullptr) *late_puts += run.late_puts();
+    return found;
   });
 }
 
@@ -90,9 +103,33 @@ void at_one_server(KvScenario& scenario) {
   scenario.rounds = 30;
 }
 
+/// Servers that stand still for longer than clients wait, and do afterwards what the clients have given up.
+void late(KvScenario& scenario) {
+  busy(scenario);
+  scenario.servers = 2;
+  scenario.keys = 4;
+  scenario.rounds = 60;
+  scenario.timeout = std::chrono::milliseconds(1);
+  scenario.pauses = 6;
+  scenario.stops_servers_only = true;
+}
+
 bool caught(const KvRules& rules, Shape shape = any) { return noticed(violation(rules, shape)); }
 
-TEST(KvSim, KeepsItsPromisesUnderEverySeed) { EXPECT_EQ(violation({}, any), std::nullopt); }
+TEST(KvSim, KeepsItsPromisesUnderEverySeed) {
+  std::uint64_t late_puts = 0;
+  const std::uint64_t seeds = seeds_or(kSeeds);
+  EXPECT_EQ(violation({}, any, seeds, &late_puts), std::nullopt);
+  RecordProperty("late_puts", std::to_string(late_puts));
+  EXPECT_GE(late_puts, seeds / 4);
+}
+TEST(KvSim, KeepsItsPromisesWhenWhatTimedOutIsDoneAfterAll) {
+  std::uint64_t late_puts = 0;
+  const std::uint64_t seeds = seeds_or(kSeeds / 2);
+  EXPECT_EQ(violation({}, late, seeds, &late_puts), std::nullopt);
+  RecordProperty("late_puts", std::to_string(late_puts));
+  EXPECT_GE(late_puts, 2 * seeds);
+}
 
 TEST(KvSim, CatchesOverwritingInPlace) { EXPECT_TRUE(caught({.records_are_immutable = false})); }
 TEST(KvSim, CatchesReclamationBeforeTheGraceTime) { EXPECT_TRUE(caught({.keeps_superseded = false}, erasing)); }

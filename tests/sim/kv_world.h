@@ -28,8 +28,10 @@ struct KvScenario {
   std::uint64_t memory_bytes = 128U << 10U;    ///< of a server
   std::uint64_t superseded_bytes = 1U << 20U;  ///< kept for the grace time
   Duration grace = std::chrono::milliseconds(10);
-  Duration patience = std::chrono::milliseconds(5);  ///< of servers
-  Duration most_skew{};                              ///< of clients' clocks
+  Duration patience = std::chrono::milliseconds(5);   ///< of servers
+  Duration timeout = std::chrono::milliseconds(200);  ///< of clients' calls; may be shorter than stops
+  bool stops_servers_only = false;
+  Duration most_skew{};  ///< of clients' clocks
   int pauses = 0;
   int stalls = 0;
   Rank deaths = 0;           ///< of the last clients
@@ -50,14 +52,14 @@ struct KvScenario {
 
   [[nodiscard]] bool is_calm() const {
     return pauses + stalls == 0 && deaths == 0 && !server_dies && !is_suspected && !standby_dies && !is_apart &&
-           breaks == 0 && patience >= std::chrono::milliseconds(5) && !network.lands_late &&
-           !network.stalls_before_posting;
+           breaks == 0 && timeout >= std::chrono::milliseconds(200) && patience >= std::chrono::milliseconds(5) &&
+           !network.lands_late && !network.stalls_before_posting;
   }
 };
 
 class KvWorld {
  public:
-  static constexpr Duration kPatience = std::chrono::milliseconds(200);  ///< with an answer
+  static constexpr Duration kTimeoutAfterFaults = std::chrono::milliseconds(200);
   static constexpr Duration kAwhile = std::chrono::microseconds(20);
 
   struct Client {
@@ -89,9 +91,14 @@ class KvWorld {
     const Rank server = kv::server_of(kv::key_id(key), scenario_.servers);
     return world_.alive(server) || (scenario_.has_standbys && world_.alive(standby_of(server)));
   }
+  [[nodiscard]] bool has_standby_given_up() {
+    return std::ranges::any_of(sides_, [](const auto& side) { return side != nullptr && side->has_given_up(); });
+  }
   [[nodiscard]] Scheduler& dice() { return world_.scheduler(); }
   [[nodiscard]] Fabric& fabric_of(const Client& client) { return world_.fabric(client.rank); }
-  [[nodiscard]] Deadline patience_of(const Client& client) { return fabric_of(client).in(kPatience); }
+  [[nodiscard]] Deadline deadline_of(const Client& client) {
+    return fabric_of(client).in(healed_ ? kTimeoutAfterFaults : scenario_.timeout);
+  }
 
  private:
   static constexpr Duration kLife = std::chrono::microseconds(1500);  // in which things befall ranks and links
@@ -147,7 +154,10 @@ class KvWorld {
   void befall() {
     const auto at_some_moment = [this](auto what) { dice().after(dice().up_to(kLife), what); };
     for (int i = 0; i < scenario_.pauses; ++i) {
-      at_some_moment([this] { world_.pause(any_rank(), dice().up_to(kLongestStop)); });
+      at_some_moment([this] {
+        const Rank rank = scenario_.stops_servers_only ? any_of(scenario_.servers) : any_rank();
+        world_.pause(rank, dice().up_to(kLongestStop));
+      });
     }
     for (int i = 0; i < scenario_.stalls; ++i) {
       at_some_moment([this] {
@@ -194,7 +204,8 @@ class KvWorld {
   }
   [[nodiscard]] Rank seats() const { return scenario_.has_standbys ? 2 * scenario_.servers : scenario_.servers; }
   [[nodiscard]] Rank standby_of(Rank server) const { return scenario_.servers + server; }
-  [[nodiscard]] Rank any_rank() { return static_cast<Rank>(dice().random() % world_.size()); }
+  [[nodiscard]] Rank any_of(Rank ranks) { return static_cast<Rank>(dice().random() % ranks); }
+  [[nodiscard]] Rank any_rank() { return any_of(world_.size()); }
   [[nodiscard]] bool all_living(bool Client::*have) {
     return std::ranges::all_of(clients_, [&](const Client& each) { return each.*have || !world_.alive(each.rank); });
   }

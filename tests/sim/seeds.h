@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <cstdlib>
 #include <optional>
 #include <string>
 
@@ -12,6 +13,12 @@
 #include "sim/scheduler.h"
 
 namespace farside::sim {
+
+/// FARSIDE_SIM_SEEDS, where that is set, instead of what is usual.
+inline std::uint64_t seeds_or(std::uint64_t usual) {
+  const char* const wanted = std::getenv("FARSIDE_SIM_SEEDS");
+  return wanted != nullptr ? std::strtoull(wanted, nullptr, 10) : usual;
+}
 
 /// What the first seed from 1 to `seeds` brings up for which `run(seed)` finds something wrong, if there is one.
 template <class Run>
