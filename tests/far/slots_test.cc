@@ -21,6 +21,7 @@ struct Cellar {
   std::vector<Slot> fetched;
   std::vector<Slot> given_back;
   Result stores_end_with = Result::done;
+  Result erases_end_with = Result::done;
 };
 
 class CellarShuttle final : public Shuttle {
@@ -39,6 +40,7 @@ class CellarShuttle final : public Shuttle {
     return cellar_.stores_end_with;
   }
   [[nodiscard]] Result erase(PageNumber first, PageNumber count) override {
+    if (cellar_.erases_end_with != Result::done) return cellar_.erases_end_with;
     for (Slot slot = first; slot < first + count; slot += 1024) cellar_.given_back.push_back(slot);
     return Result::done;
   }
@@ -122,6 +124,25 @@ TEST_F(SlotsTest, RelativesDoNotSeeEachOthersStores) {
   }
   EXPECT_EQ(slots.used(), 2U);
   EXPECT_EQ(parent.fetch(2), 1);
+}
+
+// It is tried again when something else becomes empty, and when there is no room.
+TEST_F(SlotsTest, WhatCouldNotBeErasedIsErasedLater) {
+  Owner owner(cellar, slots);
+  for (PageNumber first = 0; first < kSlots; first += Shuttle::kPages) {
+    EXPECT_EQ(owner.store(pages_from(first), 1), Result::done);
+  }
+  cellar.erases_end_with = Result::timed_out;
+  owner.erase(0, 2048);
+  EXPECT_EQ(owner.store({5000}, 1), Result::full);
+  cellar.erases_end_with = Result::done;
+  EXPECT_EQ(owner.store({5000}, 1), Result::full);
+  EXPECT_THAT(cellar.given_back, testing::UnorderedElementsAre(0, 1024));
+  for (PageNumber first = 0; first < 2048; first += Shuttle::kPages) {
+    EXPECT_EQ(owner.store(pages_from(first), 2), Result::done);
+  }
+  EXPECT_EQ(owner.fetch(0), 2);
+  EXPECT_EQ(slots.used(), kSlots);
 }
 
 // A store that timed out keeps nothing: the space sees to it that it is over before the next one to the same place.

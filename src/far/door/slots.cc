@@ -58,7 +58,10 @@ std::optional<Slot> Slots::Access::take() {
         return s.cursor_++;
       }
     }
-    if (!s.choose_group()) return std::nullopt;
+    if (!s.choose_group()) {
+      lacked_room_ = true;
+      return std::nullopt;
+    }
   }
 }
 
@@ -78,17 +81,26 @@ void Slots::Access::release(Slot slot) {
 
 Slots::Access::~Access() {
   lock_.unlock();
-  for (const std::uint32_t group : emptied_) slots_.give_back(group);
+  if (!emptied_.empty() || lacked_room_) slots_.give_back(emptied_);
 }
 
-// It is in no set meanwhile. If it may still be erased later, it is never used again.
-void Slots::give_back(std::uint32_t group) {
-  {
-    const std::lock_guard lock(keeper_mutex_);
-    if (keeper_->erase(begin_of(group), size_of(group)) != Result::done) return;
+// They are in no set meanwhile. What cannot be erased now is erased before it is used again: no attempt that timed out
+// takes effect after the keeper's next one has begun.
+void Slots::give_back(const std::vector<std::uint32_t>& groups) {
+  std::unique_lock keeper_lock(keeper_mutex_, std::defer_lock);
+  if (!groups.empty()) keeper_lock.lock();
+  if (!keeper_lock && !keeper_lock.try_lock()) return;  // another thread is at it
+  unerased_.insert(unerased_.end(), groups.begin(), groups.end());
+  while (!unerased_.empty()) {
+    const std::uint32_t group = unerased_.back();
+    unerased_.pop_back();
+    if (keeper_->erase(begin_of(group), size_of(group)) != Result::done) {
+      unerased_.insert(unerased_.begin(), group);  // the others first, the next time
+      return;
+    }
+    const std::lock_guard lock(mutex_);
+    returned_.push_back(group);
   }
-  const std::lock_guard lock(mutex_);
-  returned_.push_back(group);
 }
 
 }  // namespace farside::far

@@ -26,7 +26,8 @@ class Slots {
 
   [[nodiscard]] std::uint64_t used();
 
-  /// While it lives, nobody else changes a count. What became empty is given back when it ends.
+  /// While it lives, nobody else changes a count. What became empty is given back when it ends,
+  /// and what could not be before; the latter also when there was no room.
   class Access {
    public:
     explicit Access(Slots& slots) : slots_(slots), lock_(slots.mutex_) {}
@@ -44,6 +45,7 @@ class Slots {
     Slots& slots_;
     std::unique_lock<std::mutex> lock_;
     std::vector<std::uint32_t> emptied_;
+    bool lacked_room_ = false;
   };
 
  private:
@@ -57,7 +59,7 @@ class Slots {
   [[nodiscard]] bool choose_group();
   void leave_group();
   void file(std::uint32_t group);
-  void give_back(std::uint32_t group);
+  void give_back(const std::vector<std::uint32_t>& groups);
 
   const Slot count_;
   std::mutex mutex_;
@@ -72,6 +74,7 @@ class Slots {
 
   std::mutex keeper_mutex_;
   const std::unique_ptr<Shuttle> keeper_;
+  std::vector<std::uint32_t> unerased_;  ///< emptied, and the space may still have bytes; guarded by keeper_mutex_
 };
 
 }  // namespace farside::far

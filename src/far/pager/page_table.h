@@ -6,7 +6,7 @@
 //   bit  5       main      it came back soon after it left: see replacement.h
 //   bit  6       carried   it had been written to when it left
 //   bits 8..10   hint      what the program said of it
-//   bits 16..23  stamp     when it came, or left
+//   bits 16..31  stamp     when it came, or left; it wraps after 4096 budgets
 //
 // Guarantee: who changed a word from another state to `locked` alone changes it, and the page, until it unlocks it. All
 // words begin as 0: untouched.
@@ -47,7 +47,7 @@ class PageWord {
   [[nodiscard]] constexpr bool main() const { return (bits_ & kMain) != 0; }
   [[nodiscard]] constexpr bool carried() const { return (bits_ & kCarried) != 0; }
   [[nodiscard]] constexpr Hint hint() const { return static_cast<Hint>(bits_ >> 8U & 7U); }
-  [[nodiscard]] constexpr std::uint8_t stamp() const { return static_cast<std::uint8_t>(bits_ >> 16U); }
+  [[nodiscard]] constexpr std::uint16_t stamp() const { return static_cast<std::uint16_t>(bits_ >> 16U); }
 
   [[nodiscard]] constexpr PageWord with(PageState state) const {
     return PageWord((bits_ & ~7U) | static_cast<std::uint32_t>(state));
@@ -58,8 +58,8 @@ class PageWord {
   [[nodiscard]] constexpr PageWord with_hint(Hint hint) const {
     return PageWord((bits_ & ~0x700U) | static_cast<std::uint32_t>(hint) << 8U);
   }
-  [[nodiscard]] constexpr PageWord with_stamp(std::uint8_t stamp) const {
-    return PageWord((bits_ & ~0xff0000U) | static_cast<std::uint32_t>(stamp) << 16U);
+  [[nodiscard]] constexpr PageWord with_stamp(std::uint16_t stamp) const {
+    return PageWord((bits_ & 0xffffU) | static_cast<std::uint32_t>(stamp) << 16U);
   }
 
   static constexpr std::uint32_t kWaited = 1U << 3U;

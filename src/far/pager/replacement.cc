@@ -23,8 +23,8 @@ constexpr std::uint32_t kTrickle = 16;  // of those who return while main is ful
 Replacement::Replacement(std::uint64_t budget_pages)
     : budget_(budget_pages), epoch_(std::max<std::uint64_t>(budget_pages / kEpochsOfBudget, 1)) {}
 
-std::uint8_t Replacement::now() const {
-  return static_cast<std::uint8_t>(arrivals_.load(std::memory_order_relaxed) / epoch_);
+std::uint16_t Replacement::now() const {
+  return static_cast<std::uint16_t>(arrivals_.load(std::memory_order_relaxed) / epoch_);
 }
 
 PageWord Replacement::arriving(PageWord word) {

@@ -32,8 +32,8 @@ class Replacement {
   [[nodiscard]] bool may_leave(PageWord word, int level, std::uint64_t pages_here) const;
 
  private:
-  [[nodiscard]] std::uint8_t now() const;
-  [[nodiscard]] unsigned age(PageWord word) const { return static_cast<std::uint8_t>(now() - word.stamp()); }
+  [[nodiscard]] std::uint16_t now() const;
+  [[nodiscard]] unsigned age(PageWord word) const { return static_cast<std::uint16_t>(now() - word.stamp()); }
   [[nodiscard]] bool belongs_to_main(PageWord word);
 
   const std::uint64_t budget_;
