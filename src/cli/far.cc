@@ -16,10 +16,10 @@
 
 #include "base/signals_held.h"
 #include "cli/commands.h"
+#include "cli/far_watch.h"
 #include "cli/preloaded.h"
 #include "far/door/door.h"
 #include "far/door/messages.h"
-#include "far/service/pool_use.h"
 #include "team/launcher.h"
 #include "team/runtime_dir.h"
 
@@ -65,21 +65,13 @@ struct FarArguments {
       options.protection = far::Protection::spill;
       options.spill = spill;
     }
-    options.bytes = far.empty() ? all_that_is_left(options) : parse_bytes(far, "--far");
+    options.all_that_is_left = far.empty();
+    if (far.empty()) return options;
+    options.bytes = parse_bytes(far, "--far");
     if (options.bytes == 0) {
-      throw Error({"take", "far memory", far.empty() ? "the pool has none left" : "--far is zero",
-                   "start a pool with more: farside up --far SIZE"});
+      throw Error({"take", "far memory", "--far is zero", "give --far more, or leave it out for all that is left"});
     }
     return options;
-  }
-
- private:
-  [[nodiscard]] static std::uint64_t all_that_is_left(const far::PoolOptions& options) {
-    std::uint64_t bytes = 0;
-    for (const auto& use : far::ask_use(options)) {
-      if (use) bytes += use->slab_bytes * (use->bare + use->free);
-    }
-    return options.protection == far::Protection::mirror ? bytes / 2 : bytes;
   }
 };
 
@@ -139,7 +131,12 @@ int run_far(const FarArguments& arguments) {
   Launcher launcher(
       {.command = arguments.command,
        .environment = {"LD_PRELOAD=" + libraries(arguments), std::string(far::kDoorVariable) + "=" + socket}});
-  const JobEnd end = launcher.wait();
+  JobEnd end;
+  {
+    const FarWatch watch(*door, arguments.local_bytes());
+    end = launcher.wait();
+    watch.expect_programs();
+  }
   if (arguments.statistics) print(door->counts());
   if (arguments.statistics && !arguments.hints.empty()) print(profile->hints_given());
   if (!arguments.profile.empty()) profile->write(arguments.profile);

@@ -121,6 +121,47 @@ TEST_F(FarTest, SaysThatAProgramCannotBeRun) {
   EXPECT_THAT(directory.err, HasSubstr("Permission denied"));
 }
 
+// At once when it is much, and at the end in any case.
+TEST_F(FarTest, SaysThatAProgramsMemoryIsNotFar) {
+  ASSERT_EQ(up({"--cache", "16M", "--far", "64M"}).code(), 0);
+  for (const std::string program : {FARSIDE_FAR_PROGRAM " outside", FARSIDE_FAR_STATIC_PROGRAM " stays"}) {
+    Command command({"/usr/bin/env", "FARSIDE_RUNTIME_DIR=" + runtime_dir().string(), "sh", "-c",
+                     "exec " FARSIDE_COMMAND " far --local 40M --trust-nodes -- " + program + " 2>&1"});
+    EXPECT_TRUE(eventually([&] {
+      return command.out().find("of the programs' memory is not far") != std::string::npos;
+    })) << program;
+    ::kill(command.pid(), SIGTERM);
+    EXPECT_EQ(command.wait().code(), 128 + SIGTERM);
+  }
+  const CommandEnd end = far({"--local", "40M", "--trust-nodes", "--", FARSIDE_FAR_STATIC_PROGRAM});
+  EXPECT_EQ(end.code(), 0);
+  EXPECT_THAT(end.err, HasSubstr("nothing that was run had far memory"));
+}
+
+// No amount is named, so none is missing when the others take and give back meanwhile.
+TEST_F(FarTest, SharesAPoolWithAProgramThatTakesMemory) {
+  ASSERT_EQ(up({"-n", "2", "--cache", "16M", "--far", "64M"}).code(), 0);
+  Command other({"/usr/bin/env", "FARSIDE_RUNTIME_DIR=" + runtime_dir().string(), FARSIDE_COMMAND, "far", "--local",
+                 "2M", "--trust-nodes", "--", "sh", "-c",
+                 "while " FARSIDE_FAR_PROGRAM " unmapped_parts; do echo; done"});
+  ASSERT_TRUE(eventually([&] { return !other.out().empty(); }));
+  for (int round = 0; round < 20; ++round) {
+    const CommandEnd end = far({"--local", "16M", "--trust-nodes", "--", "true"});
+    EXPECT_EQ(end.code(), 0) << end.err;
+  }
+  ::kill(other.pid(), SIGTERM);
+  EXPECT_EQ(other.wait().code(), 128 + SIGTERM);
+}
+
+// A second is long enough to wait without a word.
+TEST_F(FarTest, SaysThatFarMemoryIsFull) {
+  ASSERT_EQ(up({"--cache", "16M", "--far", "8M"}).code(), 0);
+  Command command({"/usr/bin/env", "FARSIDE_RUNTIME_DIR=" + runtime_dir().string(), "sh", "-c",
+                   "exec " FARSIDE_COMMAND " far --local 2M --trust-nodes -- " FARSIDE_FAR_PROGRAM " threads 2>&1"});
+  EXPECT_TRUE(eventually([&] { return command.out().find("far memory is full") != std::string::npos; }));
+  ::kill(command.pid(), SIGTERM);
+}
+
 // The program decides what it makes of it; then everything goes.
 TEST_F(FarTest, PassesSignalsOn) {
   ASSERT_EQ(up({"--cache", "16M", "--far", "64M"}).code(), 0);

@@ -243,6 +243,7 @@ int main(int count, char** arguments) {
                                                          {"descriptors", descriptors},
                                                          {"direct_reads", direct_reads},
                                                          {"direct_writes", direct_writes},
+                                                         {"outside", outside},
                                                          {"refused_calls", refused_calls},
                                                          {"spawns", spawns},
                                                          {"frees", frees},

@@ -56,6 +56,7 @@ void direct_writes();
 void forks();
 void forks_among_threads();
 void forks_beside_libc();
+void outside();
 void refused_calls();
 void signals();
 void spawns();

@@ -280,6 +280,15 @@ void descriptors() {
   REQUIRE(is_filled(memory.data(), kLarge, 15));
 }
 
+// From an allocator of its own.
+void outside() {
+  constexpr std::size_t kBytes = 20 * kLarge;
+  void* const memory = sbrk(kBytes);
+  REQUIRE(memory != reinterpret_cast<void*>(-1));
+  std::memset(memory, 1, kBytes);
+  for (;;) pause();
+}
+
 void spawns() {
   std::vector<std::uint8_t> memory(kLarge);
   fill(memory.data(), kLarge, 16);

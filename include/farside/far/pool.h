@@ -22,6 +22,8 @@ enum class Protection : std::uint8_t {
 
 struct PoolOptions {
   std::uint64_t bytes = 0;  ///< of the space
+  /// Instead of `bytes`: what the pool has left when it is asked. Others may take of it, before this space does.
+  bool all_that_is_left = false;
   /// None: nodes of this machine are trusted, and it is said so; others are not.
   std::optional<Protection> protection{};
   /// With Protection::spill, and only then: a file on this machine, which must not be there yet. It takes as many bytes

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <chrono>
 
+#include "farside/base/log.h"
+
 #include "base/signals_held.h"
 
 namespace farside::far {
@@ -12,7 +14,27 @@ namespace {
 constexpr std::chrono::milliseconds kPauseWhenRefused{10};
 constexpr std::chrono::microseconds kShortestPause{20};
 constexpr std::chrono::microseconds kLongestPause{10'000};
+constexpr std::chrono::seconds kRefusedLong{1};
+constexpr std::chrono::seconds kQuiet{30};
 constexpr std::uint64_t kLeastBatch = 16;
+
+/// Says that programs wait, and nothing has left for long.
+class RefusalReport {
+ public:
+  void note(bool is_refused) {
+    const auto now = std::chrono::steady_clock::now();
+    if (!is_refused) last_good_ = now;
+    if (now - last_good_ < kRefusedLong || now < quiet_until_) return;
+    quiet_until_ = now + kQuiet;
+    log::warn(
+        "far memory is full: the program waits for a page to leave, and ends if none can for two minutes; to go on it "
+        "takes memory that is freed, by it or in the pool");
+  }
+
+ private:
+  std::chrono::steady_clock::time_point last_good_{};
+  std::chrono::steady_clock::time_point quiet_until_{};
+};
 
 }  // namespace
 
@@ -41,8 +63,10 @@ std::uint64_t Evictor::share(std::uint64_t wanted) const {
 // up after its own time.
 void Evictor::evict_until_stopped() {
   auto pause = kShortestPause;
+  RefusalReport refusals;
   while (!stopped_.load()) {
     frames_.await_wanted(stopped_);
+    refusals.note(false);
     while (!stopped_.load()) {
       const std::uint64_t wanted = frames_.wanted();
       if (wanted == 0) break;
@@ -50,6 +74,7 @@ void Evictor::evict_until_stopped() {
       const PageMover::Evicted evicted =
           mine == 0 ? PageMover::Evicted{0, Result::done} : mover_.evict(mine, *shuttle_);
       if (evicted.result == Result::lost) memory_.fail("carry a page of far memory away", to_string(evicted.result));
+      refusals.note(evicted.result == Result::full && evicted.pages == 0 && frames_.used() >= frames_.budget());
       if (evicted.pages != 0) {
         pause = kShortestPause;
       } else if (evicted.result == Result::done) {

@@ -50,16 +50,31 @@ Protection protection_of(const PoolOptions& options, const PoolNodes& nodes) {
   return protection;
 }
 
+std::uint64_t all_that_is_left(const PoolOptions& options, std::uint32_t copies) {
+  std::uint64_t slab_bytes = 0;
+  std::vector<std::uint64_t> free_slabs;
+  for (const auto& use : ask_use(options)) {
+    if (!use) continue;
+    slab_bytes = use->slab_bytes;
+    free_slabs.push_back(use->slabs() - use->taken);
+  }
+  const std::uint64_t bytes = room_for(free_slabs, copies) * slab_bytes;
+  if (bytes != 0) return bytes;
+  throw Error({"take", "far memory", "the pool has none left", "start a pool with more: farside up --far SIZE"});
+}
+
 }  // namespace
 
 std::unique_ptr<Space> open_pool(const PoolOptions& options) {
   const auto deadline = SetupClock::now() + options.time_out;
   auto nodes = find_nodes(options, deadline);
   const std::uint32_t copies = protection_of(options, *nodes) == Protection::mirror ? 2 : 1;
-  auto space = std::make_unique<PooledSpace>(std::move(nodes), options.bytes, copies, deadline);
-  const std::uint64_t room = space->room_bytes(space->fabric().in(kLookLimit));
-  if (room < options.bytes) {
-    throw Error({"take", format_bytes(options.bytes) + " of far memory",
+  const std::uint64_t bytes = options.all_that_is_left ? all_that_is_left(options, copies) : options.bytes;
+  auto space = std::make_unique<PooledSpace>(std::move(nodes), bytes, copies, deadline);
+  // What was left a moment ago is no promise of the pool's: nothing is lent before it is written to.
+  const std::uint64_t room = options.all_that_is_left ? bytes : space->room_bytes(space->fabric().in(kLookLimit));
+  if (room < bytes) {
+    throw Error({"take", format_bytes(bytes) + " of far memory",
                  "the pool has " + format_bytes(room) + " left" + (copies == 2 ? ", mirrored" : ""),
                  "take less, or start the pool with more --far"});
   }

@@ -1,0 +1,30 @@
+// far_watch.h — what programs under `farside far` have beside far memory: it is this machine's, and in no budget.
+#pragma once
+
+#include <cstdint>
+#include <thread>
+
+#include "far/door/door.h"
+
+namespace farside::cli {
+
+/// Warns on standard error, while it lives, when that is more than the budget and more than 64 MiB; and again whenever
+/// it has doubled.
+class FarWatch {
+ public:
+  /// Of the programs below this process, which `door` serves. It outlives this.
+  FarWatch(const far::Door& door, std::uint64_t local_bytes);
+
+  /// When all have ended: warns if none of them had far memory.
+  void expect_programs() const;
+
+ private:
+  void look();
+
+  const far::Door& door_;
+  const std::uint64_t local_bytes_;
+  std::uint64_t told_bytes_;  ///< of the thread
+  std::jthread thread_;
+};
+
+}  // namespace farside::cli
