@@ -158,6 +158,11 @@ class ServedPool {
       return open_another();
     }
   }
+  /// Of the pool that was found last.
+  [[nodiscard]] std::shared_ptr<kv::Client> client() {
+    const std::lock_guard lock(mutex_);
+    return client_;
+  }
 
  private:
   using Opened = kv::ReconnectingSession::Opened;
@@ -210,7 +215,7 @@ int serve(const ServeArguments& arguments) {
   const std::unique_ptr<kv::Session> asking = arguments.metrics_address.empty() ? nullptr : open_session();
   std::optional<MetricsServer> metrics;
   if (asking != nullptr) {
-    metrics.emplace(arguments.metrics_address, [&] { return metrics_of(client, *asking, server.status()); });
+    metrics.emplace(arguments.metrics_address, [&] { return metrics_of(*pool.client(), *asking, server.status()); });
     std::cout << "metrics at http://" << metrics->address() << "/metrics\n";
   }
   std::cout.flush();
