@@ -150,9 +150,11 @@ void DoorServer::load(Channel& channel, Visit visit) {
   --loads_;
 }
 
-void DoorServer::answer(Channel& channel, const Visit& visit) {
+void DoorServer::answer(Channel& channel, Visit& visit) {
   try {
-    reply(visit.client, door_.answer(channel, visit.bytes(), visit.packet.fds));
+    const DoorReply answer = door_.answer(channel, visit.bytes(), visit.packet.fds);
+    visit.packet.fds.clear();  // first: the program may close its own, and count on the file being closed
+    reply(visit.client, answer);
   } catch (const std::exception& error) {
     log_.warn("a program's request failed: " + std::string(error.what()));
     part(visit.client);

@@ -52,7 +52,7 @@ class DoorServer {
 
   void serve(Channel& channel, int client);
   void load(Channel& channel, Visit visit);
-  void answer(Channel& channel, const Visit& visit);
+  void answer(Channel& channel, Visit& visit);
   void reply(int client, const DoorReply& reply);
   void part(int client);
   [[nodiscard]] const Fd& socket_of(int client);

@@ -12,6 +12,7 @@
 
 #include <fcntl.h>
 #include <gmock/gmock.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -299,6 +300,17 @@ TEST_F(DoorTest, LetsOnlyItsUserIn) {
   const CommandEnd end =
       Command({"setpriv", "--reuid=65534", "--clear-groups", "/usr/bin/python3", "-c", visit}).wait();
   EXPECT_EQ(end.out, "b''\n") << end.err;
+}
+
+// A program may close its file after the answer, and count on that: for locks, for an unmount.
+TEST_F(DoorTest, KeepsNoDescriptorBeyondItsAnswer) {
+  DoorProbe program(door(0));
+  const auto identity = program.identify(open_file(path("file")));
+  for (int i = 0; i < 2'000; ++i) {
+    Fd file = open_file(path("file"));
+    ASSERT_EQ(::flock(file.get(), LOCK_EX | LOCK_NB), 0) << "after " << i << " answers";
+    ASSERT_TRUE(program.acquire(file, {*identity, 0}));
+  }
 }
 
 TEST_F(DoorTest, KeepsWhatIsLentOutOfCores) {
