@@ -2,6 +2,7 @@
 #include <cerrno>
 #include <chrono>
 #include <cstdlib>
+#include <exception>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -104,7 +105,13 @@ void add_exec(CLI::App& app, Action& chosen) {
   command->callback([arguments, &chosen] {
     chosen = [arguments]() -> int {
       const std::string under = directories(arguments->under);
-      if (const auto door = reach_node(arguments->node)) prepare_environment(*door, under);
+      try {
+        if (const auto door = reach_node(arguments->node)) prepare_environment(*door, under);
+      } catch (const UsageError&) {
+        throw;
+      } catch (const std::exception& error) {
+        log::warn(std::string(error.what()) + "; the program reads from the file system");
+      }
       become(arguments->command);
     };
   });

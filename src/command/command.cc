@@ -1,5 +1,6 @@
 #include "command/command.h"
 
+#include <algorithm>
 #include <exception>
 #include <iostream>
 
@@ -8,6 +9,17 @@
 #include "base/program_error.h"
 
 namespace farside {
+
+namespace {
+
+// By convention, that subcommand's positional is called so.
+bool runs_a_program(const CLI::App& app) {
+  const auto chosen = app.get_subcommands();
+  return std::ranges::any_of(chosen,
+                             [](const CLI::App* one) { return one->get_option_no_throw("command") != nullptr; });
+}
+
+}  // namespace
 
 int run_command(CLI::App& app, std::initializer_list<AddCommand> commands, const std::string& choice, int argc,
                 char** argv) {
@@ -27,7 +39,11 @@ int run_command(CLI::App& app, std::initializer_list<AddCommand> commands, const
     std::cerr << app.get_name() << ": name " << choice << '\n' << app.help();
     return 2;
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : 2;
+    const int code = app.exit(error) == 0 ? 0 : 2;
+    if (code != 0 && runs_a_program(app)) {
+      std::cerr << "\nput -- before the program, so that its options are its own\n";
+    }
+    return code;
   } catch (const UsageError& error) {
     complain(error);
     return 2;

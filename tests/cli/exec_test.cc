@@ -1,6 +1,7 @@
 // What farside exec makes of its own arguments; what it does to programs stands in tests/exec.
 #include <algorithm>
 #include <csignal>
+#include <filesystem>
 #include <fstream>
 #include <string>
 #include <vector>
@@ -51,6 +52,22 @@ TEST_F(ExecTest, RunsTheProgramWithoutAPoolAndSaysSoOnce) {
   EXPECT_EQ(end.out, "output\n");
   EXPECT_THAT(end.err, HasSubstr("farside up starts a pool"));
   EXPECT_EQ(std::ranges::count(end.err, '\n'), 1);
+}
+
+TEST_F(ExecTest, RunsTheProgramWithoutARuntimeDirectory) {
+  std::filesystem::create_directories(runtime_dir());
+  std::filesystem::permissions(runtime_dir(), std::filesystem::perms(0755));
+  const CommandEnd end = exec({"sh", "-c", "echo output; exit 5"});
+  EXPECT_EQ(end.code(), 5);
+  EXPECT_EQ(end.out, "output\n");
+  EXPECT_THAT(end.err, HasSubstr("others may enter it"));
+  EXPECT_THAT(end.err, HasSubstr("the program reads from the file system"));
+}
+
+TEST_F(ExecTest, SaysWhereTheProgramsOptionsBelong) {
+  const CommandEnd end = farside({"exec", "sh", "-c", "exit 5"});
+  EXPECT_EQ(end.code(), 2);
+  EXPECT_THAT(end.err, HasSubstr("-- before the program"));
 }
 
 TEST_F(ExecTest, EndsAsTheProgramDoes) {
