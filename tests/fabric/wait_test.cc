@@ -6,6 +6,8 @@
 
 #include <gtest/gtest.h>
 
+#include "farside/base/error.h"
+
 #include "tests/support/mesh.h"
 #include "tests/support/reduced.h"
 
