@@ -142,6 +142,13 @@ constexpr std::array kSwitches{
     NamedSwitch{"needs_calls_for_progress", &Network::needs_calls_for_progress},
     NamedSwitch{"clocks_drift", &Network::clocks_drift},
     NamedSwitch{"dead_memory_answers", &Network::dead_memory_answers},
+    NamedSwitch{"interleaves_accesses", &Network::interleaves_accesses},
+    NamedSwitch{"replaces_links", &Network::replaces_links},
+    NamedSwitch{"clocks_stop", &Network::clocks_stop},
+    NamedSwitch{"misses_plain_writes", &Network::misses_plain_writes},
+    NamedSwitch{"revokes_slowly", &Network::revokes_slowly},
+    NamedSwitch{"freed_reads_blank", &Network::freed_reads_blank},
+    NamedSwitch{"prioritizes", &Network::prioritizes},
 };
 
 constexpr std::array kRules{

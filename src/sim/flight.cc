@@ -8,6 +8,10 @@
 
 namespace farside::sim {
 
+namespace {
+constexpr std::uint64_t kBreakOneIn = 300;  // operations, when they come back
+}  // namespace
+
 Flight::Flight(Wires& wires, ProcessId poster, const Operation& operation, std::shared_ptr<SimMemory> target,
                Completion& completion, std::shared_ptr<Waiter> waiter)
     : wires_(wires),
@@ -18,8 +22,15 @@ Flight::Flight(Wires& wires, ProcessId poster, const Operation& operation, std::
       peer_(operation.region->peer()),
       target_(std::move(target)),
       breaks_before_(wires.breaks(poster, target_->owner())),
+      link_(waiter->links[peer_]),
       completion_(&completion),
-      waiter_(std::move(waiter)) {
+      waiter_(std::move(waiter)),
+      poster_pauses_(wires.scheduler().pauses(poster)),
+      target_pauses_(wires.scheduler().pauses(target_->owner())) {
+  if (FaultCount* const count = wires.fault_count()) {
+    counted_ = &count->step(operation.kind, target_->name(), operation.offset);
+    ++counted_->posted;
+  }
   if (is_write()) source_.assign(operation.local, operation.local + operation.bytes);
   ++completion.pending;
 }
@@ -64,7 +75,7 @@ void Flight::move(std::uint64_t at) {
   std::byte* const remote = target_->base() + begin;
   const std::uint64_t position = begin - operation_.offset;
   if (is_write()) {
-    std::memcpy(remote, source_.data() + position, end - begin);
+    if (!target_->freed()) std::memcpy(remote, source_.data() + position, end - begin);
   } else if (is_awaited()) {
     std::memcpy(operation_.local + position, remote, end - begin);
   }
@@ -85,7 +96,7 @@ void Flight::begin_atomic(std::uint64_t /*unused*/) {
 }
 
 void Flight::end_atomic(std::uint64_t /*unused*/) {
-  const std::uint64_t changed = access_taken() ? old_ : changed_by(operation_, old_);
+  const std::uint64_t changed = access_taken() || target_->freed() ? old_ : changed_by(operation_, old_);
   target_->touch_store(operation_.offset, changed);
   if (changed != old_) std::memcpy(target_->base() + operation_.offset, &changed, 8);
   target_->end_atomic(operation_.offset);
@@ -98,6 +109,9 @@ void Flight::step_is_done() {
   if (--steps_left_ != 0) return;
   landed_ = true;
   predecessors_.clear();
+  if (given_up_) meet(Fault::landed_given_up);
+  if (wires_.scheduler().dead(poster_)) meet(Fault::landed_orphaned);
+  if (signals_) target_->wake_sleepers();
   if (answer_passes()) return answer();
   wires_.scheduler().after(
       delay(), [self = shared_from_this()] { self->answer(); }, [this] { return answer_passes(); });
@@ -105,6 +119,10 @@ void Flight::step_is_done() {
 
 void Flight::answer() {
   answered_ = true;
+  if (wires_.network().breaks_links && wires_.scheduler().one_in(kBreakOneIn)) {
+    waiter_->broken.insert(peer_);
+    return tell(Outcome::link_lost);
+  }
   if (is_atomic() && is_awaited()) std::memcpy(operation_.local, &old_, 8);
   tell(Outcome::done);
 }
@@ -124,15 +142,18 @@ void Flight::fail(std::uint64_t /*unused*/) {
 
 // Its poster hears that it failed. Some of a WRITE may be there already, and some of the rest still be on its way.
 void Flight::break_off(std::uint64_t at) {
-  if (!failed_) draw_remains();
+  const bool is_first = !failed_;
+  if (is_first) draw_remains();
+  meet(Fault::link_replaced);
   fail(0);
-  if (!is_write() || (at >= lands_to_ && !wires_.scheduler().one_in(lands_one_in_))) return;
+  if (is_read() || (is_atomic() && !is_first)) return;
+  if (at >= lands_to_ && !wires_.scheduler().one_in(lands_one_in_)) return;
   const Network& network = wires_.network();
   const Duration delay =
       wires_.scheduler().up_to(wires_.scheduler().one_in(2) ? network.latency : network.long_latency);
   wires_.scheduler().after(
-      delay, [self = shared_from_this(), at] { self->land(at); },
-      [this] { return wires_.passes(poster_, target_->owner()); });
+      delay, [self = shared_from_this(), at] { self->is_atomic() ? self->land_atomic() : self->land(at); },
+      [this] { return wires_.passes(poster_, target_->owner()) && !target_->in_atomic(operation_.offset); });
 }
 
 // Nothing of it where something is missing of what was fenced from it.
@@ -148,8 +169,25 @@ void Flight::draw_remains() {
 }
 
 void Flight::land(std::uint64_t at) {
-  if (number_ <= waiter_->flushed[peer()] || access_taken() || target_is_silent()) return;
+  if (!may_still_land()) return;
   move(at);
+  if (signals_) target_->wake_sleepers();
+}
+
+void Flight::land_atomic() {
+  if (!may_still_land() || target_->freed()) return;
+  std::memcpy(&old_, target_->base() + operation_.offset, 8);
+  const std::uint64_t changed = changed_by(operation_, old_);
+  std::memcpy(target_->base() + operation_.offset, &changed, 8);
+  record("ATOMIC", operation_.offset, changed);
+}
+
+// What is left of an operation whose link ended. No more after a flush over the next link.
+bool Flight::may_still_land() {
+  if (number_ <= waiter_->flushed[peer()] || access_taken() || target_is_silent()) return false;
+  meet(Fault::landed_given_up);
+  if (wires_.scheduler().dead(poster_)) meet(Fault::landed_orphaned);
+  return true;
 }
 
 void Flight::tell(Outcome outcome) {
@@ -161,12 +199,38 @@ void Flight::tell(Outcome outcome) {
 }
 
 void Flight::abandon() {
+  given_up_ = true;
   completion_ = nullptr;
   operation_.local = nullptr;
 }
 
+void Flight::lose_link(Outcome outcome) {
+  if (over()) return;
+  lost_link_ = true;
+  tell(outcome);
+  operation_.local = nullptr;
+}
+
+void Flight::meet(Fault fault) {
+  const std::uint32_t bit = 1U << static_cast<std::uint32_t>(fault);
+  if (counted_ == nullptr || (faults_ & bit) != 0) return;
+  faults_ |= bit;
+  ++counted_->met.at(static_cast<std::size_t>(fault));
+}
+
+void Flight::look_for_faults() {
+  if (counted_ == nullptr) return;
+  Scheduler& scheduler = wires_.scheduler();
+  if (scheduler.pauses(poster_) != poster_pauses_) meet(Fault::poster_stopped);
+  if (scheduler.pauses(target_->owner()) != target_pauses_) meet(Fault::target_stopped);
+  if (scheduler.dead(poster_)) meet(Fault::poster_died);
+  if (scheduler.dead(target_->owner())) meet(Fault::target_died);
+  if (access_taken()) meet(Fault::access_taken);
+}
+
 void Flight::attempt(Step step, std::uint64_t argument) {
   const auto go_on = [self = shared_from_this(), step, argument] {
+    self->look_for_faults();
     if (self->access_taken()) return self->fail(0);
     if (self->is_broken()) return self->break_off(argument);
     if (self->failed_) return;
@@ -182,10 +246,13 @@ void Flight::later(Duration delay, Step step, std::uint64_t argument) {
   wires_.scheduler().after(delay, [self = shared_from_this(), step, argument] { (self.get()->*step)(argument); });
 }
 
-bool Flight::may_go_on() const {
+bool Flight::may_go_on() {
   if (failed_ || is_broken() || target_is_silent()) return true;
-  if (!wires_.passes(poster_, target_->owner())) return false;
-  if (is_read() && !answer_passes()) return false;
+  const bool passes = wires_.passes(poster_, target_->owner()) && (!is_read() || answer_passes());
+  if (!passes) {
+    meet(Fault::link_cut);
+    return false;
+  }
   if (wires_.network().needs_calls_for_progress && !waiter_->in_call) return false;
   if (is_atomic() && target_->in_atomic(operation_.offset)) return false;
   return std::ranges::all_of(predecessors_, [](const auto& flight) { return flight->landed(); });
@@ -199,6 +266,7 @@ Duration Flight::delay() {
   Scheduler& scheduler = wires_.scheduler();
   const Network& network = wires_.network();
   const bool late = network.lands_late && scheduler.one_in(poster_ == network.slow_process ? 2 : 100);
+  if (late) meet(Fault::late);
   return scheduler.up_to(late ? network.long_latency : network.latency);
 }
 

@@ -5,10 +5,12 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <vector>
 
 #include "farside/fabric/channel.h"
 
+#include "sim/fault_count.h"
 #include "sim/memory.h"
 #include "sim/wires.h"
 
@@ -19,6 +21,8 @@ struct Waiter {
   std::optional<Scheduler::Ticket> ticket;  ///< while it waits for something to complete
   bool in_call = false;                     ///< of the fabric: what it posted makes progress
   std::map<PeerId, std::uint64_t> flushed;  ///< by target: of operations up to this one nothing lands any more
+  std::map<PeerId, std::uint64_t> links;    ///< by target: how often the channel's link to it was replaced
+  std::set<PeerId> broken;                  ///< the links to these have just broken
 };
 
 class Flight : public std::enable_shared_from_this<Flight> {
@@ -31,6 +35,12 @@ class Flight : public std::enable_shared_from_this<Flight> {
 
   /// Its poster gave it up: nothing local is touched from here on.
   void abandon();
+  /// Its link ends, and with it what its poster waits for. It may have taken effect, and may still do so.
+  void lose_link(Outcome outcome);
+  /// Those who wait at the target are woken when it has landed.
+  void signals() { signals_ = true; }
+  /// It is counted that `fault` met it.
+  void meet(Fault fault);
 
   [[nodiscard]] bool belongs_to(const Completion& completion) const noexcept { return completion_ == &completion; }
   [[nodiscard]] PeerId peer() const noexcept { return peer_; }
@@ -42,6 +52,7 @@ class Flight : public std::enable_shared_from_this<Flight> {
   /// And its poster can know.
   [[nodiscard]] bool over() const noexcept { return answered_ || failed_; }
   [[nodiscard]] bool failed() const noexcept { return failed_; }
+  [[nodiscard]] bool lost_link() const noexcept { return lost_link_; }
 
  private:
   using Step = void (Flight::*)(std::uint64_t);
@@ -60,12 +71,17 @@ class Flight : public std::enable_shared_from_this<Flight> {
   void break_off(std::uint64_t at);
   void draw_remains();
   void land(std::uint64_t at);
+  void land_atomic();
   void answer();
   void tell(Outcome outcome);
-  [[nodiscard]] bool may_go_on() const;
+  [[nodiscard]] bool may_go_on();
+  [[nodiscard]] bool may_still_land();
+  void look_for_faults();
   [[nodiscard]] bool target_is_silent() const;
   [[nodiscard]] bool access_taken() const { return wires_.access_taken(poster_, target_->owner()); }
-  [[nodiscard]] bool is_broken() const { return wires_.breaks(poster_, target_->owner()) != breaks_before_; }
+  [[nodiscard]] bool is_broken() const {
+    return wires_.breaks(poster_, target_->owner()) != breaks_before_ || waiter_->links[peer_] != link_;
+  }
   [[nodiscard]] bool answer_passes() const { return wires_.passes(target_->owner(), poster_); }
   /// Whether what came back is still wanted.
   [[nodiscard]] bool is_awaited() const { return completion_ != nullptr && !wires_.scheduler().dead(poster_); }
@@ -82,6 +98,7 @@ class Flight : public std::enable_shared_from_this<Flight> {
   PeerId peer_;
   std::shared_ptr<SimMemory> target_;
   std::uint64_t breaks_before_;
+  std::uint64_t link_;  // the channel's, to its target
   // What lands of a WRITE whose connection broke.
   std::uint64_t lands_to_ = 0;      // of its target's memory: all before this place
   std::uint64_t lands_one_in_ = 0;  // and of what comes then; 0: nothing
@@ -94,6 +111,13 @@ class Flight : public std::enable_shared_from_this<Flight> {
   bool landed_ = false;
   bool answered_ = false;
   bool failed_ = false;
+  bool given_up_ = false;
+  bool lost_link_ = false;
+  bool signals_ = false;
+  FaultCount::Step* counted_ = nullptr;  // null: nowhere
+  std::uint32_t faults_ = 0;             // one bit for each that it met
+  std::uint64_t poster_pauses_;
+  std::uint64_t target_pauses_;
 };
 
 }  // namespace farside::sim

@@ -27,7 +27,29 @@ std::unique_ptr<std::uint64_t[], SimMemory::Free> SimMemory::zeroed_words(std::u
   return std::unique_ptr<std::uint64_t[], Free>(words);
 }
 
+void SimMemory::free() {
+  if (!network_.freed_reads_blank) return;
+  freed_ = true;
+  std::memset(words_.get(), 0, (bytes_ + 7) / 8 * 8);
+}
+
+void SimMemory::wake_sleepers() {
+  for (const Scheduler::Ticket sleeper : std::exchange(sleepers_, {})) scheduler_.wake(sleeper);
+}
+
+void SimMemory::sleep_until(Time until) {
+  sleepers_.push_back(scheduler_.ticket());
+  scheduler_.sleep_until(until);
+}
+
+// Between any two accesses of a thread. That one in four makes room for others is enough, and takes fewer events.
+void SimMemory::let_others_in() {
+  if (!network_.interleaves_accesses || !scheduler_.in_thread()) return;
+  if (scheduler_.chosen() || scheduler_.one_in(4)) scheduler_.step_aside(network_.latency);
+}
+
 std::uint64_t SimMemory::load(std::uint64_t offset) {
+  let_others_in();
   touch(offset, Chooser::Access::look);
   const std::uint32_t thread = scheduler_.ticket().thread;
   const auto newest = std::find_if(buffered_.rbegin(), buffered_.rend(),
@@ -36,12 +58,19 @@ std::uint64_t SimMemory::load(std::uint64_t offset) {
 }
 
 void SimMemory::store(std::uint64_t offset, std::uint64_t value) {
+  let_others_in();
   if (!network_.buffers_stores) {
     reach_memory(offset, value);
     return;
   }
   const std::uint64_t number = ++stores_;
-  buffered_.push_back({number, scheduler_.ticket().thread, offset, value});
+  const std::uint32_t thread = scheduler_.ticket().thread;
+  if (!buffers_of(thread)) {
+    scheduler_.before_release(this, [memory = weak_from_this(), thread] {
+      if (const auto alive = memory.lock()) alive->commit_all(thread);
+    });
+  }
+  buffered_.push_back({number, thread, offset, value});
   scheduler_.after(scheduler_.up_to(kLongestBuffering),
                    [memory = shared_from_this(), number, offset] { memory->commit_through(number, offset); });
 }
@@ -101,6 +130,16 @@ void SimMemory::commit_through(std::uint64_t number, std::uint64_t offset) {
       waiting != draining_.end() && !buffers_of(committed.thread)) {
     scheduler_.wake(waiting->second);
     draining_.erase(waiting);
+  }
+}
+
+void SimMemory::commit_all(std::uint32_t thread) {
+  for (const Store& store : std::exchange(buffered_, {})) {
+    if (store.thread == thread) {
+      reach_memory(store.offset, store.value);
+    } else {
+      buffered_.push_back(store);
+    }
   }
 }
 

@@ -12,6 +12,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "farside/fabric/region.h"
@@ -23,11 +24,27 @@ namespace farside::sim {
 
 class SimMemory final : public LocalObserver, public std::enable_shared_from_this<SimMemory> {
  public:
-  SimMemory(Scheduler& scheduler, const Network& network, ProcessId owner, std::uint64_t bytes)
-      : scheduler_(scheduler), network_(network), owner_(owner), bytes_(bytes), words_(zeroed_words((bytes + 7) / 8)) {}
+  SimMemory(Scheduler& scheduler, const Network& network, ProcessId owner, std::string name, std::uint64_t bytes)
+      : scheduler_(scheduler),
+        network_(network),
+        owner_(owner),
+        name_(std::move(name)),
+        bytes_(bytes),
+        words_(zeroed_words((bytes + 7) / 8)) {}
 
   [[nodiscard]] std::byte* base() noexcept { return reinterpret_cast<std::byte*>(words_.get()); }
   [[nodiscard]] ProcessId owner() const noexcept { return owner_; }
+  [[nodiscard]] const std::string& name() const noexcept { return name_; }
+
+  /// Its region is gone. Peers that still reach it find zeros from here on, and what they store is nowhere.
+  void free();
+  [[nodiscard]] bool freed() const noexcept { return freed_; }
+
+  // Sleepers of the owner.
+  /// Wakes them, as a signal does.
+  void wake_sleepers();
+  /// Within a thread: until a signal comes, or to `until`.
+  void sleep_until(Time until);
 
   // The owner's threads.
   std::uint64_t load(std::uint64_t offset) override;
@@ -55,8 +72,10 @@ class SimMemory final : public LocalObserver, public std::enable_shared_from_thi
     std::uint64_t offset;
     std::uint64_t value;
   };
+  void let_others_in();
   void reach_memory(std::uint64_t offset, std::uint64_t value);
   void commit_through(std::uint64_t number, std::uint64_t offset);
+  void commit_all(std::uint32_t thread);
   [[nodiscard]] bool buffers_of(std::uint32_t thread) const;
 
   struct Free {
@@ -68,11 +87,14 @@ class SimMemory final : public LocalObserver, public std::enable_shared_from_thi
   Scheduler& scheduler_;
   const Network& network_;
   ProcessId owner_;
+  std::string name_;
   std::uint64_t bytes_;
+  bool freed_ = false;
   std::unique_ptr<std::uint64_t[], Free> words_;  // NOLINT(modernize-avoid-c-arrays)
   std::deque<Store> buffered_;
   std::uint64_t stores_ = 0;
   std::map<std::uint32_t, Scheduler::Ticket> draining_;  // threads that wait for their stores
+  std::vector<Scheduler::Ticket> sleepers_;
   std::set<std::uint64_t> busy_;
 };
 

@@ -21,6 +21,8 @@ struct Network {
   bool completes_before_visible = true;
   // A process's own stores reach memory later and in any order, until local_fence.
   bool buffers_stores = true;
+  // Its loads and stores are single accesses, in a copy as well: others' steps come in between.
+  bool interleaves_accesses = true;
   // Rule 4: an atomic is a load and a store to everything but other atomics.
   bool splits_atomics = true;
   // Rule 5: an operation may land long after its poster gave it up or died.
@@ -28,10 +30,25 @@ struct Network {
   std::optional<std::uint32_t> slow_process;  ///< of whose steps half are late, instead of one in a hundred
   // A thread is stopped now and then between what it saw and what it posts.
   bool stalls_before_posting = true;
+  // A wait that runs out ends all that its channel has under way to that peer, whose next operation goes over a new
+  // link. Completed WRITEs that were not flushed may be lost with the old one.
+  bool replaces_links = true;
   // What a process has posted goes on while it is in a call of the fabric, and not in between.
   bool needs_calls_for_progress = true;
+  // A link breaks as an operation comes back, once in three hundred: what had taken effect is told of as link_lost.
+  bool breaks_links = false;
   // Each process's clock has its own rate and offset.
   bool clocks_drift = true;
+  // A pause may be one of the machine: its clock stands still.
+  bool clocks_stop = true;
+  // A sleeper that only a signal announces a change to looks for itself after 50 us, then twice that, up to 100 ms.
+  bool misses_plain_writes = true;
+  // To take a peer's access away takes time. Its deadline may pass before that has happened, or before that is known.
+  bool revokes_slowly = true;
+  // A region that was destroyed reads as zeros, where a peer still reaches it.
+  bool freed_reads_blank = true;
+  // What happens next comes from priorities (scheduler.h), not from uniform delays.
+  bool prioritizes = false;
 
   // Over mapped memory a dead peer answers until somebody says that it is dead; over a network it does not.
   bool dead_memory_answers = false;

@@ -3,9 +3,12 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <tuple>
 #include <utility>
 
 #include "farside/base/mix.h"
+
+#include "sim/mutex.h"
 
 namespace farside::sim {
 
@@ -36,7 +39,7 @@ Duration Scheduler::up_to(Duration most) {
 }
 
 void Scheduler::after(Duration delay, std::function<void()> action, std::function<bool()> ready) {
-  Event event{now_ + delay, orders_++, std::move(action), std::move(ready), kFirstRetry};
+  Event event{now_ + delay, orders_++, std::move(action), std::move(ready), kFirstRetry, priority_};
   if (chooser_ == nullptr) return events_.push(std::move(event));
   chooser_->made(event.order);
   open_.push_back(std::move(event));
@@ -48,21 +51,40 @@ void Scheduler::spawn(ProcessId process, std::function<void()> body) {
   thread->process = process;
   thread->fiber = std::make_unique<Fiber>(std::move(body));
   thread->random = number;
+  if (window_) thread->priority = static_cast<std::int64_t>(random() >> 1U);
   threads_.push_back(std::move(thread));
   ++unfinished_;
-  after(up_to(kLongestWakeUp), [this, number] { go_on({number, 0}); });
+  wake({number, 0});
 }
 
 Scheduler::Ticket Scheduler::ticket() const { return {running_, threads_[running_]->turn}; }
 
 void Scheduler::sleep_until(Time until) {
   const Ticket mine = ticket();
-  events_.push({std::max(until, now_), orders_++, [this, mine] { go_on(mine); }, {}, {}});
+  events_.push({std::max(until, now_), orders_++, [this, mine] { go_on(mine); }, {}, {}, threads_[running_]->priority});
   threads_[running_]->fiber->leave();
 }
 
+void Scheduler::step_aside(Duration most) {
+  after(up_to(most), [this, mine = ticket()] { go_on(mine); });
+  threads_[running_]->fiber->leave();
+}
+
+void Scheduler::before_release(const void* who, std::function<void()> publish) {
+  threads_[running_]->before_release.insert_or_assign(who, std::move(publish));
+}
+
+// With a chooser a process has one thread, which has no other to tell.
+void Scheduler::release() {
+  if (chooser_ != nullptr) return;
+  for (const auto& [who, publish] : std::exchange(threads_[running_]->before_release, {})) publish();
+}
+
+// What a thread does has the thread's priority, also when another one woke it.
 void Scheduler::wake(Ticket ticket) {
+  const std::int64_t priority = std::exchange(priority_, threads_[ticket.thread]->priority);
   after(up_to(kLongestWakeUp), [this, ticket] { go_on(ticket); });
+  priority_ = priority;
 }
 
 void Scheduler::go_on(Ticket ticket) {
@@ -76,7 +98,13 @@ void Scheduler::go_on(Ticket ticket) {
   running_ = ticket.thread;
   touch(place_of_thread(ticket.thread), Chooser::Access::change);
   record(ticket.thread, {});
+  // A step that was put off puts its thread off.
+  priority_ = thread.priority = std::min(priority_, thread.priority);
+  in_thread_ = true;
+  Scheduler* const outer = std::exchange(scheduler_of_simulated_thread(), this);
   thread.fiber->resume();
+  scheduler_of_simulated_thread() = outer;
+  in_thread_ = false;
   if (thread.fiber->finished() && !state(thread.process).dead) --unfinished_;
 }
 
@@ -102,8 +130,13 @@ bool Scheduler::run(Time limit) {
     }
     return unfinished_ == 0;
   }
-  while (!events_.empty() && events_.top().at <= limit && unfinished_ != 0) do_next();
+  while (is_due(limit) && unfinished_ != 0) do_next();
   return unfinished_ == 0;
+}
+
+// What was put off by its priority is due.
+bool Scheduler::is_due(Time limit) const {
+  return (!open_.empty() && now_ <= limit) || (!events_.empty() && events_.top().at <= limit);
 }
 
 void Scheduler::settle(Time limit) {
@@ -112,20 +145,62 @@ void Scheduler::settle(Time limit) {
     open_.pop_back();
   }
   chooser_ = nullptr;
-  while (!events_.empty() && events_.top().at <= limit) do_next();
+  while (is_due(limit)) do_next();
 }
 
 void Scheduler::do_next() {
+  if (window_) return execute_by_priority();
   // The action may put in events, so it must be out of the queue before it runs.
   Event event = std::move(const_cast<Event&>(events_.top()));
   events_.pop();
+  execute(std::move(event));
+}
+
+void Scheduler::execute(Event event) {
   now_ = std::max(now_, event.at);
   if (event.ready && !event.ready()) {
     event.at = now_ + up_to(event.retry);
     event.retry = std::min(event.retry * 2, kLongestRetry);
     return events_.push(std::move(event));
   }
+  priority_ = event.priority;
   event.action();
+}
+
+// Threads take from one to some dozens of steps while others are put off: a window of 4 to 128 us, where a step takes
+// about one.
+void Scheduler::choose_by_priorities() {
+  window_ = std::chrono::microseconds(4U << random() % 6);
+  one_in_demotions_ = 20U << random() % 6;
+}
+
+void Scheduler::execute_by_priority() {
+  const auto when = [](const Event& event) { return std::pair(event.at, event.order); };
+  auto next = std::ranges::min_element(open_, {}, when);
+  Time first = next == open_.end() ? events_.top().at : next->at;
+  if (!events_.empty()) first = std::min(first, events_.top().at);
+  while (!events_.empty() && events_.top().at <= first + *window_) {
+    open_.push_back(std::move(const_cast<Event&>(events_.top())));
+    events_.pop();
+  }
+  // Where nothing is ready the earliest is next, and is looked at again a little later.
+  next = std::ranges::min_element(open_, {}, when);
+  const auto rank = [](const Event& event) { return std::tuple(-event.priority, event.at, event.order); };
+  bool is_ready = false;
+  for (auto event = open_.begin(); event != open_.end(); ++event) {
+    if (is_ready && rank(*event) > rank(*next)) continue;
+    if (event->ready && !event->ready()) continue;
+    next = event;
+    is_ready = true;
+  }
+  if (is_ready && one_in(one_in_demotions_)) {
+    next->priority = --lowest_priority_;
+    return;
+  }
+  Event event = std::move(*next);
+  *next = std::move(open_.back());
+  open_.pop_back();
+  execute(std::move(event));
 }
 
 // False when the chooser ends the run, or nothing can ever happen again.

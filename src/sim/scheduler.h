@@ -2,7 +2,13 @@
 //
 // Everything is an event at a moment: a thread that goes on, a word that arrives, a store that leaves a buffer, a
 // fault. The earliest goes first; of equals the one that was put in first. Interleavings come from the moments, which
-// are drawn at random by whoever puts an event in.
+// are drawn at random when an event is put in.
+//
+// Or they come from priorities (after Burckhardt, Kothari, Musuvathi, Nagarakatte, "A randomized scheduler with
+// probabilistic guarantees of finding bugs", 2010): of the events that are due within a window, the one of the highest
+// priority goes first. Each thread has a random priority, what it posts has the same, and at a few steps the priority
+// of what was about to happen becomes the lowest. So one thread stands still at one step while the others take many:
+// an order that uniform delays reach rarely.
 //
 // Guarantee: the same seed and the same program give the same events, and so the same hash.
 //
@@ -12,6 +18,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <queue>
@@ -71,6 +78,14 @@ class Scheduler {
   [[nodiscard]] Ticket ticket() const;
   void sleep_until(Time until);
   void wake(Ticket ticket);
+  /// Within a thread: others may go first, for up to `most`.
+  void step_aside(Duration most);
+  /// Within a thread: has `publish` called when the thread next releases a mutex. Replaces what `who` gave before.
+  void before_release(const void* who, std::function<void()> publish);
+  /// Within a thread: it is about to release a mutex, so the next holder comes after all that it has stored.
+  void release();
+  /// Whether a thread is running, and not an action or the program that made the scheduler.
+  [[nodiscard]] bool in_thread() const noexcept { return in_thread_; }
   /// Within a thread: goes on when somebody wakes it or calls go_on, and only then.
   void sleep_until_gone_on() { threads_[running_]->fiber->leave(); }
   /// The thread goes on at this very moment. For actions, not for other threads.
@@ -78,9 +93,17 @@ class Scheduler {
 
   /// Its threads never go on.
   void kill(ProcessId process);
-  void pause(ProcessId process) { state(process).paused = true; }
+  void pause(ProcessId process) {
+    state(process).paused = true;
+    ++state(process).pauses;
+  }
   void resume(ProcessId process);
   [[nodiscard]] bool dead(ProcessId process) { return state(process).dead; }
+  /// How often it was paused.
+  [[nodiscard]] std::uint64_t pauses(ProcessId process) { return state(process).pauses; }
+
+  /// From here on the order comes from priorities, which are drawn now.
+  void choose_by_priorities();
 
   /// Runs until every thread of a living process has finished, or to `limit`. False when some had not finished.
   bool run(Time limit);
@@ -117,6 +140,7 @@ class Scheduler {
     std::function<void()> action;
     std::function<bool()> ready;
     Duration retry;
+    std::int64_t priority;
     friend bool operator>(const Event& a, const Event& b) { return a.at != b.at ? a.at > b.at : a.order > b.order; }
   };
   struct Thread {
@@ -125,14 +149,20 @@ class Scheduler {
     std::uint64_t turn = 0;    // advances when it goes on, so that a wake-up that comes late finds another one
     bool held = false;         // its turn came while its process was paused
     std::uint64_t random = 0;  // with a chooser: each thread draws from its own numbers, whatever goes first
+    std::int64_t priority = 0;
+    std::map<const void*, std::function<void()>> before_release{};
   };
   struct ProcessState {
     bool dead = false;
     bool paused = false;
+    std::uint64_t pauses = 0;
   };
 
   ProcessState& state(ProcessId process);
+  [[nodiscard]] bool is_due(Time limit) const;
   void do_next();
+  void execute(Event event);
+  void execute_by_priority();
   [[nodiscard]] bool do_chosen();
 
   Time now_{};
@@ -140,10 +170,15 @@ class Scheduler {
   std::uint64_t orders_ = 0;
   std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
   Chooser* chooser_ = nullptr;
-  std::vector<Event> open_;  // with a chooser: what does not wait for a moment
+  std::vector<Event> open_;  // with a chooser: what does not wait for a moment; with priorities: what may be next
+  std::optional<Duration> window_;    // of those: how much later than the earliest
+  std::int64_t priority_ = 0;         // of what is happening
+  std::int64_t lowest_priority_ = 0;  // of any so far
+  std::uint64_t one_in_demotions_ = 0;
   std::vector<std::unique_ptr<Thread>> threads_;
   std::vector<ProcessState> processes_;
   std::uint32_t running_ = 0;
+  bool in_thread_ = false;
   std::uint32_t unfinished_ = 0;  // threads of living processes
 
   std::uint64_t hash_ = 0;

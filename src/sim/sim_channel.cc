@@ -1,6 +1,7 @@
 #include "sim/sim_channel.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace farside::sim {
 
@@ -30,9 +31,8 @@ void SimChannel::post(const Operation& operation, Completion& completion) {
   fabric_.begins(&operation);
   const PeerId peer = operation.region->peer();
   const Network& network = fabric_.wires().network();
-  if (network.stalls_before_posting && scheduler_.one_in(kStallOneIn)) {
-    fabric_.sleep(scheduler_.up_to(network.long_latency));
-  }
+  const bool stalls = network.stalls_before_posting && scheduler_.one_in(kStallOneIn);
+  if (stalls) fabric_.sleep(scheduler_.up_to(network.long_latency));
   const auto& access = static_cast<const SimAccess&>(*operation.region->access());
   if (fabric_.lost(peer) || access.memory()->owner() != fabric_.life_of(peer)) {
     completion.outcome = Outcome::peer_lost;
@@ -42,17 +42,37 @@ void SimChannel::post(const Operation& operation, Completion& completion) {
   auto flight =
       std::make_shared<Flight>(fabric_.wires(), fabric_.process(), operation, access.memory(), completion, waiter_);
   Flights predecessors = network.reorders ? fenced_[peer] : under_way(peer);
+  if (stalls) flight->meet(Fault::stalled);
+  if (signals_) flight->signals();
+  if (flight->is_write()) unflushed_.insert(peer);
   flights_.push_back(flight);
   flight->begin(std::move(predecessors));
 }
 
 void SimChannel::finish(Completion& completion, Deadline deadline) {
   if (wait_for([&] { return completion.pending == 0; }, deadline)) return;
+  std::set<PeerId> involved;
   for (const auto& flight : flights_) {
-    if (flight->belongs_to(completion)) flight->abandon();
+    if (!flight->belongs_to(completion)) continue;
+    involved.insert(flight->peer());
+    flight->meet(Fault::timed_out);
+    flight->abandon();
   }
   completion.pending = 0;
   completion.outcome = Outcome::timed_out;
+  if (!fabric_.wires().network().replaces_links) return;
+  for (const PeerId peer : involved) replace_link(peer, Outcome::timed_out);
+}
+
+void SimChannel::end_broken_links() {
+  for (const PeerId peer : std::exchange(waiter_->broken, {})) replace_link(peer, Outcome::link_lost);
+}
+
+// What is under way to `peer` ends, and what completed and was not flushed may be lost.
+void SimChannel::replace_link(PeerId peer, Outcome outcome) {
+  ++waiter_->links[peer];
+  if (unflushed_.erase(peer) != 0) failed_.try_emplace(peer, outcome);
+  for (const auto& flight : under_way(peer)) flight->lose_link(outcome);
 }
 
 void SimChannel::local_fence() {
@@ -69,7 +89,10 @@ Outcome SimChannel::fence(PeerId peer, Deadline deadline) {
   };
   if (!wait_for(fetches_are_over, deadline)) return Outcome::timed_out;
   forget_what_is_over();
-  if (failed_.contains(peer) && fence_told_.insert(peer).second) return Outcome::peer_lost;
+  const auto failed = failed_.find(peer);
+  if (failed == failed_.end()) return Outcome::done;
+  if (fence_told_.insert(peer).second) return failed->second;
+  waiter_->flushed[peer] = fabric_.wires().last_operation();
   return Outcome::done;
 }
 
@@ -79,14 +102,17 @@ Outcome SimChannel::flush(PeerId peer, Deadline deadline) {
   const auto all_over = [&] { return std::ranges::all_of(earlier, [](const auto& flight) { return flight->over(); }); };
   if (!wait_for(all_over, deadline)) return Outcome::timed_out;
   forget_what_is_over();
+  unflushed_.erase(peer);
   fence_told_.erase(peer);
-  if (failed_.erase(peer) != 0 || fabric_.lost(peer)) return Outcome::peer_lost;
+  if (const auto failed = failed_.extract(peer)) return failed.mapped();
+  if (fabric_.lost(peer)) return Outcome::peer_lost;
   waiter_->flushed[peer] = fabric_.wires().last_operation();
   return Outcome::done;
 }
 
 Outcome SimChannel::flush_all(Deadline deadline) {
-  std::set<PeerId> written = failed_;
+  std::set<PeerId> written = unflushed_;
+  for (const auto& [peer, outcome] : failed_) written.insert(peer);
   for (const auto& flight : flights_) {
     if (flight->is_write()) written.insert(flight->peer());
   }
@@ -101,16 +127,32 @@ Outcome SimChannel::flush_all(Deadline deadline) {
 Outcome SimChannel::write_signals(std::span<const RemoteWord<ControlWord>> words, std::uint64_t value,
                                   Deadline deadline) {
   Batch batch(*this);
+  Completion all;
   for (const auto& word : words) {
-    fenced_[word.region->peer()] = under_way(word.region->peer());
-    batch.store(word, value);
+    const Outcome before = begin_signal(word.region->peer());
+    all.record(before);
+    if (before == Outcome::done) batch.store(word, value);
+    signals_ = false;
   }
-  return batch.wait(deadline);
+  all.record(batch.wait(deadline));
+  return all.outcome;
+}
+
+// It comes after all that was posted to `peer`. Of what was lost with a link it tells as a flush does.
+Outcome SimChannel::begin_signal(PeerId peer) {
+  forget_what_is_over();
+  fence_told_.erase(peer);
+  if (const auto failed = failed_.extract(peer)) return failed.mapped();
+  fenced_[peer] = under_way(peer);
+  signals_ = true;
+  return Outcome::done;
 }
 
 Fetched SimChannel::add_signal(RemoteWord<AtomicWord> word, std::uint64_t addend, Deadline deadline) {
-  fenced_[word.region->peer()] = under_way(word.region->peer());
-  return fetch_add(word, addend, deadline);
+  if (const Outcome before = begin_signal(word.region->peer()); before != Outcome::done) return {before, 0};
+  const Fetched old = fetch_add(word, addend, deadline);
+  signals_ = false;
+  return old;
 }
 
 Outcome SimChannel::wait_change(const Region& region, std::uint64_t offset, std::uint64_t seen, Deadline deadline,
@@ -121,8 +163,10 @@ Outcome SimChannel::wait_change(const Region& region, std::uint64_t offset, std:
 
 // But not that a WRITE failed, perhaps when its poster had been told that it completed.
 void SimChannel::forget_what_is_over() {
+  end_broken_links();
   std::erase_if(flights_, [this](const auto& flight) {
-    if (flight->failed() && flight->is_write()) failed_.insert(flight->peer());
+    const bool is_news = flight->failed() && !flight->lost_link();
+    if (is_news && flight->is_write()) failed_.try_emplace(flight->peer(), Outcome::peer_lost);
     return flight->over();
   });
 }
@@ -137,10 +181,12 @@ SimChannel::Flights SimChannel::under_way(PeerId peer) const {
 template <class Condition>
 bool SimChannel::wait_for(Condition holds, Deadline deadline) {
   const Call call(*waiter_);
+  end_broken_links();
   while (!holds() && fabric_.now() < deadline.at) {
     waiter_->ticket = scheduler_.ticket();
     scheduler_.sleep_until(fabric_.moment_of(deadline.at));
     waiter_->ticket.reset();
+    end_broken_links();
   }
   return holds();
 }

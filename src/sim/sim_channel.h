@@ -30,6 +30,9 @@ class SimChannel final : public Channel {
   using Flights = std::vector<std::shared_ptr<Flight>>;
 
   void post(const Operation& operation, Completion& completion) override;
+  [[nodiscard]] Outcome begin_signal(PeerId peer);
+  void end_broken_links();
+  void replace_link(PeerId peer, Outcome outcome);
   void finish(Completion& completion, Deadline deadline) override;
   Outcome wait_change(const Region& region, std::uint64_t offset, std::uint64_t seen, Deadline deadline,
                       const Awaited& awaited) override;
@@ -46,8 +49,10 @@ class SimChannel final : public Channel {
   std::shared_ptr<Waiter> waiter_ = std::make_shared<Waiter>();
   Flights flights_;
   std::map<PeerId, Flights> fenced_;  ///< per target: what takes effect before anything that is posted now
-  std::set<PeerId> failed_;           ///< a WRITE to it failed since the last flush
+  std::set<PeerId> unflushed_;        ///< written to since the last flush
+  std::map<PeerId, Outcome> failed_;  ///< a WRITE to it failed since the last flush, or may have
   std::set<PeerId> fence_told_;       ///< of which a fence has said so
+  bool signals_ = false;              ///< what is posted now is a signal
 };
 
 }  // namespace farside::sim

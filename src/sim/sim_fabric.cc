@@ -12,8 +12,10 @@ namespace farside::sim {
 
 namespace {
 
-// A waiter looks for itself at what nobody announces.
+// A waiter looks for itself at what no signal announces: at random, or as rarely as on the host fabric.
 constexpr Duration kLook = std::chrono::microseconds(20);
+constexpr Duration kFirstSleep = std::chrono::microseconds(50);
+constexpr Duration kMaxSleep = std::chrono::milliseconds(100);
 
 class SimRegion final : public Region {
  public:
@@ -21,7 +23,9 @@ class SimRegion final : public Region {
       : Region(std::move(name), memory->base(), bytes, memory.get()),
         handle_(std::move(handle)),
         memory_(std::move(memory)) {}
+  ~SimRegion() override { memory_->free(); }
   [[nodiscard]] std::string handle() const override { return handle_ + "/" + std::to_string(bytes()); }
+  [[nodiscard]] const std::shared_ptr<SimMemory>& memory() const noexcept { return memory_; }
 
  private:
   std::string handle_;
@@ -44,18 +48,35 @@ SimFabric::SimFabric(Wires& wires, ProcessId process) : wires_(wires), process_(
 }
 
 Time SimFabric::now() const {
-  return Time{wires_.scheduler().now().nanoseconds * (kParts - parts_slow_) / kParts} + ahead_;
+  const Time moment = suspended_since_.value_or(wires_.scheduler().now());
+  return Time{(moment + -suspended_).nanoseconds * (kParts - parts_slow_) / kParts} + ahead_;
 }
 
 // Rounded up, so that whoever wakes then finds that the time has come.
 Time SimFabric::moment_of(Time time) const {
   const std::int64_t passed_here = time.nanoseconds - ahead_.count();
   const std::int64_t rate = kParts - parts_slow_;
-  return {(passed_here * kParts + rate - 1) / rate};
+  return Time{(passed_here * kParts + rate - 1) / rate} + suspended_;
+}
+
+// A suspension moves all later moments.
+void SimFabric::sleep(Duration duration) {
+  const Time end = now() + duration;
+  do wires_.scheduler().sleep_until(moment_of(end));
+  while (now() < end);
+}
+
+void SimFabric::suspend() {
+  if (!suspended_since_) suspended_since_ = wires_.scheduler().now();
+}
+
+void SimFabric::wake_up() {
+  if (suspended_since_) suspended_ += wires_.scheduler().now() - *suspended_since_;
+  suspended_since_.reset();
 }
 
 std::unique_ptr<Region> SimFabric::create_region(std::string name, std::uint64_t bytes) {
-  auto [handle, memory] = wires_.offer(process_, bytes);
+  auto [handle, memory] = wires_.offer(process_, name, bytes);
   own_.push_back(memory);
   return std::make_unique<SimRegion>(std::move(name), bytes, std::move(handle), std::move(memory));
 }
@@ -94,11 +115,18 @@ std::unique_ptr<Channel> SimFabric::open_channel() {
 Outcome SimFabric::watch(const Region& region, std::uint64_t offset, std::uint64_t seen, Deadline deadline,
                          std::span<const PeerId> peers, std::uint64_t lives) {
   const LocalWord<ControlWord> word = region.word<ControlWord>(offset);
+  SimMemory& memory = *static_cast<const SimRegion&>(region).memory();
+  Duration pause = kFirstSleep;
   while (word.load() == seen) {
     if (lives_of(peers) != lives) return Outcome::peer_lost;
     if (std::ranges::any_of(peers, [this](PeerId peer) { return lost(peer); })) return Outcome::peer_lost;
     if (now() >= deadline.at) return Outcome::timed_out;
-    sleep(wires_.scheduler().up_to(kLook));
+    if (!wires_.network().misses_plain_writes) {
+      sleep(wires_.scheduler().up_to(kLook));
+      continue;
+    }
+    memory.sleep_until(std::min(moment_of(deadline.at), moment_of(now() + pause)));
+    pause = std::min(2 * pause, kMaxSleep);
   }
   return Outcome::done;
 }
@@ -114,10 +142,19 @@ PeerLife SimFabric::life(PeerId peer) const {
   return found == connections_.end() ? 0 : found->second;
 }
 
-Outcome SimFabric::revoke(PeerId peer, PeerLife life, Deadline /*deadline*/) {
+Outcome SimFabric::revoke(PeerId peer, PeerLife life, Deadline deadline) {
+  Scheduler& scheduler = wires_.scheduler();
+  const bool is_slow = wires_.network().revokes_slowly && scheduler.in_thread();
+  const auto times_out = [&] {
+    if (!is_slow) return false;
+    sleep(std::min(deadline.at - now(), scheduler.up_to(wires_.network().long_latency)));
+    return now() >= deadline.at;
+  };
+  if (times_out()) return Outcome::timed_out;
   if (life != this->life(peer)) return Outcome::done;
   if (wires_.network().revoking_kills) wires_.scheduler().kill(processes_.at(peer));
   wires_.take_access(processes_.at(peer), process_);
+  if (times_out()) return Outcome::timed_out;
   mark_lost(peer, life);
   return Outcome::done;
 }

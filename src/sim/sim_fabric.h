@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -55,13 +56,17 @@ class SimFabric final : public Fabric {
   Outcome revoke(PeerId peer, PeerLife life, Deadline deadline) override;
 
   [[nodiscard]] Time now() const override;
-  void sleep(Duration duration) override { wires_.scheduler().sleep_until(moment_of(now() + duration)); }
+  void sleep(Duration duration) override;
   [[nodiscard]] std::uint64_t random() override { return wires_.scheduler().random(); }
 
   /// The connection to `peer`, which lives, breaks: it counts as lost until it is connected again.
   void break_connection(PeerId peer);
   /// That is why it is lost, and nobody has said that it is dead.
   [[nodiscard]] bool is_broken(PeerId peer) const { return broken_.contains(peer); }
+
+  // The machine is suspended, and then goes on: meanwhile its clock stands still.
+  void suspend();
+  void wake_up();
 
   /// When, by the scheduler's clock, this process's clock will have come to `time`.
   [[nodiscard]] Time moment_of(Time time) const;
@@ -88,6 +93,8 @@ class SimFabric final : public Fabric {
   ProcessId process_;
   std::int64_t parts_slow_ = 0;  ///< its clock loses this many parts in kParts; negative: it gains
   Duration ahead_{};             ///< of the scheduler's clock, at the beginning
+  Duration suspended_{};         ///< for how long its machine was
+  std::optional<Time> suspended_since_;
   std::map<PeerId, ProcessId> processes_;
   std::map<PeerId, PeerLife> connections_;  ///< how often each was connected
   std::set<PeerId> lost_;

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <utility>
 
+#include "sim/fault_count.h"
 #include "sim/memory.h"
 #include "sim/network.h"
 #include "sim/scheduler.h"
@@ -20,9 +21,10 @@ class Wires {
   Wires(Scheduler& scheduler, const Network& network) : scheduler_(scheduler), network_(network) {}
 
   /// New memory and the handle to find it by.
-  [[nodiscard]] std::pair<std::string, std::shared_ptr<SimMemory>> offer(ProcessId owner, std::uint64_t bytes) {
+  [[nodiscard]] std::pair<std::string, std::shared_ptr<SimMemory>> offer(ProcessId owner, std::string name,
+                                                                         std::uint64_t bytes) {
     const std::string handle = std::to_string(owner) + "/" + std::to_string(memories_.size());
-    const auto memory = std::make_shared<SimMemory>(scheduler_, network_, owner, bytes);
+    const auto memory = std::make_shared<SimMemory>(scheduler_, network_, owner, std::move(name), bytes);
     memories_.emplace(handle, memory);
     return {handle, memory};
   }
@@ -67,6 +69,10 @@ class Wires {
     }
   }
 
+  /// Where it is counted which faults each step of the protocols meets; null: nowhere. It outlives this.
+  void count_faults(FaultCount& count) { fault_count_ = &count; }
+  [[nodiscard]] FaultCount* fault_count() const noexcept { return fault_count_; }
+
   /// Has everything take the time that it takes on `machine`, and nothing odd happen: a performance run.
   void run_on(const Machine& machine, ProcessId processes) {
     timing_ = std::make_unique<Timing>(scheduler_, machine, processes);
@@ -86,6 +92,7 @@ class Wires {
   std::map<std::pair<ProcessId, ProcessId>, std::uint64_t> breaks_;
   std::uint64_t operations_ = 0;
   std::unique_ptr<Timing> timing_;
+  FaultCount* fault_count_ = nullptr;
 };
 
 }  // namespace farside::sim

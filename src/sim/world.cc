@@ -13,6 +13,7 @@ constexpr Duration kLook = std::chrono::microseconds(50);
 
 World::World(std::uint64_t seed, Rank processes, const Network& network)
     : network_(network), scheduler_(seed), wires_(scheduler_, network_) {
+  if (network_.prioritizes) scheduler_.choose_by_priorities();
   for (Rank rank = 0; rank < processes; ++rank) lives_.push_back(make_life(rank, next_process_++, 1, processes));
   for (const Life& life : lives_) {
     for (Rank peer = 0; peer < processes; ++peer) life.fabric->connect(peer, fabric(peer).address());
@@ -26,7 +27,13 @@ World::Life World::make_life(Rank rank, ProcessId process, std::uint16_t incarna
 }
 
 World::World(std::uint64_t seed, Rank processes, const Machine& machine)
-    : World(seed, processes, Network{.buffers_stores = false, .slow_process = {}, .clocks_drift = false}) {
+    : World(seed, processes,
+            Network{.buffers_stores = false,
+                    .interleaves_accesses = false,
+                    .slow_process = {},
+                    .clocks_drift = false,
+                    .misses_plain_writes = false,
+                    .freed_reads_blank = false}) {
   wires_.run_on(machine, processes);
 }
 
@@ -79,16 +86,24 @@ void World::tell_return(Rank rank, const std::string& name) {
 }
 
 void World::pause(Rank rank, Duration duration) {
-  const ProcessId process = fabric(rank).process();
-  scheduler_.pause(process);
-  scheduler_.after(duration, [this, process] { scheduler_.resume(process); });
+  SimFabric& paused = fabric(rank);  // of this life, which the world keeps
+  scheduler_.pause(paused.process());
+  if (network_.clocks_stop && scheduler_.one_in(2)) paused.suspend();
+  scheduler_.after(duration, [this, &paused] { resume(paused); });
+}
+
+void World::resume(SimFabric& paused) {
+  paused.wake_up();
+  scheduler_.resume(paused.process());
 }
 
 void World::heal() {
   wires_.heal();
   network_.lands_late = false;
   network_.stalls_before_posting = false;
-  for (const Life& life : lives_) scheduler_.resume(life.fabric->process());
+  network_.revokes_slowly = false;
+  network_.breaks_links = false;
+  for (const Life& life : lives_) resume(*life.fabric);
 }
 
 std::unique_ptr<SymmetricRegion> SimTeam::allocate(const std::string& name, std::uint64_t bytes) {

@@ -71,6 +71,7 @@ class World {
   /// A killed process's successor, with empty memory: another process to the simulator, which `on` then speaks of. What
   /// the old one posted still lands, in the memory that it was posted to.
   void restart(Rank rank);
+  /// Stops its threads; where the network says so, perhaps by suspending its machine.
   void pause(Rank rank, Duration duration);
   /// Whatever befell links and processes is over, and nothing is late from now on. The dead stay dead.
   void heal();
@@ -84,6 +85,7 @@ class World {
     std::unique_ptr<SimTeam> team;
   };
   [[nodiscard]] Life make_life(Rank rank, ProcessId process, std::uint16_t incarnation, Rank size);
+  void resume(SimFabric& paused);
   void tell_loss(Rank to, Rank rank);
   void tell_return(Rank rank, const std::string& name);
 

@@ -51,7 +51,7 @@ class ArrivalsRun {
  public:
   ArrivalsRun(std::uint64_t seed, const ArrivalsScenario& scenario)
       : scenario_(scenario),
-        world_(seed, scenario.ranks, Network{}),
+        world_(seed, scenario.ranks, harshest(seed)),
         sides_(scenario.ranks),
         senders_(scenario.ranks),
         ended_(scenario.ranks) {

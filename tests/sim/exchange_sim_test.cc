@@ -1,6 +1,7 @@
 // Exchanges (src/comm/protocol/exchange.h) on the harshest network there is, several under way: each member finds what
 // all wrote for it, however late it looks, while fast ones come to the same slots again.
 #include <functional>
+#include <memory>
 #include <numeric>
 #include <optional>
 #include <string>
@@ -46,7 +47,11 @@ std::uint64_t value_of(Rank from, Rank to, std::uint64_t number) { return number
 class ExchangeRun {
  public:
   ExchangeRun(std::uint64_t seed, const ExchangeScenario& scenario)
-      : scenario_(scenario), world_(seed, scenario.members, Network{}), finished_(scenario.members, false) {}
+      : scenario_(scenario),
+        world_(seed, scenario.members, harshest(seed)),
+        meetings_(scenario.members),
+        exchanges_(scenario.members),
+        finished_(scenario.members, false) {}
 
   // What went wrong.
   std::optional<std::string> run() {
@@ -70,8 +75,10 @@ class ExchangeRun {
     SimTeam& team = world_.team(rank);
     std::vector<Rank> all(team.size());
     std::iota(all.begin(), all.end(), 0);
-    Meeting meeting(team, all, "meeting", 0, scenario_.meeting_rules);
-    Exchange exchange(team, meeting, "pieces", scenario_.rules);
+    meetings_[rank] = std::make_unique<Meeting>(team, all, "meeting", 0, scenario_.meeting_rules);
+    exchanges_[rank] = std::make_unique<Exchange>(team, *meetings_[rank], "pieces", scenario_.rules);
+    Meeting& meeting = *meetings_[rank];
+    Exchange& exchange = *exchanges_[rank];
     const auto channel = team.fabric().open_channel();
     if (rank == 0) schedule_faults();
     std::uint64_t ended = 0;
@@ -121,6 +128,9 @@ class ExchangeRun {
 
   const ExchangeScenario scenario_;
   World world_;
+  // By rank. They stay until all have finished, since the others still write there.
+  std::vector<std::unique_ptr<Meeting>> meetings_;
+  std::vector<std::unique_ptr<Exchange>> exchanges_;
   std::vector<bool> finished_;
   std::optional<std::string> violation_;
 };

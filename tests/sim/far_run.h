@@ -268,19 +268,19 @@ class FarRun {
   void befall() {
     const auto at_some_moment = [this](auto what) { dice().after(dice().up_to(kLife), what); };
     for (int i = 0; i < scenario_.pauses; ++i) {
-      at_some_moment([this] { world_.pause(any_rank(), dice().up_to(kLongestStop)); });
+      at_some_moment([this] { world_.pause(any_rank(), any_stop()); });
     }
     for (int i = 0; i < scenario_.stalls; ++i) {
       at_some_moment([this] {
         const Rank from = any_rank();
         const Rank to = any_rank();
         if (from == to) return;
-        world_.wires().stall(world_.fabric(from).process(), world_.fabric(to).process(), dice().up_to(kLongestStop));
+        world_.wires().stall(world_.fabric(from).process(), world_.fabric(to).process(), any_stop());
       });
     }
     if (scenario_.mistaken) {
       at_some_moment([this] {
-        world_.pause(rank_of(0), dice().up_to(kLongestStop));
+        world_.pause(rank_of(0), any_stop());
         nodes_.take_for_dead(static_cast<Rank>(dice().random() % scenario_.nodes), 0);
       });
     }
@@ -292,6 +292,8 @@ class FarRun {
     }
   }
 
+  /// Some last longer than every time-out.
+  [[nodiscard]] Duration any_stop() { return dice().up_to(dice().one_in(4) ? 3 * kPatience : kLongestStop); }
   [[nodiscard]] Rank any_rank() { return static_cast<Rank>(dice().random() % world_.size()); }
   [[nodiscard]] bool all_living(bool Client::*have) {
     for (std::size_t number = 0; number < clients_.size(); ++number) {

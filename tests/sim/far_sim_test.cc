@@ -4,6 +4,7 @@
 #include "farside/base/mix.h"
 
 #include "tests/sim/far_run.h"
+#include "tests/sim/faults_met.h"
 #include "tests/sim/seeds.h"
 
 namespace farside::sim {
@@ -19,7 +20,7 @@ FarScenario draw(std::uint64_t seed) {
   scenario.clients = static_cast<Rank>(1 + dice.random() % 2);
   scenario.threads = 1 + dice.random() % 2;
   scenario.slabs = static_cast<far::SlabNumber>(dice.one_in(2) ? 16 : 3 + dice.random() % 4);
-  scenario.network = draw_network(dice);
+  scenario.network = draw_strict_network(dice);
   scenario.network.revoking_kills = dice.one_in(2);
   if (dice.one_in(2)) {
     scenario.pauses = static_cast<int>(dice.random() % 3);
@@ -48,7 +49,7 @@ FarScenario draw_rebuilding(std::uint64_t seed) {
   scenario.slabs = 16;
   scenario.space_slabs = 8;
   scenario.rounds = static_cast<int>(10 + dice.random() % 50);
-  scenario.network = draw_network(dice);
+  scenario.network = draw_strict_network(dice);
   scenario.network.detection = std::chrono::microseconds(100);
   scenario.node_dies = scenario.another_dies = true;
   return scenario;
@@ -62,7 +63,7 @@ FarScenario draw_leaving(std::uint64_t seed) {
   scenario.slabs = 4;
   scenario.deaths = static_cast<Rank>(dice.random() % 2);
   scenario.mistaken = scenario.deaths == 0;
-  scenario.network = draw_network(dice);
+  scenario.network = draw_strict_network(dice);
   scenario.network.revoking_kills = dice.one_in(2);
   scenario.network.lands_late = true;
   scenario.network.long_latency = std::chrono::milliseconds(4);
@@ -90,6 +91,16 @@ std::optional<std::string> violation(const far::FarRules& rules) {
 bool caught(const far::FarRules& rules) { return noticed(violation(rules)); }
 
 TEST(FarSim, KeepsItsPromisesUnderEverySeed) { EXPECT_EQ(violation({}), std::nullopt); }
+
+TEST(FarSim, SeedsMeetEachFault) {
+  FaultCount count;
+  for (std::uint64_t seed = 1; seed <= kSeeds; ++seed) {
+    FarRun run(seed, draw_any(seed));
+    run.world().wires().count_faults(count);
+    EXPECT_EQ(run.run(), std::nullopt) << seed;
+  }
+  expect_each_met(count, 7);
+}
 
 TEST(FarSim, CatchesSlabsThatAreFreeBeforeAccessWasRevoked) {
   EXPECT_TRUE(caught({.revokes_before_reclaiming = false}));

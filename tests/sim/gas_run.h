@@ -34,7 +34,8 @@ struct GasScenario {
   GasRules rules;
 
   [[nodiscard]] bool is_calm() const {
-    return pauses + stalls == 0 && deaths == 0 && !impatient && !network.lands_late && !network.stalls_before_posting;
+    return pauses + stalls == 0 && deaths == 0 && !impatient && !network.lands_late && !network.stalls_before_posting &&
+           !network.breaks_links;
   }
 };
 
@@ -115,14 +116,14 @@ class GasRun {
   void befall() {
     const auto at_some_moment = [this](auto what) { dice_.after(dice_.up_to(kLife), what); };
     for (int i = 0; i < scenario_.pauses; ++i) {
-      at_some_moment([this] { world_.pause(any_rank(), dice_.up_to(4 * kLease)); });
+      at_some_moment([this] { world_.pause(any_rank(), any_stop()); });
     }
     for (int i = 0; i < scenario_.stalls; ++i) {
       at_some_moment([this] {
         const Rank from = any_rank();
         const Rank to = any_rank();
         if (from == to) return;
-        world_.wires().stall(world_.fabric(from).process(), world_.fabric(to).process(), dice_.up_to(4 * kLease));
+        world_.wires().stall(world_.fabric(from).process(), world_.fabric(to).process(), any_stop());
       });
     }
     for (Rank i = 1; i <= scenario_.deaths; ++i) {
@@ -310,6 +311,8 @@ class GasRun {
   // ----
 
   [[nodiscard]] Rank any_rank() { return static_cast<Rank>(dice_.random() % scenario_.ranks); }
+  /// Some last longer than every time-out.
+  [[nodiscard]] Duration any_stop() { return dice_.up_to(dice_.one_in(4) ? 3 * kPatience : 4 * kLease); }
   [[nodiscard]] PageId any_page() { return dice_.random() % scenario_.shape.pages; }
   [[nodiscard]] std::vector<PageId> any_pages() {
     std::vector<PageId> pages{any_page()};

@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include "gas/protocol/page_layout.h"
+#include "tests/sim/faults_met.h"
 #include "tests/sim/gas_run.h"
 #include "tests/sim/seeds.h"
 
@@ -22,7 +24,7 @@ GasScenario draw(std::uint64_t seed) {
   scenario.shape.slots = scenario.shape.pages + 1;
   scenario.shape.cached_places = 1 + dice.random() % scenario.shape.pages;
   scenario.one_in_owns = 2 + dice.random() % 3;
-  scenario.network = draw_network(dice);
+  scenario.network = draw_strict_network(dice);
   if (dice.one_in(2)) {
     scenario.pauses = static_cast<int>(dice.random() % 4);
     scenario.stalls = static_cast<int>(dice.random() % 4);
@@ -48,6 +50,29 @@ std::optional<std::string> violation(const GasRules& rules) {
 bool caught(const GasRules& rules) { return noticed(violation(rules)); }
 
 TEST(GasSim, KeepsItsPromisesUnderEverySeed) { EXPECT_EQ(violation({}), std::nullopt); }
+
+std::string place_in(const PageLayout& layout, std::uint64_t offset) {
+  if (offset >= layout.slot(0)) return "slot";
+  if (offset >= layout.first_entry()) {
+    return (offset - layout.first_entry()) % layout.entry_bytes() == 0 ? "place" : "sharers";
+  }
+  if (offset >= layout.revoked(0)) return "revoked";
+  if (offset >= layout.hold(0)) return "hold";
+  return offset == PageLayout::kOpened ? "opened" : "distrusted";
+}
+
+TEST(GasSim, SeedsMeetEachFault) {
+  FaultCount count;
+  for (std::uint64_t seed = 1; seed <= kSeeds; ++seed) {
+    const GasScenario scenario = draw(seed);
+    const PageLayout layout(scenario.shape, scenario.ranks);
+    count.call_places([&](std::string_view /*region*/, std::uint64_t offset) { return place_in(layout, offset); });
+    GasRun run(seed, scenario);
+    run.world().wires().count_faults(count);
+    EXPECT_EQ(run.run(), std::nullopt) << seed;
+  }
+  expect_each_met(count, 14);
+}
 
 TEST(GasSim, CatchesAnEntryReadBeforeRegistering) { EXPECT_TRUE(caught({.registers_before_reading = false})); }
 TEST(GasSim, CatchesARegistrationThatDoesNotShow) { EXPECT_TRUE(caught({.registering_shows = false})); }

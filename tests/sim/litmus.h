@@ -26,6 +26,12 @@ inline Network tame() {
   network.stalls_before_posting = false;
   network.needs_calls_for_progress = false;
   network.clocks_drift = false;
+  network.interleaves_accesses = false;
+  network.replaces_links = false;
+  network.clocks_stop = false;
+  network.misses_plain_writes = false;
+  network.revokes_slowly = false;
+  network.freed_reads_blank = false;
   return network;
 }
 

@@ -26,7 +26,7 @@ using End = MatchTable::End;
 
 class Run {
  public:
-  Run(std::uint64_t seed, const MatchRules& rules) : rules_(rules), world_(seed, kRanks, Network{}) {}
+  Run(std::uint64_t seed, const MatchRules& rules) : rules_(rules), world_(seed, kRanks, harshest(seed)) {}
 
   // What went wrong.
   std::optional<std::string> run() {

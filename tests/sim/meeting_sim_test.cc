@@ -1,7 +1,9 @@
 // Barriers and reductions (src/comm/protocol/meeting.h) on the harshest network there is, while members pause and die.
 #include <cstring>
+#include <memory>
 #include <numeric>
 #include <optional>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -60,6 +62,8 @@ class MeetingRun {
   MeetingRun(std::uint64_t seed, const MeetingScenario& scenario)
       : scenario_(scenario),
         world_(seed, scenario.members, scenario.network),
+        words_(scenario.members),
+        meetings_(scenario.members),
         arrived_(scenario.members, 0),
         finished_(scenario.members, false) {}
 
@@ -88,16 +92,17 @@ class MeetingRun {
     SimTeam& team = world_.team(rank);
     std::vector<Rank> all(team.size());
     std::iota(all.begin(), all.end(), 0);
-    const auto words = team.allocate("words", 8 * std::uint64_t{team.size()});
-    Meeting meeting(team, all, "meeting", scenario_.reduces ? 8 : 0, scenario_.rules);
+    words_[rank] = team.allocate("words", 8 * std::uint64_t{team.size()});
+    meetings_[rank] = std::make_unique<Meeting>(team, all, "meeting", scenario_.reduces ? 8 : 0, scenario_.rules);
+    Meeting& meeting = *meetings_[rank];
     const auto channel = team.fabric().open_channel();
     if (rank == 0) schedule_faults();
     std::uint64_t ended = 0;
     for (std::uint64_t number = 1; number <= kMeetings; ++number) {
-      if (!begin(team, *words, meeting, *channel)) return;
+      if (!begin(team, *words_[rank], meeting, *channel)) return;
       if (number - ended < scenario_.most_under_way && number < kMeetings) continue;
       while (ended < number) {
-        if (!end(team, *words, meeting, *channel, ++ended)) return;
+        if (!end(team, *words_[rank], meeting, *channel, ++ended)) return;
       }
     }
     finished_[rank] = true;
@@ -151,6 +156,9 @@ class MeetingRun {
 
   const MeetingScenario scenario_;
   World world_;
+  // By rank. They stay until all have finished, since the others still read there.
+  std::vector<std::unique_ptr<SymmetricRegion>> words_;
+  std::vector<std::unique_ptr<Meeting>> meetings_;
   std::vector<std::uint64_t> arrived_;  ///< by rank: the last meeting it was about to arrive at
   std::vector<bool> finished_;
   std::optional<std::string> violation_;

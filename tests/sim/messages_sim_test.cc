@@ -35,7 +35,8 @@ struct MessagesScenario {
 
 class Run {
  public:
-  Run(std::uint64_t seed, const MessagesScenario& scenario) : scenario_(scenario), world_(seed, kRanks, Network{}) {}
+  Run(std::uint64_t seed, const MessagesScenario& scenario)
+      : scenario_(scenario), world_(seed, kRanks, harshest(seed)) {}
 
   // What went wrong.
   std::optional<std::string> run() {

@@ -22,6 +22,11 @@ inline Network harsh() {
   network.stalls_before_posting = false;
   network.needs_calls_for_progress = false;
   network.clocks_drift = false;
+  network.interleaves_accesses = false;  // too many schedules
+  network.replaces_links = false;
+  network.clocks_stop = false;
+  network.misses_plain_writes = false;
+  network.revokes_slowly = false;
   return network;
 }
 

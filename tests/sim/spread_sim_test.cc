@@ -49,7 +49,7 @@ bool wants(Rank rank, Rank sender, std::uint64_t round) { return (rank * 7 + sen
 class SpreadRun {
  public:
   SpreadRun(std::uint64_t seed, const SpreadScenario& scenario)
-      : scenario_(scenario), world_(seed, scenario.ranks, Network{}), sides_(scenario.ranks) {}
+      : scenario_(scenario), world_(seed, scenario.ranks, harshest(seed)), sides_(scenario.ranks) {}
 
   // What went wrong.
   std::optional<std::string> run() {

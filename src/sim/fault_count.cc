@@ -1,0 +1,73 @@
+#include "sim/fault_count.h"
+
+#include <algorithm>
+#include <cctype>
+#include <sstream>
+
+namespace farside::sim {
+
+namespace {
+
+constexpr std::array<std::string_view, FaultCount::kFaults> kNames{
+    "stalled",         "late",           "poster stopped", "poster died", "landed orphaned", "timed out",
+    "landed given up", "target stopped", "target died",    "link cut",    "link replaced",   "access taken"};
+
+std::string_view to_string(Operation::Kind kind) {
+  switch (kind) {
+    case Operation::Kind::read: return "READ";
+    case Operation::Kind::write: return "WRITE";
+    case Operation::Kind::fetch_add: return "FETCH_ADD";
+    case Operation::Kind::compare_swap: return "COMPARE_SWAP";
+    default: return "SWAP";
+  }
+}
+
+/// "row 3 cell" and "row 4 cell" are one: "row cell".
+std::string without_digits(const std::string& name) {
+  std::string plain;
+  for (const char each : name) {
+    if (std::isdigit(static_cast<unsigned char>(each)) != 0) continue;
+    if (each != ' ' || (!plain.empty() && plain.back() != ' ')) plain += each;
+  }
+  if (plain.ends_with(' ')) plain.pop_back();
+  return plain;
+}
+
+}  // namespace
+
+std::string_view to_string(Fault fault) { return kNames.at(static_cast<std::size_t>(fault)); }
+
+FaultCount::Step& FaultCount::step(Operation::Kind kind, const std::string& region, std::uint64_t offset) {
+  Step*& known = known_[{kind, region, place_name_ ? offset : 0}];
+  if (known == nullptr) {
+    const std::string place = place_name_ ? place_name_(region, offset) : region;
+    known = &steps_[std::string(to_string(kind)) + " " + without_digits(place)];
+  }
+  return *known;
+}
+
+std::string FaultCount::table() const {
+  std::ostringstream out;
+  out << "| step | posted |";
+  for (const std::string_view name : kNames) out << ' ' << name << " |";
+  out << "\n| --- | --- |";
+  for (std::size_t fault = 0; fault < kFaults; ++fault) out << " --- |";
+  for (const auto& [name, step] : steps_) {
+    out << "\n| " << name << " | " << step.posted << " |";
+    for (const std::uint64_t met : step.met) out << ' ' << met << " |";
+  }
+  out << '\n';
+  return std::move(out).str();
+}
+
+std::set<std::string> FaultCount::missing() const {
+  std::set<std::string> missing;
+  for (const auto& [name, step] : steps_) {
+    for (std::size_t fault = 0; fault < kFaults; ++fault) {
+      if (step.met.at(fault) == 0) missing.insert(name + ": " + std::string(kNames.at(fault)));
+    }
+  }
+  return missing;
+}
+
+}  // namespace farside::sim

@@ -1,0 +1,72 @@
+// fault_count.h — how often each step of the protocols met each fault: what the seeds of a test reach.
+//
+// A step is what is posted: its kind and the word or bytes that it is for, like "COMPARE_SWAP cache: row cell". What a
+// region's words are called, a run may say; all of a region's words count as one otherwise.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <set>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <utility>
+
+#include "farside/fabric/channel.h"
+
+namespace farside::sim {
+
+/// What an operation can meet from its posting until it has landed, has failed, or never will.
+enum class Fault : std::uint8_t {
+  stalled,          ///< its thread stopped just before it was posted
+  late,             ///< one of its steps took a thousand times as long
+  poster_stopped,   ///< while it was under way
+  poster_died,      ///< while it was under way
+  landed_orphaned,  ///< it took effect after its poster's death
+  timed_out,        ///< its poster gave it up
+  landed_given_up,  ///< and it took effect afterwards
+  target_stopped,   ///< while it was under way
+  target_died,      ///< before it took effect
+  link_cut,         ///< it could not get through for a while
+  link_replaced,    ///< what was under way over its link ended
+  access_taken,     ///< its poster's access was revoked before it took effect
+};
+
+[[nodiscard]] std::string_view to_string(Fault fault);
+
+class FaultCount {
+ public:
+  static constexpr std::size_t kFaults = static_cast<std::size_t>(Fault::access_taken) + 1;
+
+  /// How the words of a region are called, by the region's name and the offset. Digits are dropped.
+  using PlaceName = std::function<std::string(std::string_view region, std::uint64_t offset)>;
+  /// From here on; before, regions may have been laid out otherwise.
+  void call_places(PlaceName name) {
+    place_name_ = std::move(name);
+    known_.clear();
+  }
+
+  using Numbers = std::array<std::uint64_t, kFaults>;
+  struct Step {
+    std::uint64_t posted = 0;
+    Numbers met{};
+  };
+  /// The step that an operation on `region` belongs to; its reference stays.
+  [[nodiscard]] Step& step(Operation::Kind kind, const std::string& region, std::uint64_t offset);
+
+  /// A row for each step, a column for each fault.
+  [[nodiscard]] std::string table() const;
+  /// "step: fault" for what was not met at all.
+  [[nodiscard]] std::set<std::string> missing() const;
+
+ private:
+  using Place = std::tuple<Operation::Kind, std::string, std::uint64_t>;
+
+  PlaceName place_name_;
+  std::map<std::string, Step> steps_;  // by name
+  std::map<Place, Step*> known_;
+};
+
+}  // namespace farside::sim
