@@ -1,5 +1,8 @@
 #include "cli/kv_session.h"
 
+#include <algorithm>
+#include <utility>
+
 #include "farside/base/error.h"
 #include "farside/base/units.h"
 
@@ -23,11 +26,20 @@ kv::SessionOptions KvArguments::session() const {
   return options;
 }
 
+kv::SessionOptions KvArguments::session(std::chrono::steady_clock::time_point began,
+                                        std::vector<std::string> keys) const {
+  kv::SessionOptions options = session();
+  options.keys = std::move(keys);
+  const auto taken = std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - began);
+  options.time_out = std::max(options.time_out - taken, std::chrono::milliseconds(1));
+  return options;
+}
+
 void expect_done(Outcome outcome, const std::string& tried, const std::string& on) {
   if (outcome == Outcome::done) return;
   const char* const why = outcome == Outcome::timed_out   ? "a server did not answer in time"
                           : outcome == Outcome::link_lost ? "the connection to a server broke"
-                                                          : "a server is lost";
+                                                          : "a server is lost, or did not answer at first";
   throw Error({tried, on, why, "see farside status"});
 }
 

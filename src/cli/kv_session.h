@@ -1,8 +1,10 @@
 // kv_session.h — how the commands on the key-value store come to it, and what they say when it fails them.
 #pragma once
 
+#include <chrono>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include <CLI/CLI.hpp>
 
@@ -19,6 +21,9 @@ struct KvArguments {
   void add_to(CLI::App& command);
   [[nodiscard]] kv::ClientOptions client() const;
   [[nodiscard]] kv::SessionOptions session() const;
+  /// Of a command that began then, and needs the servers of these keys alone: it has what is left of its time.
+  [[nodiscard]] kv::SessionOptions session(std::chrono::steady_clock::time_point began,
+                                           std::vector<std::string> keys) const;
 };
 
 /// Throw Error, naming what was `tried` ("put") and `on` what, unless it was done.

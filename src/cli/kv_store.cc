@@ -116,9 +116,19 @@ struct StoreArguments {
   KvArguments kv;
   std::string key;
   std::optional<std::string> value;
+  bool is_prefix = false;  ///< `key` is the beginning of some
   std::vector<std::string> words;
+  std::size_t words_of_a_key = 1;  ///< 2: with its value
   std::string ttl;
 
+  /// Those that the command is about, as far as its arguments say.
+  [[nodiscard]] std::vector<std::string> keys() const {
+    if (is_prefix) return {};
+    if (words.empty()) return key.empty() ? std::vector<std::string>() : std::vector{key};
+    std::vector<std::string> keys;
+    for (std::size_t at = 0; at < words.size(); at += words_of_a_key) keys.push_back(words[at]);
+    return keys;
+  }
   [[nodiscard]] std::chrono::milliseconds time_to_live() const {
     return ttl.empty() ? std::chrono::milliseconds(0) : parse_duration(ttl, "--ttl");
   }
@@ -133,8 +143,9 @@ CLI::App* add_command(CLI::App& kv, Action& chosen, const std::string& name, con
   arguments->kv.add_to(*command);
   command->callback([arguments, act, &chosen] {
     chosen = [arguments, act] {
+      const auto began = std::chrono::steady_clock::now();
       kv::Client client(arguments->kv.client());
-      return act(*client.open_session(arguments->kv.session()), *arguments);
+      return act(*client.open_session(arguments->kv.session(began, arguments->keys())), *arguments);
     };
   });
   return command;
@@ -169,6 +180,7 @@ void add_readers(CLI::App& kv, Action& chosen) {
   const auto all = std::make_shared<StoreArguments>();
   command = add_command(kv, chosen, "scan", "Print the keys that there are", all,
                         [](kv::Session& session, const StoreArguments& given) { return scan(session, given.key); });
+  all->is_prefix = true;
   command->add_option("prefix", all->key, "Those that begin with it")->type_name("PREFIX");
   command->footer(
       "In no order, and not of one moment; what is written meanwhile may be printed twice.\n\n"
@@ -191,6 +203,7 @@ void add_writers(CLI::App& kv, Action& chosen) {
                         [](kv::Session& session, const StoreArguments& given) {
                           return put(session, given.words.empty() ? read_pairs() : given.words, given.time_to_live());
                         });
+  several->words_of_a_key = 2;
   command->add_option("pairs", several->words, "Keys and values by turns; without them, what comes on standard input")
       ->type_name("KEY VALUE...");
   add_ttl(*command, *several);

@@ -11,6 +11,8 @@
 #include "farside/base/error.h"
 #include "farside/kv/client.h"
 
+#include "kv/protocol/key_id.h"
+#include "kv/protocol/requests.h"
 #include "tests/support/pool.h"
 #include "tests/support/shared.h"
 
@@ -127,6 +129,53 @@ TEST_F(KvStore, DoesNotWaitForServersThatStandStill) {
   for (const pid_t node : nodes) ::kill(node, SIGCONT);
   EXPECT_EQ(end.code(), 1);
   EXPECT_THAT(end.err, HasSubstr("in time"));
+}
+
+// A key of that server.
+std::string key_at(kv::ServerNumber server, kv::ServerNumber servers) {
+  for (int i = 0;; ++i) {
+    std::string key = "key" + std::to_string(i);
+    if (kv::server_of(kv::key_id(key), servers) == server) return key;
+  }
+}
+
+// Whichever it is, the others' keys are read and written by new clients, and its own are waited for in time.
+TEST_F(KvStore, IsUsedByNewClientsWhileANodeStandsStill) {
+  start();
+  const std::vector<pid_t> nodes = node_processes();
+  for (kv::ServerNumber stopped = 0; stopped < nodes.size(); ++stopped) {
+    const std::string healthy = key_at(1 - stopped, 2);
+    stop(nodes[stopped]);
+    const CommandEnd put = kv({"put", "--timeout", "60s", healthy, "1"});
+    const CommandEnd get = kv({"get", "--timeout", "60s", healthy});
+    const CommandEnd waiting = kv({"get", "--timeout", "300ms", key_at(stopped, 2)});
+    {
+      kv::Client client;
+      const auto session = client.open_session();
+      kv::Got got;
+      EXPECT_EQ(session->get(healthy, got), Outcome::done);
+    }
+    ::kill(nodes[stopped], SIGCONT);
+    EXPECT_EQ(put.code(), 0) << put.err;
+    EXPECT_EQ(get.out, "1") << get.err;
+    EXPECT_EQ(waiting.code(), 1);
+    EXPECT_THAT(waiting.err, HasSubstr("in time"));
+    said({"put", "--timeout", "60s", key_at(stopped, 2), "1"});
+  }
+}
+
+// Both of a partition's copies are gone for good.
+TEST_F(KvStore, IsUsedWithoutAPartitionThatIsLost) {
+  ASSERT_EQ(up({"-n", "3", "--cache", "16M", "--kv", "16M", "--kv-copies", "2"}).code(), 0);
+  const std::vector<pid_t> nodes = node_processes();
+  const std::string healthy = key_at(0, 3);
+  said({"put", healthy, "1"});
+  for (const std::size_t killed : {1U, 2U}) ASSERT_EQ(::kill(nodes[killed], SIGKILL), 0);
+  EXPECT_EQ(kv({"get", "--timeout", "60s", healthy}).out, "1");
+  CommandEnd lost = kv({"get", "--timeout", "60s", key_at(1, 3)});
+  EXPECT_EQ(lost.code(), 1);
+  EXPECT_THAT(lost.err, HasSubstr("server 1 of the key-value store"));
+  EXPECT_THAT(lost.err, ::testing::Not(HasSubstr("in time")));
 }
 
 // A server that died comes back empty; sessions opened from then on have it.

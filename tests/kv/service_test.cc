@@ -222,7 +222,11 @@ TEST_F(AKvService, TellsWhenAServerIsKilled) {
       EXPECT_EQ(session.put_all(kBoth), PutOutcome::unknown);
       ASSERT_EQ(session.get_all(std::vector{kKeys[1]}, got), Outcome::done);
       EXPECT_EQ(got[0].value, "b");
-      EXPECT_THROW((void)open(client), Error);
+      const auto without = open(client);  // a new one has what there is
+      EXPECT_EQ(without->get_all(std::vector{kKeys[1]}, got), Outcome::done);
+      EXPECT_EQ(without->get_all(kKeys, got), Outcome::peer_lost);
+      EXPECT_EQ(without->put_all(kBoth), PutOutcome::unknown);
+      EXPECT_THROW((void)open(client, {.keys = {std::string(kKeys[0])}}), Error);
     });
   });
   unsigned killed = 0;

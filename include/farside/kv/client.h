@@ -30,7 +30,7 @@ struct ClientOptions {
   std::string server{};
   /// The pool's; when empty, the one in the runtime directory.
   std::filesystem::path secret{};
-  std::chrono::milliseconds time_out{10'000};  ///< for finding all servers, and for opening a session
+  std::chrono::milliseconds time_out{10'000};  ///< for finding a server, and for opening a session
 };
 
 struct SessionOptions {
@@ -39,21 +39,26 @@ struct SessionOptions {
   Waking waking = Waking::doorbell;
   std::chrono::milliseconds time_out{10'000};       ///< of each call
   std::size_t cached_keys = std::size_t{1} << 16U;  ///< whose places it remembers, 48 B each
+  /// When there are any, only the servers of these keys are connected to, and calls that need others end with
+  /// peer_lost.
+  std::vector<std::string> keys{};
 };
 
 class Client {
  public:
-  /// Connects to all servers. Throws Error when there is no pool with a store, or a server does not answer.
+  /// Connects to a server. Throws Error when there is no pool with a store, or no server answers.
   explicit Client(const ClientOptions& options = {});
   ~Client();
   Client(const Client&) = delete;
   Client& operator=(const Client&) = delete;
 
   /// Sessions end before their client does. When a server is lost, calls of the sessions that need it end with
-  /// peer_lost or unknown from then on; one that is opened when the server is back has it again. Throws Error
-  /// when a server is lost and not back.
+  /// peer_lost or unknown from then on; one that is opened when the server is back has it again. A server that does not
+  /// answer within a quarter of the time-out is lost to the session that is opened. Throws Error when no server
+  /// answers, or with `keys` one that has some of them; waits for the shorter of the two time-outs.
   [[nodiscard]] std::unique_ptr<Session> open_session(const SessionOptions& options = {});
-  /// Of what each server had when the pool began: 1, or with --kv-copies 2 and no loss 2. Throws as open_session.
+  /// Of what each server had when the pool began: 1, with --kv-copies 2 and no loss 2, and 0 where none answers. Throws
+  /// as open_session.
   [[nodiscard]] std::vector<std::uint32_t> copies();
 
  private:

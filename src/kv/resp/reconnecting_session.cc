@@ -44,10 +44,7 @@ Outcome ReconnectingSession::use(std::vector<MemoryUse>& servers) {
 }
 
 void ReconnectingSession::renew_if_lost(bool& doubted) {
-  if (std::exchange(doubted, false)) {
-    std::vector<MemoryUse> servers;
-    lost_ = opened_.session->use(servers) == Outcome::peer_lost || lost_;
-  }
+  if (std::exchange(doubted, false)) lost_ = is_server_lost() || lost_;
   const auto began = std::chrono::steady_clock::now();
   if (!lost_ || began < next_try_) return;
   const auto set_next_try = [&](std::chrono::steady_clock::time_point end) {
@@ -56,21 +53,31 @@ void ReconnectingSession::renew_if_lost(bool& doubted) {
   try {
     renew();
     set_next_try(std::chrono::steady_clock::now());
-  } catch (const Error& error) {  // it is not back: the old one reaches the other servers
+    if (lost_) note_loss("the others are used");
+  } catch (const Error& error) {  // the old one reaches what there is
     set_next_try(std::chrono::steady_clock::now());
-    if (!std::exchange(said_so_, true)) log::warn(std::string("a server of the store is lost: ") + error.what());
+    note_loss(error.what());
   }
+}
+
+void ReconnectingSession::note_loss(const std::string& what) {
+  if (!std::exchange(said_so_, true)) log::warn("a server of the store is lost: " + what);
+}
+
+bool ReconnectingSession::is_server_lost() {
+  std::vector<MemoryUse> servers;
+  return opened_.session->use(servers) == Outcome::peer_lost;
 }
 
 void ReconnectingSession::renew() {
   Opened opened = open_();
   std::swap(opened_, opened);  // the old session ends before its owner
-  lost_ = false;
   if (opened_.store != opened.store) {
-    said_so_ = false;
+    lost_ = said_so_ = false;
     throw StoreReplaced();
   }
-  if (std::exchange(said_so_, false)) log::warn("the store is reached again");
+  lost_ = is_server_lost();  // a session is opened without servers that do not answer
+  if (!lost_ && std::exchange(said_so_, false)) log::warn("the store is reached again");
 }
 
 Outcome ReconnectingSession::noted(Outcome outcome) {

@@ -9,6 +9,7 @@
 #include <exception>
 #include <functional>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "farside/kv/client.h"
@@ -48,6 +49,8 @@ class ReconnectingSession final : public Session {
   /// session's last get left it.
   void renew_if_lost(bool& doubted);
   void renew();
+  [[nodiscard]] bool is_server_lost();
+  void note_loss(const std::string& what);
   Outcome noted(Outcome outcome);
   PutOutcome noted(PutOutcome outcome);
 

@@ -1,6 +1,7 @@
 #include "kv/service/service_client.h"
 
 #include <algorithm>
+#include <future>
 #include <thread>
 #include <utility>
 
@@ -17,6 +18,10 @@ namespace {
 
 constexpr auto kBetweenTries = std::chrono::milliseconds(10);
 constexpr auto kTry = std::chrono::seconds(1);  // with a server of which nobody knows yet that it is gone
+// With each server at first, then twice that, and so on: one that hangs takes connections and says nothing. Where
+// nothing listens the first try ends at once, also between hosts (connect_to).
+constexpr auto kFirstTry = std::chrono::milliseconds(100);
+constexpr int kPartForOthers = 4;  // of the time there is: for servers that a session can do without
 constexpr Duration kAsk = std::chrono::seconds(1);
 
 // One that no other session ever has: 64 random bits. 0 is nobody.
@@ -47,24 +52,43 @@ SessionLinks::SessionLinks(Fabric& fabric, PoolLinks links, Waking waking, Setup
     for (const PartitionLinks& each : links_.partitions) seats.push_back(each.standby);
   }
   rings_ = fabric.create_region("kv replies", seats.size() * ring_bytes);
-  for (std::uint64_t offset = 0; const auto& link : seats) {
+  nowhere_ = nowhere(static_cast<PeerId>(seats.size()), ring_bytes);
+  for (const auto& link : seats) {
     Seat& seat = seats_.emplace_back();
     seat.link = link;
-    if (link != nullptr) {
-      seat.mailbox = link->open(*rings_, offset, waking, deadline);
-    } else {
-      seat.mailbox.ring = nowhere(static_cast<PeerId>(seats_.size() - 1), ring_bytes);
-      seat.mailbox.end = {.own = rings_.get(),
-                          .own_offset = offset,
-                          .other = seat.mailbox.ring.get(),
-                          .other_offset = 0,
-                          .bell = seat.mailbox.ring->word<AtomicWord>(0)};
+    seat.mailbox.end = {.own = rings_.get(),
+                        .own_offset = (seats_.size() - 1) * ring_bytes,
+                        .other = nowhere_.get(),
+                        .other_offset = 0,
+                        .bell = nowhere_->word<AtomicWord>(0)};
+  }
+  open_mailboxes(waking, deadline);
+  for (const PartitionLinks& each : links_.partitions) memories_.push_back(memory_of(each.primary));
+}
+
+// At all servers at once: one that hangs keeps nothing else waiting than the session itself.
+void SessionLinks::open_mailboxes(Waking waking, SetupClock::time_point deadline) {
+  std::vector<std::future<ServerLink::Mailbox>> opening;
+  for (const Seat& seat : seats_) {
+    opening.push_back(seat.link == nullptr ? std::future<ServerLink::Mailbox>() : std::async(std::launch::async, [&] {
+      return seat.link->open(*rings_, seat.mailbox.end.own_offset, waking, deadline);
+    }));
+  }
+  std::optional<Error> failed;
+  for (std::size_t i = 0; i < seats_.size(); ++i) {
+    if (!opening[i].valid()) continue;
+    try {
+      seats_[i].mailbox = opening[i].get();
+    } catch (const Error& error) {
+      seats_[i].link = nullptr;
+      if (links_.are_all_needed || links_.needed.at(i % links_.needed.size())) failed = error;
     }
-    offset += ring_bytes;
   }
-  for (const PartitionLinks& each : links_.partitions) {
-    memories_.push_back(each.primary == nullptr ? ServerMemory{} : each.primary->memory());
-  }
+  if (failed) throw Error(*failed);
+}
+
+ServerMemory SessionLinks::memory_of(const std::shared_ptr<ServerLink>& link) const {
+  return link == nullptr ? ServerMemory{nowhere_.get(), 0, 1} : link->memory();
 }
 
 SessionLinks::~SessionLinks() {
@@ -85,7 +109,7 @@ std::unique_ptr<Homes> SessionLinks::homes(Fabric& fabric, Channel& channel) con
   for (ServerNumber partition = 0; partition < links_.partitions.size(); ++partition) {
     const auto& [primary, standby] = links_.partitions[partition];
     homes.push_back({.primary = memories_[partition],
-                     .standby = standby == nullptr ? ServerMemory{} : standby->memory(),
+                     .standby = memory_of(standby),
                      .primary_peer = primary == nullptr ? partition : primary->peer(),
                      .epoch_when_asked = primary == nullptr ? Standby::kEpoch : 0,
                      .epoch = links_.epochs->word<ControlWord>(partition * sizeof(ControlWord))});
@@ -113,12 +137,39 @@ SessionParts::SessionParts(Fabric& fabric, PoolLinks to, const SessionSettings& 
 
 // ---- The client
 
+namespace {
+
+std::shared_ptr<ServerLink> link_to_first(std::span<const std::string> entries, const Secret& secret,
+                                          SetupClock::time_point deadline) {
+  Error failed({"reach", "a key-value server", "none is known", "start a pool with farside up --kv SIZE"});
+  for (SetupClock::duration slice = kFirstTry;; slice *= 2) {
+    bool is_any_silent = false;
+    for (const std::string& entry : entries) {
+      const auto until = std::min(deadline, SetupClock::now() + slice);
+      try {
+        return std::make_shared<ServerLink>(entry, secret, until);
+      } catch (const Error& error) {
+        failed = error;
+        is_any_silent = is_any_silent || SetupClock::now() >= until;
+      }
+    }
+    if (!is_any_silent || SetupClock::now() >= deadline) throw Error(failed);
+  }
+}
+
+bool is_any(const std::vector<bool>& needed) { return std::ranges::find(needed, true) != needed.end(); }
+
+Error unreached(ServerNumber server, const std::string& why) {
+  return Error({"reach", "server " + std::to_string(server) + " of the key-value store", why,
+                "see farside status; keys of other servers can be used"});
+}
+
+}  // namespace
+
 ServiceClient::ServiceClient(std::span<const std::string> entries, const Secret& pool, std::chrono::milliseconds limit)
     : secret_(kv_secret(pool)) {
   const auto deadline = SetupClock::now() + limit;
-  const auto first = link_to_any<ServerLink>(
-      entries, secret_, deadline,
-      {"reach", "a key-value server", "none is known", "start a pool with farside up --kv SIZE"});
+  const auto first = link_to_first(entries, secret_, deadline);
   welcome_ = first->welcome();
   fabric_ = make_host_fabric({.mode = welcome_.greeting.mode, .remote_peers = welcome_.greeting.remote_peers});
   asking_ = fabric_->open_channel();
@@ -129,13 +180,15 @@ ServiceClient::ServiceClient(std::span<const std::string> entries, const Secret&
   first->join(*fabric_, epochs_.get(), deadline);
   ServerLink::watch(loop_, first);
   (welcome_.is_standby ? links_[welcome_.self].standby : links_[welcome_.self].primary) = first;
-  for (ServerNumber partition = 0; partition < servers(); ++partition) (void)reach(partition, deadline);
 }
 
 ServiceClient::~ServiceClient() { loop_.stop(); }
 
 std::unique_ptr<Session> ServiceClient::open_session(const SessionOptions& options, std::chrono::milliseconds limit) {
+  limit = std::min(limit, options.time_out);
   const auto deadline = SetupClock::now() + limit;
+  const std::vector<bool> needed = needed_by(options.keys);
+  const auto until = is_any(needed) ? deadline : deadline - limit + limit / kPartForOthers;
   const SessionSettings settings{.session = draw_session(),
                                  .way = options.way,
                                  .siblings = options.siblings,
@@ -143,10 +196,11 @@ std::unique_ptr<Session> ServiceClient::open_session(const SessionOptions& optio
                                  .grace = welcome_.grace,
                                  .ahead = wall_ahead_of(*fabric_)};
   for (;;) {
+    PoolLinks links = reach_all(needed, until, deadline);
+    links.are_all_needed = epochs_ != nullptr && SetupClock::now() < until;  // it may be about to be replaced
     try {
-      PoolLinks links = reach_all(deadline);
       return std::make_unique<ServiceSession>(*fabric_, std::move(links), settings, options.waking, options.time_out,
-                                              end_of_try(deadline));
+                                              end_of_try(std::max(until, SetupClock::now() + kFirstTry)));
     } catch (const Error&) {
       if (epochs_ == nullptr || SetupClock::now() > deadline) throw;
     }
@@ -156,8 +210,9 @@ std::unique_ptr<Session> ServiceClient::open_session(const SessionOptions& optio
 
 std::vector<std::uint32_t> ServiceClient::copies(std::chrono::milliseconds limit) {
   std::vector<std::uint32_t> copies;
-  for (const auto& [primary, standby] : reach_all(SetupClock::now() + limit).partitions) {
-    copies.push_back(primary != nullptr && standby != nullptr ? 2 : 1);
+  const auto deadline = SetupClock::now() + limit;
+  for (const auto& [primary, standby] : reach_all(needed_by({}), deadline, deadline).partitions) {
+    copies.push_back((primary != nullptr ? 1U : 0U) + (standby != nullptr ? 1U : 0U));
   }
   return copies;
 }
@@ -166,25 +221,52 @@ SetupClock::time_point ServiceClient::end_of_try(SetupClock::time_point deadline
   return epochs_ == nullptr ? deadline : std::min(deadline, SetupClock::now() + kTry);
 }
 
-PoolLinks ServiceClient::reach_all(SetupClock::time_point deadline) {
-  PoolLinks links{{}, epochs_.get(), welcome_.mailbox};
+std::vector<bool> ServiceClient::needed_by(const std::vector<std::string>& keys) const {
+  std::vector<bool> needed(servers());
+  for (const std::string& key : keys) needed[server_of(key_id(key), servers())] = true;
+  return needed;
+}
+
+PoolLinks ServiceClient::reach_all(std::vector<bool> needed, SetupClock::time_point until,
+                                   SetupClock::time_point deadline) {
+  const bool is_any_needed = is_any(needed);
+  PoolLinks links{std::vector<PartitionLinks>(servers()), std::move(needed), false, epochs_.get(), welcome_.mailbox};
   const std::lock_guard lock(mutex_);
+  std::vector<std::future<PartitionLinks>> reached(servers());
   for (ServerNumber partition = 0; partition < servers(); ++partition) {
-    links.partitions.push_back(reach(partition, deadline));
+    if (is_any_needed && !links.needed[partition]) continue;
+    reached[partition] = std::async(std::launch::async, [=, this] { return reach(partition, until, deadline); });
   }
+  std::optional<Error> failed;
+  bool is_any_reached = false;
+  for (ServerNumber partition = 0; partition < servers(); ++partition) {
+    if (!reached[partition].valid()) continue;
+    try {
+      links.partitions[partition] = reached[partition].get();
+      is_any_reached = true;
+    } catch (const Error& error) {
+      failed = error;
+    }
+  }
+  if (failed && (is_any_needed || !is_any_reached)) throw Error(*failed);
   return links;
 }
 
-// While a standby takes over, or a primary hears that its standby is dead, neither can be used alone.
-PartitionLinks ServiceClient::reach(ServerNumber partition, SetupClock::time_point deadline) {
+// While a standby takes over, or a primary hears that its standby is dead, neither can be used alone. Where neither
+// answers there is nothing to wait for.
+PartitionLinks ServiceClient::reach(ServerNumber partition, SetupClock::time_point until,
+                                    SetupClock::time_point deadline) {
   PartitionLinks& links = links_[partition];
-  for (;;) {
+  for (SetupClock::duration slice = kFirstTry;; slice *= 2) {
     std::optional<Error> failed;
+    bool is_silent = false;
     const auto try_to_renew = [&](std::shared_ptr<ServerLink>& link, const std::vector<std::string>& addresses) {
+      const auto end = std::min(end_of_try(until), SetupClock::now() + slice);
       try {
-        renew(link, addresses.at(partition), partition, end_of_try(deadline));
+        renew(link, addresses.at(partition), partition, end, end_of_try(until));
       } catch (const Error& error) {
         failed = error;
+        is_silent = is_silent || SetupClock::now() >= end;
       }
     };
     if (epochs_ != nullptr && is_alone(links)) return {links.primary, nullptr};
@@ -193,15 +275,19 @@ PartitionLinks ServiceClient::reach(ServerNumber partition, SetupClock::time_poi
     try_to_renew(links.primary, welcome_.servers);
     if (epochs_ != nullptr && is_alone(links)) return {links.primary, nullptr};
     if (links.primary != nullptr && (epochs_ == nullptr || links.standby != nullptr)) return links;
-    if (epochs_ == nullptr || SetupClock::now() > deadline) {
-      if (failed) throw Error(*failed);
-      throw Error({"reach", "server " + std::to_string(partition), "it is being replaced by its standby", "try again"});
+    const bool is_any_linked = links.primary != nullptr || links.standby != nullptr;
+    const bool is_lost = is_silent ? SetupClock::now() >= until : !is_any_linked;
+    if (is_lost || SetupClock::now() > deadline) {
+      throw unreached(partition, !is_lost    ? "its standby is about to take its place"
+                                 : is_silent ? "it did not answer in time"
+                                             : "it is lost: " + failed->failure().why);
     }
     std::this_thread::sleep_for(kBetweenTries);
   }
 }
 
 bool ServiceClient::is_alone(const PartitionLinks& links) const {
+  const std::lock_guard lock(asking_mutex_);
   return links.primary != nullptr && !links.primary->lost() && links.primary->is_alone(*asking_);
 }
 
@@ -209,15 +295,16 @@ bool ServiceClient::serves(const ServerLink& standby) const {
   const std::uint64_t told = epochs_->word<ControlWord>(standby.welcome().self * sizeof(ControlWord)).load();
   if (told != 0 || standby.epoch_when_joined() != 0) return true;
   if (!is_between_hosts()) return false;
+  const std::lock_guard lock(asking_mutex_);
   const Fetched epoch = asking_->load(standby.epoch(), fabric_->in(kAsk));
   return epoch.done() && epoch.value != 0;
 }
 
 void ServiceClient::renew(std::shared_ptr<ServerLink>& link, const std::string& address, ServerNumber server,
-                          SetupClock::time_point deadline) {
+                          SetupClock::time_point answer_by, SetupClock::time_point deadline) {
   if (link != nullptr && !link->lost()) return;
   link = nullptr;
-  auto made = std::make_shared<ServerLink>(address, secret_, deadline);
+  auto made = std::make_shared<ServerLink>(address, secret_, answer_by);
   if (made->welcome().self != server || made->welcome().servers != welcome_.servers) {
     throw Error({"reach the key-value server at", address, "it is one of another pool", "connect again"});
   }

@@ -24,7 +24,7 @@
 namespace farside::kv {
 
 /// How one partition is reached. Of the two servers of one that has a standby either may be null, when the other
-/// serves.
+/// serves. Both are null when the partition was not reached: calls that need it end with peer_lost.
 struct PartitionLinks {
   std::shared_ptr<ServerLink> primary;
   std::shared_ptr<ServerLink> standby{};  ///< null, too, when there are none
@@ -33,6 +33,8 @@ struct PartitionLinks {
 /// Of all partitions, by number.
 struct PoolLinks {
   std::vector<PartitionLinks> partitions;
+  std::vector<bool> needed;  ///< by partition: without these there is no session
+  bool are_all_needed = false;
   const Region* epochs;  ///< of this process, a word for each partition; null: there are no standbys
   MailboxShape shape;
 };
@@ -40,6 +42,7 @@ struct PoolLinks {
 /// What a session stands on. Its mailboxes are closed when this goes.
 class SessionLinks {
  public:
+  /// Throws Error when a server that is needed does not answer. Without the others it does.
   SessionLinks(Fabric& fabric, PoolLinks links, Waking waking, SetupClock::time_point deadline);
   ~SessionLinks();
   SessionLinks(const SessionLinks&) = delete;
@@ -54,6 +57,9 @@ class SessionLinks {
 
  private:
   explicit SessionLinks(PoolLinks links) : links_(std::move(links)) {}
+  void open_mailboxes(Waking waking, SetupClock::time_point deadline);
+  /// `link`'s; a region that fails every operation, where there is none.
+  [[nodiscard]] ServerMemory memory_of(const std::shared_ptr<ServerLink>& link) const;
 
   /// A mailbox, or nothing in its place: nobody posts there.
   struct Seat {
@@ -63,6 +69,7 @@ class SessionLinks {
 
   PoolLinks links_;
   std::unique_ptr<Region> rings_;
+  std::unique_ptr<RemoteRegion> nowhere_;
   std::vector<Seat> seats_;
   std::vector<ServerMemory> memories_;  ///< of the primaries
 };
@@ -90,8 +97,8 @@ class ServiceSession final : private SessionParts, public TimedSession {
 
 class ServiceClient {
  public:
-  /// `entries`: where servers may be reached; one that answers names the others. Throws Error when none answers, or one
-  /// of the others does not, within `limit`.
+  /// `entries`: where servers may be reached; the first that answers names the others. Throws Error when none does
+  /// within `limit`.
   ServiceClient(std::span<const std::string> entries, const Secret& pool, std::chrono::milliseconds limit);
   ~ServiceClient();
   ServiceClient(const ServiceClient&) = delete;
@@ -105,15 +112,21 @@ class ServiceClient {
   [[nodiscard]] std::vector<std::uint32_t> copies(std::chrono::milliseconds limit);
 
  private:
-  [[nodiscard]] PoolLinks reach_all(SetupClock::time_point deadline);
-  [[nodiscard]] PartitionLinks reach(ServerNumber partition, SetupClock::time_point deadline);
+  /// By partition, those of these keys; none is needed where there are no keys.
+  [[nodiscard]] std::vector<bool> needed_by(const std::vector<std::string>& keys) const;
+  /// Those that are needed; where none is, all that answer by `until`. Throws Error when one that is needed does not,
+  /// or none at all. While a standby takes over it is waited for until `deadline`.
+  [[nodiscard]] PoolLinks reach_all(std::vector<bool> needed, SetupClock::time_point until,
+                                    SetupClock::time_point deadline);
+  [[nodiscard]] PartitionLinks reach(ServerNumber partition, SetupClock::time_point until,
+                                     SetupClock::time_point deadline);
   [[nodiscard]] bool serves(const ServerLink& standby) const;
   [[nodiscard]] bool is_alone(const PartitionLinks& links) const;
   [[nodiscard]] bool is_between_hosts() const { return welcome_.greeting.remote_peers; }
   [[nodiscard]] SetupClock::time_point end_of_try(SetupClock::time_point deadline) const;
   /// Connects again when it was lost.
   void renew(std::shared_ptr<ServerLink>& link, const std::string& address, ServerNumber server,
-             SetupClock::time_point deadline);
+             SetupClock::time_point answer_by, SetupClock::time_point deadline);
 
   const Secret secret_;
   std::unique_ptr<Fabric> fabric_;
@@ -121,7 +134,8 @@ class ServiceClient {
   std::unique_ptr<Region> epochs_;   ///< null: there are no standbys
   std::unique_ptr<Channel> asking_;  ///< whether primaries are alone
   EventLoop loop_;
-  std::mutex mutex_;                   // for the links, and that channel
+  mutable std::mutex asking_mutex_;    // for that channel
+  std::mutex mutex_;                   // for the links
   std::vector<PartitionLinks> links_;  ///< by partition
 };
 
