@@ -75,6 +75,8 @@ void Flight::move(std::uint64_t at) {
   std::byte* const remote = target_->base() + begin;
   const std::uint64_t position = begin - operation_.offset;
   if (is_write()) {
+    // Until it completes, a WRITE reads its source whenever it likes: what is stored there meanwhile may arrive.
+    if (is_awaited()) std::memcpy(source_.data() + position, operation_.local + position, end - begin);
     if (!target_->freed()) std::memcpy(remote, source_.data() + position, end - begin);
   } else if (is_awaited()) {
     std::memcpy(operation_.local + position, remote, end - begin);

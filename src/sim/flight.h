@@ -102,7 +102,7 @@ class Flight : public std::enable_shared_from_this<Flight> {
   // What lands of a WRITE whose connection broke.
   std::uint64_t lands_to_ = 0;      // of its target's memory: all before this place
   std::uint64_t lands_one_in_ = 0;  // and of what comes then; 0: nothing
-  std::vector<std::byte> source_;   // what a WRITE carries
+  std::vector<std::byte> source_;   // what a WRITE carries: as posted, or as read since
   Completion* completion_;          // null once it was told or abandoned
   std::shared_ptr<Waiter> waiter_;
   std::vector<std::shared_ptr<Flight>> predecessors_;

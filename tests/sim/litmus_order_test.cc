@@ -65,6 +65,28 @@ TEST(SimLitmus, AFlagOvertakesAnAtomicUnlessFenced) {
   EXPECT_FALSE(possible(unordered(), flag_after_atomic(true)));
 }
 
+// ---- When a source is free ----
+
+Programs reuse_of_a_source(bool completed) {
+  return {[completed](Side& me) {
+            std::uint64_t source = 7;
+            Batch batch(*me.channel);
+            batch.write(me.memory->of(kTarget).span(kData, 8), LocalSpan(source));
+            if (completed) (void)batch.wait(me.soon());
+            source = 9;
+            (void)batch.wait(me.soon());
+            (void)me.channel->flush(kTarget, me.soon());
+            me.litmus.happened = me.read(kTarget, kData) == 9;
+          },
+          {},
+          {}};
+}
+
+TEST(SimLitmus, ASourceThatIsUsedAgainArrivesUnlessTheWriteCompleted) {
+  EXPECT_TRUE(possible(unordered(), reuse_of_a_source(false)));
+  EXPECT_FALSE(possible(unordered(), reuse_of_a_source(true)));
+}
+
 // ---- What flush_all covers ----
 
 // The data goes to two targets, and the flag by another channel to a third.
