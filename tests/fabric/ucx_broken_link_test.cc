@@ -4,6 +4,7 @@
 #include <set>
 
 #include <gtest/gtest.h>
+#include <netinet/in.h>
 #include <sys/socket.h>
 
 #include "tests/fabric/ucx_node.h"
@@ -11,13 +12,15 @@
 namespace farside::test {
 namespace {
 
+/// Those that are connected: UCX aborts when one that listens is shut down.
 std::set<int> sockets() {
   std::set<int> found;
   for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
     const int fd = std::stoi(entry.path().filename());
-    int domain = 0;
-    socklen_t bytes = sizeof domain;
-    if (::getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &bytes) == 0 && domain == AF_INET) found.insert(fd);
+    sockaddr_in peer{};
+    socklen_t bytes = sizeof peer;
+    const bool is_connected = ::getpeername(fd, reinterpret_cast<sockaddr*>(&peer), &bytes) == 0;
+    if (is_connected && peer.sin_family == AF_INET) found.insert(fd);
   }
   return found;
 }

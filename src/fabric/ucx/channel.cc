@@ -85,6 +85,7 @@ void UcxChannel::submit(Link& link, const Operation& operation, Completion& comp
   const ucp_rkey_h key = link.key_of(memory);
   if (key == nullptr) {
     link.failed = attention_ = true;
+    link.ended = Outcome::link_lost;
     return completion.record(Outcome::link_lost);
   }
   const ucp_ep_h to = link.endpoint.get();
@@ -125,7 +126,8 @@ void UcxChannel::on_done(void* request, ucs_status_t status, void* pending) {
 void UcxChannel::settle(Pending& pending, ucs_status_t status) {
   Link& link = *pending.link;
   if (status != UCS_OK) {
-    pending.completion->record(link.peer->lost ? Outcome::peer_lost : link.ended);
+    if (!link.ended) link.ended = why_it_failed(link);
+    pending.completion->record(link.peer->lost ? Outcome::peer_lost : *link.ended);
     link.atomic_failed = link.atomic_failed || pending.is_atomic;
     // UCX may have had no memory for it, with the connection sound. But it is not known how much was sent.
     link.failed = attention_ = true;
@@ -174,7 +176,7 @@ void UcxChannel::attend() {
   }
   for (auto& link : gone) {
     if (link->failed) note_failure(*link);
-    const Outcome why = link->turned_away ? Outcome::peer_lost : Outcome::link_lost;
+    const Outcome why = why_it_failed(*link);
     end(std::move(link), why);
   }
   drop_answered();

@@ -72,6 +72,8 @@ class UcxChannel {
   void open_now(Link& link);
   /// Sends the greeting; over TCP alone, only once the connection is up, so it is called until it did.
   void greet(Link& link);
+  /// peer_lost when the loss of the peer is behind it, or known within a moment; link_lost otherwise.
+  [[nodiscard]] static Outcome why_it_failed(const Link& link);
   /// Has the next link to that peer wait for a while.
   void note_failure(const Link& link);
   Link* find(PeerId peer);

@@ -41,7 +41,7 @@ UcxChannel::Link& UcxChannel::link_to(const std::shared_ptr<UcxPeer>& peer) {
   if (link != nullptr && !link->failed && link->peer == peer) return *link;
   if (link != nullptr) {
     if (link->failed) note_failure(*link);
-    const Outcome why = link->turned_away ? Outcome::peer_lost : Outcome::link_lost;
+    const Outcome why = why_it_failed(*link);
     end(std::move(links_.extract(peer->id).mapped()), why);
   }
   Link& made = *links_.emplace(peer->id, std::make_unique<Link>(*this, peer)).first->second;
@@ -62,8 +62,11 @@ void UcxChannel::open(Link& link) {
   } catch (const Error& error) {
     log_.warn(error.what());
   }
-  if (!link.endpoint) attention_ = true;
-  if (!link.endpoint && !renews_worker_) link.failed = true;
+  if (link.endpoint) return;
+  attention_ = true;
+  if (renews_worker_) return;
+  link.failed = true;
+  link.ended = Outcome::link_lost;
 }
 
 // Throws Error when the channel's worker cannot be made.
@@ -91,6 +94,16 @@ void UcxChannel::open_now(Link& link) {
     return link.endpoint.close();
   }
   greet(link);
+}
+
+// When a process ends, all its connections break: those of channels a moment before or after the lifeline, by which the
+// engine's thread knows of the death. So a broken link is told as the loss it is where that follows at once.
+Outcome UcxChannel::why_it_failed(const Link& link) {
+  constexpr Duration kMaxUntilLossIsKnown = 250ms;
+  if (link.turned_away) return Outcome::peer_lost;
+  const Time give_up = monotonic_now() + kMaxUntilLossIsKnown;
+  while (!link.ended && !link.peer->lost && monotonic_now() < give_up) std::this_thread::sleep_for(100us);
+  return link.peer->lost ? Outcome::peer_lost : Outcome::link_lost;
 }
 
 void UcxChannel::note_failure(const Link& link) {
@@ -161,17 +174,18 @@ void UcxChannel::spoil(const std::shared_ptr<UcxPeer>& peer, Outcome outcome, st
 }
 
 void UcxChannel::write_off(Link& link, Outcome outcome) {
-  link.ended = link.peer->lost ? Outcome::peer_lost : outcome;
+  const Outcome told = link.peer->lost ? Outcome::peer_lost : outcome;
+  link.ended = told;
   bool wrote = link.unflushed != nullptr;
   for (const Link::Deferred& deferred : std::exchange(link.deferred, {})) {
-    deferred.completion->record(link.ended);
+    deferred.completion->record(told);
     --deferred.completion->pending;
     wrote = wrote || deferred.operation.kind == Operation::Kind::write;
   }
   if (wrote) {
-    spoil(link.peer, link.ended, link.fenced ? 0 : kOperation);
+    spoil(link.peer, told, link.fenced ? 0 : kOperation);
   } else if (link.atomics_under_way != 0 || link.atomic_failed) {
-    spoil(link.peer, link.ended, kAllReports);  // each has its own outcome, but may still land
+    spoil(link.peer, told, kAllReports);  // each has its own outcome, but may still land
   }
 }
 

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -42,8 +43,8 @@ struct UcxChannel::Link {
   bool greeted = false;
   bool welcome = false;
   bool failed = false;
-  bool turned_away = false;            // by the peer, which has revoked this process's access
-  Outcome ended = Outcome::link_lost;  // what operations that fail are told
+  bool turned_away = false;      // by the peer, which has revoked this process's access
+  std::optional<Outcome> ended;  // what operations that fail are told; none before the link failed or was ended
   std::uint32_t under_way = 0;
   std::uint32_t atomics_under_way = 0;
   bool atomic_failed = false;      // it may still take effect at the peer
