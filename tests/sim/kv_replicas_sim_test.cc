@@ -141,7 +141,7 @@ void apart_and_late(KvScenario& scenario) {
 void full(KvScenario& scenario) {
   moving(scenario);
   scenario.server_dies = false;
-  scenario.rounds = 20;
+  scenario.rounds = 60;
   scenario.keys = 6;
   scenario.one_in_erases = 3;
   scenario.most_value_bytes = 6000;
