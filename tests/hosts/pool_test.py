@@ -132,7 +132,10 @@ class PoolOnHosts(unittest.TestCase):
         programs = [self.pool.exec_on(host, ["sh", "-c", DIGESTS], stdout=subprocess.PIPE) for host in self.hosts]
         for program in programs:
             self.assertEqual(program.communicate(timeout=PATIENCE_S)[0], expected)
-        self.assertEqual(sum(self.bytes_asked_for()), workbench.size(self.files.source))
+        asked = self.bytes_asked_for()
+        if sum(asked) != workbench.size(self.files.source):
+            said = [f"{host.name} asked for {asked[host.index]} bytes; its log:\n{self.pool.log(host)}" for host in self.hosts]
+            self.fail("\n".join([f"{sum(asked)} != {workbench.size(self.files.source)}", *said]))
 
     def test_two_nodes_are_killed_at_once_while_all_read(self):
         readers = self.start_readers()
