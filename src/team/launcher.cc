@@ -63,7 +63,7 @@ std::string how_ended(int status) {
 }
 
 constexpr std::size_t kFilesPerRank = 2;  // its pidfd, and its connection to a coordinator in this process
-constexpr std::size_t kFilesBeside = 64;
+constexpr std::size_t kLauncherFiles = 64;  // of its own
 
 /// The processes that this one has to wait for.
 std::vector<pid_t> children() {
@@ -108,7 +108,7 @@ Launcher::Launcher(LaunchPlan plan) : plan_(std::move(plan)), processes_(plan_.r
   try {
     if (!signals_) throw errno_error("receive", "signals", "check ulimit -n");
     allow_many_files();
-    expect_files(kFilesPerRank * plan_.ranks + kFilesBeside, "start", std::to_string(plan_.ranks) + " ranks");
+    expect_files(kFilesPerRank * plan_.ranks + kLauncherFiles, "start", std::to_string(plan_.ranks) + " ranks");
     for (std::size_t index = 0; index < plan_.ranks; ++index) start(index);
   } catch (...) {
     abandon();
