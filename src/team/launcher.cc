@@ -62,7 +62,7 @@ std::string how_ended(int status) {
   return "was killed by signal " + std::to_string(signal) + " (" + (name == nullptr ? "unknown" : name) + ")";
 }
 
-constexpr std::size_t kFilesPerRank = 2;  // its pidfd, and its connection to a coordinator in this process
+constexpr std::size_t kFilesPerRank = 2;    // its pidfd, and its connection to a coordinator in this process
 constexpr std::size_t kLauncherFiles = 64;  // of its own
 
 /// The processes that this one has to wait for.
