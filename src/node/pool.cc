@@ -35,7 +35,7 @@ using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
 constexpr milliseconds kStartTimeout(40'000);  // longer than a team takes to give up forming
-constexpr milliseconds kLockTimeout(200);      // whoever asks whether a pool runs holds the lock for a moment
+constexpr milliseconds kLockTimeout(1'000);    // held by a command that looks, or what was killed and is not gone yet
 constexpr milliseconds kStatusTimeout(2'000);
 constexpr milliseconds kEndTimeout(3'000);    // for the nodes to end by themselves
 constexpr milliseconds kKillTimeout(20'000);  // for the kernel to take their memory back
