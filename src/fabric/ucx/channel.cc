@@ -212,12 +212,13 @@ void UcxChannel::abandon(Completion& completion) {
   for (const Pending& pending : under_way_) {
     if (pending.completion == &completion) involved.insert(pending.link);
   }
-  for (const auto& [peer, link] : links_) {
-    std::erase_if(link->deferred, [&](const Link::Deferred& deferred) {
+  for (const auto& entry : links_) {
+    Link& link = *entry.second;
+    std::erase_if(link.deferred, [&](const Link::Deferred& deferred) {
       if (deferred.completion != &completion) return false;
       completion.record(Outcome::timed_out);
       --completion.pending;
-      if (deferred.operation.kind == Operation::Kind::write) spoil(link->peer, Outcome::timed_out, kOperation);
+      if (deferred.operation.kind == Operation::Kind::write) spoil(link.peer, Outcome::timed_out, kOperation);
       return true;
     });
   }

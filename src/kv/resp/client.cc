@@ -264,7 +264,7 @@ void RespClient::begin_transaction(RespReply& reply) {
 
 void RespClient::queue(const Request& request, RespReply& reply) {
   std::size_t bytes = 0;
-  for (const auto word : request.words) bytes += word.size() + sizeof(std::string) + sizeof word;
+  for (const auto word : request.words) bytes += word.size() + sizeof(std::string) + sizeof(std::string_view);
   bytes += sizeof request;
   if (queued_bytes_ + bytes > limits().request_bytes) return refuse(request, reply, "ERR the transaction is too large");
   queued_bytes_ += bytes;
