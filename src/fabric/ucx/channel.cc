@@ -224,6 +224,7 @@ void UcxChannel::abandon(Completion& completion) {
   }
   // By number: ending one may end all (drop_worker).
   std::vector<PeerId> peers;
+  peers.reserve(involved.size());
   for (const Link* link : involved) peers.push_back(link->peer->id);
   for (const PeerId peer : peers) {
     if (find(peer) != nullptr) end(std::move(links_.extract(peer).mapped()), Outcome::timed_out);
