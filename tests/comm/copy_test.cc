@@ -226,7 +226,7 @@ TEST(Requests, NameWhoDied) {
   EXPECT_EQ(fleet.wait(0), 0);
 }
 
-// A failure is told to whoever waits for it, whatever has succeeded since, and as often as it is waited for.
+// A failure is told to each wait for it, whatever has succeeded since, and as often as it is waited for.
 TEST(Requests, FailThoughLaterOnesSucceed) {
   Survivors survivors;
   Fleet fleet(3, [&](Member& me) {

@@ -152,7 +152,7 @@ class Comm {
   [[nodiscard]] bool finished(const Request& request) const;
   /// Waits until `request` has finished, each operation of it. Done when all have succeeded; otherwise as the first one
   /// that failed. timed_out also when the deadline passes before: `finished` is false then.
-  /// A failure is not used up by being returned: whoever waits for that operation, on any thread, at any time, is
+  /// A failure is not used up by being returned: each wait for that operation, on any thread, at any time, is
   /// told. So a wait for `issued()` fails for good after one failure; to go on after it, wait for what was issued since
   /// then. (Of more than 1,024 failures with successes between them, the oldest are remembered as one range: what
   /// succeeded within it reads as failed as well, like the first of it. No failure ever reads as done.)

@@ -54,7 +54,7 @@ class Meeting {
   /// The number of a new meeting, from 1. Waits for the one that had its slot. Ends with 0 when that fails.
   Fetched open(Channel& channel, Deadline deadline);
   /// Before this member arrives: all that was written through `channel` is visible. What cannot be any more because a
-  /// rank that is no member is lost concerns nobody here but this member: it is reported, and does not count. Anything
+  /// rank that is no member is lost concerns this member alone: it is reported, and does not count. Anything
   /// else keeps it from arriving.
   Outcome flush(Channel& channel, std::uint64_t number, Deadline deadline) const;
   /// Flushes, arrives, and climbs as far as this member is the last one. Nothing but that is waited for.

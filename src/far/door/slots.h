@@ -26,7 +26,7 @@ class Slots {
 
   [[nodiscard]] std::uint64_t used();
 
-  /// While it lives, nobody else changes a count. What became empty is given back when it ends,
+  /// While it lives, no other thread changes a count. What became empty is given back when it ends,
   /// and what could not be before; the latter also when there was no room.
   class Access {
    public:
