@@ -33,14 +33,6 @@ std::size_t mappings() {
   return static_cast<std::size_t>(std::count(std::istreambuf_iterator<char>(maps), {}, '\n'));
 }
 
-std::uint64_t resident_bytes() {
-  std::ifstream statm("/proc/self/statm");
-  std::uint64_t all = 0;
-  std::uint64_t resident = 0;
-  statm >> all >> resident;
-  return resident * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
-}
-
 // A node lives for months while its peers come and go: 10,000 times a peer is connected, used, and lost.
 TEST(SetUp, ComingAndGoingLeavesNothingBehind) {
   const auto kVisits = static_cast<int>(reduced(10'000));

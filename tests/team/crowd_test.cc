@@ -2,7 +2,6 @@
 #include <atomic>
 #include <cstdio>
 #include <exception>
-#include <fstream>
 #include <functional>
 #include <memory>
 #include <string>
@@ -23,18 +22,11 @@
 #include "team/host_team.h"
 #include "team/launcher.h"
 #include "team/runtime_dir.h"
+#include "tests/support/descriptors.h"
 #include "tests/team/stranger.h"
 
 namespace farside::test {
 namespace {
-
-std::uint64_t resident_bytes() {
-  std::ifstream statm("/proc/self/statm");
-  std::uint64_t all = 0;
-  std::uint64_t resident = 0;
-  statm >> all >> resident;
-  return resident * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
-}
 
 /// A team whose members speak with the coordinator as they like.
 class Crowd : public testing::Test {
