@@ -9,6 +9,7 @@
 #include "farside/comm/collectives.h"
 
 #include "tests/comm/seat.h"
+#include "tests/support/interposed_channel.h"
 #include "tests/support/reduced.h"
 
 namespace farside::test {
@@ -106,6 +107,58 @@ TEST(Barrier, EndsWhileAllOthersAreStopped) {
   EXPECT_TRUE(eventually([&] { return !all_stopped->load(); }));
   for (unsigned index = 1; index < kMembers; ++index) fleet.signal(index, SIGCONT);
   fleet.expect_success();
+}
+
+/// Ends a meeting of three as `meet` does, the last to arrive between its releases of ranks 0 and 1 until rank 1 has
+/// left. Rank 0 has ended by then.
+template <class Meet>
+void leave_while_the_last_one_releases(Meet meet) {
+  if (!all_map_all()) GTEST_SKIP() << "elsewhere a service thread releases";
+  Shared<std::atomic<unsigned>> begun;
+  Shared<std::atomic<bool>> has_ended;
+  Fleet fleet(3, [&](Member& me) {
+    Seat seat(me);
+    InterposedChannel channel(seat.comm.open_channel());
+    if (me.index() != 2) {
+      meet(seat, *seat.channel, [&] { ++*begun; });
+      if (me.index() == 1) *has_ended = true;
+      return;  // its process ends
+    }
+    channel.before_each_signal([&](PeerId to) {
+      if (to != 1) return;
+      EXPECT_TRUE(eventually([&] { return has_ended->load(); }));
+      EXPECT_TRUE(eventually([&] { return !seat.team.alive(0) && !seat.team.alive(1); }));
+    });
+    meet(seat, channel, [&] { EXPECT_TRUE(eventually([&] { return *begun == 2; })); });
+  });
+  fleet.expect_success();
+}
+
+// A member that a meeting has released may be gone before another one is released. It is no loss to that one.
+TEST(Barrier, EndsForThoseThatWaitWhileOthersLeave) {
+  leave_while_the_last_one_releases([](Seat& seat, Channel& channel, const auto& before_the_last) {
+    Barrier barrier(seat.comm);
+    const bool is_last = seat.team.rank() == 2;
+    if (is_last) before_the_last();
+    const Barrier::Begun begun = barrier.begin(channel, seat.patience());
+    EXPECT_TRUE(begun.ended.done());
+    if (!is_last) before_the_last();
+    EXPECT_TRUE(barrier.wait(channel, begun.number, seat.patience()).done());
+  });
+}
+
+// And it has the result, too.
+TEST(Barrier, GivesItsResultToThoseThatWaitWhileOthersLeave) {
+  leave_while_the_last_one_releases([](Seat& seat, Channel& channel, const auto& before_the_last) {
+    Collectives group(seat.comm);
+    const bool is_last = seat.team.rank() == 2;
+    std::uint64_t sum = seat.team.rank() + 1;
+    if (is_last) before_the_last();
+    Collectives::Pending pending = group.begin_all_reduce(channel, std::span(&sum, 1), seat.patience());
+    if (!is_last) before_the_last();
+    EXPECT_TRUE(pending.end(channel, seat.patience()).done());
+    EXPECT_EQ(sum, 6U);
+  });
 }
 
 // A death ends every wait, and the error names who died.

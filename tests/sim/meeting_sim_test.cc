@@ -14,17 +14,20 @@
 namespace farside::sim {
 namespace {
 
-constexpr Duration kPatience = std::chrono::seconds(5);   // much longer than any pause
-constexpr Duration kLife = std::chrono::milliseconds(1);  // in which things befall members
-constexpr std::uint64_t kMeetings = 30;
+using namespace std::chrono_literals;
+
+constexpr Duration kPatience = 5s;  // much longer than any pause
+constexpr Duration kLife = 1ms;     // in which things befall members
 
 /// Everything about a run but its seed.
 struct MeetingScenario {
   Rank members = 3;
+  std::uint64_t meetings = 30;
   std::uint64_t most_under_way = 1;  ///< meetings that a member begins before it waits for the first of them
   bool reduces = false;
-  bool writes = true;  ///< to the others; otherwise each only stores in its own memory, and arrives the sooner
-  bool dies = false;   ///< one of them
+  bool writes = true;   ///< to the others; otherwise each only stores in its own memory, and arrives the sooner
+  bool dies = false;    ///< one of them
+  bool leaves = false;  ///< each, once its last meeting has ended
   Network network;
   MeetingRules rules;
 };
@@ -40,6 +43,12 @@ MeetingScenario draw(std::uint64_t seed) {
   scenario.dies = dice.one_in(4);
   scenario.network.grain_bytes = dice.one_in(2) ? 8 : 64;
   for (const NamedSwitch& each : named_switches()) scenario.network.*each.on = dice.one_in(2);
+  scenario.leaves = dice.one_in(2);
+  if (scenario.leaves) {  // often while others still wait for the last meeting
+    scenario.meetings = 1 + dice.random() % 3;
+    scenario.network.detection = 10us;
+    scenario.network.slow_process = static_cast<std::uint32_t>(dice.random() % scenario.members);
+  }
   return scenario;
 }
 
@@ -69,7 +78,7 @@ class MeetingRun {
 
   std::optional<std::string> run() {
     for (Rank rank = 0; rank < scenario_.members; ++rank) world_.on(rank, [this, rank] { live(rank); });
-    if (!world_.run(std::chrono::minutes(10))) fail("somebody was still waiting when the time was over");
+    if (!world_.run(10min)) fail("somebody was still waiting when the time was over");
     for (Rank rank = 0; rank < scenario_.members; ++rank) {
       if (!scenario_.dies && !finished_[rank]) fail("rank " + std::to_string(rank) + " gave up");
     }
@@ -98,14 +107,15 @@ class MeetingRun {
     const auto channel = team.fabric().open_channel();
     if (rank == 0) schedule_faults();
     std::uint64_t ended = 0;
-    for (std::uint64_t number = 1; number <= kMeetings; ++number) {
+    for (std::uint64_t number = 1; number <= scenario_.meetings; ++number) {
       if (!begin(team, *words_[rank], meeting, *channel)) return;
-      if (number - ended < scenario_.most_under_way && number < kMeetings) continue;
+      if (number - ended < scenario_.most_under_way && number < scenario_.meetings) continue;
       while (ended < number) {
         if (!end(team, *words_[rank], meeting, *channel, ++ended)) return;
       }
     }
     finished_[rank] = true;
+    if (scenario_.leaves) world_.kill(rank);
   }
 
   // False when the member gives up, which only a death excuses.
@@ -196,6 +206,10 @@ TEST(MeetingSim, CatchesAnArrivalAheadOfTheContribution) {
 }
 
 TEST(MeetingSim, CatchesAReleaseAheadOfTheResult) { EXPECT_NE(caught({.result_before_release = false}), 0u); }
+
+TEST(MeetingSim, CatchesAReleaseOfOthersAheadOfTheOwn) { EXPECT_NE(caught({.releases_itself_first = false}), 0u); }
+
+TEST(MeetingSim, CatchesAMemberThatLeftTakenForALoss) { EXPECT_NE(caught({.asks_after_a_loss = false}), 0u); }
 
 }  // namespace
 }  // namespace farside::sim

@@ -14,11 +14,14 @@ namespace farside::test {
 class InterposedChannel final : public Channel {
  public:
   using Hook = std::function<void(const Operation&)>;
+  using SignalHook = std::function<void(PeerId)>;
 
   explicit InterposedChannel(std::unique_ptr<Channel> inner) : inner_(std::move(inner)) {}
 
   /// `hook` is called before each operation, and may use other channels. An empty one is none.
   void before_each(Hook hook) { hook_ = std::move(hook); }
+  /// The same before each word of a signal, with its target. The words of one call then follow each other.
+  void before_each_signal(SignalHook hook) { signal_hook_ = std::move(hook); }
 
   Outcome fence(PeerId peer, Deadline deadline) override { return inner_->fence(peer, deadline); }
   Outcome flush(PeerId peer, Deadline deadline) override { return inner_->flush(peer, deadline); }
@@ -26,7 +29,13 @@ class InterposedChannel final : public Channel {
   void local_fence() override { inner_->local_fence(); }
   Outcome write_signals(std::span<const RemoteWord<ControlWord>> words, std::uint64_t value,
                         Deadline deadline) override {
-    return inner_->write_signals(words, value, deadline);
+    if (!signal_hook_) return inner_->write_signals(words, value, deadline);
+    Completion all;
+    for (const RemoteWord<ControlWord>& word : words) {
+      signal_hook_(word.region->peer());
+      all.record(inner_->write_signals({&word, 1}, value, deadline));
+    }
+    return all.outcome;
   }
   Fetched add_signal(RemoteWord<AtomicWord> word, std::uint64_t addend, Deadline deadline) override {
     return inner_->add_signal(word, addend, deadline);
@@ -70,6 +79,7 @@ class InterposedChannel final : public Channel {
 
   std::unique_ptr<Channel> inner_;
   Hook hook_;
+  SignalHook signal_hook_;
 };
 
 }  // namespace farside::test

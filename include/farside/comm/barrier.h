@@ -1,7 +1,8 @@
 // barrier.h — a split-phase barrier: begin it, compute, and look whether everybody has (NICAM, section 3.3).
 //
 // When a barrier has ended at a rank, every member has begun it, and what each had written, stored or issued before is
-// visible. It ends with no further call by anybody. Up to 8 are under way at once; they end in order.
+// visible. A member at which it has ended may leave at once: that is no loss to those that still wait for it. It ends
+// with no further call by anybody. Up to 8 are under way at once; they end in order.
 //
 // Thread safety: every call, from any thread; each brings its own Channel. What other threads of a rank have written
 // they flush before one of them begins the barrier.

@@ -1,6 +1,7 @@
 #include "comm/protocol/meeting.h"
 
 #include <algorithm>
+#include <chrono>
 #include <functional>
 #include <string>
 
@@ -11,6 +12,8 @@
 namespace farside {
 
 namespace {
+
+constexpr Duration kAskLimit = std::chrono::seconds(1);  // for one member's answer, before the next one is asked
 
 std::uint32_t place_in(const std::vector<Rank>& members, Rank rank) {
   const auto found = std::ranges::lower_bound(members, rank);
@@ -138,10 +141,12 @@ Outcome Meeting::combine_all(Channel& channel, const CombiningTree::Node& node, 
 
 Outcome Meeting::release(Channel& channel, std::uint64_t number, std::span<std::byte> result, Deadline deadline) {
   Outcome worst = Outcome::done;
+  // All have arrived. A member that is lost now was released and has left, or its death concerns later meetings only.
   const auto note = [&worst](Outcome outcome) {
-    if (worst == Outcome::done) worst = outcome;
+    if (worst == Outcome::done && outcome != Outcome::peer_lost) worst = outcome;
   };
   const std::uint64_t flag = rules_.flags_name_instances ? number : ~0ULL;
+  if (rules_.releases_itself_first) release_here(channel, number, flag, result);
   std::vector<RemoteWord<ControlWord>> words;
   words.reserve(members_.size());
   for (const Rank member : members_) words.push_back(memory_->of(member).word<ControlWord>(released_offset(number)));
@@ -158,6 +163,17 @@ Outcome Meeting::release(Channel& channel, std::uint64_t number, std::span<std::
   release_all();                      // each after what was written to that member before
   note(channel.flush_all(deadline));  // so that it arrives even if this member makes no call any more
   return worst;
+}
+
+void Meeting::release_here(Channel& channel, std::uint64_t number, std::uint64_t flag,
+                           std::span<const std::byte> result) const {
+  const auto let_leave = [&] {  // what was stored here
+    if (rules_.stores_before_arriving) channel.local_fence();
+  };
+  if (rules_.result_before_release) memory_->local().copy_in(result_offset(number), result);
+  let_leave();
+  released(number).store(flag);
+  let_leave();
 }
 
 // ---- The end: those before it that may be under way have ended as well
@@ -179,8 +195,49 @@ Outcome Meeting::wait(Channel& channel, std::uint64_t number, Deadline deadline)
 }
 
 Outcome Meeting::wait_for_release(Channel& channel, std::uint64_t number, Deadline deadline) const {
-  return channel.wait_until(
+  const Outcome waited = channel.wait_until(
       memory_->local(), released(number), [number](std::uint64_t seen) { return seen >= number; }, deadline, others_);
+  const bool asks = waited == Outcome::peer_lost && rules_.asks_after_a_loss;
+  return asks ? end_after_a_loss(number, deadline) : waited;
+}
+
+// The lost member may have been released and have left. Then all had arrived, and the member that releases has either
+// released this one or lives and shows it, as each other one does that lives and was released.
+Outcome Meeting::end_after_a_loss(std::uint64_t number, Deadline deadline) const {
+  const auto asking = fabric_.open_channel();  // its own: what an unresponsive member costs it, the caller's is spared
+  if (some_have_not_arrived(*asking, number)) return Outcome::peer_lost;
+  for (;;) {
+    bool all_answered = true;
+    for (const Rank member : others_) {
+      if (is_released(number)) return Outcome::done;
+      const Outcome taken = take_release(*asking, member, number);
+      all_answered = all_answered && (taken == Outcome::done || taken == Outcome::peer_lost);
+    }
+    if (is_released(number)) return Outcome::done;
+    if (all_answered) return Outcome::peer_lost;
+    if (fabric_.now() >= deadline.at) return Outcome::timed_out;
+  }
+}
+
+bool Meeting::some_have_not_arrived(Channel& asking, std::uint64_t number) const {
+  const CombiningTree::Node& root = way_up_.back();
+  const auto counter = memory_->of(members_[root.host]).word<AtomicWord>(counter_offset(root.level, number));
+  const Fetched arrivals = asking.load(counter, fabric_.in(kAskLimit));
+  return arrivals.done() && arrivals.value < root.fan_in * ((number - 1) / kInFlight + 1);
+}
+
+Outcome Meeting::take_release(Channel& asking, Rank member, std::uint64_t number) const {
+  const RemoteRegion& there = memory_->of(member);
+  const Fetched seen = asking.load(there.word<ControlWord>(released_offset(number)), fabric_.in(kAskLimit));
+  if (!seen.done() || seen.value < number) return seen.outcome;
+  std::vector<std::byte> result(payload_bytes_);
+  if (!result.empty()) {
+    const auto from = there.span(result_offset(number), result.size());
+    const Outcome read = asking.read(LocalSpan(result.data(), result.size()), from, fabric_.in(kAskLimit));
+    if (read != Outcome::done) return read;
+  }
+  release_here(asking, number, seen.value, result);
+  return Outcome::done;
 }
 
 void Meeting::take_result(std::uint64_t number, std::span<std::byte> into) const {

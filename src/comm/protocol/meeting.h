@@ -66,7 +66,8 @@ class Meeting {
 
   /// Meetings end in the order of their numbers.
   [[nodiscard]] bool ended(std::uint64_t number) const;
-  /// peer_lost when a member is.
+  /// peer_lost when a member is lost that had not been released. A member that left after its meeting had ended is no
+  /// loss to those that still wait for it.
   Outcome wait(Channel& channel, std::uint64_t number, Deadline deadline) const;
   /// Of a meeting that ended and whose slot has not been opened again.
   void take_result(std::uint64_t number, std::span<std::byte> into) const;
@@ -89,10 +90,19 @@ class Meeting {
   Outcome combine_all(Channel& channel, const CombiningTree::Node& node, std::uint64_t number, std::uint64_t bytes,
                       std::vector<std::byte>& pieces, const Combine& combine, Deadline deadline);
   Outcome release(Channel& channel, std::uint64_t number, std::span<std::byte> result, Deadline deadline);
+  /// The same for this member alone.
+  void release_here(Channel& channel, std::uint64_t number, std::uint64_t flag,
+                    std::span<const std::byte> result) const;
   Outcome wait_for_release(Channel& channel, std::uint64_t number, Deadline deadline) const;
+  /// Returns done when a member was released, as this one is then, and peer_lost when none was.
+  Outcome end_after_a_loss(std::uint64_t number, Deadline deadline) const;
+  /// False when the root's host does not say so.
+  [[nodiscard]] bool some_have_not_arrived(Channel& asking, std::uint64_t number) const;
+  /// Releases this member, with the result, if `member` is released.
+  Outcome take_release(Channel& asking, Rank member, std::uint64_t number) const;
 
   const MeetingRules rules_;
-  const Fabric& fabric_;
+  Fabric& fabric_;
   Report report_;
   const std::vector<Rank> members_;
   std::vector<Rank> others_;

@@ -6,13 +6,16 @@
 namespace farside {
 
 struct MeetingRules {
-  bool flushes_before_arriving = true;      ///< what a member wrote is there before it says that it came
-  bool stores_before_arriving = true;       ///< and what it stored in its own memory has left its store buffer
-  bool counts_instances_apart = true;       ///< meetings under way at once do not share a counter
-  bool waits_for_the_slot = true;           ///< nobody begins a meeting whose slot's last one it has not seen end
-  bool flags_name_instances = true;         ///< a release says which meeting it is of
+  bool flushes_before_arriving = true;  ///< what a member wrote is there before it says that it came
+  bool stores_before_arriving = true;   ///< and what it stored in its own memory has left its store buffer, as before
+                                        ///< it releases others
+  bool counts_instances_apart = true;   ///< meetings under way at once do not share a counter
+  bool waits_for_the_slot = true;       ///< nobody begins a meeting whose slot's last one it has not seen end
+  bool flags_name_instances = true;     ///< a release says which meeting it is of
   bool contribution_before_arrival = true;  ///< the last one finds all that the others contributed
   bool result_before_release = true;        ///< and who is released finds the result
+  bool releases_itself_first = true;  ///< while a member waits and another one was released, a living one shows it
+  bool asks_after_a_loss = true;      ///< a member that was released and left is not taken for a loss
 };
 
 struct ArrivalRules {
