@@ -15,6 +15,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "tests/support/descriptors.h"
 #include "tests/support/shared.h"
 
 namespace farside::test {
@@ -24,17 +25,6 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
 const std::vector<std::string> kSmall{"-n", "2", "--cache", "16M"};
-
-// But for those of MPI programs and the folders of other tests (OnAQuickDisk), which come and go meanwhile.
-std::vector<std::string> shared_memory_files() {
-  std::vector<std::string> names;
-  for (const auto& entry : std::filesystem::directory_iterator("/dev/shm")) {
-    const std::string name = entry.path().filename();
-    if (!name.starts_with("vader_segment") && !name.starts_with("farside-test-")) names.push_back(name);
-  }
-  std::ranges::sort(names);
-  return names;
-}
 
 // The inodes of its sockets that are of the Internet's families.
 std::vector<std::string> network_sockets(pid_t process) {

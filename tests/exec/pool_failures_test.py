@@ -22,8 +22,10 @@ WHOLE = ["sha256sum $d/text $d/almost", "cat $d/tree/*/* | wc", "cp -r $d/tree .
 
 
 def shared_memory_files():
-    """But for those of MPI programs and the folders of other tests, which come and go meanwhile."""
-    return sorted(name for name in os.listdir("/dev/shm") if not name.startswith(("vader_segment", "farside-test-")))
+    """The files that farside, or UCX under it, can have left. Other programs' files come and go during a test, and so
+    do the directories of other tests of farside."""
+    own = [name for name in os.listdir("/dev/shm") if name.startswith(("farside", "ucx_shm"))]
+    return sorted(name for name in own if not name.startswith(("farside-test-", "farside-fuzz-")))
 
 
 def processes_of(directory):

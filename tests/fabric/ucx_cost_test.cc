@@ -1,8 +1,6 @@
 // What the UCX engine holds and burns, and what it leaves behind.
 #include <csignal>
 #include <ctime>
-#include <filesystem>
-#include <iterator>
 #include <thread>
 
 #include <gtest/gtest.h>
@@ -77,11 +75,7 @@ TEST(UcxEngine, IdleEngineUsesNoCpu) {
 
 // Files in /dev/shm would outlive a killed process.
 TEST(UcxEngine, KilledProcessLeavesNoSharedMemoryBehind) {
-  const auto files = [] {
-    const std::filesystem::directory_iterator all("/dev/shm");
-    return std::distance(begin(all), end(all));
-  };
-  const auto before = files();
+  const auto before = shared_memory_files();
   Fleet fleet(2, [](Member& me) {
     Node node(4096);
     node.meet(me);
@@ -92,7 +86,7 @@ TEST(UcxEngine, KilledProcessLeavesNoSharedMemoryBehind) {
   });
   EXPECT_TRUE(WIFSIGNALED(fleet.wait(0)));
   EXPECT_TRUE(WIFSIGNALED(fleet.wait(1)));
-  EXPECT_EQ(files(), before);
+  EXPECT_EQ(shared_memory_files(), before);
 }
 
 }  // namespace

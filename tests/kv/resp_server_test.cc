@@ -18,6 +18,7 @@
 namespace farside::kv {
 namespace {
 
+using test::expect_resident_below;
 using test::resident_bytes;
 
 SetupClock::time_point soon() { return SetupClock::now() + std::chrono::seconds(60); }
@@ -175,7 +176,7 @@ TEST_F(RespServing, KeepsLittleForClientsWithoutThePassword) {
   while (asking.size() < std::size_t{256} << 10U) asking += "PING\r\n";
   for (const Fd& socket : greedy) send_until_refused(socket, asking, std::size_t{32} << 20U);
   EXPECT_TRUE(eventually_disconnected(Disconnected::output, greedy.size()));
-  EXPECT_LT(resident_bytes(), before + (std::uint64_t{64} << 20U));
+  expect_resident_below(before + (std::uint64_t{64} << 20U));
   expect(connect(), "AUTH secret\r\nPING\r\n", "+OK\r\n+PONG\r\n");
 }
 
@@ -224,7 +225,7 @@ TEST_F(RespServing, DisconnectsTheLargestWhenAllTogetherTakeTooMuch) {
   const std::string value(std::size_t{1} << 20U, 'v');
   expect(polite[0], "*3\r\n$3\r\nSET\r\n$1\r\na\r\n$" + std::to_string(value.size()) + "\r\n" + value + "\r\n",
          "+OK\r\n");
-  [[maybe_unused]] const std::uint64_t before = resident_bytes();
+  const std::uint64_t before = resident_bytes();
   std::string asking;
   for (int i = 0; i < 60; ++i) asking += "GET a\r\n";
   std::vector<Fd> greedy;
@@ -233,9 +234,7 @@ TEST_F(RespServing, DisconnectsTheLargestWhenAllTogetherTakeTooMuch) {
     write_all(greedy.back(), asking, soon());
   }
   EXPECT_TRUE(eventually_disconnected(Disconnected::buffers, 4));
-#ifndef __SANITIZE_THREAD__  // its shadow memory takes several times as much
-  EXPECT_LT(resident_bytes(), before + 2 * kLimit);
-#endif
+  expect_resident_below(before + 2 * kLimit);
   for (const Fd& client : polite) expect(client, "PING\r\n", "+PONG\r\n");
 }
 
@@ -251,7 +250,7 @@ TEST_F(RespServing, MakesNoReplyThatIsTooLarge) {
   write_all(client, asking + "\r\n", soon());
   EXPECT_TRUE(eventually_disconnected(Disconnected::output, 1));
   EXPECT_EQ(rest_of(client), "");
-  EXPECT_LT(resident_bytes(), before + (std::uint64_t{512} << 20U));
+  expect_resident_below(before + (std::uint64_t{512} << 20U));
 }
 
 TEST_F(RespServing, DisconnectsWhoTakesNothingForLong) {

@@ -56,7 +56,7 @@ TEST_P(DoorCrowd, HarmsNobody) {
     const std::size_t size = crowd.wait_until_complete();
     EXPECT_EQ(before.read_file(file()), kContent);
     EXPECT_LT(open_descriptors(node), std::min<std::size_t>(size, 4500));
-    EXPECT_LT(resident_bytes(node), bytes_before + (64 << 20));
+    expect_resident_below(bytes_before + (64 << 20), node);
   }
   EXPECT_TRUE(eventually([&] { return DoorProbe(door()).read_file(file()) == kContent; }));
   const auto seconds =

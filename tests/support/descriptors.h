@@ -1,4 +1,4 @@
-// descriptors.h — what a process has open and in memory, for whoever wants to see that nothing is leaked.
+// descriptors.h — what a process has open and in memory, for tests that look for leaks.
 #pragma once
 
 #include <cstddef>
@@ -6,8 +6,10 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <set>
 #include <string>
 
+#include <gtest/gtest.h>
 #include <unistd.h>
 
 namespace farside::test {
@@ -18,11 +20,32 @@ inline std::size_t open_descriptors(const std::string& process = "self") {
   return static_cast<std::size_t>(std::distance(begin(all), end(all)));
 }
 
+/// The files in /dev/shm that farside, or UCX under it, can have left. Other programs' files come and go during a test,
+/// and so do the directories of other tests of farside.
+inline std::set<std::string> shared_memory_files() {
+  std::set<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator("/dev/shm")) {
+    const std::string name = entry.path().filename();
+    const bool is_of_a_test = name.starts_with("farside-test-") || name.starts_with("farside-fuzz-");
+    if (!is_of_a_test && (name.starts_with("farside") || name.starts_with("ucx_shm"))) names.insert(name);
+  }
+  return names;
+}
+
 inline std::uint64_t resident_bytes(const std::string& process = "self") {
   std::ifstream file("/proc/" + process + "/statm");
   std::uint64_t pages = 0;
   file >> pages >> pages;  // of the address space, then resident
   return pages * static_cast<std::uint64_t>(::getpagesize());
+}
+
+/// Expects fewer than `bytes` to be resident; nothing under a sanitizer, which keeps freed memory (up to 256 MiB) and
+/// shadows.
+inline void expect_resident_below([[maybe_unused]] std::uint64_t bytes,
+                                  [[maybe_unused]] const std::string& process = "self") {
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+  EXPECT_LT(resident_bytes(process), bytes);
+#endif
 }
 
 }  // namespace farside::test

@@ -23,6 +23,7 @@ namespace {
 
 using test::CoordinatorTest;
 using test::Crowd;
+using test::expect_resident_below;
 using test::Member;
 using test::open_descriptors;
 using test::resident_bytes;
@@ -170,7 +171,7 @@ TEST_P(Strangers, AreHeldOffInCrowds) {
     expect_exchange(zero, *one);
     EXPECT_GT(size, 500u);  // else this shows little
     EXPECT_LT(open_descriptors(), descriptors_before + 200);
-    EXPECT_LT(resident_bytes(), bytes_before + (64 << 20));
+    expect_resident_below(bytes_before + (64 << 20));
   }
   const std::unique_ptr<Member> again = take_free_seat(1);
   ASSERT_NE(again, nullptr);
