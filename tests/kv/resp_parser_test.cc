@@ -18,13 +18,14 @@ Requests parse(const std::string& bytes, std::size_t step, const RequestLimits& 
     input += bytes.substr(at, step);
     for (;;) {
       const auto next = parser.next(input, words);
-      if (next == RequestParser::Next::incomplete) break;
       if (next == RequestParser::Next::broken) {
         requests.push_back({parser.error()});
         return requests;
       }
-      requests.emplace_back(words.begin(), words.end());
+      if (next == RequestParser::Next::request) requests.emplace_back(words.begin(), words.end());
+      if (next == RequestParser::Next::too_large) requests.push_back({"too large"});
       input.erase(0, parser.consumed());
+      if (next == RequestParser::Next::incomplete) break;
     }
   }
   return requests;
@@ -56,9 +57,36 @@ TEST(RespParser, SaysWhatIsWrong) {
   expect("GET \"a\"b\r\n", {{"ERR Protocol error: unbalanced quotes in request"}});
 }
 
+// A request that is too large is skipped without being stored; what follows it is understood.
+TEST(RespParser, SkipsARequestThatIsTooLarge) {
+  const RequestLimits limits{.arguments = 3, .argument_bytes = 8, .request_bytes = 24, .skipped_argument_bytes = 100};
+  const std::string nine = "$9\r\n123456789\r\n";
+  const std::string eight = "$8\r\n12345678\r\n";
+  expect("*2\r\n$3\r\nGET\r\n" + nine + "PING\r\n", {{"too large"}, {"PING"}}, limits);
+  expect("*3\r\n" + nine + eight + nine + "*1\r\n$0\r\n\r\n", {{"too large"}, {""}}, limits);
+  expect("*3\r\n" + eight + eight + eight + "PING\r\n", {{"too large"}, {"PING"}}, limits);
+  expect("*2\r\n" + nine + "+", {{"ERR Protocol error: expected '$', got '+'"}}, limits);
+  expect("*2\r\n" + nine + "$101\r\n", {{"ERR Protocol error: invalid bulk length"}}, limits);
+}
+
+TEST(RespParser, KeepsNothingOfWhatItSkips) {
+  RequestParser parser({.argument_bytes = 8});
+  std::vector<std::string_view> words;
+  std::string input = "*2\r\n$1000000\r\n";
+  for (int i = 0; i < 100; ++i) {
+    input.append(10'000, 'x');
+    EXPECT_EQ(parser.next(input, words), RequestParser::Next::incomplete);
+    EXPECT_EQ(parser.consumed(), input.size());
+    input.clear();
+  }
+  input = "\r\n$1\r\nx\r\n";
+  EXPECT_EQ(parser.next(input, words), RequestParser::Next::too_large);
+}
+
 // What is too long is refused before it has come.
 TEST(RespParser, HasLimits) {
-  const RequestLimits limits{.arguments = 2, .argument_bytes = 8, .request_bytes = 24, .line_bytes = 32};
+  const RequestLimits limits{
+      .arguments = 2, .argument_bytes = 8, .request_bytes = 24, .line_bytes = 32, .skipped_argument_bytes = 0};
   expect("*3\r\n", {{"ERR Protocol error: invalid multibulk length"}}, limits);
   expect("*2\r\n$9\r\n", {{"ERR Protocol error: invalid bulk length"}}, limits);
   expect("*2\r\n$8\r\n12345678\r\n$8\r\n", {{"ERR Protocol error: too big a request"}}, limits);

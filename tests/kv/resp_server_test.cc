@@ -108,6 +108,18 @@ TEST_F(RespServing, CarriesTheLargestValue) {
   expect(client, "GET a\r\n", bulk);
 }
 
+// The error arrives, although the client sends the whole value before it reads, and the connection goes on.
+TEST_F(RespServing, RefusesAValueThatIsTooLargeAndGoesOn) {
+  const Fd client = connect();
+  const std::string value((std::size_t{16} << 20U) + 1, 'v');
+  const std::string bulk = "$" + std::to_string(value.size()) + "\r\n" + value + "\r\n";
+  const std::string refusal = "-ERR string exceeds maximum allowed size (proto-max-bulk-len)\r\n";
+  expect(client, "SET a 1\r\n*3\r\n$3\r\nSET\r\n$1\r\na\r\n" + bulk, "+OK\r\n" + refusal);
+  expect(client, "GET a\r\n", "$1\r\n1\r\n");
+  expect(client, "MULTI\r\n*3\r\n$3\r\nSET\r\n$1\r\na\r\n" + bulk + "EXEC\r\n",
+         "+OK\r\n" + refusal + "-EXECABORT Transaction discarded because of previous errors.\r\n");
+}
+
 TEST_F(RespServing, DisconnectsWhoSendsGarbageAndNobodyElse) {
   const Fd polite = connect();
   const Fd rude = connect();

@@ -21,6 +21,7 @@ constexpr RequestLimits kUnauthenticatedLimits{.arguments = 10,
                                                .argument_bytes = kMaxPasswordBytes,
                                                .request_bytes = 1024,
                                                .line_bytes = 1024,
+                                               .skipped_argument_bytes = 0,
                                                .beyond = "unauthenticated"};
 // Requests with more words than that leave no memory behind.
 constexpr std::size_t kKeptWords = 256;
@@ -105,12 +106,14 @@ void RespClient::go_on(std::string& input, RespReply& reply) {
   if (held_ != 0) obey_alone(requests_[std::exchange(held_, 0)], reply);
   while (open_ && !waits() && !is_broken_ && !reply.overflowed() && !gave_wrong_password_) {
     if (requests_.size() == pending_) requests_.emplace_back();
-    const auto next = parser_.next(std::span(input).subspan(obeyed_bytes_), requests_[pending_].words);
-    if (next == RequestParser::Next::incomplete) break;
+    Request& request = requests_[pending_];
+    const auto next = parser_.next(std::span(input).subspan(obeyed_bytes_), request.words);
     is_broken_ = next == RequestParser::Next::broken;
     if (is_broken_) break;
     obeyed_bytes_ += parser_.consumed();
-    if (!requests_[pending_].words.empty()) take(reply);
+    if (next == RequestParser::Next::incomplete) break;
+    request.is_too_large = next == RequestParser::Next::too_large;
+    if (request.is_too_large || !request.words.empty()) take(reply);
   }
   if (!waits()) run_pending(reply);
   if (waits()) return;
@@ -136,8 +139,8 @@ void RespClient::take(RespReply& reply) {
   status_.commands.fetch_add(1, std::memory_order_relaxed);
   Request& request = requests_[pending_];
   taken_words_ += request.words.size();
-  if (is_http(request.words.front())) return close_after_reply();
-  request.command = find_command(request.words.front());
+  if (!request.is_too_large && is_http(request.words.front())) return close_after_reply();
+  request.command = request.is_too_large ? nullptr : find_command(request.words.front());
   const bool can_wait = why_not(request).empty() && transaction_ == Transaction::none &&
                         request.command->first_key != 0 &&
                         (request.command->has(Command::kReadOnly) || !reads(*request.command, request.words.size()));
@@ -169,7 +172,8 @@ void RespClient::obey_alone(Request& request, RespReply& reply) {
 
 // Empty: it may be obeyed.
 std::string RespClient::why_not(const Request& request) const {
-  const auto& [command, words] = request;
+  const auto& [command, words, is_too_large] = request;
+  if (is_too_large) return std::string(kTooLarge);
   if (command == nullptr) return unknown_command(words);
   if (std::string wrong = why_wrong(*command, words); !wrong.empty()) return wrong;
   if (!authenticated_ && !command->has(Command::kNoAuth)) return "NOAUTH Authentication required.";
@@ -239,7 +243,7 @@ void RespClient::run(std::span<const Request> requests, RespReply& reply, bool a
 PutOutcome RespClient::try_once(std::span<const Request> requests, RespReply& reply, bool as_array) {
   try {
     unit_.begin();
-    for (const auto& [command, words] : requests) {
+    for (const auto& [command, words, is_too_large] : requests) {
       if (reads(*command, words.size())) command->for_each_key(words, [this](auto key) { unit_.want(key); });
     }
     if (!unit_.load()) return PutOutcome::unknown;

@@ -109,7 +109,8 @@ class RespClient {
   using Words = std::vector<std::string_view>;
   struct Request {
     const Command* command = nullptr;
-    Words words;
+    Words words{};
+    bool is_too_large = false;  ///< it was skipped, and has no words
   };
   enum class Transaction : std::uint8_t { none, queuing, refused };
 

@@ -93,6 +93,7 @@ inline constexpr std::string_view kOutOfMemory = "OOM command not allowed when u
 inline constexpr std::string_view kNoAnswer = "ERR the store did not answer in time";
 inline constexpr std::string_view kUnknown =
     "ERR the store did not answer in time: this was or will be written, as a whole, or not at all";
+inline constexpr std::string_view kTooLarge = "ERR string exceeds maximum allowed size (proto-max-bulk-len)";
 inline constexpr std::string_view kContended = "ERR other clients write the key all the time";
 
 [[nodiscard]] std::string wrong_arity(std::string_view command);

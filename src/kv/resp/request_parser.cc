@@ -91,7 +91,9 @@ class LineSplitter {
 
 RequestParser::Next RequestParser::next(std::span<char> input, std::vector<std::string_view>& words) {
   words.clear();
+  consumed_ = 0;
   if (!error_.empty()) return Next::broken;
+  if (is_skipping_) return skip({input.data(), input.size()});
   if (input.empty()) return Next::incomplete;
   return input.front() == '*' ? next_array(input, words) : next_line(input, words);
 }
@@ -103,6 +105,7 @@ RequestParser::Next RequestParser::next_array(std::span<char> input, std::vector
   }
   for (; missing_ > 0; --missing_) {
     if (const Next taken = take_argument(text); taken != Next::request) return taken;
+    if (is_skipping_) return skip(text);
   }
   for (const auto& [offset, bytes] : arguments_) words.push_back(text.substr(offset, bytes));
   return finish(understood_);
@@ -123,20 +126,14 @@ RequestParser::Next RequestParser::take_count(std::string_view input) {
 
 RequestParser::Next RequestParser::take_argument(std::string_view input) {
   const std::size_t begin = understood_;
-  if (begin == input.size()) return Next::incomplete;
-  if (input[begin] != '$') {
-    return refuse(std::string("expected '$', got '") + input[begin] + "'");
-  }
-  std::int64_t bytes = 0;
-  ++understood_;
-  Next taken = take_number(input, "bulk count string", bytes);
+  std::size_t length = 0;
+  Next taken = take_length(input, length);
   if (taken == Next::request) {
-    if (bytes < 0) return refuse("invalid bulk length");
-    if (bytes > static_cast<std::int64_t>(limits_.argument_bytes)) {
-      return refuse(std::string(limits_.beyond) + " bulk length");
+    if (length > limits_.argument_bytes || understood_ + length > limits_.request_bytes) {
+      is_skipping_ = true;
+      skipped_ = length + kLineEnd.size();
+      return Next::request;
     }
-    const auto length = static_cast<std::size_t>(bytes);
-    if (understood_ + length > limits_.request_bytes) return refuse("too big a request");
     if (input.size() - understood_ >= length + kLineEnd.size()) {
       if (input.substr(understood_ + length, kLineEnd.size()) != kLineEnd) return refuse("invalid bulk length");
       arguments_.push_back({understood_, length});
@@ -147,6 +144,50 @@ RequestParser::Next RequestParser::take_argument(std::string_view input) {
   }
   if (taken == Next::incomplete) understood_ = begin;
   return taken;
+}
+
+RequestParser::Next RequestParser::take_length(std::string_view input, std::size_t& length) {
+  if (understood_ == input.size()) return Next::incomplete;
+  if (input[understood_] != '$') {
+    return refuse(std::string("expected '$', got '") + input[understood_] + "'");
+  }
+  ++understood_;
+  std::int64_t bytes = 0;
+  const Next taken = take_number(input, "bulk count string", bytes);
+  if (taken == Next::incomplete) --understood_;
+  if (taken != Next::request) return taken;
+  if (bytes < 0) return refuse("invalid bulk length");
+  length = static_cast<std::size_t>(bytes);
+  if (length > std::max(limits_.argument_bytes, limits_.skipped_argument_bytes)) {
+    return refuse(std::string(limits_.beyond) + " bulk length");
+  }
+  const bool fits = understood_ + length <= limits_.request_bytes;
+  return fits || limits_.skipped_argument_bytes != 0 ? Next::request : refuse("too big a request");
+}
+
+// `missing_` counts the argument that is skipped. What has come of it is taken from the input at once.
+RequestParser::Next RequestParser::skip(std::string_view input) {
+  arguments_.clear();
+  for (;;) {
+    const std::size_t count = std::min(skipped_, input.size() - understood_);
+    understood_ += count;
+    skipped_ -= count;
+    if (skipped_ != 0) break;
+    if (missing_ <= 1) {
+      is_skipping_ = false;
+      missing_ = 0;
+      (void)finish(understood_);
+      return Next::too_large;
+    }
+    std::size_t length = 0;
+    const Next taken = take_length(input, length);
+    if (taken == Next::broken) return taken;
+    if (taken == Next::incomplete) break;
+    --missing_;
+    skipped_ = length + kLineEnd.size();
+  }
+  consumed_ = std::exchange(understood_, 0);
+  return Next::incomplete;
 }
 
 // A number and the end of its line, from `understood_` on.

@@ -1,7 +1,7 @@
 // request_parser.h — requests as clients of Redis send them: arrays of bulk strings, or a line of words.
 //
 // Trusts nothing: what is longer than the limits is refused as soon as that is known, before it is stored. A request
-// that comes in pieces is not looked at twice.
+// that comes in pieces is not looked at twice. The rest of a request that is too large is skipped as it comes.
 //
 // hiredis's reader is made for clients: it knows no lines of words, has no limit on sizes, and allocates each argument.
 #pragma once
@@ -19,7 +19,9 @@ struct RequestLimits {
   std::size_t argument_bytes = std::size_t{16} << 20U;
   std::size_t request_bytes = std::size_t{64} << 20U;
   std::size_t line_bytes = std::size_t{64} << 10U;  ///< of a request as words, and of a length
-  std::string_view beyond = "invalid";              ///< what a count or length is that goes beyond them
+  /// A request that is too large is skipped, and the connection kept, while its arguments are no longer than this.
+  std::size_t skipped_argument_bytes = std::size_t{512} << 20U;
+  std::string_view beyond = "invalid";  ///< what a count or length is that goes beyond them
 };
 
 class RequestParser {
@@ -27,21 +29,22 @@ class RequestParser {
   explicit RequestParser(const RequestLimits& limits) : limits_(limits) {}
 
   enum class Next : std::uint8_t {
-    incomplete,
+    incomplete,  ///< of the input, consumed() bytes are not needed again
     request,
-    broken,  ///< error() says why; nothing that follows can be understood
+    too_large,  ///< a request that was skipped has ended
+    broken,     ///< error() says why; nothing that follows can be understood
   };
 
   /// Takes a request from the front of `input`, which is what came since the last one. Its words point into `input`,
   /// parts of which are overwritten.
   Next next(std::span<char> input, std::vector<std::string_view>& words);
-  /// How much of the input the request was.
+  /// How much of the input was taken by the latest call.
   [[nodiscard]] std::size_t consumed() const noexcept { return consumed_; }
   [[nodiscard]] const std::string& error() const noexcept { return error_; }
 
   /// What it keeps of a request under way, beside the input.
   [[nodiscard]] std::size_t buffered_bytes() const noexcept { return arguments_.capacity() * sizeof(Place); }
-  [[nodiscard]] bool is_between_requests() const noexcept { return understood_ == 0; }
+  [[nodiscard]] bool is_between_requests() const noexcept { return understood_ == 0 && !is_skipping_; }
   /// Between requests.
   void release_memory() { arguments_ = {}; }
 
@@ -59,12 +62,18 @@ class RequestParser {
   Next take_count(std::string_view input);
   Next take_argument(std::string_view input);
   Next take_number(std::string_view input, const char* name, std::int64_t& number);
+  /// From `understood_` on. `bytes`: of the argument.
+  Next take_length(std::string_view input, std::size_t& bytes);
+  /// The rest of a request that is too large, as far as it has come.
+  Next skip(std::string_view input);
   Next refuse(std::string reason);
   Next finish(std::size_t consumed);
 
   RequestLimits limits_;
   std::size_t understood_ = 0;    // bytes of the request under way
   std::size_t missing_ = 0;       // arguments of it
+  bool is_skipping_ = false;      // it: it is too large
+  std::size_t skipped_ = 0;       // of the argument that is skipped, bytes to come
   std::vector<Place> arguments_;  // that it has so far
   std::size_t consumed_ = 0;
   std::string error_;
