@@ -71,7 +71,7 @@ void SimChannel::end_broken_links() {
 // What is under way to `peer` ends, and what completed and was not flushed may be lost.
 void SimChannel::replace_link(PeerId peer, Outcome outcome) {
   ++waiter_->links[peer];
-  if (unflushed_.erase(peer) != 0) failed_.try_emplace(peer, outcome);
+  if (unflushed_.erase(peer) != 0) failed_.insert_or_assign(peer, Failed{outcome});
   for (const auto& flight : under_way(peer)) flight->lose_link(outcome);
 }
 
@@ -89,9 +89,14 @@ Outcome SimChannel::fence(PeerId peer, Deadline deadline) {
   };
   if (!wait_for(fetches_are_over, deadline)) return Outcome::timed_out;
   forget_what_is_over();
+  return told_before(peer, &Failed::fence_told);
+}
+
+// Each kind of call reports a failure once. After its report it is done only when nothing from before can land.
+Outcome SimChannel::told_before(PeerId peer, bool Failed::*told) {
   const auto failed = failed_.find(peer);
   if (failed == failed_.end()) return Outcome::done;
-  if (fence_told_.insert(peer).second) return failed->second;
+  if (!std::exchange(failed->second.*told, true)) return failed->second.outcome;
   waiter_->flushed[peer] = fabric_.wires().last_operation();
   return Outcome::done;
 }
@@ -103,8 +108,8 @@ Outcome SimChannel::flush(PeerId peer, Deadline deadline) {
   if (!wait_for(all_over, deadline)) return Outcome::timed_out;
   forget_what_is_over();
   unflushed_.erase(peer);
-  fence_told_.erase(peer);
-  if (const auto failed = failed_.extract(peer)) return failed.mapped();
+  if (const Outcome before = told_before(peer, &Failed::flush_told); before != Outcome::done) return before;
+  failed_.erase(peer);
   if (fabric_.lost(peer)) return Outcome::peer_lost;
   waiter_->flushed[peer] = fabric_.wires().last_operation();
   return Outcome::done;
@@ -112,7 +117,7 @@ Outcome SimChannel::flush(PeerId peer, Deadline deadline) {
 
 Outcome SimChannel::flush_all(Deadline deadline) {
   std::set<PeerId> written = unflushed_;
-  for (const auto& [peer, outcome] : failed_) written.insert(peer);
+  for (const auto& [peer, failed] : failed_) written.insert(peer);
   for (const auto& flight : flights_) {
     if (flight->is_write()) written.insert(flight->peer());
   }
@@ -141,8 +146,7 @@ Outcome SimChannel::write_signals(std::span<const RemoteWord<ControlWord>> words
 // It comes after all that was posted to `peer`. Of what was lost with a link it tells as a flush does.
 Outcome SimChannel::begin_signal(PeerId peer) {
   forget_what_is_over();
-  fence_told_.erase(peer);
-  if (const auto failed = failed_.extract(peer)) return failed.mapped();
+  if (const Outcome before = told_before(peer, &Failed::signal_told); before != Outcome::done) return before;
   fenced_[peer] = under_way(peer);
   signals_ = true;
   return Outcome::done;
@@ -166,7 +170,7 @@ void SimChannel::forget_what_is_over() {
   end_broken_links();
   std::erase_if(flights_, [this](const auto& flight) {
     const bool is_news = flight->failed() && !flight->lost_link();
-    if (is_news && flight->is_write()) failed_.try_emplace(flight->peer(), Outcome::peer_lost);
+    if (is_news && flight->is_write()) failed_.insert_or_assign(flight->peer(), Failed{Outcome::peer_lost});
     return flight->over();
   });
 }

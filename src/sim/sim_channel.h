@@ -28,9 +28,17 @@ class SimChannel final : public Channel {
 
  private:
   using Flights = std::vector<std::shared_ptr<Flight>>;
+  /// A WRITE failed, or may have, and no flush has succeeded since.
+  struct Failed {
+    Outcome outcome;
+    bool flush_told = false;
+    bool fence_told = false;
+    bool signal_told = false;
+  };
 
   void post(const Operation& operation, Completion& completion) override;
   [[nodiscard]] Outcome begin_signal(PeerId peer);
+  [[nodiscard]] Outcome told_before(PeerId peer, bool Failed::*told);
   void end_broken_links();
   void replace_link(PeerId peer, Outcome outcome);
   void finish(Completion& completion, Deadline deadline) override;
@@ -50,9 +58,8 @@ class SimChannel final : public Channel {
   Flights flights_;
   std::map<PeerId, Flights> fenced_;  ///< per target: what takes effect before anything that is posted now
   std::set<PeerId> unflushed_;        ///< written to since the last flush
-  std::map<PeerId, Outcome> failed_;  ///< a WRITE to it failed since the last flush, or may have
-  std::set<PeerId> fence_told_;       ///< of which a fence has said so
-  bool signals_ = false;              ///< what is posted now is a signal
+  std::map<PeerId, Failed> failed_;
+  bool signals_ = false;  ///< what is posted now is a signal
 };
 
 }  // namespace farside::sim

@@ -121,6 +121,43 @@ TEST(SimLitmus, NothingOfAReplacedLinkLandsAfterAFlush) {
   EXPECT_FALSE(possible(network, lands_later(true)));
 }
 
+// Signals report for themselves: a flush has the same report to make.
+TEST(SimLitmus, ASignalTakesNoReportFromAFlush) {
+  Network network = tame();
+  network.completes_before_visible = true;
+  network.replaces_links = true;
+  const auto signal = [](Side& me) {
+    return me.channel->write_signal(me.memory->of(kTarget).word<ControlWord>(8), 1, me.soon());
+  };
+  EXPECT_TRUE(possible(network, write_and_give_up([&](Side& me) {
+                         return signal(me) == Outcome::timed_out && signal(me) == Outcome::done && is_lost(me);
+                       })));
+  EXPECT_FALSE(possible(network, write_and_give_up([&](Side& me) {
+                          (void)signal(me);
+                          return me.channel->flush(kTarget, me.soon()) == Outcome::done && is_lost(me);
+                        })));
+}
+
+// The second one says done, with nothing under way from before.
+TEST(SimLitmus, NothingOfAReplacedLinkLandsAfterASignal) {
+  const auto lands_later = [](bool signals_again) {
+    return write_and_give_up([signals_again](Side& me) {
+      const auto word = me.memory->of(kTarget).word<ControlWord>(8);
+      const Outcome first = me.channel->write_signal(word, 1, me.soon());
+      if (signals_again && first != Outcome::done) {
+        EXPECT_EQ(me.channel->write_signal(word, 1, me.soon()), Outcome::done);
+      }
+      return me.read(kTarget, 0) == 0 && !is_lost(me);
+    });
+  };
+  Network network = tame();
+  network.completes_before_visible = true;
+  network.replaces_links = true;
+  network.lands_late = true;
+  EXPECT_TRUE(possible(network, lands_later(false)));
+  EXPECT_FALSE(possible(network, lands_later(true)));
+}
+
 // Its poster hears that the link broke, and it has taken effect.
 TEST(SimLitmus, AnAtomicOverALinkThatBreaksMayHaveTakenEffect) {
   const std::array<Litmus::Program, 3> program{[](Side& me) {
