@@ -94,7 +94,7 @@ extern "C" int LLVMFuzzerTestOneInput(const unsigned char* data, std::size_t siz
   using namespace farside;
   fuzz::Input input(std::as_bytes(std::span(data, size)));
   fuzz::Rings rings;
-  kv::MailboxSender peer(rings.channel(), rings.of_peer(), fuzz::kShape, {}, {});
+  kv::MailboxSender peer(rings.fabric(), rings.channel(), rings.of_peer(), fuzz::kShape, {}, {});
   if (input.byte() % 2 == 0) {
     fuzz::have_served(input, rings, peer);
   } else {

@@ -66,7 +66,7 @@ TEST_F(KvMailboxRing, TakesNothingBeforeTheLastWordIsThere) {
   Message changed = old;
   changed.back() = std::byte{0};
   const Message young = changed;
-  MailboxSender sender(*channel_, client_, kShape, {}, {});
+  MailboxSender sender(*fabric_, *channel_, client_, kShape, {}, {});
   std::vector<std::vector<std::byte>> slots;
   for (const Message* each : {&old, &old, &young}) {  // the first and the third lie in one slot
     ASSERT_EQ(sender.make_ready(soon()), Outcome::done);
@@ -102,7 +102,7 @@ TEST_F(KvMailboxRing, RefusesALengthBeyondTheSlot) {
   const auto remote = fabric_->attach(0, region->handle());
   MailboxEnd larger = client_;
   larger.other = remote.get();
-  MailboxSender sender(*channel_, larger, kLarger, {}, {});
+  MailboxSender sender(*fabric_, *channel_, larger, kLarger, {}, {});
   ASSERT_EQ(sender.send({}, some_bytes(kShape.piece_bytes() + 1), soon()), Outcome::done);
   std::vector<std::byte> slot(kShape.slot_bytes);
   region->copy_out(kLarger.slot_offset(1), slot);
@@ -113,7 +113,7 @@ TEST_F(KvMailboxRing, RefusesALengthBeyondTheSlot) {
 TEST_F(KvMailboxRing, RefusesAShapeInWhichNothingFits) {
   for (const MailboxShape& shape : {MailboxShape{.slots = 0}, {.slots = 1, .slot_bytes = 32}, {1, 100}}) {
     EXPECT_THROW(MailboxReceiver(server_, shape, {}), UsageError);
-    EXPECT_THROW(MailboxSender(*channel_, server_, shape, {}, {}), UsageError);
+    EXPECT_THROW(MailboxSender(*fabric_, *channel_, server_, shape, {}, {}), UsageError);
   }
 }
 
@@ -133,7 +133,7 @@ TEST_F(KvMailboxRing, EndsWithAClientThatIsOutOfItsMind) {
     for (std::uint64_t slot = 1; slot <= kShape.slots; ++slot) {
       servers_.region->copy_in(kShape.slot_offset(slot), std::vector<std::byte>(kShape.slot_bytes));
     }
-    MailboxSender sender(*channel_, client_, kShape, {}, {});
+    MailboxSender sender(*fabric_, *channel_, client_, kShape, {}, {});
     ServedMailbox served(*fabric_, *channel_, server_, kShape, Waking::polled);
     Came came = Came::nothing;
     for (const Parcel& parcel : parcels) {
@@ -160,7 +160,7 @@ TEST_F(KvMailboxRing, TakesAServerThatIsOutOfItsMindForLost) {
     for (std::uint64_t slot = 1; slot <= kShape.slots; ++slot) {
       clients_.region->copy_in(kShape.slot_offset(slot), std::vector<std::byte>(kShape.slot_bytes));
     }
-    MailboxSender sender(*channel_, server_, kShape, {}, {});
+    MailboxSender sender(*fabric_, *channel_, server_, kShape, {}, {});
     MailboxRequests requests(*fabric_, *channel_, {client_}, kShape, Waking::polled);
     ASSERT_EQ(requests.send(0, some_bytes(8), soon()), Outcome::done);
     for (const Parcel& parcel : parcels) ASSERT_EQ(sender.send(parcel.head, parcel.piece, soon()), Outcome::done);

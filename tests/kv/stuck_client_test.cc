@@ -57,7 +57,7 @@ TEST(AStuckClient, TakesLittleOfItsServersTimeUntilItIsGivenUp) {
   const auto to_server = inner->attach(kSelf, servers->handle());
   const auto to_client = inner->attach(kSelf, clients->handle());
 
-  MailboxSender client(*channel, {clients.get(), 0, to_server.get(), 0, true, {}}, shape, {}, {});
+  MailboxSender client(*inner, *channel, {clients.get(), 0, to_server.get(), 0, true, {}}, shape, {}, {});
   const Message request(8);
   ASSERT_EQ(client.send({}, request, inner->in(std::chrono::seconds(30))), Outcome::done);
 

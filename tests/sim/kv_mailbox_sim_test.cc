@@ -38,9 +38,19 @@ struct MailboxScenario {
   MailboxRules rules{};
 };
 
+/// Mapped memory has no links that break. (Here a signal that completed may be lost with its link. No fabric does that:
+/// over a network they flush theirs.)
+Network network_of(const MailboxScenario& scenario) {
+  Network network;
+  network.replaces_links = !scenario.by_memory;
+  network.breaks_links = !scenario.by_memory && scenario.waking == Waking::polled;
+  return network;
+}
+
 class Run {
  public:
-  Run(std::uint64_t seed, const MailboxScenario& scenario) : scenario_(scenario), world_(seed, kRanks, Network{}) {}
+  Run(std::uint64_t seed, const MailboxScenario& scenario)
+      : scenario_(scenario), world_(seed, kRanks, network_of(scenario)) {}
 
   std::optional<std::string> run() {
     for (Rank rank = 0; rank < kRanks; ++rank) {
@@ -144,21 +154,22 @@ class Run {
     auto& dice = world_.scheduler();
     const auto channel = fabric.open_channel();
     MailboxRequests requests(fabric, *channel, {end(client, client)}, kShape, scenario_.waking, scenario_.rules);
-    const auto deadline = [&] { return fabric.in(scenario_.impatient && dice.one_in(4) ? kHaste : kPatience); };
     std::deque<std::uint64_t> unanswered;
     Message got;
     for (std::uint64_t number = 1; number <= kRequests || !unanswered.empty();) {
+      const bool hurries = scenario_.impatient && dice.one_in(4);
+      const Deadline deadline = fabric.in(hurries ? kHaste : kPatience);
       if (number <= kRequests && (unanswered.empty() || dice.one_in(2))) {
         given_up_.at(client).insert(number);  // as long as it may not come
-        const Outcome sent = requests.send(0, request(number, client), deadline());
+        const Outcome sent = requests.send(0, request(number, client), deadline);
         if (sent == Outcome::done) unanswered.push_back(number);
         if (sent == Outcome::done) given_up_.at(client).erase(number);
-        if (!is_expected(sent, "send", client)) return;
+        if (!is_expected(sent, hurries, "send", client)) return;
         ++number;
         continue;
       }
-      const Outcome received = requests.receive(0, got, deadline());
-      if (!is_expected(received, "receive", client)) return;
+      const Outcome received = requests.receive(0, got, deadline);
+      if (!is_expected(received, hurries, "receive", client)) return;
       if (received == Outcome::done && !is(got, reply(unanswered.front(), client))) {
         fail("not the reply to request " + std::to_string(unanswered.front()));
       }
@@ -166,10 +177,10 @@ class Run {
     }
   }
 
-  // False when it is no use to go on.
-  bool is_expected(Outcome outcome, const std::string& what, Rank client) {
+  // False when it is no use to go on. A call that has time succeeds, whatever was given up before it.
+  bool is_expected(Outcome outcome, bool hurries, const std::string& what, Rank client) {
     const bool lost = outcome == Outcome::peer_lost && scenario_.dies == kServer;
-    const bool late = outcome == Outcome::timed_out && scenario_.impatient;
+    const bool late = outcome == Outcome::timed_out && hurries;
     if (outcome != Outcome::done && !lost && !late) {
       fail("client " + std::to_string(client) + ": " + what + " " + std::string(to_string(outcome)));
       return false;
@@ -193,31 +204,53 @@ class Run {
   std::optional<std::string> violation_;
 };
 
-constexpr std::uint64_t kSeeds = 200;
+constexpr std::uint64_t kSeeds = 100;
 
 std::optional<std::string> violation(const MailboxScenario& scenario) {
-  return sim::first_violation(kSeeds, [&](std::uint64_t seed) { return Run(seed, scenario).run(); });
+  return sim::first_violation(sim::seeds_or(kSeeds), [&](std::uint64_t seed) { return Run(seed, scenario).run(); });
 }
 void expect_no_violation(const MailboxScenario& scenario) { EXPECT_EQ(violation(scenario), std::nullopt); }
 bool caught(const MailboxRules& rules) { return violation({.rules = rules}).has_value(); }
 
 TEST(KvMailboxSim, CarriesEachMessageOnceAndInOrder) { expect_no_violation({}); }
 TEST(KvMailboxSim, DoesSoWhereEachParcelIsFlushed) { expect_no_violation({.by_memory = false}); }
-TEST(KvMailboxSim, DoesSoWithDoorbells) { expect_no_violation({.waking = Waking::doorbell}); }
-TEST(KvMailboxSim, BearsPauses) { expect_no_violation({.pauses = 4}); }
-TEST(KvMailboxSim, SkipsWhatComesTooLate) { expect_no_violation({.impatient = true}); }
+TEST(KvMailboxSim, DoesSoWithDoorbells) {
+  expect_no_violation({.waking = Waking::doorbell});
+  expect_no_violation({.waking = Waking::doorbell, .by_memory = false});
+}
+TEST(KvMailboxSim, BearsPauses) {
+  expect_no_violation({.pauses = 4});
+  expect_no_violation({.by_memory = false, .pauses = 4});
+}
+TEST(KvMailboxSim, SkipsWhatComesTooLate) {
+  expect_no_violation({.impatient = true});
+  expect_no_violation({.by_memory = false, .impatient = true});
+}
 TEST(KvMailboxSim, SkipsWhatComesTooLateWithDoorbellsAndPauses) {
   expect_no_violation({.waking = Waking::doorbell, .impatient = true, .pauses = 4});
+  expect_no_violation({.waking = Waking::doorbell, .by_memory = false, .impatient = true, .pauses = 4});
 }
-TEST(KvMailboxSim, ServesTheOthersWhenAClientDies) { expect_no_violation({.dies = 1}); }
-TEST(KvMailboxSim, TellsWhenTheServerDies) { expect_no_violation({.dies = kServer}); }
+TEST(KvMailboxSim, ServesTheOthersWhenAClientDies) {
+  expect_no_violation({.dies = 1});
+  expect_no_violation({.by_memory = false, .dies = 1});
+}
+TEST(KvMailboxSim, TellsWhenTheServerDies) {
+  expect_no_violation({.dies = kServer});
+  expect_no_violation({.by_memory = false, .dies = kServer});
+}
 TEST(KvMailboxSim, TellsWhenTheServerDiesWithDoorbells) {
   expect_no_violation({.waking = Waking::doorbell, .dies = kServer});
+  expect_no_violation({.waking = Waking::doorbell, .by_memory = false, .dies = kServer});
 }
 
 TEST(KvMailboxSim, CatchesABodyThatIsNotLookedAt) { EXPECT_TRUE(caught({.looks_at_second_indicator = false})); }
 TEST(KvMailboxSim, CatchesIndicatorsThatAreAnothersAsWell) {
   EXPECT_TRUE(caught({.indicators_name_sequences = false}));
+}
+TEST(KvMailboxSim, CatchesAParcelThatIsNotWrittenAgain) {
+  EXPECT_TRUE(violation({.by_memory = false, .impatient = true, .rules = {.tries_again = false}}));
+  EXPECT_TRUE(
+      violation({.waking = Waking::doorbell, .by_memory = false, .impatient = true, .rules = {.tries_again = false}}));
 }
 TEST(KvMailboxSim, CatchesASlotThatIsUsedAgainWithoutAFence) { EXPECT_TRUE(caught({.fences_slots = false})); }
 

@@ -26,7 +26,8 @@ void EpochWords::tell_all(std::uint64_t epoch, Deadline deadline) {
   for (const Word& word : words_) {
     const PeerId peer = word.region->peer();
     Outcome told = channel_.flush(peer, deadline);
-    while (told == Outcome::link_lost) {  // the word may be lost with the link
+    // The word may be lost with the link, also by what this channel waited for too long before.
+    while ((told == Outcome::link_lost || told == Outcome::timed_out) && fabric_.now() < deadline.at) {
       (void)channel_.store(word, epoch, deadline);
       told = channel_.flush(peer, deadline);
     }

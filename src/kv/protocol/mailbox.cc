@@ -17,7 +17,7 @@ class MailboxRequests::Connection {
         channel_(channel),
         shape_(shape),
         waking_(waking),
-        sender_(channel, end, shape, bell_of(channel, end, waking), rules),
+        sender_(fabric, channel, end, shape, bell_of(channel, end, waking), rules),
         receiver_(end, shape, rules) {}
 
   Outcome send(std::span<const std::byte> request, Deadline deadline);

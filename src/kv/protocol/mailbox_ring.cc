@@ -46,9 +46,9 @@ void MailboxShape::check() const {
 
 // ---- Sending
 
-MailboxSender::MailboxSender(Channel& channel, const MailboxEnd& end, const MailboxShape& shape, Ring ring,
-                             const MailboxRules& rules)
-    : channel_(channel), end_(end), shape_(shape), ring_(std::move(ring)), rules_(rules) {
+MailboxSender::MailboxSender(Fabric& fabric, Channel& channel, const MailboxEnd& end, const MailboxShape& shape,
+                             Ring ring, const MailboxRules& rules)
+    : fabric_(fabric), channel_(channel), end_(end), shape_(shape), ring_(std::move(ring)), rules_(rules) {
   shape_.check();
   words_.resize(shape_.slot_bytes / kWord);
 }
@@ -56,12 +56,23 @@ MailboxSender::MailboxSender(Channel& channel, const MailboxEnd& end, const Mail
 // A late second store of the slot's last parcel must not hit the next one. One fence does for a round of the ring.
 bool MailboxSender::is_fenced() const { return number_ < fenced_ + shape_.slots || !rules_.fences_slots; }
 
+// A link that is replaced is reported once by a flush, a fence and a signal, also where another user of this channel
+// waited too long, and long ago: that is no reason to give up.
+template <class Attempt>
+Outcome MailboxSender::try_until(Deadline deadline, Attempt attempt) {
+  for (;;) {
+    const Outcome outcome = attempt();
+    const bool may_be_tried_again = outcome == Outcome::timed_out || outcome == Outcome::link_lost;
+    if (!may_be_tried_again || !rules_.tries_again || fabric_.now() >= deadline.at) return outcome;
+  }
+}
+
 Outcome MailboxSender::make_ready(Deadline deadline) {
   if (stuck_) {
     if (const Outcome written = write(deadline); written != Outcome::done) return written;
   }
   if (is_fenced()) return Outcome::done;
-  const Outcome fenced = channel_.fence(end_.other->peer(), deadline);
+  const Outcome fenced = try_until(deadline, [&] { return channel_.fence(end_.other->peer(), deadline); });
   if (fenced == Outcome::done) fenced_ = number_;
   return fenced;
 }
@@ -83,12 +94,13 @@ Outcome MailboxSender::send(const ParcelHead& head, std::span<const std::byte> p
 // The same bytes any number of times are as one.
 Outcome MailboxSender::write(Deadline deadline) {
   const RemoteSpan slot = end_.other->span(end_.other_offset + shape_.slot_offset(number_), bytes_);
-  Outcome outcome = channel_.write(slot, LocalSpan(words_.data(), bytes_), deadline);
-  if (outcome == Outcome::done && ring_) {
-    outcome = ring_(number_, deadline);
-  } else if (outcome == Outcome::done && !end_.by_memory) {
-    outcome = channel_.flush(end_.other->peer(), deadline);  // a transport may keep a small WRITE until somebody asks
-  }
+  const Outcome outcome = try_until(deadline, [&] {
+    const Outcome written = channel_.write(slot, LocalSpan(words_.data(), bytes_), deadline);
+    if (written != Outcome::done) return written;
+    if (ring_) return ring_(number_, deadline);
+    // A transport may keep a small WRITE until it is asked.
+    return end_.by_memory ? written : channel_.flush(end_.other->peer(), deadline);
+  });
   stuck_ = outcome != Outcome::done;
   return outcome;
 }

@@ -77,7 +77,7 @@ class MailboxSender {
   /// Wakes the receiver of parcel `number`; whatever was written before is visible there then.
   using Ring = std::function<Outcome(std::uint64_t number, Deadline)>;
 
-  MailboxSender(Channel& channel, const MailboxEnd& end, const MailboxShape& shape, Ring ring,
+  MailboxSender(Fabric& fabric, Channel& channel, const MailboxEnd& end, const MailboxShape& shape, Ring ring,
                 const MailboxRules& rules);
 
   /// What was sent is on its way, and the next parcel may be sent as far as this side knows. (That its slot's last
@@ -90,7 +90,10 @@ class MailboxSender {
  private:
   [[nodiscard]] bool is_fenced() const;
   Outcome write(Deadline deadline);
+  template <class Attempt>
+  Outcome try_until(Deadline deadline, Attempt attempt);
 
+  Fabric& fabric_;
   Channel& channel_;
   const MailboxEnd end_;
   const MailboxShape shape_;

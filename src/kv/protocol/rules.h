@@ -53,6 +53,7 @@ struct ReplicaRules {
 struct MailboxRules {
   bool looks_at_second_indicator = true;  ///< what counts as arrived is whole
   bool indicators_name_sequences = true;  ///< and is not what was in the slot before
+  bool tries_again = true;                ///< until its deadline, what reports that something was lost with a link
   bool fences_slots = true;               ///< a parcel has landed for good when the next one of its slot is posted
 };
 

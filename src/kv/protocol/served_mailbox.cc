@@ -26,7 +26,7 @@ ServedMailbox::ServedMailbox(Fabric& fabric, Channel& channel, const MailboxEnd&
                              Waking waking, const MailboxRules& rules)
     : fabric_(fabric),
       shape_(shape),
-      sender_(channel, client, shape, signal_of(channel, client, waking), rules),
+      sender_(fabric, channel, client, shape, signal_of(channel, client, waking), rules),
       receiver_(client, shape, rules) {}
 
 // A parcel is taken only when it can be answered.
