@@ -13,10 +13,15 @@ namespace farside::bench {
 inline void check(bool done, const char* what) {
   if (!done) throw std::runtime_error(std::string(what) + " failed");
 }
-inline void check(const Ended& ended, const char* what) { check(ended.done(), what); }
-inline void check(Outcome outcome, const char* what) { check(outcome == Outcome::done, what); }
+inline void check(const Ended& ended, const char* what) {
+  if (ended.done()) return;
+  const std::string whose = ended.lost ? ", rank " + std::to_string(*ended.lost) : "";
+  throw std::runtime_error(std::string(what) + " failed: " + std::string(to_string(ended.outcome)) + whose);
+}
+inline void check(Outcome outcome, const char* what) { check(Ended{outcome, {}}, what); }
 
 struct Seat {
+  /// For one wait. A batch of rounds has no deadline of its own: how long it takes depends on what else the cores run.
   [[nodiscard]] Deadline patience() const { return team->fabric().in(std::chrono::minutes(1)); }
   [[nodiscard]] Rank rank() const { return team->rank(); }
   [[nodiscard]] Rank size() const { return team->size(); }

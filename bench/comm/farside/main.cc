@@ -27,8 +27,8 @@ class Orders {
   [[nodiscard]] Command next() {
     // Rank 0 may be silent for as long as the other contenders take.
     const Rank master = 0;
-    seat_.wait_for<ControlWord>(*words_, kNumber, ++number_, seat_.team->fabric().in(std::chrono::hours(1)),
-                                {&master, 1});
+    const AwaitedWord order{"an order", master, kNumber, ++number_};
+    seat_.wait_for<ControlWord>(*words_, order, seat_.team->fabric().in(std::chrono::hours(1)), {&master, 1});
     seat_.channel->local_fence();
     Command command{};
     words_->local().copy_out(kCommand, std::as_writable_bytes(std::span(&command, 1)));

@@ -10,31 +10,28 @@ Meetings::Meetings(CommSeat& seat)
       data_(seat.team->allocate("phases", kLargestBytes)) {}
 
 void Meetings::split_barriers(std::uint64_t rounds) {
-  const Deadline deadline = seat_.patience();
   for (; rounds != 0; --rounds) {
-    const Barrier::Begun begun = barrier_.begin(*seat_.channel, deadline);
+    const Barrier::Begun begun = barrier_.begin(*seat_.channel, seat_.patience());
     check(begun.ended, "begin");
-    check(barrier_.wait(*seat_.channel, begun.number, deadline), "barrier");
+    check(barrier_.wait(*seat_.channel, begun.number, seat_.patience()), "barrier");
   }
 }
 
 // As many are under way as there may be, so that a rank which computes more slowly keeps the others waiting the less.
 void Meetings::computations_with_barriers(std::uint64_t rounds) {
-  const Deadline deadline = seat_.patience();
   std::uint64_t last = 0;
   for (; rounds != 0; --rounds) {
-    const Barrier::Begun begun = barrier_.begin(*seat_.channel, deadline);
+    const Barrier::Begun begun = barrier_.begin(*seat_.channel, seat_.patience());
     check(begun.ended, "begin");
     last = begun.number;
     compute();
   }
-  check(barrier_.wait(*seat_.channel, last, deadline), "barrier");
+  check(barrier_.wait(*seat_.channel, last, seat_.patience()), "barrier");
 }
 
 void Meetings::offer(Work& work) {
   work.together("barrier", [this](std::uint64_t, std::uint64_t rounds) {
-    const Deadline deadline = seat_.patience();
-    for (; rounds != 0; --rounds) check(barrier_.pass(*seat_.channel, deadline), "barrier");
+    for (; rounds != 0; --rounds) check(barrier_.pass(*seat_.channel, seat_.patience()), "barrier");
   });
   work.together("begin+wait", [this](std::uint64_t, std::uint64_t rounds) { split_barriers(rounds); });
   work.together("compute+barriers",
@@ -48,32 +45,29 @@ void Meetings::offer(Work& work) {
 }
 
 void Meetings::all_reduce(std::uint64_t bytes, std::uint64_t rounds) {
-  const Deadline deadline = seat_.patience();
   const std::span<double> values = std::span(values_).first(bytes / sizeof(double));
-  for (; rounds != 0; --rounds) check(collectives_.all_reduce(*seat_.channel, values, deadline), "all_reduce");
+  for (; rounds != 0; --rounds) check(collectives_.all_reduce(*seat_.channel, values, seat_.patience()), "all_reduce");
 }
 
 // In a phase each puts to the next rank, and has what the one before it has put when the phase ends.
 void Meetings::counted_phases(std::uint64_t bytes, std::uint64_t rounds) {
-  const Deadline deadline = seat_.patience();
   const Rank next = (seat_.rank() + 1) % seat_.size();
   const Rank before = (seat_.rank() + seat_.size() - 1) % seat_.size();
   const LocalSpan from(seat_.source.data(), bytes);
   for (; rounds != 0; --rounds, ++phases_) {
-    const ArrivalCounter::Arrival arrival = counter_.at(*seat_.channel, next, phases_, deadline);
+    const ArrivalCounter::Arrival arrival = counter_.at(*seat_.channel, next, phases_, seat_.patience());
     check(arrival.ended, "phase");
     static_cast<void>(seat_.comm.put(*seat_.channel, data_->of(next).span(0, bytes), from, arrival.notice));
-    check(counter_.wait(*seat_.channel, phases_, 1, {&before, 1}, deadline), "phase");
+    check(counter_.wait(*seat_.channel, phases_, 1, {&before, 1}, seat_.patience()), "phase");
   }
 }
 
 void Meetings::met_phases(std::uint64_t bytes, std::uint64_t rounds) {
-  const Deadline deadline = seat_.patience();
   const Rank next = (seat_.rank() + 1) % seat_.size();
   const LocalSpan from(seat_.source.data(), bytes);
   for (; rounds != 0; --rounds) {
     static_cast<void>(seat_.comm.put(*seat_.channel, data_->of(next).span(0, bytes), from));
-    check(barrier_.pass(*seat_.channel, deadline), "phase");
+    check(barrier_.pass(*seat_.channel, seat_.patience()), "phase");
   }
 }
 

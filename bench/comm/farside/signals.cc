@@ -38,7 +38,6 @@ void Signals::set(Rank rank, std::uint64_t which, std::uint64_t value) {
 // A round is one way. Ranks 0 and 1 take turns: who does not send waits.
 void Signals::to_and_fro(std::uint64_t bytes, std::uint64_t rounds) {
   if (seat_.rank() > 1) return;
-  const Deadline deadline = seat_.patience();
   const Rank other = 1 - seat_.rank();
   const LocalSpan from(seat_.source.data(), bytes);
   for (; rounds != 0; --rounds) {
@@ -46,30 +45,33 @@ void Signals::to_and_fro(std::uint64_t bytes, std::uint64_t rounds) {
       const SetWord notice{word_of(other, kTurn), turns_};
       static_cast<void>(seat_.comm.put(*seat_.channel, data_->of(other).span(0, bytes), from, notice));
     } else {
-      seat_.wait_for<ControlWord>(*words_, kTurn * kLineBytes, turns_, deadline);
+      seat_.wait_for<ControlWord>(*words_, {"the turn", other, kTurn * kLineBytes, turns_}, seat_.patience());
     }
   }
 }
 
 // By dissemination: in step k each tells the one 2^k further, and waits for the one 2^k before it.
 void Signals::barrier(std::uint64_t rounds) {
-  const Deadline deadline = seat_.patience();
   for (; rounds != 0; --rounds) {
     ++barriers_;
     for (Rank step = 0; (1U << step) < seat_.size(); ++step) {
-      set((seat_.rank() + (1U << step)) % seat_.size(), kSteps + step, barriers_);
-      seat_.wait_for<ControlWord>(*words_, (kSteps + step) * kLineBytes, barriers_, deadline);
+      const Rank distance = 1U << step;
+      set((seat_.rank() + distance) % seat_.size(), kSteps + step, barriers_);
+      const Rank before = (seat_.rank() + seat_.size() - distance) % seat_.size();
+      const AwaitedWord arrival{"the step of a barrier", before, (kSteps + step) * kLineBytes, barriers_};
+      seat_.wait_for<ControlWord>(*words_, arrival, seat_.patience());
     }
   }
 }
 
 // An active message that is sent on to the other `hops` times. Its handlers are run by the service threads.
 void Signals::message(std::uint64_t hops, bool wants_answer) {
-  const Deadline deadline = seat_.patience();
   if (wants_answer) ++answers_;
   const Messages::Message message{.words = {hops - 1, wants_answer ? answers_ : 0}};
-  check(messages_.send(*seat_.channel, 1, message, deadline), "message");
-  if (wants_answer) seat_.wait_for<ControlWord>(*words_, kAnswer * kLineBytes, answers_, deadline);
+  check(messages_.send(*seat_.channel, 1, message, seat_.patience()), "message");
+  const AwaitedWord answer{"the answer to a message", 1, kAnswer * kLineBytes, answers_};
+  const Deadline deadline = seat_.team->fabric().in(std::chrono::minutes(1 + hops / 256));  // one wait for all hops
+  if (wants_answer) seat_.wait_for<ControlWord>(*words_, answer, deadline);
 }
 
 void Signals::message_stream(std::uint64_t rounds) {
