@@ -70,7 +70,7 @@ TEST(Process, IsNotKilledForAnotherThatHadItsPid) {
     ::pause();
   });
   const ProcessId predecessor{fleet.pid(0), 1};
-  EXPECT_EQ(kill_and_wait(predecessor, {monotonic_now() + 10s}), Outcome::done);
+  EXPECT_EQ(kill_and_wait(predecessor, "it is a test", {monotonic_now() + 10s}), Outcome::done);
   EXPECT_EQ(::kill(fleet.pid(0), 0), 0);
   int status = 0;
   EXPECT_EQ(::waitpid(fleet.pid(0), &status, WNOHANG), 0) << "still running";
@@ -84,13 +84,14 @@ TEST(Process, IsDeadWhenItsKillingReturned) {
   });
   ASSERT_TRUE(eventually([&] { return *start_ticks != 0; }));
   const ProcessId process{fleet.pid(0), *start_ticks};
-  EXPECT_EQ(kill_and_wait(process, {monotonic_now() + 60s}), Outcome::done);
+  EXPECT_EQ(kill_and_wait(process, "it is a test", {monotonic_now() + 60s}), Outcome::done);
   siginfo_t ended{};
   ASSERT_EQ(::waitid(P_PID, static_cast<id_t>(fleet.pid(0)), &ended, WEXITED | WNOHANG | WNOWAIT), 0);
   EXPECT_EQ(ended.si_pid, fleet.pid(0)) << "still running";
-  EXPECT_EQ(kill_and_wait(process, {monotonic_now() + 60s}), Outcome::done) << "dead, but not waited for";
+  EXPECT_EQ(kill_and_wait(process, "it is a test", {monotonic_now() + 60s}), Outcome::done)
+      << "dead, but not waited for";
   EXPECT_EQ(WTERMSIG(fleet.wait(0)), SIGKILL);
-  EXPECT_EQ(kill_and_wait(process, {monotonic_now() + 60s}), Outcome::done) << "gone";
+  EXPECT_EQ(kill_and_wait(process, "it is a test", {monotonic_now() + 60s}), Outcome::done) << "gone";
 }
 
 /// A process that lives until it is killed, as its peers know it.
@@ -147,12 +148,13 @@ TEST(Process, IsNotTakenForDeadForWantOfDescriptors) {
     const Living process;
     with_descriptors(spare, [&] {
       EXPECT_THROW((void)open_process(process.id()), Error) << spare;
-      EXPECT_EQ(kill_and_wait(process.id(), {monotonic_now() + 50ms}), Outcome::timed_out) << spare;
+      EXPECT_EQ(kill_and_wait(process.id(), "it is a test", {monotonic_now() + 50ms}), Outcome::timed_out) << spare;
     });
     EXPECT_TRUE(process.lives());
   }
   const Living process;
-  with_descriptors(2, [&] { EXPECT_EQ(kill_and_wait(process.id(), {monotonic_now() + 60s}), Outcome::done); });
+  with_descriptors(
+      2, [&] { EXPECT_EQ(kill_and_wait(process.id(), "it is a test", {monotonic_now() + 60s}), Outcome::done); });
   EXPECT_FALSE(process.lives());
 }
 
@@ -167,7 +169,7 @@ TEST(Process, IsKilledOnceADescriptorIsFree) {
       std::this_thread::sleep_for(50ms);
       held.clear();
     });
-    EXPECT_EQ(kill_and_wait(process.id(), {monotonic_now() + 60s}), Outcome::done);
+    EXPECT_EQ(kill_and_wait(process.id(), "it is a test", {monotonic_now() + 60s}), Outcome::done);
     freed.join();
   });
   EXPECT_FALSE(process.lives());
@@ -182,7 +184,7 @@ TEST(Process, IsNotTakenForDeadWhereProcDoesNotShowIt) {
                  ::mount("none", "/proc", "tmpfs", 0, nullptr) == 0;
     if (!*may_mount) return;
     EXPECT_THROW((void)open_process(process.id()), Error);
-    EXPECT_EQ(kill_and_wait(process.id(), {monotonic_now() + 50ms}), Outcome::timed_out);
+    EXPECT_EQ(kill_and_wait(process.id(), "it is a test", {monotonic_now() + 50ms}), Outcome::timed_out);
   });
   fleet.expect_success();
   if (!*may_mount) GTEST_SKIP() << "no right to mount here";
@@ -199,7 +201,7 @@ TEST(Process, IsNotDeadWhileAThreadOfItRuns) {
   });
   const Fd pidfd = open_process(process.id());
   ASSERT_TRUE(pidfd);
-  EXPECT_EQ(kill_and_wait(process.id(), {monotonic_now() + 60s}), Outcome::done);
+  EXPECT_EQ(kill_and_wait(process.id(), "it is a test", {monotonic_now() + 60s}), Outcome::done);
   EXPECT_FALSE(process.lives());
 }
 
@@ -211,7 +213,7 @@ TEST(Process, IsKilledWhileADebuggerHoldsIt) {
   siginfo_t stop{};
   ASSERT_EQ(::waitid(P_PID, process.pid(), &stop, WSTOPPED), 0);
   EXPECT_EQ(stop.si_code, CLD_TRAPPED);
-  EXPECT_EQ(kill_and_wait(process.id(), {monotonic_now() + 60s}), Outcome::done);
+  EXPECT_EQ(kill_and_wait(process.id(), "it is a test", {monotonic_now() + 60s}), Outcome::done);
   EXPECT_FALSE(process.lives());
 }
 
@@ -229,7 +231,7 @@ TEST(Process, IsDeadThoughItsGroupLivesOn) {
       ::_exit(0);
     }
     ASSERT_EQ(::waitpid(child, nullptr, 0), child);
-    EXPECT_EQ(kill_and_wait({child, *start_ticks}, {monotonic_now() + 10s}), Outcome::done);
+    EXPECT_EQ(kill_and_wait({child, *start_ticks}, "it is a test", {monotonic_now() + 10s}), Outcome::done);
     EXPECT_EQ(::kill(-child, SIGKILL), 0) << "the group is there";
   });
   fleet.expect_success();
@@ -244,7 +246,7 @@ TEST(Process, IsDeadWhenItsPidIsAThreads) {
     over.wait(false);
   });
   ASSERT_TRUE(eventually([&] { return id != 0; }));
-  EXPECT_EQ(kill_and_wait({id, 1}, {monotonic_now() + 10s}), Outcome::done);
+  EXPECT_EQ(kill_and_wait({id, 1}, "it is a test", {monotonic_now() + 10s}), Outcome::done);
   over = true;
   over.notify_all();
   thread.join();

@@ -159,6 +159,7 @@ class KvKilledPool : public PoolTest {
     for (unsigned number = 0; number < kClients; ++number) EXPECT_EQ(clients_[number]->wait(0), 0);
     for (unsigned server = 0; server < kServers; ++server) kill_server(server);
     read_all();
+    expect_own_kills_alone();
     std::cout << "seed " << seed << ": " << progress_->acknowledged << " puts acknowledged in " << progress_->sessions
               << " sessions\n";
     return check_read_atomic(read_history(std::vector{history_}));
@@ -212,6 +213,20 @@ class KvKilledPool : public PoolTest {
     })) << "server "
         << number << " is not there again: " << node;
     ASSERT_EQ(::kill(node.at("process").get<pid_t>(), SIGKILL), 0);
+    ++kills_.at(number);
+  }
+
+  /// No server was started again but after a kill of the test's.
+  void expect_own_kills_alone() {
+    for (unsigned server = 0; server < kServers; ++server) {
+      nlohmann::json node;
+      EXPECT_TRUE(eventually([&] {
+        node = status().at("nodes").at(server);
+        return node.at("restarts") == kills_[server] && node.at("state") == "up";
+      })) << "server "
+          << server << " was killed " << kills_[server] << " times: " << node << '\n'
+          << std::ifstream(runtime_dir() / "pool.log").rdbuf();
+    }
   }
 
   /// As one more transaction of every session that there was: what it wrote is there, or something later.
@@ -242,6 +257,7 @@ class KvKilledPool : public PoolTest {
 
   std::mt19937_64 dice_;
   const Shared<Progress> progress_;
+  std::array<unsigned, kServers> kills_{};
   std::array<std::unique_ptr<Fleet>, kClients> clients_;
   const std::string history_ = runtime_dir().parent_path() / "history.txt";
 };

@@ -109,7 +109,9 @@ Outcome HostFabric::revoke(PeerId number, PeerLife life, Deadline deadline) {
     throw Error({"revoke the access of", "peer " + std::to_string(number), "it is this process", ""});
   }
   mark_lost(number, life);
-  return revoked.way == PeerTable::Way::ucx ? ucx_->revoke(number, deadline) : kill_and_wait(revoked.process, deadline);
+  if (revoked.way == PeerTable::Way::ucx) return ucx_->revoke(number, deadline);
+  const std::string why = "as peer " + std::to_string(number) + " it has this process's memory mapped, and is revoked";
+  return kill_and_wait(revoked.process, why, deadline);
 }
 
 Time HostFabric::now() const { return monotonic_now(); }

@@ -92,12 +92,13 @@ Fd open_process(const ProcessId& process) {
   throw errno_error("read the start time of", on, "check ulimit -n, and that /proc shows it");
 }
 
-Outcome kill_and_wait(const ProcessId& process, Deadline deadline) {
+Outcome kill_and_wait(const ProcessId& process, const std::string& why, Deadline deadline) {
   const std::string on = "process " + std::to_string(process.pid);
   const std::optional<Fd> opened = open_until(process, deadline);
   if (!opened) return Outcome::timed_out;
   const Fd& pidfd = *opened;
   if (!pidfd) return Outcome::done;
+  log::warn("kills " + on + ": " + why);
   if (::syscall(SYS_pidfd_send_signal, pidfd.get(), SIGKILL, nullptr, 0) != 0 && errno != ESRCH) {
     throw errno_error("kill", on);
   }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include <sys/types.h>
 
@@ -24,8 +25,9 @@ struct ProcessId {
 /// cannot be found out, for want of a descriptor or where /proc does not show the process: it may live then.
 [[nodiscard]] Fd open_process(const ProcessId& process);
 
-/// Kills the process and waits until the kernel has taken its memory away. Done, too, when it was gone already. On
-/// timed_out it may live: it hangs in the kernel, or nothing could be found out about it until the deadline.
-[[nodiscard]] Outcome kill_and_wait(const ProcessId& process, Deadline deadline);
+/// Kills the process, logs that with `why`, and waits until the kernel has taken its memory away. Done, too, when it
+/// was gone already. On timed_out it may live: it hangs in the kernel, or nothing could be found out about it until the
+/// deadline.
+[[nodiscard]] Outcome kill_and_wait(const ProcessId& process, const std::string& why, Deadline deadline);
 
 }  // namespace farside
