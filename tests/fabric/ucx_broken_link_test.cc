@@ -25,6 +25,14 @@ std::set<int> sockets() {
   return found;
 }
 
+/// Ends connections that are not `kept`, below UCX. (Not by a reset: that can abort the peer, fabric_ucx.md.)
+void break_all_but(const std::set<int>& kept) {
+  for (const int fd : sockets()) {
+    if (kept.contains(fd)) continue;
+    ASSERT_EQ(::shutdown(fd, SHUT_RDWR), 0);
+  }
+}
+
 /// A fleet of two. Member 0 has a link to member 1 that it can break, and stops and continues member 1.
 struct Pair {
   Node node{1 << 16};
@@ -45,13 +53,8 @@ struct Pair {
     EXPECT_EQ(node.read(1, 0, &value, 8), Outcome::done);
   }
 
-  /// Ends what member 0's channel has connected, below UCX. (Not by a reset: that can abort member 1, fabric_ucx.md.)
-  void break_link() const {
-    for (const int fd : sockets()) {
-      if (before.contains(fd)) continue;
-      ASSERT_EQ(::shutdown(fd, SHUT_RDWR), 0);
-    }
-  }
+  /// Ends what member 0's channel has connected.
+  void break_link() const { break_all_but(before); }
   void go_on() const { ASSERT_EQ(::kill(target, SIGCONT), 0); }
   Outcome put(std::uint64_t offset, std::uint64_t value) { return node.write(1, offset, &value, 8); }
   Outcome notice_the_break() {
@@ -74,6 +77,70 @@ void on_a_pair(Act act) {
     me.barrier();
   });
   fleet.expect_success();
+}
+
+/// Member 0 of three breaks its link to member 1, and has a READ there that fails, of which it is not known for an hour
+/// whether member 1 is lost.
+template <class Act>
+void while_a_break_is_unexplained(Act act) {
+  Fleet fleet(3, [&](Member& me) {
+    Node node(1 << 12);
+    node.meet(me);
+    std::uint64_t value = 0;
+    for (const PeerId other : {0U, 1U, 2U}) {
+      if (other == me.index()) continue;
+      EXPECT_EQ(node.read(other, 0, &value, 8), Outcome::done);
+    }
+    me.barrier();
+    if (me.index() == 0) {
+      node.channel = node.engine->open_channel();
+      node.channel->set_until_explained(1h);
+      EXPECT_EQ(node.read(2, 0, &value, 8), Outcome::done);
+      const std::set<int> kept = sockets();
+      EXPECT_EQ(node.read(1, 0, &value, 8), Outcome::done);
+      break_all_but(kept);
+      Completion failed;
+      node.channel->post({Kind::read, node.remotes[1].get(), 0, reinterpret_cast<std::byte*>(&value), 8, 0, 0}, failed);
+      act(node, failed);
+    }
+    me.barrier();
+  });
+  fleet.expect_success();
+}
+
+// Whether the peer is lost is found out without a wait of anything else.
+TEST(UcxBrokenLink, HoldsUpNoOtherPeer) {
+  while_a_break_is_unexplained([](Node& node, Completion& failed) {
+    std::uint64_t value = 7;
+    for (int round = 0; round < 100; ++round) {
+      EXPECT_EQ(node.write(2, 0, &value, 8), Outcome::done);
+      EXPECT_EQ(node.channel->fence(2, patience()), Outcome::done);
+      EXPECT_EQ(node.channel->flush(2, patience()), Outcome::done);
+      EXPECT_EQ(node.read(2, 0, &value, 8), Outcome::done);
+    }
+    EXPECT_EQ(failed.pending, 1u);
+    node.engine->mark_lost(1);
+    node.channel->finish(failed, patience());
+    EXPECT_EQ(failed.outcome, Outcome::peer_lost);
+  });
+}
+
+// The deadline of an operation holds all the same. Nothing is known of the peer by then.
+TEST(UcxBrokenLink, IsToldAtTheDeadline) {
+  while_a_break_is_unexplained([](Node& node, Completion& failed) {
+    std::uint64_t value = 7;
+    Completion later;  // goes the way of what was under way
+    node.channel->post({Kind::write, node.remotes[1].get(), 0, reinterpret_cast<std::byte*>(&value), 8, 0, 0}, later);
+    EXPECT_EQ(node.channel->flush(1, in(20ms)), Outcome::timed_out);
+    node.channel->finish(failed, in(20ms));
+    EXPECT_EQ(failed.outcome, Outcome::link_lost);
+    node.channel->finish(later, in(20ms));
+    EXPECT_EQ(later.outcome, Outcome::link_lost);
+    EXPECT_EQ(node.channel->flush(1, patience()), Outcome::link_lost);
+    EXPECT_EQ(node.channel->flush(1, patience()), Outcome::done);
+    EXPECT_EQ(node.write(1, 0, &value, 8), Outcome::done);
+    EXPECT_EQ(node.channel->flush(1, patience()), Outcome::done);
+  });
 }
 
 // Data, fence, flag: where a connection that broke may have lost the data, the fence must not let the flag pass.

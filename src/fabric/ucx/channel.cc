@@ -57,7 +57,7 @@ void UcxChannel::post(const Operation& operation, Completion& completion) {
   if (attention_) attend();
   if (!spoiled_.empty() && comes_after_lost_writes(peer, completion)) return;
   Link& link = link_to(peer);
-  if (link.welcome) return submit(link, operation, completion);
+  if (link.takes_operations()) return submit(link, operation, completion);
   ++completion.pending;
   link.deferred.push_back({operation, &completion});
 }
@@ -84,8 +84,7 @@ void UcxChannel::submit(Link& link, const Operation& operation, Completion& comp
   }
   const ucp_rkey_h key = link.key_of(memory);
   if (key == nullptr) {
-    link.failed = attention_ = true;
-    link.ended = Outcome::link_lost;
+    link.fail(Outcome::link_lost);
     return completion.record(Outcome::link_lost);
   }
   const ucp_ep_h to = link.endpoint.get();
@@ -125,16 +124,15 @@ void UcxChannel::on_done(void* request, ucs_status_t status, void* pending) {
 
 void UcxChannel::settle(Pending& pending, ucs_status_t status) {
   Link& link = *pending.link;
-  if (status != UCS_OK) {
-    if (!link.ended) link.ended = why_it_failed(link);
-    pending.completion->record(link.peer->lost ? Outcome::peer_lost : *link.ended);
-    link.atomic_failed = link.atomic_failed || pending.is_atomic;
-    // UCX may have had no memory for it, with the connection sound. But it is not known how much was sent.
-    link.failed = attention_ = true;
-  }
-  --pending.completion->pending;
   --link.under_way;
   link.atomics_under_way -= pending.is_atomic ? 1 : 0;
+  if (status != UCS_OK) {
+    link.atomic_failed = link.atomic_failed || pending.is_atomic;
+    link.fail();  // UCX may have had no memory for it, with the connection sound. But it is not known how much was sent
+    if (!link.ended) return link.unexplained.splice(link.unexplained.end(), under_way_, pending.self);
+    pending.completion->record(link.peer->lost ? Outcome::peer_lost : *link.ended);
+  }
+  --pending.completion->pending;
   spare_.splice(spare_.begin(), under_way_, pending.self);
 }
 
@@ -157,6 +155,11 @@ void UcxChannel::attend() {
   std::vector<std::unique_ptr<Link>> gone;
   for (auto entry = links_.begin(); entry != links_.end();) {
     Link& link = *entry->second;
+    if (link.failed && !link.is_explained()) {
+      attention_ = true;
+      ++entry;
+      continue;
+    }
     if (link.failed || link.peer->lost) {
       gone.push_back(std::move(entry->second));
       entry = links_.erase(entry);
@@ -168,17 +171,13 @@ void UcxChannel::attend() {
     } else if (!link.greeted) {
       greet(link);
     }
-    if (!link.welcome) continue;
+    if (!link.takes_operations()) continue;
     for (const Link::Deferred& deferred : std::exchange(link.deferred, {})) {
       submit(link, deferred.operation, *deferred.completion);
       --deferred.completion->pending;
     }
   }
-  for (auto& link : gone) {
-    if (link->failed) note_failure(*link);
-    const Outcome why = why_it_failed(*link);
-    end(std::move(link), why);
-  }
+  for (auto& link : gone) end_failed(std::move(link));
   drop_answered();
 }
 
@@ -195,7 +194,7 @@ bool UcxChannel::wait(Predicate&& holds, Deadline deadline) {
       std::this_thread::yield();
     } else if (attention_ || !worker_) {  // a connection is not up yet: UCX says all the time that it can be written to
       std::this_thread::sleep_for(kNap);
-    } else if (worker_->arm() && !progress()) {
+    } else if (worker_->arm() && !progress() && !attention_ && !holds()) {  // progress may have ended links by itself
       worker_->sleep(deadline);
     }
     if (now >= give_up) return holds();
@@ -214,6 +213,8 @@ void UcxChannel::abandon(Completion& completion) {
   }
   for (const auto& entry : links_) {
     Link& link = *entry.second;
+    const auto is_of_it = [&](const Pending& failed) { return failed.completion == &completion; };
+    if (std::ranges::any_of(link.unexplained, is_of_it)) involved.insert(&link);
     std::erase_if(link.deferred, [&](const Link::Deferred& deferred) {
       if (deferred.completion != &completion) return false;
       completion.record(Outcome::timed_out);
@@ -227,7 +228,10 @@ void UcxChannel::abandon(Completion& completion) {
   peers.reserve(involved.size());
   for (const Link* link : involved) peers.push_back(link->peer->id);
   for (const PeerId peer : peers) {
-    if (find(peer) != nullptr) end(std::move(links_.extract(peer).mapped()), Outcome::timed_out);
+    const Link* const link = find(peer);
+    if (link == nullptr) continue;
+    const Outcome why = link->failed ? link->explanation() : Outcome::timed_out;
+    end(std::move(links_.extract(peer).mapped()), why);
   }
 }
 
@@ -242,6 +246,7 @@ Outcome UcxChannel::fence(PeerId peer, Deadline deadline) {
   if (Link* const link = find(peer); link != nullptr && link->unflushed != nullptr && !context_.in_order()) {
     flush_endpoint(*link, flushed);  // WRITEs may go by another way than what follows, and only a flush orders the ways
     finish(flushed, deadline);
+    if (!wait(is_quiet, deadline)) return Outcome::timed_out;
   }
   const Outcome outcome = verdict(peer, flushed.outcome, kFence, deadline);
   if (Link* const link = find(peer); link != nullptr && outcome == Outcome::done) {
@@ -301,21 +306,24 @@ Outcome UcxChannel::verdict(PeerId peer, Outcome flushed, Report report, Deadlin
 // The peer closes its end of a channel's link before it welcomes the next one. What a lost peer still does with it is
 // the business of whoever says that it is lost.
 bool UcxChannel::old_link_is_closed(std::shared_ptr<UcxPeer> peer, Deadline deadline) {
-  return wait([&] { return peer->lost || link_to(peer).welcome; }, deadline);
+  return wait([&] { return peer->lost || link_to(peer).takes_operations(); }, deadline);
 }
 
-void UcxChannel::flush_links(std::span<Flush> flushes, Deadline deadline) {
+void UcxChannel::await_quiet(std::span<Flush> flushes, Deadline deadline) {
   const auto is_quiet = [this](const Flush& flush) {
     const Link* const link = find(flush.peer);
     return link == nullptr || link->quiet();
   };
   (void)wait([&] { return std::ranges::all_of(flushes, is_quiet); }, deadline);
   for (Flush& flush : flushes) {
-    if (!is_quiet(flush)) {
-      flush.completion.record(Outcome::timed_out);
-    } else if (const Link* const link = find(flush.peer)) {
-      flush.link = link->number;
-    }
+    if (!is_quiet(flush)) flush.completion.record(Outcome::timed_out);
+  }
+}
+
+void UcxChannel::flush_links(std::span<Flush> flushes, Deadline deadline) {
+  await_quiet(flushes, deadline);
+  for (Flush& flush : flushes) {
+    if (const Link* const link = find(flush.peer)) flush.link = link->number;
   }
   // UCX may report success when the endpoint failed meanwhile, but then the link is gone, and spoiled_ says why.
   const auto on_each_link = [&](auto act) {
@@ -337,6 +345,7 @@ void UcxChannel::flush_links(std::span<Flush> flushes, Deadline deadline) {
   }
   on_each_link([this](Link& link, Completion& completion) { read_back(link, completion); });
   finish_all();
+  await_quiet(flushes, deadline);
   on_each_link([](Link& link, Completion& /*completion*/) {
     link.unflushed.reset();
     link.fenced = false;

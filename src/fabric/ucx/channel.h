@@ -49,6 +49,10 @@ class UcxChannel {
   /// Has the channel look at its peers; from any thread.
   void alarm();
 
+  /// How long an operation on a link that broke waits to be told whether its peer is lost: peer_lost when that becomes
+  /// known, link_lost at the end of that time or at the operation's deadline. Other peers are not waited for.
+  void set_until_explained(Duration duration) { until_explained_ = duration; }
+
  private:
   struct Link;
 
@@ -65,15 +69,15 @@ class UcxChannel {
   static ucs_status_t on_answer(void* channel, const void* header, std::size_t header_bytes, void* message,
                                 std::size_t bytes, const ucp_am_recv_param_t* params);
 
-  /// A link that has not failed, made if necessary.
+  /// The link, made if necessary. One that failed stays until that is explained.
   Link& link_to(const std::shared_ptr<UcxPeer>& peer);
   /// Makes the endpoint, once the pause after the last failure is over; called until then.
   void open(Link& link);
   void open_now(Link& link);
   /// Sends the greeting; over TCP alone, only once the connection is up, so it is called until it did.
   void greet(Link& link);
-  /// peer_lost when the loss of the peer is behind it, or known within a moment; link_lost otherwise.
-  [[nodiscard]] static Outcome why_it_failed(const Link& link);
+  /// Ends a link that was taken out of links_ as is known by now.
+  void end_failed(std::unique_ptr<Link> link);
   /// Has the next link to that peer wait for a while.
   void note_failure(const Link& link);
   Link* find(PeerId peer);
@@ -112,12 +116,15 @@ class UcxChannel {
   [[nodiscard]] Outcome verdict(PeerId peer, Outcome flushed, Report report, Deadline deadline);
   [[nodiscard]] bool old_link_is_closed(std::shared_ptr<UcxPeer> peer, Deadline deadline);
   void flush_links(std::span<Flush> flushes, Deadline deadline);
+  /// Until everything that was posted there is finished, or explained; records what is not.
+  void await_quiet(std::span<Flush> flushes, Deadline deadline);
   void flush_endpoint(Link& link, Completion& completion);
   void read_back(Link& link, Completion& completion);
 
   /// Returns whether anything happened.
   bool progress();
-  /// Greets on new links, ends those that failed or whose peer was lost, and posts what waited for a welcome.
+  /// Greets on new links, ends those whose failure is explained or whose peer was lost, and posts what waited for a
+  /// welcome.
   void attend();
   template <class Predicate>
   bool wait(Predicate&& holds, Deadline deadline);
@@ -147,6 +154,7 @@ class UcxChannel {
   std::map<UcxIdentity, std::uint64_t> welcomed_;          // how many of them the engine had heard of, as it answered
   std::set<UcxIdentity> miscounted_;  // perhaps: UCX counts only some of the endpoints that it failed to make
   bool renews_worker_ = false;
+  Duration until_explained_ = std::chrono::milliseconds(250);
   std::uint64_t read_back_ = 0;  // where a flush reads to
   std::atomic<bool> attention_ = false;
 };

@@ -29,6 +29,18 @@ ucp_rkey_h UcxChannel::Link::key_of(const std::shared_ptr<const UcxRemoteMemory>
   return key;
 }
 
+void UcxChannel::Link::fail(std::optional<Outcome> reason) {
+  if (!failed) failed_at = monotonic_now();
+  if (!why) why = reason;
+  failed = channel.attention_ = true;
+}
+
+// When a process ends, all its connections break: those of channels a moment before or after the lifeline, by which the
+// engine's thread knows of the death.
+bool UcxChannel::Link::is_explained() const {
+  return why || peer->lost || monotonic_now() >= failed_at + channel.until_explained_;
+}
+
 // ---- A channel's links: opened, greeted, answered, ended
 
 UcxChannel::Link* UcxChannel::find(PeerId peer) {
@@ -38,12 +50,8 @@ UcxChannel::Link* UcxChannel::find(PeerId peer) {
 
 UcxChannel::Link& UcxChannel::link_to(const std::shared_ptr<UcxPeer>& peer) {
   Link* const link = find(peer->id);
-  if (link != nullptr && !link->failed && link->peer == peer) return *link;
-  if (link != nullptr) {
-    if (link->failed) note_failure(*link);
-    const Outcome why = why_it_failed(*link);
-    end(std::move(links_.extract(peer->id).mapped()), why);
-  }
+  if (link != nullptr && link->peer == peer && !(link->failed && link->is_explained())) return *link;
+  if (link != nullptr) end_failed(std::move(links_.extract(peer->id).mapped()));
   Link& made = *links_.emplace(peer->id, std::make_unique<Link>(*this, peer)).first->second;
   open(made);
   return made;
@@ -65,8 +73,7 @@ void UcxChannel::open(Link& link) {
   if (link.endpoint) return;
   attention_ = true;
   if (renews_worker_) return;
-  link.failed = true;
-  link.ended = Outcome::link_lost;
+  link.fail(Outcome::link_lost);
 }
 
 // Throws Error when the channel's worker cannot be made.
@@ -96,14 +103,10 @@ void UcxChannel::open_now(Link& link) {
   greet(link);
 }
 
-// When a process ends, all its connections break: those of channels a moment before or after the lifeline, by which the
-// engine's thread knows of the death. So a broken link is told as the loss it is where that follows at once.
-Outcome UcxChannel::why_it_failed(const Link& link) {
-  constexpr Duration kMaxUntilLossIsKnown = 250ms;
-  if (link.turned_away) return Outcome::peer_lost;
-  const Time give_up = monotonic_now() + kMaxUntilLossIsKnown;
-  while (!link.ended && !link.peer->lost && monotonic_now() < give_up) std::this_thread::sleep_for(100us);
-  return link.peer->lost ? Outcome::peer_lost : Outcome::link_lost;
+void UcxChannel::end_failed(std::unique_ptr<Link> link) {
+  if (link->failed) note_failure(*link);
+  const Outcome why = link->explanation();
+  end(std::move(link), why);
 }
 
 void UcxChannel::note_failure(const Link& link) {
@@ -134,14 +137,12 @@ void UcxChannel::greet(Link& link) {
   const ucs_status_ptr_t sent = send(params);
   const ucs_status_t status = UCS_PTR_STATUS(sent);
   link.greeted = status == UCS_OK;
-  if (status != UCS_OK && status != UCS_ERR_NO_RESOURCE) link.failed = true;
+  if (status != UCS_OK && status != UCS_ERR_NO_RESOURCE) link.fail();
   if (!link.greeted) attention_ = true;
 }
 
 void UcxChannel::on_link_error(void* link, ucp_ep_h /*endpoint*/, ucs_status_t /*status*/) {
-  Link& failed = *static_cast<Link*>(link);
-  failed.failed = true;
-  failed.channel.attention_ = true;
+  static_cast<Link*>(link)->fail();
 }
 
 ucs_status_t UcxChannel::on_answer(void* channel, const void* /*header*/, std::size_t /*header_bytes*/, void* message,
@@ -154,8 +155,11 @@ ucs_status_t UcxChannel::on_answer(void* channel, const void* /*header*/, std::s
   const auto take = [&](Link& link) {
     if (link.number != answer.link) return;
     const bool welcome = answer.welcome != 0 && paired && params->reply_ep == link.endpoint.get();
-    (welcome ? link.welcome : link.failed) = true;
-    link.turned_away = answer.welcome == 0;
+    if (welcome) {
+      link.welcome = true;
+    } else {
+      link.fail(answer.welcome == 0 ? Outcome::peer_lost : Outcome::link_lost);
+    }
     self.welcomed_[link.peer->identity] = self.endpoints_opened_[link.peer->identity];
     if (welcome) self.pauses_.erase(link.peer->id);
   };
@@ -182,6 +186,11 @@ void UcxChannel::write_off(Link& link, Outcome outcome) {
     --deferred.completion->pending;
     wrote = wrote || deferred.operation.kind == Operation::Kind::write;
   }
+  for (const Pending& failed : link.unexplained) {
+    failed.completion->record(told);
+    --failed.completion->pending;
+  }
+  spare_.splice(spare_.begin(), link.unexplained);
   if (wrote) {
     spoil(link.peer, told, link.fenced ? 0 : kOperation);
   } else if (link.atomics_under_way != 0 || link.atomic_failed) {

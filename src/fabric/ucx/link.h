@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <list>
 #include <memory>
 #include <optional>
 #include <string>
@@ -27,8 +28,17 @@ struct UcxChannel::Link {
 
   Link(UcxChannel& owner, std::shared_ptr<UcxPeer> to) : channel(owner), peer(std::move(to)) {}
 
-  /// Nothing that was posted is unfinished. (The greeting does not count.)
-  [[nodiscard]] bool quiet() const { return deferred.empty() && (!welcome || under_way == 0); }
+  /// Nothing that was posted is unfinished, and nothing of it may turn out to be lost. (The greeting does not count.)
+  [[nodiscard]] bool quiet() const { return !failed && deferred.empty() && (!welcome || under_way == 0); }
+  [[nodiscard]] bool takes_operations() const { return welcome && !failed; }
+  /// Sets it aside: what was under way is told how it ended once that is explained.
+  void fail(std::optional<Outcome> why = {});
+  /// Why it failed, as far as is known now.
+  [[nodiscard]] Outcome explanation() const {
+    return peer->lost ? Outcome::peer_lost : why.value_or(Outcome::link_lost);
+  }
+  /// The explanation is final. A broken link may be the first sign that its peer has ended.
+  [[nodiscard]] bool is_explained() const;
   /// Over TCP, the peer is about to connect back. UCX 1.13 aborts us if that fails when this endpoint is gone already.
   [[nodiscard]] bool awaits_answer() const { return channel.context_.in_order() && greeted && !welcome && !failed; }
   /// Null when UCX cannot use it.
@@ -43,8 +53,10 @@ struct UcxChannel::Link {
   bool greeted = false;
   bool welcome = false;
   bool failed = false;
-  bool turned_away = false;      // by the peer, which has revoked this process's access
-  std::optional<Outcome> ended;  // what operations that fail are told; none before the link failed or was ended
+  Time failed_at{};
+  std::optional<Outcome> why;      // it failed, where that is known at once
+  std::list<Pending> unexplained;  // what UCX has finished as failed since then
+  std::optional<Outcome> ended;    // what operations that fail are told; none before the link was ended
   std::uint32_t under_way = 0;
   std::uint32_t atomics_under_way = 0;
   bool atomic_failed = false;      // it may still take effect at the peer
