@@ -24,7 +24,7 @@ class SoloBootstrap final : public Bootstrap {
                                                   SetupClock::time_point) override {
     return {std::move(blob)};
   }
-  void evict(Rank) override {}
+  void evict(Rank, std::uint16_t) override {}
   void leave() override {}
 };
 

@@ -51,8 +51,9 @@ class Bootstrap {
   [[nodiscard]] virtual std::vector<std::string> exchange(const std::string& tried, std::string blob,
                                                           SetupClock::time_point deadline) = 0;
 
-  /// Tells all members that `rank` is evicted, where the bootstrap can.
-  virtual void evict(Rank rank) = 0;
+  /// Tells all members that this incarnation of `rank` is evicted, where the bootstrap can. Has no effect on another
+  /// incarnation: the caller observed this one, and its successor may have joined since.
+  virtual void evict(Rank rank, std::uint16_t incarnation) = 0;
   /// Tells all members that this one ends as it should. The last call.
   virtual void leave() = 0;
 

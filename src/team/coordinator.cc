@@ -102,10 +102,11 @@ Coordinator::Refusal Coordinator::admit(PeerNumber number, Peer& peer, const Cla
   if (seat.holder) return rank + " is taken";
 
   seat.holder = number;
+  seat.incarnation = seat.next_incarnation++;
   seat.present = complete_.empty();
   peer.rank = claim.rank;
   Encoder fields;
-  fields.number(static_cast<std::uint32_t>(seats_.size())).number(seat.next_incarnation++).number(epoch_);
+  fields.number(static_cast<std::uint32_t>(seats_.size())).number(seat.incarnation).number(epoch_);
   fields.number(static_cast<std::uint32_t>(complete_.size()));
   for (Rank other = 0; other < seats_.size(); ++other) {
     if (!complete_.empty() && !seats_[other].present) fields.number(other);
@@ -119,16 +120,20 @@ Coordinator::Refusal Coordinator::obey(Peer& peer, const Frame& frame) {
     case FrameKind::contribute: return contribute(peer.rank, frame);
     case FrameKind::leave: unseat(peer.rank, Loss::left); return {};
     case FrameKind::beat: return {};
-    case FrameKind::evict: {
-      Decoder fields(frame.fields, "an eviction");
-      const auto rank = fields.number<Rank>();
-      fields.expect_end();
-      if (rank >= seats_.size()) return "it evicts a rank that does not exist";
-      unseat(rank, Loss::evicted);
-      return {};
-    }
+    case FrameKind::evict: return evict(frame);
     default: return "its frame is of a kind that members do not send";
   }
+}
+
+// Of the incarnation that it names alone: its successor may have taken the seat while the frame was under way.
+Coordinator::Refusal Coordinator::evict(const Frame& frame) {
+  Decoder fields(frame.fields, "an eviction");
+  const auto rank = fields.number<Rank>();
+  const auto incarnation = fields.number<std::uint16_t>();
+  fields.expect_end();
+  if (rank >= seats_.size()) return "it evicts a rank that does not exist";
+  if (seats_[rank].incarnation == incarnation) unseat(rank, Loss::evicted);
+  return {};
 }
 
 Coordinator::Refusal Coordinator::contribute(Rank rank, const Frame& frame) {

@@ -67,6 +67,7 @@ class Coordinator {
   /// One rank of the team.
   struct Seat {
     std::optional<PeerNumber> holder;
+    std::uint16_t incarnation = 0;  ///< the holder's
     std::uint16_t next_incarnation = 0;
     bool present = false;               ///< its holder has taken part in every exchange that is complete
     std::vector<std::string> repeated;  ///< what a holder that is not present yet has contributed to them
@@ -81,6 +82,7 @@ class Coordinator {
   Refusal admit(PeerNumber number, Peer& peer, const Claim& claim);
   Refusal obey(Peer& peer, const Frame& frame);
   Refusal contribute(Rank rank, const Frame& frame);
+  Refusal evict(const Frame& frame);
   Refusal repeat(Rank rank, std::uint32_t number, std::string blob);
   void complete_exchange();
   void fail_exchange(const std::string& reason);

@@ -72,7 +72,9 @@ std::vector<std::string> CoordinatorClient::exchange(const std::string& tried, s
   throw Error({tried, "with the team", failure_.empty() ? "a rank was lost" : failure_, ""});
 }
 
-void CoordinatorClient::evict(Rank rank) { send_later(FrameKind::evict, Encoder().number(rank).take()); }
+void CoordinatorClient::evict(Rank rank, std::uint16_t incarnation) {
+  send_later(FrameKind::evict, Encoder().number(rank).number(incarnation).take());
+}
 
 void CoordinatorClient::leave() {
   send_later(FrameKind::leave, {});

@@ -24,7 +24,7 @@ class CoordinatorClient final : public Bootstrap {
 
   [[nodiscard]] std::vector<std::string> exchange(const std::string& tried, std::string blob,
                                                   SetupClock::time_point deadline) override;
-  void evict(Rank rank) override;
+  void evict(Rank rank, std::uint16_t incarnation) override;
   void leave() override;
 
  private:

@@ -22,6 +22,7 @@ constexpr auto kSetupLimit = std::chrono::seconds(30);
 constexpr std::size_t kFilesPerNeighbour = 1;   // a pidfd
 constexpr std::size_t kFilesPerRemoteRank = 4;  // UCX's connections over TCP: in both directions, and of two channels
 constexpr std::size_t kFilesBeside = 64;
+constexpr auto kReturnLimit = std::chrono::seconds(30);
 constexpr auto kRevokeLimit = std::chrono::seconds(1);  // less than kSilentBeats last: the service thread waits
 
 // The exchanges that every member takes part in, by number.
@@ -80,28 +81,28 @@ bool HostTeam::join(const BootstrapMaker& make_bootstrap, SetupClock::time_point
   };
   const std::lock_guard lock(membership_);
   bootstrap_ = make_bootstrap(loop_,
-                              {.lost = once_joined(&HostTeam::take_for_dead),
+                              {.lost = once_joined(&HostTeam::hear_of_loss),
                                .returned = once_joined(&HostTeam::take_back),
                                .coordinator_gone = once_joined(&HostTeam::lose_other_hosts)},
                               deadline);
+  own_card_ = MemberCard::of_this_process(incarnation());
   const Standing standing = bootstrap_->standing();
   gone_ = standing.lost;
   gone_.erase(rank());
   epoch_base_ = standing.epoch - standing.lost.size();
   returns_.resize(size());
   processes_.resize(size());
+  notices_.resize(size());
   died_ = std::vector<std::atomic<bool>>(size());
   return standing.exchanges != 0;
 }
 
 void HostTeam::exchange_cards(SetupClock::time_point deadline) {
-  const MemberCard own = MemberCard::of_this_process();
-  const auto cards = bootstrap_->exchange("exchange cards", own.encode(), deadline);
-  own_host_ = own.host;
+  const auto cards = bootstrap_->exchange("exchange cards", own_card_.encode(), deadline);
   const std::lock_guard lock(membership_);
   for (Rank rank = 0; rank < size(); ++rank) {
     cards_.push_back(MemberCard::decode(newest(kCards, rank, cards[rank])));
-    own.expect_compatible(cards_.back(), rank);
+    own_card_.expect_compatible(cards_.back(), rank);
   }
 }
 
@@ -125,7 +126,7 @@ void HostTeam::connect_all(SetupClock::time_point deadline) {
 
 bool HostTeam::one_host() const {
   const std::lock_guard lock(membership_);
-  return std::ranges::all_of(cards_, [this](const auto& card) { return card.host == own_host_; });
+  return std::ranges::all_of(cards_, [this](const auto& card) { return card.host == own_card_.host; });
 }
 
 // What a rank that has come back meanwhile has given to an exchange, in the place of what its predecessor gave.
@@ -247,8 +248,15 @@ Outcome HostTeam::evict(Rank rank, Deadline deadline) {
   if (rank == this->rank() || rank >= size()) {
     throw Error({"evict", named(rank), "it is not another member of this team", ""});
   }
-  const PeerLife life = fabric_->life(rank);  // the member that is meant: its successor may come meanwhile
-  bootstrap_->evict(rank);
+  // The member that is meant, for the fabric and for the coordinator: its successor may come meanwhile.
+  PeerLife life = 0;
+  std::uint16_t incarnation = 0;
+  {
+    const std::lock_guard lock(membership_);
+    life = fabric_->life(rank);
+    incarnation = cards_[rank].incarnation;
+  }
+  bootstrap_->evict(rank, incarnation);
   lose(rank, Loss::died, life);  // revoked here, to tell the caller how it went
   return fabric_->revoke(rank, life, deadline);
 }
@@ -275,6 +283,11 @@ void HostTeam::watch_process(Rank rank, std::chrono::milliseconds pause) try {
   log::warn(named(rank) + " is not watched, and tried again later: " + error.what());
   processes_[rank].reset();
   loop_.after(pause, [this, rank, pause] { watch_process(rank, std::min(2 * pause, kMaxPause)); });
+}
+
+void HostTeam::hear_of_loss(Rank rank, Loss loss) {
+  ++notices_[rank];
+  take_for_dead(rank, loss);
 }
 
 // It was decided, by the kernel or the coordinator.
@@ -316,15 +329,16 @@ bool HostTeam::take_access(Rank rank) try {
   return false;
 }
 
-// A new process has the rank. It is a member once nothing of the old one can reach this process's memory any more.
+// A new process has the rank.
 void HostTeam::take_back(Rank rank, const std::vector<std::string>& blobs) try {
+  ++notices_[rank];
   if (rank == this->rank()) {
     const std::lock_guard lock(membership_);
     ++returns_[rank];
     return;
   }
   MemberCard card = MemberCard::decode(part_of(blobs, kCards));
-  MemberCard::of_this_process().expect_compatible(card, rank);
+  own_card_.expect_compatible(card, rank);
   {
     const std::lock_guard lock(membership_);
     newer_[rank] = blobs;
@@ -335,18 +349,32 @@ void HostTeam::take_back(Rank rank, const std::vector<std::string>& blobs) try {
       return;
     }
   }
-  if (!take_access(rank)) return;
-  replace_member(rank, std::move(card), blobs);
-  watch_process(rank);
+  finish_return(rank, notices_[rank], SetupClock::now() + kReturnLimit, kFirstPause);
 } catch (const Error& error) {
   log::warn(named(rank) + " has come back, but cannot be reached: " + error.what());
   lose(rank, Loss::died);
 }
 
-void HostTeam::replace_member(Rank rank, MemberCard card, const std::vector<std::string>& blobs) {
+void HostTeam::finish_return(Rank rank, std::uint32_t notice, SetupClock::time_point deadline,
+                             std::chrono::milliseconds pause) try {
+  if (notices_[rank] != notice) return;
+  if (take_access(rank)) {
+    replace_member(rank, newer_.at(rank));  // which this thread alone changes
+    watch_process(rank);
+  } else if (SetupClock::now() + pause < deadline) {
+    loop_.after(pause, [=, this] { finish_return(rank, notice, deadline, 2 * pause); });
+  } else {
+    log::warn(named(rank) + " has come back, but stays lost to this process: its predecessor's access is not gone");
+  }
+} catch (const Error& error) {
+  log::warn(named(rank) + " has come back, but cannot be reached: " + error.what());
+  lose(rank, Loss::died);
+}
+
+void HostTeam::replace_member(Rank rank, const std::vector<std::string>& blobs) {
   const std::lock_guard lock(membership_);
   fabric_->connect(rank, part_of(blobs, kAddresses));
-  cards_[rank] = std::move(card);
+  cards_[rank] = MemberCard::decode(part_of(blobs, kCards));
   gone_.erase(rank);
   ++returns_[rank];
   for (std::size_t i = 0; i < regions_.size() && kFirstRegion + i < blobs.size(); ++i) {

@@ -58,12 +58,13 @@ class HostTeam final : public Team {
   [[nodiscard]] std::unique_ptr<RemoteRegion> attach_piece(Rank rank, const std::string& piece, const std::string& name,
                                                            std::uint64_t bytes);
   [[nodiscard]] const std::string& newest(std::size_t exchange, Rank rank, const std::string& gathered) const;
-  [[nodiscard]] bool on_this_host(Rank rank) const { return cards_[rank].host == own_host_; }
+  [[nodiscard]] bool on_this_host(Rank rank) const { return cards_[rank].host == own_card_.host; }
   [[nodiscard]] BarrierMark mark_of(Rank rank) const;
   [[nodiscard]] std::vector<Rank> missing() const;
   [[nodiscard]] std::vector<std::uint32_t> returns() const;
 
   // On the service thread.
+  void hear_of_loss(Rank rank, Loss loss);
   void take_for_dead(Rank rank, Loss loss);
   // Or by the thread that evicts, which names the life of the rank that it saw: its successor is not lost.
   void lose(Rank rank, Loss loss, std::optional<PeerLife> seen = {});
@@ -72,7 +73,10 @@ class HostTeam final : public Team {
   void cut_off(const std::vector<Rank>& from, const std::string& why);
   // On the service thread alone.
   void take_back(Rank rank, const std::vector<std::string>& blobs);
-  void replace_member(Rank rank, MemberCard card, const std::vector<std::string>& blobs);
+  /// Once nothing of its predecessor can reach this process's memory. Tries again after `pause`, doubled each time,
+  /// until the deadline, unless the coordinator has told of the rank since: `notice` is the number of that return.
+  void finish_return(Rank rank, std::uint32_t notice, SetupClock::time_point deadline, std::chrono::milliseconds pause);
+  void replace_member(Rank rank, const std::vector<std::string>& blobs);
   /// Tries again after `pause`, doubled each time, when it cannot watch: the process may live.
   void watch_process(Rank rank, std::chrono::milliseconds pause = kFirstPause);
 
@@ -81,7 +85,7 @@ class HostTeam final : public Team {
 
   EventLoop loop_;
   std::unique_ptr<Bootstrap> bootstrap_;
-  std::string own_host_;
+  MemberCard own_card_;
   std::unique_ptr<Fabric> fabric_;
 
   std::mutex collective_;  ///< allocate and barrier: one at a time
@@ -105,7 +109,8 @@ class HostTeam final : public Team {
 
   // The service thread's.
   std::function<void()> on_cut_off_;
-  std::vector<Fd> processes_;  ///< pidfds that loop_ watches
+  std::vector<Fd> processes_;           ///< pidfds that loop_ watches
+  std::vector<std::uint32_t> notices_;  ///< by rank: how many losses and returns the coordinator has told of
 };
 
 }  // namespace farside

@@ -20,14 +20,14 @@ std::string_view name_of(FabricMode mode) {
 
 }  // namespace
 
-MemberCard MemberCard::of_this_process() {
-  return {kTeamProtocol, FARSIDE_VERSION, fabric_mode_from_environment(), host_identity(), this_process()};
+MemberCard MemberCard::of_this_process(std::uint16_t incarnation) {
+  return {kTeamProtocol, FARSIDE_VERSION, fabric_mode_from_environment(), host_identity(), this_process(), incarnation};
 }
 
 std::string MemberCard::encode() const {
   Encoder out;
   out.number(protocol).text(version).number(static_cast<std::uint8_t>(mode)).text(host);
-  out.number(static_cast<std::uint32_t>(process.pid)).number(process.start_ticks);
+  out.number(static_cast<std::uint32_t>(process.pid)).number(process.start_ticks).number(incarnation);
   return out.take();
 }
 
@@ -42,6 +42,7 @@ MemberCard MemberCard::decode(std::string_view bytes) {
   card.host = in.text();
   card.process.pid = in.number<pid_t>();
   card.process.start_ticks = in.number<std::uint64_t>();
+  card.incarnation = in.number<std::uint16_t>();
   in.expect_end();
   in.expect(card.process.pid > 0, "its process id is not positive");
   return card;

@@ -17,8 +17,9 @@ struct MemberCard {
   FabricMode mode = FabricMode::automatic;
   std::string host;  ///< host_identity()
   ProcessId process;
+  std::uint16_t incarnation = 0;  ///< of its rank
 
-  [[nodiscard]] static MemberCard of_this_process();
+  [[nodiscard]] static MemberCard of_this_process(std::uint16_t incarnation);
 
   [[nodiscard]] std::string encode() const;
   [[nodiscard]] static MemberCard decode(std::string_view bytes);

@@ -55,7 +55,7 @@ class PmixBootstrap final : public Bootstrap {
     return blobs;
   }
 
-  void evict(Rank) override {}
+  void evict(Rank, std::uint16_t) override {}
   void leave() override {}
 
  private:

@@ -23,7 +23,7 @@ enum class FrameKind : std::uint8_t {
   contribute,  ///< → number of the exchange (4), epoch (4), how long the answer may take in ms (4), blob (text)
   gathered,    ///< ← a rank (4), then the blobs (text) of that rank and the next ones; in several frames, in order
   lost,        ///< ← epoch (4), rank (4), Loss (1)
-  evict,       ///< → rank (4)
+  evict,       ///< → rank (4), incarnation (2)
   leave,       ///< → this member ends as it should
   beat,        ///< ↔ between hosts: I am here
   failed,      ///< ← reason (text): the exchange cannot be completed, and there is no further one

@@ -100,7 +100,7 @@ TEST_F(CoordinatorTest, TellsWhoLeftAndWhoWasEvicted) {
   Member zero(coordinator_, secret_, 0);
   Member one(coordinator_, secret_, 1);
   expect_exchange(zero, one);
-  zero->evict(1);
+  zero->evict(1, 0);
   ASSERT_TRUE(eventually([&] { return zero.losses() == std::map<Rank, Loss>{{1, Loss::evicted}}; }));
   ASSERT_TRUE(eventually([&] { return one.losses() == std::map<Rank, Loss>{{1, Loss::evicted}}; }));
 }

@@ -100,7 +100,7 @@ class PretendedBootstrap final : public Bootstrap {
                                                   SetupClock::time_point /*deadline*/) override {
     return std::vector<std::string>(size(), blob);
   }
-  void evict(Rank /*rank*/) override {}
+  void evict(Rank /*rank*/, std::uint16_t /*incarnation*/) override {}
   void leave() override {}
 };
 

@@ -1,14 +1,21 @@
 // A team and what its bootstrap tells it, when that makes no sense.
+#include <atomic>
+#include <csignal>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "team/bootstrap.h"
 #include "team/event_loop.h"
 #include "team/host_team.h"
+#include "tests/support/fleet.h"
 #include "tests/support/shared.h"
 
 namespace farside {
@@ -25,7 +32,7 @@ class MirrorBootstrap final : public Bootstrap {
                                                   SetupClock::time_point /*deadline*/) override {
     return {blob, blob};
   }
-  void evict(Rank /*rank*/) override {}
+  void evict(Rank /*rank*/, std::uint16_t /*incarnation*/) override {}
   void leave() override {}
 };
 
@@ -41,6 +48,80 @@ TEST(TeamNotices, AReturnThatGivesTooLittleIsNone) {
   ASSERT_TRUE(team.alive(1));
   service->post([&] { notices.returned(1, {}); });
   EXPECT_TRUE(test::eventually([&] { return !team.alive(1); }));
+}
+
+/// Of three processes: the first is rank 0, the others are rank 1, one after the other.
+class SharedRank final : public Bootstrap {
+ public:
+  SharedRank(test::Member& me, std::vector<std::string>& successors) : me_(me), successors_(successors) {}
+
+  [[nodiscard]] Rank rank() const override { return me_.index() == 0 ? 0 : 1; }
+  [[nodiscard]] Rank size() const override { return 2; }
+  [[nodiscard]] std::uint16_t incarnation() const override { return me_.index() == 2 ? 1 : 0; }
+  [[nodiscard]] Standing standing() const override {
+    return me_.index() == 2 ? Standing{.epoch = 1, .exchanges = 3, .lost = {1}} : Standing{};
+  }
+  [[nodiscard]] std::vector<std::string> exchange(const std::string& /*tried*/, std::string blob,
+                                                  SetupClock::time_point /*deadline*/) override {
+    const std::vector<std::string> all = me_.exchange(blob);
+    successors_.push_back(all[2]);
+    return {all[0], all[me_.index() == 2 ? 2 : 1]};
+  }
+  void evict(Rank /*rank*/, std::uint16_t /*incarnation*/) override {}
+  void leave() override {}
+
+ private:
+  test::Member& me_;
+  std::vector<std::string>& successors_;
+};
+
+/// Takes every descriptor that this process may still open.
+std::vector<Fd> take_descriptors() {
+  Fd last(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+  const auto limit = static_cast<rlim_t>(last.get()) + 64;
+  const rlimit few{limit, limit};
+  EXPECT_EQ(::setrlimit(RLIMIT_NOFILE, &few), 0);
+  std::vector<Fd> taken;
+  while (Fd file{::dup(last.get())}) taken.push_back(std::move(file));
+  taken.push_back(std::move(last));
+  return taken;
+}
+
+// A survivor that cannot take the predecessor's access away in time tries again: its successor does not stay lost.
+TEST(TeamNotices, AReturnIsTriedAgainUntilThePredecessorsAccessIsGone) {
+#if defined(__SANITIZE_ADDRESS__)
+  GTEST_SKIP() << "the undefined-behaviour sanitizer needs a descriptor for each check of a type";
+#endif
+  const test::Shared<std::atomic<bool>> over;
+  test::Fleet fleet(3, [&over](test::Member& me) {
+    EventLoop* service = nullptr;
+    MembershipNotices notices;
+    std::vector<std::string> successors;
+    HostTeam team([&](EventLoop& loop, MembershipNotices told, SetupClock::time_point /*deadline*/) {
+      service = &loop;
+      notices = std::move(told);
+      return std::make_unique<SharedRank>(me, successors);
+    });
+    me.barrier();
+    if (me.index() != 0) {
+      EXPECT_TRUE(test::eventually([&] { return over->load(); }));
+      return;
+    }
+    std::vector<Fd> taken = take_descriptors();
+    std::atomic<bool> tried = false;
+    service->post([&] {
+      notices.returned(1, successors);
+      tried = true;
+    });
+    EXPECT_TRUE(test::eventually([&] { return tried.load(); }));
+    EXPECT_FALSE(team.alive(1));
+    taken.clear();
+    EXPECT_TRUE(test::eventually([&] { return team.alive(1); }));
+    *over = true;
+  });
+  EXPECT_EQ(fleet.wait(0), 0);
+  EXPECT_EQ(WTERMSIG(fleet.wait(1)), SIGKILL);
+  EXPECT_EQ(fleet.wait(2), 0);
 }
 
 }  // namespace

@@ -61,6 +61,23 @@ TEST_F(Succession, ASuccessorThatGivesUpDisturbsNobody) {
   expect_exchange(zero_, *next);
 }
 
+// An eviction names the incarnation that its caller observed. One that crosses the successor's return unseats neither a
+// successor that repeats the exchanges nor one that is back.
+TEST_F(Succession, AnEvictionOfThePredecessorIsNoneOfTheSuccessor) {
+  wait_for_loss();
+  Member successor(coordinator_, secret_, 1);
+  (void)successor->exchange("try", "first", soon());
+  zero_->evict(1, 0);
+  (void)successor->exchange("try", "second", soon());
+  ASSERT_TRUE(eventually([&] { return zero_.returns().contains(1); }));
+  zero_->evict(1, 0);
+  expect_exchange(zero_, successor);
+  EXPECT_THAT(successor.losses(), testing::IsEmpty());
+
+  zero_->evict(1, 1);
+  EXPECT_TRUE(eventually([&] { return successor.losses().contains(1); }));
+}
+
 // What a rank gave before a loss does not meet what the successor gives after it.
 TEST_F(Succession, AnExchangeEndsWithItsEpoch) {
   wait_for_loss();
