@@ -12,7 +12,8 @@ FleetTeam::FleetTeam(Member& me) : me_(me), fabric_(make_fabric_under_test(me)) 
   for (Rank rank = 0; rank < size(); ++rank) {
     fabric_->connect(rank, addresses[rank]);
     if (rank == this->rank()) continue;
-    watches_.push_back(std::make_unique<DeathWatch>(std::stoi(pids[rank]), [this, rank] { fabric_->mark_lost(rank); }));
+    const auto lose = [this, rank, life = fabric_->life(rank)] { fabric_->mark_lost(rank, life); };
+    watches_.push_back(std::make_unique<DeathWatch>(std::stoi(pids[rank]), lose));
   }
 }
 

@@ -25,7 +25,7 @@ std::uint64_t load(Channel& channel, const RemoteRegion& table, std::uint64_t of
 
 LentMemory::LentMemory(Fabric& fabric, std::unique_ptr<RemoteRegion> table, std::unique_ptr<RemoteRegion> memory,
                        Holder self)
-    : fabric_(fabric), table_(std::move(table)), memory_(std::move(memory)), self_(self) {
+    : fabric_(fabric), table_(std::move(table)), memory_(std::move(memory)), life_(fabric.life(peer())), self_(self) {
   const auto channel = fabric.open_channel();
   const Deadline deadline = fabric.in(kSetUp);
   const auto word = [&](std::uint64_t offset) { return load(*channel, *table_, offset, deadline); };
@@ -94,7 +94,7 @@ void LentMemory::ring(Channel& channel, Deadline deadline) {
 
 bool LentMemory::answers(Channel& channel, Deadline deadline) {
   const Fetched magic = channel.load(table_->word<ControlWord>(offsetof(TableHead, magic)), deadline);
-  if (magic.outcome == Outcome::peer_lost && !lost()) fabric_.mark_lost(peer());
+  if (magic.outcome == Outcome::peer_lost && !lost()) mark_lost();
   return magic.done();
 }
 

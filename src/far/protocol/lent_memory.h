@@ -31,6 +31,7 @@ class LentMemory {
 
   [[nodiscard]] PeerId peer() const noexcept { return memory_->peer(); }
   [[nodiscard]] bool lost() const { return fabric_.lost(peer()); }
+  void mark_lost() { fabric_.mark_lost(peer(), life_); }
   [[nodiscard]] std::uint64_t slab_bytes() const noexcept { return slab_bytes_; }
 
   enum class Take : std::uint8_t {
@@ -63,6 +64,7 @@ class LentMemory {
   Fabric& fabric_;
   const std::unique_ptr<RemoteRegion> table_;
   const std::unique_ptr<RemoteRegion> memory_;
+  const PeerLife life_;  ///< of the peer
   const Holder self_;
   std::uint64_t slab_bytes_ = 0;
   SlabNumber slabs_ = 0;

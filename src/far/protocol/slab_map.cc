@@ -105,7 +105,7 @@ Outcome SlabMap::end(Channel& channel, Unfinished given_up, Deadline deadline) {
       fabric_.sleep(kFirstPause);
       continue;
     }
-    if (flushed == Outcome::peer_lost && !node->lost()) fabric_.mark_lost(node->peer());
+    if (flushed == Outcome::peer_lost && !node->lost()) node->mark_lost();
     given_up.nodes.pop_back();
   }
   for (const std::uint64_t slab : given_up.slabs) holds_.finish(channel, slab);

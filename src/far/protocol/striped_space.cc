@@ -182,7 +182,7 @@ StripedLane::Attempt StripedLane::flush(Deadline deadline) {
       flushed = channel_->flush(node->peer(), deadline);
     }
     if (flushed == Outcome::timed_out) all = Attempt::timed_out;
-    if (flushed == Outcome::peer_lost && !node->lost()) map_.fabric().mark_lost(node->peer());
+    if (flushed == Outcome::peer_lost && !node->lost()) node->mark_lost();
     if (flushed == Outcome::peer_lost && all == Attempt::done) all = Attempt::again;
   }
   return all;

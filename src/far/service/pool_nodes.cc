@@ -50,8 +50,8 @@ std::unique_ptr<LentMemory> PoolNodes::link(std::uint32_t node, SetupClock::time
     throw;
   }
   links_[node] = {link, peer};
-  NodeLink::watch(loop_, link, [this, node, peer, ended] {
-    fabric_->mark_lost(peer);
+  NodeLink::watch(loop_, link, [this, node, peer, life = fabric_->life(peer), ended] {
+    fabric_->mark_lost(peer, life);
     {
       const std::lock_guard gone(mutex_);
       if (links_[node].peer == peer) links_[node] = {};

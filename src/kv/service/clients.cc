@@ -51,7 +51,7 @@ Guests::Refusal Clients::obey(Guests::Number guest, const std::string& message) 
 
 void Clients::join(Guests::Number guest, const Join& join) {
   const PeerId peer = peers_.connect(fabric_, join.fabric);
-  clients_.emplace(guest, Client{peer});
+  clients_.emplace(guest, Client{peer, fabric_.life(peer)});
   if (standby_ != nullptr) return join_standby(guest, peer, join.epochs);
   guests_.say(guest, encode_joined(0));
 }
@@ -121,8 +121,8 @@ void Clients::part(Guests::Number guest) {
   if (client.is_primary) {
     note_primary(client, StandbySide::PrimaryIs::gone);
   } else if (fabric_.reaches_by_memory(client.peer)) {
-    fabric_.mark_lost(client.peer);
-  } else if (fabric_.revoke(client.peer, fabric_.in(kRevokeLimit)) != Outcome::done) {
+    fabric_.mark_lost(client.peer, client.life);
+  } else if (fabric_.revoke(client.peer, client.life, fabric_.in(kRevokeLimit)) != Outcome::done) {
     log_.warn("the access of a client that went could not be taken away in time");
   }
   errands_.post([this, guest, client] {

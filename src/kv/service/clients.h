@@ -47,6 +47,7 @@ class Clients final : private Guests::Host {
   /// A guest that has joined.
   struct Client {
     PeerId peer;
+    PeerLife life;
     std::set<Number> mailboxes{};
     bool is_primary = false;  ///< that ships its changes to this standby
   };

@@ -18,11 +18,12 @@ ServerLink::ServerLink(const std::string& address, const Secret& secret, SetupCl
 }
 
 ServerLink::~ServerLink() {
-  if (fabric_ != nullptr && !lost()) fabric_->mark_lost(peer());
+  if (fabric_ != nullptr && !lost()) mark_lost();
 }
 
 void ServerLink::join(Fabric& fabric, const Region* epochs, SetupClock::time_point deadline) {
   fabric.connect(peer(), welcome_.greeting.fabric);
+  life_ = fabric.life(peer());
   fabric_ = &fabric;
   memory_region_ = fabric.attach(peer(), welcome_.memory);
   bells_ = fabric.attach(peer(), welcome_.bells);
@@ -43,6 +44,7 @@ std::unique_ptr<RemoteRegion> ServerLink::ship(SetupClock::time_point deadline) 
 std::unique_ptr<RemoteRegion> ServerLink::ship_again(const Welcome& now) {
   if (now.greeting.fabric != welcome_.greeting.fabric) throw link_.failure("another process than before answers there");
   fabric_->connect(peer(), welcome_.greeting.fabric);
+  life_ = fabric_->life(peer());
   auto bells = fabric_->attach(peer(), welcome_.bells);
   auto ring = fabric_->attach(peer(), ring_);
   bells_ = std::move(bells);  // only now is nothing used any more of what was attached before
@@ -62,7 +64,7 @@ ServerMemory ServerLink::read_head(const RemoteRegion& memory) const {
 
 void ServerLink::watch(EventLoop& loop, const std::shared_ptr<ServerLink>& link) {
   link->link_.watch(loop, [link] {
-    link->fabric_->mark_lost(link->peer());
+    link->mark_lost();
     link->lost_.store(true, std::memory_order_release);
   });
 }

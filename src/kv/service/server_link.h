@@ -72,6 +72,8 @@ class ServerLink {
 
   /// Has `loop` keep it, and see to it that the server counts as lost when it is gone.
   static void watch(EventLoop& loop, const std::shared_ptr<ServerLink>& link);
+  /// Has the fabric take it for lost: the process that was joined, and none that has its number since.
+  void mark_lost() const { fabric_->mark_lost(peer(), life_.load(std::memory_order_acquire)); }
   /// The server is gone, or was; the fabric knows it.
   [[nodiscard]] bool lost() const noexcept { return lost_.load(std::memory_order_acquire); }
 
@@ -96,6 +98,7 @@ class ServerLink {
   std::string ring_;  ///< the handle of where changes go
   std::optional<ServerMemory> memory_;
   std::uint64_t epoch_when_joined_ = 0;
+  std::atomic<PeerLife> life_ = 0;  ///< of the peer, as this was joined
   std::atomic<bool> lost_ = false;
 };
 

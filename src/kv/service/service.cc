@@ -167,7 +167,7 @@ void Service::say_whether_alone() {
   const bool has_given_up = shipping_->standby_gave_up();
   shipping_ = nullptr;
   bells_->word<ControlWord>(ServerLink::kAlone).store(1);  // for which clients wait
-  fabric_->mark_lost(to_standby_->peer());                 // nothing of its memory is mapped any more
+  to_standby_->mark_lost();                                // nothing of its memory is mapped any more
   const std::string what = has_given_up ? " has given up, as the log of its node says in detail;" : " is gone;";
   log::warn("the standby of server " + std::to_string(options_.self) + what + " its keys have one copy now");
 }
