@@ -1,4 +1,5 @@
 // What clients make of a server whose disk takes nothing for a while: nothing that it could not keep counts as done.
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -69,6 +70,67 @@ TEST_F(KvFullDisk, LetsNoReaderForgetWhatItCouldNotCommit) {
   disk_.has_room = true;
   EXPECT_TRUE(is_present(reader, key(0, 0)));
   EXPECT_EQ(ask(1, {.kind = RequestKind::commit, .session = 9, .timestamp = {1, 9}}), Answer::done);
+}
+
+/// What is asked of server 1 to commit is not answered.
+class NoCommits final : public LocalRequests {
+ public:
+  NoCommits(LocalServers& servers, Outcome outcome) : LocalRequests(servers), outcome_(outcome), servers_(servers) {}
+
+  Outcome send(ServerNumber server, std::span<const std::byte> request, Deadline deadline) override {
+    if (server != 1 || Request::decode(request)->kind != RequestKind::commit) {
+      return LocalRequests::send(server, request, deadline);
+    }
+    ++asked_;
+    longest_wait_ = std::max(longest_wait_, deadline.at - servers_.fabric().now());
+    return outcome_;
+  }
+  [[nodiscard]] bool is_loss_final() const override { return true; }
+
+  [[nodiscard]] Duration longest_wait() const noexcept { return longest_wait_; }
+  [[nodiscard]] int asked() const noexcept { return asked_; }
+
+ private:
+  const Outcome outcome_;
+  LocalServers& servers_;
+  Duration longest_wait_{};
+  int asked_ = 0;
+};
+
+/// Gets of so many transactions, each of which is committed at server 0 alone.
+class KvUnsettled : public KvFullDisk {
+ protected:
+  void read_all(AtomicSession& session, std::size_t transactions) {
+    for (std::size_t i = 0; i < transactions; ++i) {
+      const Timestamp timestamp{i + 1, 9};
+      const std::vector<KeyId> siblings{key_id(key(0, 0)), key_id(key(1, 0))};
+      Request request{.kind = RequestKind::prepare, .session = 9, .timestamp = timestamp, .servers = {0, 1}};
+      request.siblings = {SiblingsKind::list, std::as_bytes(std::span(siblings))};
+      request.writes = {{.key = key(0, 0), .value = "value"}};
+      ASSERT_EQ(ask(0, request), Answer::done);
+      ASSERT_EQ(ask(0, {.kind = RequestKind::commit, .session = 9, .timestamp = timestamp}), Answer::done);
+      const std::string wanted = key(0, 0);
+      const std::string_view view = wanted;
+      std::vector<Got> got;
+      ASSERT_EQ(session.get_all({&view, 1}, got, servers_.soon()), Outcome::done) << i;
+    }
+  }
+};
+
+// What a get has read is right, however many versions are unsettled: a server that does not answer is waited for
+// shortly, and not by each get.
+TEST_F(KvUnsettled, KeepsNoGetWaiting) {
+  NoCommits requests(servers_, Outcome::timed_out);
+  AtomicSession reader(servers_.fabric(), servers_.channel(), requests, servers_.memories(), {.session = 1});
+  read_all(reader, 1000);
+  EXPECT_GT(requests.asked(), 0);
+  EXPECT_LE(requests.longest_wait(), std::chrono::milliseconds(100));
+}
+
+TEST_F(KvUnsettled, AreForgottenOfAServerThatIsLost) {
+  NoCommits requests(servers_, Outcome::peer_lost);
+  AtomicSession reader(servers_.fabric(), servers_.channel(), requests, servers_.memories(), {.session = 1});
+  read_all(reader, 5000);
 }
 
 /// Its disk is full from the first commit on.

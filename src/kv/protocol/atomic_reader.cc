@@ -132,30 +132,43 @@ Outcome AtomicReader::remember(Deadline deadline) {
     if (is_alone || is_known) continue;
     seen_.push_back({search->timestamp, record.head.siblings_kind, {record.siblings.begin(), record.siblings.end()}});
   }
-  Outcome outcome = Outcome::done;
-  while (seen_.size() > kMostSeen && outcome == Outcome::done) outcome = settle_oldest(deadline);
-  return seen_.size() <= kMostSeenAtAll ? Outcome::done : outcome;  // what was read is right all the same
+  settle_some(deadline);
+  return seen_.size() <= kMostSeenAtAll ? Outcome::done : Outcome::timed_out;  // what was read is right all the same
 }
 
-Outcome AtomicReader::settle_oldest(Deadline deadline) {
+// One that cannot be settled keeps no other from it.
+void AtomicReader::settle_some(Deadline deadline) {
+  for (std::size_t left = kSettledAtOnce; left != 0 && seen_.size() > kMostSeen; --left) {
+    Seen seen = std::move(seen_.front());
+    seen_.pop_front();
+    if (!is_settled(seen, deadline)) seen_.push_back(std::move(seen));
+  }
+}
+
+bool AtomicReader::is_settled(const Seen& seen, Deadline deadline) {
+  unresponsive_.resize(requests_.servers());
+  const std::vector<ServerNumber> servers = servers_of(seen);
+  const auto is_unresponsive = [this](ServerNumber server) { return fabric_.now() < unresponsive_[server]; };
+  if (std::ranges::any_of(servers, is_unresponsive)) return false;
+  const Deadline until{std::min(deadline.at, fabric_.in(grace_ / kSettlePart).at)};
   Request request = Request::by(caller_, RequestKind::commit);
-  request.timestamp = seen_.front().timestamp;
+  request.timestamp = seen.timestamp;
   const Message message = request.encode();
-  Outcome outcome = Outcome::done;
-  std::vector<ServerNumber> asked;
-  for (const ServerNumber server : servers_of(seen_.front())) {
-    const Outcome sent = requests_.send(server, message, deadline);
-    if (sent == Outcome::done) asked.push_back(server);
-    if (outcome == Outcome::done) outcome = sent;
-  }
-  for (const ServerNumber server : asked) {
-    Message reply;
-    Outcome answered = requests_.receive(server, reply, deadline);
-    if (answered == Outcome::done && !is_ended(reply)) answered = Outcome::timed_out;
-    if (outcome == Outcome::done) outcome = answered;
-  }
-  if (outcome == Outcome::done) seen_.erase(seen_.begin());
-  return outcome;
+  std::vector<Outcome> sent;
+  for (const ServerNumber server : servers) sent.push_back(requests_.send(server, message, until));
+  bool all = true;
+  for (std::size_t i = 0; i < servers.size(); ++i) all = is_ended_at(servers[i], sent[i], until) && all;
+  return all;
+}
+
+// Of a server that is lost for good this session reads nothing any more, so nothing of it can be missing.
+bool AtomicReader::is_ended_at(ServerNumber server, Outcome sent, Deadline deadline) {
+  Message reply;
+  const Outcome outcome = sent == Outcome::done ? requests_.receive(server, reply, deadline) : sent;
+  if (outcome == Outcome::done) return is_ended(reply);
+  if (outcome == Outcome::peer_lost && requests_.is_loss_final()) return true;
+  unresponsive_[server] = fabric_.now() + grace_;
+  return false;
 }
 
 std::vector<ServerNumber> AtomicReader::servers_of(const Seen& seen) const {

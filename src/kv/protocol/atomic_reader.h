@@ -4,6 +4,7 @@
 // Thread safety: one thread at a time.
 #pragma once
 
+#include <deque>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -32,6 +33,8 @@ class AtomicReader {
  private:
   static constexpr std::size_t kMostSeen = 64;
   static constexpr std::size_t kMostSeenAtAll = 4096;  ///< while a server does not answer
+  static constexpr std::size_t kSettledAtOnce = 64;
+  static constexpr int kSettlePart = 100;  ///< of the grace time, that a server is waited for
 
   /// A version that the session has read while some of its siblings may not have been committed.
   struct Seen {
@@ -63,7 +66,11 @@ class AtomicReader {
                             const KeyId* self);
   [[nodiscard]] bool is_right(const Again& again) const;
   Outcome remember(Deadline deadline);
-  Outcome settle_oldest(Deadline deadline);
+  /// Of what was seen longest ago: has the servers commit it, so that it need not be remembered.
+  void settle_some(Deadline deadline);
+  /// False: a server that may have part in it has not said that it is committed there.
+  [[nodiscard]] bool is_settled(const Seen& seen, Deadline deadline);
+  [[nodiscard]] bool is_ended_at(ServerNumber server, Outcome sent, Deadline deadline);
   /// All that have part in it.
   [[nodiscard]] std::vector<ServerNumber> servers_of(const Seen& seen) const;
 
@@ -81,7 +88,8 @@ class AtomicReader {
   std::vector<Timestamp> candidates_;
   std::vector<Timestamp> due_;       // by key
   std::vector<Timestamp> possible_;  // by key
-  std::vector<Seen> seen_;           // oldest first
+  std::deque<Seen> seen_;            // the next to be settled first
+  std::vector<Time> unresponsive_;   // by server: until then it is not asked to settle anything
 };
 
 }  // namespace farside::kv

@@ -36,6 +36,8 @@ class Requests {
   virtual Outcome receive(ServerNumber server, Message& reply, Deadline deadline) = 0;
   /// Whether receive would not wait: the reply is there, or the server is lost.
   [[nodiscard]] virtual bool has_reply(ServerNumber server) = 0;
+  /// Whether a server that was lost once (peer_lost) never answers here again.
+  [[nodiscard]] virtual bool is_loss_final() const { return false; }
 
  protected:
   Requests() = default;
