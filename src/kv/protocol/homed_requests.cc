@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "kv/protocol/repeated.h"
+
 namespace farside::kv {
 
 namespace {
@@ -23,12 +25,13 @@ ServerNumber HomedRequests::seat(ServerNumber partition) const {
 }
 
 Outcome HomedRequests::send(ServerNumber partition, std::span<const std::byte> request, Deadline deadline) {
-  for (Duration slice = kFirstSlice * (1 + request.size() / kSlowest);; slice *= 2) {
+  bool is_repeated = false;
+  for (Duration slice = kFirstSlice * (1 + request.size() / kSlowest);; slice *= 2, is_repeated = true) {
     (void)follow(partition, deadline);
     const Deadline until{homes_.has_leases() ? std::min(deadline.at, fabric_.in(slice).at) : deadline.at};
     const Outcome sent = seats_.send(seat(partition), request, until);
     if (sent == Outcome::done) {
-      partitions_[partition].unanswered.push_back({{request.begin(), request.end()}});
+      partitions_[partition].unanswered.push_back({{request.begin(), request.end()}, is_repeated});
       return sent;
     }
     (void)homes_.is_trusted(partition, deadline);  // it may be told that it is not
@@ -55,10 +58,12 @@ Outcome HomedRequests::receive(ServerNumber partition, Message& reply, Deadline 
       fabric_.sleep(kLook);  // it will say whether its standby is dead, or that will serve
       continue;
     }
+    const bool is_repeated = unanswered.front().is_repeated;
     unanswered.pop_front();
     // What has come only now is thrown away: who was trusted was so before.
     const Outcome received = seats_.receive(seat(partition), reply, {fabric_.now()});
     if (came != Outcome::done) return came;
+    if (is_repeated && received == Outcome::done) reply = reply_to_repeated(std::move(reply));
     return is_trusted ? received : Outcome::peer_lost;
   }
 }
@@ -74,7 +79,10 @@ bool HomedRequests::follow(ServerNumber partition, Deadline deadline) {
   Partition& asked = partitions_[partition];
   if (asked.at_standby || !homes_.is_moved(partition)) return false;
   asked.at_standby = true;
-  for (Asked& each : asked.unanswered) each.sent = seats_.send(seat(partition), each.request, deadline);
+  for (Asked& each : asked.unanswered) {
+    each.is_repeated = true;
+    each.sent = seats_.send(seat(partition), each.request, deadline);
+  }
   return true;
 }
 

@@ -25,6 +25,7 @@ class HomedRequests final : public Requests {
  private:
   struct Asked {
     Message request;
+    bool is_repeated = false;      ///< it may have been done by a server that did not answer
     Outcome sent = Outcome::done;  ///< to the standby; of one that failed there is no reply
   };
   struct Partition {

@@ -1,0 +1,14 @@
+// repeated.h — what the reply to a change says when the change was asked for twice.
+#pragma once
+
+#include "kv/protocol/requests.h"
+
+namespace farside::kv {
+
+/// A server that finds a repeated change done answers so, unless it has forgotten the change's session since: then it
+/// answers `barred`, as of what was never done. Returns the reply with `unknown` in place of that, so that the change
+/// is not made once more, under a later timestamp, above what others have written meanwhile. Other replies, and bytes
+/// that are none, are returned as they are.
+[[nodiscard]] Message reply_to_repeated(Message reply);
+
+}  // namespace farside::kv
