@@ -8,6 +8,7 @@
 #include "farside/base/error.h"
 
 #include "kv/protocol/served_mailbox.h"
+#include "tests/support/descriptors.h"
 
 namespace farside::kv {
 namespace {
@@ -223,6 +224,21 @@ TEST_F(KvMailboxRing, EndsWithALostPeer) {
   Message reply;
   EXPECT_EQ(requests.receive(0, reply, soon()), Outcome::peer_lost);
   EXPECT_EQ(requests.send(0, some_bytes(1), soon()), Outcome::peer_lost);
+}
+
+// A server has thousands of mailboxes, through most of which little goes.
+TEST_F(KvMailboxRing, TakesNoMoreMemoryThanGoesThroughIt) {
+  constexpr std::size_t kMailboxes = 2000;
+  constexpr MailboxShape kLarge{};
+  const std::uint64_t before = farside::test::resident_bytes();
+  std::vector<std::unique_ptr<MailboxSender>> senders;
+  std::vector<std::unique_ptr<MailboxReceiver>> receivers;
+  for (std::size_t i = 0; i < kMailboxes; ++i) {
+    senders.push_back(
+        std::make_unique<MailboxSender>(*channel_, client_, kLarge, MailboxSender::Ring{}, MailboxRules{}));
+    receivers.push_back(std::make_unique<MailboxReceiver>(client_, kLarge, MailboxRules{}));
+  }
+  EXPECT_LT(farside::test::resident_bytes() - before, kMailboxes * kLarge.slot_bytes / 4);
 }
 
 }  // namespace

@@ -50,7 +50,6 @@ MailboxSender::MailboxSender(Fabric& fabric, Channel& channel, const MailboxEnd&
                              Ring ring, const MailboxRules& rules)
     : fabric_(fabric), channel_(channel), end_(end), shape_(shape), ring_(std::move(ring)), rules_(rules) {
   shape_.check();
-  words_.resize(shape_.slot_bytes / kWord);
 }
 
 // A late second store of the slot's last parcel must not hit the next one. One fence does for a round of the ring.
@@ -79,11 +78,12 @@ Outcome MailboxSender::make_ready(Deadline deadline) {
 
 Outcome MailboxSender::send(const ParcelHead& head, std::span<const std::byte> piece, Deadline deadline) {
   const std::uint64_t body_bytes = kWord + piece.size();
+  const std::uint64_t last = (kBeforeBody + in_words(body_bytes)) / kWord;
+  words_.resize(last + 1);
   const std::uint64_t header = ++number_ << kSequenceShift | body_bytes;
   words_[0] = header;
   words_[1] = indicator_of(header);
   words_[2] = static_cast<std::uint64_t>(head.kind) << kKindShift | head.rest;
-  const std::uint64_t last = (kBeforeBody + in_words(body_bytes)) / kWord;
   if (!piece.empty()) words_[last - 1] = 0;  // which the end of the piece may not fill
   if (!piece.empty()) std::memcpy(&words_[(kBeforeBody + kWord) / kWord], piece.data(), piece.size());
   words_[last] = indicator_of(std::as_bytes(std::span(words_)).subspan(kBeforeBody, body_bytes), header, rules_);
@@ -110,7 +110,6 @@ Outcome MailboxSender::write(Deadline deadline) {
 MailboxReceiver::MailboxReceiver(const MailboxEnd& end, const MailboxShape& shape, const MailboxRules& rules)
     : end_(end), shape_(shape), rules_(rules) {
   shape_.check();
-  body_.resize(shape_.slot_bytes - kBeforeBody);
 }
 
 bool MailboxReceiver::begins_to_arrive(std::uint64_t header) const {
@@ -125,9 +124,11 @@ std::optional<Parcel> MailboxReceiver::take() {
   if (end_.own->word<ControlWord>(slot + kWord).load() != indicator_of(header)) return std::nullopt;
   const auto body_bytes = static_cast<std::uint32_t>(header);
   const std::uint64_t indicator_at = in_words(body_bytes);
-  if (body_bytes < kWord || indicator_at + kWord > body_.size()) return std::nullopt;  // no sender's
+  const std::uint64_t taken_bytes = indicator_at + kWord;
+  if (body_bytes < kWord || taken_bytes > shape_.slot_bytes - kBeforeBody) return std::nullopt;  // no sender's
 
-  end_.own->copy_out(slot + kBeforeBody, std::span(body_).first(indicator_at + kWord));
+  if (body_.size() < taken_bytes) body_.resize(taken_bytes);  // as large as what comes: servers have thousands
+  end_.own->copy_out(slot + kBeforeBody, std::span(body_).first(taken_bytes));
   const auto body = std::span<const std::byte>(body_).first(body_bytes);
   std::uint64_t indicator = 0;
   std::memcpy(&indicator, body_.data() + indicator_at, sizeof indicator);
