@@ -125,9 +125,10 @@ void leave_while_the_last_one_releases(Meet meet) {
       return;  // its process ends
     }
     channel.before_each_signal([&](PeerId to) {
-      if (to != 1) return;
+      if (to != 1) return Outcome::done;
       EXPECT_TRUE(eventually([&] { return has_ended->load(); }));
       EXPECT_TRUE(eventually([&] { return !seat.team.alive(0) && !seat.team.alive(1); }));
+      return Outcome::done;
     });
     meet(seat, channel, [&] { EXPECT_TRUE(eventually([&] { return *begun == 2; })); });
   });
@@ -159,6 +160,33 @@ TEST(Barrier, GivesItsResultToThoseThatWaitWhileOthersLeave) {
     EXPECT_TRUE(pending.end(channel, seat.patience()).done());
     EXPECT_EQ(sum, 6U);
   });
+}
+
+// A connection that breaks while members are released is no failure of the meeting: all have arrived.
+TEST(Barrier, IsNotStoppedByAConnectionThatBreaks) {
+  if (!all_map_all()) GTEST_SKIP() << "elsewhere a service thread releases";
+  Shared<std::atomic<bool>> first_has_begun;
+  Fleet fleet(2, [&](Member& me) {
+    Seat seat(me);
+    Barrier barrier(seat.comm);
+    if (me.index() == 0) {
+      const Barrier::Begun begun = barrier.begin(*seat.channel, seat.patience());
+      *first_has_begun = true;
+      EXPECT_TRUE(barrier.wait(*seat.channel, begun.number, seat.patience()).done());
+    } else {
+      EXPECT_TRUE(eventually([&] { return first_has_begun->load(); }));
+      InterposedChannel channel(seat.comm.open_channel());
+      unsigned breaks = 2;
+      channel.before_each_signal([&](PeerId to) {
+        if (to != 0 || breaks == 0) return Outcome::done;
+        --breaks;
+        return Outcome::link_lost;
+      });
+      EXPECT_TRUE(barrier.pass(channel, seat.patience()).done());
+    }
+    me.barrier();
+  });
+  fleet.expect_success();
 }
 
 // A death ends every wait, and the error names who died.

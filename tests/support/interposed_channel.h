@@ -14,13 +14,14 @@ namespace farside::test {
 class InterposedChannel final : public Channel {
  public:
   using Hook = std::function<void(const Operation&)>;
-  using SignalHook = std::function<void(PeerId)>;
+  using SignalHook = std::function<Outcome(PeerId)>;
 
   explicit InterposedChannel(std::unique_ptr<Channel> inner) : inner_(std::move(inner)) {}
 
   /// `hook` is called before each operation, and may use other channels. An empty one is none.
   void before_each(Hook hook) { hook_ = std::move(hook); }
-  /// The same before each word of a signal, with its target. The words of one call then follow each other.
+  /// The same before each word of a signal, with its target. The words of one call then follow each other. Where `hook`
+  /// returns a failure, the word is not stored.
   void before_each_signal(SignalHook hook) { signal_hook_ = std::move(hook); }
 
   Outcome fence(PeerId peer, Deadline deadline) override { return inner_->fence(peer, deadline); }
@@ -32,8 +33,8 @@ class InterposedChannel final : public Channel {
     if (!signal_hook_) return inner_->write_signals(words, value, deadline);
     Completion all;
     for (const RemoteWord<ControlWord>& word : words) {
-      signal_hook_(word.region->peer());
-      all.record(inner_->write_signals({&word, 1}, value, deadline));
+      const Outcome before = signal_hook_(word.region->peer());
+      all.record(before == Outcome::done ? inner_->write_signals({&word, 1}, value, deadline) : before);
     }
     return all.outcome;
   }

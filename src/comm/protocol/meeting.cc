@@ -139,19 +139,28 @@ Outcome Meeting::combine_all(Channel& channel, const CombiningTree::Node& node, 
   return Outcome::done;
 }
 
+// All have arrived. A member that is lost now was released and has left, or its death concerns later meetings only.
+// Where a connection broke, the member at its other end may live and wait.
 Outcome Meeting::release(Channel& channel, std::uint64_t number, std::span<std::byte> result, Deadline deadline) {
-  Outcome worst = Outcome::done;
-  // All have arrived. A member that is lost now was released and has left, or its death concerns later meetings only.
-  const auto note = [&worst](Outcome outcome) {
-    if (worst == Outcome::done && outcome != Outcome::peer_lost) worst = outcome;
-  };
   const std::uint64_t flag = rules_.flags_name_instances ? number : ~0ULL;
   if (rules_.releases_itself_first) release_here(channel, number, flag, result);
+  Outcome outcome = release_all(channel, number, flag, result, deadline);
+  while (outcome == Outcome::link_lost && fabric_.now() < deadline.at) {
+    outcome = release_all(channel, number, flag, result, deadline);
+  }
+  return outcome;
+}
+
+Outcome Meeting::release_all(Channel& channel, std::uint64_t number, std::uint64_t flag, std::span<std::byte> result,
+                             Deadline deadline) {
+  Completion all;
+  const auto note = [&all](Outcome outcome) {
+    if (outcome != Outcome::peer_lost) all.record(outcome);
+  };
   std::vector<RemoteWord<ControlWord>> words;
   words.reserve(members_.size());
   for (const Rank member : members_) words.push_back(memory_->of(member).word<ControlWord>(released_offset(number)));
-  const auto release_all = [&] { note(channel.write_signals(words, flag, deadline)); };
-  if (!rules_.result_before_release) release_all();
+  if (!rules_.result_before_release) note(channel.write_signals(words, flag, deadline));
   if (!result.empty()) {
     Batch batch(channel);
     for (const Rank member : members_) {
@@ -160,9 +169,9 @@ Outcome Meeting::release(Channel& channel, std::uint64_t number, std::span<std::
     }
     note(batch.wait(deadline));
   }
-  release_all();                      // each after what was written to that member before
-  note(channel.flush_all(deadline));  // so that it arrives even if this member makes no call any more
-  return worst;
+  note(channel.write_signals(words, flag, deadline));  // each after what was written to that member before
+  note(channel.flush_all(deadline));                   // so that it arrives even if this member makes no call any more
+  return all.outcome;
 }
 
 void Meeting::release_here(Channel& channel, std::uint64_t number, std::uint64_t flag,

@@ -90,6 +90,8 @@ class Meeting {
   Outcome combine_all(Channel& channel, const CombiningTree::Node& node, std::uint64_t number, std::uint64_t bytes,
                       std::vector<std::byte>& pieces, const Combine& combine, Deadline deadline);
   Outcome release(Channel& channel, std::uint64_t number, std::span<std::byte> result, Deadline deadline);
+  Outcome release_all(Channel& channel, std::uint64_t number, std::uint64_t flag, std::span<std::byte> result,
+                      Deadline deadline);
   /// The same for this member alone.
   void release_here(Channel& channel, std::uint64_t number, std::uint64_t flag,
                     std::span<const std::byte> result) const;
