@@ -7,7 +7,6 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <set>
 #include <span>
 #include <unordered_map>
 #include <vector>
@@ -150,9 +149,13 @@ class UcxChannel {
   const std::uint64_t number_;  ///< of the engine's channels
   ThrottledLog log_;
   std::uint64_t links_opened_ = 0;
-  std::map<UcxIdentity, std::uint64_t> endpoints_opened_;  // to each engine, as UCX counts them on both sides
-  std::map<UcxIdentity, std::uint64_t> welcomed_;          // how many of them the engine had heard of, as it answered
-  std::set<UcxIdentity> miscounted_;  // perhaps: UCX counts only some of the endpoints that it failed to make
+  /// Endpoints of the worker to one engine. UCX counts them on both sides.
+  struct Opened {
+    std::uint64_t endpoints = 0;
+    std::uint64_t answered = 0;  ///< of those, the engine had heard of when it answered last
+    bool is_uncertain = false;   ///< UCX counts only some of the endpoints that it failed to make
+  };
+  std::map<UcxIdentity, Opened> opened_;
   bool renews_worker_ = false;
   Duration until_explained_ = std::chrono::milliseconds(250);
   std::uint64_t read_back_ = 0;  // where a flush reads to

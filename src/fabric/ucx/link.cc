@@ -78,7 +78,8 @@ void UcxChannel::open(Link& link) {
 
 // Throws Error when the channel's worker cannot be made.
 void UcxChannel::open_now(Link& link) {
-  if (worker_ && endpoints_opened_[link.peer->identity] - welcomed_[link.peer->identity] >= kMaxMissedGreetings) {
+  Opened& opened = opened_[link.peer->identity];
+  if (worker_ && opened.endpoints - opened.answered >= kMaxMissedGreetings) {
     renews_worker_ = true;  // the peer would not believe the next number; with a new worker it begins anew
     return;
   }
@@ -89,14 +90,14 @@ void UcxChannel::open_now(Link& link) {
     attention_ = true;  // nobody told this channel of a loss while the worker was being made
   }
   link.number = ++links_opened_;
-  const std::uint64_t nth = ++endpoints_opened_[link.peer->identity];
+  const std::uint64_t nth = ++opened.endpoints;
   link.greeting = UcxGreeting{self_, number_, link.number, nth, worker_->address()}.encode();
   link.endpoint = UcxEndpoint(*worker_, link.peer->service_address, &on_link_error, &link);
   if (!link.endpoint) {
-    miscounted_.insert(link.peer->identity);
+    opened.is_uncertain = true;
     return log_.warn("cannot reach a peer through UCX: " + link.endpoint.why_not());
   }
-  if (miscounted_.contains(link.peer->identity)) {  // now there is memory again, for a worker too
+  if (opened.is_uncertain) {  // now there is memory again, for a worker too
     renews_worker_ = true;
     return link.endpoint.close();
   }
@@ -160,7 +161,8 @@ ucs_status_t UcxChannel::on_answer(void* channel, const void* /*header*/, std::s
     } else {
       link.fail(answer.welcome == 0 ? Outcome::peer_lost : Outcome::link_lost);
     }
-    self.welcomed_[link.peer->identity] = self.endpoints_opened_[link.peer->identity];
+    Opened& opened = self.opened_[link.peer->identity];
+    opened.answered = opened.endpoints;
     if (welcome) self.pauses_.erase(link.peer->id);
   };
   for (const auto& [peer, link] : self.links_) take(*link);
@@ -242,9 +244,7 @@ void UcxChannel::drop_worker(std::unique_ptr<Link> first) {
   }
   worker_.reset();
   while (!under_way_.empty()) settle(under_way_.front(), UCS_ERR_CANCELED);
-  endpoints_opened_.clear();
-  welcomed_.clear();
-  miscounted_.clear();
+  opened_.clear();
 }
 
 void UcxChannel::drop_answered() {
