@@ -70,10 +70,7 @@ int up(const UpArguments& arguments) {
   const PoolOptions options = arguments.read();
   const PoolDirectory directory(std::filesystem::absolute(runtime_dir()));
   Fd lock = prepare_pool(directory, options);
-  if (arguments.foreground) {
-    run_pool(directory, options);
-    return 0;
-  }
+  if (arguments.foreground) return run_pool(directory, options);
   start_pool(directory, options, std::move(lock), [&](Rank ready) { show_progress(ready, options.nodes); });
   std::cout << "a pool of " << options.nodes << (options.nodes == 1 ? " node" : " nodes") << " is up, with "
             << format_bytes(options.cache.cache_bytes) << " of cache ";
@@ -151,6 +148,8 @@ void add_up(CLI::App& app, Action& chosen) {
       "with what a dead one had.\n\n"
       "With --far they lend memory, 4 MiB at a time, to programs and devices of any machine of the pool "
       "(docs/far.md).\n\n"
+      "With --foreground it exits with 0 when it was asked to end and no node had failed for good, else with the code\n"
+      "of the first one that had (128 + n when signal n killed it).\n\n"
       "Example:\n  farside up -n 4 --cache 2G --kv 256M --far 4G\n\n"
       "Example of two nodes on each of two machines, after copying the secret from one to the other; the second must\n"
       "join within 30 s. All give the same --cache, since what is usual depends on a machine's memory, the same --kv "

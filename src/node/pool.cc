@@ -94,8 +94,7 @@ void detach(const std::filesystem::path& log, const Fd& lock) {
 int run_detached(const PoolDirectory& directory, const PoolOptions& options, const Fd& lock) {
   try {
     detach(directory.log(), lock);
-    run_pool(directory, options);
-    return 0;
+    return run_pool(directory, options);
   } catch (const std::exception& error) {
     log::error(error.what());
     return 1;
@@ -196,7 +195,7 @@ Fd prepare_pool(const PoolDirectory& directory, const PoolOptions& options) {
   return std::move(*lock);
 }
 
-void run_pool(const PoolDirectory& directory, const PoolOptions& options) {
+int run_pool(const PoolDirectory& directory, const PoolOptions& options) {
   const bool own_secret = options.secret.empty();
   const std::filesystem::path secret = own_secret ? directory.secret() : options.secret;
   if (!own_secret) Secret::load(secret).save(directory.secret());  // where this machine's clients of kv look for it
@@ -218,7 +217,11 @@ void run_pool(const PoolDirectory& directory, const PoolOptions& options) {
     PoolRecord::Node& node = record.nodes.at(rank - options.first_rank);
     node.process = process;
     ++node.restarts;
-    directory.write_record(record);
+    try {
+      directory.write_record(record);
+    } catch (const Error& error) {  // the nodes serve all the same
+      log::error(std::string("farside status shows the former processes until the next restart: ") + error.what());
+    }
   };
   const SharedMountWatch mount_watch = share_mount_watch();
   std::vector<std::string> environment = {std::string(kCoordinatorVariable) + "=" + meeting,
@@ -240,7 +243,8 @@ void run_pool(const PoolDirectory& directory, const PoolOptions& options) {
   }
   directory.write_record(record);
   const JobEnd end = launcher.wait();
-  if (end.failures.empty()) directory.clean();  // otherwise the log stays, for whoever wants to know
+  if (end.failures.empty()) directory.clean();  // otherwise the log stays, with the reasons
+  return end.code;
 }
 
 void start_pool(const PoolDirectory& directory, const PoolOptions& options, Fd lock,

@@ -41,8 +41,8 @@ struct PoolOptions {
 [[nodiscard]] Fd prepare_pool(const PoolDirectory& directory, const PoolOptions& options);
 
 /// Runs the pool in this process until SIGTERM or SIGINT, or until no node is left. The caller holds what prepare_pool
-/// gave it.
-void run_pool(const PoolDirectory& directory, const PoolOptions& options);
+/// gave it. Returns 0, or the exit code of the first node that failed for good, as a shell gives it.
+[[nodiscard]] int run_pool(const PoolDirectory& directory, const PoolOptions& options);
 
 /// Runs the pool in the background; returns when all nodes are ready, and calls `progress` meanwhile with how many are.
 /// Throws Error, with what the nodes said, when one fails or the time is up; nothing is left then. Nor is it when a

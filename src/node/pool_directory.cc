@@ -46,10 +46,13 @@ void PoolDirectory::write_record(const PoolRecord& record_now) const {
                             {"cache_bytes", record_now.cache_bytes}, {"block_bytes", record_now.block_bytes},
                             {"groups", record_now.groups},           {"kv_bytes", record_now.kv_bytes},
                             {"kv_copies", record_now.kv_copies},     {"far_bytes", record_now.far_bytes}};
-  // Renamed into place, so that nobody reads half of it.
+  // Renamed into place once it is whole, so that no reader meets a part of it.
   const std::filesystem::path draft = path_ / "pool.json.new";
-  std::ofstream(draft) << json.dump(2) << '\n';
-  std::filesystem::rename(draft, record());
+  std::ofstream file(draft);
+  file << json.dump(2) << '\n';
+  file.close();
+  if (!file) throw errno_error("write", draft, "make room in the runtime directory");
+  if (::rename(draft.c_str(), record().c_str()) != 0) throw errno_error("replace", record());
 }
 
 std::optional<PoolRecord> PoolDirectory::read_record() const {

@@ -56,6 +56,7 @@ class PoolDirectory {
   /// The lock, held as long as the descriptor (or a copy that a fork made) is open; nothing when a pool runs here.
   [[nodiscard]] std::optional<Fd> try_lock() const;
 
+  /// Replaces the record as a whole. Throws Error when that fails: the former one is as it was.
   void write_record(const PoolRecord& record) const;
   /// Nothing when there is none. Throws Error when it cannot be read.
   [[nodiscard]] std::optional<PoolRecord> read_record() const;

@@ -169,6 +169,35 @@ TEST_F(PoolTest, StartsAKilledNodeAgain) {
   EXPECT_THAT(runtime_files(), IsEmpty());
 }
 
+// A record that cannot be written (a full runtime directory) ends no node; the next one has what it lacked.
+TEST_F(PoolTest, OutlivesARecordThatCannotBeWritten) {
+  ASSERT_EQ(up({"-n", "2", "--cache", "16M"}).code(), 0);
+  const auto before = node_processes();
+  const std::filesystem::path in_the_way = runtime_dir() / "pool.json.new";
+  std::filesystem::create_directory(in_the_way);
+  ::kill(before.at(0), SIGKILL);
+  ASSERT_TRUE(eventually([] { return log().find("cannot write") != std::string::npos; })) << log();
+  EXPECT_EQ(node_processes(), before);
+  std::filesystem::remove(in_the_way);
+  ::kill(before.at(1), SIGKILL);
+  EXPECT_TRUE(eventually([&] {
+    const auto nodes = status().at("nodes");
+    return std::ranges::all_of(nodes,
+                               [](const auto& node) { return node.at("restarts") == 1 && node.at("state") == "up"; });
+  })) << log();
+  EXPECT_EQ(farside({"down"}).code(), 0);
+}
+
+// The supervisor says so to what started it, such as systemd.
+TEST_F(PoolTest, InTheForegroundEndsWithTheCodeOfANodeThatFailedForGood) {
+  const std::filesystem::path file = files_dir() / "file";
+  std::ofstream(file) << "no directory";
+  const CommandEnd end =
+      up({"-n", "1", "--cache", "16M", "--kv", "16M", "--kv-dir", file / "journals", "--foreground"});
+  EXPECT_EQ(end.code(), 1);
+  EXPECT_THAT(end.err, HasSubstr("it has failed too often in a row"));
+}
+
 // Also when there is nobody left to come back to.
 TEST_F(PoolTest, StartsAllItsNodesAgain) {
   ASSERT_EQ(up(kSmall).code(), 0);
