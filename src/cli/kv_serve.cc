@@ -43,6 +43,16 @@ void add_servers(MetricsPage& page, const std::vector<kv::MemoryUse>& servers) {
   add("farside_kv_total_bytes", "Memory there is.", &kv::MemoryUse::bytes_total);
 }
 
+void add_journals(MetricsPage& page, const std::vector<kv::MemoryUse>& servers) {
+  page.begin("farside_kv_journal_writable", Kind::gauge,
+             "Whether the disk of a server's journal takes changes; 0: it is full, or has failed.");
+  for (std::size_t server = 0; server < servers.size(); ++server) {
+    const kv::JournalState journal = servers[server].journal;
+    if (journal == kv::JournalState::none) continue;
+    page.add(fmt::format("server=\"{}\"", server), journal == kv::JournalState::sound ? 1 : 0);
+  }
+}
+
 void add_copies(MetricsPage& page, kv::Client& client) {
   std::vector<std::uint32_t> copies;
   try {
@@ -87,6 +97,7 @@ std::string metrics_of(kv::Client& client, kv::Session& session, const kv::RespS
   page.begin("farside_kv_up", Kind::gauge, "Whether all servers of the store answer.");
   page.add("", answers ? 1 : 0);
   if (answers) add_servers(page, servers);
+  if (answers) add_journals(page, servers);
   if (answers) add_copies(page, client);
   add_clients(page, status);
   return page.take();

@@ -39,7 +39,7 @@ void expect_done(Outcome outcome, const std::string& tried, const std::string& o
   if (outcome == Outcome::done) return;
   const char* const why = outcome == Outcome::timed_out   ? "a server did not answer in time"
                           : outcome == Outcome::link_lost ? "the connection to a server broke"
-                                                          : "a server is lost, or did not answer at first";
+                                                          : "a server is lost";
   throw Error({tried, on, why, "see farside status"});
 }
 
@@ -49,6 +49,11 @@ void expect_done(kv::PutOutcome outcome, const std::string& tried, const std::st
     case kv::PutOutcome::full:
       throw Error({tried, on, "a server has no room for it; nothing was changed",
                    "erase something, or start the pool with a larger --kv"});
+    case kv::PutOutcome::unwritable:
+      throw Error({tried, on,
+                   "a server can keep nothing more: its journal's disk is full or has failed, or its standby does not "
+                   "keep up; nothing was changed",
+                   "see farside status; on a full disk erasing still works"});
     case kv::PutOutcome::differs:
       throw Error({tried, on, "another one has written there meanwhile; nothing was changed", ""});
     case kv::PutOutcome::unknown:

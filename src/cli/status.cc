@@ -64,6 +64,18 @@ struct KvStatus {
   std::string failure;
 };
 
+/// Empty: each server has a copy that answers. Server n is on node n.
+std::string why_lost(const std::vector<std::uint32_t>& copies) {
+  std::string lost;
+  for (std::size_t server = 0; server < copies.size(); ++server) {
+    if (copies[server] == 0) lost += (lost.empty() ? "" : ", ") + std::to_string(server);
+  }
+  if (lost.empty()) return lost;
+  return "no copy answers of server " + lost +
+         " (on the node of the same number): its keys cannot be used; the node serves again when it has been started "
+         "again, but with --kv-copies 2, where the pool must be ended and started anew";
+}
+
 KvStatus ask_kv() {
   constexpr std::chrono::milliseconds kLimit(2'000);
   KvStatus status;
@@ -72,17 +84,39 @@ KvStatus ask_kv() {
     kv::SessionOptions options;
     found.time_out = options.time_out = kLimit;
     kv::Client client(found);
-    if (client.open_session(options)->use(status.servers) != Outcome::done) status.failure = "a server does not answer";
     status.copies = client.copies();
+    status.failure = why_lost(status.copies);
+    if (!status.failure.empty()) return status;
+    if (client.open_session(options)->use(status.servers) != Outcome::done) status.failure = "a server does not answer";
   } catch (const Error& error) {
     status.failure = error.what();
   }
   return status;
 }
 
-void print_kv_table(const PoolStatus& pool) {
+std::string state_text(kv::JournalState journal) {
+  switch (journal) {
+    case kv::JournalState::none: return "none";
+    case kv::JournalState::sound: return "sound";
+    case kv::JournalState::full: return "full";
+    case kv::JournalState::failed: return "failed";
+  }
+  return "";
+}
+
+/// Empty: there is none.
+std::string journal_flaw(kv::JournalState journal) {
+  if (journal == kv::JournalState::full) {
+    return "the disk of its journal is full: it takes nothing but erasures; make room on that disk";
+  }
+  if (journal == kv::JournalState::failed) {
+    return "the disk of its journal has failed: it takes no change; start the pool again when the disk is sound";
+  }
+  return "";
+}
+
+void print_kv_table(const PoolStatus& pool, const KvStatus& kv) {
   using enum Table::Align;
-  const KvStatus kv = ask_kv();
   if (!kv.failure.empty()) {
     std::cout << "\nkeys and values: " << kv.failure << '\n';
     return;
@@ -98,10 +132,13 @@ void print_kv_table(const PoolStatus& pool) {
   }
   std::cout << '\n';
   table.print(std::cout);
+  for (std::size_t server = 0; server < kv.servers.size(); ++server) {
+    const std::string flaw = journal_flaw(kv.servers[server].journal);
+    if (!flaw.empty()) std::cout << "server " << server << ": " << flaw << '\n';
+  }
 }
 
-nlohmann::ordered_json kv_json(const PoolStatus& pool) {
-  const KvStatus kv = ask_kv();
+nlohmann::ordered_json kv_json(const PoolStatus& pool, const KvStatus& kv) {
   if (!kv.failure.empty()) return {{"failure", kv.failure}};
   nlohmann::ordered_json servers = nlohmann::ordered_json::array();
   for (const kv::MemoryUse& use : kv.servers) {
@@ -109,6 +146,7 @@ nlohmann::ordered_json kv_json(const PoolStatus& pool) {
                        {"versions", use.versions},
                        {"bytes_used", use.bytes_used},
                        {"bytes_total", use.bytes_total}});
+    if (use.journal != kv::JournalState::none) servers.back()["journal"] = state_text(use.journal);
     if (pool.record.kv_copies > 1) servers.back()["copies"] = kv.copies[servers.size() - 1];
   }
   return {{"servers", servers}};
@@ -172,7 +210,7 @@ nlohmann::ordered_json far_json() {
 
 // ---- All of it
 
-void print_table(const PoolStatus& pool) {
+void print_table(const PoolStatus& pool, const KvStatus& kv) {
   using enum Table::Align;
   Table table({left, right, left, right, right, right, right, right, right, right, right, right});
   table.add({"node", "process", "state", "restarts", "blocks", "of", "singlets", "hits", "from peers", "from files",
@@ -196,11 +234,11 @@ void print_table(const PoolStatus& pool) {
   }
   add_row({"all", "", "", std::to_string(restarts)}, sum);
   table.print(std::cout);
-  if (pool.record.kv_bytes != 0) print_kv_table(pool);
+  if (pool.record.kv_bytes != 0) print_kv_table(pool, kv);
   if (pool.record.far_bytes != 0) print_far_table();
 }
 
-void print_json(const PoolStatus& pool) {
+void print_json(const PoolStatus& pool, const KvStatus& kv) {
   nlohmann::ordered_json nodes = nlohmann::ordered_json::array();
   for (const NodeStatus& node : pool.nodes) {
     nlohmann::ordered_json json{{"node", node.node.rank},
@@ -228,7 +266,7 @@ void print_json(const PoolStatus& pool) {
                               {"block_bytes", pool.record.block_bytes},
                               {"groups", pool.record.groups},
                               {"nodes", nodes}};
-  if (pool.record.kv_bytes != 0) json["kv"] = kv_json(pool);
+  if (pool.record.kv_bytes != 0) json["kv"] = kv_json(pool, kv);
   if (pool.record.far_bytes != 0) json["far"] = far_json();
   std::cout << json.dump(2) << '\n';
 }
@@ -253,6 +291,7 @@ void add_status(CLI::App& app, Action& chosen) {
       "around      requests that were sent to the file system: just changed, or not cacheable\n\n"
       "With --kv, then what each server has of keys and values. The memory of what was erased, has expired or was\n"
       "overwritten is given back some seconds later.\n\n"
+      "Ends with 1 when a part of the keys and values cannot be used.\n\n"
       "With --far, then how much of its memory each node has lent.\n\n"
       "Example:\n  farside status --wait 60s");
   command->callback([arguments, &chosen] {
@@ -261,8 +300,9 @@ void add_status(CLI::App& app, Action& chosen) {
       const PoolStatus pool = arguments->wait.empty()
                                   ? pool_status(directory)
                                   : pool_status_when_up(directory, parse_duration(arguments->wait, "--wait"));
-      arguments->json ? print_json(pool) : print_table(pool);
-      return 0;
+      const KvStatus kv = pool.record.kv_bytes != 0 ? ask_kv() : KvStatus{};
+      arguments->json ? print_json(pool, kv) : print_table(pool, kv);
+      return kv.failure.empty() ? 0 : 1;
     };
   });
 }

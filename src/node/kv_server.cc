@@ -43,7 +43,9 @@ KvServer::KvServer(const PoolDirectory& pool, Team& team, const KvNodeOptions& o
 // The standby first: its primary, on another node, waits for it.
 void KvServer::serve_copies(const kv::ServiceOptions& options, Team& team) {
   if (team.incarnation() != 0) {
-    log::warn("this node was started again and takes no part in the key-value store: what it had has one copy now");
+    log::warn(
+        "this node was started again and has no part in the key-value store until the pool is started again; "
+        "farside status says what there still is a copy of");
     return;
   }
   const Rank size = team.size();

@@ -11,6 +11,7 @@
 #include <gtest/gtest.h>
 
 #include "kv/history/read_atomic.h"
+#include "kv/protocol/key_id.h"
 #include "tests/support/kv_writer.h"
 #include "tests/support/mesh.h"
 #include "tests/support/pool.h"
@@ -91,6 +92,35 @@ TEST_F(KvCopies, SurviveANodeThatIsStoppedAndThenKilled) {
     std::this_thread::sleep_for(300ms);
     ::kill(node, SIGKILL);
   });
+}
+
+// A part that is lost is no time-out: what is said names it, and `status` ends with 1.
+TEST_F(KvCopies, SayWhichPartIsLost) {
+  ASSERT_EQ(up({"-n", "3", "--cache", "8M", "--kv", "16M", "--kv-copies", "2"}).code(), 0);
+  constexpr ServerNumber kLost = 1;
+  std::string key;
+  for (int i = 0; key.empty(); ++i) {
+    const std::string each = "key " + std::to_string(i);
+    if (server_of(key_id(each), 3) == kLost) key = each;
+  }
+  ASSERT_EQ(farside({"kv", "put", key, "value"}).code(), 0);
+  const std::vector<pid_t> nodes = node_processes();
+  ::kill(nodes.at(kLost), SIGKILL);
+  EXPECT_TRUE(eventually([&] { return farside({"kv", "get", key}).code() == 0; })) << "its standby serves";
+  ::kill(nodes.at(kLost + 1), SIGKILL);
+  CommandEnd said{};
+  EXPECT_TRUE(eventually([&] {
+    said = farside({"status"});
+    return said.code() == 1;
+  }));
+  EXPECT_NE(said.out.find("no copy answers of server 1 (on the node of the same number)"), std::string::npos)
+      << said.out;
+  CommandEnd get{};
+  EXPECT_TRUE(eventually([&] {
+    get = farside({"kv", "get", key});
+    return get.err.find("it is lost") != std::string::npos;
+  })) << get.err;
+  EXPECT_NE(get.err.find("server 1 of the key-value store, on node 1"), std::string::npos) << get.err;
 }
 
 TEST_F(KvCopies, EndAsOtherPoolsDo) {

@@ -114,6 +114,26 @@ TEST(KvHeap, TheLastOfItIsForMakingRoom) {
   EXPECT_GE(fill(heap, 112, Heap::For::making_room).size(), 64);
 }
 
+// What is erased in any order leaves single blocks, of which there must be use; also in a heap that follows this one.
+TEST(KvHeap, ToMakeRoomABlockMayBeLargerThanItNeeds) {
+  Heap heap(kBegin, kBegin + kBytes);
+  Heap follower(kBegin, kBegin + kBytes);
+  const auto blocks = fill(heap, 1000);
+  (void)fill(heap, 112, Heap::For::making_room);
+  ASSERT_FALSE(heap.take(112, Heap::For::making_room));
+  heap.give_back(blocks[5].offset, 1000);
+  EXPECT_FALSE(heap.take(112)) << "nothing else wastes room";
+  const auto taken = heap.take(112, Heap::For::making_room);
+  ASSERT_EQ(taken, blocks[5].offset);
+  EXPECT_TRUE(follower.take_at(*taken, 112, heap.chunk_of(*taken)));
+  EXPECT_TRUE(follower.take_at(blocks[6].offset, 1000, heap.chunk_of(blocks[6].offset)));
+  EXPECT_FALSE(follower.take_at(blocks[6].offset, 1000, heap.chunk_of(blocks[6].offset)));
+  const std::uint64_t before = heap.bytes_used();
+  heap.give_back(*taken, 112);
+  EXPECT_EQ(before - heap.bytes_used(), 1024);
+  EXPECT_TRUE(heap.take(1000));
+}
+
 TEST(KvHeap, WithoutRoomForAChunkSmallBlocksTakePages) {
   Heap heap(kBegin, kBegin + 16 * Heap::kPageBytes);
   const auto blocks = fill(heap, 100);

@@ -1,12 +1,17 @@
 // What a server finds again after its death, and what it says when its files are not as it left them.
 #include <csignal>
 #include <cstdlib>
+#include <system_error>
+#include <thread>
 
+#include <sched.h>
+#include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "tests/kv/journal_fixture.h"
+#include "tests/support/shared.h"
 
 namespace farside::kv::test {
 namespace {
@@ -19,6 +24,16 @@ constexpr std::size_t kStepBytes = 7;
 #else
 constexpr std::size_t kStepBytes = 1;
 #endif
+
+std::uint64_t bytes_of_files(const std::filesystem::path& directory) {
+  std::uint64_t bytes = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(directory)) {
+    std::error_code gone;
+    const auto size = entry.file_size(gone);
+    bytes += gone ? 0 : size;
+  }
+  return bytes;
+}
 
 /// One of each change, a state after each.
 std::vector<Contents> some_changes(Life& life) {
@@ -237,6 +252,94 @@ TEST_F(KvJournal, HasCommittedWhatIsPreparedHereAlone) {
   }
 }
 
+// A disk of some times what lives must be enough, however much is written.
+TEST_F(KvJournal, StaysShortWhileLittleLives) {
+  constexpr std::uint64_t kKeyBytes = 10'000;
+  constexpr std::uint64_t kKeys = 100;
+  constexpr std::uint64_t kRounds = 30;
+  Life life(directory(), {.sync = SyncPolicy::no}, {.bytes = 8U << 20U, .grace = {}});
+  std::uint64_t most = 0;
+  for (std::uint64_t time = 1; time <= kRounds * kKeys; ++time) {
+    ASSERT_EQ(life.put(std::to_string(time % kKeys), std::string(kKeyBytes, 'v'), time), Answer::done);
+    (void)life.pass(StoreUnderTest::kGrace);
+    for (int i = 0; i < 3; ++i) (void)life.logged().step();
+    most = std::max(most, bytes_of_files(directory()));
+    if (most > 10U << 20U) std::this_thread::sleep_for(std::chrono::milliseconds(1));  // of the thread that syncs
+  }
+  EXPECT_LT(bytes_of_files(directory()), 12U << 20U);
+}
+
+/// A file system of `size` ("1m") in a mount namespace of its own, for the calling process. False: not as this user.
+bool mount_small(const std::filesystem::path& at, const std::string& size) {
+  std::filesystem::create_directories(at);
+  return ::unshare(CLONE_NEWNS) == 0 && ::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 &&
+         ::mount("none", at.c_str(), "tmpfs", 0, ("size=" + size).c_str()) == 0;
+}
+
+constexpr int kSkipped = 77;
+
+// What makes room is kept; when there is little left the log gives way to a snapshot, and all goes on.
+int fill_and_empty(const std::filesystem::path& directory) {
+  if (!mount_small(directory, "1m")) return kSkipped;
+  Life life(directory, {.sync = SyncPolicy::always, .least_log_bytes = 1U << 20U}, {.bytes = 2U << 20U, .grace = {}});
+  const std::string value(2000, 'v');
+  std::uint64_t keys = 0;
+  std::uint64_t time = 0;
+  Answer answer{};
+  while ((answer = life.put(std::to_string(keys), value, ++time)) == Answer::done) ++keys;
+  EXPECT_TRUE(answer == Answer::unwritable || answer == Answer::unknown);
+  EXPECT_EQ(life.journal().state(), JournalState::full);
+  EXPECT_EQ(life.put("other", value, ++time), Answer::unwritable);
+  EXPECT_GT(keys, 200);
+  for (std::uint64_t key = 0; key < keys; ++key) {
+    EXPECT_EQ(life.put(std::to_string(key), "", ++time, true), Answer::done) << key << " of " << keys;
+    (void)life.pass(StoreUnderTest::kGrace);
+  }
+  EXPECT_TRUE(farside::test::eventually([&] {
+    (void)life.logged().step();
+    return life.journal().state() == JournalState::sound;
+  })) << life.store().use().bytes_used
+      << " B in use, files of " << bytes_of_files(directory) << " B";
+  EXPECT_EQ(life.put("other", value, ++time), Answer::done);
+  EXPECT_EQ(life.contents().values.size(), 1);
+  return testing::Test::HasFailure() ? 1 : 0;
+}
+
+// A log that is short, and yet most of a disk, gives way to a snapshot while there is room for one.
+int write_much(const std::filesystem::path& directory) {
+  if (!mount_small(directory, "1m")) return kSkipped;
+  Life life(directory, {.sync = SyncPolicy::always, .least_log_bytes = 1U << 20U}, {.bytes = 2U << 20U, .grace = {}});
+  constexpr std::uint64_t kKeys = 40;
+  for (std::uint64_t time = 1; time < 2000; ++time) {
+    EXPECT_EQ(life.put(std::to_string(time % kKeys), std::string(2000, 'v'), time), Answer::done) << time;
+    (void)life.pass(StoreUnderTest::kGrace);
+    const auto is_short = [&] {
+      (void)life.logged().step();
+      return bytes_of_files(directory) < 600U << 10U;
+    };
+    EXPECT_TRUE(farside::test::eventually(is_short));
+    if (testing::Test::HasFailure()) return 1;
+  }
+  return life.contents().values.size() == kKeys ? 0 : 1;
+}
+
+class KvJournalOnASmallDisk : public JournalTest {
+ protected:
+  /// In a process of its own, which may mount.
+  void run(int (*life)(const std::filesystem::path&)) {
+    const pid_t child = ::fork();
+    if (child == 0) ::_exit(life(directory()));
+    int status = 0;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    if (WIFEXITED(status) && WEXITSTATUS(status) == kSkipped) GTEST_SKIP() << "only root can mount a small file system";
+    EXPECT_EQ(status, 0);
+  }
+};
+
+TEST_F(KvJournalOnASmallDisk, TakesErasuresWhenThatIsFullAndHasRoomAfterThem) { run(fill_and_empty); }
+
+TEST_F(KvJournalOnASmallDisk, IsCompactedBeforeThatIsFull) { run(write_much); }
+
 // What a client is told of a full disk is that there is no room; what it reads is as before.
 TEST_F(KvJournal, RefusesChangesWhileTheDiskIsFull) {
   const pid_t child = ::fork();
@@ -247,7 +350,8 @@ TEST_F(KvJournal, RefusesChangesWhileTheDiskIsFull) {
     const rlimit tight{std::filesystem::file_size(log()) + 10, RLIM_INFINITY};
     ::setrlimit(RLIMIT_FSIZE, &tight);
     as_expected = as_expected && life.put("b", "1", 2) == Answer::unknown;  // it may be there after a crash
-    as_expected = as_expected && life.put("c", "1", 3) == Answer::full && life.prepare(4, {"d"}, "1") == Answer::full;
+    as_expected =
+        as_expected && life.put("c", "1", 3) == Answer::unwritable && life.prepare(4, {"d"}, "1") == Answer::unwritable;
     as_expected = as_expected && life.value("a") == "1" && !life.value("b") && !life.value("c");
     const rlimit wide{RLIM_INFINITY, RLIM_INFINITY};
     ::setrlimit(RLIMIT_FSIZE, &wide);

@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 
 #include "farside/kv/session.h"
@@ -27,9 +28,11 @@ struct MemoryKeys {
   std::uint64_t gets = 0;                ///< calls so far, as the next
   std::uint64_t puts = 0;
   bool answers = true;
+  bool is_lost = false;  ///< with `answers` false: the server, which is number 1
+  bool is_writable = true;
 };
 
-class MemorySession final : public kv::Session {
+class MemorySession : public kv::Session {
  public:
   explicit MemorySession(MemoryKeys& keys) : keys_(keys) {}
 
@@ -65,6 +68,10 @@ class MemorySession final : public kv::Session {
     for (kv::IndependentPut& put : puts) put.outcome = put_all(put.writes);
   }
 
+  std::optional<std::uint32_t> lost_server_of(std::string_view /*key*/) const override {
+    return keys_.is_lost ? std::optional<std::uint32_t>(1) : std::nullopt;
+  }
+
   Outcome scan(std::uint64_t cursor, std::string_view prefix, std::size_t about, kv::Scanned& scanned) override {
     const std::lock_guard lock(keys_.mutex);
     scanned = {};
@@ -95,6 +102,7 @@ class MemorySession final : public kv::Session {
   kv::PutOutcome write(std::span<const kv::Write> writes) {
     ++keys_.puts;
     if (!keys_.answers) return kv::PutOutcome::unknown;
+    if (!keys_.is_writable) return kv::PutOutcome::unwritable;
     for (const auto& write : writes) {
       if (!write.erase && keys_.values.size() >= keys_.full_from) return kv::PutOutcome::full;
     }

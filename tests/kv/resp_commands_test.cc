@@ -187,6 +187,23 @@ TEST_F(RespCommands, SaysThatTheStoreIsFullOrSilent) {
   EXPECT_EQ(tell("GET a\r\n"), "-ERR the store did not answer in time\r\n");  // of no write is anything said
 }
 
+TEST_F(RespCommands, SaysThatAJournalCannotBeWritten) {
+  keys_.is_writable = false;
+  for (const char* const command : {"SET a 1\r\n", "SET a 1 GET\r\n", "MSET a 1 b 2\r\n"}) {
+    EXPECT_TRUE(tell(command).starts_with("-MISCONF Errors writing to the journal")) << command;
+  }
+  EXPECT_EQ(tell("GET a\r\n"), "$-1\r\n");
+}
+
+// It is no time-out: waiting does not help.
+TEST_F(RespCommands, NamesTheServerThatIsLost) {
+  keys_.answers = false;
+  keys_.is_lost = true;
+  EXPECT_TRUE(tell("GET a\r\n").starts_with("-ERR server 1 of the store, on node 1, is lost; keys of other"));
+  EXPECT_TRUE(tell("SET a 1\r\n").starts_with("-ERR server 1 of the store, on node 1, is lost: this was written, as"));
+  EXPECT_TRUE(tell("INCR a\r\n").starts_with("-ERR server 1 of the store, on node 1, is lost: this was written, as"));
+}
+
 TEST_F(RespCommands, AnswersReadsThatFollowEachOtherByOneGet) {
   tell("MSET a 1 b 2\r\n");
   EXPECT_EQ(tell("GET a\r\nGET b\r\nMGET a b\r\nGETT\r\nGET a\r\n"),

@@ -1,9 +1,15 @@
 // The Redis protocol in front of farside's own store, of two servers within this process.
+#include <chrono>
+#include <string>
+#include <thread>
+#include <vector>
+
 #include <gtest/gtest.h>
 
 #include "kv/resp/client.h"
 #include "kv/timed_session.h"
 #include "tests/kv/local_servers.h"
+#include "tests/support/shared.h"
 
 namespace farside::kv {
 namespace {
@@ -17,7 +23,7 @@ class RespOfAStore : public testing::Test {
     return output;
   }
 
-  LocalServers servers_{2};
+  LocalServers servers_{2, {.bytes = 1U << 20U}};
   LocalSession local_{servers_, {.session = 1}};
   TimedSession session_{servers_.fabric(), local_.session, std::chrono::seconds(30)};
   RespStatus status_{RespSettings{}};
@@ -61,6 +67,60 @@ TEST_F(RespOfAStore, ScansTheKeysOfAllServers) {
 
   EXPECT_EQ(tell("FLUSHALL"), "+OK\r\n");
   EXPECT_EQ(tell("KEYS *"), "*0\r\n");
+}
+
+// Also keys that have expired, which no scan shows.
+TEST_F(RespOfAStore, CountsNoKeyAfterFlushAll) {
+  for (int i = 0; i < 100; ++i) EXPECT_EQ(tell("SET key:" + std::to_string(i) + " x PX 1"), "+OK\r\n");
+  std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  EXPECT_EQ(tell("FLUSHALL"), "+OK\r\n");
+  EXPECT_EQ(tell("DBSIZE"), ":0\r\n");
+}
+
+TEST_F(RespOfAStore, SaysHowMuchMemoryTheStoreHas) {
+  std::vector<MemoryUse> servers;
+  ASSERT_EQ(session_.use(servers), Outcome::done);
+  const std::string bytes = std::to_string(servers[0].bytes_total + servers[1].bytes_total);
+  EXPECT_EQ(tell("CONFIG GET maxmemory"),
+            "*2\r\n$9\r\nmaxmemory\r\n$" + std::to_string(bytes.size()) + "\r\n" + bytes + "\r\n");
+  EXPECT_EQ(tell("CONFIG GET maxmemory-policy"), "*2\r\n$16\r\nmaxmemory-policy\r\n$10\r\nnoeviction\r\n");
+}
+
+/// Keys until the store takes no more of them.
+class RespOfAFullStore : public RespOfAStore, public testing::WithParamInterface<std::size_t> {
+ protected:
+  void fill() {
+    while (tell("SET key:" + std::to_string(keys_) + " " + value_) == "+OK\r\n") ++keys_;
+    ASSERT_GT(keys_, 100);
+  }
+
+  const std::string value_ = '"' + std::string(GetParam(), 'v') + '"';
+  int keys_ = 0;
+};
+INSTANTIATE_TEST_SUITE_P(Values, RespOfAFullStore, testing::Values(0, 100, 1000, 5000));
+
+TEST_P(RespOfAFullStore, IsEmptiedByFlushAll) {
+  fill();
+  EXPECT_EQ(tell("FLUSHALL"), "+OK\r\n");
+  EXPECT_EQ(tell("DBSIZE"), ":0\r\n");
+  EXPECT_EQ(tell("KEYS *"), "*0\r\n");
+}
+
+// In any order: blocks of which others stay are of use as well.
+TEST_P(RespOfAFullStore, IsEmptiedByDel) {
+  fill();
+  constexpr int kStride = 37;
+  for (int first = 0; first < kStride; ++first) {
+    for (int i = first; i < keys_; i += kStride) ASSERT_EQ(tell("DEL key:" + std::to_string(i)), ":1\r\n") << i;
+  }
+  EXPECT_EQ(tell("DBSIZE"), ":0\r\n");
+}
+
+TEST_P(RespOfAFullStore, TakesSomethingAfterSomeWasErased) {
+  fill();
+  for (int i = 0; i < keys_ / 2; ++i) ASSERT_EQ(tell("DEL key:" + std::to_string(i)), ":1\r\n") << i;
+  const auto takes = [&] { return tell("SET new " + value_) == "+OK\r\n"; };
+  EXPECT_TRUE(test::eventually(takes));
 }
 
 TEST_F(RespOfAStore, RefusesACursorOfNowhere) {

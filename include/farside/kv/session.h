@@ -12,6 +12,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -41,6 +42,12 @@ class Session {
   virtual Outcome scan(std::uint64_t cursor, std::string_view prefix, std::size_t about, Scanned& scanned) = 0;
   /// Of each server.
   virtual Outcome use(std::vector<MemoryUse>& servers) = 0;
+  /// The number of the key's server, if this session has lost it: calls that need the key fail. Never waits.
+  [[nodiscard]] virtual std::optional<std::uint32_t> lost_server_of(std::string_view /*key*/) const {
+    return std::nullopt;
+  }
+  /// A server that it reached, or should, is lost to it: a session that is opened now may reach more. Never waits.
+  [[nodiscard]] virtual bool has_lost_server() const { return false; }
   /// Now, on the clock that `expires_ns` is compared with.
   [[nodiscard]] virtual std::uint64_t wall_ns() const = 0;
 

@@ -35,6 +35,9 @@ enum class [[nodiscard]] PutOutcome : std::uint8_t{
     done,     ///< every get that begins later sees it
     full,     ///< a server has no room; nothing was written
     differs,  ///< a key is not what was expected, or somebody else is writing it; nothing was written
+    /// A server can keep nothing more: the disk of its journal is full or has failed, or its standby does not keep up;
+    /// nothing was written.
+    unwritable,
     unknown,  ///< it was or will be written, as a whole, or not at all: an answer did not come in time
 };
 
@@ -59,12 +62,21 @@ struct Scanned {
   std::uint64_t next = 0;  ///< the next call's cursor; 0: that was all
 };
 
+/// Whether a server's journal can be written.
+enum class JournalState : std::uint64_t {
+  none,  ///< it has no journal
+  sound,
+  full,    ///< the disk is; the server takes nothing but erasures until there is room
+  failed,  ///< the disk did; the server takes no change until it is started again
+};
+
 /// What a server's memory is used for.
 struct MemoryUse {
   std::uint64_t keys = 0;      ///< that are there, and some that have expired just now
   std::uint64_t versions = 0;  ///< of all keys
   std::uint64_t bytes_used = 0;
   std::uint64_t bytes_total = 0;
+  JournalState journal = JournalState::none;
 };
 
 /// How a session reads.

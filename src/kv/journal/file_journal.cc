@@ -5,6 +5,8 @@
 #include <cstring>
 #include <utility>
 
+#include <fcntl.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "farside/base/error.h"
@@ -21,8 +23,15 @@ using namespace std::chrono_literals;
 constexpr auto kBetweenTries = 100ms;
 constexpr auto kBetweenSyncs = 1s;
 constexpr auto kBetweenSnapshots = 10s;  // when one could not be written
+/// What of the disk is reserved: a part of the store's memory, so that a small log entry for each key fits.
+constexpr std::uint64_t kReservedPart = 16;
+constexpr std::uint64_t kMaxReservedBytes = std::uint64_t{64} << 20U;
+/// The system is asked for so much more than is needed, so that it is not asked each time.
+constexpr std::uint64_t kReservedAhead = std::uint64_t{1} << 20U;
 /// A snapshot is worth its while when the log is so many times what it would have.
 constexpr std::uint64_t kLogToLive = 2;
+/// Where the disk has little room left, of the shortest log that is worth a snapshot elsewhere.
+constexpr std::uint64_t kPartOnATightDisk = 16;
 
 /// 0: all of it is on the disk.
 int sync_error(int file) { return ::fdatasync(file) == 0 ? 0 : errno; }
@@ -44,29 +53,76 @@ FileJournal::FileJournal(const JournalSettings& settings, const Partition& parti
       store_(store),
       directory_(settings.directory),
       log_(recover(directory_, partition, store)),
-      oldest_(directory_.numbers_of(JournalFileKind::log).front()) {}
+      reserve_bytes_(std::min(store.use().bytes_total / kReservedPart, kMaxReservedBytes)),
+      oldest_(directory_.numbers_of(JournalFileKind::log).front()) {
+  look_for_room();
+}
 
 FileJournal::~FileJournal() {
   if (!has_failed_) (void)log_.sync();
+  give_back_reserve();
+}
+
+JournalState FileJournal::state() const {
+  if (has_failed_) return JournalState::failed;
+  return is_full_ || is_stuck_ ? JournalState::full : JournalState::sound;
 }
 
 bool FileJournal::sync() {
-  if (has_failed_ || (is_full_ && Clock::now() < next_try_)) return false;
-  const bool is_kept = keep();
-  if (is_full_ && is_kept) log::info("the journal in " + settings_.directory + " has room again");
-  is_full_ = !is_kept;
-  return is_kept;
+  if (has_failed_ || (is_stuck_ && Clock::now() < next_try_)) return false;
+  return keep();
 }
 
 bool FileJournal::keep() {
-  if (!log_.write()) {
-    if (!is_full_) complain(errno, "no change is taken until it can be");
+  is_stuck_ = !log_.write();
+  if (is_stuck_) {
+    note_full(errno);
     next_try_ = Clock::now() + kBetweenTries;
     return false;
   }
+  look_for_room();
   if (settings_.sync != SyncPolicy::always || log_.sync()) return true;
   give_up(errno);
   return false;
+}
+
+// ---- Room on the disk
+
+void FileJournal::look_for_room() {
+  const bool is_replaced = next_log_.valid() || snapshot_.has_value();  // by a snapshot, which needs the room
+  if (is_full_ && is_replaced) return;
+  const int error = reserve();
+  if (error != 0) return note_full(error);
+  if (std::exchange(is_full_, false)) log::info("the journal in " + settings_.directory + " has room again");
+}
+
+// A file system that reserves nothing says that it is full when a write fails.
+int FileJournal::reserve() {
+  const std::uint64_t end = log_.bytes();
+  if (end + reserve_bytes_ <= reserved_to_) return 0;
+  const std::uint64_t bytes = reserve_bytes_ + std::min(reserve_bytes_, kReservedAhead);
+  if (::fallocate(log_.fd().get(), FALLOC_FL_KEEP_SIZE, static_cast<off_t>(end), static_cast<off_t>(bytes)) == 0) {
+    reserved_to_ = end + bytes;
+    return 0;
+  }
+  return errno == ENOSPC || errno == EDQUOT || errno == EFBIG ? errno : 0;
+}
+
+bool FileJournal::has_room_for(std::uint64_t bytes) const {
+  struct statvfs disk {};
+  if (::fstatvfs(log_.fd().get(), &disk) != 0) return false;
+  const std::uint64_t reserved = std::max(reserved_to_, log_.bytes()) - log_.bytes();
+  return bytes < disk.f_bavail * disk.f_frsize + reserved;
+}
+
+void FileJournal::give_back_reserve() {
+  reserved_to_ = 0;
+  const std::uint64_t written = log_.bytes() - log_.buffered_bytes();
+  if (::ftruncate(log_.fd().get(), static_cast<off_t>(written)) != 0) complain(errno, "what was reserved stays so");
+}
+
+void FileJournal::note_full(int error) {
+  if (!std::exchange(is_full_, true)) complain(error, "nothing but erasures is taken until there is room");
 }
 
 void FileJournal::give_up(int error) {
@@ -80,6 +136,10 @@ void FileJournal::complain(int error, const char* what) const {
 
 bool FileJournal::step() {
   if (has_failed_) return false;
+  if (is_full_ && Clock::now() >= next_try_) {
+    next_try_ = Clock::now() + kBetweenTries;
+    look_for_room();
+  }
   if (settings_.sync == SyncPolicy::everysec) sync_in_background();
   if (is_over(next_log_) && !syncing_.valid()) rotate(next_log_.get());
   if (is_over(publishing_)) end_publishing(publishing_.get());
@@ -106,8 +166,15 @@ void FileJournal::sync_in_background() {
 // ---- Snapshots
 
 void FileJournal::start_snapshot() {
-  const std::uint64_t worth = std::max(settings_.least_log_bytes, kLogToLive * store_.use().bytes_used);
-  if (next_log_.valid() || log_.bytes() < worth || Clock::now() < next_snapshot_) return;
+  const std::uint64_t live = store_.use().bytes_used;  // with what is superseded, which may be most of it
+  const std::uint64_t least = std::max(live, settings_.least_log_bytes / kPartOnATightDisk);
+  if (next_log_.valid() || log_.bytes() <= least || Clock::now() < next_snapshot_) return;
+  const bool is_long = log_.bytes() > std::max(settings_.least_log_bytes, kLogToLive * live);
+  const std::uint64_t reserve = reserve_bytes_ + std::min(reserve_bytes_, kReservedAhead);
+  const bool is_tight = is_full_ || !has_room_for(kLogToLive * live + reserve);
+  if (!is_long && !is_tight) return;
+  if (is_full_ && !has_room_for(live)) return;
+  if (is_full_) give_back_reserve();  // the snapshot needs the room, and leaves more
   const JournalFileId next{JournalFileKind::log, log_.id().number + 1};
   next_log_ = std::async(std::launch::async, [this, next, fd = log_.fd().get()] {
     // Most of what is to be synced before the next log may be used: little is left to be waited for.
@@ -120,6 +187,7 @@ void FileJournal::rotate(NextLog next) {
   if (next.error != 0) return give_up(next.error);
   if (!next.file) return end_snapshot(false);
   if (!log_.sync()) return give_up(errno);
+  give_back_reserve();
   const JournalFileId log{JournalFileKind::log, log_.id().number + 1};
   const JournalFileId snapshot{JournalFileKind::snapshot, log.number};
   log_ = JournalFile(std::move(next.file), log, sizeof(JournalFileHead), log_.last());
@@ -157,9 +225,12 @@ void FileJournal::end_publishing(const Published& published) {
 void FileJournal::end_snapshot(bool is_whole) {
   if (!is_whole) {
     if (snapshot_) directory_.abandon(snapshot_->file().id());
-    log::warn("no snapshot was written in " + settings_.directory + "; its log goes on growing");
+    if (!has_no_snapshot_) {
+      log::warn("no snapshot was written in " + settings_.directory + "; its log goes on growing until one is");
+    }
     next_snapshot_ = Clock::now() + kBetweenSnapshots;
   }
+  has_no_snapshot_ = !is_whole;
   snapshot_.reset();
 }
 

@@ -2,8 +2,9 @@
 // older part of it (docs/protocols/kv_journal.md).
 //
 // What is written is given to the system with each `sync`, and so outlives the process; SyncPolicy says when it
-// outlives the machine. When the disk is full, or fails, nothing more is taken: after the first the journal goes on as
-// soon as there is room, after the second never, since nobody knows what such a disk holds.
+// outlives the machine. Ahead of the log's end room is reserved on the disk. When there is no more of it the disk is
+// full: what makes room is written to what was reserved, and nothing else is taken until there is room again. When the
+// disk fails nothing is taken, for good: what such a disk holds is not known.
 //
 // Thread safety: one thread at a time.
 #pragma once
@@ -32,7 +33,7 @@ enum class SyncPolicy : std::uint8_t {
 struct JournalSettings {
   std::string directory{};
   SyncPolicy sync = SyncPolicy::everysec;
-  std::uint64_t least_log_bytes = std::uint64_t{64} << 20U;  ///< a shorter log is not worth a snapshot
+  std::uint64_t least_log_bytes = std::uint64_t{4} << 20U;  ///< a shorter log is not worth a snapshot
 };
 
 class FileJournal final : public Journal {
@@ -45,7 +46,9 @@ class FileJournal final : public Journal {
     log_.append(JournalEntryHead::Kind::request, request);
   }
   bool sync() override;
-  [[nodiscard]] bool takes() const override { return !is_full_ && !has_failed_; }
+  [[nodiscard]] bool takes() const override { return !is_full_ && takes_erasures(); }
+  [[nodiscard]] bool takes_erasures() const override { return !is_stuck_ && !has_failed_; }
+  [[nodiscard]] JournalState state() const override;
   bool step() override;
 
  private:
@@ -62,6 +65,14 @@ class FileJournal final : public Journal {
   };
 
   [[nodiscard]] bool keep();
+  /// Finds out whether the disk is full.
+  void look_for_room();
+  /// 0, or why there is no room ahead of the log's end.
+  [[nodiscard]] int reserve();
+  void give_back_reserve();
+  /// With what is reserved.
+  [[nodiscard]] bool has_room_for(std::uint64_t bytes) const;
+  void note_full(int error);
   void sync_in_background();
   void start_snapshot();
   void rotate(NextLog next);
@@ -77,10 +88,14 @@ class FileJournal final : public Journal {
   Store& store_;
   const JournalDirectory directory_;
   JournalFile log_;
-  bool is_full_ = false;     // there is no room at the moment
-  bool has_failed_ = false;  // nobody knows what is on the disk
+  const std::uint64_t reserve_bytes_;
+  std::uint64_t reserved_to_ = 0;  // of the log
+  bool is_full_ = false;           // there is no more to be reserved
+  bool is_stuck_ = false;          // nor is any of it left
+  bool has_failed_ = false;        // nobody knows what is on the disk
   Clock::time_point next_try_{};
   Clock::time_point next_snapshot_{};
+  bool has_no_snapshot_ = false;  // the last try failed
 
   // What another thread waits for.
   std::future<int> syncing_;  // the log up to `syncing_to_`; an error, or 0

@@ -36,9 +36,19 @@ int AtomicWriter::weight(Answer answer) {
     case Answer::done: return 0;
     case Answer::behind:
     case Answer::barred: return 2;
-    case Answer::full: return 3;
+    case Answer::full:
+    case Answer::unwritable: return 3;
     case Answer::differs: return 4;
     default: return 1;
+  }
+}
+
+std::optional<PutOutcome> AtomicWriter::refusal(Answer answer) {
+  switch (answer) {
+    case Answer::full: return PutOutcome::full;
+    case Answer::unwritable: return PutOutcome::unwritable;
+    case Answer::differs: return PutOutcome::differs;
+    default: return std::nullopt;
   }
 }
 
@@ -87,8 +97,7 @@ PutOutcome AtomicWriter::put_whole(ServerNumber server, std::span<const Write> w
     doubts_.note_end(last_.time);
     if (answer == Answer::unknown) return PutOutcome::unknown;
     if (answer == Answer::done) return PutOutcome::done;
-    if (answer == Answer::full) return PutOutcome::full;
-    if (answer == Answer::differs) return PutOutcome::differs;
+    if (const auto refused = refusal(answer)) return *refused;
   }
 }
 
@@ -146,8 +155,7 @@ PutOutcome AtomicWriter::put_parts(Deadline deadline) {
     (void)tell(RequestKind::abort, timestamp,
                deadline);  // whoever does not hear of it asks the one that has refused it
     doubts_.note_end(timestamp.time);
-    if (answer == Answer::full) return PutOutcome::full;
-    if (answer == Answer::differs) return PutOutcome::differs;
+    if (const auto refused = refusal(answer)) return *refused;
   }
 }
 

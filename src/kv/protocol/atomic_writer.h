@@ -80,6 +80,8 @@ class AtomicWriter {
   /// Of several servers' answers the one that decides has most: a refusal more than an answer that did not come, since
   /// whoever refused has barred the transaction.
   [[nodiscard]] static int weight(Answer answer);
+  /// None: that answer does not end a put.
+  [[nodiscard]] static std::optional<PutOutcome> refusal(Answer answer);
   /// To the one server that has all keys.
   PutOutcome put_whole(ServerNumber server, std::span<const Write> writes, Deadline deadline);
   [[nodiscard]] Message encode_whole(std::span<const Write> writes) const;

@@ -33,7 +33,7 @@ constexpr std::uint64_t bytes_of(std::uint64_t size_class) {
 }
 
 constexpr std::uint64_t kClasses = class_of(Heap::kMostSmallBytes) + 1;
-static_assert(bytes_of(kClasses - 1) == Heap::kMostSmallBytes);
+static_assert(bytes_of(kClasses - 1) == Heap::kMostSmallBytes && kClasses <= Heap::kPageBytes);
 static_assert(class_of(512) == 31 && bytes_of(class_of(513)) == 576 && bytes_of(class_of(1025)) == 1152);
 
 constexpr std::uint64_t blocks_in_chunk(std::uint64_t size_class) {
@@ -57,7 +57,10 @@ std::optional<std::uint64_t> Heap::take(std::uint64_t bytes, For purpose) {
   }
   const std::uint64_t count = round_up(bytes, kPageBytes);
   const auto first = take_pages(count, purpose);
-  if (!first) return std::nullopt;
+  if (!first) {
+    const bool may_be_larger = purpose == For::making_room && bytes <= kMostSmallBytes;
+    return may_be_larger ? take_larger(class_of(bytes)) : std::nullopt;
+  }
   bytes_used_ += count * kPageBytes;
   return begin_ + *first * kPageBytes;
 }
@@ -65,9 +68,11 @@ std::optional<std::uint64_t> Heap::take(std::uint64_t bytes, For purpose) {
 bool Heap::take_at(std::uint64_t offset, std::uint64_t bytes, std::uint64_t chunk) {
   if (offset < begin_ || (offset - begin_) / kPageBytes >= pages_total_) return false;
   if (chunk != 0) {
-    const bool can_be = bytes <= kMostSmallBytes && chunk >= begin_ && chunk <= offset;
-    return can_be && (chunk - begin_) % kPageBytes == 0 &&
-           take_small_at(offset, class_of(bytes), (chunk - begin_) / kPageBytes);
+    if (bytes > kMostSmallBytes || chunk < begin_ || chunk > offset + kPageBytes) return false;
+    const std::uint64_t first_page = (chunk - begin_) / kPageBytes;
+    const std::uint64_t size_class = (chunk - begin_) % kPageBytes;
+    const bool can_be = size_class >= class_of(bytes) && size_class < kClasses;
+    return can_be && begin_ + first_page * kPageBytes <= offset && take_small_at(offset, size_class, first_page);
   }
   const std::uint64_t count = round_up(bytes, kPageBytes);
   if ((offset - begin_) % kPageBytes != 0 || !take_pages_at((offset - begin_) / kPageBytes, count)) return false;
@@ -77,7 +82,7 @@ bool Heap::take_at(std::uint64_t offset, std::uint64_t bytes, std::uint64_t chun
 
 std::uint64_t Heap::chunk_of(std::uint64_t offset) const {
   const std::uint32_t chunk = chunk_of_page_[(offset - begin_) / kPageBytes];
-  return chunk == 0 ? 0 : begin_ + chunks_[chunk - 1].first_page * kPageBytes;
+  return chunk == 0 ? 0 : begin_ + chunks_[chunk - 1].first_page * kPageBytes + chunks_[chunk - 1].size_class;
 }
 
 void Heap::give_back(std::uint64_t offset, std::uint64_t bytes) {
@@ -92,7 +97,19 @@ void Heap::give_back(std::uint64_t offset, std::uint64_t bytes) {
 std::optional<std::uint64_t> Heap::take_small(std::uint64_t size_class, For purpose) {
   std::vector<std::uint32_t>& with_room = chunks_with_room_[size_class];
   if (with_room.empty() && !make_chunk(size_class, purpose)) return std::nullopt;
-  Chunk& chunk = chunks_[with_room.back()];
+  return take_block_of(size_class);
+}
+
+// What is erased in any order leaves such blocks everywhere long before it leaves whole pages.
+std::optional<std::uint64_t> Heap::take_larger(std::uint64_t size_class) {
+  const auto found = std::find_if(chunks_with_room_.begin() + static_cast<std::ptrdiff_t>(size_class),
+                                  chunks_with_room_.end(), [](const auto& with_room) { return !with_room.empty(); });
+  if (found == chunks_with_room_.end()) return std::nullopt;
+  return take_block_of(static_cast<std::uint64_t>(found - chunks_with_room_.begin()));
+}
+
+std::uint64_t Heap::take_block_of(std::uint64_t size_class) {
+  Chunk& chunk = chunks_[chunks_with_room_[size_class].back()];
   const auto word = std::ranges::find_if(chunk.taken, [](std::uint64_t bits) { return ~bits != 0; });
   const auto bit = static_cast<std::uint64_t>(std::countr_one(*word));
   const std::uint64_t block = static_cast<std::uint64_t>(word - chunk.taken.begin()) * 64 + bit;

@@ -32,7 +32,8 @@ class Heap {
   /// Takes the block that another heap of the same bounds has taken there; `chunk`: that heap's chunk_of. False: it is
   /// taken here, or cannot be a block.
   [[nodiscard]] bool take_at(std::uint64_t offset, std::uint64_t bytes, std::uint64_t chunk);
-  /// Where the chunk begins from which the block at `offset` is carved; 0: from none, it is whole pages.
+  /// Where the chunk begins from which the block at `offset` is carved, plus the number of its size class, which is
+  /// less than kPageBytes; 0: from none, it is whole pages.
   [[nodiscard]] std::uint64_t chunk_of(std::uint64_t offset) const;
   /// `bytes` as they were asked for.
   void give_back(std::uint64_t offset, std::uint64_t bytes);
@@ -51,6 +52,9 @@ class Heap {
   };
 
   [[nodiscard]] std::optional<std::uint64_t> take_small(std::uint64_t size_class, For purpose);
+  /// Of a larger class than it needs.
+  [[nodiscard]] std::optional<std::uint64_t> take_larger(std::uint64_t size_class);
+  [[nodiscard]] std::uint64_t take_block_of(std::uint64_t size_class);
   [[nodiscard]] bool take_small_at(std::uint64_t offset, std::uint64_t size_class, std::uint64_t first_page);
   void take_block(Chunk& chunk, std::uint64_t block);
   void give_back_small(std::uint64_t chunk_number, std::uint64_t offset);

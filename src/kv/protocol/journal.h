@@ -25,6 +25,10 @@ class Journal {
   virtual bool sync() = 0;
   /// False: there is no room for more changes at the moment, or never again.
   [[nodiscard]] virtual bool takes() const = 0;
+  /// The same for changes that make room, or end a transaction: an amount of them is taken when others are not.
+  [[nodiscard]] virtual bool takes_erasures() const { return takes(); }
+  /// Of the disk, if this is on one.
+  [[nodiscard]] virtual JournalState state() const { return JournalState::none; }
   /// Does what is due now and then, for a few milliseconds at most, when all that was appended is kept. True if there
   /// was anything to do.
   virtual bool step() = 0;

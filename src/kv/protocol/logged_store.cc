@@ -18,8 +18,19 @@ void LoggedStore::note(const Request& request) {
 }
 
 Reply LoggedStore::carry_out(const Request& request, std::span<const std::byte> bytes) {
-  const bool takes_it = takes() && (!depends_on_unkept(request) || sync());
-  return takes_it ? change(request, bytes) : reply_to(request, {Answer::full, {}});
+  const bool takes_it = takes(request) && (!depends_on_unkept(request) || sync());
+  return takes_it ? change(request, bytes) : reply_to(request, {Answer::unwritable, {}});
+}
+
+bool LoggedStore::takes(const Request& request) const {
+  if (journal_ == nullptr || journal_->takes()) return true;
+  return std::ranges::all_of(request.writes, &Write::erase) && journal_->takes_erasures();
+}
+
+MemoryUse LoggedStore::use() const {
+  MemoryUse use = store_.use();
+  if (journal_ != nullptr) use.journal = journal_->state();
+  return use;
 }
 
 Reply LoggedStore::change(const Request& request, std::span<const std::byte> bytes) {
@@ -70,12 +81,12 @@ Answered LoggedStore::put(const Request& request, std::span<const std::byte> byt
 }
 
 void LoggedStore::commit(const Timestamp& transaction) {
-  if (!takes() || (!is_kept(transaction) && !sync())) return;  // it stays prepared, and is asked about again
+  if (!takes_ends() || (!is_kept(transaction) && !sync())) return;  // it stays prepared, and is asked about again
   if (store_.commit(transaction).answer == Answer::done) append(RequestKind::commit, transaction);
 }
 
 void LoggedStore::abort(const Timestamp& transaction) {
-  if (!takes() || (!is_kept(transaction) && !sync())) return;
+  if (!takes_ends() || (!is_kept(transaction) && !sync())) return;
   store_.abort(transaction);
   append(RequestKind::abort, transaction);
 }
@@ -85,7 +96,7 @@ void LoggedStore::abort(const Timestamp& transaction) {
 void LoggedStore::note_everywhere(const Timestamp& transaction) {
   if (!sync()) return;
   store_.note_everywhere(transaction);
-  if (takes()) append(RequestKind::use, transaction);
+  if (takes_ends()) append(RequestKind::use, transaction);
 }
 
 bool LoggedStore::sync() {

@@ -46,6 +46,7 @@ class LoggedStore {
   bool step();
 
   [[nodiscard]] Store& store() noexcept { return store_; }
+  [[nodiscard]] MemoryUse use() const;
 
  private:
   [[nodiscard]] Reply change(const Request& request, std::span<const std::byte> bytes);
@@ -53,7 +54,8 @@ class LoggedStore {
   [[nodiscard]] Answered put(const Request& request, std::span<const std::byte> bytes);
   [[nodiscard]] bool is_kept(const Timestamp& transaction) const { return !unkept_.contains(transaction); }
   [[nodiscard]] bool depends_on_unkept(const Request& request) const;
-  [[nodiscard]] bool takes() const { return journal_ == nullptr || journal_->takes(); }
+  [[nodiscard]] bool takes(const Request& request) const;
+  [[nodiscard]] bool takes_ends() const { return journal_ == nullptr || journal_->takes_erasures(); }
   /// Of what was just prepared.
   void append_prepared(std::span<const std::byte> bytes, const Timestamp& transaction);
   void append(std::span<const std::byte> bytes, std::span<const TakenPlace> places = {});

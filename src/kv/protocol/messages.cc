@@ -57,7 +57,7 @@ struct ReplyHead {
   std::uint32_t keys;
   std::uint32_t parts;
 };
-static_assert(sizeof(ReplyHead) == 88 && std::has_unique_object_representations_v<ReplyHead>);
+static_assert(sizeof(ReplyHead) == 96 && std::has_unique_object_representations_v<ReplyHead>);
 
 struct VersionHead {
   std::uint64_t generation;
@@ -283,7 +283,7 @@ std::optional<Reply> Reply::decode(std::span<const std::byte> bytes) {
   const auto head = reader.plain<ReplyHead>();
   reader.expect(head.kind <= RequestKind::several && head.answer <= Answer::refused);
   reader.expect(head.fate <= Store::Fate::aborted && head.zero == 0);
-  reader.expect(head.newest.time <= kLatestTime);
+  reader.expect(head.newest.time <= kLatestTime && head.use.journal <= JournalState::failed);
 
   Reply reply{.kind = head.kind,
               .answer = head.answer,

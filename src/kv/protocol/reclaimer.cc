@@ -25,17 +25,21 @@ void Reclaimer::put_off(Version& version) {
 }
 
 std::size_t Reclaimer::reclaim(std::size_t most, Time now) {
-  const std::size_t freed = reclaim_superseded(most, now);
+  const std::size_t freed = reclaim_superseded(most, now, {most_superseded_bytes_, grace_ / kLeastPart});
   return freed + reclaim_erased(most - freed, now);
 }
 
-// Whoever wants one that has gone starts again.
-std::size_t Reclaimer::reclaim_superseded(std::size_t most, Time now) {
+std::size_t Reclaimer::reclaim_early(std::size_t most, Time now, bool at_once) {
+  return reclaim_superseded(most, now, {0, at_once ? Duration::zero() : grace_ / kLeastPart});
+}
+
+// A reader of one that has gone begins again.
+std::size_t Reclaimer::reclaim_superseded(std::size_t most, Time now, const Early& early) {
   std::size_t freed = 0;
   while (freed < most && !superseded_.empty()) {
     const Due due = superseded_.front();
-    const bool are_many = superseded_bytes_ > most_superseded_bytes_;
-    if (now < due.at + (are_many ? grace_ / kLeastPart - grace_ : Duration::zero())) break;
+    const bool are_many = superseded_bytes_ > early.beyond_bytes;
+    if (now < due.at + (are_many ? early.grace - grace_ : Duration::zero())) break;
     superseded_.pop_front();
     superseded_bytes_ -= due.bytes;
     if (superseded_.size() > 2 * kAhead) superseded_[2 * kAhead].version.fetch();

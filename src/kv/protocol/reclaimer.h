@@ -27,6 +27,9 @@ class Reclaimer {
   void schedule(Version& version);
   /// Frees at most `most` versions that are due at `now`. 0: none is.
   std::size_t reclaim(std::size_t most, Time now);
+  /// Frees at most `most` superseded versions before their time: `at_once`, or those that have had the least part of
+  /// the grace time. Their readers begin again.
+  std::size_t reclaim_early(std::size_t most, Time now, bool at_once);
   void forget(const Timestamp& timestamp);
   /// From now on keys that go are noted in `gone_keys`.
   void note_gone_keys() { notes_gone_keys_ = true; }
@@ -46,7 +49,12 @@ class Reclaimer {
   static constexpr std::size_t kAhead = 4;
   [[nodiscard]] bool is_over(const Version& version) const;
   void put_off(Version& version);
-  std::size_t reclaim_superseded(std::size_t most, Time now);
+  /// While superseded versions have more bytes than these, the oldest stay for `grace` only.
+  struct Early {
+    std::uint64_t beyond_bytes;
+    Duration grace;
+  };
+  std::size_t reclaim_superseded(std::size_t most, Time now, const Early& early);
   std::size_t reclaim_erased(std::size_t most, Time now);
   bool reclaim(const Due& due);
 

@@ -42,7 +42,7 @@ Message doubt(Message bytes) {
   const bool is_read =
       reply.kind == RequestKind::get || reply.kind == RequestKind::scan || reply.kind == RequestKind::use;
   if (is_read || reply.answer != Answer::done) return bytes;
-  return Reply{.kind = reply.kind, .answer = reply.kind == RequestKind::commit ? Answer::full : Answer::unknown}
+  return Reply{.kind = reply.kind, .answer = reply.kind == RequestKind::commit ? Answer::unwritable : Answer::unknown}
       .encode();
 }
 
@@ -57,7 +57,7 @@ Message RequestHandler::answer(std::span<const std::byte> bytes) {
   switch (request->kind) {
     case RequestKind::get: std::ranges::sort(request->candidates); return get(*request);
     case RequestKind::scan: return scan(*request);
-    case RequestKind::use: return Reply{.kind = request->kind, .use = store_.use()}.encode();
+    case RequestKind::use: return Reply{.kind = request->kind, .use = changes_.use()}.encode();
     default: return {};
   }
 }
@@ -112,7 +112,7 @@ Message RequestHandler::get(const Request& request) {
   return reply.encode();
 }
 
-Message RequestHandler::scan(const Request& request) const {
+Message RequestHandler::scan(const Request& request) {
   const Scanned scanned = store_.scan(request.cursor, request.prefix, std::min(request.about, kMostScanned));
   Reply reply;
   reply.kind = request.kind;

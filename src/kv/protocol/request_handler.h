@@ -34,9 +34,9 @@ class RequestHandler {
   [[nodiscard]] Message answer_each(const Request& several);
   /// Candidates ascend.
   [[nodiscard]] Message get(const Request& request);
-  [[nodiscard]] Message scan(const Request& request) const;
+  [[nodiscard]] Message scan(const Request& request);
 
-  const Store& store_;
+  Store& store_;
   LoggedStore& changes_;
   bool holds_ = false;
   std::vector<std::vector<std::byte>> records_;  // of the get under way

@@ -85,9 +85,9 @@ bool AtomicWriter::is_over(const UnderWay& put) {
   if (is_doubtful && is_noted) doubts_.note(put.put->version, put.servers);
   outcome = is_committed ? PutOutcome::done : PutOutcome::unknown;
   if (is_committed || is_doubtful) return true;
-  if (put.prepared == Answer::full) outcome = PutOutcome::full;
-  if (put.prepared == Answer::differs) outcome = PutOutcome::differs;
-  return outcome != PutOutcome::unknown;
+  const auto refused = refusal(put.prepared);
+  if (refused) outcome = *refused;
+  return refused.has_value();
 }
 
 // ---- What goes to one server goes there together

@@ -91,7 +91,11 @@ Answered Store::place(const Prepare& part) {
     const Answered judged = store.judge(part.timestamp);
     if (judged.answer != Answer::done) return store.refuse(part.timestamp, judged);
     if (store.placement.take(store.placed)) return judged;
-    if (reclaim(kReclaimedAtOnce) == 0) return store.refuse(part.timestamp, {Answer::full, judged.newest});
+    if (reclaim(kReclaimedAtOnce) != 0) continue;
+    // What only erases gives back more than it takes: it must not wait for what was erased just before.
+    const bool erases = std::ranges::all_of(part.writes, &Write::erase);
+    if (store.reclaimer.reclaim_early(kReclaimedAtOnce, store.fabric.now(), erases) != 0) continue;
+    return store.refuse(part.timestamp, {Answer::full, judged.newest});
   }
 }
 

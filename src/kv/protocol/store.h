@@ -42,10 +42,13 @@ struct Prepare {
 enum class Answer : std::uint8_t {
   done,
   behind,   ///< a newer version is committed, or a conditional one prepared: prepare again, above `newest`
-  full,     ///< no room; nothing was changed. Of a commit: it may be seen, and is to be repeated
+  full,     ///< no room; nothing was changed
   barred,   ///< the transaction was given up, or is settled
   unknown,  ///< no such transaction is prepared here, and none was committed
   differs,  ///< a key's newest version is not what was expected, or somebody else is about to write one
+  /// The server cannot keep it at the moment, or never again; nothing was changed. Of a commit: it may be seen, and is
+  /// to be repeated.
+  unwritable,
   refused,  ///< by the server, not by its store: the request makes no sense, or its reply would be too large
 };
 
@@ -162,8 +165,8 @@ class Store {
   /// The bytes of a version's record, whole.
   [[nodiscard]] std::vector<std::byte> record(const FoundVersion& version) const;
   /// Keys that begin with `prefix` and have a committed version that is not erased, among about `about` keys from place
-  /// `cursor` of the index on.
-  [[nodiscard]] Scanned scan(std::uint64_t cursor, std::string_view prefix, std::size_t about) const;
+  /// `cursor` of the index on. Those of them that have expired are counted no longer (`use`).
+  [[nodiscard]] Scanned scan(std::uint64_t cursor, std::string_view prefix, std::size_t about);
 
   /// Frees what has been superseded or erased for the grace time; at most `most` versions.
   std::size_t reclaim(std::size_t most);

@@ -44,7 +44,7 @@ std::string Store::State::key_of(const FoundVersion& version, const RecordHead& 
   return key;
 }
 
-Scanned Store::scan(std::uint64_t cursor, std::string_view prefix, std::size_t about) const {
+Scanned Store::scan(std::uint64_t cursor, std::string_view prefix, std::size_t about) {
   constexpr std::uint64_t kMostBuckets = 8192;  // where there are few keys, so that others need not wait for long
   Scanned scanned{{}, cursor};
   const std::uint64_t end = std::min(state_->index.buckets(), std::min(cursor, state_->index.buckets()) + kMostBuckets);
@@ -55,7 +55,11 @@ Scanned Store::scan(std::uint64_t cursor, std::string_view prefix, std::size_t a
       const auto version = state_->cells.newest(IndexWord::from_word(word));
       if (!version) continue;
       const RecordHead record = state_->head_of(*version);
-      if ((record.flags & RecordHead::kErased) != 0 || state_->is_expired(record)) continue;
+      if ((record.flags & RecordHead::kErased) != 0) continue;
+      if (state_->is_expired(record)) {
+        state_->expire(record.key, IndexWord::from_word(word));
+        continue;
+      }
       std::string key = state_->key_of(*version, record);
       if (key.starts_with(prefix)) scanned.keys.push_back(std::move(key));
     }
@@ -96,7 +100,8 @@ void Store::State::expire(const KeyId& key, const IndexWord& cell) {
 }
 
 MemoryUse Store::use() const {
-  return {state_->cells.keys(), state_->cells.versions(), state_->heap.bytes_used(), state_->heap.bytes_total()};
+  return {state_->cells.keys(), state_->cells.versions(), state_->heap.bytes_used(), state_->heap.bytes_total(),
+          JournalState::none};
 }
 
 Timestamp Store::forgotten() const { return state_->reclaimer.forgotten(); }

@@ -1,6 +1,7 @@
 #include "kv/resp/client.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "farside/base/error.h"
@@ -220,12 +221,12 @@ void RespClient::end_writes(PutOutcome outcome, std::string& output) {
   if (outcome == PutOutcome::done) return;
   RespReply reply(output);
   reply.take_back(waiting_reply_);
-  for (std::size_t i = 0; i < count; ++i) reply.error(outcome == PutOutcome::full ? kOutOfMemory : kUnknown);
+  const std::string error = why_failed({requests_.data(), count}, outcome);
+  for (std::size_t i = 0; i < count; ++i) reply.error(error);
 }
 
 void RespClient::run(std::span<const Request> requests, RespReply& reply, bool as_array) {
   const std::size_t before = reply.bytes();
-  std::string_view failure = kContended;
   Contention contention(kContentionTimeOut);
   PutOutcome wrote{};
   do {
@@ -233,11 +234,23 @@ void RespClient::run(std::span<const Request> requests, RespReply& reply, bool a
     if (wrote == PutOutcome::done) return;
     reply.take_back(before);
   } while (wrote == PutOutcome::differs && contention.try_again());
-  if (wrote == PutOutcome::full) failure = kOutOfMemory;
-  const auto writes = [](const Request& each) { return each.command->has(Command::kWrite); };
-  if (wrote == PutOutcome::unknown) failure = std::ranges::any_of(requests, writes) ? kUnknown : kNoAnswer;
+  const std::string failure = why_failed(requests, wrote);
   // Of those that were done together, each has an error of its own.
   for (std::size_t i = 0; i < (as_array ? 1 : requests.size()); ++i) reply.error(failure);
+}
+
+std::string RespClient::why_failed(std::span<const Request> requests, PutOutcome outcome) const {
+  if (outcome != PutOutcome::unknown) return std::string(error_of(outcome));
+  const auto writes = [](const Request& each) { return each.command->has(Command::kWrite); };
+  const bool is_write = std::ranges::any_of(requests, writes);
+  std::optional<std::uint32_t> lost;
+  for (const Request& request : requests) {
+    request.command->for_each_key(request.words, [&](auto key) {
+      if (!lost) lost = session_.lost_server_of(key);
+    });
+  }
+  if (lost) return lost_error(*lost, is_write);
+  return std::string(is_write ? kUnknown : kNoAnswer);
 }
 
 PutOutcome RespClient::try_once(std::span<const Request> requests, RespReply& reply, bool as_array) {

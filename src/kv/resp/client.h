@@ -128,6 +128,8 @@ class RespClient {
   void begin_writes(std::span<const Request> requests, RespReply& reply);
   /// One after the other, with one atomic get before and one atomic put after.
   void run(std::span<const Request> requests, RespReply& reply, bool as_array);
+  /// Of requests that were done together and failed.
+  [[nodiscard]] std::string why_failed(std::span<const Request> requests, PutOutcome outcome) const;
   PutOutcome try_once(std::span<const Request> requests, RespReply& reply, bool as_array);
   void call(const Request& request, RespReply& reply);
 

@@ -49,6 +49,25 @@ const Command* find_command(std::string_view name) {
   return found != all_commands().end() && (*found)->name == wanted ? *found : nullptr;
 }
 
+std::string_view error_of(PutOutcome outcome) {
+  switch (outcome) {
+    case PutOutcome::full: return kOutOfMemory;
+    case PutOutcome::unwritable: return kUnwritable;
+    case PutOutcome::differs: return kContended;
+    default: return kUnknown;
+  }
+}
+
+std::string_view error_of(Outcome outcome) { return outcome == Outcome::peer_lost ? kServerLost : kNoAnswer; }
+
+// Server n is on node n.
+std::string lost_error(std::uint32_t server, bool is_write) {
+  const std::string number = std::to_string(server);
+  return "ERR server " + number + " of the store, on node " + number + ", is lost" +
+         (is_write ? ": this was written, as a whole, or not at all" : "") +
+         "; keys of other servers can be used, see farside status";
+}
+
 std::string wrong_arity(std::string_view command) {
   return "ERR wrong number of arguments for '" + std::string(command) + "' command";
 }

@@ -90,12 +90,21 @@ inline constexpr std::string_view kRedisVersion = "7.0.15";
 inline constexpr std::string_view kNotAnInteger = "ERR value is not an integer or out of range";
 inline constexpr std::string_view kSyntaxError = "ERR syntax error";
 inline constexpr std::string_view kOutOfMemory = "OOM command not allowed when used memory > 'maxmemory'.";
+inline constexpr std::string_view kUnwritable =
+    "MISCONF Errors writing to the journal: a node's disk is full or has failed, or its standby does not keep up; "
+    "nothing was written. See farside status.";
 inline constexpr std::string_view kNoAnswer = "ERR the store did not answer in time";
+inline constexpr std::string_view kServerLost = "ERR a server of the store is lost; see farside status";
 inline constexpr std::string_view kUnknown =
     "ERR the store did not answer in time: this was or will be written, as a whole, or not at all";
 inline constexpr std::string_view kTooLarge = "ERR string exceeds maximum allowed size (proto-max-bulk-len)";
 inline constexpr std::string_view kContended = "ERR other clients write the key all the time";
 
+/// Of what is not done.
+[[nodiscard]] std::string_view error_of(PutOutcome outcome);
+[[nodiscard]] std::string_view error_of(Outcome outcome);
+/// In place of these, where it is known which server is lost.
+[[nodiscard]] std::string lost_error(std::uint32_t server, bool is_write);
 [[nodiscard]] std::string wrong_arity(std::string_view command);
 /// Why nobody obeys this, whoever asks: Redis's words for too few or too many of them. Empty: it may be.
 [[nodiscard]] std::string why_wrong(const Command& command, std::span<const std::string_view> words);

@@ -1,8 +1,13 @@
 // Commands about which keys there are.
+#include <algorithm>
 #include <charconv>
+#include <chrono>
+#include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "kv/contention.h"
 #include "kv/resp/command.h"
 #include "kv/resp/text.h"
 
@@ -11,6 +16,7 @@ namespace farside::kv {
 namespace {
 
 constexpr std::size_t kKeysAtOnce = 512;
+constexpr auto kEraseTimeout = std::chrono::seconds(10);
 
 void erase(Call& call) {
   std::int64_t erased = 0;
@@ -32,7 +38,7 @@ void type(Call& call) { call.reply.status(call.unit.find(call.words[1]) == nullp
 
 void count_keys(Call& call) {
   std::vector<MemoryUse> servers;
-  if (call.session.use(servers) != Outcome::done) return call.reply.error(kNoAnswer);
+  if (const auto asked = call.session.use(servers); asked != Outcome::done) return call.reply.error(error_of(asked));
   std::uint64_t keys = 0;
   for (const MemoryUse& server : servers) keys += server.keys;
   call.reply.integer(static_cast<std::int64_t>(keys));
@@ -44,9 +50,8 @@ void list_keys(Call& call) {
   Scanned scanned;
   std::uint64_t cursor = 0;
   do {
-    if (call.session.scan(cursor, literal_prefix(pattern), kKeysAtOnce, scanned) != Outcome::done) {
-      return call.reply.error(kNoAnswer);
-    }
+    const auto asked = call.session.scan(cursor, literal_prefix(pattern), kKeysAtOnce, scanned);
+    if (asked != Outcome::done) return call.reply.error(error_of(asked));
     for (std::string& key : scanned.keys) {
       if (matches(pattern, key)) found.push_back(std::move(key));
     }
@@ -98,14 +103,34 @@ void scan(Call& call) {
   const auto options = read_scan(call);
   if (!options) return;
   Scanned scanned;
-  if (call.session.scan(options->cursor, literal_prefix(options->pattern), options->about, scanned) != Outcome::done) {
-    return call.reply.error(kNoAnswer);
-  }
+  const auto asked = call.session.scan(options->cursor, literal_prefix(options->pattern), options->about, scanned);
+  if (asked != Outcome::done) return call.reply.error(error_of(asked));
   std::erase_if(scanned.keys, [&](const std::string& key) { return !options->any || !matches(options->pattern, key); });
   call.reply.array(2);
   call.reply.bulk(std::to_string(scanned.next));
   call.reply.array(scanned.keys.size());
   for (const std::string& key : scanned.keys) call.reply.bulk(key);
+}
+
+// Each key by itself, which takes the least memory. A full server has room for as many erasures again when it has kept
+// those before.
+PutOutcome erase_each(Session& session, std::span<const std::string> keys) {
+  std::vector<Write> writes;
+  for (const std::string& key : keys) writes.push_back({.key = key, .erase = true});
+  std::vector<IndependentPut> puts;
+  for (const Write& write : writes) puts.push_back({.writes = {&write, 1}});
+  Contention contention(kEraseTimeout);
+  for (std::size_t left = puts.size(); left != 0;) {
+    session.put_each(puts);
+    const auto failed = std::ranges::find_if(
+        puts, [](auto outcome) { return outcome != PutOutcome::done && outcome != PutOutcome::full; },
+        &IndependentPut::outcome);
+    if (failed != puts.end()) return failed->outcome;
+    std::erase_if(puts, [](const IndependentPut& put) { return put.outcome == PutOutcome::done; });
+    const bool none_was_erased = std::exchange(left, puts.size()) == puts.size();
+    if (none_was_erased && !contention.try_again()) return PutOutcome::full;
+  }
+  return PutOutcome::done;
 }
 
 // Some hundred keys at a time: what others write meanwhile may stay.
@@ -117,11 +142,10 @@ void erase_all(Call& call) {
   Scanned scanned;
   std::uint64_t cursor = 0;
   do {
-    if (call.session.scan(cursor, {}, kKeysAtOnce, scanned) != Outcome::done) return call.reply.error(kNoAnswer);
-    call.unit.begin();
-    for (const std::string& key : scanned.keys) call.unit.erase(key);
-    const auto wrote = call.unit.commit();
-    if (wrote != PutOutcome::done) return call.reply.error(wrote == PutOutcome::full ? kOutOfMemory : kNoAnswer);
+    const auto asked = call.session.scan(cursor, {}, kKeysAtOnce, scanned);
+    if (asked != Outcome::done) return call.reply.error(error_of(asked));
+    const auto erased = erase_each(call.session, scanned.keys);
+    if (erased != PutOutcome::done) return call.reply.error(error_of(erased));
     cursor = scanned.next;
   } while (cursor != 0);
   call.reply.ok();

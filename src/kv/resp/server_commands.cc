@@ -1,5 +1,7 @@
 // Commands about the server, as redis-cli and redis-benchmark ask for them.
+#include <algorithm>
 #include <array>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -41,10 +43,11 @@ std::string stats_section(Call& call) {
               status.disconnected.at(static_cast<std::size_t>(Disconnected::output)));
 }
 
-MemoryUse use_of_all(Call& call) {
+// None: a server does not answer.
+std::optional<MemoryUse> use_of_all(Call& call) {
   MemoryUse sum;
   std::vector<MemoryUse> servers;
-  if (call.session.use(servers) != Outcome::done) servers.clear();
+  if (call.session.use(servers) != Outcome::done) return std::nullopt;
   for (const MemoryUse& server : servers) {
     sum.keys += server.keys;
     sum.versions += server.versions;
@@ -55,12 +58,12 @@ MemoryUse use_of_all(Call& call) {
 }
 
 std::string memory_section(Call& call) {
-  const MemoryUse use = use_of_all(call);
+  const MemoryUse use = use_of_all(call).value_or(MemoryUse{});
   return "# Memory\r\n" + line("used_memory", use.bytes_used) + line("maxmemory", use.bytes_total);
 }
 
 std::string keyspace_section(Call& call) {
-  const std::uint64_t keys = use_of_all(call).keys;
+  const std::uint64_t keys = use_of_all(call).value_or(MemoryUse{}).keys;
   const std::string head = "# Keyspace\r\n";
   return keys == 0 ? head : head + "db0:keys=" + std::to_string(keys) + ",expires=0,avg_ttl=0\r\n";
 }
@@ -140,23 +143,32 @@ constexpr Subcommand kOfCommand[] = {
     {"help", 2, tell_subcommands, "", "Print this help."},
 };
 
+bool is_asked_for(const Call& call, std::string_view setting) {
+  return std::ranges::any_of(call.words.subspan(2), [&](auto pattern) { return matches(lower(pattern), setting); });
+}
+
 void tell_settings(Call& call) {
+  constexpr std::string_view kMaxMemory = "maxmemory";  // for which the servers are asked
   const RespSettings& settings = call.client.status().settings;
-  const std::array<std::pair<std::string_view, std::string>, 6> known{{
+  std::uint64_t memory = 0;
+  if (is_asked_for(call, kMaxMemory)) {
+    const auto use = use_of_all(call);
+    if (!use) return call.reply.error(kNoAnswer);
+    memory = use->bytes_total;
+  }
+  const std::array<std::pair<std::string_view, std::string>, 8> known{{
       {"appendonly", "no"},
       {"databases", "1"},
       {"maxclients", std::to_string(settings.clients)},
+      {kMaxMemory, std::to_string(memory)},
+      {"maxmemory-policy", "noeviction"},
       {"proto-max-bulk-len", std::to_string(settings.requests.argument_bytes)},
       {"save", ""},
       {"timeout", "0"},
   }};
   std::vector<std::string_view> found;
   for (const auto& [name, value] : known) {
-    for (const auto pattern : call.words.subspan(2)) {
-      if (!matches(lower(pattern), name)) continue;
-      found.insert(found.end(), {name, value});
-      break;
-    }
+    if (is_asked_for(call, name)) found.insert(found.end(), {name, value});
   }
   call.reply.array(found.size());
   for (const auto word : found) call.reply.bulk(word);

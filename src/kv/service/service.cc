@@ -158,7 +158,7 @@ bool Service::take_primarys_access() {
     log::warn("the access of " + name + " could not be taken away in time");
     return false;
   }
-  log::warn(name + " is gone; its standby takes its place");
+  log::warn(name + " is gone; its standby, which has the only copy of its keys now, takes its place");
   return true;
 }
 

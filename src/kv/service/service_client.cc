@@ -91,6 +91,20 @@ ServerMemory SessionLinks::memory_of(const std::shared_ptr<ServerLink>& link) co
   return link == nullptr ? ServerMemory{nowhere_.get(), 0, 1} : link->memory();
 }
 
+bool SessionLinks::is_lost(ServerNumber partition) const {
+  const auto is_up = [](const std::shared_ptr<ServerLink>& link) { return link != nullptr && !link->lost(); };
+  const auto& [primary, standby] = links_.partitions[partition];
+  return !is_up(primary) && !is_up(standby);
+}
+
+bool SessionLinks::has_lost_any() const {
+  const auto is_cut = [](const std::shared_ptr<ServerLink>& link) { return link != nullptr && link->lost(); };
+  return std::ranges::any_of(links_.partitions, [&](const PartitionLinks& each) {
+    const auto& [primary, standby] = each;
+    return is_cut(primary) || is_cut(standby) || (primary == nullptr && standby == nullptr);
+  });
+}
+
 SessionLinks::~SessionLinks() {
   for (const Seat& seat : seats_) {
     if (seat.link != nullptr) seat.link->close(seat.mailbox.number);
@@ -135,6 +149,11 @@ SessionParts::SessionParts(Fabric& fabric, PoolLinks to, const SessionSettings& 
       session(fabric, *channel, homed ? static_cast<Requests&>(*homed) : seats,
               homes == nullptr ? links.memories() : homes->memories(), settings, {}, homes.get()) {}
 
+std::optional<std::uint32_t> ServiceSession::lost_server_of(std::string_view key) const {
+  const ServerNumber server = server_of(key_id(key), links.partitions());
+  return links.is_lost(server) ? std::optional<std::uint32_t>(server) : std::nullopt;
+}
+
 // ---- The client
 
 namespace {
@@ -159,9 +178,19 @@ std::shared_ptr<ServerLink> link_to_first(std::span<const std::string> entries, 
 
 bool is_any(const std::vector<bool>& needed) { return std::ranges::find(needed, true) != needed.end(); }
 
+/// `why`: it did not answer, which may pass. Server n is on node n.
 Error unreached(ServerNumber server, const std::string& why) {
-  return Error({"reach", "server " + std::to_string(server) + " of the key-value store", why,
-                "see farside status; keys of other servers can be used"});
+  const std::string number = std::to_string(server);
+  return Error({"reach", "server " + number + " of the key-value store, on node " + number, why,
+                "try again; farside status says whether the node is up; keys of other servers can be used"});
+}
+
+Error lost(ServerNumber server, const std::string& why) {
+  const std::string number = std::to_string(server);
+  return Error(
+      {"reach", "server " + number + " of the key-value store, on node " + number, "it is lost: " + why,
+       "keys of other servers can be used; the node serves again when it has been started again (farside status), "
+       "but with --kv-copies 2, where the pool must be ended and started anew"});
 }
 
 }  // namespace
@@ -278,9 +307,8 @@ PartitionLinks ServiceClient::reach(ServerNumber partition, SetupClock::time_poi
     const bool is_any_linked = links.primary != nullptr || links.standby != nullptr;
     const bool is_lost = is_silent ? SetupClock::now() >= until : !is_any_linked;
     if (is_lost || SetupClock::now() > deadline) {
-      throw unreached(partition, !is_lost    ? "its standby is about to take its place"
-                                 : is_silent ? "it did not answer in time"
-                                             : "it is lost: " + failed->failure().why);
+      if (is_lost && !is_silent) throw lost(partition, failed->failure().why);
+      throw unreached(partition, is_lost ? "it did not answer in time" : "its standby is about to take its place");
     }
     std::this_thread::sleep_for(kBetweenTries);
   }

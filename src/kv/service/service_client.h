@@ -54,6 +54,11 @@ class SessionLinks {
   /// Where the partitions are; without standbys, for good.
   [[nodiscard]] std::unique_ptr<Homes> homes(Fabric& fabric, Channel& channel) const;
   [[nodiscard]] ServerMemories memories() const noexcept { return memories_; }
+  [[nodiscard]] ServerNumber partitions() const { return static_cast<ServerNumber>(links_.partitions.size()); }
+  /// Neither the primary nor the standby is connected to any more.
+  [[nodiscard]] bool is_lost(ServerNumber partition) const;
+  /// Of any partition a connection that there was, or there is none.
+  [[nodiscard]] bool has_lost_any() const;
 
  private:
   explicit SessionLinks(PoolLinks links) : links_(std::move(links)) {}
@@ -93,6 +98,9 @@ class ServiceSession final : private SessionParts, public TimedSession {
                  std::chrono::milliseconds time_out, SetupClock::time_point deadline)
       : SessionParts(fabric, std::move(to), settings, waking, deadline),
         TimedSession(fabric, SessionParts::session, time_out) {}
+
+  [[nodiscard]] std::optional<std::uint32_t> lost_server_of(std::string_view key) const override;
+  [[nodiscard]] bool has_lost_server() const override { return links.has_lost_any(); }
 };
 
 class ServiceClient {
