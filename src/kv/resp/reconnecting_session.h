@@ -1,14 +1,17 @@
 // reconnecting_session.h — a session of a program that serves others as long as there is a store: it is opened anew
-// when a server was lost and may be back, or when the pool was started anew.
+// when a server was lost and may be back, or when the pool was started anew. Another thread does that, at most once a
+// second, while calls go on with what the session has.
 //
-// Thread safety: as a session; `open` is called by the thread that calls.
+// Thread safety: as a session; `open` is called first by the constructor, then by threads of its own, one at a time.
 #pragma once
 
 #include <chrono>
 #include <cstdint>
 #include <exception>
 #include <functional>
+#include <future>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -42,24 +45,24 @@ class ReconnectingSession final : public Session {
   void put_each(std::span<IndependentPut> puts) override;
   Outcome scan(std::uint64_t cursor, std::string_view prefix, std::size_t about, Scanned& scanned) override;
   Outcome use(std::vector<MemoryUse>& servers) override;
+  [[nodiscard]] std::optional<std::uint32_t> lost_server_of(std::string_view key) const override {
+    return opened_.session->lost_server_of(key);
+  }
+  [[nodiscard]] bool has_lost_server() const override { return opened_.session->has_lost_server(); }
   [[nodiscard]] std::uint64_t wall_ns() const override { return opened_.session->wall_ns(); }
 
  private:
-  /// If `doubted`, the servers are asked whether they are there. Not before a put_all: what it writes may lie where the
-  /// session's last get left it.
-  void renew_if_lost(bool& doubted);
-  void renew();
-  [[nodiscard]] bool is_server_lost();
+  /// Takes a session that has been opened anew, or has one opened if a server is lost. Not before a put_all: what it
+  /// writes may lie where the session's last get left it.
+  void renew_if_lost();
+  void take_renewed();
   void note_loss(const std::string& what);
   Outcome noted(Outcome outcome);
-  PutOutcome noted(PutOutcome outcome);
 
   Open open_;
   Opened opened_;
-  // The last had no answer: a server is lost, or only slow. Reads that go on without it do not wait for it.
-  bool read_doubted_ = false;
-  bool put_doubted_ = false;
-  bool lost_ = false;
+  std::future<Opened> renewed_;
+  bool lost_ = false;     // a call said so
   bool said_so_ = false;  // in the log
   std::chrono::steady_clock::time_point next_try_{};
 };
