@@ -23,6 +23,25 @@ constexpr Duration kLongestRetry = std::chrono::milliseconds(1);
 
 }  // namespace
 
+// While it lasts, also until an exception of the thread leaves it, a simulated thread runs.
+class Scheduler::Running {
+ public:
+  explicit Running(Scheduler& scheduler)
+      : scheduler_(scheduler), outer_(std::exchange(scheduler_of_simulated_thread(), &scheduler)) {
+    scheduler_.in_thread_ = true;
+  }
+  ~Running() {
+    scheduler_of_simulated_thread() = outer_;
+    scheduler_.in_thread_ = false;
+  }
+  Running(const Running&) = delete;
+  Running& operator=(const Running&) = delete;
+
+ private:
+  Scheduler& scheduler_;
+  Scheduler* const outer_;
+};
+
 std::string hexadecimal(std::uint64_t value) {
   std::array<char, 16> digits{};
   return "0x" + std::string(digits.data(), std::to_chars(digits.data(), digits.data() + digits.size(), value, 16).ptr);
@@ -100,11 +119,10 @@ void Scheduler::go_on(Ticket ticket) {
   record(ticket.thread, {});
   // A step that was put off puts its thread off.
   priority_ = thread.priority = std::min(priority_, thread.priority);
-  in_thread_ = true;
-  Scheduler* const outer = std::exchange(scheduler_of_simulated_thread(), this);
-  thread.fiber->resume();
-  scheduler_of_simulated_thread() = outer;
-  in_thread_ = false;
+  {
+    const Running running(*this);
+    thread.fiber->resume();
+  }
   if (thread.fiber->finished() && !state(thread.process).dead) --unfinished_;
 }
 

@@ -158,6 +158,8 @@ class Scheduler {
     std::uint64_t pauses = 0;
   };
 
+  class Running;
+
   ProcessState& state(ProcessId process);
   [[nodiscard]] bool is_due(Time limit) const;
   void do_next();

@@ -24,6 +24,7 @@ class Call {
 }  // namespace
 
 SimChannel::~SimChannel() {
+  fabric_.channels_.erase(this);
   for (const auto& flight : flights_) flight->abandon();
 }
 

@@ -15,7 +15,9 @@ namespace farside::sim {
 
 class SimChannel final : public Channel {
  public:
-  explicit SimChannel(SimFabric& fabric) : fabric_(fabric), scheduler_(fabric.wires().scheduler()) {}
+  explicit SimChannel(SimFabric& fabric) : fabric_(fabric), scheduler_(fabric.wires().scheduler()) {
+    fabric_.channels_.insert(this);
+  }
   ~SimChannel() override;
 
   Outcome fence(PeerId peer, Deadline deadline) override;

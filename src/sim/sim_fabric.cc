@@ -47,6 +47,10 @@ SimFabric::SimFabric(Wires& wires, ProcessId process) : wires_(wires), process_(
   ahead_ = scheduler.up_to(kMostAhead);
 }
 
+SimFabric::~SimFabric() {
+  while (!channels_.empty()) delete *channels_.begin();
+}
+
 Time SimFabric::now() const {
   const Time moment = suspended_since_.value_or(wires_.scheduler().now());
   return Time{(moment + -suspended_).nanoseconds * (kParts - parts_slow_) / kParts} + ahead_;

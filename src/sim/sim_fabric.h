@@ -31,9 +31,13 @@ class SimAccess final : public RemoteAccess {
   std::shared_ptr<SimMemory> memory_;
 };
 
+class SimChannel;
+
 class SimFabric final : public Fabric {
  public:
   SimFabric(Wires& wires, ProcessId process);
+  /// Frees the channels that threads of a killed process, which run no destructors, have left open.
+  ~SimFabric() override;
 
   [[nodiscard]] std::unique_ptr<Region> create_region(std::string name, std::uint64_t bytes) override;
   [[nodiscard]] std::string address() override { return std::to_string(process_); }
@@ -89,6 +93,8 @@ class SimFabric final : public Fabric {
   [[nodiscard]] std::uint64_t lives_of(std::span<const PeerId> peers) const;
 
  private:
+  friend class SimChannel;  // which is in channels_ while it exists
+
   Wires& wires_;
   ProcessId process_;
   std::int64_t parts_slow_ = 0;  ///< its clock loses this many parts in kParts; negative: it gains
@@ -100,6 +106,7 @@ class SimFabric final : public Fabric {
   std::set<PeerId> lost_;
   std::set<PeerId> broken_;
   std::vector<std::shared_ptr<SimMemory>> own_;
+  std::set<SimChannel*> channels_;  // that are open
   Hook hook_;
 };
 
