@@ -24,8 +24,11 @@ class Encoder {
   Encoder& choice(Enum value) {
     return number(static_cast<std::uint8_t>(value));
   }
-  /// A 16-bit count, then the characters.
+  /// A 16-bit count, then the characters. Throws Error when there are more than that can count.
   Encoder& text(std::string_view value) {
+    if (value.size() > UINT16_MAX) {
+      throw Error({"encode", "a text of " + std::to_string(value.size()) + " bytes", "65,535 are the most", ""});
+    }
     number(static_cast<std::uint16_t>(value.size()));
     bytes_.append(value);
     return *this;

@@ -178,12 +178,14 @@ void Coordinator::fail_exchange(const std::string& reason) {
 }
 
 std::string Coordinator::absentees() const {
+  constexpr std::size_t kMaxNamed = 100;
   std::string names;
+  std::size_t count = 0;
   for (std::size_t rank = 0; rank < seats_.size(); ++rank) {
-    if (seats_[rank].blob) continue;
+    if (seats_[rank].blob || ++count > kMaxNamed) continue;
     names += (names.empty() ? "rank " : ", rank ") + std::to_string(rank);
   }
-  return names;
+  return count <= kMaxNamed ? names : names + " and " + std::to_string(count - kMaxNamed) + " others";
 }
 
 void Coordinator::miss(Rank rank, const std::string& how) {

@@ -21,6 +21,7 @@ namespace {
 constexpr auto kHandshakeLimit = std::chrono::seconds(10);
 constexpr auto kLook = std::chrono::milliseconds(500);
 constexpr std::size_t kMostStrangers = 128;
+constexpr std::size_t kMaxReason = 1024;  // it may quote a name of any length that a guest sent
 constexpr auto kPauseAfterFailedAccept = std::chrono::milliseconds(20);
 
 // What a service that was killed left there is removed: the pool's lock says that it is nobody's.
@@ -116,7 +117,7 @@ Guests::Refusal Guests::shake_hands(Number number, Visitor& visitor) {
 }
 
 void Guests::refuse(Number number, const std::string& reason) {
-  if (visitors_.at(number).session) say(number, host_.refusal(reason));
+  if (visitors_.at(number).session) say(number, host_.refusal(reason.substr(0, kMaxReason)));
   log_.warn("refused a client: " + reason);
   part(number);
 }
