@@ -1,11 +1,9 @@
-// A server of the Redis protocol that redis-benchmark drives: `farside kv serve` in front of a pool, or Redis without
-// persistence. Argument: how many nodes the pool has, or "redis".
+// A server of the Redis protocol that clients drive (resp_load.h): `farside kv serve` in front of a pool, or Redis
+// without persistence. Argument: how many nodes the pool has, or "redis".
 //
-// A question is a test of redis-benchmark's, how many requests follow each other without waiting, and how many there
-// are; or "likes": how fast examples/likes.cc is in the pool. Each answer is how many a second.
-#include <array>
+// A question is one of their tests, how many requests follow each other without waiting, and how many there are; or
+// "likes": how fast examples/likes.cc is in the pool. Each answer is how many a second.
 #include <chrono>
-#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <iostream>
@@ -13,7 +11,6 @@
 #include <sstream>
 #include <stdexcept>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include <fcntl.h>
@@ -25,13 +22,12 @@
 #include "bench/harness/contend.h"
 #include "bench/harness/contender.h"
 #include "bench/kv/free_port.h"
+#include "bench/kv/resp_load.h"
 
 namespace farside::bench {
 namespace {
 
 constexpr int kLikes = 4 * 200;  // of examples/likes.cc
-constexpr const char* kClients = "50";
-constexpr const char* kKeys = "10000";
 
 std::string farside() { return sibling_program("../../bin/farside"); }
 
@@ -102,44 +98,19 @@ class ServerProcess {
   const pid_t pid_;
 };
 
-/// What the program prints.
-std::string output_of(const std::string& command) {
-  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> pipe(::popen(command.c_str(), "r"), ::pclose);
-  if (pipe == nullptr) throw std::runtime_error("no process for " + command);
-  std::string output;
-  std::array<char, 4096> part{};
-  while (const std::size_t count = std::fread(part.data(), 1, part.size(), pipe.get()))
-    output.append(part.data(), count);
-  return output;
-}
-
-// The last line is "TEST","REQUESTS A SECOND",...
-double drive(int port, const std::string& question) {
+double drive(RespLoad& load, const std::string& question) {
   std::istringstream words(question);
   std::string test;
-  std::string pipelined;
-  std::string requests;
+  std::size_t pipelined = 0;
+  std::size_t requests = 0;
   if (!(words >> test >> pipelined >> requests)) throw std::runtime_error("no question: " + question);
-  std::string output = output_of("redis-benchmark --csv -p " + std::to_string(port) + " -c " + kClients + " -r " +
-                                 kKeys + " -t " + test + " -P " + pipelined + " -n " + requests + " 2>/dev/null");
-  const auto begin = output.find("\",\"", output.rfind('\n', output.size() - 2));
-  if (output.empty() || begin == std::string::npos) throw std::runtime_error("redis-benchmark said nothing");
-  return std::stod(output.substr(begin + 3));
+  return load.drive(test, pipelined, requests);
 }
 
 double like() {
   const auto start = std::chrono::steady_clock::now();
   run_to_its_end({sibling_program("../../bin/example_likes")});
   return kLikes / std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
-
-void await(int port) {
-  constexpr int kTries = 300;
-  for (int i = 0; i < kTries; ++i) {
-    if (output_of("redis-cli -p " + std::to_string(port) + " ping 2>/dev/null") == "PONG\n") return;
-    std::this_thread::sleep_for(std::chrono::milliseconds(100));
-  }
-  throw std::runtime_error("the server did not start");
 }
 
 void run(const std::string& server_or_nodes) {
@@ -150,10 +121,10 @@ void run(const std::string& server_or_nodes) {
                       : std::vector<std::string>{"redis-server", "--port", port,           "--bind", "127.0.0.1",
                                                  "--save",       "",       "--appendonly", "no"};
   const ServerProcess server(serve);
-  await(std::stoi(port));
+  RespLoad load(std::stoi(port));
   std::cout << "ready" << std::endl;
   for (std::string question; std::getline(std::cin, question);) {
-    std::cout << (question == "likes" ? like() : drive(std::stoi(port), question)) << std::endl;
+    std::cout << (question == "likes" ? like() : drive(load, question)) << std::endl;
   }
 }
 
