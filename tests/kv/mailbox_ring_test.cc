@@ -235,7 +235,7 @@ TEST_F(KvMailboxRing, TakesNoMoreMemoryThanGoesThroughIt) {
   std::vector<std::unique_ptr<MailboxReceiver>> receivers;
   for (std::size_t i = 0; i < kMailboxes; ++i) {
     senders.push_back(
-        std::make_unique<MailboxSender>(*channel_, client_, kLarge, MailboxSender::Ring{}, MailboxRules{}));
+        std::make_unique<MailboxSender>(*fabric_, *channel_, client_, kLarge, MailboxSender::Ring{}, MailboxRules{}));
     receivers.push_back(std::make_unique<MailboxReceiver>(client_, kLarge, MailboxRules{}));
   }
   EXPECT_LT(farside::test::resident_bytes() - before, kMailboxes * kLarge.slot_bytes / 4);
