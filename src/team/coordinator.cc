@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <thread>
 #include <utility>
 
 #include <sys/epoll.h>
@@ -30,7 +29,11 @@ Coordinator::Coordinator(const std::string& address, const Secret& secret, Rank 
     : secret_(secret), seats_(size), listener_(listen_on(address)) {
   allow_many_files();  // one for each member
   address_ = bound_address(listener_, address);
-  loop_.post([this] { loop_.watch(listener_.get(), EPOLLIN, [this](std::uint32_t) { accept_peer(); }); });
+  loop_.post([this] { listen(); });
+}
+
+void Coordinator::listen() {
+  loop_.watch(listener_.get(), EPOLLIN, [this](std::uint32_t) { accept_peer(); });
 }
 
 // One at a time, so that the members are served between two of a crowd.
@@ -41,7 +44,8 @@ void Coordinator::accept_peer() {
     constexpr const char* kWhy = "too many descriptors are open";
     if (refuse_oldest_stranger(kWhy)) return;
     log_.warn("cannot accept a connection to " + address_ + ": " + kWhy);
-    std::this_thread::sleep_for(kPauseAfterFailedAccept);  // the listener stays readable: else this would spin
+    loop_.forget(listener_.get());  // which stays readable; the loop serves others until it looks again
+    loop_.after(kPauseAfterFailedAccept, [this] { listen(); });
     return;
   }
   if (strangers() == kStrangerLimit) refuse_oldest_stranger("too many strangers wait");

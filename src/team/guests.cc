@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <thread>
 #include <utility>
 
 #include <sys/epoll.h>
@@ -20,8 +19,8 @@ namespace {
 
 constexpr auto kHandshakeLimit = std::chrono::seconds(10);
 constexpr auto kLook = std::chrono::milliseconds(500);
-constexpr std::size_t kMostStrangers = 128;
-constexpr std::size_t kMaxReason = 1024;  // it may quote a name of any length that a guest sent
+constexpr std::size_t kMaxStrangers = 128;  // at each listener
+constexpr std::size_t kMaxReason = 1024;    // it may quote a name of any length that a guest sent
 constexpr auto kPauseAfterFailedAccept = std::chrono::milliseconds(20);
 
 // What a service that was killed left there is removed: the pool's lock says that it is nobody's.
@@ -39,9 +38,7 @@ Guests::Guests(EventLoop& loop, const Secret& secret, Host& host, const std::vec
     : loop_(loop), secret_(secret), host_(host) {
   for (const std::string& address : addresses) listeners_.emplace_back(address);
   loop_.post([this] {
-    for (const Listener& listener : listeners_) {
-      loop_.watch(listener.fd(), EPOLLIN, [this, &listener](std::uint32_t) { accept(listener); });
-    }
+    for (const Listener& listener : listeners_) listen(listener);
   });
 }
 
@@ -59,22 +56,27 @@ void Guests::say(Number guest, const std::string& message) {
   visitor.connection->send(visitor.session->seal(FrameKind::service, message));
 }
 
+void Guests::listen(const Listener& listener) {
+  loop_.watch(listener.fd(), EPOLLIN, [this, &listener](std::uint32_t) { accept(listener); });
+}
+
 void Guests::accept(const Listener& listener) {
   Fd socket(::accept4(listener.fd(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
   if (!socket) {
     if (errno != EMFILE && errno != ENFILE) return;
-    log_.warn("cannot accept a client at " + listener.address() + ": too many descriptors are open");
-    std::this_thread::sleep_for(kPauseAfterFailedAccept);  // the listener stays readable: else this would spin
+    constexpr const char* kWhy = "too many descriptors are open";
+    if (refuse_oldest_stranger(nullptr, kWhy)) return;
+    log_.warn("cannot accept a client at " + listener.address() + ": " + kWhy);
+    loop_.forget(listener.fd());  // which stays readable; the loop serves others until it looks again
+    loop_.after(kPauseAfterFailedAccept, [this, &listener] { listen(listener); });
     return;
   }
-  if (strangers() == kMostStrangers) {
-    log_.warn("turned a client away from " + listener.address() + ": too many strangers wait");
-    return;
-  }
+  if (strangers(&listener) == kMaxStrangers) refuse_oldest_stranger(&listener, "too many strangers wait");
   keep_alive(socket);
   const Number number = next_++;
   auto connection = std::make_unique<Connection>(loop_, std::move(socket), [this, number] { serve(number); });
-  visitors_.emplace(number, Visitor{.connection = std::move(connection), .came = SetupClock::now()});
+  visitors_.emplace(number,
+                    Visitor{.listener = &listener, .connection = std::move(connection), .came = SetupClock::now()});
   keep_time();
 }
 
@@ -129,14 +131,25 @@ void Guests::part(Number number) {
   if (was_guest) host_.part(number);
 }
 
-std::size_t Guests::strangers() const {
+bool Guests::is_stranger(const Visitor& visitor, const Listener* at) {
+  return !visitor.session && (at == nullptr || visitor.listener == at);
+}
+
+std::size_t Guests::strangers(const Listener* at) const {
   return static_cast<std::size_t>(
-      std::ranges::count_if(visitors_, [](const auto& each) { return !each.second.session; }));
+      std::ranges::count_if(visitors_, [at](const auto& each) { return is_stranger(each.second, at); }));
+}
+
+bool Guests::refuse_oldest_stranger(const Listener* at, const std::string& reason) {
+  const auto oldest = std::ranges::find_if(visitors_, [at](const auto& each) { return is_stranger(each.second, at); });
+  if (oldest == visitors_.end()) return false;
+  refuse(oldest->first, reason);
+  return true;
 }
 
 // The timer runs only while somebody shakes hands.
 void Guests::keep_time() {
-  const bool wanted = strangers() != 0;
+  const bool wanted = strangers(nullptr) != 0;
   if (wanted == std::exchange(ticking_, wanted)) return;
   loop_.tick(wanted ? kLook : std::chrono::milliseconds(0), [this] { refuse_the_slow(); });
 }

@@ -76,19 +76,24 @@ class Guests {
   };
   /// Whoever connected: a stranger until it has a session.
   struct Visitor {
+    const Listener* listener;
     std::unique_ptr<Connection> connection;
     SetupClock::time_point came;
     Introduction introduction{};
     std::optional<Session> session{};
   };
 
+  void listen(const Listener& listener);
   void accept(const Listener& listener);
   void serve(Number number);
   Refusal advance(Number number, Visitor& visitor);
   Refusal shake_hands(Number number, Visitor& visitor);
   void refuse(Number number, const std::string& reason);
   void part(Number number);
-  [[nodiscard]] std::size_t strangers() const;
+  // At one listener, or at all: null.
+  [[nodiscard]] static bool is_stranger(const Visitor& visitor, const Listener* at);
+  [[nodiscard]] std::size_t strangers(const Listener* at) const;
+  bool refuse_oldest_stranger(const Listener* at, const std::string& reason);  ///< false: there is none
   void keep_time();
   void refuse_the_slow();
 
