@@ -60,6 +60,11 @@ std::string FaultCount::table() const {
   return std::move(out).str();
 }
 
+std::uint64_t FaultCount::met(const std::string& step, Fault fault) const {
+  const auto found = steps_.find(step);
+  return found == steps_.end() ? 0 : found->second.met.at(static_cast<std::size_t>(fault));
+}
+
 std::set<std::string> FaultCount::missing() const {
   std::set<std::string> missing;
   for (const auto& [name, step] : steps_) {

@@ -58,6 +58,8 @@ class FaultCount {
 
   /// A row for each step, a column for each fault.
   [[nodiscard]] std::string table() const;
+  /// How often the step of that name met it; 0 when there is no such step.
+  [[nodiscard]] std::uint64_t met(const std::string& step, Fault fault) const;
   /// "step: fault" for what was not met at all.
   [[nodiscard]] std::set<std::string> missing() const;
 

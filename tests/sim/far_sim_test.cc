@@ -20,7 +20,7 @@ FarScenario draw(std::uint64_t seed) {
   scenario.clients = static_cast<Rank>(1 + dice.random() % 2);
   scenario.threads = 1 + dice.random() % 2;
   scenario.slabs = static_cast<far::SlabNumber>(dice.one_in(2) ? 16 : 3 + dice.random() % 4);
-  scenario.network = draw_strict_network(dice);
+  scenario.network = draw_network(dice);
   scenario.network.revoking_kills = dice.one_in(2);
   if (dice.one_in(2)) {
     scenario.pauses = static_cast<int>(dice.random() % 3);
@@ -49,7 +49,7 @@ FarScenario draw_rebuilding(std::uint64_t seed) {
   scenario.slabs = 16;
   scenario.space_slabs = 8;
   scenario.rounds = static_cast<int>(10 + dice.random() % 50);
-  scenario.network = draw_strict_network(dice);
+  scenario.network = draw_network(dice);
   scenario.network.detection = std::chrono::microseconds(100);
   scenario.node_dies = scenario.another_dies = true;
   return scenario;
@@ -63,7 +63,7 @@ FarScenario draw_leaving(std::uint64_t seed) {
   scenario.slabs = 4;
   scenario.deaths = static_cast<Rank>(dice.random() % 2);
   scenario.mistaken = scenario.deaths == 0;
-  scenario.network = draw_strict_network(dice);
+  scenario.network = draw_network(dice);
   scenario.network.revoking_kills = dice.one_in(2);
   scenario.network.lands_late = true;
   scenario.network.long_latency = std::chrono::milliseconds(4);

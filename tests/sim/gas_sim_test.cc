@@ -24,7 +24,7 @@ GasScenario draw(std::uint64_t seed) {
   scenario.shape.slots = scenario.shape.pages + 1;
   scenario.shape.cached_places = 1 + dice.random() % scenario.shape.pages;
   scenario.one_in_owns = 2 + dice.random() % 3;
-  scenario.network = draw_strict_network(dice);
+  scenario.network = draw_network(dice);
   if (dice.one_in(2)) {
     scenario.pauses = static_cast<int>(dice.random() % 4);
     scenario.stalls = static_cast<int>(dice.random() % 4);

@@ -39,6 +39,7 @@ class KvRun {
     judge();
     return violation_;
   }
+  [[nodiscard]] KvWorld& world() noexcept { return world_; }
   /// Puts that timed out and were read afterwards; of `run`.
   [[nodiscard]] std::uint64_t late_puts() const noexcept { return late_puts_; }
 

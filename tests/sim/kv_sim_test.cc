@@ -1,9 +1,11 @@
 // Read-atomic transactions (src/kv/protocol), under many seeds, with all rules and with each of them broken.
+#include <iostream>
 #include <optional>
 #include <string>
 
 #include <gtest/gtest.h>
 
+#include "tests/sim/kv_faults.h"
 #include "tests/sim/kv_run.h"
 #include "tests/sim/seeds.h"
 
@@ -32,10 +34,7 @@ KvScenario draw(std::uint64_t seed) {
   scenario.one_in_expires = dice.one_in(4) ? 4 : 0;
   scenario.one_in_conditions = dice.one_in(2) ? 2 : 0;
   if (dice.one_in(3)) scenario.most_value_bytes = 700;
-  if (dice.one_in(8)) {  // full
-    scenario.most_value_bytes = 6000;
-    scenario.memory_bytes = 64U << 10U;
-  }
+  if (dice.one_in(8)) scenario.fill();
   if (dice.one_in(3)) scenario.grace = std::chrono::microseconds(200) + dice.up_to(std::chrono::milliseconds(2));
   if (dice.one_in(2)) scenario.superseded_bytes = 0;
   if (dice.one_in(3)) scenario.patience = std::chrono::microseconds(300);
@@ -54,12 +53,13 @@ KvScenario draw(std::uint64_t seed) {
 using Shape = void (*)(KvScenario&);
 
 std::optional<std::string> violation(const KvRules& rules, Shape shape, std::uint64_t seeds = kSeeds,
-                                     std::uint64_t* late_puts = nullptr) {
+                                     std::uint64_t* late_puts = nullptr, FaultCount* faults = nullptr) {
   return first_violation(seeds, [&](std::uint64_t seed) {
     KvScenario scenario = draw(seed);
     shape(scenario);
     scenario.rules = rules;
     KvRun run(seed, scenario);
+    if (faults != nullptr) run.world().count_faults(*faults);
     const auto found = run.run();
     if (late_puts != nullptr) *late_puts += run.late_puts();
     return found;
@@ -118,14 +118,26 @@ bool caught(const KvRules& rules, Shape shape = any) { return noticed(violation(
 
 TEST(KvSim, KeepsItsPromisesUnderEverySeed) {
   std::uint64_t late_puts = 0;
-  const std::uint64_t seeds = seeds_or(kSeeds);
-  EXPECT_EQ(violation({}, any, seeds, &late_puts), std::nullopt);
+  const std::uint64_t seeds = seeds_or(kSeeds / 2);
+  FaultCount faults;
+  EXPECT_EQ(violation({}, any, seeds, &late_puts, &faults), std::nullopt);
   RecordProperty("late_puts", std::to_string(late_puts));
   EXPECT_GE(late_puts, seeds / 4);
+  std::cout << faults.table();
+  for (const char* const step : {"READ kv memory", "WRITE kv mailboxes", "FETCH_ADD kv mailboxes of servers"}) {
+    for (const Fault fault :
+         {Fault::stalled, Fault::late, Fault::poster_stopped, Fault::timed_out, Fault::landed_given_up,
+          Fault::target_stopped, Fault::target_died, Fault::link_cut, Fault::link_replaced}) {
+      expect_met(faults, step, fault);
+    }
+  }
+  for (const Fault fault : {Fault::stalled, Fault::late, Fault::target_died, Fault::link_cut}) {
+    expect_met(faults, "WRITE kv mailboxes of servers", fault);
+  }
 }
 TEST(KvSim, KeepsItsPromisesWhenWhatTimedOutIsDoneAfterAll) {
   std::uint64_t late_puts = 0;
-  const std::uint64_t seeds = seeds_or(kSeeds / 2);
+  const std::uint64_t seeds = seeds_or(kSeeds / 5);
   EXPECT_EQ(violation({}, late, seeds, &late_puts), std::nullopt);
   RecordProperty("late_puts", std::to_string(late_puts));
   EXPECT_GE(late_puts, 2 * seeds);

@@ -7,10 +7,12 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "kv/in_team.h"
+#include "kv/protocol/shipping_ring.h"
 #include "sim/world.h"
 
 namespace farside::sim {
@@ -50,6 +52,15 @@ struct KvScenario {
   Network network;
   kv::KvRules rules;
 
+  /// Values so large that the servers are full. A put of them is slow, not stuck: a copy gives way once in 32 bytes,
+  /// and a thread that priorities put off takes one such step in up to 128 us; six values, copied four times, take half
+  /// a second.
+  void fill() {
+    most_value_bytes = 6000;
+    memory_bytes = 64U << 10U;
+    timeout = std::chrono::seconds(2);
+  }
+
   [[nodiscard]] bool is_calm() const {
     return pauses + stalls == 0 && deaths == 0 && !server_dies && !is_suspected && !standby_dies && !is_apart &&
            breaks == 0 && timeout >= std::chrono::milliseconds(200) && patience >= std::chrono::milliseconds(5) &&
@@ -59,7 +70,8 @@ struct KvScenario {
 
 class KvWorld {
  public:
-  static constexpr Duration kTimeoutAfterFaults = std::chrono::milliseconds(200);
+  /// Longer than a session waits for a primary before it looks whether the standby serves (kFirstSlice, 250 ms).
+  static constexpr Duration kTimeoutAfterFaults = std::chrono::seconds(1);
   static constexpr Duration kAwhile = std::chrono::microseconds(20);
 
   struct Client {
@@ -94,6 +106,16 @@ class KvWorld {
   [[nodiscard]] bool has_standby_given_up() {
     return std::ranges::any_of(sides_, [](const auto& side) { return side != nullptr && side->has_given_up(); });
   }
+  /// By operation and region; the words of rings and epochs apart. The count outlives this.
+  void count_faults(FaultCount& count) {
+    count.call_places([servers = scenario_.servers](std::string_view region, std::uint64_t offset) {
+      const std::string name(region);
+      if (region.starts_with("kv rings")) return name + (offset == kv::ShippingRing::kTaken ? ": taken" : ": frames");
+      if (region == "kv epochs") return name + (offset < servers * sizeof(ControlWord) ? ": epoch" : ": alone");
+      return name;
+    });
+    world_.wires().count_faults(count);
+  }
   [[nodiscard]] Scheduler& dice() { return world_.scheduler(); }
   [[nodiscard]] Fabric& fabric_of(const Client& client) { return world_.fabric(client.rank); }
   [[nodiscard]] Deadline deadline_of(const Client& client) {
@@ -114,11 +136,13 @@ class KvWorld {
     if (++ready_ == clients_.size()) befall();
     work(client);
     client.finished = true;
-    while (!all_living(&Client::finished)) fabric_of(client).sleep(kAwhile);
+    while (!all_living(&Client::finished)) fabric_of(client).sleep(10 * kAwhile);  // each look costs events
     if (!std::exchange(healed_, true)) world_.heal();
     fabric_of(client).sleep(2 * scenario_.network.detection);
     look(client);
     client.ended = true;
+    // It would go on for seconds: it tries to reach its standby.
+    if (scenario_.is_suspected && all_living(&Client::ended)) world_.kill(scenario_.servers - 1);
   }
 
   [[nodiscard]] kv::InTeamOptions options(Rank rank) {

@@ -43,22 +43,10 @@ inline Network harshest(std::uint64_t seed) {
 }
 
 /// Any set of what the memory model allows; the dead do not answer.
-inline Network draw_strict_network(Scheduler& dice) {
+inline Network draw_network(Scheduler& dice) {
   Network network;
   network.grain_bytes = dice.one_in(2) ? 8 : 64;
   for (const NamedSwitch& each : named_switches()) network.*each.on = dice.one_in(2);
-  network.dead_memory_answers = false;
-  network.detection = std::chrono::milliseconds(2);
-  return network;
-}
-
-/// The same without interleaves_accesses and what follows it, under which kv does not keep its promises yet.
-inline Network draw_network(Scheduler& dice) {
-  constexpr std::size_t kSwitches = 10;
-  Network network;
-  network.grain_bytes = dice.one_in(2) ? 8 : 64;
-  for (const NamedSwitch& each : named_switches().first(kSwitches)) network.*each.on = dice.one_in(2);
-  for (const NamedSwitch& each : named_switches().subspan(kSwitches)) network.*each.on = false;
   network.dead_memory_answers = false;
   network.detection = std::chrono::milliseconds(2);
   return network;
