@@ -50,7 +50,8 @@ class Rendezvous {
   [[nodiscard]] bool ended(const Ticket& ticket) const;
   /// The same. timed_out when the other end has not come in time, and then it may still come.
   Result wait(Channel& channel, const Ticket& ticket, Deadline deadline) const;
-  /// True: it never meets, and the key is free. False: the other end has come, or is lost; wait for it.
+  /// Returns true: it never meets, and the key is free. False: the other end has come, or is lost: wait for it. Or the
+  /// deadline passed first, and the use may be withdrawn or not: the next call says which.
   bool withdraw(Channel& channel, const Ticket& ticket, Deadline deadline);
 
  private:

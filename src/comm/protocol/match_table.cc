@@ -13,7 +13,11 @@ constexpr std::uint64_t kRoundsMask = 0xffff'ffff;
 constexpr std::uint64_t kOneThatDidNotFit = std::uint64_t{1} << 32U;
 constexpr std::uint64_t kCarry = std::uint64_t{1} << 32U;
 
+// Of an entry's word.
+constexpr std::uint64_t kOneWithdrawal = std::uint64_t{1} << 34U;
 std::uint64_t state_of(std::uint64_t round, std::uint64_t phase) { return round << 2U | phase; }
+std::uint64_t without_withdrawals(std::uint64_t word) { return word % kOneWithdrawal; }
+std::uint64_t with_phase(std::uint64_t word, std::uint64_t phase) { return (word & ~std::uint64_t{3}) | phase; }
 
 MatchTable::End other(MatchTable::End end) {
   return end == MatchTable::End::source ? MatchTable::End::destination : MatchTable::End::source;
@@ -87,13 +91,28 @@ Outcome MatchTable::wait(Channel& channel, const Ticket& ticket, Deadline deadli
 }
 
 bool MatchTable::withdraw(Channel& channel, const Ticket& ticket, Deadline deadline) {
-  const std::uint64_t round = ticket.before & kRoundsMask;
-  const std::uint64_t mine = state_of(round, ticket.end == End::source ? kOffered : kClaimed);
-  const Fetched found = channel.compare_swap(state_word(ticket), mine, state_of(round, kEmpty), deadline);
-  if (!found.done() || found.value != mine) return false;
+  const std::uint64_t mine = state_of(ticket.before & kRoundsMask, ticket.end == End::source ? kOffered : kClaimed);
+  if (!take_away(channel, ticket, mine, deadline)) return false;
   const std::scoped_lock lock(mutex_);
   open_.erase(ended_offset(ticket.end, ticket.peer, ticket.key));
   return true;
+}
+
+bool MatchTable::take_away(Channel& channel, const Ticket& ticket, std::uint64_t mine, Deadline deadline) {
+  const std::uint64_t empty = with_phase(mine, kEmpty);
+  const std::uint64_t theirs = with_phase(mine, ticket.end == End::source ? kClaimed : kOffered);
+  for (std::uint64_t expected = mine;;) {
+    const std::uint64_t one_more = rules_.counts_withdrawals ? kOneWithdrawal : 0;
+    const std::uint64_t desired = with_phase(expected, kEmpty) + one_more;
+    const Fetched found = channel.compare_swap(state_word(ticket), expected, desired, deadline);
+    if (!found.done()) return false;
+    if (found.value == expected) return true;
+    const std::uint64_t state = without_withdrawals(found.value);
+    // Had the other end come to what was left here, the round would be met, or over.
+    if (state == empty || state == theirs) return rules_.knows_late_withdrawals;
+    if (state != mine) return false;
+    expected = found.value;
+  }
 }
 
 // ---- Meeting
@@ -102,17 +121,19 @@ Outcome MatchTable::meet(Channel& channel, const Ticket& ticket, const MatchPlac
   const Outcome left = leave(channel, ticket, mine, deadline);
   if (left != Outcome::done) return left;
   const bool offers = ticket.end == End::source;
-  const std::uint64_t round = ticket.before & kRoundsMask;
-  const std::uint64_t empty = state_of(round, kEmpty);
-  const std::uint64_t theirs = state_of(round, offers ? kClaimed : kOffered);
+  const std::uint64_t empty = state_of(ticket.before & kRoundsMask, kEmpty);
+  const std::uint64_t theirs = with_phase(empty, offers ? kClaimed : kOffered);
   for (std::uint64_t expected = empty;;) {
-    const bool comes_first = expected == empty;
-    const std::uint64_t desired = state_of(round, comes_first ? (offers ? kOffered : kClaimed) : kMet);
+    const bool comes_first = without_withdrawals(expected) == empty;
+    const std::uint64_t desired = with_phase(expected, comes_first ? (offers ? kOffered : kClaimed) : kMet);
     const Fetched found = channel.compare_swap(state_word(ticket), expected, desired, deadline);
     if (!found.done()) return found.outcome;
-    if (found.value == expected) return comes_first ? Outcome::done : transfer(channel, ticket, mine, deadline);
+    if (found.value == expected) {
+      return comes_first ? Outcome::done : transfer(channel, ticket, mine, desired, deadline);
+    }
     // The other end has come or withdrawn meanwhile. Anything else has been left by another life of the peer.
-    if (found.value != empty && found.value != theirs) return Outcome::peer_lost;
+    const std::uint64_t state = without_withdrawals(found.value);
+    if (state != empty && state != theirs) return Outcome::peer_lost;
     expected = found.value;
   }
 }
@@ -126,7 +147,8 @@ Outcome MatchTable::leave(Channel& channel, const Ticket& ticket, MatchPlace min
 }
 
 // By who came second. Nobody else touches the round any more.
-Outcome MatchTable::transfer(Channel& channel, const Ticket& ticket, const MatchPlace& mine, Deadline deadline) {
+Outcome MatchTable::transfer(Channel& channel, const Ticket& ticket, const MatchPlace& mine, std::uint64_t met,
+                             Deadline deadline) {
   MatchPlace theirs;
   const Outcome read = channel.read(LocalSpan(theirs), place_span(ticket, other(ticket.end)), deadline);
   if (read != Outcome::done) return read;
@@ -138,7 +160,7 @@ Outcome MatchTable::transfer(Channel& channel, const Ticket& ticket, const Match
   // Who is told of the end may begin the next round at once, so the entry is free before.
   const std::uint64_t round = ticket.before & kRoundsMask;
   const std::uint64_t next = state_of((round + 1) & kRoundsMask, kEmpty);
-  const Fetched freed = channel.compare_swap(state_word(ticket), state_of(round, kMet), next, deadline);
+  const Fetched freed = channel.compare_swap(state_word(ticket), met, next, deadline);
   const bool tell = rules_.bytes_before_end && rules_.free_before_end;
   return freed.done() && tell ? tell_both(channel, ticket, fits, deadline) : freed.outcome;
 }

@@ -6,7 +6,8 @@
 // used over and over; each use is a round.
 //
 //   entry[source][key]        at the destination, a line
-//     state      AtomicWord   round (62 bits), phase (2): empty, offered, claimed, or met while the transfer is made
+//     state      AtomicWord   withdrawals in this round (30 bits), round (32), phase (2): empty, offered, claimed, or
+//                             met while the transfer is made
 //     offered    Bulk         place: region, offset, bytes
 //     claimed    Bulk         place
 //   ended[end][peer][key]     at both    AtomicWord   how many rounds did not fit (32 bits) | have ended (32), each
@@ -63,8 +64,9 @@ class MatchTable {
   Outcome meet(Channel& channel, const Ticket& ticket, const MatchPlace& mine, Deadline deadline);
   [[nodiscard]] State state(const Ticket& ticket) const;
   Outcome wait(Channel& channel, const Ticket& ticket, Deadline deadline) const;
-  /// Done: the round is not open any more, and the key is free for another; the ticket's flag will never turn. Else the
-  /// other end has come, and it goes on. After meet.
+  /// Returns true: the round is not open any more, and the key is free for another; the ticket's flag will never turn.
+  /// False: the other end has come, and the round goes on; or the deadline passed, and it may be withdrawn or not. The
+  /// next call says which. Requires that meet returned done.
   bool withdraw(Channel& channel, const Ticket& ticket, Deadline deadline);
 
  private:
@@ -76,8 +78,11 @@ class MatchTable {
   [[nodiscard]] RemoteSpan place_span(const Ticket& ticket, End end) const;
   [[nodiscard]] LocalWord<AtomicWord> ended_word(const Ticket& ticket) const;
 
+  /// Whether `mine`, the state that this end has left, is gone.
+  bool take_away(Channel& channel, const Ticket& ticket, std::uint64_t mine, Deadline deadline);
   Outcome leave(Channel& channel, const Ticket& ticket, MatchPlace mine, Deadline deadline);
-  Outcome transfer(Channel& channel, const Ticket& ticket, const MatchPlace& mine, Deadline deadline);
+  Outcome transfer(Channel& channel, const Ticket& ticket, const MatchPlace& mine, std::uint64_t met,
+                   Deadline deadline);
   Outcome copy(Channel& channel, const Ticket& ticket, const MatchPlace& mine, const MatchPlace& theirs,
                Deadline deadline);
   Outcome tell_both(Channel& channel, const Ticket& ticket, bool fits, Deadline deadline);

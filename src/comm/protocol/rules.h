@@ -47,6 +47,8 @@ struct MatchRules {
   bool free_before_end = true;     ///< and may begin the next one
   bool looks_under_lock = true;    ///< of threads that begin a round at one end at once, one does
   bool rounds_wrap_alone = true;   ///< the number of rounds carries nothing into that of those that did not fit
+  bool counts_withdrawals = true;  ///< a withdrawal that lands late withdraws no later offer or claim of the round
+  bool knows_late_withdrawals = true;  ///< a withdrawal that landed after its deadline is known to the next one
 };
 
 }  // namespace farside
