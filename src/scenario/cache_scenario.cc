@@ -8,6 +8,7 @@
 #include <set>
 #include <utility>
 
+#include "cache/peers.h"
 #include "scenario/cache_words.h"
 #include "scenario/directory_check.h"
 #include "scenario/imaginary_files.h"
@@ -18,7 +19,8 @@ namespace {
 
 constexpr Duration kLimit = std::chrono::minutes(10);
 constexpr Duration kPatience = std::chrono::milliseconds(300);  // of a read while faults last: many leases
-constexpr Duration kLongPause = std::chrono::seconds(2);        // much longer than that
+constexpr Duration kHaste = std::chrono::microseconds(100);
+constexpr Duration kLongPause = std::chrono::seconds(2);  // much longer than that
 constexpr Duration kLongStall = std::chrono::milliseconds(100);
 constexpr Duration kLife = std::chrono::milliseconds(2);  // in which things befall somebody
 
@@ -33,15 +35,20 @@ CacheOptions options_of(const CacheScenario& scenario) {
 
 class Run {
  public:
-  Run(std::uint64_t seed, const CacheScenario& scenario, bool keep_steps)
+  Run(std::uint64_t seed, const CacheScenario& scenario, bool keep_steps, FaultCount* count)
       : scenario_(scenario),
         options_(options_of(scenario)),
         world_(seed, static_cast<Rank>(scenario.nodes), scenario.network),
         caches_(scenario.nodes),
         restarts_left_(scenario.restarts) {
+    const CacheWords words(options_, world_.size(), scenario.blocks);
+    if (count != nullptr) {
+      world_.wires().count_faults(*count);
+      count->call_places([words](std::string_view /*region*/, std::uint64_t offset) { return words.place(offset); });
+    }
     if (!keep_steps) return;
     world_.scheduler().keep_steps();
-    world_.scheduler().call_words(CacheWords(options_, world_.size(), scenario.blocks));
+    world_.scheduler().call_words(words);
   }
 
   CacheResult run() {
@@ -108,7 +115,9 @@ class Run {
     for (std::uint32_t i = 0; i < scenario_.reads; ++i) {
       const std::uint64_t choice = scenario_.all_at_once ? i : world_.fabric(node).random();
       const std::uint64_t block = choice % scenario_.blocks;
-      const bool answered = read(node, *channel, block, kPatience);
+      const bool gives_up = scenario_.impatient && node != 0 && world_.scheduler().one_in(2);
+      const Duration patience = gives_up ? world_.scheduler().up_to(kHaste) : kPatience;
+      const bool answered = read(node, *channel, block, patience);
       // Node 0 is never stopped itself, so nothing excuses that it got no answer.
       if (!answered && node == 0) fail("node 0 got no answer for block " + std::to_string(block));
     }
@@ -217,6 +226,8 @@ class Run {
 
   void look_at_directory() {
     const DirectoryCheck check(world_, caches_, options_);
+    // A node avoids a peer to which its link broke for a while; then all are reachable again.
+    if (scenario_.network.breaks_links) settle_for(2 * Peers::kLongestPause);
     settle();
     for (const auto& stale : check.stale_cells(scenario_.blocks)) {
       if (is_undisturbed()) return fail(stale.text());
@@ -243,12 +254,19 @@ class Run {
     }
   }
 
-  void settle() { world_.scheduler().settle(world_.scheduler().now() + kLongPause); }
+  void settle() { settle_for(kLongPause); }
+  void settle_for(Duration duration) {
+    Scheduler& scheduler = world_.scheduler();
+    scheduler.after(duration, [] {});  // so that the time passes
+    scheduler.settle(scheduler.now() + duration);
+  }
 
   // ----
 
-  // Nobody dies, is silent, or cannot be reached.
-  [[nodiscard]] bool is_undisturbed() const { return scenario_.deaths + scenario_.pauses + scenario_.stalls == 0; }
+  // No node dies, is unresponsive, or cannot be reached.
+  [[nodiscard]] bool is_undisturbed() const {
+    return scenario_.deaths + scenario_.pauses + scenario_.stalls == 0 && !scenario_.network.breaks_links;
+  }
 
   void note(Rank node, const std::string& what) {
     world_.scheduler().record(node, [&] { return "node " + std::to_string(node) + " " + what; });
@@ -275,8 +293,8 @@ class Run {
 
 }  // namespace
 
-CacheResult run_cache_scenario(std::uint64_t seed, const CacheScenario& scenario, bool keep_steps) {
-  return Run(seed, scenario, keep_steps).run();
+CacheResult run_cache_scenario(std::uint64_t seed, const CacheScenario& scenario, bool keep_steps, FaultCount* count) {
+  return Run(seed, scenario, keep_steps, count).run();
 }
 
 }  // namespace farside::sim

@@ -40,6 +40,7 @@ struct CacheScenario {
   std::uint32_t stalls = 0;    ///< of links, in one direction
   std::uint32_t load_us = 20;  ///< the longest time that the file system takes for a word
   std::uint32_t lease_ms = 5;
+  bool impatient = false;    ///< nodes but the first often give up early
   bool all_at_once = false;  ///< every thread reads the blocks in the same order, not at random
   Network network;
   CacheRules rules;
@@ -52,7 +53,8 @@ struct CacheResult {
   std::vector<std::string> steps;  ///< up to the violation, when they were asked for
 };
 
-[[nodiscard]] CacheResult run_cache_scenario(std::uint64_t seed, const CacheScenario& scenario,
-                                             bool keep_steps = false);
+/// Where there is a `count`, it gets the faults that each step of the protocol meets.
+[[nodiscard]] CacheResult run_cache_scenario(std::uint64_t seed, const CacheScenario& scenario, bool keep_steps = false,
+                                             FaultCount* count = nullptr);
 
 }  // namespace farside::sim

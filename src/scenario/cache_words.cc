@@ -38,6 +38,11 @@ std::string CacheWords::operator()(std::uint64_t offset, std::uint64_t value) co
          hexadecimal(value);
 }
 
+std::string CacheWords::place(std::uint64_t offset) const {
+  const std::string word = (*this)(offset, 0);
+  return word.substr(0, word.find(" = "));
+}
+
 std::string CacheWords::in_slot(std::uint64_t offset, std::uint64_t value) const {
   const std::uint64_t stride = slot_stride(geometry_.layout().block_bytes);
   const std::uint64_t at = offset % stride;

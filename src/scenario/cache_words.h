@@ -15,6 +15,8 @@ class CacheWords {
 
   /// "slot 1 token = 0x1000000000003", "bucket 0 row 2 cell of group 1 = loaded at node 2 slot 0, change 7".
   [[nodiscard]] std::string operator()(std::uint64_t offset, std::uint64_t value) const;
+  /// The same without the value.
+  [[nodiscard]] std::string place(std::uint64_t offset) const;
 
  private:
   [[nodiscard]] std::string in_slot(std::uint64_t offset, std::uint64_t value) const;

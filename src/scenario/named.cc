@@ -17,6 +17,10 @@ void draw_network(Scheduler& dice, Network& network) {
   for (const NamedSwitch& each : named_switches()) network.*each.on = dice.one_in(2);
 }
 
+// Of a scenario without deaths, pauses and stalls: longer than any load takes. A link that breaks leaves a loader's
+// cell behind, for which others wait as long.
+std::uint32_t undisturbed_lease_ms(const Network& network) { return network.breaks_links ? 5 : 1000; }
+
 // Anything: the number of everything, the faults and the network.
 CacheScenario draw_any(std::uint64_t seed) {
   Scheduler dice(mix(seed));
@@ -35,8 +39,10 @@ CacheScenario draw_any(std::uint64_t seed) {
   scenario.deaths = dice.one_in(2) ? 1 : 0;
   scenario.pauses = dice.one_in(2) ? 2 : 0;
   scenario.stalls = dice.one_in(2) ? 2 : 0;
-  if (scenario.deaths + scenario.pauses + scenario.stalls == 0) scenario.lease_ms = 1000;  // so that nobody is silent
   draw_network(dice, scenario.network);
+  if (scenario.deaths + scenario.pauses + scenario.stalls == 0) {
+    scenario.lease_ms = undisturbed_lease_ms(scenario.network);
+  }
   scenario.restarts = dice.one_in(2) ? scenario.deaths : 0;
   return scenario;
 }
@@ -70,8 +76,8 @@ CacheScenario draw_recycle(std::uint64_t seed) {
   scenario.blocks = 3;
   scenario.slots = 2;
   scenario.load_us = 1;
-  scenario.lease_ms = 1000;
   draw_network(dice, scenario.network);
+  scenario.lease_ms = undisturbed_lease_ms(scenario.network);
   scenario.network.lands_late = true;
   scenario.network.slow_process = 0;
   return scenario;
@@ -102,9 +108,23 @@ CacheScenario draw_crowd(std::uint64_t seed) {
   scenario.reads = scenario.blocks;
   scenario.slots = 8;
   scenario.groups = between(dice, 1, 2);
-  scenario.lease_ms = 1000;
   scenario.all_at_once = true;
   draw_network(dice, scenario.network);
+  scenario.lease_ms = undisturbed_lease_ms(scenario.network);
+  return scenario;
+}
+
+// As any, with many faults of each kind.
+CacheScenario draw_storm(std::uint64_t seed) {
+  CacheScenario scenario = draw_any(seed);
+  scenario.reads = 60;
+  scenario.lease_ms = 5;
+  scenario.deaths = scenario.restarts = 10;
+  scenario.pauses = 20;
+  scenario.stalls = 40;
+  scenario.impatient = true;
+  scenario.network.stalls_before_posting = true;
+  scenario.network.lands_late = true;
   return scenario;
 }
 
@@ -113,6 +133,7 @@ constexpr std::array kScenarios{
     NamedScenario{"recycle", "a slot is recycled for other blocks and back while it is copied", draw_recycle},
     NamedScenario{"jam", "more threads than slots, and links that stall", draw_jam},
     NamedScenario{"restart", "nodes die and come back, empty, all the time", draw_restart},
+    NamedScenario{"storm", "many faults of each kind", draw_storm},
     NamedScenario{"crowd", "all nodes want the same blocks at once, and there is room for all", draw_crowd},
 };
 
@@ -149,6 +170,7 @@ constexpr std::array kSwitches{
     NamedSwitch{"revokes_slowly", &Network::revokes_slowly},
     NamedSwitch{"freed_reads_blank", &Network::freed_reads_blank},
     NamedSwitch{"prioritizes", &Network::prioritizes},
+    NamedSwitch{"breaks_links", &Network::breaks_links},
 };
 
 constexpr std::array kRules{

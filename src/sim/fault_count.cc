@@ -16,9 +16,7 @@ std::string_view to_string(Operation::Kind kind) {
   switch (kind) {
     case Operation::Kind::read: return "READ";
     case Operation::Kind::write: return "WRITE";
-    case Operation::Kind::fetch_add: return "FETCH_ADD";
-    case Operation::Kind::compare_swap: return "COMPARE_SWAP";
-    default: return "SWAP";
+    default: return "atomic";
   }
 }
 
@@ -60,19 +58,19 @@ std::string FaultCount::table() const {
   return std::move(out).str();
 }
 
-std::uint64_t FaultCount::met(const std::string& step, Fault fault) const {
+std::uint64_t FaultCount::count(const std::string& step, Fault fault) const {
   const auto found = steps_.find(step);
   return found == steps_.end() ? 0 : found->second.met.at(static_cast<std::size_t>(fault));
 }
 
-std::set<std::string> FaultCount::missing() const {
-  std::set<std::string> missing;
+std::set<std::string> FaultCount::pairs(bool were_met) const {
+  std::set<std::string> pairs;
   for (const auto& [name, step] : steps_) {
     for (std::size_t fault = 0; fault < kFaults; ++fault) {
-      if (step.met.at(fault) == 0) missing.insert(name + ": " + std::string(kNames.at(fault)));
+      if ((step.met.at(fault) != 0) == were_met) pairs.insert(name + ": " + std::string(kNames.at(fault)));
     }
   }
-  return missing;
+  return pairs;
 }
 
 }  // namespace farside::sim

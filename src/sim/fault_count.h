@@ -1,7 +1,7 @@
 // fault_count.h — how often each step of the protocols met each fault: what the seeds of a test reach.
 //
-// A step is what is posted: its kind and the word or bytes that it is for, like "COMPARE_SWAP cache: row cell". What a
-// region's words are called, a run may say; all of a region's words count as one otherwise.
+// A step is what is posted: READ, WRITE or atomic, and the word or bytes that it is for, like "atomic bucket row cell".
+// What a region's words are called, a run may say; all of a region's words count as one otherwise.
 #pragma once
 
 #include <array>
@@ -59,11 +59,14 @@ class FaultCount {
   /// A row for each step, a column for each fault.
   [[nodiscard]] std::string table() const;
   /// How often the step of that name met it; 0 when there is no such step.
-  [[nodiscard]] std::uint64_t met(const std::string& step, Fault fault) const;
-  /// "step: fault" for what was not met at all.
-  [[nodiscard]] std::set<std::string> missing() const;
+  [[nodiscard]] std::uint64_t count(const std::string& step, Fault fault) const;
+  /// "step: fault" for what was met, and for what was not.
+  [[nodiscard]] std::set<std::string> met() const { return pairs(true); }
+  [[nodiscard]] std::set<std::string> missing() const { return pairs(false); }
 
  private:
+  [[nodiscard]] std::set<std::string> pairs(bool were_met) const;
+
   using Place = std::tuple<Operation::Kind, std::string, std::uint64_t>;
 
   PlaceName place_name_;

@@ -121,7 +121,8 @@ void Flight::step_is_done() {
 
 void Flight::answer() {
   answered_ = true;
-  if (wires_.network().breaks_links && wires_.scheduler().one_in(kBreakOneIn)) {
+  const bool is_to_another = poster_ != target_->owner();
+  if (is_to_another && wires_.network().breaks_links && wires_.scheduler().one_in(kBreakOneIn)) {
     waiter_->broken.insert(peer_);
     return tell(Outcome::link_lost);
   }

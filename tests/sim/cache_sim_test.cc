@@ -1,34 +1,39 @@
 // The cache on the harshest network there is.
 #include <array>
-#include <cstdlib>
 
 #include <gtest/gtest.h>
 
 #include "scenario/named.h"
+#include "tests/sim/faults_met.h"
 
 namespace farside::sim {
 namespace {
 
-std::uint64_t seeds() {
-  const char* const wanted = std::getenv("FARSIDE_SIM_SEEDS");
-  return wanted != nullptr ? std::strtoull(wanted, nullptr, 10) : 2000;
-}
+constexpr std::uint64_t kSeeds = 2000;
 
-void expect_no_violation(std::string_view name, std::uint64_t last_seed) {
+std::optional<std::string> violation(std::string_view name, std::uint64_t seed, FaultCount* count = nullptr) {
   const NamedScenario& scenario = *find_scenario(name);
-  for (std::uint64_t seed = 1; seed <= last_seed; ++seed) {
-    const CacheScenario drawn = scenario.draw(seed);
-    const CacheResult result = run_cache_scenario(seed, drawn);
-    ASSERT_FALSE(result.violation) << *result.violation << ": " << command_for(seed, scenario, drawn);
-  }
+  const CacheScenario drawn = scenario.draw(seed);
+  const CacheResult result = run_cache_scenario(seed, drawn, false, count);
+  if (!result.violation) return std::nullopt;
+  return *result.violation + ": " + command_for(seed, scenario, drawn);
 }
 
-TEST(CacheSim, KeepsItsPromisesUnderEverySeed) { expect_no_violation("cache", seeds()); }
-TEST(CacheSim, KeepsThemWhileSlotsAreRecycledAllTheTime) { expect_no_violation("recycle", seeds() / 2); }
-TEST(CacheSim, KeepsThemWithMoreThreadsThanSlots) { expect_no_violation("jam", seeds() / 2); }
+void expect_no_violation(std::string_view name, std::uint64_t seeds) {
+  const auto run = [name](std::uint64_t seed) { return violation(name, seed); };
+  EXPECT_EQ(first_violation(seed_window(seeds), run), std::nullopt);
+}
+
+TEST(CacheSim, KeepsItsPromisesUnderEverySeed) { expect_no_violation("cache", kSeeds); }
+TEST(CacheSim, KeepsThemUnderManyFaultsOfEachKind) {
+  const auto run = [](std::uint64_t seed, FaultCount& count) { return violation("storm", seed, &count); };
+  expect_kept(kSeeds / 100, run);
+}
+TEST(CacheSim, KeepsThemWhileSlotsAreRecycledAllTheTime) { expect_no_violation("recycle", kSeeds / 2); }
+TEST(CacheSim, KeepsThemWithMoreThreadsThanSlots) { expect_no_violation("jam", kSeeds / 2); }
 // A hundred deaths each, so there are fewer seeds.
-TEST(CacheSim, KeepsThemToAndOfNodesThatComeBack) { expect_no_violation("restart", seeds() * 3 / 20); }
-TEST(CacheSim, AsksTheFileSystemOnceForWhatAllWantAtOnce) { expect_no_violation("crowd", seeds() / 2); }
+TEST(CacheSim, KeepsThemToAndOfNodesThatComeBack) { expect_no_violation("restart", kSeeds * 3 / 20); }
+TEST(CacheSim, AsksTheFileSystemOnceForWhatAllWantAtOnce) { expect_no_violation("crowd", kSeeds / 2); }
 
 // The seed on which a broken rule is noticed, of the first thousand; 0 when it is not, or when the whole protocol fails
 // under that seed as well.

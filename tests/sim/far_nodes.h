@@ -12,6 +12,8 @@
 #include <utility>
 #include <vector>
 
+#include "farside/base/error.h"
+
 #include "far/protocol/lender.h"
 #include "far/protocol/lent_memory.h"
 #include "far/protocol/rules.h"
@@ -51,6 +53,7 @@ class FarNodes {
   static constexpr std::uint64_t kSlabBytes = 64;
   static constexpr Duration kPatience = std::chrono::milliseconds(40);
   static constexpr Duration kAwhile = std::chrono::microseconds(20);
+  static constexpr int kJoinAttempts = 10;
 
   FarNodes(World& world, const FarScenario& scenario)
       : world_(world), scenario_(scenario), nodes_(scenario.nodes), left_(scenario.clients) {}
@@ -90,8 +93,14 @@ class FarNodes {
     Node& node = nodes_[rank];
     Fabric& fabric = world_.fabric(rank_of(client));
     node.holders[client] = node.lender->welcome();
-    return std::make_unique<far::LentMemory>(fabric, fabric.attach(rank, node.table->handle()),
-                                             fabric.attach(rank, node.memory->handle()), node.holders[client]);
+    for (int attempt = 1;; ++attempt) {
+      try {
+        return std::make_unique<far::LentMemory>(fabric, fabric.attach(rank, node.table->handle()),
+                                                 fabric.attach(rank, node.memory->handle()), node.holders[client]);
+      } catch (const Error&) {  // perhaps a link broke
+        if (fabric.lost(rank) || !scenario_.network.breaks_links || attempt == kJoinAttempts) throw;
+      }
+    }
   }
   /// It closes its sockets.
   void leave(std::size_t client) { left_[client] = true; }

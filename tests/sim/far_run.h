@@ -268,13 +268,15 @@ class FarRun {
   void befall() {
     const auto at_some_moment = [this](auto what) { dice().after(dice().up_to(kLife), what); };
     for (int i = 0; i < scenario_.pauses; ++i) {
-      at_some_moment([this] { world_.pause(any_rank(), any_stop()); });
+      at_some_moment([this] {
+        if (!healed_) world_.pause(any_rank(), any_stop());
+      });
     }
     for (int i = 0; i < scenario_.stalls; ++i) {
       at_some_moment([this] {
         const Rank from = any_rank();
         const Rank to = any_rank();
-        if (from == to) return;
+        if (from == to || healed_) return;
         world_.wires().stall(world_.fabric(from).process(), world_.fabric(to).process(), any_stop());
       });
     }

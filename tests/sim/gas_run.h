@@ -59,6 +59,7 @@ class GasRun {
       world_.on(rank, [this, rank] { live(rank); });
     }
     finish("at work");
+    healed_ = true;
     world_.heal();
     for (Rank rank = 0; rank < scenario_.ranks; ++rank) {
       if (!world_.alive(rank)) continue;
@@ -114,7 +115,11 @@ class GasRun {
   }
 
   void befall() {
-    const auto at_some_moment = [this](auto what) { dice_.after(dice_.up_to(kLife), what); };
+    const auto at_some_moment = [this](auto what) {
+      dice_.after(dice_.up_to(kLife), [this, what] {
+        if (!healed_) what();
+      });
+    };
     for (int i = 0; i < scenario_.pauses; ++i) {
       at_some_moment([this] { world_.pause(any_rank(), any_stop()); });
     }
@@ -127,7 +132,15 @@ class GasRun {
       });
     }
     for (Rank i = 1; i <= scenario_.deaths; ++i) {
-      at_some_moment([this, i] { world_.kill(scenario_.ranks - i); });
+      at_some_moment([this, i] { end(scenario_.ranks - i); });
+    }
+  }
+
+  // It dies, or the others take it for dead.
+  void end(Rank victim) {
+    if (dice_.one_in(3)) return world_.kill(victim);
+    for (Rank rank = 0; rank < scenario_.ranks; ++rank) {
+      if (rank != victim) (void)world_.team(rank).evict(victim, world_.fabric(rank).in(kPatience));
     }
   }
 
@@ -338,6 +351,7 @@ class GasRun {
   std::uint64_t moment_ = 0;
   std::uint64_t values_ = 0;
   Rank ready_ = 0;
+  bool healed_ = false;
   std::optional<std::string> violation_;
 };
 

@@ -13,7 +13,7 @@ namespace farside::sim {
 /// The step is called as in FaultCount::table.
 inline void expect_met(const FaultCount& count, const std::string& step, Fault fault) {
   constexpr std::uint64_t kFloor = 3;
-  EXPECT_GE(count.met(step, fault), kFloor) << step << ": " << to_string(fault);
+  EXPECT_GE(count.count(step, fault), kFloor) << step << ": " << to_string(fault);
 }
 
 }  // namespace farside::sim

@@ -8,7 +8,8 @@
 
 #include "comm/protocol/match_table.h"
 #include "sim/world.h"
-#include "tests/sim/seeds.h"
+#include "tests/sim/disturbance.h"
+#include "tests/sim/faults_met.h"
 
 namespace farside::sim {
 namespace {
@@ -18,15 +19,39 @@ constexpr std::uint64_t kKeys = 2;
 constexpr std::uint64_t kRounds = 6;
 constexpr std::uint64_t kWords = 4;  // of a place
 constexpr std::uint64_t kPlaceBytes = 8 * kWords;
-constexpr Duration kSoon = std::chrono::microseconds(5);  // after which an offer is withdrawn, at most
-constexpr Duration kPatience = std::chrono::seconds(5);
-constexpr Duration kLimit = std::chrono::seconds(20);
+constexpr Duration kSoon = std::chrono::microseconds(5);   // after which an offer is withdrawn, at most
+constexpr Duration kHaste = std::chrono::microseconds(5);  // in which it must be withdrawn, else it is tried again
+constexpr Duration kTimeout = std::chrono::seconds(5);
+constexpr Duration kLife = std::chrono::microseconds(300);  // in which faults begin
+constexpr Duration kLimit = std::chrono::minutes(1);
 
 using End = MatchTable::End;
 
-class Run {
+struct MatchScenario {
+  bool dies = false;  ///< the last rank
+  Disturbance disturbance;
+  Network network;
+  MatchRules rules{};
+
+  /// Rounds may stay open.
+  [[nodiscard]] bool may_fail() const { return dies || network.breaks_links || !disturbance.is_none(); }
+};
+
+MatchScenario draw(std::uint64_t seed) {
+  Scheduler dice(seed * 7919);
+  MatchScenario scenario;
+  scenario.dies = dice.one_in(4);
+  scenario.network = harshest(seed);
+  scenario.disturbance = Disturbance::draw(dice, kTimeout);
+  return scenario;
+}
+
+class MatchRun {
  public:
-  Run(std::uint64_t seed, const MatchRules& rules) : rules_(rules), world_(seed, kRanks, harshest(seed)) {}
+  MatchRun(std::uint64_t seed, const MatchScenario& scenario)
+      : scenario_(scenario), world_(seed, kRanks, scenario.network) {}
+
+  [[nodiscard]] World& world() { return world_; }
 
   // What went wrong.
   std::optional<std::string> run() {
@@ -48,7 +73,12 @@ class Run {
     Side& side = sides_[rank];
     side.memory = team.allocate("places", 2 * kKeys * kPlaceBytes);
     side.table = std::make_unique<MatchTable>(team, "matches", std::vector<const SymmetricRegion*>{side.memory.get()},
-                                              kKeys, rules_);
+                                              kKeys, scenario_.rules);
+    if (rank == 0) {
+      disturb(world_, scenario_.disturbance, kLife);
+      const Duration death = world_.scheduler().up_to(kLife);
+      if (scenario_.dies) world_.scheduler().after(death, [this] { world_.kill(kRanks - 1); });
+    }
     for (std::uint64_t key = 0; key < kKeys; ++key) {
       for (const End end : {End::source, End::destination}) {
         world_.on(rank, [this, rank, end, key] { meet_many_times(rank, end, key); });
@@ -57,8 +87,8 @@ class Run {
   }
 
   void meet_many_times(Rank rank, End end, std::uint64_t key) {
-    Fabric& fabric = world_.fabric(rank);
-    const auto channel = fabric.open_channel();
+    const auto channel = world_.fabric(rank).open_channel();
+    const auto channel_to_withdraw = world_.fabric(rank).open_channel();  // a program's; the other one is its service's
     const bool offers = end == End::source;
     for (std::uint64_t round = 1; round <= kRounds; ++round) {
       const bool fits = (round + key) % 3 != 0;
@@ -66,10 +96,10 @@ class Run {
       if (offers) fill(rank, place, round);
       const std::string name = (offers ? "offer " : "claim ") + std::to_string(round) + " of key " +
                                std::to_string(key) + " by rank " + std::to_string(rank);
-      const auto ticket = begin(*channel, rank, end, key, place);
-      if (!ticket) return fail(name + " did not begin");
-      if (sides_[rank].table->wait(*channel, *ticket, fabric.in(kPatience)) != Outcome::done) {
-        return fail(name + " did not end");
+      const auto ticket = begin(*channel, *channel_to_withdraw, rank, {end, key}, place);
+      if (!ticket) return give_up(name + " did not begin");
+      if (sides_[rank].table->wait(*channel, *ticket, timeout(rank)) != Outcome::done) {
+        return give_up(name + " did not end");
       }
       const bool fitted = sides_[rank].table->state(*ticket) == MatchTable::State::transferred;
       if (fitted != fits) fail(name + (fitted ? " fitted" : " did not fit"));
@@ -78,18 +108,31 @@ class Run {
   }
 
   // Sometimes withdrawn before it begins for good.
-  std::optional<MatchTable::Ticket> begin(Channel& channel, Rank rank, End end, std::uint64_t key,
-                                          const MatchPlace& place) {
+  std::optional<MatchTable::Ticket> begin(Channel& channel, Channel& channel_to_withdraw, Rank rank,
+                                          std::pair<End, std::uint64_t> use, const MatchPlace& place) {
+    const auto [end, key] = use;
     Fabric& fabric = world_.fabric(rank);
     MatchTable& table = *sides_[rank].table;
     for (bool for_good = world_.scheduler().one_in(2);; for_good = true) {
       const auto ticket = table.open(end, 1 - rank, key);
       if (!ticket || table.open(end, 1 - rank, key)) return std::nullopt;
-      if (table.meet(channel, *ticket, place, fabric.in(kPatience)) != Outcome::done) return std::nullopt;
+      if (table.meet(channel, *ticket, place, timeout(rank)) != Outcome::done) return std::nullopt;
       if (for_good) return ticket;
       fabric.sleep(world_.scheduler().up_to(kSoon));
-      if (!table.withdraw(channel, *ticket, fabric.in(kPatience))) return ticket;  // it has met
+      if (!withdraw(channel_to_withdraw, rank, *ticket)) return ticket;  // it has met
     }
+  }
+
+  // Again and again, until it is known to be withdrawn, or has ended.
+  bool withdraw(Channel& channel, Rank rank, const MatchTable::Ticket& ticket) {
+    Fabric& fabric = world_.fabric(rank);
+    MatchTable& table = *sides_[rank].table;
+    const Deadline end = timeout(rank);
+    for (Duration haste = kHaste; fabric.now() < end.at; haste = 2 * haste) {
+      if (table.withdraw(channel, ticket, fabric.in(world_.scheduler().up_to(haste)))) return true;
+      if (table.wait(channel, ticket, fabric.in(haste)) != Outcome::timed_out) return false;
+    }
+    return false;
   }
 
   [[nodiscard]] static std::uint64_t place_offset(End end, std::uint64_t key) {
@@ -108,11 +151,15 @@ class Run {
     }
   }
 
+  [[nodiscard]] Deadline timeout(Rank rank) { return world_.fabric(rank).in(scenario_.disturbance.timeout); }
+  void give_up(const std::string& what) {
+    if (!scenario_.may_fail()) fail(what);
+  }
   void fail(const std::string& what) {
     if (!violation_) violation_ = what;
   }
 
-  const MatchRules rules_;
+  const MatchScenario scenario_;
   World world_;
   std::array<Side, kRanks> sides_;
   std::optional<std::string> violation_;
@@ -120,16 +167,24 @@ class Run {
 
 constexpr std::uint64_t kSeeds = 300;
 
-std::optional<std::string> violation(const MatchRules& rules) {
-  return first_violation(kSeeds, [&](std::uint64_t seed) { return Run(seed, rules).run(); });
+bool caught(const MatchRules& rules) {
+  const auto run = [&rules](std::uint64_t seed) {
+    MatchScenario scenario = draw(seed);
+    scenario.rules = rules;
+    return MatchRun(seed, scenario).run();
+  };
+  return noticed(first_violation(kSeeds, run));
 }
 
-bool caught(const MatchRules& rules) { return violation(rules).has_value(); }
-
-TEST(MatchSim, MeetsInPairsUnderEverySeed) { EXPECT_EQ(violation({}), std::nullopt); }
+TEST(MatchSim, MeetsInPairsUnderEverySeed) {
+  const auto run = [](std::uint64_t seed, FaultCount& count) { return run_counted(MatchRun(seed, draw(seed)), count); };
+  expect_kept(kSeeds, run);
+}
 
 TEST(MatchSim, CatchesAMatchAheadOfItsPlace) { EXPECT_TRUE(caught({.place_before_match = false})); }
 TEST(MatchSim, CatchesAnEndAheadOfItsBytes) { EXPECT_TRUE(caught({.bytes_before_end = false})); }
+TEST(MatchSim, CatchesAWithdrawalThatLandsOnALaterOffer) { EXPECT_TRUE(caught({.counts_withdrawals = false})); }
+TEST(MatchSim, CatchesALateWithdrawalThatIsNotKnown) { EXPECT_TRUE(caught({.knows_late_withdrawals = false})); }
 TEST(MatchSim, CatchesAnEndAheadOfTheFreeEntry) { EXPECT_TRUE(caught({.free_before_end = false})); }
 
 }  // namespace

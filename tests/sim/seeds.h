@@ -14,19 +14,38 @@
 
 namespace farside::sim {
 
-/// FARSIDE_SIM_SEEDS, where that is set, instead of what is usual.
-inline std::uint64_t seeds_or(std::uint64_t usual) {
-  const char* const wanted = std::getenv("FARSIDE_SIM_SEEDS");
-  return wanted != nullptr ? std::strtoull(wanted, nullptr, 10) : usual;
+inline std::uint64_t number_from_environment(const char* name, std::uint64_t otherwise) {
+  const char* const wanted = std::getenv(name);
+  return wanted != nullptr ? std::strtoull(wanted, nullptr, 10) : otherwise;
 }
 
-/// What the first seed from 1 to `seeds` brings up for which `run(seed)` finds something wrong, if there is one.
+/// FARSIDE_SIM_SEEDS, where that is set, instead of what is usual.
+inline std::uint64_t seeds_or(std::uint64_t usual) { return number_from_environment("FARSIDE_SIM_SEEDS", usual); }
+
+/// A range of seeds.
+struct SeedWindow {
+  std::uint64_t first;
+  std::uint64_t count;
+};
+
+/// FARSIDE_SIM_SEEDS seeds from FARSIDE_SIM_FIRST_SEED on, for tests of what must hold. Otherwise the first `usual`.
+inline SeedWindow seed_window(std::uint64_t usual) {
+  return {number_from_environment("FARSIDE_SIM_FIRST_SEED", 1), seeds_or(usual)};
+}
+
+/// What the first seed of `seeds` brings up for which `run(seed)` finds something wrong, if there is one.
 template <class Run>
-std::optional<std::string> first_violation(std::uint64_t seeds, Run run) {
-  for (std::uint64_t seed = 1; seed <= seeds; ++seed) {
+std::optional<std::string> first_violation(SeedWindow seeds, Run run) {
+  for (std::uint64_t seed = seeds.first; seed < seeds.first + seeds.count; ++seed) {
     if (const std::optional<std::string> violation = run(seed)) return *violation + ", seed " + std::to_string(seed);
   }
   return std::nullopt;
+}
+
+/// The same for the seeds from 1 to `seeds`.
+template <class Run>
+std::optional<std::string> first_violation(std::uint64_t seeds, Run run) {
+  return first_violation(SeedWindow{1, seeds}, run);
 }
 
 /// Whether something was found, which the test's record then tells.
@@ -35,10 +54,13 @@ inline bool noticed(const std::optional<std::string>& found) {
   return found.has_value();
 }
 
-/// All that the memory model allows; under every second seed the order comes from priorities.
+/// All that the memory model allows. Under every second seed the order comes from priorities, under every third one
+/// links break, and under every fifth one a timeout leaves its link as it is.
 inline Network harshest(std::uint64_t seed) {
   Network network;
   network.prioritizes = seed % 2 == 0;
+  network.breaks_links = seed % 3 == 0;
+  network.replaces_links = seed % 5 != 0;
   return network;
 }
 

@@ -11,12 +11,13 @@ struct FarRules {
   bool zeroes = true;                     ///< what may be taken reads as zeros
 
   // Clients.
-  bool keeps_unfinished = true;   ///< a slab with an unfinished write is known as such, and so never given back
-  bool settles_first = true;      ///< a write that timed out is over before anybody's next one begins there
-  bool writes_all_copies = true;  ///< a write is done when it is at every living copy
-  bool flushes_writes = true;     ///< and visible there
-  bool rebuilds_alone = true;     ///< nobody writes to a slab while it is copied
-  bool gives_back_alone = true;   ///< nobody reads or writes a slab while it is given back
+  bool keeps_unfinished = true;    ///< a slab with an unfinished write is known as such, and so never given back
+  bool settles_first = true;       ///< a write that timed out is over before anybody's next one begins there
+  bool writes_all_copies = true;   ///< a write is done when it is at every living copy
+  bool flushes_writes = true;      ///< and visible there
+  bool flushes_lost_links = true;  ///< what a lost link leaves is over when a flush over the next one is done
+  bool rebuilds_alone = true;      ///< nobody writes to a slab while it is copied
+  bool gives_back_alone = true;    ///< nobody reads or writes a slab while it is given back
 };
 
 }  // namespace farside::far

@@ -96,7 +96,8 @@ Outcome SlabMap::end(Channel& channel, Unfinished given_up, Deadline deadline) {
   while (!given_up.nodes.empty()) {
     LentMemory* const node = given_up.nodes.back();
     const Outcome flushed = given_up.channel->flush(node->peer(), deadline);
-    if (flushed == Outcome::timed_out || flushed == Outcome::link_lost) {
+    const bool lost_link = flushed == Outcome::link_lost && rules_.flushes_lost_links;
+    if (flushed == Outcome::timed_out || lost_link) {
       if (fabric_.now() >= deadline.at) {
         const std::lock_guard lock(mutex_);
         unfinished_.push_back(std::move(given_up));

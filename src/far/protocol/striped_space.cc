@@ -177,7 +177,7 @@ StripedLane::Attempt StripedLane::flush(Deadline deadline) {
   Attempt all = Attempt::done;
   for (LentMemory* node : written_) {
     Outcome flushed = channel_->flush(node->peer(), deadline);
-    while (flushed == Outcome::link_lost) {
+    while (flushed == Outcome::link_lost && map_.rules().flushes_lost_links) {
       if (all == Attempt::done) all = Attempt::again;
       flushed = channel_->flush(node->peer(), deadline);
     }
