@@ -1,6 +1,7 @@
 // Partitions with a standby each (src/kv/protocol/standby.h), whose primaries die, or are only slow and taken for dead:
 // no put that has returned is lost, and nobody reads what the primary still has when the standby serves, although it
 // may be unable to tell him so.
+#include <iostream>
 #include <optional>
 #include <string>
 

@@ -124,7 +124,7 @@ TEST(KvSim, KeepsItsPromisesUnderEverySeed) {
   RecordProperty("late_puts", std::to_string(late_puts));
   EXPECT_GE(late_puts, seeds / 4);
   std::cout << faults.table();
-  for (const char* const step : {"READ kv memory", "WRITE kv mailboxes", "FETCH_ADD kv mailboxes of servers"}) {
+  for (const char* const step : {"READ kv memory", "WRITE kv mailboxes", "atomic kv mailboxes of servers"}) {
     for (const Fault fault :
          {Fault::stalled, Fault::late, Fault::poster_stopped, Fault::timed_out, Fault::landed_given_up,
           Fault::target_stopped, Fault::target_died, Fault::link_cut, Fault::link_replaced}) {
