@@ -63,9 +63,9 @@ class Nodes {
   explicit Nodes(Rank count, const CacheRules& rules = {}, std::uint32_t groups = 1)
       : geometry({.cache_bytes = 2 * kBlockBytes, .block_bytes = kBlockBytes, .groups = groups, .singlet_ratio = 0},
                  count),
-        parts(count),
         rules_(rules),
-        small_(count, harsh()) {}
+        small_(count, harsh()),
+        parts(count) {}
 
   void run(Chooser& chooser, const std::function<void(Rank)>& set_up, const std::vector<std::function<void()>>& steps) {
     small_.run(
@@ -84,11 +84,13 @@ class Nodes {
   }
 
   const Geometry geometry;
-  std::vector<std::unique_ptr<Parts>> parts;
 
  private:
   const CacheRules rules_;
   Small small_;
+
+ public:
+  std::vector<std::unique_ptr<Parts>> parts;  // which end before their world
 };
 
 const BlockKey kX = key_of(0, kWords);

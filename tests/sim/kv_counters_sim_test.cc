@@ -26,7 +26,7 @@ KvScenario draw(std::uint64_t seed) {
   scenario.clients = 2 + static_cast<Rank>(dice.random() % 3);
   scenario.rounds = 4;
   if (dice.one_in(2)) scenario.most_skew = std::chrono::milliseconds(10);
-  scenario.network = draw_network(dice);
+  scenario.network = draw_network(dice, /*links_hold=*/true);
   if (dice.one_in(2)) {
     scenario.pauses = static_cast<int>(dice.random() % 4);
     scenario.stalls = static_cast<int>(dice.random() % 4);

@@ -34,7 +34,7 @@ KvScenario draw(std::uint64_t seed) {
   if (dice.one_in(3)) scenario.most_skew = std::chrono::milliseconds(10);
   if (dice.one_in(2)) scenario.patience = std::chrono::microseconds(300);
   scenario.ring_bytes = dice.one_in(2) ? 1024 : 4096;
-  scenario.network = draw_network(dice);
+  scenario.network = draw_network(dice, /*links_hold=*/true);
   scenario.network.dead_memory_answers = dice.one_in(2);
   scenario.pauses = static_cast<int>(dice.random() % 3);
   scenario.stalls = static_cast<int>(dice.random() % 3);

@@ -39,7 +39,7 @@ KvScenario draw(std::uint64_t seed) {
   if (dice.one_in(2)) scenario.superseded_bytes = 0;
   if (dice.one_in(3)) scenario.patience = std::chrono::microseconds(300);
   if (dice.one_in(2)) scenario.most_skew = std::chrono::milliseconds(10);
-  scenario.network = draw_network(dice);
+  scenario.network = draw_network(dice, /*links_hold=*/true);
   if (dice.one_in(2)) {
     scenario.pauses = static_cast<int>(dice.random() % 4);
     scenario.stalls = static_cast<int>(dice.random() % 4);

@@ -64,11 +64,15 @@ inline Network harshest(std::uint64_t seed) {
   return network;
 }
 
-/// Any set of what the memory model allows; the dead do not answer.
-inline Network draw_network(Scheduler& dice) {
+/// Any set of what the memory model allows; the dead do not answer. With `links_hold` no link breaks: kv's set-up,
+/// which is tried once, would fail.
+inline Network draw_network(Scheduler& dice, bool links_hold = false) {
   Network network;
   network.grain_bytes = dice.one_in(2) ? 8 : 64;
-  for (const NamedSwitch& each : named_switches()) network.*each.on = dice.one_in(2);
+  for (const NamedSwitch& each : named_switches()) {
+    const bool is_drawn = !links_hold || each.on != &Network::breaks_links;
+    network.*each.on = is_drawn && dice.one_in(2);
+  }
   network.dead_memory_answers = false;
   network.detection = std::chrono::milliseconds(2);
   return network;
