@@ -101,18 +101,18 @@ class NoCommits final : public LocalRequests {
 class KvUnsettled : public KvFullDisk {
  protected:
   void read_all(AtomicSession& session, std::size_t transactions) {
+    const std::string written = key(0, 0);
+    const std::string_view wanted = written;
     for (std::size_t i = 0; i < transactions; ++i) {
       const Timestamp timestamp{i + 1, 9};
       const std::vector<KeyId> siblings{key_id(key(0, 0)), key_id(key(1, 0))};
       Request request{.kind = RequestKind::prepare, .session = 9, .timestamp = timestamp, .servers = {0, 1}};
       request.siblings = {SiblingsKind::list, std::as_bytes(std::span(siblings))};
-      request.writes = {{.key = key(0, 0), .value = "value"}};
+      request.writes = {{.key = written, .value = "value"}};
       ASSERT_EQ(ask(0, request), Answer::done);
       ASSERT_EQ(ask(0, {.kind = RequestKind::commit, .session = 9, .timestamp = timestamp}), Answer::done);
-      const std::string wanted = key(0, 0);
-      const std::string_view view = wanted;
       std::vector<Got> got;
-      ASSERT_EQ(session.get_all({&view, 1}, got, servers_.soon()), Outcome::done) << i;
+      ASSERT_EQ(session.get_all({&wanted, 1}, got, servers_.soon()), Outcome::done) << i;
     }
   }
 };
