@@ -42,12 +42,12 @@ struct MessageRules {
 };
 
 struct MatchRules {
-  bool place_before_match = true;  ///< who comes second finds where the first one's bytes are
-  bool bytes_before_end = true;    ///< who is told that a round has ended finds its bytes
-  bool free_before_end = true;     ///< and may begin the next one
-  bool looks_under_lock = true;    ///< of threads that begin a round at one end at once, one does
-  bool rounds_wrap_alone = true;   ///< the number of rounds carries nothing into that of those that did not fit
-  bool counts_withdrawals = true;  ///< a withdrawal that lands late withdraws no later offer or claim of the round
+  bool place_before_match = true;      ///< who comes second finds where the first one's bytes are
+  bool bytes_before_end = true;        ///< who is told that a round has ended finds its bytes
+  bool free_before_end = true;         ///< and may begin the next one
+  bool looks_under_lock = true;        ///< of threads that begin a round at one end at once, one does
+  bool rounds_wrap_alone = true;       ///< the number of rounds carries nothing into that of those that did not fit
+  bool counts_withdrawals = true;      ///< a withdrawal that lands late withdraws no later offer or claim of the round
   bool knows_late_withdrawals = true;  ///< a withdrawal that landed after its deadline is known to the next one
 };
 

@@ -155,6 +155,7 @@ bool AtomicReader::is_settled(const Seen& seen, Deadline deadline) {
   request.timestamp = seen.timestamp;
   const Message message = request.encode();
   std::vector<Outcome> sent;
+  sent.reserve(servers.size());
   for (const ServerNumber server : servers) sent.push_back(requests_.send(server, message, until));
   bool all = true;
   for (std::size_t i = 0; i < servers.size(); ++i) all = is_ended_at(servers[i], sent[i], until) && all;

@@ -118,6 +118,7 @@ PutOutcome erase_each(Session& session, std::span<const std::string> keys) {
   std::vector<Write> writes;
   for (const std::string& key : keys) writes.push_back({.key = key, .erase = true});
   std::vector<IndependentPut> puts;
+  puts.reserve(writes.size());
   for (const Write& write : writes) puts.push_back({.writes = {&write, 1}});
   Contention contention(kEraseTimeout);
   for (std::size_t left = puts.size(); left != 0;) {
