@@ -87,7 +87,7 @@ class MeetingRun {
 
   std::optional<std::string> run() {
     for (Rank rank = 0; rank < scenario_.members; ++rank) world_.on(rank, [this, rank] { live(rank); });
-    if (!world_.run(10min)) fail("somebody was still waiting when the time was over");
+    if (!world_.run(10min)) fail("a member was still waiting when the time was over");
     for (Rank rank = 0; rank < scenario_.members; ++rank) {
       if (!scenario_.may_fail() && !finished_[rank]) fail("rank " + std::to_string(rank) + " gave up");
     }

@@ -10,7 +10,7 @@ struct MeetingRules {
   bool stores_before_arriving = true;   ///< and what it stored in its own memory has left its store buffer, as before
                                         ///< it releases others
   bool counts_instances_apart = true;   ///< meetings under way at once do not share a counter
-  bool waits_for_the_slot = true;       ///< nobody begins a meeting whose slot's last one it has not seen end
+  bool waits_for_the_slot = true;       ///< a member that has not seen its slot's last meeting end begins none
   bool flags_name_instances = true;     ///< a release says which meeting it is of
   bool contribution_before_arrival = true;  ///< the last one finds all that the others contributed
   bool result_before_release = true;        ///< and who is released finds the result

@@ -92,7 +92,7 @@ class FileJournal final : public Journal {
   std::uint64_t reserved_to_ = 0;  // of the log
   bool is_full_ = false;           // there is no more to be reserved
   bool is_stuck_ = false;          // nor is any of it left
-  bool has_failed_ = false;        // nobody knows what is on the disk
+  bool has_failed_ = false;        // what is on the disk is not known
   Clock::time_point next_try_{};
   Clock::time_point next_snapshot_{};
   bool has_no_snapshot_ = false;  // the last try failed
