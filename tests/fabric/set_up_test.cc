@@ -33,11 +33,11 @@ std::size_t mappings() {
   return static_cast<std::size_t>(std::count(std::istreambuf_iterator<char>(maps), {}, '\n'));
 }
 
-// A node lives for months while its peers come and go: 10,000 times a peer is connected, used, and lost.
+// A node lives for months while its peers come and go: 3,000 times a peer is connected, used, and lost.
 TEST(SetUp, ComingAndGoingLeavesNothingBehind) {
-  const auto kVisits = static_cast<int>(reduced(10'000));
+  const auto kVisits = static_cast<int>(reduced(3'000));
   const int kWarmUp = kVisits / 10;
-  constexpr std::uint64_t kGrowth = 4 << 20;
+  constexpr std::uint64_t kGrowth = 2 << 20;
   Fleet fleet(2, [&](Member& me) {
     const std::unique_ptr<Fabric> fabric = make_fabric_under_test(me);
     const std::unique_ptr<Region> region = fabric->create_region("visited", 4096);
