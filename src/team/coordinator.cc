@@ -21,7 +21,6 @@ constexpr auto kHandshakeLimit = std::chrono::seconds(10);
 constexpr std::size_t kStrangerLimit = 128;
 constexpr std::size_t kPartBytes = 16 << 10;    // of a gathered exchange, in one frame
 constexpr std::size_t kUnsentBytes = 16 << 10;  // beyond which nothing more is sealed for a peer
-constexpr auto kPauseAfterFailedAccept = std::chrono::milliseconds(20);
 
 }  // namespace
 
@@ -29,11 +28,7 @@ Coordinator::Coordinator(const std::string& address, const Secret& secret, Rank 
     : secret_(secret), seats_(size), listener_(listen_on(address)) {
   allow_many_files();  // one for each member
   address_ = bound_address(listener_, address);
-  loop_.post([this] { listen(); });
-}
-
-void Coordinator::listen() {
-  loop_.watch(listener_.get(), EPOLLIN, [this](std::uint32_t) { accept_peer(); });
+  loop_.post([this] { loop_.watch(listener_.get(), EPOLLIN, [this](std::uint32_t) { accept_peer(); }); });
 }
 
 // One at a time, so that the members are served between two of a crowd.
@@ -44,9 +39,7 @@ void Coordinator::accept_peer() {
     constexpr const char* kWhy = "too many descriptors are open";
     if (refuse_oldest_stranger(kWhy)) return;
     log_.warn("cannot accept a connection to " + address_ + ": " + kWhy);
-    loop_.forget(listener_.get());  // which stays readable; the loop serves others until it looks again
-    loop_.after(kPauseAfterFailedAccept, [this] { listen(); });
-    return;
+    return loop_.rest(listener_.get());
   }
   if (strangers() == kStrangerLimit) refuse_oldest_stranger("too many strangers wait");
   const PeerNumber number = next_peer_++;

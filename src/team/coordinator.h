@@ -75,7 +75,6 @@ class Coordinator {
     std::string missed;                 ///< how the process ended that was to sit here; empty while one may come
   };
 
-  void listen();
   void accept_peer();
   void serve(PeerNumber number);
   Refusal advance(PeerNumber number, Peer& peer);

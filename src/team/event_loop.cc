@@ -18,6 +18,8 @@ namespace farside {
 
 namespace {
 
+constexpr std::chrono::milliseconds kRest{20};
+
 // Empties a counter that epoll reported: an eventfd or a timer.
 void drain(const Fd& counter) {
   std::uint64_t count = 0;
@@ -57,6 +59,14 @@ void EventLoop::change(int fd, std::uint32_t events) {
 
 void EventLoop::forget(int fd) {
   if (handlers_.erase(fd) != 0) ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr);
+}
+
+void EventLoop::rest(int fd) {
+  change(fd, 0);
+  after(kRest, [this, fd, rested = handlers_.at(fd)] {
+    const auto found = handlers_.find(fd);
+    if (found != handlers_.end() && found->second == rested) change(fd, EPOLLIN);  // else it was forgotten meanwhile
+  });
 }
 
 void EventLoop::tick(std::chrono::milliseconds period, std::function<void()> handler) {

@@ -17,7 +17,7 @@
 namespace farside {
 
 /// The loop runs on a thread of its own, with all signals blocked, from construction to stop(). It calls handlers one
-/// at a time. watch, change, forget, tick, after and after_each_round are for that thread: reach it with post.
+/// at a time. watch, change, forget, rest, tick, after and after_each_round are for that thread: reach it with post.
 class EventLoop {
  public:
   using Handler = std::function<void(std::uint32_t events)>;
@@ -31,6 +31,9 @@ class EventLoop {
   void watch(int fd, std::uint32_t events, Handler handler);
   void change(int fd, std::uint32_t events);
   void forget(int fd);
+  /// For a descriptor that stays readable while nothing can be done about it: a listener, when no descriptor is left to
+  /// accept with. Its handler is not called for EPOLLIN in the next 20 ms, and the loop serves the others meanwhile.
+  void rest(int fd);
 
   /// Calls `handler` every `period`; no timer runs for a period of zero.
   void tick(std::chrono::milliseconds period, std::function<void()> handler);

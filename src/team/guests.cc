@@ -21,7 +21,6 @@ constexpr auto kHandshakeLimit = std::chrono::seconds(10);
 constexpr auto kLook = std::chrono::milliseconds(500);
 constexpr std::size_t kMaxStrangers = 128;  // at each listener
 constexpr std::size_t kMaxReason = 1024;    // it may quote a name of any length that a guest sent
-constexpr auto kPauseAfterFailedAccept = std::chrono::milliseconds(20);
 
 // What a service that was killed left there is removed: the pool's lock says that it is nobody's.
 Fd listen_alone_on(const std::string& address) {
@@ -38,7 +37,9 @@ Guests::Guests(EventLoop& loop, const Secret& secret, Host& host, const std::vec
     : loop_(loop), secret_(secret), host_(host) {
   for (const std::string& address : addresses) listeners_.emplace_back(address);
   loop_.post([this] {
-    for (const Listener& listener : listeners_) listen(listener);
+    for (const Listener& listener : listeners_) {
+      loop_.watch(listener.fd(), EPOLLIN, [this, &listener](std::uint32_t) { accept(listener); });
+    }
   });
 }
 
@@ -56,10 +57,6 @@ void Guests::say(Number guest, const std::string& message) {
   visitor.connection->send(visitor.session->seal(FrameKind::service, message));
 }
 
-void Guests::listen(const Listener& listener) {
-  loop_.watch(listener.fd(), EPOLLIN, [this, &listener](std::uint32_t) { accept(listener); });
-}
-
 void Guests::accept(const Listener& listener) {
   Fd socket(::accept4(listener.fd(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
   if (!socket) {
@@ -67,9 +64,7 @@ void Guests::accept(const Listener& listener) {
     constexpr const char* kWhy = "too many descriptors are open";
     if (refuse_oldest_stranger(nullptr, kWhy)) return;
     log_.warn("cannot accept a client at " + listener.address() + ": " + kWhy);
-    loop_.forget(listener.fd());  // which stays readable; the loop serves others until it looks again
-    loop_.after(kPauseAfterFailedAccept, [this, &listener] { listen(listener); });
-    return;
+    return loop_.rest(listener.fd());
   }
   if (strangers(&listener) == kMaxStrangers) refuse_oldest_stranger(&listener, "too many strangers wait");
   keep_alive(socket);

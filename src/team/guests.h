@@ -83,7 +83,6 @@ class Guests {
     std::optional<Session> session{};
   };
 
-  void listen(const Listener& listener);
   void accept(const Listener& listener);
   void serve(Number number);
   Refusal advance(Number number, Visitor& visitor);

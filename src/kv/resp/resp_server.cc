@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <thread>
 #include <utility>
 
 #include <arpa/inet.h>
@@ -20,7 +19,6 @@ namespace farside::kv {
 
 namespace {
 
-constexpr auto kPauseAfterFailedAccept = std::chrono::milliseconds(20);
 // A thread's, of the buffers of all: a client of it may send the largest request.
 constexpr std::size_t kSmallestShare = std::size_t{128} << 20U;
 constexpr std::string_view kTooMany = "-ERR max number of clients reached\r\n";
@@ -73,7 +71,7 @@ void RespServer::turn_away_without_descriptors() {
   if (const Fd socket = accept(address)) {
     refuse(socket);
   } else {
-    std::this_thread::sleep_for(kPauseAfterFailedAccept);  // the listener stays readable: else this would spin
+    accepting_.rest(listener_.get());
   }
   spare_ = open_spare();
 }
