@@ -96,9 +96,11 @@ std::string metrics_of(kv::Client& client, kv::Session& session, const kv::RespS
   const bool answers = use(session, servers);
   page.begin("farside_kv_up", Kind::gauge, "Whether all servers of the store answer.");
   page.add("", answers ? 1 : 0);
-  if (answers) add_servers(page, servers);
-  if (answers) add_journals(page, servers);
-  if (answers) add_copies(page, client);
+  if (answers) {
+    add_servers(page, servers);
+    add_journals(page, servers);
+    add_copies(page, client);
+  }
   add_clients(page, status);
   return page.take();
 }

@@ -210,37 +210,26 @@ std::optional<std::string> violation(const MailboxScenario& scenario) {
   return sim::first_violation(sim::seeds_or(kSeeds), [&](std::uint64_t seed) { return Run(seed, scenario).run(); });
 }
 void expect_no_violation(const MailboxScenario& scenario) { EXPECT_EQ(violation(scenario), std::nullopt); }
+/// By mapped memory, and where each parcel is flushed.
+void expect_no_violation_either_way(MailboxScenario scenario) {
+  expect_no_violation(scenario);
+  scenario.by_memory = false;
+  expect_no_violation(scenario);
+}
 bool caught(const MailboxRules& rules) { return violation({.rules = rules}).has_value(); }
 
 TEST(KvMailboxSim, CarriesEachMessageOnceAndInOrder) { expect_no_violation({}); }
 TEST(KvMailboxSim, DoesSoWhereEachParcelIsFlushed) { expect_no_violation({.by_memory = false}); }
-TEST(KvMailboxSim, DoesSoWithDoorbells) {
-  expect_no_violation({.waking = Waking::doorbell});
-  expect_no_violation({.waking = Waking::doorbell, .by_memory = false});
-}
-TEST(KvMailboxSim, BearsPauses) {
-  expect_no_violation({.pauses = 4});
-  expect_no_violation({.by_memory = false, .pauses = 4});
-}
-TEST(KvMailboxSim, SkipsWhatComesTooLate) {
-  expect_no_violation({.impatient = true});
-  expect_no_violation({.by_memory = false, .impatient = true});
-}
+TEST(KvMailboxSim, DoesSoWithDoorbells) { expect_no_violation_either_way({.waking = Waking::doorbell}); }
+TEST(KvMailboxSim, BearsPauses) { expect_no_violation_either_way({.pauses = 4}); }
+TEST(KvMailboxSim, SkipsWhatComesTooLate) { expect_no_violation_either_way({.impatient = true}); }
 TEST(KvMailboxSim, SkipsWhatComesTooLateWithDoorbellsAndPauses) {
-  expect_no_violation({.waking = Waking::doorbell, .impatient = true, .pauses = 4});
-  expect_no_violation({.waking = Waking::doorbell, .by_memory = false, .impatient = true, .pauses = 4});
+  expect_no_violation_either_way({.waking = Waking::doorbell, .impatient = true, .pauses = 4});
 }
-TEST(KvMailboxSim, ServesTheOthersWhenAClientDies) {
-  expect_no_violation({.dies = 1});
-  expect_no_violation({.by_memory = false, .dies = 1});
-}
-TEST(KvMailboxSim, TellsWhenTheServerDies) {
-  expect_no_violation({.dies = kServer});
-  expect_no_violation({.by_memory = false, .dies = kServer});
-}
+TEST(KvMailboxSim, ServesTheOthersWhenAClientDies) { expect_no_violation_either_way({.dies = 1}); }
+TEST(KvMailboxSim, TellsWhenTheServerDies) { expect_no_violation_either_way({.dies = kServer}); }
 TEST(KvMailboxSim, TellsWhenTheServerDiesWithDoorbells) {
-  expect_no_violation({.waking = Waking::doorbell, .dies = kServer});
-  expect_no_violation({.waking = Waking::doorbell, .by_memory = false, .dies = kServer});
+  expect_no_violation_either_way({.waking = Waking::doorbell, .dies = kServer});
 }
 
 TEST(KvMailboxSim, CatchesABodyThatIsNotLookedAt) { EXPECT_TRUE(caught({.looks_at_second_indicator = false})); }

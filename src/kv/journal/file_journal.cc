@@ -100,12 +100,16 @@ void FileJournal::look_for_room() {
 int FileJournal::reserve() {
   const std::uint64_t end = log_.bytes();
   if (end + reserve_bytes_ <= reserved_to_) return 0;
-  const std::uint64_t bytes = reserve_bytes_ + std::min(reserve_bytes_, kReservedAhead);
-  if (::fallocate(log_.fd().get(), FALLOC_FL_KEEP_SIZE, static_cast<off_t>(end), static_cast<off_t>(bytes)) == 0) {
-    reserved_to_ = end + bytes;
+  if (::fallocate(log_.fd().get(), FALLOC_FL_KEEP_SIZE, static_cast<off_t>(end),
+                  static_cast<off_t>(bytes_to_reserve())) == 0) {
+    reserved_to_ = end + bytes_to_reserve();
     return 0;
   }
   return errno == ENOSPC || errno == EDQUOT || errno == EFBIG ? errno : 0;
+}
+
+std::uint64_t FileJournal::bytes_to_reserve() const {
+  return reserve_bytes_ + std::min(reserve_bytes_, kReservedAhead);
 }
 
 bool FileJournal::has_room_for(std::uint64_t bytes) const {
@@ -170,8 +174,7 @@ void FileJournal::start_snapshot() {
   const std::uint64_t least = std::max(live, settings_.least_log_bytes / kPartOnATightDisk);
   if (next_log_.valid() || log_.bytes() <= least || Clock::now() < next_snapshot_) return;
   const bool is_long = log_.bytes() > std::max(settings_.least_log_bytes, kLogToLive * live);
-  const std::uint64_t reserve = reserve_bytes_ + std::min(reserve_bytes_, kReservedAhead);
-  const bool is_tight = is_full_ || !has_room_for(kLogToLive * live + reserve);
+  const bool is_tight = is_full_ || !has_room_for(kLogToLive * live + bytes_to_reserve());
   if (!is_long && !is_tight) return;
   if (is_full_ && !has_room_for(live)) return;
   if (is_full_) give_back_reserve();  // the snapshot needs the room, and leaves more

@@ -69,6 +69,8 @@ class FileJournal final : public Journal {
   void look_for_room();
   /// 0, or why there is no room ahead of the log's end.
   [[nodiscard]] int reserve();
+  /// At a time: the reserve and, so that the system is not asked each time, some more.
+  [[nodiscard]] std::uint64_t bytes_to_reserve() const;
   void give_back_reserve();
   /// With what is reserved.
   [[nodiscard]] bool has_room_for(std::uint64_t bytes) const;
