@@ -2,7 +2,7 @@
 //
 // When a barrier has ended at a rank, every member has begun it, and what each had written, stored or issued before is
 // visible. A member at which it has ended may leave at once: that is no loss to those that still wait for it. It ends
-// with no further call by anybody. Up to 8 are under way at once; they end in order.
+// with no further call by any member. Up to 8 are under way at once; they end in order.
 //
 // Thread safety: every call, from any thread; each brings its own Channel. What other threads of a rank have written
 // they flush before one of them begins the barrier.

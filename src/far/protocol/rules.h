@@ -12,12 +12,12 @@ struct FarRules {
 
   // Clients.
   bool keeps_unfinished = true;    ///< a slab with an unfinished write is known as such, and so never given back
-  bool settles_first = true;       ///< a write that timed out is over before anybody's next one begins there
+  bool settles_first = true;       ///< a write that timed out is over before any process's next one begins there
   bool writes_all_copies = true;   ///< a write is done when it is at every living copy
   bool flushes_writes = true;      ///< and visible there
   bool flushes_lost_links = true;  ///< what a lost link leaves is over when a flush over the next one is done
-  bool rebuilds_alone = true;      ///< nobody writes to a slab while it is copied
-  bool gives_back_alone = true;    ///< nobody reads or writes a slab while it is given back
+  bool rebuilds_alone = true;      ///< no process writes to a slab while it is copied
+  bool gives_back_alone = true;    ///< no process accesses a slab while it is given back
 };
 
 }  // namespace farside::far
