@@ -22,6 +22,7 @@ class TimedSession : public Session {
     return session_.scan(cursor, prefix, about, scanned, fabric_.in(time_out_));
   }
   Outcome use(std::vector<MemoryUse>& servers) override { return session_.use(servers, fabric_.in(time_out_)); }
+  void hear(std::vector<bool>& answered) override { session_.hear(answered); }
   [[nodiscard]] std::uint64_t wall_ns() const override { return session_.wall_ns(); }
 
  private:

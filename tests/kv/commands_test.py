@@ -1,12 +1,15 @@
 """What a person does with a pool's store: types into its shell, and looks at its metrics."""
 import os
+import pathlib
 import pty
 import re
 import resource
 import select
+import signal
 import socket
 import subprocess
 import tempfile
+import time
 import unittest
 import urllib.request
 
@@ -134,6 +137,64 @@ class Serve(WithPool):
         patience.wait_for(is_written, "what is written has no answer")
         self.pool.kill_node(0)
         patience.wait_for(lambda: ask("EXISTS", *keys).startswith(b":"), "what is read has no answer")
+
+    def test_a_stopped_node_keeps_no_client_of_others_waiting(self):
+        address = ("127.0.0.1", self.serve("--threads", "1", "--timeout", f"{4 * patience.PATIENCE_S}s").port)
+
+        def connect():
+            client = self.enterContext(socket.create_connection(address, patience.PATIENCE_S))
+            return client, client.makefile("rb")
+
+        def send(client, *requests):
+            client[0].sendall(b"".join(request.encode() + b"\r\n" for request in requests))
+
+        def ask(client, request):
+            send(client, request)
+            return client[1].readline()
+        healthy, many = connect(), connect()
+        keys = [f"key:{i}" for i in range(32)]
+        for key in keys:
+            self.assertEqual(ask(healthy, f"SET {key} 1"), b"+OK\r\n")
+        stopped = self.pool.status()["nodes"][1]["process"]
+        os.kill(stopped, signal.SIGSTOP)
+        self.addCleanup(os.kill, stopped, signal.SIGCONT)
+
+        def stands_still():
+            states = [(task / "stat").read_text().rsplit(")", 1)[1].split()[0] for task in pathlib.Path(f"/proc/{stopped}/task").iterdir()]
+            return set(states) == {"T"}
+        patience.wait_for(stands_still, "the node does not stop")  # the signal's return says nothing of its threads
+        waiting = {key: connect() for key in keys}
+        for key, client in waiting.items():
+            send(client, f"INCR {key}")
+        replies = {}
+
+        def take_replies():
+            for ready in select.select([client[0] for key, client in waiting.items() if key not in replies], [], [], 0)[0]:
+                key = next(key for key, client in waiting.items() if client[0] is ready)
+                replies[key] = waiting[key][1].readline()
+            return len(replies)
+        # All but the first of the stopped node's keys are refused: that one may be done.
+        patience.wait_for(lambda: take_replies() >= len(keys) - 1, "clients wait for the first one's time-out")
+        self.assertEqual(take_replies(), len(keys) - 1)
+        of_others = [key for key, reply in replies.items() if reply == b":2\r\n"]
+        refused = [key for key, reply in replies.items() if reply.startswith(b"-ERR server 1 of the store, on node 1, does not answer")]
+        self.assertEqual(len(of_others) + len(refused), len(replies), replies)
+        self.assertTrue(of_others and refused, replies)
+        began = time.monotonic()
+        for _ in range(100):
+            self.assertTrue(ask(healthy, f"INCR {of_others[0]}").startswith(b":"))
+        send(many, *[f"INCR {refused[0]}"] * 1000)  # not one time-out after the other
+        for _ in range(1000):
+            self.assertIn(b"does not answer", many[1].readline())
+        self.assertIn(b"does not answer", ask(many, "MSET " + " ".join(f"{key} 1" for key in keys)))
+        self.assertIn(b"does not answer", ask(many, "DBSIZE"))
+        self.assertEqual(ask(many, f"GET {refused[0]}"), b"$1\r\n")  # by READs alone
+        self.assertEqual(many[1].readline(), b"1\r\n")
+        self.assertLess(time.monotonic() - began, patience.PATIENCE_S)
+        os.kill(stopped, signal.SIGCONT)
+        last = next(key for key in keys if key not in replies)
+        self.assertEqual(waiting[last][1].readline(), b":2\r\n")
+        patience.wait_for(lambda: ask(many, f"INCR {refused[0]}") == b":2\r\n", "the node that goes on is not found")
 
     def test_it_finds_a_pool_that_was_started_anew(self):
         with tempfile.TemporaryFile("w+") as log:

@@ -48,6 +48,13 @@ class Session {
   }
   /// A server that it reached, or should, is lost to it: a session that is opened now may reach more. Never waits.
   [[nodiscard]] virtual bool has_lost_server() const { return false; }
+  /// How many servers there are. Never waits.
+  [[nodiscard]] virtual std::uint32_t servers() const { return 1; }
+  /// The number of the key's server, lost or not. Never waits.
+  [[nodiscard]] virtual std::uint32_t server_of(std::string_view /*key*/) const { return 0; }
+  /// Of each server, by number, whether it has answered, or was lost, since it was asked here. Asks, without waiting,
+  /// those that owe no answer. A session that is asked this is asked nothing else but where keys are.
+  virtual void hear(std::vector<bool>& answered) { answered.assign(1, true); }
   /// Now, on the clock that `expires_ns` is compared with.
   [[nodiscard]] virtual std::uint64_t wall_ns() const = 0;
 

@@ -34,7 +34,8 @@ AtomicSession::AtomicSession(Fabric& fabric, Channel& channel, Requests& request
       homed_(make_homed(fabric, homes, reading_.get())),
       reader_(fabric, source(), requests, caller_, settings.grace, rules),
       writer_(fabric, requests, clock_, caller_, settings.grace, settings.siblings, rules),
-      scanner_(requests, caller_) {}
+      scanner_(requests, caller_),
+      pulse_(fabric, requests, caller_) {}
 
 VersionSource& AtomicSession::source() {
   if (homed_) return *homed_;

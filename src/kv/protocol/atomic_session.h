@@ -15,6 +15,7 @@
 #include "kv/protocol/atomic_reader.h"
 #include "kv/protocol/atomic_writer.h"
 #include "kv/protocol/homes.h"
+#include "kv/protocol/pulse.h"
 #include "kv/protocol/request_source.h"
 #include "kv/protocol/scanner.h"
 #include "kv/protocol/server_memory.h"
@@ -47,6 +48,8 @@ class AtomicSession {
   }
   /// Of each server.
   Outcome use(std::vector<MemoryUse>& servers, Deadline deadline) { return scanner_.use(servers, deadline); }
+  /// Session::hear.
+  void hear(std::vector<bool>& answered) { pulse_.hear(answered); }
   /// Now, on the clock that `expires_ns` is compared with.
   [[nodiscard]] std::uint64_t wall_ns() const { return clock_.wall_ns(); }
   /// The version that the latest put wrote, or tried to.
@@ -63,6 +66,7 @@ class AtomicSession {
   AtomicReader reader_;
   AtomicWriter writer_;
   Scanner scanner_;
+  Pulse pulse_;
 };
 
 }  // namespace farside::kv

@@ -97,9 +97,9 @@ Outcome MailboxSender::write(Deadline deadline) {
   const Outcome outcome = try_until(deadline, [&] {
     const Outcome written = channel_.write(slot, LocalSpan(words_.data(), bytes_), deadline);
     if (written != Outcome::done) return written;
-    if (ring_) return ring_(number_, deadline);
-    // A transport may keep a small WRITE until it is asked.
-    return end_.by_memory ? written : channel_.flush(end_.other->peer(), deadline);
+    const Outcome rung = ring_ ? ring_(number_, deadline) : Outcome::done;
+    // A transport may keep a small WRITE until it is asked; and a signal that completed may be lost with its link.
+    return rung != Outcome::done || end_.by_memory ? rung : channel_.flush(end_.other->peer(), deadline);
   });
   stuck_ = outcome != Outcome::done;
   return outcome;

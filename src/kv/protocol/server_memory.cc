@@ -10,7 +10,9 @@ namespace farside::kv {
 
 std::optional<ServerMemory> ServerMemory::read(Channel& channel, const RemoteRegion& region, Deadline deadline) {
   MemoryHead head{};
-  if (channel.read(LocalSpan(head), region.span(0, sizeof head), deadline) != Outcome::done) return std::nullopt;
+  Outcome came = Outcome::link_lost;
+  while (came == Outcome::link_lost) came = channel.read(LocalSpan(head), region.span(0, sizeof head), deadline);
+  if (came != Outcome::done) return std::nullopt;
   const std::uint64_t most_buckets = region.bytes() / sizeof(IndexBucketWords);
   const bool is_sound = head.magic == MemoryHead::kMagic && std::has_single_bit(head.index_buckets) &&
                         head.index_buckets <= most_buckets && head.index_offset % sizeof(IndexBucketWords) == 0 &&

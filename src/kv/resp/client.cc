@@ -52,13 +52,18 @@ bool reads(const Command& command, std::size_t words) { return command.first_key
 }  // namespace
 
 RespClient::RespClient(Session& session, RespStatus& status, std::uint64_t id, std::string address)
-    : session_(session),
+    : session_(&session),
       status_(status),
       id_(id),
       address_(std::move(address)),
       parser_(status.settings.requests),
       unit_(session) {
   reset();
+}
+
+void RespClient::use(Session& session) {
+  session_ = &session;
+  unit_.use(session);
 }
 
 void RespClient::reset() {
@@ -84,28 +89,32 @@ bool RespClient::authenticate(std::string_view user, std::string_view password) 
 
 bool RespClient::obey(std::string& input, std::string& output) {
   (void)take_wrong_password();  // a server waits before it goes on
+  go_on_alone(input, output);
+  return is_open();
+}
+
+void RespClient::go_on_alone(std::string& input, std::string& output) {
   for (go_on(input, output); waits(); go_on(input, output)) {
     PutOutcome outcome = PutOutcome::unknown;
     try {
-      outcome = session_.put_all(writes());
+      outcome = session_->put_all(writes());
     } catch (const Error&) {  // of what became of it, nothing is known
     }
     end_writes(outcome, output);
   }
-  return is_open();
 }
 
 void RespClient::go_on(std::string& input, std::string& output) {
   RespReply reply(output, status_.settings.output_bytes);
   go_on(input, reply);
-  if (!waits()) release_memory();
+  if (!waits() && !is_held_up()) release_memory();
   overflowed_ = reply.overflowed();
   open_ = open_ && !overflowed_;
 }
 
 void RespClient::go_on(std::string& input, RespReply& reply) {
-  if (held_ != 0) obey_alone(requests_[std::exchange(held_, 0)], reply);
-  while (open_ && !waits() && !is_broken_ && !reply.overflowed() && !gave_wrong_password_) {
+  if (held_ && !waits()) obey_held(reply);
+  while (open_ && !waits() && !is_held_up() && !is_broken_ && !reply.overflowed() && !gave_wrong_password_) {
     if (requests_.size() == pending_) requests_.emplace_back();
     Request& request = requests_[pending_];
     const auto next = parser_.next(std::span(input).subspan(obeyed_bytes_), request.words);
@@ -117,7 +126,7 @@ void RespClient::go_on(std::string& input, RespReply& reply) {
     if (request.is_too_large || !request.words.empty()) take(reply);
   }
   if (!waits()) run_pending(reply);
-  if (waits()) return;
+  if (waits() || is_held_up()) return;
   if (is_broken_ && open_) {
     reply.error(parser_.error());
     open_ = false;
@@ -142,20 +151,27 @@ void RespClient::take(RespReply& reply) {
   taken_words_ += request.words.size();
   if (!request.is_too_large && is_http(request.words.front())) return close_after_reply();
   request.command = request.is_too_large ? nullptr : find_command(request.words.front());
+  std::uint32_t server = 0;
   const bool can_wait = why_not(request).empty() && transaction_ == Transaction::none &&
-                        request.command->first_key != 0 &&
+                        answers_to(request, server) == SilentServers::Answers::yes && request.command->first_key != 0 &&
                         (request.command->has(Command::kReadOnly) || !reads(*request.command, request.words.size()));
   if (can_wait) {
     if (++pending_ == kMostPending) run_pending(reply);
     return;
   }
-  const std::size_t place = pending_;
+  held_ = pending_;
   run_pending(reply);
-  if (waits()) {
-    held_ = place;
-  } else {
-    obey_alone(requests_[place], reply);
-  }
+  if (!waits()) obey_held(reply);
+}
+
+// Or waits until it is known whether a server answers.
+void RespClient::obey_held(RespReply& reply) {
+  Request& request = requests_[*held_];
+  std::uint32_t server = 0;
+  is_held_up_ = answers_to(request, server) == SilentServers::Answers::perhaps;
+  if (is_held_up_) return;
+  held_.reset();
+  obey_alone(request, reply);
 }
 
 void RespClient::obey_alone(Request& request, RespReply& reply) {
@@ -164,11 +180,44 @@ void RespClient::obey_alone(Request& request, RespReply& reply) {
     refuse(request, reply, refusal);
   } else if (transaction_ != Transaction::none && !request.command->has(Command::kAtOnce)) {
     queue(request, reply);
+  } else if (std::uint32_t server = 0; answers_to(request, server) == SilentServers::Answers::no) {
+    reply.error(silent_error(server));
+    if (request.command->has(Command::kEndsMulti)) end_transaction();
   } else if (request.command->first_key != 0) {
     run({&request, 1}, reply, false);
   } else {
     call(request, reply);
   }
+}
+
+SilentServers::Answers RespClient::answers_to(const Request& request, std::uint32_t& server) const {
+  using Answers = SilentServers::Answers;
+  if (!status_.silent.any() || !why_not(request).empty()) return Answers::yes;
+  if (request.command->has(Command::kEndsMulti)) {
+    Answers worst = Answers::yes;
+    for (const Request& each : queued_) worst = std::max(worst, answers_now(each, server));
+    return worst;
+  }
+  const bool is_queued = transaction_ != Transaction::none && !request.command->has(Command::kAtOnce);
+  return is_queued ? Answers::yes : answers_now(request, server);
+}
+
+SilentServers::Answers RespClient::answers_now(const Request& request, std::uint32_t& server) const {
+  using Use = SilentServers::Use;
+  if (request.command->has(Command::kAllServers)) return status_.silent.of_all(server);
+  SilentServers::Answers worst{};
+  const auto ask = [&](Use use, std::uint32_t of) {
+    const auto answers = status_.silent.to(use, of);
+    if (answers <= worst) return;
+    worst = answers;
+    server = of;
+  };
+  request.command->for_each_key(request.words, [&](auto key) {
+    const std::uint32_t of = session_->server_of(key);
+    if (request.command->has(Command::kWrite)) ask(Use::write, of);
+    if (reads(*request.command, request.words.size())) ask(Use::read, of);
+  });
+  return worst;
 }
 
 // Empty: it may be obeyed.
@@ -246,7 +295,7 @@ std::string RespClient::why_failed(std::span<const Request> requests, PutOutcome
   std::optional<std::uint32_t> lost;
   for (const Request& request : requests) {
     request.command->for_each_key(request.words, [&](auto key) {
-      if (!lost) lost = session_.lost_server_of(key);
+      if (!lost) lost = session_->lost_server_of(key);
     });
   }
   if (lost) return lost_error(*lost, is_write);
@@ -269,7 +318,7 @@ PutOutcome RespClient::try_once(std::span<const Request> requests, RespReply& re
 }
 
 void RespClient::call(const Request& request, RespReply& reply) {
-  Call call{request.words, reply, unit_, session_, *this};
+  Call call{request.words, reply, unit_, *session_, *this};
   request.command->run(call);
 }
 

@@ -9,6 +9,7 @@
 #include <chrono>
 #include <cstdint>
 #include <deque>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -16,6 +17,7 @@
 
 #include "kv/resp/command.h"
 #include "kv/resp/request_parser.h"
+#include "kv/resp/silent_servers.h"
 
 namespace farside::kv {
 
@@ -33,6 +35,8 @@ struct RespSettings {
   std::chrono::milliseconds unread_limit = std::chrono::seconds(60);
   /// For so long a client may be connected without the password.
   std::chrono::milliseconds unauthenticated_limit = std::chrono::seconds(10);
+  /// For so long a server of the store is waited for that does not answer; then what needs it is refused at once.
+  std::chrono::milliseconds silence_limit = std::chrono::milliseconds(2500);
   /// For so long nothing is taken from a client that gave a wrong password; up to a second more.
   std::chrono::milliseconds wrong_password_pause = std::chrono::seconds(1);
   std::size_t clients = 10'000;
@@ -53,12 +57,16 @@ struct RespStatus {
   std::atomic<std::uint64_t> commands = 0;                                      ///< ever
   std::atomic<std::uint64_t> wrong_passwords = 0;                               ///< ever
   std::array<std::atomic<std::uint64_t>, kDisconnected.size()> disconnected{};  ///< ever, by Disconnected
+  SilentServers silent{settings.silence_limit};
 };
 
 class RespClient {
  public:
   /// `session` and `status` outlive it. `address` is where the client is ("10.0.0.1:50000").
   RespClient(Session& session, RespStatus& status, std::uint64_t id, std::string address);
+
+  /// Goes on with that session, which outlives it.
+  void use(Session& session);
 
   /// Obeys the whole requests at the front of `input`, takes them away, and appends the replies to `output`. False when
   /// the connection is to be closed after them.
@@ -70,6 +78,11 @@ class RespClient {
   /// Until that is written nothing is changed in `input` and `output`, and then this is called again.
   void go_on(std::string& input, std::string& output);
   [[nodiscard]] bool waits() const noexcept { return waiting_ != 0; }
+  /// The next request needs a server that may not answer: this is called again when more is known (SilentServers).
+  /// Until then nothing is changed in `input`.
+  [[nodiscard]] bool is_held_up() const noexcept { return is_held_up_; }
+  /// Until it waits for nothing: what is to be written, it writes.
+  void go_on_alone(std::string& input, std::string& output);
   [[nodiscard]] std::span<const Write> writes() { return unit_.writes(); }
   void end_writes(PutOutcome outcome, std::string& output);
   /// Or the connection is to be closed after the replies.
@@ -118,6 +131,10 @@ class RespClient {
   void release_memory();
   void take(RespReply& reply);
   void obey_alone(Request& request, RespReply& reply);
+  void obey_held(RespReply& reply);
+  /// The worst of the servers that it needs when it is obeyed, which may be later; `server`: unless that is yes, it.
+  [[nodiscard]] SilentServers::Answers answers_to(const Request& request, std::uint32_t& server) const;
+  [[nodiscard]] SilentServers::Answers answers_now(const Request& request, std::uint32_t& server) const;
   [[nodiscard]] std::string why_not(const Request& request) const;
   void queue(const Request& request, RespReply& reply);
   void refuse(const Request& request, RespReply& reply, std::string_view error);
@@ -133,7 +150,7 @@ class RespClient {
   PutOutcome try_once(std::span<const Request> requests, RespReply& reply, bool as_array);
   void call(const Request& request, RespReply& reply);
 
-  Session& session_;
+  Session* session_;
   RespStatus& status_;
   const std::uint64_t id_;
   const std::string address_;
@@ -149,12 +166,13 @@ class RespClient {
 
   std::vector<Request> requests_;  // the first `pending_` wait for more, to be done together
   std::size_t pending_ = 0;
-  std::size_t waiting_ = 0;        // of them, for what they write to be written
-  std::size_t waiting_reply_ = 0;  // where their replies begin
-  std::size_t held_ = 0;           // the request after them; 0: there is none
-  std::size_t obeyed_bytes_ = 0;   // of the input
-  std::size_t taken_words_ = 0;    // since memory was released
-  bool is_broken_ = false;         // there will be no request any more
+  std::size_t waiting_ = 0;            // of them, for what they write to be written
+  std::size_t waiting_reply_ = 0;      // where their replies begin
+  std::optional<std::size_t> held_{};  // the request after them
+  bool is_held_up_ = false;
+  std::size_t obeyed_bytes_ = 0;  // of the input
+  std::size_t taken_words_ = 0;   // since memory was released
+  bool is_broken_ = false;        // there will be no request any more
 
   Transaction transaction_ = Transaction::none;
   std::vector<Request> queued_;

@@ -68,6 +68,12 @@ std::string lost_error(std::uint32_t server, bool is_write) {
          "; keys of other servers can be used, see farside status";
 }
 
+std::string silent_error(std::uint32_t server) {
+  const std::string number = std::to_string(server);
+  return "ERR server " + number + " of the store, on node " + number +
+         ", does not answer: nothing was done; keys of other servers can be used, see farside status";
+}
+
 std::string wrong_arity(std::string_view command) {
   return "ERR wrong number of arguments for '" + std::string(command) + "' command";
 }

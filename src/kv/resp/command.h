@@ -40,10 +40,11 @@ struct Command {
   enum Flag : std::uint8_t {
     kReadOnly = 1,  ///< never writes
     kWrite = 2,
-    kNoAuth = 4,     ///< for everybody
-    kAtOnce = 8,     ///< not queued after MULTI
-    kNoMulti = 16,   ///< refused after MULTI
-    kEndsMulti = 32  ///< also when it is refused
+    kNoAuth = 4,      ///< without the password
+    kAtOnce = 8,      ///< not queued after MULTI
+    kNoMulti = 16,    ///< refused after MULTI
+    kEndsMulti = 32,  ///< also when it is refused
+    kAllServers = 64  ///< it asks all
   };
 
   std::string_view name;  ///< in lower case
@@ -105,6 +106,8 @@ inline constexpr std::string_view kContended = "ERR other clients write the key 
 [[nodiscard]] std::string_view error_of(Outcome outcome);
 /// In place of these, where it is known which server is lost.
 [[nodiscard]] std::string lost_error(std::uint32_t server, bool is_write);
+/// Of a command that was not begun, since that server does not answer.
+[[nodiscard]] std::string silent_error(std::uint32_t server);
 [[nodiscard]] std::string wrong_arity(std::string_view command);
 /// Why nobody obeys this, whoever asks: Redis's words for too few or too many of them. Empty: it may be.
 [[nodiscard]] std::string why_wrong(const Command& command, std::span<const std::string_view> words);

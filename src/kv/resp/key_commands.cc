@@ -158,11 +158,11 @@ constexpr Command kCommands[] = {
     {"exists", -2, Command::kReadOnly, count_present, 1, -1},
     {"touch", -2, Command::kReadOnly, count_present, 1, -1},
     {"type", 2, Command::kReadOnly, type, 1, 1},
-    {"dbsize", 1, Command::kReadOnly, count_keys},
-    {"keys", 2, Command::kReadOnly, list_keys},
-    {"scan", -2, Command::kReadOnly, scan},
-    {"flushall", -1, Command::kWrite | Command::kNoMulti, erase_all},
-    {"flushdb", -1, Command::kWrite | Command::kNoMulti, erase_all},
+    {"dbsize", 1, Command::kReadOnly | Command::kAllServers, count_keys},
+    {"keys", 2, Command::kReadOnly | Command::kAllServers, list_keys},
+    {"scan", -2, Command::kReadOnly | Command::kAllServers, scan},
+    {"flushall", -1, Command::kWrite | Command::kNoMulti | Command::kAllServers, erase_all},
+    {"flushdb", -1, Command::kWrite | Command::kNoMulti | Command::kAllServers, erase_all},
 };
 
 }  // namespace

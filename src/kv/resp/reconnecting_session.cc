@@ -38,6 +38,11 @@ Outcome ReconnectingSession::use(std::vector<MemoryUse>& servers) {
   return noted(opened_.session->use(servers));
 }
 
+void ReconnectingSession::hear(std::vector<bool>& answered) {
+  renew_if_lost();
+  opened_.session->hear(answered);
+}
+
 void ReconnectingSession::renew_if_lost() {
   if (renewed_.valid()) {
     if (renewed_.wait_for(0s) == std::future_status::ready) take_renewed();

@@ -49,6 +49,9 @@ class ReconnectingSession final : public Session {
     return opened_.session->lost_server_of(key);
   }
   [[nodiscard]] bool has_lost_server() const override { return opened_.session->has_lost_server(); }
+  [[nodiscard]] std::uint32_t servers() const override { return opened_.session->servers(); }
+  [[nodiscard]] std::uint32_t server_of(std::string_view key) const override { return opened_.session->server_of(key); }
+  void hear(std::vector<bool>& answered) override;
   [[nodiscard]] std::uint64_t wall_ns() const override { return opened_.session->wall_ns(); }
 
  private:

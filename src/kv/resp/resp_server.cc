@@ -48,16 +48,25 @@ std::string name_of(const sockaddr_storage& address) {
 
 RespServer::RespServer(const std::string& address, RespSettings settings, std::size_t threads,
                        const OpenSession& open_session)
-    : status_(std::move(settings)), listener_(listen_on(address)), spare_(open_spare()) {
+    : status_(std::move(settings)),
+      listener_(listen_on(address)),
+      spare_(open_spare()),
+      overseer_(status_.silent, open_session) {
   address_ = bound_address(listener_, address);
   const std::size_t share = std::max(status_.settings.buffer_bytes / threads, kSmallestShare);
+  std::vector<RespWorker*> workers;
   for (std::size_t i = 0; i < threads; ++i) {
-    workers_.push_back(std::make_unique<RespWorker>(status_, open_session(), share));
+    workers_.push_back(std::make_unique<RespWorker>(status_, overseer_, open_session(), share));
+    workers.push_back(workers_.back().get());
   }
+  overseer_.start(std::move(workers));
   accepting_.post([this] { accepting_.watch(listener_.get(), EPOLLIN, [this](std::uint32_t) { accept_client(); }); });
 }
 
-RespServer::~RespServer() { accepting_.stop(); }
+RespServer::~RespServer() {
+  accepting_.stop();
+  overseer_.stop();
+}
 
 Fd RespServer::accept(sockaddr_storage& address) const {
   socklen_t length = sizeof address;

@@ -14,6 +14,7 @@
 #include "farside/kv/session.h"
 
 #include "kv/resp/client.h"
+#include "kv/resp/overseer.h"
 #include "kv/resp/resp_worker.h"
 #include "team/event_loop.h"
 
@@ -23,8 +24,8 @@ class RespServer {
  public:
   using OpenSession = std::function<std::unique_ptr<Session>()>;
 
-  /// Listens on `address` (team/socket.h) and serves until destroyed. Each of the threads uses one of the
-  /// sessions made; they are made and destroyed by the server's owner. Throws Error when it cannot listen.
+  /// Listens on `address` (team/socket.h) and serves until destroyed. Each of the threads has sessions of its own, one
+  /// of which is opened here, and the others soon by another thread. Throws Error when it cannot listen.
   RespServer(const std::string& address, RespSettings settings, std::size_t threads, const OpenSession& open_session);
   ~RespServer();
   RespServer(const RespServer&) = delete;
@@ -44,6 +45,7 @@ class RespServer {
   std::uint64_t next_client_ = 1;
   Fd listener_;
   Fd spare_;  // for who comes when there are no descriptors left
+  Overseer overseer_;
   std::vector<std::unique_ptr<RespWorker>> workers_;
   EventLoop accepting_;
 };

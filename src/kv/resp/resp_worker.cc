@@ -30,9 +30,21 @@ void shrink(std::string& buffer) {
 
 }  // namespace
 
-RespWorker::RespWorker(RespStatus& status, std::unique_ptr<Session> session, std::size_t buffer_bytes)
-    : status_(status), buffer_limit_(buffer_bytes), session_(std::move(session)) {
+RespWorker::Lane::Lane(Overseer& overseer, std::unique_ptr<Session> its)
+    : session(std::move(its), [&overseer] { overseer.wake(); }) {}
+
+RespWorker::RespWorker(RespStatus& status, Overseer& overseer, std::unique_ptr<Session> session,
+                       std::size_t buffer_bytes)
+    : status_(status),
+      buffer_limit_(buffer_bytes),
+      overseer_(overseer),
+      lane_(std::make_unique<Lane>(overseer, std::move(session))) {
   loop_.post([this] { loop_.after_each_round([this] { serve_ready(); }); });
+}
+
+RespWorker::~RespWorker() {
+  loop_.stop();
+  for (const auto& lane : away_) lane->relieved.join();
 }
 
 void RespWorker::admit(Fd socket, std::uint64_t id, std::string address) {
@@ -46,36 +58,137 @@ void RespWorker::admit(Fd socket, std::uint64_t id, std::string address) {
 
 RespWorker::Client* RespWorker::find(std::uint64_t id) {
   const auto found = clients_.find(id);
-  return found == clients_.end() ? nullptr : &found->second;
+  return found == clients_.end() || found->second.is_away ? nullptr : &found->second;
 }
 
-void RespWorker::serve_ready() {
+// ---- Threads that wait
+
+bool RespWorker::wants_session() {
+  const std::lock_guard lock(lanes_mutex_);
+  return spare_.size() + away_.size() < kSpareLanes;
+}
+
+void RespWorker::add(std::unique_ptr<Session> session) {
+  const std::lock_guard lock(lanes_mutex_);
+  spare_.push_back(std::make_unique<Lane>(overseer_, std::move(session)));
+}
+
+void RespWorker::relieve_if_stuck(Clock::time_point since, const Session& places) {
+  lane_->session.look(since, [&](const WatchedSession::Needs& needs) {
+    suspect(needs, places);
+    return relieve();
+  });
+}
+
+void RespWorker::suspect(const WatchedSession::Needs& needs, const Session& places) {
+  using Use = SilentServers::Use;
+  const auto suspect_all = [&](Use use, const auto& items) {
+    for (const auto& item : items) {
+      if constexpr (requires { item.key; }) {
+        status_.silent.suspect(use, places.server_of(item.key));
+      } else {
+        status_.silent.suspect(use, places.server_of(item));
+      }
+    }
+  };
+  if (const auto* keys = std::get_if<std::span<const std::string_view>>(&needs)) return suspect_all(Use::read, *keys);
+  if (const auto* writes = std::get_if<std::span<const Write>>(&needs)) return suspect_all(Use::write, *writes);
+  if (const auto* puts = std::get_if<std::span<IndependentPut>>(&needs)) {
+    for (const IndependentPut& put : *puts) suspect_all(Use::write, put.writes);
+    return;
+  }
+  for (std::uint32_t server = 0; server < places.servers(); ++server) status_.silent.suspect(Use::write, server);
+}
+
+// The loop's thread waits in a call, and touches nothing.
+bool RespWorker::relieve() {
+  const std::lock_guard lock(lanes_mutex_);
+  if (spare_.empty()) return false;
+  Lane& stuck = *lane_;
+  set_away(stuck, true);
+  std::swap(lane_, spare_.back());
   try {
-    serve();
+    stuck.relieved = loop_.hand_over();
+  } catch (const Error& error) {
+    std::swap(lane_, spare_.back());
+    set_away(stuck, false);
+    log_.warn(error.what());
+    return false;
+  }
+  away_.push_back(std::move(spare_.back()));
+  spare_.pop_back();
+  return true;
+}
+
+void RespWorker::set_away(const Lane& lane, bool is_away) {
+  for (Client* client : lane.clients) {
+    client->is_away = is_away;
+    client->connection.ignore(is_away);
+  }
+}
+
+void RespWorker::take_back(Lane& lane, bool is_replaced) {
+  lane.relieved.join();
+  set_away(lane, false);
+  const std::vector<Client*> clients = std::exchange(lane.clients, {});
+  lane.session.watch_again();
+  {
+    const std::lock_guard lock(lanes_mutex_);
+    const auto found = std::ranges::find(away_, &lane, &std::unique_ptr<Lane>::get);
+    spare_.push_back(std::move(*found));
+    away_.erase(found);
+  }
+  for (Client* client : clients) {
+    if (client->is_unwanted || is_replaced) {
+      remove(client->obeying.id());
+    } else {
+      stopped_at(*client);
+    }
+  }
+  if (is_replaced) disconnect_all();
+}
+
+// ---- Serving
+
+void RespWorker::serve_ready() {
+  Lane& lane = *lane_;
+  bool is_replaced = false;
+  try {
+    serve(lane);
   } catch (const StoreReplaced&) {
+    is_replaced = true;
+  }
+  if (lane.session.is_relieved()) {  // the loop is another's
+    loop_.post([this, &lane, is_replaced] { take_back(lane, is_replaced); });
+  } else if (is_replaced) {
     disconnect_all();
   }
 }
 
 // Of all clients that have asked for something: each goes on until it has something to be written, which is written
 // together, until none has.
-void RespWorker::serve() {
-  for (const std::uint64_t id : ready_) {
-    Client* client = find(id);
-    if (client == nullptr) continue;
-    if (client->is_paused) {  // the connection has broken
-      remove(id);
-      continue;
-    }
-    receive(*client);
-    go_on(id, *client);
-  }
-  ready_.clear();
-  while (!waiting_.empty()) {
-    const std::vector<std::uint64_t> written = std::exchange(waiting_, {});
-    write_for(written);
-    for (const std::uint64_t id : written) {
-      if (Client* client = find(id)) go_on(id, *client);
+void RespWorker::serve(Lane& lane) {
+  const auto take = [](std::deque<std::uint64_t>& ids) {
+    const std::uint64_t id = ids.front();
+    ids.pop_front();
+    return id;
+  };
+  while (!lane.session.is_relieved()) {
+    if (!written_.empty()) {
+      if (Client* client = find(take(written_))) go_on(lane, *client);
+    } else if (!ready_.empty()) {
+      Client* client = find(take(ready_));
+      if (client == nullptr) continue;
+      if (client->is_paused || client->is_held_up) {  // the connection has broken
+        remove(client->obeying.id());
+        continue;
+      }
+      receive(*client);
+      go_on(lane, *client);
+    } else if (!waiting_.empty()) {
+      write_for(lane, std::exchange(waiting_, {}));
+    } else {
+      return;
     }
   }
 }
@@ -85,51 +198,93 @@ void RespWorker::receive(Client& client) {
   client.has_left = !client.connection.receive(is_known ? Connection::kChunkBytes : kUnauthenticatedChunkBytes);
 }
 
-void RespWorker::go_on(std::uint64_t id, Client& client) {
+void RespWorker::go_on(Lane& lane, Client& client) {
+  lane.clients.assign(1, &client);
+  client.obeying.use(lane.session);
   client.obeying.go_on(client.connection.received(), client.replies);
+  if (lane.session.is_relieved()) {
+    client.obeying.go_on_alone(client.connection.received(), client.replies);
+  } else {
+    stopped_at(client);
+  }
+}
+
+void RespWorker::stopped_at(Client& client) {
+  const std::uint64_t id = client.obeying.id();
   if (client.obeying.waits()) {
     waiting_.push_back(id);
     count_buffers(client);
+  } else if (client.obeying.is_held_up() && !client.obeying.overflowed()) {
+    hold_up(client);
   } else {
     answer(id, client);
   }
   make_room();
 }
 
-void RespWorker::write_for(std::span<const std::uint64_t> ids) {
-  std::vector<Client*> clients;
-  puts_.clear();
+// What it has sent meanwhile, and whether it has left, the loop says again.
+void RespWorker::hold_up(Client& client) {
+  client.is_held_up = true;
+  std::erase(ready_, client.obeying.id());
+  client.connection.pause(true);
+  send_replies(client);
+}
+
+void RespWorker::look_again() {
+  loop_.post([this] {
+    for (auto& [id, client] : clients_) {
+      if (client.is_away || !client.is_held_up) continue;
+      client.is_held_up = false;
+      client.connection.pause(false);
+      written_.push_back(id);
+    }
+  });
+}
+
+void RespWorker::write_for(Lane& lane, std::span<const std::uint64_t> ids) {
+  lane.clients.clear();
+  lane.puts.clear();
   for (const std::uint64_t id : ids) {
     Client* client = find(id);
     if (client == nullptr) continue;
-    clients.push_back(client);
-    puts_.push_back({client->obeying.writes()});
+    client->obeying.use(lane.session);
+    lane.clients.push_back(client);
+    lane.puts.push_back({client->obeying.writes()});
   }
   try {
-    session_->put_each(puts_);
+    lane.session.put_each(lane.puts);
   } catch (const Error&) {  // one of them cannot be, and nothing was written
-    for (IndependentPut& put : puts_) put.outcome = write_alone(put.writes);
+    for (IndependentPut& put : lane.puts) put.outcome = write_alone(lane.session, put.writes);
   }
-  for (std::size_t i = 0; i < clients.size(); ++i) {
-    clients[i]->obeying.end_writes(puts_[i].outcome, clients[i]->replies);
+  for (std::size_t i = 0; i < lane.clients.size(); ++i) {
+    lane.clients[i]->obeying.end_writes(lane.puts[i].outcome, lane.clients[i]->replies);
+  }
+  if (lane.session.is_relieved()) {
+    for (Client* client : lane.clients) client->obeying.go_on_alone(client->connection.received(), client->replies);
+  } else {
+    written_.insert(written_.end(), ids.begin(), ids.end());
   }
 }
 
-PutOutcome RespWorker::write_alone(std::span<const Write> writes) {
+PutOutcome RespWorker::write_alone(Session& session, std::span<const Write> writes) {
   try {
-    return session_->put_all(writes);
+    return session.put_all(writes);
   } catch (const Error&) {
     return PutOutcome::unknown;
   }
 }
 
-void RespWorker::answer(std::uint64_t id, Client& client) {
-  if (client.obeying.overflowed()) return disconnect(id, Disconnected::output);
-  shrink(client.connection.received());
+void RespWorker::send_replies(Client& client) {
   client.connection.send(client.replies);
   client.replies.clear();
   shrink(client.replies);
   count_buffers(client);
+}
+
+void RespWorker::answer(std::uint64_t id, Client& client) {
+  if (client.obeying.overflowed()) return disconnect(id, Disconnected::output);
+  shrink(client.connection.received());
+  send_replies(client);
   const RespSettings& settings = status_.settings;
   const std::size_t limit =
       client.obeying.ever_authenticated() ? settings.output_bytes : settings.unauthenticated_output_bytes;
@@ -145,9 +300,11 @@ void RespWorker::count_buffers(Client& client) {
 }
 
 void RespWorker::make_room() {
+  const auto bytes_of = [](const auto& each) { return each.second.is_away ? 0 : each.second.counted_bytes; };
   while (buffered_bytes_ > buffer_limit_) {
-    const auto bytes_of = [](const auto& each) { return each.second.counted_bytes; };
-    disconnect(std::ranges::max_element(clients_, {}, bytes_of)->first, Disconnected::buffers);
+    const auto largest = std::ranges::max_element(clients_, {}, bytes_of);
+    if (largest->second.is_away) return;  // as all are
+    disconnect(largest->first, Disconnected::buffers);
   }
 }
 
@@ -156,6 +313,7 @@ void RespWorker::pause(Client& client) {
   log_.warn("a client of the Redis protocol (" + client.obeying.address() + ") gave a wrong password");
   client.is_paused = true;
   client.paused_until = Clock::now() + status_.settings.wrong_password_pause;
+  std::erase(ready_, client.obeying.id());
   client.connection.pause(true);
 }
 
@@ -170,6 +328,7 @@ void RespWorker::look_after_clients() {
   std::vector<std::uint64_t> unread;
   std::vector<std::uint64_t> unknown;
   for (auto& [id, client] : clients_) {
+    if (client.is_away) continue;
     count_buffers(client);  // what was sent since
     const std::uint64_t taken = std::exchange(client.taken_bytes, client.connection.taken_bytes());
     if (client.connection.unsent_bytes() == 0 || taken != client.taken_bytes) client.taken = now;
@@ -196,10 +355,15 @@ void RespWorker::disconnect(std::uint64_t id, Disconnected why) {
 void RespWorker::disconnect_all() {
   log::warn("another pool is in the place of the one before: " + std::to_string(clients_.size()) +
             " clients of the Redis protocol are disconnected");
-  clients_.clear();
-  ready_.clear();
-  waiting_.clear();
+  std::erase_if(clients_, [](const auto& each) { return !each.second.is_away; });
   buffered_bytes_ = 0;
+  for (auto& [id, client] : clients_) {
+    client.is_unwanted = true;
+    buffered_bytes_ += client.counted_bytes;
+  }
+  ready_.clear();
+  written_.clear();
+  waiting_.clear();
 }
 
 void RespWorker::remove(std::uint64_t id) {

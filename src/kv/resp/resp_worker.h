@@ -4,12 +4,19 @@
 // long, or takes most of this thread's share of the memory for buffers when that is used up. The others do not notice.
 // When another pool is in the place of the one before (StoreReplaced) all are: what they have read of the old one, or
 // queued for it, must not meet the new one.
+//
+// When a call of its session takes long (overseer.h) the thread that waits is relieved: it keeps the session, and the
+// clients for which it asks, to itself until the call ends. Another thread with another session goes on for the others.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
+#include <deque>
 #include <memory>
+#include <mutex>
+#include <span>
 #include <string>
-#include <string_view>
+#include <thread>
 #include <unordered_map>
 #include <vector>
 
@@ -18,6 +25,8 @@
 
 #include "base/throttled_log.h"
 #include "kv/resp/client.h"
+#include "kv/resp/overseer.h"
+#include "kv/resp/watched_session.h"
 #include "team/connection.h"
 #include "team/event_loop.h"
 
@@ -25,14 +34,28 @@ namespace farside::kv {
 
 class RespWorker {
  public:
-  /// `buffer_bytes` is what its clients' buffers take together. `status` outlives it.
-  RespWorker(RespStatus& status, std::unique_ptr<Session> session, std::size_t buffer_bytes);
-  ~RespWorker() { loop_.stop(); }
+  /// `buffer_bytes` is what its clients' buffers take together. `status` and `overseer` outlive it.
+  RespWorker(RespStatus& status, Overseer& overseer, std::unique_ptr<Session> session, std::size_t buffer_bytes);
+  ~RespWorker();
   RespWorker(const RespWorker&) = delete;
   RespWorker& operator=(const RespWorker&) = delete;
 
   /// Thread safety: any thread.
   void admit(Fd socket, std::uint64_t id, std::string address);
+
+  // For the overseer.
+
+  [[nodiscard]] bool is_in_call() const { return lane_->session.is_busy(); }
+  /// How many there have been, or fewer.
+  [[nodiscard]] std::uint64_t calls() const { return lane_->session.calls(); }
+  /// For a thread that takes another one's place.
+  [[nodiscard]] bool wants_session();
+  void add(std::unique_ptr<Session> session);
+  /// A call that began by `since` and has not ended is stuck: what it needs is suspected, of which `places` knows where
+  /// it is.
+  void relieve_if_stuck(std::chrono::steady_clock::time_point since, const Session& places);
+  /// More is known of servers that may not answer.
+  void look_again();
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -40,7 +63,7 @@ class RespWorker {
   struct Client {
     Client(RespWorker& worker, Fd socket, std::uint64_t id, const std::string& address)
         : status(worker.status_),
-          obeying(*worker.session_, status, id, address),
+          obeying(worker.lane_->session, status, id, address),
           connection(worker.loop_, std::move(socket), [&worker, id] { worker.ready_.push_back(id); }) {}
     ~Client() { --status.clients; }
     Client(const Client&) = delete;
@@ -56,16 +79,38 @@ class RespWorker {
     bool has_left = false;
     bool is_paused = false;
     Clock::time_point paused_until{};
+    bool is_held_up = false;   // and paused till more is known
+    bool is_away = false;      // with a thread that was relieved: nothing else of it may be touched
+    bool is_unwanted = false;  // it goes when it is back
   };
+
+  /// A thread's.
+  struct Lane {
+    Lane(Overseer& overseer, std::unique_ptr<Session> its);
+
+    WatchedSession session;
+    std::vector<Client*> clients{};  // for which it asks
+    std::vector<IndependentPut> puts{};
+    std::thread relieved{};
+  };
+  /// One may wait for a get, another for a put; what they wait for is not asked for meanwhile (SilentServers).
+  static constexpr std::size_t kSpareLanes = 2;
 
   /// Null: it was disconnected.
   [[nodiscard]] Client* find(std::uint64_t id);
   void serve_ready();
-  void serve();
+  void serve(Lane& lane);
   void receive(Client& client);
-  void go_on(std::uint64_t id, Client& client);
-  void write_for(std::span<const std::uint64_t> ids);
-  PutOutcome write_alone(std::span<const Write> writes);
+  void go_on(Lane& lane, Client& client);
+  void write_for(Lane& lane, std::span<const std::uint64_t> ids);
+  static PutOutcome write_alone(Session& session, std::span<const Write> writes);
+  [[nodiscard]] bool relieve();
+  void suspect(const WatchedSession::Needs& needs, const Session& places);
+  static void set_away(const Lane& lane, bool is_away);
+  void take_back(Lane& lane, bool is_replaced);
+  void stopped_at(Client& client);
+  void hold_up(Client& client);
+  void send_replies(Client& client);
   void answer(std::uint64_t id, Client& client);
   void count_buffers(Client& client);
   void make_room();
@@ -78,12 +123,16 @@ class RespWorker {
 
   RespStatus& status_;
   const std::size_t buffer_limit_;
-  std::unique_ptr<Session> session_;
+  Overseer& overseer_;
+  std::unique_ptr<Lane> lane_;  // of the loop's thread
+  std::mutex lanes_mutex_;
+  std::vector<std::unique_ptr<Lane>> spare_;
+  std::vector<std::unique_ptr<Lane>> away_;
   ThrottledLog log_;
   std::size_t buffered_bytes_ = 0;      // of all clients
-  std::vector<std::uint64_t> ready_;    // clients that have sent something, or left
+  std::deque<std::uint64_t> ready_;     // clients that have sent something, or left
+  std::deque<std::uint64_t> written_;   // whose writes have ended, or that were held up
   std::vector<std::uint64_t> waiting_;  // for something to be written
-  std::vector<IndependentPut> puts_;
   EventLoop loop_;
   std::unordered_map<std::uint64_t, Client> clients_;
 };

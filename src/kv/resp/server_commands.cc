@@ -47,7 +47,7 @@ std::string stats_section(Call& call) {
 std::optional<MemoryUse> use_of_all(Call& call) {
   MemoryUse sum;
   std::vector<MemoryUse> servers;
-  if (call.session.use(servers) != Outcome::done) return std::nullopt;
+  if (call.client.status().silent.any() || call.session.use(servers) != Outcome::done) return std::nullopt;
   for (const MemoryUse& server : servers) {
     sum.keys += server.keys;
     sum.versions += server.versions;

@@ -8,7 +8,7 @@ void UnitOfWork::begin() {
   entries_.clear();
   places_.assign(kFewestPlaces, 0);
   kept_.clear();
-  now_ns_ = session_.wall_ns();
+  now_ns_ = session_->wall_ns();
 }
 
 void UnitOfWork::release_memory() {
@@ -48,7 +48,7 @@ bool UnitOfWork::load() {
     if (entry.wanted) keys_.push_back(entry.key);
   }
   if (keys_.empty()) return true;
-  if (session_.get_all(keys_, got_) != Outcome::done) return false;
+  if (session_->get_all(keys_, got_) != Outcome::done) return false;
   for (std::size_t i = 0; i < keys_.size(); ++i) {
     Entry& entry = this->entry(keys_[i]);
     entry.present = got_[i].present;
@@ -79,7 +79,7 @@ void UnitOfWork::erase(std::string_view key) {
 
 PutOutcome UnitOfWork::commit() {
   const auto all = writes();
-  return all.empty() ? PutOutcome::done : session_.put_all(all);
+  return all.empty() ? PutOutcome::done : session_->put_all(all);
 }
 
 std::span<const Write> UnitOfWork::writes() {

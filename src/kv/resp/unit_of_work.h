@@ -17,7 +17,10 @@ namespace farside::kv {
 
 class UnitOfWork {
  public:
-  explicit UnitOfWork(Session& session) : session_(session) {}
+  explicit UnitOfWork(Session& session) : session_(&session) {}
+
+  /// For what begins then.
+  void use(Session& session) { session_ = &session; }
 
   struct Value {
     std::string_view bytes;
@@ -67,7 +70,7 @@ class UnitOfWork {
   }
   void make_room();
 
-  Session& session_;
+  Session* session_;
   std::uint64_t now_ns_ = 0;
   std::vector<Entry> entries_;
   std::vector<std::uint32_t> places_ =

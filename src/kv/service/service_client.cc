@@ -150,7 +150,7 @@ SessionParts::SessionParts(Fabric& fabric, PoolLinks to, const SessionSettings& 
               homes == nullptr ? links.memories() : homes->memories(), settings, {}, homes.get()) {}
 
 std::optional<std::uint32_t> ServiceSession::lost_server_of(std::string_view key) const {
-  const ServerNumber server = server_of(key_id(key), links.partitions());
+  const ServerNumber server = server_of(key);
   return links.is_lost(server) ? std::optional<std::uint32_t>(server) : std::nullopt;
 }
 

@@ -1,0 +1,35 @@
+// pulse.h — which servers answer: each is asked a little, and its answer is not waited for.
+//
+// Thread safety: one thread at a time. Nothing else is asked by the same requests.
+#pragma once
+
+#include <vector>
+
+#include "farside/fabric/fabric.h"
+
+#include "kv/protocol/caller.h"
+#include "kv/protocol/requests.h"
+
+namespace farside::kv {
+
+class Pulse {
+ public:
+  Pulse(const Fabric& fabric, Requests& requests, const Caller& caller)
+      : fabric_(fabric), requests_(requests), caller_(caller), asked_(requests.servers()) {}
+
+  /// Session::hear.
+  void hear(std::vector<bool>& answered);
+
+ private:
+  /// For posting a question over a link that is up.
+  static constexpr Duration kPost = std::chrono::milliseconds(10);
+
+  [[nodiscard]] bool has_answered(ServerNumber server);
+
+  const Fabric& fabric_;
+  Requests& requests_;
+  const Caller& caller_;
+  std::vector<bool> asked_;  // by server: it owes an answer
+};
+
+}  // namespace farside::kv

@@ -1,0 +1,114 @@
+#include "kv/resp/overseer.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "farside/base/error.h"
+#include "farside/base/log.h"
+
+#include "base/signals_held.h"
+#include "kv/resp/reconnecting_session.h"
+#include "kv/resp/resp_worker.h"
+
+namespace farside::kv {
+
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr auto kLongCall = 50ms;  // for a call that keeps others waiting
+constexpr auto kBetweenGlances = 20ms;
+constexpr auto kBetweenOpenings = 1s;
+
+}  // namespace
+
+Overseer::Overseer(SilentServers& silent, OpenSession open_session)
+    : silent_(silent), open_session_(std::move(open_session)) {}
+
+void Overseer::start(std::vector<RespWorker*> workers) {
+  workers_ = std::move(workers);
+  thread_ = start_thread([this] { run(); });
+}
+
+void Overseer::stop() {
+  if (!thread_.joinable()) return;
+  {
+    const std::lock_guard lock(mutex_);
+    ends_ = true;
+  }
+  wake_.notify_one();
+  thread_.join();
+}
+
+void Overseer::wake() {
+  if (!is_asleep_) return;
+  const std::lock_guard lock(mutex_);  // or it is about to sleep, and would not hear of it
+  is_asleep_ = false;
+  wake_.notify_one();
+}
+
+void Overseer::run() {
+  for (open_sessions(); rest(); open_sessions()) {
+    look();
+    if (silent_.any()) hear();
+  }
+}
+
+// A call that begins after it was said that this sleeps wakes it.
+bool Overseer::rest() {
+  const bool is_quiet = !silent_.any() && !is_any_busy();
+  std::unique_lock lock(mutex_);
+  if (is_quiet) {
+    is_asleep_ = true;
+    lock.unlock();
+    const bool is_quiet_still = !is_any_busy();
+    lock.lock();
+    if (is_quiet_still) wake_.wait(lock, [this] { return ends_ || !is_asleep_; });
+    is_asleep_ = false;
+  }
+  if (!ends_) wake_.wait_for(lock, kBetweenGlances, [this] { return ends_; });
+  return !ends_;
+}
+
+// A call is under way, or there was one since this was asked last.
+bool Overseer::is_any_busy() {
+  std::uint64_t calls = 0;
+  bool is_any = false;
+  for (const RespWorker* worker : workers_) {
+    calls += worker->calls();
+    is_any = is_any || worker->is_in_call();
+  }
+  return std::exchange(calls_, calls) != calls || is_any;
+}
+
+// Before they are needed: while a server does not answer that takes long.
+void Overseer::open_sessions() {
+  if (Clock::now() < next_try_) return;
+  try {
+    if (session_ == nullptr) session_ = open_session_();
+    for (RespWorker* worker : workers_) {
+      while (worker->wants_session()) worker->add(open_session_());
+    }
+  } catch (const Error& error) {
+    log::warn(std::string("no further session with the store: ") + error.what());
+    next_try_ = Clock::now() + kBetweenOpenings;
+  }
+}
+
+void Overseer::look() {
+  if (session_ == nullptr) return;
+  for (RespWorker* worker : workers_) worker->relieve_if_stuck(Clock::now() - kLongCall, *session_);
+}
+
+void Overseer::hear() {
+  std::vector<bool> answered;
+  try {
+    session_->hear(answered);
+  } catch (const StoreReplaced&) {  // nothing is known of the new one
+    return;
+  }
+  if (!silent_.note(answered)) return;
+  for (RespWorker* worker : workers_) worker->look_again();
+}
+
+}  // namespace farside::kv

@@ -1,0 +1,53 @@
+// silent_servers.h — which servers of the store kept a call waiting and have not answered anything since.
+//
+// Thread safety: every call, from any thread.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <vector>
+
+namespace farside::kv {
+
+class SilentServers {
+ public:
+  using Clock = std::chrono::steady_clock;
+  /// What a call wants of a server. Reads often need no answer of it (ReadWay::cells): they count apart.
+  enum class Use : std::uint8_t { read, write };
+  enum class Answers : std::uint8_t {
+    yes,
+    perhaps,  ///< it is being found out
+    no,       ///< it has been silent for as long as the limit
+  };
+
+  explicit SilentServers(std::chrono::milliseconds limit) : limit_(limit) {}
+
+  [[nodiscard]] bool any() const noexcept { return any_.load(std::memory_order_relaxed); }
+  [[nodiscard]] Answers to(Use use, std::uint32_t server) const;
+  /// The first that does not, for whatever: of calls that need all. Or `server` stays as it is.
+  [[nodiscard]] Answers of_all(std::uint32_t& server) const;
+
+  /// It keeps such a call waiting.
+  void suspect(Use use, std::uint32_t server);
+  /// These have answered (Session::hear). True if anything is other than when this was called last, time included.
+  bool note(const std::vector<bool>& answered);
+
+ private:
+  struct Silent {
+    Clock::time_point since = Clock::now();
+    bool reads = false;
+    bool writes = false;
+    bool is_past_limit = false;  ///< and noted so
+  };
+  [[nodiscard]] Answers of(const Silent& silent) const;
+
+  const std::chrono::milliseconds limit_;
+  std::atomic<bool> any_ = false;
+  mutable std::mutex mutex_;
+  std::map<std::uint32_t, Silent> silent_;
+};
+
+}  // namespace farside::kv

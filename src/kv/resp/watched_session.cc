@@ -1,0 +1,69 @@
+#include "kv/resp/watched_session.h"
+
+namespace farside::kv {
+
+class WatchedSession::Call {
+ public:
+  Call(WatchedSession& session, Needs needs) : session_(session) {
+    {
+      const std::lock_guard lock(session_.mutex_);
+      session_.began_ = Clock::now();
+      session_.needs_ = needs;
+      ++session_.calls_;
+    }
+    session_.on_call_();
+  }
+  ~Call() {
+    const std::lock_guard lock(session_.mutex_);
+    session_.began_.reset();
+  }
+  Call(const Call&) = delete;
+  Call& operator=(const Call&) = delete;
+
+ private:
+  WatchedSession& session_;
+};
+
+bool WatchedSession::look(Clock::time_point since, const std::function<bool(const Needs&)>& relieve) {
+  const std::lock_guard lock(mutex_);
+  if (!began_ || *began_ > since || relieved_) return false;
+  relieved_ = relieve(needs_);
+  return relieved_;
+}
+
+bool WatchedSession::is_busy() const {
+  const std::lock_guard lock(mutex_);
+  return began_.has_value();
+}
+
+std::uint64_t WatchedSession::calls() const {
+  const std::lock_guard lock(mutex_);
+  return calls_;
+}
+
+Outcome WatchedSession::get_all(std::span<const std::string_view> keys, std::vector<Got>& got) {
+  const Call call(*this, keys);
+  return session_->get_all(keys, got);
+}
+
+PutOutcome WatchedSession::put_all(std::span<const Write> writes) {
+  const Call call(*this, writes);
+  return session_->put_all(writes);
+}
+
+void WatchedSession::put_each(std::span<IndependentPut> puts) {
+  const Call call(*this, puts);
+  session_->put_each(puts);
+}
+
+Outcome WatchedSession::scan(std::uint64_t cursor, std::string_view prefix, std::size_t about, Scanned& scanned) {
+  const Call call(*this, std::monostate());
+  return session_->scan(cursor, prefix, about, scanned);
+}
+
+Outcome WatchedSession::use(std::vector<MemoryUse>& servers) {
+  const Call call(*this, std::monostate());
+  return session_->use(servers);
+}
+
+}  // namespace farside::kv

@@ -1,0 +1,67 @@
+// watched_session.h — a session of which another thread can see that a call takes long, and what that call needs.
+//
+// Thread safety: as a session; look and watched_again from other threads.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "farside/kv/session.h"
+
+namespace farside::kv {
+
+class WatchedSession final : public Session {
+ public:
+  using Clock = std::chrono::steady_clock;
+  /// What a call was given. Nothing: it needs all servers.
+  using Needs = std::variant<std::monostate, std::span<const std::string_view>, std::span<const Write>,
+                             std::span<IndependentPut>>;
+
+  /// `on_call` runs at the beginning of each call.
+  WatchedSession(std::unique_ptr<Session> session, std::function<void()> on_call)
+      : session_(std::move(session)), on_call_(std::move(on_call)) {}
+
+  /// If a call is under way that had begun by `since`: what `relieve` makes of it, which returns whether the call's
+  /// thread is relieved. Meanwhile the call does not end. False: none is, or its thread is relieved already.
+  bool look(Clock::time_point since, const std::function<bool(const Needs&)>& relieve);
+  [[nodiscard]] bool is_busy() const;
+  /// How many calls there have been.
+  [[nodiscard]] std::uint64_t calls() const;
+  /// For its own thread, between calls.
+  [[nodiscard]] bool is_relieved() const noexcept { return relieved_; }
+  void watch_again() noexcept { relieved_ = false; }
+
+  Outcome get_all(std::span<const std::string_view> keys, std::vector<Got>& got) override;
+  PutOutcome put_all(std::span<const Write> writes) override;
+  void put_each(std::span<IndependentPut> puts) override;
+  Outcome scan(std::uint64_t cursor, std::string_view prefix, std::size_t about, Scanned& scanned) override;
+  Outcome use(std::vector<MemoryUse>& servers) override;
+  [[nodiscard]] std::optional<std::uint32_t> lost_server_of(std::string_view key) const override {
+    return session_->lost_server_of(key);
+  }
+  [[nodiscard]] bool has_lost_server() const override { return session_->has_lost_server(); }
+  [[nodiscard]] std::uint32_t servers() const override { return session_->servers(); }
+  [[nodiscard]] std::uint32_t server_of(std::string_view key) const override { return session_->server_of(key); }
+  [[nodiscard]] std::uint64_t wall_ns() const override { return session_->wall_ns(); }
+
+ private:
+  class Call;
+
+  const std::unique_ptr<Session> session_;
+  const std::function<void()> on_call_;
+  std::atomic<bool> relieved_ = false;
+  mutable std::mutex mutex_;
+  std::optional<Clock::time_point> began_;  // the call that is under way
+  Needs needs_;
+  std::uint64_t calls_ = 0;
+};
+
+}  // namespace farside::kv

@@ -1,0 +1,207 @@
+// A server of the store that does not answer, in front of the store: who waits for it, and who does not.
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include <gtest/gtest.h>
+
+#include "kv/resp/resp_server.h"
+#include "team/socket.h"
+#include "tests/kv/memory_session.h"
+#include "tests/support/shared.h"
+
+namespace farside::kv {
+namespace {
+
+using test::eventually;
+
+SetupClock::time_point soon() { return SetupClock::now() + std::chrono::seconds(60); }
+
+/// Two servers: keys that begin with "b" are the second one's, which may stand still.
+class TwoServers final : public test::MemorySession {
+ public:
+  struct State {
+    std::atomic<bool> is_stopped = false;
+    std::atomic<bool> keeps_gets = false;  ///< waiting, too
+    std::atomic<int> kept = 0;             ///< calls
+  };
+
+  TwoServers(test::MemoryKeys& keys, State& state) : test::MemorySession(keys), state_(state) {}
+
+  [[nodiscard]] std::uint32_t servers() const override { return 2; }
+  [[nodiscard]] std::uint32_t server_of(std::string_view key) const override { return key.front() == 'b' ? 1 : 0; }
+  void hear(std::vector<bool>& answered) override { answered = {true, !state_.is_stopped}; }
+
+  Outcome get_all(std::span<const std::string_view> keys, std::vector<Got>& got) override {
+    if (state_.keeps_gets) {
+      for (const std::string_view key : keys) wait_for(key);
+    }
+    return MemorySession::get_all(keys, got);
+  }
+  PutOutcome put_all(std::span<const Write> writes) override {
+    for (const Write& write : writes) wait_for(write.key);
+    return MemorySession::put_all(writes);
+  }
+
+ private:
+  void wait_for(std::string_view key) {
+    if (server_of(key) == 0 || !state_.is_stopped) return;
+    ++state_.kept;
+    EXPECT_TRUE(eventually([this] { return !state_.is_stopped; }));
+  }
+
+  State& state_;
+};
+
+class RespWithASilentServer : public testing::Test {
+ protected:
+  void start(std::chrono::milliseconds silence_limit) {
+    RespSettings settings;
+    settings.silence_limit = silence_limit;
+    server_.emplace("127.0.0.1:0", settings, 1, [this] {
+      ++sessions_;
+      return std::make_unique<TwoServers>(keys_, state_);
+    });
+    ASSERT_TRUE(eventually([this] { return sessions_ == 4; }));  // so that another thread may take over
+  }
+  void TearDown() override { state_.is_stopped = false; }
+
+  Fd connect() { return connect_to(server_->address(), soon()); }
+  static void send(const Fd& client, const std::string& request) { write_all(client, request, soon()); }
+  static void expect_reply(const Fd& client, const std::string& reply) {
+    EXPECT_EQ(read_exactly(client, reply.size(), soon()), reply);
+  }
+  static void expect(const Fd& client, const std::string& request, const std::string& reply) {
+    send(client, request);
+    expect_reply(client, reply);
+  }
+  static bool has_reply(const Fd& client) {
+    char byte = 0;
+    return ::recv(client.get(), &byte, 1, MSG_DONTWAIT | MSG_PEEK) == 1;
+  }
+
+  static constexpr std::string_view kSilent =
+      "-ERR server 1 of the store, on node 1, does not answer: nothing was done; keys of other servers can be used, "
+      "see "
+      "farside status\r\n";
+
+  test::MemoryKeys keys_;
+  TwoServers::State state_;
+  std::atomic<int> sessions_ = 0;
+  std::optional<RespServer> server_;
+};
+
+TEST_F(RespWithASilentServer, KeepsOnlyItsOwnClientsWaiting) {
+  start(std::chrono::hours(1));
+  const Fd healthy = connect();
+  const Fd first = connect();
+  const Fd second = connect();
+  expect(healthy, "SET a 1\r\nSET b 1\r\n", "+OK\r\n+OK\r\n");
+  state_.is_stopped = true;
+  send(first, "INCR b\r\nINCR a\r\nGET a\r\n");
+  ASSERT_TRUE(eventually([this] { return state_.kept == 1; }));
+  for (int i = 2; i < 100; ++i) expect(healthy, "INCR a\r\n", ":" + std::to_string(i) + "\r\n");
+  send(second, "PING\r\nSET b2 2\r\nGET b2\r\n");
+  expect_reply(second, "+PONG\r\n");  // what comes before is answered
+  expect(healthy, "GET b\r\nSET a 1\r\n", "$1\r\n1\r\n+OK\r\n");
+  EXPECT_EQ(state_.kept, 1) << "a call was made for the second";
+  EXPECT_FALSE(has_reply(first) || has_reply(second));
+  state_.is_stopped = false;
+  expect_reply(first, ":2\r\n:2\r\n$1\r\n2\r\n");
+  expect_reply(second, "+OK\r\n$1\r\n2\r\n");
+  expect(first, "INCR b\r\n", ":3\r\n");
+}
+
+// And again, when it has answered in between.
+TEST_F(RespWithASilentServer, RefusesAtOnceWhatNeedsItAfterAWhile) {
+  start(std::chrono::milliseconds(1));
+  const Fd client = connect();
+  for (int round = 1; round < 4; ++round) {
+    const Fd kept = connect();
+    state_.is_stopped = true;
+    send(kept, "INCR b\r\n");
+    ASSERT_TRUE(eventually([&] { return state_.kept == round; }));
+    std::string refusals;
+    for (int i = 0; i < 100; ++i) refusals += kSilent;
+    std::string increments;
+    for (int i = 0; i < 100; ++i) increments += "INCR b\r\n";
+    expect(client, increments, refusals);
+    expect(client, "SET a 1\r\nSET b 1\r\nGET a\r\nMSET a 2 b 2\r\n",
+           "+OK\r\n" + std::string(kSilent) + "$1\r\n1\r\n" + std::string(kSilent));
+    expect(client, "MULTI\r\nINCR a\r\nINCR b\r\nEXEC\r\nGET a\r\n",
+           "+OK\r\n+QUEUED\r\n+QUEUED\r\n" + std::string(kSilent) + "$1\r\n1\r\n");
+    expect(client, "DBSIZE\r\n", std::string(kSilent));
+    EXPECT_EQ(state_.kept, round);
+    state_.is_stopped = false;
+    expect_reply(kept, ":" + std::to_string(round) + "\r\n");
+    EXPECT_TRUE(eventually([&] {
+      send(client, "STRLEN b\r\nDBSIZE\r\n");
+      expect_reply(client, ":1\r\n");
+      const std::string reply = read_exactly(client, 4, soon());
+      if (reply == ":2\r\n") return true;
+      (void)read_exactly(client, kSilent.size() - reply.size(), soon());
+      return false;
+    }));
+  }
+}
+
+// A get waits beside a put: neither keeps others.
+TEST_F(RespWithASilentServer, KeepsReadsAndWritesApart) {
+  start(std::chrono::hours(1));
+  const Fd healthy = connect();
+  const Fd writer = connect();
+  const Fd reader = connect();
+  const Fd late = connect();
+  state_.is_stopped = true;
+  send(writer, "SET b 1\r\n");
+  ASSERT_TRUE(eventually([this] { return state_.kept == 1; }));
+  expect(healthy, "SET a 1\r\nGET b\r\n", "+OK\r\n$-1\r\n");
+  state_.keeps_gets = true;
+  send(reader, "GET b2\r\n");
+  ASSERT_TRUE(eventually([this] { return state_.kept == 2; }));
+  expect(healthy, "SET a 2\r\nGET a\r\n", "+OK\r\n$1\r\n2\r\n");
+  send(late, "GET b2\r\n");
+  expect(healthy, "GET a\r\n", "$1\r\n2\r\n");
+  state_.is_stopped = false;
+  expect_reply(writer, "+OK\r\n");
+  expect_reply(reader, "$-1\r\n");
+  expect_reply(late, "$-1\r\n");
+}
+
+TEST_F(RespWithASilentServer, ForgetsClientsThatLeaveMeanwhile) {
+  start(std::chrono::hours(1));
+  state_.is_stopped = true;
+  {
+    const Fd kept = connect();
+    const Fd held = connect();
+    send(kept, "INCR b\r\n");
+    ASSERT_TRUE(eventually([this] { return state_.kept == 1; }));
+    expect(connect(), "PING\r\n", "+PONG\r\n");
+    send(held, "INCR b\r\n");
+  }
+  const Fd other = connect();
+  expect(other, "PING\r\n", "+PONG\r\n");
+  state_.is_stopped = false;
+  EXPECT_TRUE(eventually([this] { return server_->status().clients == 1; }));
+  expect(other, "GET a\r\n", "$-1\r\n");
+}
+
+// The server's end waits for the call alone.
+TEST_F(RespWithASilentServer, EndsWhileAClientWaits) {
+  start(std::chrono::hours(1));
+  const Fd kept = connect();
+  const Fd held = connect();
+  state_.is_stopped = true;
+  send(kept, "INCR b\r\n");
+  ASSERT_TRUE(eventually([this] { return state_.kept == 1; }));
+  expect(connect(), "SET a 1\r\n", "+OK\r\n");
+  send(held, "INCR b\r\n");
+  state_.is_stopped = false;
+  server_.reset();
+}
+
+}  // namespace
+}  // namespace farside::kv
