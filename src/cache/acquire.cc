@@ -5,34 +5,34 @@
 #include <utility>
 #include <vector>
 
+#include "farside/cache/time_limits.h"
+
 #include "cache/pause.h"
 
 namespace farside {
 
 namespace {
 
-// One copy from a peer that is stopped must not use up the whole deadline.
-constexpr Duration kCopyPatience = std::chrono::seconds(1);
-
 Deadline earlier(Deadline a, Deadline b) { return a.at < b.at ? a : b; }
+Deadline later(Deadline a, Deadline b) { return a.at < b.at ? b : a; }
 
 }  // namespace
 
 Acquired Acquirer::acquire(Channel& channel, const BlockKey& key, BlockSource& source, std::uint64_t new_token,
-                           Deadline deadline) {
+                           Deadline deadline, LoaderWatch* watch) {
   Pause pause(team_.fabric());
   do {
     const auto found = shelf_.look(key);
     if (const auto* here = std::get_if<Shelf::Here>(&found)) {
       return {Acquired::Answer::here, here->slot, here->token};
     }
-    if (std::holds_alternative<Shelf::Yours>(found)) return fetch(channel, key, source, new_token, deadline);
+    if (std::holds_alternative<Shelf::Yours>(found)) return fetch(channel, key, source, new_token, deadline, watch);
   } while (pause.wait_before(deadline));
   return {Acquired::Answer::late, 0, 0};
 }
 
 Acquired Acquirer::fetch(Channel& channel, const BlockKey& key, BlockSource& source, std::uint64_t new_token,
-                         Deadline deadline) {
+                         Deadline deadline, LoaderWatch* watch) {
   std::optional<std::uint32_t> slot;
   try {
     slot = discarder_.take_slot(channel, deadline);
@@ -40,7 +40,7 @@ Acquired Acquirer::fetch(Channel& channel, const BlockKey& key, BlockSource& sou
       shelf_.given_up(key);
       return {Acquired::Answer::late, 0, 0};
     }
-    const Acquired::Answer answer = fill({channel, key, source, block_id(key), *slot, new_token, deadline});
+    const Acquired::Answer answer = fill({channel, key, source, block_id(key), *slot, new_token, deadline, watch});
     if (answer == Acquired::Answer::here) {
       shelf_.arrived(key, {*slot, new_token}, team_.fabric().now());
     } else {
@@ -60,20 +60,24 @@ Acquired Acquirer::fetch(Channel& channel, const BlockKey& key, BlockSource& sou
 
 Acquired::Answer Acquirer::fill(const Request& request) {
   Pause pause(team_.fabric());
-  Watch watch;
+  LoaderWatch own;
+  LoaderWatch& watch = request.watch != nullptr ? *request.watch : own;
+  const Deadline come_again = team_.fabric().in(time_limits::kLoadElsewhere);
   do {
     auto row = directory_.find_or_claim(request.channel, request.id, request.deadline);
     const Step step = row ? try_once(request, *row, watch) : bring_unlisted(request);
     if (step == Step::failed) return Acquired::Answer::failed;
     if (step == Step::done) {
-      alternative_.record(request.channel, request.id, {team_.rank(), request.slot}, request.deadline);
+      alternative_.record(request.channel, request.id, {team_.rank(), request.slot}, to_settle(request));
       return Acquired::Answer::here;
     }
+    const bool may_leave = request.watch != nullptr && team_.fabric().now() >= come_again.at;
+    if (step == Step::elsewhere && may_leave) return Acquired::Answer::elsewhere;
   } while (pause.wait_before(request.deadline));
   return Acquired::Answer::late;
 }
 
-Acquirer::Step Acquirer::try_once(const Request& request, Row& row, Watch& watch) {
+Acquirer::Step Acquirer::try_once(const Request& request, Row& row, LoaderWatch& watch) {
   const Cell mine = row.cell(group_);
   switch (mine.state) {
     case Cell::State::loaded:
@@ -91,7 +95,7 @@ Acquirer::Step Acquirer::try_once(const Request& request, Row& row, Watch& watch
       if (std::exchange(watch.word, mine.word()) != mine.word()) return Step::again;
       break;
     case Cell::State::loading:
-      if (!loader_is_gone(mine, watch)) return Step::again;
+      if (!loader_is_gone(mine, watch)) return Step::elsewhere;
       break;
     case Cell::State::invalid: break;
   }
@@ -111,14 +115,34 @@ Acquirer::Step Acquirer::represent(const Request& request, Row& row) {
   const Cell loaded = loading.loaded_at({team_.rank(), request.slot});
   if (!rules_.cell_follows_bytes) (void)directory_.change(request.channel, row, group_, loaded, request.deadline);
   if (!rules_.token_follows_bytes) publish(request);
-  if (!copy_from_any(request, row).done && !copy_from_alternative(request) && !load(request)) {
-    (void)directory_.change(request.channel, row, group_, loading.invalidated(), request.deadline);
-    return Step::failed;
+  const Leases::Ticket lease = leases_.begin(row);
+  bool is_here = false;
+  try {
+    is_here = copy_from_any(request, row).done || copy_from_alternative(request) || load(request);
+  } catch (...) {
+    (void)leases_.end(lease, to_settle(request));
+    throw;
   }
-  publish(request);
-  // Whoever took our place while we were slow has changed the cell; our copy is then one more in the group.
-  (void)directory_.change(request.channel, row, group_, loaded, request.deadline);
-  return Step::done;
+  if (is_here) publish(request);
+  settle(request, leases_.end(lease, to_settle(request)), is_here);
+  return is_here ? Step::done : Step::failed;
+}
+
+// Turns our cell into what follows. A node that took our place while we were slow has changed the cell; our copy is
+// then one more in the group.
+void Acquirer::settle(const Request& request, Leases::Load known, bool is_here) const {
+  const auto change = [&](const Cell& from) {
+    const Cell to = is_here ? from.loaded_at({team_.rank(), request.slot}) : from.invalidated();
+    return directory_.change(request.channel, known.row, group_, to, to_settle(request));
+  };
+  if (change(known.row.cell(group_)) || !known.in_doubt) return;
+  known.row.cells[group_] = known.in_doubt->word();
+  (void)change(*known.in_doubt);
+}
+
+// A load may have taken longer than its caller waits; the block is then here all the same.
+Deadline Acquirer::to_settle(const Request& request) const {
+  return later(request.deadline, team_.fabric().in(time_limits::kPeer));
 }
 
 Acquirer::Copied Acquirer::copy_from_any(const Request& request, const Row& row) {
@@ -145,8 +169,10 @@ bool Acquirer::copy_from_alternative(const Request& request) {
   return place && place->rank != team_.rank() && copy_from(request, *place);
 }
 
+// One copy from a peer that is stopped must not use up the whole deadline.
 bool Acquirer::copy_from(const Request& request, Place place) {
-  const Deadline deadline = earlier(request.deadline, team_.fabric().in(kCopyPatience));
+  const Deadline deadline =
+      earlier(request.deadline, team_.fabric().in(time_limits::copy(geometry_.block_length(request.key))));
   if (!slots_.copy(request.channel, request.key, place, request.slot, deadline)) return false;
   shelf_.count_from_peer(geometry_.block_length(request.key));
   return true;
@@ -159,7 +185,7 @@ bool Acquirer::load(const Request& request) {
   return true;
 }
 
-bool Acquirer::loader_is_gone(const Cell& cell, Watch& watch) {
+bool Acquirer::loader_is_gone(const Cell& cell, LoaderWatch& watch) {
   const Time now = team_.fabric().now();
   if (std::exchange(watch.word, cell.word()) != cell.word()) watch.since = now;
   // This node loads a block in one thread at a time, and that is this one: a cell that says otherwise is of the past.

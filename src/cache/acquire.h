@@ -22,6 +22,7 @@
 #include "cache/alternative_directory.h"
 #include "cache/directory.h"
 #include "cache/discard.h"
+#include "cache/leases.h"
 #include "cache/shelf.h"
 #include "cache/slots.h"
 
@@ -30,7 +31,8 @@ namespace farside {
 class Acquirer {
  public:
   Acquirer(Team& team, const Geometry& geometry, const Directory& directory, const AlternativeDirectory& alternative,
-           const Slots& slots, Shelf& shelf, Discarder& discarder, Duration loading_lease, const CacheRules& rules)
+           const Slots& slots, Shelf& shelf, Discarder& discarder, Leases& leases, Duration loading_lease,
+           const CacheRules& rules)
       : team_(team),
         geometry_(geometry),
         group_(geometry.group_of(team.rank())),
@@ -40,10 +42,12 @@ class Acquirer {
         slots_(slots),
         shelf_(shelf),
         discarder_(discarder),
+        leases_(leases),
         rules_(rules) {}
 
+  /// `watch`: where it is given, another node that loads the block is waited for only time_limits::kLoadElsewhere.
   Acquired acquire(Channel& channel, const BlockKey& key, BlockSource& source, std::uint64_t new_token,
-                   Deadline deadline);
+                   Deadline deadline, LoaderWatch* watch);
 
  private:
   /// What is the same in every step of one acquisition.
@@ -55,18 +59,14 @@ class Acquirer {
     std::uint32_t slot;
     std::uint64_t token;
     Deadline deadline;
+    LoaderWatch* watch;
   };
-  /// How long a loading cell has been seen unchanged.
-  struct Watch {
-    std::uint64_t word = 0;
-    Time since{};
-  };
-  enum class Step { done, again, failed };
+  enum class Step { done, again, elsewhere, failed };
 
   [[nodiscard]] Acquired fetch(Channel& channel, const BlockKey& key, BlockSource& source, std::uint64_t new_token,
-                               Deadline deadline);
+                               Deadline deadline, LoaderWatch* watch);
   [[nodiscard]] Acquired::Answer fill(const Request& request);
-  [[nodiscard]] Step try_once(const Request& request, Row& row, Watch& watch);
+  [[nodiscard]] Step try_once(const Request& request, Row& row, LoaderWatch& watch);
   [[nodiscard]] Step bring_unlisted(const Request& request);
   [[nodiscard]] Step represent(const Request& request, Row& row);
   struct Copied {
@@ -77,7 +77,9 @@ class Acquirer {
   [[nodiscard]] bool copy_from_alternative(const Request& request);
   [[nodiscard]] bool copy_from(const Request& request, Place place);
   [[nodiscard]] bool load(const Request& request);
-  [[nodiscard]] bool loader_is_gone(const Cell& cell, Watch& watch);
+  void settle(const Request& request, Leases::Load known, bool is_here) const;
+  [[nodiscard]] Deadline to_settle(const Request& request) const;
+  [[nodiscard]] bool loader_is_gone(const Cell& cell, LoaderWatch& watch);
   void publish(const Request& request);
 
   Team& team_;
@@ -89,6 +91,7 @@ class Acquirer {
   const Slots& slots_;
   Shelf& shelf_;
   Discarder& discarder_;
+  Leases& leases_;
   const CacheRules rules_;
 };
 

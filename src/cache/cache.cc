@@ -7,6 +7,7 @@
 #include "cache/directory.h"
 #include "cache/discard.h"
 #include "cache/geometry.h"
+#include "cache/leases.h"
 #include "cache/peers.h"
 #include "cache/rules.h"
 #include "cache/shelf.h"
@@ -25,7 +26,9 @@ class Cache::Impl {
         slots_(geometry_, *region_, peers_, rules),
         shelf_(geometry_.layout(), options.singlet_ratio, HostIndex(geometry_.layout(), region_->local())),
         discarder_(team, geometry_, directory_, alternative_, slots_, shelf_, options.loading_lease, rules),
-        acquirer_(team, geometry_, directory_, alternative_, slots_, shelf_, discarder_, options.loading_lease, rules),
+        leases_(team.fabric(), directory_, geometry_.group_of(team.rank()), options.loading_lease),
+        acquirer_(team, geometry_, directory_, alternative_, slots_, shelf_, discarder_, leases_, options.loading_lease,
+                  rules),
         last_token_(rules.token_tells_lives ? std::uint64_t{team.incarnation()} << 48U : 0) {}
 
   // A token is the incarnation and a count within it, so that a restarted node repeats none.
@@ -42,6 +45,7 @@ class Cache::Impl {
   Slots slots_;
   Shelf shelf_;
   Discarder discarder_;
+  Leases leases_;
   Acquirer acquirer_;
 
  private:
@@ -58,10 +62,13 @@ void Cache::set_board(const UseBoard& board) { impl_->shelf_.set_board(board); }
 const CacheLayout& Cache::layout() const { return impl_->geometry_.layout(); }
 const Region& Cache::region() const { return impl_->region_->local(); }
 
-Acquired Cache::acquire(Channel& channel, const BlockKey& key, BlockSource& source, Deadline deadline) {
+Acquired Cache::acquire(Channel& channel, const BlockKey& key, BlockSource& source, Deadline deadline,
+                        LoaderWatch* watch) {
   if (impl_->geometry_.block_length(key) == 0) return {Acquired::Answer::failed, 0, 0};
-  return impl_->acquirer_.acquire(channel, key, source, impl_->new_token(), deadline);
+  return impl_->acquirer_.acquire(channel, key, source, impl_->new_token(), deadline, watch);
 }
+
+void Cache::renew_leases(Channel& channel, Deadline deadline) { impl_->leases_.renew(channel, deadline); }
 
 CacheCounters Cache::counters() const { return impl_->shelf_.counters(); }
 

@@ -2,15 +2,13 @@
 
 #include <algorithm>
 
+#include "farside/cache/time_limits.h"
+
 #include "cache/pause.h"
 
 namespace farside {
 
 namespace {
-
-// A claim takes a few round trips. To wait longer for a slow claimer would cost time, to wait less costs nothing but
-// a wrong cell now and then.
-constexpr Duration kClaimPatience = std::chrono::milliseconds(100);
 
 template <class Predicate>
 std::optional<std::uint32_t> first_row(Predicate is_it) {
@@ -37,7 +35,8 @@ std::optional<Row> Directory::find_or_claim(Channel& channel, BlockId id, Deadli
 
     if (const auto claimed = claimed_row(*bucket, id)) {
       // If it was this block's before, and its claimer gives way, it will be again.
-      if (fabric_.now() - start > kClaimPatience) confirm(channel, id, *claimed, id_word(*bucket, *claimed), deadline);
+      if (fabric_.now() - start > time_limits::kClaim)
+        confirm(channel, id, *claimed, id_word(*bucket, *claimed), deadline);
       continue;
     }
     const auto unused = unused_row(*bucket);

@@ -1,9 +1,9 @@
 // peers.h — the memory of all nodes, as the protocol goes to its words and headers: not for long, and not in vain.
 //
 // A node that does not answer need not be lost to the team: perhaps only the way from here to there is cut. So nobody
-// waits for an answer for longer than kPatience. A node that owes one is left alone for as long, twice as long after
-// each further time in a row, a minute at most; then one operation tries it again. Until then it is to this node as if
-// it were dead. Nothing else is known of it, and its own late effects are borne as those of the dead are.
+// waits for an answer for longer than time_limits::kPeer. A node that owes one is left alone for as long, twice as long
+// after each further time in a row, a minute at most; then one operation tries it again. Until then it is to this node
+// as if it were dead. Nothing else is known of it, and its own late effects are borne as those of the dead are.
 //
 // Thread safety: every call, from any thread; each brings its own Channel.
 #pragma once
@@ -12,16 +12,13 @@
 #include <mutex>
 #include <vector>
 
+#include "farside/cache/time_limits.h"
 #include "farside/team/team.h"
 
 namespace farside {
 
 class Peers {
  public:
-  /// As long as a member may be silent before the team counts it as lost.
-  static constexpr Duration kPatience = std::chrono::seconds(2);
-  static constexpr Duration kLongestPause = std::chrono::minutes(1);
-
   Peers(Team& team, const SymmetricRegion& region) : team_(team), region_(region), silent_(team.size()) {}
 
   /// Whether there is such a node, and it may answer.

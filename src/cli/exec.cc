@@ -4,12 +4,16 @@
 #include <cstdlib>
 #include <exception>
 #include <filesystem>
+#include <fstream>
 #include <memory>
 #include <optional>
+#include <sstream>
 #include <string>
+#include <string_view>
 #include <system_error>
 #include <vector>
 
+#include <elf.h>
 #include <unistd.h>
 
 #include "farside/base/error.h"
@@ -67,6 +71,38 @@ std::optional<std::string> reach_node(std::optional<Rank> wanted) {
   return std::nullopt;
 }
 
+// Where execvp finds it; empty: nowhere.
+fs::path path_of_program(const std::string& name) {
+  if (name.find('/') != std::string::npos) return name;
+  const char* const variable = std::getenv("PATH");
+  std::istringstream directories(variable != nullptr ? variable : "/bin:/usr/bin");
+  for (std::string directory; std::getline(directories, directory, ':');) {
+    fs::path path = fs::path(directory.empty() ? "." : directory) / name;
+    if (::access(path.c_str(), X_OK) == 0) return path;
+  }
+  return {};
+}
+
+// An ELF file that names no dynamic linker: nothing can be preloaded into it.
+bool is_linked_statically(const fs::path& program) {
+  std::ifstream file(program, std::ios::binary);
+  Elf64_Ehdr header{};
+  if (!file.read(reinterpret_cast<char*>(&header), sizeof header)) return false;
+  if (!std::string_view(reinterpret_cast<const char*>(&header.e_ident[0])).starts_with(ELFMAG)) return false;
+  if (header.e_ident[EI_CLASS] != ELFCLASS64) return false;
+  file.seekg(static_cast<std::streamoff>(header.e_phoff));
+  for (int i = 0; i < header.e_phnum; ++i) {
+    Elf64_Phdr part{};
+    if (!file.read(reinterpret_cast<char*>(&part), sizeof part) || part.p_type == PT_INTERP) return false;
+  }
+  return true;
+}
+
+void warn_of_static(const std::string& program) {
+  if (!is_linked_statically(path_of_program(program))) return;
+  log::warn(program + " is linked statically, so nothing can be preloaded into it: it reads from the file system");
+}
+
 void prepare_environment(const std::string& door, const std::string& under) {
   ::setenv("LD_PRELOAD", preload_before_others(library_beside_command("libfarside-preload.so")).c_str(), 1);
   ::setenv("FARSIDE_DOOR", door.c_str(), 1);
@@ -106,7 +142,10 @@ void add_exec(CLI::App& app, Action& chosen) {
     chosen = [arguments]() -> int {
       const std::string under = directories(arguments->under);
       try {
-        if (const auto door = reach_node(arguments->node)) prepare_environment(*door, under);
+        if (const auto door = reach_node(arguments->node)) {
+          prepare_environment(*door, under);
+          warn_of_static(arguments->command.front());
+        }
       } catch (const UsageError&) {
         throw;
       } catch (const std::exception& error) {

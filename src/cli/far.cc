@@ -14,6 +14,7 @@
 #include "farside/base/units.h"
 #include "farside/far/pool.h"
 
+#include "base/program_error.h"
 #include "base/signals_held.h"
 #include "cli/commands.h"
 #include "cli/far_watch.h"
@@ -143,6 +144,19 @@ int run_far(const FarArguments& arguments) {
   return end.code;
 }
 
+// With env's and timeout's code for what is not the program's own end.
+int run_far_or_refuse(const FarArguments& arguments) {
+  constexpr int kRefused = 125;
+  try {
+    return run_far(arguments);
+  } catch (const ProgramError&) {
+    throw;  // has a code of its own
+  } catch (const Error& error) {
+    std::cerr << "farside: " << error.what() << '\n';
+    return kRefused;
+  }
+}
+
 }  // namespace
 
 void add_far(CLI::App& app, Action& chosen) {
@@ -173,9 +187,9 @@ void add_far(CLI::App& app, Action& chosen) {
       "The program is not changed. What it and those that it starts allocate, and its large static arrays, lie in the\n"
       "memory of a pool (farside up --far SIZE); what was used last is here. docs/far.md says what is not far.\n"
       "Exits with the program's code (128 + n when signal n killed it; 127 when there is no such program, 126 when it\n"
-      "cannot be executed), and ends what the program left running.\n\n"
+      "cannot be executed; 125 when farside refuses), and ends what the program left running.\n\n"
       "Example:\n  farside far --local 2G --stats -- sort -S 8G numbers");
-  command->callback([arguments, &chosen] { chosen = [arguments] { return run_far(*arguments); }; });
+  command->callback([arguments, &chosen] { chosen = [arguments] { return run_far_or_refuse(*arguments); }; });
 }
 
 }  // namespace farside::cli

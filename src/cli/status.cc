@@ -15,6 +15,7 @@
 #include "cli/commands.h"
 #include "cli/table.h"
 #include "far/service/pool_use.h"
+#include "node/block_advice.h"
 #include "node/pool.h"
 #include "team/runtime_dir.h"
 
@@ -43,14 +44,30 @@ std::vector<std::string> figures(const door::StatusReply& reply) {
           count_and_bytes(reply.blocks_from_peers, reply.bytes_from_peers),
           count_and_bytes(reply.blocks_from_files, reply.bytes_from_files),
           std::to_string(reply.discarded),
-          std::to_string(reply.around)};
+          std::to_string(reply.around),
+          std::to_string(reply.busy)};
+}
+
+// What programs left to the kernel without asking a node; empty: nothing.
+std::string left_to_the_kernel(const door::StatusReply& sum) {
+  std::string text;
+  const auto add = [&text](std::uint64_t count, const std::string& what) {
+    if (count != 0) text += (text.empty() ? "" : ", ") + std::to_string(count) + " " + what;
+  };
+  add(sum.mappings, "mappings (" + format_bytes(sum.mapped_bytes) + ")");
+  add(sum.direct, "files with O_DIRECT");
+  add(sum.writable, "files open for writing");
+  add(sum.fresh, "files that had just changed");
+  return text;
 }
 
 void add_to(door::StatusReply& sum, const door::StatusReply& reply) {
   using Reply = door::StatusReply;
-  for (const auto field : {&Reply::blocks, &Reply::slot_count, &Reply::singlets, &Reply::hits_local,
-                           &Reply::hit_bytes_local, &Reply::blocks_from_peers, &Reply::bytes_from_peers,
-                           &Reply::blocks_from_files, &Reply::bytes_from_files, &Reply::discarded, &Reply::around}) {
+  for (const auto field :
+       {&Reply::blocks, &Reply::slot_count, &Reply::singlets, &Reply::hits_local, &Reply::hit_bytes_local,
+        &Reply::blocks_from_peers, &Reply::bytes_from_peers, &Reply::blocks_from_files, &Reply::bytes_from_files,
+        &Reply::discarded, &Reply::around, &Reply::busy, &Reply::mappings, &Reply::mapped_bytes, &Reply::direct,
+        &Reply::writable, &Reply::fresh}) {
     sum.*field += reply.*field;
   }
 }
@@ -212,9 +229,9 @@ nlohmann::ordered_json far_json() {
 
 void print_table(const PoolStatus& pool, const KvStatus& kv) {
   using enum Table::Align;
-  Table table({left, right, left, right, right, right, right, right, right, right, right, right});
+  Table table({left, right, left, right, right, right, right, right, right, right, right, right, right});
   table.add({"node", "process", "state", "restarts", "blocks", "of", "singlets", "hits", "from peers", "from files",
-             "discarded", "around"});
+             "discarded", "around", "busy"});
   const auto add_row = [&table](std::vector<std::string> row, const door::StatusReply& reply) {
     for (std::string& figure : figures(reply)) row.push_back(std::move(figure));
     table.add(std::move(row));
@@ -234,6 +251,13 @@ void print_table(const PoolStatus& pool, const KvStatus& kv) {
   }
   add_row({"all", "", "", std::to_string(restarts)}, sum);
   table.print(std::cout);
+  if (const std::string left = left_to_the_kernel(sum); !left.empty())
+    std::cout << "left to the kernel: " << left << '\n';
+  if (const auto block = better_block_bytes(sum, pool.record.block_bytes)) {
+    std::cout << "the files are small: blocks of " << format_bytes(pool.record.block_bytes)
+              << " are mostly empty, and others were discarded for them; farside up --block " << format_bytes(*block)
+              << " would hold more\n";
+  }
   if (pool.record.kv_bytes != 0) print_kv_table(pool, kv);
   if (pool.record.far_bytes != 0) print_far_table();
 }
@@ -257,7 +281,13 @@ void print_json(const PoolStatus& pool, const KvStatus& kv) {
                    {"blocks_from_files", reply.blocks_from_files},
                    {"bytes_from_files", reply.bytes_from_files},
                    {"discarded", reply.discarded},
-                   {"around", reply.around}});
+                   {"around", reply.around},
+                   {"busy", reply.busy},
+                   {"mappings", reply.mappings},
+                   {"mapped_bytes", reply.mapped_bytes},
+                   {"direct", reply.direct},
+                   {"writable", reply.writable},
+                   {"fresh", reply.fresh}});
     }
     nodes.push_back(json);
   }
@@ -288,7 +318,10 @@ void add_status(CLI::App& app, Action& chosen) {
       "from peers  blocks that a node copied from another node's memory\n"
       "from files  blocks that a node read from the file system\n"
       "singlets    blocks that nobody used for long, kept because no other node has them\n"
-      "around      requests that were sent to the file system: just changed, or not cacheable\n\n"
+      "around      requests that were sent to the file system: just changed, or not cacheable\n"
+      "busy        requests that were sent there because it did not give the block in time\n\n"
+      "What programs leave to the kernel without a request is counted below: mappings, and files that are read with\n"
+      "O_DIRECT, are open for writing as well, or had just changed. Static programs are not seen at all.\n\n"
       "With --kv, then what each server has of keys and values. The memory of what was erased, has expired or was\n"
       "overwritten is given back some seconds later.\n\n"
       "Ends with 1 when a part of the keys and values cannot be used.\n\n"

@@ -1,11 +1,10 @@
 #include "node/board.h"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
-#include <cstddef>
+#include <bit>
 #include <limits>
-
-#include "farside/cache/host_door.h"
 
 namespace farside {
 
@@ -18,14 +17,13 @@ Time Board::last_used(std::uint64_t slot) const {
   return {static_cast<std::int64_t>(std::min(word(door::kStampsOffset + 8 * slot), kMost))};
 }
 
-Board::Hits Board::hits() const {
-  Hits sum;
+door::HitStripe Board::counts() const {
+  constexpr std::uint64_t kWords = sizeof(door::HitStripe) / 8;
+  std::array<std::uint64_t, kWords> sums{};
   for (std::uint64_t stripe = 0; stripe < door::kStripes; ++stripe) {
-    const std::uint64_t at = stripe * sizeof(door::HitStripe);
-    sum.count += word(at + offsetof(door::HitStripe, hits));
-    sum.bytes += word(at + offsetof(door::HitStripe, bytes));
+    for (std::uint64_t i = 0; i < kWords; ++i) sums.at(i) += word((stripe * kWords + i) * 8);
   }
-  return sum;
+  return std::bit_cast<door::HitStripe>(sums);
 }
 
 std::uint64_t Board::word(std::uint64_t offset) const {

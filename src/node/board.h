@@ -8,22 +8,19 @@
 
 #include "farside/base/fd.h"
 #include "farside/cache/cache.h"
+#include "farside/cache/host_door.h"
 #include "farside/fabric/time.h"
 
 namespace farside {
 
 class Board final : public UseBoard {
  public:
-  struct Hits {
-    std::uint64_t count = 0;
-    std::uint64_t bytes = 0;
-  };
-
   explicit Board(std::uint64_t slot_count);
 
   /// A program's stamp is CLOCK_MONOTONIC in nanoseconds, which is the host fabric's clock.
   [[nodiscard]] Time last_used(std::uint64_t slot) const override;
-  [[nodiscard]] Hits hits() const;
+  /// The sums of all stripes.
+  [[nodiscard]] door::HitStripe counts() const;
 
   [[nodiscard]] const Fd& file() const noexcept { return file_; }
   [[nodiscard]] std::uint64_t bytes() const noexcept { return mapping_.bytes(); }

@@ -1,6 +1,5 @@
 #include "node/door.h"
 
-#include <chrono>
 #include <cstring>
 #include <optional>
 
@@ -8,6 +7,7 @@
 #include <unistd.h>
 
 #include "farside/base/error.h"
+#include "farside/cache/time_limits.h"
 #include "farside/fabric/host.h"
 
 #include "node/file_source.h"
@@ -15,9 +15,6 @@
 namespace farside {
 
 namespace {
-
-// Less than a program waits for an answer: 10 s without one, and it takes the node for dead.
-constexpr Duration kAcquireTimeout = std::chrono::seconds(8);
 
 template <class Body>
 DoorReply reply_with(const Body& body) {
@@ -27,9 +24,12 @@ DoorReply reply_with(const Body& body) {
   return reply;
 }
 
+DoorReply without_block(door::Answer answer) {
+  return reply_with(door::Reply{.answer = answer, .zero = 0, .slot = 0, .token = 0, .file_system = 0});
+}
+
 DoorReply refuse() {
-  DoorReply reply =
-      reply_with(door::Reply{.answer = door::Answer::refused, .zero = 0, .slot = 0, .token = 0, .file_system = 0});
+  DoorReply reply = without_block(door::Answer::refused);
   reply.refused = true;
   return reply;
 }
@@ -51,12 +51,14 @@ bool readable(const Fd& file) {
 
 }  // namespace
 
-bool Door::may_wait(std::span<const std::byte> packet) {
+std::optional<BlockKey> Door::may_wait_for(std::span<const std::byte> packet) {
   const auto request = parse(packet);
-  return request && request->kind == door::RequestKind::acquire;
+  if (!request || request->kind != door::RequestKind::acquire) return std::nullopt;
+  return request->key;
 }
 
-DoorReply Door::answer(Channel& channel, std::span<const std::byte> packet, std::span<const Fd> fds) {
+DoorReply Door::answer(Channel& channel, std::span<const std::byte> packet, std::span<const Fd> fds,
+                       LoaderWatch& watch) {
   const std::optional<door::Request> request = parse(packet);
   if (!request) return refuse();
   const bool about_file = request->kind == door::RequestKind::identify || request->kind == door::RequestKind::acquire;
@@ -64,7 +66,7 @@ DoorReply Door::answer(Channel& channel, std::span<const std::byte> packet, std:
   switch (request->kind) {
     case door::RequestKind::map: return map();
     case door::RequestKind::identify: return identify(fds.front());
-    case door::RequestKind::acquire: return acquire(channel, request->key, fds.front());
+    case door::RequestKind::acquire: return acquire(channel, request->key, fds.front(), watch);
     case door::RequestKind::status: return status();
   }
   return refuse();
@@ -98,14 +100,19 @@ DoorReply Door::identify(const Fd& file) {
       .answer = door::Answer::here, .zero = 0, .slot = 0, .token = 0, .file_system = identity->file_system});
 }
 
-DoorReply Door::acquire(Channel& channel, const BlockKey& key, const Fd& file) {
+DoorReply Door::acquire(Channel& channel, const BlockKey& key, const Fd& file, LoaderWatch& watch) {
   const std::uint64_t block_bytes = cache_.layout().block_bytes;
   if (key.index >= key.file.bytes / block_bytes + (key.file.bytes % block_bytes != 0 ? 1 : 0)) return refuse();
   const auto found = readable(file) ? file_systems_.examine(file) : std::nullopt;
   if (!found || found->identity != key.file) return around();
   FileSource source(file, found->times, file_systems_, block_bytes);
-  const Acquired acquired = cache_.acquire(channel, key, source, team_.fabric().in(kAcquireTimeout));
-  if (acquired.answer != Acquired::Answer::here) return around();
+  const Acquired acquired = cache_.acquire(channel, key, source, team_.fabric().in(time_limits::kAnswer), &watch);
+  switch (acquired.answer) {
+    case Acquired::Answer::here: break;
+    case Acquired::Answer::failed: return around();
+    case Acquired::Answer::late: return busy();
+    case Acquired::Answer::elsewhere: return {.bytes = {}, .fds = {}, .refused = false, .come_again = true};
+  }
   prefaulter_.used(acquired.slot);
   return reply_with(door::Reply{.answer = door::Answer::here,
                                 .zero = 0,
@@ -117,7 +124,7 @@ DoorReply Door::acquire(Channel& channel, const BlockKey& key, const Fd& file) {
 DoorReply Door::status() const {
   const CacheLayout& layout = cache_.layout();
   const CacheCounters counters = cache_.counters();
-  const Board::Hits hits = board_.hits();
+  const door::HitStripe programs = board_.counts();
   return reply_with(door::StatusReply{
       .answer = door::Answer::here,
       .rank = team_.rank(),
@@ -126,20 +133,33 @@ DoorReply Door::status() const {
       .slot_count = layout.slot_count,
       .blocks = counters.blocks,
       .singlets = counters.singlets,
-      .hits_local = hits.count,
-      .hit_bytes_local = hits.bytes,
+      .hits_local = programs.hits,
+      .hit_bytes_local = programs.bytes,
       .blocks_from_peers = counters.blocks_from_peers,
       .bytes_from_peers = counters.bytes_from_peers,
       .blocks_from_files = counters.blocks_from_files,
       .bytes_from_files = counters.bytes_from_files,
       .discarded = counters.discarded,
       .around = around_.load(std::memory_order_relaxed),
+      .busy = busy_.load(std::memory_order_relaxed),
+      .mappings = programs.mappings,
+      .mapped_bytes = programs.mapped_bytes,
+      .direct = programs.direct,
+      .writable = programs.writable,
+      .fresh = programs.fresh,
   });
 }
 
 DoorReply Door::around() {
   around_.fetch_add(1, std::memory_order_relaxed);
-  return reply_with(door::Reply{.answer = door::Answer::around, .zero = 0, .slot = 0, .token = 0, .file_system = 0});
+  return without_block(door::Answer::around);
 }
+
+DoorReply Door::busy() {
+  busy_.fetch_add(1, std::memory_order_relaxed);
+  return without_block(door::Answer::busy);
+}
+
+void Door::renew_leases(Channel& channel) { cache_.renew_leases(channel, team_.fabric().in(time_limits::kRenewal)); }
 
 }  // namespace farside

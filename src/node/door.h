@@ -9,6 +9,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -28,6 +29,7 @@ struct DoorReply {
   std::vector<std::byte> bytes;
   std::vector<Fd> fds;
   bool refused = false;
+  bool come_again = false;  ///< nothing to send: another node loads the block
 };
 
 class Door {
@@ -36,18 +38,23 @@ class Door {
   Door(Team& team, Cache& cache, const Board& board, Prefaulter& prefaulter)
       : team_(team), cache_(cache), board_(board), prefaulter_(prefaulter) {}
 
-  /// Whether the answer may have to wait for a file system, perhaps for ever.
-  [[nodiscard]] static bool may_wait(std::span<const std::byte> packet);
-  /// Sends the program to the kernel, which is always right.
+  /// The block for which the answer may have to wait for a file system, perhaps for ever.
+  [[nodiscard]] static std::optional<BlockKey> may_wait_for(std::span<const std::byte> packet);
+  /// Sends the program to the kernel, which is always right: for good ...
   DoorReply around();
+  /// ... or for one read.
+  DoorReply busy();
 
-  /// `packet` as it arrived, and the descriptors that came with it.
-  DoorReply answer(Channel& channel, std::span<const std::byte> packet, std::span<const Fd> fds);
+  /// `packet` as it arrived, and the descriptors that came with it. `watch`: of this request, see Cache::acquire.
+  DoorReply answer(Channel& channel, std::span<const std::byte> packet, std::span<const Fd> fds, LoaderWatch& watch);
+
+  /// To be called every time_limits::kLook while requests for blocks are under way, by a thread that answers none.
+  void renew_leases(Channel& channel);
 
  private:
   DoorReply map() const;
   DoorReply identify(const Fd& file);
-  DoorReply acquire(Channel& channel, const BlockKey& key, const Fd& file);
+  DoorReply acquire(Channel& channel, const BlockKey& key, const Fd& file, LoaderWatch& watch);
   DoorReply status() const;
 
   Team& team_;
@@ -56,6 +63,7 @@ class Door {
   Prefaulter& prefaulter_;
   FileSystems file_systems_;
   std::atomic<std::uint64_t> around_ = 0;
+  std::atomic<std::uint64_t> busy_ = 0;
 };
 
 }  // namespace farside

@@ -1,7 +1,6 @@
 #include "node/door_server.h"
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
@@ -17,6 +16,7 @@
 
 #include "farside/base/error.h"
 #include "farside/base/log.h"
+#include "farside/cache/time_limits.h"
 
 #include "node/door_packet.h"
 #include "team/local_socket.h"
@@ -25,17 +25,17 @@ namespace farside {
 
 namespace {
 
-// Loads from a file system mostly wait; more of them than cores keep it busy.
-constexpr int kMostLoads = 8;
-constexpr int kWorkers = kMostLoads + 2;
-// No load began or ended for so long: the file system hangs. Shorter than the patience of programs.
-constexpr Duration kStuck = std::chrono::seconds(5);
+constexpr std::size_t kWorkers = LoadQueue::kMaxLoads + 2;
 constexpr Duration kPauseAfterFailedAccept = std::chrono::milliseconds(20);
+
+// Programs that found this node silent or gone have noted it, and leave it alone.
+void take_back_silence(const std::string& path) { ::unlink((path + door::kSilenceSuffix).c_str()); }
 
 Fd listen_on(const std::string& path) {
   Fd socket(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (!socket) throw errno_error("create the socket", path);
   if (::unlink(path.c_str()) != 0 && errno != ENOENT) throw errno_error("remove the old socket", path);
+  take_back_silence(path);
   listen_for_this_user(socket, path);
   return socket;
 }
@@ -61,14 +61,17 @@ DoorServer::DoorServer(Fabric& fabric, Door& door, std::string path)
   if (!stop_ || !events_) throw errno_error("prepare to listen on", path_, "raise ulimit -n");
   if (!arm(stop_.get(), EPOLL_CTL_ADD, 0) || !arm(listener_.get(), EPOLL_CTL_ADD, EPOLLONESHOT))
     throw errno_error("wait at", path_);
-  for (int i = 0; i < kWorkers; ++i) {
+  for (std::size_t i = 0; i < kWorkers; ++i) {
     workers_.emplace_back([this, channel = fabric_.open_channel()] { work(*channel); });
   }
+  keeper_ = std::thread([this, channel = fabric_.open_channel()] { keep(*channel); });
 }
 
 DoorServer::~DoorServer() {
   ::eventfd_write(stop_.get(), 1);
   for (std::thread& worker : workers_) worker.join();
+  loads_.close();
+  keeper_.join();
   ::unlink(path_.c_str());
 }
 
@@ -87,6 +90,16 @@ void DoorServer::work(Channel& channel) {
     } else {
       serve(channel, event.data.fd);
     }
+  }
+}
+
+void DoorServer::keep(Channel& channel) {
+  while (loads_.wait_while_idle()) {
+    const std::vector<int> late = loads_.take_late(fabric_.now());
+    if (!late.empty()) log_.warn("a file system is slow or hangs: programs read from it themselves meanwhile");
+    for (const int client : late) give(client, door_.busy());
+    door_.renew_leases(channel);
+    fabric_.sleep(time_limits::kLook);
   }
 }
 
@@ -113,7 +126,8 @@ void DoorServer::admit() {
 }
 
 void DoorServer::serve(Channel& channel, int client) {
-  Visit visit{.client = client, .buffer = {}, .packet = {}};
+  Visit visit;
+  visit.client = client;
   std::optional<Packet> packet = receive_packet(socket_of(client), visit.buffer);
   if (!packet) {
     if (!arm(client, EPOLL_CTL_MOD, EPOLLONESHOT)) part(client);
@@ -121,53 +135,48 @@ void DoorServer::serve(Channel& channel, int client) {
   }
   if (packet->bytes == 0) return part(client);
   visit.packet = std::move(*packet);
-  Door::may_wait(visit.bytes()) ? load(channel, std::move(visit)) : answer(channel, visit);
+  if (const auto block = Door::may_wait_for(visit.bytes())) return load(channel, std::move(visit), *block);
+  give(client, answer(channel, visit));
 }
 
-void DoorServer::load(Channel& channel, Visit visit) {
-  std::unique_lock lock(mutex_);
-  if (loads_ == kMostLoads) {
-    if (fabric_.now() - last_load_ < kStuck) {
-      waiting_.push_back(std::move(visit));
-    } else {
-      lock.unlock();
-      log_.warn("a file system does not answer: programs are sent around");
-      reply(visit.client, door_.around());
+void DoorServer::load(Channel& channel, Visit visit, const BlockKey& key) {
+  LoadQueue::Admitted admitted = loads_.take_in(visit, key, fabric_.now());
+  if (admitted.admission == LoadQueue::Admission::busy) {
+    visit.packet.fds.clear();
+    return give(visit.client, door_.busy());
+  }
+  std::optional<LoadQueue::Turn> turn = std::move(admitted.turn);
+  while (turn) {
+    const std::optional<DoorReply> reply = answer(channel, turn->visit);
+    if (reply && reply->come_again) {
+      loads_.postpone(std::move(*turn), fabric_.now());
+    } else if (loads_.end(*turn, fabric_.now())) {
+      give(turn->visit.client, reply);
     }
-    return;
+    turn = loads_.next(fabric_.now());
   }
-  ++loads_;
-  for (;;) {
-    last_load_ = fabric_.now();
-    lock.unlock();
-    answer(channel, visit);
-    lock.lock();
-    last_load_ = fabric_.now();
-    if (waiting_.empty()) break;
-    visit = std::move(waiting_.front());
-    waiting_.pop_front();
-  }
-  --loads_;
 }
 
-void DoorServer::answer(Channel& channel, Visit& visit) {
+std::optional<DoorReply> DoorServer::answer(Channel& channel, Visit& visit) {
+  std::optional<DoorReply> reply;
   try {
-    const DoorReply answer = door_.answer(channel, visit.bytes(), visit.packet.fds);
-    visit.packet.fds.clear();  // first: the program may close its own, and count on the file being closed
-    reply(visit.client, answer);
+    reply = door_.answer(channel, visit.bytes(), visit.packet.fds, visit.watch);
   } catch (const std::exception& error) {
     log_.warn("a program's request failed: " + std::string(error.what()));
-    part(visit.client);
   }
+  // Before the answer: the program may close its own, and count on the file being closed.
+  if (!reply || !reply->come_again) visit.packet.fds.clear();
+  return reply;
 }
 
-void DoorServer::reply(int client, const DoorReply& reply) {
-  if (reply.refused) log_.warn("a program's request was not understood: it was disconnected");
-  const bool sent = send_packet(socket_of(client), reply.bytes, reply.fds);
-  if (!sent || reply.refused || !arm(client, EPOLL_CTL_MOD, EPOLLONESHOT)) part(client);
+void DoorServer::give(int client, const std::optional<DoorReply>& answer) {
+  if (answer && answer->refused) log_.warn("a program's request was not understood: it was disconnected");
+  const bool is_sent = answer && send_packet(socket_of(client), answer->bytes, answer->fds);
+  if (!is_sent || answer->refused || !arm(client, EPOLL_CTL_MOD, EPOLLONESHOT)) part(client);
 }
 
 void DoorServer::part(int client) {
+  take_back_silence(path_);  // perhaps it was stopped, and this is a program that has given it up
   const std::lock_guard lock(mutex_);
   clients_.erase(client);  // closes it, which takes it out of the epoll set
 }

@@ -4,17 +4,15 @@
 // has at most one worker, and its requests are answered in order. A client that does not take its answers, sends
 // something odd, or is another user's is disconnected; the others do not notice.
 //
-// Loads may wait for a file system that hangs. Two workers are never busy with one, so that the door stays open: what
-// is one load too many waits until another is done or, when none has been for long, is sent around.
+// Loads may wait for a file system that hangs. Two workers are never busy with one, so that the door stays open. One
+// more thread, the keeper, answers what the loads do not answer in time (load_queue.h), and renews their leases.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <map>
 #include <mutex>
-#include <span>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -24,7 +22,7 @@
 
 #include "base/throttled_log.h"
 #include "node/door.h"
-#include "node/door_packet.h"
+#include "node/load_queue.h"
 
 namespace farside {
 
@@ -38,22 +36,13 @@ class DoorServer {
 
  private:
   void work(Channel& channel);
+  void keep(Channel& channel);
   void admit();
-  /// A request as it came, and from whom.
-  struct Visit {
-    int client;
-    std::array<std::byte, sizeof(door::Request)> buffer;
-    Packet packet;
-
-    [[nodiscard]] std::span<const std::byte> bytes() const {
-      return std::span(buffer).first(packet.whole ? packet.bytes : 0);
-    }
-  };
-
   void serve(Channel& channel, int client);
-  void load(Channel& channel, Visit visit);
-  void answer(Channel& channel, Visit& visit);
-  void reply(int client, const DoorReply& reply);
+  void load(Channel& channel, Visit visit, const BlockKey& key);
+  /// Nothing when the client is to be parted with.
+  std::optional<DoorReply> answer(Channel& channel, Visit& visit);
+  void give(int client, const std::optional<DoorReply>& answer);
   void part(int client);
   [[nodiscard]] const Fd& socket_of(int client);
   bool arm(int socket, int operation, std::uint32_t once);
@@ -67,11 +56,10 @@ class DoorServer {
   const std::size_t most_clients_;
   std::mutex mutex_;
   std::map<int, Fd> clients_;  // by descriptor number; guarded by mutex_, but a client's worker alone uses its socket
-  int loads_ = 0;              // workers that are busy with one; guarded by mutex_, as are the next two
-  Time last_load_{};           // when one last began or ended
-  std::deque<Visit> waiting_;
+  LoadQueue loads_;
   ThrottledLog log_;
   std::vector<std::thread> workers_;
+  std::thread keeper_;
 };
 
 }  // namespace farside

@@ -26,6 +26,7 @@
 #include "team/coordinator.h"
 #include "team/environment.h"
 #include "team/launcher.h"
+#include "team/member_card.h"
 
 namespace farside {
 
@@ -101,18 +102,25 @@ int run_detached(const PoolDirectory& directory, const PoolOptions& options, con
   }
 }
 
-std::vector<std::string> node_command(const PoolDirectory& directory, const PoolOptions& options) {
+// The options that are the same on every machine.
+std::vector<std::string> common_options(const PoolOptions& options) {
   const CacheOptions& cache = options.cache;
-  std::vector<std::string> command = {std::filesystem::read_symlink("/proc/self/exe"),
-                                      "node",
-                                      "--pool=" + directory.path().string(),
-                                      "--cache=" + std::to_string(cache.cache_bytes),
-                                      "--block=" + std::to_string(cache.block_bytes),
-                                      "--groups=" + std::to_string(cache.groups),
-                                      "--singlet-ratio=" + std::to_string(cache.singlet_ratio),
-                                      "--kv=" + std::to_string(options.kv_bytes),
-                                      "--kv-copies=" + std::to_string(options.kv_copies),
-                                      "--far=" + std::to_string(options.far_bytes)};
+  return {"--cache=" + std::to_string(cache.cache_bytes), "--block=" + std::to_string(cache.block_bytes),
+          "--groups=" + std::to_string(cache.groups),     "--singlet-ratio=" + std::to_string(cache.singlet_ratio),
+          "--kv=" + std::to_string(options.kv_bytes),     "--kv-copies=" + std::to_string(options.kv_copies),
+          "--far=" + std::to_string(options.far_bytes)};
+}
+
+std::string terms(const PoolOptions& options) {
+  std::string text = "--nodes=" + std::to_string(options.all_nodes);
+  for (const std::string& option : common_options(options)) text += " " + option;
+  return text;
+}
+
+std::vector<std::string> node_command(const PoolDirectory& directory, const PoolOptions& options) {
+  std::vector<std::string> command = {std::filesystem::read_symlink("/proc/self/exe"), "node",
+                                      "--pool=" + directory.path().string()};
+  for (std::string& option : common_options(options)) command.push_back(std::move(option));
   if (!options.kv_dir.empty())
     command.insert(command.end(), {"--kv-dir=" + options.kv_dir, "--kv-sync=" + options.kv_sync});
   return command;
@@ -201,8 +209,11 @@ int run_pool(const PoolDirectory& directory, const PoolOptions& options) {
   if (!own_secret) Secret::load(secret).save(directory.secret());  // where this machine's clients of kv look for it
   std::optional<Coordinator> coordinator;
   if (options.join.empty()) {
+    MemberCard expected = MemberCard::of_this_process(0);
+    expected.terms = terms(options);
     coordinator.emplace(options.listen.empty() ? directory.coordinator().string() : options.listen,
-                        own_secret ? Secret::create(secret) : Secret::load(secret), options.all_nodes);
+                        own_secret ? Secret::create(secret) : Secret::load(secret), options.all_nodes,
+                        MemberCard::admission(std::move(expected)));
   }
   const std::string meeting = coordinator ? coordinator->address() : options.join;
   PoolRecord record{.supervisor = ::getpid(),
@@ -225,7 +236,8 @@ int run_pool(const PoolDirectory& directory, const PoolOptions& options) {
   };
   const SharedMountWatch mount_watch = share_mount_watch();
   std::vector<std::string> environment = {std::string(kCoordinatorVariable) + "=" + meeting,
-                                          std::string(kSecretFileVariable) + "=" + secret.string()};
+                                          std::string(kSecretFileVariable) + "=" + secret.string(),
+                                          std::string(kTermsVariable) + "=" + terms(options)};
   if (mount_watch.instance) environment.push_back(mount_watch.variable);
   Launcher launcher({.command = node_command(directory, options),
                      .ranks = options.nodes,

@@ -9,6 +9,7 @@
 #include <sys/file.h>
 
 #include "farside/base/error.h"
+#include "farside/cache/host_door.h"
 
 #include "far/service/link_messages.h"
 #include "kv/service/link_messages.h"
@@ -20,10 +21,18 @@ namespace {
 
 constexpr std::string_view kDoor = "node";
 
+// What programs leave beside a door: farside/cache/host_door.h.
+bool is_silence_of_node(std::string_view name) {
+  const std::string_view suffix = door::kSilenceSuffix;
+  if (!name.ends_with(suffix)) return false;
+  name.remove_suffix(suffix.size());
+  return is_service_socket(std::string(name), kDoor);
+}
+
 bool belongs_to_pool(const std::string& name) {
   return name == "pool.json" || name == "pool.json.new" || name == "pool.log" || name == "coordinator.sock" ||
          name == "secret" || is_service_socket(name, kDoor) || is_service_socket(name, kv::kServiceName) ||
-         is_service_socket(name, far::kServiceName);
+         is_service_socket(name, far::kServiceName) || is_silence_of_node(name);
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 //   coordinator.sock   where the nodes meet
 //   secret             what they prove to know (mode 0600)
 //   node-<rank>.sock   the host doors
+//   node-<rank>.sock.silent   made by a program that the node does not answer (farside/cache/host_door.h)
 //   kv-<rank>.sock     the key-value servers
 //   far-<rank>.sock    who lends memory
 //   kv-<rank>-standby.sock   and the standby of each

@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "clock.h"
 #include "door_client.h"
 #include "host_memory.h"
 #include "mounts.h"
@@ -54,21 +55,30 @@ bool is_under_a_named_directory(int fd) {
   return process::is_under(path);
 }
 
+Kind passing(const HostMemory& memory, std::uint64_t door::HitStripe::*reason) {
+  memory.count(reason, 1);
+  return Kind::passing;
+}
+
 Kind classify(int fd, CachedFile& file) {
   const long flags = system_call(SYS_fcntl, fd, F_GETFL);
   struct stat64 found {};
   if (flags < 0 || system_call(SYS_fstat, fd, &found) != 0 || !process::is_ours()) return Kind::unknown;
-  if ((flags & (O_ACCMODE | O_DIRECT | O_PATH)) != O_RDONLY || !S_ISREG(found.st_mode)) return Kind::passing;
+  if ((flags & O_PATH) != 0 || (flags & O_ACCMODE) == O_WRONLY || !S_ISREG(found.st_mode)) return Kind::passing;
   if (found.st_size == 0 || !is_under_a_named_directory(fd)) return Kind::passing;
+  const HostMemory* const memory = node::memory();
+  if (memory == nullptr) return Kind::passing;
+  if ((flags & O_DIRECT) != 0) return passing(*memory, &door::HitStripe::direct);
+  if ((flags & O_ACCMODE) != O_RDONLY) return passing(*memory, &door::HitStripe::writable);
   file.identity = version_of(found);
-  if (!is_settled(file.identity) || node::memory() == nullptr) return Kind::passing;
+  if (!is_settled(file.identity)) return passing(*memory, &door::HitStripe::fresh);
   file.identity.file_system = mounts::tag_of(fd);
   if (file.identity.file_system == 0) return Kind::passing;
   file.hash = file_hash(file.identity);
   return Kind::cached;
 }
 
-CachedDescriptor examine(int fd, Descriptor& place) {
+CachedDescriptor examine(int fd, Descriptor& place, std::uint64_t changes) {
   const std::uint64_t now_ns = coarse_now_ns();
   const Descriptor::Look before = place.examine();
   std::uint64_t checked_ns = place.checked_ns.load();
@@ -80,7 +90,7 @@ CachedDescriptor examine(int fd, Descriptor& place) {
     place.checked_ns.compare_exchange_strong(checked_ns, now_ns);
   }
   const Descriptor::Look after = place.record(before, found, file);
-  return found == Kind::cached ? CachedDescriptor{&place, after, file, now_ns} : CachedDescriptor{};
+  return found == Kind::cached ? CachedDescriptor{&place, changes, after, file, now_ns} : CachedDescriptor{};
 }
 
 bool is_unchanged(int fd, const CachedDescriptor& cached) {
@@ -98,13 +108,22 @@ bool is_unchanged(int fd, const CachedDescriptor& cached) {
 
 }  // namespace
 
+void note_mapping(int fd, std::size_t bytes) {
+  if (!process::is_active() || !process::is_ours() || !is_under_a_named_directory(fd)) return;
+  const HostMemory* const memory = node::memory();
+  if (memory == nullptr) return;
+  memory->count(&door::HitStripe::mappings, 1);
+  memory->count(&door::HitStripe::mapped_bytes, bytes);
+}
+
 CachedDescriptor cached_descriptor(int fd) {
   CachedDescriptor cached;  // returned in place: a copy of what was just put together would stall
   Descriptor* const place = process::is_active() ? descriptor(fd) : nullptr;
   if (place == nullptr) return cached;
+  cached.changes = place->changes();
   cached.seen = place->look(cached.file);
   if (cached.seen.kind() == Kind::unknown) {
-    cached = examine(fd, *place);
+    cached = examine(fd, *place, cached.changes);
   } else if (cached.seen.kind() == Kind::cached) {
     cached.place = place;
     cached.now_ns = coarse_now_ns();

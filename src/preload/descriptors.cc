@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <cstring>
+#include <ctime>
 
 #include <sys/mman.h>
 
+#include "clock.h"
 #include "system_call.h"
 
 namespace farside::preload {
@@ -58,10 +60,19 @@ Descriptor::Look Descriptor::record(Look before, Kind found, const CachedFile& f
   return {state};
 }
 
+// The state first: a read that finds the new count of changes finds the state changed as well, if it looks at it later.
 void Descriptor::begin_change() {
   std::uint64_t state = state_.load(std::memory_order_relaxed);
   while (!step(state, Kind::changing, state & kRecording)) {
   }
+  use_.fetch_add(1U << kReadBits, std::memory_order_acq_rel);
+}
+
+// One word for both: either the change finds this read, or this read finds the change.
+bool Descriptor::enter(std::uint64_t changes) {
+  if (use_.fetch_add(1, std::memory_order_acq_rel) >> kReadBits == changes) return true;
+  leave();
+  return false;
 }
 
 void Descriptor::end_change() {
@@ -95,6 +106,20 @@ void distrust_all_descriptors() {
 
 Changing::Changing(unsigned first, unsigned last) : first_(first), last_(last) {
   for (unsigned fd = first_; fd < seen_end(last_); ++fd) descriptors[fd].begin_change();
+  wait_for_reads();
+}
+
+void Changing::wait_for_reads() const {
+  std::uint64_t end_ns = 0;
+  for (unsigned fd = first_; fd < seen_end(last_); ++fd) {
+    while (descriptors[fd].has_reads()) {
+      const std::uint64_t now_ns = coarse_now_ns();
+      if (end_ns == 0) end_ns = now_ns + kMaxWait_ns;
+      if (now_ns >= end_ns) return;
+      constexpr timespec kMoment{0, 20'000};
+      system_call(SYS_nanosleep, &kMoment, nullptr);
+    }
+  }
 }
 
 Changing::~Changing() {

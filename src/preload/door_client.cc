@@ -10,20 +10,23 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "farside/cache/time_limits.h"
+
+#include "clock.h"
 #include "host_memory.h"
 #include "own_descriptors.h"
 #include "process.h"
+#include "silence.h"
 #include "system_call.h"
 
 namespace farside::preload::node {
 
 namespace {
 
-constexpr std::uint64_t kPatience_s = 10;  // longer than a slow disk, shorter than a user's
+constexpr std::uint64_t in_ns(Duration duration) { return static_cast<std::uint64_t>(duration.count()); }
 
-// Between looks for the successor of a node that died. One that was silent costs each look its time.
-constexpr std::uint64_t kShortestPause_ns = 200'000'000;
-constexpr std::uint64_t kLongestPause_ns = 60'000'000'000;
+constexpr std::uint64_t kMinPause_ns = in_ns(time_limits::kMinPause);
+constexpr std::uint64_t kMaxPause_ns = in_ns(time_limits::kMaxPause);
 constexpr std::size_t kIdleConnections = 8;
 
 // A socket of ours, or nothing. Its inode tells it from what a program that closes all descriptors opens after.
@@ -47,19 +50,35 @@ std::uint32_t inode_of(int fd) {
                                                                             : 0;
 }
 
+// How long the node is waited for.
+class Patience {
+ public:
+  explicit Patience(Duration patience) : end_ns_(coarse_now_ns() + in_ns(patience)) {}
+  /// Whether a wait that was broken off after time_limits::kSilenceLook goes on: not when another program has found the
+  /// node silent meanwhile.
+  [[nodiscard]] bool goes_on() const { return coarse_now_ns() < end_ns_ && !silence::is_noted(); }
+  [[nodiscard]] bool is_over() const { return coarse_now_ns() >= end_ns_; }
+
+ private:
+  std::uint64_t end_ns_;
+};
+
 // The connection, or -errno as its descriptor.
-Connection connect_to_node() {
+Connection connect_to_node(const Patience& patience) {
   const long lowest = system_call(SYS_socket, AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
   if (lowest < 0) return {static_cast<int>(lowest)};
   const int fd = moved_high(static_cast<int>(lowest));
   if (fd < 0) return {fd};
-  const timeval patience{static_cast<time_t>(kPatience_s), 0};
-  system_call(SYS_setsockopt, fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
-  system_call(SYS_setsockopt, fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
-  const long connected = system_call(SYS_connect, fd, &address, sizeof address);
+  constexpr timeval kLook{std::chrono::duration_cast<std::chrono::seconds>(time_limits::kSilenceLook).count(), 0};
+  system_call(SYS_setsockopt, fd, SOL_SOCKET, SO_RCVTIMEO, &kLook, sizeof kLook);
+  system_call(SYS_setsockopt, fd, SOL_SOCKET, SO_SNDTIMEO, &kLook, sizeof kLook);
+  long connected = 0;
+  do {
+    connected = system_call(SYS_connect, fd, &address, sizeof address);
+  } while (connected == -EAGAIN && patience.goes_on());
   if (connected == 0) return {fd, inode_of(fd)};
   close_descriptor(fd);
-  return {static_cast<int>(connected)};
+  return {connected == -EAGAIN ? -ETIMEDOUT : static_cast<int>(connected)};
 }
 
 Connection take_idle(std::atomic<std::uint64_t>& place) {
@@ -68,11 +87,11 @@ Connection take_idle(std::atomic<std::uint64_t>& place) {
   return taken.fd >= 0 && inode_of(taken.fd) == taken.inode ? taken : Connection{};
 }
 
-Connection take() {
+Connection take(const Patience& patience) {
   for (auto& place : idle) {
     if (const Connection taken = take_idle(place); taken.fd >= 0) return taken;
   }
-  return connect_to_node();
+  return connect_to_node(patience);
 }
 
 void give_back(Connection connection) {
@@ -90,7 +109,8 @@ union DescriptorMessage {
   char bytes[CMSG_SPACE(kDescriptors * sizeof(int))];
 };
 
-bool send(Connection connection, const door::Request& request, int file) {
+// 0 or -errno, as `receive`.
+int send(Connection connection, const door::Request& request, int file, const Patience& patience) {
   DescriptorMessage<1> descriptor{};
   iovec part{const_cast<door::Request*>(&request), sizeof request};
   msghdr message{};
@@ -105,13 +125,14 @@ bool send(Connection connection, const door::Request& request, int file) {
   long sent = 0;
   do {
     sent = system_call(SYS_sendmsg, connection.fd, &message, MSG_NOSIGNAL);
-  } while (sent == -EINTR);
-  return sent == sizeof request;
+  } while (sent == -EINTR || (sent == -EAGAIN && patience.goes_on()));
+  if (sent == sizeof request) return 0;
+  return sent == -EAGAIN ? -ETIMEDOUT : -ECONNRESET;
 }
 
 // Takes one packet of exactly this size, and the descriptors that come with it.
 template <class Reply>
-bool receive(Connection connection, Reply& reply, int (&descriptors)[2]) {
+int receive(Connection connection, Reply& reply, int (&descriptors)[2], const Patience& patience) {
   DescriptorMessage<2> received{};
   iovec part{&reply, sizeof reply};
   msghdr message{};
@@ -119,32 +140,45 @@ bool receive(Connection connection, Reply& reply, int (&descriptors)[2]) {
   message.msg_iovlen = 1;
   message.msg_control = &received;
   message.msg_controllen = sizeof received;
-  const std::uint64_t deadline_ns = coarse_now_ns() + kPatience_s * 1'000'000'000U;
   long bytes = 0;
   do {
     bytes = system_call(SYS_recvmsg, connection.fd, &message, MSG_CMSG_CLOEXEC);
-  } while (bytes == -EINTR && coarse_now_ns() < deadline_ns);
+  } while ((bytes == -EINTR && !patience.is_over()) || (bytes == -EAGAIN && patience.goes_on()));
   if (bytes >= 0 && message.msg_controllen >= CMSG_LEN(0) && received.header.cmsg_type == SCM_RIGHTS) {
     std::memcpy(descriptors, CMSG_DATA(&received.header),
                 std::min(received.header.cmsg_len - CMSG_LEN(0), sizeof descriptors));
   }
-  return bytes == sizeof reply && (message.msg_flags & MSG_TRUNC) == 0;
+  if (bytes == sizeof reply && (message.msg_flags & MSG_TRUNC) == 0) return 0;
+  return bytes == -EAGAIN || bytes == -EINTR ? -ETIMEDOUT : -ECONNRESET;
 }
 
+// Unless it is this program that cannot have a connection.
+silence::Noted note_loss(int error) {
+  if (error == -ETIMEDOUT) return silence::note_silent();
+  const bool is_gone = error == -ENOENT || error == -ECONNREFUSED || error == -ECONNRESET;
+  return is_gone ? silence::note_gone() : silence::Noted::not_possible;
+}
+
+struct Exchanged {
+  int error = 0;  // 0, or -errno: -ETIMEDOUT when the node is silent
+  silence::Noted noted = silence::Noted::again;
+};
+
 template <class Reply>
-bool exchange(const door::Request& request, int file, Reply& reply, int (&descriptors)[2], int& error) {
-  const Connection connection = take();
-  if (connection.fd < 0) {
-    error = -connection.fd;
-    return false;
-  }
-  if (send(connection, request, file) && receive(connection, reply, descriptors)) {
+Exchanged exchange(const door::Request& request, int file, Reply& reply, int (&descriptors)[2], Duration limit) {
+  const Patience patience(limit);
+  const Connection connection = take(patience);
+  if (connection.fd < 0) return {connection.fd, note_loss(connection.fd)};
+  int error = send(connection, request, file, patience);
+  if (error == 0) error = receive(connection, reply, descriptors, patience);
+  if (error == 0) {
     give_back(connection);
-    return true;
+    return {};
   }
-  error = ETIMEDOUT;
+  const silence::Noted noted =
+      note_loss(error);  // first: the node takes it back when it sees the end of the connection
   close_descriptor(connection.fd);
-  return false;
+  return {error, noted};
 }
 
 door::Request request_for(door::RequestKind kind) {
@@ -156,18 +190,18 @@ door::Request request_for(door::RequestKind kind) {
 void name(const char* socket_path) {
   address.sun_family = AF_UNIX;
   strncpy(address.sun_path, socket_path, sizeof address.sun_path - 1);
+  silence::name(address.sun_path);
 }
 
 namespace {
 
-// The node did not answer what was asked at `since_ns`.
-void lose(std::uint64_t since_ns) {
-  const std::uint64_t now_ns = coarse_now_ns();
-  const bool was_silent = now_ns - since_ns > kPatience_s * 1'000'000'000U / 2;
-  const std::uint64_t twice = std::max(2 * pause_ns.load(std::memory_order_relaxed), kShortestPause_ns);
-  const std::uint64_t pause = was_silent ? kLongestPause_ns : std::min(twice, kLongestPause_ns);
+// When to look for the node again: soon when others tell of its silence, which costs nothing to ask for.
+void lose(int error) {
+  const std::uint64_t twice = std::max(2 * pause_ns.load(std::memory_order_relaxed), kMinPause_ns);
+  std::uint64_t pause = std::min(twice, kMaxPause_ns);
+  if (error == -ETIMEDOUT) pause = silence::is_noted() ? in_ns(time_limits::kSilencePause) : kMaxPause_ns;
   pause_ns.store(pause, std::memory_order_relaxed);
-  look_at_ns.store(now_ns + pause, std::memory_order_relaxed);
+  look_at_ns.store(coarse_now_ns() + pause, std::memory_order_relaxed);
   forget_connections();
 }
 
@@ -178,26 +212,35 @@ Standing standing() {
   if (at == 0) return mapped.load(std::memory_order_relaxed) != nullptr ? Standing::there : Standing::look;
   const std::uint64_t now_ns = coarse_now_ns();
   if (now_ns < at) return Standing::lost;
-  return look_at_ns.compare_exchange_strong(at, now_ns + kLongestPause_ns) ? Standing::look : Standing::lost;
+  return look_at_ns.compare_exchange_strong(at, now_ns + kMaxPause_ns) ? Standing::look : Standing::lost;
+}
+
+// Once for all programs of the host: what they write to standard error may be read by others.
+void warn_of(const Exchanged& failed) {
+  if (failed.noted == silence::Noted::again || warned.exchange(true)) return;
+  process::warn("cannot reach the node at", address.sun_path, -failed.error);
 }
 
 // Maps the memory of the node, which may be another one than before.
 const HostMemory* find() {
   const HostMemory* known = look_at_ns.load(std::memory_order_relaxed) == 0 ? nullptr : mapped.load();
-  const std::uint64_t start_ns = coarse_now_ns();
-  door::MapReply reply{};
-  int descriptors[2] = {-1, -1};
-  int error = EPROTO;
-  const HostMemory* fresh = nullptr;
-  if (exchange(request_for(door::RequestKind::map), -1, reply, descriptors, error)) {
-    fresh = HostMemory::map(reply, descriptors[0], descriptors[1]);
-  }
-  for (const int descriptor : descriptors) close_descriptor(descriptor);
-  if (fresh == nullptr) {
-    lose(start_ns);
-    if (known == nullptr && !warned.exchange(true)) process::warn("cannot reach the node at", address.sun_path, error);
+  if (silence::is_noted()) {
+    lose(-ETIMEDOUT);
     return nullptr;
   }
+  const bool is_retry = silence::take_retry();
+  door::MapReply reply{};
+  int descriptors[2] = {-1, -1};
+  const Exchanged done = exchange(request_for(door::RequestKind::map), -1, reply, descriptors,
+                                  is_retry ? time_limits::kRetry : time_limits::kNode);
+  const HostMemory* const fresh = done.error == 0 ? HostMemory::map(reply, descriptors[0], descriptors[1]) : nullptr;
+  for (const int descriptor : descriptors) close_descriptor(descriptor);
+  if (fresh == nullptr) {
+    lose(done.error);
+    if (known == nullptr) warn_of(done.error != 0 ? done : Exchanged{-EPROTO, silence::Noted::not_possible});
+    return nullptr;
+  }
+  if (is_retry) silence::take_back();
   if (!mapped.compare_exchange_strong(known, fresh, std::memory_order_acq_rel)) {
     fresh->blank();  // another thread was first
     return known;
@@ -220,15 +263,13 @@ bool ask(door::RequestKind kind, const BlockKey& key, int file, door::Reply& rep
   const Standing node = standing();
   if (node == Standing::lost || (node == Standing::look && find() == nullptr)) return false;
 
-  const std::uint64_t start_ns = coarse_now_ns();
   door::Request request = request_for(kind);
   request.key = key;
   int descriptors[2] = {-1, -1};
-  int error = 0;
-  const bool answered = exchange(request, file, reply, descriptors, error);
+  const Exchanged done = exchange(request, file, reply, descriptors, time_limits::kNode);
   for (const int descriptor : descriptors) close_descriptor(descriptor);
-  if (!answered) lose(start_ns);
-  return answered;
+  if (done.error != 0) lose(done.error);
+  return done.error == 0;
 }
 
 void forget_connections() {

@@ -4,7 +4,6 @@
 #include <atomic>
 #include <bit>
 #include <cstring>
-#include <ctime>
 
 #include <sched.h>
 #include <sys/mman.h>
@@ -69,12 +68,6 @@ void add_on_this_cpu(std::uint64_t& word, std::uint64_t addend) { asm("addq %1, 
 
 }  // namespace
 
-std::uint64_t coarse_now_ns() {
-  timespec now;
-  clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
-  return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000U + static_cast<std::uint64_t>(now.tv_nsec);
-}
-
 const HostMemory* HostMemory::map(const door::MapReply& reply, int slots, int board) {
   if (!makes_sense(reply)) return nullptr;
   const std::byte* const slots_base = map_file(slots, reply.slots_file_bytes, PROT_READ);
@@ -105,13 +98,21 @@ void HostMemory::blank() const {
   map_memory(reinterpret_cast<std::uintptr_t>(board_base_), board_bytes_, PROT_READ | PROT_WRITE, kFlags, -1);
 }
 
+door::HitStripe& HostMemory::own_stripe() const {
+  return stripes_[static_cast<unsigned>(sched_getcpu()) % door::kStripes];
+}
+
+void HostMemory::count(std::uint64_t door::HitStripe::*counter, std::uint64_t addend) const {
+  add_on_this_cpu(own_stripe().*counter, addend);
+}
+
 bool HostMemory::copy(const Piece& piece, void* into) const {
   const IndexBucket& bucket = index_[piece.id & bucket_mask_];
   for (const ControlWord& word : bucket.words) {
     const std::uint64_t hint = load(word);
     if (((hint ^ piece.id) & ~kIndexSlotMask) != 0 || (hint & kIndexSlotMask) == 0) continue;
     if (!copy_from_slot((hint & kIndexSlotMask) - 1, piece, into)) continue;
-    door::HitStripe& stripe = stripes_[static_cast<unsigned>(sched_getcpu()) % door::kStripes];
+    door::HitStripe& stripe = own_stripe();
     add_on_this_cpu(stripe.hits, 1);
     add_on_this_cpu(stripe.bytes, piece.bytes);
     return true;

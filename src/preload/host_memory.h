@@ -33,11 +33,15 @@ class HostMemory {
   /// Copies `piece` if the index knows its block, and counts a hit.
   bool copy(const Piece& piece, void* into) const;
 
+  /// Adds to a counter that the node shows.
+  void count(std::uint64_t door::HitStripe::*counter, std::uint64_t addend) const;
+
   /// Copies `piece` if its block is in `slot`.
   bool copy_from_slot(std::uint64_t slot, const Piece& piece, void* into) const;
 
  private:
   HostMemory() = default;
+  [[nodiscard]] door::HitStripe& own_stripe() const;
 
   const std::byte* slots_base_;  ///< of the mapping of the slots ...
   std::uint64_t slots_bytes_;
@@ -52,8 +56,5 @@ class HostMemory {
   door::HitStripe* stripes_;
   std::uint64_t* stamps_;
 };
-
-/// CLOCK_MONOTONIC_COARSE: a few ns to read, as fine as the kernel's tick.
-[[nodiscard]] std::uint64_t coarse_now_ns();
 
 }  // namespace farside::preload

@@ -19,6 +19,7 @@ bool fetch(int fd, const CachedDescriptor& cached, const HostMemory& memory, con
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
     door::Reply reply{};
     if (!node::ask(door::RequestKind::acquire, {piece.file, piece.index}, fd, reply)) return false;
+    if (reply.answer == door::Answer::busy) return false;
     if (reply.answer != door::Answer::here) {
       cached.pass();
       mounts::forget(piece.file.file_system);
@@ -53,6 +54,13 @@ std::size_t total(const iovec* parts, int count) {
   return std::min(bytes, kMostBytes);
 }
 
+// Of the file that was looked at; kPass when the number means another by now.
+ssize_t fill_from_kernel(int fd, const CachedDescriptor& cached, std::byte* into, std::size_t bytes,
+                         std::uint64_t offset) {
+  const ByNumber by_number(cached);
+  return by_number ? system_call(SYS_pread64, fd, into, bytes, offset) : kPass;
+}
+
 long move_offset(int fd, std::int64_t by) { return system_call(SYS_lseek, fd, by, SEEK_CUR); }
 
 }  // namespace
@@ -71,7 +79,7 @@ ssize_t fill(int fd, const CachedDescriptor& cached, std::byte* into, std::size_
                       .bytes = std::min(bytes - done, block_bytes - from),
                       .now_ns = cached.now_ns};
     if (!memory.copy(piece, into + done) && !fetch(fd, cached, memory, piece, into + done)) {
-      const long got = system_call(SYS_pread64, fd, into + done, bytes - done, offset + done);
+      const ssize_t got = fill_from_kernel(fd, cached, into + done, bytes - done, offset + done);
       if (got < 0) return done > 0 ? static_cast<ssize_t>(done) : got;
       return static_cast<ssize_t>(done) + got;
     }
@@ -91,11 +99,15 @@ ssize_t read_at(int fd, const iovec* parts, int count, off_t offset) {
 }
 
 // The range is claimed by moving the offset past it, in one step, before it is read: whoever shares the offset goes on
-// behind it. Steps are relative, so that when several of us correct theirs the sum is right in any order.
+// behind it. Steps are relative, so that when several of us correct theirs the sum is right in any order. When the
+// number comes to mean another file in the middle of it, this read is one of the file before, perhaps a short one, or,
+// if it has got nothing, one of the file after.
 ssize_t read_on(int fd, const iovec* parts, int count) {
   const CachedDescriptor cached = cached_descriptor(fd);
   const std::size_t wanted = cached ? total(parts, count) : 0;
   if (wanted == 0) return kPass;
+  const ByNumber by_number(cached);
+  if (!by_number) return kPass;
   const std::uint64_t size = cached.file.identity.bytes;
 
   std::uint64_t expected = cached.place->expected_offset.load(std::memory_order_relaxed);
@@ -114,7 +126,7 @@ ssize_t read_on(int fd, const iovec* parts, int count) {
 
   const ssize_t got = fill_parts(fd, cached, parts, static_cast<std::size_t>(claimed), start);
   const std::int64_t moved = std::max<std::int64_t>(got, 0);
-  if (moved < claimed) move_offset(fd, moved - claimed);
+  if (moved < claimed && by_number) move_offset(fd, moved - claimed);
   cached.place->expected_offset.store(start + static_cast<std::uint64_t>(moved), std::memory_order_relaxed);
   return got;
 }

@@ -36,6 +36,7 @@ inline ssize_t read_at(int fd, void* into, std::size_t bytes, off_t offset) {
 }
 
 /// Fills `into` with bytes that lie within the file: from the pool, and what is not to be had there from the kernel.
+/// kPass when the descriptor's number means another file before the first byte.
 ssize_t fill(int fd, const CachedDescriptor& cached, std::byte* into, std::size_t bytes, std::uint64_t offset);
 
 }  // namespace farside::preload

@@ -1,10 +1,13 @@
 #include "transfers.h"
 
 #include <algorithm>
+#include <iterator>
+#include <optional>
 
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/statfs.h>
 #include <unistd.h>
 
 #include "reads.h"
@@ -47,10 +50,33 @@ long write_to(const End& end, const std::byte* bytes, std::size_t count, std::si
   return system_call(SYS_pwrite64, end.fd, bytes, count, *end.offset + static_cast<off_t>(done));
 }
 
+// Whether the kernel may make the copy without moving a byte through this host: by sharing extents, or on the server.
+bool may_copy_itself(int fd) {
+  constexpr std::uint32_t kTypes[] = {0x9123683e,   // btrfs
+                                      0x58465342,   // xfs
+                                      0xca451a4e,   // bcachefs
+                                      0x2fc12fc1,   // zfs
+                                      0x7461636f,   // ocfs2
+                                      0x794c7630,   // overlay, by the file system below
+                                      0x6969,       // nfs
+                                      0xff534d42,   // cifs
+                                      0xfe534d42,   // smb2
+                                      0x00c36400};  // ceph
+  struct statfs64 found {};
+  if (system_call(SYS_fstatfs, fd, &found) != 0) return false;
+  return std::ranges::find(kTypes, static_cast<std::uint32_t>(found.f_type)) != std::end(kTypes);
+}
+
 // Copies until all is written or the other side takes no more.
 ssize_t copy(const CachedDescriptor& cached, const End& from, const End& to, std::size_t bytes) {
   const std::uint64_t size = cached.file.identity.bytes;
-  const off_t start = position(from);
+  const ByNumber from_number(cached);
+  std::optional<ByNumber> to_number;
+  if (Descriptor* const place = descriptor(to.fd)) {
+    place->examine();  // from here on its changes are counted
+    to_number.emplace(*place, place->changes());
+  }
+  const off_t start = from_number ? position(from) : -1;
   const Buffer buffer;
   if (start < 0 || static_cast<std::uint64_t>(start) >= size || !buffer) return kPass;
   const std::size_t most =
@@ -61,6 +87,7 @@ ssize_t copy(const CachedDescriptor& cached, const End& from, const End& to, std
   while (done < most && error == 0) {
     const ssize_t got = fill(from.fd, cached, buffer.get(), std::min(most - done, Buffer::kBytes),
                              static_cast<std::uint64_t>(start) + done);
+    if (to_number && !*to_number) break;
     const long written = got > 0 ? write_to(to, buffer.get(), static_cast<std::size_t>(got), done) : got;
     if (written > 0) done += static_cast<std::size_t>(written);
     if (written < 0) error = written;
@@ -68,7 +95,7 @@ ssize_t copy(const CachedDescriptor& cached, const End& from, const End& to, std
   }
 
   const auto moved = static_cast<off_t>(done);
-  if (from.offset == nullptr) system_call(SYS_lseek, from.fd, moved, SEEK_CUR);
+  if (from.offset == nullptr && from_number) system_call(SYS_lseek, from.fd, moved, SEEK_CUR);
   if (from.offset != nullptr) *from.offset += moved;
   if (to.offset != nullptr) *to.offset += moved;
   return done > 0 ? moved : error;
@@ -95,7 +122,8 @@ ssize_t send_file(int to, int from, off_t* offset, std::size_t bytes) {
   return copy(cached, {from, offset}, {to, nullptr}, bytes);
 }
 
-// Only within one file system: across two the kernel says EXDEV, and the program reads instead.
+// Only within one file system: across two the kernel says EXDEV, and the program reads instead. A file system that can
+// do better than copy bytes is left to do so.
 ssize_t copy_range(int from, off_t* from_offset, int to, off_t* to_offset, std::size_t bytes) {
   const CachedDescriptor cached = cached_descriptor(from);
   struct stat64 source {};
@@ -103,6 +131,7 @@ ssize_t copy_range(int from, off_t* from_offset, int to, off_t* to_offset, std::
   if (!cached || bytes == 0 || !is_plainly_written(to) || (to_offset != nullptr && *to_offset < 0)) return kPass;
   if (system_call(SYS_fstat, from, &source) != 0 || system_call(SYS_fstat, to, &target) != 0) return kPass;
   if (!S_ISREG(target.st_mode) || source.st_dev != target.st_dev || is_same_file(source, target)) return kPass;
+  if (may_copy_itself(to)) return kPass;
   return copy(cached, {from, from_offset}, {to, to_offset}, bytes);
 }
 

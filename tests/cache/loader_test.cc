@@ -1,7 +1,9 @@
 // Loaders that die or are slow: nobody waits for ever, and nobody's work is undone.
 #include <future>
+#include <memory>
 #include <optional>
 #include <thread>
+#include <utility>
 
 #include <gtest/gtest.h>
 
@@ -73,6 +75,89 @@ TEST_F(Loader, IsWaitedForWithinItsLease) {
   release_loader();
   EXPECT_TRUE(pool_->reads(0, key_));
   EXPECT_EQ(pool_->source.loads, 1);
+}
+
+// A cell changes while its loader is inside the file system, so that a node that waits for it sees that the loader
+// lives.
+class RenewedLoader : public Loader {
+ protected:
+  RenewedLoader() {
+    CacheOptions options = kOptions;
+    options.loading_lease = std::chrono::milliseconds(20);
+    hold_loader(options);
+    renewer_ = std::make_unique<InterposedChannel>(pool_->nodes[1].team->fabric().open_channel());
+  }
+  void renew() {
+    Node& node = pool_->nodes[1];
+    node.cache->renew_leases(*renewer_, node.soon());
+  }
+  /// Renews until the cell shows it.
+  [[nodiscard]] Cell renewed(const Cell& before) {
+    Cell now = before;
+    const Deadline end = pool_->nodes[1].soon();
+    while (now.word() == before.word() && pool_->nodes[1].team->fabric().now() < end.at) {
+      renew();
+      now = pool_->cell_of(key_);
+    }
+    return now;
+  }
+  [[nodiscard]] Cell after_the_load() {
+    release_loader();
+    return pool_->cell_of(key_);
+  }
+
+  std::unique_ptr<InterposedChannel> renewer_;
+};
+
+TEST_F(RenewedLoader, ShowsThatItLives) {
+  const Cell before = pool_->cell_of(key_);
+  const Cell after = renewed(before);
+  EXPECT_EQ(after.word(), before.loading_at(before.place()).word());
+  const Cell loaded = after_the_load();
+  EXPECT_EQ(loaded.word(), after.loaded_at(after.place()).word());
+  renew();  // nothing is under way any more
+  EXPECT_EQ(pool_->cell_of(key_).word(), loaded.word());
+  EXPECT_TRUE(pool_->reads(0, key_));
+  EXPECT_EQ(pool_->source.loads, 1);
+}
+
+TEST_F(RenewedLoader, EndsWhileItsLeaseIsRenewed) {
+  bool is_released = false;
+  renewer_->before_each([&](const Operation&) {
+    if (!std::exchange(is_released, true)) released_.set_value();
+  });
+  const Cell before = pool_->cell_of(key_);
+  (void)renewed(before);
+  loader_.join();
+  EXPECT_EQ(pool_->cell_of(key_).state, Cell::State::loaded);
+  EXPECT_TRUE(pool_->reads(0, key_));
+  EXPECT_EQ(pool_->source.loads, 1);
+}
+
+TEST_F(RenewedLoader, LeavesACellThatAnotherTookOver) {
+  ASSERT_TRUE(pool_->reads(0, key_));  // after the lease, which was not renewed
+  const Cell successor = pool_->cell_of(key_);
+  const Time start = pool_->nodes[1].team->fabric().now();
+  while (pool_->nodes[1].team->fabric().now() - start < std::chrono::milliseconds(20)) renew();
+  EXPECT_EQ(pool_->cell_of(key_).word(), successor.word());
+  EXPECT_EQ(after_the_load().word(), successor.word());
+}
+
+// A thread that waits for another node's load may do something else meanwhile. The lease goes on all the same.
+TEST_F(Loader, IsLeftAloneForAWhileByWhoeverComesAgain) {
+  CacheOptions options = kOptions;
+  options.loading_lease = std::chrono::milliseconds(200);
+  hold_loader(options);
+  Node& node = pool_->nodes[0];
+  LoaderWatch watch;
+  Acquired last = node.cache->acquire(*node.channel, key_, pool_->source, node.soon(), &watch);
+  EXPECT_TRUE(last.answer == Acquired::Answer::elsewhere || pool_->source.loads == 2);
+  while (last.answer == Acquired::Answer::elsewhere) {
+    last = node.cache->acquire(*node.channel, key_, pool_->source, node.soon(), &watch);
+  }
+  EXPECT_EQ(last.answer, Acquired::Answer::here);
+  EXPECT_EQ(pool_->source.loads, 2);
+  release_loader();
 }
 
 // A loader that was only slow comes back when another has taken its place: the directory goes on naming the other.

@@ -54,6 +54,7 @@ TEST_F(FarTest, AProgramDoesWhatItAlwaysDoes) {
                                  "system_calls",
                                  "signals",
                                  "descriptors",
+                                 "without_descriptors",
                                  "direct_reads",
                                  "direct_writes",
                                  "refused_calls",
@@ -63,6 +64,14 @@ TEST_F(FarTest, AProgramDoesWhatItAlwaysDoes) {
     EXPECT_EQ(end.code(), 0) << what << '\n' << end.err;
     EXPECT_THAT(end.err, IsEmpty()) << what;
   }
+}
+
+// Its hard limit is reached: memory goes back all the same, and fork says why it fails.
+TEST_F(FarTest, ServesAProgramThatHasNoDescriptorFree) {
+  ASSERT_EQ(up({"-n", "2", "--cache", "16M", "--far", "128M"}).code(), 0);
+  const CommandEnd end = program("without_any_descriptors");
+  EXPECT_EQ(end.code(), 0) << end.err;
+  EXPECT_THAT(end.err, HasSubstr("cannot fork: no descriptor is free"));
 }
 
 // What they had is the pool's again, and nothing of theirs stays.
@@ -85,7 +94,7 @@ TEST_F(FarTest, SpillsWhatItKeepsToANewFile) {
   EXPECT_EQ(far({"--local", "2M", "--spill", file, "--", FARSIDE_FAR_PROGRAM, "statics"}).code(), 0);
   EXPECT_EQ(runtime_files(), before);
   const CommandEnd taken = far({"--local", "2M", "--spill", FARSIDE_FAR_PROGRAM, "--", "true"});
-  EXPECT_NE(taken.code(), 0);
+  EXPECT_EQ(taken.code(), 125);
   EXPECT_THAT(taken.err, HasSubstr(FARSIDE_FAR_PROGRAM));
   EXPECT_EQ(far({"--local", "16M", "--mirror", "--spill", file, "--", "true"}).code(), 2);
 }
@@ -193,7 +202,7 @@ TEST_F(FarTest, RefusesABudgetThatCannotBe) {
   for (const auto& [local, said] : std::vector<std::pair<std::string, std::string>>{
            {"0", "a program needs some"}, {"banana", "'banana' is not a size"}, {"1000000G", "are to be had"}}) {
     const CommandEnd end = far({"--local", local, "--", "true"});
-    EXPECT_EQ(end.code(), 2) << end.err;
+    EXPECT_EQ(end.code(), 125) << end.err;
     EXPECT_THAT(end.err, HasSubstr(said));
   }
   EXPECT_EQ(far({"--local", "16M", "--mirror", "--trust-nodes", "--", "true"}).code(), 2);
@@ -202,13 +211,13 @@ TEST_F(FarTest, RefusesABudgetThatCannotBe) {
 
 TEST_F(FarTest, SaysThatThereIsNoPoolOrOneThatIsTooSmall) {
   const CommandEnd none = far({"--local", "16M", "--", "true"});
-  EXPECT_EQ(none.code(), 1);
+  EXPECT_EQ(none.code(), 125);
   EXPECT_THAT(none.err, HasSubstr("start one with farside up --far SIZE"));
   ASSERT_EQ(up({"--cache", "16M", "--far", "64M"}).code(), 0);
   const CommandEnd small = far({"--local", "16M", "--far", "1G", "--trust-nodes", "--", "true"});
-  EXPECT_EQ(small.code(), 1);
+  EXPECT_EQ(small.code(), 125);
   EXPECT_THAT(small.err, HasSubstr("the pool has 64 MiB left"));
-  EXPECT_EQ(far({"--local", "16M", "--mirror", "--", "true"}).code(), 2);  // of one node
+  EXPECT_EQ(far({"--local", "16M", "--mirror", "--", "true"}).code(), 125);  // of one node
 }
 
 }  // namespace

@@ -62,6 +62,26 @@ TEST(Descriptor, NeverMixesTwoFiles) {
   }
 }
 
+TEST(Descriptor, IsNotReadByANumberThatChanged) {
+  Descriptor& place = *descriptor(kFd);
+  place.examine();
+  const std::uint64_t changes = place.changes();
+  ASSERT_TRUE(place.enter(changes));
+  place.leave();
+  { const Changing changing(kFd); }
+  EXPECT_FALSE(place.enter(changes));
+  EXPECT_FALSE(place.has_reads());
+}
+
+// A read that never ends holds a change up, but not for ever.
+TEST(Descriptor, IsChangedAllTheSame) {
+  Descriptor& place = *descriptor(kFd);
+  place.examine();
+  ASSERT_TRUE(place.enter(place.changes()));
+  { const Changing changing(kFd); }
+  place.leave();
+}
+
 TEST(Descriptors, AreForgottenByRange) {
   CachedFile file{};
   for (int fd = 20; fd < 30; ++fd) descriptor(fd)->record(descriptor(fd)->examine(), Kind::passing, file);

@@ -8,6 +8,7 @@ import pathlib
 import signal
 import subprocess
 import sys
+import time
 import unittest
 
 import workbench
@@ -140,6 +141,74 @@ class PoolFailures(unittest.TestCase):
             self.assertTrue(self.exec_on("0", digest).communicate()[0].startswith(self.digest))
             after = self.status()["nodes"][0]
             self.assertGreaterEqual(after["hit_bytes"] - before["hit_bytes"], workbench.size(self.file))
+
+    def test_a_file_system_is_slow(self):
+        """Its load goes on, the program does without it, and the node stays the one that serves it."""
+        mount = self.directory / "slow-mount"
+        digest = hashlib.sha256((self.files / "slow").read_bytes()).hexdigest()
+        with contextlib.ExitStack() as stack:
+            pool = stack.enter_context(workbench.pool(self.directory / "run-slow", nodes=1))
+            self.environment = os.environ | pool
+            stack.enter_context(workbench.counting_mount(self.files, mount))
+            # The first read is the node's; that of the program itself, once it is told not to wait, does not hang.
+            read = ["sha256sum", str(mount / "slow"), str(mount / "text")]
+            output, errors = self.exec_on("0", read, under=mount).communicate(timeout=PATIENCE_S)
+            self.assertTrue(output.startswith(digest))
+            self.assertEqual(errors, "")
+            node = self.status()["nodes"][0]
+            self.assertGreaterEqual(node["busy"], 1)
+            self.assertGreater(node["blocks"], 0)  # of the other file: the node was not given up
+            workbench.release_slow_read(mount)
+            wait_for(lambda: self.status()["nodes"][0]["blocks"] > node["blocks"], "the slow load to end")
+            before = self.status()["nodes"][0]["hit_bytes"]
+            output, errors = self.exec_on("0", read, under=mount).communicate(timeout=PATIENCE_S)
+            self.assertTrue(output.startswith(digest))
+            self.assertGreaterEqual(
+                self.status()["nodes"][0]["hit_bytes"] - before,
+                workbench.size(self.files / "slow") + workbench.size(self.files / "text"),
+            )
+
+    def test_a_stopped_node_costs_its_host_one_wait(self):
+        """And one line on standard error. Each program that waited for itself would take 10 s."""
+        runtime = self.directory / "run-silent"
+        with contextlib.ExitStack() as stack:
+            self.environment = os.environ | stack.enter_context(workbench.pool(runtime, nodes=1))
+            preloaded = os.environ | workbench.preloaded(runtime / "node-0.sock", self.files)
+            node = self.status()["nodes"][0]["process"]
+            os.kill(node, signal.SIGSTOP)
+            stack.callback(os.kill, node, signal.SIGCONT)
+            start = time.monotonic()
+            lines = []
+            for _ in range(8):
+                done = subprocess.run(
+                    ["sha256sum", self.file], env=preloaded, capture_output=True, text=True, timeout=PATIENCE_S
+                )
+                self.assertTrue(done.stdout.startswith(self.digest))
+                lines += done.stderr.splitlines()
+            self.assertLess(time.monotonic() - start, PATIENCE_S)
+            self.assertEqual(len(lines), 1, lines)
+            self.assertIn("cannot reach the node", lines[0])
+            os.kill(node, signal.SIGCONT)
+            wait_for(lambda: not (runtime / "node-0.sock.silent").exists(), "the node to notice that it was given up")
+            subprocess.run(["sha256sum", self.file], env=preloaded, stdout=subprocess.DEVNULL, check=True)
+            self.assertGreater(self.status()["nodes"][0]["blocks"], 0)
+
+    def test_what_is_left_to_the_kernel_is_counted(self):
+        with contextlib.ExitStack() as stack:
+            self.environment = os.environ | stack.enter_context(workbench.pool(self.directory / "run-kernel", nodes=1))
+            script = (
+                "import mmap, os, sys\n"
+                "with open(sys.argv[1], 'rb') as file: mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ)\n"
+                "with open(sys.argv[1], 'r+b') as file: file.read(1)\n"
+            )
+            program = self.exec_on("0", [sys.executable, "-c", script, str(self.file)])
+            _, errors = program.communicate(timeout=PATIENCE_S)
+            self.assertEqual((program.returncode, errors), (0, ""))
+            node = self.status()["nodes"][0]
+            self.assertEqual((node["mappings"], node["mapped_bytes"]), (1, workbench.size(self.file)))
+            self.assertEqual(node["writable"], 1)
+            static = self.exec_on("0", [str(workbench.BIN / "static_cat"), str(self.files / "text")])
+            self.assertIn("linked statically", static.communicate(timeout=PATIENCE_S)[1])
 
 
 if __name__ == "__main__":

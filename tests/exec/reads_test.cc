@@ -1,4 +1,5 @@
 // Each function that reads gives what the kernel would have given, out of the pool.
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <climits>
@@ -189,6 +190,37 @@ TEST(Threads, ShareAnOffset) {
   }
   EXPECT_EQ(times_read.size(), (expected.size() + kStep - 1) / kStep);
   for (const auto& [bytes, times] : times_read) ASSERT_EQ(times, 1);
+}
+
+// A number comes to mean another file while threads read by it. Each read is of one of the files, and moves the offset
+// of that one.
+TEST(Threads, ReadWhileTheNumberChangesItsMeaning) {
+  constexpr std::size_t kStep = 16;
+  const File opened[] = {File("binary"), File("text")};
+  const File shared(::dup(opened[0].get()));
+  std::atomic<off_t> read_of[] = {0, 0};
+  std::atomic<bool> is_over = false;
+  std::vector<std::jthread> threads;
+  for (int i = 0; i < 3; ++i) {
+    threads.emplace_back([&] {
+      std::string buffer(kStep, '\0');
+      while (!is_over) {
+        const ssize_t got = ::read(shared.get(), buffer.data(), kStep);
+        ASSERT_EQ(got, static_cast<ssize_t>(kStep));
+        // Noise has no 16 bytes of text in it.
+        const bool is_text = std::ranges::all_of(buffer, [](unsigned char letter) { return letter < 0x80; });
+        read_of[is_text ? 1 : 0] += got;
+      }
+    });
+  }
+  const auto offset = [&](int which) { return ::lseek(opened[which].get(), 0, SEEK_CUR); };
+  for (int round = 0; round < 20'000 && offset(0) < 1'000'000 && offset(1) < 500'000; ++round) {
+    ASSERT_EQ(::dup2(opened[round % 2].get(), shared.get()), shared.get());
+  }
+  is_over = true;
+  threads.clear();
+  EXPECT_EQ(offset(0), read_of[0]);
+  EXPECT_EQ(offset(1), read_of[1]);
 }
 
 // Whatever state the parent's other threads were in.

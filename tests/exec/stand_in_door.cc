@@ -92,6 +92,11 @@ class Slots {
     for (const auto& stripe : std::span(reinterpret_cast<const door::HitStripe*>(board_.base()), door::kStripes)) {
       reply.hits_local += stripe.hits;
       reply.hit_bytes_local += stripe.bytes;
+      reply.mappings += stripe.mappings;
+      reply.mapped_bytes += stripe.mapped_bytes;
+      reply.direct += stripe.direct;
+      reply.writable += stripe.writable;
+      reply.fresh += stripe.fresh;
     }
     reply.blocks_from_files = next_;
     reply.bytes_from_files = loaded_bytes_;

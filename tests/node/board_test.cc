@@ -1,5 +1,6 @@
 #include "node/board.h"
 
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 
@@ -40,8 +41,14 @@ TEST_F(BoardOfTwoSlots, SumsTheStripes) {
   write(8, 300);
   write((door::kStripes - 1) * sizeof(door::HitStripe), 4);
   write((door::kStripes - 1) * sizeof(door::HitStripe) + 8, 400);
-  EXPECT_EQ(board_.hits().count, 7U);
-  EXPECT_EQ(board_.hits().bytes, 700U);
+  write(offsetof(door::HitStripe, fresh), 5);
+  write(sizeof(door::HitStripe) + offsetof(door::HitStripe, mappings), 2);
+  const door::HitStripe counts = board_.counts();
+  EXPECT_EQ(counts.hits, 7U);
+  EXPECT_EQ(counts.bytes, 700U);
+  EXPECT_EQ(counts.fresh, 5U);
+  EXPECT_EQ(counts.mappings, 2U);
+  EXPECT_EQ(counts.direct, 0U);
 }
 
 }  // namespace

@@ -14,17 +14,18 @@
 #include <memory>
 
 #include "farside/cache/block.h"
+#include "farside/cache/time_limits.h"
 #include "farside/team/team.h"
 
 namespace farside {
 
 /// The same on every node of a team; the constructor throws UsageError on what cannot be.
 struct CacheOptions {
-  std::uint64_t cache_bytes = 1U << 30U;             ///< memory for slots on each node
-  std::uint64_t block_bytes = 1U << 20U;             ///< a power of two, 4 KiB to 64 MiB
-  std::uint32_t groups = 1;                          ///< the file system is asked at most once a group; at most 64
-  double singlet_ratio = 0.5;                        ///< share of the slots that only copies may keep, 0 to 1
-  Duration loading_lease = std::chrono::seconds(5);  ///< how long a loader may be silent before another takes over
+  std::uint64_t cache_bytes = 1U << 30U;                ///< memory for slots on each node
+  std::uint64_t block_bytes = 1U << 20U;                ///< a power of two, 4 KiB to 64 MiB
+  std::uint32_t groups = 1;                             ///< the file system is asked at most once a group; at most 64
+  double singlet_ratio = 0.5;                           ///< share of the slots that only copies may keep, 0 to 1
+  Duration loading_lease = time_limits::kLoadingLease;  ///< how long a loader may be silent before another takes over
 };
 
 /// Where blocks come from at first: a file system, through whatever the caller holds open.
@@ -69,13 +70,21 @@ struct CacheRules;  // what tests of the protocol break
 /// What acquire brought about.
 struct [[nodiscard]] Acquired {
   enum class Answer {
-    here,    ///< the block was in `slot` under `token` when acquire returned; it may be recycled any time later
-    failed,  ///< the source failed: read around the cache
-    late,    ///< the deadline passed
+    here,       ///< the block was in `slot` under `token` when acquire returned; it may be recycled any time later
+    failed,     ///< the source failed: read around the cache
+    late,       ///< the deadline passed
+    elsewhere,  ///< another node loads it: come again
   };
   Answer answer;
   std::uint64_t slot;
   std::uint64_t token;
+};
+
+/// What is remembered of another node that loads a block, from one acquire to the next: since when its cell is the
+/// same.
+struct LoaderWatch {
+  std::uint64_t word = 0;
+  Time since{};
 };
 
 class Cache {
@@ -92,8 +101,14 @@ class Cache {
   [[nodiscard]] const CacheLayout& layout() const;
   [[nodiscard]] const Region& region() const;
 
-  /// Brings a block into this node. Requests of several threads for the same block become one.
-  Acquired acquire(Channel& channel, const BlockKey& key, BlockSource& source, Deadline deadline);
+  /// Brings a block into this node. Requests of several threads for the same block become one. Returns `elsewhere` only
+  /// where a `watch` is given: the thread may then do something else before it asks again, with the same one.
+  Acquired acquire(Channel& channel, const BlockKey& key, BlockSource& source, Deadline deadline,
+                   LoaderWatch* watch = nullptr);
+
+  /// Renews the leases of the loads that are under way. To be called a few times in each lease, by a thread that does
+  /// not load, until the deadline at most: otherwise a node that loads for longer than a lease is replaced.
+  void renew_leases(Channel& channel, Deadline deadline);
 
   [[nodiscard]] CacheCounters counters() const;
 

@@ -15,7 +15,7 @@
 namespace farside::door {
 
 inline constexpr std::uint32_t kMagic = 0x66617264;  // "fard"
-inline constexpr std::uint32_t kVersion = 1;
+inline constexpr std::uint32_t kVersion = 2;
 
 enum class RequestKind : std::uint32_t {
   map = 1,       ///< reply MapReply, with two descriptors: the slots (read-only) and the board (read-write)
@@ -37,6 +37,7 @@ enum class Answer : std::uint32_t {
   here = 1,     ///< acquire: the block is in `slot` under `token`; identify: the file system is `file_system`
   around = 2,   ///< read this file from the kernel: it changed, or it cannot be cached
   refused = 3,  ///< the request was not understood; the node closes the connection
+  busy = 4,     ///< acquire: read this block from the kernel, for the node has not got it in time; it may have the next
 };
 
 struct Reply {
@@ -47,6 +48,13 @@ struct Reply {
   std::uint64_t file_system;
 };
 static_assert(sizeof(Reply) == 32 && std::has_unique_object_representations_v<Reply>);
+
+/// A program whose wait for the node timed out creates a file beside its socket, with this at the end of its name, so
+/// that the others of the host need not wait, too. Until the time of its last modification, if that is a minute away at
+/// most, the node is taken to be unresponsive: no program asks it. The file of a node that is gone has the time 0: it
+/// only keeps the others from saying so once more. The node removes it when it starts, and when a program parts with
+/// it.
+inline constexpr const char* kSilenceSuffix = ".silent";
 
 /// Where things are in the two mappings.
 struct MapReply {
@@ -65,13 +73,19 @@ static_assert(sizeof(MapReply) == 64 && std::has_unique_object_representations_v
 /// The board: what programs tell the node without asking. It influences statistics and which block goes first, nothing
 /// else, so a program that scribbles over it harms no data.
 ///
-///     0 stripes    kStripes counters of hits, each in a cache line of its own; a program adds to its CPU's, and may
-///                  lose a hit when it changes CPUs just then, or when there are more CPUs than stripes
+///     0 stripes    kStripes sets of counters, each in a cache line of its own; a program adds to its CPU's, and may
+///                  lose a count when it changes CPUs just then, or when there are more CPUs than stripes
 ///  4096 stamps     one word a slot: CLOCK_MONOTONIC_COARSE in ns when a program last read from it
 struct HitStripe {
   std::uint64_t hits;
   std::uint64_t bytes;
-  std::uint64_t zero[6];  // NOLINT(modernize-avoid-c-arrays): a layout in shared memory
+  // Of files below the directories that were named, what programs left to the kernel without asking the node.
+  std::uint64_t mappings;
+  std::uint64_t mapped_bytes;
+  std::uint64_t direct;    ///< descriptors that were read from with O_DIRECT
+  std::uint64_t writable;  ///< ... that may be written as well
+  std::uint64_t fresh;     ///< ... of files that had just changed
+  std::uint64_t zero;
 };
 static_assert(sizeof(HitStripe) == 64);
 inline constexpr std::uint64_t kStripes = 64;
@@ -95,8 +109,14 @@ struct StatusReply {
   std::uint64_t blocks_from_files;  ///< read from the file system
   std::uint64_t bytes_from_files;
   std::uint64_t discarded;  ///< blocks dropped to make room
-  std::uint64_t around;     ///< requests answered `around`
+  std::uint64_t around;     ///< requests answered `around` ...
+  std::uint64_t busy;       ///< ... and `busy`
+  std::uint64_t mappings;   ///< this and what follows: see HitStripe
+  std::uint64_t mapped_bytes;
+  std::uint64_t direct;
+  std::uint64_t writable;
+  std::uint64_t fresh;
 };
-static_assert(sizeof(StatusReply) == 112 && std::has_unique_object_representations_v<StatusReply>);
+static_assert(sizeof(StatusReply) == 160 && std::has_unique_object_representations_v<StatusReply>);
 
 }  // namespace farside::door

@@ -1,0 +1,17 @@
+// block_advice.h — whether the pool's blocks fit the files that its programs read.
+//
+// A slot holds one block, whatever part of it the file fills: of small files a pool with large blocks holds few.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "farside/cache/host_door.h"
+
+namespace farside {
+
+/// The block size with which a pool that has done `done` would hold more; nothing while there is room for all, or the
+/// blocks are filled well enough.
+[[nodiscard]] std::optional<std::uint64_t> better_block_bytes(const door::StatusReply& done, std::uint64_t block_bytes);
+
+}  // namespace farside
