@@ -13,6 +13,7 @@ namespace farside::bench {
 inline constexpr std::array<std::uint64_t, 7> kSizes{8, 64, 512, 4 << 10, 32 << 10, 256 << 10, 1 << 20};
 inline constexpr std::uint64_t kLargestBytes = kSizes.back();
 inline constexpr std::uint64_t kBytesOfSharedPage = 4 << 10;
+inline constexpr std::array<std::uint64_t, 3> kManyPages{64 << 10, 128 << 10, 256 << 10};  ///< in one own
 
 // The array of random access: words, each rank with those that follow each other.
 inline constexpr std::uint64_t kElements = 1 << 20;

@@ -24,7 +24,8 @@ constexpr std::uint64_t kBulkBytes = 4096;
 constexpr double kBulkOnMemory = 1 / 1.3;  // of a bare operation, from kBulkBytes on
 constexpr double kMostOnTop_ns = 30;       // on memory, of smaller ones
 constexpr double kOverTcp = 1 / 1.05;
-constexpr double kAnyRanks = 1 / 1.25;  // one sharer of many ranks beside one of two
+constexpr double kAnyNumber = 1 / 1.25;  // of pages
+constexpr double kAnyRanks = 1 / 1.25;   // one sharer of many ranks beside one of two
 
 const std::vector<Who> kOthers{Who::mpi, Who::global_arrays};
 /// Of those whose ranks sleep but for one: MPI offers its core after each operation where ranks exceed cores.
@@ -73,6 +74,21 @@ void measure_moves(const Jobs& jobs, bool quick, Report& report) {
         jobs.race({{.who = Who::farside, .operation = "own", .amount = bytes},
                    {.who = Who::farside, .operation = "get", .amount = bytes, .name = "get of it"}});
     report.add(race.p50(fmt::format("{} own {}", jobs.fabric(), format_bytes(bytes))));
+  }
+}
+
+/// By page: as fast for many as for few.
+void measure_many(const Jobs& jobs, bool quick, Report& report) {
+  report.continue_table(jobs.fabric() + ": own of many pages of 64 B at once, by page");
+  for (const std::uint64_t pages : kManyPages) {
+    if (pages == kManyPages.front() || quick || !jobs.on_memory()) continue;
+    const TimingRace race = jobs.race({{.who = Who::farside, .operation = "own-many", .amount = pages},
+                                       {.who = Who::farside,
+                                        .operation = "own-many",
+                                        .amount = kManyPages.front(),
+                                        .name = fmt::format("of {} pages", kManyPages.front()),
+                                        .wanted = kAnyNumber}});
+    report.add(race.p50(fmt::format("{} own of {} pages", jobs.fabric(), pages)));
   }
 }
 
@@ -130,6 +146,7 @@ void measure_fabric(const Fabric& fabric, const Options& options, Report& report
     if (!figure.started()) return;
     measure_transfers(figure, options.quick, report);
     measure_moves(figure, options.quick, report);
+    measure_many(figure, options.quick, report);
   }
   const Jobs pair("gas", fabric, kRanks.front(), {kOthers}, options, report);
   if (!pair.started()) return;

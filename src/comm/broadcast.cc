@@ -39,15 +39,16 @@ std::vector<Receiver> who_want_it(Channel& channel, const std::vector<Receiver>&
 }
 
 void write_to_each(Channel& channel, const std::vector<Receiver>& receivers, RemoteSpan from, std::uint64_t value,
-                   Ended& worst, Deadline deadline) {
+                   Ended& worst, const NextDeadline& next) {
   std::vector<RemoteSpan> to;
   to.reserve(receivers.size());
   for (const Receiver& receiver : receivers) to.push_back(receiver.to);
-  const Ended carried = carry(channel, to, from, deadline);
+  const Ended carried = carry(channel, to, from, next);
   note(worst, carried);
   // Where the source was not read to its end, no receiver has it all.
   const bool may_be_cut_short = carried.outcome == Outcome::timed_out || carried.outcome == Outcome::link_lost;
   if (may_be_cut_short || carried.lost == from.region->peer()) return;
+  const Deadline deadline = next();
   for (const Receiver& receiver : receivers) {
     note(worst, ended_with(channel.write_signal(receiver.flag, value, deadline), receiver.rank()));
   }
@@ -101,11 +102,18 @@ class Broadcast::Sending {
 
   /// None while those in the tree have not all been reached.
   std::optional<Ended> go_on(Channel& channel, Deadline deadline) {
-    if (!std::exchange(begun_, true)) begin(channel, deadline);
+    if (!std::exchange(begun_, true)) {
+      begin(channel, deadline);
+      until_ = next_();
+    }
     if (in_tree_.empty()) return worst_;
     const std::optional<Outcome> spread = impl_->spread->go_on(channel);
     Team& team = impl_->comm.team();
-    if (!spread && team.fabric().now() < deadline.at) return std::nullopt;
+    if (const std::uint64_t progress = impl_->spread->progress(); progress != progress_) {
+      progress_ = progress;
+      until_ = next_();
+    }
+    if (!spread && team.fabric().now() < until_.at) return std::nullopt;
     if (spread != Outcome::done) impl_->is_whole = false;
     in_tree_.push_back(from_.region->peer());
     note(worst_, ended_among(team, in_tree_, spread.value_or(Outcome::timed_out)));
@@ -126,7 +134,7 @@ class Broadcast::Sending {
       impl_->spread->begin(order_, from_, in_tree_);
       (void)impl_->spread->go_on(channel);  // others pass it on meanwhile
     }
-    if (!wanting.empty()) write_to_each(channel, wanting, from_, order_.value, worst_, deadline);
+    if (!wanting.empty()) write_to_each(channel, wanting, from_, order_.value, worst_, next_);
   }
 
   [[nodiscard]] bool is_large() const {
@@ -137,7 +145,10 @@ class Broadcast::Sending {
   const std::vector<Receiver> receivers_;
   const RemoteSpan from_;
   const Spread::Order order_;
+  const NextDeadline next_ = [&comm = impl_->comm] { return comm.next_deadline(); };
   bool begun_ = false;
+  std::uint64_t progress_ = 0;  ///< of those in the tree, when it was last looked at
+  Deadline until_{};            ///< that it goes on
   std::vector<Rank> in_tree_;
   Ended worst_;
 };

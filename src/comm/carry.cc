@@ -7,16 +7,17 @@ namespace farside {
 
 namespace {
 
-constexpr std::uint64_t kPieceBytes = 256U << 10U;
+constexpr std::uint64_t kCarriedBytes = 256U << 10U;  // at once
 
 }  // namespace
 
-Ended carry(Channel& channel, std::span<const RemoteSpan> to, RemoteSpan from, Deadline deadline) {
+Ended carry(Channel& channel, std::span<const RemoteSpan> to, RemoteSpan from, const NextDeadline& next) {
   Ended worst;
-  std::vector<std::byte> piece(std::min(from.bytes, kPieceBytes));
+  std::vector<std::byte> piece(std::min(from.bytes, kCarriedBytes));
   for (std::uint64_t at = 0; at < from.bytes; at += piece.size()) {
     const std::uint64_t bytes = std::min<std::uint64_t>(piece.size(), from.bytes - at);
     const LocalSpan buffer(piece.data(), bytes);
+    const Deadline deadline = next();
     const Outcome read = channel.read(buffer, from.region->span(from.offset + at, bytes), deadline);
     if (read != Outcome::done) return ended_with(read, from.region->peer());
     for (const RemoteSpan& each : to) {

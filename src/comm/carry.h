@@ -3,11 +3,11 @@
 
 #include <span>
 
-#include "farside/comm/comm.h"
+#include "comm/copies.h"
 
 namespace farside {
 
 /// READs a piece, WRITEs it to all, and so on. Who is lost misses it; the others do not. To be flushed.
-[[nodiscard]] Ended carry(Channel& channel, std::span<const RemoteSpan> to, RemoteSpan from, Deadline deadline);
+[[nodiscard]] Ended carry(Channel& channel, std::span<const RemoteSpan> to, RemoteSpan from, const NextDeadline& next);
 
 }  // namespace farside

@@ -69,7 +69,7 @@ class Collectives::Impl {
  public:
   Impl(Comm& comm, std::vector<Rank> members)
       : group(std::make_shared<Group>(comm, std::move(members), "collectives", kSmallBytes)),
-        exchange(comm.team(), group->meeting(), comm.next_name("pieces")) {}
+        exchange(std::make_shared<Exchange>(comm.team(), group->meeting(), comm.next_name("pieces"))) {}
   ~Impl() { group->settle(); }
   Impl(const Impl&) = delete;
   Impl& operator=(const Impl&) = delete;
@@ -98,7 +98,7 @@ class Collectives::Impl {
   Pending pending(const Barrier::Begun& begun, std::function<Ended(Channel&, std::uint64_t number, Deadline)> rest);
 
   std::shared_ptr<Group> group;
-  Exchange exchange;
+  std::shared_ptr<Exchange> exchange;    ///< as the group, kept by what is in the background
   std::vector<std::uint64_t> under_way;  ///< ascending
   std::uint64_t last = 0;
   Ended unflushed;  ///< the first since it was last reported
@@ -151,12 +151,12 @@ Collectives::Pending Collectives::Impl::pending(const Barrier::Begun& begun,
 Barrier::Begun Collectives::Impl::begin_round(Channel& channel, const std::shared_ptr<Transfer>& transfer,
                                               std::uint64_t at, Deadline deadline) {
   struct Attend {
-    Exchange& exchange;
+    std::shared_ptr<Exchange> exchange;
     RoundBytes outgoing;
 
     void keep() { outgoing.keep(); }
     Outcome operator()(Channel& by, std::uint64_t number, Deadline until) const {
-      return exchange.arrive(
+      return exchange->arrive(
           by, number, [this](std::size_t member) { return outgoing.to(member); }, until);
     }
   };
@@ -179,7 +179,7 @@ void Collectives::Impl::take_round(const Transfer& transfer, std::uint64_t numbe
   if (transfer.take) return transfer.take(number, at);
   const auto round = [&](Bytes piece) { return part(piece, at, transfer.round_bytes); };
   for (std::size_t member = 0; member < count(); ++member) {
-    if (member != self()) exchange.take(number, member, round(transfer.in[member]));
+    if (member != self()) exchange->take(number, member, round(transfer.in[member]));
   }
   // What a member has for itself goes no further.
   const Bytes own = round(transfer.out[self()]);
@@ -205,9 +205,9 @@ Ended Collectives::Impl::end_transfer(Channel& channel, const std::shared_ptr<Tr
 Collectives::Pending Collectives::Impl::begin_small(Channel& channel, Bytes values, Combine combine, bool wanted,
                                                     Deadline deadline) {
   // A copy: who ends it hears from the others, not from the thread that read it here.
-  auto attend = [this, payload = std::vector<std::byte>(values.begin(), values.end()), combine = std::move(combine)](
-                    Channel& by, std::uint64_t number, Deadline until) mutable {
-    return group->meeting().arrive(by, number, payload, combine, until);
+  auto attend = [&meeting = group->meeting(), payload = std::vector<std::byte>(values.begin(), values.end()),
+                 combine = std::move(combine)](Channel& by, std::uint64_t number, Deadline until) mutable {
+    return meeting.arrive(by, number, payload, combine, until);
   };
   return pending(begin(channel, std::move(attend), deadline),
                  [this, values, wanted](Channel& by, std::uint64_t number, Deadline until) {
@@ -228,7 +228,7 @@ void Collectives::Impl::reduce_round(std::uint64_t number, Bytes own, Bytes resu
     const Bytes sum = part(sums, 0, mine.size());
     const Bytes value = part(values, 0, mine.size());
     const auto fetch = [&](std::size_t member, Bytes into) {
-      if (member != self()) return exchange.take(number, member, into, at);
+      if (member != self()) return exchange->take(number, member, into, at);
       std::ranges::copy(mine, into.begin());
     };
     fetch(0, sum);
@@ -244,10 +244,10 @@ void Collectives::Impl::reduce_round(std::uint64_t number, Bytes own, Bytes resu
 Collectives::Pending Collectives::Impl::begin_sliced(Channel& channel, Bytes values, std::size_t element_bytes,
                                                      const Combine& combine, std::optional<std::size_t> root,
                                                      Deadline deadline) {
-  const std::uint64_t round_bytes = exchange.piece_bytes() / element_bytes * element_bytes;
+  const std::uint64_t round_bytes = exchange->piece_bytes() / element_bytes * element_bytes;
   if (round_bytes == 0) {
     throw UsageError({"reduce", "elements of " + std::to_string(element_bytes) + " bytes",
-                      "a piece has " + std::to_string(exchange.piece_bytes()), "give them in fewer at a time"});
+                      "a piece has " + std::to_string(exchange->piece_bytes()), "give them in fewer at a time"});
   }
   const std::uint64_t slice_bytes = (values.size() / element_bytes + count() - 1) / count() * element_bytes;
   const std::vector<Bytes> slices = cut(values, count(), slice_bytes);
@@ -285,7 +285,7 @@ Collectives::Collectives(Comm& comm, std::vector<Rank> members)
     : impl_(std::make_unique<Impl>(comm, std::move(members))) {}
 Collectives::~Collectives() = default;
 
-std::uint64_t Collectives::piece_bytes() const { return impl_->exchange.piece_bytes(); }
+std::uint64_t Collectives::piece_bytes() const { return impl_->exchange->piece_bytes(); }
 
 Collectives::Pending Collectives::begin_combining(Channel& channel, Bytes values, std::size_t element_bytes,
                                                   Combine combine, std::optional<Rank> root, Deadline deadline) {

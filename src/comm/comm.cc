@@ -120,9 +120,10 @@ Request Comm::copy(Channel& channel, RemoteSpan to, RemoteSpan from, Notice noti
   const Rank peer = to.region->peer();
   impl_->count(from.region->peer(), from.bytes);
   impl_->count(peer, to.bytes);
-  const auto act = [=](Channel& by, Deadline deadline) {
-    const Ended carried = carry(by, {&to, 1}, from, deadline);
-    return carried.done() ? finish(by, peer, notice, deadline) : carried;
+  const NextDeadline next = [this] { return next_deadline(); };
+  const auto act = [=](Channel& by, Deadline /*deadline*/) {
+    const Ended carried = carry(by, {&to, 1}, from, next);
+    return carried.done() ? finish(by, peer, notice, next()) : carried;
   };
   const bool near = impl_->small_and_near(to.bytes, peer, from.region->peer());
   return impl_->act(channel, near && impl_->small_and_near(0, peer, target_of(notice).value_or(peer)), act);
@@ -187,6 +188,14 @@ Request Comm::in_background(Channel& channel, Task task) { return impl_->service
 Request Comm::act(Channel& channel, bool at_once, Task task) { return impl_->act(channel, at_once, std::move(task)); }
 
 bool Comm::idle() const { return impl_->service.idle(); }
+
+bool Comm::on_service_thread() const { return impl_->service.is_this_thread(); }
+
+void Comm::check_may_wait(const char* for_what) const {
+  if (on_service_thread()) impl_->service.refuse_wait(for_what);
+}
+
+Deadline Comm::next_deadline() const { return impl_->service.next_deadline(); }
 
 void Comm::on_ring(std::function<void(Channel&)> work) { impl_->service.on_ring(std::move(work)); }
 

@@ -1,5 +1,6 @@
 #include "comm/copies.h"
 
+#include <algorithm>
 #include <map>
 #include <numeric>
 
@@ -65,6 +66,29 @@ std::vector<Ended> make_copies(Channel& channel, std::span<const Copy> copies, D
     if (ended[at].done()) ended[at] = give(channel, copies[at].notice, deadline);
   }
   return ended;
+}
+
+Ended make_in_pieces(Channel& channel, const Copy& copy, const NextDeadline& next) {
+  Copy piece{copy.kind, {}, {}};
+  std::uint64_t bytes = 0;
+  const auto move = [&] {
+    bytes = 0;
+    const Ended ended = make_copies(channel, {&piece, 1}, next()).front();
+    piece.parts.clear();
+    return ended;
+  };
+  for (const Part& part : copy.parts) {
+    for (std::uint64_t at = 0; at < part.remote.bytes;) {
+      const std::uint64_t length = std::min(kPieceBytes - bytes, part.remote.bytes - at);
+      piece.parts.push_back({part.remote.region->span(part.remote.offset + at, length), part.local.piece(at, length)});
+      at += length;
+      bytes += length;
+      if (bytes < kPieceBytes) continue;
+      if (const Ended moved = move(); !moved.done()) return moved;
+    }
+  }
+  if (const Ended moved = move(); !moved.done()) return moved;
+  return give(channel, copy.notice, next());
 }
 
 }  // namespace farside

@@ -1,6 +1,8 @@
 // copies.h — transfers between this process and others, several under way at once.
 #pragma once
 
+#include <chrono>
+#include <functional>
 #include <optional>
 #include <span>
 #include <vector>
@@ -8,6 +10,14 @@
 #include "farside/comm/comm.h"
 
 namespace farside {
+
+/// Work in the background ends when it makes no progress for so long. What is large is done in pieces, and the time of
+/// each counts from the end of the one before: so what goes on is not ended, whatever its size.
+inline constexpr Duration kBackgroundTimeout = std::chrono::seconds(60);
+inline constexpr std::uint64_t kPieceBytes = 8U << 20U;
+
+/// For the next piece.
+using NextDeadline = std::function<Deadline()>;
 
 struct Copy {
   enum class Kind : std::uint8_t { put, get };
@@ -21,6 +31,9 @@ struct Copy {
 
 /// All of them at once; how each ended, by its place. One that fails takes those to the same rank with it.
 [[nodiscard]] std::vector<Ended> make_copies(Channel& channel, std::span<const Copy> copies, Deadline deadline);
+
+/// One of any size, up to kPieceBytes at once.
+[[nodiscard]] Ended make_in_pieces(Channel& channel, const Copy& copy, const NextDeadline& next);
 
 /// Whom a notice is for.
 [[nodiscard]] std::optional<Rank> target_of(const Notice& notice);

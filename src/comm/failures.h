@@ -1,5 +1,7 @@
 // failures.h — which of the operations that were issued have failed, and how.
 //
+// An operation that threw has failed, too: who asks how it ended is thrown the same exception.
+//
 // Guarantee: an operation that failed never reads as done, however many have failed. Memory is bounded: failures that
 // follow each other and are alike are one run; of more than kMaxRuns, the two oldest become one, with what succeeded
 // between them. That then reads as failed.
@@ -8,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <exception>
 
 #include "farside/comm/comm.h"
 
@@ -18,16 +21,22 @@ class Failures {
   static constexpr std::size_t kMaxRuns = 1024;
 
   /// Numbers ascend from call to call; where they do not, what lies between reads as failed, too.
-  void add(std::uint64_t number, const Ended& ended);
-  /// How the first one of `request` ended that is known to have failed; done if none is.
+  void add(std::uint64_t number, const Ended& ended) { add({number, number, ended, nullptr}); }
+  void add_thrown(std::uint64_t number, std::exception_ptr error) { add({number, number, {}, std::move(error)}); }
+  /// How the first one of `request` ended that is known to have failed; done if none is. Throws what that one threw.
   [[nodiscard]] Ended first_of(const Request& request) const;
 
  private:
   struct Run {
     std::uint64_t first;
     std::uint64_t last;
-    Ended ended;  ///< of the first
+    Ended ended;               ///< of the first
+    std::exception_ptr error;  ///< the same; null when it did not throw
   };
+
+  void add(Run added);
+  /// The first run with a number of `request`; null if none has.
+  [[nodiscard]] const Run* find(const Request& request) const;
 
   std::deque<Run> runs_;  ///< ascending, and apart from each other
 };

@@ -7,10 +7,17 @@
 #include "farside/base/error.h"
 
 #include "comm/ended.h"
+#include "comm/thrown.h"
 
 namespace farside {
 
 using namespace std::chrono_literals;
+
+namespace {
+
+constexpr Duration kAbsenceInterval = 100ms;  // between two looks whether this member could not come
+
+}  // namespace
 
 std::vector<Rank> all_ranks(const Team& team) {
   std::vector<Rank> ranks(team.size());
@@ -57,6 +64,13 @@ Ended Group::unflushed(std::uint64_t number) const {
   return unflushed_.first_of({number, number});
 }
 
+Fetched Group::open(Channel& channel, Deadline deadline) {
+  if (!comm_.on_service_thread()) return meeting_.open(channel, deadline);
+  const Fetched opened = meeting_.open(channel, comm_.team().fabric().in({}));
+  if (opened.outcome == Outcome::timed_out) comm_.check_may_wait("a meeting of ranks");
+  return opened;
+}
+
 Barrier::Begun Group::attend_later(Channel& channel, std::uint64_t number, Comm::Task task, Deadline deadline) {
   // What this thread wrote goes by its own channel, the rest by that of the service thread.
   const Outcome flushed = meeting_.flush(channel, number, deadline);
@@ -70,18 +84,29 @@ Ended Group::wait(Channel& channel, std::uint64_t number, Deadline deadline) {
     const std::scoped_lock lock(failures_mutex_);
     return absences_.first_of({number, number});
   };
-  if (const Ended absent = absence(); !absent.done()) return absent;
-  const Ended ended = named(meeting_.wait(channel, number, deadline));
-  if (ended.done()) return ended;
-  const Ended absent = absence();
-  return absent.done() ? ended : absent;
+  if (!meeting_.ended(number)) comm_.check_may_wait("a meeting of ranks");
+  for (;;) {
+    // As long as this member's own arrival is in the background it may fail, which wakes no wait for the meeting.
+    Deadline until = deadline;
+    if (!comm_.finished({last_issued_, last_issued_})) {
+      until.at = std::min(deadline.at, comm_.team().fabric().in(kAbsenceInterval).at);
+    }
+    if (const Ended absent = absence(); !absent.done()) return absent;
+    const Ended ended = named(meeting_.wait(channel, number, until));
+    if (ended.outcome == Outcome::timed_out && until.at < deadline.at) continue;
+    if (ended.done()) return ended;
+    const Ended absent = absence();
+    return absent.done() ? ended : absent;
+  }
 }
 
+// What runs on the service thread cannot wait for it, but what is in the background then keeps what it uses.
 void Group::settle() const {
+  if (comm_.on_service_thread()) return;
   const Request last{last_issued_, last_issued_};
   if (last_issued_ == 0 || comm_.finished(last)) return;
   const Deadline deadline = comm_.team().fabric().in(2min);  // work in the background ends by itself before that
-  (void)comm_.wait(*comm_.open_channel(), last, deadline);
+  (void)thrown_by([&] { (void)comm_.wait(*comm_.open_channel(), last, deadline); });  // how it ended, its own wait says
 }
 
 }  // namespace farside

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <exception>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -35,17 +36,18 @@ class Group : public std::enable_shared_from_this<Group> {
   /// owns, or the group is settled before that goes.
   template <class Attend>
   Barrier::Begun begin(Channel& channel, Attend attend, Deadline deadline) {
-    const Fetched opened = meeting_.open(channel, deadline);
+    const Fetched opened = open(channel, deadline);
     if (!opened.done()) return {named(opened.outcome), 0};
     const std::uint64_t number = opened.value;
-    if (all_near_ && comm_.idle()) return {arrived(number, attend(channel, number, deadline)), number};
+    if (all_near_ && comm_.idle()) return {attended(attend, channel, number, deadline), number};
     if constexpr (requires { attend.keep(); }) attend.keep();
     auto task = [self = shared_from_this(), number, attend = std::move(attend)](Channel& by, Deadline until) mutable {
-      return self->arrived(number, attend(by, number, until));
+      return self->attended(attend, by, number, until);
     };
     return attend_later(channel, number, std::move(task), deadline);
   }
-  /// For the meeting's end. One that this member could not come to fails at once.
+  /// For the meeting's end. One that this member could not come to fails at once; throws what kept it from coming, if
+  /// that was an exception.
   Ended wait(Channel& channel, std::uint64_t number, Deadline deadline);
   /// Whether what this member wrote to ranks outside the group, before it came to a meeting, is lost with them.
   [[nodiscard]] Ended unflushed(std::uint64_t number) const;
@@ -53,6 +55,18 @@ class Group : public std::enable_shared_from_this<Group> {
   void settle() const;
 
  private:
+  /// What `attend` throws, a reduction's operator that is, is remembered as well.
+  template <class Attend>
+  Ended attended(Attend& attend, Channel& channel, std::uint64_t number, Deadline deadline) {
+    try {
+      return arrived(number, attend(channel, number, deadline));
+    } catch (...) {
+      const std::scoped_lock lock(failures_mutex_);
+      absences_.add_thrown(number, std::current_exception());
+      throw;
+    }
+  }
+  Fetched open(Channel& channel, Deadline deadline);
   Barrier::Begun attend_later(Channel& channel, std::uint64_t number, Comm::Task task, Deadline deadline);
   [[nodiscard]] Ended named(Outcome outcome) const;
   /// How this member came to the meeting, which is remembered when it did not.

@@ -9,6 +9,7 @@
 #include "farside/base/log.h"
 
 #include "comm/protocol/message_rings.h"
+#include "comm/thrown.h"
 
 namespace farside {
 
@@ -99,23 +100,18 @@ class Messages::Impl {
 
   // Whatever a handler throws: the service thread has others to serve.
   void deliver(const MessageRings::Arrived& arrived) {
-    std::optional<std::string> error;
-    try {
+    const std::exception_ptr error = thrown_by([&] {
       RunningCall call(*this, arrived);
       handlers[arrived.handler](call);
-    } catch (const std::exception& thrown) {
-      error = thrown.what();
-    } catch (...) {
-      error = "something that is no std::exception";
-    }
+    });
     {
       const std::scoped_lock lock(counting_);
       ++delivered_;
-      if (error) ++failed_;
+      if (error != nullptr) ++failed_;
     }
-    if (!error) return;
+    if (error == nullptr) return;
     log::error("messages: handler " + std::to_string(arrived.handler) + ", called by rank " +
-               std::to_string(arrived.source) + ", threw: " + *error);
+               std::to_string(arrived.source) + ", threw: " + text_of(error));
   }
 
   std::mutex serving_;  // held while handlers run
@@ -137,6 +133,11 @@ Messages::Messages(Comm& comm, std::vector<Handler> handlers, const MessagesOpti
 Messages::~Messages() { impl_->close(); }
 
 Ended Messages::send(Channel& channel, Rank to, const Message& message, Deadline deadline) {
+  if (impl_->comm.on_service_thread()) {
+    throw UsageError({"send a message to", "rank " + std::to_string(to),
+                      "on the service thread it cannot wait for room",
+                      "send it with the Call that the handler was given"});
+  }
   const Outcome left = impl_->rings.send(channel, to, impl_->record_of(to, message), deadline);
   if (left != Outcome::done) return ended_with(left, to);
   if (impl_->comm.team().fabric().reaches_by_memory(to)) return ended_with(impl_->rings.carry(channel, to), to);

@@ -87,6 +87,7 @@ bool Rendezvous::ended(const Ticket& ticket) const {
 
 Rendezvous::Result Rendezvous::wait(Channel& channel, const Ticket& ticket, Deadline deadline) const {
   // What this end has left to the service thread, and then the other end.
+  if (!ended(ticket)) impl_->comm.check_may_wait("the other end of a rendezvous");
   const Ended begun = impl_->comm.wait(channel, ticket.request, deadline);
   if (!begun.done()) return {begun, false};
   const Outcome waited = impl_->table.wait(channel, inner(ticket), deadline);

@@ -1,6 +1,11 @@
 #include "comm/service.h"
 
+#include <algorithm>
 #include <utility>
+
+#include "farside/base/error.h"
+
+#include "comm/thrown.h"
 
 namespace farside {
 
@@ -10,8 +15,7 @@ using namespace std::chrono_literals;
 
 constexpr std::uint64_t kBell = 0;
 constexpr std::uint64_t kFinished = 0;
-constexpr Duration kPatience = 60s;  // with one task, or with telling its end
-constexpr Duration kNap = 1s;        // between two looks whether the thread is to stop
+constexpr Duration kNap = 1s;  // between two looks whether the thread is to stop
 constexpr std::size_t kCopiesAtOnce = 64;
 constexpr std::uint64_t kBytesAtOnce = 1U << 20U;  // so that the notice of a small one does not wait for a large one
 
@@ -24,6 +28,10 @@ Service::Service(Team& team)
       thread_([this](const std::stop_token& stop) { serve(stop); }) {}
 
 Service::~Service() {
+  {
+    const std::scoped_lock lock(mutex_);
+    stop_by_ = team_.fabric().in(kBackgroundTimeout);
+  }
   thread_.request_stop();
   const auto channel = team_.fabric().open_channel();
   (void)ring(*channel, team_.rank(), team_.fabric().in(kNap));  // if it does not hear, its nap ends soon
@@ -53,11 +61,17 @@ bool Service::finished(const Request& request) const { return request.none() || 
 
 Ended Service::wait(Channel& channel, const Request& request, Deadline deadline) const {
   if (request.none()) return {};
+  if (is_this_thread() && !finished(request)) refuse_wait("operations in the background");
   const auto is_finished = [last = request.last](std::uint64_t finished) { return finished >= last; };
   const Outcome waited = channel.wait_until(results_->local(), finished_word(), is_finished, deadline);
   if (waited != Outcome::done) return {waited, {}};
   const std::scoped_lock lock(mutex_);
   return failures_.first_of(request);
+}
+
+void Service::refuse_wait(const char* for_what) {
+  throw UsageError({"wait for", for_what, "this is the service thread, which does what it would wait for",
+                    "begin it in the handler or the task, and wait for it on another thread"});
 }
 
 void Service::on_ring(std::function<void(Channel&)> work) {
@@ -74,20 +88,34 @@ Outcome Service::ring(Channel& channel, Rank rank, Deadline deadline) const {
 
 void Service::serve(const std::stop_token& stop) {
   const auto channel = team_.fabric().open_channel();
-  const auto bell = bells_->local().word<AtomicWord>(kBell);
   while (!stop.stop_requested()) {
-    const std::uint64_t heard = bell.load();  // before anything is looked for: what comes later rings again
-    std::vector<std::function<void(Channel&)>> works;
-    {
-      const std::scoped_lock lock(mutex_);
-      works = on_ring_;
-    }
-    for (const auto& work : works) work(*channel);
-    if (do_next(*channel)) continue;  // who rang meanwhile is looked after before the next task
-    tell(*channel);
-    // A time-out is one more reason to look.
-    (void)channel->wait_until(
-        bells_->local(), bell, [heard](std::uint64_t now) { return now != heard; }, team_.fabric().in(kNap));
+    const std::exception_ptr error = thrown_by([&] { serve_once(*channel); });
+    if (error == nullptr) continue;
+    log_.warn("comm: the service thread goes on after: " + text_of(error));
+    team_.fabric().sleep(kNap);  // memory may be short
+  }
+}
+
+void Service::serve_once(Channel& channel) {
+  const auto bell = bells_->local().word<AtomicWord>(kBell);
+  const std::uint64_t heard = bell.load();  // before anything is looked for: what comes later rings again
+  do_on_ring(channel);
+  if (do_next(channel)) return;  // who rang meanwhile is looked after before the next task
+  tell(channel);
+  // A time-out is one more reason to look.
+  (void)channel.wait_until(
+      bells_->local(), bell, [heard](std::uint64_t now) { return now != heard; }, team_.fabric().in(kNap));
+}
+
+void Service::do_on_ring(Channel& channel) {
+  std::vector<std::function<void(Channel&)>> works;
+  {
+    const std::scoped_lock lock(mutex_);
+    works = on_ring_;
+  }
+  for (const auto& work : works) {
+    const std::exception_ptr error = thrown_by([&] { work(channel); });
+    if (error != nullptr) log_.warn("comm: work that is done after each ring threw: " + text_of(error));
   }
 }
 
@@ -103,20 +131,39 @@ bool Service::do_next(Channel& channel) {
     if (copies.empty()) task = &tasks_.front();  // others only add behind it
   }
   if (task == nullptr) {
-    note_ends(channel, make_copies(channel, copies, team_.fabric().in(kPatience)));
+    std::vector<Ended> ends;
+    const std::exception_ptr error = thrown_by([&] { ends = make(channel, copies); });
+    error == nullptr ? note_ends(channel, ends) : note_thrown(channel, copies.size(), error);
     return true;
   }
-  if (!task->deadline) task->deadline = team_.fabric().in(kPatience);
-  const std::optional<Ended> ended = std::get<Comm::Task>(task->work)(channel, *task->deadline);
-  if (!ended) return false;
+  if (!task->deadline) task->deadline = next_deadline();
+  std::optional<Ended> ended;
+  const std::exception_ptr error =
+      thrown_by([&] { ended = std::get<Comm::Task>(task->work)(channel, *task->deadline); });
+  if (!ended && error == nullptr) return false;
   remove_first();
-  note_ends(channel, {*ended});
+  error == nullptr ? note_ends(channel, {&*ended, 1}) : note_thrown(channel, 1, error);
   return true;
+}
+
+std::vector<Ended> Service::make(Channel& channel, std::span<const Copy> copies) const {
+  const NextDeadline next = [this] { return next_deadline(); };
+  if (copies.size() == 1 && copies.front().bytes() > kPieceBytes) {
+    return {make_in_pieces(channel, copies.front(), next)};
+  }
+  return make_copies(channel, copies, next());
+}
+
+Deadline Service::next_deadline() const {
+  const Deadline next = team_.fabric().in(kBackgroundTimeout);
+  const std::scoped_lock lock(mutex_);
+  return stop_by_ && stop_by_->at < next.at ? *stop_by_ : next;
 }
 
 // Those that are next. The mutex is held.
 std::vector<Copy> Service::take_copies() {
   std::vector<Copy> copies;
+  copies.reserve(std::min(kCopiesAtOnce, tasks_.size()));  // here alone it may throw: nothing was taken
   std::uint64_t bytes = 0;
   while (!tasks_.empty() && copies.size() < kCopiesAtOnce) {
     auto* const copy = std::get_if<Copy>(&tasks_.front().work);
@@ -136,11 +183,22 @@ void Service::remove_first() {
   tasks_.pop_front();
 }
 
-void Service::note_ends(Channel& channel, const std::vector<Ended>& ends) {
+void Service::note_ends(Channel& channel, std::span<const Ended> ends) {
   {
     const std::scoped_lock lock(mutex_);
     for (const Ended& ended : ends) {
       if (!ended.done()) failures_.add(finished_ + 1, ended);  // before it has finished
+      ++finished_;
+    }
+  }
+  tell(channel);
+}
+
+void Service::note_thrown(Channel& channel, std::size_t count, const std::exception_ptr& error) {
+  {
+    const std::scoped_lock lock(mutex_);
+    for (std::size_t each = 0; each < count; ++each) {
+      failures_.add_thrown(finished_ + 1, error);
       ++finished_;
     }
   }
@@ -153,7 +211,7 @@ void Service::tell(Channel& channel) {
   const std::uint64_t last = finished_;
   if (told_ == last) return;
   const auto word = results_->of(team_.rank()).word<ControlWord>(kFinished);
-  if (channel.write_signal(word, last, team_.fabric().in(kPatience)) == Outcome::done) told_ = last;
+  if (channel.write_signal(word, last, team_.fabric().in(kBackgroundTimeout)) == Outcome::done) told_ = last;
 }
 
 }  // namespace farside

@@ -4,6 +4,9 @@
 // are done one after another, in the order of issue; `finished` is the number of the last one. One that waits for
 // others is called again after each ring.
 //
+// Guarantee: an exception of a task ends that task alone: each wait for it throws it. One of on_ring's work has no wait
+// that could throw it: it is logged, and the work is called again after the next ring.
+//
 //   bell       AtomicWord    how often it was rung
 //   finished   ControlWord   written by the service thread alone
 #pragma once
@@ -11,10 +14,12 @@
 #include <atomic>
 #include <cstdint>
 #include <deque>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <stop_token>
 #include <thread>
 #include <variant>
@@ -22,6 +27,7 @@
 
 #include "farside/comm/comm.h"
 
+#include "base/throttled_log.h"
 #include "comm/copies.h"
 #include "comm/failures.h"
 
@@ -40,7 +46,13 @@ class Service {
   [[nodiscard]] std::uint64_t issued() const;
   [[nodiscard]] bool idle() const;
   [[nodiscard]] bool finished(const Request& request) const;
+  /// Throws UsageError when the thread itself would wait.
   [[nodiscard]] Ended wait(Channel& channel, const Request& request, Deadline deadline) const;
+  [[nodiscard]] bool is_this_thread() const { return thread_.get_id() == std::this_thread::get_id(); }
+  [[noreturn]] static void refuse_wait(const char* for_what);
+
+  /// Of the next piece of what is done in the background: while this ends, none is begun that lasts longer.
+  [[nodiscard]] Deadline next_deadline() const;
 
   void on_ring(std::function<void(Channel&)> work);
   Outcome ring(Channel& channel, Rank rank, Deadline deadline) const;
@@ -52,10 +64,16 @@ class Service {
   };
 
   void serve(const std::stop_token& stop);
+  /// Looks for work once; sleeps until the next ring when there was none.
+  void serve_once(Channel& channel);
+  void do_on_ring(Channel& channel);
   bool do_next(Channel& channel);
   [[nodiscard]] std::vector<Copy> take_copies();
+  [[nodiscard]] std::vector<Ended> make(Channel& channel, std::span<const Copy> copies) const;
   void remove_first();
-  void note_ends(Channel& channel, const std::vector<Ended>& ends);
+  void note_ends(Channel& channel, std::span<const Ended> ends);
+  /// The next `count` operations have thrown.
+  void note_thrown(Channel& channel, std::size_t count, const std::exception_ptr& error);
   void tell(Channel& channel);
   [[nodiscard]] LocalWord<ControlWord> finished_word() const;
 
@@ -71,7 +89,9 @@ class Service {
   std::uint64_t told_ = 0;                   ///< to those who wait; the thread's own
   Failures failures_;
   std::vector<std::function<void(Channel&)>> on_ring_;
+  std::optional<Deadline> stop_by_{};  ///< once it ends
 
+  ThrottledLog log_;  ///< the thread's own
   std::jthread thread_;
 };
 

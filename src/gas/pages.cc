@@ -18,6 +18,7 @@ namespace {
 
 constexpr std::uint64_t kMostRemembered = 65'536;
 constexpr std::uint64_t kSpareSlots = 16;
+constexpr Duration kPartTimeout = std::chrono::seconds(1);  // for puts that were given up
 constexpr std::uint64_t kMaxPages = std::uint64_t{1} << 40U;
 
 std::uint64_t slots_for(const PagesOptions& options, const std::function<Rank(PageId)>& first_owner, Rank ranks) {
@@ -102,6 +103,7 @@ class PageAccess::Impl {
         counter(memory.layout().cached_places()) {}
   ~Impl() {
     if (accessor.is_open()) cancel();
+    accessor.part(memory.fabric().in(kPartTimeout));
   }
   Impl(const Impl&) = delete;
   Impl& operator=(const Impl&) = delete;

@@ -265,6 +265,8 @@ World::~World() {
     impl_->expect({impl_->team.barrier(deadline()), {}}, "leave together");
   } catch (const std::exception& error) {
     log::warn(error.what());
+  } catch (...) {  // an operator of the program's
+    log::warn("a reduction threw something that is no std::exception");
   }
 }
 

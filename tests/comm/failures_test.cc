@@ -1,6 +1,9 @@
 // No operation that failed reads as done, however many have failed.
 #include "comm/failures.h"
 
+#include <exception>
+#include <stdexcept>
+
 #include <gtest/gtest.h>
 
 namespace farside::test {
@@ -45,6 +48,22 @@ TEST(Failures, NeverReadAsDoneHoweverMany) {
     ASSERT_TRUE(failures.first_of(only(2 * each + 2)).done()) << each;
   }
   EXPECT_EQ(failures.first_of({1, 2 * kFailures}).lost, 0U) << "not the first of all";
+}
+
+// An exception is a failure like others: thrown to each who asks for it, and never done.
+TEST(Failures, ThrowWhatWasThrown) {
+  Failures failures;
+  failures.add(1, lost(7));
+  failures.add_thrown(2, std::make_exception_ptr(std::runtime_error("first")));
+  failures.add_thrown(3, std::make_exception_ptr(std::runtime_error("second")));
+  failures.add(5, lost(7));
+  EXPECT_EQ(failures.first_of({1, 9}).lost, 7U);
+  for (int again = 0; again < 2; ++again) {
+    EXPECT_THROW((void)failures.first_of({2, 9}), std::runtime_error);
+    EXPECT_THROW((void)failures.first_of(only(3)), std::runtime_error);
+  }
+  EXPECT_TRUE(failures.first_of(only(4)).done());
+  EXPECT_EQ(failures.first_of({4, 5}).lost, 7U);
 }
 
 }  // namespace

@@ -49,7 +49,7 @@ void move(Comm& comm) {
 
   const std::string report = field.report();
   if (rank == 0) std::cout << report;
-  field.expect(field.balance().ended, "balance");  // each page goes to whoever has used it most
+  field.expect(field.balance().ended, "balance");  // each page moves to the rank that has used it most
 
   leave(comm);
 }
@@ -57,7 +57,7 @@ void move(Comm& comm) {
 void count(Comm& comm) {
   GlobalArray<std::uint64_t> tasks(comm, 8);
 
-  const Old<std::uint64_t> next = tasks.fetch_add(0, 1);  // each number once, whoever asks
+  const Old<std::uint64_t> next = tasks.fetch_add(0, 1);  // each number once, whichever rank asks
   tasks.expect(next.ended, "take a number");
   const Old<std::uint64_t> claimed = tasks.compare_swap(1, 0, next.value + 1);
   tasks.expect(claimed.ended, "claim");

@@ -112,6 +112,30 @@ TEST_P(OpenTransfersOf, SendNothingFromFreedMemoryAfterAnException) {
   });
 }
 
+// More puts than there are holds, whose deadlines pass while the owner is stopped. When it goes on, the page can be put
+// to and moved, and no rank was evicted.
+TEST(PutsThatWereGivenUp, KeepNoHoldForGood) {
+  static constexpr int kPuts = 300;
+  with_a_stopped_owner([](Array& array, const std::function<void()>& go_on) {
+    Fabric& fabric = array.pages().pages().team().fabric();
+    std::uint64_t value = kNew;
+    const PagePart part{0, 0, LocalSpan(value)};
+    for (int put = 0; put < kPuts; ++put) {
+      const Ended ended = array.pages().put(part, fabric.in(std::chrono::milliseconds(1)));
+      ASSERT_NE(ended.outcome, Outcome::peer_lost);
+    }
+    go_on();
+    ASSERT_TRUE(array.put(0, std::span<const std::uint64_t>(&value, 1)).done());
+    const Moved moved = array.own(0, 1);
+    EXPECT_TRUE(moved.ended.done());
+    EXPECT_EQ(moved.pages, 1U);
+    std::uint64_t found = 0;
+    ASSERT_TRUE(array.get(0, std::span(&found, 1)).done());
+    EXPECT_EQ(found, kNew);
+    EXPECT_TRUE(array.pages().pages().team().alive(1));
+  });
+}
+
 // Each call that would end or endanger what is under way. Afterwards nothing is, and the array goes on.
 TEST(OpenTransfers, AreNoTimeForOtherCalls) {
   Fleet fleet(2, [](Member& me) {

@@ -91,6 +91,35 @@ TEST_F(Steps, APutToAKnownPageIsOneOperation) {
   EXPECT_EQ(posted(0, [this] { put(0, 2); }).all, 1U);
 }
 
+// Pages that are brought later are not asked for again with each round.
+TEST_F(Steps, OwningTwiceAsManyPagesIsTwiceAsManyOperations) {
+  static constexpr std::uint64_t kFew = 4096;
+  std::array<std::unique_ptr<Pages>, kRanks> many;
+  on_all_ranks(kRanks, [&](Rank rank) {
+    const PagesOptions options{.pages = 3 * kFew,
+                               .page_bytes = kPageBytes,
+                               .first_owner = [](PageId /*page*/) { return kRanks - 1; },
+                               .slots = 3 * kFew};
+    many[rank] = std::make_unique<Pages>(*heard_[rank], "many", options);
+  });
+  PageAccess access(*many[0]);
+  const auto own_from = [&](PageId first, std::uint64_t count) {
+    std::vector<PageId> pages(count);
+    std::iota(pages.begin(), pages.end(), first);
+    return posted(0,
+                  [&] {
+                    const Moved moved = access.own(pages, soon());
+                    EXPECT_TRUE(moved.ended.done());
+                    EXPECT_EQ(moved.pages, count);
+                  })
+        .all;
+  };
+  const std::size_t of_few = own_from(0, kFew);
+  const std::size_t of_twice = own_from(kFew, 2 * kFew);
+  EXPECT_LE(of_twice, of_few * 21 / 10);
+  EXPECT_LE(of_few, 10 * kFew);
+}
+
 TEST_F(Steps, PagesThatLieOneAfterAnotherAreOneOperation) {
   std::array<std::unique_ptr<Pages>, kRanks> blocks;
   on_all_ranks(kRanks, [&](Rank rank) {

@@ -24,12 +24,16 @@ class Moves {
     PageAccess access;
   };
 
+  /// How long an own of `count` pages takes rank 0, by page.
+  Nanoseconds own_many(std::uint64_t count, std::uint64_t rounds);
   /// How long an own takes rank 0 when the ranks from 1 to `sharers` remember where the page is.
   Nanoseconds own(std::uint64_t bytes, Rank sharers, std::uint64_t rounds);
 
   GasSeat& seat_;
   std::vector<PageId> moved_;
   std::map<std::uint64_t, Sized> sized_;
+  Pages many_;
+  PageAccess access_to_many_;
 };
 
 }  // namespace farside::bench

@@ -15,6 +15,9 @@
 // (peer_lost with a rank outside the group is none: the result is in its place, but what this member had written to
 // that rank before is lost with it.)
 //
+// An operator that throws fails the reduction: begin or end throws the same at the member that ran it, on whichever of
+// its threads that was. The others' waits end at their deadlines, and the group does not meet again.
+//
 // Thread safety: one thread at a time; threads that reduce at once have a Collectives each. Buffers stay, and the
 // program leaves them alone, until end() has returned, or the Pending has gone without it. Only begin and end use them:
 // what the service thread sends later is its own copy, so after a failure, too, they may go.
@@ -32,6 +35,7 @@
 #include <vector>
 
 #include "farside/comm/comm.h"
+#include "farside/comm/sendable.h"
 
 namespace farside {
 
@@ -81,41 +85,41 @@ class Collectives {
   // Begin. UsageError is thrown when 4 are under way, for sizes that do not fit, and a root that is no member.
 
   /// In `values`, element by element, what all members have there.
-  template <class T, class Operator = std::plus<>>
+  template <Sendable T, class Operator = std::plus<>>
   Pending begin_all_reduce(Channel& channel, std::span<T> values, Deadline deadline, Operator combine = {}) {
     return begin_combining(channel, std::as_writable_bytes(values), sizeof(T), on_bytes<T>(combine), {}, deadline);
   }
   /// The same at `root`; the other members' values stay as they are.
-  template <class T, class Operator = std::plus<>>
+  template <Sendable T, class Operator = std::plus<>>
   Pending begin_reduce(Channel& channel, Rank root, std::span<T> values, Deadline deadline, Operator combine = {}) {
     return begin_combining(channel, std::as_writable_bytes(values), sizeof(T), on_bytes<T>(combine), root, deadline);
   }
   /// In `all`, one after the other, what the members have in `mine`.
-  template <class T>
+  template <Sendable T>
   Pending begin_all_gather(Channel& channel, std::span<T> mine, std::span<T> all, Deadline deadline) {
     return begin_gathering(channel, std::as_writable_bytes(mine), std::as_writable_bytes(all), deadline);
   }
   /// Of the equal pieces of `from`, one to each member; in `into`, one after the other, what they sent here.
-  template <class T>
+  template <Sendable T>
   Pending begin_all_to_all(Channel& channel, std::span<T> from, std::span<T> into, Deadline deadline) {
     return begin_exchanging(channel, std::as_writable_bytes(from), std::as_writable_bytes(into), deadline);
   }
 
   // Begin and end.
 
-  template <class T, class Operator = std::plus<>>
+  template <Sendable T, class Operator = std::plus<>>
   Ended all_reduce(Channel& channel, std::span<T> values, Deadline deadline, Operator combine = {}) {
     return begin_all_reduce(channel, values, deadline, combine).end(channel, deadline);
   }
-  template <class T, class Operator = std::plus<>>
+  template <Sendable T, class Operator = std::plus<>>
   Ended reduce(Channel& channel, Rank root, std::span<T> values, Deadline deadline, Operator combine = {}) {
     return begin_reduce(channel, root, values, deadline, combine).end(channel, deadline);
   }
-  template <class T>
+  template <Sendable T>
   Ended all_gather(Channel& channel, std::span<T> mine, std::span<T> all, Deadline deadline) {
     return begin_all_gather(channel, mine, all, deadline).end(channel, deadline);
   }
-  template <class T>
+  template <Sendable T>
   Ended all_to_all(Channel& channel, std::span<T> from, std::span<T> into, Deadline deadline) {
     return begin_all_to_all(channel, from, into, deadline).end(channel, deadline);
   }
@@ -127,7 +131,6 @@ class Collectives {
 
   template <class T, class Operator>
   static Combine on_bytes(Operator combine) {
-    static_assert(std::is_trivially_copyable_v<T>);
     return [combine](Bytes into, std::span<const std::byte> from) {
       // Most of them a constant number at a time, which compilers turn into vector instructions.
       constexpr std::size_t kMany = std::max<std::size_t>(128 / sizeof(T), 1);

@@ -6,8 +6,8 @@
 // each other are under way at once. A Request stands for what was issued, and any thread may look whether it is
 // finished.
 //
-// Outcomes: done; timed_out; link_lost, as of the fabric; peer_lost, with the rank that was lost. Work that has not
-// finished after a minute ends in timed_out by itself.
+// Outcomes: done; timed_out; link_lost, as of the fabric; peer_lost, with the rank that was lost. Work that makes no
+// progress for a minute ends in timed_out by itself; a transfer does not while its bytes move, whatever its size.
 //
 // Thread safety: every call, from any thread; each thread brings its own Channel. Places that an operation reads from
 // or writes to must stay until its Request is finished.
@@ -156,6 +156,8 @@ class Comm {
   /// told. So a wait for `issued()` fails for good after one failure; to go on after it, wait for what was issued since
   /// then. (Of more than 1,024 failures with successes between them, the oldest are remembered as one range: what
   /// succeeded within it reads as failed as well, like the first of it. No failure ever reads as done.)
+  /// A Task that threw has failed as well, and each wait for it throws the same.
+  /// Throws UsageError on the service thread when `request` has not finished: that thread would wait for itself.
   [[nodiscard]] Ended wait(Channel& channel, const Request& request, Deadline deadline) const;
 
   // For primitives that are built on this.
@@ -164,16 +166,24 @@ class Comm {
   [[nodiscard]] std::string next_name(const std::string& what);
 
   /// Ends with done when what it wrote is visible. It gives up at the deadline. With none it waits for others, and is
-  /// called again when somebody rang here, at the latest after a second.
+  /// called again when a rank rang here, at the latest after a second. What it throws ends it, and each wait for it
+  /// throws that.
   using Task = std::function<std::optional<Ended>(Channel&, Deadline)>;
   /// Has the service thread do it, after what was issued before. What it refers to, it had better own.
   Request in_background(Channel& channel, Task task);
   /// The same, but here and now when it is `at_once`, that is small and of memory that is mapped, so that nothing of it
   /// waits: it ends at its first call.
   Request act(Channel& channel, bool at_once, Task task);
+  /// A minute from now: of the next piece of a Task that is large. Its own deadline is that of one that is not.
+  [[nodiscard]] Deadline next_deadline() const;
   /// Nothing that was issued is unfinished.
   [[nodiscard]] bool idle() const;
+  /// The caller is the service thread: a Task, or a handler of messages. It must not wait for others.
+  [[nodiscard]] bool on_service_thread() const;
+  /// Throws UsageError when it is.
+  void check_may_wait(const char* for_what) const;
   /// Has the service thread call `work` now, whenever somebody rang here, and once a second, until the Comm goes.
+  /// What `work` throws is logged.
   void on_ring(std::function<void(Channel&)> work);
   Outcome ring(Channel& channel, Rank rank, Deadline deadline) const;
 

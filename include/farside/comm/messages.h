@@ -2,7 +2,8 @@
 // some bytes (NICAM, section 3.1).
 //
 // The receiver's service thread runs them while its program computes: one after another, and what one rank sent to
-// another in the order in which it was sent. While a handler runs, nothing else happens in the background there.
+// another in the order in which it was sent. While a handler runs, nothing else happens in the background there. So a
+// handler that would wait for that (Comm::wait, a barrier, a collective operation, a rendezvous) is thrown UsageError.
 //
 // Memory is bounded: a ring of `places` messages for each pair of ranks, and an outbox for each receiver. A program
 // that sends more than is taken waits. A handler never waits: it is told that there was no place.
@@ -80,7 +81,8 @@ class Messages {
 
   /// Done when the message is on its way: it is delivered as long as both processes live. timed_out when there was no
   /// place for it in time: it was not sent. peer_lost when the receiver is, for good: one that comes back is another.
-  /// Throws UsageError for a handler or a rank that there is not, or too large a payload. Not from within a handler.
+  /// Throws UsageError for a handler or a rank that there is not, for too large a payload, and within a handler, which
+  /// has Call::send.
   Ended send(Channel& channel, Rank to, const Message& message, Deadline deadline);
 
   [[nodiscard]] Counters counters() const;

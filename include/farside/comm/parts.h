@@ -12,6 +12,7 @@
 
 #include "farside/base/error.h"
 #include "farside/comm/comm.h"
+#include "farside/comm/sendable.h"
 
 namespace farside {
 
@@ -50,7 +51,7 @@ struct LocalStride {
 
 /// Of an array of T at `offset`: the elements with these indices, in the order of `local`, which is as long. Throws
 /// UsageError when it is not, Error when an element is out of range.
-template <PlainValue T>
+template <Sendable T>
 [[nodiscard]] std::vector<Part> indexed(const RemoteRegion& region, std::uint64_t offset,
                                         std::span<const std::uint64_t> indices, std::span<T> local) {
   if (indices.size() != local.size()) {

@@ -71,7 +71,7 @@ struct PinnedRange {
   std::span<T> values;
 };
 
-template <PlainValue T>
+template <Sendable T>
 class GlobalArray {
  public:
   /// Collective. `comm` outlives it.

@@ -11,15 +11,15 @@
 #include <vector>
 
 #include "farside/base/error.h"
-#include "farside/fabric/region.h"
+#include "farside/comm/sendable.h"
 
 namespace farside {
 
-template <PlainValue T>
+template <Sendable T>
 class GlobalArray;
 
 /// What `array[i]` gives: read by conversion, written by assignment.
-template <class T>
+template <Sendable T>
 class GlobalReference {
  public:
   GlobalReference(GlobalArray<T>& array, std::uint64_t index) : array_(&array), index_(index) {}
@@ -43,7 +43,7 @@ class GlobalReference {
 };
 
 /// A place in a GlobalArray, with a pointer's arithmetic. Valid while that object is.
-template <class T>
+template <Sendable T>
 class GlobalPointer {
  public:
   GlobalPointer() = default;
@@ -73,7 +73,7 @@ class GlobalPointer {
 };
 
 /// Reads elements in order, a page at a time: an element is what it was when the first of its page was read.
-template <class T>
+template <Sendable T>
 class GlobalIterator {
  public:
   using iterator_category = std::input_iterator_tag;
@@ -119,5 +119,11 @@ class GlobalIterator {
   mutable std::shared_ptr<const std::vector<T>> page_{};  // shared by copies, and never changed
   mutable std::uint64_t first_ = 0;
 };
+
+// Places in an array of this process.
+template <Sendable T>
+inline constexpr bool kNamesLocalMemory<GlobalPointer<T>> = true;
+template <Sendable T>
+inline constexpr bool kNamesLocalMemory<GlobalReference<T>> = true;
 
 }  // namespace farside

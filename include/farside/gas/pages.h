@@ -73,7 +73,7 @@ class Pages {
 struct PagePlace {
   Rank owner = 0;
   RemoteSpan bytes{};         ///< at its owner. Only one who owns the page, or knows that nobody moves it, may use it
-  std::uint64_t version = 0;  ///< another one after each move (of 25 bits)
+  std::uint64_t version = 0;  ///< another one after each move, of kPageVersionBits
 };
 
 /// What a thread has got of a page, put to it, and changed there by atomics.

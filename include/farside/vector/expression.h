@@ -18,6 +18,7 @@
 #include <utility>
 
 #include "farside/base/error.h"
+#include "farside/comm/sendable.h"
 #include "farside/vector/layout.h"
 
 namespace farside::vector {
@@ -26,7 +27,7 @@ class World;
 
 /// What can be an element.
 template <class T>
-concept Element = std::is_trivially_copyable_v<T> &&
+concept Element = Sendable<T> &&
     (sizeof(T) == 1 || sizeof(T) == 2 || sizeof(T) == 4 || sizeof(T) == 8 || sizeof(T) == 16);
 
 template <Element T, std::size_t Dimensions>

@@ -130,7 +130,7 @@ class World {
   void barrier();
 
   /// What the ranks have, combined in their order; the same at all.
-  template <class T, class Operator>
+  template <Sendable T, class Operator>
   [[nodiscard]] T all_reduce(T value, Operator combine) {
     Checked<T> checked{value, note(sizeof(T)), true};
     const auto combine_checked = [combine](const Checked<T>& a, const Checked<T>& b) {
@@ -140,7 +140,7 @@ class World {
     if (!checked.agree) refuse_difference();
     return checked.value;
   }
-  template <class T, class Operator>
+  template <Sendable T, class Operator>
   void all_reduce(std::span<T> values, Operator combine) {
     note(values.size_bytes());
     barrier();  // who brings more than the others would go beyond their memory
@@ -148,7 +148,7 @@ class World {
   }
 
   /// Piece r of `from` goes to rank r; in `into`, by rank, is what they sent here.
-  template <class T>
+  template <Sendable T>
   void all_to_all(std::span<T> from, std::span<T> into) {
     note(from.size_bytes());
     expect(collectives().all_to_all(channel(), from, into, deadline()), "exchange numbers");

@@ -88,9 +88,12 @@ Outcome MessageRings::carry(Channel& channel, Rank to) {
   if (!take_turn(outbox)) return Outcome::done;
   Outcome outcome = Outcome::done;
   do {
+    if (outcome == Outcome::done) outcome = tell_left(channel, outbox, to);  // what could not be told the last time
     while (outcome == Outcome::done && choose_leaving(outbox, to)) {
       outcome = write_leaving(channel, outbox, to);
-      if (outcome == Outcome::done) outcome = note_left(channel, outbox, to);
+      if (outcome != Outcome::done) break;
+      note_left(outbox);
+      outcome = tell_left(channel, outbox, to);
     }
   } while (!end_turn(outbox, outcome));
   return outcome;
@@ -164,17 +167,25 @@ Outcome MessageRings::write_leaving(Channel& channel, Outbox& outbox, Rank to) {
   return outcome;
 }
 
-Outcome MessageRings::note_left(Channel& channel, Outbox& outbox, Rank to) {
+void MessageRings::note_left(Outbox& outbox) {
+  const std::scoped_lock lock(mutex_);
+  outbox.sent += outbox.leaving.size();
+  outbox.leaving.clear();
+}
+
+Outcome MessageRings::tell_left(Channel& channel, Outbox& outbox, Rank to) {
   std::uint64_t left = 0;
   {
     const std::scoped_lock lock(mutex_);
-    outbox.sent += outbox.leaving.size();
-    outbox.leaving.clear();
-    if (outbox.sleepers == 0) return Outcome::done;
+    if (outbox.sleepers == 0 || outbox.told == outbox.sent) return Outcome::done;
     left = outbox.sent;
   }
   const auto word = memory_->of(team_.rank()).word<ControlWord>(left_offset(to));
-  return channel.write_signal(word, left, team_.fabric().in(kStep));
+  const Deadline deadline = team_.fabric().in(kStep);
+  Outcome outcome = Outcome::link_lost;
+  while (outcome == Outcome::link_lost) outcome = channel.write_signal(word, left, deadline);
+  if (outcome == Outcome::done) outbox.told = left;
+  return outcome;
 }
 
 // ---- At the receiver

@@ -78,6 +78,7 @@ class MessageRings {
     std::deque<MessageRecord> waiting;
     std::vector<MessageRecord> leaving;  ///< touched by who is at it alone: the first has number sent + 1
     std::uint64_t sent = 0;              ///< number of the last that is known to be in the ring
+    std::uint64_t told = 0;              ///< what sleepers were last told of that; touched by who is at it alone
     std::uint32_t sleepers = 0;          ///< threads that wait for a place
     bool somebody_is_at_it = false;
     bool somebody_came = false;  ///< meanwhile, and left it to that one
@@ -94,7 +95,8 @@ class MessageRings {
   bool end_turn(Outbox& outbox, Outcome outcome);
   bool choose_leaving(Outbox& outbox, Rank to);
   Outcome write_leaving(Channel& channel, Outbox& outbox, Rank to);
-  Outcome note_left(Channel& channel, Outbox& outbox, Rank to);
+  void note_left(Outbox& outbox);
+  Outcome tell_left(Channel& channel, Outbox& outbox, Rank to);
 
   void receive_from(Channel& channel, Rank source, const Deliver& deliver);
   [[nodiscard]] std::string_view copy_out(Rank source, std::uint64_t number, MessageHeader& header);

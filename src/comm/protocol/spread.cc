@@ -102,6 +102,16 @@ std::optional<Outcome> Spread::all_reached() const {
   return outcome;
 }
 
+std::uint64_t Spread::progress() const {
+  std::uint64_t sum = 0;
+  for (const Child& child : sending_.children) sum += child.pieces;
+  for (const Rank rank : ranks_in(sending_.wanted, team_.size())) {
+    const std::uint64_t reached = memory_->local().word<ControlWord>(reached_offset(rank)).load();
+    if (reached >= sending_.order.number) ++sum;
+  }
+  return sum;
+}
+
 // ---- Receivers
 
 void Spread::serve(Channel& channel) {

@@ -57,6 +57,9 @@ class Spread {
   /// not waited for.
   std::optional<Outcome> go_on(Channel& channel);
 
+  /// Of what was begun last: a number that grows as it goes on.
+  [[nodiscard]] std::uint64_t progress() const;
+
   /// Passes on what has come here, as far as it can, and tells the program.
   void serve(Channel& channel);
 

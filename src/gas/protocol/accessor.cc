@@ -13,6 +13,10 @@ namespace farside {
 namespace {
 
 constexpr Duration kCancelTimeout = std::chrono::seconds(1);
+constexpr Duration kSettleTimeout = std::chrono::milliseconds(100);  // for what was just given up, beyond its deadline
+constexpr Duration kResettleTimeout = std::chrono::milliseconds(10);
+constexpr Duration kInitialBackoff = std::chrono::milliseconds(50);
+constexpr Duration kMaxBackoff = std::chrono::seconds(1);
 
 }  // namespace
 
@@ -59,9 +63,9 @@ Ended Accessor::get(std::span<const PagePart> parts, Deadline deadline) {
 
 // The same steps as of many at once, without their lists.
 Ended Accessor::put(const PagePart& part, Deadline deadline) {
-  settle();
+  settle_now_and_then();
   const KnownPlace* const known = this->known(part.page);
-  if (known == nullptr || !holder_->cover(part.page, known->sampled)) {
+  if (known == nullptr || is_in_doubt(known->place.owner) || !holder_->cover(part.page, known->sampled)) {
     begin_put(part);
     return finish(deadline);
   }
@@ -91,11 +95,12 @@ Old<std::uint64_t> Accessor::compare_swap(PageId page, std::uint64_t offset, std
 
 template <class Act>
 Old<std::uint64_t> Accessor::act_on_word(PageId page, std::uint64_t offset, Act act, Deadline deadline) {
-  for (settle();;) {
+  for (settle_now_and_then();;) {
     if (memory_.fabric().now() >= deadline.at) return {{Outcome::timed_out, {}}, 0};
     const Found found = find(page, deadline);
     if (!found.ended.done()) return {found.ended, 0};
     const KnownPlace& known = *found.known;
+    if (const Ended settled = settle_at(known.place.owner, deadline); !settled.done()) return {settled, 0};
     if (!holder_->cover(page, known.sampled)) {
       known_[memory_.layout().cached_at(page)] = {};
       continue;
@@ -148,6 +153,7 @@ void Accessor::begin(const PagePart& part, bool is_put) {
 
 bool Accessor::claim(Transfer& transfer, const KnownPlace& known) {
   if (transfer.is_put) {
+    if (is_in_doubt(known.place.owner)) return false;
     if (!holder_->cover(transfer.part.page, known.sampled)) return false;
     if (!std::ranges::count(written_, known.place.owner)) written_.push_back(known.place.owner);
   }
@@ -169,7 +175,6 @@ void Accessor::post(const Run& run, LocalSpan local, bool is_put) {
 }
 
 Ended Accessor::finish(Deadline deadline) {
-  settle();
   for (;;) {
     if (const Ended ended = await_posted(deadline); !ended.done()) return give_up(ended);
     if (transfers_.empty()) return {};
@@ -223,16 +228,21 @@ Ended Accessor::judge_failure(Outcome outcome) {
   return is_stale ? Ended{} : Ended{outcome, {}};
 }
 
-// Whatever was put may still land. Only where its owner is dead to all, that harms nobody.
+// Whatever was put may still land.
 Ended Accessor::give_up(Ended ended) {
   (void)batch_->wait(memory_.fabric().in({}));  // nobody's memory is touched once this has returned
   transfers_.clear();
-  std::erase_if(written_, [this](Rank owner) { return memory_.fabric().lost(owner); });
+  holder_->give_up();
+  const Deadline deadline = memory_.fabric().in(kSettleTimeout);
+  const bool awaits = memory_.rules().awaits_what_was_given_up;
+  std::erase_if(written_, [&](Rank owner) { return !awaits || is_over(owner, deadline); });
   if (written_.empty()) {
     holder_->let_go();
   } else {
     auto next = std::make_unique<Holder>(memory_, *channel_, Holder::For::puts);
     doubts_.push_back({std::exchange(holder_, std::move(next)), std::exchange(written_, {})});
+    settling_pause_ = kInitialBackoff;
+    next_settling_ = memory_.fabric().now() + settling_pause_;
   }
   return ended;
 }
@@ -246,13 +256,55 @@ void Accessor::cancel() noexcept {
   }
 }
 
-void Accessor::settle() {
-  std::erase_if(doubts_, [this](Doubt& doubt) {
-    std::erase_if(doubt.owners, [this](Rank owner) { return memory_.fabric().lost(owner); });
+// ---- Puts that were given up
+
+// The first flush may report what was lost. One that is done says that nothing from before lands any more.
+bool Accessor::is_over(Rank owner, Deadline deadline) {
+  for (Pauses pauses(memory_.fabric()); !memory_.fabric().lost(owner);) {
+    if (channel_->flush(owner, deadline) == Outcome::done) return true;
+    if (!pauses.sleep(deadline)) return memory_.fabric().lost(owner);
+  }
+  return true;
+}
+
+bool Accessor::is_in_doubt(Rank owner) const {
+  return std::ranges::any_of(doubts_, [owner](const Doubt& doubt) { return std::ranges::count(doubt.owners, owner); });
+}
+
+Ended Accessor::settle_at(Rank owner, Deadline deadline) {
+  if (!is_in_doubt(owner)) return {};
+  if (!is_over(owner, deadline)) return {Outcome::timed_out, {}};
+  std::erase_if(doubts_, [owner](Doubt& doubt) {
+    std::erase(doubt.owners, owner);
     if (doubt.owners.empty()) doubt.holder->let_go();
     return doubt.owners.empty();
   });
+  return {};
 }
+
+void Accessor::settle(Deadline deadline) {
+  std::set<Rank> owners;
+  for (const Doubt& doubt : doubts_) owners.insert(doubt.owners.begin(), doubt.owners.end());
+  for (const Rank owner : owners) (void)settle_at(owner, deadline);
+}
+
+void Accessor::settle_now_and_then() {
+  if (doubts_.empty() || memory_.fabric().now() < next_settling_) return;
+  settle(memory_.fabric().in(kResettleTimeout));
+  settling_pause_ = std::min(2 * settling_pause_, kMaxBackoff);
+  next_settling_ = memory_.fabric().now() + settling_pause_;
+}
+
+void Accessor::part(Deadline deadline) noexcept {
+  try {
+    settle(deadline);
+  } catch (const std::exception& error) {
+    log::warn(std::string("global pages: ") + error.what());
+  }
+  for (const Doubt& doubt : doubts_) doubt.holder->abandon();
+}
+
+// ----
 
 Ended Accessor::post_rest(Deadline deadline) {
   asked_.clear();
@@ -265,6 +317,11 @@ Ended Accessor::post_rest(Deadline deadline) {
 
   for (const KnownPlace& answer : answers_) {
     if (!answer.place.moving || !memory_.rules().keeps_only_what_rests) keep(answer);
+  }
+  for (const Transfer& transfer : transfers_) {
+    if (transfer.posted || !transfer.is_put || doubts_.empty()) continue;
+    const KnownPlace& answer = *std::ranges::lower_bound(answers_, transfer.part.page, {}, &KnownPlace::page);
+    if (const Ended settled = settle_at(answer.place.owner, deadline); !settled.done()) return settled;
   }
   std::optional<PageId> awaited;
   for (Transfer& transfer : transfers_) {

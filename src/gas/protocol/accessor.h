@@ -45,8 +45,18 @@ class Accessor {
   /// is awaited for a second at most, then abandoned, which the fabric does with certainty; a put that was abandoned
   /// keeps its hold, as after any failure.
   void cancel() noexcept;
-  /// A put was given up, and may still land: no flush of a later connection says that it has not. Its hold stays.
+
+  // A put that fails may still land until its owner is lost, or a flush of that owner is done: then nothing lands any
+  // more that this channel posted before (channel.h). Until then its hold stays, marked as given up, and this thread
+  // puts nothing else to that owner: so it has one such hold for each owner at most.
+
   [[nodiscard]] bool is_in_doubt() const noexcept { return !doubts_.empty(); }
+  /// Ends the holds of what cannot land any more. Each owner is asked, for as long as there is time.
+  void settle(Deadline deadline);
+  /// The same, but rarely, and not for long: an owner that does not answer must not hold up work that does not need it.
+  void settle_now_and_then();
+  /// Before this goes. What is still in doubt then is waited for as of a rank that has stopped.
+  void part(Deadline deadline) noexcept;
 
   /// Where the page is, waiting while it is being moved. The pointer holds until the next call.
   struct Found {
@@ -75,7 +85,7 @@ class Accessor {
     Rank owner = 0;
   };
 
-  /// Puts that were given up, and may still land unless their owners are lost.
+  /// Puts that were given up, and may still land at these owners.
   struct Doubt {
     std::unique_ptr<Holder> holder;
     std::vector<Rank> owners;
@@ -103,8 +113,10 @@ class Accessor {
   Ended post_rest(Deadline deadline);
   Ended get_while_moving(Transfer& transfer, const Location& place, Deadline deadline);
   Ended give_up(Ended ended);
-  /// Lets go of what cannot land any more.
-  void settle();
+  /// Nothing lands at `owner` any more that was given up. False when that is not known in time.
+  [[nodiscard]] bool is_over(Rank owner, Deadline deadline);
+  [[nodiscard]] bool is_in_doubt(Rank owner) const;
+  Ended settle_at(Rank owner, Deadline deadline);
 
   template <class Act>
   Old<std::uint64_t> act_on_word(PageId page, std::uint64_t offset, Act act, Deadline deadline);
@@ -119,6 +131,8 @@ class Accessor {
   std::vector<Transfer> transfers_;  // begun
   std::vector<Rank> written_;        // owners with puts that were not flushed
   std::vector<Doubt> doubts_;
+  Time next_settling_{};
+  Duration settling_pause_{};
   std::vector<PageId> asked_;  // kept for their room
   std::vector<KnownPlace> answers_;
 };

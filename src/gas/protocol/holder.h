@@ -42,7 +42,12 @@ class Holder {
     if (before.count == 0) let_go();
     return false;
   }
-  /// What was written is visible.
+  /// What was written may still land, and its rank goes on: who wants the pages waits, and takes it for stopped no
+  /// more.
+  void give_up() { mark(true); }
+  /// The rank has no way left to learn when it has landed: it is waited for as one that has stopped.
+  void abandon() { mark(false); }
+  /// What was written is visible, or cannot land any more.
   void let_go() {
     if (hold_.count == 0) return;
     hold_ = {.first = 0, .count = 0, .turn = hold_.turn + 1, .pinned = hold_.pinned};
@@ -51,6 +56,12 @@ class Holder {
   }
 
  private:
+  void mark(bool given_up) {
+    if (hold_.count == 0) return;
+    hold_.given_up = given_up;
+    word_.store(hold_.word());
+  }
+
   PageMemory& memory_;
   Channel& channel_;
   std::uint64_t index_;

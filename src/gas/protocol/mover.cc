@@ -11,6 +11,9 @@ namespace {
 constexpr std::uint64_t kPagesAtOnce = 256;
 constexpr std::uint64_t kBytesAtOnce = 16U << 20U;
 
+// Whose places are asked for together: of so many rounds. What is moved before its round comes is tried again.
+constexpr std::uint64_t kRoundsLookedAt = 16;
+
 // For the way back, when a deadline has passed. Where it does not suffice, the lease does.
 constexpr Duration kToUnlock = std::chrono::milliseconds(100);
 
@@ -23,10 +26,11 @@ Moved Mover::own(std::span<const PageId> pages, Deadline deadline) {
   Moved moved;
   for (Pauses pauses(memory_.fabric()); !wanted.empty();) {
     const std::size_t before = wanted.size();
-    const Ended round = own_some(wanted, moved, deadline);
+    accessor_.settle_now_and_then();  // what this thread has given up itself keeps its pages where they are
+    const Ended tried = own_each(wanted, moved, deadline);
     if (moved.full) break;
     // A loss that has ended a round may have to become known before the next can do without the lost rank's pages.
-    if (round.outcome == Outcome::timed_out || (wanted.size() == before && !pauses.sleep(deadline))) {
+    if (tried.outcome == Outcome::timed_out || (wanted.size() == before && !pauses.sleep(deadline))) {
       moved.ended = {Outcome::timed_out, {}};
       break;
     }
@@ -34,13 +38,54 @@ Moved Mover::own(std::span<const PageId> pages, Deadline deadline) {
   return moved;
 }
 
+Ended Mover::own_each(std::vector<PageId>& wanted, Moved& moved, Deadline deadline) {
+  std::vector<PageId> left;
+  Ended first;
+  const std::uint64_t part = kRoundsLookedAt * at_once();
+  for (std::size_t at = 0; at < wanted.size(); at += part) {
+    const std::size_t end = std::min(wanted.size(), at + part);
+    std::vector<PageId> some(wanted.begin() + static_cast<std::ptrdiff_t>(at),
+                             wanted.begin() + static_cast<std::ptrdiff_t>(end));
+    const Ended ended = own_some(some, moved, deadline);
+    left.insert(left.end(), some.begin(), some.end());
+    if (first.done()) first = ended;
+    if (moved.full || ended.outcome == Outcome::timed_out) {
+      left.insert(left.end(), wanted.begin() + static_cast<std::ptrdiff_t>(end), wanted.end());
+      first = ended;
+      break;
+    }
+  }
+  wanted = std::move(left);
+  return first;
+}
+
 Ended Mover::own_some(std::vector<PageId>& wanted, Moved& moved, Deadline deadline) {
+  std::vector<Location> places;
+  Ended ended = find(wanted, places, moved, deadline);
+  std::vector<PageId> published;  // ascending, as those that are wanted
+  for (std::size_t at = 0; ended.done() && !moved.full && at < places.size(); at += at_once()) {
+    const std::size_t count = std::min(places.size() - at, at_once());
+    Moves moves;
+    ended =
+        lock(std::span(wanted).subspan(at, count), std::span(places).subspan(at, count), moves, moved.full, deadline);
+    if (ended.done()) ended = bring(moves, deadline);
+    unlock(moves);
+    for (const Move& move : moves) {
+      if (move.published) published.push_back(move.page);
+    }
+  }
+  moved.pages += published.size();
+  std::erase_if(wanted, [&](PageId page) { return std::ranges::binary_search(published, page); });
+  return ended;
+}
+
+Ended Mover::find(std::vector<PageId>& wanted, std::vector<Location>& places, Moved& moved, Deadline deadline) {
   const auto leave_out = [&moved](PageId page, Rank lost) {
     moved.lost.push_back(page);
     moved.ended = {Outcome::peer_lost, lost};
   };
-  std::vector<Location> places(wanted.size());
-  const Ended looked = directory_.look(wanted, places, deadline);
+  std::vector<Location> found(wanted.size());
+  const Ended looked = directory_.look(wanted, found, deadline);
   if (looked.lost) {
     std::erase_if(wanted, [&](PageId page) {
       const bool is_lost = memory_.layout().home_of(page) == *looked.lost;
@@ -51,29 +96,22 @@ Ended Mover::own_some(std::vector<PageId>& wanted, Moved& moved, Deadline deadli
   if (!looked.done()) return looked;
 
   std::vector<PageId> elsewhere;
-  std::vector<Location> theirs;
   for (std::size_t i = 0; i < wanted.size(); ++i) {
-    const Location& place = places[i];
+    const Location& place = found[i];
     if (!place.moving && place.owner == memory_.self()) continue;
     if (!place.moving && memory_.fabric().lost(place.owner)) {
       leave_out(wanted[i], place.owner);
       continue;
     }
     elsewhere.push_back(wanted[i]);
-    theirs.push_back(place);
+    places.push_back(place);
   }
   wanted = std::move(elsewhere);
+  return {};
+}
 
-  Moves moves;
-  Ended ended = lock(wanted, theirs, moves, moved.full, deadline);
-  if (ended.done()) ended = bring(moves, deadline);
-  unlock(moves);
-  for (const Move& move : moves) {
-    if (!move.published) continue;
-    ++moved.pages;
-    std::erase(wanted, move.page);
-  }
-  return ended;
+std::uint64_t Mover::at_once() const {
+  return std::clamp<std::uint64_t>(kBytesAtOnce / memory_.layout().shape().page_bytes, 1, kPagesAtOnce);
 }
 
 // ---- Locking
@@ -81,12 +119,10 @@ Ended Mover::own_some(std::vector<PageId>& wanted, Moved& moved, Deadline deadli
 Ended Mover::lock(std::span<const PageId> pages, std::span<const Location> places, Moves& moves, bool& full,
                   Deadline deadline) {
   const GasRules& rules = memory_.rules();
-  const std::uint64_t at_once =
-      std::clamp<std::uint64_t>(kBytesAtOnce / memory_.layout().shape().page_bytes, 1, kPagesAtOnce);
   std::vector<Location> before;
   Ended ended;
   full = false;
-  for (std::size_t i = 0; i < pages.size() && moves.size() < at_once; ++i) {
+  for (std::size_t i = 0; i < pages.size(); ++i) {
     Location lock = places[i].locked();
     if (places[i].moving) {
       StandstillWatch& watch = locks_.try_emplace(pages[i], memory_.fabric(), memory_.lease()).first->second;
@@ -194,114 +230,6 @@ Ended Mover::revoke(Moves& moves, Deadline deadline) {
     const Outcome outcome = batch.wait(deadline);
     if (outcome != Outcome::peer_lost) return {outcome, {}};
     if (memory_.fabric().now() >= deadline.at) return {Outcome::timed_out, {}};
-  }
-}
-
-// ---- Holds
-
-Ended Mover::await_holds(Moves& moves, Deadline deadline) {
-  std::vector<Held> held;
-  if (const Ended found = find_holds(moves, held, deadline); !found.done()) return found;
-  for (const Held& one : held) {
-    if (const Ended awaited = await_hold(one, moves, deadline); !awaited.done()) return awaited;
-  }
-  return {};
-}
-
-// Again from the beginning when one of the sharers is lost meanwhile.
-Ended Mover::find_holds(const Moves& moves, std::vector<Held>& held, Deadline deadline) {
-  for (;;) {
-    held.clear();
-    std::set<Rank> ranks;
-    for (const Move& move : moves) {
-      for (const Rank rank : sharers_of(move)) {
-        if (!memory_.fabric().lost(rank)) ranks.insert(rank);
-      }
-    }
-    std::map<Rank, std::uint64_t> opened;
-    Batch batch(channel_);
-    for (const Rank rank : ranks) {
-      const auto word = memory_.opened(rank);
-      batch.read(LocalSpan(opened[rank]), {word.region, word.offset, 8});
-    }
-    Outcome outcome = batch.wait(deadline);
-    if (outcome == Outcome::done) {
-      for (const auto& [rank, count] : opened) {
-        for (std::uint64_t i = 0; i < std::min(count, PageLayout::kHolds); ++i) held.push_back({rank, i, 0});
-      }
-      for (Held& one : held) {
-        const auto word = memory_.hold(one.rank, one.index);
-        batch.read(LocalSpan(one.word), {word.region, word.offset, 8});
-      }
-      outcome = batch.wait(deadline);
-    }
-    if (outcome == Outcome::done) return {};
-    if (outcome == Outcome::timed_out || memory_.fabric().now() >= deadline.at) return {Outcome::timed_out, {}};
-  }
-}
-
-// Until it was let go. A put's hold that stays belongs to somebody who has stopped.
-Ended Mover::await_hold(const Held& held, Moves& moves, Deadline deadline) {
-  const Hold hold = Hold::from_word(held.word);
-  const auto concerns = [&](const Move& move) { return !move.given_up && hold.has(move.page); };
-  if (std::ranges::none_of(moves, concerns)) return {};
-  if (hold.pinned) {
-    for (Move& move : moves) move.given_up = move.given_up || hold.has(move.page);
-    return {};
-  }
-  StandstillWatch watch(memory_.fabric(), memory_.lease());
-  for (Pauses pauses(memory_.fabric()); !memory_.fabric().lost(held.rank);) {
-    const Fetched now = channel_.load(memory_.hold(held.rank, held.index), deadline);
-    if (now.outcome == Outcome::timed_out) return ended_with(now.outcome, held.rank);
-    if (now.outcome == Outcome::link_lost) {  // says nothing of the hold
-      if (!pauses.sleep(deadline)) return ended_with(Outcome::timed_out, held.rank);
-      continue;
-    }
-    const bool stays =
-        memory_.rules().awaits_grown_holds ? Hold::from_word(now.value).continues(hold) : now.value == held.word;
-    if (now.done() && !stays) return {};
-    if (held.rank != memory_.self() && watch.stands_still(now.value)) {
-      if (!memory_.rules().evicts_before_passing) return {};
-      const Outcome evicted = memory_.team().evict(held.rank, deadline);
-      if (evicted == Outcome::timed_out) return ended_with(evicted, held.rank);
-    } else if (!pauses.sleep(deadline)) {
-      return {Outcome::timed_out, {}};
-    }
-  }
-  return {};
-}
-
-Ended Mover::pass_lost(Moves& moves, Deadline deadline) {
-  std::vector<Move*> closed;
-  for (Move& move : moves) {
-    if (move.given_up) continue;
-    for (const Rank rank : sharers_of(move)) {
-      if (!memory_.fabric().lost(rank)) continue;
-      if (const Ended told = distrust(move.lock.owner, rank, deadline); !told.done()) return told;
-      if (closed.empty() || closed.back() != &move) closed.push_back(&move);
-    }
-  }
-  if (!memory_.rules().closes_when_passing) return {};
-  for (Move* const move : closed) {
-    const Location lock = move->lock.without_gets();
-    const Fetched seen = channel_.compare_swap(memory_.place(move->page), move->lock.word(), lock.word(), deadline);
-    if (!seen.done()) return directory_.ended_at_homes({&move->page, 1}, seen.outcome);
-    move->given_up = seen.value != move->lock.word();
-    move->lock = lock;
-  }
-  return {};
-}
-
-// The owner of a page's old place uses it again only when `whom` cannot reach it any more.
-Ended Mover::distrust(Rank at, Rank whom, Deadline deadline) {
-  const auto word = memory_.distrusted(at, whom);
-  const std::uint64_t bit = std::uint64_t{1} << whom % 64;
-  for (Fetched seen = channel_.load(word, deadline);;) {
-    if (!seen.done()) return ended_with(seen.outcome, at);
-    if ((seen.value & bit) != 0) return {};
-    const Fetched before = channel_.compare_swap(word, seen.value, seen.value | bit, deadline);
-    if (before.done() && before.value == seen.value) return {};
-    seen = before;
   }
 }
 

@@ -19,13 +19,14 @@ namespace farside {
 class Mover {
  public:
   explicit Mover(Accessor& accessor)
-      : memory_(accessor.memory()),
+      : accessor_(accessor),
+        memory_(accessor.memory()),
         channel_(accessor.channel()),
         directory_(accessor.directory()),
         reclaimer_(memory_, directory_) {}
 
   /// Returns when all of `pages` are here, or have been here meanwhile, but for those that cannot be brought. Those
-  /// that a program has pinned are waited for.
+  /// that a program has pinned, or to which puts were given up that may still land, are waited for.
   Moved own(std::span<const PageId> pages, Deadline deadline);
 
  private:
@@ -47,9 +48,14 @@ class Mover {
     std::uint64_t word;
   };
 
-  /// One round. Those that have come, or are lost, are not `wanted` any more.
+  /// Tries each of `wanted` once, a part after the other, so that the cost grows with their number. Those that have
+  /// come, or are lost, are not `wanted` any more.
+  Ended own_each(std::vector<PageId>& wanted, Moved& moved, Deadline deadline);
+  /// The same for a part.
   Ended own_some(std::vector<PageId>& wanted, Moved& moved, Deadline deadline);
-  /// Locks those that rest, or whose lock was forgotten, as many as there are slots and a round takes.
+  /// Those that are not here, and where they are.
+  Ended find(std::vector<PageId>& wanted, std::vector<Location>& places, Moved& moved, Deadline deadline);
+  /// Locks those that rest, or whose lock was forgotten, as many as there are slots.
   Ended lock(std::span<const PageId> pages, std::span<const Location> places, Moves& moves, bool& full,
              Deadline deadline);
   Ended bring(Moves& moves, Deadline deadline);
@@ -60,17 +66,22 @@ class Mover {
   Ended await_holds(Moves& moves, Deadline deadline);
   Ended find_holds(const Moves& moves, std::vector<Held>& held, Deadline deadline);
   Ended await_hold(const Held& held, Moves& moves, Deadline deadline);
+  /// Its pages stay where they are for now, if nothing says how long it lasts.
+  [[nodiscard]] bool leaves_to_its_rank(const Hold& hold, Moves& moves) const;
   /// Goes on without those that are lost, though what they wrote may still land.
   Ended pass_lost(Moves& moves, Deadline deadline);
-  Ended distrust(Rank at, Rank whom, Deadline deadline);
+  Ended distrust(Rank at, Rank lost, Deadline deadline);
   Ended copy(const Moves& moves, Deadline deadline);
   Ended publish(Moves& moves, Deadline deadline);
   void forget_sharers(const Moves& moves, Deadline deadline);
   void unlock(const Moves& moves);
 
+  /// That are locked together.
+  [[nodiscard]] std::uint64_t at_once() const;
   [[nodiscard]] std::vector<Rank> sharers_of(const Move& move) const;
   [[nodiscard]] static std::vector<PageId> pages_of(const Moves& moves);
 
+  Accessor& accessor_;
   PageMemory& memory_;
   Channel& channel_;
   PageDirectory& directory_;

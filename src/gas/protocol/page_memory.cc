@@ -73,9 +73,11 @@ std::uint64_t PageMemory::take_hold(Channel& channel) {
   const std::uint64_t index = free_hold();
   // Who looks at holds from here on looks at this one.
   const auto opened = this->opened(self_);
+  const Deadline deadline = fabric().in(kSetUpLimit);
   std::uint64_t seen = local_.word<AtomicWord>(PageLayout::kOpened).load();
   while (seen <= index) {
-    const Fetched before = channel.compare_swap(opened, seen, index + 1, fabric().in(kSetUpLimit));
+    const Fetched before = channel.compare_swap(opened, seen, index + 1, deadline);
+    if (before.outcome == Outcome::link_lost) continue;  // the word only grows: what lands late changes nothing
     if (!before.done()) throw Error({"use global pages", local_.name(), "this rank was cut off", ""});
     if (before.value == seen) break;
     seen = before.value;

@@ -21,11 +21,13 @@ struct GasRules {
   bool fences_hold = true;           ///< the hold has left the store buffer before `revoked` is looked at
   bool each_thread_has_a_hold = true;
   bool flushes_before_letting_go = true;  ///< a put is visible when its hold ends
+  bool awaits_what_was_given_up = true;   ///< the hold of one that was given up ends when it cannot land any more
 
   // Moving.
   bool locks_before_reading_sharers = true;
   bool awaits_holds = true;              ///< before the page is copied
   bool awaits_grown_holds = true;        ///< a hold that covers more pages than before goes on
+  bool spares_who_gave_up = true;        ///< no rank is evicted for a put that it has given up
   bool forgets_what_was_told = true;     ///< sharers are forgotten only if nobody has registered meanwhile
   bool forgets_after_publishing = true;  ///< whoever breaks the lock finds them
   bool publishes_by_compare_swap = true;

@@ -3,7 +3,7 @@
 //   Location where a page is          moving (1 bit)   closed (1)   version (24)   owner (12)   slot (26)
 //   Sharers  32 ranks that may have   changes (32)     a bit for each rank (32)
 //            a page's place cached
-//   Hold     what a thread is at      pinned (1)       turn (15)      count (8)    first page (40)
+//   Hold     what a thread is at      pinned (1)   given up (1)   turn (14)     count (8)    first page (40)
 #pragma once
 
 #include <algorithm>
@@ -19,7 +19,7 @@ namespace farside {
 struct Location {
   static constexpr unsigned kSlotBits = 26;
   static constexpr unsigned kOwnerBits = 12;
-  static constexpr unsigned kVersionBits = 24;
+  static constexpr unsigned kVersionBits = kPageVersionBits;
 
   Rank owner = 0;
   std::uint64_t slot = 0;
@@ -50,6 +50,8 @@ struct Location {
   friend constexpr bool operator==(const Location& a, const Location& b) { return a.word() == b.word(); }
 };
 static_assert(2 + Location::kVersionBits + Location::kOwnerBits + Location::kSlotBits == 64);
+static_assert(Location{.version = ~std::uint64_t{0}}.word() >> (Location::kSlotBits + Location::kOwnerBits) ==
+              (std::uint64_t{1} << kPageVersionBits) - 1);
 
 /// A word of the set of ranks that may have a page's place cached. Every change counts, so that a COMPARE_SWAP that
 /// lands late never finds the word as it was.
@@ -73,18 +75,23 @@ struct Sharers {
 struct Hold {
   static constexpr std::uint64_t kPageBits = 40;
   static constexpr std::uint64_t kMany = 255;  ///< that many pages or more: all from `first` on
-  static constexpr std::uint64_t kTurns = 1U << 15U;
+  static constexpr std::uint64_t kTurns = 1U << 14U;
 
   PageId first = 0;
   std::uint64_t count = 0;
   std::uint64_t turn = 0;  ///< differs from the last one's, so that who waits sees that this is another hold
   bool pinned = false;     ///< by a program, for as long as it likes
+  /// The puts' deadline has passed, and they may still land. Their rank has not stopped: it knows, and ends the hold
+  /// when they cannot land any more.
+  bool given_up = false;
 
   [[nodiscard]] static constexpr Hold from_word(std::uint64_t word) {
-    return {word & ((std::uint64_t{1} << kPageBits) - 1), word >> 40U & 0xff, word >> 48U & 0x7fff, word >> 63U != 0};
+    return {word & ((std::uint64_t{1} << kPageBits) - 1), word >> 40U & 0xff, word >> 48U & (kTurns - 1),
+            word >> 63U != 0, (word >> 62U & 1U) != 0};
   }
   [[nodiscard]] constexpr std::uint64_t word() const {
-    return count == 0 ? 0 : std::uint64_t{pinned} << 63U | turn % kTurns << 48U | count << 40U | first;
+    if (count == 0) return 0;
+    return std::uint64_t{pinned} << 63U | std::uint64_t{given_up} << 62U | turn % kTurns << 48U | count << 40U | first;
   }
 
   [[nodiscard]] constexpr bool has(PageId page) const {
@@ -94,11 +101,13 @@ struct Hold {
   [[nodiscard]] constexpr bool continues(const Hold& earlier) const { return count != 0 && turn == earlier.turn; }
   /// The least that has `page` as well.
   [[nodiscard]] constexpr Hold with(PageId page) const {
-    if (count == 0) return {page, 1, turn, pinned};
+    if (count == 0) return {page, 1, turn, pinned, given_up};
     const PageId begin = std::min(first, page);
     const PageId end = std::max(first + count, page + 1);
-    return {begin, count == kMany ? kMany : std::min(end - begin, kMany), turn, pinned};
+    return {begin, count == kMany ? kMany : std::min(end - begin, kMany), turn, pinned, given_up};
   }
 };
+static_assert(Hold{.first = 5, .count = 3, .turn = 7, .given_up = true}.word() == 0x4007'0300'0000'0005);
+static_assert(Hold{.first = 5, .count = 3, .turn = 7, .pinned = true}.word() == 0x8007'0300'0000'0005);
 
 }  // namespace farside

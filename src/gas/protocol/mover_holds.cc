@@ -1,0 +1,119 @@
+// How a mover waits until no rank puts to the pages that it has locked.
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "gas/protocol/mover.h"
+
+namespace farside {
+
+Ended Mover::await_holds(Moves& moves, Deadline deadline) {
+  std::vector<Held> held;
+  if (const Ended found = find_holds(moves, held, deadline); !found.done()) return found;
+  for (const Held& one : held) {
+    if (const Ended awaited = await_hold(one, moves, deadline); !awaited.done()) return awaited;
+  }
+  return {};
+}
+
+// Again from the beginning when one of the sharers is lost meanwhile.
+Ended Mover::find_holds(const Moves& moves, std::vector<Held>& held, Deadline deadline) {
+  for (;;) {
+    held.clear();
+    std::set<Rank> ranks;
+    for (const Move& move : moves) {
+      for (const Rank rank : sharers_of(move)) {
+        if (!memory_.fabric().lost(rank)) ranks.insert(rank);
+      }
+    }
+    std::map<Rank, std::uint64_t> opened;
+    Batch batch(channel_);
+    for (const Rank rank : ranks) {
+      const auto word = memory_.opened(rank);
+      batch.read(LocalSpan(opened[rank]), {word.region, word.offset, 8});
+    }
+    Outcome outcome = batch.wait(deadline);
+    if (outcome == Outcome::done) {
+      for (const auto& [rank, count] : opened) {
+        for (std::uint64_t i = 0; i < std::min(count, PageLayout::kHolds); ++i) held.push_back({rank, i, 0});
+      }
+      for (Held& one : held) {
+        const auto word = memory_.hold(one.rank, one.index);
+        batch.read(LocalSpan(one.word), {word.region, word.offset, 8});
+      }
+      outcome = batch.wait(deadline);
+    }
+    if (outcome == Outcome::done) return {};
+    if (outcome == Outcome::timed_out || memory_.fabric().now() >= deadline.at) return {Outcome::timed_out, {}};
+  }
+}
+
+// Until it was let go. A put's hold that stays belongs to a rank that has stopped.
+Ended Mover::await_hold(const Held& held, Moves& moves, Deadline deadline) {
+  const Hold hold = Hold::from_word(held.word);
+  const auto concerns = [&](const Move& move) { return !move.given_up && hold.has(move.page); };
+  if (std::ranges::none_of(moves, concerns)) return {};
+  if (leaves_to_its_rank(hold, moves)) return {};
+  StandstillWatch watch(memory_.fabric(), memory_.lease());
+  for (Pauses pauses(memory_.fabric()); !memory_.fabric().lost(held.rank);) {
+    const Fetched now = channel_.load(memory_.hold(held.rank, held.index), deadline);
+    if (now.outcome == Outcome::timed_out) return ended_with(now.outcome, held.rank);
+    if (now.outcome == Outcome::link_lost) {  // says nothing of the hold
+      if (!pauses.sleep(deadline)) return ended_with(Outcome::timed_out, held.rank);
+      continue;
+    }
+    const bool stays =
+        memory_.rules().awaits_grown_holds ? Hold::from_word(now.value).continues(hold) : now.value == held.word;
+    if (now.done() && (!stays || leaves_to_its_rank(Hold::from_word(now.value), moves))) return {};
+    if (held.rank != memory_.self() && watch.stands_still(now.value)) {
+      if (!memory_.rules().evicts_before_passing) return {};
+      const Outcome evicted = memory_.team().evict(held.rank, deadline);
+      if (evicted == Outcome::timed_out) return ended_with(evicted, held.rank);
+    } else if (!pauses.sleep(deadline)) {
+      return {Outcome::timed_out, {}};
+    }
+  }
+  return {};
+}
+
+bool Mover::leaves_to_its_rank(const Hold& hold, Moves& moves) const {
+  if (!hold.pinned && !(hold.given_up && memory_.rules().spares_who_gave_up)) return false;
+  for (Move& move : moves) move.given_up = move.given_up || hold.has(move.page);
+  return true;
+}
+
+Ended Mover::pass_lost(Moves& moves, Deadline deadline) {
+  std::vector<Move*> closed;
+  for (Move& move : moves) {
+    if (move.given_up) continue;
+    for (const Rank rank : sharers_of(move)) {
+      if (!memory_.fabric().lost(rank)) continue;
+      if (const Ended told = distrust(move.lock.owner, rank, deadline); !told.done()) return told;
+      if (closed.empty() || closed.back() != &move) closed.push_back(&move);
+    }
+  }
+  if (!memory_.rules().closes_when_passing) return {};
+  for (Move* const move : closed) {
+    const Location lock = move->lock.without_gets();
+    const Fetched seen = channel_.compare_swap(memory_.place(move->page), move->lock.word(), lock.word(), deadline);
+    if (!seen.done()) return directory_.ended_at_homes({&move->page, 1}, seen.outcome);
+    move->given_up = seen.value != move->lock.word();
+    move->lock = lock;
+  }
+  return {};
+}
+
+// The owner of a page's old place uses it again only when `lost` cannot reach it any more.
+Ended Mover::distrust(Rank at, Rank lost, Deadline deadline) {
+  const auto word = memory_.distrusted(at, lost);
+  const std::uint64_t bit = std::uint64_t{1} << lost % 64;
+  for (Fetched seen = channel_.load(word, deadline);;) {
+    if (!seen.done()) return ended_with(seen.outcome, at);
+    if ((seen.value & bit) != 0) return {};
+    const Fetched before = channel_.compare_swap(word, seen.value, seen.value | bit, deadline);
+    if (before.done() && before.value == seen.value) return {};
+    seen = before;
+  }
+}
+
+}  // namespace farside

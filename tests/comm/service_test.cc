@@ -1,0 +1,183 @@
+// What the service thread survives, and what it refuses to wait for.
+#include <future>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "farside/base/error.h"
+#include "farside/comm/barrier.h"
+#include "farside/comm/collectives.h"
+#include "farside/comm/messages.h"
+#include "farside/comm/rendezvous.h"
+
+#include "tests/comm/seat.h"
+
+namespace farside::test {
+namespace {
+
+using testing::HasSubstr;
+
+const Duration kTimeout = extended(std::chrono::seconds(30));
+
+/// What `act` throws; empty when nothing.
+template <class Exception, class Act>
+std::string thrown_text(Act act) {
+  try {
+    act();
+  } catch (const Exception& thrown) {
+    return thrown.what();
+  }
+  return "";
+}
+
+/// Keeps a service thread busy until it is opened or goes.
+class Gate {
+ public:
+  Request close(Seat& seat) {
+    return seat.comm.in_background(*seat.channel, [opened = opened_.get_future().share()](Channel&, Deadline) {
+      EXPECT_EQ(opened.wait_for(kTimeout), std::future_status::ready);
+      return Ended{};
+    });
+  }
+  void open() { opened_.set_value(); }
+
+ private:
+  std::promise<void> opened_;
+};
+
+// Each wait for a task that threw throws it, on any thread and again; what was issued after it is done.
+TEST(ServiceThread, GoesOnAfterATaskThatThrows) {
+  Fleet fleet(2, [](Member& me) {
+    Seat seat(me);
+    const auto memory = seat.team.allocate("words", 8);
+    const Request threw = seat.comm.in_background(
+        *seat.channel, [](Channel&, Deadline) -> Ended { throw std::runtime_error("a task that throws"); });
+    const Request number =
+        seat.comm.in_background(*seat.channel, [](Channel&, Deadline) -> Ended { throw 5; });  // no std::exception
+    std::uint64_t value = 7;
+    const Request after = seat.comm.in_background(*seat.channel, [&](Channel& by, Deadline deadline) {
+      const Rank to = 1 - me.index();
+      const Outcome written = by.write(memory->of(to).span(0, 8), LocalSpan(value), deadline);
+      return ended_with(written == Outcome::done ? by.flush(to, deadline) : written, to);
+    });
+    const auto wait_for = [&](const Request& request) {
+      const auto channel = seat.comm.open_channel();
+      return seat.comm.wait(*channel, request, seat.patience());
+    };
+    EXPECT_TRUE(wait_for(after).done());
+    for (int round = 0; round < 2; ++round) {
+      EXPECT_EQ(thrown_text<std::runtime_error>([&] { (void)wait_for(threw); }), "a task that throws");
+      EXPECT_THROW((void)wait_for(number), int);
+    }
+    std::thread([&] { EXPECT_THROW((void)wait_for(seat.comm.issued()), std::runtime_error); }).join();
+    EXPECT_TRUE(seat.comm.finished(seat.comm.issued()));
+    me.barrier();
+    EXPECT_EQ(memory->local().word<ControlWord>(0).load(), 7U);
+  });
+  fleet.expect_success();
+}
+
+// What is called on each ring and throws keeps neither the others nor tasks from being done.
+TEST(ServiceThread, GoesOnAfterWorkOnARingThatThrows) {
+  Fleet fleet(1, [](Member& me) {
+    std::atomic<unsigned> threw = 0;  // called as long as the Comm lives
+    std::atomic<unsigned> called = 0;
+    Seat seat(me);
+    seat.comm.on_ring([&](Channel&) {
+      ++threw;
+      throw std::runtime_error("work that throws");
+    });
+    seat.comm.on_ring([&](Channel&) { ++called; });
+    for (unsigned round = 1; round <= 3; ++round) {
+      EXPECT_EQ(seat.comm.ring(*seat.channel, 0, seat.patience()), Outcome::done);
+      EXPECT_TRUE(eventually([&] { return threw >= round && called >= round; }));
+    }
+    const Request task = seat.comm.in_background(*seat.channel, [](Channel&, Deadline) { return Ended{}; });
+    EXPECT_TRUE(seat.comm.wait(*seat.channel, task, seat.patience()).done());
+  });
+  fleet.expect_success();
+}
+
+// The operator runs at the member that comes last, on its service thread: its wait throws, and the other one's ends at
+// its deadline. Both processes go on.
+TEST(ServiceThread, GoesOnAfterAnOperatorThatThrows) {
+  Fleet fleet(2, [](Member& me) {
+    Seat seat(me);
+    Collectives group(seat.comm);
+    Gate gate;
+    (void)gate.close(seat);  // so that both arrive in the background
+    const auto refuse = [](std::uint64_t, std::uint64_t) -> std::uint64_t { throw std::overflow_error("too large"); };
+    std::vector<std::uint64_t> values(2);
+    if (me.index() == 0) me.barrier();  // the other one has arrived
+    auto sum = group.begin_all_reduce(*seat.channel, std::span(values), seat.patience(), refuse);
+    gate.open();
+    if (me.index() == 0) {
+      EXPECT_EQ(thrown_text<std::overflow_error>([&] { (void)sum.end(*seat.channel, seat.patience()); }), "too large");
+      EXPECT_THROW((void)sum.end(*seat.channel, seat.patience()), std::overflow_error) << "when asked again";
+    } else {
+      EXPECT_TRUE(seat.comm.wait(*seat.channel, seat.comm.issued(), seat.patience()).done());
+      me.barrier();
+    }
+    me.barrier();
+    if (me.index() == 1) {
+      EXPECT_EQ(sum.end(*seat.channel, seat.team.fabric().in(std::chrono::milliseconds(10))).outcome,
+                Outcome::timed_out);
+    }
+    const Request task = seat.comm.in_background(*seat.channel, [](Channel&, Deadline) { return Ended{}; });
+    EXPECT_TRUE(seat.comm.wait(*seat.channel, task, seat.patience()).done());
+    me.barrier();
+  });
+  fleet.expect_success();
+}
+
+// A handler that would wait for what its own thread is to do is told so at once, and what it began is done.
+TEST(ServiceThread, RefusesToWaitForItself) {
+  Fleet fleet(2, [](Member& me) {
+    Seat seat(me);
+    Barrier barrier(seat.comm);
+    Rendezvous rendezvous(seat.comm, {});
+    const auto memory = seat.team.allocate("copied", Comm::kInlineBytes + 8);
+    std::vector<std::byte> bytes(Comm::kInlineBytes + 8);
+    std::promise<std::vector<std::string>> refusals;
+    Request put;
+    Barrier::Begun begun{};
+    Messages* messages = nullptr;
+    const auto handler = [&](Messages::Call& call) {
+      const auto channel = seat.comm.open_channel();
+      put = seat.comm.put(*channel, memory->of(call.source()).span(0, bytes.size()),
+                          LocalSpan(bytes.data(), bytes.size()));
+      begun = barrier.begin(*channel, seat.patience());
+      std::vector<std::string> texts;
+      texts.push_back(thrown_text<UsageError>([&] { (void)seat.comm.wait(*channel, put, seat.patience()); }));
+      texts.push_back(thrown_text<UsageError>([&] { (void)barrier.wait(*channel, begun.number, seat.patience()); }));
+      texts.push_back(thrown_text<UsageError>([&] {
+        (void)messages->send(*channel, call.source(), {0, {}, {}}, seat.patience());
+      }));
+      refusals.set_value(texts);
+    };
+    Messages made(seat.comm, {handler});
+    messages = &made;
+    if (me.index() == 1) {
+      auto told = refusals.get_future();
+      ASSERT_EQ(told.wait_for(kTimeout / 2), std::future_status::ready) << "it waits";
+      const std::vector<std::string> texts = told.get();
+      EXPECT_THAT(texts[0], HasSubstr("service thread"));
+      EXPECT_THAT(texts[1], HasSubstr("service thread"));
+      EXPECT_THAT(texts[2], HasSubstr("Call"));
+      EXPECT_TRUE(seat.comm.wait(*seat.channel, put, seat.patience()).done());
+      EXPECT_TRUE(barrier.wait(*seat.channel, begun.number, seat.patience()).done());
+    } else {
+      ASSERT_TRUE(made.send(*seat.channel, 1, {0, {}, {}}, seat.patience()).done());
+      EXPECT_TRUE(barrier.pass(*seat.channel, seat.patience()).done());
+    }
+    seat.leave(me);
+  });
+  fleet.expect_success();
+}
+
+}  // namespace
+}  // namespace farside::test
