@@ -8,7 +8,6 @@
 #include <set>
 #include <utility>
 
-#include "cache/peers.h"
 #include "scenario/cache_words.h"
 #include "scenario/directory_check.h"
 #include "scenario/imaginary_files.h"
@@ -227,7 +226,7 @@ class Run {
   void look_at_directory() {
     const DirectoryCheck check(world_, caches_, options_);
     // A node avoids a peer to which its link broke for a while; then all are reachable again.
-    if (scenario_.network.breaks_links) settle_for(2 * Peers::kLongestPause);
+    if (scenario_.network.breaks_links) settle_for(2 * time_limits::kMaxPeerPause);
     settle();
     for (const auto& stale : check.stale_cells(scenario_.blocks)) {
       if (is_undisturbed()) return fail(stale.text());

@@ -171,6 +171,8 @@ constexpr std::array kSwitches{
     NamedSwitch{"freed_reads_blank", &Network::freed_reads_blank},
     NamedSwitch{"prioritizes", &Network::prioritizes},
     NamedSwitch{"breaks_links", &Network::breaks_links},
+    NamedSwitch{"flushes_replace_links", &Network::flushes_replace_links},
+    NamedSwitch{"answers_late", &Network::answers_late},
 };
 
 constexpr std::array kRules{

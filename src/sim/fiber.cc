@@ -1,6 +1,7 @@
 #include "sim/fiber.h"
 
 #include <exception>
+#include <memory>
 #include <vector>
 
 #if defined(__SANITIZE_ADDRESS__)
@@ -39,10 +40,34 @@ void after_switch([[maybe_unused]] void* fake_stack, [[maybe_unused]] const void
 #endif
 }
 
+// A simulation makes and ends thousands of fibers. A stack that was in use is warm and mapped: it is used again.
+class StackPool {
+ public:
+  using Bytes = std::unique_ptr<std::byte[]>;  // NOLINT(modernize-avoid-c-arrays)
+  static Bytes take() {
+    if (free().empty()) return Bytes(new std::byte[kStackBytes]);
+    Bytes bytes = std::move(free().back());
+    free().pop_back();
+    return bytes;
+  }
+  static void give_back(Bytes bytes) { free().push_back(std::move(bytes)); }
+
+ private:
+  static std::vector<Bytes>& free() {
+    thread_local std::vector<Bytes> stacks;
+    return stacks;
+  }
+};
+
 }  // namespace
 
 struct Fiber::Stack {
-  std::vector<std::byte> bytes = std::vector<std::byte>(kStackBytes);
+  Stack() = default;
+  ~Stack() { StackPool::give_back(std::move(bytes)); }
+  Stack(const Stack&) = delete;
+  Stack& operator=(const Stack&) = delete;
+
+  StackPool::Bytes bytes = StackPool::take();
   void* fake_stack = nullptr;          // of the fiber, while it is not running
   void* outside_fake_stack = nullptr;  // of whoever resumed it
   const void* outside_bottom = nullptr;
@@ -51,7 +76,7 @@ struct Fiber::Stack {
 
 Fiber::Fiber(std::function<void()> body) : body_(std::move(body)), stack_(std::make_unique<Stack>()) {
   boost::context::stack_context context;
-  context.sp = stack_->bytes.data() + kStackBytes;
+  context.sp = stack_->bytes.get() + kStackBytes;
   context.size = kStackBytes;
   inside_ = boost::context::fiber(std::allocator_arg, boost::context::preallocated(context.sp, context.size, context),
                                   BorrowedStack(context), [this](boost::context::fiber&& outside) {
@@ -84,7 +109,7 @@ Fiber::~Fiber() {
 }
 
 void Fiber::resume() {
-  before_switch(&stack_->outside_fake_stack, stack_->bytes.data(), kStackBytes);
+  before_switch(&stack_->outside_fake_stack, stack_->bytes.get(), kStackBytes);
   inside_ = std::move(inside_).resume();
   after_switch(stack_->outside_fake_stack, nullptr, nullptr);
   if (failure_) std::rethrow_exception(std::exchange(failure_, nullptr));

@@ -9,7 +9,8 @@
 namespace farside::sim {
 
 namespace {
-constexpr std::uint64_t kBreakOneIn = 300;  // operations, when they come back
+constexpr std::uint64_t kBreakOneIn = 300;       // operations, when they come back
+constexpr std::uint64_t kAnswerLateOneIn = 100;  // that have taken effect
 }  // namespace
 
 Flight::Flight(Wires& wires, ProcessId poster, const Operation& operation, std::shared_ptr<SimMemory> target,
@@ -98,7 +99,11 @@ void Flight::begin_atomic(std::uint64_t /*unused*/) {
 }
 
 void Flight::end_atomic(std::uint64_t /*unused*/) {
-  const std::uint64_t changed = access_taken() || target_->freed() ? old_ : changed_by(operation_, old_);
+  if (access_taken()) {
+    target_->end_atomic(operation_.offset);
+    return fail(0);
+  }
+  const std::uint64_t changed = target_->freed() ? old_ : changed_by(operation_, old_);
   target_->touch_store(operation_.offset, changed);
   if (changed != old_) std::memcpy(target_->base() + operation_.offset, &changed, 8);
   target_->end_atomic(operation_.offset);
@@ -114,20 +119,33 @@ void Flight::step_is_done() {
   if (given_up_) meet(Fault::landed_given_up);
   if (wires_.scheduler().dead(poster_)) meet(Fault::landed_orphaned);
   if (signals_) target_->wake_sleepers();
-  if (answer_passes()) return answer();
-  wires_.scheduler().after(
-      delay(), [self = shared_from_this()] { self->answer(); }, [this] { return answer_passes(); });
+  Scheduler& scheduler = wires_.scheduler();
+  const Network& network = wires_.network();
+  const bool is_late = network.answers_late && scheduler.one_in(kAnswerLateOneIn);
+  if (answer_passes() && !is_late) return answer();
+  scheduler.after(
+      is_late ? scheduler.up_to(network.long_latency) : delay(), [self = shared_from_this()] { self->answer(); },
+      [this] { return answer_passes() || target_is_silent(); });
 }
 
 void Flight::answer() {
+  const bool may_be_lost = wires_.network().answers_late && (access_taken() || target_is_silent());
+  if (!answer_passes() || (may_be_lost && wires_.scheduler().one_in(2))) {
+    return later(wires_.scheduler().up_to(wires_.network().detection), &Flight::lose_answer, 0);
+  }
   answered_ = true;
-  const bool is_to_another = poster_ != target_->owner();
-  if (is_to_another && wires_.network().breaks_links && wires_.scheduler().one_in(kBreakOneIn)) {
+  if (link_ == waiter_->links[peer_] && wires_.network().breaks_links && wires_.scheduler().one_in(kBreakOneIn)) {
     waiter_->broken.insert(peer_);
     return tell(Outcome::link_lost);
   }
   if (is_atomic() && is_awaited()) std::memcpy(operation_.local, &old_, 8);
   tell(Outcome::done);
+}
+
+void Flight::lose_answer(std::uint64_t /*unused*/) {
+  touch_thread();
+  failed_ = true;
+  tell(Outcome::peer_lost);
 }
 
 void Flight::complete_early(std::uint64_t /*unused*/) {

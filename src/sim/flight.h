@@ -52,6 +52,8 @@ class Flight : public std::enable_shared_from_this<Flight> {
   /// And its poster can know.
   [[nodiscard]] bool over() const noexcept { return answered_ || failed_; }
   [[nodiscard]] bool failed() const noexcept { return failed_; }
+  /// Its poster waits for it no more.
+  [[nodiscard]] bool completed() const noexcept { return completion_ == nullptr; }
   [[nodiscard]] bool lost_link() const noexcept { return lost_link_; }
 
  private:
@@ -73,6 +75,7 @@ class Flight : public std::enable_shared_from_this<Flight> {
   void land(std::uint64_t at);
   void land_atomic();
   void answer();
+  void lose_answer(std::uint64_t unused);
   void tell(Outcome outcome);
   [[nodiscard]] bool may_go_on();
   [[nodiscard]] bool may_still_land();

@@ -28,14 +28,19 @@ struct Network {
   // Rule 5: an operation may land long after its poster gave it up or died.
   bool lands_late = true;
   std::optional<std::uint32_t> slow_process;  ///< of whose steps half are late, instead of one in a hundred
+  // And its answer may come long after it landed. That of a peer that died, or took the access away, may be lost.
+  bool answers_late = true;
   // A thread is stopped now and then between what it saw and what it posts.
   bool stalls_before_posting = true;
   // A wait that runs out ends all that its channel has under way to that peer, whose next operation goes over a new
   // link. Completed WRITEs that were not flushed may be lost with the old one.
   bool replaces_links = true;
+  // So does a flush that runs out when all that was posted before it has completed: then it is itself under way.
+  bool flushes_replace_links = true;
   // What a process has posted goes on while it is in a call of the fabric, and not in between.
   bool needs_calls_for_progress = true;
-  // A link breaks as an operation comes back, once in three hundred: what had taken effect is told of as link_lost.
+  // A link, also that of a process to itself, breaks as an operation comes back, once in three hundred: what had taken
+  // effect is told of as link_lost.
   bool breaks_links = false;
   // Each process's clock has its own rate and offset.
   bool clocks_drift = true;

@@ -116,7 +116,7 @@ void Scheduler::go_on(Ticket ticket) {
   ++thread.turn;
   running_ = ticket.thread;
   touch(place_of_thread(ticket.thread), Chooser::Access::change);
-  record(ticket.thread, {});
+  record(ticket.thread);
   // A step that was put off puts its thread off.
   priority_ = thread.priority = std::min(priority_, thread.priority);
   {
@@ -242,9 +242,8 @@ bool Scheduler::do_chosen() {
   return true;
 }
 
-void Scheduler::record(std::uint64_t what, const std::function<std::string()>& text) {
+void Scheduler::record(std::uint64_t what) {
   hash_ = mix(hash_ ^ mix(what + static_cast<std::uint64_t>(now_.nanoseconds)));
-  if (keep_steps_ && text) steps_.push_back(std::to_string(now_.nanoseconds) + " ns: " + text());
 }
 
 std::string Scheduler::word(std::uint64_t offset, std::uint64_t value) const {

@@ -123,8 +123,13 @@ class Scheduler {
 
   // Traces.
 
-  /// Takes the step into the hash and, when told to keep them and there is a text, among the readable ones.
-  void record(std::uint64_t what, const std::function<std::string()>& text);
+  /// Takes the step into the hash and, when told to keep them, its text among the readable ones.
+  template <class Text>
+  void record(std::uint64_t what, const Text& text) {
+    record(what);
+    if (keep_steps_) steps_.push_back(std::to_string(now_.nanoseconds) + " ns: " + text());
+  }
+  void record(std::uint64_t what);
   void keep_steps() { keep_steps_ = true; }
   /// How the steps call a word of somebody's memory and its value; "offset: value" unless said otherwise.
   using WordName = std::function<std::string(std::uint64_t offset, std::uint64_t value)>;

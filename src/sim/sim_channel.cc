@@ -106,7 +106,7 @@ Outcome SimChannel::flush(PeerId peer, Deadline deadline) {
   fabric_.begins(nullptr);
   const Flights earlier = under_way(peer);
   const auto all_over = [&] { return std::ranges::all_of(earlier, [](const auto& flight) { return flight->over(); }); };
-  if (!wait_for(all_over, deadline)) return Outcome::timed_out;
+  if (!wait_for(all_over, deadline)) return flush_ran_out(peer);
   forget_what_is_over();
   unflushed_.erase(peer);
   if (const Outcome before = told_before(peer, &Failed::flush_told); before != Outcome::done) return before;
@@ -114,6 +114,16 @@ Outcome SimChannel::flush(PeerId peer, Deadline deadline) {
   if (fabric_.lost(peer)) return Outcome::peer_lost;
   waiter_->flushed[peer] = fabric_.wires().last_operation();
   return Outcome::done;
+}
+
+// That is its report of what was lost with the link.
+Outcome SimChannel::flush_ran_out(PeerId peer) {
+  const Flights left = under_way(peer);
+  const bool has_begun = std::ranges::all_of(left, [](const auto& flight) { return flight->completed(); });
+  if (!fabric_.wires().network().flushes_replace_links || !has_begun) return Outcome::timed_out;
+  replace_link(peer, Outcome::timed_out);
+  if (const auto failed = failed_.find(peer); failed != failed_.end()) failed->second.flush_told = true;
+  return Outcome::timed_out;
 }
 
 Outcome SimChannel::flush_all(Deadline deadline) {

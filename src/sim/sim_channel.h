@@ -41,6 +41,7 @@ class SimChannel final : public Channel {
   void post(const Operation& operation, Completion& completion) override;
   [[nodiscard]] Outcome begin_signal(PeerId peer);
   [[nodiscard]] Outcome told_before(PeerId peer, bool Failed::*told);
+  [[nodiscard]] Outcome flush_ran_out(PeerId peer);
   void end_broken_links();
   void replace_link(PeerId peer, Outcome outcome);
   void finish(Completion& completion, Deadline deadline) override;

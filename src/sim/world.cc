@@ -100,6 +100,7 @@ void World::resume(SimFabric& paused) {
 void World::heal() {
   wires_.heal();
   network_.lands_late = false;
+  network_.answers_late = false;
   network_.stalls_before_posting = false;
   network_.revokes_slowly = false;
   network_.breaks_links = false;

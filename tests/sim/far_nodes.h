@@ -42,7 +42,7 @@ struct FarScenario {
 
   [[nodiscard]] bool is_calm() const {
     return pauses + stalls == 0 && deaths == 0 && !mistaken && !node_dies && !impatient && !network.lands_late &&
-           !network.stalls_before_posting && !network.breaks_links;
+           !network.answers_late && !network.stalls_before_posting && !network.breaks_links;
   }
   [[nodiscard]] bool has_room() const { return nodes * (slabs - 1) >= clients * copies * space_slabs; }
 };

@@ -79,21 +79,48 @@ FarScenario draw_any(std::uint64_t seed) {
   }
 }
 
-std::optional<std::string> violation(const far::FarRules& rules) {
+// One client gives up early again and again, and half of what it posts lands much later.
+FarScenario draw_hurried(std::uint64_t seed) {
+  Scheduler dice(mix(seed));
+  FarScenario scenario;
+  scenario.clients = 1;
+  scenario.rounds = 60;
+  scenario.impatient = true;
+  scenario.network = draw_network(dice);
+  scenario.network.lands_late = true;
+  scenario.network.needs_calls_for_progress = false;
+  scenario.network.slow_process = scenario.nodes;
+  return scenario;
+}
+
+std::optional<std::string> violation(const far::FarRules& rules, FarScenario (*draws)(std::uint64_t)) {
   return first_violation(kSeeds, [&](std::uint64_t seed) {
-    FarScenario scenario = draw_any(seed);
+    FarScenario scenario = draws(seed);
     scenario.rules = rules;
     return FarRun(seed, scenario).run();
   });
 }
 
-bool caught(const far::FarRules& rules) { return noticed(violation(rules)); }
+bool caught(const far::FarRules& rules, FarScenario (*draws)(std::uint64_t) = draw_any) {
+  return noticed(violation(rules, draws));
+}
 
 TEST(FarSim, KeepsItsPromisesUnderEverySeed) {
   const auto run = [](std::uint64_t seed, FaultCount& count) {
     return run_counted(FarRun(seed, draw_any(seed)), count);
   };
-  expect_each_fault_met(expect_kept(kSeeds, run));
+  expect_kept(kSeeds, run,
+              UnmetList{{"READ memory", {Fault::poster_died, Fault::landed_orphaned}, "few die while they READ", kRare},
+                        {"WRITE memory", {Fault::landed_orphaned}, "few die while they WRITE", kRare},
+                        {"READ memory", {Fault::access_taken}, "few are taken for dead then", kRare},
+                        {"atomic far holds", every_fault(), "it only wakes sleepers, of its own process", kRare},
+                        {"atomic far holds", {Fault::access_taken, Fault::link_cut}, "a process reaches itself"},
+                        {"atomic table", {Fault::link_cut}, "few links are cut then", kRare}});
+}
+
+TEST(FarSim, KeepsThemWhenAClientGivesUpAgainAndAgain) {
+  const auto run = [](std::uint64_t seed) { return FarRun(seed, draw_hurried(seed)).run(); };
+  EXPECT_EQ(first_violation(seed_window(kSeeds / 10), run), std::nullopt);
 }
 
 TEST(FarSim, CatchesSlabsThatAreFreeBeforeAccessWasRevoked) {
@@ -101,8 +128,10 @@ TEST(FarSim, CatchesSlabsThatAreFreeBeforeAccessWasRevoked) {
 }
 TEST(FarSim, CatchesSlabsThatAreNotZeroed) { EXPECT_TRUE(caught({.zeroes = false})); }
 
-TEST(FarSim, CatchesASlabGivenBackWithAnUnfinishedWrite) { EXPECT_TRUE(caught({.keeps_unfinished = false})); }
-TEST(FarSim, CatchesAWriteThatComesAfterTheNextOne) { EXPECT_TRUE(caught({.settles_first = false})); }
+TEST(FarSim, CatchesASlabGivenBackWithAnUnfinishedWrite) {
+  EXPECT_TRUE(caught({.keeps_unfinished = false}, draw_hurried));
+}
+TEST(FarSim, CatchesAWriteThatComesAfterTheNextOne) { EXPECT_TRUE(caught({.settles_first = false}, draw_hurried)); }
 TEST(FarSim, CatchesAWriteThatIsDoneAfterOneMirror) { EXPECT_TRUE(caught({.writes_all_copies = false})); }
 TEST(FarSim, CatchesAWriteThatIsNotFlushed) { EXPECT_TRUE(caught({.flushes_writes = false})); }
 TEST(FarSim, CatchesALostLinkTakenForTheEndOfAWrite) { EXPECT_TRUE(caught({.flushes_lost_links = false})); }

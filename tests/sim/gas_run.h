@@ -34,8 +34,8 @@ struct GasScenario {
   GasRules rules;
 
   [[nodiscard]] bool is_calm() const {
-    return pauses + stalls == 0 && deaths == 0 && !impatient && !network.lands_late && !network.stalls_before_posting &&
-           !network.breaks_links;
+    return pauses + stalls == 0 && deaths == 0 && !impatient && !network.lands_late && !network.answers_late &&
+           !network.stalls_before_posting && !network.breaks_links;
   }
 };
 
@@ -63,11 +63,14 @@ class GasRun {
     world_.heal();
     for (Rank rank = 0; rank < scenario_.ranks; ++rank) {
       if (!world_.alive(rank)) continue;
-      world_.on(rank, [this, rank] { world_.fabric(rank).sleep(2 * scenario_.network.detection); });
+      world_.on(rank, [this, rank] {
+        world_.fabric(rank).sleep(2 * scenario_.network.detection);
+        settle(rank);
+      });
     }
-    finish("learning who has died");
+    finish("learning who has died, and what of its puts has landed");
     for (Rank rank = 0; rank < scenario_.ranks; ++rank) {
-      if (is_sound(rank)) world_.on(rank, [this, rank] { use_all(rank); });
+      if (world_.alive(rank)) world_.on(rank, [this, rank] { use_all(rank); });
       finish("using all pages");
     }
     dice_.settle(dice_.now() + kLimit);
@@ -81,6 +84,7 @@ class GasRun {
 
  private:
   static constexpr Duration kPatience = std::chrono::milliseconds(100);
+  static constexpr Duration kSettleTimeout = std::chrono::milliseconds(100);
   static constexpr Duration kHaste = std::chrono::microseconds(100);
   static constexpr Duration kLife = std::chrono::microseconds(600);  // in which things befall ranks and links
   static constexpr Duration kAwhile = std::chrono::microseconds(20);
@@ -282,14 +286,22 @@ class GasRun {
 
   // ---- When all faults are over
 
+  // Whatever a living rank has given up is over.
+  void settle(Rank rank) {
+    for (const auto& worker : sides_[rank].workers) {
+      worker->accessor.settle(worker->memory.fabric().in(kSettleTimeout));
+      if (worker->accessor.is_in_doubt()) fail("rank " + std::to_string(rank) + " holds what it has given up");
+    }
+  }
+
   // Every page whose home and owner live can be used, and moved.
   void use_all(Rank rank) {
     Worker& worker = *sides_[rank].workers.front();
     const auto soon = [&] { return worker.memory.fabric().in(kPatience); };
-    const std::size_t sound = count_sound();
+    const std::size_t living = count_living();
     for (PageId page = 0; page < scenario_.shape.pages; ++page) {
-      if (!is_sound(worker.memory.layout().home_of(page))) continue;
-      if (!is_sound(place_of(worker, page).owner)) continue;
+      if (!world_.alive(worker.memory.layout().home_of(page))) continue;
+      if (!world_.alive(place_of(worker, page).owner)) continue;
       const std::string whose = " page " + std::to_string(page) + " by rank " + std::to_string(rank);
       get(worker, page, soon());
       change(worker, page, soon());
@@ -297,12 +309,12 @@ class GasRun {
       if (!moved.ended.done())
         fail("no moving of" + whose + ", " + std::string(to_string(moved.ended.outcome)) +
              (moved.ended.lost ? " because of rank " + std::to_string(*moved.ended.lost) : ""));
-      if (moved.full && sound == scenario_.ranks) fail("no slot for" + whose);
+      if (moved.full && living == scenario_.ranks) fail("no slot for" + whose);
       if (!moved.full && place_of(worker, page).owner != rank) fail("nothing was moved of" + whose);
       get(worker, page, soon());
       change(worker, page, soon());
     }
-    if (count_sound() != sound) fail("rank " + std::to_string(rank) + " took somebody living for dead");
+    if (count_living() != living) fail("rank " + std::to_string(rank) + " took a living rank for dead");
   }
   Location place_of(Worker& worker, PageId page) {
     Location place;
@@ -310,15 +322,10 @@ class GasRun {
     if (!worker.accessor.directory().look({&page, 1}, {&place, 1}, limit).done()) fail("no answer from a home");
     return place;
   }
-  /// It lives, and has left no hold for which others evict it.
-  bool is_sound(Rank rank) {
-    const auto is_in_doubt = [](const auto& worker) { return worker->accessor.is_in_doubt(); };
-    return world_.alive(rank) && std::ranges::none_of(sides_[rank].workers, is_in_doubt);
-  }
-  std::size_t count_sound() {
-    std::size_t sound = 0;
-    for (Rank rank = 0; rank < scenario_.ranks; ++rank) sound += is_sound(rank) ? 1 : 0;
-    return sound;
+  std::size_t count_living() {
+    std::size_t living = 0;
+    for (Rank rank = 0; rank < scenario_.ranks; ++rank) living += world_.alive(rank) ? 1 : 0;
+    return living;
   }
 
   // ----

@@ -29,6 +29,7 @@ constexpr Duration kLease = std::chrono::milliseconds(5);
 Network harsh_but_prompt() {
   Network network;
   network.lands_late = false;
+  network.answers_late = false;
   network.stalls_before_posting = false;
   network.detection = std::chrono::milliseconds(2);
   return network;
@@ -54,7 +55,7 @@ class Stage {
 
   // By a thread of `rank`.
 
-  Ended get(Rank rank, PageId page = 0, Duration patience = kPatience) {
+  Ended get(Rank rank, PageId page = 0, Duration patience = kLongTimeout) {
     std::array<std::uint64_t, 2> words{};
     std::array<std::size_t, 2> numbers{};
     for (const std::size_t word : {0, 1}) numbers[word] = history(page, word).begin({.begin = ++moment_});
@@ -64,11 +65,11 @@ class Stage {
     for (const std::size_t word : {0, 1}) history(page, word).end(numbers[word], moment_, words[word]);
     return ended;
   }
-  Ended put(Rank rank, PageId page = 0) {
+  Ended put(Rank rank, PageId page = 0, Duration limit = kLongTimeout) {
     std::uint64_t value = ++values_;
     const auto number =
         history(page, 0).begin({.kind = WordAction::Kind::put, .value = value, .begin = ++moment_, .repeats = true});
-    const Ended ended = user(rank).accessor.put({page, 0, LocalSpan(value)}, soon(rank));
+    const Ended ended = user(rank).accessor.put({page, 0, LocalSpan(value)}, user(rank).memory.fabric().in(limit));
     if (ended.done()) history(page, 0).end(number, ++moment_);
     return ended;
   }
@@ -97,7 +98,7 @@ class Stage {
       world.fabric(rank).before_each({});
       if (!world.alive(rank)) continue;
       world.on(rank, [=, this] {
-        user(rank).memory.fabric().sleep(kPatience);
+        user(rank).memory.fabric().sleep(kLongTimeout);
         expect(get(rank, page), rank, "a get in the end", page);
         expect(put(rank, page), rank, "a put in the end", page);
         expect(add(rank, page), rank, "an addition in the end", page);
@@ -120,7 +121,7 @@ class Stage {
   World world;
 
  private:
-  static constexpr Duration kPatience = std::chrono::seconds(1);
+  static constexpr Duration kLongTimeout = std::chrono::seconds(1);
   static constexpr Duration kLimit = std::chrono::seconds(60);
 
   [[nodiscard]] Rank owner(Rank as_seen_by, PageId page) {
@@ -131,7 +132,7 @@ class Stage {
     return place.owner;
   }
   [[nodiscard]] PageUser& user(Rank rank) { return *users_[rank]; }
-  [[nodiscard]] Deadline soon(Rank rank) { return user(rank).memory.fabric().in(kPatience); }
+  [[nodiscard]] Deadline soon(Rank rank) { return user(rank).memory.fabric().in(kLongTimeout); }
   [[nodiscard]] WordHistory& history(PageId page, std::size_t word) { return histories_[2 * page + word]; }
 
   std::array<std::unique_ptr<PageMemory>, kRanks> memories_;
@@ -324,6 +325,44 @@ std::optional<std::string> violation_of_a_put_into_a_reused_slot(const GasRules&
 TEST(GasStops, APutThatLandsInAReusedSlotIsNone) { EXPECT_EQ(violation_of_a_put_into_a_reused_slot({}), std::nullopt); }
 TEST(GasStops, CatchesASlotThatIsFreeBeforeADeadRankIsCutOff) {
   EXPECT_TRUE(noticed(violation_of_a_put_into_a_reused_slot({.distrusts_before_freeing = false})));
+}
+
+// ---- A put that its rank has given up
+
+// The link to the owner is down for longer than the lease, and the put's deadline is shorter than both. Meanwhile
+// another rank wants the page, and the owner uses its slots again.
+std::optional<std::string> violation_of_a_put_given_up(const GasRules& rules) {
+  Network network = harsh_but_prompt();
+  network.replaces_links = network.flushes_replace_links = false;  // what was given up lands when the link is back
+  network.needs_calls_for_progress = false;
+  return first_violation(kSeeds, [&](std::uint64_t seed) {
+    Stage stage(seed, network, rules);
+    World& world = stage.world;
+    world.wires().stall(world.fabric(kActor).process(), world.fabric(kOwner).process(), 4 * kLease);
+    world.on(kActor, [&] {
+      if (stage.put(kActor, 0, kLease / 2).done()) stage.fail("a put was done over a link that is down");
+    });
+    world.on(kOther, [&] {
+      world.fabric(kOther).sleep(kLease / 4);
+      stage.expect(stage.own(kOther), kOther, "the own");
+      world.on(kOwner, [&] {
+        for (const PageId page : {2U, 3U}) stage.expect(stage.own(kOwner, page), kOwner, "an own", page);
+      });
+    });
+    stage.finish("moving pages");
+    for (const PageId page : {0U, 2U, 3U}) stage.use_by_all(page);
+    for (Rank rank = 0; rank < kRanks; ++rank) {
+      if (!world.alive(rank)) stage.fail("rank " + std::to_string(rank) + " was evicted");
+    }
+    return stage.violation();
+  });
+}
+TEST(GasStops, APutThatWasGivenUpEvictsNoRank) { EXPECT_EQ(violation_of_a_put_given_up({}), std::nullopt); }
+TEST(GasStops, CatchesWhoEvictsForAPutThatWasGivenUp) {
+  EXPECT_TRUE(noticed(violation_of_a_put_given_up({.spares_who_gave_up = false})));
+}
+TEST(GasStops, CatchesAHoldThatEndsBeforeItsPutCannotLand) {
+  EXPECT_TRUE(noticed(violation_of_a_put_given_up({.awaits_what_was_given_up = false})));
 }
 
 }  // namespace

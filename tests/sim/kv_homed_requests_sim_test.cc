@@ -103,7 +103,7 @@ class PartitionRun {
  private:
   static Network network() {
     Network network;
-    network.lands_late = network.stalls_before_posting = network.clocks_drift = false;
+    network.lands_late = network.answers_late = network.stalls_before_posting = network.clocks_drift = false;
     return network;
   }
 

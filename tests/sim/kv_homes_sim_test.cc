@@ -64,7 +64,7 @@ struct Side {
 
 void on_a_session(const std::function<void(Side&)>& deed) {
   Network network;
-  network.lands_late = network.stalls_before_posting = network.clocks_drift = false;
+  network.lands_late = network.answers_late = network.stalls_before_posting = network.clocks_drift = false;
   World world(1, 3, network);
   for (const Rank rank : {kSession, kPrimary, kStandby}) {
     world.on(rank, [&, rank] {

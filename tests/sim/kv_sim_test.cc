@@ -1,13 +1,11 @@
 // Read-atomic transactions (src/kv/protocol), under many seeds, with all rules and with each of them broken.
-#include <iostream>
 #include <optional>
 #include <string>
 
 #include <gtest/gtest.h>
 
-#include "tests/sim/kv_faults.h"
+#include "tests/sim/faults_met.h"
 #include "tests/sim/kv_run.h"
-#include "tests/sim/seeds.h"
 
 namespace farside::sim {
 namespace {
@@ -39,7 +37,7 @@ KvScenario draw(std::uint64_t seed) {
   if (dice.one_in(2)) scenario.superseded_bytes = 0;
   if (dice.one_in(3)) scenario.patience = std::chrono::microseconds(300);
   if (dice.one_in(2)) scenario.most_skew = std::chrono::milliseconds(10);
-  scenario.network = draw_network(dice, /*links_hold=*/true);
+  scenario.network = draw_network(dice);
   if (dice.one_in(2)) {
     scenario.pauses = static_cast<int>(dice.random() % 4);
     scenario.stalls = static_cast<int>(dice.random() % 4);
@@ -52,18 +50,26 @@ KvScenario draw(std::uint64_t seed) {
 
 using Shape = void (*)(KvScenario&);
 
-std::optional<std::string> violation(const KvRules& rules, Shape shape, std::uint64_t seeds = kSeeds,
-                                     std::uint64_t* late_puts = nullptr, FaultCount* faults = nullptr) {
-  return first_violation(seeds, [&](std::uint64_t seed) {
-    KvScenario scenario = draw(seed);
-    shape(scenario);
-    scenario.rules = rules;
-    KvRun run(seed, scenario);
-    if (faults != nullptr) run.world().count_faults(*faults);
-    const auto found = run.run();
-    if (late_puts != nullptr) *late_puts += run.late_puts();
+KvScenario drawn_as(Shape shape, std::uint64_t seed) {
+  KvScenario scenario = draw(seed);
+  shape(scenario);
+  return scenario;
+}
+
+/// Runs `usual` seeds, or those of the window that is asked for. Returns how many puts timed out and were done after
+/// all, per seed.
+double expect_kept_as(Shape shape, std::uint64_t usual, const std::optional<UnmetList>& unmet = {}) {
+  std::uint64_t late_puts = 0;
+  const auto run = [&](std::uint64_t seed, FaultCount& count) {
+    KvRun kv(seed, drawn_as(shape, seed));
+    if (unmet) kv.world().count_faults(count);
+    const auto found = kv.run();
+    late_puts += kv.late_puts();
     return found;
-  });
+  };
+  expect_kept(usual, run, unmet);
+  testing::Test::RecordProperty("late_puts", std::to_string(late_puts));
+  return static_cast<double>(late_puts) / static_cast<double>(seed_window(usual).count);
 }
 
 void any(KvScenario& /*scenario*/) {}
@@ -114,34 +120,37 @@ void late(KvScenario& scenario) {
   scenario.stops_servers_only = true;
 }
 
-bool caught(const KvRules& rules, Shape shape = any) { return noticed(violation(rules, shape)); }
+bool caught(const KvRules& rules, Shape shape = any) {
+  return noticed(first_violation(kSeeds, [&](std::uint64_t seed) {
+    KvScenario scenario = drawn_as(shape, seed);
+    scenario.rules = rules;
+    return KvRun(seed, scenario).run();
+  }));
+}
+
+/// A server whose puts take several stops, each longer than a call waits: others are settled meanwhile, and a put may
+/// be seen at one of its keys for long before it is there at the others.
+void stuttering(KvScenario& scenario) {
+  busy(scenario);
+  scenario.servers = 2;
+  scenario.keys = 4;
+  scenario.rounds = 60;
+  scenario.timeout = std::chrono::microseconds(300);
+  scenario.stutters = 400;
+}
 
 TEST(KvSim, KeepsItsPromisesUnderEverySeed) {
-  std::uint64_t late_puts = 0;
-  const std::uint64_t seeds = seeds_or(kSeeds / 2);
-  FaultCount faults;
-  EXPECT_EQ(violation({}, any, seeds, &late_puts, &faults), std::nullopt);
-  RecordProperty("late_puts", std::to_string(late_puts));
-  EXPECT_GE(late_puts, seeds / 4);
-  std::cout << faults.table();
-  for (const char* const step : {"READ kv memory", "WRITE kv mailboxes", "atomic kv mailboxes of servers"}) {
-    for (const Fault fault :
-         {Fault::stalled, Fault::late, Fault::poster_stopped, Fault::timed_out, Fault::landed_given_up,
-          Fault::target_stopped, Fault::target_died, Fault::link_cut, Fault::link_replaced}) {
-      expect_met(faults, step, fault);
-    }
-  }
-  for (const Fault fault : {Fault::stalled, Fault::late, Fault::target_died, Fault::link_cut}) {
-    expect_met(faults, "WRITE kv mailboxes of servers", fault);
-  }
+  const double late_puts = expect_kept_as(
+      any, kSeeds / 2,
+      UnmetList{
+          nothing_is_revoked(),
+          {"READ kv memory", {Fault::poster_died, Fault::landed_orphaned}, "few clients die while they READ", kRare},
+          {"WRITE kv mailboxes of servers", every_fault(), "a server asks another one only about doubts", kRare}});
+  EXPECT_GE(late_puts, 0.25);
 }
-TEST(KvSim, KeepsItsPromisesWhenWhatTimedOutIsDoneAfterAll) {
-  std::uint64_t late_puts = 0;
-  const std::uint64_t seeds = seeds_or(kSeeds / 5);
-  EXPECT_EQ(violation({}, late, seeds, &late_puts), std::nullopt);
-  RecordProperty("late_puts", std::to_string(late_puts));
-  EXPECT_GE(late_puts, 2 * seeds);
-}
+TEST(KvSim, KeepsItsPromisesWhenWhatTimedOutIsDoneAfterAll) { EXPECT_GE(expect_kept_as(late, kSeeds / 5), 2); }
+
+TEST(KvSim, KeepsItsPromisesWhenAServerStutters) { expect_kept_as(stuttering, kSeeds / 50); }
 
 TEST(KvSim, CatchesOverwritingInPlace) { EXPECT_TRUE(caught({.records_are_immutable = false})); }
 TEST(KvSim, CatchesReclamationBeforeTheGraceTime) { EXPECT_TRUE(caught({.keeps_superseded = false}, erasing)); }

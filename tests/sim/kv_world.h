@@ -33,6 +33,7 @@ struct KvScenario {
   Duration patience = std::chrono::milliseconds(5);   ///< of servers
   Duration timeout = std::chrono::milliseconds(200);  ///< of clients' calls; may be shorter than stops
   bool stops_servers_only = false;
+  int stutters = 0;      ///< the first server takes a few steps and stops, so often; each stop may outlast a call
   Duration most_skew{};  ///< of clients' clocks
   int pauses = 0;
   int stalls = 0;
@@ -63,8 +64,9 @@ struct KvScenario {
 
   [[nodiscard]] bool is_calm() const {
     return pauses + stalls == 0 && deaths == 0 && !server_dies && !is_suspected && !standby_dies && !is_apart &&
-           breaks == 0 && timeout >= std::chrono::milliseconds(200) && patience >= std::chrono::milliseconds(5) &&
-           !network.lands_late && !network.stalls_before_posting;
+           stutters == 0 && breaks == 0 && timeout >= std::chrono::milliseconds(200) &&
+           patience >= std::chrono::milliseconds(5) && !network.lands_late && !network.answers_late &&
+           !network.stalls_before_posting && !network.breaks_links;
   }
 };
 
@@ -125,6 +127,7 @@ class KvWorld {
  private:
   static constexpr Duration kLife = std::chrono::microseconds(1500);  // in which things befall ranks and links
   static constexpr Duration kLongestStop = std::chrono::milliseconds(20);
+  static constexpr Duration kFewSteps = std::chrono::microseconds(40);
   static constexpr Duration kApart = std::chrono::milliseconds(8);
   static constexpr Duration kLimit = std::chrono::seconds(60);
 
@@ -183,6 +186,7 @@ class KvWorld {
         world_.pause(rank, dice().up_to(kLongestStop));
       });
     }
+    stutter(scenario_.stutters);
     for (int i = 0; i < scenario_.stalls; ++i) {
       at_some_moment([this] {
         const Rank from = any_rank();
@@ -215,6 +219,14 @@ class KvWorld {
     for (Rank i = 1; i <= scenario_.deaths; ++i) {
       at_some_moment([this, i] { world_.kill(world_.size() - i); });
     }
+  }
+  void stutter(int left) {
+    if (left == 0 || healed_) return;
+    dice().after(dice().up_to(kFewSteps), [this, left] {
+      const Duration stop = dice().up_to(2 * scenario_.timeout);
+      world_.pause(0, stop);
+      dice().after(stop, [this, left] { stutter(left - 1); });
+    });
   }
   void break_connection() {
     const Rank server = scenario_.servers - 1;

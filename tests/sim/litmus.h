@@ -28,6 +28,8 @@ inline Network tame() {
   network.clocks_drift = false;
   network.interleaves_accesses = false;
   network.replaces_links = false;
+  network.flushes_replace_links = false;
+  network.answers_late = false;
   network.clocks_stop = false;
   network.misses_plain_writes = false;
   network.revokes_slowly = false;

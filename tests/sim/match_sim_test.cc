@@ -178,7 +178,19 @@ bool caught(const MatchRules& rules) {
 
 TEST(MatchSim, MeetsInPairsUnderEverySeed) {
   const auto run = [](std::uint64_t seed, FaultCount& count) { return run_counted(MatchRun(seed, draw(seed)), count); };
-  expect_kept(kSeeds, run);
+  expect_kept(kSeeds, run,
+              UnmetList{nothing_is_revoked(),
+                        {"READ",
+                         {Fault::landed_given_up, Fault::landed_orphaned, Fault::poster_died},
+                         "few READs are under way then",
+                         kRare},
+                        {"READ matches", {Fault::target_died, Fault::link_cut}, "there are few of them", kRare},
+                        {"READ places", {Fault::target_stopped}, "there are few of them", kRare},
+                        {"WRITE places",
+                         {Fault::poster_died, Fault::landed_orphaned, Fault::landed_given_up, Fault::target_stopped,
+                          Fault::target_died},
+                         "there are few of them",
+                         kRare}});
 }
 
 TEST(MatchSim, CatchesAMatchAheadOfItsPlace) { EXPECT_TRUE(caught({.place_before_match = false})); }

@@ -60,8 +60,8 @@ TEST_F(CutOff, IsWaitedForOnceAndThenLeftAlone) {
     cut();
     const Look first = look();
     EXPECT_FALSE(first.answered);
-    EXPECT_GE(first.took, Peers::kPatience);
-    EXPECT_LT(first.took, Peers::kPatience + milliseconds(100));
+    EXPECT_GE(first.took, time_limits::kPeer);
+    EXPECT_LT(first.took, time_limits::kPeer + milliseconds(100));
     EXPECT_FALSE(peers_->reachable(kThere));
     EXPECT_LT(look().took, milliseconds(1));
   });
@@ -71,13 +71,13 @@ TEST_F(CutOff, IsTriedAgainEverMoreRarelyButAtLeastOnceAMinute) {
   run([this] {
     cut();
     (void)look();
-    for (Duration pause = Peers::kPatience; pause < 4 * Peers::kLongestPause; pause *= 2) {
-      const Duration expected = std::min<Duration>(pause, Peers::kLongestPause);
+    for (Duration pause = time_limits::kPeer; pause < 4 * time_limits::kMaxPeerPause; pause *= 2) {
+      const Duration expected = std::min<Duration>(pause, time_limits::kMaxPeerPause);
       sleep(expected - milliseconds(100));
       EXPECT_FALSE(peers_->reachable(kThere));
       sleep(milliseconds(200));
       EXPECT_TRUE(peers_->reachable(kThere));
-      EXPECT_GE(look().took, Peers::kPatience);
+      EXPECT_GE(look().took, time_limits::kPeer);
     }
   });
 }
@@ -88,7 +88,7 @@ TEST_F(CutOff, IsUsedAsEverOnceItAnswers) {
     (void)look();
     world_.heal();
     EXPECT_LT(look().took, milliseconds(1));  // nobody knows yet
-    sleep(Peers::kPatience);
+    sleep(time_limits::kPeer);
     EXPECT_TRUE(look().answered);
     EXPECT_TRUE(look().answered);
   });

@@ -55,24 +55,21 @@ inline bool noticed(const std::optional<std::string>& found) {
 }
 
 /// All that the memory model allows. Under every second seed the order comes from priorities, under every third one
-/// links break, and under every fifth one a timeout leaves its link as it is.
+/// links break, under every fifth one a timeout leaves its link as it is, and under every seventh one a flush does.
 inline Network harshest(std::uint64_t seed) {
   Network network;
   network.prioritizes = seed % 2 == 0;
   network.breaks_links = seed % 3 == 0;
   network.replaces_links = seed % 5 != 0;
+  network.flushes_replace_links = seed % 7 != 0;
   return network;
 }
 
-/// Any set of what the memory model allows; the dead do not answer. With `links_hold` no link breaks: kv's set-up,
-/// which is tried once, would fail.
-inline Network draw_network(Scheduler& dice, bool links_hold = false) {
+/// Any set of what the memory model allows; the dead do not answer.
+inline Network draw_network(Scheduler& dice) {
   Network network;
   network.grain_bytes = dice.one_in(2) ? 8 : 64;
-  for (const NamedSwitch& each : named_switches()) {
-    const bool is_drawn = !links_hold || each.on != &Network::breaks_links;
-    network.*each.on = is_drawn && dice.one_in(2);
-  }
+  for (const NamedSwitch& each : named_switches()) network.*each.on = dice.one_in(2);
   network.dead_memory_answers = false;
   network.detection = std::chrono::milliseconds(2);
   return network;

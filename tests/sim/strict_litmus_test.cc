@@ -179,6 +179,65 @@ TEST(SimLitmus, AnAtomicOverALinkThatBreaksMayHaveTakenEffect) {
   EXPECT_TRUE(possible(network, program));
 }
 
+TEST(SimLitmus, AProcesssLinkToItselfBreaksAsWell) {
+  const std::array<Litmus::Program, 3> program{[](Side& me) {
+                                                 const auto word = me.memory->of(kWriter).word<AtomicWord>(0);
+                                                 for (int i = 0; i < 20; ++i) {
+                                                   const Fetched old = me.channel->fetch_add(word, 1, me.soon());
+                                                   me.litmus.happened |= old.outcome == Outcome::link_lost;
+                                                 }
+                                               },
+                                               {},
+                                               {}};
+  Network network = tame();
+  EXPECT_FALSE(possible(network, program));
+  network.breaks_links = true;
+  EXPECT_TRUE(possible(network, program));
+}
+
+// The flush itself takes too long, and what had completed goes with its link. That flush has told of it; `then` says
+// whether what it looks for has happened afterwards.
+std::array<Litmus::Program, 3> write_and_flush_too_briefly(const std::function<bool(Side&)>& then) {
+  return {[then](Side& me) {
+            World& world = me.litmus.world;
+            me.write(kTarget, 0, 7);
+            world.wires().stall(world.fabric(kWriter).process(), world.fabric(kTarget).process(), microseconds(20));
+            const Deadline soon = world.fabric(me.rank).in(microseconds(10));
+            me.litmus.happened = me.channel->flush(kTarget, soon) == Outcome::timed_out && then(me);
+          },
+          {},
+          {}};
+}
+
+TEST(SimLitmus, AFlushThatTimesOutMayLoseWhatHadCompleted) {
+  Network network = tame();
+  network.completes_before_visible = true;
+  const auto program = write_and_flush_too_briefly([](Side& me) { return is_lost(me); });
+  EXPECT_FALSE(possible(network, program));
+  network.flushes_replace_links = true;
+  EXPECT_TRUE(possible(network, program));
+  EXPECT_FALSE(possible(network, write_and_flush_too_briefly([](Side& me) {
+                          return me.channel->fence(kTarget, me.soon()) == Outcome::done && is_lost(me);
+                        })));
+}
+
+TEST(SimLitmus, NothingLandsAfterTheFlushThatFollowsOneThatTimedOut) {
+  const auto lands_later = [](bool flushes_again) {
+    return write_and_flush_too_briefly([flushes_again](Side& me) {
+      if (flushes_again) {
+        EXPECT_EQ(me.channel->flush(kTarget, me.soon()), Outcome::done);
+      }
+      return me.read(kTarget, 0) == 0 && !is_lost(me);
+    });
+  };
+  Network network = tame();
+  network.completes_before_visible = true;
+  network.flushes_replace_links = true;
+  network.lands_late = true;
+  EXPECT_TRUE(possible(network, lands_later(false)));
+  EXPECT_FALSE(possible(network, lands_later(true)));
+}
+
 // ---- Signals
 
 // How long a sleeper sleeps after the word has changed.

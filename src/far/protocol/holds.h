@@ -1,28 +1,27 @@
-// holds.h — who is at a slab of a space: many that read and write, or one that changes where it is; and whether writes
-// that were given up may still land there.
+// holds.h — which threads are at a slab of a space: many that read and write, or one that changes where it is; and
+// whether writes that were given up may still land there.
 //
-// A word for each slab, in memory of this process, which threads change through the loopback:
-//
-//   63      62         32 31      0
-//   | alone | unfinished | sharers |
-//
-// To share: add 1; where `alone` is set, subtract it again and wait. To be alone: set `alone`, which one can do at a
-// time, then wait until there are no sharers. Nobody who is alone waits for another hold, and who shares several takes
-// them in the order of their numbers: so no circle of waiters can close.
+// To share: count oneself among the sharers, once no thread is alone. To be alone: set `alone`, which one can do at a
+// time, then wait until there are no sharers. A thread that is alone waits for no other hold, and one that shares
+// several takes them in the order of their numbers: so no circle of waiters can close.
 //
 // A sharer whose write was given up leaves it behind as unfinished. Others may read there; who wants to write, or to be
 // alone, is told and sees to it first that it is over (SlabMap::settle).
+//
+// The counts are this process's own, under a mutex, since an operation through the loopback may end without telling
+// whether it took effect, and would then be counted twice or not at all. Only the word that wakes sleepers is in a
+// region: a lost ring costs a sleeper up to 100 ms.
 #pragma once
 
 #include <cstdint>
 #include <memory>
+#include <mutex>
 
 #include "farside/fabric/fabric.h"
 
 namespace farside::far {
 
-/// Thread safety: every call, from any thread, each with a channel of its own. All throw Error when the loopback does
-/// not answer: then nobody knows any more who is where.
+/// Thread safety: every call, from any thread, each with a channel of its own.
 class Holds {
  public:
   /// `self` is the loopback of `fabric`.
@@ -46,13 +45,24 @@ class Holds {
   [[nodiscard]] Outcome wait_finished(Channel& channel, std::uint64_t slab, Deadline deadline) const;
 
  private:
-  [[nodiscard]] std::uint64_t add(Channel& channel, std::uint64_t slab, std::uint64_t addend) const;
-  void add_and_wake(Channel& channel, std::uint64_t slab, std::uint64_t addend) const;
-  void stop_sharing(Channel& channel, std::uint64_t slab, std::uint64_t addend) const;
+  struct Slab {
+    std::mutex mutex;
+    std::uint32_t sharers = 0;
+    std::uint32_t unfinished = 0;
+    std::uint32_t sleepers = 0;
+    bool alone = false;
+  };
+
+  template <class Act>
+  [[nodiscard]] Outcome wait_until(Channel& channel, std::uint64_t slab, Act try_it, Deadline deadline) const;
+  template <class Change>
+  void change(Channel& channel, std::uint64_t slab, Change change) const;
 
   Fabric& fabric_;
-  const std::unique_ptr<Region> words_;
+  const std::unique_ptr<Region>
+      bells_;  ///< an AtomicWord for each slab: it changes when there may be news for sleepers
   const std::unique_ptr<RemoteRegion> own_;
+  const std::unique_ptr<Slab[]> slabs_;
 };
 
 }  // namespace farside::far

@@ -91,14 +91,22 @@ bool Lender::take_in(SlabNumber slab, SlabWord word) {
 
 SlabWord Lender::look(SlabNumber slab) const { return SlabWord::of(table_.word<AtomicWord>(word_offset(slab)).load()); }
 
-// False: it is not what it was.
+// False: it is not what it was. What ends with a lost link may have taken effect. The flush sees to it that it does not
+// do so later, when the word says the same of another holder. To `to` no other process changes it.
 bool Lender::change(SlabNumber slab, SlabWord from, SlabWord to) {
   const auto word = own_->word<AtomicWord>(word_offset(slab));
-  const Fetched old = channel_.compare_swap(word, from.bits(), to.bits(), fabric_.in(kLoopback));
-  if (!old.done()) {
-    throw Error({"change", "the table of lent memory", "this node's own memory does not answer", "start it again"});
+  const Deadline deadline = fabric_.in(kLoopback);
+  bool may_be_done = false;
+  for (;;) {
+    const Fetched old = channel_.compare_swap(word, from.bits(), to.bits(), deadline);
+    if (old.done()) return old.value == from.bits() || (may_be_done && old.value == to.bits());
+    Outcome ended = old.outcome;
+    while (ended == Outcome::link_lost) ended = channel_.flush(own_->peer(), deadline);
+    if (ended != Outcome::done) {
+      throw Error({"change", "the table of lent memory", "this node's own memory does not answer", "start it again"});
+    }
+    may_be_done = true;
   }
-  return old.value == from.bits();
 }
 
 }  // namespace farside::far
