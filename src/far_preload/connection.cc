@@ -1,8 +1,12 @@
 #include "connection.h"
 
 #include <algorithm>
+#include <atomic>
+#include <climits>
 #include <cstring>
 
+#include <linux/futex.h>
+#include <sched.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <sys/un.h>
@@ -98,20 +102,59 @@ bool receive(int connection, DoorPacket& packet) {
   return got > 0 && is_whole(packet, static_cast<std::size_t>(got));
 }
 
+namespace {
+
 // What was asked is done, sooner or later, so the answer is waited for: a discard must not take effect behind the
 // program's back. If the door is gone, so is the connection.
-Answer ask(DoorKind kind, std::uint64_t extra, std::span<const DoorRange> ranges) {
-  DoorPacket packet;
-  const Descriptor connection = connect_to_door(packet);
+Answer answer_to(DoorPacket& packet, const Descriptor& connection) {
   if (!connection) return Answer::gone;
   wait_without_limit(connection.get());
-  packet = packet_of(kind);
-  packet.extra = extra;
-  packet.count = ranges.size();
-  std::ranges::copy(ranges, packet.ranges.begin());
   if (!send(connection.get(), packet) || !receive(connection.get(), packet)) return Answer::gone;
   if (packet.kind == DoorKind::done) return Answer::done;
   return packet.kind == DoorKind::refused ? Answer::refused : Answer::gone;
+}
+
+// A request of a program that has no descriptor free: of a thread with a copy of its descriptors, which it closes.
+// There is one at a time, since all requests are made under the arena's lock.
+struct Beside {
+  DoorPacket packet;
+  Answer answer;
+  std::atomic<int> lives;  ///< cleared by the kernel when the thread has ended, and its stack is free
+};
+constinit Beside beside{};
+alignas(64) constinit std::byte stack_beside[std::size_t{16} << 10U];
+
+int ask_with_own_descriptors(void* /*argument*/) {
+  system_call(SYS_close_range, 0, UINT_MAX, 0);
+  DoorPacket welcome;
+  const Descriptor connection = connect_to_door(welcome);
+  beside.answer = answer_to(beside.packet, connection);
+  return 0;
+}
+
+Answer ask_beside(const DoorPacket& packet) {
+  beside.packet = packet;
+  beside.answer = Answer::gone;
+  beside.lives.store(1);
+  constexpr int kFlags = CLONE_VM | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM | CLONE_CHILD_CLEARTID;
+  if (clone(ask_with_own_descriptors, stack_beside + sizeof stack_beside, kFlags, nullptr, nullptr, nullptr,
+            &beside.lives) < 0) {
+    return Answer::gone;
+  }
+  while (beside.lives.load() != 0) system_call(SYS_futex, &beside.lives, FUTEX_WAIT, 1, nullptr);
+  return beside.answer;
+}
+
+}  // namespace
+
+Answer ask(DoorKind kind, std::uint64_t extra, std::span<const DoorRange> ranges) {
+  DoorPacket packet = packet_of(kind);
+  packet.extra = extra;
+  packet.count = ranges.size();
+  std::ranges::copy(ranges, packet.ranges.begin());
+  DoorPacket welcome;
+  const Descriptor connection = connect_to_door(welcome);
+  return connection.get() == -EMFILE ? ask_beside(packet) : answer_to(packet, connection);
 }
 
 }  // namespace farside::far_preload

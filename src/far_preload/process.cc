@@ -15,6 +15,7 @@
 #include <sys/auxv.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/rseq.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -39,12 +40,16 @@ constexpr int kCannotJoin = 125;  // as env, timeout and others end when it is t
 
 constinit long trap_error = 0;  // of the fork under way
 
-// Without the memory that it was promised a program would use up this machine's.
-[[noreturn]] void give_up(const char* what, const char* why) {
+void complain(const char* what, const char* why) {
   const char* const words[] = {"farside far: cannot ", what, ": ", why, "\n"};
   iovec parts[std::size(words)];
   for (std::size_t i = 0; i < std::size(words); ++i) parts[i] = {const_cast<char*>(words[i]), std::strlen(words[i])};
   system_call(SYS_writev, STDERR_FILENO, parts, std::size(words));
+}
+
+// Without the memory that it was promised a program would use up this machine's.
+[[noreturn]] void give_up(const char* what, const char* why) {
+  complain(what, why);
   for (;;) system_call(SYS_exit_group, kCannotJoin);
 }
 
@@ -58,6 +63,8 @@ Descriptor make_userfault() {
     Descriptor from_device(system_call(SYS_ioctl, device.get(), USERFAULTFD_IOC_NEW, kFlags));
     if (from_device) return from_device;
   }
+  if (fd.get() == -EMFILE)
+    give_up("have page faults served outside of the program", "no descriptor is free (ulimit -n)");
   give_up("have page faults served outside of the program",
           fd.get() == -EPERM ? "not permitted; as root: sysctl vm.unprivileged_userfaultfd=1, or give the user "
                                "/dev/userfaultfd"
@@ -128,10 +135,59 @@ void touch_what_the_kernel_writes(const SystemCall& call) {
   }
 }
 
+// What a fork takes of the program's descriptors: the child joins by a connection that it inherits, and makes its
+// userfaultfd in the place of the spare ones.
+class ForkDescriptors {
+ public:
+  explicit ForkDescriptors(DoorPacket& welcome) {
+    open(welcome);
+    if (!lacks_some()) return;
+    rlimit raised{};
+    system_call(SYS_prlimit64, 0, RLIMIT_NOFILE, nullptr, &limit_);
+    raised = {std::min(limit_.rlim_cur + kTaken, limit_.rlim_max), limit_.rlim_max};
+    is_raised_ = system_call(SYS_prlimit64, 0, RLIMIT_NOFILE, &raised, nullptr) == 0;
+    open(welcome);
+  }
+  ~ForkDescriptors() {
+    if (is_raised_) system_call(SYS_prlimit64, 0, RLIMIT_NOFILE, &limit_, nullptr);
+  }
+  ForkDescriptors(const ForkDescriptors&) = delete;
+  ForkDescriptors& operator=(const ForkDescriptors&) = delete;
+
+  [[nodiscard]] bool lacks_some() const {
+    return connection_.get() == -EMFILE || (connection_ && (!spare_[0] || !spare_[1]));
+  }
+  [[nodiscard]] const Descriptor& connection() const { return connection_; }
+  void close_spare() {
+    for (Descriptor& each : spare_) each = Descriptor();
+  }
+
+ private:
+  static constexpr rlim_t kTaken = 3;
+
+  void open(DoorPacket& welcome) {
+    close_spare();
+    connection_ = Descriptor();
+    connection_ = connect_to_door(welcome);
+    if (!connection_) return;
+    for (Descriptor& each : spare_) each = Descriptor(system_call(SYS_fcntl, connection_.get(), F_DUPFD_CLOEXEC, 0));
+  }
+
+  Descriptor connection_;
+  Descriptor spare_[2];
+  rlimit limit_{};
+  bool is_raised_ = false;
+};
+
 // Until it has joined, a child has of the arena what its parent had at the fork. Nothing else is written there before.
 long fork_with_far_memory(const SystemCall& call) {
   DoorPacket packet;
-  const Descriptor connection = connect_to_door(packet);
+  ForkDescriptors descriptors(packet);
+  if (descriptors.lacks_some()) {
+    complain("fork", "no descriptor is free (ulimit -n)");
+    return -EAGAIN;
+  }
+  const Descriptor& connection = descriptors.connection();
   const bool is_quiet = connection && send(connection.get(), packet_of(DoorKind::fork_begins)) &&
                         receive(connection.get(), packet) && packet.kind == DoorKind::quiet;
   if (is_quiet) {
@@ -141,6 +197,7 @@ long fork_with_far_memory(const SystemCall& call) {
   const long result = call.make();
   if (result == 0) {
     if (!is_quiet) give_up("fork", "farside far does not answer");
+    descriptors.close_spare();
     join(connection);
   } else if (is_quiet) {
     advise_joined(MADV_DONTFORK);

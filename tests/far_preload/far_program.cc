@@ -241,6 +241,8 @@ int main(int count, char** arguments) {
                                                          {"system_calls", system_calls},
                                                          {"signals", signals},
                                                          {"descriptors", descriptors},
+                                                         {"without_descriptors", without_descriptors},
+                                                         {"without_any_descriptors", without_any_descriptors},
                                                          {"direct_reads", direct_reads},
                                                          {"direct_writes", direct_writes},
                                                          {"outside", outside},

@@ -61,6 +61,8 @@ void refused_calls();
 void signals();
 void spawns();
 void threads();
+void without_descriptors();
+void without_any_descriptors();
 void statics_discarded();
 void statics_mapped_over();
 void statics_pinned();

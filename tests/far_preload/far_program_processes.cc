@@ -1,5 +1,6 @@
 // What a program that knows nothing of far memory does while others use the same memory: its threads, its children, its
 // signal handlers.
+#include <algorithm>
 #include <atomic>
 #include <csignal>
 #include <cstdint>
@@ -16,6 +17,7 @@
 #include <pthread.h>
 #include <spawn.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -278,6 +280,65 @@ void descriptors() {
   closedir(directory);
   REQUIRE(close_range(3, ~0U, 0) == 0);
   REQUIRE(is_filled(memory.data(), kLarge, 15));
+}
+
+namespace {
+
+// What it does needs none of its own.
+void use_up_descriptors(rlim_t hard) {
+  constexpr rlim_t kSoft = 64;
+  const rlimit limit{kSoft, std::max(hard, kSoft)};
+  REQUIRE(setrlimit(RLIMIT_NOFILE, &limit) == 0);
+  while (dup(STDERR_FILENO) >= 0) {
+  }
+  REQUIRE(errno == EMFILE);
+}
+
+void discard_half(std::uint8_t* memory) {
+  fill(memory, kLarge, 17);
+  REQUIRE(madvise(memory, kLarge / 2, MADV_DONTNEED) == 0);
+  REQUIRE(is_zero(memory, kLarge / 2) && memory[kLarge / 2 / 61 * 61 + 61] == pattern(kLarge / 2 / 61 * 61 + 61, 17));
+  REQUIRE(munmap(map(kLarge), kLarge) == 0);
+}
+
+}  // namespace
+
+// While the hard limit allows more.
+void without_descriptors() {
+  std::uint8_t* const memory = map(kLarge);
+  rlimit before{};
+  REQUIRE(getrlimit(RLIMIT_NOFILE, &before) == 0);
+  use_up_descriptors(before.rlim_max);
+  discard_half(memory);
+  fill(memory, kLarge, 18);
+  const pid_t child = fork();
+  if (child == 0) {
+    REQUIRE(is_filled(memory, kLarge, 18));
+    discard_half(memory);
+    _exit(0);
+  }
+  await_success(child);
+  REQUIRE(is_filled(memory, kLarge, 18));
+  rlimit after{};
+  REQUIRE(getrlimit(RLIMIT_NOFILE, &after) == 0 && after.rlim_cur == 64);
+}
+
+void without_any_descriptors() {
+  std::uint8_t* const memory = map(kLarge);
+  use_up_descriptors(0);
+  discard_half(memory);
+  for (int free = 0; free < 3; ++free) {
+    fill(memory, kLarge, 18);
+    REQUIRE(fork() == -1 && errno == EAGAIN);
+    REQUIRE(is_filled(memory, kLarge, 18));
+    close(63 - free);
+  }
+  const pid_t child = fork();
+  if (child == 0) {
+    REQUIRE(is_filled(memory, kLarge, 18));
+    _exit(0);
+  }
+  await_success(child);
 }
 
 // From an allocator of its own.
