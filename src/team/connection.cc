@@ -11,14 +11,22 @@
 namespace farside {
 
 Connection::Connection(EventLoop& loop, Fd socket, std::function<void()> on_ready)
-    : loop_(loop), socket_(std::move(socket)) {
-  loop_.watch(socket_.get(), EPOLLIN, [this, ready = std::move(on_ready)](std::uint32_t events) {
-    if ((events & EPOLLOUT) != 0) {
-      flush();
-      if (on_taken_) on_taken_();
-    }
-    if ((events & ~EPOLLOUT) != 0) ready();  // last: `this` may be gone
-  });
+    : loop_(loop), socket_(std::move(socket)), handler_([this, ready = std::move(on_ready)](std::uint32_t events) {
+        if ((events & EPOLLOUT) != 0) {
+          flush();
+          if (on_taken_) on_taken_();
+        }
+        if ((events & ~EPOLLOUT) != 0) ready();  // last: `this` may be gone
+      }) {
+  loop_.watch(socket_.get(), events(), handler_);
+}
+
+void Connection::ignore(bool ignored) {
+  if (ignored) {
+    loop_.forget(socket_.get());
+  } else {
+    loop_.watch(socket_.get(), events(), handler_);
+  }
 }
 
 bool Connection::receive(std::size_t at_most) {
@@ -62,6 +70,8 @@ void Connection::pause(bool paused) {
   watch_again();
 }
 
-void Connection::watch_again() { loop_.change(socket_.get(), (paused_ ? 0U : EPOLLIN) | (blocked_ ? EPOLLOUT : 0U)); }
+void Connection::watch_again() { loop_.change(socket_.get(), events()); }
+
+std::uint32_t Connection::events() const { return (paused_ ? 0U : EPOLLIN) | (blocked_ ? EPOLLOUT : 0U); }
 
 }  // namespace farside

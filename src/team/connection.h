@@ -30,6 +30,9 @@ class Connection {
   /// While paused `on_ready` runs only when the connection has broken.
   void pause(bool paused);
 
+  /// While ignored it is not of the loop, and only the other way round of this may be called, or what reads received().
+  void ignore(bool ignored);
+
   /// Sends now what fits and the rest when it fits. A broken connection shows in receive().
   void send(std::string_view bytes);
   /// `handler` runs each time the other side has taken something that had to wait. It does not destroy the connection.
@@ -49,9 +52,11 @@ class Connection {
   [[nodiscard]] std::size_t send_now(std::string_view bytes);
   void watch_for_room();
   void watch_again();
+  [[nodiscard]] std::uint32_t events() const;
 
   EventLoop& loop_;
   Fd socket_;
+  EventLoop::Handler handler_;
   std::function<void()> on_taken_;
   std::string received_;
   std::string unsent_;  // the first `sent_` bytes of it are sent

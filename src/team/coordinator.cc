@@ -24,8 +24,8 @@ constexpr std::size_t kUnsentBytes = 16 << 10;  // beyond which nothing more is 
 
 }  // namespace
 
-Coordinator::Coordinator(const std::string& address, const Secret& secret, Rank size)
-    : secret_(secret), seats_(size), listener_(listen_on(address)) {
+Coordinator::Coordinator(const std::string& address, const Secret& secret, Rank size, Admission admission)
+    : secret_(secret), admission_(std::move(admission)), seats_(size), listener_(listen_on(address)) {
   allow_many_files();  // one for each member
   address_ = bound_address(listener_, address);
   loop_.post([this] { loop_.watch(listener_.get(), EPOLLIN, [this](std::uint32_t) { accept_peer(); }); });
@@ -114,7 +114,11 @@ Coordinator::Refusal Coordinator::admit(PeerNumber number, Peer& peer, const Cla
 
 Coordinator::Refusal Coordinator::obey(Peer& peer, const Frame& frame) {
   switch (frame.kind) {
-    case FrameKind::contribute: return contribute(peer.rank, frame);
+    case FrameKind::contribute: {
+      Refusal refusal = contribute(peer.rank, frame);
+      if (refusal) peer.connection->send(peer.session->seal(FrameKind::refused, Encoder().text(*refusal).take()));
+      return refusal;
+    }
     case FrameKind::leave: unseat(peer.rank, Loss::left); return {};
     case FrameKind::beat: return {};
     case FrameKind::evict: return evict(frame);
@@ -141,6 +145,9 @@ Coordinator::Refusal Coordinator::contribute(Rank rank, const Frame& frame) {
   const auto due = SetupClock::now() + std::chrono::milliseconds(fields.number<std::uint32_t>());
   std::string blob = fields.text();
   fields.expect_end();
+  if (number == 0) {
+    if (Refusal refusal = examine(rank, blob)) return refusal;
+  }
   if (!seat.present) return repeat(rank, number, std::move(blob));
 
   if (number != complete_.size() || seat.blob) return "it contributes out of turn";
@@ -155,6 +162,14 @@ Coordinator::Refusal Coordinator::contribute(Rank rank, const Frame& frame) {
   }
   keep_time();
   return {};
+}
+
+Coordinator::Refusal Coordinator::examine(Rank rank, const std::string& first) const try {
+  if (admission_) admission_(rank, first);
+  return {};
+} catch (const Error& error) {
+  const Failure& failure = error.failure();
+  return failure.on + ": " + failure.why + (failure.remedy.empty() ? "" : "; " + failure.remedy);
 }
 
 void Coordinator::complete_exchange() {

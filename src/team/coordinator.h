@@ -11,6 +11,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -28,8 +29,12 @@ namespace farside {
 
 class Coordinator {
  public:
-  /// Listens on `address` (socket.h) for the members of a team of `size`.
-  Coordinator(const std::string& address, const Secret& secret, Rank size);
+  /// Throws Error on the first thing that a member contributes when it cannot be one of this team.
+  using Admission = std::function<void(Rank rank, const std::string& first)>;
+
+  /// Listens on `address` (socket.h) for the members of a team of `size`. A member that `admission` refuses is told why
+  /// and loses its seat, before any other member has seen what it contributed.
+  Coordinator(const std::string& address, const Secret& secret, Rank size, Admission admission = {});
   ~Coordinator() { loop_.stop(); }
   Coordinator(const Coordinator&) = delete;
   Coordinator& operator=(const Coordinator&) = delete;
@@ -82,6 +87,7 @@ class Coordinator {
   Refusal admit(PeerNumber number, Peer& peer, const Claim& claim);
   Refusal obey(Peer& peer, const Frame& frame);
   Refusal contribute(Rank rank, const Frame& frame);
+  [[nodiscard]] Refusal examine(Rank rank, const std::string& first) const;
   Refusal evict(const Frame& frame);
   Refusal repeat(Rank rank, std::uint32_t number, std::string blob);
   void complete_exchange();
@@ -109,6 +115,7 @@ class Coordinator {
 
   std::string address_;
   Secret secret_;
+  Admission admission_;
   std::vector<Seat> seats_;
   std::optional<SetupClock::time_point> due_;       ///< of the exchange under way
   std::uint32_t epoch_ = 0;                         ///< losses and returns so far

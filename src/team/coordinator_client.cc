@@ -69,6 +69,7 @@ std::vector<std::string> CoordinatorClient::exchange(const std::string& tried, s
     ++exchanges_;
     return *std::exchange(gathered_, std::nullopt);
   }
+  if (refused_) throw UsageError({tried, "with the team", failure_, ""});
   throw Error({tried, "with the team", failure_.empty() ? "a rank was lost" : failure_, ""});
 }
 
@@ -118,6 +119,12 @@ void CoordinatorClient::serve() {
 void CoordinatorClient::obey(const Frame& frame) {
   if (frame.kind == FrameKind::gathered) take_gathered(frame);
   if (frame.kind == FrameKind::lost) take_loss(frame);
+  if (frame.kind == FrameKind::refused) {
+    const std::lock_guard lock(mutex_);
+    refused_ = true;
+    failure_ = Decoder(frame.fields, "why this member is refused").text();
+    changed_.notify_all();
+  }
   if (frame.kind == FrameKind::failed) fail(Decoder(frame.fields, "why an exchange failed").text());
   if (frame.kind == FrameKind::returned) take_return(frame);
 }

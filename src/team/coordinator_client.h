@@ -61,6 +61,7 @@ class CoordinatorClient final : public Bootstrap {
   std::condition_variable changed_;
   std::vector<std::string> coming_;  ///< of what is being gathered: the blobs of the first ranks
   std::optional<std::vector<std::string>> gathered_;
+  bool refused_ = false;         ///< for good: this process cannot be a member
   std::string failure_;          ///< why there are no further exchanges; empty while there may be
   std::uint32_t epoch_ = 0;      ///< as the coordinator told last
   std::set<Rank> lost_;          ///< whom it told to be lost and not to have come back

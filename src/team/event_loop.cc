@@ -39,7 +39,7 @@ EventLoop::EventLoop()
     const auto handler = tick_;  // may set another
     handler();
   });
-  thread_ = start_thread([this] { run(); });
+  thread_ = start_thread([this] { run(0); });
 }
 
 void EventLoop::watch(int fd, std::uint32_t events, Handler handler) {
@@ -96,6 +96,16 @@ void EventLoop::run_due() {
   }
 }
 
+std::thread EventLoop::hand_over() {
+  const std::uint64_t turn = ++turn_;
+  try {
+    return std::exchange(thread_, start_thread([this, turn] { run(turn); }));
+  } catch (const Error&) {
+    --turn_;
+    throw;
+  }
+}
+
 void EventLoop::post(std::function<void()> task) {
   {
     const std::lock_guard lock(mutex_);
@@ -123,9 +133,9 @@ void EventLoop::run_posted() {
   for (const auto& task : tasks) task();
 }
 
-void EventLoop::run() {
+void EventLoop::run(std::uint64_t turn) {
   std::array<epoll_event, 32> events;
-  while (!stopping_) {
+  while (turn_ == turn && !stopping_) {
     const int count = ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), wait_ms());
     if (count < 0 && errno != EINTR) throw errno_error("wait in", "an event loop");
     for (int i = 0; i < count; ++i) {

@@ -1,6 +1,7 @@
 // event_loop.h — one thread that sleeps until one of many descriptors has something to say.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -44,6 +45,11 @@ class EventLoop {
   /// Calls `handler` when the handlers of all that had something to say at once have run.
   void after_each_round(std::function<void()> handler) { after_round_ = std::move(handler); }
 
+  /// For another thread, while the loop's is in the handler of after_each_round and changes nothing: a new thread is
+  /// the loop's from now on. The one before ends with that handler, in which it is not the loop's any more; it is the
+  /// caller's to join. Throws Error, and nothing changes, when the system gives no thread.
+  [[nodiscard]] std::thread hand_over();
+
   /// Runs `task` on the loop's thread, soon. Any thread may call it.
   void post(std::function<void()> task);
 
@@ -51,7 +57,7 @@ class EventLoop {
   void stop();
 
  private:
-  void run();
+  void run(std::uint64_t turn);
   void run_posted();
   void run_due();
   /// Until the first of later_, as epoll_wait takes it.
@@ -67,6 +73,7 @@ class EventLoop {
   std::mutex mutex_;  // for posted_ alone
   std::vector<std::function<void()>> posted_;
   bool stopping_ = false;
+  std::atomic<std::uint64_t> turn_ = 0;  // how often it was handed over
   std::thread thread_;
 };
 

@@ -20,7 +20,7 @@
 namespace farside {
 
 /// Advances with every change of the team's messages.
-inline constexpr std::uint32_t kTeamProtocol = 4;
+inline constexpr std::uint32_t kTeamProtocol = 5;
 
 struct Greeting {
   std::array<char, 8> magic{'f', 'a', 'r', 's', 'i', 'd', 'e', '\n'};

@@ -39,10 +39,10 @@ Session introduce(const Fd& socket, const Introduced& what, const Secret& secret
   const auto challenge = read_message<Challenge>(socket, deadline);
   if (!challenge.greeting.is_farside()) fail(what, "it does not speak farside", "check the address");
   if (challenge.greeting.protocol != kTeamProtocol) {
-    fail(what,
-         "it speaks protocol " + std::to_string(challenge.greeting.protocol) + " and this program " +
-             std::to_string(kTeamProtocol),
-         "use one version of farside everywhere");
+    throw UsageError({what.tried, what.address,
+                      "it speaks protocol " + std::to_string(challenge.greeting.protocol) + " and this program " +
+                          std::to_string(kTeamProtocol),
+                      "use one version of farside everywhere"});
   }
   if (!proves_coordinator(secret, hello, challenge)) {
     fail(what, "it does not know this pool's secret", "use the secret file of that pool");

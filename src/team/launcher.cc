@@ -241,8 +241,10 @@ void Launcher::fail(std::size_t index, int code, const std::string& how) {
   if (ending_) return;
   const std::string what = "rank " + std::to_string(plan_.first_rank + index) + " " + how;
   if (plan_.restart) {
-    if (!asked_to_end_ && will_restart(index, what)) return;
-    log::error(what + (asked_to_end_ ? "" : "; it has failed too often in a row and is not started again"));
+    const bool final = code == plan_.restart->final_code;
+    if (!asked_to_end_ && !final && will_restart(index, what)) return;
+    const char* const why = final ? "it " : "it has failed too often in a row and ";
+    log::error(what + (asked_to_end_ ? "" : std::string("; ") + why + "is not started again"));
   }
   if (end_.failures.empty()) end_.code = code;
   std::string& failure = end_.failures.emplace_back(what);

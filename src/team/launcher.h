@@ -23,6 +23,7 @@ struct RestartPolicy {
   unsigned most_in_a_row = 8;
   std::chrono::milliseconds first_pause{100};
   std::chrono::milliseconds longest_pause{10'000};
+  int final_code = 2;  ///< of a rank that does not become well by being started again: a UsageError's
   /// Less than a process tries to join: while the others are out of reach it is started again and again.
   std::chrono::milliseconds good_life{20'000};
 };

@@ -1,8 +1,12 @@
 #include "team/member_card.h"
 
+#include <cstdlib>
+#include <utility>
+
 #include "farside/base/error.h"
 
 #include "base/wire.h"
+#include "team/environment.h"
 #include "team/handshake.h"
 
 namespace farside {
@@ -21,12 +25,19 @@ std::string_view name_of(FabricMode mode) {
 }  // namespace
 
 MemberCard MemberCard::of_this_process(std::uint16_t incarnation) {
-  return {kTeamProtocol, FARSIDE_VERSION, fabric_mode_from_environment(), host_identity(), this_process(), incarnation};
+  const char* terms = std::getenv(kTermsVariable);
+  return {.protocol = kTeamProtocol,
+          .version = FARSIDE_VERSION,
+          .mode = fabric_mode_from_environment(),
+          .terms = terms == nullptr ? "" : terms,
+          .host = host_identity(),
+          .process = this_process(),
+          .incarnation = incarnation};
 }
 
 std::string MemberCard::encode() const {
   Encoder out;
-  out.number(protocol).text(version).number(static_cast<std::uint8_t>(mode)).text(host);
+  out.number(protocol).text(version).number(static_cast<std::uint8_t>(mode)).text(terms).text(host);
   out.number(static_cast<std::uint32_t>(process.pid)).number(process.start_ticks).number(incarnation);
   return out.take();
 }
@@ -39,6 +50,7 @@ MemberCard MemberCard::decode(std::string_view bytes) {
                                                 ", this program's of " + std::to_string(kTeamProtocol));
   card.version = in.text();
   card.mode = static_cast<FabricMode>(in.number<std::uint8_t>());
+  card.terms = in.text();
   card.host = in.text();
   card.process.pid = in.number<pid_t>();
   card.process.start_ticks = in.number<std::uint64_t>();
@@ -48,17 +60,27 @@ MemberCard MemberCard::decode(std::string_view bytes) {
   return card;
 }
 
+std::function<void(std::uint32_t, const std::string&)> MemberCard::admission(MemberCard card) {
+  return [card = std::move(card)](std::uint32_t rank, const std::string& encoded) {
+    card.expect_compatible(decode(encoded), rank);
+  };
+}
+
 void MemberCard::expect_compatible(const MemberCard& other, std::uint32_t other_rank) const {
   const std::string who = "rank " + std::to_string(other_rank);
   if (other.version != version) {
-    throw Error({"form a team with", who, "it uses farside " + other.version + " and this program " + version,
+    throw Error({"form a team with", who, "it uses farside " + other.version + " and the others " + version,
                  "install one version everywhere"});
   }
   if (other.mode != mode) {
-    throw Error({"form a team with", who,
-                 "its FARSIDE_FABRIC is " + std::string(name_of(other.mode)) + " and this program's " +
-                     std::string(name_of(mode)),
-                 "set FARSIDE_FABRIC alike for every rank"});
+    throw Error(
+        {"form a team with", who,
+         "its FARSIDE_FABRIC is " + std::string(name_of(other.mode)) + " and the others' " + std::string(name_of(mode)),
+         "set FARSIDE_FABRIC alike for every rank"});
+  }
+  if (other.terms != terms) {
+    throw Error({"form a team with", who, "it was started with " + other.terms + " and the others with " + terms,
+                 "give the same options on every machine"});
   }
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 
@@ -15,7 +16,8 @@ struct MemberCard {
   std::uint32_t protocol = 0;
   std::string version;  ///< of farside
   FabricMode mode = FabricMode::automatic;
-  std::string host;  ///< host_identity()
+  std::string terms;  ///< the options that all members must have been started with; what they are is the launcher's
+  std::string host;   ///< host_identity()
   ProcessId process;
   std::uint16_t incarnation = 0;  ///< of its rank
 
@@ -25,8 +27,11 @@ struct MemberCard {
   [[nodiscard]] static MemberCard decode(std::string_view bytes);
 
   /// Throws Error, naming what differs, when the two cannot be members of one team: one protocol and version, and one
-  /// fabric mode, so that all atomics on a region take one path.
+  /// fabric mode, so that all atomics on a region take one path; and equal terms.
   void expect_compatible(const MemberCard& other, std::uint32_t other_rank) const;
+
+  /// The coordinator's admission of members whose cards go with this one.
+  [[nodiscard]] static std::function<void(std::uint32_t rank, const std::string& encoded)> admission(MemberCard card);
 };
 
 }  // namespace farside

@@ -12,6 +12,7 @@
 #include "base/wire.h"
 #include "team/coordinator_client.h"
 #include "team/liveness.h"
+#include "team/member_card.h"
 #include "team/runtime_dir.h"
 #include "tests/support/shared.h"
 #include "tests/team/coordinator_fixture.h"
@@ -45,6 +46,39 @@ TEST_F(CoordinatorTest, GivesARankToOneProcessAtATime) {
       EXPECT_THAT(error.what(), HasSubstr(reason));
     }
   }
+}
+
+// The other members have seen nothing of it, and the seat is free for one that fits.
+TEST_F(CoordinatorTest, RefusesAMemberOfAnotherVersionAlone) {
+  const auto card = [](const std::string& version, const std::string& terms) {
+    MemberCard made = MemberCard::of_this_process(0);
+    made.version = version;
+    made.terms = terms;
+    return made;
+  };
+  const Coordinator coordinator(dir_.path() / "choosy", secret_, 2, MemberCard::admission(card("1.0", "--nodes=2")));
+  Member zero(coordinator, secret_, 0);
+  const std::string fits = card("1.0", "--nodes=2").encode();
+  std::vector<std::string> gathered;
+  std::thread other([&] { gathered = zero->exchange("try", fits, soon()); });
+  for (const auto& [misfit, reason] : std::map<std::string, std::string>{
+           {card("2.0", "--nodes=2").encode(), "rank 1: it uses farside 2.0 and the others 1.0"},
+           {card("1.0", "--nodes=3").encode(), "rank 1: it was started with --nodes=3 and the others with --nodes=2"},
+           {"no card", "it is of protocol"}}) {
+    Member refused(coordinator, secret_, 1);
+    try {
+      (void)refused->exchange("try", misfit, soon());
+      ADD_FAILURE() << "it was admitted";
+    } catch (const UsageError& error) {
+      EXPECT_THAT(error.what(), HasSubstr(reason));
+    }
+    EXPECT_TRUE(eventually([&] { return refused.abandoned(); }));
+  }
+  Member one(coordinator, secret_, 1);
+  EXPECT_THAT(one->exchange("try", fits, soon()), ElementsAre(fits, fits));
+  other.join();
+  EXPECT_THAT(gathered, ElementsAre(fits, fits));
+  EXPECT_THAT(zero.losses(), testing::IsEmpty());
 }
 
 // While the team forms, a rank may start again, as a new incarnation.

@@ -14,6 +14,7 @@
 namespace farside::test {
 namespace {
 
+using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::UnorderedElementsAre;
@@ -57,6 +58,13 @@ TEST(Run, FormsATeamOverUcx) {
 TEST(Run, SurvivesLateOperationsOnFreedMemory) {
   const std::vector<std::string> command = farside_run("3", {FARSIDE_MEMBER, "free_early"});
   for (const CommandEnd& end : {run(command), run(over_ucx(command))}) EXPECT_EQ(end.code(), 0) << end.err;
+}
+
+// An MPI program would run, as jobs of size 1.
+TEST(Run, WarnsOfAProgramThatIsLinkedWithMpi) {
+  const CommandEnd end = run(farside_run("2", {FARSIDE_MPI_PROGRAM}));
+  EXPECT_EQ(end.code(), 0) << end.err;
+  EXPECT_THAT(lines(end.err), ElementsAre(AllOf(HasSubstr("libmpi.so.40"), HasSubstr("size 1"), HasSubstr("mpirun"))));
 }
 
 // Without a launcher a program still runs, alone.
