@@ -9,7 +9,7 @@ demo: setup
 	cmake --build --preset release --target farside_cli farside-preload example_ring
 	scripts/demo
 
-test: $(BUILD_TYPES)
+test: setup
 	scripts/test
 
 # Part of the suites once more, over RDMA verbs in virtual machines.

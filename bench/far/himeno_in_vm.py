@@ -1,5 +1,5 @@
 """Himeno with 360 of its 591 MB here, in every way that a kernel and farside have (table 4 of Goto et al., remote swap
-memory). Prints a table for docs/benchmarks.md."""
+memory). Prints a table for docs/benchmarks/far.md."""
 import argparse
 import json
 import statistics

@@ -91,7 +91,7 @@ std::vector<pid_t> Command::processes() const {
 
 CommandEnd Command::wait() {
   int status = 0;
-  if (!eventually([&] { return ::waitpid(pid_, &status, WNOHANG) == pid_; }, extended(std::chrono::seconds(90)))) {
+  if (!eventually([&] { return ::waitpid(pid_, &status, WNOHANG) == pid_; }, extended(std::chrono::minutes(4)))) {
     ADD_FAILURE() << "the command did not end; it printed: " << content_of(out_) << content_of(err_);
     ::kill(pid_, SIGKILL);
     ::waitpid(pid_, &status, 0);

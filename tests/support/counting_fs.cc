@@ -1,6 +1,6 @@
 // counting_fs — a file system that shows another directory and counts the bytes that were read from it.
 //
-//   counting_fs [--image] SOURCE MOUNTPOINT [-o OPTIONS]     options of fuse
+//   counting_fs [--image | --skew SECONDS] SOURCE MOUNTPOINT [-o OPTIONS]     options of fuse
 //
 // The kernel keeps nothing: direct_io, and no attribute or entry outlives its use. So the count is what a file server
 // would have been asked for. It stands in an attribute of the root that is always there:
@@ -9,7 +9,11 @@
 // With --image it looks as a reproducible read-only image does: a file's inode number follows from its path, and all
 // times are the same.
 //
-// A read of the file /hung never returns, as on a server that went away; "user.reads_hung" counts those.
+// With --skew it is a server whose clock is so far ahead of this host's, or behind it, and that keeps times in whole
+// seconds.
+//
+// A read of the file /hung never returns, as on a server that went away; "user.reads_hung" counts those. Nor does the
+// first read of the file /slow, until setxattr(MOUNTPOINT, "user.released"); others of it do.
 #define FUSE_USE_VERSION 31
 #include <atomic>
 #include <cerrno>
@@ -18,6 +22,7 @@
 #include <cstring>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -32,8 +37,11 @@ namespace {
 
 std::string source;
 bool is_image = false;
+std::optional<time_t> skew;
 std::atomic<std::uint64_t> bytes_read = 0;
 std::atomic<std::uint64_t> reads_hung = 0;
+std::atomic<bool> was_slow = false;
+std::atomic<bool> is_released = false;
 
 std::string behind(const char* path) { return source + path; }
 
@@ -50,6 +58,9 @@ void* start(fuse_conn_info*, fuse_config* config) {
 
 int get_attributes(const char* path, struct stat* found, fuse_file_info*) {
   if (::lstat(behind(path).c_str(), found) != 0) return -errno;
+  if (skew) {
+    for (timespec* const time : {&found->st_atim, &found->st_mtim, &found->st_ctim}) *time = {time->tv_sec + *skew, 0};
+  }
   if (is_image) {
     found->st_ino = std::hash<std::string_view>()(path) | 2;  // 1 is the root's
     found->st_atim = found->st_mtim = found->st_ctim = {.tv_sec = 1'000'000'000, .tv_nsec = 0};
@@ -89,6 +100,10 @@ int read_file(const char* path, char* into, std::size_t bytes, off_t offset, fus
     ++reads_hung;
     for (;;) ::pause();
   }
+  if (std::string_view(path) == "/slow" && !was_slow.exchange(true)) {
+    ++reads_hung;
+    is_released.wait(false);
+  }
   const ssize_t got = ::pread(static_cast<int>(file->fh), into, bytes, offset);
   if (got > 0) bytes_read += static_cast<std::uint64_t>(got);
   return result(got);
@@ -119,6 +134,13 @@ int get_extended(const char* path, const char* name, char* into, std::size_t roo
   return static_cast<int>(text.size());
 }
 
+int set_extended(const char* path, const char* name, const char*, std::size_t, int) {
+  if (std::string_view(path) != "/" || std::string_view(name) != "user.released") return -ENODATA;
+  is_released = true;
+  is_released.notify_all();
+  return 0;
+}
+
 }  // namespace
 
 int main(int count, char** words) {
@@ -126,6 +148,11 @@ int main(int count, char** words) {
   if (is_image) {
     ++words;
     --count;
+  }
+  if (count > 2 && std::string_view(words[1]) == "--skew") {
+    skew = std::stol(words[2]);
+    words += 2;
+    count -= 2;
   }
   if (count < 3) return EXIT_FAILURE;
   source = std::unique_ptr<char, void (*)(void*)>(::realpath(words[1], nullptr), std::free).get();
@@ -142,6 +169,7 @@ int main(int count, char** words) {
   operations.unlink = remove_file;
   operations.release = release_file;
   operations.getxattr = get_extended;
+  operations.setxattr = set_extended;
   std::string words_before[] = {"counting_fs", "-f", "-o", "max_idle_threads=4,max_threads=64"};
   std::vector<char*> arguments;
   for (std::string& word : words_before) arguments.push_back(word.data());

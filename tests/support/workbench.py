@@ -120,14 +120,14 @@ def blocks_loaded(door_socket):
     """What the door answers to a `status` request (host_door.h)."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as door:
         door.connect(str(door_socket))
-        door.send(struct.pack("4I48x", 0x66617264, 1, 4, 0))
-        return struct.unpack("2I13Q", door.recv(1024))[11]
+        door.send(struct.pack("4I48x", 0x66617264, 2, 4, 0))
+        return struct.unpack("2I19Q", door.recv(1024))[11]
 
 
 @contextlib.contextmanager
-def counting_mount(source, mountpoint):
+def counting_mount(source, mountpoint, *options):
     mountpoint.mkdir()
-    with running([BIN / "counting_fs", source, mountpoint]):
+    with running([BIN / "counting_fs", *options, source, mountpoint]):
         try:
             wait_for(mountpoint.is_mount, "the file system to be mounted")
             yield mountpoint
@@ -154,6 +154,10 @@ def reads_hung(mountpoint):
     return int(os.getxattr(mountpoint, "user.reads_hung"))
 
 
+def release_slow_read(mountpoint):
+    os.setxattr(mountpoint, "user.released", b"")
+
+
 def size(path):
     files = [file for file in path.rglob("*") if file.is_file()] if path.is_dir() else [path]
     return sum(file.stat().st_size for file in files)
@@ -169,6 +173,7 @@ def make_files(directory):
     (directory / "almost").write_bytes(binary[:2_000_000] + b"!" + binary[2_000_001:])
     (directory / "packed.gz").write_bytes(gzip.compress("".join(lines).encode(), mtime=0))
     (directory / "hung").write_bytes(bytes(1 << 20))
+    (directory / "slow").write_bytes(dice.randbytes(50_000))
     tree = directory / "tree"
     for i in range(60):
         (tree / str(i % 7)).mkdir(parents=True, exist_ok=True)
