@@ -196,20 +196,21 @@ std::optional<std::uint64_t> seed_that_fails(const ReplicaRules& rules) {
   return std::nullopt;
 }
 
-TEST(KvSameLayout, HasRoomForAllThatThePrimaryHasRoomFor) {
-#ifdef __SANITIZE_THREAD__
-  constexpr std::uint64_t kLast = 2;  // it has one thread, and takes twenty times as long there
-#else
-  constexpr std::uint64_t kLast = kSeeds;
-#endif
-  for (std::uint64_t seed = 1; seed <= kLast; ++seed) {
-    SCOPED_TRACE("seed " + std::to_string(seed));
-    Workload workload(seed);
-    ASSERT_EQ(workload.run(), "");
-    workload.expect_that_both_have_the_same();
-    workload.expect_that_the_standby_goes_on();
-  }
+class KvSameLayoutUnder : public testing::TestWithParam<std::uint64_t> {};
+
+TEST_P(KvSameLayoutUnder, HasRoomForAllThatThePrimaryHasRoomFor) {
+  Workload workload(GetParam());
+  ASSERT_EQ(workload.run(), "");
+  workload.expect_that_both_have_the_same();
+  workload.expect_that_the_standby_goes_on();
 }
+
+#ifdef __SANITIZE_THREAD__
+constexpr std::uint64_t kLastSeed = 2;  // it has one thread, and takes twenty times as long there
+#else
+constexpr std::uint64_t kLastSeed = kSeeds;
+#endif
+INSTANTIATE_TEST_SUITE_P(Seeds, KvSameLayoutUnder, testing::Range<std::uint64_t>(1, kLastSeed + 1));
 
 TEST(KvSameLayout, CatchesAStandbyThatPutsVersionsWhereItLikes) {
   EXPECT_TRUE(seed_that_fails({.replays_in_place = false}));
