@@ -96,6 +96,8 @@ class Pool:
             wait_for(lambda: text in self.log(host), f'"{text}"')
         except TimeoutError as error:
             # UCX 1.13 aborts who has a READ queued for a peer that dies as it is connected (docs/protocols/fabric_ucx.md).
-            if "ucp_request.inl:346  Fatal" in self.log(host):
-                raise unittest.SkipTest(f"UCX aborted the node of {host.name}") from None
-            raise AssertionError(f"the log of {host.name} lacks {error}:\n{self.log(host)}") from None
+            for each in self.hosts:
+                if "ucp_request.inl:346  Fatal" in self.log(each):
+                    raise unittest.SkipTest(f"UCX aborted the node of {each.name}") from None
+            logs = "\n".join(f"{each.name}:\n{self.log(each)}" for each in self.hosts)
+            raise AssertionError(f"the log of {host.name} lacks {error}:\n{logs}") from None
