@@ -145,7 +145,8 @@ TEST(ServiceThread, RefusesToWaitForItself) {
     std::promise<std::vector<std::string>> refusals;
     Request put;
     Barrier::Begun begun{};
-    Messages* messages = nullptr;
+    std::promise<Messages*> made;  // a message may arrive before the constructor has returned
+    const std::shared_future<Messages*> messages = made.get_future().share();
     const auto handler = [&](Messages::Call& call) {
       const auto channel = seat.comm.open_channel();
       put = seat.comm.put(*channel, memory->of(call.source()).span(0, bytes.size()),
@@ -155,12 +156,12 @@ TEST(ServiceThread, RefusesToWaitForItself) {
       texts.push_back(thrown_text<UsageError>([&] { (void)seat.comm.wait(*channel, put, seat.patience()); }));
       texts.push_back(thrown_text<UsageError>([&] { (void)barrier.wait(*channel, begun.number, seat.patience()); }));
       texts.push_back(thrown_text<UsageError>([&] {
-        (void)messages->send(*channel, call.source(), {0, {}, {}}, seat.patience());
+        (void)messages.get()->send(*channel, call.source(), {0, {}, {}}, seat.patience());
       }));
       refusals.set_value(texts);
     };
-    Messages made(seat.comm, {handler});
-    messages = &made;
+    Messages of_this_rank(seat.comm, {handler});
+    made.set_value(&of_this_rank);
     if (me.index() == 1) {
       auto told = refusals.get_future();
       ASSERT_EQ(told.wait_for(kTimeout / 2), std::future_status::ready) << "it waits";
@@ -171,7 +172,7 @@ TEST(ServiceThread, RefusesToWaitForItself) {
       EXPECT_TRUE(seat.comm.wait(*seat.channel, put, seat.patience()).done());
       EXPECT_TRUE(barrier.wait(*seat.channel, begun.number, seat.patience()).done());
     } else {
-      ASSERT_TRUE(made.send(*seat.channel, 1, {0, {}, {}}, seat.patience()).done());
+      ASSERT_TRUE(of_this_rank.send(*seat.channel, 1, {0, {}, {}}, seat.patience()).done());
       EXPECT_TRUE(barrier.pass(*seat.channel, seat.patience()).done());
     }
     seat.leave(me);
