@@ -6,6 +6,8 @@
 #include <stdexcept>
 #include <vector>
 
+#include <sys/wait.h>
+
 #include "farside/base/error.h"
 #include "farside/gas/patch.h"
 
@@ -67,6 +69,11 @@ void with_a_stopped_owner(const std::function<void(Array&, const std::function<v
   reach(3);
   fleet.signal(1, SIGCONT);
   *step = 4;
+  const int status = fleet.wait(0);
+  if (!all_map_all() && WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV) {
+    GTEST_SKIP() << "UCX used a connection that it had freed: docs/protocols/fabric_ucx.md, Limits";
+  }
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
   fleet.expect_success();
 }
 

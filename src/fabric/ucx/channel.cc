@@ -152,20 +152,17 @@ bool UcxChannel::progress() {
 void UcxChannel::attend() {
   attention_ = false;
   if (std::exchange(renews_worker_, false)) drop_worker(nullptr);
-  std::vector<std::unique_ptr<Link>> gone;
-  for (auto entry = links_.begin(); entry != links_.end();) {
-    Link& link = *entry->second;
+  std::vector<PeerId> gone;  // by number: ending one may end all (drop_worker)
+  for (const auto& [peer, entry] : links_) {
+    Link& link = *entry;
     if (link.failed && !link.is_explained()) {
       attention_ = true;
-      ++entry;
       continue;
     }
     if (link.failed || link.peer->lost) {
-      gone.push_back(std::move(entry->second));
-      entry = links_.erase(entry);
+      gone.push_back(peer);
       continue;
     }
-    ++entry;
     if (!link.endpoint) {
       open(link);
     } else if (!link.greeted) {
@@ -177,7 +174,9 @@ void UcxChannel::attend() {
       --deferred.completion->pending;
     }
   }
-  for (auto& link : gone) end_failed(std::move(link));
+  for (const PeerId peer : gone) {
+    if (find(peer) != nullptr) end_failed(std::move(links_.extract(peer).mapped()));
+  }
   drop_answered();
 }
 
