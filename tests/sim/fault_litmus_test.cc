@@ -355,6 +355,33 @@ TEST(SimLitmus, AFlushTellsOfAWriteThatFailedBefore) {
   EXPECT_FALSE(possible(network, flushes_as(Outcome::done, 0)));
 }
 
+// The target takes the access away once it has seen the addition: the answer was on its way, and is lost.
+TEST(SimLitmus, AnAtomicThatTookEffectIsReportedAsLost) {
+  const auto seen = std::make_shared<bool>();
+  const std::array<Litmus::Program, 3> program{
+      [seen](Side& me) {
+        *seen = false;
+        const auto counter = me.memory->of(kTarget).word<AtomicWord>(0);
+        me.litmus.happened = me.channel->fetch_add(counter, 1, me.soon()).outcome == Outcome::peer_lost && *seen;
+      },
+      {},
+      [seen](Side& me) {
+        SimFabric& fabric = me.litmus.world.fabric(me.rank);
+        for (int i = 0; i < 1000 && !*seen; ++i) {
+          fabric.sleep(std::chrono::nanoseconds(100));
+          *seen = me.own(0).load() == 1;
+        }
+        if (*seen) {
+          EXPECT_EQ(fabric.revoke(kWriter, me.soon()), Outcome::done);
+        }
+      }};
+  Network network = tame();
+  network.revoking_kills = false;
+  EXPECT_FALSE(possible(network, program));
+  network.answers_late = true;
+  EXPECT_TRUE(possible(network, program));
+}
+
 TEST(SimLitmus, TheDeadAnswerOnlyOverMappedMemory) {
   const std::array<Litmus::Program, 3> program{
       [](Side& me) {
