@@ -1,7 +1,7 @@
 # A thin face on CMake and scripts/. Every target does its own set-up.
 BUILD_TYPES := release asan tsan
 
-.PHONY: demo test test-vm soak fuzz bench lint install setup build $(BUILD_TYPES)
+.PHONY: demo test test-long test-vm soak fuzz bench lint install setup build $(BUILD_TYPES)
 
 # Builds no tests and benchmarks, which take twice as long as the rest.
 demo: setup
@@ -11,6 +11,10 @@ demo: setup
 
 test: setup
 	scripts/test
+
+# The simulators' guarantees under 20,000 seeds each, for hours; FARSIDE_SIM_SEEDS sets another number.
+test-long: release
+	scripts/test-long
 
 # Part of the suites once more, over RDMA verbs in virtual machines.
 test-vm: release
