@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "farside/base/error.h"
+#include "farside/fabric/host.h"
 
 #include "fabric/clock.h"
 #include "tests/support/death_watch.h"
@@ -330,6 +331,31 @@ TEST(Loss, TheMemoryOfTheDeadIsGivenBack) {
   ASSERT_TRUE(eventually([&] { return killing->ready == 1; }));
   fleet.signal(1, SIGKILL);
   EXPECT_EQ(WTERMSIG(fleet.wait(1)), SIGKILL);
+  fleet.expect_success();
+}
+
+// A READ that comes too late is not answered, or finds what was there; never the blank memory that UCX has in its
+// place.
+TEST(Loss, NobodyReadsRegionsOfAServiceThatStoppedAnswering) {
+  Fleet fleet(2, [](Member& me) {
+    Mesh mesh = make_mesh(me, 4096);
+    mesh.local->word<ControlWord>(0).store(7);
+    me.barrier();
+    if (me.index() == 0) {
+      ASSERT_EQ(mesh.channel->load(mesh.at(1).word<ControlWord>(0), mesh.patience()).value, 7U);
+      me.barrier();
+      me.barrier();
+      const auto late =
+          mesh.channel->load(mesh.at(1).word<ControlWord>(0), mesh.fabric->in(std::chrono::milliseconds(200)));
+      EXPECT_TRUE(!late.done() || late.value == 7) << late.value;
+    } else {
+      me.barrier();
+      stop_answering(*mesh.fabric);
+      mesh.local.reset();
+      me.barrier();
+    }
+    me.barrier();
+  });
   fleet.expect_success();
 }
 

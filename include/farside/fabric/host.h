@@ -8,6 +8,14 @@
 
 namespace farside {
 
+class Fabric;
+
+/// For a service that ends, before its regions go: peers that reach this process through UCX get no answer any more, so
+/// their operations end when they learn that it is lost. Otherwise one that comes too late would find blank memory and
+/// seem to succeed (docs/protocols/fabric.md, Limits). Peers that have the memory mapped keep it. For good; not by two
+/// threads at once. Throws Error when `fabric` is not a host fabric.
+void stop_answering(Fabric& fabric);
+
 /// The memory file behind a region, to be handed to programs of this host that map it.
 struct RegionFile {
   Fd read_only;              ///< mappings of it cannot be made writable; see docs/protocols/fabric.md

@@ -143,4 +143,10 @@ FabricMode fabric_mode_from_environment() {
 
 std::unique_ptr<Fabric> make_host_fabric(HostFabricOptions options) { return std::make_unique<HostFabric>(options); }
 
+void stop_answering(Fabric& fabric) {
+  const auto* const host = dynamic_cast<HostFabric*>(&fabric);
+  if (host == nullptr) throw UsageError({"end", "the answers to peers", "it is not a host fabric", ""});
+  host->stop_answering();
+}
+
 }  // namespace farside

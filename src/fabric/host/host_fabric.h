@@ -34,6 +34,10 @@ class HostFabric final : public Fabric {
   }
   Outcome revoke(PeerId peer, PeerLife life, Deadline deadline) override;
 
+  void stop_answering() const {
+    if (ucx_ != nullptr) ucx_->stop_answering();
+  }
+
   [[nodiscard]] Time now() const override;
   [[nodiscard]] Time lately() const override;
   void sleep(Duration duration) override;

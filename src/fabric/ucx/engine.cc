@@ -175,9 +175,13 @@ UcxEngine::UcxEngine(std::function<void()> on_event, std::uint32_t expected_peer
   service_ = std::jthread([this](const std::stop_token& stop) { serve(stop); });
 }
 
-UcxEngine::~UcxEngine() {
+UcxEngine::~UcxEngine() { stop_answering(); }
+
+void UcxEngine::stop_answering() noexcept {
+  if (!service_.joinable()) return;
   service_.request_stop();
   worker_.signal();
+  service_.join();
 }
 
 std::unique_lock<std::mutex> UcxEngine::lock() const {

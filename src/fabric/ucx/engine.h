@@ -90,6 +90,8 @@ class UcxEngine {
   /// Marks it lost and closes what it opened to this process: done when nothing that it posted can land any more. What
   /// this rests on stands in docs/protocols/fabric_ucx.md.
   Outcome revoke(PeerId peer, Deadline deadline);
+  /// No peer's operation is answered after this, so nothing finds what retire makes blank. Channels go on.
+  void stop_answering() noexcept;
 
  private:
   struct Line;

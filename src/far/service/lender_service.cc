@@ -45,7 +45,10 @@ LenderService::LenderService(const LenderOptions& options, const Secret& pool)
       peers_(static_cast<PeerId>(options.nodes.size())),
       guests_(loop_, far_secret(pool), *this, options.listen) {}
 
-LenderService::~LenderService() { loop_.stop(); }
+LenderService::~LenderService() {
+  loop_.stop();
+  stop_answering(*fabric_);  // a client that read what is gone would take zeros for its pages
+}
 
 void LenderService::serve_until(const std::function<bool()>& ended) {
   while (!ended()) {

@@ -4,6 +4,7 @@
 
 #include "farside/base/error.h"
 #include "farside/base/log.h"
+#include "farside/fabric/host.h"
 
 #include "kv/service/wall_time.h"
 
@@ -72,6 +73,7 @@ Service::Service(const ServiceOptions& options, const Secret& pool)
 Service::~Service() {
   if (to_standby_ != nullptr) to_standby_->leave();
   loop_.stop();
+  stop_answering(*fabric_);  // a client that read what is gone would take its keys for absent
 }
 
 // ---- Copies
