@@ -336,7 +336,7 @@ TEST(Loss, TheMemoryOfTheDeadIsGivenBack) {
 
 // A READ that comes too late is not answered, or finds what was there; never the blank memory that UCX has in its
 // place.
-TEST(Loss, NobodyReadsRegionsOfAServiceThatStoppedAnswering) {
+TEST(Loss, RegionsOfAServiceThatStoppedAnsweringAreNotRead) {
   Fleet fleet(2, [](Member& me) {
     Mesh mesh = make_mesh(me, 4096);
     mesh.local->word<ControlWord>(0).store(7);
