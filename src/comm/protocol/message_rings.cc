@@ -183,7 +183,10 @@ Outcome MessageRings::tell_left(Channel& channel, Outbox& outbox, Rank to) {
   const auto word = memory_->of(team_.rank()).word<ControlWord>(left_offset(to));
   const Deadline deadline = team_.fabric().in(kStep);
   Outcome outcome = Outcome::link_lost;
-  while (outcome == Outcome::link_lost) outcome = channel.write_signal(word, left, deadline);
+  while (outcome == Outcome::link_lost) {
+    outcome = channel.write_signal(word, left, deadline);
+    if (outcome == Outcome::done && rules_.flushes_what_it_tells) outcome = channel.flush(team_.rank(), deadline);
+  }
   if (outcome == Outcome::done) outbox.told = left;
   return outcome;
 }
@@ -237,8 +240,13 @@ void MessageRings::give_back(Channel& channel, Rank source) {
   const std::uint64_t due = inbox.taken - inbox.taken % std::max(1U, shape_.places / 2);
   if (due == inbox.given_back) return;
   const auto word = memory_->of(source).word<ControlWord>(taken_offset(team_.rank()));
-  if (channel.write_signal(word, due, team_.fabric().in(kStep)) != Outcome::done) return;
-  if (ring_(channel, source, team_.fabric().in(kStep)) == Outcome::done) inbox.given_back = due;
+  Outcome outcome = channel.write_signal(word, due, team_.fabric().in(kStep));
+  if (outcome == Outcome::done) outcome = ring_(channel, source, team_.fabric().in(kStep));
+  // If the link were replaced later, the sender would wait for this room for ever.
+  if (outcome == Outcome::done && rules_.flushes_what_it_tells) {
+    outcome = channel.flush(source, team_.fabric().in(kStep));
+  }
+  if (outcome == Outcome::done) inbox.given_back = due;
 }
 
 void MessageRings::refuse(Rank source, std::string_view why) {

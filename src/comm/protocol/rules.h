@@ -39,6 +39,7 @@ struct MessageRules {
   bool waits_for_room = true;             ///< nobody writes to a place whose message was not taken
   bool copies_before_giving_back = true;  ///< nor while it is being copied
   bool tail_before_next = true;           ///< tails that go by different channels do not overtake each other
+  bool flushes_what_it_tells = true;      ///< room and departures that were told of are not lost with a link
 };
 
 struct MatchRules {
