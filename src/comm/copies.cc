@@ -31,15 +31,19 @@ std::optional<Rank> target_of(const Notice& notice) {
 }
 
 Ended give(Channel& channel, const Notice& notice, Deadline deadline) {
-  return std::visit(
-      Match{[](const NoNotice&) { return Ended{}; },
-            [&](const SetWord& set) {
-              return ended_with(channel.write_signal(set.word, set.value, deadline), set.word.region->peer());
-            },
-            [&](const AddToWord& add) {
-              return ended_with(channel.add_signal(add.word, add.addend, deadline).outcome, add.word.region->peer());
-            }},
-      notice);
+  return std::visit(Match{[](const NoNotice&) { return Ended{}; },
+                          [&](const SetWord& set) {
+                            const Rank to = set.word.region->peer();
+                            const Outcome told = channel.write_signal(set.word, set.value, deadline);
+                            // One that is not flushed is lost when its link is replaced, and its receiver waits for
+                            // ever.
+                            return ended_with(told == Outcome::done ? channel.flush(to, deadline) : told, to);
+                          },
+                          [&](const AddToWord& add) {
+                            return ended_with(channel.add_signal(add.word, add.addend, deadline).outcome,
+                                              add.word.region->peer());
+                          }},
+                    notice);
 }
 
 std::uint64_t Copy::bytes() const {

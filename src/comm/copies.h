@@ -37,6 +37,7 @@ struct Copy {
 
 /// Whom a notice is for.
 [[nodiscard]] std::optional<Rank> target_of(const Notice& notice);
+/// When it is done, the receiver has been told.
 [[nodiscard]] Ended give(Channel& channel, const Notice& notice, Deadline deadline);
 
 }  // namespace farside

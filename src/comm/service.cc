@@ -211,7 +211,10 @@ void Service::tell(Channel& channel) {
   const std::uint64_t last = finished_;
   if (told_ == last) return;
   const auto word = results_->of(team_.rank()).word<ControlWord>(kFinished);
-  if (channel.write_signal(word, last, team_.fabric().in(kBackgroundTimeout)) == Outcome::done) told_ = last;
+  const Deadline deadline = team_.fabric().in(kBackgroundTimeout);
+  Outcome told = channel.write_signal(word, last, deadline);
+  if (told == Outcome::done) told = channel.flush(team_.rank(), deadline);  // it may be the last for long
+  if (told == Outcome::done) told_ = last;
 }
 
 }  // namespace farside
