@@ -22,6 +22,24 @@ void post(Batch& batch, Copy::Kind kind, const Part& part) {
   batch.read(part.local, part.remote);
 }
 
+Ended signal(Channel& channel, const Notice& notice, Deadline deadline) {
+  return std::visit(
+      Match{[](const NoNotice&) { return Ended{}; },
+            [&](const SetWord& set) {
+              return ended_with(channel.write_signal(set.word, set.value, deadline), set.word.region->peer());
+            },
+            [&](const AddToWord& add) {
+              return ended_with(channel.add_signal(add.word, add.addend, deadline).outcome, add.word.region->peer());
+            }},
+      notice);
+}
+
+// At which rank. A WRITE that was not flushed is lost when its link is replaced, and its receiver waits for ever; an
+// atomic has taken effect when it returns.
+std::optional<Rank> must_be_flushed(const Notice& notice) {
+  return std::holds_alternative<SetWord>(notice) ? target_of(notice) : std::nullopt;
+}
+
 }  // namespace
 
 std::optional<Rank> target_of(const Notice& notice) {
@@ -31,19 +49,9 @@ std::optional<Rank> target_of(const Notice& notice) {
 }
 
 Ended give(Channel& channel, const Notice& notice, Deadline deadline) {
-  return std::visit(Match{[](const NoNotice&) { return Ended{}; },
-                          [&](const SetWord& set) {
-                            const Rank to = set.word.region->peer();
-                            const Outcome told = channel.write_signal(set.word, set.value, deadline);
-                            // One that is not flushed is lost when its link is replaced, and its receiver waits for
-                            // ever.
-                            return ended_with(told == Outcome::done ? channel.flush(to, deadline) : told, to);
-                          },
-                          [&](const AddToWord& add) {
-                            return ended_with(channel.add_signal(add.word, add.addend, deadline).outcome,
-                                              add.word.region->peer());
-                          }},
-                    notice);
+  const Ended told = signal(channel, notice, deadline);
+  const std::optional<Rank> unflushed = must_be_flushed(notice);
+  return told.done() && unflushed ? ended_with(channel.flush(*unflushed, deadline), *unflushed) : told;
 }
 
 std::uint64_t Copy::bytes() const {
@@ -67,7 +75,14 @@ std::vector<Ended> make_copies(Channel& channel, std::span<const Copy> copies, D
     for (const Part& part : copies[at].parts) {
       if (ended[at].done()) ended[at] = ended_with(outcomes[peer_of(part)], peer_of(part));
     }
-    if (ended[at].done()) ended[at] = give(channel, copies[at].notice, deadline);
+    if (ended[at].done()) ended[at] = signal(channel, copies[at].notice, deadline);
+  }
+  std::map<Rank, Outcome> flushed;  // as in give, once for each rank
+  for (std::size_t at = 0; at < copies.size(); ++at) {
+    const std::optional<Rank> unflushed = must_be_flushed(copies[at].notice);
+    if (!unflushed || !ended[at].done()) continue;
+    if (!flushed.contains(*unflushed)) flushed[*unflushed] = channel.flush(*unflushed, deadline);
+    ended[at] = ended_with(flushed[*unflushed], *unflushed);
   }
   return ended;
 }
