@@ -1,6 +1,7 @@
 // bulk_copy.h — the copies behind every access to memory that others may change meanwhile.
 //
-// Kept from the thread sanitizer: whoever gets mixed bytes was warned by the memory model, and checks (channel.h).
+// The thread sanitizer does not look at them: the memory model allows mixed bytes, and the caller checks for them
+// (channel.h).
 #pragma once
 
 #include <cstddef>

@@ -1,7 +1,7 @@
 // seal.h — a magic number and a checksum around what processes tell each other before they meet.
 //
 // A handle that was altered on its way could lead to other memory, and an address or a key that UCX cannot make sense
-// of crashes the process. This finds accidents and versions that do not fit together; it authenticates nobody.
+// of crashes the process. This finds accidents and versions that do not fit together; it does not authenticate.
 //
 //   magic     4 bytes   what it is, and the version of its layout
 //   checksum  8 bytes   XXH3 of the content

@@ -13,8 +13,8 @@ namespace farside {
 
 namespace {
 
-// A sleeper is woken by write_signal and by mark_lost. It also looks for itself, ever more rarely, for what nobody
-// announces: a plain store, an atomic, a write that came through a NIC.
+// A sleeper is woken by write_signal and by mark_lost. It also looks for itself, with exponential backoff, for a change
+// without a wake-up: a plain store, an atomic, a write that came through a NIC.
 constexpr Duration kFirstSleep = std::chrono::microseconds(50);
 constexpr Duration kLongestSleep = std::chrono::milliseconds(100);
 
@@ -111,7 +111,7 @@ Outcome HostChannel::settle_writes(PeerId peer, Deadline deadline) {
   const std::uint32_t written = peer < unflushed_.size() ? std::exchange(unflushed_[peer], 0) : 0;
   switch (peers_.way(peer)) {
     case PeerTable::Way::direct:
-      // What was written to an earlier life of the peer went with it.
+      // Writes to an earlier life of the peer are lost with it.
       return written == 0 || written == peers_.word(peer).load() ? Outcome::done : Outcome::peer_lost;
     case PeerTable::Way::ucx:
       // UCX has nothing to say of a peer that it found lost when nothing was under way there.
@@ -152,7 +152,7 @@ Outcome HostChannel::signal_by_network(std::span<const RemoteWord<ControlWord>> 
   for (const auto& word : words) peers.push_back(word.region->peer());
 
   // The targets' service threads wake the waiters when the words have come in. The second flush sees them on their way:
-  // UCX may keep a small WRITE in a buffer until somebody asks for it.
+  // UCX may keep a small WRITE in a buffer until it is flushed.
   const std::vector<Outcome> before = ucx_->flush(peers, UcxChannel::kSignal, deadline);
   Completion all;
   Batch batch(*this);
@@ -189,7 +189,7 @@ Outcome HostChannel::wait_change(const Region& region, std::uint64_t offset, std
       changes_while_awake(word, seen, start)
           ? Outcome::done
           : sleep_until_changed(static_cast<const HostRegion&>(region).header(), word, seen, deadline, awaited);
-  // Whoever had stayed awake would have seen it; of a wait for nothing, however short, nobody would have seen anything.
+  // A longer spin pays off only if a change came soon. A wait that saw no change, however short, does not show that.
   const bool was_soon = outcome == Outcome::done && monotonic_now() - start < kSoon;
   yields_ = was_soon ? std::min(yields_ * 2 + 1, kMostYields) : yields_ / 2;
   return outcome;

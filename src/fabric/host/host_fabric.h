@@ -50,7 +50,7 @@ class HostFabric final : public Fabric {
     PeerLife life;
     bool is_self;
   };
-  /// What a peer number was last connected to, dead or alive. Throws Error when it never was.
+  /// Returns the process that a peer number was last connected to, dead or alive. Throws Error when it never was.
   [[nodiscard]] Peer peer(PeerId number) const;
   /// Throws Error when there is no way.
   [[nodiscard]] PeerTable::Way way_to(PeerId number, const ProcessAddress& address) const;

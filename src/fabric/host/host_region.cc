@@ -137,7 +137,7 @@ void HostRegion::populate(std::uint64_t offset, std::uint64_t bytes) const {
 void HostRegion::release(std::uint64_t offset, std::uint64_t bytes) const {
   const LocalSpan unwanted = span(offset, bytes);
   const auto place = static_cast<off_t>(unwanted.adapter_data() - mapping_.base());
-  // Of the pages at its ends, which others share, the kernel zeroes what lies in the hole.
+  // The pages at its ends are shared with other bytes; the kernel zeroes only the part of them that lies in the hole.
   constexpr int kHole = FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE;
   if (ucx_ == nullptr && ::fallocate(file_.get(), kHole, place, static_cast<off_t>(bytes)) == 0) return;
   std::memset(unwanted.adapter_data(), 0, bytes);

@@ -1,4 +1,4 @@
-// host_region.h — a region in a memory file that peers of this host map, and the mapping of somebody else's.
+// host_region.h — a region in a memory file that peers of this host map, and the mapping of a peer's region.
 #pragma once
 
 #include <atomic>
@@ -17,7 +17,7 @@
 
 namespace farside {
 
-/// The regions of this process, so that whoever learns of something that no word says can wake all their waiters.
+/// The regions of this process. A thread that learns of an event that no word shows, such as a loss, wakes all waiters.
 class RegionSet {
  public:
   void add(RegionHeader& header);

@@ -3,9 +3,9 @@
 //   0        8        16         20        24               4096
 //   | magic  | bytes  | sequence | waiters | zero ...        | the user's bytes ...
 //
-// Waking: a writer stores its word, fences, and looks at `waiters`; a waiter counts itself in, fences, and looks at
-// the word. One of the two sees the other (store buffering with both fences), so no wake-up is lost, and a writer to
-// whom nobody listens makes no system call.
+// Waking: a writer stores its word, fences, and looks at `waiters`; a waiter counts itself in, fences, and looks at the
+// word. One of the two sees the other (store buffering with both fences), so no wake-up is lost, and a write without a
+// waiter makes no system call.
 #pragma once
 
 #include <atomic>

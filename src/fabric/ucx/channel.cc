@@ -25,7 +25,7 @@ constexpr Duration kSpin = 20us;
 // Between two looks where UCX's event descriptor is of no use.
 constexpr Duration kNap = 200us;
 
-// How long a channel that goes tries to deliver WRITEs that nobody flushed.
+// How long a channel tries at its end to deliver WRITEs that were not flushed.
 constexpr Duration kParting = 200ms;
 
 const UcxAccess& access_of(const Operation& operation) {
@@ -302,8 +302,8 @@ Outcome UcxChannel::verdict(PeerId peer, Outcome flushed, Report report, Deadlin
   return flushed;
 }
 
-// The peer closes its end of a channel's link before it welcomes the next one. What a lost peer still does with it is
-// the business of whoever says that it is lost.
+// The peer closes its end of a channel's link before it welcomes the next one. A lost peer may still use it; to
+// prevent harm from that is up to the caller of mark_lost.
 bool UcxChannel::old_link_is_closed(std::shared_ptr<UcxPeer> peer, Deadline deadline) {
   return wait([&] { return peer->lost || link_to(peer).takes_operations(); }, deadline);
 }

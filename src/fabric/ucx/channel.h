@@ -41,7 +41,7 @@ class UcxChannel {
   /// As Channel::fence and Channel::flush.
   Outcome fence(PeerId peer, Deadline deadline);
   Outcome flush(PeerId peer, Deadline deadline);
-  /// Of several peers at once, for a flush or for a signal; the outcome of each.
+  /// Flushes several peers at once, for a flush or for a signal. Returns the outcome of each.
   std::vector<Outcome> flush(std::span<const PeerId> peers, Report report, Deadline deadline);
   Outcome flush_all(Deadline deadline);
 
@@ -92,8 +92,8 @@ class UcxChannel {
   void write_off(Link& link, Outcome outcome);
   /// Has UCX let go of everything by destroying the worker, and with it all links; `first` was taken out of links_.
   void drop_worker(std::unique_ptr<Link> first);
-  /// What was posted to `peer` may be lost, or land late: fences, flushes and signals must know, but for those that
-  /// `told` names, and nothing of it may land once one of them says done.
+  /// Records that operations posted to `peer` may be lost, or land late. Fences, flushes and signals report that,
+  /// except those that `told` names; once one of them returns done, no such operation may land.
   void spoil(const std::shared_ptr<UcxPeer>& peer, Outcome outcome, std::uint8_t told);
   void drop_answered();
   void abandon(Completion& completion);
@@ -111,7 +111,7 @@ class UcxChannel {
   };
   /// A fence has put this operation after WRITEs that are lost. True when it is not to be posted.
   bool comes_after_lost_writes(const std::shared_ptr<UcxPeer>& peer, Completion& completion);
-  /// What is reported after the links were flushed, or were found quiet.
+  /// Returns the outcome to report once the links were flushed or found idle.
   [[nodiscard]] Outcome verdict(PeerId peer, Outcome flushed, Report report, Deadline deadline);
   [[nodiscard]] bool old_link_is_closed(std::shared_ptr<UcxPeer> peer, Deadline deadline);
   void flush_links(std::span<Flush> flushes, Deadline deadline);
@@ -131,7 +131,7 @@ class UcxChannel {
   const UcxContext& context_;
   const UcxIdentity& self_;
   UcxChannelSet& siblings_;
-  // What UCX still calls back for when its worker is destroyed.
+  // Operations for which UCX still calls back when its worker is destroyed.
   std::list<Pending> under_way_;
   std::list<Pending> spare_;  // nodes of under_way_ to use again
   // Ended before they were welcome. Over TCP they stay open till the peer answered or their connection broke.

@@ -86,7 +86,7 @@ ucs_log_func_rc_t log_line(const char* /*file*/, unsigned /*line*/, const char* 
     note_unknown_settings(text.data());
     return UCS_LOG_FUNC_RC_STOP;
   }
-  // Of those that read_config leaves out, most are on no machine.
+  // Most transports that read_config excludes exist on no machine.
   const std::string_view said = text.data();
   if (said.starts_with("transports '") && said.find("' are not available") != said.npos && leaves_transports_out()) {
     return UCS_LOG_FUNC_RC_STOP;
@@ -125,7 +125,7 @@ Config read_config() {
   return config;
 }
 
-// What the context uses, as "tcp/eth0". UCX 1.13 has no other way to ask than to print
+// Returns the transports that the context uses, as "tcp/eth0". UCX 1.13 has no other way to ask than to print
 // "#      resource 0  :  md 0  dev 0  flags -- tcp/eth0".
 std::vector<std::string> transports_of(ucp_context_h context) {
   char* text = nullptr;

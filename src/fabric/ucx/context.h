@@ -80,7 +80,7 @@ class UcxWorker {
   int event_fd_ = -1;  // the worker's own
 };
 
-/// A connection to somebody's worker; its death is reported to `on_error`. Closed by force: what is under way ends as
+/// A connection to a peer's worker; its death is reported to `on_error`. Closed by force: what is under way ends as
 /// cancelled while the worker goes on to progress.
 class UcxEndpoint {
  public:
@@ -90,7 +90,7 @@ class UcxEndpoint {
 
   [[nodiscard]] ucp_ep_h get() const noexcept { return endpoint_.get(); }
   [[nodiscard]] explicit operator bool() const noexcept { return endpoint_ != nullptr; }
-  /// What UCX said when it refused.
+  /// UCX's reason for the refusal.
   [[nodiscard]] std::string why_not() const { return ucs_status_string(status_); }
   void close() noexcept { endpoint_.reset(); }
 
@@ -105,7 +105,7 @@ class UcxEndpoint {
 struct UcxKeyDestroy {
   void operator()(ucp_rkey_h key) const { ucp_rkey_destroy(key); }
 };
-/// What one endpoint needs to reach one remote memory.
+/// The key with which one endpoint reaches one remote memory.
 using UcxKey = std::unique_ptr<std::remove_pointer_t<ucp_rkey_h>, UcxKeyDestroy>;
 
 }  // namespace farside

@@ -23,7 +23,7 @@ using namespace std::chrono_literals;
 // of waking it.
 constexpr Duration kLinger = 50us;
 
-// What the service thread does before it lets others at the worker.
+// The most work of the service thread before it lets other threads use the worker.
 constexpr unsigned kRoundsATurn = 64;
 constexpr unsigned kEndpointsATurn = 32;
 

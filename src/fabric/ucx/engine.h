@@ -1,8 +1,8 @@
 // engine.h — one-sided access to other hosts through UCX: one engine a process, made when the first peer on another
 // host appears (ucp_init and the service worker take about 10 ms each).
 //
-// Peers' channels connect to the service worker. UCX emulates one-sided operations over TCP: somebody in the target
-// must make its worker progress, and here it is a thread that sleeps while nothing arrives.
+// Peers' channels connect to the service worker. UCX emulates one-sided operations over TCP: a thread of the target
+// must make its worker progress. Here that thread sleeps while nothing arrives.
 //
 // Times are those of std::chrono::steady_clock. UCX reads its own settings: UCX_NET_DEVICES names the devices it
 // listens on, UCX_TLS the transports (unset: all but the shared-memory ones, which leave files behind). After it
@@ -41,12 +41,12 @@
 
 namespace farside {
 
-/// Memory that peers reach through UCX. The memory itself is somebody else's and must outlive this.
+/// Memory that peers reach through UCX. The caller owns the memory, which must outlive this.
 class UcxMemory {
  public:
   UcxMemory(const UcxContext& context, std::byte* base, std::uint64_t bytes);
 
-  /// What UcxEngine::attach takes; opaque, of at most 512 bytes.
+  /// The argument for UcxEngine::attach; opaque, at most 512 bytes.
   [[nodiscard]] const std::string& handle() const noexcept { return handle_; }
 
  private:
@@ -76,7 +76,7 @@ class UcxEngine {
   void connect(PeerId peer, std::string_view address);
   [[nodiscard]] std::unique_ptr<UcxMemory> offer(std::byte* base, std::uint64_t bytes);
   /// Takes over a mapping whose UcxMemory is gone. A peer's late operation still names its addresses, and UCX would
-  /// follow it: it must find neither a hole, which would end this process, nor somebody else's memory.
+  /// follow it: it must find neither a hole, which would end this process, nor memory in another use.
   void retire(Mapping mapping) noexcept;
   /// For RemoteRegion::access(). The peer must be connected.
   [[nodiscard]] std::unique_ptr<RemoteAccess> attach(PeerId peer, std::string_view handle);

@@ -87,7 +87,7 @@ void UcxChannel::open_now(Link& link) {
     worker_.emplace(context_, UCS_THREAD_MODE_SINGLE);
     worker_->on_message(kAnswerMessage, &on_answer, this);
     siblings_.add(*this);
-    attention_ = true;  // nobody told this channel of a loss while the worker was being made
+    attention_ = true;  // losses while the worker was being made were not reported to this channel
   }
   link.number = ++links_opened_;
   const std::uint64_t nth = ++opened.endpoints;
@@ -131,8 +131,8 @@ void UcxChannel::greet(Link& link) {
     link.greeted = true;
     return track(link, link.greeting_sent, send);
   }
-  // What cannot leave at once, UCX lets wait, and asks the peer to connect back to us. The peer's answer to that waits
-  // for the connection back, and UCX 1.13 aborts the peer if we go meanwhile. So it is the peer who is to ask.
+  // UCX queues a message that cannot leave at once, and asks the peer to connect back to this process. The peer's
+  // answer waits for that connection, and UCX 1.13 aborts the peer if this process ends before. So the peer has to ask.
   ucp_request_param_t params{};
   params.op_attr_mask = UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL;
   const ucs_status_ptr_t sent = send(params);

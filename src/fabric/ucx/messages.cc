@@ -13,7 +13,7 @@ UcxIdentity identity_of(Decoder& in) {
   return {first, second};
 }
 
-// What UCX made itself, which ends every message.
+// The bytes that UCX made itself, which end every message.
 std::string opaque_of(const Decoder& in) {
   in.expect(!in.rest().empty(), "it is cut short");
   return std::string(in.rest());

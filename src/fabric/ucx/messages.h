@@ -1,7 +1,7 @@
 // messages.h — what engines tell each other before they trust each other. Bytes: docs/protocols/fabric_ucx.md.
 //
-// What names a worker or a key travels sealed (seal.h), because UCX crashes on what it did not make. decode checks the
-// rest and throws Error.
+// Addresses of workers and keys travel sealed (seal.h), because UCX crashes on bytes that it did not make. decode
+// checks the rest and throws Error.
 #pragma once
 
 #include <array>
@@ -38,7 +38,7 @@ struct UcxRemoteMemory {
 inline constexpr unsigned kGreetingMessage = 1;
 inline constexpr unsigned kAnswerMessage = 2;
 
-// Of endpoints that a channel opened and whose greeting did not arrive, one after another. For more, the channel takes
+// The most endpoints in a row that a channel opens without the arrival of their greetings. After that the channel takes
 // a new worker, whose endpoints are counted from 1 on.
 inline constexpr std::uint64_t kMaxMissedGreetings = 10'000;
 
