@@ -10,7 +10,7 @@ void info(std::string_view line);
 void warn(std::string_view line);
 void error(std::string_view line);
 
-/// What stands before each line, such as "node 2". Call it once, before threads start.
+/// Sets the prefix of each line, such as "node 2". Call it once, before threads start.
 void set_prefix(std::string_view prefix);
 
 }  // namespace farside::log

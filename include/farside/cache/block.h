@@ -35,8 +35,8 @@ struct BlockKey {
 };
 static_assert(sizeof(BlockKey) == 48 && std::has_unique_object_representations_v<BlockKey>);
 
-/// A 63-bit name of a block, never 0. Different blocks may share one (about n^2 / 2^64 for n blocks): whoever must be
-/// sure compares the key.
+/// A 63-bit name of a block, never 0. Different blocks may share one (about n^2 / 2^64 for n blocks): a caller that
+/// must be sure compares the key.
 using BlockId = std::uint64_t;
 
 [[nodiscard]] constexpr std::uint64_t file_hash(const FileIdentity& file) {
@@ -93,12 +93,12 @@ static_assert(sizeof(BlockLabel) == sizeof(SlotHeader) - offsetof(SlotHeader, ke
   return (sizeof(SlotHeader) + block_bytes + grain - 1) / grain * grain;
 }
 
-/// The host index: where the programs of this host find a block without asking anybody. Written by the node only.
+/// The host index, in which programs of this host find a block without a request to the node. Written by the node only.
 ///
 ///   buckets of 8 ControlWords; a block's bucket is its id modulo their number (a power of two, at most 2^24);
 ///   a word is 0 or the block id's upper 40 bits and, below them, slot + 1.
 ///
-/// A hint: a word may be stale or missing. Whoever follows it compares the slot's key under its token.
+/// A hint: a word may be stale or missing. A reader compares the slot's key under its token.
 struct IndexBucket {
   ControlWord words[8];  // NOLINT(modernize-avoid-c-arrays): a layout in shared memory
 };

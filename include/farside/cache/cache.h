@@ -1,8 +1,8 @@
 // cache.h — one node's part in the cooperative file cache (Arai, Ishikawa, Hori: Anco, sections 2.1 to 2.5).
 //
 // Every node holds an array of slots and a share of the directory. A node that wants a block asks the directory, copies
-// the block out of another node's memory, or, when nobody of its group has it, becomes the one that reads it from the
-// file system. All by one-sided access: no node ever waits for another one's program.
+// the block out of another node's memory, or, when no node of its group has it, becomes its loader: it reads the block
+// from the file system. All by one-sided access: no node ever waits for another one's program.
 //
 // Guarantee: a block handed out is exactly the one asked for, whatever others do meanwhile. Everything else (what is
 // where, who has copies) is best effort and mends itself. docs/protocols/cache.md has the layouts and the steps.
@@ -28,7 +28,7 @@ struct CacheOptions {
   Duration loading_lease = time_limits::kLoadingLease;  ///< how long a loader may be silent before another takes over
 };
 
-/// Where blocks come from at first: a file system, through whatever the caller holds open.
+/// The source of blocks: a file system, through files that the caller holds open.
 class BlockSource {
  public:
   virtual ~BlockSource() = default;
@@ -55,7 +55,7 @@ struct CacheCounters {
   std::uint64_t discarded;
 };
 
-/// Where things lie in the node's region, for the host's programs that map it.
+/// The places in the node's region, for the host's programs that map it.
 struct CacheLayout {
   std::uint64_t block_bytes;
   std::uint64_t slot_count;
@@ -67,7 +67,7 @@ struct CacheLayout {
 
 struct CacheRules;  // what tests of the protocol break
 
-/// What acquire brought about.
+/// The result of acquire.
 struct [[nodiscard]] Acquired {
   enum class Answer {
     here,       ///< the block was in `slot` under `token` when acquire returned; it may be recycled any time later
@@ -80,8 +80,7 @@ struct [[nodiscard]] Acquired {
   std::uint64_t token;
 };
 
-/// What is remembered of another node that loads a block, from one acquire to the next: since when its cell is the
-/// same.
+/// A node's view of another one that loads a block, from one acquire to the next: since when its cell is unchanged.
 struct LoaderWatch {
   std::uint64_t word = 0;
   Time since{};

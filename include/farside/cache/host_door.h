@@ -56,7 +56,7 @@ static_assert(sizeof(Reply) == 32 && std::has_unique_object_representations_v<Re
 /// it.
 inline constexpr const char* kSilenceSuffix = ".silent";
 
-/// Where things are in the two mappings.
+/// The places in the two mappings.
 struct MapReply {
   Answer answer;
   std::uint32_t rank;
@@ -79,7 +79,7 @@ static_assert(sizeof(MapReply) == 64 && std::has_unique_object_representations_v
 struct HitStripe {
   std::uint64_t hits;
   std::uint64_t bytes;
-  // Of files below the directories that were named, what programs left to the kernel without asking the node.
+  // Files below the named directories that programs left to the kernel without asking the node.
   std::uint64_t mappings;
   std::uint64_t mapped_bytes;
   std::uint64_t direct;    ///< descriptors that were read from with O_DIRECT
@@ -93,7 +93,7 @@ inline constexpr std::uint64_t kStampsOffset = kStripes * sizeof(HitStripe);
 
 [[nodiscard]] constexpr std::uint64_t board_bytes(std::uint64_t slot_count) { return kStampsOffset + 8 * slot_count; }
 
-/// What a node has done since it started.
+/// A node's identity, and its counters since it started.
 struct StatusReply {
   Answer answer;
   std::uint32_t rank;

@@ -1,6 +1,7 @@
 // time_limits.h — every time limit between a program's read and the file system or node that it waits for.
 //
-// What is waited for ends before the waiting gives up: the assertions at the end say of which pairs that must hold.
+// An operation ends before the timeout of its waiter: the assertions at the end name the pairs for which that must
+// hold.
 //
 // Needs nothing but libc, since the preload library includes it.
 #pragma once

@@ -1,4 +1,5 @@
-// barrier.h — a split-phase barrier: begin it, compute, and look whether everybody has (NICAM, section 3.3).
+// barrier.h — a split-phase barrier: begin it, compute, and look whether all members have begun it (NICAM, section
+// 3.3).
 //
 // When a barrier has ended at a rank, every member has begun it, and what each had written, stored or issued before is
 // visible. A member at which it has ended may leave at once: that is no loss to those that still wait for it. It ends

@@ -1,15 +1,15 @@
 // collectives.h — what the ranks of a group do together: reduce, all_reduce, all_gather, all_to_all.
 //
 // Each is begun, and later ended, which waits for it; or both at once. All members begin the same ones in the same
-// order. What fits into one piece (see kSmallBytes and piece_bytes) is under way without a call by anybody and can be
-// ended in any order; of what is larger the first part is, and end() does the rest, in the same order at all members.
-// At most 4 are under way.
+// order. An operation that fits into one piece (see kSmallBytes and piece_bytes) proceeds without a call by any member
+// and can be ended in any order. A larger one proceeds so for its first part only; end() does the rest, in the same
+// order at all members. At most 4 are under way.
 //
 // Reductions combine in the order of the ranks, so that all members get the same bits, and the same ones each time. The
 // operator is associative; it need not commute.
 //
-// Memory of its peers is in use until all members' service threads are done: who lets its Collectives go before that
-// may keep others from ending what they have begun. So each waits for Comm::issued, and all meet.
+// Memory of its peers is in use until all members' service threads are done: a member that destroys its Collectives
+// before that may keep others from ending what they have begun. So each waits for Comm::issued, and all meet.
 //
 // A member's death ends every wait with peer_lost and its rank. After a failure the group does not meet again.
 // (peer_lost with a rank outside the group is none: the result is in its place, but what this member had written to
@@ -58,10 +58,10 @@ class Collectives {
   /// Reductions up to this size meet once; larger ones are cut into a slice for each member to reduce.
   static constexpr std::uint64_t kSmallBytes = 8192;
 
-  /// What was begun.
+  /// An operation that was begun.
   class [[nodiscard]] Pending {
    public:
-    /// Everybody has begun it, and end() does not wait, unless it is larger than a piece.
+    /// True when all members have begun it: end() does not wait then, unless it is larger than a piece.
     [[nodiscard]] bool ended() const { return ended_(); }
     /// When it ends with done, the result is in its place. Once for each.
     Ended end(Channel& channel, Deadline deadline) { return end_(channel, deadline); }
@@ -79,7 +79,7 @@ class Collectives {
   Collectives(const Collectives&) = delete;
   Collectives& operator=(const Collectives&) = delete;
 
-  /// What one member sends another at once.
+  /// The most bytes that one member sends another at once.
   [[nodiscard]] std::uint64_t piece_bytes() const;
 
   // Begin. UsageError is thrown when 4 are under way, for sizes that do not fit, and a root that is no member.
@@ -99,7 +99,8 @@ class Collectives {
   Pending begin_all_gather(Channel& channel, std::span<T> mine, std::span<T> all, Deadline deadline) {
     return begin_gathering(channel, std::as_writable_bytes(mine), std::as_writable_bytes(all), deadline);
   }
-  /// Of the equal pieces of `from`, one to each member; in `into`, one after the other, what they sent here.
+  /// Sends each member one of the equal pieces of `from`; receives into `into`, one after the other, the pieces from
+  /// each.
   template <Sendable T>
   Pending begin_all_to_all(Channel& channel, std::span<T> from, std::span<T> into, Deadline deadline) {
     return begin_exchanging(channel, std::as_writable_bytes(from), std::as_writable_bytes(into), deadline);

@@ -28,7 +28,7 @@
 
 namespace farside {
 
-/// How something ended, and because of whom.
+/// How an operation ended, and the rank whose loss ended it.
 struct [[nodiscard]] Ended {
   Outcome outcome = Outcome::done;
   std::optional<Rank> lost{};
@@ -41,8 +41,8 @@ struct [[nodiscard]] Ended {
   return {outcome, outcome == Outcome::peer_lost ? std::optional(peer) : std::nullopt};
 }
 
-/// What was issued: one operation, or several that follow each other in the order of issue. A default one is none: it
-/// has finished. So has what was done within the call that issued it.
+/// Issued operations: one, or several that follow each other in the order of issue. A default Request names none, and
+/// has finished; so has an operation that was done within the call that issued it.
 struct Request {
   std::uint64_t first = 1;
   std::uint64_t last = 0;
@@ -56,7 +56,7 @@ struct Request {
   return {std::min(a.first, b.first), std::max(a.last, b.last)};
 }
 
-/// What the target of a copy is told when all of it is visible there.
+/// The ways in which the target of a copy learns that all of it is visible there.
 struct NoNotice {};
 struct SetWord {
   RemoteWord<ControlWord> word;
@@ -81,11 +81,11 @@ struct [[nodiscard]] Old {
   T value;
 };
 
-/// What a word of remote atomics may hold.
+/// A value that a word of remote atomics may hold.
 template <class T>
 concept Number64 = sizeof(T) == 8 && (std::integral<T> || std::floating_point<T>);
 
-/// What this process has issued to a rank: copies, notices and atomics, and the bytes they move.
+/// Copies, notices and atomics that this process has issued to a rank, and the bytes they move.
 struct Traffic {
   std::uint64_t operations;
   std::uint64_t bytes;
@@ -98,10 +98,9 @@ class Comm {
 
   /// Collective. Throws Error when it cannot be set up.
   explicit Comm(Team& team);
-  /// What the service thread is at is brought to an end, for at most a minute, and what it has not begun never happens.
-  /// So memory that is declared before a Comm may go with it after an error, whatever is under way.
-  /// Not collective: who still wants something of this rank is told, at worst, that it timed out
-  /// (docs/protocols/comm.md, "Leaving").
+  /// Ends the service thread's present task, within a minute; tasks that it has not begun never happen. So memory that
+  /// is declared before a Comm may go with it after an error, whatever is under way. Not collective: a rank that still
+  /// waits for this one gets, at worst, timed_out (docs/protocols/comm.md, "Leaving").
   ~Comm();
   Comm(const Comm&) = delete;
   Comm& operator=(const Comm&) = delete;
@@ -132,7 +131,7 @@ class Comm {
           channel, word, [addend](T old) { return old + addend; }, deadline);
     }
   }
-  /// By COMPARE_SWAP, again and again until nobody came in between.
+  /// Repeats COMPARE_SWAP until no other change came in between.
   template <Number64 T>
   Old<T> fetch_update(Channel& channel, RemoteWord<AtomicWord> word, const std::function<T(T)>& update,
                       Deadline deadline) {
@@ -182,8 +181,8 @@ class Comm {
   [[nodiscard]] bool on_service_thread() const;
   /// Throws UsageError when it is.
   void check_may_wait(const char* for_what) const;
-  /// Has the service thread call `work` now, whenever somebody rang here, and once a second, until the Comm goes.
-  /// What `work` throws is logged.
+  /// Has the service thread call `work` now, after each ring here, and once a second, until the Comm goes. Exceptions
+  /// of `work` are logged.
   void on_ring(std::function<void(Channel&)> work);
   Outcome ring(Channel& channel, Rank rank, Deadline deadline) const;
 

@@ -41,7 +41,7 @@ class Messages {
     std::span<const std::byte> payload{};
   };
 
-  /// What a handler is given. Valid while it runs.
+  /// The message that a handler is given. Valid while it runs.
   class Call {
    public:
     virtual ~Call() = default;
@@ -74,7 +74,7 @@ class Messages {
   /// Collective, with as many handlers at all ranks; a message's `handler` is a place in the table. `comm` outlives
   /// this.
   Messages(Comm& comm, std::vector<Handler> handlers, const MessagesOptions& options = {});
-  /// No handler runs after it. Collective in that nobody sends to this rank any more.
+  /// No handler runs after it. Requires that no member sends to this rank any more.
   ~Messages();
   Messages(const Messages&) = delete;
   Messages& operator=(const Messages&) = delete;

@@ -49,8 +49,8 @@ struct LocalStride {
   return parts;
 }
 
-/// Of an array of T at `offset`: the elements with these indices, in the order of `local`, which is as long. Throws
-/// UsageError when it is not, Error when an element is out of range.
+/// Returns the elements with these indices of an array of T at `offset`, in the order of `local`, which must be as
+/// long. Throws UsageError when it is not, Error when an element is out of range.
 template <Sendable T>
 [[nodiscard]] std::vector<Part> indexed(const RemoteRegion& region, std::uint64_t offset,
                                         std::span<const std::uint64_t> indices, std::span<T> local) {

@@ -1,4 +1,4 @@
-// rendezvous.h — one rank offers a piece of its memory under a key, another claims it: whoever comes second makes the
+// rendezvous.h — one rank offers a piece of its memory under a key, another claims it; the second of the two makes the
 // transfer (NICAM, section 3.2). Neither knows the other's address.
 //
 // Offers and claims of one pair of ranks and one key meet in order, the first with the first. A key may be used again

@@ -1,6 +1,6 @@
 // channel.h — what one thread posts one-sided operations through. Never shared between threads.
 //
-// What may be relied on (docs/protocols/fabric.md has the whole memory model, tests/fabric/litmus_test.cc tries it):
+// Guarantees (docs/protocols/fabric.md has the whole memory model, tests/fabric/litmus_test.cc tries it):
 //   - A READ or WRITE is a set of accesses of at most 8 bytes in any order; a word in it may be stored twice.
 //   - Operations to one target are unordered unless a fence stands between them; across targets, and across
 //     channels, only flush orders.
@@ -58,7 +58,7 @@ struct Operation {
   std::uint64_t expected;  ///< COMPARE_SWAP only
 };
 
-/// What has become of the operations posted under it.
+/// The state of the operations posted under it.
 struct Completion {
   std::uint32_t pending = 0;
   Outcome outcome = Outcome::done;  ///< the first failure, once pending is 0
@@ -120,7 +120,7 @@ class Channel {
 
   // Signals.
 
-  /// Stores `value` after everything posted earlier to that target is visible there, and wakes whoever waits for it.
+  /// Stores `value` after everything posted earlier to that target is visible there, and wakes its waiters.
   Outcome write_signal(RemoteWord<ControlWord> word, std::uint64_t value, Deadline deadline) {
     return write_signals({&word, 1}, value, deadline);
   }

@@ -52,20 +52,20 @@ class Fabric {
   /// The same for its present life: for a caller that alone connects the number.
   void mark_lost(PeerId peer) { mark_lost(peer, life(peer)); }
   [[nodiscard]] virtual bool lost(PeerId peer) const = 0;
-  /// Operations to `peer` are accesses to mapped memory, finished when they were posted: nobody need be waited for.
+  /// Operations to `peer` are accesses to mapped memory, finished when they were posted: there is nothing to wait for.
   [[nodiscard]] virtual bool reaches_by_memory(PeerId peer) const = 0;
   /// Takes the access of `peer` to this process's regions away, for good: endpoints closed, a process on the same host
-  /// (which cannot be unmapped) killed and its death awaited. Memory it could reach may be reused afterwards.
-  /// Of a life that is over since the number was connected again, nothing is revoked, and `done` returned: the caller
-  /// that connected it had to revoke the former life first. On timed_out the peer may live and have its access.
+  /// (which cannot be unmapped) killed and its death awaited. Memory it could reach may be reused afterwards. If that
+  /// life is over since the number was connected again, revokes nothing and returns `done`: the caller that connected
+  /// it had to revoke the former life first. On timed_out the peer may live and have its access.
   virtual Outcome revoke(PeerId peer, PeerLife life, Deadline deadline) = 0;
   /// The same for its present life.
   Outcome revoke(PeerId peer, Deadline deadline) { return revoke(peer, life(peer), deadline); }
 
-  // What protocol code needs of a world.
+  // Time, sleep and randomness for protocol code.
 
   [[nodiscard]] virtual Time now() const = 0;
-  /// What `now` was at most some milliseconds ago, where that costs less.
+  /// Returns what `now` was at most some milliseconds ago, where that costs less.
   [[nodiscard]] virtual Time lately() const { return now(); }
   virtual void sleep(Duration duration) = 0;
   [[nodiscard]] virtual std::uint64_t random() = 0;
@@ -84,7 +84,7 @@ class Fabric {
 enum class FabricMode {
   automatic,  ///< direct within a host, ucx between hosts
   direct,     ///< direct only; connecting to another host throws
-  ucx,        ///< ucx to everybody, itself included
+  ucx,        ///< ucx to every process, itself included
 };
 
 /// Reads FARSIDE_FABRIC=direct|ucx; automatic when it is unset. Throws UsageError on anything else.

@@ -1,7 +1,7 @@
 // region.h — memory that a process offers to others, and how each side names a place in it.
 //
 // Region        owned memory; the owner's own loads, stores and copies go through LocalWord and LocalSpan
-// RemoteRegion  somebody's Region, with what is needed to reach it (one's own, too: the loopback for atomics)
+// RemoteRegion  a Region of a peer, or an own one (the loopback for atomics), with what is needed to reach it
 //
 // Every place is bounds-checked when it is named, so that no operation that was posted can be out of range.
 #pragma once
@@ -38,7 +38,7 @@ class Region;
 template <class T>
 concept PlainValue = std::is_trivially_copyable_v<T> && !std::is_same_v<std::remove_const_t<T>, LocalSpan>;
 
-/// Bytes on this side of an operation: a piece of an own Region, or private memory that nobody else can see.
+/// Bytes on this side of an operation: a piece of an own Region, or private memory that no other process can see.
 class LocalSpan {
  public:
   /// Private memory: a stack variable, a heap buffer.
@@ -52,7 +52,7 @@ class LocalSpan {
     return {data_ + offset, bytes};
   }
 
-  /// Fills it with zeros. For what nobody else can see.
+  /// Fills it with zeros. For memory that no other process can see.
   void clear() const noexcept { std::memset(data_, 0, bytes_); }
 
   /// For fabrics and adapters (files, sockets) only; `make lint` refuses it in a protocol's folder.
@@ -105,7 +105,7 @@ class Region {
   [[nodiscard]] const std::string& name() const noexcept { return name_; }
   [[nodiscard]] std::uint64_t bytes() const noexcept { return bytes_; }
 
-  /// What a peer needs to attach this region; opaque, of at most 1 KiB. Carry it over any trusted channel.
+  /// Returns what a peer needs to attach this region; opaque, of at most 1 KiB. Carry it over any trusted channel.
   [[nodiscard]] virtual std::string handle() const = 0;
 
   /// A place in this region, for the local side of a READ or WRITE. Throws Error when out of range.
@@ -136,7 +136,7 @@ class Region {
   LocalObserver* observer_;
 };
 
-/// What a fabric keeps to reach one remote region.
+/// The state that a fabric keeps to reach one remote region.
 class RemoteAccess {
  public:
   virtual ~RemoteAccess() = default;
@@ -144,21 +144,21 @@ class RemoteAccess {
 
 class RemoteRegion;
 
-/// A piece of somebody's region. In range by construction. Valid while the RemoteRegion lives.
+/// A piece of a remote region. In range by construction. Valid while the RemoteRegion lives.
 struct RemoteSpan {
   const RemoteRegion* region;
   std::uint64_t offset;
   std::uint64_t bytes;
 };
 
-/// An aligned word of somebody's region. In range by construction. Valid while the RemoteRegion lives.
+/// An aligned word of a remote region. In range by construction. Valid while the RemoteRegion lives.
 template <SharedWord Word>
 struct RemoteWord {
   const RemoteRegion* region;
   std::uint64_t offset;
 };
 
-/// Somebody's region. Move-only; channels must not have operations under way to it when it goes.
+/// A region of a peer, or of this process. Move-only; channels must not have operations under way to it when it goes.
 class RemoteRegion {
  public:
   RemoteRegion(std::string name, PeerId peer, std::uint64_t bytes, std::byte* mapped,

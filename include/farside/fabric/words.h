@@ -1,7 +1,7 @@
 // words.h — what others may do to a piece of shared memory, said by its type.
 //
-// Structures that lie in a Region are built from these and nothing else. They are never touched through a pointer:
-// the owner goes through LocalWord and LocalSpan (region.h), everybody else through a Channel (channel.h).
+// Structures that lie in a Region are built from these and nothing else. They are never touched through a pointer: the
+// owner goes through LocalWord and LocalSpan (region.h), every other process through a Channel (channel.h).
 #pragma once
 
 #include <cstddef>
@@ -20,7 +20,7 @@ struct ControlWord {
   std::uint64_t bits;
 };
 
-/// Any bytes; no promise about order or wholeness while somebody writes them.
+/// Any bytes; no promise about order or wholeness while a process writes them.
 template <std::size_t N>
 struct Bulk {
   std::byte bytes[N];  // NOLINT(modernize-avoid-c-arrays): a layout on the wire

@@ -4,7 +4,7 @@
 //   far::far_vector<double> samples(1'000'000'000, heap);         // 8 GB, of which at most 2 GiB are here
 //   heap.advise(samples.data(), samples.size() * sizeof(double), far::Hint::sequential);
 //
-// Where the bytes are kept is the space's affair. docs/far.md has what programs must know: system calls, fork, signals.
+// The space decides where the bytes are kept. docs/far.md has what programs must know: system calls, fork, signals.
 #pragma once
 
 #include <cstddef>

@@ -13,7 +13,7 @@
 
 namespace farside::far {
 
-/// What the loss of a node means.
+/// The consequence of the loss of a node.
 enum class Protection : std::uint8_t {
   trust_nodes,  ///< what it had is lost
   mirror,       ///< each slab lies on two nodes, and again on two when one is lost
@@ -29,9 +29,9 @@ struct PoolOptions {
   /// With Protection::spill, and only then: a file on this machine, which must not be there yet. It takes as many bytes
   /// as the space at once, has no name from then on, and is gone with the space.
   std::filesystem::path spill{};
-  /// Of the pool; when empty, that which the command finds as well (FARSIDE_RUNTIME_DIR, or the user's own).
+  /// The pool's runtime directory; when empty, the one that the command finds (FARSIDE_RUNTIME_DIR, or the user's own).
   std::filesystem::path runtime_dir{};
-  /// Where no node of the pool is: "host:port" of one that lends memory.
+  /// On a host without a node of the pool: "host:port" of a node that lends memory.
   std::string server{};
   /// The pool's; when empty, the one in the runtime directory.
   std::filesystem::path secret{};

@@ -13,7 +13,7 @@
 
 namespace farside::far {
 
-/// What became of a Transfer list.
+/// How a Transfer list ended.
 enum class Result : std::uint8_t {
   done,
   timed_out,  ///< a write may have taken effect, or may still, until the next one near it, of any lane, begins
@@ -29,15 +29,15 @@ struct Transfer {
   LocalSpan local;
 };
 
-/// What one thread reads and writes a space through. All of a list is under way at once, and none of it is when the
-/// call returns. Lists overlapping another lane's that is under way are mixed with it, 8 bytes at a time at best.
+/// One thread's access to a space. All transfers of a list are under way at once, and none when the call returns. Lists
+/// overlapping another lane's that is under way are mixed with it, 8 bytes at a time at best.
 class Lane {
  public:
   virtual ~Lane() = default;
   Lane(const Lane&) = delete;
   Lane& operator=(const Lane&) = delete;
 
-  /// What was never written, or discarded since, reads as zeros.
+  /// Bytes that were never written, or discarded since, read as zeros.
   [[nodiscard]] virtual Result read(std::span<const Transfer> list, Deadline deadline) = 0;
   /// Done: every read that begins later finds it, on any lane; and it survives what the space's user chose to survive.
   [[nodiscard]] virtual Result write(std::span<const Transfer> list, Deadline deadline) = 0;

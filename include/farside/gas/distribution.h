@@ -10,7 +10,7 @@
 
 namespace farside {
 
-/// Of `pages` pages on `ranks` ranks, who owns `page`. The same function at all ranks.
+/// Returns the owner of `page`, of `pages` pages on `ranks` ranks. The same function at all ranks.
 using Distribution = std::function<Rank(PageId page, std::uint64_t pages, Rank ranks)>;
 
 /// The ranks in turn.

@@ -14,7 +14,7 @@
 // Each call waits for at most GlobalArrayOptions::time_out, and returns how it ended; those that return a value throw
 // Error instead. UsageError is thrown for indices that there are not.
 //
-// Nobody lets its array go while another rank may use it: all meet before that (Team::barrier).
+// A rank must not destroy its array while another rank may use it: all meet before that (Team::barrier).
 //
 // Thread safety: one thread at a time; `another` gives the array to another thread of the rank. Collective calls are
 // made by the first thread's.
@@ -63,7 +63,7 @@ struct LocatedRange {
   Rank owner;
 };
 
-/// Elements in this rank's memory, which nobody moves until this goes.
+/// Elements in this rank's memory, which no rank moves until this is destroyed.
 template <class T>
 struct PinnedRange {
   PagePin pin;
@@ -121,7 +121,7 @@ class GlobalArray {
     for (std::size_t i = 0; i < indices.size(); ++i) parts.push_back(part_of(indices[i], &into[i], 1));
     return access_.get(parts, deadline());
   }
-  /// Of equal indices, any one's value stays.
+  /// Among equal indices, the value of any one stays.
   Ended scatter(std::span<const std::uint64_t> indices, std::span<const T> from) {
     access_.check_closed();
     check_all(indices, from.size());
@@ -163,7 +163,7 @@ class GlobalArray {
     return {ended, value};
   }
 
-  // Atomics, of each other, on elements that nobody puts to.
+  // Atomics, with respect to each other, on elements that no rank puts to.
 
   Old<T> fetch_add(std::uint64_t index, T addend) requires std::integral<T> && Number64<T> {
     check(index, 1);
@@ -211,7 +211,7 @@ class GlobalArray {
     }
     return access_.own(pages, deadline());
   }
-  /// Who owns what, page by page.
+  /// Finds the owners, page by page.
   Ended locality(Range range, std::vector<LocatedRange>& located) {
     check(range.first, range.count);
     std::vector<PageId> pages;
@@ -254,7 +254,7 @@ class GlobalArray {
     return report_of(gathered.uses, shared_->pages.page_bytes());
   }
 
-  /// Where a read cache is on: gets find what others had put before this.
+  /// With a read cache: later gets find what others had put before this.
   void acquire() { access_.acquire(); }
   void invalidate(Range range) {
     check(range.first, range.count);
@@ -333,7 +333,7 @@ class GlobalArray {
   [[nodiscard]] bool is_in_one_page(std::uint64_t first, std::uint64_t count) const {
     return count != 0 && count <= shared_->per_page - first % shared_->per_page;
   }
-  /// Of a put, which only reads it.
+  /// The source of a put, which only reads it.
   static std::span<T> source_of(std::span<const T> from) { return {const_cast<T*>(from.data()), from.size()}; }
 
   /// Calls `visit(page, piece)` for the piece of `range` in each page.

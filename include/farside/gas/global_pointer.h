@@ -18,7 +18,7 @@ namespace farside {
 template <Sendable T>
 class GlobalArray;
 
-/// What `array[i]` gives: read by conversion, written by assignment.
+/// The element that `array[i]` names: read by conversion, written by assignment.
 template <Sendable T>
 class GlobalReference {
  public:

@@ -10,7 +10,7 @@ namespace farside {
 
 using PageId = std::uint64_t;
 
-/// Of a page's version, which differs after each move, until it comes round.
+/// Bits of a page's version, which differs after each move until it wraps around.
 inline constexpr unsigned kPageVersionBits = 24;
 
 /// Bytes from `offset` of a page on, and where they come from or go to.

@@ -10,7 +10,7 @@
 
 namespace farside {
 
-/// What one rank did with one page.
+/// One rank's use of one page.
 struct PageUse {
   PageId page;
   Rank rank;
@@ -20,7 +20,7 @@ struct PageUse {
   std::uint64_t remote_operations;  ///< while it did not own it
   std::uint64_t remote_bytes;
 
-  /// What would not have been moved, had it owned the page from the beginning: all but the page itself.
+  /// Bytes that would not have moved, had the rank owned the page from the beginning: all but the page itself.
   [[nodiscard]] std::uint64_t saved_bytes(std::uint64_t page_bytes) const noexcept {
     return remote_bytes > page_bytes ? remote_bytes - page_bytes : 0;
   }
@@ -34,7 +34,7 @@ struct [[nodiscard]] GatheredUse {
 };
 GatheredUse gather_use(PageAccess& access, Collectives& collectives, std::uint64_t most, Deadline deadline);
 
-/// Of what gather_use gave: the pages that `rank` has used more than any other rank, and does not own.
+/// Returns the pages of `uses` (by gather_use) that `rank` has used more than any other rank, and does not own.
 [[nodiscard]] std::vector<PageId> pages_to_own(const std::vector<PageUse>& uses, Rank rank);
 
 /// A table for people: the remote uses that cost most.

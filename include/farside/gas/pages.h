@@ -1,6 +1,6 @@
-// pages.h — pages of memory that belong to all ranks, and move from one to another while everybody goes on using them
-// (Endo, Taura: relocatable PGAS; the protocol is in docs/protocols/gas.md). The low level, for those who build their
-// own structures; GlobalArray (global_array.h) has elements and indices.
+// pages.h — pages of memory that belong to all ranks, and move from one to another while all go on using them (Endo,
+// Taura: relocatable PGAS; the protocol is in docs/protocols/gas.md). The low level, on which programs build their own
+// structures; GlobalArray (global_array.h) has elements and indices.
 //
 //   Pages pages(*team, "particles", {.pages = 1024, .page_bytes = 4096});
 //   PageAccess mine(pages);
@@ -13,9 +13,9 @@
 // other. Each rank remembers where pages are: then a get or put is one operation on the page's bytes; after a move it
 // is refused once and asks the page's home.
 //
-// Deaths. Pages whose owner or home has died are lost: operations on them end with peer_lost. Everybody else's work
-// goes on: what a rank was at when it died or was stopped is ended for it after the lease. A rank that is stopped in
-// the middle of a put for longer than the lease, while somebody wants to own the page, is evicted from the team.
+// Deaths. Pages whose owner or home has died are lost: operations on them end with peer_lost. All other work goes on:
+// the operation of a rank that died or was stopped is ended for it after the lease. A rank that is stopped in the
+// middle of a put for longer than the lease, while another rank wants to own the page, is evicted from the team.
 #pragma once
 
 #include <chrono>
@@ -36,7 +36,7 @@ namespace farside {
 struct PagesOptions {
   std::uint64_t pages = 0;          ///< 1 to 2^40
   std::uint64_t page_bytes = 4096;  ///< a multiple of 8, 64 to 16 Mi
-  /// Who has a page in the beginning; in turn when it is not given.
+  /// The owner of a page in the beginning; in turn when it is not given.
   std::function<Rank(PageId)> first_owner = {};
   /// Pages that a rank has room for; 0: twice as many as it begins with, and some. Room that nothing was moved to takes
   /// no memory (but with an RDMA card, which pins it).
@@ -49,7 +49,7 @@ struct PagesOptions {
   std::chrono::milliseconds lease{2000};
 };
 
-/// What the threads of a rank share. It outlives every PageAccess to it.
+/// The state that the threads of a rank share. It outlives every PageAccess to it.
 /// Thread safety: every call, from any thread.
 class Pages {
  public:
@@ -69,14 +69,14 @@ class Pages {
   std::unique_ptr<Impl> impl_;
 };
 
-/// Where a page is.
+/// The place of a page.
 struct PagePlace {
   Rank owner = 0;
-  RemoteSpan bytes{};         ///< at its owner. Only one who owns the page, or knows that nobody moves it, may use it
+  RemoteSpan bytes{};         ///< at its owner; for the owner, or while no rank can move the page
   std::uint64_t version = 0;  ///< another one after each move, of kPageVersionBits
 };
 
-/// What a thread has got of a page, put to it, and changed there by atomics.
+/// One thread's gets, puts and atomics on a page.
 struct PageTraffic {
   PageId page;
   std::uint64_t operations;
@@ -85,8 +85,8 @@ struct PageTraffic {
   std::uint64_t remote_bytes;
 };
 
-/// The bytes of a page of this rank, which nobody moves until this goes. Others may get and put meanwhile. It belongs
-/// to the thread of its PageAccess, and goes before that.
+/// The bytes of a page of this rank, which no rank moves until this is destroyed. Others may get and put in that time.
+/// It belongs to the thread of its PageAccess, which outlives it.
 class PagePin {
  public:
   PagePin(PagePin&&) noexcept;
@@ -114,16 +114,16 @@ class PageAccess {
   PageAccess& operator=(PageAccess&&) noexcept;
 
   [[nodiscard]] const Pages& pages() const noexcept;
-  /// What this posts through; for other work of the same thread between calls.
+  /// The channel that this posts through; for other work of the same thread between calls.
   [[nodiscard]] Channel& channel() noexcept;
 
   // Transfers. UsageError is thrown for pages that there are not, and for a get or put that is not within one.
 
   Ended get(const PagePart& part, Deadline deadline);
-  /// Of many parts, all under way at once.
+  /// Gets many parts, all under way at once.
   Ended get(std::span<const PagePart> parts, Deadline deadline);
   Ended put(const PagePart& part, Deadline deadline);
-  /// Of many parts, which may go on in the pages that follow, all under way at once: begun now, and ended by `finish`.
+  /// Begins a part, which may go on in the pages that follow. Many parts are under way at once; `finish` ends them all.
   /// Buffers stay until then. Before that every other transfer, own, locate and pin throws UsageError.
   ///
   /// When one of these calls throws, nothing is under way any more: what was begun before was awaited for a second at
@@ -147,7 +147,7 @@ class PageAccess {
   /// Brings pages to this rank, all in one round, but for those that are lost. Pages that a program has pinned are
   /// waited for.
   Moved own(std::span<const PageId> pages, Deadline deadline);
-  /// Where pages are, as this rank remembers, or else as their homes say.
+  /// Finds the places of pages, as this rank remembers them, or else as their homes say.
   Ended locate(std::span<const PageId> pages, std::vector<PagePlace>& places, Deadline deadline);
   /// None when this rank does not own the page.
   struct Pinned {
@@ -174,8 +174,8 @@ class PageAccess {
   std::unique_ptr<Impl> impl_;
 };
 
-/// Where other code may throw between begin_get or begin_put and finish. Declared after the buffers: when it goes,
-/// their memory is not touched any more, whatever has been begun (PageAccess::cancel).
+/// A guard for code that may throw between begin_get or begin_put and finish. Declare it after the buffers: once it is
+/// destroyed, their memory is not touched any more, whatever has been begun (PageAccess::cancel).
 class OpenTransfers {
  public:
   explicit OpenTransfers(PageAccess& access) noexcept : access_(access) {}

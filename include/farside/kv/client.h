@@ -24,9 +24,10 @@ namespace farside::kv {
 class ServiceClient;
 
 struct ClientOptions {
-  /// Of the pool; when empty, that which the command finds as well (FARSIDE_RUNTIME_DIR, or the user's own).
+  /// The pool's runtime directory; when empty, the one that the command finds (FARSIDE_RUNTIME_DIR, or the user's own).
   std::filesystem::path runtime_dir;
-  /// Where no node of the pool is: "host:port" of one of its servers (that of --listen, with 1 added for node 0).
+  /// On a host without a node of the pool: "host:port" of one of its servers (that of --listen, with 1 added for node
+  /// 0).
   std::string server{};
   /// The pool's; when empty, the one in the runtime directory.
   std::filesystem::path secret{};
@@ -57,8 +58,8 @@ class Client {
   /// answer within a quarter of the time-out is lost to the session that is opened. Throws Error when no server
   /// answers, or with `keys` one that has some of them; waits for the shorter of the two time-outs.
   [[nodiscard]] std::unique_ptr<Session> open_session(const SessionOptions& options = {});
-  /// Of what each server had when the pool began: 1, with --kv-copies 2 and no loss 2, and 0 where none answers. Throws
-  /// as open_session.
+  /// Returns the number of copies of each server's data: 1, with --kv-copies 2 and no loss 2, and 0 if none answers.
+  /// Throws as open_session.
   [[nodiscard]] std::vector<std::uint32_t> copies();
 
  private:

@@ -1,5 +1,5 @@
-// session.h — one thread's conversation with a store: sets of keys are read and written so that everybody sees all of a
-// set or nothing (read atomic; docs/protocols/kv.md), whichever servers have them.
+// session.h — one thread's conversation with a store: sets of keys are read and written so that every session sees all
+// of a set or nothing (read atomic; docs/protocols/kv.md), whichever servers have them.
 //
 // A session sees its own writes, and what it has read never goes back. A put that returned done is seen by every get
 // that begins later.
@@ -40,7 +40,7 @@ class Session {
   /// About `about` keys that begin with `prefix`, from `cursor` on, which is 0 at first; not of one moment. A key that
   /// is there from the first call to the last is found, perhaps twice.
   virtual Outcome scan(std::uint64_t cursor, std::string_view prefix, std::size_t about, Scanned& scanned) = 0;
-  /// Of each server.
+  /// Reports the memory use of each server.
   virtual Outcome use(std::vector<MemoryUse>& servers) = 0;
   /// The number of the key's server, if this session has lost it: calls that need the key fail. Never waits.
   [[nodiscard]] virtual std::optional<std::uint32_t> lost_server_of(std::string_view /*key*/) const {
@@ -52,8 +52,8 @@ class Session {
   [[nodiscard]] virtual std::uint32_t servers() const { return 1; }
   /// The number of the key's server, lost or not. Never waits.
   [[nodiscard]] virtual std::uint32_t server_of(std::string_view /*key*/) const { return 0; }
-  /// Of each server, by number, whether it has answered, or was lost, since it was asked here. Asks, without waiting,
-  /// those that owe no answer. A session that is asked this is asked nothing else but where keys are.
+  /// Reports for each server, by number, whether it has answered, or was lost, since it was asked here. Asks, without
+  /// waiting, the servers that owe no answer. A session on which this is called is otherwise asked only where keys are.
   virtual void hear(std::vector<bool>& answered) { answered.assign(1, true); }
   /// Now, on the clock that `expires_ns` is compared with.
   [[nodiscard]] virtual std::uint64_t wall_ns() const = 0;

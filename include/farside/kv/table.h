@@ -1,5 +1,5 @@
 // table.h — rows with views of them: secondary indexes, lists of what refers to a key, and counts, written in the same
-// transaction as the rows, so that who reads a row and a view of it sees both or neither.
+// transaction as the rows, so that a reader of a row and a view of it sees both or neither.
 //
 //   Table likes(*session, {{.name = "pages", .rows = "like:", .groups = user_of},
 //                          {.name = "fans", .rows = "like:", .groups = page_of, .kind = View::Kind::count}});
@@ -7,8 +7,8 @@
 //   likes.count("fans", "home", fans);
 //
 // Right under concurrent writers: a put reads the rows that it replaces and the views that change, and is refused and
-// begun again when somebody else wrote one of them meanwhile (first to prepare wins, nobody waits for anybody). Rows
-// must be written through tables with the same views; the lists of a view are values of the store, 16 MiB at most.
+// begun again when another writer changed one of them (first to prepare wins, no writer waits for another). Rows must
+// be written through tables with the same views; the lists of a view are values of the store, 16 MiB at most.
 //
 // Thread safety: that of the session.
 #pragma once
@@ -66,7 +66,7 @@ class Table {
   Outcome count(std::string_view view, std::string_view group, std::uint64_t& count);
 
  private:
-  /// None: somebody else was first.
+  /// None: another writer was first.
   std::optional<PutOutcome> try_once(std::span<const Write> rows);
   [[nodiscard]] const View& find(std::string_view name, bool must_list) const;
   /// The shards of a group's view, and then other keys.

@@ -25,16 +25,16 @@ struct Write {
   std::string_view value{};
   std::uint64_t expires_ns = 0;  ///< wall time; 0: never
   bool erase = false;
-  /// It is written only if the key's newest committed version is this one, and nobody else writes in between; the zero
-  /// timestamp: if the key is absent. None: in any case.
+  /// It is written only if the key's newest committed version is this one, and no other client writes in between; the
+  /// zero timestamp: if the key is absent. None: in any case.
   std::optional<Timestamp> expected{};
 };
 
-/// What became of a put.
+/// The outcome of a put.
 enum class [[nodiscard]] PutOutcome : std::uint8_t{
     done,     ///< every get that begins later sees it
     full,     ///< a server has no room; nothing was written
-    differs,  ///< a key is not what was expected, or somebody else is writing it; nothing was written
+    differs,  ///< a key is not what was expected, or another client is writing it; nothing was written
     /// A server can keep nothing more: the disk of its journal is full or has failed, or its standby does not keep up;
     /// nothing was written.
     unwritable,
@@ -70,7 +70,7 @@ enum class JournalState : std::uint64_t {
   failed,  ///< the disk did; the server takes no change until it is started again
 };
 
-/// What a server's memory is used for.
+/// The use of a server's memory.
 struct MemoryUse {
   std::uint64_t keys = 0;      ///< that are there, and some that have expired just now
   std::uint64_t versions = 0;  ///< of all keys
@@ -86,16 +86,16 @@ enum class ReadWay : std::uint8_t {
   cells,      ///< index, cell and record, by READs alone
 };
 
-/// What a version says of the other keys that its transaction wrote.
+/// How a version describes the other keys that its transaction wrote.
 enum class SiblingsKind : std::uint16_t {
   none,    ///< RAMP-Small: only the timestamp tells
   list,    ///< RAMP-Fast: their KeyIds
   filter,  ///< RAMP-Hybrid: a Bloom filter of them
 };
 
-/// How somebody who waits for a message learns that it came.
+/// How the waiter for a message learns that it came.
 enum class Waking : std::uint8_t {
-  polled,    ///< looks for itself, ever more rarely
+  polled,    ///< looks for itself, with exponential backoff
   doorbell,  ///< is woken
 };
 

@@ -1,12 +1,12 @@
-// team.h — who takes part, where their memory is, and who is dead.
+// team.h — the members of a team, where their memory is, and which of them are dead.
 //
 // Ranks 0..size-1 are fixed when the team forms. Each process of a rank has an incarnation: a rank that comes back
-// after a death is a new incarnation, with empty memory. The epoch advances whenever somebody dies or comes back.
+// after a death is a new incarnation, with empty memory. The epoch advances whenever a member dies or comes back.
 //
-// Who comes back calls join_team like everybody, then repeats the allocations of the team in the same order, and is
-// back with the last of them: alive to the others, its memory in the place of its predecessor's. Until then it is lost
-// to them, but may use their memory. What the team has freed it cannot allocate. (Not under PMIx: such jobs end as a
-// whole.)
+// A process that comes back calls join_team as at the start, then repeats the allocations of the team in the same
+// order, and is back with the last of them: alive to the others, its memory in the place of its predecessor's. Until
+// then it is lost to them, but may use their memory. What the team has freed it cannot allocate. (Not under PMIx: such
+// jobs end as a whole.)
 //
 // Thread safety: every call, from any thread; allocate and barrier are collective and must be called by all ranks
 // in the same order.
@@ -26,7 +26,7 @@ namespace farside {
 using Rank = PeerId;
 
 /// A region at each rank. When a rank comes back its new memory takes the place of the old, which leads nowhere any
-/// more (peer_lost) but stays where it is: whoever looked it up before may be using it.
+/// more (peer_lost) but stays where it is: a thread that looked it up before may be using it.
 class Pieces {
  public:
   explicit Pieces(std::vector<std::unique_ptr<RemoteRegion>> by_rank) : current_(by_rank.size()) {
@@ -83,16 +83,17 @@ class Team {
 
   [[nodiscard]] virtual std::uint64_t epoch() const = 0;
   [[nodiscard]] bool alive(Rank rank) { return !fabric().lost(rank); }
-  /// Whether a process of `rank` has died, whoever has come back since: as told by whoever decides it, the kernel for
-  /// this host and the coordinator for others. Not whoever this process merely does not reach, and nobody when it was
-  /// cut off itself. So of two members never both are told that the other one has died, unless both have.
+  /// Returns whether a process of `rank` has died, even if a new one has come back since. The kernel decides that for
+  /// members on this host, the coordinator for others. A member that this process merely does not reach has not died,
+  /// and none has when this process was cut off itself. So of two members never both are told that the other one has
+  /// died, unless both have.
   [[nodiscard]] virtual bool has_died(Rank rank) { return !alive(rank); }
-  /// Takes `rank`'s access away everywhere on this process and declares it dead to all: the one place for it. Whoever
-  /// has the rank by now is meant.
+  /// Revokes all access of `rank` to this process and declares it dead to all: the one place for it. It applies to the
+  /// process that has the rank by now.
   virtual Outcome evict(Rank rank, Deadline deadline) = 0;
-  /// Has `handler` called when this process was cut off, or at once if it was: the others took it for dead, or nobody
-  /// tells it any more who is. Members on other hosts count as lost then; only a new process comes back to them. Once,
-  /// on a thread of the team's, which it must not hold up.
+  /// Has `handler` called when this process is cut off, or at once if it was: the others took it for dead, or it does
+  /// not learn of deaths any more. Members on other hosts count as lost then; only a new process comes back to them.
+  /// Once, on a thread of the team's, which it must not hold up.
   virtual void on_cut_off(const std::function<void()>& /*handler*/) {}
 
  protected:

@@ -52,7 +52,8 @@ struct View {
 /// Throws UsageError when there is no such axis; gives its place among kAxes.
 [[nodiscard]] std::size_t place_of_axis(std::size_t axis, std::size_t dimensions);
 
-/// Of `extents` and `distribution` over the ranks of `world`, as three axes. Throws UsageError when it is none.
+/// Returns the layout of `extents`, divided into `parts`, over `ranks` ranks, as three axes. Throws UsageError when
+/// there is none.
 [[nodiscard]] Layout make_layout(std::uint32_t ranks, std::span<const std::int64_t> extents,
                                  std::span<const std::int64_t> parts, std::span<const std::int64_t> halo);
 
@@ -64,13 +65,13 @@ class Array {
   using value_type = T;
   static constexpr std::size_t kDimensions = Dimensions;
 
-  /// Of zeros. Throws UsageError for negative extents, and parts that are not as many as ranks.
+  /// An array of zeros. Throws UsageError for negative extents, and parts that are not as many as ranks.
   Array(World& world, const Extents<Dimensions>& extents, const Distribution<Dimensions>& distribution = {})
       : Array(world, make_layout(world.size(), extents, distribution.parts, distribution.halo)) {
     const std::uint64_t bytes = layout_.stored(world.rank()).size() * sizeof(T);
     std::fill_n(block_.data(), bytes, std::byte{});
   }
-  /// What an expression gives; without ghost cells. (Not explicit, so that it reads like a formula.)
+  /// The value of an expression, without ghost cells. (Not explicit, so that it reads like a formula.)
   template <ArrayLike E>
   requires(!std::is_same_v<std::remove_cvref_t<E>, Array>)
       Array(E&& expression)  // NOLINT(bugprone-forwarding-reference-overload): it hides nothing
@@ -150,7 +151,7 @@ class Array {
 
   // For operations that are built on it.
 
-  /// Of elements that are not set.
+  /// An array whose elements are not set.
   Array(World& world, const Layout& layout)
       : world_(&world), layout_(layout), block_(world.allocate(layout.capacity() * sizeof(T))) {
     const Box stored = layout.stored(world.rank());

@@ -25,7 +25,7 @@ namespace farside::vector {
 
 class World;
 
-/// What can be an element.
+/// A type that can be an element.
 template <class T>
 concept Element = Sendable<T> &&
     (sizeof(T) == 1 || sizeof(T) == 2 || sizeof(T) == 4 || sizeof(T) == 8 || sizeof(T) == 16);
@@ -33,7 +33,7 @@ concept Element = Sendable<T> &&
 template <Element T, std::size_t Dimensions>
 class Array;
 
-/// Where an operand's elements are; no world for scalars.
+/// The place of an operand's elements; no world for scalars.
 struct Domain {
   World* world = nullptr;
   const Layout* layout = nullptr;
@@ -86,7 +86,7 @@ class Read {
   Index step_;
 };
 
-/// An array that nobody else has.
+/// An array that only this expression holds.
 template <class T, std::size_t Dimensions>
 class Keep {
  public:
@@ -332,12 +332,12 @@ requires SomeArrayLike<A, B>
 [[nodiscard]] auto max(A&& a, B&& b) {
   return map([](auto x, auto y) { return x < y ? y : x; }, std::forward<A>(a), std::forward<B>(b));
 }
-/// Of type T.
+/// Converts each element to T.
 template <class T, ArrayLike A>
 [[nodiscard]] auto as(A&& a) {
   return map([](auto x) { return static_cast<T>(x); }, std::forward<A>(a));
 }
-/// Where `mask` holds, the element of `a`, elsewhere that of `b`.
+/// Selects the element of `a` if `mask` holds, else that of `b`.
 template <class Mask, class A, class B>
 requires SomeArrayLike<Mask, A, B>
 [[nodiscard]] auto where(Mask&& mask, A&& a, B&& b) {

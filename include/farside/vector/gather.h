@@ -60,7 +60,7 @@ class Indices {
   }
 
  private:
-  /// What this rank has for another one, or gets from it: where it is here, and where it goes on its way.
+  /// The elements that this rank has for another one, or gets from it: their places here, and on their way.
   struct Side {
     std::vector<std::uint64_t> picks;
     std::uint64_t here_at = 0;   ///< in the memory where it arrives here, in elements
@@ -73,7 +73,7 @@ class Indices {
 
   void check(const Layout& layout, std::uint64_t values) const;
   void refuse_missing(std::span<const std::int64_t> indices, std::int64_t first_place) const;
-  /// Who has named how many of whose elements, and where what is exchanged arrives.
+  /// Exchanges how many elements each rank has named of each other one, and where exchanged elements arrive.
   void agree_on_places();
   /// By place: in the memory of each one's owner.
   void tell_owners(const std::vector<std::uint64_t>& positions);
@@ -82,7 +82,7 @@ class Indices {
   void for_each_link(Visit visit) const {
     for (Rank rank = 0; rank < links_.size(); ++rank) visit(links_[rank], rank == world_.rank());
   }
-  /// What all ranks have picked from `source` as `from`, on its way to those who have it as `to`.
+  /// Sends the elements that ranks have picked from `source` as `from` to the ranks that have them as `to`.
   template <class T>
   [[nodiscard]] Block exchange(const T* source, Side Link::*from, Side Link::*to) const {
     std::vector<Letter> letters;

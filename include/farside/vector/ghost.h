@@ -53,7 +53,7 @@ class [[nodiscard]] Exchange {
  private:
   Array<T, Dimensions>& array_;
   Periodic periodic_;
-  Block arrived_;  ///< new memory, as for every operation: nobody asks whether the last ghost cells are still in use
+  Block arrived_;  ///< new memory, as for every operation: the last ghost cells may still be in use
   Transfer transfer_;
 };
 

@@ -1,7 +1,7 @@
 // layout.h — which element of an array is where: boxes of indices, and how they are dealt out to the ranks.
 //
-// Everything here is arithmetic that gives the same on all ranks, so nobody asks where something is. Arrays of one and
-// two dimensions are arrays of three whose first axes have one element.
+// Everything here is arithmetic that gives the same on all ranks, so no rank asks another where something is. Arrays of
+// one and two dimensions are arrays of three whose first axes have one element.
 #pragma once
 
 #include <array>
@@ -31,7 +31,7 @@ struct Box {
   [[nodiscard]] std::uint64_t size() const {
     return empty() ? 0 : static_cast<std::uint64_t>(extent(0) * extent(1) * extent(2));
   }
-  /// Where `index` is when the box is stored row by row.
+  /// The position of `index` when the box is stored row by row.
   [[nodiscard]] std::int64_t position(const Index& index) const {
     return ((index[0] - first[0]) * extent(1) + index[1] - first[1]) * extent(2) + index[2] - first[2];
   }

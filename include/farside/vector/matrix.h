@@ -97,7 +97,7 @@ template <class T>
 /// Columns of the left matrix, and rows of the right one, that are fetched at once.
 inline constexpr std::int64_t kPanel = 128;
 
-/// What becomes of a row when Count multiples of others are added to it, one after the other.
+/// A row to which Count multiples of others are added, one after the other.
 template <class T, std::size_t Count>
 struct WithMultiples {
   const T* row;

@@ -96,7 +96,8 @@ template <class T, std::size_t Dimensions>
   return {elements, elements + all.size()};
 }
 
-/// Of all its elements, row by row, which every rank has. Throws UsageError when they are not as many as it takes.
+/// Returns an array of the elements `all`, row by row, which every rank has. Throws UsageError when their number
+/// differs.
 template <class T, std::size_t Dimensions>
 [[nodiscard]] Array<T, Dimensions> from_all(World& world, const Extents<Dimensions>& extents, std::span<const T> all,
                                             const Distribution<Dimensions>& distribution = {}) {

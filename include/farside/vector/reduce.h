@@ -154,7 +154,7 @@ template <class T, class Operator, ArrayLike E>
   World& world = *given.domain().world;
   const Layout& layout = *given.domain().layout;
 
-  // What each part of the axis comes to, in an array that has one element for each.
+  // The result for each part of the axis, in an array that has one element for each.
   Index extents = layout.extents();
   extents[place] = layout.parts()[place];
   Array<T, kDimensions> partial(world, Layout(extents, layout.parts(), {}, world.size()));
@@ -187,12 +187,12 @@ template <ArrayLike E, class... Axis>
 [[nodiscard]] auto product(E&& e, Axis... axis) {
   return reduce<ValueOf<E>, Product<ValueOf<E>>>(std::forward<E>(e), axis...);
 }
-/// Of no elements: infinity, or the largest value there is.
+/// The least element; if there is none, infinity, or the largest value there is.
 template <ArrayLike E, class... Axis>
 [[nodiscard]] auto minimum(E&& e, Axis... axis) {
   return reduce<ValueOf<E>, Minimum<ValueOf<E>>>(std::forward<E>(e), axis...);
 }
-/// Of no elements: minus infinity, or the lowest value there is.
+/// The greatest element; if there is none, minus infinity, or the lowest value there is.
 template <ArrayLike E, class... Axis>
 [[nodiscard]] auto maximum(E&& e, Axis... axis) {
   return reduce<ValueOf<E>, Maximum<ValueOf<E>>>(std::forward<E>(e), axis...);

@@ -9,7 +9,7 @@
 
 namespace farside::vector {
 
-/// What is done for the pieces from `first` to before `last`. Refers to a callable, which outlives it.
+/// The work on the pieces from `first` to before `last`. Refers to a callable, which outlives it.
 class Work {
  public:
   template <class Callable>

@@ -18,15 +18,15 @@ using Periodic = std::array<bool, kAxes>;
 /// Element i + shift of the array at i, into an array of `result`.
 [[nodiscard]] Wants shifted(const Layout& result, std::size_t axis, std::int64_t shift, bool periodic);
 
-/// What a rank's block of `result` has of the array, whose axes it has in another order.
+/// The elements that a rank's block of `result` takes from the array, whose axes are in another order.
 [[nodiscard]] Wants reordered(const Layout& result, const Order& order);
 
-/// What goes into a rank's ghost cells. Each comes in one piece, one after the other; its frame is where it belongs.
+/// The elements for a rank's ghost cells. Each comes in one piece, one after the other; its frame is where it belongs.
 [[nodiscard]] std::vector<Want> ghosts(const Layout& layout, Rank rank, const Periodic& periodic);
 /// The elements of all of them at the rank that has most.
 [[nodiscard]] std::uint64_t ghost_capacity(const Layout& layout, const Periodic& periodic);
 
-/// What of `outer` is not in `inner`, in boxes that do not overlap.
+/// Returns `outer` without `inner`, in boxes that do not overlap.
 [[nodiscard]] std::vector<Box> around(const Box& outer, const Box& inner);
 
 }  // namespace farside::vector

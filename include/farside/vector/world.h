@@ -1,11 +1,11 @@
 // world.h — what the arrays of a program stand on: memory at the same places on all ranks, the movement of boxes of
 // elements between them, and the threads that compute.
 //
-// All ranks do the same with the same arrays in the same order; only the values differ (SPMD). Whoever does not is told
-// by an Error when the ranks next meet.
+// All ranks do the same with the same arrays in the same order; only the values differ (SPMD). A rank that does not
+// gets an Error when the ranks next meet.
 //
 // No operation waits for a barrier (Matsuda et al., NICAM, section 4): what comes from other ranks is always written
-// into memory that nobody uses any more, and a rank waits for what it needs itself. With `strict`, each operation is
+// into memory that is not in use any more, and a rank waits for what it needs itself. With `strict`, each operation is
 // between two barriers instead, and gives the same results.
 //
 // Failures throw Error: an array cannot go on without a rank. A rank's loss is named; afterwards the World serves for
@@ -58,7 +58,7 @@ class Block {
 
   [[nodiscard]] std::byte* data() const noexcept { return data_; }
 
-  /// Where it is at each rank.
+  /// Its place at each rank.
   struct Place {
     std::uint32_t segment;
     std::uint64_t offset;
@@ -129,7 +129,7 @@ class World {
   /// Waits until all ranks are here, and have done the same so far.
   void barrier();
 
-  /// What the ranks have, combined in their order; the same at all.
+  /// Combines the ranks' values in the order of the ranks; the same result at all.
   template <Sendable T, class Operator>
   [[nodiscard]] T all_reduce(T value, Operator combine) {
     Checked<T> checked{value, note(sizeof(T)), true};
@@ -156,7 +156,7 @@ class World {
 
   // For operations that are built on it.
 
-  /// Memory that no rank uses. Its contents are what somebody left there.
+  /// Memory that no rank uses. Its contents are those of its last use.
   [[nodiscard]] Block allocate(std::uint64_t bytes);
   /// Before this rank changes what is in `block`: what is sent from there has left.
   void about_to_change(Block& block);
@@ -186,7 +186,7 @@ class World {
   };
 
   [[nodiscard]] Collectives& collectives();
-  /// Of what all ranks must do alike: its hash, and that of all before.
+  /// Records what all ranks must do alike. Returns its hash, combined with that of all before.
   std::uint64_t note(std::uint64_t what);
   [[noreturn]] void refuse_difference();
 
