@@ -81,10 +81,10 @@ Acquirer::Step Acquirer::try_once(const Request& request, Row& row, LoaderWatch&
   const Cell mine = row.cell(group_);
   switch (mine.state) {
     case Cell::State::loaded:
-      if (!slots_.reachable(mine.place())) break;  // a dead node's: nobody else will ever change it
+      if (!slots_.reachable(mine.place())) break;  // a dead node's: no other node will ever change it
       if (const Copied copied = copy_from_any(request, row); copied.done) {
         publish(request);
-        // Another group helped. Left as it is, our cell would name nobody for as long as others can help.
+        // Another group helped. Left as it is, our cell would name no copy for as long as other groups can help.
         if (copied.group_lacks_it) {
           const Cell loaded = mine.loaded_at({team_.rank(), request.slot});
           (void)directory_.change(request.channel, row, group_, loaded, request.deadline);

@@ -7,11 +7,11 @@
 //                     place that the alternative directory names, or from the file system, publish it, turn the cell to
 //                     loaded
 //
-// Guarantee: as long as no loader dies or is silent for a lease, no directory home dies, and nobody owes an answer for
-// long (peers.h), the file system is asked for a block that all want at once at most once a group.
+// Guarantee: as long as no loader dies or is silent for a lease, no directory home dies, and no node owes an answer for
+// long (peers.h), a block that all want at once is read from the file system at most once a group.
 //
-// What the directory cannot list (its home is dead or does not answer, the bucket is full) is kept unlisted, and found
-// by the group through the alternative directory alone.
+// A block that the directory cannot list (its home is dead or does not answer, the bucket is full) is kept unlisted,
+// and found by the group through the alternative directory alone.
 #pragma once
 
 #include <cstdint>
@@ -50,7 +50,7 @@ class Acquirer {
                    Deadline deadline, LoaderWatch* watch);
 
  private:
-  /// What is the same in every step of one acquisition.
+  /// The values that all steps of one acquisition share.
   struct Request {
     Channel& channel;
     const BlockKey& key;

@@ -26,7 +26,7 @@ class AlternativeDirectory {
   void record(Channel& channel, BlockId id, Place place, Deadline deadline) const;
   /// Takes that back, unless the entry says something else by now.
   void erase(Channel& channel, BlockId id, Place place, Deadline deadline) const;
-  /// What the entry says of this block, if anything.
+  /// Returns the place that the entry has for this block, if any.
   [[nodiscard]] std::optional<Place> find(Channel& channel, BlockId id, Deadline deadline) const;
 
  private:

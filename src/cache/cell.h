@@ -49,7 +49,7 @@ struct Cell {
   [[nodiscard]] constexpr Place place() const { return {rank, slot}; }
   [[nodiscard]] constexpr bool names(Place where) const { return state != State::invalid && place() == where; }
 
-  // What may follow this cell.
+  // The cells that may follow this one.
   [[nodiscard]] constexpr Cell loading_at(Place by) const { return {State::loading, nonce + 1, by.rank, by.slot}; }
   [[nodiscard]] constexpr Cell loaded_at(Place by) const { return {State::loaded, nonce + 1, by.rank, by.slot}; }
   [[nodiscard]] constexpr Cell invalidated() const { return {State::invalid, nonce + 1, 0, 0}; }

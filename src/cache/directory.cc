@@ -66,7 +66,7 @@ bool Directory::claim(Channel& channel, BlockId id, const Bucket& bucket, std::u
   return true;
 }
 
-// Fails only when somebody else has confirmed it, which is as good.
+// Fails only when another node has confirmed it, which is as good.
 void Directory::confirm(Channel& channel, BlockId id, std::uint32_t row, std::uint64_t claimed,
                         Deadline deadline) const {
   const Rank home = geometry_.bucket_of(id).rank;

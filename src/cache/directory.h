@@ -5,17 +5,17 @@
 //
 //   claim     put id | kClaiming over the id of a row whose cells are all invalid; read the bucket again; if a cell
 //             came into use meanwhile, another row bears the same id, or another row is being claimed for whatever
-//             block, put the old id back and start over; otherwise confirm: take kClaiming off. Nobody uses a row
-//             before that, and nobody claims one in a bucket where he sees a claim: the row may go back to its old id,
-//             and that may be his.
+//             block, put the old id back and start over; otherwise confirm: take kClaiming off. No node uses a row
+//             before that, nor claims one in a bucket in which it sees a claim: the row may go back to its old id,
+//             and that may be the id of its own claim.
 //   change    COMPARE_SWAP a cell of a confirmed row. Where this makes an invalid cell valid, read the id again: if the
 //             row is being claimed for another block, put the cell back and start over.
 //
-// Of a claim and a change that cross, and of two claims that cross, at least one sees the other when it looks again.
-// Guarantee: while nobody has died in between, a block has one row, and every cell under its id is about it.
-// A claim that stays unconfirmed is confirmed by whoever has waited long enough; a cell may then be about another
-// block, and whoever follows it finds that out and replaces it. Or the block has had another row for long: a claim
-// lands whenever it likes after its claimer's death. The first of them counts, and whoever sees a second empties it.
+// When a claim and a change cross, or two claims, at least one sees the other when it reads again.
+// Guarantee: while no node has died in between, a block has one row, and every cell under its id is about it.
+// A claim that stays unconfirmed is confirmed by a node that has waited long enough; a cell may then be about another
+// block, and a node that follows it finds that out and replaces it. Or the block has had another row for long: a claim
+// may land at any time after its claimer's death. The first of them counts, and a node that sees a second empties it.
 #pragma once
 
 #include <cstdint>
@@ -31,7 +31,7 @@
 
 namespace farside {
 
-/// Of a row's id word: the row is being claimed.
+/// In a row's id word: the row is being claimed.
 inline constexpr std::uint64_t kClaiming = 1ULL << 63U;
 
 /// One block's row as it was read.
@@ -66,7 +66,7 @@ class Directory {
   [[nodiscard]] std::optional<Row> row_in(Channel& channel, const Bucket& bucket, BlockId id, Deadline deadline) const;
   /// Makes all cells of `row`, which was read as the bucket's row `second`, invalid, if it and `first` bear one id.
   void empty_second(Channel& channel, std::uint32_t first, std::uint32_t second, Row row, Deadline deadline) const;
-  /// Whether the id word is a claim beside which nobody claims a row for `id`.
+  /// Returns whether the id word is a claim, beside which no row for `id` may be claimed.
   [[nodiscard]] bool is_rival(std::uint64_t word, BlockId id) const;
   [[nodiscard]] std::optional<std::uint32_t> claimed_row(const Bucket& bucket, BlockId id) const;
   [[nodiscard]] std::optional<std::uint32_t> unused_row(const Bucket& bucket) const;

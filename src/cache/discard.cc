@@ -66,14 +66,14 @@ void Discarder::discard(Channel& channel, const Shelf::Candidate& candidate, Sta
   slots_.retract(channel, candidate.slot);
 
   if (!rules_.discard_looks_again) return;
-  // Somebody may have handed its cell to us before it could see that our header is cleared.
+  // Another node may have handed its cell to us before it could see that our header is cleared.
   auto row = directory_.find(channel, id, deadline);
   if (row && row->cell(group_).names(ours)) {
     (void)directory_.change(channel, *row, group_, row->cell(group_).invalidated(), deadline);
   }
 }
 
-// Losing the race for the cell is fine: then it names somebody else by now.
+// Losing the race for the cell is fine: then it names another node by now.
 void Discarder::hand_over(Channel& channel, BlockId id, Standing& standing, Deadline deadline) const {
   const Cell ours = standing.row->cell(group_);
   if (!standing.alternative) {

@@ -33,7 +33,7 @@ class Discarder {
   [[nodiscard]] std::optional<std::uint32_t> take_slot(Channel& channel, Deadline deadline);
 
  private:
-  /// What the directories say of a block of ours.
+  /// The directories' entries for a block of ours.
   struct Standing {
     std::optional<Row> row;
     bool representative = false;       ///< our group's cell names our copy

@@ -34,8 +34,8 @@ class Leases {
     Time renewed{};
     bool renewing = false;
     bool over = false;  ///< while it was renewed: the renewing thread forgets it
-    /// What a renewal that failed would have made of the cell. Either another node has taken the cell, or it got no
-    /// answer: then the cell is one or the other.
+    /// The cell as a renewal that failed would have made it. Either another node has taken the cell, or the renewal got
+    /// no answer: then the cell is one or the other.
     std::optional<Cell> in_doubt;
   };
   using Ticket = std::list<Load>::iterator;

@@ -1,4 +1,4 @@
-// pause.h — waiting for something that tells nobody when it is done: look, sleep a little longer each time.
+// pause.h — waiting for an event without a notification: look, sleep a little longer each time.
 #pragma once
 
 #include <algorithm>

@@ -1,9 +1,11 @@
-// peers.h — the memory of all nodes, as the protocol goes to its words and headers: not for long, and not in vain.
+// peers.h — the memory of all nodes, as the protocol goes to its words and headers: not for long, and not again and
+// again.
 //
-// A node that does not answer need not be lost to the team: perhaps only the way from here to there is cut. So nobody
-// waits for an answer for longer than time_limits::kPeer. A node that owes one is left alone for as long, twice as long
-// after each further time in a row, a minute at most; then one operation tries it again. Until then it is to this node
-// as if it were dead. Nothing else is known of it, and its own late effects are borne as those of the dead are.
+// A node that does not answer need not be lost to the team: perhaps only the way from here to there is cut. So no
+// operation waits for an answer for longer than time_limits::kPeer. A node that owes one is left alone for as long,
+// twice as long after each further time in a row, a minute at most; then one operation tries it again. Until then it is
+// to this node as if it were dead. Nothing else is known of it, and its own late effects are borne as those of the dead
+// are.
 //
 // Thread safety: every call, from any thread; each brings its own Channel.
 #pragma once

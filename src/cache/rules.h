@@ -16,9 +16,9 @@ struct CacheRules {
   bool cell_follows_bytes = true;   ///< a cell says loaded when the block is there, not before
   bool lease_expires = true;        ///< a loader that is silent is replaced
   bool lease_is_waited_for = true;  ///< but not before it has been silent for the lease
-  bool slot_outlives_lease = true;  ///< the slot of whoever is silent for a lease is still his
-  bool claims_look_again = true;    ///< who claims a row or first uses it looks whether somebody else was at it
-  bool claims_are_alone = true;     ///< nobody claims a row in a bucket where he sees another claim
+  bool slot_outlives_lease = true;  ///< a node that is silent for a lease keeps its slot
+  bool claims_look_again = true;    ///< who claims a row or first uses it looks whether another was at it
+  bool claims_are_alone = true;     ///< no row is claimed in a bucket with another claim
   bool discard_looks_again = true;  ///< who drops a block looks whether a cell was handed to it meanwhile
 
   // No proof stands on this one, only how often the file system is asked (docs/figures_anco.md).

@@ -34,7 +34,7 @@ class Shelf {
     std::uint64_t token;
   };
   struct OnItsWay {};  ///< in another thread: look again a little later
-  struct Yours {};     ///< nobody is at it: the caller is now, and must say arrived or given_up
+  struct Yours {};     ///< no other thread is at it: the caller is now, and must call arrived or given_up
   [[nodiscard]] std::variant<Here, OnItsWay, Yours> look(const BlockKey& key);
 
   void arrived(const BlockKey& key, Here place, Time now);

@@ -26,7 +26,7 @@ class Slots {
   Slots(const Geometry& geometry, const SymmetricRegion& region, Peers& peers, const CacheRules& rules = {})
       : geometry_(geometry), region_(region), peers_(peers), rules_(rules) {}
 
-  /// Where a block's bytes go before it is published.
+  /// The place of a block's bytes before it is published.
   [[nodiscard]] LocalSpan data(std::uint32_t slot) const;
 
   /// Makes the slot's bytes a block under `token`, which this rank never used before.
