@@ -21,7 +21,7 @@ struct Receiver {
   [[nodiscard]] Rank rank() const { return to.region->peer(); }
 };
 
-/// The first failure, and because of whom.
+/// Keeps the first failure, with the rank that caused it.
 void note(Ended& worst, const Ended& ended) {
   if (worst.done()) worst = ended;
 }
@@ -45,7 +45,7 @@ void write_to_each(Channel& channel, const std::vector<Receiver>& receivers, Rem
   for (const Receiver& receiver : receivers) to.push_back(receiver.to);
   const Ended carried = carry(channel, to, from, next);
   note(worst, carried);
-  // Where the source was not read to its end, no receiver has it all.
+  // If the source was not read to its end, no receiver has it all.
   const bool may_be_cut_short = carried.outcome == Outcome::timed_out || carried.outcome == Outcome::link_lost;
   if (may_be_cut_short || carried.lost == from.region->peer()) return;
   const Deadline deadline = next();

@@ -10,7 +10,7 @@
 
 namespace farside {
 
-/// What each member sends to each, and where it wants what it gets.
+/// The data that each member sends to each, and the places for the data that it gets.
 struct Collectives::Transfer {
   std::vector<Bytes> out;  ///< by member
   std::vector<Bytes> in;
@@ -26,14 +26,14 @@ using Bytes = std::span<std::byte>;
 
 constexpr std::uint64_t kCombinedBytes = 4096;  // at a time
 
-/// What lies from `at` on, at most `most` of it.
+/// Returns at most `most` of the bytes from `at` on.
 Bytes part(Bytes bytes, std::uint64_t at, std::uint64_t most) {
   const Bytes rest = bytes.subspan(std::min<std::uint64_t>(at, bytes.size()));
   return rest.first(std::min<std::uint64_t>(most, rest.size()));
 }
 
-/// What is sent in one round. It lies in the caller's memory, which goes with a call that ends before the round does:
-/// so a round that is left to the service thread has a copy.
+/// The data of one round. It lies in the caller's memory, which goes with a call that ends before the round does: so a
+/// round that is left to the service thread has a copy.
 class RoundBytes {
  public:
   explicit RoundBytes(std::vector<Bytes> by_member) : by_member_(std::move(by_member)) {}
@@ -94,7 +94,7 @@ class Collectives::Impl {
   /// In `result`, what all members have of this one's slice, of which it has `own`: what came in one round.
   void reduce_round(std::uint64_t number, Bytes own, Bytes result, std::size_t element_bytes, const Combine& combine);
 
-  /// What `rest` is to wait for has begun, or has not.
+  /// `rest` ends what `begun` has begun; if that failed, ending returns its failure.
   Pending pending(const Barrier::Begun& begun, std::function<Ended(Channel&, std::uint64_t number, Deadline)> rest);
 
   std::shared_ptr<Group> group;
@@ -181,7 +181,7 @@ void Collectives::Impl::take_round(const Transfer& transfer, std::uint64_t numbe
   for (std::size_t member = 0; member < count(); ++member) {
     if (member != self()) exchange->take(number, member, round(transfer.in[member]));
   }
-  // What a member has for itself goes no further.
+  // A member's data for itself stays here.
   const Bytes own = round(transfer.out[self()]);
   const Bytes place = round(transfer.in[self()]);
   if (place.data() != own.data()) std::ranges::copy(own.first(place.size()), place.begin());
@@ -240,7 +240,7 @@ void Collectives::Impl::reduce_round(std::uint64_t number, Bytes own, Bytes resu
   }
 }
 
-// Each member gets everybody's values of its slice, combines them, and sends the result to all who want it.
+// Each member gets all members' values of its slice, combines them, and sends the result to all that want it.
 Collectives::Pending Collectives::Impl::begin_sliced(Channel& channel, Bytes values, std::size_t element_bytes,
                                                      const Combine& combine, std::optional<std::size_t> root,
                                                      Deadline deadline) {

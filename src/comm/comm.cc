@@ -69,7 +69,7 @@ class Comm::Impl {
     });
   }
 
-  /// Of one rank; in a line of its own, since any thread counts.
+  /// The traffic to one rank; on a cache line of its own, since any thread counts.
   struct alignas(64) Count {
     std::atomic<std::uint64_t> operations = 0;
     std::atomic<std::uint64_t> bytes = 0;

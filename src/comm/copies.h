@@ -35,7 +35,7 @@ struct Copy {
 /// One of any size, up to kPieceBytes at once.
 [[nodiscard]] Ended make_in_pieces(Channel& channel, const Copy& copy, const NextDeadline& next);
 
-/// Whom a notice is for.
+/// The rank that a notice is for.
 [[nodiscard]] std::optional<Rank> target_of(const Notice& notice);
 /// When it is done, the receiver has been told.
 [[nodiscard]] Ended give(Channel& channel, const Notice& notice, Deadline deadline);

@@ -72,7 +72,7 @@ Fetched Group::open(Channel& channel, Deadline deadline) {
 }
 
 Barrier::Begun Group::attend_later(Channel& channel, std::uint64_t number, Comm::Task task, Deadline deadline) {
-  // What this thread wrote goes by its own channel, the rest by that of the service thread.
+  // This thread's writes go by its own channel, the rest by that of the service thread.
   const Outcome flushed = meeting_.flush(channel, number, deadline);
   if (flushed != Outcome::done) return {arrived(number, flushed), number};
   last_issued_ = comm_.in_background(channel, std::move(task)).last;
@@ -100,7 +100,7 @@ Ended Group::wait(Channel& channel, std::uint64_t number, Deadline deadline) {
   }
 }
 
-// What runs on the service thread cannot wait for it, but what is in the background then keeps what it uses.
+// A call on the service thread cannot wait for that thread; the work in the background keeps what it uses.
 void Group::settle() const {
   if (comm_.on_service_thread()) return;
   const Request last{last_issued_, last_issued_};

@@ -55,7 +55,7 @@ class Group : public std::enable_shared_from_this<Group> {
   void settle() const;
 
  private:
-  /// What `attend` throws, a reduction's operator that is, is remembered as well.
+  /// An exception of `attend`, that is, of a reduction's operator, is recorded as well.
   template <class Attend>
   Ended attended(Attend& attend, Channel& channel, std::uint64_t number, Deadline deadline) {
     try {

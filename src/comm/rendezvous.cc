@@ -62,7 +62,7 @@ class Rendezvous::Impl : public std::enable_shared_from_this<Impl> {
  private:
   // Here and now where that costs little, else in the background: as the copies of Comm.
   Request meet(Channel& channel, const MatchTable::Ticket& ticket, const MatchPlace& place) {
-    channel.local_fence();  // what this thread has stored there, for whoever copies it
+    channel.local_fence();  // what this thread has stored there, for the end that copies it
     const bool at_once = place.bytes <= Comm::kInlineBytes && comm.team().fabric().reaches_by_memory(ticket.peer);
     return comm.act(channel, at_once, [self = shared_from_this(), ticket, place](Channel& by, Deadline deadline) {
       return ended_with(self->table.meet(by, ticket, place, deadline), ticket.peer);
@@ -86,7 +86,7 @@ bool Rendezvous::ended(const Ticket& ticket) const {
 }
 
 Rendezvous::Result Rendezvous::wait(Channel& channel, const Ticket& ticket, Deadline deadline) const {
-  // What this end has left to the service thread, and then the other end.
+  // First this end's work on the service thread, and then the other end.
   if (!ended(ticket)) impl_->comm.check_may_wait("the other end of a rendezvous");
   const Ended begun = impl_->comm.wait(channel, ticket.request, deadline);
   if (!begun.done()) return {begun, false};

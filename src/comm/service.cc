@@ -54,7 +54,7 @@ Request Service::issue(Channel& channel, Work work) {
 
 std::uint64_t Service::issued() const { return issued_; }
 
-// What is issued later is not asked about.
+// Requests that are issued later do not count.
 bool Service::idle() const { return finished_ >= issued_; }
 
 bool Service::finished(const Request& request) const { return request.none() || finished_ >= request.last; }
@@ -205,8 +205,8 @@ void Service::note_thrown(Channel& channel, std::size_t count, const std::except
   tell(channel);
 }
 
-// A process that reaches itself through a network first needs a connection. What does not get through is told again
-// after the next nap: whoever waits looks at nothing else.
+// A process that reaches itself through a network first needs a connection. A number that does not get through is told
+// again after the next nap: a waiter looks at nothing else.
 void Service::tell(Channel& channel) {
   const std::uint64_t last = finished_;
   if (told_ == last) return;

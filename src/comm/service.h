@@ -1,8 +1,8 @@
 // service.h — the thread that does in the background what callers started and left, and that others can call upon.
 //
-// It sleeps on a word of this process's memory, its bell, to which everybody adds one who wants something of it. Tasks
-// are done one after another, in the order of issue; `finished` is the number of the last one. One that waits for
-// others is called again after each ring.
+// It sleeps on a word of this process's memory, its bell; a process that requests something adds one to it. Tasks are
+// done one after another, in the order of issue; `finished` is the number of the last one. A task that waits for other
+// processes is called again after each ring.
 //
 // Guarantee: an exception of a task ends that task alone: each wait for it throws it. One of on_ring's work has no wait
 // that could throw it: it is logged, and the work is called again after the next ring.
@@ -51,7 +51,7 @@ class Service {
   [[nodiscard]] bool is_this_thread() const { return thread_.get_id() == std::this_thread::get_id(); }
   [[noreturn]] static void refuse_wait(const char* for_what);
 
-  /// Of the next piece of what is done in the background: while this ends, none is begun that lasts longer.
+  /// The deadline of the next piece of background work: while this ends, none is begun that lasts longer.
   [[nodiscard]] Deadline next_deadline() const;
 
   void on_ring(std::function<void(Channel&)> work);

@@ -6,7 +6,7 @@
 
 namespace farside {
 
-/// What `act` throws; null when it does not.
+/// Returns the exception that `act` throws; null when there is none.
 template <class Act>
 [[nodiscard]] std::exception_ptr thrown_by(Act&& act) {
   try {

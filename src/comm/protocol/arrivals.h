@@ -32,7 +32,7 @@ class Arrivals {
   /// Collective over the team.
   Arrivals(Team& team, const std::string& name, const ArrivalRules& rules = {});
 
-  /// Where arrivals of `epoch` at `rank` are counted.
+  /// The word that counts arrivals of `epoch` at `rank`.
   [[nodiscard]] RemoteWord<AtomicWord> word(Rank rank, std::uint64_t epoch) const;
   /// Waits until `epoch` is counted at `rank`.
   Outcome await_open(Channel& channel, Rank rank, std::uint64_t epoch, Deadline deadline);

@@ -30,11 +30,11 @@ class Exchange {
 
   /// The longest that one member can write for another.
   [[nodiscard]] std::uint64_t piece_bytes() const noexcept { return piece_bytes_; }
-  /// What is written to one member.
+  /// Returns the bytes for one member.
   using Outgoing = std::function<std::span<std::byte>(std::size_t member)>;
   /// Writes to each member what is for it, and arrives.
   Outcome arrive(Channel& channel, std::uint64_t number, const Outgoing& outgoing, Deadline deadline);
-  /// What `member` wrote for this one, from `at` on. After the meeting has ended.
+  /// Copies the bytes that `member` wrote for this one, from `at` on. Requires that the meeting has ended.
   void take(std::uint64_t number, std::size_t member, std::span<std::byte> into, std::uint64_t at = 0) const;
 
  private:

@@ -13,7 +13,7 @@ constexpr std::uint64_t kRoundsMask = 0xffff'ffff;
 constexpr std::uint64_t kOneThatDidNotFit = std::uint64_t{1} << 32U;
 constexpr std::uint64_t kCarry = std::uint64_t{1} << 32U;
 
-// Of an entry's word.
+// The fields of an entry's word.
 constexpr std::uint64_t kOneWithdrawal = std::uint64_t{1} << 34U;
 std::uint64_t state_of(std::uint64_t round, std::uint64_t phase) { return round << 2U | phase; }
 std::uint64_t without_withdrawals(std::uint64_t word) { return word % kOneWithdrawal; }
@@ -139,14 +139,14 @@ Outcome MatchTable::meet(Channel& channel, const Ticket& ticket, const MatchPlac
 }
 
 Outcome MatchTable::leave(Channel& channel, const Ticket& ticket, MatchPlace mine, Deadline deadline) {
-  channel.local_fence();  // whoever finds the place finds what the program has stored there
+  channel.local_fence();  // the end that finds the place finds what the program has stored there
   const RemoteSpan place = place_span(ticket, ticket.end);
   const Outcome written = channel.write(place, LocalSpan(mine), deadline);
   if (written != Outcome::done || !rules_.place_before_match) return written;
   return channel.flush(place.region->peer(), deadline);
 }
 
-// By who came second. Nobody else touches the round any more.
+// Called by the end that came second. No other process touches the round any more.
 Outcome MatchTable::transfer(Channel& channel, const Ticket& ticket, const MatchPlace& mine, std::uint64_t met,
                              Deadline deadline) {
   MatchPlace theirs;
@@ -157,7 +157,7 @@ Outcome MatchTable::transfer(Channel& channel, const Ticket& ticket, const Match
   const Outcome copied = fits ? copy(channel, ticket, mine, theirs, deadline) : Outcome::done;
   if (copied != Outcome::done) return copied;
   if (!rules_.free_before_end) (void)tell_both(channel, ticket, fits, deadline);
-  // Who is told of the end may begin the next round at once, so the entry is free before.
+  // An end that is told may begin the next round at once, so the entry is freed before.
   const std::uint64_t round = ticket.before & kRoundsMask;
   const std::uint64_t next = state_of((round + 1) & kRoundsMask, kEmpty);
   const Fetched freed = channel.compare_swap(state_word(ticket), met, next, deadline);

@@ -134,13 +134,13 @@ Outcome Meeting::combine_all(Channel& channel, const CombiningTree::Node& node, 
     batch.read(LocalSpan(piece(child).data(), bytes), host.span(brought_offset(node.level, number, child), bytes));
   }
   if (const Outcome read = batch.wait(deadline); read != Outcome::done) return read;
-  // In the order of the children, whoever came last: so that rounding does not depend on who that was.
+  // In the order of the children, not of their arrival, on which rounding must not depend.
   for (std::uint32_t child = 1; child < node.fan_in; ++child) combine(piece(0), piece(child));
   return Outcome::done;
 }
 
-// All have arrived. A member that is lost now was released and has left, or its death concerns later meetings only.
-// Where a connection broke, the member at its other end may live and wait.
+// All have arrived. A member that is lost now was released and has left, or its death concerns later meetings only. If
+// a connection broke, the member at its other end may live and wait.
 Outcome Meeting::release(Channel& channel, std::uint64_t number, std::span<std::byte> result, Deadline deadline) {
   const std::uint64_t flag = rules_.flags_name_instances ? number : ~0ULL;
   if (rules_.releases_itself_first) release_here(channel, number, flag, result);

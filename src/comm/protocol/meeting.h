@@ -2,9 +2,9 @@
 // (docs/protocols/comm.md, "Meeting").
 //
 // Guarantee: a meeting ends at a member only after every member has arrived; what a member wrote, flushed or stored
-// before it arrived is then visible to all. Whoever comes last at a node of the tree does what is to be done there, so
-// a meeting ends without a call by anybody but those who arrive: on memory that all of them map, even while all the
-// others are stopped.
+// before it arrived is then visible to all. The last member to arrive at a node of the tree does that node's work, so a
+// meeting ends without a call by any process but the arriving members: on memory that all of them map, even while all
+// the others are stopped.
 //
 // Up to kInFlight meetings are under way at once. Their words lie in slots, which are never reset:
 //
@@ -69,7 +69,7 @@ class Meeting {
   /// peer_lost when a member is lost that had not been released. A member that left after its meeting had ended is no
   /// loss to those that still wait for it.
   Outcome wait(Channel& channel, std::uint64_t number, Deadline deadline) const;
-  /// Of a meeting that ended and whose slot has not been opened again.
+  /// Requires that the meeting has ended and its slot has not been opened again.
   void take_result(std::uint64_t number, std::span<std::byte> into) const;
 
  private:

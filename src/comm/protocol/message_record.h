@@ -3,7 +3,7 @@
 //   0       8        16        20              24       64
 //   | check | number | handler | payload bytes | words  | payload ...
 //
-// Who takes it takes it from a peer: it is copied once, and what was copied is checked before it is believed.
+// It comes from a peer: the receiver copies it once, and checks the copy before it is believed.
 #pragma once
 
 #include <array>
@@ -32,7 +32,7 @@ struct MessageRecord {
   std::vector<std::byte> payload;  ///< of header.payload_bytes, and zeros up to a multiple of 8
 };
 
-/// What a payload takes of a ring: whole words.
+/// The room that a payload takes in a ring: whole words.
 [[nodiscard]] constexpr std::uint64_t payload_room(std::uint64_t bytes) { return (bytes + 7) / 8 * 8; }
 
 [[nodiscard]] MessageRecord make_record(std::uint32_t handler, const MessageWords& words,

@@ -61,7 +61,7 @@ Outcome MessageRings::send(Channel& channel, Rank to, MessageRecord record, Dead
       const Outcome put = put_in(to, record, shape_.places);
       if (put != Outcome::timed_out) return put;
       next = outboxes_[to].sent + 1;
-      ++outboxes_[to].sleepers;  // whoever takes messages out from now on says so
+      ++outboxes_[to].sleepers;  // from now on, a thread that takes messages out announces it
     }
     const Outcome waited = channel.wait_until(
         memory_->local(), memory_->local().word<ControlWord>(left_offset(to)),
@@ -112,7 +112,7 @@ bool MessageRings::take_turn(Outbox& outbox) {
   return outbox.somebody_is_at_it = true;
 }
 
-// False when somebody came meanwhile: perhaps with a message, perhaps because there is room.
+// Returns false when another thread came since: perhaps with a message, perhaps because there is room.
 bool MessageRings::end_turn(Outbox& outbox, Outcome outcome) {
   const std::scoped_lock lock(mutex_);
   const bool came = std::exchange(outbox.somebody_came, false);
@@ -234,7 +234,8 @@ std::string_view MessageRings::copy_out(Rank source, std::uint64_t number, Messa
   return {};
 }
 
-// Half a ring at a time. Whoever waits for room has filled the ring, so it passes a half of it before it is empty.
+// Half a ring at a time. A sender that waits for room has filled the ring, so this rank passes a half before the
+// ring is empty.
 void MessageRings::give_back(Channel& channel, Rank source) {
   Inbox& inbox = inboxes_[source];
   const std::uint64_t due = inbox.taken - inbox.taken % std::max(1U, shape_.places / 2);

@@ -8,8 +8,8 @@
 //   left[r]          ControlWord   written by this rank: as many messages to r have left the outbox; for its threads
 //   ring[s][place]   Bulk          the records of s (message_record.h); message n lies in place n mod places
 //
-// What is to be sent waits in an outbox of the sending process. Whoever finds nobody at it carries what has room in the
-// ring there, one thread at a time for each receiver.
+// Messages wait in an outbox of the sending process. A thread that finds no other one at the outbox carries as many to
+// the ring as have room there, one thread at a time for each receiver.
 //
 // Guarantee: messages of one rank to another are delivered once each, in the order in which they were left, as long as
 // both live. What does not look like a message is not delivered.

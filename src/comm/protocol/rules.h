@@ -20,7 +20,7 @@ struct MeetingRules {
 
 struct ArrivalRules {
   bool names_epochs = true;      ///< arrivals of epochs under way at once are counted in words of their own, by name
-  bool waits_until_open = true;  ///< nobody adds to a word that names an earlier epoch
+  bool waits_until_open = true;  ///< no rank adds to a word that names an earlier epoch
 };
 
 struct ExchangeRules {
@@ -30,13 +30,13 @@ struct ExchangeRules {
 struct SpreadRules {
   bool pieces_before_given = true;  ///< who is told of a piece finds it, and the order it belongs to
   bool passes_on_before_telling =
-      true;                        ///< a program that is told may change the bytes: nobody passes them on any more
+      true;                        ///< a program that is told may change the bytes: no rank passes them on any more
   bool waits_for_the_last = true;  ///< an order is written when all are through with the one before
 };
 
 struct MessageRules {
   bool record_before_tail = true;         ///< who sees a tail finds the records up to it
-  bool waits_for_room = true;             ///< nobody writes to a place whose message was not taken
+  bool waits_for_room = true;             ///< no place is written whose message was not taken
   bool copies_before_giving_back = true;  ///< nor while it is being copied
   bool tail_before_next = true;           ///< tails that go by different channels do not overtake each other
   bool flushes_what_it_tells = true;      ///< room and departures that were told of are not lost with a link

@@ -26,7 +26,7 @@ std::vector<Rank> ranks_in(const std::vector<std::uint64_t>& wanted, Rank size) 
   return ranks;
 }
 
-/// Of a number of the tree; 0 is the sender, and who is number n among those who want the data is n + 1.
+/// For a number in the tree: 0 is the sender, n + 1 the receiver that is number n among all.
 std::uint64_t first_child(std::uint64_t number) { return number * Spread::kFanOut + 1; }
 std::uint64_t parent(std::uint64_t number) { return (number - 1) / Spread::kFanOut; }
 
@@ -183,7 +183,7 @@ Outcome Spread::tell(Channel& channel, Rank sender, Passing& passing) {
 
 // ---- To children
 
-// What could not be given is tried the next time. Fails when a piece cannot be fetched.
+// A piece that could not be given is tried the next time. Fails when a piece cannot be fetched.
 Outcome Spread::pass_on(Channel& channel, Rank sender, Passing& passing, std::uint64_t pieces, const Fetch& fetch) {
   for (std::uint64_t at = 0; at < pieces; ++at) {
     const auto wants_it = [at](const Child& child) { return !child.lost && child.pieces == at; };

@@ -1,16 +1,16 @@
 // spread.h — a broadcast whose receivers pass on what they get (docs/protocols/comm.md, "Broadcast").
 //
-// Those who want the data form a tree below the sender: its children are the first kFanOut of them, and those of number
-// n are the kFanOut from kFanOut (n + 1) on. The data go down in pieces, each written by the parent to where the child
-// wants it in the end; so a child passes it on from there, and tells its program only afterwards. At each rank:
+// The receivers form a tree below the sender: its children are the first kFanOut of them, and those of number n are the
+// kFanOut from kFanOut (n + 1) on. The data go down in pieces, each written by the parent to where the child wants it
+// in the end; so a child passes it on from there, and tells its program only afterwards. At each rank:
 //
 //   given[s]     ControlWord   written by its parent in a tree of sender s: number of the broadcast (40 bits), and how
 //                              many of its pieces are here (24)
 //   reached[r]   ControlWord   written by receiver r: the last broadcast of this rank that r is through with
 //   order[s]     Bulk          written by the parent before the first piece: what it is, and who wants it
 //
-// Guarantee: a receiver's program is told once, when all bytes are there and nobody touches them any more; the sender
-// learns that all have been told. Who is below a lost one may get nothing.
+// Guarantee: a receiver's program is told once, when all bytes are there and no process touches them any more; the
+// sender learns that all have been told. Receivers below a lost one may get nothing.
 //
 // Thread safety: all calls by one thread, which calls serve and go_on whenever it was rung.
 #pragma once
@@ -33,7 +33,7 @@ class Spread {
   static constexpr std::uint32_t kFanOut = 2;
   static constexpr std::uint64_t kPieceBytes = 256U << 10U;
 
-  /// What goes where; it travels as it is. `signal` is the place of a ControlWord in the same region.
+  /// The description of a broadcast; it travels as it is. `signal` is the place of a ControlWord in the same region.
   struct Order {
     std::uint64_t number;  ///< among the broadcasts of the sender, from 1
     std::uint64_t region;  ///< its place in the list of regions
@@ -53,11 +53,11 @@ class Spread {
 
   /// One at a time. `wanted` ascend. Spread gives the order its number.
   void begin(Order order, RemoteSpan from, const std::vector<Rank>& wanted);
-  /// None while somebody is to be reached. peer_lost when the source is lost, or a receiver: then those below it were
+  /// None while a receiver is to be reached. peer_lost when the source is lost, or a receiver: then those below it were
   /// not waited for.
   std::optional<Outcome> go_on(Channel& channel);
 
-  /// Of what was begun last: a number that grows as it goes on.
+  /// The progress of the last broadcast that was begun: a number that grows.
   [[nodiscard]] std::uint64_t progress() const;
 
   /// Passes on what has come here, as far as it can, and tells the program.
