@@ -170,7 +170,7 @@ class PageAccess::Impl {
     const KnownPlace* const known = accessor.known(page);
     counter.count(page, bytes, known == nullptr || !is_here(*known));
   }
-  /// A page whose place nobody here has asked for yet may turn out to be here.
+  /// A page whose place was not asked for yet may turn out to be here.
   void count_begun(const PagePart& part) {
     if (accessor.known(part.page) != nullptr) {
       count(part);

@@ -230,7 +230,7 @@ Ended Accessor::judge_failure(Outcome outcome) {
 
 // Whatever was put may still land.
 Ended Accessor::give_up(Ended ended) {
-  (void)batch_->wait(memory_.fabric().in({}));  // nobody's memory is touched once this has returned
+  (void)batch_->wait(memory_.fabric().in({}));  // no local memory is touched once this has returned
   transfers_.clear();
   holder_->give_up();
   const Deadline deadline = memory_.fabric().in(kSettleTimeout);
@@ -342,8 +342,8 @@ Ended Accessor::post_rest(Deadline deadline) {
   return awaited && is_idle ? directory_.await_rest(*awaited, deadline) : Ended{};
 }
 
-// While a page is being moved nobody changes it, so the bytes are those that it has at its old place, if it was still
-// being moved by the same one when they had come. (A get whose page is done with gets the page kNone.)
+// No rank changes a page that is being moved, so the bytes at its old place are current, if the same rank was still
+// moving it when they had come. (A get whose page is done with gets the page kNone.)
 Ended Accessor::get_while_moving(Transfer& transfer, const Location& place, Deadline deadline) {
   PagePart& part = transfer.part;
   const Outcome read = channel_->read(part.local, memory_.in_slot(place, part.offset, part.local.bytes()), deadline);

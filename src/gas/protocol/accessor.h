@@ -27,7 +27,7 @@ class Accessor {
   [[nodiscard]] PageDirectory& directory() noexcept { return directory_; }
 
   Ended get(const PagePart& part, Deadline deadline);
-  /// Of many parts, all under way at once.
+  /// Gets many parts, all under way at once.
   Ended get(std::span<const PagePart> parts, Deadline deadline);
   Ended put(const PagePart& part, Deadline deadline);
   /// On an aligned word of a page.
@@ -58,13 +58,13 @@ class Accessor {
   /// Before this goes. What is still in doubt then is waited for as of a rank that has stopped.
   void part(Deadline deadline) noexcept;
 
-  /// Where the page is, waiting while it is being moved. The pointer holds until the next call.
+  /// Finds the place of the page; waits while it is being moved. The pointer holds until the next call.
   struct Found {
     Ended ended;
     const KnownPlace* known = nullptr;
   };
   Found find(PageId page, Deadline deadline);
-  /// What this thread knows of the page without asking anybody.
+  /// The place of the page, if this thread knows it without a request.
   [[nodiscard]] const KnownPlace* known(PageId page) const noexcept {
     const KnownPlace& known = known_[memory_.layout().cached_at(page)];
     return known.page == page ? &known : nullptr;

@@ -18,12 +18,12 @@ class Holder {
   Holder(PageMemory& memory, Channel& channel, For what)
       : memory_(memory), channel_(channel), index_(memory.take_hold(channel)), word_(memory.own_hold(index_)) {
     hold_.pinned = what == For::a_span;
-    hold_.turn = memory.fabric().random() % Hold::kTurns;  // not that of whoever had this hold before
+    hold_.turn = memory.fabric().random() % Hold::kTurns;  // not that of this hold's last use
   }
-  /// A hold that nobody let go stays: what was written under it may still land.
+  /// A hold that was not let go stays: what was written under it may still land.
   ~Holder() {
     if (hold_.count != 0) return;
-    channel_.local_fence();  // whoever has it next stores there later
+    channel_.local_fence();  // its next holder stores there later
     memory_.give_back_hold(index_);
   }
   Holder(const Holder&) = delete;
@@ -42,12 +42,12 @@ class Holder {
     if (before.count == 0) let_go();
     return false;
   }
-  /// What was written may still land, and its rank goes on: who wants the pages waits, and takes it for stopped no
-  /// more.
+  /// Writes may still land, and the rank goes on: a rank that wants the pages waits, and does not take this one for
+  /// stopped.
   void give_up() { mark(true); }
   /// The rank has no way left to learn when it has landed: it is waited for as one that has stopped.
   void abandon() { mark(false); }
-  /// What was written is visible, or cannot land any more.
+  /// The writes are visible, or cannot land any more.
   void let_go() {
     if (hold_.count == 0) return;
     hold_ = {.first = 0, .count = 0, .turn = hold_.turn + 1, .pinned = hold_.pinned};

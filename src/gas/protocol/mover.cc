@@ -7,7 +7,7 @@ namespace farside {
 
 namespace {
 
-// What is locked at once: others wait for these pages until all have been copied.
+// The most that is locked at once: others wait for these pages until all have been copied.
 constexpr std::uint64_t kPagesAtOnce = 256;
 constexpr std::uint64_t kBytesAtOnce = 16U << 20U;
 
@@ -152,14 +152,14 @@ Ended Mover::lock(std::span<const PageId> pages, std::span<const Location> place
     if (seen[i] == before[i].word()) {
       locked.push_back(std::move(moves[i]));
     } else {
-      memory_.slots().give_back(moves[i].slot);  // nobody was told of it
+      memory_.slots().give_back(moves[i].slot);  // no rank was told of it
     }
   }
   moves = std::move(locked);
   return ended;
 }
 
-// Whoever lost its lock to somebody else finds another word, and does no harm.
+// A rank that lost its lock to another finds another word, and does no harm.
 void Mover::unlock(const Moves& moves) {
   const Deadline deadline = memory_.fabric().in(kToUnlock);
   std::vector<std::uint64_t> seen(moves.size());
@@ -170,7 +170,7 @@ void Mover::unlock(const Moves& moves) {
     memory_.slots().give_back(move.slot);
     batch.compare_swap(memory_.place(move.page), move.lock.word(), move.lock.left_alone().word(), seen[i]);
   }
-  (void)batch.wait(deadline);  // whoever wants a page that stays locked breaks the lock
+  (void)batch.wait(deadline);  // a rank that wants a page that stays locked breaks the lock
 }
 
 // ---- Bringing what is locked
@@ -242,7 +242,7 @@ Ended Mover::copy(const Moves& moves, Deadline deadline) {
     batch.read(memory_.own_slot(move.slot), memory_.in_slot(move.lock, 0, memory_.layout().shape().page_bytes));
   }
   const Outcome outcome = batch.wait(deadline);
-  channel_.local_fence();  // whoever reads the new entry reads what has been copied
+  channel_.local_fence();  // a reader of the new entry reads what has been copied
   if (outcome != Outcome::peer_lost) return {outcome, {}};
   const auto lost =
       std::ranges::find_if(moves, [&](const Move& move) { return memory_.fabric().lost(move.lock.owner); });
@@ -279,7 +279,7 @@ Ended Mover::publish(Moves& moves, Deadline deadline) {
   return directory_.ended_at_homes(pages_of(moves), outcome);
 }
 
-// Not where somebody has registered since they were read: those may know the new place.
+// Except words in which a rank has registered since they were read: it may know the new place.
 void Mover::forget_sharers(const Moves& moves, Deadline deadline) {
   const std::uint64_t words = memory_.layout().sharer_words();
   std::vector<std::uint64_t> seen(moves.size() * words);
@@ -295,7 +295,7 @@ void Mover::forget_sharers(const Moves& moves, Deadline deadline) {
       batch.swap(word, sharers.without_any().word(), seen[i]);
     }
   }
-  (void)batch.wait(deadline);  // whoever moves the page next tells too many
+  (void)batch.wait(deadline);  // the page's next mover tells too many
 }
 
 std::vector<Rank> Mover::sharers_of(const Move& move) const {

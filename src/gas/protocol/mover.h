@@ -41,7 +41,7 @@ class Mover {
     bool in_doubt = false;  ///< it may be published yet
   };
   using Moves = std::vector<Move>;
-  /// Somebody's hold on a page that is to be moved.
+  /// A rank's hold on a page that is to be moved.
   struct Held {
     Rank rank;
     std::uint64_t index;
@@ -60,7 +60,7 @@ class Mover {
              Deadline deadline);
   Ended bring(Moves& moves, Deadline deadline);
   Ended read_sharers(Moves& moves, Deadline deadline);
-  /// Afterwards nobody writes to the pages' places, but for those that are given up.
+  /// Guarantees that afterwards no rank writes to the places of the pages, except pages that were given up for now.
   Ended silence(Moves& moves, Deadline deadline);
   Ended revoke(Moves& moves, Deadline deadline);
   Ended await_holds(Moves& moves, Deadline deadline);

@@ -34,7 +34,7 @@ Ended PageDirectory::register_and_look(std::span<const PageId> pages, std::vecto
                                        Deadline deadline) {
   const GasRules& rules = memory_.rules();
   found.clear();
-  // In this order: whoever moves the page from here on either finds this rank among the sharers, and advances
+  // In this order: a rank that moves the page from here on either finds this rank among the sharers, and advances
   // `revoked`, or has moved it before the entry is read.
   for (const PageId page : pages) {
     if (!rules.revoking_counts) (void)channel_.swap(memory_.revoked(memory_.self(), page), 0, deadline);

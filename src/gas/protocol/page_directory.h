@@ -12,7 +12,7 @@
 
 namespace farside {
 
-/// Where a page was when this rank's counter `revoked` was `sampled`. While the counter stays, so does the page.
+/// The place of a page when this rank's counter `revoked` was `sampled`. While the counter stays, so does the page.
 struct KnownPlace {
   static constexpr PageId kNone = ~PageId{0};
 
@@ -23,7 +23,7 @@ struct KnownPlace {
   std::uint64_t offset = 0;  ///< of the page's first byte there
 };
 
-/// Whether a word stays as it is for so long that whoever is to change it must have stopped.
+/// Detects that a word stays as it is for so long that the rank that is to change it must have stopped.
 class StandstillWatch {
  public:
   StandstillWatch(Fabric& fabric, Duration lease) : fabric_(fabric), lease_(lease), since_(fabric.now()) {}
@@ -69,11 +69,11 @@ class PageDirectory {
  public:
   PageDirectory(PageMemory& memory, Channel& channel) : memory_(memory), channel_(channel) {}
 
-  /// What the homes say of `pages`, in `places`, all under way at once.
+  /// Reads the homes' entries for `pages` into `places`, all under way at once.
   Ended look(std::span<const PageId> pages, std::span<Location> places, Deadline deadline);
   /// The same, so that it may be kept, but for pages that are being moved.
   Ended register_and_look(std::span<const PageId> pages, std::vector<KnownPlace>& found, Deadline deadline);
-  /// Waits until `page` is not being moved; the lock of somebody who has stopped is broken.
+  /// Waits until `page` is not being moved; the lock of a rank that has stopped is broken.
   Ended await_rest(PageId page, Deadline deadline);
 
   /// With peer_lost it names a home of `pages` that is lost.

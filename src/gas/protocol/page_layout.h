@@ -45,10 +45,11 @@ class PageLayout {
 
   [[nodiscard]] Rank home_of(PageId page) const noexcept { return static_cast<Rank>(page % ranks_); }
   [[nodiscard]] std::uint64_t sharer_words() const noexcept { return sharer_words_; }
-  /// Of pages at this home, at most.
+  /// The most pages at this home.
   [[nodiscard]] std::uint64_t entries() const noexcept { return (shape_.pages + ranks_ - 1) / ranks_; }
   [[nodiscard]] std::uint64_t entry_bytes() const noexcept { return 8 * (1 + sharer_words_); }
-  /// Of pages that a rank remembers: a power of two, since a division would be a good part of what a get costs.
+  /// The number of pages that a rank remembers: a power of two, since a division would be a good part of what a get
+  /// costs.
   [[nodiscard]] std::uint64_t cached_places() const noexcept { return cached_places_mask_ + 1; }
   [[nodiscard]] std::uint64_t cached_at(PageId page) const noexcept { return page & cached_places_mask_; }
 

@@ -43,7 +43,7 @@ PageMemory::PageMemory(Team& team, const std::string& name, const PageSettings& 
       holds_taken_(PageLayout::kHolds) {
   place_pages(settings.first_owner);
   team.fabric().open_channel()->local_fence();
-  // Nobody looks at an entry before its home has written it.
+  // No rank looks at an entry before its home has written it.
   if (team.barrier(fabric().in(kSetUpLimit)) != Outcome::done) {
     throw Error({"make global pages", name, "not all ranks have come", "call it on all ranks in the same order"});
   }
@@ -71,7 +71,7 @@ void PageMemory::place_pages(const std::function<Rank(PageId)>& first_owner) {
 
 std::uint64_t PageMemory::take_hold(Channel& channel) {
   const std::uint64_t index = free_hold();
-  // Who looks at holds from here on looks at this one.
+  // A rank that looks at holds from here on looks at this one.
   const auto opened = this->opened(self_);
   const Deadline deadline = fabric().in(kSetUpLimit);
   std::uint64_t seen = local_.word<AtomicWord>(PageLayout::kOpened).load();

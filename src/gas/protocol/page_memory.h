@@ -22,7 +22,7 @@ namespace farside {
 struct PageSettings {
   PageShape shape;
   std::function<Rank(PageId)> first_owner;  ///< the same at all ranks
-  /// A lock that was seen unchanged for so long is broken; of a hold, whoever has it is evicted.
+  /// A lock that was seen unchanged for so long is broken; the rank that has such a hold is evicted.
   Duration lease = std::chrono::seconds(2);
 };
 
@@ -68,7 +68,7 @@ class PageMemory {
 
   // Slots.
   [[nodiscard]] const RemoteRegion& of(Rank rank) const noexcept { return region_->of(rank); }
-  /// What a peer's entry says is looked at before it is believed.
+  /// A peer's entry is checked before it is believed.
   [[nodiscard]] bool exists(const Location& place) const noexcept {
     return place.owner < team_.size() && place.slot < layout_.shape().slots;
   }
@@ -79,7 +79,7 @@ class PageMemory {
     return local_.span(layout_.slot(slot), layout_.shape().page_bytes);
   }
 
-  /// Of a page that is here, and pinned.
+  /// A word of a page that is here, and pinned.
   [[nodiscard]] LocalWord<ControlWord> own_word(std::uint64_t slot, std::uint64_t offset) const {
     return local_.word<ControlWord>(layout_.slot(slot) + offset);
   }

@@ -22,7 +22,7 @@ Ended Reclaimer::free_some(Deadline deadline) {
   std::vector<SlotTable::Filled> filled = memory_.slots().next_filled(kAtOnce);
   std::vector<Location> places;
   for (Pauses pauses(memory_.fabric());;) {
-    // Where such a page is nobody can say any more.
+    // The place of such a page is unknown from now on.
     std::erase_if(filled, [this](const SlotTable::Filled& slot) {
       return memory_.fabric().lost(memory_.layout().home_of(slot.page));
     });
@@ -35,7 +35,7 @@ Ended Reclaimer::free_some(Deadline deadline) {
     // Another home is lost; which one will be known soon.
     if (looked.outcome == Outcome::timed_out || !pauses.sleep(deadline)) return looked;
   }
-  // In this order: who publishes a move has said before whom it passed.
+  // In this order: a mover records the ranks that it passed before it publishes the move.
   if (memory_.rules().distrusts_before_freeing) {
     if (const Ended cut_off = cut_off_passed(deadline); !cut_off.done()) return cut_off;
   }
@@ -49,7 +49,7 @@ Ended Reclaimer::free_some(Deadline deadline) {
   return {};
 }
 
-// What others know of a loss already, this process will hear soon.
+// A loss that others know of already, this process will learn of soon.
 Ended Reclaimer::cut_off_passed(Deadline deadline) {
   for (Rank rank = 0; rank < memory_.team().size(); ++rank) {
     if (!memory_.distrusts(rank) || cut_off_.contains(rank)) continue;

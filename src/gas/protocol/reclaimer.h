@@ -1,7 +1,7 @@
 // reclaimer.h — finds slots of this rank that pages have left.
 //
-// A slot is used again when the directory names another place for its page, and nobody can write to it any more: the
-// mover waited for everybody's puts, except for those whose access was to be taken away; so it is taken away here, too.
+// A slot is used again when the directory names another place for its page, and no rank can write to it any more: the
+// mover waited for all puts, except those of ranks whose access was to be taken away; so it is taken away here, too.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,7 @@ class Reclaimer {
 
  private:
   Ended free_some(Deadline deadline);
-  /// Whoever could still write to what a page has left is cut off here.
+  /// Cuts off the ranks that could still write to slots that pages have left.
   Ended cut_off_passed(Deadline deadline);
 
   PageMemory& memory_;

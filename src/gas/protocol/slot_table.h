@@ -1,6 +1,6 @@
 // slot_table.h — which of this rank's slots are free, and what page each of the others was filled with.
 //
-// Nobody tells a rank that a page has left it: it finds out when it needs a slot, from the directory. So "filled" means
+// A rank is not told that a page has left it: it finds out when it needs a slot, from the directory. So "filled" means
 // that the page has been there, and may be.
 //
 // Thread safety: every call, from any thread. It never waits.
@@ -22,7 +22,7 @@ class SlotTable {
   /// A free one, if there is any. It is the caller's until it is filled or given back.
   [[nodiscard]] std::optional<std::uint64_t> take();
   void give_back(std::uint64_t slot);
-  /// `in_doubt` is the entry's word while which nobody knows whether the move has been published.
+  /// While the entry has the word `in_doubt`, it is unknown whether the move has been published.
   void fill(std::uint64_t slot, PageId page, std::optional<Location> in_doubt = {});
 
   struct Filled {

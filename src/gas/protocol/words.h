@@ -15,7 +15,7 @@
 namespace farside {
 
 /// A page's entry in the directory. `version` advances whenever the page has moved or a move was given up, so a
-/// COMPARE_SWAP by somebody whose lock was taken away meanwhile fails.
+/// COMPARE_SWAP by a rank whose lock was taken away before fails.
 struct Location {
   static constexpr unsigned kSlotBits = 26;
   static constexpr unsigned kOwnerBits = 12;
@@ -25,7 +25,7 @@ struct Location {
   std::uint64_t slot = 0;
   std::uint64_t version = 0;
   bool moving = false;  ///< locked: puts wait
-  bool closed = false;  ///< and gets, since somebody whose puts were not awaited may still write there
+  bool closed = false;  ///< and gets, since a rank whose puts were not awaited may still write there
 
   [[nodiscard]] static constexpr Location from_word(std::uint64_t word) {
     const auto bits = [word](unsigned at, unsigned count) { return word >> at & ((std::uint64_t{1} << count) - 1); };
@@ -40,7 +40,7 @@ struct Location {
 
   [[nodiscard]] constexpr Location locked() const { return {owner, slot, version, true}; }
   [[nodiscard]] constexpr Location without_gets() const { return {owner, slot, version, true, true}; }
-  /// The lock is somebody else's from now on.
+  /// The lock belongs to another rank from now on.
   [[nodiscard]] constexpr Location taken_over() const { return {owner, slot, version + 1, true}; }
   [[nodiscard]] constexpr Location left_alone() const { return {owner, slot, version + 1, false}; }
   [[nodiscard]] constexpr Location moved_to(Rank to, std::uint64_t to_slot) const {
