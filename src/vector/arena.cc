@@ -7,7 +7,7 @@ namespace farside::vector {
 namespace {
 
 constexpr std::uint64_t kLine = 64;
-// What is worth a barrier of its own.
+// The bytes, or places, that are worth a barrier of their own.
 constexpr std::uint64_t kBatchBytes = 256U << 10U;
 constexpr std::size_t kBatchPlaces = 8;
 

@@ -1,4 +1,4 @@
-// arena.h — memory for arrays, at the same places on all ranks although nobody asks anybody.
+// arena.h — memory for arrays, at the same places on all ranks although no rank asks another.
 //
 // Every rank takes and gives back the same blocks in the same order, and every choice here depends on nothing else: not
 // on what has arrived or how long something took. So a block's address is known at every rank.
@@ -32,7 +32,7 @@ class Arena {
     std::uint64_t segment_bytes;  ///< by which memory grows, at least
     bool strict;                  ///< what was given back is waited for at once
   };
-  /// What the arena is built on. Each may throw.
+  /// The operations that the arena is built on. Each may throw.
   struct Backing {
     std::function<void(std::uint64_t bytes)> grow;         ///< one more segment, at all ranks
     std::function<std::uint64_t()> begin_barrier;          ///< its number

@@ -8,7 +8,7 @@ namespace farside::vector {
 
 namespace {
 
-/// Of element `number`, counted row by row.
+/// The index of element `number`, counted row by row.
 Index index_of(const Layout& layout, std::int64_t number) {
   const Index& extents = layout.extents();
   return {number / extents[2] / extents[1], number / extents[2] % extents[1], number % extents[2]};
@@ -63,7 +63,7 @@ void Indices::agree_on_places() {
   for (Rank rank = 0; rank < ranks; ++rank) asked[rank] = links_[rank].wanted.picks.size();
   world_.all_to_all<std::uint64_t>(asked, given);
 
-  // Everybody says where what comes from each of the others goes.
+  // Each rank tells each other one where its elements go.
   struct Places {
     std::uint64_t wanted;
     std::uint64_t given;

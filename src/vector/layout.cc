@@ -14,7 +14,7 @@ std::string product(const Index& factors) {
   return text;
 }
 
-/// Of an array, ghost cells included, and of an axis: so that bytes and places can be counted in 64 bits.
+/// The limit of an array, ghost cells included, and of an axis: so that bytes and places can be counted in 64 bits.
 constexpr std::int64_t kMaxElements = std::int64_t{1} << 47U;
 
 bool can_be_counted(const Index& extents, const Index& halo) {
@@ -41,7 +41,7 @@ bool are_as_many(const Index& parts, std::uint32_t ranks) {
   return all == ranks;
 }
 
-/// Where part `part` of `parts` begins.
+/// The index at which part `part` of `parts` begins.
 std::int64_t begin_of(std::int64_t part, std::int64_t parts, std::int64_t extent) { return extent * part / parts; }
 
 }  // namespace

@@ -28,7 +28,7 @@ struct Piece {
   [[nodiscard]] Piece unpacked() const;
 };
 
-/// What `from` has of what `to` wants.
+/// Returns the pieces that `from` has of the elements that `to` wants.
 [[nodiscard]] std::vector<Piece> pieces(const Layout& layout, Rank from, const std::vector<Want>& wants_of_to,
                                         const Order& order);
 

@@ -111,12 +111,12 @@ class World::Impl {
             .wait = [this](std::uint64_t number) { wait_for_barrier(number); }};
   }
 
-  /// Of operation `number` of `sender`, at its receivers.
+  /// The word of operation `number` of `sender`, at its receivers.
   [[nodiscard]] std::uint64_t word_offset(Rank sender, std::uint64_t number) const {
     return 8 * (kWords * sender + number % kWords);
   }
 
-  /// What is sent, until it has left.
+  /// Bytes to send, until they have left.
   struct Buffer {
     Request request;
     std::vector<std::byte> bytes;
@@ -137,7 +137,7 @@ class World::Impl {
   Team& team;
   const WorldOptions options;
   const Threads threads;
-  // What is in the background reads and writes these. After a failure nobody waits for it, but it ends with `comm`.
+  // Background work reads and writes these. After a failure no call waits for it, but it ends with `comm`.
   std::unique_ptr<SymmetricRegion> words;
   std::vector<std::unique_ptr<SymmetricRegion>> segments;
   std::deque<Buffer> buffers;
@@ -151,7 +151,7 @@ class World::Impl {
   std::deque<Request> sent_before;  ///< each barrier under way, and after the one before
   std::uint64_t operation = 0;
   std::uint64_t history = 0;
-  bool failed = false;  ///< an error was thrown that is not everybody's
+  bool failed = false;  ///< an error was thrown that the other ranks may not have
   const int exceptions = std::uncaught_exceptions();
   Arena arena{{options.held_bytes, options.segment_bytes, options.strict}, backing()};
 };
@@ -258,7 +258,7 @@ void Transfer::end() {
 World::World(Team& team, const WorldOptions& options) : impl_(std::make_unique<Impl>(team, options)) {}
 
 World::~World() {
-  // Nobody's memory goes while another rank may write to it. After a failure nobody is waited for.
+  // No rank's memory goes while another rank may write to it. After a failure no rank is waited for.
   if (impl_->failed || std::uncaught_exceptions() > impl_->exceptions) return;
   try {
     impl_->expect(impl_->comm.wait(channel(), impl_->comm.issued(), deadline()), "finish");
