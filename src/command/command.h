@@ -9,7 +9,7 @@
 
 namespace farside {
 
-/// What to do once the arguments are read; returns the exit code.
+/// Runs the subcommand once the arguments are read; returns the exit code.
 using Action = std::function<int()>;
 
 /// Adds a subcommand to the parser, which leaves its action in `chosen` when it is chosen.
