@@ -74,7 +74,7 @@ std::optional<std::uint64_t> Explorer::choose(std::span<const std::uint64_t> rea
   Step step;
   step.ready.assign(ready.begin(), ready.end());
   if (running_ > 0) {
-    // What was tried where the last step was chosen, and has nothing to do with that, was tried here as well.
+    // Steps that were tried where the last step was chosen, and are independent of it, were tried here as well.
     const Step& last = schedule_[running_ - 1];
     for (const auto& [number, touches] : last.tried) {
       if (!last.passes_time && !depend(touches, last.touches)) step.tried.emplace(number, touches);

@@ -6,8 +6,8 @@
 // partial order reduction", 2014). Steps have to do with each other when both touch a place and one of them stores
 // there, or when one makes the other; words that no schedule ever changes count for nothing.
 //
-// What it does not cover: time. Deadlines, leases and pauses run out only when nothing else can happen. A process has
-// one thread, since what threads share outside of the fabric's memory is not seen.
+// It does not cover time. Deadlines, leases and pauses run out only when nothing else can happen. A process has one
+// thread, since what threads share outside of the fabric's memory is not seen.
 #pragma once
 
 #include <cstdint>

@@ -1,7 +1,7 @@
 // fault_count.h — how often each step of the protocols met each fault: what the seeds of a test reach.
 //
 // A step is what is posted: READ, WRITE or atomic, and the word or bytes that it is for, like "atomic bucket row cell".
-// What a region's words are called, a run may say; all of a region's words count as one otherwise.
+// A run may name the words of a region; otherwise all of a region's words count as one.
 #pragma once
 
 #include <array>
@@ -18,7 +18,7 @@
 
 namespace farside::sim {
 
-/// What an operation can meet from its posting until it has landed, has failed, or never will.
+/// The faults that an operation can meet from its posting until it has landed, has failed, or never will.
 enum class Fault : std::uint8_t {
   stalled,          ///< its thread stopped just before it was posted
   late,             ///< one of its steps took a thousand times as long

@@ -69,7 +69,7 @@ struct Fiber::Stack {
 
   StackPool::Bytes bytes = StackPool::take();
   void* fake_stack = nullptr;          // of the fiber, while it is not running
-  void* outside_fake_stack = nullptr;  // of whoever resumed it
+  void* outside_fake_stack = nullptr;  // of the code that resumed it
   const void* outside_bottom = nullptr;
   std::size_t outside_bytes = 0;
 };
@@ -95,7 +95,7 @@ Fiber::Fiber(std::function<void()> body) : body_(std::move(body)), stack_(std::m
                                   });
 }
 
-// Its context is never destroyed, which would unwind it. Its stack may go: nobody looks at it any more.
+// Its context is never destroyed, which would unwind it. Its stack may go: it is not used any more.
 Fiber::~Fiber() {
   if (finished_) return;
   // Reachable for ever, so that it is no leak.

@@ -22,7 +22,7 @@ class Fiber {
 
   /// Runs the fiber until it leaves or finishes. Rethrows what its body threw.
   void resume();
-  /// Called within the fiber: goes back to whoever resumed it.
+  /// Called within the fiber: goes back to the caller of resume.
   void leave();
   [[nodiscard]] bool finished() const noexcept { return finished_; }
 

@@ -203,7 +203,7 @@ void Flight::land_atomic() {
   record("ATOMIC", operation_.offset, changed);
 }
 
-// What is left of an operation whose link ended. No more after a flush over the next link.
+// Returns whether a part of an operation whose link ended may still land: not after a flush over the next link.
 bool Flight::may_still_land() {
   if (number_ <= waiter_->flushed[peer()] || access_taken() || target_is_silent()) return false;
   meet(Fault::landed_given_up);
@@ -301,7 +301,7 @@ void Flight::touch_transfer(std::uint64_t begin, std::uint64_t end) const {
       continue;
     }
     target_->touch(at, Chooser::Access::look);
-    // What is READ may land in memory that others read in turn.
+    // A READ may land in memory that others read in turn.
     std::memcpy(&word, target_->base() + at, 8);
     if (is_awaited()) wires_.touch_store(poster_, operation_.local + (at - operation_.offset), word);
   }

@@ -102,7 +102,7 @@ class Flight : public std::enable_shared_from_this<Flight> {
   std::shared_ptr<SimMemory> target_;
   std::uint64_t breaks_before_;
   std::uint64_t link_;  // the channel's, to its target
-  // What lands of a WRITE whose connection broke.
+  // The part of a WRITE whose connection broke that lands.
   std::uint64_t lands_to_ = 0;      // of its target's memory: all before this place
   std::uint64_t lands_one_in_ = 0;  // and of what comes then; 0: nothing
   std::vector<std::byte> source_;   // what a WRITE carries: as posted, or as read since

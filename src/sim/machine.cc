@@ -53,7 +53,7 @@ constexpr Machine kTcp{.name = "tcp",
                                  .server_request = microseconds(50)},
                        .copy_bytes_per_s = 10e9};
 
-// Of NICAM's cluster, by its text and figure 5: 20 us one way, 105 MB/s, 5 us a call, 88 MB/s to copy memory. Its file
+// NICAM's cluster, by its text and figure 5: 20 us one way, 105 MB/s, 5 us a call, 88 MB/s to copy memory. Its file
 // system is that of kTcp.
 constexpr Machine kCompas{.name = "compas",
                           .network = {.overhead = microseconds(5),

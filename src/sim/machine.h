@@ -13,7 +13,7 @@ namespace farside::sim {
 
 struct NetworkSpeed {
   Duration overhead;        ///< of the poster's processor, for each operation
-  Duration round_trip;      ///< of an operation that carries nothing and meets nobody
+  Duration round_trip;      ///< of an operation without data and contention
   Duration nic_operation;   ///< how long the target's NIC is busy with an operation, beyond its bytes
   double link_bytes_per_s;  ///< the most that one transfer gets
   double nic_bytes_per_s;   ///< the most that all transfers into a node, or out of it, get together
@@ -24,7 +24,7 @@ struct FileSystemSpeed {
   std::uint64_t stripe_bytes;
   double server_bytes_per_s;  ///< of each, shared by all who read from it
   double client_bytes_per_s;  ///< the most that one reader gets
-  Duration latency;           ///< of a request that carries nothing and meets nobody
+  Duration latency;           ///< of a request without data and contention
   Duration server_request;    ///< how long a server is busy with a request, beyond its bytes
 };
 

@@ -59,9 +59,9 @@ class SimMemory final : public LocalObserver, public std::enable_shared_from_thi
   void begin_atomic(std::uint64_t offset) { busy_.insert(offset); }
   void end_atomic(std::uint64_t offset) { busy_.erase(offset); }
 
-  /// Where `at` lies in this memory, if it does.
+  /// The offset of `at` in this memory, if it lies there.
   [[nodiscard]] std::optional<std::uint64_t> offset_of(const std::byte* at);
-  /// What a chooser is told of an access that is about to be made.
+  /// Tells the chooser of an access that is about to be made.
   void touch(std::uint64_t offset, Chooser::Access access);
   void touch_store(std::uint64_t offset, std::uint64_t value);
 
@@ -81,7 +81,7 @@ class SimMemory final : public LocalObserver, public std::enable_shared_from_thi
   struct Free {
     void operator()(std::uint64_t* words) const { std::free(words); }
   };
-  // From calloc, since what nobody touches of a large region then takes no memory.
+  // From calloc, so that untouched pages of a large region take no memory.
   static std::unique_ptr<std::uint64_t[], Free> zeroed_words(std::uint64_t count);
 
   Scheduler& scheduler_;

@@ -10,7 +10,8 @@ namespace farside::sim {
 
 class Scheduler;
 
-/// Of the simulated thread that runs in this thread of the program; null where none does. To be set while one does.
+/// The scheduler of the simulated thread that runs in this thread of the program; null if none does. To be set while
+/// one does.
 [[nodiscard]] Scheduler*& scheduler_of_simulated_thread() noexcept;
 
 }  // namespace farside::sim

@@ -37,7 +37,7 @@ struct Network {
   bool replaces_links = true;
   // So does a flush that runs out when all that was posted before it has completed: then it is itself under way.
   bool flushes_replace_links = true;
-  // What a process has posted goes on while it is in a call of the fabric, and not in between.
+  // Operations of a process proceed while it is in a call of the fabric, and not in between.
   bool needs_calls_for_progress = true;
   // A link, also that of a process to itself, breaks as an operation comes back, once in three hundred: what had taken
   // effect is told of as link_lost.
@@ -52,10 +52,10 @@ struct Network {
   bool revokes_slowly = true;
   // A region that was destroyed reads as zeros, where a peer still reaches it.
   bool freed_reads_blank = true;
-  // What happens next comes from priorities (scheduler.h), not from uniform delays.
+  // The next event is chosen by priorities (scheduler.h), not by uniform delays.
   bool prioritizes = false;
 
-  // Over mapped memory a dead peer answers until somebody says that it is dead; over a network it does not.
+  // Over mapped memory a dead peer answers until it is declared dead; over a network it does not.
   bool dead_memory_answers = false;
   // On one host a process whose access is to be taken away is killed; over a network it goes on, and finds its peer
   // lost.

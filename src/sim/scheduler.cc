@@ -17,7 +17,7 @@ namespace {
 // A thread that something woke does not go on at the very same moment.
 constexpr Duration kLongestWakeUp = std::chrono::nanoseconds(500);
 
-// What is held up is looked at again, less and less often.
+// Events that are held up are looked at again, with exponential backoff.
 constexpr Duration kFirstRetry = std::chrono::microseconds(2);
 constexpr Duration kLongestRetry = std::chrono::milliseconds(1);
 
@@ -99,7 +99,7 @@ void Scheduler::release() {
   for (const auto& [who, publish] : std::exchange(threads_[running_]->before_release, {})) publish();
 }
 
-// What a thread does has the thread's priority, also when another one woke it.
+// A thread's events have the thread's priority, also when another one woke it.
 void Scheduler::wake(Ticket ticket) {
   const std::int64_t priority = std::exchange(priority_, threads_[ticket.thread]->priority);
   after(up_to(kLongestWakeUp), [this, ticket] { go_on(ticket); });
@@ -152,7 +152,7 @@ bool Scheduler::run(Time limit) {
   return unfinished_ == 0;
 }
 
-// What was put off by its priority is due.
+// Returns whether an event is due, or was put off by its priority.
 bool Scheduler::is_due(Time limit) const {
   return (!open_.empty() && now_ <= limit) || (!events_.empty() && events_.top().at <= limit);
 }
@@ -201,7 +201,7 @@ void Scheduler::execute_by_priority() {
     open_.push_back(std::move(const_cast<Event&>(events_.top())));
     events_.pop();
   }
-  // Where nothing is ready the earliest is next, and is looked at again a little later.
+  // If nothing is ready the earliest is next, and is looked at again a little later.
   next = std::ranges::min_element(open_, {}, when);
   const auto rank = [](const Event& event) { return std::tuple(-event.priority, event.at, event.order); };
   bool is_ready = false;

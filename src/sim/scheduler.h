@@ -64,7 +64,8 @@ class Scheduler {
   /// True once in `n`, on average; never when n is 0.
   [[nodiscard]] bool one_in(std::uint64_t n) { return chooser_ == nullptr && n != 0 && random() % n == 0; }
 
-  /// Has `action` happen, whoever is dead or paused by then; where `ready` is given, not before that holds.
+  /// Executes `action` after `delay`, whichever processes are dead or paused by then; with `ready`, not before that
+  /// holds.
   void after(Duration delay, std::function<void()> action, std::function<bool()> ready = {});
 
   // Threads.
@@ -86,7 +87,7 @@ class Scheduler {
   void release();
   /// Whether a thread is running, and not an action or the program that made the scheduler.
   [[nodiscard]] bool in_thread() const noexcept { return in_thread_; }
-  /// Within a thread: goes on when somebody wakes it or calls go_on, and only then.
+  /// Within a thread: goes on when it is woken or go_on is called, and only then.
   void sleep_until_gone_on() { threads_[running_]->fiber->leave(); }
   /// The thread goes on at this very moment. For actions, not for other threads.
   void go_on(Ticket ticket);
@@ -131,7 +132,7 @@ class Scheduler {
   }
   void record(std::uint64_t what);
   void keep_steps() { keep_steps_ = true; }
-  /// How the steps call a word of somebody's memory and its value; "offset: value" unless said otherwise.
+  /// How the steps call a word of a process's memory and its value; "offset: value" unless said otherwise.
   using WordName = std::function<std::string(std::uint64_t offset, std::uint64_t value)>;
   void call_words(WordName name) { word_name_ = std::move(name); }
   [[nodiscard]] std::string word(std::uint64_t offset, std::uint64_t value) const;

@@ -69,7 +69,7 @@ void SimChannel::end_broken_links() {
   for (const PeerId peer : std::exchange(waiter_->broken, {})) replace_link(peer, Outcome::link_lost);
 }
 
-// What is under way to `peer` ends, and what completed and was not flushed may be lost.
+// Operations under way to `peer` end, and completed ones that were not flushed may be lost.
 void SimChannel::replace_link(PeerId peer, Outcome outcome) {
   ++waiter_->links[peer];
   if (unflushed_.erase(peer) != 0) failed_.insert_or_assign(peer, Failed{outcome});

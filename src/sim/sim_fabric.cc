@@ -56,7 +56,7 @@ Time SimFabric::now() const {
   return Time{(moment + -suspended_).nanoseconds * (kParts - parts_slow_) / kParts} + ahead_;
 }
 
-// Rounded up, so that whoever wakes then finds that the time has come.
+// Rounded up, so that a thread that wakes then finds that the time has come.
 Time SimFabric::moment_of(Time time) const {
   const std::int64_t passed_here = time.nanoseconds - ahead_.count();
   const std::int64_t rate = kParts - parts_slow_;
@@ -104,7 +104,7 @@ void SimFabric::break_connection(PeerId peer) {
 std::unique_ptr<RemoteRegion> SimFabric::attach(PeerId peer, std::string_view handle) {
   const std::size_t end = handle.rfind('/');
   auto memory = wires_.find(handle.substr(0, end));
-  if (memory == nullptr) throw Error({"attach region", std::string(handle), "nobody offers it", ""});
+  if (memory == nullptr) throw Error({"attach region", std::string(handle), "no process offers it", ""});
   std::uint64_t bytes = 0;
   std::from_chars(handle.data() + end + 1, handle.data() + handle.size(), bytes);
   return std::make_unique<RemoteRegion>(std::string(handle), peer, bytes, nullptr,

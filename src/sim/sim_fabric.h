@@ -1,5 +1,5 @@
 // sim_fabric.h — a simulated process's fabric (fabric.h): each operation becomes its small steps, in a random order,
-// among everybody else's.
+// among those of all other processes.
 #pragma once
 
 #include <cstdint>
@@ -65,7 +65,7 @@ class SimFabric final : public Fabric {
 
   /// The connection to `peer`, which lives, breaks: it counts as lost until it is connected again.
   void break_connection(PeerId peer);
-  /// That is why it is lost, and nobody has said that it is dead.
+  /// Returns whether that is why it is lost: it was not declared dead.
   [[nodiscard]] bool is_broken(PeerId peer) const { return broken_.contains(peer); }
 
   // The machine is suspended, and then goes on: meanwhile its clock stands still.

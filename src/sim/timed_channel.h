@@ -1,9 +1,9 @@
 // timed_channel.h — a simulated thread's way to its peers in a performance run: each operation is one event, at the
 // moment that the machine's speed gives it.
 //
-// An operation takes effect when it completes. Nothing is lost, nobody dies, so deadlines are not watched. A bulk
-// transfer takes its time for all of its bytes, but only the first kCarriedBytes are copied: those that protocols look
-// at. The rest of the memory is never touched, and so takes no place.
+// An operation takes effect when it completes. Nothing is lost and no process dies, so deadlines are not watched. A
+// bulk transfer takes its time for all of its bytes, but only the first kCarriedBytes are copied: those that protocols
+// look at. The rest of the memory is never touched, and so takes no place.
 #pragma once
 
 #include <optional>

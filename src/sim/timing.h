@@ -1,8 +1,8 @@
-// timing.h — how long things take on a machine, with everybody else on the way.
+// timing.h — how long operations take on a machine on which other processes compete.
 //
 // A small operation is one packet: it slips in between the packets of others, and queues for the target's NIC with its
 // own kind. A bulk transfer shares both ends' NICs with the other bulk transfers (traffic.h). The way between the NICs
-// is not modelled, so nobody shares a link with anybody else.
+// is not modelled, so links are not shared.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@
 
 namespace farside::sim {
 
-/// What has gone through a process's NIC, or a file server, because somebody else asked.
+/// The load of a process's NIC, or of a file server, by the requests of others.
 struct Served {
   std::uint64_t operations = 0;
   std::uint64_t bulk_bytes = 0;

@@ -44,7 +44,7 @@ class Wires {
   void heal() { cut_.clear(); }
   [[nodiscard]] bool passes(ProcessId from, ProcessId to) const { return !cut_.contains({from, to}); }
 
-  /// What `from` has under way to `to`, now, fails. Of a WRITE some may land all the same.
+  /// Fails what `from` has under way to `to` now. A part of a WRITE may land all the same.
   void break_connection(ProcessId from, ProcessId to) { ++breaks_[{from, to}]; }
   /// How often that was broken.
   [[nodiscard]] std::uint64_t breaks(ProcessId from, ProcessId to) const {
@@ -69,7 +69,7 @@ class Wires {
     }
   }
 
-  /// Where it is counted which faults each step of the protocols meets; null: nowhere. It outlives this.
+  /// Counts in `count` which faults each step of the protocols meets. It outlives this.
   void count_faults(FaultCount& count) { fault_count_ = &count; }
   [[nodiscard]] FaultCount* fault_count() const noexcept { return fault_count_; }
 

@@ -61,7 +61,7 @@ void World::restart(Rank rank) {
   }
 }
 
-// Whoever is `to` by then, if it still means the process that died.
+// Tells the process that is `to` by then, if `rank` still means the process that died.
 void World::tell_loss(Rank to, Rank rank) {
   scheduler_.after(scheduler_.up_to(network_.detection), [this, to, rank, process = fabric(rank).process()] {
     if (fabric(to).life_of(rank) == process) fabric(to).mark_lost(rank);

@@ -49,7 +49,7 @@ class SimTeam final : public Team {
 class World {
  public:
   World(std::uint64_t seed, Rank processes, const Network& network);
-  /// A performance run. Nobody is to be killed or paused in it.
+  /// A performance run, in which no process may be killed or paused.
   World(std::uint64_t seed, Rank processes, const Machine& machine);
 
   [[nodiscard]] Scheduler& scheduler() noexcept { return scheduler_; }
@@ -66,7 +66,7 @@ class World {
   /// Within a thread of `reader`, in a performance run: takes the time of reading that piece of a file.
   void read_file(Rank reader, std::uint64_t offset, std::uint64_t bytes);
 
-  // What befalls a process. The others learn of a death a little later.
+  // Faults of a process. The others learn of a death a little later.
   void kill(Rank rank);
   /// A killed process's successor, with empty memory: another process to the simulator, which `on` then speaks of. What
   /// the old one posted still lands, in the memory that it was posted to.
