@@ -21,7 +21,7 @@ constexpr Duration kPatience = std::chrono::milliseconds(300);  // of a read whi
 constexpr Duration kHaste = std::chrono::microseconds(100);
 constexpr Duration kLongPause = std::chrono::seconds(2);  // much longer than that
 constexpr Duration kLongStall = std::chrono::milliseconds(100);
-constexpr Duration kLife = std::chrono::milliseconds(2);  // in which things befall somebody
+constexpr Duration kLife = std::chrono::milliseconds(2);  // the time in which faults are injected
 
 CacheOptions options_of(const CacheScenario& scenario) {
   CacheOptions options;
@@ -88,7 +88,7 @@ class Run {
     for (Rank node = 0; node < world_.size(); ++node) {
       world_.on(node, [this, node] { live(node); });
     }
-    if (!world_.run(kLimit)) fail("somebody was still waiting when the time was over");
+    if (!world_.run(kLimit)) fail("a node was still waiting when the time was over");
     healed_ = true;
     for (Rank node = 0; node < world_.size(); ++node) come_back(node);
     if (!world_.run(kLimit)) fail("who came back was still waiting when the time was over");
@@ -155,7 +155,7 @@ class Run {
 
   void schedule_faults() {
     Scheduler& scheduler = world_.scheduler();
-    // Node 0 lives: somebody must be there to see that the others' deaths harm nobody.
+    // Node 0 lives, to see that the others' deaths do no harm.
     const auto victim = [this, &scheduler] {
       return static_cast<Rank>(1 + scheduler.random() % (scenario_.nodes - 1));
     };
@@ -165,7 +165,7 @@ class Run {
       });
     };
     for (std::uint32_t i = 0; i < scenario_.deaths; ++i) {
-      const Duration most = std::max(kLife, scenario_.restarts * kLife / 4);  // nobody comes back in no time
+      const Duration most = std::max(kLife, scenario_.restarts * kLife / 4);  // a restart takes time
       scheduler.after(scheduler.up_to(most), [this, who = victim()] { die(who); });
     }
     for (std::uint32_t i = 0; i < scenario_.pauses; ++i) {
@@ -214,7 +214,7 @@ class Run {
         for (std::uint64_t block = 0; block < scenario_.blocks; ++block) expect_block(node, *channel, block);
       });
     }
-    if (!world_.run(kLimit)) fail("somebody was still waiting long after all had healed");
+    if (!world_.run(kLimit)) fail("a node was still waiting long after all had healed");
   }
 
   void expect_block(Rank node, Channel& channel, std::uint64_t block) {
@@ -235,7 +235,7 @@ class Run {
     }
   }
 
-  // Whoever wants the block now must find out, and put the cell right.
+  // A node that wants the block now must find out, and repair the cell.
   void follow(const DirectoryCheck& check, const DirectoryCheck::Stale& stale) {
     const std::vector<Rank> followers = check.followers(stale);
     if (followers.empty()) return;
@@ -244,7 +244,7 @@ class Run {
       const auto channel = world_.fabric(node).open_channel();
       expect_block(node, *channel, block);
     });
-    if (!world_.run(kLimit)) fail("somebody was still waiting long after all had healed");
+    if (!world_.run(kLimit)) fail("a node was still waiting long after all had healed");
     settle();
     for (const auto& still : check.stale_cells(scenario_.blocks)) {
       if (still.block == stale.block && still.group == stale.group && still.cell.word() == stale.cell.word()) {

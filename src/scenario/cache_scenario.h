@@ -1,13 +1,13 @@
 // cache_scenario.h — nodes that read blocks of an imaginary file system out of caches that are too small, on the
 // harshest network there is, while nodes pause and die.
 //
-// What must hold:
+// Guarantees that are checked:
 //   while faults last   a read never yields bytes of another block or a mixture; node 0, which is never stopped, always
-//                       gets an answer; where nothing befalls anybody and nothing is dropped, the file system is asked
-//                       for a block at most once a group
+//                       gets an answer; if no fault hits a node and nothing is dropped, a block is read from
+//                       the file system at most once a group
 //   then they heal      every node that lives gets every block, each within kLivenessBound
-//   when all is quiet   no cell of the directory names a node that lacks the block, or a loader that is none; where
-//                       something befell somebody, such a cell is gone after the next acquisition that follows it
+//   when all is quiet   no cell of the directory names a node that lacks the block, or a loader that is none; after
+//                       a fault such a cell is gone after the next acquisition that follows it
 #pragma once
 
 #include <cstdint>
@@ -53,7 +53,7 @@ struct CacheResult {
   std::vector<std::string> steps;  ///< up to the violation, when they were asked for
 };
 
-/// Where there is a `count`, it gets the faults that each step of the protocol meets.
+/// Counts in `count`, if given, the faults that each step of the protocol meets.
 [[nodiscard]] CacheResult run_cache_scenario(std::uint64_t seed, const CacheScenario& scenario, bool keep_steps = false,
                                              FaultCount* count = nullptr);
 

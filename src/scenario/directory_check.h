@@ -17,14 +17,14 @@ class DirectoryCheck {
   DirectoryCheck(World& world, const std::vector<std::unique_ptr<Cache>>& caches, const CacheOptions& options)
       : world_(world), caches_(caches), geometry_(options, world.size()) {}
 
-  /// A cell that names somebody who lacks the block: a place without it, a dead node, or a loader when nobody loads.
+  /// A cell that names no copy of the block: a place without it, a dead node, or a loader that does not load.
   struct Stale {
     std::uint64_t block;
     std::uint32_t group;
     Cell cell;
     [[nodiscard]] std::string text() const;
   };
-  /// Of the first `blocks` blocks, as far as their homes live.
+  /// Returns the stale cells of the first `blocks` blocks, as far as their homes live.
   [[nodiscard]] std::vector<Stale> stale_cells(std::uint64_t blocks) const;
   /// The living nodes that would follow the cell if they wanted the block: those of its group that lack it.
   [[nodiscard]] std::vector<Rank> followers(const Stale& stale) const;

@@ -17,8 +17,8 @@ void draw_network(Scheduler& dice, Network& network) {
   for (const NamedSwitch& each : named_switches()) network.*each.on = dice.one_in(2);
 }
 
-// Of a scenario without deaths, pauses and stalls: longer than any load takes. A link that breaks leaves a loader's
-// cell behind, for which others wait as long.
+// The lease of a scenario without deaths, pauses and stalls: longer than any load takes. A link that breaks leaves a
+// loader's cell behind, for which others wait as long.
 std::uint32_t undisturbed_lease_ms(const Network& network) { return network.breaks_links ? 5 : 1000; }
 
 // Anything: the number of everything, the faults and the network.
