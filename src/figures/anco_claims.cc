@@ -14,7 +14,7 @@ double gigabytes_per_s(const Figure& figure, std::string_view curve, double x) {
   return gigabytes_per_s(figure.at(curve, x));
 }
 
-/// Of all blocks that the programs asked for, those that the node had.
+/// The share of the blocks that the programs asked for which the node had.
 double hit_share(const Measured& measured) {
   return static_cast<double>(measured.hits) / static_cast<double>(measured.hits + measured.copies + measured.loads);
 }

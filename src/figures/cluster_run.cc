@@ -19,7 +19,7 @@ constexpr Duration kPatience = std::chrono::hours(24);
 
 double seconds(Duration duration) { return std::chrono::duration<double>(duration).count(); }
 
-// What all nodes of a run share, and when they began and ended.
+// State that all nodes of a run share, and when they began and ended.
 class Run {
  public:
   Run(std::uint64_t seed, const Cluster& cluster, const Workload& workload)

@@ -18,7 +18,7 @@ struct Cluster {
   CacheRules rules;
 };
 
-/// What a run brought about. Times are virtual.
+/// The results of a run. Times are virtual.
 struct Measured {
   double seconds = 0;  ///< from when all began until the last was through
   double bytes = 0;    ///< that the programs got

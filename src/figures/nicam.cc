@@ -24,7 +24,7 @@ class Sheet {
       chart_.plot.curves.push_back({curve, {}});
     chart_.plot.curves.back().points.emplace_back(x, y);
   }
-  /// Of the curve that was added as number `curve`.
+  /// The first value, or the last, of the curve that was added as number `curve`.
   [[nodiscard]] double first_of(std::size_t curve) const { return chart_.plot.curves[curve].points.front().second; }
   [[nodiscard]] double last_of(std::size_t curve) const { return chart_.plot.curves[curve].points.back().second; }
   void claim(std::string says, bool agrees, std::string measured, std::string why = "") {

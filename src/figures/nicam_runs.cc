@@ -41,7 +41,7 @@ class Program {
   }
 
  protected:
-  /// What is known when the program begins.
+  /// Prepares what is known when the program begins.
   virtual void prepare(Rank /*rank*/) {}
   virtual void round(Rank rank, std::uint64_t number) = 0;
 

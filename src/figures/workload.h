@@ -22,10 +22,10 @@ struct Workload {
   std::function<std::optional<Extent>(Rank rank, std::uint64_t step, Fabric& fabric)> next;
 };
 
-/// Everybody reads the file from its start to its end.
+/// Each node reads the file from its start to its end.
 [[nodiscard]] Workload sequential(std::uint64_t file_bytes, std::uint64_t read_bytes);
 
-/// Everybody reads as many pieces as the file has, each at a place drawn anew.
+/// Each node reads as many pieces as the file has, each at a place drawn anew.
 [[nodiscard]] Workload random(std::uint64_t file_bytes, std::uint64_t read_bytes);
 
 /// As IOR does with one shared file: its blocks are dealt to the ranks in turn, and each reads its own, in order, at
