@@ -30,7 +30,7 @@ constinit Next<decltype(freopen)> next_freopen("freopen");
 constinit Next<decltype(freopen64)> next_freopen64("freopen64");
 constinit Next<decltype(syscall)> next_syscall("syscall");
 
-// Of those system calls that have a hook under their own name.
+// For system calls that have a hook under their own name.
 void after_system_call(long number, long command, long answer) {
   const int fd = static_cast<int>(answer);
   switch (number) {

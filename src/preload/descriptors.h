@@ -22,7 +22,7 @@ struct CachedFile {
   std::uint64_t hash;  ///< file_hash(identity)
 };
 
-/// What a read of a descriptor does.
+/// The effect of a read of a descriptor.
 enum class Kind : std::uint64_t {
   unknown,   ///< finds out first
   passing,   ///< asks the kernel

@@ -41,7 +41,7 @@ constinit std::atomic<std::uint64_t> look_at_ns{0};  // when to look for the nod
 constinit std::atomic<std::uint64_t> pause_ns{0};
 constinit std::atomic<bool> warned{false};
 
-// Connections that nobody is using, each in one word: inode, fd + 1.
+// Connections that are not in use, each in one word: inode, fd + 1.
 constinit std::atomic<std::uint64_t> idle[kIdleConnections];
 
 std::uint32_t inode_of(int fd) {

@@ -13,7 +13,7 @@ class HostMemory;
 /// out of the others' reach, so nothing waits but for the node's answer.
 namespace node {
 
-/// Where its socket is. Called once, before anything else here.
+/// Sets the path of its socket. Called once, before anything else here.
 void name(const char* socket_path);
 
 /// Its memory, mapped when first asked for; that of its successor once `ask` has found one. Null when the node cannot

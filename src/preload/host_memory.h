@@ -24,7 +24,7 @@ class HostMemory {
   /// Maps what the node described. Null when the description or the descriptors make no sense.
   static const HostMemory* map(const door::MapReply& reply, int slots, int board);
 
-  /// Lets go of the memory of a node that is gone. The addresses stay taken: whoever is copying finds zeros, and a
+  /// Releases the memory of a node that is gone. The addresses stay mapped: a thread that is copying reads zeros, and a
   /// token that is 0.
   void blank() const;
 

@@ -18,7 +18,7 @@ using farside::preload::begin_number;
 using farside::preload::look_anew;
 using farside::preload::Next;
 
-// What the compiler calls instead of open when it is given no mode.
+// Functions that the compiler calls instead of open when it is given no mode.
 extern "C" {
 int __open_2(const char* path, int flags);
 int __open64_2(const char* path, int flags);

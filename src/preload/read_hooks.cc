@@ -16,7 +16,7 @@ using farside::preload::read_at;
 using farside::preload::read_on;
 using farside::preload::send_file;
 
-// What the compiler calls instead of read and pread when it knows how large the buffer is.
+// Functions that the compiler calls instead of read and pread when it knows how large the buffer is.
 extern "C" {
 ssize_t __read_chk(int fd, void* into, size_t bytes, size_t room);
 ssize_t __pread_chk(int fd, void* into, size_t bytes, off_t offset, size_t room);

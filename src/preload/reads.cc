@@ -54,7 +54,7 @@ std::size_t total(const iovec* parts, int count) {
   return std::min(bytes, kMostBytes);
 }
 
-// Of the file that was looked at; kPass when the number means another by now.
+// Reads from the file that was looked at; kPass when the number means another by now.
 ssize_t fill_from_kernel(int fd, const CachedDescriptor& cached, std::byte* into, std::size_t bytes,
                          std::uint64_t offset) {
   const ByNumber by_number(cached);
@@ -98,10 +98,10 @@ ssize_t read_at(int fd, const iovec* parts, int count, off_t offset) {
   return fill_parts(fd, cached, parts, std::min<std::uint64_t>(wanted, size - start), start);
 }
 
-// The range is claimed by moving the offset past it, in one step, before it is read: whoever shares the offset goes on
-// behind it. Steps are relative, so that when several of us correct theirs the sum is right in any order. When the
-// number comes to mean another file in the middle of it, this read is one of the file before, perhaps a short one, or,
-// if it has got nothing, one of the file after.
+// The range is claimed by moving the offset past it, in one step, before it is read: a reader that shares the offset
+// goes on behind it. Steps are relative, so that when several of us correct theirs the sum is right in any order. When
+// the number comes to mean another file in the middle of it, this read is one of the file before, perhaps a short one,
+// or, if it has got nothing, one of the file after.
 ssize_t read_on(int fd, const iovec* parts, int count) {
   const CachedDescriptor cached = cached_descriptor(fd);
   const std::size_t wanted = cached ? total(parts, count) : 0;
@@ -117,7 +117,7 @@ ssize_t read_on(int fd, const iovec* parts, int count) {
   const long after = move_offset(fd, claimed);
   if (after < claimed) return kPass;
   const auto start = static_cast<std::uint64_t>(after - claimed);
-  if (start + static_cast<std::uint64_t>(claimed) > size) {  // somebody else was there first
+  if (start + static_cast<std::uint64_t>(claimed) > size) {  // another reader was there first
     const auto fair = static_cast<std::int64_t>(size - std::min(start, size));
     move_offset(fd, fair - claimed);
     if (fair == 0) return kPass;

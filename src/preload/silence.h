@@ -6,7 +6,7 @@
 
 namespace farside::preload::silence {
 
-/// Where the node's socket is. Called once, before anything else here.
+/// Sets the path of the node's socket. Called once, before anything else here.
 void name(const char* socket_path);
 
 /// Whether another program found the node silent a short while ago.
