@@ -44,8 +44,8 @@ std::string script(const Plot& plot, const std::filesystem::path& svg) {
 
 void draw(const Plot& plot, const std::filesystem::path& svg) {
   const std::string text = script(plot, svg);
-  // When gnuplot is missing or ends early, the shell takes the rest: whoever writes into a pipe that nobody reads is
-  // killed.
+  // When gnuplot is missing or ends early, the shell takes the rest: a process that writes into a pipe without a reader
+  // is killed.
   std::FILE* const gnuplot = ::popen("gnuplot; code=$?; while read -r rest; do :; done; exit $code", "w");
   if (gnuplot == nullptr) throw errno_error("start gnuplot for", svg);
   std::fwrite(text.data(), 1, text.size(), gnuplot);
