@@ -10,7 +10,7 @@ void ThrottledLog::warn(const std::string& line) {
   const auto now = std::chrono::steady_clock::now();
   std::uint64_t before = 0;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (now < quiet_until_) {
       ++held_back_;
       return;

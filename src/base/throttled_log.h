@@ -3,8 +3,9 @@
 
 #include <chrono>
 #include <cstdint>
-#include <mutex>
 #include <string>
+
+#include "base/mutex.h"
 
 namespace farside {
 
@@ -14,9 +15,9 @@ class ThrottledLog {
   void warn(const std::string& line);
 
  private:
-  std::mutex mutex_;
-  std::uint64_t held_back_ = 0;
-  std::chrono::steady_clock::time_point quiet_until_{};
+  Mutex mutex_;
+  std::uint64_t held_back_ GUARDED_BY(mutex_) = 0;
+  std::chrono::steady_clock::time_point quiet_until_ GUARDED_BY(mutex_){};
 };
 
 }  // namespace farside

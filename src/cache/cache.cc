@@ -1,7 +1,6 @@
 #include "farside/cache/cache.h"
 
-#include <mutex>
-
+#include "base/mutex.h"
 #include "cache/acquire.h"
 #include "cache/alternative_directory.h"
 #include "cache/directory.h"
@@ -33,7 +32,7 @@ class Cache::Impl {
 
   // A token is the incarnation and a count within it, so that a restarted node repeats none.
   std::uint64_t new_token() {
-    const std::lock_guard lock(token_mutex_);
+    const MutexLock lock(token_mutex_);
     return ++last_token_;
   }
 
@@ -49,8 +48,8 @@ class Cache::Impl {
   Acquirer acquirer_;
 
  private:
-  std::mutex token_mutex_;
-  std::uint64_t last_token_;
+  Mutex token_mutex_;
+  std::uint64_t last_token_ GUARDED_BY(token_mutex_);
 };
 
 Cache::Cache(Team& team, const CacheOptions& options) : Cache(team, options, CacheRules{}) {}

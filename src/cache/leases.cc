@@ -8,14 +8,14 @@ namespace farside {
 
 Leases::Ticket Leases::begin(const Row& row) {
   const Time now = fabric_.now();
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return loads_.insert(loads_.end(), Load{.row = row, .begun = now, .renewed = now, .in_doubt = std::nullopt});
 }
 
 Leases::Load Leases::end(Ticket load, Deadline deadline) {
   Pause pause(fabric_);
   for (bool may_wait = true;; may_wait = pause.wait_before(deadline)) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (!load->renewing) {
       Load ended = std::move(*load);
       loads_.erase(load);
@@ -35,7 +35,7 @@ void Leases::renew(Channel& channel, Deadline deadline) {
 std::vector<Leases::Ticket> Leases::take_due() {
   const Time now = fabric_.now();
   std::vector<Ticket> due;
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   for (auto load = loads_.begin(); load != loads_.end(); ++load) {
     const bool is_due = now - load->renewed >= interval_ && now - load->begun < time_limits::kMaxLoad;
     if (!is_due || load->renewing || load->in_doubt) continue;
@@ -51,7 +51,7 @@ void Leases::renew_one(Channel& channel, Ticket load, Deadline deadline) {
   const Cell renewed = mine.loading_at(mine.place());
   const bool tried = fabric_.now() < deadline.at;
   const bool done = tried && directory_.change(channel, row, group_, renewed, deadline);
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   load->renewing = false;
   if (done) {
     load->row = row;

@@ -12,12 +12,12 @@
 
 #include <cstdint>
 #include <list>
-#include <mutex>
 #include <optional>
 #include <vector>
 
 #include "farside/team/team.h"
 
+#include "base/mutex.h"
 #include "cache/directory.h"
 
 namespace farside {
@@ -55,8 +55,8 @@ class Leases {
   const Directory& directory_;
   const std::uint32_t group_;
   const Duration interval_;
-  std::mutex mutex_;
-  std::list<Load> loads_;  // guarded by mutex_; the row of one that is `renewing` is its renewer's alone
+  Mutex mutex_;
+  std::list<Load> loads_ GUARDED_BY(mutex_);  // the row of one that is `renewing` is its renewer's alone
 };
 
 }  // namespace farside

@@ -16,7 +16,7 @@ std::string named(Rank rank) { return "rank " + std::to_string(rank); }
 
 bool Peers::reachable(Rank rank) const {
   if (rank >= team_.size() || !team_.alive(rank)) return false;
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return silent_[rank].pause == Duration(0) || team_.fabric().now() >= silent_[rank].until;
 }
 
@@ -59,7 +59,7 @@ Fetched Peers::ask(Rank rank, Deadline deadline, Operation&& operation) {
 
 // When a pause is over, one comes and tries; the others stay away as long as that may take.
 bool Peers::may_try(Rank rank) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   Silence& silence = silent_[rank];
   if (silence.pause == Duration(0)) return true;
   const Time now = team_.fabric().now();
@@ -69,13 +69,13 @@ bool Peers::may_try(Rank rank) {
 }
 
 void Peers::note_answer(Rank rank) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (std::exchange(silent_[rank].pause, Duration(0)) != Duration(0)) log::warn(named(rank) + " answers again");
 }
 
 // Those who had asked at the same time are one.
 void Peers::note_silence(Rank rank) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   Silence& silence = silent_[rank];
   const Time now = team_.fabric().now();
   if (silence.pause != Duration(0) && now < silence.until) return;

@@ -11,11 +11,12 @@
 #pragma once
 
 #include <cstdint>
-#include <mutex>
 #include <vector>
 
 #include "farside/cache/time_limits.h"
 #include "farside/team/team.h"
+
+#include "base/mutex.h"
 
 namespace farside {
 
@@ -46,8 +47,8 @@ class Peers {
 
   Team& team_;
   const SymmetricRegion& region_;
-  mutable std::mutex mutex_;
-  std::vector<Silence> silent_;  // by rank; guarded by mutex_
+  mutable Mutex mutex_;
+  std::vector<Silence> silent_ GUARDED_BY(mutex_);  // by rank
 };
 
 }  // namespace farside

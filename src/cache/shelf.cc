@@ -9,19 +9,19 @@ Shelf::Shelf(const CacheLayout& layout, double singlet_ratio, HostIndex index)
 }
 
 void Shelf::set_board(const UseBoard& board) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   board_ = &board;
 }
 
 std::variant<Shelf::Here, Shelf::OnItsWay, Shelf::Yours> Shelf::look(const BlockKey& key) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (const auto found = places_.find(key); found != places_.end()) return found->second;
   if (on_their_way_.insert(key).second) return Yours{};
   return OnItsWay{};
 }
 
 void Shelf::arrived(const BlockKey& key, Here place, Time now) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   on_their_way_.erase(key);
   places_.emplace(key, place);
   keys_[place.slot] = key;
@@ -30,12 +30,12 @@ void Shelf::arrived(const BlockKey& key, Here place, Time now) {
 }
 
 void Shelf::given_up(const BlockKey& key) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   on_their_way_.erase(key);
 }
 
 std::optional<std::uint32_t> Shelf::take_free() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (free_.empty()) return std::nullopt;
   const std::uint32_t slot = free_.back();
   free_.pop_back();
@@ -43,12 +43,12 @@ std::optional<std::uint32_t> Shelf::take_free() {
 }
 
 void Shelf::give_back(std::uint32_t slot) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   free_.push_back(slot);
 }
 
 std::optional<Shelf::Candidate> Shelf::take_candidate() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (const auto slot = lists_.take_overflow(*board_)) return Candidate{*slot, keys_[*slot], true};
   if (const auto slot = lists_.take_oldest(*board_)) return Candidate{*slot, keys_[*slot], false};
   if (const auto slot = lists_.take_singlet()) return Candidate{*slot, keys_[*slot], true};
@@ -56,19 +56,19 @@ std::optional<Shelf::Candidate> Shelf::take_candidate() {
 }
 
 void Shelf::keep_singlet(std::uint32_t slot, Time now) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   lists_.keep_singlet(slot, now);
 }
 
 void Shelf::remove(const Candidate& candidate) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   places_.erase(candidate.key);
   index_.remove(block_id(candidate.key), candidate.slot);
   ++counters_.discarded;
 }
 
 void Shelf::restore(const Candidate& candidate, Time now) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (places_.contains(candidate.key)) {
     lists_.keep_singlet(candidate.slot, now);
   } else {
@@ -77,19 +77,19 @@ void Shelf::restore(const Candidate& candidate, Time now) {
 }
 
 void Shelf::count_from_peer(std::uint64_t bytes) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   ++counters_.blocks_from_peers;
   counters_.bytes_from_peers += bytes;
 }
 
 void Shelf::count_from_file(std::uint64_t bytes) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   ++counters_.blocks_from_files;
   counters_.bytes_from_files += bytes;
 }
 
 CacheCounters Shelf::counters() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   CacheCounters counters = counters_;
   counters.blocks = places_.size();
   counters.singlets = lists_.singlets();

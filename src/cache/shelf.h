@@ -7,7 +7,6 @@
 #pragma once
 
 #include <cstdint>
-#include <mutex>
 #include <optional>
 #include <unordered_map>
 #include <unordered_set>
@@ -16,6 +15,7 @@
 
 #include "farside/cache/cache.h"
 
+#include "base/mutex.h"
 #include "cache/host_index.h"
 #include "cache/replacement_lists.h"
 
@@ -75,16 +75,16 @@ class Shelf {
     [[nodiscard]] Time last_used(std::uint64_t) const override { return {}; }
   };
 
-  mutable std::mutex mutex_;
+  mutable Mutex mutex_;
   NoBoard no_board_;
-  const UseBoard* board_ = &no_board_;
-  HostIndex index_;
-  ReplacementLists lists_;
-  std::vector<std::uint32_t> free_;
-  std::vector<BlockKey> keys_;  // by slot, for those that hold a block
-  std::unordered_map<BlockKey, Here, HashKey> places_;
-  std::unordered_set<BlockKey, HashKey> on_their_way_;
-  CacheCounters counters_{};
+  const UseBoard* board_ GUARDED_BY(mutex_) = &no_board_;
+  HostIndex index_ GUARDED_BY(mutex_);
+  ReplacementLists lists_ GUARDED_BY(mutex_);
+  std::vector<std::uint32_t> free_ GUARDED_BY(mutex_);
+  std::vector<BlockKey> keys_ GUARDED_BY(mutex_);  // by slot, for those that hold a block
+  std::unordered_map<BlockKey, Here, HashKey> places_ GUARDED_BY(mutex_);
+  std::unordered_set<BlockKey, HashKey> on_their_way_ GUARDED_BY(mutex_);
+  CacheCounters counters_ GUARDED_BY(mutex_){};
 };
 
 }  // namespace farside

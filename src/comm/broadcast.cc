@@ -1,9 +1,9 @@
 #include "farside/comm/broadcast.h"
 
 #include <algorithm>
-#include <mutex>
 #include <utility>
 
+#include "base/mutex.h"
 #include "comm/carry.h"
 #include "comm/ended.h"
 #include "comm/group.h"
@@ -73,12 +73,12 @@ class Broadcast::Impl {
 
   // By the service thread.
   void serve(Channel& channel) {
-    const std::scoped_lock lock(serving_);
+    const MutexLock lock(serving_);
     if (!closed_) spread->serve(channel);
   }
 
   void close() {
-    const std::scoped_lock lock(serving_);
+    const MutexLock lock(serving_);
     closed_ = true;
   }
 
@@ -90,8 +90,8 @@ class Broadcast::Impl {
   bool is_whole = true;            ///< the service thread's: no tree has failed
 
  private:
-  std::mutex serving_;
-  bool closed_ = false;
+  Mutex serving_;
+  bool closed_ GUARDED_BY(serving_) = false;
 };
 
 /// One broadcast.

@@ -44,7 +44,7 @@ Group::Group(Comm& comm, std::vector<Rank> members, const std::string& what, std
                                     [&](Rank rank) { return comm.team().fabric().reaches_by_memory(rank); })) {
   meeting_.on_unflushed([this](std::uint64_t number, Outcome flushed) {
     const Ended ended = ended_among(comm_.team(), all_ranks(comm_.team()), flushed);
-    const std::scoped_lock lock(failures_mutex_);
+    const MutexLock lock(failures_mutex_);
     unflushed_.add(number, ended);
   });
 }
@@ -54,13 +54,13 @@ Ended Group::named(Outcome outcome) const { return ended_among(comm_.team(), mem
 Ended Group::arrived(std::uint64_t number, Outcome outcome) {
   const Ended ended = named(outcome);
   if (ended.done()) return ended;
-  const std::scoped_lock lock(failures_mutex_);
+  const MutexLock lock(failures_mutex_);
   absences_.add(number, ended);
   return ended;
 }
 
 Ended Group::unflushed(std::uint64_t number) const {
-  const std::scoped_lock lock(failures_mutex_);
+  const MutexLock lock(failures_mutex_);
   return unflushed_.first_of({number, number});
 }
 
@@ -81,7 +81,7 @@ Barrier::Begun Group::attend_later(Channel& channel, std::uint64_t number, Comm:
 
 Ended Group::wait(Channel& channel, std::uint64_t number, Deadline deadline) {
   const auto absence = [&] {
-    const std::scoped_lock lock(failures_mutex_);
+    const MutexLock lock(failures_mutex_);
     return absences_.first_of({number, number});
   };
   if (!meeting_.ended(number)) comm_.check_may_wait("a meeting of ranks");

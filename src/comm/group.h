@@ -4,13 +4,13 @@
 #include <atomic>
 #include <exception>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "farside/comm/barrier.h"
 
+#include "base/mutex.h"
 #include "comm/failures.h"
 #include "comm/protocol/meeting.h"
 
@@ -61,7 +61,7 @@ class Group : public std::enable_shared_from_this<Group> {
     try {
       return arrived(number, attend(channel, number, deadline));
     } catch (...) {
-      const std::scoped_lock lock(failures_mutex_);
+      const MutexLock lock(failures_mutex_);
       absences_.add_thrown(number, std::current_exception());
       throw;
     }
@@ -77,9 +77,10 @@ class Group : public std::enable_shared_from_this<Group> {
   const bool all_near_;                         ///< reached by memory
   std::atomic<std::uint64_t> last_issued_ = 0;  ///< the newest Request in the background
 
-  mutable std::mutex failures_mutex_;
-  Failures absences_;   ///< meetings that this member could not come to; guarded by failures_mutex_
-  Failures unflushed_;  ///< and those that it came to without some of its writes; guarded by failures_mutex_
+  mutable Mutex failures_mutex_;
+  Failures absences_ GUARDED_BY(failures_mutex_);  ///< meetings that this member could not come to
+  /// Meetings that it came to without some of its writes.
+  Failures unflushed_ GUARDED_BY(failures_mutex_);
 };
 
 }  // namespace farside

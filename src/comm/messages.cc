@@ -1,6 +1,5 @@
 #include "farside/comm/messages.h"
 
-#include <mutex>
 #include <optional>
 #include <string>
 #include <utility>
@@ -8,6 +7,7 @@
 #include "farside/base/error.h"
 #include "farside/base/log.h"
 
+#include "base/mutex.h"
 #include "comm/protocol/message_rings.h"
 #include "comm/thrown.h"
 
@@ -27,7 +27,7 @@ class Messages::Impl {
 
   // By the service thread.
   void serve(Channel& channel) {
-    const std::scoped_lock lock(serving_);
+    const MutexLock lock(serving_);
     if (closed_) return;
     rings.receive(channel, [this](const MessageRings::Arrived& arrived) { deliver(arrived); });
     rings.carry_all(channel);
@@ -39,7 +39,7 @@ class Messages::Impl {
   }
 
   void close() {
-    const std::scoped_lock lock(serving_);
+    const MutexLock lock(serving_);
     closed_ = true;
   }
 
@@ -59,7 +59,7 @@ class Messages::Impl {
   }
 
   [[nodiscard]] Counters counters() const {
-    const std::scoped_lock lock(counting_);
+    const MutexLock lock(counting_);
     return {delivered_, failed_, rings.refused()};
   }
 
@@ -105,7 +105,7 @@ class Messages::Impl {
       handlers[arrived.handler](call);
     });
     {
-      const std::scoped_lock lock(counting_);
+      const MutexLock lock(counting_);
       ++delivered_;
       if (error != nullptr) ++failed_;
     }
@@ -114,12 +114,12 @@ class Messages::Impl {
                std::to_string(arrived.source) + ", threw: " + text_of(error));
   }
 
-  std::mutex serving_;  // held while handlers run
-  bool closed_ = false;
+  Mutex serving_;  // held while handlers run
+  bool closed_ GUARDED_BY(serving_) = false;
 
-  mutable std::mutex counting_;
-  std::uint64_t delivered_ = 0;
-  std::uint64_t failed_ = 0;
+  mutable Mutex counting_;
+  std::uint64_t delivered_ GUARDED_BY(counting_) = 0;
+  std::uint64_t failed_ GUARDED_BY(counting_) = 0;
 };
 
 Messages::Messages(Comm& comm, std::vector<Handler> handlers, const MessagesOptions& options)

@@ -29,7 +29,7 @@ Service::Service(Team& team)
 
 Service::~Service() {
   {
-    const std::scoped_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     stop_by_ = team_.fabric().in(kBackgroundTimeout);
   }
   thread_.request_stop();
@@ -43,7 +43,7 @@ Request Service::issue(Channel& channel, Work work) {
   std::uint64_t number = 0;
   bool sleeps = false;
   {
-    const std::scoped_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     tasks_.push_back({std::move(work), {}});  // may throw: then nothing was issued
     number = ++issued_;
     sleeps = std::exchange(found_nothing_, false);
@@ -65,7 +65,7 @@ Ended Service::wait(Channel& channel, const Request& request, Deadline deadline)
   const auto is_finished = [last = request.last](std::uint64_t finished) { return finished >= last; };
   const Outcome waited = channel.wait_until(results_->local(), finished_word(), is_finished, deadline);
   if (waited != Outcome::done) return {waited, {}};
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   return failures_.first_of(request);
 }
 
@@ -76,7 +76,7 @@ void Service::refuse_wait(const char* for_what) {
 
 void Service::on_ring(std::function<void(Channel&)> work) {
   {
-    const std::scoped_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     on_ring_.push_back(std::move(work));
   }
   (void)ring(*team_.fabric().open_channel(), team_.rank(), team_.fabric().in(kNap));  // others may have rung already
@@ -110,7 +110,7 @@ void Service::serve_once(Channel& channel) {
 void Service::do_on_ring(Channel& channel) {
   std::vector<std::function<void(Channel&)>> works;
   {
-    const std::scoped_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     works = on_ring_;
   }
   for (const auto& work : works) {
@@ -124,7 +124,7 @@ bool Service::do_next(Channel& channel) {
   std::vector<Copy> copies;
   Issued* task = nullptr;
   {
-    const std::scoped_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     found_nothing_ = tasks_.empty();
     if (found_nothing_) return false;
     copies = take_copies();
@@ -156,11 +156,11 @@ std::vector<Ended> Service::make(Channel& channel, std::span<const Copy> copies)
 
 Deadline Service::next_deadline() const {
   const Deadline next = team_.fabric().in(kBackgroundTimeout);
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   return stop_by_ && stop_by_->at < next.at ? *stop_by_ : next;
 }
 
-// Those that are next. The mutex is held.
+// Those that are next.
 std::vector<Copy> Service::take_copies() {
   std::vector<Copy> copies;
   copies.reserve(std::min(kCopiesAtOnce, tasks_.size()));  // here alone it may throw: nothing was taken
@@ -178,14 +178,14 @@ std::vector<Copy> Service::take_copies() {
 
 void Service::remove_first() {
   Issued over;  // goes when the mutex is free again: it may own much
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   over = std::move(tasks_.front());
   tasks_.pop_front();
 }
 
 void Service::note_ends(Channel& channel, std::span<const Ended> ends) {
   {
-    const std::scoped_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     for (const Ended& ended : ends) {
       if (!ended.done()) failures_.add(finished_ + 1, ended);  // before it has finished
       ++finished_;
@@ -196,7 +196,7 @@ void Service::note_ends(Channel& channel, std::span<const Ended> ends) {
 
 void Service::note_thrown(Channel& channel, std::size_t count, const std::exception_ptr& error) {
   {
-    const std::scoped_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     for (std::size_t each = 0; each < count; ++each) {
       failures_.add_thrown(finished_ + 1, error);
       ++finished_;

@@ -17,7 +17,6 @@
 #include <exception>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <stop_token>
@@ -27,6 +26,7 @@
 
 #include "farside/comm/comm.h"
 
+#include "base/mutex.h"
 #include "base/throttled_log.h"
 #include "comm/copies.h"
 #include "comm/failures.h"
@@ -68,7 +68,7 @@ class Service {
   void serve_once(Channel& channel);
   void do_on_ring(Channel& channel);
   bool do_next(Channel& channel);
-  [[nodiscard]] std::vector<Copy> take_copies();
+  [[nodiscard]] std::vector<Copy> take_copies() REQUIRES(mutex_);
   [[nodiscard]] std::vector<Ended> make(Channel& channel, std::span<const Copy> copies) const;
   void remove_first();
   void note_ends(Channel& channel, std::span<const Ended> ends);
@@ -81,15 +81,15 @@ class Service {
   std::unique_ptr<SymmetricRegion> bells_;
   std::unique_ptr<SymmetricRegion> results_;  // another region, so that who waits for a result does not hear the bell
 
-  mutable std::mutex mutex_;  // guards what follows; the counters may be read without it
-  std::deque<Issued> tasks_;
-  bool found_nothing_ = true;  ///< the thread, when it looked for tasks last: it may sleep
-  std::atomic<std::uint64_t> issued_ = 0;
-  std::atomic<std::uint64_t> finished_ = 0;  ///< as the word says, or is about to
-  std::uint64_t told_ = 0;                   ///< to those who wait; the thread's own
-  Failures failures_;
-  std::vector<std::function<void(Channel&)>> on_ring_;
-  std::optional<Deadline> stop_by_{};  ///< once it ends
+  mutable Mutex mutex_;
+  std::deque<Issued> tasks_ GUARDED_BY(mutex_);
+  bool found_nothing_ GUARDED_BY(mutex_) = true;  ///< the thread, when it looked for tasks last: it may sleep
+  std::atomic<std::uint64_t> issued_ = 0;         ///< written under mutex_
+  std::atomic<std::uint64_t> finished_ = 0;       ///< the same; as the word says, or is about to
+  std::uint64_t told_ = 0;                        ///< to those who wait; the thread's own
+  Failures failures_ GUARDED_BY(mutex_);
+  std::vector<std::function<void(Channel&)>> on_ring_ GUARDED_BY(mutex_);
+  std::optional<Deadline> stop_by_ GUARDED_BY(mutex_){};  ///< once it ends
 
   ThrottledLog log_;  ///< the thread's own
   std::jthread thread_;

@@ -45,7 +45,7 @@ RemoteWord<AtomicWord> Arrivals::word(Rank rank, std::uint64_t epoch) const {
 Outcome Arrivals::await_open(Channel& channel, Rank rank, std::uint64_t epoch, Deadline deadline) {
   if (!rules_.waits_until_open) return Outcome::done;
   {
-    const std::scoped_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     if (seen_round(rank, epoch) == round(epoch)) return Outcome::done;
   }
   for (Duration pause = kFirstPause;; pause = std::min(2 * pause, kLongestPause)) {
@@ -54,7 +54,7 @@ Outcome Arrivals::await_open(Channel& channel, Rank rank, std::uint64_t epoch, D
     const std::uint32_t named = round_in(found.value);
     if (is_later(named, round(epoch))) refuse("send in", epoch, "its receiver has ended it");
     if (named == round(epoch)) {
-      const std::scoped_lock lock(mutex_);
+      const MutexLock lock(mutex_);
       seen_round(rank, epoch) = named;
       return Outcome::done;
     }

@@ -14,13 +14,13 @@
 
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "farside/team/team.h"
 
+#include "base/mutex.h"
 #include "comm/protocol/rules.h"
 
 namespace farside {
@@ -43,14 +43,14 @@ class Arrivals {
  private:
   [[nodiscard]] std::uint64_t place(std::uint64_t epoch) const;
   [[nodiscard]] std::uint32_t round(std::uint64_t epoch) const;
-  [[nodiscard]] std::uint32_t& seen_round(Rank rank, std::uint64_t epoch);
+  [[nodiscard]] std::uint32_t& seen_round(Rank rank, std::uint64_t epoch) REQUIRES(mutex_);
 
   Team& team_;
   const ArrivalRules rules_;
   std::unique_ptr<SymmetricRegion> words_;
 
-  std::mutex mutex_;
-  std::vector<std::uint32_t> seen_;  ///< guarded by mutex_: the last round seen in each rank's words
+  Mutex mutex_;
+  std::vector<std::uint32_t> seen_ GUARDED_BY(mutex_);  ///< the last round seen in each rank's words
 };
 
 }  // namespace farside

@@ -68,7 +68,7 @@ std::optional<MatchTable::Ticket> MatchTable::open(End end, Rank peer, std::uint
   const auto load = [&] { return memory_->local().word<AtomicWord>(word).load(); };
   // Under the lock: a thread that had looked before would take rounds that others have begun since for its own.
   const std::uint64_t seen_before = rules_.looks_under_lock ? 0 : load();
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   const std::uint64_t ended = rules_.looks_under_lock ? load() : seen_before;
   const auto [last, is_first] = open_.try_emplace(word, ended);
   if (!is_first && last->second == ended) return std::nullopt;
@@ -93,7 +93,7 @@ Outcome MatchTable::wait(Channel& channel, const Ticket& ticket, Deadline deadli
 bool MatchTable::withdraw(Channel& channel, const Ticket& ticket, Deadline deadline) {
   const std::uint64_t mine = state_of(ticket.before & kRoundsMask, ticket.end == End::source ? kOffered : kClaimed);
   if (!take_away(channel, ticket, mine, deadline)) return false;
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   open_.erase(ended_offset(ticket.end, ticket.peer, ticket.key));
   return true;
 }

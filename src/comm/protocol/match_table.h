@@ -21,7 +21,6 @@
 
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <unordered_map>
@@ -29,6 +28,7 @@
 
 #include "farside/team/team.h"
 
+#include "base/mutex.h"
 #include "comm/protocol/rules.h"
 
 namespace farside {
@@ -94,8 +94,9 @@ class MatchTable {
   const std::uint64_t keys_;
   std::unique_ptr<SymmetricRegion> memory_;
 
-  std::mutex mutex_;
-  std::unordered_map<std::uint64_t, std::uint64_t> open_;  ///< by the offset of its word `ended`: that word's value
+  Mutex mutex_;
+  /// By the offset of its word `ended`: that word's value.
+  std::unordered_map<std::uint64_t, std::uint64_t> open_ GUARDED_BY(mutex_);
 };
 
 }  // namespace farside

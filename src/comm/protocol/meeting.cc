@@ -73,7 +73,7 @@ Fetched Meeting::open(Channel& channel, Deadline deadline) {
   for (;;) {
     std::uint64_t before = 0;  // the last meeting of the slot
     {
-      const std::scoped_lock lock(mutex_);
+      const MutexLock lock(mutex_);
       const std::uint64_t number = opened_ + 1;
       before = number > kInFlight && rules_.waits_for_the_slot ? number - kInFlight : 0;
       if (before == 0 || is_released(before)) return {Outcome::done, ++opened_};

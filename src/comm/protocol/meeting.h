@@ -19,12 +19,12 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <span>
 #include <vector>
 
 #include "farside/team/team.h"
 
+#include "base/mutex.h"
 #include "comm/protocol/combining_tree.h"
 #include "comm/protocol/rules.h"
 
@@ -114,8 +114,8 @@ class Meeting {
   const std::uint32_t levels_;         ///< for which there is memory: those of a group of all ranks
   std::unique_ptr<SymmetricRegion> memory_;
 
-  std::mutex mutex_;
-  std::uint64_t opened_ = 0;  ///< guarded by mutex_
+  Mutex mutex_;
+  std::uint64_t opened_ GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace farside

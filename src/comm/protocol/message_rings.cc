@@ -48,7 +48,7 @@ MessageRings::MessageRings(Team& team, const std::string& name, const Shape& sha
 // ---- Into the outbox
 
 Outcome MessageRings::leave(Rank to, MessageRecord record) {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   return put_in(to, record, std::size_t{shape_.places} + shape_.outbox);
 }
 
@@ -57,7 +57,7 @@ Outcome MessageRings::send(Channel& channel, Rank to, MessageRecord record, Dead
   for (;;) {
     std::uint64_t next = 0;
     {
-      const std::scoped_lock lock(mutex_);
+      const MutexLock lock(mutex_);
       const Outcome put = put_in(to, record, shape_.places);
       if (put != Outcome::timed_out) return put;
       next = outboxes_[to].sent + 1;
@@ -66,13 +66,12 @@ Outcome MessageRings::send(Channel& channel, Rank to, MessageRecord record, Dead
     const Outcome waited = channel.wait_until(
         memory_->local(), memory_->local().word<ControlWord>(left_offset(to)),
         [next](std::uint64_t left) { return left >= next; }, deadline, receiver);
-    const std::scoped_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     --outboxes_[to].sleepers;
     if (waited != Outcome::done) return waited;
   }
 }
 
-// The mutex is held.
 Outcome MessageRings::put_in(Rank to, MessageRecord& record, std::size_t places) {
   Outbox& outbox = outboxes_[to];
   if (outbox.lost || !team_.alive(to)) return Outcome::peer_lost;
@@ -104,7 +103,7 @@ void MessageRings::carry_all(Channel& channel) {
 }
 
 bool MessageRings::take_turn(Outbox& outbox) {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   if (outbox.somebody_is_at_it) {
     outbox.somebody_came = true;
     return false;
@@ -114,7 +113,7 @@ bool MessageRings::take_turn(Outbox& outbox) {
 
 // Returns false when another thread came since: perhaps with a message, perhaps because there is room.
 bool MessageRings::end_turn(Outbox& outbox, Outcome outcome) {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   const bool came = std::exchange(outbox.somebody_came, false);
   if (came && outcome == Outcome::done) return false;
   if (outcome == Outcome::peer_lost) {
@@ -129,7 +128,7 @@ bool MessageRings::end_turn(Outbox& outbox, Outcome outcome) {
 // As many as have room, after those that did not get there the last time. Whether there are any.
 bool MessageRings::choose_leaving(Outbox& outbox, Rank to) {
   const std::uint64_t taken = memory_->local().word<ControlWord>(taken_offset(to)).load();
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   const std::uint64_t in_ring = outbox.sent - std::min(taken, outbox.sent);
   const std::uint64_t room =
       rules_.waits_for_room ? shape_.places - std::min<std::uint64_t>(in_ring, shape_.places) : shape_.places;
@@ -168,7 +167,7 @@ Outcome MessageRings::write_leaving(Channel& channel, Outbox& outbox, Rank to) {
 }
 
 void MessageRings::note_left(Outbox& outbox) {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   outbox.sent += outbox.leaving.size();
   outbox.leaving.clear();
 }
@@ -176,7 +175,7 @@ void MessageRings::note_left(Outbox& outbox) {
 Outcome MessageRings::tell_left(Channel& channel, Outbox& outbox, Rank to) {
   std::uint64_t left = 0;
   {
-    const std::scoped_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     if (outbox.sleepers == 0 || outbox.told == outbox.sent) return Outcome::done;
     left = outbox.sent;
   }
@@ -252,14 +251,14 @@ void MessageRings::give_back(Channel& channel, Rank source) {
 
 void MessageRings::refuse(Rank source, std::string_view why) {
   {
-    const std::scoped_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     ++refused_;
   }
   log_.warn("messages: rank " + std::to_string(source) + " " + std::string(why));
 }
 
 std::uint64_t MessageRings::refused() const {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   return refused_;
 }
 

@@ -22,7 +22,6 @@
 #include <deque>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <span>
 #include <string>
 #include <string_view>
@@ -30,6 +29,7 @@
 
 #include "farside/team/team.h"
 
+#include "base/mutex.h"
 #include "base/throttled_log.h"
 #include "comm/protocol/message_record.h"
 #include "comm/protocol/rules.h"
@@ -90,7 +90,7 @@ class MessageRings {
     std::uint64_t given_back = 0;
   };
 
-  Outcome put_in(Rank to, MessageRecord& record, std::size_t places);
+  Outcome put_in(Rank to, MessageRecord& record, std::size_t places) REQUIRES(mutex_);
   bool take_turn(Outbox& outbox);
   bool end_turn(Outbox& outbox, Outcome outcome);
   bool choose_leaving(Outbox& outbox, Rank to);
@@ -114,9 +114,9 @@ class MessageRings {
   const Ring ring_;
   std::unique_ptr<SymmetricRegion> memory_;
 
-  mutable std::mutex mutex_;  // never held across a call of the fabric
+  mutable Mutex mutex_;  // never held across a call of the fabric
   std::vector<Outbox> outboxes_;
-  std::uint64_t refused_ = 0;
+  std::uint64_t refused_ GUARDED_BY(mutex_) = 0;
 
   std::vector<Inbox> inboxes_;      // these belong to who receives
   std::vector<std::byte> payload_;  ///< of the message that is being delivered

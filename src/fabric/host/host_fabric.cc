@@ -39,7 +39,7 @@ std::string HostFabric::address() { return self_.encode(); }
 void HostFabric::connect(PeerId number, std::string_view address) {
   const ProcessAddress other = ProcessAddress::decode(address);
   const PeerTable::Way way = way_to(number, other);
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (lost(number)) peers_.mark_lost(number, peers_.life(number));  // UCX may have found out by itself
   peers_.expect_free(number);
   if (way == PeerTable::Way::ucx) ucx_->connect(number, other.ucx);
@@ -87,7 +87,7 @@ std::unique_ptr<Channel> HostFabric::open_channel() {
 
 void HostFabric::mark_lost(PeerId number, PeerLife life) {
   {
-    const std::lock_guard lock(mutex_);  // so that connect does not begin another life in between
+    const MutexLock lock(mutex_);  // so that connect does not begin another life in between
     if (peers_.life(number) != life) return;
     const PeerTable::Way way = peers_.way(number);
     peers_.mark_lost(number, life);
@@ -123,7 +123,7 @@ void HostFabric::sleep(Duration duration) { std::this_thread::sleep_for(duration
 std::uint64_t HostFabric::random() { return mix(random_state_.fetch_add(kMixStep, std::memory_order_relaxed)); }
 
 HostFabric::Peer HostFabric::peer(PeerId number) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto found = known_.find(number);
   if (found == known_.end()) {
     throw Error({"reach", "peer " + std::to_string(number), "it was never connected", "connect it first"});

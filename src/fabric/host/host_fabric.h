@@ -3,10 +3,10 @@
 
 #include <atomic>
 #include <map>
-#include <mutex>
 
 #include "farside/fabric/fabric.h"
 
+#include "base/mutex.h"
 #include "fabric/host/address.h"
 #include "fabric/host/host_region.h"
 #include "fabric/host/peer_table.h"
@@ -62,8 +62,8 @@ class HostFabric final : public Fabric {
   std::unique_ptr<UcxEngine> ucx_;  ///< null unless remote peers may come; goes before what it wakes
   ProcessAddress self_;
 
-  mutable std::mutex mutex_;
-  std::map<PeerId, Peer> known_;  ///< guarded by mutex_
+  mutable Mutex mutex_;
+  std::map<PeerId, Peer> known_ GUARDED_BY(mutex_);
 
   std::atomic<std::uint64_t> random_state_;
 };

@@ -55,17 +55,17 @@ Fd open_file_of(const ProcessId& process, const RegionHandle& handle) {
 }  // namespace
 
 void RegionSet::add(RegionHeader& header) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   headers_.insert(&header);
 }
 
 void RegionSet::remove(RegionHeader& header) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   headers_.erase(&header);
 }
 
 void RegionSet::wake_all() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   for (RegionHeader* header : headers_) wake_sleepers(*header);
 }
 
@@ -170,17 +170,17 @@ void DirectAccess::blank() {
 }
 
 void AccessSet::add(DirectAccess& access) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   accesses_.insert(&access);
 }
 
 void AccessSet::remove(DirectAccess& access) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   accesses_.erase(&access);
 }
 
 void AccessSet::blank_lost() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   for (DirectAccess* access : accesses_) {
     if (access->lost()) access->blank();
   }

@@ -4,13 +4,13 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <set>
 #include <string>
 
 #include "farside/base/fd.h"
 #include "farside/fabric/region.h"
 
+#include "base/mutex.h"
 #include "fabric/host/address.h"
 #include "fabric/host/region_header.h"
 #include "fabric/ucx/engine.h"
@@ -25,8 +25,8 @@ class RegionSet {
   void wake_all();
 
  private:
-  std::mutex mutex_;
-  std::set<RegionHeader*> headers_;
+  Mutex mutex_;
+  std::set<RegionHeader*> headers_ GUARDED_BY(mutex_);
 };
 
 class HostRegion final : public Region {
@@ -63,8 +63,8 @@ class AccessSet {
   void blank_lost();
 
  private:
-  std::mutex mutex_;
-  std::set<DirectAccess*> accesses_;
+  Mutex mutex_;
+  std::set<DirectAccess*> accesses_ GUARDED_BY(mutex_);
 };
 
 /// The way to a region of a peer on this host. Valid while `peer_word` is what it was at the start.

@@ -5,17 +5,17 @@
 namespace farside {
 
 void UcxChannelSet::add(UcxChannel& channel) {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   channels_.insert(&channel);
 }
 
 void UcxChannelSet::remove(UcxChannel& channel) {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   channels_.erase(&channel);
 }
 
 void UcxChannelSet::alarm() {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   for (UcxChannel* channel : channels_) channel->alarm();
 }
 

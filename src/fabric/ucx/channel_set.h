@@ -5,8 +5,9 @@
 
 #include <atomic>
 #include <cstdint>
-#include <mutex>
 #include <set>
+
+#include "base/mutex.h"
 
 namespace farside {
 
@@ -22,8 +23,8 @@ class UcxChannelSet {
 
  private:
   std::atomic<std::uint64_t> last_number_ = 0;
-  std::mutex mutex_;
-  std::set<UcxChannel*> channels_;  // guarded by mutex_
+  Mutex mutex_;
+  std::set<UcxChannel*> channels_ GUARDED_BY(mutex_);
 };
 
 }  // namespace farside

@@ -86,7 +86,8 @@ struct UcxEngine::Line {
   bool failed = false;
 };
 
-void UcxEngine::on_line_error(void* line, ucp_ep_h /*endpoint*/, ucs_status_t /*status*/) {
+// Called by UCX within progress, under the mutex.
+void UcxEngine::on_line_error(void* line, ucp_ep_h /*endpoint*/, ucs_status_t /*status*/) NO_THREAD_SAFETY_ANALYSIS {
   Line& failed = *static_cast<Line*>(line);
   failed.failed = true;
   failed.engine.line_failed_ = true;
@@ -102,8 +103,9 @@ bool UcxEngine::drop_failed_lines() {
   return lost;
 }
 
+// The same.
 ucs_status_t UcxEngine::on_greeting(void* engine, const void* /*header*/, std::size_t /*header_bytes*/, void* message,
-                                    std::size_t bytes, const ucp_am_recv_param_t* params) {
+                                    std::size_t bytes, const ucp_am_recv_param_t* params) NO_THREAD_SAFETY_ANALYSIS {
   UcxEngine& self = *static_cast<UcxEngine*>(engine);
   if (!arrived_whole(*params)) return UCS_OK;
   try {
@@ -184,23 +186,24 @@ void UcxEngine::stop_answering() noexcept {
   service_.join();
 }
 
-std::unique_lock<std::mutex> UcxEngine::lock() const {
+void UcxEngine::lock() const {
   ++waiting_;
-  std::unique_lock lock(mutex_);
+  mutex_.lock();
   --waiting_;
-  return lock;
 }
 
-std::unique_lock<std::mutex> UcxEngine::lock(Deadline deadline) const {
-  std::unique_lock lock(mutex_, std::defer_lock);
+// Clang does not follow a mutex through a loop.
+bool UcxEngine::lock_by(Deadline deadline) const NO_THREAD_SAFETY_ANALYSIS {
   ++waiting_;
-  while (!lock.try_lock() && monotonic_now() < deadline.at) std::this_thread::sleep_for(50us);
+  bool held = mutex_.try_lock();
+  for (; !held && monotonic_now() < deadline.at; held = mutex_.try_lock()) std::this_thread::sleep_for(50us);
   --waiting_;
-  return lock;
+  return held;
 }
 
 std::string UcxEngine::address() const {
-  const auto held = lock();
+  lock();
+  const MutexLock held(mutex_, std::adopt_lock);
   return UcxAddress{identity_, worker_.address()}.encode();
 }
 
@@ -209,7 +212,8 @@ void UcxEngine::connect(PeerId number, std::string_view address) {
   const std::shared_ptr<UcxPeer> made(new UcxPeer{number, whose.identity, whose.worker});
   bool replaced = false;
   {
-    const auto held = lock();
+    lock();
+    const MutexLock held(mutex_, std::adopt_lock);
     if (made->identity != identity_) {
       Line& line = lines_.emplace_back(*this, made);
       line.endpoint = UcxEndpoint(worker_, made->service_address, &on_line_error, &line);
@@ -223,7 +227,7 @@ void UcxEngine::connect(PeerId number, std::string_view address) {
     revoked_.erase(made->identity);
     std::shared_ptr<UcxPeer> old;
     {
-      const std::scoped_lock tables(tables_mutex_);
+      const MutexLock tables(tables_mutex_);
       old = std::exchange(peers_[number], made);
     }
     if (old != nullptr) {
@@ -242,7 +246,7 @@ std::unique_ptr<UcxMemory> UcxEngine::offer(std::byte* base, std::uint64_t bytes
 void UcxEngine::retire(Mapping mapping) noexcept {
   // Kept as it is, it costs memory and does no harm.
   if (!mapping.blank()) log::warn(std::string("a freed region keeps its memory: ") + std::strerror(errno));
-  const std::scoped_lock lock(tables_mutex_);
+  const MutexLock lock(tables_mutex_);
   retired_.push_back(std::move(mapping));
 }
 
@@ -256,7 +260,7 @@ std::unique_ptr<UcxChannel> UcxEngine::open_channel() {
 }
 
 std::shared_ptr<UcxPeer> UcxEngine::peer(PeerId number) const {
-  const std::scoped_lock lock(tables_mutex_);
+  const MutexLock lock(tables_mutex_);
   const auto found = peers_.find(number);
   if (found == peers_.end()) throw Error({"reach peer", std::to_string(number), "it was never connected", ""});
   return found->second;
@@ -267,7 +271,8 @@ void UcxEngine::mark_lost(PeerId number) {
   dead->lost = true;
   // Over verbs, UCX 1.13 aborts the process when it finds out by itself that a peer it still connects to is gone.
   if (!context_.in_order()) {
-    const auto held = lock();
+    lock();
+    const MutexLock held(mutex_, std::adopt_lock);
     lines_.remove_if([&](const Line& line) { return line.lifeline_of == dead; });
   }
   spread_loss();
@@ -278,29 +283,29 @@ bool UcxEngine::lost(PeerId number) const { return peer(number)->lost; }
 Outcome UcxEngine::revoke(PeerId number, Deadline deadline) {
   mark_lost(number);
   const UcxIdentity revoked = peer(number)->identity;
-  auto held = lock(deadline);
-  if (!held) return Outcome::timed_out;
+  if (!lock_by(deadline)) return Outcome::timed_out;
+  const MutexLock held(mutex_, std::adopt_lock);
   revoked_.insert(revoked);
-  lines_.remove_if([&](Line& line) {
+  lines_.remove_if([&](Line& line) REQUIRES(mutex_) {
     if (line.identity == revoked && line.lifeline_of == nullptr) answer(line, false);
     return line.identity == revoked;
   });
   worker_.signal();
   // Emulated operations name the endpoint they came by, and UCX drops those of a closed one. A NIC goes on until its
   // queue pair is gone, which the worker's flush waits for.
-  return context_.in_order() || await_flush(held, deadline) ? Outcome::done : Outcome::timed_out;
+  return context_.in_order() || await_flush(deadline) ? Outcome::done : Outcome::timed_out;
 }
 
 // Lets others at the worker between any two looks.
-bool UcxEngine::await_flush(std::unique_lock<std::mutex>& held, Deadline deadline) {
+bool UcxEngine::await_flush(Deadline deadline) {
   ucp_request_param_t params{};
   const ucs_status_ptr_t request = ucp_worker_flush_nbx(worker_.get(), &params);
   if (!UCS_PTR_IS_PTR(request)) return true;
   while (ucp_request_check_status(request) == UCS_INPROGRESS && monotonic_now() < deadline.at) {
     const bool moved = worker_.progress();
-    held.unlock();
+    mutex_.unlock();
     if (!moved) std::this_thread::sleep_for(100us);
-    held = lock();
+    lock();
   }
   const bool closed = ucp_request_check_status(request) != UCS_INPROGRESS;
   ucp_request_free(request);
@@ -325,9 +330,11 @@ void UcxEngine::serve(const std::stop_token& stop) {
       std::this_thread::yield();
       continue;
     }
-    std::unique_lock held(mutex_);
-    const bool armed = worker_.arm();
-    held.unlock();
+    bool armed = false;
+    {
+      const MutexLock held(mutex_);
+      armed = worker_.arm();
+    }
     if (armed && !turn()) worker_.sleep({monotonic_now() + kLongSleep});
   }
 }
@@ -338,7 +345,7 @@ bool UcxEngine::turn() {
   bool moved = false;
   bool lost = false;
   {
-    const std::scoped_lock held(mutex_);
+    const MutexLock held(mutex_);
     for (unsigned round = 0; round < kRoundsATurn && worker_.progress(); ++round) moved = true;
     moved |= answer_greetings();
     lost = drop_failed_lines();

@@ -20,7 +20,6 @@
 #include <list>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <set>
 #include <stop_token>
 #include <string>
@@ -34,6 +33,7 @@
 #include "farside/fabric/region.h"
 #include "farside/fabric/time.h"
 
+#include "base/mutex.h"
 #include "base/throttled_log.h"
 #include "fabric/ucx/channel.h"
 #include "fabric/ucx/context.h"
@@ -101,41 +101,44 @@ class UcxEngine {
                                   std::size_t bytes, const ucp_am_recv_param_t* params);
   /// Answers greetings, in their order, after making the other ends of endpoints whose greeting never came: a bounded
   /// number at a time. Returns whether there was anything to do.
-  bool answer_greetings();
+  bool answer_greetings() REQUIRES(mutex_);
   /// Opens the other end of the endpoint behind a greeting, and welcomes its channel or turns it away.
-  void receive(const UcxGreeting& greeting);
-  void answer(Line& line, bool welcome);
+  void receive(const UcxGreeting& greeting) REQUIRES(mutex_);
+  void answer(Line& line, bool welcome) REQUIRES(mutex_);
 
   void serve(const std::stop_token& stop);
   /// Makes the service worker progress for a bounded time; returns whether anything happened.
   bool turn();
   /// Has the service thread let a caller in, which a mutex does not promise to one that waits.
-  [[nodiscard]] std::unique_lock<std::mutex> lock() const;
-  /// Does not own the mutex when the deadline passed.
-  [[nodiscard]] std::unique_lock<std::mutex> lock(Deadline deadline) const;
-  [[nodiscard]] bool await_flush(std::unique_lock<std::mutex>& lock, Deadline deadline);
+  void lock() const ACQUIRE(mutex_);
+  /// Returns false when the deadline passed.
+  [[nodiscard]] bool lock_by(Deadline deadline) const TRY_ACQUIRE(true, mutex_);
+  /// Gives the mutex up now and then while it waits.
+  [[nodiscard]] bool await_flush(Deadline deadline) REQUIRES(mutex_);
   /// Drops the lines that failed; returns whether that lost a peer.
-  bool drop_failed_lines();
+  bool drop_failed_lines() REQUIRES(mutex_);
   [[nodiscard]] std::shared_ptr<UcxPeer> peer(PeerId number) const;
   void spread_loss();
 
   const std::function<void()> on_event_;
-  std::vector<Mapping> retired_;  ///< blank; guarded by tables_mutex_, and longer there than the service thread
+  mutable Mutex tables_mutex_;  ///< never held while UCX is called; locked after mutex_
+  /// Blank; there for longer than the service thread.
+  std::vector<Mapping> retired_ GUARDED_BY(tables_mutex_);
   const UcxContext context_;
   const UcxIdentity identity_;
   UcxChannelSet channels_;
 
-  mutable std::mutex tables_mutex_;                   // never held while UCX is called; locked after mutex_
-  std::map<PeerId, std::shared_ptr<UcxPeer>> peers_;  // guarded by tables_mutex_
+  std::map<PeerId, std::shared_ptr<UcxPeer>> peers_ GUARDED_BY(tables_mutex_);
 
-  mutable std::mutex mutex_;                   // guards everything up to service_; held for bounded times only
-  mutable std::atomic<unsigned> waiting_ = 0;  // for mutex_, the service thread not counted
-  UcxWorker worker_;
-  std::list<Line> lines_;
-  bool line_failed_ = false;
-  std::deque<UcxGreeting> greetings_;  // not answered yet
-  std::set<UcxIdentity> revoked_;
-  std::unordered_map<std::string, std::uint64_t> endpoints_opened_;  // to each worker, as UCX counts them on both sides
+  mutable Mutex mutex_;                        ///< held for bounded times only
+  mutable std::atomic<unsigned> waiting_ = 0;  ///< for mutex_, the service thread not counted
+  UcxWorker worker_;                           ///< used under mutex_, but to wake it and to sleep
+  std::list<Line> lines_ GUARDED_BY(mutex_);
+  bool line_failed_ GUARDED_BY(mutex_) = false;
+  std::deque<UcxGreeting> greetings_ GUARDED_BY(mutex_);  ///< not answered yet
+  std::set<UcxIdentity> revoked_ GUARDED_BY(mutex_);
+  /// To each worker, as UCX counts them on both sides.
+  std::unordered_map<std::string, std::uint64_t> endpoints_opened_ GUARDED_BY(mutex_);
   ThrottledLog log_;
 
   std::jthread service_;

@@ -86,7 +86,7 @@ std::uint64_t PageMemory::take_hold(Channel& channel) {
 }
 
 std::uint64_t PageMemory::free_hold() {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   if (!rules_.each_thread_has_a_hold) holds_taken_.assign(holds_taken_.size(), false);
   const auto free = std::ranges::find(holds_taken_, false);
   if (free == holds_taken_.end()) {
@@ -99,7 +99,7 @@ std::uint64_t PageMemory::free_hold() {
 }
 
 void PageMemory::give_back_hold(std::uint64_t index) {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   holds_taken_[index] = false;
 }
 

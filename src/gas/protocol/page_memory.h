@@ -6,13 +6,13 @@
 
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "farside/team/team.h"
 
+#include "base/mutex.h"
 #include "gas/protocol/page_layout.h"
 #include "gas/protocol/rules.h"
 #include "gas/protocol/slot_table.h"
@@ -104,8 +104,8 @@ class PageMemory {
   const Region& local_;
   SlotTable slots_;
 
-  std::mutex mutex_;
-  std::vector<bool> holds_taken_;
+  Mutex mutex_;
+  std::vector<bool> holds_taken_ GUARDED_BY(mutex_);
 };
 
 }  // namespace farside

@@ -8,7 +8,7 @@ SlotTable::SlotTable(std::uint64_t slots) : contents_(slots) {
 }
 
 std::optional<std::uint64_t> SlotTable::take() {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   if (free_.empty()) return std::nullopt;
   const std::uint64_t slot = free_.back();
   free_.pop_back();
@@ -16,17 +16,17 @@ std::optional<std::uint64_t> SlotTable::take() {
 }
 
 void SlotTable::give_back(std::uint64_t slot) {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   free_.push_back(slot);
 }
 
 void SlotTable::fill(std::uint64_t slot, PageId page, std::optional<Location> in_doubt) {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   contents_[slot] = Filled{slot, page, in_doubt, ++fills_};
 }
 
 std::vector<SlotTable::Filled> SlotTable::next_filled(std::uint64_t most) {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   std::vector<Filled> some;
   for (std::uint64_t looked = 0; looked < contents_.size() && some.size() < most; ++looked) {
     if (const auto& content = contents_[hand_]) some.push_back(*content);
@@ -36,7 +36,7 @@ std::vector<SlotTable::Filled> SlotTable::next_filled(std::uint64_t most) {
 }
 
 std::vector<PageId> SlotTable::pages() const {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   std::vector<PageId> pages;
   for (const auto& content : contents_) {
     if (content) pages.push_back(content->page);
@@ -45,7 +45,7 @@ std::vector<PageId> SlotTable::pages() const {
 }
 
 void SlotTable::empty(const Filled& slot) {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   std::optional<Filled>& content = contents_[slot.slot];
   if (!content || content->fill != slot.fill) return;
   content.reset();

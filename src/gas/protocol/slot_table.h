@@ -7,10 +7,10 @@
 #pragma once
 
 #include <cstdint>
-#include <mutex>
 #include <optional>
 #include <vector>
 
+#include "base/mutex.h"
 #include "gas/protocol/words.h"
 
 namespace farside {
@@ -38,11 +38,11 @@ class SlotTable {
   void empty(const Filled& slot);
 
  private:
-  mutable std::mutex mutex_;
-  std::vector<std::optional<Filled>> contents_;  // by slot; none for those that are free or taken
-  std::vector<std::uint64_t> free_;
-  std::uint64_t fills_ = 0;
-  std::uint64_t hand_ = 0;  // where next_filled goes on
+  mutable Mutex mutex_;
+  std::vector<std::optional<Filled>> contents_ GUARDED_BY(mutex_);  // by slot; none for those that are free or taken
+  std::vector<std::uint64_t> free_ GUARDED_BY(mutex_);
+  std::uint64_t fills_ GUARDED_BY(mutex_) = 0;
+  std::uint64_t hand_ GUARDED_BY(mutex_) = 0;  // where next_filled goes on
 };
 
 }  // namespace farside
