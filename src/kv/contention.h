@@ -1,4 +1,4 @@
-// contention.h — trying again what was refused because somebody else wrote at the same time.
+// contention.h — trying again a write that was refused because another client wrote at the same time.
 #pragma once
 
 #include <algorithm>

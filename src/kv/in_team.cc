@@ -70,7 +70,7 @@ void InTeam::begin_to_serve() {
   handler_ = std::make_unique<RequestHandler>(*logged_);
   inbox_ = transport_.open_inbox(*channel_);
   const auto answer = [this](std::span<const std::byte> request) -> Inbox::Said {
-    if (standby_ && !standby_->serves()) return Message{};  // nobody asks it
+    if (standby_ && !standby_->serves()) return Message{};  // no client asks it
     return handler_->answer_or_hold(request);
   };
   server_ = std::make_unique<Server>(*inbox_, answer);

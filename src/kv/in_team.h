@@ -37,7 +37,7 @@ struct InTeamOptions {
   std::uint64_t ring_bytes = 8U << 20U;         ///< of what ships a server's changes to its standby
   /// Connects a primary to its standby again, whose connection broke; false: it cannot. None: nothing does.
   std::function<bool(Rank standby)> reach_again{};
-  std::optional<Duration> lease{};  ///< a standby may be unable to reach whom its primary reaches
+  std::optional<Duration> lease{};  ///< a standby may be unable to reach processes that its primary reaches
   KvRules rules;
   ReplicaRules replica_rules{};
 
@@ -109,7 +109,7 @@ class InTeam {
   std::unique_ptr<SymmetricRegion> rings_;  ///< where the primary of a standby writes its changes
   std::unique_ptr<SymmetricRegion>
       epochs_;  ///< of each partition; then, with leases, of each that its primary is alone
-  // Of a rank that serves.
+  // State of a rank that serves.
   std::unique_ptr<Channel> channel_;
   std::unique_ptr<Store> store_;
   std::unique_ptr<Journal> journal_;

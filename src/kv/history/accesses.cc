@@ -76,7 +76,7 @@ class KeyReads {
   KeyReads(const History& history, HistoryIndex reader, const HistoryWrites& writes)
       : history_(history), reader_(reader), writes_(writes) {}
 
-  /// Of which transaction the reads are that do not see an own write.
+  /// The writer of the reads that do not see an own write.
   [[nodiscard]] std::optional<HistoryIndex> writer() const { return writer_; }
 
   std::optional<HistoryAnomaly> take(Position position) {
@@ -87,7 +87,7 @@ class KeyReads {
     }
     if (operation.value == 0) return take_from_other(operation, kInitialValues);
     const HistoryWrites::Entry* source = writes_.find(operation.key, operation.value);
-    if (source == nullptr) return anomaly(Kind::thin_air_read, operation, ": nobody wrote this value");
+    if (source == nullptr) return anomaly(Kind::thin_air_read, operation, ": no transaction wrote this value");
     const HistoryOperation& write = HistoryWrites::operation(history_, *source);
     if (source->by == reader_) {
       if (source->position > position) return anomaly(Kind::future_read, operation, " comes before its write", write);

@@ -13,7 +13,7 @@ namespace farside {
 
 class HistoryWrites;
 
-/// What each transaction read from others, and what it left behind. Takes O(n log n) for n operations.
+/// The reads of each transaction from others, and the writes that it left behind. Takes O(n log n) for n operations.
 class HistoryAccesses {
  public:
   /// All reads of `key` by one transaction that do not see its own write.

@@ -9,7 +9,7 @@ namespace farside {
 struct HistoryAnomaly {
   /// From what is wrong with one read to what takes more and more of the history to see.
   enum class Kind {
-    thin_air_read,        ///< of what nobody wrote
+    thin_air_read,        ///< of a value that was not written
     aborted_read,         ///< of what an aborted transaction wrote
     intermediate_read,    ///< of what its writer overwrote itself
     future_read,          ///< of what the same transaction writes later

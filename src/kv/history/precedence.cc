@@ -46,7 +46,7 @@ class Inference {
   }
 
  private:
-  /// Whoever saw one write of a transaction sees all of them.
+  /// A reader that saw one write of a transaction sees all of them.
   void take_atomicity(HistoryIndex reader) {
     const std::span<const Read> reads = accesses_.reads(reader);
     writers_.clear();
@@ -60,7 +60,7 @@ class Inference {
     }
   }
 
-  /// Of what a session wrote or saw, the last of each key is enough: it comes after the ones before.
+  /// The last write of each key that a session wrote or saw is enough: it comes after the ones before.
   void take_session(HistoryIndex reader) {
     for (const Read& read : accesses_.reads(reader)) {
       if (const auto own = last_write_.find(read.key); own != last_write_.end()) {

@@ -55,7 +55,8 @@ Precedence PrecedenceGraph::precedence(HistoryIndex after, std::size_t number) c
   return inferred_[first_inferred_[after] + number - reads.size()];
 }
 
-/// Depth first, from each transaction to what must come before it. Whoever is met again on the way closes a cycle.
+/// Depth first, from each transaction to what must come before it. A transaction that is met again on the way closes a
+/// cycle.
 std::optional<Precedence> PrecedenceGraph::on_a_cycle(PrecedenceReason strictest) const {
   enum class State : std::uint8_t { unseen, on_path, done };
   struct Step {
@@ -83,7 +84,7 @@ std::optional<Precedence> PrecedenceGraph::on_a_cycle(PrecedenceReason strictest
         enter(found.before);
         continue;
       }
-      // Of the cycle, the precedence for the strictest reason: it tells most.
+      // The precedence of the cycle with the strictest reason tells most.
       Precedence telling = found;
       for (auto step = path.rbegin() + 1; step != path.rend() && (step - 1)->transaction != found.before; ++step) {
         const Precedence taken = precedence(step->transaction, step->next - 1);

@@ -25,7 +25,7 @@ class HistoryRecorder {
   void read(std::int64_t transaction, std::uint64_t key, std::uint64_t value);
   /// It never took effect, and never will.
   void aborted(std::int64_t transaction);
-  /// A deadline passed or a server died: nobody knows whether it took effect.
+  /// A deadline passed or a server died: it is unknown whether it took effect.
   void unknown(std::int64_t transaction);
 
  private:

@@ -90,7 +90,7 @@ Fd JournalDirectory::make_log(const JournalFileId& log, const Partition& partiti
   return is_made ? std::move(fd) : Fd();
 }
 
-// What cannot be removed is found again when the directory is opened.
+// A file that cannot be removed is found again when the directory is opened.
 void JournalDirectory::remove(const JournalFileId& file) const { ::unlinkat(fd_.get(), name_of(file).c_str(), 0); }
 
 }  // namespace farside::kv

@@ -30,7 +30,7 @@ class JournalDirectory {
   [[nodiscard]] Fd create(const JournalFileId& file) const;
   /// Gives it its name, when its bytes are on the disk: after a crash there is all of it or nothing.
   [[nodiscard]] bool publish(const JournalFileId& file, const Fd& fd) const;
-  /// Of one that was created and not published.
+  /// Requires a file that was created and not published.
   void abandon(const JournalFileId& file) const;
   /// A log without entries, published.
   [[nodiscard]] Fd make_log(const JournalFileId& log, const Partition& partition) const;

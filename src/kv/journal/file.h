@@ -29,9 +29,9 @@ class JournalFile {
   void append(JournalEntryHead::Kind kind, std::span<const std::byte> body);
   /// Gives the system what is in the buffer. False, with errno set: what is left stays there.
   bool write();
-  /// Has everything on the disk. False: nobody knows what is there.
+  /// Syncs everything to the disk. False: it is unknown what is there.
   bool sync();
-  /// Somebody else saw entries up to this one get there.
+  /// Another thread saw entries up to this one get there.
   void note_synced(std::uint64_t sequence) { synced_ = sequence; }
 
   [[nodiscard]] const Fd& fd() const noexcept { return fd_; }

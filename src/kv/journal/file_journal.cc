@@ -23,21 +23,21 @@ using namespace std::chrono_literals;
 constexpr auto kBetweenTries = 100ms;
 constexpr auto kBetweenSyncs = 1s;
 constexpr auto kBetweenSnapshots = 10s;  // when one could not be written
-/// What of the disk is reserved: a part of the store's memory, so that a small log entry for each key fits.
+/// Reserved on the disk: one part in so many of the store's memory, so that a small log entry for each key fits.
 constexpr std::uint64_t kReservedPart = 16;
 constexpr std::uint64_t kMaxReservedBytes = std::uint64_t{64} << 20U;
 /// The system is asked for so much more than is needed, so that it is not asked each time.
 constexpr std::uint64_t kReservedAhead = std::uint64_t{1} << 20U;
 /// A snapshot is worth its while when the log is so many times what it would have.
 constexpr std::uint64_t kLogToLive = 2;
-/// Where the disk has little room left, of the shortest log that is worth a snapshot elsewhere.
+/// On a disk with little room left a log that is shorter by this factor is worth a snapshot.
 constexpr std::uint64_t kPartOnATightDisk = 16;
 
 /// 0: all of it is on the disk.
 int sync_error(int file) { return ::fdatasync(file) == 0 ? 0 : errno; }
 
-/// Of a log beside which others are written: with `always` it is synced before each step, and must not be here: the
-/// system tells of an error once, and whoever answers must be told.
+/// Syncs a log beside which others are written. With `always` it is synced before each step, and must not be here: the
+/// system reports an error once, and the thread that answers must get it.
 int sync_error_of_log(int file, SyncPolicy policy) { return policy == SyncPolicy::always ? 0 : sync_error(file); }
 
 template <class Result>
@@ -208,7 +208,7 @@ bool FileJournal::write_snapshot() {
   if (!snapshot_->is_written()) return true;
   publishing_ = std::async(std::launch::async, [this, log = log_.fd().get()] {
     const JournalFile& file = snapshot_->file();
-    // What it contains is in the log as well, which may not know less.
+    // Its contents are in the log as well, which may not know less.
     const int error = sync_error_of_log(log, settings_.sync);
     if (error != 0 || !directory_.publish(file.id(), file.fd())) return Published{error, false};
     for (; oldest_ < file.id().number; ++oldest_) {

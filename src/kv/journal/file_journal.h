@@ -1,10 +1,10 @@
 // file_journal.h — a server's journal in a directory: a log of changes, and now and then a snapshot in place of the
 // older part of it (docs/protocols/kv_journal.md).
 //
-// What is written is given to the system with each `sync`, and so outlives the process; SyncPolicy says when it
-// outlives the machine. Ahead of the log's end room is reserved on the disk. When there is no more of it the disk is
-// full: what makes room is written to what was reserved, and nothing else is taken until there is room again. When the
-// disk fails nothing is taken, for good: what such a disk holds is not known.
+// Changes are given to the system with each `sync`, and so outlive the process; SyncPolicy says when they outlive the
+// machine. Ahead of the log's end room is reserved on the disk. When there is no more of it the disk is full: what
+// makes room is written to what was reserved, and nothing else is taken until there is room again. When the disk fails
+// nothing is taken, for good: what such a disk holds is not known.
 //
 // Thread safety: one thread at a time.
 #pragma once
@@ -54,7 +54,7 @@ class FileJournal final : public Journal {
  private:
   using Clock = std::chrono::steady_clock;
 
-  /// What came of a task that syncs the log first.
+  /// The result of a task that syncs the log first.
   struct NextLog {
     int error;  // of the sync; 0: none
     Fd file;    // none: it could not be made
@@ -99,13 +99,13 @@ class FileJournal final : public Journal {
   Clock::time_point next_snapshot_{};
   bool has_no_snapshot_ = false;  // the last try failed
 
-  // What another thread waits for.
+  // Tasks of other threads.
   std::future<int> syncing_;  // the log up to `syncing_to_`; an error, or 0
   std::uint64_t syncing_to_ = 0;
   Clock::time_point next_sync_{};
   std::future<NextLog> next_log_;
   std::optional<Snapshot> snapshot_;
-  std::uint64_t oldest_;               // log that there is; of whoever publishes
+  std::uint64_t oldest_;               // log that there is; for the publishing thread
   std::future<Published> publishing_;  // the snapshot
 };
 

@@ -32,11 +32,11 @@ class Recovery {
   /// Number of the first log that counts.
   std::uint64_t load_snapshot();
   JournalFile replay_logs(std::uint64_t first);
-  /// What is prepared, and has part of no other server: nobody else need be asked.
+  /// Commits what is prepared here and at no other server: no other server need be asked.
   void commit_what_is_alone(JournalFile& log);
 
  private:
-  /// Where one log ended, and how much of it was cut off.
+  /// The end of one log, and how much of it was cut off.
   struct End {
     JournalFileId log;
     std::uint64_t offset = 0;
@@ -116,7 +116,7 @@ JournalFile Recovery::replay_logs(std::uint64_t first) {
   return go_on_with(end);
 }
 
-// What a crash cut off was never on the disk as far as anybody was told: no later entry says that it was.
+// Entries that a crash cut off were not reported as kept to any client: no later entry says that they were.
 Recovery::End Recovery::replay(const JournalFileId& log) {
   JournalReader reader(directory_.path_of(log), log, partition_);
   while (const auto entry = reader.next(last_ + 1)) {
@@ -148,7 +148,7 @@ JournalFile Recovery::begin(std::uint64_t number) const {
   return {std::move(file), id, sizeof(JournalFileHead), last_};
 }
 
-// Somebody may have seen it committed, which was not kept yet.
+// A reader may have seen it committed, which was not kept yet.
 void Recovery::commit_what_is_alone(JournalFile& log) {
   const auto is_self = [this](ServerNumber each) { return each == partition_.server; };
   for (const Doubtful& each : store_.doubtful({std::numeric_limits<std::int64_t>::max()})) {
@@ -206,8 +206,8 @@ void Recovery::with_room(const std::function<Answer()>& restore) {
                "give it as much as it had, or more"});
 }
 
-// A snapshot is of no one moment: what was walked early may have been overwritten when the rest was walked. So there
-// may be more in it than there ever was at once, and the logs say what of it is not needed.
+// A snapshot is not of a single moment: versions that were walked early may have been overwritten when the rest was
+// walked. So there may be more in it than there ever was at once, and the logs say what of it is not needed.
 void Recovery::look_ahead() {
   std::map<KeyId, Timestamp> last;
   const auto note = [&last](const KeyId& key, const Timestamp& timestamp) {

@@ -7,8 +7,8 @@
 
 namespace farside::kv {
 
-/// Has `store`, which is empty and which nobody asks yet, hold what the journal says, and returns the log to go on
-/// with. What was being written when its writer died is cut off. Throws Error when anything else is not as it was
+/// Restores the journal's contents into `store`, which is empty and not in use yet. Returns the log to go on with. An
+/// entry that was being written when its writer died is cut off. Throws Error when anything else is not as it was
 /// written, or the store has no room for it.
 [[nodiscard]] JournalFile recover(const JournalDirectory& directory, const Partition& partition, Store& store);
 

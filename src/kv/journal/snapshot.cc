@@ -20,7 +20,7 @@ void append(JournalFile& file, const Request& request) {
   file.append(JournalEntryHead::Kind::request, request.encode());
 }
 
-/// What the record says, as part of the request that wrote it.
+/// Adds the contents of the record, as part of the request that wrote it.
 void add(Request& request, std::span<const std::byte> bytes) {
   const auto record = read_record(bytes, 0, {});
   if (!record) throw Error({"write", "a snapshot", "a record in memory is damaged", "start the server again"});

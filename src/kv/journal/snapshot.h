@@ -1,6 +1,6 @@
 // snapshot.h — what is left of all changes up to now, written a little at a time while changes go on.
 //
-// What is prepared, and what became of transactions, is written when it begins; then the newest committed version of
+// Prepared versions, and the ends of transactions, are written when it begins; then the newest committed version of
 // each key, as it is when its turn comes. Changes since the beginning are in the log as well: recovery makes them
 // again, and what is there already it leaves as it is.
 #pragma once

@@ -1,5 +1,6 @@
-// lock_table.h — strict two-phase locking, what RAMP is compared with: a server's locks. Nobody waits in it: who cannot
-// have a lock is refused, lets all his go and tries again, so there is no deadlock (NO_WAIT).
+// lock_table.h — strict two-phase locking, what RAMP is compared with: a server's locks. No session waits in it: a
+// session that cannot have a lock is refused, releases all its locks and tries again, so there is no deadlock
+// (NO_WAIT).
 //
 // Thread safety: one thread at a time.
 #pragma once
@@ -16,7 +17,7 @@ class LockTable {
  public:
   enum class Mode : std::uint8_t { shared, exclusive };
 
-  /// Whether `session` has it now. A shared lock becomes exclusive if nobody else has it.
+  /// Whether `session` has it now. A shared lock becomes exclusive if no other session has it.
   bool take(std::uint64_t session, const KeyId& key, Mode mode);
   /// All locks of `session`.
   void release(std::uint64_t session);

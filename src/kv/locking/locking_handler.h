@@ -2,8 +2,8 @@
 //
 // It speaks the requests of messages.h. get takes shared locks and answers with the values alone; prepare takes
 // exclusive ones and keeps what is to be written; commit writes that, abort drops it, and both let all locks of the
-// session go. Whoever is refused a lock has to abort. There is one version of a key, in a hash table: nothing that
-// two-phase locking has no need of. The locks of a session that dies stay: this is for comparison.
+// session go. A session that is refused a lock has to abort. There is one version of a key, in a hash table: nothing
+// that two-phase locking has no need of. The locks of a session that dies stay: this is for comparison.
 //
 // Thread safety: one thread at a time.
 #pragma once
@@ -22,7 +22,7 @@ namespace farside::kv {
 
 class LockingHandler {
  public:
-  /// Empty: nobody who speaks this protocol says that.
+  /// Empty: the request is not of this protocol.
   [[nodiscard]] Message answer(std::span<const std::byte> request);
 
  private:

@@ -50,7 +50,7 @@ Outcome LockingSession::try_once(std::span<const std::string_view> keys, const M
   for (Part& part : parts_) part.takes_part = false;
   const Outcome was_read = read(keys, deadline);
   if (was_read != Outcome::done || refused_) return was_read;
-  if (!modify) return end(RequestKind::commit, deadline);  // all locks are held: nobody need wait until they are gone
+  if (!modify) return end(RequestKind::commit, deadline);  // all locks are held: no need to wait until they are gone
   const Outcome locked = lock_writes(modify(got_), deadline);
   if (locked != Outcome::done || refused_) return locked;
   Outcome outcome = end(RequestKind::commit, deadline);

@@ -1,6 +1,6 @@
-// locking_session.h — strict two-phase locking, what RAMP is compared with: the client. All servers that have part in
-// a transaction are asked at the same time. Nobody waits for a lock: who is refused one lets all his go, and tries
-// again after a pause of random length, so there is no deadlock (NO_WAIT).
+// locking_session.h — strict two-phase locking, what RAMP is compared with: the client. All servers that have part in a
+// transaction are asked at the same time. No session waits for a lock: a session that is refused one releases all its
+// locks, and tries again after a pause of random length, so there is no deadlock (NO_WAIT).
 //
 // Thread safety: one thread at a time.
 #pragma once
@@ -19,7 +19,7 @@ namespace farside::kv {
 
 class LockingSession {
  public:
-  /// What is to be written when `got` was read.
+  /// Returns the writes, given what was read.
   using Modify = std::function<std::vector<Write>(std::span<const Got> got)>;
 
   /// `number`: given once among all sessions. `requests` outlive it.
@@ -37,7 +37,7 @@ class LockingSession {
   Outcome try_once(std::span<const std::string_view> keys, const Modify& modify, Deadline deadline);
   Outcome read(std::span<const std::string_view> keys, Deadline deadline);
   Outcome lock_writes(std::span<const Write> writes, Deadline deadline);
-  /// To whoever has part in the transaction.
+  /// To each server that has part in the transaction.
   Outcome end(RequestKind kind, Deadline deadline);
   Outcome send(ServerNumber server, const Request& request, Deadline deadline);
   Outcome receive(ServerNumber server, Message& reply, Deadline deadline);
@@ -47,7 +47,7 @@ class LockingSession {
     std::vector<std::size_t> keys;  ///< their places among those of the transaction
     Message reply;                  ///< with the values read
     bool takes_part = false;
-    unsigned unanswered = 0;  ///< requests whose reply nobody awaits
+    unsigned unanswered = 0;  ///< requests whose reply is not awaited
   };
 
   Fabric& fabric_;

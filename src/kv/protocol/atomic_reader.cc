@@ -162,7 +162,7 @@ bool AtomicReader::is_settled(const Seen& seen, Deadline deadline) {
   return all;
 }
 
-// Of a server that is lost for good this session reads nothing any more, so nothing of it can be missing.
+// This session reads nothing more from a server that is lost for good, so nothing there can be missing.
 bool AtomicReader::is_ended_at(ServerNumber server, Outcome sent, Deadline deadline) {
   Message reply;
   const Outcome outcome = sent == Outcome::done ? requests_.receive(server, reply, deadline) : sent;

@@ -66,7 +66,7 @@ class AtomicReader {
                             const KeyId* self);
   [[nodiscard]] bool is_right(const Again& again) const;
   Outcome remember(Deadline deadline);
-  /// Of what was seen longest ago: has the servers commit it, so that it need not be remembered.
+  /// Has the servers commit the transactions that were seen longest ago, so that they need not be remembered.
   void settle_some(Deadline deadline);
   /// False: a server that may have part in it has not said that it is committed there.
   [[nodiscard]] bool is_settled(const Seen& seen, Deadline deadline);

@@ -46,7 +46,7 @@ class AtomicSession {
   Outcome scan(std::uint64_t cursor, std::string_view prefix, std::size_t about, Scanned& scanned, Deadline deadline) {
     return scanner_.scan(cursor, prefix, about, scanned, deadline);
   }
-  /// Of each server.
+  /// Reports the memory use of each server.
   Outcome use(std::vector<MemoryUse>& servers, Deadline deadline) { return scanner_.use(servers, deadline); }
   /// Session::hear.
   void hear(std::vector<bool>& answered) { pulse_.hear(answered); }

@@ -75,7 +75,7 @@ PutOutcome AtomicWriter::put_all(std::span<const Write> writes, Deadline deadlin
   return is_whole() ? put_whole(servers_.front(), writes, deadline) : put_parts(deadline);
 }
 
-// Of a put of one key nobody asks for siblings.
+// No reader asks for the siblings of a put of one key.
 Message AtomicWriter::encode_whole(std::span<const Write> writes) const {
   const bool has_siblings = writes.size() > 1 && rules_.names_siblings_at_one_server;
   const SiblingsKind kind = has_siblings ? siblings_kind() : SiblingsKind::list;
@@ -118,12 +118,13 @@ void AtomicWriter::split(std::span<const Write> writes, std::span<const KeyId> i
   order_servers();
 }
 
-// Who was silent first: what the others are not asked to prepare cannot stay prepared there. Then who has to be told
-// most: by the time that the others have prepared it should have, too, and not be asked for it in vain.
+// Servers that did not answer last time come first: the others are asked only when these have prepared, and so do not
+// stay prepared. Then the server with the largest part: the smaller parts are not prepared for long by the time that it
+// has the large one.
 void AtomicWriter::order_servers() {
   const std::size_t beside = kBytesBesideWrites + keys_.size() * sizeof(KeyId) + servers_.size() * sizeof(ServerNumber);
   for (const ServerNumber server : servers_) {
-    // Before anything is sent: otherwise a server's answer would be left for whoever asks it next.
+    // Before anything is sent: otherwise a server's answer would be left for the next request to it.
     if (beside + parts_[server].bytes <= kMostMessageBytes) continue;
     refuse("several keys", "what one server gets of them is over 64 MiB", "put fewer or smaller values at once");
   }
@@ -153,7 +154,7 @@ PutOutcome AtomicWriter::put_parts(Deadline deadline) {
       return is_committed ? PutOutcome::done : PutOutcome::unknown;
     }
     (void)tell(RequestKind::abort, timestamp,
-               deadline);  // whoever does not hear of it asks the one that has refused it
+               deadline);  // a server that misses it asks the one that has refused
     doubts_.note_end(timestamp.time);
     if (const auto refused = refusal(answer)) return *refused;
   }

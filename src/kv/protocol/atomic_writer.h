@@ -1,5 +1,5 @@
-// atomic_writer.h — writing a set of keys so that everybody sees all of it or nothing (docs/protocols/kv.md, "Writing a
-// set of keys").
+// atomic_writer.h — writing a set of keys so that every reader sees all of it or nothing (docs/protocols/kv.md,
+// "Writing a set of keys").
 //
 // Thread safety: one thread at a time.
 #pragma once
@@ -31,14 +31,14 @@ class AtomicWriter {
         parts_(requests.servers()),
         together_(requests.servers()) {}
 
-  /// Of conditional writes (Write::expected) all are as expected, or nothing is written. Who is told that it differs
-  /// may read again and try again, after a while: somebody else may be at it.
+  /// Conditional writes (Write::expected) are all as expected, or nothing is written. After `differs` the caller may
+  /// read and try again, after a while: another writer may be at it.
   /// Throws UsageError when a key stands twice, a key or a value is too long or too short, or one server would get more
   /// than a message holds.
   PutOutcome put_all(std::span<const Write> writes, Deadline deadline);
   /// Several puts, each as put_all does it, in two rounds for all together. Throws before anything is sent.
   void put_each(std::span<IndependentPut> puts, Deadline deadline);
-  /// What the latest put was, or tried to be, last.
+  /// The last timestamp that the latest put had, or tried.
   [[nodiscard]] const Timestamp& last() const noexcept { return last_; }
 
  private:
@@ -93,7 +93,7 @@ class AtomicWriter {
   [[nodiscard]] std::optional<Reply> receive(ServerNumber server, Deadline deadline);
   [[nodiscard]] Answer take(const std::optional<Reply>& reply);
   [[nodiscard]] SiblingsKind siblings_kind() const;
-  /// What was split is of one server.
+  /// The writes that were split are all at one server.
   [[nodiscard]] bool is_whole() const { return servers_.size() == 1; }
   void split(std::span<const Write> writes, std::span<const KeyId> ids);
   void order_servers();

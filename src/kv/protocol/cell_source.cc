@@ -7,7 +7,7 @@ namespace farside::kv {
 
 namespace {
 
-/// What a cell holds of a key.
+/// The versions that a cell holds of a key.
 struct CellView {
   std::array<const CellSlot*, CellHead::kSlots> slots{};  // that bear a version
   std::size_t count = 0;

@@ -33,13 +33,13 @@ class CellSource final : public VersionSource {
  private:
   static constexpr unsigned kTries = 8;  ///< of a key whose versions go as fast as they are found
 
-  /// Where a key's cell is, and its newest record when that was last seen.
+  /// The place of a key's cell, and of its newest record when that was last seen.
   struct Place {
     IndexWord cell;
     std::uint64_t generation = 0;  ///< of the record; 0: it was copied in the cell
     RecordPlace record;
   };
-  /// What a walk READs next.
+  /// The next step of a walk.
   enum class Step : std::uint8_t { bucket, cell, record, ask, finished };
   struct Walk {
     Search* search = nullptr;

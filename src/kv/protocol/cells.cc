@@ -37,7 +37,7 @@ std::optional<FoundVersion> Cells::at(const KeyId& key, const IndexWord& cell, c
   return found;
 }
 
-// Of versions and candidates there may be thousands. Those below all candidates are not looked at.
+// There may be thousands of versions, and of candidates. Versions below all candidates are not looked at.
 std::optional<FoundVersion> Cells::among(const KeyId& key, const IndexWord& cell,
                                          std::span<const Timestamp> candidates) const {
   const auto is_candidate = [candidates](const Timestamp& timestamp) {
@@ -100,7 +100,7 @@ void Cells::close(KeyVersions& history) {
 void Cells::remove(const KeyVersions& history) {
   const auto [key, cell] = std::pair(history.key, history.cell);
   index_.remove(key, cell);
-  // Whoever remembers where it was is not to find anything.
+  // A client that remembers where it was must not find anything.
   region_.copy_in(cell.offset, bytes_of(CellHead{}));
   heap_.give_back(cell.offset, cell.bytes);
   noted_keys_.erase(key);
@@ -145,7 +145,7 @@ void Cells::expire(KeyVersions& history) {
 void Cells::drop(Version& version) {
   KeyVersions& history = *version.key;
   if (history.is_there()) --keys_;
-  set_mark(version, RecordHead::kNotNewest);  // for whoever remembers where it was
+  set_mark(version, RecordHead::kNotNewest);  // for clients that remember where it was
   if (rules_.records_are_immutable || !shares_place(history, version)) {
     heap_.give_back(version.place.offset, version.place.bytes);
   }

@@ -1,8 +1,9 @@
 // cells.h — the versions of keys: in their cells, where others find them, and in the server's own notes of those keys
-// of which something is prepared, superseded or erased. Of all other keys the cell says everything.
+// of which something is prepared, superseded or erased. The cells of all other keys say everything.
 //
-// Of a cell one slot is stored to at a time, never that of the newest committed version; after each the cell has its
-// seal again. What a call has stored is visible after the next local_fence: one stands between a record and its slot.
+// One slot of a cell is stored to at a time, never that of the newest committed version; after each store the cell has
+// its seal again. What a call has stored is visible after the next local_fence: one stands between a record and its
+// slot.
 #pragma once
 
 #include <cstdint>
@@ -35,13 +36,13 @@ class Cells {
   /// The one with the highest timestamp among `candidates`, which ascend, committed or not.
   [[nodiscard]] std::optional<FoundVersion> among(const KeyId& key, const IndexWord& cell,
                                                   std::span<const Timestamp> candidates) const;
-  /// Of which the newest committed version is not erased.
+  /// Keys whose newest committed version is not erased.
   [[nodiscard]] std::uint64_t keys() const noexcept { return keys_; }
   [[nodiscard]] std::uint64_t versions() const noexcept { return index_.keys() + noted_ - noted_keys_.size(); }
 
   // Changing.
 
-  /// Of the cell of a key whose first record has so many.
+  /// The size of the cell of a key whose first record has so many bytes.
   [[nodiscard]] static std::uint64_t cell_bytes(std::uint64_t record_bytes);
   /// A key's empty cell, not in the index.
   KeyVersions& create(const KeyId& key, const IndexWord& cell, std::uint64_t generation);
@@ -51,14 +52,14 @@ class Cells {
   [[nodiscard]] KeyVersions* opened(const KeyId& key);
   /// Forgets the notes if the cell says it all.
   void close(KeyVersions& history);
-  /// Of a key that has no versions any more.
+  /// Requires that the key has no versions any more.
   void remove(const KeyVersions& history);
 
   /// A prepared one, which is not in a slot before `show`, or `commit`.
   Version& add(KeyVersions& history, const Version& version, std::span<const std::byte> record);
   /// One that was added. Slots are for the newest committed version and for those with the highest timestamps.
   void show(Version& version);
-  /// What was the newest committed version before; null: there was none.
+  /// Returns the newest committed version before; null: there was none.
   Version* commit(Version& version);
   /// The newest committed version is from now on as one that is erased.
   void expire(KeyVersions& history);
@@ -86,7 +87,7 @@ class Cells {
   /// When others than the last that came may have to have one.
   void give_slots(KeyVersions& history);
   bool give_slot(KeyVersions& history, const Version& unseen);
-  /// Of a history that has all slots.
+  /// Returns the least needed slot of a history that has all slots.
   [[nodiscard]] static Timestamp* least_needed(KeyVersions& history);
   [[nodiscard]] static bool shares_place(const KeyVersions& history, const Version& version);
 

@@ -22,13 +22,14 @@ class EpochWords {
   using Word = RemoteWord<ControlWord>;
   /// Takes the access of a process away that cannot be told.
   using CutOff = std::function<void(PeerId)>;
-  /// Nobody has one when it is over: neither who could not be told, nor who was removed, and may be there still.
+  /// Leases of readers. Once the lease time is over no process has one: neither one that could not be told, nor one
+  /// that was removed and may still exist.
   struct Leases {
-    LocalWord<ControlWord> own;  ///< READ by whoever wants one, which it has while this is 0
+    LocalWord<ControlWord> own;  ///< READ by a process that wants a lease, which it has while this is 0
     Duration lease = kLease;
   };
 
-  /// Without `leases`, on one host, somebody who cannot be told is cut off.
+  /// Without `leases`, on one host, a process that cannot be told is cut off.
   EpochWords(Fabric& fabric, Channel& channel, std::optional<Leases> leases, CutOff cut_off,
              const ReplicaRules& rules = {})
       : fabric_(fabric), channel_(channel), leases_(leases), cut_off_(std::move(cut_off)), rules_(rules) {}
@@ -40,8 +41,8 @@ class EpochWords {
     std::erase_if(words_, [&region](const Word& each) { return each.region == &region; });
   }
 
-  /// When it returns nobody who has joined believes the primary any more: each has `epoch`, or, on one host, is lost or
-  /// was cut off. Between hosts, where somebody may be there who is not known any more, no lease is left.
+  /// When it returns no process that has joined believes the primary any more: each has `epoch`, or, on one host, is
+  /// lost or was cut off. Between hosts, where a process may exist that is not known any more, no lease is left.
   void write(std::uint64_t epoch);
 
  private:

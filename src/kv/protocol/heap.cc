@@ -100,7 +100,7 @@ std::optional<std::uint64_t> Heap::take_small(std::uint64_t size_class, For purp
   return take_block_of(size_class);
 }
 
-// What is erased in any order leaves such blocks everywhere long before it leaves whole pages.
+// Erasures in any order leave such blocks everywhere long before they leave whole pages.
 std::optional<std::uint64_t> Heap::take_larger(std::uint64_t size_class) {
   const auto found = std::find_if(chunks_with_room_.begin() + static_cast<std::ptrdiff_t>(size_class),
                                   chunks_with_room_.end(), [](const auto& with_room) { return !with_room.empty(); });

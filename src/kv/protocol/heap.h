@@ -21,19 +21,19 @@ class Heap {
   static constexpr std::uint64_t kChunkPages = 64;
   static constexpr std::uint64_t kMostSmallBytes = 4096;
 
-  /// Of the whole pages in [`begin`, `end`).
+  /// A heap of the whole pages in [`begin`, `end`).
   Heap(std::uint64_t begin, std::uint64_t end);
 
   /// Whose memory the last of it is: what makes room must not fail for want of it.
   enum class For : std::uint8_t { keeping, making_room };
 
-  /// Where `bytes` are now taken: a multiple of 16, and of 64 if `bytes` is one. None: there is no room.
+  /// Takes `bytes` and returns their offset: a multiple of 16, and of 64 if `bytes` is one. None: there is no room.
   [[nodiscard]] std::optional<std::uint64_t> take(std::uint64_t bytes, For purpose = For::keeping);
   /// Takes the block that another heap of the same bounds has taken there; `chunk`: that heap's chunk_of. False: it is
   /// taken here, or cannot be a block.
   [[nodiscard]] bool take_at(std::uint64_t offset, std::uint64_t bytes, std::uint64_t chunk);
-  /// Where the chunk begins from which the block at `offset` is carved, plus the number of its size class, which is
-  /// less than kPageBytes; 0: from none, it is whole pages.
+  /// Returns the begin of the chunk from which the block at `offset` is carved, plus the number of its size class,
+  /// which is less than kPageBytes; 0: from none, it is whole pages.
   [[nodiscard]] std::uint64_t chunk_of(std::uint64_t offset) const;
   /// `bytes` as they were asked for.
   void give_back(std::uint64_t offset, std::uint64_t bytes);
@@ -52,14 +52,14 @@ class Heap {
   };
 
   [[nodiscard]] std::optional<std::uint64_t> take_small(std::uint64_t size_class, For purpose);
-  /// Of a larger class than it needs.
+  /// Takes a block of a larger class than is needed.
   [[nodiscard]] std::optional<std::uint64_t> take_larger(std::uint64_t size_class);
   [[nodiscard]] std::uint64_t take_block_of(std::uint64_t size_class);
   [[nodiscard]] bool take_small_at(std::uint64_t offset, std::uint64_t size_class, std::uint64_t first_page);
   void take_block(Chunk& chunk, std::uint64_t block);
   void give_back_small(std::uint64_t chunk_number, std::uint64_t offset);
   [[nodiscard]] bool make_chunk(std::uint64_t size_class, For purpose);
-  /// Of pages that are taken.
+  /// Requires that the pages are taken.
   void begin_chunk(std::uint64_t first_page, std::uint64_t size_class);
   void end_chunk(std::uint64_t chunk_number);
   void list(std::uint64_t chunk_number);

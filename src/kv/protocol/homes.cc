@@ -39,7 +39,7 @@ bool Homes::is_trusted(ServerNumber partition, Deadline deadline) {
 }
 
 // A standby that answers 0 did not serve when it was asked, so not before either; and it waits for the lease that
-// begins then. A primary that is alone stays so: nobody takes its place.
+// begins then. A primary that is alone stays so: no standby is promoted in its place.
 bool Homes::has_lease(ServerNumber partition, Deadline deadline) {
   const Time now = fabric_.now();
   auto& [until, doublings] = leases_[partition];
@@ -92,7 +92,7 @@ Outcome HomedSource::find(std::span<Search* const> searches, std::span<const Tim
   }
 }
 
-// What came and may not be taken may be when it is looked for again, or its standby will serve. (A primary whose
+// A result that may not be taken now may be when it is looked for again, or the standby will serve. (A primary whose
 // standby is away will say whether that is dead.)
 bool HomedSource::is_worth_waiting(std::span<Search* const> searches, Outcome outcome, Deadline deadline) {
   const auto partition_of = [this](const Search* search) { return server_of(search->id, homes_.partitions()); };

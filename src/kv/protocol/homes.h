@@ -1,8 +1,8 @@
 // homes.h — which of a partition's two servers a session reads and asks: the primary, until the standby has told this
 // process that it serves instead, by a word in this process's own memory (docs/protocols/kv_replication.md).
 //
-// The rule by which a primary that was only slow serves nobody: the word is looked at *after* whatever came from the
-// primary. Was it 0, the standby did not serve when that was taken.
+// The rule by which a primary that was only slow serves no client: the word is read *after* the bytes came from the
+// primary. If it was 0, the standby did not serve when they were taken.
 //
 // Between hosts the standby may be unable to write the word. There the session must have a lease as well, at that
 // moment: it has asked the standby a short while ago, by a READ, and it did not serve.
@@ -30,10 +30,10 @@ class Homes {
  public:
   enum class StandbyIs : std::uint8_t {
     joined,  ///< it would tell this process
-    gone,    ///< for certain: it serves nobody, and never will
-    away,    ///< nobody knows; then the primary is not to be trusted either
+    gone,    ///< for certain: it serves no client, and never will
+    away,    ///< unknown; then the primary is not to be trusted either
   };
-  /// Where a lease comes from.
+  /// The source of a lease.
   struct Lender {
     RemoteWord<ControlWord> epoch;  ///< in the standby's memory
     RemoteWord<ControlWord> alone;  ///< in the primary's: not 0 when it was told that the standby is dead
@@ -65,8 +65,7 @@ class Homes {
   /// Whether what came from the primary while the word was 0 may be taken. Gets a lease where one is needed, or hears
   /// that the standby serves; not so by the deadline, it may not be taken.
   [[nodiscard]] bool is_trusted(ServerNumber partition, Deadline deadline);
-  /// Between hosts: then a primary that does not answer may have been replaced, and nobody be able to tell this
-  /// process.
+  /// Between hosts: then a primary that does not answer may have been replaced, without a way to tell this process.
   [[nodiscard]] bool has_leases() const {
     return std::ranges::any_of(homes_, [](const Home& home) { return home.lender.has_value(); });
   }
@@ -74,7 +73,7 @@ class Homes {
     return !is_moved(partition) && fabric_.lost(homes_[partition].primary_peer);
   }
 
-  /// Where the partitions were when `follow` was called last.
+  /// The partitions' memories when `follow` was called last.
   [[nodiscard]] ServerMemories memories() const noexcept { return memories_; }
   /// True if any has moved since.
   bool follow();
@@ -99,8 +98,8 @@ class Homes {
   std::vector<bool> alone_;  ///< primaries that need no lease any more
 };
 
-/// How long a primary is waited for, where there are leases, before somebody looks whether it has been replaced; then
-/// twice as long, and so on.
+/// How long a primary is waited for, where there are leases, before the session looks whether it has been replaced;
+/// then twice as long, and so on.
 inline constexpr Duration kFirstSlice = std::chrono::milliseconds(250);
 
 /// Reading from wherever the partitions are. What was found where a partition is not any more is looked for again.

@@ -17,11 +17,11 @@ class Inbox {
     // Implicit: most of what is said is said at once.
     Said(Message message, bool held = false) : reply(std::move(message)), is_held(held) {}
 
-    Message reply;  ///< empty: nobody who speaks this protocol says that, so the connection ends
+    Message reply;  ///< empty: the request is not of this protocol, so the connection ends
     bool is_held;   ///< until `release`
   };
   using Answer = std::function<Said(std::span<const std::byte> request)>;
-  /// What is said after all, in place of a reply that was held.
+  /// Returns the reply to send in place of one that was held.
   using Revision = std::function<Message(Message)>;
 
   virtual ~Inbox() = default;
@@ -33,7 +33,7 @@ class Inbox {
   virtual bool serve(const Answer& answer, Duration pause) = 0;
   /// Sends what is held.
   virtual void release(const Revision& revision) = 0;
-  /// What may be slept at once without anybody waiting who cannot wake this inbox.
+  /// The longest sleep that does not delay a client which cannot wake this inbox.
   [[nodiscard]] virtual Duration longest_pause() const { return kLongestPause; }
 
  protected:

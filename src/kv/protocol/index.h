@@ -15,7 +15,7 @@ namespace farside::kv {
 
 class Index {
  public:
-  /// Of `buckets` zeroed buckets, a power of two, that begin at `offset` of the region.
+  /// An index of `buckets` zeroed buckets, a power of two, that begin at `offset` of the region.
   Index(const Region& region, std::uint64_t offset, std::uint64_t buckets)
       : region_(region), offset_(offset), passes_(buckets) {}
 

@@ -21,13 +21,13 @@ class Journal {
   virtual void append(std::span<const std::byte> request, std::span<const TakenPlace> places) = 0;
   /// Notes keys of which the store has given back everything. What is appended later may lie in their places.
   virtual void append_gone(std::span<const GoneKey> keys) { (void)keys; }
-  /// Keeps what was appended. False: it could not, so nobody may be told of it; it is tried again by the next call.
+  /// Keeps what was appended. False: it could not, so no client may be told of it; the next call tries again.
   virtual bool sync() = 0;
   /// False: there is no room for more changes at the moment, or never again.
   [[nodiscard]] virtual bool takes() const = 0;
   /// The same for changes that make room, or end a transaction: an amount of them is taken when others are not.
   [[nodiscard]] virtual bool takes_erasures() const { return takes(); }
-  /// Of the disk, if this is on one.
+  /// The state of the disk, if this is on one.
   [[nodiscard]] virtual JournalState state() const { return JournalState::none; }
   /// Does what is due now and then, for a few milliseconds at most, when all that was appended is kept. True if there
   /// was anything to do.

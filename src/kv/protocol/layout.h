@@ -1,6 +1,6 @@
 // layout.h — what lies where in a server's memory (docs/protocols/kv.md has the picture), and what a READ of it proves.
 //
-// Only the server's own processor stores into it. Everybody else copies once and then looks at seals and checksums.
+// Only the server's own processor stores into it. All other processes copy once and then check seals and checksums.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +18,7 @@ namespace farside::kv {
 /// The state of a version as its slot in the cell tells.
 enum class VersionState : std::uint8_t { empty, prepared, committed };
 
-/// Where a record is: fits a word.  state (2)  bytes / 16 (24)  offset / 16 (38)
+/// The place of a record: fits a word.  state (2)  bytes / 16 (24)  offset / 16 (38)
 struct RecordPlace {
   static constexpr std::uint64_t kGrain = 16;
   static constexpr unsigned kOffsetBits = 38;
@@ -63,7 +63,7 @@ struct CellHead {
 static_assert(sizeof(CellHead) == 160 && std::has_unique_object_representations_v<CellHead>);
 static_assert(offsetof(CellHead, slots) == 32);
 
-/// Where a key's cell is: fits a word.  tag (20)  bytes / 64 (6)  offset / 64 (38)
+/// The place of a key's cell: fits a word.  tag (20)  bytes / 64 (6)  offset / 64 (38)
 struct IndexWord {
   static constexpr std::uint64_t kNeverUsed = 0;
   static constexpr std::uint64_t kUsedOnce = std::uint64_t{1} << 63U;  ///< its offset is 0
@@ -92,14 +92,14 @@ static_assert(IndexWord::kTagBits + IndexWord::kBytesBits + IndexWord::kOffsetBi
 /// A version, ahead of its siblings, its key and its value. Immutable but for `mark`.
 struct RecordHead {
   static constexpr std::uint32_t kErased = 1;  ///< of flags
-  // Of mark:
+  // Bits of mark:
   static constexpr std::uint64_t kNotNewest = 1;   ///< not the newest committed, or something newer is prepared
   static constexpr std::uint64_t kEverywhere = 2;  ///< its siblings are committed, too
   static constexpr std::uint64_t kSettled = 4;     ///< and all that its session wrote before
   static constexpr unsigned kMarkBits = 3;         ///< what is above them is the generation's
 
-  /// What is said of the version while it lives, also in a cell's copy. Not under the checksum; whose it is it says
-  /// itself, so that none is taken for that of the record which was in the place before.
+  /// The state of the version while it lives, also in a cell's copy. Not under the checksum; it names its record
+  /// itself, so that it is not taken for the mark of the record that was in the place before.
   std::uint64_t mark;
   std::uint64_t generation;  ///< of this use of the place
   std::uint64_t checksum;    ///< XXH3 of all that follows, seeded with the generation

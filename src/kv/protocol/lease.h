@@ -1,5 +1,5 @@
 // lease.h — for how long a session believes a primary after the standby has said that it does not serve, where the
-// standby may be unable to reach whoever reads (docs/protocols/kv_replication.md, "Leases").
+// standby may be unable to reach the readers (docs/protocols/kv_replication.md, "Leases").
 #pragma once
 
 #include "farside/fabric/time.h"

@@ -57,7 +57,7 @@ Reply LoggedStore::change(const Request& request, std::span<const std::byte> byt
   return reply_to(request, answered);
 }
 
-// What is asked twice is in the journal already.
+// A repeated request is in the journal already.
 Answered LoggedStore::prepare(const Request& request, std::span<const std::byte> bytes) {
   const bool is_repeated = journal_ != nullptr && store_.has(request.timestamp);
   const Answered answered = store_.prepare({request.timestamp, request.siblings, request.servers, request.writes});
@@ -91,8 +91,8 @@ void LoggedStore::abort(const Timestamp& transaction) {
   append(RequestKind::abort, transaction);
 }
 
-// What its mark says readers need not remember: so the commit is kept before they see that. And else what it erased, or
-// has expired of it, would come back at recovery, and stay until somebody asks again.
+// Readers need not remember a version with this mark, so the commit is kept before they see it. Otherwise, too, what it
+// erased, or what has expired of it, would come back at recovery, and stay until a client asks again.
 void LoggedStore::note_everywhere(const Timestamp& transaction) {
   if (!sync()) return;
   store_.note_everywhere(transaction);
@@ -110,8 +110,8 @@ bool LoggedStore::sync() {
   return true;
 }
 
-// What becomes of a transaction, what a conditional write compares with, and whether a write is below an erasure:
-// replay would find the key gone, and not know that.
+// True if the transaction's own changes are not kept yet, or those of a key that a conditional write compares with, or
+// an erasure above a write: replay would find the key gone, and not know that.
 bool LoggedStore::depends_on_unkept(const Request& request) const {
   if (!is_kept(request.timestamp)) return true;
   return std::ranges::any_of(request.writes, [this](const Write& write) {

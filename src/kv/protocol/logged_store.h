@@ -1,8 +1,8 @@
-// logged_store.h — a store whose changes outlive its process: each is told to a journal, and nobody is told of it
-// before the journal has kept it.
+// logged_store.h — a store whose changes outlive its process: each is appended to a journal, and no client is told of
+// it before the journal has kept it.
 //
-// It guarantees: what was said after a `sync` that succeeded is found again by whoever recovers from the journal; a
-// put is seen by nobody before it is kept. (A commit may be: all servers have kept that they are prepared, so
+// It guarantees: replies that were sent after a `sync` that succeeded stay true after a recovery from the journal; a
+// put is not seen by a reader before it is kept. (A commit may be: all servers have kept that they are prepared, so
 // nothing but a commit can come of it.)
 //
 // Thread safety: one thread at a time, that of the store.
@@ -33,7 +33,7 @@ class LoggedStore {
   /// Carries out what changes something: prepare, commit, abort, put, fate. `bytes` is the request as it came. While
   /// `owes` holds, the reply is not to be sent before a `sync`.
   [[nodiscard]] Reply carry_out(const Request& request, std::span<const std::byte> bytes);
-  /// Of the terminator.
+  /// For the terminator.
   void commit(const Timestamp& transaction);
   void abort(const Timestamp& transaction);
   void note_everywhere(const Timestamp& transaction);
@@ -42,7 +42,7 @@ class LoggedStore {
   [[nodiscard]] bool owes() const noexcept { return owes_; }
   /// False: what was changed may be lost, and is tried again by the next call.
   bool sync();
-  /// What the journal does now and then. True if there was anything to do.
+  /// Does the journal's periodic work. True if there was anything to do.
   bool step();
 
   [[nodiscard]] Store& store() noexcept { return store_; }
@@ -56,7 +56,7 @@ class LoggedStore {
   [[nodiscard]] bool depends_on_unkept(const Request& request) const;
   [[nodiscard]] bool takes(const Request& request) const;
   [[nodiscard]] bool takes_ends() const { return journal_ == nullptr || journal_->takes_erasures(); }
-  /// Of what was just prepared.
+  /// Appends the request that was just prepared.
   void append_prepared(std::span<const std::byte> bytes, const Timestamp& transaction);
   void append(std::span<const std::byte> bytes, std::span<const TakenPlace> places = {});
   void append(RequestKind kind, const Timestamp& transaction);
@@ -64,7 +64,7 @@ class LoggedStore {
 
   Store& store_;
   Journal* const journal_;
-  // What is prepared and not kept yet.
+  // Transactions that are prepared and not kept yet.
   std::unordered_set<Timestamp, TimestampHash> unkept_;
   std::vector<Timestamp> unkept_puts_;  // of them: to be committed when they are kept
   std::unordered_map<KeyId, bool, KeyIdHash>

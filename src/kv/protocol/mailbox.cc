@@ -26,13 +26,13 @@ class MailboxRequests::Connection {
   [[nodiscard]] bool has_reply();
 
  private:
-  /// What the answer to a parcel will be.
+  /// The expected answer to a parcel.
   enum class Awaited : std::uint8_t { go_on, reply, rest_of_reply };
   struct Unanswered {
     Message reply;
     std::uint64_t rest = 0;
     bool begun = false;
-    bool skipped = false;  ///< nobody waits for it any more
+    bool skipped = false;  ///< no caller waits for it any more
 
     [[nodiscard]] bool is_partial() const { return begun && rest > 0; }
     [[nodiscard]] bool is_whole() const { return begun && rest == 0; }

@@ -24,7 +24,7 @@ class MailboxRequests final : public Requests {
 
   [[nodiscard]] ServerNumber servers() const override { return static_cast<ServerNumber>(connections_.size()); }
   /// Throws UsageError when the request is longer than kMostMessageBytes. Waits for room, and while the request goes
-  /// in pieces. Unless it is done there will be no reply to receive; whether it was done nobody knows.
+  /// in pieces. Unless done there is no reply to receive, and it is unknown whether the request was executed.
   Outcome send(ServerNumber server, std::span<const std::byte> request, Deadline deadline) override;
   /// Throws UsageError when nothing is unanswered.
   Outcome receive(ServerNumber server, Message& reply, Deadline deadline) override;

@@ -55,7 +55,7 @@ void MailboxInbox::release(const Revision& revision) {
   }
 }
 
-// Who does not let them in is asked nothing meanwhile.
+// A client that does not take replies is not served until it does.
 void MailboxInbox::send_held(Connection& connection) {
   while (!connection.held.empty() && connection.mailbox.can_reply()) {
     connection.mailbox.reply(std::move(connection.held.front()));

@@ -39,7 +39,7 @@ class MailboxInbox final : public Inbox {
     Waking waking;
     ServedMailbox mailbox;
     std::deque<Message> held{};
-    bool ended = false;  ///< there is nobody any more, or nobody who speaks this protocol
+    bool ended = false;  ///< the client is gone, or does not speak this protocol
   };
 
   bool serve(Connection& connection, const Answer& answer) const;

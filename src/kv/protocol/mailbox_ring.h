@@ -36,7 +36,7 @@ struct MailboxShape {
   std::uint32_t slots = 8;                ///< parcels under way in one direction
   std::uint32_t slot_bytes = 32U << 10U;  ///< whole words
 
-  /// Of one direction.
+  /// The bytes of one direction.
   [[nodiscard]] std::uint64_t ring_bytes() const { return slot_offset(0) + std::uint64_t{slots} * slot_bytes; }
   [[nodiscard]] std::uint64_t slot_offset(std::uint64_t number) const { return 64 + number % slots * slot_bytes; }
   /// The most of a message that goes in one parcel.
@@ -45,7 +45,7 @@ struct MailboxShape {
   void check() const;
 };
 
-/// Where the two rings of a connection lie, seen from one side.
+/// The places of the two rings of a connection, seen from one side.
 struct MailboxEnd {
   const Region* own;  ///< what comes in
   std::uint64_t own_offset;
@@ -80,8 +80,8 @@ class MailboxSender {
   MailboxSender(Fabric& fabric, Channel& channel, const MailboxEnd& end, const MailboxShape& shape, Ring ring,
                 const MailboxRules& rules);
 
-  /// What was sent is on its way, and the next parcel may be sent as far as this side knows. (That its slot's last
-  /// parcel was taken, the answer to that has told.)
+  /// Parcels that were sent are on their way, and the next one may be sent as far as this side knows. (The answer to
+  /// its slot's last parcel has told that it was taken.)
   [[nodiscard]] bool is_ready() const { return !stuck_ && is_fenced(); }
   Outcome make_ready(Deadline deadline);
   /// When it is ready. After timed_out the parcel is on its way all the same, when make_ready says so.

@@ -112,7 +112,7 @@ class Reader {
     const std::span<const std::byte> taken = bytes(count);
     return {static_cast<const char*>(static_cast<const void*>(taken.data())), taken.size()};
   }
-  /// `entries` of at least `least_bytes` each are still to come: nobody makes room for more than can be there.
+  /// `entries` of at least `least_bytes` each are still to come: no room is made for more than the message can hold.
   template <class Entry>
   void reserve(std::vector<Entry>& into, std::size_t entries, std::size_t least_bytes) {
     expect(entries <= rest_.size() / least_bytes);

@@ -9,7 +9,7 @@ namespace farside::kv {
 
 namespace {
 
-/// Of two of one key the later stays.
+/// Among several writes of one key the last stays.
 void drop_repeated(std::vector<PlacedWrite>& writes) {
   if (writes.size() == 1) return;
   std::vector<std::pair<KeyId, const Write*>> keys;

@@ -34,7 +34,7 @@ class Placement {
   [[nodiscard]] bool take(std::vector<PlacedWrite>& writes);
   /// The same, where another store has them: one place for each. False: something else lies there.
   [[nodiscard]] bool take_at(std::vector<PlacedWrite>& writes, std::span<const TakenPlace> places);
-  /// Of what was taken.
+  /// The places that were taken for `write`.
   [[nodiscard]] TakenPlace place_of(const PlacedWrite& write) const;
 
  private:

@@ -51,7 +51,7 @@ std::size_t Reclaimer::reclaim_superseded(std::size_t most, Time now, const Earl
 
 std::size_t Reclaimer::reclaim_erased(std::size_t most, Time now) {
   std::size_t freed = 0;
-  // What is put off comes again, but not now.
+  // A version that is put off comes again, but not now.
   for (std::size_t left = erased_.size(); freed < most && left != 0 && erased_.front().at <= now; --left) {
     const Due due = erased_.front();
     erased_.pop_front();
@@ -87,7 +87,7 @@ void Reclaimer::forget(const Timestamp& timestamp) {
   head.forgotten = timestamp;
   const std::array words{timestamp.time, timestamp.session, head.seal_of_forgotten()};
   region_.copy_in(offsetof(MemoryHead, forgotten), std::as_bytes(std::span(words)));
-  channel_.local_fence();  // whoever finds the key gone finds this
+  channel_.local_fence();  // a reader that finds the key gone finds this
 }
 
 }  // namespace farside::kv

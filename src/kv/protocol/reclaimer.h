@@ -23,7 +23,7 @@ class Reclaimer {
         grace_(grace),
         most_superseded_bytes_(superseded_bytes) {}
 
-  /// Of a version that was committed, superseded or settled: if it is over now, it goes when the grace time is.
+  /// Schedules a version that was committed, superseded or settled: if it is over now, it goes when the grace time is.
   void schedule(Version& version);
   /// Frees at most `most` versions that are due at `now`. 0: none is.
   std::size_t reclaim(std::size_t most, Time now);
@@ -43,7 +43,7 @@ class Reclaimer {
     VersionRef version;
     std::uint64_t bytes;
   };
-  /// Of the grace time, that a superseded version stays in any case.
+  /// A superseded version stays for the grace time divided by this, in any case.
   static constexpr int kLeastPart = 20;
   /// So many are fetched into a cache ahead of their turn.
   static constexpr std::size_t kAhead = 4;

@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::size_t kChecked = offsetof(RecordHead, timestamp);
 
-/// Of a record that fills `bytes`.
+/// The checksum of a record that fills `bytes`.
 std::uint64_t checksum_of(std::span<const std::byte> bytes, std::uint64_t generation) {
   const auto checked = bytes.subspan(kChecked);
   return XXH3_64bits_withSeed(checked.data(), checked.size(), generation);

@@ -1,4 +1,4 @@
-// record.h — a version's bytes: made once by the server, proved by whoever READ them.
+// record.h — a version's bytes: made once by the server, verified by the reader.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@
 
 namespace farside::kv {
 
-/// What a record says. Views point into the bytes that it was read from.
+/// The contents of a record. Views point into the bytes that it was read from.
 struct Record {
   RecordHead head;
   std::span<const std::byte> siblings;
@@ -22,7 +22,7 @@ struct Record {
   [[nodiscard]] bool erased() const { return (head.flags & RecordHead::kErased) != 0; }
 };
 
-/// Of a record with these lengths, rounded up to RecordPlace::kGrain.
+/// The bytes of a record with these lengths, rounded up to RecordPlace::kGrain.
 [[nodiscard]] std::uint64_t record_bytes(std::size_t siblings_bytes, std::size_t key_bytes, std::size_t value_bytes);
 
 /// `head` says everything but its checksum and its mark, which are filled in (no bit is set).

@@ -31,7 +31,8 @@ Message encode_together(const std::vector<Message>& replies) {
   return reply.encode();
 }
 
-/// What is said in place of a reply whose truth could not be kept. Of refusals, and of what is only read, it may be.
+/// Returns the reply in place of one whose effect could not be kept. Refusals, and replies to reads, are sent as they
+/// are.
 Message doubt(Message bytes) {
   const Reply reply = Reply::decode(bytes).value();
   if (reply.kind == RequestKind::several) {

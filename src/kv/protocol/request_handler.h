@@ -18,7 +18,7 @@ class RequestHandler {
  public:
   explicit RequestHandler(LoggedStore& store) : store_(store.store()), changes_(store) {}
 
-  /// Empty: nobody who speaks this protocol says that.
+  /// Empty: the request is not of this protocol.
   [[nodiscard]] Message answer(std::span<const std::byte> request);
   /// The same. What depends on changes that are not kept yet is held until `keep`.
   [[nodiscard]] Inbox::Said answer_or_hold(std::span<const std::byte> request) {

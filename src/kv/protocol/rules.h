@@ -16,7 +16,7 @@ struct KvRules {
   bool orders_by_timestamp = true;           ///< a commit of what is older than the newest committed changes nothing
   bool marks_all_versions = true;        ///< whatever is not the newest is marked, not only what was so at a prepare
   bool visible_before_answering = true;  ///< what a server says is done can be READ by then
-  bool bars_before_saying_no = true;     ///< a transaction of which somebody was told that it is not prepared, never is
+  bool bars_before_saying_no = true;     ///< a transaction that was reported as not prepared never is
 
   // Readers.
   bool looks_at_siblings = true;        ///< the second round
@@ -32,7 +32,7 @@ struct KvRules {
   bool doubts_puts_at_one_server = true;     ///< one that was not answered is not settled before its fate is known
 };
 
-/// Of partitions that have a standby.
+/// For partitions that have a standby.
 struct ReplicaRules {
   bool answers_after_shipping = true;  ///< a change is in the standby's memory before it is answered
   bool writes_again = true;            ///< all that was not flushed, when something failed
@@ -43,10 +43,10 @@ struct ReplicaRules {
   bool tells_gone_keys = true;         ///< the primary, before it uses their places again
   bool looks_at_giving_up = true;      ///< the primary, with each WRITE
   bool serves_after_the_epoch = true;  ///< all who have joined have been told by then
-  bool looks_at_the_epoch = true;      ///< whoever took something from the primary, afterwards
+  bool looks_at_the_epoch = true;      ///< a reader that took something from the primary, afterwards
 
   // Between hosts.
-  bool looks_at_the_lease = true;  ///< whoever took something from the primary
+  bool looks_at_the_lease = true;  ///< a reader that took something from the primary
   bool outwaits_leases = true;     ///< the standby, before it serves
 };
 

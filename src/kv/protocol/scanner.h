@@ -19,7 +19,7 @@ class Scanner {
   /// About `about` keys that begin with `prefix`, from `cursor` on, which is 0 at first. A key that is there from the
   /// first call to the last is found, perhaps twice.
   Outcome scan(std::uint64_t cursor, std::string_view prefix, std::size_t about, Scanned& scanned, Deadline deadline);
-  /// Of each server.
+  /// Reports the memory use of each server.
   Outcome use(std::vector<MemoryUse>& servers, Deadline deadline);
 
  private:

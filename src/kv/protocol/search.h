@@ -41,8 +41,8 @@ class VersionSource {
   VersionSource(const VersionSource&) = delete;
   VersionSource& operator=(const VersionSource&) = delete;
 
-  /// Of each key the version with the highest timestamp among `candidates`, committed or not; or else, and when there
-  /// are none, the newest committed.
+  /// Finds for each key the version with the highest timestamp among `candidates`, committed or not; or else, and when
+  /// there are none, the newest committed.
   virtual Outcome find(std::span<Search* const> searches, std::span<const Timestamp> candidates, Deadline deadline) = 0;
   /// A server's memory is elsewhere now.
   virtual void forget_places() {}

@@ -9,7 +9,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// Who does not let a reply in must not keep the others waiting for long, and is given up in the end.
+// A client that does not take a reply must not keep the others waiting for long, and is given up in the end.
 constexpr Duration kStep = 100ms;
 constexpr Duration kBetweenTries = 1s;
 constexpr Duration kGiveUp = 30s;

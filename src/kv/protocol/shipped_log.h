@@ -18,7 +18,7 @@ namespace farside::kv {
 
 class ShippedLog {
  public:
-  /// `ring` is new. What comes is done in `store`, as by a recovery: nobody reads it meanwhile.
+  /// `ring` is new. Entries are executed in `store`, as by a recovery. Requires that `store` is not read in that time.
   ShippedLog(Channel& channel, const Region& ring, Store& store, const ReplicaRules& rules = {})
       : channel_(channel), region_(ring), ring_(ShippingRing::in(ring.bytes())), store_(store), rules_(rules) {}
 

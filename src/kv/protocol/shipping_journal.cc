@@ -72,9 +72,9 @@ Duration ShippingJournal::slice() const {
   return kSlice * (1 + bytes / kSlowest) * (1 << doublings_);
 }
 
-// What was not flushed is written again, to where it was written before: so nothing is missing in between, and what may
-// still arrive by the old connection is the same. A connection that was made may break before anything got through it,
-// each time: hence the pauses.
+// Frames that were not flushed are written again, to the same places: so nothing is missing in between, and what may
+// still arrive by the old connection is the same. New connections may break, one after the other, before anything gets
+// through: so there are pauses.
 void ShippingJournal::mend() {
   if (before_mending_ != Duration::zero()) fabric_.sleep(before_mending_);
   before_mending_ = std::clamp(2 * before_mending_, kBetweenConnections, kMostBetweenConnections);

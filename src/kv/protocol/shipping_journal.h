@@ -23,14 +23,14 @@ namespace farside::kv {
 
 class ShippingJournal final : public Journal {
  public:
-  /// Told for certain, by whoever decides that: it serves nobody, and never will.
+  /// As the authority on deaths reports for certain: a standby that is dead serves no client, and never will.
   using IsDead = std::function<bool()>;
   /// How the standby is reached.
   struct Way {
     const RemoteRegion* ring;                      ///< the standby's
     std::optional<RemoteWord<AtomicWord>> bell{};  ///< wakes it
   };
-  /// Connects to the standby again after the fabric has lost it. None: nobody answers, or another process than before.
+  /// Connects to the standby again after the fabric has lost it. None: no process answers, or another one than before.
   using ReachAgain = std::function<std::optional<Way>()>;
 
   /// The ring is new. What `way` names stays until there is another way.
@@ -49,8 +49,8 @@ class ShippingJournal final : public Journal {
   [[nodiscard]] bool standby_gave_up() const noexcept { return standby_gave_up_; }
 
  private:
-  /// With a standby that neither takes nor is dead; longer than it takes until a death on another host is known. Nobody
-  /// is answered meanwhile.
+  /// With a standby that neither takes nor is dead; longer than it takes until a death on another host is known. No
+  /// client is answered in that time.
   static constexpr Duration kPatience = std::chrono::seconds(3);
   /// Until it is asked whether that is dead: for each of so many bytes that are under way, and once more.
   static constexpr Duration kSlice = std::chrono::milliseconds(500);
@@ -66,7 +66,7 @@ class ShippingJournal final : public Journal {
   static constexpr Duration kMaxBetweenLooks = std::chrono::seconds(32);
   static constexpr Duration kLookTimeout = std::chrono::milliseconds(50);
 
-  /// What became of an attempt to write on.
+  /// The result of an attempt to write on.
   enum class Came : std::uint8_t { to_the_end, on, nowhere };
   [[nodiscard]] Came write_on(Deadline deadline);
   [[nodiscard]] bool flush(Deadline deadline);

@@ -43,7 +43,7 @@ struct ShippingRing {
 
   std::uint64_t capacity;  ///< of the frames
 
-  /// Of a region of so many bytes. Throws UsageError when nothing fits.
+  /// The ring in a region of so many bytes. Throws UsageError when nothing fits.
   [[nodiscard]] static ShippingRing in(std::uint64_t region_bytes);
   [[nodiscard]] std::uint64_t offset(std::uint64_t position) const { return kFrames + position % capacity; }
   [[nodiscard]] std::uint64_t until_end(std::uint64_t position) const { return capacity - position % capacity; }

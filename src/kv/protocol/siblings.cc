@@ -8,9 +8,9 @@ namespace farside::kv {
 
 namespace {
 
-// Of a filter: 16 bits and more for each key, four of them set, so that one in hundreds of other keys is named by
-// mistake (RAMP, 3.4.3), and more of them where there are hundreds: each version carries it, and who is misled reads
-// once more.
+// A filter has 16 bits or more for each key, four of them set, so that one in hundreds of other keys is named by
+// mistake (RAMP, 3.4.3), and more often if there are hundreds of keys: each version carries the filter, and a reader
+// that is misled reads once more.
 constexpr std::size_t kBytesForKey = 2;
 constexpr std::size_t kFewestBytes = 32;
 constexpr std::size_t kMostBytes = 256;

@@ -1,8 +1,8 @@
 // standby.h — a partition's second server: it follows the primary's log until the primary is dead, and serves then
 // (docs/protocols/kv_replication.md).
 //
-// It guarantees: what the primary has answered is in the store when this serves; and by then nobody takes anything from
-// the primary's memory, or from its replies, any more.
+// It guarantees: what the primary has answered is in the store when this serves; and by then no client takes anything
+// from the primary's memory, or from its replies, any more.
 //
 // Thread safety: one thread at a time, that of the channel and the store.
 #pragma once
@@ -21,7 +21,7 @@ class Standby {
   /// The epoch of a standby that serves. (Until then it is 0, the primary's.)
   static constexpr std::uint64_t kEpoch = 1;
 
-  /// Told for certain, by whoever decides that: it is never told of both servers.
+  /// As the authority on deaths reports for certain: it never tells both servers that the other is dead.
   using IsDead = std::function<bool()>;
   /// After true nothing that the primary posts, or has posted, takes effect in this process's memory.
   using TakeAccess = std::function<bool()>;

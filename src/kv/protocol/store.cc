@@ -92,7 +92,7 @@ Answered Store::place(const Prepare& part) {
     if (judged.answer != Answer::done) return store.refuse(part.timestamp, judged);
     if (store.placement.take(store.placed)) return judged;
     if (reclaim(kReclaimedAtOnce) != 0) continue;
-    // What only erases gives back more than it takes: it must not wait for what was erased just before.
+    // A write that only erases gives back more than it takes: it must not wait for what was erased just before.
     const bool erases = std::ranges::all_of(part.writes, &Write::erase);
     if (store.reclaimer.reclaim_early(kReclaimedAtOnce, store.fabric.now(), erases) != 0) continue;
     return store.refuse(part.timestamp, {Answer::full, judged.newest});
@@ -116,7 +116,7 @@ Answered Store::State::judge(const Timestamp& transaction) const {
   return judged;
 }
 
-// The first who prepares has it: whoever is told that it differs reads again, and nobody waits for anybody.
+// The first to prepare has it: a session that is told `differs` reads again, and no session waits for another.
 bool Store::State::is_as_expected(const PlacedWrite& write) const {
   const auto& expected = write.write->expected;
   if (!expected) return true;
@@ -247,7 +247,7 @@ Answered Store::put(const Timestamp& timestamp, std::span<const Write> writes, c
   return {Answer::done, newest};
 }
 
-// Nobody waits for a sibling of it, so it need not be seen before it is committed.
+// No reader waits for a sibling of it, so it need not be seen before it is committed.
 Timestamp Store::State::put(const Prepare& part) {
   const PlacedWrite& only = placed.front();
   Version& version = write(part, only);

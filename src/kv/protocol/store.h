@@ -25,7 +25,7 @@
 
 namespace farside::kv {
 
-/// What a version carries of its siblings, as the client made it: KeyIds, a filter, or nothing.
+/// A version's siblings, as the client made them: KeyIds, a filter, or nothing.
 struct Siblings {
   SiblingsKind kind = SiblingsKind::none;
   std::span<const std::byte> bytes;
@@ -45,7 +45,7 @@ enum class Answer : std::uint8_t {
   full,     ///< no room; nothing was changed
   barred,   ///< the transaction was given up, or is settled
   unknown,  ///< no such transaction is prepared here, and none was committed
-  differs,  ///< a key's newest version is not what was expected, or somebody else is about to write one
+  differs,  ///< a key's newest version is not what was expected, or another session is about to write one
   /// The server cannot keep it at the moment, or never again; nothing was changed. Of a commit: it may be seen, and is
   /// to be repeated.
   unwritable,
@@ -64,7 +64,7 @@ struct FoundVersion {
   RecordPlace place;
 };
 
-/// Where a store has put a version that it prepared, and its key's cell; offsets in its memory.
+/// The places that a store has given a version that it prepared, and its key's cell; offsets in its memory.
 struct TakenPlace {
   std::uint64_t record;
   std::uint64_t record_chunk;  ///< Heap::chunk_of
@@ -97,7 +97,7 @@ struct Doubtful {
   std::vector<ServerNumber> servers;
 };
 
-/// What became of a session's transactions here.
+/// How a session's transactions ended here.
 struct EndedTransactions {
   struct Ended {
     std::uint64_t time;
@@ -131,15 +131,15 @@ class Store {
   Answered prepare(const Prepare& part);
   /// done, also when it was committed before; unknown; barred.
   Answered commit(const Timestamp& transaction);
-  /// Of what is prepared and not committed. Bars the timestamp in any case.
+  /// Aborts a transaction that is prepared and not committed. Bars the timestamp in any case.
   void abort(const Timestamp& transaction);
   /// A transaction that is whole here, prepared and committed at once.
   Answered put(const Timestamp& timestamp, std::span<const Write> writes, const Siblings& siblings);
   Answered put(const Timestamp& timestamp, const Write& write) {
     return put(timestamp, {&write, 1}, {SiblingsKind::list, {}});
   }
-  /// The session's transactions up to this one are committed or given up everywhere, and nobody will ask again: their
-  /// versions' marks say so (kSettled).
+  /// The session's transactions up to this one are committed or given up everywhere, and no server will ask again:
+  /// their versions' marks say so (kSettled).
   void settle(const Timestamp& up_to);
   /// This one, which is committed here, is so at all servers: its versions' marks say so (kEverywhere).
   void note_everywhere(const Timestamp& transaction);
@@ -147,7 +147,7 @@ class Store {
   // Termination.
 
   enum class Fate : std::uint8_t { prepared, committed, aborted };
-  /// What is known of a transaction here. Bars it before it says aborted.
+  /// Returns the state of a transaction here. Bars it before it says aborted.
   Fate fate_or_bar(const Timestamp& transaction);
   /// Prepared before `before`.
   [[nodiscard]] std::vector<Doubtful> doubtful(Time before) const;
@@ -175,18 +175,18 @@ class Store {
   /// The highest timestamp whose key is gone.
   [[nodiscard]] Timestamp forgotten() const;
 
-  // What a journal keeps beside the changes.
+  // State that a journal keeps beside the changes.
 
   /// It is prepared or committed here: whatever is asked of it changes no memory.
   [[nodiscard]] bool has(const Timestamp& transaction) const;
-  /// Of the prepare before, which was done: one for each key.
+  /// The places of the prepare before, which was done: one for each key.
   [[nodiscard]] std::vector<TakenPlace> taken_places() const;
   /// From now on keys that go are noted.
   void note_gone_keys();
   /// Those that have gone since the last call.
   [[nodiscard]] std::vector<GoneKey> take_gone_keys();
   [[nodiscard]] std::size_t gone_keys() const;
-  /// What the transaction is to write here; none: it is not prepared.
+  /// Returns the versions that the transaction is to write here; none: it is not prepared.
   [[nodiscard]] std::vector<PreparedVersion> prepared(const Timestamp& transaction) const;
   /// Records of newest committed versions, of erased keys too, among `about` so many keys from place `cursor` of the
   /// index on.
@@ -202,8 +202,8 @@ class Store {
   };
   [[nodiscard]] Forgotten all_forgotten() const;
 
-  // Recovery, in the order in which things were; nobody reads meanwhile. Answers are done or full. What has expired by
-  // now comes back as erased, so that it needs no room.
+  // Recovery, in the order of the changes; no reader is served meanwhile. Answers are done or full. A version that has
+  // expired by now comes back as erased, so that it needs no room.
 
   /// Prepares what was prepared, whatever is newer by now.
   Answer restore(const Prepare& part);
@@ -218,7 +218,7 @@ class Store {
   Answer restore_version(const Timestamp& timestamp, const Siblings& siblings, const Write& write,
                          std::uint64_t settled);
   void forget(const Forgotten& forgotten);
-  /// Of keys, committed versions that are there or are still to come: what is older needs no room any more.
+  /// Announces committed versions of keys that are there or still to come: older ones need no room any more.
   void expect(std::map<KeyId, Timestamp> later);
   /// Frees all that is superseded or erased.
   void reclaim_at_once();

@@ -1,4 +1,4 @@
-// What a journal keeps of a store, and how a store becomes what it was.
+// The state that a journal keeps of a store, and how a store is restored from it.
 #include <algorithm>
 #include <limits>
 #include <utility>
@@ -7,7 +7,7 @@
 
 namespace farside::kv {
 
-// What a journal keeps beside the changes.
+// State that a journal keeps beside the changes.
 
 std::vector<PreparedVersion> Store::prepared(const Timestamp& transaction) const {
   std::vector<PreparedVersion> versions;
@@ -61,7 +61,7 @@ Answer Store::restore(const Prepare& part) {
   return Answer::done;
 }
 
-// What has expired comes back as it was: it has its room there, too, until it goes.
+// Expired versions come back as they were: they have their room there, too, until they go.
 Answer Store::restore_at(const Prepare& part, std::span<const TakenPlace> places) {
   State& store = *state_;
   if (store.transactions.is_known(part.timestamp)) return Answer::done;

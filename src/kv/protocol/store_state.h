@@ -24,24 +24,24 @@ struct Store::State {
   [[nodiscard]] Answered judge(const Timestamp& transaction) const;
   [[nodiscard]] bool is_as_expected(const PlacedWrite& write) const;
   [[nodiscard]] bool is_absent(const PlacedWrite& write) const;
-  /// What is placed.
+  /// Adds the writes that are placed.
   void add(const Prepare& part);
   /// It can be seen after a `show`, once a fence stands between them.
   Version& write(const Prepare& part, const PlacedWrite& where);
   void show(Version& version, const PlacedWrite& write);
-  /// What is placed, a transaction of one key. The key's newest.
+  /// Puts the write that is placed, a transaction of one key. Returns the key's newest.
   Timestamp put(const Prepare& part);
-  /// Of a version that is prepared. The key's newest.
+  /// Commits a version that is prepared. Returns the key's newest.
   Timestamp commit(Version& version, std::uint64_t settled);
   void drop(Version& version);
-  /// After so many versions were committed: gives back more than they may have superseded, if it is due, so that
-  /// however fast somebody writes memory does not fill up with what is.
+  /// After so many versions were committed: gives back more than they may have superseded, if it is due, so that memory
+  /// does not fill up with superseded versions, however fast clients write.
   void reclaim_after(std::size_t committed);
   void say_visible() const {
     if (rules.visible_before_answering) channel.local_fence();
   }
   void settle(const WrittenVersion& written, const Timestamp& transaction, std::uint64_t bits);
-  /// Of what is not prepared and will not be.
+  /// Refuses a transaction that is not prepared and will not be.
   Answered refuse(const Timestamp& transaction, const Answered& answered) {
     if (rules.bars_before_saying_no) transactions.bar(transaction);
     return answered;

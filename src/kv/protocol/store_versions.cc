@@ -1,4 +1,4 @@
-// What is read of a store, and what it gives back.
+// Reads of a store, and reclamation.
 #include <algorithm>
 
 #include "kv/protocol/store_state.h"
@@ -75,7 +75,7 @@ std::size_t Store::reclaim(std::size_t most) {
   return freed;
 }
 
-// Of a few keys at a time, now and then, so that it costs little: their memory is what it is for.
+// Looks at a few keys at a time, now and then, so that it costs little: the aim is to free their memory.
 void Store::State::look_for_expired() {
   const Time now = fabric.now();
   if (now < next_look_for_expired) return;

@@ -112,11 +112,11 @@ void Terminator::learn(const Timestamp& transaction, ServerNumber from, Store::F
   if (is_committed && fate == Store::Fate::prepared && from != self_) return;  // it is asked again
   std::erase(missing, from);
   if ((is_committed || fate == Store::Fate::prepared) && !missing.empty()) return;
-  if (is_committed) {  // whoever says anything else has forgotten it, since it is settled there
+  if (is_committed) {  // a server that says anything else has forgotten it, since it is settled there
     store_.note_everywhere(transaction);
   } else if (fate == Store::Fate::aborted) {
     store_.abort(transaction);
-  } else {  // prepared everywhere: nobody can have been told anything else
+  } else {  // prepared everywhere: no client can have been told anything else
     store_.commit(transaction);
   }
   undecided_.erase(found);

@@ -38,8 +38,8 @@ class Terminator {
     bool is_committed;                  ///< here; whether it is everywhere is to be found out
     std::vector<ServerNumber> missing;  ///< who has not said yet that it is so there
   };
-  /// What another server was last asked, and is to be asked. One that does not answer keeps nobody from asking the
-  /// others.
+  /// The question that another server was last asked, or is to be asked. A server that does not answer does not delay
+  /// the questions to others.
   struct Question {
     std::optional<Timestamp> about;  ///< none: it may be asked
     Time since{};

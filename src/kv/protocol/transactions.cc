@@ -73,7 +73,7 @@ Transactions::Session& Transactions::session_of(std::uint64_t number) {
   return session->second;
 }
 
-// What is forgotten is barred: who comes back after that must take a higher timestamp.
+// Transactions that are forgotten are barred: a session that comes back after that must take a higher timestamp.
 void Transactions::forget_sessions() {
   std::erase_if(sessions_, [this](const auto& each) {
     const Session& session = each.second;
@@ -131,7 +131,8 @@ std::vector<Doubtful> Transactions::unsettled(Time before) {
 
 // ---- What a journal keeps
 
-// What is barred since its session was forgotten is not: in which order sessions were forgotten before is not kept.
+// A transaction that is barred since its session was forgotten is not known: the order in which sessions were forgotten
+// is not kept.
 bool Transactions::is_known(const Timestamp& transaction) const {
   if (prepared_.contains(transaction)) return true;
   const auto session = sessions_.find(transaction.session);

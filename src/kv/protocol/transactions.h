@@ -1,5 +1,5 @@
-// transactions.h — which transactions are prepared at a server, and what became of the others as long as anybody may
-// ask. Of versions it knows which are whose.
+// transactions.h — which transactions are prepared at a server, and how the others ended, as long as a server may ask.
+// It knows which versions each of them wrote.
 #pragma once
 
 #include <algorithm>
@@ -40,11 +40,11 @@ class Transactions {
   void add_committed(const Timestamp& transaction, const WrittenVersion& written) {
     remember(transaction, {Standing::committed, true, {written}});
   }
-  /// Of one that is prepared: it is committed from `now` on. What it wrote.
+  /// Commits one that is prepared, from `now` on. Returns what it wrote.
   std::vector<WrittenVersion> commit(const Timestamp& transaction, Time now);
-  /// Of one that is committed: it is so at all servers. What it wrote; nothing: that was known.
+  /// Records that one that is committed is so at all servers. Returns what it wrote; nothing: that was known.
   std::vector<WrittenVersion> note_everywhere(const Timestamp& transaction);
-  /// Of one that is not committed. What was prepared for it.
+  /// Bars one that is not committed. Returns what was prepared for it.
   std::vector<WrittenVersion> bar(const Timestamp& transaction);
 
   struct Settled {
@@ -53,14 +53,14 @@ class Transactions {
   };
   /// Forgets the session's transactions up to this one. Those of them that were committed.
   std::vector<Settled> settle(const Timestamp& up_to);
-  /// What there is to say of one that is committed, as marks do: kEverywhere, kSettled.
+  /// The bits that marks have for one that is committed: kEverywhere, kSettled.
   [[nodiscard]] std::uint64_t settled_bits(const Timestamp& transaction) const;
   [[nodiscard]] std::vector<Doubtful> doubtful(Time before) const;
   [[nodiscard]] std::vector<Doubtful> unsettled(Time before);
   /// Up to this time all transactions of sessions of which nothing is known are barred.
   [[nodiscard]] std::uint64_t forgotten() const noexcept { return forgotten_; }
   void forget(std::uint64_t up_to) { forgotten_ = std::max(forgotten_, up_to); }
-  /// Of one that is prepared; none: it is not.
+  /// Returns the writes of one that is prepared; none: it is not.
   [[nodiscard]] std::vector<WrittenVersion> written_by(const Timestamp& transaction) const;
   [[nodiscard]] std::vector<EndedTransactions> ended() const;
   /// One more version that it wrote, if it was committed and not settled since.
@@ -69,7 +69,7 @@ class Transactions {
  private:
   struct Ended {
     Standing standing;
-    bool everywhere = true;                 ///< nobody needs to ask
+    bool everywhere = true;                 ///< no server needs to ask
     std::vector<WrittenVersion> written{};  ///< when committed
     std::vector<ServerNumber> servers{};    ///< when committed, and perhaps not everywhere
   };
@@ -82,7 +82,7 @@ class Transactions {
 
   PreparedHere end(const Timestamp& transaction);
   void remember(const Timestamp& transaction, Ended ended);
-  /// Nobody need be asked whether it is everywhere.
+  /// True if no server need be asked whether it is committed everywhere.
   [[nodiscard]] bool is_over(const Timestamp& committed);
   [[nodiscard]] Ended* find_ended(const Timestamp& transaction);
   [[nodiscard]] Session& session_of(std::uint64_t number);
@@ -90,7 +90,7 @@ class Transactions {
 
   std::unordered_map<Timestamp, PreparedHere, TimestampHash> prepared_;
   std::unordered_map<std::uint64_t, Session> sessions_;
-  std::size_t most_sessions_ = kLeastSessions;  // then those are forgotten of which nobody needs to ask
+  std::size_t most_sessions_ = kLeastSessions;  // beyond it, those that no server needs to ask about are forgotten
   std::uint64_t forgotten_ = 0;
   std::deque<std::pair<Time, Timestamp>> lately_committed_;  // at several servers
   std::vector<Timestamp> overdue_;                           // of them

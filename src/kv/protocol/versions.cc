@@ -5,7 +5,7 @@
 namespace farside::kv {
 
 Versions::const_iterator KeyVersions::above(const Timestamp& timestamp) const {
-  // What is not noted any more is most often looked for in vain, and is older than all that are.
+  // A search that fails is most often for a version that is not noted any more, which is older than all that are.
   if (versions.empty() || versions.front().timestamp > timestamp) return versions.begin();
   auto place = versions.end();
   while (place != versions.begin() && std::prev(place)->timestamp > timestamp) --place;

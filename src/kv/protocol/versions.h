@@ -1,8 +1,8 @@
 // versions.h — the versions of a key as the server has noted them: of those keys of which something is prepared,
 // superseded or erased.
 //
-// A version is referred to by whoever will need it again: who commits it, who settles it, who reclaims it. Its place in
-// memory is used for others after it, and never given back, so a reference tells whether it is still there.
+// References to a version are kept until it is committed, settled or reclaimed. Its place in memory is used for others
+// after it, and never given back, so a reference tells whether it is still there.
 #pragma once
 
 #include <algorithm>
@@ -57,7 +57,7 @@ class VersionRef {
   std::uint64_t generation_;
 };
 
-/// What a transaction writes of a key.
+/// A transaction's write of a key.
 struct WrittenVersion {
   KeyId key;
   VersionRef version;
@@ -71,7 +71,7 @@ struct KeyVersions {
   KeyId key;
   IndexWord cell;
   Versions versions{};                              ///< by timestamp
-  std::array<Timestamp, CellHead::kSlots> slots{};  ///< whose they are; 0: nobody's
+  std::array<Timestamp, CellHead::kSlots> slots{};  ///< the version in each; 0: none
   std::size_t prepared = 0;                         ///< how many are not committed
   Version* newest_committed = nullptr;
 
@@ -105,7 +105,7 @@ struct KeyVersions {
   }
 };
 
-/// Where versions come from and go to.
+/// A pool of places for versions.
 class VersionPlaces {
  public:
   /// In place of what bears the timestamp.

@@ -17,7 +17,7 @@ namespace {
 constexpr auto kContentionTimeOut = std::chrono::seconds(10);
 constexpr std::size_t kMostPending = 64;
 constexpr std::size_t kLongestKey = std::size_t{64} << 10U;
-// What may be sent before the password: enough for HELLO with a password and a name.
+// The limits before the password: enough for HELLO with a password and a name.
 constexpr RequestLimits kUnauthenticatedLimits{.arguments = 10,
                                                .argument_bytes = kMaxPasswordBytes,
                                                .request_bytes = 1024,
@@ -284,7 +284,7 @@ void RespClient::run(std::span<const Request> requests, RespReply& reply, bool a
     reply.take_back(before);
   } while (wrote == PutOutcome::differs && contention.try_again());
   const std::string failure = why_failed(requests, wrote);
-  // Of those that were done together, each has an error of its own.
+  // Each of several requests that were done together has an error of its own.
   for (std::size_t i = 0; i < (as_array ? 1 : requests.size()); ++i) reply.error(failure);
 }
 

@@ -29,7 +29,7 @@ struct RespSettings {
   std::size_t output_bytes = std::size_t{256} << 20U;  ///< that a client has not taken; with more it is disconnected
   /// That one has not taken which has never said the password.
   std::size_t unauthenticated_output_bytes = 1024;
-  /// What the server keeps for all clients together; with more, those that take most are disconnected.
+  /// The most that the server keeps for all clients together; with more, those that take most are disconnected.
   std::size_t buffer_bytes = std::size_t{1} << 30U;
   /// For so long a client may take nothing of its replies.
   std::chrono::milliseconds unread_limit = std::chrono::seconds(60);
@@ -46,7 +46,7 @@ struct RespSettings {
 enum class Disconnected : std::uint8_t { output, unread, buffers, unauthenticated };
 inline constexpr std::array<std::string_view, 4> kDisconnected{"output", "unread", "buffers", "unauthenticated"};
 
-/// What INFO tells of a server. Shared by its threads.
+/// The state that INFO reports. Shared by its threads.
 struct RespStatus {
   explicit RespStatus(RespSettings its) : settings(std::move(its)) {}
 
@@ -92,7 +92,7 @@ class RespClient {
   [[nodiscard]] bool overflowed() const noexcept { return overflowed_; }
   /// It gave a wrong password: nothing that follows has been looked at. Said once.
   [[nodiscard]] bool take_wrong_password() { return std::exchange(gave_wrong_password_, false); }
-  /// What it keeps of what it was sent, beside `input`.
+  /// The bytes that it keeps of its requests, beside `input`.
   [[nodiscard]] std::size_t buffered_bytes() const noexcept { return queued_bytes_ + parser_.buffered_bytes(); }
 
   // For commands.
@@ -145,7 +145,7 @@ class RespClient {
   void begin_writes(std::span<const Request> requests, RespReply& reply);
   /// One after the other, with one atomic get before and one atomic put after.
   void run(std::span<const Request> requests, RespReply& reply, bool as_array);
-  /// Of requests that were done together and failed.
+  /// The error of requests that were done together and failed.
   [[nodiscard]] std::string why_failed(std::span<const Request> requests, PutOutcome outcome) const;
   PutOutcome try_once(std::span<const Request> requests, RespReply& reply, bool as_array);
   void call(const Request& request, RespReply& reply);

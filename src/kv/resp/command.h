@@ -101,15 +101,15 @@ inline constexpr std::string_view kUnknown =
 inline constexpr std::string_view kTooLarge = "ERR string exceeds maximum allowed size (proto-max-bulk-len)";
 inline constexpr std::string_view kContended = "ERR other clients write the key all the time";
 
-/// Of what is not done.
+/// The error for an outcome other than done.
 [[nodiscard]] std::string_view error_of(PutOutcome outcome);
 [[nodiscard]] std::string_view error_of(Outcome outcome);
 /// In place of these, where it is known which server is lost.
 [[nodiscard]] std::string lost_error(std::uint32_t server, bool is_write);
-/// Of a command that was not begun, since that server does not answer.
+/// The error of a command that was not begun, since that server does not answer.
 [[nodiscard]] std::string silent_error(std::uint32_t server);
 [[nodiscard]] std::string wrong_arity(std::string_view command);
-/// Why nobody obeys this, whoever asks: Redis's words for too few or too many of them. Empty: it may be.
+/// The reason to refuse this for any client: Redis's words for too few or too many arguments. Empty: there is none.
 [[nodiscard]] std::string why_wrong(const Command& command, std::span<const std::string_view> words);
 /// Obeys a command that has subcommands, and is not wrong.
 void run_subcommand(Call& call);

@@ -118,8 +118,8 @@ void tell_name(Call& call) {
   call.reply.bulk(call.client.name());
 }
 
-// Of the client that asks alone. Libraries look for all that Redis 7 tells and that is a number; what nobody counts is
-// 0.
+// Describes the calling client alone. Libraries look for all numbers that Redis 7 reports; those that are not counted
+// are 0.
 void describe(Call& call) {
   const RespClient& client = call.client;
   const auto age = std::chrono::duration_cast<std::chrono::seconds>(std::chrono::steady_clock::now() - client.since());
@@ -137,7 +137,7 @@ void list_clients(Call& call) {
 
 void tell_id(Call& call) { call.reply.integer(static_cast<std::int64_t>(call.client.id())); }
 
-void note_library(Call& call) { call.reply.ok(); }  // its name and version: nobody asks for them
+void note_library(Call& call) { call.reply.ok(); }  // its name and version are not used
 
 constexpr Subcommand kOfClient[] = {
     {"id", 2, tell_id, "", "Return the number of the connection."},

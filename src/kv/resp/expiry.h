@@ -24,7 +24,7 @@ inline constexpr TimeUnit kUnixMs{1, false};
 /// is in 2554.
 [[nodiscard]] std::optional<std::uint64_t> expires_ns(std::int64_t time, TimeUnit unit, std::uint64_t now_ns);
 
-/// What is left until then, or since 1970.
+/// The time left until then, or since 1970.
 [[nodiscard]] std::int64_t in_unit(std::uint64_t expires_ns, TimeUnit unit, std::uint64_t now_ns);
 
 }  // namespace farside::kv

@@ -42,7 +42,7 @@ class RequestParser {
   [[nodiscard]] std::size_t consumed() const noexcept { return consumed_; }
   [[nodiscard]] const std::string& error() const noexcept { return error_; }
 
-  /// What it keeps of a request under way, beside the input.
+  /// The bytes that it keeps of a request under way, beside the input.
   [[nodiscard]] std::size_t buffered_bytes() const noexcept { return arguments_.capacity() * sizeof(Place); }
   [[nodiscard]] bool is_between_requests() const noexcept { return understood_ == 0 && !is_skipping_; }
   /// Between requests.

@@ -73,7 +73,7 @@ Fd RespServer::accept(sockaddr_storage& address) const {
   return Fd(::accept4(listener_.get(), reinterpret_cast<sockaddr*>(&address), &length, SOCK_CLOEXEC | SOCK_NONBLOCK));
 }
 
-// Nobody is left to wait in the listener's queue for an answer that does not come.
+// No client is left to wait in the listener's queue for an answer that does not come.
 void RespServer::turn_away_without_descriptors() {
   spare_.reset();
   sockaddr_storage address{};

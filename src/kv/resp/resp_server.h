@@ -1,4 +1,4 @@
-// resp_server.h — serves the Redis protocol on a port, with a few threads that sleep while nobody asks.
+// resp_server.h — serves the Redis protocol on a port, with a few threads that sleep while there are no requests.
 //
 // Each thread has an event loop and a session of its own; a client stays with one (resp_worker.h).
 #pragma once
@@ -31,7 +31,7 @@ class RespServer {
   RespServer(const RespServer&) = delete;
   RespServer& operator=(const RespServer&) = delete;
 
-  /// Where it listens, with the port that the kernel chose.
+  /// The address at which it listens, with the port that the kernel chose.
   [[nodiscard]] const std::string& address() const noexcept { return address_; }
   [[nodiscard]] const RespStatus& status() const noexcept { return status_; }
 

@@ -165,7 +165,7 @@ void RespWorker::serve_ready() {
   }
 }
 
-// Of all clients that have asked for something: each goes on until it has something to be written, which is written
+// Serves all clients that have asked for something: each goes on until it has something to be written, which is written
 // together, until none has.
 void RespWorker::serve(Lane& lane) {
   const auto take = [](std::deque<std::uint64_t>& ids) {
@@ -222,7 +222,7 @@ void RespWorker::stopped_at(Client& client) {
   make_room();
 }
 
-// What it has sent meanwhile, and whether it has left, the loop says again.
+// The loop reports again what it has sent by then, and whether it has left.
 void RespWorker::hold_up(Client& client) {
   client.is_held_up = true;
   std::erase(ready_, client.obeying.id());

@@ -15,7 +15,7 @@ namespace farside::kv {
 class SilentServers {
  public:
   using Clock = std::chrono::steady_clock;
-  /// What a call wants of a server. Reads often need no answer of it (ReadWay::cells): they count apart.
+  /// How a call uses a server. Reads often need no answer of it (ReadWay::cells): they count apart.
   enum class Use : std::uint8_t { read, write };
   enum class Answers : std::uint8_t {
     yes,

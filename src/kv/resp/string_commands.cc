@@ -31,7 +31,7 @@ std::optional<std::uint64_t> read_expiry(Call& call, std::string_view word, Time
   return expires;
 }
 
-// What stands behind the value of a SET, or the key of a GETEX.
+// The options behind the value of a SET, or the key of a GETEX.
 struct Options {
   bool only_absent = false;
   bool only_present = false;

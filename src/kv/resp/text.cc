@@ -30,7 +30,7 @@ std::size_t match_class(std::string_view pattern, std::size_t at, char c, bool& 
   return std::min(at + 1, pattern.size());
 }
 
-// Where the pattern goes on if its element at `at`, which is no *, matches `c`.
+// Returns where the pattern goes on if its element at `at`, which is no *, matches `c`.
 std::optional<std::size_t> match_one(std::string_view pattern, std::size_t at, char c) {
   switch (pattern[at]) {
     case '?': return at + 1;

@@ -20,7 +20,7 @@ namespace farside::kv {
 /// Whether all of `text` is as `pattern` says: * ? [abc] [^a-z] and \ before a character that is meant as it is.
 /// Takes time in proportion to the product of their lengths at most.
 [[nodiscard]] bool matches(std::string_view pattern, std::string_view text);
-/// What everything that matches begins with.
+/// The common prefix of everything that matches.
 [[nodiscard]] std::string_view literal_prefix(std::string_view pattern);
 
 }  // namespace farside::kv

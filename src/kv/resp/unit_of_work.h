@@ -1,7 +1,7 @@
 // unit_of_work.h — what one command, or all of a MULTI, reads and writes: one atomic get before, one atomic put after.
 //
-// Of keys that it has read and writes, a unit is certain that nobody else wrote them in between; of those that it has
-// only read it is not.
+// A unit is certain that no other client wrote in between to keys that it has read and writes; it is not for keys that
+// it has only read.
 #pragma once
 
 #include <cstdint>
@@ -45,9 +45,9 @@ class UnitOfWork {
   [[nodiscard]] std::string_view keep(std::string value) { return kept_.emplace_back(std::move(value)); }
   [[nodiscard]] std::uint64_t now_ns() const noexcept { return now_ns_; }
 
-  /// What it writes. Valid until the unit is told of something else.
+  /// The unit's writes. Valid until it is told of something else.
   [[nodiscard]] std::span<const Write> writes();
-  /// Writes it. `differs`: somebody else wrote one of the keys, or is at it; begin again.
+  /// Writes it. `differs`: another client wrote one of the keys, or is at it; begin again.
   [[nodiscard]] PutOutcome commit();
 
  private:
@@ -63,7 +63,7 @@ class UnitOfWork {
 
   /// That of the key, made if there is none.
   [[nodiscard]] Entry& entry(std::string_view key);
-  /// Where that of the key is noted, or would be.
+  /// The place where that of the key is noted, or would be.
   [[nodiscard]] std::uint32_t& place_of(std::string_view key);
   [[nodiscard]] std::uint32_t place_of(std::string_view key) const {
     return const_cast<UnitOfWork*>(this)->place_of(key);

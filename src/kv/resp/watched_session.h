@@ -21,7 +21,7 @@ namespace farside::kv {
 class WatchedSession final : public Session {
  public:
   using Clock = std::chrono::steady_clock;
-  /// What a call was given. Nothing: it needs all servers.
+  /// The keys or writes of a call. Nothing: it needs all servers.
   using Needs = std::variant<std::monostate, std::span<const std::string_view>, std::span<const Write>,
                              std::span<IndependentPut>>;
 

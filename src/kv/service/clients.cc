@@ -110,9 +110,9 @@ bool Clients::close(Client& client, Number mailbox) {
   return true;
 }
 
-// Over UCX its access is taken away; on this host it ends with the process that has the memory mapped, and what is
-// given back here is nobody else's before that. A primary that is out of reach for a while goes on afterwards, unless
-// it is told to be dead.
+// Over UCX its access is taken away; on this host it ends with the process that has the memory mapped, and memory that
+// is given back here is not used again before that. A primary that is out of reach for a while goes on afterwards,
+// unless it is told to be dead.
 void Clients::part(Guests::Number guest) {
   const auto found = clients_.find(guest);
   if (found == clients_.end()) return;  // it never joined

@@ -25,7 +25,7 @@
 
 namespace farside::kv {
 
-/// What a standby has that other servers have not.
+/// The state that a standby has beside that of a server.
 struct StandbySide {
   const Region& ring;  ///< for its primary
   EpochWords& words;   ///< of the serving thread, as are
@@ -37,7 +37,7 @@ struct StandbySide {
 class Clients final : private Guests::Host {
  public:
   /// Listens at `addresses` (socket.h) from construction on until `loop` is stopped, which must be before this goes.
-  /// Clients are peers of `fabric` from `first_peer` on. `inbox` is that of whoever runs `errands`.
+  /// Clients are peers of `fabric` from `first_peer` on. `inbox` is that of the thread that runs `errands`.
   Clients(EventLoop& loop, Fabric& fabric, MailboxInbox& inbox, Errands& errands, const Secret& secret, Welcome welcome,
           PeerId first_peer, const std::vector<std::string>& addresses, const StandbySide* standby = nullptr);
 
@@ -51,7 +51,7 @@ class Clients final : private Guests::Host {
     std::set<Number> mailboxes{};
     bool is_primary = false;  ///< that ships its changes to this standby
   };
-  /// What a mailbox stands on.
+  /// The memory and the number of a mailbox.
   struct Served {
     std::unique_ptr<Region> requests;
     std::unique_ptr<RemoteRegion> replies;
@@ -81,14 +81,14 @@ class Clients final : private Guests::Host {
   const Welcome welcome_;
   const StandbySide* const standby_;
 
-  // Of the loop's thread.
+  // For the loop's thread.
   std::map<Guests::Number, Client> clients_;
   Number next_mailbox_ = 1;
   PeerNumbers peers_;
   bool has_primary_ = false;
   ThrottledLog log_;
 
-  // Of the serving thread.
+  // For the serving thread.
   std::map<Number, Served> served_;
   std::map<Guests::Number, std::unique_ptr<RemoteRegion>> epochs_;
 

@@ -10,7 +10,7 @@
 //   refused ←   why; the end
 //   ship    →   from a primary to its standby
 //   shipping ←  where its changes go
-//   leave   →   it ships no more, and serves nobody
+//   leave   →   it ships no more, and serves no client
 #pragma once
 
 #include <cstdint>
@@ -27,7 +27,7 @@
 
 namespace farside::kv {
 
-/// What the names of its sockets begin with: those of servers, and of standbys.
+/// The beginnings of its sockets' names: those of servers, and of standbys.
 inline constexpr std::string_view kServiceName = "kv";
 inline constexpr std::string_view kStandbyName = "kv-standby";
 

@@ -30,7 +30,7 @@ OtherServers::OtherServers(EventLoop& loop, Fabric& fabric, Channel& channel, Er
 
 OtherServers::~OtherServers() = default;
 
-// Of a server on a host that is cut off the socket stays open for a while.
+// The socket of a server on a host that is cut off stays open for a while.
 bool OtherServers::reaches(ServerNumber server) const {
   const auto& line = asked_.at(server).line;
   if (line == nullptr || line->link->lost()) return false;
@@ -99,7 +99,8 @@ OtherServers::Line OtherServers::connect(ServerNumber server) {
   return {std::move(link), std::move(ring), std::move(mailbox)};
 }
 
-// What a primary says of a transaction's end is in its standby's memory, too; so it may be asked as long as it answers.
+// A primary's reply about a transaction's end is in its standby's memory, too; so it may be asked as long as it
+// answers.
 std::shared_ptr<ServerLink> OtherServers::link_to(ServerNumber server) {
   if (standbys_.empty() || !is_dead_(server)) return link_to(addresses_.at(server));
   auto link = link_to(standbys_.at(server));

@@ -40,7 +40,7 @@ class OtherServers final : public Requests {
   [[nodiscard]] bool has_reply(ServerNumber server) override;
 
  private:
-  /// What was made to ask one server.
+  /// The connection for questions to one server.
   struct Line {
     std::shared_ptr<ServerLink> link;
     std::unique_ptr<Region> ring;
@@ -54,7 +54,7 @@ class OtherServers final : public Requests {
     bool connecting = false;
   };
 
-  /// What was made to ask it is of use.
+  /// Whether the connection for questions to it is usable.
   [[nodiscard]] bool reaches(ServerNumber server) const;
   void connect_when_wanted(const std::stop_token& stop);
   [[nodiscard]] Line connect(ServerNumber server);

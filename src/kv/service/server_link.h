@@ -32,7 +32,7 @@ class ServerLink {
     MailboxEnd end;
   };
 
-  /// Connects and shakes hands. Throws Error when nobody answers at `address`, or not with this secret.
+  /// Connects and shakes hands. Throws Error when no server answers at `address`, or not with this secret.
   ServerLink(const std::string& address, const Secret& secret, SetupClock::time_point deadline);
   ServerLink(const ServerLink&) = delete;
   ServerLink& operator=(const ServerLink&) = delete;
@@ -54,17 +54,17 @@ class ServerLink {
   /// The same, after the fabric has lost the standby: what was attached leads nowhere any more. The one that is in its
   /// place now has said `now`. Throws Error when that is another process.
   [[nodiscard]] std::unique_ptr<RemoteRegion> ship_again(const Welcome& now);
-  /// Nothing is shipped any more, and nobody served.
+  /// Nothing is shipped any more, and no client served.
   void leave() noexcept;
   [[nodiscard]] RemoteWord<AtomicWord> bell() const { return bells_->word<AtomicWord>(kBell); }
-  /// Of a primary: not 0 when it has been told that its standby is dead.
+  /// A primary's word: not 0 when it has been told that its standby is dead.
   [[nodiscard]] RemoteWord<ControlWord> alone() const { return bells_->word<ControlWord>(kAlone); }
   /// False also when it does not say.
   [[nodiscard]] bool is_alone(Channel& channel) const;
-  /// Of a standby: its epoch. Not 0 when it serves, or is about to.
+  /// A standby's word: its epoch. Not 0 when it serves, or is about to.
   [[nodiscard]] RemoteWord<ControlWord> epoch() const { return bells_->word<ControlWord>(kEpoch); }
 
-  /// What is in the region of bells.
+  /// The layout of the region of bells.
   static constexpr std::uint64_t kBell = 0;
   static constexpr std::uint64_t kAlone = 64;   ///< ControlWord
   static constexpr std::uint64_t kEpoch = 128;  ///< ControlWord
@@ -90,7 +90,7 @@ class ServerLink {
 
   std::mutex mutex_;  // for the next
   GuestLink link_;
-  std::size_t late_ = 0;  ///< mailboxes that were asked for, and whose answers nobody waited for long enough
+  std::size_t late_ = 0;  ///< mailboxes that were asked for, and whose answers were not awaited long enough
   Welcome welcome_;
   Fabric* fabric_ = nullptr;
   std::unique_ptr<RemoteRegion> memory_region_;

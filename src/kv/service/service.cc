@@ -48,7 +48,7 @@ Service::Service(const ServiceOptions& options, const Secret& pool)
       inbox_(*fabric_, *channel_, *bells_, 0, options.mailbox),
       server_(inbox_,
               [this](std::span<const std::byte> request) -> Inbox::Said {
-                if (!serves()) return Message{};  // nobody asks a standby
+                if (!serves()) return Message{};  // no client asks a standby
                 return handler_.answer_or_hold(request);
               }),
       errands_([this] { bell_.ring(); }),
@@ -108,7 +108,7 @@ std::unique_ptr<Journal> Service::ship_to_standby() {
   return shipping;
 }
 
-// Who holds the pool's secret at the standby's address says which process that is; the socket is needed no longer.
+// The process at the standby's address that holds the pool's secret names itself; the socket is not needed any more.
 std::optional<ShippingJournal::Way> Service::reach_standby_again() {
   const std::string whose = "the standby of server " + std::to_string(options_.self);
   try {

@@ -86,12 +86,12 @@ class Service {
   OwnBell bell_;
   std::unique_ptr<Channel> channel_;  ///< of the thread that serves
   Store store_;
-  // Of a primary that has a standby.
+  // For a primary that has a standby.
   std::unique_ptr<ServerLink> to_standby_;
   std::unique_ptr<RemoteRegion> standbys_ring_;
   const ShippingJournal* shipping_ = nullptr;
   ThrottledLog log_;
-  // Of a standby.
+  // For a standby.
   std::unique_ptr<Region> ring_;
   std::optional<EpochWords> words_;
   std::optional<Standby> standby_;

@@ -17,14 +17,14 @@ namespace farside::kv {
 namespace {
 
 constexpr auto kBetweenTries = std::chrono::milliseconds(10);
-constexpr auto kTry = std::chrono::seconds(1);  // with a server of which nobody knows yet that it is gone
+constexpr auto kTry = std::chrono::seconds(1);  // with a server that is not yet known to be gone
 // With each server at first, then twice that, and so on: one that hangs takes connections and says nothing. Where
 // nothing listens the first try ends at once, also between hosts (connect_to).
 constexpr auto kFirstTry = std::chrono::milliseconds(100);
 constexpr int kPartForOthers = 4;  // of the time there is: for servers that a session can do without
 constexpr Duration kAsk = std::chrono::seconds(1);
 
-// One that no other session ever has: 64 random bits. 0 is nobody.
+// Returns a number that no other session ever has: 64 random bits, not 0.
 std::uint64_t draw_session() {
   std::uint64_t number = 0;
   while (number == 0) {
@@ -34,7 +34,7 @@ std::uint64_t draw_session() {
   return number;
 }
 
-// A region that nobody has: what is posted there fails.
+// A region of no process: operations that are posted there fail.
 std::unique_ptr<RemoteRegion> nowhere(PeerId peer, std::uint64_t bytes) {
   return std::make_unique<RemoteRegion>("a server that is gone", peer, bytes, nullptr, nullptr);
 }

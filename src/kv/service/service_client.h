@@ -30,7 +30,7 @@ struct PartitionLinks {
   std::shared_ptr<ServerLink> standby{};  ///< null, too, when there are none
 };
 
-/// Of all partitions, by number.
+/// The links of all partitions, by number.
 struct PoolLinks {
   std::vector<PartitionLinks> partitions;
   std::vector<bool> needed;  ///< by partition: without these there is no session
@@ -39,7 +39,7 @@ struct PoolLinks {
   MailboxShape shape;
 };
 
-/// What a session stands on. Its mailboxes are closed when this goes.
+/// The links of a session. Its mailboxes are closed when this is destroyed.
 class SessionLinks {
  public:
   /// Throws Error when a server that is needed does not answer. Without the others it does.
@@ -48,16 +48,16 @@ class SessionLinks {
   SessionLinks(const SessionLinks&) = delete;
   SessionLinks& operator=(const SessionLinks&) = delete;
 
-  /// Of the servers, then of the standbys.
+  /// The ends of the servers' mailboxes, then of the standbys'.
   [[nodiscard]] std::vector<MailboxEnd> ends() const;
   [[nodiscard]] const MailboxShape& shape() const noexcept { return links_.shape; }
-  /// Where the partitions are; without standbys, for good.
+  /// The servers of the partitions; without standbys, for good.
   [[nodiscard]] std::unique_ptr<Homes> homes(Fabric& fabric, Channel& channel) const;
   [[nodiscard]] ServerMemories memories() const noexcept { return memories_; }
   [[nodiscard]] ServerNumber partitions() const { return static_cast<ServerNumber>(links_.partitions.size()); }
   /// Neither the primary nor the standby is connected to any more.
   [[nodiscard]] bool is_lost(ServerNumber partition) const;
-  /// Of any partition a connection that there was, or there is none.
+  /// True if a connection of any partition broke, or there is none.
   [[nodiscard]] bool has_lost_any() const;
 
  private:
@@ -66,7 +66,7 @@ class SessionLinks {
   /// `link`'s; a region that fails every operation, where there is none.
   [[nodiscard]] ServerMemory memory_of(const std::shared_ptr<ServerLink>& link) const;
 
-  /// A mailbox, or nothing in its place: nobody posts there.
+  /// A mailbox, or nothing in its place: nothing is posted there.
   struct Seat {
     std::shared_ptr<ServerLink> link;
     ServerLink::Mailbox mailbox;

@@ -24,7 +24,7 @@ std::set<std::string> groups_of(const View& view, std::string_view key, std::str
   return {std::make_move_iterator(groups.begin()), std::make_move_iterator(groups.end())};
 }
 
-// What a put does to one shard of a view.
+// The effect of a put on one shard of a view.
 struct Change {
   const View* view = nullptr;
   std::set<std::string_view> added;
@@ -115,7 +115,7 @@ PutOutcome Table::put_all(std::span<const Write> rows) {
   return PutOutcome::differs;
 }
 
-// What was read need not be of one moment: the put is refused unless all of it is still so.
+// The reads need not be of one moment: the put is refused unless all that was read is still so.
 std::optional<PutOutcome> Table::try_once(std::span<const Write> rows) {
   std::vector<std::string_view> keys;
   for (const Write& row : rows) keys.push_back(row.key);

@@ -10,7 +10,7 @@ namespace {
 
 // For what is posted over a link that is up.
 constexpr Duration kStep = std::chrono::seconds(1);
-// Whoever waits for room looks as often whether something has come instead.
+// A thread that waits for room looks as often whether something has come instead.
 constexpr Duration kLook = std::chrono::milliseconds(1);
 
 }  // namespace

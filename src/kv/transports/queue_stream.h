@@ -8,7 +8,7 @@
 //   slot         0       8 bytes       how long the segment is
 //                8                     the segment
 //
-// Both words are written by the peer. `arrived` is a signal: whoever sees n there finds segment n whole.
+// Both words are written by the peer. `arrived` is a signal: a reader that sees n there finds segment n whole.
 //
 // Thread safety: one thread at a time, that of the channel.
 #pragma once

@@ -1,7 +1,7 @@
 // served_stream.h — one client of a server, over a stream.
 //
-// Whatever the client sends, nobody waits for it, and no more is kept for it than one request, its reply and a few
-// replies that are held: who does not take replies is not listened to.
+// Whatever the client sends, no other client waits for it, and no more is kept for it than one request, its reply and a
+// few replies that are held: a client that does not take replies is not listened to.
 //
 // Thread safety: one thread at a time.
 #pragma once

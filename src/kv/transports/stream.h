@@ -20,9 +20,9 @@ class Stream {
   Stream(const Stream&) = delete;
   Stream& operator=(const Stream&) = delete;
 
-  /// What has come, as much as fits; waits for it until `deadline`. 0: nothing came.
+  /// Reads what has come, as much as fits; waits for it until `deadline`. 0: nothing came.
   [[nodiscard]] virtual Moved read(std::span<std::byte> into, Deadline deadline) = 0;
-  /// What goes at once. 0: the peer has to take something first.
+  /// Writes what goes at once. 0: the peer has to take something first.
   [[nodiscard]] virtual Moved write(std::span<const std::byte> bytes) = 0;
   /// Waits until more can be written, or something has come.
   virtual void await_room(Deadline deadline) = 0;

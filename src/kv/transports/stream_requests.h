@@ -29,12 +29,12 @@ class StreamRequests final : public Requests {
  private:
   struct Connection {
     FramedStream stream;
-    std::deque<bool> awaited{};     ///< of the requests without a reply, the oldest first: somebody waits for it
-    std::deque<Message> replies{};  ///< that somebody waits for
+    std::deque<bool> awaited{};     ///< of the requests without a reply, the oldest first: a caller waits for it
+    std::deque<Message> replies{};  ///< that a caller waits for
 
     /// Sorts what has been received.
     void take_replies();
-    /// The oldest for which somebody waits; the end if there is none.
+    /// The oldest for which a caller waits; the end if there is none.
     [[nodiscard]] std::deque<bool>::iterator oldest_awaited();
   };
 

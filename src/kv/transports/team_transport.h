@@ -41,13 +41,13 @@ class TeamTransport {
     return rank >= options_.first_server && rank < rank_of(options_.servers);
   }
 
-  /// Of a rank that serves: what comes of all sessions. It posts through the channel that it was given.
+  /// For a rank that serves: the requests of all sessions. It posts through the channel that it was given.
   [[nodiscard]] std::unique_ptr<Inbox> open_inbox(Channel& channel);
   /// To all servers, of this rank's session `number`. Once. Sockets connect: the servers' inboxes are open by then.
   [[nodiscard]] std::unique_ptr<Requests> open_requests(Channel& channel, std::uint32_t number);
 
  private:
-  /// Where the rings of a session and a server are: at both in the same region, in the same place.
+  /// The place of the rings of a session and a server: at both in the same region, at the same offset.
   struct Place {
     const SymmetricRegion* region;
     std::uint64_t offset;
@@ -62,7 +62,7 @@ class TeamTransport {
   Team& team_;
   const TransportOptions options_;
   std::unique_ptr<SymmetricRegion> of_servers_;  ///< of their sessions, and behind them what wakes a server
-  std::vector<std::unique_ptr<SymmetricRegion>> by_session_;  ///< apart: whoever waits in one is woken with it alone
+  std::vector<std::unique_ptr<SymmetricRegion>> by_session_;  ///< apart: a waiter in one is woken with it alone
 };
 
 }  // namespace farside::kv
