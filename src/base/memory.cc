@@ -32,7 +32,7 @@ std::uint64_t read_limit(const std::filesystem::path& path) {
   return std::ifstream(path) >> bytes ? bytes : kUnlimited;
 }
 
-// What a control group may still take. Pages of files count as its use, but go when the room is needed.
+// The memory that a control group may still take. Pages of files count as its use, but go when the room is needed.
 std::uint64_t left_in_group(const std::filesystem::path& group) {
   const std::uint64_t most = read_limit(group / "memory.max");
   if (most == kUnlimited) return kUnlimited;
