@@ -1,5 +1,5 @@
-// The functions that allocate, in front of the allocator's: who calls for much is told to farside far. A library of its
-// own, which is preloaded only when somebody wants to know.
+// The functions that allocate, in front of the allocator's: callers of large allocations are reported to farside far. A
+// library of its own, which is preloaded only for a profile.
 #include <atomic>
 #include <cstddef>
 #include <cstdlib>
@@ -34,7 +34,7 @@ class Next {
   std::atomic<Function*> function_{nullptr};
 };
 
-/// What is small goes straight on. Being inlined, it returns to where its caller does: the program.
+/// A small allocation goes straight on. Being inlined, it returns to where its caller does: the program.
 template <class Function, class... Words>
 [[gnu::always_inline]] inline void* allocate(Next<Function>& next, std::size_t bytes, Words... words) {
   if (bytes < farside_far_large_bytes) [[likely]]

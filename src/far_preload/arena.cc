@@ -27,7 +27,7 @@ constexpr std::uint64_t kLargeBytes = std::uint64_t{2}
                                       << 20U;            // allocators want ranges of this size on a multiple of it
 constexpr std::size_t kBorders = std::size_t{1} << 20U;  // of the table
 
-// What was freed keeps its bytes, and its share of the budget, until it is worth a request.
+// A freed range keeps its bytes, and its share of the budget, until it is worth a request.
 constexpr std::uint64_t kFreedBytes = std::uint64_t{8} << 20U;
 constexpr std::size_t kFreedParts = DoorPacket::kRanges;
 
@@ -69,7 +69,7 @@ long ask_about(DoorKind kind, Hint hint, const Part& part) {
 
 long discard(const Part& part) { return part.use == Use::free ? 0 : ask_about(DoorKind::discard, Hint::none, part); }
 
-// What was freed becomes free, many ranges in a request. False when the door does not answer.
+// Freed ranges become free, many ranges in a request. False when the door does not answer.
 bool recycle() {
   for (;;) {
     DoorRange freed[DoorPacket::kRanges];
@@ -135,7 +135,7 @@ long hint_used(Hint hint, const Part& part) {
   return part.use == Use::used ? ask_about(DoorKind::advise, hint, part) : -ENOMEM;
 }
 
-// Of pages that are not the same bytes anyhow: zeros need no memory in the new place.
+// Copies only pages that are not zero: zeros need no memory in the new place.
 void copy_pages(std::uint64_t from, std::uint64_t to, std::uint64_t bytes) {
   constexpr std::byte kZeros[kPageBytes] = {};
   const auto* source = reinterpret_cast<const std::byte*>(from);  // NOLINT(performance-no-int-to-ptr)
@@ -151,7 +151,7 @@ bool is_used(std::uint64_t address, std::uint64_t bytes) {
   return part.use == Use::used && bytes <= part.end - address;
 }
 
-// The pages behind a range, if nobody has them.
+// Takes the pages behind a range, if they are free.
 bool extend(std::uint64_t from, std::uint64_t to) {
   if (!is_within(from, to - from)) return false;
   const auto free_behind = [&] {
@@ -244,7 +244,7 @@ long map_over(std::uint64_t address, std::uint64_t bytes, int protection) {
   const auto protect = [](const Part& part, int wanted) {
     return system_call(SYS_mprotect, part.begin, part.end - part.begin, wanted);
   };
-  // What the kernel may refuse comes first: bytes go when nothing can fail any more.
+  // Calls that the kernel may refuse come first: bytes go when nothing can fail any more.
   for_each(false, [&](const Part& part) { return protect(part, protection); });
   for_each(true, [&](const Part& part) {
     const long mapped =
@@ -255,7 +255,7 @@ long map_over(std::uint64_t address, std::uint64_t bytes, int protection) {
     return state.ranges.set(part.begin, part.end, Use::used) ? discard(part) : -ENOMEM;
   });
   if (error == 0) return static_cast<long>(address);
-  // What nobody has is as it was in the beginning.
+  // Pages that are not in use are as they were in the beginning.
   state.ranges.for_each(address, address + rounded, [&](const Part& part) {
     if (part.use == Use::free || part.use == Use::freed) static_cast<void>(protect(part, kReadWrite));
   });

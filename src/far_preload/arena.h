@@ -18,7 +18,7 @@ namespace farside::far_preload::arena {
 /// of whole pages. 0, or -errno.
 [[nodiscard]] long open(std::uint64_t bytes, std::uint64_t threshold_bytes, std::span<const DoorRange> static_arrays);
 
-/// Where it is: the arena, and then static arrays. None before `open`.
+/// Its zones: the arena, and then static arrays. None before `open`.
 [[nodiscard]] std::span<const DoorRange> zones();
 /// Whether anything of the range is in them.
 [[nodiscard]] bool touches(std::uint64_t address, std::uint64_t bytes);
@@ -35,7 +35,7 @@ namespace farside::far_preload::arena {
 /// Before something else comes over a range: takes out what of it is here. The bytes are gone.
 [[nodiscard]] long give_away(std::uint64_t address, std::uint64_t bytes);
 
-// Of ranges that may begin or end outside: there the kernel does it.
+// For ranges that may begin or end outside: there the kernel does it.
 
 [[nodiscard]] long unmap(std::uint64_t address, std::uint64_t bytes);
 [[nodiscard]] long advise(std::uint64_t address, std::uint64_t bytes, int advice);
@@ -49,7 +49,7 @@ namespace farside::far_preload::arena {
 /// Tells farside far that `caller` got this part of it. Whatever the answer is, the program has its memory.
 void allocated(const DoorRange& range, std::uint64_t caller);
 
-/// Nobody changes it from here to `release`: around a fork. Signals wait meanwhile.
+/// No thread changes it from here to `release`: around a fork. Signals wait in that time.
 void hold();
 void release();
 

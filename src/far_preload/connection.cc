@@ -24,7 +24,7 @@ constexpr std::uint64_t kPatience_s = 180;  // the door's own, for pages that mu
 constinit sockaddr_un address{};
 constinit std::uint64_t token = 0;
 
-// What a packet that came must have, apart from its kind.
+// Requirements of any packet that came, apart from its kind.
 bool is_whole(const DoorPacket& packet, std::size_t bytes) {
   if (bytes < DoorPacket::bytes(0) || packet.version != far::kDoorVersion) return false;
   const std::size_t rest = bytes - DoorPacket::bytes(0);
@@ -104,7 +104,7 @@ bool receive(int connection, DoorPacket& packet) {
 
 namespace {
 
-// What was asked is done, sooner or later, so the answer is waited for: a discard must not take effect behind the
+// A request is executed, sooner or later, so the answer is waited for: a discard must not take effect behind the
 // program's back. If the door is gone, so is the connection.
 Answer answer_to(DoorPacket& packet, const Descriptor& connection) {
   if (!connection) return Answer::gone;

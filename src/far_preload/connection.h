@@ -31,7 +31,7 @@ class Descriptor {
   int fd_ = -1;
 };
 
-/// Where the door is; called once, before anything else here.
+/// Sets the path of the door; called once, before anything else here.
 void name_door(const char* path);
 
 /// Nothing, when farside far is not there.
@@ -45,7 +45,7 @@ void name_door(const char* path);
 /// From here on receive waits until the connection ends, and no shorter.
 void wait_without_limit(int connection);
 
-/// What the door answers to one request of this process, about at most DoorPacket::kRanges ranges.
+/// The door's answer to one request of this process, about at most DoorPacket::kRanges ranges.
 enum class Answer { done, refused, gone };
 [[nodiscard]] Answer ask(DoorKind kind, std::uint64_t extra, std::span<const DoorRange> ranges);
 

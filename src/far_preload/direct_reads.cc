@@ -22,7 +22,7 @@
 #include "preload/system_call.h"
 #include "ranges.h"
 
-// What the compiler calls instead of read and pread when it knows how large the buffer is.
+// Functions that the compiler calls instead of read and pread when it knows how large the buffer is.
 extern "C" {
 ssize_t __read_chk(int fd, void* into, size_t bytes, size_t room);
 ssize_t __pread_chk(int fd, void* into, size_t bytes, off_t offset, size_t room);
@@ -77,7 +77,7 @@ bool is_direct(int fd) {
   return type == FUSE_SUPER_MAGIC || type == SMB2_SUPER_MAGIC || type == kCifsMagic || type == kPlan9Magic;
 }
 
-/// Where in the program's buffers the next bytes go.
+/// The place in the program's buffers for the next bytes.
 class Cursor {
  public:
   Cursor(const iovec* parts, int count) : next_(parts), end_(parts + count) {}

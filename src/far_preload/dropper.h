@@ -1,7 +1,7 @@
 // dropper.h — the one thread that we have in a program: it takes pages away when it is told to.
 //
 // It is none of libc's, has a table of descriptors of its own, and blocks all signals, so the program sees nothing of
-// it. When farside far is gone it kills the process: nobody could bring a page any more.
+// it. When farside far is gone it kills the process: no process could fetch a page any more.
 #pragma once
 
 #include "connection.h"

@@ -44,14 +44,14 @@ struct Action {
   SignalsHeld::Mask mask;
 };
 
-// Of the one thread that forks.
+// For the one thread that forks.
 constexpr std::size_t kStackBytes = std::size_t{64} << 10U;
 alignas(64) constinit std::byte stack[kStackBytes];
 constinit SystemCall forking_call{};
 constinit Action action_before{};
 constinit ForkInOurPlace* fork_in_our_place = nullptr;
 
-// Of the program's stack, which may be far, nothing is used.
+// Uses nothing of the program's stack, which may be far.
 long fork_on_our_stack() {
   long result = 0;
   asm volatile(

@@ -33,7 +33,7 @@ class SignalsHeld {
   Mask before_;
 };
 
-/// 0: open, 1: taken, 2: taken, and somebody sleeps.
+/// 0: open, 1: taken, 2: taken, and a thread sleeps.
 class Lock {
  public:
   void lock() {

@@ -29,7 +29,7 @@ void* as_address(long result) {
   return MAP_FAILED;
 }
 
-// Memory that starts as zeros, is nobody else's, and may lie anywhere.
+// Memory that starts as zeros, is private, and may lie anywhere.
 bool is_plain(int flags) {
   constexpr int kType = MAP_SHARED | MAP_PRIVATE | MAP_ANONYMOUS;
   constexpr int kElsewhere = MAP_STACK | MAP_GROWSDOWN | MAP_HUGETLB | MAP_32BIT | MAP_FIXED_NOREPLACE;
@@ -50,8 +50,7 @@ bool are_mappings_left() {
   return are_left;
 }
 
-// What `make` makes elsewhere goes over a part of the arena. What the kernel refuses it refuses while the bytes are
-// still there.
+// Puts what `make` makes elsewhere over a part of the arena. If the kernel refuses, the bytes are still there.
 template <class Make>
 long put_over(std::uint64_t address, std::size_t bytes, Make make) {
   if (address % kPageBytes != 0) return -EINVAL;

@@ -45,7 +45,7 @@ constexpr sock_filter kProgram[] = {
 
 }  // namespace
 
-// Who may not forbid itself things and start set-user-ID programs gives the latter up.
+// A process that may not install a filter and start set-user-ID programs gives the latter up.
 long forbid_pinning() {
   if (system_call(SYS_vmsplice, -1, nullptr, 0, 0) == -EINVAL) return 0;  // of no descriptor, by the filter
   const sock_fprog program{std::size(kProgram), const_cast<sock_filter*>(kProgram)};

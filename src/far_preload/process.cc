@@ -117,8 +117,8 @@ void join(const Descriptor& connection) {
   advise_joined(MADV_DONTFORK);
 }
 
-// What the kernel writes for a thread, into memory that may be far: its number, where clone's fourth word says, and
-// where it runs (rseq).
+// Touches what the kernel writes for a thread, into memory that may be far: its number, where clone's fourth word says,
+// and where it runs (rseq).
 void touch_what_the_kernel_writes(const SystemCall& call) {
   const auto touch = [](std::uint64_t address, std::size_t bytes) {
     const auto* const first =
@@ -135,7 +135,7 @@ void touch_what_the_kernel_writes(const SystemCall& call) {
   }
 }
 
-// What a fork takes of the program's descriptors: the child joins by a connection that it inherits, and makes its
+// The descriptors that a fork takes of the program: the child joins by a connection that it inherits, and makes its
 // userfaultfd in the place of the spare ones.
 class ForkDescriptors {
  public:

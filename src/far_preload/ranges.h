@@ -36,7 +36,7 @@ class Ranges {
   [[nodiscard]] std::uint64_t begin() const { return begin_; }
   [[nodiscard]] std::uint64_t end() const { return end_; }
 
-  /// Where so much is free: the lowest address that is a multiple of `alignment`, a power of two.
+  /// Finds so many free bytes: the lowest address that is a multiple of `alignment`, a power of two.
   [[nodiscard]] std::optional<std::uint64_t> find_free(std::uint64_t bytes, std::uint64_t alignment) const;
 
   /// The part that has `address`.
@@ -62,7 +62,7 @@ class Ranges {
   [[nodiscard]] std::size_t index_of(std::uint64_t address) const;
   [[nodiscard]] Part part(std::size_t index) const;
 
-  // Where a part begins, and in the bits within a page its use. The part ends where the next begins.
+  // The begin of each part, and in the bits within a page its use. The part ends where the next begins.
   std::span<std::uint64_t> table_;
   std::size_t count_ = 0;
   std::uint64_t begin_ = 0;
