@@ -1,7 +1,7 @@
 // device.h — a space of far memory as a block device: what nbdkit's requests come down to.
 //
-// What is written is done when it is safe (a Lane's write is), whichever connection wrote it: a flush has nothing to
-// do, and a device may have any number of connections.
+// A write is done when it is safe (as a Lane's is), whichever connection wrote it: a flush has nothing to do, and a
+// device may have any number of connections.
 //
 // A device allocates nothing for a request (its lanes' lists grow now and then). Thread safety: every call, from any
 // thread.
@@ -32,7 +32,7 @@ class Device {
   [[nodiscard]] far::Result write(std::span<std::byte> from, std::uint64_t offset);
   /// Reads as zeros afterwards.
   [[nodiscard]] far::Result discard(std::uint64_t offset, std::uint64_t bytes);
-  /// What is not written reads as zeros.
+  /// Blocks that are not written read as zeros.
   [[nodiscard]] const WrittenBlocks& written() const noexcept { return written_; }
 
  private:

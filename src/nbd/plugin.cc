@@ -1,4 +1,4 @@
-// What nbdkit loads: `nbdkit farside size=4G` serves far memory of the pool as a block device (docs/far.md).
+// The plugin that nbdkit loads: `nbdkit farside size=4G` serves far memory of the pool as a block device (docs/far.md).
 #include <exception>
 #include <filesystem>
 #include <memory>
@@ -99,7 +99,7 @@ int config_complete() {
   });
 }
 
-/// Whoever goes into the background says nothing more that anybody hears, so what can fail is tried before.
+/// A process that goes into the background can report nothing that is read, so what can fail is tried before.
 int get_ready() {
   return or_told([] { (void)far::open_pool(plugin().options); });
 }

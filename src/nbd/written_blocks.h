@@ -1,7 +1,7 @@
 // written_blocks.h — which blocks of a device may hold something: the rest is known to be zeros.
 //
-// Guarantee, if whoever writes sets after writing, and whoever discards clears before that: what is not set is zeros
-// when nobody is at it any more, however writes and discards of one block overlapped.
+// Guarantee, if a writer sets after writing, and a discard clears before it begins: a block that is not set is zeros
+// once no operation on it is under way, however writes and discards of one block overlapped.
 //
 // Thread safety: every call, from any thread.
 #pragma once
