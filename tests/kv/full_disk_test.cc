@@ -85,7 +85,7 @@ class NoCommits final : public LocalRequests {
     longest_wait_ = std::max(longest_wait_, deadline.at - servers_.fabric().now());
     return outcome_;
   }
-  [[nodiscard]] bool is_loss_final() const override { return true; }
+  [[nodiscard]] bool is_loss_final(ServerNumber /*server*/) const override { return true; }
 
   [[nodiscard]] Duration longest_wait() const noexcept { return longest_wait_; }
   [[nodiscard]] int asked() const noexcept { return asked_; }
@@ -101,19 +101,24 @@ class NoCommits final : public LocalRequests {
 class KvUnsettled : public KvFullDisk {
  protected:
   void read_all(AtomicSession& session, std::size_t transactions) {
-    const std::string written = key(0, 0);
-    const std::string_view wanted = written;
     for (std::size_t i = 0; i < transactions; ++i) {
-      const Timestamp timestamp{i + 1, 9};
-      const std::vector<KeyId> siblings{key_id(key(0, 0)), key_id(key(1, 0))};
-      Request request{.kind = RequestKind::prepare, .session = 9, .timestamp = timestamp, .servers = {0, 1}};
-      request.siblings = {SiblingsKind::list, std::as_bytes(std::span(siblings))};
-      request.writes = {{.key = written, .value = "value"}};
-      ASSERT_EQ(ask(0, request), Answer::done);
-      ASSERT_EQ(ask(0, {.kind = RequestKind::commit, .session = 9, .timestamp = timestamp}), Answer::done);
-      std::vector<Got> got;
-      ASSERT_EQ(session.get_all({&wanted, 1}, got, servers_.soon()), Outcome::done) << i;
+      commit_at_first(i);
+      ASSERT_EQ(read(session, key(0, 0)), Outcome::done) << i;
     }
+  }
+  void commit_at_first(std::size_t number) {
+    const std::string written = key(0, 0);
+    const Timestamp timestamp{number + 1, 9};
+    const std::vector<KeyId> siblings{key_id(written), key_id(key(1, 0))};
+    Request request{.kind = RequestKind::prepare, .session = 9, .timestamp = timestamp, .servers = {0, 1}};
+    request.siblings = {SiblingsKind::list, std::as_bytes(std::span(siblings))};
+    request.writes = {{.key = written, .value = "value"}};
+    ASSERT_EQ(ask(0, request), Answer::done);
+    ASSERT_EQ(ask(0, {.kind = RequestKind::commit, .session = 9, .timestamp = timestamp}), Answer::done);
+  }
+  Outcome read(AtomicSession& session, std::string_view wanted) {
+    std::vector<Got> got;
+    return session.get_all({&wanted, 1}, got, servers_.soon());
   }
 };
 
@@ -131,6 +136,17 @@ TEST_F(KvUnsettled, AreForgottenOfAServerThatIsLost) {
   NoCommits requests(servers_, Outcome::peer_lost);
   AtomicSession reader(servers_.fabric(), servers_.channel(), requests, servers_.memories(), {.session = 1});
   read_all(reader, 5000);
+}
+
+// Only a get that would have to remember more fails.
+TEST_F(KvUnsettled, KeepNoOtherGetFromItsData) {
+  constexpr std::size_t kRemembered = 4096;
+  NoCommits requests(servers_, Outcome::timed_out);
+  AtomicSession reader(servers_.fabric(), servers_.channel(), requests, servers_.memories(), {.session = 1});
+  read_all(reader, kRemembered);
+  commit_at_first(kRemembered);
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(read(reader, key(0, 0)), Outcome::timed_out);
+  EXPECT_EQ(read(reader, key(0, 1)), Outcome::done);
 }
 
 /// Its disk is full from the first commit on.

@@ -113,7 +113,9 @@ bool AtomicReader::is_right(const Again& again) const {
   return now >= std::max(again.before, again.due) && std::ranges::find(candidates_, now) != candidates_.end();
 }
 
+// A get whose versions cannot all be remembered fails, though what it has read is right: a later one might go back.
 Outcome AtomicReader::remember(Deadline deadline) {
+  bool is_all_remembered = true;
   for (const Search* search : wanted_) {
     if (!search->found) continue;
     const Record& record = search->record;
@@ -130,10 +132,12 @@ Outcome AtomicReader::remember(Deadline deadline) {
     const bool is_alone = record.head.siblings_kind == SiblingsKind::list && record.siblings.size() <= sizeof(KeyId);
     const bool is_known = std::ranges::find(seen_, search->timestamp, &Seen::timestamp) != seen_.end();
     if (is_alone || is_known) continue;
+    is_all_remembered = seen_.size() < kMaxUnsettled;
+    if (!is_all_remembered) break;
     seen_.push_back({search->timestamp, record.head.siblings_kind, {record.siblings.begin(), record.siblings.end()}});
   }
   settle_some(deadline);
-  return seen_.size() <= kMostSeenAtAll ? Outcome::done : Outcome::timed_out;  // what was read is right all the same
+  return is_all_remembered ? Outcome::done : Outcome::timed_out;
 }
 
 // One that cannot be settled keeps no other from it.
@@ -167,7 +171,7 @@ bool AtomicReader::is_ended_at(ServerNumber server, Outcome sent, Deadline deadl
   Message reply;
   const Outcome outcome = sent == Outcome::done ? requests_.receive(server, reply, deadline) : sent;
   if (outcome == Outcome::done) return is_ended(reply);
-  if (outcome == Outcome::peer_lost && requests_.is_loss_final()) return true;
+  if (outcome == Outcome::peer_lost && requests_.is_loss_final(server)) return true;
   unresponsive_[server] = fabric_.now() + grace_;
   return false;
 }

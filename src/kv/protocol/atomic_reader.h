@@ -32,7 +32,7 @@ class AtomicReader {
 
  private:
   static constexpr std::size_t kMostSeen = 64;
-  static constexpr std::size_t kMostSeenAtAll = 4096;  ///< while a server does not answer
+  static constexpr std::size_t kMaxUnsettled = 4096;  ///< while a server does not answer
   static constexpr std::size_t kSettledAtOnce = 64;
   static constexpr int kSettlePart = 100;  ///< of the grace time, that a server is waited for
 

@@ -24,12 +24,17 @@ ServerNumber HomedRequests::seat(ServerNumber partition) const {
   return partitions_[partition].at_standby ? servers() + partition : partition;
 }
 
+Outcome HomedRequests::from_seat(ServerNumber partition, Outcome outcome) {
+  if (outcome == Outcome::peer_lost) partitions_[partition].is_seat_lost = true;
+  return outcome;
+}
+
 Outcome HomedRequests::send(ServerNumber partition, std::span<const std::byte> request, Deadline deadline) {
   bool is_repeated = false;
   for (Duration slice = kFirstSlice * (1 + request.size() / kSlowest);; slice *= 2, is_repeated = true) {
     (void)follow(partition, deadline);
     const Deadline until{homes_.has_leases() ? std::min(deadline.at, fabric_.in(slice).at) : deadline.at};
-    const Outcome sent = seats_.send(seat(partition), request, until);
+    const Outcome sent = from_seat(partition, seats_.send(seat(partition), request, until));
     if (sent == Outcome::done) {
       partitions_[partition].unanswered.push_back({{request.begin(), request.end()}, is_repeated});
       return sent;
@@ -47,7 +52,8 @@ Outcome HomedRequests::receive(ServerNumber partition, Message& reply, Deadline 
       unanswered.pop_front();
       return sent;
     }
-    const Outcome came = seats_.await(seat(partition), {std::min(deadline.at, fabric_.in(kSlice).at)});
+    const Deadline slice_end{std::min(deadline.at, fabric_.in(kSlice).at)};
+    const Outcome came = from_seat(partition, seats_.await(seat(partition), slice_end));
     const Time asked_until = came == Outcome::done ? deadline.at : std::min(deadline.at, fabric_.in(kSlice).at);
     const bool is_trusted = homes_.is_trusted(partition, {asked_until});
     const bool looks = homes_.rules().looks_at_the_epoch || came != Outcome::done;
@@ -75,10 +81,17 @@ bool HomedRequests::has_reply(ServerNumber partition) {
   return seats_.has_reply(seat(partition)) && !homes_.will_move(partition);
 }
 
+// The standby of a lost primary is waited for as long as it may serve this process.
+bool HomedRequests::is_loss_final(ServerNumber partition) const {
+  const Partition& asked = partitions_[partition];
+  return asked.is_seat_lost && (asked.at_standby || !(homes_.is_moved(partition) || homes_.may_move(partition)));
+}
+
 bool HomedRequests::follow(ServerNumber partition, Deadline deadline) {
   Partition& asked = partitions_[partition];
   if (asked.at_standby || !homes_.is_moved(partition)) return false;
   asked.at_standby = true;
+  asked.is_seat_lost = false;
   for (Asked& each : asked.unanswered) {
     each.is_repeated = true;
     each.sent = seats_.send(seat(partition), each.request, deadline);

@@ -21,6 +21,7 @@ class HomedRequests final : public Requests {
   Outcome send(ServerNumber partition, std::span<const std::byte> request, Deadline deadline) override;
   Outcome receive(ServerNumber partition, Message& reply, Deadline deadline) override;
   [[nodiscard]] bool has_reply(ServerNumber partition) override;
+  [[nodiscard]] bool is_loss_final(ServerNumber partition) const override;
 
  private:
   struct Asked {
@@ -30,10 +31,13 @@ class HomedRequests final : public Requests {
   };
   struct Partition {
     bool at_standby = false;
+    bool is_seat_lost = false;  ///< the one that is asked
     std::deque<Asked> unanswered{};
   };
 
   [[nodiscard]] ServerNumber seat(ServerNumber partition) const;
+  /// Of that seat: `outcome`.
+  Outcome from_seat(ServerNumber partition, Outcome outcome);
   /// To the standby, if it serves by now: all that is not answered goes there. True if it was done.
   bool follow(ServerNumber partition, Deadline deadline);
   /// Waits for the standby to take over. False: it will not, or the time is up.

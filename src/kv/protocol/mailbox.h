@@ -29,7 +29,7 @@ class MailboxRequests final : public Requests {
   /// Throws UsageError when nothing is unanswered.
   Outcome receive(ServerNumber server, Message& reply, Deadline deadline) override;
   [[nodiscard]] bool has_reply(ServerNumber server) override;
-  [[nodiscard]] bool is_loss_final() const override { return true; }
+  [[nodiscard]] bool is_loss_final(ServerNumber /*server*/) const override { return true; }
   /// Waits until it has. After timed_out the reply can still be received.
   Outcome await(ServerNumber server, Deadline deadline);
 

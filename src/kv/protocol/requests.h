@@ -36,8 +36,9 @@ class Requests {
   virtual Outcome receive(ServerNumber server, Message& reply, Deadline deadline) = 0;
   /// Whether receive would not wait: the reply is there, or the server is lost.
   [[nodiscard]] virtual bool has_reply(ServerNumber server) = 0;
-  /// Whether a server that was lost once (peer_lost) never answers here again.
-  [[nodiscard]] virtual bool is_loss_final() const { return false; }
+  /// After a call for that server ended with peer_lost: whether nothing in its place answers here, or is read by this
+  /// session, ever again. Never waits for long.
+  [[nodiscard]] virtual bool is_loss_final(ServerNumber /*server*/) const { return false; }
 
  protected:
   Requests() = default;
