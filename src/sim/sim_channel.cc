@@ -133,10 +133,7 @@ Outcome SimChannel::flush_all(Deadline deadline) {
     if (flight->is_write()) written.insert(flight->peer());
   }
   Outcome all = Outcome::done;
-  for (const PeerId peer : written) {
-    const Outcome flushed = flush(peer, deadline);
-    if (all == Outcome::done) all = flushed;
-  }
+  for (const PeerId peer : written) all = graver(all, flush(peer, deadline));
   return all;
 }
 

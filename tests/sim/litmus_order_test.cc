@@ -113,6 +113,25 @@ TEST(SimLitmus, FlushAllOrdersAcrossTargetsAndChannels) {
   EXPECT_FALSE(possible(unordered(), flag_by_another_channel(true)));
 }
 
+// Of two targets the first is lost, and the other one cannot be reached before the deadline.
+TEST(SimLitmus, FlushAllReportsATimeOutBeforeALoss) {
+  const auto flush_returns = [](Outcome expected) {
+    return [expected](Side& me) {
+      World& world = me.litmus.world;
+      std::array<std::uint64_t, 2> data{7, 7};
+      Batch batch(*me.channel);
+      batch.write(me.memory->of(kWriter).span(kData, 8), LocalSpan(data.data(), 8));
+      batch.write(me.memory->of(kReader).span(kData, 8), LocalSpan(data.data() + 1, 8));
+      world.kill(kWriter);
+      world.wires().stall(world.fabric(kTarget).process(), world.fabric(kReader).process(), std::chrono::seconds(2));
+      me.litmus.happened = me.channel->flush_all(me.soon()) == expected;
+      (void)batch.wait(me.soon());
+    };
+  };
+  EXPECT_TRUE(possible(tame(), {Litmus::Program{}, {}, flush_returns(Outcome::timed_out)}));
+  EXPECT_FALSE(possible(tame(), {Litmus::Program{}, {}, flush_returns(Outcome::peer_lost)}));
+}
+
 // ---- What signals follow ----
 
 Programs tell_two(bool by_signal) {

@@ -37,6 +37,12 @@ enum class [[nodiscard]] Outcome{done, timed_out, link_lost, peer_lost};
 
 [[nodiscard]] std::string_view to_string(Outcome outcome);
 
+/// Of the outcomes at two targets the one to act on: a failure before done, and one that may concern a living peer
+/// before peer_lost.
+constexpr Outcome graver(Outcome one, Outcome other) {
+  return one == Outcome::done || (one == Outcome::peer_lost && other != Outcome::done) ? other : one;
+}
+
 /// The old value of a word that an atomic changed, or the value that a load found; meaningful only when done.
 struct [[nodiscard]] Fetched {
   Outcome outcome;
@@ -114,6 +120,7 @@ class Channel {
   /// nothing that was posted before it lands any more, atomics included.
   virtual Outcome flush(PeerId peer, Deadline deadline) = 0;
   /// The same for every peer that this channel has written to. After a failure the others are flushed nevertheless.
+  /// Returns peer_lost only if no peer failed otherwise.
   virtual Outcome flush_all(Deadline deadline) = 0;
   /// Orders this thread's own accesses to its Regions: those before it, before those after it.
   virtual void local_fence() = 0;

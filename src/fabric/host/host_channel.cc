@@ -101,8 +101,7 @@ Outcome HostChannel::flush_all(Deadline deadline) {
   Outcome all = ucx_ == nullptr ? Outcome::done : ucx_->flush_all(deadline);
   for (PeerId peer = 0; peer < unflushed_.size(); ++peer) {
     if (unflushed_[peer] == 0) continue;
-    const Outcome flushed = settle_writes(peer, deadline);
-    if (all == Outcome::done) all = flushed;
+    all = graver(all, settle_writes(peer, deadline));
   }
   return all;
 }

@@ -265,11 +265,11 @@ Outcome UcxChannel::flush_all(Deadline deadline) {
     if (link->unflushed != nullptr || !link->quiet()) written.insert(peer);
   }
   for (const auto& [peer, spoiled] : spoiled_) written.insert(peer);
-  Completion all;
+  Outcome all = Outcome::done;
   for (const Outcome flushed : flush(std::vector<PeerId>(written.begin(), written.end()), kFlush, deadline)) {
-    all.record(flushed);
+    all = graver(all, flushed);
   }
-  return all.outcome;
+  return all;
 }
 
 std::vector<Outcome> UcxChannel::flush(std::span<const PeerId> peers, Report report, Deadline deadline) {
