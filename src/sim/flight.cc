@@ -276,7 +276,8 @@ bool Flight::may_go_on() {
   }
   if (wires_.network().needs_calls_for_progress && !waiter_->in_call) return false;
   if (is_atomic() && target_->in_atomic(operation_.offset)) return false;
-  return std::ranges::all_of(predecessors_, [](const auto& flight) { return flight->landed(); });
+  while (landed_before_ < predecessors_.size() && predecessors_[landed_before_]->landed()) ++landed_before_;
+  return landed_before_ >= predecessors_.size();
 }
 
 bool Flight::target_is_silent() const {

@@ -58,10 +58,11 @@ Duration Scheduler::up_to(Duration most) {
 }
 
 void Scheduler::after(Duration delay, std::function<void()> action, std::function<bool()> ready) {
-  Event event{now_ + delay, orders_++, std::move(action), std::move(ready), kFirstRetry, priority_};
-  if (chooser_ == nullptr) return events_.push(std::move(event));
-  chooser_->made(event.order);
-  open_.push_back(std::move(event));
+  const auto [event, is_new] =
+      events_.insert({now_ + delay, orders_++, std::move(action), std::move(ready), kFirstRetry, priority_});
+  if (chooser_ == nullptr) return;
+  chooser_->made(event->order);
+  open(events_.extract(event));
 }
 
 void Scheduler::spawn(ProcessId process, std::function<void()> body) {
@@ -80,7 +81,8 @@ Scheduler::Ticket Scheduler::ticket() const { return {running_, threads_[running
 
 void Scheduler::sleep_until(Time until) {
   const Ticket mine = ticket();
-  events_.push({std::max(until, now_), orders_++, [this, mine] { go_on(mine); }, {}, {}, threads_[running_]->priority});
+  events_.insert(
+      {std::max(until, now_), orders_++, [this, mine] { go_on(mine); }, {}, {}, threads_[running_]->priority});
   threads_[running_]->fiber->leave();
 }
 
@@ -154,32 +156,28 @@ bool Scheduler::run(Time limit) {
 
 // Returns whether an event is due, or was put off by its priority.
 bool Scheduler::is_due(Time limit) const {
-  return (!open_.empty() && now_ <= limit) || (!events_.empty() && events_.top().at <= limit);
+  return (!open_.empty() && now_ <= limit) || (!events_.empty() && events_.begin()->at <= limit);
 }
 
 void Scheduler::settle(Time limit) {
-  while (!open_.empty()) {
-    events_.push(std::move(open_.back()));
-    open_.pop_back();
-  }
+  while (!open_.empty()) events_.insert(take(open_.begin()));
   chooser_ = nullptr;
   while (is_due(limit)) do_next();
 }
 
 void Scheduler::do_next() {
   if (window_) return execute_by_priority();
-  // The action may put in events, so it must be out of the queue before it runs.
-  Event event = std::move(const_cast<Event&>(events_.top()));
-  events_.pop();
-  execute(std::move(event));
+  execute(events_.extract(events_.begin()));
 }
 
-void Scheduler::execute(Event event) {
+void Scheduler::execute(Node node) {
+  Event& event = node.value();
   now_ = std::max(now_, event.at);
   if (event.ready && !event.ready()) {
     event.at = now_ + up_to(event.retry);
     event.retry = std::min(event.retry * 2, kLongestRetry);
-    return events_.push(std::move(event));
+    events_.insert(std::move(node));
+    return;
   }
   priority_ = event.priority;
   event.action();
@@ -193,32 +191,27 @@ void Scheduler::choose_by_priorities() {
 }
 
 void Scheduler::execute_by_priority() {
-  const auto when = [](const Event& event) { return std::pair(event.at, event.order); };
-  auto next = std::ranges::min_element(open_, {}, when);
-  Time first = next == open_.end() ? events_.top().at : next->at;
-  if (!events_.empty()) first = std::min(first, events_.top().at);
-  while (!events_.empty() && events_.top().at <= first + *window_) {
-    open_.push_back(std::move(const_cast<Event&>(events_.top())));
-    events_.pop();
+  Time first = open_.empty() ? events_.begin()->at : *moments_.begin();
+  if (!events_.empty()) first = std::min(first, events_.begin()->at);
+  while (!events_.empty() && events_.begin()->at <= first + *window_) {
+    open(events_.extract(events_.begin()));
   }
-  // If nothing is ready the earliest is next, and is looked at again a little later.
-  next = std::ranges::min_element(open_, {}, when);
-  const auto rank = [](const Event& event) { return std::tuple(-event.priority, event.at, event.order); };
-  bool is_ready = false;
-  for (auto event = open_.begin(); event != open_.end(); ++event) {
-    if (is_ready && rank(*event) > rank(*next)) continue;
-    if (event->ready && !event->ready()) continue;
-    next = event;
-    is_ready = true;
+  Node next = take(open_.begin());
+  if (one_in(one_in_demotions_)) {
+    next.value().priority = --lowest_priority_;
+    return open(std::move(next));
   }
-  if (is_ready && one_in(one_in_demotions_)) {
-    next->priority = --lowest_priority_;
-    return;
-  }
-  Event event = std::move(*next);
-  *next = std::move(open_.back());
-  open_.pop_back();
-  execute(std::move(event));
+  execute(std::move(next));
+}
+
+void Scheduler::open(Node event) {
+  moments_.insert(event.value().at);
+  open_.insert(std::move(event));
+}
+
+Scheduler::Node Scheduler::take(OpenEvents::const_iterator event) {
+  moments_.erase(moments_.find(event->at));
+  return open_.extract(event);
 }
 
 // False when the chooser ends the run, or nothing can ever happen again.
@@ -236,9 +229,7 @@ bool Scheduler::do_chosen() {
   const auto chosen = chooser_->choose(ready);
   if (!chosen) return false;
   const auto found = std::ranges::find(open_, *chosen, &Event::order);
-  const Event event = std::move(*found);
-  open_.erase(found);
-  event.action();
+  take(found).value().action();
   return true;
 }
 

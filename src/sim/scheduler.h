@@ -21,7 +21,7 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <queue>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -147,8 +147,18 @@ class Scheduler {
     std::function<bool()> ready;
     Duration retry;
     std::int64_t priority;
-    friend bool operator>(const Event& a, const Event& b) { return a.at != b.at ? a.at > b.at : a.order > b.order; }
   };
+  struct ByMoment {
+    bool operator()(const Event& a, const Event& b) const { return a.at != b.at ? a.at < b.at : a.order < b.order; }
+  };
+  struct ByPriority {
+    bool operator()(const Event& a, const Event& b) const {
+      return a.priority != b.priority ? a.priority > b.priority : ByMoment{}(a, b);
+    }
+  };
+  using Events = std::set<Event, ByMoment>;
+  using OpenEvents = std::set<Event, ByPriority>;
+  using Node = Events::node_type;  // that of OpenEvents too: an event moves from one to the other without a copy
   struct Thread {
     ProcessId process;
     std::unique_ptr<Fiber> fiber;
@@ -169,17 +179,21 @@ class Scheduler {
   ProcessState& state(ProcessId process);
   [[nodiscard]] bool is_due(Time limit) const;
   void do_next();
-  void execute(Event event);
+  void execute(Node event);
   void execute_by_priority();
+  void open(Node event);
+  /// Returns `event`, which is no longer open.
+  Node take(OpenEvents::const_iterator event);
   [[nodiscard]] bool do_chosen();
 
   Time now_{};
   std::uint64_t random_;
   std::uint64_t orders_ = 0;
-  std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
+  Events events_;
   Chooser* chooser_ = nullptr;
-  std::vector<Event> open_;  // with a chooser: what does not wait for a moment; with priorities: what may be next
-  std::optional<Duration> window_;    // of those: how much later than the earliest
+  OpenEvents open_;  // with a chooser: events that do not wait for a moment; with priorities: those within the window
+  std::multiset<Time> moments_;       // of the events in open_
+  std::optional<Duration> window_;    // with priorities: how much later than the earliest event
   std::int64_t priority_ = 0;         // of what is happening
   std::int64_t lowest_priority_ = 0;  // of any so far
   std::uint64_t one_in_demotions_ = 0;
