@@ -68,7 +68,7 @@ class Broadcast::Impl {
         passed_on(known) {
     if (known.empty()) return;
     const auto ring = [this](Channel& by, Rank rank, Deadline deadline) { return comm.ring(by, rank, deadline); };
-    spread = std::make_unique<Spread>(comm.team(), comm.next_name("spread"), known, ring);
+    spread = std::make_unique<Spread>(comm.team(), comm.next_name("spread"), known, ring, Spread::Options());
   }
 
   // By the service thread.

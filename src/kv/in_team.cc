@@ -98,7 +98,7 @@ void InTeam::open_journal() {
     };
     auto shipping = std::make_unique<ShippingJournal>(
         fabric, *channel_, way, [this, standby] { return team_.has_died(standby); }, reach_again,
-        options_.replica_rules);
+        options_.replica_rules, options_.shipping);
     shipping_ = shipping.get();
     journal_ = std::move(shipping);
   } else if (options_.journal) {

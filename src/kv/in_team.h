@@ -35,6 +35,7 @@ struct InTeamOptions {
   Duration patience = std::chrono::seconds(1);  ///< with a client that was not heard of between prepare and commit
   std::optional<JournalSettings> journal{};     ///< of this rank, when it serves; none: nothing outlives it
   std::uint64_t ring_bytes = 8U << 20U;         ///< of what ships a server's changes to its standby
+  ShippingTimeouts shipping{};
   /// Connects a primary to its standby again, whose connection broke; false: it cannot. None: nothing does.
   std::function<bool(Rank standby)> reach_again{};
   std::optional<Duration> lease{};  ///< a standby may be unable to reach processes that its primary reaches

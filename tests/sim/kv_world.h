@@ -49,6 +49,7 @@ struct KvScenario {
   /// For a while the first client, which only reads, does not reach the last server's standby, nor that it.
   bool is_apart = false;
   std::uint64_t ring_bytes = 4096;
+  kv::ShippingTimeouts shipping{};  ///< may be shorter than stops
   kv::ReplicaRules replica_rules{};
   Network network;
   kv::KvRules rules;
@@ -61,6 +62,7 @@ struct KvScenario {
     memory_bytes = 64U << 10U;
     timeout = std::chrono::seconds(2);
   }
+  [[nodiscard]] bool is_filled() const { return most_value_bytes == 6000; }
 
   [[nodiscard]] bool is_calm() const {
     return pauses + stalls == 0 && deaths == 0 && !server_dies && !is_suspected && !standby_dies && !is_apart &&
@@ -163,6 +165,7 @@ class KvWorld {
             .mailbox = {.slots = 2, .slot_bytes = 1024},
             .patience = scenario_.patience,
             .ring_bytes = scenario_.ring_bytes,
+            .shipping = scenario_.shipping,
             .reach_again = reach_again,
             .lease = scenario_.lease,
             .rules = scenario_.rules,

@@ -9,9 +9,6 @@ namespace farside {
 
 namespace {
 
-using namespace std::chrono_literals;
-
-constexpr Duration kStep = 1s;  // for one transfer: who does not answer must not keep the others waiting
 constexpr std::uint64_t kPiecesBits = 24;
 
 std::uint64_t packed(std::uint64_t number, std::uint64_t pieces) { return number << kPiecesBits | pieces; }
@@ -45,22 +42,22 @@ std::uint64_t Spread::order_offset(Rank sender) const {
 }
 
 std::uint64_t Spread::pieces_of(const Order& order) const {
-  return std::max<std::uint64_t>(1, (order.bytes + piece_bytes_ - 1) / piece_bytes_);
+  return std::max<std::uint64_t>(1, (order.bytes + options_.piece_bytes - 1) / options_.piece_bytes);
 }
 
 std::uint64_t Spread::bytes_of_piece(const Order& order, std::uint64_t piece) const {
-  return std::min(piece_bytes_, order.bytes - piece * piece_bytes_);
+  return std::min(options_.piece_bytes, order.bytes - piece * options_.piece_bytes);
 }
 
 Spread::Spread(Team& team, const std::string& name, std::vector<const SymmetricRegion*> regions, Ring ring,
-               std::uint64_t piece_bytes, const SpreadRules& rules)
+               const Options& options, const SpreadRules& rules)
     : team_(team),
       rules_(rules),
       regions_(std::move(regions)),
       ring_(std::move(ring)),
-      piece_bytes_(piece_bytes),
+      options_(options),
       memory_(team.allocate(name, order_offset(team.size()))),
-      buffer_(piece_bytes),
+      buffer_(options.piece_bytes),
       passing_(team.size()) {}
 
 // ---- The sender
@@ -81,7 +78,7 @@ std::optional<Outcome> Spread::go_on(Channel& channel) {
   const auto fetch = [&](LocalSpan& piece, std::uint64_t offset) {
     piece = LocalSpan(buffer_.data(), piece.bytes());
     const RemoteSpan from = source_.region->span(source_.offset + offset, piece.bytes());
-    return channel.read(piece, from, team_.fabric().in(kStep));
+    return channel.read(piece, from, team_.fabric().in(options_.step_timeout));
   };
   const Outcome passed = pass_on(channel, team_.rank(), sending_, pieces_of(sending_.order), fetch);
   if (passed == Outcome::peer_lost) return passed;
@@ -167,7 +164,7 @@ bool Spread::exists(const Order& order) const {
 
 // The program, once; then the sender.
 Outcome Spread::tell(Channel& channel, Rank sender, Passing& passing) {
-  const Deadline deadline = team_.fabric().in(kStep);
+  const Deadline deadline = team_.fabric().in(options_.step_timeout);
   if (!passing.program_knows) {
     const auto word = regions_[passing.order.region]->of(team_.rank()).word<ControlWord>(passing.order.signal);
     Outcome told = channel.write_signal(word, passing.order.value, deadline);
@@ -189,7 +186,7 @@ Outcome Spread::pass_on(Channel& channel, Rank sender, Passing& passing, std::ui
     const auto wants_it = [at](const Child& child) { return !child.lost && child.pieces == at; };
     if (std::ranges::none_of(passing.children, wants_it)) continue;
     LocalSpan piece(nullptr, bytes_of_piece(passing.order, at));
-    if (const Outcome fetched = fetch(piece, at * piece_bytes_); fetched != Outcome::done) return fetched;
+    if (const Outcome fetched = fetch(piece, at * options_.piece_bytes); fetched != Outcome::done) return fetched;
     for (Child& child : passing.children) {
       if (wants_it(child)) give(channel, sender, passing, child, piece);
     }
@@ -198,7 +195,7 @@ Outcome Spread::pass_on(Channel& channel, Rank sender, Passing& passing, std::ui
 }
 
 void Spread::give(Channel& channel, Rank sender, const Passing& passing, Child& child, LocalSpan piece) {
-  const Deadline deadline = team_.fabric().in(kStep);
+  const Deadline deadline = team_.fabric().in(options_.step_timeout);
   const RemoteRegion& there = memory_->of(child.rank);
   const Order& order = passing.order;
   Outcome outcome = Outcome::done;
@@ -215,7 +212,7 @@ void Spread::give(Channel& channel, Rank sender, const Passing& passing, Child& 
     });
   }
   const RemoteRegion& memory = regions_[order.region]->of(child.rank);
-  const std::uint64_t offset = order.offset + child.pieces * piece_bytes_;
+  const std::uint64_t offset = order.offset + child.pieces * options_.piece_bytes;
   then([&] { return channel.write(memory.span(offset, piece.bytes()), piece, deadline); });
   const auto given = there.word<ControlWord>(given_offset(sender));
   const std::uint64_t value = packed(order.number, child.pieces + 1);

@@ -31,7 +31,11 @@ namespace farside {
 class Spread {
  public:
   static constexpr std::uint32_t kFanOut = 2;
-  static constexpr std::uint64_t kPieceBytes = 256U << 10U;
+  struct Options {
+    std::uint64_t piece_bytes = 256U << 10U;
+    /// Of one transfer: a rank that does not answer must not hold up the others.
+    Duration step_timeout = std::chrono::seconds(1);
+  };
 
   /// The description of a broadcast; it travels as it is. `signal` is the place of a ControlWord in the same region.
   struct Order {
@@ -49,7 +53,7 @@ class Spread {
 
   /// Collective, with the same regions in the same order at all ranks.
   Spread(Team& team, const std::string& name, std::vector<const SymmetricRegion*> regions, Ring ring,
-         std::uint64_t piece_bytes = kPieceBytes, const SpreadRules& rules = {});
+         const Options& options, const SpreadRules& rules = {});
 
   /// One at a time. `wanted` ascend. Spread gives the order its number.
   void begin(Order order, RemoteSpan from, const std::vector<Rank>& wanted);
@@ -98,7 +102,7 @@ class Spread {
   const SpreadRules rules_;
   const std::vector<const SymmetricRegion*> regions_;
   const Ring ring_;
-  const std::uint64_t piece_bytes_;
+  const Options options_;
   std::unique_ptr<SymmetricRegion> memory_;
 
   Passing sending_;

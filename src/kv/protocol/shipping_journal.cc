@@ -9,14 +9,15 @@
 namespace farside::kv {
 
 ShippingJournal::ShippingJournal(Fabric& fabric, Channel& channel, const Way& way, IsDead is_standby_dead,
-                                 ReachAgain reach_again, const ReplicaRules& rules)
+                                 ReachAgain reach_again, const ReplicaRules& rules, const ShippingTimeouts& timeouts)
     : fabric_(fabric),
       channel_(channel),
       way_(way),
       ring_(ShippingRing::in(way.ring->bytes())),
       is_standby_dead_(std::move(is_standby_dead)),
       reach_again_(std::move(reach_again)),
-      rules_(rules) {}
+      rules_(rules),
+      timeouts_(timeouts) {}
 
 void ShippingJournal::append(std::span<const std::byte> request, std::span<const TakenPlace> places) {
   if (is_alone_) return;
@@ -48,7 +49,7 @@ void ShippingJournal::stage(std::span<const std::byte> entry) {
 }
 
 bool ShippingJournal::sync() {
-  const Deadline deadline = fabric_.in(std::max(kPatience, slice()));
+  const Deadline deadline = fabric_.in(std::max(timeouts_.sync, slice()));
   for (Duration pause = kFirstPause; !is_alone_ && !staged_.empty();) {
     const Came came = write_on({std::min(deadline.at, fabric_.in(slice()).at)});
     if (came == Came::on) pause = kFirstPause;
@@ -69,7 +70,7 @@ bool ShippingJournal::sync() {
 // In proportion to what may be under way: who gives up too soon ships nothing over a slow network.
 Duration ShippingJournal::slice() const {
   const std::uint64_t bytes = std::min<std::uint64_t>(staged_.size(), ring_.capacity);
-  return kSlice * (1 + bytes / kSlowest) * (1 << doublings_);
+  return timeouts_.slice * (1 + bytes / timeouts_.bytes_per_slice) * (1 << doublings_);
 }
 
 // Frames that were not flushed are written again, to the same places: so nothing is missing in between, and what may
@@ -125,7 +126,7 @@ bool ShippingJournal::flush(Deadline deadline) {
 // The same bytes in the same place are as one.
 void ShippingJournal::go_back(Outcome failed) {
   if (rules_.writes_again) written_ = flushed_;
-  if (failed == Outcome::timed_out) doublings_ = std::min(doublings_ + 1, kMostDoublings);
+  if (failed == Outcome::timed_out) doublings_ = std::min(doublings_ + 1, kMaxDoublings);
 }
 
 void ShippingJournal::look_for_room(Deadline deadline) {

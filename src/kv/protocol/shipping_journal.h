@@ -21,6 +21,15 @@
 
 namespace farside::kv {
 
+struct ShippingTimeouts {
+  /// Of sync, with a standby that neither takes nor is dead; longer than it takes until a death on another host is
+  /// known. No client is answered in that time.
+  Duration sync = std::chrono::seconds(3);
+  /// Until it is asked whether that is dead: for each of so many bytes that are under way, and once more.
+  Duration slice = std::chrono::milliseconds(500);
+  std::uint64_t bytes_per_slice = 1U << 20U;
+};
+
 class ShippingJournal final : public Journal {
  public:
   /// As the authority on deaths reports for certain: a standby that is dead serves no client, and never will.
@@ -35,7 +44,7 @@ class ShippingJournal final : public Journal {
 
   /// The ring is new. What `way` names stays until there is another way.
   ShippingJournal(Fabric& fabric, Channel& channel, const Way& way, IsDead is_standby_dead, ReachAgain reach_again,
-                  const ReplicaRules& rules = {});
+                  const ReplicaRules& rules = {}, const ShippingTimeouts& timeouts = {});
 
   void append(std::span<const std::byte> request, std::span<const TakenPlace> places) override;
   void append_gone(std::span<const GoneKey> keys) override;
@@ -49,13 +58,7 @@ class ShippingJournal final : public Journal {
   [[nodiscard]] bool standby_gave_up() const noexcept { return standby_gave_up_; }
 
  private:
-  /// With a standby that neither takes nor is dead; longer than it takes until a death on another host is known. No
-  /// client is answered in that time.
-  static constexpr Duration kPatience = std::chrono::seconds(3);
-  /// Until it is asked whether that is dead: for each of so many bytes that are under way, and once more.
-  static constexpr Duration kSlice = std::chrono::milliseconds(500);
-  static constexpr std::uint64_t kSlowest = 1U << 20U;
-  static constexpr int kMostDoublings = 2;  ///< of this time, when it was too short
+  static constexpr int kMaxDoublings = 2;  ///< of a slice that was too short
   static constexpr Duration kFirstPause = std::chrono::microseconds(20);
   static constexpr Duration kLongestPause = std::chrono::milliseconds(1);
   static constexpr Duration kBetweenConnections = std::chrono::milliseconds(50);
@@ -87,6 +90,7 @@ class ShippingJournal final : public Journal {
   const IsDead is_standby_dead_;
   const ReachAgain reach_again_;
   const ReplicaRules rules_;
+  const ShippingTimeouts timeouts_;
   std::vector<std::byte> staged_;  ///< the log from `flushed_` on
   std::uint64_t flushed_ = 0;      ///< up to there the log is in the standby's memory, and no WRITE of it is under way
   std::uint64_t written_ = 0;
