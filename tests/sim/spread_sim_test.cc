@@ -41,7 +41,8 @@ SpreadScenario draw(std::uint64_t seed) {
   scenario.dies = dice.one_in(3);
   scenario.network = harshest(seed);
   scenario.disturbance = Disturbance::draw(dice, kPatience);
-  if (dice.one_in(3)) scenario.options.step_timeout = scenario.disturbance.timeout;  // shorter than some stops
+  // Shorter than some stops, and long enough for the six operations of a step.
+  if (dice.one_in(3)) scenario.options.step_timeout = std::chrono::milliseconds(1);
   return scenario;
 }
 
@@ -65,6 +66,7 @@ class SpreadRun {
       world_.on(rank, [this, rank] { live(rank); });
     }
     if (!world_.run(kLimit)) fail("somebody was still waiting when the time was over");
+    for (Rank rank = 0; rank < scenario_.ranks; ++rank) look_for_later_writes(rank);
     for (Rank sender = 0; sender < kSenders; ++sender) {
       if (sides_[sender].sent != kRounds) fail("rank " + std::to_string(sender) + " has not sent all");
     }
@@ -193,7 +195,22 @@ class SpreadRun {
         }
         word(at).store(kChanged);
       }
+      channel->local_fence();
       side.told[sender] = round;
+    }
+  }
+
+  // What the program has stored over the bytes that it was told of is still there.
+  void look_for_later_writes(Rank rank) {
+    for (Rank sender = 0; sender < kSenders; ++sender) {
+      for (std::uint64_t round = 1; round <= sides_[rank].told[sender]; ++round) {
+        for (std::uint64_t at = 0; wants(rank, sender, round) && at < words_in(round); ++at) {
+          const std::uint64_t offset = place_offset(sender, round) + 8 * at;
+          if (sides_[rank].memory->local().word<ControlWord>(offset).load() == kChanged) continue;
+          fail("round " + std::to_string(round) + " of rank " + std::to_string(sender) + " was written again at rank " +
+               std::to_string(rank));
+        }
+      }
     }
   }
 
@@ -224,6 +241,7 @@ TEST(SpreadSim, ReachesAllWhoWantItUnderEverySeed) {
       UnmetList{nothing_is_revoked(),
                 {"", {Fault::poster_died, Fault::landed_orphaned}, "the last rank alone dies", kRare},
                 {"READ memory", every_fault(), "only what comes in pieces is READ", kRare},
+                {"READ spread", every_fault(), "a parent asks only after a failure", kRare},
                 {"WRITE memory", {Fault::landed_given_up, Fault::link_replaced}, "few links break then", kRare}});
 }
 
@@ -238,6 +256,7 @@ bool caught(const SpreadRules& rules) {
 
 TEST(SpreadSim, CatchesAPieceThatIsToldOfTooEarly) { EXPECT_TRUE(caught({.pieces_before_given = false})); }
 TEST(SpreadSim, CatchesWhoTellsItsProgramBeforePassingOn) { EXPECT_TRUE(caught({.passes_on_before_telling = false})); }
+TEST(SpreadSim, CatchesAPieceThatIsGivenAgainToAChildThatHasIt) { EXPECT_TRUE(caught({.settles_doubts = false})); }
 TEST(SpreadSim, CatchesASenderThatDoesNotWaitForTheLast) { EXPECT_TRUE(caught({.waits_for_the_last = false})); }
 
 }  // namespace

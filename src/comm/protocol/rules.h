@@ -28,6 +28,8 @@ struct ExchangeRules {
 };
 
 struct SpreadRules {
+  /// After a failure a child is asked which pieces it has, once nothing from before can land any more.
+  bool settles_doubts = true;
   bool pieces_before_given = true;  ///< who is told of a piece finds it, and the order it belongs to
   bool passes_on_before_telling =
       true;                        ///< a program that is told may change the bytes: no rank passes them on any more

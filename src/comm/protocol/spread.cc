@@ -82,6 +82,7 @@ std::optional<Outcome> Spread::go_on(Channel& channel) {
   };
   const Outcome passed = pass_on(channel, team_.rank(), sending_, pieces_of(sending_.order), fetch);
   if (passed == Outcome::peer_lost) return passed;
+  if (rules_.settles_doubts && !is_through(sending_)) return std::nullopt;
   return rules_.waits_for_the_last ? all_reached() : passed;
 }
 
@@ -129,10 +130,14 @@ void Spread::serve_sender(Channel& channel, Rank sender) {
     return Outcome::done;
   };
   (void)pass_on(channel, sender, passing, pieces_in(given), fetch);
-  const auto is_through = [&](const Child& child) { return child.lost || child.pieces == pieces_of(passing.order); };
-  if (pieces_in(given) < pieces_of(passing.order) || !std::ranges::all_of(passing.children, is_through)) return;
+  if (pieces_in(given) < pieces_of(passing.order) || !is_through(passing)) return;
   const Outcome told = tell(channel, sender, passing);
   passing.over = told == Outcome::done || told == Outcome::peer_lost;  // else it is tried again
+}
+
+bool Spread::is_through(const Passing& passing) const {
+  return std::ranges::all_of(
+      passing.children, [&](const Child& child) { return child.lost || child.pieces == pieces_of(passing.order); });
 }
 
 // It comes from a peer. Nothing is done for one that makes no sense, and its sender waits in vain.
@@ -202,6 +207,12 @@ void Spread::give(Channel& channel, Rank sender, const Passing& passing, Child& 
   const auto then = [&outcome](auto step) {
     if (outcome == Outcome::done) outcome = step();
   };
+  if (child.in_doubt && rules_.settles_doubts) {
+    const std::uint64_t before = child.pieces;
+    then([&] { return settle(channel, sender, order, child, deadline); });
+    child.lost = outcome == Outcome::peer_lost;
+    if (outcome != Outcome::done || child.pieces != before) return;  // else this piece is missing there
+  }
   if (child.pieces == 0) {
     Order sent = order;
     std::vector<std::uint64_t> wanted = passing.wanted;
@@ -223,7 +234,25 @@ void Spread::give(Channel& channel, Rank sender, const Passing& passing, Child& 
   then([&] { return ring_(channel, child.rank, deadline); });
   then([&] { return channel.flush(child.rank, deadline); });  // this may be the last call for long
   if (outcome == Outcome::done) ++child.pieces;
+  child.in_doubt = outcome != Outcome::done;
   child.lost = outcome == Outcome::peer_lost;
+}
+
+// What failed may have reached the child, or may do so later. A child that has all pieces tells its program, to which
+// the memory then belongs: nothing may be written there again. And a part of an old order that lands over the next one
+// would change that.
+Outcome Spread::settle(Channel& channel, Rank sender, const Order& order, Child& child, Deadline deadline) {
+  if (const Outcome flushed = channel.flush(child.rank, deadline); flushed != Outcome::done) return flushed;
+  const Fetched given = channel.load(memory_->of(child.rank).word<ControlWord>(given_offset(sender)), deadline);
+  if (!given.done()) return given.outcome;
+  if (number_in(given.value) == order.number) {
+    Outcome rung = ring_(channel, child.rank, deadline);  // the attempt that failed may not have
+    if (rung == Outcome::done) rung = channel.flush(child.rank, deadline);
+    if (rung != Outcome::done) return rung;
+    child.pieces = std::min(pieces_in(given.value), pieces_of(order));
+  }
+  child.in_doubt = false;
+  return Outcome::done;
 }
 
 }  // namespace farside

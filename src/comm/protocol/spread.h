@@ -57,8 +57,8 @@ class Spread {
 
   /// One at a time. `wanted` ascend. Spread gives the order its number.
   void begin(Order order, RemoteSpan from, const std::vector<Rank>& wanted);
-  /// None while a receiver is to be reached. peer_lost when the source is lost, or a receiver: then those below it were
-  /// not waited for.
+  /// None while a receiver is to be reached, or a child may still be written to. peer_lost when the source is lost, or
+  /// a receiver: then those below it were not waited for.
   std::optional<Outcome> go_on(Channel& channel);
 
   /// The progress of the last broadcast that was begun: a number that grows.
@@ -71,6 +71,7 @@ class Spread {
   struct Child {
     Rank rank;
     std::uint64_t pieces = 0;  ///< that it was given
+    bool in_doubt = false;     ///< it may have been given more
     bool lost = false;
   };
   /// One broadcast, at one who gives its pieces to children.
@@ -88,6 +89,8 @@ class Spread {
   Outcome tell(Channel& channel, Rank sender, Passing& passing);
   Outcome pass_on(Channel& channel, Rank sender, Passing& passing, std::uint64_t pieces, const Fetch& fetch);
   void give(Channel& channel, Rank sender, const Passing& passing, Child& child, LocalSpan piece);
+  Outcome settle(Channel& channel, Rank sender, const Order& order, Child& child, Deadline deadline);
+  [[nodiscard]] bool is_through(const Passing& passing) const;
   [[nodiscard]] std::optional<Outcome> all_reached() const;
 
   [[nodiscard]] std::uint64_t given_offset(Rank sender) const;
