@@ -24,9 +24,9 @@ constexpr std::uint32_t kPassedOn = 2;
 constexpr std::uint64_t kPayloadWords = 3;
 constexpr Duration kNap = std::chrono::seconds(1);        // at most, of a service thread
 constexpr Duration kLook = std::chrono::milliseconds(2);  // whether all is over
-constexpr Duration kPatience = std::chrono::seconds(10);
-constexpr Duration kBound = std::chrono::seconds(5);  // by when all has come: a nap, and a step towards the dead
-constexpr Duration kLimit = std::chrono::seconds(40);
+constexpr Duration kSendTimeout = std::chrono::seconds(20);
+constexpr Duration kBound = std::chrono::seconds(10);  // by when all has come: naps, stops, and steps towards the dead
+constexpr Duration kLimit = std::chrono::seconds(60);
 
 struct MessagesScenario {
   bool dies = false;        ///< the last rank, at some time
@@ -36,7 +36,7 @@ struct MessagesScenario {
 
 constexpr Duration kLife = std::chrono::milliseconds(1);  // in which faults begin
 // Some last longer than a transfer may take.
-constexpr Duration kLongestStop = std::chrono::milliseconds(1500);
+constexpr Duration kMaxStop = std::chrono::milliseconds(1500);
 
 // What a caller carries itself are memory accesses: they are over when they return, and no link of theirs breaks.
 Network network(std::uint64_t seed, const MessagesScenario& scenario) {
@@ -84,13 +84,13 @@ class Run {
     };
     const MessageRings::Shape shape{.handlers = 3, .places = 2, .payload_bytes = 8 * kPayloadWords, .outbox = 200};
     place.rings = std::make_unique<MessageRings>(team, "messages", shape, ring, scenario_.rules);
-    if (team.barrier(team.fabric().in(kPatience)) != Outcome::done) return;
+    if (team.barrier(team.fabric().in(kSendTimeout)) != Outcome::done) return;
     if (rank == 0 && scenario_.dies) {
       Scheduler& scheduler = world_.scheduler();
       scheduler.after(scheduler.up_to(kLife), [this] { world_.kill(kRanks - 1); });
     }
     if (rank == 0 && disturbed_) {
-      disturb(world_, {.stops = 2, .cuts = 4, .longest = kLongestStop, .timeout = kPatience}, kLife);
+      disturb(world_, {.stops = 2, .cuts = 4, .longest = kMaxStop, .timeout = kSendTimeout}, kLife);
     }
     world_.on(rank, [this, rank] { serve(rank); });
     for (std::uint64_t thread = 0; thread < kThreads; ++thread) {
@@ -120,15 +120,15 @@ class Run {
   void ask(Rank rank, std::uint64_t thread, const MessageRings::Ring& ring) {
     Place& place = places_[rank];
     const auto channel = world_.fabric(rank).open_channel();
-    const auto patience = [&] { return world_.fabric(rank).in(kPatience); };
+    const auto timeout = [&] { return world_.fabric(rank).in(kSendTimeout); };
     for (std::uint64_t number = 1; number <= kAsks; ++number) {
       for (Rank to = 0; to < kRanks; ++to) {
-        const Outcome sent = place.rings->send(*channel, to, record(kAsk, thread, number), patience());
+        const Outcome sent = place.rings->send(*channel, to, record(kAsk, thread, number), timeout());
         if (sent != Outcome::done && to < living())
           fail("a message to rank " + std::to_string(to) + " was not sent: " + std::string(to_string(sent)) + " from " +
                std::to_string(rank));
         if (!scenario_.by_service) (void)place.rings->carry(*channel, to);
-        if (scenario_.by_service) (void)ring(*channel, rank, patience());
+        if (scenario_.by_service) (void)ring(*channel, rank, timeout());
       }
     }
   }
