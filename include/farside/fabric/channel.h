@@ -18,9 +18,11 @@
 //
 // A failure spreads within its channel: when one operation times out or the link is lost, everything else that this
 // channel has under way to the same target ends as well, in all batches, and WRITEs that had completed but were not
-// flushed may be lost. The next flush, the next fence and the next signal to that target report that, each once. So
-// parts of a program that share a channel share its failures: a flush that failed for one of them is not repeated for
-// the other. Each that must know has a channel of its own.
+// flushed may be lost. The next flush, the next fence and the next signal to that target report that, each once; so
+// does, once, what is posted after a fence. A caller that tries again begins with its first WRITE since its last flush:
+// repeating only the operation that failed may publish data that are lost. Parts of a program that share a channel
+// share its failures: a flush that failed for one of them is not repeated for the other. Each that must know has a
+// channel of its own.
 #pragma once
 
 #include <cstdint>

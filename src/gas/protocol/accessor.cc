@@ -248,12 +248,17 @@ Ended Accessor::give_up(Ended ended) {
 }
 
 void Accessor::cancel() noexcept {
-  try {
-    (void)give_up(await_posted(memory_.fabric().in(kCancelTimeout)));
-  } catch (const std::exception& error) {
-    // No hold is left for the puts that were given up, so they keep the one they have.
-    log::warn(std::string("global pages: ") + error.what());
-  }
+  const auto logged = [](const auto& step) {
+    try {
+      (void)step();
+    } catch (const std::exception& error) {
+      log::warn(std::string("global pages: ") + error.what());
+    }
+  };
+  // Whatever the first reports, after the second nothing touches local memory. Where it finds no hold for the puts that
+  // were given up, they keep the one they have.
+  logged([this] { return await_posted(memory_.fabric().in(kCancelTimeout)); });
+  logged([this] { return give_up({}); });
 }
 
 // ---- Puts that were given up
