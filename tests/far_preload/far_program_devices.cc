@@ -1,4 +1,5 @@
 // A program that has devices write into its memory, as far as it may.
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <cstdint>
@@ -9,6 +10,7 @@
 #include <vector>
 
 #include <aio.h>
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -18,12 +20,17 @@
 
 #include "tests/far_preload/far_program.h"
 
+extern "C" {
+extern void* _IO_file_jumps[];  // of libc: what its streams call
+}
+
 namespace far_program {
 
 namespace {
 
 constexpr std::size_t kFileBytes = 4 * kLarge;
 constexpr std::size_t kPieceBytes = 24 * kPage;
+constexpr std::size_t kStreamOperations = 21;
 
 // A file on a disk, whose word at each place is known.
 class File {
@@ -99,6 +106,13 @@ void direct_reads() {
     whole(file.plain(), [&](Fd fd, auto at, auto bytes) { return preadv(fd, parts(at, bytes).data(), 2, at); });
     whole(file.plain(), [&](Fd fd, auto at, auto bytes) { return preadv2(fd, parts(at, bytes).data(), 2, at, 0); });
     whole(file.plain(), [&](Fd fd, auto at, auto bytes) { return preadv2(fd, parts(at, bytes).data(), 2, -1, 0); });
+    void* const hook = dlsym(RTLD_DEFAULT, "farside_far_stream_read");
+    REQUIRE(std::find(_IO_file_jumps, _IO_file_jumps + kStreamOperations, hook) != _IO_file_jumps + kStreamOperations);
+    FILE* const stream = fdopen(dup(file.direct()), "r");
+    REQUIRE(stream != nullptr && setvbuf(stream, nullptr, _IONBF, 0) == 0 && fseek(stream, 0, SEEK_SET) == 0);
+    whole(fileno(stream),
+          [&](Fd /*fd*/, auto at, auto bytes) { return static_cast<ssize_t>(fread(memory + at, 1, bytes, stream)); });
+    REQUIRE(fclose(stream) == 0);
   });
   // More than is read at once; at the end of the file; nothing.
   const int fd = file.plain();
