@@ -65,20 +65,26 @@ class KvCounters {
     std::array<Timestamp, kServers> versions;
   };
 
-  [[nodiscard]] std::optional<Counters> read(Client& client) {
+  [[nodiscard]] std::optional<Counters> read(Client& client, Deadline deadline) {
     const std::array<std::string_view, kServers> keys{keys_[0], keys_[1]};
     std::vector<kv::Got> got;
-    if (client.session().get_all(keys, got, world_.deadline_of(client)) != Outcome::done) return std::nullopt;
+    if (client.session().get_all(keys, got, deadline) != Outcome::done) return std::nullopt;
     const auto number = [](const kv::Got& each) { return each.present ? std::stoull(std::string(each.value)) : 0; };
     return Counters{{number(got[0]), number(got[1])}, {got[0].version, got[1].version}};
   }
 
-  /// Until it is added, or nobody knows.
+  /// Until it is added, or its outcome is unknown. A get that fails has twice as long the next time: on some networks
+  /// none comes to an end within the time-out.
   void add(Client& client) {
+    Duration time = scenario_.timeout;
     for (PutOutcome outcome = PutOutcome::differs; outcome == PutOutcome::differs;) {
       world_.fabric_of(client).sleep(world_.dice().up_to(KvWorld::kAwhile));
-      const auto counters = read(client);
-      if (!counters) continue;
+      const auto counters = read(client, world_.fabric_of(client).in(time));
+      if (!counters) {
+        time = std::min<Duration>(2 * time, KvWorld::kTimeoutAfterFaults);
+        continue;
+      }
+      time = scenario_.timeout;
       const std::string next = std::to_string(counters->values[0] + 1);
       const std::array writes{kv::Write{.key = keys_[0], .value = next, .expected = counters->versions[0]},
                               kv::Write{.key = keys_[1], .value = next, .expected = counters->versions[1]}};
@@ -90,7 +96,7 @@ class KvCounters {
   }
 
   void look(Client& client) {
-    const auto counters = read(client);
+    const auto counters = read(client, world_.deadline_of(client));
     if (!counters) return fail("the counters cannot be read");
     const auto [one, other] = counters->values;
     if (one != other) fail("one is " + std::to_string(one) + ", the other " + std::to_string(other));
