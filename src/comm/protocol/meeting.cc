@@ -99,6 +99,8 @@ Outcome Meeting::arrive(Channel& channel, std::uint64_t number, std::span<std::b
   std::vector<std::byte> combined;  // at the last node
   for (const CombiningTree::Node& node : way_up_) {
     const Fetched last = enter(channel, node, number, payload, deadline);
+    // The host may have counted this arrival, been released and left before its answer came.
+    if (last.outcome == Outcome::peer_lost && rules_.asks_after_a_loss) return end_after_a_loss(number, deadline);
     if (!last.done() || last.value == 0) return last.outcome;
     if (payload.empty()) continue;
     std::vector<std::byte> pieces(node.fan_in * payload.size());
