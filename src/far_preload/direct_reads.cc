@@ -53,7 +53,7 @@ constinit Next<decltype(lio_listio)> next_lio_listio("lio_listio");
 
 // A library that is being loaded may wait for a thread that reads for the first time.
 [[gnu::constructor]] void find_all() {
-  farside::preload::replace_stream_operation(_IO_file_read, farside_far_stream_read);
+  farside::preload::replace_stream_operation(farside::preload::next_stream_read.find(), farside_far_stream_read);
   const auto find = [](auto&... each) { (each.find(), ...); };
   find(next_read, next_pread, next_readv, next_preadv, next_preadv2, next_read_chk, next_pread_chk, next_aio_read,
        next_lio_listio);
@@ -156,7 +156,7 @@ ssize_t farside_far_stream_read(FILE* stream, void* into, ssize_t bytes) {
   if (bytes > 0 && is_far(into, wanted) && is_direct(stream->_fileno)) {
     return read_by_way(stream->_fileno, into, wanted, kAtPosition);
   }
-  return _IO_file_read(stream, into, bytes);
+  return farside::preload::next_stream_read(stream, into, bytes);
 }
 
 ssize_t read(int fd, void* into, size_t bytes) {

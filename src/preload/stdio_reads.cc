@@ -10,26 +10,26 @@ namespace farside::preload {
 
 namespace {
 
-constinit decltype(_IO_file_read)* next_stream_read = nullptr;
+constinit StreamRead* replaced_read = nullptr;
 
 ssize_t stream_read(FILE* stream, void* into, ssize_t bytes) {
   const ssize_t got = read_on(stream->_fileno, into, static_cast<std::size_t>(bytes));
-  return got != kPass ? as_libc_does(got) : next_stream_read(stream, into, bytes);
+  return got != kPass ? as_libc_does(got) : replaced_read(stream, into, bytes);
 }
 
 int stream_close(FILE* stream) {
   const Changing changing(stream->_fileno);
-  return _IO_file_close(stream);
+  return next_stream_close(stream);
 }
 
 }  // namespace
 
 void watch_stdio() {
-  replace_stream_operation(_IO_file_close, stream_close);
-  next_stream_read = _IO_file_read;
-  if (replace_stream_operation(_IO_file_read, stream_read)) return;
-  next_stream_read = farside_far_stream_read;
-  replace_stream_operation(farside_far_stream_read, stream_read);
+  replace_stream_operation(next_stream_close.find(), stream_close);
+  replaced_read = next_stream_read.find();
+  if (replace_stream_operation(replaced_read, stream_read)) return;
+  replaced_read = farside_far_stream_read;
+  replace_stream_operation(replaced_read, stream_read);
 }
 
 }  // namespace farside::preload
