@@ -39,8 +39,8 @@ enum class [[nodiscard]] Outcome{done, timed_out, link_lost, peer_lost};
 
 [[nodiscard]] std::string_view to_string(Outcome outcome);
 
-/// Of the outcomes at two targets the one to act on: a failure before done, and one that may concern a living peer
-/// before peer_lost.
+/// Returns the outcome to act on, given the outcomes at two targets: a failure before done, and a failure that may
+/// concern a living peer before peer_lost.
 constexpr Outcome graver(Outcome one, Outcome other) {
   return one == Outcome::done || (one == Outcome::peer_lost && other != Outcome::done) ? other : one;
 }

@@ -238,9 +238,9 @@ void Spread::give(Channel& channel, Rank sender, const Passing& passing, Child& 
   child.lost = outcome == Outcome::peer_lost;
 }
 
-// What failed may have reached the child, or may do so later. A child that has all pieces tells its program, to which
-// the memory then belongs: nothing may be written there again. And a part of an old order that lands over the next one
-// would change that.
+// A failed attempt may have reached the child, or may do so later. A child that has all pieces tells its program, which
+// then owns the memory: nothing may be written there again. And a part of an old order that lands over the next order
+// would change that order.
 Outcome Spread::settle(Channel& channel, Rank sender, const Order& order, Child& child, Deadline deadline) {
   if (const Outcome flushed = channel.flush(child.rank, deadline); flushed != Outcome::done) return flushed;
   const Fetched given = channel.load(memory_->of(child.rank).word<ControlWord>(given_offset(sender)), deadline);

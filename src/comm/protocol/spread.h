@@ -33,7 +33,7 @@ class Spread {
   static constexpr std::uint32_t kFanOut = 2;
   struct Options {
     std::uint64_t piece_bytes = 256U << 10U;
-    /// Of one transfer: a rank that does not answer must not hold up the others.
+    /// Timeout of one transfer: a rank that does not answer must not hold up the others.
     Duration step_timeout = std::chrono::seconds(1);
   };
 
