@@ -15,8 +15,8 @@ namespace {
 
 constexpr std::string_view kPrefix = "bench-";
 
-/// Where the benchmark programs lie, seen from the command: alike in the build and in the installed tree. They are
-/// programs of their own so that the command itself needs neither MPI nor raw UCX.
+/// Returns the folder of the benchmark programs, as seen from the command: the same in the build tree and in the
+/// installed tree. They are programs of their own so that the command itself needs neither MPI nor raw UCX.
 std::filesystem::path programs_folder() {
   return std::filesystem::read_symlink("/proc/self/exe").parent_path().parent_path() / "libexec" / "farside";
 }

@@ -52,7 +52,8 @@ std::string directories(const std::vector<std::string>& names) {
   return all;
 }
 
-// The door of the node that is wanted, or of the first on this machine; nothing, and a warning, when nobody opens it.
+// Returns the socket of node `wanted`, or of the first node on this machine. Returns nothing, and warns, when the node
+// does not answer there.
 std::optional<std::string> reach_node(std::optional<Rank> wanted) {
   const PoolDirectory pool(fs::absolute(runtime_dir()));
   Rank rank = wanted.value_or(0);
@@ -71,7 +72,7 @@ std::optional<std::string> reach_node(std::optional<Rank> wanted) {
   return std::nullopt;
 }
 
-// Where execvp finds it; empty: nowhere.
+// Returns the path at which execvp finds the program; empty: execvp does not find it.
 fs::path path_of_program(const std::string& name) {
   if (name.find('/') != std::string::npos) return name;
   const char* const variable = std::getenv("PATH");

@@ -29,7 +29,7 @@ namespace farside::cli {
 namespace {
 
 constexpr std::uint64_t kThresholdBytes = std::uint64_t{1} << 20U;
-// Of addresses, not of memory. Allocators reserve more than they use, and a range is in one piece.
+// The arena is address space, not memory. Allocators reserve more than they use, and a range is in one piece.
 constexpr std::uint64_t kArenaFactor = 4;
 constexpr std::uint64_t kLeastArenaBytes = std::uint64_t{16} << 30U;
 
@@ -76,7 +76,7 @@ struct FarArguments {
   }
 };
 
-// What is wrong with its files is said before anything runs.
+// Throws Error when something is wrong with the profile's files, before any program runs.
 std::unique_ptr<far::Profile> open_profile(const FarArguments& arguments) {
   if (!arguments.names_allocations()) return nullptr;
   auto profile = std::make_unique<far::Profile>(arguments.local_bytes());
@@ -85,7 +85,8 @@ std::unique_ptr<far::Profile> open_profile(const FarArguments& arguments) {
   return profile;
 }
 
-// The threads of a pool and of a door are made here: signals are for whoever waits for the program.
+// Creates the threads of the pool and of the door, with signals held: signals are for the thread that waits for the
+// program.
 std::unique_ptr<far::Door> open_door(const FarArguments& arguments, const std::string& socket, far::Profile* profile) {
   const std::uint64_t local_bytes = arguments.local_bytes();
   const SignalsHeld held;

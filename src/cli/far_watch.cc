@@ -72,7 +72,7 @@ FarWatch::FarWatch(const far::Door& door, std::uint64_t local_bytes)
   });
 }
 
-// What is here of far memory is of theirs, too.
+// The programs' anonymous memory includes the pages of far memory that are here: those are subtracted.
 void FarWatch::look() {
   std::uint64_t bytes = 0;
   std::uint64_t most = 0;

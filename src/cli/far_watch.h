@@ -12,7 +12,7 @@ namespace farside::cli {
 /// it has doubled.
 class FarWatch {
  public:
-  /// Of the programs below this process, which `door` serves. It outlives this.
+  /// Watches the programs below this process, which `door` serves. Requires: `door` outlives this.
   FarWatch(const far::Door& door, std::uint64_t local_bytes);
 
   /// When all have ended: warns if none of them had far memory.

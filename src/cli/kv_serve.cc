@@ -132,7 +132,8 @@ struct ServeArguments {
   kv::RespSettings settings{};
 };
 
-// What other users can read is no password. Of a file that cannot be looked at reading says why.
+// Throws Error when the file belongs to another user than this one or root, or when other users may read or write it:
+// what it holds is then no password. Does nothing when stat fails: reading the file says why.
 void expect_private(const std::string& file) {
   struct stat status {};
   if (::stat(file.c_str(), &status) != 0) return;
@@ -171,7 +172,7 @@ class ServedPool {
       return open_another();
     }
   }
-  /// Of the pool that was found last.
+  /// Returns the client of the pool that was found last.
   [[nodiscard]] std::shared_ptr<kv::Client> client() {
     const std::lock_guard lock(mutex_);
     return client_;

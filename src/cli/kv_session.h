@@ -21,7 +21,8 @@ struct KvArguments {
   void add_to(CLI::App& command);
   [[nodiscard]] kv::ClientOptions client() const;
   [[nodiscard]] kv::SessionOptions session() const;
-  /// Of a command that began then, and needs the servers of these keys alone: it has what is left of its time.
+  /// For a command that began at `began` and needs the servers of `keys` alone: the session gets the rest of the
+  /// command's time.
   [[nodiscard]] kv::SessionOptions session(std::chrono::steady_clock::time_point began,
                                            std::vector<std::string> keys) const;
 };

@@ -31,7 +31,7 @@ class Shell {
     input_ += line + "\r\n";
     std::string output;
     bool open = client_->obey(input_, output);
-    if (output.starts_with(kBroken)) {  // quotes that are not closed: nobody is disconnected for that here
+    if (output.starts_with(kBroken)) {  // quotes that are not closed: the shell does not disconnect for that
       begin();
       open = true;
     }
@@ -68,7 +68,7 @@ class Shell {
     return names;
   }
 
-  // No more than somebody wants to read, and can wait for.
+  // Limits the keys and the calls: a user wants to read no more, and waits no longer.
   std::vector<std::string> keys(std::string_view word) {
     constexpr std::size_t kMostKeys = 100;
     constexpr int kMostCalls = 20;

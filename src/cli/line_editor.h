@@ -14,7 +14,7 @@ namespace farside::cli {
 
 class LineEditor {
  public:
-  /// What the last word of `line` may become.
+  /// Returns what the last word of `line` may become.
   using Complete = std::function<std::vector<std::string>(std::string_view line)>;
 
   /// The history is read from `history_file` and kept there; without one it is forgotten.
@@ -39,7 +39,7 @@ class LineEditor {
   std::unique_ptr<EditLine, decltype(&::el_end)> edit_;
 };
 
-/// What follows `word` in all of `candidates`, each of which begins with it.
+/// Returns the longest text that follows `word` in all of `candidates`. Requires: each candidate begins with `word`.
 [[nodiscard]] std::string common_rest(std::string_view word, const std::vector<std::string>& candidates);
 
 }  // namespace farside::cli

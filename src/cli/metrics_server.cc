@@ -25,7 +25,7 @@ MHD_Result reply(MHD_Connection* connection, unsigned status, const std::string&
 MHD_Result answer(void* context, MHD_Connection* connection, const char* url, const char* method,
                   const char* /*version*/, const char* /*body*/, std::size_t* body_bytes, void** /*request*/) {
   const auto& write = *static_cast<const MetricsServer::Write*>(context);
-  if (*body_bytes != 0) return MHD_NO;  // nobody has anything to say here
+  if (*body_bytes != 0) return MHD_NO;  // no request has a body here
   if (std::string_view(method) != "GET" || std::string_view(url) != "/metrics") {
     return reply(connection, MHD_HTTP_NOT_FOUND, "there is GET /metrics\n", "text/plain");
   }

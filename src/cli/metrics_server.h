@@ -41,7 +41,7 @@ class MetricsPage {
   enum class Kind : std::uint8_t { gauge, counter };
 
   void begin(std::string_view name, Kind kind, std::string_view help);
-  /// Of the metric begun last. `labels`: `server="0"`, or nothing.
+  /// Adds a value of the metric begun last. `labels`: `server="0"`, or nothing.
   void add(std::string_view labels, std::uint64_t value);
   [[nodiscard]] std::string take() { return std::move(text_); }
 

@@ -48,7 +48,7 @@ std::vector<std::string> figures(const door::StatusReply& reply) {
           std::to_string(reply.busy)};
 }
 
-// What programs left to the kernel without asking a node; empty: nothing.
+// Returns what programs left to the kernel without asking a node; empty: nothing.
 std::string left_to_the_kernel(const door::StatusReply& sum) {
   std::string text;
   const auto add = [&text](std::uint64_t count, const std::string& what) {
@@ -74,7 +74,7 @@ void add_to(door::StatusReply& sum, const door::StatusReply& reply) {
 
 // ---- The key-value store
 
-/// What its servers say, by number; or why they do not.
+/// The reports of its servers, by number; or why they do not report.
 struct KvStatus {
   std::vector<kv::MemoryUse> servers;
   std::vector<std::uint32_t> copies;  ///< of what each has
@@ -173,7 +173,7 @@ nlohmann::ordered_json kv_json(const PoolStatus& pool, const KvStatus& kv) {
 
 constexpr std::chrono::milliseconds kFarLimit(2'000);
 
-/// What each node lends, by number; or why nobody knows.
+/// The memory that each node lends, by number; or why it is unknown.
 struct FarStatus {
   std::vector<std::optional<far::LentUse>> nodes;
   std::string failure;
