@@ -23,9 +23,9 @@ namespace farside::far {
 /// Thread safety: every call, from any thread.
 class Allocations final : public PageObserver {
  public:
-  /// Of a process that begins: it has its static arrays.
+  /// For a process that begins: records its static arrays.
   Allocations(Profile& profile, pid_t process, const PageRanges& ranges);
-  /// Of a child of fork: it has what its parent has, and goes on counting.
+  /// For a child of fork: copies what its parent has, and goes on counting from there.
   explicit Allocations(const Allocations& parent);
 
   /// A range of the arena that `process` called for from there: whose it is from now on. None: it lies elsewhere.
@@ -35,7 +35,7 @@ class Allocations final : public PageObserver {
     DoorRange range;
     const Profile::Allocation* allocation;
   };
-  /// What has a hint now.
+  /// Returns the ranges that have a hint now.
   [[nodiscard]] std::vector<Hinted> hinted() const;
 
   void note(PageEvent event, PageNumber page, std::uint64_t count) override;
@@ -50,7 +50,7 @@ class Allocations final : public PageObserver {
   mutable std::mutex mutex_;
   std::map<std::uint64_t, Place> sites_;           ///< by the address that called
   std::map<std::string, std::uint64_t> calls_;     ///< from each site, so far
-  std::map<PageNumber, Profile::Allocation*> at_;  ///< whose it is from this page to the next; null: nobody's
+  std::map<PageNumber, Profile::Allocation*> at_;  ///< the owner from this page to the next entry; null: none
 };
 
 }  // namespace farside::far

@@ -43,7 +43,7 @@ class Door::State {
 
  private:
   using Connection = std::shared_ptr<const Fd>;
-  /// One thread for each, so that who does not answer holds up nobody else.
+  /// One thread for each connection, so that a program that does not answer does not hold up the others.
   struct Visit {
     Connection connection;
     std::thread thread;

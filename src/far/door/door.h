@@ -18,7 +18,7 @@
 namespace farside::far {
 
 struct DoorOptions {
-  std::string socket;                 ///< path; in a directory that nobody else may enter
+  std::string socket;                 ///< path; in a directory that no other user may enter
   std::uint64_t local_bytes = 0;      ///< that may be here of all programs together
   std::uint64_t arena_bytes = 0;      ///< of addresses for each program
   std::uint64_t threshold_bytes = 0;  ///< from which an allocation is far

@@ -46,7 +46,7 @@ struct DoorPacket {
   std::uint64_t count;  ///< of ranges; or bytes of text, which lies in their place
   std::array<DoorRange, kRanges> ranges;
 
-  /// Of which so many bytes are sent when it holds `count` ranges.
+  /// Returns how many bytes of a packet with `count` ranges are sent.
   [[nodiscard]] static constexpr std::size_t bytes(std::size_t count) {
     return offsetof(DoorPacket, ranges) + count * sizeof(DoorRange);
   }

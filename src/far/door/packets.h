@@ -16,13 +16,13 @@
 
 namespace farside::far {
 
-/// Listens at `path`. Whoever comes in has its process number added to each packet by the kernel.
+/// Listens at `path`. The kernel adds the sender's process number to each packet of a connection.
 [[nodiscard]] Fd listen_for_programs(const std::string& path);
 
-/// Of this user, or root's.
+/// Whether the peer is of this user, or root's.
 [[nodiscard]] bool is_of_this_user(const Fd& connection);
 
-/// What a program said: whole, of this version, with as many ranges as it claims, each of whole pages.
+/// A message from a program: whole, of this version, with as many ranges as it claims, each of whole pages.
 struct Received {
   DoorPacket packet{};
   pid_t process = 0;

@@ -32,7 +32,7 @@ std::string_view text(Hint hint) {
 
 // ---- What follows from the counts
 
-// Of all that have the name, as if they were there at the same time.
+// Returns the bytes of all allocations that have the name, as if they existed at the same time.
 std::uint64_t bytes_of_all(const AllocationUse& use) { return use.bytes * use.times; }
 
 // Each page that came back tells something; a quarter of an allocation is not enough to judge it by.

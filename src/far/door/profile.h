@@ -19,7 +19,7 @@
 
 namespace farside::far {
 
-/// Of one allocation, or of all that have its name.
+/// The use of one allocation, or of all allocations that have its name.
 struct AllocationUse {
   std::uint64_t bytes = 0;  ///< of the largest
   std::uint64_t times = 0;  ///< that it was allocated
@@ -37,7 +37,7 @@ class Profile {
  public:
   explicit Profile(std::uint64_t budget_bytes) : budget_bytes_(budget_bytes) {}
 
-  /// What has one name.
+  /// All allocations with one name.
   class Allocation {
    public:
     explicit Allocation(std::string name) : name_(std::move(name)) {}

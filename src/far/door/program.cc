@@ -53,8 +53,8 @@ Heritage::Heritage(std::shared_ptr<Program> parent)
   if (!parent_->household().rules.stays_quiet) bar_.reset();
 }
 
-// Faults go on, but only bring pages: what is far in the copy is far in the child, or it is here. Nobody's slot is
-// given up meanwhile.
+// Faults go on during the copy, but only bring pages: a page that is far in the copy is far in the child, or it is
+// here. No page gives up its slot during the copy.
 void Heritage::copy_table() {
   std::vector<PageNumber> far;
   const auto copy_chunk = [&](PageNumber first, PageNumber count) {
@@ -166,7 +166,7 @@ void Program::serve_until_gone() {
     (void)::poll(waits.data(), waits.size(), -1);
     serve_who_waits();
   } while (waits[1].revents == 0);
-  ::shutdown(connection_->get(), SHUT_RDWR);  // nobody waits for an answer any more
+  ::shutdown(connection_->get(), SHUT_RDWR);  // from here on no thread waits for an answer
   evictor_.reset();
   await_end();
 }
@@ -183,8 +183,8 @@ void Program::end() {
   await_end();
 }
 
-// While anybody has this memory, as a child of vfork may when its parent is gone, its pages come, though none can
-// leave; and the descriptor of its faults stays open: after that, absent pages would be zeros.
+// While a process still has this memory, as a child of vfork may when its parent is gone, its pages come, though none
+// can leave; and the descriptor of its faults stays open: once it is closed, absent pages would be zeros.
 void Program::await_end() {
   const auto began = std::chrono::steady_clock::now();
   for (bool is_killed = false;;) {
@@ -242,7 +242,8 @@ void Program::give_hint(const DoorRange& range, const Profile::Allocation& alloc
   log::warn("\"" + allocation.name() + "\" is not pinned: it would be more than three quarters of the budget");
 }
 
-// What is pinned already is not counted again. Nobody else changes hints here meanwhile (`advising_`).
+// Pages that are pinned already are not counted again. No other thread changes hints here at the same time
+// (`advising_`).
 bool Program::pin(PageNumber first, PageNumber count) {
   const auto most = static_cast<std::int64_t>(household_.frames.budget() / 4 * 3);
   const std::int64_t more = mover_.not_pinned(first, count);

@@ -25,7 +25,7 @@
 
 namespace farside::far {
 
-/// What all programs share.
+/// The state that all programs share.
 struct Household {
   Household(std::uint64_t budget_pages, std::unique_ptr<Space> far, std::uint32_t most_ahead,
             std::chrono::milliseconds patience_of_faults, DoorRules of_forks, Profile* of_allocations)
@@ -50,7 +50,7 @@ struct Household {
 
 class Program;
 
-/// What a child of fork begins with: the places of its parent's pages in the space, and which are foreign.
+/// The state that a child of fork begins with: the places of its parent's pages in the space, and which are foreign.
 class Heritage {
  public:
   /// From here on no page of the parent leaves.
@@ -82,10 +82,10 @@ class Heritage {
 /// Thread safety: every call, from any thread.
 class Program {
  public:
-  /// Of a process that sent `userfault` over `connection`, and waits. Throws Error when it cannot be served.
+  /// For a process that sent `userfault` over `connection`, and waits. Throws Error when it cannot be served.
   Program(Household& household, pid_t process, std::shared_ptr<const Fd> connection, Fd userfault, PageRanges ranges,
           std::unique_ptr<Heritage> heritage);
-  /// What it had is free again.
+  /// Frees everything that it had.
   ~Program();
   Program(const Program&) = delete;
   Program& operator=(const Program&) = delete;
@@ -95,7 +95,7 @@ class Program {
 
   /// This process, or one that shares its memory, as vfork's child does. Others may only have its token.
   [[nodiscard]] bool is(pid_t process) const { return memory_.is_of(process); }
-  /// Whoever cannot be served must not go on, or absent pages would be zeros.
+  /// Kills the process. A process that cannot be served must not go on, or absent pages would be zeros.
   void end();
 
   void discard(const DoorRange& range);
@@ -107,7 +107,7 @@ class Program {
   void allocated(const DoorRange& range, std::uint64_t caller, pid_t process);
   [[nodiscard]] PagerCounts counts() const { return mover_.counts(); }
 
-  // What a heritage is made of.
+  // For Heritage, which is made of these.
   [[nodiscard]] Household& household() { return household_; }
   [[nodiscard]] const PageRanges& ranges() const { return memory_.ranges(); }
   [[nodiscard]] PageMover& mover() { return mover_; }

@@ -20,8 +20,8 @@
 
 namespace farside::far {
 
-/// Numbers the pages of some address ranges. A number that is nobody's follows each range, so that neighbours in number
-/// are neighbours in memory.
+/// Numbers the pages of some address ranges. A number that belongs to no page follows each range, so that neighbours in
+/// number are neighbours in memory.
 class PageRanges {
  public:
   /// The first, which is the arena, gets the highest numbers: most of it may never be touched. Throws Error when they
@@ -60,7 +60,7 @@ class PageRanges {
 /// Thread safety: every call, from any thread.
 class ProgramMemory final : public PagedMemory {
  public:
-  /// Of a process that just sent something over `connection`. Throws Error when it cannot be reached.
+  /// For a process that just sent something over `connection`. Throws Error when it cannot be reached.
   ProgramMemory(pid_t process, std::shared_ptr<const Fd> connection, PageRanges ranges);
 
   [[nodiscard]] const PageRanges& ranges() const { return ranges_; }

@@ -22,14 +22,15 @@ class SlotMap {
   using List = std::array<Slot, Shuttle::kPages>;
   static constexpr Slot kNone = ~Slot{0};
 
-  /// Where they are, or kNone. They stay until they are released again, whatever becomes of the pages.
+  /// Returns in `slots` where the pages are, or kNone. The slots stay until they are released again, whatever becomes
+  /// of the pages.
   void hold(std::span<const PageNumber> pages, List& slots);
   /// The same of slots that may be written over. False when the space is full.
   [[nodiscard]] bool hold_to_store(std::span<const PageNumber> pages, List& slots);
   void release(std::span<const Slot> held);
 
   void erase(PageNumber first, PageNumber count);
-  /// What these pages have here, `other` has as well from now on.
+  /// From now on `other` shares the slots that these pages have here.
   void share_with(SlotMap& other, std::span<const PageNumber> pages);
   /// Which of the pages have one.
   [[nodiscard]] std::vector<bool> stored(PageNumber first, PageNumber count);

@@ -26,7 +26,8 @@ void Slots::leave_group() {
   current_ = kNone;
 }
 
-// Where much is free already, before memory is taken; the rest of a nearly full one when there is no other.
+// Prefers a group with much free space to one that takes new memory. Takes the rest of a nearly full one when there is
+// no other.
 bool Slots::choose_group() {
   leave_group();
   const auto take_from = [this](std::set<std::uint32_t>& set) { current_ = set.extract(set.begin()).value(); };

@@ -21,7 +21,7 @@ using Slot = PageNumber;
 /// Thread safety: every call, from any thread.
 class Slots {
  public:
-  /// Of the space that `keeper` reaches, which has `count`.
+  /// Manages the slots of the space that `keeper` reaches, which has `count`.
   Slots(std::unique_ptr<Shuttle> keeper, Slot count);
 
   [[nodiscard]] std::uint64_t used();
@@ -35,7 +35,7 @@ class Slots {
     Access(const Access&) = delete;
     Access& operator=(const Access&) = delete;
 
-    /// One that nobody had, counted once; or none when the space is full.
+    /// Returns a slot that was unused, now counted once; or none when the space is full.
     [[nodiscard]] std::optional<Slot> take();
     void share(Slot slot) { ++slots_.counts_[slot]; }
     void release(Slot slot);

@@ -18,7 +18,7 @@ namespace {
 constexpr std::uint64_t kLeastBytes = 16 * kPageBytes;
 constexpr char kUnknown[] = "unknown";
 
-// What the files themselves say suffices: nothing is looked for elsewhere, or fetched.
+// The information in the files themselves suffices: nothing is looked for elsewhere, or fetched.
 int no_debug_information(Dwfl_Module* /*module*/, void** /*data*/, const char* /*name*/, Dwarf_Addr /*base*/,
                          const char* /*file*/, const char* /*link*/, GElf_Word /*crc*/, char** /*found*/) {
   return -1;

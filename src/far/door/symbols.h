@@ -18,15 +18,15 @@ struct Place {
   std::string name;      ///< "libfoo.so.1+0x12a4": the file, and how far from its begin in memory
   std::string function;  ///< that has it; empty when the file does not say
 };
-/// Of an instruction. What belongs to no file is "unknown".
+/// Returns the place of an instruction. An address that belongs to no file is "unknown".
 [[nodiscard]] Place place_of(pid_t process, std::uint64_t address);
 
 struct StaticArray {
   DoorRange range;  ///< whole pages
   std::string name;
 };
-/// Of the program itself: what in `range` has a symbol and is large enough to be worth a name; or else all of it, named
-/// by its place.
+/// Returns the objects in `range` that have a symbol in the program itself and are large enough to be worth a name; or
+/// else all of `range`, named by its place.
 [[nodiscard]] std::vector<StaticArray> static_arrays_in(pid_t process, const DoorRange& range);
 
 }  // namespace farside::far

@@ -57,7 +57,7 @@ void* Heap::allocate(std::size_t bytes, std::size_t alignment) {
   return state_->pager.base() + *begin;
 }
 
-// Pages are discarded under the lock: what is discarded later could belong to somebody else by then.
+// Pages are discarded under the lock: discarded later, they could belong to another allocation by then.
 void Heap::deallocate(void* begin) noexcept {
   if (begin == nullptr) return;
   const std::lock_guard lock(state_->mutex);

@@ -22,7 +22,7 @@ class HeapLayout {
 
   explicit HeapLayout(std::size_t bytes);
 
-  /// Where a piece of at least `bytes` begins; nothing when there is no room. `alignment` is a power of two.
+  /// Returns where a piece of at least `bytes` begins; nothing when there is no room. `alignment` is a power of two.
   [[nodiscard]] std::optional<std::size_t> take(std::size_t bytes, std::size_t alignment);
 
   struct Piece {
