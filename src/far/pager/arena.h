@@ -24,7 +24,7 @@ class Arena final : public PagedMemory {
     const auto* const byte = static_cast<const std::byte*>(address);
     return byte >= base_ && byte < base_ + bytes_;
   }
-  /// Of an address within it.
+  /// Requires: `address` lies within the arena.
   [[nodiscard]] PageNumber page_of(const void* address) const {
     return static_cast<PageNumber>(static_cast<std::size_t>(static_cast<const std::byte*>(address) - base_) /
                                    kPageBytes);

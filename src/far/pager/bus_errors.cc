@@ -20,7 +20,7 @@ namespace {
 
 constexpr std::size_t kMost = 16;
 
-// Who goes waits for those who may still see it.
+// A registration that ends waits for the handlers that may still see its server: the visitors.
 struct Place {
   std::atomic<BusErrorServer*> server{nullptr};
   std::atomic<std::uint32_t> visitors{0};
@@ -86,7 +86,7 @@ BusErrorRegistration::BusErrorRegistration(BusErrorServer& server) : process_(::
   throw Error({"serve the faults of", "another far heap", "16 are open", "put more into one heap"});
 }
 
-// Whom a child of fork finds counted as visitors are threads of its parent.
+// The visitors that a child of fork finds counted are threads of its parent.
 BusErrorRegistration::~BusErrorRegistration() {
   Place& place = places.at(place_);
   place.server = nullptr;

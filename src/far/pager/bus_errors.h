@@ -17,7 +17,8 @@ class BusErrorServer {
   virtual void serve_bus_error(void* address, bool is_write) = 0;
 };
 
-/// While it lives, `server` is asked about each SIGBUS. What nobody owns goes to the handler that was there before.
+/// While it lives, `server` is asked about each SIGBUS. A SIGBUS at an address that no server owns goes to the handler
+/// that was there before.
 class BusErrorRegistration {
  public:
   /// Throws Error when there are too many.

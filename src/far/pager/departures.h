@@ -48,7 +48,7 @@ class Departures {
     Departures& departures_;
   };
 
-  /// Of fault handlers, too.
+  /// May be called from fault handlers, too.
   [[nodiscard]] bool barred() const { return bars_.load() != 0; }
 
  private:

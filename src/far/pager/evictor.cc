@@ -59,8 +59,8 @@ std::uint64_t Evictor::share(std::uint64_t wanted) const {
   return std::max((wanted * here + of_all - 1) / of_all, std::min(wanted, kLeastBatch));
 }
 
-// What cannot go now is tried again: room may come free in the space. A thread that waits for a frame meanwhile gives
-// up after its own time.
+// Pages that cannot leave now are tried again: room may come free in the space. A thread that waits for a frame in that
+// time gives up at its own timeout.
 void Evictor::evict_until_stopped() {
   auto pause = kShortestPause;
   RefusalReport refusals;

@@ -9,8 +9,8 @@
 
 namespace farside::far {
 
-/// Where movers share frames each has its evictor, so that one whose program does not answer holds up nobody else. From
-/// each leave as many as are its share of what is here.
+/// Each mover has its own evictor, also where movers share frames, so that a program that does not answer does not hold
+/// up the others. Each evicts in proportion to its mover's share of what is here.
 class Evictor {
  public:
   Evictor(PagedMemory& memory, PageMover& mover, Frames& frames, std::unique_ptr<Shuttle> shuttle);

@@ -27,7 +27,7 @@ std::uint64_t budget_pages(std::uint64_t bytes) {
                     "give at least " + format_bytes(kLeastBudgetPages * kPageBytes)});
 }
 
-// Of a budget worth the name at most 1/64 is kept free, so that what was given is used.
+// At most 1/64 of a budget worth the name is kept free, so that what was given is used.
 Frames::Frames(std::uint64_t budget)
     : budget_(budget),
       low_(std::max(static_cast<std::int64_t>(budget / 128), kLeastReserve)),

@@ -10,7 +10,7 @@
 
 namespace farside::far {
 
-/// What a budget of so many bytes is. Throws UsageError when it is too little to work with.
+/// Returns a budget of so many bytes in pages. Throws UsageError when it is too little to work with.
 [[nodiscard]] std::uint64_t budget_pages(std::uint64_t bytes);
 
 /// Thread safety: every call, from any thread and from fault handlers.
@@ -31,7 +31,7 @@ class Frames {
   void overdraw(std::uint64_t count);
   void give(std::uint64_t count);
 
-  // Of evictors.
+  // For evictors.
 
   /// How many ought to leave now.
   [[nodiscard]] std::uint64_t wanted() const;

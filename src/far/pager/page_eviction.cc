@@ -68,8 +68,8 @@ PageMover::Evicted PageMover::drop_clean(const Held& held) {
   return {held.count, Result::done};
 }
 
-// 1. Protect, so that from here on a write is a fault. 2. Copy, and let writers in again: who writes cancels. 3. Write
-// to the space. 4. What nobody wrote to goes.
+// 1. Protect, so that from here on a write is a fault. 2. Copy, and let writers in again: a write cancels the eviction
+// of its page. 3. Write to the space. 4. Drop the pages that were not written to.
 PageMover::Evicted PageMover::carry(const Held& held, Shuttle& shuttle) {
   if (rules_.protects_before_copying) change_protection(held, &Userfault::protect, "protect a page of far memory");
   if (!memory_.copy_out(held.list(), shuttle.buffer())) {
@@ -124,7 +124,7 @@ PageMover::Held PageMover::split_off_zeros(Held& held, Shuttle& shuttle) {
   return zeros;
 }
 
-// Where there is no room for all of them, each is tried alone: those for which there is a place go, the others stay.
+// When there is no room for all of them, each is tried alone: those for which there is a place go, the others stay.
 Result PageMover::store(Held& leaving, Shuttle& shuttle) {
   if (!rules_.stores_before_dropping) return Result::done;
   const Result together = shuttle.store(leaving.list());

@@ -11,7 +11,7 @@ namespace {
 
 alignas(kPageBytes) constexpr std::array<std::byte, Shuttle::kPages * kPageBytes> kZeros{};
 
-// A fork may begin while a frame is waited for, and nobody's leaves then.
+// A fork may begin while a thread waits for a frame, and then no page leaves.
 constexpr std::chrono::milliseconds kSlice{100};
 
 void add(std::atomic<std::uint64_t>& counter, std::uint64_t by) { counter.fetch_add(by, std::memory_order_relaxed); }
@@ -35,7 +35,7 @@ void PageMover::note(PageEvent event, const Held& held) {
   for_each_run(held.list(), [&](std::size_t begin, std::size_t length) { note(event, held.pages.at(begin), length); });
 }
 
-// When the process is gone, nobody sees what becomes of its pages.
+// ESRCH is no failure: the process is gone, and it does not matter what becomes of its pages.
 void PageMover::must(int error, std::string_view tried) {
   if (error == 0 || error == ESRCH) return;
   const char* const why = ::strerrordesc_np(error);
@@ -79,7 +79,7 @@ void PageMover::Held::sort() {
   }
 }
 
-// The page may be changing: whoever locked it is waited for, and then it is looked at anew.
+// The page may be changing: the call waits until it is unlocked, and looks at it anew.
 Result PageMover::serve(PageNumber page, bool is_write, Shuttle& shuttle) {
   for (;;) {
     const PageWord word = table_.load(page);
@@ -125,7 +125,8 @@ void PageMover::make_writable(PageNumber page, PageWord word) {
   put_back(held);
 }
 
-// In a fork nobody leaves; nor when the process is gone, though who shares its memory may still touch it.
+// During a fork no page leaves. None leaves when the process is gone either, though a process that shares its memory
+// may still touch it. Then the frames are overdrawn.
 bool PageMover::take_frame() {
   if (frames_.take_one(std::chrono::milliseconds(0))) return true;
   const auto give_up = std::chrono::steady_clock::now() + patience_;
@@ -156,7 +157,7 @@ Result PageMover::bring(PageNumber page, PageWord word, bool is_write, Shuttle& 
 
   if (is_far) {
     Result result = shuttle.fetch(held.list());
-    if (result != Result::done && held.count > 1) {  // perhaps because of a page that nobody asked for
+    if (result != Result::done && held.count > 1) {  // perhaps because of a page that was only fetched ahead
       let_go_of_others(page, held);
       result = shuttle.fetch(held.list());
     }
@@ -203,8 +204,8 @@ void PageMover::hold_ahead(PageNumber page, PageWord word, const ReadAhead::Wind
   }
 }
 
-// What comes from the space comes protected, so that the first write to it is seen; but not the page that is just being
-// written to. A page of zeros cannot come protected, and is taken for dirty until its bytes are looked at.
+// A page that comes from the space comes protected, so that the first write to it is seen; but not the page that is
+// just being written to. A page of zeros cannot come protected, and is taken for dirty until its bytes are looked at.
 struct PageMover::Mapping {
   const Held& held;
   PageNumber wanted;
@@ -273,8 +274,8 @@ void PageMover::give_away(PageNumber first, PageNumber count, Shuttle& shuttle) 
   empty(first, first + count, PageState::foreign, shuttle);
 }
 
-// What is stored is erased all at once, so that memory of which nothing is left is given back, and before anybody may
-// touch the pages again: until then they belong to nobody.
+// All that is stored is erased in one call, so that memory of which nothing is left is given back. It is erased before
+// any thread may touch the pages again: until then they have no owner.
 void PageMover::empty(PageNumber first, PageNumber end, PageState next, Shuttle& shuttle) {
   const Departures::Passage passage(departures_);
   Held held;
@@ -289,7 +290,7 @@ void PageMover::empty(PageNumber first, PageNumber end, PageState next, Shuttle&
     held.count = 0;
   }
   forget(held, next);
-  // What cannot be erased is never asked for: it takes room, and no more.
+  // Bytes that cannot be erased are never asked for: they take room, and no more.
   if (any_stored) (void)shuttle.erase(first, end - first);
 }
 

@@ -41,7 +41,7 @@ struct PagerCounts {
 /// Thread safety: every call, from any thread, each with a shuttle of its own; evict from one thread.
 class PageMover {
  public:
-  /// Of the frames, movers may share them. An observer is told what pages do.
+  /// Movers may share `frames`. An observer is told what pages do.
   PageMover(PagedMemory& memory, const Userfault& userfault, Frames& frames, std::uint32_t most_ahead,
             std::chrono::milliseconds patience, PagerRules rules, PageObserver* observer = nullptr);
   /// Its frames are others' again.
@@ -59,7 +59,7 @@ class PageMover {
   [[nodiscard]] Evicted evict(std::uint64_t wanted, Shuttle& shuttle);
   /// They are zeros afterwards, here and there.
   void discard(PageNumber first, PageNumber count, Shuttle& shuttle);
-  /// They are nobody's afterwards, as something else is mapped there: they do not come, ahead of others neither.
+  /// The pages are foreign afterwards, as something else is mapped there: they do not come, not even ahead of others.
   void give_away(PageNumber first, PageNumber count, Shuttle& shuttle);
   /// Says how many pages are pinned now that were not, or less than nothing.
   std::int64_t advise(PageNumber first, PageNumber count, Hint hint);
@@ -81,7 +81,7 @@ class PageMover {
   void begin_with(PageNumber page, PageState state);
   /// From here on `end` is at least this.
   void raise_end(PageNumber end);
-  /// Before any other call: it is nobody's.
+  /// Makes the page foreign. Requires: as begin_with, before any other call.
   void leave_out(PageNumber page) { table_.unlock(page, table_.lock(page).with(PageState::foreign)); }
 
  private:
@@ -141,7 +141,7 @@ class PageMover {
   Departures departures_;
   std::atomic<std::uint64_t> here_{0};
 
-  // Of the evictor.
+  // The next three are used by evict alone.
   PageNumber hand_ = 0;
   int level_ = 0;
   unsigned batches_at_level_ = 0;

@@ -23,7 +23,7 @@ class PageObserver {
   PageObserver(const PageObserver&) = delete;
   PageObserver& operator=(const PageObserver&) = delete;
 
-  /// Of `count` pages, of which `page` is one and the others are its neighbours.
+  /// Reports an event of `count` pages: `page` is one of them, and the others are its neighbours.
   virtual void note(PageEvent event, PageNumber page, std::uint64_t count) = 0;
 
  protected:

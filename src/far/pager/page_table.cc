@@ -22,7 +22,7 @@ void PageTable::unlock(PageNumber page, PageWord next) {
   if ((before & PageWord::kWaited) != 0) futex_wake_all(words_[page]);
 }
 
-// Whoever holds a lock gives it back after a bounded time: what it waits for meanwhile has deadlines of its own.
+// The holder of a lock gives it back after a bounded time: what it waits for has deadlines of its own.
 void PageTable::await_unlocked(PageNumber page) {
   for (;;) {
     std::uint32_t bits = words_[page].load(std::memory_order_acquire);

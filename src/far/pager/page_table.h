@@ -1,7 +1,7 @@
 // page_table.h — one word a page: where its newest bytes are, and what is known of its use.
 //
 //   bits 0..2    state     see PageState
-//   bit  3       waited    somebody sleeps until it is unlocked
+//   bit  3       waited    a thread sleeps until it is unlocked
 //   bit  4       stored    the space holds bytes of it, perhaps old ones
 //   bit  5       main      it came back soon after it left: see replacement.h
 //   bit  6       carried   it had been written to when it left
@@ -29,8 +29,8 @@ using PageNumber = std::uint32_t;
 enum class PageState : std::uint32_t {
   untouched,  ///< zeros, here and in the space; absent
   far,        ///< in the space; absent
-  locked,     ///< somebody is changing it
-  foreign,    ///< nobody's: it is never here, and never leaves
+  locked,     ///< a thread is changing it
+  foreign,    ///< not managed: it is never here, and never leaves
   clean,      ///< here, write-protected, equal to the space's
   dirty,      ///< here, not protected: newer than the space's
   leaving,    ///< here, write-protected; its bytes are on the way to the space

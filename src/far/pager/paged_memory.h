@@ -17,15 +17,16 @@ class PagedMemory {
   PagedMemory& operator=(const PagedMemory&) = delete;
 
   [[nodiscard]] virtual PageNumber pages() const = 0;
-  /// Where it is in the process whose memory it is. Pages that follow each other in an address range do in number.
+  /// Returns its address in the process whose memory it is. Pages that follow each other in an address range do so in
+  /// number.
   [[nodiscard]] virtual std::byte* at(PageNumber page) const = 0;
   /// The bytes of pages that are here, in ascending order; or false, when they cannot be had.
   [[nodiscard]] virtual bool copy_out(std::span<const PageNumber> pages, std::byte* to) = 0;
   /// Takes the memory of these pages away; in ascending order.
   virtual void drop(std::span<const PageNumber> pages) = 0;
-  /// Who uses it cannot go on, and is ended. Returns if that is another process than this.
+  /// Ends the process that uses it, since it cannot go on. Returns if that is another process than this.
   virtual void fail(std::string_view tried, std::string_view why) = 0;
-  /// Nobody uses it any more: nothing is worth waiting for.
+  /// No process uses it any more: nothing is worth waiting for.
   [[nodiscard]] virtual bool is_gone() const { return false; }
 
  protected:

@@ -30,7 +30,7 @@ struct PagerOptions {
   std::chrono::milliseconds patience = std::chrono::minutes(2);
 };
 
-/// Thread safety: every call, from any thread. Whoever uses the arena stops before the pager goes.
+/// Thread safety: every call, from any thread. Requires: no thread uses the arena any more when the pager is destroyed.
 class Pager final : public BusErrorServer {
  public:
   /// Throws Error. In a child of fork it can only be destroyed.
@@ -43,7 +43,7 @@ class Pager final : public BusErrorServer {
 
   /// The pages that lie wholly within are zeros afterwards.
   void discard(void* begin, std::size_t bytes);
-  /// Of all pages of the range. Throws Error when more would be pinned than three quarters of the budget.
+  /// Sets the hint of all pages of the range. Throws Error when more would be pinned than three quarters of the budget.
   void advise(void* begin, std::size_t bytes, Hint hint);
 
   [[nodiscard]] PagerCounts counts() const { return mover_.counts(); }

@@ -108,8 +108,8 @@ std::optional<std::int64_t> ReadAhead::majority(const Walk& walk) {
   return drift(walk, known);
 }
 
-// Of a walk that leaves out pages, or goes back for some, now and then: neighbours, when most steps are short and lead
-// one way.
+// For a walk that now and then leaves out pages, or goes back for some: returns the step to a neighbour, when most
+// steps are short and lead one way.
 std::optional<std::int64_t> ReadAhead::drift(const Walk& walk, std::size_t known) {
   std::size_t near = 0;
   std::int64_t way = 0;

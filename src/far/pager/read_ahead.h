@@ -4,9 +4,9 @@
 // region of the arena that is walked through has a history of its own, so that a program may go through a dozen arrays
 // at once.
 //
-// Nobody says which pages of a window were used. But the one right after it is a sample of them: where the walk comes
-// to that next, all count as used, and where it comes further on, none. So the counts are right in the long run, also
-// of a walk that leaves pages out.
+// No event tells which pages of a window were used. But the page right after the window is a sample of them: when the
+// walk comes to that page next, all count as used; when it comes further on, none. So the counts are right in the long
+// run, also for a walk that leaves pages out.
 #pragma once
 
 #include <array>
@@ -53,7 +53,7 @@ class ReadAhead {
   [[nodiscard]] static std::optional<std::int64_t> drift(const Walk& walk, std::size_t known);
 
   const std::uint32_t most_;
-  std::mutex mutex_;  // held by nobody who could fault
+  std::mutex mutex_;  // never held by a thread that could fault
   std::array<Walk, 32> walks_;
   std::uint64_t faults_ = 0;
 };

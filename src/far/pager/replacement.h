@@ -4,8 +4,8 @@
 // Like S3-FIFO, with a stamp in each page's word in place of queues. A page comes on probation. One that left and is
 // wanted again before as many others came as there is room for is taken into `main`, which a scan does not sweep out:
 // of a loop over more than there is room for, main keeps a part, where least-recently-used would keep nothing. Its term
-// in main is limited, since nobody is told whether it is still used there: who is wanted comes back at the price of a
-// fault.
+// in main is limited, since no event tells whether it is still used there: a page that is still wanted comes back at
+// the price of a fault.
 //
 // Time is counted in arrivals: an epoch is a sixteenth of the budget. What is clean leaves before what must be carried,
 // so what a program writes again and again stays, as if locked (the paper's section 6 found that by hand).

@@ -7,7 +7,7 @@ namespace farside::far {
 
 struct PagerRules {
   bool protects_before_copying = true;  ///< a page that leaves is write-protected before its bytes are read
-  bool drops_only_what_stayed = true;   ///< and goes only if nobody wrote to it since
+  bool drops_only_what_stayed = true;   ///< and goes only if it was not written to since
   bool stores_before_dropping = true;   ///< and only after the space has its bytes
   bool erases_what_turned_zero = true;  ///< a page that is zeros again is erased where its bytes were stored
 };

@@ -11,7 +11,7 @@
 
 namespace farside::far {
 
-/// Of one thread at a time. Page i of a list lies at the buffer's i-th place.
+/// Thread safety: one thread at a time. Page i of a list lies at the buffer's i-th place.
 class Shuttle {
  public:
   static constexpr std::size_t kPages = 64;

@@ -17,8 +17,8 @@ namespace {
 
 constexpr const char* kDevice = "/dev/userfaultfd";
 
-// Faults of the kernel itself (a system call that touches the memory) are served only by who has the right to; those of
-// the program alone are everybody's.
+// Serving faults of the kernel itself (a system call that touches the memory) needs the right to do so; serving those
+// of the program alone does not.
 Fd open_descriptor(FaultService service) {
   const int flags = O_CLOEXEC | O_NONBLOCK;
   if (service == FaultService::in_thread) {
@@ -109,7 +109,7 @@ int Userfault::change_protection(std::byte* base, std::size_t bytes, bool on) co
 }
 
 void Userfault::wake(std::byte* base, std::size_t bytes) const {
-  if (service_ == FaultService::in_thread) return;  // nobody sleeps in the kernel
+  if (service_ == FaultService::in_thread) return;  // no thread sleeps in the kernel
   uffdio_range range{reinterpret_cast<std::uint64_t>(base), bytes};
   ::ioctl(fd_.get(), UFFDIO_WAKE, &range);
 }

@@ -9,7 +9,7 @@
 
 namespace farside::far {
 
-/// Who is told of a fault.
+/// Selects the thread that is told of a fault.
 enum class FaultService {
   automatic,  ///< the faulting thread where that works, otherwise a handler
   in_thread,  ///< the faulting thread, by SIGBUS: fast; system calls that touch an absent page get EFAULT
@@ -40,7 +40,7 @@ class Userfault {
     std::byte* address;
     bool is_write;
   };
-  /// Of a handler: the next one that waits, if any does. Never sleeps.
+  /// For a handler: takes the next fault that waits, if any does. Never sleeps.
   [[nodiscard]] bool next(Fault& fault) const;
   [[nodiscard]] int descriptor() const { return fd_.get(); }
 
