@@ -30,7 +30,7 @@
 
 namespace farside::far {
 
-/// A client of a node, of all that it ever had. 0 is nobody.
+/// The number of a client, unique among all clients that a node ever had. 0 is no client.
 using Holder = std::uint32_t;
 using SlabNumber = std::uint32_t;
 

@@ -40,7 +40,8 @@ Outcome Lender::end(Holder holder, PeerId peer, Parting parting, Deadline deadli
 
 void Lender::reclaim(Holder holder) {
   for (SlabNumber slab = 0; slab < settings_.slabs; ++slab) {
-    // What its holder did to the word may land until its access is gone, so it is looked at again if need be.
+    // Operations of its holder on the word may land until the holder's access is gone: if the word has changed, it is
+    // looked at again.
     SlabWord word = look(slab);
     while (word.holder == holder && !take_in(slab, word)) word = look(slab);
   }
@@ -65,7 +66,7 @@ void Lender::rest(Deadline deadline) {
       deadline);
 }
 
-// Of `wanted` slabs; true if there was one.
+// Puts memory behind up to `wanted` bare slabs. Returns whether it did for at least one.
 bool Lender::provide(SlabNumber wanted) {
   const auto is_short = table_.word<ControlWord>(offsetof(TableHead, is_short));
   const SlabNumber before = wanted;
@@ -82,7 +83,7 @@ bool Lender::provide(SlabNumber wanted) {
   return wanted != before;
 }
 
-// Whoever held it does nothing to it any more.
+// Requires: its former holder does nothing to it any more.
 bool Lender::take_in(SlabNumber slab, SlabWord word) {
   if (rules_.zeroes) backing_.take_back(slab);
   channel_.local_fence();

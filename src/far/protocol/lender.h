@@ -1,6 +1,6 @@
 // lender.h — a node's part: what it lends, who has it, and how it comes back.
 //
-// Guarantee: a slab that may be taken holds zeros, and nobody who had it before can write to it any more.
+// Guarantee: a slab that may be taken holds zeros, and no former holder can write to it any more.
 //
 // A client that gave a slab back has no operation unfinished there, and one that is gone has lost its access before its
 // slabs are zeroed. So nothing can land in a slab between its zeroing and its next holder.
@@ -35,7 +35,7 @@ class Backing {
 struct LenderSettings {
   std::uint64_t slab_bytes = 4U << 20U;
   SlabNumber slabs = 0;
-  SlabNumber stock = 8;  ///< so many slabs have memory behind them before anybody asks
+  SlabNumber stock = 8;  ///< so many slabs have memory behind them before a client asks
 };
 
 /// How a client went.
@@ -47,7 +47,7 @@ enum class Parting : std::uint8_t {
 /// For one thread, but for welcome.
 class Lender {
  public:
-  /// `table` has table_bytes(slabs), all zero; `self` is the loopback of `fabric`. Nobody knows `table` yet.
+  /// `table` has table_bytes(slabs), all zero; `self` is the loopback of `fabric`. No client knows `table` yet.
   Lender(Fabric& fabric, Channel& channel, const Region& table, PeerId self, Backing& backing,
          const LenderSettings& settings, const FarRules& rules = {});
 

@@ -38,12 +38,12 @@ class LentMemory {
     taken,
     soon,    ///< the node is about to have one
     full,    ///< all are taken, or the machine has no memory for more
-    failed,  ///< the node did not answer; whatever it gave is nobody's until this client has gone
+    failed,  ///< the node did not answer; a slab that it gave stays unused until this client has gone
   };
   /// A slab full of zeros.
   [[nodiscard]] Take take(Channel& channel, SlabNumber& slab, Deadline deadline);
   /// `slab` is used no more, and no operation on it is unfinished. Once for each time that it was taken, whatever the
-  /// outcome: when it fails, the slab is nobody's until this client has gone.
+  /// outcome: when it fails, the slab stays unused until this client has gone.
   [[nodiscard]] Outcome give_back(Channel& channel, SlabNumber slab, Deadline deadline);
 
   /// In a slab.

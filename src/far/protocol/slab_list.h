@@ -9,7 +9,7 @@
 
 namespace farside::far {
 
-/// What a fault asks for lies in so many slabs at most: with room for them, no memory is taken.
+/// The pages of one fault lie in so many slabs at most: with room reserved for them, no memory is allocated.
 inline constexpr std::size_t kSlabsOfAFault = 128;
 
 /// In order, each once. Throws Error when the list reaches beyond the space.

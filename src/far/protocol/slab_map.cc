@@ -15,8 +15,8 @@ constexpr Duration kFirstPause = std::chrono::microseconds(50);
 constexpr Duration kLongestPause = std::chrono::milliseconds(2);
 constexpr std::uint64_t kCopiedAtOnce = 256U << 10U;
 
-// Whoever reads or writes waits meanwhile: so long for a slab to come to rest, and so long until it is mended. A slow
-// network is given more the next time.
+// Readers and writers wait while a slab is mended: at most kPoliteWait until it comes to rest, and at most the copy
+// limit until it is mended. A slow network is given more the next time.
 constexpr Duration kPoliteWait = std::chrono::milliseconds(5);
 constexpr Duration kFirstCopyLimit = std::chrono::seconds(1);
 constexpr Duration kLongestCopyLimit = std::chrono::seconds(8);
@@ -75,11 +75,11 @@ void SlabMap::find_lost(Channel& channel, Deadline deadline) const {
 
 void SlabMap::leave_unfinished(Channel& channel, Unfinished given_up) {
   for (const std::uint64_t slab : given_up.slabs) holds_.leave_unfinished(channel, slab);
-  const std::lock_guard lock(mutex_);  // whoever saw the words before finds it soon
+  const std::lock_guard lock(mutex_);  // a thread that saw the words before finds it soon
   unfinished_.push_back(std::move(given_up));
 }
 
-// Any; or one that is under way in `slab`. None: there is none, or somebody sees to it.
+// Picks any; or one that is under way in `slab`. None: there is none, or another thread sees to it.
 std::optional<Unfinished> SlabMap::pick_unfinished(std::optional<std::uint64_t> slab) {
   const std::lock_guard lock(mutex_);
   const auto found = std::ranges::find_if(unfinished_, [slab](const Unfinished& each) {
@@ -188,7 +188,7 @@ Result SlabMap::take_copies(Channel& channel, std::uint64_t slab, Place& place, 
   }
 }
 
-// Nobody shares the slab, so none of our operations on it is unfinished.
+// No thread shares the slab while it is dropped, so none of our operations on it is unfinished.
 Result SlabMap::drop(Channel& channel, std::uint64_t slab, Deadline deadline) {
   if (rules_.gives_back_alone && be_alone(channel, slab, deadline) != Outcome::done) return Result::timed_out;
   for (Copy& each : places_[slab]) {
@@ -257,7 +257,7 @@ bool SlabMap::mend(Deadline deadline) {
   return all;
 }
 
-// Nobody else reads or writes the slab meanwhile: else the new copy could miss a write.
+// No other thread reads or writes the slab during the call: else the new copy could miss a write.
 bool SlabMap::mend_one(std::uint64_t slab) {
   const Deadline polite = fabric_.in(kPoliteWait);
   if (rules_.rebuilds_alone && be_alone(*mender_, slab, polite) != Outcome::done) return false;

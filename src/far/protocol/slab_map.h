@@ -109,11 +109,11 @@ class SlabMap {
   std::vector<Place> places_;
   mutable std::mutex mutex_;                        // for the next; never held across a call of the fabric that waits
   std::vector<std::unique_ptr<LentMemory>> nodes_;  // each stays where it is
-  std::vector<Unfinished> unfinished_;              ///< but for those that somebody sees to
+  std::vector<Unfinished> unfinished_;              ///< but for those that a thread sees to
   std::set<const LentMemory*> silent_;              ///< did not take back what they were given in time,
   std::vector<Copy> debts_;                         ///< and so are not asked to for now
 
-  // Of the thread that mends.
+  // Used by the thread that mends.
   std::unique_ptr<Channel> mender_;
   std::uint64_t mended_ = 0;  ///< the damage() when nothing was left to mend
   Duration copy_limit_;       ///< grows with what was not copied in time

@@ -40,7 +40,7 @@ void StripedLane::for_each_piece(std::span<const Transfer> list, Act act) const 
   }
 }
 
-// Who writes, and only who writes, waits until nothing that was given up can land there any more.
+// A writer, unlike a reader, waits until nothing that was given up can land there any more.
 bool StripedLane::hold(For what, Deadline deadline) {
   for (std::size_t held = 0; held < slabs_.size();) {
     const Holds::Held slab = map_.holds().share(*channel_, slabs_[held], deadline);

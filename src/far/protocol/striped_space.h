@@ -38,7 +38,7 @@ class StripedLane final : public Lane {
   [[nodiscard]] Result discard(std::uint64_t offset, std::uint64_t bytes, Deadline deadline) override;
 
  private:
-  /// What became of one attempt at a list; `again` when a node turned out to be lost.
+  /// The result of one attempt at a list; `again` when a node turned out to be lost.
   enum class Attempt : std::uint8_t { done, timed_out, lost, again };
 
   enum class For : std::uint8_t { reading, writing };

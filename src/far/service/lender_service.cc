@@ -13,7 +13,7 @@ namespace {
 constexpr std::uint64_t kSlabBytes = LenderSettings{}.slab_bytes;
 constexpr std::uint64_t kSpareBytes = 64U << 20U;  // that the machine keeps for others
 constexpr Duration kRevokeLimit = std::chrono::seconds(1);
-constexpr Duration kRest = std::chrono::seconds(1);  // between two looks at the table when nobody rings
+constexpr Duration kRest = std::chrono::seconds(1);  // between two looks at the table when no client rings
 
 SlabNumber slabs_of(const LenderOptions& options) {
   if (options.bytes < kSlabBytes) {
@@ -53,7 +53,7 @@ LenderService::~LenderService() {
 void LenderService::serve_until(const std::function<bool()>& ended) {
   while (!ended()) {
     const bool more_to_do = lender_.step();
-    errands_.run();  // after the bell was looked at: whoever posts rings it
+    errands_.run();  // after the bell was looked at: a thread that posts rings it
     end_those_who_parted();
     if (!more_to_do) lender_.rest(fabric_->in(kRest));
   }
@@ -105,7 +105,7 @@ void LenderService::begin(Guests::Number guest, PeerId peer) {
   });
 }
 
-// One whose end is not certain in time is tried again: its slabs are nobody's until then.
+// A client whose end is not certain in time is tried again: until then its slabs are not lent again.
 void LenderService::end_those_who_parted() {
   const Deadline deadline = fabric_->in(kRevokeLimit);
   std::erase_if(parted_, [this, deadline](const Parted& each) {

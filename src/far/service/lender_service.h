@@ -1,5 +1,5 @@
-// lender_service.h — a node that lends memory, as a process runs it: the memory, and whoever comes for it. A client's
-// slabs are its own as long as its socket is open.
+// lender_service.h — a node that lends memory, as a process runs it: the memory, and the clients that come for it. A
+// client's slabs are its own as long as its socket is open.
 //
 // Sockets are the business of a thread that sleeps; the table of slabs that of the one that serves, which is told by
 // errands.
@@ -88,13 +88,13 @@ class LenderService final : private Guests::Host {
   Lender lender_;
   Errands errands_;
 
-  // Of the loop's thread.
+  // Used by the loop's thread.
   std::map<Guests::Number, PeerId> joined_;
   std::set<Guests::Number> left_;  ///< those who said so
   PeerNumbers peers_;
   ThrottledLog log_;
 
-  // Of the serving thread.
+  // Used by the serving thread.
   std::map<Guests::Number, Client> clients_;
   std::vector<Parted> parted_;  ///< whose slabs are still to come back
 

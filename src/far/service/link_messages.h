@@ -19,7 +19,7 @@
 
 namespace farside::far {
 
-/// What the names of its sockets begin with.
+/// The names of its sockets begin with this.
 inline constexpr std::string_view kServiceName = "far";
 
 enum class LinkKind : std::uint8_t { welcome, join, joined, leave, refused };

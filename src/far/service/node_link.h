@@ -17,7 +17,7 @@ namespace farside::far {
 
 class NodeLink {
  public:
-  /// Connects and shakes hands. Throws Error when nobody answers at `address`, or not with this secret.
+  /// Connects and shakes hands. Throws Error when no node answers at `address`, or not with this secret.
   NodeLink(const std::string& address, const Secret& secret, SetupClock::time_point deadline);
 
   [[nodiscard]] const Welcome& welcome() const noexcept { return welcome_; }

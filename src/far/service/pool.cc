@@ -71,7 +71,7 @@ std::unique_ptr<Space> open_pool(const PoolOptions& options) {
   const std::uint32_t copies = protection_of(options, *nodes) == Protection::mirror ? 2 : 1;
   const std::uint64_t bytes = options.all_that_is_left ? all_that_is_left(options, copies) : options.bytes;
   auto space = std::make_unique<PooledSpace>(std::move(nodes), bytes, copies, deadline);
-  // What was left a moment ago is no promise of the pool's: nothing is lent before it is written to.
+  // The room that was left a moment ago is no promise of the pool's: nothing is lent before it is written to.
   const std::uint64_t room = options.all_that_is_left ? bytes : space->room_bytes(space->fabric().in(kLookLimit));
   if (room < bytes) {
     throw Error({"take", format_bytes(bytes) + " of far memory",

@@ -10,7 +10,7 @@
 
 namespace farside::far {
 
-/// What each node lends, by number; none: it does not answer. Throws Error when there is no such pool.
+/// Returns what each node lends, by number; none: it does not answer. Throws Error when there is no such pool.
 [[nodiscard]] std::vector<std::optional<LentUse>> ask_use(const PoolOptions& options);
 
 }  // namespace farside::far

@@ -24,13 +24,13 @@ class PooledSpace final : public Space {
   [[nodiscard]] Fabric& fabric() override { return nodes_->fabric(); }
   [[nodiscard]] std::unique_ptr<Lane> open_lane() override { return space_->open_lane(); }
 
-  /// What a node loses is lost by as many.
+  /// The unit of loss: memory on a lost node is lost in pieces of so many bytes.
   [[nodiscard]] std::uint64_t slab_bytes() const { return space_->slabs().shape().slab_bytes; }
   /// So much may be written on the nodes that are linked.
   [[nodiscard]] std::uint64_t room_bytes(Deadline deadline);
 
  private:
-  /// How whoever learns of a loss wakes the thread; outlives this, if need be.
+  /// Wakes the thread that tends the space, when a loss is noticed; outlives this, if need be.
   struct Alarm {
     std::mutex mutex;
     std::condition_variable_any changed;

@@ -11,7 +11,7 @@
 
 namespace farside::far {
 
-/// Thread safety: every call, from any thread. Nobody who uses slabs moves one.
+/// Thread safety: every call, from any thread. Requires: a thread that uses slabs moves none.
 class SlabStates {
  public:
   using Clock = std::chrono::steady_clock;
@@ -39,7 +39,7 @@ class SlabStates {
     changed_.notify_all();
   }
 
-  /// Moves it, when nobody uses it any more; false when it is late.
+  /// Moves it, when no thread uses it any more; false when it is late.
   [[nodiscard]] bool move(std::uint64_t slab, Clock::time_point deadline) {
     std::unique_lock lock(mutex_);
     if (!changed_.wait_until(lock, deadline, [&] { return !slabs_[slab].moved; })) return false;

@@ -156,7 +156,7 @@ int SpillFile::carry_one(const Item& item) {
   return failed == 0 ? let_go_of_cache(item.bytes) : failed;
 }
 
-// What the kernel keeps of the file is memory of this machine.
+// The kernel's cache of the file is memory of this machine.
 int SpillFile::let_go_of_cache(std::uint64_t written_bytes) {
   dirty_bytes_ += written_bytes;
   if (dirty_bytes_ < kDirtyBytes) return 0;

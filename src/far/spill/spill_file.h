@@ -31,7 +31,7 @@ class SpillFile {
 
   /// Makes `path`, which must not be there yet, with room for `bytes`, and takes its name away. Throws Error.
   SpillFile(const std::filesystem::path& path, std::uint64_t bytes, std::size_t queue_bytes = kQueueBytes);
-  /// What is still queued is nobody's.
+  /// Loses what is still queued: no reader is left.
   ~SpillFile();
   SpillFile(const SpillFile&) = delete;
   SpillFile& operator=(const SpillFile&) = delete;

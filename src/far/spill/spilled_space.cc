@@ -66,7 +66,7 @@ Result SpilledLane::slab_by_slab(std::span<const Transfer> list, Deadline deadli
   return Result::done;
 }
 
-// What the pool has not, the file has.
+// The file has what the pool has not.
 template <class OnPool, class OnFile>
 Result SpilledLane::at_slab(std::uint64_t slab, Deadline deadline, OnPool on_pool, OnFile on_file) {
   bring_back(slab, deadline);
@@ -112,7 +112,7 @@ Result SpilledLane::write(std::span<const Transfer> list, Deadline deadline) {
   if (is_put) result = entry == SlabStates::Entry::pool ? pool_->write(list, deadline) : Result::lost;
   spill_.states.end_use(slabs_);
   if (!is_put || (result != Result::lost && result != Result::full)) return result;
-  // What is in the file alone is written.
+  // Pieces that are in the file alone are written already.
   return slab_by_slab(
       list, deadline, [&](std::span<const Transfer> pieces) { return pool_->write(pieces, deadline); },
       [](std::span<const Transfer>) { return Result::done; });
@@ -166,7 +166,7 @@ Result SpilledLane::discard_whole(std::uint64_t slab, Deadline deadline) {
 
 // ---- Between pool and file
 
-// Unless somebody else has seen to it. Nothing of it is in the pool afterwards.
+// Does nothing if another thread has seen to it. Afterwards nothing of the slab is in the pool.
 Result SpilledLane::leave_to_file(std::uint64_t slab, Deadline deadline) {
   if (!spill_.states.move(slab, clock_of(deadline))) return Result::timed_out;
   Result result = Result::done;
@@ -194,7 +194,7 @@ void SpilledLane::bring_back(std::uint64_t slab, Deadline deadline) {
   spill_.states.end_move(slab);
 }
 
-// What it had there before, if an earlier attempt failed, is written over.
+// Overwrites what the slab had in the pool, if an earlier attempt failed.
 Result SpilledLane::fill(std::uint64_t slab, Deadline deadline) {
   const std::uint64_t begin = slab * spill_.slab_bytes;
   for (std::uint64_t done = 0; done < bytes_of(slab); done += kCarriedAtOnce) {
@@ -202,8 +202,8 @@ Result SpilledLane::fill(std::uint64_t slab, Deadline deadline) {
     if (const Result taken = take({&transfer, 1}, deadline); taken != Result::done) return taken;
     const Result written = pool_->write({&transfer, 1}, deadline);
     if (written == Result::done) continue;
-    // What an attempt left on a node that is lost by now would be in the way of the next; if this fails, once more
-    // then.
+    // Bytes that an attempt left on a node that is lost by now would be in the way of the next attempt. If this discard
+    // fails, the next attempt discards again.
     if (written == Result::lost) (void)pool_->discard(begin, bytes_of(slab), deadline);
     return written;
   }

@@ -22,7 +22,7 @@
 
 namespace farside::far {
 
-/// What the lanes of a space share.
+/// The state that the lanes of a space share.
 struct Spill {
   Spill(std::unique_ptr<Space> space, std::uint64_t bytes_of_slab, const std::filesystem::path& path,
         std::size_t queue_bytes)
