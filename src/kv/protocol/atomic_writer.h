@@ -77,8 +77,8 @@ class AtomicWriter {
   void ask_all(Deadline deadline);
   void take_answers(const Asked& asked, Deadline deadline);
   static void count(Answer of_one, Answer& answer) { answer = std::ranges::max(answer, of_one, {}, weight); }
-  /// Of several servers' answers the one that decides has most: a refusal more than an answer that did not come, since
-  /// whoever refused has barred the transaction.
+  /// Among several servers' answers the one with the greatest weight decides: a refusal weighs more than an answer that
+  /// did not come, since the server that refused has barred the transaction.
   [[nodiscard]] static int weight(Answer answer);
   /// None: that answer does not end a put.
   [[nodiscard]] static std::optional<PutOutcome> refusal(Answer answer);

@@ -66,7 +66,7 @@ Outcome HomedRequests::receive(ServerNumber partition, Message& reply, Deadline 
     }
     const bool is_repeated = unanswered.front().is_repeated;
     unanswered.pop_front();
-    // What has come only now is thrown away: who was trusted was so before.
+    // A reply that has come only now (`came` is not done) is discarded: the trust was asked for before it came.
     const Outcome received = seats_.receive(seat(partition), reply, {fabric_.now()});
     if (came != Outcome::done) return came;
     if (is_repeated && received == Outcome::done) reply = reply_to_repeated(std::move(reply));

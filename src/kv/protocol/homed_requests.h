@@ -36,7 +36,7 @@ class HomedRequests final : public Requests {
   };
 
   [[nodiscard]] ServerNumber seat(ServerNumber partition) const;
-  /// Of that seat: `outcome`.
+  /// Returns `outcome`, and records the loss of that seat if it is peer_lost.
   Outcome from_seat(ServerNumber partition, Outcome outcome);
   /// To the standby, if it serves by now: all that is not answered goes there. True if it was done.
   bool follow(ServerNumber partition, Deadline deadline);

@@ -22,8 +22,8 @@
 namespace farside::kv {
 
 struct ShippingTimeouts {
-  /// Of sync, with a standby that neither takes nor is dead; longer than it takes until a death on another host is
-  /// known. No client is answered in that time.
+  /// Timeout of sync, with a standby that neither takes nor is dead; longer than it takes until a death on another host
+  /// is known. No client is answered in that time.
   Duration sync = std::chrono::seconds(3);
   /// Until it is asked whether that is dead: for each of so many bytes that are under way, and once more.
   Duration slice = std::chrono::milliseconds(500);
