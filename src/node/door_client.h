@@ -10,14 +10,15 @@
 
 namespace farside {
 
-/// Empty, with errno set, when nobody lets us in. Sending and receiving on the socket waits for `timeout` at most.
+/// Returns an empty Fd, with errno set, when the node does not accept the connection. Sending and receiving on the
+/// socket waits for `timeout` at most.
 [[nodiscard]] Fd connect_to_door(const std::string& path, std::chrono::milliseconds timeout);
 
 struct DoorStatus {
   enum class State : std::uint8_t {
     answered,
-    silent,  ///< somebody listens, but nothing came in time: stopped, or waiting for a file system
-    gone,    ///< nobody listens
+    silent,  ///< a process listens, but nothing came in time: stopped, or waiting for a file system
+    gone,    ///< no process listens
   };
 
   State state = State::gone;

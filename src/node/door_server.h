@@ -1,4 +1,4 @@
-// door_server.h — serves a Door on a Unix socket, with a few threads that sleep while nobody asks.
+// door_server.h — serves a Door on a Unix socket, with a few threads that sleep while no request comes.
 //
 // All workers wait on one epoll set. Each socket in it is armed for one event at a time (EPOLLONESHOT), so a connection
 // has at most one worker, and its requests are answered in order. A client that does not take its answers, sends
@@ -28,7 +28,7 @@ namespace farside {
 
 class DoorServer {
  public:
-  /// Listens on `path`, which nobody else may use, and serves until destroyed; then `path` is gone.
+  /// Listens on `path`, which no other user may use, and serves until destroyed; then `path` is gone.
   DoorServer(Fabric& fabric, Door& door, std::string path);
   ~DoorServer();
   DoorServer(const DoorServer&) = delete;

@@ -27,7 +27,7 @@ constexpr std::array kLocalTypes{"ext2"sv,  "ext3"sv,     "ext4"sv,    "xfs"sv, 
                                  "erofs"sv, "squashfs"sv, "iso9660"sv, "udf"sv,   "overlay"sv, "virtiofs"sv,
                                  "9p"sv,    "fuse"sv,     "fuseblk"sv};
 
-// Of the local ones, those whose times are not kept by this kernel; FUSE besides.
+// The local types whose times are not kept by this kernel; FUSE besides.
 constexpr std::array kServedTypes{"virtiofs"sv, "9p"sv, "fuse"sv, "fuseblk"sv};
 
 template <std::size_t N>

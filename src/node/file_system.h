@@ -8,7 +8,7 @@
 // Everything else cannot be cached. Pseudo file systems make up their bytes when they are read; memory file systems
 // (tmpfs) are in memory already, and a store through a mapping does not move their files' times.
 //
-// What was derived for a mount is kept until the mount table changes, which the kernel signals on /proc/self/mountinfo,
+// The tag derived for a mount is kept until the mount table changes, which the kernel signals on /proc/self/mountinfo,
 // or the mount's watch is gone. An open descriptor keeps its mount's id and device from being used again.
 //
 // A mount that the table does not name (another namespace's, or the root of a chroot that is no mount point) is found
@@ -50,7 +50,7 @@ struct MountLine {
 [[nodiscard]] std::optional<std::uint64_t> file_system_tag(std::string_view type, std::string_view source,
                                                            std::string_view host_device);
 
-/// Where a file's times come from, which decides when they show a store (stores.h).
+/// The source of a file's times, which decides when they show a store (stores.h).
 enum class TimesFrom : std::uint8_t {
   kernel,   ///< this host's, which keeps the times in memory
   server,   ///< a file server or a FUSE process, with what is written back to it

@@ -34,8 +34,8 @@ sigset_t block_signals() {
   return blocked;
 }
 
-// What a node lends is shared memory, and may be most of the machine's: a core of it would fill the disk, and is of no
-// use for finding an error. Without /proc, or a kernel that dumps, nothing happens.
+// The memory that a node lends is shared, and may be most of the machine's: a core of it would fill the disk, and is of
+// no use for finding an error. Without /proc, or a kernel that dumps, nothing happens.
 void keep_shared_memory_out_of_cores() {
   constexpr unsigned kShared = 1U << 1U | 1U << 3U | 1U << 6U;  // core(5): anonymous, files', large pages
   const std::string path = "/proc/self/coredump_filter";

@@ -77,8 +77,8 @@ std::optional<Fd> lock_within(const PoolDirectory& directory, milliseconds timeo
   }
 }
 
-// Becomes a process without a terminal, whose output goes to `log`. Of what the caller had open it keeps `lock` alone:
-// whoever waits for the end of a pipe must not wait for the pool.
+// Becomes a process without a terminal, whose output goes to `log`. Of the descriptors that the caller had open it
+// keeps `lock` alone: a process that waits for the end of a pipe must not wait for the pool.
 void detach(const std::filesystem::path& log, const Fd& lock) {
   ::setsid();
   const auto kept = static_cast<unsigned>(lock.get());

@@ -21,7 +21,7 @@ namespace {
 
 constexpr std::string_view kDoor = "node";
 
-// What programs leave beside a door: farside/cache/host_door.h.
+// Whether it is a file that programs leave beside a door: farside/cache/host_door.h.
 bool is_silence_of_node(std::string_view name) {
   const std::string_view suffix = door::kSilenceSuffix;
   if (!name.ends_with(suffix)) return false;

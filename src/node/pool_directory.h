@@ -26,7 +26,7 @@
 
 namespace farside {
 
-/// What pool.json says.
+/// The content of pool.json.
 struct PoolRecord {
   struct Node {
     Rank rank = 0;

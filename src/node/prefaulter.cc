@@ -42,7 +42,7 @@ void Prefaulter::run(const std::stop_token& stop) {
   }
 }
 
-// What lies ahead of the blocks; then what they overtook, since large pages are read faster as well.
+// Prefers a stretch ahead of the blocks; then one that they overtook, since large pages are read faster as well.
 std::optional<std::size_t> Prefaulter::next() const {
   const std::size_t here = used_end_ / kStretchBytes;
   const std::size_t end = std::min(taken_.size(), (used_end_ + kAheadBytes) / kStretchBytes);

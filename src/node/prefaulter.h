@@ -1,8 +1,8 @@
 // prefaulter.h — takes the memory of a node's slots a little before blocks come in.
 //
-// A block that goes to memory nobody touched before costs a page fault for every 4 KiB, which takes longer than all the
-// rest of its way. Slots are used in order, so a thread goes ahead of them and takes their memory in large pages. It
-// takes no more than is soon to be used: what a node never fills, the machine keeps.
+// A block that goes to memory that was never touched costs a page fault for every 4 KiB, which takes longer than all
+// the rest of its way. Slots are used in order, so a thread goes ahead of them and takes their memory in large pages.
+// It takes no more than is soon to be used: what a node never fills, the machine keeps.
 //
 // Thread safety: every call, from any thread.
 #pragma once

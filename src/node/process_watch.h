@@ -9,7 +9,7 @@
 
 namespace farside {
 
-/// Whoever has the pid now; its number cannot be mistaken afterwards.
+/// Watches the process that has the pid now. A later process with the same pid is not mistaken for it.
 class ProcessWatch {
  public:
   explicit ProcessWatch(pid_t pid);

@@ -16,11 +16,12 @@ namespace {
 constexpr Duration kOthersLimit = std::chrono::seconds(30);
 constexpr Duration kLook = std::chrono::milliseconds(5);
 
-// What each rank has of the addresses: a word that tells how long its own is, written last, and that.
+// The part of the addresses that each rank has: a word that tells the length of its own address, written last, and that
+// address.
 constexpr std::uint64_t kMostAddressBytes = 256;
 constexpr std::uint64_t kAddressOffset = sizeof(ControlWord);
 
-/// Where the nodes meet.
+/// Returns the address at which the nodes meet.
 std::string meeting() {
   const char* const address = std::getenv(kCoordinatorVariable);
   if (address == nullptr) {

@@ -26,7 +26,7 @@ class ServiceAddresses {
   [[nodiscard]] bool on_several_machines() const noexcept { return told_ != nullptr; }
   /// By rank.
   [[nodiscard]] const std::vector<std::string>& all() const noexcept { return all_; }
-  /// Where this node is to listen.
+  /// The addresses on which this node is to listen.
   [[nodiscard]] const std::vector<std::string>& own() const noexcept { return own_; }
 
  private:

@@ -53,7 +53,7 @@ bool stores_will_show(const Fd& file, const FileIdentity& version, TimesFrom tim
   if (times != TimesFrom::server) {  // a server's move with each of its writes, and leases are between it and others
     const Writers writers = look_for_writers(file);
     if (writers == Writers::some || (writers == Writers::unknown && !changed_long_ago(version))) return false;
-    // Of overlay a mapping may outlive its descriptor unseen.
+    // On overlay a mapping may outlive its descriptor unseen.
     if (writers == Writers::none && times == TimesFrom::kernel) return true;
   }
   return write_back(file, times, begin, bytes);
