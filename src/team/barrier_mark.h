@@ -5,7 +5,7 @@
 //   23..0  count before  of those that it had reached in the epoch before; 0 when it had reached none
 //
 // A rank may be in its next barrier before another has looked at the last one: within an epoch its count is then one
-// more, and across a loss or a return the count before still tells. Numbers wrap around: nobody is half a round ahead.
+// more, and across a loss or a return the count before still tells. Numbers wrap around: no rank is half a round ahead.
 #pragma once
 
 #include <cstdint>

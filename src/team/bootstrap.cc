@@ -47,7 +47,7 @@ Rank required_rank() {
   return rank;
 }
 
-// Each process that such a launcher starts would take itself for a whole team, and nobody would notice.
+// Each process that such a launcher starts would take itself for a whole team, and nothing would show it.
 void refuse_launchers_without_pmix() {
   struct Launcher {
     const char* size;  ///< its variable that tells how many processes it started

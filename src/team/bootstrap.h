@@ -19,7 +19,7 @@ class EventLoop;
 /// Why a member is no longer one.
 enum class Loss : std::uint8_t { died, left, evicted };
 
-/// What a bootstrap learns by itself. Called on the loop's thread, from construction on.
+/// The changes that a bootstrap learns of by itself. Called on the loop's thread, from construction on.
 struct MembershipNotices {
   std::function<void(Rank rank, Loss loss)> lost;
   /// A lost rank has come back, as a new process: `blobs` are its part of the exchanges that were complete by then.
@@ -46,8 +46,8 @@ class Bootstrap {
 
   [[nodiscard]] virtual Standing standing() const { return {}; }
 
-  /// Collective: everybody's blob (at most kBlobLimit), by rank. Throws Error, saying that `tried` failed, when a
-  /// member is lost, or when the deadline passes first; after the latter there is no further exchange.
+  /// Collective. Returns the blob (at most kBlobLimit) of each member, by rank. Throws Error, saying that `tried`
+  /// failed, when a member is lost, or when the deadline passes first; after the latter there is no further exchange.
   [[nodiscard]] virtual std::vector<std::string> exchange(const std::string& tried, std::string blob,
                                                           SetupClock::time_point deadline) = 0;
 
@@ -61,7 +61,7 @@ class Bootstrap {
   Bootstrap() = default;
 };
 
-/// The bootstrap that the environment names: a coordinator, PMIx, or nobody but this process.
+/// The bootstrap that the environment names: a coordinator, PMIx, or this process alone.
 [[nodiscard]] std::unique_ptr<Bootstrap> bootstrap_from_environment(EventLoop& loop, MembershipNotices notices,
                                                                     SetupClock::time_point deadline);
 

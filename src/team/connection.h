@@ -37,9 +37,9 @@ class Connection {
   void send(std::string_view bytes);
   /// `handler` runs each time the other side has taken something that had to wait. It does not destroy the connection.
   void on_taken(std::function<void()> handler) { on_taken_ = std::move(handler); }
-  /// What the other side has not taken yet.
+  /// The bytes that the other side has not taken yet.
   [[nodiscard]] std::size_t unsent_bytes() const noexcept { return unsent_.size() - sent_; }
-  /// What it has taken since the connection was made.
+  /// The bytes that it has taken since the connection was made.
   [[nodiscard]] std::uint64_t taken_bytes() const noexcept { return taken_; }
   /// The memory of both directions.
   [[nodiscard]] std::size_t buffered_bytes() const noexcept { return received_.capacity() + unsent_.capacity(); }

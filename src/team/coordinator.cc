@@ -126,7 +126,8 @@ Coordinator::Refusal Coordinator::obey(Peer& peer, const Frame& frame) {
   }
 }
 
-// Of the incarnation that it names alone: its successor may have taken the seat while the frame was under way.
+// Evicts only the incarnation that the frame names: its successor may have taken the seat while the frame was under
+// way.
 Coordinator::Refusal Coordinator::evict(const Frame& frame) {
   Decoder fields(frame.fields, "an eviction");
   const auto rank = fields.number<Rank>();
@@ -208,8 +209,8 @@ void Coordinator::miss(Rank rank, const std::string& how) {
   });
 }
 
-// The successor of a lost rank takes part in the exchanges that it missed. Nobody waits for it: what the others gave is
-// known, and what it gives they get all at once, with the last one.
+// The successor of a lost rank takes part in the exchanges that it missed. The others do not wait for it: what they
+// gave is known, and they get what it gives all at once, with its last exchange.
 Coordinator::Refusal Coordinator::repeat(Rank rank, std::uint32_t number, std::string blob) {
   Seat& seat = seats_[rank];
   if (number != seat.repeated.size()) return "it contributes out of turn";
@@ -249,7 +250,7 @@ std::size_t Coordinator::strangers() const {
       std::ranges::count_if(peers_, [](const auto& entry) { return !entry.second.session; }));
 }
 
-// False when there is none. At once: its place is wanted, and nobody is looking at it.
+// Returns false when there is none. Erases it at once: its place is wanted, and no caller is looking at it.
 bool Coordinator::refuse_oldest_stranger(const std::string& reason) {
   const auto oldest = std::ranges::find_if(peers_, [](const auto& entry) { return !entry.second.session; });
   if (oldest == peers_.end()) return false;
@@ -275,7 +276,7 @@ void Coordinator::unseat(Rank rank, Loss loss) {
   if (std::ranges::none_of(seats_, &Seat::present)) begin_anew();
 }
 
-// Nobody is left who knows what the team had agreed on. Whoever was just repeating it has nobody to join.
+// No process is left that knows what the team had agreed on. A process that was just repeating it has no team to join.
 void Coordinator::begin_anew() {
   complete_.clear();
   for (Seat& seat : seats_) {
@@ -284,7 +285,7 @@ void Coordinator::begin_anew() {
   }
 }
 
-// Later: whoever calls may still be looking at the peer.
+// Erases the peer later: the caller may still be looking at it.
 void Coordinator::close(PeerNumber number) {
   loop_.post([this, number] {
     peers_.erase(number);
@@ -327,7 +328,7 @@ std::vector<Coordinator::Fields> Coordinator::parts_of(const std::vector<std::st
   return parts;
 }
 
-// The timer runs only while somebody shakes hands or waits for others, or another host may fall silent.
+// The timer runs only while a peer shakes hands, a member waits for others, or another host may fall silent.
 void Coordinator::keep_time() {
   const bool wanted = strangers() != 0 || due_ || (!is_host_local(address_) && !peers_.empty());
   if (wanted == ticking_) return;

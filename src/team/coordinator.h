@@ -1,6 +1,6 @@
-// coordinator.h — where the members of a team meet: admits whoever proves to know the pool's secret, gathers what
-// each contributes to an exchange, and tells all who is lost and who has come back. Memory traffic never passes through
-// it.
+// coordinator.h — where the members of a team meet: admits each process that proves to know the pool's secret, gathers
+// what each contributes to an exchange, and tells all which ranks are lost and which have come back. Memory traffic
+// never passes through it.
 //
 // Each loss and each return begins an epoch. An exchange belongs to one epoch: it is complete when all ranks have
 // contributed in it. A process that takes the seat of a lost rank repeats the exchanges that are complete, alone, and
@@ -39,11 +39,11 @@ class Coordinator {
   Coordinator(const Coordinator&) = delete;
   Coordinator& operator=(const Coordinator&) = delete;
 
-  /// Where it listens, with the port that the kernel chose.
+  /// The address on which it listens, with the port that the kernel chose.
   [[nodiscard]] const std::string& address() const noexcept { return address_; }
 
-  /// For whoever started the process that was to be `rank`: it has ended, and `how` says how ("exited with code 0").
-  /// Nobody waits for it then, if the team is not formed yet.
+  /// For the process that started the one that was to be `rank`: the latter has ended, and `how` says how ("exited with
+  /// code 0"). If the team is not formed yet, no member waits for it from then on.
   void miss(Rank rank, const std::string& how);
 
  private:
@@ -58,7 +58,7 @@ class Coordinator {
     Fields fields;
   };
 
-  /// Whoever connected: a stranger until it has a session.
+  /// A connected peer: a stranger until it has a session.
   struct Peer {
     std::unique_ptr<Connection> connection;
     std::deque<Unsealed> outbox;  ///< sealed when the connection has room: see send
@@ -119,7 +119,7 @@ class Coordinator {
   std::vector<Seat> seats_;
   std::optional<SetupClock::time_point> due_;       ///< of the exchange under way
   std::uint32_t epoch_ = 0;                         ///< losses and returns so far
-  std::vector<std::vector<std::string>> complete_;  ///< the exchanges that are: everybody's newest blob, by rank
+  std::vector<std::vector<std::string>> complete_;  ///< the exchanges that are: the newest blob of each rank
   bool ticking_ = false;
   ThrottledLog log_;
   PeerNumber next_peer_ = 0;

@@ -12,10 +12,10 @@ namespace farside {
 
 namespace {
 
-// Of a body that the coordinator sends: all that a rank that has come back gave to 2000 exchanges.
+// Limit of a body that the coordinator sends: all that a rank that has come back gave to 2000 exchanges.
 constexpr std::size_t kBodyLimit = 16 << 20;
 
-// The coordinator looks at its clock every half a second, and says whom an exchange lacked.
+// The coordinator looks at its clock every half a second, and says which ranks an exchange lacked.
 constexpr std::chrono::seconds kAnswerGrace(2);
 
 }  // namespace
@@ -53,7 +53,7 @@ void CoordinatorClient::take_seat(const Fd& socket, const Introduced& what, Setu
 std::vector<std::string> CoordinatorClient::exchange(const std::string& tried, std::string blob,
                                                      SetupClock::time_point deadline) {
   std::unique_lock lock(mutex_);
-  const bool repeats = exchanges_ < standing_.exchanges;  // then nobody is waited for
+  const bool repeats = exchanges_ < standing_.exchanges;  // then no rank is waited for
   const std::uint32_t epoch = epoch_;
   const auto somebody_is_missing = [&] { return !repeats && (!lost_.empty() || epoch_ != epoch); };
   if (failure_.empty() && !somebody_is_missing()) {

@@ -51,7 +51,7 @@ class CoordinatorClient final : public Bootstrap {
   std::uint16_t incarnation_ = 0;
   Standing standing_;
 
-  // Of the loop's thread, once it started.
+  // Used by the loop's thread, once it started.
   Session session_;
   std::unique_ptr<Connection> connection_;
   unsigned beats_since_heard_ = 0;
@@ -64,7 +64,7 @@ class CoordinatorClient final : public Bootstrap {
   bool refused_ = false;         ///< for good: this process cannot be a member
   std::string failure_;          ///< why there are no further exchanges; empty while there may be
   std::uint32_t epoch_ = 0;      ///< as the coordinator told last
-  std::set<Rank> lost_;          ///< whom it told to be lost and not to have come back
+  std::set<Rank> lost_;          ///< ranks that it told to be lost and not to have come back
   std::uint32_t exchanges_ = 0;  ///< that this process has taken part in
 };
 

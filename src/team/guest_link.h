@@ -22,7 +22,7 @@ namespace farside {
 
 class GuestLink {
  public:
-  /// Connects and shakes hands. Throws Error when nobody answers, or not with this secret.
+  /// Connects and shakes hands. Throws Error when no service answers, or not with this secret.
   GuestLink(Introduced what, const Secret& secret, SetupClock::time_point deadline);
 
   [[nodiscard]] const Introduced& what() const noexcept { return what_; }
@@ -39,12 +39,12 @@ class GuestLink {
     if (kind == wanted) return message;
     throw failure(kind == Kind::refused ? messages.text_of(message) : "it answers something else");
   }
-  /// What the other side hears within a second, or can do without: the end of the link says the same.
+  /// Sends what the other side hears within a second, or can do without: the end of the link says the same.
   void try_to_send(const std::string& message) noexcept;
   [[nodiscard]] Error failure(const std::string& why) const;
 
   /// Has `loop` call `ended`, once, when the other side is gone. `ended` keeps this: a descriptor stays open until the
-  /// loop forgets it. Nothing comes but answers, for which whoever asked waits, so the end alone is watched for.
+  /// loop forgets it. Nothing comes but answers, for which their caller waits, so the end alone is watched for.
   void watch(EventLoop& loop, const std::function<void()>& ended) const;
 
  private:
@@ -53,7 +53,8 @@ class GuestLink {
   Session session_;
 };
 
-/// The Link to whoever of `entries` answers first. Throws Error: why the last one does not, or `none` without any.
+/// Returns the Link to the first of `entries` that answers. Throws Error: why the last one does not, or `none` without
+/// any.
 template <class Link>
 [[nodiscard]] std::shared_ptr<Link> link_to_any(std::span<const std::string> entries, const Secret& secret,
                                                 SetupClock::time_point deadline, const Failure& none) {
@@ -68,14 +69,14 @@ template <class Link>
   throw Error(failed);
 }
 
-/// What each service says of itself, for whoever is to reach its memory.
+/// The description that each service gives of itself, for a client that is to reach its memory.
 struct ServiceGreeting {
   std::string version;  ///< of farside
   FabricMode mode = FabricMode::automatic;
   bool remote_peers = false;  ///< guests of other hosts may come
   std::string fabric;         ///< its address there
 
-  /// Of this process.
+  /// Returns the greeting of this process.
   [[nodiscard]] static ServiceGreeting of(Fabric& fabric, bool remote_peers);
   /// Throws Error when this program cannot be a guest of who said that.
   void expect_compatible(const Introduced& what) const;

@@ -22,7 +22,7 @@ constexpr auto kLook = std::chrono::milliseconds(500);
 constexpr std::size_t kMaxStrangers = 128;  // at each listener
 constexpr std::size_t kMaxReason = 1024;    // it may quote a name of any length that a guest sent
 
-// What a service that was killed left there is removed: the pool's lock says that it is nobody's.
+// Removes the socket that a killed service left there: the pool's lock says that no service uses it.
 Fd listen_alone_on(const std::string& address) {
   if (!is_host_local(address)) return listen_on(address);
   if (::unlink(address.c_str()) != 0 && errno != ENOENT) throw errno_error("remove the old socket", address);
@@ -43,7 +43,7 @@ Guests::Guests(EventLoop& loop, const Secret& secret, Host& host, const std::vec
   });
 }
 
-// What fails after the first constructor leaves no name behind.
+// A failure after the first constructor leaves no name behind.
 Guests::Listener::Listener(std::string address) : Listener(std::move(address), Fd()) {
   socket_ = listen_alone_on(address_);
 }
@@ -142,7 +142,7 @@ bool Guests::refuse_oldest_stranger(const Listener* at, const std::string& reaso
   return true;
 }
 
-// The timer runs only while somebody shakes hands.
+// The timer runs only while a client shakes hands.
 void Guests::keep_time() {
   const bool wanted = strangers(nullptr) != 0;
   if (wanted == std::exchange(ticking_, wanted)) return;

@@ -37,7 +37,7 @@ class Guests {
 
     /// The first that a guest hears.
     [[nodiscard]] virtual std::string welcome() = 0;
-    /// What a guest says. It is sent away as well if this throws Error.
+    /// Handles what a guest says. The guest is sent away as well if this throws Error.
     [[nodiscard]] virtual Refusal obey(Number guest, const std::string& message) = 0;
     /// The last that one hears who is sent away.
     [[nodiscard]] virtual std::string refusal(const std::string& reason) const = 0;
@@ -74,7 +74,7 @@ class Guests {
     const std::string address_;
     Fd socket_;
   };
-  /// Whoever connected: a stranger until it has a session.
+  /// A connected client: a stranger until it has a session.
   struct Visitor {
     const Listener* listener;
     std::unique_ptr<Connection> connection;

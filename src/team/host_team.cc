@@ -32,7 +32,7 @@ constexpr std::size_t kFirstRegion = 2;
 
 std::uint64_t arrival_offset(Rank rank) { return std::uint64_t{rank} * sizeof(ControlWord); }
 
-// Of what a rank that has come back gave.
+// Returns the part of `exchange` in `blobs`, which a rank that has come back gave. Throws Error when there is none.
 const std::string& part_of(const std::vector<std::string>& blobs, std::size_t exchange) {
   if (exchange < blobs.size()) return blobs[exchange];
   throw Error({"read", "what it gave to exchange " + std::to_string(exchange), "it gave nothing", ""});
@@ -48,7 +48,7 @@ HostTeam::HostTeam(const BootstrapMaker& make_bootstrap) : HostTeam() { form(mak
 
 HostTeam::~HostTeam() {
   if (bootstrap_) bootstrap_->leave();
-  loop_.stop();  // nobody looks at the members below any more
+  loop_.stop();  // no thread looks at the members below any more
 }
 
 void HostTeam::form(const BootstrapMaker& make_bootstrap) {
@@ -129,7 +129,7 @@ bool HostTeam::one_host() const {
   return std::ranges::all_of(cards_, [this](const auto& card) { return card.host == own_card_.host; });
 }
 
-// What a rank that has come back meanwhile has given to an exchange, in the place of what its predecessor gave.
+// Returns a rank's part of an exchange: `gathered`, or what its new process gave if the rank has come back since.
 const std::string& HostTeam::newest(std::size_t exchange, Rank rank, const std::string& gathered) const {
   const auto newer = newer_.find(rank);
   return newer != newer_.end() && exchange < newer->second.size() ? newer->second[exchange] : gathered;
@@ -171,8 +171,8 @@ std::unique_ptr<RemoteRegion> HostTeam::attach_piece(Rank rank, const std::strin
   return fabric_->attach(rank, handle);
 }
 
-// Everybody tells everybody that it has arrived, and goes only when all can see it. Nobody passes a message on, so who
-// arrived and then left has cost the others nothing: only a rank that will never arrive ends the barrier with
+// Each rank tells every rank that it has arrived, and goes only when all can see it. No rank passes a message on, so a
+// rank that arrived and then left has cost the others nothing: only a rank that will never arrive ends the barrier with
 // peer_lost. Marks of another epoch do not count, so a barrier has either the old process of a rank or the new one in
 // it, and those that a loss or a return finds in a barrier leave it. One that timed out is the same barrier when it is
 // called again.
@@ -205,7 +205,7 @@ Outcome HostTeam::barrier(Deadline deadline) {
     };
     const Outcome outcome = channel_->wait_until(arrivals_->local(), word, has_moved, deadline, awaited);
     if (outcome == Outcome::timed_out) return outcome;
-    // What a rank stored before it died is looked at after its death was seen.
+    // The mark of a rank is read after its death was seen: the rank may have stored it before it died.
     const auto never_comes = [&](Rank rank) {
       // In this order, and anew for each: who comes back between the two looks is seen by the second.
       const bool gone = fabric_->lost(rank) || returns()[rank] != returns_before[rank];
@@ -235,8 +235,9 @@ std::vector<std::uint32_t> HostTeam::returns() const {
   return returns_;
 }
 
-// The losses and returns so far; equal on all ranks that know of the same. Whoever sees one, through the team or the
-// fabric, sees the epoch that it began. (Who has come back was lost before: so a return counts for two, less the loss.)
+// Returns the losses and returns so far; equal on all ranks that know of the same. A caller that sees one, through the
+// team or the fabric, sees the epoch that it began. (A rank that has come back was lost before: so a return counts for
+// two, less the loss.)
 std::uint64_t HostTeam::epoch() const {
   const std::lock_guard lock(membership_);
   std::uint64_t changes = epoch_base_;
@@ -296,7 +297,7 @@ void HostTeam::take_for_dead(Rank rank, Loss loss) {
     died_[rank].store(true, std::memory_order_release);
     return lose(rank, loss);
   }
-  // Somebody took this process for dead: it must not go on as if it were a member.
+  // The others took this process for dead: it must not go on as if it were a member.
   if (loss != Loss::evicted) return;
   std::vector<Rank> others(size());
   std::iota(others.begin(), others.end(), 0);
@@ -310,7 +311,7 @@ void HostTeam::lose(Rank rank, Loss loss, std::optional<PeerLife> seen) {
     if (seen && fabric_->life(rank) != *seen) return;
     const bool is_news = gone_.insert(rank).second;
     if (!connected_) return;
-    // Of a death on this host tells whoever started the process.
+    // A death on this host is reported by the process that started the rank.
     if (is_news && !is_cut_off_ && !on_this_host(rank) && loss != Loss::left) {
       log::warn(named(rank) +
                 " is lost: " + (loss == Loss::died ? "it died" : "it was silent for too long, or evicted"));
@@ -385,7 +386,7 @@ void HostTeam::replace_member(Rank rank, const std::vector<std::string>& blobs) 
   }
 }
 
-// It counts those on other hosts as lost: without the coordinator nobody tells who dies there.
+// Counts the ranks on other hosts as lost: without the coordinator no process reports the deaths there.
 void HostTeam::lose_other_hosts(const std::string& why) {
   std::vector<Rank> others;
   {

@@ -105,7 +105,7 @@ class HostTeam final : public Team {
 
   bool is_cut_off_ = false;  ///< set by the service thread
 
-  std::vector<std::atomic<bool>> died_;  ///< by rank: somebody has decided that it did
+  std::vector<std::atomic<bool>> died_;  ///< by rank: it was decided that it did
 
   // The service thread's.
   std::function<void()> on_cut_off_;

@@ -14,7 +14,7 @@
 
 namespace farside {
 
-/// What a member's errors name.
+/// The names that a member's errors contain.
 struct Introduced {
   std::string tried;  ///< "join the team at"
   std::string address;
@@ -37,7 +37,7 @@ class Introduction {
 
   /// Takes what it can from the front of `received`, and answers through `send`.
   Refusal advance(const Secret& secret, std::string& received, const std::function<void(std::string_view)>& send);
-  /// What was proven: none until then.
+  /// The claim that was proven: none until then.
   [[nodiscard]] const std::optional<Claim>& claim() const noexcept { return claim_; }
   /// For the frames that follow a claim.
   [[nodiscard]] Digest key(const Secret& secret) const { return session_key(secret, *hello_, challenge_, *claim_); }

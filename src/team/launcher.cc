@@ -75,7 +75,7 @@ std::vector<pid_t> children() {
   return pids;
 }
 
-/// What a new process needs; made before it, since it may not allocate.
+/// The data that a new process needs; made before it, since it may not allocate.
 struct Exec {
   char* const* command;
   char* const* environment;
@@ -213,7 +213,7 @@ void Launcher::forward_signal() {
   if (::read(signals_.get(), &info, sizeof info) != sizeof info) return;
   asked_to_end_ = true;
   for (Process& process : processes_) process.restart_at.reset();
-  // What the terminal sends, it sends to the ranks itself: they are of this process's group.
+  // The terminal sends its signals to the ranks itself: they are of this process's group.
   if (info.ssi_code != SI_KERNEL) signal_all(static_cast<int>(info.ssi_signo));
 }
 

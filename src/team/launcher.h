@@ -61,7 +61,7 @@ class Launcher {
   explicit Launcher(LaunchPlan plan);
   Launcher(const Launcher&) = delete;
   Launcher& operator=(const Launcher&) = delete;
-  /// Kills whoever still runs.
+  /// Kills the processes that still run.
   ~Launcher();
 
   [[nodiscard]] pid_t pid(Rank rank) const { return processes_.at(rank - plan_.first_rank).pid; }

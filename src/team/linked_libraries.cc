@@ -63,7 +63,7 @@ class ElfFile {
   Fd file_;
 };
 
-/// Where in the file lies what is loaded at `address`.
+/// Returns the offset in the file of what is loaded at `address`.
 std::optional<std::uint64_t> offset_of(const std::vector<Elf64_Phdr>& segments, std::uint64_t address) {
   for (const Elf64_Phdr& segment : segments) {
     const bool is_here = address >= segment.p_vaddr && address - segment.p_vaddr < segment.p_filesz;

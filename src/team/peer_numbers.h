@@ -1,5 +1,5 @@
 // peer_numbers.h — numbers for the guests of a service, as peers of its fabric: one whose access was taken away is
-// given to somebody else again.
+// given to another guest again.
 //
 // Thread safety: one thread at a time.
 #pragma once

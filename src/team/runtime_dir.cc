@@ -66,7 +66,7 @@ JobDir::JobDir() {
     lock_ = try_lock(path_);
     if (!lock_ && errno != ENOENT && errno != EWOULDBLOCK) throw errno_error("lock", path_);
     if (lock_ && std::filesystem::exists(path_)) return;
-    // Somebody who cleans up locked it first and removes it: take another.
+    // A process that cleans up locked it first and removes it: take another.
   }
 }
 

@@ -9,7 +9,7 @@
 namespace farside {
 
 /// $FARSIDE_RUNTIME_DIR, else $XDG_RUNTIME_DIR/farside, else /tmp/farside-<uid>; made (mode 0700) when it is missing.
-/// Throws Error when it belongs to somebody else or others may enter it.
+/// Throws Error when it belongs to another user or others may enter it.
 [[nodiscard]] std::filesystem::path runtime_dir();
 
 /// A directory in the runtime directory for one job, removed with it. Its lock goes with the process however that

@@ -1,4 +1,4 @@
-// secret.h — what the members of a pool share and nobody else knows, and the keyed hash that proves it.
+// secret.h — the secret that the members of a pool share and no other process knows, and the keyed hash that proves it.
 #pragma once
 
 #include <array>
@@ -20,7 +20,7 @@ class Secret {
   [[nodiscard]] static Secret create(const std::filesystem::path& file);
   /// Writes this one to `file` in the same way.
   void save(const std::filesystem::path& file) const;
-  /// Throws Error when the file belongs to somebody else, is open to others, or does not hold a secret.
+  /// Throws Error when the file belongs to another user, is open to others, or does not hold a secret.
   [[nodiscard]] static Secret load(const std::filesystem::path& file);
 
   /// HMAC-SHA-256 over `purpose`, a zero byte, and the parts. Distinct purposes keep one proof from serving as another.

@@ -10,7 +10,7 @@
 
 namespace farside {
 
-/// Of the mode that the environment names. The service itself is its peer `self`.
+/// Makes a fabric of the mode that the environment names. The service itself is its peer `self`.
 [[nodiscard]] std::unique_ptr<Fabric> make_service_fabric(PeerId self, bool remote_peers);
 
 /// Rings as guests do, from inside the service.

@@ -35,7 +35,7 @@ enum class FrameKind : std::uint8_t {
 inline constexpr std::size_t kBlobLimit = 8 << 10;
 inline constexpr std::size_t kFrameHeader = 20;
 
-/// Of the frame whose header begins `frame`.
+/// Returns the size of the body of the frame whose header begins `frame`.
 [[nodiscard]] std::size_t body_bytes(std::string_view frame);
 
 struct Frame {

@@ -30,7 +30,8 @@ using SetupClock = std::chrono::steady_clock;
 /// Between hosts: has the connection break within seconds when the other host is gone.
 void keep_alive(const Fd& socket);
 
-/// A connected, non-blocking socket. Throws Error when nobody answers by `deadline`; on this host, when nobody listens.
+/// Returns a connected, non-blocking socket. Throws Error when no process answers by `deadline`; on this host, when no
+/// process listens.
 [[nodiscard]] Fd connect_to(const std::string& address, SetupClock::time_point deadline);
 
 /// Exactly `bytes` bytes of a non-blocking socket, or an Error.
