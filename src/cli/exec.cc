@@ -53,7 +53,7 @@ std::string directories(const std::vector<std::string>& names) {
 }
 
 // Returns the socket of node `wanted`, or of the first node on this machine. Returns nothing, and warns, when the node
-// does not answer there.
+// does not answer there. Throws UsageError when the pool has no such node on this machine.
 std::optional<std::string> reach_node(std::optional<Rank> wanted) {
   const PoolDirectory pool(fs::absolute(runtime_dir()));
   Rank rank = wanted.value_or(0);
