@@ -19,7 +19,7 @@ void CacheArguments::add_to(CLI::App& command) {
       ->capture_default_str();
   command
       .add_option("--singlet-ratio", singlet_ratio,
-                  "Which share of a node's memory may hold blocks that no other node has and nobody uses")
+                  "Which share of a node's memory may hold blocks that no other node has and no program uses")
       ->type_name("R")
       ->capture_default_str();
 }

@@ -188,10 +188,10 @@ std::vector<Claim> claims_of_strided_reads(const Figure& figure) {
   return {
       {"At 16 KiB, 4 groups do better.", gain("16 KiB") < 1, versus("16 KiB"),
        explain("16 KiB") +
-           " Up to 64 nodes want one block at once, and what they wait for is the NIC of whoever has it."},
+           " Up to 64 nodes want one block at once, and what they wait for is the NIC of the node that has it."},
       {"At 256 KiB, 1 group does better (the paper does not know why).", gain("256 KiB") > 1, versus("256 KiB"),
        explain("256 KiB") + " Four ranks that are neighbours want one block, at the same moment. Rank mod 4 puts them "
-                            "into four different groups. Each finds its group's cell invalid and nobody else's loaded "
+                            "into four different groups. Each finds its group's cell invalid and no other loaded "
                             "yet, so each becomes a representative and each reads the block from the file system, "
                             "which is the bottleneck. With 1 group, one loads and three copy."},
       {"At 4 MiB, 1 group does better by even more.", gain("4 MiB") > gain("256 KiB"), versus("4 MiB"),

@@ -62,11 +62,10 @@ Chart barriers(const Conditions& conditions) {
   };
   const double meeting = per_doubling(0);
   const double signals = per_doubling(1);
-  sheet.claim(
-      "A doubling costs less than one of a barrier made of messages.", meeting < signals,
-      fmt::format("{:.2f} us against {:.2f} us", meeting, signals),
-      "Whoever comes last tells all members itself, so that a barrier ends without a call by anybody else; each of "
-      "them costs it a call.");
+  sheet.claim("A doubling costs less than one of a barrier made of messages.", meeting < signals,
+              fmt::format("{:.2f} us against {:.2f} us", meeting, signals),
+              "The last member tells all members itself, so that a barrier ends without a call by any other; each of "
+              "them costs it a call.");
   return sheet.done();
 }
 

@@ -90,9 +90,9 @@ class Program {
 
  private:
   void live(Rank rank) {
-    std::vector<Rank> everybody(ranks_);
-    std::iota(everybody.begin(), everybody.end(), 0);
-    barriers_[rank] = std::make_unique<Meeting>(world_.team(rank), everybody, "barrier");
+    std::vector<Rank> all_ranks(ranks_);
+    std::iota(all_ranks.begin(), all_ranks.end(), 0);
+    barriers_[rank] = std::make_unique<Meeting>(world_.team(rank), all_ranks, "barrier");
     channels_[rank] = world_.fabric(rank).open_channel();
     prepare(rank);
     expect(world_.team(rank).barrier(deadline(rank)));

@@ -80,8 +80,8 @@ class PmixBootstrap final : public Bootstrap {
     std::array<pmix_info_t, 2> options{};
     PMIX_INFO_LOAD(&options[0], PMIX_COLLECT_DATA, &collect, PMIX_BOOL);
     PMIX_INFO_LOAD(&options[1], PMIX_TIMEOUT, &timeout_s, PMIX_INT);
-    const pmix_proc_t everybody = process(PMIX_RANK_WILDCARD);
-    check(::PMIx_Fence(&everybody, 1, options.data(), options.size()), tried);
+    const pmix_proc_t all_ranks = process(PMIX_RANK_WILDCARD);
+    check(::PMIx_Fence(&all_ranks, 1, options.data(), options.size()), tried);
   }
 
   pmix_proc_t self_{};

@@ -48,7 +48,7 @@ std::filesystem::path runtime_dir() {
   if (::lstat(dir.c_str(), &status) != 0) throw errno_error("look at the runtime directory", dir, kRemedy);
   if (!S_ISDIR(status.st_mode)) throw Error({"use the runtime directory", dir, "it is not a directory", kRemedy});
   if (status.st_uid != ::geteuid()) {
-    throw Error({"use the runtime directory", dir, "it belongs to somebody else", kRemedy});
+    throw Error({"use the runtime directory", dir, "it belongs to another user", kRemedy});
   }
   if ((status.st_mode & 077) != 0) {
     throw Error({"use the runtime directory", dir, "others may enter it", "chmod 700 it, or " + std::string(kRemedy)});

@@ -54,13 +54,13 @@ class World::Impl {
         channel(comm.open_channel()),
         collectives(comm),
         barriers(comm),
-        everybody(of.size()),
+        all_ranks(of.size()),
         sent(kWords) {
     words = of.allocate(comm.next_name("array words"), 8 * kWords * of.size());
-    std::iota(everybody.begin(), everybody.end(), 0);
+    std::iota(all_ranks.begin(), all_ranks.end(), 0);
   }
 
-  [[nodiscard]] Ended ended_among(Outcome outcome) { return farside::ended_among(team, everybody, outcome); }
+  [[nodiscard]] Ended ended_among(Outcome outcome) { return farside::ended_among(team, all_ranks, outcome); }
 
   [[nodiscard]] Deadline deadline() { return team.fabric().in(options.time_out); }
 
@@ -145,7 +145,7 @@ class World::Impl {
   std::unique_ptr<Channel> channel;
   Collectives collectives;
   Barrier barriers;
-  std::vector<Rank> everybody;
+  std::vector<Rank> all_ranks;
   std::vector<Request> sent;        ///< by word: what was issued under it
   Request sending;                  ///< what was issued since the last barrier
   std::deque<Request> sent_before;  ///< each barrier under way, and after the one before
@@ -219,7 +219,7 @@ void World::Impl::receive(Rank from, std::uint64_t word_to_come) {
   const std::uint64_t number = operation_in(word_to_come);
   const auto word = words->local().word<ControlWord>(word_offset(from, number));
   const auto has_come = [number](std::uint64_t seen) { return operation_in(seen) >= number; };
-  const Outcome waited = channel->wait_until(words->local(), word, has_come, deadline(), everybody);
+  const Outcome waited = channel->wait_until(words->local(), word, has_come, deadline(), all_ranks);
   expect(ended_among(waited), "get elements from another rank");
   const std::uint64_t seen = word.load();
   if (operation_in(seen) == number && seen != word_to_come) refuse_difference();

@@ -68,7 +68,7 @@ TEST_F(RuntimeDirTest, IsRefusedWhenItBelongsToSomebodyElse) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root can give a directory away";
   (void)runtime_dir();
   ASSERT_EQ(::chown((parent_ / "run").c_str(), 65534, 65534), 0);
-  EXPECT_THAT(error_of([] { (void)runtime_dir(); }), HasSubstr("it belongs to somebody else"));
+  EXPECT_THAT(error_of([] { (void)runtime_dir(); }), HasSubstr("it belongs to another user"));
 }
 
 TEST_F(RuntimeDirTest, KeepsTheDirectoriesOfLivingJobsAndRemovesThoseOfDeadOnes) {

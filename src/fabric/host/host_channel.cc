@@ -189,8 +189,8 @@ Outcome HostChannel::wait_change(const Region& region, std::uint64_t offset, std
           ? Outcome::done
           : sleep_until_changed(static_cast<const HostRegion&>(region).header(), word, seen, deadline, awaited);
   // A longer spin pays off only if a change came soon. A wait that saw no change, however short, does not show that.
-  const bool was_soon = outcome == Outcome::done && monotonic_now() - start < kSoon;
-  yields_ = was_soon ? std::min(yields_ * 2 + 1, kMostYields) : yields_ / 2;
+  const bool was_soon = outcome == Outcome::done && monotonic_now() - start < kShortWait;
+  yields_ = was_soon ? std::min(yields_ * 2 + 1, kMaxYields) : yields_ / 2;
   return outcome;
 }
 
@@ -211,7 +211,7 @@ bool HostChannel::changes_while_awake(const LocalWord<ControlWord>& word, std::u
     ::sched_yield();  // the one who is to write may need this core
     if (word.load() != seen) return true;
     const Time now = monotonic_now();
-    if (now - before > kSoon) return false;  // somebody computes here: a wake-up will get the core back sooner
+    if (now - before > kShortWait) return false;  // another thread computes here: a wake-up gets the core back sooner
     before = now;
   }
   return false;

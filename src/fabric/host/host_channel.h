@@ -55,8 +55,8 @@ class HostChannel final : public Channel {
   static constexpr unsigned kMostLooks = 64;  ///< about 1 us
   static constexpr unsigned kFewestLooks = 4;
   static constexpr unsigned kWaitsToATry = 16;
-  static constexpr unsigned kMostYields = 127;  ///< about 50 us when nobody else wants the core
-  static constexpr Duration kSoon = std::chrono::microseconds(200);
+  static constexpr unsigned kMaxYields = 127;  ///< about 50 us when no other thread wants the core
+  static constexpr Duration kShortWait = std::chrono::microseconds(200);
 
   const Fabric& fabric_;
   const PeerTable& peers_;
@@ -64,7 +64,7 @@ class HostChannel final : public Channel {
   std::vector<std::uint32_t> unflushed_;  ///< by peer: the first life of it written to since the last flush, or 0
   bool looking_pays_ = true;              ///< it did, in the last wait
   unsigned waits_ = 0;                    ///< in each kWaitsToATry-th it is tried whether looking pays again
-  unsigned yields_ = kMostYields;         ///< in a wait: doubled when waits are short, halved when they are long
+  unsigned yields_ = kMaxYields;          ///< in a wait: doubled when waits are short, halved when they are long
 };
 
 }  // namespace farside

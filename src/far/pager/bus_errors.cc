@@ -80,8 +80,8 @@ void install() {
 BusErrorRegistration::BusErrorRegistration(BusErrorServer& server) : process_(::getpid()) {
   std::call_once(installed, install);
   for (place_ = 0; place_ < kMost; ++place_) {
-    BusErrorServer* nobody = nullptr;
-    if (places.at(place_).server.compare_exchange_strong(nobody, &server)) return;
+    BusErrorServer* none = nullptr;
+    if (places.at(place_).server.compare_exchange_strong(none, &server)) return;
   }
   throw Error({"serve the faults of", "another far heap", "16 are open", "put more into one heap"});
 }

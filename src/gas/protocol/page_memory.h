@@ -59,11 +59,11 @@ class PageMemory {
   [[nodiscard]] LocalWord<ControlWord> own_hold(std::uint64_t index) const {
     return local_.word<ControlWord>(layout_.hold(index));
   }
-  [[nodiscard]] RemoteWord<AtomicWord> distrusted(Rank at, Rank whom) const {
-    return region_->of(at).word<AtomicWord>(PageLayout::distrusted(whom));
+  [[nodiscard]] RemoteWord<AtomicWord> distrusted(Rank at, Rank rank) const {
+    return region_->of(at).word<AtomicWord>(PageLayout::distrusted(rank));
   }
-  [[nodiscard]] bool distrusts(Rank whom) const {
-    return (local_.word<AtomicWord>(PageLayout::distrusted(whom)).load() >> whom % 64 & 1U) != 0;
+  [[nodiscard]] bool distrusts(Rank rank) const {
+    return (local_.word<AtomicWord>(PageLayout::distrusted(rank)).load() >> rank % 64 & 1U) != 0;
   }
 
   // Slots.
