@@ -216,5 +216,20 @@ TEST(SetUp, NamesTheHostByKernelUserAndNetwork) {
   other.expect_success();
 }
 
+// There the same process seems to have started at another time, so it would be taken for one that has ended.
+TEST(SetUp, CountsAnotherTimeNamespaceAsAnotherHost) {
+  if (::geteuid() != 0) GTEST_SKIP() << "making a time namespace takes root";
+  const std::string here = host_identity();
+  Fleet other(1, [&](Member&) {
+    ASSERT_EQ(::unshare(CLONE_NEWTIME), 0);  // for its children
+    const pid_t child = ::fork();
+    if (child == 0) ::_exit(host_identity() != here ? 0 : 1);
+    int status = -1;
+    EXPECT_EQ(::waitpid(child, &status, 0), child);
+    EXPECT_EQ(status, 0);
+  });
+  other.expect_success();
+}
+
 }  // namespace
 }  // namespace farside::test

@@ -18,17 +18,21 @@ std::string namespace_of(const char* kind) {
   return std::to_string(status.st_ino);
 }
 
+// Kernels before 5.6 have none.
+std::string time_namespace() { return ::access("/proc/self/ns/time", F_OK) == 0 ? namespace_of("time") : "none"; }
+
 }  // namespace
 
 // Direct access opens /proc/<pid>/fd/<n> of the peer. That takes the same kernel, pids that mean the same, and the
-// same user. The network namespace is part of it so that containers with addresses of their own count as hosts.
+// same user; and whether a peer still runs is judged by when it started, which reads otherwise in another time
+// namespace. The network namespace is part of it so that containers with addresses of their own count as hosts.
 std::string host_identity() {
   const char* const path = "/proc/sys/kernel/random/boot_id";
   std::ifstream file(path);
   std::string boot;
   if (!(file >> boot)) throw Error({"read", path, "it is not readable", "mount /proc"});
   return boot + " pid:" + namespace_of("pid") + " user:" + namespace_of("user") + " net:" + namespace_of("net") +
-         " uid:" + std::to_string(::geteuid());
+         " time:" + time_namespace() + " uid:" + std::to_string(::geteuid());
 }
 
 }  // namespace farside
