@@ -306,7 +306,14 @@ long advise(std::uint64_t address, std::uint64_t bytes, int advice) {
     case MADV_KEEPONFORK: return by([](const Part& /*part*/) { return 0L; });
     case MADV_DONTFORK:
     case MADV_WIPEONFORK: return by([](const Part& /*part*/) { return -EINVAL; });
-    default: return system_call(SYS_madvise, address, bytes, advice);
+    case MADV_NOHUGEPAGE:
+    case MADV_UNMERGEABLE:
+    case MADV_DONTDUMP:
+    case MADV_DODUMP:
+    case MADV_POPULATE_READ:
+    case MADV_POPULATE_WRITE: return system_call(SYS_madvise, address, bytes, advice);
+    // It may discard pages, of which copies are far (MADV_GUARD_INSTALL does): as on a kernel that does not know it.
+    default: return -EINVAL;
   }
 }
 

@@ -150,7 +150,8 @@ bool would_lose(const aiocb* request) {
 #pragma GCC visibility push(default)
 extern "C" {
 
-// Of libc's streams: fread and everything built on it. exec's library replaces it in turn.
+// The read operation of libc's streams: fread, and all functions that are built on it. exec's library replaces it in
+// turn.
 ssize_t farside_far_stream_read(FILE* stream, void* into, ssize_t bytes) {
   const auto wanted = static_cast<std::size_t>(bytes);
   if (bytes > 0 && is_far(into, wanted) && is_direct(stream->_fileno)) {

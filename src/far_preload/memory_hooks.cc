@@ -1,9 +1,12 @@
 // The functions of libc that map memory.
+#include <algorithm>
 #include <cerrno>
 #include <cstdarg>
 #include <cstdint>
 
 #include <sys/mman.h>
+#include <sys/shm.h>
+#include <sys/uio.h>
 
 #include "arena.h"
 #include "preload/system_call.h"
@@ -14,6 +17,8 @@ namespace {
 namespace arena = farside::far_preload::arena;
 using farside::far_preload::kPageBytes;
 using farside::preload::system_call;
+
+std::size_t whole_pages(std::size_t bytes) { return (bytes + kPageBytes - 1) / kPageBytes * kPageBytes; }
 
 std::uint64_t number(const void* address) { return reinterpret_cast<std::uint64_t>(address); }
 
@@ -50,15 +55,30 @@ bool are_mappings_left() {
   return are_left;
 }
 
-// Puts what `make` makes elsewhere over a part of the arena. If the kernel refuses, the bytes are still there.
-template <class Make>
-long put_over(std::uint64_t address, std::size_t bytes, Make make) {
+// Whether a mapping can be moved to any page: one of huge pages cannot, and the kernel does not split it either.
+bool has_small_pages(long mapping) {
+  return system_call(SYS_madvise, mapping, kPageBytes, MADV_RANDOM) == 0 &&
+         system_call(SYS_madvise, mapping, kPageBytes, MADV_NORMAL) == 0;
+}
+
+// Puts what `make` makes elsewhere over a part of the arena. If it fails, the bytes are still there, and `undo` is
+// called with what was made.
+template <class Make, class Undo>
+long put_over(std::uint64_t address, std::size_t bytes, Make make, Undo undo) {
   if (address % kPageBytes != 0) return -EINVAL;
   if (!are_mappings_left()) return -ENOMEM;
   const long made = make();
   if (made < 0) return made;
-  if (const long error = arena::give_away(address, bytes); error != 0) return error;
-  return system_call(SYS_mremap, made, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, address);
+  long result = has_small_pages(made) ? arena::give_away(address, bytes) : -EINVAL;
+  if (result == 0) result = system_call(SYS_mremap, made, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, address);
+  if (result < 0) undo(made);
+  return result;
+}
+
+// The same for a new mapping.
+template <class Make>
+long map_over(std::uint64_t address, std::size_t bytes, Make make) {
+  return put_over(address, bytes, make, [bytes](long made) { system_call(SYS_munmap, made, bytes); });
 }
 
 long map_memory(std::uint64_t address, std::size_t bytes, int protection, int flags, int file, off_t offset) {
@@ -66,7 +86,7 @@ long map_memory(std::uint64_t address, std::size_t bytes, int protection, int fl
   if (is_fixed && is_plain(flags) && arena::is_within(address, bytes))
     return arena::map_over(address, bytes, protection);
   if (is_fixed && arena::touches(address, bytes)) {
-    return put_over(address, bytes,
+    return map_over(address, bytes,
                     [&] { return system_call(SYS_mmap, 0, bytes, protection, flags & ~MAP_FIXED, file, offset); });
   }
   if (!is_fixed && is_plain(flags) && arena::wants(bytes)) {
@@ -81,6 +101,38 @@ int advise(void* address, std::size_t bytes, int advice) {
   const std::uint64_t at = number(address);
   return as_libc_does(arena::touches(at, bytes) ? arena::advise(at, bytes, advice)
                                                 : system_call(SYS_madvise, at, bytes, advice));
+}
+
+long attach(int segment, std::uint64_t address, int flags) {
+  const bool replaces = (flags & SHM_REMAP) != 0 && address != 0;
+  struct shmid_ds about {};
+  if (replaces) {
+    const long error = system_call(SYS_shmctl, segment, IPC_STAT, reinterpret_cast<std::uint64_t>(&about));
+    if (error != 0) return error;
+  }
+  const std::size_t bytes = whole_pages(about.shm_segsz);
+  const std::uint64_t place = (flags & SHM_RND) != 0 ? address - address % kPageBytes : address;
+  if (!replaces || !arena::touches(place, bytes)) return system_call(SYS_shmat, segment, address, flags);
+  return map_over(place, bytes, [&] { return system_call(SYS_shmat, segment, 0, flags & ~SHM_REMAP); });
+}
+
+// Moves a mapping over a part of the arena.
+long move_over(std::uint64_t place, std::uint64_t at, std::size_t bytes, std::size_t new_bytes, int flags) {
+  const std::size_t kept = std::min(bytes, new_bytes);
+  const auto make = [&] { return system_call(SYS_mremap, at, kept, new_bytes, flags & ~MREMAP_FIXED); };
+  const auto undo = [&](long made) {
+    if (kept == 0) system_call(SYS_munmap, made, new_bytes);  // it is a second mapping of shared memory
+    if (kept != 0) system_call(SYS_mremap, made, new_bytes, kept, MREMAP_MAYMOVE | MREMAP_FIXED, at);
+  };
+  const long result = put_over(place, new_bytes, make, undo);
+  if (result >= 0 && bytes > kept) system_call(SYS_munmap, at + kept, bytes - kept);
+  return result;
+}
+
+// Advice that a process may give to others as well discards nothing.
+bool keeps_bytes(int advice) {
+  constexpr int kCollapse = 25;  // MADV_COLLAPSE, which Debian 12's libc does not name
+  return advice == MADV_COLD || advice == MADV_PAGEOUT || advice == MADV_WILLNEED || advice == kCollapse;
 }
 
 int lock(const void* address, std::size_t bytes, unsigned flags) {
@@ -117,10 +169,13 @@ void* mremap(void* address, size_t bytes, size_t new_bytes, int flags, ...) noex
   if (arena::touches(at, bytes)) return as_address(arena::remap(at, bytes, new_bytes, flags, place));
   constexpr int kToPlace = MREMAP_MAYMOVE | MREMAP_FIXED;
   if ((flags & kToPlace) == kToPlace && arena::touches(place, new_bytes)) {
-    return as_address(put_over(place, new_bytes,
-                               [&] { return system_call(SYS_mremap, at, bytes, new_bytes, flags & ~MREMAP_FIXED); }));
+    return as_address(move_over(place, at, whole_pages(bytes), whole_pages(new_bytes), flags));
   }
   return as_address(system_call(SYS_mremap, at, bytes, new_bytes, flags, place));
+}
+
+void* shmat(int segment, const void* address, int flags) noexcept {
+  return as_address(attach(segment, number(address), flags));
 }
 
 int madvise(void* address, size_t bytes, int advice) noexcept { return advise(address, bytes, advice); }
@@ -132,6 +187,18 @@ int posix_madvise(void* address, size_t bytes, int advice) noexcept {
   const int error = advise(address, bytes, advice) == 0 ? 0 : errno;
   errno = before;
   return error;
+}
+
+// Kernels from 6.13 on take any advice for the calling process's own memory, earlier ones only what keeps the bytes.
+ssize_t process_madvise(int process, const iovec* parts, size_t count, int advice, unsigned flags) noexcept {
+  const auto is_far = [](const iovec& part) { return arena::touches(number(part.iov_base), part.iov_len); };
+  if (!keeps_bytes(advice) && std::any_of(parts, parts + count, is_far)) {
+    errno = EINVAL;
+    return -1;
+  }
+  const long done =
+      system_call(SYS_process_madvise, process, reinterpret_cast<std::uint64_t>(parts), count, advice, flags);
+  return done >= 0 ? done : as_libc_does(done);
 }
 
 int mlock(const void* address, size_t bytes) noexcept { return lock(address, bytes, 0); }

@@ -30,9 +30,13 @@ constexpr sock_filter kAllow = BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
 // As kernels answer that have none of them, so that programs do it in another way.
 constexpr sock_filter kProgram[] = {
     load(offsetof(seccomp_data, arch)),
-    skip_unless(AUDIT_ARCH_X86_64, 9),
+    skip_unless(AUDIT_ARCH_X86_64, 13),
     load(offsetof(seccomp_data, nr)),
     skip_unless(SYS_io_uring_setup, 1),
+    fail_with(ENOSYS),
+    skip_unless(SYS_io_uring_enter, 1),  // of a ring that the program was given
+    fail_with(ENOSYS),
+    skip_unless(SYS_io_uring_register, 1),
     fail_with(ENOSYS),
     skip_unless(SYS_io_setup, 1),
     fail_with(ENOSYS),

@@ -3,6 +3,7 @@
 #include <csignal>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <gmock/gmock.h>
@@ -46,6 +47,8 @@ TEST_F(FarTest, AProgramDoesWhatItAlwaysDoes) {
                                  "remapped",
                                  "advised",
                                  "mapped_over",
+                                 "attached_over",
+                                 "huge_pages_over",
                                  "protected_pages",
                                  "threads",
                                  "forks",
@@ -63,6 +66,20 @@ TEST_F(FarTest, AProgramDoesWhatItAlwaysDoes) {
     const CommandEnd end = program(what);
     EXPECT_EQ(end.code(), 0) << what << '\n' << end.err;
     EXPECT_THAT(end.err, IsEmpty()) << what;
+  }
+}
+
+// Both libraries stand between stdio and libc, in either order.
+TEST_F(FarTest, AProgramBelowExecReadsDirectlyToo) {
+  ASSERT_EQ(up({"-n", "2", "--cache", "16M", "--far", "128M"}).code(), 0);
+  const std::vector<std::string> far{FARSIDE_COMMAND, "far", "--local", "2M", "--trust-nodes", "--"};
+  const std::vector<std::string> exec{FARSIDE_COMMAND, "exec", "--"};
+  for (const auto& [outer, inner] : {std::pair(far, exec), std::pair(exec, far)}) {
+    std::vector<std::string> arguments(outer.begin() + 1, outer.end());
+    arguments.insert(arguments.end(), inner.begin(), inner.end());
+    arguments.insert(arguments.end(), {FARSIDE_FAR_PROGRAM, "direct_reads"});
+    const CommandEnd end = farside(arguments);
+    EXPECT_EQ(end.code(), 0) << outer.at(1) << '\n' << end.err;
   }
 }
 

@@ -18,6 +18,8 @@
 #include <fcntl.h>
 #include <setjmp.h>
 #include <sys/mman.h>
+#include <sys/shm.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -98,6 +100,13 @@ void advised() {
   REQUIRE(posix_madvise(memory, kLarge, POSIX_MADV_DONTNEED) == 0);
   REQUIRE(is_filled(memory, kLarge, 6));
   REQUIRE(madvise(memory, kLarge, MADV_DONTFORK) == -1 && errno == EINVAL);
+  REQUIRE(madvise(memory, kLarge, 102 /* MADV_GUARD_INSTALL */) == -1 && errno == EINVAL);
+  const int self = static_cast<int>(syscall(SYS_pidfd_open, getpid(), 0));
+  const iovec all{memory, kLarge};
+  REQUIRE(process_madvise(self, &all, 1, MADV_DONTNEED, 0) == -1 && errno == EINVAL);
+  REQUIRE(process_madvise(self, &all, 1, MADV_COLD, 0) == static_cast<ssize_t>(kLarge));
+  REQUIRE(close(self) == 0);
+  REQUIRE(is_filled(memory, kLarge, 6));
   REQUIRE(madvise(memory + 100 * kPage, 50 * kPage, MADV_DONTNEED) == 0);
   REQUIRE(is_zero(memory + 100 * kPage, 50 * kPage));
   REQUIRE(memory[61 * 100] == pattern(61 * 100, 6));
@@ -126,6 +135,46 @@ void mapped_over() {
   REQUIRE(memory[61 * 900] == pattern(61 * 900, 8));
   REQUIRE(munmap(memory, kLarge) == 0);
   REQUIRE(is_filled(more, kLarge, 9));
+}
+
+void attached_over() {
+  std::uint8_t* const memory = map(kLarge);
+  fill(memory, kLarge, 8);
+  const int segment = shmget(IPC_PRIVATE, 16 * kPage, IPC_CREAT | 0600);
+  REQUIRE(segment >= 0);
+  std::uint8_t* const place = memory + 32 * kPage;
+  auto* const elsewhere = static_cast<std::uint8_t*>(shmat(segment, nullptr, 0));
+  REQUIRE(shmat(segment, place, 0) == MAP_FAILED && errno == EINVAL);
+  REQUIRE(shmat(segment, place + 1, SHM_REMAP | SHM_RND) == place);
+  REQUIRE(shmctl(segment, IPC_RMID, nullptr) == 0);
+  fill(place, 16 * kPage, 11);
+  std::uint8_t* const more = map(kLarge);  // makes others leave
+  fill(more, kLarge, 9);
+  REQUIRE(is_filled(elsewhere, 16 * kPage, 11) && is_filled(place, 16 * kPage, 11));
+  REQUIRE(memory[61 * 900] == pattern(61 * 900, 8) && memory[61 * 4000] == pattern(61 * 4000, 8));
+  REQUIRE(shmdt(place) == 0 && shmdt(elsewhere) == 0);
+  const int missing = shmget(IPC_PRIVATE, kPage, IPC_CREAT | 0600);
+  REQUIRE(shmctl(missing, IPC_RMID, nullptr) == 0);
+  REQUIRE(shmat(missing, memory, SHM_REMAP) == MAP_FAILED && errno == EINVAL);
+  REQUIRE(munmap(memory, kLarge) == 0);
+  REQUIRE(is_filled(more, kLarge, 9));
+}
+
+// Refused where there are huge pages, and where there are none.
+void huge_pages_over() {
+  constexpr std::size_t kHuge = std::size_t{2} << 20U;
+  std::uint8_t* const memory = map(kLarge);
+  fill(memory, kLarge, 8);
+  std::uint8_t* const aligned = memory + kHuge - reinterpret_cast<std::uintptr_t>(memory) % kHuge;
+  constexpr int kFlags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_HUGETLB;
+  const int segment = shmget(IPC_PRIVATE, kHuge, IPC_CREAT | SHM_HUGETLB | 0600);
+  for (std::uint8_t* const place : {aligned, aligned + kPage}) {
+    REQUIRE(mmap(place, kHuge, PROT_READ | PROT_WRITE, kFlags, -1, 0) == MAP_FAILED);
+    REQUIRE(shmat(segment, place, SHM_REMAP) == MAP_FAILED);
+  }
+  REQUIRE(segment < 0 || shmctl(segment, IPC_RMID, nullptr) == 0);
+  REQUIRE(is_filled(memory, kLarge, 8));
+  REQUIRE(munmap(memory, kLarge) == 0);
 }
 
 sigjmp_buf after_fault;
@@ -233,6 +282,8 @@ int main(int count, char** arguments) {
                                                          {"remapped", remapped},
                                                          {"advised", advised},
                                                          {"mapped_over", mapped_over},
+                                                         {"attached_over", attached_over},
+                                                         {"huge_pages_over", huge_pages_over},
                                                          {"protected_pages", protected_pages},
                                                          {"threads", threads},
                                                          {"forks", forks},

@@ -168,6 +168,8 @@ void refused_calls() {
     if (pipe(ends) != 0) return false;
     const auto fails = [](long result, int error) { return result == -1 && errno == error; };
     return fails(syscall(SYS_io_uring_setup, 8, map(kPage)), ENOSYS) &&
+           fails(syscall(SYS_io_uring_enter, -1, 1, 0, 0, nullptr, 0), ENOSYS) &&
+           fails(syscall(SYS_io_uring_register, -1, 0, nullptr, 0), ENOSYS) &&
            fails(syscall(SYS_io_setup, 8, &word), ENOSYS) &&
            fails(process_vm_writev(getpid(), &part, 1, &part, 1, 0), ENOSYS) &&
            fails(vmsplice(ends[1], &part, 1, 0), EINVAL);
