@@ -25,6 +25,7 @@ class SimRegion final : public Region {
         memory_(std::move(memory)) {}
   ~SimRegion() override { memory_->free(); }
   [[nodiscard]] std::string handle() const override { return handle_ + "/" + std::to_string(bytes()); }
+  void wake() const override { memory_->wake_sleepers(); }
   [[nodiscard]] const std::shared_ptr<SimMemory>& memory() const noexcept { return memory_; }
 
  private:

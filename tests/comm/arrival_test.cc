@@ -10,6 +10,7 @@
 
 #include "comm/protocol/arrivals.h"
 #include "tests/comm/seat.h"
+#include "tests/support/interposed_channel.h"
 #include "tests/support/reduced.h"
 #include "tests/support/shared.h"
 
@@ -140,6 +141,21 @@ TEST(ArrivalCounter, RefusesWhatIsSuperfluous) {
     if (me.index() == 1) {
       EXPECT_THROW((void)counter.at(*seat.channel, 0, 5, seat.patience()), UsageError);
     }
+    seat.leave(me);
+  });
+  fleet.expect_success();
+}
+
+TEST(ArrivalCounter, IsAwaitedAgainWhereItsEndStayedUnknown) {
+  Fleet fleet(1, [](Member& me) {
+    Seat seat(me);
+    Arrivals arrivals(seat.team, "arrivals");
+    InterposedChannel channel(seat.comm.open_channel());
+    channel.end_each_with(Outcome::timed_out);
+    EXPECT_EQ(arrivals.wait(channel, 0, 0, {}, seat.patience()), Outcome::timed_out);
+    channel.end_each_with(Outcome::done);
+    EXPECT_EQ(arrivals.wait(channel, 0, 0, {}, seat.patience()), Outcome::done);
+    EXPECT_THROW((void)arrivals.wait(channel, 0, 0, {}, seat.patience()), UsageError);
     seat.leave(me);
   });
   fleet.expect_success();

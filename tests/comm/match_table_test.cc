@@ -35,6 +35,7 @@ class WatchedRegion final : public Region, private LocalObserver {
         after_load_(after_load) {}
 
   [[nodiscard]] std::string handle() const override { return inner_->handle(); }
+  void wake() const override { inner_->wake(); }
 
  private:
   std::uint64_t load(std::uint64_t offset) override {

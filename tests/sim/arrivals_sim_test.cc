@@ -129,6 +129,7 @@ class ArrivalsRun {
       for (const Rank sender : senders_) count += copies_of(sender, epoch);
       const Outcome waited = sides_[rank].arrivals->wait(*channel, epoch, static_cast<std::uint32_t>(count), senders_,
                                                          fabric.in(scenario_.disturbance.timeout));
+      if (waited == Outcome::link_lost) fail("an epoch's end is unknown to rank " + std::to_string(rank));
       if (waited != Outcome::done) return;
       fabric.sleep(world_.scheduler().up_to(kSlow));
       for (const Rank sender : senders_) check(rank, sender, epoch);

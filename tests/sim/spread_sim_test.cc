@@ -27,7 +27,8 @@ constexpr Duration kLimit = std::chrono::seconds(10);
 
 struct SpreadScenario {
   Rank ranks = 6;
-  bool dies = false;  ///< the last rank
+  bool dies = false;       ///< the last rank
+  bool sets_back = false;  ///< receivers set their signals back to 0, and senders wait for that before they send again
   Disturbance disturbance;
   Network network;
   Spread::Options options{.piece_bytes = 16};
@@ -43,6 +44,7 @@ SpreadScenario draw(std::uint64_t seed) {
   scenario.disturbance = Disturbance::draw(dice, kPatience);
   // Shorter than some stops, and long enough for the six operations of a step.
   if (dice.one_in(3)) scenario.options.step_timeout = std::chrono::milliseconds(1);
+  scenario.sets_back = dice.one_in(2);
   return scenario;
 }
 
@@ -52,6 +54,11 @@ std::uint64_t value_of(Rank sender, std::uint64_t round, std::uint64_t at) {
 }
 /// By whether rank and round say so; everybody knows.
 bool wants(Rank rank, Rank sender, std::uint64_t round) { return (rank * 7 + sender + round) % 4 != 0; }
+
+std::uint64_t last_wanted(Rank rank, Rank sender, std::uint64_t round) {
+  while (round != 0 && !wants(rank, sender, round)) --round;
+  return round;
+}
 
 class SpreadRun {
  public:
@@ -80,7 +87,8 @@ class SpreadRun {
     std::unique_ptr<Spread> spread;
     std::uint64_t rung = 0;
     std::uint64_t sent = 0;
-    std::vector<std::uint64_t> told = std::vector<std::uint64_t>(kSenders);  ///< by sender: the last round
+    std::vector<std::uint64_t> told = std::vector<std::uint64_t>(kSenders);      ///< by sender: the last round
+    std::vector<std::uint64_t> set_back = std::vector<std::uint64_t>(kSenders);  ///< so as its signal
   };
 
   // Of each sender: its signal, then a place for each round; then what the senders have.
@@ -123,7 +131,7 @@ class SpreadRun {
     while (!all_over()) {
       const std::uint64_t heard = bell.load();
       side.spread->serve(*channel);
-      if (rank < kSenders && side.sent < kRounds) {
+      if (rank < kSenders && side.sent < kRounds && (under_way || signals_are_set_back(rank, side.sent))) {
         if (!std::exchange(under_way, true)) begin(rank, side.sent + 1, *channel);
         const std::optional<Outcome> outcome = side.spread->go_on(*channel);
         if (outcome) {
@@ -138,6 +146,14 @@ class SpreadRun {
             side.bells->local(), bell, [heard](std::uint64_t now) { return now != heard; }, fabric.in(kLook));
       }
     }
+  }
+
+  [[nodiscard]] bool signals_are_set_back(Rank sender, std::uint64_t round) {
+    for (Rank rank = 0; scenario_.sets_back && rank < scenario_.ranks; ++rank) {
+      const Side& side = sides_[rank];
+      if (world_.alive(rank) && side.set_back[sender] < last_wanted(rank, sender, round)) return false;
+    }
+    return true;
   }
 
   void begin(Rank sender, std::uint64_t round, Channel& channel) {
@@ -161,8 +177,9 @@ class SpreadRun {
     if (outcome == Outcome::done) {
       ++side.sent;
       for (Rank rank = 0; rank < scenario_.ranks; ++rank) {
-        if (wants(rank, sender, round) && sides_[rank].told[sender] < round && world_.alive(rank) &&
-            sides_[rank].memory->local().word<ControlWord>(signal_offset(sender)).load() < round)
+        if (wants(rank, sender, round) && world_.alive(rank) &&
+            sides_[rank].memory->local().word<ControlWord>(signal_offset(sender)).load() < round &&
+            sides_[rank].told[sender] < round)  // which it looks at last: the signal may be set back
           fail("it ended before rank " + std::to_string(rank) + " was told of round " + std::to_string(round));
       }
       return;
@@ -180,10 +197,11 @@ class SpreadRun {
     for (std::uint64_t round = 1; round <= kRounds; ++round) {
       if (!wants(rank, sender, round)) continue;
       const auto signal = memory.word<ControlWord>(signal_offset(sender));
-      while (signal.load() < round) {
+      for (std::uint64_t seen = signal.load(); seen < round; seen = signal.load()) {
+        if (scenario_.sets_back && seen != 0) fail("rank " + std::to_string(rank) + " was told twice");
         if (all_over()) return;
         (void)channel->wait_until(
-            memory, signal, [round](std::uint64_t seen) { return seen >= round; }, world_.fabric(rank).in(kLook));
+            memory, signal, [round](std::uint64_t now) { return now >= round; }, world_.fabric(rank).in(kLook));
       }
       const auto word = [&](std::uint64_t at) {
         return memory.word<ControlWord>(place_offset(sender, round) + 8 * at);
@@ -197,12 +215,19 @@ class SpreadRun {
       }
       channel->local_fence();
       side.told[sender] = round;
+      if (!scenario_.sets_back) continue;
+      signal.store(0);
+      channel->local_fence();
+      side.set_back[sender] = round;
     }
   }
 
   // What the program has stored over the bytes that it was told of is still there.
   void look_for_later_writes(Rank rank) {
     for (Rank sender = 0; sender < kSenders; ++sender) {
+      const std::uint64_t signal = sides_[rank].memory->local().word<ControlWord>(signal_offset(sender)).load();
+      if (signal != 0 && signal <= sides_[rank].set_back[sender])
+        fail("rank " + std::to_string(rank) + " was told twice");
       for (std::uint64_t round = 1; round <= sides_[rank].told[sender]; ++round) {
         for (std::uint64_t at = 0; wants(rank, sender, round) && at < words_in(round); ++at) {
           const std::uint64_t offset = place_offset(sender, round) + 8 * at;

@@ -23,6 +23,8 @@ class InterposedChannel final : public Channel {
   /// The same before each word of a signal, with its target. The words of one call then follow each other. Where `hook`
   /// returns a failure, the word is not stored.
   void before_each_signal(SignalHook hook) { signal_hook_ = std::move(hook); }
+  /// From now on each operation takes effect and then ends with `outcome`.
+  void end_each_with(Outcome outcome) { ends_with_ = outcome; }
 
   Outcome fence(PeerId peer, Deadline deadline) override { return inner_->fence(peer, deadline); }
   Outcome flush(PeerId peer, Deadline deadline) override { return inner_->flush(peer, deadline); }
@@ -46,7 +48,8 @@ class InterposedChannel final : public Channel {
   void post(const Operation& operation, Completion& completion) override {
     // A hook may itself change the hook, so it is called by copy.
     if (const Hook hook = hook_) hook(operation);
-    const Outcome outcome = forward(operation);
+    Outcome outcome = forward(operation);
+    if (ends_with_ != Outcome::done) outcome = ends_with_;
     if (completion.outcome == Outcome::done) completion.outcome = outcome;
   }
   void finish(Completion&, Deadline) override {}
@@ -81,6 +84,7 @@ class InterposedChannel final : public Channel {
   std::unique_ptr<Channel> inner_;
   Hook hook_;
   SignalHook signal_hook_;
+  Outcome ends_with_ = Outcome::done;
 };
 
 }  // namespace farside::test

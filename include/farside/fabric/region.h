@@ -123,6 +123,10 @@ class Region {
   void copy_in(std::uint64_t offset, std::span<const std::byte> bytes) const;
   void copy_out(std::uint64_t offset, std::span<std::byte> bytes) const;
 
+  /// Wakes the threads of this process that wait for a word of this region. A store by its owner wakes none: call
+  /// local_fence after it, then this.
+  virtual void wake() const = 0;
+
  protected:
   Region(std::string name, std::byte* base, std::uint64_t bytes, LocalObserver* observer)
       : name_(std::move(name)), base_(base), bytes_(bytes), observer_(observer) {}

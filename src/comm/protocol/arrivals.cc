@@ -72,11 +72,32 @@ Outcome Arrivals::wait(Channel& channel, std::uint64_t epoch, std::uint32_t coun
   const Outcome waited = channel.wait_until(words_->local(), here, is_full, deadline, senders);
   if (waited != Outcome::done) return waited;
   channel.local_fence();
+  return end(channel, epoch, count);
+}
+
+// The word is `full` once. A try whose answer was lost therefore changes nothing when it lands late, and the next one
+// finds the next round when it did land; so does a later call after one that did not learn how its try ended.
+Outcome Arrivals::end(Channel& channel, std::uint64_t epoch, std::uint32_t count) {
   const std::uint64_t full = packed(round(epoch), count);
   const std::uint64_t next = packed(round(epoch + kOpen), 0);
-  const Fetched found = channel.compare_swap(word(team_.rank(), epoch), full, next, team_.fabric().in(kToOneself));
-  if (found.done() && found.value != full) refuse("end", epoch, "more has arrived than was awaited, or it had ended");
-  return found.outcome;
+  const Deadline deadline = team_.fabric().in(kToOneself);
+  for (;;) {
+    const bool is_first = set_ending(epoch, true);
+    const Fetched found = channel.compare_swap(word(team_.rank(), epoch), full, next, deadline);
+    if (found.outcome == Outcome::link_lost && team_.fabric().now() < deadline.at) continue;
+    if (!found.done()) return found.outcome;
+    set_ending(epoch, false);
+    const bool ended_before = !is_first && round_in(found.value) == round_in(next);
+    if (found.value != full && !ended_before) {
+      refuse("end", epoch, "more has arrived than was awaited, or it had ended");
+    }
+    return Outcome::done;
+  }
+}
+
+bool Arrivals::set_ending(std::uint64_t epoch, bool is_ending) {
+  const MutexLock lock(mutex_);
+  return is_ending ? ending_.insert(epoch).second : ending_.erase(epoch) != 0;
 }
 
 }  // namespace farside

@@ -14,6 +14,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -36,13 +37,17 @@ class Arrivals {
   [[nodiscard]] RemoteWord<AtomicWord> word(Rank rank, std::uint64_t epoch) const;
   /// Waits until `epoch` is counted at `rank`.
   Outcome await_open(Channel& channel, Rank rank, std::uint64_t epoch, Deadline deadline);
-  /// Waits for `count` arrivals here, and has the word count epoch + kOpen.
+  /// Waits for `count` arrivals here, and has the word count epoch + kOpen. Unless it returns done, the caller may wait
+  /// for the epoch again.
   Outcome wait(Channel& channel, std::uint64_t epoch, std::uint32_t count, std::span<const Rank> senders,
                Deadline deadline);
 
  private:
   [[nodiscard]] std::uint64_t place(std::uint64_t epoch) const;
   [[nodiscard]] std::uint32_t round(std::uint64_t epoch) const;
+  [[nodiscard]] Outcome end(Channel& channel, std::uint64_t epoch, std::uint32_t count);
+  /// Returns whether that changes anything.
+  bool set_ending(std::uint64_t epoch, bool is_ending);
   [[nodiscard]] std::uint32_t& seen_round(Rank rank, std::uint64_t epoch) REQUIRES(mutex_);
 
   Team& team_;
@@ -51,6 +56,7 @@ class Arrivals {
 
   Mutex mutex_;
   std::vector<std::uint32_t> seen_ GUARDED_BY(mutex_);  ///< the last round seen in each rank's words
+  std::set<std::uint64_t> ending_ GUARDED_BY(mutex_);   ///< own epochs whose end was posted and not answered
 };
 
 }  // namespace farside

@@ -100,7 +100,10 @@ Outcome Meeting::arrive(Channel& channel, std::uint64_t number, std::span<std::b
   for (const CombiningTree::Node& node : way_up_) {
     const Fetched last = enter(channel, node, number, payload, deadline);
     // The host may have counted this arrival, been released and left before its answer came.
-    if (last.outcome == Outcome::peer_lost && rules_.asks_after_a_loss) return end_after_a_loss(number, deadline);
+    if (last.outcome == Outcome::peer_lost && rules_.asks_after_a_loss) {
+      const Deadline asking{std::min(deadline.at, fabric_.in(kAskLimit).at)};  // others wait for this thread
+      return end_after_a_loss(number, asking) == Outcome::done ? Outcome::done : Outcome::peer_lost;
+    }
     if (!last.done() || last.value == 0) return last.outcome;
     if (payload.empty()) continue;
     std::vector<std::byte> pieces(node.fan_in * payload.size());

@@ -167,16 +167,16 @@ bool Spread::exists(const Order& order) const {
   return fits(order.offset, order.bytes) && fits(order.signal, 8) && order.signal % 8 == 0;
 }
 
-// The program, once; then the sender.
+// The program; then the sender. The program may change its word again, so the word is stored once: by this process,
+// since a WRITE whose answer is lost would have to be repeated.
 Outcome Spread::tell(Channel& channel, Rank sender, Passing& passing) {
-  const Deadline deadline = team_.fabric().in(options_.step_timeout);
-  if (!passing.program_knows) {
-    const auto word = regions_[passing.order.region]->of(team_.rank()).word<ControlWord>(passing.order.signal);
-    Outcome told = channel.write_signal(word, passing.order.value, deadline);
-    if (told == Outcome::done) told = channel.flush(team_.rank(), deadline);
-    if (told != Outcome::done) return told;
-    passing.program_knows = true;
+  if (!std::exchange(passing.program_knows, true)) {
+    const Region& memory = regions_[passing.order.region]->local();
+    memory.word<ControlWord>(passing.order.signal).store(passing.order.value);
+    channel.local_fence();
+    memory.wake();
   }
+  const Deadline deadline = team_.fabric().in(options_.step_timeout);
   const auto reached = memory_->of(sender).word<ControlWord>(reached_offset(team_.rank()));
   Outcome told = channel.write_signal(reached, passing.order.number, deadline);
   if (told == Outcome::done) told = ring_(channel, sender, deadline);

@@ -37,6 +37,7 @@ class HostRegion final : public Region {
   ~HostRegion() override;
 
   [[nodiscard]] std::string handle() const override;
+  void wake() const override { wake_sleepers(header()); }
   [[nodiscard]] RegionHeader& header() const noexcept;
   [[nodiscard]] const Fd& file() const noexcept { return file_; }
   /// See host.h.
