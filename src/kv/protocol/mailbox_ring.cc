@@ -62,7 +62,8 @@ Outcome MailboxSender::try_until(Deadline deadline, Attempt attempt) {
   for (;;) {
     const Outcome outcome = attempt();
     const bool may_be_tried_again = outcome == Outcome::timed_out || outcome == Outcome::link_lost;
-    if (!may_be_tried_again || !rules_.tries_again || fabric_.now() >= deadline.at) return outcome;
+    if (!may_be_tried_again || !rules_.tries_again) return outcome;
+    if (fabric_.now() >= deadline.at) return Outcome::timed_out;
   }
 }
 
