@@ -55,10 +55,23 @@ bool are_mappings_left() {
   return are_left;
 }
 
-// Whether a mapping can be moved to any page: one of huge pages cannot, and the kernel does not split it either.
-bool has_small_pages(long mapping) {
-  return system_call(SYS_madvise, mapping, kPageBytes, MADV_RANDOM) == 0 &&
-         system_call(SYS_madvise, mapping, kPageBytes, MADV_NORMAL) == 0;
+long move(long mapping, std::size_t bytes, long to) {
+  return system_call(SYS_mremap, mapping, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, to);
+}
+
+// Moves a mapping to an address that is no huge page's. The kernel refuses to move one of huge pages there, as to most
+// places in the arena; any other can be moved on from there.
+long move_to_small_page(long mapping, std::size_t bytes) {
+  constexpr long kHugePageBytes = 2L << 20U;
+  const auto page = static_cast<long>(kPageBytes);
+  const long spare =
+      system_call(SYS_mmap, 0, bytes + kPageBytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (spare < 0) return spare;
+  const bool is_huge = spare % kHugePageBytes == 0;
+  const long moved = move(mapping, bytes, is_huge ? spare + page : spare);
+  if (moved < 0) system_call(SYS_munmap, spare, bytes + kPageBytes);
+  if (moved >= 0) system_call(SYS_munmap, is_huge ? spare : spare + static_cast<long>(bytes), page);
+  return moved;
 }
 
 // Puts what `make` makes elsewhere over a part of the arena. If it fails, the bytes are still there, and `undo` is
@@ -69,9 +82,10 @@ long put_over(std::uint64_t address, std::size_t bytes, Make make, Undo undo) {
   if (!are_mappings_left()) return -ENOMEM;
   const long made = make();
   if (made < 0) return made;
-  long result = has_small_pages(made) ? arena::give_away(address, bytes) : -EINVAL;
-  if (result == 0) result = system_call(SYS_mremap, made, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, address);
-  if (result < 0) undo(made);
+  const long moved = move_to_small_page(made, whole_pages(bytes));
+  long result = moved < 0 ? moved : arena::give_away(address, bytes);
+  if (result == 0) result = move(moved, whole_pages(bytes), static_cast<long>(address));
+  if (result < 0) undo(moved < 0 ? made : moved);
   return result;
 }
 

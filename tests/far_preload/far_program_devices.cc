@@ -61,11 +61,14 @@ void check(const std::uint8_t* memory, std::size_t from, std::size_t bytes) {
   }
 }
 
-// glibc keeps the address of a stream's operations behind its FILE.
+// By far memory's library, or by exec's, which calls far memory's. glibc keeps the address of a stream's operations
+// behind its FILE.
 bool is_hooked(FILE* stream) {
   void** const operations = *reinterpret_cast<void***>(stream + 1);
-  void* const hook = dlsym(RTLD_DEFAULT, "farside_far_stream_read");
-  return std::find(operations, operations + kStreamOperations, hook) != operations + kStreamOperations;
+  return std::any_of(operations, operations + kStreamOperations, [](const void* operation) {
+    Dl_info about{};
+    return dladdr(operation, &about) != 0 && std::strstr(about.dli_fname, "farside") != nullptr;
+  });
 }
 
 // Others' memory comes and goes while `read` runs.
