@@ -25,7 +25,7 @@ Allocations::Allocations(Profile& profile, pid_t process, const PageRanges& rang
 
 Allocations::Allocations(const Allocations& parent)
     : profile_(parent.profile_), program_(parent.program_), ranges_(parent.ranges_) {
-  const std::lock_guard lock(parent.mutex_);
+  const MutexLock lock(parent.mutex_);
   sites_ = parent.sites_;
   calls_ = parent.calls_;
   at_ = parent.at_;
@@ -34,7 +34,7 @@ Allocations::Allocations(const Allocations& parent)
 const Profile::Allocation* Allocations::allocated(const DoorRange& range, std::uint64_t caller, pid_t process) {
   if (!ranges_.page_of(range.address)) return nullptr;
   const Place site = site_of(caller, process);
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const std::uint64_t number = ++calls_[site.name];
   const std::string name = number < kMostOfSite ? fmt::format("{}: {} #{}", program_, site.name, number)
                                                 : fmt::format("{}: {} #{} and on", program_, site.name, kMostOfSite);
@@ -46,16 +46,17 @@ const Profile::Allocation* Allocations::allocated(const DoorRange& range, std::u
 // To look it up takes a while, in which others fault.
 Place Allocations::site_of(std::uint64_t caller, pid_t process) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (const auto known = sites_.find(caller); known != sites_.end()) return known->second;
   }
   Place site = place_of(process, caller);
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return sites_.try_emplace(caller, std::move(site)).first->second;
 }
 
 void Allocations::set(const DoorRange& range, Profile::Allocation& allocation) {
   ranges_.for_each_part(range, [&](PageNumber first, PageNumber count) {
+    mutex_.assume_held();
     const auto behind = at_.upper_bound(first + count);
     Profile::Allocation* const next = behind == at_.begin() ? nullptr : std::prev(behind)->second;
     at_.erase(at_.lower_bound(first), behind);
@@ -65,7 +66,7 @@ void Allocations::set(const DoorRange& range, Profile::Allocation& allocation) {
 }
 
 std::vector<Allocations::Hinted> Allocations::hinted() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   std::vector<Hinted> all;
   for (auto part = at_.begin(); part != at_.end(); ++part) {
     if (part->second == nullptr || part->second->hint() == Hint::none) continue;
@@ -76,7 +77,7 @@ std::vector<Allocations::Hinted> Allocations::hinted() const {
 }
 
 void Allocations::note(PageEvent event, PageNumber page, std::uint64_t count) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto behind = at_.upper_bound(page);
   if (behind == at_.begin()) return;
   if (Profile::Allocation* const whose = std::prev(behind)->second; whose != nullptr) whose->note(event, count);

@@ -7,12 +7,12 @@
 
 #include <cstdint>
 #include <map>
-#include <mutex>
 #include <string>
 #include <vector>
 
 #include <sys/types.h>
 
+#include "base/mutex.h"
 #include "far/door/profile.h"
 #include "far/door/program_memory.h"
 #include "far/door/symbols.h"
@@ -42,15 +42,16 @@ class Allocations final : public PageObserver {
 
  private:
   [[nodiscard]] Place site_of(std::uint64_t caller, pid_t process);
-  void set(const DoorRange& range, Profile::Allocation& allocation);
+  void set(const DoorRange& range, Profile::Allocation& allocation) REQUIRES(mutex_);
 
   Profile& profile_;
   const std::string program_;
   const PageRanges ranges_;
-  mutable std::mutex mutex_;
-  std::map<std::uint64_t, Place> sites_;           ///< by the address that called
-  std::map<std::string, std::uint64_t> calls_;     ///< from each site, so far
-  std::map<PageNumber, Profile::Allocation*> at_;  ///< the owner from this page to the next entry; null: none
+  mutable Mutex mutex_;
+  std::map<std::uint64_t, Place> sites_ GUARDED_BY(mutex_);        ///< by the address that called
+  std::map<std::string, std::uint64_t> calls_ GUARDED_BY(mutex_);  ///< from each site, so far
+  std::map<PageNumber, Profile::Allocation*> at_
+      GUARDED_BY(mutex_);  ///< the owner from this page to the next entry; null: none
 };
 
 }  // namespace farside::far

@@ -6,7 +6,6 @@
 #include <cstring>
 #include <list>
 #include <map>
-#include <mutex>
 #include <string>
 #include <thread>
 #include <utility>
@@ -20,6 +19,7 @@
 #include "farside/base/error.h"
 #include "farside/base/log.h"
 
+#include "base/mutex.h"
 #include "base/signals_held.h"
 #include "base/throttled_log.h"
 #include "far/door/packets.h"
@@ -69,9 +69,9 @@ class Door::State {
   ThrottledLog log_;         ///< of the thread that receives visitors
   std::list<Visit> visits_;  ///< of the thread that receives them, and of the destructor after its end
 
-  std::mutex mutex_;
-  std::map<Token, std::shared_ptr<Program>> programs_;
-  DoorCounts ended_;  ///< of programs that did
+  Mutex mutex_;
+  std::map<Token, std::shared_ptr<Program>> programs_ GUARDED_BY(mutex_);
+  DoorCounts ended_ GUARDED_BY(mutex_);  ///< of programs that did
   std::thread receiver_;
 };
 
@@ -211,7 +211,7 @@ void Door::State::answer(const Connection& connection, const Received& request) 
 Door::State::Token Door::State::enter(const std::shared_ptr<Program>& program) {
   Token token = 0;
   if (::getrandom(&token, sizeof token, 0) != sizeof token) throw errno_error("read", "random bytes");
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   programs_.emplace(token, program);
   ++ended_.programs;
   return token;
@@ -219,20 +219,20 @@ Door::State::Token Door::State::enter(const std::shared_ptr<Program>& program) {
 
 // A copy that was made around the hooks has its parent's token, and not its memory.
 std::shared_ptr<Program> Door::State::find(const Received& request) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto found = programs_.find(request.packet.value);
   if (found != programs_.end() && found->second->is(request.process)) return found->second;
   throw Error({"obey", "a program", "it shows a token that is not its own", {}});
 }
 
 void Door::State::leave(Token token) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   ended_.pages += programs_.at(token)->counts();
   programs_.erase(token);
 }
 
 DoorCounts Door::State::counts() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   DoorCounts counts = ended_;
   for (const auto& [token, program] : programs_) counts.pages += program->counts();
   counts.bytes_here = household_.frames.used() * kPageBytes;

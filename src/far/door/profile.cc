@@ -148,8 +148,9 @@ Profile::Allocation& Profile::find(const std::string& name) {
 }
 
 void Profile::read_hints(const std::filesystem::path& file) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   HintsFile(file).for_each([this](const std::string& name, Hint hint) {
+    mutex_.assume_held();
     Allocation& allocation = find(name);
     allocation.hint_ = hint;
     return !std::exchange(allocation.is_named_by_file_, true);
@@ -157,7 +158,7 @@ void Profile::read_hints(const std::filesystem::path& file) {
 }
 
 Profile::Allocation& Profile::allocated(const std::string& name, const std::string& function, std::uint64_t bytes) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   Allocation& allocation = find(name);
   allocation.function_ = function;
   allocation.bytes_ = std::max(allocation.bytes_, bytes);
@@ -166,7 +167,7 @@ Profile::Allocation& Profile::allocated(const std::string& name, const std::stri
 }
 
 Profile::HintsGiven Profile::hints_given() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   HintsGiven given;
   for (const Allocation& allocation : allocations_) {
     if (!allocation.is_named_by_file_) continue;
@@ -178,7 +179,7 @@ Profile::HintsGiven Profile::hints_given() {
 }
 
 void Profile::write(const std::filesystem::path& file) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   std::vector<AllocationUse> uses;
   for (const Allocation& allocation : allocations_) uses.push_back(allocation.use());
   const std::vector<Hint> hints = deduce_hints(uses, budget_bytes_);

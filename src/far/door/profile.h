@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <deque>
 #include <filesystem>
-#include <mutex>
 #include <span>
 #include <string>
 #include <unordered_map>
@@ -15,6 +14,7 @@
 
 #include "farside/far/hint.h"
 
+#include "base/mutex.h"
 #include "far/pager/page_observer.h"
 
 namespace farside::far {
@@ -77,12 +77,12 @@ class Profile {
   [[nodiscard]] HintsGiven hints_given();
 
  private:
-  Allocation& find(const std::string& name);
+  Allocation& find(const std::string& name) REQUIRES(mutex_);
 
   const std::uint64_t budget_bytes_;
-  std::mutex mutex_;
-  std::deque<Allocation> allocations_;  ///< in the order in which they appeared
-  std::unordered_map<std::string, Allocation*> by_name_;
+  Mutex mutex_;
+  std::deque<Allocation> allocations_ GUARDED_BY(mutex_);  ///< in the order in which they appeared
+  std::unordered_map<std::string, Allocation*> by_name_ GUARDED_BY(mutex_);
 };
 
 /// Throws Error when it cannot be written later, unless that changes meanwhile. What is in the file stays.

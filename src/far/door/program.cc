@@ -215,10 +215,11 @@ void Program::give_away(const DoorRange& range) {
 }
 
 bool Program::advise(const DoorRange& range, Hint hint) {
-  const std::lock_guard lock(advising_);
+  const MutexLock lock(advising_);
   has_hints_ = true;
   bool all = true;
   memory_.ranges().for_each_part(range, [&](PageNumber first, PageNumber count) {
+    advising_.assume_held();
     if (hint == Hint::pinned) {
       all = all && pin(first, count);
       return;

@@ -4,7 +4,6 @@
 #include <atomic>
 #include <chrono>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <vector>
@@ -13,6 +12,7 @@
 
 #include "farside/base/fd.h"
 
+#include "base/mutex.h"
 #include "far/door/allocations.h"
 #include "far/door/profile.h"
 #include "far/door/program_memory.h"
@@ -121,7 +121,7 @@ class Program {
   void serve(PageNumber page, bool is_write, Shuttle& shuttle);
   void serve_who_waits();
   void await_end();
-  [[nodiscard]] bool pin(PageNumber first, PageNumber count);
+  [[nodiscard]] bool pin(PageNumber first, PageNumber count) REQUIRES(advising_);
   void give_hint(const DoorRange& range, const Profile::Allocation& allocation);
 
   Household& household_;
@@ -133,8 +133,8 @@ class Program {
   PageMover mover_;
   SlotShuttle handlers_;
   std::optional<Evictor> evictor_;
-  std::mutex advising_;
-  std::int64_t pinned_pages_ = 0;
+  Mutex advising_;
+  std::int64_t pinned_pages_ GUARDED_BY(advising_) = 0;
   std::atomic<bool> has_hints_{false};
 };
 

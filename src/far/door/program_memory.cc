@@ -113,8 +113,12 @@ void ProgramMemory::drop(std::span<const PageNumber> pages) {
   for_each_run(pages, [&](std::size_t begin, std::size_t length) {
     ranges.at(count++) = {ranges_.address_of(pages[begin]), length * kPageBytes};
   });
-  const std::lock_guard lock(dropping_);
-  if (!send(*connection_, DoorKind::drop, {ranges.data(), count})) return;
+  const MutexLock lock(dropping_);
+  ask_to_drop({ranges.data(), count});
+}
+
+void ProgramMemory::ask_to_drop(std::span<const DoorRange> ranges) {
+  if (!send(*connection_, DoorKind::drop, ranges)) return;
   for (;;) {
     const auto answer = receive(*connection_);
     if (answer && answer->packet.kind == DoorKind::forked) continue;  // of its parent, which was slower than its join

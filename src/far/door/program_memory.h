@@ -6,7 +6,6 @@
 #include <array>
 #include <atomic>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <vector>
@@ -15,6 +14,7 @@
 
 #include "farside/base/fd.h"
 
+#include "base/mutex.h"
 #include "far/door/messages.h"
 #include "far/pager/paged_memory.h"
 
@@ -80,14 +80,15 @@ class ProgramMemory final : public PagedMemory {
   void kill() const;
 
  private:
+  void ask_to_drop(std::span<const DoorRange> ranges) REQUIRES(dropping_);
   void signal(int number) const;
 
   const pid_t process_;
   const std::shared_ptr<const Fd> connection_;
   const PageRanges ranges_;
-  Fd handle_;  ///< pidfd
-  Fd bytes_;   ///< /proc/PID/mem
-  std::mutex dropping_;
+  Fd handle_;       ///< pidfd
+  Fd bytes_;        ///< /proc/PID/mem
+  Mutex dropping_;  ///< held from a request to its answer
   std::atomic<bool> failed_{false};
 };
 

@@ -8,7 +8,7 @@ Slots::Slots(std::unique_ptr<Shuttle> keeper, Slot count)
     : count_(count), counts_(count), used_of_((count + kGroup - 1) / kGroup), keeper_(std::move(keeper)) {}
 
 std::uint64_t Slots::used() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return used_;
 }
 
@@ -30,7 +30,8 @@ void Slots::leave_group() {
 // no other.
 bool Slots::choose_group() {
   leave_group();
-  const auto take_from = [this](std::set<std::uint32_t>& set) { current_ = set.extract(set.begin()).value(); };
+  const auto take_from = [this](std::set<std::uint32_t>& set)
+                             REQUIRES(mutex_) { current_ = set.extract(set.begin()).value(); };
   if (!roomy_.empty()) {
     take_from(roomy_);
   } else if (!returned_.empty()) {
@@ -49,6 +50,7 @@ bool Slots::choose_group() {
 
 std::optional<Slot> Slots::Access::take() {
   for (Slots& s = slots_;;) {
+    s.mutex_.assume_held();
     if (s.current_ != kNone) {
       const Slot end = s.begin_of(s.current_) + s.size_of(s.current_);
       while (s.cursor_ < end && s.counts_[s.cursor_] != 0) ++s.cursor_;
@@ -67,6 +69,7 @@ std::optional<Slot> Slots::Access::take() {
 }
 
 void Slots::Access::release(Slot slot) {
+  slots_.mutex_.assume_held();
   if (--slots_.counts_[slot] != 0) return;
   const std::uint32_t group = slot / kGroup;
   --slots_.used_;
@@ -88,9 +91,12 @@ Slots::Access::~Access() {
 // They are in no set meanwhile. What cannot be erased now is erased before it is used again: no attempt that timed out
 // takes effect after the keeper's next one has begun.
 void Slots::give_back(const std::vector<std::uint32_t>& groups) {
-  std::unique_lock keeper_lock(keeper_mutex_, std::defer_lock);
-  if (!groups.empty()) keeper_lock.lock();
-  if (!keeper_lock && !keeper_lock.try_lock()) return;  // another thread is at it
+  if (!groups.empty()) {
+    keeper_mutex_.lock();
+  } else if (!keeper_mutex_.try_lock()) {
+    return;  // another thread is at it
+  }
+  const MutexLock keeper_lock(keeper_mutex_, std::adopt_lock);
   unerased_.insert(unerased_.end(), groups.begin(), groups.end());
   while (!unerased_.empty()) {
     const std::uint32_t group = unerased_.back();
@@ -99,7 +105,7 @@ void Slots::give_back(const std::vector<std::uint32_t>& groups) {
       unerased_.insert(unerased_.begin(), group);  // the others first, the next time
       return;
     }
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     returned_.push_back(group);
   }
 }

@@ -6,11 +6,11 @@
 
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <set>
 #include <vector>
 
+#include "base/mutex.h"
 #include "far/pager/lazy_array.h"
 #include "far/pager/shuttle.h"
 
@@ -37,13 +37,19 @@ class Slots {
 
     /// Returns a slot that was unused, now counted once; or none when the space is full.
     [[nodiscard]] std::optional<Slot> take();
-    void share(Slot slot) { ++slots_.counts_[slot]; }
+    void share(Slot slot) {
+      slots_.mutex_.assume_held();  // by lock_, as in the other members
+      ++slots_.counts_[slot];
+    }
     void release(Slot slot);
-    [[nodiscard]] std::uint32_t count(Slot slot) const { return slots_.counts_[slot]; }
+    [[nodiscard]] std::uint32_t count(Slot slot) const {
+      slots_.mutex_.assume_held();
+      return slots_.counts_[slot];
+    }
 
    private:
     Slots& slots_;
-    std::unique_lock<std::mutex> lock_;
+    MutexLock lock_;
     std::vector<std::uint32_t> emptied_;
     bool lacked_room_ = false;
   };
@@ -55,26 +61,29 @@ class Slots {
 
   [[nodiscard]] Slot begin_of(std::uint32_t group) const { return group * kGroup; }
   [[nodiscard]] std::uint32_t size_of(std::uint32_t group) const;
-  [[nodiscard]] std::uint32_t free_in(std::uint32_t group) const { return size_of(group) - used_of_[group]; }
-  [[nodiscard]] bool choose_group();
-  void leave_group();
-  void file(std::uint32_t group);
-  void give_back(const std::vector<std::uint32_t>& groups);
+  [[nodiscard]] std::uint32_t free_in(std::uint32_t group) const REQUIRES(mutex_) {
+    return size_of(group) - used_of_[group];
+  }
+  [[nodiscard]] bool choose_group() REQUIRES(mutex_);
+  void leave_group() REQUIRES(mutex_);
+  void file(std::uint32_t group) REQUIRES(mutex_);
+  void give_back(const std::vector<std::uint32_t>& groups) EXCLUDES(mutex_, keeper_mutex_);
 
   const Slot count_;
-  std::mutex mutex_;
-  LazyArray<std::uint32_t> counts_;
-  std::vector<std::uint32_t> used_of_;  ///< by group
-  std::uint64_t used_ = 0;
-  std::uint32_t current_ = kNone;  ///< group from which slots are taken, in none of these sets
-  Slot cursor_ = 0;
-  std::set<std::uint32_t> roomy_, tight_;  ///< groups in use with much, and little, that is free
-  std::vector<std::uint32_t> returned_;
-  std::uint32_t fresh_ = 0;  ///< from here on groups were never used
+  Mutex mutex_;
+  LazyArray<std::uint32_t> counts_ GUARDED_BY(mutex_);
+  std::vector<std::uint32_t> used_of_ GUARDED_BY(mutex_);  ///< by group
+  std::uint64_t used_ GUARDED_BY(mutex_) = 0;
+  std::uint32_t current_ GUARDED_BY(mutex_) = kNone;  ///< group from which slots are taken, in none of these sets
+  Slot cursor_ GUARDED_BY(mutex_) = 0;
+  /// Groups in use with much, and little, that is free.
+  std::set<std::uint32_t> roomy_ GUARDED_BY(mutex_), tight_ GUARDED_BY(mutex_);
+  std::vector<std::uint32_t> returned_ GUARDED_BY(mutex_);
+  std::uint32_t fresh_ GUARDED_BY(mutex_) = 0;  ///< from here on groups were never used
 
-  std::mutex keeper_mutex_;
-  const std::unique_ptr<Shuttle> keeper_;
-  std::vector<std::uint32_t> unerased_;  ///< emptied, and the space may still have bytes; guarded by keeper_mutex_
+  Mutex keeper_mutex_;
+  const std::unique_ptr<Shuttle> keeper_ PT_GUARDED_BY(keeper_mutex_);
+  std::vector<std::uint32_t> unerased_ GUARDED_BY(keeper_mutex_);  ///< emptied, and the space may still have bytes
 };
 
 }  // namespace farside::far

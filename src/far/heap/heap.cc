@@ -1,12 +1,12 @@
 #include "farside/far/heap.h"
 
-#include <mutex>
 #include <string>
 
 #include "farside/base/error.h"
 #include "farside/base/memory.h"
 #include "farside/base/units.h"
 
+#include "base/mutex.h"
 #include "far/heap/heap_layout.h"
 #include "far/pager/end.h"
 #include "far/pager/pager.h"
@@ -40,9 +40,9 @@ class Heap::State {
         layout(pager.bytes()) {}
 
   Pager pager;
-  std::mutex mutex;
-  HeapLayout layout;
-  bool has_hints = false;
+  Mutex mutex;
+  HeapLayout layout GUARDED_BY(mutex);
+  bool has_hints GUARDED_BY(mutex) = false;
 };
 
 Heap::Heap(std::unique_ptr<Space> space, HeapOptions options)
@@ -51,7 +51,7 @@ Heap::Heap(std::unique_ptr<Space> space, HeapOptions options)
 Heap::~Heap() = default;
 
 void* Heap::allocate(std::size_t bytes, std::size_t alignment) {
-  const std::lock_guard lock(state_->mutex);
+  const MutexLock lock(state_->mutex);
   const auto begin = state_->layout.take(bytes, alignment);
   if (!begin) throw std::bad_alloc();
   return state_->pager.base() + *begin;
@@ -60,7 +60,7 @@ void* Heap::allocate(std::size_t bytes, std::size_t alignment) {
 // Pages are discarded under the lock: discarded later, they could belong to another allocation by then.
 void Heap::deallocate(void* begin) noexcept {
   if (begin == nullptr) return;
-  const std::lock_guard lock(state_->mutex);
+  const MutexLock lock(state_->mutex);
   std::byte* const base = state_->pager.base();
   const auto released = state_->layout.give(static_cast<std::size_t>(static_cast<std::byte*>(begin) - base));
   if (!released) end_process("give back far memory", "the heap has nothing that begins there, or not any more");
@@ -76,7 +76,7 @@ void Heap::advise(const void* begin, std::size_t bytes, Hint hint) {
     throw UsageError({"give a hint about", "memory", "it does not lie in this heap", "name what the heap allocated"});
   }
   {
-    const std::lock_guard lock(state_->mutex);
+    const MutexLock lock(state_->mutex);
     state_->has_hints = true;
   }
   pager.advise(const_cast<std::byte*>(from), bytes, hint);

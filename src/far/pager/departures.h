@@ -2,8 +2,8 @@
 #pragma once
 
 #include <atomic>
-#include <condition_variable>
-#include <mutex>
+
+#include "base/mutex.h"
 
 namespace farside::far {
 
@@ -14,12 +14,12 @@ class Departures {
   class Passage {
    public:
     explicit Passage(Departures& departures) : departures_(departures) {
-      std::unique_lock lock(departures.mutex_);
+      MutexLock lock(departures.mutex_);
       departures.changed_.wait(lock, [&] { return departures.bars_ == 0; });
       ++departures.under_way_;
     }
     ~Passage() {
-      const std::lock_guard lock(departures_.mutex_);
+      const MutexLock lock(departures_.mutex_);
       if (--departures_.under_way_ == 0 && departures_.bars_ != 0) departures_.changed_.notify_all();
     }
     Passage(const Passage&) = delete;
@@ -33,12 +33,12 @@ class Departures {
   class Bar {
    public:
     explicit Bar(Departures& departures) : departures_(departures) {
-      std::unique_lock lock(departures.mutex_);
+      MutexLock lock(departures.mutex_);
       ++departures.bars_;
-      departures.changed_.wait(lock, [&] { return departures.under_way_ == 0; });
+      departures.changed_.wait(lock, [&]() REQUIRES(departures.mutex_) { return departures.under_way_ == 0; });
     }
     ~Bar() {
-      const std::lock_guard lock(departures_.mutex_);
+      const MutexLock lock(departures_.mutex_);
       if (--departures_.bars_ == 0) departures_.changed_.notify_all();
     }
     Bar(const Bar&) = delete;
@@ -52,9 +52,9 @@ class Departures {
   [[nodiscard]] bool barred() const { return bars_.load() != 0; }
 
  private:
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  int under_way_ = 0;
+  Mutex mutex_;
+  ConditionVariable changed_;
+  int under_way_ GUARDED_BY(mutex_) = 0;
   std::atomic<int> bars_{0};  ///< changed under the mutex
 };
 

@@ -32,14 +32,14 @@ FaultService chosen(FaultService wanted) {
 class Pager::Borrowed {
  public:
   explicit Borrowed(Pager& pager) : pager_(pager) {
-    std::unique_lock lock(pager.shuttles_mutex_);
-    pager.shuttle_returned_.wait(lock, [&] { return !pager.shuttles_.empty(); });
+    MutexLock lock(pager.shuttles_mutex_);
+    pager.shuttle_returned_.wait(lock, [&]() REQUIRES(pager.shuttles_mutex_) { return !pager.shuttles_.empty(); });
     shuttle_ = std::move(pager.shuttles_.back());
     pager.shuttles_.pop_back();
   }
   ~Borrowed() {
     {
-      const std::lock_guard lock(pager_.shuttles_mutex_);
+      const MutexLock lock(pager_.shuttles_mutex_);
       pager_.shuttles_.push_back(std::move(shuttle_));
     }
     pager_.shuttle_returned_.notify_one();
@@ -149,7 +149,7 @@ void Pager::advise(void* begin, std::size_t bytes, Hint hint) {
   const PageNumber first = arena_.page_of(begin);
   const PageNumber count = arena_.page_of(static_cast<std::byte*>(begin) + bytes - 1) - first + 1;
   const SignalsHeld held;
-  const std::lock_guard lock(pinned_mutex_);
+  const MutexLock lock(pinned_mutex_);
   const std::uint64_t most = frames_.budget() / 4 * 3;
   const PageNumber more = hint == Hint::pinned ? mover_.not_pinned(first, count) : 0;
   if (pinned_pages_ + more > most) {

@@ -5,15 +5,14 @@
 #include <array>
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <thread>
 #include <vector>
 
 #include <sys/types.h>
 
+#include "base/mutex.h"
 #include "far/pager/arena.h"
 #include "far/pager/bus_errors.h"
 #include "far/pager/evictor.h"
@@ -71,13 +70,14 @@ class Pager final : public BusErrorServer {
   PageMover mover_;
   Fd stop_;  ///< readable when the handler is to end
 
-  std::mutex shuttles_mutex_;
-  std::condition_variable shuttle_returned_;
-  std::vector<std::unique_ptr<Shuttle>> shuttles_;  ///< of faulting threads and of callers; those that are free
+  Mutex shuttles_mutex_;
+  ConditionVariable shuttle_returned_;
+  /// Of faulting threads and of callers; those that are free.
+  std::vector<std::unique_ptr<Shuttle>> shuttles_ GUARDED_BY(shuttles_mutex_);
   std::unique_ptr<Shuttle> handlers_;
   std::atomic<bool> stopping_{false};
-  std::mutex pinned_mutex_;
-  std::uint64_t pinned_pages_ = 0;
+  Mutex pinned_mutex_;
+  std::uint64_t pinned_pages_ GUARDED_BY(pinned_mutex_) = 0;
 
   std::optional<Evictor> evictor_;
   std::thread handler_;

@@ -19,7 +19,7 @@ constexpr std::uint32_t kMostOfSparse = 16;
 }  // namespace
 
 ReadAhead::Window ReadAhead::after_fault(PageNumber page, bool is_sequential) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   Walk& walk = walk_of(page);
   walk.used_at = ++faults_;
 

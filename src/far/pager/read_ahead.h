@@ -11,9 +11,9 @@
 
 #include <array>
 #include <cstdint>
-#include <mutex>
 #include <optional>
 
+#include "base/mutex.h"
 #include "far/pager/page_table.h"
 
 namespace farside::far {
@@ -45,17 +45,17 @@ class ReadAhead {
     std::uint64_t used_at = 0;
   };
 
-  [[nodiscard]] Walk& walk_of(std::int64_t page);
-  [[nodiscard]] std::uint32_t go_on(Walk& walk, std::int64_t steps) const;
+  [[nodiscard]] Walk& walk_of(std::int64_t page) REQUIRES(mutex_);
+  [[nodiscard]] std::uint32_t go_on(Walk& walk, std::int64_t steps) const REQUIRES(mutex_);
   static void judge(Walk& walk);
   [[nodiscard]] static std::int64_t steps_along(const Walk& walk, std::int64_t page);
   [[nodiscard]] static std::optional<std::int64_t> majority(const Walk& walk);
   [[nodiscard]] static std::optional<std::int64_t> drift(const Walk& walk, std::size_t known);
 
   const std::uint32_t most_;
-  std::mutex mutex_;  // never held by a thread that could fault
-  std::array<Walk, 32> walks_;
-  std::uint64_t faults_ = 0;
+  Mutex mutex_;  // never held by a thread that could fault
+  std::array<Walk, 32> walks_ GUARDED_BY(mutex_);
+  std::uint64_t faults_ GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace farside::far

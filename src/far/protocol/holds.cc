@@ -22,6 +22,7 @@ Holds::Holds(Fabric& fabric, PeerId self, std::uint64_t count)
 Holds::Held Holds::share(Channel& channel, std::uint64_t slab, Deadline deadline) const {
   bool unfinished = false;
   const auto try_it = [&unfinished](Slab& at) {
+    at.mutex.assume_held();
     if (at.alone) return false;
     ++at.sharers;
     unfinished = at.unfinished != 0;
@@ -32,30 +33,46 @@ Holds::Held Holds::share(Channel& channel, std::uint64_t slab, Deadline deadline
 }
 
 void Holds::unshare(Channel& channel, std::uint64_t slab) const {
-  change(channel, slab, [](Slab& at) { --at.sharers; });
+  change(channel, slab, [](Slab& at) {
+    at.mutex.assume_held();
+    --at.sharers;
+  });
 }
 
 void Holds::leave_unfinished(Channel& channel, std::uint64_t slab) const {
   change(channel, slab, [](Slab& at) {
+    at.mutex.assume_held();
     --at.sharers;
     ++at.unfinished;
   });
 }
 
 void Holds::finish(Channel& channel, std::uint64_t slab) const {
-  change(channel, slab, [](Slab& at) { --at.unfinished; });
+  change(channel, slab, [](Slab& at) {
+    at.mutex.assume_held();
+    --at.unfinished;
+  });
 }
 
 Outcome Holds::wait_finished(Channel& channel, std::uint64_t slab, Deadline deadline) const {
   return wait_until(
-      channel, slab, [](const Slab& at) { return at.unfinished == 0; }, deadline);
+      channel, slab,
+      [](const Slab& at) {
+        at.mutex.assume_held();
+        return at.unfinished == 0;
+      },
+      deadline);
 }
 
 Holds::Held Holds::be_alone(Channel& channel, std::uint64_t slab, Deadline deadline) const {
-  const auto begin = [](Slab& at) { return !at.alone && (at.alone = true); };
+  const auto begin = [](Slab& at) {
+    at.mutex.assume_held();
+    return !at.alone && (at.alone = true);
+  };
   if (const Outcome begun = wait_until(channel, slab, begin, deadline); begun != Outcome::done) return {begun};
   bool unfinished = false;
   const auto is_unshared = [&unfinished](const Slab& at) {
+    at.mutex.assume_held();
     unfinished = at.unfinished != 0;
     return at.sharers == 0;
   };
@@ -65,7 +82,10 @@ Holds::Held Holds::be_alone(Channel& channel, std::uint64_t slab, Deadline deadl
 }
 
 void Holds::end_alone(Channel& channel, std::uint64_t slab) const {
-  change(channel, slab, [](Slab& at) { at.alone = false; });
+  change(channel, slab, [](Slab& at) {
+    at.mutex.assume_held();
+    at.alone = false;
+  });
 }
 
 // `try_it` is called under the slab's mutex until it says that it is done.
@@ -76,14 +96,14 @@ Outcome Holds::wait_until(Channel& channel, std::uint64_t slab, Act try_it, Dead
   for (;;) {
     const std::uint64_t rung = bell.load();  // before the look: what changes later rings later
     {
-      const std::lock_guard lock(at.mutex);
+      const MutexLock lock(at.mutex);
       if (try_it(at)) return Outcome::done;
       ++at.sleepers;
     }
     const Deadline look{std::min(deadline.at, fabric_.in(kLook).at)};
     const Outcome waited = channel.wait_until(
         *bells_, bell, [rung](std::uint64_t now) { return now != rung; }, look);
-    const std::lock_guard lock(at.mutex);
+    const MutexLock lock(at.mutex);
     --at.sleepers;
     if (waited != Outcome::done && fabric_.now() >= deadline.at) return try_it(at) ? Outcome::done : waited;
   }
@@ -93,7 +113,7 @@ template <class Change>
 void Holds::change(Channel& channel, std::uint64_t slab, Change change) const {
   Slab& at = slabs_[slab];
   {
-    const std::lock_guard lock(at.mutex);
+    const MutexLock lock(at.mutex);
     change(at);
     if (at.sleepers == 0) return;
   }

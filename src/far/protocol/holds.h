@@ -15,9 +15,10 @@
 
 #include <cstdint>
 #include <memory>
-#include <mutex>
 
 #include "farside/fabric/fabric.h"
+
+#include "base/mutex.h"
 
 namespace farside::far {
 
@@ -46,11 +47,11 @@ class Holds {
 
  private:
   struct Slab {
-    std::mutex mutex;
-    std::uint32_t sharers = 0;
-    std::uint32_t unfinished = 0;
-    std::uint32_t sleepers = 0;
-    bool alone = false;
+    Mutex mutex;
+    std::uint32_t sharers GUARDED_BY(mutex) = 0;
+    std::uint32_t unfinished GUARDED_BY(mutex) = 0;
+    std::uint32_t sleepers GUARDED_BY(mutex) = 0;
+    bool alone GUARDED_BY(mutex) = false;
   };
 
   template <class Act>

@@ -54,12 +54,12 @@ void SlabMap::add(std::unique_ptr<LentMemory> node) {
                      format_bytes(shape_.slab_bytes),
                  "start all nodes alike"});
   }
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   nodes_.push_back(std::move(node));
 }
 
 std::vector<LentMemory*> SlabMap::living() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   std::vector<LentMemory*> living;
   for (const auto& node : nodes_) {
     if (!node->lost()) living.push_back(node.get());
@@ -75,13 +75,13 @@ void SlabMap::find_lost(Channel& channel, Deadline deadline) const {
 
 void SlabMap::leave_unfinished(Channel& channel, Unfinished given_up) {
   for (const std::uint64_t slab : given_up.slabs) holds_.leave_unfinished(channel, slab);
-  const std::lock_guard lock(mutex_);  // a thread that saw the words before finds it soon
+  const MutexLock lock(mutex_);  // a thread that saw the words before finds it soon
   unfinished_.push_back(std::move(given_up));
 }
 
 // Picks any; or one that is under way in `slab`. None: there is none, or another thread sees to it.
 std::optional<Unfinished> SlabMap::pick_unfinished(std::optional<std::uint64_t> slab) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto found = std::ranges::find_if(unfinished_, [slab](const Unfinished& each) {
     return !slab || std::ranges::find(each.slabs, *slab) != each.slabs.end();
   });
@@ -99,7 +99,7 @@ Outcome SlabMap::end(Channel& channel, Unfinished given_up, Deadline deadline) {
     const bool lost_link = flushed == Outcome::link_lost && rules_.flushes_lost_links;
     if (flushed == Outcome::timed_out || lost_link) {
       if (fabric_.now() >= deadline.at) {
-        const std::lock_guard lock(mutex_);
+        const MutexLock lock(mutex_);
         unfinished_.push_back(std::move(given_up));
         return Outcome::timed_out;
       }
@@ -202,12 +202,12 @@ Result SlabMap::drop(Channel& channel, std::uint64_t slab, Deadline deadline) {
 // Later, at a node that did not answer the last time: else a discard would wait for it slab by slab.
 void SlabMap::give_back(Channel& channel, const Copy& copy) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (silent_.contains(copy.node)) return debts_.push_back(copy);
   }
   const Outcome given = copy.node->give_back(channel, copy.slab, fabric_.in(kAfterwards));
   if (given == Outcome::done || given == Outcome::peer_lost) return;
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   silent_.insert(copy.node);
 }
 
@@ -215,17 +215,17 @@ void SlabMap::give_back(Channel& channel, const Copy& copy) {
 void SlabMap::pay_debts() {
   std::vector<LentMemory*> asked = living();
   {
-    const std::lock_guard lock(mutex_);
-    std::erase_if(asked, [this](const LentMemory* node) { return !silent_.contains(node); });
+    const MutexLock lock(mutex_);
+    std::erase_if(asked, [this](const LentMemory* node) REQUIRES(mutex_) { return !silent_.contains(node); });
   }
   for (LentMemory* node : asked) {
     if (!node->answers(*mender_, fabric_.in(kAnswerLimit))) continue;
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     silent_.erase(node);
   }
   std::vector<Copy> debts;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     debts = std::exchange(debts_, {});
   }
   for (const Copy& debt : debts) {
@@ -237,7 +237,7 @@ void SlabMap::pay_debts() {
 
 // Grows with everything that leaves slabs with fewer copies than they should have, or allows them more.
 std::uint64_t SlabMap::damage() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto lost = std::ranges::count_if(nodes_, [](const auto& node) { return node->lost(); });
   return nodes_.size() + static_cast<std::uint64_t>(lost);
 }

@@ -9,7 +9,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <set>
 #include <span>
@@ -17,6 +16,7 @@
 
 #include "farside/far/space.h"
 
+#include "base/mutex.h"
 #include "far/protocol/holds.h"
 #include "far/protocol/lent_memory.h"
 #include "far/protocol/rules.h"
@@ -107,11 +107,11 @@ class SlabMap {
   const FarRules rules_;
   const Holds holds_;
   std::vector<Place> places_;
-  mutable std::mutex mutex_;                        // for the next; never held across a call of the fabric that waits
-  std::vector<std::unique_ptr<LentMemory>> nodes_;  // each stays where it is
-  std::vector<Unfinished> unfinished_;              ///< but for those that a thread sees to
-  std::set<const LentMemory*> silent_;              ///< did not take back what they were given in time,
-  std::vector<Copy> debts_;                         ///< and so are not asked to for now
+  mutable Mutex mutex_;  // never held across a call of the fabric that waits
+  std::vector<std::unique_ptr<LentMemory>> nodes_ GUARDED_BY(mutex_);  // each stays where it is
+  std::vector<Unfinished> unfinished_ GUARDED_BY(mutex_);              ///< but for those that a thread sees to
+  std::set<const LentMemory*> silent_ GUARDED_BY(mutex_);  ///< did not take back what they were given in time,
+  std::vector<Copy> debts_ GUARDED_BY(mutex_);             ///< and so are not asked to for now
 
   // Used by the thread that mends.
   std::unique_ptr<Channel> mender_;

@@ -27,7 +27,7 @@ PoolNodes::~PoolNodes() {
 }
 
 bool PoolNodes::is_linked(std::uint32_t node) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const Linked& linked = links_.at(node);
   return linked.link != nullptr && !fabric_->lost(linked.peer);
 }
@@ -39,7 +39,7 @@ std::unique_ptr<LentMemory> PoolNodes::link(std::uint32_t node, SetupClock::time
   if (link->welcome().self != node || link->welcome().nodes != addresses_) {
     throw Error({"reach the memory of the node at", address, "it is one of another pool", "open the pool again"});
   }
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const PeerId peer = next_peer_++;
   std::unique_ptr<LentMemory> memory;
   try {
@@ -53,7 +53,7 @@ std::unique_ptr<LentMemory> PoolNodes::link(std::uint32_t node, SetupClock::time
   NodeLink::watch(loop_, link, [this, node, peer, life = fabric_->life(peer), ended] {
     fabric_->mark_lost(peer, life);
     {
-      const std::lock_guard gone(mutex_);
+      const MutexLock gone(mutex_);
       if (links_[node].peer == peer) links_[node] = {};
     }
     ended();

@@ -3,11 +3,11 @@
 
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "base/mutex.h"
 #include "far/service/node_link.h"
 
 namespace farside::far {
@@ -46,9 +46,9 @@ class PoolNodes {
   std::vector<std::string> addresses_;  ///< by number
   bool are_spread_ = false;
   EventLoop loop_;
-  mutable std::mutex mutex_;   // for the rest
-  std::vector<Linked> links_;  ///< by number
-  PeerId next_peer_ = kSelf + 1;
+  mutable Mutex mutex_;
+  std::vector<Linked> links_ GUARDED_BY(mutex_);  ///< by number
+  PeerId next_peer_ GUARDED_BY(mutex_) = kSelf + 1;
 };
 
 }  // namespace farside::far

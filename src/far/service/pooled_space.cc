@@ -50,7 +50,7 @@ std::uint64_t PooledSpace::room_bytes(Deadline deadline) {
 
 std::unique_ptr<LentMemory> PooledSpace::link(std::uint32_t node, SetupClock::time_point deadline) {
   return nodes_->link(node, deadline, [alarm = alarm_] {
-    const std::lock_guard lock(alarm->mutex);
+    const MutexLock lock(alarm->mutex);
     alarm->rung = true;
     alarm->changed.notify_all();
   });
@@ -71,9 +71,9 @@ void PooledSpace::take_in_who_came() {
 void PooledSpace::tend(const std::stop_token& stop) {
   while (!stop.stop_requested()) {
     {
-      std::unique_lock lock(alarm_->mutex);
+      MutexLock lock(alarm_->mutex);
       // Losses show in a reader's own operations as well, who rings nothing.
-      (void)alarm_->changed.wait_for(lock, stop, kLook, [this] { return alarm_->rung; });
+      (void)alarm_->changed.wait_for(lock, stop, kLook, [this]() REQUIRES(alarm_->mutex) { return alarm_->rung; });
       alarm_->rung = false;
     }
     if (stop.stop_requested()) return;

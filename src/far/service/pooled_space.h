@@ -4,10 +4,10 @@
 
 #include <condition_variable>
 #include <memory>
-#include <mutex>
 #include <thread>
 #include <vector>
 
+#include "base/mutex.h"
 #include "far/protocol/striped_space.h"
 #include "far/service/pool_nodes.h"
 
@@ -32,9 +32,9 @@ class PooledSpace final : public Space {
  private:
   /// Wakes the thread that tends the space, when a loss is noticed; outlives this, if need be.
   struct Alarm {
-    std::mutex mutex;
+    Mutex mutex;
     std::condition_variable_any changed;
-    bool rung = false;
+    bool rung GUARDED_BY(mutex) = false;
   };
 
   [[nodiscard]] std::unique_ptr<LentMemory> link(std::uint32_t node, SetupClock::time_point deadline);

@@ -3,11 +3,11 @@
 
 #include <algorithm>
 #include <chrono>
-#include <condition_variable>
 #include <cstdint>
-#include <mutex>
 #include <span>
 #include <vector>
+
+#include "base/mutex.h"
 
 namespace farside::far {
 
@@ -21,9 +21,9 @@ class SlabStates {
   enum class Entry : std::uint8_t { pool, some_in_file, late };
   /// Uses them all, unless it is late. Waits while one of them is moved.
   [[nodiscard]] Entry use(std::span<const std::uint64_t> slabs, Clock::time_point deadline) {
-    std::unique_lock lock(mutex_);
-    const auto at_rest = [&] {
-      return std::ranges::none_of(slabs, [this](std::uint64_t slab) { return slabs_[slab].moved; });
+    MutexLock lock(mutex_);
+    const auto at_rest = [&]() REQUIRES(mutex_) {
+      return std::ranges::none_of(slabs, [this](std::uint64_t slab) REQUIRES(mutex_) { return slabs_[slab].moved; });
     };
     if (!changed_.wait_until(lock, deadline, at_rest)) return Entry::late;
     bool in_file = false;
@@ -34,35 +34,35 @@ class SlabStates {
     return in_file ? Entry::some_in_file : Entry::pool;
   }
   void end_use(std::span<const std::uint64_t> slabs) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     for (const std::uint64_t slab : slabs) --slabs_[slab].users;
     changed_.notify_all();
   }
 
   /// Moves it, when no thread uses it any more; false when it is late.
   [[nodiscard]] bool move(std::uint64_t slab, Clock::time_point deadline) {
-    std::unique_lock lock(mutex_);
-    if (!changed_.wait_until(lock, deadline, [&] { return !slabs_[slab].moved; })) return false;
+    MutexLock lock(mutex_);
+    if (!changed_.wait_until(lock, deadline, [&]() REQUIRES(mutex_) { return !slabs_[slab].moved; })) return false;
     slabs_[slab].moved = true;  // so that no new ones come
-    if (changed_.wait_until(lock, deadline, [&] { return slabs_[slab].users == 0; })) return true;
+    if (changed_.wait_until(lock, deadline, [&]() REQUIRES(mutex_) { return slabs_[slab].users == 0; })) return true;
     slabs_[slab].moved = false;
     changed_.notify_all();
     return false;
   }
   void end_move(std::uint64_t slab) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     slabs_[slab].moved = false;
     changed_.notify_all();
   }
 
   /// For who uses or moves it.
   [[nodiscard]] bool in_file(std::uint64_t slab) const {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return slabs_[slab].in_file;
   }
   /// For who moves it.
   void set_in_file(std::uint64_t slab, bool in_file) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     slabs_[slab].in_file = in_file;
   }
 
@@ -73,9 +73,9 @@ class SlabStates {
     bool in_file = false;
   };
 
-  mutable std::mutex mutex_;
-  std::condition_variable changed_;
-  std::vector<State> slabs_;
+  mutable Mutex mutex_;
+  ConditionVariable changed_;
+  std::vector<State> slabs_ GUARDED_BY(mutex_);
 };
 
 }  // namespace farside::far

@@ -99,8 +99,8 @@ bool SpillFile::has_room_for(const Item& item) const {
 }
 
 SpillFile::Put SpillFile::put_piece(const Item& item, const std::byte* data, Clock::time_point deadline) {
-  std::unique_lock lock(mutex_);
-  (void)changed_.wait_until(lock, deadline, [&] { return failing_ || has_room_for(item); });
+  MutexLock lock(mutex_);
+  (void)changed_.wait_until(lock, deadline, [&]() REQUIRES(mutex_) { return failing_ || has_room_for(item); });
   if (failing_) return Put::failed;
   if (!has_room_for(item)) return Put::late;
   if (!item.is_zero) {
@@ -121,13 +121,16 @@ SpillFile::Put SpillFile::put_piece(const Item& item, const std::byte* data, Clo
 void SpillFile::carry(const std::stop_token& stop) {
   for (;;) {
     Item item{};
+    std::uint64_t first = 0;
     {
-      std::unique_lock lock(mutex_);
-      if (!changed_.wait(lock, stop, [this] { return !queue_.empty(); }) || stop.stop_requested()) return;
+      MutexLock lock(mutex_);
+      if (!changed_.wait(lock, stop, [this]() REQUIRES(mutex_) { return !queue_.empty(); }) || stop.stop_requested())
+        return;
       item = queue_.front();
+      first = first_;
     }
-    const int failed = carry_one(item);
-    std::unique_lock lock(mutex_);
+    const int failed = carry_one(item, first);
+    MutexLock lock(mutex_);
     failing_ = failed != 0;
     if (failing_) {
       log_.warn("cannot write to the spill file " + name_ + ": " + std::strerror(failed) +
@@ -147,9 +150,9 @@ void SpillFile::carry(const std::stop_token& stop) {
 }
 
 // The bytes of an item that is queued stay as they are.
-int SpillFile::carry_one(const Item& item) {
+int SpillFile::carry_one(const Item& item, std::uint64_t first) {
   if (item.is_zero) return write_zeros(file_.get(), item.offset, item.bytes);
-  const std::uint64_t at = first_ % ring_.size();
+  const std::uint64_t at = first % ring_.size();
   const std::uint64_t before_end = std::min(item.bytes, ring_.size() - at);
   int failed = write_all(file_.get(), ring_.data() + at, before_end, item.offset);
   if (failed == 0) failed = write_all(file_.get(), ring_.data(), item.bytes - before_end, item.offset + before_end);
@@ -172,9 +175,9 @@ int SpillFile::let_go_of_cache(std::uint64_t written_bytes) {
 
 bool SpillFile::take(std::uint64_t offset, std::span<std::byte> into, Clock::time_point deadline) {
   {
-    std::unique_lock lock(mutex_);
+    MutexLock lock(mutex_);
     const std::uint64_t before = put_;
-    if (!changed_.wait_until(lock, deadline, [&] { return done_ >= before; })) return false;
+    if (!changed_.wait_until(lock, deadline, [&]() REQUIRES(mutex_) { return done_ >= before; })) return false;
   }
   while (!into.empty()) {
     const ssize_t found = ::pread(file_.get(), into.data(), into.size(), static_cast<off_t>(offset));

@@ -10,7 +10,6 @@
 #include <cstdint>
 #include <deque>
 #include <filesystem>
-#include <mutex>
 #include <span>
 #include <string>
 #include <thread>
@@ -18,6 +17,7 @@
 
 #include "farside/base/fd.h"
 
+#include "base/mutex.h"
 #include "base/throttled_log.h"
 
 namespace farside::far {
@@ -56,25 +56,29 @@ class SpillFile {
   };
 
   [[nodiscard]] Put put_piece(const Item& item, const std::byte* data, Clock::time_point deadline);
-  [[nodiscard]] bool has_room_for(const Item& item) const;
+  [[nodiscard]] bool has_room_for(const Item& item) const REQUIRES(mutex_);
   void carry(const std::stop_token& stop);
-  /// 0, or errno.
-  [[nodiscard]] int carry_one(const Item& item);
+  /// The item's bytes begin at `first`. 0, or errno.
+  [[nodiscard]] int carry_one(const Item& item, std::uint64_t first);
   [[nodiscard]] int let_go_of_cache(std::uint64_t written_bytes);
 
   const std::string name_;  ///< in errors
   Fd file_;
-  std::vector<std::byte> ring_;  ///< the bytes of the queue's items, one after the other
+  /// The bytes of the queue's items, one after the other. put_piece writes them under the mutex; the carrier reads
+  /// those of the front item without it, as they stay until the item leaves the queue.
+  std::vector<std::byte> ring_;
   ThrottledLog log_;
 
-  std::mutex mutex_;  // for the next
+  Mutex mutex_;
   std::condition_variable_any changed_;
-  std::deque<Item> queue_;
-  std::uint64_t first_ = 0;  ///< where the front item's bytes begin, and where the next ones go, counted from the
-  std::uint64_t end_ = 0;    ///< beginning: in the ring, modulo its size
-  std::uint64_t put_ = 0;    ///< items, ever
-  std::uint64_t done_ = 0;
-  bool failing_ = false;
+  std::deque<Item> queue_ GUARDED_BY(mutex_);
+  /// Where the front item's bytes begin, and where the next ones go, counted from the beginning: in the ring, modulo
+  /// its size.
+  std::uint64_t first_ GUARDED_BY(mutex_) = 0;
+  std::uint64_t end_ GUARDED_BY(mutex_) = 0;
+  std::uint64_t put_ GUARDED_BY(mutex_) = 0;  ///< items, ever
+  std::uint64_t done_ GUARDED_BY(mutex_) = 0;
+  bool failing_ GUARDED_BY(mutex_) = false;
 
   std::uint64_t dirty_bytes_ = 0;  // of the thread that carries
   bool unsure_ = false;            ///< of what was written before, for ever: the kernel tells of a loss once
