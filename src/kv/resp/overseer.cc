@@ -33,7 +33,7 @@ void Overseer::start(std::vector<RespWorker*> workers) {
 void Overseer::stop() {
   if (!thread_.joinable()) return;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     ends_ = true;
   }
   wake_.notify_one();
@@ -42,7 +42,7 @@ void Overseer::stop() {
 
 void Overseer::wake() {
   if (!is_asleep_) return;
-  const std::lock_guard lock(mutex_);  // or it is about to sleep, and would not hear of it
+  const MutexLock lock(mutex_);  // or it is about to sleep, and would not hear of it
   is_asleep_ = false;
   wake_.notify_one();
 }
@@ -57,16 +57,16 @@ void Overseer::run() {
 // A call that begins after it was said that this sleeps wakes it.
 bool Overseer::rest() {
   const bool is_quiet = !silent_.any() && !is_any_busy();
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   if (is_quiet) {
     is_asleep_ = true;
     lock.unlock();
     const bool is_quiet_still = !is_any_busy();
     lock.lock();
-    if (is_quiet_still) wake_.wait(lock, [this] { return ends_ || !is_asleep_; });
+    if (is_quiet_still) wake_.wait(lock, [this]() REQUIRES(mutex_) { return ends_ || !is_asleep_; });
     is_asleep_ = false;
   }
-  if (!ends_) wake_.wait_for(lock, kBetweenGlances, [this] { return ends_; });
+  if (!ends_) wake_.wait_for(lock, kBetweenGlances, [this]() REQUIRES(mutex_) { return ends_; });
   return !ends_;
 }
 

@@ -6,15 +6,14 @@
 #pragma once
 
 #include <atomic>
-#include <condition_variable>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <thread>
 #include <vector>
 
 #include "farside/kv/session.h"
 
+#include "base/mutex.h"
 #include "kv/resp/silent_servers.h"
 
 namespace farside::kv {
@@ -55,9 +54,9 @@ class Overseer {
   Clock::time_point next_try_{};      // to open sessions
   std::uint64_t calls_ = 0;           // when they were looked at last
   std::atomic<bool> is_asleep_ = false;
-  std::mutex mutex_;  // of the rest
-  std::condition_variable wake_;
-  bool ends_ = false;
+  Mutex mutex_;
+  ConditionVariable wake_;
+  bool ends_ GUARDED_BY(mutex_) = false;
   std::thread thread_;
 };
 

@@ -64,12 +64,12 @@ RespWorker::Client* RespWorker::find(std::uint64_t id) {
 // ---- Threads that wait
 
 bool RespWorker::wants_session() {
-  const std::lock_guard lock(lanes_mutex_);
+  const MutexLock lock(lanes_mutex_);
   return spare_.size() + away_.size() < kSpareLanes;
 }
 
 void RespWorker::add(std::unique_ptr<Session> session) {
-  const std::lock_guard lock(lanes_mutex_);
+  const MutexLock lock(lanes_mutex_);
   spare_.push_back(std::make_unique<Lane>(overseer_, std::move(session)));
 }
 
@@ -102,7 +102,7 @@ void RespWorker::suspect(const WatchedSession::Needs& needs, const Session& plac
 
 // The loop's thread waits in a call, and touches nothing.
 bool RespWorker::relieve() {
-  const std::lock_guard lock(lanes_mutex_);
+  const MutexLock lock(lanes_mutex_);
   if (spare_.empty()) return false;
   Lane& stuck = *lane_;
   set_away(stuck, true);
@@ -133,7 +133,7 @@ void RespWorker::take_back(Lane& lane, bool is_replaced) {
   const std::vector<Client*> clients = std::exchange(lane.clients, {});
   lane.session.watch_again();
   {
-    const std::lock_guard lock(lanes_mutex_);
+    const MutexLock lock(lanes_mutex_);
     const auto found = std::ranges::find(away_, &lane, &std::unique_ptr<Lane>::get);
     spare_.push_back(std::move(*found));
     away_.erase(found);

@@ -13,7 +13,6 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
-#include <mutex>
 #include <span>
 #include <string>
 #include <thread>
@@ -23,6 +22,7 @@
 #include "farside/base/fd.h"
 #include "farside/kv/session.h"
 
+#include "base/mutex.h"
 #include "base/throttled_log.h"
 #include "kv/resp/client.h"
 #include "kv/resp/overseer.h"
@@ -125,9 +125,9 @@ class RespWorker {
   const std::size_t buffer_limit_;
   Overseer& overseer_;
   std::unique_ptr<Lane> lane_;  // of the loop's thread
-  std::mutex lanes_mutex_;
-  std::vector<std::unique_ptr<Lane>> spare_;
-  std::vector<std::unique_ptr<Lane>> away_;
+  Mutex lanes_mutex_;
+  std::vector<std::unique_ptr<Lane>> spare_ GUARDED_BY(lanes_mutex_);
+  std::vector<std::unique_ptr<Lane>> away_ GUARDED_BY(lanes_mutex_);
   ThrottledLog log_;
   std::size_t buffered_bytes_ = 0;      // of all clients
   std::deque<std::uint64_t> ready_;     // clients that have sent something, or left

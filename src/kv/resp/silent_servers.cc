@@ -10,7 +10,7 @@ SilentServers::Answers SilentServers::of(const Silent& silent) const {
 
 SilentServers::Answers SilentServers::to(Use use, std::uint32_t server) const {
   if (!any()) return Answers::yes;
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto found = silent_.find(server);
   if (found == silent_.end() || !(use == Use::read ? found->second.reads : found->second.writes)) return Answers::yes;
   return of(found->second);
@@ -18,21 +18,21 @@ SilentServers::Answers SilentServers::to(Use use, std::uint32_t server) const {
 
 SilentServers::Answers SilentServers::of_all(std::uint32_t& server) const {
   if (!any()) return Answers::yes;
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (silent_.empty()) return Answers::yes;
   server = silent_.begin()->first;
   return of(silent_.begin()->second);
 }
 
 void SilentServers::suspect(Use use, std::uint32_t server) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   Silent& silent = silent_[server];
   (use == Use::read ? silent.reads : silent.writes) = true;
   any_ = true;
 }
 
 bool SilentServers::note(const std::vector<bool>& answered) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   bool is_other = std::erase_if(silent_, [&](const auto& each) {
                     return each.first >= answered.size() || answered[each.first];
                   }) != 0;

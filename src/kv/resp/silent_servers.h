@@ -7,8 +7,9 @@
 #include <chrono>
 #include <cstdint>
 #include <map>
-#include <mutex>
 #include <vector>
+
+#include "base/mutex.h"
 
 namespace farside::kv {
 
@@ -46,8 +47,8 @@ class SilentServers {
 
   const std::chrono::milliseconds limit_;
   std::atomic<bool> any_ = false;
-  mutable std::mutex mutex_;
-  std::map<std::uint32_t, Silent> silent_;
+  mutable Mutex mutex_;
+  std::map<std::uint32_t, Silent> silent_ GUARDED_BY(mutex_);
 };
 
 }  // namespace farside::kv

@@ -6,7 +6,7 @@ class WatchedSession::Call {
  public:
   Call(WatchedSession& session, Needs needs) : session_(session) {
     {
-      const std::lock_guard lock(session_.mutex_);
+      const MutexLock lock(session_.mutex_);
       session_.began_ = Clock::now();
       session_.needs_ = needs;
       ++session_.calls_;
@@ -14,7 +14,7 @@ class WatchedSession::Call {
     session_.on_call_();
   }
   ~Call() {
-    const std::lock_guard lock(session_.mutex_);
+    const MutexLock lock(session_.mutex_);
     session_.began_.reset();
   }
   Call(const Call&) = delete;
@@ -25,19 +25,19 @@ class WatchedSession::Call {
 };
 
 bool WatchedSession::look(Clock::time_point since, const std::function<bool(const Needs&)>& relieve) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (!began_ || *began_ > since || relieved_) return false;
   relieved_ = relieve(needs_);
   return relieved_;
 }
 
 bool WatchedSession::is_busy() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return began_.has_value();
 }
 
 std::uint64_t WatchedSession::calls() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return calls_;
 }
 

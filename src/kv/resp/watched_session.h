@@ -7,7 +7,6 @@
 #include <chrono>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <string_view>
@@ -15,6 +14,8 @@
 #include <vector>
 
 #include "farside/kv/session.h"
+
+#include "base/mutex.h"
 
 namespace farside::kv {
 
@@ -58,10 +59,10 @@ class WatchedSession final : public Session {
   const std::unique_ptr<Session> session_;
   const std::function<void()> on_call_;
   std::atomic<bool> relieved_ = false;
-  mutable std::mutex mutex_;
-  std::optional<Clock::time_point> began_;  // the call that is under way
-  Needs needs_;
-  std::uint64_t calls_ = 0;
+  mutable Mutex mutex_;
+  std::optional<Clock::time_point> began_ GUARDED_BY(mutex_);  // the call that is under way
+  Needs needs_ GUARDED_BY(mutex_);
+  std::uint64_t calls_ GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace farside::kv

@@ -41,7 +41,7 @@ Outcome OtherServers::send(ServerNumber server, std::span<const std::byte> reque
   Asked& asked = asked_.at(server);
   if (!reaches(server)) {
     if (!std::exchange(asked.connecting, true)) {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       wanted_.push_back(server);
       changed_.notify_all();
     }
@@ -73,8 +73,8 @@ void OtherServers::connect_when_wanted(const std::stop_token& stop) {
   for (;;) {
     ServerNumber server = 0;
     {
-      std::unique_lock lock(mutex_);
-      if (!changed_.wait(lock, stop, [this] { return !wanted_.empty(); })) return;
+      MutexLock lock(mutex_);
+      if (!changed_.wait(lock, stop, [this]() REQUIRES(mutex_) { return !wanted_.empty(); })) return;
       server = wanted_.front();
       wanted_.pop_front();
     }

@@ -8,13 +8,13 @@
 #include <deque>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "farside/fabric/fabric.h"
 
+#include "base/mutex.h"
 #include "kv/protocol/mailbox.h"
 #include "kv/service/server_link.h"
 #include "team/errands.h"
@@ -73,9 +73,9 @@ class OtherServers final : public Requests {
   const MailboxShape shape_;
   std::vector<Asked> asked_;
 
-  std::mutex mutex_;
+  Mutex mutex_;
   std::condition_variable_any changed_;
-  std::deque<ServerNumber> wanted_;  ///< guarded by mutex_
+  std::deque<ServerNumber> wanted_ GUARDED_BY(mutex_);
   std::jthread connector_;
 };
 

@@ -27,14 +27,14 @@ void ServerLink::join(Fabric& fabric, const Region* epochs, SetupClock::time_poi
   fabric_ = &fabric;
   memory_region_ = fabric.attach(peer(), welcome_.memory);
   bells_ = fabric.attach(peer(), welcome_.bells);
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   link_.send(Join{fabric.address(), epochs == nullptr ? "" : epochs->handle()}.encode(), deadline);
   epoch_when_joined_ = kLinkMessages.number_of<std::uint64_t>(link_.receive(kLinkMessages, LinkKind::joined, deadline));
   memory_ = read_head(*memory_region_);
 }
 
 std::unique_ptr<RemoteRegion> ServerLink::ship(SetupClock::time_point deadline) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   link_.send(encode_ship(), deadline);
   ring_ = kLinkMessages.text_of(link_.receive(kLinkMessages, LinkKind::shipping, deadline));
   return fabric_->attach(peer(), ring_);
@@ -42,7 +42,8 @@ std::unique_ptr<RemoteRegion> ServerLink::ship(SetupClock::time_point deadline) 
 
 // The standby is told nothing: its memory is as it was, and it lets this process in unless it has taken its place.
 std::unique_ptr<RemoteRegion> ServerLink::ship_again(const Welcome& now) {
-  if (now.greeting.fabric != welcome_.greeting.fabric) throw link_.failure("another process than before answers there");
+  if (now.greeting.fabric != welcome_.greeting.fabric)
+    throw constant_link().failure("another process than before answers there");
   fabric_->connect(peer(), welcome_.greeting.fabric);
   life_ = fabric_->life(peer());
   auto bells = fabric_->attach(peer(), welcome_.bells);
@@ -58,12 +59,12 @@ bool ServerLink::is_alone(Channel& channel) const {
 
 ServerMemory ServerLink::read_head(const RemoteRegion& memory) const {
   const auto read = ServerMemory::read(*fabric_->open_channel(), memory, fabric_->in(kReadLimit));
-  if (!read) throw link_.failure("its memory cannot be read");
+  if (!read) throw constant_link().failure("its memory cannot be read");
   return *read;
 }
 
 void ServerLink::watch(EventLoop& loop, const std::shared_ptr<ServerLink>& link) {
-  link->link_.watch(loop, [link] {
+  link->constant_link().watch(loop, [link] {
     link->mark_lost();
     link->lost_.store(true, std::memory_order_release);
   });
@@ -73,7 +74,7 @@ ServerLink::Mailbox ServerLink::open(const Region& rings, std::uint64_t offset, 
                                      SetupClock::time_point deadline) {
   Opened opened;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     link_.send(OpenRequest{rings.handle(), offset, waking}.encode(), deadline);
     for (++late_; late_ != 0; --late_) {
       if (opened.mailbox != 0) link_.send(encode_close(opened.mailbox), deadline);
@@ -97,7 +98,7 @@ void ServerLink::close(std::uint64_t mailbox) noexcept {
 void ServerLink::leave() noexcept { try_to_say(encode_leave()); }
 
 void ServerLink::try_to_say(const std::string& message) noexcept {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   link_.try_to_send(message);
 }
 

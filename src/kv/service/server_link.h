@@ -1,17 +1,17 @@
 // server_link.h — a process's link to one server: a socket, on which the two tell each other where their memory is and
 // whose end says that the other one is gone, and what is reached through it.
 //
-// Thread safety: every call, from any thread, after join.
+// Thread safety: every call, from any thread, after join; ship and ship_again while no other call runs.
 #pragma once
 
 #include <atomic>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 
 #include "farside/fabric/fabric.h"
 
+#include "base/mutex.h"
 #include "kv/protocol/server_memory.h"
 #include "kv/service/link_messages.h"
 #include "team/event_loop.h"
@@ -85,12 +85,15 @@ class ServerLink {
   void close(std::uint64_t mailbox) noexcept;
 
  private:
+  /// For what, failure and watch alone: they read members that never change.
+  [[nodiscard]] const GuestLink& constant_link() const NO_THREAD_SAFETY_ANALYSIS { return link_; }
   void try_to_say(const std::string& message) noexcept;
   [[nodiscard]] ServerMemory read_head(const RemoteRegion& memory) const;
 
-  std::mutex mutex_;  // for the next
-  GuestLink link_;
-  std::size_t late_ = 0;  ///< mailboxes that were asked for, and whose answers were not awaited long enough
+  Mutex mutex_;
+  GuestLink link_ GUARDED_BY(mutex_);
+  /// Mailboxes that were asked for, and whose answers were not awaited long enough.
+  std::size_t late_ GUARDED_BY(mutex_) = 0;
   Welcome welcome_;
   Fabric* fabric_ = nullptr;
   std::unique_ptr<RemoteRegion> memory_region_;

@@ -260,11 +260,13 @@ PoolLinks ServiceClient::reach_all(std::vector<bool> needed, SetupClock::time_po
                                    SetupClock::time_point deadline) {
   const bool is_any_needed = is_any(needed);
   PoolLinks links{std::vector<PartitionLinks>(servers()), std::move(needed), false, epochs_.get(), welcome_.mailbox};
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   std::vector<std::future<PartitionLinks>> reached(servers());
   for (ServerNumber partition = 0; partition < servers(); ++partition) {
     if (is_any_needed && !links.needed[partition]) continue;
-    reached[partition] = std::async(std::launch::async, [=, this] { return reach(partition, until, deadline); });
+    // The mutex is held until all threads have ended: each has its element of links_ to itself.
+    reached[partition] = std::async(
+        std::launch::async, [=, this, &own = links_[partition]] { return reach(own, partition, until, deadline); });
   }
   std::optional<Error> failed;
   bool is_any_reached = false;
@@ -283,9 +285,8 @@ PoolLinks ServiceClient::reach_all(std::vector<bool> needed, SetupClock::time_po
 
 // While a standby takes over, or a primary hears that its standby is dead, neither can be used alone. Where neither
 // answers there is nothing to wait for.
-PartitionLinks ServiceClient::reach(ServerNumber partition, SetupClock::time_point until,
+PartitionLinks ServiceClient::reach(PartitionLinks& links, ServerNumber partition, SetupClock::time_point until,
                                     SetupClock::time_point deadline) {
-  PartitionLinks& links = links_[partition];
   for (SetupClock::duration slice = kFirstTry;; slice *= 2) {
     std::optional<Error> failed;
     bool is_silent = false;
@@ -315,7 +316,7 @@ PartitionLinks ServiceClient::reach(ServerNumber partition, SetupClock::time_poi
 }
 
 bool ServiceClient::is_alone(const PartitionLinks& links) const {
-  const std::lock_guard lock(asking_mutex_);
+  const MutexLock lock(asking_mutex_);
   return links.primary != nullptr && !links.primary->lost() && links.primary->is_alone(*asking_);
 }
 
@@ -323,7 +324,7 @@ bool ServiceClient::serves(const ServerLink& standby) const {
   const std::uint64_t told = epochs_->word<ControlWord>(standby.welcome().self * sizeof(ControlWord)).load();
   if (told != 0 || standby.epoch_when_joined() != 0) return true;
   if (!is_between_hosts()) return false;
-  const std::lock_guard lock(asking_mutex_);
+  const MutexLock lock(asking_mutex_);
   const Fetched epoch = asking_->load(standby.epoch(), fabric_->in(kAsk));
   return epoch.done() && epoch.value != 0;
 }

@@ -4,7 +4,6 @@
 #pragma once
 
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
@@ -14,6 +13,7 @@
 #include "farside/fabric/fabric.h"
 #include "farside/kv/client.h"
 
+#include "base/mutex.h"
 #include "kv/protocol/atomic_session.h"
 #include "kv/protocol/homed_requests.h"
 #include "kv/protocol/mailbox.h"
@@ -116,7 +116,7 @@ class ServiceClient {
   ServiceClient(const ServiceClient&) = delete;
   ServiceClient& operator=(const ServiceClient&) = delete;
 
-  [[nodiscard]] ServerNumber servers() const noexcept { return static_cast<ServerNumber>(links_.size()); }
+  [[nodiscard]] ServerNumber servers() const noexcept { return static_cast<ServerNumber>(welcome_.servers.size()); }
 
   /// As Client::open_session; may wait for `limit`.
   [[nodiscard]] std::unique_ptr<Session> open_session(const SessionOptions& options, std::chrono::milliseconds limit);
@@ -130,7 +130,8 @@ class ServiceClient {
   /// or none at all. While a standby takes over it is waited for until `deadline`.
   [[nodiscard]] PoolLinks reach_all(std::vector<bool> needed, SetupClock::time_point until,
                                     SetupClock::time_point deadline);
-  [[nodiscard]] PartitionLinks reach(ServerNumber partition, SetupClock::time_point until,
+  /// `links`: those of the partition, which no other thread uses meanwhile.
+  [[nodiscard]] PartitionLinks reach(PartitionLinks& links, ServerNumber partition, SetupClock::time_point until,
                                      SetupClock::time_point deadline);
   [[nodiscard]] bool serves(const ServerLink& standby) const;
   [[nodiscard]] bool is_alone(const PartitionLinks& links) const;
@@ -142,13 +143,13 @@ class ServiceClient {
 
   const Secret secret_;
   std::unique_ptr<Fabric> fabric_;
-  Welcome welcome_;                  ///< of whichever answered first
-  std::unique_ptr<Region> epochs_;   ///< null: there are no standbys
-  std::unique_ptr<Channel> asking_;  ///< whether primaries are alone
+  Welcome welcome_;                                               ///< of whichever answered first
+  std::unique_ptr<Region> epochs_;                                ///< null: there are no standbys
+  std::unique_ptr<Channel> asking_ PT_GUARDED_BY(asking_mutex_);  ///< whether primaries are alone
   EventLoop loop_;
-  mutable std::mutex asking_mutex_;    // for that channel
-  std::mutex mutex_;                   // for the links
-  std::vector<PartitionLinks> links_;  ///< by partition
+  mutable Mutex asking_mutex_;
+  Mutex mutex_;
+  std::vector<PartitionLinks> links_ GUARDED_BY(mutex_);  ///< by partition
 };
 
 }  // namespace farside::kv
