@@ -31,6 +31,8 @@ CoordinatorClient::CoordinatorClient(EventLoop& loop, const std::string& address
   const Introduced what{"join the team at", address};
   session_ = introduce(socket, what, secret, rank_, kBodyLimit, deadline);
   take_seat(socket, what, deadline);
+  epoch_ = standing_.epoch;
+  lost_ = standing_.lost;
   loop_.post([this, held = std::make_shared<Fd>(std::move(socket))] { start(std::move(*held)); });
 }
 
@@ -46,21 +48,19 @@ void CoordinatorClient::take_seat(const Fd& socket, const Introduced& what, Setu
   while (!fields.rest().empty()) standing_.lost.insert(fields.number<Rank>());
   const bool lost_exist = standing_.lost.empty() || *standing_.lost.rbegin() < size_;
   fields.expect(verdict.kind == FrameKind::welcome && rank_ < size_ && lost_exist, "it makes no sense");
-  epoch_ = standing_.epoch;
-  lost_ = standing_.lost;
 }
 
 std::vector<std::string> CoordinatorClient::exchange(const std::string& tried, std::string blob,
                                                      SetupClock::time_point deadline) {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   const bool repeats = exchanges_ < standing_.exchanges;  // then no rank is waited for
   const std::uint32_t epoch = epoch_;
-  const auto somebody_is_missing = [&] { return !repeats && (!lost_.empty() || epoch_ != epoch); };
+  const auto somebody_is_missing = [&]() REQUIRES(mutex_) { return !repeats && (!lost_.empty() || epoch_ != epoch); };
   if (failure_.empty() && !somebody_is_missing()) {
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - SetupClock::now()).count();
     const auto limit_ms = static_cast<std::uint32_t>(std::max<std::int64_t>(left, 0));
     send_later(FrameKind::contribute, Encoder().number(exchanges_).number(epoch).number(limit_ms).text(blob).take());
-    const auto ended = [&] { return gathered_ || !failure_.empty() || somebody_is_missing(); };
+    const auto ended = [&]() REQUIRES(mutex_) { return gathered_ || !failure_.empty() || somebody_is_missing(); };
     if (!changed_.wait_until(lock, deadline + kAnswerGrace, ended)) {
       failure_ = "the coordinator did not answer in time";
     }
@@ -89,7 +89,7 @@ void CoordinatorClient::send_later(FrameKind kind, std::string fields) {
 }
 
 void CoordinatorClient::fail(const std::string& why) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (failure_.empty()) failure_ = why;
   changed_.notify_all();
 }
@@ -120,7 +120,7 @@ void CoordinatorClient::obey(const Frame& frame) {
   if (frame.kind == FrameKind::gathered) take_gathered(frame);
   if (frame.kind == FrameKind::lost) take_loss(frame);
   if (frame.kind == FrameKind::refused) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     refused_ = true;
     failure_ = Decoder(frame.fields, "why this member is refused").text();
     changed_.notify_all();
@@ -131,7 +131,7 @@ void CoordinatorClient::obey(const Frame& frame) {
 
 void CoordinatorClient::take_gathered(const Frame& frame) {
   Decoder fields(frame.fields, "what the team gathered");
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   fields.expect(fields.number<Rank>() == coming_.size(), "a part of it is missing");
   while (!fields.rest().empty()) coming_.push_back(fields.text());
   fields.expect(coming_.size() <= size_, "it has more parts than the team has ranks");
@@ -148,7 +148,7 @@ void CoordinatorClient::take_loss(const Frame& frame) {
   fields.expect(rank < size_ && loss <= static_cast<std::uint8_t>(Loss::evicted), "it makes no sense");
   fields.expect_end();
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     epoch_ = epoch;
     lost_.insert(rank);
     changed_.notify_all();
@@ -163,7 +163,7 @@ void CoordinatorClient::take_return(const Frame& frame) {
   fields.expect(rank < size_, "it makes no sense");
   std::vector<std::string> blobs;
   while (!fields.rest().empty()) blobs.push_back(fields.text());
-  const std::lock_guard lock(mutex_);  // all the time: an exchange finds it either lost or taken back
+  const MutexLock lock(mutex_);  // all the time: an exchange finds it either lost or taken back
   notices_.returned(rank, std::move(blobs));
   epoch_ = epoch;
   lost_.erase(rank);

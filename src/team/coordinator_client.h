@@ -1,10 +1,9 @@
 // coordinator_client.h — a member's side of the coordinator.
 #pragma once
 
-#include <condition_variable>
-#include <mutex>
 #include <optional>
 
+#include "base/mutex.h"
 #include "team/bootstrap.h"
 #include "team/connection.h"
 #include "team/introduction.h"
@@ -57,15 +56,16 @@ class CoordinatorClient final : public Bootstrap {
   unsigned beats_since_heard_ = 0;
   bool left_ = false;
 
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::vector<std::string> coming_;  ///< of what is being gathered: the blobs of the first ranks
-  std::optional<std::vector<std::string>> gathered_;
-  bool refused_ = false;         ///< for good: this process cannot be a member
-  std::string failure_;          ///< why there are no further exchanges; empty while there may be
-  std::uint32_t epoch_ = 0;      ///< as the coordinator told last
-  std::set<Rank> lost_;          ///< ranks that it told to be lost and not to have come back
-  std::uint32_t exchanges_ = 0;  ///< that this process has taken part in
+  Mutex mutex_;
+  ConditionVariable changed_;
+  /// Of what is being gathered: the blobs of the first ranks.
+  std::vector<std::string> coming_ GUARDED_BY(mutex_);
+  std::optional<std::vector<std::string>> gathered_ GUARDED_BY(mutex_);
+  bool refused_ GUARDED_BY(mutex_) = false;         ///< for good: this process cannot be a member
+  std::string failure_ GUARDED_BY(mutex_);          ///< why there are no further exchanges; empty while there may be
+  std::uint32_t epoch_ GUARDED_BY(mutex_) = 0;      ///< as the coordinator told last
+  std::set<Rank> lost_ GUARDED_BY(mutex_);          ///< ranks that it told to be lost and not to have come back
+  std::uint32_t exchanges_ GUARDED_BY(mutex_) = 0;  ///< that this process has taken part in
 };
 
 }  // namespace farside

@@ -5,9 +5,10 @@
 
 #include <atomic>
 #include <functional>
-#include <mutex>
 #include <utility>
 #include <vector>
+
+#include "base/mutex.h"
 
 namespace farside {
 
@@ -18,7 +19,7 @@ class Errands {
 
   void post(std::function<void()> task) {
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       tasks_.push_back(std::move(task));
       any_.store(true, std::memory_order_release);
     }
@@ -30,7 +31,7 @@ class Errands {
     if (!any_.load(std::memory_order_acquire)) return false;
     std::vector<std::function<void()>> tasks;
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       tasks.swap(tasks_);
       any_.store(false, std::memory_order_relaxed);
     }
@@ -40,8 +41,8 @@ class Errands {
 
  private:
   const std::function<void()> wake_;
-  std::mutex mutex_;
-  std::vector<std::function<void()>> tasks_;
+  Mutex mutex_;
+  std::vector<std::function<void()>> tasks_ GUARDED_BY(mutex_);
   std::atomic<bool> any_ = false;
 };
 

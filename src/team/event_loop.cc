@@ -108,7 +108,7 @@ std::thread EventLoop::hand_over() {
 
 void EventLoop::post(std::function<void()> task) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     posted_.push_back(std::move(task));
   }
   const std::uint64_t one = 1;
@@ -127,7 +127,7 @@ void EventLoop::run_posted() {
   drain(wakeup_);
   std::vector<std::function<void()>> tasks;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     tasks.swap(posted_);
   }
   for (const auto& task : tasks) task();

@@ -7,13 +7,14 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <thread>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include "farside/base/fd.h"
+
+#include "base/mutex.h"
 
 namespace farside {
 
@@ -70,8 +71,8 @@ class EventLoop {
   std::function<void()> tick_;
   std::multimap<std::chrono::steady_clock::time_point, std::function<void()>> later_;
   std::function<void()> after_round_;
-  std::mutex mutex_;  // for posted_ alone
-  std::vector<std::function<void()>> posted_;
+  Mutex mutex_;
+  std::vector<std::function<void()>> posted_ GUARDED_BY(mutex_);
   bool stopping_ = false;
   std::atomic<std::uint64_t> turn_ = 0;  // how often it was handed over
   std::thread thread_;

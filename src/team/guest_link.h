@@ -1,7 +1,7 @@
 // guest_link.h — a guest's side of its link to a service of the pool (guests.h): a socket whose end says that the other
 // side is gone.
 //
-// Thread safety: one thread at a time.
+// Thread safety: one thread at a time; what, failure and watch: any thread.
 #pragma once
 
 #include <functional>

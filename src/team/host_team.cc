@@ -75,11 +75,11 @@ void HostTeam::form(const BootstrapMaker& make_bootstrap) {
 bool HostTeam::join(const BootstrapMaker& make_bootstrap, SetupClock::time_point deadline) {
   const auto once_joined = [this](auto act) {
     return [this, act](auto&&... told) {
-      { const std::lock_guard lock(membership_); }  // till there is a bootstrap_
+      { const MutexLock lock(membership_); }  // till there is a bootstrap_
       (this->*act)(std::forward<decltype(told)>(told)...);
     };
   };
-  const std::lock_guard lock(membership_);
+  const MutexLock lock(membership_);
   bootstrap_ = make_bootstrap(loop_,
                               {.lost = once_joined(&HostTeam::hear_of_loss),
                                .returned = once_joined(&HostTeam::take_back),
@@ -99,7 +99,7 @@ bool HostTeam::join(const BootstrapMaker& make_bootstrap, SetupClock::time_point
 
 void HostTeam::exchange_cards(SetupClock::time_point deadline) {
   const auto cards = bootstrap_->exchange("exchange cards", own_card_.encode(), deadline);
-  const std::lock_guard lock(membership_);
+  const MutexLock lock(membership_);
   for (Rank rank = 0; rank < size(); ++rank) {
     cards_.push_back(MemberCard::decode(newest(kCards, rank, cards[rank])));
     own_card_.expect_compatible(cards_.back(), rank);
@@ -108,7 +108,7 @@ void HostTeam::exchange_cards(SetupClock::time_point deadline) {
 
 // A want of descriptors in a team that runs would be taken for one thing or another: it is found out before.
 void HostTeam::expect_descriptors() const {
-  const std::lock_guard lock(membership_);
+  const MutexLock lock(membership_);
   std::size_t files = kFilesBeside;
   for (Rank rank = 0; rank < size(); ++rank) files += on_this_host(rank) ? kFilesPerNeighbour : kFilesPerRemoteRank;
   expect_files(files, "join", "a team of " + std::to_string(size()) + " ranks");
@@ -118,14 +118,14 @@ void HostTeam::connect_all(SetupClock::time_point deadline) {
   fabric_ =
       make_host_fabric({.mode = fabric_mode_from_environment(), .remote_peers = !one_host(), .expected_peers = size()});
   const auto addresses = bootstrap_->exchange("exchange addresses", fabric_->address(), deadline);
-  const std::lock_guard lock(membership_);
+  const MutexLock lock(membership_);
   for (Rank rank = 0; rank < size(); ++rank) fabric_->connect(rank, newest(kAddresses, rank, addresses[rank]));
   connected_ = true;
   for (const Rank rank : gone_) fabric_->mark_lost(rank);
 }
 
 bool HostTeam::one_host() const {
-  const std::lock_guard lock(membership_);
+  const MutexLock lock(membership_);
   return std::ranges::all_of(cards_, [this](const auto& card) { return card.host == own_card_.host; });
 }
 
@@ -136,7 +136,7 @@ const std::string& HostTeam::newest(std::size_t exchange, Rank rank, const std::
 }
 
 std::unique_ptr<SymmetricRegion> HostTeam::allocate(const std::string& name, std::uint64_t bytes) {
-  const std::lock_guard lock(collective_);
+  const MutexLock lock(collective_);
   return gather_region(fabric_->create_region(name, bytes), SetupClock::now() + kSetupLimit);
 }
 
@@ -144,7 +144,7 @@ std::unique_ptr<SymmetricRegion> HostTeam::gather_region(std::unique_ptr<Region>
                                                          SetupClock::time_point deadline) {
   const std::string own = Encoder().text(local->name()).number(local->bytes()).text(local->handle()).take();
   const auto gathered = bootstrap_->exchange("allocate " + local->name(), own, deadline);
-  const std::lock_guard lock(membership_);
+  const MutexLock lock(membership_);
   const std::size_t exchange = kFirstRegion + regions_.size();
   regions_.emplace_back();
   std::vector<std::unique_ptr<RemoteRegion>> by_rank;
@@ -177,7 +177,7 @@ std::unique_ptr<RemoteRegion> HostTeam::attach_piece(Rank rank, const std::strin
 // it, and those that a loss or a return finds in a barrier leave it. One that timed out is the same barrier when it is
 // called again.
 Outcome HostTeam::barrier(Deadline deadline) {
-  const std::lock_guard lock(collective_);
+  const MutexLock lock(collective_);
   mark_ = mark_.next(static_cast<std::uint16_t>(epoch()), std::exchange(passed_, false));
   const std::vector<std::uint32_t> returns_before = returns();
   for (Rank step = 1; step <= size(); ++step) {
@@ -199,14 +199,14 @@ Outcome HostTeam::barrier(Deadline deadline) {
   }
   for (std::vector<Rank> awaited = missing(); !awaited.empty(); awaited = missing()) {
     const auto word = arrivals_->local().word<ControlWord>(arrival_offset(awaited.front()));
-    const auto has_moved = [this](std::uint64_t now) {
+    const auto has_moved = [own = mark_](std::uint64_t now) {
       const auto theirs = BarrierMark::from_word(now);
-      return theirs.has_arrived_at(mark_) || theirs.is_of_later_epoch_than(mark_);
+      return theirs.has_arrived_at(own) || theirs.is_of_later_epoch_than(own);
     };
     const Outcome outcome = channel_->wait_until(arrivals_->local(), word, has_moved, deadline, awaited);
     if (outcome == Outcome::timed_out) return outcome;
     // The mark of a rank is read after its death was seen: the rank may have stored it before it died.
-    const auto never_comes = [&](Rank rank) {
+    const auto never_comes = [&](Rank rank) REQUIRES(collective_) {
       // In this order, and anew for each: who comes back between the two looks is seen by the second.
       const bool gone = fabric_->lost(rank) || returns()[rank] != returns_before[rank];
       return (gone || mark_of(rank).is_of_later_epoch_than(mark_)) && !mark_of(rank).has_arrived_at(mark_);
@@ -231,7 +231,7 @@ std::vector<Rank> HostTeam::missing() const {
 }
 
 std::vector<std::uint32_t> HostTeam::returns() const {
-  const std::lock_guard lock(membership_);
+  const MutexLock lock(membership_);
   return returns_;
 }
 
@@ -239,7 +239,7 @@ std::vector<std::uint32_t> HostTeam::returns() const {
 // team or the fabric, sees the epoch that it began. (A rank that has come back was lost before: so a return counts for
 // two, less the loss.)
 std::uint64_t HostTeam::epoch() const {
-  const std::lock_guard lock(membership_);
+  const MutexLock lock(membership_);
   std::uint64_t changes = epoch_base_;
   for (Rank rank = 0; rank < size(); ++rank) changes += 2 * returns_[rank] + (fabric_->lost(rank) ? 1 : 0);
   return changes;
@@ -253,7 +253,7 @@ Outcome HostTeam::evict(Rank rank, Deadline deadline) {
   PeerLife life = 0;
   std::uint16_t incarnation = 0;
   {
-    const std::lock_guard lock(membership_);
+    const MutexLock lock(membership_);
     life = fabric_->life(rank);
     incarnation = cards_[rank].incarnation;
   }
@@ -266,7 +266,7 @@ Outcome HostTeam::evict(Rank rank, Deadline deadline) {
 void HostTeam::watch_process(Rank rank, std::chrono::milliseconds pause) try {
   ProcessId id;
   {
-    const std::lock_guard lock(membership_);
+    const MutexLock lock(membership_);
     if (rank == this->rank() || !on_this_host(rank) || gone_.contains(rank)) return;
     id = cards_[rank].process;
   }
@@ -307,7 +307,7 @@ void HostTeam::take_for_dead(Rank rank, Loss loss) {
 
 void HostTeam::lose(Rank rank, Loss loss, std::optional<PeerLife> seen) {
   {
-    const std::lock_guard lock(membership_);
+    const MutexLock lock(membership_);
     if (seen && fabric_->life(rank) != *seen) return;
     const bool is_news = gone_.insert(rank).second;
     if (!connected_) return;
@@ -334,14 +334,14 @@ bool HostTeam::take_access(Rank rank) try {
 void HostTeam::take_back(Rank rank, const std::vector<std::string>& blobs) try {
   ++notices_[rank];
   if (rank == this->rank()) {
-    const std::lock_guard lock(membership_);
+    const MutexLock lock(membership_);
     ++returns_[rank];
     return;
   }
   MemberCard card = MemberCard::decode(part_of(blobs, kCards));
   own_card_.expect_compatible(card, rank);
   {
-    const std::lock_guard lock(membership_);
+    const MutexLock lock(membership_);
     newer_[rank] = blobs;
     if (!connected_) {  // this process is coming back itself, and will meet the new one only
       if (!cards_.empty()) cards_[rank] = std::move(card);
@@ -360,7 +360,7 @@ void HostTeam::finish_return(Rank rank, std::uint32_t notice, SetupClock::time_p
                              std::chrono::milliseconds pause) try {
   if (notices_[rank] != notice) return;
   if (take_access(rank)) {
-    replace_member(rank, newer_.at(rank));  // which this thread alone changes
+    replace_member(rank, newer_blobs(rank));
     watch_process(rank);
   } else if (SetupClock::now() + pause < deadline) {
     loop_.after(pause, [=, this] { finish_return(rank, notice, deadline, 2 * pause); });
@@ -373,7 +373,7 @@ void HostTeam::finish_return(Rank rank, std::uint32_t notice, SetupClock::time_p
 }
 
 void HostTeam::replace_member(Rank rank, const std::vector<std::string>& blobs) {
-  const std::lock_guard lock(membership_);
+  const MutexLock lock(membership_);
   fabric_->connect(rank, part_of(blobs, kAddresses));
   cards_[rank] = MemberCard::decode(part_of(blobs, kCards));
   gone_.erase(rank);
@@ -390,7 +390,7 @@ void HostTeam::replace_member(Rank rank, const std::vector<std::string>& blobs) 
 void HostTeam::lose_other_hosts(const std::string& why) {
   std::vector<Rank> others;
   {
-    const std::lock_guard lock(membership_);
+    const MutexLock lock(membership_);
     if (!connected_) return;
     for (Rank rank = 0; rank < size(); ++rank) {
       if (!on_this_host(rank)) others.push_back(rank);
@@ -405,7 +405,7 @@ void HostTeam::cut_off(const std::vector<Rank>& from, const std::string& why) {
   for (const Rank rank : from) names += (names.empty() ? "" : ", ") + named(rank);
   log::warn("cut off from " + names + ": " + why);
   {
-    const std::lock_guard lock(membership_);
+    const MutexLock lock(membership_);
     is_cut_off_ = true;
   }
   for (const Rank rank : from) lose(rank, Loss::died);
@@ -414,7 +414,7 @@ void HostTeam::cut_off(const std::vector<Rank>& from, const std::string& why) {
 
 void HostTeam::on_cut_off(const std::function<void()>& handler) {
   loop_.post([this, handler] {
-    if (is_cut_off_) return handler();
+    if (is_cut_off()) return handler();
     on_cut_off_ = handler;
   });
 }

@@ -6,13 +6,13 @@
 #include <chrono>
 #include <functional>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <set>
 #include <vector>
 
 #include "farside/team/team.h"
 
+#include "base/mutex.h"
 #include "team/barrier_mark.h"
 #include "team/bootstrap.h"
 #include "team/event_loop.h"
@@ -56,11 +56,12 @@ class HostTeam final : public Team {
   [[nodiscard]] std::unique_ptr<SymmetricRegion> gather_region(std::unique_ptr<Region> local,
                                                                SetupClock::time_point deadline);
   [[nodiscard]] std::unique_ptr<RemoteRegion> attach_piece(Rank rank, const std::string& piece, const std::string& name,
-                                                           std::uint64_t bytes);
-  [[nodiscard]] const std::string& newest(std::size_t exchange, Rank rank, const std::string& gathered) const;
-  [[nodiscard]] bool on_this_host(Rank rank) const { return cards_[rank].host == own_card_.host; }
-  [[nodiscard]] BarrierMark mark_of(Rank rank) const;
-  [[nodiscard]] std::vector<Rank> missing() const;
+                                                           std::uint64_t bytes) REQUIRES(membership_);
+  [[nodiscard]] const std::string& newest(std::size_t exchange, Rank rank, const std::string& gathered) const
+      REQUIRES(membership_);
+  [[nodiscard]] bool on_this_host(Rank rank) const REQUIRES(membership_) { return cards_[rank].host == own_card_.host; }
+  [[nodiscard]] BarrierMark mark_of(Rank rank) const REQUIRES(collective_);
+  [[nodiscard]] std::vector<Rank> missing() const REQUIRES(collective_);
   [[nodiscard]] std::vector<std::uint32_t> returns() const;
 
   // On the service thread.
@@ -76,6 +77,11 @@ class HostTeam final : public Team {
   /// Once nothing of its predecessor can reach this process's memory. Tries again after `pause`, doubled each time,
   /// until the deadline, unless the coordinator has told of the rank since: `notice` is the number of that return.
   void finish_return(Rank rank, std::uint32_t notice, SetupClock::time_point deadline, std::chrono::milliseconds pause);
+  /// Without the mutex: the service thread alone changes these two.
+  [[nodiscard]] const std::vector<std::string>& newer_blobs(Rank rank) const NO_THREAD_SAFETY_ANALYSIS {
+    return newer_.at(rank);
+  }
+  [[nodiscard]] bool is_cut_off() const NO_THREAD_SAFETY_ANALYSIS { return is_cut_off_; }
   void replace_member(Rank rank, const std::vector<std::string>& blobs);
   /// Tries again after `pause`, doubled each time, when it cannot watch: the process may live.
   void watch_process(Rank rank, std::chrono::milliseconds pause = kFirstPause);
@@ -88,22 +94,24 @@ class HostTeam final : public Team {
   MemberCard own_card_;
   std::unique_ptr<Fabric> fabric_;
 
-  std::mutex collective_;  ///< allocate and barrier: one at a time
-  std::unique_ptr<SymmetricRegion> arrivals_;
-  std::unique_ptr<Channel> channel_;
-  BarrierMark mark_;     ///< of the last barrier that was called
-  bool passed_ = false;  ///< it ended well
+  Mutex collective_;  ///< allocate and barrier: one at a time
+  std::unique_ptr<SymmetricRegion> arrivals_ PT_GUARDED_BY(collective_);
+  std::unique_ptr<Channel> channel_ PT_GUARDED_BY(collective_);
+  BarrierMark mark_ GUARDED_BY(collective_);     ///< of the last barrier that was called
+  bool passed_ GUARDED_BY(collective_) = false;  ///< it ended well
 
-  mutable std::mutex membership_;  // for all that follows
-  std::vector<MemberCard> cards_;
-  std::set<Rank> gone_;                             ///< for whatever reason
-  bool connected_ = false;                          ///< the fabric knows every rank
-  std::uint64_t epoch_base_ = 0;                    ///< the epoch, less what epoch() adds for those lost at the start
-  std::vector<std::uint32_t> returns_;              ///< how often each rank has come back
-  std::map<Rank, std::vector<std::string>> newer_;  ///< what those who came back have given to the first exchanges
-  std::vector<std::weak_ptr<Pieces>> regions_;      ///< what was allocated, in order
+  mutable Mutex membership_;
+  std::vector<MemberCard> cards_ GUARDED_BY(membership_);
+  std::set<Rank> gone_ GUARDED_BY(membership_);     ///< for whatever reason
+  bool connected_ GUARDED_BY(membership_) = false;  ///< the fabric knows every rank
+  /// The epoch, less what epoch() adds for those lost at the start.
+  std::uint64_t epoch_base_ GUARDED_BY(membership_) = 0;
+  std::vector<std::uint32_t> returns_ GUARDED_BY(membership_);  ///< how often each rank has come back
+  /// The blobs that ranks which came back have given to the first exchanges.
+  std::map<Rank, std::vector<std::string>> newer_ GUARDED_BY(membership_);
+  std::vector<std::weak_ptr<Pieces>> regions_ GUARDED_BY(membership_);  ///< what was allocated, in order
 
-  bool is_cut_off_ = false;  ///< set by the service thread
+  bool is_cut_off_ GUARDED_BY(membership_) = false;
 
   std::vector<std::atomic<bool>> died_;  ///< by rank: it was decided that it did
 

@@ -23,7 +23,7 @@ OwnBell::OwnBell(Fabric& fabric, PeerId self, const Region& region, std::uint64_
       channel_(fabric.open_channel()) {}
 
 void OwnBell::ring() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   (void)channel_->add_signal(word_, 1, fabric_.in(kRing));  // who serves looks anyway, later
 }
 

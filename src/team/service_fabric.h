@@ -4,9 +4,10 @@
 
 #include <cstdint>
 #include <memory>
-#include <mutex>
 
 #include "farside/fabric/fabric.h"
+
+#include "base/mutex.h"
 
 namespace farside {
 
@@ -27,8 +28,8 @@ class OwnBell {
   Fabric& fabric_;
   const std::unique_ptr<RemoteRegion> region_;  ///< through the loopback
   const RemoteWord<AtomicWord> word_;
-  std::mutex mutex_;  // for the next
-  const std::unique_ptr<Channel> channel_;
+  Mutex mutex_;
+  const std::unique_ptr<Channel> channel_ PT_GUARDED_BY(mutex_);
 };
 
 }  // namespace farside
