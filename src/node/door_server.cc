@@ -113,7 +113,7 @@ void DoorServer::admit() {
   } else if (peer_user(client) != ::geteuid()) {
     log_.warn("a program of another user was turned away");
   } else {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     const int number = client.get();
     // Taken in first: once the socket is armed, another worker may be looking for it.
     const bool taken = clients_.size() < most_clients_ && clients_.emplace(number, std::move(client)).second;
@@ -177,13 +177,13 @@ void DoorServer::give(int client, const std::optional<DoorReply>& answer) {
 
 void DoorServer::part(int client) {
   take_back_silence(path_);  // perhaps it was stopped, and this is a program that has given it up
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   clients_.erase(client);  // closes it, which takes it out of the epoll set
 }
 
 // It stays where it is: only the client's worker may part with it.
 const Fd& DoorServer::socket_of(int client) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return clients_.at(client);
 }
 

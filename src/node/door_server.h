@@ -11,7 +11,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
@@ -20,6 +19,7 @@
 #include "farside/base/fd.h"
 #include "farside/fabric/fabric.h"
 
+#include "base/mutex.h"
 #include "base/throttled_log.h"
 #include "node/door.h"
 #include "node/load_queue.h"
@@ -54,8 +54,8 @@ class DoorServer {
   Fd stop_;  // an eventfd that stays readable once it is set: every worker sees it
   Fd events_;
   const std::size_t most_clients_;
-  std::mutex mutex_;
-  std::map<int, Fd> clients_;  // by descriptor number; guarded by mutex_, but a client's worker alone uses its socket
+  Mutex mutex_;
+  std::map<int, Fd> clients_ GUARDED_BY(mutex_);  // by descriptor number; a client's worker alone uses its socket
   LoadQueue loads_;
   ThrottledLog log_;
   std::vector<std::thread> workers_;

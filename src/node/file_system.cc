@@ -143,7 +143,7 @@ std::optional<FileIdentity> FileSystems::identify(const Fd& file) {
 }
 
 std::optional<FileSystems::FileSystem> FileSystems::find(const Fd& file, MountKey mount) {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   if (mounts_changed()) known_.clear();
   const auto place = known_.find(mount);
   std::optional<std::optional<FileSystem>> known;

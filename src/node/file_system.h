@@ -20,7 +20,6 @@
 
 #include <cstdint>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -29,6 +28,7 @@
 #include "farside/base/fd.h"
 #include "farside/cache/block.h"
 
+#include "base/mutex.h"
 #include "node/mount_watch.h"
 
 namespace farside {
@@ -88,8 +88,8 @@ class FileSystems {
   std::string boot_id_;
   Fd mount_table_;  // polled for changes, never read
   MountWatch mount_watch_;
-  std::mutex mutex_;
-  std::map<MountKey, std::optional<FileSystem>> known_;
+  Mutex mutex_;
+  std::map<MountKey, std::optional<FileSystem>> known_ GUARDED_BY(mutex_);
 };
 
 }  // namespace farside

@@ -8,7 +8,7 @@
 namespace farside {
 
 LoadQueue::Admitted LoadQueue::take_in(Visit& visit, const BlockKey& key, Time now) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto load = find(key);
   if (under_way_.size() < kMaxLoads && load == under_way_.end()) {
     return {Admission::begun, begin({std::move(visit), key, now}, now)};
@@ -21,7 +21,7 @@ LoadQueue::Admitted LoadQueue::take_in(Visit& visit, const BlockKey& key, Time n
 }
 
 bool LoadQueue::end(const Turn& turn, Time now) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const bool is_wanted = !turn.place->answered;
   under_way_.erase(turn.place);
   last_change_ = now;
@@ -29,7 +29,7 @@ bool LoadQueue::end(const Turn& turn, Time now) {
 }
 
 void LoadQueue::postpone(Turn turn, Time now) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const UnderWay was = *turn.place;
   under_way_.erase(turn.place);
   last_change_ = now;
@@ -37,9 +37,10 @@ void LoadQueue::postpone(Turn turn, Time now) {
 }
 
 std::optional<LoadQueue::Turn> LoadQueue::next(Time now) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (under_way_.size() == kMaxLoads) return std::nullopt;
-  const auto found = std::ranges::find_if(waiting_, [this](const Waiting& one) { return !is_under_way(one.key); });
+  const auto found =
+      std::ranges::find_if(waiting_, [this](const Waiting& one) REQUIRES(mutex_) { return !is_under_way(one.key); });
   if (found == waiting_.end()) return std::nullopt;
   Waiting chosen = std::move(*found);
   waiting_.erase(found);
@@ -48,13 +49,13 @@ std::optional<LoadQueue::Turn> LoadQueue::next(Time now) {
 
 std::vector<int> LoadQueue::take_late(Time now) {
   std::vector<int> late;
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   for (UnderWay& one : under_way_) {
     if (one.answered || now - one.arrived < time_limits::kAnswer) continue;
     one.answered = true;
     late.push_back(one.client);
   }
-  std::erase_if(waiting_, [&](const Waiting& one) {
+  std::erase_if(waiting_, [&](const Waiting& one) REQUIRES(mutex_) {
     const Duration limit = one.begun || is_under_way(one.key) ? time_limits::kAnswer : time_limits::kTurn;
     const bool is_late = now - one.arrived >= limit;
     if (is_late) late.push_back(one.visit.client);
@@ -64,13 +65,13 @@ std::vector<int> LoadQueue::take_late(Time now) {
 }
 
 bool LoadQueue::wait_while_idle() {
-  std::unique_lock lock(mutex_);
-  changed_.wait(lock, [this] { return closed_ || !under_way_.empty(); });
+  MutexLock lock(mutex_);
+  changed_.wait(lock, [this]() REQUIRES(mutex_) { return closed_ || !under_way_.empty(); });
   return !closed_;
 }
 
 void LoadQueue::close() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   closed_ = true;
   changed_.notify_all();
 }

@@ -12,11 +12,9 @@
 #pragma once
 
 #include <array>
-#include <condition_variable>
 #include <cstddef>
 #include <deque>
 #include <list>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <vector>
@@ -24,6 +22,7 @@
 #include "farside/cache/cache.h"
 #include "farside/cache/host_door.h"
 
+#include "base/mutex.h"
 #include "node/door_packet.h"
 
 namespace farside {
@@ -84,16 +83,16 @@ class LoadQueue {
     Time arrived;
     bool begun = false;  ///< it had a turn, in which another node was loading its block
   };
-  [[nodiscard]] std::list<UnderWay>::const_iterator find(const BlockKey& key) const;
-  [[nodiscard]] bool is_under_way(const BlockKey& key) const;
-  [[nodiscard]] Turn begin(Waiting waiting, Time now);
+  [[nodiscard]] std::list<UnderWay>::const_iterator find(const BlockKey& key) const REQUIRES(mutex_);
+  [[nodiscard]] bool is_under_way(const BlockKey& key) const REQUIRES(mutex_);
+  [[nodiscard]] Turn begin(Waiting waiting, Time now) REQUIRES(mutex_);
 
-  std::mutex mutex_;  // guards all that follows
-  std::condition_variable changed_;
-  std::list<UnderWay> under_way_;
-  std::deque<Waiting> waiting_;
-  Time last_change_{};  // when a load last began or ended
-  bool closed_ = false;
+  Mutex mutex_;
+  ConditionVariable changed_;
+  std::list<UnderWay> under_way_ GUARDED_BY(mutex_);
+  std::deque<Waiting> waiting_ GUARDED_BY(mutex_);
+  Time last_change_ GUARDED_BY(mutex_){};  // when a load last began or ended
+  bool closed_ GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace farside

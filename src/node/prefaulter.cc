@@ -24,16 +24,17 @@ Prefaulter::Prefaulter(const Region& region, const CacheLayout& layout)
 
 void Prefaulter::used(std::uint64_t slot) {
   const std::uint64_t end = layout_.slots_offset + (slot + 1) * slot_stride(layout_.block_bytes);
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (end <= used_end_) return;
   used_end_ = end;
   wake_.notify_one();
 }
 
 void Prefaulter::run(const std::stop_token& stop) {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   std::optional<std::size_t> stretch;
-  while (wake_.wait(lock, stop, [&] { return (stretch = next()).has_value(); }) && !stop.stop_requested()) {
+  while (wake_.wait(lock, stop, [&]() REQUIRES(mutex_) { return (stretch = next()).has_value(); }) &&
+         !stop.stop_requested()) {
     taken_[*stretch] = true;
     lock.unlock();
     const std::uint64_t offset = *stretch * kStretchBytes;

@@ -9,13 +9,14 @@
 
 #include <condition_variable>
 #include <cstdint>
-#include <mutex>
 #include <optional>
 #include <thread>
 #include <vector>
 
 #include "farside/cache/cache.h"
 #include "farside/fabric/region.h"
+
+#include "base/mutex.h"
 
 namespace farside {
 
@@ -29,15 +30,15 @@ class Prefaulter {
 
  private:
   void run(const std::stop_token& stop);
-  [[nodiscard]] std::optional<std::size_t> next() const;
+  [[nodiscard]] std::optional<std::size_t> next() const REQUIRES(mutex_);
 
   const Region& region_;
   const CacheLayout layout_;
-  std::mutex mutex_;
+  Mutex mutex_;
   std::condition_variable_any wake_;
-  std::uint64_t used_end_;   ///< of the region; what lies before has been in use
-  std::vector<bool> taken_;  ///< by stretch of the region
-  std::jthread thread_;      ///< last: the others live longer
+  std::uint64_t used_end_ GUARDED_BY(mutex_);   ///< of the region; what lies before has been in use
+  std::vector<bool> taken_ GUARDED_BY(mutex_);  ///< by stretch of the region
+  std::jthread thread_;                         ///< last: the others live longer
 };
 
 }  // namespace farside
