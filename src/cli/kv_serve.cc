@@ -4,7 +4,6 @@
 #include <fstream>
 #include <iostream>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -17,6 +16,7 @@
 #include "farside/kv/client.h"
 
 #include "base/file_limit.h"
+#include "base/mutex.h"
 #include "cli/commands.h"
 #include "cli/kv_session.h"
 #include "cli/metrics_server.h"
@@ -165,7 +165,7 @@ class ServedPool {
 
   /// Throws Error.
   kv::ReconnectingSession::Opened open() {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     try {
       return open_with(client_, number_);
     } catch (const Error&) {
@@ -174,7 +174,7 @@ class ServedPool {
   }
   /// Returns the client of the pool that was found last.
   [[nodiscard]] std::shared_ptr<kv::Client> client() {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return client_;
   }
 
@@ -187,7 +187,7 @@ class ServedPool {
 
   // A pool that was started anew has another secret, so that the old client is not let in. The old one goes with its
   // last session.
-  [[nodiscard]] Opened open_another() {
+  [[nodiscard]] Opened open_another() REQUIRES(mutex_) {
     auto client = std::make_shared<kv::Client>(arguments_.client());
     Opened opened = open_with(client, number_ + 1);
     client_ = std::move(client);
@@ -196,9 +196,9 @@ class ServedPool {
   }
 
   const KvArguments arguments_;
-  std::mutex mutex_;
-  std::shared_ptr<kv::Client> client_;  // guarded by mutex_, as is
-  std::uint64_t number_ = 0;            // of the pool
+  Mutex mutex_;
+  std::shared_ptr<kv::Client> client_ GUARDED_BY(mutex_);
+  std::uint64_t number_ GUARDED_BY(mutex_) = 0;  // of the pool
 };
 
 void expect_secure(const ServeArguments& arguments) {

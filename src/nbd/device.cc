@@ -7,15 +7,15 @@ namespace farside::nbd {
 class Device::Turn {
  public:
   explicit Turn(Device& device) : device_(device) {
-    std::unique_lock lock(device.mutex_);
+    MutexLock lock(device.mutex_);
     // Each turn ends by a deadline, so this one comes.
-    device.returned_.wait(lock, [&device] { return !device.free_.empty(); });
+    device.returned_.wait(lock, [&device]() REQUIRES(device.mutex_) { return !device.free_.empty(); });
     lane_ = std::move(device.free_.back());
     device.free_.pop_back();
   }
   ~Turn() {
     {
-      const std::lock_guard lock(device_.mutex_);
+      const MutexLock lock(device_.mutex_);
       device_.free_.push_back(std::move(lane_));  // it has room for all
     }
     device_.returned_.notify_one();

@@ -7,16 +7,15 @@
 // thread.
 #pragma once
 
-#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <span>
 #include <vector>
 
 #include "farside/far/space.h"
 
+#include "base/mutex.h"
 #include "nbd/written_blocks.h"
 
 namespace farside::nbd {
@@ -46,9 +45,9 @@ class Device {
 
   std::unique_ptr<far::Space> space_;
   WrittenBlocks written_;
-  std::mutex mutex_;  // for the next two
-  std::condition_variable returned_;
-  std::vector<std::unique_ptr<far::Lane>> free_;
+  Mutex mutex_;
+  ConditionVariable returned_;
+  std::vector<std::unique_ptr<far::Lane>> free_ GUARDED_BY(mutex_);
 };
 
 }  // namespace farside::nbd
