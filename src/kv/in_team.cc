@@ -108,7 +108,9 @@ void InTeam::open_journal() {
 
 void InTeam::begin_to_stand_by() {
   Fabric& fabric = team_.fabric();
-  const auto cut_off = [&fabric](PeerId peer) { return fabric.revoke(peer, fabric.in(kSetUp)) == Outcome::done; };
+  const auto cut_off = [&fabric, limit = options_.revoke_limit](PeerId peer) {
+    return fabric.revoke(peer, fabric.in(limit)) == Outcome::done;
+  };
   std::optional<EpochWords::Leases> leases;
   if (options_.lease) {
     leases = EpochWords::Leases{epochs_->local().word<ControlWord>(epoch_offset(partition())), *options_.lease};

@@ -38,6 +38,7 @@ struct InTeamOptions {
   ShippingTimeouts shipping{};
   /// Connects a primary to its standby again, whose connection broke; false: it cannot. None: nothing does.
   std::function<bool(Rank standby)> reach_again{};
+  Duration revoke_limit = std::chrono::seconds(5);  ///< of one attempt to take a process's access away
   std::optional<Duration> lease{};  ///< a standby may be unable to reach processes that its primary reaches
   KvRules rules;
   ReplicaRules replica_rules{};

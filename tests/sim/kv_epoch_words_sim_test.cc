@@ -40,10 +40,13 @@ std::uint64_t told_epoch(std::uint64_t seed) {
       const auto channel = fabric.open_channel();
       const RemoteRegion& region = words->of(kSession);
       give_up_a_read(world, *channel, region);
-      const auto cut_off = [](PeerId) { ADD_FAILURE() << "a session that answers was cut off"; };
+      const auto cut_off = [](PeerId) {
+        ADD_FAILURE() << "a session that answers was cut off";
+        return false;
+      };
       kv::EpochWords epochs(fabric, *channel, std::nullopt, cut_off);
       epochs.add(region.word<ControlWord>(kEpoch));
-      epochs.write(1);
+      EXPECT_TRUE(epochs.write(1));
       told = channel->load(region.word<ControlWord>(kEpoch), fabric.in(1s)).value;
     });
   }
@@ -53,6 +56,28 @@ std::uint64_t told_epoch(std::uint64_t seed) {
 
 TEST(KvEpochWords, ReachASessionWhoseLinkWasReplacedBefore) {
   for (std::uint64_t seed = 1; seed <= 50; ++seed) EXPECT_EQ(told_epoch(seed), 1U) << seed;
+}
+
+// What cannot be reached may believe the primary until its access is gone.
+TEST(KvEpochWords, AreWrittenWhenASessionThatDoesNotAnswerIsCutOff) {
+  World world(1, 2, Network{});
+  for (const Rank rank : {kStandby, kSession}) {
+    world.on(rank, [&, rank] {
+      auto& fabric = world.fabric(rank);
+      const auto words = world.team(rank).allocate("words", 128);
+      if (rank == kSession) return fabric.sleep(20s);  // its memory stays
+      const auto channel = fabric.open_channel();
+      int attempts = 0;
+      const auto cut_off = [&attempts](PeerId peer) { return peer == kSession && ++attempts == 2; };
+      kv::EpochWords epochs(fabric, *channel, std::nullopt, cut_off);
+      epochs.add(words->of(kSession).word<ControlWord>(kEpoch));
+      world.wires().stall(fabric.process(), world.fabric(kSession).process(), 10s);
+      EXPECT_FALSE(epochs.write(1));
+      EXPECT_TRUE(epochs.write(1));
+      EXPECT_EQ(attempts, 2);
+    });
+  }
+  EXPECT_TRUE(world.run(1min));
 }
 
 }  // namespace

@@ -167,6 +167,7 @@ class KvWorld {
             .ring_bytes = scenario_.ring_bytes,
             .shipping = scenario_.shipping,
             .reach_again = reach_again,
+            .revoke_limit = scenario_.network.long_latency,
             .lease = scenario_.lease,
             .rules = scenario_.rules,
             .replica_rules = scenario_.replica_rules};

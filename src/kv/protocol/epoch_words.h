@@ -20,8 +20,8 @@ namespace farside::kv {
 class EpochWords {
  public:
   using Word = RemoteWord<ControlWord>;
-  /// Takes the access of a process away that cannot be told.
-  using CutOff = std::function<void(PeerId)>;
+  /// Takes the access of a process away that cannot be told. Returns whether it has none any more.
+  using CutOff = std::function<bool(PeerId)>;
   /// Leases of readers. Once the lease time is over no process has one: neither one that could not be told, nor one
   /// that was removed and may still exist.
   struct Leases {
@@ -41,16 +41,18 @@ class EpochWords {
     std::erase_if(words_, [&region](const Word& each) { return each.region == &region; });
   }
 
-  /// When it returns no process that has joined believes the primary any more: each has `epoch`, or, on one host, is
-  /// lost or was cut off. Between hosts, where a process may exist that is not known any more, no lease is left.
-  void write(std::uint64_t epoch);
+  /// Once it returns true, no process that has joined believes the primary any more: each has `epoch`, or, on one host,
+  /// is lost or was cut off. Between hosts, where a process may exist that is not known any more, no lease is left.
+  /// Returns false when a process could be neither told nor cut off in time: the caller tries again, and does not
+  /// serve.
+  [[nodiscard]] bool write(std::uint64_t epoch);
 
  private:
   /// With a process that does not answer.
   static constexpr Duration kPatience = std::chrono::seconds(1);
 
   [[nodiscard]] Duration patience() const;
-  void tell_all(std::uint64_t epoch, Deadline deadline);
+  [[nodiscard]] bool tell_all(std::uint64_t epoch, Deadline deadline);
 
   Fabric& fabric_;
   Channel& channel_;

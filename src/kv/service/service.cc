@@ -126,7 +126,9 @@ void Service::stand_by() {
   ring_ = fabric_->create_region("kv changes of the primary", options_.replica.ring_bytes);
   const auto cut_off = [this](PeerId peer) {
     log::warn("the standby of server " + std::to_string(options_.self) + " cut off a client that does not answer");
-    if (fabric_->revoke(peer, fabric_->in(kTakeAccess)) != Outcome::done) log::warn("and it could not in time");
+    const bool has_none = fabric_->revoke(peer, fabric_->in(kTakeAccess)) == Outcome::done;
+    if (!has_none) log::warn("and it could not in time; it serves when the client has ended");
+    return has_none;
   };
   std::optional<EpochWords::Leases> leases;
   if (options_.remote_peers) leases = EpochWords::Leases{bells_->word<ControlWord>(ServerLink::kEpoch)};
