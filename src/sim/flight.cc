@@ -122,6 +122,7 @@ void Flight::step_is_done() {
   Scheduler& scheduler = wires_.scheduler();
   const Network& network = wires_.network();
   const bool is_late = network.answers_late && scheduler.one_in(kAnswerLateOneIn);
+  if (is_late && is_awaited()) meet(Fault::answered_late);
   if (answer_passes() && !is_late) return answer();
   scheduler.after(
       is_late ? scheduler.up_to(network.long_latency) : delay(), [self = shared_from_this()] { self->answer(); },
@@ -136,6 +137,7 @@ void Flight::answer() {
   answered_ = true;
   if (link_ == waiter_->links[peer_] && wires_.network().breaks_links && wires_.scheduler().one_in(kBreakOneIn)) {
     waiter_->broken.insert(peer_);
+    if (is_awaited()) meet(Fault::link_broke);
     return tell(Outcome::link_lost);
   }
   if (is_atomic() && is_awaited()) std::memcpy(operation_.local, &old_, 8);
@@ -145,6 +147,7 @@ void Flight::answer() {
 void Flight::lose_answer(std::uint64_t /*unused*/) {
   touch_thread();
   failed_ = true;
+  if (is_awaited()) meet(Fault::answer_lost);
   tell(Outcome::peer_lost);
 }
 

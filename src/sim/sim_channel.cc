@@ -81,37 +81,55 @@ void SimChannel::local_fence() {
   fabric_.drain_own_stores();
 }
 
+CountedCall SimChannel::counted(const std::string& call) const {
+  return {fabric_.wires().fault_count(), call, {Fault::timed_out, Fault::link_replaced, Fault::target_died}};
+}
+
 Outcome SimChannel::fence(PeerId peer, Deadline deadline) {
   fabric_.begins(nullptr);
+  const CountedCall call = counted("fence");
   const Flights earlier = under_way(peer);
   fenced_[peer] = earlier;
   const auto fetches_are_over = [&] {
     return std::ranges::all_of(earlier, [](const auto& flight) { return flight->is_write() || flight->over(); });
   };
-  if (!wait_for(fetches_are_over, deadline)) return Outcome::timed_out;
+  if (!wait_for(fetches_are_over, deadline)) {
+    call.meets(Fault::timed_out);
+    return Outcome::timed_out;
+  }
   forget_what_is_over();
-  return told_before(peer, &Failed::fence_told);
+  return told_before(peer, &Failed::fence_told, call);
 }
 
 // Each kind of call reports a failure once. After its report it is done only when nothing from before can land.
-Outcome SimChannel::told_before(PeerId peer, bool Failed::*told) {
+Outcome SimChannel::told_before(PeerId peer, bool Failed::*told, const CountedCall& call) {
   const auto failed = failed_.find(peer);
   if (failed == failed_.end()) return Outcome::done;
-  if (!std::exchange(failed->second.*told, true)) return failed->second.outcome;
+  if (!std::exchange(failed->second.*told, true)) {
+    call.meets(failed->second.outcome == Outcome::peer_lost ? Fault::target_died : Fault::link_replaced);
+    return failed->second.outcome;
+  }
   waiter_->flushed[peer] = fabric_.wires().last_operation();
   return Outcome::done;
 }
 
 Outcome SimChannel::flush(PeerId peer, Deadline deadline) {
   fabric_.begins(nullptr);
+  const CountedCall call = counted("flush");
   const Flights earlier = under_way(peer);
   const auto all_over = [&] { return std::ranges::all_of(earlier, [](const auto& flight) { return flight->over(); }); };
-  if (!wait_for(all_over, deadline)) return flush_ran_out(peer);
+  if (!wait_for(all_over, deadline)) {
+    call.meets(Fault::timed_out);
+    return flush_ran_out(peer);
+  }
   forget_what_is_over();
   unflushed_.erase(peer);
-  if (const Outcome before = told_before(peer, &Failed::flush_told); before != Outcome::done) return before;
+  if (const Outcome before = told_before(peer, &Failed::flush_told, call); before != Outcome::done) return before;
   failed_.erase(peer);
-  if (fabric_.lost(peer)) return Outcome::peer_lost;
+  if (fabric_.lost(peer)) {
+    call.meets(Fault::target_died);
+    return Outcome::peer_lost;
+  }
   waiter_->flushed[peer] = fabric_.wires().last_operation();
   return Outcome::done;
 }
@@ -153,8 +171,9 @@ Outcome SimChannel::write_signals(std::span<const RemoteWord<ControlWord>> words
 
 // It comes after all that was posted to `peer`. Of what was lost with a link it tells as a flush does.
 Outcome SimChannel::begin_signal(PeerId peer) {
+  const CountedCall call(fabric_.wires().fault_count(), "signal", {Fault::link_replaced, Fault::target_died});
   forget_what_is_over();
-  if (const Outcome before = told_before(peer, &Failed::signal_told); before != Outcome::done) return before;
+  if (const Outcome before = told_before(peer, &Failed::signal_told, call); before != Outcome::done) return before;
   fenced_[peer] = under_way(peer);
   signals_ = true;
   return Outcome::done;

@@ -8,6 +8,7 @@
 
 #include "farside/fabric/channel.h"
 
+#include "sim/fault_count.h"
 #include "sim/flight.h"
 #include "sim/sim_fabric.h"
 
@@ -40,7 +41,8 @@ class SimChannel final : public Channel {
 
   void post(const Operation& operation, Completion& completion) override;
   [[nodiscard]] Outcome begin_signal(PeerId peer);
-  [[nodiscard]] Outcome told_before(PeerId peer, bool Failed::*told);
+  [[nodiscard]] CountedCall counted(const std::string& call) const;
+  [[nodiscard]] Outcome told_before(PeerId peer, bool Failed::*told, const CountedCall& call);
   [[nodiscard]] Outcome flush_ran_out(PeerId peer);
   void end_broken_links();
   void replace_link(PeerId peer, Outcome outcome);

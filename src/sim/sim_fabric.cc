@@ -16,6 +16,7 @@ namespace {
 constexpr Duration kLook = std::chrono::microseconds(20);
 constexpr Duration kFirstSleep = std::chrono::microseconds(50);
 constexpr Duration kMaxSleep = std::chrono::milliseconds(100);
+constexpr std::uint64_t kRevokeLateOneIn = 8;  // halves of slow revocations
 
 class SimRegion final : public Region {
  public:
@@ -121,18 +122,28 @@ Outcome SimFabric::watch(const Region& region, std::uint64_t offset, std::uint64
                          std::span<const PeerId> peers, std::uint64_t lives) {
   const LocalWord<ControlWord> word = region.word<ControlWord>(offset);
   SimMemory& memory = *static_cast<const SimRegion&>(region).memory();
+  const CountedCall call(wires_.fault_count(), "wait " + region.name(),
+                         {Fault::timed_out, Fault::target_died, Fault::signal_missed});
   Duration pause = kFirstSleep;
+  Time look{};  // at what no signal announced
   while (word.load() == seen) {
-    if (lives_of(peers) != lives) return Outcome::peer_lost;
-    if (std::ranges::any_of(peers, [this](PeerId peer) { return lost(peer); })) return Outcome::peer_lost;
-    if (now() >= deadline.at) return Outcome::timed_out;
+    if (lives_of(peers) != lives || std::ranges::any_of(peers, [this](PeerId peer) { return lost(peer); })) {
+      call.meets(Fault::target_died);
+      return Outcome::peer_lost;
+    }
+    if (now() >= deadline.at) {
+      call.meets(Fault::timed_out);
+      return Outcome::timed_out;
+    }
     if (!wires_.network().misses_plain_writes) {
       sleep(wires_.scheduler().up_to(kLook));
       continue;
     }
-    memory.sleep_until(std::min(moment_of(deadline.at), moment_of(now() + pause)));
+    look = now() + pause;
+    memory.sleep_until(std::min(moment_of(deadline.at), moment_of(look)));
     pause = std::min(2 * pause, kMaxSleep);
   }
+  if (look != Time{} && now() >= look) call.meets(Fault::signal_missed);
   return Outcome::done;
 }
 
@@ -150,10 +161,14 @@ PeerLife SimFabric::life(PeerId peer) const {
 Outcome SimFabric::revoke(PeerId peer, PeerLife life, Deadline deadline) {
   Scheduler& scheduler = wires_.scheduler();
   const bool is_slow = wires_.network().revokes_slowly && scheduler.in_thread();
+  const CountedCall call(wires_.fault_count(), "revoke", {Fault::timed_out});
   const auto times_out = [&] {
     if (!is_slow) return false;
-    sleep(std::min(deadline.at - now(), scheduler.up_to(wires_.network().long_latency)));
-    return now() >= deadline.at;
+    const Duration left = deadline.at - now();
+    sleep(scheduler.one_in(kRevokeLateOneIn) ? left : std::min(left, scheduler.up_to(wires_.network().long_latency)));
+    if (now() < deadline.at) return false;
+    call.meets(Fault::timed_out);
+    return true;
   };
   if (times_out()) return Outcome::timed_out;
   if (life != this->life(peer)) return Outcome::done;

@@ -182,6 +182,7 @@ TEST(ArrivalsSim, EndEachEpochWithItsOwnCopiesUnderEverySeed) {
   };
   expect_kept(kSeeds, run,
               UnmetList{nothing_is_revoked(),
+                        writes_complete_early(),
                         {"READ arrivals", {Fault::landed_given_up}, "a sender that gives up makes no more calls"}});
 }
 

@@ -33,7 +33,7 @@ TEST(CacheSim, KeepsThemUnderManyFaultsOfEachKind) {
                         {"atomic bucket row id", every_fault(), "a row is claimed once for a block", kRare},
                         {"",
                          {Fault::poster_stopped, Fault::poster_died, Fault::landed_orphaned, Fault::target_stopped,
-                          Fault::link_cut},
+                          Fault::link_cut, Fault::answer_lost},
                          "there are few seeds",
                          kRare}});
 }

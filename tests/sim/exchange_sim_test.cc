@@ -152,6 +152,8 @@ TEST(ExchangeSim, BringsWhatWasWrittenUnderEverySeed) {
   };
   expect_kept(kSeeds, run,
               UnmetList{nothing_is_revoked(),
+                        writes_complete_early(),
+                        {"signal", {Fault::target_died}, "a signal follows a flush, which reports that first", kRare},
                         {"READ meeting", every_fault(), "a member asks another one only after a loss", kRare}});
 }
 

@@ -42,6 +42,18 @@ inline std::vector<Fault> every_fault() {
 /// Of protocols that leave that to their team.
 inline Unmet nothing_is_revoked() { return {"", {Fault::access_taken}, "the protocol revokes nothing"}; }
 
+/// Nearly every WRITE completes before its answer. The flush after it reports the loss of its target.
+inline Unmet writes_complete_early() {
+  return {"WRITE", {Fault::answer_lost}, "a WRITE completes before its answer", kRare};
+}
+/// In protocols that flush what they write before they fence.
+inline Unmet fences_find_all_over() {
+  return {"fence",
+          {Fault::timed_out, Fault::link_replaced, Fault::target_died},
+          "what was posted before was waited for or flushed",
+          kRare};
+}
+
 /// Prints the table. Fails for each pair of step and fault that was not met, unless `unmet` has it; for each pair that
 /// was met though `unmet` says that it never is; and for what is in `unmet` of no step.
 inline void expect_each_met(const FaultCount& count, const UnmetList& unmet) {

@@ -241,6 +241,11 @@ TEST(KvMailboxSim, BearsAllOfThisAtOnce) {
   expect_no_violation(
       {.waking = Waking::doorbell, .by_memory = false, .impatient = true, .pauses = 4, .dies = 1},
       sim::UnmetList{sim::nothing_is_revoked(),
+                     sim::writes_complete_early(),
+                     sim::fences_find_all_over(),
+                     {"atomic", {Fault::answer_lost}, "the server lives"},
+                     {"signal", {Fault::target_died}, "the server lives, and flushes what it writes", sim::kRare},
+                     {"wait", {Fault::target_died}, "the server lives, and waits for any client"},
                      {"", {Fault::link_cut}, "no link is cut"},
                      {"atomic", {Fault::target_died}, "the server lives"},
                      {"", {Fault::landed_given_up, Fault::timed_out}, "few are in a hurry and late", sim::kRare}});

@@ -185,6 +185,12 @@ TEST(KvReplicasSim, KeepTheirPromisesUnderEverySeed) {
   expect_kept_as(
       any, kSeeds,
       UnmetList{
+          writes_complete_early(),
+          fences_find_all_over(),
+          {"signal", {Fault::target_died}, "a flush reports that first", kRare},
+          {"READ kv epochs: epoch", {Fault::answer_lost}, "few standbys die then", kRare},
+          {"READ kv rings of standbys", {Fault::answer_lost}, "few standbys die then", kRare},
+          {"WRITE kv epochs", {Fault::link_broke, Fault::answered_late}, "a standby tells each client once", kRare},
           {"READ kv memory", {Fault::access_taken}, "a client keeps its access to the servers"},
           {"READ kv epochs", {Fault::access_taken}, "a client keeps its access to the standbys"},
           {"WRITE kv epochs", {Fault::access_taken}, "a standby is not cut off"},

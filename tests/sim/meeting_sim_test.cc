@@ -188,6 +188,9 @@ TEST(MeetingSim, KeepsItsPromisesUnderEverySeed) {
   expect_kept(
       500, run,
       UnmetList{nothing_is_revoked(),
+                writes_complete_early(),
+                {"READ meeting", {Fault::answer_lost}, "it is asked only after a loss", kRare},
+                {"atomic meeting", {Fault::answer_lost}, "a meeting has few arrivals", kRare},
                 {"READ meeting", {Fault::target_died, Fault::link_cut}, "it is asked only after a loss", kRare}});
 }
 

@@ -203,6 +203,11 @@ void expect_no_violation_and_each_fault(const MessagesScenario& scenario, const 
   expect_kept(kSeeds, run, unmet);
 }
 
+Unmet names_no_rank() { return {"wait bells", {Fault::target_died}, "it waits for any rank, and names none"}; }
+Unmet waits_for_its_receiver() {
+  return {"wait messages", {Fault::timed_out}, "a sender waits for room for longer than any stop"};
+}
+
 bool caught(const MessageRules& rules) { return violation({.rules = rules}).has_value(); }
 bool caught_by_service(const MessageRules& rules) {
   return violation({.dies = true, .by_service = true, .rules = rules}, 10 * kSeeds).has_value();
@@ -213,16 +218,24 @@ TEST(MessagesSim, DoSoWhenTheServiceThreadCarriesThem) { expect_no_violation({.b
 TEST(MessagesSim, GoOnAmongTheLivingWhenOneDies) {
   expect_no_violation_and_each_fault(
       {.dies = true}, {nothing_is_revoked(),
-                       {"",
+                       writes_complete_early(),
+                       names_no_rank(),
+                       {"WRITE",
                         {Fault::poster_stopped, Fault::timed_out, Fault::landed_given_up, Fault::target_stopped,
-                         Fault::link_cut, Fault::link_replaced},
-                        "memory accesses, which are what a caller carries, are over when they return"}});
+                         Fault::link_cut, Fault::link_replaced, Fault::link_broke},
+                        "memory accesses, which are what a caller carries, are over when they return"},
+                       {"flush", {Fault::timed_out, Fault::link_replaced}, "memory has no links"},
+                       {"signal", {Fault::link_replaced}, "memory has no links"},
+                       waits_for_its_receiver()});
 }
 TEST(MessagesSim, GoOnWhenOneDiesAndTheServiceThreadCarries) {
   expect_no_violation_and_each_fault(
       {.dies = true, .by_service = true},
       {nothing_is_revoked(),
-       {"",
+       writes_complete_early(),
+       names_no_rank(),
+       waits_for_its_receiver(),
+       {"WRITE",
         {Fault::timed_out},
         "a WRITE completes before it lands; its flush times out, which replaces the link",
         kRare}});

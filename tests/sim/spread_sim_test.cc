@@ -264,6 +264,8 @@ TEST(SpreadSim, ReachesAllWhoWantItUnderEverySeed) {
   expect_kept(
       kSeeds, run,
       UnmetList{nothing_is_revoked(),
+                writes_complete_early(),
+                {"wait", {Fault::target_died}, "it waits for any rank, and names none"},
                 {"", {Fault::poster_died, Fault::landed_orphaned}, "the last rank alone dies", kRare},
                 {"READ memory", every_fault(), "only what comes in pieces is READ", kRare},
                 {"READ spread", every_fault(), "a parent asks only after a failure", kRare},
