@@ -165,7 +165,8 @@ Outcome SimFabric::revoke(PeerId peer, PeerLife life, Deadline deadline) {
   const auto times_out = [&] {
     if (!is_slow) return false;
     const Duration left = deadline.at - now();
-    sleep(scheduler.one_in(kRevokeLateOneIn) ? left : std::min(left, scheduler.up_to(wires_.network().long_latency)));
+    const bool is_late = scheduler.one_in(kRevokeLateOneIn) && !wires_.healed();
+    sleep(is_late ? left : std::min(left, scheduler.up_to(wires_.network().long_latency)));
     if (now() < deadline.at) return false;
     call.meets(Fault::timed_out);
     return true;

@@ -41,7 +41,12 @@ class Wires {
     cut(from, to);
     scheduler_.after(duration, [this, from, to] { cut_.erase({from, to}); });
   }
-  void heal() { cut_.clear(); }
+  void heal() {
+    cut_.clear();
+    healed_ = true;
+  }
+  /// From here on every revocation ends in time.
+  [[nodiscard]] bool healed() const noexcept { return healed_; }
   [[nodiscard]] bool passes(ProcessId from, ProcessId to) const { return !cut_.contains({from, to}); }
 
   /// Fails what `from` has under way to `to` now. A part of a WRITE may land all the same.
@@ -88,6 +93,7 @@ class Wires {
   const Network& network_;
   std::map<std::string, std::shared_ptr<SimMemory>, std::less<>> memories_;
   std::set<std::pair<ProcessId, ProcessId>> cut_;
+  bool healed_ = false;
   std::set<std::pair<ProcessId, ProcessId>> taken_;
   std::map<std::pair<ProcessId, ProcessId>, std::uint64_t> breaks_;
   std::uint64_t operations_ = 0;

@@ -31,6 +31,7 @@ Network harsh_but_prompt() {
   network.lands_late = false;
   network.answers_late = false;
   network.stalls_before_posting = false;
+  network.revokes_slowly = false;
   network.detection = std::chrono::milliseconds(2);
   return network;
 }
