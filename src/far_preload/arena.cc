@@ -49,7 +49,6 @@ class Held {
 };
 
 std::uint64_t end_of(const DoorRange& range) { return range.address + range.bytes; }
-std::uint64_t whole_pages(std::uint64_t bytes) { return (bytes + kPageBytes - 1) & ~(kPageBytes - 1); }
 
 // Bytes in whole pages; 0 when the kernel would refuse the range.
 std::uint64_t checked_bytes(std::uint64_t address, std::uint64_t bytes) {

@@ -16,9 +16,8 @@ namespace {
 
 namespace arena = farside::far_preload::arena;
 using farside::far_preload::kPageBytes;
+using farside::far_preload::whole_pages;
 using farside::preload::system_call;
-
-std::size_t whole_pages(std::size_t bytes) { return (bytes + kPageBytes - 1) / kPageBytes * kPageBytes; }
 
 std::uint64_t number(const void* address) { return reinterpret_cast<std::uint64_t>(address); }
 

@@ -12,6 +12,8 @@
 namespace farside::far_preload {
 
 inline constexpr std::uint64_t kPageBytes = 4096;
+/// 0 where that is too large for an address.
+constexpr std::uint64_t whole_pages(std::uint64_t bytes) { return (bytes + kPageBytes - 1) & ~(kPageBytes - 1); }
 
 enum class Use : std::uint8_t {
   free,     ///< zeros, for the next who asks

@@ -26,10 +26,9 @@ int stream_close(FILE* stream) {
 
 void watch_stdio() {
   replace_stream_operation(next_stream_close.find(), stream_close);
-  // far memory's calls libc's. Which of the two is in the tables depends on the order of constructors.
-  StreamRead* const of_libc = next_stream_read.find();
-  replaced_read = farside_far_stream_read != nullptr ? farside_far_stream_read : of_libc;
-  if (replace_stream_operation(of_libc, stream_read)) return;
+  replaced_read = next_stream_read.find();
+  if (replace_stream_operation(replaced_read, stream_read)) return;
+  replaced_read = farside_far_stream_read;
   replace_stream_operation(replaced_read, stream_read);
 }
 
