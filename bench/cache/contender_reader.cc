@@ -5,7 +5,9 @@
 //   pread FILE BYTES MS   one pread of BYTES, at places spread over the file   -> Timing
 //   read FILE BYTES MS    one read of BYTES, from the start to the end and over again   -> Timing
 //   first FILE BYTES      each read of BYTES of one pass over the file   -> Timing
+//   start PROGRAM TIMES   one start of PROGRAM, to its end   -> Timing
 //   scan FILE BYTES       one pass: how many bytes this process was given by system calls meanwhile -> a number
+#include <array>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -20,7 +22,9 @@
 #include <vector>
 
 #include <fcntl.h>
+#include <spawn.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "bench/harness/timing.h"
@@ -96,6 +100,25 @@ Timing first_pass(File& file) {
   return timing_of(std::move(latencies), 0);
 }
 
+/// With this process's environment, so that what is preloaded into it is preloaded into `program`.
+Timing starts_of(const std::string& program, std::size_t times) {
+  using Clock = std::chrono::steady_clock;
+  std::string name = program;
+  const std::array<char*, 2> arguments{name.data(), nullptr};
+  std::vector<double> latencies;
+  for (; times != 0; --times) {
+    const Clock::time_point start = Clock::now();
+    pid_t child = 0;
+    if (const int error = ::posix_spawn(&child, program.c_str(), nullptr, nullptr, arguments.data(), environ);
+        error != 0)
+      throw std::system_error(error, std::generic_category(), program);
+    int status = 0;
+    if (::waitpid(child, &status, 0) != child || status != 0) throw std::runtime_error(program + " failed");
+    latencies.push_back(Nanoseconds(Clock::now() - start).count());
+  }
+  return timing_of(std::move(latencies), 0);
+}
+
 /// What the kernel has given to this process by read and its kin.
 std::uint64_t bytes_from_system_calls() {
   std::ifstream io("/proc/self/io");
@@ -115,6 +138,7 @@ std::string answer(const std::string& line, bool by_memcpy) {
   words >> budget_ms;
   const std::chrono::duration<double, std::milli> budget(budget_ms);
 
+  if (what == "start") return starts_of(path, bytes).to_line();
   File file(path, bytes, by_memcpy);
   if (what == "first") return first_pass(file).to_line();
   if (what == "scan") {

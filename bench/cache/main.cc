@@ -99,6 +99,18 @@ void measure_peer_hits(const std::string& fabric, const std::map<std::string, st
   report.add(compare(name + " p50", "ns", Better::lower, own, {baseline}));
 }
 
+/// A program that reads nothing there pays only for its start.
+void measure_starts(const Options& options, Report& report) {
+  show_progress("start of a program");
+  const Folder folder;
+  const Pool pool({.roles = cache(kSmallestCache)});
+  std::vector<std::unique_ptr<Contender>> contenders;
+  contenders.push_back(std::make_unique<Contender>("farside", pool.exec(0, folder.path(), kReader)));
+  contenders.push_back(std::make_unique<Contender>("plain", plain_reader()));
+  const TimingRace race(contenders, fmt::format("start /bin/true {}", options.quick ? 10 : 200), options.repetitions);
+  report.add(race.p50("start of a program that reads nothing"));
+}
+
 struct Scan {
   double asked;            ///< bytes asked of the file system, over the file's bytes
   double gigabytes_per_s;  ///< of all readers together
@@ -182,6 +194,7 @@ void measure(const Options& options, Report& report) {
   }
   attempt("hits in a peer, direct", report, [&] { measure_peer_hits("direct", {}, options, report); });
   attempt("hits in a peer, TCP", report, [&] { measure_peer_hits("TCP", tcp(), options, report); });
+  attempt("starts of programs", report, [&] { measure_starts(options, report); });
   attempt("nodes that read one file", report, [&] { measure_scans(options, report); });
 }
 

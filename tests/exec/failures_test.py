@@ -119,18 +119,6 @@ class Failures(unittest.TestCase):
         self.assertTrue(done.stdout.startswith(self.digest))
         self.assertEqual(done.stderr, "")  # there is no node: asking would have warned
 
-    def test_programs_that_touch_nothing_there_start_within_a_millisecond_more(self):
-        """The shortest of many starts, which is little disturbed by whatever else the machine does."""
-        preloaded = os.environ | workbench.preloaded(self.socket, self.directory / "scratch")
-        shortest = {}
-        for _ in range(100):
-            for name, environment in (("plain", os.environ), ("preloaded", preloaded)):
-                start = time.perf_counter()
-                os.waitpid(os.posix_spawn("/bin/true", ["true"], environment), 0)
-                took = time.perf_counter() - start
-                shortest[name] = min(took, shortest.get(name, took))
-        self.assertLess(shortest["preloaded"] - shortest["plain"], 0.001)
-
     @unittest.skipIf(os.geteuid() != 0, "only root can make another user's program")
     def test_setuid_programs_are_left_alone(self):
         """The dynamic linker drops most of what is preloaded into them; here the library is linked to the program."""
