@@ -115,17 +115,16 @@ void SimMemory::reach_memory(std::uint64_t offset, std::uint64_t value) {
 // The store `number`, and with it whatever its thread had stored to that word earlier. A chooser is told that the order
 // of those matters, though none of them is seen where the last comes first.
 void SimMemory::commit_through(std::uint64_t number, std::uint64_t offset) {
-  const auto last = std::ranges::find(buffered_, number, &Store::number);
-  if (last == buffered_.end()) return touch(offset, Chooser::Access::look);
+  const auto last = std::ranges::lower_bound(buffered_, number, {}, &Store::number);
+  if (last == buffered_.end() || last->number != number) return touch(offset, Chooser::Access::look);
   const Store committed = *last;
-  const auto is_skipped = [&](const Store& store) {
-    return store.thread == committed.thread && store.offset == offset && store.number < number;
+  const auto is_replaced = [&](const Store& store) {
+    return store.thread == committed.thread && store.offset == committed.offset;
   };
-  if (std::ranges::any_of(buffered_, is_skipped)) touch(offset, Chooser::Access::change);
+  const auto kept = std::remove_if(buffered_.begin(), last, is_replaced);
+  if (kept != last) touch(offset, Chooser::Access::change);
   reach_memory(committed.offset, committed.value);
-  std::erase_if(buffered_, [&](const Store& store) {
-    return store.thread == committed.thread && store.offset == committed.offset && store.number <= number;
-  });
+  buffered_.erase(kept, std::next(last));
   if (const auto waiting = draining_.find(committed.thread);
       waiting != draining_.end() && !buffers_of(committed.thread)) {
     scheduler_.wake(waiting->second);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <ranges>
 #include <tuple>
 #include <utility>
 
@@ -57,12 +58,63 @@ Duration Scheduler::up_to(Duration most) {
   return Duration(static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(most.count() + 1)));
 }
 
+Scheduler::Event& Scheduler::add(Event event) {
+  if (free_.empty()) return storage_.emplace_back(std::move(event));
+  Event& place = *free_.back();
+  free_.pop_back();
+  return place = std::move(event);
+}
+
+// Its place is free for the events that it makes.
+void Scheduler::run_and_drop(Event& event) {
+  const std::function<void()> action = std::move(event.action);
+  event.ready = {};
+  free_.push_back(&event);
+  action();
+}
+
+void Scheduler::put_in(Event& event) {
+  events_.push_back({event.at, event.order, &event});
+  std::ranges::push_heap(events_, Later{});
+}
+
+Scheduler::Event& Scheduler::take_earliest() {
+  std::ranges::pop_heap(events_, Later{});
+  Event& event = *events_.back().event;
+  events_.pop_back();
+  return event;
+}
+
+void Scheduler::open(Event& event) {
+  event.open = true;
+  open_.push_back({event.priority, {event.at, event.order, &event}});
+  std::ranges::push_heap(open_, LessUrgent{});
+}
+
+Scheduler::Event& Scheduler::take_most_urgent() {
+  std::ranges::pop_heap(open_, LessUrgent{});
+  Event& event = *open_.back().moment.event;
+  open_.pop_back();
+  event.open = false;
+  return event;
+}
+
+// An event that left open_ leaves its moment behind.
+std::optional<Time> Scheduler::first_open_moment() {
+  while (!open_moments_.empty()) {
+    const Moment& first = open_moments_.front();
+    if (first.event->open && first.event->order == first.order && first.event->at == first.at) return first.at;
+    std::ranges::pop_heap(open_moments_, Later{});
+    open_moments_.pop_back();
+  }
+  return std::nullopt;
+}
+
 void Scheduler::after(Duration delay, std::function<void()> action, std::function<bool()> ready) {
-  const auto [event, is_new] =
-      events_.insert({now_ + delay, orders_++, std::move(action), std::move(ready), kFirstRetry, priority_});
-  if (chooser_ == nullptr) return;
-  chooser_->made(event->order);
-  open(events_.extract(event));
+  Event& event = add({now_ + delay, orders_++, std::move(action), std::move(ready), kFirstRetry, priority_});
+  if (chooser_ == nullptr) return put_in(event);
+  chooser_->made(event.order);
+  open(event);
 }
 
 void Scheduler::spawn(ProcessId process, std::function<void()> body) {
@@ -81,8 +133,7 @@ Scheduler::Ticket Scheduler::ticket() const { return {running_, threads_[running
 
 void Scheduler::sleep_until(Time until) {
   const Ticket mine = ticket();
-  events_.insert(
-      {std::max(until, now_), orders_++, [this, mine] { go_on(mine); }, {}, {}, threads_[running_]->priority});
+  put_in(add({std::max(until, now_), orders_++, [this, mine] { go_on(mine); }, {}, {}, threads_[running_]->priority}));
   threads_[running_]->fiber->leave();
 }
 
@@ -156,31 +207,29 @@ bool Scheduler::run(Time limit) {
 
 // Returns whether an event is due, or was put off by its priority.
 bool Scheduler::is_due(Time limit) const {
-  return (!open_.empty() && now_ <= limit) || (!events_.empty() && events_.begin()->at <= limit);
+  return (!open_.empty() && now_ <= limit) || (!events_.empty() && events_.front().at <= limit);
 }
 
 void Scheduler::settle(Time limit) {
-  while (!open_.empty()) events_.insert(take(open_.begin()));
+  while (!open_.empty()) put_in(take_most_urgent());
   chooser_ = nullptr;
   while (is_due(limit)) do_next();
 }
 
 void Scheduler::do_next() {
   if (window_) return execute_by_priority();
-  execute(events_.extract(events_.begin()));
+  execute(take_earliest());
 }
 
-void Scheduler::execute(Node node) {
-  Event& event = node.value();
+void Scheduler::execute(Event& event) {
   now_ = std::max(now_, event.at);
   if (event.ready && !event.ready()) {
     event.at = now_ + up_to(event.retry);
     event.retry = std::min(event.retry * 2, kLongestRetry);
-    events_.insert(std::move(node));
-    return;
+    return put_in(event);
   }
   priority_ = event.priority;
-  event.action();
+  run_and_drop(event);
 }
 
 // Threads take from one to some dozens of steps while others are put off: a window of 4 to 128 us, where a step takes
@@ -191,34 +240,26 @@ void Scheduler::choose_by_priorities() {
 }
 
 void Scheduler::execute_by_priority() {
-  Time first = open_.empty() ? events_.begin()->at : *moments_.begin();
-  if (!events_.empty()) first = std::min(first, events_.begin()->at);
-  while (!events_.empty() && events_.begin()->at <= first + *window_) {
-    open(events_.extract(events_.begin()));
+  std::optional<Time> first = first_open_moment();
+  if (!events_.empty()) first = std::min(first.value_or(events_.front().at), events_.front().at);
+  while (!events_.empty() && events_.front().at <= *first + *window_) {
+    open_moments_.push_back(events_.front());
+    std::ranges::push_heap(open_moments_, Later{});
+    open(take_earliest());
   }
-  Node next = take(open_.begin());
-  if (one_in(one_in_demotions_)) {
-    next.value().priority = --lowest_priority_;
-    return open(std::move(next));
-  }
-  execute(std::move(next));
-}
-
-void Scheduler::open(Node event) {
-  moments_.insert(event.value().at);
-  open_.insert(std::move(event));
-}
-
-Scheduler::Node Scheduler::take(OpenEvents::const_iterator event) {
-  moments_.erase(moments_.find(event->at));
-  return open_.extract(event);
+  Event& next = take_most_urgent();
+  if (!one_in(one_in_demotions_)) return execute(next);
+  next.priority = --lowest_priority_;
+  open(next);
 }
 
 // False when the chooser ends the run, or nothing can ever happen again.
 bool Scheduler::do_chosen() {
+  std::vector<Urgency> by_urgency = open_;
+  std::ranges::sort_heap(by_urgency, LessUrgent{});
   std::vector<std::uint64_t> ready;
-  for (const Event& event : open_) {
-    if (!event.ready || event.ready()) ready.push_back(event.order);
+  for (const auto& [priority, moment] : std::views::reverse(by_urgency)) {
+    if (!moment.event->ready || moment.event->ready()) ready.push_back(moment.order);
   }
   if (ready.empty()) {
     if (events_.empty()) return false;
@@ -228,8 +269,11 @@ bool Scheduler::do_chosen() {
   }
   const auto chosen = chooser_->choose(ready);
   if (!chosen) return false;
-  const auto found = std::ranges::find(open_, *chosen, &Event::order);
-  take(found).value().action();
+  const auto found = std::ranges::find(open_, *chosen, [](const Urgency& open) { return open.moment.order; });
+  Event& event = *found->moment.event;
+  open_.erase(found);
+  std::ranges::make_heap(open_, LessUrgent{});
+  run_and_drop(event);
   return true;
 }
 

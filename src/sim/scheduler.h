@@ -17,11 +17,11 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
 #include <optional>
-#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -147,18 +147,26 @@ class Scheduler {
     std::function<bool()> ready;
     Duration retry;
     std::int64_t priority;
+    bool open = false;  // it stands in open_
   };
-  struct ByMoment {
-    bool operator()(const Event& a, const Event& b) const { return a.at != b.at ? a.at < b.at : a.order < b.order; }
+  // Events stay where they are while they are sorted: the heaps hold what is compared, and where the event is.
+  struct Moment {
+    Time at;
+    std::uint64_t order;
+    Event* event;
   };
-  struct ByPriority {
-    bool operator()(const Event& a, const Event& b) const {
-      return a.priority != b.priority ? a.priority > b.priority : ByMoment{}(a, b);
+  struct Later {
+    bool operator()(const Moment& a, const Moment& b) const { return a.at != b.at ? a.at > b.at : a.order > b.order; }
+  };
+  struct Urgency {
+    std::int64_t priority;
+    Moment moment;
+  };
+  struct LessUrgent {
+    bool operator()(const Urgency& a, const Urgency& b) const {
+      return a.priority != b.priority ? a.priority < b.priority : Later{}(a.moment, b.moment);
     }
   };
-  using Events = std::set<Event, ByMoment>;
-  using OpenEvents = std::set<Event, ByPriority>;
-  using Node = Events::node_type;  // that of OpenEvents too: an event moves from one to the other without a copy
   struct Thread {
     ProcessId process;
     std::unique_ptr<Fiber> fiber;
@@ -179,20 +187,31 @@ class Scheduler {
   ProcessState& state(ProcessId process);
   [[nodiscard]] bool is_due(Time limit) const;
   void do_next();
-  void execute(Node event);
+  /// Does it, or puts it off while it is not ready.
+  void execute(Event& event);
   void execute_by_priority();
-  void open(Node event);
-  /// Returns `event`, which is no longer open.
-  Node take(OpenEvents::const_iterator event);
+  [[nodiscard]] Event& add(Event event);
+  void run_and_drop(Event& event);
+  void put_in(Event& event);
+  /// Returns the earliest of events_, which holds it no more.
+  Event& take_earliest();
+  void open(Event& event);
+  /// Returns the most urgent of open_, which holds it no more.
+  Event& take_most_urgent();
+  /// Of the events in open_. Returns nothing when there is none.
+  [[nodiscard]] std::optional<Time> first_open_moment();
   [[nodiscard]] bool do_chosen();
 
   Time now_{};
   std::uint64_t random_;
   std::uint64_t orders_ = 0;
-  Events events_;
+  std::deque<Event> storage_;   // of all events; a deque, so that they stay where they are
+  std::vector<Event*> free_;    // places in it
+  std::vector<Moment> events_;  // a heap
   Chooser* chooser_ = nullptr;
-  OpenEvents open_;  // with a chooser: events that do not wait for a moment; with priorities: those within the window
-  std::multiset<Time> moments_;       // of the events in open_
+  // A heap. With a chooser: events that do not wait for a moment; with priorities: those within the window.
+  std::vector<Urgency> open_;
+  std::vector<Moment> open_moments_;  // with priorities: a heap of the events in open_, and of some that left it
   std::optional<Duration> window_;    // with priorities: how much later than the earliest event
   std::int64_t priority_ = 0;         // of what is happening
   std::int64_t lowest_priority_ = 0;  // of any so far
