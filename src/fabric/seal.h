@@ -14,11 +14,11 @@
 
 namespace farside {
 
-/// The last digit is the version. It also stands for the atomic mode: a version has one (context.h).
+/// The last digit is the version. It also stands for the messages that follow (ucx/messages.h).
 enum class SealKind : std::uint32_t {
   process = 0xfa51adb1,
   region = 0xfa51adc1,
-  address = 0xfa51ade2,
+  address = 0xfa51ade3,
   memory = 0xfa51ad41,
   greeting = 0xfa51ad73,
 };

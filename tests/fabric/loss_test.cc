@@ -94,6 +94,42 @@ TEST(Loss, EveryWaiterIsToldOfADeathAndTheOthersGoOn) {
   fleet.expect_success();
 }
 
+// A process that is killed leaves requests behind in its connections. Their target answers the air, and goes on.
+TEST(Loss, OfManyInTheMiddleOfOperationsHarmsNobody) {
+  constexpr unsigned kVictims = 15;
+  const Shared<std::atomic<unsigned>> busy;
+  const Shared<std::atomic<bool>> over;
+  Fleet fleet(1 + kVictims, [&](Member& me) {
+    const Mesh mesh = make_mesh(me, 1 << 20);
+    if (me.index() == 0) {
+      EXPECT_TRUE(eventually([&] { return over->load(); }));
+      return;
+    }
+    std::vector<std::byte> buffer(256 << 10);
+    const RemoteSpan all = mesh.at(0).span(0, buffer.size());
+    const LocalSpan local(buffer.data(), buffer.size());
+    for (bool first = true;; first = false) {
+      Batch batch(*mesh.channel);
+      std::array<std::uint64_t, 16> old{};
+      for (std::uint64_t& word : old) {
+        batch.fetch_add(mesh.at(0).word<AtomicWord>(512 << 10), 1, word);
+        batch.read(local.piece(0, 16), mesh.at(0).span(0, 16));
+        batch.read(local, all);
+        batch.write(all, local);
+      }
+      if (first) ++*busy;
+      (void)batch.wait(mesh.patience());
+    }
+  });
+  ASSERT_TRUE(eventually([&] { return busy->load() == kVictims; }));
+  for (unsigned victim = 1; victim <= kVictims; ++victim) {
+    fleet.signal(victim, SIGKILL);
+    EXPECT_EQ(WTERMSIG(fleet.wait(victim)), SIGKILL);
+  }
+  *over = true;
+  fleet.expect_success();
+}
+
 struct Stopping {
   std::atomic<bool> took;     ///< the holder has the lock
   std::atomic<bool> stopped;  ///< and does not run

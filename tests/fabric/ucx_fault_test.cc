@@ -1,6 +1,7 @@
 // What the UCX engine makes of a UCX that refuses, that never finishes, and that never falls silent.
 #include <cstdlib>
 #include <thread>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -15,14 +16,12 @@ bool comes_to(Node& node, Outcome wanted) {
   return eventually([&] { return node.read(1, 0, &value, 8) == wanted; });
 }
 
-// Want of memory or descriptors in this process says nothing of the peer, which far memory would otherwise give up.
-TEST(UcxFaults, LocalTroubleIsALostLinkAndNotALostPeer) {
-  Fleet fleet(2, [](Member& me) {
+void expect_a_lost_link(const std::vector<std::atomic<bool>*>& faults) {
+  Fleet fleet(2, [&](Member& me) {
     Node node(4096);
     node.meet(me);
-    UcxFaults& faults = ucx_faults();
     std::uint64_t value = 0;
-    for (std::atomic<bool>* fault : {&faults.no_endpoints, &faults.no_keys, &faults.no_reads}) {
+    for (std::atomic<bool>* fault : faults) {
       if (me.index() != 0) break;
       node.channel = node.engine->open_channel();
       *fault = true;
@@ -34,6 +33,18 @@ TEST(UcxFaults, LocalTroubleIsALostLinkAndNotALostPeer) {
     me.barrier();
   });
   fleet.expect_success();
+}
+
+// Want of memory or descriptors in this process says nothing of the peer, which far memory would otherwise give up.
+TEST(UcxFaults, LocalTroubleIsALostLinkAndNotALostPeer) {
+  expect_a_lost_link({&ucx_faults().no_endpoints, &ucx_faults().no_reads});
+}
+
+// Over TCP alone the target's CPU is asked, without a key.
+TEST(UcxFaults, WantOfAKeyIsALostLinkAndNotALostPeer) {
+  ::setenv("UCX_TLS", "tcp,cma", 1);
+  expect_a_lost_link({&ucx_faults().no_keys});
+  ::unsetenv("UCX_TLS");
 }
 
 // A caller may try again in a loop: the channel waits between two connections, and within the caller's deadline.

@@ -6,6 +6,8 @@
 #include <dlfcn.h>
 #include <ucp/api/ucp.h>
 
+#include "fabric/ucx/messages.h"
+
 namespace farside::test {
 
 namespace {
@@ -50,6 +52,13 @@ ucs_status_ptr_t ucp_get_nbx(ucp_ep_h endpoint, void* into, std::size_t count, s
   if (ucx_faults().no_reads) return UCS_STATUS_PTR(UCS_ERR_NO_MEMORY);
   static auto* const next = farside::test::real<decltype(ucp_get_nbx)>("ucp_get_nbx");
   return next(endpoint, into, count, from, key, params);
+}
+
+ucs_status_ptr_t ucp_am_send_nbx(ucp_ep_h endpoint, unsigned number, const void* header, std::size_t header_bytes,
+                                 const void* data, std::size_t bytes, const ucp_request_param_t* params) {
+  if (ucx_faults().no_reads && number == farside::kOperationMessage) return UCS_STATUS_PTR(UCS_ERR_NO_MEMORY);
+  static auto* const next = farside::test::real<decltype(ucp_am_send_nbx)>("ucp_am_send_nbx");
+  return next(endpoint, number, header, header_bytes, data, bytes, params);
 }
 
 unsigned ucp_worker_progress(ucp_worker_h worker) {

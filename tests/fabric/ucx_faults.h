@@ -9,7 +9,7 @@ namespace farside::test {
 struct UcxFaults {
   std::atomic<bool> no_endpoints = false;     ///< ucp_ep_create has no memory
   std::atomic<bool> no_keys = false;          ///< nor ucp_ep_rkey_unpack
-  std::atomic<bool> no_reads = false;         ///< nor ucp_get_nbx
+  std::atomic<bool> no_reads = false;         ///< nor ucp_get_nbx and operations as messages
   std::atomic<bool> no_progress = false;      ///< workers of this thread
   std::atomic<bool> endless_traffic = false;  ///< workers of other threads
   std::atomic<bool> endless_flush = false;    ///< of a worker

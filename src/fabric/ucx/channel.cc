@@ -82,38 +82,21 @@ void UcxChannel::submit(Link& link, const Operation& operation, Completion& comp
     link.unflushed_address = memory->base + operation.offset;
     link.unflushed_bytes = operation.bytes;
   }
+  const std::uint64_t address = memory->base + operation.offset;
+  const bool is_read = operation.kind == Operation::Kind::read;
+  const bool is_atomic = !is_read && operation.kind != Operation::Kind::write;
+  if (is_atomic || context_.in_order()) return ask(link, operation, address, completion);
+
   const ucp_rkey_h key = link.key_of(memory);
   if (key == nullptr) {
     link.fail(Outcome::link_lost);
     return completion.record(Outcome::link_lost);
   }
   const ucp_ep_h to = link.endpoint.get();
-  const std::uint64_t address = memory->base + operation.offset;
-
-  const auto atomic = [&](ucp_atomic_op_t code, const std::uint64_t& operand) {
-    return [&, code](ucp_request_param_t& params) {
-      params.op_attr_mask |= UCP_OP_ATTR_FIELD_DATATYPE | UCP_OP_ATTR_FIELD_REPLY_BUFFER;
-      params.datatype = ucp_dt_make_contig(sizeof operand);
-      params.reply_buffer = operation.local;
-      return ucp_atomic_op_nbx(to, code, &operand, 1, address, key, &params);
-    };
-  };
-  switch (operation.kind) {
-    case Operation::Kind::read:
-      return track(link, completion, [&](ucp_request_param_t& params) {
-        return ucp_get_nbx(to, operation.local, operation.bytes, address, key, &params);
-      });
-    case Operation::Kind::write:
-      return track(link, completion, [&](ucp_request_param_t& params) {
-        return ucp_put_nbx(to, operation.local, operation.bytes, address, key, &params);
-      });
-    case Operation::Kind::fetch_add: return track(link, completion, atomic(UCP_ATOMIC_OP_ADD, operation.operand), true);
-    case Operation::Kind::swap: return track(link, completion, atomic(UCP_ATOMIC_OP_SWAP, operation.operand), true);
-    case Operation::Kind::compare_swap:
-      // UCX takes the new value from where the old one goes.
-      std::memcpy(operation.local, &operation.operand, sizeof operation.operand);
-      return track(link, completion, atomic(UCP_ATOMIC_OP_CSWAP, operation.expected), true);
-  }
+  track(link, completion, [&](ucp_request_param_t& params) {
+    return is_read ? ucp_get_nbx(to, operation.local, operation.bytes, address, key, &params)
+                   : ucp_put_nbx(to, operation.local, operation.bytes, address, key, &params);
+  });
 }
 
 void UcxChannel::on_done(void* request, ucs_status_t status, void* pending) {
@@ -124,6 +107,7 @@ void UcxChannel::on_done(void* request, ucs_status_t status, void* pending) {
 
 void UcxChannel::settle(Pending& pending, ucs_status_t status) {
   Link& link = *pending.link;
+  if (pending.unread != 0) awaited_.erase(pending.message.ticket);
   --link.under_way;
   link.atomics_under_way -= pending.is_atomic ? 1 : 0;
   if (status != UCS_OK) {
@@ -356,9 +340,14 @@ void UcxChannel::flush_endpoint(Link& link, Completion& completion) {
 }
 
 void UcxChannel::read_back(Link& link, Completion& completion) {
+  const std::uint64_t bytes = std::min<std::uint64_t>(sizeof read_back_, link.unflushed_bytes);
+  if (context_.in_order()) {
+    const Operation read{Operation::Kind::read, nullptr, 0, reinterpret_cast<std::byte*>(&read_back_), bytes, 0, 0};
+    return ask(link, read, link.unflushed_address, completion);
+  }
   track(link, completion, [&](ucp_request_param_t& params) {
-    return ucp_get_nbx(link.endpoint.get(), &read_back_, std::min(sizeof read_back_, link.unflushed_bytes),
-                       link.unflushed_address, link.key_of(link.unflushed), &params);
+    return ucp_get_nbx(link.endpoint.get(), &read_back_, bytes, link.unflushed_address, link.key_of(link.unflushed),
+                       &params);
   });
 }
 

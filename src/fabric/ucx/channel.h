@@ -55,15 +55,30 @@ class UcxChannel {
  private:
   struct Link;
 
-  /// Something UCX has not finished.
+  /// Something that UCX or the target has not finished.
   struct Pending {
     Link* link;
     Completion* completion;
     std::list<Pending>::iterator self;
     bool is_atomic;
+    // As messages (operations.cc).
+    UcxOperation message{};
+    std::byte* local = nullptr;  ///< what a WRITE has not sent yet, or where a result goes
+    std::uint64_t unsent = 0;    ///< bytes of a WRITE
+    std::uint64_t unread = 0;    ///< bytes of the result
+    bool is_in_ucx = false;      ///< the message is
+
+    void advance(std::uint64_t sent) {
+      message.address += sent;
+      local += sent;
+      unsent -= sent;
+    }
   };
 
   static void on_done(void* request, ucs_status_t status, void* pending);
+  static void on_piece_sent(void* request, ucs_status_t status, void* pending);
+  static ucs_status_t on_result(void* channel, const void* header, std::size_t header_bytes, void* data,
+                                std::size_t bytes, const ucp_am_recv_param_t* params);
   static void on_link_error(void* link, ucp_ep_h endpoint, ucs_status_t status);
   static ucs_status_t on_answer(void* channel, const void* header, std::size_t header_bytes, void* message,
                                 std::size_t bytes, const ucp_am_recv_param_t* params);
@@ -83,8 +98,15 @@ class UcxChannel {
   void submit(Link& link, const Operation& operation, Completion& completion);
   /// Runs `start`, which starts something in UCX with the parameters it is given, as a part of `completion`.
   template <class Start>
-  void track(Link& link, Completion& completion, Start&& start, bool is_atomic = false);
+  void track(Link& link, Completion& completion, Start&& start);
+  /// Takes note of one more thing under way as a part of `completion`.
+  Pending& begin(Link& link, Completion& completion, bool is_atomic);
   void settle(Pending& pending, ucs_status_t status);
+  /// Has the target's CPU carry `operation` out.
+  void ask(Link& link, const Operation& operation, std::uint64_t address, Completion& completion);
+  void send(Pending& pending);
+  /// Has nothing of the link await a result any more.
+  void stop_awaiting(const Link& link);
   /// Closes a link that was taken out of links_; all it has under way ends with `outcome`, and none of it touches a
   /// local buffer afterwards.
   void end(std::unique_ptr<Link> link, Outcome outcome);
@@ -131,9 +153,11 @@ class UcxChannel {
   const UcxContext& context_;
   const UcxIdentity& self_;
   UcxChannelSet& siblings_;
-  // Operations for which UCX still calls back when its worker is destroyed.
+  // For those that UCX has not finished it calls back when its worker is destroyed.
   std::list<Pending> under_way_;
-  std::list<Pending> spare_;  // nodes of under_way_ to use again
+  std::list<Pending> spare_;                             // nodes of under_way_ to use again
+  std::unordered_map<std::uint64_t, Pending*> awaited_;  // by ticket: what a result is to come for
+  std::uint64_t tickets_ = 0;
   // Ended before they were welcome. Over TCP they stay open till the peer answered or their connection broke.
   std::vector<std::unique_ptr<Link>> unanswered_;
   std::optional<UcxWorker> worker_;  // made with the first link; without one there is nothing to progress or to wake

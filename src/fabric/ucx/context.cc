@@ -112,7 +112,6 @@ Config read_config() {
   ucp_config_t* read = nullptr;
   check(ucp_config_read(nullptr, nullptr, &read), "read the settings of UCX");
   Config config(read);
-  check(ucp_config_modify(config.get(), "ATOMIC_MODE", "cpu"), "have CPUs carry out the atomics of UCX");
   // Over verbs, keep-alive adds a lane of UD that carries the connection's set-up too, and UCX 1.13 aborts the process
   // when such an endpoint is closed before its peer answered.
   check(ucp_config_modify(config.get(), "KEEPALIVE_INTERVAL", "inf"), "leave out the keep-alive of UCX");
@@ -157,7 +156,7 @@ UcxContext::UcxContext(std::uint32_t expected_endpoints) {
   const Config config = read_config();
   ucp_params_t params{};
   params.field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_MT_WORKERS_SHARED;
-  params.features = UCP_FEATURE_RMA | UCP_FEATURE_AMO64 | UCP_FEATURE_AM | UCP_FEATURE_WAKEUP;
+  params.features = UCP_FEATURE_RMA | UCP_FEATURE_AM | UCP_FEATURE_WAKEUP;
   params.mt_workers_shared = 1;
   if (expected_endpoints != 0) {
     params.field_mask |= UCP_PARAM_FIELD_ESTIMATED_NUM_EPS;

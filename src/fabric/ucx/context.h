@@ -19,11 +19,6 @@
 namespace farside {
 
 /// UCX of this process. Throws Error when no transport to other hosts is usable.
-///
-/// Atomics are carried out by CPUs (ATOMIC_MODE=cpu): UCX 1.13 then sends them to the target's worker as messages, and
-/// the thread that makes it progress executes a locked instruction (ucs_atomic_fadd64 and so on, in ucp/rma/amo_sw.c
-/// and ucs/arch/*/atomic.h). So they are atomic against each other, whatever transport they came by, and against what
-/// processes of the target's host do to the same memory through `direct`.
 class UcxContext {
  public:
   /// About how many endpoints will be made, where that is known: UCX chooses transports by it. 0: unknown.

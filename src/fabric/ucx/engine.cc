@@ -73,6 +73,10 @@ struct UcxEngine::Line {
   Line(UcxEngine& owner, const UcxGreeting& greeting)
       : engine(owner), identity(greeting.identity), channel(greeting.channel), answer{greeting.link, 0} {}
 
+  Line(const Line&) = delete;
+  Line& operator=(const Line&) = delete;
+  ~Line() NO_THREAD_SAFETY_ANALYSIS { engine.target_.forget(endpoint.get()); }  // under the mutex, or in its destructor
+
   [[nodiscard]] bool is_guest_of(const UcxGreeting& greeting) const {
     return lifeline_of == nullptr && identity == greeting.identity && channel == greeting.channel;
   }
@@ -174,6 +178,7 @@ UcxEngine::UcxEngine(std::function<void()> on_event, std::uint32_t expected_peer
       identity_(draw_identity()),
       worker_(context_, UCS_THREAD_MODE_SERIALIZED) {
   worker_.on_message(kGreetingMessage, &on_greeting, this);
+  target_.serve(worker_);
   service_ = std::jthread([this](const std::stop_token& stop) { serve(stop); });
 }
 

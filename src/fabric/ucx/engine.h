@@ -1,8 +1,8 @@
 // engine.h — one-sided access to other hosts through UCX: one engine a process, made when the first peer on another
 // host appears (ucp_init and the service worker take about 10 ms each).
 //
-// Peers' channels connect to the service worker. UCX emulates one-sided operations over TCP: a thread of the target
-// must make its worker progress. Here that thread sleeps while nothing arrives.
+// Peers' channels connect to the service worker. Over TCP, and for atomics, the target's CPU carries out what
+// arrives (target.h): a thread makes its worker progress, and sleeps while nothing arrives.
 //
 // Times are those of std::chrono::steady_clock. UCX reads its own settings: UCX_NET_DEVICES names the devices it
 // listens on, UCX_TLS the transports (unset: all but the shared-memory ones, which leave files behind). After it
@@ -38,6 +38,7 @@
 #include "fabric/ucx/channel.h"
 #include "fabric/ucx/context.h"
 #include "fabric/ucx/peer.h"
+#include "fabric/ucx/target.h"
 
 namespace farside {
 
@@ -132,7 +133,8 @@ class UcxEngine {
 
   mutable Mutex mutex_;                        ///< held for bounded times only
   mutable std::atomic<unsigned> waiting_ = 0;  ///< for mutex_, the service thread not counted
-  UcxWorker worker_;                           ///< used under mutex_, but to wake it and to sleep
+  UcxTarget target_ GUARDED_BY(mutex_);
+  UcxWorker worker_;  ///< used under mutex_, but to wake it and to sleep
   std::list<Line> lines_ GUARDED_BY(mutex_);
   bool line_failed_ GUARDED_BY(mutex_) = false;
   std::deque<UcxGreeting> greetings_ GUARDED_BY(mutex_);  ///< not answered yet

@@ -86,6 +86,7 @@ void UcxChannel::open_now(Link& link) {
   if (!worker_) {
     worker_.emplace(context_, UCS_THREAD_MODE_SINGLE);
     worker_->on_message(kAnswerMessage, &on_answer, this);
+    worker_->on_message(kResultMessage, &on_result, this);
     siblings_.add(*this);
     attention_ = true;  // losses while the worker was being made were not reported to this channel
   }
@@ -182,6 +183,7 @@ void UcxChannel::spoil(const std::shared_ptr<UcxPeer>& peer, Outcome outcome, st
 void UcxChannel::write_off(Link& link, Outcome outcome) {
   const Outcome told = link.peer->lost ? Outcome::peer_lost : outcome;
   link.ended = told;
+  stop_awaiting(link);
   bool wrote = link.unflushed != nullptr;
   for (const Link::Deferred& deferred : std::exchange(link.deferred, {})) {
     deferred.completion->record(told);

@@ -70,15 +70,8 @@ struct UcxChannel::Link {
 };
 
 template <class Start>
-void UcxChannel::track(Link& link, Completion& completion, Start&& start, bool is_atomic) {
-  if (spare_.empty()) spare_.emplace_back();
-  under_way_.splice(under_way_.begin(), spare_, spare_.begin());
-  Pending& pending = under_way_.front();
-  pending = {&link, &completion, under_way_.begin(), is_atomic};
-  ++completion.pending;
-  ++link.under_way;
-  link.atomics_under_way += is_atomic ? 1 : 0;
-
+void UcxChannel::track(Link& link, Completion& completion, Start&& start) {
+  Pending& pending = begin(link, completion, false);
   ucp_request_param_t params{};
   params.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA;
   params.cb.send = &on_done;

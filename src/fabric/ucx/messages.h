@@ -53,6 +53,31 @@ struct UcxGreeting {
   [[nodiscard]] static UcxGreeting decode(std::string_view bytes);
 };
 
+// Operations that the target's CPU carries out: atomics, and READ and WRITE where all is TCP (operations.h).
+inline constexpr unsigned kOperationMessage = 3;
+inline constexpr unsigned kResultMessage = 4;
+
+/// The most data in one of those messages. UCX sends it in one piece (8 KiB over TCP, less UCX's headers and these).
+inline constexpr std::uint64_t kMaxPieceBytes = 8000;
+
+/// The header of an operation. The data of a WRITE follows it, of large ones in several messages.
+struct UcxOperation {
+  std::uint64_t ticket;    ///< names what awaits the result; drawn by the channel, never again
+  std::uint64_t address;   ///< in the target's address space
+  std::uint64_t bytes;     ///< of a READ
+  std::uint64_t operand;   ///< of an atomic
+  std::uint64_t expected;  ///< of a COMPARE_SWAP
+  std::uint64_t kind;      ///< Operation::Kind
+};
+static_assert(sizeof(UcxOperation) == 48 && std::has_unique_object_representations_v<UcxOperation>);
+
+/// The header of a result, or of a piece of one, whose data follows it.
+struct UcxResult {
+  std::uint64_t ticket;
+  std::uint64_t offset;  ///< of the piece
+};
+static_assert(sizeof(UcxResult) == 16 && std::has_unique_object_representations_v<UcxResult>);
+
 struct UcxAnswer {
   std::uint64_t link;
   std::uint64_t welcome;  ///< 1, or 0: go away

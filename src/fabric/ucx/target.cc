@@ -1,0 +1,116 @@
+#include "fabric/ucx/target.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+
+#include "farside/fabric/channel.h"
+
+#include "fabric/bulk_copy.h"
+
+namespace farside {
+
+namespace {
+
+void store(const UcxOperation& operation, const std::byte* data, std::uint64_t bytes) {
+  auto* const to = reinterpret_cast<std::byte*>(operation.address);
+  if (bytes == sizeof(std::uint64_t)) return word_copy(to, data);
+  bulk_copy(to, data, bytes);
+}
+
+// Returns the old value.
+std::uint64_t change(const UcxOperation& operation) {
+  const std::atomic_ref word(*reinterpret_cast<std::uint64_t*>(operation.address));
+  switch (static_cast<Operation::Kind>(operation.kind)) {
+    case Operation::Kind::fetch_add: return word.fetch_add(operation.operand);
+    case Operation::Kind::swap: return word.exchange(operation.operand);
+    default: break;
+  }
+  std::uint64_t expected = operation.expected;
+  word.compare_exchange_strong(expected, operation.operand);
+  return expected;
+}
+
+static_assert(static_cast<int>(Operation::Kind::read) == 0 && static_cast<int>(Operation::Kind::write) == 1 &&
+                  static_cast<int>(Operation::Kind::fetch_add) == 2 &&
+                  static_cast<int>(Operation::Kind::compare_swap) == 3 && static_cast<int>(Operation::Kind::swap) == 4,
+              "processes of other builds understand these");
+
+bool makes_sense(const UcxOperation& operation) {
+  return operation.kind <= static_cast<std::uint64_t>(Operation::Kind::swap) &&
+         (operation.kind <= static_cast<std::uint64_t>(Operation::Kind::write) ||
+          operation.address % sizeof(std::uint64_t) == 0);
+}
+
+}  // namespace
+
+std::uint64_t UcxTarget::Result::piece() const { return std::min(bytes - header.offset, kMaxPieceBytes); }
+
+ucs_status_t UcxTarget::on_operation(void* target, const void* header, std::size_t header_bytes, void* data,
+                                     std::size_t bytes, const ucp_am_recv_param_t* params) {
+  UcxOperation operation{};
+  const bool paired = (params->recv_attr & UCP_AM_RECV_ATTR_FIELD_REPLY_EP) != 0;
+  if (!arrived_whole(*params) || !paired || header_bytes != sizeof operation) return UCS_OK;
+  std::memcpy(&operation, header, sizeof operation);
+  if (!makes_sense(operation)) return UCS_OK;
+  if (static_cast<Operation::Kind>(operation.kind) == Operation::Kind::write) {
+    store(operation, static_cast<const std::byte*>(data), bytes);
+  } else {
+    static_cast<UcxTarget*>(target)->begin(operation, params->reply_ep);
+  }
+  return UCS_OK;
+}
+
+void UcxTarget::begin(const UcxOperation& operation, ucp_ep_h from) {
+  results_.push_front({*this, from, {operation.ticket, 0}});
+  Result& result = results_.front();
+  result.self = results_.begin();
+  auto* const memory = reinterpret_cast<const std::byte*>(operation.address);
+  auto* const word = reinterpret_cast<std::byte*>(&result.word);
+  const bool is_read = static_cast<Operation::Kind>(operation.kind) == Operation::Kind::read;
+  const bool is_large = is_read && operation.bytes != sizeof result.word;
+  if (!is_read) {
+    result.word = change(operation);
+  } else if (!is_large) {
+    word_copy(word, memory);  // UCX might copy it in parts
+  }
+  result.data = is_large ? memory : word;
+  result.bytes = is_large ? operation.bytes : sizeof result.word;
+  send(result.self);
+}
+
+// Until all is sent, or UCX has no room at once.
+void UcxTarget::send(std::list<Result>::iterator result) {
+  ucp_request_param_t params{};
+  params.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS | UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA;
+  params.flags = UCP_AM_SEND_FLAG_EAGER | UCP_AM_SEND_FLAG_REPLY;
+  params.cb.send = &on_sent;
+  params.user_data = &*result;
+  while (result->header.offset < result->bytes) {
+    const ucs_status_ptr_t request = ucp_am_send_nbx(result->to, kResultMessage, &result->header, sizeof result->header,
+                                                     result->data + result->header.offset, result->piece(), &params);
+    if (UCS_PTR_IS_PTR(request)) return;
+    if (UCS_PTR_IS_ERR(request)) break;  // the link's end hears of it by the link
+    result->header.offset += result->piece();
+  }
+  results_.erase(result);
+}
+
+void UcxTarget::on_sent(void* request, ucs_status_t status, void* result) {
+  ucp_request_free(request);
+  Result& sent = *static_cast<Result*>(result);
+  if (status != UCS_OK) {
+    sent.target.results_.erase(sent.self);
+    return;
+  }
+  sent.header.offset += sent.piece();
+  sent.target.send(sent.self);
+}
+
+void UcxTarget::forget(ucp_ep_h endpoint) {
+  for (Result& result : results_) {
+    if (result.to == endpoint) result.bytes = result.header.offset;
+  }
+}
+
+}  // namespace farside

@@ -1,0 +1,53 @@
+// target.h — carries out the operations that peers' channels send as messages.
+//
+// UCX 1.13 has an emulation of its own, which aborts the target when it answers a peer that has ended: an answer that
+// cannot be sent ends the process (ucp_request.inl:346). An answer that is a message just fails.
+#pragma once
+
+#include <cstdint>
+#include <list>
+
+#include "fabric/ucx/context.h"
+#include "fabric/ucx/messages.h"
+
+namespace farside {
+
+/// Used by one thread at a time, and destroyed after the worker.
+///
+/// Like one that came by a NIC, an operation is carried out wherever its address says: whom to trust, the link has
+/// decided. UCX drops the messages of an endpoint that was closed here, so none is carried out after that.
+class UcxTarget {
+ public:
+  UcxTarget() = default;
+  UcxTarget(const UcxTarget&) = delete;
+  UcxTarget& operator=(const UcxTarget&) = delete;
+
+  /// Carries out what arrives at `worker`.
+  void serve(UcxWorker& worker) { worker.on_message(kOperationMessage, &on_operation, this); }
+  /// Sends no further piece to an endpoint that is about to be closed.
+  void forget(ucp_ep_h endpoint);
+
+ private:
+  /// A result under way. What UCX takes at once is never in results_.
+  struct Result {
+    UcxTarget& target;
+    ucp_ep_h to;
+    UcxResult header;
+    std::list<Result>::iterator self{};
+    const std::byte* data = nullptr;  ///< in the region, or `word`
+    std::uint64_t bytes = 0;
+    std::uint64_t word = 0;
+
+    [[nodiscard]] std::uint64_t piece() const;
+  };
+
+  static ucs_status_t on_operation(void* target, const void* header, std::size_t header_bytes, void* data,
+                                   std::size_t bytes, const ucp_am_recv_param_t* params);
+  static void on_sent(void* request, ucs_status_t status, void* result);
+  void begin(const UcxOperation& operation, ucp_ep_h from);
+  void send(std::list<Result>::iterator result);
+
+  std::list<Result> results_;
+};
+
+}  // namespace farside
