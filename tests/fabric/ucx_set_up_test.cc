@@ -165,12 +165,20 @@ class Stranger {
     return status == UCS_OK;
   }
 
-  void say(const std::string& greeting, unsigned flags) {
+  void say(const std::string& greeting, unsigned flags) { send(kGreetingMessage, "", greeting, flags); }
+  /// Asks for an operation, or for nonsense.
+  void ask(std::string_view header, std::string_view data) {
+    send(kOperationMessage, header, data, UCP_AM_SEND_FLAG_REPLY | UCP_AM_SEND_FLAG_EAGER);
+  }
+  [[nodiscard]] std::string worker() const { return worker_.address(); }
+
+ private:
+  void send(unsigned message, std::string_view header, std::string_view data, unsigned flags) {
     ucp_request_param_t params{};
     params.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
     params.flags = flags;
     const ucs_status_ptr_t request =
-        ucp_am_send_nbx(to_.get(), kGreetingMessage, nullptr, 0, greeting.data(), greeting.size(), &params);
+        ucp_am_send_nbx(to_.get(), message, header.data(), header.size(), data.data(), data.size(), &params);
     if (!UCS_PTR_IS_PTR(request)) return;
     EXPECT_TRUE(eventually([&] {
       worker_.progress();
@@ -178,9 +186,6 @@ class Stranger {
     }));
     ucp_request_free(request);
   }
-  [[nodiscard]] std::string worker() const { return worker_.address(); }
-
- private:
   static void ignore(void* /*argument*/, ucp_ep_h /*endpoint*/, ucs_status_t /*status*/) {}
   static ucs_status_t hear(void* stranger, const void* /*header*/, std::size_t /*header_bytes*/, void* message,
                            std::size_t bytes, const ucp_am_recv_param_t* /*params*/) {
@@ -230,6 +235,44 @@ TEST(UcxEngine, OutlivesGreetingsThatMakeNoSense) {
     EXPECT_NE(log.find("a greeting"), std::string::npos) << log;
     EXPECT_LE(std::ranges::count(log, '\n'),
               std::chrono::floor<std::chrono::seconds>(monotonic_now() - start).count() + 1);
+  });
+  fleet.expect_success();
+}
+
+// What was never welcomed reaches no memory, and what was reaches none by an operation that makes no sense.
+TEST(UcxEngine, CarriesOutWhatWelcomeLinksAskAndNothingElse) {
+  Fleet fleet(2, [](Member& me) {
+    Node node(4096);
+    node.meet(me);
+    const std::string address = me.exchange(node.engine->address())[0];
+    const std::string handle = me.exchange(node.memory->handle())[0];
+    if (me.index() == 1) {
+      const auto ask = [&](Stranger& stranger, Operation::Kind kind, std::uint64_t offset, std::size_t header_bytes) {
+        const std::uint64_t base = UcxRemoteMemory::decode(handle).base;
+        const UcxOperation operation{1, base + offset, 8, 1, 0, static_cast<std::uint64_t>(kind)};
+        const std::string header(reinterpret_cast<const char*>(&operation), sizeof operation);
+        stranger.ask(header.substr(0, header_bytes), "12345678");
+      };
+      Stranger stranger(address);
+      ask(stranger, Operation::Kind::write, 8, sizeof(UcxOperation));
+      ask(stranger, Operation::Kind::fetch_add, 8, sizeof(UcxOperation));
+      stranger.open();
+      stranger.greet(2);
+      EXPECT_TRUE(stranger.is_welcomed(2));
+      for (std::size_t cut = 0; cut < sizeof(UcxOperation); ++cut) ask(stranger, Operation::Kind::write, 8, cut);
+      ask(stranger, static_cast<Operation::Kind>(5), 8, sizeof(UcxOperation));
+      ask(stranger, Operation::Kind::fetch_add, 4, sizeof(UcxOperation));
+      ask(stranger, Operation::Kind::write, 16, sizeof(UcxOperation));
+      EXPECT_TRUE(eventually([&] {
+        std::uint64_t value = 0;
+        return node.read(0, 16, &value, 8) == Outcome::done && value != 0;
+      }));
+    }
+    me.barrier();
+    if (me.index() == 0) {
+      EXPECT_EQ(look(node.words[0]), 0u);
+      EXPECT_EQ(look(node.words[1]), 0u);
+    }
   });
   fleet.expect_success();
 }

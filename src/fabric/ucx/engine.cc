@@ -157,7 +157,9 @@ void UcxEngine::receive(const UcxGreeting& greeting) {
     log_.warn("cannot answer a peer through UCX: " + line.endpoint.why_not());
     return lines_.pop_back();
   }
-  answer(line, !revoked_.contains(greeting.identity));
+  const bool welcome = !revoked_.contains(greeting.identity);
+  if (welcome) target_.admit(line.endpoint.get());
+  answer(line, welcome);
 }
 
 void UcxEngine::answer(Line& line, bool welcome) {

@@ -52,11 +52,12 @@ ucs_status_t UcxTarget::on_operation(void* target, const void* header, std::size
   const bool paired = (params->recv_attr & UCP_AM_RECV_ATTR_FIELD_REPLY_EP) != 0;
   if (!arrived_whole(*params) || !paired || header_bytes != sizeof operation) return UCS_OK;
   std::memcpy(&operation, header, sizeof operation);
-  if (!makes_sense(operation)) return UCS_OK;
+  UcxTarget& self = *static_cast<UcxTarget*>(target);
+  if (!makes_sense(operation) || !self.admitted_.contains(params->reply_ep)) return UCS_OK;
   if (static_cast<Operation::Kind>(operation.kind) == Operation::Kind::write) {
     store(operation, static_cast<const std::byte*>(data), bytes);
   } else {
-    static_cast<UcxTarget*>(target)->begin(operation, params->reply_ep);
+    self.begin(operation, params->reply_ep);
   }
   return UCS_OK;
 }
@@ -108,6 +109,7 @@ void UcxTarget::on_sent(void* request, ucs_status_t status, void* result) {
 }
 
 void UcxTarget::forget(ucp_ep_h endpoint) {
+  admitted_.erase(endpoint);
   for (Result& result : results_) {
     if (result.to == endpoint) result.bytes = result.header.offset;
   }

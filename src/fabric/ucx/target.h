@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <list>
+#include <unordered_set>
 
 #include "fabric/ucx/context.h"
 #include "fabric/ucx/messages.h"
@@ -14,8 +15,9 @@ namespace farside {
 
 /// Used by one thread at a time, and destroyed after the worker.
 ///
-/// Like one that came by a NIC, an operation is carried out wherever its address says: whom to trust, the link has
-/// decided. UCX drops the messages of an endpoint that was closed here, so none is carried out after that.
+/// Like one that came by a NIC, an operation is carried out wherever its address says: whom to trust was decided when
+/// its endpoint was admitted. None is carried out that came by another endpoint, or is found after that one was
+/// forgotten.
 class UcxTarget {
  public:
   UcxTarget() = default;
@@ -24,7 +26,8 @@ class UcxTarget {
 
   /// Carries out what arrives at `worker`.
   void serve(UcxWorker& worker) { worker.on_message(kOperationMessage, &on_operation, this); }
-  /// Sends no further piece to an endpoint that is about to be closed.
+  void admit(ucp_ep_h endpoint) { admitted_.insert(endpoint); }
+  /// Before the endpoint is closed. Nothing more is sent to it.
   void forget(ucp_ep_h endpoint);
 
  private:
@@ -47,6 +50,7 @@ class UcxTarget {
   void begin(const UcxOperation& operation, ucp_ep_h from);
   void send(std::list<Result>::iterator result);
 
+  std::unordered_set<ucp_ep_h> admitted_;
   std::list<Result> results_;
 };
 
