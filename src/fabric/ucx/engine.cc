@@ -1,5 +1,6 @@
 #include "fabric/ucx/engine.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
@@ -97,6 +98,12 @@ void UcxEngine::on_line_error(void* line, ucp_ep_h /*endpoint*/, ucs_status_t /*
   failed.engine.line_failed_ = true;
 }
 
+// The same.
+void UcxEngine::fail_line(ucp_ep_h endpoint) NO_THREAD_SAFETY_ANALYSIS {
+  const auto line = std::ranges::find(lines_, endpoint, [](const Line& each) { return each.endpoint.get(); });
+  if (line != lines_.end()) line->failed = line_failed_ = true;
+}
+
 bool UcxEngine::drop_failed_lines() {
   if (!std::exchange(line_failed_, false)) return false;
   bool lost = false;
@@ -178,6 +185,7 @@ UcxEngine::UcxEngine(std::function<void()> on_event, std::uint32_t expected_peer
     : on_event_(std::move(on_event)),
       context_(expected_peers),
       identity_(draw_identity()),
+      target_([this](ucp_ep_h endpoint) { fail_line(endpoint); }),
       worker_(context_, UCS_THREAD_MODE_SERIALIZED) {
   worker_.on_message(kGreetingMessage, &on_greeting, this);
   target_.serve(worker_);
@@ -191,6 +199,8 @@ void UcxEngine::stop_answering() noexcept {
   service_.request_stop();
   worker_.signal();
   service_.join();
+  const MutexLock held(mutex_);
+  target_.forget_all();  // to revoke peers makes the worker progress
 }
 
 void UcxEngine::lock() const {
@@ -354,6 +364,7 @@ bool UcxEngine::turn() {
   {
     const MutexLock held(mutex_);
     for (unsigned round = 0; round < kRoundsATurn && worker_.progress(); ++round) moved = true;
+    moved |= target_.go_on();
     moved |= answer_greetings();
     lost = drop_failed_lines();
   }

@@ -100,6 +100,8 @@ class UcxEngine {
   static void on_line_error(void* line, ucp_ep_h endpoint, ucs_status_t status);
   static ucs_status_t on_greeting(void* engine, const void* header, std::size_t header_bytes, void* message,
                                   std::size_t bytes, const ucp_am_recv_param_t* params);
+  /// As if UCX had reported the failure of that endpoint.
+  void fail_line(ucp_ep_h endpoint);
   /// Answers greetings, in their order, after making the other ends of endpoints whose greeting never came: a bounded
   /// number at a time. Returns whether there was anything to do.
   bool answer_greetings() REQUIRES(mutex_);

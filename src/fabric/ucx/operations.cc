@@ -21,14 +21,19 @@ UcxChannel::Pending& UcxChannel::begin(Link& link, Completion& completion, bool 
 void UcxChannel::ask(Link& link, const Operation& operation, std::uint64_t address, Completion& completion) {
   const bool is_write = operation.kind == Operation::Kind::write;
   const bool is_atomic = !is_write && operation.kind != Operation::Kind::read;
-  Pending& pending = begin(link, completion, is_atomic);
+  const std::uint64_t ticket = ++tickets_;
+  if (spare_.empty()) spare_.emplace_back();
+  if (!is_write) awaited_.emplace(ticket, &spare_.front());
+  Pending& pending = begin(link, completion, is_atomic);  // that one; memory cannot be lacking any more
   pending.local = operation.local;
   pending.unsent = is_write ? operation.bytes : 0;
   pending.unread = is_write ? 0 : operation.bytes;
-  pending.message = {++tickets_,         address,
-                     operation.bytes,    operation.operand,
-                     operation.expected, static_cast<std::uint64_t>(operation.kind)};
-  if (!is_write) awaited_.emplace(pending.message.ticket, &pending);
+  pending.message = {ticket,
+                     address,
+                     operation.bytes,
+                     operation.operand,
+                     operation.expected,
+                     static_cast<std::uint64_t>(operation.kind)};
   send(pending);
 }
 
@@ -68,7 +73,7 @@ void UcxChannel::on_piece_sent(void* request, ucs_status_t status, void* pending
   }
 }
 
-// What nothing awaits (any more) is dropped, and so is what another peer than the one that was asked sends.
+// What nothing awaits (any more) is dropped, and so is what comes by another link than the one that was asked.
 ucs_status_t UcxChannel::on_result(void* channel, const void* header, std::size_t header_bytes, void* data,
                                    std::size_t bytes, const ucp_am_recv_param_t* params) {
   UcxChannel& self = *static_cast<UcxChannel*>(channel);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <new>
 
 #include "farside/fabric/channel.h"
 
@@ -11,6 +12,8 @@
 namespace farside {
 
 namespace {
+
+constexpr unsigned kPiecesATurn = 128;  // 1 MB
 
 void store(const UcxOperation& operation, const std::byte* data, std::uint64_t bytes) {
   auto* const to = reinterpret_cast<std::byte*>(operation.address);
@@ -57,7 +60,11 @@ ucs_status_t UcxTarget::on_operation(void* target, const void* header, std::size
   if (static_cast<Operation::Kind>(operation.kind) == Operation::Kind::write) {
     store(operation, static_cast<const std::byte*>(data), bytes);
   } else {
-    self.begin(operation, params->reply_ep);
+    try {
+      self.begin(operation, params->reply_ep);
+    } catch (const std::bad_alloc&) {
+      self.give_up_(params->reply_ep);
+    }
   }
   return UCS_OK;
 }
@@ -80,18 +87,22 @@ void UcxTarget::begin(const UcxOperation& operation, ucp_ep_h from) {
   send(result.self);
 }
 
-// Until all is sent, or UCX has no room at once.
+// Until all is sent, UCX has no room at once, or others are to have their turn.
 void UcxTarget::send(std::list<Result>::iterator result) {
   ucp_request_param_t params{};
   params.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS | UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA;
   params.flags = UCP_AM_SEND_FLAG_EAGER | UCP_AM_SEND_FLAG_REPLY;
   params.cb.send = &on_sent;
   params.user_data = &*result;
-  while (result->header.offset < result->bytes) {
+  for (unsigned pieces = 0; result->header.offset < result->bytes; ++pieces) {
+    if (pieces == kPiecesATurn) return interrupted_.splice(interrupted_.end(), results_, result);
     const ucs_status_ptr_t request = ucp_am_send_nbx(result->to, kResultMessage, &result->header, sizeof result->header,
                                                      result->data + result->header.offset, result->piece(), &params);
     if (UCS_PTR_IS_PTR(request)) return;
-    if (UCS_PTR_IS_ERR(request)) break;  // the link's end hears of it by the link
+    if (UCS_PTR_IS_ERR(request)) {
+      give_up_(result->to);
+      break;
+    }
     result->header.offset += result->piece();
   }
   results_.erase(result);
@@ -108,8 +119,19 @@ void UcxTarget::on_sent(void* request, ucs_status_t status, void* result) {
   sent.target.send(sent.self);
 }
 
+bool UcxTarget::go_on() {
+  std::list<Result> now = std::exchange(interrupted_, {});
+  const bool any = !now.empty();
+  while (!now.empty()) {
+    results_.splice(results_.begin(), now, now.begin());
+    send(results_.begin());
+  }
+  return any;
+}
+
 void UcxTarget::forget(ucp_ep_h endpoint) {
   admitted_.erase(endpoint);
+  interrupted_.remove_if([&](const Result& result) { return result.to == endpoint; });
   for (Result& result : results_) {
     if (result.to == endpoint) result.bytes = result.header.offset;
   }

@@ -5,8 +5,10 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <list>
 #include <unordered_set>
+#include <utility>
 
 #include "fabric/ucx/context.h"
 #include "fabric/ucx/messages.h"
@@ -20,7 +22,8 @@ namespace farside {
 /// forgotten.
 class UcxTarget {
  public:
-  UcxTarget() = default;
+  /// `give_up` is told of endpoints to which a result cannot be sent though they are sound; they are to be closed.
+  explicit UcxTarget(std::function<void(ucp_ep_h)> give_up) : give_up_(std::move(give_up)) {}
   UcxTarget(const UcxTarget&) = delete;
   UcxTarget& operator=(const UcxTarget&) = delete;
 
@@ -29,9 +32,12 @@ class UcxTarget {
   void admit(ucp_ep_h endpoint) { admitted_.insert(endpoint); }
   /// Before the endpoint is closed. Nothing more is sent to it.
   void forget(ucp_ep_h endpoint);
+  void forget_all() { admitted_.clear(); }
+  /// Goes on with large results, a bounded time with each. Returns whether there were any.
+  bool go_on();
 
  private:
-  /// A result under way. What UCX takes at once is never in results_.
+  /// A result under way.
   struct Result {
     UcxTarget& target;
     ucp_ep_h to;
@@ -50,8 +56,10 @@ class UcxTarget {
   void begin(const UcxOperation& operation, ucp_ep_h from);
   void send(std::list<Result>::iterator result);
 
+  const std::function<void(ucp_ep_h)> give_up_;
   std::unordered_set<ucp_ep_h> admitted_;
-  std::list<Result> results_;
+  std::list<Result> results_;      // UCX has a piece of each, or is about to
+  std::list<Result> interrupted_;  // that others may have their turn
 };
 
 }  // namespace farside

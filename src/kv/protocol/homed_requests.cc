@@ -33,7 +33,7 @@ Outcome HomedRequests::send(ServerNumber partition, std::span<const std::byte> r
   bool is_repeated = false;
   for (Duration slice = kFirstSlice * (1 + request.size() / kSlowest);; slice *= 2, is_repeated = true) {
     (void)follow(partition, deadline);
-    const Deadline until{homes_.has_leases() ? std::min(deadline.at, fabric_.in(slice).at) : deadline.at};
+    const Deadline until{std::min(deadline.at, fabric_.in(slice).at)};
     const Outcome sent = from_seat(partition, seats_.send(seat(partition), request, until));
     if (sent == Outcome::done) {
       partitions_[partition].unanswered.push_back({{request.begin(), request.end()}, is_repeated});

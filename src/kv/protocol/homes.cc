@@ -73,7 +73,7 @@ bool Homes::follow() {
 // A primary that does not answer may be dead by now.
 Outcome HomedSource::find(std::span<Search* const> searches, std::span<const Timestamp> candidates, Deadline deadline) {
   for (Duration slice = kFirstSlice;;) {
-    const Deadline until{homes_.has_leases() ? std::min(deadline.at, fabric_.in(slice).at) : deadline.at};
+    const Deadline until{std::min(deadline.at, fabric_.in(slice).at)};
     const Outcome outcome = inner_.find(searches, candidates, until);
     const bool trusted = is_trusted(searches, deadline);
     const bool looks = homes_.rules().looks_at_the_epoch || outcome != Outcome::done;

@@ -10,7 +10,6 @@
 // Thread safety: one thread at a time.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -65,10 +64,6 @@ class Homes {
   /// Whether what came from the primary while the word was 0 may be taken. Gets a lease where one is needed, or hears
   /// that the standby serves; not so by the deadline, it may not be taken.
   [[nodiscard]] bool is_trusted(ServerNumber partition, Deadline deadline);
-  /// Between hosts: then a primary that does not answer may have been replaced, without a way to tell this process.
-  [[nodiscard]] bool has_leases() const {
-    return std::ranges::any_of(homes_, [](const Home& home) { return home.lender.has_value(); });
-  }
   [[nodiscard]] bool is_lost(ServerNumber partition) const {
     return !is_moved(partition) && fabric_.lost(homes_[partition].primary_peer);
   }
@@ -98,8 +93,8 @@ class Homes {
   std::vector<bool> alone_;  ///< primaries that need no lease any more
 };
 
-/// How long a primary is waited for, where there are leases, before the session looks whether it has been replaced;
-/// then twice as long, and so on.
+/// How long a primary is waited for before the session looks whether it has been replaced; then twice as long, and so
+/// on.
 inline constexpr Duration kFirstSlice = std::chrono::milliseconds(250);
 
 /// Reading from wherever the partitions are. What was found where a partition is not any more is looked for again.
