@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
-#include <ranges>
 #include <tuple>
 #include <utility>
 
@@ -256,9 +255,9 @@ void Scheduler::execute_by_priority() {
 // False when the chooser ends the run, or nothing can ever happen again.
 bool Scheduler::do_chosen() {
   std::vector<Urgency> by_urgency = open_;
-  std::ranges::sort_heap(by_urgency, LessUrgent{});
+  std::ranges::sort(by_urgency, [](const Urgency& a, const Urgency& b) { return LessUrgent{}(b, a); });
   std::vector<std::uint64_t> ready;
-  for (const auto& [priority, moment] : std::views::reverse(by_urgency)) {
+  for (const auto& [priority, moment] : by_urgency) {
     if (!moment.event->ready || moment.event->ready()) ready.push_back(moment.order);
   }
   if (ready.empty()) {

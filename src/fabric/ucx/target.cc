@@ -15,15 +15,20 @@ namespace {
 
 constexpr unsigned kPiecesATurn = 128;  // 1 MB
 
+template <class T>
+T* memory_of(const UcxOperation& operation) {
+  return reinterpret_cast<T*>(operation.address);  // NOLINT(performance-no-int-to-ptr): a peer has named it
+}
+
 void store(const UcxOperation& operation, const std::byte* data, std::uint64_t bytes) {
-  auto* const to = reinterpret_cast<std::byte*>(operation.address);
+  auto* const to = memory_of<std::byte>(operation);
   if (bytes == sizeof(std::uint64_t)) return word_copy(to, data);
   bulk_copy(to, data, bytes);
 }
 
 // Returns the old value.
 std::uint64_t change(const UcxOperation& operation) {
-  const std::atomic_ref word(*reinterpret_cast<std::uint64_t*>(operation.address));
+  const std::atomic_ref word(*memory_of<std::uint64_t>(operation));
   switch (static_cast<Operation::Kind>(operation.kind)) {
     case Operation::Kind::fetch_add: return word.fetch_add(operation.operand);
     case Operation::Kind::swap: return word.exchange(operation.operand);
@@ -73,7 +78,7 @@ void UcxTarget::begin(const UcxOperation& operation, ucp_ep_h from) {
   results_.push_front({*this, from, {operation.ticket, 0}});
   Result& result = results_.front();
   result.self = results_.begin();
-  auto* const memory = reinterpret_cast<const std::byte*>(operation.address);
+  const auto* const memory = memory_of<const std::byte>(operation);
   auto* const word = reinterpret_cast<std::byte*>(&result.word);
   const bool is_read = static_cast<Operation::Kind>(operation.kind) == Operation::Kind::read;
   const bool is_large = is_read && operation.bytes != sizeof result.word;
