@@ -6,7 +6,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -47,6 +49,29 @@ class UcxContext {
 /// size that the sender claims, and no byte of it is there.
 [[nodiscard]] inline bool arrived_whole(const ucp_am_recv_param_t& params) {
   return (params.recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) == 0;
+}
+
+/// The header of a message that names the link it came by, if it is of this kind and is whole.
+template <class Header>
+std::optional<Header> header_of(const ucp_am_recv_param_t& params, const void* bytes, std::size_t count) {
+  const bool names_link = (params.recv_attr & UCP_AM_RECV_ATTR_FIELD_REPLY_EP) != 0;
+  if (!arrived_whole(params) || !names_link || count != sizeof(Header)) return std::nullopt;
+  Header header{};
+  std::memcpy(&header, bytes, sizeof header);
+  return header;
+}
+
+/// Sends a message that names the link to the other end. Returns as ucp_am_send_nbx: only for a request, whose header
+/// and data stay where they are until then, `done` is called with `argument`.
+template <class Header>
+ucs_status_ptr_t send_by_link(ucp_ep_h to, unsigned number, const Header& header, const std::byte* data,
+                              std::size_t bytes, ucp_send_nbx_callback_t done, void* argument) {
+  ucp_request_param_t params{};
+  params.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS | UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA;
+  params.flags = UCP_AM_SEND_FLAG_EAGER | UCP_AM_SEND_FLAG_REPLY;
+  params.cb.send = done;
+  params.user_data = argument;
+  return ucp_am_send_nbx(to, number, &header, sizeof header, data, bytes, &params);
 }
 
 class UcxWorker {

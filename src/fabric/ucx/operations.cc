@@ -39,15 +39,10 @@ void UcxChannel::ask(Link& link, const Operation& operation, std::uint64_t addre
 
 // Until all is sent, or UCX has no room at once.
 void UcxChannel::send(Pending& pending) {
-  ucp_request_param_t params{};
-  params.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS | UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA;
-  params.flags = UCP_AM_SEND_FLAG_EAGER | UCP_AM_SEND_FLAG_REPLY;  // names the link to the target
-  params.cb.send = &on_piece_sent;
-  params.user_data = &pending;
   do {
     const std::uint64_t piece = std::min(pending.unsent, kMaxPieceBytes);
-    const ucs_status_ptr_t request = ucp_am_send_nbx(pending.link->endpoint.get(), kOperationMessage, &pending.message,
-                                                     sizeof pending.message, pending.local, piece, &params);
+    const ucs_status_ptr_t request = send_by_link(pending.link->endpoint.get(), kOperationMessage, pending.message,
+                                                  pending.local, piece, &on_piece_sent, &pending);
     if (UCS_PTR_IS_ERR(request)) return settle(pending, UCS_PTR_STATUS(request));
     if (UCS_PTR_IS_PTR(request)) {
       pending.is_in_ucx = true;
@@ -77,17 +72,15 @@ void UcxChannel::on_piece_sent(void* request, ucs_status_t status, void* pending
 ucs_status_t UcxChannel::on_result(void* channel, const void* header, std::size_t header_bytes, void* data,
                                    std::size_t bytes, const ucp_am_recv_param_t* params) {
   UcxChannel& self = *static_cast<UcxChannel*>(channel);
-  UcxResult result{};
-  const bool paired = (params->recv_attr & UCP_AM_RECV_ATTR_FIELD_REPLY_EP) != 0;
-  if (!arrived_whole(*params) || !paired || header_bytes != sizeof result) return UCS_OK;
-  std::memcpy(&result, header, sizeof result);
-  const auto found = self.awaited_.find(result.ticket);
+  const auto result = header_of<UcxResult>(*params, header, header_bytes);
+  if (!result) return UCS_OK;
+  const auto found = self.awaited_.find(result->ticket);
   if (found == self.awaited_.end()) return UCS_OK;
   Pending& pending = *found->second;
   const std::uint64_t whole = pending.message.bytes;
-  const bool fits = bytes <= pending.unread && result.offset <= whole && bytes <= whole - result.offset;
+  const bool fits = bytes <= pending.unread && result->offset <= whole && bytes <= whole - result->offset;
   if (params->reply_ep != pending.link->endpoint.get() || !fits) return UCS_OK;
-  std::memcpy(pending.local + result.offset, data, bytes);
+  std::memcpy(pending.local + result->offset, data, bytes);
   pending.unread -= bytes;
   if (pending.unread != 0) return UCS_OK;
   self.awaited_.erase(found);

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cstring>
 #include <new>
 
 #include "farside/fabric/channel.h"
@@ -56,17 +55,14 @@ std::uint64_t UcxTarget::Result::piece() const { return std::min(bytes - header.
 
 ucs_status_t UcxTarget::on_operation(void* target, const void* header, std::size_t header_bytes, void* data,
                                      std::size_t bytes, const ucp_am_recv_param_t* params) {
-  UcxOperation operation{};
-  const bool paired = (params->recv_attr & UCP_AM_RECV_ATTR_FIELD_REPLY_EP) != 0;
-  if (!arrived_whole(*params) || !paired || header_bytes != sizeof operation) return UCS_OK;
-  std::memcpy(&operation, header, sizeof operation);
+  const auto operation = header_of<UcxOperation>(*params, header, header_bytes);
   UcxTarget& self = *static_cast<UcxTarget*>(target);
-  if (!makes_sense(operation) || !self.admitted_.contains(params->reply_ep)) return UCS_OK;
-  if (static_cast<Operation::Kind>(operation.kind) == Operation::Kind::write) {
-    store(operation, static_cast<const std::byte*>(data), bytes);
+  if (!operation || !makes_sense(*operation) || !self.admitted_.contains(params->reply_ep)) return UCS_OK;
+  if (static_cast<Operation::Kind>(operation->kind) == Operation::Kind::write) {
+    store(*operation, static_cast<const std::byte*>(data), bytes);
   } else {
     try {
-      self.begin(operation, params->reply_ep);
+      self.begin(*operation, params->reply_ep);
     } catch (const std::bad_alloc&) {
       self.give_up_(params->reply_ep);
     }
@@ -94,15 +90,11 @@ void UcxTarget::begin(const UcxOperation& operation, ucp_ep_h from) {
 
 // Until all is sent, UCX has no room at once, or others are to have their turn.
 void UcxTarget::send(std::list<Result>::iterator result) {
-  ucp_request_param_t params{};
-  params.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS | UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA;
-  params.flags = UCP_AM_SEND_FLAG_EAGER | UCP_AM_SEND_FLAG_REPLY;
-  params.cb.send = &on_sent;
-  params.user_data = &*result;
   for (unsigned pieces = 0; result->header.offset < result->bytes; ++pieces) {
     if (pieces == kPiecesATurn) return interrupted_.splice(interrupted_.end(), results_, result);
-    const ucs_status_ptr_t request = ucp_am_send_nbx(result->to, kResultMessage, &result->header, sizeof result->header,
-                                                     result->data + result->header.offset, result->piece(), &params);
+    const ucs_status_ptr_t request =
+        send_by_link(result->to, kResultMessage, result->header, result->data + result->header.offset, result->piece(),
+                     &on_sent, &*result);
     if (UCS_PTR_IS_PTR(request)) return;
     if (UCS_PTR_IS_ERR(request)) {
       give_up_(result->to);

@@ -2,6 +2,9 @@
 //
 // UCX 1.13 has an emulation of its own, which aborts the target when it answers a peer that has ended: an answer that
 // cannot be sent ends the process (ucp_request.inl:346). An answer that is a message just fails.
+//
+// Atomics are carried out here whatever transport they came by: then they are atomic against each other, and against
+// what processes of the target's host do to the same memory through `direct`.
 #pragma once
 
 #include <cstdint>
@@ -17,8 +20,8 @@ namespace farside {
 
 /// Used by one thread at a time, and destroyed after the worker.
 ///
-/// Like one that came by a NIC, an operation is carried out wherever its address says: whom to trust was decided when
-/// its endpoint was admitted. None is carried out that came by another endpoint, or is found after that one was
+/// Like one that came by a NIC, an operation is carried out wherever its address says: which peer to trust was decided
+/// when its endpoint was admitted. None is carried out that came by another endpoint, or is found after that one was
 /// forgotten.
 class UcxTarget {
  public:
