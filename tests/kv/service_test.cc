@@ -177,9 +177,9 @@ TEST_F(AKvService, KeepsNothingOfThoseThatWent) {
       const std::string server = std::to_string(pids_->at(0).load());
       const auto kept = [&server] { return Kept{open_descriptors(server), mapped_regions(server)}; };
       const Kept before = kept();
-      for (int clients = 0; clients < 20; ++clients) {
+      for (int clients = 0; clients < 5; ++clients) {
         ServiceClient client = connect();
-        for (int sessions = 0; sessions < 5; ++sessions) {
+        for (int sessions = 0; sessions < 3; ++sessions) {
           const auto first = open(client);
           const auto second = open(client, {.waking = Waking::polled});
           EXPECT_NE(kept(), before);
