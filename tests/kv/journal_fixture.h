@@ -131,7 +131,9 @@ class JournalTest : public testing::Test {
   }
   [[nodiscard]] Contents recovered() { return Life(directory()).contents(); }
   /// A life that begins when all that was written to live shortly is over.
-  [[nodiscard]] static StoreSettings much_later() { return {.bytes = 128U << 10U, .ahead = std::chrono::hours(24)}; }
+  [[nodiscard]] static StoreSettings much_later() {
+    return {.bytes = 128U << 10U, .wall = {.ahead = std::chrono::hours(24)}};
+  }
 
  private:
   farside::test::OnAQuickDisk on_a_quick_disk_;

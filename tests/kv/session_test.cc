@@ -185,7 +185,7 @@ TEST_P(Sessions, SetWhatIsExpectedWhenWhatWasInTheWayIsFinished) {
 // The expected version stays when a server finds the first timestamp behind.
 TEST_P(Sessions, SetWhatIsExpectedThoughTheirClockLags) {
   SessionSettings ahead = settings(1);
-  ahead.ahead = std::chrono::hours(1);
+  ahead.wall.ahead = std::chrono::hours(1);
   LocalSession early(servers_, ahead);
   LocalSession late(servers_, settings(2));
   ASSERT_EQ(put(late, {{kKeys[0], "a"}}), PutOutcome::done);
@@ -199,7 +199,7 @@ TEST_P(Sessions, SetWhatIsExpectedThoughTheirClockLags) {
 // A clock that lags: the put is higher than what it comes after nevertheless.
 TEST_P(Sessions, SeeTheirOwnPutsThoughTheirClockLags) {
   SessionSettings ahead = settings(1);
-  ahead.ahead = std::chrono::hours(1);
+  ahead.wall.ahead = std::chrono::hours(1);
   LocalSession early(servers_, ahead);
   LocalSession late(servers_, settings(2));
   ASSERT_EQ(put(early, {{kKeys[0], "a"}, {kKeys[1], "b"}}), PutOutcome::done);
@@ -254,7 +254,7 @@ TEST_P(Sessions, SetWhatIsErased) {
 // A writer whose clock is an hour late has not seen what it comes after.
 bool finds_the_put_of_a_late_clock(const KvRules& rules) {
   LocalServers servers(kServers, {.bytes = 4U << 20U}, rules);
-  LocalSession early(servers, {.session = 1, .ahead = std::chrono::hours(1)});
+  LocalSession early(servers, {.session = 1, .wall = {.ahead = std::chrono::hours(1)}});
   LocalSession late(servers, {.session = 2});
   EXPECT_EQ(early.session.put_all(std::vector<Write>{{kKeys[0], "a"}}, servers.soon()), PutOutcome::done);
   EXPECT_EQ(late.session.put_all(std::vector<Write>{{kKeys[0], "b"}}, servers.soon()), PutOutcome::done);

@@ -31,7 +31,7 @@ TEST_F(StoreTest, WhatIsErasedIsAbsentAndIsItsLastVersion) {
 
 // Timestamps may be far from wall time: a clock that was wrong once has moved them.
 TEST(StoreWithExpiry, ComparesItWithWallTime) {
-  StoreUnderTest under_test({.bytes = 1U << 20U, .ahead = std::chrono::hours(1)});
+  StoreUnderTest under_test({.bytes = 1U << 20U, .wall = {.ahead = std::chrono::hours(1)}});
   const std::uint64_t now_ns = 3601'000'000'000;  // of the test's clock, with what it is ahead
   const auto put = [&](std::string_view value, std::uint64_t time, std::uint64_t expires_ns,
                        std::optional<Timestamp> expected) {

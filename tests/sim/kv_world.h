@@ -178,7 +178,7 @@ class KvWorld {
     settings.siblings = static_cast<kv::SiblingsKind>(dice().random() % 3);
     settings.cached_keys = 1 + dice().random() % scenario_.keys;
     settings.grace = scenario_.grace;
-    settings.ahead = dice().up_to(scenario_.most_skew);
+    settings.wall.ahead = dice().up_to(scenario_.most_skew);
     return settings;
   }
 

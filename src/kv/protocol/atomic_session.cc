@@ -27,7 +27,7 @@ std::optional<HomedSource> make_homed(Fabric& fabric, Homes* homes, VersionSourc
 
 AtomicSession::AtomicSession(Fabric& fabric, Channel& channel, Requests& requests, ServerMemories servers,
                              const SessionSettings& settings, const KvRules& rules, Homes* homes)
-    : clock_(fabric, rules.timestamps_are_unique ? settings.session : 0, settings.ahead),
+    : clock_(fabric, rules.timestamps_are_unique ? settings.session : 0, settings.wall),
       caller_{settings.session, 0},
       asking_(requests, caller_),
       reading_(make_source(settings, channel, servers, asking_, rules)),

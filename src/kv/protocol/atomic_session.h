@@ -19,6 +19,7 @@
 #include "kv/protocol/request_source.h"
 #include "kv/protocol/scanner.h"
 #include "kv/protocol/server_memory.h"
+#include "kv/protocol/wall_time.h"
 
 namespace farside::kv {
 
@@ -29,7 +30,7 @@ struct SessionSettings {
   std::optional<SiblingsKind> siblings{};
   std::size_t cached_keys = std::size_t{1} << 16U;
   Duration grace = std::chrono::seconds(2);  ///< the servers'
-  Duration ahead{};                          ///< what must be added to the fabric's time to have wall time
+  WallTime wall{};
 };
 
 class AtomicSession {

@@ -46,7 +46,7 @@ Store::State::State(const Fabric& fabric_, Channel& channel_, const Region& regi
       channel(channel_),
       region(region_),
       rules(rules_),
-      ahead(settings.ahead),
+      wall(settings.wall),
       head(lay_out(region, settings.bytes)),
       index(region, head.index_offset, head.index_buckets),
       heap(head.index_offset + head.index_buckets * sizeof(IndexBucketWords), head.bytes),

@@ -22,6 +22,7 @@
 
 #include "kv/protocol/layout.h"
 #include "kv/protocol/rules.h"
+#include "kv/protocol/wall_time.h"
 
 namespace farside::kv {
 
@@ -88,7 +89,7 @@ struct StoreSettings {
   std::uint64_t bytes = 64U << 20U;            ///< of the memory, index included
   Duration grace = std::chrono::seconds(2);    ///< for which superseded versions can be asked for
   std::uint64_t superseded_bytes = 2U << 20U;  ///< of them; the oldest of more, for a twentieth of the grace time
-  Duration ahead{};                            ///< what must be added to the fabric's time to have wall time
+  WallTime wall{};
 };
 
 /// A transaction of which nothing has been heard for a while.

@@ -46,9 +46,7 @@ struct Store::State {
     if (rules.bars_before_saying_no) transactions.bar(transaction);
     return answered;
   }
-  [[nodiscard]] std::uint64_t wall_ns() const {
-    return static_cast<std::uint64_t>(fabric.now().nanoseconds + ahead.count());
-  }
+  [[nodiscard]] std::uint64_t wall_ns() const { return wall.now_ns(fabric); }
   [[nodiscard]] bool is_expired(const RecordHead& record) const {
     return record.expires_ns != 0 && record.expires_ns <= wall_ns();
   }
@@ -70,7 +68,7 @@ struct Store::State {
   Channel& channel;
   const Region& region;
   const KvRules rules;
-  const Duration ahead;
+  const WallTime wall;
   std::uint64_t next_generation = 1;
   const MemoryHead head;  // as it was in the beginning
   Index index;

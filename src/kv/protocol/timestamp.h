@@ -9,6 +9,8 @@
 #include "farside/fabric/fabric.h"
 #include "farside/kv/types.h"
 
+#include "kv/protocol/wall_time.h"
+
 namespace farside::kv {
 
 struct TimestampHash {
@@ -20,13 +22,10 @@ struct TimestampHash {
 /// A hybrid logical clock: follows this process's clock, but is never behind what it has given or seen.
 class HybridClock {
  public:
-  /// `ahead`: what must be added to the fabric's time to have wall time.
-  HybridClock(const Fabric& fabric, std::uint64_t session, Duration ahead)
-      : fabric_(fabric), session_(session), ahead_(ahead) {}
+  HybridClock(const Fabric& fabric, std::uint64_t session, const WallTime& wall)
+      : fabric_(fabric), session_(session), wall_(wall) {}
 
-  [[nodiscard]] std::uint64_t wall_ns() const {
-    return static_cast<std::uint64_t>(fabric_.now().nanoseconds + ahead_.count());
-  }
+  [[nodiscard]] std::uint64_t wall_ns() const { return wall_.now_ns(fabric_); }
   [[nodiscard]] Timestamp next() {
     last_ = std::max(last_ + 1, wall_ns());
     return {last_, session_};
@@ -36,7 +35,7 @@ class HybridClock {
  private:
   const Fabric& fabric_;
   std::uint64_t session_;
-  Duration ahead_;
+  WallTime wall_;
   std::uint64_t last_ = 0;
 };
 

@@ -6,7 +6,7 @@
 #include "farside/base/log.h"
 #include "farside/fabric/host.h"
 
-#include "kv/service/wall_time.h"
+#include "kv/service/system_time.h"
 
 namespace farside::kv {
 
@@ -20,9 +20,9 @@ constexpr auto kBetweenTries = std::chrono::milliseconds(10);
 // Versions that are reclaimed between two looks at what has come.
 constexpr std::size_t kReclaimedAtOnce = 16;
 
-StoreSettings store_settings(const ServiceOptions& options, const Fabric& fabric) {
+StoreSettings store_settings(const ServiceOptions& options) {
   StoreSettings settings = options.store;
-  settings.ahead = wall_ahead_of(fabric);
+  settings.wall = kSystemTime;
   return settings;
 }
 
@@ -41,7 +41,7 @@ Service::Service(const ServiceOptions& options, const Secret& pool)
       bells_(fabric_->create_region("kv bells", ServerLink::kBellsBytes)),
       bell_(*fabric_, options.self, *bells_, ServerLink::kBell),
       channel_(fabric_->open_channel()),
-      store_(*fabric_, *channel_, *memory_, store_settings(options, *fabric_)),
+      store_(*fabric_, *channel_, *memory_, store_settings(options)),
       journal_(open_journal()),
       logged_(store_, journal_.get()),
       handler_(logged_),

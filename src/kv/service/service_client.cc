@@ -10,7 +10,7 @@
 #include "farside/base/error.h"
 
 #include "kv/protocol/standby.h"
-#include "kv/service/wall_time.h"
+#include "kv/service/system_time.h"
 
 namespace farside::kv {
 
@@ -223,7 +223,7 @@ std::unique_ptr<Session> ServiceClient::open_session(const SessionOptions& optio
                                  .siblings = options.siblings,
                                  .cached_keys = options.cached_keys,
                                  .grace = welcome_.grace,
-                                 .ahead = wall_ahead_of(*fabric_)};
+                                 .wall = kSystemTime};
   for (;;) {
     PoolLinks links = reach_all(needed, until, deadline);
     links.are_all_needed = epochs_ != nullptr && SetupClock::now() < until;  // it may be about to be replaced
