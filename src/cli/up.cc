@@ -60,10 +60,11 @@ struct UpArguments {
 };
 
 // Overwrites one line of the terminal; nothing when standard error is something else.
-void show_progress(Rank ready, Rank nodes) {
+void show_progress(const StartProgress& progress, Rank nodes) {
   if (::isatty(STDERR_FILENO) == 0) return;
-  std::cerr << "\rstarting: " << ready << " of " << nodes << " nodes are ready" << (ready == nodes ? "\n" : "")
-            << std::flush;
+  std::cerr << "\rstarting: " << progress.ready << " of " << nodes << " nodes are ready";
+  if (progress.recovered_bytes != 0) std::cerr << "; " << format_bytes(progress.recovered_bytes) << " of journals read";
+  std::cerr << (progress.ready == nodes ? "\n" : "  ") << std::flush;
 }
 
 int up(const UpArguments& arguments) {
@@ -71,7 +72,8 @@ int up(const UpArguments& arguments) {
   const PoolDirectory directory(std::filesystem::absolute(runtime_dir()));
   Fd lock = prepare_pool(directory, options);
   if (arguments.foreground) return run_pool(directory, options);
-  start_pool(directory, options, std::move(lock), [&](Rank ready) { show_progress(ready, options.nodes); });
+  start_pool(directory, options, std::move(lock),
+             [&](const StartProgress& progress) { show_progress(progress, options.nodes); });
   std::cout << "a pool of " << options.nodes << (options.nodes == 1 ? " node" : " nodes") << " is up, with "
             << format_bytes(options.cache.cache_bytes) << " of cache ";
   if (options.kv_bytes != 0) std::cout << "and " << format_bytes(options.kv_bytes) << " for keys and values ";

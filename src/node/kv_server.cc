@@ -9,7 +9,19 @@ namespace farside {
 
 namespace {
 
-kv::ServiceOptions options_of(const ServiceAddresses& addresses, Rank rank, const KvNodeOptions& node) {
+// farside up waits for a node as long as this goes on.
+kv::RecoveryProgress recorded_in(const PoolDirectory& pool, Rank rank) {
+  return [&pool, rank](std::uint64_t bytes) {
+    try {
+      pool.write_recovered(rank, bytes);
+    } catch (const Error& error) {
+      log::warn(std::string("farside up may give up on this node, which is reading its journal: ") + error.what());
+    }
+  };
+}
+
+kv::ServiceOptions options_of(const PoolDirectory& pool, const ServiceAddresses& addresses, Rank rank,
+                              const KvNodeOptions& node) {
   kv::ServiceOptions options;
   options.self = rank;
   options.servers = addresses.all();
@@ -17,7 +29,10 @@ kv::ServiceOptions options_of(const ServiceAddresses& addresses, Rank rank, cons
   options.remote_peers = addresses.on_several_machines();
   options.store.bytes = node.bytes;
   options.journal = node.journal;
-  if (node.journal) options.journal->directory += "/server-" + std::to_string(rank);
+  if (node.journal) {
+    options.journal->directory += "/server-" + std::to_string(rank);
+    options.journal->on_recovery = recorded_in(pool, rank);
+  }
   return options;
 }
 
@@ -31,7 +46,7 @@ KvServer::Running::Running(const kv::ServiceOptions& options, const Secret& secr
 
 KvServer::KvServer(const PoolDirectory& pool, Team& team, const KvNodeOptions& options)
     : addresses_(pool, team, kv::kServiceName, 1) {
-  const kv::ServiceOptions service = options_of(addresses_, team.rank(), options);
+  const kv::ServiceOptions service = options_of(pool, addresses_, team.rank(), options);
   if (options.copies > 1) {
     standbys_.emplace(pool, team, kv::kStandbyName, 1 + 2 * team.size());  // after kv's ports, and those of far
     serve_copies(service, team);

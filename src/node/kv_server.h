@@ -23,10 +23,11 @@ struct KvNodeOptions {
 
 class KvServer {
  public:
-  /// Collective. Serves until destroyed, as server `rank` of as many as the team has ranks: in `pool`, and, in a pool
-  /// on several machines, on the port of the coordinator + 1 + rank of this one (its standby on that + twice the number
-  /// of ranks). With two copies a node that was started again serves nothing: what it had its successor has. Throws
-  /// Error when it cannot listen there, has not the memory, or cannot recover from its journal.
+  /// Collective, but for a recovery, which takes as long as the journal is long and shows its progress in `pool`:
+  /// nothing collective may follow. Serves until destroyed, as server `rank` of as many as the team has ranks: in
+  /// `pool`, and, in a pool on several machines, on the port of the coordinator + 1 + rank of this one (its standby on
+  /// that + twice the number of ranks). With two copies a node that was started again serves nothing: what it had its
+  /// successor has. Throws Error when it cannot listen there, has not the memory, or cannot recover from its journal.
   KvServer(const PoolDirectory& pool, Team& team, const KvNodeOptions& options);
 
  private:

@@ -68,10 +68,10 @@ void run_node(const PoolDirectory& pool, const CacheOptions& options, const KvNo
   std::optional<Board> board;  // made when the cache knows its size, but outlives it
   Cache cache(*team, options);
   cache.set_board(board.emplace(cache.layout().slot_count));
-  std::optional<KvServer> kv;
-  if (kv_options.bytes != 0) kv.emplace(pool, *team, kv_options);
   std::optional<FarLender> lender;
   if (far_bytes != 0) lender.emplace(pool, *team, far_bytes);
+  std::optional<KvServer> kv;
+  if (kv_options.bytes != 0) kv.emplace(pool, *team, kv_options);
   Prefaulter prefaulter(cache.region(), cache.layout());
   Door door(*team, cache, *board, prefaulter);
   const DoorServer server(team->fabric(), door, pool.door(team->rank()));

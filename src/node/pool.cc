@@ -35,7 +35,7 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-constexpr milliseconds kStartTimeout(40'000);  // longer than a team takes to give up forming
+constexpr milliseconds kStartTimeout(40'000);  // without progress; longer than a team takes to give up forming
 constexpr milliseconds kLockTimeout(1'000);    // held by a command that looks, or what was killed and is not gone yet
 constexpr milliseconds kStatusTimeout(2'000);
 constexpr milliseconds kEndTimeout(3'000);    // for the nodes to end by themselves
@@ -153,18 +153,29 @@ Rank count_ready(const PoolDirectory& directory) {
   return ready;
 }
 
+StartProgress progress_of(const PoolDirectory& directory) {
+  StartProgress progress{.ready = count_ready(directory)};
+  const auto record = directory.read_record();
+  for (const PoolRecord::Node& node : record ? record->nodes : std::vector<PoolRecord::Node>{}) {
+    progress.recovered_bytes += directory.read_recovered(node.rank);
+  }
+  return progress;
+}
+
 void wait_until_ready(const PoolDirectory& directory, Rank nodes, const ProcessWatch& supervisor,
-                      const HeldSignals& signals, const std::function<void(Rank ready)>& progress) {
-  const auto deadline = steady_clock::now() + kStartTimeout;
-  for (Rank ready = 0; ready < nodes; ready = count_ready(directory)) {
-    progress(ready);
-    if (steady_clock::now() > deadline) {
-      throw Error({"start", "the pool", std::to_string(ready) + " of its nodes were ready in time", "try again"});
+                      const HeldSignals& signals, const std::function<void(const StartProgress&)>& show) {
+  StartProgress progress;
+  ProgressDeadline deadline(kStartTimeout, steady_clock::now());
+  for (; progress.ready < nodes; progress = progress_of(directory)) {
+    show(progress);
+    if (deadline.has_passed(steady_clock::now(), progress)) {
+      throw Error(
+          {"start", "the pool", std::to_string(progress.ready) + " of its nodes were ready in time", "try again"});
     }
     if (signals.any_came()) throw Error({"start", "the pool", "it was interrupted", ""});
     if (supervisor.wait(kLook)) throw Error({"start", "the pool", "its process has ended", ""});
   }
-  progress(nodes);
+  show(progress);
 }
 
 Error no_pool() { return Error({"find", "a pool", "no pool is running", "start one with farside up"}); }
@@ -260,7 +271,7 @@ int run_pool(const PoolDirectory& directory, const PoolOptions& options) {
 }
 
 void start_pool(const PoolDirectory& directory, const PoolOptions& options, Fd lock,
-                const std::function<void(Rank ready)>& progress) {
+                const std::function<void(const StartProgress&)>& show) {
   const HeldSignals signals;  // Ctrl-C ends this process when it has ended the pool
   const pid_t child = ::fork();
   if (child < 0) throw errno_error("start", "the pool's process", "raise ulimit -u");
@@ -271,7 +282,7 @@ void start_pool(const PoolDirectory& directory, const PoolOptions& options, Fd l
   lock.reset();  // the child has inherited it
   const ProcessWatch supervisor(child);
   try {
-    wait_until_ready(directory, options.nodes, supervisor, signals, progress);
+    wait_until_ready(directory, options.nodes, supervisor, signals, show);
   } catch (const Error& error) {
     const std::string words = read_text(directory.log());
     const std::vector<ProcessWatch> nodes = watch_nodes(directory.read_record());

@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "node/door_client.h"
@@ -44,11 +45,37 @@ struct PoolOptions {
 /// gave it. Returns 0, or the exit code of the first node that failed for good, as a shell gives it.
 [[nodiscard]] int run_pool(const PoolDirectory& directory, const PoolOptions& options);
 
-/// Runs the pool in the background; returns when all nodes are ready, and calls `progress` meanwhile with how many are.
-/// Throws Error, with what the nodes said, when one fails or the time is up; nothing is left then. Nor is it when a
-/// signal such as Ctrl-C comes meanwhile: it then ends this process as it always does.
+struct StartProgress {
+  Rank ready = 0;                     ///< nodes on this machine
+  std::uint64_t recovered_bytes = 0;  ///< of the journals of those that are not, and were
+
+  friend bool operator==(const StartProgress&, const StartProgress&) = default;
+};
+
+/// A deadline that moves on as long as there is progress.
+class ProgressDeadline {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  ProgressDeadline(Clock::duration timeout, Clock::time_point now) : timeout_(timeout), passes_(now + timeout) {}
+
+  /// Returns whether `progress` has been the same for longer than the timeout.
+  [[nodiscard]] bool has_passed(Clock::time_point now, const StartProgress& progress) {
+    if (progress != std::exchange(last_, progress)) passes_ = now + timeout_;
+    return now > passes_;
+  }
+
+ private:
+  const Clock::duration timeout_;
+  Clock::time_point passes_;
+  StartProgress last_;
+};
+
+/// Runs the pool in the background; returns when all nodes are ready, and calls `show` meanwhile. Throws Error, with
+/// what the nodes said, when one fails or there is no progress for 40 s; nothing is left then. Nor is it when a signal
+/// such as Ctrl-C comes meanwhile: it then ends this process as it always does.
 void start_pool(const PoolDirectory& directory, const PoolOptions& options, Fd lock,
-                const std::function<void(Rank ready)>& progress);
+                const std::function<void(const StartProgress&)>& show);
 
 struct NodeStatus {
   PoolRecord::Node node;

@@ -29,10 +29,14 @@ bool is_silence_of_node(std::string_view name) {
   return is_service_socket(std::string(name), kDoor);
 }
 
+constexpr std::string_view kRecovered = ".recovered";
+
+bool says_what_is_recovered(std::string_view name) { return name.starts_with("kv-") && name.ends_with(kRecovered); }
+
 bool belongs_to_pool(const std::string& name) {
   return name == "pool.json" || name == "pool.json.new" || name == "pool.log" || name == "coordinator.sock" ||
          name == "secret" || is_service_socket(name, kDoor) || is_service_socket(name, kv::kServiceName) ||
-         is_service_socket(name, far::kServiceName) || is_silence_of_node(name);
+         is_service_socket(name, far::kServiceName) || is_silence_of_node(name) || says_what_is_recovered(name);
 }
 
 }  // namespace
@@ -84,6 +88,23 @@ std::optional<PoolRecord> PoolDirectory::read_record() const {
   } catch (const nlohmann::json::exception& error) {
     throw Error({"read", record(), error.what(), "end the pool with farside down, or remove the file"});
   }
+}
+
+std::filesystem::path PoolDirectory::recovered(Rank rank) const {
+  return path_ / ("kv-" + std::to_string(rank) + std::string(kRecovered));
+}
+
+void PoolDirectory::write_recovered(Rank rank, std::uint64_t bytes) const {
+  std::ofstream file(recovered(rank));
+  file << bytes << '\n';
+  file.close();
+  if (!file) throw errno_error("write", recovered(rank), "make room in the runtime directory");
+}
+
+std::uint64_t PoolDirectory::read_recovered(Rank rank) const {
+  std::uint64_t bytes = 0;
+  std::ifstream(recovered(rank)) >> bytes;
+  return bytes;
 }
 
 bool PoolDirectory::clean() const {

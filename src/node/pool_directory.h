@@ -7,6 +7,7 @@
 //   node-<rank>.sock   the host doors
 //   node-<rank>.sock.silent   made by a program that the node does not answer (farside/cache/host_door.h)
 //   kv-<rank>.sock     the key-value servers
+//   kv-<rank>.recovered   how much of its journal a key-value server that is starting has read
 //   far-<rank>.sock    who lends memory
 //   kv-<rank>-standby.sock   and the standby of each
 //
@@ -62,11 +63,17 @@ class PoolDirectory {
   /// Nothing when there is none. Throws Error when it cannot be read.
   [[nodiscard]] std::optional<PoolRecord> read_record() const;
 
+  /// Records how much of its journal the key-value server of `rank` has read. Throws Error when that fails.
+  void write_recovered(Rank rank, std::uint64_t bytes) const;
+  /// 0: it has recorded nothing.
+  [[nodiscard]] std::uint64_t read_recovered(Rank rank) const;
+
   /// Removes the files of a pool. The caller holds the lock. True when there were any.
   bool clean() const;
 
  private:
   [[nodiscard]] std::filesystem::path record() const { return path_ / "pool.json"; }
+  [[nodiscard]] std::filesystem::path recovered(Rank rank) const;
 
   std::filesystem::path path_;
 };

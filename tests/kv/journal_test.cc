@@ -4,6 +4,7 @@
 #include <system_error>
 #include <thread>
 
+#include <gmock/gmock.h>
 #include <sched.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
@@ -176,6 +177,25 @@ TEST_F(KvJournal, IsThatOfOnePartition) {
   StoreUnderTest other;
   EXPECT_THROW(FileJournal({.directory = directory()}, {1, 2}, other.store()), Error);
   EXPECT_THROW(FileJournal({.directory = directory()}, {0, 2}, other.store()), Error);
+}
+
+// farside up waits for a recovery as long as it sees this.
+TEST_F(KvJournal, ShowsTheProgressOfARecovery) {
+  constexpr StoreSettings kLarge{.bytes = 8U << 20U};
+  const std::string value(1U << 20U, 'v');
+  const JournalSettings without_snapshots{.sync = SyncPolicy::no, .least_log_bytes = std::uint64_t{1} << 30U};
+  {
+    Life life(directory(), without_snapshots, kLarge);
+    for (std::uint64_t time = 1; time <= 40; ++time) {
+      ASSERT_EQ(life.put("a", value, time), Answer::done);
+      life.pass(StoreUnderTest::kGrace);
+    }
+  }
+  std::vector<std::uint64_t> read;
+  JournalSettings observed = without_snapshots;
+  observed.on_recovery = [&read](std::uint64_t bytes) { read.push_back(bytes); };
+  const Life again(directory(), observed, kLarge);
+  EXPECT_THAT(read, testing::ElementsAre(testing::Ge(kRecoveryStep), testing::Ge(2 * kRecoveryStep)));
 }
 
 TEST_F(KvJournal, NeedsAStoreThatIsLargeEnough) {

@@ -2,6 +2,7 @@
 #include "node/pool_directory.h"
 
 #include <csignal>
+#include <filesystem>
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>
@@ -13,6 +14,17 @@
 
 namespace farside::test {
 namespace {
+
+TEST(PoolDirectory, SaysHowMuchOfItsJournalANodeHasRead) {
+  const TemporaryDirectory directory;
+  const PoolDirectory pool(directory.path());
+  EXPECT_EQ(pool.read_recovered(1), 0U);
+  pool.write_recovered(1, 5'000'000'000);
+  EXPECT_EQ(pool.read_recovered(1), 5'000'000'000U);
+  EXPECT_EQ(pool.read_recovered(0), 0U);
+  EXPECT_TRUE(pool.clean());
+  EXPECT_TRUE(std::filesystem::is_empty(directory.path()));
+}
 
 // Neither an empty record nor a part of one is in the place of the former.
 TEST(PoolDirectory, KeepsTheFormerRecordWhenTheNewOneCannotBeWritten) {

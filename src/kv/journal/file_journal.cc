@@ -12,8 +12,6 @@
 #include "farside/base/error.h"
 #include "farside/base/log.h"
 
-#include "kv/journal/recovery.h"
-
 namespace farside::kv {
 
 namespace {
@@ -52,7 +50,7 @@ FileJournal::FileJournal(const JournalSettings& settings, const Partition& parti
       partition_(partition),
       store_(store),
       directory_(settings.directory),
-      log_(recover(directory_, partition, store)),
+      log_(recover(directory_, partition, store, settings.on_recovery)),
       reserve_bytes_(std::min(store.use().bytes_total / kReservedPart, kMaxReservedBytes)),
       oldest_(directory_.numbers_of(JournalFileKind::log).front()) {
   look_for_room();

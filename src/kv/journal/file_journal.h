@@ -17,6 +17,7 @@
 
 #include "kv/journal/directory.h"
 #include "kv/journal/file.h"
+#include "kv/journal/recovery.h"
 #include "kv/journal/snapshot.h"
 #include "kv/protocol/journal.h"
 #include "kv/protocol/store.h"
@@ -34,6 +35,7 @@ struct JournalSettings {
   std::string directory{};
   SyncPolicy sync = SyncPolicy::everysec;
   std::uint64_t least_log_bytes = std::uint64_t{4} << 20U;  ///< a shorter log is not worth a snapshot
+  RecoveryProgress on_recovery{};
 };
 
 class FileJournal final : public Journal {

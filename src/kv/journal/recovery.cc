@@ -26,8 +26,9 @@ constexpr std::uint64_t kFirstLog = 1;
 
 class Recovery {
  public:
-  Recovery(const JournalDirectory& directory, const Partition& partition, Store& store)
-      : directory_(directory), partition_(partition), store_(store) {}
+  Recovery(const JournalDirectory& directory, const Partition& partition, Store& store,
+           const RecoveryProgress& progress)
+      : directory_(directory), partition_(partition), store_(store), progress_(progress) {}
 
   /// Number of the first log that counts.
   std::uint64_t load_snapshot();
@@ -53,6 +54,7 @@ class Recovery {
   [[nodiscard]] static Request request_of(const JournalReader& reader, const JournalEntry& entry);
   void with_room(const std::function<Answer()>& restore);
   void look_ahead();
+  void note_read(const JournalEntry& entry);
 
   const JournalDirectory& directory_;
   const Partition partition_;
@@ -60,6 +62,8 @@ class Recovery {
   std::uint64_t first_log_ = kFirstLog;  // that counts
   std::uint64_t last_ = 0;               // entry of the log
   bool has_looked_ahead_ = false;
+  const RecoveryProgress& progress_;
+  std::uint64_t read_bytes_ = 0;
 };
 
 std::uint64_t Recovery::load_snapshot() {
@@ -74,6 +78,7 @@ std::uint64_t Recovery::load_snapshot() {
   for (std::uint64_t sequence = 1;; ++sequence) {
     const auto entry = reader.next(sequence);
     if (!entry) throw reader.damage("byte " + std::to_string(reader.offset()) + " is not as it was written");
+    note_read(*entry);
     if (entry->head.kind == JournalEntryHead::Kind::request) {
       load(reader, *entry);
       continue;
@@ -120,6 +125,7 @@ JournalFile Recovery::replay_logs(std::uint64_t first) {
 Recovery::End Recovery::replay(const JournalFileId& log) {
   JournalReader reader(directory_.path_of(log), log, partition_);
   while (const auto entry = reader.next(last_ + 1)) {
+    note_read(*entry);
     repeat(reader, *entry);
     ++last_;
   }
@@ -193,6 +199,12 @@ void Recovery::repeat(const JournalReader& reader, const JournalEntry& entry) {
   });
 }
 
+void Recovery::note_read(const JournalEntry& entry) {
+  const std::uint64_t before = read_bytes_;
+  read_bytes_ += entry.body.size();
+  if (progress_ && before / kRecoveryStep != read_bytes_ / kRecoveryStep) progress_(read_bytes_);
+}
+
 // ---- Room
 
 void Recovery::with_room(const std::function<Answer()>& restore) {
@@ -220,6 +232,7 @@ void Recovery::look_ahead() {
     const JournalFileId log{JournalFileKind::log, number};
     JournalReader reader(directory_.path_of(log), log, partition_);
     while (const auto entry = reader.next()) {
+      note_read(*entry);
       const Request request = request_of(reader, *entry);
       for (const Write& write : request.writes) prepared[request.timestamp].push_back(key_id(write.key));
       if (request.kind == RequestKind::put || request.kind == RequestKind::commit) {
@@ -233,8 +246,9 @@ void Recovery::look_ahead() {
 
 }  // namespace
 
-JournalFile recover(const JournalDirectory& directory, const Partition& partition, Store& store) {
-  Recovery recovery(directory, partition, store);
+JournalFile recover(const JournalDirectory& directory, const Partition& partition, Store& store,
+                    const RecoveryProgress& progress) {
+  Recovery recovery(directory, partition, store, progress);
   JournalFile log = recovery.replay_logs(recovery.load_snapshot());
   store.expect({});  // nothing more
   recovery.commit_what_is_alone(log);
