@@ -68,6 +68,12 @@ long ask_about(DoorKind kind, Hint hint, const Part& part) {
 
 long discard(const Part& part) { return part.use == Use::free ? 0 : ask_about(DoorKind::discard, Hint::none, part); }
 
+// As the kernel, it leaves memory that is locked as it is.
+long clear(const Part& part) {
+  const long error = part.use == Use::free ? 0 : ask_about(DoorKind::clear, Hint::none, part);
+  return error == -ENOMEM ? -EINVAL : error;
+}
+
 // Freed ranges become free, many ranges in a request. False when the door does not answer.
 bool recycle() {
   for (;;) {
@@ -130,9 +136,11 @@ long divide(std::uint64_t address, std::uint64_t bytes, long number, int advice,
   return first_error;
 }
 
-long hint_used(Hint hint, const Part& part) {
-  return part.use == Use::used ? ask_about(DoorKind::advise, hint, part) : -ENOMEM;
+long ask_about_used(DoorKind kind, Hint hint, const Part& part) {
+  return part.use == Use::used ? ask_about(kind, hint, part) : -ENOMEM;
 }
+
+long hint_used(Hint hint, const Part& part) { return ask_about_used(DoorKind::advise, hint, part); }
 
 // Copies only pages that are not zero: zeros need no memory in the new place.
 void copy_pages(std::uint64_t from, std::uint64_t to, std::uint64_t bytes) {
@@ -290,7 +298,7 @@ long advise(std::uint64_t address, std::uint64_t bytes, int advice) {
   switch (advice) {
     case MADV_DONTNEED:
     case MADV_DONTNEED_LOCKED:
-    case MADV_FREE: return by([](const Part& part) { return discard(part); });
+    case MADV_FREE: return by(clear);
     case MADV_NORMAL:
     case MADV_RANDOM: return hint(Hint::none);
     case MADV_SEQUENTIAL: return hint(Hint::sequential);
@@ -325,7 +333,7 @@ long lock(std::uint64_t address, std::uint64_t bytes) {
 long unlock(std::uint64_t address, std::uint64_t bytes) {
   const std::uint64_t within = address % kPageBytes;
   return divide(address - within, bytes + within, SYS_munlock, 0,
-                [](const Part& part) { return hint_used(Hint::none, part); });
+                [](const Part& part) { return ask_about_used(DoorKind::unpin, Hint::none, part); });
 }
 
 long remap(std::uint64_t address, std::uint64_t bytes, std::uint64_t new_bytes, int flags, std::uint64_t place) {

@@ -68,16 +68,23 @@ bool is_far(const iovec* parts, int count) {
          std::any_of(parts, parts + count, [](const iovec& part) { return is_far(part.iov_base, part.iov_len); });
 }
 
+// 0: unknown.
+std::uint32_t file_system_of(int fd) {
+  struct statfs of {};
+  return system_call(SYS_fstatfs, fd, &of) == 0 ? static_cast<std::uint32_t>(of.f_type) : 0;
+}
+
 // By the descriptor's flag, which may change at any time; or since its file system does so by itself.
 bool is_direct(int fd) {
   const long flags = system_call(SYS_fcntl, fd, F_GETFL);
   if (flags < 0) return false;
   if ((flags & O_DIRECT) != 0) return true;
-  struct statfs of {};
-  if (system_call(SYS_fstatfs, fd, &of) != 0) return false;
-  const auto type = static_cast<std::uint32_t>(of.f_type);
+  const std::uint32_t type = file_system_of(fd);
   return type == FUSE_SUPER_MAGIC || type == SMB2_SUPER_MAGIC || type == kCifsMagic || type == kPlan9Magic;
 }
+
+// An overlay's layers may be of such a file system, and cannot be looked at.
+bool may_be_direct(int fd) { return is_direct(fd) || file_system_of(fd) == OVERLAYFS_SUPER_MAGIC; }
 
 /// The place in the program's buffers for the next bytes.
 class Cursor {
@@ -154,48 +161,48 @@ extern "C" {
 // turn.
 ssize_t farside_far_stream_read(FILE* stream, void* into, ssize_t bytes) {
   const auto wanted = static_cast<std::size_t>(bytes);
-  if (bytes > 0 && is_far(into, wanted) && is_direct(stream->_fileno)) {
+  if (bytes > 0 && is_far(into, wanted) && may_be_direct(stream->_fileno)) {
     return read_by_way(stream->_fileno, into, wanted, kAtPosition);
   }
   return farside::preload::next_stream_read(stream, into, bytes);
 }
 
 ssize_t read(int fd, void* into, size_t bytes) {
-  if (is_far(into, bytes) && is_direct(fd)) return read_by_way(fd, into, bytes, kAtPosition);
+  if (is_far(into, bytes) && may_be_direct(fd)) return read_by_way(fd, into, bytes, kAtPosition);
   return next_read(fd, into, bytes);
 }
 
 ssize_t __read_chk(int fd, void* into, size_t bytes, size_t room) {
-  if (bytes <= room && is_far(into, bytes) && is_direct(fd)) return read_by_way(fd, into, bytes, kAtPosition);
+  if (bytes <= room && is_far(into, bytes) && may_be_direct(fd)) return read_by_way(fd, into, bytes, kAtPosition);
   return next_read_chk(fd, into, bytes, room);
 }
 
 ssize_t pread(int fd, void* into, size_t bytes, off_t offset) {
-  if (offset >= 0 && is_far(into, bytes) && is_direct(fd)) return read_by_way(fd, into, bytes, offset);
+  if (offset >= 0 && is_far(into, bytes) && may_be_direct(fd)) return read_by_way(fd, into, bytes, offset);
   return next_pread(fd, into, bytes, offset);
 }
 
 ssize_t __pread_chk(int fd, void* into, size_t bytes, off_t offset, size_t room) {
-  if (offset >= 0 && bytes <= room && is_far(into, bytes) && is_direct(fd)) {
+  if (offset >= 0 && bytes <= room && is_far(into, bytes) && may_be_direct(fd)) {
     return read_by_way(fd, into, bytes, offset);
   }
   return next_pread_chk(fd, into, bytes, offset, room);
 }
 
 ssize_t readv(int fd, const iovec* parts, int count) {
-  if (is_far(parts, count) && is_direct(fd)) return as_libc_does(read_by_way(fd, parts, count, kAtPosition, 0));
+  if (is_far(parts, count) && may_be_direct(fd)) return as_libc_does(read_by_way(fd, parts, count, kAtPosition, 0));
   return next_readv(fd, parts, count);
 }
 
 ssize_t preadv(int fd, const iovec* parts, int count, off_t offset) {
-  if (offset >= 0 && is_far(parts, count) && is_direct(fd)) {
+  if (offset >= 0 && is_far(parts, count) && may_be_direct(fd)) {
     return as_libc_does(read_by_way(fd, parts, count, offset, 0));
   }
   return next_preadv(fd, parts, count, offset);
 }
 
 ssize_t preadv2(int fd, const iovec* parts, int count, off_t offset, int flags) {
-  if (offset >= kAtPosition && is_far(parts, count) && is_direct(fd)) {
+  if (offset >= kAtPosition && is_far(parts, count) && may_be_direct(fd)) {
     return as_libc_does(read_by_way(fd, parts, count, offset, flags));
   }
   return next_preadv2(fd, parts, count, offset, flags);

@@ -33,10 +33,10 @@ void* as_address(long result) {
   return MAP_FAILED;
 }
 
-// Memory that starts as zeros, is private, and may lie anywhere.
+// Memory that starts as zeros, is private, and may lie anywhere. What the kernel is to lock at once is its own.
 bool is_plain(int flags) {
   constexpr int kType = MAP_SHARED | MAP_PRIVATE | MAP_ANONYMOUS;
-  constexpr int kElsewhere = MAP_STACK | MAP_GROWSDOWN | MAP_HUGETLB | MAP_32BIT | MAP_FIXED_NOREPLACE;
+  constexpr int kElsewhere = MAP_STACK | MAP_GROWSDOWN | MAP_LOCKED | MAP_HUGETLB | MAP_32BIT | MAP_FIXED_NOREPLACE;
   return (flags & kType) == (MAP_PRIVATE | MAP_ANONYMOUS) && (flags & kElsewhere) == 0;
 }
 

@@ -41,6 +41,7 @@ TEST_F(FarTest, AProgramDoesWhatItAlwaysDoes) {
                                  "statics_mapped_over",
                                  "statics_remapped",
                                  "statics_pinned",
+                                 "locked_mappings",
                                  "malloc",
                                  "unmapped_parts",
                                  "remapped",

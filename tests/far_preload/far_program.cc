@@ -277,6 +277,7 @@ int main(int count, char** arguments) {
                                                          {"statics_mapped_over", statics_mapped_over},
                                                          {"statics_remapped", statics_remapped},
                                                          {"statics_pinned", statics_pinned},
+                                                         {"locked_mappings", locked_mappings},
                                                          {"malloc", malloc_family},
                                                          {"unmapped_parts", unmapped_parts},
                                                          {"remapped", remapped},

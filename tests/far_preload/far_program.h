@@ -63,6 +63,7 @@ void spawns();
 void threads();
 void without_descriptors();
 void without_any_descriptors();
+void locked_mappings();
 void statics_discarded();
 void statics_mapped_over();
 void statics_pinned();

@@ -152,27 +152,48 @@ void statics_remapped() {
   REQUIRE(whole != MAP_FAILED && is_filled(whole, kPage, 500) && are_filled(420, 500));
 }
 
-// What is pinned stays, whatever else comes.
+bool are_pages_here(const void* memory, std::size_t count) {
+  std::vector<std::uint64_t> entries(count);
+  const int map = open("/proc/self/pagemap", O_RDONLY);
+  const auto bytes = static_cast<ssize_t>(count * 8);
+  REQUIRE(pread(map, entries.data(), count * 8, reinterpret_cast<off_t>(memory) / 4096 * 8) == bytes);
+  close(map);
+  return std::all_of(entries.begin(), entries.end(), [](std::uint64_t entry) { return entry >> 63U != 0; });
+}
+
+// What is pinned stays, whatever else comes, and whatever is advised.
 void statics_pinned() {
-  const auto are_here = [](std::size_t from, std::size_t to) {
-    std::vector<std::uint64_t> entries(to - from);
-    const int map = open("/proc/self/pagemap", O_RDONLY);
-    const auto bytes = static_cast<ssize_t>(entries.size() * 8);
-    REQUIRE(pread(map, entries.data(), entries.size() * 8, reinterpret_cast<off_t>(page(from)) / 4096 * 8) == bytes);
-    close(map);
-    return std::all_of(entries.begin(), entries.end(), [](std::uint64_t entry) { return entry >> 63U != 0; });
-  };
+  const auto are_here = [](std::size_t from, std::size_t to) { return are_pages_here(page(from), to - from); };
   fill_pages(0, kPages);
   make_others_leave();
   REQUIRE(!are_here(50, 114));
   REQUIRE(mlock(page(50) + 1, 64 * kPage - 1) == 0);
   make_others_leave();
   REQUIRE(are_here(50, 114) && are_filled(0, kPages));
+  for (const int advice : {MADV_RANDOM, MADV_SEQUENTIAL, MADV_COLD, MADV_PAGEOUT, MADV_NORMAL}) {
+    REQUIRE(madvise(page(40), 80 * kPage, advice) == 0);
+  }
+  make_others_leave();
+  REQUIRE(are_here(50, 114));
+  for (const int advice : {MADV_DONTNEED, MADV_FREE}) {
+    REQUIRE(madvise(page(113), kPage, advice) == -1 && errno == EINVAL);
+  }
+  REQUIRE(are_filled(0, kPages));
   REQUIRE(mlock(page(0), kLarge) == -1 && errno == ENOMEM);
   REQUIRE(munlock(page(50), 64 * kPage) == 0);
   fill_pages(200, kPages);
   make_others_leave();
   REQUIRE(!are_here(50, 114) && are_filled(0, kPages));
+  REQUIRE(madvise(page(50), kPage, MADV_DONTNEED) == 0 && are_zero(50, 51));
+}
+
+// Memory that the kernel is asked to lock is not far: no device may write to a page that has left.
+void locked_mappings() {
+  const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_LOCKED;
+  void* const locked = mmap(nullptr, kLarge, PROT_READ | PROT_WRITE, flags, -1, 0);
+  REQUIRE(locked != MAP_FAILED);
+  make_others_leave();
+  REQUIRE(are_pages_here(locked, kLarge / kPage));
 }
 
 }  // namespace far_program

@@ -154,8 +154,10 @@ bool StandInDoor::obey(Connection& connection) {
   if (!process) return false;
   switch (packet.kind) {
     case DoorKind::discard:
+    case DoorKind::clear:
     case DoorKind::give_away: discard(*process, packet); break;
-    case DoorKind::advise: break;
+    case DoorKind::advise:
+    case DoorKind::unpin: break;
     case DoorKind::fork_begins:
       connection.parent = process;
       process->is_forking = true;

@@ -189,6 +189,10 @@ void Door::State::answer(const Connection& connection, const Received& request) 
   for (const DoorRange& range : request.ranges()) {
     if (request.packet.kind == DoorKind::discard) {
       program->discard(range);
+    } else if (request.packet.kind == DoorKind::clear) {
+      done = program->clear(range) && done;
+    } else if (request.packet.kind == DoorKind::unpin) {
+      program->unpin(range);
     } else if (request.packet.kind == DoorKind::give_away) {
       program->give_away(range);
     } else if (request.packet.kind == DoorKind::advise && request.packet.extra <= static_cast<unsigned>(Hint::done)) {
@@ -202,7 +206,7 @@ void Door::State::answer(const Connection& connection, const Received& request) 
   if (done) {
     send(*connection, DoorKind::done);
   } else {
-    refuse(*connection, "more would be pinned than three quarters of the budget");
+    refuse(*connection, "pages are pinned, or more would be than three quarters of the budget");
   }
 }
 

@@ -10,7 +10,7 @@
 
 namespace farside::far {
 
-inline constexpr std::uint32_t kDoorVersion = 1;
+inline constexpr std::uint32_t kDoorVersion = 2;
 inline constexpr char kDoorVariable[] = "FARSIDE_FAR";  ///< the socket's path, in the program's environment
 
 enum class DoorKind : std::uint32_t {
@@ -20,14 +20,16 @@ enum class DoorKind : std::uint32_t {
   refused,      ///< server: the packet's text says why
   drop,         ///< server: take the memory of these ranges away
   dropped,      ///< program: done
-  discard,      ///< program, with token: these ranges are zeros from now on
-  give_away,    ///< program, with token: something else is about to be mapped over these ranges
-  advise,       ///< program, with token: extra = far::Hint of these ranges
-  allocated,    ///< program, with token: extra = address from which it called for this range
+  discard,      ///< program, with token: these ranges are free, zeros from now on, and without a hint
+  clear,      ///< program, with token: these ranges, which it uses, are zeros from now on; refused where one is pinned
+  give_away,  ///< program, with token: something else is about to be mapped over these ranges
+  advise,     ///< program, with token: extra = far::Hint of these ranges; pages that are pinned stay so
+  unpin,      ///< program, with token: these ranges may leave again
+  allocated,  ///< program, with token: extra = address from which it called for this range
   fork_begins,  ///< program, with token
   quiet,        ///< server: no page of the process leaves; the fork may happen
   forked,       ///< program, the parent: it has happened, or failed
-  done,         ///< server: of discard, give_away, advise and allocated
+  done,         ///< server: of discard, clear, give_away, advise, unpin and allocated
 };
 
 /// Whole pages.

@@ -203,13 +203,24 @@ void Program::await_end() {
 
 // To erase, a shuttle carries nothing: the handler's may be used beside it.
 void Program::discard(const DoorRange& range) {
-  if (has_hints_) (void)advise(range, Hint::none);
+  if (has_hints_) unpin(range);
   memory_.ranges().for_each_part(range,
                                  [&](PageNumber first, PageNumber count) { mover_.discard(first, count, handlers_); });
 }
 
+bool Program::clear(const DoorRange& range) {
+  bool is_any_pinned = false;
+  if (has_hints_) {
+    memory_.ranges().for_each_part(range, [&](PageNumber first, PageNumber count) {
+      is_any_pinned = is_any_pinned || mover_.not_pinned(first, count) != count;
+    });
+  }
+  if (!is_any_pinned) discard(range);
+  return !is_any_pinned;
+}
+
 void Program::give_away(const DoorRange& range) {
-  if (has_hints_) (void)advise(range, Hint::none);
+  if (has_hints_) unpin(range);
   memory_.ranges().for_each_part(
       range, [&](PageNumber first, PageNumber count) { mover_.give_away(first, count, handlers_); });
 }
@@ -222,13 +233,22 @@ bool Program::advise(const DoorRange& range, Hint hint) {
     advising_.assume_held();
     if (hint == Hint::pinned) {
       all = all && pin(first, count);
-      return;
+    } else {
+      mover_.advise_unpinned(first, count, hint);
     }
+  });
+  return all;
+}
+
+void Program::set_hint(const DoorRange& range, Hint hint) {
+  const MutexLock lock(advising_);
+  has_hints_ = true;
+  memory_.ranges().for_each_part(range, [&](PageNumber first, PageNumber count) {
+    advising_.assume_held();
     const std::int64_t change = mover_.advise(first, count, hint);
     pinned_pages_ += change;
     household_.pinned_pages += change;
   });
-  return all;
 }
 
 void Program::allocated(const DoorRange& range, std::uint64_t caller, pid_t process) {
@@ -239,7 +259,8 @@ void Program::allocated(const DoorRange& range, std::uint64_t caller, pid_t proc
 }
 
 void Program::give_hint(const DoorRange& range, const Profile::Allocation& allocation) {
-  if (advise(range, allocation.hint())) return;
+  if (allocation.hint() != Hint::pinned) return set_hint(range, allocation.hint());
+  if (advise(range, Hint::pinned)) return;
   log::warn("\"" + allocation.name() + "\" is not pinned: it would be more than three quarters of the budget");
 }
 

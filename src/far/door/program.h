@@ -98,11 +98,16 @@ class Program {
   /// Kills the process. A process that cannot be served must not go on, or absent pages would be zeros.
   void end();
 
+  /// The range is free.
   void discard(const DoorRange& range);
+  /// The range is in use, and zeros from now on. False, and nothing changes, when a page of it is pinned: system calls
+  /// and devices may be using that.
+  [[nodiscard]] bool clear(const DoorRange& range);
   /// Something else is about to be mapped there.
   void give_away(const DoorRange& range);
-  /// False when more would be pinned than may be.
+  /// Pages that are pinned stay so. False when more would be pinned than may be.
   [[nodiscard]] bool advise(const DoorRange& range, Hint hint);
+  void unpin(const DoorRange& range) { set_hint(range, Hint::none); }
   /// By `process`, which is this one or shares its memory, from where `caller` is.
   void allocated(const DoorRange& range, std::uint64_t caller, pid_t process);
   [[nodiscard]] PagerCounts counts() const { return mover_.counts(); }
@@ -123,6 +128,8 @@ class Program {
   void await_end();
   [[nodiscard]] bool pin(PageNumber first, PageNumber count) REQUIRES(advising_);
   void give_hint(const DoorRange& range, const Profile::Allocation& allocation);
+  /// That of all pages. Any but pinned.
+  void set_hint(const DoorRange& range, Hint hint);
 
   Household& household_;
   const std::shared_ptr<const Fd> connection_;

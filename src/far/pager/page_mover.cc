@@ -319,6 +319,13 @@ std::int64_t PageMover::advise(PageNumber first, PageNumber count, Hint hint) {
   return newly_pinned;
 }
 
+void PageMover::advise_unpinned(PageNumber first, PageNumber count, Hint hint) {
+  for (PageNumber page = first; page < first + count; ++page) {
+    const PageWord word = table_.lock(page);
+    table_.unlock(page, word.hint() == Hint::pinned ? word : word.with_hint(hint));
+  }
+}
+
 PageNumber PageMover::not_pinned(PageNumber first, PageNumber count) {
   PageNumber others = 0;
   for (PageNumber page = first; page < first + count; ++page) others += settled(page).hint() != Hint::pinned ? 1 : 0;
