@@ -39,6 +39,9 @@ void begin_beyond_the_pages(Array& array) {
   array.pages().begin_put({kElements, 0, LocalSpan(one)});
 }
 void call_what_is_refused(Array& array) { (void)array.own(0, 1); }
+void report_although_open(Array& array) { (void)array.report(); }
+void balance_although_open(Array& array) { (void)array.balance(); }
+void copy_although_open(Array& array) { (void)array.copy(0, array, {kElements, 1}); }
 void throw_by_itself(Array& /*array*/) { throw std::runtime_error("as the test wants it"); }
 
 /// Two ranks; rank 1 has all pages, and is stopped from when `at_rank_0` calls the function it is given until that
@@ -82,6 +85,9 @@ INSTANTIATE_TEST_SUITE_P(All, OpenTransfersOf,
                          testing::Values(Exception{"BeginOfWhatThereIsNot", begin_what_there_is_not},
                                          Exception{"BeginBeyondThePages", begin_beyond_the_pages},
                                          Exception{"RefusedCall", call_what_is_refused},
+                                         Exception{"RefusedReport", report_although_open},
+                                         Exception{"RefusedBalance", balance_although_open},
+                                         Exception{"RefusedCopy", copy_although_open},
                                          Exception{"AnothersException", throw_by_itself}),
                          [](const auto& tested) { return tested.param.name; });
 

@@ -139,6 +139,7 @@ class GlobalArray {
   }
   /// From `source`, which may be this array, if the two ranges have nothing in common.
   Ended copy(std::uint64_t first, GlobalArray& source, Range from) {
+    access_.check_closed();
     check(first, from.count);
     source.check(from.first, from.count);
     std::vector<T> values(std::min(from.count, kAtOnce));
@@ -242,6 +243,7 @@ class GlobalArray {
 
   /// Collective: each rank owns what it has used most since the last time, of the `most` pages that each has used most.
   Moved balance(std::uint64_t most = 1024) {
+    access_.check_closed();
     const GatheredUse gathered = gather_use(access_, shared_->collectives, most, deadline());
     if (!gathered.ended.done()) return {.ended = gathered.ended};
     access_.clear_traffic();
@@ -249,6 +251,7 @@ class GlobalArray {
   }
   /// Collective: why was this remote? A table of the `most` pages of each rank. Throws Error when a rank is lost.
   [[nodiscard]] std::string report(std::uint64_t most = 16) {
+    access_.check_closed();
     const GatheredUse gathered = gather_use(access_, shared_->collectives, most, deadline());
     expect(gathered.ended, "gather the use of pages");
     return report_of(gathered.uses, shared_->pages.page_bytes());

@@ -65,7 +65,8 @@ Ended Accessor::get(std::span<const PagePart> parts, Deadline deadline) {
 Ended Accessor::put(const PagePart& part, Deadline deadline) {
   settle_now_and_then();
   const KnownPlace* const known = this->known(part.page);
-  if (known == nullptr || is_in_doubt(known->place.owner) || !holder_->cover(part.page, known->sampled)) {
+  if (known == nullptr || !written_.empty() || is_in_doubt(known->place.owner) ||
+      !holder_->cover(part.page, known->sampled)) {
     begin_put(part);
     return finish(deadline);
   }
@@ -101,6 +102,7 @@ Old<std::uint64_t> Accessor::act_on_word(PageId page, std::uint64_t offset, Act 
     if (!found.ended.done()) return {found.ended, 0};
     const KnownPlace& known = *found.known;
     if (const Ended settled = settle_at(known.place.owner, deadline); !settled.done()) return {settled, 0};
+    if (const Ended earlier = await_puts(deadline); !earlier.done()) return {give_up(earlier), 0};
     if (!holder_->cover(page, known.sampled)) {
       known_[memory_.layout().cached_at(page)] = {};
       continue;
