@@ -1,6 +1,7 @@
 #include "sim/sim_channel.h"
 
 #include <algorithm>
+#include <map>
 #include <utility>
 
 namespace farside::sim {
@@ -159,10 +160,13 @@ Outcome SimChannel::write_signals(std::span<const RemoteWord<ControlWord>> words
                                   Deadline deadline) {
   Batch batch(*this);
   Completion all;
+  std::map<PeerId, Outcome> before;
   for (const auto& word : words) {
-    const Outcome before = begin_signal(word.region->peer());
-    all.record(before);
-    if (before == Outcome::done) batch.store(word, value);
+    const auto [of_peer, is_first] = before.try_emplace(word.region->peer());
+    if (is_first) of_peer->second = begin_signal(of_peer->first);
+    all.record(of_peer->second);
+    signals_ = of_peer->second == Outcome::done;
+    if (signals_) batch.store(word, value);
     signals_ = false;
   }
   all.record(batch.wait(deadline));

@@ -90,6 +90,7 @@ void ucp_request_free(void* request) {
 
 ucs_status_t ucp_config_modify(ucp_config_t* config, const char* name, const char* value) {
   static auto* const next = farside::test::real<decltype(ucp_config_modify)>("ucp_config_modify");
+  ucx_faults().settings[name] = value;
   const bool forgets = ucx_faults().forgets_setting && std::strcmp(name, "CONN_NB") == 0;
   return next(config, forgets ? "NO_LONGER_CONN_NB" : name, value);
 }

@@ -3,6 +3,8 @@
 #pragma once
 
 #include <atomic>
+#include <map>
+#include <string>
 
 namespace farside::test {
 
@@ -16,6 +18,7 @@ struct UcxFaults {
   std::atomic<bool> forgets_setting = false;  ///< CONN_NB, as a later version may
   std::atomic<unsigned> endpoints_asked = 0;
   std::atomic<std::size_t> estimated_endpoints = 0;  ///< as ucp_init was told
+  std::map<std::string, std::string> settings;       ///< as ucp_config_modify was told, by one thread
 };
 
 /// Of this process. Faults of threads are those of the thread that called `mine` last.

@@ -158,7 +158,7 @@ TEST(UcxEngine, RevokedPeerReachesNothingAnyMore) {
     }
     me.barrier();
     if (me.index() == 0) {
-      EXPECT_EQ(node.engine->revoke(1, patience()), Outcome::done);
+      EXPECT_EQ(node.engine->revoke(node.engine->peer(1), patience()), Outcome::done);
       std::atomic_ref(node.words[1]).store(0);
       std::atomic_ref(node.words[2]).store(0);
     }

@@ -25,7 +25,7 @@ TEST(UcxEngine, PeerNumberServesANewIncarnation) {
     if (me.index() == 0) {
       std::uint64_t value = 5;
       ASSERT_EQ(node.write(1, 0, &value, 8), Outcome::done);
-      ASSERT_EQ(node.engine->revoke(1, patience()), Outcome::done);
+      ASSERT_EQ(node.engine->revoke(node.engine->peer(1), patience()), Outcome::done);
       ASSERT_EQ(node.write(1, 0, &value, 8), Outcome::peer_lost);
       (void)node.channel->flush(1, patience());
       node.engine->connect(1, addresses[2]);
@@ -70,7 +70,7 @@ TEST(UcxEngine, ConnectionGivenUpBeforeItsGreetingDoesNotShiftTheNext) {
     me.barrier();
     if (me.index() == 1) {
       EXPECT_EQ(look(node.words[0]), 5u);
-      EXPECT_EQ(node.engine->revoke(0, patience()), Outcome::done);
+      EXPECT_EQ(node.engine->revoke(node.engine->peer(0), patience()), Outcome::done);
     }
     me.barrier();
     if (me.index() == 0) {

@@ -44,8 +44,10 @@ void HostFabric::connect(PeerId number, std::string_view address) {
   peers_.expect_free(number);
   if (way == PeerTable::Way::ucx) ucx_->connect(number, other.ucx);
   peers_.connect(number, way);
-  known_[number] = {other.process, way, peers_.life(number),
-                    other.process == self_.process && other.host == self_.host};
+  known_[number] = {.process = other.process,
+                    .life = peers_.life(number),
+                    .over_ucx = way == PeerTable::Way::ucx ? ucx_->peer(number) : nullptr,
+                    .is_self = other.process == self_.process && other.host == self_.host};
 }
 
 PeerTable::Way HostFabric::way_to(PeerId number, const ProcessAddress& address) const {
@@ -69,7 +71,7 @@ std::unique_ptr<RemoteRegion> HostFabric::attach(PeerId number, std::string_view
   const Peer owner = peer(number);
   std::unique_ptr<RemoteAccess> access;
   std::byte* mapped = nullptr;
-  if (owner.way == PeerTable::Way::ucx) {
+  if (owner.over_ucx != nullptr) {
     access = ucx_->attach(number, region.ucx);
   } else {
     auto direct = std::make_unique<DirectAccess>(owner.process, region, peers_.word(number), accesses_);
@@ -109,7 +111,7 @@ Outcome HostFabric::revoke(PeerId number, PeerLife life, Deadline deadline) {
     throw Error({"revoke the access of", "peer " + std::to_string(number), "it is this process", ""});
   }
   mark_lost(number, life);
-  if (revoked.way == PeerTable::Way::ucx) return ucx_->revoke(number, deadline);
+  if (revoked.over_ucx != nullptr) return ucx_->revoke(revoked.over_ucx, deadline);
   const std::string why = "as peer " + std::to_string(number) + " it has this process's memory mapped, and is revoked";
   return kill_and_wait(revoked.process, why, deadline);
 }

@@ -46,8 +46,8 @@ class HostFabric final : public Fabric {
  private:
   struct Peer {
     ProcessId process;
-    PeerTable::Way way;
     PeerLife life;
+    std::shared_ptr<UcxPeer> over_ucx;  ///< null: directly
     bool is_self;
   };
   /// Returns the process that a peer number was last connected to, dead or alive. Throws Error when it never was.

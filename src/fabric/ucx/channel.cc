@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <map>
 #include <set>
 #include <thread>
 #include <utility>
@@ -261,10 +262,14 @@ std::vector<Outcome> UcxChannel::flush(std::span<const PeerId> peers, Report rep
   for (std::size_t i = 0; i < peers.size(); ++i) flushes[i].peer = peers[i];
   flush_links(flushes, deadline);
 
+  // What is reported once is reported for all that is asked about that peer now.
+  std::map<PeerId, Outcome> verdicts;
   std::vector<Outcome> outcomes;
   outcomes.reserve(flushes.size());
   for (const Flush& flush : flushes) {
-    outcomes.push_back(verdict(flush.peer, flush.completion.outcome, report, deadline));
+    const auto [of_peer, is_first] = verdicts.try_emplace(flush.peer);
+    if (is_first) of_peer->second = verdict(flush.peer, flush.completion.outcome, report, deadline);
+    outcomes.push_back(of_peer->second);
   }
   return outcomes;
 }

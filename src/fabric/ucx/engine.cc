@@ -283,8 +283,9 @@ std::shared_ptr<UcxPeer> UcxEngine::peer(PeerId number) const {
   return found->second;
 }
 
-void UcxEngine::mark_lost(PeerId number) {
-  const std::shared_ptr<UcxPeer> dead = peer(number);
+void UcxEngine::mark_lost(PeerId number) { lose(peer(number)); }
+
+void UcxEngine::lose(const std::shared_ptr<UcxPeer>& dead) {
   dead->lost = true;
   // Over verbs, UCX 1.13 aborts the process when it finds out by itself that a peer it still connects to is gone.
   if (!context_.in_order()) {
@@ -297,9 +298,9 @@ void UcxEngine::mark_lost(PeerId number) {
 
 bool UcxEngine::lost(PeerId number) const { return peer(number)->lost; }
 
-Outcome UcxEngine::revoke(PeerId number, Deadline deadline) {
-  mark_lost(number);
-  const UcxIdentity revoked = peer(number)->identity;
+Outcome UcxEngine::revoke(const std::shared_ptr<UcxPeer>& peer, Deadline deadline) {
+  lose(peer);
+  const UcxIdentity revoked = peer->identity;
   if (!lock_by(deadline)) return Outcome::timed_out;
   const MutexLock held(mutex_, std::adopt_lock);
   revoked_.insert(revoked);
@@ -320,6 +321,7 @@ bool UcxEngine::await_flush(Deadline deadline) {
   if (!UCS_PTR_IS_PTR(request)) return true;
   while (ucp_request_check_status(request) == UCS_INPROGRESS && monotonic_now() < deadline.at) {
     const bool moved = worker_.progress();
+    has_progressed_ |= moved;
     mutex_.unlock();
     if (!moved) std::this_thread::sleep_for(100us);
     lock();
@@ -361,15 +363,19 @@ bool UcxEngine::turn() {
   for (unsigned yield = 0; waiting_ != 0 && yield < kMaxYields; ++yield) std::this_thread::yield();
   bool moved = false;
   bool lost = false;
+  bool may_be_stored = false;
   {
     const MutexLock held(mutex_);
+    moved = std::exchange(has_progressed_, false);
     for (unsigned round = 0; round < kRoundsATurn && worker_.progress(); ++round) moved = true;
     moved |= target_.go_on();
     moved |= answer_greetings();
     lost = drop_failed_lines();
+    // UCX says of nothing that it stores by itself to which memory that was, or that it was.
+    may_be_stored = target_.take_stored() || (moved && !context_.in_order());
   }
   if (lost) channels_.alarm();
-  if (lost || moved) on_event_();
+  if (lost || may_be_stored) on_event_();
   return lost || moved;
 }
 

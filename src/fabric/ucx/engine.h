@@ -88,9 +88,11 @@ class UcxEngine {
   /// Ends every operation to `peer`, now and later, with peer_lost.
   void mark_lost(PeerId peer);
   [[nodiscard]] bool lost(PeerId peer) const;
-  /// Marks it lost and closes what it opened to this process: done when nothing that it posted can land any more. What
-  /// this rests on stands in docs/protocols/fabric_ucx.md.
-  Outcome revoke(PeerId peer, Deadline deadline);
+  /// Who has that number now.
+  [[nodiscard]] std::shared_ptr<UcxPeer> peer(PeerId number) const;
+  /// Marks it lost and closes what it opened to this process, though its number may be another's by now: done when
+  /// nothing that it posted can land any more. What this rests on stands in docs/protocols/fabric_ucx.md.
+  Outcome revoke(const std::shared_ptr<UcxPeer>& peer, Deadline deadline);
   /// No peer's operation is answered after this, so nothing finds what retire makes blank. Channels go on.
   void stop_answering() noexcept;
 
@@ -120,7 +122,7 @@ class UcxEngine {
   [[nodiscard]] bool await_flush(Deadline deadline) REQUIRES(mutex_);
   /// Drops the lines that failed; returns whether that lost a peer.
   bool drop_failed_lines() REQUIRES(mutex_);
-  [[nodiscard]] std::shared_ptr<UcxPeer> peer(PeerId number) const;
+  void lose(const std::shared_ptr<UcxPeer>& dead);
   void spread_loss();
 
   const std::function<void()> on_event_;
@@ -140,6 +142,7 @@ class UcxEngine {
   std::list<Line> lines_ GUARDED_BY(mutex_);
   bool line_failed_ GUARDED_BY(mutex_) = false;
   std::deque<UcxGreeting> greetings_ GUARDED_BY(mutex_);  ///< not answered yet
+  bool has_progressed_ GUARDED_BY(mutex_) = false;        ///< while the service thread did not look
   std::set<UcxIdentity> revoked_ GUARDED_BY(mutex_);
   /// To each worker, as UCX counts them on both sides.
   std::unordered_map<std::string, std::uint64_t> endpoints_opened_ GUARDED_BY(mutex_);

@@ -58,6 +58,7 @@ ucs_status_t UcxTarget::on_operation(void* target, const void* header, std::size
   const auto operation = header_of<UcxOperation>(*params, header, header_bytes);
   UcxTarget& self = *static_cast<UcxTarget*>(target);
   if (!operation || !makes_sense(*operation) || !self.admitted_.contains(params->reply_ep)) return UCS_OK;
+  self.has_stored_ |= static_cast<Operation::Kind>(operation->kind) != Operation::Kind::read;
   if (static_cast<Operation::Kind>(operation->kind) == Operation::Kind::write) {
     store(*operation, static_cast<const std::byte*>(data), bytes);
   } else {

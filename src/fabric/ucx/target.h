@@ -38,6 +38,8 @@ class UcxTarget {
   void forget_all() { admitted_.clear(); }
   /// Goes on with large results, a bounded time with each. Returns whether there were any.
   bool go_on();
+  /// Returns whether any operation has stored since it was asked last.
+  [[nodiscard]] bool take_stored() { return std::exchange(has_stored_, false); }
 
  private:
   /// A result under way.
@@ -63,6 +65,7 @@ class UcxTarget {
   std::unordered_set<ucp_ep_h> admitted_;
   std::list<Result> results_;      // UCX has a piece of each, or is about to
   std::list<Result> interrupted_;  // that others may have their turn
+  bool has_stored_ = false;
 };
 
 }  // namespace farside
