@@ -18,7 +18,8 @@ Message reply_to_repeated(Message bytes) {
     return together.encode();
   }
   const bool is_write = reply->kind == RequestKind::put || reply->kind == RequestKind::prepare;
-  if (!is_write || reply->answer != Answer::barred) return bytes;
+  const bool may_be_done = reply->answer == Answer::barred || reply->answer == Answer::unwritable;
+  if (!is_write || !may_be_done) return bytes;
   return Reply{.kind = reply->kind, .answer = Answer::unknown}.encode();
 }
 

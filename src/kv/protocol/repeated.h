@@ -5,10 +5,11 @@
 
 namespace farside::kv {
 
-/// A server that finds a repeated change done answers so, unless it has forgotten the change's session since: then it
-/// answers `barred`, as of what was never done. Returns the reply with `unknown` in place of that, so that the change
-/// is not made once more, under a later timestamp, above what others have written meanwhile. Other replies, and bytes
-/// that are none, are returned as they are.
+/// A server that finds a repeated change done answers so, unless it has forgotten the change's session since, or cannot
+/// write to its journal or standby any more: then it answers `barred` or `unwritable`, as of what was never done.
+/// Returns the reply with `unknown` in place of these, so that the change is neither made once more, under a later
+/// timestamp, above what others have written meanwhile, nor taken for one that will not be done. Other replies, and
+/// bytes that are none, are returned as they are.
 [[nodiscard]] Message reply_to_repeated(Message reply);
 
 }  // namespace farside::kv

@@ -48,12 +48,17 @@ void ShippingJournal::stage(std::span<const std::byte> entry) {
   }
 }
 
+// Of a value that is larger than the ring, each part that gets through has its own time.
 bool ShippingJournal::sync() {
-  const Deadline deadline = fabric_.in(std::max(timeouts_.sync, slice()));
+  const auto timeout = [this] { return fabric_.in(std::max(timeouts_.sync, slice())); };
+  Deadline deadline = timeout();
   for (Duration pause = kFirstPause; !is_alone_ && !staged_.empty();) {
     const Came came = write_on({std::min(deadline.at, fabric_.in(slice()).at)});
-    if (came == Came::on) pause = kFirstPause;
-    if (came != Came::nowhere) continue;
+    if (came != Came::nowhere) {
+      pause = kFirstPause;
+      deadline = timeout();
+      continue;
+    }
     if (is_standby_dead_()) {
       go_alone();
     } else if (fabric_.now() >= deadline.at) {
