@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <deque>
 #include <exception>
+#include <iterator>
 #include <numeric>
 #include <string>
 #include <thread>
@@ -194,15 +195,15 @@ Request World::Impl::send(const std::vector<Piece>& to_send, std::size_t element
 
 Request World::Impl::put(std::vector<Part> parts, std::vector<Buffer> packed, Rank to) {
   const auto word = words->of(to).word<ControlWord>(word_offset(team.rank(), operation));
+  // First: once the put has begun nothing may fail, and free what it reads.
+  const std::size_t first = buffers.size();
+  std::ranges::move(packed, std::back_inserter(buffers));
   const Request request = comm.put(*channel, std::move(parts), SetWord{word, word_of(operation, history)});
   if (request.none()) return request;
   Request& under_word = sent[operation % kWords];
   under_word = joined(under_word, request);
   sending = joined(sending, request);
-  for (Buffer& buffer : packed) {
-    buffer.request = request;
-    buffers.push_back(std::move(buffer));
-  }
+  for (std::size_t at = first; at < buffers.size(); ++at) buffers[at].request = request;
   return request;
 }
 
