@@ -139,25 +139,17 @@ std::vector<ProcessWatch> watch_nodes(const std::optional<PoolRecord>& record) {
   return watches;
 }
 
-// How many nodes are ready. Throws Error when one has ended.
-Rank count_ready(const PoolDirectory& directory) {
+// Throws Error when a node has ended.
+StartProgress progress_of(const PoolDirectory& directory) {
   const auto record = directory.read_record();
-  Rank ready = 0;
+  StartProgress progress;
   for (const PoolRecord::Node& node : record ? record->nodes : std::vector<PoolRecord::Node>{}) {
+    progress.recovered_bytes += directory.read_recovered(node.rank);
     if (ask_status(directory.door(node.rank), kStatusTimeout).state == DoorStatus::State::answered) {
-      ++ready;
+      ++progress.ready;
     } else if (ProcessWatch(node.process).ended()) {
       throw Error({"start", "node " + std::to_string(node.rank), "it has ended", ""});
     }
-  }
-  return ready;
-}
-
-StartProgress progress_of(const PoolDirectory& directory) {
-  StartProgress progress{.ready = count_ready(directory)};
-  const auto record = directory.read_record();
-  for (const PoolRecord::Node& node : record ? record->nodes : std::vector<PoolRecord::Node>{}) {
-    progress.recovered_bytes += directory.read_recovered(node.rank);
   }
   return progress;
 }

@@ -47,7 +47,7 @@ struct PoolOptions {
 
 struct StartProgress {
   Rank ready = 0;                     ///< nodes on this machine
-  std::uint64_t recovered_bytes = 0;  ///< of the journals of those that are not, and were
+  std::uint64_t recovered_bytes = 0;  ///< that have been read of the nodes' journals
 
   friend bool operator==(const StartProgress&, const StartProgress&) = default;
 };

@@ -21,22 +21,20 @@ namespace {
 
 constexpr std::string_view kDoor = "node";
 
-// Whether it is a file that programs leave beside a door: farside/cache/host_door.h.
-bool is_silence_of_node(std::string_view name) {
-  const std::string_view suffix = door::kSilenceSuffix;
-  if (!name.ends_with(suffix)) return false;
-  name.remove_suffix(suffix.size());
-  return is_service_socket(std::string(name), kDoor);
-}
-
 constexpr std::string_view kRecovered = ".recovered";
 
-bool says_what_is_recovered(std::string_view name) { return name.starts_with("kv-") && name.ends_with(kRecovered); }
+// Whether it is a file beside a socket of the service.
+bool is_beside_socket(std::string_view name, std::string_view service, std::string_view suffix) {
+  if (!name.ends_with(suffix)) return false;
+  name.remove_suffix(suffix.size());
+  return is_service_socket(std::string(name), service);
+}
 
 bool belongs_to_pool(const std::string& name) {
   return name == "pool.json" || name == "pool.json.new" || name == "pool.log" || name == "coordinator.sock" ||
          name == "secret" || is_service_socket(name, kDoor) || is_service_socket(name, kv::kServiceName) ||
-         is_service_socket(name, far::kServiceName) || is_silence_of_node(name) || says_what_is_recovered(name);
+         is_service_socket(name, far::kServiceName) || is_beside_socket(name, kDoor, door::kSilenceSuffix) ||
+         is_beside_socket(name, kv::kServiceName, kRecovered);
 }
 
 }  // namespace
@@ -91,7 +89,7 @@ std::optional<PoolRecord> PoolDirectory::read_record() const {
 }
 
 std::filesystem::path PoolDirectory::recovered(Rank rank) const {
-  return path_ / ("kv-" + std::to_string(rank) + std::string(kRecovered));
+  return service_socket(path_, kv::kServiceName, rank).concat(kRecovered);
 }
 
 void PoolDirectory::write_recovered(Rank rank, std::uint64_t bytes) const {

@@ -7,7 +7,7 @@
 //   node-<rank>.sock   the host doors
 //   node-<rank>.sock.silent   made by a program that the node does not answer (farside/cache/host_door.h)
 //   kv-<rank>.sock     the key-value servers
-//   kv-<rank>.recovered   how much of its journal a key-value server that is starting has read
+//   kv-<rank>.sock.recovered   how much of its journal a key-value server that is starting has read
 //   far-<rank>.sock    who lends memory
 //   kv-<rank>-standby.sock   and the standby of each
 //
