@@ -24,6 +24,27 @@ class Disk final : public Journal {
   bool step() override { return false; }
 };
 
+/// Takes one change before each sync, as the ring of a standby does that a large value fills.
+class FullAfterEach final : public Journal {
+ public:
+  bool syncs = true;
+  int attempts = 0;
+
+  void append(std::span<const std::byte> /*request*/, std::span<const TakenPlace> /*places*/) override {
+    holds_ = true;
+  }
+  bool sync() override {
+    ++attempts;
+    holds_ = holds_ && !syncs;
+    return syncs;
+  }
+  [[nodiscard]] bool takes() const override { return !holds_; }
+  bool step() override { return false; }
+
+ private:
+  bool holds_ = false;
+};
+
 class KvFullDisk : public testing::Test {
  protected:
   [[nodiscard]] static std::string key(ServerNumber server, std::size_t number) {
@@ -184,6 +205,29 @@ TEST_F(KvFullDisk, LetsNoWriterTakeItsSilenceForANo) {
   EXPECT_EQ(put_at_the_other(), PutOutcome::done);
   EXPECT_EQ(put_at_the_other(), PutOutcome::done);  // which says so
   EXPECT_TRUE(is_settled(a, doubtful));
+}
+
+Answer put_at(RequestHandler& handler, std::uint64_t time) {
+  Request request{.kind = RequestKind::put, .session = 9, .timestamp = {time, 9}};
+  request.writes = {{.key = "key " + std::to_string(time), .value = "value"}};
+  return Reply::decode(handler.answer(request.encode())).value().answer;
+}
+
+TEST(KvFullRing, HasRoomAgainAfterASync) {
+  FullAfterEach ring;
+  LocalServers servers(1, {.bytes = 4U << 20U}, {}, &ring);
+  for (std::uint64_t time = 1; time <= 3; ++time) EXPECT_EQ(put_at(servers.handler(0), time), Answer::done) << time;
+}
+
+TEST(KvFullRing, RefusesAtOnceAfterASyncThatFailed) {
+  FullAfterEach ring;
+  ring.syncs = false;
+  LocalServers servers(1, {.bytes = 4U << 20U}, {}, &ring);
+  EXPECT_EQ(put_at(servers.handler(0), 1), Answer::done);
+  EXPECT_EQ(put_at(servers.handler(0), 2), Answer::unwritable);
+  const int attempts = ring.attempts;
+  EXPECT_EQ(put_at(servers.handler(0), 3), Answer::unwritable);
+  EXPECT_EQ(ring.attempts, attempts);
 }
 
 }  // namespace

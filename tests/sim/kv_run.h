@@ -144,6 +144,7 @@ class KvRun {
                   : put.outcome == kv::PutOutcome::unknown ? HistoryTransaction::Outcome::unknown
                                                            : HistoryTransaction::Outcome::aborted;
     if (scenario_.is_calm() && put.outcome == kv::PutOutcome::unknown) fail("a put was not answered");
+    if (scenario_.is_calm() && put.outcome == kv::PutOutcome::unwritable) fail("a put was refused for no reason");
     for (std::size_t i = 0; i < did.written.size(); ++i) note_value(did.written[i].key, did.version, plan.values[i]);
     if (put.outcome == kv::PutOutcome::done) {
       for (const Written& each : did.written) returned_[each.key] = std::max(returned_[each.key], did.version);

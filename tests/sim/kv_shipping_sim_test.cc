@@ -1,6 +1,7 @@
 // What a primary ships to its standby (src/kv/protocol/shipping_journal.h) over a network of which one thing is known:
 // how many bytes it carries in a second.
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <vector>
 
@@ -19,9 +20,14 @@ constexpr std::uint64_t kMebibyte = 1U << 20U;
 /// Nothing that takes longer than it is given comes to an end.
 class NarrowChannel final : public Channel {
  public:
+  bool flushes = true;  ///< otherwise each flush times out
+
   NarrowChannel(Fabric& fabric, std::uint64_t bytes_per_s) : fabric_(fabric), bytes_per_s_(bytes_per_s) {}
 
-  Outcome flush(PeerId /*peer*/, Deadline /*deadline*/) override { return Outcome::done; }
+  Outcome flush(PeerId /*peer*/, Deadline deadline) override {
+    if (!flushes) fabric_.sleep(deadline.at - fabric_.now());
+    return flushes ? Outcome::done : Outcome::timed_out;
+  }
   Outcome fence(PeerId /*peer*/, Deadline /*deadline*/) override { return Outcome::done; }
   Outcome flush_all(Deadline /*deadline*/) override { return Outcome::done; }
   void local_fence() override {}
@@ -57,9 +63,7 @@ class NarrowChannel final : public Channel {
   std::uint64_t bytes_ = 0;  ///< of what was posted since the last `finish`
 };
 
-/// How often a primary tries to ship a change of so many bytes until it is there; 0: it is not after ten times.
-int attempts_to_ship(std::uint64_t bytes, std::uint64_t bytes_per_s) {
-  int attempts = 0;
+void with_journal(std::uint64_t bytes_per_s, const std::function<void(kv::ShippingJournal&, NarrowChannel&)>& use) {
   World world(1, 2, Network{});
   world.on(0, [&] {
     Fabric& fabric = world.fabric(0);
@@ -68,16 +72,35 @@ int attempts_to_ship(std::uint64_t bytes, std::uint64_t bytes_per_s) {
     NarrowChannel channel(fabric, bytes_per_s);
     kv::ShippingJournal journal(
         fabric, channel, {ring.get()}, [] { return false; }, [] { return std::nullopt; });
+    use(journal, channel);
+  });
+  EXPECT_TRUE(world.run(std::chrono::hours(1)));
+}
+
+/// How often a primary tries to ship a change of so many bytes until it is there; 0: it is not after ten times.
+int attempts_to_ship(std::uint64_t bytes, std::uint64_t bytes_per_s) {
+  int attempts = 0;
+  with_journal(bytes_per_s, [&](kv::ShippingJournal& journal, NarrowChannel&) {
     journal.append(std::vector<std::byte>(bytes), {});
     for (int attempt = 1; attempt <= 10 && attempts == 0; ++attempt) attempts = journal.sync() ? attempt : 0;
   });
-  EXPECT_TRUE(world.run(std::chrono::hours(1)));
   return attempts;
 }
 
 TEST(KvShipping, HasTimeInProportionToWhatIsShipped) {
   EXPECT_EQ(attempts_to_ship(kMebibyte / 4, 2 * kMebibyte), 1);
   EXPECT_EQ(attempts_to_ship(7 * kMebibyte, 2 * kMebibyte), 1);
+}
+
+// As over UCX, where a WRITE completes when its bytes are with the system.
+TEST(KvShipping, EndsWhenItsWritesCompleteAndNoFlushDoes) {
+  with_journal(kMebibyte, [](kv::ShippingJournal& journal, NarrowChannel& channel) {
+    channel.flushes = false;
+    journal.append(std::vector<std::byte>(kMebibyte / 4), {});
+    EXPECT_FALSE(journal.sync());
+    channel.flushes = true;
+    EXPECT_TRUE(journal.sync());
+  });
 }
 
 TEST(KvShipping, HasMoreAndMoreTimeOnASlowNetwork) { EXPECT_EQ(attempts_to_ship(7 * kMebibyte, kMebibyte), 2); }

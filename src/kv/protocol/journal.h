@@ -23,7 +23,7 @@ class Journal {
   virtual void append_gone(std::span<const GoneKey> keys) { (void)keys; }
   /// Keeps what was appended. False: it could not, so no client may be told of it; the next call tries again.
   virtual bool sync() = 0;
-  /// False: there is no room for more changes at the moment, or never again.
+  /// False: there is no room for more changes before the next sync, or for a while, or never again.
   [[nodiscard]] virtual bool takes() const = 0;
   /// The same for changes that make room, or end a transaction: an amount of them is taken when others are not.
   [[nodiscard]] virtual bool takes_erasures() const { return takes(); }

@@ -18,8 +18,14 @@ void LoggedStore::note(const Request& request) {
 }
 
 Reply LoggedStore::carry_out(const Request& request, std::span<const std::byte> bytes) {
-  const bool takes_it = takes(request) && (!depends_on_unkept(request) || sync());
+  const bool takes_it = has_room(request) && (!depends_on_unkept(request) || sync());
   return takes_it ? change(request, bytes) : reply_to(request, {Answer::unwritable, {}});
+}
+
+// A standby takes no more than its ring holds before a sync. While syncs fail each costs its timeout, so that only the
+// one at the end of a round of requests tries again.
+bool LoggedStore::has_room(const Request& request) {
+  return takes(request) || (owes_ && !sync_failed_ && sync() && takes(request));
 }
 
 bool LoggedStore::takes(const Request& request) const {
@@ -101,7 +107,8 @@ void LoggedStore::note_everywhere(const Timestamp& transaction) {
 
 bool LoggedStore::sync() {
   if (!owes_) return true;
-  if (!journal_->sync()) return false;
+  sync_failed_ = !journal_->sync();
+  if (sync_failed_) return false;
   owes_ = false;
   for (const Timestamp& put : unkept_puts_) (void)store_.commit(put);
   unkept_.clear();

@@ -54,6 +54,8 @@ class LoggedStore {
   [[nodiscard]] Answered put(const Request& request, std::span<const std::byte> bytes);
   [[nodiscard]] bool is_kept(const Timestamp& transaction) const { return !unkept_.contains(transaction); }
   [[nodiscard]] bool depends_on_unkept(const Request& request) const;
+  /// May sync.
+  [[nodiscard]] bool has_room(const Request& request);
   [[nodiscard]] bool takes(const Request& request) const;
   [[nodiscard]] bool takes_ends() const { return journal_ == nullptr || journal_->takes_erasures(); }
   /// Appends the request that was just prepared.
@@ -70,6 +72,7 @@ class LoggedStore {
   std::unordered_map<KeyId, bool, KeyIdHash>
       unkept_keys_;  // of those; whether one erases, or will have expired when it is done again
   bool owes_ = false;
+  bool sync_failed_ = false;  ///< the last one
 };
 
 }  // namespace farside::kv

@@ -48,17 +48,21 @@ void ShippingJournal::stage(std::span<const std::byte> entry) {
   }
 }
 
-// Of a value that is larger than the ring, each part that gets through has its own time.
+// Of a value that is larger than the ring, each part that gets through has its own time. What was written, and not
+// flushed, has not.
 bool ShippingJournal::sync() {
+  const auto got_through = [this] { return flushed_ + taken_; };
   const auto timeout = [this] { return fabric_.in(std::max(timeouts_.sync, slice())); };
+  std::uint64_t before = got_through();
   Deadline deadline = timeout();
   for (Duration pause = kFirstPause; !is_alone_ && !staged_.empty();) {
     const Came came = write_on({std::min(deadline.at, fabric_.in(slice()).at)});
-    if (came != Came::nowhere) {
-      pause = kFirstPause;
+    if (came != Came::nowhere) pause = kFirstPause;
+    if (got_through() != before) {
+      before = got_through();
       deadline = timeout();
-      continue;
     }
+    if (came != Came::nowhere) continue;
     if (is_standby_dead_()) {
       go_alone();
     } else if (fabric_.now() >= deadline.at) {
