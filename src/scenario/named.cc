@@ -173,6 +173,7 @@ constexpr std::array kSwitches{
     NamedSwitch{"breaks_links", &Network::breaks_links},
     NamedSwitch{"flushes_replace_links", &Network::flushes_replace_links},
     NamedSwitch{"answers_late", &Network::answers_late},
+    NamedSwitch{"fences_flush", &Network::fences_flush},
 };
 
 constexpr std::array kRules{

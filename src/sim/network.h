@@ -37,6 +37,9 @@ struct Network {
   bool replaces_links = true;
   // So does a flush that runs out when all that was posted before it has completed: then it is itself under way.
   bool flushes_replace_links = true;
+  // Where operations go by several ways only a flush orders these, so that a fence waits for visibility, and replaces
+  // links, as a flush does.
+  bool fences_flush = false;
   // Operations of a process proceed while it is in a call of the fabric, and not in between.
   bool needs_calls_for_progress = true;
   // A link, also that of a process to itself, breaks as an operation comes back, once in three hundred: what had taken

@@ -98,6 +98,10 @@ Outcome SimChannel::fence(PeerId peer, Deadline deadline) {
     call.meets(Fault::timed_out);
     return Outcome::timed_out;
   }
+  if (fabric_.wires().network().fences_flush && unflushed_.contains(peer) && !wait_until_over(earlier, deadline)) {
+    call.meets(Fault::timed_out);
+    return ran_out(peer, &Failed::fence_told);
+  }
   forget_what_is_over();
   return told_before(peer, &Failed::fence_told, call);
 }
@@ -117,11 +121,9 @@ Outcome SimChannel::told_before(PeerId peer, bool Failed::*told, const CountedCa
 Outcome SimChannel::flush(PeerId peer, Deadline deadline) {
   fabric_.begins(nullptr);
   const CountedCall call = counted("flush");
-  const Flights earlier = under_way(peer);
-  const auto all_over = [&] { return std::ranges::all_of(earlier, [](const auto& flight) { return flight->over(); }); };
-  if (!wait_for(all_over, deadline)) {
+  if (!wait_until_over(under_way(peer), deadline)) {
     call.meets(Fault::timed_out);
-    return flush_ran_out(peer);
+    return ran_out(peer, &Failed::flush_told);
   }
   forget_what_is_over();
   unflushed_.erase(peer);
@@ -135,13 +137,18 @@ Outcome SimChannel::flush(PeerId peer, Deadline deadline) {
   return Outcome::done;
 }
 
-// That is its report of what was lost with the link.
-Outcome SimChannel::flush_ran_out(PeerId peer) {
+bool SimChannel::wait_until_over(const Flights& flights, Deadline deadline) {
+  return wait_for([&] { return std::ranges::all_of(flights, [](const auto& each) { return each->over(); }); },
+                  deadline);
+}
+
+// That is the report, by a call of this kind, of what was lost with the link.
+Outcome SimChannel::ran_out(PeerId peer, bool Failed::*told) {
   const Flights left = under_way(peer);
   const bool has_begun = std::ranges::all_of(left, [](const auto& flight) { return flight->completed(); });
   if (!fabric_.wires().network().flushes_replace_links || !has_begun) return Outcome::timed_out;
   replace_link(peer, Outcome::timed_out);
-  if (const auto failed = failed_.find(peer); failed != failed_.end()) failed->second.flush_told = true;
+  if (const auto failed = failed_.find(peer); failed != failed_.end()) failed->second.*told = true;
   return Outcome::timed_out;
 }
 

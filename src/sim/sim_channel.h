@@ -43,7 +43,8 @@ class SimChannel final : public Channel {
   [[nodiscard]] Outcome begin_signal(PeerId peer);
   [[nodiscard]] CountedCall counted(const std::string& call) const;
   [[nodiscard]] Outcome told_before(PeerId peer, bool Failed::*told, const CountedCall& call);
-  [[nodiscard]] Outcome flush_ran_out(PeerId peer);
+  [[nodiscard]] bool wait_until_over(const Flights& flights, Deadline deadline);
+  [[nodiscard]] Outcome ran_out(PeerId peer, bool Failed::*told);
   void end_broken_links();
   void replace_link(PeerId peer, Outcome outcome);
   void finish(Completion& completion, Deadline deadline) override;

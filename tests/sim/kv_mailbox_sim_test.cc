@@ -40,8 +40,9 @@ struct MailboxScenario {
 };
 
 /// Mapped memory has no links that break.
-Network network_of(const MailboxScenario& scenario) {
+Network network_of(std::uint64_t seed, const MailboxScenario& scenario) {
   Network network;
+  network.fences_flush = !scenario.by_memory && seed % 2 == 0;
   network.replaces_links = network.flushes_replace_links = network.breaks_links = !scenario.by_memory;
   return network;
 }
@@ -49,7 +50,7 @@ Network network_of(const MailboxScenario& scenario) {
 class Run {
  public:
   Run(std::uint64_t seed, const MailboxScenario& scenario)
-      : scenario_(scenario), world_(seed, kRanks, network_of(scenario)) {}
+      : scenario_(scenario), world_(seed, kRanks, network_of(seed, scenario)) {}
 
   [[nodiscard]] World& world() noexcept { return world_; }
   std::optional<std::string> run() {

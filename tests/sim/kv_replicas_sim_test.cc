@@ -191,6 +191,7 @@ TEST(KvReplicasSim, KeepTheirPromisesUnderEverySeed) {
           {"READ kv epochs: epoch", {Fault::answer_lost}, "few standbys die then", kRare},
           {"READ kv rings of standbys", {Fault::answer_lost}, "few standbys die then", kRare},
           {"WRITE kv epochs", {Fault::link_broke, Fault::answered_late}, "a standby tells each client once", kRare},
+          {"READ kv memory", {Fault::answer_lost}, "few servers die then", kRare},
           {"READ kv memory", {Fault::access_taken}, "a client keeps its access to the servers"},
           {"READ kv epochs", {Fault::access_taken}, "a client keeps its access to the standbys"},
           {"WRITE kv epochs", {Fault::access_taken}, "a standby is not cut off"},

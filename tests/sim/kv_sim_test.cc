@@ -148,6 +148,10 @@ TEST(KvSim, KeepsItsPromisesUnderEverySeed) {
                                                      {Fault::poster_died, Fault::landed_orphaned, Fault::answer_lost},
                                                      "few die while they READ or are READ",
                                                      kRare},
+                                                    {"wait kv mailboxes of servers",
+                                                     {Fault::target_died},
+                                                     "a server that has questions open loses few others",
+                                                     kRare},
                                                     {"WRITE kv mailboxes of servers", every_fault(),
                                                      "a server asks another one only about doubts", kRare}});
   EXPECT_GE(late_puts, 0.25);

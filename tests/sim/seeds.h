@@ -55,13 +55,15 @@ inline bool noticed(const std::optional<std::string>& found) {
 }
 
 /// All that the memory model allows. Under every second seed the order comes from priorities, under every third one
-/// links break, under every fifth one a timeout leaves its link as it is, and under every seventh one a flush does.
+/// links break, under every fifth one a timeout leaves its link as it is, under every seventh one a flush does, and under
+/// every eleventh one a fence is a flush.
 inline Network harshest(std::uint64_t seed) {
   Network network;
   network.prioritizes = seed % 2 == 0;
   network.breaks_links = seed % 3 == 0;
   network.replaces_links = seed % 5 != 0;
   network.flushes_replace_links = seed % 7 != 0;
+  network.fences_flush = seed % 11 == 0;
   return network;
 }
 

@@ -195,18 +195,24 @@ TEST(SimLitmus, AProcesssLinkToItselfBreaksAsWell) {
   EXPECT_TRUE(possible(network, program));
 }
 
-// The flush itself takes too long, and what had completed goes with its link. That flush has told of it; `then` says
-// whether what it looks for has happened afterwards.
-std::array<Litmus::Program, 3> write_and_flush_too_briefly(const std::function<bool(Side&)>& then) {
-  return {[then](Side& me) {
+using Wait = Outcome (Channel::*)(PeerId, Deadline);
+
+// The flush, or fence, itself takes too long, and what had completed goes with its link. That call has told of it;
+// `then` says whether what it looks for has happened afterwards.
+std::array<Litmus::Program, 3> write_and_wait_too_briefly(Wait wait, const std::function<bool(Side&)>& then) {
+  return {[wait, then](Side& me) {
             World& world = me.litmus.world;
             me.write(kTarget, 0, 7);
             world.wires().stall(world.fabric(kWriter).process(), world.fabric(kTarget).process(), microseconds(20));
             const Deadline soon = world.fabric(me.rank).in(microseconds(10));
-            me.litmus.happened = me.channel->flush(kTarget, soon) == Outcome::timed_out && then(me);
+            me.litmus.happened = (*me.channel.*wait)(kTarget, soon) == Outcome::timed_out && then(me);
           },
           {},
           {}};
+}
+
+std::array<Litmus::Program, 3> write_and_flush_too_briefly(const std::function<bool(Side&)>& then) {
+  return write_and_wait_too_briefly(&Channel::flush, then);
 }
 
 TEST(SimLitmus, AFlushThatTimesOutMayLoseWhatHadCompleted) {
@@ -218,6 +224,21 @@ TEST(SimLitmus, AFlushThatTimesOutMayLoseWhatHadCompleted) {
   EXPECT_TRUE(possible(network, program));
   EXPECT_FALSE(possible(network, write_and_flush_too_briefly([](Side& me) {
                           return me.channel->fence(kTarget, me.soon()) == Outcome::done && is_lost(me);
+                        })));
+}
+
+TEST(SimLitmus, AFenceThatTimesOutMayLoseWhatHadCompleted) {
+  Network network = tame();
+  network.completes_before_visible = true;
+  network.flushes_replace_links = true;
+  const auto fence_and = [](const std::function<bool(Side&)>& then) {
+    return write_and_wait_too_briefly(&Channel::fence, then);
+  };
+  EXPECT_FALSE(possible(network, fence_and([](Side&) { return true; })));
+  network.fences_flush = true;
+  EXPECT_TRUE(possible(network, fence_and(is_lost)));
+  EXPECT_FALSE(possible(network, fence_and([](Side& me) {
+                          return me.channel->flush(kTarget, me.soon()) == Outcome::done && is_lost(me);
                         })));
 }
 
