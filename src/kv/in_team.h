@@ -10,14 +10,14 @@
 
 #include "farside/team/team.h"
 
+#include "kv/client/atomic_session.h"
+#include "kv/client/homed_requests.h"
 #include "kv/journal/file_journal.h"
-#include "kv/protocol/atomic_session.h"
-#include "kv/protocol/homed_requests.h"
-#include "kv/protocol/request_handler.h"
-#include "kv/protocol/server.h"
-#include "kv/protocol/shipping_journal.h"
-#include "kv/protocol/standby.h"
-#include "kv/protocol/terminator.h"
+#include "kv/replication/shipping_journal.h"
+#include "kv/replication/standby.h"
+#include "kv/server/request_handler.h"
+#include "kv/server/server.h"
+#include "kv/server/terminator.h"
 #include "kv/transports/team_transport.h"
 
 namespace farside::kv {

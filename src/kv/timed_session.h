@@ -3,7 +3,7 @@
 
 #include "farside/kv/session.h"
 
-#include "kv/protocol/atomic_session.h"
+#include "kv/client/atomic_session.h"
 
 namespace farside::kv {
 

@@ -1,16 +1,16 @@
-// What a peer writes into the ring of a mailbox (kv/protocol/mailbox.h): anything, anywhere, and parcels whose
+// What a peer writes into the ring of a mailbox (kv/mailbox/mailbox.h): anything, anywhere, and parcels whose
 // indicators are right and whose contents are not. Server and client must bear it; neither waits for what never comes.
 //
 // Input: who receives (1 byte: even the server), and for each thing that is written its kind (1 byte): even, bytes as
 // they are: where in the ring (2), how many (1), the bytes; odd, a parcel: its kind (1), the rest it announces (1,
 // times 2^(24 - its kind)), how many bytes (1), the bytes. After each the receiver looks.
-#include "kv/protocol/mailbox.h"
+#include "kv/mailbox/mailbox.h"
 
 #include <algorithm>
 #include <cstdlib>
 #include <vector>
 
-#include "kv/protocol/served_mailbox.h"
+#include "kv/mailbox/served_mailbox.h"
 #include "tests/fuzz/input.h"
 
 namespace farside::fuzz {

@@ -1,10 +1,11 @@
-// What a primary writes into the ring of its standby (kv/protocol/shipped_log.h): anything, anywhere, and frames whose
-// checksums are right and whose contents are not. The standby bears it; once it has given up it takes nothing more.
+// What a primary writes into the ring of its standby (kv/replication/shipped_log.h): anything, anywhere, and frames
+// whose checksums are right and whose contents are not. The standby bears it; once it has given up it takes nothing
+// more.
 //
 // Input: for each thing that is written its kind (1 byte): even, bytes as they are: where in the ring (2), how many
 // (1), the bytes; odd, the next frame: how many bytes of its entry follow it (1), how many bytes (1), the bytes. After
 // each the standby looks.
-#include "kv/protocol/shipped_log.h"
+#include "kv/replication/shipped_log.h"
 
 #include <algorithm>
 #include <cstdlib>

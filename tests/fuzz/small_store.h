@@ -6,7 +6,7 @@
 
 #include "farside/fabric/fabric.h"
 
-#include "kv/protocol/store.h"
+#include "kv/server/store.h"
 
 namespace farside::fuzz {
 

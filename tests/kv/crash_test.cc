@@ -15,9 +15,9 @@
 
 #include <gtest/gtest.h>
 
-#include "kv/protocol/replay.h"
-#include "kv/protocol/request_handler.h"
-#include "kv/protocol/terminator.h"
+#include "kv/server/replay.h"
+#include "kv/server/request_handler.h"
+#include "kv/server/terminator.h"
 #include "tests/kv/store_fixture.h"
 
 namespace farside::kv::test {
@@ -342,7 +342,7 @@ Answer prepare_after_a_no(const MemoryJournal::Lies& lies) {
   {
     StoreUnderTest memory;
     LoggedStore logged(memory.store(), &journal);
-    EXPECT_EQ(logged.carry_out(request, request.encode()).fate, Store::Fate::aborted);
+    EXPECT_EQ(logged.carry_out(request, request.encode()).fate, Fate::aborted);
     EXPECT_TRUE(logged.sync());
   }
   StoreUnderTest memory;

@@ -1,5 +1,5 @@
 // What a server's memory is divided into: against a model that knows which bytes are taken.
-#include "kv/protocol/heap.h"
+#include "kv/server/heap.h"
 
 #include <map>
 #include <random>

@@ -1,5 +1,5 @@
 // From a key's id to its cell: full buckets, keys with one tag, and words that were used.
-#include "kv/protocol/index.h"
+#include "kv/server/index.h"
 
 #include <map>
 #include <memory>

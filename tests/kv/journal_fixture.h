@@ -13,7 +13,7 @@
 #include <gtest/gtest.h>
 
 #include "kv/journal/file_journal.h"
-#include "kv/protocol/request_handler.h"
+#include "kv/server/request_handler.h"
 #include "tests/kv/store_fixture.h"
 #include "tests/support/pool.h"
 

@@ -13,9 +13,9 @@
 
 #include "farside/fabric/fabric.h"
 
-#include "kv/protocol/atomic_session.h"
-#include "kv/protocol/request_handler.h"
+#include "kv/client/atomic_session.h"
 #include "kv/protocol/server_memory.h"
+#include "kv/server/request_handler.h"
 
 namespace farside::kv {
 

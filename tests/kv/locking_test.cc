@@ -10,7 +10,7 @@
 
 #include "kv/locking/locking_handler.h"
 #include "kv/locking/locking_session.h"
-#include "kv/protocol/server.h"
+#include "kv/server/server.h"
 #include "kv/transports/team_transport.h"
 #include "tests/support/fleet.h"
 #include "tests/support/fleet_team.h"

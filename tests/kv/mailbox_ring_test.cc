@@ -7,7 +7,7 @@
 
 #include "farside/base/error.h"
 
-#include "kv/protocol/served_mailbox.h"
+#include "kv/mailbox/served_mailbox.h"
 #include "tests/support/descriptors.h"
 
 namespace farside::kv {

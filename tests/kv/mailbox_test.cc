@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "kv/protocol/served_mailbox.h"
+#include "kv/mailbox/served_mailbox.h"
 #include "tests/support/mesh.h"
 
 namespace farside::kv {

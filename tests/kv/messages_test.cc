@@ -39,7 +39,7 @@ Request full_request() {
 Reply full_reply() {
   Reply reply{.kind = RequestKind::get, .answer = Answer::behind, .newest = {5, 6}, .forgotten = {1, 1}};
   reply.versions = {{.generation = 3, .place = 77, .record = bytes_of("a record")}, {}};
-  reply.fate = Store::Fate::committed;
+  reply.fate = Fate::committed;
   reply.keys = {"one", "two"};
   reply.next = 9;
   reply.use = {.keys = 1, .versions = 2, .bytes_used = 3, .bytes_total = 4};
@@ -91,7 +91,7 @@ TEST(KvMessages, CarryAllFieldsOfAReply) {
   EXPECT_EQ(reply->versions[0].place, 77u);
   EXPECT_EQ(std::memcmp(reply->versions[0].record.data(), "a record", 8), 0);
   EXPECT_EQ(reply->versions[1].generation, 0u);
-  EXPECT_EQ(reply->fate, Store::Fate::committed);
+  EXPECT_EQ(reply->fate, Fate::committed);
   EXPECT_THAT(reply->keys, ElementsAre("one", "two"));
   EXPECT_EQ(reply->next, 9u);
   EXPECT_EQ(reply->use.bytes_total, 4u);

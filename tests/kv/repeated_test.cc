@@ -1,5 +1,5 @@
 // A change that is asked for twice, since the first reply did not come, and whose session the server has forgotten.
-#include "kv/protocol/repeated.h"
+#include "kv/client/repeated.h"
 
 #include <string>
 #include <utility>

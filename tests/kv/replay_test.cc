@@ -1,5 +1,5 @@
 // What a recovery, or a standby, finds again of changes that were done in another order than that of their timestamps.
-#include "kv/protocol/replay.h"
+#include "kv/server/replay.h"
 
 #include "tests/kv/journal_fixture.h"
 

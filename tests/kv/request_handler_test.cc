@@ -124,7 +124,7 @@ TEST_F(KvRequestHandler, BearsCommitsAndAbortsOfWhatNeverWas) {
   EXPECT_EQ(ask(about(RequestKind::commit)).answer, Answer::unknown);
   EXPECT_EQ(ask(about(RequestKind::abort)).answer, Answer::done);
   EXPECT_EQ(ask(about(RequestKind::commit)).answer, Answer::barred);
-  EXPECT_EQ(ask(about(RequestKind::fate)).fate, Store::Fate::aborted);
+  EXPECT_EQ(ask(about(RequestKind::fate)).fate, Fate::aborted);
 }
 
 }  // namespace

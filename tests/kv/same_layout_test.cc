@@ -9,9 +9,9 @@
 
 #include <gtest/gtest.h>
 
-#include "kv/protocol/logged_store.h"
-#include "kv/protocol/shipped_log.h"
-#include "kv/protocol/shipping_journal.h"
+#include "kv/replication/shipped_log.h"
+#include "kv/replication/shipping_journal.h"
+#include "kv/server/logged_store.h"
 #include "tests/kv/store_fixture.h"
 
 namespace farside::kv::test {

@@ -37,6 +37,7 @@ TEST_F(KvSnapshot, WritesASnapshotInPlaceOfAnOldLog) {
   Life life(directory(), {}, {.bytes = 1U << 20U});
   EXPECT_EQ(life.contents(), before);
   EXPECT_EQ(life.tell(RequestKind::commit, 2), Answer::barred);
+  EXPECT_EQ(life.put("late", "1", 5), Answer::barred) << "it is among those of its session that were forgotten";
   EXPECT_EQ(life.tell(RequestKind::commit, 1), Answer::done);
   EXPECT_EQ(life.value("q"), "prepared");
 }

@@ -84,7 +84,7 @@ TEST_F(StoreTest, OfSeveralWritesAllAreAsExpectedOrNoneIsPrepared) {
                           Write{.key = "b", .value = "2", .expected = at(10)}, Write{.key = "c", .value = "2"}};
   EXPECT_EQ(store().prepare({at(20), {}, {}, writes}).answer, Answer::differs);
   EXPECT_FALSE(store().at("a", at(20)) || store().at("b", at(20)) || store().at("c", at(20)));
-  EXPECT_EQ(store().fate_or_bar(at(20)), Store::Fate::aborted);
+  EXPECT_EQ(store().fate_or_bar(at(20)), Fate::aborted);
 }
 
 TEST_F(StoreTest, WhatDiffersIsNotTriedHigher) {

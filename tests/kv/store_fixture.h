@@ -18,7 +18,7 @@
 
 #include "kv/protocol/index_words.h"
 #include "kv/protocol/record.h"
-#include "kv/protocol/store.h"
+#include "kv/server/store.h"
 #include "tests/support/reduced.h"
 
 namespace farside::kv::test {

@@ -103,7 +103,7 @@ class Oracle {
       ASSERT_TRUE(answer == Answer::done || answer == Answer::full);
     }
     if (answer != Answer::done) {
-      EXPECT_EQ(store().fate_or_bar(timestamp), Store::Fate::aborted);
+      EXPECT_EQ(store().fate_or_bar(timestamp), Fate::aborted);
       return;
     }
     for (const Write& write : writes) {

@@ -6,12 +6,13 @@
 
 #include <gtest/gtest.h>
 
+#include "kv/server/transactions.h"
 #include "tests/kv/store_fixture.h"
 
 namespace farside::kv::test {
 namespace {
 
-using Fate = Store::Fate;
+using Fate = Fate;
 
 TEST_F(StoreTest, WhatWasPutIsTheNewest) {
   EXPECT_EQ(put("a", "1", 10), Answer::done);
@@ -289,6 +290,22 @@ TEST_F(StoreTest, ManySessionsAreForgottenAndComeBackHigher) {
   EXPECT_EQ(late.answer, Answer::barred);
   EXPECT_GT(late.newest, at(1000));
   EXPECT_EQ(store().prepare(part(late.newest.time + 1, {"b"}, "1", 100)).answer, Answer::done);
+}
+
+// A session settles nothing while a server that it has asked is silent, and goes on with the others.
+TEST_F(StoreTest, KeepsAFewEndedTransactionsOfEachSession) {
+  prepare(2, {"kept"}, "1");
+  commit(2);
+  prepare(3, {"prepared"}, "1");
+  for (std::uint64_t time = 10; time < 5010; ++time) ASSERT_EQ(store().put(at(time), {"a", "1"}).answer, Answer::done);
+  std::size_t ended = 0;
+  for (const EndedTransactions& each : store().ended()) ended += each.since.size();
+  EXPECT_LE(ended, Transactions::kMaxEnded + 1);
+  EXPECT_EQ(store().fate_or_bar(at(2)), Fate::committed) << "another server may ask";
+  EXPECT_EQ(store().fate_or_bar(at(3)), Fate::prepared);
+  EXPECT_EQ(store().put(at(5009), {"a", "1"}).answer, Answer::done) << "it may be repeated";
+  EXPECT_EQ(store().put(at(11), {"a", "1"}).answer, Answer::barred) << "it is forgotten, and not done again";
+  EXPECT_EQ(store().put(at(4), {"b", "1"}).answer, Answer::barred);
 }
 
 // It may have been told no by a server that has forgotten it since, and another have acted on that.

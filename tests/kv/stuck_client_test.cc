@@ -1,7 +1,7 @@
 // A client that does not let a reply in, since it was stopped: what it costs the server, which has others to serve.
 #include <gtest/gtest.h>
 
-#include "kv/protocol/served_mailbox.h"
+#include "kv/mailbox/served_mailbox.h"
 #include "tests/kv/store_fixture.h"
 
 namespace farside::kv::test {

@@ -1,6 +1,6 @@
 // Three servers, and clients that stop at every step of a put: whatever was done by then, all servers come to the same
 // end of it, and nobody waits for anybody.
-#include "kv/protocol/terminator.h"
+#include "kv/server/terminator.h"
 
 #include <functional>
 #include <set>

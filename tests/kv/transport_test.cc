@@ -9,7 +9,7 @@
 
 #include "farside/base/error.h"
 
-#include "kv/protocol/server.h"
+#include "kv/server/server.h"
 #include "kv/transports/framed_stream.h"
 #include "kv/transports/socket_inbox.h"
 #include "kv/transports/team_transport.h"

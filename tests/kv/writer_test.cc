@@ -78,6 +78,10 @@ class KvWriter : public testing::Test {
     const std::vector<Write> writes{{keys_[0], "a"}, {keys_[1], "b"}, {keys_[2], "c"}};
     return session_.put_all(writes, servers_.soon());
   }
+  PutOutcome put_at(ServerNumber server) {
+    const Write write{keys_[server], "x"};
+    return session_.put_all({&write, 1}, servers_.soon());
+  }
   [[nodiscard]] std::size_t prepared_at(ServerNumber server) {
     return servers_.store_of(keys_[server]).doubtful(servers_.fabric().in(std::chrono::hours(1)).at).size();
   }
@@ -169,6 +173,30 @@ TEST_P(KvWriterInDoubt, CatchesASessionThatTakesItForOver) {
 }
 INSTANTIATE_TEST_SUITE_P(Puts, KvWriterInDoubt, testing::Bool(),
                          [](const auto& each) { return each.param ? "OfSeveral" : "OneAtATime"; });
+
+// Otherwise it would remember more and more, and so would the servers that answer.
+TEST_F(KvWriter, RefusesWhatASilentServerHasPartInWhenItsDoubtsAreMany) {
+  requests_.lose_requests_to(1);
+  PutOutcome outcome = PutOutcome::unknown;
+  int doubts = 0;
+  for (; outcome == PutOutcome::unknown && doubts < 10'000; ++doubts) outcome = put_at(1);
+  EXPECT_EQ(outcome, PutOutcome::unwritable) << doubts;
+  EXPECT_EQ(put_at(0), PutOutcome::done) << "the others serve it";
+  EXPECT_EQ(put_everywhere(), PutOutcome::unwritable);
+  requests_.answer_again();
+  EXPECT_EQ(put_at(1), PutOutcome::done);
+}
+
+TEST_F(KvWriter, AsksAServerAgainThatIsBackWhileAnotherOneIsNot) {
+  requests_.lose_requests_to(1);
+  EXPECT_EQ(put_at(1), PutOutcome::unknown) << "the oldest doubt, for good";
+  requests_.lose_requests_to(2);
+  while (put_at(2) == PutOutcome::unknown) {
+  }
+  requests_.answer_again();
+  requests_.lose_requests_to(1);
+  EXPECT_EQ(put_at(2), PutOutcome::done);
+}
 
 // Those that were silent before are asked first; when that is all of them, all have been asked.
 TEST_F(KvWriter, DoubtsWhatNoServerAnswered) {

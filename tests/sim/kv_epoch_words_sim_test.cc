@@ -1,10 +1,10 @@
-// What a standby that takes over tells all (src/kv/protocol/epoch_words.h), by a channel whose link was replaced
+// What a standby that takes over tells all (src/kv/replication/epoch_words.h), by a channel whose link was replaced
 // before.
 #include <chrono>
 
 #include <gtest/gtest.h>
 
-#include "kv/protocol/epoch_words.h"
+#include "kv/replication/epoch_words.h"
 #include "sim/world.h"
 
 namespace farside::sim {

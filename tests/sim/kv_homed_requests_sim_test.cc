@@ -1,4 +1,4 @@
-// Requests to whichever of a partition's two servers serves it (src/kv/protocol/homed_requests.h), through mailboxes,
+// Requests to whichever of a partition's two servers serves it (src/kv/client/homed_requests.h), through mailboxes,
 // by a clock that nothing but waiting moves. A reply is the name of who gives it and what was asked.
 #include <array>
 #include <chrono>
@@ -8,9 +8,9 @@
 
 #include <gtest/gtest.h>
 
-#include "kv/protocol/atomic_reader.h"
-#include "kv/protocol/homed_requests.h"
-#include "kv/protocol/served_mailbox.h"
+#include "kv/client/atomic_reader.h"
+#include "kv/client/homed_requests.h"
+#include "kv/mailbox/served_mailbox.h"
 #include "sim/world.h"
 
 namespace farside::sim {

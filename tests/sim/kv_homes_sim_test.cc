@@ -1,4 +1,4 @@
-// How long a session waits for a primary that may have been replaced (src/kv/protocol/homes.h), by a clock that nothing
+// How long a session waits for a primary that may have been replaced (src/kv/client/homes.h), by a clock that nothing
 // but waiting moves.
 #include <chrono>
 #include <functional>
@@ -7,7 +7,7 @@
 
 #include <gtest/gtest.h>
 
-#include "kv/protocol/homes.h"
+#include "kv/client/homes.h"
 #include "sim/world.h"
 
 namespace farside::sim {

@@ -8,7 +8,7 @@
 
 #include <gtest/gtest.h>
 
-#include "kv/protocol/served_mailbox.h"
+#include "kv/mailbox/served_mailbox.h"
 #include "sim/world.h"
 #include "tests/sim/faults_met.h"
 

@@ -1,6 +1,6 @@
-// Partitions with a standby each (src/kv/protocol/standby.h), whose primaries die, or are only slow and taken for dead:
-// no put that has returned is lost, and nobody reads what the primary still has when the standby serves, although it
-// may be unable to tell him so.
+// Partitions with a standby each (src/kv/replication/standby.h), whose primaries die, or are only slow and taken for
+// dead: no put that has returned is lost, and when the standby serves no client reads what the primary still has,
+// although the primary may be out of reach.
 #include <optional>
 #include <string>
 

@@ -1,5 +1,5 @@
-// What a primary ships to its standby (src/kv/protocol/shipping_journal.h) over a network of which one thing is known:
-// how many bytes it carries in a second.
+// What a primary ships to its standby (src/kv/replication/shipping_journal.h) over a network of which one thing is
+// known: how many bytes it carries in a second.
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -7,7 +7,7 @@
 
 #include <gtest/gtest.h>
 
-#include "kv/protocol/shipping_journal.h"
+#include "kv/replication/shipping_journal.h"
 #include "sim/world.h"
 
 namespace farside::sim {

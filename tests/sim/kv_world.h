@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "kv/in_team.h"
-#include "kv/protocol/shipping_ring.h"
+#include "kv/replication/shipping_ring.h"
 #include "sim/world.h"
 
 namespace farside::sim {

@@ -55,8 +55,8 @@ inline bool noticed(const std::optional<std::string>& found) {
 }
 
 /// All that the memory model allows. Under every second seed the order comes from priorities, under every third one
-/// links break, under every fifth one a timeout leaves its link as it is, under every seventh one a flush does, and under
-/// every eleventh one a fence is a flush.
+/// links break, under every fifth one a timeout leaves its link as it is, under every seventh one a flush does, and
+/// under every eleventh one a fence is a flush.
 inline Network harshest(std::uint64_t seed) {
   Network network;
   network.prioritizes = seed % 2 == 0;

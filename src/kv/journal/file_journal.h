@@ -19,8 +19,8 @@
 #include "kv/journal/file.h"
 #include "kv/journal/recovery.h"
 #include "kv/journal/snapshot.h"
-#include "kv/protocol/journal.h"
-#include "kv/protocol/store.h"
+#include "kv/server/journal.h"
+#include "kv/server/store.h"
 
 namespace farside::kv {
 

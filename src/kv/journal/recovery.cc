@@ -16,7 +16,7 @@
 #include "farside/base/units.h"
 
 #include "kv/protocol/messages.h"
-#include "kv/protocol/replay.h"
+#include "kv/server/replay.h"
 
 namespace farside::kv {
 

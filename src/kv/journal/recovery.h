@@ -6,7 +6,7 @@
 
 #include "kv/journal/directory.h"
 #include "kv/journal/file.h"
-#include "kv/protocol/store.h"
+#include "kv/server/store.h"
 
 namespace farside::kv {
 

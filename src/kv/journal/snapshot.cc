@@ -74,6 +74,12 @@ void Snapshot::add_ended() {
     request.session = session.session;
     request.settled = session.settled;
     append(file_, request);
+    if (session.floor > session.settled) {
+      request = {};
+      request.kind = RequestKind::fate;
+      request.timestamp = {session.floor, session.session};
+      append(file_, request);
+    }
     for (const EndedTransactions::Ended& ended : session.since) {
       request = {};
       request.kind = ended.is_committed ? RequestKind::commit : RequestKind::abort;

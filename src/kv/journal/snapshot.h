@@ -11,7 +11,7 @@
 #include <string_view>
 
 #include "kv/journal/file.h"
-#include "kv/protocol/store.h"
+#include "kv/server/store.h"
 
 namespace farside::kv {
 

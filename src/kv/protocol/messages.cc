@@ -51,7 +51,7 @@ struct ReplyHead {
   MemoryUse use;
   RequestKind kind;
   Answer answer;
-  Store::Fate fate;
+  Fate fate;
   std::uint8_t zero;
   std::uint32_t versions;
   std::uint32_t keys;
@@ -282,7 +282,7 @@ std::optional<Reply> Reply::decode(std::span<const std::byte> bytes) {
   Reader reader(bytes);
   const auto head = reader.plain<ReplyHead>();
   reader.expect(head.kind <= RequestKind::several && head.answer <= Answer::refused);
-  reader.expect(head.fate <= Store::Fate::aborted && head.zero == 0);
+  reader.expect(head.fate <= Fate::aborted && head.zero == 0);
   reader.expect(head.newest.time <= kLatestTime && head.use.journal <= JournalState::failed);
 
   Reply reply{.kind = head.kind,

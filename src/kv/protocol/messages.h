@@ -13,9 +13,13 @@
 #include <string_view>
 #include <vector>
 
+#include "farside/kv/types.h"
+
+#include "kv/protocol/answer.h"
 #include "kv/protocol/caller.h"
+#include "kv/protocol/layout.h"
 #include "kv/protocol/requests.h"
-#include "kv/protocol/store.h"
+#include "kv/protocol/siblings.h"
 
 namespace farside::kv {
 
@@ -70,7 +74,7 @@ struct Reply {
   Timestamp newest{};                    ///< what a prepare must be above
   Timestamp forgotten{};                 ///< get: absent keys are so since then at the latest
   std::vector<ReplyVersion> versions{};  ///< get, in the order asked for
-  Store::Fate fate = Store::Fate::aborted;
+  Fate fate = Fate::aborted;
   std::vector<std::string_view> keys{};  ///< scan
   std::uint64_t next = 0;                ///< scan
   MemoryUse use{};

@@ -10,6 +10,12 @@
 
 namespace farside::kv {
 
+/// A version's siblings, as the client made them: KeyIds, a filter, or nothing.
+struct Siblings {
+  SiblingsKind kind = SiblingsKind::none;
+  std::span<const std::byte> bytes;
+};
+
 [[nodiscard]] std::vector<std::byte> make_siblings(SiblingsKind kind, std::span<const KeyId> keys);
 
 /// Whether a transaction may have written `key`: certain for a list, likely for a filter; nothing is known of none.

@@ -4,7 +4,7 @@
 
 #include "farside/base/error.h"
 
-#include "kv/protocol/standby.h"
+#include "kv/replication/standby.h"
 
 namespace farside::kv {
 

@@ -15,8 +15,8 @@
 #include "farside/fabric/fabric.h"
 
 #include "base/throttled_log.h"
-#include "kv/protocol/epoch_words.h"
-#include "kv/protocol/mailbox_inbox.h"
+#include "kv/mailbox/mailbox_inbox.h"
+#include "kv/replication/epoch_words.h"
 #include "kv/service/link_messages.h"
 #include "team/errands.h"
 #include "team/event_loop.h"

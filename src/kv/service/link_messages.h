@@ -20,8 +20,8 @@
 
 #include "farside/fabric/fabric.h"
 
+#include "kv/mailbox/mailbox_ring.h"
 #include "kv/protocol/key_id.h"
-#include "kv/protocol/mailbox_ring.h"
 #include "team/guest_link.h"
 #include "team/service_messages.h"
 

@@ -15,7 +15,7 @@
 #include "farside/fabric/fabric.h"
 
 #include "base/mutex.h"
-#include "kv/protocol/mailbox.h"
+#include "kv/mailbox/mailbox.h"
 #include "kv/service/server_link.h"
 #include "team/errands.h"
 

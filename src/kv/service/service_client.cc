@@ -9,7 +9,7 @@
 
 #include "farside/base/error.h"
 
-#include "kv/protocol/standby.h"
+#include "kv/replication/standby.h"
 #include "kv/service/system_time.h"
 
 namespace farside::kv {

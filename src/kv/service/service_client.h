@@ -14,9 +14,9 @@
 #include "farside/kv/client.h"
 
 #include "base/mutex.h"
-#include "kv/protocol/atomic_session.h"
-#include "kv/protocol/homed_requests.h"
-#include "kv/protocol/mailbox.h"
+#include "kv/client/atomic_session.h"
+#include "kv/client/homed_requests.h"
+#include "kv/mailbox/mailbox.h"
 #include "kv/service/server_link.h"
 #include "kv/timed_session.h"
 #include "team/event_loop.h"

@@ -5,7 +5,7 @@
 
 #include <vector>
 
-#include "kv/protocol/bell.h"
+#include "kv/mailbox/bell.h"
 #include "kv/transports/queue_stream.h"
 #include "kv/transports/served_stream.h"
 

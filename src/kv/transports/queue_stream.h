@@ -16,7 +16,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "kv/protocol/mailbox_ring.h"
+#include "kv/mailbox/mailbox_ring.h"
 #include "kv/protocol/requests.h"
 #include "kv/transports/stream.h"
 

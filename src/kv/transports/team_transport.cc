@@ -7,7 +7,7 @@
 
 #include "farside/base/error.h"
 
-#include "kv/protocol/mailbox_inbox.h"
+#include "kv/mailbox/mailbox_inbox.h"
 #include "kv/transports/queue_inbox.h"
 #include "kv/transports/socket_inbox.h"
 #include "kv/transports/socket_stream.h"

@@ -10,8 +10,8 @@
 
 #include "farside/team/team.h"
 
+#include "kv/mailbox/mailbox.h"
 #include "kv/protocol/inbox.h"
-#include "kv/protocol/mailbox.h"
 
 namespace farside::kv {
 

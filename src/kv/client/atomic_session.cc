@@ -1,0 +1,67 @@
+#include "kv/client/atomic_session.h"
+
+#include "kv/client/address_source.h"
+#include "kv/client/cell_source.h"
+
+namespace farside::kv {
+
+namespace {
+
+std::unique_ptr<VersionSource> make_source(const SessionSettings& settings, Channel& channel, ServerMemories servers,
+                                           VersionSource& asking, const KvRules& rules) {
+  switch (settings.way) {
+    case ReadWay::ask: break;
+    case ReadWay::addresses:
+      return std::make_unique<AddressSource>(channel, servers, asking, settings.cached_keys, rules);
+    case ReadWay::cells: return std::make_unique<CellSource>(channel, servers, asking, settings.cached_keys, rules);
+  }
+  return nullptr;
+}
+
+std::optional<HomedSource> make_homed(Fabric& fabric, Homes* homes, VersionSource* reading) {
+  if (homes == nullptr || reading == nullptr) return std::nullopt;
+  return std::optional<HomedSource>(std::in_place, fabric, *homes, *reading);
+}
+
+}  // namespace
+
+AtomicSession::AtomicSession(Fabric& fabric, Channel& channel, Requests& requests, ServerMemories servers,
+                             const SessionSettings& settings, const KvRules& rules, Homes* homes)
+    : clock_(fabric, rules.timestamps_are_unique ? settings.session : 0, settings.wall),
+      caller_{settings.session, 0},
+      asking_(requests, caller_),
+      reading_(make_source(settings, channel, servers, asking_, rules)),
+      homed_(make_homed(fabric, homes, reading_.get())),
+      reader_(fabric, source(), requests, caller_, settings.grace, rules),
+      writer_(fabric, requests, clock_, caller_, settings.grace, settings.siblings, rules),
+      scanner_(requests, caller_),
+      pulse_(fabric, requests, caller_) {}
+
+VersionSource& AtomicSession::source() {
+  if (homed_) return *homed_;
+  return reading_ != nullptr ? *reading_ : asking_;
+}
+
+Outcome AtomicSession::get_all(std::span<const std::string_view> keys, std::vector<Got>& got, Deadline deadline) {
+  got.clear();
+  const Outcome outcome = reader_.get_all(keys, deadline);
+  if (outcome != Outcome::done) return outcome;
+  const std::uint64_t now_ns = clock_.wall_ns();  // one moment for all keys
+  for (const Search& search : reader_.found()) {
+    clock_.observe(search.timestamp);
+    const bool present = search.found && !search.record.erased() &&
+                         (search.record.head.expires_ns == 0 || search.record.head.expires_ns > now_ns);
+    if (present) {
+      got.push_back({true, search.timestamp, search.record.value, search.record.head.expires_ns});
+    } else {
+      got.push_back({false, search.timestamp, {}, 0});
+    }
+  }
+  return Outcome::done;
+}
+
+PutOutcome AtomicSession::put_all(std::span<const Write> writes, Deadline deadline) {
+  return writer_.put_all(writes, deadline);
+}
+
+}  // namespace farside::kv

@@ -1,0 +1,73 @@
+// atomic_session.h — one client's conversation with all servers: it reads and writes sets of keys, sees its own writes,
+// and never sees what it has read go back.
+//
+// Thread safety: one thread at a time. A client with several threads has a session for each.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "kv/client/atomic_reader.h"
+#include "kv/client/atomic_writer.h"
+#include "kv/client/homes.h"
+#include "kv/client/pulse.h"
+#include "kv/client/request_source.h"
+#include "kv/client/scanner.h"
+#include "kv/protocol/server_memory.h"
+#include "kv/protocol/wall_time.h"
+
+namespace farside::kv {
+
+struct SessionSettings {
+  std::uint64_t session = 0;  ///< given once among all sessions that ever were
+  ReadWay way = ReadWay::cells;
+  /// list: RAMP-Fast, none: RAMP-Small, filter: RAMP-Hybrid; unless it is said, a list of few and a filter of many.
+  std::optional<SiblingsKind> siblings{};
+  std::size_t cached_keys = std::size_t{1} << 16U;
+  Duration grace = std::chrono::seconds(2);  ///< the servers'
+  WallTime wall{};
+};
+
+class AtomicSession {
+ public:
+  /// `requests` and the servers' memory outlive it, as do `homes`, when there are any: then `servers` are theirs.
+  AtomicSession(Fabric& fabric, Channel& channel, Requests& requests, ServerMemories servers,
+                const SessionSettings& settings, const KvRules& rules = {}, Homes* homes = nullptr);
+
+  /// After done, `got` has an entry for each key.
+  Outcome get_all(std::span<const std::string_view> keys, std::vector<Got>& got, Deadline deadline);
+  PutOutcome put_all(std::span<const Write> writes, Deadline deadline);
+  void put_each(std::span<IndependentPut> puts, Deadline deadline) { writer_.put_each(puts, deadline); }
+  /// Scanner::scan; what it finds is not of one moment.
+  Outcome scan(std::uint64_t cursor, std::string_view prefix, std::size_t about, Scanned& scanned, Deadline deadline) {
+    return scanner_.scan(cursor, prefix, about, scanned, deadline);
+  }
+  /// Reports the memory use of each server.
+  Outcome use(std::vector<MemoryUse>& servers, Deadline deadline) { return scanner_.use(servers, deadline); }
+  /// Session::hear.
+  void hear(std::vector<bool>& answered) { pulse_.hear(answered); }
+  /// Now, on the clock that `expires_ns` is compared with.
+  [[nodiscard]] std::uint64_t wall_ns() const { return clock_.wall_ns(); }
+  /// The version that the latest put wrote, or tried to.
+  [[nodiscard]] const Timestamp& last_put() const noexcept { return writer_.last(); }
+
+ private:
+  [[nodiscard]] VersionSource& source();
+
+  HybridClock clock_;
+  Caller caller_;
+  RequestSource asking_;
+  std::unique_ptr<VersionSource> reading_;  // null: by asking
+  std::optional<HomedSource> homed_;        // over that
+  AtomicReader reader_;
+  AtomicWriter writer_;
+  Scanner scanner_;
+  Pulse pulse_;
+};
+
+}  // namespace farside::kv

@@ -1,0 +1,123 @@
+// atomic_writer.h — writing a set of keys so that every reader sees all of it or nothing (docs/protocols/kv.md,
+// "Writing a set of keys").
+//
+// Thread safety: one thread at a time.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "kv/client/doubts.h"
+#include "kv/protocol/caller.h"
+#include "kv/protocol/messages.h"
+#include "kv/protocol/rules.h"
+
+namespace farside::kv {
+
+class AtomicWriter {
+ public:
+  /// `grace`: what the servers' is at least. `siblings`: none: as it is cheapest.
+  AtomicWriter(const Fabric& fabric, Requests& requests, HybridClock& clock, Caller& caller, Duration grace,
+               std::optional<SiblingsKind> siblings, const KvRules& rules = {})
+      : requests_(requests),
+        clock_(clock),
+        caller_(caller),
+        siblings_(siblings),
+        rules_(rules),
+        doubts_(fabric, requests, caller, grace),
+        parts_(requests.servers()),
+        together_(requests.servers()) {}
+
+  /// Conditional writes (Write::expected) are all as expected, or nothing is written. After `differs` the caller may
+  /// read and try again, after a while: another writer may be at it.
+  /// Throws UsageError when a key stands twice, a key or a value is too long or too short, or one server would get more
+  /// than a message holds.
+  PutOutcome put_all(std::span<const Write> writes, Deadline deadline);
+  /// Several puts, each as put_all does it, in two rounds for all together. Throws before anything is sent.
+  void put_each(std::span<IndependentPut> puts, Deadline deadline);
+  /// The last timestamp that the latest put had, or tried.
+  [[nodiscard]] const Timestamp& last() const noexcept { return last_; }
+
+ private:
+  /// One of several puts.
+  struct UnderWay {
+    IndependentPut* put;
+    std::size_t first_id;  ///< of its keys', in ids_
+    std::vector<ServerNumber> servers{};
+    Answer prepared = Answer::done;  ///< or put: what counts of the servers' answers
+    Answer ended = Answer::done;     ///< the same of commits and aborts
+  };
+  /// Requests of several puts that go to one server as one message, and where their answers go.
+  struct Together {
+    std::vector<Message> requests{};
+    std::vector<Answer*> answers{};
+    std::size_t bytes = 0;
+  };
+  struct Asked {
+    ServerNumber server;
+    std::vector<Answer*> answers;
+  };
+  /// So that with what it stands in it fills no more than a slot of a mailbox.
+  static constexpr std::size_t kMostBytesTogether = std::size_t{24} << 10U;
+
+  /// Appends the keys' ids to ids_.
+  void check_all(std::span<const Write> writes);
+  [[nodiscard]] bool has_silent_server(std::span<const KeyId> ids) const;
+  void put_together(std::vector<UnderWay>& puts, Deadline deadline);
+  void begin(UnderWay& put, Deadline deadline);
+  void end(UnderWay& put, Deadline deadline);
+  /// Or it is to be begun again.
+  [[nodiscard]] bool is_over(const UnderWay& put);
+  void add(ServerNumber server, Message message, Answer& answer, Deadline deadline);
+  void send(ServerNumber server, Deadline deadline);
+  /// To all what was added for them.
+  void ask_all(Deadline deadline);
+  void take_answers(const Asked& asked, Deadline deadline);
+  static void count(Answer of_one, Answer& answer) { answer = std::ranges::max(answer, of_one, {}, weight); }
+  /// Among several servers' answers the one with the greatest weight decides: a refusal weighs more than an answer that
+  /// did not come, since the server that refused has barred the transaction.
+  [[nodiscard]] static int weight(Answer answer);
+  /// None: that answer does not end a put.
+  [[nodiscard]] static std::optional<PutOutcome> refusal(Answer answer);
+  /// To the one server that has all keys.
+  PutOutcome put_whole(ServerNumber server, std::span<const Write> writes, Deadline deadline);
+  [[nodiscard]] Message encode_whole(std::span<const Write> writes) const;
+  PutOutcome put_parts(Deadline deadline);
+  Answer prepare(const Timestamp& timestamp, Deadline deadline);
+  Answer prepare_at(std::span<const ServerNumber> servers, Request& request, Deadline deadline);
+  bool tell(RequestKind kind, const Timestamp& timestamp, Deadline deadline);
+  /// The views in it are valid until the next one. None: the server is silent, or out of its mind.
+  [[nodiscard]] std::optional<Reply> receive(ServerNumber server, Deadline deadline);
+  [[nodiscard]] Answer take(const std::optional<Reply>& reply);
+  [[nodiscard]] SiblingsKind siblings_kind() const;
+  /// The writes that were split are all at one server.
+  [[nodiscard]] bool is_whole() const { return servers_.size() == 1; }
+  void split(std::span<const Write> writes, std::span<const KeyId> ids);
+  void order_servers();
+
+  Requests& requests_;
+  HybridClock& clock_;
+  Caller& caller_;
+  const std::optional<SiblingsKind> siblings_;  // none: as it is cheapest
+  KvRules rules_;
+  Timestamp last_;
+  Doubts doubts_;
+  struct Part {
+    std::vector<Write> writes;
+    std::size_t bytes = 0;   ///< as a message
+    bool is_silent = false;  ///< what the server was asked last it did not answer
+  };
+  std::vector<Part> parts_;            // by server
+  std::vector<ServerNumber> servers_;  // that have a part, in the order in which they are asked to prepare
+  std::vector<KeyId> keys_;            // of what was split
+  std::vector<KeyId> ids_;             // of the puts' keys
+  std::vector<KeyId> sorted_;
+  Message reply_;
+  std::vector<Together> together_;  // by server, not sent yet
+  std::vector<Asked> asked_;        // in the order in which they were
+};
+
+}  // namespace farside::kv

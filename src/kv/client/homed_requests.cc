@@ -1,0 +1,110 @@
+#include "kv/client/homed_requests.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "kv/client/repeated.h"
+
+namespace farside::kv {
+
+namespace {
+
+constexpr Duration kLook = std::chrono::microseconds(500);  // while a standby takes over
+constexpr Duration kSlice = std::chrono::milliseconds(20);  // of a wait for a primary that may be dead by now
+constexpr std::uint64_t kSlowest = 1 << 20;  // bytes of a request that any network carries in kFirstSlice
+
+}  // namespace
+
+HomedRequests::HomedRequests(Fabric& fabric, Homes& homes, MailboxRequests& seats)
+    : fabric_(fabric), homes_(homes), seats_(seats), partitions_(homes.partitions()) {
+  for (ServerNumber each = 0; each < partitions_.size(); ++each) partitions_[each].at_standby = homes.is_moved(each);
+}
+
+ServerNumber HomedRequests::seat(ServerNumber partition) const {
+  return partitions_[partition].at_standby ? servers() + partition : partition;
+}
+
+Outcome HomedRequests::from_seat(ServerNumber partition, Outcome outcome) {
+  if (outcome == Outcome::peer_lost) partitions_[partition].is_seat_lost = true;
+  return outcome;
+}
+
+Outcome HomedRequests::send(ServerNumber partition, std::span<const std::byte> request, Deadline deadline) {
+  bool is_repeated = false;
+  for (Duration slice = kFirstSlice * (1 + request.size() / kSlowest);; slice *= 2, is_repeated = true) {
+    (void)follow(partition, deadline);
+    const Deadline until{std::min(deadline.at, fabric_.in(slice).at)};
+    const Outcome sent = from_seat(partition, seats_.send(seat(partition), request, until));
+    if (sent == Outcome::done) {
+      partitions_[partition].unanswered.push_back({{request.begin(), request.end()}, is_repeated});
+      return sent;
+    }
+    (void)homes_.is_trusted(partition, deadline);  // it may be told that it is not
+    const bool may_be_tried_again = sent == Outcome::timed_out || sent == Outcome::link_lost;
+    if (may_be_tried_again ? fabric_.now() >= deadline.at : !await_move(partition, deadline)) return sent;
+  }
+}
+
+Outcome HomedRequests::receive(ServerNumber partition, Message& reply, Deadline deadline) {
+  auto& unanswered = partitions_[partition].unanswered;
+  for (;;) {
+    if (const Outcome sent = unanswered.front().sent; sent != Outcome::done) {
+      unanswered.pop_front();
+      return sent;
+    }
+    const Deadline slice_end{std::min(deadline.at, fabric_.in(kSlice).at)};
+    const Outcome came = from_seat(partition, seats_.await(seat(partition), slice_end));
+    const Time asked_until = came == Outcome::done ? deadline.at : std::min(deadline.at, fabric_.in(kSlice).at);
+    const bool is_trusted = homes_.is_trusted(partition, {asked_until});
+    const bool looks = homes_.rules().looks_at_the_epoch || came != Outcome::done;
+    if (looks && follow(partition, deadline)) continue;
+    if ((came == Outcome::timed_out || came == Outcome::link_lost) && fabric_.now() < deadline.at) continue;
+    if (came == Outcome::peer_lost && await_move(partition, deadline)) continue;
+    if (came == Outcome::done && !is_trusted && fabric_.now() < deadline.at) {
+      fabric_.sleep(kLook);  // it will say whether its standby is dead, or that will serve
+      continue;
+    }
+    const bool is_repeated = unanswered.front().is_repeated;
+    unanswered.pop_front();
+    // A reply that has come only now (`came` is not done) is discarded: the trust was asked for before it came.
+    const Outcome received = seats_.receive(seat(partition), reply, {fabric_.now()});
+    if (came != Outcome::done) return came;
+    if (is_repeated && received == Outcome::done) reply = reply_to_repeated(std::move(reply));
+    return is_trusted ? received : Outcome::peer_lost;
+  }
+}
+
+bool HomedRequests::has_reply(ServerNumber partition) {
+  const Partition& asked = partitions_[partition];
+  if (follow(partition, fabric_.in(kLook)) || asked.unanswered.empty()) return false;
+  if (asked.unanswered.front().sent != Outcome::done) return true;
+  return seats_.has_reply(seat(partition)) && !homes_.will_move(partition);
+}
+
+// The standby of a lost primary is waited for as long as it may serve this process.
+bool HomedRequests::is_loss_final(ServerNumber partition) const {
+  const Partition& asked = partitions_[partition];
+  return asked.is_seat_lost && (asked.at_standby || !(homes_.is_moved(partition) || homes_.may_move(partition)));
+}
+
+bool HomedRequests::follow(ServerNumber partition, Deadline deadline) {
+  Partition& asked = partitions_[partition];
+  if (asked.at_standby || !homes_.is_moved(partition)) return false;
+  asked.at_standby = true;
+  asked.is_seat_lost = false;
+  for (Asked& each : asked.unanswered) {
+    each.is_repeated = true;
+    each.sent = seats_.send(seat(partition), each.request, deadline);
+  }
+  return true;
+}
+
+bool HomedRequests::await_move(ServerNumber partition, Deadline deadline) {
+  while (homes_.may_move(partition) && fabric_.now() < deadline.at) {
+    fabric_.sleep(kLook);
+    (void)homes_.is_trusted(partition, deadline);
+  }
+  return homes_.is_moved(partition) && !partitions_[partition].at_standby;
+}
+
+}  // namespace farside::kv

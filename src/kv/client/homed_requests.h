@@ -1,0 +1,52 @@
+// homed_requests.h — requests to whichever of a partition's two servers serves it (homes.h). What the primary has not
+// answered when the standby takes its place goes to the standby; that may have it already, as a client may ask twice.
+//
+// Thread safety: one thread at a time.
+#pragma once
+
+#include <deque>
+#include <vector>
+
+#include "kv/client/homes.h"
+#include "kv/mailbox/mailbox.h"
+
+namespace farside::kv {
+
+class HomedRequests final : public Requests {
+ public:
+  /// `seats`: to the primary of each partition, by number, then to the standby of each. Both outlive this.
+  HomedRequests(Fabric& fabric, Homes& homes, MailboxRequests& seats);
+
+  [[nodiscard]] ServerNumber servers() const override { return homes_.partitions(); }
+  Outcome send(ServerNumber partition, std::span<const std::byte> request, Deadline deadline) override;
+  Outcome receive(ServerNumber partition, Message& reply, Deadline deadline) override;
+  [[nodiscard]] bool has_reply(ServerNumber partition) override;
+  [[nodiscard]] bool is_loss_final(ServerNumber partition) const override;
+
+ private:
+  struct Asked {
+    Message request;
+    bool is_repeated = false;      ///< it may have been done by a server that did not answer
+    Outcome sent = Outcome::done;  ///< to the standby; of one that failed there is no reply
+  };
+  struct Partition {
+    bool at_standby = false;
+    bool is_seat_lost = false;  ///< the one that is asked
+    std::deque<Asked> unanswered{};
+  };
+
+  [[nodiscard]] ServerNumber seat(ServerNumber partition) const;
+  /// Returns `outcome`, and records the loss of that seat if it is peer_lost.
+  Outcome from_seat(ServerNumber partition, Outcome outcome);
+  /// To the standby, if it serves by now: all that is not answered goes there. True if it was done.
+  bool follow(ServerNumber partition, Deadline deadline);
+  /// Waits for the standby to take over. False: it will not, or the time is up.
+  bool await_move(ServerNumber partition, Deadline deadline);
+
+  Fabric& fabric_;
+  Homes& homes_;
+  MailboxRequests& seats_;
+  std::vector<Partition> partitions_;
+};
+
+}  // namespace farside::kv

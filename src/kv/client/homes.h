@@ -1,0 +1,117 @@
+// homes.h — which of a partition's two servers a session reads and asks: the primary, until the standby has told this
+// process that it serves instead, by a word in this process's own memory (docs/protocols/kv_replication.md).
+//
+// The rule by which a primary that was only slow serves no client: the word is read *after* the bytes came from the
+// primary. If it was 0, the standby did not serve when they were taken.
+//
+// Between hosts the standby may be unable to write the word. There the session must have a lease as well, at that
+// moment: it has asked the standby a short while ago, by a READ, and it did not serve.
+//
+// Thread safety: one thread at a time.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "farside/fabric/fabric.h"
+
+#include "kv/client/search.h"
+#include "kv/protocol/lease.h"
+#include "kv/protocol/rules.h"
+#include "kv/protocol/server_memory.h"
+
+namespace farside::kv {
+
+class Homes {
+ public:
+  enum class StandbyIs : std::uint8_t {
+    joined,  ///< it would tell this process
+    gone,    ///< for certain: it serves no client, and never will
+    away,    ///< unknown; then the primary is not to be trusted either
+  };
+  /// The source of a lease.
+  struct Lender {
+    RemoteWord<ControlWord> epoch;  ///< in the standby's memory
+    RemoteWord<ControlWord> alone;  ///< in the primary's: not 0 when it was told that the standby is dead
+    Duration lease = kLease;
+  };
+  /// One partition's.
+  struct Home {
+    ServerMemory primary;
+    ServerMemory standby;
+    PeerId primary_peer;
+    std::uint64_t epoch_when_asked = 0;  ///< when it was joined, or later
+    LocalWord<ControlWord> epoch;        ///< in this process's memory; the standby's to write
+    std::optional<Lender> lender{};      ///< between hosts
+  };
+  using AskStandby = std::function<StandbyIs(ServerNumber)>;
+
+  Homes(Fabric& fabric, Channel& channel, std::vector<Home> homes, AskStandby how_is_standby,
+        const ReplicaRules& rules = {});
+
+  [[nodiscard]] ServerNumber partitions() const { return static_cast<ServerNumber>(homes_.size()); }
+  [[nodiscard]] bool is_moved(ServerNumber partition) const {
+    const Home& home = homes_[partition];
+    return home.epoch_when_asked != 0 || home.epoch.load() != 0;
+  }
+  /// The primary is lost, and the standby will serve.
+  [[nodiscard]] bool will_move(ServerNumber partition) const;
+  /// It was not reached, by whatever showed that: before a loss is known its socket may still be open.
+  [[nodiscard]] bool may_move(ServerNumber partition) const;
+  /// Whether what came from the primary while the word was 0 may be taken. Gets a lease where one is needed, or hears
+  /// that the standby serves; not so by the deadline, it may not be taken.
+  [[nodiscard]] bool is_trusted(ServerNumber partition, Deadline deadline);
+  [[nodiscard]] bool is_lost(ServerNumber partition) const {
+    return !is_moved(partition) && fabric_.lost(homes_[partition].primary_peer);
+  }
+
+  /// The partitions' memories when `follow` was called last.
+  [[nodiscard]] ServerMemories memories() const noexcept { return memories_; }
+  /// True if any has moved since.
+  bool follow();
+
+  [[nodiscard]] const ReplicaRules& rules() const noexcept { return rules_; }
+
+ private:
+  [[nodiscard]] bool has_lease(ServerNumber partition, Deadline deadline);
+
+  Fabric& fabric_;
+  Channel& channel_;
+  std::vector<Home> homes_;
+  const AskStandby how_is_standby_;
+  const ReplicaRules rules_;
+  std::vector<ServerMemory> memories_;
+  std::vector<bool> followed_;
+  struct Lease {
+    std::optional<Time> until{};
+    int doublings = 0;
+  };
+  std::vector<Lease> leases_;
+  std::vector<bool> alone_;  ///< primaries that need no lease any more
+};
+
+/// How long a primary is waited for before the session looks whether it has been replaced; then twice as long, and so
+/// on.
+inline constexpr Duration kFirstSlice = std::chrono::milliseconds(250);
+
+/// Reading from wherever the partitions are. What was found where a partition is not any more is looked for again.
+class HomedSource final : public VersionSource {
+ public:
+  /// `inner` reads `homes.memories()`.
+  HomedSource(Fabric& fabric, Homes& homes, VersionSource& inner) : fabric_(fabric), homes_(homes), inner_(inner) {}
+
+  Outcome find(std::span<Search* const> searches, std::span<const Timestamp> candidates, Deadline deadline) override;
+
+ private:
+  [[nodiscard]] bool is_worth_waiting(std::span<Search* const> searches, Outcome outcome, Deadline deadline);
+  [[nodiscard]] bool is_trusted(std::span<Search* const> searches, Deadline deadline);
+
+  Fabric& fabric_;
+  Homes& homes_;
+  VersionSource& inner_;
+};
+
+}  // namespace farside::kv

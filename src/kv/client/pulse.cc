@@ -1,0 +1,26 @@
+#include "kv/client/pulse.h"
+
+#include "kv/protocol/messages.h"
+
+namespace farside::kv {
+
+void Pulse::hear(std::vector<bool>& answered) {
+  answered.assign(requests_.servers(), false);
+  for (ServerNumber server = 0; server < requests_.servers(); ++server) answered[server] = has_answered(server);
+}
+
+// A server that is lost says so at once, which is an answer.
+bool Pulse::has_answered(ServerNumber server) {
+  if (!asked_[server]) {
+    const Outcome sent = requests_.send(server, Request::by(caller_, RequestKind::use).encode(), fabric_.in(kPost));
+    asked_[server] = sent == Outcome::done;
+    return sent == Outcome::peer_lost;
+  }
+  if (!requests_.has_reply(server)) return false;
+  asked_[server] = false;
+  Message reply;
+  const Outcome received = requests_.receive(server, reply, {fabric_.now()});
+  return received == Outcome::done || received == Outcome::peer_lost;
+}
+
+}  // namespace farside::kv

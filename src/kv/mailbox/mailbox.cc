@@ -1,0 +1,215 @@
+#include "kv/mailbox/mailbox.h"
+
+#include <algorithm>
+#include <deque>
+#include <string>
+#include <utility>
+
+#include "farside/base/error.h"
+
+namespace farside::kv {
+
+class MailboxRequests::Connection {
+ public:
+  Connection(Fabric& fabric, Channel& channel, const MailboxEnd& end, const MailboxShape& shape, Waking waking,
+             const MailboxRules& rules)
+      : fabric_(fabric),
+        channel_(channel),
+        shape_(shape),
+        waking_(waking),
+        sender_(fabric, channel, end, shape, bell_of(channel, end, waking), rules),
+        receiver_(end, shape, rules) {}
+
+  Outcome send(std::span<const std::byte> request, Deadline deadline);
+  Outcome receive(Message& reply, Deadline deadline);
+  Outcome await(Deadline deadline);
+  [[nodiscard]] bool has_reply();
+
+ private:
+  /// The expected answer to a parcel.
+  enum class Awaited : std::uint8_t { go_on, reply, rest_of_reply };
+  struct Unanswered {
+    Message reply;
+    std::uint64_t rest = 0;
+    bool begun = false;
+    bool skipped = false;  ///< no caller waits for it any more
+
+    [[nodiscard]] bool is_partial() const { return begun && rest > 0; }
+    [[nodiscard]] bool is_whole() const { return begun && rest == 0; }
+  };
+
+  static MailboxSender::Ring bell_of(Channel& channel, const MailboxEnd& end, Waking waking) {
+    if (waking == Waking::polled) return {};
+    if (!end.bell) throw UsageError({"wake a server", end.other->name(), "no bell is known", "poll, or name its bell"});
+    return [&channel, bell = *end.bell](std::uint64_t, Deadline deadline) {
+      return channel.add_signal(bell, 1, deadline).outcome;
+    };
+  }
+
+  Outcome post(const ParcelHead& head, std::span<const std::byte> piece, Awaited awaited, Deadline deadline);
+  Outcome make_room(Deadline deadline);
+  Outcome advance(Deadline deadline);
+  Outcome fetch_rest(Deadline deadline);
+  [[nodiscard]] bool accept(Awaited awaited, const Parcel& parcel);
+  void forget_skipped();
+  template <class Holds>
+  [[nodiscard]] Unanswered* find(Holds holds) {
+    const auto found = std::ranges::find_if(replies_, holds);
+    return found == replies_.end() ? nullptr : &*found;
+  }
+  [[nodiscard]] Unanswered* find_partial() { return find(&Unanswered::is_partial); }
+  [[nodiscard]] Unanswered* find_oldest() {
+    return find([](const Unanswered& each) { return !each.skipped; });
+  }
+
+  Fabric& fabric_;
+  Channel& channel_;
+  const MailboxShape shape_;
+  const Waking waking_;
+  MailboxSender sender_;
+  MailboxReceiver receiver_;
+  std::deque<Awaited> parcels_;     ///< sent, and not answered
+  std::deque<Unanswered> replies_;  ///< in the order of the requests
+  bool fetching_ = false;
+  bool broken_ = false;  ///< what came made no sense
+};
+
+// ---- Out
+
+Outcome MailboxRequests::Connection::send(std::span<const std::byte> request, Deadline deadline) {
+  for (std::size_t sent = 0;;) {
+    if (const Outcome room = make_room(deadline); room != Outcome::done) return room;
+    const auto piece = request.subspan(sent, std::min<std::size_t>(request.size() - sent, shape_.piece_bytes()));
+    const ParcelHead head{sent == 0 ? ParcelHead::Kind::begin : ParcelHead::Kind::go_on,
+                          request.size() - sent - piece.size()};
+    sent += piece.size();
+    if (head.rest == 0) return post(head, piece, Awaited::reply, deadline);
+    if (const Outcome posted = post(head, piece, Awaited::go_on, deadline); posted != Outcome::done) return posted;
+    while (!parcels_.empty()) {
+      if (const Outcome answered = advance(deadline); answered != Outcome::done) return answered;
+    }
+  }
+}
+
+Outcome MailboxRequests::Connection::post(const ParcelHead& head, std::span<const std::byte> piece, Awaited awaited,
+                                          Deadline deadline) {
+  if (broken_) return Outcome::peer_lost;
+  if (const Outcome ready = sender_.make_ready(deadline); ready != Outcome::done) return ready;
+  parcels_.push_back(awaited);
+  if (awaited == Awaited::reply) replies_.emplace_back();
+  if (awaited == Awaited::rest_of_reply) fetching_ = true;
+  const Outcome sent = sender_.send(head, piece, deadline);
+  if (sent != Outcome::done && awaited == Awaited::reply) replies_.back().skipped = true;
+  return sent;
+}
+
+// While a reply is partial nothing but its rest is asked for, so that a server never keeps more than a ring of them.
+Outcome MailboxRequests::Connection::make_room(Deadline deadline) {
+  while (parcels_.size() == shape_.slots || find_partial() != nullptr) {
+    if (const Outcome advanced = advance(deadline); advanced != Outcome::done) return advanced;
+  }
+  return Outcome::done;
+}
+
+// ---- In
+
+Outcome MailboxRequests::Connection::receive(Message& reply, Deadline deadline) {
+  if (find_oldest() == nullptr) {
+    throw UsageError({"receive a reply", "a mailbox", "no request is unanswered", "send one"});
+  }
+  if (const Outcome came = await(deadline); came != Outcome::done) {
+    find_oldest()->skipped = true;
+    return came;
+  }
+  reply = std::move(find_oldest()->reply);
+  find_oldest()->skipped = true;
+  forget_skipped();
+  return Outcome::done;
+}
+
+Outcome MailboxRequests::Connection::await(Deadline deadline) {
+  while (!find_oldest()->is_whole()) {
+    if (const Outcome advanced = advance(deadline); advanced != Outcome::done) return advanced;
+  }
+  return Outcome::done;
+}
+
+bool MailboxRequests::Connection::has_reply() {
+  while (find_oldest() != nullptr && !find_oldest()->is_whole()) {
+    const Outcome advanced = advance({fabric_.now()});
+    if (advanced != Outcome::done) return advanced == Outcome::peer_lost;
+  }
+  return find_oldest() != nullptr;
+}
+
+/// Takes one parcel.
+Outcome MailboxRequests::Connection::advance(Deadline deadline) {
+  if (broken_) return Outcome::peer_lost;
+  if (const Outcome ready = sender_.make_ready(deadline); ready != Outcome::done) return ready;
+  if (const Outcome fetched = fetch_rest(deadline); fetched != Outcome::done) return fetched;
+  Parcel parcel;
+  const Outcome came = receiver_.await(fabric_, channel_, waking_, parcel, deadline);
+  if (came != Outcome::done) return came;
+  const Awaited awaited = parcels_.front();
+  parcels_.pop_front();
+  broken_ = !accept(awaited, parcel);
+  forget_skipped();
+  return broken_ ? Outcome::peer_lost : Outcome::done;
+}
+
+Outcome MailboxRequests::Connection::fetch_rest(Deadline deadline) {
+  if (fetching_ || find_partial() == nullptr) return Outcome::done;
+  return post({ParcelHead::Kind::fetch, 0}, {}, Awaited::rest_of_reply, deadline);
+}
+
+// False when no server would send that.
+bool MailboxRequests::Connection::accept(Awaited awaited, const Parcel& parcel) {
+  const auto [head, piece] = parcel;
+  if (awaited == Awaited::go_on) return head.kind == ParcelHead::Kind::go_on && piece.empty() && head.rest == 0;
+  if (awaited == Awaited::reply) {
+    Unanswered* const begins = find([](const Unanswered& each) { return !each.begun; });
+    if (head.kind != ParcelHead::Kind::begin || head.rest > kMostMessageBytes - piece.size()) return false;
+    begins->begun = true;
+    begins->rest = head.rest;
+    begins->reply.assign(piece.begin(), piece.end());
+    return true;
+  }
+  Unanswered& partial = *find_partial();
+  fetching_ = false;
+  if (head.kind != ParcelHead::Kind::go_on || piece.empty() || head.rest != partial.rest - piece.size()) return false;
+  partial.reply.insert(partial.reply.end(), piece.begin(), piece.end());
+  partial.rest = head.rest;
+  return true;
+}
+
+void MailboxRequests::Connection::forget_skipped() {
+  std::erase_if(replies_, [](const Unanswered& each) { return each.skipped && each.is_whole(); });
+}
+
+// ---- All servers
+
+MailboxRequests::MailboxRequests(Fabric& fabric, Channel& channel, const std::vector<MailboxEnd>& servers,
+                                 const MailboxShape& shape, Waking waking, const MailboxRules& rules) {
+  for (const MailboxEnd& server : servers) {
+    connections_.push_back(std::make_unique<Connection>(fabric, channel, server, shape, waking, rules));
+  }
+}
+
+MailboxRequests::~MailboxRequests() = default;
+
+Outcome MailboxRequests::send(ServerNumber server, std::span<const std::byte> request, Deadline deadline) {
+  check_request_bytes(server, request.size());
+  return connections_.at(server)->send(request, deadline);
+}
+
+Outcome MailboxRequests::receive(ServerNumber server, Message& reply, Deadline deadline) {
+  return connections_.at(server)->receive(reply, deadline);
+}
+
+bool MailboxRequests::has_reply(ServerNumber server) { return connections_.at(server)->has_reply(); }
+
+Outcome MailboxRequests::await(ServerNumber server, Deadline deadline) {
+  return connections_.at(server)->await(deadline);
+}
+
+}  // namespace farside::kv

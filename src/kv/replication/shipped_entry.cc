@@ -1,0 +1,51 @@
+#include "kv/replication/shipped_entry.h"
+
+#include <cstring>
+
+namespace farside::kv {
+
+namespace {
+
+template <class Part>
+void append(std::span<const Part> parts, Message& entry) {
+  const auto bytes = std::as_bytes(parts);
+  entry.insert(entry.end(), bytes.begin(), bytes.end());
+}
+
+/// `bytes` has them all.
+template <class Part>
+void take(std::span<const std::byte>& bytes, std::size_t count, std::vector<Part>& parts) {
+  parts.resize(count);
+  const std::span<std::byte> into = std::as_writable_bytes(std::span(parts));
+  if (!into.empty()) std::memcpy(into.data(), bytes.data(), into.size());
+  bytes = bytes.subspan(into.size());
+}
+
+}  // namespace
+
+std::optional<ShippedEntry> ShippedEntry::decode(std::span<const std::byte> bytes) {
+  ShippedEntryHead head{};
+  if (bytes.size() < sizeof head) return std::nullopt;
+  std::memcpy(&head, bytes.data(), sizeof head);
+  bytes = bytes.subspan(sizeof head);
+  const std::uint64_t lists = head.places * sizeof(TakenPlace) + head.gone * sizeof(GoneKey);
+  if (lists > bytes.size()) return std::nullopt;
+  ShippedEntry entry;
+  take(bytes, head.places, entry.places);
+  take(bytes, head.gone, entry.gone);
+  entry.request = bytes;
+  return entry;
+}
+
+void encode_shipped(std::span<const TakenPlace> places, std::span<const GoneKey> gone,
+                    std::span<const std::byte> request, Message& entry) {
+  entry.clear();
+  entry.reserve(sizeof(ShippedEntryHead) + places.size_bytes() + gone.size_bytes() + request.size());
+  const ShippedEntryHead head{static_cast<std::uint32_t>(places.size()), static_cast<std::uint32_t>(gone.size())};
+  append(std::span(&head, 1), entry);
+  append(places, entry);
+  append(gone, entry);
+  append(request, entry);
+}
+
+}  // namespace farside::kv

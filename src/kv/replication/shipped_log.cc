@@ -1,0 +1,49 @@
+#include "kv/replication/shipped_log.h"
+
+#include "kv/protocol/messages.h"
+#include "kv/replication/shipped_entry.h"
+#include "kv/server/replay.h"
+
+namespace farside::kv {
+
+bool ShippedLog::take_some() {
+  unsigned frames = 0;
+  while (is_sound() && frames < kFramesAtOnce && take_frame()) ++frames;
+  if (frames == 0) return false;
+  channel_.local_fence();  // it was copied before its place is given back
+  region_.word<ControlWord>(ShippingRing::kTaken).store(is_sound() ? position_ : ShippingRing::kGivenUp);
+  return true;
+}
+
+bool ShippedLog::take_frame() {
+  ShippedFrameHead head{};
+  const std::uint64_t at = ring_.offset(position_);
+  region_.copy_out(at, std::as_writable_bytes(std::span(&head, 1)));
+  if (head.position != position_ || head.bytes > ring_.most_piece(position_)) return false;
+  piece_.resize(ShippedFrameHead::frame_bytes(head.bytes) - sizeof head);
+  region_.copy_out(at + sizeof head, piece_);
+  piece_.resize(head.bytes);
+  if (checksum_of(head, piece_.data()) != head.checksum) return false;  // it is arriving
+  position_ += ShippedFrameHead::frame_bytes(head.bytes);
+  entry_.insert(entry_.end(), piece_.begin(), piece_.end());
+  if (entry_.size() + head.rest > ShippedEntry::kMaxBytes) flaw_ = "an entry is longer than any can be";
+  if (head.rest != 0 || !is_sound()) return true;
+  carry_out();
+  entry_.clear();
+  return true;
+}
+
+void ShippedLog::carry_out() {
+  const auto entry = ShippedEntry::decode(entry_);
+  const auto change = entry && !entry->request.empty() ? Request::decode(entry->request) : std::nullopt;
+  if (!entry || (!entry->request.empty() && !change)) {
+    flaw_ = "an entry is no change";
+    return;
+  }
+  for (const GoneKey& gone : entry->gone) store_.drop_gone(gone);
+  if (!change) return;
+  const Answer answer = rules_.replays_in_place ? replay_at(store_, *change, entry->places) : replay(store_, *change);
+  if (answer != Answer::done) flaw_ = "its memory is not laid out as that of its primary";
+}
+
+}  // namespace farside::kv

@@ -1,0 +1,50 @@
+// shipped_log.h — what a standby finds in its ring (shipping_ring.h), and does in its store.
+//
+// Thread safety: one thread at a time, that of the channel and the store.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "farside/fabric/fabric.h"
+
+#include "kv/protocol/requests.h"
+#include "kv/protocol/rules.h"
+#include "kv/replication/shipping_ring.h"
+#include "kv/server/store.h"
+
+namespace farside::kv {
+
+class ShippedLog {
+ public:
+  /// `ring` is new. Entries are executed in `store`, as by a recovery. Requires that `store` is not read in that time.
+  ShippedLog(Channel& channel, const Region& ring, Store& store, const ReplicaRules& rules = {})
+      : channel_(channel), region_(ring), ring_(ShippingRing::in(ring.bytes())), store_(store), rules_(rules) {}
+
+  /// Takes what has come, some of it. False: there was nothing.
+  bool take_some();
+  /// False: something came that cannot be done, or is no change. The primary can see that in `taken`; what the store
+  /// has is of no use any more.
+  [[nodiscard]] bool is_sound() const noexcept { return flaw_.empty(); }
+  /// Why not; empty: it is.
+  [[nodiscard]] std::string_view flaw() const noexcept { return flaw_; }
+
+ private:
+  static constexpr unsigned kFramesAtOnce = 256;
+
+  [[nodiscard]] bool take_frame();
+  void carry_out();
+
+  Channel& channel_;
+  const Region& region_;
+  const ShippingRing ring_;
+  Store& store_;
+  const ReplicaRules rules_;
+  std::uint64_t position_ = 0;
+  Message piece_;
+  Message entry_;  ///< as far as it has come
+  std::string_view flaw_;
+};
+
+}  // namespace farside::kv

@@ -1,0 +1,179 @@
+#include "kv/replication/shipping_journal.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "kv/replication/shipped_entry.h"
+
+namespace farside::kv {
+
+ShippingJournal::ShippingJournal(Fabric& fabric, Channel& channel, const Way& way, IsDead is_standby_dead,
+                                 ReachAgain reach_again, const ReplicaRules& rules, const ShippingTimeouts& timeouts)
+    : fabric_(fabric),
+      channel_(channel),
+      way_(way),
+      ring_(ShippingRing::in(way.ring->bytes())),
+      is_standby_dead_(std::move(is_standby_dead)),
+      reach_again_(std::move(reach_again)),
+      rules_(rules),
+      timeouts_(timeouts) {}
+
+void ShippingJournal::append(std::span<const std::byte> request, std::span<const TakenPlace> places) {
+  if (is_alone_) return;
+  Message entry;
+  encode_shipped(places, {}, request, entry);
+  stage(entry);
+}
+
+void ShippingJournal::append_gone(std::span<const GoneKey> keys) {
+  if (is_alone_ || !rules_.tells_gone_keys) return;
+  Message entry;
+  encode_shipped({}, keys, {}, entry);
+  stage(entry);
+}
+
+void ShippingJournal::stage(std::span<const std::byte> entry) {
+  for (std::size_t done = 0; done < entry.size();) {
+    const std::uint64_t position = flushed_ + staged_.size();
+    const auto piece = entry.subspan(done, std::min<std::uint64_t>(ring_.most_piece(position), entry.size() - done));
+    done += piece.size();
+    ShippedFrameHead head{position, static_cast<std::uint32_t>(piece.size()),
+                          static_cast<std::uint32_t>(entry.size() - done), 0};
+    head.checksum = checksum_of(head, piece.data());
+    const std::size_t at = staged_.size();
+    staged_.resize(at + ShippedFrameHead::frame_bytes(piece.size()));
+    std::memcpy(&staged_[at], &head, sizeof head);
+    std::memcpy(&staged_[at + sizeof head], piece.data(), piece.size());
+  }
+}
+
+// Of a value that is larger than the ring, each part that gets through has its own time. What was written, and not
+// flushed, has not.
+bool ShippingJournal::sync() {
+  const auto got_through = [this] { return flushed_ + taken_; };
+  const auto timeout = [this] { return fabric_.in(std::max(timeouts_.sync, slice())); };
+  std::uint64_t before = got_through();
+  Deadline deadline = timeout();
+  for (Duration pause = kFirstPause; !is_alone_ && !staged_.empty();) {
+    const Came came = write_on({std::min(deadline.at, fabric_.in(slice()).at)});
+    if (came != Came::nowhere) pause = kFirstPause;
+    if (got_through() != before) {
+      before = got_through();
+      deadline = timeout();
+    }
+    if (came != Came::nowhere) continue;
+    if (is_standby_dead_()) {
+      go_alone();
+    } else if (fabric_.now() >= deadline.at) {
+      return false;
+    } else if (fabric_.lost(way_.ring->peer())) {
+      mend();
+    } else {
+      fabric_.sleep(std::exchange(pause, std::min(2 * pause, kLongestPause)));
+    }
+  }
+  return true;
+}
+
+// In proportion to what may be under way: who gives up too soon ships nothing over a slow network.
+Duration ShippingJournal::slice() const {
+  const std::uint64_t bytes = std::min<std::uint64_t>(staged_.size(), ring_.capacity);
+  return timeouts_.slice * (1 + bytes / timeouts_.bytes_per_slice) * (1 << doublings_);
+}
+
+// Frames that were not flushed are written again, to the same places: so nothing is missing in between, and what may
+// still arrive by the old connection is the same. New connections may break, one after the other, before anything gets
+// through: so there are pauses.
+void ShippingJournal::mend() {
+  if (before_mending_ != Duration::zero()) fabric_.sleep(before_mending_);
+  before_mending_ = std::clamp(2 * before_mending_, kBetweenConnections, kMostBetweenConnections);
+  if (is_standby_dead_()) return;
+  if (const auto way = reach_again_()) way_ = *way;
+}
+
+ShippingJournal::Came ShippingJournal::write_on(Deadline deadline) {
+  const std::uint64_t end = flushed_ + staged_.size();
+  if (written_ == end) return flush(deadline) ? Came::to_the_end : Came::nowhere;
+  const std::uint64_t room = ring_.capacity - (written_ - taken_);
+  if (room == 0) {
+    const std::uint64_t taken = taken_;
+    if (flush(deadline)) look_for_room(deadline);
+    return taken == taken_ ? Came::nowhere : Came::on;
+  }
+  const std::uint64_t bytes = std::min({end - written_, room, ring_.until_end(written_)});
+  std::uint64_t taken = 0;
+  Batch batch(channel_);
+  batch.write(way_.ring->span(ring_.offset(written_), bytes), {&staged_[written_ - flushed_], bytes});
+  batch.read(LocalSpan(taken), way_.ring->span(ShippingRing::kTaken, sizeof taken));
+  const Outcome written = batch.wait(deadline);
+  if (written != Outcome::done) {
+    go_back(written);
+    return Came::nowhere;
+  }
+  written_ += bytes;
+  if (rules_.looks_at_giving_up) note_taken(taken);
+  return Came::on;
+}
+
+// A place of the ring is written to again only when nothing that was written there before can still arrive.
+bool ShippingJournal::flush(Deadline deadline) {
+  const bool is_new_way = before_mending_ != Duration::zero();
+  const bool asks = rules_.answers_after_shipping && (rules_.flushes_the_new_way || !is_new_way);
+  const Outcome flushed = asks ? channel_.flush(way_.ring->peer(), deadline) : Outcome::done;
+  if (flushed != Outcome::done) {
+    go_back(flushed);
+    return false;
+  }
+  doublings_ = 0;
+  before_mending_ = {};
+  staged_.erase(staged_.begin(), staged_.begin() + static_cast<std::ptrdiff_t>(written_ - flushed_));
+  flushed_ = written_;
+  return true;
+}
+
+// The same bytes in the same place are as one.
+void ShippingJournal::go_back(Outcome failed) {
+  if (rules_.writes_again) written_ = flushed_;
+  if (failed == Outcome::timed_out) doublings_ = std::min(doublings_ + 1, kMaxDoublings);
+}
+
+void ShippingJournal::look_for_room(Deadline deadline) {
+  const Fetched taken = channel_.load(way_.ring->word<ControlWord>(ShippingRing::kTaken), deadline);
+  if (!taken.done()) return;
+  note_taken(taken.value);
+  const bool is_half_full = flushed_ - taken_ > ring_.capacity / 2;
+  if (is_half_full && way_.bell) (void)channel_.add_signal(*way_.bell, 1, deadline);  // it looks anyway, later
+}
+
+void ShippingJournal::note_taken(std::uint64_t word) {
+  if (word == ShippingRing::kGivenUp) {
+    standby_gave_up_ = true;
+    return go_alone();
+  }
+  if (word > taken_ && word <= flushed_) taken_ = word;  // what was written there before has arrived
+}
+
+bool ShippingJournal::step() {
+  if (is_alone_) return false;
+  if (is_standby_dead_()) {
+    go_alone();
+  } else if (rules_.looks_at_giving_up && fabric_.now() >= next_look_ && !fabric_.lost(way_.ring->peer())) {
+    look_at_the_standby();
+  }
+  return false;
+}
+
+void ShippingJournal::look_at_the_standby() {
+  const Fetched taken = channel_.load(way_.ring->word<ControlWord>(ShippingRing::kTaken), fabric_.in(kLookTimeout));
+  between_looks_ = taken.done() ? kBetweenLooks : std::min(2 * between_looks_, kMaxBetweenLooks);
+  next_look_ = fabric_.in(between_looks_).at;
+  if (taken.done()) note_taken(taken.value);
+}
+
+void ShippingJournal::go_alone() {
+  is_alone_ = true;
+  staged_ = {};
+}
+
+}  // namespace farside::kv

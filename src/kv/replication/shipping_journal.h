@@ -1,0 +1,106 @@
+// shipping_journal.h — a primary's changes, kept in the memory of its standby (shipping_ring.h): WRITTEN there, so no
+// processor of the standby takes part.
+//
+// It guarantees: what was appended before a `sync` that succeeded is in the standby's memory, whole, and the standby
+// had not given up when it was written, unless `is_alone`: the standby is dead, or has given up, and this server goes
+// on without it. A connection that breaks while the standby lives is made anew, to the same memory of the same process.
+//
+// Thread safety: one thread at a time, that of the channel.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include "farside/fabric/fabric.h"
+
+#include "kv/protocol/rules.h"
+#include "kv/replication/shipping_ring.h"
+#include "kv/server/journal.h"
+
+namespace farside::kv {
+
+struct ShippingTimeouts {
+  /// Timeout of sync, with a standby that neither takes nor is dead; longer than it takes until a death on another host
+  /// is known. No client is answered in that time.
+  Duration sync = std::chrono::seconds(3);
+  /// Until it is asked whether that is dead: for each of so many bytes that are under way, and once more.
+  Duration slice = std::chrono::milliseconds(500);
+  std::uint64_t bytes_per_slice = 1U << 20U;
+};
+
+class ShippingJournal final : public Journal {
+ public:
+  /// As the authority on deaths reports for certain: a standby that is dead serves no client, and never will.
+  using IsDead = std::function<bool()>;
+  /// How the standby is reached.
+  struct Way {
+    const RemoteRegion* ring;                      ///< the standby's
+    std::optional<RemoteWord<AtomicWord>> bell{};  ///< wakes it
+  };
+  /// Connects to the standby again after the fabric has lost it. None: no process answers, or another one than before.
+  using ReachAgain = std::function<std::optional<Way>()>;
+
+  /// The ring is new. What `way` names stays until there is another way.
+  ShippingJournal(Fabric& fabric, Channel& channel, const Way& way, IsDead is_standby_dead, ReachAgain reach_again,
+                  const ReplicaRules& rules = {}, const ShippingTimeouts& timeouts = {});
+
+  void append(std::span<const std::byte> request, std::span<const TakenPlace> places) override;
+  void append_gone(std::span<const GoneKey> keys) override;
+  bool sync() override;
+  [[nodiscard]] bool takes() const override { return is_alone_ || staged_.size() <= ring_.capacity; }
+  bool step() override;
+
+  /// There is no standby any more.
+  [[nodiscard]] bool is_alone() const noexcept { return is_alone_; }
+  /// For it lives, but could not follow.
+  [[nodiscard]] bool standby_gave_up() const noexcept { return standby_gave_up_; }
+
+ private:
+  static constexpr int kMaxDoublings = 2;  ///< of a slice that was too short
+  static constexpr Duration kFirstPause = std::chrono::microseconds(20);
+  static constexpr Duration kLongestPause = std::chrono::milliseconds(1);
+  static constexpr Duration kBetweenConnections = std::chrono::milliseconds(50);
+  static constexpr Duration kMostBetweenConnections = std::chrono::seconds(1);
+  /// While nothing is shipped: how often it looks whether the standby follows; and, where that does not answer, how
+  /// seldom at last.
+  static constexpr Duration kBetweenLooks = std::chrono::milliseconds(100);
+  static constexpr Duration kMaxBetweenLooks = std::chrono::seconds(32);
+  static constexpr Duration kLookTimeout = std::chrono::milliseconds(50);
+
+  /// The result of an attempt to write on.
+  enum class Came : std::uint8_t { to_the_end, on, nowhere };
+  [[nodiscard]] Came write_on(Deadline deadline);
+  [[nodiscard]] bool flush(Deadline deadline);
+  void stage(std::span<const std::byte> entry);
+  void go_back(Outcome failed);
+  void look_for_room(Deadline deadline);
+  void look_at_the_standby();
+  void note_taken(std::uint64_t word);
+  [[nodiscard]] Duration slice() const;
+  /// Makes a connection that broke anew, if it can be.
+  void mend();
+  void go_alone();
+
+  Fabric& fabric_;
+  Channel& channel_;
+  Way way_;
+  const ShippingRing ring_;
+  const IsDead is_standby_dead_;
+  const ReachAgain reach_again_;
+  const ReplicaRules rules_;
+  const ShippingTimeouts timeouts_;
+  std::vector<std::byte> staged_;  ///< the log from `flushed_` on
+  std::uint64_t flushed_ = 0;      ///< up to there the log is in the standby's memory, and no WRITE of it is under way
+  std::uint64_t written_ = 0;
+  std::uint64_t taken_ = 0;  ///< up to there the standby needs the ring no more
+  int doublings_ = 0;
+  Duration before_mending_{};
+  bool is_alone_ = false;
+  bool standby_gave_up_ = false;
+  Time next_look_{};
+  Duration between_looks_ = kBetweenLooks;
+};
+
+}  // namespace farside::kv

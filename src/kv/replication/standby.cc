@@ -1,0 +1,31 @@
+#include "kv/replication/standby.h"
+
+#include <limits>
+
+namespace farside::kv {
+
+bool Standby::step() {
+  if (serves_ || has_given_up()) return false;
+  return is_primary_dead_() ? take_over() : log_.take_some();
+}
+
+bool Standby::take_over() {
+  if (rules_.closes_the_ring && !take_primarys_access_()) return false;  // it is tried again
+  while (rules_.drains_the_ring && log_.take_some()) continue;
+  if (has_given_up()) return false;
+  commit_what_is_prepared_here_alone();
+  words_.write(kEpoch);
+  serves_ = true;
+  return true;
+}
+
+// Their commit may have been seen, and its readers do not remember what concerns one server alone. Nothing else can
+// come of them: if a server is the only one to be asked and has prepared, there is no reason to abort.
+void Standby::commit_what_is_prepared_here_alone() {
+  for (const Doubtful& each : store_.doubtful({std::numeric_limits<std::int64_t>::max()})) {
+    const bool is_alone = std::ranges::all_of(each.servers, [this](ServerNumber server) { return server == self_; });
+    if (is_alone) (void)store_.commit(each.timestamp);
+  }
+}
+
+}  // namespace farside::kv

@@ -1,0 +1,62 @@
+// standby.h — a partition's second server: it follows the primary's log until the primary is dead, and serves then
+// (docs/protocols/kv_replication.md).
+//
+// It guarantees: what the primary has answered is in the store when this serves; and by then no client takes anything
+// from the primary's memory, or from its replies, any more.
+//
+// Thread safety: one thread at a time, that of the channel and the store.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string_view>
+
+#include "kv/replication/epoch_words.h"
+#include "kv/replication/shipped_log.h"
+
+namespace farside::kv {
+
+class Standby {
+ public:
+  /// The epoch of a standby that serves. (Until then it is 0, the primary's.)
+  static constexpr std::uint64_t kEpoch = 1;
+
+  /// As the authority on deaths reports for certain: it never tells both servers that the other is dead.
+  using IsDead = std::function<bool()>;
+  /// After true nothing that the primary posts, or has posted, takes effect in this process's memory.
+  using TakeAccess = std::function<bool()>;
+
+  /// `self` as `store` is asked by others. `ring` is new.
+  Standby(Channel& channel, const Region& ring, Store& store, ServerNumber self, EpochWords& words,
+          IsDead is_primary_dead, TakeAccess take_primarys_access, const ReplicaRules& rules = {})
+      : log_(channel, ring, store, rules),
+        store_(store),
+        self_(self),
+        words_(words),
+        is_primary_dead_(std::move(is_primary_dead)),
+        take_primarys_access_(std::move(take_primarys_access)),
+        rules_(rules) {}
+
+  /// Follows the primary, and takes its place when it is dead. True if there was anything to do.
+  bool step();
+  [[nodiscard]] bool serves() const noexcept { return serves_; }
+  /// It could not follow, and will never serve.
+  [[nodiscard]] bool has_given_up() const noexcept { return !log_.is_sound(); }
+  /// Why it has.
+  [[nodiscard]] std::string_view flaw() const noexcept { return log_.flaw(); }
+
+ private:
+  [[nodiscard]] bool take_over();
+  void commit_what_is_prepared_here_alone();
+
+  ShippedLog log_;
+  Store& store_;
+  const ServerNumber self_;
+  EpochWords& words_;
+  const IsDead is_primary_dead_;
+  const TakeAccess take_primarys_access_;
+  const ReplicaRules rules_;
+  bool serves_ = false;
+};
+
+}  // namespace farside::kv

@@ -1,0 +1,161 @@
+// The state that a journal keeps of a store, and how a store is restored from it.
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "kv/server/store_state.h"
+
+namespace farside::kv {
+
+// State that a journal keeps beside the changes.
+
+std::vector<PreparedVersion> Store::prepared(const Timestamp& transaction) const {
+  std::vector<PreparedVersion> versions;
+  for (const WrittenVersion& each : state_->transactions.written_by(transaction)) {
+    const Version& version = *each.version.find();
+    versions.push_back({record(version.found()), version.conditional});
+  }
+  return versions;
+}
+
+Store::Walked Store::walk(std::uint64_t cursor, std::size_t about) const {
+  Walked walked{{}, cursor};
+  for (std::size_t seen = 0; walked.next < state_->index.buckets() && seen < about; ++seen) {
+    for (const std::uint64_t word : state_->index.bucket(walked.next++)) {
+      if (!Index::is_cell(word)) continue;
+      ++seen;
+      if (const auto version = state_->cells.newest(IndexWord::from_word(word))) {
+        walked.records.push_back(record(*version));
+      }
+    }
+  }
+  if (walked.next >= state_->index.buckets()) walked.next = 0;
+  return walked;
+}
+
+std::vector<TakenPlace> Store::taken_places() const {
+  std::vector<TakenPlace> places;
+  for (const PlacedWrite& write : state_->placed) places.push_back(state_->placement.place_of(write));
+  return places;
+}
+
+void Store::note_gone_keys() { state_->reclaimer.note_gone_keys(); }
+
+std::vector<GoneKey> Store::take_gone_keys() { return std::exchange(state_->reclaimer.gone_keys(), {}); }
+
+std::size_t Store::gone_keys() const { return state_->reclaimer.gone_keys().size(); }
+
+std::vector<EndedTransactions> Store::ended() const { return state_->transactions.ended(); }
+
+// Recovery.
+
+Answer Store::restore(const Prepare& part) {
+  State& store = *state_;
+  if (store.transactions.is_known(part.timestamp)) return Answer::done;
+  const std::vector<Write> wanted = store.still_wanted(part.timestamp, part.writes);
+  const Prepare restored{part.timestamp, part.siblings, part.servers, wanted};
+  store.drop_restored(restored);  // a snapshot may have some of them, committed: they will be again
+  store.placement.look(restored, store.placed);
+  if (!store.placement.take(store.placed)) return Answer::full;
+  store.add(restored);
+  return Answer::done;
+}
+
+// Expired versions come back as they were: they have their room there, too, until they go.
+Answer Store::restore_at(const Prepare& part, std::span<const TakenPlace> places) {
+  State& store = *state_;
+  if (store.transactions.is_known(part.timestamp)) return Answer::done;
+  store.drop_restored(part);
+  store.placement.look(part, store.placed);
+  if (!store.placement.take_at(store.placed, places)) return Answer::refused;
+  store.add(part);
+  return Answer::done;
+}
+
+void Store::State::drop_restored(const Prepare& part) {
+  for (const Write& write : part.writes) {
+    const KeyId key = key_id(write.key);
+    const auto cell = index.find(key);
+    if (!cell || !cells.at(key, *cell, part.timestamp)) continue;
+    drop(*cells.open(key, *cell).find(part.timestamp));
+  }
+}
+
+void Store::drop_gone(const GoneKey& gone) {
+  State& store = *state_;
+  store.reclaimer.forget(gone.timestamp);
+  const auto cell = store.index.find(gone.key);
+  const auto version = cell ? store.cells.at(gone.key, *cell, gone.timestamp) : std::nullopt;
+  if (!version || version->place.state != VersionState::committed) return;
+  store.drop(*store.cells.open(gone.key, *cell).find(gone.timestamp));
+}
+
+std::vector<Write> Store::State::still_wanted(const Timestamp& transaction, std::span<const Write> writes) const {
+  std::vector<Write> wanted;
+  for (const Write& write : writes) {
+    const auto later = to_come.find(key_id(write.key));
+    if (later != to_come.end() && later->second > transaction) continue;
+    const bool is_over = write.expires_ns != 0 && write.expires_ns <= wall_ns();
+    wanted.push_back(is_over ? Write{.key = write.key, .erase = true, .expected = write.expected} : write);
+  }
+  return wanted;
+}
+
+void Store::restore_commit(const Timestamp& transaction, std::span<const ServerNumber> servers) {
+  Transactions& transactions = state_->transactions;
+  if (!transactions.is_known(transaction)) {
+    transactions.add(transaction, {{}, {servers.begin(), servers.end()}, {}});
+  }
+  (void)commit(transaction);
+}
+
+Answer Store::restore_version(const Timestamp& timestamp, const Siblings& siblings, const Write& write,
+                              std::uint64_t settled) {
+  State& store = *state_;
+  const std::vector<Write> wanted = store.still_wanted(timestamp, {&write, 1});
+  if (wanted.empty()) return Answer::done;
+  const Prepare part{timestamp, siblings, {}, wanted};
+  store.placement.look(part, store.placed);
+  const PlacedWrite& placed = store.placed.front();
+  if (placed.cell && store.cells.at(placed.key, *placed.cell, timestamp)) return Answer::done;  // it is prepared
+  if (!store.placement.take(store.placed)) return Answer::full;
+  Version& version = store.write(part, placed);
+  store.transactions.note_written(timestamp, {placed.key, VersionRef(version)});
+  store.commit(version, settled | store.transactions.settled_bits(timestamp));
+  if (placed.is_new) store.index.insert(placed.key, *placed.cell);
+  return Answer::done;
+}
+
+Store::Forgotten Store::all_forgotten() const { return {forgotten(), state_->transactions.forgotten()}; }
+
+void Store::forget(const Forgotten& forgotten) {
+  state_->reclaimer.forget(forgotten.keys);
+  state_->transactions.forget(forgotten.sessions);
+}
+
+void Store::bar_unknown(const Timestamp& up_to) { state_->transactions.bar_unknown(up_to); }
+
+void Store::expect(std::map<KeyId, Timestamp> later) {
+  state_->to_come = std::move(later);
+  for (const auto& [key, timestamp] : state_->to_come) state_->drop_older(key, timestamp);
+}
+
+void Store::State::drop_older(const KeyId& key, const Timestamp& than) {
+  const auto cell = index.find(key);
+  if (!cell) return;
+  KeyVersions& history = cells.open(key, *cell);
+  std::vector<Version*> older;
+  for (Version& version : history.versions) {
+    if (version.timestamp < than && version.committed()) older.push_back(&version);
+  }
+  for (Version* version : older) cells.drop(*version);
+  if (history.versions.empty()) return cells.remove(history);
+  cells.mark_newest(history);
+  cells.close(history);
+}
+
+void Store::reclaim_at_once() {
+  (void)state_->reclaimer.reclaim(std::numeric_limits<std::size_t>::max(), {std::numeric_limits<std::int64_t>::max()});
+}
+
+}  // namespace farside::kv
