@@ -3,6 +3,8 @@
 // The kernel looks the pages up once, and the device writes to them later. A page that left in between would lose the
 // bytes. So what goes to far memory is read into memory that stays, and copied. Writes are as always: a page that left
 // has its bytes until the device has read them.
+#include "direct_reads.h"
+
 #include <algorithm>
 #include <cerrno>
 #include <climits>
@@ -53,7 +55,6 @@ constinit Next<decltype(lio_listio)> next_lio_listio("lio_listio");
 
 // A library that is being loaded may wait for a thread that reads for the first time.
 [[gnu::constructor]] void find_all() {
-  farside::preload::replace_stream_operation(farside::preload::next_stream_read.find(), farside_far_stream_read);
   const auto find = [](auto&... each) { (each.find(), ...); };
   find(next_read, next_pread, next_readv, next_preadv, next_preadv2, next_read_chk, next_pread_chk, next_aio_read,
        next_lio_listio);
@@ -230,3 +231,7 @@ int lio_listio(int mode, aiocb* const requests[], int count, sigevent* event) no
 
 }  // extern "C"
 #pragma GCC visibility pop
+
+bool farside::far_preload::take_over_streams() {
+  return preload::replace_stream_operation(preload::next_stream_read.find(), farside_far_stream_read);
+}

@@ -23,6 +23,7 @@
 #include "allocated.h"
 #include "arena.h"
 #include "connection.h"
+#include "direct_reads.h"
 #include "dropper.h"
 #include "fork_trap.h"
 #include "held.h"
@@ -232,6 +233,8 @@ void in_child() {
   if (path == nullptr) return;
   if (dlsym(RTLD_DEFAULT, "mallctl") == nullptr)
     give_up("preload", "libjemalloc.so.2 is missing; apt install libjemalloc2");
+  // What a device reads for a stream into memory that leaves would be lost without a word.
+  if (!take_over_streams()) give_up("take over the reads of libc's streams", "this libc is not one that it knows");
 
   const SignalsHeld signals;
   if (const long error = forbid_pinning(); error != 0) give_up("forbid what would write past page tables", error);

@@ -27,7 +27,7 @@ int stream_close(FILE* stream) {
 void watch_stdio() {
   replace_stream_operation(next_stream_close.find(), stream_close);
   replaced_read = next_stream_read.find();
-  if (replace_stream_operation(replaced_read, stream_read)) return;
+  if (replace_stream_operation(replaced_read, stream_read) || farside_far_stream_read == nullptr) return;
   replaced_read = farside_far_stream_read;
   replace_stream_operation(replaced_read, stream_read);
 }

@@ -28,16 +28,17 @@ using StreamClose = int(FILE* stream);
 inline constinit Next<StreamRead> next_stream_read("_IO_file_read");
 inline constinit Next<StreamClose> next_stream_close("_IO_file_close");
 
-/// Returns whether `known` was an operation of streams, which is `ours` now.
+/// Returns whether `known` was an operation of all streams, narrow and wide, which is `ours` now.
 template <class Function>
 bool replace_stream_operation(Function* known, Function* ours) {
   constexpr std::size_t kOperations = 21;
   constexpr std::uintptr_t kPageBytes = 4096;
-  bool found = false;
+  if (known == nullptr) return false;
+  bool all = true;
   for (const char* const name : {"_IO_file_jumps", "_IO_wfile_jumps"}) {
     void** const table = static_cast<void**>(dlsym(RTLD_NEXT, name));
-    if (table == nullptr || known == nullptr) continue;
-    for (void** place = table; place < table + kOperations; ++place) {
+    bool found = false;
+    for (void** place = table; table != nullptr && place < table + kOperations; ++place) {
       if (*place != reinterpret_cast<void*>(known)) continue;
       const std::uintptr_t page = reinterpret_cast<std::uintptr_t>(place) & ~(kPageBytes - 1);
       if (system_call(SYS_mprotect, page, kPageBytes, PROT_READ | PROT_WRITE) != 0) break;
@@ -46,8 +47,9 @@ bool replace_stream_operation(Function* known, Function* ours) {
       found = true;
       break;
     }
+    all = all && found;
   }
-  return found;
+  return all;
 }
 
 }  // namespace farside::preload

@@ -18,9 +18,10 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-std::vector<std::string> with_far_memory(const std::string& socket, const std::string& what) {
-  return {"/usr/bin/env", "FARSIDE_FAR=" + socket, "LD_PRELOAD=" FARSIDE_FAR_LIBRARY ":libjemalloc.so.2",
-          FARSIDE_FAR_PROGRAM, what};
+std::vector<std::string> with_far_memory(const std::string& socket, const std::string& what,
+                                         const std::string& libraries = ":libjemalloc.so.2") {
+  return {"/usr/bin/env", "FARSIDE_FAR=" + socket, "LD_PRELOAD=" FARSIDE_FAR_LIBRARY + libraries, FARSIDE_FAR_PROGRAM,
+          what};
 }
 
 class PreloadTest : public testing::TestWithParam<const char*> {};
@@ -89,10 +90,18 @@ TEST(FarPreload, AProgramThatIsRefusedIsNotStartedAndSaysWhy) {
 
 TEST(FarPreload, WithoutJemallocAProgramIsNotStarted) {
   const StandInDoor door;
-  const CommandEnd end = run({"/usr/bin/env", "FARSIDE_FAR=" + door.socket(), "LD_PRELOAD=" FARSIDE_FAR_LIBRARY,
-                              FARSIDE_FAR_PROGRAM, "statics"});
+  const CommandEnd end = run(with_far_memory(door.socket(), "statics", ""));
   EXPECT_EQ(end.code(), 125);
   EXPECT_THAT(end.err, HasSubstr("apt install libjemalloc2"));
+}
+
+// Its streams would have devices write into pages that may leave, past all hooks.
+TEST(FarPreload, WithoutTheReadsOfAllStreamsAProgramIsNotStarted) {
+  const StandInDoor door;
+  const CommandEnd end =
+      run(with_far_memory(door.socket(), "statics", ":" FARSIDE_UNKNOWN_STREAMS ":libjemalloc.so.2"));
+  EXPECT_EQ(end.code(), 125);
+  EXPECT_THAT(end.err, HasSubstr("cannot take over the reads of libc's streams"));
 }
 
 // What is more than there are addresses is an allocation that fails.
