@@ -298,6 +298,7 @@ int main(int count, char** arguments) {
                                                          {"direct_reads", direct_reads},
                                                          {"direct_writes", direct_writes},
                                                          {"outside", outside},
+                                                         {"overlay_reads", overlay_reads},
                                                          {"refused_calls", refused_calls},
                                                          {"spawns", spawns},
                                                          {"frees", frees},

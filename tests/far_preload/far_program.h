@@ -14,6 +14,7 @@ namespace far_program {
 
 inline constexpr std::size_t kPage = 4096;
 inline constexpr std::size_t kLarge = std::size_t{8} << 20U;
+inline constexpr int kCannotBeTried = 77;  ///< exit code: this machine does not allow it; why is on standard output
 
 #define REQUIRE(condition) require(condition, #condition, __FILE__, __LINE__)
 inline void require(bool good, const char* what, const char* file, int line) {
@@ -57,6 +58,7 @@ void forks();
 void forks_among_threads();
 void forks_beside_libc();
 void outside();
+void overlay_reads();
 void refused_calls();
 void signals();
 void spawns();

@@ -8,6 +8,7 @@
 #include <gmock/gmock.h>
 #include <sys/wait.h>
 
+#include "tests/far_preload/far_program.h"
 #include "tests/far_preload/stand_in_door.h"
 #include "tests/support/command.h"
 #include "tests/support/shared.h"
@@ -41,6 +42,13 @@ INSTANTIATE_TEST_SUITE_P(Programs, PreloadTest,
                                          "huge_pages_over", "advised", "forks_among_threads", "forks_beside_libc",
                                          "signals", "descriptors", "direct_reads", "refused_calls"),
                          [](const auto& one) { return std::string(one.param); });
+
+TEST(FarPreload, WhatIsReadFromAnOverlayIsCopied) {
+  const StandInDoor door({.budget_pages = 4096});
+  const CommandEnd end = run(with_far_memory(door.socket(), "overlay_reads"));
+  if (end.code() == far_program::kCannotBeTried) GTEST_SKIP() << end.out;
+  EXPECT_EQ(end.status, 0) << end.err;
+}
 
 // That the programs can tell.
 TEST(FarPreload, ProgramsNoticeADoorThatLosesBytes) {
