@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <csignal>
 #include <cstdint>
@@ -22,6 +23,8 @@
 #include <sys/syscall.h>
 #include <sys/un.h>
 #include <unistd.h>
+
+#include "farside/far/hint.h"
 
 #include "far/door/messages.h"
 
@@ -122,15 +125,31 @@ class FarMemory {
   [[nodiscard]] const DoorRange& arena() const { return arena_; }
   [[nodiscard]] std::uint64_t token() const { return token_; }
 
-  void discard(std::size_t page, std::size_t count) {
+  void discard(std::size_t page, std::size_t count) { expect_done(ask(DoorKind::discard, page, count)); }
+  /// Returns the connection, over which the answer comes.
+  [[nodiscard]] int ask(DoorKind kind, std::size_t page, std::size_t count, Hint hint = Hint::none) const {
     DoorPacket packet{};
     const int socket = connect_to_door(path_, packet);
-    packet = packet_of(DoorKind::discard, token_);
+    packet = packet_of(kind, token_);
+    packet.extra = static_cast<std::uint64_t>(hint);
     packet.count = 1;
     packet.ranges[0] = {arena_.address + page * kPageBytes, count * kPageBytes};
     send(socket, packet);
+    return socket;
+  }
+  static void expect_done(int socket) {
+    DoorPacket packet{};
     expect(socket, DoorKind::done, packet);
     ::close(socket);
+  }
+
+  /// Pages stay, and the door waits for them, from here until let_pages_go.
+  static void hold_pages() { drops_ = Drops::held; }
+  /// Until the door waits for one.
+  static void await_held_page() { drops_.wait(Drops::held); }
+  static void let_pages_go() {
+    drops_ = Drops::free;
+    drops_.notify_all();
   }
 
   /// `before_fork` runs when nothing leaves any more.
@@ -180,6 +199,10 @@ class FarMemory {
     static thread_local DoorPacket packet;
     while (receive(connection, packet)) {
       if (packet.kind != DoorKind::drop) continue;
+      if (auto held = Drops::held; drops_.compare_exchange_strong(held, Drops::awaited)) {
+        drops_.notify_all();
+        drops_.wait(Drops::awaited);
+      }
       for (std::uint64_t i = 0; i < packet.count; ++i) {
         ::madvise(reinterpret_cast<void*>(packet.ranges[i].address), packet.ranges[i].bytes, MADV_DONTNEED);
       }
@@ -188,6 +211,9 @@ class FarMemory {
     ::kill(::getpid(), SIGKILL);
     for (;;) ::pause();
   }
+
+  enum class Drops : std::uint8_t { free, held, awaited };
+  static inline std::atomic<Drops> drops_{Drops::free};
 
   const char* path_;
   DoorRange arena_{};

@@ -13,6 +13,8 @@
 #include <thread>
 #include <vector>
 
+#include <poll.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -227,6 +229,27 @@ int replace_itself(const char* socket, std::size_t pages, std::uint64_t /*seed*/
   give_up("exec");
 }
 
+// Pins the last page when the door has seen that none is pinned, and is about to empty them all.
+int pin_during_clear(const char* socket, std::size_t pages, std::uint64_t /*seed*/) {
+  using farside::far::DoorKind;
+  FarMemory memory(socket);
+  for (std::size_t page = 0; page < pages; ++page) memory.word(page, 0) = page + 1;
+  FarMemory::hold_pages();
+  const int clear = memory.ask(DoorKind::clear, 0, pages);
+  FarMemory::await_held_page();
+  const int pin = memory.ask(DoorKind::advise, pages - 1, 1, farside::far::Hint::pinned);
+  // Time for a door that is wrong: a right one answers only after the clear, however long that takes.
+  pollfd answer{pin, POLLIN, 0};
+  if (::poll(&answer, 1, 300) < 0) give_up("poll");
+  FarMemory::let_pages_go();
+  FarMemory::expect_done(pin);
+  FarMemory::expect_done(clear);
+  unsigned char is_here = 0;
+  if (::mincore(memory.base() + (pages - 1) * kPageBytes, kPageBytes, &is_here) != 0) give_up("mincore");
+  if (is_here == 0) std::fprintf(stderr, "a page that is pinned is not here\n");
+  return is_here != 0 ? 0 : 1;
+}
+
 // Waits to be stopped or killed, or goes on writing; and has up to three children, who have some themselves.
 int stay(const char* socket, std::size_t pages, std::uint64_t seed) {
   FarMemory memory(socket);
@@ -277,6 +300,7 @@ int main(int argc, char** argv) {
                    : mode == "overwrite"   ? fork_and_overwrite
                    : mode == "exec"        ? replace_itself
                    : mode == "static"      ? use_static_array
+                   : mode == "pin-late"    ? pin_during_clear
                    : mode == "stay"        ? stay
                    : mode == "time"        ? time_faults
                                            : nullptr;

@@ -190,6 +190,8 @@ struct RestlessDoorTest : DoorTest {
 TEST_F(DoorTest, NothingLeavesBeforeAFork) { EXPECT_EQ(run("fork-late", kPages / 2), 0); }
 TEST_F(RestlessDoorTest, IsCaught) { EXPECT_EQ(start("fork-late", kPages / 2)->wait().code(), 1); }
 
+TEST_F(DoorTest, WhatIsPinnedDuringAClearIsHereAfterwards) { EXPECT_EQ(run("pin-late", 4 * Shuttle::kPages), 0); }
+
 // Programs share one budget: neither the door's count nor what the kernel says is above it by more than 2 %.
 TEST_F(DoorTest, TheBudgetIsOfAllTogether) {
   std::vector<std::unique_ptr<Command>> programs;

@@ -203,26 +203,39 @@ void Program::await_end() {
 
 // To erase, a shuttle carries nothing: the handler's may be used beside it.
 void Program::discard(const DoorRange& range) {
-  if (has_hints_) unpin(range);
+  const MutexLock lock(advising_);
+  empty(range);
+}
+
+void Program::empty(const DoorRange& range) {
+  if (has_hints_) set_hint(range, Hint::none);
   memory_.ranges().for_each_part(range,
                                  [&](PageNumber first, PageNumber count) { mover_.discard(first, count, handlers_); });
 }
 
+// Under one lock: what was pinned after the look, and told so, would go.
 bool Program::clear(const DoorRange& range) {
+  const MutexLock lock(advising_);
   bool is_any_pinned = false;
   if (has_hints_) {
     memory_.ranges().for_each_part(range, [&](PageNumber first, PageNumber count) {
       is_any_pinned = is_any_pinned || mover_.not_pinned(first, count) != count;
     });
   }
-  if (!is_any_pinned) discard(range);
+  if (!is_any_pinned) empty(range);
   return !is_any_pinned;
 }
 
 void Program::give_away(const DoorRange& range) {
-  if (has_hints_) unpin(range);
+  const MutexLock lock(advising_);
+  if (has_hints_) set_hint(range, Hint::none);
   memory_.ranges().for_each_part(
       range, [&](PageNumber first, PageNumber count) { mover_.give_away(first, count, handlers_); });
+}
+
+void Program::unpin(const DoorRange& range) {
+  const MutexLock lock(advising_);
+  set_hint(range, Hint::none);
 }
 
 bool Program::advise(const DoorRange& range, Hint hint) {
@@ -241,7 +254,6 @@ bool Program::advise(const DoorRange& range, Hint hint) {
 }
 
 void Program::set_hint(const DoorRange& range, Hint hint) {
-  const MutexLock lock(advising_);
   has_hints_ = true;
   memory_.ranges().for_each_part(range, [&](PageNumber first, PageNumber count) {
     advising_.assume_held();
@@ -259,7 +271,10 @@ void Program::allocated(const DoorRange& range, std::uint64_t caller, pid_t proc
 }
 
 void Program::give_hint(const DoorRange& range, const Profile::Allocation& allocation) {
-  if (allocation.hint() != Hint::pinned) return set_hint(range, allocation.hint());
+  if (allocation.hint() != Hint::pinned) {
+    const MutexLock lock(advising_);
+    return set_hint(range, allocation.hint());
+  }
   if (advise(range, Hint::pinned)) return;
   log::warn("\"" + allocation.name() + "\" is not pinned: it would be more than three quarters of the budget");
 }

@@ -107,7 +107,7 @@ class Program {
   void give_away(const DoorRange& range);
   /// Pages that are pinned stay so. False when more would be pinned than may be.
   [[nodiscard]] bool advise(const DoorRange& range, Hint hint);
-  void unpin(const DoorRange& range) { set_hint(range, Hint::none); }
+  void unpin(const DoorRange& range);
   /// By `process`, which is this one or shares its memory, from where `caller` is.
   void allocated(const DoorRange& range, std::uint64_t caller, pid_t process);
   [[nodiscard]] PagerCounts counts() const { return mover_.counts(); }
@@ -129,7 +129,8 @@ class Program {
   [[nodiscard]] bool pin(PageNumber first, PageNumber count) REQUIRES(advising_);
   void give_hint(const DoorRange& range, const Profile::Allocation& allocation);
   /// That of all pages. Any but pinned.
-  void set_hint(const DoorRange& range, Hint hint);
+  void set_hint(const DoorRange& range, Hint hint) REQUIRES(advising_);
+  void empty(const DoorRange& range) REQUIRES(advising_);
 
   Household& household_;
   const std::shared_ptr<const Fd> connection_;
@@ -140,7 +141,7 @@ class Program {
   PageMover mover_;
   SlotShuttle handlers_;
   std::optional<Evictor> evictor_;
-  Mutex advising_;
+  Mutex advising_;  ///< held while hints change, and until pages have gone that were found not to be pinned
   std::int64_t pinned_pages_ GUARDED_BY(advising_) = 0;
   std::atomic<bool> has_hints_{false};
 };
