@@ -6,8 +6,10 @@
 #include <optional>
 #include <vector>
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "farside/base/error.h"
 #include "farside/gas/pages.h"
 
 #include "tests/support/in_process_team.h"
@@ -44,6 +46,22 @@ class Steps : public testing::Test {
     EXPECT_TRUE(access_[rank]->put({page, 8, LocalSpan(value)}, soon()).done());
   }
   void own(Rank rank, PageId page = kPage) { EXPECT_TRUE(access_[rank]->own(std::array{page}, soon()).ended.done()); }
+
+  /// From here on no rank answers when `rank` asks whether what it has put is there.
+  void leave_in_doubt(Rank rank) {
+    heard_[rank]->before_each_flush([](PeerId /*peer*/) { return Outcome::timed_out; });
+  }
+  void end_doubts(Rank rank) { heard_[rank]->before_each_flush({}); }
+  /// Accesses of `rank`, until there are no more holds.
+  [[nodiscard]] std::vector<PageAccess> take_all_holds(Rank rank) {
+    std::vector<PageAccess> all;
+    EXPECT_THROW(
+        {
+          for (;;) all.emplace_back(*pages_[rank]);
+        },
+        Error);
+    return all;
+  }
 
   struct Operations {
     std::size_t all = 0;
@@ -261,6 +279,47 @@ TEST_F(Steps, APinnedPageStays) {
   pinned.pin.reset();
   own(0);
   EXPECT_EQ(get(3), 3U);
+}
+
+// A put that was given up takes one of the 256 holds of its rank.
+TEST_F(Steps, APutInDoubtWithoutAHoldLeftSaysSoAndGoesOnWhenItsOwnerAnswers) {
+  static constexpr PageId kAnother = 2;
+  std::uint64_t value = 5;
+  for (const PageId page : {kPage, kAnother}) put(0, 1, page);
+  leave_in_doubt(0);
+  EXPECT_EQ(access_[0]->put({kPage, 8, LocalSpan(value)}, in({})).outcome, Outcome::timed_out);
+  const std::vector<PageAccess> all = take_all_holds(0);
+  EXPECT_GT(all.size(), 250U);
+  for (int round = 0; round < 2; ++round) {
+    EXPECT_THAT(
+        [&] {
+          (void)access_[0]->put({kAnother, 8, LocalSpan(value)}, in({}));
+        },
+        testing::ThrowsMessage<Error>(testing::HasSubstr("a put that was given up keeps its hold")));
+  }
+  for (const PageId page : {kPage, kAnother}) {
+    EXPECT_EQ(access_[3]->own(std::array{page}, in(std::chrono::milliseconds(50))).ended.outcome, Outcome::timed_out);
+  }
+
+  end_doubts(0);
+  put(0, 6, kAnother);
+  put(0, 7);
+  const PageAccess with_a_hold_again(*pages_[0]);
+  own(3);
+  own(3, kAnother);
+  EXPECT_EQ(get(1), 7U);
+  EXPECT_EQ(get(1, kAnother), 6U);
+}
+
+// As any other put that is still in doubt then: its rank counts as stopped, and the page can be had.
+TEST_F(Steps, APutInDoubtWithoutAHoldLeftIsAbandonedWithItsAccess) {
+  std::uint64_t value = 5;
+  put(0, 1);
+  leave_in_doubt(0);
+  const std::vector<PageAccess> all = take_all_holds(0);
+  EXPECT_THROW((void)access_[0]->put({kPage, 8, LocalSpan(value)}, in({})), Error);
+  access_[0].reset();
+  own(3);
 }
 
 }  // namespace

@@ -14,7 +14,7 @@ namespace farside::test {
 class InterposedChannel final : public Channel {
  public:
   using Hook = std::function<void(const Operation&)>;
-  using SignalHook = std::function<Outcome(PeerId)>;
+  using PeerHook = std::function<Outcome(PeerId)>;
 
   explicit InterposedChannel(std::unique_ptr<Channel> inner) : inner_(std::move(inner)) {}
 
@@ -22,12 +22,17 @@ class InterposedChannel final : public Channel {
   void before_each(Hook hook) { hook_ = std::move(hook); }
   /// The same before each word of a signal, with its target. The words of one call then follow each other. Where `hook`
   /// returns a failure, the word is not stored.
-  void before_each_signal(SignalHook hook) { signal_hook_ = std::move(hook); }
+  void before_each_signal(PeerHook hook) { signal_hook_ = std::move(hook); }
+  /// The same before each flush of a peer. Where `hook` returns a failure, nothing is flushed.
+  void before_each_flush(PeerHook hook) { flush_hook_ = std::move(hook); }
   /// From now on each operation takes effect and then ends with `outcome`.
   void end_each_with(Outcome outcome) { ends_with_ = outcome; }
 
   Outcome fence(PeerId peer, Deadline deadline) override { return inner_->fence(peer, deadline); }
-  Outcome flush(PeerId peer, Deadline deadline) override { return inner_->flush(peer, deadline); }
+  Outcome flush(PeerId peer, Deadline deadline) override {
+    const Outcome before = flush_hook_ ? flush_hook_(peer) : Outcome::done;
+    return before == Outcome::done ? inner_->flush(peer, deadline) : before;
+  }
   Outcome flush_all(Deadline deadline) override { return inner_->flush_all(deadline); }
   void local_fence() override { inner_->local_fence(); }
   Outcome write_signals(std::span<const RemoteWord<ControlWord>> words, std::uint64_t value,
@@ -83,7 +88,8 @@ class InterposedChannel final : public Channel {
 
   std::unique_ptr<Channel> inner_;
   Hook hook_;
-  SignalHook signal_hook_;
+  PeerHook signal_hook_;
+  PeerHook flush_hook_;
   Outcome ends_with_ = Outcome::done;
 };
 

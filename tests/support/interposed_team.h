@@ -18,12 +18,14 @@ class InterposedFabric final : public Fabric {
 
   /// Of all channels, those that are open included. An empty one is none.
   void before_each(InterposedChannel::Hook hook) { *hook_ = std::move(hook); }
+  void before_each_flush(InterposedChannel::PeerHook hook) { *flush_hook_ = std::move(hook); }
 
   [[nodiscard]] std::unique_ptr<Channel> open_channel() override {
     auto channel = std::make_unique<InterposedChannel>(inner_.open_channel());
     channel->before_each([hook = hook_](const Operation& operation) {
       if (const InterposedChannel::Hook now = *hook) now(operation);  // by copy: it may change itself
     });
+    channel->before_each_flush([hook = flush_hook_](PeerId peer) { return *hook ? (*hook)(peer) : Outcome::done; });
     return channel;
   }
   [[nodiscard]] std::unique_ptr<Region> create_region(std::string name, std::uint64_t bytes) override {
@@ -48,6 +50,7 @@ class InterposedFabric final : public Fabric {
  private:
   Fabric& inner_;
   std::shared_ptr<InterposedChannel::Hook> hook_ = std::make_shared<InterposedChannel::Hook>();
+  std::shared_ptr<InterposedChannel::PeerHook> flush_hook_ = std::make_shared<InterposedChannel::PeerHook>();
 };
 
 class InterposedTeam final : public Team {
@@ -55,6 +58,7 @@ class InterposedTeam final : public Team {
   explicit InterposedTeam(Team& inner) : inner_(inner), fabric_(inner.fabric()) {}
 
   void before_each(InterposedChannel::Hook hook) { fabric_.before_each(std::move(hook)); }
+  void before_each_flush(InterposedChannel::PeerHook hook) { fabric_.before_each_flush(std::move(hook)); }
 
   [[nodiscard]] Rank rank() const override { return inner_.rank(); }
   [[nodiscard]] Rank size() const override { return inner_.size(); }

@@ -230,7 +230,8 @@ Ended Accessor::judge_failure(Outcome outcome) {
   return is_stale ? Ended{} : Ended{outcome, {}};
 }
 
-// Whatever was put may still land.
+// Whatever was put may still land. Where no other hold is free it stays under this one: `written_` says at whom, so
+// that the next put awaits it first.
 Ended Accessor::give_up(Ended ended) {
   (void)batch_->wait(memory_.fabric().in({}));  // no local memory is touched once this has returned
   transfers_.clear();
@@ -304,9 +305,15 @@ void Accessor::settle_now_and_then() {
 
 void Accessor::part(Deadline deadline) noexcept {
   try {
+    std::erase_if(written_, [&](Rank owner) { return is_over(owner, deadline); });
     settle(deadline);
   } catch (const std::exception& error) {
     log::warn(std::string("global pages: ") + error.what());
+  }
+  if (written_.empty()) {
+    holder_->let_go();
+  } else {
+    holder_->abandon();
   }
   for (const Doubt& doubt : doubts_) doubt.holder->abandon();
 }

@@ -90,9 +90,11 @@ std::uint64_t PageMemory::free_hold() {
   if (!rules_.each_thread_has_a_hold) holds_taken_.assign(holds_taken_.size(), false);
   const auto free = std::ranges::find(holds_taken_, false);
   if (free == holds_taken_.end()) {
-    throw Error({"use global pages", local_.name(),
-                 "all " + std::to_string(PageLayout::kHolds) + " holds of this rank are taken",
-                 "use fewer threads and pinned spans at a time"});
+    throw Error(
+        {"use global pages", local_.name(),
+         "all " + std::to_string(PageLayout::kHolds) + " holds of this rank are taken",
+         "use fewer threads and pinned spans at a time; a put that was given up keeps its hold until the page's "
+         "owner answers"});
   }
   *free = true;
   return static_cast<std::uint64_t>(free - holds_taken_.begin());
