@@ -21,7 +21,6 @@ using preload::system_call;
 using Part = Ranges::Part;
 
 constexpr int kReadWrite = PROT_READ | PROT_WRITE;
-constexpr int kCollapse = 25;  // MADV_COLLAPSE, which is younger than libc's headers
 constexpr int kAnonymous = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
 constexpr std::uint64_t kLargeBytes = std::uint64_t{2}
                                       << 20U;            // allocators want ranges of this size on a multiple of it

@@ -14,6 +14,8 @@
 
 namespace farside::far_preload::arena {
 
+inline constexpr int kCollapse = 25;  ///< MADV_COLLAPSE, which Debian 12's libc does not name
+
 /// Reserves `bytes` of addresses; called once, before everything else, with less than DoorPacket::kRanges static arrays
 /// of whole pages. 0, or -errno.
 [[nodiscard]] long open(std::uint64_t bytes, std::uint64_t threshold_bytes, std::span<const DoorRange> static_arrays);

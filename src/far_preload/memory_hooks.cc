@@ -144,8 +144,7 @@ long move_over(std::uint64_t place, std::uint64_t at, std::size_t bytes, std::si
 
 // Advice that a process may give to others as well discards nothing.
 bool keeps_bytes(int advice) {
-  constexpr int kCollapse = 25;  // MADV_COLLAPSE, which Debian 12's libc does not name
-  return advice == MADV_COLD || advice == MADV_PAGEOUT || advice == MADV_WILLNEED || advice == kCollapse;
+  return advice == MADV_COLD || advice == MADV_PAGEOUT || advice == MADV_WILLNEED || advice == arena::kCollapse;
 }
 
 int lock(const void* address, std::size_t bytes, unsigned flags) {

@@ -193,6 +193,14 @@ TEST_F(PageMoverTest, HintsSayWhoLeavesFirst) {
   EXPECT_FALSE(faults_on(1));
 }
 
+TEST_F(PageMoverTest, AHintForOthersLeavesPinnedPagesPinned) {
+  EXPECT_EQ(mover.advise(1, 1, Hint::pinned), 1);
+  EXPECT_EQ(mover.advise(0, 3, Hint::done, PageMover::Pinned::stay), 0);
+  EXPECT_EQ(mover.not_pinned(0, 3), 2U);
+  EXPECT_EQ(mover.advise(0, 3, Hint::done), -1);
+  EXPECT_EQ(mover.not_pinned(0, 3), 3U);
+}
+
 // Of a loop over twice as much as there is room for, a good part is found here: least-recently-used would find nothing.
 TEST_F(PageMoverTest, ALoopOverMoreThanTheBudgetKeepsAPart) {
   constexpr PageNumber kLoop = 2 * kBudget;

@@ -247,7 +247,7 @@ bool Program::advise(const DoorRange& range, Hint hint) {
     if (hint == Hint::pinned) {
       all = all && pin(first, count);
     } else {
-      mover_.advise_unpinned(first, count, hint);
+      mover_.advise(first, count, hint, PageMover::Pinned::stay);
     }
   });
   return all;

@@ -309,21 +309,16 @@ void PageMover::forget(const Held& held, PageState next) {
   let_go(here.count);
 }
 
-std::int64_t PageMover::advise(PageNumber first, PageNumber count, Hint hint) {
+std::int64_t PageMover::advise(PageNumber first, PageNumber count, Hint hint, Pinned pinned) {
   std::int64_t newly_pinned = 0;
   for (PageNumber page = first; page < first + count; ++page) {
     const PageWord word = table_.lock(page);
-    newly_pinned += (hint == Hint::pinned ? 1 : 0) - (word.hint() == Hint::pinned ? 1 : 0);
-    table_.unlock(page, word.with_hint(hint));
+    const bool is_pinned = word.hint() == Hint::pinned;
+    const PageWord next = is_pinned && pinned == Pinned::stay ? word : word.with_hint(hint);
+    newly_pinned += (next.hint() == Hint::pinned ? 1 : 0) - (is_pinned ? 1 : 0);
+    table_.unlock(page, next);
   }
   return newly_pinned;
-}
-
-void PageMover::advise_unpinned(PageNumber first, PageNumber count, Hint hint) {
-  for (PageNumber page = first; page < first + count; ++page) {
-    const PageWord word = table_.lock(page);
-    table_.unlock(page, word.hint() == Hint::pinned ? word : word.with_hint(hint));
-  }
 }
 
 PageNumber PageMover::not_pinned(PageNumber first, PageNumber count) {

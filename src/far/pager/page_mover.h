@@ -61,10 +61,10 @@ class PageMover {
   void discard(PageNumber first, PageNumber count, Shuttle& shuttle);
   /// The pages are foreign afterwards, as something else is mapped there: they do not come, not even ahead of others.
   void give_away(PageNumber first, PageNumber count, Shuttle& shuttle);
-  /// Gives all pages the hint. Returns how many are pinned now that were not, or less than nothing.
-  std::int64_t advise(PageNumber first, PageNumber count, Hint hint);
-  /// Gives the hint to those that are not pinned.
-  void advise_unpinned(PageNumber first, PageNumber count, Hint hint);
+  enum class Pinned : std::uint8_t { change, stay };
+  /// Gives pages the hint: all, or those that are not pinned. Returns how many are pinned now that were not, or less
+  /// than nothing.
+  std::int64_t advise(PageNumber first, PageNumber count, Hint hint, Pinned pinned = Pinned::change);
   /// How many would be pinned that are not.
   [[nodiscard]] PageNumber not_pinned(PageNumber first, PageNumber count);
 
