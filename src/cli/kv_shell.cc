@@ -91,7 +91,7 @@ class Shell {
 };
 
 std::string history_file() {
-  const char* home = std::getenv("HOME");
+  const char* home = ::secure_getenv("HOME");
   return home == nullptr ? "" : std::string(home) + "/.farside_history";
 }
 

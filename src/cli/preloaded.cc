@@ -22,7 +22,7 @@ std::string library_beside_command(const std::string& name) {
 }
 
 std::string preload_before_others(std::string libraries) {
-  if (const char* others = std::getenv("LD_PRELOAD"); others != nullptr) libraries += std::string(":") + others;
+  if (const char* others = ::secure_getenv("LD_PRELOAD"); others != nullptr) libraries += std::string(":") + others;
   return libraries;
 }
 

@@ -222,7 +222,9 @@ void in_child() {
   arena::release();
 }
 
+// libc's own `environ` is not set yet: this library is initialised first.
 [[gnu::constructor]] void start(int /*count*/, char** /*arguments*/, char** environment) {
+  if (getauxval(AT_SECURE) != 0) return;  // a caller with fewer rights chose the path
   const char* path = nullptr;
   const std::size_t name_bytes = std::strlen(far::kDoorVariable);
   for (char** entry = environment; *entry != nullptr; ++entry) {

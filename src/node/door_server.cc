@@ -110,7 +110,7 @@ void DoorServer::admit() {
       log_.warn("cannot accept a program: " + std::string(std::strerror(errno)));
       fabric_.sleep(kPauseAfterFailedAccept);  // the listener stays readable: without a pause this would spin
     }
-  } else if (peer_user(client) != ::geteuid()) {
+  } else if (!is_of_this_user(client)) {
     log_.warn("a program of another user was turned away");
   } else {
     const MutexLock lock(mutex_);

@@ -86,7 +86,7 @@ SharedMountWatch share_mount_watch() {
 MountWatch::MountWatch() {
   char separator = 0;
   int inherited = -1;
-  const char* const text = std::getenv(kVariable);
+  const char* const text = ::secure_getenv(kVariable);
   std::istringstream words(text != nullptr ? text : "");
   if (words >> inherited >> separator >> nonce_ && is_inotify_instance(inherited)) {
     instance_ = Fd(inherited);

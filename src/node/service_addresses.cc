@@ -23,7 +23,7 @@ constexpr std::uint64_t kAddressOffset = sizeof(ControlWord);
 
 /// Returns the address at which the nodes meet.
 std::string meeting() {
-  const char* const address = std::getenv(kCoordinatorVariable);
+  const char* const address = ::secure_getenv(kCoordinatorVariable);
   if (address == nullptr) {
     throw Error({"serve", "in a node", std::string(kCoordinatorVariable) + " is not set", "start it by farside up"});
   }
@@ -69,7 +69,7 @@ std::string address_of(Team& team, const SymmetricRegion& addresses, Rank rank) 
 }  // namespace
 
 Secret pool_secret() {
-  const char* const file = std::getenv(kSecretFileVariable);
+  const char* const file = ::secure_getenv(kSecretFileVariable);
   if (file == nullptr) {
     throw Error({"serve", "in a node", std::string(kSecretFileVariable) + " is not set", "start it by farside up"});
   }

@@ -29,7 +29,7 @@ class SoloBootstrap final : public Bootstrap {
 };
 
 std::string required(const char* variable) {
-  const char* value = std::getenv(variable);
+  const char* value = ::secure_getenv(variable);
   if (value == nullptr) {
     throw UsageError({"join the team of", std::string("$") + kCoordinatorVariable,
                       std::string(variable) + " is not set", "start the program with farside run"});
@@ -66,11 +66,12 @@ void refuse_launchers_without_pmix() {
 
 std::unique_ptr<Bootstrap> bootstrap_from_environment(EventLoop& loop, MembershipNotices notices,
                                                       SetupClock::time_point deadline) {
-  if (const char* coordinator = std::getenv(kCoordinatorVariable)) {
+  if (const char* coordinator = ::secure_getenv(kCoordinatorVariable)) {
     return std::make_unique<CoordinatorClient>(loop, coordinator, Secret::load(required(kSecretFileVariable)),
                                                required_rank(), std::move(notices), deadline);
   }
-  if (std::getenv("PMIX_NAMESPACE") != nullptr && std::getenv("PMIX_RANK") != nullptr) return make_pmix_bootstrap();
+  if (::secure_getenv("PMIX_NAMESPACE") != nullptr && ::secure_getenv("PMIX_RANK") != nullptr)
+    return make_pmix_bootstrap();
   refuse_launchers_without_pmix();
   return std::make_unique<SoloBootstrap>();
 }

@@ -2,6 +2,7 @@
 
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "farside/base/error.h"
 
@@ -27,11 +28,11 @@ void listen_for_this_user(const Fd& socket, const std::string& path) {
   }
 }
 
-std::optional<uid_t> peer_user(const Fd& connection) {
+bool is_of_this_user(const Fd& connection) {
   ucred peer{};
   socklen_t bytes = sizeof peer;
-  if (::getsockopt(connection.get(), SOL_SOCKET, SO_PEERCRED, &peer, &bytes) != 0) return std::nullopt;
-  return peer.uid;
+  if (::getsockopt(connection.get(), SOL_SOCKET, SO_PEERCRED, &peer, &bytes) != 0) return false;
+  return peer.uid == ::geteuid() || peer.uid == 0;
 }
 
 }  // namespace farside

@@ -1,10 +1,8 @@
 // local_socket.h — sockets with a name in this host's file system: their addresses, and whose they are.
 #pragma once
 
-#include <optional>
 #include <string>
 
-#include <sys/types.h>
 #include <sys/un.h>
 
 #include "farside/base/fd.h"
@@ -17,7 +15,7 @@ namespace farside {
 /// Has `socket` listen at `path`, where only this user may connect. Throws Error.
 void listen_for_this_user(const Fd& socket, const std::string& path);
 
-/// Whose process connected; none when the kernel does not say.
-[[nodiscard]] std::optional<uid_t> peer_user(const Fd& connection);
+/// Whether a process of this user connected, or of root, which can read this process's memory in any case.
+[[nodiscard]] bool is_of_this_user(const Fd& connection);
 
 }  // namespace farside

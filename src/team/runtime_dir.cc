@@ -19,8 +19,8 @@ constexpr const char* kRemedy = "set FARSIDE_RUNTIME_DIR to a directory that onl
 constexpr std::string_view kJobPrefix = "job-";
 
 std::filesystem::path chosen_dir() {
-  if (const char* own = std::getenv("FARSIDE_RUNTIME_DIR")) return own;
-  if (const char* session = std::getenv("XDG_RUNTIME_DIR")) return std::filesystem::path(session) / "farside";
+  if (const char* own = ::secure_getenv("FARSIDE_RUNTIME_DIR")) return own;
+  if (const char* session = ::secure_getenv("XDG_RUNTIME_DIR")) return std::filesystem::path(session) / "farside";
   return "/tmp/farside-" + std::to_string(::geteuid());
 }
 

@@ -130,6 +130,24 @@ TEST_F(PoolTest, NeedsARuntimeDirectoryOfItsOwn) {
   EXPECT_THAT(farside({"up"}).err, HasSubstr("others may enter it"));
 }
 
+// A program with rights that its caller lacks would write where that caller likes.
+TEST_F(PoolTest, TakesNoRuntimeDirectoryFromACallerWithOtherRights) {
+  if (kSanitized || ::geteuid() != 0) GTEST_SKIP() << "only root can make another user's program";
+  const std::filesystem::path program = files_dir() / "farside";
+  std::filesystem::copy_file(FARSIDE_COMMAND, program);
+  ASSERT_EQ(::chown(program.c_str(), 65534, 65534), 0);
+  ::chmod(program.c_str(), 04755);
+  ::chmod(files_dir().parent_path().c_str(), 0755);
+  std::filesystem::create_directory(runtime_dir());
+  ASSERT_EQ(::chown(runtime_dir().c_str(), 65534, 65534), 0);
+  ::chmod(runtime_dir().c_str(), 0750);
+  const CommandEnd end = Command({program, "status"}).wait();
+  if (end.code() == 127) GTEST_SKIP() << "another user cannot get at the library in this build";
+  EXPECT_THAT(end.err, ::testing::Not(HasSubstr(runtime_dir())));
+  std::error_code in_use;
+  std::filesystem::remove("/tmp/farside-65534", in_use);  // which it makes in its place
+}
+
 // Sockets have short names; a long path must not end in a strange place.
 TEST_F(PoolTest, RefusesARuntimeDirectoryThatIsTooDeep) {
   const std::filesystem::path deep = files_dir() / std::string(100, 'd');

@@ -1,16 +1,20 @@
 // An unmodified program under the preload library, with a budget of a fraction of its memory. The door is a stand-in,
 // so what fails here is the library's fault.
 #include <csignal>
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include <gmock/gmock.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include "tests/far_preload/far_program.h"
 #include "tests/far_preload/stand_in_door.h"
 #include "tests/support/command.h"
+#include "tests/support/pool.h"
 #include "tests/support/shared.h"
 
 namespace farside::test {
@@ -87,6 +91,21 @@ TEST(FarPreload, WithoutADoorAProgramIsNotStarted) {
   EXPECT_EQ(end.code(), 125);
   EXPECT_THAT(end.err, HasSubstr("farside far: cannot"));
   EXPECT_THAT(end.err, HasSubstr("No such file or directory"));
+}
+
+TEST(FarPreload, SetuidProgramsAreLeftAlone) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can make another user's program";
+  const TemporaryDirectory directory;
+  const std::filesystem::path program = directory.path() / "program";
+  std::filesystem::copy_file(FARSIDE_FAR_LINKED_PROGRAM, program);
+  ::chmod(directory.path().c_str(), 0755);
+  ASSERT_EQ(::chown(program.c_str(), 65534, 65534), 0);
+  const std::vector<std::string> command{"/usr/bin/env", "FARSIDE_FAR=/no/such/door", program};
+  EXPECT_EQ(run(command).code(), 125);
+  ::chmod(program.c_str(), 04755);
+  const CommandEnd end = run(command);
+  if (end.code() == 127) GTEST_SKIP() << "another user cannot get at the library in this build";
+  EXPECT_EQ(end.code(), 0) << end.err;
 }
 
 TEST(FarPreload, AProgramThatIsRefusedIsNotStartedAndSaysWhy) {

@@ -293,7 +293,7 @@ TEST_F(KvJournal, StaysShortWhileLittleLives) {
 bool mount_small(const std::filesystem::path& at, const std::string& size) {
   std::filesystem::create_directories(at);
   return ::unshare(CLONE_NEWNS) == 0 && ::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 &&
-         ::mount("none", at.c_str(), "tmpfs", 0, ("size=" + size).c_str()) == 0;
+         ::mount("none", at.c_str(), "tmpfs", 0, ("mode=700,size=" + size).c_str()) == 0;
 }
 
 constexpr int kSkipped = 77;

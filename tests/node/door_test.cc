@@ -302,6 +302,24 @@ TEST_F(DoorTest, LetsOnlyItsUserIn) {
   EXPECT_EQ(end.out, "b''\n") << end.err;
 }
 
+// It can read the node's memory in any case.
+TEST_F(PoolTest, LetsRootIn) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can start a pool of another user";
+  const std::vector<std::string> as_user{"setpriv", "--reuid=65534", "--clear-groups"};
+  std::vector<std::string> command = as_user;
+  command.insert(command.end(), {FARSIDE_COMMAND, "--version"});
+  if (Command(command).wait().code() != 0) {
+    GTEST_SKIP() << "another user cannot execute the command in this build";
+  }
+  std::filesystem::create_directory(runtime_dir());
+  ::chmod(runtime_dir().parent_path().c_str(), 0755);
+  ::chmod(runtime_dir().c_str(), 0700);
+  ASSERT_EQ(::chown(runtime_dir().c_str(), 65534, 65534), 0);
+  ASSERT_EQ(up({"--cache", "1M", "--block", "64K"}, as_user).code(), 0);
+  DoorProbe root(runtime_dir() / "node-0.sock");
+  EXPECT_TRUE(root.ask(DoorProbe::request(door::RequestKind::status)));
+}
+
 // A program may close its file after the answer, and count on that: for locks, for an unmount.
 TEST_F(DoorTest, KeepsNoDescriptorBeyondItsAnswer) {
   DoorProbe program(door(0));

@@ -54,11 +54,6 @@ Fd listen_for_programs(const std::string& path) {
   return socket;
 }
 
-bool is_of_this_user(const Fd& connection) {
-  const std::optional<uid_t> user = peer_user(connection);
-  return user == ::geteuid() || user == 0;
-}
-
 std::optional<Received> receive(const Fd& connection) {
   Received received;
   alignas(cmsghdr) std::array<std::byte, CMSG_SPACE(sizeof(ucred)) + CMSG_SPACE(sizeof(int))> control{};

@@ -19,9 +19,6 @@ namespace farside::far {
 /// Listens at `path`. The kernel adds the sender's process number to each packet of a connection.
 [[nodiscard]] Fd listen_for_programs(const std::string& path);
 
-/// Whether the peer is of this user, or root's.
-[[nodiscard]] bool is_of_this_user(const Fd& connection);
-
 /// A message from a program: whole, of this version, with as many ranges as it claims, each of whole pages.
 struct Received {
   DoorPacket packet{};

@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <fmt/core.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "farside/base/error.h"
@@ -19,6 +20,7 @@ namespace farside::kv {
 namespace {
 
 constexpr std::string_view kUnfinished = ".new";
+constexpr const char* kRemedy = "name a directory that can be written";
 constexpr int kDigits = 16;
 constexpr int kHex = 16;
 
@@ -28,15 +30,34 @@ std::string unfinished_name_of(const JournalFileId& file) {
   return JournalDirectory::name_of(file) + std::string(kUnfinished);
 }
 
+Fd open_or_make(const std::filesystem::path& path) {
+  std::error_code error;  // what is missing afterwards, open says
+  std::filesystem::create_directories(path.parent_path(), error);
+  ::mkdir(path.c_str(), S_IRWXU);
+  Fd directory(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!directory) throw errno_error("keep a journal in", path, kRemedy);
+  return directory;
+}
+
+// Who can change the directory can change what the server recovers.
+void expect_ours(const Fd& directory, const std::filesystem::path& path) {
+  struct stat status {};
+  if (::fstat(directory.get(), &status) != 0) throw errno_error("keep a journal in", path, kRemedy);
+  if (status.st_uid != ::geteuid() && status.st_uid != 0) {
+    throw Error({"keep a journal in", path, "it belongs to another user (uid " + std::to_string(status.st_uid) + ")",
+                 "name a directory of your own"});
+  }
+  if ((status.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
+    throw Error({"keep a journal in", path, "others than its owner may write to it", "chmod go-w it"});
+  }
+}
+
 }  // namespace
 
-JournalDirectory::JournalDirectory(std::filesystem::path path) : path_(std::move(path)) {
-  std::error_code error;
-  std::filesystem::create_directories(path_, error);
-  fd_ = Fd(::open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!fd_) throw errno_error("keep a journal in", path_, "name a directory that can be written");
-  lock_ = Fd(::openat(fd_.get(), "lock", O_RDWR | O_CREAT | O_CLOEXEC, S_IRUSR | S_IWUSR));
-  if (!lock_) throw errno_error("keep a journal in", path_, "name a directory that can be written");
+JournalDirectory::JournalDirectory(std::filesystem::path path) : path_(std::move(path)), fd_(open_or_make(path_)) {
+  expect_ours(fd_, path_);
+  lock_ = Fd(::openat(fd_.get(), "lock", O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, S_IRUSR | S_IWUSR));
+  if (!lock_) throw errno_error("open the lock of the journal in", path_, kRemedy);
   if (::flock(lock_.get(), LOCK_EX | LOCK_NB) != 0) {
     if (errno != EWOULDBLOCK) throw errno_error("lock the journal in", path_);
     throw Error({"keep a journal in", path_, "another server has its journal there",
@@ -69,7 +90,7 @@ std::vector<std::uint64_t> JournalDirectory::numbers_of(JournalFileKind kind) co
 
 Fd JournalDirectory::create(const JournalFileId& file) const {
   const std::string name = unfinished_name_of(file);
-  return Fd(::openat(fd_.get(), name.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, S_IRUSR | S_IWUSR));
+  return Fd(::openat(fd_.get(), name.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, S_IRUSR | S_IWUSR));
 }
 
 bool JournalDirectory::publish(const JournalFileId& file, const Fd& fd) const {

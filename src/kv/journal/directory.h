@@ -15,8 +15,8 @@ namespace farside::kv {
 
 class JournalDirectory {
  public:
-  /// Makes it if it is missing, locks it, and removes what was never finished in it. Throws Error when another process
-  /// has it, or it cannot be used.
+  /// Makes it if it is missing (mode 0700), locks it, and removes what was never finished in it. Throws Error when
+  /// another process has it, another user (but root) owns it or may write to it, or it cannot be used.
   explicit JournalDirectory(std::filesystem::path path);
 
   [[nodiscard]] static std::string name_of(const JournalFileId& file);

@@ -53,7 +53,7 @@ bool JournalFile::sync() {
 // ---- Reading
 
 JournalReader::JournalReader(std::string path, const JournalFileId& id, const Partition& partition)
-    : path_(std::move(path)), id_(id), fd_(::open(path_.c_str(), O_RDONLY | O_CLOEXEC)) {
+    : path_(std::move(path)), id_(id), fd_(::open(path_.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC)) {
   struct stat status {};
   if (!fd_ || ::fstat(fd_.get(), &status) != 0) throw errno_error("recover from", path_);
   bytes_ = static_cast<std::uint64_t>(status.st_size);

@@ -137,7 +137,7 @@ Recovery::End Recovery::replay(const JournalFileId& log) {
 
 JournalFile Recovery::go_on_with(const End& end) const {
   const std::string path = directory_.path_of(end.log);
-  Fd file(::open(path.c_str(), O_RDWR | O_CLOEXEC));
+  Fd file(::open(path.c_str(), O_RDWR | O_NOFOLLOW | O_CLOEXEC));
   if (!file) throw errno_error("go on with", path);
   if (end.cut_bytes != 0) {
     log::warn("the last " + format_bytes(end.cut_bytes) + " of " + path + " were not written to their end; cut off");

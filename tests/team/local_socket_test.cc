@@ -1,0 +1,41 @@
+#include "team/local_socket.h"
+
+#include <array>
+#include <utility>
+
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+namespace farside {
+namespace {
+
+/// Connected by a process of `user`, as the kernel tells its peer.
+Fd connection_of(uid_t user) {
+  EXPECT_EQ(::seteuid(user), 0);
+  std::array<int, 2> ends{};
+  EXPECT_EQ(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()), 0);
+  EXPECT_EQ(::seteuid(0), 0);
+  ::close(ends[1]);
+  return Fd(ends[0]);
+}
+
+// Root can read the memory of every process: it is not kept out by a socket.
+TEST(LocalSocket, ServesItsUserAndRootAndNoOther) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can become another user";
+  constexpr uid_t kUser = 65534;
+  const Fd own = connection_of(kUser);
+  const Fd root = connection_of(0);
+  const Fd other = connection_of(kUser - 1);
+  ASSERT_EQ(::seteuid(kUser), 0);
+  const bool serves_own = is_of_this_user(own);
+  const bool serves_root = is_of_this_user(root);
+  const bool serves_other = is_of_this_user(other);
+  ASSERT_EQ(::seteuid(0), 0);
+  EXPECT_TRUE(serves_own);
+  EXPECT_TRUE(serves_root);
+  EXPECT_FALSE(serves_other);
+}
+
+}  // namespace
+}  // namespace farside
