@@ -10,11 +10,10 @@
 
 #include "farside/base/error.h"
 #include "farside/base/units.h"
-#include "farside/kv/client.h"
 
 #include "cli/commands.h"
+#include "cli/pool_health.h"
 #include "cli/table.h"
-#include "far/service/pool_use.h"
 #include "node/block_advice.h"
 #include "node/pool.h"
 #include "team/runtime_dir.h"
@@ -22,15 +21,6 @@
 namespace farside::cli {
 
 namespace {
-
-std::string state_text(DoorStatus::State state) {
-  switch (state) {
-    case DoorStatus::State::answered: return "up";
-    case DoorStatus::State::silent: return "silent";
-    case DoorStatus::State::gone: return "dead";
-  }
-  return "";
-}
 
 std::string count_and_bytes(std::uint64_t count, std::uint64_t bytes) {
   return std::to_string(count) + " (" + format_bytes(bytes) + ")";
@@ -74,44 +64,7 @@ void add_to(door::StatusReply& sum, const door::StatusReply& reply) {
 
 // ---- The key-value store
 
-/// The reports of its servers, by number; or why they do not report.
-struct KvStatus {
-  std::vector<kv::MemoryUse> servers;
-  std::vector<std::uint32_t> copies;  ///< of what each has
-  std::string failure;
-};
-
-/// Empty: each server has a copy that answers. Server n is on node n.
-std::string why_lost(const std::vector<std::uint32_t>& copies) {
-  std::string lost;
-  for (std::size_t server = 0; server < copies.size(); ++server) {
-    if (copies[server] == 0) lost += (lost.empty() ? "" : ", ") + std::to_string(server);
-  }
-  if (lost.empty()) return lost;
-  return "no copy answers of server " + lost +
-         " (on the node of the same number): its keys cannot be used; the node serves again when it has been started "
-         "again, but with --kv-copies 2, where the pool must be ended and started anew";
-}
-
-KvStatus ask_kv() {
-  constexpr std::chrono::milliseconds kLimit(2'000);
-  KvStatus status;
-  try {
-    kv::ClientOptions found;
-    kv::SessionOptions options;
-    found.time_out = options.time_out = kLimit;
-    kv::Client client(found);
-    status.copies = client.copies();
-    status.failure = why_lost(status.copies);
-    if (!status.failure.empty()) return status;
-    if (client.open_session(options)->use(status.servers) != Outcome::done) status.failure = "a server does not answer";
-  } catch (const Error& error) {
-    status.failure = error.what();
-  }
-  return status;
-}
-
-std::string state_text(kv::JournalState journal) {
+std::string journal_text(kv::JournalState journal) {
   switch (journal) {
     case kv::JournalState::none: return "none";
     case kv::JournalState::sound: return "sound";
@@ -121,23 +74,8 @@ std::string state_text(kv::JournalState journal) {
   return "";
 }
 
-/// Empty: there is none.
-std::string journal_flaw(kv::JournalState journal) {
-  if (journal == kv::JournalState::full) {
-    return "the disk of its journal is full: it takes nothing but erasures; make room on that disk";
-  }
-  if (journal == kv::JournalState::failed) {
-    return "the disk of its journal has failed: it takes no change; start the pool again when the disk is sound";
-  }
-  return "";
-}
-
 void print_kv_table(const PoolStatus& pool, const KvStatus& kv) {
   using enum Table::Align;
-  if (!kv.failure.empty()) {
-    std::cout << "\nkeys and values: " << kv.failure << '\n';
-    return;
-  }
   Table table({left, right, right, right, right, right});
   const bool has_copies = pool.record.kv_copies > 1;
   table.add({"server", "keys", "versions", "bytes", "of", has_copies ? "copies" : ""});
@@ -149,10 +87,6 @@ void print_kv_table(const PoolStatus& pool, const KvStatus& kv) {
   }
   std::cout << '\n';
   table.print(std::cout);
-  for (std::size_t server = 0; server < kv.servers.size(); ++server) {
-    const std::string flaw = journal_flaw(kv.servers[server].journal);
-    if (!flaw.empty()) std::cout << "server " << server << ": " << flaw << '\n';
-  }
 }
 
 nlohmann::ordered_json kv_json(const PoolStatus& pool, const KvStatus& kv) {
@@ -163,7 +97,7 @@ nlohmann::ordered_json kv_json(const PoolStatus& pool, const KvStatus& kv) {
                        {"versions", use.versions},
                        {"bytes_used", use.bytes_used},
                        {"bytes_total", use.bytes_total}});
-    if (use.journal != kv::JournalState::none) servers.back()["journal"] = state_text(use.journal);
+    if (use.journal != kv::JournalState::none) servers.back()["journal"] = journal_text(use.journal);
     if (pool.record.kv_copies > 1) servers.back()["copies"] = kv.copies[servers.size() - 1];
   }
   return {{"servers", servers}};
@@ -171,31 +105,8 @@ nlohmann::ordered_json kv_json(const PoolStatus& pool, const KvStatus& kv) {
 
 // ---- Far memory
 
-constexpr std::chrono::milliseconds kFarLimit(2'000);
-
-/// The memory that each node lends, by number; or why it is unknown.
-struct FarStatus {
-  std::vector<std::optional<far::LentUse>> nodes;
-  std::string failure;
-};
-
-FarStatus ask_far() {
-  FarStatus status;
-  try {
-    status.nodes = far::ask_use({.time_out = kFarLimit});
-  } catch (const Error& error) {
-    status.failure = error.what();
-  }
-  return status;
-}
-
-void print_far_table() {
+void print_far_table(const FarStatus& far) {
   using enum Table::Align;
-  const FarStatus far = ask_far();
-  if (!far.failure.empty()) {
-    std::cout << "\nfar memory: " << far.failure << '\n';
-    return;
-  }
   Table table({left, right, right});
   table.add({"node", "lent", "of"});
   for (std::size_t node = 0; node < far.nodes.size(); ++node) {
@@ -211,8 +122,7 @@ void print_far_table() {
   table.print(std::cout);
 }
 
-nlohmann::ordered_json far_json() {
-  const FarStatus far = ask_far();
+nlohmann::ordered_json far_json(const FarStatus& far) {
   if (!far.failure.empty()) return {{"failure", far.failure}};
   nlohmann::ordered_json nodes = nlohmann::ordered_json::array();
   for (const auto& use : far.nodes) {
@@ -227,7 +137,8 @@ nlohmann::ordered_json far_json() {
 
 // ---- All of it
 
-void print_table(const PoolStatus& pool, const KvStatus& kv) {
+void print_table(const PoolHealth& health) {
+  const PoolStatus& pool = health.pool;
   using enum Table::Align;
   Table table({left, right, left, right, right, right, right, right, right, right, right, right, right});
   table.add({"node", "process", "state", "restarts", "blocks", "of", "singlets", "hits", "from peers", "from files",
@@ -258,11 +169,15 @@ void print_table(const PoolStatus& pool, const KvStatus& kv) {
               << " are mostly empty, and others were discarded for them; farside up --block " << format_bytes(*block)
               << " would hold more\n";
   }
-  if (pool.record.kv_bytes != 0) print_kv_table(pool, kv);
-  if (pool.record.far_bytes != 0) print_far_table();
+  if (health.kv && health.kv->failure.empty()) print_kv_table(pool, *health.kv);
+  if (health.far && health.far->failure.empty()) print_far_table(*health.far);
+  const std::vector<std::string> problems = problems_of(health);
+  if (!problems.empty()) std::cout << '\n';
+  for (const std::string& problem : problems) std::cout << "problem: " << problem << '\n';
 }
 
-void print_json(const PoolStatus& pool, const KvStatus& kv) {
+void print_json(const PoolHealth& health) {
+  const PoolStatus& pool = health.pool;
   nlohmann::ordered_json nodes = nlohmann::ordered_json::array();
   for (const NodeStatus& node : pool.nodes) {
     nlohmann::ordered_json json{{"node", node.node.rank},
@@ -296,9 +211,26 @@ void print_json(const PoolStatus& pool, const KvStatus& kv) {
                               {"block_bytes", pool.record.block_bytes},
                               {"groups", pool.record.groups},
                               {"nodes", nodes}};
-  if (pool.record.kv_bytes != 0) json["kv"] = kv_json(pool, kv);
-  if (pool.record.far_bytes != 0) json["far"] = far_json();
+  if (health.kv) json["kv"] = kv_json(pool, *health.kv);
+  if (health.far) json["far"] = far_json(*health.far);
+  json["problems"] = problems_of(health);
   std::cout << json.dump(2) << '\n';
+}
+
+constexpr int kDegraded = 1;
+constexpr int kNothingToAsk = 2;
+
+int status(bool json, const std::string& wait) {
+  try {
+    const PoolDirectory directory(runtime_dir());
+    const PoolHealth health = ask_health(wait.empty() ? pool_status(directory)
+                                                      : pool_status_when_up(directory, parse_duration(wait, "--wait")));
+    json ? print_json(health) : print_table(health);
+    return problems_of(health).empty() ? 0 : kDegraded;
+  } catch (const Error& error) {
+    std::cerr << "farside: " << error.what() << '\n';
+    return kNothingToAsk;
+  }
 }
 
 }  // namespace
@@ -324,20 +256,13 @@ void add_status(CLI::App& app, Action& chosen) {
       "O_DIRECT, are open for writing as well, or had just changed. Static programs are not seen at all.\n\n"
       "With --kv, then what each server has of keys and values. The memory of what was erased, has expired or was\n"
       "overwritten is given back some seconds later.\n\n"
-      "Ends with 1 when a part of the keys and values cannot be used.\n\n"
       "With --far, then how much of its memory each node has lent.\n\n"
+      "Ends with 0 when all is well; with 1 when something is degraded or lost: a node of this machine is not up,\n"
+      "a server or a lender of any machine does not answer, keys have one copy instead of two, or a journal takes\n"
+      "no changes; with 2 when there is no pool to ask. What is wrong is listed below, and by --json as problems.\n\n"
       "Example:\n  farside status --wait 60s");
-  command->callback([arguments, &chosen] {
-    chosen = [arguments] {
-      const PoolDirectory directory(runtime_dir());
-      const PoolStatus pool = arguments->wait.empty()
-                                  ? pool_status(directory)
-                                  : pool_status_when_up(directory, parse_duration(arguments->wait, "--wait"));
-      const KvStatus kv = pool.record.kv_bytes != 0 ? ask_kv() : KvStatus{};
-      arguments->json ? print_json(pool, kv) : print_table(pool, kv);
-      return kv.failure.empty() ? 0 : 1;
-    };
-  });
+  command->callback(
+      [arguments, &chosen] { chosen = [arguments] { return status(arguments->json, arguments->wait); }; });
 }
 
 }  // namespace farside::cli

@@ -303,8 +303,7 @@ PoolStatus pool_status_when_up(const PoolDirectory& directory, milliseconds time
       PoolStatus status = pool_status(directory);
       const auto up = std::ranges::count(status.nodes, DoorStatus::State::answered,
                                          [](const NodeStatus& node) { return node.door.state; });
-      if (std::cmp_equal(up, status.nodes.size())) return status;
-      if (last) throw Error({"wait for", "the pool", std::to_string(up) + " of its nodes are up", "give it more time"});
+      if (last || std::cmp_equal(up, status.nodes.size())) return status;
     } catch (const Error&) {
       if (last) throw;  // until then it may be just starting
     }

@@ -90,7 +90,7 @@ struct PoolStatus {
 /// Throws Error when no pool is running.
 [[nodiscard]] PoolStatus pool_status(const PoolDirectory& directory);
 
-/// The same, once all its nodes are up. Throws Error when they are not within `timeout`.
+/// The same, once all its nodes are up, or as it is after `timeout`. Throws Error when no pool is running then.
 [[nodiscard]] PoolStatus pool_status_when_up(const PoolDirectory& directory, std::chrono::milliseconds timeout);
 
 enum class PoolEnd : std::uint8_t {

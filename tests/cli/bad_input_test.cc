@@ -117,7 +117,7 @@ TEST_F(PoolTest, NeedsARuntimeDirectoryOfItsOwn) {
   std::ofstream(files_dir() / "file") << "no directory";
   ::setenv("FARSIDE_RUNTIME_DIR", (files_dir() / "file").c_str(), 1);
   EXPECT_THAT(farside({"up"}).err, HasSubstr("it is not a directory"));
-  EXPECT_EQ(farside({"status"}).code(), 1);
+  EXPECT_EQ(farside({"status"}).code(), 2);
 
   ::setenv("FARSIDE_RUNTIME_DIR", "/nowhere/at/all", 1);
   const CommandEnd missing = farside({"up"});

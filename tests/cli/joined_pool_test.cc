@@ -1,4 +1,5 @@
 // A pool whose nodes were started by two farside up, as on two machines: they meet over TCP.
+#include <algorithm>
 #include <csignal>
 #include <fstream>
 #include <memory>
@@ -59,17 +60,16 @@ class JoinedPool : public PoolTest {
   [[nodiscard]] std::vector<std::string> first(const std::string& address) const {
     return {"up", "-n", "2", "--nodes", "3", "--cache", "16M", "--secret", secret("secret"), "--listen", address};
   }
+  [[nodiscard]] std::vector<std::string> second(const std::string& secret_name) const {
+    return {"up",     "-n",           "1", "--nodes", "3", "--cache", "16M", "--secret", secret(secret_name), "--join",
+            address_, "--first-rank", "2"};
+  }
   // Waits until others may join.
   [[nodiscard]] std::unique_ptr<Command> start_first() const {
     auto started = on("first", first(address_));
     EXPECT_TRUE(eventually([this] { return somebody_listens_at(address_); }));
     return started;
   }
-  [[nodiscard]] std::vector<std::string> second(const std::string& secret_name) const {
-    return {"up",     "-n",           "1", "--nodes", "3", "--cache", "16M", "--secret", secret(secret_name), "--join",
-            address_, "--first-rank", "2"};
-  }
-
   std::string address_;
 
  private:
@@ -124,6 +124,16 @@ TEST_F(JoinedPool, TurnsAWrongSecretAwayAndGoesOn) {
   const auto joined = on("second", second("secret"));
   EXPECT_EQ(joined->wait().code(), 0);
   EXPECT_EQ(started->wait().code(), 0);
+}
+
+// What started it, such as systemd, learns that trying again is of no use.
+TEST_F(JoinedPool, InTheForegroundEndsWithTwoWhenItIsRefused) {
+  const auto started = start_first();
+  std::vector<std::string> other = second("secret");
+  *std::ranges::find(other, "16M") = "32M";
+  other.push_back("--foreground");
+  const CommandEnd refused = on("second", other)->wait();
+  EXPECT_EQ(refused.code(), 2) << refused.err;
 }
 
 // While up waits for the other machines, say.

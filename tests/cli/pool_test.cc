@@ -9,6 +9,7 @@
 #include <sstream>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <gmock/gmock.h>
@@ -143,11 +144,26 @@ TEST_F(PoolTest, IsWaitedFor) {
 }
 
 TEST_F(PoolTest, ThatIsNotRunningIsNeitherShownNorEnded) {
-  for (const char* command : {"status", "down"}) {
+  for (const auto& [command, code] : {std::pair{"status", 2}, std::pair{"down", 1}}) {
     const CommandEnd end = farside({command});
-    EXPECT_EQ(end.code(), 1) << command;
+    EXPECT_EQ(end.code(), code) << command;
     EXPECT_THAT(end.err, HasSubstr("no pool is running; start one with farside up")) << command;
   }
+}
+
+// What a script or a monitor asks: all is well, something is degraded, there is no pool.
+TEST_F(PoolTest, TellsByItsStatusWhetherAllIsWell) {
+  ASSERT_EQ(up(kSmall).code(), 0);
+  EXPECT_EQ(farside({"status"}).code(), 0);
+  ::kill(node_processes().at(1), SIGTERM);
+  EXPECT_TRUE(eventually([&] { return status().at("nodes").at(1).at("state") == "dead"; }));
+  const CommandEnd shown = farside({"status"});
+  EXPECT_EQ(shown.code(), 1);
+  EXPECT_THAT(shown.out, HasSubstr("problem: node 1 is dead"));
+  EXPECT_EQ(status().at("problems"), nlohmann::json({"node 1 is dead"}));
+  EXPECT_EQ(farside({"status", "--wait", "100ms"}).code(), 1);
+  EXPECT_EQ(farside({"down"}).code(), 0);
+  EXPECT_EQ(farside({"status"}).code(), 2);
 }
 
 // The supervisor starts it again; the pool's processes know it by its new number.
@@ -250,7 +266,7 @@ TEST_F(PoolTest, EndsAlthoughItsSupervisorIsStopped) {
 TEST_F(PoolTest, DiesWithItsSupervisor) {
   ASSERT_EQ(up(kSmall).code(), 0);
   ::kill(supervisor_process(), SIGKILL);
-  EXPECT_TRUE(eventually([this] { return pool_processes().empty() && farside({"status"}).code() == 1; }));
+  EXPECT_TRUE(eventually([this] { return pool_processes().empty() && farside({"status"}).code() == 2; }));
 
   const CommandEnd cleaned = farside({"down"});
   EXPECT_EQ(cleaned.code(), 0);

@@ -38,8 +38,8 @@ class Restarts(unittest.TestCase):
 
     def nodes(self):
         status = [workbench.BIN / "farside", "status", "--json"]
-        done = subprocess.run(status, env=os.environ | self.environment, capture_output=True, check=True)
-        return json.loads(done.stdout)["nodes"]
+        done = subprocess.run(status, env=os.environ | self.environment, capture_output=True, check=False)
+        return json.loads(done.stdout)["nodes"]  # it ends with 1 while a node is down
 
     def all_read(self, readers, names=NAMES):
         """All at once; each gets the right bytes."""

@@ -50,7 +50,7 @@ nlohmann::json PoolTest::status() {
   // A node of a busy machine may not answer in time. Not asked for ever: one that a test has stopped never does.
   for (int attempt = 0; attempt < 5; ++attempt) {
     const CommandEnd end = farside({"status", "--json"});
-    EXPECT_LE(end.code(), 1) << end.err;  // 1: keys of a node that is lost cannot be used
+    EXPECT_LE(end.code(), 1) << end.err;  // 1: it shows what is wrong
     now = nlohmann::json::parse(end.out);
     const auto silent = [](const auto& node) { return node.at("state") == "silent"; };
     if (std::ranges::none_of(now.at("nodes"), silent)) break;

@@ -1,0 +1,112 @@
+#include "cli/pool_health.h"
+
+#include <chrono>
+#include <utility>
+
+#include "farside/base/error.h"
+
+namespace farside::cli {
+
+namespace {
+
+constexpr std::chrono::milliseconds kLimit(2'000);
+
+/// Empty: each server has a copy that answers. Server n is on node n.
+std::string why_lost(const std::vector<std::uint32_t>& copies) {
+  std::string lost;
+  for (std::size_t server = 0; server < copies.size(); ++server) {
+    if (copies[server] == 0) lost += (lost.empty() ? "" : ", ") + std::to_string(server);
+  }
+  if (lost.empty()) return lost;
+  return "no copy answers of server " + lost +
+         " (on the node of the same number): its keys cannot be used; the node serves again when it has been started "
+         "again, but with --kv-copies 2, where the pool must be ended and started anew";
+}
+
+KvStatus ask_kv() {
+  KvStatus status;
+  try {
+    kv::ClientOptions found;
+    kv::SessionOptions options;
+    found.time_out = options.time_out = kLimit;
+    kv::Client client(found);
+    status.copies = client.copies();
+    status.failure = why_lost(status.copies);
+    if (!status.failure.empty()) return status;
+    if (client.open_session(options)->use(status.servers) != Outcome::done) status.failure = "a server does not answer";
+  } catch (const Error& error) {
+    status.failure = error.what();
+  }
+  return status;
+}
+
+FarStatus ask_far() {
+  FarStatus status;
+  try {
+    status.nodes = far::ask_use({.time_out = kLimit});
+  } catch (const Error& error) {
+    status.failure = error.what();
+  }
+  return status;
+}
+
+/// Empty: there is none.
+std::string journal_flaw(kv::JournalState journal) {
+  if (journal == kv::JournalState::full) {
+    return "the disk of its journal is full: it takes nothing but erasures; make room on that disk";
+  }
+  if (journal == kv::JournalState::failed) {
+    return "the disk of its journal has failed: it takes no change; start the pool again when the disk is sound";
+  }
+  return "";
+}
+
+void add_problems(const KvStatus& kv, std::uint32_t wanted_copies, std::vector<std::string>& problems) {
+  if (!kv.failure.empty()) return problems.push_back("keys and values: " + kv.failure);
+  for (std::size_t server = 0; server < kv.servers.size(); ++server) {
+    const std::string name = "server " + std::to_string(server);
+    const std::string flaw = journal_flaw(kv.servers[server].journal);
+    if (!flaw.empty()) problems.push_back(name + ": " + flaw);
+    if (kv.copies[server] < wanted_copies) {
+      problems.push_back(name + ": its keys have one copy until the pool is ended and started anew");
+    }
+  }
+}
+
+void add_problems(const FarStatus& far, std::vector<std::string>& problems) {
+  if (!far.failure.empty()) return problems.push_back("far memory: " + far.failure);
+  for (std::size_t node = 0; node < far.nodes.size(); ++node) {
+    if (!far.nodes[node]) problems.push_back("node " + std::to_string(node) + " does not answer for far memory");
+  }
+}
+
+}  // namespace
+
+std::string state_text(DoorStatus::State state) {
+  switch (state) {
+    case DoorStatus::State::answered: return "up";
+    case DoorStatus::State::silent: return "silent";
+    case DoorStatus::State::gone: return "dead";
+  }
+  return "";
+}
+
+PoolHealth ask_health(PoolStatus pool) {
+  PoolHealth health{std::move(pool), std::nullopt, std::nullopt};
+  if (health.pool.record.kv_bytes != 0) health.kv = ask_kv();
+  if (health.pool.record.far_bytes != 0) health.far = ask_far();
+  return health;
+}
+
+std::vector<std::string> problems_of(const PoolHealth& health) {
+  std::vector<std::string> problems;
+  for (const NodeStatus& node : health.pool.nodes) {
+    if (node.door.state == DoorStatus::State::answered) continue;
+    problems.push_back("node " + std::to_string(node.node.rank) + " is " + state_text(node.door.state));
+  }
+  if (health.kv) add_problems(*health.kv, health.pool.record.kv_copies, problems);
+  if (health.far) add_problems(*health.far, problems);
+  return problems;
+}
+
+}  // namespace farside::cli
