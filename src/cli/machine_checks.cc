@@ -15,11 +15,14 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include "farside/base/error.h"
 #include "farside/base/fd.h"
 #include "farside/base/memory.h"
 #include "farside/base/units.h"
 
 #include "fabric/ucx/devices.h"
+#include "team/local_socket.h"
+#include "team/runtime_dir.h"
 
 namespace farside::cli {
 
@@ -82,6 +85,17 @@ Check free_memory() {
   return {"limit", "memory", Verdict::limited, found, "give farside up less with --cache, or free some"};
 }
 
+Check runtime_directory() {
+  try {
+    const std::filesystem::path directory = runtime_dir();
+    (void)local_address(directory / "kv-1023-standby.sock");  // none is longer
+    return {"files", "runtime directory", Verdict::good, directory, ""};
+  } catch (const Error& error) {
+    const Failure& failure = error.failure();
+    return {"files", "runtime directory", Verdict::missing, failure.on + ": " + failure.why, failure.remedy};
+  }
+}
+
 Check process_watching() {
   const Fd self(static_cast<int>(::syscall(SYS_pidfd_open, ::getpid(), 0)));
   if (self) return {"kernel", "pidfd", Verdict::good, "a dead member is noticed at once", ""};
@@ -122,6 +136,7 @@ std::vector<Check> check_machine() {
       open_files(),
       locked_memory(),
       free_memory(),
+      runtime_directory(),
       process_watching(),
       mount_ids(),
       user_faults(),

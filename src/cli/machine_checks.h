@@ -13,7 +13,7 @@ struct Check {
     missing,  ///< farside does not work without it
   };
 
-  std::string group;  ///< "transport", "limit" or "kernel"
+  std::string group;  ///< "transport", "limit", "files" or "kernel"
   std::string name;
   Verdict verdict;
   std::string found;

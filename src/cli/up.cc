@@ -30,13 +30,19 @@ struct UpArguments {
   std::optional<Rank> all_nodes;
   std::string listen;
   std::string join;
-  Rank first_rank = 0;
+  std::optional<Rank> first_rank;
   std::string secret;
 
   [[nodiscard]] PoolOptions read() const {
     const Rank all = all_nodes.value_or(nodes);
-    if (first_rank + nodes > all) {
-      throw UsageError({"start", std::to_string(nodes) + " nodes from number " + std::to_string(first_rank) + " on",
+    const Rank first = first_rank.value_or(0);
+    if (!join.empty() && !first_rank) {
+      throw UsageError({"join the pool at", join,
+                        "--first-rank is missing, and its number 0 is a node of the first machine",
+                        "give --first-rank the number of nodes on the machines before this one"});
+    }
+    if (first + nodes > all) {
+      throw UsageError({"start", std::to_string(nodes) + " nodes from number " + std::to_string(first) + " on",
                         "the pool has " + std::to_string(all) + " altogether",
                         "give --nodes the number on all machines"});
     }
@@ -45,7 +51,7 @@ struct UpArguments {
                         "they must be on different nodes", "start more with -n, or leave --kv-copies out"});
     }
     return {.nodes = nodes,
-            .first_rank = first_rank,
+            .first_rank = first,
             .all_nodes = all,
             .cache = cache.read(nodes),
             .kv_bytes = kv.empty() ? 0 : parse_bytes(kv, "--kv"),
@@ -141,7 +147,8 @@ void add_up(CLI::App& app, Action& chosen) {
   add_kv(*command, *arguments);
   command->add_option("--far", arguments->far, "Memory that each node lends to programs that need more [none]")
       ->type_name("SIZE");
-  command->add_flag("--foreground", arguments->foreground, "Stay, and end the pool with Ctrl-C");
+  command->add_flag("--foreground", arguments->foreground,
+                    "Stay, say on standard error what the nodes say, and end the pool with Ctrl-C");
   add_several_machines(*command, *arguments);
   command->footer(
       "The nodes keep what programs read under farside exec, each in its own share of the machine's memory.\n\n"

@@ -19,6 +19,20 @@ bool runs_a_program(const CLI::App& app) {
                              [](const CLI::App* one) { return one->get_option_no_throw("command") != nullptr; });
 }
 
+/// Of what the parser refuses, in the words of our own errors.
+std::string misuse(const CLI::App& app, const CLI::Error& error) {
+  const CLI::App* used = &app;
+  std::string name = app.get_name();
+  for (auto chosen = used->get_subcommands(); !chosen.empty(); chosen = used->get_subcommands()) {
+    used = chosen.front();
+    name += " " + used->get_name();
+  }
+  std::string why = error.what();
+  if (const std::string prefix = used->get_name() + ": "; why.starts_with(prefix)) why.erase(0, prefix.size());
+  const Error said({"understand", "the arguments of " + name, why, "see " + name + " --help"});
+  return app.get_name() + ": " + said.what() + '\n';
+}
+
 }  // namespace
 
 int run_command(CLI::App& app, std::initializer_list<AddCommand> commands, const std::string& choice, int argc,
@@ -27,7 +41,7 @@ int run_command(CLI::App& app, std::initializer_list<AddCommand> commands, const
     std::cerr << app.get_name() << ": " << error.what() << '\n';
   };
   try {
-    app.failure_message(CLI::FailureMessage::help);
+    app.failure_message([](const CLI::App* used, const CLI::Error& error) { return misuse(*used, error); });
     Action chosen;
     for (const AddCommand add : commands) add(app, chosen);
     app.parse(argc, argv);

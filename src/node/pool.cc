@@ -203,6 +203,7 @@ Fd prepare_pool(const PoolDirectory& directory, const PoolOptions& options) {
                  "use it, end it with farside down, or set FARSIDE_RUNTIME_DIR to have another"});
   }
   if (directory.clean()) log::warn("removed what a killed pool had left in " + directory.path().string());
+  directory.keep_log();
   return std::move(*lock);
 }
 
@@ -258,7 +259,7 @@ int run_pool(const PoolDirectory& directory, const PoolOptions& options) {
   }
   directory.write_record(record);
   const JobEnd end = launcher.wait();
-  if (end.failures.empty()) directory.clean();  // otherwise the log stays, with the reasons
+  if (end.failures.empty()) directory.clean();  // otherwise the record stays, which start_pool looks at
   return end.code;
 }
 
@@ -281,7 +282,10 @@ void start_pool(const PoolDirectory& directory, const PoolOptions& options, Fd l
     supervisor.signal(SIGKILL);  // and its nodes with it
     ::waitpid(child, nullptr, 0);
     for (const ProcessWatch& node : nodes) (void)node.wait(kKillTimeout);
-    if (const auto free = lock_within(directory, kKillTimeout)) directory.clean();
+    if (const auto free = lock_within(directory, kKillTimeout)) {
+      directory.clean();
+      directory.drop_log();
+    }
     throw Error({error.failure().tried, error.failure().on, error.failure().why, "what was said:\n" + words});
   }
 }

@@ -38,7 +38,7 @@ struct PoolOptions {
 [[nodiscard]] std::uint64_t default_cache_bytes(Rank nodes, std::uint64_t block_bytes);
 
 /// The right to start a pool in `directory`. Throws UsageError on options that cannot be, Error when a pool runs there
-/// already or there is not memory enough. Removes what a killed pool left, and logs that.
+/// already or there is not memory enough. Removes what a killed pool left, and logs that; keeps the last pool's log.
 [[nodiscard]] Fd prepare_pool(const PoolDirectory& directory, const PoolOptions& options);
 
 /// Runs the pool in this process until SIGTERM or SIGINT, or until no node is left. The caller holds what prepare_pool

@@ -31,8 +31,8 @@ bool is_beside_socket(std::string_view name, std::string_view service, std::stri
 }
 
 bool belongs_to_pool(const std::string& name) {
-  return name == "pool.json" || name == "pool.json.new" || name == "pool.log" || name == "coordinator.sock" ||
-         name == "secret" || is_service_socket(name, kDoor) || is_service_socket(name, kv::kServiceName) ||
+  return name == "pool.json" || name == "pool.json.new" || name == "coordinator.sock" || name == "secret" ||
+         is_service_socket(name, kDoor) || is_service_socket(name, kv::kServiceName) ||
          is_service_socket(name, far::kServiceName) || is_beside_socket(name, kDoor, door::kSilenceSuffix) ||
          is_beside_socket(name, kv::kServiceName, kRecovered);
 }
@@ -112,7 +112,19 @@ bool PoolDirectory::clean() const {
     if (belongs_to_pool(entry.path().filename())) files.push_back(entry.path());
   }
   for (const std::filesystem::path& file : files) found |= std::filesystem::remove(file);
+  std::error_code missing;
+  if (std::filesystem::file_size(log(), missing) == 0) drop_log();
   return found;
+}
+
+void PoolDirectory::keep_log() const {
+  const std::filesystem::path before = log().concat(".1");
+  if (::rename(log().c_str(), before.c_str()) != 0 && errno != ENOENT) throw errno_error("replace", before);
+}
+
+void PoolDirectory::drop_log() const {
+  std::error_code ignored;  // its place is taken by the next pool's
+  std::filesystem::remove(log(), ignored);
 }
 
 }  // namespace farside

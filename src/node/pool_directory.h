@@ -1,7 +1,8 @@
 // pool_directory.h — a pool's files on this machine, all in the runtime directory. One pool runs in it at a time.
 //
 //   pool.json          which processes it is, and with which options
-//   pool.log           what they have said
+//   pool.log           what they have said, unless the pool runs in the foreground; it stays after the pool's end
+//   pool.log.1         what those of the pool before have said
 //   coordinator.sock   where the nodes meet
 //   secret             what they prove to know (mode 0600)
 //   node-<rank>.sock   the host doors
@@ -68,8 +69,11 @@ class PoolDirectory {
   /// 0: it has recorded nothing.
   [[nodiscard]] std::uint64_t read_recovered(Rank rank) const;
 
-  /// Removes the files of a pool. The caller holds the lock. True when there were any.
+  /// Removes the files of a pool, but a log in which something is. The caller holds the lock. True when there were any.
   bool clean() const;
+  /// Makes the log, if there is one, that of the pool before.
+  void keep_log() const;
+  void drop_log() const;
 
  private:
   [[nodiscard]] std::filesystem::path record() const { return path_ / "pool.json"; }

@@ -34,9 +34,12 @@ Secret Secret::load(const std::filesystem::path& file) {
   if (!fd) throw errno_error("read the pool's secret", file, "is the pool running?");
   struct stat status {};
   if (::fstat(fd.get(), &status) != 0) throw errno_error("read the pool's secret", file);
-  if (status.st_uid != ::geteuid() || (status.st_mode & 077) != 0) {
+  if (status.st_uid != ::geteuid()) {
+    throw Error({"use the pool's secret", file, "it belongs to another user", "name a file that the pool's user owns"});
+  }
+  if ((status.st_mode & 077) != 0) {
     throw Error({"use the pool's secret", file, "others than its owner may read or change it",
-                 "take down the pool, remove the file and start again"});
+                 "chmod 600 it, and make a new secret if another user may have read it"});
   }
   Digest bytes;
   if (status.st_size != static_cast<off_t>(bytes.size()) ||

@@ -32,7 +32,9 @@ TEST_F(PoolTest, RefusesWhatIsNotAnOption) {
   for (const Wrong& wrong : std::vector<Wrong>{
            {{}, "name a command"},
            {{"dance"}, "dance"},
-           {{"up", "--colour", "red"}, "--colour"},
+           {{"up", "--colour", "red"}, "farside: cannot understand the arguments of farside up: "},
+           {{"up", "--colour", "red"}, "--colour; see farside up --help"},
+           {{"up", "--kv-dir", "x"}, "farside up: --kv-dir requires --kv; see"},
            {{"up", "-n", "0"}, "-n"},
            {{"up", "-n", "many"}, "-n"},
            {{"up", "-n", "65"}, "-n"},
@@ -118,6 +120,9 @@ TEST_F(PoolTest, NeedsARuntimeDirectoryOfItsOwn) {
   ::setenv("FARSIDE_RUNTIME_DIR", (files_dir() / "file").c_str(), 1);
   EXPECT_THAT(farside({"up"}).err, HasSubstr("it is not a directory"));
   EXPECT_EQ(farside({"status"}).code(), 2);
+  const CommandEnd doctor = farside({"doctor"});
+  EXPECT_EQ(doctor.code(), 1);
+  EXPECT_THAT(doctor.out, HasSubstr("it is not a directory"));
 
   ::setenv("FARSIDE_RUNTIME_DIR", "/nowhere/at/all", 1);
   const CommandEnd missing = farside({"up"});
@@ -162,8 +167,8 @@ TEST_F(PoolTest, RefusesARuntimeDirectoryThatIsTooDeep) {
 TEST_F(PoolTest, TellsWhatTheMachineHas) {
   const CommandEnd end = farside({"doctor"});
   EXPECT_EQ(end.code(), 0) << end.out;
-  for (const char* word :
-       {"direct", "ucx", "open files", "locked memory", "memory", "pidfd", "userfaultfd", "nbd", "fuse"}) {
+  for (const char* word : {"direct", "ucx", "open files", "locked memory", "memory", "runtime directory", "pidfd",
+                           "userfaultfd", "nbd", "fuse"}) {
     EXPECT_THAT(end.out, HasSubstr(word));
   }
 }

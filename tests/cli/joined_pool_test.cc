@@ -157,6 +157,14 @@ TEST_F(JoinedPool, SaysThatThePortIsInUse) {
   EXPECT_THAT(started->processes(), IsEmpty());
 }
 
+TEST_F(JoinedPool, NamesTheMissingNumberOfItsFirstNode) {
+  std::vector<std::string> incomplete = second("secret");
+  incomplete.resize(incomplete.size() - 2);
+  const CommandEnd end = on("second", incomplete)->wait();
+  EXPECT_EQ(end.code(), 2);
+  EXPECT_THAT(end.err, HasSubstr("--first-rank is missing"));
+}
+
 TEST_F(JoinedPool, NeedsToKnowTheRest) {
   for (const std::vector<std::string>& incomplete : std::vector<std::vector<std::string>>{
            {"up", "--listen", address_},

@@ -129,7 +129,7 @@ TEST_F(KvCopies, SayWhichPartIsLost) {
 TEST_F(KvCopies, EndAsOtherPoolsDo) {
   ASSERT_EQ(up({"-n", "3", "--cache", "8M", "--kv", "16M", "--kv-copies", "2"}).code(), 0);
   EXPECT_EQ(farside({"down"}).code(), 0);
-  EXPECT_TRUE(runtime_files().empty());  // nobody failed, so not even the log is left
+  EXPECT_TRUE(runtime_files().empty());  // no node failed, so not even the record is left
 }
 
 TEST_F(KvCopies, NeedTwoNodesAndNoJournal) {

@@ -45,8 +45,8 @@ std::vector<std::string> network_sockets(pid_t process) {
   return found;
 }
 
-std::string log() {
-  std::ifstream file(std::filesystem::path(std::getenv("FARSIDE_RUNTIME_DIR")) / "pool.log");
+std::string log(const std::string& name = "pool.log") {
+  std::ifstream file(std::filesystem::path(std::getenv("FARSIDE_RUNTIME_DIR")) / name);
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
@@ -164,6 +164,19 @@ TEST_F(PoolTest, TellsByItsStatusWhetherAllIsWell) {
   EXPECT_EQ(farside({"status", "--wait", "100ms"}).code(), 1);
   EXPECT_EQ(farside({"down"}).code(), 0);
   EXPECT_EQ(farside({"status"}).code(), 2);
+}
+
+// Why a node died is asked after the pool was ended, or started anew.
+TEST_F(PoolTest, KeepsItsLogAndThatOfThePoolBefore) {
+  ASSERT_EQ(up(kSmall).code(), 0);
+  ::kill(node_processes().at(0), SIGKILL);
+  const std::string said = "rank 0 was killed by signal 9";
+  EXPECT_TRUE(eventually([&] { return log().find(said) != std::string::npos; }));
+  EXPECT_EQ(farside({"down"}).code(), 0);
+  EXPECT_THAT(log(), HasSubstr(said));
+  ASSERT_EQ(up(kSmall).code(), 0);
+  EXPECT_THAT(log(), ::testing::Not(HasSubstr(said)));
+  EXPECT_THAT(log("pool.log.1"), HasSubstr(said));
 }
 
 // The supervisor starts it again; the pool's processes know it by its new number.

@@ -3,6 +3,7 @@
 
 #include <csignal>
 #include <filesystem>
+#include <fstream>
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>
@@ -24,6 +25,21 @@ TEST(PoolDirectory, SaysHowMuchOfItsJournalANodeHasRead) {
   EXPECT_EQ(pool.read_recovered(0), 0U);
   EXPECT_TRUE(pool.clean());
   EXPECT_TRUE(std::filesystem::is_empty(directory.path()));
+}
+
+TEST(PoolDirectory, CleansUpAllButALogInWhichSomethingIs) {
+  const TemporaryDirectory directory;
+  const PoolDirectory pool(directory.path());
+  std::ofstream(pool.log()).flush();
+  EXPECT_FALSE(pool.clean()) << "a log alone is no pool that was killed";
+  EXPECT_FALSE(std::filesystem::exists(pool.log()));
+  std::ofstream(pool.log()) << "said\n";
+  EXPECT_FALSE(pool.clean());
+  EXPECT_TRUE(std::filesystem::exists(pool.log()));
+  pool.keep_log();
+  pool.keep_log();
+  EXPECT_FALSE(std::filesystem::exists(pool.log()));
+  EXPECT_TRUE(std::filesystem::exists(directory.path() / "pool.log.1"));
 }
 
 // Neither an empty record nor a part of one is in the place of the former.

@@ -84,7 +84,8 @@ std::vector<pid_t> PoolTest::pool_processes() const { return pool_->processes();
 std::vector<std::string> PoolTest::runtime_files() const {
   std::vector<std::string> names;
   for (const auto& entry : std::filesystem::directory_iterator(runtime_dir())) {
-    names.push_back(entry.path().filename());
+    const std::string name = entry.path().filename();
+    if (!name.starts_with("pool.log")) names.push_back(name);
   }
   return names;
 }

@@ -54,6 +54,7 @@ class PoolTest : public ::testing::Test {
 
   [[nodiscard]] std::filesystem::path runtime_dir() const { return directory_.path() / "run"; }
   [[nodiscard]] std::filesystem::path files_dir() const { return directory_.path() / "files"; }
+  /// But logs, which outlive their pool.
   [[nodiscard]] std::vector<std::string> runtime_files() const;
 
  private:

@@ -95,7 +95,7 @@ TEST_F(RuntimeDirTest, SecretsAreForTheirOwnerAlone) {
   EXPECT_THAT(error_of([&] { (void)Secret::create(file); }), HasSubstr("File exists"));
 
   fs::permissions(file, fs::perms(0640));
-  EXPECT_THAT(error_of([&] { (void)Secret::load(file); }), HasSubstr("others than its owner"));
+  EXPECT_THAT(error_of([&] { (void)Secret::load(file); }), HasSubstr("chmod 600 it"));
 }
 
 TEST_F(RuntimeDirTest, SecretsHaveTheirFullLength) {
