@@ -100,7 +100,7 @@ class PoolFailures(unittest.TestCase):
             for program, expected in whole:
                 output, _ = program.communicate(timeout=PATIENCE_S)
                 self.assertEqual((program.returncode, output), (0, expected))
-        self.assertEqual(os.listdir(runtime), [])  # no socket either
+        self.assertLessEqual(set(os.listdir(runtime)), {"pool.log"})  # no socket either
         self.assertEqual(processes_of(runtime), [])
         self.assertEqual(shared_memory_files(), before)
 

@@ -2,7 +2,8 @@
 //
 // The node listens on a SOCK_SEQPACKET socket, `node-<rank>.sock` in the pool's runtime directory. One request is one
 // packet, answered by one packet, in order. Descriptors travel with packets as SCM_RIGHTS. Only processes of the
-// node's user are served (SO_PEERCRED). A program that gets no answer in time reads from the file system instead.
+// node's user and of root are served (SO_PEERCRED). A program that gets no answer in time reads from the file system
+// instead.
 //
 // Needs nothing but libc, since the preload library includes it. See docs/protocols/cache.md, "The host door".
 #pragma once
