@@ -8,9 +8,15 @@
 #include <iterator>
 #include <set>
 #include <string>
+#include <utility>
+#include <vector>
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <unistd.h>
+
+#include "farside/base/fd.h"
 
 namespace farside::test {
 
@@ -18,6 +24,18 @@ namespace farside::test {
 inline std::size_t open_descriptors(const std::string& process = "self") {
   const std::filesystem::directory_iterator all("/proc/" + process + "/fd");
   return static_cast<std::size_t>(std::distance(begin(all), end(all)));
+}
+
+/// Takes every descriptor that this process may still open.
+inline std::vector<Fd> take_descriptors() {
+  Fd last(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+  const auto limit = static_cast<rlim_t>(last.get()) + 64;
+  const rlimit few{limit, limit};
+  EXPECT_EQ(::setrlimit(RLIMIT_NOFILE, &few), 0);
+  std::vector<Fd> taken;
+  while (Fd file{::dup(last.get())}) taken.push_back(std::move(file));
+  taken.push_back(std::move(last));
+  return taken;
 }
 
 /// The files in /dev/shm that farside, or UCX under it, can have left. Other programs' files come and go during a test,

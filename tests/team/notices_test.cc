@@ -6,15 +6,13 @@
 #include <utility>
 #include <vector>
 
-#include <fcntl.h>
 #include <gtest/gtest.h>
-#include <sys/resource.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include "team/bootstrap.h"
 #include "team/event_loop.h"
 #include "team/host_team.h"
+#include "tests/support/descriptors.h"
 #include "tests/support/fleet.h"
 #include "tests/support/shared.h"
 
@@ -75,18 +73,6 @@ class SharedRank final : public Bootstrap {
   std::vector<std::string>& successors_;
 };
 
-/// Takes every descriptor that this process may still open.
-std::vector<Fd> take_descriptors() {
-  Fd last(::open("/dev/null", O_RDONLY | O_CLOEXEC));
-  const auto limit = static_cast<rlim_t>(last.get()) + 64;
-  const rlimit few{limit, limit};
-  EXPECT_EQ(::setrlimit(RLIMIT_NOFILE, &few), 0);
-  std::vector<Fd> taken;
-  while (Fd file{::dup(last.get())}) taken.push_back(std::move(file));
-  taken.push_back(std::move(last));
-  return taken;
-}
-
 // A survivor that cannot take the predecessor's access away in time tries again: its successor does not stay lost.
 TEST(TeamNotices, AReturnIsTriedAgainUntilThePredecessorsAccessIsGone) {
 #if defined(__SANITIZE_ADDRESS__)
@@ -107,7 +93,7 @@ TEST(TeamNotices, AReturnIsTriedAgainUntilThePredecessorsAccessIsGone) {
       EXPECT_TRUE(test::eventually([&] { return over->load(); }));
       return;
     }
-    std::vector<Fd> taken = take_descriptors();
+    std::vector<Fd> taken = test::take_descriptors();
     std::atomic<bool> tried = false;
     service->post([&] {
       notices.returned(1, successors);
