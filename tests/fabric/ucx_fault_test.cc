@@ -70,6 +70,109 @@ TEST(UcxFaults, TryingAgainDoesNotSpin) {
   fleet.expect_success();
 }
 
+// While a network is down, links fail before their greeting as often as they are tried. The peer believes in only so
+// many that it has not heard of: a channel must begin anew before that, or it would be locked out for good.
+TEST(UcxFaults, AChannelGetsInAfterMoreMissedGreetingsThanItsPeerBelieves) {
+  Fleet fleet(2, [](Member& me) {
+    Node node(4096);
+    node.meet(me);
+    const std::string address = me.exchange(node.engine->address())[1];
+    const std::string handle = me.exchange(node.memory->handle())[1];
+    if (me.index() == 0) {
+      const auto read_by_a_new_link = [&](Deadline deadline) {
+        node.engine->mark_lost(1);
+        node.engine->connect(1, address);
+        node.remotes[1] = std::make_unique<RemoteRegion>("test", 1, 4096, nullptr, node.engine->attach(1, handle));
+        std::uint64_t value = 0;
+        return node.read(1, 0, &value, 8, deadline);
+      };
+      ucx_faults().no_greetings = true;
+      for (std::uint64_t missed = 0; missed <= kMaxMissedGreetings + 1; ++missed) {
+        ASSERT_NE(read_by_a_new_link({monotonic_now()}), Outcome::done);
+      }
+      ucx_faults().no_greetings = false;
+      (void)read_by_a_new_link(patience());
+      EXPECT_TRUE(comes_to(node, Outcome::done));
+    }
+    me.barrier();
+  });
+  fleet.expect_success();
+}
+
+// A result that the target could not send is missing for good, and so is all that the link would bring after it: the
+// target closes its end. To who asked that is a time-out, after which a new link works.
+TEST(UcxFaults, ALinkWhoseResultCouldNotBeSentCarriesNothingMore) {
+  Fleet fleet(2, [](Member& me) {
+    Node node(4096);
+    node.meet(me);
+    std::uint64_t value = 0;
+    Completion first;
+    const auto add = [&](std::uint64_t offset, Completion& completion) {
+      node.channel->post(
+          {Kind::fetch_add, node.remotes[1].get(), offset, reinterpret_cast<std::byte*>(&value), 8, 1, 0}, completion);
+    };
+    if (me.index() == 0) {
+      EXPECT_EQ(node.read(1, 0, &value, 8), Outcome::done);
+    } else {
+      ucx_faults().no_results = true;
+    }
+    me.barrier();
+    if (me.index() == 0) {
+      add(0, first);
+    } else {
+      EXPECT_TRUE(eventually([&] { return ucx_faults().results_refused == 1; }));
+      (void)node.engine->address();  // the service thread closes within the turn in which it was refused
+      ucx_faults().no_results = false;
+    }
+    me.barrier();
+    if (me.index() == 0) {
+      EXPECT_EQ(node.run(Kind::fetch_add, 1, 8, &value, 8, in(200ms), 1), Outcome::timed_out);
+      node.channel->finish(first, in(0ms));
+      EXPECT_EQ(first.outcome, Outcome::timed_out);
+      EXPECT_FALSE(node.engine->lost(1));
+      EXPECT_TRUE(comes_to(node, Outcome::done));
+    }
+    me.barrier();
+    EXPECT_EQ(look(node.words[0]), me.index());
+    EXPECT_EQ(look(node.words[1]), 0u);
+    me.barrier();
+  });
+  fleet.expect_success();
+}
+
+// To revoke a peer makes the worker progress, which finds what others ask of memory that is gone by then.
+TEST(UcxFaults, RevocationAnswersNobodyOnceTheEngineHasStopped) {
+  ::setenv("UCX_TLS", "tcp,cma", 1);
+  Fleet fleet(3, [](Member& me) {
+    Node node(4096);
+    node.meet(me);
+    std::uint64_t value = 0;
+    Completion late;
+    if (me.index() == 1) {
+      EXPECT_EQ(node.read(0, 0, &value, 8), Outcome::done);
+    }
+    me.barrier();
+    if (me.index() == 0) node.engine->stop_answering();
+    me.barrier();
+    if (me.index() == 1) {
+      node.channel->post({Kind::fetch_add, node.remotes[0].get(), 0, reinterpret_cast<std::byte*>(&value), 8, 1, 0},
+                         late);
+    }
+    me.barrier();
+    if (me.index() == 0) {
+      ucx_faults().endless_flush = true;
+      EXPECT_EQ(node.engine->revoke(node.engine->peer(2), in(200ms)), Outcome::timed_out);
+      ucx_faults().endless_flush = false;
+      EXPECT_EQ(look(node.words[0]), 0u);
+    }
+    me.barrier();
+    node.channel->finish(late, in(0ms));
+    me.barrier();
+  });
+  ::unsetenv("UCX_TLS");
+  fleet.expect_success();
+}
+
 // UCX that does not cancel what timed out must not hold the caller; nor may it touch the buffer afterwards.
 TEST(UcxFaults, AbandonedOperationsEndThoughUcxNeverCancelsThem) {
   Fleet fleet(2, [](Member& me) {

@@ -12,11 +12,14 @@ struct UcxFaults {
   std::atomic<bool> no_endpoints = false;     ///< ucp_ep_create has no memory
   std::atomic<bool> no_keys = false;          ///< nor ucp_ep_rkey_unpack
   std::atomic<bool> no_reads = false;         ///< nor ucp_get_nbx and operations as messages
+  std::atomic<bool> no_greetings = false;     ///< leave: ucp_am_send_nbx has no room for them
+  std::atomic<bool> no_results = false;       ///< ucp_am_send_nbx has no memory for those of operations as messages
   std::atomic<bool> no_progress = false;      ///< workers of this thread
   std::atomic<bool> endless_traffic = false;  ///< workers of other threads
   std::atomic<bool> endless_flush = false;    ///< of a worker
   std::atomic<bool> forgets_setting = false;  ///< CONN_NB, as a later version may
   std::atomic<unsigned> endpoints_asked = 0;
+  std::atomic<unsigned> results_refused = 0;
   std::atomic<std::size_t> estimated_endpoints = 0;  ///< as ucp_init was told
   std::map<std::string, std::string> settings;       ///< as ucp_config_modify was told, by one thread
 };
