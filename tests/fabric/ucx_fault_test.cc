@@ -173,6 +173,38 @@ TEST(UcxFaults, RevocationAnswersNobodyOnceTheEngineHasStopped) {
   fleet.expect_success();
 }
 
+// What a peer sends needs memory at the target. Whichever piece is lacking, the peer's wait ends by its deadline, and
+// the target lives on and lets it in later.
+TEST(UcxFaults, WantOfMemoryForWhatAPeerSendsEndsNoProcess) {
+  Shared<std::atomic<bool>> reached;
+  Fleet fleet(2, [&](Member& me) {
+    Node node(4096);
+    node.meet(me);
+    make_ucx_faults_mine();
+    UcxFaults& faults = ucx_faults();
+    for (int granted = 0, refused = 1; refused != 0; ++granted) {
+      *reached = false;
+      faults.memory_refused = 0;
+      faults.memory_left = granted;
+      faults.scarce_memory = me.index() == 0;
+      me.barrier();
+      if (me.index() == 0) {
+        EXPECT_TRUE(eventually([&] { return faults.memory_refused != 0 || *reached; }));
+        faults.scarce_memory = false;
+      } else {
+        EXPECT_TRUE(eventually([&] {
+          std::uint64_t value = 0;
+          node.channel = node.engine->open_channel();
+          return node.read(0, 0, &value, 8, in(300ms)) == Outcome::done;
+        }));
+        *reached = true;
+      }
+      refused = std::stoi(me.exchange(std::to_string(faults.memory_refused))[0]);
+    }
+  });
+  fleet.expect_success();
+}
+
 // UCX that does not cancel what timed out must not hold the caller; nor may it touch the buffer afterwards.
 TEST(UcxFaults, AbandonedOperationsEndThoughUcxNeverCancelsThem) {
   Fleet fleet(2, [](Member& me) {

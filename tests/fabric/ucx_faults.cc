@@ -1,6 +1,7 @@
 #include "tests/fabric/ucx_faults.h"
 
 #include <cstring>
+#include <new>
 #include <thread>
 
 #include <dlfcn.h>
@@ -31,6 +32,16 @@ void make_ucx_faults_mine() { owner = std::this_thread::get_id(); }
 }  // namespace farside::test
 
 using farside::test::ucx_faults;
+
+void* operator new(std::size_t bytes) {
+  farside::test::UcxFaults& faults = ucx_faults();
+  if (faults.scarce_memory && !farside::test::is_owner() && faults.memory_left-- <= 0) {
+    ++faults.memory_refused;
+    throw std::bad_alloc();
+  }
+  static auto* const next = farside::test::real<void*(std::size_t)>("_Znwm");
+  return next(bytes);
+}
 
 extern "C" {
 

@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <ctime>
 #include <mutex>
+#include <new>
 #include <sstream>
 #include <string_view>
 
@@ -79,7 +80,7 @@ bool leaves_transports_out() { return std::getenv("UCX_TLS") == nullptr; }
 
 // UCX would write to standard output, which belongs to the program.
 ucs_log_func_rc_t log_line(const char* /*file*/, unsigned /*line*/, const char* /*function*/, ucs_log_level_t level,
-                           const ucs_log_component_config_t* /*component*/, const char* format, va_list arguments) {
+                           const ucs_log_component_config_t* /*component*/, const char* format, va_list arguments) try {
   std::array<char, 1024> text{};
   std::vsnprintf(text.data(), text.size(), format, arguments);
   if (std::string_view(text.data()).starts_with("invalid configuration")) {
@@ -96,6 +97,8 @@ ucs_log_func_rc_t log_line(const char* /*file*/, unsigned /*line*/, const char* 
   const bool is_outcome = line.find(": connection establishment for socket fd ") != std::string::npos;
   level <= UCS_LOG_LEVEL_WARN && !is_outcome ? log::warn(line) : log::info(line);
   return UCS_LOG_FUNC_RC_STOP;
+} catch (const std::bad_alloc&) {
+  return UCS_LOG_FUNC_RC_STOP;  // the line is lost, but UCX, which is C, bears no exception
 }
 
 void take_over_log() {

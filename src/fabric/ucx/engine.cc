@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <new>
 #include <utility>
 
 #include <sys/random.h>
@@ -120,52 +121,69 @@ ucs_status_t UcxEngine::on_greeting(void* engine, const void* /*header*/, std::s
   UcxEngine& self = *static_cast<UcxEngine*>(engine);
   if (!arrived_whole(*params)) return UCS_OK;
   try {
-    self.greetings_.push_back(UcxGreeting::decode({static_cast<const char*>(message), bytes}));
-  } catch (const Error& error) {
-    self.log_.warn(error.what());
+    self.take_greeting({static_cast<const char*>(message), bytes});
+  } catch (const std::bad_alloc&) {
+    self.report_dropped_greeting();
   }
   return UCS_OK;
 }
 
-// UCX makes a pair of the nth endpoint from one worker to another and the nth one back. Those whose greeting never came
-// get their other end too, and lose it at once.
+void UcxEngine::take_greeting(std::string_view greeting) try {
+  greetings_.push_back(UcxGreeting::decode(greeting));
+} catch (const Error& error) {
+  log_.warn(error.what());
+}
+
+void UcxEngine::report_dropped_greeting() noexcept try {
+  log_.warn("no memory for a peer's greeting: its link stays unanswered");
+} catch (const std::bad_alloc&) {  // nor for the line
+}
+
 bool UcxEngine::answer_greetings() {
   if (greetings_.empty()) return false;
   unsigned left = kEndpointsATurn;
   while (!greetings_.empty() && left > 0) {
-    const UcxGreeting& greeting = greetings_.front();
-    std::uint64_t& opened = endpoints_opened_[greeting.worker];
-    // Nothing is done for a number that cannot be: what this channel has connected before stays.
-    const bool is_plausible = greeting.nth > opened && greeting.nth - opened <= kMaxMissedGreetings + 1;
-    if (!is_plausible) {
-      log_.warn("a peer's UCX connection could not be told from others of its worker; it stays unwelcome");
-      greetings_.pop_front();
-      continue;
+    try {
+      if (!answer_greeting(greetings_.front(), left)) break;
+    } catch (const std::bad_alloc&) {
+      report_dropped_greeting();
     }
-    for (; opened + 1 < greeting.nth && left > 0; ++opened, --left) {
-      const UcxEndpoint missed(
-          worker_, greeting.worker, [](void*, ucp_ep_h, ucs_status_t) {}, nullptr);
-    }
-    if (opened + 1 < greeting.nth || left == 0) return true;  // in the next turn
-    ++opened;
-    --left;
-    receive(greeting);
     greetings_.pop_front();
   }
   return true;
 }
 
-void UcxEngine::receive(const UcxGreeting& greeting) {
+// UCX makes a pair of the nth endpoint from one worker to another and the nth one back. Those whose greeting never came
+// get their other end too, and lose it at once.
+bool UcxEngine::answer_greeting(const UcxGreeting& greeting, unsigned& left) {
+  std::uint64_t& opened = endpoints_opened_[greeting.worker];
+  // Nothing is done for a number that cannot be: what this channel has connected before stays.
+  const bool is_plausible = greeting.nth > opened && greeting.nth - opened <= kMaxMissedGreetings + 1;
+  if (!is_plausible) {
+    log_.warn("a peer's UCX connection could not be told from others of its worker; it stays unwelcome");
+    return true;
+  }
+  for (; opened + 1 < greeting.nth && left > 0; ++opened, --left) {
+    const UcxEndpoint missed(
+        worker_, greeting.worker, [](void*, ucp_ep_h, ucs_status_t) {}, nullptr);
+  }
+  if (opened + 1 < greeting.nth || left == 0) return false;
+  --left;
+  receive(greeting, opened);
+  return true;
+}
+
+void UcxEngine::receive(const UcxGreeting& greeting, std::uint64_t& opened) {
   // A channel has one link to us at a time. UCX does not say when it closed the one before.
   lines_.remove_if([&](const Line& line) { return line.is_guest_of(greeting); });
-  Line& line = lines_.emplace_back(*this, greeting);
+  std::list<Line> made;  // goes, with its endpoint, where memory is lacking
+  Line& line = made.emplace_back(*this, greeting);
+  ++opened;
   line.endpoint = UcxEndpoint(worker_, greeting.worker, &on_line_error, &line);
-  if (!line.endpoint) {
-    log_.warn("cannot answer a peer through UCX: " + line.endpoint.why_not());
-    return lines_.pop_back();
-  }
+  if (!line.endpoint) return log_.warn("cannot answer a peer through UCX: " + line.endpoint.why_not());
   const bool welcome = !revoked_.contains(greeting.identity);
   if (welcome) target_.admit(line.endpoint.get());
+  lines_.splice(lines_.end(), made);
   answer(line, welcome);
 }
 

@@ -102,13 +102,19 @@ class UcxEngine {
   static void on_line_error(void* line, ucp_ep_h endpoint, ucs_status_t status);
   static ucs_status_t on_greeting(void* engine, const void* header, std::size_t header_bytes, void* message,
                                   std::size_t bytes, const ucp_am_recv_param_t* params);
+  /// To be answered in its turn. One that makes no sense is reported and dropped.
+  void take_greeting(std::string_view greeting) REQUIRES(mutex_);
+  /// For want of memory. No exception may pass through UCX, which is C, nor end the service thread.
+  void report_dropped_greeting() noexcept;
   /// As if UCX had reported the failure of that endpoint.
   void fail_line(ucp_ep_h endpoint);
   /// Answers greetings, in their order, after making the other ends of endpoints whose greeting never came: a bounded
   /// number at a time. Returns whether there was anything to do.
   bool answer_greetings() REQUIRES(mutex_);
-  /// Opens the other end of the endpoint behind a greeting, and welcomes its channel or turns it away.
-  void receive(const UcxGreeting& greeting) REQUIRES(mutex_);
+  /// Makes at most `left` endpoints, and counts them off. Returns false when it is to go on in the next turn.
+  bool answer_greeting(const UcxGreeting& greeting, unsigned& left) REQUIRES(mutex_);
+  /// Opens the other end of the endpoint behind a greeting, counts it, and welcomes its channel or turns it away.
+  void receive(const UcxGreeting& greeting, std::uint64_t& opened) REQUIRES(mutex_);
   void answer(Line& line, bool welcome) REQUIRES(mutex_);
 
   void serve(const std::stop_token& stop);
