@@ -82,7 +82,8 @@ TEST(UcxFaults, AChannelGetsInAfterMoreMissedGreetingsThanItsPeerBelieves) {
       const auto read_by_a_new_link = [&](Deadline deadline) {
         node.engine->mark_lost(1);
         node.engine->connect(1, address);
-        node.remotes[1] = std::make_unique<RemoteRegion>("test", 1, 4096, nullptr, node.engine->attach(1, handle));
+        node.remotes[1] =
+            std::make_unique<RemoteRegion>("test", 1, 4096, nullptr, UcxEngine::attach(node.engine->peer(1), handle));
         std::uint64_t value = 0;
         return node.read(1, 0, &value, 8, deadline);
       };

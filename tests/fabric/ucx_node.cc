@@ -23,8 +23,8 @@ void Node::meet(Member& me) {
   const auto handles = me.exchange(memory->handle());
   for (PeerId peer = 0; peer < me.count(); ++peer) {
     engine->connect(peer, addresses[peer]);
-    remotes.push_back(
-        std::make_unique<RemoteRegion>("test", peer, words.size() * 8, nullptr, engine->attach(peer, handles[peer])));
+    remotes.push_back(std::make_unique<RemoteRegion>("test", peer, words.size() * 8, nullptr,
+                                                     UcxEngine::attach(engine->peer(peer), handles[peer])));
   }
   me.barrier();
 }

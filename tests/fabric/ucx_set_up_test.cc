@@ -30,7 +30,7 @@ TEST(UcxEngine, PeerNumberServesANewIncarnation) {
       (void)node.channel->flush(1, patience());
       node.engine->connect(1, addresses[2]);
       EXPECT_FALSE(node.engine->lost(1));
-      const RemoteRegion again("test", 1, 4096, nullptr, node.engine->attach(1, handles[2]));
+      const RemoteRegion again("test", 1, 4096, nullptr, UcxEngine::attach(node.engine->peer(1), handles[2]));
       Completion completion;
       node.channel->post({Kind::write, &again, 8, reinterpret_cast<std::byte*>(&value), 8, 0, 0}, completion);
       node.channel->finish(completion, patience());
@@ -60,7 +60,8 @@ TEST(UcxEngine, ConnectionGivenUpBeforeItsGreetingDoesNotShiftTheNext) {
       node.engine->mark_lost(1);
       EXPECT_EQ(node.write(1, 0, &value, 8), Outcome::peer_lost);
       node.engine->connect(1, addresses[1]);
-      node.remotes[1] = std::make_unique<RemoteRegion>("test", 1, 4096, nullptr, node.engine->attach(1, handles[1]));
+      node.remotes[1] =
+          std::make_unique<RemoteRegion>("test", 1, 4096, nullptr, UcxEngine::attach(node.engine->peer(1), handles[1]));
       EXPECT_EQ(node.write(1, 0, &value, 8, in(50ms)), Outcome::timed_out);
       ASSERT_EQ(::kill(std::stoi(pids[1]), SIGCONT), 0);
       EXPECT_TRUE(eventually([&] {
@@ -98,13 +99,13 @@ TEST(UcxEngine, RefusesAddressesAndHandlesThatWereAltered) {
         std::string wrong = right;
         wrong[at] ^= 4;
         EXPECT_THROW(node.engine->connect(0, wrong), Error);
-        EXPECT_THROW((void)node.engine->attach(0, wrong), Error);
+        EXPECT_THROW((void)UcxEngine::attach(node.engine->peer(0), wrong), Error);
         EXPECT_THROW(node.engine->connect(0, right.substr(0, at)), Error);
       }
     }
     EXPECT_THROW(node.engine->connect(0, handle), Error);
-    EXPECT_THROW((void)node.engine->attach(0, address), Error);
-    EXPECT_THROW((void)node.engine->attach(9, handle), Error);
+    EXPECT_THROW((void)UcxEngine::attach(node.engine->peer(0), address), Error);
+    EXPECT_THROW((void)UcxEngine::attach(node.engine->peer(9), handle), Error);
   });
   fleet.expect_success();
 }

@@ -72,14 +72,16 @@ std::unique_ptr<RemoteRegion> HostFabric::attach(PeerId number, std::string_view
   std::unique_ptr<RemoteAccess> access;
   std::byte* mapped = nullptr;
   if (owner.over_ucx != nullptr) {
-    access = ucx_->attach(number, region.ucx);
+    access = UcxEngine::attach(owner.over_ucx, region.ucx);
   } else {
     auto direct = std::make_unique<DirectAccess>(owner.process, region, peers_.word(number), accesses_);
     mapped = direct->user_bytes();
     access = std::move(direct);
   }
-  // Asked last: the access remembers the peer's word, and must not have been made from that of a lost one.
-  if (lost(number)) throw Error({"attach region", region.name, "peer " + std::to_string(number) + " is lost", ""});
+  // Asked last: the access remembers the peer's word, and must not be made from that of a lost one or of a successor.
+  if (lost(number) || life(number) != owner.life) {
+    throw Error({"attach region", region.name, "peer " + std::to_string(number) + " is lost", ""});
+  }
   return std::make_unique<RemoteRegion>(region.name, number, region.bytes, mapped, std::move(access));
 }
 

@@ -285,9 +285,9 @@ void UcxEngine::retire(Mapping mapping) noexcept {
   retired_.push_back(std::move(mapping));
 }
 
-std::unique_ptr<RemoteAccess> UcxEngine::attach(PeerId number, std::string_view handle) {
+std::unique_ptr<RemoteAccess> UcxEngine::attach(std::shared_ptr<UcxPeer> peer, std::string_view handle) {
   auto memory = std::make_shared<const UcxRemoteMemory>(UcxRemoteMemory::decode(handle));
-  return std::make_unique<UcxAccess>(peer(number), std::move(memory));
+  return std::make_unique<UcxAccess>(std::move(peer), std::move(memory));
 }
 
 std::unique_ptr<UcxChannel> UcxEngine::open_channel() {

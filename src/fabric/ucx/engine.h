@@ -79,8 +79,8 @@ class UcxEngine {
   /// Takes over a mapping whose UcxMemory is gone. A peer's late operation still names its addresses, and UCX would
   /// follow it: it must find neither a hole, which would end this process, nor memory in another use.
   void retire(Mapping mapping) noexcept;
-  /// For RemoteRegion::access(). The peer must be connected.
-  [[nodiscard]] std::unique_ptr<RemoteAccess> attach(PeerId peer, std::string_view handle);
+  /// For RemoteRegion::access().
+  [[nodiscard]] static std::unique_ptr<RemoteAccess> attach(std::shared_ptr<UcxPeer> peer, std::string_view handle);
   [[nodiscard]] std::unique_ptr<UcxChannel> open_channel();
 
   // Peers. One whose process ends is marked lost by the engine itself, within milliseconds if its host lives on.
