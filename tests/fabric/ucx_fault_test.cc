@@ -288,12 +288,14 @@ TEST(UcxFaults, RevocationThatTakesLongKeepsNoThreadOut) {
 // A setting that UCX no longer knows would be missed in silence, until a host vanishes.
 TEST(UcxFaults, ASettingThatUcxDoesNotKnowIsReported) {
   Fleet fleet(1, [](Member& /*me*/) {
-    for (const bool forgets : {false, true}) {
-      ucx_faults().forgets_setting = forgets;
+    for (const std::string forgotten : {"", "CONN_NB", "KEEPALIVE_INTERVAL"}) {
+      ucx_faults().forgotten_setting = forgotten;
       testing::internal::CaptureStderr();
       const Node node(4096);
       const std::string log = testing::internal::GetCapturedStderr();
-      EXPECT_EQ(log.find("CONN_NB") != std::string::npos, forgets) << log;
+      for (const std::string setting : {"CONN_NB", "KEEPALIVE_INTERVAL"}) {
+        EXPECT_EQ(log.find(setting) != std::string::npos, setting == forgotten) << log;
+      }
     }
   });
   fleet.expect_success();

@@ -1,6 +1,5 @@
 #include "tests/fabric/ucx_faults.h"
 
-#include <cstring>
 #include <new>
 #include <thread>
 
@@ -107,8 +106,8 @@ void ucp_request_free(void* request) {
 ucs_status_t ucp_config_modify(ucp_config_t* config, const char* name, const char* value) {
   static auto* const next = farside::test::real<decltype(ucp_config_modify)>("ucp_config_modify");
   ucx_faults().settings[name] = value;
-  const bool forgets = ucx_faults().forgets_setting && std::strcmp(name, "CONN_NB") == 0;
-  return next(config, forgets ? "NO_LONGER_CONN_NB" : name, value);
+  const bool forgets = ucx_faults().forgotten_setting == name;
+  return next(config, forgets ? (std::string("NO_LONGER_") + name).c_str() : name, value);
 }
 
 ucs_status_t ucp_init_version(unsigned major, unsigned minor, const ucp_params_t* params, const ucp_config_t* config,

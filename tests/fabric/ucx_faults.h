@@ -17,13 +17,13 @@ struct UcxFaults {
   std::atomic<bool> no_progress = false;      ///< workers of this thread
   std::atomic<bool> endless_traffic = false;  ///< workers of other threads
   std::atomic<bool> endless_flush = false;    ///< of a worker
-  std::atomic<bool> forgets_setting = false;  ///< CONN_NB, as a later version may
   std::atomic<bool> scarce_memory = false;    ///< operator new fails in other threads, after `memory_left` more times
   std::atomic<int> memory_left = 0;
   std::atomic<unsigned> memory_refused = 0;
   std::atomic<unsigned> endpoints_asked = 0;
   std::atomic<unsigned> results_refused = 0;
   std::atomic<std::size_t> estimated_endpoints = 0;  ///< as ucp_init was told
+  std::string forgotten_setting;                     ///< by ucp_config_modify, as a later version may
   std::map<std::string, std::string> settings;       ///< as ucp_config_modify was told, by one thread
 };
 

@@ -36,27 +36,32 @@ void check(ucs_status_t status, const char* tried) {
   if (status != UCS_OK) throw Error({tried, devices(), ucs_status_string(status), kDevicesRemedy});
 }
 
-// Settings of UCX's transports. UCX accepts any name, and says when a worker is opened which of them no transport in
-// use knows; 1.14 and later may know them by other names. Without a prefix, as 1.13 wants them.
-struct TransportSetting {
+// UCX takes a name that it does not know for a setting of a transport, accepts it, and says when a worker is opened
+// which of them no transport in use knows. Without a prefix, as 1.13 wants them: 1.14 and later have one for those of
+// transports, and 1.21 refuses a name without it at once.
+enum class Of : std::uint8_t { any, tcp, infiniband };
+struct Setting {
   const char* name;
   const char* value;
-  bool is_of_tcp;       ///< else of InfiniBand
+  Of of;                ///< the transports that it is about
   const char* without;  ///< what happens then
 };
-constexpr std::array kTransportSettings{
+constexpr std::array kSettings{
+    // Over verbs, keep-alive adds a lane of UD that carries the connection's set-up too, and UCX 1.13 aborts the
+    // process when such an endpoint is closed before its peer answered.
+    Setting{"KEEPALIVE_INTERVAL", "inf", Of::any, "UCX's own keep-alive decides which peers count as dead"},
     // Also, a connection to a process that ended on a living host can abort this one (ucp_ep_create fails the endpoint,
     // then goes on with it).
-    TransportSetting{"CONN_NB", "y", true, "a connection to a host that vanished blocks for minutes"},
+    Setting{"CONN_NB", "y", Of::tcp, "a connection to a host that vanished blocks for minutes"},
     // And only on the side that had made the connection. The team tells, to all, which peer is dead on another host.
-    TransportSetting{"KEEPIDLE", "inf", true, "a peer whose link is cut for half a minute counts as dead, for good"},
+    Setting{"KEEPIDLE", "inf", Of::tcp, "a peer whose link is cut for half a minute counts as dead, for good"},
     // The flag of a message passes its data inside the target's PCIe, whatever order they came in.
-    TransportSetting{"PCI_RELAXED_ORDERING", "no", false, "a NIC may store what was fenced in another order"},
+    Setting{"PCI_RELAXED_ORDERING", "no", Of::infiniband, "a NIC may store what was fenced in another order"},
 };
 
-// UCX has said that no transport knows the setting. UCX's log is a process's, as our logger is.
+// UCX has said that it does not know the setting. UCX's log is a process's, as our logger is.
 enum class Known : std::uint8_t { yes, no, no_and_said };
-std::array<std::atomic<Known>, kTransportSettings.size()> known_settings;
+std::array<std::atomic<Known>, kSettings.size()> known_settings;
 
 void note_unknown(std::size_t setting) {
   Known expected = Known::yes;
@@ -64,14 +69,14 @@ void note_unknown(std::size_t setting) {
 }
 
 void note_unknown_settings(std::string_view text) {
-  for (std::size_t at = 0; at < kTransportSettings.size(); ++at) {
-    if (text.find(std::string(kTransportSettings[at].name) + '=') != std::string_view::npos) note_unknown(at);
+  for (std::size_t at = 0; at < kSettings.size(); ++at) {
+    if (text.find(std::string(kSettings[at].name) + '=') != std::string_view::npos) note_unknown(at);
   }
 }
 
-void set_for_transports(ucp_config_t* config) {
-  for (std::size_t at = 0; at < kTransportSettings.size(); ++at) {
-    const auto& [name, value, is_of_tcp, without] = kTransportSettings[at];
+void apply_settings(ucp_config_t* config) {
+  for (std::size_t at = 0; at < kSettings.size(); ++at) {
+    const auto& [name, value, of, without] = kSettings[at];
     if (ucp_config_modify(config, name, value) != UCS_OK) note_unknown(at);
   }
 }
@@ -115,10 +120,7 @@ Config read_config() {
   ucp_config_t* read = nullptr;
   check(ucp_config_read(nullptr, nullptr, &read), "read the settings of UCX");
   Config config(read);
-  // Over verbs, keep-alive adds a lane of UD that carries the connection's set-up too, and UCX 1.13 aborts the process
-  // when such an endpoint is closed before its peer answered.
-  check(ucp_config_modify(config.get(), "KEEPALIVE_INTERVAL", "inf"), "leave out the keep-alive of UCX");
-  set_for_transports(config.get());
+  apply_settings(config.get());
   // Shared-memory transports leave files in /dev/shm behind killed processes, and `direct` is there for one host. Those
   // of GPUs move nothing here, and with them UCX sets connections up in another order than over TCP alone.
   if (leaves_transports_out()) {
@@ -180,10 +182,10 @@ UcxContext::UcxContext(std::uint32_t expected_endpoints) {
 }
 
 void UcxContext::warn_of_unknown_settings() const {
-  for (std::size_t at = 0; at < kTransportSettings.size(); ++at) {
-    const auto& [name, value, is_of_tcp, without] = kTransportSettings[at];
+  for (std::size_t at = 0; at < kSettings.size(); ++at) {
+    const auto& [name, value, of, without] = kSettings[at];
     Known unsaid = Known::no;
-    if (!(is_of_tcp ? uses_tcp_ : uses_infiniband_)) continue;
+    if ((of == Of::tcp && !uses_tcp_) || (of == Of::infiniband && !uses_infiniband_)) continue;
     if (!known_settings[at].compare_exchange_strong(unsaid, Known::no_and_said)) continue;
     log::warn(std::string("UCX ") + ucp_get_version_string() + " does not know the setting " + name + "=" + value +
               ", so " + without + "; farside is tried with UCX 1.13");
