@@ -46,7 +46,7 @@ class Flight : public std::enable_shared_from_this<Flight> {
   [[nodiscard]] PeerId peer() const noexcept { return peer_; }
   [[nodiscard]] bool is_read() const noexcept { return operation_.kind == Operation::Kind::read; }
   [[nodiscard]] bool is_write() const noexcept { return operation_.kind == Operation::Kind::write; }
-  [[nodiscard]] bool is_atomic() const noexcept { return !is_read() && !is_write(); }
+  [[nodiscard]] bool is_atomic() const noexcept { return operation_.is_atomic(); }
   /// All its effects are there, or never will be.
   [[nodiscard]] bool landed() const noexcept { return landed_ || failed_; }
   /// And its poster can know.

@@ -64,6 +64,8 @@ struct Operation {
   std::uint64_t bytes;
   std::uint64_t operand;   ///< the addend, or the new value
   std::uint64_t expected;  ///< COMPARE_SWAP only
+
+  [[nodiscard]] bool is_atomic() const noexcept { return kind != Kind::read && kind != Kind::write; }
 };
 
 /// The state of the operations posted under it.

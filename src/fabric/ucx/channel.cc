@@ -83,9 +83,7 @@ void UcxChannel::submit(Link& link, const Operation& operation, Completion& comp
     link.unflushed_bytes = operation.bytes;
   }
   const std::uint64_t address = memory->base + operation.offset;
-  const bool is_read = operation.kind == Operation::Kind::read;
-  const bool is_atomic = !is_read && operation.kind != Operation::Kind::write;
-  if (is_atomic || context_.in_order()) return ask(link, operation, address, completion);
+  if (operation.is_atomic() || context_.in_order()) return ask(link, operation, address, completion);
 
   const ucp_rkey_h key = link.key_of(memory);
   if (key == nullptr) {
@@ -94,8 +92,9 @@ void UcxChannel::submit(Link& link, const Operation& operation, Completion& comp
   }
   const ucp_ep_h to = link.endpoint.get();
   track(link, completion, [&](ucp_request_param_t& params) {
-    return is_read ? ucp_get_nbx(to, operation.local, operation.bytes, address, key, &params)
-                   : ucp_put_nbx(to, operation.local, operation.bytes, address, key, &params);
+    return operation.kind == Operation::Kind::read
+               ? ucp_get_nbx(to, operation.local, operation.bytes, address, key, &params)
+               : ucp_put_nbx(to, operation.local, operation.bytes, address, key, &params);
   });
 }
 

@@ -20,11 +20,10 @@ UcxChannel::Pending& UcxChannel::begin(Link& link, Completion& completion, bool 
 
 void UcxChannel::ask(Link& link, const Operation& operation, std::uint64_t address, Completion& completion) {
   const bool is_write = operation.kind == Operation::Kind::write;
-  const bool is_atomic = !is_write && operation.kind != Operation::Kind::read;
   const std::uint64_t ticket = ++tickets_;
   if (spare_.empty()) spare_.emplace_back();
   if (!is_write) awaited_.emplace(ticket, &spare_.front());
-  Pending& pending = begin(link, completion, is_atomic);  // that one; memory cannot be lacking any more
+  Pending& pending = begin(link, completion, operation.is_atomic());  // that one; memory cannot be lacking any more
   pending.local = operation.local;
   pending.unsent = is_write ? operation.bytes : 0;
   pending.unread = is_write ? 0 : operation.bytes;
