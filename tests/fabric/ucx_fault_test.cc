@@ -114,9 +114,9 @@ TEST(UcxFaults, ALinkWhoseResultCouldNotBeSentCarriesNothingMore) {
     };
     if (me.index() == 0) {
       EXPECT_EQ(node.read(1, 0, &value, 8), Outcome::done);
-    } else {
-      ucx_faults().no_results = true;
     }
+    me.barrier();
+    ucx_faults().no_results = me.index() == 1;
     me.barrier();
     if (me.index() == 0) {
       add(0, first);
