@@ -88,7 +88,7 @@ Check free_memory() {
 Check runtime_directory() {
   try {
     const std::filesystem::path directory = runtime_dir();
-    (void)local_address(directory / "kv-1023-standby.sock");  // none is longer
+    (void)local_address(directory / "job-XXXXXX" / "coordinator");  // of farside run; none is longer
     return {"files", "runtime directory", Verdict::good, directory, ""};
   } catch (const Error& error) {
     const Failure& failure = error.failure();

@@ -1,4 +1,5 @@
 #include <chrono>
+#include <exception>
 #include <filesystem>
 #include <iostream>
 #include <memory>
@@ -227,7 +228,7 @@ int status(bool json, const std::string& wait) {
                                                       : pool_status_when_up(directory, parse_duration(wait, "--wait")));
     json ? print_json(health) : print_table(health);
     return problems_of(health).empty() ? 0 : kDegraded;
-  } catch (const Error& error) {
+  } catch (const std::exception& error) {
     std::cerr << "farside: " << error.what() << '\n';
     return kNothingToAsk;
   }

@@ -62,6 +62,15 @@ void refuse_launchers_without_pmix() {
   }
 }
 
+// Otherwise each of its processes would be a team of one.
+void refuse_rights_beside_a_launcher() {
+  if (::secure_getenv(kCoordinatorVariable) != nullptr || std::getenv(kCoordinatorVariable) == nullptr) return;
+  throw UsageError({"join the team of", std::string("$") + kCoordinatorVariable,
+                    "this program has rights that its caller lacks (setuid, file capabilities), so its environment "
+                    "is not used",
+                    "start it without such rights"});
+}
+
 }  // namespace
 
 std::unique_ptr<Bootstrap> bootstrap_from_environment(EventLoop& loop, MembershipNotices notices,
@@ -70,8 +79,10 @@ std::unique_ptr<Bootstrap> bootstrap_from_environment(EventLoop& loop, Membershi
     return std::make_unique<CoordinatorClient>(loop, coordinator, Secret::load(required(kSecretFileVariable)),
                                                required_rank(), std::move(notices), deadline);
   }
-  if (::secure_getenv("PMIX_NAMESPACE") != nullptr && ::secure_getenv("PMIX_RANK") != nullptr)
+  if (::secure_getenv("PMIX_NAMESPACE") != nullptr && ::secure_getenv("PMIX_RANK") != nullptr) {
     return make_pmix_bootstrap();
+  }
+  refuse_rights_beside_a_launcher();
   refuse_launchers_without_pmix();
   return std::make_unique<SoloBootstrap>();
 }

@@ -32,7 +32,7 @@ bool is_of_this_user(const Fd& connection) {
   ucred peer{};
   socklen_t bytes = sizeof peer;
   if (::getsockopt(connection.get(), SOL_SOCKET, SO_PEERCRED, &peer, &bytes) != 0) return false;
-  return peer.uid == ::geteuid() || peer.uid == 0;
+  return peer.uid == ::geteuid();
 }
 
 }  // namespace farside

@@ -15,7 +15,8 @@ namespace farside {
 /// Has `socket` listen at `path`, where only this user may connect. Throws Error.
 void listen_for_this_user(const Fd& socket, const std::string& path);
 
-/// Whether a process of this user connected, or of root, which can read this process's memory in any case.
+/// Whether a process of this user connected. One of root's counts as another: a node reads its programs' files into
+/// memory that this user may map.
 [[nodiscard]] bool is_of_this_user(const Fd& connection);
 
 }  // namespace farside

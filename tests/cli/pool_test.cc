@@ -154,7 +154,7 @@ TEST_F(PoolTest, ThatIsNotRunningIsNeitherShownNorEnded) {
 // What a script or a monitor asks: all is well, something is degraded, there is no pool.
 TEST_F(PoolTest, TellsByItsStatusWhetherAllIsWell) {
   ASSERT_EQ(up(kSmall).code(), 0);
-  EXPECT_EQ(farside({"status"}).code(), 0);
+  EXPECT_TRUE(eventually([&] { return farside({"status"}).code() == 0; }));  // a busy machine's node may be silent
   ::kill(node_processes().at(1), SIGTERM);
   EXPECT_TRUE(eventually([&] { return status().at("nodes").at(1).at("state") == "dead"; }));
   const CommandEnd shown = farside({"status"});

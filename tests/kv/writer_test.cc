@@ -19,6 +19,7 @@ class PatchyRequests final : public Requests {
   explicit PatchyRequests(LocalServers& servers) : local_(servers) {}
 
   void lose_requests_to(ServerNumber server) { deaf_.insert(server); }
+  void refuse_requests_to(ServerNumber server) { refused_ = server; }
   /// From the one after so many on.
   void lose_replies_of(ServerNumber server, int after) {
     mute_ = server;
@@ -43,6 +44,7 @@ class PatchyRequests final : public Requests {
 
   [[nodiscard]] ServerNumber servers() const override { return local_.servers(); }
   Outcome send(ServerNumber server, std::span<const std::byte> request, Deadline deadline) override {
+    if (refused_ == server) return Outcome::peer_lost;
     if (slow_ == server) {
       delayed_.emplace_back(request.begin(), request.end());
       return Outcome::done;
@@ -61,6 +63,7 @@ class PatchyRequests final : public Requests {
  private:
   LocalRequests local_;
   std::set<ServerNumber> deaf_;
+  std::optional<ServerNumber> refused_;
   std::optional<ServerNumber> mute_;
   std::optional<ServerNumber> slow_;
   std::vector<Message> delayed_;
@@ -185,6 +188,24 @@ TEST_F(KvWriter, RefusesWhatASilentServerHasPartInWhenItsDoubtsAreMany) {
   EXPECT_EQ(put_everywhere(), PutOutcome::unwritable);
   requests_.answer_again();
   EXPECT_EQ(put_at(1), PutOutcome::done);
+}
+
+TEST_F(KvWriter, RefusesWhatCannotBeSentWhenItsDoubtsAreMany) {
+  requests_.refuse_requests_to(1);
+  PutOutcome outcome = PutOutcome::unknown;
+  for (int doubts = 0; outcome == PutOutcome::unknown && doubts < 10'000; ++doubts) outcome = put_at(1);
+  EXPECT_EQ(outcome, PutOutcome::unwritable);
+}
+
+TEST_F(KvWriter, AServerThatMissesOneDeadlineIsAskedAgainWhateverAnotherOnesDoubts) {
+  requests_.lose_requests_to(1);
+  while (put_at(1) == PutOutcome::unknown) {
+  }
+  requests_.lose_requests_to(2);
+  EXPECT_EQ(put_at(2), PutOutcome::unknown);
+  requests_.answer_again();
+  requests_.lose_requests_to(1);
+  EXPECT_EQ(put_at(2), PutOutcome::done);
 }
 
 TEST_F(KvWriter, AsksAServerAgainThatIsBackWhileAnotherOneIsNot) {

@@ -36,7 +36,8 @@ enum class [[nodiscard]] PutOutcome : std::uint8_t{
     full,     ///< a server has no room; nothing was written
     differs,  ///< a key is not what was expected, or another client is writing it; nothing was written
     /// Nothing was written: a server can keep nothing more (the disk of its journal is full or has failed, or its
-    /// standby does not keep up), or a server is silent and the ends of 1,024 earlier puts of this session are unknown.
+    /// standby does not keep up), or a server is silent and the ends of 1,024 earlier puts of this session there are
+    /// unknown.
     unwritable,
     unknown,  ///< it was or will be written, as a whole, or not at all: an answer did not come in time
 };

@@ -17,6 +17,7 @@ namespace farside::far {
 namespace {
 
 constexpr Duration kLookLimit = std::chrono::seconds(5);
+constexpr Duration kLeastShare = std::chrono::milliseconds(200);  // in which a node that is there answers
 
 std::unique_ptr<PoolNodes> find_nodes(const PoolOptions& options, SetupClock::time_point deadline) {
   const std::filesystem::path pool = options.runtime_dir.empty() ? runtime_dir() : options.runtime_dir;
@@ -84,11 +85,13 @@ std::unique_ptr<Space> open_pool(const PoolOptions& options) {
 }
 
 std::vector<std::optional<LentUse>> ask_use(const PoolOptions& options) {
-  const auto nodes = find_nodes(options, SetupClock::now() + options.time_out);
-  const auto share = options.time_out / nodes->size();  // so that one that is silent does not use up all
+  const auto deadline = SetupClock::now() + options.time_out;
+  const auto nodes = find_nodes(options, deadline);
   const auto channel = nodes->fabric().open_channel();
   std::vector<std::optional<LentUse>> uses(nodes->size());
   for (std::uint32_t node = 0; node < nodes->size(); ++node) {
+    // One that is silent does not use up all, and those that answer leave theirs to the rest.
+    const Duration share = std::max<Duration>((deadline - SetupClock::now()) / (nodes->size() - node), kLeastShare);
     try {
       const auto memory = nodes->link(node, SetupClock::now() + share, [] {});
       uses[node] = memory->use(*channel, nodes->fabric().in(std::min<Duration>(share, kLookLimit)));

@@ -72,8 +72,17 @@ PutOutcome AtomicWriter::put_all(std::span<const Write> writes, Deadline deadlin
   if (writes.empty()) return PutOutcome::done;
   doubts_.look_into();
   split(writes, ids_);
-  if (doubts_.is_full() && has_silent_server(ids_)) return PutOutcome::unwritable;
+  if (!may_ask_servers()) return PutOutcome::unwritable;
   return is_whole() ? put_whole(servers_.front(), writes, deadline) : put_parts(deadline);
+}
+
+// One that is silent may leave one more doubt.
+bool AtomicWriter::may_ask_servers() {
+  return std::ranges::all_of(servers_, [this](ServerNumber server) {
+    Part& part = parts_[server];
+    if (part.is_silent && doubts_.are_many_at(server)) part.is_silent = !doubts_.does_answer(server);
+    return !part.is_silent || !doubts_.are_many_at(server);
+  });
 }
 
 // No reader asks for the siblings of a put of one key.
@@ -92,6 +101,7 @@ PutOutcome AtomicWriter::put_whole(ServerNumber server, std::span<const Write> w
   for (;;) {
     last_ = clock_.next();
     const bool is_sent = requests_.send(server, encode_whole(writes), deadline) == Outcome::done;
+    if (!is_sent) parts_[server].is_silent = true;
     const Answer answer = is_sent ? take(receive(server, deadline)) : Answer::unknown;
     // The server may still do it. Other servers would say by their marks that it is over.
     if (answer == Answer::unknown && rules_.doubts_puts_at_one_server) doubts_.note(last_, servers_);

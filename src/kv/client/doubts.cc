@@ -10,6 +10,16 @@ namespace {
 constexpr int kPartOfGrace = 100;
 }
 
+void Doubts::note(const Timestamp& transaction, const std::vector<ServerNumber>& servers) {
+  doubts_.push_back({transaction, servers});
+  for (const ServerNumber server : servers) ++servers_[server].doubts;
+}
+
+void Doubts::remove(std::deque<Doubt>::iterator doubt) {
+  for (const ServerNumber server : doubt->servers) --servers_[server].doubts;
+  doubts_.erase(doubt);
+}
+
 void Doubts::note_end(std::uint64_t time) {
   caller_.settled = doubts_.empty() ? time : std::min(time, doubts_.front().transaction.time - 1);
 }
@@ -17,33 +27,53 @@ void Doubts::note_end(std::uint64_t time) {
 void Doubts::look_into() {
   if (doubts_.empty() || fabric_.now() < next_look_) return;
   next_look_ = fabric_.now() + grace_;
-  const Deadline deadline = fabric_.in(grace_ / kPartOfGrace);
-  while (!doubts_.empty() && is_over(doubts_.front(), deadline)) doubts_.pop_front();
-  if (!is_full()) return;
-  looked_at_ = (looked_at_ + 1) % doubts_.size();
-  const auto other = doubts_.begin() + static_cast<std::ptrdiff_t>(looked_at_);
-  if (is_over(*other, deadline)) doubts_.erase(other);
+  while (!doubts_.empty() && is_over(ask_about(doubts_.front()))) remove(doubts_.begin());
 }
 
-bool Doubts::is_over(const Doubt& doubt, Deadline deadline) {
+bool Doubts::are_many_at(ServerNumber server) const {
+  const auto found = servers_.find(server);
+  return found != servers_.end() && found->second.doubts >= kMax;
+}
+
+bool Doubts::does_answer(ServerNumber server) {
+  Server& asked = servers_[server];
+  if (fabric_.now() < asked.next_look) return false;
+  asked.next_look = fabric_.now() + grace_;
+  const auto has_part = [server](const Doubt& each) {
+    return std::ranges::find(each.servers, server) != each.servers.end();
+  };
+  const auto doubt = std::ranges::find_if(doubts_, has_part);
+  if (doubt == doubts_.end()) return false;
+  const Fates fates = ask_about(*doubt);
+  const bool answers =
+      fates.at(static_cast<std::size_t>(std::ranges::find(doubt->servers, server) - doubt->servers.begin()))
+          .has_value();
+  if (is_over(fates)) remove(doubt);
+  return answers;
+}
+
+Doubts::Fates Doubts::ask_about(const Doubt& doubt) {
+  const Deadline deadline = fabric_.in(grace_ / kPartOfGrace);
   Request request = Request::by(caller_, RequestKind::fate);
   request.timestamp = doubt.transaction;
   const Message message = request.encode();
-  std::vector<ServerNumber> asked;
+  std::vector<bool> is_asked;
   for (const ServerNumber server : doubt.servers) {
-    if (requests_.send(server, message, deadline) == Outcome::done) asked.push_back(server);
+    is_asked.push_back(requests_.send(server, message, deadline) == Outcome::done);
   }
-  std::size_t committed = 0;
-  bool is_given_up = false;
-  for (const ServerNumber server : asked) {
+  Fates fates(doubt.servers.size());
+  for (std::size_t i = 0; i < fates.size(); ++i) {
     Message bytes;
-    const Outcome received = requests_.receive(server, bytes, deadline);
-    const auto reply = received == Outcome::done ? Reply::decode(bytes) : std::nullopt;
-    if (!reply || reply->kind != RequestKind::fate || reply->answer != Answer::done) continue;
-    if (reply->fate == Fate::committed) ++committed;
-    if (reply->fate == Fate::aborted) is_given_up = true;
+    if (!is_asked[i] || requests_.receive(doubt.servers[i], bytes, deadline) != Outcome::done) continue;
+    const auto reply = Reply::decode(bytes);
+    if (reply && reply->kind == RequestKind::fate && reply->answer == Answer::done) fates[i] = reply->fate;
   }
-  return is_given_up || committed == doubt.servers.size();
+  return fates;
+}
+
+bool Doubts::is_over(const Fates& fates) {
+  const auto is_committed = [](const auto& fate) { return fate == Fate::committed; };
+  return std::ranges::find(fates, Fate::aborted) != fates.end() || std::ranges::all_of(fates, is_committed);
 }
 
 }  // namespace farside::kv

@@ -10,10 +10,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <map>
+#include <optional>
 #include <vector>
 
 #include "farside/fabric/fabric.h"
 
+#include "kv/protocol/answer.h"
 #include "kv/protocol/caller.h"
 #include "kv/protocol/requests.h"
 #include "kv/protocol/timestamp.h"
@@ -26,16 +29,16 @@ class Doubts {
   Doubts(const Fabric& fabric, Requests& requests, Caller& caller, Duration grace)
       : fabric_(fabric), requests_(requests), caller_(caller), grace_(grace) {}
 
-  /// There are as many as may be: a put that a silent server has part in could leave one more.
-  [[nodiscard]] bool is_full() const { return doubts_.size() >= kMax; }
-  void note(const Timestamp& transaction, const std::vector<ServerNumber>& servers) {
-    doubts_.push_back({transaction, servers});
-  }
+  void note(const Timestamp& transaction, const std::vector<ServerNumber>& servers);
   /// The session's transactions up to this time have ended, but for what is noted.
   void note_end(std::uint64_t time);
   /// Asks the servers what became of the oldest, if it is time to. By then they know, unless one is away: they ask each
-  /// other. When this is full, asks of another one, too, whose servers may be there.
+  /// other.
   void look_into();
+  /// The server has part in as many as may be.
+  [[nodiscard]] bool are_many_at(ServerNumber server) const;
+  /// Asks about one of those that the server has part in, if it is time to. Returns whether the server answers.
+  [[nodiscard]] bool does_answer(ServerNumber server);
 
  private:
   static constexpr std::size_t kMax = 1024;
@@ -44,7 +47,15 @@ class Doubts {
     Timestamp transaction;
     std::vector<ServerNumber> servers;
   };
-  [[nodiscard]] bool is_over(const Doubt& doubt, Deadline deadline);
+  struct Server {
+    std::size_t doubts = 0;  ///< that it has part in
+    Time next_look{};
+  };
+  using Fates = std::vector<std::optional<Fate>>;  ///< by the doubt's servers; none: no answer
+
+  [[nodiscard]] Fates ask_about(const Doubt& doubt);
+  [[nodiscard]] static bool is_over(const Fates& fates);
+  void remove(std::deque<Doubt>::iterator doubt);
 
   const Fabric& fabric_;
   Requests& requests_;
@@ -52,7 +63,7 @@ class Doubts {
   const Duration grace_;
   Time next_look_{};
   std::deque<Doubt> doubts_;  // oldest first
-  std::size_t looked_at_ = 0;
+  std::map<ServerNumber, Server> servers_;
 };
 
 }  // namespace farside::kv

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "farside/base/error.h"
+#include "farside/base/log.h"
 
 namespace farside::kv {
 
@@ -30,32 +31,48 @@ std::string unfinished_name_of(const JournalFileId& file) {
   return JournalDirectory::name_of(file) + std::string(kUnfinished);
 }
 
+constexpr mode_t kOthersWrite = S_IWGRP | S_IWOTH;
+
+struct stat status_of(const Fd& directory, const std::filesystem::path& path) {
+  struct stat status {};
+  if (::fstat(directory.get(), &status) != 0) throw errno_error("keep a journal in", path, kRemedy);
+  return status;
+}
+
+// Who can change the directory can change what the server recovers. One of another user's may be ours all the same: a
+// file server may give what we make to another number.
+void expect_owner(const Fd& directory, const std::filesystem::path& path, bool is_new) {
+  const uid_t owner = status_of(directory, path).st_uid;
+  if (is_new || owner == ::geteuid() || owner == 0) return;
+  throw Error({"keep a journal in", path, "it belongs to another user (uid " + std::to_string(owner) + ")",
+               "chown it, or name a directory of your own"});
+}
+
+// It may have been made under another umask, or be given to a group at each mount.
+void take_from_others(const Fd& directory, const std::filesystem::path& path) {
+  const mode_t mode = status_of(directory, path).st_mode;
+  if ((mode & kOthersWrite) == 0) return;
+  if (::fchmod(directory.get(), mode & ~(S_IFMT | kOthersWrite)) == 0 &&
+      (status_of(directory, path).st_mode & kOthersWrite) == 0) {
+    return log::warn("others than its owner could write to " + path.string() + "; that was taken from them");
+  }
+  throw Error({"keep a journal in", path, "others than its owner may write to it", "chmod go-w it"});
+}
+
 Fd open_or_make(const std::filesystem::path& path) {
   std::error_code error;  // what is missing afterwards, open says
   std::filesystem::create_directories(path.parent_path(), error);
-  ::mkdir(path.c_str(), S_IRWXU);
+  const bool is_new = ::mkdir(path.c_str(), S_IRWXU) == 0;
   Fd directory(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!directory) throw errno_error("keep a journal in", path, kRemedy);
+  expect_owner(directory, path, is_new);
+  take_from_others(directory, path);
   return directory;
-}
-
-// Who can change the directory can change what the server recovers.
-void expect_ours(const Fd& directory, const std::filesystem::path& path) {
-  struct stat status {};
-  if (::fstat(directory.get(), &status) != 0) throw errno_error("keep a journal in", path, kRemedy);
-  if (status.st_uid != ::geteuid() && status.st_uid != 0) {
-    throw Error({"keep a journal in", path, "it belongs to another user (uid " + std::to_string(status.st_uid) + ")",
-                 "name a directory of your own"});
-  }
-  if ((status.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
-    throw Error({"keep a journal in", path, "others than its owner may write to it", "chmod go-w it"});
-  }
 }
 
 }  // namespace
 
 JournalDirectory::JournalDirectory(std::filesystem::path path) : path_(std::move(path)), fd_(open_or_make(path_)) {
-  expect_ours(fd_, path_);
   lock_ = Fd(::openat(fd_.get(), "lock", O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, S_IRUSR | S_IWUSR));
   if (!lock_) throw errno_error("open the lock of the journal in", path_, kRemedy);
   if (::flock(lock_.get(), LOCK_EX | LOCK_NB) != 0) {

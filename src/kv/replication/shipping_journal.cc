@@ -48,10 +48,9 @@ void ShippingJournal::stage(std::span<const std::byte> entry) {
   }
 }
 
-// Of a value that is larger than the ring, each part that gets through has its own time. What was written, and not
-// flushed, has not.
+// Of a value that is larger than the ring, each part that gets through has its own time. What is written again has not.
 bool ShippingJournal::sync() {
-  const auto got_through = [this] { return flushed_ + taken_; };
+  const auto got_through = [this] { return most_written_ + flushed_ + taken_; };
   const auto timeout = [this] { return fabric_.in(std::max(timeouts_.sync, slice())); };
   std::uint64_t before = got_through();
   Deadline deadline = timeout();
@@ -112,6 +111,7 @@ ShippingJournal::Came ShippingJournal::write_on(Deadline deadline) {
     return Came::nowhere;
   }
   written_ += bytes;
+  most_written_ = std::max(most_written_, written_);
   if (rules_.looks_at_giving_up) note_taken(taken);
   return Came::on;
 }

@@ -94,6 +94,7 @@ class ShippingJournal final : public Journal {
   std::vector<std::byte> staged_;  ///< the log from `flushed_` on
   std::uint64_t flushed_ = 0;      ///< up to there the log is in the standby's memory, and no WRITE of it is under way
   std::uint64_t written_ = 0;
+  std::uint64_t most_written_ = 0;
   std::uint64_t taken_ = 0;  ///< up to there the standby needs the ring no more
   int doublings_ = 0;
   Duration before_mending_{};

@@ -122,7 +122,9 @@ std::uint64_t Transactions::settled_bits(const Timestamp& transaction) const {
   if (session == sessions_.end()) return 0;
   if (transaction.time <= session->second.settled) return RecordHead::kEverywhere | RecordHead::kSettled;
   const auto ended = session->second.ended.find(transaction.time);
-  return ended != session->second.ended.end() && ended->second.everywhere ? RecordHead::kEverywhere : 0;
+  const bool is_known = ended != session->second.ended.end();
+  const bool is_everywhere = is_known ? ended->second.everywhere : transaction.time <= session->second.floor;
+  return is_everywhere ? RecordHead::kEverywhere : 0;
 }
 
 // ---- Of which nothing was heard
