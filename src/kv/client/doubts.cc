@@ -15,7 +15,7 @@ void Doubts::note(const Timestamp& transaction, const std::vector<ServerNumber>&
   for (const ServerNumber server : servers) ++servers_[server].doubts;
 }
 
-void Doubts::remove(std::deque<Doubt>::iterator doubt) {
+void Doubts::remove(const std::deque<Doubt>::iterator& doubt) {
   for (const ServerNumber server : doubt->servers) --servers_[server].doubts;
   doubts_.erase(doubt);
 }

@@ -55,7 +55,7 @@ class Doubts {
 
   [[nodiscard]] Fates ask_about(const Doubt& doubt);
   [[nodiscard]] static bool is_over(const Fates& fates);
-  void remove(std::deque<Doubt>::iterator doubt);
+  void remove(const std::deque<Doubt>::iterator& doubt);
 
   const Fabric& fabric_;
   Requests& requests_;
