@@ -66,7 +66,7 @@ void add_problems(const KvStatus& kv, std::uint32_t wanted_copies, std::vector<s
   for (std::size_t server = 0; server < kv.servers.size(); ++server) {
     const std::string name = "server " + std::to_string(server);
     const std::string flaw = journal_flaw(kv.servers[server].journal);
-    if (!flaw.empty()) problems.push_back(name + ": " + flaw);
+    if (!flaw.empty()) problems.emplace_back(name).append(": ").append(flaw);
     if (kv.copies[server] < wanted_copies) {
       problems.push_back(name + ": its keys have one copy until the pool is ended and started anew");
     }
