@@ -209,7 +209,8 @@ TEST_F(KvFullDisk, LetsNoWriterTakeItsSilenceForANo) {
 
 Answer put_at(RequestHandler& handler, std::uint64_t time) {
   Request request{.kind = RequestKind::put, .session = 9, .timestamp = {time, 9}};
-  request.writes = {{.key = "key " + std::to_string(time), .value = "value"}};
+  const std::string key = "key " + std::to_string(time);
+  request.writes = {{.key = key, .value = "value"}};
   return Reply::decode(handler.answer(request.encode())).value().answer;
 }
 
