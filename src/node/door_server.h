@@ -2,7 +2,7 @@
 //
 // All workers wait on one epoll set. Each socket in it is armed for one event at a time (EPOLLONESHOT), so a connection
 // has at most one worker, and its requests are answered in order. A client that does not take its answers, sends
-// something odd, or is another user's (but root's) is disconnected; the others do not notice.
+// something odd, or is another user's is disconnected; the others do not notice.
 //
 // Loads may wait for a file system that hangs. Two workers are never busy with one, so that the door stays open. One
 // more thread, the keeper, answers what the loads do not answer in time (load_queue.h), and renews their leases.

@@ -230,7 +230,7 @@ Ended Accessor::judge_failure(Outcome outcome) {
   return is_stale ? Ended{} : Ended{outcome, {}};
 }
 
-// Whatever was put may still land. Where no other hold is free it stays under this one: `written_` says at whom, so
+// Whatever was put may still land. Where no other hold is free it stays under this one: `written_` has its owner, so
 // that the next put awaits it first.
 Ended Accessor::give_up(Ended ended) {
   (void)batch_->wait(memory_.fabric().in({}));  // no local memory is touched once this has returned
