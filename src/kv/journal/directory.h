@@ -16,8 +16,8 @@ namespace farside::kv {
 class JournalDirectory {
  public:
   /// Makes it if it is missing (mode 0700), locks it, and removes what was never finished in it. Throws Error when
-  /// another process has it, another user (but root) owns it, others' right to write to it cannot be taken from them, or
-  /// it cannot be used.
+  /// another process has it, another user (but root) owns it, others may write to it and that cannot be changed, or it
+  /// cannot be used.
   explicit JournalDirectory(std::filesystem::path path);
 
   [[nodiscard]] static std::string name_of(const JournalFileId& file);
