@@ -100,9 +100,8 @@ Message AtomicWriter::encode_whole(std::span<const Write> writes) const {
 PutOutcome AtomicWriter::put_whole(ServerNumber server, std::span<const Write> writes, Deadline deadline) {
   for (;;) {
     last_ = clock_.next();
-    const bool is_sent = requests_.send(server, encode_whole(writes), deadline) == Outcome::done;
-    if (!is_sent) parts_[server].is_silent = true;
-    const Answer answer = is_sent ? take(receive(server, deadline)) : Answer::unknown;
+    const bool is_asked = ask(server, encode_whole(writes), deadline);
+    const Answer answer = is_asked ? take(receive(server, deadline)) : Answer::unknown;
     // The server may still do it. Other servers would say by their marks that it is over.
     if (answer == Answer::unknown && rules_.doubts_puts_at_one_server) doubts_.note(last_, servers_);
     doubts_.note_end(last_.time);
@@ -192,16 +191,21 @@ Answer AtomicWriter::prepare_at(std::span<const ServerNumber> servers, Request& 
   std::vector<ServerNumber> asked;
   for (const ServerNumber server : servers) {
     request.writes = parts_[server].writes;
-    if (requests_.send(server, request.encode(), deadline) == Outcome::done) {
+    if (ask(server, request.encode(), deadline)) {
       asked.push_back(server);
     } else {
-      parts_[server].is_silent = true;
       worst = Answer::unknown;
     }
   }
   if (!rules_.commits_after_all_prepared) (void)tell(RequestKind::commit, request.timestamp, deadline);
   for (const ServerNumber server : asked) worst = std::ranges::max(worst, take(receive(server, deadline)), {}, weight);
   return worst;
+}
+
+bool AtomicWriter::ask(ServerNumber server, const Message& request, Deadline deadline) {
+  const bool is_asked = requests_.send(server, request, deadline) == Outcome::done;
+  if (!is_asked) parts_[server].is_silent = true;
+  return is_asked;
 }
 
 std::optional<Reply> AtomicWriter::receive(ServerNumber server, Deadline deadline) {

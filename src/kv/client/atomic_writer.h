@@ -65,6 +65,8 @@ class AtomicWriter {
 
   /// Appends the keys' ids to ids_.
   void check_all(std::span<const Write> writes);
+  /// Sends a request that the server is waited for. Returns false when that fails: then it is silent.
+  [[nodiscard]] bool ask(ServerNumber server, const Message& request, Deadline deadline);
   /// None of `servers_` is silent and has part in as many doubts as may be.
   [[nodiscard]] bool may_ask_servers();
   [[nodiscard]] bool has_silent_server(std::span<const KeyId> ids) const;

@@ -103,19 +103,18 @@ void AtomicWriter::add(ServerNumber server, Message message, Answer& answer, Dea
 void AtomicWriter::send(ServerNumber server, Deadline deadline) {
   Together together = std::exchange(together_[server], {});
   if (together.requests.empty()) return;
-  Outcome sent{};
+  bool is_asked = false;
   if (together.requests.size() == 1) {
-    sent = requests_.send(server, together.requests.front(), deadline);
+    is_asked = ask(server, together.requests.front(), deadline);
   } else {
     Request several{.kind = RequestKind::several};
     several.parts.assign(together.requests.begin(), together.requests.end());
-    sent = requests_.send(server, several.encode(), deadline);
+    is_asked = ask(server, several.encode(), deadline);
   }
-  if (sent == Outcome::done) {
+  if (is_asked) {
     asked_.push_back({server, std::move(together.answers)});
     return;
   }
-  parts_[server].is_silent = true;
   for (Answer* answer : together.answers) count(Answer::unknown, *answer);
 }
 
