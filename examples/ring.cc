@@ -11,7 +11,7 @@
 
 namespace {
 
-constexpr auto kPatience = std::chrono::seconds(5);
+constexpr auto kTimeout = std::chrono::seconds(5);
 
 int pass_token(std::uint64_t rounds) {
   const auto team = farside::join_team();
@@ -32,21 +32,21 @@ int pass_token(std::uint64_t rounds) {
     return false;
   };
   const auto send = [&](std::uint64_t token) {
-    return check(channel->write_signal(next_inbox, token, fabric.in(kPatience)), "the token did not reach", next);
+    return check(channel->write_signal(next_inbox, token, fabric.in(kTimeout)), "the token did not reach", next);
   };
 
   for (std::uint64_t passed = 0; passed != rounds * team->size(); passed += team->size()) {
     if (rank == 0 && !send(passed + 1)) return EXIT_FAILURE;
     const std::uint64_t mine = passed + (rank == 0 ? team->size() : rank);
     const auto arrived = channel->wait_until(
-        inbox->local(), own_inbox, [mine](std::uint64_t token) { return token == mine; }, fabric.in(kPatience),
+        inbox->local(), own_inbox, [mine](std::uint64_t token) { return token == mine; }, fabric.in(kTimeout),
         std::array{previous});
     if (!check(arrived, "no token from", previous)) return EXIT_FAILURE;
     if (rank != 0 && !send(mine + 1)) return EXIT_FAILURE;
   }
   if (rank == 0) std::printf("the token passed %llu ranks\n", static_cast<unsigned long long>(own_inbox.load()));
   // Nobody's memory goes before all have got their token.
-  return team->barrier(fabric.in(kPatience)) == farside::Outcome::done ? EXIT_SUCCESS : EXIT_FAILURE;
+  return team->barrier(fabric.in(kTimeout)) == farside::Outcome::done ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
 }  // namespace

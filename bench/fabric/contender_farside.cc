@@ -12,7 +12,7 @@ class Initiator {
   explicit Initiator(const Mesh& mesh) : mesh_(mesh), buffer_(kRegionBytes, std::byte{1}), olds_(kDeepest) {}
 
   void run(const Work& work, std::uint64_t rounds) {
-    const Deadline deadline = mesh_.fabric->in(kPatience);
+    const Deadline deadline = mesh_.fabric->in(kTimeout);
     for (; rounds != 0; --rounds) check(work.depth == 1 ? one(work, deadline) : many(work, deadline));
   }
 

@@ -36,7 +36,7 @@ constexpr std::uint64_t kGoodbye = ~std::uint64_t{0};
 void wake_by_signal(const Line& line) {
   const Mesh mesh = connect_pair(line);
   const auto signal = [&](std::uint64_t round) {
-    check(mesh.channel->write_signal(mesh.remote->word<ControlWord>(0), round, mesh.fabric->in(kPatience)));
+    check(mesh.channel->write_signal(mesh.remote->word<ControlWord>(0), round, mesh.fabric->in(kTimeout)));
   };
   std::uint64_t round = 0;
   answer_wakes(line, [&] { signal(++round); });
@@ -48,7 +48,7 @@ void sleep_by_wait_until(const Line& line) {
   const LocalWord<ControlWord> word = mesh.local->word<ControlWord>(0);
   for (std::uint64_t seen = 0;;) {
     const auto changed = [seen](std::uint64_t value) { return value != seen; };
-    while (mesh.channel->wait_until(*mesh.local, word, changed, mesh.fabric->in(kPatience)) != Outcome::done) {
+    while (mesh.channel->wait_until(*mesh.local, word, changed, mesh.fabric->in(kTimeout)) != Outcome::done) {
     }
     const std::int64_t woke = now_ns();
     seen = word.load();

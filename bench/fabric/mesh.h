@@ -11,7 +11,7 @@
 
 namespace farside::bench {
 
-inline constexpr Duration kPatience = std::chrono::seconds(30);
+inline constexpr Duration kTimeout = std::chrono::seconds(30);
 
 struct Mesh {
   std::unique_ptr<Fabric> fabric;

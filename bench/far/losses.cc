@@ -24,7 +24,7 @@ constexpr unsigned kNodes = 3;
 constexpr std::uint64_t kPageBytes = 4096;
 constexpr milliseconds kRunUp(300);  // of a load, before the node is killed
 constexpr milliseconds kCalm(1500);  // of one that meets no loss
-constexpr auto kPatience = std::chrono::minutes(1);
+constexpr auto kTimeout = std::chrono::minutes(1);
 
 double ms_since(Clock::time_point begin) {
   return std::chrono::duration<double, std::milli>(Clock::now() - begin).count();
@@ -121,7 +121,7 @@ class Losses {
   static void await(Condition&& condition, const std::string& what) {
     const auto begin = Clock::now();
     while (!condition()) {
-      if (Clock::now() - begin > kPatience) throw Error({"await", what, "it did not within a minute", "see the log"});
+      if (Clock::now() - begin > kTimeout) throw Error({"await", what, "it did not within a minute", "see the log"});
       std::this_thread::sleep_for(milliseconds(10));
     }
   }

@@ -28,6 +28,19 @@ Outcome Peers::read(Channel& channel, LocalSpan into, Rank from, std::uint64_t o
       .outcome;
 }
 
+Outcome Peers::read_each(Channel& channel, std::span<std::uint64_t> into, Rank from, std::uint64_t offset,
+                         Deadline deadline) {
+  return ask(from, deadline,
+             [&](Deadline soon) {
+               Batch batch(channel);
+               for (std::size_t i = 0; i < into.size(); ++i) {
+                 batch.read(LocalSpan(into[i]), region_.of(from).span(offset + 8 * i, 8));
+               }
+               return Fetched{batch.wait(soon), 0};
+             })
+      .outcome;
+}
+
 Fetched Peers::load(Channel& channel, Rank from, std::uint64_t offset, Deadline deadline) {
   return ask(from, deadline,
              [&](Deadline soon) { return channel.load(region_.of(from).word<AtomicWord>(offset), soon); });

@@ -11,6 +11,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "farside/cache/time_limits.h"
@@ -28,6 +29,9 @@ class Peers {
   [[nodiscard]] bool reachable(Rank rank) const;
 
   Outcome read(Channel& channel, LocalSpan into, Rank from, std::uint64_t offset, Deadline deadline);
+  /// Consecutive words, each by a READ of its own: in a larger one each may be split.
+  Outcome read_each(Channel& channel, std::span<std::uint64_t> into, Rank from, std::uint64_t offset,
+                    Deadline deadline);
   Fetched load(Channel& channel, Rank from, std::uint64_t offset, Deadline deadline);
   Fetched swap(Channel& channel, Rank at, std::uint64_t offset, std::uint64_t value, Deadline deadline);
   Fetched compare_swap(Channel& channel, Rank at, std::uint64_t offset, std::uint64_t expected, std::uint64_t desired,

@@ -1,5 +1,6 @@
 #include "cache/slots.h"
 
+#include <array>
 #include <span>
 
 namespace farside {
@@ -7,6 +8,7 @@ namespace farside {
 namespace {
 
 constexpr std::uint64_t kToken = offsetof(SlotHeader, token);
+static_assert(kToken == 8);  // the id is before it
 constexpr std::uint64_t kLabel = offsetof(SlotHeader, key);
 
 }  // namespace
@@ -57,10 +59,13 @@ bool Slots::holds(Channel& channel, BlockId id, Place at, Deadline deadline) con
 }
 
 Slots::Header Slots::read_header(Channel& channel, Place at, Deadline deadline) const {
-  Header header{};
-  const Outcome outcome = peers_.read(channel, LocalSpan(header), at.rank, geometry_.slot_offset(at.slot), deadline);
+  std::array<std::uint64_t, 2> words{};
+  const std::uint64_t offset = geometry_.slot_offset(at.slot);
+  const Outcome outcome = rules_.reads_header_words_alone
+                              ? peers_.read_each(channel, words, at.rank, offset, deadline)
+                              : peers_.read(channel, LocalSpan(words), at.rank, offset, deadline);
   if (outcome != Outcome::done) return {};
-  return header;
+  return {.id = words[0], .token = words[1]};
 }
 
 // Places come out of memory that others write.

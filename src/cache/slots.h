@@ -7,7 +7,9 @@
 // Guarantee: a copy that succeeded is the block that was asked for. Its token was the same, and not 0, before and after
 // the bytes were read, so nothing changed in between, and the key that was read with them is the one wanted. (The id
 // alone would not do: the slot may have been recycled for another block and back. Nor would id and token without the
-// key: the two words of one READ come in any order, so that an id of one life can meet the token of another.)
+// key: the two words come in any order, so that an id of one life can meet the token of another. And each of the two is
+// READ alone: half of a token and half of the 0 before the next one could be found twice, though it changed in
+// between.)
 #pragma once
 
 #include <cstdint>

@@ -8,7 +8,9 @@
 #include <string>
 #include <vector>
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -22,6 +24,8 @@
 #include "cli/metrics_server.h"
 #include "kv/resp/reconnecting_session.h"
 #include "kv/resp/resp_server.h"
+#include "team/listener.h"
+#include "team/runtime_dir.h"
 #include "team/socket.h"
 
 namespace farside::cli {
@@ -124,7 +128,7 @@ class EndOfService {
 
 struct ServeArguments {
   KvArguments kv;
-  std::string address = "127.0.0.1:6379";
+  std::vector<std::string> addresses;  // none: those of default_addresses
   std::string metrics_address;
   std::string password_file;
   bool insecure = false;
@@ -201,11 +205,14 @@ class ServedPool {
   std::uint64_t number_ GUARDED_BY(mutex_) = 0;  // of the pool
 };
 
+// Only this user reaches the second, where no password is needed on a machine with other users.
+std::vector<std::string> default_addresses() { return {"127.0.0.1:6379", runtime_dir() / "resp.sock"}; }
+
 void expect_secure(const ServeArguments& arguments) {
   if (arguments.insecure) return;
-  if (arguments.password_file.empty() && !is_loopback(arguments.address)) {
-    throw UsageError({"serve the Redis protocol at", arguments.address,
-                      "other machines could reach it, and there is no password",
+  for (const std::string& address : arguments.addresses) {
+    if (!arguments.password_file.empty() || is_loopback(address)) continue;
+    throw UsageError({"serve the Redis protocol at", address, "other machines could reach it, and there is no password",
                       "give one with --password-file, listen on 127.0.0.1, or say --insecure"});
   }
   if (!arguments.metrics_address.empty() && !is_loopback(arguments.metrics_address)) {
@@ -215,8 +222,22 @@ void expect_secure(const ServeArguments& arguments) {
   }
 }
 
+// The right to listen at a Unix socket, where a killed server may have left its name. Throws Error when another process
+// has it.
+Fd claim(const std::string& socket) {
+  Fd lock(::open((socket + ".lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
+  if (!lock) throw errno_error("listen on", socket, "give another path to --listen");
+  if (::flock(lock.get(), LOCK_EX | LOCK_NB) == 0) return lock;
+  throw Error({"listen on", socket, "another process does", "end that, or give another address to --listen"});
+}
+
 int serve(const ServeArguments& arguments) {
   expect_secure(arguments);
+  const std::vector<std::string> addresses = arguments.addresses.empty() ? default_addresses() : arguments.addresses;
+  std::vector<Fd> claims;
+  for (const std::string& address : addresses) {
+    if (is_host_local(address)) claims.push_back(claim(address));
+  }
   const EndOfService end;  // first: threads inherit what is blocked
   allow_many_files();      // one for each client
   kv::RespSettings settings = arguments.settings;
@@ -224,8 +245,10 @@ int serve(const ServeArguments& arguments) {
   ServedPool pool(arguments.kv);
   const auto open_session = [&] { return std::make_unique<kv::ReconnectingSession>([&] { return pool.open(); }); };
 
-  const kv::RespServer server(arguments.address, settings, arguments.threads, open_session);
-  std::cout << "serving the Redis protocol at " << server.address() << '\n';
+  const kv::RespServer server(addresses, settings, arguments.threads, open_session);
+  for (const Listener& listener : server.listeners()) {
+    std::cout << "serving the Redis protocol at " << listener.address() << '\n';
+  }
   const std::unique_ptr<kv::Session> asking = arguments.metrics_address.empty() ? nullptr : open_session();
   std::optional<MetricsServer> metrics;
   if (asking != nullptr) {
@@ -243,9 +266,11 @@ void add_kv_serve(CLI::App& kv, Action& chosen) {
   const auto arguments = std::make_shared<ServeArguments>();
   CLI::App* command = kv.add_subcommand("serve", "Let programs that speak the Redis protocol use the store");
   arguments->kv.add_to(*command);
-  command->add_option("--listen", arguments->address, "Where clients connect")
-      ->type_name("HOST:PORT")
-      ->capture_default_str();
+  command
+      ->add_option("--listen", arguments->addresses,
+                   "Where clients connect, also several times; else at 127.0.0.1:6379 and at resp.sock in the runtime "
+                   "directory, which is open to this user alone")
+      ->type_name("HOST:PORT|PATH");
   command->add_option("--metrics", arguments->metrics_address, "Where Prometheus collects metrics; else nowhere")
       ->type_name("HOST:PORT");
   command->add_option("--password-file", arguments->password_file, "What clients must say with AUTH is its first line")

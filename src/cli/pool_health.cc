@@ -80,13 +80,24 @@ void add_problems(const FarStatus& far, std::vector<std::string>& problems) {
   }
 }
 
+std::vector<std::string> problems_of(const PoolHealth& health) {
+  std::vector<std::string> problems;
+  for (const NodeStatus& node : health.pool.nodes) {
+    if (node.door.state == DoorStatus::State::answered) continue;
+    problems.push_back("node " + std::to_string(node.node.rank) + " is " + state_text(node));
+  }
+  if (health.kv) add_problems(*health.kv, health.pool.record.kv_copies, problems);
+  if (health.far) add_problems(*health.far, problems);
+  return problems;
+}
+
 }  // namespace
 
-std::string state_text(DoorStatus::State state) {
-  switch (state) {
+std::string state_text(const NodeStatus& node) {
+  switch (node.door.state) {
     case DoorStatus::State::answered: return "up";
     case DoorStatus::State::silent: return "silent";
-    case DoorStatus::State::gone: return "dead";
+    case DoorStatus::State::gone: return node.is_running ? "starting" : "dead";
   }
   return "";
 }
@@ -95,18 +106,8 @@ PoolHealth ask_health(PoolStatus pool) {
   PoolHealth health{std::move(pool), std::nullopt, std::nullopt};
   if (health.pool.record.kv_bytes != 0) health.kv = ask_kv();
   if (health.pool.record.far_bytes != 0) health.far = ask_far();
+  health.problems = problems_of(health);
   return health;
-}
-
-std::vector<std::string> problems_of(const PoolHealth& health) {
-  std::vector<std::string> problems;
-  for (const NodeStatus& node : health.pool.nodes) {
-    if (node.door.state == DoorStatus::State::answered) continue;
-    problems.push_back("node " + std::to_string(node.node.rank) + " is " + state_text(node.door.state));
-  }
-  if (health.kv) add_problems(*health.kv, health.pool.record.kv_copies, problems);
-  if (health.far) add_problems(*health.far, problems);
-  return problems;
 }
 
 }  // namespace farside::cli

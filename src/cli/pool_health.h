@@ -27,17 +27,15 @@ struct FarStatus {
 };
 
 struct PoolHealth {
-  PoolStatus pool;               ///< of this machine's nodes
-  std::optional<KvStatus> kv;    ///< of all machines'; none: the pool keeps no keys
-  std::optional<FarStatus> far;  ///< of all machines'; none: the pool lends no memory
+  PoolStatus pool;                      ///< of this machine's nodes
+  std::optional<KvStatus> kv;           ///< of all machines'; none: the pool keeps no keys
+  std::optional<FarStatus> far;         ///< of all machines'; none: the pool lends no memory
+  std::vector<std::string> problems{};  ///< what is degraded or lost, a sentence each; none: all is well
 };
 
 /// Asks the servers and the lenders that the pool has, for some seconds each.
 [[nodiscard]] PoolHealth ask_health(PoolStatus pool);
 
-[[nodiscard]] std::string state_text(DoorStatus::State state);
-
-/// What is degraded or lost, a sentence each. Empty: all is well.
-[[nodiscard]] std::vector<std::string> problems_of(const PoolHealth& health);
+[[nodiscard]] std::string state_text(const NodeStatus& node);
 
 }  // namespace farside::cli

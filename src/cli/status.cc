@@ -151,8 +151,8 @@ void print_table(const PoolHealth& health) {
   door::StatusReply sum{};
   std::uint32_t restarts = 0;
   for (const NodeStatus& node : pool.nodes) {
-    std::vector<std::string> row{std::to_string(node.node.rank), std::to_string(node.node.process),
-                                 state_text(node.door.state), std::to_string(node.node.restarts)};
+    std::vector<std::string> row{std::to_string(node.node.rank), std::to_string(node.node.process), state_text(node),
+                                 std::to_string(node.node.restarts)};
     restarts += node.node.restarts;
     if (node.door.state == DoorStatus::State::answered) {
       add_row(std::move(row), node.door.reply);
@@ -172,9 +172,8 @@ void print_table(const PoolHealth& health) {
   }
   if (health.kv && health.kv->failure.empty()) print_kv_table(pool, *health.kv);
   if (health.far && health.far->failure.empty()) print_far_table(*health.far);
-  const std::vector<std::string> problems = problems_of(health);
-  if (!problems.empty()) std::cout << '\n';
-  for (const std::string& problem : problems) std::cout << "problem: " << problem << '\n';
+  if (!health.problems.empty()) std::cout << '\n';
+  for (const std::string& problem : health.problems) std::cout << "problem: " << problem << '\n';
 }
 
 void print_json(const PoolHealth& health) {
@@ -183,7 +182,7 @@ void print_json(const PoolHealth& health) {
   for (const NodeStatus& node : pool.nodes) {
     nlohmann::ordered_json json{{"node", node.node.rank},
                                 {"process", node.node.process},
-                                {"state", state_text(node.door.state)},
+                                {"state", state_text(node)},
                                 {"restarts", node.node.restarts}};
     if (node.door.state == DoorStatus::State::answered) {
       const door::StatusReply& reply = node.door.reply;
@@ -214,7 +213,7 @@ void print_json(const PoolHealth& health) {
                               {"nodes", nodes}};
   if (health.kv) json["kv"] = kv_json(pool, *health.kv);
   if (health.far) json["far"] = far_json(*health.far);
-  json["problems"] = problems_of(health);
+  json["problems"] = health.problems;
   std::cout << json.dump(2) << '\n';
 }
 
@@ -227,7 +226,7 @@ int status(bool json, const std::string& wait) {
     const PoolHealth health = ask_health(wait.empty() ? pool_status(directory)
                                                       : pool_status_when_up(directory, parse_duration(wait, "--wait")));
     json ? print_json(health) : print_table(health);
-    return problems_of(health).empty() ? 0 : kDegraded;
+    return health.problems.empty() ? 0 : kDegraded;
   } catch (const std::exception& error) {
     std::cerr << "farside: " << error.what() << '\n';
     return kNothingToAsk;

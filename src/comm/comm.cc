@@ -65,7 +65,7 @@ class Comm::Impl {
     if (const std::optional<Rank> told = target_of(copy.notice)) note(*told);
     if (!near || copy.bytes() > kInlineBytes) return service.issue(channel, std::move(copy));
     return act(channel, true, [&](Channel& by, Deadline deadline) {
-      return make_copies(by, {&copy, 1}, deadline).front();
+      return make_copies(by, {&copy, 1}, [deadline] { return deadline; }).ended.front();
     });
   }
 

@@ -15,8 +15,6 @@ struct Match : Cases... {
 template <class... Cases>
 Match(Cases...) -> Match<Cases...>;  // clang-tidy 14 does not find it by itself
 
-Rank peer_of(const Part& part) { return part.remote.region->peer(); }
-
 void post(Batch& batch, Copy::Kind kind, const Part& part) {
   if (kind == Copy::Kind::put) return batch.write(part.remote, part.local);
   batch.read(part.local, part.remote);
@@ -59,42 +57,59 @@ std::uint64_t Copy::bytes() const {
                          [](std::uint64_t sum, const Part& part) { return sum + part.remote.bytes; });
 }
 
-std::vector<Ended> make_copies(Channel& channel, std::span<const Copy> copies, Deadline deadline) {
+Made make_copies(Channel& channel, std::span<const Copy> copies, const NextDeadline& next) {
   std::map<Rank, Batch> under_way;  // a rank each: so it is known who is lost when one fails
   for (const Copy& copy : copies) {
     for (const Part& part : copy.parts)
       post(under_way.try_emplace(peer_of(part), channel).first->second, copy.kind, part);
   }
+  Made made;
+  Deadline deadline = next();
+  const auto note = [&](Rank rank, Outcome outcome) {
+    if (outcome != Outcome::timed_out) return;
+    made.silent.insert(rank);
+    deadline = next();  // the time of the others was not theirs
+  };
   std::map<Rank, Outcome> outcomes;
   for (auto& [rank, batch] : under_way) {
     const Outcome moved = batch.wait(deadline);
-    outcomes[rank] = moved == Outcome::done ? channel.flush(rank, deadline) : moved;
+    const Outcome flushed = channel.flush(rank, deadline);  // after a failure too: it tells of that, once
+    outcomes[rank] = moved == Outcome::done ? flushed : moved;
+    note(rank, outcomes[rank]);
   }
-  std::vector<Ended> ended(copies.size());
+  made.ended.resize(copies.size());
   for (std::size_t at = 0; at < copies.size(); ++at) {
+    Ended& ended = made.ended[at];
     for (const Part& part : copies[at].parts) {
-      if (ended[at].done()) ended[at] = ended_with(outcomes[peer_of(part)], peer_of(part));
+      if (ended.done()) ended = ended_with(outcomes[peer_of(part)], peer_of(part));
     }
-    if (ended[at].done()) ended[at] = signal(channel, copies[at].notice, deadline);
+    if (!ended.done()) continue;
+    const std::optional<Rank> told = target_of(copies[at].notice);
+    const bool is_silent = told && made.silent.contains(*told);
+    ended = is_silent ? Ended{Outcome::timed_out, {}} : signal(channel, copies[at].notice, deadline);
+    if (told && !is_silent) note(*told, ended.outcome);
   }
   std::map<Rank, Outcome> flushed;  // as in give, once for each rank
   for (std::size_t at = 0; at < copies.size(); ++at) {
     const std::optional<Rank> unflushed = must_be_flushed(copies[at].notice);
-    if (!unflushed || !ended[at].done()) continue;
-    if (!flushed.contains(*unflushed)) flushed[*unflushed] = channel.flush(*unflushed, deadline);
-    ended[at] = ended_with(flushed[*unflushed], *unflushed);
+    if (!unflushed || !made.ended[at].done()) continue;
+    if (!flushed.contains(*unflushed)) {
+      flushed[*unflushed] = channel.flush(*unflushed, deadline);
+      note(*unflushed, flushed[*unflushed]);
+    }
+    made.ended[at] = ended_with(flushed[*unflushed], *unflushed);
   }
-  return ended;
+  return made;
 }
 
-Ended make_in_pieces(Channel& channel, const Copy& copy, const NextDeadline& next) {
+Made make_in_pieces(Channel& channel, const Copy& copy, const NextDeadline& next) {
   Copy piece{copy.kind, {}, {}};
   std::uint64_t bytes = 0;
   const auto move = [&] {
     bytes = 0;
-    const Ended ended = make_copies(channel, {&piece, 1}, next()).front();
+    Made made = make_copies(channel, {&piece, 1}, next);
     piece.parts.clear();
-    return ended;
+    return made;
   };
   for (const Part& part : copy.parts) {
     for (std::uint64_t at = 0; at < part.remote.bytes;) {
@@ -103,11 +118,11 @@ Ended make_in_pieces(Channel& channel, const Copy& copy, const NextDeadline& nex
       at += length;
       bytes += length;
       if (bytes < kPieceBytes) continue;
-      if (const Ended moved = move(); !moved.done()) return moved;
+      if (Made moved = move(); !moved.ended.front().done()) return moved;
     }
   }
-  if (const Ended moved = move(); !moved.done()) return moved;
-  return give(channel, copy.notice, next());
+  piece.notice = copy.notice;
+  return move();
 }
 
 }  // namespace farside

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <functional>
 #include <optional>
+#include <set>
 #include <span>
 #include <vector>
 
@@ -19,6 +20,8 @@ inline constexpr std::uint64_t kPieceBytes = 8U << 20U;
 /// For the next piece.
 using NextDeadline = std::function<Deadline()>;
 
+[[nodiscard]] inline Rank peer_of(const Part& part) { return part.remote.region->peer(); }
+
 struct Copy {
   enum class Kind : std::uint8_t { put, get };
 
@@ -29,11 +32,17 @@ struct Copy {
   [[nodiscard]] std::uint64_t bytes() const;
 };
 
-/// All of them at once; how each ended, by its place. One that fails takes those to the same rank with it.
-[[nodiscard]] std::vector<Ended> make_copies(Channel& channel, std::span<const Copy> copies, Deadline deadline);
+struct [[nodiscard]] Made {
+  std::vector<Ended> ended;  ///< how each copy ended, by its place
+  std::set<Rank> silent;     ///< the ranks that did not answer in time
+};
+
+/// All of them at once, with one deadline, and after each rank that did not answer by then with another one. One that
+/// fails takes those to the same rank with it.
+Made make_copies(Channel& channel, std::span<const Copy> copies, const NextDeadline& next);
 
 /// One of any size, up to kPieceBytes at once.
-[[nodiscard]] Ended make_in_pieces(Channel& channel, const Copy& copy, const NextDeadline& next);
+Made make_in_pieces(Channel& channel, const Copy& copy, const NextDeadline& next);
 
 /// The rank that a notice is for.
 [[nodiscard]] std::optional<Rank> target_of(const Notice& notice);

@@ -131,9 +131,7 @@ bool Service::do_next(Channel& channel) {
     if (copies.empty()) task = &tasks_.front();  // others only add behind it
   }
   if (task == nullptr) {
-    std::vector<Ended> ends;
-    const std::exception_ptr error = thrown_by([&] { ends = make(channel, copies); });
-    error == nullptr ? note_ends(channel, ends) : note_thrown(channel, copies.size(), error);
+    do_copies(channel, copies);
     return true;
   }
   if (!task->deadline) task->deadline = next_deadline();
@@ -146,12 +144,34 @@ bool Service::do_next(Channel& channel) {
   return true;
 }
 
-std::vector<Ended> Service::make(Channel& channel, std::span<const Copy> copies) const {
+// A copy that a rank did not answer takes with it what was issued for that rank before it ended: each of those would
+// hold up what goes to others for another minute.
+void Service::do_copies(Channel& channel, std::span<const Copy> copies) {
+  Made made;
+  const std::exception_ptr error = thrown_by([&] {
+    made = make(channel, copies);
+    for (const Rank rank : made.silent) given_up_[rank] = issued_;
+  });
+  error == nullptr ? note_ends(channel, made.ended) : note_thrown(channel, copies.size(), error);
+}
+
+Made Service::make(Channel& channel, std::span<const Copy> copies) const {
+  if (is_given_up(copies.front(), 0)) return {std::vector<Ended>(copies.size(), {Outcome::timed_out, {}}), {}};
   const NextDeadline next = [this] { return next_deadline(); };
   if (copies.size() == 1 && copies.front().bytes() > kPieceBytes) {
-    return {make_in_pieces(channel, copies.front(), next)};
+    return make_in_pieces(channel, copies.front(), next);
   }
-  return make_copies(channel, copies, next());
+  return make_copies(channel, copies, next);
+}
+
+bool Service::is_given_up(const Copy& copy, std::size_t ahead) const {
+  if (given_up_.empty()) return false;
+  const auto is_silent = [&, number = finished_ + 1 + ahead](Rank rank) {
+    const auto last = given_up_.find(rank);
+    return last != given_up_.end() && number <= last->second;
+  };
+  const std::optional<Rank> told = target_of(copy.notice);
+  return (told && is_silent(*told)) || std::ranges::any_of(copy.parts, is_silent, peer_of);
 }
 
 Deadline Service::next_deadline() const {
@@ -160,14 +180,18 @@ Deadline Service::next_deadline() const {
   return stop_by_ && stop_by_->at < next.at ? *stop_by_ : next;
 }
 
-// Those that are next.
+// Those that are next: none of them is given up, or all are.
 std::vector<Copy> Service::take_copies() {
   std::vector<Copy> copies;
   copies.reserve(std::min(kCopiesAtOnce, tasks_.size()));  // here alone it may throw: nothing was taken
   std::uint64_t bytes = 0;
+  bool all_given_up = false;
   while (!tasks_.empty() && copies.size() < kCopiesAtOnce) {
     auto* const copy = std::get_if<Copy>(&tasks_.front().work);
     if (copy == nullptr) break;
+    const bool given_up = is_given_up(*copy, copies.size());
+    if (!copies.empty() && given_up != all_given_up) break;
+    all_given_up = given_up;
     bytes += copy->bytes();
     if (!copies.empty() && bytes > kBytesAtOnce) break;
     copies.push_back(std::move(*copy));

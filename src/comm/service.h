@@ -16,6 +16,7 @@
 #include <deque>
 #include <exception>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -69,7 +70,10 @@ class Service {
   void do_on_ring(Channel& channel);
   bool do_next(Channel& channel);
   [[nodiscard]] std::vector<Copy> take_copies() REQUIRES(mutex_);
-  [[nodiscard]] std::vector<Ended> make(Channel& channel, std::span<const Copy> copies) const;
+  void do_copies(Channel& channel, std::span<const Copy> copies);
+  [[nodiscard]] Made make(Channel& channel, std::span<const Copy> copies) const;
+  /// Whether it would wait for a rank that a copy issued before it has waited for; it is the next but `ahead`.
+  [[nodiscard]] bool is_given_up(const Copy& copy, std::size_t ahead) const;
   void remove_first();
   void note_ends(Channel& channel, std::span<const Ended> ends);
   /// The next `count` operations have thrown.
@@ -87,6 +91,7 @@ class Service {
   std::atomic<std::uint64_t> issued_ = 0;         ///< written under mutex_
   std::atomic<std::uint64_t> finished_ = 0;       ///< the same; as the word says, or is about to
   std::uint64_t told_ = 0;                        ///< to those who wait; the thread's own
+  std::map<Rank, std::uint64_t> given_up_;        ///< the same; the last operation that a silent rank takes with it
   Failures failures_ GUARDED_BY(mutex_);
   std::vector<std::function<void(Channel&)>> on_ring_ GUARDED_BY(mutex_);
   std::optional<Deadline> stop_by_ GUARDED_BY(mutex_){};  ///< once it ends

@@ -19,7 +19,7 @@ bool runs_a_program(const CLI::App& app) {
                              [](const CLI::App* one) { return one->get_option_no_throw("command") != nullptr; });
 }
 
-/// Of what the parser refuses, in the words of our own errors.
+/// An option that the parser refuses, in the words of our own errors.
 std::string misuse(const CLI::App& app, const CLI::Error& error) {
   const CLI::App* used = &app;
   std::string name = app.get_name();

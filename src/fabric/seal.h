@@ -18,9 +18,9 @@ namespace farside {
 enum class SealKind : std::uint32_t {
   process = 0xfa51adb1,
   region = 0xfa51adc1,
-  address = 0xfa51ade3,
+  address = 0xfa51ade4,
   memory = 0xfa51ad41,
-  greeting = 0xfa51ad73,
+  greeting = 0xfa51ad74,
 };
 
 [[nodiscard]] std::string seal(SealKind kind, std::string_view content);

@@ -19,7 +19,7 @@ namespace {
 
 using preload::system_call;
 
-constexpr std::uint64_t kPatience_s = 180;  // the door's own, for pages that must leave, is two minutes
+constexpr std::uint64_t kTimeout_s = 180;  // the door's own, for pages that must leave, is two minutes
 
 constinit sockaddr_un address{};
 constinit std::uint64_t token = 0;
@@ -59,7 +59,7 @@ DoorPacket packet_of(DoorKind kind) {
 Descriptor connect_to_door(DoorPacket& welcome) {
   Descriptor fd(system_call(SYS_socket, AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
   if (!fd) return fd;
-  const timeval patience{static_cast<time_t>(kPatience_s), 0};
+  const timeval patience{static_cast<time_t>(kTimeout_s), 0};
   system_call(SYS_setsockopt, fd.get(), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
   system_call(SYS_setsockopt, fd.get(), SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
   const long connected = system_call(SYS_connect, fd.get(), &address, sizeof address);

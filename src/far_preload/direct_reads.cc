@@ -1,4 +1,4 @@
-// Reads for which a device writes into the program's memory, in front of libc's.
+// Reads for which a device may write into the program's memory, in front of libc's.
 //
 // The kernel looks the pages up once, and the device writes to them later. A page that left in between would lose the
 // bytes. So what goes to far memory is read into memory that stays, and copied. Writes are as always: a page that left
@@ -12,15 +12,17 @@
 #include <cstring>
 
 #include <aio.h>
-#include <fcntl.h>
-#include <linux/magic.h>
+#include <pthread.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/uio.h>
-#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "arena.h"
+#include "copied_reads.h"
+#include "preload/far_reads.h"
 #include "preload/next.h"
+#include "preload/result.h"
 #include "preload/stream_operations.h"
 #include "preload/system_call.h"
 #include "ranges.h"
@@ -34,14 +36,15 @@ ssize_t __pread_chk(int fd, void* into, size_t bytes, off_t offset, size_t room)
 namespace {
 
 namespace arena = farside::far_preload::arena;
-using farside::far_preload::kPageBytes;
+using farside::far_preload::is_copied;
+using farside::far_preload::whole_pages;
+using farside::preload::as_libc_does;
 using farside::preload::Next;
 using farside::preload::system_call;
 
 constexpr std::uint64_t kMaxPieceBytes = std::uint64_t{1} << 20U;
+constexpr std::uint64_t kMaxReadBytes = 0x7ffff000;  // the kernel reads no more at once
 constexpr off_t kAtPosition = -1;
-constexpr long kCifsMagic = 0xff534d42;
-constexpr long kPlan9Magic = 0x01021997;
 
 constinit Next<decltype(read)> next_read("read");
 constinit Next<decltype(pread)> next_pread("pread");
@@ -69,24 +72,6 @@ bool is_far(const iovec* parts, int count) {
          std::any_of(parts, parts + count, [](const iovec& part) { return is_far(part.iov_base, part.iov_len); });
 }
 
-// 0: unknown.
-std::uint32_t file_system_of(int fd) {
-  struct statfs of {};
-  return system_call(SYS_fstatfs, fd, &of) == 0 ? static_cast<std::uint32_t>(of.f_type) : 0;
-}
-
-// By the descriptor's flag, which may change at any time; or since its file system does so by itself.
-bool is_direct(int fd) {
-  const long flags = system_call(SYS_fcntl, fd, F_GETFL);
-  if (flags < 0) return false;
-  if ((flags & O_DIRECT) != 0) return true;
-  const std::uint32_t type = file_system_of(fd);
-  return type == FUSE_SUPER_MAGIC || type == SMB2_SUPER_MAGIC || type == kCifsMagic || type == kPlan9Magic;
-}
-
-// An overlay's layers may be of such a file system, and cannot be looked at.
-bool may_be_direct(int fd) { return is_direct(fd) || file_system_of(fd) == OVERLAYFS_SUPER_MAGIC; }
-
 /// The place in the program's buffers for the next bytes.
 class Cursor {
  public:
@@ -109,48 +94,109 @@ class Cursor {
   std::uint64_t used_ = 0;
 };
 
-// Piece by piece: a file may be read from any offset. As the kernel's: bytes, or -errno.
-long read_by_way(int fd, const iovec* parts, int count, off_t offset, int flags) {
+// Memory that stays, for one read. libc's threads may end within one (pthread_cancel), without destructors.
+class Room {
+ public:
+  explicit Room(std::uint64_t bytes)
+      : bytes_(bytes), address_(system_call(SYS_mmap, 0, bytes, PROT_READ | PROT_WRITE, kFlags, -1, 0)) {}
+  ~Room() { free(this); }
+  Room(const Room&) = delete;
+  Room& operator=(const Room&) = delete;
+
+  static void free(void* room) {
+    const Room& self = *static_cast<Room*>(room);
+    if (self.address_ > 0) system_call(SYS_munmap, self.address_, self.bytes_);
+  }
+  [[nodiscard]] long error() const { return std::min(address_, 0L); }
+  [[nodiscard]] std::byte* base() const { return reinterpret_cast<std::byte*>(address_); }  // NOLINT
+
+ private:
+  static constexpr int kFlags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+  std::uint64_t bytes_;
+  long address_;
+};
+
+using Read = long(Room& room, int fd, const iovec* parts, int count, off_t offset, int flags);
+
+long read_by_system_call(Room& /*room*/, int fd, const iovec* parts, int count, off_t offset, int flags) {
+  return system_call(SYS_preadv2, fd, parts, count, offset, 0, flags);
+}
+
+// As the functions of libc in whose place it is called: threads may be cancelled in it, and the cache serves it.
+long read_by_next(Room& room, int fd, const iovec* parts, int count, off_t offset, int flags) {
+  ssize_t result = 0;
+  pthread_cleanup_push(Room::free, &room);
+  result = next_preadv2(fd, parts, count, offset, flags);
+  pthread_cleanup_pop(0);
+  return result < 0 ? -errno : result;
+}
+
+// By the program's own division: a device may fill one part by one record.
+long read_at_once(Read* read, int fd, const iovec* parts, int count, std::uint64_t wanted, off_t offset, int flags) {
+  const std::uint64_t data_bytes = whole_pages(wanted);
+  Room room(data_bytes + whole_pages(static_cast<std::uint64_t>(count) * sizeof(iovec)));
+  if (room.error() != 0) return room.error();
+  auto* const own_parts = reinterpret_cast<iovec*>(room.base() + data_bytes);
+  std::uint64_t begin = 0;
+  for (int i = 0; i < count; ++i) {
+    own_parts[i] = {room.base() + begin, std::min<std::uint64_t>(parts[i].iov_len, wanted - begin)};
+    begin += own_parts[i].iov_len;
+  }
+  const long result = read(room, fd, own_parts, count, offset, flags);
+  if (result > 0) Cursor(parts, count).put(room.base(), static_cast<std::uint64_t>(result));
+  return result;
+}
+
+long read_in_pieces(Read* read, int fd, const iovec* parts, int count, std::uint64_t wanted, off_t offset, int flags) {
+  Room room(kMaxPieceBytes);
+  if (room.error() != 0) return room.error();
+  Cursor cursor(parts, count);
+  std::uint64_t done = 0;
+  long result = 0;
+  while (done < wanted) {
+    const iovec piece{room.base(), std::min(wanted - done, kMaxPieceBytes)};
+    const off_t at = offset == kAtPosition ? kAtPosition : offset + static_cast<off_t>(done);
+    result = read(room, fd, &piece, 1, at, flags);
+    if (result <= 0) break;
+    cursor.put(room.base(), static_cast<std::uint64_t>(result));
+    done += static_cast<std::uint64_t>(result);
+    if (static_cast<std::uint64_t>(result) < piece.iov_len) break;
+  }
+  return done != 0 ? static_cast<long>(done) : result;
+}
+
+// A file may be read from any offset. A device, or a stream, may have records, or no more to say.
+bool is_divisible(int fd) {
+  struct stat64 status {};
+  return system_call(SYS_fstat, fd, &status) == 0 && (S_ISREG(status.st_mode) || S_ISBLK(status.st_mode)) &&
+         system_call(SYS_lseek, fd, 0, SEEK_CUR) >= 0;
+}
+
+// As the kernel's: bytes, or -errno.
+long read_by_way(Read* read, int fd, const iovec* parts, int count, off_t offset, int flags) {
   std::uint64_t wanted = 0;
   for (int i = 0; i < count; ++i) {
     if (parts[i].iov_len > SSIZE_MAX - wanted) return -EINVAL;
     wanted += parts[i].iov_len;
   }
-  const std::uint64_t room = std::min((wanted + kPageBytes - 1) & ~(kPageBytes - 1), kMaxPieceBytes);
-  const long mapped = system_call(SYS_mmap, 0, room, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (mapped < 0) return mapped;
-  auto* const piece = reinterpret_cast<std::byte*>(mapped);  // NOLINT(performance-no-int-to-ptr)
-  Cursor cursor(parts, count);
-  std::uint64_t done = 0;
-  long result = 0;
-  while (done < wanted) {
-    const iovec now{piece, std::min(wanted - done, room)};
-    const off_t at = offset == kAtPosition ? kAtPosition : offset + static_cast<off_t>(done);
-    result = system_call(SYS_preadv2, fd, &now, 1, at, 0, flags);
-    if (result <= 0) break;
-    cursor.put(piece, static_cast<std::uint64_t>(result));
-    done += static_cast<std::uint64_t>(result);
-    if (static_cast<std::uint64_t>(result) < now.iov_len) break;
-  }
-  system_call(SYS_munmap, mapped, room);
-  return done != 0 ? static_cast<long>(done) : result;
+  wanted = std::min(wanted, kMaxReadBytes);
+  const bool is_divided = wanted > kMaxPieceBytes && is_divisible(fd);
+  return (is_divided ? read_in_pieces : read_at_once)(read, fd, parts, count, wanted, offset, flags);
 }
 
-ssize_t as_libc_does(long result) {
-  if (result >= 0) return result;
-  errno = static_cast<int>(-result);
-  return -1;
+ssize_t read_by_way(int fd, const iovec* parts, int count, off_t offset, int flags) {
+  return as_libc_does(read_by_way(read_by_next, fd, parts, count, offset, flags));
 }
 
 ssize_t read_by_way(int fd, void* into, std::size_t bytes, off_t offset) {
   const iovec part{into, bytes};
-  return as_libc_does(read_by_way(fd, &part, 1, offset, 0));
+  return read_by_way(fd, &part, 1, offset, 0);
 }
 
 // libc's own threads would read, past the hooks.
 bool would_lose(const aiocb* request) {
   return request != nullptr && is_far(const_cast<void*>(request->aio_buf), request->aio_nbytes) &&
-         is_direct(request->aio_fildes);
+         !is_copied(request->aio_fildes);
 }
 
 }  // namespace
@@ -162,49 +208,56 @@ extern "C" {
 // turn.
 ssize_t farside_far_stream_read(FILE* stream, void* into, ssize_t bytes) {
   const auto wanted = static_cast<std::size_t>(bytes);
-  if (bytes > 0 && is_far(into, wanted) && may_be_direct(stream->_fileno)) {
+  if (bytes > 0 && is_far(into, wanted) && !is_copied(stream->_fileno)) {
     return read_by_way(stream->_fileno, into, wanted, kAtPosition);
   }
   return farside::preload::next_stream_read(stream, into, bytes);
 }
 
+// The cache's library calls it where its own read would be a system call.
+ssize_t farside_far_read_at(int fd, void* into, std::size_t bytes, off_t offset) {
+  if (offset < 0 || !is_far(into, bytes) || is_copied(fd)) return system_call(SYS_pread64, fd, into, bytes, offset);
+  const iovec part{into, bytes};
+  return read_by_way(read_by_system_call, fd, &part, 1, offset, 0);
+}
+
 ssize_t read(int fd, void* into, size_t bytes) {
-  if (is_far(into, bytes) && may_be_direct(fd)) return read_by_way(fd, into, bytes, kAtPosition);
+  if (is_far(into, bytes) && !is_copied(fd)) return read_by_way(fd, into, bytes, kAtPosition);
   return next_read(fd, into, bytes);
 }
 
 ssize_t __read_chk(int fd, void* into, size_t bytes, size_t room) {
-  if (bytes <= room && is_far(into, bytes) && may_be_direct(fd)) return read_by_way(fd, into, bytes, kAtPosition);
+  if (bytes <= room && is_far(into, bytes) && !is_copied(fd)) return read_by_way(fd, into, bytes, kAtPosition);
   return next_read_chk(fd, into, bytes, room);
 }
 
 ssize_t pread(int fd, void* into, size_t bytes, off_t offset) {
-  if (offset >= 0 && is_far(into, bytes) && may_be_direct(fd)) return read_by_way(fd, into, bytes, offset);
+  if (offset >= 0 && is_far(into, bytes) && !is_copied(fd)) return read_by_way(fd, into, bytes, offset);
   return next_pread(fd, into, bytes, offset);
 }
 
 ssize_t __pread_chk(int fd, void* into, size_t bytes, off_t offset, size_t room) {
-  if (offset >= 0 && bytes <= room && is_far(into, bytes) && may_be_direct(fd)) {
+  if (offset >= 0 && bytes <= room && is_far(into, bytes) && !is_copied(fd)) {
     return read_by_way(fd, into, bytes, offset);
   }
   return next_pread_chk(fd, into, bytes, offset, room);
 }
 
 ssize_t readv(int fd, const iovec* parts, int count) {
-  if (is_far(parts, count) && may_be_direct(fd)) return as_libc_does(read_by_way(fd, parts, count, kAtPosition, 0));
+  if (is_far(parts, count) && !is_copied(fd)) return read_by_way(fd, parts, count, kAtPosition, 0);
   return next_readv(fd, parts, count);
 }
 
 ssize_t preadv(int fd, const iovec* parts, int count, off_t offset) {
-  if (offset >= 0 && is_far(parts, count) && may_be_direct(fd)) {
-    return as_libc_does(read_by_way(fd, parts, count, offset, 0));
+  if (offset >= 0 && is_far(parts, count) && !is_copied(fd)) {
+    return read_by_way(fd, parts, count, offset, 0);
   }
   return next_preadv(fd, parts, count, offset);
 }
 
 ssize_t preadv2(int fd, const iovec* parts, int count, off_t offset, int flags) {
-  if (offset >= kAtPosition && is_far(parts, count) && may_be_direct(fd)) {
-    return as_libc_does(read_by_way(fd, parts, count, offset, flags));
+  if (offset >= kAtPosition && is_far(parts, count) && !is_copied(fd)) {
+    return read_by_way(fd, parts, count, offset, flags);
   }
   return next_preadv2(fd, parts, count, offset, flags);
 }

@@ -9,6 +9,7 @@
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 
 #include "preload/system_call.h"
 
@@ -30,7 +31,7 @@ constexpr sock_filter kAllow = BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
 // As kernels answer that have none of them, so that programs do it in another way.
 constexpr sock_filter kProgram[] = {
     load(offsetof(seccomp_data, arch)),
-    skip_unless(AUDIT_ARCH_X86_64, 13),
+    skip_unless(AUDIT_ARCH_X86_64, 19),
     load(offsetof(seccomp_data, nr)),
     skip_unless(SYS_io_uring_setup, 1),
     fail_with(ENOSYS),
@@ -44,6 +45,12 @@ constexpr sock_filter kProgram[] = {
     fail_with(ENOSYS),
     skip_unless(SYS_vmsplice, 1),
     fail_with(EINVAL),
+    skip_unless(SYS_socket, 5),
+    load(offsetof(seccomp_data, args)),  // the low half of the first
+    skip_unless(AF_ALG, 1),              // encrypts into the pages of a read
+    fail_with(EAFNOSUPPORT),
+    skip_unless(AF_XDP, 1),  // network devices write into memory that was registered
+    fail_with(EAFNOSUPPORT),
     kAllow,
 };
 

@@ -235,7 +235,7 @@ void in_child() {
   if (path == nullptr) return;
   if (dlsym(RTLD_DEFAULT, "mallctl") == nullptr)
     give_up("preload", "libjemalloc.so.2 is missing; apt install libjemalloc2");
-  // What a device reads for a stream into memory that leaves would be lost without a word.
+  // Bytes that a device reads for a stream into memory that leaves would be lost without a word.
   if (!take_over_streams()) give_up("take over the reads of libc's streams", "this libc is not one that it knows");
 
   const SignalsHeld signals;

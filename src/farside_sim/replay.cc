@@ -92,8 +92,8 @@ void add_replay(CLI::App& app, Action& chosen) {
     app.add_option_function<std::uint32_t>("--" + name, [wanted, name](std::uint32_t n) { wanted->numbers[name] = n; })
         ->group("Instead of what the seed draws");
   }
-  app.add_option("--grain", wanted->grain_bytes, "Bytes that are READ or WRITTEN as one")
-      ->check(CLI::IsMember({8U, 64U}))
+  app.add_option("--grain", wanted->grain_bytes, "Bytes of a bulk transfer that are READ or WRITTEN as one")
+      ->check(CLI::IsMember({4U, 8U, 64U}))
       ->group("Instead of what the seed draws");
   for (CLI::Option* const option :
        {add_names(app, "--with", wanted->with, "A fault of the network that there is", names_of(named_switches())),

@@ -15,7 +15,7 @@ namespace farside::figures {
 namespace {
 
 constexpr Duration kLimit = std::chrono::hours(24 * 365);
-constexpr Duration kPatience = std::chrono::hours(24);
+constexpr Duration kTimeout = std::chrono::hours(24);
 
 double seconds(Duration duration) { return std::chrono::duration<double>(duration).count(); }
 
@@ -55,7 +55,7 @@ class Run {
   void live(Rank rank) {
     prepare(rank);
     Fabric& fabric = world_.fabric(rank);
-    if (world_.team(rank).barrier(fabric.in(kPatience)) != Outcome::done) return;
+    if (world_.team(rank).barrier(fabric.in(kTimeout)) != Outcome::done) return;
     begin_ = std::max(begin_, fabric.now());
     for (std::uint64_t step = 0; const auto extent = workload_.next(rank, step, fabric); ++step) {
       read(rank, *extent);
@@ -151,7 +151,7 @@ class CachedRun final : public Run {
         .file_system = 1, .inode = 1, .bytes = workload_.file_bytes, .modified_ns = 1, .changed_ns = 1};
     const std::uint64_t loads = node.source->loads;
     const Time begin = fabric.now();
-    const Acquired acquired = node.cache->acquire(*node.channel, {file, block}, *node.source, fabric.in(kPatience));
+    const Acquired acquired = node.cache->acquire(*node.channel, {file, block}, *node.source, fabric.in(kTimeout));
     if (acquired.answer != Acquired::Answer::here) {
       throw Error({"acquire", "block " + std::to_string(block), "the cache has no answer", "this is a defect"});
     }

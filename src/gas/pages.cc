@@ -192,16 +192,14 @@ class PageAccess::Impl {
     const Accessor::Found found = accessor.find(part.page, deadline);
     if (!found.ended.done()) return found.ended;
     if (is_here(*found.known)) return accessor.get(part, deadline);
-    std::span<std::byte> copy = copies.find(part.page);
+    std::span<const std::byte> copy = copies.find(part.page);
     if (copy.empty()) {
-      copy = copies.add(part.page);
-      const PagePart all{part.page, 0, LocalSpan(copy.data(), copy.size())};
-      const Ended fetched = accessor.get(all, deadline);
-      if (!fetched.done()) {
-        copies.drop(part.page);
-        return fetched;
-      }
+      std::vector<std::byte> bytes(pages.page_bytes());
+      const PagePart all{part.page, 0, LocalSpan(bytes.data(), bytes.size())};
+      const Ended fetched = ending_on_error([&] { return accessor.get(all, deadline); });  // before `bytes` goes
+      if (!fetched.done()) return fetched;
       count(all);
+      copy = copies.add(part.page, std::move(bytes));
     }
     std::memcpy(part.local.adapter_data(), copy.data() + part.offset, part.local.bytes());
     return {};
@@ -213,7 +211,7 @@ class PageAccess::Impl {
     for_each_piece(part, pages.page_bytes(),
                    [&](PageId page, std::uint64_t offset, std::uint64_t at, std::uint64_t bytes) {
                      const PagePart piece{page, offset, part.local.piece(at, bytes)};
-                     const std::span<std::byte> copy = looks_for_copies ? copies.find(page) : std::span<std::byte>();
+                     const auto copy = looks_for_copies ? copies.find(page) : std::span<const std::byte>();
                      if (!copy.empty()) {
                        std::memcpy(piece.local.adapter_data(), copy.data() + offset, bytes);
                        return;

@@ -1,23 +1,22 @@
 #include "gas/read_cache.h"
 
+#include <utility>
+
 namespace farside {
 
-std::span<std::byte> ReadCache::find_copy(PageId page) {
+std::span<const std::byte> ReadCache::find_copy(PageId page) {
   const auto found = by_page_.find(page);
   if (found == by_page_.end()) return {};
   copies_.splice(copies_.begin(), copies_, found->second);
   return copies_.front().bytes;
 }
 
-std::span<std::byte> ReadCache::add(PageId page) {
-  if (copies_.size() < most_pages_) {
-    copies_.push_front({page, std::vector<std::byte>(page_bytes_)});
-  } else {
-    by_page_.erase(copies_.back().page);
-    copies_.splice(copies_.begin(), copies_, std::prev(copies_.end()));
-    copies_.front().page = page;
-  }
-  by_page_[page] = copies_.begin();
+std::span<const std::byte> ReadCache::add(PageId page, std::vector<std::byte> bytes) {
+  std::list<Copy> added;
+  added.push_front({page, std::move(bytes)});
+  by_page_.insert_or_assign(page, added.begin());  // the last that may throw
+  if (copies_.size() >= most_pages_) drop_copy(copies_.back().page);
+  copies_.splice(copies_.begin(), added);
   return copies_.front().bytes;
 }
 

@@ -21,7 +21,8 @@ TransportOptions transport_options(const InTeamOptions& options) {
           .sessions = options.sessions,
           .transport = options.transport,
           .waking = options.waking,
-          .mailbox = options.mailbox};
+          .mailbox = options.mailbox,
+          .replies = options.replies};
 }
 
 }  // namespace
@@ -115,7 +116,7 @@ void InTeam::begin_to_stand_by() {
   if (options_.lease) {
     leases = EpochWords::Leases{epochs_->local().word<ControlWord>(epoch_offset(partition())), *options_.lease};
   }
-  words_ = std::make_unique<EpochWords>(fabric, *channel_, leases, cut_off, options_.replica_rules);
+  words_ = std::make_unique<EpochWords>(fabric, *channel_, leases, cut_off, options_.replica_rules, options_.telling);
   for (Rank rank = 0; rank < team_.size(); ++rank) {
     if (rank != team_.rank()) words_->add(epochs_->of(rank).word<ControlWord>(epoch_offset(partition())));
   }
@@ -188,7 +189,8 @@ std::unique_ptr<Homes> InTeam::find_homes(Channel& channel, bool is_for_session)
   const auto how_is_standby = [this](ServerNumber partition) {
     return team_.alive(standby_of(partition)) ? Homes::StandbyIs::joined : Homes::StandbyIs::gone;
   };
-  return std::make_unique<Homes>(team_.fabric(), channel, std::move(homes), how_is_standby, options_.replica_rules);
+  return std::make_unique<Homes>(team_.fabric(), channel, std::move(homes), how_is_standby, options_.replica_rules,
+                                 options_.first_slice);
 }
 
 ServerMemory InTeam::read_head(ServerNumber seat) {

@@ -36,6 +36,9 @@ struct InTeamOptions {
   std::optional<JournalSettings> journal{};     ///< of this rank, when it serves; none: nothing outlives it
   std::uint64_t ring_bytes = 8U << 20U;         ///< of what ships a server's changes to its standby
   ShippingTimeouts shipping{};
+  TellingTimeouts telling{};
+  ReplyTimeouts replies{};                    ///< over mailboxes
+  Duration first_slice = Homes::kFirstSlice;  ///< of a wait for a primary that has a standby
   /// Connects a primary to its standby again, whose connection broke; false: it cannot. None: nothing does.
   std::function<bool(Rank standby)> reach_again{};
   Duration revoke_limit = std::chrono::seconds(5);  ///< of one attempt to take a process's access away

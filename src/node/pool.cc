@@ -291,10 +291,11 @@ void start_pool(const PoolDirectory& directory, const PoolOptions& options, Fd l
 }
 
 PoolStatus pool_status(const PoolDirectory& directory) {
-  if (directory.try_lock()) throw no_pool();
+  if (!directory.is_locked()) throw no_pool();
   PoolStatus status{record_of_running_pool(directory), {}};
   for (const PoolRecord::Node& node : status.record.nodes) {
-    status.nodes.push_back({node, ask_status(directory.door(node.rank), kStatusTimeout)});
+    const DoorStatus door = ask_status(directory.door(node.rank), kStatusTimeout);
+    status.nodes.push_back({node, door, !ProcessWatch(node.process).ended()});
   }
   return status;
 }

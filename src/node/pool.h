@@ -80,6 +80,7 @@ void start_pool(const PoolDirectory& directory, const PoolOptions& options, Fd l
 struct NodeStatus {
   PoolRecord::Node node;
   DoorStatus door;
+  bool is_running;  ///< its process
 };
 
 struct PoolStatus {

@@ -2,7 +2,9 @@
 
 #include <cerrno>
 #include <fstream>
+#include <stdexcept>
 #include <string>
+#include <utility>
 
 #include <fcntl.h>
 #include <nlohmann/json.hpp>
@@ -37,14 +39,35 @@ bool belongs_to_pool(const std::string& name) {
          is_beside_socket(name, kv::kServiceName, kRecovered);
 }
 
+// The library would turn any number into any other, also a process's into that of another one.
+template <class Number>
+Number number_in(const nlohmann::json& object, const char* name) {
+  const nlohmann::json& value = object.at(name);
+  const bool fits = value.is_number_unsigned()  ? std::in_range<Number>(value.get<std::uint64_t>())
+                    : value.is_number_integer() ? std::in_range<Number>(value.get<std::int64_t>())
+                                                : false;
+  if (!fits) throw std::out_of_range(std::string(name) + " cannot be " + value.dump());
+  return value.get<Number>();
+}
+
+PoolRecord::Node node_in(const nlohmann::json& object) {
+  return {.rank = number_in<Rank>(object, "rank"),
+          .process = number_in<pid_t>(object, "process"),
+          .restarts = number_in<std::uint32_t>(object, "restarts")};
+}
+
 }  // namespace
 
 std::filesystem::path PoolDirectory::door(Rank rank) const { return service_socket(path_, kDoor, rank); }
 
-std::optional<Fd> PoolDirectory::try_lock() const {
+std::optional<Fd> PoolDirectory::try_lock() const { return try_lock_as(LOCK_EX); }
+
+bool PoolDirectory::is_locked() const { return !try_lock_as(LOCK_SH); }
+
+std::optional<Fd> PoolDirectory::try_lock_as(int kind) const {
   Fd directory(::open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!directory) throw errno_error("open the runtime directory", path_, "set FARSIDE_RUNTIME_DIR to one that you own");
-  if (::flock(directory.get(), LOCK_EX | LOCK_NB) == 0) return directory;
+  if (::flock(directory.get(), kind | LOCK_NB) == 0) return directory;
   if (errno == EWOULDBLOCK) return std::nullopt;
   throw errno_error("lock the runtime directory", path_, "set FARSIDE_RUNTIME_DIR to one on a local file system");
 }
@@ -72,18 +95,16 @@ std::optional<PoolRecord> PoolDirectory::read_record() const {
   try {
     const nlohmann::json json = nlohmann::json::parse(file);
     PoolRecord result;
-    result.supervisor = json.at("supervisor");
-    for (const nlohmann::json& node : json.at("nodes")) {
-      result.nodes.push_back({node.at("rank"), node.at("process"), node.at("restarts")});
-    }
-    result.cache_bytes = json.at("cache_bytes");
-    result.block_bytes = json.at("block_bytes");
-    result.groups = json.at("groups");
-    result.kv_bytes = json.at("kv_bytes");
-    result.kv_copies = json.at("kv_copies");
-    result.far_bytes = json.at("far_bytes");
+    result.supervisor = number_in<pid_t>(json, "supervisor");
+    for (const nlohmann::json& node : json.at("nodes")) result.nodes.push_back(node_in(node));
+    result.cache_bytes = number_in<std::uint64_t>(json, "cache_bytes");
+    result.block_bytes = number_in<std::uint64_t>(json, "block_bytes");
+    result.groups = number_in<std::uint32_t>(json, "groups");
+    result.kv_bytes = number_in<std::uint64_t>(json, "kv_bytes");
+    result.kv_copies = number_in<std::uint32_t>(json, "kv_copies");
+    result.far_bytes = number_in<std::uint64_t>(json, "far_bytes");
     return result;
-  } catch (const nlohmann::json::exception& error) {
+  } catch (const std::exception& error) {
     throw Error({"read", record(), error.what(), "end the pool with farside down, or remove the file"});
   }
 }

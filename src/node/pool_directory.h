@@ -58,6 +58,8 @@ class PoolDirectory {
 
   /// The lock, held as long as the descriptor (or a copy that a fork made) is open; nothing when a pool runs here.
   [[nodiscard]] std::optional<Fd> try_lock() const;
+  /// Whether that lock is held. Any number of processes may ask at once.
+  [[nodiscard]] bool is_locked() const;
 
   /// Replaces the record as a whole. Throws Error when that fails: the former one is as it was.
   void write_record(const PoolRecord& record) const;
@@ -76,6 +78,8 @@ class PoolDirectory {
   void drop_log() const;
 
  private:
+  /// As flock takes it: LOCK_EX or LOCK_SH.
+  [[nodiscard]] std::optional<Fd> try_lock_as(int kind) const;
   [[nodiscard]] std::filesystem::path record() const { return path_ / "pool.json"; }
   [[nodiscard]] std::filesystem::path recovered(Rank rank) const;
 

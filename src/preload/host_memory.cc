@@ -17,6 +17,8 @@ namespace {
 
 constexpr std::uint64_t kLargePageBytes = std::uint64_t{2} << 20U;  // as in base/fd.h
 
+constexpr std::uint64_t kSmallestBlock = 4096;  // as in cache/geometry.cc: slot_stride divides by a part of it
+
 std::uint64_t load(const ControlWord& word) { return __atomic_load_n(&word.bits, __ATOMIC_ACQUIRE); }
 
 bool fits(std::uint64_t offset, std::uint64_t count, std::uint64_t stride, std::uint64_t bytes) {
@@ -25,8 +27,9 @@ bool fits(std::uint64_t offset, std::uint64_t count, std::uint64_t stride, std::
 
 bool makes_sense(const door::MapReply& reply) {
   return reply.answer == door::Answer::here && std::has_single_bit(reply.block_bytes) &&
-         reply.block_bytes <= reply.slots_file_bytes && std::has_single_bit(reply.index_buckets) &&
-         reply.slot_count <= kMaximumSlots && reply.slots_offset % 64 == 0 && reply.index_offset % 64 == 0 &&
+         reply.block_bytes >= kSmallestBlock && reply.block_bytes <= reply.slots_file_bytes &&
+         std::has_single_bit(reply.index_buckets) && reply.slot_count <= kMaximumSlots &&
+         reply.slots_offset % 64 == 0 && reply.index_offset % 64 == 0 &&
          fits(reply.slots_offset, reply.slot_count, slot_stride(reply.block_bytes), reply.slots_file_bytes) &&
          fits(reply.index_offset, reply.index_buckets, sizeof(IndexBucket), reply.slots_file_bytes) &&
          reply.board_bytes >= door::board_bytes(reply.slot_count);
@@ -54,6 +57,10 @@ std::byte* map_file(int file, std::uint64_t bytes, int protection) {
   return base;
 }
 
+void unmap(const std::byte* base, std::uint64_t bytes) {
+  if (base != nullptr) system_call(SYS_munmap, base, bytes);
+}
+
 // Asks for the first bytes of a piece before anything else is looked at, so that all of them come at once. The
 // processor itself would only find out line by line where a copy goes. What is wrongly asked for does no harm.
 void fetch_ahead(const std::byte* from, std::uint64_t bytes) {
@@ -74,7 +81,11 @@ const HostMemory* HostMemory::map(const door::MapReply& reply, int slots, int bo
   std::byte* const board_base = map_file(board, reply.board_bytes, PROT_READ | PROT_WRITE);
   auto* const memory = reinterpret_cast<HostMemory*>(
       map_memory(0, sizeof(HostMemory), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1));
-  if (slots_base == nullptr || board_base == nullptr || memory == nullptr) return nullptr;
+  if (slots_base == nullptr || board_base == nullptr || memory == nullptr) {  // a node may be asked again and again
+    unmap(slots_base, reply.slots_file_bytes);
+    unmap(board_base, reply.board_bytes);
+    return nullptr;
+  }
   memory->slots_base_ = slots_base;
   memory->slots_bytes_ = reply.slots_file_bytes;
   memory->board_base_ = board_base;

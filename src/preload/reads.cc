@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "door_client.h"
+#include "far_reads.h"
 #include "host_memory.h"
 #include "mounts.h"
 #include "system_call.h"
@@ -54,11 +55,14 @@ std::size_t total(const iovec* parts, int count) {
   return std::min(bytes, kMostBytes);
 }
 
-// Reads from the file that was looked at; kPass when the number means another by now.
+// Reads from the file that was looked at; kPass when the number means another by now. `into` may be far memory, for
+// which the file system's own way of reading matters.
 ssize_t fill_from_kernel(int fd, const CachedDescriptor& cached, std::byte* into, std::size_t bytes,
                          std::uint64_t offset) {
   const ByNumber by_number(cached);
-  return by_number ? system_call(SYS_pread64, fd, into, bytes, offset) : kPass;
+  if (!by_number) return kPass;
+  if (farside_far_read_at != nullptr) return farside_far_read_at(fd, into, bytes, static_cast<off_t>(offset));
+  return system_call(SYS_pread64, fd, into, bytes, offset);
 }
 
 long move_offset(int fd, std::int64_t by) { return system_call(SYS_lseek, fd, by, SEEK_CUR); }

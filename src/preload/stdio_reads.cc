@@ -2,6 +2,7 @@
 
 #include <cstddef>
 
+#include "far_reads.h"
 #include "reads.h"
 #include "result.h"
 #include "stream_operations.h"

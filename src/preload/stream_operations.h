@@ -15,11 +15,6 @@
 #include "next.h"
 #include "system_call.h"
 
-extern "C" {
-/// far memory's, where its library is preloaded too and has replaced _IO_file_read.
-[[gnu::weak]] ssize_t farside_far_stream_read(FILE* stream, void* into, ssize_t bytes);
-}
-
 namespace farside::preload {
 
 using StreamRead = ssize_t(FILE* stream, void* into, ssize_t bytes);

@@ -17,7 +17,7 @@ namespace farside::sim {
 namespace {
 
 constexpr Duration kLimit = std::chrono::minutes(10);
-constexpr Duration kPatience = std::chrono::milliseconds(300);  // of a read while faults last: many leases
+constexpr Duration kTimeout = std::chrono::milliseconds(300);  // of a read while faults last: many leases
 constexpr Duration kHaste = std::chrono::microseconds(100);
 constexpr Duration kLongPause = std::chrono::seconds(2);  // much longer than that
 constexpr Duration kLongStall = std::chrono::milliseconds(100);
@@ -39,6 +39,7 @@ class Run {
         options_(options_of(scenario)),
         world_(seed, static_cast<Rank>(scenario.nodes), scenario.network),
         caches_(scenario.nodes),
+        reading_(scenario.nodes),
         restarts_left_(scenario.restarts) {
     const CacheWords words(options_, world_.size(), scenario.blocks);
     if (count != nullptr) {
@@ -103,9 +104,11 @@ class Run {
   void live(Rank node) {
     auto cache = std::make_unique<Cache>(world_.team(node), options_, scenario_.rules);
     past_.push_back(std::exchange(caches_[node], std::move(cache)));
+    reading_[node] = scenario_.threads;
     for (std::uint32_t thread = 0; thread < scenario_.threads; ++thread) {
       world_.on(node, [this, node] { read_blocks(node); });
     }
+    if (scenario_.has_keepers) world_.on(node, [this, node] { renew_leases(node); });
     if (node == 0) schedule_faults();  // it lives only once
   }
 
@@ -115,10 +118,20 @@ class Run {
       const std::uint64_t choice = scenario_.all_at_once ? i : world_.fabric(node).random();
       const std::uint64_t block = choice % scenario_.blocks;
       const bool gives_up = scenario_.impatient && node != 0 && world_.scheduler().one_in(2);
-      const Duration patience = gives_up ? world_.scheduler().up_to(kHaste) : kPatience;
+      const Duration patience = gives_up ? world_.scheduler().up_to(kHaste) : kTimeout;
       const bool answered = read(node, *channel, block, patience);
       // Node 0 is never stopped itself, so nothing excuses that it got no answer.
       if (!answered && node == 0) fail("node 0 got no answer for block " + std::to_string(block));
+    }
+    --reading_[node];
+  }
+
+  void renew_leases(Rank node) {
+    Fabric& fabric = world_.fabric(node);
+    const auto channel = fabric.open_channel();
+    while (reading_[node] != 0) {
+      caches_[node]->renew_leases(*channel, fabric.in(time_limits::kRenewal));
+      fabric.sleep(options_.loading_lease / 10);
     }
   }
 
@@ -280,6 +293,7 @@ class Run {
   const CacheOptions options_;
   World world_;
   std::vector<std::unique_ptr<Cache>> caches_;
+  std::vector<std::uint32_t> reading_;  // by node: threads that are at work
   bool healed_ = false;
   std::vector<std::unique_ptr<Cache>> past_;  // to which frozen threads refer
   std::uint32_t restarts_left_;

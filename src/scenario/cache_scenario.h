@@ -42,6 +42,7 @@ struct CacheScenario {
   std::uint32_t lease_ms = 5;
   bool impatient = false;    ///< nodes but the first often give up early
   bool all_at_once = false;  ///< every thread reads the blocks in the same order, not at random
+  bool has_keepers = false;  ///< a thread of each node renews the leases of its loads, as nodes have one
   Network network;
   CacheRules rules;
 };

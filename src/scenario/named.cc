@@ -13,7 +13,7 @@ std::uint32_t between(Scheduler& dice, std::uint32_t least, std::uint32_t most) 
 
 // Network's switches but for the grain, each as likely on as off.
 void draw_network(Scheduler& dice, Network& network) {
-  network.grain_bytes = dice.one_in(2) ? 8 : 64;
+  network.grain_bytes = draw_grain(dice);
   for (const NamedSwitch& each : named_switches()) network.*each.on = dice.one_in(2);
 }
 
@@ -114,6 +114,20 @@ CacheScenario draw_crowd(std::uint64_t seed) {
   return scenario;
 }
 
+// The same, and a load takes several leases, which a thread of the loader's node renews. Nothing else takes as long as
+// a lease.
+CacheScenario draw_slow(std::uint64_t seed) {
+  CacheScenario scenario = draw_crowd(seed);
+  scenario.lease_ms = 10;
+  scenario.load_us = 4000;
+  scenario.has_keepers = true;
+  for (bool Network::*const late : {&Network::lands_late, &Network::stalls_before_posting, &Network::answers_late,
+                                    &Network::clocks_stop, &Network::breaks_links}) {
+    scenario.network.*late = false;
+  }
+  return scenario;
+}
+
 // As any, with many faults of each kind.
 CacheScenario draw_storm(std::uint64_t seed) {
   CacheScenario scenario = draw_any(seed);
@@ -135,6 +149,7 @@ constexpr std::array kScenarios{
     NamedScenario{"restart", "nodes die and come back, empty, all the time", draw_restart},
     NamedScenario{"storm", "many faults of each kind", draw_storm},
     NamedScenario{"crowd", "all nodes want the same blocks at once, and there is room for all", draw_crowd},
+    NamedScenario{"slow", "the same, and the file system takes longer than a lease", draw_slow},
 };
 
 constexpr std::array kNumbers{
@@ -181,6 +196,7 @@ constexpr std::array kRules{
     NamedRule{"compares_tokens", &CacheRules::compares_tokens},
     NamedRule{"compares_keys", &CacheRules::compares_keys},
     NamedRule{"reads_header_again", &CacheRules::reads_header_again},
+    NamedRule{"reads_header_words_alone", &CacheRules::reads_header_words_alone},
     NamedRule{"token_tells_lives", &CacheRules::token_tells_lives},
     NamedRule{"token_follows_bytes", &CacheRules::token_follows_bytes},
     NamedRule{"cells_are_exchanged", &CacheRules::cells_are_exchanged},
@@ -194,6 +210,11 @@ constexpr std::array kRules{
 };
 
 }  // namespace
+
+std::uint32_t draw_grain(Scheduler& dice) {
+  constexpr std::array<std::uint32_t, 4> kGrains{4, 4, 8, 64};
+  return kGrains.at(dice.random() % kGrains.size());
+}
 
 std::span<const NamedScenario> named_scenarios() { return kScenarios; }
 std::span<const NamedNumber> named_numbers() { return kNumbers; }

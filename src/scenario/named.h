@@ -32,6 +32,8 @@ struct NamedSwitch {
   bool Network::*on;
 };
 [[nodiscard]] std::span<const NamedSwitch> named_switches();
+/// The grain of a random network: in half of them words are split.
+[[nodiscard]] std::uint32_t draw_grain(Scheduler& dice);
 
 struct NamedRule {
   std::string_view name;

@@ -11,6 +11,9 @@ namespace farside::sim {
 namespace {
 constexpr std::uint64_t kBreakOneIn = 300;       // operations, when they come back
 constexpr std::uint64_t kAnswerLateOneIn = 100;  // that have taken effect
+
+/// Returns where the word begins that `offset` lies in.
+constexpr std::uint64_t word_of(std::uint64_t offset) { return offset / 8 * 8; }
 }  // namespace
 
 Flight::Flight(Wires& wires, ProcessId poster, const Operation& operation, std::shared_ptr<SimMemory> target,
@@ -43,7 +46,7 @@ void Flight::begin(std::vector<std::shared_ptr<Flight>> predecessors) {
 }
 
 void Flight::begin_transfer() {
-  const std::uint64_t grain = wires_.network().grain_bytes;
+  const std::uint64_t grain = grain_bytes();
   const std::uint64_t first = operation_.offset / grain * grain;
   std::uint64_t steps = 0;
   const auto step = [&](std::uint64_t at) {
@@ -71,7 +74,7 @@ void Flight::transfer(std::uint64_t at) {
 // The piece of the transfer that lies in the grain at `at`.
 void Flight::move(std::uint64_t at) {
   const std::uint64_t begin = std::max(at, operation_.offset);
-  const std::uint64_t end = std::min(at + wires_.network().grain_bytes, operation_.offset + operation_.bytes);
+  const std::uint64_t end = std::min(at + grain_bytes(), operation_.offset + operation_.bytes);
   touch_transfer(begin, end);
   std::byte* const remote = target_->base() + begin;
   const std::uint64_t position = begin - operation_.offset;
@@ -82,11 +85,22 @@ void Flight::move(std::uint64_t at) {
   } else if (is_awaited()) {
     std::memcpy(operation_.local + position, remote, end - begin);
   }
-  for (std::uint64_t word_at = begin; word_at < end; word_at += 8) {
+  const bool is_part = end - begin < 8;
+  for (std::uint64_t word_at = word_of(begin); word_at < end; word_at += 8) {
     std::uint64_t word = 0;
-    std::memcpy(&word, target_->base() + word_at, std::min<std::uint64_t>(8, end - word_at));
-    record(is_write() ? "WRITE" : "READ", word_at, word);
+    std::memcpy(&word, target_->base() + word_at, 8);
+    if (is_write()) {
+      record(is_part ? "WRITE of a part" : "WRITE", word_at, word);
+    } else {
+      record(is_part ? "READ of a part" : "READ", word_at, word);
+    }
   }
+}
+
+// A transfer of at most 8 bytes that travels alone is not split within a word.
+std::uint64_t Flight::grain_bytes() const {
+  const std::uint64_t grain = wires_.network().grain_bytes;
+  return operation_.bytes <= 8 ? std::max<std::uint64_t>(grain, 8) : grain;
 }
 
 // To everything but other atomics, an atomic is a load and, a little later, a store.
@@ -297,16 +311,19 @@ Duration Flight::delay() {
 
 void Flight::touch_transfer(std::uint64_t begin, std::uint64_t end) const {
   if (!wires_.scheduler().chosen()) return;
-  for (std::uint64_t at = begin; at < end; at += 8) {
+  for (std::uint64_t word_at = word_of(begin); word_at < end; word_at += 8) {
+    const std::uint64_t at = std::max(word_at, begin);
+    const std::uint64_t bytes = std::min(word_at + 8, end) - at;
     std::uint64_t word = 0;
+    std::memcpy(&word, target_->base() + word_at, 8);
     if (is_write()) {
-      std::memcpy(&word, source_.data() + (at - operation_.offset), std::min<std::uint64_t>(8, end - at));
-      target_->touch_store(at, word);
+      std::memcpy(reinterpret_cast<std::byte*>(&word) + (at - word_at), source_.data() + (at - operation_.offset),
+                  bytes);
+      target_->touch_store(word_at, word);
       continue;
     }
-    target_->touch(at, Chooser::Access::look);
+    target_->touch(word_at, Chooser::Access::look);
     // A READ may land in memory that others read in turn.
-    std::memcpy(&word, target_->base() + at, 8);
     if (is_awaited()) wires_.touch_store(poster_, operation_.local + (at - operation_.offset), word);
   }
 }

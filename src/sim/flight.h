@@ -65,6 +65,7 @@ class Flight : public std::enable_shared_from_this<Flight> {
   void begin_transfer();
   void transfer(std::uint64_t at);
   void move(std::uint64_t at);
+  [[nodiscard]] std::uint64_t grain_bytes() const;
   void begin_atomic(std::uint64_t unused);
   void end_atomic(std::uint64_t unused);
   void complete_early(std::uint64_t unused);

@@ -12,8 +12,9 @@
 namespace farside::sim {
 
 struct Network {
-  // Rule 1: a transfer is a set of accesses of at most `grain_bytes` in any order, and words may be stored twice.
-  std::uint32_t grain_bytes = 8;  ///< 8 or 64
+  // Rule 1: a transfer is a set of accesses of at most `grain_bytes` in any order, and words may be stored twice. With
+  // 4 the words of a transfer of more than 8 bytes are split.
+  std::uint32_t grain_bytes = 4;  ///< 4, 8 or 64
   bool stores_twice = true;
   // Rule 2: operations of one channel to one target are unordered unless fenced.
   bool reorders = true;
@@ -37,7 +38,7 @@ struct Network {
   bool replaces_links = true;
   // So does a flush that runs out when all that was posted before it has completed: then it is itself under way.
   bool flushes_replace_links = true;
-  // Where operations go by several ways only a flush orders these, so that a fence waits for visibility, and replaces
+  // If operations go by several ways only a flush orders these, so that a fence waits for visibility, and replaces
   // links, as a flush does.
   bool fences_flush = false;
   // Operations of a process proceed while it is in a call of the fabric, and not in between.
@@ -63,6 +64,8 @@ struct Network {
   // On one host a process whose access is to be taken away is killed; over a network it goes on, and finds its peer
   // lost.
   bool revoking_kills = true;
+  // If it goes on, the launcher tells all members of an eviction, also the one that was evicted. PMIx tells none.
+  bool announces_evictions = true;
   // It does not get in again by another connection. No fabric lets it; a test does, to show that it would notice.
   bool revoking_lasts = true;
 

@@ -100,6 +100,7 @@ class Scheduler {
   }
   void resume(ProcessId process);
   [[nodiscard]] bool dead(ProcessId process) { return state(process).dead; }
+  [[nodiscard]] bool paused(ProcessId process) { return state(process).paused; }
   /// How often it was paused.
   [[nodiscard]] std::uint64_t pauses(ProcessId process) { return state(process).pauses; }
 
@@ -198,7 +199,7 @@ class Scheduler {
   void open(Event& event);
   /// Returns the most urgent of open_, which holds it no more.
   Event& take_most_urgent();
-  /// Of the events in open_. Returns nothing when there is none.
+  /// The moment of the earliest event in open_; none when that is empty.
   [[nodiscard]] std::optional<Time> first_open_moment();
   [[nodiscard]] bool do_chosen();
 

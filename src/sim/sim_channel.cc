@@ -25,7 +25,7 @@ class Call {
 }  // namespace
 
 SimChannel::~SimChannel() {
-  fabric_.channels_.erase(this);
+  std::erase(fabric_.channels_, this);
   for (const auto& flight : flights_) flight->abandon();
 }
 
@@ -138,8 +138,8 @@ Outcome SimChannel::flush(PeerId peer, Deadline deadline) {
 }
 
 bool SimChannel::wait_until_over(const Flights& flights, Deadline deadline) {
-  return wait_for([&] { return std::ranges::all_of(flights, [](const auto& each) { return each->over(); }); },
-                  deadline);
+  const auto is_over = [this](const auto& each) { return each->over() || fabric_.given_up(each->peer()); };
+  return wait_for([&] { return std::ranges::all_of(flights, is_over); }, deadline);
 }
 
 // That is the report, by a call of this kind, of what was lost with the link.

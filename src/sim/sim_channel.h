@@ -17,7 +17,7 @@ namespace farside::sim {
 class SimChannel final : public Channel {
  public:
   explicit SimChannel(SimFabric& fabric) : fabric_(fabric), scheduler_(fabric.wires().scheduler()) {
-    fabric_.channels_.insert(this);
+    fabric_.channels_.push_back(this);
   }
   ~SimChannel() override;
 
@@ -28,6 +28,8 @@ class SimChannel final : public Channel {
   Outcome write_signals(std::span<const RemoteWord<ControlWord>> words, std::uint64_t value,
                         Deadline deadline) override;
   Fetched add_signal(RemoteWord<AtomicWord> word, std::uint64_t addend, Deadline deadline) override;
+  /// Ends the waits for `peer`, which counts as lost from now on.
+  void lose(PeerId peer) { replace_link(peer, Outcome::peer_lost); }
 
  private:
   using Flights = std::vector<std::shared_ptr<Flight>>;

@@ -158,6 +158,20 @@ PeerLife SimFabric::life(PeerId peer) const {
   return found == connections_.end() ? 0 : found->second;
 }
 
+void SimFabric::set_lost(PeerId peer) {
+  lost_.insert(peer);
+  broken_.erase(peer);
+}
+
+// The waits on one that lives end now; what they waited for may land all the same. Those on a dead one end by
+// themselves, after a while.
+void SimFabric::mark_lost(PeerId peer, PeerLife life) {
+  if (life != this->life(peer)) return;
+  set_lost(peer);
+  if (wires_.scheduler().dead(life_of(peer))) return;
+  for (SimChannel* const channel : channels_) channel->lose(peer);
+}
+
 Outcome SimFabric::revoke(PeerId peer, PeerLife life, Deadline deadline) {
   Scheduler& scheduler = wires_.scheduler();
   const bool is_slow = wires_.network().revokes_slowly && scheduler.in_thread();
@@ -173,10 +187,10 @@ Outcome SimFabric::revoke(PeerId peer, PeerLife life, Deadline deadline) {
   };
   if (times_out()) return Outcome::timed_out;
   if (life != this->life(peer)) return Outcome::done;
-  if (wires_.network().revoking_kills) wires_.scheduler().kill(processes_.at(peer));
+  if (wires_.network().revoking_kills) wires_.kill(processes_.at(peer));
   wires_.take_access(processes_.at(peer), process_);
   if (times_out()) return Outcome::timed_out;
-  mark_lost(peer, life);
+  set_lost(peer);
   return Outcome::done;
 }
 

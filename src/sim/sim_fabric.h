@@ -48,11 +48,7 @@ class SimFabric final : public Fabric {
   using Fabric::mark_lost;
   using Fabric::revoke;
   [[nodiscard]] PeerLife life(PeerId peer) const override;
-  void mark_lost(PeerId peer, PeerLife life) override {
-    if (life != this->life(peer)) return;
-    lost_.insert(peer);
-    broken_.erase(peer);
-  }
+  void mark_lost(PeerId peer, PeerLife life) override;
   [[nodiscard]] bool lost(PeerId peer) const override { return lost_.contains(peer); }
   [[nodiscard]] bool reaches_by_memory(PeerId /*peer*/) const override { return false; }
   /// Kills the peer, as the host fabric does with one on the same host, unless the network says otherwise. What it had
@@ -95,6 +91,12 @@ class SimFabric final : public Fabric {
  private:
   friend class SimChannel;  // which is in channels_ while it exists
 
+  void set_lost(PeerId peer);
+  /// Whether it was marked lost although it lives.
+  [[nodiscard]] bool given_up(PeerId peer) const {
+    return lost(peer) && !is_broken(peer) && !wires_.scheduler().dead(life_of(peer));
+  }
+
   Wires& wires_;
   ProcessId process_;
   std::int64_t parts_slow_ = 0;  ///< its clock loses this many parts in kParts; negative: it gains
@@ -106,7 +108,7 @@ class SimFabric final : public Fabric {
   std::set<PeerId> lost_;
   std::set<PeerId> broken_;
   std::vector<std::shared_ptr<SimMemory>> own_;
-  std::set<SimChannel*> channels_;  // that are open
+  std::vector<SimChannel*> channels_;  // that are open, by age
   Hook hook_;
 };
 

@@ -1,6 +1,7 @@
 // wires.h — what connects the simulated processes: all memory that any of them offers, and the links between them.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <set>
@@ -62,6 +63,10 @@ class Wires {
   void give_access(ProcessId from, ProcessId to) { taken_.erase({from, to}); }
   [[nodiscard]] bool access_taken(ProcessId from, ProcessId to) const { return taken_.contains({from, to}); }
 
+  /// How a process ends whose access is revoked on one host, and the others learn of it.
+  void on_kill(std::function<void(ProcessId)> kill) { kill_ = std::move(kill); }
+  void kill(ProcessId process) const { kill_(process); }
+
   /// Numbers operations in traces.
   [[nodiscard]] std::uint64_t next_operation() { return ++operations_; }
   [[nodiscard]] std::uint64_t last_operation() const { return operations_; }
@@ -96,6 +101,7 @@ class Wires {
   bool healed_ = false;
   std::set<std::pair<ProcessId, ProcessId>> taken_;
   std::map<std::pair<ProcessId, ProcessId>, std::uint64_t> breaks_;
+  std::function<void(ProcessId)> kill_;
   std::uint64_t operations_ = 0;
   std::unique_ptr<Timing> timing_;
   FaultCount* fault_count_ = nullptr;

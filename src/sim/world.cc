@@ -14,6 +14,11 @@ constexpr Duration kLook = std::chrono::microseconds(50);
 World::World(std::uint64_t seed, Rank processes, const Network& network)
     : network_(network), scheduler_(seed), wires_(scheduler_, network_) {
   if (network_.prioritizes) scheduler_.choose_by_priorities();
+  wires_.on_kill([this](ProcessId process) {
+    for (Rank rank = 0; rank < size(); ++rank) {
+      if (fabric(rank).process() == process) kill(rank);
+    }
+  });
   for (Rank rank = 0; rank < processes; ++rank) lives_.push_back(make_life(rank, next_process_++, 1, processes));
   for (const Life& life : lives_) {
     for (Rank peer = 0; peer < processes; ++peer) life.fabric->connect(peer, fabric(peer).address());
@@ -50,6 +55,36 @@ void World::kill(Rank rank) {
   for (Rank other = 0; other < size(); ++other) {
     if (other != rank) tell_loss(other, rank);
   }
+}
+
+void World::evict(Rank by, Rank rank) {
+  if (network_.revoking_kills) return kill(rank);
+  if (!alive(rank) || !evicted_.insert(fabric(rank).process()).second || !network_.announces_evictions) return;
+  ++deaths_;
+  for (Rank other = 0; other < size(); ++other) {
+    if (other == rank) continue;
+    if (other != by) tell_eviction(other, rank);
+    tell_cut_off(rank, other);
+  }
+}
+
+// A rank that is stopped learns it later.
+void World::tell_cut_off(Rank rank, Rank from) {
+  const ProcessId process = fabric(rank).process();
+  scheduler_.after(
+      scheduler_.up_to(network_.detection),
+      [this, rank, from, process, other = fabric(from).process()] {
+        if (fabric(rank).process() == process && fabric(rank).life_of(from) == other) fabric(rank).mark_lost(from);
+      },
+      [this, process] { return !scheduler_.paused(process); });
+}
+
+void World::tell_eviction(Rank to, Rank rank) {
+  scheduler_.after(scheduler_.up_to(network_.detection), [this, to, rank, process = fabric(rank).process()] {
+    if (fabric(to).life_of(rank) != process) return;
+    wires_.take_access(process, fabric(to).process());
+    fabric(to).mark_lost(rank);
+  });
 }
 
 void World::restart(Rank rank) {
@@ -143,8 +178,13 @@ Outcome SimTeam::barrier(Deadline deadline) {
 
 std::uint64_t SimTeam::epoch() const { return world_.deaths_; }
 
+bool SimTeam::has_died(Rank rank) {
+  return fabric_.lost(rank) && !fabric_.is_broken(rank) && !world_.is_evicted_quietly(fabric_.life_of(rank));
+}
+
 Outcome SimTeam::evict(Rank rank, Deadline deadline) {
-  world_.kill(rank);
+  world_.evict(rank_, rank);
+  if (!world_.network_.revoking_kills) fabric_.mark_lost(rank);  // before its access is gone, as in a team of processes
   return fabric().revoke(rank, deadline);
 }
 

@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -30,7 +31,7 @@ class SimTeam final : public Team {
   [[nodiscard]] std::unique_ptr<SymmetricRegion> allocate(const std::string& name, std::uint64_t bytes) override;
   Outcome barrier(Deadline deadline) override;
   [[nodiscard]] std::uint64_t epoch() const override;
-  [[nodiscard]] bool has_died(Rank rank) override { return fabric_.lost(rank) && !fabric_.is_broken(rank); }
+  [[nodiscard]] bool has_died(Rank rank) override;
   Outcome evict(Rank rank, Deadline deadline) override;
 
   /// `rank` came back and has allocated `name` again: its new piece takes the place of the old one.
@@ -68,6 +69,12 @@ class World {
 
   // Faults of a process. The others learn of a death a little later.
   void kill(Rank rank);
+  /// Member `by` has `rank` evicted: killed, where revoking kills. Otherwise it lives on. The others learn of it a
+  /// little later, take its access to them away, and it takes them for lost; or, where no eviction is announced, none
+  /// does.
+  void evict(Rank by, Rank rank);
+  /// Returns whether some member has had the present process of `rank` evicted.
+  [[nodiscard]] bool evicted(Rank rank) { return evicted_.contains(fabric(rank).process()); }
   /// A killed process's successor, with empty memory: another process to the simulator, which `on` then speaks of. What
   /// the old one posted still lands, in the memory that it was posted to.
   void restart(Rank rank);
@@ -87,6 +94,12 @@ class World {
   [[nodiscard]] Life make_life(Rank rank, ProcessId process, std::uint16_t incarnation, Rank size);
   void resume(SimFabric& paused);
   void tell_loss(Rank to, Rank rank);
+  void tell_eviction(Rank to, Rank rank);
+  void tell_cut_off(Rank rank, Rank from);
+  /// Returns whether this process lives on, evicted, and no member has been told.
+  [[nodiscard]] bool is_evicted_quietly(ProcessId process) {
+    return !network_.announces_evictions && evicted_.contains(process) && !scheduler_.dead(process);
+  }
   void tell_return(Rank rank, const std::string& name);
 
   Network network_;
@@ -96,7 +109,8 @@ class World {
   std::vector<Life> past_;   // whose frozen threads still refer to them
   ProcessId next_process_ = 0;
   std::map<std::string, std::map<Rank, std::string>> meetings_;  // what each rank has brought, by occasion
-  std::uint64_t deaths_ = 0;
+  std::set<ProcessId> evicted_;
+  std::uint64_t deaths_ = 0;  // and evictions that are announced
 };
 
 }  // namespace farside::sim

@@ -51,6 +51,11 @@ class Bootstrap {
   [[nodiscard]] virtual std::vector<std::string> exchange(const std::string& tried, std::string blob,
                                                           SetupClock::time_point deadline) = 0;
 
+  /// The same at all members, for HostFabricOptions::secret. Collective, where all members have to take part.
+  [[nodiscard]] virtual std::string fabric_secret(SetupClock::time_point /*deadline*/) { return {}; }
+  /// For HostFabricOptions::network: how this host is reached from where the members meet. Empty: unknown.
+  [[nodiscard]] virtual std::string network() const { return {}; }
+
   /// Tells all members that this incarnation of `rank` is evicted, where the bootstrap can. Has no effect on another
   /// incarnation: the caller observed this one, and its successor may have joined since.
   virtual void evict(Rank rank, std::uint16_t incarnation) = 0;

@@ -26,19 +26,19 @@ CoordinatorClient::CoordinatorClient(EventLoop& loop, const std::string& address
       notices_(std::move(notices)),
       rank_(rank),
       host_local_(is_host_local(address)),
+      fabric_secret_(secret.for_fabric()),
       session_({}, Session::Side::member, kBodyLimit) {
-  Fd socket = connect_to(address, deadline);
   const Introduced what{"join the team at", address};
-  session_ = introduce(socket, what, secret, rank_, kBodyLimit, deadline);
-  take_seat(socket, what, deadline);
+  Acquaintance met = introduce(what, secret, rank_, kBodyLimit, deadline);
+  network_ = network_towards(address);  // there is a way to it now
+  session_ = met.session;
+  take_seat(what, met.first);
   epoch_ = standing_.epoch;
   lost_ = standing_.lost;
-  loop_.post([this, held = std::make_shared<Fd>(std::move(socket))] { start(std::move(*held)); });
+  loop_.post([this, held = std::make_shared<Fd>(std::move(met.socket))] { start(std::move(*held)); });
 }
 
-void CoordinatorClient::take_seat(const Fd& socket, const Introduced& what, SetupClock::time_point deadline) {
-  constexpr std::size_t kVerdictLimit = 64 << 10;
-  const Frame verdict = read_frame(socket, what, session_, kVerdictLimit, deadline);
+void CoordinatorClient::take_seat(const Introduced& what, const Frame& verdict) {
   Decoder fields(verdict.fields, "the coordinator's answer");
   if (verdict.kind == FrameKind::refused) throw Error({what.tried, what.address, fields.text(), ""});
   size_ = fields.number<Rank>();

@@ -20,6 +20,8 @@ class CoordinatorClient final : public Bootstrap {
   [[nodiscard]] Rank size() const override { return size_; }
   [[nodiscard]] std::uint16_t incarnation() const override { return incarnation_; }
   [[nodiscard]] Standing standing() const override { return standing_; }
+  [[nodiscard]] std::string fabric_secret(SetupClock::time_point /*deadline*/) override { return fabric_secret_; }
+  [[nodiscard]] std::string network() const override { return network_; }
 
   [[nodiscard]] std::vector<std::string> exchange(const std::string& tried, std::string blob,
                                                   SetupClock::time_point deadline) override;
@@ -27,7 +29,7 @@ class CoordinatorClient final : public Bootstrap {
   void leave() override;
 
  private:
-  void take_seat(const Fd& socket, const Introduced& what, SetupClock::time_point deadline);
+  void take_seat(const Introduced& what, const Frame& verdict);
 
   // On the loop's thread.
   void start(Fd socket);
@@ -46,6 +48,8 @@ class CoordinatorClient final : public Bootstrap {
   MembershipNotices notices_;
   const Rank rank_;
   const bool host_local_;
+  const std::string fabric_secret_;
+  std::string network_;
   Rank size_ = 0;
   std::uint16_t incarnation_ = 0;
   Standing standing_;
@@ -58,7 +62,7 @@ class CoordinatorClient final : public Bootstrap {
 
   Mutex mutex_;
   ConditionVariable changed_;
-  /// Of what is being gathered: the blobs of the first ranks.
+  /// The blobs of the first ranks, of the exchange that is being gathered.
   std::vector<std::string> coming_ GUARDED_BY(mutex_);
   std::optional<std::vector<std::string>> gathered_ GUARDED_BY(mutex_);
   bool refused_ GUARDED_BY(mutex_) = false;         ///< for good: this process cannot be a member

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include <sys/epoll.h>
+#include <sys/socket.h>
 
 #include "farside/base/log.h"
 
@@ -15,10 +16,11 @@ constexpr auto kTryToSend = std::chrono::seconds(1);
 
 }  // namespace
 
-GuestLink::GuestLink(Introduced what, const Secret& secret, SetupClock::time_point deadline)
-    : what_(std::move(what)),
-      socket_(connect_to(what_.address, deadline)),
-      session_(introduce(socket_, what_, secret, kNoRank, kServiceBodyLimit, deadline)) {
+GuestLink::GuestLink(const Introduced& what, const Secret& secret, SetupClock::time_point deadline)
+    : GuestLink(what, introduce(what, secret, kNoRank, kServiceBodyLimit, deadline)) {}
+
+GuestLink::GuestLink(Introduced what, Acquaintance met)
+    : what_(std::move(what)), socket_(std::move(met.socket)), session_(met.session), welcome_(std::move(met.first)) {
   keep_alive(socket_);
 }
 
@@ -27,7 +29,8 @@ void GuestLink::send(const std::string& message, SetupClock::time_point deadline
 }
 
 std::string GuestLink::receive(SetupClock::time_point deadline) {
-  Frame frame = read_frame(socket_, what_, session_, kServiceBodyLimit, deadline);
+  Frame frame = welcome_ ? std::move(*std::exchange(welcome_, std::nullopt))
+                         : read_frame(socket_, what_, session_, kServiceBodyLimit, deadline);
   if (frame.kind != FrameKind::service) {
     throw Error({what_.tried, what_.address, "it is another service", "check the address"});
   }
@@ -45,6 +48,8 @@ void GuestLink::try_to_send(const std::string& message) noexcept {
 Error GuestLink::failure(const std::string& why) const {
   return Error({what_.tried, what_.address, why, "see farside status"});
 }
+
+void GuestLink::hang_up() const noexcept { (void)::shutdown(socket_.get(), SHUT_RDWR); }
 
 void GuestLink::watch(EventLoop& loop, const std::function<void()>& ended) const {
   loop.post([&loop, descriptor = socket_.get(), ended] {

@@ -6,6 +6,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -22,13 +23,16 @@ namespace farside {
 
 class GuestLink {
  public:
-  /// Connects and shakes hands. Throws Error when no service answers, or not with this secret.
-  GuestLink(Introduced what, const Secret& secret, SetupClock::time_point deadline);
+  /// Connects, shakes hands and waits for the service's welcome. Throws Error when no service answers, or not with this
+  /// secret.
+  GuestLink(const Introduced& what, const Secret& secret, SetupClock::time_point deadline);
 
   [[nodiscard]] const Introduced& what() const noexcept { return what_; }
 
   // Throw Error when the deadline passes, or the other side is gone.
+
   void send(const std::string& message, SetupClock::time_point deadline);
+  /// At first its welcome.
   [[nodiscard]] std::string receive(SetupClock::time_point deadline);
   /// One that must be `wanted`, of `messages`. Their Kind has `refused`: why, and the end.
   template <class Kind>
@@ -42,15 +46,20 @@ class GuestLink {
   /// Sends what the other side hears within a second, or can do without: the end of the link says the same.
   void try_to_send(const std::string& message) noexcept;
   [[nodiscard]] Error failure(const std::string& why) const;
+  /// Ends it: the other side learns of that, and `ended` of watch is called. Any thread.
+  void hang_up() const noexcept;
 
   /// Has `loop` call `ended`, once, when the other side is gone. `ended` keeps this: a descriptor stays open until the
   /// loop forgets it. Nothing comes but answers, for which their caller waits, so the end alone is watched for.
   void watch(EventLoop& loop, const std::function<void()>& ended) const;
 
  private:
+  GuestLink(Introduced what, Acquaintance met);
+
   const Introduced what_;
   const Fd socket_;
   Session session_;
+  std::optional<Frame> welcome_;  ///< until it is received
 };
 
 /// Returns the Link to the first of `entries` that answers. Throws Error: why the last one does not, or `none` without
@@ -59,9 +68,9 @@ template <class Link>
 [[nodiscard]] std::shared_ptr<Link> link_to_any(std::span<const std::string> entries, const Secret& secret,
                                                 SetupClock::time_point deadline, const Failure& none) {
   Error failed(none);
-  for (const std::string& entry : entries) {
+  for (std::size_t left = entries.size(); left != 0; --left) {
     try {
-      return std::make_shared<Link>(entry, secret, deadline);
+      return std::make_shared<Link>(entries[entries.size() - left], secret, share_of(deadline, left));
     } catch (const Error& error) {
       failed = error;
     }

@@ -6,8 +6,6 @@
 
 #include <sys/epoll.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "farside/base/error.h"
 
@@ -22,15 +20,6 @@ constexpr auto kLook = std::chrono::milliseconds(500);
 constexpr std::size_t kMaxStrangers = 128;  // at each listener
 constexpr std::size_t kMaxReason = 1024;    // it may quote a name of any length that a guest sent
 
-// Removes the socket that a killed service left there: the pool's lock says that no service uses it.
-Fd listen_alone_on(const std::string& address) {
-  if (!is_host_local(address)) return listen_on(address);
-  if (::unlink(address.c_str()) != 0 && errno != ENOENT) throw errno_error("remove the old socket", address);
-  Fd socket = listen_on(address);
-  if (::chmod(address.c_str(), S_IRUSR | S_IWUSR) != 0) throw errno_error("close to others the socket", address);
-  return socket;
-}
-
 }  // namespace
 
 Guests::Guests(EventLoop& loop, const Secret& secret, Host& host, const std::vector<std::string>& addresses)
@@ -41,15 +30,6 @@ Guests::Guests(EventLoop& loop, const Secret& secret, Host& host, const std::vec
       loop_.watch(listener.fd(), EPOLLIN, [this, &listener](std::uint32_t) { accept(listener); });
     }
   });
-}
-
-// A failure after the first constructor leaves no name behind.
-Guests::Listener::Listener(std::string address) : Listener(std::move(address), Fd()) {
-  socket_ = listen_alone_on(address_);
-}
-
-Guests::Listener::~Listener() {
-  if (is_host_local(address_)) ::unlink(address_.c_str());
 }
 
 void Guests::say(Number guest, const std::string& message) {

@@ -19,6 +19,7 @@
 #include "team/connection.h"
 #include "team/event_loop.h"
 #include "team/introduction.h"
+#include "team/listener.h"
 
 namespace farside {
 
@@ -48,7 +49,8 @@ class Guests {
     Host() = default;
   };
 
-  /// Listens at `addresses` (socket.h) from construction on until `loop` is stopped, which must be before this goes.
+  /// Listens at `addresses` (listener.h; the pool's lock says that no other service does) from construction on until
+  /// `loop` is stopped, which must be before this goes.
   Guests(EventLoop& loop, const Secret& secret, Host& host, const std::vector<std::string>& addresses);
   Guests(const Guests&) = delete;
   Guests& operator=(const Guests&) = delete;
@@ -57,23 +59,6 @@ class Guests {
   void say(Number guest, const std::string& message);
 
  private:
-  /// A socket, and its name in the file system.
-  class Listener {
-   public:
-    explicit Listener(std::string address);
-    Listener(const Listener&) = delete;
-    Listener& operator=(const Listener&) = delete;
-    ~Listener();
-
-    [[nodiscard]] const std::string& address() const noexcept { return address_; }
-    [[nodiscard]] int fd() const noexcept { return socket_.get(); }
-
-   private:
-    Listener(std::string address, Fd socket) : address_(std::move(address)), socket_(std::move(socket)) {}
-
-    const std::string address_;
-    Fd socket_;
-  };
   /// A connected client: a stranger until it has a session.
   struct Visitor {
     const Listener* listener;

@@ -115,8 +115,11 @@ void HostTeam::expect_descriptors() const {
 }
 
 void HostTeam::connect_all(SetupClock::time_point deadline) {
-  fabric_ =
-      make_host_fabric({.mode = fabric_mode_from_environment(), .remote_peers = !one_host(), .expected_peers = size()});
+  fabric_ = make_host_fabric({.mode = fabric_mode_from_environment(),
+                              .remote_peers = !one_host(),
+                              .expected_peers = size(),
+                              .secret = bootstrap_->fabric_secret(deadline),
+                              .network = bootstrap_->network()});
   const auto addresses = bootstrap_->exchange("exchange addresses", fabric_->address(), deadline);
   const MutexLock lock(membership_);
   for (Rank rank = 0; rank < size(); ++rank) fabric_->connect(rank, newest(kAddresses, rank, addresses[rank]));
@@ -150,6 +153,8 @@ std::unique_ptr<SymmetricRegion> HostTeam::gather_region(std::unique_ptr<Region>
   std::vector<std::unique_ptr<RemoteRegion>> by_rank;
   for (Rank rank = 0; rank < size(); ++rank) {
     by_rank.push_back(attach_piece(rank, newest(exchange, rank, gathered[rank]), local->name(), local->bytes()));
+    const auto newer = newer_.find(rank);  // one that came back, and may not be reached yet
+    if (newer != newer_.end() && newer->second.size() == exchange) newer->second.push_back(gathered[rank]);
   }
   const auto pieces = std::make_shared<Pieces>(std::move(by_rank));
   regions_.back() = pieces;
@@ -350,40 +355,50 @@ void HostTeam::take_back(Rank rank, const std::vector<std::string>& blobs) try {
       return;
     }
   }
-  finish_return(rank, notices_[rank], SetupClock::now() + kReturnLimit, kFirstPause);
+  finish_return({.rank = rank, .notice = notices_[rank], .deadline = SetupClock::now() + kReturnLimit}, kFirstPause);
 } catch (const Error& error) {
   log::warn(named(rank) + " has come back, but cannot be reached: " + error.what());
   lose(rank, Loss::died);
 }
 
-void HostTeam::finish_return(Rank rank, std::uint32_t notice, SetupClock::time_point deadline,
-                             std::chrono::milliseconds pause) try {
-  if (notices_[rank] != notice) return;
-  if (take_access(rank)) {
-    replace_member(rank, newer_blobs(rank));
-    watch_process(rank);
-  } else if (SetupClock::now() + pause < deadline) {
-    loop_.after(pause, [=, this] { finish_return(rank, notice, deadline, 2 * pause); });
-  } else {
-    log::warn(named(rank) + " has come back, but stays lost to this process: its predecessor's access is not gone");
+// Whatever fails here, this process alone lacks something that it may have again: it tries until the deadline.
+void HostTeam::finish_return(Return returned, std::chrono::milliseconds pause) {
+  const Rank rank = returned.rank;
+  if (notices_[rank] != returned.notice) return;
+  std::string why = "its predecessor's access is not gone";
+  try {
+    // The access of the one that has the number now must not be taken when this is tried again.
+    if (!returned.is_access_gone) returned.is_access_gone = take_access(rank);
+    if (returned.is_access_gone) {
+      replace_member(rank, newer_blobs(rank));
+      return watch_process(rank);
+    }
+  } catch (const std::exception& error) {
+    lose(rank, Loss::died);
+    why = error.what();
   }
-} catch (const Error& error) {
-  log::warn(named(rank) + " has come back, but cannot be reached: " + error.what());
-  lose(rank, Loss::died);
+  if (SetupClock::now() + pause < returned.deadline) {
+    return loop_.after(pause, [=, this] { finish_return(returned, 2 * pause); });
+  }
+  log::warn(named(rank) + " has come back, but stays lost to this process: " + why);
 }
 
+// All of it, or nothing but a connection that the fabric has to be told to be lost.
 void HostTeam::replace_member(Rank rank, const std::vector<std::string>& blobs) {
   const MutexLock lock(membership_);
+  MemberCard card = MemberCard::decode(part_of(blobs, kCards));
   fabric_->connect(rank, part_of(blobs, kAddresses));
-  cards_[rank] = MemberCard::decode(part_of(blobs, kCards));
-  gone_.erase(rank);
-  ++returns_[rank];
+  gone_.erase(rank);  // attach_piece looks there
+  std::vector<std::pair<std::shared_ptr<Pieces>, std::unique_ptr<RemoteRegion>>> replaced;
   for (std::size_t i = 0; i < regions_.size() && kFirstRegion + i < blobs.size(); ++i) {
     const std::shared_ptr<Pieces> pieces = regions_[i].lock();
     if (pieces == nullptr) continue;  // freed
     const RemoteRegion& own = pieces->of(this->rank());
-    pieces->replace(rank, attach_piece(rank, blobs[kFirstRegion + i], own.name(), own.bytes()));
+    replaced.emplace_back(pieces, attach_piece(rank, blobs[kFirstRegion + i], own.name(), own.bytes()));
   }
+  for (auto& [pieces, piece] : replaced) pieces->replace(rank, std::move(piece));
+  cards_[rank] = std::move(card);
+  ++returns_[rank];
 }
 
 // Counts the ranks on other hosts as lost: without the coordinator no process reports the deaths there.

@@ -76,7 +76,13 @@ class HostTeam final : public Team {
   void take_back(Rank rank, const std::vector<std::string>& blobs);
   /// Once nothing of its predecessor can reach this process's memory. Tries again after `pause`, doubled each time,
   /// until the deadline, unless the coordinator has told of the rank since: `notice` is the number of that return.
-  void finish_return(Rank rank, std::uint32_t notice, SetupClock::time_point deadline, std::chrono::milliseconds pause);
+  struct Return {
+    Rank rank;
+    std::uint32_t notice;  ///< of `notices_`: nothing was heard of the rank since
+    SetupClock::time_point deadline;
+    bool is_access_gone = false;  ///< the predecessor's, for good
+  };
+  void finish_return(Return returned, std::chrono::milliseconds pause);
   /// Without the mutex: the service thread alone changes these two.
   [[nodiscard]] const std::vector<std::string>& newer_blobs(Rank rank) const NO_THREAD_SAFETY_ANALYSIS {
     return newer_.at(rank);

@@ -1,12 +1,22 @@
 #include "team/introduction.h"
 
+#include <algorithm>
+#include <chrono>
 #include <cstring>
+#include <thread>
+#include <utility>
 
 #include "farside/base/error.h"
 
 namespace farside {
 
 namespace {
+
+using namespace std::chrono_literals;
+
+// Between two attempts to be heard in a crowd.
+constexpr std::chrono::milliseconds kFirstPause = 50ms;
+constexpr std::chrono::milliseconds kMaxPause = 1s;
 
 template <class Message>
 Message read_message(const Fd& socket, SetupClock::time_point deadline) {
@@ -32,8 +42,8 @@ std::optional<Message> take(std::string& bytes) {
 
 }  // namespace
 
-Session introduce(const Fd& socket, const Introduced& what, const Secret& secret, std::uint32_t rank,
-                  std::size_t body_limit, SetupClock::time_point deadline) {
+Session shake_hands(const Fd& socket, const Introduced& what, const Secret& secret, std::uint32_t rank,
+                    std::size_t body_limit, SetupClock::time_point deadline) {
   const Hello hello = make_hello();
   write_all(socket, wire_bytes(hello), deadline);
   const auto challenge = read_message<Challenge>(socket, deadline);
@@ -52,6 +62,21 @@ Session introduce(const Fd& socket, const Introduced& what, const Secret& secret
   return {session_key(secret, hello, challenge, claim), Session::Side::member, body_limit};
 }
 
+Acquaintance introduce(const Introduced& what, const Secret& secret, std::uint32_t rank, std::size_t body_limit,
+                       SetupClock::time_point deadline) {
+  for (auto pause = kFirstPause;; pause = std::min(2 * pause, kMaxPause)) {
+    try {
+      Fd socket = connect_to(what.address, deadline);
+      Session session = shake_hands(socket, what, secret, rank, body_limit, deadline);
+      Frame first = read_frame(socket, what, session, body_limit, deadline);
+      return {std::move(socket), session, std::move(first)};
+    } catch (const ClosedError&) {
+      if (SetupClock::now() + pause > deadline) throw;
+    }
+    std::this_thread::sleep_for(pause);
+  }
+}
+
 Frame read_frame(const Fd& socket, const Introduced& what, Session& session, std::size_t body_limit,
                  SetupClock::time_point deadline) {
   std::string bytes = read_exactly(socket, kFrameHeader, deadline);
@@ -65,6 +90,12 @@ Frame read_frame(const Fd& socket, const Introduced& what, Session& session, std
 
 Introduction::Refusal Introduction::advance(const Secret& secret, std::string& received,
                                             const std::function<void(std::string_view)>& send) {
+  if (!refusal_) refusal_ = take_messages(secret, received, send);
+  return refusal_;
+}
+
+Introduction::Refusal Introduction::take_messages(const Secret& secret, std::string& received,
+                                                  const std::function<void(std::string_view)>& send) {
   if (!hello_) {
     hello_ = take<Hello>(received);
     if (!hello_) return {};

@@ -22,8 +22,20 @@ struct Introduced {
 
 /// The member's side, on a connected socket. Throws Error when the other side does not know the secret or speaks
 /// another protocol, and when the deadline passes.
-[[nodiscard]] Session introduce(const Fd& socket, const Introduced& what, const Secret& secret, std::uint32_t rank,
-                                std::size_t body_limit, SetupClock::time_point deadline);
+[[nodiscard]] Session shake_hands(const Fd& socket, const Introduced& what, const Secret& secret, std::uint32_t rank,
+                                  std::size_t body_limit, SetupClock::time_point deadline);
+
+/// A connection to a process that knows the secret, after its first frame.
+struct Acquaintance {
+  Fd socket;
+  Session session;
+  Frame first;
+};
+
+/// Connects, shakes hands and reads the first frame. Throws Error as shake_hands and read_frame do. A listener closes
+/// the connections of those that came first when too many wait to be heard: then this connects anew until `deadline`.
+[[nodiscard]] Acquaintance introduce(const Introduced& what, const Secret& secret, std::uint32_t rank,
+                                     std::size_t body_limit, SetupClock::time_point deadline);
 
 /// The next frame, of at most `body_limit` bytes. Throws Error when it was altered or does not come.
 [[nodiscard]] Frame read_frame(const Fd& socket, const Introduced& what, Session& session, std::size_t body_limit,
@@ -35,7 +47,8 @@ class Introduction {
   /// Why a stranger is sent away; none while it behaves.
   using Refusal = std::optional<std::string>;
 
-  /// Takes what it can from the front of `received`, and answers through `send`.
+  /// Takes what it can from the front of `received`, and answers through `send`. A refusal is for good: what arrives
+  /// before the connection is closed changes nothing.
   Refusal advance(const Secret& secret, std::string& received, const std::function<void(std::string_view)>& send);
   /// The claim that was proven: none until then.
   [[nodiscard]] const std::optional<Claim>& claim() const noexcept { return claim_; }
@@ -43,6 +56,9 @@ class Introduction {
   [[nodiscard]] Digest key(const Secret& secret) const { return session_key(secret, *hello_, challenge_, *claim_); }
 
  private:
+  Refusal take_messages(const Secret& secret, std::string& received, const std::function<void(std::string_view)>& send);
+
+  Refusal refusal_;
   std::optional<Hello> hello_;
   Challenge challenge_;
   std::optional<Claim> claim_;

@@ -6,6 +6,7 @@
 
 #include "farside/base/error.h"
 
+#include "base/hmac.h"
 #include "team/bootstrap.h"
 
 namespace farside {
@@ -53,6 +54,12 @@ class PmixBootstrap final : public Bootstrap {
       blobs.emplace_back(found->data.bo.bytes, found->data.bo.size);
     }
     return blobs;
+  }
+
+  /// Rank 0 draws it; the launcher keeps what its job's processes exchange from others.
+  [[nodiscard]] std::string fabric_secret(SetupClock::time_point deadline) override {
+    const Nonce drawn = random_nonce();
+    return exchange("share a secret", std::string(drawn.begin(), drawn.end()), deadline).front();
   }
 
   void evict(Rank, std::uint16_t) override {}

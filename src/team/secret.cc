@@ -3,10 +3,6 @@
 #include <string>
 
 #include <fcntl.h>
-#include <openssl/crypto.h>
-#include <openssl/evp.h>
-#include <openssl/hmac.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -56,28 +52,9 @@ Digest Secret::prove(std::string_view purpose, std::initializer_list<std::string
   return hmac_sha256(bytes_, message);
 }
 
-Digest hmac_sha256(const Digest& key, std::string_view message) {
-  Digest digest;
-  unsigned int length = 0;
-  if (::HMAC(::EVP_sha256(), key.data(), static_cast<int>(key.size()),
-             reinterpret_cast<const unsigned char*>(message.data()), message.size(), digest.data(),
-             &length) == nullptr ||
-      length != digest.size()) {
-    throw Error({"compute", "HMAC-SHA-256", "libcrypto refused", "check the machine's OpenSSL configuration"});
-  }
-  return digest;
-}
-
-bool equal_in_constant_time(std::span<const std::uint8_t> a, std::span<const std::uint8_t> b) {
-  return a.size() == b.size() && ::CRYPTO_memcmp(a.data(), b.data(), a.size()) == 0;
-}
-
-Nonce random_nonce() {
-  Nonce nonce;
-  if (::getrandom(nonce.data(), nonce.size(), 0) != static_cast<ssize_t>(nonce.size())) {
-    throw errno_error("draw random bytes from", "the kernel");
-  }
-  return nonce;
+std::string Secret::for_fabric() const {
+  const Digest digest = prove("farside fabric", {});
+  return {digest.begin(), digest.end()};
 }
 
 }  // namespace farside

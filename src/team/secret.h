@@ -1,17 +1,14 @@
 // secret.h — the secret that the members of a pool share and no other process knows, and the keyed hash that proves it.
 #pragma once
 
-#include <array>
-#include <cstdint>
 #include <filesystem>
 #include <initializer_list>
-#include <span>
+#include <string>
 #include <string_view>
 
-namespace farside {
+#include "base/hmac.h"
 
-using Digest = std::array<std::uint8_t, 32>;
-using Nonce = std::array<std::uint8_t, 32>;
+namespace farside {
 
 /// Never logged, never sent.
 class Secret {
@@ -29,17 +26,13 @@ class Secret {
   /// A secret that only who knows this one can know: what was proven with it is proven for `purpose` alone.
   [[nodiscard]] Secret for_purpose(std::string_view purpose) const { return Secret(prove(purpose, {})); }
 
+  /// For HostFabricOptions::secret. Tells nothing about this one.
+  [[nodiscard]] std::string for_fabric() const;
+
  private:
   explicit Secret(const Digest& bytes) : bytes_(bytes) {}
 
   Digest bytes_;
 };
-
-[[nodiscard]] Digest hmac_sha256(const Digest& key, std::string_view message);
-
-/// Takes the same time wherever the two differ.
-[[nodiscard]] bool equal_in_constant_time(std::span<const std::uint8_t> a, std::span<const std::uint8_t> b);
-
-[[nodiscard]] Nonce random_nonce();
 
 }  // namespace farside

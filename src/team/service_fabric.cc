@@ -1,6 +1,10 @@
 #include "team/service_fabric.h"
 
+#include <utility>
+
 #include "farside/fabric/host.h"
+
+#include "team/socket.h"
 
 namespace farside {
 
@@ -8,12 +12,27 @@ namespace {
 
 constexpr Duration kRing = std::chrono::seconds(1);
 
+std::unique_ptr<Fabric> make_fabric(FabricMode mode, bool remote_peers, const Secret& secret,
+                                    std::span<const std::string> addresses) {
+  HostFabricOptions options{.mode = mode, .remote_peers = remote_peers, .secret = secret.for_fabric()};
+  for (const std::string& address : addresses) {
+    if (options.network.empty()) options.network = network_towards(address);
+  }
+  return make_host_fabric(std::move(options));
+}
+
 }  // namespace
 
-std::unique_ptr<Fabric> make_service_fabric(PeerId self, bool remote_peers) {
-  auto fabric = make_host_fabric({.mode = fabric_mode_from_environment(), .remote_peers = remote_peers});
+std::unique_ptr<Fabric> make_service_fabric(PeerId self, bool remote_peers, const Secret& secret,
+                                            std::span<const std::string> listening) {
+  auto fabric = make_fabric(fabric_mode_from_environment(), remote_peers, secret, listening);
   fabric->connect(self, fabric->address());
   return fabric;
+}
+
+std::unique_ptr<Fabric> make_guest_fabric(const ServiceGreeting& greeting, const Secret& secret,
+                                          std::span<const std::string> addresses) {
+  return make_fabric(greeting.mode, greeting.remote_peers, secret, addresses);
 }
 
 OwnBell::OwnBell(Fabric& fabric, PeerId self, const Region& region, std::uint64_t offset)

@@ -4,15 +4,25 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
+#include <string>
 
 #include "farside/fabric/fabric.h"
 
 #include "base/mutex.h"
+#include "team/guest_link.h"
+#include "team/secret.h"
 
 namespace farside {
 
-/// Makes a fabric of the mode that the environment names. The service itself is its peer `self`.
-[[nodiscard]] std::unique_ptr<Fabric> make_service_fabric(PeerId self, bool remote_peers);
+/// Makes a service's fabric, of the mode that the environment names, where it is its own peer `self`. Guests know
+/// `secret`; `listening` is where they find it.
+[[nodiscard]] std::unique_ptr<Fabric> make_service_fabric(PeerId self, bool remote_peers, const Secret& secret,
+                                                          std::span<const std::string> listening);
+
+/// Makes a guest's fabric, as the service that it reached has said. Services are found at `addresses`.
+[[nodiscard]] std::unique_ptr<Fabric> make_guest_fabric(const ServiceGreeting& greeting, const Secret& secret,
+                                                        std::span<const std::string> addresses);
 
 /// Rings as guests do, from inside the service.
 ///

@@ -100,7 +100,42 @@ Fd try_connect(int family, const sockaddr* address, socklen_t length, SetupClock
   throw Error({"talk to", "the pool", "it did not answer in time", "look at its log"});
 }
 
+// As errno tells.
+[[noreturn]] void throw_failed_talk() {
+  const bool is_closed = errno == ECONNRESET || errno == EPIPE;
+  const Error failed = errno_error("talk to", "the pool");
+  if (is_closed) throw ClosedError(failed.failure());
+  throw Error(failed);
+}
+
+bool is_unspecified(const sockaddr& address) {
+  if (address.sa_family == AF_INET) return reinterpret_cast<const sockaddr_in&>(address).sin_addr.s_addr == INADDR_ANY;
+  return IN6_IS_ADDR_UNSPECIFIED(&reinterpret_cast<const sockaddr_in6&>(address).sin6_addr) != 0;
+}
+
+// As numbers.
+std::string own_address_towards(const std::string& address, const addrinfo& entry) {
+  const Fd socket(::socket(entry.ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));  // which sends nothing
+  sockaddr_storage own{};
+  socklen_t length = sizeof own;
+  if (!socket || ::connect(socket.get(), entry.ai_addr, entry.ai_addrlen) != 0 ||
+      ::getsockname(socket.get(), reinterpret_cast<sockaddr*>(&own), &length) != 0) {
+    throw errno_error("find a way to", address, "check the network");
+  }
+  std::array<char, NI_MAXHOST> name{};
+  const int code = ::getnameinfo(reinterpret_cast<const sockaddr*>(&own), length, name.data(), name.size(), nullptr, 0,
+                                 NI_NUMERICHOST);
+  if (code != 0) throw Error({"name the address of this host towards", address, ::gai_strerror(code), ""});
+  return name.data();
+}
+
 }  // namespace
+
+SetupClock::time_point share_of(SetupClock::time_point deadline, std::size_t left) {
+  constexpr SetupClock::duration kLeast = std::chrono::milliseconds(200);
+  const auto now = SetupClock::now();
+  return now + std::max((deadline - now) / static_cast<SetupClock::rep>(left), kLeast);
+}
 
 bool is_host_local(std::string_view address) { return address.find('/') != std::string_view::npos; }
 
@@ -153,19 +188,14 @@ std::string bound_address(const Fd& listener, const std::string& address) {
 }
 
 std::string own_host_towards(const std::string& address) {
+  const std::string own = own_address_towards(address, *resolve(address, 0));
+  return own.find(':') == std::string::npos ? own : "[" + own + "]";
+}
+
+std::string network_towards(const std::string& address) {
+  if (is_host_local(address)) return {};
   const AddressList found = resolve(address, 0);
-  const Fd socket(::socket(found->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));  // which sends nothing
-  sockaddr_storage own{};
-  socklen_t length = sizeof own;
-  if (!socket || ::connect(socket.get(), found->ai_addr, found->ai_addrlen) != 0 ||
-      ::getsockname(socket.get(), reinterpret_cast<sockaddr*>(&own), &length) != 0) {
-    throw errno_error("find a way to", address, "check the network");
-  }
-  std::array<char, NI_MAXHOST> name{};
-  const int code = ::getnameinfo(reinterpret_cast<const sockaddr*>(&own), length, name.data(), name.size(), nullptr, 0,
-                                 NI_NUMERICHOST);
-  if (code != 0) throw Error({"name the address of this host towards", address, ::gai_strerror(code), ""});
-  return own.ss_family == AF_INET6 ? "[" + std::string(name.data()) + "]" : name.data();
+  return is_unspecified(*found->ai_addr) ? std::string() : own_address_towards(address, *found);
 }
 
 void keep_alive(const Fd& socket) {
@@ -204,11 +234,11 @@ std::string read_exactly(const Fd& socket, std::size_t bytes, SetupClock::time_p
   std::string data(bytes, '\0');
   for (std::size_t done = 0; done < bytes;) {
     const ssize_t count = ::recv(socket.get(), data.data() + done, bytes - done, 0);
-    if (count == 0) throw Error({"talk to", "the pool", "it closed the connection", "look at its log"});
+    if (count == 0) throw ClosedError({"talk to", "the pool", "it closed the connection", "look at its log"});
     if (count > 0) {
       done += static_cast<std::size_t>(count);
     } else if (errno != EAGAIN && errno != EINTR) {
-      throw errno_error("talk to", "the pool");
+      throw_failed_talk();
     } else if (!wait_ready(socket, POLLIN, deadline)) {
       throw_silent_peer();
     }
@@ -222,7 +252,7 @@ void write_all(const Fd& socket, std::string_view bytes, SetupClock::time_point 
     if (count > 0) {
       bytes.remove_prefix(static_cast<std::size_t>(count));
     } else if (errno != EAGAIN && errno != EINTR) {
-      throw errno_error("talk to", "the pool");
+      throw_failed_talk();
     } else if (!wait_ready(socket, POLLOUT, deadline)) {
       throw_silent_peer();
     }

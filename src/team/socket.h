@@ -2,15 +2,27 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <string>
 #include <string_view>
 
+#include "farside/base/error.h"
 #include "farside/base/fd.h"
 
 namespace farside {
 
+/// The other side has ended the connection.
+class ClosedError : public Error {
+ public:
+  using Error::Error;
+};
+
 /// The clock of set-up, before there is a fabric to ask.
 using SetupClock = std::chrono::steady_clock;
+
+/// The end of the first of `left` attempts that are to be over by `deadline`: one that is not answered leaves the
+/// others their part. At least 200 ms from now, in which a process that is there answers.
+[[nodiscard]] SetupClock::time_point share_of(SetupClock::time_point deadline, std::size_t left);
 
 /// An address with a slash names a Unix socket of this host.
 [[nodiscard]] bool is_host_local(std::string_view address);
@@ -26,6 +38,9 @@ using SetupClock = std::chrono::steady_clock;
 
 /// The address of this host, without a port, as the host of `address` knows it.
 [[nodiscard]] std::string own_host_towards(const std::string& address);
+/// The same, for HostFabricOptions::network. Empty where `address` tells nothing of it: a Unix socket, or what a host
+/// listens on that listens on every interface.
+[[nodiscard]] std::string network_towards(const std::string& address);
 
 /// Between hosts: has the connection break within seconds when the other host is gone.
 void keep_alive(const Fd& socket);
@@ -34,7 +49,9 @@ void keep_alive(const Fd& socket);
 /// process listens.
 [[nodiscard]] Fd connect_to(const std::string& address, SetupClock::time_point deadline);
 
-/// Exactly `bytes` bytes of a non-blocking socket, or an Error.
+// On a non-blocking socket. Throw Error when the deadline passes, ClosedError when the connection has ended.
+
+/// Returns exactly `bytes` bytes.
 [[nodiscard]] std::string read_exactly(const Fd& socket, std::size_t bytes, SetupClock::time_point deadline);
 void write_all(const Fd& socket, std::string_view bytes, SetupClock::time_point deadline);
 

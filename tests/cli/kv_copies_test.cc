@@ -24,7 +24,7 @@ using namespace kv;
 using namespace std::chrono_literals;
 
 constexpr unsigned kClients = 3;
-const auto kTimeOut = std::chrono::duration_cast<std::chrono::milliseconds>(kPatience);
+const auto kWriterTimeout = std::chrono::duration_cast<std::chrono::milliseconds>(kTimeout);
 
 class KvCopies : public PoolTest {
  protected:
@@ -37,7 +37,7 @@ class KvCopies : public PoolTest {
     std::vector<std::string> files;
     for (unsigned client = 0; client < kClients; ++client) {
       files.push_back(files_dir() / (std::to_string(client) + ".txt"));
-      writers.push_back(std::make_unique<KvWriter>(client, files.back(), kTimeOut));
+      writers.push_back(std::make_unique<KvWriter>(client, files.back(), kWriterTimeout));
     }
     std::atomic<bool> over = false;
     std::vector<std::jthread> threads;
@@ -71,7 +71,7 @@ class KvCopies : public PoolTest {
     RecordProperty("longest_wait_ms", static_cast<int>(longest.count()));
     const auto anomaly = check_read_atomic(read_history(files));
     EXPECT_FALSE(anomaly) << name_of(anomaly->kind);
-    KvWriter newcomer(kClients, files_dir() / "newcomer.txt", kTimeOut);  // whoever comes now is served as well
+    KvWriter newcomer(kClients, files_dir() / "newcomer.txt", kWriterTimeout);  // new clients are served as well
     for (std::uint64_t round = 0; round < 10; ++round) newcomer.act(round);
     EXPECT_TRUE(newcomer.sees_what_was_acknowledged());
   }

@@ -1,14 +1,20 @@
-// A copy of any size: piece by piece, each with a deadline of its own.
+// A copy of any size, piece by piece, each with a deadline of its own; and copies to a rank that does not answer.
 #include "comm/copies.h"
 
 #include <algorithm>
+#include <atomic>
+#include <future>
+#include <memory>
 #include <numeric>
+#include <set>
+#include <vector>
 
 #include <gtest/gtest.h>
 
 #include "comm/carry.h"
 #include "tests/support/in_process_team.h"
 #include "tests/support/interposed_team.h"
+#include "tests/support/shared.h"
 
 namespace farside::test {
 namespace {
@@ -55,24 +61,22 @@ class Copies : public testing::Test {
 };
 
 TEST_F(Copies, OfAnySizeHaveADeadlineForEachPiece) {
-  const Copy put{Copy::Kind::put, {{memory_[1]->of(1).span(0, kBytes), buffer()}}, {}};
-  (void)put;
   Copy copy{Copy::Kind::put, {}, SetWord{memory_[0]->of(1).word<ControlWord>(kBytes), 5}};
   // In parts, one of which is larger than a piece.
   for (std::uint64_t at = 0, length = 1000; at < kBytes; at += length, length = kPieceBytes + 8) {
     length = std::min(length, kBytes - at);
     copy.parts.push_back({memory_[0]->of(1).span(at, length), buffer().piece(at, length)});
   }
-  ASSERT_TRUE(make_in_pieces(*channel_, copy, counted()).done());
+  ASSERT_TRUE(make_in_pieces(*channel_, copy, counted()).ended.front().done());
   EXPECT_EQ(there(), words_);
   EXPECT_EQ(memory_[1]->local().word<ControlWord>(kBytes).load(), 5U);
-  EXPECT_EQ(deadlines_, 4U + 1U) << "of the pieces and the notice";
+  EXPECT_EQ(deadlines_, 4U) << "of the pieces";
   EXPECT_LE(most_, kPieceBytes);
 
   std::ranges::fill(words_, 0);
   copy.kind = Copy::Kind::get;
   copy.notice = {};
-  ASSERT_TRUE(make_in_pieces(*channel_, copy, counted()).done());
+  ASSERT_TRUE(make_in_pieces(*channel_, copy, counted()).ended.front().done());
   EXPECT_EQ(there(), words_);
 }
 
@@ -94,10 +98,67 @@ TEST_F(Copies, GiveNoNoticeOfWhatIsNotThere) {
     if (++deadlines_ == 3) team_.fabric().mark_lost(1);
     return soon();
   };
-  const Ended ended = make_in_pieces(*channel_, copy, lost_later);
+  const Ended ended = make_in_pieces(*channel_, copy, lost_later).ended.front();
   EXPECT_EQ(ended.outcome, Outcome::peer_lost);
   EXPECT_EQ(ended.lost, 1U);
   EXPECT_EQ(memory_[1]->local().word<ControlWord>(kBytes).load(), 0U);
+}
+
+// Those to the other ranks have not had their time while that one was waited for.
+TEST_F(Copies, HaveTheirTimeAfterARankThatDoesNotAnswer) {
+  team_.before_each_flush([](PeerId peer) { return peer == 0 ? Outcome::timed_out : Outcome::done; });
+  std::vector<Copy> copies;
+  for (const Rank to : {0, 1}) {
+    copies.push_back({Copy::Kind::put, {{memory_[0]->of(to).span(0, 8), buffer().piece(0, 8)}}, {}});
+  }
+  const Made made = make_copies(*channel_, copies, counted());
+  EXPECT_EQ(made.ended[0].outcome, Outcome::timed_out);
+  EXPECT_TRUE(made.ended[1].done());
+  EXPECT_EQ(made.silent, std::set<Rank>{0});
+  EXPECT_EQ(deadlines_, 2U);
+}
+
+// It costs what is issued for the others one time-out, and not one for each copy to it.
+TEST_F(Copies, ToARankThatDoesNotAnswerEndTogether) {
+  std::atomic<bool> answers = false;
+  std::atomic<unsigned> asked = 0;
+  team_.before_each({});
+  team_.before_each_flush([&](PeerId peer) {
+    if (peer == 0 || answers) return Outcome::done;
+    ++asked;
+    return Outcome::timed_out;
+  });
+  std::array<std::unique_ptr<Comm>, 2> comms;
+  on_all_ranks(
+      2, [&](Rank rank) { comms[rank] = std::make_unique<Comm>(rank == 0 ? static_cast<Team&>(team_) : *teams_[1]); });
+  Comm& comm = *comms[0];
+  const auto put = [&](Rank to) {
+    constexpr std::uint64_t kAlone = 2U << 20U;  // more than is done together with others
+    return comm.put(*channel_, memory_[0]->of(to).span(0, kAlone), buffer().piece(0, kAlone));
+  };
+  const auto outcome_of = [&](const Request& request) {
+    EXPECT_TRUE(eventually([&] { return comm.finished(request); }));
+    return comm.wait(*channel_, request, soon()).outcome;
+  };
+
+  std::promise<void> all_issued;
+  (void)comm.in_background(*channel_, [issued = all_issued.get_future().share()](Channel&, Deadline) {
+    issued.wait();
+    return Ended{};
+  });
+  std::array<std::vector<Request>, 2> puts;
+  for (int i = 0; i < 3; ++i) {
+    for (const Rank to : {1, 0}) puts[to].push_back(put(to));
+  }
+  all_issued.set_value();
+  for (const Request& each : puts[0]) EXPECT_EQ(outcome_of(each), Outcome::done);
+  for (const Request& each : puts[1]) EXPECT_EQ(outcome_of(each), Outcome::timed_out);
+  EXPECT_EQ(asked, 1U);
+
+  EXPECT_EQ(outcome_of(put(1)), Outcome::timed_out) << "what is issued later is tried";
+  EXPECT_EQ(asked, 2U);
+  answers = true;
+  EXPECT_EQ(outcome_of(put(1)), Outcome::done);
 }
 
 }  // namespace

@@ -58,7 +58,7 @@ void use_all(Everything& all, Channel& channel, Rank rank, Fabric& fabric, std::
   if (arrival.ended.done()) (void)all.comm.notify(channel, arrival.notice);
   const auto begun = all.barrier.begin(channel, soon());
   if (begun.number != 0) (void)all.barrier.wait(channel, begun.number, soon());
-  EXPECT_NE(all.comm.wait(channel, all.comm.issued(), fabric.in(kPatience)).outcome, Outcome::timed_out);
+  EXPECT_NE(all.comm.wait(channel, all.comm.issued(), fabric.in(kTimeout)).outcome, Outcome::timed_out);
 }
 
 void meet_once(Everything& all, Channel& channel, Rank rank, Fabric& fabric) {

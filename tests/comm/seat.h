@@ -28,7 +28,7 @@ struct Seat {
     me.barrier();
   }
 
-  [[nodiscard]] Deadline patience() { return team.fabric().in(kPatience); }
+  [[nodiscard]] Deadline patience() { return team.fabric().in(kTimeout); }
 
   FleetTeam team;
   Comm comm;

@@ -21,8 +21,6 @@ namespace {
 
 using testing::HasSubstr;
 
-const Duration kTimeout = extended(std::chrono::seconds(30));
-
 /// What `act` throws; empty when nothing.
 template <class Exception, class Act>
 std::string thrown_text(Act act) {

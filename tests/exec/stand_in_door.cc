@@ -1,9 +1,10 @@
 // A node's door without a node: slots, an index and a board in memory files, and blocks read from the descriptor that
 // comes with a request. One thread and few lines: what it does to a program is plain, and plain to make go wrong.
 //
-//   stand_in_door SOCKET BLOCK_BYTES SLOTS
+//   stand_in_door SOCKET BLOCK_BYTES SLOTS [busy]
 //
-// Given fewer slots than the blocks in use, it recycles them all the time. Signals kill and stop it.
+// Given fewer slots than the blocks in use, it recycles them all the time. Signals kill and stop it. A busy one has no
+// time for any block, and prints a line each time that it says so.
 #include <atomic>
 #include <bit>
 #include <csignal>
@@ -47,8 +48,9 @@ door::Reply answer(door::Answer what, std::uint64_t slot = 0, std::uint64_t toke
 
 class Slots {
  public:
-  Slots(std::uint64_t block_bytes, std::uint64_t count)
-      : layout_{.answer = door::Answer::here,
+  Slots(std::uint64_t block_bytes, std::uint64_t count, bool is_busy)
+      : is_busy_(is_busy),
+        layout_{.answer = door::Answer::here,
                 .rank = 0,
                 .block_bytes = block_bytes,
                 .slot_count = count,
@@ -66,6 +68,10 @@ class Slots {
   [[nodiscard]] std::vector<int> files() const { return {file_.get(), board_file_.get()}; }
 
   door::Reply acquire(const BlockKey& key, const Fd& file) {
+    if (is_busy_) {
+      std::cout << "busy" << std::endl;
+      return answer(door::Answer::busy);
+    }
     if (identity_of(file) != key.file) return answer(door::Answer::around);
     if (const auto known = find(key)) return *known;
     const std::uint64_t number = next_++ % layout_.slot_count;
@@ -135,6 +141,7 @@ class Slots {
     }
   }
 
+  const bool is_busy_;
   door::MapReply layout_;
   Fd file_;
   Fd board_file_;
@@ -219,7 +226,7 @@ Fd listen_on(const std::string& path) {
 int main(int count, char** words) try {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // goes with the test, however that ends
   const std::vector<std::string> arguments(words + 1, words + count);
-  farside::Slots slots(std::stoull(arguments.at(1)), std::stoull(arguments.at(2)));
+  farside::Slots slots(std::stoull(arguments.at(1)), std::stoull(arguments.at(2)), arguments.size() > 3);
   const farside::Fd listener = farside::listen_on(arguments.at(0));
   farside::serve_all(slots, listener);
 } catch (const std::exception& error) {

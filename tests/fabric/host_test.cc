@@ -326,5 +326,22 @@ TEST(DirectAccess, IsRefusedToARegionThatIsGone) {
   EXPECT_THROW((void)fabric->attach(0, handle), Error);
 }
 
+// A store is visible at once. What a signal has followed was seen by its peer, and is not told of as lost.
+TEST(DirectAccess, LosesNothingThatASignalHasFollowed) {
+  const std::unique_ptr<Fabric> fabric = make_host_fabric({.mode = FabricMode::direct});
+  fabric->connect(0, fabric->address());
+  const std::unique_ptr<Region> region = fabric->create_region("signalled", 4096);
+  const std::unique_ptr<RemoteRegion> remote = fabric->attach(0, region->handle());
+  const std::unique_ptr<Channel> channel = fabric->open_channel();
+  const Deadline deadline = fabric->in(1min);
+  std::uint64_t word = 1;
+  EXPECT_EQ(channel->write(remote->span(0, 8), LocalSpan(word), deadline), Outcome::done);
+  EXPECT_EQ(channel->write_signal(remote->word<ControlWord>(8), 1, deadline), Outcome::done);
+  fabric->mark_lost(0);
+  fabric->connect(0, fabric->address());
+  EXPECT_EQ(channel->fence(0, deadline), Outcome::done);
+  EXPECT_EQ(channel->flush(0, deadline), Outcome::done);
+}
+
 }  // namespace
 }  // namespace farside::test

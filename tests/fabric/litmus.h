@@ -22,7 +22,7 @@ inline const std::uint64_t kRounds = reduced(1000);
 /// Looks until `holds`, giving the CPU away now and then. Throws when it takes longer than any loaded machine needs.
 template <class Condition>
 void look_until(Condition holds) {
-  const auto give_up = std::chrono::steady_clock::now() + kPatience;
+  const auto give_up = std::chrono::steady_clock::now() + kTimeout;
   for (unsigned looks = 1; !holds(); ++looks) {
     if (looks % 2048 != 0) continue;
     ::sched_yield();

@@ -308,15 +308,44 @@ TEST(Loss, AWaitEndsWithTheLifeThatItBeganIn) {
 }
 
 // What was written to a life that ended is not there in the next one, and a flush does not say so.
-TEST(Loss, AFlushTellsOfWritesToAnEarlierLife) {
+// A flag that follows data to a peer that is another one by now would be seen without them.
+TEST(Loss, FencesSignalsAndFlushesTellOnceOfWritesToAnEarlierLife) {
   Fleet fleet(1, [](Member& me) {
     const Mesh mesh = make_mesh(me, 4096);
     std::uint64_t word = 1;
     EXPECT_EQ(mesh.channel->write(mesh.at(0).span(0, 8), LocalSpan(word), mesh.patience()), Outcome::done);
     mesh.fabric->mark_lost(0);
     mesh.fabric->connect(0, mesh.fabric->address());
+    const auto again = mesh.fabric->attach(0, mesh.local->handle());
+    const auto flag = again->word<ControlWord>(8);
+    EXPECT_EQ(mesh.channel->fence(0, mesh.patience()), Outcome::peer_lost);
+    EXPECT_EQ(mesh.channel->fence(0, mesh.patience()), Outcome::done);
+    EXPECT_EQ(mesh.channel->write_signal(flag, 1, mesh.patience()), Outcome::peer_lost);
+    EXPECT_EQ(mesh.local->word<ControlWord>(8).load(), 0u);
+    EXPECT_EQ(mesh.channel->write_signal(flag, 1, mesh.patience()), Outcome::done);
     EXPECT_EQ(mesh.channel->flush(0, mesh.patience()), Outcome::peer_lost);
     EXPECT_EQ(mesh.channel->flush(0, mesh.patience()), Outcome::done);
+
+    EXPECT_EQ(mesh.channel->write(again->span(0, 8), LocalSpan(word), mesh.patience()), Outcome::done);
+    mesh.fabric->mark_lost(0);
+    mesh.fabric->connect(0, mesh.fabric->address());
+    auto last = mesh.fabric->attach(0, mesh.local->handle());
+    EXPECT_EQ(mesh.channel->add_signal(last->word<AtomicWord>(16), 1, mesh.patience()).outcome, Outcome::peer_lost);
+    EXPECT_EQ(mesh.channel->add_signal(last->word<AtomicWord>(16), 1, mesh.patience()).outcome, Outcome::done);
+    EXPECT_EQ(mesh.local->word<AtomicWord>(16).load(), 1u);
+    EXPECT_EQ(mesh.channel->flush(0, mesh.patience()), Outcome::peer_lost);
+
+    // The life that was written to, and lost, after such a report is one more.
+    EXPECT_EQ(mesh.channel->write(last->span(0, 8), LocalSpan(word), mesh.patience()), Outcome::done);
+    for (int lives = 0; lives < 2; ++lives) {
+      mesh.fabric->mark_lost(0);
+      mesh.fabric->connect(0, mesh.fabric->address());
+      last = mesh.fabric->attach(0, mesh.local->handle());
+      const auto next_flag = last->word<ControlWord>(8);
+      EXPECT_EQ(mesh.channel->write_signal(next_flag, 1, mesh.patience()), Outcome::peer_lost);
+      EXPECT_EQ(mesh.channel->write(last->span(0, 8), LocalSpan(word), mesh.patience()), Outcome::done);
+    }
+    EXPECT_EQ(mesh.channel->flush(0, mesh.patience()), Outcome::peer_lost);
   });
   fleet.expect_success();
 }

@@ -49,7 +49,7 @@ TEST(SetUp, ComingAndGoingLeavesNothingBehind) {
         if (number % 10 == 0) channel = fabric->open_channel();
         fabric->connect(1, addresses[1]);
         const std::unique_ptr<RemoteRegion> remote = fabric->attach(1, handles[1]);
-        ASSERT_TRUE(channel->fetch_add(remote->word<AtomicWord>(8), 1, fabric->in(kPatience)).done());
+        ASSERT_TRUE(channel->fetch_add(remote->word<AtomicWord>(8), 1, fabric->in(kTimeout)).done());
         fabric->mark_lost(1);
       };
       for (int i = 0; i < kWarmUp; ++i) visit(i);
@@ -150,7 +150,7 @@ TEST(SetUp, RefusesPeersThatWereNeverConnected) {
     const std::unique_ptr<Fabric> fabric = make_fabric_under_test(me);
     const std::unique_ptr<Region> region = fabric->create_region("lonely", 4096);
     EXPECT_THROW((void)fabric->attach(3, region->handle()), Error);
-    EXPECT_THROW((void)fabric->revoke(3, fabric->in(kPatience)), Error);
+    EXPECT_THROW((void)fabric->revoke(3, fabric->in(kTimeout)), Error);
     EXPECT_THROW(fabric->connect(1 << 16, fabric->address()), Error);
   });
   fleet.expect_success();

@@ -307,9 +307,22 @@ TEST(UcxFaults, UcxIsToldWhatTheMemoryModelRequires) {
   Fleet fleet(1, [](Member& /*me*/) {
     ::unsetenv("UCX_TLS");
     ::setenv("UCX_NET_DEVICES", "lo", 1);
-    const UcxEngine engine([] {}, 2);
+    const UcxEngine engine([] {}, {.expected_peers = 2});
     EXPECT_EQ(ucx_faults().settings["PCI_RELAXED_ORDERING"], "no");
     EXPECT_EQ(ucx_faults().settings["TLS"], "^sm,cuda,rocm,ze");
+  });
+  fleet.expect_success();
+}
+
+// Without it, that version takes the name for one of no transport.
+TEST(UcxFaults, SettingsOfTransportsHaveAPrefixFromVersion17On) {
+  Fleet fleet(1, [](Member& /*me*/) {
+    ucx_faults().minor_version = 17;
+    ::setenv("UCX_NET_DEVICES", "lo", 1);
+    const UcxEngine engine([] {});
+    for (const std::string setting : {"TCP_CONN_NB", "TCP_KEEPIDLE", "IB_PCI_RELAXED_ORDERING", "KEEPALIVE_INTERVAL"}) {
+      EXPECT_TRUE(ucx_faults().settings.contains(setting)) << setting;
+    }
   });
   fleet.expect_success();
 }
@@ -318,7 +331,7 @@ TEST(UcxFaults, UcxIsToldWhatTheMemoryModelRequires) {
 TEST(UcxFaults, UcxIsToldHowManyEndpointsAreExpected) {
   Fleet fleet(1, [](Member& /*me*/) {
     ::setenv("UCX_NET_DEVICES", "lo", 1);
-    const UcxEngine engine([] {}, 1234);
+    const UcxEngine engine([] {}, {.expected_peers = 1234});
     EXPECT_EQ(ucx_faults().estimated_endpoints, 1234u);
   });
   fleet.expect_success();

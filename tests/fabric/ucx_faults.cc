@@ -103,6 +103,12 @@ void ucp_request_free(void* request) {
   next(request);
 }
 
+void ucp_get_version(unsigned* major, unsigned* minor, unsigned* release) {
+  static auto* const next = farside::test::real<decltype(ucp_get_version)>("ucp_get_version");
+  next(major, minor, release);
+  if (ucx_faults().minor_version != 0) *minor = ucx_faults().minor_version;
+}
+
 ucs_status_t ucp_config_modify(ucp_config_t* config, const char* name, const char* value) {
   static auto* const next = farside::test::real<decltype(ucp_config_modify)>("ucp_config_modify");
   ucx_faults().settings[name] = value;

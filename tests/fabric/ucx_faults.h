@@ -23,6 +23,7 @@ struct UcxFaults {
   std::atomic<unsigned> endpoints_asked = 0;
   std::atomic<unsigned> results_refused = 0;
   std::atomic<std::size_t> estimated_endpoints = 0;  ///< as ucp_init was told
+  unsigned minor_version = 0;                        ///< of UCX, as ucp_get_version says; 0: what it is
   std::string forgotten_setting;                     ///< by ucp_config_modify, as a later version may
   std::map<std::string, std::string> settings;       ///< as ucp_config_modify was told, by one thread
 };

@@ -11,9 +11,9 @@
 
 namespace farside::test {
 
-Node::Node(std::uint64_t bytes) : words(bytes / 8) {
+Node::Node(std::uint64_t bytes, const HostFabricOptions& options) : words(bytes / 8) {
   ::setenv("UCX_NET_DEVICES", "lo", 1);
-  engine = std::make_unique<UcxEngine>([this] { ++events; });
+  engine = std::make_unique<UcxEngine>([this] { ++events; }, options);
   memory = engine->offer(reinterpret_cast<std::byte*>(words.data()), words.size() * 8);
   channel = engine->open_channel();
 }

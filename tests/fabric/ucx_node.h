@@ -21,11 +21,11 @@ using namespace std::chrono_literals;
 using Kind = Operation::Kind;
 
 inline Deadline in(Duration duration) { return {monotonic_now() + duration}; }
-inline Deadline patience() { return in(kPatience); }
+inline Deadline patience() { return in(kTimeout); }
 
 /// One process's engine, connected to every member, with memory at each.
 struct Node {
-  explicit Node(std::uint64_t bytes);
+  explicit Node(std::uint64_t bytes, const HostFabricOptions& options = {});
 
   /// Collective.
   void meet(Member& me);

@@ -4,11 +4,15 @@
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 
 #include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
 
 #include "farside/base/error.h"
 
+#include "fabric/ucx/devices.h"
 #include "fabric/ucx/messages.h"
 #include "tests/fabric/ucx_node.h"
 
@@ -113,16 +117,17 @@ TEST(UcxEngine, RefusesAddressesAndHandlesThatWereAltered) {
 /// Says to an engine what no engine says.
 class Stranger {
  public:
-  explicit Stranger(const std::string& address) : address_(UcxAddress::decode(address).worker) {
+  explicit Stranger(const std::string& address, std::string secret = {})
+      : address_(UcxAddress::decode(address)), secret_(std::move(secret)) {
     worker_.on_message(kAnswerMessage, &hear, this);
     open();
   }
 
   /// Instead of the connection before.
-  void open() { to_ = UcxEndpoint(worker_, address_, &ignore, nullptr); }
+  void open() { to_ = UcxEndpoint(worker_, address_.worker, &ignore, nullptr); }
   /// As a channel does, over TCP: once the connection is up.
   void greet(std::uint64_t nth) {
-    const std::string greeting = UcxGreeting{{1, 2}, 9, nth, nth, worker()}.encode();
+    const std::string greeting = greeting_of(nth, nth);
     ucp_request_param_t params{};
     params.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS | UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL;
     params.flags = UCP_AM_SEND_FLAG_EAGER;
@@ -171,7 +176,9 @@ class Stranger {
   void ask(std::string_view header, std::string_view data) {
     send(kOperationMessage, header, data, UCP_AM_SEND_FLAG_REPLY | UCP_AM_SEND_FLAG_EAGER);
   }
-  [[nodiscard]] std::string worker() const { return worker_.address(); }
+  [[nodiscard]] std::string greeting_of(std::uint64_t link, std::uint64_t nth) const {
+    return UcxGreeting{{1, 2}, 9, link, nth, worker_.address()}.encode(secret_, address_.identity);
+  }
 
  private:
   void send(unsigned message, std::string_view header, std::string_view data, unsigned flags) {
@@ -194,7 +201,8 @@ class Stranger {
     return UCS_OK;
   }
 
-  const std::string address_;
+  const UcxAddress address_;
+  const std::string secret_;
   UcxAnswer answer_{};
   UcxContext context_;
   UcxWorker worker_{context_, UCS_THREAD_MODE_SINGLE};
@@ -214,7 +222,7 @@ TEST(UcxEngine, OutlivesGreetingsThatMakeNoSense) {
     if (me.index() == 1) {
       EXPECT_EQ(node.write(0, 0, &value, 8), Outcome::done);
       Stranger stranger(address);
-      const std::string right = UcxGreeting{{1, 2}, 9, 3, 1, stranger.worker()}.encode();
+      const std::string right = stranger.greeting_of(3, 1);
       for (std::size_t at = 0; at < right.size(); ++at) {
         std::string wrong = right;
         wrong[at] ^= 4;
@@ -222,7 +230,7 @@ TEST(UcxEngine, OutlivesGreetingsThatMakeNoSense) {
         stranger.say(right.substr(0, at), UCP_AM_SEND_FLAG_REPLY | UCP_AM_SEND_FLAG_EAGER);
       }
       for (const std::uint64_t nth : {0ul, 100'000ul, ~0ul}) {  // of endpoints that were never opened
-        stranger.say(UcxGreeting{{1, 2}, 9, 3, nth, stranger.worker()}.encode(), UCP_AM_SEND_FLAG_EAGER);
+        stranger.say(stranger.greeting_of(3, nth), UCP_AM_SEND_FLAG_EAGER);
       }
       stranger.say(std::string(64 << 20, 'x'), UCP_AM_SEND_FLAG_REPLY | UCP_AM_SEND_FLAG_RNDV);
       value = 6;
@@ -313,6 +321,92 @@ TEST(UcxEngine, AGreetingWithAnImpossibleNumberLeavesTheLinkBefore) {
       for (int read = 0; read < 200; ++read) ASSERT_TRUE(stranger.reaches(handle)) << read;
     }
     me.barrier();
+  });
+  fleet.expect_success();
+}
+
+// UCX would connect to whatever a greeting names.
+TEST(UcxEngine, AnswersNoGreetingThatWasMadeWithoutItsSecret) {
+  Fleet fleet(2, [](Member& me) {
+    Node node(4096, {.secret = "ours"});
+    if (me.index() == 0) testing::internal::CaptureStderr();
+    node.meet(me);
+    const std::string address = me.exchange(node.engine->address())[0];
+    if (me.index() == 1) {
+      Stranger stranger(address, "theirs");
+      stranger.greet(1);
+      const UcxAddress other{{3, 4}, UcxAddress::decode(address).worker};
+      Stranger elsewhere(other.encode(), "ours");  // whose greeting was meant for another engine
+      elsewhere.greet(1);
+      Stranger member(address, "ours");
+      member.greet(1);
+      EXPECT_TRUE(member.is_welcomed(1));
+      std::uint64_t value = 5;
+      EXPECT_EQ(node.write(0, 0, &value, 8), Outcome::done);
+    }
+    me.barrier();
+    if (me.index() == 1) return;
+    EXPECT_TRUE(eventually([] {
+      static std::string log;
+      log += testing::internal::GetCapturedStderr();
+      testing::internal::CaptureStderr();
+      return log.find("does not know the secret") != std::string::npos;
+    }));
+    (void)testing::internal::GetCapturedStderr();
+  });
+  fleet.expect_success();
+}
+
+/// Whether that socket of this process takes connections that do not come from this host alone.
+bool is_open_to_other_hosts(int fd) {
+  int listens = 0;
+  socklen_t length = sizeof listens;
+  if (::getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &length) != 0 || listens == 0) return false;
+  sockaddr_storage bound{};
+  length = sizeof bound;
+  EXPECT_EQ(::getsockname(fd, reinterpret_cast<sockaddr*>(&bound), &length), 0);
+  if (bound.ss_family == AF_INET) {
+    return reinterpret_cast<const sockaddr_in&>(bound).sin_addr.s_addr != htonl(INADDR_LOOPBACK);
+  }
+  return bound.ss_family == AF_INET6 &&
+         IN6_IS_ADDR_LOOPBACK(&reinterpret_cast<const sockaddr_in6&>(bound).sin6_addr) == 0;
+}
+
+int sockets_open_to_other_hosts() {
+  int count = 0;
+  for (const auto& file : std::filesystem::directory_iterator("/proc/self/fd")) {
+    count += is_open_to_other_hosts(std::stoi(file.path().filename())) ? 1 : 0;
+  }
+  return count;
+}
+
+TEST(UcxEngine, ListensOnTheNetworkThatItIsGivenAndOnNoOther) {
+  Fleet fleet(1, [](Member& /*me*/) {
+    ::unsetenv("UCX_NET_DEVICES");
+    ::setenv("UCX_TLS", "tcp", 1);
+    const UcxEngine engine([] {}, {.network = "127.0.0.1"});
+    EXPECT_EQ(sockets_open_to_other_hosts(), 0);
+
+    ::setenv("UCX_NET_DEVICES", "all", 1);
+    const UcxEngine everywhere([] {}, {.network = "127.0.0.1"});
+    const auto devices = list_ucx_devices();
+    const bool has_others = std::ranges::any_of(
+        devices, [](const UcxDevice& device) { return device.transport == "tcp" && device.device != "lo"; });
+    EXPECT_EQ(sockets_open_to_other_hosts() != 0, has_others);
+  });
+  fleet.expect_success();
+}
+
+TEST(UcxEngine, SaysWhichNetworkItDoesNotFind) {
+  Fleet fleet(1, [](Member& /*me*/) {
+    ::unsetenv("UCX_NET_DEVICES");
+    try {
+      const UcxEngine engine([] {}, {.network = "192.0.2.1"});
+      FAIL();
+    } catch (const Error& error) {
+      EXPECT_NE(std::string(error.what()).find("192.0.2.1"), std::string::npos);
+      EXPECT_NE(error.failure().remedy.find("UCX_NET_DEVICES"), std::string::npos);
+    }
   });
   fleet.expect_success();
 }

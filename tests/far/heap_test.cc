@@ -2,7 +2,9 @@
 #include "farside/far/heap.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
+#include <cstring>
 #include <fstream>
 #include <iostream>
 #include <map>
@@ -11,11 +13,13 @@
 #include <set>
 #include <thread>
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include "farside/base/error.h"
+#include "farside/base/fd.h"
 
 #include "far/heap/heap_layout.h"
 #include "tests/far/local_space.h"
@@ -91,6 +95,64 @@ TEST(FarHeap, PinnedRangesStay) {
   EXPECT_EQ(std::ranges::count(pinned, 1U), static_cast<std::ptrdiff_t>(pinned.size()));
   EXPECT_EQ(heap->statistics().faults, before);
 }
+
+/// A file without a name, of words that follow from their place.
+class WordsOnDisk {
+ public:
+  explicit WordsOnDisk(std::uint64_t bytes) {
+    char name[] = "/tmp/farside-heap-XXXXXX";
+    const Fd plain(::mkstemp(name));
+    direct_ = Fd(::open(name, O_RDONLY | O_DIRECT | O_CLOEXEC));
+    ::unlink(name);
+    std::vector<std::uint64_t> words(bytes / 8);
+    std::iota(words.begin(), words.end(), 1U);
+    const bool is_written = ::write(plain.get(), words.data(), bytes) == static_cast<ssize_t>(bytes);
+    if (!is_written || ::fsync(plain.get()) != 0) direct_.reset();
+  }
+
+  /// Nothing where the file system of /tmp has no direct reads.
+  [[nodiscard]] const Fd& direct() const { return direct_; }
+
+ private:
+  Fd direct_;
+};
+
+class FarHeapDevices : public testing::TestWithParam<bool> {};
+
+// Whether or not the heap serves system calls: a device writes to the page that it was given, which may not be evicted
+// before.
+TEST_P(FarHeapDevices, PinnedRangesKeepWhatADeviceWrites) {
+  const WordsOnDisk file(kMiB);
+  if (!file.direct()) GTEST_SKIP() << "no direct reads of files in /tmp";
+  std::unique_ptr<Heap> heap;
+  try {
+    const HeapOptions options{.local_bytes = 2 * kMiB, .for_system_calls = GetParam()};
+    heap = std::make_unique<Heap>(std::make_unique<LocalSpace>(16 * kMiB), options);
+  } catch (const Error& error) {
+    GTEST_SKIP() << error.what();
+  }
+  auto* const pinned = static_cast<std::uint64_t*>(heap->allocate(kMiB, 4096));
+  heap->advise(pinned, kMiB, Hint::pinned);
+  far::far_vector<std::uint64_t> others(8 * kMiB / 8, 1U, *heap);
+  std::atomic<bool> is_done{false};
+  std::thread other([&] {
+    while (!is_done) std::ranges::for_each(others, [](std::uint64_t& each) { ++each; });
+  });
+  std::uint64_t wrong = 0;
+  for (int round = 0; round < 20; ++round) {
+    std::fill_n(pinned, kMiB / 8, 0U);
+    const ssize_t bytes = ::pread(file.direct().get(), pinned, kMiB, 0);
+    EXPECT_EQ(bytes, static_cast<ssize_t>(kMiB)) << std::strerror(errno);
+    for (std::uint64_t i = 0; i < kMiB / 8; ++i) wrong += static_cast<std::uint64_t>(pinned[i] != i + 1);
+  }
+  is_done = true;
+  other.join();
+  EXPECT_EQ(wrong, 0U);
+  heap->deallocate(pinned);
+}
+
+INSTANTIATE_TEST_SUITE_P(Modes, FarHeapDevices, testing::Bool(),
+                         [](const auto& one) { return one.param ? "for_system_calls" : "by_signals"; });
 
 // A range that is said to be sequential is fetched far ahead from its first page on.
 TEST(FarHeap, SequentialRangesAreFetchedAhead) {

@@ -1,6 +1,7 @@
 // Spaces in the memory of several nodes, with real threads: what is read is what was written, whatever happens to
 // nodes.
 #include <algorithm>
+#include <array>
 #include <atomic>
 
 #include <gtest/gtest.h>
@@ -108,6 +109,49 @@ TEST_F(AFarSpace, SaysThatWhatWasOnALostNodeIsLost) {
   EXPECT_EQ(value, 0U);
 }
 
+// A store goes on although the node that had the rest of the slab is lost. What is written is there, the rest is lost,
+// not zero, until it is written as well, block by block; a discard ends it.
+TEST_F(AFarSpace, StoresElsewhereWhatBelongsOnALostNode) {
+  constexpr std::uint64_t kBlock = 4096;
+  start_nodes(8);
+  const auto space = open(1, 1);
+  const auto lane = space->open_lane();
+  std::vector<std::byte> bytes(kBlock, std::byte{7});
+  const auto at = [&bytes](std::uint64_t offset, std::uint64_t size) {
+    return std::vector<Transfer>{{offset, LocalSpan(bytes.data(), size)}};
+  };
+  const auto lost_blocks = [&] {
+    std::vector<std::uint64_t> lost;
+    for (std::uint64_t block = 0; block < kSlabBytes / kBlock; ++block) {
+      if (lane->read(at(block * kBlock, kBlock), soon()) == Result::lost) lost.push_back(block);
+    }
+    return lost;
+  };
+  ASSERT_EQ(lane->write(at(0, kBlock), soon()), Result::done);
+  const PeerId only = space->slabs().place(0)[0].node->peer();
+  fabric_->mark_lost(only);
+  EXPECT_EQ(lost_blocks(), (std::vector<std::uint64_t>{0, 1, 2, 3}));
+  EXPECT_EQ(space->slabs().take_losses(), (std::vector<Loss>{{.offset = 0, .node = only}}));
+  EXPECT_EQ(space->slabs().take_losses(), std::vector<Loss>{});
+
+  bytes.assign(kBlock, std::byte{9});
+  EXPECT_EQ(lane->write(at(kBlock, kBlock), soon()), Result::done);
+  EXPECT_EQ(lost_blocks(), (std::vector<std::uint64_t>{0, 2, 3}));
+  EXPECT_EQ(lane->write(at(2 * kBlock + 8, kBlock - 8), soon()), Result::lost) << "its first bytes are lost";
+  EXPECT_EQ(lane->write(at(2 * kBlock, 8), soon()), Result::lost);
+  EXPECT_EQ(lost_blocks(), (std::vector<std::uint64_t>{0, 2, 3}));
+  for (const std::uint64_t block : {0, 2, 3}) EXPECT_EQ(lane->write(at(block * kBlock, kBlock), soon()), Result::done);
+  EXPECT_EQ(lost_blocks(), std::vector<std::uint64_t>{});
+  EXPECT_EQ(bytes.back(), std::byte{9});
+  EXPECT_EQ(space->slabs().count_copies(), (CopyCounts{.whole = 1}));
+
+  fabric_->mark_lost(space->slabs().place(0)[0].node->peer());
+  EXPECT_EQ(lane->write(at(0, kBlock), soon()), Result::done);
+  EXPECT_EQ(lane->discard(0, kSlabBytes, soon()), Result::done);
+  EXPECT_EQ(lost_blocks(), std::vector<std::uint64_t>{});
+  EXPECT_EQ(bytes.back(), std::byte{0});
+}
+
 TEST_F(AFarSpace, TakesMemoryAsItIsWrittenToAndGivesBackWhatIsDiscarded) {
   start_nodes(4);
   const auto space = open(12, 1);
@@ -121,6 +165,43 @@ TEST_F(AFarSpace, TakesMemoryAsItIsWrittenToAndGivesBackWhatIsDiscarded) {
   EXPECT_EQ(use().taken, 2U);
   ASSERT_EQ(lane->discard(0, space->bytes(), soon()), Result::done);
   EXPECT_TRUE(test::eventually([&] { return use().bare + use().free == 12; }));
+}
+
+// However small the pieces are in which it is discarded.
+TEST_F(AFarSpace, GivesBackASlabThatWasDiscardedPieceByPiece) {
+  start_nodes(4);
+  const auto space = open(2, 2);
+  const auto lane = space->open_lane();
+  std::vector<std::byte> bytes(2 * kSlabBytes, std::byte{1});
+  const Transfer all{0, LocalSpan(bytes.data(), bytes.size())};
+  ASSERT_EQ(lane->write({&all, 1}, soon()), Result::done);
+  EXPECT_EQ(use().taken, 4U);
+  for (std::uint64_t offset = 0; offset < kSlabBytes; offset += 4096) {
+    ASSERT_EQ(lane->discard(offset, 4096, soon()), Result::done);
+  }
+  EXPECT_EQ(use().taken, 2U);
+  ASSERT_EQ(lane->read({&all, 1}, soon()), Result::done);
+  EXPECT_EQ(std::ranges::count(bytes, std::byte{0}), kSlabBytes);
+}
+
+// What a block of zeros had before is still in the memory of its node.
+TEST_F(AFarSpace, HasZerosAroundWhatIsWrittenInADiscardedBlock) {
+  start_nodes(4);
+  const auto space = open(1, 1);
+  const auto lane = space->open_lane();
+  std::vector<std::byte> bytes(kSlabBytes, std::byte{1});
+  const Transfer all{0, LocalSpan(bytes.data(), bytes.size())};
+  ASSERT_EQ(lane->write({&all, 1}, soon()), Result::done);
+  ASSERT_EQ(lane->discard(100, 3 * 4096, soon()), Result::done);
+  std::array<std::byte, 8> few{};
+  few.fill(std::byte{2});
+  const Transfer part{4096 + 200, LocalSpan(few.data(), few.size())};
+  ASSERT_EQ(lane->write({&part, 1}, soon()), Result::done);
+  std::vector<std::byte> expected(kSlabBytes, std::byte{1});
+  std::fill_n(expected.begin() + 100, 3 * 4096, std::byte{0});
+  std::ranges::copy(few, expected.begin() + 4096 + 200);
+  ASSERT_EQ(lane->read({&all, 1}, soon()), Result::done);
+  EXPECT_EQ(bytes, expected);
 }
 
 TEST_F(AFarSpace, SaysThatItIsFullAndWritesWhatHasAPlace) {

@@ -297,6 +297,8 @@ int main(int count, char** arguments) {
                                                          {"without_any_descriptors", without_any_descriptors},
                                                          {"direct_reads", direct_reads},
                                                          {"direct_writes", direct_writes},
+                                                         {"cancelled_reads", cancelled_reads},
+                                                         {"file_reads", file_reads},
                                                          {"outside", outside},
                                                          {"overlay_reads", overlay_reads},
                                                          {"refused_calls", refused_calls},

@@ -14,6 +14,7 @@ namespace far_program {
 
 inline constexpr std::size_t kPage = 4096;
 inline constexpr std::size_t kLarge = std::size_t{8} << 20U;
+inline constexpr std::size_t kKnownBytes = std::size_t{2} << 20U;  ///< of a file whose words are 1, 2, 3 ...
 inline constexpr int kCannotBeTried = 77;  ///< exit code: this machine does not allow it; why is on standard output
 
 #define REQUIRE(condition) require(condition, #condition, __FILE__, __LINE__)
@@ -51,9 +52,11 @@ inline std::uint8_t* map(std::size_t bytes) {
 extern std::uint8_t static_array[kLarge];
 
 // What it does with threads, other processes and signals; far_program.cc has the rest.
+void cancelled_reads();
 void descriptors();
 void direct_reads();
 void direct_writes();
+void file_reads();
 void forks();
 void forks_among_threads();
 void forks_beside_libc();

@@ -7,21 +7,15 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <iterator>
-#include <string>
 #include <thread>
 #include <vector>
 
 #include <aio.h>
 #include <dlfcn.h>
 #include <fcntl.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
-#include <sched.h>
+#include <pthread.h>
 #include <sys/mman.h>
-#include <sys/mount.h>
-#include <sys/prctl.h>
-#include <sys/stat.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
@@ -36,7 +30,6 @@ namespace {
 constexpr std::size_t kFileBytes = 4 * kLarge;
 constexpr std::size_t kPieceBytes = 24 * kPage;
 constexpr std::size_t kStreamOperations = 21;
-constexpr std::size_t kOverlayBytes = std::size_t{2} << 20U;  // more than is read at once
 
 // A file on a disk, whose word at each place is known.
 class File {
@@ -94,60 +87,6 @@ void among_others(Read read) {
   other.join();
 }
 
-void make_known_file(const std::string& name) {
-  const int file = open(name.c_str(), O_CREAT | O_WRONLY, 0600);
-  std::vector<std::uint64_t> words(kOverlayBytes / 8);
-  for (std::size_t i = 0; i < words.size(); ++i) words[i] = i + 1;
-  REQUIRE(write(file, words.data(), kOverlayBytes) == static_cast<ssize_t>(kOverlayBytes) && close(file) == 0);
-}
-
-// The same known words on an overlay and on the file system below it, both of which are this program's alone and have
-// no name any more. Where nothing can be mounted the program ends here.
-struct Layers {
-  Layers() {
-    char place[] = "/tmp/far-program-XXXXXX";
-    REQUIRE(mkdtemp(place) != nullptr);
-    const std::string below = place + std::string("/below");
-    const std::string above = place + std::string("/above");
-    const std::string empty = place + std::string("/empty");
-    const std::string options = "lowerdir=" + below + ":" + empty;
-    bool is_mounted = unshare(CLONE_NEWNS) == 0 && mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 &&
-                      mount("tmpfs", place, "tmpfs", 0, nullptr) == 0;
-    if (is_mounted) {
-      for (const std::string& each : {below, empty, above}) REQUIRE(mkdir(each.c_str(), 0700) == 0);
-      make_known_file(below + "/file");
-      is_mounted = mount("overlay", above.c_str(), "overlay", MS_RDONLY, options.c_str()) == 0;
-    }
-    const int error = errno;
-    if (is_mounted) {
-      overlay = open((above + "/file").c_str(), O_RDONLY);
-      plain = open((below + "/file").c_str(), O_RDONLY);
-    }
-    umount2(place, MNT_DETACH);
-    REQUIRE(rmdir(place) == 0);
-    if (is_mounted) return;
-    std::printf("cannot mount an overlay: %s\n", std::strerror(error));
-    std::fflush(stdout);
-    _exit(kCannotBeTried);
-  }
-
-  int overlay = -1;
-  int plain = -1;
-};
-
-// From here on system calls that read fail in this thread, but for the one by which far memory's library goes its way.
-void forbid_all_reads_but_preadv2() {
-  sock_filter filter[] = {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
-                          BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_read, 3, 0),
-                          BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_pread64, 2, 0),
-                          BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_readv, 1, 0),
-                          BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_preadv, 0, 1),
-                          BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EUCLEAN),
-                          BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
-  const sock_fprog program{std::size(filter), filter};
-  REQUIRE(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0);
-}
-
 }  // namespace
 
 void direct_reads() {
@@ -197,34 +136,50 @@ void direct_reads() {
   request.aio_fildes = fd;
   request.aio_buf = memory;
   request.aio_nbytes = kPage;
+  request.aio_lio_opcode = LIO_READ;
+  aiocb* const list[] = {&request};
   REQUIRE(aio_read(&request) == -1 && errno == EINVAL);
+  REQUIRE(lio_listio(LIO_WAIT, list, 1, nullptr) == -1 && errno == EINVAL);
+  // Into memory that stays, and of a file that the kernel copies from.
+  alignas(kPage) std::uint8_t page[kPage];
+  request.aio_buf = page;
+  REQUIRE(lio_listio(LIO_WAIT, list, 1, nullptr) == 0 && aio_return(&request) == static_cast<ssize_t>(kPage));
+  check(page, 0, kPage);
+  request.aio_fildes = memfd_create("far-program", MFD_CLOEXEC);
+  request.aio_buf = memory;
+  REQUIRE(write(request.aio_fildes, page, kPage) == static_cast<ssize_t>(kPage));
+  std::memset(memory, 0xee, kPage);
+  REQUIRE(lio_listio(LIO_WAIT, list, 1, nullptr) == 0 && aio_return(&request) == static_cast<ssize_t>(kPage));
+  check(memory, 0, kPage);
 }
 
-// Its layers may be of a file system whose devices write into memory: what is read goes the way through memory that
-// stays.
-void overlay_reads() {
-  const Layers layers;
-  std::uint8_t* const memory = map(kOverlayBytes);
-  FILE* const stream = fdopen(dup(layers.overlay), "r");
-  REQUIRE(stream != nullptr && setvbuf(stream, nullptr, _IONBF, 0) == 0);
-  forbid_all_reads_but_preadv2();
-  const auto is_refused = [](ssize_t result) { return result == -1 && errno == EUCLEAN; };
-  std::uint64_t word = 0;
-  REQUIRE(is_refused(read(layers.plain, memory, kPage)) && is_refused(read(layers.overlay, &word, sizeof word)));
-
-  const auto came = [memory](auto result) {
-    REQUIRE(result == static_cast<decltype(result)>(kOverlayBytes));
-    check(memory, 0, kOverlayBytes);
-    std::memset(memory, 0xee, kOverlayBytes);
+// A thread that is cancelled ends within the read, as within libc's, and nothing stays of the read.
+void cancelled_reads() {
+  static const File file;
+  if (file.direct() < 0) return;
+  static std::uint8_t* const memory = map(kLarge);
+  const auto addresses = [] {
+    FILE* const statistics = std::fopen("/proc/self/statm", "r");
+    std::size_t pages = 0;
+    REQUIRE(statistics != nullptr && std::fscanf(statistics, "%zu", &pages) == 1 && std::fclose(statistics) == 0);
+    return pages * kPage;
   };
-  const iovec parts[] = {{memory, kPage}, {memory + kPage, kOverlayBytes - kPage}};
-  came(read(layers.overlay, memory, kOverlayBytes));
-  came(pread(layers.overlay, memory, kOverlayBytes, 0));
-  came(preadv(layers.overlay, parts, 2, 0));
-  REQUIRE(lseek(layers.overlay, 0, SEEK_SET) == 0);
-  came(readv(layers.overlay, parts, 2));
-  REQUIRE(fseek(stream, 0, SEEK_SET) == 0);
-  came(fread(memory, 1, kOverlayBytes, stream));
+  const auto read_as_cancelled = [](void*) -> void* {
+    REQUIRE(pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, nullptr) == 0);
+    REQUIRE(pthread_cancel(pthread_self()) == 0);
+    REQUIRE(pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, nullptr) == 0);
+    static_cast<void>(pread(file.direct(), memory, kLarge / 8, 0));
+    return nullptr;
+  };
+  std::size_t before = 0;
+  for (int i = 0; i <= 100; ++i) {
+    if (i == 1) before = addresses();  // the first thread's stack is the others' as well
+    pthread_t thread{};
+    void* result = nullptr;
+    REQUIRE(pthread_create(&thread, nullptr, read_as_cancelled, nullptr) == 0);
+    REQUIRE(pthread_join(thread, &result) == 0 && result == PTHREAD_CANCELED);
+  }
+  REQUIRE(addresses() < before + 50 * kLarge / 8);
 }
 
 // What a page had that left is written, though it is written to the page again right after.
@@ -266,7 +221,8 @@ void refused_calls() {
            fails(syscall(SYS_io_uring_register, -1, 0, nullptr, 0), ENOSYS) &&
            fails(syscall(SYS_io_setup, 8, &word), ENOSYS) &&
            fails(process_vm_writev(getpid(), &part, 1, &part, 1, 0), ENOSYS) &&
-           fails(vmsplice(ends[1], &part, 1, 0), EINVAL);
+           fails(vmsplice(ends[1], &part, 1, 0), EINVAL) && fails(socket(AF_ALG, SOCK_SEQPACKET, 0), EAFNOSUPPORT) &&
+           fails(socket(AF_XDP, SOCK_RAW, 0), EAFNOSUPPORT) && socket(AF_UNIX, SOCK_STREAM, 0) >= 0;
   };
   fill(static_array, kLarge, 1);
   REQUIRE(are_refused());

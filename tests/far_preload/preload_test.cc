@@ -1,12 +1,16 @@
 // An unmodified program under the preload library, with a budget of a fraction of its memory. The door is a stand-in,
 // so what fails here is the library's fault.
 #include <csignal>
+#include <cstdint>
 #include <filesystem>
+#include <fstream>
 #include <memory>
+#include <numeric>
 #include <string>
 #include <vector>
 
 #include <gmock/gmock.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -52,6 +56,79 @@ TEST(FarPreload, WhatIsReadFromAnOverlayIsCopied) {
   const CommandEnd end = run(with_far_memory(door.socket(), "overlay_reads"));
   if (end.code() == far_program::kCannotBeTried) GTEST_SKIP() << end.out;
   EXPECT_EQ(end.status, 0) << end.err;
+}
+
+/// A file system of a process, which lets the kernel keep nothing: what is read comes straight into the reader's
+/// memory. On it is a file with the known words, which has long been as it is.
+class FuseMount {
+ public:
+  FuseMount()
+      : server_([this] {
+          const auto source = directory_.path() / "source";
+          std::filesystem::create_directory(source);
+          std::filesystem::create_directory(place());
+          std::vector<std::uint64_t> words(far_program::kKnownBytes / 8);
+          std::iota(words.begin(), words.end(), 1U);
+          std::ofstream(source / "file").write(reinterpret_cast<const char*>(words.data()), far_program::kKnownBytes);
+          return std::vector<std::string>{FARSIDE_COUNTING_FS, "--image", source, place()};
+        }()) {}
+  ~FuseMount() { ::umount2(place().c_str(), MNT_DETACH); }
+  FuseMount(const FuseMount&) = delete;
+  FuseMount& operator=(const FuseMount&) = delete;
+
+  [[nodiscard]] std::string place() const { return std::filesystem::canonical(directory_.path()) / "mount"; }
+  [[nodiscard]] std::string file() const { return place() + "/file"; }
+  [[nodiscard]] bool is_mounted() const { return std::filesystem::exists(file()); }
+
+ private:
+  TemporaryDirectory directory_;
+  Command server_;
+};
+
+#define SKIP_WITHOUT_FUSE()                                                              \
+  if (::access("/dev/fuse", R_OK | W_OK) != 0) GTEST_SKIP() << "no access to /dev/fuse"; \
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can end a mount without further programs"
+
+std::vector<std::string> reading(const FuseMount& mount, std::vector<std::string> command) {
+  command.insert(command.begin() + 1, "FAR_PROGRAM_FILE=" + mount.file());
+  return command;
+}
+
+TEST(FarPreload, ThreadsMayBeCancelledInACopiedRead) {
+  const StandInDoor door({.budget_pages = 4096});
+  const CommandEnd end = run(with_far_memory(door.socket(), "cancelled_reads"));
+  EXPECT_EQ(end.status, 0) << end.err;
+}
+
+TEST(FarPreload, WhatIsReadFromFuseIsCopied) {
+  SKIP_WITHOUT_FUSE();
+  const FuseMount mount;
+  ASSERT_TRUE(eventually([&] { return mount.is_mounted(); }));
+  const StandInDoor door({.budget_pages = 4096});
+  const CommandEnd end = run(reading(mount, with_far_memory(door.socket(), "file_reads")));
+  EXPECT_EQ(end.status, 0) << end.err;
+}
+
+// The cache's library reads a file itself when its node does not, whichever library is in front.
+TEST(FarPreload, WhatTheCacheReadsInItsNodesPlaceIsCopied) {
+  SKIP_WITHOUT_FUSE();
+  const FuseMount mount;
+  ASSERT_TRUE(eventually([&] { return mount.is_mounted(); }));
+  const TemporaryDirectory directory;
+  const std::string socket = directory.path() / "door";
+  const Command node({FARSIDE_EXEC_DOOR, socket, "65536", "64", "busy"});
+  ASSERT_TRUE(eventually([&] { return std::filesystem::exists(socket); }));
+  for (const char* const libraries :
+       {FARSIDE_EXEC_LIBRARY ":" FARSIDE_FAR_LIBRARY, FARSIDE_FAR_LIBRARY ":" FARSIDE_EXEC_LIBRARY}) {
+    const StandInDoor door({.budget_pages = 4096});
+    const std::size_t answers = node.out().size();
+    const CommandEnd end =
+        run({"/usr/bin/env", "FAR_PROGRAM_FILE=" + mount.file(), "FARSIDE_FAR=" + door.socket(),
+             "FARSIDE_DOOR=" + socket, "FARSIDE_UNDER=" + mount.place() + "/",
+             std::string("LD_PRELOAD=") + libraries + ":libjemalloc.so.2", FARSIDE_FAR_PROGRAM, "file_reads"});
+    EXPECT_EQ(end.status, 0) << libraries << '\n' << end.err;
+    EXPECT_GT(node.out().size(), answers) << libraries;
+  }
 }
 
 // That the programs can tell.

@@ -112,7 +112,10 @@ class Deaths(OnAPool):
                 patience.wait_for(self.pool.is_mirrored, "it is not mirrored again")
                 self.assertTrue(program.goes_on(), "it ended")
             program.tell_to_end()
-            self.assertEqual(program.end(), (128 + signal.SIGTERM, ""))
+            code, errors = program.end()
+            self.assertEqual(code, 128 + signal.SIGTERM, errors)
+            self.assertIn("have a single copy until they are copied to another node", errors)
+            self.assertEqual([line for line in errors.splitlines() if "warning: far memory: " not in line], [])
 
         self.of_both_doors(check, "--mirror")
 

@@ -6,8 +6,6 @@
 // it its kind (1): even, bytes as they are; odd, an entry, the next one: a request, or beyond 127 an end; then how many
 // (1), and the bytes.
 #include <cstdlib>
-#include <filesystem>
-#include <fstream>
 #include <optional>
 #include <string>
 #include <vector>
@@ -17,6 +15,7 @@
 #include "kv/journal/directory.h"
 #include "kv/journal/recovery.h"
 #include "tests/fuzz/input.h"
+#include "tests/fuzz/scratch_directory.h"
 #include "tests/fuzz/small_store.h"
 
 namespace farside::fuzz {
@@ -26,25 +25,6 @@ using namespace kv;
 
 constexpr Partition kPartition{.server = 0, .servers = 2};
 constexpr std::uint64_t kSnapshot = 2;
-
-/// Where files are quick to make.
-class Place {
- public:
-  Place() {
-    if (::mkdtemp(path_.data()) == nullptr) std::abort();
-  }
-  ~Place() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  Place(const Place&) = delete;
-  Place& operator=(const Place&) = delete;
-
-  [[nodiscard]] const std::string& path() const { return path_; }
-
- private:
-  std::string path_ = "/dev/shm/farside-fuzz-XXXXXX";
-};
 
 void write_file(const JournalDirectory& directory, const JournalFileId& file, Input& input) {
   const JournalFileHead head = JournalFileHead::of(file, kPartition);
@@ -60,8 +40,7 @@ void write_file(const JournalDirectory& directory, const JournalFileId& file, In
     const auto entry = kind > 127 ? JournalEntryHead::Kind::end : JournalEntryHead::Kind::request;
     write_entry(bytes, file, {.checksum = 0, .sequence = sequence++, .synced = 0, .bytes = 0, .kind = entry}, body);
   }
-  std::ofstream(directory.path_of(file), std::ios::binary)
-      .write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
+  write_bytes(directory.path_of(file), bytes);
 }
 
 /// As a server that is started, and killed at once.
@@ -82,7 +61,7 @@ extern "C" int LLVMFuzzerTestOneInput(const unsigned char* data, std::size_t siz
   using namespace farside;
   static const auto fabric = make_host_fabric({.mode = FabricMode::direct});
   fuzz::Input input(std::as_bytes(std::span(data, size)));
-  const fuzz::Place place;
+  const fuzz::ScratchDirectory place;
   {
     const kv::JournalDirectory directory(place.path());
     const bool is_snapshot = input.byte() % 2 != 0;

@@ -1,10 +1,12 @@
 // What a global array promises while its pages move, between real processes.
 #include <algorithm>
 #include <csignal>
+#include <new>
 #include <thread>
 #include <vector>
 
 #include "tests/gas/place.h"
+#include "tests/support/interposed_team.h"
 
 namespace farside::test {
 namespace {
@@ -285,6 +287,32 @@ TEST(ReadCache, IsFreshAfterAcquire) {
       EXPECT_EQ(array[9], 4U);
     }
     meet(seat);
+  });
+  fleet.expect_success();
+}
+
+// Memory is short just when a page is to be copied.
+TEST(ReadCache, HasNoCopyOfWhatCouldNotBeRead) {
+  Fleet fleet(2, [](Member& me) {
+    FleetTeam team(me);
+    InterposedTeam heard(team);
+    Comm comm(heard);
+    const auto meet = [&] { EXPECT_EQ(heard.barrier(heard.fabric().in(std::chrono::seconds(60))), Outcome::done); };
+    GlobalArrayOptions options = small_pages();
+    options.read_cache_bytes = 128;
+    Array array(comm, 64, options);
+    if (me.index() == 1) array[9] = 4;
+    meet();
+    if (me.index() == 0) {
+      EXPECT_EQ(array[25], 0U);
+      heard.before_each([](const Operation& operation) {
+        if (operation.kind == Operation::Kind::read && operation.bytes == 64) throw std::bad_alloc();
+      });
+      EXPECT_THROW((void)static_cast<std::uint64_t>(array[9]), std::bad_alloc);
+      heard.before_each({});
+      EXPECT_EQ(array[9], 4U);
+    }
+    meet();
   });
   fleet.expect_success();
 }

@@ -104,6 +104,13 @@ class PoolOnHosts(unittest.TestCase):
         self.kv(second, "mput", *pairs)
         self.assertEqual(self.kv(fourth, "mget", *keys), expected)
 
+    def test_it_listens_on_the_network_where_its_hosts_meet_alone(self):
+        """Not on the loopback device, which each host has as well."""
+        for host in self.hosts:
+            listening = [line.split()[3] for line in host.do(["ss", "-Hltn"]).splitlines()]
+            self.assertTrue(listening)
+            self.assertEqual({address.rpartition(":")[0] for address in listening}, {host.address})
+
     def test_a_mirrored_device_outlives_a_host(self):
         """It lies on the memory of four, and is not made before it was said what a loss means."""
         self.pool.__exit__()

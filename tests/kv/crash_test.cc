@@ -91,7 +91,7 @@ class CrashRun {
  private:
   static constexpr std::uint64_t kClients = 4;
   static constexpr int kSteps = 3000;
-  static constexpr Duration kPatience = std::chrono::milliseconds(2);
+  static constexpr Duration kTimeout = std::chrono::milliseconds(2);
 
   struct Asked {
     ServerNumber server;
@@ -127,7 +127,7 @@ class CrashRun {
     Life(CrashRun& run, ServerNumber number, Journal& journal)
         : logged(memory.store(), &journal),
           asking(run),
-          terminator(std::make_unique<Terminator>(memory.fabric(), logged, asking, number, kPatience)) {}
+          terminator(std::make_unique<Terminator>(memory.fabric(), logged, asking, number, kTimeout)) {}
 
     bool serve(const Answer& /*answer*/, Duration /*pause*/) override { return false; }
     void release(const Revision& revision) override {
@@ -280,7 +280,7 @@ class CrashRun {
         keep(server);
         life(server).terminator->step();
       }
-      pass(kPatience / 4);
+      pass(kTimeout / 4);
     }
     if (has_doubts()) fail("a transaction was never finished");
   }

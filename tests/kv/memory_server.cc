@@ -12,9 +12,9 @@ int main(int argc, char** argv) {
   using namespace farside;
   test::MemoryKeys keys;
   const std::size_t threads = argc > 1 ? std::strtoul(argv[1], nullptr, 10) : 1;
-  const kv::RespServer server("127.0.0.1:0", {.password = argc > 2 ? argv[2] : ""}, threads,
+  const kv::RespServer server({"127.0.0.1:0"}, {.password = argc > 2 ? argv[2] : ""}, threads,
                               [&keys] { return std::make_unique<test::MemorySession>(keys); });
-  std::cout << server.address() << std::endl;
+  std::cout << server.listeners().front().address() << std::endl;
   std::string line;
   while (std::getline(std::cin, line)) {
   }

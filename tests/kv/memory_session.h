@@ -1,6 +1,7 @@
 // memory_session.h — a session whose keys are in this process, for tests of what is in front of one.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <map>
 #include <memory>

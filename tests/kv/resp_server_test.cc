@@ -2,6 +2,7 @@
 #include "kv/resp/resp_server.h"
 
 #include <array>
+#include <filesystem>
 #include <optional>
 #include <thread>
 
@@ -9,6 +10,7 @@
 #include <poll.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "team/socket.h"
@@ -35,10 +37,13 @@ class RespServing : public testing::Test {
 
   void start(const RespSettings& settings) {
     server_.reset();
-    server_.emplace("127.0.0.1:0", settings, 2, [this] { return std::make_unique<test::MemorySession>(keys_); });
+    const auto local =
+        std::filesystem::temp_directory_path() / ("farside-resp-" + std::to_string(::getpid()) + ".sock");
+    const std::vector<std::string> addresses{"127.0.0.1:0", local};
+    server_.emplace(addresses, settings, 2, [this] { return std::make_unique<test::MemorySession>(keys_); });
   }
 
-  Fd connect() { return connect_to(server_->address(), soon()); }
+  Fd connect() { return connect_to(server_->listeners().front().address(), soon()); }
 
   static void expect(const Fd& socket, const std::string& request, const std::string& reply) {
     write_all(socket, request, soon());
@@ -87,6 +92,18 @@ class RespServing : public testing::Test {
   test::MemoryKeys keys_;
   std::optional<RespServer> server_;
 };
+
+// On a machine with other users the second needs no password.
+TEST_F(RespServing, ListensAtSeveralAddresses) {
+  const std::string path = server_->listeners().back().address();
+  expect(connect_to(path, soon()), "INCR n\r\n", ":1\r\n");
+  expect(connect(), "INCR n\r\n", ":2\r\n");
+  struct stat status {};
+  ASSERT_EQ(::stat(path.c_str(), &status), 0);
+  EXPECT_EQ(status.st_mode & 0777, 0600U);
+  server_.reset();
+  EXPECT_FALSE(std::filesystem::exists(path));
+}
 
 TEST_F(RespServing, AnswersManyClientsOfBothThreads) {
   std::vector<Fd> clients;

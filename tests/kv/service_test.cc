@@ -79,7 +79,7 @@ class AKvService : public testing::Test {
   [[nodiscard]] ServiceClient connect() const { return {addresses(), secret_, kSetUp}; }
 
   static std::unique_ptr<kv::Session> open(ServiceClient& client, SessionOptions options = {}) {
-    options.time_out = std::chrono::duration_cast<std::chrono::milliseconds>(kPatience);
+    options.time_out = std::chrono::duration_cast<std::chrono::milliseconds>(kTimeout);
     return client.open_session(options, kSetUp);
   }
 
@@ -93,7 +93,9 @@ class AKvService : public testing::Test {
   /// The first half of a put of both keys.
   void prepare_both() const {
     const auto deadline = SetupClock::now() + kSetUp;
-    const auto fabric = make_host_fabric({.mode = fabric_mode_from_environment(), .remote_peers = Hosts::wanted()});
+    const auto fabric = make_host_fabric({.mode = fabric_mode_from_environment(),
+                                          .remote_peers = Hosts::wanted(),
+                                          .secret = kv_secret(secret_).for_fabric()});
     const auto channel = fabric->open_channel();
     std::vector<std::unique_ptr<ServerLink>> links;
     std::vector<ServerLink::Mailbox> mailboxes;
@@ -119,8 +121,8 @@ class AKvService : public testing::Test {
                             .writes = {write}};
       const ServerNumber server = server_of(key_id(write.key), kServers);
       Message reply;
-      ASSERT_EQ(requests.send(server, request.encode(), fabric->in(kPatience)), Outcome::done);
-      ASSERT_EQ(requests.receive(server, reply, fabric->in(kPatience)), Outcome::done);
+      ASSERT_EQ(requests.send(server, request.encode(), fabric->in(kTimeout)), Outcome::done);
+      ASSERT_EQ(requests.receive(server, reply, fabric->in(kTimeout)), Outcome::done);
       ASSERT_EQ(Reply::decode(reply)->answer, Answer::done);
     }
   }
@@ -144,6 +146,23 @@ TEST_F(AKvService, IsReadInEveryWay) {
         for (const Waking waking : {Waking::polled, Waking::doorbell}) {
           const auto reader = open(client, {.way = way, .waking = waking});
           for (int twice = 0; twice < 2; ++twice) expect_both(*reader);
+        }
+      }
+    });
+  });
+  fleet.expect_success();
+}
+
+// The number of a client that went is another one's next, and replies to the former may be lost with it.
+TEST_F(AKvService, AnswersWhoeverHasTheNumberOfOneThatWent) {
+  *busy_ = 1;
+  Fleet fleet(kServers + 1, [&](Member& me) {
+    take_part(me, [&] {
+      for (int clients = 0; clients < 3; ++clients) {
+        ServiceClient client = connect();
+        const auto session = open(client, {.waking = Waking::polled});
+        for (std::uint32_t puts = 0; puts < 2 * MailboxShape{}.slots; ++puts) {
+          ASSERT_EQ(session->put_all(kBoth), PutOutcome::done);
         }
       }
     });

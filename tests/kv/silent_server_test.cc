@@ -61,7 +61,7 @@ class RespWithASilentServer : public testing::Test {
   void start(std::chrono::milliseconds silence_limit) {
     RespSettings settings;
     settings.silence_limit = silence_limit;
-    server_.emplace("127.0.0.1:0", settings, 1, [this] {
+    server_.emplace(std::vector<std::string>{"127.0.0.1:0"}, settings, 1, [this] {
       ++sessions_;
       return std::make_unique<TwoServers>(keys_, state_);
     });
@@ -69,7 +69,7 @@ class RespWithASilentServer : public testing::Test {
   }
   void TearDown() override { state_.is_stopped = false; }
 
-  Fd connect() { return connect_to(server_->address(), soon()); }
+  Fd connect() { return connect_to(server_->listeners().front().address(), soon()); }
   static void send(const Fd& client, const std::string& request) { write_all(client, request, soon()); }
   static void expect_reply(const Fd& client, const std::string& reply) {
     EXPECT_EQ(read_exactly(client, reply.size(), soon()), reply);

@@ -85,7 +85,7 @@ class AKvStandby : public testing::Test {
   static std::unique_ptr<kv::Session> open(ServiceClient& client, ReadWay way) {
     SessionOptions options;
     options.way = way;
-    options.time_out = std::chrono::duration_cast<std::chrono::milliseconds>(kPatience);
+    options.time_out = std::chrono::duration_cast<std::chrono::milliseconds>(kTimeout);
     return client.open_session(options, kSetUp);
   }
   static PutOutcome put_both(kv::Session& session, std::string_view value) {

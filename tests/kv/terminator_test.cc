@@ -13,7 +13,7 @@ namespace farside::kv {
 namespace {
 
 constexpr ServerNumber kServers = 3;
-constexpr Duration kPatience = std::chrono::milliseconds(1);
+constexpr Duration kTimeout = std::chrono::milliseconds(1);
 constexpr Timestamp kTransaction{100, 7};
 
 /// Asks by calls, when the test has requests delivered.
@@ -65,7 +65,7 @@ class KvTerminator : public testing::Test {
       keys_[server] = key_of_server(server, kServers);
       requests_.push_back(std::make_unique<SlowRequests>(servers_));
       terminators_.push_back(std::make_unique<Terminator>(servers_.fabric(), servers_.logged(server), *requests_.back(),
-                                                          server, kPatience));
+                                                          server, kTimeout));
     }
   }
 
@@ -91,7 +91,7 @@ class KvTerminator : public testing::Test {
     while (!holds() && servers_.fabric().now() < deadline.at) {
       for (const auto& terminator : terminators_) (void)terminator->step();
       between();
-      servers_.fabric().sleep(kPatience / 4);
+      servers_.fabric().sleep(kTimeout / 4);
     }
     return holds();
   }
@@ -157,7 +157,7 @@ TEST_F(KvTerminator, AbortsWhatWasRefused) {
 // Each has asked the others before any has answered; no step waits.
 TEST_F(KvTerminator, LetsServersAskEachOtherAtOnce) {
   for (ServerNumber server = 0; server < kServers; ++server) ASSERT_EQ(prepare(server), Answer::done);
-  servers_.fabric().sleep(2 * kPatience);
+  servers_.fabric().sleep(2 * kTimeout);
   for (const auto& terminator : terminators_) EXPECT_FALSE(terminator->step());
   EXPECT_TRUE(is_prepared(0) && is_prepared(1) && is_prepared(2));
   ASSERT_TRUE(end_all());
@@ -169,7 +169,7 @@ TEST_F(KvTerminator, WaitsForAServerThatIsAway) {
   for (ServerNumber server = 0; server < kServers; ++server) ASSERT_EQ(prepare(server), Answer::done);
   for (const auto& requests : requests_) requests->lose(2);
   for (int i = 0; i < 20; ++i) {
-    servers_.fabric().sleep(kPatience / 4);
+    servers_.fabric().sleep(kTimeout / 4);
     for (const ServerNumber server : {0U, 1U}) (void)terminators_[server]->step();
     deliver();
   }
@@ -229,9 +229,9 @@ TEST_F(KvTerminator, FindsOutWhatIsCommittedEverywhere) {
     const auto bytes = store(server).record(store(server).at(keys_[server], kTransaction).value());
     return (read_record(bytes, 0, keys_[server]).value().head.mark & RecordHead::kEverywhere) != 0;
   };
-  servers_.fabric().sleep(2 * kPatience);
+  servers_.fabric().sleep(2 * kTimeout);
   for (int i = 0; i < 10; ++i) {
-    servers_.fabric().sleep(kPatience);
+    servers_.fabric().sleep(kTimeout);
     for (const ServerNumber server : {0U, 1U}) (void)terminators_[server]->step();
     for (const ServerNumber server : {0U, 1U}) requests_[server]->deliver();
   }
@@ -244,7 +244,7 @@ TEST_F(KvTerminator, FindsOutWhatIsCommittedEverywhere) {
 TEST_F(KvTerminator, LeavesAClientAloneThatCameBack) {
   ASSERT_EQ(prepare(0, kTransaction, {0, 1}), Answer::done);
   ASSERT_EQ(prepare(1, kTransaction, {0, 1}), Answer::done);
-  servers_.fabric().sleep(2 * kPatience);
+  servers_.fabric().sleep(2 * kTimeout);
   EXPECT_FALSE(terminators_[0]->step());  // has asked
   ASSERT_EQ(store(1).commit(kTransaction).answer, Answer::done);
   ASSERT_EQ(store(0).commit(kTransaction).answer, Answer::done);

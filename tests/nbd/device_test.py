@@ -4,10 +4,12 @@ import json
 import os
 import pathlib
 import random
+import signal
 import socket
 import subprocess
 import tempfile
 import unittest
+import unittest.mock
 
 import nbd
 
@@ -21,13 +23,13 @@ SOURCES = pathlib.Path(__file__).parents[2] / "src"
 class Device:
     """nbdkit with farside's plugin, on a socket of its own; it ends with the test."""
 
-    def __init__(self, of, size, *parameters):
+    def __init__(self, of, size, *parameters, errors=None):
         self.directory = tempfile.TemporaryDirectory()
         self.socket = self.directory.name + "/nbd"
         self.uri = "nbd+unix:///?socket=" + self.socket
         self.process = subprocess.Popen(
             ["nbdkit", "--foreground", "--exit-with-parent", "--unix", self.socket, os.environ["FARSIDE_NBD_PLUGIN"],
-             f"size={size}", *parameters], env=of.environment)
+             f"size={size}", *parameters], env=of.environment, stderr=errors)
         patience.wait_for(lambda: self.process.poll() is not None or self.listens(), "nbdkit does not serve")
 
     def listens(self):
@@ -208,6 +210,67 @@ class Lent(unittest.TestCase):
             with self.assertRaises(nbd.Error) as raised:
                 request()
             self.assertEqual(raised.exception.errnum, errno.EIO)
+
+
+class AMirrorOverTcp(unittest.TestCase):
+    """Over TCP a node that is stopped does not answer its clients, and carries out what they sent when it continues."""
+    SIZE = 8 * MIB
+    STEP = MIB // 16  # more than sockets hold can end a client of UCX 1.13 (docs/protocols/fabric_ucx.md)
+
+    def setUp(self):
+        over_tcp = {"FARSIDE_FABRIC": "ucx", "UCX_TLS": "tcp", "UCX_NET_DEVICES": "lo"}
+        with unittest.mock.patch.dict(os.environ, over_tcp):
+            self.pool = pool.Pool("--cache", "16M", "--far", "64M")
+        self.addCleanup(self.pool.stop)
+        self.log = self.enterContext(tempfile.NamedTemporaryFile())
+        self.device = Device(self.pool, self.SIZE, "mirror=true", errors=self.log)
+        self.addCleanup(self.device.stop)
+        self.connection = self.device.connect()
+        self.addCleanup(self.connection.shutdown)  # for whose end nbdkit waits
+
+    def said(self):
+        return pathlib.Path(self.log.name).read_text()
+
+    def succeeds(self, request, *arguments):
+        """A slow machine may need more than the device's time."""
+        def tried():
+            try:
+                self.answer = request(*arguments)
+            except nbd.Error:
+                return False
+            return True
+        patience.wait_for(tried, "the device does not answer")
+        return self.answer
+
+    def write(self, byte):
+        for offset in range(0, self.SIZE, self.STEP):
+            self.succeeds(self.connection.pwrite, byte * self.STEP, offset)
+
+    def expect(self, byte):
+        for offset in range(0, self.SIZE, self.STEP):
+            self.assertEqual(self.succeeds(self.connection.pread, self.STEP, offset), byte * self.STEP)
+
+    def stop_node(self, rank):
+        process = self.pool.status()["nodes"][rank]["process"]
+        os.kill(process, signal.SIGSTOP)
+        self.addCleanup(os.kill, process, signal.SIGCONT)
+        threads = pathlib.Path(f"/proc/{process}/task")
+        stopped = lambda thread: thread.read_text().rsplit(")", 1)[1].split()[0] == "T"
+        patience.wait_for(lambda: all(map(stopped, threads.glob("*/stat"))), "the node does not stop")
+        return process
+
+    def test_outlives_a_node_that_hangs_and_continues(self):
+        self.write(b"1")
+        stopped = self.stop_node(0)
+        self.expect(b"1")
+        self.write(b"2")
+        self.expect(b"2")
+        self.assertIn("does not answer, and is treated as lost", self.said())
+        os.kill(stopped, signal.SIGCONT)
+        self.expect(b"2")
+        patience.wait_for(lambda: "mirrored again" in self.said(), "it is not mirrored again")
+        self.pool.kill_node(1)
+        self.expect(b"2")
 
 
 class AMissingPool(unittest.TestCase):

@@ -15,7 +15,7 @@ namespace farside::test {
 
 namespace {
 
-constexpr std::chrono::seconds kPatience(60);
+constexpr std::chrono::seconds kTimeout(60);
 
 template <class Reply>
 std::optional<Reply> receive(const Fd& socket, std::vector<Fd>* fds = nullptr) {
@@ -36,7 +36,7 @@ Fd open_file(const std::filesystem::path& path) {
   return file;
 }
 
-DoorProbe::DoorProbe(const std::filesystem::path& socket) : socket_(connect_to_door(socket, kPatience)) {
+DoorProbe::DoorProbe(const std::filesystem::path& socket) : socket_(connect_to_door(socket, kTimeout)) {
   if (!socket_) throw errno_error("connect to", socket);
 }
 

@@ -4,8 +4,11 @@
 #include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/file.h>
 #include <sys/resource.h>
 
 #include "farside/base/error.h"
@@ -25,6 +28,21 @@ TEST(PoolDirectory, SaysHowMuchOfItsJournalANodeHasRead) {
   EXPECT_EQ(pool.read_recovered(0), 0U);
   EXPECT_TRUE(pool.clean());
   EXPECT_TRUE(std::filesystem::is_empty(directory.path()));
+}
+
+// A process that asks is no pool to the next one that asks.
+TEST(PoolDirectory, TellsWhetherItIsLocked) {
+  const TemporaryDirectory directory;
+  const PoolDirectory pool(directory.path());
+  const Fd another_who_asks(::open(directory.path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  ASSERT_EQ(::flock(another_who_asks.get(), LOCK_SH | LOCK_NB), 0);
+  EXPECT_FALSE(pool.is_locked());
+  ASSERT_EQ(::flock(another_who_asks.get(), LOCK_UN), 0);
+  std::optional<Fd> lock = pool.try_lock();
+  ASSERT_TRUE(lock);
+  EXPECT_TRUE(pool.is_locked());
+  lock.reset();
+  EXPECT_FALSE(pool.is_locked());
 }
 
 TEST(PoolDirectory, CleansUpAllButALogInWhichSomethingIs) {

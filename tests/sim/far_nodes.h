@@ -17,6 +17,7 @@
 #include "far/protocol/lender.h"
 #include "far/protocol/lent_memory.h"
 #include "far/protocol/rules.h"
+#include "far/protocol/slab_map.h"
 #include "sim/world.h"
 
 namespace farside::sim {
@@ -29,6 +30,7 @@ struct FarScenario {
   far::SlabNumber slabs = 6;  ///< of each node
   std::uint64_t space_slabs = 3;
   std::uint32_t copies = 1;
+  std::uint64_t block_bytes = 16;  ///< one or two pages
   int rounds = 16;
   int pauses = 0;
   int stalls = 0;
@@ -37,12 +39,14 @@ struct FarScenario {
   bool node_dies = false;     ///< the last one
   bool another_dies = false;  ///< and when all is well again, the first one
   bool impatient = false;     ///< some give up before they can know
+  int hangs = 0;              ///< a node does not answer for a while, and clients look out for that
+  far::AnswerLimits limits{.read = std::chrono::milliseconds(1), .look = std::chrono::microseconds(300), .looks = 3};
   Network network;
   far::FarRules rules;
 
   [[nodiscard]] bool is_calm() const {
-    return pauses + stalls == 0 && deaths == 0 && !mistaken && !node_dies && !impatient && !network.lands_late &&
-           !network.answers_late && !network.stalls_before_posting && !network.breaks_links;
+    return pauses + stalls + hangs == 0 && deaths == 0 && !mistaken && !node_dies && !impatient &&
+           !network.lands_late && !network.answers_late && !network.stalls_before_posting && !network.breaks_links;
   }
   [[nodiscard]] bool has_room() const { return nodes * (slabs - 1) >= clients * copies * space_slabs; }
 };
@@ -51,7 +55,7 @@ struct FarScenario {
 class FarNodes {
  public:
   static constexpr std::uint64_t kSlabBytes = 64;
-  static constexpr Duration kPatience = std::chrono::milliseconds(40);
+  static constexpr Duration kTimeout = std::chrono::milliseconds(40);
   static constexpr Duration kAwhile = std::chrono::microseconds(20);
   static constexpr int kJoinAttempts = 10;
 
@@ -104,6 +108,9 @@ class FarNodes {
   }
   /// It closes its sockets.
   void leave(std::size_t client) { left_[client] = true; }
+  /// The same, at one node, which it gave up.
+  void hang_up(Rank rank, std::size_t client) { given_up_.insert({rank, client}); }
+  [[nodiscard]] bool given_up(Rank rank, std::size_t client) const { return given_up_.contains({rank, client}); }
 
   void take_for_dead(Rank rank, std::size_t client) { mistaken_.insert({rank, client}); }
   [[nodiscard]] bool takes_for_dead(Rank rank, std::size_t client) const { return mistaken_.contains({rank, client}); }
@@ -160,11 +167,11 @@ class FarNodes {
   void end_if_gone(Rank rank, std::size_t client) {
     Node& node = nodes_[rank];
     if (node.holders[client] == 0 || node.ended[client]) return;
-    const bool socket_ended = left_[client] || world_.fabric(rank).lost(rank_of(client));
+    const bool socket_ended = left_[client] || given_up(rank, client) || world_.fabric(rank).lost(rank_of(client));
     const bool killed_by_another =
         scenario_.network.revoking_kills && is_mistaken(client) && !world_.alive(rank_of(client));
     if (!socket_ended && !killed_by_another && !takes_for_dead(rank, client)) return;
-    const Deadline deadline = world_.fabric(rank).in(kPatience);
+    const Deadline deadline = world_.fabric(rank).in(kTimeout);
     if (node.lender->end(node.holders[client], rank_of(client), far::Parting::gone, deadline) != Outcome::done) return;
     node.ended[client] = true;
   }
@@ -178,6 +185,7 @@ class FarNodes {
   std::vector<Node> nodes_;
   std::vector<bool> left_;                           // by client
   std::set<std::pair<Rank, std::size_t>> mistaken_;  // which node takes which client for dead
+  std::set<std::pair<Rank, std::size_t>> given_up_;  // which node was given up by which client
 };
 
 }  // namespace farside::sim

@@ -13,6 +13,7 @@
 
 #include "farside/base/error.h"
 
+#include "far/protocol/lender_watch.h"
 #include "far/protocol/striped_space.h"
 #include "sim/world.h"
 #include "tests/sim/far_nodes.h"
@@ -43,18 +44,19 @@ class FarRun {
     }
     befall();
     if (!world_.run(kLimit)) fail("somebody did not end");
-    dice().settle(dice().now() + kLimit);
+    dice().settle(dice().now() + kLatest);
     if (const auto wrong = nodes_.look()) fail(*wrong);
     return violation_;
   }
 
  private:
-  static constexpr Duration kPatience = FarNodes::kPatience;
+  static constexpr Duration kTimeout = FarNodes::kTimeout;
   static constexpr Duration kHaste = std::chrono::microseconds(60);
   static constexpr Duration kLife = std::chrono::microseconds(1500);  // in which things befall ranks and links
-  static constexpr Duration kLongestStop = std::chrono::milliseconds(10);
+  static constexpr Duration kMaxStop = std::chrono::milliseconds(10);
   static constexpr Duration kAwhile = FarNodes::kAwhile;
   static constexpr Duration kLimit = std::chrono::seconds(60);
+  static constexpr Duration kLatest = std::chrono::seconds(1);  // after which nothing lands that was late
 
   /// What a page may hold: one of these values in each of its words.
   using Page = std::set<std::uint64_t>;
@@ -72,6 +74,7 @@ class FarRun {
     bool begun = false;
     bool finished = false;  ///< its work
     bool mended = false;
+    bool over = false;
   };
 
   [[nodiscard]] Scheduler& dice() { return world_.scheduler(); }
@@ -85,8 +88,9 @@ class FarRun {
     Fabric& fabric = world_.fabric(rank);
     while (!nodes_.all_lend()) fabric.sleep(kAwhile);
     if (dice().one_in(2)) fabric.sleep(dice().up_to(kLife));  // and takes what others left
-    const far::SpaceShape shape{scenario_.space_slabs * kSlabBytes, kSlabBytes, scenario_.copies};
-    client.space = std::make_unique<far::StripedSpace>(fabric, rank, shape, scenario_.rules);
+    const far::SpaceShape shape{scenario_.space_slabs * kSlabBytes, kSlabBytes, scenario_.copies,
+                                scenario_.block_bytes};
+    client.space = std::make_unique<far::StripedSpace>(fabric, rank, shape, scenario_.rules, scenario_.limits);
     client.pages.assign(shape.bytes / kPageBytes, Page{0});
     client.busy.resize(client.pages.size());
     client.discards.resize(scenario_.space_slabs);
@@ -96,8 +100,10 @@ class FarRun {
     for (std::uint64_t thread = 0; thread < scenario_.threads; ++thread) {
       world_.on(rank, [this, number] { work(number); });
     }
+    if (scenario_.hangs != 0) world_.on(rank, [this, number] { watch(number); });
     mend(number);
     finish(number);
+    client.over = true;
     nodes_.leave(number);
   }
 
@@ -109,21 +115,37 @@ class FarRun {
     }
   }
 
+  void watch(std::size_t number) {
+    Client& client = clients_[number];
+    far::LenderWatch watch(client.space->slabs());
+    while (!client.over) {
+      for (const far::LenderWatch::Event& event : watch.look()) {
+        if (event.news == far::LenderWatch::News::given_up) nodes_.hang_up(event.peer, number);
+      }
+      world_.fabric(rank_of(number)).sleep(5 * kAwhile);
+    }
+  }
+
   void mend(std::size_t number) {
     Client& client = clients_[number];
     Fabric& fabric = world_.fabric(rank_of(number));
     const auto channel = fabric.open_channel();
     while (client.working != 0) {
       fabric.sleep(kAwhile);
-      (void)client.space->slabs().mend(fabric.in(kPatience));
+      (void)client.space->slabs().mend(fabric.in(kTimeout));
     }
     client.finished = true;
     while (!all_living(&Client::finished)) fabric.sleep(kAwhile);
     if (!std::exchange(healed_, true)) world_.heal();
     while (scenario_.node_dies && world_.alive(scenario_.nodes - 1)) fabric.sleep(kAwhile);
     fabric.sleep(2 * scenario_.network.detection);
-    client.space->slabs().find_lost(*channel, fabric.in(kPatience));
-    for (int i = 0; i < 5 && !client.space->slabs().mend(fabric.in(kPatience)); ++i) fabric.sleep(kAwhile);
+    client.space->slabs().find_lost(*channel, fabric.in(kTimeout));
+    for (int i = 0; i < 1000 && !all_answer(client); ++i) fabric.sleep(5 * kAwhile);
+    for (int i = 0; i < 5 && !client.space->slabs().mend(fabric.in(kTimeout)); ++i) fabric.sleep(kAwhile);
+  }
+
+  [[nodiscard]] static bool all_answer(Client& client) {
+    return std::ranges::none_of(client.space->slabs().living(), &far::LentMemory::unresponsive);
   }
 
   // What everybody wrote is still there, also when another node dies now.
@@ -131,13 +153,13 @@ class FarRun {
     Client& client = clients_[number];
     Fabric& fabric = world_.fabric(rank_of(number));
     const auto lane = client.space->open_lane();
-    for (std::uint64_t page = 0; page < client.pages.size(); ++page) read(number, *lane, {page}, fabric.in(kPatience));
+    for (std::uint64_t page = 0; page < client.pages.size(); ++page) read(number, *lane, {page}, fabric.in(kTimeout));
     client.mended = true;
     if (!scenario_.another_dies) return;
     while (!all_living(&Client::mended)) fabric.sleep(kAwhile);
     if (!std::exchange(another_died_, true)) world_.kill(0);
     fabric.sleep(2 * scenario_.network.detection);
-    for (std::uint64_t page = 0; page < client.pages.size(); ++page) read(number, *lane, {page}, fabric.in(kPatience));
+    for (std::uint64_t page = 0; page < client.pages.size(); ++page) read(number, *lane, {page}, fabric.in(kTimeout));
   }
 
   void work(std::size_t number) {
@@ -147,7 +169,7 @@ class FarRun {
     for (int round = 0; round < scenario_.rounds; ++round) {
       if (dice().one_in(4)) fabric.sleep(dice().up_to(kAwhile));
       const bool in_haste = scenario_.impatient && dice().one_in(4);
-      const Deadline deadline = fabric.in(in_haste ? dice().up_to(kHaste) : kPatience);
+      const Deadline deadline = fabric.in(in_haste ? dice().up_to(kHaste) : kTimeout);
       switch (dice().random() % 8) {
         case 0: discard(number, *lane, deadline); break;
         case 1:
@@ -159,11 +181,14 @@ class FarRun {
     --client.working;
   }
 
-  // A page is one thread's at a time, in a slab that they share.
+  // A page is one thread's at a time, in a slab that they share. Some here and there, or up to four in a row.
   std::vector<std::uint64_t> any_pages(const Client& client) {
     std::vector<std::uint64_t> pages;
+    const std::uint64_t in_a_row = dice().one_in(2) ? 1 + dice().random() % 4 : 0;
+    const std::uint64_t first = dice().random() % client.pages.size();
     for (std::uint64_t page = 0; page < client.pages.size(); ++page) {
-      if (!client.busy[page] && dice().one_in(4)) pages.push_back(page);
+      const bool wanted = in_a_row == 0 ? dice().one_in(4) : page >= first && page < first + in_a_row;
+      if (wanted && !client.busy[page]) pages.push_back(page);
     }
     return pages;
   }
@@ -176,12 +201,16 @@ class FarRun {
     std::vector<std::array<std::uint64_t, kPageBytes / 8>> words;
     std::vector<far::Transfer> list;
   };
+  // Neighbours travel as one.
   static Buffers buffers_for(const std::vector<std::uint64_t>& pages, std::uint64_t value) {
     Buffers buffers;
     buffers.words.resize(pages.size());
-    for (std::size_t i = 0; i < pages.size(); ++i) {
-      buffers.words[i].fill(value);
-      buffers.list.push_back({pages[i] * kPageBytes, LocalSpan(buffers.words[i])});
+    for (auto& page : buffers.words) page.fill(value);
+    for (std::size_t i = 0; i < pages.size();) {
+      const std::size_t begin = i++;
+      while (i < pages.size() && pages[i] == pages[i - 1] + 1) ++i;
+      auto* const first = reinterpret_cast<std::byte*>(&buffers.words[begin]);
+      buffers.list.push_back({pages[begin] * kPageBytes, LocalSpan(first, (i - begin) * kPageBytes)});
     }
     return buffers;
   }
@@ -196,11 +225,21 @@ class FarRun {
     if (result != far::Result::done) return;
     for (std::size_t i = 0; i < pages.size(); ++i) {
       for (const std::uint64_t word : buffers.words[i]) {
-        if (client.pages[pages[i]].contains(word)) continue;
+        if (may_be_read(client.pages[pages[i]], word)) continue;
         fail("client " + std::to_string(number) + " read " + hexadecimal(word) + " in page " +
              std::to_string(pages[i]));
       }
     }
+  }
+
+  /// Where words are split, a write that may still take effect, or take effect in part, may have changed half of one.
+  [[nodiscard]] bool may_be_read(const Page& may_hold, std::uint64_t word) const {
+    if (may_hold.contains(word)) return true;
+    if (scenario_.network.grain_bytes >= 8) return false;
+    const auto has = [&](std::uint64_t mask) {
+      return std::ranges::any_of(may_hold, [=](std::uint64_t value) { return ((value ^ word) & mask) == 0; });
+    };
+    return has(0xFFFF'FFFF) && has(0xFFFF'FFFF'0000'0000);
   }
 
   void write(std::size_t number, far::Lane& lane, const std::vector<std::uint64_t>& pages, Deadline deadline) {
@@ -217,21 +256,21 @@ class FarRun {
     }
   }
 
-  // Of a slab, in which others have pages as well. What they write meanwhile may be gone afterwards, or not.
+  // Of a slab, or of one or two of its pages; others have pages there as well. What they write meanwhile may be gone
+  // afterwards, or not.
   void discard(std::size_t number, far::Lane& lane, Deadline deadline) {
     Client& client = clients_[number];
     const std::uint64_t slab = dice().random() % scenario_.space_slabs;
-    const bool whole = dice().one_in(2);
-    const std::uint64_t first = slab * kPagesOfSlab;
+    const std::uint64_t count = dice().one_in(2) ? kPagesOfSlab : 1 + dice().random() % 2;
+    const std::uint64_t first = slab * kPagesOfSlab + dice().random() % (kPagesOfSlab - count + 1);
     ++client.discards[slab].under_way;
     ++client.discards[slab].begun;
-    for (std::uint64_t page = first; page < first + kPagesOfSlab; ++page) client.pages[page].insert(0);
-    const std::uint64_t bytes = whole ? kSlabBytes : kPageBytes;
-    const far::Result result = lane.discard(first * kPageBytes, bytes, deadline);
+    for (std::uint64_t page = first; page < first + count; ++page) client.pages[page].insert(0);
+    const far::Result result = lane.discard(first * kPageBytes, count * kPageBytes, deadline);
     expect(number, result);
-    if (result != far::Result::timed_out) --client.discards[slab].under_way;  // or else it counts as under way for ever
+    --client.discards[slab].under_way;  // one that timed out is over before any later write begins
     if (scenario_.threads != 1) return;
-    for (std::uint64_t page = first; page < first + bytes / kPageBytes; ++page) became(number, page, 0, result);
+    for (std::uint64_t page = first; page < first + count; ++page) became(number, page, 0, result);
   }
 
   void became(std::size_t number, std::uint64_t page, std::uint64_t value, far::Result result) {
@@ -253,12 +292,16 @@ class FarRun {
     if (result == far::Result::full && scenario_.is_calm() && scenario_.has_room()) fail("there was no room");
     if (result == far::Result::timed_out && scenario_.is_calm()) fail("something timed out");
   }
-  /// Nodes that are lost to it are as many as there are copies.
+  /// Nodes that are lost to it are as many as there are copies. What it gives up alone takes nothing from it.
   bool may_lose(std::size_t number) {
+    std::uint32_t dead = 0;
     std::uint32_t lost = 0;
     for (Rank rank = 0; rank < scenario_.nodes; ++rank) {
-      if (!world_.alive(rank) || nodes_.takes_for_dead(rank, number)) ++lost;
+      const bool is_dead = !world_.alive(rank) || nodes_.takes_for_dead(rank, number);
+      dead += is_dead ? 1 : 0;
+      lost += is_dead || nodes_.given_up(rank, number) ? 1 : 0;
     }
+    if (dead == 0) return false;
     if (another_died_ && scenario_.nodes == 3 && scenario_.has_room()) --lost;  // what was lost before it was mended
     return lost >= scenario_.copies;
   }
@@ -280,6 +323,9 @@ class FarRun {
         world_.wires().stall(world_.fabric(from).process(), world_.fabric(to).process(), any_stop());
       });
     }
+    for (int i = 0; i < scenario_.hangs; ++i) {
+      at_some_moment([this] { hang(static_cast<Rank>(dice().random() % scenario_.nodes), any_stop()); });
+    }
     if (scenario_.mistaken) {
       at_some_moment([this] {
         world_.pause(rank_of(0), any_stop());
@@ -294,8 +340,20 @@ class FarRun {
     }
   }
 
+  // As a stopped process does over TCP: what is sent to it is carried out when it continues, if at all.
+  void hang(Rank node, Duration duration) {
+    if (healed_) return;
+    world_.pause(node, duration);
+    const ProcessId process = world_.fabric(node).process();
+    for (std::size_t number = 0; number < clients_.size(); ++number) {
+      const ProcessId client = world_.fabric(rank_of(number)).process();
+      world_.wires().stall(client, process, duration);
+      world_.wires().stall(process, client, duration);
+    }
+  }
+
   /// Some last longer than every time-out.
-  [[nodiscard]] Duration any_stop() { return dice().up_to(dice().one_in(4) ? 3 * kPatience : kLongestStop); }
+  [[nodiscard]] Duration any_stop() { return dice().up_to(dice().one_in(4) ? 3 * kTimeout : kMaxStop); }
   [[nodiscard]] Rank any_rank() { return static_cast<Rank>(dice().random() % world_.size()); }
   [[nodiscard]] bool all_living(bool Client::*have) {
     for (std::size_t number = 0; number < clients_.size(); ++number) {

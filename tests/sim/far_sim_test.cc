@@ -21,6 +21,7 @@ FarScenario draw(std::uint64_t seed) {
   scenario.slabs = static_cast<far::SlabNumber>(dice.one_in(2) ? 16 : 3 + dice.random() % 4);
   scenario.network = draw_network(dice);
   scenario.network.revoking_kills = dice.one_in(2);
+  scenario.block_bytes = dice.one_in(2) ? 16 : 32;
   if (dice.one_in(2)) {
     scenario.pauses = static_cast<int>(dice.random() % 8);
     scenario.stalls = static_cast<int>(dice.random() % 4);
@@ -48,6 +49,7 @@ FarScenario draw_rebuilding(std::uint64_t seed) {
   scenario.slabs = 16;
   scenario.space_slabs = 8;
   scenario.rounds = static_cast<int>(10 + dice.random() % 50);
+  scenario.block_bytes = dice.one_in(2) ? 16 : 32;
   scenario.network = draw_network(dice);
   scenario.network.detection = std::chrono::microseconds(100);
   scenario.node_dies = scenario.another_dies = true;
@@ -85,11 +87,43 @@ FarScenario draw_hurried(std::uint64_t seed) {
   FarScenario scenario;
   scenario.clients = 1;
   scenario.rounds = 60;
+  scenario.block_bytes = dice.one_in(2) ? 16 : 32;
   scenario.impatient = true;
   scenario.network = draw_network(dice);
   scenario.network.lands_late = true;
   scenario.network.needs_calls_for_progress = false;
   scenario.network.slow_process = scenario.nodes;
+  return scenario;
+}
+
+// The same, of threads that write, and discard, parts of the same blocks.
+FarScenario draw_side_by_side(std::uint64_t seed) {
+  Scheduler dice(mix(seed));
+  FarScenario scenario = draw_hurried(seed);
+  scenario.threads = 2 + dice.random() % 2;
+  scenario.space_slabs = 1;
+  scenario.block_bytes = 32;
+  scenario.node_dies = dice.one_in(2);
+  scenario.network.detection = std::chrono::microseconds(100);
+  return scenario;
+}
+
+// Nodes do not answer for a while, one after the other or at the same time, and then continue.
+FarScenario draw_hanging(std::uint64_t seed) {
+  Scheduler dice(mix(seed));
+  FarScenario scenario;
+  scenario.copies = 2;
+  scenario.nodes = static_cast<Rank>(2 + dice.random() % 2);
+  scenario.clients = static_cast<Rank>(1 + dice.random() % 2);
+  scenario.threads = 1 + dice.random() % 2;
+  scenario.slabs = 16;
+  scenario.space_slabs = 2 + dice.random() % 5;
+  scenario.rounds = 60;
+  scenario.hangs = static_cast<int>(1 + dice.random() % 3);
+  scenario.another_dies = scenario.nodes == 3;
+  scenario.network = draw_network(dice);
+  scenario.network.replaces_links = true;  // as UCX does: otherwise looks that are not answered form a queue
+  scenario.network.revoking_kills = false;
   return scenario;
 }
 
@@ -128,6 +162,16 @@ TEST(FarSim, KeepsThemWhenAClientGivesUpAgainAndAgain) {
   EXPECT_EQ(first_violation(seed_window(kSeeds / 10), run), std::nullopt);
 }
 
+TEST(FarSim, KeepsThemWhereThreadsWriteTheSameBlocks) {
+  const auto run = [](std::uint64_t seed) { return FarRun(seed, draw_side_by_side(seed)).run(); };
+  EXPECT_EQ(first_violation(seed_window(kSeeds), run), std::nullopt);
+}
+
+TEST(FarSim, KeepsThemWhenNodesHangAndContinue) {
+  const auto run = [](std::uint64_t seed) { return FarRun(seed, draw_hanging(seed)).run(); };
+  EXPECT_EQ(first_violation(seed_window(kSeeds / 4), run), std::nullopt);
+}
+
 TEST(FarSim, CatchesSlabsThatAreFreeBeforeAccessWasRevoked) {
   EXPECT_TRUE(caught({.revokes_before_reclaiming = false}));
 }
@@ -141,6 +185,13 @@ TEST(FarSim, CatchesAWriteThatIsDoneAfterOneMirror) { EXPECT_TRUE(caught({.write
 TEST(FarSim, CatchesAWriteThatIsNotFlushed) { EXPECT_TRUE(caught({.flushes_writes = false})); }
 TEST(FarSim, CatchesALostLinkTakenForTheEndOfAWrite) { EXPECT_TRUE(caught({.flushes_lost_links = false})); }
 TEST(FarSim, CatchesARebuildWithoutTheHold) { EXPECT_TRUE(caught({.rebuilds_alone = false})); }
+TEST(FarSim, CatchesTheLastCopyGivenUp) { EXPECT_TRUE(caught({.keeps_last_copies = false}, draw_hanging)); }
+TEST(FarSim, CatchesAWriteThatLeavesOutANodeThatMayAnswerAgain) {
+  EXPECT_TRUE(caught({.writes_unresponsive = false}, draw_hanging));
+}
+TEST(FarSim, CatchesALossThatReadsAsZeros) { EXPECT_TRUE(caught({.remembers_losses = false})); }
+TEST(FarSim, CatchesPartOfABlockOfZerosWrittenAlone) { EXPECT_TRUE(caught({.fills_blocks = false})); }
+TEST(FarSim, CatchesABlockFilledBesideAWriter) { EXPECT_TRUE(caught({.fills_alone = false}, draw_side_by_side)); }
 TEST(FarSim, CatchesASlabGivenBackUnderAReader) { EXPECT_TRUE(caught({.gives_back_alone = false})); }
 
 }  // namespace

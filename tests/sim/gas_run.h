@@ -62,7 +62,7 @@ class GasRun {
     healed_ = true;
     world_.heal();
     for (Rank rank = 0; rank < scenario_.ranks; ++rank) {
-      if (!world_.alive(rank)) continue;
+      if (!is_member(rank)) continue;
       world_.on(rank, [this, rank] {
         world_.fabric(rank).sleep(2 * scenario_.network.detection);
         settle(rank);
@@ -70,7 +70,7 @@ class GasRun {
     }
     finish("learning who has died, and what of its puts has landed");
     for (Rank rank = 0; rank < scenario_.ranks; ++rank) {
-      if (world_.alive(rank)) world_.on(rank, [this, rank] { use_all(rank); });
+      if (is_member(rank)) world_.on(rank, [this, rank] { use_all(rank); });
       finish("using all pages");
     }
     dice_.settle(dice_.now() + kLimit);
@@ -83,7 +83,7 @@ class GasRun {
   }
 
  private:
-  static constexpr Duration kPatience = std::chrono::milliseconds(100);
+  static constexpr Duration kTimeout = std::chrono::milliseconds(100);
   static constexpr Duration kSettleTimeout = std::chrono::milliseconds(100);
   static constexpr Duration kHaste = std::chrono::microseconds(100);
   static constexpr Duration kLife = std::chrono::microseconds(600);  // in which things befall ranks and links
@@ -102,6 +102,9 @@ class GasRun {
   void finish(const std::string& at) {
     if (!world_.run(kLimit)) fail("somebody was still " + at + " when the time was over");
   }
+
+  /// A rank that was evicted and lives on may believe in outdated places, and that puts are visible which are not.
+  [[nodiscard]] bool is_member(Rank rank) { return world_.alive(rank) && !world_.evicted(rank); }
 
   void live(Rank rank) {
     Side& side = sides_[rank];
@@ -144,7 +147,7 @@ class GasRun {
   void end(Rank victim) {
     if (dice_.one_in(3)) return world_.kill(victim);
     for (Rank rank = 0; rank < scenario_.ranks; ++rank) {
-      if (rank != victim) (void)world_.team(rank).evict(victim, world_.fabric(rank).in(kPatience));
+      if (rank != victim) (void)world_.team(rank).evict(victim, world_.fabric(rank).in(kTimeout));
     }
   }
 
@@ -167,8 +170,10 @@ class GasRun {
 
   void get(Worker& worker, PageId page, Deadline deadline) {
     Transfer transfer(*this, page, false);
-    const PagePart part = transfer.part();
-    ended(transfer, dice_.one_in(2) ? worker.accessor.get({&part, 1}, deadline) : worker.accessor.get(part, deadline));
+    const std::vector<PagePart> parts = transfer.parts(scenario_.network);
+    ended(worker, transfer,
+          parts.size() > 1 || dice_.one_in(2) ? worker.accessor.get(parts, deadline)
+                                              : worker.accessor.get(parts.front(), deadline));
     if (words_ > 0) worker.seen = transfer.words.back();
   }
 
@@ -180,7 +185,7 @@ class GasRun {
     const std::uint64_t word = dice_.random() % words_;
     if (!is_atomic(page, word)) {
       Transfer transfer(*this, page, true);
-      return ended(transfer, worker.accessor.put(transfer.part(), deadline));
+      return ended(worker, transfer, worker.accessor.put(transfer.whole(), deadline));
     }
     WordHistory& history = histories_[page * words_ + word];
     Old<std::uint64_t> old{};
@@ -194,7 +199,7 @@ class GasRun {
       old = worker.accessor.fetch_add(page, 8 * word, 1, deadline);
     }
     expect(old.ended);
-    if (!old.ended.done()) return;
+    if (!old.ended.done() || !is_member(worker.memory.self())) return;
     history.end(number, ++moment_, old.value);
     worker.seen = old.value;
   }
@@ -204,7 +209,7 @@ class GasRun {
     Transfer(GasRun& run, PageId of_page, bool puts) : page(of_page), is_put(puts) {
       const std::uint64_t begin = ++run.moment_;
       count = is_put ? 1 : run.words_;
-      if (is_put) words[0] = ++run.values_;
+      if (is_put) words[0] = run.next_value();
       for (std::uint64_t word = 0; word < count; ++word) {
         numbers[word] = run.histories_[page * run.words_ + word].begin(
             {.kind = is_put ? WordAction::Kind::put : WordAction::Kind::get,
@@ -213,7 +218,14 @@ class GasRun {
              .repeats = is_put && run.scenario_.network.stores_twice});
       }
     }
-    [[nodiscard]] PagePart part() { return {page, 0, LocalSpan(words.data(), 8 * count)}; }
+    [[nodiscard]] PagePart whole() { return {page, 0, LocalSpan(words.data(), 8 * count)}; }
+    /// One part, or one for each word where words are split that do not travel alone.
+    [[nodiscard]] std::vector<PagePart> parts(const Network& network) {
+      if (network.grain_bytes >= 8) return {whole()};
+      std::vector<PagePart> parts;
+      for (std::uint64_t word = 0; word < count; ++word) parts.push_back({page, 8 * word, LocalSpan(words[word])});
+      return parts;
+    }
 
     PageId page;
     bool is_put;
@@ -221,9 +233,9 @@ class GasRun {
     std::array<std::uint64_t, GasScenario::kMostWords> words{};
     std::array<std::size_t, GasScenario::kMostWords> numbers{};
   };
-  void ended(const Transfer& transfer, const Ended& ended) {
+  void ended(Worker& worker, const Transfer& transfer, const Ended& ended) {
     expect(ended);
-    if (!ended.done()) return;
+    if (!ended.done() || !is_member(worker.memory.self())) return;
     const std::uint64_t end = ++moment_;
     for (std::uint64_t word = 0; word < transfer.count; ++word) {
       histories_[transfer.page * words_ + word].end(transfer.numbers[word], end, transfer.words[word]);
@@ -237,13 +249,13 @@ class GasRun {
       transfers.push_back(std::make_unique<Transfer>(*this, page, !is_atomic(page, 0) && dice_.one_in(2)));
       Transfer& transfer = *transfers.back();
       if (transfer.is_put) {
-        worker.accessor.begin_put(transfer.part());
+        worker.accessor.begin_put(transfer.whole());
       } else {
-        worker.accessor.begin_get(transfer.part());
+        for (const PagePart& part : transfer.parts(scenario_.network)) worker.accessor.begin_get(part);
       }
     }
     const Ended all = worker.accessor.finish(deadline(worker));
-    for (const auto& transfer : transfers) ended(*transfer, all);
+    for (const auto& transfer : transfers) ended(worker, *transfer, all);
   }
 
   void own(Worker& worker, const std::vector<PageId>& pages) {
@@ -258,14 +270,14 @@ class GasRun {
     Holder holder(worker.memory, worker.accessor.channel(), Holder::For::a_span);
     if (!holder.cover(page, known.sampled)) return;
     if (!is_atomic(page, 0)) {
-      const std::uint64_t value = ++values_;
+      const std::uint64_t value = next_value();
       WordHistory& history = histories_[page * words_];
       const auto number = history.begin({.kind = WordAction::Kind::put, .value = value, .begin = ++moment_});
       worker.memory.own_word(known.place.slot, 0).store(value);
       worker.memory.fabric().sleep(dice_.up_to(kAwhile));
       look_for_move(worker, known);
       holder.let_go();
-      history.end(number, ++moment_);
+      if (is_member(worker.memory.self())) history.end(number, ++moment_);
     } else {
       worker.memory.fabric().sleep(dice_.up_to(kAwhile));
       look_for_move(worker, known);
@@ -274,7 +286,7 @@ class GasRun {
   }
   void look_for_move(Worker& worker, const KnownPlace& pinned) {
     Location place;
-    const auto limit = worker.memory.fabric().in(kPatience);
+    const auto limit = worker.memory.fabric().in(kTimeout);
     if (!worker.accessor.directory().look({&pinned.page, 1}, {&place, 1}, limit).done()) return;
     if (place.owner != pinned.place.owner || place.slot != pinned.place.slot) fail("a pinned page was moved");
   }
@@ -297,11 +309,11 @@ class GasRun {
   // Every page whose home and owner live can be used, and moved.
   void use_all(Rank rank) {
     Worker& worker = *sides_[rank].workers.front();
-    const auto soon = [&] { return worker.memory.fabric().in(kPatience); };
+    const auto soon = [&] { return worker.memory.fabric().in(kTimeout); };
     const std::size_t living = count_living();
     for (PageId page = 0; page < scenario_.shape.pages; ++page) {
-      if (!world_.alive(worker.memory.layout().home_of(page))) continue;
-      if (!world_.alive(place_of(worker, page).owner)) continue;
+      if (!is_member(worker.memory.layout().home_of(page))) continue;
+      if (!is_member(place_of(worker, page).owner)) continue;
       const std::string whose = " page " + std::to_string(page) + " by rank " + std::to_string(rank);
       get(worker, page, soon());
       change(worker, page, soon());
@@ -318,21 +330,26 @@ class GasRun {
   }
   Location place_of(Worker& worker, PageId page) {
     Location place;
-    const auto limit = worker.memory.fabric().in(kPatience);
+    const auto limit = worker.memory.fabric().in(kTimeout);
     if (!worker.accessor.directory().look({&page, 1}, {&place, 1}, limit).done()) fail("no answer from a home");
     return place;
   }
   std::size_t count_living() {
     std::size_t living = 0;
-    for (Rank rank = 0; rank < scenario_.ranks; ++rank) living += world_.alive(rank) ? 1 : 0;
+    for (Rank rank = 0; rank < scenario_.ranks; ++rank) living += is_member(rank) ? 1 : 0;
     return living;
   }
 
   // ----
 
+  /// Both halves of a word show which put it is of.
+  [[nodiscard]] std::uint64_t next_value() {
+    const std::uint64_t value = ++values_;
+    return value << 32U | value;
+  }
   [[nodiscard]] Rank any_rank() { return static_cast<Rank>(dice_.random() % scenario_.ranks); }
   /// Some last longer than every time-out.
-  [[nodiscard]] Duration any_stop() { return dice_.up_to(dice_.one_in(4) ? 3 * kPatience : 4 * kLease); }
+  [[nodiscard]] Duration any_stop() { return dice_.up_to(dice_.one_in(4) ? 3 * kTimeout : 4 * kLease); }
   [[nodiscard]] PageId any_page() { return dice_.random() % scenario_.shape.pages; }
   [[nodiscard]] std::vector<PageId> any_pages() {
     std::vector<PageId> pages{any_page()};
@@ -343,7 +360,7 @@ class GasRun {
   }
   [[nodiscard]] Deadline deadline(Worker& worker) {
     const bool in_haste = scenario_.impatient && dice_.one_in(4);
-    return worker.memory.fabric().in(in_haste ? dice_.up_to(kHaste) : kPatience);
+    return worker.memory.fabric().in(in_haste ? dice_.up_to(kHaste) : kTimeout);
   }
   void fail(const std::string& what) {
     if (!violation_) violation_ = what;

@@ -48,8 +48,13 @@ struct KvScenario {
   std::optional<Duration> lease{};     ///< as between hosts
   /// For a while the first client, which only reads, does not reach the last server's standby, nor that it.
   bool is_apart = false;
+  Duration apart = std::chrono::milliseconds(8);
   std::uint64_t ring_bytes = 4096;
-  kv::ShippingTimeouts shipping{};  ///< may be shorter than stops
+  kv::ShippingTimeouts shipping{};  ///< may be shorter than stops, as may the following
+  kv::TellingTimeouts telling{};
+  kv::ReplyTimeouts replies{};
+  Duration first_slice = kv::Homes::kFirstSlice;
+  Duration longest_stop = std::chrono::milliseconds(20);
   kv::ReplicaRules replica_rules{};
   Network network;
   kv::KvRules rules;
@@ -61,6 +66,20 @@ struct KvScenario {
     most_value_bytes = 6000;
     memory_bytes = 64U << 10U;
     timeout = std::chrono::seconds(2);
+  }
+  /// Stops and stalls longer than every limit of the protocol, but that of a client whose mailbox is given up: nothing
+  /// opens another one here. (kv_mailbox_sim_test.cc has that.)
+  void stop_for_longer_than_limits(Scheduler& dice) {
+    constexpr Duration kLeast = std::chrono::milliseconds(4);
+    const Duration limit = kLeast + dice.up_to(kLeast);
+    telling = {.answer = limit, .between_attempts = limit / 8};
+    replies.attempt = limit / 2;
+    replies.between_attempts = first_slice = limit;
+    replies.most_between_attempts = 4 * limit;
+    shipping.look = limit / 2;
+    shipping.between_looks = limit;
+    longest_stop = 8 * limit;
+    apart = 2 * limit;
   }
   [[nodiscard]] bool is_filled() const { return most_value_bytes == 6000; }
 
@@ -74,7 +93,7 @@ struct KvScenario {
 
 class KvWorld {
  public:
-  /// Longer than a session waits for a primary before it looks whether the standby serves (kFirstSlice, 250 ms).
+  /// Longer than a session waits for a primary before it looks whether the standby serves (Homes::kFirstSlice, 250 ms).
   static constexpr Duration kTimeoutAfterFaults = std::chrono::seconds(1);
   static constexpr Duration kAwhile = std::chrono::microseconds(20);
 
@@ -110,6 +129,13 @@ class KvWorld {
   [[nodiscard]] bool has_standby_given_up() {
     return std::ranges::any_of(sides_, [](const auto& side) { return side != nullptr && side->has_given_up(); });
   }
+  /// Clients that a standby ended since it could not tell them that it serves; of `run`.
+  [[nodiscard]] std::uint64_t cut_off() {
+    const auto is_cut_off = [this](const Client& each) {
+      return !world_.alive(each.rank) && each.rank < world_.size() - scenario_.deaths;
+    };
+    return static_cast<std::uint64_t>(std::ranges::count_if(clients_, is_cut_off));
+  }
   /// By operation and region; the words of rings and epochs apart. The count outlives this.
   void count_faults(FaultCount& count) {
     count.call_places([servers = scenario_.servers](std::string_view region, std::uint64_t offset) {
@@ -128,9 +154,7 @@ class KvWorld {
 
  private:
   static constexpr Duration kLife = std::chrono::microseconds(1500);  // in which things befall ranks and links
-  static constexpr Duration kLongestStop = std::chrono::milliseconds(20);
   static constexpr Duration kFewSteps = std::chrono::microseconds(40);
-  static constexpr Duration kApart = std::chrono::milliseconds(8);
   static constexpr Duration kLimit = std::chrono::seconds(60);
 
   void live(Rank rank, const Deed& work, const Deed& look) {
@@ -166,6 +190,9 @@ class KvWorld {
             .patience = scenario_.patience,
             .ring_bytes = scenario_.ring_bytes,
             .shipping = scenario_.shipping,
+            .telling = scenario_.telling,
+            .replies = scenario_.replies,
+            .first_slice = scenario_.first_slice,
             .reach_again = reach_again,
             .revoke_limit = scenario_.network.long_latency,
             .lease = scenario_.lease,
@@ -187,7 +214,7 @@ class KvWorld {
     for (int i = 0; i < scenario_.pauses; ++i) {
       at_some_moment([this] {
         const Rank rank = scenario_.stops_servers_only ? any_of(scenario_.servers) : any_rank();
-        world_.pause(rank, dice().up_to(kLongestStop));
+        world_.pause(rank, dice().up_to(scenario_.longest_stop));
       });
     }
     stutter(scenario_.stutters);
@@ -196,7 +223,8 @@ class KvWorld {
         const Rank from = any_rank();
         const Rank to = any_rank();
         if (from == to) return;
-        world_.wires().stall(world_.fabric(from).process(), world_.fabric(to).process(), dice().up_to(kLongestStop));
+        const Duration stop = dice().up_to(scenario_.longest_stop);
+        world_.wires().stall(world_.fabric(from).process(), world_.fabric(to).process(), stop);
       });
     }
     for (int i = 0; i < scenario_.breaks; ++i) {
@@ -239,8 +267,8 @@ class KvWorld {
   void part() {
     const auto client = world_.fabric(clients_.front().rank).process();
     const auto standby = world_.fabric(standby_of(scenario_.servers - 1)).process();
-    world_.wires().stall(client, standby, kApart);
-    world_.wires().stall(standby, client, kApart);
+    world_.wires().stall(client, standby, scenario_.apart);
+    world_.wires().stall(standby, client, scenario_.apart);
   }
   [[nodiscard]] Rank seats() const { return scenario_.has_standbys ? 2 * scenario_.servers : scenario_.servers; }
   [[nodiscard]] Rank standby_of(Rank server) const { return scenario_.servers + server; }

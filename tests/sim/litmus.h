@@ -17,6 +17,7 @@ inline constexpr Rank kTarget = 2;
 // A network that does nothing odd; a test turns on what it is about.
 inline Network tame() {
   Network network;
+  network.grain_bytes = 8;
   network.stores_twice = false;
   network.reorders = false;
   network.completes_before_visible = false;

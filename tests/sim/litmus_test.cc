@@ -44,6 +44,43 @@ TEST(SimLitmus, AReadMixesTwoWritesAtSixtyFourBytesOnlyBetweenLines) {
   EXPECT_TRUE(possible(network, read_between_writes(0, 8)));
 }
 
+// One process WRITEs `words` words, all ones and then all twos, while another READs as many: the first word READ is
+// neither.
+std::array<Litmus::Program, 3> split_word(std::size_t words) {
+  static constexpr std::uint64_t kOne = 0x1'0000'0001;
+  return {[words](Side& me) {
+            for (const std::uint64_t value : {kOne, 2 * kOne}) {
+              Words sent{};
+              sent.fill(value);
+              (void)me.channel->write(me.memory->of(kTarget).span(0, 8 * words), LocalSpan(sent.data(), 8 * words),
+                                      me.soon());
+            }
+          },
+          [words](Side& me) {
+            me.wait_for(kTarget, 0, kOne);
+            Words read{};
+            (void)me.channel->read(LocalSpan(read.data(), 8 * words), me.memory->of(kTarget).span(0, 8 * words),
+                                   me.soon());
+            me.litmus.happened = read[0] != 0 && read[0] != kOne && read[0] != 2 * kOne;
+          },
+          {}};
+}
+
+TEST(SimLitmus, AWordOfABulkTransferIsSplitAtFourBytes) {
+  Network network = tame();
+  EXPECT_FALSE(possible(network, split_word(2)));
+  network.grain_bytes = 4;
+  EXPECT_TRUE(possible(network, split_word(2)));
+}
+
+TEST(SimLitmus, AWordThatTravelsAloneIsWholeAtFourBytes) {
+  Network network = tame();
+  network.grain_bytes = 4;
+  network.stores_twice = true;
+  network.reorders = true;
+  EXPECT_FALSE(possible(network, split_word(1)));
+}
+
 // Of the steps that a trace lists, those of the READ show both values.
 void expect_mixture_in_trace(std::uint32_t grain_bytes) {
   Network network = tame();

@@ -178,24 +178,26 @@ bool caught(const MatchRules& rules) {
 
 TEST(MatchSim, MeetsInPairsUnderEverySeed) {
   const auto run = [](std::uint64_t seed, FaultCount& count) { return run_counted(MatchRun(seed, draw(seed)), count); };
-  expect_kept(kSeeds, run,
-              UnmetList{nothing_is_revoked(),
-                        writes_complete_early(),
-                        {"READ", {Fault::answer_lost}, "there are few of them", kRare},
-                        {"atomic", {Fault::answer_lost}, "few die then", kRare},
-                        {"WRITE", {Fault::answered_late, Fault::link_broke}, "most have completed before", kRare},
-                        {"signal", {Fault::link_replaced, Fault::target_died}, "a flush reports that first", kRare},
-                        {"READ",
-                         {Fault::landed_given_up, Fault::landed_orphaned, Fault::poster_died},
-                         "few READs are under way then",
-                         kRare},
-                        {"READ matches", {Fault::target_died, Fault::link_cut}, "there are few of them", kRare},
-                        {"READ places", {Fault::target_stopped}, "there are few of them", kRare},
-                        {"WRITE places",
-                         {Fault::poster_died, Fault::landed_orphaned, Fault::landed_given_up, Fault::target_stopped,
-                          Fault::target_died},
-                         "there are few of them",
-                         kRare}});
+  expect_kept(
+      kSeeds, run,
+      UnmetList{
+          nothing_is_revoked(),
+          writes_complete_early(),
+          {"READ", {Fault::answer_lost}, "there are few of them", kRare},
+          {"atomic", {Fault::answer_lost}, "few die then", kRare},
+          {"WRITE", {Fault::answered_late, Fault::link_broke}, "most have completed before", kRare},
+          {"signal", {Fault::link_replaced, Fault::target_died}, "a flush reports that first", kRare},
+          {"READ",
+           {Fault::landed_given_up, Fault::landed_orphaned, Fault::poster_died},
+           "few READs are under way then",
+           kRare},
+          {"READ matches", {Fault::target_died, Fault::link_cut, Fault::link_broke}, "there are few of them", kRare},
+          {"READ places", {Fault::target_stopped}, "there are few of them", kRare},
+          {"WRITE places",
+           {Fault::poster_died, Fault::landed_orphaned, Fault::landed_given_up, Fault::target_stopped,
+            Fault::target_died},
+           "there are few of them",
+           kRare}});
 }
 
 TEST(MatchSim, CatchesAMatchAheadOfItsPlace) { EXPECT_TRUE(caught({.place_before_match = false})); }

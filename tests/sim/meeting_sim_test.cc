@@ -45,7 +45,7 @@ MeetingScenario draw(std::uint64_t seed) {
   // The result of a meeting is taken before its slot is opened again; otherwise opening waits.
   scenario.most_under_way = 1 + dice.random() % (scenario.reduces ? Meeting::kInFlight : Meeting::kInFlight + 2);
   scenario.writes = dice.one_in(2);
-  scenario.network.grain_bytes = dice.one_in(2) ? 8 : 64;
+  scenario.network.grain_bytes = draw_grain(dice);
   for (const NamedSwitch& each : named_switches()) scenario.network.*each.on = dice.one_in(2);
   scenario.leaves = dice.one_in(2);
   if (scenario.leaves) {  // often while others still wait for the last meeting

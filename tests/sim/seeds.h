@@ -55,10 +55,11 @@ inline bool noticed(const std::optional<std::string>& found) {
 }
 
 /// All that the memory model allows. Under every second seed the order comes from priorities, under every third one
-/// links break, under every fifth one a timeout leaves its link as it is, under every seventh one a flush does, and
-/// under every eleventh one a fence is a flush.
+/// links break, under two of four the words of bulk transfers are not split, under every fifth one a timeout leaves its
+/// link as it is, under every seventh one a flush does, and under every eleventh one a fence is a flush.
 inline Network harshest(std::uint64_t seed) {
   Network network;
+  network.grain_bytes = seed % 4 < 2 ? 4 : 8;
   network.prioritizes = seed % 2 == 0;
   network.breaks_links = seed % 3 == 0;
   network.replaces_links = seed % 5 != 0;
@@ -70,7 +71,7 @@ inline Network harshest(std::uint64_t seed) {
 /// Any set of what the memory model allows; the dead do not answer.
 inline Network draw_network(Scheduler& dice) {
   Network network;
-  network.grain_bytes = dice.one_in(2) ? 8 : 64;
+  network.grain_bytes = draw_grain(dice);
   for (const NamedSwitch& each : named_switches()) network.*each.on = dice.one_in(2);
   network.dead_memory_answers = false;
   network.detection = std::chrono::milliseconds(2);

@@ -15,8 +15,9 @@ inline constexpr std::uint64_t kMostSchedules = 200'000;
 inline constexpr Duration kLong = std::chrono::seconds(10);
 
 // All that the model allows and that is not about time.
-inline Network harsh() {
+inline Network harsh(std::uint32_t grain_bytes = 8) {
   Network network;
+  network.grain_bytes = grain_bytes;
   network.stores_twice = false;  // drawn at random, and there is no chance here
   network.lands_late = false;
   network.stalls_before_posting = false;

@@ -15,7 +15,7 @@
 namespace farside::test {
 
 /// Long enough for a loaded machine; only a failing test waits that long.
-inline const Duration kPatience = extended(std::chrono::seconds(30));
+inline const Duration kTimeout = extended(std::chrono::seconds(30));
 
 struct Mesh {
   std::unique_ptr<Fabric> fabric;
@@ -24,7 +24,7 @@ struct Mesh {
   std::unique_ptr<Channel> channel;
 
   [[nodiscard]] const RemoteRegion& at(unsigned index) const { return *remotes.at(index); }
-  [[nodiscard]] Deadline patience() const { return fabric->in(kPatience); }
+  [[nodiscard]] Deadline patience() const { return fabric->in(kTimeout); }
 };
 
 /// Collective: every member offers `bytes` and attaches everybody's. A member's index is its PeerId.

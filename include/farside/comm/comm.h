@@ -7,7 +7,9 @@
 // finished.
 //
 // Outcomes: done; timed_out; link_lost, as of the fabric; peer_lost, with the rank that was lost. Work that makes no
-// progress for a minute ends in timed_out by itself; a transfer does not while its bytes move, whatever its size.
+// progress for a minute ends in timed_out by itself; a transfer does not while its bytes move, whatever its size. A
+// put or get that ends so takes with it those of the same rank that have been issued by then: so a rank that does not
+// answer holds up what was issued for others behind them for a minute, once, however many there are.
 //
 // Thread safety: every call, from any thread; each thread brings its own Channel. Places that an operation reads from
 // or writes to must stay until its Request is finished.

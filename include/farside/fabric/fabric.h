@@ -98,6 +98,12 @@ struct HostFabricOptions {
   /// About how many processes will be connected through UCX, where that is known: a large number lets UCX choose
   /// transports whose state does not grow with it. 0: unknown.
   std::uint32_t expected_peers = 0;
+  /// A text that all processes that will be peers know, and no other one: links through UCX from a process with another
+  /// secret are not answered. Empty: any process that reaches the port is answered.
+  std::string secret{};
+  /// An address of this host, as numbers: UCX uses the interface that has it, and RDMA NICs. Empty: every interface.
+  /// UCX_NET_DEVICES has precedence; "all" in it is every interface.
+  std::string network{};
 };
 
 [[nodiscard]] std::unique_ptr<Fabric> make_host_fabric(HostFabricOptions options);

@@ -4,7 +4,8 @@
 //   far::far_vector<double> samples(1'000'000'000, heap);         // 8 GB, of which at most 2 GiB are here
 //   heap.advise(samples.data(), samples.size() * sizeof(double), far::Hint::sequential);
 //
-// The space decides where the bytes are kept. docs/far.md has what programs must know: system calls, fork, signals.
+// The space decides where the bytes are kept. docs/far.md has what programs must know: system calls, devices, fork,
+// signals.
 #pragma once
 
 #include <cstddef>
@@ -22,7 +23,8 @@ class Space;
 struct HeapOptions {
   /// As much of the heap may be in this machine's memory at once.
   std::uint64_t local_bytes = 0;
-  /// Serve faults in a thread of its own. System calls may then touch the heap; each fault costs several times more.
+  /// Serve faults in a thread of its own. System calls in which the kernel copies may then touch the heap; each fault
+  /// costs several times more. Memory that a device writes into must be Hint::pinned all the same.
   bool for_system_calls = false;
 };
 
@@ -55,7 +57,7 @@ class Heap {
   void advise(const void* begin, std::size_t bytes, Hint hint);
 
   [[nodiscard]] HeapStatistics statistics() const;
-  /// Whether system calls may touch what is not pinned.
+  /// Whether system calls in which the kernel copies may touch what is not pinned.
   [[nodiscard]] bool serves_system_calls() const;
 
  private:

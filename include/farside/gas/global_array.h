@@ -9,7 +9,7 @@
 //   field.for_each_here([](std::uint64_t first, std::span<double> values) { ... });  // without copying
 //
 // Guarantees, costs and what deaths do: pages.h. Elements of 8 bytes or less, at their natural places, are read and
-// written whole.
+// written whole, if by themselves and not through the read cache.
 //
 // Each call waits for at most GlobalArrayOptions::time_out, and returns how it ended; those that return a value throw
 // Error instead. UsageError is thrown for indices that there are not.
@@ -115,6 +115,7 @@ class GlobalArray {
 
   /// The elements with these indices, in the order of `into`, which is as long.
   Ended gather(std::span<const std::uint64_t> indices, std::span<T> into) {
+    access_.check_closed();
     check_all(indices, into.size());
     std::vector<PagePart> parts;
     parts.reserve(indices.size());
@@ -131,6 +132,7 @@ class GlobalArray {
   }
 
   Ended fill(std::uint64_t first, std::uint64_t count, const T& value) {
+    access_.check_closed();
     check(first, count);
     const std::vector<T> values(std::min(count, kAtOnce), value);
     return in_pieces(count, [&](std::uint64_t at, std::uint64_t length) {
@@ -151,6 +153,7 @@ class GlobalArray {
   /// In the order of the indices, by this rank alone.
   template <class Value, class Operator>
   Old<Value> reduce(Range range, Value value, Operator combine) {
+    access_.check_closed();
     check(range.first, range.count);
     std::vector<T> values(std::min(range.count, kAtOnce));
     const Ended ended = in_pieces(range.count, [&](std::uint64_t at, std::uint64_t length) {
@@ -202,6 +205,7 @@ class GlobalArray {
   Moved own(std::uint64_t first, std::uint64_t count) { return own_many(std::array{Range{first, count}}); }
   /// The same for many ranges, in one round.
   Moved own_many(std::span<const Range> ranges) {
+    access_.check_closed();
     std::vector<PageId> pages;
     for (const Range& range : ranges) {
       check(range.first, range.count);
@@ -214,6 +218,7 @@ class GlobalArray {
   }
   /// Finds the owners, page by page.
   Ended locality(Range range, std::vector<LocatedRange>& located) {
+    access_.check_closed();
     check(range.first, range.count);
     std::vector<PageId> pages;
     located.clear();
@@ -234,6 +239,7 @@ class GlobalArray {
   /// Calls `visit(first, values)` for each page that is here, in place.
   template <class Visit>
   void for_each_here(Visit visit) {
+    access_.check_closed();
     std::vector<PageId> pages = access_.pages_here();
     std::ranges::sort(pages);
     for (const PageId page : pages) {

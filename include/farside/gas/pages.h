@@ -9,9 +9,9 @@
 //
 // Guarantees. A put that returned done is seen by every get that begins later, on any rank, whatever has been moved
 // meanwhile. A get of an aligned word (8 bytes) finds what the word was at some moment between call and return; a
-// larger one is a set of such words. While a page moves, gets go on and puts wait. Owns of one page come one after the
-// other. Each rank remembers where pages are: then a get or put is one operation on the page's bytes; after a move it
-// is refused once and asks the page's home.
+// larger one finds in each word bytes that it had then, over a network perhaps of different moments. While a page
+// moves, gets go on and puts wait. Owns of one page come one after the other. Each rank remembers where pages are: then
+// a get or put is one operation on the page's bytes; after a move it is refused once and asks the page's home.
 //
 // Deaths. Pages whose owner or home has died are lost: operations on them end with peer_lost. All other work goes on:
 // the operation of a rank that died or was stopped is ended for it after the lease. A rank that is stopped in the

@@ -112,6 +112,7 @@ Ended put_patch(GlobalArray<T>& array, const Shape<Dimensions>& shape, const Pat
 /// Brings all pages with elements of the patch to this rank.
 template <Sendable T, std::size_t Dimensions>
 Moved own_patch(GlobalArray<T>& array, const Shape<Dimensions>& shape, const Patch<Dimensions>& patch) {
+  array.pages().check_closed();  // before memory may be lacking: see GlobalArray
   std::vector<Range> rows;
   for_each_row(array.size(), shape, patch, [&](std::uint64_t index, std::uint64_t /*at*/, std::uint64_t count) {
     rows.push_back({index, count});

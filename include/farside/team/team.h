@@ -88,8 +88,13 @@ class Team {
   /// and none has when this process was cut off itself. So of two members never both are told that the other one has
   /// died, unless both have.
   [[nodiscard]] virtual bool has_died(Rank rank) { return !alive(rank); }
-  /// Revokes all access of `rank` to this process and declares it dead to all: the one place for it. It applies to the
-  /// process that has the rank by now.
+  /// Declares the process that has `rank` by now dead, and revokes all its access to this process: the one place for
+  /// it.
+  ///
+  /// Guarantees, on done: `rank` is lost here, and nothing of it lands in this process's memory any more. A process on
+  /// this host was killed. One on another host lives on. The others are told, and revoke its access as well, where the
+  /// launcher can tell them: `farside run` and pools do, soon after; under PMIx (mpirun, srun) neither the others nor
+  /// the evicted process are told, and it continues to reach them.
   virtual Outcome evict(Rank rank, Deadline deadline) = 0;
   /// Has `handler` called when this process is cut off, or at once if it was: the others took it for dead, or it does
   /// not learn of deaths any more. Members on other hosts count as lost then; only a new process comes back to them.

@@ -78,7 +78,30 @@ void HostChannel::fetch_direct(const Operation& operation) {
 void HostChannel::note_write(PeerId peer, const DirectAccess& access) {
   if (peer >= unflushed_.size()) [[unlikely]]
     unflushed_.resize(peer + 1);
-  if (unflushed_[peer] == 0) unflushed_[peer] = access.life();
+  Unflushed& unflushed = unflushed_[peer];
+  if (unflushed.word == access.life()) [[likely]]
+    return;
+  unflushed = unflushed.word == 0
+                  ? Unflushed{access.life(), unflushed.lost, unflushed.fence_told, unflushed.signal_told}
+                  : Unflushed{.word = access.life(), .lost = true};
+}
+
+bool HostChannel::lost_writes(PeerId peer) const {
+  if (peer >= unflushed_.size()) return false;
+  const Unflushed& unflushed = unflushed_[peer];
+  const std::uint32_t word = peers_.word(peer).load(std::memory_order_acquire);
+  return unflushed.lost || (unflushed.word != 0 && unflushed.word != word);
+}
+
+void HostChannel::note_signal(PeerId peer) {
+  if (peer >= unflushed_.size()) return;
+  Unflushed& unflushed = unflushed_[peer];
+  if (unflushed.word == peers_.word(peer).load(std::memory_order_acquire)) unflushed.word = 0;
+}
+
+Outcome HostChannel::pass_writes(PeerId peer, bool Unflushed::*told) {
+  if (!lost_writes(peer) || std::exchange(unflushed_[peer].*told, true)) return Outcome::done;
+  return Outcome::peer_lost;
 }
 
 void HostChannel::finish(Completion& completion, Deadline deadline) {
@@ -88,7 +111,8 @@ void HostChannel::finish(Completion& completion, Deadline deadline) {
 
 Outcome HostChannel::fence(PeerId peer, Deadline deadline) {
   full_fence();
-  return peers_.way(peer) == PeerTable::Way::ucx ? ucx_->fence(peer, deadline) : Outcome::done;
+  const Outcome direct = pass_writes(peer, &Unflushed::fence_told);
+  return peers_.way(peer) == PeerTable::Way::ucx ? graver(direct, ucx_->fence(peer, deadline)) : direct;
 }
 
 Outcome HostChannel::flush(PeerId peer, Deadline deadline) {
@@ -100,22 +124,21 @@ Outcome HostChannel::flush_all(Deadline deadline) {
   full_fence();
   Outcome all = ucx_ == nullptr ? Outcome::done : ucx_->flush_all(deadline);
   for (PeerId peer = 0; peer < unflushed_.size(); ++peer) {
-    if (unflushed_[peer] == 0) continue;
+    if (unflushed_[peer].word == 0 && !unflushed_[peer].lost) continue;
     all = graver(all, settle_writes(peer, deadline));
   }
   return all;
 }
 
 Outcome HostChannel::settle_writes(PeerId peer, Deadline deadline) {
-  const std::uint32_t written = peer < unflushed_.size() ? std::exchange(unflushed_[peer], 0) : 0;
+  const Outcome direct = lost_writes(peer) ? Outcome::peer_lost : Outcome::done;
+  if (peer < unflushed_.size()) unflushed_[peer] = {};
   switch (peers_.way(peer)) {
-    case PeerTable::Way::direct:
-      // Writes to an earlier life of the peer are lost with it.
-      return written == 0 || written == peers_.word(peer).load() ? Outcome::done : Outcome::peer_lost;
+    case PeerTable::Way::direct: return direct;
     case PeerTable::Way::ucx:
       // UCX has nothing to say of a peer that it found lost when nothing was under way there.
       if (const Outcome flushed = ucx_->flush(peer, deadline); flushed != Outcome::done) return flushed;
-      return fabric_.lost(peer) ? Outcome::peer_lost : Outcome::done;
+      return fabric_.lost(peer) ? Outcome::peer_lost : direct;
     case PeerTable::Way::none:
     case PeerTable::Way::lost: break;
   }
@@ -132,8 +155,12 @@ Outcome HostChannel::write_signals(std::span<const RemoteWord<ControlWord>> word
   for (const auto& word : words) {
     const RemoteRegion& region = *word.region;
     if (region.mapped() != nullptr) {
-      const Outcome stored = store(word, value, deadline);
-      if (stored == Outcome::done) wake_sleepers(static_cast<const DirectAccess&>(*region.access()).header());
+      const Outcome before = pass_writes(region.peer(), &Unflushed::signal_told);
+      const Outcome stored = before == Outcome::done ? store(word, value, deadline) : before;
+      if (stored == Outcome::done) {
+        note_signal(region.peer());
+        wake_sleepers(static_cast<const DirectAccess&>(*region.access()).header());
+      }
       all.record(stored);
     } else if (region.access() != nullptr) {
       far.push_back(word);
@@ -172,8 +199,10 @@ Fetched HostChannel::add_signal(RemoteWord<AtomicWord> word, std::uint64_t adden
     const Outcome before = ucx_->flush({&peer, 1}, UcxChannel::kSignal, deadline).front();
     if (before != Outcome::done) return {before, 0};
   }
+  if (const Outcome before = pass_writes(peer, &Unflushed::signal_told); before != Outcome::done) return {before, 0};
   const Fetched old = fetch_add(word, addend, deadline);
   if (old.done() && region.mapped() != nullptr) {
+    note_signal(peer);
     wake_sleepers(static_cast<const DirectAccess&>(*region.access()).header());
   }
   return old;

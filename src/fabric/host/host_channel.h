@@ -36,8 +36,21 @@ class HostChannel final : public Channel {
 
   /// Carries out whatever brings something back: all but a write.
   static void fetch_direct(const Operation& operation);
+  /// WRITEs to mapped memory of a peer since the last flush. Those to an earlier life of it are lost with that.
+  struct Unflushed {
+    std::uint32_t word = 0;  ///< of the peer table: the life of the peer that was written to, or 0
+    bool lost = false;       ///< those to an earlier one
+    bool fence_told = false;
+    bool signal_told = false;
+  };
+
   /// Notes that a life of a peer was written to and not flushed.
   void note_write(PeerId peer, const DirectAccess& access);
+  [[nodiscard]] bool lost_writes(PeerId peer) const;
+  /// Returns peer_lost, once until the next flush, when WRITEs to the peer are lost.
+  Outcome pass_writes(PeerId peer, bool Unflushed::*told);
+  /// A signal was stored: what came before it is visible.
+  void note_signal(PeerId peer);
   /// As flush, after a full fence.
   Outcome settle_writes(PeerId peer, Deadline deadline);
 
@@ -61,10 +74,10 @@ class HostChannel final : public Channel {
   const Fabric& fabric_;
   const PeerTable& peers_;
   std::unique_ptr<UcxChannel> ucx_;
-  std::vector<std::uint32_t> unflushed_;  ///< by peer: the first life of it written to since the last flush, or 0
-  bool looking_pays_ = true;              ///< it did, in the last wait
-  unsigned waits_ = 0;                    ///< in each kWaitsToATry-th it is tried whether looking pays again
-  unsigned yields_ = kMaxYields;          ///< in a wait: doubled when waits are short, halved when they are long
+  std::vector<Unflushed> unflushed_;  ///< by peer
+  bool looking_pays_ = true;          ///< it did, in the last wait
+  unsigned waits_ = 0;                ///< in each kWaitsToATry-th it is tried whether looking pays again
+  unsigned yields_ = kMaxYields;      ///< in a wait: doubled when waits are short, halved when they are long
 };
 
 }  // namespace farside

@@ -22,11 +22,11 @@ std::uint64_t random_seed() {
 }  // namespace
 
 HostFabric::HostFabric(HostFabricOptions options)
-    : options_(options),
+    : options_(std::move(options)),
       self_{.process = this_process(), .host = host_identity(), .ucx = {}},
       random_state_(random_seed()) {
   if (options_.mode == FabricMode::direct || (options_.mode == FabricMode::automatic && !options_.remote_peers)) return;
-  ucx_ = std::make_unique<UcxEngine>([this] { regions_.wake_all(); }, options_.expected_peers);
+  ucx_ = std::make_unique<UcxEngine>([this] { regions_.wake_all(); }, options_);
   self_.ucx = ucx_->address();
 }
 
@@ -145,7 +145,9 @@ FabricMode fabric_mode_from_environment() {
                     "set it to one of them, or unset it to have it chosen for each peer"});
 }
 
-std::unique_ptr<Fabric> make_host_fabric(HostFabricOptions options) { return std::make_unique<HostFabric>(options); }
+std::unique_ptr<Fabric> make_host_fabric(HostFabricOptions options) {
+  return std::make_unique<HostFabric>(std::move(options));
+}
 
 void stop_answering(Fabric& fabric) {
   const auto* const host = dynamic_cast<HostFabric*>(&fabric);

@@ -36,7 +36,7 @@ const UcxAccess& access_of(const Operation& operation) {
 
 // ---- Operations
 
-UcxChannel::UcxChannel(const UcxContext& context, const UcxIdentity& self, UcxChannelSet& siblings)
+UcxChannel::UcxChannel(const UcxContext& context, const UcxCredentials& self, UcxChannelSet& siblings)
     : context_(context), self_(self), siblings_(siblings), number_(siblings.next_number()) {}
 
 UcxChannel::~UcxChannel() {
@@ -261,7 +261,7 @@ std::vector<Outcome> UcxChannel::flush(std::span<const PeerId> peers, Report rep
   for (std::size_t i = 0; i < peers.size(); ++i) flushes[i].peer = peers[i];
   flush_links(flushes, deadline);
 
-  // What is reported once is reported for all that is asked about that peer now.
+  // A loss that is reported once is reported for all that is asked about that peer now.
   std::map<PeerId, Outcome> verdicts;
   std::vector<Outcome> outcomes;
   outcomes.reserve(flushes.size());

@@ -24,7 +24,7 @@ namespace farside {
 
 class UcxChannel {
  public:
-  UcxChannel(const UcxContext& context, const UcxIdentity& self, UcxChannelSet& siblings);
+  UcxChannel(const UcxContext& context, const UcxCredentials& self, UcxChannelSet& siblings);
   UcxChannel(const UcxChannel&) = delete;
   UcxChannel& operator=(const UcxChannel&) = delete;
   ~UcxChannel();
@@ -151,7 +151,7 @@ class UcxChannel {
   bool wait(Predicate&& holds, Deadline deadline);
 
   const UcxContext& context_;
-  const UcxIdentity& self_;
+  const UcxCredentials& self_;
   UcxChannelSet& siblings_;
   // For those that UCX has not finished it calls back when its worker is destroyed.
   std::list<Pending> under_way_;

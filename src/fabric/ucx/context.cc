@@ -19,6 +19,7 @@
 #include "farside/base/log.h"
 
 #include "fabric/clock.h"
+#include "fabric/ucx/devices.h"
 
 namespace farside {
 
@@ -37,26 +38,28 @@ void check(ucs_status_t status, const char* tried) {
 }
 
 // UCX takes a name that it does not know for a setting of a transport, accepts it, and says when a worker is opened
-// which of them no transport in use knows. Without a prefix, as 1.13 wants them: 1.14 and later have one for those of
-// transports, and 1.21 refuses a name without it at once.
+// which of them no transport in use knows. Those of transports have a prefix from 1.17 on.
 enum class Of : std::uint8_t { any, tcp, infiniband };
 struct Setting {
+  const char* prefix;
   const char* name;
   const char* value;
-  Of of;                ///< the transports that it is about
-  const char* without;  ///< what happens then
+  Of of;                  ///< the transports that it is about
+  const char* without;    ///< what happens then
+  bool is_vital = false;  ///< to the memory model
 };
 constexpr std::array kSettings{
     // Over verbs, keep-alive adds a lane of UD that carries the connection's set-up too, and UCX 1.13 aborts the
     // process when such an endpoint is closed before its peer answered.
-    Setting{"KEEPALIVE_INTERVAL", "inf", Of::any, "UCX's own keep-alive decides which peers count as dead"},
+    Setting{"", "KEEPALIVE_INTERVAL", "inf", Of::any, "UCX's own keep-alive decides which peers count as dead"},
     // Also, a connection to a process that ended on a living host can abort this one (ucp_ep_create fails the endpoint,
     // then goes on with it).
-    Setting{"CONN_NB", "y", Of::tcp, "a connection to a host that vanished blocks for minutes"},
+    Setting{"TCP_", "CONN_NB", "y", Of::tcp, "a connection to a host that vanished blocks for minutes"},
     // And only on the side that had made the connection. The team tells, to all, which peer is dead on another host.
-    Setting{"KEEPIDLE", "inf", Of::tcp, "a peer whose link is cut for half a minute counts as dead, for good"},
+    Setting{"TCP_", "KEEPIDLE", "inf", Of::tcp, "a peer whose link is cut for half a minute counts as dead, for good"},
     // The flag of a message passes its data inside the target's PCIe, whatever order they came in.
-    Setting{"PCI_RELAXED_ORDERING", "no", Of::infiniband, "a NIC may store what was fenced in another order"},
+    Setting{"IB_", "PCI_RELAXED_ORDERING", "no", Of::infiniband, "a NIC may store what was fenced in another order",
+            true},
 };
 
 // UCX has said that it does not know the setting. UCX's log is a process's, as our logger is.
@@ -74,10 +77,19 @@ void note_unknown_settings(std::string_view text) {
   }
 }
 
+bool has_prefixes() {
+  unsigned major = 0;
+  unsigned minor = 0;
+  unsigned release = 0;
+  ucp_get_version(&major, &minor, &release);
+  return major > 1 || minor >= 17;
+}
+
 void apply_settings(ucp_config_t* config) {
   for (std::size_t at = 0; at < kSettings.size(); ++at) {
-    const auto& [name, value, of, without] = kSettings[at];
-    if (ucp_config_modify(config, name, value) != UCS_OK) note_unknown(at);
+    const Setting& setting = kSettings[at];
+    const std::string name = (has_prefixes() ? setting.prefix : std::string()) + setting.name;
+    if (ucp_config_modify(config, name.c_str(), setting.value) != UCS_OK) note_unknown(at);
   }
 }
 
@@ -111,12 +123,36 @@ void take_over_log() {
   std::call_once(once, [] { ucs_log_push_handler(&log_line); });
 }
 
+// Much of UCX is told only where it is printed. Throws Error when memory is lacking.
+template <class Print>
+std::string what_is_printed(Print&& print) {
+  char* text = nullptr;
+  std::size_t bytes = 0;
+  std::FILE* const stream = ::open_memstream(&text, &bytes);
+  if (stream == nullptr) throw errno_error("read", "the settings of UCX");
+  print(stream);
+  std::fclose(stream);
+  const std::unique_ptr<char, decltype(&std::free)> owned(text, &std::free);
+  return {text, bytes};
+}
+
 struct ConfigRelease {
   void operator()(ucp_config_t* config) const { ucp_config_release(config); }
 };
 using Config = std::unique_ptr<ucp_config_t, ConfigRelease>;
 
-Config read_config() {
+std::string printed(const ucp_config_t* config) {
+  return what_is_printed(
+      [&](std::FILE* stream) { ucp_config_print(config, stream, nullptr, UCS_CONFIG_PRINT_CONFIG); });
+}
+
+// By the environment or by UCX's file of settings.
+bool names_devices(const ucp_config_t* config) {
+  return std::getenv("UCX_NET_DEVICES") != nullptr ||
+         printed(config).find("UCX_NET_DEVICES=all\n") == std::string::npos;
+}
+
+Config read_config(const std::string& network) {
   ucp_config_t* read = nullptr;
   check(ucp_config_read(nullptr, nullptr, &read), "read the settings of UCX");
   Config config(read);
@@ -126,20 +162,16 @@ Config read_config() {
   if (leaves_transports_out()) {
     check(ucp_config_modify(config.get(), "TLS", "^sm,cuda,rocm,ze"), "leave out UCX's transports within a host");
   }
+  if (!network.empty() && !names_devices(config.get())) {
+    check(ucp_config_modify(config.get(), "NET_DEVICES", devices_of_network(network).c_str()), "limit UCX's devices");
+  }
   return config;
 }
 
 // Returns the transports that the context uses, as "tcp/eth0". UCX 1.13 has no other way to ask than to print
 // "#      resource 0  :  md 0  dev 0  flags -- tcp/eth0".
 std::vector<std::string> transports_of(ucp_context_h context) {
-  char* text = nullptr;
-  std::size_t bytes = 0;
-  std::FILE* stream = ::open_memstream(&text, &bytes);
-  ucp_context_print_info(context, stream);
-  std::fclose(stream);
-  std::istringstream lines(std::string(text, bytes));
-  std::free(text);
-
+  std::istringstream lines(what_is_printed([&](std::FILE* stream) { ucp_context_print_info(context, stream); }));
   std::vector<std::string> transports;
   for (std::string line; std::getline(lines, line);) {
     if (line.find(" resource ") != std::string::npos) transports.push_back(line.substr(line.find_last_of(' ') + 1));
@@ -156,9 +188,9 @@ bool stays_on_host(std::string_view transport) { return transport.find("/memory"
 
 }  // namespace
 
-UcxContext::UcxContext(std::uint32_t expected_endpoints) {
+UcxContext::UcxContext(std::uint32_t expected_endpoints, const std::string& network) {
   take_over_log();
-  const Config config = read_config();
+  const Config config = read_config(network);
   ucp_params_t params{};
   params.field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_MT_WORKERS_SHARED;
   params.features = UCP_FEATURE_RMA | UCP_FEATURE_AM | UCP_FEATURE_WAKEUP;
@@ -181,14 +213,18 @@ UcxContext::UcxContext(std::uint32_t expected_endpoints) {
   uses_infiniband_ = std::any_of(transports.begin(), transports.end(), is_infiniband);
 }
 
-void UcxContext::warn_of_unknown_settings() const {
+void UcxContext::expect_known_settings() const {
   for (std::size_t at = 0; at < kSettings.size(); ++at) {
-    const auto& [name, value, of, without] = kSettings[at];
+    const auto& [prefix, name, value, of, without, is_vital] = kSettings[at];
     Known unsaid = Known::no;
     if ((of == Of::tcp && !uses_tcp_) || (of == Of::infiniband && !uses_infiniband_)) continue;
+    const std::string why = std::string("UCX ") + ucp_get_version_string() + " does not know the setting " + name +
+                            "=" + value + ", so " + without;
+    if (is_vital && known_settings[at] != Known::yes) {
+      throw Error({"start UCX", devices(), why, "use the UCX that farside is tried with (1.13), or set UCX_TLS=tcp"});
+    }
     if (!known_settings[at].compare_exchange_strong(unsaid, Known::no_and_said)) continue;
-    log::warn(std::string("UCX ") + ucp_get_version_string() + " does not know the setting " + name + "=" + value +
-              ", so " + without + "; farside is tried with UCX 1.13");
+    log::warn(why + "; farside is tried with UCX 1.13");
   }
 }
 
@@ -199,7 +235,7 @@ UcxWorker::UcxWorker(const UcxContext& context, ucs_thread_mode_t mode) {
   ucp_worker_h worker = nullptr;
   check(ucp_worker_create(context.get(), &params, &worker), "open a UCX worker");
   worker_.reset(worker);
-  context.warn_of_unknown_settings();
+  context.expect_known_settings();
   check(ucp_worker_get_efd(worker, &event_fd_), "wait for a UCX worker's events");
 }
 

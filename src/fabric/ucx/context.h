@@ -23,8 +23,9 @@ namespace farside {
 /// UCX of this process. Throws Error when no transport to other hosts is usable.
 class UcxContext {
  public:
-  /// About how many endpoints will be made, where that is known: UCX chooses transports by it. 0: unknown.
-  explicit UcxContext(std::uint32_t expected_endpoints = 0);
+  /// `expected_endpoints`: about how many will be made, where that is known; UCX chooses transports by it. 0: unknown.
+  /// `network` as in HostFabricOptions.
+  explicit UcxContext(std::uint32_t expected_endpoints = 0, const std::string& network = {});
 
   [[nodiscard]] ucp_context_h get() const noexcept { return context_.get(); }
 
@@ -32,8 +33,9 @@ class UcxContext {
   /// posted later overtakes a WRITE, and the acknowledgement that a flush waits for was sent by the CPU that stored.
   [[nodiscard]] bool in_order() const noexcept { return in_order_; }
 
-  /// After a worker was opened: which settings of the transports in use UCX has not taken.
-  void warn_of_unknown_settings() const;
+  /// After a worker was opened: reports which settings of the transports in use UCX has not taken. Throws Error when
+  /// the memory model needs one of them.
+  void expect_known_settings() const;
 
  private:
   struct Cleanup {

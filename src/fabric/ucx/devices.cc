@@ -1,9 +1,16 @@
 #include "fabric/ucx/devices.h"
 
+#include <array>
+#include <filesystem>
 #include <memory>
 
+#include <ifaddrs.h>
+#include <netdb.h>
+#include <netinet/in.h>
 #include <ucp/api/ucp.h>
 #include <uct/api/uct.h>
+
+#include "farside/base/error.h"
 
 namespace farside {
 
@@ -43,7 +50,42 @@ std::vector<uct_md_resource_desc_t> domains_of(uct_component_h component) {
   return domains;
 }
 
+// Empty when it is of no family that has addresses of hosts.
+std::string text_of(const sockaddr* address) {
+  if (address == nullptr || (address->sa_family != AF_INET && address->sa_family != AF_INET6)) return {};
+  const socklen_t length = address->sa_family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6);
+  std::array<char, NI_MAXHOST> text{};
+  if (::getnameinfo(address, length, text.data(), text.size(), nullptr, 0, NI_NUMERICHOST) != 0) return {};
+  return text.data();
+}
+
+std::string interface_of(const std::string& address) {
+  ifaddrs* list = nullptr;
+  if (::getifaddrs(&list) != 0) throw errno_error("list", "the network interfaces of this host");
+  const std::unique_ptr<ifaddrs, decltype(&::freeifaddrs)> owned(list, &::freeifaddrs);
+  for (const ifaddrs* each = list; each != nullptr; each = each->ifa_next) {
+    if (text_of(each->ifa_addr) != address) continue;
+    const std::string name = each->ifa_name;
+    return name.substr(0, name.find(':'));  // without the label of one of several addresses
+  }
+  throw Error({"find the network interface with", address, "this host has none",
+               "name the devices for the pool's data by UCX_NET_DEVICES (ucx_info -d lists them)"});
+}
+
+std::string with_rdma_ports(std::string devices) {
+  namespace fs = std::filesystem;
+  std::error_code none;  // where there is no such directory
+  for (const auto& nic : fs::directory_iterator("/sys/class/infiniband", none)) {
+    for (const auto& port : fs::directory_iterator(nic.path() / "ports", none)) {
+      devices += "," + nic.path().filename().string() + ":" + port.path().filename().string();
+    }
+  }
+  return devices;
+}
+
 }  // namespace
+
+std::string devices_of_network(const std::string& address) { return with_rdma_ports(interface_of(address)); }
 
 std::string ucx_version() { return ::ucp_get_version_string(); }
 

@@ -12,6 +12,11 @@ struct UcxDevice {
   bool network;           ///< reaches other hosts
 };
 
+/// The devices that belong to the network of `address`, one of this host, as UCX_NET_DEVICES lists them: the interface
+/// that has it, and every RDMA NIC, which has its own network and opens no port of this host's. Throws Error when no
+/// interface has that address.
+[[nodiscard]] std::string devices_of_network(const std::string& address);
+
 [[nodiscard]] std::string ucx_version();
 [[nodiscard]] std::vector<UcxDevice> list_ucx_devices();
 

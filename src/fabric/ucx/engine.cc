@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstring>
 #include <new>
+#include <unordered_set>
 #include <utility>
 
 #include <sys/random.h>
@@ -28,6 +29,9 @@ constexpr Duration kLinger = 50us;
 // The most work of the service thread before it lets other threads use the worker.
 constexpr unsigned kRoundsATurn = 64;
 constexpr unsigned kEndpointsATurn = 32;
+
+// The most channels of peers whose endpoints are counted.
+constexpr std::size_t kMaxWorkers = 65'536;
 
 // A sleeper that is never signalled looks once in this time, as every wait has a deadline.
 constexpr Duration kLongSleep = 1h;
@@ -73,7 +77,11 @@ struct UcxEngine::Line {
   Line(UcxEngine& owner, std::shared_ptr<UcxPeer> lifeline)
       : engine(owner), identity(lifeline->identity), lifeline_of(std::move(lifeline)) {}
   Line(UcxEngine& owner, const UcxGreeting& greeting)
-      : engine(owner), identity(greeting.identity), channel(greeting.channel), answer{greeting.link, 0} {}
+      : engine(owner),
+        identity(greeting.identity),
+        channel(greeting.channel),
+        worker(greeting.worker),
+        answer{greeting.link, 0} {}
 
   Line(const Line&) = delete;
   Line& operator=(const Line&) = delete;
@@ -87,6 +95,7 @@ struct UcxEngine::Line {
   const UcxIdentity identity;
   const std::shared_ptr<UcxPeer> lifeline_of;  // null for a guest
   const std::uint64_t channel = 0;             // of the peer, that a guest is from
+  const std::string worker;                    // of that channel: its address
   UcxAnswer answer{};                          // to the guest; lives while it is under way
   UcxEndpoint endpoint;
   bool failed = false;
@@ -129,7 +138,7 @@ ucs_status_t UcxEngine::on_greeting(void* engine, const void* /*header*/, std::s
 }
 
 void UcxEngine::take_greeting(std::string_view greeting) try {
-  greetings_.push_back(UcxGreeting::decode(greeting));
+  greetings_.push_back(UcxGreeting::decode(greeting, self_.secret, self_.identity));
 } catch (const Error& error) {
   log_.warn(error.what());
 }
@@ -156,6 +165,10 @@ bool UcxEngine::answer_greetings() {
 // UCX makes a pair of the nth endpoint from one worker to another and the nth one back. Those whose greeting never came
 // get their other end too, and lose it at once.
 bool UcxEngine::answer_greeting(const UcxGreeting& greeting, unsigned& left) {
+  if (!endpoints_opened_.contains(greeting.worker) && !has_room_for_worker()) {
+    log_.warn("too many channels of peers are connected through UCX; a further one stays unanswered");
+    return true;
+  }
   std::uint64_t& opened = endpoints_opened_[greeting.worker];
   // Nothing is done for a number that cannot be: what this channel has connected before stays.
   const bool is_plausible = greeting.nth > opened && greeting.nth - opened <= kMaxMissedGreetings + 1;
@@ -171,6 +184,15 @@ bool UcxEngine::answer_greeting(const UcxGreeting& greeting, unsigned& left) {
   --left;
   receive(greeting, opened);
   return true;
+}
+
+// A worker that was forgotten counts on where it was, so its next links fail until it is given up for a new one.
+bool UcxEngine::has_room_for_worker() {
+  if (endpoints_opened_.size() < kMaxWorkers) return true;
+  std::unordered_set<std::string_view> connected;
+  for (const Line& line : lines_) connected.insert(line.worker);
+  std::erase_if(endpoints_opened_, [&](const auto& entry) { return !connected.contains(entry.first); });
+  return endpoints_opened_.size() < kMaxWorkers;
 }
 
 void UcxEngine::receive(const UcxGreeting& greeting, std::uint64_t& opened) {
@@ -199,10 +221,10 @@ void UcxEngine::answer(Line& line, bool welcome) {
 
 // ---- The engine
 
-UcxEngine::UcxEngine(std::function<void()> on_event, std::uint32_t expected_peers)
+UcxEngine::UcxEngine(std::function<void()> on_event, const HostFabricOptions& options)
     : on_event_(std::move(on_event)),
-      context_(expected_peers),
-      identity_(draw_identity()),
+      context_(options.expected_peers, options.network),
+      self_{draw_identity(), options.secret},
       target_([this](ucp_ep_h endpoint) { fail_line(endpoint); }),
       worker_(context_, UCS_THREAD_MODE_SERIALIZED) {
   worker_.on_message(kGreetingMessage, &on_greeting, this);
@@ -239,7 +261,7 @@ bool UcxEngine::lock_by(Deadline deadline) const NO_THREAD_SAFETY_ANALYSIS {
 std::string UcxEngine::address() const {
   lock();
   const MutexLock held(mutex_, std::adopt_lock);
-  return UcxAddress{identity_, worker_.address()}.encode();
+  return UcxAddress{self_.identity, worker_.address()}.encode();
 }
 
 void UcxEngine::connect(PeerId number, std::string_view address) {
@@ -249,7 +271,7 @@ void UcxEngine::connect(PeerId number, std::string_view address) {
   {
     lock();
     const MutexLock held(mutex_, std::adopt_lock);
-    if (made->identity != identity_) {
+    if (made->identity != self_.identity) {
       Line& line = lines_.emplace_back(*this, made);
       line.endpoint = UcxEndpoint(worker_, made->service_address, &on_line_error, &line);
       if (!line.endpoint) {
@@ -291,7 +313,7 @@ std::unique_ptr<RemoteAccess> UcxEngine::attach(std::shared_ptr<UcxPeer> peer, s
 }
 
 std::unique_ptr<UcxChannel> UcxEngine::open_channel() {
-  return std::make_unique<UcxChannel>(context_, identity_, channels_);
+  return std::make_unique<UcxChannel>(context_, self_, channels_);
 }
 
 std::shared_ptr<UcxPeer> UcxEngine::peer(PeerId number) const {

@@ -30,6 +30,7 @@
 
 #include "farside/base/fd.h"
 #include "farside/fabric/channel.h"
+#include "farside/fabric/fabric.h"
 #include "farside/fabric/region.h"
 #include "farside/fabric/time.h"
 
@@ -63,8 +64,7 @@ class UcxEngine {
  public:
   /// `on_event` is called, from any thread, after something arrived for this process or a peer was found lost: local
   /// waiters look again. It must not block and not call the engine.
-  /// `expected_peers` as in HostFabricOptions.
-  explicit UcxEngine(std::function<void()> on_event, std::uint32_t expected_peers = 0);
+  explicit UcxEngine(std::function<void()> on_event, const HostFabricOptions& options = {});
   UcxEngine(const UcxEngine&) = delete;
   UcxEngine& operator=(const UcxEngine&) = delete;
   ~UcxEngine();
@@ -88,7 +88,7 @@ class UcxEngine {
   /// Ends every operation to `peer`, now and later, with peer_lost.
   void mark_lost(PeerId peer);
   [[nodiscard]] bool lost(PeerId peer) const;
-  /// Who has that number now.
+  /// The process that has that number now.
   [[nodiscard]] std::shared_ptr<UcxPeer> peer(PeerId number) const;
   /// Marks it lost and closes what it opened to this process, though its number may be another's by now: done when
   /// nothing that it posted can land any more. What this rests on stands in docs/protocols/fabric_ucx.md.
@@ -115,6 +115,8 @@ class UcxEngine {
   bool answer_greeting(const UcxGreeting& greeting, unsigned& left) REQUIRES(mutex_);
   /// Opens the other end of the endpoint behind a greeting, counts it, and welcomes its channel or turns it away.
   void receive(const UcxGreeting& greeting, std::uint64_t& opened) REQUIRES(mutex_);
+  /// Forgets the workers that have no endpoint here, when it knows many. Returns whether there is room for one more.
+  bool has_room_for_worker() REQUIRES(mutex_);
   void answer(Line& line, bool welcome) REQUIRES(mutex_);
 
   void serve(const std::stop_token& stop);
@@ -136,7 +138,7 @@ class UcxEngine {
   /// Blank; there for longer than the service thread.
   std::vector<Mapping> retired_ GUARDED_BY(tables_mutex_);
   const UcxContext context_;
-  const UcxIdentity identity_;
+  const UcxCredentials self_;
   UcxChannelSet channels_;
 
   std::map<PeerId, std::shared_ptr<UcxPeer>> peers_ GUARDED_BY(tables_mutex_);

@@ -92,7 +92,8 @@ void UcxChannel::open_now(Link& link) {
   }
   link.number = ++links_opened_;
   const std::uint64_t nth = ++opened.endpoints;
-  link.greeting = UcxGreeting{self_, number_, link.number, nth, worker_->address()}.encode();
+  link.greeting = UcxGreeting{self_.identity, number_, link.number, nth, worker_->address()}.encode(
+      self_.secret, link.peer->identity);
   link.endpoint = UcxEndpoint(*worker_, link.peer->service_address, &on_link_error, &link);
   if (!link.endpoint) {
     opened.is_uncertain = true;

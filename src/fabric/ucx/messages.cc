@@ -1,5 +1,6 @@
 #include "fabric/ucx/messages.h"
 
+#include "base/hmac.h"
 #include "base/wire.h"
 #include "fabric/seal.h"
 
@@ -11,6 +12,11 @@ UcxIdentity identity_of(Decoder& in) {
   const auto first = in.number<std::uint64_t>();
   const auto second = in.number<std::uint64_t>();
   return {first, second};
+}
+
+Digest proof_of(std::string_view content, std::string_view secret, const UcxIdentity& to) {
+  const std::string whose = Encoder().number(to[0]).number(to[1]).take();
+  return hmac_sha256(as_octets(secret), whose + std::string(content));
 }
 
 // The bytes that UCX made itself, which end every message.
@@ -45,14 +51,21 @@ UcxRemoteMemory UcxRemoteMemory::decode(std::string_view bytes) {
   return memory;
 }
 
-std::string UcxGreeting::encode() const {
-  const std::string about =
-      Encoder().number(identity[0]).number(identity[1]).number(channel).number(link).number(nth).take();
-  return seal(SealKind::greeting, about + worker);
+std::string UcxGreeting::encode(std::string_view secret, const UcxIdentity& to) const {
+  const std::string content =
+      Encoder().number(identity[0]).number(identity[1]).number(channel).number(link).number(nth).take() + worker;
+  const Digest proof = proof_of(content, secret, to);
+  return seal(SealKind::greeting, std::string(proof.begin(), proof.end()) + content);
 }
 
-UcxGreeting UcxGreeting::decode(std::string_view bytes) {
-  Decoder in(unseal(SealKind::greeting, bytes, "a greeting"), "a greeting");
+// No byte is looked at before the proof: UCX would follow the worker's address wherever it leads.
+UcxGreeting UcxGreeting::decode(std::string_view bytes, std::string_view secret, const UcxIdentity& self) {
+  const std::string_view unsealed = unseal(SealKind::greeting, bytes, "a greeting");
+  const std::string_view proof = unsealed.substr(0, sizeof(Digest));
+  const std::string_view content = unsealed.substr(proof.size());
+  Decoder in(content, "a greeting");
+  in.expect(equal_in_constant_time(as_octets(proof), proof_of(content, secret, self)),
+            "the process that sent it does not know the secret of this one's peers");
   UcxGreeting greeting;
   greeting.identity = identity_of(in);
   greeting.channel = in.number<std::uint64_t>();

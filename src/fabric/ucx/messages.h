@@ -33,6 +33,12 @@ struct UcxRemoteMemory {
   [[nodiscard]] static UcxRemoteMemory decode(std::string_view bytes);
 };
 
+/// The message with which an engine's channels greet.
+struct UcxCredentials {
+  UcxIdentity identity;
+  std::string secret;  ///< of all engines that may become peers
+};
+
 // A channel that opened an endpoint greets and posts nothing else until it was welcomed, so that each process can close
 // whatever a peer opened to it. Over TCP, UCX does not tell the channel when that happened: an answer does.
 inline constexpr unsigned kGreetingMessage = 1;
@@ -49,8 +55,10 @@ struct UcxGreeting {
   std::uint64_t nth = 0;      ///< of all endpoints that its worker opened to the one who is greeted, from 1 on
   std::string worker;         ///< UCX's address of the channel's worker
 
-  [[nodiscard]] std::string encode() const;
-  [[nodiscard]] static UcxGreeting decode(std::string_view bytes);
+  /// `secret` proves to the engine `to`, and to no other, that a process which shares it made the greeting.
+  [[nodiscard]] std::string encode(std::string_view secret, const UcxIdentity& to) const;
+  /// Throws Error as well when it was not made with `secret` for the engine `self`.
+  [[nodiscard]] static UcxGreeting decode(std::string_view bytes, std::string_view secret, const UcxIdentity& self);
 };
 
 // Operations that the target's CPU carries out: atomics, and READ and WRITE where all is TCP (operations.h).

@@ -67,7 +67,7 @@ void UcxChannel::on_piece_sent(void* request, ucs_status_t status, void* pending
   }
 }
 
-// What nothing awaits (any more) is dropped, and so is what comes by another link than the one that was asked.
+// An answer that nothing awaits (any more) is dropped, and so is one that comes by another link than was asked.
 ucs_status_t UcxChannel::on_result(void* channel, const void* header, std::size_t header_bytes, void* data,
                                    std::size_t bytes, const ucp_am_recv_param_t* params) {
   UcxChannel& self = *static_cast<UcxChannel*>(channel);

@@ -21,7 +21,7 @@ namespace {
 
 constexpr PageNumber kChunk = 4096;        // pages that are looked at in one go
 constexpr std::chrono::seconds kGrace{1};  // in which a process ends by itself
-constexpr std::chrono::seconds kPatience{10};
+constexpr std::chrono::seconds kTimeout{10};
 constexpr int kLook_ms = 1;
 
 /// Calls `then(first, count)` for chunks of the pages below `end`.
@@ -191,7 +191,7 @@ void Program::await_end() {
     if (userfault_.unprotect(memory_.at(memory_.ranges().arena().first), kPageBytes) == ESRCH) return;
     const auto waited = std::chrono::steady_clock::now() - began;
     if (waited > kGrace && !std::exchange(is_killed, true)) memory_.kill();
-    if (waited > kPatience && household_.is_closing) break;
+    if (waited > kTimeout && household_.is_closing) break;
     pollfd wait{userfault_.descriptor(), POLLIN, 0};
     (void)::poll(&wait, 1, is_killed ? 50 * kLook_ms : kLook_ms);
     serve_who_waits();

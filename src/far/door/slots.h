@@ -10,8 +10,8 @@
 #include <set>
 #include <vector>
 
+#include "base/lazy_array.h"
 #include "base/mutex.h"
-#include "far/pager/lazy_array.h"
 #include "far/pager/shuttle.h"
 
 namespace farside::far {

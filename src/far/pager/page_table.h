@@ -18,7 +18,7 @@
 
 #include "farside/far/hint.h"
 
-#include "far/pager/lazy_array.h"
+#include "base/lazy_array.h"
 
 namespace farside::far {
 

@@ -72,7 +72,7 @@ class Pager final : public BusErrorServer {
 
   Mutex shuttles_mutex_;
   ConditionVariable shuttle_returned_;
-  /// Of faulting threads and of callers; those that are free.
+  /// Free ones, of faulting threads and of callers.
   std::vector<std::unique_ptr<Shuttle>> shuttles_ GUARDED_BY(shuttles_mutex_);
   std::unique_ptr<Shuttle> handlers_;
   std::atomic<bool> stopping_{false};

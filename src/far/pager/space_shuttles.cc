@@ -9,7 +9,7 @@ namespace farside::far {
 
 namespace {
 
-constexpr Duration kPatience = std::chrono::seconds(60);  // a node that died is replaced meanwhile, or never
+constexpr Duration kTimeout = std::chrono::seconds(60);  // a node that died is replaced meanwhile, or never
 
 class SpaceShuttle final : public Shuttle {
  public:
@@ -21,13 +21,13 @@ class SpaceShuttle final : public Shuttle {
   [[nodiscard]] std::byte* buffer() override { return region_->span(0, kPages * kPageBytes).adapter_data(); }
 
   [[nodiscard]] Result fetch(std::span<const PageNumber> pages) override {
-    return lane_->read(list(pages), fabric_.in(kPatience));
+    return lane_->read(list(pages), fabric_.in(kTimeout));
   }
   [[nodiscard]] Result store(std::span<const PageNumber> pages) override {
-    return lane_->write(list(pages), fabric_.in(kPatience));
+    return lane_->write(list(pages), fabric_.in(kTimeout));
   }
   [[nodiscard]] Result erase(PageNumber first, PageNumber count) override {
-    return lane_->discard(std::uint64_t{first} * kPageBytes, std::uint64_t{count} * kPageBytes, fabric_.in(kPatience));
+    return lane_->discard(std::uint64_t{first} * kPageBytes, std::uint64_t{count} * kPageBytes, fabric_.in(kTimeout));
   }
 
  private:

@@ -38,7 +38,7 @@ class Holds {
   Held be_alone(Channel& channel, std::uint64_t slab, Deadline deadline) const;
   void end_alone(Channel& channel, std::uint64_t slab) const;
 
-  /// Unshares it, with a write that may still land.
+  /// Ends what one has of it, shared or alone, with a write that may still land.
   void leave_unfinished(Channel& channel, std::uint64_t slab) const;
   /// One of those is over.
   void finish(Channel& channel, std::uint64_t slab) const;

@@ -25,7 +25,12 @@ std::uint64_t load(Channel& channel, const RemoteRegion& table, std::uint64_t of
 
 LentMemory::LentMemory(Fabric& fabric, std::unique_ptr<RemoteRegion> table, std::unique_ptr<RemoteRegion> memory,
                        Holder self)
-    : fabric_(fabric), table_(std::move(table)), memory_(std::move(memory)), life_(fabric.life(peer())), self_(self) {
+    : fabric_(fabric),
+      table_(std::move(table)),
+      memory_(std::move(memory)),
+      life_(fabric.life(peer())),
+      by_memory_(fabric.reaches_by_memory(peer())),
+      self_(self) {
   const auto channel = fabric.open_channel();
   const Deadline deadline = fabric.in(kSetUp);
   const auto word = [&](std::uint64_t offset) { return load(*channel, *table_, offset, deadline); };
@@ -96,6 +101,10 @@ bool LentMemory::answers(Channel& channel, Deadline deadline) {
   const Fetched magic = channel.load(table_->word<ControlWord>(offsetof(TableHead, magic)), deadline);
   if (magic.outcome == Outcome::peer_lost && !lost()) mark_lost();
   return magic.done();
+}
+
+void LentMemory::ask(Batch& batch, std::uint64_t& word) const {
+  batch.read(LocalSpan(word), table_->span(offsetof(TableHead, magic), sizeof word));
 }
 
 std::optional<LentUse> LentMemory::use(Channel& channel, Deadline deadline) const {

@@ -8,6 +8,7 @@
 
 #include "farside/fabric/fabric.h"
 
+#include "base/mutex.h"
 #include "far/protocol/layout.h"
 
 namespace farside::far {
@@ -33,6 +34,22 @@ class LentMemory {
   [[nodiscard]] bool lost() const { return fabric_.lost(peer()); }
   void mark_lost() { fabric_.mark_lost(peer(), life_); }
   [[nodiscard]] std::uint64_t slab_bytes() const noexcept { return slab_bytes_; }
+
+  /// Whether its node may live and not answer: it carries out what it is asked for. Mapped memory always answers.
+  [[nodiscard]] bool may_not_answer() const noexcept { return !by_memory_; }
+  /// Whether its node did not answer when it was last looked at (LenderWatch).
+  [[nodiscard]] bool unresponsive() const {
+    if (by_memory_) return false;
+    const MutexLock lock(mutex_);
+    return unresponsive_;
+  }
+  void set_unresponsive(bool unresponsive) {
+    const MutexLock lock(mutex_);
+    unresponsive_ = unresponsive;
+  }
+  /// READs a word into `word`: is_answer tells whether it came.
+  void ask(Batch& batch, std::uint64_t& word) const;
+  [[nodiscard]] static bool is_answer(std::uint64_t word) noexcept { return word == kTableMagic; }
 
   enum class Take : std::uint8_t {
     taken,
@@ -65,9 +82,12 @@ class LentMemory {
   const std::unique_ptr<RemoteRegion> table_;
   const std::unique_ptr<RemoteRegion> memory_;
   const PeerLife life_;  ///< of the peer
+  const bool by_memory_;
   const Holder self_;
   std::uint64_t slab_bytes_ = 0;
   SlabNumber slabs_ = 0;
+  mutable Mutex mutex_;
+  bool unresponsive_ GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace farside::far

@@ -18,6 +18,16 @@ struct FarRules {
   bool flushes_lost_links = true;  ///< what a lost link leaves is over when a flush over the next one is done
   bool rebuilds_alone = true;      ///< no process writes to a slab while it is copied
   bool gives_back_alone = true;    ///< no process accesses a slab while it is given back
+  bool remembers_losses = true;    ///< what lay on lost nodes alone, and was not written since, is lost, not zero
+  bool fills_blocks = true;        ///< where a part of a block of zeros is written, the rest is zeros in memory before
+  bool fills_alone = true;         ///< and no process writes to another part meanwhile
+
+  // Clients, of nodes that do not answer.
+  bool reads_other_copy = true;       ///< a reader does not wait for one of them as long as another copy's node answers
+  bool writes_unresponsive = true;    ///< a write leaves out lost nodes only: what missed a write is never read again
+  bool gives_up_unresponsive = true;  ///< one that does not answer for long is lost to this client
+  bool keeps_last_copies = true;      ///< unless it has the only copy of something
+  bool gives_up_one_of_several = true;  ///< or the nodes with the other copies do not answer either
 };
 
 }  // namespace farside::far

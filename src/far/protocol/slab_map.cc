@@ -24,10 +24,13 @@ constexpr Duration kLongestCopyLimit = std::chrono::seconds(8);
 constexpr Duration kAfterwards = std::chrono::seconds(1);  // to give back what was taken, however late it is
 constexpr Duration kSettleLimit = std::chrono::seconds(1);
 constexpr Duration kAnswerLimit = std::chrono::seconds(1);
+constexpr Duration kTakeLimit = std::chrono::seconds(2);  // at one node, when others may have room
 
 std::uint64_t living_copies(const Place& place) {
   return static_cast<std::uint64_t>(std::ranges::count_if(place, &Copy::lives));
 }
+
+Deadline sooner(Deadline one, Deadline other) { return {std::min(one.at, other.at)}; }
 
 }  // namespace
 
@@ -37,12 +40,16 @@ std::uint64_t room_for(std::span<const std::uint64_t> free_slabs, std::uint32_t 
   return std::min(sum / 2, sum - *std::ranges::max_element(free_slabs));  // a partner for each of the largest
 }
 
-SlabMap::SlabMap(Fabric& fabric, PeerId self, const SpaceShape& shape, const FarRules& rules)
+SlabMap::SlabMap(Fabric& fabric, PeerId self, const SpaceShape& shape, const FarRules& rules,
+                 const AnswerLimits& limits)
     : fabric_(fabric),
       shape_(shape),
       rules_(rules),
+      limits_(limits),
       holds_(fabric, self, (shape.bytes + shape.slab_bytes - 1) / shape.slab_bytes),
       places_((shape.bytes + shape.slab_bytes - 1) / shape.slab_bytes),
+      blocks_(shape.bytes, shape.slab_bytes, shape.block_bytes),
+      noted_lost_(places_.size()),
       mender_(fabric.open_channel()),
       copy_limit_(kFirstCopyLimit),
       copied_(std::min(kCopiedAtOnce, shape.slab_bytes)) {}
@@ -68,7 +75,63 @@ std::vector<LentMemory*> SlabMap::living() const {
 }
 
 void SlabMap::find_lost(Channel& channel, Deadline deadline) const {
-  for (LentMemory* node : living()) (void)node->answers(channel, deadline);
+  for (LentMemory* node : living()) {
+    if (!node->unresponsive()) (void)node->answers(channel, sooner(deadline, fabric_.in(kAnswerLimit)));
+  }
+}
+
+// ---- Nodes that do not answer
+
+bool SlabMap::give_up(LentMemory& node, std::span<LentMemory* const> answering) {
+  // No place changes, and no other node is given up, between the look at the places and the loss.
+  const MutexLock lock(mutex_);
+  if (!is_spared_by(node, answering)) return false;
+  node.mark_lost();
+  return true;
+}
+
+bool SlabMap::is_spared_by(const LentMemory& node, std::span<LentMemory* const> answering) const {
+  if (answering.empty() && rules_.gives_up_one_of_several) return false;
+  const auto is_there = [&](const Copy& copy) {
+    const bool answers = std::ranges::find(answering, copy.node) != answering.end();
+    return copy.node != &node && (answers || !rules_.gives_up_one_of_several) && copy.lives();
+  };
+  return !rules_.keeps_last_copies || std::ranges::all_of(places_, [&](const Place& place) {
+    const bool is_at_it = std::ranges::any_of(place, [&node](const Copy& copy) { return copy.node == &node; });
+    return !is_at_it || std::ranges::any_of(place, is_there);
+  });
+}
+
+CopyCounts SlabMap::count_copies() const {
+  CopyCounts counts;
+  const MutexLock lock(mutex_);
+  for (const Place& place : places_) {
+    if (place[0].node == nullptr) continue;
+    const std::uint64_t living = living_copies(place);
+    ++(living == 0 ? counts.lost : living < shape_.copies ? counts.single : counts.whole);
+  }
+  return counts;
+}
+
+std::vector<Loss> SlabMap::take_losses() {
+  const MutexLock lock(mutex_);
+  for (std::uint64_t slab = 0; slab < slabs(); ++slab) note_loss(slab);
+  return std::exchange(losses_, {});
+}
+
+// If its place is lost, and that is not noted yet.
+void SlabMap::note_loss(std::uint64_t slab) {
+  const Place& place = places_[slab];
+  if (place[0].node == nullptr || living_copies(place) != 0 || noted_lost_[slab] != 0) return;
+  noted_lost_[slab] = 1;
+  losses_.push_back({slab * shape_.slab_bytes, place[0].node->peer()});
+}
+
+void SlabMap::set_place(std::uint64_t slab, const Place& place) {
+  const MutexLock lock(mutex_);
+  note_loss(slab);
+  noted_lost_[slab] = 0;
+  places_[slab] = place;
 }
 
 // ---- What was given up
@@ -136,7 +199,6 @@ Outcome SlabMap::settle(Channel& channel, Deadline deadline) {
 
 // ---- To have memory, and to give it back
 
-// With nothing unfinished there.
 Outcome SlabMap::be_alone(Channel& channel, std::uint64_t slab, Deadline deadline) {
   for (;;) {
     const Holds::Held held = holds_.be_alone(channel, slab, deadline);
@@ -147,15 +209,22 @@ Outcome SlabMap::be_alone(Channel& channel, std::uint64_t slab, Deadline deadlin
 
 Result SlabMap::provide(Channel& channel, std::uint64_t slab, Deadline deadline) {
   if (be_alone(channel, slab, deadline) != Outcome::done) return Result::timed_out;
-  Place place = places_[slab];
-  const Result result = place[0].node == nullptr ? take_copies(channel, slab, place, deadline) : Result::done;
-  places_[slab] = place;
+  Result result = Result::done;
+  if (!has_place(slab)) {
+    Place place{};
+    result = take_copies(channel, slab, place, deadline);
+    // A slab that was taken at nodes that are lost by now was never written to: the next attempt begins anew.
+    if (result == Result::done && living_copies(place) != 0) {
+      if (places_[slab][0].node != nullptr && rules_.remembers_losses) blocks_.lose(slab);
+      set_place(slab, place);
+    }
+  }
   holds_.end_alone(channel, slab);
   return result;
 }
 
 // Those that `place` lacks. Neighbours lie on different nodes. With fewer living nodes than there are to be copies,
-// there are fewer.
+// there are fewer. Nodes that do not answer are not waited for while others have room.
 Result SlabMap::take_copies(Channel& channel, std::uint64_t slab, Place& place, Deadline deadline) {
   const Place before = place;
   for (Duration pause = kFirstPause;; pause = std::min(2 * pause, kLongestPause)) {
@@ -165,10 +234,14 @@ Result SlabMap::take_copies(Channel& channel, std::uint64_t slab, Place& place, 
     for (std::size_t i = 0; i < nodes.size() && living_copies(place) < wanted; ++i) {
       LentMemory* const node = nodes[(slab + i) % nodes.size()];
       if (std::ranges::any_of(place, [node](const Copy& each) { return each.node == node; })) continue;
+      if (node->unresponsive()) {
+        may_come = true;  // it answers again, or is given up
+        continue;
+      }
       Copy found{node};
-      const LentMemory::Take take = node->take(channel, found.slab, deadline);
+      const LentMemory::Take take = node->take(channel, found.slab, sooner(deadline, fabric_.in(kTakeLimit)));
       if (take == LentMemory::Take::taken) *std::ranges::find_if_not(place, &Copy::lives) = found;
-      if (take == LentMemory::Take::failed) (void)node->answers(channel, deadline);
+      if (take == LentMemory::Take::failed) (void)node->answers(channel, sooner(deadline, fabric_.in(kAnswerLimit)));
       may_come |= take == LentMemory::Take::soon || take == LentMemory::Take::failed;
     }
     const std::uint64_t taken = living_copies(place);
@@ -191,19 +264,35 @@ Result SlabMap::take_copies(Channel& channel, std::uint64_t slab, Place& place, 
 // No thread shares the slab while it is dropped, so none of our operations on it is unfinished.
 Result SlabMap::drop(Channel& channel, std::uint64_t slab, Deadline deadline) {
   if (rules_.gives_back_alone && be_alone(channel, slab, deadline) != Outcome::done) return Result::timed_out;
-  for (Copy& each : places_[slab]) {
-    if (each.lives()) give_back(channel, each);
-    each = {};
-  }
+  give_back_all(channel, slab);
   if (rules_.gives_back_alone) holds_.end_alone(channel, slab);
   return Result::done;
+}
+
+// Readers wait meanwhile. If it is in use for longer, the thread that mends tries again.
+void SlabMap::drop_zeros(Channel& channel, std::uint64_t slab) {
+  if (be_alone(channel, slab, fabric_.in(kPoliteWait)) != Outcome::done) {
+    const MutexLock lock(mutex_);
+    unused_.insert(slab);
+    return;
+  }
+  if (blocks_.all_zeros(slab)) give_back_all(channel, slab);
+  holds_.end_alone(channel, slab);
+}
+
+void SlabMap::give_back_all(Channel& channel, std::uint64_t slab) {
+  for (const Copy& each : places_[slab]) {
+    if (each.lives()) give_back(channel, each);
+  }
+  set_place(slab, {});
+  blocks_.reset(slab);
 }
 
 // Later, at a node that did not answer the last time: else a discard would wait for it slab by slab.
 void SlabMap::give_back(Channel& channel, const Copy& copy) {
   {
     const MutexLock lock(mutex_);
-    if (silent_.contains(copy.node)) return debts_.push_back(copy);
+    if (silent_.contains(copy.node) || copy.node->unresponsive()) return debts_.push_back(copy);
   }
   const Outcome given = copy.node->give_back(channel, copy.slab, fabric_.in(kAfterwards));
   if (given == Outcome::done || given == Outcome::peer_lost) return;
@@ -233,6 +322,15 @@ void SlabMap::pay_debts() {
   }
 }
 
+void SlabMap::drop_unused() {
+  std::set<std::uint64_t> unused;
+  {
+    const MutexLock lock(mutex_);
+    unused = std::exchange(unused_, {});
+  }
+  for (const std::uint64_t slab : unused) drop_zeros(*mender_, slab);
+}
+
 // ---- After a loss
 
 // Grows with everything that leaves slabs with fewer copies than they should have, or allows them more.
@@ -245,6 +343,7 @@ std::uint64_t SlabMap::damage() const {
 bool SlabMap::mend(Deadline deadline) {
   (void)settle(*mender_, Deadline{std::min(deadline.at, fabric_.in(kSettleLimit).at)});  // or in the next round
   pay_debts();
+  drop_unused();
   const std::uint64_t damage_before = damage();
   if (shape_.copies == 1 || damage_before == mended_) return true;
   if (living().size() < shape_.copies) return false;
@@ -266,11 +365,18 @@ bool SlabMap::mend_one(std::uint64_t slab) {
   bool whole = true;
   if (survivor != place.end() && living_copies(place) == 1) {
     Place next{*survivor, Copy{}};
-    whole = add_copy(slab, next);
-    if (whole) places_[slab] = next;
+    whole = may_copy(*survivor) && add_copy(slab, next);
+    if (whole) set_place(slab, next);
   }
   if (rules_.rebuilds_alone) holds_.end_alone(*mender_, slab);
   return whole;
+}
+
+// Whether its node answers, and another one. Readers wait while a slab is copied.
+bool SlabMap::may_copy(const Copy& from) const {
+  return !from.node->unresponsive() && std::ranges::any_of(living(), [&from](const LentMemory* node) {
+    return node != from.node && !node->unresponsive();
+  });
 }
 
 // To a place whose first copy has everything.

@@ -5,6 +5,7 @@
 // process stays so, and what it had is out of date.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -17,6 +18,7 @@
 #include "farside/far/space.h"
 
 #include "base/mutex.h"
+#include "far/protocol/block_states.h"
 #include "far/protocol/holds.h"
 #include "far/protocol/lent_memory.h"
 #include "far/protocol/rules.h"
@@ -26,7 +28,15 @@ namespace farside::far {
 struct SpaceShape {
   std::uint64_t bytes = 0;
   std::uint64_t slab_bytes = 0;
-  std::uint32_t copies = 1;  ///< of each slab, on as many nodes: 1 or 2
+  std::uint32_t copies = 1;          ///< of each slab, on as many nodes: 1 or 2
+  std::uint64_t block_bytes = 4096;  ///< a power of 2: what is discarded, or written to although its nodes are lost
+};
+
+/// How long a node may not answer.
+struct AnswerLimits {
+  Duration read = std::chrono::seconds(1);  ///< a READ, when there is another copy; doubled with each failure in a row
+  Duration look = std::chrono::milliseconds(600);  ///< a look at it
+  std::uint32_t looks = 8;  ///< after so many in a row it is given up, if that is safe: a busy machine answers sooner
 };
 
 struct Copy {
@@ -34,6 +44,22 @@ struct Copy {
   SlabNumber slab = 0;
 
   [[nodiscard]] bool lives() const { return node != nullptr && !node->lost(); }
+};
+
+/// The slabs of a space that have memory, by the copies that live.
+struct CopyCounts {
+  std::uint64_t whole = 0;   ///< as many as there are to be
+  std::uint64_t single = 0;  ///< one of two
+  std::uint64_t lost = 0;    ///< none
+
+  bool operator==(const CopyCounts&) const = default;
+};
+
+struct Loss {
+  std::uint64_t offset;  ///< of a slab, in the space
+  PeerId node;           ///< one that had a copy
+
+  bool operator==(const Loss&) const = default;
 };
 
 /// So many slabs of a space have room on nodes with so many free ones. Copies of a slab lie on different nodes.
@@ -55,26 +81,42 @@ struct Unfinished {
 class SlabMap {
  public:
   /// `self` is the loopback of `fabric`.
-  SlabMap(Fabric& fabric, PeerId self, const SpaceShape& shape, const FarRules& rules);
+  SlabMap(Fabric& fabric, PeerId self, const SpaceShape& shape, const FarRules& rules, const AnswerLimits& limits);
 
   [[nodiscard]] Fabric& fabric() const noexcept { return fabric_; }
   [[nodiscard]] const SpaceShape& shape() const noexcept { return shape_; }
   [[nodiscard]] const FarRules& rules() const noexcept { return rules_; }
+  [[nodiscard]] const AnswerLimits& limits() const noexcept { return limits_; }
   [[nodiscard]] const Holds& holds() const noexcept { return holds_; }
   [[nodiscard]] std::uint64_t slabs() const noexcept { return places_.size(); }
   /// For who holds it.
   [[nodiscard]] const Place& place(std::uint64_t slab) const { return places_[slab]; }
+  /// For who holds it: whether it has memory, on a node that is not lost.
+  [[nodiscard]] bool has_place(std::uint64_t slab) const { return std::ranges::any_of(places_[slab], &Copy::lives); }
+  /// For a thread that holds the slab: of one that has memory, or had some on lost nodes.
+  [[nodiscard]] BlockStates& blocks() noexcept { return blocks_; }
 
   /// One more node to take slabs of. Throws Error when its slabs are of another size.
   void add(std::unique_ptr<LentMemory> node);
   [[nodiscard]] std::vector<LentMemory*> living() const;
 
-  /// Takes memory for `slab`, unless it has some.
+  /// Takes memory for `slab`, unless it has some on a node that is not lost.
   [[nodiscard]] Result provide(Channel& channel, std::uint64_t slab, Deadline deadline);
   /// Gives it back: `slab` reads as zeros.
   [[nodiscard]] Result drop(Channel& channel, std::uint64_t slab, Deadline deadline);
+  /// Soon, if all its blocks are zeros then.
+  void drop_zeros(Channel& channel, std::uint64_t slab);
+  /// With nothing unfinished there.
+  [[nodiscard]] Outcome be_alone(Channel& channel, std::uint64_t slab, Deadline deadline);
   /// Looks at each node that something failed at.
   void find_lost(Channel& channel, Deadline deadline) const;
+
+  /// Treats `node`, which lives but does not answer, as lost, if no data is lost by that: each slab that it has a copy
+  /// of has another one at a node of `answering`. Returns whether it did.
+  [[nodiscard]] bool give_up(LentMemory& node, std::span<LentMemory* const> answering);
+  [[nodiscard]] CopyCounts count_copies() const;
+  /// Slabs of which no copy is left, each once for each time that it is lost.
+  [[nodiscard]] std::vector<Loss> take_losses();
 
   /// The caller shares the slabs of what it gives up, and does so no more.
   void leave_unfinished(Channel& channel, Unfinished given_up);
@@ -88,7 +130,11 @@ class SlabMap {
   bool mend(Deadline deadline);
 
  private:
-  [[nodiscard]] Outcome be_alone(Channel& channel, std::uint64_t slab, Deadline deadline);
+  void set_place(std::uint64_t slab, const Place& place);
+  void note_loss(std::uint64_t slab) REQUIRES(mutex_);
+  [[nodiscard]] bool is_spared_by(const LentMemory& node, std::span<LentMemory* const> answering) const
+      REQUIRES(mutex_);
+  void give_back_all(Channel& channel, std::uint64_t slab);
   [[nodiscard]] Result take_copies(Channel& channel, std::uint64_t slab, Place& place, Deadline deadline);
 
   [[nodiscard]] std::optional<Unfinished> pick_unfinished(std::optional<std::uint64_t> slab);
@@ -96,8 +142,10 @@ class SlabMap {
 
   void give_back(Channel& channel, const Copy& copy);
   void pay_debts();
+  void drop_unused();
 
   [[nodiscard]] bool mend_one(std::uint64_t slab);
+  [[nodiscard]] bool may_copy(const Copy& from) const;
   [[nodiscard]] bool add_copy(std::uint64_t slab, Place& place);
   [[nodiscard]] bool copy(const Copy& from, const Copy& to, Deadline deadline);
   [[nodiscard]] std::uint64_t damage() const;
@@ -105,9 +153,14 @@ class SlabMap {
   Fabric& fabric_;
   const SpaceShape shape_;
   const FarRules rules_;
+  const AnswerLimits limits_;
   const Holds holds_;
-  std::vector<Place> places_;
-  mutable Mutex mutex_;  // never held across a call of the fabric that waits
+  mutable Mutex mutex_;        // never held across a call of the fabric that waits
+  std::vector<Place> places_;  ///< changed by the thread that is alone there, under the mutex; read under either
+  BlockStates blocks_;         ///< a slab that has no place has none
+  std::vector<std::uint8_t> noted_lost_ GUARDED_BY(mutex_);  ///< by slab: that no copy of it is left was noted
+  std::vector<Loss> losses_ GUARDED_BY(mutex_);              ///< noted, and not taken yet
+  std::set<std::uint64_t> unused_ GUARDED_BY(mutex_);        ///< slabs of zeros that are to be given back
   std::vector<std::unique_ptr<LentMemory>> nodes_ GUARDED_BY(mutex_);  // each stays where it is
   std::vector<Unfinished> unfinished_ GUARDED_BY(mutex_);              ///< but for those that a thread sees to
   std::set<const LentMemory*> silent_ GUARDED_BY(mutex_);  ///< did not take back what they were given in time,

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cassert>
 #include <utility>
 
 #include "far/protocol/slab_list.h"
@@ -11,7 +12,10 @@ namespace farside::far {
 namespace {
 
 constexpr Duration kPause = std::chrono::microseconds(200);  // until a loss may be known
-constexpr std::uint64_t kClearedAtOnce = 64U << 10U;
+constexpr Duration kFillLimit = std::chrono::seconds(1);
+
+// Only ever READ from.
+std::array<std::byte, 64U << 10U> zeros{};
 
 void insert_once(std::vector<LentMemory*>& nodes, LentMemory* node) {
   if (std::ranges::find(nodes, node) == nodes.end()) nodes.push_back(node);
@@ -22,6 +26,7 @@ void insert_once(std::vector<LentMemory*>& nodes, LentMemory* node) {
 std::unique_ptr<Lane> StripedSpace::open_lane() { return std::make_unique<StripedLane>(map_); }
 
 StripedLane::StripedLane(SlabMap& map) : map_(map), channel_(map.fabric().open_channel()) {
+  assert(map.shape().block_bytes <= zeros.size());
   slabs_.reserve(kSlabsOfAFault);
 }
 
@@ -81,36 +86,63 @@ bool StripedLane::settle(Deadline deadline) {
 
 Result StripedLane::read(std::span<const Transfer> list, Deadline deadline) {
   collect_slabs(list, map_.shape().bytes, map_.shape().slab_bytes, slabs_);
-  for (;;) {
+  for (Duration limit = map_.limits().read;;) {
     if (!hold(For::reading, deadline)) return Result::timed_out;
-    const Attempt attempt = try_read(list, deadline);
+    const Attempt attempt = try_read(list, limit, deadline);
     let_go(slabs_.size());
     if (attempt == Attempt::done) return Result::done;
     if (attempt == Attempt::lost) return Result::lost;
-    if (attempt == Attempt::timed_out || map_.fabric().now() >= deadline.at) return Result::timed_out;
-    map_.fabric().sleep(kPause);
+    if (map_.fabric().now() >= deadline.at) return Result::timed_out;
+    if (attempt == Attempt::timed_out) {
+      limit *= 2;  // perhaps it is the network that is slow
+    } else {
+      map_.fabric().sleep(kPause);
+    }
   }
 }
 
-StripedLane::Attempt StripedLane::try_read(std::span<const Transfer> list, Deadline deadline) {
-  bool lost = false;
+// Any copy that lives has all that was written. The first whose node answers is read; without one, the first.
+const Copy* StripedLane::choose(const Place& place) const {
+  const auto first = std::ranges::find_if(place, &Copy::lives);
+  if (first == place.end()) return nullptr;
+  if (!map_.rules().reads_other_copy || !first->node->unresponsive()) return &*first;
+  const auto better = std::find_if(std::next(first), place.end(),
+                                   [](const Copy& copy) { return copy.lives() && !copy.node->unresponsive(); });
+  return better == place.end() ? &*first : &*better;
+}
+
+// If there is another copy to read, no node may take longer than `limit`.
+StripedLane::Attempt StripedLane::try_read(std::span<const Transfer> list, Duration limit, Deadline deadline) {
+  Asked asked;
   Batch batch(*channel_);
-  for_each_piece(list, [&](std::uint64_t slab, std::uint64_t offset, LocalSpan local) {
-    const Place& place = map_.place(slab);
-    const auto copy = std::ranges::find_if(place, &Copy::lives);
-    if (place[0].node == nullptr) {
-      local.clear();
-    } else if (copy == place.end()) {
-      lost = true;
-    } else {
-      batch.read(local, copy->node->span(copy->slab, offset, local.bytes()));
-    }
-  });
-  const Outcome outcome = batch.wait(deadline);
-  if (lost) return Attempt::lost;
+  for_each_piece(
+      list, [&](std::uint64_t slab, std::uint64_t offset, LocalSpan local) { ask(batch, slab, offset, local, asked); });
+  const bool may_ask_again = asked.has_other && map_.rules().reads_other_copy;
+  const Deadline until = may_ask_again ? Deadline{std::min(deadline.at, map_.fabric().in(limit).at)} : deadline;
+  const Outcome outcome = batch.wait(until);
+  if (asked.lost) return Attempt::lost;
   if (outcome == Outcome::peer_lost) map_.find_lost(*channel_, deadline);
   if (outcome == Outcome::timed_out) return Attempt::timed_out;
   return outcome == Outcome::done ? Attempt::done : Attempt::again;
+}
+
+void StripedLane::ask(Batch& batch, std::uint64_t slab, std::uint64_t offset, LocalSpan local, Asked& asked) const {
+  const Place& place = map_.place(slab);
+  if (place[0].node == nullptr) return local.clear();
+  const Copy* const copy = choose(place);
+  for (std::uint64_t done = 0; done < local.bytes();) {
+    const BlockStates::Run run = map_.blocks().run_at(slab, offset + done, local.bytes() - done);
+    const LocalSpan part = local.piece(done, run.bytes);
+    if (run.state == BlockState::zeros) {
+      part.clear();
+    } else if (run.state == BlockState::lost || copy == nullptr) {
+      asked.lost = true;
+    } else {
+      asked.has_other |= copy->node->may_not_answer() && std::ranges::all_of(place, &Copy::lives);
+      batch.read(part, copy->node->span(copy->slab, offset + done, run.bytes));
+    }
+    done += run.bytes;
+  }
 }
 
 // ---- To write
@@ -122,7 +154,13 @@ Result StripedLane::write(std::span<const Transfer> list, Deadline deadline) {
     const Result provided = provide(deadline);
     if (provided != Result::done && provided != Result::full) return provided;
     if (provided == Result::full && !hold(For::writing, deadline)) return Result::timed_out;
-    const Attempt attempt = try_write(list, deadline);
+    if (const auto block = zeros_around(list)) {
+      let_go(slabs_.size());
+      if (const Result filled = fill(*block, deadline); filled != Result::done) return filled;
+      collect_slabs(list, map_.shape().bytes, map_.shape().slab_bytes, slabs_);
+      continue;
+    }
+    const Attempt attempt = try_write(list, provided, deadline);
     if (attempt == Attempt::timed_out && map_.rules().keeps_unfinished) {
       give_up();
     } else {
@@ -139,36 +177,88 @@ Result StripedLane::write(std::span<const Transfer> list, Deadline deadline) {
 Result StripedLane::provide(Deadline deadline) {
   for (;;) {
     if (!hold(For::writing, deadline)) return Result::timed_out;
-    const auto bare =
-        std::ranges::find_if(slabs_, [this](std::uint64_t slab) { return map_.place(slab)[0].node == nullptr; });
+    const auto bare = std::ranges::find_if(slabs_, [this](std::uint64_t slab) { return !map_.has_place(slab); });
     if (bare == slabs_.end()) return Result::done;
     let_go(slabs_.size());
     if (const Result provided = map_.provide(*channel_, *bare, deadline); provided != Result::done) return provided;
   }
 }
 
-StripedLane::Attempt StripedLane::try_write(std::span<const Transfer> list, Deadline deadline) {
+// A block of zeros that the list has a part of. Its memory holds something else.
+std::optional<Transfer> StripedLane::zeros_around(std::span<const Transfer> list) const {
+  std::optional<Transfer> found;
+  for_each_piece(list, [&](std::uint64_t slab, std::uint64_t offset, LocalSpan local) {
+    if (found || !map_.has_place(slab) || !map_.rules().fills_blocks) return;
+    const auto block = map_.blocks().cut_by(slab, offset, local.bytes(), BlockState::zeros);
+    if (!block) return;
+    found = Transfer{slab * map_.shape().slab_bytes + block->offset, LocalSpan(zeros.data(), block->bytes)};
+  });
+  return found;
+}
+
+// Alone there: a thread that writes another part would lose what it has written. Readers wait meanwhile, so not for
+// long. What failed before the deadline is tried again: the block is found again.
+Result StripedLane::fill(const Transfer& block, Deadline deadline) {
+  const Deadline soon{std::min(deadline.at, map_.fabric().in(kFillLimit).at)};
+  const bool is_filled = fill_once(block, soon);
+  return is_filled || map_.fabric().now() < deadline.at ? Result::done : Result::timed_out;
+}
+
+bool StripedLane::fill_once(const Transfer& block, Deadline deadline) {
+  const std::uint64_t slab = block.offset / map_.shape().slab_bytes;
+  const std::uint64_t offset = block.offset % map_.shape().slab_bytes;
+  slabs_.assign(1, slab);
+  if (map_.rules().fills_alone) {
+    if (map_.be_alone(*channel_, slab, deadline) != Outcome::done) return false;
+  } else if (!hold(For::writing, deadline)) {
+    return false;
+  }
+  const bool is_zeros = map_.blocks().run_at(slab, offset, 1).state == BlockState::zeros;
+  const Attempt attempt = is_zeros ? try_write({&block, 1}, Result::done, deadline) : Attempt::done;
+  if (attempt == Attempt::timed_out) {
+    give_up();
+  } else if (map_.rules().fills_alone) {
+    map_.holds().end_alone(*channel_, slab);
+  } else {
+    let_go(1);
+  }
+  return attempt == Attempt::done;
+}
+
+// If `provided` is full, pieces that have no place are left out.
+StripedLane::Attempt StripedLane::try_write(std::span<const Transfer> list, Result provided, Deadline deadline) {
   bool lost = false;
+  bool moves = false;
   written_.clear();
   Batch batch(*channel_);
   for_each_piece(list, [&](std::uint64_t slab, std::uint64_t offset, LocalSpan local) {
-    const Place& place = map_.place(slab);
-    if (place[0].node == nullptr) return;  // no node had room for it
+    if (map_.blocks().cut_by(slab, offset, local.bytes(), BlockState::lost)) {
+      lost = true;
+      return;
+    }
     bool any = false;
-    for (const Copy& copy : place) {
+    for (const Copy& copy : map_.place(slab)) {
       if (!copy.lives() || (any && !map_.rules().writes_all_copies)) continue;
+      if (copy.node->unresponsive() && !map_.rules().writes_unresponsive) continue;
       any = true;
       insert_once(written_, copy.node);
       batch.write(copy.node->span(copy.slab, offset, local.bytes()), local);
     }
-    lost |= !any;
+    moves |= !any && provided == Result::done;  // its last node was just lost
   });
   const Outcome written = batch.wait(deadline);
   const Attempt flushed = map_.rules().flushes_writes ? flush(deadline) : Attempt::done;
   if (flushed == Attempt::timed_out || written == Outcome::timed_out) return Attempt::timed_out;
   if (lost) return Attempt::lost;
   if (written == Outcome::peer_lost) map_.find_lost(*channel_, deadline);
-  return written == Outcome::done ? flushed : Attempt::again;
+  if (written != Outcome::done || moves) return Attempt::again;
+  if (flushed == Attempt::done) {
+    for_each_piece(list, [this](std::uint64_t slab, std::uint64_t offset, LocalSpan local) {
+      // Also where the node was lost just now: then it is lost, and does not read as what the block was before.
+      if (map_.place(slab)[0].node != nullptr) map_.blocks().store(slab, offset, local.bytes());
+    });
+  }
+  return flushed;
 }
 
 // Everything that was written is over when none of them timed out. A lost link is not the end of what was written, so
@@ -198,26 +288,45 @@ Result StripedLane::discard(std::uint64_t offset, std::uint64_t bytes, Deadline 
     const std::uint64_t slab_end = std::min((slab + 1) * slab_bytes, map_.shape().bytes);
     const std::uint64_t here = std::min(end, slab_end);
     const bool whole = at % slab_bytes == 0 && here == slab_end;
-    const Result result = whole ? map_.drop(*channel_, slab, deadline) : clear(slab, at, here - at, deadline);
+    const Result result = whole ? map_.drop(*channel_, slab, deadline)
+                                : discard_part(slab, at % slab_bytes, at % slab_bytes + (here - at), deadline);
     if (result != Result::done) return result;
     at = here;
   }
   return Result::done;
 }
 
-// Writes zeros over a part of a slab, if it has memory at all.
-Result StripedLane::clear(std::uint64_t slab, std::uint64_t offset, std::uint64_t bytes, Deadline deadline) {
+// Blocks that lie whole in it are zeros from here on. What is left of others is overwritten.
+Result StripedLane::discard_part(std::uint64_t slab, std::uint64_t begin, std::uint64_t end, Deadline deadline) {
+  slabs_.assign(1, slab);
+  if (!hold(For::writing, deadline)) return Result::timed_out;
+  const bool has_memory = map_.place(slab)[0].node != nullptr;
+  const bool all = has_memory && map_.blocks().clear(slab, begin, end - begin);
+  let_go(slabs_.size());
+  if (!has_memory) return Result::done;
+  if (all) {
+    map_.drop_zeros(*channel_, slab);
+    return Result::done;
+  }
+  const BlockStates::Part whole = map_.blocks().whole_blocks(slab, begin, end - begin);
+  const Result head = write_zeros(slab, begin, whole.begin, deadline);
+  const Result tail = write_zeros(slab, whole.end, end, deadline);
+  return head != Result::done ? head : tail;
+}
+
+// Over a part of a block, unless it is zeros.
+Result StripedLane::write_zeros(std::uint64_t slab, std::uint64_t begin, std::uint64_t end, Deadline deadline) {
+  if (begin == end) return Result::done;
   slabs_.assign(1, slab);
   if (!hold(For::reading, deadline)) return Result::timed_out;
-  const bool is_zero = map_.place(slab)[0].node == nullptr;
+  const bool is_zeros =
+      map_.place(slab)[0].node == nullptr || map_.blocks().run_at(slab, begin, end - begin).state == BlockState::zeros;
+  const bool is_lost = !map_.has_place(slab);
   let_go(slabs_.size());
-  if (is_zero) return Result::done;
-  static std::array<std::byte, kClearedAtOnce> zeros{};  // only ever READ from
-  for (std::uint64_t done = 0; done < bytes; done += kClearedAtOnce) {
-    const Transfer transfer{offset + done, LocalSpan(zeros.data(), std::min(kClearedAtOnce, bytes - done))};
-    if (const Result result = write({&transfer, 1}, deadline); result != Result::done) return result;
-  }
-  return Result::done;
+  if (is_zeros) return Result::done;
+  if (is_lost) return Result::lost;
+  const Transfer transfer{slab * map_.shape().slab_bytes + begin, LocalSpan(zeros.data(), end - begin)};
+  return write({&transfer, 1}, deadline);
 }
 
 }  // namespace farside::far

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -18,8 +19,9 @@ namespace farside::far {
 class StripedSpace final : public Space {
  public:
   /// `self` is the loopback of `fabric`. Nodes are added to slabs().
-  StripedSpace(Fabric& fabric, PeerId self, const SpaceShape& shape, const FarRules& rules = {})
-      : map_(fabric, self, shape, rules) {}
+  StripedSpace(Fabric& fabric, PeerId self, const SpaceShape& shape, const FarRules& rules = {},
+               const AnswerLimits& limits = {})
+      : map_(fabric, self, shape, rules, limits) {}
 
   [[nodiscard]] std::uint64_t bytes() const override { return map_.shape().bytes; }
   [[nodiscard]] Fabric& fabric() override { return map_.fabric(); }
@@ -47,10 +49,22 @@ class StripedLane final : public Lane {
   void give_up();
   [[nodiscard]] bool settle(Deadline deadline);
   [[nodiscard]] Result provide(Deadline deadline);
-  [[nodiscard]] Attempt try_read(std::span<const Transfer> list, Deadline deadline);
-  [[nodiscard]] Attempt try_write(std::span<const Transfer> list, Deadline deadline);
+  [[nodiscard]] const Copy* choose(const Place& place) const;
+  [[nodiscard]] Attempt try_read(std::span<const Transfer> list, Duration limit, Deadline deadline);
+  [[nodiscard]] Attempt try_write(std::span<const Transfer> list, Result provided, Deadline deadline);
   [[nodiscard]] Attempt flush(Deadline deadline);
-  [[nodiscard]] Result clear(std::uint64_t slab, std::uint64_t offset, std::uint64_t bytes, Deadline deadline);
+  [[nodiscard]] std::optional<Transfer> zeros_around(std::span<const Transfer> list) const;
+  [[nodiscard]] Result fill(const Transfer& block, Deadline deadline);
+  [[nodiscard]] bool fill_once(const Transfer& block, Deadline deadline);
+  [[nodiscard]] Result discard_part(std::uint64_t slab, std::uint64_t begin, std::uint64_t end, Deadline deadline);
+  [[nodiscard]] Result write_zeros(std::uint64_t slab, std::uint64_t begin, std::uint64_t end, Deadline deadline);
+
+  /// About the pieces of a list that is read.
+  struct Asked {
+    bool lost = false;
+    bool has_other = false;  ///< there is another copy of something
+  };
+  void ask(Batch& batch, std::uint64_t slab, std::uint64_t offset, LocalSpan local, Asked& asked) const;
 
   /// Calls `act(slab, offset in it, local)` for each piece of `list` that lies in one slab.
   template <class Act>

@@ -34,7 +34,7 @@ void MachineMemory::take_back(SlabNumber slab) { release(memory_, slab * slab_by
 
 LenderService::LenderService(const LenderOptions& options, const Secret& pool)
     : options_(options),
-      fabric_(make_service_fabric(options.self, options.remote_peers)),
+      fabric_(make_service_fabric(options.self, options.remote_peers, far_secret(pool), options.listen)),
       memory_(fabric_->create_region("far memory", slabs_of(options) * kSlabBytes)),
       table_(fabric_->create_region("far table", table_bytes(slabs_of(options)))),
       bell_(*fabric_, options.self, *table_, offsetof(TableHead, bell)),

@@ -27,6 +27,9 @@ class NodeLink {
   static void watch(EventLoop& loop, const std::shared_ptr<NodeLink>& link, const std::function<void()>& ended);
   /// The memory is not mapped any more.
   void leave() noexcept;
+  /// Ends the link to a node that was given up, without a word: when it continues, it takes this process's access away
+  /// before it lends the memory again. Not for a node that is reached by memory, which would end this process.
+  void hang_up() noexcept { link_.hang_up(); }
 
  private:
   GuestLink link_;

@@ -17,7 +17,6 @@ namespace farside::far {
 namespace {
 
 constexpr Duration kLookLimit = std::chrono::seconds(5);
-constexpr Duration kLeastShare = std::chrono::milliseconds(200);  // in which a node that is there answers
 
 std::unique_ptr<PoolNodes> find_nodes(const PoolOptions& options, SetupClock::time_point deadline) {
   const std::filesystem::path pool = options.runtime_dir.empty() ? runtime_dir() : options.runtime_dir;
@@ -71,7 +70,7 @@ std::unique_ptr<Space> open_pool(const PoolOptions& options) {
   auto nodes = find_nodes(options, deadline);
   const std::uint32_t copies = protection_of(options, *nodes) == Protection::mirror ? 2 : 1;
   const std::uint64_t bytes = options.all_that_is_left ? all_that_is_left(options, copies) : options.bytes;
-  auto space = std::make_unique<PooledSpace>(std::move(nodes), bytes, copies, deadline);
+  auto space = std::make_unique<PooledSpace>(std::move(nodes), bytes, copies, !options.spill.empty(), deadline);
   // The room that was left a moment ago is no promise of the pool's: nothing is lent before it is written to.
   const std::uint64_t room = options.all_that_is_left ? bytes : space->room_bytes(space->fabric().in(kLookLimit));
   if (room < bytes) {
@@ -90,11 +89,11 @@ std::vector<std::optional<LentUse>> ask_use(const PoolOptions& options) {
   const auto channel = nodes->fabric().open_channel();
   std::vector<std::optional<LentUse>> uses(nodes->size());
   for (std::uint32_t node = 0; node < nodes->size(); ++node) {
-    // One that is silent does not use up all, and those that answer leave theirs to the rest.
-    const Duration share = std::max<Duration>((deadline - SetupClock::now()) / (nodes->size() - node), kLeastShare);
+    const auto until = share_of(deadline, nodes->size() - node);
     try {
-      const auto memory = nodes->link(node, SetupClock::now() + share, [] {});
-      uses[node] = memory->use(*channel, nodes->fabric().in(std::min<Duration>(share, kLookLimit)));
+      const auto memory = nodes->link(node, until, [] {});
+      const Duration rest = until - SetupClock::now();
+      uses[node] = memory->use(*channel, nodes->fabric().in(std::min<Duration>(rest, kLookLimit)));
     } catch (const Error& error) {
       log::debug(error.what());
     }

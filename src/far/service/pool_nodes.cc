@@ -4,6 +4,8 @@
 
 #include "farside/base/error.h"
 
+#include "team/service_fabric.h"
+
 namespace farside::far {
 
 PoolNodes::PoolNodes(std::span<const std::string> entries, const Secret& secret, SetupClock::time_point deadline)
@@ -15,7 +17,7 @@ PoolNodes::PoolNodes(std::span<const std::string> entries, const Secret& secret,
   addresses_ = std::move(welcome.nodes);
   links_.resize(addresses_.size());
   are_spread_ = welcome.greeting.remote_peers;
-  fabric_ = make_host_fabric({.mode = welcome.greeting.mode, .remote_peers = are_spread_});
+  fabric_ = make_guest_fabric(welcome.greeting, secret_, addresses_);
   fabric_->connect(kSelf, fabric_->address());
 }
 
@@ -32,15 +34,29 @@ bool PoolNodes::is_linked(std::uint32_t node) const {
   return linked.link != nullptr && !fabric_->lost(linked.peer);
 }
 
+void PoolNodes::hang_up_on_lost() {
+  const MutexLock lock(mutex_);
+  for (const Linked& each : links_) {
+    if (each.link != nullptr && !each.by_memory && fabric_->lost(each.peer)) each.link->hang_up();
+  }
+}
+
+std::uint32_t PoolNodes::node_of(PeerId peer) const {
+  const MutexLock lock(mutex_);
+  return nodes_of_.at(peer - kSelf - 1);
+}
+
 std::unique_ptr<LentMemory> PoolNodes::link(std::uint32_t node, SetupClock::time_point deadline,
                                             const std::function<void()>& ended) {
   const std::string& address = addresses_.at(node);
+  hang_up_on_lost();  // the node gives back what the former link held when that is gone
   auto link = std::make_shared<NodeLink>(address, secret_, deadline);
   if (link->welcome().self != node || link->welcome().nodes != addresses_) {
     throw Error({"reach the memory of the node at", address, "it is one of another pool", "open the pool again"});
   }
   const MutexLock lock(mutex_);
-  const PeerId peer = next_peer_++;
+  nodes_of_.push_back(node);
+  const auto peer = static_cast<PeerId>(kSelf + nodes_of_.size());
   std::unique_ptr<LentMemory> memory;
   try {
     memory = link->join(*fabric_, peer, deadline);
@@ -49,7 +65,7 @@ std::unique_ptr<LentMemory> PoolNodes::link(std::uint32_t node, SetupClock::time
     link->leave();
     throw;
   }
-  links_[node] = {link, peer};
+  links_[node] = {link, peer, fabric_->reaches_by_memory(peer)};
   NodeLink::watch(loop_, link, [this, node, peer, life = fabric_->life(peer), ended] {
     fabric_->mark_lost(peer, life);
     {

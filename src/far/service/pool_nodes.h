@@ -30,6 +30,10 @@ class PoolNodes {
   [[nodiscard]] bool are_spread() const noexcept { return are_spread_; }
   /// Not when it is lost, by whatever showed that.
   [[nodiscard]] bool is_linked(std::uint32_t node) const;
+  /// Ends the links to nodes that are lost and may live: they hold memory for this process as long as it is linked.
+  void hang_up_on_lost();
+  /// The number of the node that was linked as `peer`.
+  [[nodiscard]] std::uint32_t node_of(PeerId peer) const;
   /// The memory of a node that is not linked. `ended` is called, soon, when the node is gone, which counts as lost by
   /// then. Throws Error when it does not answer.
   [[nodiscard]] std::unique_ptr<LentMemory> link(std::uint32_t node, SetupClock::time_point deadline,
@@ -39,6 +43,7 @@ class PoolNodes {
   struct Linked {
     std::shared_ptr<NodeLink> link;  ///< null: there is none
     PeerId peer = kSelf;
+    bool by_memory = false;
   };
 
   const Secret secret_;
@@ -47,8 +52,8 @@ class PoolNodes {
   bool are_spread_ = false;
   EventLoop loop_;
   mutable Mutex mutex_;
-  std::vector<Linked> links_ GUARDED_BY(mutex_);  ///< by number
-  PeerId next_peer_ GUARDED_BY(mutex_) = kSelf + 1;
+  std::vector<Linked> links_ GUARDED_BY(mutex_);            ///< by number
+  std::vector<std::uint32_t> nodes_of_ GUARDED_BY(mutex_);  ///< by peer, from kSelf + 1 on
 };
 
 }  // namespace farside::far

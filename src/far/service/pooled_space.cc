@@ -1,9 +1,11 @@
 #include "far/service/pooled_space.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "farside/base/error.h"
 #include "farside/base/log.h"
+#include "farside/base/units.h"
 
 namespace farside::far {
 
@@ -11,17 +13,20 @@ namespace {
 
 constexpr auto kLinkLimit = std::chrono::seconds(2);
 constexpr auto kLook = std::chrono::seconds(2);
-constexpr Duration kMendLimit = std::chrono::seconds(2);  // after which the nodes are looked at again
+constexpr auto kTryUnresponsive = std::chrono::seconds(10);      // to link a node that took the whole limit last time
+constexpr Duration kMendLimit = std::chrono::seconds(2);         // after which the nodes are looked at again
+constexpr auto kFirstMendPause = std::chrono::milliseconds(50);  // before slabs that were in use are tried again
+constexpr auto kWatchPause = std::chrono::milliseconds(300);     // between two looks at all nodes
 
 }  // namespace
 
-PooledSpace::PooledSpace(std::unique_ptr<PoolNodes> nodes, std::uint64_t bytes, std::uint32_t copies,
+PooledSpace::PooledSpace(std::unique_ptr<PoolNodes> nodes, std::uint64_t bytes, std::uint32_t copies, bool has_file,
                          SetupClock::time_point deadline)
-    : nodes_(std::move(nodes)) {
+    : has_file_(has_file), nodes_(std::move(nodes)) {
   std::optional<Error> failed;
   for (std::uint32_t node = 0; node < nodes_->size(); ++node) {
     try {
-      auto memory = link(node, deadline);
+      auto memory = link(node, share_of(deadline, nodes_->size() - node));
       if (space_ == nullptr) {
         const SpaceShape shape{.bytes = bytes, .slab_bytes = memory->slab_bytes(), .copies = copies};
         space_ = std::make_unique<StripedSpace>(nodes_->fabric(), PoolNodes::kSelf, shape);
@@ -34,6 +39,7 @@ PooledSpace::PooledSpace(std::unique_ptr<PoolNodes> nodes, std::uint64_t bytes, 
   }
   if (space_ == nullptr) throw Error(*failed);
   tender_ = std::jthread([this](const std::stop_token& stop) { tend(stop); });
+  if (copies > 1) watcher_ = std::jthread([this](const std::stop_token& stop) { watch(stop); });
 }
 
 PooledSpace::~PooledSpace() = default;
@@ -48,37 +54,106 @@ std::uint64_t PooledSpace::room_bytes(Deadline deadline) {
   return room_for(free_slabs, shape.copies) * shape.slab_bytes;
 }
 
-std::unique_ptr<LentMemory> PooledSpace::link(std::uint32_t node, SetupClock::time_point deadline) {
-  return nodes_->link(node, deadline, [alarm = alarm_] {
-    const MutexLock lock(alarm->mutex);
-    alarm->rung = true;
-    alarm->changed.notify_all();
-  });
+void PooledSpace::Alarm::ring() {
+  const MutexLock lock(mutex);
+  rung = true;
+  changed.notify_all();
 }
 
-void PooledSpace::take_in_who_came() {
+std::unique_ptr<LentMemory> PooledSpace::link(std::uint32_t node, SetupClock::time_point deadline) {
+  return nodes_->link(node, deadline, [alarm = alarm_] { alarm->ring(); });
+}
+
+bool PooledSpace::take_in_who_came(Tries& tries) {
+  bool any = false;
   for (std::uint32_t node = 0; node < nodes_->size(); ++node) {
-    if (nodes_->is_linked(node)) continue;
+    const auto begin = SetupClock::now();
+    if (nodes_->is_linked(node) || begin < tries[node]) continue;
     try {
-      space_->slabs().add(link(node, SetupClock::now() + kLinkLimit));
+      space_->slabs().add(link(node, begin + kLinkLimit));
+      any = true;
       log::info("node " + std::to_string(node) + " lends memory again");
     } catch (const Error& error) {
       log::debug(error.what());
     }
+    const auto end = SetupClock::now();
+    tries[node] = end + (end - begin < kLinkLimit / 2 ? kLook : kTryUnresponsive);
   }
+  return any;
 }
 
 void PooledSpace::tend(const std::stop_token& stop) {
+  Tries tries;
+  CopyCounts told;
+  SetupClock::duration pause = kLook;
   while (!stop.stop_requested()) {
     {
       MutexLock lock(alarm_->mutex);
       // Losses show in a reader's own operations as well, who rings nothing.
-      (void)alarm_->changed.wait_for(lock, stop, kLook, [this]() REQUIRES(alarm_->mutex) { return alarm_->rung; });
-      alarm_->rung = false;
+      (void)alarm_->changed.wait_for(lock, stop, pause, [this]() REQUIRES(alarm_->mutex) { return alarm_->rung; });
+      if (std::exchange(alarm_->rung, false)) pause = kFirstMendPause;
     }
     if (stop.stop_requested()) return;
-    (void)space_->slabs().mend(fabric().in(kMendLimit));
-    take_in_who_came();
+    nodes_->hang_up_on_lost();
+    tell_losses();
+    tell_copies(told);
+    const CopyCounts before = told;
+    const bool mended = space_->slabs().mend(fabric().in(kMendLimit));
+    tell_copies(told);
+    const bool any_came = take_in_who_came(tries);
+    // A slab that could not be copied was in use, or finds no room. Longer pauses while that stays so.
+    pause = told.single == 0 || mended ? kLook : std::min<SetupClock::duration>(2 * pause, kLook);
+    if (told.single != 0 && (any_came || told.single < before.single)) pause = kFirstMendPause;
+  }
+}
+
+// ---- What the user is told
+
+// Node by node. With mirrors the node that is named is one of the two that had a copy.
+void PooledSpace::tell_losses() const {
+  std::map<std::uint32_t, std::vector<Loss>> by_node;
+  for (const Loss& loss : space_->slabs().take_losses()) by_node[nodes_->node_of(loss.node)].push_back(loss);
+  if (has_file_) return;
+  for (const auto& [node, losses] : by_node) {
+    log::warn("far memory: every copy of " + format_bytes(losses.size() * slab_bytes()) + " is lost with node " +
+              std::to_string(node) + ", the first at offset " + std::to_string(losses.front().offset) +
+              ": to read them is an error until they are written anew");
+  }
+}
+
+void PooledSpace::tell_copies(CopyCounts& told) const {
+  const SpaceShape& shape = space_->slabs().shape();
+  if (shape.copies == 1) return;
+  const CopyCounts now = space_->slabs().count_copies();
+  const auto size = [&shape](std::uint64_t slabs) { return format_bytes(slabs * shape.slab_bytes); };
+  if (now.single != 0 && told.single == 0) {
+    log::warn("far memory: " + size(now.single) + " of " + size(now.single + now.whole) +
+              " have a single copy until they are copied to another node");
+  }
+  if (now.single == 0 && told.single != 0 && now.lost == 0) log::warn("far memory: all of it is mirrored again");
+  told = now;
+}
+
+void PooledSpace::watch(const std::stop_token& stop) {
+  LenderWatch watch(space_->slabs());
+  while (!stop.stop_requested()) {
+    for (const LenderWatch::Event& event : watch.look()) tell(event);
+    MutexLock lock(alarm_->mutex);
+    (void)alarm_->changed.wait_for(lock, stop, kWatchPause, [] { return false; });
+  }
+}
+
+void PooledSpace::tell(const LenderWatch::Event& event) const {
+  const std::string node = "far memory: node " + std::to_string(nodes_->node_of(event.peer));
+  switch (event.news) {
+    case LenderWatch::News::given_up:
+      log::warn(node + " does not answer, and is treated as lost; its data is copied from the other nodes");
+      alarm_->ring();
+      break;
+    case LenderWatch::News::waited_for:
+      log::warn(node + " does not answer, and has the only copy within reach of some data: that is waited for");
+      break;
+    case LenderWatch::News::answers_again: log::warn(node + " answers again"); break;
   }
 }
 

@@ -1,13 +1,16 @@
 // pooled_space.h — a space on the nodes of a pool, and what keeps it going: a thread that sleeps until a node is lost,
-// mends what lay there, and takes in those that come back.
+// mends what lay there, and takes in those that come back; and, where there are mirrors, one that finds nodes that do
+// not answer. The log says when memory has a single copy, and when it is mirrored again.
 #pragma once
 
 #include <condition_variable>
+#include <map>
 #include <memory>
 #include <thread>
 #include <vector>
 
 #include "base/mutex.h"
+#include "far/protocol/lender_watch.h"
 #include "far/protocol/striped_space.h"
 #include "far/service/pool_nodes.h"
 
@@ -16,7 +19,8 @@ namespace farside::far {
 class PooledSpace final : public Space {
  public:
   /// Links those that answer. Throws Error when none does.
-  PooledSpace(std::unique_ptr<PoolNodes> nodes, std::uint64_t bytes, std::uint32_t copies,
+  /// With `has_file` what nodes lose is elsewhere, and not told.
+  PooledSpace(std::unique_ptr<PoolNodes> nodes, std::uint64_t bytes, std::uint32_t copies, bool has_file,
               SetupClock::time_point deadline);
   ~PooledSpace() override;
 
@@ -35,16 +39,27 @@ class PooledSpace final : public Space {
     Mutex mutex;
     std::condition_variable_any changed;
     bool rung GUARDED_BY(mutex) = false;
+
+    void ring();
   };
+  /// When a node that is not linked is tried again.
+  using Tries = std::map<std::uint32_t, SetupClock::time_point>;
 
   [[nodiscard]] std::unique_ptr<LentMemory> link(std::uint32_t node, SetupClock::time_point deadline);
-  void take_in_who_came();
+  /// Returns whether one came.
+  bool take_in_who_came(Tries& tries);
   void tend(const std::stop_token& stop);
+  void watch(const std::stop_token& stop);
+  void tell(const LenderWatch::Event& event) const;
+  void tell_losses() const;
+  void tell_copies(CopyCounts& told) const;
 
+  const bool has_file_;
   const std::shared_ptr<Alarm> alarm_ = std::make_shared<Alarm>();
   const std::unique_ptr<PoolNodes> nodes_;
   std::unique_ptr<StripedSpace> space_;
   std::jthread tender_;
+  std::jthread watcher_;
 };
 
 }  // namespace farside::far

@@ -72,8 +72,8 @@ class SpillFile {
   Mutex mutex_;
   std::condition_variable_any changed_;
   std::deque<Item> queue_ GUARDED_BY(mutex_);
-  /// Where the front item's bytes begin, and where the next ones go, counted from the beginning: in the ring, modulo
-  /// its size.
+  /// The places where the front item's bytes begin and where the next ones go, counted from the beginning: in the ring,
+  /// modulo its size.
   std::uint64_t first_ GUARDED_BY(mutex_) = 0;
   std::uint64_t end_ GUARDED_BY(mutex_) = 0;
   std::uint64_t put_ GUARDED_BY(mutex_) = 0;  ///< items, ever

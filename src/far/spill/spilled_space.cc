@@ -200,12 +200,7 @@ Result SpilledLane::fill(std::uint64_t slab, Deadline deadline) {
   for (std::uint64_t done = 0; done < bytes_of(slab); done += kCarriedAtOnce) {
     const Transfer transfer{begin + done, {carried_.data(), std::min(kCarriedAtOnce, bytes_of(slab) - done)}};
     if (const Result taken = take({&transfer, 1}, deadline); taken != Result::done) return taken;
-    const Result written = pool_->write({&transfer, 1}, deadline);
-    if (written == Result::done) continue;
-    // Bytes that an attempt left on a node that is lost by now would be in the way of the next attempt. If this discard
-    // fails, the next attempt discards again.
-    if (written == Result::lost) (void)pool_->discard(begin, bytes_of(slab), deadline);
-    return written;
+    if (const Result written = pool_->write({&transfer, 1}, deadline); written != Result::done) return written;
   }
   return Result::done;
 }

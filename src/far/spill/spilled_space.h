@@ -3,8 +3,8 @@
 // Guarantee: what a write reported done is found by every read that begins later, whichever nodes are lost. It is done
 // when it is in a node's memory and queued for the file.
 //
-// A slab is in the pool, or, when it was lost or no node had room for it, in the file alone: then it is put into the
-// pool again as soon as there is room. The file has the newest of both.
+// A slab is in the pool, or, when some of it was found to be lost or no node had room for it, in the file alone: then
+// it is put into the pool again as soon as there is room. The file has the newest of both.
 #pragma once
 
 #include <atomic>

@@ -65,7 +65,8 @@ Ended Mover::await_hold(const Held& held, Moves& moves, Deadline deadline) {
     const bool stays =
         memory_.rules().awaits_grown_holds ? Hold::from_word(now.value).continues(hold) : now.value == held.word;
     if (now.done() && (!stays || leaves_to_its_rank(Hold::from_word(now.value), moves))) return {};
-    if (held.rank != memory_.self() && watch.stands_still(now.value)) {
+    // Not a rank that refuses to show its hold: it has taken this one for dead, and may be well itself.
+    if (now.done() && held.rank != memory_.self() && watch.stands_still(now.value)) {
       if (!memory_.rules().evicts_before_passing) return {};
       const Outcome evicted = memory_.team().evict(held.rank, deadline);
       if (evicted == Outcome::timed_out) return ended_with(evicted, held.rank);

@@ -29,6 +29,12 @@ PageLayout checked(const std::string& name, const PageShape& shape, Rank ranks) 
   return {shape, ranks};
 }
 
+std::vector<PeerLife> lives_in(Team& team) {
+  std::vector<PeerLife> lives;
+  for (Rank rank = 0; rank < team.size(); ++rank) lives.push_back(team.fabric().life(rank));
+  return lives;
+}
+
 }  // namespace
 
 PageMemory::PageMemory(Team& team, const std::string& name, const PageSettings& settings, const GasRules& rules)
@@ -39,6 +45,7 @@ PageMemory::PageMemory(Team& team, const std::string& name, const PageSettings& 
       lease_(settings.lease),
       region_(team.allocate(name, layout_.region_bytes())),
       local_(region_->local()),
+      lives_(lives_in(team)),
       slots_(settings.shape.slots),
       holds_taken_(PageLayout::kHolds) {
   place_pages(settings.first_owner);

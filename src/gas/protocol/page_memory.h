@@ -66,6 +66,11 @@ class PageMemory {
     return (local_.word<AtomicWord>(PageLayout::distrusted(rank)).load() >> rank % 64 & 1U) != 0;
   }
 
+  /// Returns whether the process of `rank` that has a part in this memory is lost, even if a new one has come back.
+  [[nodiscard]] bool has_left(Rank rank) const { return fabric().lost(rank) || fabric().life(rank) != lives_[rank]; }
+  /// Takes the access of that process to this one away. Has no effect on a new one.
+  [[nodiscard]] Outcome revoke(Rank rank, Deadline deadline) { return fabric().revoke(rank, lives_[rank], deadline); }
+
   // Slots.
   [[nodiscard]] const RemoteRegion& of(Rank rank) const noexcept { return region_->of(rank); }
   /// A peer's entry is checked before it is believed.
@@ -102,6 +107,7 @@ class PageMemory {
   const Duration lease_;
   std::unique_ptr<SymmetricRegion> region_;
   const Region& local_;
+  const std::vector<PeerLife> lives_;  // by rank, when this memory was made
   SlotTable slots_;
 
   Mutex mutex_;

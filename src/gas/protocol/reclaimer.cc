@@ -49,17 +49,26 @@ Ended Reclaimer::free_some(Deadline deadline) {
   return {};
 }
 
-// A loss that others know of already, this process will learn of soon.
 Ended Reclaimer::cut_off_passed(Deadline deadline) {
   for (Rank rank = 0; rank < memory_.team().size(); ++rank) {
-    if (!memory_.distrusts(rank) || cut_off_.contains(rank)) continue;
-    for (Pauses pauses(memory_.fabric()); !memory_.fabric().lost(rank);) {
-      if (!pauses.sleep(deadline)) return {Outcome::timed_out, {}};
-    }
-    if (const Outcome revoked = memory_.fabric().revoke(rank, deadline); revoked != Outcome::done) return {revoked, {}};
+    if (!memory_.distrusts(rank) || rank == memory_.self() || cut_off_.contains(rank)) continue;
+    if (const Outcome outcome = cut_off(rank, deadline); outcome != Outcome::done) return {outcome, {}};
     cut_off_.insert(rank);
   }
   return {};
+}
+
+// A loss that a mover knows of, the team reports here soon as well, where it can. Under PMIx it cannot report the
+// eviction of a rank that lives on: this process waits for the lease, over several calls if their deadlines are short,
+// and then evicts the rank itself. What it needs is its own fence, not the agreement of the others.
+Outcome Reclaimer::cut_off(Rank rank, Deadline deadline) {
+  const Time since = passed_since_.try_emplace(rank, memory_.fabric().now()).first->second;
+  for (Pauses pauses(memory_.fabric()); !memory_.has_left(rank);) {
+    const bool is_overdue = memory_.fabric().now() - since > memory_.lease();
+    if (is_overdue && memory_.rules().evicts_who_was_passed) return memory_.team().evict(rank, deadline);
+    if (!pauses.sleep(deadline)) return Outcome::timed_out;
+  }
+  return memory_.revoke(rank, deadline);
 }
 
 }  // namespace farside

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <set>
 
@@ -27,9 +28,11 @@ class Reclaimer {
   Ended free_some(Deadline deadline);
   /// Cuts off the ranks that could still write to slots that pages have left.
   Ended cut_off_passed(Deadline deadline);
+  Outcome cut_off(Rank rank, Deadline deadline);
 
   PageMemory& memory_;
   PageDirectory& directory_;
+  std::map<Rank, Time> passed_since_;  // when this thread first found it distrusted
   std::set<Rank> cut_off_;
 };
 

@@ -38,6 +38,7 @@ struct GasRules {
   bool frees_after_publishing = true;    ///< a page's old slot is free when the entry names another
   bool keeps_what_is_in_doubt = true;    ///< and a new one when no rank can publish it any more
   bool distrusts_before_freeing = true;  ///< and those that were passed have lost their access to it
+  bool evicts_who_was_passed = true;     ///< a rank that was passed, and whose loss is not reported within the lease
 };
 
 }  // namespace farside

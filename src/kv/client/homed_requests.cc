@@ -11,7 +11,7 @@ namespace {
 
 constexpr Duration kLook = std::chrono::microseconds(500);  // while a standby takes over
 constexpr Duration kSlice = std::chrono::milliseconds(20);  // of a wait for a primary that may be dead by now
-constexpr std::uint64_t kSlowest = 1 << 20;  // bytes of a request that any network carries in kFirstSlice
+constexpr std::uint64_t kSlowest = 1 << 20;  // bytes of a request that any network carries in Homes::kFirstSlice
 
 }  // namespace
 
@@ -31,7 +31,7 @@ Outcome HomedRequests::from_seat(ServerNumber partition, Outcome outcome) {
 
 Outcome HomedRequests::send(ServerNumber partition, std::span<const std::byte> request, Deadline deadline) {
   bool is_repeated = false;
-  for (Duration slice = kFirstSlice * (1 + request.size() / kSlowest);; slice *= 2, is_repeated = true) {
+  for (Duration slice = homes_.first_slice() * (1 + request.size() / kSlowest);; slice *= 2, is_repeated = true) {
     (void)follow(partition, deadline);
     const Deadline until{std::min(deadline.at, fabric_.in(slice).at)};
     const Outcome sent = from_seat(partition, seats_.send(seat(partition), request, until));

@@ -12,12 +12,13 @@ constexpr int kMostDoublings = 5;                               // of the time t
 }  // namespace
 
 Homes::Homes(Fabric& fabric, Channel& channel, std::vector<Home> homes, AskStandby how_is_standby,
-             const ReplicaRules& rules)
+             const ReplicaRules& rules, Duration first_slice)
     : fabric_(fabric),
       channel_(channel),
       homes_(std::move(homes)),
       how_is_standby_(std::move(how_is_standby)),
       rules_(rules),
+      first_slice_(first_slice),
       followed_(homes_.size()),
       leases_(homes_.size()),
       alone_(homes_.size()) {
@@ -72,7 +73,7 @@ bool Homes::follow() {
 
 // A primary that does not answer may be dead by now.
 Outcome HomedSource::find(std::span<Search* const> searches, std::span<const Timestamp> candidates, Deadline deadline) {
-  for (Duration slice = kFirstSlice;;) {
+  for (Duration slice = homes_.first_slice();;) {
     const Deadline until{std::min(deadline.at, fabric_.in(slice).at)};
     const Outcome outcome = inner_.find(searches, candidates, until);
     const bool trusted = is_trusted(searches, deadline);

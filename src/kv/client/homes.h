@@ -49,8 +49,12 @@ class Homes {
   };
   using AskStandby = std::function<StandbyIs(ServerNumber)>;
 
+  /// How long a primary is waited for before the session looks whether it has been replaced; then twice as long, and so
+  /// on.
+  static constexpr Duration kFirstSlice = std::chrono::milliseconds(250);
+
   Homes(Fabric& fabric, Channel& channel, std::vector<Home> homes, AskStandby how_is_standby,
-        const ReplicaRules& rules = {});
+        const ReplicaRules& rules = {}, Duration first_slice = kFirstSlice);
 
   [[nodiscard]] ServerNumber partitions() const { return static_cast<ServerNumber>(homes_.size()); }
   [[nodiscard]] bool is_moved(ServerNumber partition) const {
@@ -74,6 +78,7 @@ class Homes {
   bool follow();
 
   [[nodiscard]] const ReplicaRules& rules() const noexcept { return rules_; }
+  [[nodiscard]] Duration first_slice() const noexcept { return first_slice_; }
 
  private:
   [[nodiscard]] bool has_lease(ServerNumber partition, Deadline deadline);
@@ -83,6 +88,7 @@ class Homes {
   std::vector<Home> homes_;
   const AskStandby how_is_standby_;
   const ReplicaRules rules_;
+  const Duration first_slice_;
   std::vector<ServerMemory> memories_;
   std::vector<bool> followed_;
   struct Lease {
@@ -92,10 +98,6 @@ class Homes {
   std::vector<Lease> leases_;
   std::vector<bool> alone_;  ///< primaries that need no lease any more
 };
-
-/// How long a primary is waited for before the session looks whether it has been replaced; then twice as long, and so
-/// on.
-inline constexpr Duration kFirstSlice = std::chrono::milliseconds(250);
 
 /// Reading from wherever the partitions are. What was found where a partition is not any more is looked for again.
 class HomedSource final : public VersionSource {

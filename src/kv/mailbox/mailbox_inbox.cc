@@ -7,12 +7,18 @@ namespace farside::kv {
 
 MailboxInbox::Number MailboxInbox::attach(const MailboxEnd& client, Waking waking) {
   connections_.push_back(std::make_unique<Connection>(
-      Connection{++attached_, waking, ServedMailbox(fabric_, channel_, client, shape_, waking)}));
+      Connection{++attached_, waking, ServedMailbox(fabric_, channel_, client, shape_, waking, timeouts_)}));
   return attached_;
 }
 
 void MailboxInbox::detach(Number mailbox) {
   std::erase_if(connections_, [mailbox](const auto& each) { return each->number == mailbox; });
+}
+
+// Otherwise a fence or a signal to the next client would fail for it.
+void MailboxInbox::forget(PeerId client) {
+  (void)channel_.flush(client, fabric_.in({}));  // tells what is lost
+  (void)channel_.flush(client, fabric_.in({}));  // and finds that it was told
 }
 
 bool MailboxInbox::serve(const Answer& answer, Duration pause) {

@@ -18,14 +18,20 @@ class MailboxInbox final : public Inbox {
  public:
   /// `bell_offset` of `bells`: the AtomicWord that clients advance who want this server to wake up.
   MailboxInbox(Fabric& fabric, Channel& channel, const Region& bells, std::uint64_t bell_offset,
-               const MailboxShape& shape)
-      : fabric_(fabric), channel_(channel), bell_(fabric, channel, bells, bell_offset), shape_(shape) {}
+               const MailboxShape& shape, const ReplyTimeouts& timeouts = {})
+      : fabric_(fabric),
+        channel_(channel),
+        bell_(fabric, channel, bells, bell_offset),
+        shape_(shape),
+        timeouts_(timeouts) {}
 
   using Number = std::uint64_t;
   /// Serves `client` until it is lost, speaks another protocol, or is detached.
   Number attach(const MailboxEnd& client, Waking waking);
   /// Its rings are not used any more. It may have ended by itself before.
   void detach(Number mailbox);
+  /// `client` is lost, and its number may be another one's next: what was lost with it is no news to that one.
+  void forget(PeerId client);
 
   bool serve(const Answer& answer, Duration pause) override;
   void release(const Revision& revision) override;
@@ -49,6 +55,7 @@ class MailboxInbox final : public Inbox {
   Channel& channel_;
   const Bell bell_;
   const MailboxShape shape_;
+  const ReplyTimeouts timeouts_;
   std::vector<std::unique_ptr<Connection>> connections_;
   Number attached_ = 0;  ///< so many, so far
 };

@@ -7,13 +7,6 @@ namespace farside::kv {
 
 namespace {
 
-using namespace std::chrono_literals;
-
-// A client that does not take a reply must not keep the others waiting for long, and is given up in the end.
-constexpr Duration kStep = 100ms;
-constexpr Duration kBetweenTries = 1s;
-constexpr Duration kGiveUp = 30s;
-
 MailboxSender::Ring signal_of(Channel& channel, const MailboxEnd& client, Waking waking) {
   if (waking == Waking::polled) return {};
   return [&channel, signal = client.other->word<ControlWord>(client.other_offset)](
@@ -23,9 +16,10 @@ MailboxSender::Ring signal_of(Channel& channel, const MailboxEnd& client, Waking
 }  // namespace
 
 ServedMailbox::ServedMailbox(Fabric& fabric, Channel& channel, const MailboxEnd& client, const MailboxShape& shape,
-                             Waking waking, const MailboxRules& rules)
+                             Waking waking, const ReplyTimeouts& timeouts, const MailboxRules& rules)
     : fabric_(fabric),
       shape_(shape),
+      timeouts_(timeouts),
       sender_(fabric, channel, client, shape, signal_of(channel, client, waking), rules),
       receiver_(client, shape, rules) {}
 
@@ -52,15 +46,17 @@ bool ServedMailbox::is_request(const Parcel& parcel) {
 
 bool ServedMailbox::unstick() {
   if (fabric_.now() < next_try_) return false;
-  const Outcome ready = sender_.make_ready(fabric_.in(kStep));
+  const Outcome ready = sender_.make_ready(fabric_.in(timeouts_.attempt));
   if (ready == Outcome::done) {
     stuck_since_.reset();
     return true;
   }
   const Time now = fabric_.now();
   if (!stuck_since_) stuck_since_ = now;
-  next_try_ = now + std::max(kBetweenTries, now - *stuck_since_);  // ever more rarely: a try takes time from the others
-  is_sound_ = ready != Outcome::peer_lost && now - *stuck_since_ < kGiveUp;
+  // Exponential backoff; bounded, since a client that can take replies again waits for the next attempt.
+  next_try_ =
+      now + std::clamp<Duration>(now - *stuck_since_, timeouts_.between_attempts, timeouts_.most_between_attempts);
+  is_sound_ = ready != Outcome::peer_lost && now - *stuck_since_ < timeouts_.give_up;
   return false;
 }
 
@@ -109,7 +105,7 @@ bool ServedMailbox::send_piece(Outgoing& outgoing) {
 }
 
 void ServedMailbox::answer(const ParcelHead& head, std::span<const std::byte> piece) {
-  const Outcome sent = sender_.send(head, piece, fabric_.in(kStep));
+  const Outcome sent = sender_.send(head, piece, fabric_.in(timeouts_.attempt));
   if (sent == Outcome::peer_lost) is_sound_ = false;  // after the other failures it is sent again
 }
 

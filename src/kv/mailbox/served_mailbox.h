@@ -14,10 +14,19 @@
 
 namespace farside::kv {
 
+/// A server's, with a client that does not take a reply. An attempt takes time from the other clients.
+struct ReplyTimeouts {
+  Duration attempt = std::chrono::milliseconds(100);
+  /// Between two attempts, as long as the client has taken nothing; not less or more than this.
+  Duration between_attempts = std::chrono::seconds(1);
+  Duration most_between_attempts = std::chrono::seconds(5);
+  Duration give_up = std::chrono::seconds(30);
+};
+
 class ServedMailbox {
  public:
   ServedMailbox(Fabric& fabric, Channel& channel, const MailboxEnd& client, const MailboxShape& shape, Waking waking,
-                const MailboxRules& rules = {});
+                const ReplyTimeouts& timeouts = {}, const MailboxRules& rules = {});
 
   enum class Came : std::uint8_t {
     nothing,
@@ -46,6 +55,7 @@ class ServedMailbox {
 
   Fabric& fabric_;
   const MailboxShape shape_;
+  const ReplyTimeouts timeouts_;
   MailboxSender sender_;
   MailboxReceiver receiver_;
   std::span<const std::byte> request_;

@@ -25,7 +25,7 @@ struct [[nodiscard]] Answered {
   Timestamp newest;  ///< what a prepare of the keys concerned must be above
 };
 
-/// Of a transaction at one server.
+/// The state of a transaction at one server.
 enum class Fate : std::uint8_t { prepared, committed, aborted };
 
 }  // namespace farside::kv

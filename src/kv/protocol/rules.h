@@ -34,16 +34,17 @@ struct KvRules {
 
 /// For partitions that have a standby.
 struct ReplicaRules {
-  bool answers_after_shipping = true;  ///< a change is in the standby's memory before it is answered
-  bool writes_again = true;            ///< all that was not flushed, when something failed
-  bool flushes_the_new_way = true;     ///< what is written over a connection that was made anew
-  bool closes_the_ring = true;         ///< nothing of the primary's comes into it once the standby takes over
-  bool drains_the_ring = true;         ///< the standby has done all that came when it serves
-  bool replays_in_place = true;        ///< the standby puts each version where its primary has it
-  bool tells_gone_keys = true;         ///< the primary, before it uses their places again
-  bool looks_at_giving_up = true;      ///< the primary, with each WRITE
-  bool serves_after_the_epoch = true;  ///< all who have joined have been told by then
-  bool looks_at_the_epoch = true;      ///< a reader that took something from the primary, afterwards
+  bool answers_after_shipping = true;        ///< a change is in the standby's memory before it is answered
+  bool writes_again = true;                  ///< all that was not flushed, when something failed
+  bool flushes_the_new_way = true;           ///< what is written over a connection that was made anew
+  bool closes_the_ring = true;               ///< nothing of the primary's comes into it once the standby takes over
+  bool drains_the_ring = true;               ///< the standby has done all that came when it serves
+  bool replays_in_place = true;              ///< the standby puts each version where its primary has it
+  bool tells_gone_keys = true;               ///< the primary, before it uses their places again
+  bool looks_at_giving_up = true;            ///< the primary, with each WRITE
+  bool serves_after_the_epoch = true;        ///< all who have joined have been told by then
+  bool cuts_off_what_it_cannot_tell = true;  ///< the standby, on one host, before it serves
+  bool looks_at_the_epoch = true;            ///< a reader that took something from the primary, afterwards
 
   // Between hosts.
   bool looks_at_the_lease = true;  ///< a reader that took something from the primary

@@ -2,8 +2,8 @@
 
 namespace farside::kv {
 
-Duration EpochWords::patience() const {
-  if (!leases_) return kPatience;
+Duration EpochWords::telling_timeout() const {
+  if (!leases_) return timeouts_.answer;
   return rules_.outwaits_leases ? outlasting(leases_->lease) : Duration{};
 }
 
@@ -11,7 +11,7 @@ void EpochWords::write(std::uint64_t epoch) {
   if (leases_) leases_->own.store(epoch);
   channel_.local_fence();
   const Time began = fabric_.now();  // no lease begins from here on
-  const Deadline over{began + patience()};
+  const Deadline over{began + telling_timeout()};
   tell_all(epoch, over);
   if (!leases_ || !rules_.serves_after_the_epoch) return;
   if (const Time now = fabric_.now(); now < over.at) fabric_.sleep(over.at - now);
@@ -31,8 +31,8 @@ void EpochWords::tell_all(std::uint64_t epoch, Deadline deadline) {
       (void)channel_.store(word, epoch, deadline);
       told = channel_.flush(peer, deadline);
     }
-    if (told == Outcome::done) continue;
-    while (!leases_ && !fabric_.lost(peer) && !cut_off_(peer)) fabric_.sleep(kBetweenAttempts);
+    if (told == Outcome::done || leases_ || !rules_.cuts_off_what_it_cannot_tell) continue;
+    while (!fabric_.lost(peer) && !cut_off_(peer)) fabric_.sleep(timeouts_.between_attempts);
   }
 }
 

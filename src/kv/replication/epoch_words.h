@@ -17,6 +17,12 @@
 
 namespace farside::kv {
 
+struct TellingTimeouts {
+  /// On one host: of a process that does not answer, which is cut off then.
+  Duration answer = std::chrono::seconds(1);
+  Duration between_attempts = std::chrono::milliseconds(100);  ///< to cut a process off
+};
+
 class EpochWords {
  public:
   using Word = RemoteWord<ControlWord>;
@@ -31,8 +37,13 @@ class EpochWords {
 
   /// Without `leases`, on one host, a process that cannot be told is cut off.
   EpochWords(Fabric& fabric, Channel& channel, std::optional<Leases> leases, CutOff cut_off,
-             const ReplicaRules& rules = {})
-      : fabric_(fabric), channel_(channel), leases_(leases), cut_off_(std::move(cut_off)), rules_(rules) {}
+             const ReplicaRules& rules = {}, const TellingTimeouts& timeouts = {})
+      : fabric_(fabric),
+        channel_(channel),
+        leases_(leases),
+        cut_off_(std::move(cut_off)),
+        rules_(rules),
+        timeouts_(timeouts) {}
 
   /// Its region stays until it is removed.
   void add(Word word) { words_.push_back(word); }
@@ -48,11 +59,7 @@ class EpochWords {
   void write(std::uint64_t epoch);
 
  private:
-  /// With a process that does not answer.
-  static constexpr Duration kPatience = std::chrono::seconds(1);
-  static constexpr Duration kBetweenAttempts = std::chrono::milliseconds(100);  ///< to cut a process off
-
-  [[nodiscard]] Duration patience() const;
+  [[nodiscard]] Duration telling_timeout() const;
   void tell_all(std::uint64_t epoch, Deadline deadline);
 
   Fabric& fabric_;
@@ -60,6 +67,7 @@ class EpochWords {
   const std::optional<Leases> leases_;
   const CutOff cut_off_;
   const ReplicaRules rules_;
+  const TellingTimeouts timeouts_;
   std::vector<Word> words_;
 };
 

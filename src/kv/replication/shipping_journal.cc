@@ -48,7 +48,7 @@ void ShippingJournal::stage(std::span<const std::byte> entry) {
   }
 }
 
-// Of a value that is larger than the ring, each part that gets through has its own time. What is written again has not.
+// Each part that gets through of a value that is larger than the ring has its own time. What is written again has not.
 bool ShippingJournal::sync() {
   const auto got_through = [this] { return most_written_ + flushed_ + taken_; };
   const auto timeout = [this] { return fabric_.in(std::max(timeouts_.sync, slice())); };
@@ -165,8 +165,8 @@ bool ShippingJournal::step() {
 }
 
 void ShippingJournal::look_at_the_standby() {
-  const Fetched taken = channel_.load(way_.ring->word<ControlWord>(ShippingRing::kTaken), fabric_.in(kLookTimeout));
-  between_looks_ = taken.done() ? kBetweenLooks : std::min(2 * between_looks_, kMaxBetweenLooks);
+  const Fetched taken = channel_.load(way_.ring->word<ControlWord>(ShippingRing::kTaken), fabric_.in(timeouts_.look));
+  between_looks_ = taken.done() ? timeouts_.between_looks : std::min(2 * between_looks_, kMaxBetweenLooks);
   next_look_ = fabric_.in(between_looks_).at;
   if (taken.done()) note_taken(taken.value);
 }

@@ -28,6 +28,9 @@ struct ShippingTimeouts {
   /// Until it is asked whether that is dead: for each of so many bytes that are under way, and once more.
   Duration slice = std::chrono::milliseconds(500);
   std::uint64_t bytes_per_slice = 1U << 20U;
+  /// While nothing is shipped: of a look whether the standby follows, and from one to the next.
+  Duration look = std::chrono::milliseconds(50);
+  Duration between_looks = std::chrono::milliseconds(100);
 };
 
 class ShippingJournal final : public Journal {
@@ -63,11 +66,7 @@ class ShippingJournal final : public Journal {
   static constexpr Duration kLongestPause = std::chrono::milliseconds(1);
   static constexpr Duration kBetweenConnections = std::chrono::milliseconds(50);
   static constexpr Duration kMostBetweenConnections = std::chrono::seconds(1);
-  /// While nothing is shipped: how often it looks whether the standby follows; and, where that does not answer, how
-  /// seldom at last.
-  static constexpr Duration kBetweenLooks = std::chrono::milliseconds(100);
-  static constexpr Duration kMaxBetweenLooks = std::chrono::seconds(32);
-  static constexpr Duration kLookTimeout = std::chrono::milliseconds(50);
+  static constexpr Duration kMaxBetweenLooks = std::chrono::seconds(32);  ///< where the standby does not answer
 
   /// The result of an attempt to write on.
   enum class Came : std::uint8_t { to_the_end, on, nowhere };
@@ -101,7 +100,7 @@ class ShippingJournal final : public Journal {
   bool is_alone_ = false;
   bool standby_gave_up_ = false;
   Time next_look_{};
-  Duration between_looks_ = kBetweenLooks;
+  Duration between_looks_ = timeouts_.between_looks;
 };
 
 }  // namespace farside::kv

@@ -11,10 +11,6 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
-#include "farside/base/error.h"
-
-#include "team/socket.h"
-
 namespace farside::kv {
 
 namespace {
@@ -46,13 +42,12 @@ std::string name_of(const sockaddr_storage& address) {
 
 }  // namespace
 
-RespServer::RespServer(const std::string& address, RespSettings settings, std::size_t threads,
+RespServer::RespServer(const std::vector<std::string>& addresses, RespSettings settings, std::size_t threads,
                        const OpenSession& open_session)
     : status_(std::move(settings)),
-      listener_(listen_on(address)),
+      listeners_(addresses.begin(), addresses.end()),
       spare_(open_spare()),
       overseer_(status_.silent, open_session) {
-  address_ = bound_address(listener_, address);
   const std::size_t share = std::max(status_.settings.buffer_bytes / threads, kSmallestShare);
   std::vector<RespWorker*> workers;
   for (std::size_t i = 0; i < threads; ++i) {
@@ -60,7 +55,11 @@ RespServer::RespServer(const std::string& address, RespSettings settings, std::s
     workers.push_back(workers_.back().get());
   }
   overseer_.start(std::move(workers));
-  accepting_.post([this] { accepting_.watch(listener_.get(), EPOLLIN, [this](std::uint32_t) { accept_client(); }); });
+  accepting_.post([this] {
+    for (const Listener& listener : listeners_) {
+      accepting_.watch(listener.fd(), EPOLLIN, [this, &listener](std::uint32_t) { accept_client(listener); });
+    }
+  });
 }
 
 RespServer::~RespServer() {
@@ -68,28 +67,28 @@ RespServer::~RespServer() {
   overseer_.stop();
 }
 
-Fd RespServer::accept(sockaddr_storage& address) const {
+Fd RespServer::accept(const Listener& listener, sockaddr_storage& address) {
   socklen_t length = sizeof address;
-  return Fd(::accept4(listener_.get(), reinterpret_cast<sockaddr*>(&address), &length, SOCK_CLOEXEC | SOCK_NONBLOCK));
+  return Fd(::accept4(listener.fd(), reinterpret_cast<sockaddr*>(&address), &length, SOCK_CLOEXEC | SOCK_NONBLOCK));
 }
 
 // No client is left to wait in the listener's queue for an answer that does not come.
-void RespServer::turn_away_without_descriptors() {
+void RespServer::turn_away_without_descriptors(const Listener& listener) {
   spare_.reset();
   sockaddr_storage address{};
-  if (const Fd socket = accept(address)) {
+  if (const Fd socket = accept(listener, address)) {
     refuse(socket);
   } else {
-    accepting_.rest(listener_.get());
+    accepting_.rest(listener.fd());
   }
   spare_ = open_spare();
 }
 
-void RespServer::accept_client() {
+void RespServer::accept_client(const Listener& listener) {
   sockaddr_storage address{};
-  Fd socket = accept(address);
+  Fd socket = accept(listener, address);
   if (!socket) {
-    if (errno == EMFILE || errno == ENFILE) turn_away_without_descriptors();
+    if (errno == EMFILE || errno == ENFILE) turn_away_without_descriptors(listener);
     return;
   }
   if (++status_.clients > status_.settings.clients) {

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <list>
 #include <memory>
 #include <string>
 #include <vector>
@@ -17,6 +18,7 @@
 #include "kv/resp/overseer.h"
 #include "kv/resp/resp_worker.h"
 #include "team/event_loop.h"
+#include "team/listener.h"
 
 namespace farside::kv {
 
@@ -24,26 +26,26 @@ class RespServer {
  public:
   using OpenSession = std::function<std::unique_ptr<Session>()>;
 
-  /// Listens on `address` (team/socket.h) and serves until destroyed. Each of the threads has sessions of its own, one
-  /// of which is opened here, and the others soon by another thread. Throws Error when it cannot listen.
-  RespServer(const std::string& address, RespSettings settings, std::size_t threads, const OpenSession& open_session);
+  /// Listens on `addresses` (team/listener.h) and serves until destroyed. Each of the threads has sessions of its own,
+  /// one of which is opened here, and the others soon by another thread. Throws Error when it cannot listen.
+  RespServer(const std::vector<std::string>& addresses, RespSettings settings, std::size_t threads,
+             const OpenSession& open_session);
   ~RespServer();
   RespServer(const RespServer&) = delete;
   RespServer& operator=(const RespServer&) = delete;
 
-  /// The address at which it listens, with the port that the kernel chose.
-  [[nodiscard]] const std::string& address() const noexcept { return address_; }
+  /// The addresses at which it listens, with the ports that the kernel chose.
+  [[nodiscard]] const std::list<Listener>& listeners() const noexcept { return listeners_; }
   [[nodiscard]] const RespStatus& status() const noexcept { return status_; }
 
  private:
-  void accept_client();
-  [[nodiscard]] Fd accept(sockaddr_storage& address) const;
-  void turn_away_without_descriptors();
+  void accept_client(const Listener& listener);
+  [[nodiscard]] static Fd accept(const Listener& listener, sockaddr_storage& address);
+  void turn_away_without_descriptors(const Listener& listener);
 
-  std::string address_;
   RespStatus status_;
   std::uint64_t next_client_ = 1;
-  Fd listener_;
+  std::list<Listener> listeners_;
   Fd spare_;  // for who comes when there are no descriptors left
   Overseer overseer_;
   std::vector<std::unique_ptr<RespWorker>> workers_;

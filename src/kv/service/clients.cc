@@ -132,6 +132,7 @@ void Clients::part(Guests::Number guest) {
       epochs_.erase(epochs);
     }
     if (client.is_primary) return;  // whose access may have to be taken away under this number
+    inbox_.forget(client.peer);
     loop_.post([this, peer = client.peer] { peers_.give_back(peer); });
   });
 }

@@ -36,7 +36,7 @@ PeerId first_client(const ServiceOptions& options) {
 Service::Service(const ServiceOptions& options, const Secret& pool)
     : options_(options),
       secret_(kv_secret(pool)),
-      fabric_(make_service_fabric(options.self, options.remote_peers)),
+      fabric_(make_service_fabric(options.self, options.remote_peers, secret_, options.listen)),
       memory_(fabric_->create_region("kv memory", options.store.bytes)),
       bells_(fabric_->create_region("kv bells", ServerLink::kBellsBytes)),
       bell_(*fabric_, options.self, *bells_, ServerLink::kBell),

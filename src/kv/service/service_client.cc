@@ -11,6 +11,7 @@
 
 #include "kv/replication/standby.h"
 #include "kv/service/system_time.h"
+#include "team/service_fabric.h"
 
 namespace farside::kv {
 
@@ -158,6 +159,12 @@ std::optional<std::uint32_t> ServiceSession::lost_server_of(std::string_view key
 
 namespace {
 
+// An attempt that was to last until `end` failed with `error`: the server did not answer by then, or too many clients
+// came at once.
+bool may_answer_later(const Error& error, SetupClock::time_point end) {
+  return SetupClock::now() >= end || dynamic_cast<const ClosedError*>(&error) != nullptr;
+}
+
 std::shared_ptr<ServerLink> link_to_first(std::span<const std::string> entries, const Secret& secret,
                                           SetupClock::time_point deadline) {
   Error failed({"reach", "a key-value server", "none is known", "start a pool with farside up --kv SIZE"});
@@ -169,7 +176,7 @@ std::shared_ptr<ServerLink> link_to_first(std::span<const std::string> entries, 
         return std::make_shared<ServerLink>(entry, secret, until);
       } catch (const Error& error) {
         failed = error;
-        is_any_silent = is_any_silent || SetupClock::now() >= until;
+        is_any_silent = is_any_silent || may_answer_later(error, until);
       }
     }
     if (!is_any_silent || SetupClock::now() >= deadline) throw Error(failed);
@@ -200,7 +207,7 @@ ServiceClient::ServiceClient(std::span<const std::string> entries, const Secret&
   const auto deadline = SetupClock::now() + limit;
   const auto first = link_to_first(entries, secret_, deadline);
   welcome_ = first->welcome();
-  fabric_ = make_host_fabric({.mode = welcome_.greeting.mode, .remote_peers = welcome_.greeting.remote_peers});
+  fabric_ = make_guest_fabric(welcome_.greeting, secret_, welcome_.servers);
   asking_ = fabric_->open_channel();
   links_.resize(welcome_.servers.size());
   if (!welcome_.standbys.empty()) {
@@ -296,7 +303,7 @@ PartitionLinks ServiceClient::reach(PartitionLinks& links, ServerNumber partitio
         renew(link, addresses.at(partition), partition, end, end_of_try(until));
       } catch (const Error& error) {
         failed = error;
-        is_silent = is_silent || SetupClock::now() >= end;
+        is_silent = is_silent || may_answer_later(error, end);
       }
     };
     if (epochs_ != nullptr && is_alone(links)) return {links.primary, nullptr};

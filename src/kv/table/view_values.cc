@@ -62,8 +62,9 @@ std::uint64_t decode_count(std::string_view key, std::string_view value) {
 }
 
 std::string changed_count(std::string_view key, std::string_view value, std::size_t added, std::size_t removed) {
-  const std::uint64_t most = decode_count(key, value) + added;
-  if (most < removed) refuse(key);
+  const std::uint64_t before = decode_count(key, value);
+  const std::uint64_t most = before + added;
+  if (most < before || most < removed) refuse(key);
   return most == removed ? "" : std::to_string(most - removed);
 }
 

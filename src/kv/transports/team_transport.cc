@@ -82,7 +82,8 @@ std::unique_ptr<Inbox> TeamTransport::open_inbox(Channel& channel) {
     }
     case Transport::mailbox: break;
   }
-  auto inbox = std::make_unique<MailboxInbox>(fabric, channel, of_servers_->local(), bell_offset(), options_.mailbox);
+  auto inbox = std::make_unique<MailboxInbox>(fabric, channel, of_servers_->local(), bell_offset(), options_.mailbox,
+                                              options_.replies);
   for_each_client([&](const MailboxEnd& client) { inbox->attach(client, options_.waking); });
   return inbox;
 }

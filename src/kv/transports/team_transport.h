@@ -11,6 +11,7 @@
 #include "farside/team/team.h"
 
 #include "kv/mailbox/mailbox.h"
+#include "kv/mailbox/served_mailbox.h"
 #include "kv/protocol/inbox.h"
 
 namespace farside::kv {
@@ -29,6 +30,7 @@ struct TransportOptions {
   Transport transport = Transport::mailbox;
   Waking waking = Waking::doorbell;  ///< of mailboxes
   MailboxShape mailbox{};            ///< and of the queues of send_receive
+  ReplyTimeouts replies{};           ///< by mailboxes
 };
 
 class TeamTransport {

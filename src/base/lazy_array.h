@@ -8,7 +8,7 @@
 
 #include "farside/base/error.h"
 
-namespace farside::far {
+namespace farside {
 
 template <class T>
 class LazyArray {
@@ -17,7 +17,7 @@ class LazyArray {
     void* const place =
         ::mmap(nullptr, count * sizeof(T), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (place == MAP_FAILED) {
-      throw errno_error("map a table of", "far memory", "raise ulimit -v, or sysctl vm.max_map_count");
+      throw errno_error("map", "a table", "raise ulimit -v, or sysctl vm.max_map_count");
     }
     items_ = static_cast<T*>(place);
   }
@@ -38,4 +38,4 @@ class LazyArray {
   std::size_t count_;
 };
 
-}  // namespace farside::far
+}  // namespace farside

@@ -1,0 +1,69 @@
+// A value under a key of a table's views (kv/table) that another program wrote. It is refused with an Error; or it is a
+// list or a count, which one more row makes one longer.
+//
+// Input: the value of a group's shard.
+#include <cstdlib>
+
+#include "kv/table/view_values.h"
+#include "tests/fuzz/decode.h"
+#include "tests/kv/memory_session.h"
+
+namespace farside::fuzz {
+namespace {
+
+using namespace kv;
+
+constexpr std::string_view kGroup = "group";
+constexpr std::string_view kRow = "row:a";
+
+/// A table with one view, whose only shard has `value`.
+class OneView {
+ public:
+  OneView(View::Kind kind, std::string_view value) : kind_(kind) {
+    const std::string key = shard_key(view(), 0, kGroup);
+    const Write shard{.key = key, .value = value};
+    if (session_.put_all({&shard, 1}) != PutOutcome::done) std::abort();
+  }
+
+  void use() {
+    std::uint64_t before = 0;
+    std::uint64_t after = 0;
+    if (table_.count("view", kGroup, before) != Outcome::done) std::abort();
+    if (kind_ == View::Kind::list) {
+      std::vector<Row> rows;
+      if (table_.rows("view", kGroup, rows) != Outcome::done || rows.size() != before) std::abort();
+    }
+    if (table_.put(kRow, "") != PutOutcome::done) std::abort();
+    if (table_.count("view", kGroup, after) != Outcome::done || after != before + 1 || after == 0) std::abort();
+    (void)table_.erase(kRow);
+  }
+
+ private:
+  [[nodiscard]] View view() const {
+    return {.name = "view",
+            .rows = "row:",
+            .groups = [](std::string_view, std::string_view) { return std::vector{std::string(kGroup)}; },
+            .kind = kind_};
+  }
+
+  const View::Kind kind_;
+  test::MemoryKeys keys_;
+  test::MemorySession session_{keys_};
+  Table table_{session_, {view()}};
+};
+
+}  // namespace
+}  // namespace farside::fuzz
+
+extern "C" int LLVMFuzzerTestOneInput(const unsigned char* data, std::size_t size) {
+  using namespace farside;
+  const std::string_view value = fuzz::text(data, size);
+  fuzz::expect_refused_or_understood(value, [](auto bytes) { return kv::encode_list(kv::decode_list("key", bytes)); });
+  for (const auto kind : {kv::View::Kind::list, kv::View::Kind::count}) {
+    try {
+      fuzz::OneView(kind, value).use();
+    } catch (const Error&) {
+    }
+  }
+  return 0;
+}

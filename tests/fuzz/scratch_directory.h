@@ -1,0 +1,35 @@
+// scratch_directory.h — a directory where files are quick to make; gone with its owner.
+#pragma once
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <span>
+#include <string>
+
+namespace farside::fuzz {
+
+class ScratchDirectory {
+ public:
+  ScratchDirectory() {
+    if (::mkdtemp(path_.data()) == nullptr) std::abort();
+  }
+  ~ScratchDirectory() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  ScratchDirectory(const ScratchDirectory&) = delete;
+  ScratchDirectory& operator=(const ScratchDirectory&) = delete;
+
+  [[nodiscard]] const std::string& path() const { return path_; }
+
+ private:
+  std::string path_ = "/dev/shm/farside-fuzz-XXXXXX";
+};
+
+inline void write_bytes(const std::string& path, std::span<const std::byte> bytes) {
+  std::ofstream(path, std::ios::binary)
+      .write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
+}
+
+}  // namespace farside::fuzz

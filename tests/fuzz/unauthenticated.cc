@@ -1,0 +1,119 @@
+// An unauthenticated peer of a coordinator, or of a service of the pool, sends bytes over a socket and hangs up. Both
+// survive it, and admit the next one.
+//
+// Input: which of the two (1 byte: even the coordinator), and each thing that the peer says: its kind (1 byte), 0 mod
+// 4: how many bytes (1), the bytes; 1: a Hello, and if it comes first its Challenge is awaited; 2: a Claim of the rank
+// that follows (1) that proves the secret; 3: everything said so far is sent.
+#include <cstdlib>
+#include <cstring>
+#include <thread>
+#include <utility>
+
+#include "team/coordinator.h"
+#include "team/guests.h"
+#include "team/runtime_dir.h"
+#include "team/service_messages.h"
+#include "tests/fuzz/decode.h"
+#include "tests/fuzz/input.h"
+
+namespace farside::fuzz {
+namespace {
+
+constexpr Rank kSize = 2;
+
+SetupClock::time_point soon() { return SetupClock::now() + std::chrono::seconds(10); }
+
+class UnauthenticatedPeer {
+ public:
+  UnauthenticatedPeer(const std::string& address, const Secret& secret)
+      : socket_(connect_to(address, soon())), secret_(secret) {}
+
+  void send_all(Input& input) try {
+    for (bool is_first = true; !input.is_over(); is_first = false) say_next(input, is_first);
+    send();
+  } catch (const Error&) {  // the connection was closed, as it may be
+  }
+
+ private:
+  void say_next(Input& input, bool is_first) {
+    switch (input.byte() % 4) {
+      case 0: {
+        const auto bytes = input.bytes(input.byte());
+        unsent_.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+        return;
+      }
+      case 1:
+        unsent_ += wire_bytes(hello_);
+        if (!is_first) return;
+        send();
+        std::memcpy(&challenge_, read_exactly(socket_, sizeof challenge_, soon()).data(), sizeof challenge_);
+        return;
+      case 2: unsent_ += wire_bytes(make_claim(secret_, hello_, challenge_, static_cast<Rank>(input.byte()))); return;
+      default: send();
+    }
+  }
+
+  void send() { write_all(socket_, std::exchange(unsent_, {}), soon()); }
+
+  const Fd socket_;
+  const Secret& secret_;
+  const Hello hello_ = make_hello();
+  Challenge challenge_;
+  std::string unsent_;
+};
+
+class Silent final : public Guests::Host {
+ public:
+  std::string welcome() override { return "welcome"; }
+  Guests::Refusal obey(Guests::Number /*guest*/, const std::string& /*message*/) override { return {}; }
+  [[nodiscard]] std::string refusal(const std::string& reason) const override { return reason; }
+  void part(Guests::Number /*guest*/) override {}
+};
+
+class Services {
+ public:
+  ~Services() { loop_.stop(); }
+
+  void bear(Input input) {
+    const bool is_service = input.byte() % 2 != 0;
+    const std::string address = is_service ? service_address_ : coordinator_.address();
+    UnauthenticatedPeer(address, secret_).send_all(input);
+    if (is_service) return expect_let_in(address, 0, FrameKind::service);
+    for (Rank rank = 0; rank < kSize; ++rank) expect_let_in(address, rank, FrameKind::welcome);
+  }
+
+ private:
+  /// A seat may be taken until the coordinator has seen that its holder is gone.
+  void expect_let_in(const std::string& address, Rank rank, FrameKind wanted) {
+    for (const auto give_up = soon(); !is_let_in(address, rank, wanted);) {
+      if (SetupClock::now() > give_up) std::abort();
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+  }
+
+  [[nodiscard]] bool is_let_in(const std::string& address, Rank rank, FrameKind wanted) const {
+    const Introduced what{"join", address};
+    const Fd socket = connect_to(address, soon());
+    Session session = shake_hands(socket, what, secret_, rank, kServiceBodyLimit, soon());
+    return read_frame(socket, what, session, kServiceBodyLimit, soon()).kind == wanted;
+  }
+
+  JobDir directory_;
+  Secret secret_ = Secret::create(directory_.path() / "secret");
+  Coordinator coordinator_{directory_.path() / "coordinator", secret_, kSize};
+  const std::string service_address_ = directory_.path() / "service";
+  Silent host_;
+  EventLoop loop_;
+  Guests guests_{loop_, secret_, host_, {service_address_}};
+};
+
+}  // namespace
+}  // namespace farside::fuzz
+
+extern "C" int LLVMFuzzerTestOneInput(const unsigned char* data, std::size_t bytes) {
+  // OpenSSL cleans up at exit, if it was used by then: after the services are gone.
+  [[maybe_unused]] static const farside::Digest used = farside::hmac_sha256({}, {});
+  static farside::fuzz::Services services;
+  services.bear(farside::fuzz::Input(std::as_bytes(std::span(data, bytes))));
+  return 0;
+}

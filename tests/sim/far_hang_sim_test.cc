@@ -1,0 +1,188 @@
+// What a client can do while a node that lends memory does not answer for longer than the client's deadlines, and what
+// it finds when the node continues (docs/protocols/far.md, "A node that does not answer").
+#include <gtest/gtest.h>
+
+#include "far/protocol/lender_watch.h"
+#include "far/protocol/striped_space.h"
+#include "tests/sim/far_nodes.h"
+#include "tests/sim/faults_met.h"
+
+namespace farside::sim {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr std::uint64_t kSeeds = 100;
+constexpr std::uint32_t kNever = 1U << 30U;  // looks after which a node is given up
+
+/// One client that mirrors its space. The node that hangs is 0, which has the first copy of some slabs.
+class HangRun {
+ public:
+  static constexpr std::uint64_t kSlabs = 4;
+  static constexpr std::uint64_t kSlabBytes = FarNodes::kSlabBytes;
+  static constexpr Duration kDeadline = 100ms;
+  static constexpr Duration kHang = 3 * kDeadline;
+
+  HangRun(std::uint64_t seed, Rank nodes, std::uint32_t looks, const far::FarRules& rules)
+      : scenario_(draw(seed, nodes, looks, rules)),
+        world_(seed, nodes + 1, scenario_.network),
+        nodes_(world_, scenario_) {}
+
+  /// Runs `act` when `value` was written everywhere, and returns what went wrong.
+  template <class Act>
+  std::optional<std::string> run(Act act) {
+    for (Rank rank = 0; rank < scenario_.nodes; ++rank) {
+      world_.on(rank, [this, rank] { nodes_.lend(rank); });
+    }
+    world_.on(client(), [this, act] {
+      begin();
+      act(*this);
+      over_ = true;
+      world_.heal();
+      nodes_.leave(0);
+    });
+    if (!world_.run(60s)) fail("it does not end");
+    return violation_;
+  }
+
+  void hang(Rank node, Duration duration = kHang) {
+    const ProcessId process = world_.fabric(node).process();
+    const ProcessId to = fabric().process();
+    world_.pause(node, duration);
+    world_.wires().stall(process, to, duration);
+    world_.wires().stall(to, process, duration);
+  }
+  void kill(Rank node) { world_.kill(node); }
+  void sleep(Duration duration) { fabric().sleep(duration); }
+
+  void write(std::uint64_t value) {
+    for (std::uint64_t slab = 0; slab < kSlabs; ++slab) {
+      std::uint64_t word = value;
+      const far::Transfer transfer{slab * kSlabBytes, LocalSpan(word)};
+      expect(lane_->write({&transfer, 1}, fabric().in(kDeadline)), "a write");
+    }
+  }
+  void expect_read(std::uint64_t value) {
+    for (std::uint64_t slab = 0; slab < kSlabs; ++slab) {
+      std::uint64_t word = 0;
+      const far::Transfer transfer{slab * kSlabBytes, LocalSpan(word)};
+      expect(lane_->read({&transfer, 1}, fabric().in(kDeadline)), "a read");
+      if (word != value) fail("a read found " + std::to_string(word));
+    }
+  }
+  void expect_lost(Rank node, bool lost) {
+    if (fabric().lost(node) != lost) fail(lost ? "a node was not given up" : "a node was given up");
+  }
+
+ private:
+  [[nodiscard]] static FarScenario draw(std::uint64_t seed, Rank nodes, std::uint32_t looks,
+                                        const far::FarRules& rules) {
+    Scheduler dice(mix(seed));
+    FarScenario scenario;
+    scenario.nodes = nodes;
+    scenario.clients = 1;
+    scenario.slabs = 8;
+    scenario.copies = 2;
+    scenario.rules = rules;
+    scenario.limits.looks = looks;
+    scenario.network = draw_network(dice);
+    scenario.network.revoking_kills = false;
+    scenario.network.clocks_stop = false;
+    scenario.network.long_latency = 100us;
+    scenario.network.detection = 2 * kHang;  // a death shows by silence first
+    return scenario;
+  }
+
+  void begin() {
+    while (!nodes_.all_lend()) fabric().sleep(20us);
+    space_ = std::make_unique<far::StripedSpace>(
+        fabric(), client(), far::SpaceShape{kSlabs * kSlabBytes, kSlabBytes, 2}, scenario_.rules, scenario_.limits);
+    for (Rank node = 0; node < scenario_.nodes; ++node) space_->slabs().add(nodes_.join(0, node));
+    lane_ = space_->open_lane();
+    world_.on(client(), [this] {
+      far::LenderWatch watch(space_->slabs());
+      while (!over_) {
+        (void)watch.look();
+        fabric().sleep(100us);
+      }
+    });
+  }
+
+  void expect(far::Result result, const std::string& what) {
+    if (result != far::Result::done) fail(what + " ended as " + std::string(to_string(result)));
+  }
+  void fail(const std::string& what) {
+    if (!violation_) violation_ = what;
+  }
+  [[nodiscard]] Rank client() const { return scenario_.nodes; }
+  [[nodiscard]] SimFabric& fabric() { return world_.fabric(client()); }
+
+  const FarScenario scenario_;
+  World world_;
+  FarNodes nodes_;
+  std::unique_ptr<far::StripedSpace> space_;
+  std::unique_ptr<far::Lane> lane_;
+  bool over_ = false;
+  std::optional<std::string> violation_;
+};
+
+template <class Act>
+std::optional<std::string> violation(Rank nodes, std::uint32_t looks, const far::FarRules& rules, Act act) {
+  return first_violation(seed_window(kSeeds),
+                         [&](std::uint64_t seed) { return HangRun(seed, nodes, looks, rules).run(act); });
+}
+
+std::optional<std::string> read_while_one_hangs(const far::FarRules& rules) {
+  return violation(2, kNever, rules, [](HangRun& run) {
+    run.write(1);
+    run.hang(0);
+    run.expect_read(1);
+    run.expect_lost(0, false);
+  });
+}
+
+// And what was written to one copy only is not read from the other, when its node continues.
+std::optional<std::string> write_while_one_hangs(const far::FarRules& rules) {
+  return violation(2, 3, rules, [](HangRun& run) {
+    run.write(1);
+    run.hang(0);
+    run.write(2);
+    run.expect_read(2);
+    run.expect_lost(0, true);
+    run.sleep(HangRun::kHang);
+    run.expect_read(2);
+    run.write(3);
+    run.expect_read(3);
+  });
+}
+
+// One hangs, and the other one, as silent, is dead: then the one that hangs has the last copy.
+std::optional<std::string> hang_while_the_other_dies(const far::FarRules& rules) {
+  return violation(2, 3, rules, [](HangRun& run) {
+    run.write(1);
+    run.hang(0);
+    run.kill(1);
+    run.sleep(HangRun::kHang);
+    run.expect_lost(0, false);
+  });
+}
+
+TEST(FarHangSim, ReadsGoToTheOtherCopyWhileANodeHangs) { EXPECT_EQ(read_while_one_hangs({}), std::nullopt); }
+TEST(FarHangSim, CatchesAReaderThatWaitsForIt) {
+  EXPECT_TRUE(noticed(read_while_one_hangs({.reads_other_copy = false})));
+}
+
+TEST(FarHangSim, WritesGoOnWhileANodeHangsAndItsCopyIsNotReadAgain) {
+  EXPECT_EQ(write_while_one_hangs({}), std::nullopt);
+}
+TEST(FarHangSim, CatchesANodeThatIsWaitedForWithoutEnd) {
+  EXPECT_TRUE(noticed(write_while_one_hangs({.gives_up_unresponsive = false})));
+}
+
+TEST(FarHangSim, KeepsANodeWhileTheOtherDoesNotAnswerEither) { EXPECT_EQ(hang_while_the_other_dies({}), std::nullopt); }
+TEST(FarHangSim, CatchesANodeGivenUpForOneThatDoesNotAnswer) {
+  EXPECT_TRUE(noticed(hang_while_the_other_dies({.gives_up_one_of_several = false})));
+}
+
+}  // namespace
+}  // namespace farside::sim

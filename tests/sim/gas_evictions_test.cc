@@ -1,0 +1,91 @@
+// Pages that move (src/gas/protocol), when a rank that was evicted lives on, as over a network: the others continue
+// without it, also where no launcher tells them of the eviction.
+#include <optional>
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "tests/sim/gas_run.h"
+#include "tests/sim/gas_stage.h"
+#include "tests/sim/seeds.h"
+
+namespace farside::sim {
+namespace {
+
+constexpr std::uint64_t kSeeds = 100;
+
+// The actor stops between setting its hold and its WRITE, for longer than the lease, and another rank that wants the
+// page evicts it. The page's old owner then uses the slot again, which the actor could still write to.
+std::optional<std::string> violation(bool is_announced, Duration owners_deadline, const GasRules& rules = {}) {
+  Network network = harsh_but_prompt();
+  network.revoking_kills = false;
+  network.announces_evictions = is_announced;
+  return first_violation(kSeeds, [&](std::uint64_t seed) {
+    Stage stage(seed, network, rules);
+    World& world = stage.world;
+    bool stopped = false;
+    world.fabric(kActor).before_each([&](const Operation* operation) {
+      if (operation == nullptr || operation->kind != Operation::Kind::write || stopped) return;
+      stopped = true;
+      world.pause(kActor, 8 * kLease);
+    });
+    world.on(kActor, [&] { (void)stage.put(kActor); });
+    world.on(kOther, [&] {
+      while (!stopped) world.fabric(kOther).sleep(std::chrono::microseconds(1));
+      stage.expect(stage.own(kOther), kOther, "the own");
+      world.on(kOwner, [&] {
+        for (const PageId page : {2U, 3U}) {
+          Ended moved;
+          const Time start = world.fabric(kOwner).now();
+          do moved = stage.own(kOwner, page, owners_deadline);
+          while (moved.outcome == Outcome::timed_out && world.fabric(kOwner).now() - start < 10 * kLease);
+          stage.expect(moved, kOwner, "an own by the old owner", page);
+        }
+      });
+    });
+    stage.finish("moving pages");
+    if (!world.evicted(kActor)) stage.fail("the actor was not evicted");
+    if (!world.alive(kActor)) stage.fail("the actor did not live on");
+    for (const PageId page : {0U, 2U, 3U}) stage.use_by_all(page);
+    return stage.violation();
+  });
+}
+
+TEST(GasEvictions, AnOldOwnerThatWasToldUsesItsSlotsAgain) {
+  EXPECT_EQ(violation(true, std::chrono::seconds(1)), std::nullopt);
+}
+TEST(GasEvictions, AnOldOwnerThatWasNotToldUsesItsSlotsAgain) {
+  EXPECT_EQ(violation(false, std::chrono::seconds(1)), std::nullopt);
+}
+TEST(GasEvictions, AnOldOwnerThatWasNotToldUsesItsSlotsAgainThoughItsDeadlinesAreShorterThanTheLease) {
+  EXPECT_EQ(violation(false, kLease / 4), std::nullopt);
+}
+TEST(GasEvictions, CatchesAnOldOwnerThatWaitsToBeTold) {
+  EXPECT_TRUE(noticed(violation(false, std::chrono::seconds(1), {.evicts_who_was_passed = false})));
+}
+
+// The same at random.
+std::optional<std::string> violation_of_random_runs(const GasRules& rules = {}) {
+  return first_violation(seed_window(200), [&](std::uint64_t seed) {
+    Scheduler dice(seed * 6151);
+    GasScenario scenario;
+    scenario.ranks = 3 + static_cast<Rank>(dice.random() % 2);
+    scenario.threads = 1 + dice.random() % 2;
+    scenario.shape.pages = 1 + dice.random() % 4;
+    scenario.shape.slots = scenario.shape.pages + 1;
+    scenario.shape.cached_places = scenario.shape.pages;
+    scenario.network = draw_network(dice);
+    scenario.network.revoking_kills = false;
+    scenario.network.announces_evictions = dice.one_in(2);
+    scenario.pauses = 1 + static_cast<int>(dice.random() % 4);
+    scenario.stalls = static_cast<int>(dice.random() % 3);
+    scenario.deaths = dice.one_in(3) ? 1 : 0;
+    scenario.impatient = dice.one_in(2);
+    scenario.rules = rules;
+    return GasRun(seed, scenario).run();
+  });
+}
+TEST(GasEvictions, NoSeedHasThemBreakAPromise) { EXPECT_EQ(violation_of_random_runs(), std::nullopt); }
+
+}  // namespace
+}  // namespace farside::sim
