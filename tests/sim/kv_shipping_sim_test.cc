@@ -103,6 +103,35 @@ TEST(KvShipping, EndsWhenItsWritesCompleteAndNoFlushDoes) {
   });
 }
 
+// There is room for the first half of a frame whose other half is a single byte. Its place holds that byte already:
+// there began a frame whose position ends with it. So the standby finds the frame whole, and takes it.
+TEST(KvShipping, GoesOnWhenAFrameWasTakenBeforeItsLastByteWasWritten) {
+  constexpr std::uint64_t kFrame = 64;
+  constexpr std::byte kPositionOfTheSecond{kFrame};
+  World world(1, 2, Network{});
+  world.on(0, [&] {
+    Fabric& fabric = world.fabric(0);
+    const auto memory = world.fabric(1).create_region("ring", kv::ShippingRing::kFrames + 4 * kFrame);
+    const auto ring = fabric.attach(1, memory->handle());
+    const auto channel = fabric.open_channel();
+    kv::ShippingJournal journal(
+        fabric, *channel, {ring.get()}, [] { return false; }, [] { return std::nullopt; });
+    const auto take = [&](std::uint64_t position) {
+      const auto taken = ring->word<ControlWord>(kv::ShippingRing::kTaken);
+      EXPECT_EQ(channel->store(taken, position, fabric.in(seconds(1))), Outcome::done);
+    };
+    journal.append(std::vector<std::byte>(152), {});  // 160 bytes with the entry's head: four frames
+    EXPECT_TRUE(journal.sync());
+    take(kFrame);
+    journal.append({}, {});                                   // half a frame
+    journal.append(std::span(&kPositionOfTheSecond, 1), {});  // 9 bytes: 8 of them fit into the half that has room
+    EXPECT_FALSE(journal.sync());
+    take(4 * kFrame + kFrame / 2 + kFrame);
+    EXPECT_TRUE(journal.sync());
+  });
+  EXPECT_TRUE(world.run(std::chrono::hours(1)));
+}
+
 TEST(KvShipping, HasMoreAndMoreTimeOnASlowNetwork) { EXPECT_EQ(attempts_to_ship(7 * kMebibyte, kMebibyte), 2); }
 
 }  // namespace

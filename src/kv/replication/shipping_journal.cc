@@ -151,7 +151,9 @@ void ShippingJournal::note_taken(std::uint64_t word) {
     standby_gave_up_ = true;
     return go_alone();
   }
-  if (word > taken_ && word <= flushed_) taken_ = word;  // what was written there before has arrived
+  // The standby may be ahead of what was flushed, even of what was written: the rest of a frame may be what its place
+  // has held before. A place is free when in addition what was written there before has arrived.
+  if (word <= flushed_ + staged_.size()) taken_ = std::max(taken_, std::min(word, flushed_));
 }
 
 bool ShippingJournal::step() {
