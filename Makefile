@@ -1,5 +1,5 @@
 # A thin face on CMake and scripts/. Every target does its own set-up.
-BUILD_TYPES := release asan tsan
+BUILD_TYPES := release breakable asan tsan
 
 .PHONY: demo test test-long test-vm soak fuzz bench lint install setup build $(BUILD_TYPES)
 

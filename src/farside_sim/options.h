@@ -8,6 +8,8 @@
 
 #include <CLI/CLI.hpp>
 
+#include "farside/base/error.h"
+
 #include "scenario/named.h"
 
 namespace farside::sim {
@@ -29,8 +31,12 @@ inline CLI::Option* add_break(CLI::App& app, std::vector<std::string>& into) {
   return add_names(app, "--break", into, "A rule of the protocol to break", names_of(named_rules()));
 }
 
-/// The rules without those that are named in `broken`.
+/// The rules without those that are named in `broken`. Throws UsageError when this build breaks none.
 [[nodiscard]] inline CacheRules rules_without(const std::vector<std::string>& broken) {
+  if (!Rule::kBreakable && !broken.empty()) {
+    throw UsageError({"break the rule", broken.front(), "this build keeps all rules",
+                      "use the farside-sim that `cmake --preset breakable` and `cmake --build` make"});
+  }
   CacheRules rules;
   for (const NamedRule& each : named_rules()) {
     rules.*each.kept = std::ranges::find(broken, each.name) == broken.end();

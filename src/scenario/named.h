@@ -37,7 +37,7 @@ struct NamedSwitch {
 
 struct NamedRule {
   std::string_view name;
-  bool CacheRules::*kept;
+  Rule CacheRules::*kept;
 };
 [[nodiscard]] std::span<const NamedRule> named_rules();
 

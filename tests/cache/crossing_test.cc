@@ -264,7 +264,8 @@ TEST_F(Claiming, GivesABlockOneRowWhileAClaimOfThatRowIsGivenUp) {
 }
 
 // The same scenario must fail for a change that does not look at the id again.
-TEST_F(Claiming, CatchesAChangeThatDoesNotLookAgain) {
+using ClaimingRules = Claiming;
+TEST_F(ClaimingRules, CatchesAChangeThatDoesNotLookAgain) {
   auto old_row = claim(1, id_);
   ASSERT_TRUE(old_row);
   ASSERT_EQ(claim(0, neighbour_of(id_, 0))->offset, old_row->offset) << "an unused row is taken over";
@@ -368,7 +369,9 @@ TEST_P(Discarding, LeavesNoCellThatNamesADroppedCopy) {
   EXPECT_THAT(turns_that_leave_a_cell(GetParam(), {}), testing::IsEmpty());
 }
 
-TEST_P(Discarding, CatchesADiscardThatDoesNotLookAgain) {
+using DiscardingRules = Discarding;
+INSTANTIATE_TEST_SUITE_P(Interrupted, DiscardingRules, testing::Values(0, 1));
+TEST_P(DiscardingRules, CatchesADiscardThatDoesNotLookAgain) {
   EXPECT_THAT(turns_that_leave_a_cell(GetParam(), {.discard_looks_again = false}), testing::Not(testing::IsEmpty()));
 }
 

@@ -88,7 +88,7 @@ bool mixes_epochs(const ArrivalRules& rules) {
 TEST(ArrivalCounter, KeepsEpochsApart) { EXPECT_FALSE(mixes_epochs({})); }
 
 // One word for all epochs does not.
-TEST(ArrivalCounter, WouldMixEpochsThatItDoesNotName) { EXPECT_TRUE(mixes_epochs({.names_epochs = false})); }
+TEST(ArrivalCounterRules, WouldMixEpochsThatItDoesNotName) { EXPECT_TRUE(mixes_epochs({.names_epochs = false})); }
 
 // A sender that is four epochs ahead waits for the receiver.
 TEST(ArrivalCounter, HasSendersWaitForAnEpochThatIsNotCountedYet) {

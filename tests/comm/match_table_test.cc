@@ -174,7 +174,7 @@ TEST(MatchTable, GivesARoundToOneOfTwoThreads) {
   EXPECT_TRUE(pair.open(End::source).has_value());
 }
 
-TEST(MatchTable, CatchesALookBeforeTheLock) {
+TEST(MatchTableRules, CatchesALookBeforeTheLock) {
   Pair pair({.looks_under_lock = false});
   begin_at_once(pair, extended(std::chrono::seconds(30)));
   EXPECT_EQ(claim_next(pair), 222U);  // though the offer that met was of place 1
@@ -208,7 +208,7 @@ std::vector<State> ends_around_the_wrap(const MatchRules& rules) {
 const std::vector<State> kAsTheyFit = {State::transferred, State::transferred, State::did_not_fit, State::transferred};
 
 TEST(MatchTable, CountsRoundsAroundTheirEnd) { EXPECT_EQ(ends_around_the_wrap({}), kAsTheyFit); }
-TEST(MatchTable, CatchesACarryFromTheRounds) {
+TEST(MatchTableRules, CatchesACarryFromTheRounds) {
   EXPECT_NE(ends_around_the_wrap({.rounds_wrap_alone = false}), kAsTheyFit);
 }
 

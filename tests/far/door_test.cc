@@ -174,21 +174,21 @@ TEST_F(DoorTest, ChildrenHaveWhatTheirParentsHad) {
 }
 
 // What one writes after a fork the other never sees; unless slots that both have are written over.
-struct OverwritingDoorTest : DoorTest {
-  OverwritingDoorTest() : DoorTest({.spares_shared_slots = false}) {}
+struct OverwritingDoorRules : DoorTest {
+  OverwritingDoorRules() : DoorTest({.spares_shared_slots = false}) {}
 };
 TEST_F(DoorTest, AParentsWritesAreItsOwn) {
   EXPECT_EQ(run("overwrite"), 0);
   expect_nothing_left();
 }
-TEST_F(OverwritingDoorTest, IsCaught) { EXPECT_EQ(start("overwrite")->wait().code(), 1); }
+TEST_F(OverwritingDoorRules, IsCaught) { EXPECT_EQ(start("overwrite")->wait().code(), 1); }
 
 // Others fault between the copy of the table and the fork; no page may leave then.
-struct RestlessDoorTest : DoorTest {
-  RestlessDoorTest() : DoorTest({.stays_quiet = false}) {}
+struct RestlessDoorRules : DoorTest {
+  RestlessDoorRules() : DoorTest({.stays_quiet = false}) {}
 };
 TEST_F(DoorTest, NothingLeavesBeforeAFork) { EXPECT_EQ(run("fork-late", kPages / 2), 0); }
-TEST_F(RestlessDoorTest, IsCaught) { EXPECT_EQ(start("fork-late", kPages / 2)->wait().code(), 1); }
+TEST_F(RestlessDoorRules, IsCaught) { EXPECT_EQ(start("fork-late", kPages / 2)->wait().code(), 1); }
 
 TEST_F(DoorTest, WhatIsPinnedDuringAClearIsHereAfterwards) { EXPECT_EQ(run("pin-late", 4 * Shuttle::kPages), 0); }
 

@@ -13,7 +13,7 @@ namespace {
 
 using namespace far;  // NOLINT(google-build-using-namespace)
 
-template <bool PagerRules::*rule>
+template <Rule PagerRules::*rule>
 class Without : public PageMoverTest {
  protected:
   Without() : PageMoverTest(broken()) {}
@@ -26,10 +26,10 @@ class Without : public PageMoverTest {
   }
 };
 
-using WithoutProtection = Without<&PagerRules::protects_before_copying>;
-using WithoutASecondLook = Without<&PagerRules::drops_only_what_stayed>;
-using WithoutStoring = Without<&PagerRules::stores_before_dropping>;
-using WithoutErasing = Without<&PagerRules::erases_what_turned_zero>;
+using ProtectionRules = Without<&PagerRules::protects_before_copying>;
+using SecondLookRules = Without<&PagerRules::drops_only_what_stayed>;
+using StoringRules = Without<&PagerRules::stores_before_dropping>;
+using ErasingRules = Without<&PagerRules::erases_what_turned_zero>;
 
 // What was written is read again after the page was away.
 #define A_PAGE_COMES_BACK \
@@ -42,7 +42,7 @@ TEST_F(PageMoverTest, APageComesBackAsItWas) {
   EXPECT_EQ(found, 1U);
   EXPECT_EQ(mover.counts().fetched_pages, 1U);
 }
-TEST_F(WithoutStoring, IsCaught) {
+TEST_F(StoringRules, IsCaught) {
   A_PAGE_COMES_BACK;
   EXPECT_NE(found, 1U);
 }
@@ -84,11 +84,11 @@ TEST_F(PageMoverTest, AWriteDuringEvictionIsKept) {
   EXPECT_EQ(later, 2U);
   EXPECT_EQ(mover.counts().cancelled_evictions, 1U);
 }
-TEST_F(WithoutProtection, IsCaught) {
+TEST_F(ProtectionRules, IsCaught) {
   A_WRITE_DURING_EVICTION;
   EXPECT_TRUE(here != 2 || later != 2);
 }
-TEST_F(WithoutASecondLook, IsCaught) {
+TEST_F(SecondLookRules, IsCaught) {
   A_WRITE_DURING_EVICTION;
   EXPECT_TRUE(here != 2 || later != 2);
 }
@@ -107,7 +107,7 @@ TEST_F(PageMoverTest, APageThatTurnsZeroIsErased) {
   EXPECT_EQ(mover.counts().stored_pages, 1U);
   EXPECT_EQ(cellar.bytes.at(5 * kPageBytes), std::byte{});
 }
-TEST_F(WithoutErasing, IsCaught) {
+TEST_F(ErasingRules, IsCaught) {
   A_PAGE_TURNS_ZERO;
   EXPECT_NE(found, 0U);
 }

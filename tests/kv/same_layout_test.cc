@@ -212,10 +212,10 @@ constexpr std::uint64_t kLastSeed = kSeeds;
 #endif
 INSTANTIATE_TEST_SUITE_P(Seeds, KvSameLayoutUnder, testing::Range<std::uint64_t>(1, kLastSeed + 1));
 
-TEST(KvSameLayout, CatchesAStandbyThatPutsVersionsWhereItLikes) {
+TEST(KvSameLayoutRules, CatchesAStandbyThatPutsVersionsWhereItLikes) {
   EXPECT_TRUE(seed_that_fails({.replays_in_place = false}));
 }
-TEST(KvSameLayout, CatchesAPrimaryThatDoesNotTellWhichKeysHaveGone) {
+TEST(KvSameLayoutRules, CatchesAPrimaryThatDoesNotTellWhichKeysHaveGone) {
   EXPECT_TRUE(seed_that_fails({.tells_gone_keys = false}));
 }
 
@@ -258,7 +258,8 @@ TEST_F(KvGivenUp, IsSeenWhenNothingIsShipped) {
   EXPECT_TRUE(pair.journal().standby_gave_up());
 }
 
-TEST_F(KvGivenUp, IsNotSeenByWhatDoesNotLook) {
+using KvGivenUpRules = KvGivenUp;
+TEST_F(KvGivenUpRules, IsNotSeenByWhatDoesNotLook) {
   Pair pair({.looks_at_giving_up = false});
   spoil(pair);
   EXPECT_EQ(put(pair, "a"), Answer::done);

@@ -262,8 +262,8 @@ bool finds_the_put_of_a_late_clock(const KvRules& rules) {
   EXPECT_EQ(late.session.get_all(std::vector{kKeys[0]}, got, servers.soon()), Outcome::done);
   return got[0].value == "b";
 }
-TEST(APutThatReturned, IsSeenWhoeversClockIsWrong) {
-  EXPECT_TRUE(finds_the_put_of_a_late_clock({}));
+TEST(APutThatReturned, IsSeenWhicheverClockIsWrong) { EXPECT_TRUE(finds_the_put_of_a_late_clock({})); }
+TEST(APutThatReturnedRules, CatchesAServerThatTakesWhatIsBehind) {
   EXPECT_FALSE(finds_the_put_of_a_late_clock({.refuses_what_is_behind = false}));
 }
 
@@ -296,8 +296,8 @@ bool finds_all_of_a_slow_eraser(const KvRules& rules) {
   EXPECT_FALSE(got[0].present);
   return got[1].value == "c";
 }
-TEST(ErasedKeys, StayUntilTheirEraserIsCommittedEverywhere) {
-  EXPECT_TRUE(finds_all_of_a_slow_eraser({}));
+TEST(ErasedKeys, StayUntilTheirEraserIsCommittedEverywhere) { EXPECT_TRUE(finds_all_of_a_slow_eraser({})); }
+TEST(ErasedKeysRules, CatchesATombstoneThatGoesEarlier) {
   EXPECT_FALSE(finds_all_of_a_slow_eraser({.keeps_unsettled_tombstones = false}));
 }
 

@@ -169,13 +169,17 @@ TEST_P(KvWriterInDoubt, SettlesNothingAboveAPutThatItsOneServerMayStillDo) {
   EXPECT_TRUE(servers_.store_of(keys_[0]).newest(keys_[0]));
 }
 
-TEST_P(KvWriterInDoubt, CatchesASessionThatTakesItForOver) {
+using KvWriterInDoubtRules = KvWriterInDoubt;
+TEST_P(KvWriterInDoubtRules, CatchesASessionThatTakesItForOver) {
   const KvRules broken{.doubts_puts_at_one_server = false};
   AtomicSession session(servers_.fabric(), servers_.channel(), requests_, servers_.memories(), {.session = 2}, broken);
   EXPECT_TRUE(settles_above_a_late_put(session));
 }
-INSTANTIATE_TEST_SUITE_P(Puts, KvWriterInDoubt, testing::Bool(),
-                         [](const auto& each) { return each.param ? "OfSeveral" : "OneAtATime"; });
+constexpr auto kNameOfPuts = [](const testing::TestParamInfo<bool>& each) {
+  return each.param ? "OfSeveral" : "OneAtATime";
+};
+INSTANTIATE_TEST_SUITE_P(Puts, KvWriterInDoubt, testing::Bool(), kNameOfPuts);
+INSTANTIATE_TEST_SUITE_P(Puts, KvWriterInDoubtRules, testing::Bool(), kNameOfPuts);
 
 // Otherwise it would remember more and more, and so would the servers that answer.
 TEST_F(KvWriter, RefusesWhatASilentServerHasPartInWhenItsDoubtsAreMany) {

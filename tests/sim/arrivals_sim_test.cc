@@ -197,11 +197,11 @@ bool caught(Breaks breaks) {
   return first_violation(kSeeds, run).has_value();
 }
 
-TEST(ArrivalsSim, CatchesACounterThatNamesNoEpoch) {
+TEST(ArrivalsSimRules, CatchesACounterThatNamesNoEpoch) {
   EXPECT_TRUE(caught([](ArrivalsScenario& scenario) { scenario.rules.names_epochs = false; }));
 }
 
-TEST(ArrivalsSim, CatchesASenderThatDoesNotWaitForItsEpoch) {
+TEST(ArrivalsSimRules, CatchesASenderThatDoesNotWaitForItsEpoch) {
   EXPECT_TRUE(caught([](ArrivalsScenario& scenario) { scenario.rules.waits_until_open = false; }));
 }
 

@@ -75,42 +75,44 @@ std::uint64_t caught(const CacheRules& rules, std::string_view name = "cache") {
 }
 
 // A canary: when even this passes, the harness sees nothing.
-TEST(CacheSim, CatchesACopyThatComparesNothing) {
+TEST(CacheSimRules, CatchesACopyThatComparesNothing) {
   EXPECT_NE(caught({.compares_ids = false, .compares_tokens = false, .compares_keys = false}), 0u);
 }
 
 // The slot is recycled for another block and then for the same one again (the paper's first case, 2.2.1).
-TEST(CacheSim, CatchesACopyThatComparesIdsOnly) {
+TEST(CacheSimRules, CatchesACopyThatComparesIdsOnly) {
   EXPECT_NE(caught({.compares_tokens = false, .compares_keys = false}, "recycle"), 0u);
 }
 
 // The slot was recycled between the look into the directory and the first READ (the paper's second case).
-TEST(CacheSim, CatchesACopyThatComparesTokensOnly) {
+TEST(CacheSimRules, CatchesACopyThatComparesTokensOnly) {
   EXPECT_NE(caught({.compares_ids = false, .compares_keys = false}), 0u);
 }
 
-TEST(CacheSim, CatchesACopyWithoutTheSecondHeader) { EXPECT_NE(caught({.reads_header_again = false}), 0u); }
+TEST(CacheSimRules, CatchesACopyWithoutTheSecondHeader) { EXPECT_NE(caught({.reads_header_again = false}), 0u); }
 
 // The slot of a node that came back bears the same block again, under as many tokens as in its earlier life.
-TEST(CacheSim, CatchesATokenWithoutTheIncarnation) { EXPECT_NE(caught({.token_tells_lives = false}, "restart"), 0u); }
+TEST(CacheSimRules, CatchesATokenWithoutTheIncarnation) {
+  EXPECT_NE(caught({.token_tells_lives = false}, "restart"), 0u);
+}
 
-TEST(CacheSim, CatchesATokenAheadOfItsBytes) { EXPECT_NE(caught({.token_follows_bytes = false}), 0u); }
+TEST(CacheSimRules, CatchesATokenAheadOfItsBytes) { EXPECT_NE(caught({.token_follows_bytes = false}), 0u); }
 
-TEST(CacheSim, CatchesACellThatIsOverwrittenInsteadOfExchanged) {
+TEST(CacheSimRules, CatchesACellThatIsOverwrittenInsteadOfExchanged) {
   EXPECT_NE(caught({.cells_are_exchanged = false}), 0u);
 }
 
-TEST(CacheSim, CatchesACellAheadOfItsBytes) { EXPECT_NE(caught({.cell_follows_bytes = false}), 0u); }
+TEST(CacheSimRules, CatchesACellAheadOfItsBytes) { EXPECT_NE(caught({.cell_follows_bytes = false}), 0u); }
 
-TEST(CacheSim, CatchesALeaseThatNeverExpires) { EXPECT_NE(caught({.lease_expires = false}), 0u); }
+TEST(CacheSimRules, CatchesALeaseThatNeverExpires) { EXPECT_NE(caught({.lease_expires = false}), 0u); }
 
-TEST(CacheSim, CatchesALeaseThatNobodyWaitsFor) { EXPECT_NE(caught({.lease_is_waited_for = false}, "crowd"), 0u); }
+TEST(CacheSimRules, CatchesALeaseThatNobodyWaitsFor) { EXPECT_NE(caught({.lease_is_waited_for = false}, "crowd"), 0u); }
 
-TEST(CacheSim, CatchesALeaseTakenAsPermissionToReuseMemory) {
+TEST(CacheSimRules, CatchesALeaseTakenAsPermissionToReuseMemory) {
   EXPECT_NE(caught({.slot_outlives_lease = false}, "jam"), 0u);
 }
 
-TEST(CacheSim, CatchesADiscardThatDoesNotLookAgain) { EXPECT_NE(caught({.discard_looks_again = false}), 0u); }
+TEST(CacheSimRules, CatchesADiscardThatDoesNotLookAgain) { EXPECT_NE(caught({.discard_looks_again = false}), 0u); }
 
 // Seeds that failed once, on a network with the first `switches` of its switches, and what was wrong.
 struct Mended {

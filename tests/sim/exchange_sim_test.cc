@@ -168,11 +168,11 @@ bool caught(Breaks breaks) {
   return first_violation(kSeeds, run).has_value();
 }
 
-TEST(ExchangeSim, CatchesAnArrivalAheadOfItsPieces) {
+TEST(ExchangeSimRules, CatchesAnArrivalAheadOfItsPieces) {
   EXPECT_TRUE(caught([](ExchangeScenario& scenario) { scenario.meeting_rules.flushes_before_arriving = false; }));
 }
 
-TEST(ExchangeSim, CatchesAPlaceForSeveralMeetings) {
+TEST(ExchangeSimRules, CatchesAPlaceForSeveralMeetings) {
   EXPECT_TRUE(caught([](ExchangeScenario& scenario) { scenario.rules.keeps_slots_apart = false; }));
 }
 

@@ -143,21 +143,21 @@ TEST(ExploreCache, ACopyIsRightHoweverItsSlotIsRecycledAndFilledWithTheSameBlock
 }
 
 // The slot is recycled for another block and back (the paper's first case, 2.2.1).
-TEST(ExploreCache, FindsTheCopyThatComparesIdsOnly) {
+TEST(ExploreCacheRules, FindsTheCopyThatComparesIdsOnly) {
   EXPECT_TRUE(copy_against_recycle({kY, kX}, {.compares_tokens = false, .compares_keys = false}).violation);
 }
 
 // The slot is recycled before the first READ (the paper's second case).
-TEST(ExploreCache, FindsTheCopyThatComparesTokensOnly) {
+TEST(ExploreCacheRules, FindsTheCopyThatComparesTokensOnly) {
   EXPECT_TRUE(copy_against_recycle({kY}, {.compares_ids = false, .compares_keys = false}).violation);
 }
 
 // The id of one READ is of one life of the slot and its token of the next, and so are those of the other READ.
-TEST(ExploreCache, FindsTheCopyThatComparesIdsAndTokensOnly) {
+TEST(ExploreCacheRules, FindsTheCopyThatComparesIdsAndTokensOnly) {
   EXPECT_TRUE(copy_against_recycle({kY, kX}, {.compares_keys = false}).violation);
 }
 
-TEST(ExploreCache, FindsTheCopyWithoutTheSecondHeader) {
+TEST(ExploreCacheRules, FindsTheCopyWithoutTheSecondHeader) {
   EXPECT_TRUE(copy_against_recycle({kY}, {.reads_header_again = false}).violation);
 }
 
@@ -216,7 +216,7 @@ std::optional<std::string> copy_of_split_words(std::uint64_t seeds, const CacheR
 TEST(ExploreCache, ACopyIsRightThoughWordsOfBulkTransfersAreSplit) {
   EXPECT_EQ(copy_of_split_words(5'000, {}), std::nullopt);
 }
-TEST(ExploreCache, FindsTheCopyThatReadsIdAndTokenTogether) {
+TEST(ExploreCacheRules, FindsTheCopyThatReadsIdAndTokenTogether) {
   EXPECT_TRUE(noticed(copy_of_split_words(50'000, {.reads_header_words_alone = false})));
 }
 
@@ -282,7 +282,9 @@ Exploration two_loaders(const CacheRules& rules) {
 
 TEST(ExploreCache, OneOfTwoLoadersLoads) { expect_never(two_loaders({})); }
 
-TEST(ExploreCache, FindsCellsThatAreOverwritten) { EXPECT_TRUE(two_loaders({.cells_are_exchanged = false}).violation); }
+TEST(ExploreCacheRules, FindsCellsThatAreOverwritten) {
+  EXPECT_TRUE(two_loaders({.cells_are_exchanged = false}).violation);
+}
 
 // A row that bears a block of which nobody has a copy: one node claims it for another block while a second uses it for
 // the old one, and then looks for it again. A claim that is given up hides the row for a while.
@@ -324,11 +326,11 @@ Exploration claim_against_use(const CacheRules& rules) {
 
 TEST(ExploreCache, AClaimNeverTakesACellInUse) { expect_never(claim_against_use({})); }
 
-TEST(ExploreCache, FindsTheClaimThatDoesNotLookAgain) {
+TEST(ExploreCacheRules, FindsTheClaimThatDoesNotLookAgain) {
   EXPECT_TRUE(claim_against_use({.claims_look_again = false}).violation);
 }
 
-TEST(ExploreCache, FindsTheClaimBesideAnother) {
+TEST(ExploreCacheRules, FindsTheClaimBesideAnother) {
   EXPECT_EQ(claim_against_use({.claims_are_alone = false}).violation, "two rows of one block");
 }
 
@@ -367,7 +369,7 @@ Exploration discard_against_hand_over(const CacheRules& rules) {
 
 TEST(ExploreCache, NoCellNamesACopyThatWasDroppedWhileItWasHandedOver) { expect_never(discard_against_hand_over({})); }
 
-TEST(ExploreCache, FindsTheDiscardThatDoesNotLookAgain) {
+TEST(ExploreCacheRules, FindsTheDiscardThatDoesNotLookAgain) {
   EXPECT_TRUE(discard_against_hand_over({.discard_looks_again = false}).violation);
 }
 

@@ -107,11 +107,11 @@ Exploration put_against_own(const GasRules& rules, std::uint64_t words = 1) {
 
 TEST(ExploreGas, APutIsInThePageHoweverThatIsMoved) { expect_never(put_against_own({})); }
 TEST(ExploreGas, APutOfTwoWordsIsInThePageHoweverThatIsMoved) { expect_never(put_against_own({}, 2)); }
-TEST(ExploreGas, FindsAHoldWithoutAFence) { EXPECT_TRUE(put_against_own({.fences_hold = false}).violation); }
-TEST(ExploreGas, FindsAPutWithoutALookBefore) {
+TEST(ExploreGasRules, FindsAHoldWithoutAFence) { EXPECT_TRUE(put_against_own({.fences_hold = false}).violation); }
+TEST(ExploreGasRules, FindsAPutWithoutALookBefore) {
   EXPECT_TRUE(put_against_own({.looks_before_writing = false}).violation);
 }
-TEST(ExploreGas, FindsAMoveThatWaitsForNoHold) { EXPECT_TRUE(put_against_own({.awaits_holds = false}).violation); }
+TEST(ExploreGasRules, FindsAMoveThatWaitsForNoHold) { EXPECT_TRUE(put_against_own({.awaits_holds = false}).violation); }
 
 // Who was revoked asks again, and its next put goes to the new place.
 TEST(ExploreGas, ThePutAfterAMoveIsInThePage) {
@@ -144,7 +144,7 @@ Exploration puts_to_two_pages_against_own(const GasRules& rules) {
       kMostSchedules);
 }
 TEST(ExploreGas, PutsToTwoPagesAreInThemHoweverOneIsMoved) { expect_never(puts_to_two_pages_against_own({})); }
-TEST(ExploreGas, FindsAGrownHoldTakenForAnotherOne) {
+TEST(ExploreGasRules, FindsAGrownHoldTakenForAnotherOne) {
   EXPECT_TRUE(puts_to_two_pages_against_own({.awaits_grown_holds = false}).violation);
 }
 
@@ -170,11 +170,11 @@ TEST(ExploreGas, AGetFindsItsPageThoughTheSlotIsUsedAgain) {
 TEST(ExploreGas, AGetOfTwoWordsFindsItsPageThoughTheSlotIsUsedAgain) {
   expect_never(get_against_own_and_another_page_in_the_slot({}, 2));
 }
-TEST(ExploreGas, FindsAGetWithoutALookAfterwards) {
+TEST(ExploreGasRules, FindsAGetWithoutALookAfterwards) {
   EXPECT_TRUE(get_against_own_and_another_page_in_the_slot({.looks_after_reading = false}).violation);
 }
 
-TEST(ExploreGas, FindsAGetDuringAMoveWithoutALookAfterwards) {
+TEST(ExploreGasRules, FindsAGetDuringAMoveWithoutALookAfterwards) {
   EXPECT_TRUE(get_against_own_and_another_page_in_the_slot({.looks_again_while_moving = false}).violation);
 }
 

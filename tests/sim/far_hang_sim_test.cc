@@ -168,19 +168,19 @@ std::optional<std::string> hang_while_the_other_dies(const far::FarRules& rules)
 }
 
 TEST(FarHangSim, ReadsGoToTheOtherCopyWhileANodeHangs) { EXPECT_EQ(read_while_one_hangs({}), std::nullopt); }
-TEST(FarHangSim, CatchesAReaderThatWaitsForIt) {
+TEST(FarHangSimRules, CatchesAReaderThatWaitsForIt) {
   EXPECT_TRUE(noticed(read_while_one_hangs({.reads_other_copy = false})));
 }
 
 TEST(FarHangSim, WritesGoOnWhileANodeHangsAndItsCopyIsNotReadAgain) {
   EXPECT_EQ(write_while_one_hangs({}), std::nullopt);
 }
-TEST(FarHangSim, CatchesANodeThatIsWaitedForWithoutEnd) {
+TEST(FarHangSimRules, CatchesANodeThatIsWaitedForWithoutEnd) {
   EXPECT_TRUE(noticed(write_while_one_hangs({.gives_up_unresponsive = false})));
 }
 
 TEST(FarHangSim, KeepsANodeWhileTheOtherDoesNotAnswerEither) { EXPECT_EQ(hang_while_the_other_dies({}), std::nullopt); }
-TEST(FarHangSim, CatchesANodeGivenUpForOneThatDoesNotAnswer) {
+TEST(FarHangSimRules, CatchesANodeGivenUpForOneThatDoesNotAnswer) {
   EXPECT_TRUE(noticed(hang_while_the_other_dies({.gives_up_one_of_several = false})));
 }
 

@@ -172,27 +172,29 @@ TEST(FarSim, KeepsThemWhenNodesHangAndContinue) {
   EXPECT_EQ(first_violation(seed_window(kSeeds / 4), run), std::nullopt);
 }
 
-TEST(FarSim, CatchesSlabsThatAreFreeBeforeAccessWasRevoked) {
+TEST(FarSimRules, CatchesSlabsThatAreFreeBeforeAccessWasRevoked) {
   EXPECT_TRUE(caught({.revokes_before_reclaiming = false}));
 }
-TEST(FarSim, CatchesSlabsThatAreNotZeroed) { EXPECT_TRUE(caught({.zeroes = false})); }
+TEST(FarSimRules, CatchesSlabsThatAreNotZeroed) { EXPECT_TRUE(caught({.zeroes = false})); }
 
-TEST(FarSim, CatchesASlabGivenBackWithAnUnfinishedWrite) {
+TEST(FarSimRules, CatchesASlabGivenBackWithAnUnfinishedWrite) {
   EXPECT_TRUE(caught({.keeps_unfinished = false}, draw_hurried));
 }
-TEST(FarSim, CatchesAWriteThatComesAfterTheNextOne) { EXPECT_TRUE(caught({.settles_first = false}, draw_hurried)); }
-TEST(FarSim, CatchesAWriteThatIsDoneAfterOneMirror) { EXPECT_TRUE(caught({.writes_all_copies = false})); }
-TEST(FarSim, CatchesAWriteThatIsNotFlushed) { EXPECT_TRUE(caught({.flushes_writes = false})); }
-TEST(FarSim, CatchesALostLinkTakenForTheEndOfAWrite) { EXPECT_TRUE(caught({.flushes_lost_links = false})); }
-TEST(FarSim, CatchesARebuildWithoutTheHold) { EXPECT_TRUE(caught({.rebuilds_alone = false})); }
-TEST(FarSim, CatchesTheLastCopyGivenUp) { EXPECT_TRUE(caught({.keeps_last_copies = false}, draw_hanging)); }
-TEST(FarSim, CatchesAWriteThatLeavesOutANodeThatMayAnswerAgain) {
+TEST(FarSimRules, CatchesAWriteThatComesAfterTheNextOne) {
+  EXPECT_TRUE(caught({.settles_first = false}, draw_hurried));
+}
+TEST(FarSimRules, CatchesAWriteThatIsDoneAfterOneMirror) { EXPECT_TRUE(caught({.writes_all_copies = false})); }
+TEST(FarSimRules, CatchesAWriteThatIsNotFlushed) { EXPECT_TRUE(caught({.flushes_writes = false})); }
+TEST(FarSimRules, CatchesALostLinkTakenForTheEndOfAWrite) { EXPECT_TRUE(caught({.flushes_lost_links = false})); }
+TEST(FarSimRules, CatchesARebuildWithoutTheHold) { EXPECT_TRUE(caught({.rebuilds_alone = false})); }
+TEST(FarSimRules, CatchesTheLastCopyGivenUp) { EXPECT_TRUE(caught({.keeps_last_copies = false}, draw_hanging)); }
+TEST(FarSimRules, CatchesAWriteThatLeavesOutANodeThatMayAnswerAgain) {
   EXPECT_TRUE(caught({.writes_unresponsive = false}, draw_hanging));
 }
-TEST(FarSim, CatchesALossThatReadsAsZeros) { EXPECT_TRUE(caught({.remembers_losses = false})); }
-TEST(FarSim, CatchesPartOfABlockOfZerosWrittenAlone) { EXPECT_TRUE(caught({.fills_blocks = false})); }
-TEST(FarSim, CatchesABlockFilledBesideAWriter) { EXPECT_TRUE(caught({.fills_alone = false}, draw_side_by_side)); }
-TEST(FarSim, CatchesASlabGivenBackUnderAReader) { EXPECT_TRUE(caught({.gives_back_alone = false})); }
+TEST(FarSimRules, CatchesALossThatReadsAsZeros) { EXPECT_TRUE(caught({.remembers_losses = false})); }
+TEST(FarSimRules, CatchesPartOfABlockOfZerosWrittenAlone) { EXPECT_TRUE(caught({.fills_blocks = false})); }
+TEST(FarSimRules, CatchesABlockFilledBesideAWriter) { EXPECT_TRUE(caught({.fills_alone = false}, draw_side_by_side)); }
+TEST(FarSimRules, CatchesASlabGivenBackUnderAReader) { EXPECT_TRUE(caught({.gives_back_alone = false})); }
 
 }  // namespace
 }  // namespace farside::sim

@@ -60,7 +60,7 @@ TEST(GasEvictions, AnOldOwnerThatWasNotToldUsesItsSlotsAgain) {
 TEST(GasEvictions, AnOldOwnerThatWasNotToldUsesItsSlotsAgainThoughItsDeadlinesAreShorterThanTheLease) {
   EXPECT_EQ(violation(false, kLease / 4), std::nullopt);
 }
-TEST(GasEvictions, CatchesAnOldOwnerThatWaitsToBeTold) {
+TEST(GasEvictionsRules, CatchesAnOldOwnerThatWaitsToBeTold) {
   EXPECT_TRUE(noticed(violation(false, std::chrono::seconds(1), {.evicts_who_was_passed = false})));
 }
 

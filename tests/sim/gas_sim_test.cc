@@ -81,27 +81,29 @@ TEST(GasSim, KeepsItsPromisesUnderEverySeed) {
                          kRare}});
 }
 
-TEST(GasSim, CatchesAnEntryReadBeforeRegistering) { EXPECT_TRUE(caught({.registers_before_reading = false})); }
-TEST(GasSim, CatchesARegistrationThatDoesNotShow) { EXPECT_TRUE(caught({.registering_shows = false})); }
-TEST(GasSim, CatchesWhoKeepsThePlaceOfAPageThatIsMoved) { EXPECT_TRUE(caught({.keeps_only_what_rests = false})); }
-TEST(GasSim, CatchesRevokingByAFlag) { EXPECT_TRUE(caught({.revoking_counts = false})); }
+TEST(GasSimRules, CatchesAnEntryReadBeforeRegistering) { EXPECT_TRUE(caught({.registers_before_reading = false})); }
+TEST(GasSimRules, CatchesARegistrationThatDoesNotShow) { EXPECT_TRUE(caught({.registering_shows = false})); }
+TEST(GasSimRules, CatchesWhoKeepsThePlaceOfAPageThatIsMoved) { EXPECT_TRUE(caught({.keeps_only_what_rests = false})); }
+TEST(GasSimRules, CatchesRevokingByAFlag) { EXPECT_TRUE(caught({.revoking_counts = false})); }
 
-TEST(GasSim, CatchesAGetWithoutALookAfterwards) { EXPECT_TRUE(caught({.looks_after_reading = false})); }
+TEST(GasSimRules, CatchesAGetWithoutALookAfterwards) { EXPECT_TRUE(caught({.looks_after_reading = false})); }
 
-TEST(GasSim, CatchesAPutWithoutALookBefore) { EXPECT_TRUE(caught({.looks_before_writing = false})); }
-TEST(GasSim, CatchesWhoPassesAHoldWithoutEvicting) { EXPECT_TRUE(caught({.evicts_before_passing = false})); }
+TEST(GasSimRules, CatchesAPutWithoutALookBefore) { EXPECT_TRUE(caught({.looks_before_writing = false})); }
+TEST(GasSimRules, CatchesWhoPassesAHoldWithoutEvicting) { EXPECT_TRUE(caught({.evicts_before_passing = false})); }
 
-TEST(GasSim, CatchesAHoldForTwoThreads) { EXPECT_TRUE(caught({.each_thread_has_a_hold = false})); }
-TEST(GasSim, CatchesAHoldThatEndsBeforeItsPut) { EXPECT_TRUE(caught({.flushes_before_letting_go = false})); }
+TEST(GasSimRules, CatchesAHoldForTwoThreads) { EXPECT_TRUE(caught({.each_thread_has_a_hold = false})); }
+TEST(GasSimRules, CatchesAHoldThatEndsBeforeItsPut) { EXPECT_TRUE(caught({.flushes_before_letting_go = false})); }
 
-TEST(GasSim, CatchesSharersReadBeforeTheLock) { EXPECT_TRUE(caught({.locks_before_reading_sharers = false})); }
-TEST(GasSim, CatchesAMoveThatWaitsForNoHold) { EXPECT_TRUE(caught({.awaits_holds = false})); }
-TEST(GasSim, CatchesWhoForgetsThoseItHasNotTold) { EXPECT_TRUE(caught({.forgets_what_was_told = false})); }
-TEST(GasSim, CatchesWhoForgetsBeforePublishing) { EXPECT_TRUE(caught({.forgets_after_publishing = false})); }
-TEST(GasSim, CatchesPublishingByWrite) { EXPECT_TRUE(caught({.publishes_by_compare_swap = false})); }
+TEST(GasSimRules, CatchesSharersReadBeforeTheLock) { EXPECT_TRUE(caught({.locks_before_reading_sharers = false})); }
+TEST(GasSimRules, CatchesAMoveThatWaitsForNoHold) { EXPECT_TRUE(caught({.awaits_holds = false})); }
+TEST(GasSimRules, CatchesWhoForgetsThoseItHasNotTold) { EXPECT_TRUE(caught({.forgets_what_was_told = false})); }
+TEST(GasSimRules, CatchesWhoForgetsBeforePublishing) { EXPECT_TRUE(caught({.forgets_after_publishing = false})); }
+TEST(GasSimRules, CatchesPublishingByWrite) { EXPECT_TRUE(caught({.publishes_by_compare_swap = false})); }
 
-TEST(GasSim, CatchesASlotThatIsFreeBeforePublishing) { EXPECT_TRUE(caught({.frees_after_publishing = false})); }
-TEST(GasSim, CatchesASlotThatIsFreeThoughItMayBePublished) { EXPECT_TRUE(caught({.keeps_what_is_in_doubt = false})); }
+TEST(GasSimRules, CatchesASlotThatIsFreeBeforePublishing) { EXPECT_TRUE(caught({.frees_after_publishing = false})); }
+TEST(GasSimRules, CatchesASlotThatIsFreeThoughItMayBePublished) {
+  EXPECT_TRUE(caught({.keeps_what_is_in_doubt = false}));
+}
 
 }  // namespace
 }  // namespace farside::sim

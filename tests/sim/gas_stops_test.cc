@@ -109,10 +109,10 @@ TEST(GasStops, APutThatStopsAnywhereHarmsNobody) { EXPECT_EQ(violation(Doing::pu
 TEST(GasStops, AnAdditionThatStopsAnywhereHarmsNobody) { EXPECT_EQ(violation(Doing::add), std::nullopt); }
 TEST(GasStops, AMoveThatStopsAnywhereHarmsNobody) { EXPECT_EQ(violation(Doing::own), std::nullopt); }
 
-TEST(GasStops, CatchesWhoPassesAHoldWithoutEvicting) {
+TEST(GasStopsRules, CatchesWhoPassesAHoldWithoutEvicting) {
   EXPECT_TRUE(noticed(violation(Doing::put, {.evicts_before_passing = false})));
 }
-TEST(GasStops, CatchesPublishingByWrite) {
+TEST(GasStopsRules, CatchesPublishingByWrite) {
   EXPECT_TRUE(noticed(violation(Doing::own, {.publishes_by_compare_swap = false})));
 }
 
@@ -170,7 +170,7 @@ std::optional<std::string> violation_of_a_put_after_the_copy(const GasRules& rul
   });
 }
 TEST(GasStops, APutThatLandsAfterTheCopyIsNotFound) { EXPECT_EQ(violation_of_a_put_after_the_copy({}), std::nullopt); }
-TEST(GasStops, CatchesGetsFromWhereADeadRanksPutsMayLand) {
+TEST(GasStopsRules, CatchesGetsFromWhereADeadRanksPutsMayLand) {
   EXPECT_TRUE(noticed(violation_of_a_put_after_the_copy({.closes_when_passing = false})));
 }
 
@@ -193,7 +193,7 @@ std::optional<std::string> violation_of_a_put_into_a_reused_slot(const GasRules&
   });
 }
 TEST(GasStops, APutThatLandsInAReusedSlotIsNone) { EXPECT_EQ(violation_of_a_put_into_a_reused_slot({}), std::nullopt); }
-TEST(GasStops, CatchesASlotThatIsFreeBeforeADeadRankIsCutOff) {
+TEST(GasStopsRules, CatchesASlotThatIsFreeBeforeADeadRankIsCutOff) {
   EXPECT_TRUE(noticed(violation_of_a_put_into_a_reused_slot({.distrusts_before_freeing = false})));
 }
 
@@ -228,10 +228,10 @@ std::optional<std::string> violation_of_a_put_given_up(const GasRules& rules) {
   });
 }
 TEST(GasStops, APutThatWasGivenUpEvictsNoRank) { EXPECT_EQ(violation_of_a_put_given_up({}), std::nullopt); }
-TEST(GasStops, CatchesWhoEvictsForAPutThatWasGivenUp) {
+TEST(GasStopsRules, CatchesWhoEvictsForAPutThatWasGivenUp) {
   EXPECT_TRUE(noticed(violation_of_a_put_given_up({.spares_who_gave_up = false})));
 }
-TEST(GasStops, CatchesAHoldThatEndsBeforeItsPutCannotLand) {
+TEST(GasStopsRules, CatchesAHoldThatEndsBeforeItsPutCannotLand) {
   EXPECT_TRUE(noticed(violation_of_a_put_given_up({.awaits_what_was_given_up = false})));
 }
 

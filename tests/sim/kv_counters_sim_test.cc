@@ -139,7 +139,7 @@ TEST(KvCountersSim, LoseNothingThatWasAdded) {
            kRare},
           {"WRITE kv mailboxes of servers", every_fault(), "a server asks another one only about doubts", kRare}});
 }
-TEST(KvCountersSim, CatchesAConditionThatIgnoresThePrepared) {
+TEST(KvCountersSimRules, CatchesAConditionThatIgnoresThePrepared) {
   EXPECT_TRUE(noticed(first_violation(kSeeds, [](std::uint64_t seed) {
     KvScenario scenario = draw(seed);
     scenario.rules = {.conditions_heed_the_prepared = false};

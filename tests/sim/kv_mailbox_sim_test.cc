@@ -302,16 +302,16 @@ TEST(KvMailboxSim, BearsAllOfThisAtOnce) {
                      {"", {Fault::landed_given_up, Fault::timed_out}, "few are in a hurry and late", sim::kRare}});
 }
 
-TEST(KvMailboxSim, CatchesABodyThatIsNotLookedAt) { EXPECT_TRUE(caught({.looks_at_second_indicator = false})); }
-TEST(KvMailboxSim, CatchesIndicatorsThatAreAnothersAsWell) {
+TEST(KvMailboxSimRules, CatchesABodyThatIsNotLookedAt) { EXPECT_TRUE(caught({.looks_at_second_indicator = false})); }
+TEST(KvMailboxSimRules, CatchesIndicatorsThatAreAnothersAsWell) {
   EXPECT_TRUE(caught({.indicators_name_sequences = false}));
 }
-TEST(KvMailboxSim, CatchesAParcelThatIsNotWrittenAgain) {
+TEST(KvMailboxSimRules, CatchesAParcelThatIsNotWrittenAgain) {
   EXPECT_TRUE(violation({.by_memory = false, .impatient = true, .rules = {.tries_again = false}}));
   EXPECT_TRUE(
       violation({.waking = Waking::doorbell, .by_memory = false, .impatient = true, .rules = {.tries_again = false}}));
 }
-TEST(KvMailboxSim, CatchesASlotThatIsUsedAgainWithoutAFence) { EXPECT_TRUE(caught({.fences_slots = false})); }
+TEST(KvMailboxSimRules, CatchesASlotThatIsUsedAgainWithoutAFence) { EXPECT_TRUE(caught({.fences_slots = false})); }
 
 }  // namespace
 }  // namespace farside::kv

@@ -246,13 +246,13 @@ TEST(KvReplicasSim, MoveAlsoForWhomTheStandbyDoesNotReach) {
 }
 TEST(KvReplicasSim, HaveRoomForWhatTheirPrimariesHaveRoomFor) { expect_kept_as(full, kSeeds / 15); }
 
-TEST(KvReplicasSim, CatchAnAnswerBeforeTheChangeWasShipped) {
+TEST(KvReplicasSimRules, CatchAnAnswerBeforeTheChangeWasShipped) {
   EXPECT_TRUE(caught({.answers_after_shipping = false}, moving));
 }
-TEST(KvReplicasSim, CatchAPrimaryThatGoesOnBehindAHole) {
+TEST(KvReplicasSimRules, CatchAPrimaryThatGoesOnBehindAHole) {
   EXPECT_TRUE(caught({.writes_again = false}, moving_after_breaks));
 }
-TEST(KvReplicasSim, CatchAnAnswerBeforeTheNewConnectionWasFlushed) {
+TEST(KvReplicasSimRules, CatchAnAnswerBeforeTheNewConnectionWasFlushed) {
   EXPECT_TRUE(caught({.flushes_the_new_way = false}, relinking_with_late_words));
 }
 TEST(KvReplicasSim, CatchARingThatAnotherConnectionOpensAgain) {
@@ -261,17 +261,17 @@ TEST(KvReplicasSim, CatchARingThatAnotherConnectionOpensAgain) {
     scenario.network.revoking_lasts = false;
   }));
 }
-TEST(KvReplicasSim, CatchARingThatIsNotClosed) { EXPECT_TRUE(caught({.closes_the_ring = false}, slow)); }
-TEST(KvReplicasSim, CatchARingThatIsNotDrained) { EXPECT_TRUE(caught({.drains_the_ring = false}, slow)); }
-TEST(KvReplicasSim, CatchAStandbyThatServesBeforeAllKnow) {
+TEST(KvReplicasSimRules, CatchARingThatIsNotClosed) { EXPECT_TRUE(caught({.closes_the_ring = false}, slow)); }
+TEST(KvReplicasSimRules, CatchARingThatIsNotDrained) { EXPECT_TRUE(caught({.drains_the_ring = false}, slow)); }
+TEST(KvReplicasSimRules, CatchAStandbyThatServesBeforeAllKnow) {
   EXPECT_TRUE(caught({.serves_after_the_epoch = false}, slow_to_hear));
 }
-TEST(KvReplicasSim, CatchAStandbyThatCutsNoClientOff) {
+TEST(KvReplicasSimRules, CatchAStandbyThatCutsNoClientOff) {
   EXPECT_TRUE(caught({.cuts_off_what_it_cannot_tell = false}, slow_to_hear_and_cut_off));
 }
-TEST(KvReplicasSim, CatchWhoDoesNotLookAtTheEpoch) { EXPECT_TRUE(caught({.looks_at_the_epoch = false}, slow)); }
-TEST(KvReplicasSim, CatchWhoDoesNotLookAtTheLease) { EXPECT_TRUE(caught({.looks_at_the_lease = false}, apart)); }
-TEST(KvReplicasSim, CatchAStandbyThatDoesNotOutwaitLeases) {
+TEST(KvReplicasSimRules, CatchWhoDoesNotLookAtTheEpoch) { EXPECT_TRUE(caught({.looks_at_the_epoch = false}, slow)); }
+TEST(KvReplicasSimRules, CatchWhoDoesNotLookAtTheLease) { EXPECT_TRUE(caught({.looks_at_the_lease = false}, apart)); }
+TEST(KvReplicasSimRules, CatchAStandbyThatDoesNotOutwaitLeases) {
   EXPECT_TRUE(caught({.outwaits_leases = false}, apart_with_long_leases));
 }
 

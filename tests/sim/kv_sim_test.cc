@@ -164,28 +164,32 @@ TEST(KvSim, KeepsItsPromisesWhenWhatTimedOutIsDoneAfterAll) { EXPECT_GE(expect_k
 
 TEST(KvSim, KeepsItsPromisesWhenAServerStutters) { expect_kept_as(stuttering, kSeeds / 50); }
 
-TEST(KvSim, CatchesOverwritingInPlace) { EXPECT_TRUE(caught({.records_are_immutable = false})); }
-TEST(KvSim, CatchesReclamationBeforeTheGraceTime) { EXPECT_TRUE(caught({.keeps_superseded = false}, erasing)); }
-TEST(KvSim, CatchesAPutThatIsBehind) { EXPECT_TRUE(caught({.refuses_what_is_behind = false})); }
-TEST(KvSim, CatchesTheLastCommitThatWins) { EXPECT_TRUE(caught({.orders_by_timestamp = false})); }
-TEST(KvSim, CatchesMarksOfTheThenCurrentVersionOnly) { EXPECT_TRUE(caught({.marks_all_versions = false})); }
-TEST(KvSim, CatchesAnAnswerBeforeItIsTrue) { EXPECT_TRUE(caught({.visible_before_answering = false}, busy)); }
-TEST(KvSim, CatchesANoThatIsForgotten) { EXPECT_TRUE(caught({.bars_before_saying_no = false}, spread)); }
+TEST(KvSimRules, CatchesOverwritingInPlace) { EXPECT_TRUE(caught({.records_are_immutable = false})); }
+TEST(KvSimRules, CatchesReclamationBeforeTheGraceTime) { EXPECT_TRUE(caught({.keeps_superseded = false}, erasing)); }
+TEST(KvSimRules, CatchesAPutThatIsBehind) { EXPECT_TRUE(caught({.refuses_what_is_behind = false})); }
+TEST(KvSimRules, CatchesTheLastCommitThatWins) { EXPECT_TRUE(caught({.orders_by_timestamp = false})); }
+TEST(KvSimRules, CatchesMarksOfTheThenCurrentVersionOnly) { EXPECT_TRUE(caught({.marks_all_versions = false})); }
+TEST(KvSimRules, CatchesAnAnswerBeforeItIsTrue) { EXPECT_TRUE(caught({.visible_before_answering = false}, busy)); }
+TEST(KvSimRules, CatchesANoThatIsForgotten) { EXPECT_TRUE(caught({.bars_before_saying_no = false}, spread)); }
 
-TEST(KvSim, CatchesAConditionThatIgnoresThePrepared) { EXPECT_TRUE(caught({.conditions_heed_the_prepared = false})); }
-TEST(KvSim, CatchesALatePrepareBelowAConditionalVersion) { EXPECT_TRUE(caught({.keeps_conditions = false})); }
+TEST(KvSimRules, CatchesAConditionThatIgnoresThePrepared) {
+  EXPECT_TRUE(caught({.conditions_heed_the_prepared = false}));
+}
+TEST(KvSimRules, CatchesALatePrepareBelowAConditionalVersion) { EXPECT_TRUE(caught({.keeps_conditions = false})); }
 
-TEST(KvSim, CatchesAGetWithoutSecondRound) { EXPECT_TRUE(caught({.looks_at_siblings = false})); }
-TEST(KvSim, CatchesTheNewestInPlaceOfAReclaimedVersion) { EXPECT_TRUE(caught({.wants_the_very_version = false})); }
-TEST(KvSim, CatchesWhoTrustsTornBytes) { EXPECT_TRUE(caught({.compares_checksums = false})); }
-TEST(KvSim, CatchesWhoLooksAtNoMark) { EXPECT_TRUE(caught({.looks_at_marks = false})); }
-TEST(KvSim, CatchesASessionThatForgetsWhatItSaw) { EXPECT_TRUE(caught({.remembers_what_was_seen = false}, spread)); }
+TEST(KvSimRules, CatchesAGetWithoutSecondRound) { EXPECT_TRUE(caught({.looks_at_siblings = false})); }
+TEST(KvSimRules, CatchesTheNewestInPlaceOfAReclaimedVersion) { EXPECT_TRUE(caught({.wants_the_very_version = false})); }
+TEST(KvSimRules, CatchesWhoTrustsTornBytes) { EXPECT_TRUE(caught({.compares_checksums = false})); }
+TEST(KvSimRules, CatchesWhoLooksAtNoMark) { EXPECT_TRUE(caught({.looks_at_marks = false})); }
+TEST(KvSimRules, CatchesASessionThatForgetsWhatItSaw) {
+  EXPECT_TRUE(caught({.remembers_what_was_seen = false}, spread));
+}
 
-TEST(KvSim, CatchesACommitBeforeAllHavePrepared) { EXPECT_TRUE(caught({.commits_after_all_prepared = false})); }
-TEST(KvSim, CatchesAPutAtOneServerThatNamesNoSiblings) {
+TEST(KvSimRules, CatchesACommitBeforeAllHavePrepared) { EXPECT_TRUE(caught({.commits_after_all_prepared = false})); }
+TEST(KvSimRules, CatchesAPutAtOneServerThatNamesNoSiblings) {
   EXPECT_TRUE(caught({.names_siblings_at_one_server = false}, at_one_server));
 }
-TEST(KvSim, CatchesTimestampsThatCollide) { EXPECT_TRUE(caught({.timestamps_are_unique = false})); }
+TEST(KvSimRules, CatchesTimestampsThatCollide) { EXPECT_TRUE(caught({.timestamps_are_unique = false})); }
 
 }  // namespace
 }  // namespace farside::sim

@@ -200,11 +200,11 @@ TEST(MatchSim, MeetsInPairsUnderEverySeed) {
            kRare}});
 }
 
-TEST(MatchSim, CatchesAMatchAheadOfItsPlace) { EXPECT_TRUE(caught({.place_before_match = false})); }
-TEST(MatchSim, CatchesAnEndAheadOfItsBytes) { EXPECT_TRUE(caught({.bytes_before_end = false})); }
-TEST(MatchSim, CatchesAWithdrawalThatLandsOnALaterOffer) { EXPECT_TRUE(caught({.counts_withdrawals = false})); }
-TEST(MatchSim, CatchesALateWithdrawalThatIsNotKnown) { EXPECT_TRUE(caught({.knows_late_withdrawals = false})); }
-TEST(MatchSim, CatchesAnEndAheadOfTheFreeEntry) { EXPECT_TRUE(caught({.free_before_end = false})); }
+TEST(MatchSimRules, CatchesAMatchAheadOfItsPlace) { EXPECT_TRUE(caught({.place_before_match = false})); }
+TEST(MatchSimRules, CatchesAnEndAheadOfItsBytes) { EXPECT_TRUE(caught({.bytes_before_end = false})); }
+TEST(MatchSimRules, CatchesAWithdrawalThatLandsOnALaterOffer) { EXPECT_TRUE(caught({.counts_withdrawals = false})); }
+TEST(MatchSimRules, CatchesALateWithdrawalThatIsNotKnown) { EXPECT_TRUE(caught({.knows_late_withdrawals = false})); }
+TEST(MatchSimRules, CatchesAnEndAheadOfTheFreeEntry) { EXPECT_TRUE(caught({.free_before_end = false})); }
 
 }  // namespace
 }  // namespace farside::sim

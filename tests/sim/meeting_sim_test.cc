@@ -204,25 +204,29 @@ std::uint64_t caught(const MeetingRules& rules) {
   return 0;
 }
 
-TEST(MeetingSim, CatchesAnArrivalAheadOfWhatWasWritten) { EXPECT_NE(caught({.flushes_before_arriving = false}), 0u); }
+TEST(MeetingSimRules, CatchesAnArrivalAheadOfWhatWasWritten) {
+  EXPECT_NE(caught({.flushes_before_arriving = false}), 0u);
+}
 
-TEST(MeetingSim, CatchesAnArrivalAheadOfWhatWasStored) { EXPECT_NE(caught({.stores_before_arriving = false}), 0u); }
+TEST(MeetingSimRules, CatchesAnArrivalAheadOfWhatWasStored) {
+  EXPECT_NE(caught({.stores_before_arriving = false}), 0u);
+}
 
-TEST(MeetingSim, CatchesACounterForSeveralMeetings) { EXPECT_NE(caught({.counts_instances_apart = false}), 0u); }
+TEST(MeetingSimRules, CatchesACounterForSeveralMeetings) { EXPECT_NE(caught({.counts_instances_apart = false}), 0u); }
 
-TEST(MeetingSim, CatchesWhoDoesNotWaitForTheSlot) { EXPECT_NE(caught({.waits_for_the_slot = false}), 0u); }
+TEST(MeetingSimRules, CatchesWhoDoesNotWaitForTheSlot) { EXPECT_NE(caught({.waits_for_the_slot = false}), 0u); }
 
-TEST(MeetingSim, CatchesAReleaseThatNamesNoMeeting) { EXPECT_NE(caught({.flags_name_instances = false}), 0u); }
+TEST(MeetingSimRules, CatchesAReleaseThatNamesNoMeeting) { EXPECT_NE(caught({.flags_name_instances = false}), 0u); }
 
-TEST(MeetingSim, CatchesAnArrivalAheadOfTheContribution) {
+TEST(MeetingSimRules, CatchesAnArrivalAheadOfTheContribution) {
   EXPECT_NE(caught({.contribution_before_arrival = false}), 0u);
 }
 
-TEST(MeetingSim, CatchesAReleaseAheadOfTheResult) { EXPECT_NE(caught({.result_before_release = false}), 0u); }
+TEST(MeetingSimRules, CatchesAReleaseAheadOfTheResult) { EXPECT_NE(caught({.result_before_release = false}), 0u); }
 
-TEST(MeetingSim, CatchesAReleaseOfOthersAheadOfTheOwn) { EXPECT_NE(caught({.releases_itself_first = false}), 0u); }
+TEST(MeetingSimRules, CatchesAReleaseOfOthersAheadOfTheOwn) { EXPECT_NE(caught({.releases_itself_first = false}), 0u); }
 
-TEST(MeetingSim, CatchesAMemberThatLeftTakenForALoss) { EXPECT_NE(caught({.asks_after_a_loss = false}), 0u); }
+TEST(MeetingSimRules, CatchesAMemberThatLeftTakenForALoss) { EXPECT_NE(caught({.asks_after_a_loss = false}), 0u); }
 
 }  // namespace
 }  // namespace farside::sim

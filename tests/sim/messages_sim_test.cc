@@ -249,15 +249,15 @@ TEST(MessagesSim, GoOnWhenOneDiesAndTheServiceThreadCarries) {
         kRare}});
 }
 
-TEST(MessagesSim, CatchesATailAheadOfItsRecord) { EXPECT_TRUE(caught({.record_before_tail = false})); }
-TEST(MessagesSim, CatchesASenderThatWaitsForNoRoom) { EXPECT_TRUE(caught({.waits_for_room = false})); }
-TEST(MessagesSim, CatchesAPlaceGivenBackBeforeItWasCopied) {
+TEST(MessagesSimRules, CatchesATailAheadOfItsRecord) { EXPECT_TRUE(caught({.record_before_tail = false})); }
+TEST(MessagesSimRules, CatchesASenderThatWaitsForNoRoom) { EXPECT_TRUE(caught({.waits_for_room = false})); }
+TEST(MessagesSimRules, CatchesAPlaceGivenBackBeforeItWasCopied) {
   EXPECT_TRUE(caught({.copies_before_giving_back = false}));
 }
-TEST(MessagesSim, CatchesRoomThatIsLostWithItsLink) {
+TEST(MessagesSimRules, CatchesRoomThatIsLostWithItsLink) {
   EXPECT_TRUE(caught_by_service({.flushes_what_it_tells = false}));
 }
-TEST(MessagesSim, CatchesTailsThatOvertakeEachOther) { EXPECT_TRUE(caught({.tail_before_next = false})); }
+TEST(MessagesSimRules, CatchesTailsThatOvertakeEachOther) { EXPECT_TRUE(caught({.tail_before_next = false})); }
 
 }  // namespace
 }  // namespace farside::sim

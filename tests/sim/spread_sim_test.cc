@@ -293,10 +293,12 @@ bool caught(const SpreadRules& rules) {
   return first_violation(kSeeds, run).has_value();
 }
 
-TEST(SpreadSim, CatchesAPieceThatIsToldOfTooEarly) { EXPECT_TRUE(caught({.pieces_before_given = false})); }
-TEST(SpreadSim, CatchesWhoTellsItsProgramBeforePassingOn) { EXPECT_TRUE(caught({.passes_on_before_telling = false})); }
-TEST(SpreadSim, CatchesAPieceThatIsGivenAgainToAChildThatHasIt) { EXPECT_TRUE(caught({.settles_doubts = false})); }
-TEST(SpreadSim, CatchesASenderThatDoesNotWaitForTheLast) { EXPECT_TRUE(caught({.waits_for_the_last = false})); }
+TEST(SpreadSimRules, CatchesAPieceThatIsToldOfTooEarly) { EXPECT_TRUE(caught({.pieces_before_given = false})); }
+TEST(SpreadSimRules, CatchesWhoTellsItsProgramBeforePassingOn) {
+  EXPECT_TRUE(caught({.passes_on_before_telling = false}));
+}
+TEST(SpreadSimRules, CatchesAPieceThatIsGivenAgainToAChildThatHasIt) { EXPECT_TRUE(caught({.settles_doubts = false})); }
+TEST(SpreadSimRules, CatchesASenderThatDoesNotWaitForTheLast) { EXPECT_TRUE(caught({.waits_for_the_last = false})); }
 
 }  // namespace
 }  // namespace farside::sim

@@ -1,11 +1,13 @@
 // rules.h — what a fork's bytes stand on (docs/protocols/far_door.md). Tests break one rule at a time.
 #pragma once
 
+#include "base/rule.h"
+
 namespace farside::far {
 
 struct DoorRules {
-  bool spares_shared_slots = true;  ///< what a relative may still fetch is not written over
-  bool stays_quiet = true;          ///< nothing leaves between the copy of the table and the fork
+  Rule spares_shared_slots = true;  ///< what a relative may still fetch is not written over
+  Rule stays_quiet = true;          ///< nothing leaves between the copy of the table and the fork
 };
 
 }  // namespace farside::far

@@ -3,13 +3,15 @@
 // All of them hold, always. Tests break one at a time to show that they would notice.
 #pragma once
 
+#include "base/rule.h"
+
 namespace farside::far {
 
 struct PagerRules {
-  bool protects_before_copying = true;  ///< a page that leaves is write-protected before its bytes are read
-  bool drops_only_what_stayed = true;   ///< and goes only if it was not written to since
-  bool stores_before_dropping = true;   ///< and only after the space has its bytes
-  bool erases_what_turned_zero = true;  ///< a page that is zeros again is erased where its bytes were stored
+  Rule protects_before_copying = true;  ///< a page that leaves is write-protected before its bytes are read
+  Rule drops_only_what_stayed = true;   ///< and goes only if it was not written to since
+  Rule stores_before_dropping = true;   ///< and only after the space has its bytes
+  Rule erases_what_turned_zero = true;  ///< a page that is zeros again is erased where its bytes were stored
 };
 
 }  // namespace farside::far

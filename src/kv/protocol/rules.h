@@ -3,59 +3,61 @@
 // All of them hold, always. Tests of the protocol break one at a time to show that they would notice.
 #pragma once
 
+#include "base/rule.h"
+
 namespace farside::kv {
 
 struct KvRules {
   // Servers.
-  bool records_are_immutable = true;       ///< a new version never lies where one lies that can be asked for
-  bool keeps_superseded = true;            ///< for the grace time
-  bool keeps_unsettled_tombstones = true;  ///< a key goes only when all of the transaction that erased it is committed
-  bool refuses_what_is_behind = true;      ///< a prepare below the newest committed version
-  bool conditions_heed_the_prepared = true;  ///< a conditional write is refused while another may come before it
-  bool keeps_conditions = true;              ///< nothing is prepared below a conditional version
-  bool orders_by_timestamp = true;           ///< a commit of what is older than the newest committed changes nothing
-  bool marks_all_versions = true;        ///< whatever is not the newest is marked, not only what was so at a prepare
-  bool visible_before_answering = true;  ///< what a server says is done can be READ by then
-  bool bars_before_saying_no = true;     ///< a transaction that was reported as not prepared never is
+  Rule records_are_immutable = true;       ///< a new version never lies where one lies that can be asked for
+  Rule keeps_superseded = true;            ///< for the grace time
+  Rule keeps_unsettled_tombstones = true;  ///< a key goes only when all of the transaction that erased it is committed
+  Rule refuses_what_is_behind = true;      ///< a prepare below the newest committed version
+  Rule conditions_heed_the_prepared = true;  ///< a conditional write is refused while another may come before it
+  Rule keeps_conditions = true;              ///< nothing is prepared below a conditional version
+  Rule orders_by_timestamp = true;           ///< a commit of what is older than the newest committed changes nothing
+  Rule marks_all_versions = true;        ///< whatever is not the newest is marked, not only what was so at a prepare
+  Rule visible_before_answering = true;  ///< what a server says is done can be READ by then
+  Rule bars_before_saying_no = true;     ///< a transaction that was reported as not prepared never is
 
   // Readers.
-  bool looks_at_siblings = true;        ///< the second round
-  bool wants_the_very_version = true;   ///< which is not replaced by the newest
-  bool compares_checksums = true;       ///< of records, and seals of slots
-  bool looks_at_marks = true;           ///< GET*
-  bool remembers_what_was_seen = true;  ///< a session, of versions that are not settled
+  Rule looks_at_siblings = true;        ///< the second round
+  Rule wants_the_very_version = true;   ///< which is not replaced by the newest
+  Rule compares_checksums = true;       ///< of records, and seals of slots
+  Rule looks_at_marks = true;           ///< GET*
+  Rule remembers_what_was_seen = true;  ///< a session, of versions that are not settled
 
   // Writers.
-  bool commits_after_all_prepared = true;
-  bool names_siblings_at_one_server = true;  ///< also of a transaction that is prepared and committed at once
-  bool timestamps_are_unique = true;         ///< the session's number is part of them
-  bool doubts_puts_at_one_server = true;     ///< one that was not answered is not settled before its fate is known
+  Rule commits_after_all_prepared = true;
+  Rule names_siblings_at_one_server = true;  ///< also of a transaction that is prepared and committed at once
+  Rule timestamps_are_unique = true;         ///< the session's number is part of them
+  Rule doubts_puts_at_one_server = true;     ///< one that was not answered is not settled before its fate is known
 };
 
 /// For partitions that have a standby.
 struct ReplicaRules {
-  bool answers_after_shipping = true;        ///< a change is in the standby's memory before it is answered
-  bool writes_again = true;                  ///< all that was not flushed, when something failed
-  bool flushes_the_new_way = true;           ///< what is written over a connection that was made anew
-  bool closes_the_ring = true;               ///< nothing of the primary's comes into it once the standby takes over
-  bool drains_the_ring = true;               ///< the standby has done all that came when it serves
-  bool replays_in_place = true;              ///< the standby puts each version where its primary has it
-  bool tells_gone_keys = true;               ///< the primary, before it uses their places again
-  bool looks_at_giving_up = true;            ///< the primary, with each WRITE
-  bool serves_after_the_epoch = true;        ///< all who have joined have been told by then
-  bool cuts_off_what_it_cannot_tell = true;  ///< the standby, on one host, before it serves
-  bool looks_at_the_epoch = true;            ///< a reader that took something from the primary, afterwards
+  Rule answers_after_shipping = true;        ///< a change is in the standby's memory before it is answered
+  Rule writes_again = true;                  ///< all that was not flushed, when something failed
+  Rule flushes_the_new_way = true;           ///< what is written over a connection that was made anew
+  Rule closes_the_ring = true;               ///< nothing of the primary's comes into it once the standby takes over
+  Rule drains_the_ring = true;               ///< the standby has done all that came when it serves
+  Rule replays_in_place = true;              ///< the standby puts each version where its primary has it
+  Rule tells_gone_keys = true;               ///< the primary, before it uses their places again
+  Rule looks_at_giving_up = true;            ///< the primary, with each WRITE
+  Rule serves_after_the_epoch = true;        ///< all who have joined have been told by then
+  Rule cuts_off_what_it_cannot_tell = true;  ///< the standby, on one host, before it serves
+  Rule looks_at_the_epoch = true;            ///< a reader that took something from the primary, afterwards
 
   // Between hosts.
-  bool looks_at_the_lease = true;  ///< a reader that took something from the primary
-  bool outwaits_leases = true;     ///< the standby, before it serves
+  Rule looks_at_the_lease = true;  ///< a reader that took something from the primary
+  Rule outwaits_leases = true;     ///< the standby, before it serves
 };
 
 struct MailboxRules {
-  bool looks_at_second_indicator = true;  ///< what counts as arrived is whole
-  bool indicators_name_sequences = true;  ///< and is not what was in the slot before
-  bool tries_again = true;                ///< until its deadline, what reports that something was lost with a link
-  bool fences_slots = true;               ///< a parcel has landed for good when the next one of its slot is posted
+  Rule looks_at_second_indicator = true;  ///< what counts as arrived is whole
+  Rule indicators_name_sequences = true;  ///< and is not what was in the slot before
+  Rule tries_again = true;                ///< until its deadline, what reports that something was lost with a link
+  Rule fences_slots = true;               ///< a parcel has landed for good when the next one of its slot is posted
 };
 
 }  // namespace farside::kv
