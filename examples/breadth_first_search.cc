@@ -4,7 +4,7 @@
 //
 // The file has an edge in each line: two numbers of vertices. The graph lies in global arrays, as compressed rows. Each
 // rank has a part of the frontier: those vertices that it was the first to reach, by compare_swap on their level. It
-// reads their rows wherever they are, and nobody else takes part.
+// reads their rows wherever they are, and no other rank takes part.
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -29,7 +29,7 @@ using Vertex = std::uint64_t;
 using Level = std::uint64_t;
 using Edge = std::pair<Vertex, Vertex>;
 
-constexpr Vertex kMostVertices = 1U << 24U;  // there is a row for each number up to the largest
+constexpr Vertex kMaxVertices = 1U << 24U;  // there is a row for each number up to the largest
 constexpr Level kUnseen = ~Level{0};
 
 // The neighbours of vertex v are neighbours[starts[v]] to neighbours[starts[v + 1] - 1].
@@ -53,7 +53,7 @@ std::vector<Edge> read_edges(const std::string& path) {
     std::istringstream numbers(line);
     auto& [from, to] = edges.emplace_back();
     if (!(numbers >> from >> to) || !(numbers >> std::ws).eof()) refuse("it is not an edge");
-    if (std::max(from, to) >= kMostVertices) refuse("there are no vertices above " + std::to_string(kMostVertices - 1));
+    if (std::max(from, to) >= kMaxVertices) refuse("there are no vertices above " + std::to_string(kMaxVertices - 1));
   }
   return edges;
 }
@@ -114,7 +114,7 @@ Search search_together(Team& team, const Rows& rows, Vertex from) {
   std::vector<Vertex> frontier;
   if (team.rank() == 0) frontier.push_back(from);
   for (Level level = 1;; ++level) {
-    // Whether anybody has a frontier; and nobody goes on before all are here.
+    // Finds out whether any rank has a frontier. No rank goes on before all ranks are here.
     std::uint64_t reached_last = frontier.size();
     expect(together.all_reduce(channel, std::span(&reached_last, 1), deadline()), "meet");
     if (reached_last == 0) break;
@@ -149,7 +149,7 @@ Search search_together(Team& team, const Rows& rows, Vertex from) {
   expect(levels.get(0, search.levels), "get all levels");
   expect(together.all_reduce(channel, std::span<std::uint64_t>(search.traffic), deadline()), "add up the traffic");
   expect(comm.wait(channel, comm.issued(), deadline()), "end");
-  expect({team.barrier(deadline())}, "end");  // nobody lets go what another one may be using
+  expect({team.barrier(deadline())}, "end");  // no rank frees what another rank may be using
   return search;
 }
 

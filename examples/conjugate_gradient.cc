@@ -24,7 +24,7 @@ namespace {
 using namespace farside;
 
 constexpr double kAccuracy = 1e-10;  // of the residual, relative to b
-constexpr int kMostSteps = 10'000;   // more mean that the matrix is not positive definite, or nearly so
+constexpr int kMaxSteps = 10'000;    // more mean that the matrix is not positive definite, or nearly so
 
 struct Entry {
   std::int64_t row;
@@ -96,7 +96,7 @@ Solution solve_together(Team& team, const Matrix& matrix) {
   double square = sum(residual * residual);
   const double enough = kAccuracy * kAccuracy * square;
   int steps = 0;
-  for (; square > enough && steps < kMostSteps; ++steps) {
+  for (; square > enough && steps < kMaxSteps; ++steps) {
     const Vector image = times_matrix(direction);
     const double length = square / sum(direction * image);
     x += length * direction;

@@ -21,7 +21,7 @@ namespace {
 
 using namespace farside;
 
-constexpr int kMostRounds = 100;
+constexpr int kMaxRounds = 100;
 using Columns = std::vector<std::vector<double>>;
 using Centres = Columns;  // of each group, by column
 
@@ -63,7 +63,7 @@ Centres search_together(Team& team, const Columns& table, std::size_t groups) {
   for (const auto& column : table) columns.push_back(vector::from_all<double>(world, rows, column));
 
   Centres centres = first_rows(table, groups);
-  for (int round = 0; round < kMostRounds; ++round) {
+  for (int round = 0; round < kMaxRounds; ++round) {
     Column nearest(world, rows);
     Column least = nearest + HUGE_VAL;
     for (std::size_t group = 0; group < groups; ++group) {
@@ -90,7 +90,7 @@ Centres search_together(Team& team, const Columns& table, std::size_t groups) {
 // The same by one process, to compare with.
 Centres search_alone(const Columns& table, std::size_t groups) {
   Centres centres = first_rows(table, groups);
-  for (int round = 0; round < kMostRounds; ++round) {
+  for (int round = 0; round < kMaxRounds; ++round) {
     Centres sums(groups, std::vector<double>(table.size()));
     std::vector<double> members(groups);
     for (std::size_t row = 0; row < table[0].size(); ++row) {

@@ -241,7 +241,7 @@ Run run_together(Team& team, Tiles tiles) {
   run.end = all_of(now);
   expect(together.all_reduce(channel, std::span<Interval>(run.intervals), deadline()), "add up the traffic");
   expect(comm.wait(channel, comm.issued(), deadline()), "end");
-  expect(barrier.pass(channel, deadline()), "end");  // nobody lets go what another one may be using
+  expect(barrier.pass(channel, deadline()), "end");  // no rank frees what another rank may be using
   return run;
 }
 

@@ -45,7 +45,7 @@ int pass_token(std::uint64_t rounds) {
     if (rank != 0 && !send(mine + 1)) return EXIT_FAILURE;
   }
   if (rank == 0) std::printf("the token passed %llu ranks\n", static_cast<unsigned long long>(own_inbox.load()));
-  // Nobody's memory goes before all have got their token.
+  // No rank frees its memory before all ranks have received their token.
   return team->barrier(fabric.in(kTimeout)) == farside::Outcome::done ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 

@@ -60,7 +60,7 @@ class File {
   [[nodiscard]] std::uint64_t pieces() const { return pieces_; }
 
   void pread_anywhere() {
-    // A full-period generator over the powers of two: every piece, in an order that nobody reads ahead.
+    // A full-period generator over the powers of two: every piece, in an order that no read-ahead predicts.
     place_ = place_ * 5 + 1;
     const std::uint64_t piece = place_ % pieces_;
     if (own_copy_ != nullptr) return copy(piece);

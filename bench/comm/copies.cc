@@ -12,9 +12,9 @@ namespace farside::bench {
 namespace {
 
 constexpr std::array<std::uint64_t, 9> kSizes{8, 64, 512, 4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20};
-constexpr std::uint64_t kBulkBytes = 4096;    // from here on bandwidth says something
-constexpr std::uint64_t kMostQuickly = 4096;  // bytes, in a quick run
-constexpr double kSignalOverCopy = 1 / 1.2;   // a copy with a signal is to take at most 1.2 times a plain one
+constexpr std::uint64_t kBulkBytes = 4096;      // from here on bandwidth says something
+constexpr std::uint64_t kMaxQuickBytes = 4096;  // bytes, in a quick run
+constexpr double kSignalOverCopy = 1 / 1.2;     // a copy with a signal is to take at most 1.2 times a plain one
 
 /// The size, of those and between, at which half of the greatest bandwidth is reached.
 double half_bandwidth_bytes(std::span<const std::uint64_t> sizes, std::span<const double> times_ns) {
@@ -32,7 +32,7 @@ class CopyTable {
  public:
   CopyTable(const Jobs& jobs, const Options& options, Report& report)
       : jobs_(jobs), report_(report), sizes_(kSizes.begin(), kSizes.end()) {
-    if (options.quick) std::erase_if(sizes_, [](std::uint64_t bytes) { return bytes > kMostQuickly; });
+    if (options.quick) std::erase_if(sizes_, [](std::uint64_t bytes) { return bytes > kMaxQuickBytes; });
   }
 
   /// Over all sizes.

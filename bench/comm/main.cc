@@ -7,7 +7,7 @@ namespace farside::bench {
 namespace {
 
 constexpr std::array<unsigned, 4> kRanks{2, 4, 8, 16};
-constexpr unsigned kMostQuickly = 4;  // ranks, in a quick run
+constexpr unsigned kMaxQuickRanks = 4;  // ranks, in a quick run
 
 void measure_ranks(const Fabric& fabric, unsigned ranks, const Options& options, Report& report) {
   const Jobs jobs("comm", fabric, ranks, {{Who::mpi}}, options, report);
@@ -25,7 +25,7 @@ void measure_ranks(const Fabric& fabric, unsigned ranks, const Options& options,
 void measure(const Options& options, Report& report) {
   for (const Fabric* fabric : {&direct(), &over_tcp()}) {
     for (const unsigned ranks : kRanks) {
-      if (!options.quick || ranks <= kMostQuickly) measure_ranks(*fabric, ranks, options, report);
+      if (!options.quick || ranks <= kMaxQuickRanks) measure_ranks(*fabric, ranks, options, report);
     }
   }
   measure_node(options, report);

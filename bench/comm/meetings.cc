@@ -10,7 +10,7 @@ namespace farside::bench {
 namespace {
 
 constexpr std::array<std::uint64_t, 5> kReducedBytes{8, 512, 4 << 10, 64 << 10, 1 << 20};
-constexpr std::uint64_t kMostQuickly = 4 << 10;
+constexpr std::uint64_t kMaxQuick = 4 << 10;
 constexpr std::uint64_t kPhaseBytes = 4 << 10;
 constexpr double kComputing = 0.99;  // barriers under way are to cost less than 1 %
 constexpr unsigned kCores = 2;       // of the machine that the wanted figures were stated for
@@ -60,7 +60,7 @@ void measure_phases(const Jobs& jobs, Report& report) {
 void measure_reductions(const Jobs& jobs, const Options& options, Report& report) {
   report.continue_table(jobs.fabric() + ": all_reduce, sums of doubles");
   for (const std::uint64_t bytes : kReducedBytes) {
-    if (bytes > (options.quick ? kMostQuickly : largest_bytes(jobs))) continue;
+    if (bytes > (options.quick ? kMaxQuick : largest_bytes(jobs))) continue;
     const TimingRace race = jobs.race("all_reduce", bytes, wanted_beside_mpi(jobs));
     report.add(race.p50(jobs.title("all_reduce " + format_bytes(bytes))));
   }

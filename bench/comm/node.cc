@@ -7,7 +7,7 @@
 namespace farside::bench {
 namespace {
 
-constexpr unsigned kMostThreads = 4;
+constexpr unsigned kMaxThreads = 4;
 
 }  // namespace
 
@@ -20,7 +20,7 @@ void measure_node(const Options& options, Report& report) {
   };
   report.continue_table("one node: memory bandwidth by threads (table 1)");
   for (const char* operation : {"read", "write", "copy"}) {
-    for (unsigned count = 1; count <= kMostThreads; ++count) {
+    for (unsigned count = 1; count <= kMaxThreads; ++count) {
       const std::string name = fmt::format("{} by {} threads", operation, count);
       show_progress(name);
       const TimingRace race(std::vector{turn(operation, count, "threads")}, options.repetitions);
@@ -28,7 +28,7 @@ void measure_node(const Options& options, Report& report) {
     }
   }
   report.continue_table("one node: barriers of ranks, beside threads of one process (table 2)");
-  for (unsigned count = 2; count <= kMostThreads; ++count) {
+  for (unsigned count = 2; count <= kMaxThreads; ++count) {
     const Jobs ranks("comm", direct(), count, {}, options, report);
     if (!ranks.started()) return;
     const std::string name = fmt::format("one node, barrier of {}", count);

@@ -20,7 +20,7 @@ namespace farside::bench {
 namespace {
 
 constexpr unsigned kHere = 360;  // MB
-constexpr unsigned kMostRepetitions = 2;
+constexpr unsigned kMaxRepetitions = 2;
 constexpr double kPapersBestShare = 0.2;  // of the speed in memory: a file map with the updated arrays locked
 
 constexpr std::size_t kAlwaysThere = 3;  // of the ways, the first so many
@@ -82,7 +82,7 @@ void measure_himeno(const Options& options, Report& report) {
                              {"file map on disk, locked", map({"--lock"})}});
   }
   // A way that may not be gone here is left out; ours and memory must work.
-  for (unsigned repetition = 0; repetition < std::min(options.repetitions, kMostRepetitions); ++repetition) {
+  for (unsigned repetition = 0; repetition < std::min(options.repetitions, kMaxRepetitions); ++repetition) {
     for (std::size_t i = 0; i < ways.size();) {
       show_progress("himeno, " + ways[i].name);
       try {

@@ -22,7 +22,7 @@ constexpr std::array kKernels{"qsort", "himeno", "bt", "lu", "lu-hp", "mg", "sp"
 constexpr std::array<unsigned, 5> kMegabytes{900, 490, 360, 230, 100};
 constexpr std::array<unsigned, 1> kMegabytesOfQuickRun{360};
 constexpr unsigned kAllFits = 900;
-constexpr unsigned kMostRepetitions = 2;
+constexpr unsigned kMaxRepetitions = 2;
 
 // What the paper's qsort lost (its table 3) is the most that ours may lose.
 std::optional<double> wanted_beside_memory(std::string_view kernel, unsigned megabytes) {
@@ -51,7 +51,7 @@ class Programs {
   Programs(const Options& options, Report& report)
       : options_(options),
         report_(report),
-        repetitions_(options.full ? 1 : std::min(options.repetitions, kMostRepetitions)),
+        repetitions_(options.full ? 1 : std::min(options.repetitions, kMaxRepetitions)),
         places_(options) {}
 
   void measure_kernels();

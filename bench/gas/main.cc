@@ -14,15 +14,15 @@ namespace {
 constexpr unsigned kFigureRanks = 3;  // requester, home and owner, as in the paper
 constexpr std::array<unsigned, 3> kRanks{2, 4, 8};
 constexpr std::array<unsigned, 4> kSharers{0, 1, 3, 7};
-constexpr std::uint64_t kMostQuickly = 4 << 10;  // bytes, in a quick run
-constexpr unsigned kMostRanksQuickly = 4;        // on memory, and 2 over TCP
+constexpr std::uint64_t kMaxQuick = 4 << 10;  // bytes, in a quick run
+constexpr unsigned kMaxQuickRanks = 4;        // on memory, and 2 over TCP
 
 // What is wanted.
 constexpr double kByMessage = 10;    // times faster than asking the home each time
 constexpr double kBesideOthers = 1;  // as fast as what cannot move
 constexpr std::uint64_t kBulkBytes = 4096;
 constexpr double kBulkOnMemory = 1 / 1.3;  // of a bare operation, from kBulkBytes on
-constexpr double kMostOnTop_ns = 30;       // on memory, of smaller ones
+constexpr double kMaxOverhead_ns = 30;     // on memory, of smaller ones
 constexpr double kOverTcp = 1 / 1.05;
 constexpr double kAnyNumber = 1 / 1.25;  // of pages
 constexpr double kAnyRanks = 1 / 1.25;   // one sharer of many ranks beside one of two
@@ -43,7 +43,7 @@ void want_on_top(Result& result, const std::string& baseline, double most_ns) {
 void measure_transfers(const Jobs& jobs, bool quick, Report& report) {
   const auto add = [&](const std::string& operation, const std::string& bare, const std::vector<Entry>& more) {
     for (const std::uint64_t bytes : kSizes) {
-      if (quick && bytes > kMostQuickly) continue;
+      if (quick && bytes > kMaxQuick) continue;
       std::vector<Entry> entries{{.who = Who::farside, .operation = operation},
                                  {.who = Who::farside,
                                   .operation = bare,
@@ -54,7 +54,7 @@ void measure_transfers(const Jobs& jobs, bool quick, Report& report) {
       entries.insert(entries.end(), more.begin(), more.end());
       for (Entry& entry : entries) entry.amount = bytes;
       Result p50 = jobs.race(entries).p50(fmt::format("{} {} {}", jobs.fabric(), operation, format_bytes(bytes)));
-      if (jobs.on_memory() && bytes < kBulkBytes) want_on_top(p50, "bare fabric", kMostOnTop_ns);
+      if (jobs.on_memory() && bytes < kBulkBytes) want_on_top(p50, "bare fabric", kMaxOverhead_ns);
       report.add(p50);
     }
   };
@@ -69,7 +69,7 @@ void measure_transfers(const Jobs& jobs, bool quick, Report& report) {
 void measure_moves(const Jobs& jobs, bool quick, Report& report) {
   report.continue_table(jobs.fabric() + ": own of a page");
   for (const std::uint64_t bytes : kSizes) {
-    if (bytes < 64 || (quick && bytes > kMostQuickly)) continue;
+    if (bytes < 64 || (quick && bytes > kMaxQuick)) continue;
     const TimingRace race =
         jobs.race({{.who = Who::farside, .operation = "own", .amount = bytes},
                    {.who = Who::farside, .operation = "get", .amount = bytes, .name = "get of it"}});
@@ -151,7 +151,7 @@ void measure_fabric(const Fabric& fabric, const Options& options, Report& report
   const Jobs pair("gas", fabric, kRanks.front(), {kOthers}, options, report);
   if (!pair.started()) return;
   measure_elements(pair, options.quick, report);
-  const unsigned most_ranks = !options.quick ? kRanks.back() : pair.on_memory() ? kMostRanksQuickly : kRanks.front();
+  const unsigned most_ranks = !options.quick ? kRanks.back() : pair.on_memory() ? kMaxQuickRanks : kRanks.front();
   for (const unsigned ranks : kRanks) {
     if (ranks == kRanks.front() || ranks > most_ranks) continue;
     const Jobs jobs("gas", fabric, ranks, {kOthers}, options, report);

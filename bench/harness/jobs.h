@@ -26,7 +26,7 @@ struct Entry {
   std::optional<double> wanted = {};
 };
 
-/// Whom we race, on memory alone, and what is set in their environment.
+/// The baselines that farside is raced against, on memory alone, and what is set in their environment.
 struct Others {
   std::vector<Who> who;
   std::map<std::string, std::string> environment = {};

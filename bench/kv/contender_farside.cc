@@ -22,7 +22,7 @@ namespace farside::bench {
 namespace {
 
 constexpr Rank kFirstServer = 1;
-constexpr std::uint32_t kMostThreads = 16;
+constexpr std::uint32_t kMaxThreads = 16;
 const std::map<std::string, kv::ReadWay> kWays{
     {"ask", kv::ReadWay::ask}, {"addresses", kv::ReadWay::addresses}, {"cells", kv::ReadWay::cells}};
 
@@ -36,7 +36,7 @@ kv::TransportOptions transport_of(const std::string& name, Rank servers) {
   kv::TransportOptions options;
   options.servers = servers;
   options.first_server = kFirstServer;
-  options.sessions = kMostThreads * static_cast<std::uint32_t>(kWays.size());
+  options.sessions = kMaxThreads * static_cast<std::uint32_t>(kWays.size());
   if (name == "socket") options.transport = kv::Transport::socket;
   if (name == "send_receive") options.transport = kv::Transport::send_receive;
   if (name == "polled") options.waking = kv::Waking::polled;

@@ -52,7 +52,7 @@ Series KvRace::series(std::size_t contestant, double KvFigures::*figure) const {
 
 std::size_t KvRace::place_of(const std::string& name) const {
   const auto found = std::ranges::find(names_, name);
-  if (found == names_.end()) throw std::invalid_argument("nobody is called " + name);
+  if (found == names_.end()) throw std::invalid_argument("no system under test is called " + name);
   return static_cast<std::size_t>(found - names_.begin());
 }
 

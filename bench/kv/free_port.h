@@ -11,7 +11,7 @@
 
 namespace farside::bench {
 
-/// Nobody's at this moment.
+/// Returns a port that no process uses at this moment.
 inline int free_port() {
   const Fd socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_in address{};

@@ -27,8 +27,8 @@ constexpr std::uint64_t kLargeBytes = 1000;
 constexpr std::array<std::uint64_t, 6> kTransactionSizes{1, 2, 4, 8, 16, 32};
 constexpr std::array<unsigned, 5> kReadPercents{0, 25, 50, 75, 100};
 constexpr std::array<std::uint64_t, 5> kRows{1'000, 10'000, 100'000, 1'000'000, 10'000'000};
-constexpr std::uint64_t kMostRowsQuickly = 1'000;
-constexpr std::uint64_t kMostRows = 1'000'000;  // unless all is wanted
+constexpr std::uint64_t kMaxQuickRows = 1'000;
+constexpr std::uint64_t kMaxRows = 1'000'000;  // unless all is wanted
 
 // Wanted on memory.
 constexpr double kAskOverSockets = 2.06;
@@ -232,7 +232,7 @@ void Bench::measure_rows(Contender& mailbox) {
   report_.continue_table(fmt::format("{}: reads of 8 keys of 64 B, by how many keys there are", fabric_.name));
   const std::vector<Contestant> ways{{&mailbox, "cells", kCells}, {&mailbox, "ask", kAsk}};
   for (const std::uint64_t rows : kRows) {
-    if (rows > (options_.quick ? kMostRowsQuickly : options_.full ? kRows.back() : kMostRows)) continue;
+    if (rows > (options_.quick ? kMaxQuickRows : options_.full ? kRows.back() : kMaxRows)) continue;
     KvQuestion asked = question();
     asked.mix = "100";
     asked.rows = rows;

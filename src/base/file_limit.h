@@ -6,7 +6,7 @@
 
 namespace farside {
 
-/// As many as it is allowed: for who serves many, the usual soft limit is far below that.
+/// As many as it is allowed: a server of many clients needs more than the usual soft limit.
 void allow_many_files();
 
 /// For a child of fork before it becomes another program, which may rely on a low limit, as select does: the soft limit

@@ -1,8 +1,10 @@
 // rule.h — a rule on which the proof of a protocol stands.
 //
-// What is installed keeps every rule: there a Rule is a constant, and a branch on it is no branch. In a build with
+// The installed library keeps every rule: there a Rule is a constant, and a branch on it is no branch. In a build with
 // FARSIDE_BREAKABLE_RULES (the preset "breakable", and those of the sanitizers) a test breaks one at a time, to show
 // that it would notice.
+//
+// Stands alone: the rules of all protocols are made of it.
 #pragma once
 
 #ifndef FARSIDE_BREAKABLE_RULES

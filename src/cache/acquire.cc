@@ -91,7 +91,7 @@ Acquirer::Step Acquirer::try_once(const Request& request, Row& row, LoaderWatch&
         }
         return Step::done;
       }
-      // Those who had the block dropped it since the row was read, and the cell changes soon; or it never will.
+      // The nodes that had the block dropped it since the row was read, and the cell changes soon; or it never will.
       if (std::exchange(watch.word, mine.word()) != mine.word()) return Step::again;
       break;
     case Cell::State::loading:

@@ -71,7 +71,7 @@ class Acquirer {
   [[nodiscard]] Step represent(const Request& request, Row& row);
   struct Copied {
     bool done = false;
-    bool group_lacks_it = false;  ///< the place that our group's cell names was tried in vain
+    bool group_lacks_it = false;  ///< the copy that our group's cell names could not be read
   };
   [[nodiscard]] Copied copy_from_any(const Request& request, const Row& row);
   [[nodiscard]] bool copy_from_alternative(const Request& request);

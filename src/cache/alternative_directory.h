@@ -1,4 +1,5 @@
-// alternative_directory.h — who else in my group has a block, for the day its representative drops it (Anco, 2.4.2).
+// alternative_directory.h — which other nodes of my group have a block, for the day its representative drops it
+// (Anco, 2.4.2).
 //
 // A hash table of one word an entry, its entries dealt to the group's members. Collisions overwrite: it is a hint.
 //

@@ -2,10 +2,10 @@
 //
 //   63..62 state   0 invalid, 1 loading, 2 loaded
 //   61..40 nonce   one more with every change of the cell, so that a late COMPARE_SWAP meets another word
-//   39..24 rank    who loads it or has it
+//   39..24 rank    of the node that loads it or has it
 //   23..0  slot    in that rank's slots
 //
-// A cell changes by COMPARE_SWAP only. Guarantee: of all who want to load a block for one group, one succeeds in
+// A cell changes by COMPARE_SWAP only. Guarantee: of all nodes that want to load a block for one group, one succeeds in
 // turning `invalid` into `loading`. The nonce repeats after 4 million changes of one cell: a node would have to be
 // stopped between its READ and its COMPARE_SWAP for as long, and find rank and slot repeated as well.
 #pragma once

@@ -1,4 +1,6 @@
 // pause.h — waiting for an event without a notification: look, sleep a little longer each time.
+//
+// Stands alone: every wait of the cache is one of these.
 #pragma once
 
 #include <algorithm>
@@ -17,12 +19,12 @@ class Pause {
     if (fabric_.now() >= deadline.at) return false;
     fabric_.sleep(length_ / 2 + Duration(static_cast<std::int64_t>(
                                     fabric_.random() % static_cast<std::uint64_t>(length_.count() / 2 + 1))));
-    length_ = std::min<Duration>(length_ * 2, kLongest);
+    length_ = std::min<Duration>(length_ * 2, kMax);
     return true;
   }
 
  private:
-  static constexpr Duration kLongest = std::chrono::microseconds(500);
+  static constexpr Duration kMax = std::chrono::microseconds(500);
 
   Fabric& fabric_;
   Duration length_ = std::chrono::microseconds(4);

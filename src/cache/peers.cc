@@ -86,7 +86,7 @@ void Peers::note_answer(Rank rank) {
   if (std::exchange(silent_[rank].pause, Duration(0)) != Duration(0)) log::warn(named(rank) + " answers again");
 }
 
-// Those who had asked at the same time are one.
+// Requests of the same time count as one.
 void Peers::note_silence(Rank rank) {
   const MutexLock lock(mutex_);
   Silence& silence = silent_[rank];

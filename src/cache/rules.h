@@ -1,6 +1,8 @@
 // rules.h — what the proof of the protocol stands on, rule by rule.
 //
 // All of them hold, always. Tests of the protocol break one at a time to show that they would notice.
+//
+// Stands alone: tests and tools of the simulator name the rules without the code that keeps them.
 #pragma once
 
 #include "base/rule.h"
@@ -20,9 +22,9 @@ struct CacheRules {
   Rule lease_expires = true;             ///< a loader that is silent is replaced
   Rule lease_is_waited_for = true;       ///< but not before it has been silent for the lease
   Rule slot_outlives_lease = true;       ///< a node that is silent for a lease keeps its slot
-  Rule claims_look_again = true;         ///< who claims a row or first uses it looks whether another was at it
+  Rule claims_look_again = true;         ///< a node that claims a row or first uses it checks for another claim
   Rule claims_are_alone = true;          ///< no row is claimed in a bucket with another claim
-  Rule discard_looks_again = true;       ///< who drops a block looks whether a cell was handed to it meanwhile
+  Rule discard_looks_again = true;       ///< a node that drops a block checks for a cell that it was handed meanwhile
 
   // No proof stands on this one, only how often the file system is asked (docs/figures_anco.md).
   bool deals_ranks_to_groups = true;  ///< neighbours are in different groups; otherwise a group is a row of neighbours

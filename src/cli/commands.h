@@ -1,4 +1,6 @@
 // commands.h — the subcommands, one file each.
+//
+// Stands alone: it is the list of all commands.
 #pragma once
 
 #include "command/command.h"

@@ -1,9 +1,10 @@
+// `farside down`. Stands alone, as each command does.
 #include <filesystem>
 #include <iostream>
 
 #include "cli/commands.h"
+#include "net/runtime_dir.h"
 #include "node/pool.h"
-#include "team/runtime_dir.h"
 
 namespace farside::cli {
 

@@ -22,9 +22,9 @@
 #include "base/program_error.h"
 #include "cli/commands.h"
 #include "cli/preloaded.h"
+#include "net/runtime_dir.h"
 #include "node/door_client.h"
 #include "node/pool_directory.h"
-#include "team/runtime_dir.h"
 
 namespace farside::cli {
 

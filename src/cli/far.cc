@@ -21,8 +21,8 @@
 #include "cli/preloaded.h"
 #include "far/door/door.h"
 #include "far/door/messages.h"
+#include "net/runtime_dir.h"
 #include "team/launcher.h"
-#include "team/runtime_dir.h"
 
 namespace farside::cli {
 

@@ -24,9 +24,9 @@
 #include "cli/metrics_server.h"
 #include "kv/resp/reconnecting_session.h"
 #include "kv/resp/resp_server.h"
-#include "team/listener.h"
-#include "team/runtime_dir.h"
-#include "team/socket.h"
+#include "net/listener.h"
+#include "net/runtime_dir.h"
+#include "net/socket.h"
 
 namespace farside::cli {
 

@@ -70,12 +70,12 @@ class Shell {
 
   // Limits the keys and the calls: a user wants to read no more, and waits no longer.
   std::vector<std::string> keys(std::string_view word) {
-    constexpr std::size_t kMostKeys = 100;
-    constexpr int kMostCalls = 20;
+    constexpr std::size_t kMaxKeys = 100;
+    constexpr int kMaxCalls = 20;
     constexpr std::size_t kAtOnce = 1000;
     std::vector<std::string> found;
     kv::Scanned scanned;
-    for (int call = 0; call < kMostCalls && found.size() < kMostKeys; ++call) {
+    for (int call = 0; call < kMaxCalls && found.size() < kMaxKeys; ++call) {
       if (session_.scan(scanned.next, word, kAtOnce, scanned) != Outcome::done) break;
       found.insert(found.end(), scanned.keys.begin(), scanned.keys.end());
       if (scanned.next == 0) break;

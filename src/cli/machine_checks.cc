@@ -21,8 +21,8 @@
 #include "farside/base/units.h"
 
 #include "fabric/ucx/devices.h"
-#include "team/local_socket.h"
-#include "team/runtime_dir.h"
+#include "net/local_socket.h"
+#include "net/runtime_dir.h"
 
 namespace farside::cli {
 

@@ -1,4 +1,4 @@
-// The farside command.
+// The farside command. Stands alone, as each program's beginning does.
 #include <string>
 
 #include "cli/commands.h"

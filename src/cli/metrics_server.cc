@@ -7,7 +7,7 @@
 
 #include "farside/base/error.h"
 
-#include "team/socket.h"
+#include "net/socket.h"
 
 namespace farside::cli {
 
@@ -41,12 +41,12 @@ MHD_Result answer(void* context, MHD_Connection* connection, const char* url, co
 MetricsServer::MetricsServer(const std::string& address, Write write) : write_(std::move(write)) {
   Fd listener = listen_on(address);
   address_ = bound_address(listener, address);
-  constexpr unsigned kLongestIdle_s = 10;
-  constexpr unsigned kMostConnections = 16;
+  constexpr unsigned kMaxIdle_s = 10;
+  constexpr unsigned kMaxConnections = 16;
   daemon_.reset(::MHD_start_daemon(MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_ERROR_LOG, 0, nullptr, nullptr, answer,
                                    const_cast<Write*>(&write_), MHD_OPTION_LISTEN_SOCKET, listener.get(),
-                                   MHD_OPTION_CONNECTION_TIMEOUT, kLongestIdle_s, MHD_OPTION_CONNECTION_LIMIT,
-                                   kMostConnections, MHD_OPTION_END));
+                                   MHD_OPTION_CONNECTION_TIMEOUT, kMaxIdle_s, MHD_OPTION_CONNECTION_LIMIT,
+                                   kMaxConnections, MHD_OPTION_END));
   if (daemon_ == nullptr) throw errno_error("serve metrics at", address);
   (void)listener.release();  // the daemon closes it
 }

@@ -16,7 +16,7 @@ class MetricsServer {
   /// The page, in Prometheus's text form. Called by one thread at a time, one of this server's.
   using Write = std::function<std::string()>;
 
-  /// Answers GET /metrics at `address` (team/socket.h) until destroyed. Throws Error when it cannot listen.
+  /// Answers GET /metrics at `address` (net/socket.h) until destroyed. Throws Error when it cannot listen.
   MetricsServer(const std::string& address, Write write);
   ~MetricsServer();
   MetricsServer(const MetricsServer&) = delete;

@@ -1,3 +1,4 @@
+// `farside run`. Stands alone, as each command does.
 #include <memory>
 #include <string>
 #include <vector>

@@ -15,9 +15,9 @@
 #include "cli/commands.h"
 #include "cli/pool_health.h"
 #include "cli/table.h"
+#include "net/runtime_dir.h"
 #include "node/block_advice.h"
 #include "node/pool.h"
-#include "team/runtime_dir.h"
 
 namespace farside::cli {
 

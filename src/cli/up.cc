@@ -11,8 +11,8 @@
 
 #include "cli/cache_arguments.h"
 #include "cli/commands.h"
+#include "net/runtime_dir.h"
 #include "node/pool.h"
-#include "team/runtime_dir.h"
 
 namespace farside::cli {
 

@@ -26,7 +26,7 @@ void note(Ended& worst, const Ended& ended) {
   if (worst.done()) worst = ended;
 }
 
-/// Those who do not discard.
+/// The members that do not discard.
 std::vector<Receiver> who_want_it(Channel& channel, const std::vector<Receiver>& receivers, Ended& worst,
                                   Deadline deadline) {
   std::vector<Receiver> wanting;

@@ -204,7 +204,7 @@ Ended Collectives::Impl::end_transfer(Channel& channel, const std::shared_ptr<Tr
 
 Collectives::Pending Collectives::Impl::begin_small(Channel& channel, Bytes values, Combine combine, bool wanted,
                                                     Deadline deadline) {
-  // A copy: who ends it hears from the others, not from the thread that read it here.
+  // A copy: the rank that ends it hears from the others, not from the thread that read it here.
   auto attend = [&meeting = group->meeting(), payload = std::vector<std::byte>(values.begin(), values.end()),
                  combine = std::move(combine)](Channel& by, std::uint64_t number, Deadline until) mutable {
     return meeting.arrive(by, number, payload, combine, until);

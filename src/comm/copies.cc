@@ -58,7 +58,7 @@ std::uint64_t Copy::bytes() const {
 }
 
 Made make_copies(Channel& channel, std::span<const Copy> copies, const NextDeadline& next) {
-  std::map<Rank, Batch> under_way;  // a rank each: so it is known who is lost when one fails
+  std::map<Rank, Batch> under_way;  // a rank each: so it is known which one is lost when one fails
   for (const Copy& copy : copies) {
     for (const Part& part : copy.parts)
       post(under_way.try_emplace(peer_of(part), channel).first->second, copy.kind, part);

@@ -1,4 +1,6 @@
 // ended.h — how a wait for several ranks ended.
+//
+// Stands alone: barriers, broadcasts and vector wait in the same way.
 #pragma once
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 // failures.h — which of the operations that were issued have failed, and how.
 //
-// An operation that threw has failed, too: who asks how it ended is thrown the same exception.
+// An operation that threw has failed, too: a caller that asks how it ended is thrown the same exception.
 //
 // Guarantee: an operation that failed never reads as done, however many have failed. Memory is bounded: failures that
 // follow each other and are alike are one run; of more than kMaxRuns, the two oldest become one, with what succeeded

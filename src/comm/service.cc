@@ -100,7 +100,7 @@ void Service::serve_once(Channel& channel) {
   const auto bell = bells_->local().word<AtomicWord>(kBell);
   const std::uint64_t heard = bell.load();  // before anything is looked for: what comes later rings again
   do_on_ring(channel);
-  if (do_next(channel)) return;  // who rang meanwhile is looked after before the next task
+  if (do_next(channel)) return;  // a call that came meanwhile is served before the next task
   tell(channel);
   // A time-out is one more reason to look.
   (void)channel.wait_until(

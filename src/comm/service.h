@@ -83,14 +83,15 @@ class Service {
 
   Team& team_;
   std::unique_ptr<SymmetricRegion> bells_;
-  std::unique_ptr<SymmetricRegion> results_;  // another region, so that who waits for a result does not hear the bell
+  // A region of its own, so that the bell wakes no thread that waits for a result.
+  std::unique_ptr<SymmetricRegion> results_;
 
   mutable Mutex mutex_;
   std::deque<Issued> tasks_ GUARDED_BY(mutex_);
   bool found_nothing_ GUARDED_BY(mutex_) = true;  ///< the thread, when it looked for tasks last: it may sleep
   std::atomic<std::uint64_t> issued_ = 0;         ///< written under mutex_
   std::atomic<std::uint64_t> finished_ = 0;       ///< the same; as the word says, or is about to
-  std::uint64_t told_ = 0;                        ///< to those who wait; the thread's own
+  std::uint64_t told_ = 0;                        ///< to the waiting threads; the service thread's own
   std::map<Rank, std::uint64_t> given_up_;        ///< the same; the last operation that a silent rank takes with it
   Failures failures_ GUARDED_BY(mutex_);
   std::vector<std::function<void(Channel&)>> on_ring_ GUARDED_BY(mutex_);

@@ -1,4 +1,6 @@
 // thrown.h — exceptions of the program's own code, which the service thread survives.
+//
+// Stands alone: groups, messages and the service call the program's code.
 #pragma once
 
 #include <exception>

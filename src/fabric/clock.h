@@ -1,4 +1,6 @@
 // clock.h — the host's monotonic clock as the fabric's time. Every wait's deadline is on it.
+//
+// Stands alone: both adapters tell time by it.
 #pragma once
 
 #include <chrono>

@@ -1,5 +1,5 @@
 // allocated.h — for the library of allocation_hooks.cc, which is preloaded beside this one when farside far keeps a
-// profile or has hints.
+// profile or has hints. Stands alone: it is the interface between the two libraries.
 #pragma once
 
 #include <cstddef>

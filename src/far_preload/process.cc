@@ -37,7 +37,7 @@ namespace {
 
 using preload::system_call;
 
-constexpr int kCannotJoin = 125;  // as env, timeout and others end when it is they who failed
+constexpr int kCannotJoin = 125;  // as env, timeout and others end when they themselves failed
 
 constinit long trap_error = 0;  // of the fork under way
 

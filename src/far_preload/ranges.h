@@ -16,7 +16,7 @@ inline constexpr std::uint64_t kPageBytes = 4096;
 constexpr std::uint64_t whole_pages(std::uint64_t bytes) { return (bytes + kPageBytes - 1) & ~(kPageBytes - 1); }
 
 enum class Use : std::uint8_t {
-  free,     ///< zeros, for the next who asks
+  free,     ///< zeros, for the next caller
   used,     ///< the program's
   freed,    ///< was the program's; still has its bytes
   foreign,  ///< something else was mapped over it: never ours again

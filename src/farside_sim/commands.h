@@ -1,4 +1,6 @@
 // commands.h — what farside-sim can do, one file each.
+//
+// Stands alone: it is the list of all commands.
 #pragma once
 
 #include "command/command.h"

@@ -1,4 +1,6 @@
 // The farside-sim command. A scenario that was violated counts as failed.
+//
+// Stands alone, as each program's beginning does.
 #include <cstdlib>
 
 #include "farside_sim/commands.h"

@@ -1,4 +1,6 @@
 // conditions.h — what a figure is measured on.
+//
+// Stands alone: the figures of both papers are measured under them.
 #pragma once
 
 #include <cstdint>

@@ -114,8 +114,8 @@ class LaplaceProgram final : public Program {
       : Program(conditions, laplace.ranks), laplace_(laplace), row_bytes_(laplace.size * sizeof(double)) {}
 
  private:
-  // Rows arrive by turns in two sets of a row from above and one from below, with a word for each: who has sent its row
-  // of this round has used those of the one before.
+  // Rows arrive by turns in two sets of a row from above and one from below, with a word for each: the neighbour that
+  // has sent its row of this round has used those of the one before.
   enum Side : std::uint64_t { above, below };
   static std::uint64_t word(Side side) { return kLine * side; }
   [[nodiscard]] std::uint64_t row(Side side, std::uint64_t number) const {

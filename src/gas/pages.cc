@@ -16,7 +16,7 @@ namespace farside {
 
 namespace {
 
-constexpr std::uint64_t kMostRemembered = 65'536;
+constexpr std::uint64_t kMaxRemembered = 65'536;
 constexpr std::uint64_t kSpareSlots = 16;
 constexpr Duration kPartTimeout = std::chrono::seconds(1);  // for puts that were given up
 constexpr std::uint64_t kMaxPages = std::uint64_t{1} << 40U;
@@ -43,7 +43,7 @@ PageSettings settings_of(const std::string& name, const PagesOptions& options, R
   const std::function<Rank(PageId)> first_owner = options.first_owner ? options.first_owner : in_turn;
   const std::uint64_t remembered = options.remembered_places != 0
                                        ? std::min(options.remembered_places, options.pages)
-                                       : std::clamp<std::uint64_t>(options.pages, 1, kMostRemembered);
+                                       : std::clamp<std::uint64_t>(options.pages, 1, kMaxRemembered);
   return {.shape = {.pages = options.pages,
                     .page_bytes = options.page_bytes,
                     .slots = slots_for(options, first_owner, ranks),

@@ -1,4 +1,4 @@
-// read_cache.h — copies of remote pages, as many as fit; who was not used for longest goes first.
+// read_cache.h — copies of remote pages, as many as fit; the least recently used goes first.
 #pragma once
 
 #include <cstdint>

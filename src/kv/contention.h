@@ -1,4 +1,6 @@
 // contention.h — trying again a write that was refused because another client wrote at the same time.
+//
+// Stands alone: tables and the Redis server write again in the same way.
 #pragma once
 
 #include <algorithm>
@@ -17,12 +19,12 @@ class Contention {
   /// After a pause, ever longer and a random part of it: of two that refuse each other one is alone at last. False: the
   /// time is over.
   [[nodiscard]] bool try_again() {
-    constexpr unsigned kLongestPauseUs = 1000;
+    constexpr unsigned kMaxPauseUs = 1000;
     if (Clock::now() >= end_) return false;
     if (const unsigned pause_us = random_() % pause_us_; pause_us != 0) {
       std::this_thread::sleep_for(std::chrono::microseconds(pause_us));
     }
-    pause_us_ = std::min(2 * pause_us_, kLongestPauseUs);
+    pause_us_ = std::min(2 * pause_us_, kMaxPauseUs);
     return true;
   }
 

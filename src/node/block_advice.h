@@ -1,6 +1,8 @@
 // block_advice.h — whether the pool's blocks fit the files that its programs read.
 //
 // A slot holds one block, whatever part of it the file fills: of small files a pool with large blocks holds few.
+//
+// Stands alone: it judges numbers of any node, for `farside status`.
 #pragma once
 
 #include <cstdint>

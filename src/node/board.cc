@@ -13,8 +13,8 @@ Board::Board(std::uint64_t slot_count)
       mapping_(file_, door::board_bytes(slot_count), Mapping::Access::read_write) {}
 
 Time Board::last_used(std::uint64_t slot) const {
-  constexpr std::uint64_t kMost = std::numeric_limits<std::int64_t>::max();
-  return {static_cast<std::int64_t>(std::min(word(door::kStampsOffset + 8 * slot), kMost))};
+  constexpr std::uint64_t kMax = std::numeric_limits<std::int64_t>::max();
+  return {static_cast<std::int64_t>(std::min(word(door::kStampsOffset + 8 * slot), kMax))};
 }
 
 door::HitStripe Board::counts() const {

@@ -8,8 +8,8 @@
 #include <sys/socket.h>
 #include <sys/time.h>
 
+#include "net/local_socket.h"
 #include "node/door_packet.h"
-#include "team/local_socket.h"
 
 namespace farside {
 

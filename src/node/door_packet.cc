@@ -12,9 +12,9 @@ namespace farside {
 namespace {
 
 // More than any request or reply carries; what exceeds it the kernel closes and reports as MSG_CTRUNC.
-constexpr std::size_t kMostFds = 4;
+constexpr std::size_t kMaxFds = 4;
 
-using ControlBuffer = std::array<std::byte, CMSG_SPACE(kMostFds * sizeof(int))>;
+using ControlBuffer = std::array<std::byte, CMSG_SPACE(kMaxFds * sizeof(int))>;
 
 std::vector<Fd> take_fds(msghdr& message) {
   std::vector<Fd> fds;

@@ -18,8 +18,8 @@
 #include "farside/base/log.h"
 #include "farside/cache/time_limits.h"
 
+#include "net/local_socket.h"
 #include "node/door_packet.h"
-#include "team/local_socket.h"
 
 namespace farside {
 

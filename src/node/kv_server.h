@@ -31,7 +31,7 @@ class KvServer {
   KvServer(const PoolDirectory& pool, Team& team, const KvNodeOptions& options);
 
  private:
-  /// A service, and who runs it.
+  /// A service, and the thread that runs it.
   class Running {
    public:
     Running(const kv::ServiceOptions& options, const Secret& secret);

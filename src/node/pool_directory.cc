@@ -15,7 +15,7 @@
 
 #include "far/service/link_messages.h"
 #include "kv/service/link_messages.h"
-#include "team/service_socket.h"
+#include "service/service_socket.h"
 
 namespace farside {
 

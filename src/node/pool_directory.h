@@ -9,7 +9,7 @@
 //   node-<rank>.sock.silent   made by a program that the node does not answer (farside/cache/host_door.h)
 //   kv-<rank>.sock     the key-value servers
 //   kv-<rank>.sock.recovered   how much of its journal a key-value server that is starting has read
-//   far-<rank>.sock    who lends memory
+//   far-<rank>.sock    the node's service of far memory
 //   kv-<rank>-standby.sock   and the standby of each
 //
 // The process that runs a pool, its supervisor, holds a lock (flock) on the directory itself, so the kernel says

@@ -5,9 +5,9 @@
 
 #include "farside/base/error.h"
 
+#include "net/socket.h"
+#include "service/service_socket.h"
 #include "team/environment.h"
-#include "team/service_socket.h"
-#include "team/socket.h"
 
 namespace farside {
 
@@ -18,7 +18,7 @@ constexpr Duration kLook = std::chrono::milliseconds(5);
 
 // The part of the addresses that each rank has: a word that tells the length of its own address, written last, and that
 // address.
-constexpr std::uint64_t kMostAddressBytes = 256;
+constexpr std::uint64_t kMaxAddressBytes = 256;
 constexpr std::uint64_t kAddressOffset = sizeof(ControlWord);
 
 /// Returns the address at which the nodes meet.
@@ -39,7 +39,7 @@ std::string own_address(unsigned port_offset) {
 }
 
 std::unique_ptr<SymmetricRegion> tell(Team& team, std::string_view service, const std::string& own) {
-  auto addresses = team.allocate("addresses of " + std::string(service), kAddressOffset + kMostAddressBytes);
+  auto addresses = team.allocate("addresses of " + std::string(service), kAddressOffset + kMaxAddressBytes);
   addresses->local().copy_in(kAddressOffset, std::as_bytes(std::span(own)));
   team.fabric().open_channel()->local_fence();
   addresses->local().word<ControlWord>(0).store(own.size());
@@ -53,7 +53,7 @@ std::string address_of(Team& team, const SymmetricRegion& addresses, Rank rank) 
   const RemoteRegion& told = addresses.of(rank);
   for (;;) {
     const Fetched bytes = channel->load(told.word<ControlWord>(0), deadline);
-    std::string address(bytes.done() && bytes.value <= kMostAddressBytes ? bytes.value : 0, '\0');
+    std::string address(bytes.done() && bytes.value <= kMaxAddressBytes ? bytes.value : 0, '\0');
     const LocalSpan into(address.data(), address.size());
     if (!address.empty() && channel->read(into, told.span(kAddressOffset, address.size()), deadline) == Outcome::done) {
       return address;

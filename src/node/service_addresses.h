@@ -9,8 +9,8 @@
 
 #include "farside/team/team.h"
 
+#include "net/secret.h"
 #include "node/pool_directory.h"
-#include "team/secret.h"
 
 namespace farside {
 

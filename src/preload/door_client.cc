@@ -205,7 +205,7 @@ void lose(int error) {
   forget_connections();
 }
 
-// Whether the node is there, as far as is known. Of those who come when it is time, one is told to look.
+// Whether the node is there, as far as is known. Of the calls that come when it is time, one is told to look.
 enum class Standing { there, lost, look };
 Standing standing() {
   std::uint64_t at = look_at_ns.load(std::memory_order_relaxed);

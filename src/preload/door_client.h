@@ -20,9 +20,9 @@ void name(const char* socket_path);
 /// be reached: then the first call says so on standard error.
 const HostMemory* memory();
 
-/// Sends a request with the descriptor `file` and takes the reply. False when there is none: then the node is taken for
-/// dead. A node that was started again opens the same door, so it is looked for there by one call in a while, ever more
-/// rarely; all others return false at once.
+/// Sends a request with the descriptor `file` and takes the reply. Returns false when there is none: then the node
+/// counts as dead. A node that was started again listens at the same socket, so one call at a time looks for it there,
+/// with exponential backoff; all others return false at once.
 bool ask(door::RequestKind kind, const BlockKey& key, int file, door::Reply& reply);
 
 /// After a fork: the connections belong to the parent.

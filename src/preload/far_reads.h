@@ -1,5 +1,7 @@
 // far_reads.h — reads by far memory's library, where it is preloaded too. Its pages may be evicted while a device
 // writes into them, so it reads what a device may write into other memory, and copies.
+//
+// Stands alone: it is the interface between the two preloaded libraries.
 #pragma once
 
 #include <cstddef>

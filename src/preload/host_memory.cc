@@ -64,9 +64,9 @@ void unmap(const std::byte* base, std::uint64_t bytes) {
 // Asks for the first bytes of a piece before anything else is looked at, so that all of them come at once. The
 // processor itself would only find out line by line where a copy goes. What is wrongly asked for does no harm.
 void fetch_ahead(const std::byte* from, std::uint64_t bytes) {
-  constexpr std::uint64_t kMostBytes = 4096;
+  constexpr std::uint64_t kMaxBytes = 4096;
   constexpr std::uint64_t kLineBytes = 64;
-  for (std::uint64_t at = 0; at < std::min(bytes, kMostBytes); at += kLineBytes) __builtin_prefetch(from + at);
+  for (std::uint64_t at = 0; at < std::min(bytes, kMaxBytes); at += kLineBytes) __builtin_prefetch(from + at);
 }
 
 // Adds by one instruction, which nothing on this CPU comes between. A locked one would first wait until all that was
@@ -101,8 +101,8 @@ const HostMemory* HostMemory::map(const door::MapReply& reply, int slots, int bo
   return memory;
 }
 
-// The kernel has the old mapping gone for all threads before one of them sees the new: who has seen a zero sees no old
-// byte afterwards, so the token that it looks at last tells it.
+// The kernel has the old mapping gone for all threads before one of them sees the new: a thread that has seen a zero
+// sees no old byte afterwards, so the token that it looks at last tells it.
 void HostMemory::blank() const {
   constexpr int kFlags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED;
   map_memory(reinterpret_cast<std::uintptr_t>(slots_base_), slots_bytes_, PROT_READ, kFlags, -1);

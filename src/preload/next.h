@@ -1,4 +1,6 @@
 // next.h — the functions that our hooks stand before.
+//
+// Stands alone: the hooks of both preloaded libraries use it.
 #pragma once
 
 #include <atomic>

@@ -52,7 +52,7 @@ std::size_t total(const iovec* parts, int count) {
     if (parts[i].iov_len > SSIZE_MAX - bytes) return 0;
     bytes += parts[i].iov_len;
   }
-  return std::min(bytes, kMostBytes);
+  return std::min(bytes, kMaxBytes);
 }
 
 // Reads from the file that was looked at; kPass when the number means another by now. `into` may be far memory, for

@@ -17,7 +17,7 @@ namespace farside::preload {
 inline constexpr ssize_t kPass = LONG_MIN;
 
 /// No system call moves more.
-inline constexpr std::size_t kMostBytes = 0x7ffff000;
+inline constexpr std::size_t kMaxBytes = 0x7ffff000;
 
 /// At the descriptor's offset, and moves it.
 ssize_t read_on(int fd, const iovec* parts, int count);

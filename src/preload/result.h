@@ -1,4 +1,6 @@
 // result.h — from the kernel's convention to libc's.
+//
+// Stands alone: the hooks of both preloaded libraries use it.
 #pragma once
 
 #include <cerrno>

@@ -1,6 +1,8 @@
 // system_call.h — the kernel, asked directly.
 //
 // libc's own wrappers set errno, are cancellation points, and would lead back into our hooks.
+//
+// Stands alone: the hooks of both preloaded libraries use it.
 #pragma once
 
 #include <cerrno>

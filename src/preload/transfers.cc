@@ -80,7 +80,7 @@ ssize_t copy(const CachedDescriptor& cached, const End& from, const End& to, std
   const Buffer buffer;
   if (start < 0 || static_cast<std::uint64_t>(start) >= size || !buffer) return kPass;
   const std::size_t most =
-      std::min({bytes, kMostBytes, static_cast<std::size_t>(size) - static_cast<std::size_t>(start)});
+      std::min({bytes, kMaxBytes, static_cast<std::size_t>(size) - static_cast<std::size_t>(start)});
 
   std::size_t done = 0;
   long error = 0;

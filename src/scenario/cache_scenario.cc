@@ -172,7 +172,7 @@ class Run {
     const auto victim = [this, &scheduler] {
       return static_cast<Rank>(1 + scheduler.random() % (scenario_.nodes - 1));
     };
-    const auto befall = [this, &scheduler](std::function<void()> what) {
+    const auto inject = [this, &scheduler](std::function<void()> what) {
       scheduler.after(scheduler.up_to(kLife), [this, what = std::move(what)] {
         if (!healed_) what();
       });
@@ -183,7 +183,7 @@ class Run {
     }
     for (std::uint32_t i = 0; i < scenario_.pauses; ++i) {
       const Duration length = scheduler.up_to(scheduler.one_in(2) ? kLife : kLongPause);
-      befall([this, who = victim(), length] {
+      inject([this, who = victim(), length] {
         note(who, "is stopped");
         world_.pause(who, length);
       });
@@ -191,7 +191,7 @@ class Run {
     for (std::uint32_t i = 0; i < scenario_.stalls; ++i) {
       const auto from = static_cast<Rank>(scheduler.random() % scenario_.nodes);
       const auto to = static_cast<Rank>((from + victim()) % scenario_.nodes);
-      befall([this, from, to, length = scheduler.up_to(kLongStall)] {
+      inject([this, from, to, length = scheduler.up_to(kLongStall)] {
         note(from, "does not get through to node " + std::to_string(to));
         world_.wires().stall(from, to, length);
       });

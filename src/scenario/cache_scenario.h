@@ -35,7 +35,7 @@ struct CacheScenario {
   std::uint32_t slots = 4;    ///< of each node
   std::uint32_t groups = 1;
   std::uint32_t deaths = 0;
-  std::uint32_t restarts = 0;  ///< the first of those who die come back, empty
+  std::uint32_t restarts = 0;  ///< the first nodes that die come back, empty
   std::uint32_t pauses = 0;
   std::uint32_t stalls = 0;    ///< of links, in one direction
   std::uint32_t load_us = 20;  ///< the longest time that the file system takes for a word

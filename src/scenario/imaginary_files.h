@@ -1,5 +1,7 @@
 // imaginary_files.h — the file system of the scenarios: small files of one block, each word of which is told by its
 // key, so that bytes of another block, or a mixture, show.
+//
+// Stands alone: what reads the files and what checks the bytes must agree on it.
 #pragma once
 
 #include <cstring>

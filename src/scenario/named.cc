@@ -143,7 +143,7 @@ CacheScenario draw_storm(std::uint64_t seed) {
 }
 
 constexpr std::array kScenarios{
-    NamedScenario{"cache", "nodes read random blocks; anything may befall them", draw_any},
+    NamedScenario{"cache", "nodes read random blocks; with any fault", draw_any},
     NamedScenario{"recycle", "a slot is recycled for other blocks and back while it is copied", draw_recycle},
     NamedScenario{"jam", "more threads than slots, and links that stall", draw_jam},
     NamedScenario{"restart", "nodes die and come back, empty, all the time", draw_restart},

@@ -1,4 +1,6 @@
 // atomics.h — what an atomic makes of a word.
+//
+// Stands alone: two kinds of simulated channel carry out atomics.
 #pragma once
 
 #include "farside/fabric/channel.h"

@@ -22,7 +22,7 @@ struct NetworkSpeed {
 struct FileSystemSpeed {
   std::uint32_t servers;  ///< a file's stripes are dealt to them in turn
   std::uint64_t stripe_bytes;
-  double server_bytes_per_s;  ///< of each, shared by all who read from it
+  double server_bytes_per_s;  ///< of each, shared by all its readers
   double client_bytes_per_s;  ///< the most that one reader gets
   Duration latency;           ///< of a request without data and contention
   Duration server_request;    ///< how long a server is busy with a request, beyond its bytes

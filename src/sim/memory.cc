@@ -10,7 +10,7 @@ namespace farside::sim {
 
 namespace {
 
-constexpr Duration kLongestBuffering = std::chrono::microseconds(5);
+constexpr Duration kMaxBufferTime = std::chrono::microseconds(5);
 
 void require_words(std::uint64_t offset, std::size_t bytes) {
   if (offset % 8 != 0 || bytes % 8 != 0) {
@@ -71,7 +71,7 @@ void SimMemory::store(std::uint64_t offset, std::uint64_t value) {
     });
   }
   buffered_.push_back({number, thread, offset, value});
-  scheduler_.after(scheduler_.up_to(kLongestBuffering),
+  scheduler_.after(scheduler_.up_to(kMaxBufferTime),
                    [memory = shared_from_this(), number, offset] { memory->commit_through(number, offset); });
 }
 

@@ -15,11 +15,11 @@ namespace farside::sim {
 namespace {
 
 // A thread that something woke does not go on at the very same moment.
-constexpr Duration kLongestWakeUp = std::chrono::nanoseconds(500);
+constexpr Duration kMaxWakeUp = std::chrono::nanoseconds(500);
 
 // Events that are held up are looked at again, with exponential backoff.
 constexpr Duration kFirstRetry = std::chrono::microseconds(2);
-constexpr Duration kLongestRetry = std::chrono::milliseconds(1);
+constexpr Duration kMaxRetry = std::chrono::milliseconds(1);
 
 }  // namespace
 
@@ -154,7 +154,7 @@ void Scheduler::release() {
 // A thread's events have the thread's priority, also when another one woke it.
 void Scheduler::wake(Ticket ticket) {
   const std::int64_t priority = std::exchange(priority_, threads_[ticket.thread]->priority);
-  after(up_to(kLongestWakeUp), [this, ticket] { go_on(ticket); });
+  after(up_to(kMaxWakeUp), [this, ticket] { go_on(ticket); });
   priority_ = priority;
 }
 
@@ -224,7 +224,7 @@ void Scheduler::execute(Event& event) {
   now_ = std::max(now_, event.at);
   if (event.ready && !event.ready()) {
     event.at = now_ + up_to(event.retry);
-    event.retry = std::min(event.retry * 2, kLongestRetry);
+    event.retry = std::min(event.retry * 2, kMaxRetry);
     return put_in(event);
   }
   priority_ = event.priority;

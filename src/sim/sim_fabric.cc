@@ -36,17 +36,17 @@ class SimRegion final : public Region {
 
 // Clocks of real machines differ by parts in a million. Here they differ by up to a tenth, and by up to an hour.
 constexpr std::int64_t kParts = 1000;
-constexpr std::uint64_t kMostPartsWrong = 100;
-constexpr Duration kMostAhead = std::chrono::hours(1);
+constexpr std::uint64_t kMaxBadParts = 100;
+constexpr Duration kMaxAhead = std::chrono::hours(1);
 
 }  // namespace
 
 SimFabric::SimFabric(Wires& wires, ProcessId process) : wires_(wires), process_(process) {
   if (!wires.network().clocks_drift) return;
   Scheduler& scheduler = wires.scheduler();
-  parts_slow_ = static_cast<std::int64_t>(scheduler.random() % (2 * kMostPartsWrong + 1)) -
-                static_cast<std::int64_t>(kMostPartsWrong);
-  ahead_ = scheduler.up_to(kMostAhead);
+  parts_slow_ =
+      static_cast<std::int64_t>(scheduler.random() % (2 * kMaxBadParts + 1)) - static_cast<std::int64_t>(kMaxBadParts);
+  ahead_ = scheduler.up_to(kMaxAhead);
 }
 
 SimFabric::~SimFabric() {

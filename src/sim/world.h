@@ -1,4 +1,4 @@
-// world.h — a simulated cluster: processes that form a team, their threads, and what befalls them.
+// world.h — a simulated cluster: processes that form a team, their threads, and their faults.
 #pragma once
 
 #include <cstdint>

@@ -6,9 +6,9 @@
 
 #include "farside/base/error.h"
 
+#include "net/secret.h"
 #include "team/coordinator_client.h"
 #include "team/environment.h"
-#include "team/secret.h"
 
 namespace farside {
 

@@ -10,7 +10,7 @@
 
 #include "farside/team/team.h"
 
-#include "team/socket.h"
+#include "net/socket.h"
 
 namespace farside {
 

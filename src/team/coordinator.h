@@ -21,9 +21,9 @@
 #include "farside/team/team.h"
 
 #include "base/throttled_log.h"
+#include "net/connection.h"
+#include "net/introduction.h"
 #include "team/bootstrap.h"
-#include "team/connection.h"
-#include "team/introduction.h"
 
 namespace farside {
 
@@ -32,8 +32,8 @@ class Coordinator {
   /// Throws Error on the first thing that a member contributes when it cannot be one of this team.
   using Admission = std::function<void(Rank rank, const std::string& first)>;
 
-  /// Listens on `address` (socket.h) for the members of a team of `size`. A member that `admission` refuses is told why
-  /// and loses its seat, before any other member has seen what it contributed.
+  /// Listens on `address` (net/socket.h) for the members of a team of `size`. A member that `admission` refuses is told
+  /// why and loses its seat, before any other member has seen what it contributed.
   Coordinator(const std::string& address, const Secret& secret, Rank size, Admission admission = {});
   ~Coordinator() { loop_.stop(); }
   Coordinator(const Coordinator&) = delete;

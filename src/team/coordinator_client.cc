@@ -55,12 +55,12 @@ std::vector<std::string> CoordinatorClient::exchange(const std::string& tried, s
   MutexLock lock(mutex_);
   const bool repeats = exchanges_ < standing_.exchanges;  // then no rank is waited for
   const std::uint32_t epoch = epoch_;
-  const auto somebody_is_missing = [&]() REQUIRES(mutex_) { return !repeats && (!lost_.empty() || epoch_ != epoch); };
-  if (failure_.empty() && !somebody_is_missing()) {
+  const auto is_incomplete = [&]() REQUIRES(mutex_) { return !repeats && (!lost_.empty() || epoch_ != epoch); };
+  if (failure_.empty() && !is_incomplete()) {
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - SetupClock::now()).count();
     const auto limit_ms = static_cast<std::uint32_t>(std::max<std::int64_t>(left, 0));
     send_later(FrameKind::contribute, Encoder().number(exchanges_).number(epoch).number(limit_ms).text(blob).take());
-    const auto ended = [&]() REQUIRES(mutex_) { return gathered_ || !failure_.empty() || somebody_is_missing(); };
+    const auto ended = [&]() REQUIRES(mutex_) { return gathered_ || !failure_.empty() || is_incomplete(); };
     if (!changed_.wait_until(lock, deadline + kAnswerGrace, ended)) {
       failure_ = "the coordinator did not answer in time";
     }

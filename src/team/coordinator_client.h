@@ -4,9 +4,9 @@
 #include <optional>
 
 #include "base/mutex.h"
+#include "net/connection.h"
+#include "net/introduction.h"
 #include "team/bootstrap.h"
-#include "team/connection.h"
-#include "team/introduction.h"
 
 namespace farside {
 

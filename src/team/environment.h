@@ -1,4 +1,6 @@
 // environment.h — how a launcher tells a process which member of which team it is.
+//
+// Stands alone: launchers set what members read.
 #pragma once
 
 namespace farside {

@@ -212,7 +212,7 @@ Outcome HostTeam::barrier(Deadline deadline) {
     if (outcome == Outcome::timed_out) return outcome;
     // The mark of a rank is read after its death was seen: the rank may have stored it before it died.
     const auto never_comes = [&](Rank rank) REQUIRES(collective_) {
-      // In this order, and anew for each: who comes back between the two looks is seen by the second.
+      // In this order, and anew for each: a rank that comes back between the two looks is seen by the second.
       const bool gone = fabric_->lost(rank) || returns()[rank] != returns_before[rank];
       return (gone || mark_of(rank).is_of_later_epoch_than(mark_)) && !mark_of(rank).has_arrived_at(mark_);
     };

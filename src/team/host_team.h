@@ -13,9 +13,9 @@
 #include "farside/team/team.h"
 
 #include "base/mutex.h"
+#include "net/event_loop.h"
 #include "team/barrier_mark.h"
 #include "team/bootstrap.h"
-#include "team/event_loop.h"
 #include "team/member_card.h"
 
 namespace farside {

@@ -3,12 +3,12 @@
 #include "farside/base/error.h"
 #include "farside/base/log.h"
 
+#include "net/runtime_dir.h"
 #include "team/coordinator.h"
 #include "team/environment.h"
 #include "team/launcher.h"
 #include "team/linked_libraries.h"
 #include "team/member_card.h"
-#include "team/runtime_dir.h"
 
 namespace farside {
 

@@ -1,4 +1,6 @@
 // liveness.h — when a member on another host counts as dead.
+//
+// Stands alone: coordinator and members must agree on it.
 #pragma once
 
 #include <chrono>

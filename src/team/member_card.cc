@@ -6,8 +6,8 @@
 #include "farside/base/error.h"
 
 #include "base/wire.h"
+#include "net/handshake.h"
 #include "team/environment.h"
-#include "team/handshake.h"
 
 namespace farside {
 

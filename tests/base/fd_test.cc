@@ -17,7 +17,7 @@ TEST(Mapping, LiesWhereLargePagesFit) {
   }
 }
 
-// What late operations still reach after a region was freed: memory, but nobody's.
+// Operations that come late, after their region was freed, reach memory that belongs to no region.
 TEST(Mapping, BlankKeepsTheAddressesAndLetsTheFileGo) {
   constexpr std::size_t kBytes = 1 << 20;
   const Fd file = make_memfd("test", kBytes);

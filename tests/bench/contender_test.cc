@@ -39,7 +39,7 @@ TEST(Contender, LeavesNothingBehind) {
   pid_t grandchild = 0;
   {
     Contender stubborn("stubborn", shell("sleep 1000 & echo ready; read line; echo $!; wait"));
-    grandchild = std::stoi(stubborn.ask("whom did you start?"));
+    grandchild = std::stoi(stubborn.ask("which process did you start?"));
     ASSERT_EQ(::kill(grandchild, 0), 0);
   }
   while (::kill(grandchild, 0) == 0) ::usleep(1000);  // until init has collected it; CTest's time-out is the deadline

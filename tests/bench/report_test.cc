@@ -44,7 +44,7 @@ TEST(Report, JsonHasOneRowForEachResultAndBaseline) {
   for (const char* text : {"cpu", "kernel"}) EXPECT_FALSE(document["machine"][text].get<std::string>().empty());
 }
 
-// Whoever reads the table sees at once where farside is slower than it wants to be, and only there.
+// A reader of the table sees at once where farside is slower than it wants to be, and only there.
 TEST(Report, TableMarksWhatWasMissed) {
   Report good("a benchmark", false);
   good.add(compare("latency", "ns", Better::lower, kOurs, {kSlow}));

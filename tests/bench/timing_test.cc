@@ -48,7 +48,7 @@ TEST(Timing, SurvivesItsLine) {
   EXPECT_THROW(static_cast<void>(Timing::from_line("Segmentation fault")), std::runtime_error);
 }
 
-// Ours and the baselines take turns, so that a slow minute of the machine meets them all. Nobody always comes first.
+// Ours and the baselines take turns, so that a slow minute of the machine meets them all. None always comes first.
 TEST(Race, TakesTurnsInAnOrderDrawnAnew) {
   constexpr unsigned kRepetitions = 12;
   std::string order;

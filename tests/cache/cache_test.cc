@@ -200,7 +200,7 @@ TEST(Cache, GoesOnWhenTheHomeOfTheDirectoryIsDead) {
   EXPECT_EQ(pool.source.loads, 12);
 }
 
-// A cell that names a dead node is nobody's to mend but its group's next reader's, even if another group can help him.
+// Only the next reader of its group repairs a cell that names a dead node, even if another group has the block.
 TEST(Cache, ReplacesTheCellOfADeadNode) {
   TestPool pool(4, {.groups = 2});
   std::uint64_t number = 1;
@@ -230,11 +230,11 @@ TEST(Cache, ReplacesACellWithoutACopyThoughAnotherGroupCanHelp) {
     ASSERT_TRUE(pool.reads(2, key));
     if (pool.cell_of(key).rank == 2) return;
   }
-  FAIL() << "whoever found nothing at the cell's place left it there";
+  FAIL() << "the reader that found nothing at the cell's place left the cell there";
 }
 
-// Everybody reads everything out of caches that are too small, so that slots are recycled under the readers' hands all
-// the time: whatever a copy yields must be the block that was asked for.
+// All nodes read all blocks out of caches that are too small, so that slots are recycled all the time while readers use
+// them: whatever a copy yields must be the block that was asked for.
 TEST(CacheStress, NeverYieldsBytesOfAnotherBlock) {
   constexpr Rank kNodes = 3;
   TestPool pool(kNodes, {.cache_bytes = 6 * kBlock, .groups = 2});

@@ -1,4 +1,4 @@
-// Two nodes at the same place at the same time: each protocol step with somebody else exactly in between.
+// Two nodes at the same place at the same time: each protocol step with the other node exactly in between.
 //
 // Every scenario is also run against a broken variant, to show that it can tell.
 #include <optional>
@@ -122,7 +122,7 @@ class Copying : public Crossing {
   }
 };
 
-TEST_F(Copying, YieldsTheBlockWhenNobodyInterferes) {
+TEST_F(Copying, YieldsTheBlockWithoutInterference) {
   sides_[0]->fill(3, x_, kFirstToken);
   EXPECT_TRUE(sides_[1]->slots.copy(sides_[1]->channel, x_, {0, 3}, 5, soon()));
   EXPECT_TRUE(sides_[1]->has_bytes_of(x_, 5));
@@ -211,7 +211,7 @@ TEST_F(Claiming, GivesTwoClaimersOfOneBlockTheSameRow) {
   }
 }
 
-// A row is claimed for another block while somebody is about to use it for the old one: one of the two gives way.
+// A row is claimed for another block while a node is about to use it for the old one: one of the two gives way.
 TEST_F(Claiming, NeverLeavesACellUnderTheWrongBlock) {
   const BlockId other = neighbour_of(id_, 0);
   for (int turn = 0; turn < 8; ++turn) {
@@ -235,8 +235,8 @@ TEST_F(Claiming, NeverLeavesACellUnderTheWrongBlock) {
   }
 }
 
-// A claim that gives way hides the row's old block for a while. Whoever wants that block meanwhile must not claim a
-// second row: cells under the one that is found last would be out of everybody's sight.
+// A claim that gives way hides the row's old block for a while. A node that wants that block during this time must not
+// claim a second row: no node would find the cells under the row that is found last.
 TEST_F(Claiming, GivesABlockOneRowWhileAClaimOfThatRowIsGivenUp) {
   const auto use = [&](Row row) {
     return sides_[1]->directory.change(sides_[1]->channel, row, 0, row.cell(0).loading_at({1, 1}), soon());
@@ -259,7 +259,7 @@ TEST_F(Claiming, GivesABlockOneRowWhileAClaimOfThatRowIsGivenUp) {
     });
     EXPECT_TRUE(claim(0, neighbour_of(id_, 2 * turn + 1)));
     sides_[0]->channel.before_each({});
-    EXPECT_EQ(rows_of(old), 1) << "somebody came in before operation " << turn;
+    EXPECT_EQ(rows_of(old), 1) << "the other node came in before operation " << turn;
   }
 }
 

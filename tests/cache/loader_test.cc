@@ -1,4 +1,4 @@
-// Loaders that die or are slow: nobody waits for ever, and nobody's work is undone.
+// Loaders that die or are slow: no reader waits for ever, and no node's work is undone.
 #include <future>
 #include <memory>
 #include <optional>
@@ -144,7 +144,7 @@ TEST_F(RenewedLoader, LeavesACellThatAnotherTookOver) {
 }
 
 // A thread that waits for another node's load may do something else meanwhile. The lease goes on all the same.
-TEST_F(Loader, IsLeftAloneForAWhileByWhoeverComesAgain) {
+TEST_F(Loader, IsLeftAloneForAWhileByAThreadThatAsksAgain) {
   CacheOptions options = kOptions;
   options.loading_lease = std::chrono::milliseconds(200);
   hold_loader(options);

@@ -22,7 +22,7 @@ TEST(ReplacementLists, TakesTheLeastRecentlyUsed) {
   lists.add(0, {10});
   lists.add(1, {20});
   lists.add(2, {30});
-  board.used[0] = {25};  // used by a program that told nobody
+  board.used[0] = {25};  // used by a program that did not report it
 
   EXPECT_EQ(lists.take_oldest(board), 1u);
   EXPECT_EQ(lists.take_oldest(board), 0u);

@@ -92,7 +92,7 @@ class TestPool {
     return true;
   }
 
-  /// What the directory says of the block to group 0, as anybody can read it.
+  /// What the directory says of the block to group 0, as any node can read it.
   [[nodiscard]] Cell cell_of(const BlockKey& key) const {
     const Geometry geometry(options, static_cast<Rank>(nodes.size()));
     const auto [home, bucket] = geometry.bucket_of(block_id(key));

@@ -85,7 +85,7 @@ TEST_F(PoolTest, RefusesMoreMemoryThanThereIs) {
   EXPECT_THAT(pool_processes(), IsEmpty());
 }
 
-// What a node has to say reaches whoever called up.
+// What a node has to say reaches the caller of `farside up`.
 TEST_F(PoolTest, SaysWhyANodeDidNotStart) {
   if (kSanitized) GTEST_SKIP() << "a sanitized program needs more addresses than any limit";
   const CommandEnd end = up({"-n", "2", "--cache", "512M"}, {"prlimit", "--as=300000000"});

@@ -197,7 +197,7 @@ TEST_F(FarTest, PassesSignalsOn) {
   EXPECT_EQ(runtime_files(), before);
 }
 
-// Nobody could bring its pages any more.
+// No process could fetch its pages any more.
 TEST_F(FarTest, AProgramDiesWithFarsideFar) {
   ASSERT_EQ(up({"--cache", "16M", "--far", "64M"}).code(), 0);
   Command command({"/usr/bin/env", "FARSIDE_RUNTIME_DIR=" + runtime_dir().string(), FARSIDE_COMMAND, "far", "--local",

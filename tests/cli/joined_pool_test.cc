@@ -13,7 +13,7 @@
 #include "farside/base/error.h"
 #include "farside/base/fd.h"
 
-#include "team/socket.h"
+#include "net/socket.h"
 #include "tests/support/pool.h"
 #include "tests/support/shared.h"
 
@@ -34,7 +34,7 @@ class TakenPort {
   Fd socket_;
 };
 
-bool somebody_listens_at(const std::string& address) {
+bool has_listener(const std::string& address) {
   try {
     return static_cast<bool>(connect_to(address, SetupClock::now() + std::chrono::seconds(1)));
   } catch (const Error&) {
@@ -67,7 +67,7 @@ class JoinedPool : public PoolTest {
   // Waits until others may join.
   [[nodiscard]] std::unique_ptr<Command> start_first() const {
     auto started = on("first", first(address_));
-    EXPECT_TRUE(eventually([this] { return somebody_listens_at(address_); }));
+    EXPECT_TRUE(eventually([this] { return has_listener(address_); }));
     return started;
   }
   std::string address_;
@@ -105,7 +105,7 @@ TEST_F(JoinedPool, IsUpWhenAllMachinesAreAndShowsEachItsOwn) {
   EXPECT_THAT(joined->processes(), IsEmpty());
 }
 
-// Nobody has to know which machine is faster.
+// The user need not know which machine is faster.
 TEST_F(JoinedPool, MayBeStartedBeforeTheMachineThatItJoins) {
   const auto joined = on("second", second("secret"));
   EXPECT_TRUE(eventually([&] { return joined->processes().size() >= 3; }));  // the node is among them
@@ -114,7 +114,7 @@ TEST_F(JoinedPool, MayBeStartedBeforeTheMachineThatItJoins) {
   EXPECT_EQ(started->wait().code(), 0);
 }
 
-// Whoever does not know the secret neither gets in nor disturbs those who do.
+// A machine that does not know the secret neither gets in nor disturbs the machines that know it.
 TEST_F(JoinedPool, TurnsAWrongSecretAwayAndGoesOn) {
   const auto started = start_first();
   const CommandEnd refused = on("second", second("other-secret"))->wait();
@@ -144,7 +144,7 @@ TEST_F(JoinedPool, IsGivenUpByCtrlC) {
   EXPECT_TRUE(WIFSIGNALED(end.status) && WTERMSIG(end.status) == SIGINT);  // as a shell expects
   EXPECT_TRUE(eventually([&] { return started->processes().empty(); }));
   EXPECT_TRUE(std::filesystem::is_empty(files_dir() / "first"));
-  EXPECT_FALSE(somebody_listens_at(address_));
+  EXPECT_FALSE(has_listener(address_));
 }
 
 TEST_F(JoinedPool, SaysThatThePortIsInUse) {

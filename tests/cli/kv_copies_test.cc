@@ -1,5 +1,5 @@
 // A pool with two copies of everything, a node of which dies while clients read and write: nothing that was
-// acknowledged is lost, the history is Read Atomic, and everybody goes on.
+// acknowledged is lost, the history is Read Atomic, and all clients go on.
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -28,9 +28,9 @@ const auto kWriterTimeout = std::chrono::duration_cast<std::chrono::milliseconds
 
 class KvCopies : public PoolTest {
  protected:
-  /// Clients are at work, `befall` happens to a node, and they go on for as long again.
-  template <class Befall>
-  void work_while(Befall befall) {
+  /// Clients are at work, `inject_fault` stops or kills a node, and the clients go on for as long again.
+  template <class InjectFault>
+  void work_while(InjectFault inject_fault) {
     ASSERT_EQ(up({"-n", "3", "--cache", "8M", "--kv", "16M", "--kv-copies", "2"}).code(), 0);
     const pid_t node = node_processes().at(1);
     std::vector<std::unique_ptr<KvWriter>> writers;
@@ -55,7 +55,7 @@ class KvCopies : public PoolTest {
       return true;
     };
     EXPECT_TRUE(eventually([&] { return have_all_done({0, 0, 0}); }));
-    befall(node);
+    inject_fault(node);
     std::vector<std::uint64_t> before;
     before.reserve(writers.size());
     for (const auto& writer : writers) before.push_back(writer->done());
@@ -90,7 +90,7 @@ TEST_F(KvCopies, SurviveANodeThatIsKilled) {
   })) << "all nodes are up, but the copies are not";
 }
 
-// While it stands still nobody takes its place, since it might go on.
+// While the node stands still, its standby is not promoted, since the node might go on.
 TEST_F(KvCopies, SurviveANodeThatIsStoppedAndThenKilled) {
   work_while([](pid_t node) {
     stop(node);

@@ -121,7 +121,7 @@ TEST_F(KvStore, EndsWithThePool) {
   EXPECT_THAT(runtime_files(), ::testing::IsEmpty());
 }
 
-// Nobody answers, and that is said in time.
+// No server answers, and the command says so in time.
 TEST_F(KvStore, DoesNotWaitForServersThatStandStill) {
   start();
   const std::vector<pid_t> nodes = node_processes();

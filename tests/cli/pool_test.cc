@@ -230,7 +230,7 @@ TEST_F(PoolTest, InTheForegroundEndsWithTheCodeOfANodeThatFailedForGood) {
   EXPECT_THAT(end.err, HasSubstr("it has failed too often in a row"));
 }
 
-// Also when there is nobody left to come back to.
+// Also when no node is left that they could come back to.
 TEST_F(PoolTest, StartsAllItsNodesAgain) {
   ASSERT_EQ(up(kSmall).code(), 0);
   for (const pid_t node : node_processes()) ::kill(node, SIGKILL);
@@ -275,7 +275,7 @@ TEST_F(PoolTest, EndsAlthoughItsSupervisorIsStopped) {
   EXPECT_THAT(runtime_files(), IsEmpty());
 }
 
-// Nodes without a supervisor would hold memory that nobody can find.
+// Nodes without a supervisor would hold memory that no command can find.
 TEST_F(PoolTest, DiesWithItsSupervisor) {
   ASSERT_EQ(up(kSmall).code(), 0);
   ::kill(supervisor_process(), SIGKILL);
@@ -301,7 +301,7 @@ TEST_F(PoolTest, StartsAgainAfterEverythingWasKilled) {
 }
 
 // Issue: an idle pool of four nodes uses under 1 % of a core together.
-TEST_F(PoolTest, SleepsWhenNobodyAsks) {
+TEST_F(PoolTest, SleepsWhenIdle) {
   ASSERT_EQ(up({"-n", "4", "--cache", "16M"}).code(), 0);
   const auto processes = pool_processes();
   ASSERT_EQ(processes.size(), 5U);

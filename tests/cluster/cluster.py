@@ -71,6 +71,6 @@ class Cluster:
             host.start(command, env=self.environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
 
     def run(self, command, **environment):
-        """`command`, as somebody who is logged in on the first host and works in the shared directory."""
+        """`command`, as a user that is logged in on the first host and works in the shared directory."""
         environment = self.environment | environment
         return self.hosts[0].run(command, directory=self.directory, env=environment, timeout=2 * PATIENCE_S)

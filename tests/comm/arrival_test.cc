@@ -19,8 +19,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// Everybody sends to everybody, with nothing but counters between the epochs: each finds the values of the epoch that
-// it awaited, although fast senders are ahead. What is read is overwritten four epochs later at the soonest.
+// All ranks send to all ranks, with nothing but counters between the epochs: each rank finds the values of the epoch
+// that it awaited, although fast senders are ahead. What is read is overwritten four epochs later at the soonest.
 TEST(ArrivalCounter, EndsAnEpochWithAllItsCopiesAndNoOthers) {
   const std::uint64_t kEpochs = reduced(200);
   Fleet fleet(4, [&](Member& me) {

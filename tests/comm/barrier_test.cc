@@ -70,7 +70,7 @@ TEST(Barrier, HasEightUnderWay) {
   fleet.expect_success();
 }
 
-// Groups have barriers of their own: one in which nobody comes does not keep the other waiting.
+// Groups have barriers of their own: a barrier at which no rank arrives does not keep the other waiting.
 TEST(Barrier, IsOfAGroup) {
   Fleet fleet(5, [](Member& me) {
     Seat seat(me);
@@ -84,7 +84,8 @@ TEST(Barrier, IsOfAGroup) {
   fleet.expect_success();
 }
 
-// Nobody helps: on memory that all map the last to come ends the barrier for everybody while the others are stopped.
+// No other rank helps: on memory that all map, the last rank to arrive ends the barrier for all ranks while the others
+// are stopped.
 TEST(Barrier, EndsWhileAllOthersAreStopped) {
   if (!all_map_all()) GTEST_SKIP() << "elsewhere service threads take part";
   constexpr unsigned kMembers = 4;

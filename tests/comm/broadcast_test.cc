@@ -91,7 +91,7 @@ TEST(Broadcast, NamesWhoDiedAndReachesTheOthers) {
   EXPECT_EQ(fleet.wait(2), 0);
 }
 
-// Several ranks send at once what is passed on, each through trees in which the others stand: nobody waits for himself.
+// Several ranks send at once what is passed on, each through trees that contain the others: no rank waits for itself.
 TEST(Broadcast, IsPassedOnByWhoSends) {
   static constexpr std::uint64_t kBytes = Broadcast::kTreeBytes + 8;
   Fleet fleet(4, [](Member& me) {

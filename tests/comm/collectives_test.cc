@@ -47,7 +47,7 @@ std::vector<T> reduced_one_by_one(const Shape& shape, std::size_t round, Operato
   return result;
 }
 
-TEST_P(Collective, AllReduceGivesEverybodyTheResult) {
+TEST_P(Collective, AllReduceGivesEachRankTheResult) {
   Fleet fleet(GetParam().members, [](Member& me) {
     Seat seat(me);
     Collectives group(seat.comm);
@@ -89,7 +89,7 @@ TEST_P(Collective, ReduceGivesTheRootTheResultAndLeavesTheOthersAlone) {
   fleet.expect_success();
 }
 
-TEST_P(Collective, AllGatherPutsEverybodysValuesInOrder) {
+TEST_P(Collective, AllGatherOrdersTheValuesByRank) {
   Fleet fleet(GetParam().members, [](Member& me) {
     Seat seat(me);
     Collectives group(seat.comm);
@@ -151,8 +151,8 @@ TEST(Collectives, RoundTheSameWayEachTime) {
   fleet.expect_success();
 }
 
-// Four are under way at once, and end with no call by anybody; each keeps its values until it is ended, in any order,
-// while others go on. A fifth is refused.
+// Four are under way at once, and end without a call by any rank; each keeps its values until it is ended, in any
+// order, while others go on. A fifth is refused.
 TEST(Collectives, HaveFourUnderWay) {
   const std::uint64_t kRounds = reduced(20);
   Fleet fleet(3, [&](Member& me) {

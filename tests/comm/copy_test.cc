@@ -128,7 +128,7 @@ TEST_P(CopySizes, ReachMemoryThatWasMadeOnTheSpot) {
   fleet.expect_success();
 }
 
-// Nobody helps: rank 2 copies between two that are stopped.
+// No other rank helps: rank 2 copies between two ranks that are stopped.
 TEST(Copies, GoBetweenTwoWhoAreStopped) {
   if (!all_map_all()) GTEST_SKIP() << "elsewhere service threads take part";
   static constexpr std::uint64_t kBytes = 3'000'001;

@@ -1,4 +1,4 @@
-// What is seen by those who use what somebody has taken away: an error, or nothing, and never a crash.
+// A rank that uses what another rank has taken away sees an error, or nothing, and never crashes.
 #include <chrono>
 #include <csignal>
 

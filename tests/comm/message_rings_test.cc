@@ -20,10 +20,10 @@ constexpr std::size_t kPayloadBytes = 16;
 class MessageRingsOfTwo : public testing::Test {
  protected:
   MessageRingsOfTwo() {
-    const auto nobody_sleeps = [](Channel&, Rank, Deadline) { return Outcome::done; };
+    const auto no_wakeup = [](Channel&, Rank, Deadline) { return Outcome::done; };
     const MessageRings::Shape shape{.handlers = kHandlers, .places = 4, .payload_bytes = kPayloadBytes, .outbox = 4};
     on_all_ranks(2, [&](Rank rank) {
-      rings_[rank] = std::make_unique<MessageRings>(*teams_[rank], "messages", shape, nobody_sleeps);
+      rings_[rank] = std::make_unique<MessageRings>(*teams_[rank], "messages", shape, no_wakeup);
     });
     channel_.before_each([this](const Operation& operation) {
       receiver_ = operation.region;

@@ -31,7 +31,7 @@ std::vector<std::byte> pattern(std::uint64_t bytes) {
   return made;
 }
 
-// Every payload arrives whole with its words, from whoever sends it, to oneself too.
+// Every payload arrives whole with its words, from every rank to every rank, itself included.
 TEST(Messages, ArriveWhole) {
   static constexpr std::array<std::uint64_t, 6> kSizes{0, 1, 7, 8, 65, 512};
   Fleet fleet(2, [](Member& me) {
@@ -78,7 +78,7 @@ TEST(Messages, RunWhileTheProgramComputes) {
   fleet.expect_success();
 }
 
-// All ranks send to all at once, through rings of two places, and every handler replies and forwards. Nobody gets
+// All ranks send to all at once, through rings of two places, and every handler replies and forwards. No rank gets
 // stuck, everything arrives, and in order for each pair of ranks.
 TEST(Messages, FloodFromAllToAllArrivesInOrder) {
   static constexpr Rank kRanks = 4;
@@ -216,7 +216,7 @@ TEST(Messages, TellAHandlerWhenTheOutboxIsFull) {
   fleet.expect_success();
 }
 
-// A handler that throws harms nobody: those after it are run.
+// A handler that throws harms no other handler: those after it are run.
 TEST(Messages, GoOnAfterAHandlerThatThrows) {
   Fleet fleet(2, [](Member& me) {
     Seat seat(me);
@@ -238,7 +238,7 @@ TEST(Messages, GoOnAfterAHandlerThatThrows) {
 }
 
 // What cannot be right is refused where it is said.
-TEST(Messages, AreRefusedToNobodyAndWhenTooLarge) {
+TEST(Messages, AreRefusedToAnUnknownRankAndWhenTooLarge) {
   Fleet fleet(1, [](Member& me) {
     Seat seat(me);
     Messages messages(seat.comm, {[](Messages::Call&) {}}, {.places = 2, .payload_bytes = 8, .outbox = 2});

@@ -108,7 +108,7 @@ TEST(Parts, NameWhoDied) {
   EXPECT_EQ(fleet.wait(1), 0);
 }
 
-// Nothing that anybody added is lost, whatever the kind of number.
+// Nothing that a rank added is lost, whatever the kind of number.
 TEST(Atomics, AddUp) {
   static constexpr int kTimes = 50;
   Fleet fleet(4, [](Member& me) {
@@ -131,7 +131,7 @@ TEST(Atomics, AddUp) {
   fleet.expect_success();
 }
 
-// Each rank knows how much it has moved, and from or to whom.
+// Each rank knows how much it has moved, and from or to which peer.
 TEST(Traffic, IsCountedByPeer) {
   Fleet fleet(3, [](Member& me) {
     Seat seat(me);

@@ -52,7 +52,7 @@ struct Table : Seat {
   }
 };
 
-// Whoever comes first, and however large the piece: it arrives, and both ends are told.
+// Whichever end comes first, and however large the piece: it arrives, and both ends are told.
 class RendezvousSizes : public testing::TestWithParam<std::uint64_t> {};
 INSTANTIATE_TEST_SUITE_P(Bytes, RendezvousSizes, testing::Values(0, 8, 4095, Comm::kInlineBytes + 1, 1'000'001));
 
@@ -168,7 +168,8 @@ TEST(Rendezvous, RefusesAKeyThatIsOpenAndWhatThereIsNot) {
   fleet.expect_success();
 }
 
-// What nobody meets can be withdrawn; then it never meets, and the key may be used again. What has met cannot be.
+// An end that has not met its peer can be withdrawn; then it never meets, and the key may be used again. One that has
+// met cannot be withdrawn.
 TEST(Rendezvous, IsWithdrawnOrMet) {
   Fleet fleet(2, [](Member& me) {
     Table table(me, 64);
@@ -198,7 +199,8 @@ TEST(Rendezvous, IsWithdrawnOrMet) {
   fleet.expect_success();
 }
 
-// Nobody helps: who comes second makes the transfer while the first one's process is stopped, and is told of its end.
+// No other process helps: the second rank makes the transfer while the first rank's process is stopped, and is told of
+// its end.
 TEST(Rendezvous, MeetsWhoIsStopped) {
   if (!all_map_all()) GTEST_SKIP() << "elsewhere service threads take part";
   static constexpr std::uint64_t kBytes = 1'000'001;

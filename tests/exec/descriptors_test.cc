@@ -28,7 +28,7 @@ TEST(Descriptor, TellsWhatWasRecorded) {
   EXPECT_EQ(place.look(file).kind(), Kind::unknown);
 }
 
-// The number came to mean something else while somebody found out what it had meant.
+// The number came to mean something else while a thread found out what it had meant.
 TEST(Descriptor, IsNotToldWhatItWasBefore) {
   Descriptor& place = *descriptor(kFd);
   const auto before = place.examine();

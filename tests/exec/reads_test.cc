@@ -44,7 +44,7 @@ TEST(Read, StartsWhereTheDescriptorStands) {
   }
 }
 
-// The remembered offset is far from the end when somebody else has moved the descriptor close to it, and the reverse.
+// The remembered offset is far from the end when a duplicate of the descriptor was moved close to it, and the reverse.
 TEST(Read, IsCutAtTheEndOnly) {
   const std::string expected = truth("text");
   const File file("text");

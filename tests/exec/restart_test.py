@@ -11,7 +11,7 @@ import workbench
 from patience import wait_for
 
 NAMES = ("binary", "text", "almost", "database")
-NEW = "packed.gz"  # which nobody has read before
+NEW = "packed.gz"  # which no process has read before
 OVER = sys.argv.pop(1)  # direct or ucx
 FABRIC = {"direct": {}, "ucx": {"FARSIDE_FABRIC": "ucx", "UCX_TLS": "tcp", "UCX_NET_DEVICES": "lo"}}[OVER]
 

@@ -53,8 +53,8 @@ TEST(Sleeper, IsWokenByWhatComesAfterItsTicket) {
   EXPECT_LT(monotonic_now() - start, 5min);
 }
 
-// A writer to whom nobody listens must not pay for a system call.
-TEST(Sleeper, IsNotAnnouncedToWhenNobodySleeps) {
+// A writer that no thread listens to must not pay for a system call.
+TEST(Sleeper, IsNotAnnouncedToWhenNoThreadSleeps) {
   RegionHeader header{};
   wake_sleepers(header);
   EXPECT_EQ(header.sequence, 0U);
@@ -63,7 +63,7 @@ TEST(Sleeper, IsNotAnnouncedToWhenNobodySleeps) {
   EXPECT_EQ(header.sequence, 0U);
 }
 
-// The kernel gives a pid to somebody else once its process is gone, and a stranger must not be killed for it.
+// The kernel may give the pid of a process that has ended to another process, which must not be killed instead.
 TEST(Process, IsNotKilledForAnotherThatHadItsPid) {
   Fleet fleet(1, [](Member& me) {
     me.barrier();

@@ -26,7 +26,7 @@ void look_until(Condition holds) {
   for (unsigned looks = 1; !holds(); ++looks) {
     if (looks % 2048 != 0) continue;
     ::sched_yield();
-    if (std::chrono::steady_clock::now() > give_up) throw std::runtime_error("a litmus program waited in vain");
+    if (std::chrono::steady_clock::now() > give_up) throw std::runtime_error("a litmus program timed out");
   }
 }
 
@@ -54,7 +54,7 @@ static_assert(round_of(written_in(1)) == 1 && round_of(written_in(1000)) == 1000
 struct Sightings {
   std::atomic<std::uint64_t> strong;    ///< everything in the order it was written
   std::atomic<std::uint64_t> weak;      ///< a later write seen, an earlier one not
-  std::atomic<std::uint64_t> thin_air;  ///< a value that nobody had written: always forbidden
+  std::atomic<std::uint64_t> thin_air;  ///< a value that no process had written: always forbidden
 };
 
 /// What every litmus test keeps in memory that its processes share.

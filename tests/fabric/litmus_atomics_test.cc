@@ -13,13 +13,13 @@ namespace farside::test {
 namespace {
 
 constexpr unsigned kMembers = 4;
-constexpr std::uint64_t kMostEach = 500;
-const std::uint64_t kEach = reduced(kMostEach);
+constexpr std::uint64_t kMaxEach = 500;
+const std::uint64_t kEach = reduced(kMaxEach);
 const std::uint64_t kAll = kMembers * kEach;
 
 // Rule 4: no FETCH_ADD is lost, and each old value is given to one process only.
 TEST(Atomics, FetchAddGivesEveryNumberOnce) {
-  const Shared<std::array<std::atomic<std::uint32_t>, kMembers * kMostEach>> taken;
+  const Shared<std::array<std::atomic<std::uint32_t>, kMembers * kMaxEach>> taken;
   Fleet fleet(kMembers, [&](Member& me) {
     const Mesh mesh = make_mesh(me, 4096);
     const auto word = mesh.at(0).word<AtomicWord>(8);

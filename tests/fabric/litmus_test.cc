@@ -21,7 +21,7 @@ enum class Order {
   none,
   fence,
   flush,
-  reversed,  ///< the mutant: the flag goes first, and the data only after everybody saw the flag
+  reversed,  ///< the mutant: the flag goes first, and the data only after both observers saw the flag
 };
 
 Outcome put_in_order(const Mesh& mesh, Order order, PeerId data_target) {

@@ -25,7 +25,7 @@ namespace {
 
 const Duration kTold = extended(std::chrono::seconds(2));  // within which every waiter knows of a death
 
-/// Collective: everybody learns of the death of `watched`, which is the team's work in the real thing.
+/// Collective: all other members learn of the death of `watched`, which is the team's work in the real thing.
 std::unique_ptr<DeathWatch> watch(Member& me, const Mesh& mesh, PeerId watched) {
   const std::vector<std::string> pids = me.exchange(std::to_string(::getpid()));
   std::unique_ptr<DeathWatch> death_watch;
@@ -45,8 +45,8 @@ struct Killing {
   std::atomic<unsigned> told;    ///< survivors that got peer_lost
 };
 
-// Whoever waits for the victim's signal and whoever is in the middle of operations on it gets peer_lost within 2 s;
-// then the survivors use each other as before.
+// A process that waits for the victim's signal or is in the middle of operations on it gets peer_lost within 2 s; then
+// the survivors use each other as before.
 TEST(Loss, EveryWaiterIsToldOfADeathAndTheOthersGoOn) {
   constexpr unsigned kVictim = 3;
   const Shared<Killing> killing;
@@ -95,7 +95,7 @@ TEST(Loss, EveryWaiterIsToldOfADeathAndTheOthersGoOn) {
 }
 
 // A process that is killed leaves requests behind in its connections. Their target answers the air, and goes on.
-TEST(Loss, OfManyInTheMiddleOfOperationsHarmsNobody) {
+TEST(Loss, OfManyInTheMiddleOfOperationsHarmsNoSurvivor) {
   constexpr unsigned kVictims = 15;
   const Shared<std::atomic<unsigned>> busy;
   const Shared<std::atomic<bool>> over;
@@ -366,8 +366,8 @@ bool maps_region(const std::string& name) {
   return false;
 }
 
-// A dead peer's memory is the machine's again once its death is known, though whoever attached it goes on: a thread may
-// be copying from it just then.
+// A dead peer's memory is the machine's again once its death is known, though the process that attached it goes on: a
+// thread may be copying from it just then.
 TEST(Loss, TheMemoryOfTheDeadIsGivenBack) {
   constexpr std::uint64_t kBytes = 32 << 20;
   const Shared<Killing> killing;

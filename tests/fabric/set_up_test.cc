@@ -68,8 +68,8 @@ TEST(SetUp, ComingAndGoingLeavesNothingBehind) {
   fleet.expect_success();
 }
 
-// Memory that survives its processes fills a machine up, so nothing may depend on anybody's cleaning.
-TEST(SetUp, NothingIsLeftInDevShmWhenEverybodyIsKilled) {
+// Memory that survives its processes fills a machine up, so its removal must not depend on a process.
+TEST(SetUp, NothingIsLeftInDevShmWhenAllProcessesAreKilled) {
   // With a /dev/shm of the test's own each file counts, else those with farside's names.
   const bool is_own = ::unshare(CLONE_NEWNS) == 0;
   if (is_own) {
@@ -171,7 +171,7 @@ TEST(SetUp, HandsOutAReadOnlyFileOfARegion) {
   fleet.expect_success();
 }
 
-// Whoever populates memory wants no page fault later, and to find there what was there before.
+// A process that populates memory wants no page fault later, and to find there what was there before.
 TEST(SetUp, PopulatesMemoryWithoutChangingIt) {
   Fleet fleet(1, [](Member& me) {
     constexpr std::uint64_t kBytes = 3 * kLargePageBytes + 4096;

@@ -56,7 +56,7 @@ TEST(UcxEngine, TimeOutsLeaveNoDescriptors) {
   fleet.expect_success();
 }
 
-// With two cores and eight processes, nobody may burn one while nothing happens.
+// With two cores and eight processes, no process may burn a core while nothing happens.
 TEST(UcxEngine, IdleEngineUsesNoCpu) {
   Fleet fleet(2, [](Member& me) {
     Node node(4096);

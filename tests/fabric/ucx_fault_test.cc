@@ -142,7 +142,7 @@ TEST(UcxFaults, ALinkWhoseResultCouldNotBeSentCarriesNothingMore) {
 }
 
 // To revoke a peer makes the worker progress, which finds what others ask of memory that is gone by then.
-TEST(UcxFaults, RevocationAnswersNobodyOnceTheEngineHasStopped) {
+TEST(UcxFaults, RevocationAnswersNoRequestOnceTheEngineHasStopped) {
   ::setenv("UCX_TLS", "tcp,cma", 1);
   Fleet fleet(3, [](Member& me) {
     Node node(4096);

@@ -8,7 +8,7 @@
 namespace farside::test {
 namespace {
 
-// Whoever waits on a process that is killed must learn it in time, whatever it waits for; others go on.
+// A process that waits for a killed process must learn of the death in time, whatever it waits for; others go on.
 TEST(UcxEngine, KilledPeerIsLostAndOthersGoOn) {
   Shared<std::atomic<bool>> over;  // a barrier would wait for the killed one
   Fleet fleet(3, [&over](Member& me) {

@@ -1,5 +1,6 @@
-// Who goes while a connection is being set up, at either end of it and in whatever way, harms nobody: UCX 1.13 aborts a
-// process whose answer to a connection request waits for a connection that breaks (fabric_ucx.md, Link).
+// A channel, an engine or a process that goes while a connection is being set up, at either end of it and in whatever
+// way, harms no other process: UCX 1.13 aborts a process whose answer to a connection request waits for a connection
+// that breaks (fabric_ucx.md, Link).
 #include <chrono>
 #include <csignal>
 #include <memory>
@@ -31,7 +32,7 @@ void expect_reach(Node& node, PeerId peer) {
 // From nothing to more than a connection takes, and all between.
 constexpr Duration moment(std::uint64_t attempt) { return attempt % 40 * 50us; }
 
-TEST(UcxParting, OfChannelsThatAreBeingConnectedHarmsNobody) {
+TEST(UcxParting, OfChannelsThatAreBeingConnectedHarmsNoProcess) {
   Fleet fleet(4, [](Member& me) {
     Node node(4096);
     node.meet(me);
@@ -45,7 +46,7 @@ TEST(UcxParting, OfChannelsThatAreBeingConnectedHarmsNobody) {
   fleet.expect_success();
 }
 
-TEST(UcxParting, OfAnEngineThatOthersConnectToHarmsNobody) {
+TEST(UcxParting, OfAnEngineThatOthersConnectToHarmsNoProcess) {
   Fleet fleet(4, [](Member& me) {
     for (std::uint64_t round = 0; round < reduced(20); ++round) {
       auto node = std::make_unique<Node>(4096);
@@ -72,7 +73,7 @@ TEST(UcxParting, OfAnEngineThatOthersConnectToHarmsNobody) {
   fleet.expect_success();
 }
 
-TEST(UcxParting, OfProcessesThatAreKilledHarmsNobody) {
+TEST(UcxParting, OfProcessesThatAreKilledHarmsNoSurvivor) {
   constexpr unsigned kSurvivors = 2;
   constexpr unsigned kKilled = 6;
   for (std::uint64_t round = 0; round < reduced(5); ++round) {
@@ -101,8 +102,8 @@ TEST(UcxParting, OfProcessesThatAreKilledHarmsNobody) {
   }
 }
 
-// Who is stopped finds, when it goes on, what was asked of it before the one who asked was killed.
-TEST(UcxParting, OfThePeerOfAProcessThatStoodStillHarmsNobody) {
+// A stopped process finds, when it goes on, the requests of a peer that was killed after it sent them.
+TEST(UcxParting, OfThePeerOfAProcessThatStoodStillDoesNoHarm) {
   for (std::uint64_t round = 0; round < reduced(10); ++round) {
     Shared<std::atomic<bool>> connecting;
     Fleet fleet(2, [&](Member& me) {

@@ -1,4 +1,4 @@
-// How the UCX engine connects, to whom again, and what it refuses.
+// How the UCX engine connects, to which peers it connects again, and what it refuses.
 #include <algorithm>
 #include <chrono>
 #include <csignal>

@@ -78,7 +78,7 @@ TEST(Wait, EndsWhenAPeerIsLost) {
   fleet.expect_success();
 }
 
-// Losing somebody else is no reason to give up.
+// The loss of another peer is no reason to give up.
 TEST(Wait, GoesOnWhenAnotherPeerIsLost) {
   Fleet fleet(1, [](Member& me) {
     const Mesh mesh = make_mesh(me, 4096);
@@ -91,8 +91,8 @@ TEST(Wait, GoesOnWhenAnotherPeerIsLost) {
   fleet.expect_success();
 }
 
-// Nobody announces a plain WRITE or an atomic: whoever waits for one finds it by looking, ever more rarely.
-TEST(Wait, FindsWhatNobodyAnnounced) {
+// No peer announces a plain WRITE or an atomic: a thread that waits for one polls with exponential backoff.
+TEST(Wait, FindsWhatNoPeerAnnounced) {
   Fleet fleet(2, [](Member& me) {
     const Mesh mesh = make_mesh(me, 4096);
     if (me.index() == 0) {
@@ -134,7 +134,7 @@ TEST(Wait, EachWaiterGetsItsSignal) {
   fleet.expect_success();
 }
 
-// Two cores, eight processes: whoever waits must leave the CPU to the others.
+// Two cores, eight processes: a process that waits must leave the CPU to the others.
 TEST(Wait, CostsNoCpu) {
   Fleet fleet(1, [](Member& me) {
     const Mesh mesh = make_mesh(me, 4096);

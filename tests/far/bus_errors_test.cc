@@ -38,7 +38,7 @@ bool ends_well(pid_t child) {
   return status == 0;
 }
 
-// The thread whose fault is being served at the fork is not in the child, where nobody waits for it.
+// The thread whose fault is being served at the fork is not in the child, where no thread waits for it.
 TEST(BusErrors, AForkedChildWaitsForNoThreadOfItsParent) {
   Slow slow;
   std::optional<far::BusErrorRegistration> registration(slow);

@@ -1,6 +1,6 @@
 // A program that joins as it should, and then says to the door whatever comes to its mind: packets of all kinds, with
-// its token or another, of ranges that are its own, nobody's, and no ranges at all, with descriptors or without, on as
-// many connections as it likes. How it ends is its own affair.
+// its token or another, of ranges that are its own, of no program, and no ranges at all, with descriptors or without,
+// on as many connections as it likes. How it ends is its own affair.
 //
 //   far_door_nonsense SOCKET PAGES SEED
 #include <cstdlib>
@@ -14,7 +14,7 @@
 namespace farside::far::client {
 namespace {
 
-constexpr unsigned kMostSeconds = 20;
+constexpr unsigned kMaxSeconds = 20;
 constexpr unsigned kConnections = 24;
 
 class Talker {
@@ -109,7 +109,7 @@ class Talker {
 int main(int argc, char** argv) {
   if (argc != 4) return 2;
   using farside::far::client::kConnections;
-  ::alarm(farside::far::client::kMostSeconds);
+  ::alarm(farside::far::client::kMaxSeconds);
   farside::far::client::Talker talker(argv[1], std::strtoull(argv[2], nullptr, 10),
                                       std::strtoull(argv[3], nullptr, 10));
   talker.touch();

@@ -215,7 +215,7 @@ TEST_F(DoorTest, TheBudgetIsOfAllTogether) {
 }
 
 // A program that is stopped keeps what it has, and the others go on.
-TEST_F(DoorTest, AStoppedProgramHoldsUpNobody) {
+TEST_F(DoorTest, AStoppedProgramHoldsUpNoOther) {
   const auto stopped = start("stay", kPages / 32, 0);
   await_ready(*stopped);
   ::kill(stopped->pid(), SIGSTOP);
@@ -227,7 +227,7 @@ TEST_F(DoorTest, AStoppedProgramHoldsUpNobody) {
 }
 
 // Families are killed in the middle of faults, evictions, discards and forks; others are served, and all comes back.
-TEST_F(DoorTest, WhoeverIsKilledLeavesNothing) {
+TEST_F(DoorTest, AKilledFamilyLeavesNothing) {
   for (std::uint64_t n = 0; n < 8; ++n) {
     const auto first = start("stay", kPages / 4, 2 * n + 1);
     const auto second = start("stay", kPages / 4, 2 * n + 2);
@@ -281,7 +281,7 @@ TEST_F(DoorTest, WhatIsLostEndsItsProgram) {
 
 // Programs talk nonsense of all kinds while another one works: it finds all that it wrote, and nothing is left of them,
 // neither memory nor descriptors.
-TEST_F(DoorTest, WhoeverTalksNonsenseHarmsNobody) {
+TEST_F(DoorTest, NonsenseHarmsNoOtherProgram) {
   const std::size_t descriptors = test::open_descriptors();
   for (std::uint64_t seed = 0; seed < kTalkers; seed += 4) {
     const auto working = start("hammer", kPages / 2, seed);

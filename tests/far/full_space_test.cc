@@ -1,5 +1,5 @@
-// Pages that are to leave for a space that has no room, or not for all of them: they stay, nothing is lost, and nobody
-// waits who need not.
+// Pages that are to leave for a space that has no room, or not for all of them: they stay, nothing is lost, and no
+// thread waits that need not.
 #include <gtest/gtest.h>
 
 #include "tests/far/page_mover_fixture.h"
@@ -39,7 +39,7 @@ TEST_F(FullSpace, WhatCannotBeStoredStays) {
   expect_in_all(3);
 }
 
-// While there is no room for more, what has a place in the space leaves: somebody's fault need not wait for the rest.
+// While there is no room for more, what has a place in the space leaves: a fault need not wait for the rest.
 TEST_F(FullSpace, WhatHasAPlaceLeaves) {
   write_all(10);
   cellar.has_room_for = [](PageNumber page) { return page < 10; };
@@ -53,7 +53,7 @@ TEST_F(FullSpace, WhatHasAPlaceLeaves) {
   expect_in_all(2);
 }
 
-// What had a place that is not its own any more, since a relative has it too, holds up nobody.
+// A page whose place is not its own any more, since a relative has it too, holds up no other page.
 TEST_F(FullSpace, WhatLostItsPlaceStaysAlone) {
   write_all(kPages);
   cellar.has_room_for = [](PageNumber page) { return page % 2 == 0; };
@@ -63,7 +63,7 @@ TEST_F(FullSpace, WhatLostItsPlaceStaysAlone) {
 }
 
 // Nor does a page that was written to while it was refused.
-TEST_F(FullSpace, AWriteToARefusedPageHoldsUpNobody) {
+TEST_F(FullSpace, AWriteToARefusedPageHoldsUpNoOther) {
   write_all(10);
   cellar.has_room_for = [this](PageNumber page) {
     if (page >= 10) word(page) = 3;

@@ -200,7 +200,7 @@ class AllMappings {
 };
 
 // A heap that there are no mappings for is an Error, whichever of those it needs is missing; one that is there goes on.
-TEST(FarHeapDeath, OfNobodyWhenNothingCanBeMapped) {
+TEST(FarHeapDeath, OfNoProcessWhenNothingCanBeMapped) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   GTEST_SKIP() << "the sanitizer needs mappings of its own";
 #endif

@@ -264,8 +264,8 @@ TEST_P(PagerTest, LockedMemoryIsWithinTheBudget) {
   for (std::size_t i = 0; i < memory.words.size(); ++i) ASSERT_EQ(memory.words[i], i + 1);
 }
 
-// Somebody is asked about a fault of another's memory while he leaves.
-TEST(BusErrors, WhoLeavesWaitsForThoseWhoMayStillSeeHim) {
+// A server is asked about a fault in another server's memory while it leaves.
+TEST(BusErrors, AServerThatLeavesWaitsForThreadsThatMaySeeIt) {
   struct Slow final : BusErrorServer {
     [[nodiscard]] bool owns(const void* /*address*/) const override {
       is_asked = true;
@@ -325,7 +325,7 @@ TEST(PagerSetUp, SaysWhatIsNotPermitted) {
   if (Fd setting(::open("/proc/sys/vm/unprivileged_userfaultfd", O_RDONLY)); setting) {
     char value = '1';
     ASSERT_EQ(::read(setting.get(), &value, 1), 1);
-    if (value != '0') GTEST_SKIP() << "everybody is permitted here";
+    if (value != '0') GTEST_SKIP() << "every user is permitted here";
   }
   EXPECT_EXIT(
       {

@@ -103,7 +103,7 @@ TEST_F(SlotsTest, NeighboursInTimeAreNeighboursInTheSpace) {
   EXPECT_EQ(owner.fetch(5), 0);  // never stored
 }
 
-// Each relative keeps what both had, whoever of them stores first; and a slot is free when nobody has it.
+// Each relative keeps what both had, whichever of them stores first; and a slot is free when no relative has it.
 TEST_F(SlotsTest, RelativesDoNotSeeEachOthersStores) {
   Owner parent(cellar, slots);
   EXPECT_EQ(parent.store({1, 2}, 1), Result::done);
@@ -157,7 +157,7 @@ TEST_F(SlotsTest, AStoreThatTimedOutHoldsNoSlot) {
   EXPECT_EQ(slots.used(), 0U);
 }
 
-// A page that was discarded since it left is zeros, and nobody's bytes are asked for in its place.
+// A page that was discarded since it left is zeros, and no bytes are fetched for it.
 TEST_F(SlotsTest, WhatHasNoSlotIsNotAskedFor) {
   Owner owner(cellar, slots);
   for (const PageNumber page : {1U, 2U, 3U, 4U}) EXPECT_EQ(owner.store({page}, static_cast<int>(page)), Result::done);

@@ -25,7 +25,7 @@ struct StandInRules {
   bool keeps_bytes = true;           ///< no: pages that left come back as zeros
   bool discards = true;              ///< no: only says so
   bool copies_space_at_fork = true;  ///< no: the child finds zeros in the place of what was not here
-  bool refuses = false;              ///< yes: whoever wants to join
+  bool refuses = false;              ///< yes: every program that wants to join
 };
 
 struct StandInOptions {

@@ -146,7 +146,7 @@ class Rights(OnAPool):
 
     def setUp(self):
         if pathlib.Path("/proc/sys/vm/unprivileged_userfaultfd").read_text() != "0\n":
-            self.skipTest("everybody is permitted here")
+            self.skipTest("every user is permitted here")
         without = subprocess.run([*self.INSIDE, "true"], capture_output=True, text=True, check=False)
         if without.returncode != 0:
             self.skipTest(f"takes root, to give rights up: {without.stderr}")

@@ -31,7 +31,7 @@ void fill(std::uint64_t* words, std::size_t count, std::uint64_t seed) {
 // Read from end to end, again and again.
 std::uint64_t static_table[kTable];
 
-// Whoever calls has a name in the profile.
+// Each function that allocates has its name in the profile.
 [[gnu::noinline]] std::uint64_t* take_table() {  // read here and there
   return static_cast<std::uint64_t*>(std::malloc(kTable * sizeof(std::uint64_t)));
 }

@@ -14,7 +14,7 @@ std::string encoded_again(std::string_view message) {
     case LinkKind::join: return encode_join(kLinkMessages.text_of(message));
     case LinkKind::joined: return encode_joined(kLinkMessages.number_of<Holder>(message));
     case LinkKind::refused: return encode_refused(kLinkMessages.text_of(message));
-    case LinkKind::leave: break;  // it has no fields, and nobody looks for any
+    case LinkKind::leave: break;  // it has no fields, and no receiver looks for any
   }
   return std::string(message);
 }

@@ -10,12 +10,12 @@
 #include <string_view>
 #include <thread>
 
+#include "net/handshake.h"
+#include "net/runtime_dir.h"
+#include "net/secret.h"
+#include "net/session.h"
+#include "net/socket.h"
 #include "team/coordinator.h"
-#include "team/handshake.h"
-#include "team/runtime_dir.h"
-#include "team/secret.h"
-#include "team/session.h"
-#include "team/socket.h"
 #include "tests/fuzz/decode.h"
 
 namespace farside::fuzz {
@@ -23,8 +23,8 @@ namespace {
 
 SetupClock::time_point soon() { return SetupClock::now() + std::chrono::seconds(30); }
 
-/// A coordinator of a team of two, of whom one never comes and the other takes its seat ever anew. An Error that gets
-/// out of here, as when the coordinator does not answer, is what the fuzzer looks for.
+/// A coordinator of a team of two: one member never comes, and the other takes its seat again and again. An Error that
+/// gets out of here, as when the coordinator does not answer, is what the fuzzer looks for.
 class Team {
  public:
   void bear(std::string_view input) {

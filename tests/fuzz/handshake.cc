@@ -1,4 +1,4 @@
-// Bytes that arrive before a peer has proven anything (team/introduction.h), as they are, and messages that are right
+// Bytes that arrive before a peer has proven anything (net/introduction.h), as they are, and messages that are right
 // up to some place. Without a proof neither side accepts the other; a side that has refused stays so; bytes behind a
 // proof that have no mac are no frame.
 //
@@ -10,8 +10,8 @@
 
 #include <sys/socket.h>
 
-#include "team/introduction.h"
-#include "team/runtime_dir.h"
+#include "net/introduction.h"
+#include "net/runtime_dir.h"
 #include "tests/fuzz/decode.h"
 #include "tests/fuzz/input.h"
 

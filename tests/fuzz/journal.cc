@@ -1,6 +1,6 @@
-// What is in a server's directory when it is started (kv/journal): files as somebody may have changed them, and entries
-// whose checksums are right and whose contents are not. It is refused with an Error; or recovered, and then what was
-// recovered is recovered again.
+// What is in a server's directory when it is started (kv/journal): files that another program may have changed, and
+// entries whose checksums are right and whose contents are not. It is refused with an Error; or recovered, and then
+// what was recovered is recovered again.
 //
 // Input: which file (1 byte: even the first log, odd a snapshot, before a log without entries), and for each thing in
 // it its kind (1): even, bytes as they are; odd, an entry, the next one: a request, or beyond 127 an end; then how many

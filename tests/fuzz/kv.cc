@@ -1,4 +1,4 @@
-// What clients and servers of kv say to each other (kv/protocol/messages.h), from whoever says it.
+// What clients and servers of kv say to each other (kv/protocol/messages.h), from any sender.
 #include <algorithm>
 #include <cstdlib>
 

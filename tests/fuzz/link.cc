@@ -20,7 +20,7 @@ std::string encoded_again(std::string_view message) {
     case LinkKind::joined: return encode_joined(kLinkMessages.number_of<std::uint64_t>(message));
     case LinkKind::shipping: return encode_shipping(kLinkMessages.text_of(message));
     case LinkKind::ship:
-    case LinkKind::leave: break;  // they have no fields, and nobody looks for any
+    case LinkKind::leave: break;  // they have no fields, and no receiver looks for any
   }
   return std::string(message);
 }

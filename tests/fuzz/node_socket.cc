@@ -15,10 +15,10 @@
 
 #include "farside/cache/cache.h"
 
+#include "net/runtime_dir.h"
 #include "node/door_client.h"
 #include "node/door_packet.h"
 #include "node/door_server.h"
-#include "team/runtime_dir.h"
 #include "tests/fuzz/input.h"
 #include "tests/fuzz/scratch_directory.h"
 #include "tests/support/in_process_team.h"

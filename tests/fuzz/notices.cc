@@ -14,10 +14,10 @@
 #include <poll.h>
 #include <sys/socket.h>
 
+#include "net/handshake.h"
+#include "net/runtime_dir.h"
+#include "net/session.h"
 #include "team/coordinator_client.h"
-#include "team/handshake.h"
-#include "team/runtime_dir.h"
-#include "team/session.h"
 #include "tests/fuzz/decode.h"
 
 namespace farside::fuzz {

@@ -40,7 +40,7 @@ std::optional<Bytes> first_message(Bytes bytes) {
   std::uint32_t length = 0;
   if (bytes.size() < sizeof length) return std::nullopt;
   std::memcpy(&length, bytes.data(), sizeof length);
-  if (length > kv::kMostMessageBytes || bytes.size() - sizeof length < length) return std::nullopt;
+  if (length > kv::kMaxMessageBytes || bytes.size() - sizeof length < length) return std::nullopt;
   return bytes.subspan(sizeof length, length);
 }
 

@@ -9,10 +9,10 @@
 #include <thread>
 #include <utility>
 
+#include "net/runtime_dir.h"
+#include "service/service_clients.h"
+#include "service/service_messages.h"
 #include "team/coordinator.h"
-#include "team/guests.h"
-#include "team/runtime_dir.h"
-#include "team/service_messages.h"
 #include "tests/fuzz/decode.h"
 #include "tests/fuzz/input.h"
 
@@ -62,12 +62,14 @@ class UnauthenticatedPeer {
   std::string unsent_;
 };
 
-class Silent final : public Guests::Host {
+class Silent final : public ServiceClients::Handler {
  public:
   std::string welcome() override { return "welcome"; }
-  Guests::Refusal obey(Guests::Number /*guest*/, const std::string& /*message*/) override { return {}; }
+  ServiceClients::Refusal handle(ServiceClients::Number /*number*/, const std::string& /*message*/) override {
+    return {};
+  }
   [[nodiscard]] std::string refusal(const std::string& reason) const override { return reason; }
-  void part(Guests::Number /*guest*/) override {}
+  void part(ServiceClients::Number /*number*/) override {}
 };
 
 class Services {
@@ -102,9 +104,9 @@ class Services {
   Secret secret_ = Secret::create(directory_.path() / "secret");
   Coordinator coordinator_{directory_.path() / "coordinator", secret_, kSize};
   const std::string service_address_ = directory_.path() / "service";
-  Silent host_;
+  Silent handler_;
   EventLoop loop_;
-  Guests guests_{loop_, secret_, host_, {service_address_}};
+  ServiceClients clients_{loop_, secret_, handler_, {service_address_}};
 };
 
 }  // namespace

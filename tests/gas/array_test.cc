@@ -34,7 +34,7 @@ INSTANTIATE_TEST_SUITE_P(All, Distributions,
                                          NamedDistribution{"AllAtOne", [](auto, auto, auto) { return Rank{1}; }}),
                          [](const auto& tested) { return tested.param.name; });
 
-// Elements are found by index whoever has them, and ranges cross pages and owners.
+// Elements are found by index whichever rank has them, and ranges cross pages and owners.
 TEST_P(Distributions, GiveEveryRankEveryElement) {
   Fleet fleet(3, [](Member& me) {
     Seat seat(me);

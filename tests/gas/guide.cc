@@ -13,7 +13,7 @@ namespace {
 
 using namespace farside;
 
-// Nobody lets an array go while another rank may use it.
+// No rank frees an array while another rank may use it.
 void leave(Comm& comm) {
   const Outcome met = comm.team().barrier(comm.team().fabric().in(std::chrono::seconds(60)));
   if (met != Outcome::done) throw Error({"leave", "a sample", "a rank is lost", ""});
@@ -151,7 +151,7 @@ int main() {
     }
     meet();
     if (field[50'007] != -1) throw Error({"look at", "the row", "what rank 0 has put there is lost", ""});
-    meet();  // nobody lets the array go while another rank may use it
+    meet();  // no rank frees the array while another rank may use it
 
     for (const auto sample :
          {place, move, count, compute_in_place, get_many, share_with_a_thread, read_copies, use_pages}) {

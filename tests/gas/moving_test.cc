@@ -13,7 +13,7 @@ namespace {
 
 using Array = GlobalArray<std::uint64_t>;
 
-// Everybody owns everything in turn; nothing is lost, and everybody finds it.
+// Each rank owns each page in turn; nothing is lost, and all ranks find it.
 TEST(Moving, KeepsWhatIsInThePages) {
   Fleet fleet(3, [](Member& me) {
     Seat seat(me);
@@ -66,7 +66,7 @@ TEST(Moving, LosesNoAdditionAndNoPut) {
   fleet.expect_success();
 }
 
-// The home and the owner are stopped: nobody else is needed for a get, a put and an own.
+// The home and the owner are stopped: a get, a put and an own need no other rank.
 TEST(Moving, NeedsNoHelpOfHomeAndOwner) {
   if (!all_map_all()) GTEST_SKIP() << "over emulated transports the target's service thread takes part";
   const Shared<std::atomic<unsigned>> stage;
@@ -150,7 +150,7 @@ TEST(Moving, SaysWhenThereIsNoRoom) {
   fleet.expect_success();
 }
 
-// A death loses the dead rank's pages, and nothing else; whoever asks for one of these is told who it was.
+// A death loses the dead rank's pages, and nothing else; a rank that asks for one of these is told which rank died.
 TEST(Deaths, LoseThePagesOfTheDeadAlone) {
   Survivors survivors;
   Fleet fleet(3, [&](Member& me) {
@@ -224,7 +224,7 @@ TEST(Moving, BalancesByUse) {
   fleet.expect_success();
 }
 
-// Where its own pages are a rank learns like everybody else, and then they have not been remote.
+// A rank learns where its own pages are as all other ranks do, and still they do not count as remote.
 TEST(Moving, CountsOwnPagesAsHere) {
   Fleet fleet(2, [](Member& me) {
     Seat seat(me);
@@ -241,7 +241,7 @@ TEST(Moving, CountsOwnPagesAsHere) {
   fleet.expect_success();
 }
 
-// Whoever changes a page by atomics alone uses it as well.
+// A rank that changes a page by atomics alone uses it as well.
 TEST(Moving, BalancesByAtomicsToo) {
   Fleet fleet(2, [](Member& me) {
     Seat seat(me);

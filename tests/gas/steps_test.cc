@@ -200,7 +200,7 @@ TEST_F(Steps, AMovedPageCostsOneRetry) {
   EXPECT_EQ(get(0), 5U);
   own(2);
   put(2, 6);
-  EXPECT_EQ(posted(0, [this] { EXPECT_EQ(get(0), 6U); }).all, 5U);  // in vain, register (2), look, get
+  EXPECT_EQ(posted(0, [this] { EXPECT_EQ(get(0), 6U); }).all, 5U);  // a get at the old place, register (2), look, get
   EXPECT_EQ(posted(0, [this] { EXPECT_EQ(get(0), 6U); }).all, 1U);
 }
 
@@ -244,13 +244,13 @@ TEST_F(Steps, PutsWaitWhileAPageMoves) {
 }
 
 // Rank 2 stops before it copies the page, for longer than the lease. Rank 0 breaks its lock; then rank 2 goes on.
-TEST_F(Steps, AMoverThatWasTakenForDeadHarmsNobody) {
+TEST_F(Steps, AMoverThatWasTakenForDeadHarmsNoOtherRank) {
   before_copy(2, [this] {
     put(0, 7);
     own(3);
     put(0, 8);
   });
-  own(2);  // in vain, and then once more
+  own(2);  // fails, and then is tried once more
   EXPECT_EQ(get(0), 8U);
   EXPECT_EQ(get(3), 8U);
   std::vector<PagePlace> places;
@@ -258,7 +258,7 @@ TEST_F(Steps, AMoverThatWasTakenForDeadHarmsNobody) {
   EXPECT_EQ(places.front().owner, 2U);
 }
 
-// Somebody gets to know the page just when everybody who knew it has been told of the move.
+// A rank gets to know the page just when all ranks that knew it have been told of the move.
 TEST_F(Steps, WhoLearnsOfAPageDuringItsMoveIsToldOfTheNext) {
   before_copy(2, [this] { EXPECT_EQ(get(0), 0U); });
   own(2);

@@ -54,7 +54,7 @@ class KvCopiesOnHosts(unittest.TestCase):
         return clients
 
     def expect_progress_of(self, clients):
-        """For well longer than it takes until a death is known and somebody serves."""
+        """For well longer than it takes until a death is known and a standby serves."""
         for client in clients:
             client.await_progress()
 

@@ -67,7 +67,7 @@ class PoolOnHosts(unittest.TestCase):
         self.expect_answers(readers, names)
 
     def wait_until_shared(self, one, other, names):
-        """Until what one host has read comes from there to the other. Nobody has read these files before."""
+        """Until what one host has read comes from there to the other. No host has read these files before."""
         new = iter(names)
 
         def is_shared():
@@ -169,7 +169,7 @@ class PoolOnHosts(unittest.TestCase):
             self.pool.wait_for_return(host)
         self.wait_until_shared(meeting, others[-1], self.small)
 
-    def test_who_was_held_up_blames_nobody(self):
+    def test_nodes_that_were_held_up_blame_no_other(self):
         """As when the machine below virtual ones pauses them all, for longer than silence is borne."""
         status = [self.pool.status(host) for host in self.hosts]
         processes = [pool["supervisor"] for pool in status] + [pool["nodes"][0]["process"] for pool in status]

@@ -61,7 +61,7 @@ class TeamOnHosts(unittest.TestCase):
         output, errors = self.start("example_breadth_first_search", edges, 1).communicate(timeout=PATIENCE_S)
         self.assertRegex(output, "^4 ranks: levels of 603 vertices, found right by one process alone\n", errors)
 
-    def test_each_rank_says_whom_it_could_not_reach(self):
+    def test_each_rank_says_which_rank_it_could_not_reach(self):
         program = self.start("example_ring", 10**9)
         received = self.hosts[2].path(f"sys/class/net/{hosts.DEVICE}/statistics/rx_packets")
         wait_for(lambda: int(received.read_text()) > 20_000, "the token to go around")

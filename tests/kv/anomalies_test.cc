@@ -57,7 +57,7 @@ TEST(KvAnomalies, AbortedReadOfATransactionWithoutNumber) {
             Kind::aborted_read);
 }
 
-// An aborted transaction may have seen anything, and nobody need see it.
+// An aborted transaction may have seen anything, and no other transaction need see it.
 TEST(KvAnomalies, NoneInAbortedTransactions) {
   EXPECT_TRUE(
       is_right("w(1,5,0,0)\n"
@@ -250,7 +250,7 @@ TEST(KvAnomalies, NonMonotonicReadOfSessionsThatDisagree) {
 }
 
 // It may take effect late, even after what its session does next; but whole, and not before what the session did first.
-TEST(KvAnomalies, UnknownOutcomesBindNobodyUntilSeen) {
+TEST(KvAnomalies, UnknownOutcomesBindNoReaderUntilSeen) {
   const std::string unknown =
       "w(1,4,0,0)\n"
       "w(1,5,0,1)\n"
@@ -277,7 +277,7 @@ TEST(KvAnomalies, LostUpdatesAndWriteSkewAreRight) {
                "w(1,6,1,1)\n"));
 }
 
-// Nobody reads a cycle of thousands: the shortest way round is told, and a session's order in one sentence.
+// A cycle of thousands is too long to read: the shortest way round is told, and a session's order in one sentence.
 TEST(KvAnomalies, AreToldInFewSentences) {
   std::string text;
   for (int each = 1; each <= 2000; ++each) {

@@ -63,7 +63,7 @@ class KvFailedDisk : public JournalTest {
   static void expect_nothing_taken_and_everything_shown(Life& life) {
     EXPECT_EQ(life.put("late", "1", 1'000'000), Answer::unwritable);
     EXPECT_EQ(life.prepare(1'000'001, {"later"}, "1"), Answer::unwritable);
-    failing = nullptr;  // nobody knows what it holds
+    failing = nullptr;  // what the disk holds is unknown
     for (int i = 0; i < 100; ++i) (void)life.logged().step();
     EXPECT_EQ(life.put("late", "1", 1'000'002), Answer::unwritable);
     EXPECT_EQ(life.value("early"), "1");

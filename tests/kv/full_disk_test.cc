@@ -13,7 +13,7 @@ namespace {
 constexpr ServerNumber kServers = 2;
 constexpr ServerNumber kWithDisk = 1;
 
-/// Remembers nothing: nobody recovers.
+/// Remembers nothing: no server recovers from it.
 class Disk final : public Journal {
  public:
   bool has_room = true;

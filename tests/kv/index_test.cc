@@ -37,7 +37,7 @@ class KvIndex : public testing::Test {
     index_.insert(key, cell);
     return cell;
   }
-  /// As somebody finds it who READs bucket by bucket.
+  /// As a client that READs bucket by bucket finds it.
   [[nodiscard]] std::optional<std::uint64_t> search(const KeyId& key, std::uint64_t* buckets_read = nullptr) {
     for (std::uint64_t bucket = bucket_of(key, kBuckets), read = 1; read <= kBuckets; ++read) {
       const IndexBucketWords words = index_.bucket(bucket);

@@ -86,7 +86,7 @@ TEST_F(KvJournal, KeepsAnErasureBesideAnOlderWrite) {
   EXPECT_FALSE(recovered().values.contains("a"));
 }
 
-// A log may end anywhere: whoever wrote it died. Every cut leaves the changes before it, and none in part.
+// A log may end anywhere: the server that wrote it died. Every cut leaves the changes before it, and none in part.
 TEST_F(KvJournal, RecoversWholeChangesFromALogCutAnywhere) {
   std::vector<Contents> states;
   {
@@ -134,8 +134,8 @@ TEST_F(KvJournal, NoticesEveryByteThatIsDamaged) {
   }
 }
 
-// Changes that were kept together may reach the disk in any order, and a crash then leaves a hole: nobody was told of
-// any.
+// Changes that were kept together may reach the disk in any order, and a crash then leaves a hole: no client was told
+// of any.
 TEST_F(KvJournal, CutsOffWhatWasNeverKeptTogether) {
   Contents kept;
   std::uint64_t kept_bytes = 0;
@@ -256,7 +256,7 @@ TEST_F(KvJournal, NeedsNoRoomForWhatHasExpiredOfTransactionsWhoseClientSaidNoMor
   EXPECT_EQ(life.store().use().versions, 0u);
 }
 
-// Its client is told nothing else in the end, and somebody may have seen it committed.
+// Its client is told nothing else in the end, and another client may have seen it committed.
 TEST_F(KvJournal, HasCommittedWhatIsPreparedHereAlone) {
   {
     Life life(directory());

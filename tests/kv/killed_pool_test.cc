@@ -37,7 +37,7 @@ using namespace std::chrono_literals;
 constexpr unsigned kServers = 3;
 constexpr unsigned kClients = 4;
 constexpr std::uint64_t kKeys = 24;
-constexpr std::uint64_t kMostAtOnce = 4;  // keys of a transaction
+constexpr std::uint64_t kMaxAtOnce = 4;  // keys of a transaction
 
 /// What a client is at.
 struct Work {
@@ -55,7 +55,7 @@ struct Progress {
 
 std::string key_name(std::uint64_t key) { return "key " + std::to_string(key); }
 
-/// A client as long as it lives: one session after the other, since whoever loses a server begins another.
+/// A client as long as it lives: one session after the other, since a client that loses a server begins another.
 class Worker {
  public:
   Worker(Progress& progress, unsigned number, const std::string& history, std::uint64_t seed)
@@ -93,7 +93,7 @@ class Worker {
   std::vector<std::uint64_t> some_keys() {
     std::vector<std::uint64_t> keys;
     const std::uint64_t first = dice_() % kKeys;
-    for (std::uint64_t i = dice_() % kMostAtOnce + 1; i != 0; --i) keys.push_back((first + 5 * i) % kKeys);
+    for (std::uint64_t i = dice_() % kMaxAtOnce + 1; i != 0; --i) keys.push_back((first + 5 * i) % kKeys);
     return keys;
   }
 
@@ -151,7 +151,7 @@ class KvKilledPool : public PoolTest {
     std::uint64_t puts = 0;
     for (int event = 0; event < kEvents; ++event) {
       puts += 20 + dice_() % 80;
-      EXPECT_TRUE(eventually([&] { return progress_->acknowledged >= puts; })) << "the store answers nobody";
+      EXPECT_TRUE(eventually([&] { return progress_->acknowledged >= puts; })) << "the store answers no client";
       kill_some();
       puts = std::max<std::uint64_t>(puts, progress_->acknowledged);
     }
@@ -186,7 +186,7 @@ class KvKilledPool : public PoolTest {
     }
   }
 
-  /// Another one takes its place. Of its last put nobody knows what becomes of it.
+  /// Another one takes its place. The outcome of its last put is unknown.
   void kill_client(std::uint64_t number) {
     clients_[number]->signal(0, SIGKILL);
     clients_[number]->wait(0);

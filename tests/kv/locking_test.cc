@@ -1,4 +1,4 @@
-// Strict two-phase locking, which RAMP is compared with: serializable, and nobody waits for ever.
+// Strict two-phase locking, which RAMP is compared with: serializable, and no transaction waits for ever.
 #include <array>
 #include <atomic>
 #include <deque>
@@ -158,7 +158,7 @@ std::int64_t sum_after_two_at_once(bool keeps_read_locks) {
   return other.sum();
 }
 
-TEST(KvLocking, LetsNobodyWriteWhatATransactionHasRead) { EXPECT_EQ(sum_after_two_at_once(true), kSum); }
+TEST(KvLocking, LetsNoOtherClientWriteWhatATransactionHasRead) { EXPECT_EQ(sum_after_two_at_once(true), kSum); }
 TEST(KvLocking, WithoutLocksOfWhatWasReadLosesMoney) { EXPECT_NE(sum_after_two_at_once(false), kSum); }
 
 // Each client goes round the accounts another way, so that they take their locks in orders that would be deadlocks.

@@ -124,7 +124,7 @@ TEST_F(KvMailboxRing, EndsWithAClientThatIsOutOfItsMind) {
       {{{Kind::fetch, 0}, {}}},                                       // of no reply
       {{{Kind::go_on, 0}, piece(8)}},                                 // of no request
       {{{static_cast<Kind>(3), 0}, {}}},                              //
-      {{{Kind::begin, kMostMessageBytes}, piece(8)}},                 // too long
+      {{{Kind::begin, kMaxMessageBytes}, piece(8)}},                  // too long
       {{{Kind::begin, (1ULL << 56U) - 1}, piece(8)}},                 //
       {{{Kind::begin, 16}, piece(8)}, {{Kind::go_on, 9}, piece(8)}},  // of another length than it began
       {{{Kind::begin, 16}, piece(8)}, {{Kind::go_on, 0}, piece(24)}},
@@ -152,7 +152,7 @@ TEST_F(KvMailboxRing, TakesAServerThatIsOutOfItsMindForLost) {
   const std::vector<std::vector<Parcel>> mad = {
       {{{Kind::go_on, 0}, {}}},
       {{{Kind::fetch, 0}, {}}},
-      {{{Kind::begin, kMostMessageBytes}, piece(8)}},
+      {{{Kind::begin, kMaxMessageBytes}, piece(8)}},
       {{{Kind::begin, 16}, piece(8)}, {{Kind::begin, 0}, piece(16)}},
       {{{Kind::begin, 16}, piece(8)}, {{Kind::go_on, 8}, piece(16)}},
       {{{Kind::begin, 16}, piece(8)}, {{Kind::go_on, 16}, {}}},
@@ -173,7 +173,7 @@ TEST_F(KvMailboxRing, TakesAServerThatIsOutOfItsMindForLost) {
 
 TEST_F(KvMailboxRing, RefusesARequestThatIsTooLong) {
   MailboxRequests requests(*fabric_, *channel_, {client_}, kShape, Waking::polled);
-  EXPECT_THROW((void)requests.send(0, Message(kMostMessageBytes + 1), soon()), UsageError);
+  EXPECT_THROW((void)requests.send(0, Message(kMaxMessageBytes + 1), soon()), UsageError);
   EXPECT_FALSE(MailboxReceiver(server_, kShape, {}).take());
 }
 

@@ -101,8 +101,8 @@ TEST(KvMessages, CarryAllFieldsOfAReply) {
 }
 
 TEST(KvMessages, CarryTheLargestKeyAndValue) {
-  const std::string key(kMostKeyBytes, 'k');
-  const std::string value(kMostValueBytes, 'v');
+  const std::string key(kMaxKeyBytes, 'k');
+  const std::string value(kMaxValueBytes, 'v');
   Request request;
   request.writes = {{.key = key, .value = value}};
   const Message bytes = request.encode();
@@ -129,8 +129,8 @@ TEST(KvMessages, RefuseWhatIsCutShortOrTooLong) {
 bool is_refused(const Request& request) { return !Request::decode(request.encode()).has_value(); }
 
 TEST(KvMessages, RefuseWhatNoClientWouldSend) {
-  const std::string long_key(kMostKeyBytes + 1, 'k');
-  const std::string long_value(kMostValueBytes + 1, 'v');
+  const std::string long_key(kMaxKeyBytes + 1, 'k');
+  const std::string long_value(kMaxValueBytes + 1, 'v');
   const auto with_key = [](std::string_view key) {
     Request request;
     request.keys = {key};
@@ -175,7 +175,7 @@ TEST(KvMessages, RefuseTimesThatNoClockGives) {
   EXPECT_FALSE(Reply::decode(Reply{.newest = {last + 1, 7}}.encode()));
 }
 
-// Counts for which no bytes follow must not make anybody reserve memory for them.
+// Counts for which no bytes follow must not make the receiver reserve memory for them.
 TEST(KvMessages, RefuseCountsBeyondWhatIsThere) {
   const Message sound = Request{}.encode();
   for (std::size_t count = 48; count < sound.size(); count += sizeof(std::uint32_t)) {

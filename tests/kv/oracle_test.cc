@@ -108,7 +108,7 @@ class Oracle {
   const std::vector<HistoryTransaction>& transactions_;
   std::size_t size_;
   bool right_ = true;
-  std::vector<std::map<Key, std::size_t>> reads_{size_};  ///< of each transaction: from whom it saw which key
+  std::vector<std::map<Key, std::size_t>> reads_{size_};  ///< of each transaction, by key: the writer that it saw
 };
 
 /// A few transactions whose reads see anything, but mostly what might be right.

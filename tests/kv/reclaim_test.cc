@@ -64,7 +64,8 @@ TEST_F(KvReclaim, ACommitGivesBackMoreThanItSupersedes) {
   EXPECT_EQ(store().use().versions, 6) << "three more keys, and six less of a";
 }
 
-// Whoever reads it exactly, since a sibling named it, wants it for the grace time after the others are there as well.
+// A session that reads that exact version, since a sibling named it, wants it for the grace time after the others exist
+// as well.
 TEST_F(KvReclaim, AVersionThatCommittedLateStaysForTheGraceTime) {
   prepare(10, {"a"}, "1");
   put("a", "2", 20);
@@ -131,7 +132,7 @@ TEST_F(KvReclaim, AnExpiredKeyGoesAfterTheGraceTime) {
   EXPECT_EQ(store().use().bytes_used, use.bytes_used);
 }
 
-// Somebody wrote it, or gave it more time, before it was gone.
+// A client wrote it, or gave it more time, before it was gone.
 TEST_F(KvReclaim, AKeyThatIsWrittenAfterItExpiredStays) {
   const auto expires_ns = static_cast<std::uint64_t>(now().nanoseconds);
   ASSERT_EQ(store().put(at(10), {"a", "1", expires_ns}).answer, Answer::done);
@@ -195,7 +196,7 @@ TEST_F(KvReclaim, AKeyOfWhichOnlyTheErasureIsLeftGoesAfterAnAbort) {
   EXPECT_FALSE(read_cell("a").found);
 }
 
-// Otherwise what was erased came back to somebody who has seen it erased.
+// Otherwise what was erased would come back to a client that has seen it erased.
 TEST_F(KvReclaim, APrepareBelowWhatIsForgottenIsBehind) {
   erase("a", 20);
   store().settle(at(20));
@@ -295,7 +296,7 @@ TEST_F(KvMemory, ValuesOfAllSizesComeBackWhole) {
     EXPECT_EQ(large.read_cell("a").newest, value);
     large.pass(kGrace);
   }
-  const std::string key(kMostKeyBytes, 'k');
+  const std::string key(kMaxKeyBytes, 'k');
   ASSERT_EQ(large.put(key, "v", ++time), Answer::done);
   EXPECT_EQ(large.read_cell(key).newest, "v");
 }

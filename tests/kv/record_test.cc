@@ -137,7 +137,7 @@ TEST(KvSeal, ACellMixedOfTwoStatesDoesNotMatch) {
   }
 }
 
-// Memory that nobody has written is no cell.
+// Memory that no server has written is no cell.
 TEST(KvSeal, ZeroesDoNotMatch) { EXPECT_NE(CellHead{}.seal_of(), 0); }
 
 }  // namespace

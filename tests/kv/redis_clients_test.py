@@ -140,7 +140,7 @@ class Library(WithServer):
         self.client.mset({f"k{i}": i for i in range(100)})
         self.assertEqual(sorted(self.client.scan_iter(count=7)), sorted(f"k{i}".encode() for i in range(100)))
 
-    def test_garbage_harms_nobody_else(self):
+    def test_garbage_harms_no_other_client(self):
         random.seed(7)
         for _ in range(50):
             with socket.create_connection(("127.0.0.1", self.server.port)) as rude:

@@ -1,4 +1,4 @@
-// What a server says to requests that no session would send: nobody's memory is filled by them, and nothing ends.
+// What a server says to requests that no session would send: they fill no process's memory, and nothing ends.
 #include <string>
 
 #include <gtest/gtest.h>
@@ -34,7 +34,7 @@ TEST_F(KvRequestHandler, RefusesAGetWhoseReplyWouldBeTooLong) {
   EXPECT_EQ(ask(get).versions.size(), 10u);
   get.keys.assign(64, "large");
   EXPECT_EQ(ask(get).answer, Answer::refused);
-  get.keys.assign(kMostMessageBytes / 64, "absent");
+  get.keys.assign(kMaxMessageBytes / 64, "absent");
   EXPECT_EQ(ask(get).answer, Answer::refused);
 }
 

@@ -13,7 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "team/socket.h"
+#include "net/socket.h"
 #include "tests/kv/memory_session.h"
 #include "tests/support/descriptors.h"
 
@@ -143,7 +143,7 @@ TEST_F(RespServing, RefusesAValueThatIsTooLargeAndGoesOn) {
          "+OK\r\n" + refusal + "-EXECABORT Transaction discarded because of previous errors.\r\n");
 }
 
-TEST_F(RespServing, DisconnectsWhoSendsGarbageAndNobodyElse) {
+TEST_F(RespServing, DisconnectsAClientThatSendsGarbageAndNoOther) {
   const Fd polite = connect();
   const Fd rude = connect();
   write_all(rude, "*1\r\n!garbage\r\n", soon());
@@ -166,7 +166,7 @@ TEST_F(RespServing, TurnsAwayWhoIsOneTooMany) {
 }
 
 // It is told so as well when there is no descriptor left for it, and when there is one again it is served.
-TEST_F(RespServing, TurnsAwayWhomThereIsNoDescriptorFor) {
+TEST_F(RespServing, TurnsAwayAClientThatThereIsNoDescriptorFor) {
   const Fd polite = connect();
   expect(polite, "PING\r\n", "+PONG\r\n");
   rlimit before{};

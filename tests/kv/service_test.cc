@@ -134,7 +134,7 @@ class AKvService : public testing::Test {
   const Shared<std::array<std::atomic<pid_t>, kServers>> pids_;  // of the servers
 };
 
-// Whoever wrote, every way to read and to wait finds it.
+// Every way to read and to wait finds what another session wrote.
 TEST_F(AKvService, IsReadInEveryWay) {
   *busy_ = 1;
   Fleet fleet(kServers + 1, [&](Member& me) {
@@ -154,7 +154,7 @@ TEST_F(AKvService, IsReadInEveryWay) {
 }
 
 // The number of a client that went is another one's next, and replies to the former may be lost with it.
-TEST_F(AKvService, AnswersWhoeverHasTheNumberOfOneThatWent) {
+TEST_F(AKvService, AnswersTheClientThatHasTheNumberOfOneThatWent) {
   *busy_ = 1;
   Fleet fleet(kServers + 1, [&](Member& me) {
     take_part(me, [&] {

@@ -126,7 +126,7 @@ TEST_P(Sessions, SeeWhatBelongsToWhatTheySaw) {
   EXPECT_EQ(get(session, {kKeys[0]}), std::vector<std::string>{"x"});
 }
 
-// T1 and T2 prepare, T1 commits, T2 commits: whoever remembers where T1's version is must notice.
+// T1 and T2 prepare, T1 commits, T2 commits: a session that remembers where T1's version is must notice.
 TEST_P(Sessions, NoticeEachNewVersion) {
   LocalSession session(servers_, settings(1));
   ASSERT_EQ(put(session, {{kKeys[0], "first"}}), PutOutcome::done);
@@ -151,7 +151,7 @@ TEST_P(Sessions, SetOnlyWhatIsAsExpected) {
   LocalSession session(servers_, settings(1));
   ASSERT_EQ(put_if(session, kKeys[0], "a", {}), PutOutcome::done);
   EXPECT_EQ(put_if(session, kKeys[0], "b", {}), PutOutcome::differs);
-  ASSERT_EQ(put_if(session, kKeys[0], "c", session.session.last_put()), PutOutcome::differs) << "nobody wrote that";
+  ASSERT_EQ(put_if(session, kKeys[0], "c", session.session.last_put()), PutOutcome::differs) << "no put wrote that";
   ASSERT_EQ(put_if(session, kKeys[0], "c", version(session, kKeys[0])), PutOutcome::done);
   EXPECT_EQ(get(session, {kKeys[0]}), std::vector<std::string>{"c"});
 }
@@ -210,11 +210,11 @@ TEST_P(Sessions, SeeTheirOwnPutsThoughTheirClockLags) {
 TEST_P(Sessions, RefuseWhatCannotBePut) {
   LocalSession session(servers_, settings(1));
   EXPECT_THROW((void)put(session, {{"", "a"}}), UsageError);
-  EXPECT_THROW((void)put(session, {{std::string(kMostKeyBytes + 1, 'k'), "a"}}), UsageError);
-  EXPECT_THROW((void)put(session, {{kKeys[0], std::string(kMostValueBytes + 1, 'v')}}), UsageError);
+  EXPECT_THROW((void)put(session, {{std::string(kMaxKeyBytes + 1, 'k'), "a"}}), UsageError);
+  EXPECT_THROW((void)put(session, {{kKeys[0], std::string(kMaxValueBytes + 1, 'v')}}), UsageError);
   EXPECT_THROW((void)put(session, {{kKeys[0], "a"}, {kKeys[0], "b"}}), UsageError);
   EXPECT_THROW((void)put(session, {{.key = kKeys[0], .value = "a", .erase = true}}), UsageError);
-  const std::string large(kMostValueBytes, 'v');
+  const std::string large(kMaxValueBytes, 'v');
   std::vector<std::string> names;
   std::vector<Write> at_one_server;
   for (int i = 0; names.size() < 5; ++i) {
@@ -229,7 +229,7 @@ TEST_P(Sessions, RefuseWhatCannotBePut) {
 
 TEST_P(Sessions, RefuseToGetWhatIsNoKey) {
   LocalSession session(servers_, settings(1));
-  const std::string overlong(kMostKeyBytes + 1, 'k');
+  const std::string overlong(kMaxKeyBytes + 1, 'k');
   EXPECT_THROW((void)get(session, {kKeys[0], ""}), UsageError);
   EXPECT_THROW((void)get(session, {overlong}), UsageError);
 }

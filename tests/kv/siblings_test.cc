@@ -28,7 +28,7 @@ TEST(KvSiblings, NameAllWhateverTheirNumber) {
   }
 }
 
-// Each is one that a reader looks for in vain.
+// Each is one that a reader looks for and does not find.
 TEST(KvSiblings, NameFewOthers) {
   constexpr std::size_t kOthers = 10'000;
   for (const std::size_t count : {8, 9, 16, 100, 128}) {

@@ -9,7 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "kv/resp/resp_server.h"
-#include "team/socket.h"
+#include "net/socket.h"
 #include "tests/kv/memory_session.h"
 #include "tests/support/shared.h"
 

@@ -1,5 +1,5 @@
-// Servers with standbys, in real processes: what is there, and for whom, when a primary is killed, or only stopped and
-// taken for dead.
+// Servers with standbys, in real processes: what exists, and for which clients, when a primary is killed, or only
+// stopped and taken for dead.
 #include <array>
 #include <atomic>
 #include <csignal>
@@ -108,7 +108,7 @@ class AKvStandby : public testing::Test {
   const Shared<std::atomic<int>> busy_;                       // clients
   const Shared<std::atomic<unsigned>> up_;                    // servers
   const Shared<std::atomic<int>> stage_;                      // of a test
-  const Shared<std::array<std::atomic<bool>, kSeats>> dead_;  // as whoever decides that has told
+  const Shared<std::array<std::atomic<bool>, kSeats>> dead_;  // as the test has declared
   std::unique_ptr<Fleet> fleet_;
 };
 
@@ -141,8 +141,8 @@ TEST_F(AKvStandby, TakesThePlaceOfAPrimaryThatWasKilled) {
   expect_that_all_but_one_ended_well();
 }
 
-// It is stopped while puts and gets are under way: they wait, and go on at the standby when whoever decides has said
-// that it is dead. Then it is: what was stopped never goes on.
+// The primary is stopped while puts and gets are under way: they wait, and go on at the standby when the test has
+// declared the primary dead. Then it is: what was stopped never goes on.
 TEST_F(AKvStandby, TakesThePlaceOfAPrimaryThatIsOnlySlow) {
   if (fabric_mode_from_environment() == FabricMode::ucx)
     GTEST_SKIP() << "over emulated transports the target's service thread takes part";

@@ -44,7 +44,7 @@ TEST(StoreWithExpiry, ComparesItWithWallTime) {
   EXPECT_EQ(put("3", 12, 0, under_test.at(11)), Answer::done) << "who read it before it expired";
 }
 
-// Another transaction that may come between is as good as one that has: somebody may have seen it, since a part of it
+// Another transaction that may come between is as good as one that has: a client may have seen it, since a part of it
 // is committed elsewhere.
 TEST_F(StoreTest, ItDiffersWhileAnotherVersionIsPrepared) {
   put("a", "1", 10);

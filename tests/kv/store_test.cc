@@ -55,7 +55,7 @@ TEST_F(StoreTest, PrepareBelowACommittedVersionIsBehind) {
   EXPECT_FALSE(store().at("a", at(20)));
 }
 
-// Its client aborts at the others, so nobody may find later that all had prepared it.
+// Its client aborts at the others, so no server may find later that all had prepared it.
 TEST_F(StoreTest, WhatIsRefusedIsBarred) {
   put("a", "1", 30);
   ASSERT_EQ(prepare(20, {"a"}, "2"), Answer::behind);
@@ -95,7 +95,7 @@ TEST_F(StoreTest, OfTwoWritesOfOneKeyTheLaterCounts) {
   EXPECT_EQ(value("b"), "other");
 }
 
-// Whoever was told no may act on it.
+// A server that was told no may act on it.
 TEST_F(StoreTest, WhoseFateWasAskedForIsNotPreparedAnyMore) {
   EXPECT_EQ(store().fate_or_bar(at(20)), Fate::aborted);
   EXPECT_EQ(prepare(20, {"a"}, "1"), Answer::barred);
@@ -277,7 +277,7 @@ TEST_F(StoreTest, UnsettledIsWhatHasBeenCommittedForLong) {
   EXPECT_EQ(store().fate_or_bar(at(10)), Fate::committed) << "others may still ask";
 }
 
-// Sessions come and go. Of those of which nobody needs to ask nothing is kept but how high their timestamps were.
+// Sessions come and go. Where no server needs to ask about one, nothing is kept but how high its timestamps were.
 TEST_F(StoreTest, ManySessionsAreForgottenAndComeBackHigher) {
   prepare(1, {"kept"}, "1");
   commit(1);

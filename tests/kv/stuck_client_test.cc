@@ -7,7 +7,7 @@
 namespace farside::kv::test {
 namespace {
 
-/// What is posted through it goes nowhere, and whoever waits for it waits until his deadline.
+/// What is posted through it goes nowhere, and a caller that waits for it waits until its deadline.
 class StuckChannel final : public Channel {
  public:
   explicit StuckChannel(FabricWithClock& fabric) : fabric_(fabric) {}

@@ -1,5 +1,5 @@
 // Three servers, and clients that stop at every step of a put: whatever was done by then, all servers come to the same
-// end of it, and nobody waits for anybody.
+// end of it, and no server waits for another.
 #include "kv/server/terminator.h"
 
 #include <functional>
@@ -123,7 +123,7 @@ TEST_P(KvTerminatorAfter, AbortsWhatIsNotPreparedEverywhere) {
   EXPECT_EQ(prepare(prepared), Answer::barred);  // the client was only slow
 }
 
-// The client may have told somebody that its put has returned, or have committed nowhere.
+// The client may have told another process that its put has returned, or have committed nowhere.
 TEST_P(KvTerminatorAfter, CommitsWhatIsPreparedEverywhere) {
   const ServerNumber committed = GetParam();
   for (ServerNumber server = 0; server < kServers; ++server) ASSERT_EQ(prepare(server), Answer::done);
@@ -164,7 +164,7 @@ TEST_F(KvTerminator, LetsServersAskEachOtherAtOnce) {
   for (ServerNumber server = 0; server < kServers; ++server) EXPECT_TRUE(is_committed(server));
 }
 
-// As long as one server is away nobody can know, and as soon as it is back everybody does.
+// As long as one server is away no server can know the outcome, and as soon as it is back all servers do.
 TEST_F(KvTerminator, WaitsForAServerThatIsAway) {
   for (ServerNumber server = 0; server < kServers; ++server) ASSERT_EQ(prepare(server), Answer::done);
   for (const auto& requests : requests_) requests->lose(2);
@@ -189,8 +189,8 @@ TEST_F(KvTerminator, AsksAgainWhenNoAnswerComes) {
                          }));
 }
 
-// The client names who has part in its transaction, and may name anybody.
-TEST_F(KvTerminator, AsksNobodyWhoIsNoServer) {
+// The client names the servers that have part in its transaction, and may name any number.
+TEST_F(KvTerminator, AsksNoServerThatDoesNotExist) {
   ASSERT_EQ(prepare(0, kTransaction, {0, 0, kServers, ~ServerNumber{0}}), Answer::done);
   ASSERT_TRUE(end_all());
   EXPECT_TRUE(is_committed(0));
@@ -206,7 +206,7 @@ TEST_F(KvTerminator, EndsManyOneAfterTheOther) {
   EXPECT_FALSE(store(0).newest(keys_[0]));
 }
 
-// What waits for a server that is away keeps nobody else waiting, however much it is and however old.
+// What waits for a server that is away keeps no other transaction waiting, however much it is and however old.
 TEST_F(KvTerminator, EndsWhatItCanWhileAServerIsAway) {
   for (std::uint64_t time = 1; time <= 200; ++time) {
     ASSERT_EQ(prepare(0, {time, 7}, {0, 2}), Answer::done);
@@ -221,7 +221,7 @@ TEST_F(KvTerminator, EndsWhatItCanWhileAServerIsAway) {
   EXPECT_TRUE(work_until([&] { return is_committed(0) && is_committed(1); }, [this] { deliver(); }));
 }
 
-// A client that ended says of its last transaction to nobody that it is settled.
+// A client that ended tells no server that its last transaction is settled.
 TEST_F(KvTerminator, FindsOutWhatIsCommittedEverywhere) {
   for (ServerNumber server = 0; server < kServers; ++server) ASSERT_EQ(prepare(server), Answer::done);
   for (const ServerNumber server : {0U, 1U}) ASSERT_EQ(store(server).commit(kTransaction).answer, Answer::done);

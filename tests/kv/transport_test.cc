@@ -13,7 +13,7 @@
 #include "kv/transports/framed_stream.h"
 #include "kv/transports/socket_inbox.h"
 #include "kv/transports/team_transport.h"
-#include "team/socket.h"
+#include "net/socket.h"
 #include "tests/support/fleet.h"
 #include "tests/support/fleet_team.h"
 #include "tests/support/hosts.h"
@@ -133,7 +133,7 @@ TEST_P(KvTransport, AnswersManyUnderWayInTheirOrder) {
   });
 }
 
-// A reply that was not awaited is nobody's, and whether one is there can be asked without waiting.
+// A reply that was not awaited is dropped, and whether one is there can be asked without waiting.
 TEST_P(KvTransport, DropsTheReplyThatWasGivenUp) {
   talk_with_echoes([](Team& team, TeamTransport& transport, Channel& channel) {
     const auto requests = transport.open_requests(channel, 0);
@@ -150,7 +150,7 @@ TEST_P(KvTransport, DropsTheReplyThatWasGivenUp) {
       ASSERT_EQ(reply, some_bytes(i, 2));
     }
     EXPECT_THROW((void)requests->receive(0, reply, deadline), UsageError);
-    EXPECT_THROW((void)requests->send(0, Message(kMostMessageBytes + 1), deadline), UsageError);
+    EXPECT_THROW((void)requests->send(0, Message(kMaxMessageBytes + 1), deadline), UsageError);
   });
 }
 
@@ -206,7 +206,7 @@ TEST_F(KvSocketInbox, TakesAFrameInAnyPieces) {
 TEST_F(KvSocketInbox, ClosesOnAFrameThatIsTooLongAndServesTheOthers) {
   const Fd wild = connect();
   const Fd tame = connect();
-  send(wild, frame(kMostMessageBytes + 1, "and so on"));
+  send(wild, frame(kMaxMessageBytes + 1, "and so on"));
   EXPECT_THROW((void)read(wild, 1), Error);
   send(tame, frame(5, "hello"));
   EXPECT_EQ(read(tame, 9), frame(5, "hello"));

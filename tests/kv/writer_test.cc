@@ -285,7 +285,7 @@ TEST_F(KvWriter, PutsEachOfSeveralByItself) {
   }
 }
 
-// There is nobody whose answer it would have to wait for between prepare and commit.
+// There is no other server whose answer it would have to wait for between prepare and commit.
 TEST_F(KvWriter, AsksOnceWhereOneServerHasAllKeys) {
   const std::string other = key_of_server(1, kServers, 1);
   const std::vector<Write> writes{{keys_[1], "a"}, {other, "b"}};

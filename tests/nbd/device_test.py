@@ -169,7 +169,7 @@ class Lent(unittest.TestCase):
 
     def test_is_mirrored_again_after_a_loss(self):
         _, connection = self.start("mirror=true")
-        for rank in [0, 1]:  # with what is on the second alone, nobody survives the loss of both
+        for rank in [0, 1]:  # data on the second node alone would not survive the loss of both
             self.pool.kill_node(rank)
             self.assertEqual(self.read(connection), self.model)
             patience.wait_for(lambda: self.pool.lent() == [self.SIZE, self.SIZE], "it is not mirrored again")
@@ -274,7 +274,7 @@ class AMirrorOverTcp(unittest.TestCase):
 
 
 class AMissingPool(unittest.TestCase):
-    def test_is_told_before_anybody_is_served(self):
+    def test_is_told_before_any_client_is_served(self):
         with tempfile.TemporaryDirectory() as directory:
             nowhere = {**os.environ, "FARSIDE_RUNTIME_DIR": directory}
             ended = subprocess.run(["nbdkit", "--unix", directory + "/nbd", os.environ["FARSIDE_NBD_PLUGIN"], "size=1M"],
@@ -284,7 +284,7 @@ class AMissingPool(unittest.TestCase):
 
 
 class ADeviceThatCannotBe(unittest.TestCase):
-    """Each is told before anybody is served."""
+    """Each is told before any client is served."""
 
     @classmethod
     def setUpClass(cls):

@@ -38,9 +38,10 @@ class DoorCrowd : public PoolTest, public ::testing::WithParamInterface<std::str
 
 INSTANTIATE_TEST_SUITE_P(, DoorCrowd, testing::Values("300", "20000"));
 
-// Ten thousand come, of whom half say what makes no sense and the others nothing, and stay: whoever was there before is
-// served all along, whoever comes afterwards as well, and neither descriptors nor memory nor the log fill up.
-TEST_P(DoorCrowd, HarmsNobody) {
+// Ten thousand clients come and stay; half of them say what makes no sense, and the others nothing. A client that was
+// there before is served all along, one that comes afterwards as well, and neither descriptors nor memory nor the log
+// fill up.
+TEST_P(DoorCrowd, HarmsNoOtherClient) {
   const CommandEnd end = up({"-n", "1", "--cache", "1M", "--block", "64K"}, {"prlimit", "--nofile=" + GetParam()});
   ASSERT_EQ(end.code(), 0);
   const std::int64_t lines_before = logged_lines();

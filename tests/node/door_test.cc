@@ -71,7 +71,8 @@ TEST_F(DoorTest, ServesAFileOutOfTheFileSystemOnceAndThenOutOfMemory) {
   EXPECT_EQ(figure(1, "bytes_from_peers"), 3 * kBlock + 77);
 }
 
-// Nodes send each other no messages for it: one that stands still, and so answers nobody, is read from all the same.
+// Nodes send each other no messages for it: a node that stands still, and so answers no request, is read from all the
+// same.
 TEST_F(DoorTest, ServesOutOfTheMemoryOfANodeThatStandsStill) {
   ASSERT_EQ(DoorProbe(door(0)).read_file(path("file")), content("file"));
   const pid_t still = node_processes().at(0);
@@ -281,7 +282,7 @@ TEST_F(DoorTest, OutlivesNoiseAndKeepsNothingOfIt) {
       << "\nafter: " << ::testing::PrintToString(open_descriptors(node));
 }
 
-// Somebody who only asks must not make the node wait for room to answer.
+// A program that only asks must not make the node wait for room to answer.
 TEST_F(DoorTest, DropsAProgramThatDoesNotTakeItsAnswers) {
   DoorProbe silent(door(0));
   EXPECT_TRUE(
@@ -290,7 +291,7 @@ TEST_F(DoorTest, DropsAProgramThatDoesNotTakeItsAnswers) {
 }
 
 TEST_F(DoorTest, LetsOnlyItsUserIn) {
-  if (::geteuid() != 0) GTEST_SKIP() << "only root can become somebody else";
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can become another user";
   ::chmod(files_dir().parent_path().c_str(), 0755);
   ::chmod(runtime_dir().c_str(), 0755);
   ::chmod(door(0).c_str(), 0777);

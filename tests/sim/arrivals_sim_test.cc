@@ -18,7 +18,7 @@ namespace farside::sim {
 namespace {
 
 constexpr std::uint64_t kEpochs = 14;
-constexpr std::uint64_t kMostCopies = 3;  // of one sender in an epoch
+constexpr std::uint64_t kMaxCopies = 3;  // of one sender in an epoch
 constexpr std::uint64_t kCopyWords = 3;
 constexpr Duration kSlow = std::chrono::microseconds(20);  // for which a receiver reads, at most
 constexpr Duration kLife = std::chrono::microseconds(600);
@@ -50,7 +50,7 @@ ArrivalsScenario draw(std::uint64_t seed) {
   return scenario;
 }
 
-std::uint64_t copies_of(Rank sender, std::uint64_t epoch) { return 1 + (epoch * 5 + sender * 7) % kMostCopies; }
+std::uint64_t copies_of(Rank sender, std::uint64_t epoch) { return 1 + (epoch * 5 + sender * 7) % kMaxCopies; }
 std::uint64_t value_of(Rank sender, std::uint64_t epoch, std::uint64_t copy) {
   return (epoch + 1) * 1000 + sender * 10 + copy;
 }
@@ -73,7 +73,7 @@ class ArrivalsRun {
     for (Rank rank = 0; rank < scenario_.ranks; ++rank) {
       world_.on(rank, [this, rank] { live(rank); });
     }
-    if (!world_.run(kLimit)) fail("somebody was still waiting when the time was over");
+    if (!world_.run(kLimit)) fail("a rank was still waiting when the time was over");
     for (Rank rank = 0; rank < receivers(); ++rank) {
       if (!scenario_.may_fail() && ended_[rank] != kEpochs) fail("rank " + std::to_string(rank) + " gave up");
     }
@@ -157,9 +157,9 @@ class ArrivalsRun {
     }
   }
 
-  [[nodiscard]] std::uint64_t epoch_bytes() const { return scenario_.ranks * kMostCopies * 8 * kCopyWords; }
+  [[nodiscard]] std::uint64_t epoch_bytes() const { return scenario_.ranks * kMaxCopies * 8 * kCopyWords; }
   [[nodiscard]] std::uint64_t place(std::uint64_t epoch, Rank sender, std::uint64_t copy) const {
-    return epoch % scenario_.room * epoch_bytes() + (sender * kMostCopies + copy) * 8 * kCopyWords;
+    return epoch % scenario_.room * epoch_bytes() + (sender * kMaxCopies + copy) * 8 * kCopyWords;
   }
   [[nodiscard]] Rank receivers() const { return scenario_.all_receive ? scenario_.ranks : 1; }
   void fail(const std::string& what) {

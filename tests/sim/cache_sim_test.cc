@@ -106,7 +106,7 @@ TEST(CacheSimRules, CatchesACellAheadOfItsBytes) { EXPECT_NE(caught({.cell_follo
 
 TEST(CacheSimRules, CatchesALeaseThatNeverExpires) { EXPECT_NE(caught({.lease_expires = false}), 0u); }
 
-TEST(CacheSimRules, CatchesALeaseThatNobodyWaitsFor) { EXPECT_NE(caught({.lease_is_waited_for = false}, "crowd"), 0u); }
+TEST(CacheSimRules, CatchesALeaseThatNoNodeWaitsFor) { EXPECT_NE(caught({.lease_is_waited_for = false}, "crowd"), 0u); }
 
 TEST(CacheSimRules, CatchesALeaseTakenAsPermissionToReuseMemory) {
   EXPECT_NE(caught({.slot_outlives_lease = false}, "jam"), 0u);

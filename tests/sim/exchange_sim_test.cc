@@ -18,7 +18,7 @@ namespace farside::sim {
 namespace {
 
 constexpr std::uint64_t kMeetings = 24;
-constexpr std::uint64_t kMostWords = 3;                    // of a piece
+constexpr std::uint64_t kMaxWords = 3;                     // of a piece
 constexpr Duration kSlow = std::chrono::microseconds(20);  // after which what came is taken, at most
 constexpr Duration kLife = std::chrono::milliseconds(1);   // in which faults begin
 constexpr Duration kTimeout = std::chrono::seconds(5);
@@ -48,7 +48,7 @@ ExchangeScenario draw(std::uint64_t seed) {
 }
 
 /// Pieces differ in length.
-std::uint64_t words_of(Rank from, Rank to, std::uint64_t number) { return (from + 2 * to + number) % (kMostWords + 1); }
+std::uint64_t words_of(Rank from, Rank to, std::uint64_t number) { return (from + 2 * to + number) % (kMaxWords + 1); }
 std::uint64_t value_of(Rank from, Rank to, std::uint64_t number) { return number * 100 + from * 10 + to; }
 
 class ExchangeRun {
@@ -65,7 +65,7 @@ class ExchangeRun {
   // What went wrong.
   std::optional<std::string> run() {
     for (Rank rank = 0; rank < scenario_.members; ++rank) world_.on(rank, [this, rank] { live(rank); });
-    if (!world_.run(kLimit)) fail("somebody was still waiting when the time was over");
+    if (!world_.run(kLimit)) fail("a rank was still waiting when the time was over");
     for (Rank rank = 0; rank < scenario_.members; ++rank) {
       if (!scenario_.may_fail() && !finished_[rank]) fail("rank " + std::to_string(rank) + " gave up");
     }
@@ -75,8 +75,8 @@ class ExchangeRun {
  private:
   void schedule_faults() {
     Scheduler& scheduler = world_.scheduler();
-    const auto whom = static_cast<Rank>(scheduler.random() % scenario_.members);
-    scheduler.after(scheduler.up_to(kLife), [this, whom] { world_.pause(whom, kLife); });
+    const auto paused = static_cast<Rank>(scheduler.random() % scenario_.members);
+    scheduler.after(scheduler.up_to(kLife), [this, paused] { world_.pause(paused, kLife); });
     disturb(world_, scenario_.disturbance, kLife);
   }
 

@@ -126,7 +126,7 @@ Exploration copy_against_recycle(const std::vector<BlockKey>& others, const Cach
                    }});
         return wrong ? std::optional<std::string>("other bytes than those of x") : std::nullopt;
       },
-      kMostSchedules);
+      kMaxSchedules);
 }
 
 void expect_never(const Exploration& exploration) {
@@ -248,7 +248,7 @@ TEST(ExploreCache, ACopyOfACopyIsRightHoweverTheFirstSlotIsRecycled) {
                    [&] { wrong = copy(2, 1) && !nodes.parts[2]->holds(nodes.geometry, 0, kX); }});
         return wrong ? std::optional<std::string>("other bytes than those of x") : std::nullopt;
       },
-      kMostSchedules));
+      kMaxSchedules));
 }
 
 // Blocks whose bucket is that of block 0, which is one of them.
@@ -262,7 +262,7 @@ std::vector<BlockKey> blocks_of_one_bucket(const Geometry& geometry, std::size_t
   return found;
 }
 
-// Two nodes want to load the same block, of which nobody has heard.
+// Two nodes want to load the same block, of which no node has heard.
 Exploration two_loaders(const CacheRules& rules) {
   return explore(
       [&](Chooser& chooser) -> std::optional<std::string> {
@@ -277,7 +277,7 @@ Exploration two_loaders(const CacheRules& rules) {
         nodes.run(chooser, [](Rank) {}, {[&] { load(0); }, [&] { load(1); }});
         return loaders == 1 ? std::nullopt : std::optional(std::to_string(loaders) + " loaders");
       },
-      kMostSchedules);
+      kMaxSchedules);
 }
 
 TEST(ExploreCache, OneOfTwoLoadersLoads) { expect_never(two_loaders({})); }
@@ -286,7 +286,7 @@ TEST(ExploreCacheRules, FindsCellsThatAreOverwritten) {
   EXPECT_TRUE(two_loaders({.cells_are_exchanged = false}).violation);
 }
 
-// A row that bears a block of which nobody has a copy: one node claims it for another block while a second uses it for
+// A row that bears a block of which no node has a copy: one node claims it for another block while a second uses it for
 // the old one, and then looks for it again. A claim that is given up hides the row for a while.
 Exploration claim_against_use(const CacheRules& rules) {
   return explore(
@@ -317,11 +317,11 @@ Exploration claim_against_use(const CacheRules& rules) {
         nodes.look([&](Parts& me) {
           const auto found = me.directory.find(*me.channel, old, me.soon());
           const bool is_there = found && found->cell(0).state == Cell::State::loading;
-          if (used != is_there) wrong = used ? "a cell in use that nobody finds" : "a cell that nobody uses";
+          if (used != is_there) wrong = used ? "a cell in use that no node finds" : "a cell that no node uses";
         });
         return wrong;
       },
-      kMostSchedules);
+      kMaxSchedules);
 }
 
 TEST(ExploreCache, AClaimNeverTakesACellInUse) { expect_never(claim_against_use({})); }
@@ -364,7 +364,7 @@ Exploration discard_against_hand_over(const CacheRules& rules) {
         });
         return wrong;
       },
-      kMostSchedules);
+      kMaxSchedules);
 }
 
 TEST(ExploreCache, NoCellNamesACopyThatWasDroppedWhileItWasHandedOver) { expect_never(discard_against_hand_over({})); }

@@ -102,7 +102,7 @@ Exploration put_against_own(const GasRules& rules, std::uint64_t words = 1) {
         pages.run(chooser, {[] {}, [&] { done = pages.users[1]->put(); }, [&] { (void)pages.users[2]->own(); }});
         return done && pages.word() == kValue ? std::nullopt : std::optional<std::string>("a put was lost");
       },
-      kMostSchedules);
+      kMaxSchedules);
 }
 
 TEST(ExploreGas, APutIsInThePageHoweverThatIsMoved) { expect_never(put_against_own({})); }
@@ -123,7 +123,7 @@ TEST(ExploreGas, ThePutAfterAMoveIsInThePage) {
         pages.run(chooser, {[] {}, put_twice, [&] { (void)pages.users[2]->own(); }});
         return done && pages.word() == 2 ? std::nullopt : std::optional<std::string>("a put was lost");
       },
-      kMostSchedules));
+      kMaxSchedules));
 }
 
 // A hold grows with each page that is put to at once.
@@ -141,7 +141,7 @@ Exploration puts_to_two_pages_against_own(const GasRules& rules) {
         pages.run(chooser, {[] {}, put_to_both, [&] { (void)pages.users[2]->own(); }});
         return done && pages.word() == kValue ? std::nullopt : std::optional<std::string>("a put was lost");
       },
-      kMostSchedules);
+      kMaxSchedules);
 }
 TEST(ExploreGas, PutsToTwoPagesAreInThemHoweverOneIsMoved) { expect_never(puts_to_two_pages_against_own({})); }
 TEST(ExploreGasRules, FindsAGrownHoldTakenForAnotherOne) {
@@ -162,7 +162,7 @@ Exploration get_against_own_and_another_page_in_the_slot(const GasRules& rules, 
         pages.run(chooser, {[] {}, [&] { found = pages.users[1]->get(); }, move_and_fill});
         return found == 0 ? std::nullopt : std::optional<std::string>("a get found another page");
       },
-      kMostSchedules);
+      kMaxSchedules);
 }
 TEST(ExploreGas, AGetFindsItsPageThoughTheSlotIsUsedAgain) {
   expect_never(get_against_own_and_another_page_in_the_slot({}));
@@ -188,7 +188,7 @@ TEST(ExploreGas, TwoWhoOwnAPageDoSoOneAfterTheOther) {
         pages.run(chooser, {[] {}, [&] { first = pages.users[1]->own(); }, [&] { second = pages.users[2]->own(); }});
         return first && second && pages.word() == 0 ? std::nullopt : std::optional<std::string>("one did not");
       },
-      kMostSchedules));
+      kMaxSchedules));
 }
 
 // Two threads of one rank, each with its own hold.
@@ -205,7 +205,7 @@ TEST(ExploreGas, AnAdditionByEachOfTwoThreadsIsMadeOnceHoweverThePageIsMoved) {
                             [&] { (void)pages.users[2]->own(); }});
         return pages.word() == 2 ? std::nullopt : std::optional<std::string>("an addition was lost, or made twice");
       },
-      kMostSchedules));
+      kMaxSchedules));
 }
 
 // An addition is made once.
@@ -217,7 +217,7 @@ TEST(ExploreGas, AnAdditionIsMadeOnceHoweverThePageIsMoved) {
         pages.run(chooser, {[] {}, add, [&] { (void)pages.users[2]->own(); }});
         return pages.word() == 1 ? std::nullopt : std::optional<std::string>("an addition was lost, or made twice");
       },
-      kMostSchedules));
+      kMaxSchedules));
 }
 
 }  // namespace

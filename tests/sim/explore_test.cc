@@ -56,7 +56,7 @@ std::set<std::pair<std::uint64_t, std::uint64_t>> pairs_found(const Words::Progr
         found.emplace(pair[0], pair[1]);
         return std::nullopt;
       },
-      kMostSchedules);
+      kMaxSchedules);
   return found;
 }
 
@@ -94,7 +94,7 @@ bool flag_overtakes_data(bool fenced, Exploration& exploration) {
             });
         return overtaken ? std::optional<std::string>("overtaken") : std::nullopt;
       },
-      kMostSchedules);
+      kMaxSchedules);
   return exploration.violation.has_value();
 }
 
@@ -117,7 +117,7 @@ TEST(SimExplore, FindsNoLostUpdateOfTwoAtomics) {
         words.run(chooser, add, add);
         return sum == 1 ? std::nullopt : std::optional<std::string>("both saw the same");
       },
-      kMostSchedules);
+      kMaxSchedules);
   EXPECT_FALSE(exploration.violation);
   EXPECT_TRUE(exploration.complete);
   EXPECT_GE(exploration.schedules, 2u);
@@ -177,7 +177,7 @@ TEST(SimExplore, FindsWhateverChanceFinds) {
         by_exploring.insert(what_both_find(chooser));
         return std::nullopt;
       },
-      kMostSchedules);
+      kMaxSchedules);
   EXPECT_TRUE(exploration.complete);
   EXPECT_GE(by_chance.size(), 8u);
   for (const std::string& outcome : by_chance) EXPECT_TRUE(by_exploring.contains(outcome)) << outcome;

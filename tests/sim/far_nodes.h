@@ -115,7 +115,7 @@ class FarNodes {
   void take_for_dead(Rank rank, std::size_t client) { mistaken_.insert({rank, client}); }
   [[nodiscard]] bool takes_for_dead(Rank rank, std::size_t client) const { return mistaken_.contains({rank, client}); }
 
-  /// What is wrong when everybody has gone, and whatever was late has landed: nothing may be left behind.
+  /// What is wrong when all clients have gone, and whatever was late has landed: nothing may be left behind.
   [[nodiscard]] std::optional<std::string> look() {
     for (Rank rank = 0; rank < scenario_.nodes; ++rank) {
       if (!world_.alive(rank)) continue;

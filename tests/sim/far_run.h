@@ -42,8 +42,8 @@ class FarRun {
     for (std::size_t number = 0; number < clients_.size(); ++number) {
       world_.on(rank_of(number), [this, number] { live(number); });
     }
-    befall();
-    if (!world_.run(kLimit)) fail("somebody did not end");
+    schedule_faults();
+    if (!world_.run(kLimit)) fail("a rank did not end");
     dice().settle(dice().now() + kLatest);
     if (const auto wrong = nodes_.look()) fail(*wrong);
     return violation_;
@@ -52,7 +52,7 @@ class FarRun {
  private:
   static constexpr Duration kTimeout = FarNodes::kTimeout;
   static constexpr Duration kHaste = std::chrono::microseconds(60);
-  static constexpr Duration kLife = std::chrono::microseconds(1500);  // in which things befall ranks and links
+  static constexpr Duration kLife = std::chrono::microseconds(1500);  // in which faults of ranks and links begin
   static constexpr Duration kMaxStop = std::chrono::milliseconds(10);
   static constexpr Duration kAwhile = FarNodes::kAwhile;
   static constexpr Duration kLimit = std::chrono::seconds(60);
@@ -148,7 +148,7 @@ class FarRun {
     return std::ranges::none_of(client.space->slabs().living(), &far::LentMemory::unresponsive);
   }
 
-  // What everybody wrote is still there, also when another node dies now.
+  // What all clients wrote is still there, also when another node dies now.
   void finish(std::size_t number) {
     Client& client = clients_[number];
     Fabric& fabric = world_.fabric(rank_of(number));
@@ -308,7 +308,7 @@ class FarRun {
 
   // ----
 
-  void befall() {
+  void schedule_faults() {
     const auto at_some_moment = [this](auto what) { dice().after(dice().up_to(kLife), what); };
     for (int i = 0; i < scenario_.pauses; ++i) {
       at_some_moment([this] {

@@ -1,4 +1,5 @@
-// What befalls processes, clocks and links, as litmus_test.cc has it of operations. Rule 5 of docs/protocols/fabric.md.
+// Faults of processes, clocks and links; litmus_test.cc does the same for operations. Rule 5 of
+// docs/protocols/fabric.md.
 #include <gtest/gtest.h>
 
 #include "tests/sim/litmus.h"
@@ -6,7 +7,7 @@
 namespace farside::sim {
 namespace {
 
-// ---- Rule 5: nobody is certainly gone ----
+// ---- Rule 5: no process is certainly gone ----
 
 TEST(SimLitmus, AnOperationLandsAfterItsPosterGaveItUp) {
   const std::array<Litmus::Program, 3> program{
@@ -130,7 +131,7 @@ TEST(SimLitmus, APausedProcessActsOnWhatItSawLongAgo) {
                                                },
                                                [](Side& me) {
                                                  me.litmus.world.pause(kWriter, std::chrono::milliseconds(50));
-                                                 me.write(kTarget, 0, 1);  // "the lock is somebody else's"
+                                                 me.write(kTarget, 0, 1);  // "the lock is another process's"
                                                  me.flush(kTarget);
                                                  if (me.read(kTarget, 8) != 0) return;
                                                  me.litmus.world.fabric(me.rank).sleep(std::chrono::milliseconds(100));
@@ -157,7 +158,7 @@ TEST(SimLitmus, AThreadIsStoppedBetweenItsLookAtALeaseAndItsPosting) {
   EXPECT_TRUE(possible(network, program));
 }
 
-// A WRITE completed, and then its poster computes: nobody sees the WRITE until the poster calls again.
+// A WRITE completed, and then its poster computes: no process sees the WRITE until the poster calls again.
 std::array<Litmus::Program, 3> write_and_compute(bool calls) {
   return {[calls](Side& me) {
             me.write(kTarget, 0, 1);

@@ -98,7 +98,7 @@ TEST(NicamFigures, ABarrierTellsAllThatItEndedAtOnce) {
   EXPECT_LT(meeting[2].second, 2 * meeting[0].second);
 }
 
-// Whoever draws a figure from its file must find each point, whole.
+// A program that draws a figure from its file must find each point, whole.
 TEST(Report, WritesEachPointOnALine) {
   const Measured measured{.seconds = 2,
                           .bytes = 5e9,

@@ -19,11 +19,11 @@ namespace farside::sim {
 
 /// Everything about a run but its seed.
 struct GasScenario {
-  static constexpr std::uint64_t kMostWords = 2;
+  static constexpr std::uint64_t kMaxWords = 2;
 
   Rank ranks = 3;
   std::uint64_t threads = 1;  ///< of each rank
-  PageShape shape{.pages = 1, .page_bytes = 8 * kMostWords, .slots = 2, .cached_places = 1};
+  PageShape shape{.pages = 1, .page_bytes = 8 * kMaxWords, .slots = 2, .cached_places = 1};
   std::uint64_t rounds = 12;
   std::uint64_t one_in_owns = 3;
   int pauses = 0;
@@ -86,7 +86,7 @@ class GasRun {
   static constexpr Duration kTimeout = std::chrono::milliseconds(100);
   static constexpr Duration kSettleTimeout = std::chrono::milliseconds(100);
   static constexpr Duration kHaste = std::chrono::microseconds(100);
-  static constexpr Duration kLife = std::chrono::microseconds(600);  // in which things befall ranks and links
+  static constexpr Duration kLife = std::chrono::microseconds(600);  // in which faults of ranks and links begin
   static constexpr Duration kAwhile = std::chrono::microseconds(20);
   static constexpr Duration kLimit = std::chrono::seconds(60);
 
@@ -100,7 +100,7 @@ class GasRun {
   };
 
   void finish(const std::string& at) {
-    if (!world_.run(kLimit)) fail("somebody was still " + at + " when the time was over");
+    if (!world_.run(kLimit)) fail("a rank was still " + at + " when the time was over");
   }
 
   /// A rank that was evicted and lives on may believe in outdated places, and that puts are visible which are not.
@@ -111,7 +111,7 @@ class GasRun {
     const auto first_owner = [this](PageId page) { return static_cast<Rank>((page + 1) % scenario_.ranks); };
     side.memory = std::make_unique<PageMemory>(world_.team(rank), "pages",
                                                PageSettings{scenario_.shape, first_owner, kLease}, scenario_.rules);
-    if (++ready_ == scenario_.ranks) befall();
+    if (++ready_ == scenario_.ranks) schedule_faults();
     side.workers.resize(scenario_.threads);
     for (auto& worker : side.workers) {
       world_.on(rank, [this, &side, &worker] {
@@ -121,7 +121,7 @@ class GasRun {
     }
   }
 
-  void befall() {
+  void schedule_faults() {
     const auto at_some_moment = [this](auto what) {
       dice_.after(dice_.up_to(kLife), [this, what] {
         if (!healed_) what();
@@ -230,8 +230,8 @@ class GasRun {
     PageId page;
     bool is_put;
     std::uint64_t count;
-    std::array<std::uint64_t, GasScenario::kMostWords> words{};
-    std::array<std::size_t, GasScenario::kMostWords> numbers{};
+    std::array<std::uint64_t, GasScenario::kMaxWords> words{};
+    std::array<std::size_t, GasScenario::kMaxWords> numbers{};
   };
   void ended(Worker& worker, const Transfer& transfer, const Ended& ended) {
     expect(ended);
@@ -291,7 +291,7 @@ class GasRun {
     if (place.owner != pinned.place.owner || place.slot != pinned.place.slot) fail("a pinned page was moved");
   }
 
-  // Where nothing is late and nobody stops, nothing fails.
+  // Where nothing is late and no rank stops, nothing fails.
   void expect(const Ended& ended) {
     if (scenario_.is_calm() && !ended.done()) fail("something " + std::string(to_string(ended.outcome)));
   }

@@ -1,5 +1,5 @@
 // Pages that move (src/gas/protocol), when a rank stops before any step of what it does, for a while, for longer than
-// the lease, or for good: the others go on, and when it returns it harms nobody.
+// the lease, or for good: the others go on, and when it returns it harms no other rank.
 #include <array>
 #include <functional>
 #include <optional>
@@ -66,7 +66,7 @@ Played play(const Scene& scene, std::uint64_t seed, std::uint64_t last_step) {
   });
   stage.finish("at work");
   stage.use_by_all();
-  // Who may be in the middle of a change, while somebody wants to own the page, is the only one to be evicted.
+  // Only a rank that may be in the middle of a change, while another rank wants to own the page, is evicted.
   const bool changes = scene.doing == Doing::put || scene.doing == Doing::add;
   const bool is_waited_for = scene.stop == Stop::for_long && scene.meanwhile == Meanwhile::others_own_it && changes;
   if (!world.alive(kActor) && scene.stop != Stop::for_good && !is_waited_for) stage.fail("it was evicted");
@@ -104,10 +104,10 @@ std::optional<std::string> violation(Doing doing, const GasRules& rules = {}) {
   return std::nullopt;
 }
 
-TEST(GasStops, AGetThatStopsAnywhereHarmsNobody) { EXPECT_EQ(violation(Doing::get), std::nullopt); }
-TEST(GasStops, APutThatStopsAnywhereHarmsNobody) { EXPECT_EQ(violation(Doing::put), std::nullopt); }
-TEST(GasStops, AnAdditionThatStopsAnywhereHarmsNobody) { EXPECT_EQ(violation(Doing::add), std::nullopt); }
-TEST(GasStops, AMoveThatStopsAnywhereHarmsNobody) { EXPECT_EQ(violation(Doing::own), std::nullopt); }
+TEST(GasStops, AGetThatStopsAnywhereHarmsNoOtherRank) { EXPECT_EQ(violation(Doing::get), std::nullopt); }
+TEST(GasStops, APutThatStopsAnywhereHarmsNoOtherRank) { EXPECT_EQ(violation(Doing::put), std::nullopt); }
+TEST(GasStops, AnAdditionThatStopsAnywhereHarmsNoOtherRank) { EXPECT_EQ(violation(Doing::add), std::nullopt); }
+TEST(GasStops, AMoveThatStopsAnywhereHarmsNoOtherRank) { EXPECT_EQ(violation(Doing::own), std::nullopt); }
 
 TEST(GasStopsRules, CatchesWhoPassesAHoldWithoutEvicting) {
   EXPECT_TRUE(noticed(violation(Doing::put, {.evicts_before_passing = false})));

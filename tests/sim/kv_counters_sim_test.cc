@@ -54,7 +54,7 @@ class KvCounters {
     const auto work = [this](Client& client) {
       for (int round = 0; round < scenario_.rounds; ++round) add(client);
     };
-    if (!world_.run(work, [this](Client& client) { look(client); })) return "somebody did not end";
+    if (!world_.run(work, [this](Client& client) { look(client); })) return "a rank did not end";
     return violation_;
   }
 

@@ -74,7 +74,7 @@ struct Side {
     deed();
     return fabric.now() - begin;
   }
-  /// What has been sent is answered by then, if anybody answers.
+  /// What has been sent is answered by then, if a server answers.
   void wait() const { fabric.sleep(10ms); }
   /// The standby has told this process that it serves.
   void move() const { words.local().word<ControlWord>(kEpoch).store(1); }
@@ -218,7 +218,7 @@ TEST(KvHomedRequests, LookAwayFromAPrimaryThatSaysNothing) {
   });
 }
 
-// Nobody can tell the session, so it asks.
+// No server can tell the session, so the session asks.
 TEST(KvHomedRequests, HearBetweenHostsThatTheStandbyServes) {
   PartitionRun({.is_between_hosts = true, .serves = true}, [](Side& side) {
     side.servers[kPrimary].stands_still = true;
@@ -250,7 +250,7 @@ TEST(KvHomedRequests, EndByTheirDeadlines) {
   }
 }
 
-// A reply that comes too late is nobody's, and what was given up is not asked of the standby.
+// A reply that comes too late is dropped, and what was given up is not asked of the standby.
 TEST(KvHomedRequests, AreOverWhenTheyTimedOut) {
   PartitionRun({}, [](Side& side) {
     side.servers[kPrimary].stands_still = true;

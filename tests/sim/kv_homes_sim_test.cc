@@ -103,7 +103,7 @@ TEST(KvHomes, AReadEndsByItsDeadline) {
   });
 }
 
-// Whoever waits for a primary without looking away from it would wait until the end.
+// A reader that waits for a primary without looking away from it would wait until its deadline.
 TEST(KvHomes, AReadOfAPrimaryThatIsSilentFindsThatTheStandbyServes) {
   on_a_session([](Side& side) {
     side.words.local().word<ControlWord>(kEpoch).store(1);  // it was told while it waits

@@ -26,7 +26,7 @@ constexpr std::uint64_t kRing = 64;                           // after the bell
 constexpr std::uint64_t kRequests = 12;                       // of each client
 constexpr Duration kHaste = std::chrono::microseconds(30);
 constexpr Duration kLook = std::chrono::microseconds(20);
-constexpr Duration kLife = std::chrono::microseconds(600);  // in which things befall processes
+constexpr Duration kLife = std::chrono::microseconds(600);  // in which faults of processes begin
 constexpr Duration kLimit = std::chrono::seconds(30);
 
 struct MailboxScenario {
@@ -61,7 +61,7 @@ class Run {
     for (Rank rank = 0; rank < kRanks; ++rank) {
       world_.on(rank, [this, rank] { live(rank); });
     }
-    if (!world_.run(kLimit)) fail("somebody was still at work when the time was over");
+    if (!world_.run(kLimit)) fail("a rank was still at work when the time was over");
     return violation_;
   }
 
@@ -69,13 +69,13 @@ class Run {
   void live(Rank rank) {
     const std::uint64_t bytes = kRing + (kRanks - 1) * kShape.ring_bytes();
     memory_.at(rank) = world_.team(rank).allocate("rings", bytes);
-    if (++ready_ == kRanks) befall();
+    if (++ready_ == kRanks) schedule_faults();
     if (rank == kServer) return serve();
     ask(rank);
     has_ended_.at(rank) = true;
   }
 
-  void befall() {
+  void schedule_faults() {
     auto& dice = world_.scheduler();
     for (int i = 0; i < scenario_.pauses; ++i) {
       dice.after(dice.up_to(kLife), [this, &dice] {
@@ -119,7 +119,7 @@ class Run {
                              scenario_.rules);
     }
     const auto bell = memory_.at(kServer)->local().word<AtomicWord>(0);
-    while (somebody_asks()) {
+    while (a_client_asks()) {
       const std::uint64_t rung = bell.load();
       bool idle = true;
       for (Rank client = 1; client < kRanks; ++client) {
@@ -131,7 +131,7 @@ class Run {
     }
   }
 
-  [[nodiscard]] bool somebody_asks() {
+  [[nodiscard]] bool a_client_asks() {
     bool asks = false;
     for (Rank client = 1; client < kRanks; ++client) asks = asks || (!has_ended_.at(client) && world_.alive(client));
     return asks;

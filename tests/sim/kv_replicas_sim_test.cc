@@ -92,7 +92,7 @@ double expect_kept_as(Shape shape, std::uint64_t usual, const std::optional<Unme
 
 void any(KvScenario& /*scenario*/) {}
 
-/// One partition, which changes hands while everybody is at work.
+/// One partition, which changes hands while all clients are at work.
 void moving(KvScenario& scenario) {
   scenario.servers = 1;
   scenario.rounds = 60;
@@ -240,7 +240,7 @@ TEST(KvReplicasSim, MoveAlsoFromAClientThatIsCutOff) {
 }
 TEST(KvReplicasSim, KeepShippingWhenConnectionsBreak) { expect_kept_as(moving_after_breaks, kSeeds / 3); }
 TEST(KvReplicasSim, MoveWhileTheConnectionIsMadeAnew) { expect_kept_as(relinking, kSeeds / 3); }
-TEST(KvReplicasSim, MoveAlsoForWhomTheStandbyDoesNotReach) {
+TEST(KvReplicasSim, MoveAlsoForAClientThatTheStandbyDoesNotReach) {
   expect_kept_as(apart, kSeeds / 3);
   expect_kept_as(apart_and_late, kSeeds / 3);
 }

@@ -1,6 +1,6 @@
 // kv_run.h — sessions that put, erase and get a few keys at random (kv_world.h), and what must hold of it: the history
 // is Read Atomic, session by session, every value is the one that was written, nothing came between a conditional
-// version and what it expected, and when all faults are over everybody can read everything.
+// version and what it expected, and when all faults are over every client can read everything.
 #pragma once
 
 #include <algorithm>
@@ -44,7 +44,7 @@ class KvRun {
   [[nodiscard]] std::uint64_t late_puts() const noexcept { return late_puts_; }
 
  private:
-  static constexpr std::uint64_t kLongestLifeNs = 2'000'000;
+  static constexpr std::uint64_t kMaxLifeNs = 2'000'000;
 
   using Timestamp = kv::Timestamp;
   using Client = KvWorld::Client;
@@ -103,7 +103,7 @@ class KvRun {
     for (const std::size_t key : any_keys()) {
       const bool erases = dice_.one_in(scenario_.one_in_erases);
       const bool expires = !erases && dice_.one_in(scenario_.one_in_expires);
-      const std::uint64_t expires_ns = expires ? client.session().wall_ns() + dice_.random() % kLongestLifeNs : 0;
+      const std::uint64_t expires_ns = expires ? client.session().wall_ns() + dice_.random() % kMaxLifeNs : 0;
       if (erases || expires) may_be_gone_[key] = true;
       const auto expected = found.find(key);
       plan.values.push_back(erases ? "" : new_value());
@@ -184,7 +184,7 @@ class KvRun {
     return found;
   }
 
-  /// Whoever writes or reads a version finds in it what everybody else does.
+  /// Each client that writes or reads a version finds in it what all others do.
   void note_value(std::size_t key, const Timestamp& version, const std::string& value) {
     const auto [at, is_new] = values_.try_emplace({key, version}, value);
     if (!is_new && at->second != value) fail("two values in one version: " + at->second + " and " + value);
@@ -266,7 +266,7 @@ class KvRun {
         for (const Written& each : written->second) floors[each.key] = std::max(floors[each.key], version);
       }
       for (const auto& [key, due] : did.absent) {
-        if (!can_be_gone(did, key, std::max(due, floors[key]))) fail("a key was absent that nobody had erased");
+        if (!can_be_gone(did, key, std::max(due, floors[key]))) fail("a key was absent that no client had erased");
       }
     }
   }
@@ -304,7 +304,8 @@ class KvRun {
     bool may_be_gone = false;
   };
   /// Of each key the versions of which it is known that they are committed: between a conditional one and the one that
-  /// it expected there is none. An erasure may be committed and nobody know, who only finds the key absent.
+  /// it expected there is none. An erasure may be committed without a client that knows it: a reader only finds the key
+  /// absent.
   void judge_conditions() {
     std::set<Timestamp> committed;
     std::set<Timestamp> unknown;
@@ -365,7 +366,7 @@ class KvRun {
   Scheduler& dice_;
   std::vector<std::string> keys_;
   std::vector<Diary> diaries_;     // by client
-  std::vector<bool> may_be_gone_;  // by key: somebody tried to erase it, or gave it a time to live
+  std::vector<bool> may_be_gone_;  // by key: a client tried to erase it, or gave it a time to live
   std::map<std::pair<std::size_t, Timestamp>, std::string> values_;
   std::map<Timestamp, std::uint64_t> numbers_;
   std::map<Timestamp, std::vector<Written>> written_;  // by transaction

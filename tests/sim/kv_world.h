@@ -1,5 +1,5 @@
 // kv_world.h — servers and clients of a store (src/kv/protocol) on the harshest network there is, while servers and
-// clients stop and clients die: what befalls them, but not what the clients do.
+// clients stop and clients die: their faults, but not what the clients do.
 #pragma once
 
 #include <algorithm>
@@ -113,7 +113,7 @@ class KvWorld {
     for (Rank rank = seats(); rank < world_.size(); ++rank) clients_.push_back({clients_.size(), rank});
   }
 
-  /// Each client works, and looks about when all have and all faults are over. False: somebody did not end.
+  /// Each client works, and looks about when all have and all faults are over. False: a rank did not end.
   bool run(const Deed& work, const Deed& look) {
     for (Rank rank = 0; rank < world_.size(); ++rank) {
       world_.on(rank, [this, rank, &work, &look] { live(rank, work, look); });
@@ -153,7 +153,7 @@ class KvWorld {
   }
 
  private:
-  static constexpr Duration kLife = std::chrono::microseconds(1500);  // in which things befall ranks and links
+  static constexpr Duration kLife = std::chrono::microseconds(1500);  // in which faults of ranks and links begin
   static constexpr Duration kFewSteps = std::chrono::microseconds(40);
   static constexpr Duration kLimit = std::chrono::seconds(60);
 
@@ -162,7 +162,7 @@ class KvWorld {
     if (side->serves()) return side->serve_until([this] { return all_living(&Client::ended); });
     Client& client = clients_[rank - seats()];
     client.with_session = side->open_session(0, settings());
-    if (++ready_ == clients_.size()) befall();
+    if (++ready_ == clients_.size()) schedule_faults();
     work(client);
     client.finished = true;
     while (!all_living(&Client::finished)) fabric_of(client).sleep(10 * kAwhile);  // each look costs events
@@ -209,7 +209,7 @@ class KvWorld {
     return settings;
   }
 
-  void befall() {
+  void schedule_faults() {
     const auto at_some_moment = [this](auto what) { dice().after(dice().up_to(kLife), what); };
     for (int i = 0; i < scenario_.pauses; ++i) {
       at_some_moment([this] {

@@ -32,7 +32,7 @@ struct WordAction {
 class WordHistory {
  public:
   /// Most configurations that are tried.
-  static constexpr std::size_t kMostTried = 200'000;
+  static constexpr std::size_t kMaxStates = 200'000;
 
   /// A number to end it by.
   std::size_t begin(const WordAction& action) {
@@ -64,7 +64,7 @@ class WordHistory {
     }
 
     bool succeeds() { return go_on({std::vector<bool>(actions_.size()), 0}); }
-    [[nodiscard]] bool gave_up() const { return tried_.size() > kMostTried; }
+    [[nodiscard]] bool gave_up() const { return tried_.size() > kMaxStates; }
     /// The sequence that explains most, and what cannot follow.
     [[nodiscard]] std::string longest() const {
       std::string text = "after the value " + std::to_string(longest_.value) + " none of";

@@ -19,8 +19,8 @@ constexpr std::uint64_t kKeys = 2;
 constexpr std::uint64_t kRounds = 6;
 constexpr std::uint64_t kWords = 4;  // of a place
 constexpr std::uint64_t kPlaceBytes = 8 * kWords;
-constexpr Duration kSoon = std::chrono::microseconds(5);   // after which an offer is withdrawn, at most
-constexpr Duration kHaste = std::chrono::microseconds(5);  // in which it must be withdrawn, else it is tried again
+constexpr Duration kMaxDelay = std::chrono::microseconds(5);  // after which an offer is withdrawn
+constexpr Duration kHaste = std::chrono::microseconds(5);     // in which it must be withdrawn, else it is tried again
 constexpr Duration kTimeout = std::chrono::seconds(5);
 constexpr Duration kLife = std::chrono::microseconds(300);  // in which faults begin
 constexpr Duration kLimit = std::chrono::minutes(1);
@@ -58,7 +58,7 @@ class MatchRun {
     for (Rank rank = 0; rank < kRanks; ++rank) {
       world_.on(rank, [this, rank] { live(rank); });
     }
-    if (!world_.run(kLimit)) fail("somebody was still waiting when the time was over");
+    if (!world_.run(kLimit)) fail("a rank was still waiting when the time was over");
     return violation_;
   }
 
@@ -118,7 +118,7 @@ class MatchRun {
       if (!ticket || table.open(end, 1 - rank, key)) return std::nullopt;
       if (table.meet(channel, *ticket, place, timeout(rank)) != Outcome::done) return std::nullopt;
       if (for_good) return ticket;
-      fabric.sleep(world_.scheduler().up_to(kSoon));
+      fabric.sleep(world_.scheduler().up_to(kMaxDelay));
       if (!withdraw(channel_to_withdraw, rank, *ticket)) return ticket;  // it has met
     }
   }

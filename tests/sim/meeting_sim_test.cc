@@ -98,8 +98,8 @@ class MeetingRun {
   void schedule_faults() {
     Scheduler& scheduler = world_.scheduler();
     for (int pause = 0; pause < 2; ++pause) {
-      const auto whom = static_cast<Rank>(scheduler.random() % scenario_.members);
-      scheduler.after(scheduler.up_to(kLife), [this, whom] { world_.pause(whom, kLife); });
+      const auto paused = static_cast<Rank>(scheduler.random() % scenario_.members);
+      scheduler.after(scheduler.up_to(kLife), [this, paused] { world_.pause(paused, kLife); });
     }
     disturb(world_, scenario_.disturbance, kLife);
   }

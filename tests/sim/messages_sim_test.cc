@@ -1,5 +1,5 @@
-// Active messages on the harshest network there is: everybody sends to everybody from two threads through rings of two
-// places, and whoever is asked answers and passes on.
+// Active messages on the harshest network there is: all ranks send to all ranks from two threads through rings of two
+// places, and a rank that is asked answers and passes on.
 #include <array>
 #include <map>
 #include <optional>
@@ -62,7 +62,7 @@ class Run {
     for (Rank rank = 0; rank < kRanks; ++rank) {
       world_.on(rank, [this, rank] { live(rank); });
     }
-    if (!world_.run(kLimit)) fail("somebody was still waiting when the time was over");
+    if (!world_.run(kLimit)) fail("a rank was still waiting when the time was over");
     if (const auto missing = first_missing()) fail(*missing);
     return violation_;
   }
@@ -175,7 +175,7 @@ class Run {
     for (Rank to = 0; to < living(); ++to) {
       for (Rank from = 0; from < living(); ++from) {
         auto& came = places_[to].came;
-        const Rank asker = (to + kRanks - 1) % kRanks;  // of whom is passed on to here
+        const Rank asker = (to + kRanks - 1) % kRanks;  // what it asks is passed on to here
         std::uint64_t missing = kThreads * kAsks - came[{from, kAnswer, 0}];
         if (asker < living()) missing += kThreads * kAsks - came[{from, kPassedOn, 0}];
         for (std::uint64_t thread = 0; thread < kThreads; ++thread) missing += kAsks - came[{from, kAsk, thread}];

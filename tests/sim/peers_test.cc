@@ -1,4 +1,4 @@
-// What a node does about one that does not answer although nobody takes it for dead (src/cache/peers.h).
+// What a node does about a peer that does not answer although no node takes it for dead (src/cache/peers.h).
 #include "cache/peers.h"
 
 #include <chrono>
@@ -53,7 +53,7 @@ class CutOff : public testing::Test {
   std::unique_ptr<Peers> peers_;
 };
 
-// A node far from nobody but us would otherwise cost each request its whole deadline.
+// A peer that only this node cannot reach would otherwise cost each request its whole deadline.
 TEST_F(CutOff, IsWaitedForOnceAndThenLeftAlone) {
   run([this] {
     EXPECT_TRUE(look().answered);
@@ -67,7 +67,7 @@ TEST_F(CutOff, IsWaitedForOnceAndThenLeftAlone) {
   });
 }
 
-TEST_F(CutOff, IsTriedAgainEverMoreRarelyButAtLeastOnceAMinute) {
+TEST_F(CutOff, IsTriedAgainWithExponentialBackoffButAtLeastOnceAMinute) {
   run([this] {
     cut();
     (void)look();
@@ -87,14 +87,14 @@ TEST_F(CutOff, IsUsedAsEverOnceItAnswers) {
     cut();
     (void)look();
     world_.heal();
-    EXPECT_LT(look().took, milliseconds(1));  // nobody knows yet
+    EXPECT_LT(look().took, milliseconds(1));  // this node does not know it yet
     sleep(time_limits::kPeer);
     EXPECT_TRUE(look().answered);
     EXPECT_TRUE(look().answered);
   });
 }
 
-// Whoever was in a hurry has learnt nothing about the other.
+// A caller with a short deadline has learnt nothing about the peer.
 TEST_F(CutOff, IsNotFoundOutByAShortDeadline) {
   run([this] {
     cut();

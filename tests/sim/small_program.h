@@ -11,7 +11,7 @@
 
 namespace farside::sim {
 
-inline constexpr std::uint64_t kMostSchedules = 200'000;
+inline constexpr std::uint64_t kMaxSchedules = 200'000;
 inline constexpr Duration kLong = std::chrono::seconds(10);
 
 // All that the model allows and that is not about time.

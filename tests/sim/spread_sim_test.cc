@@ -17,7 +17,7 @@ namespace {
 
 constexpr Rank kSenders = 2;  // ranks 0 and 1
 constexpr std::uint64_t kRounds = 4;
-constexpr std::uint64_t kMostWords = 7;
+constexpr std::uint64_t kMaxWords = 7;
 constexpr std::uint64_t kChanged = ~0ULL;                  // what a receiver writes over what it got
 constexpr Duration kNap = std::chrono::milliseconds(100);  // at most, of a service thread
 constexpr Duration kLook = std::chrono::milliseconds(2);   // whether all is over
@@ -48,11 +48,11 @@ SpreadScenario draw(std::uint64_t seed) {
   return scenario;
 }
 
-std::uint64_t words_in(std::uint64_t round) { return (round * 5) % (kMostWords + 1); }
+std::uint64_t words_in(std::uint64_t round) { return (round * 5) % (kMaxWords + 1); }
 std::uint64_t value_of(Rank sender, std::uint64_t round, std::uint64_t at) {
   return (sender + 1) * 10'000 + round * 100 + at;
 }
-/// By whether rank and round say so; everybody knows.
+/// Depends on the ranks and the round alone, so that all ranks know it.
 bool wants(Rank rank, Rank sender, std::uint64_t round) { return (rank * 7 + sender + round) % 4 != 0; }
 
 std::uint64_t last_wanted(Rank rank, Rank sender, std::uint64_t round) {
@@ -72,7 +72,7 @@ class SpreadRun {
     for (Rank rank = 0; rank < scenario_.ranks; ++rank) {
       world_.on(rank, [this, rank] { live(rank); });
     }
-    if (!world_.run(kLimit)) fail("somebody was still waiting when the time was over");
+    if (!world_.run(kLimit)) fail("a rank was still waiting when the time was over");
     for (Rank rank = 0; rank < scenario_.ranks; ++rank) look_for_later_writes(rank);
     for (Rank sender = 0; sender < kSenders; ++sender) {
       if (sides_[sender].sent != kRounds) fail("rank " + std::to_string(sender) + " has not sent all");
@@ -92,9 +92,9 @@ class SpreadRun {
   };
 
   // Of each sender: its signal, then a place for each round; then what the senders have.
-  static std::uint64_t signal_offset(Rank sender) { return 8 * (1 + kRounds * kMostWords) * sender; }
+  static std::uint64_t signal_offset(Rank sender) { return 8 * (1 + kRounds * kMaxWords) * sender; }
   static std::uint64_t place_offset(Rank sender, std::uint64_t round) {
-    return signal_offset(sender) + 8 + 8 * kMostWords * (round - 1);
+    return signal_offset(sender) + 8 + 8 * kMaxWords * (round - 1);
   }
   static std::uint64_t source_offset() { return signal_offset(kSenders); }
 
@@ -102,7 +102,7 @@ class SpreadRun {
     Team& team = world_.team(rank);
     Side& side = sides_[rank];
     side.bells = team.allocate("bells", 8);
-    side.memory = team.allocate("memory", source_offset() + 8 * kMostWords);
+    side.memory = team.allocate("memory", source_offset() + 8 * kMaxWords);
     const auto ring = [&side, rank](Channel& channel, Rank to, Deadline deadline) {
       const std::uint64_t number = std::uint64_t{rank} << 48U | ++side.rung;
       return channel.write_signal(side.bells->of(to).word<ControlWord>(0), number, deadline);
@@ -182,7 +182,7 @@ class SpreadRun {
                        side.memory->of(sender).span(source_offset(), bytes), wanted);
   }
 
-  // A sender that has lost somebody sends no more.
+  // A sender that has lost a rank sends no more.
   void end(Rank sender, std::uint64_t round, Outcome outcome) {
     Side& side = sides_[sender];
     if (outcome == Outcome::done) {

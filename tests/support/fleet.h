@@ -22,8 +22,8 @@
 
 namespace farside::test {
 
-/// Where members leave texts for each other. Rounds alternate between two sets of slots: who writes in round r + 2
-/// knows that everybody came to r + 1, and so has read round r.
+/// Where members leave texts for each other. Rounds alternate between two sets of slots: a member that writes in
+/// round r + 2 knows that all members came to r + 1, and so have read round r.
 struct Board {
   static constexpr unsigned kMaxMembers = 16;
   struct Slot {
@@ -42,7 +42,7 @@ class Member {
   [[nodiscard]] unsigned index() const noexcept { return index_; }
   [[nodiscard]] unsigned count() const noexcept { return count_; }
 
-  /// Collective: everybody's text, by index. Throws when not all have come after a minute.
+  /// Collective: the texts of all members, by index. Throws when not all have come after a minute.
   std::vector<std::string> exchange(std::string_view mine);
   void barrier() { exchange({}); }
 

@@ -22,7 +22,7 @@ std::unique_ptr<SymmetricRegion> FleetTeam::allocate(const std::string& name, st
   const std::vector<std::string> handles = me_.exchange(local->handle());
   std::vector<std::unique_ptr<RemoteRegion>> pieces;
   for (Rank rank = 0; rank < size(); ++rank) pieces.push_back(fabric_->attach(rank, handles[rank]));
-  me_.barrier();  // from here on everybody may use everybody's piece
+  me_.barrier();  // from here on all members may use all pieces
   return std::make_unique<SymmetricRegion>(std::move(local), std::make_shared<Pieces>(std::move(pieces)));
 }
 

@@ -15,7 +15,7 @@ namespace farside::test {
 
 class FleetTeam final : public Team {
  public:
-  /// Collective, as is the end of it: nobody's memory goes while another member may use it.
+  /// Collective, as is the end of it: no member's memory goes while another member may use it.
   explicit FleetTeam(Member& me);
 
   [[nodiscard]] Rank rank() const override { return me_.index(); }

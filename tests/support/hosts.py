@@ -15,7 +15,7 @@ import workbench
 from patience import PATIENCE_S, wait_for
 
 DEVICE = "far0"  # on each host, for UCX_NET_DEVICES
-NOBODY = "02:00:00:00:00:ff"  # a hardware address that no host has
+NO_HOST = "02:00:00:00:00:ff"  # a hardware address that no host has
 SKIPPED = 77  # what ctest takes for a skipped test
 NAMESPACES = ["--net", "--mount", "--uts"]
 SHARED = pathlib.Path("/mnt")  # an empty file system in memory, which all hosts see
@@ -153,8 +153,8 @@ class Hosts:
             wait_for(lambda: state.read_text() == "up\n", f"the network of {host.name}")
 
     def cut(self, sender, receiver):
-        """From now on nothing that `sender` sends reaches `receiver`, and nobody is told. The other direction stays."""
-        self._send_to(sender, receiver, NOBODY)
+        """From now on nothing that `sender` sends reaches `receiver`, and no host is told. The other direction stays."""
+        self._send_to(sender, receiver, NO_HOST)
 
     def cut_both(self, one, other):
         self.cut(one, other)

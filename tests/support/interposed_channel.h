@@ -1,6 +1,6 @@
 // interposed_channel.h — a channel that stops before chosen operations and lets the test act in between.
 //
-// It turns "what if somebody else comes exactly here?" into a deterministic test.
+// It turns "what if another process comes exactly here?" into a deterministic test.
 #pragma once
 
 #include <functional>

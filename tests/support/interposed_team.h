@@ -1,4 +1,4 @@
-// interposed_team.h — a member whose every operation a test hears of before it happens, whoever in it posts it.
+// interposed_team.h — a member whose every operation a test hears of before it happens, whichever part of it posts it.
 #pragma once
 
 #include <functional>

@@ -18,7 +18,7 @@ namespace farside::test {
 
 class KvWriter {
  public:
-  static constexpr unsigned kMostWriters = 16;
+  static constexpr unsigned kMaxWriters = 16;
 
   /// Of those that work at once each has a `number` of its own.
   KvWriter(unsigned number, const std::string& file, std::chrono::milliseconds time_out)
@@ -74,7 +74,7 @@ class KvWriter {
     return result;
   }
   void put(const std::vector<std::uint64_t>& keys, std::uint64_t round) {
-    const std::uint64_t number = round * kMostWriters + number_;  // never another's
+    const std::uint64_t number = round * kMaxWriters + number_;  // never another's
     const std::string value = std::to_string(number);
     std::vector<std::string> names;
     std::vector<kv::Write> writes;

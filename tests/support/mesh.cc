@@ -20,7 +20,7 @@ Mesh make_mesh(Member& me, std::uint64_t bytes) {
     mesh.fabric->connect(peer, addresses[peer]);
     mesh.remotes.push_back(mesh.fabric->attach(peer, handles[peer]));
   }
-  me.barrier();  // from here on everybody may use everybody's region
+  me.barrier();  // from here on all members may use all regions
   return mesh;
 }
 

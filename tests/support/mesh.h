@@ -27,7 +27,7 @@ struct Mesh {
   [[nodiscard]] Deadline patience() const { return fabric->in(kTimeout); }
 };
 
-/// Collective: every member offers `bytes` and attaches everybody's. A member's index is its PeerId.
+/// Collective: every member offers `bytes` and attaches those of all members. A member's index is its PeerId.
 [[nodiscard]] Mesh make_mesh(Member& me, std::uint64_t bytes);
 
 /// The fabric that the environment names, on the member's host.

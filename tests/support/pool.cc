@@ -41,7 +41,7 @@ CommandEnd PoolTest::up(const std::vector<std::string>& arguments, std::vector<s
   wrapper.insert(wrapper.end(), arguments.begin(), arguments.end());
   pool_ = std::make_unique<Command>(wrapper);
   CommandEnd end = pool_->wait();
-  std::cerr << end.err;  // for whoever wonders why a pool did not start
+  std::cerr << end.err;  // shows why a pool did not start
   return end;
 }
 

@@ -15,9 +15,9 @@
 
 #include "farside/base/error.h"
 
+#include "net/runtime_dir.h"
 #include "team/coordinator.h"
 #include "team/coordinator_client.h"
-#include "team/runtime_dir.h"
 #include "tests/support/shared.h"
 
 namespace farside::test {

@@ -10,10 +10,10 @@
 #include "farside/base/error.h"
 
 #include "base/wire.h"
+#include "net/runtime_dir.h"
 #include "team/coordinator_client.h"
 #include "team/liveness.h"
 #include "team/member_card.h"
-#include "team/runtime_dir.h"
 #include "tests/support/shared.h"
 #include "tests/team/coordinator_fixture.h"
 #include "tests/team/stranger.h"
@@ -97,10 +97,10 @@ TEST_F(CoordinatorTest, TellsOfADeath) {
     expect_exchange(zero, one);
   }
   ASSERT_TRUE(eventually([&] { return zero.losses() == std::map<Rank, Loss>{{1, Loss::died}}; }));
-  EXPECT_THROW((void)zero->exchange("try", "zero", soon()), Error);  // at once: nobody waits for the dead
+  EXPECT_THROW((void)zero->exchange("try", "zero", soon()), Error);  // at once: no member waits for a dead one
 }
 
-// Whoever waits for somebody learns for whom.
+// A member that waits for a rank learns which rank it waits for.
 TEST_F(CoordinatorTest, NamesTheRankThatDidNotCome) {
   Member zero(coordinator_, secret_, 0);
   try {
@@ -111,7 +111,7 @@ TEST_F(CoordinatorTest, NamesTheRankThatDidNotCome) {
   }
 }
 
-// Nobody waits for a process that has ended: neither who comes later, nor who waits already.
+// No member waits for a process that has ended: neither one that comes later, nor one that waits already.
 TEST_F(CoordinatorTest, NamesTheRankThatEndedInsteadOfJoining) {
   for (const bool ended_before : {true, false}) {
     Coordinator coordinator(dir_.path() / (ended_before ? "before" : "after"), secret_, 2);
@@ -139,7 +139,7 @@ TEST_F(CoordinatorTest, TellsWhoLeftAndWhoWasEvicted) {
   ASSERT_TRUE(eventually([&] { return one.losses() == std::map<Rank, Loss>{{1, Loss::evicted}}; }));
 }
 
-// Between hosts nobody sees a process end, so whoever falls silent is evicted.
+// Between hosts no process sees another one end, so a member that falls silent is evicted.
 TEST_F(CoordinatorTest, EvictsWhoFallsSilentOnAnotherHost) {
   const Coordinator coordinator("127.0.0.1:0", secret_, 2);
   Member zero(coordinator, secret_, 0);

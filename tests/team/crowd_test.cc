@@ -17,11 +17,11 @@
 
 #include "base/file_limit.h"
 #include "base/wire.h"
+#include "net/event_loop.h"
+#include "net/runtime_dir.h"
 #include "team/coordinator.h"
-#include "team/event_loop.h"
 #include "team/host_team.h"
 #include "team/launcher.h"
-#include "team/runtime_dir.h"
 #include "tests/support/descriptors.h"
 #include "tests/team/stranger.h"
 

@@ -18,8 +18,8 @@
 #include "farside/fabric/host.h"
 
 #include "base/wire.h"
+#include "net/event_loop.h"
 #include "team/bootstrap.h"
-#include "team/event_loop.h"
 #include "tests/support/descriptors.h"
 #include "tests/support/fleet.h"
 

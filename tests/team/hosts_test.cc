@@ -10,9 +10,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "net/runtime_dir.h"
 #include "team/coordinator.h"
 #include "team/environment.h"
-#include "team/runtime_dir.h"
 #include "tests/support/fleet.h"
 
 namespace farside::test {
@@ -75,7 +75,7 @@ TEST(TeamHosts, EvictAMemberOfTheOther) {
   scene.expect_killed(2);  // by rank 1, on whose host it is
 }
 
-// Nobody sees a process of another host stop: it is its silence that is noticed. If it goes on later, it knows.
+// No process sees one of another host stop: it is its silence that is noticed. If it goes on later, it knows.
 TEST(TeamHosts, CutOffWhoFallsSilent) {
   Scene scene("stall", {0, 0, 1});
   for (Rank rank = 0; rank < 2; ++rank) scene.expect_success(rank);

@@ -92,7 +92,8 @@ TEST(Run, WorksUnderMpirun) {
   EXPECT_THAT(lines(end.out), UnorderedElementsAre("rank 0 of 4", "rank 1 of 4", "rank 2 of 4", "rank 3 of 4"));
 }
 
-// Scripts see the exit code of the rank that failed, people see which rank it was, and nobody waits for the others.
+// Scripts see the exit code of the rank that failed, people see which rank it was, and the launcher does not wait for
+// the others.
 TEST(Run, PassesAnExitCodeThroughAndEndsTheOthers) {
   const CommandEnd end = run(farside_run("4", {FARSIDE_MEMBER, "fail"}));
   EXPECT_EQ(end.code(), 7);
@@ -134,7 +135,7 @@ TEST(Run, RefusesATeamOfMixedFabricModes) {
   EXPECT_THAT(end.err, HasSubstr("set FARSIDE_FABRIC alike for every rank"));
 }
 
-// On one machine nobody else can reach the job, and it costs nothing while it waits.
+// No other machine can reach a job that runs on one machine, and the job costs nothing while it waits.
 TEST(Run, OpensNoPortAndSleepsWhenIdle) {
   const CommandEnd end = run(farside_run("3", {FARSIDE_MEMBER, "frugal"}));
   EXPECT_EQ(end.code(), 0) << end.err;

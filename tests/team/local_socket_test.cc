@@ -1,4 +1,4 @@
-#include "team/local_socket.h"
+#include "net/local_socket.h"
 
 #include <array>
 #include <utility>

@@ -45,7 +45,8 @@ void pass_around(Team& team, const SymmetricRegion& region, Rank count, std::uin
   const std::uint64_t expected = token + (team.rank() == 0 ? count : team.rank());
   const auto send = [&](std::uint64_t value) {
     const Outcome outcome = channel->write_signal(region.of(next).word<ControlWord>(0), value, deadline);
-    // Whoever has the token may be done and have left before we hear so. Without the token it would have failed.
+    // The rank that has the token may be done and have left before this one hears so. Without the token it would have
+    // failed.
     expect(outcome != Outcome::timed_out, "signalling the next rank timed out");
   };
   if (team.rank() == 0) send(token + 1);
@@ -158,7 +159,7 @@ void linger(Team& team) {
   ::pause();
 }
 
-/// Rank 0 frees its memory while the others still use it. That harms nobody but those who do.
+/// Rank 0 frees its memory while the others still use it. That harms no rank but those that do.
 void free_early(Team& team) {
   auto region = team.allocate("words", 1 << 20);
   const auto channel = team.fabric().open_channel();

@@ -12,8 +12,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "net/event_loop.h"
 #include "team/bootstrap.h"
-#include "team/event_loop.h"
 #include "team/host_team.h"
 #include "tests/support/descriptors.h"
 #include "tests/support/fleet.h"
@@ -38,7 +38,7 @@ class MirrorBootstrap final : public Bootstrap {
   void leave() override {}
 };
 
-// Whoever comes back with less than it takes to reach it stays lost; it ends nobody.
+// A rank that comes back with less than it takes to reach it stays lost; it ends no other process.
 TEST(TeamNotices, AReturnThatGivesTooLittleIsNone) {
   EventLoop* service = nullptr;
   MembershipNotices notices;

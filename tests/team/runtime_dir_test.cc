@@ -1,4 +1,4 @@
-#include "team/runtime_dir.h"
+#include "net/runtime_dir.h"
 
 #include <cstdlib>
 #include <fstream>
@@ -10,7 +10,7 @@
 
 #include "farside/base/error.h"
 
-#include "team/secret.h"
+#include "net/secret.h"
 
 namespace farside {
 namespace {
@@ -57,14 +57,14 @@ TEST_F(RuntimeDirTest, IsRefusedWhenOthersMayEnter) {
   EXPECT_THAT(error_of([] { (void)runtime_dir(); }), HasSubstr("others may enter it"));
 }
 
-// A link could be put there by somebody else, to have secrets written elsewhere.
+// A link could be put there by another user, to have secrets written elsewhere.
 TEST_F(RuntimeDirTest, IsRefusedWhenItIsALink) {
   fs::create_directory(parent_ / "elsewhere");
   fs::create_directory_symlink(parent_ / "elsewhere", parent_ / "run");
   EXPECT_THAT(error_of([] { (void)runtime_dir(); }), HasSubstr("it is not a directory"));
 }
 
-TEST_F(RuntimeDirTest, IsRefusedWhenItBelongsToSomebodyElse) {
+TEST_F(RuntimeDirTest, IsRefusedWhenItBelongsToAnotherUser) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root can give a directory away";
   (void)runtime_dir();
   ASSERT_EQ(::chown((parent_ / "run").c_str(), 65534, 65534), 0);

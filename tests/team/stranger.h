@@ -1,4 +1,4 @@
-// stranger.h — whoever connects to a coordinator and then does as it likes.
+// stranger.h — a peer that connects to a coordinator and then does as it likes.
 #pragma once
 
 #include <array>
@@ -10,10 +10,10 @@
 #include <poll.h>
 #include <sys/socket.h>
 
+#include "net/handshake.h"
+#include "net/session.h"
+#include "net/socket.h"
 #include "team/coordinator.h"
-#include "team/handshake.h"
-#include "team/session.h"
-#include "team/socket.h"
 #include "tests/support/shared.h"
 #include "tests/team/coordinator_fixture.h"
 

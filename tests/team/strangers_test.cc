@@ -48,7 +48,7 @@ Secret make_secret() {
   return Secret::create(dir.path() / ("secret" + std::to_string(count++)));
 }
 
-TEST_P(Strangers, RefusesAWrongSecretOrNoneAndDisturbsNobody) {
+TEST_P(Strangers, RefusesAWrongSecretOrNoneAndDisturbsNoMember) {
   Member zero(coordinator_, secret_, 0);
   Stranger stranger(coordinator_);
   stranger.shake_hands(make_secret(), 1);
@@ -61,7 +61,7 @@ TEST_P(Strangers, RefusesAWrongSecretOrNoneAndDisturbsNobody) {
   expect_exchange(zero, one);
 }
 
-// The proof is mutual: a member does not talk to somebody who took the coordinator's address.
+// The proof is mutual: a member does not talk to a process that took the coordinator's address.
 TEST_P(Strangers, IsRefusedByMembersOfAnotherPool) {
   try {
     const Member member(coordinator_, make_secret(), 0);
@@ -136,7 +136,7 @@ TEST_P(Strangers, RefusesAnotherProtocolAndNamesItsOwn) {
   EXPECT_TRUE(stranger.was_refused());
 }
 
-// Whoever stops in the middle of the handshake is sent away, and nobody waits for it meanwhile.
+// A peer that stops in the middle of the handshake is sent away, and no member waits for it until then.
 TEST_F(CoordinatorTest, RefusesWhoDoesNotFinishTheHandshake) {
   const Coordinator at_port(kPort, secret_, 2);
   Member zero(coordinator_, secret_, 0);
@@ -154,8 +154,8 @@ TEST_F(CoordinatorTest, RefusesWhoDoesNotFinishTheHandshake) {
   expect_exchange(zero, one);
 }
 
-// Ten thousand come, of whom half say the beginning of something and the others nothing, and stay: the members go on
-// all along, whoever knows the secret is let in, and neither descriptors nor memory nor the log fill up.
+// Ten thousand peers come and stay; half of them say the beginning of something, and the others nothing. The members go
+// on all along, a peer that knows the secret is let in, and neither descriptors nor memory nor the log fill up.
 TEST_P(Strangers, AreHeldOffInCrowds) {
   Member zero(coordinator_, secret_, 0);
   testing::internal::CaptureStderr();

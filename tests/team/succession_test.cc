@@ -45,8 +45,8 @@ TEST_F(Succession, ASuccessorRepeatsWhatIsCompleteAndIsBack) {
   expect_exchange(zero_, successor);
 }
 
-// Whoever cannot work with the others finds out while it repeats, and goes: nobody else has heard of it.
-TEST_F(Succession, ASuccessorThatGivesUpDisturbsNobody) {
+// A successor that cannot work with the others finds out while it repeats, and goes: no other member has heard of it.
+TEST_F(Succession, ASuccessorThatGivesUpDisturbsNoMember) {
   wait_for_loss();
   {
     Member successor(coordinator_, secret_, 1);
@@ -95,8 +95,8 @@ TEST_F(Succession, AnExchangeEndsWithItsEpoch) {
   expect_exchange(zero_, *last);
 }
 
-// When all are lost there is nothing to come back to: whoever comes then forms a new team.
-TEST_F(CoordinatorTest, BeginsAnewWhenNobodyIsLeft) {
+// When all are lost there is nothing to come back to: the members that come then form a new team.
+TEST_F(CoordinatorTest, BeginsAnewWhenNoMemberIsLeft) {
   for (std::uint16_t life = 0; life < 3; ++life) {
     std::unique_ptr<Member> zero;
     std::unique_ptr<Member> one;

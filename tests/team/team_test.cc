@@ -5,10 +5,10 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
+#include "net/runtime_dir.h"
 #include "team/coordinator.h"
 #include "team/environment.h"
 #include "team/launcher.h"
-#include "team/runtime_dir.h"
 
 namespace farside {
 namespace {
@@ -42,13 +42,13 @@ class Scene {
   Launcher launcher_;
 };
 
-// Whoever waits for a killed rank learns of it within 2 s, and the others go on.
+// A rank that waits for a killed rank learns of it within 2 s, and the others go on.
 TEST(Team, OutlivesAKilledMember) {
   const JobEnd end = Scene(4, "die").wait();
   EXPECT_THAT(end.failures, ElementsAre("rank 3 was killed by signal 9 (Killed)"));
 }
 
-// A stopped rank is not dead until somebody evicts it; then it is killed, since its mappings cannot be taken away.
+// A stopped rank is not dead until another rank evicts it; then it is killed, since its mappings cannot be taken away.
 TEST(Team, OutlivesAnEvictedMember) {
   const JobEnd end = Scene(4, "evict").wait();
   EXPECT_THAT(end.failures, ElementsAre("rank 3 was killed by signal 9 (Killed)"));

@@ -71,7 +71,7 @@ TEST_P(GatherBetween, PutsElementsInTheOrderOfTheirIndices) {
   });
 }
 
-// An index that there is not is named at every rank, whoever had it; then all goes on.
+// An index that does not exist is named at every rank, whichever rank had it; then all goes on.
 TEST(Gather, NamesAnIndexThatThereIsNot) {
   in_both_worlds(3, [](World& world) {
     const auto a = filled<1>(world, 1, {9});

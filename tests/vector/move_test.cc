@@ -93,7 +93,7 @@ TEST(Move, TakesLargeArrays) {
   });
 }
 
-// What an array is given after it was sent is not what arrives, though the sender waits for nobody.
+// What an array is given after it was sent is not what arrives, though the sender waits for no other rank.
 TEST(Move, SendsWhatWasThereBefore) {
   in_both_worlds(3, [](World& world) {
     for (std::int64_t round = 0; round < 4; ++round) {

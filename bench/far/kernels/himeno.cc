@@ -1,6 +1,6 @@
 // Himeno's benchmark, after its published description: Jacobi's method for Poisson's equation in general coordinates,
 // with a stencil of 19 points. Its coefficients are the published ones with a little noise: in the original, pages of
-// zeros and of ones need no memory if somebody looks for them.
+// zeros and of ones need no memory in a system that looks for such pages.
 #include <array>
 #include <cmath>
 

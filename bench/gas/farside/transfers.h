@@ -28,7 +28,7 @@ class Transfers {
     PageAccess access;
     PageAccess stranger;      ///< gets nothing, and so remembers nothing
     PageAccess for_handlers;  ///< of the service thread
-    RemoteSpan place;         ///< where the page is, since nobody moves it
+    RemoteSpan place;         ///< where the page is, since no rank moves it
   };
   static constexpr PageId kPage = kHome;
   /// Begins where a frame does, as what is copied does: a few bytes further, a copy of 4 KiB takes three times as long,

@@ -30,7 +30,7 @@ class Fd {
   int fd_ = -1;
 };
 
-/// An anonymous memory file of `bytes`, sealed against shrinking, so that who maps it never meets SIGBUS.
+/// An anonymous memory file of `bytes`, sealed against shrinking, so that a process that maps it never gets SIGBUS.
 [[nodiscard]] Fd make_memfd(const std::string& name, std::size_t bytes);
 
 /// The processor's large pages. One entry of its translation caches then covers what else takes 512.

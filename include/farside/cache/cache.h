@@ -5,7 +5,8 @@
 // from the file system. All by one-sided access: no node ever waits for another one's program.
 //
 // Guarantee: a block handed out is exactly the one asked for, whatever others do meanwhile. Everything else (what is
-// where, who has copies) is best effort and mends itself. docs/protocols/cache.md has the layouts and the steps.
+// where, which nodes have copies) is best effort and repairs itself. docs/protocols/cache.md has the layouts and the
+// steps.
 //
 // Thread safety: every call, from any thread; each thread brings its own Channel.
 #pragma once

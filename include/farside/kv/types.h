@@ -14,7 +14,7 @@ namespace farside::kv {
 /// When a version was written: unique, and later than everything its writer had seen. Compared time first.
 struct Timestamp {
   std::uint64_t time = 0;     ///< ns, roughly of wall time; 0: before everything
-  std::uint64_t session = 0;  ///< who wrote: no two sessions ever have the same number
+  std::uint64_t session = 0;  ///< the writer: no two sessions ever have the same number
 
   friend auto operator<=>(const Timestamp&, const Timestamp&) = default;  // NOLINT(modernize-use-nullptr): as in time.h
 };

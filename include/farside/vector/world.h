@@ -143,7 +143,7 @@ class World {
   template <Sendable T, class Operator>
   void all_reduce(std::span<T> values, Operator combine) {
     note(values.size_bytes());
-    barrier();  // who brings more than the others would go beyond their memory
+    barrier();  // a rank that brings more than the others would go beyond their memory
     expect(collectives().all_reduce(channel(), values, deadline(), combine), "reduce");
   }
 
@@ -168,7 +168,8 @@ class World {
                 const Order& order = kSameOrder) {
     begin_transfer(layout, source, element_bytes, wants, destination, order).end();
   }
-  /// Sends `letters`, one to a rank at most, into `destination`, which is new; `senders` are those who send one here.
+  /// Sends `letters`, one to a rank at most, into `destination`, which is new; `senders` are the ranks that send one
+  /// here.
   [[nodiscard]] Transfer begin_letters(std::vector<Letter> letters, std::vector<Rank> senders, Block& destination);
   /// For errors that no rank can go on after.
   void expect(const Ended& ended, const char* tried);

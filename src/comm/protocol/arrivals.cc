@@ -11,7 +11,7 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr Duration kFirstPause = 10us;
-constexpr Duration kLongestPause = 2ms;
+constexpr Duration kMaxPause = 2ms;
 constexpr Duration kToOneself = 10s;  // for an operation whose effect must not stay unknown
 
 std::uint32_t round_in(std::uint64_t word) { return static_cast<std::uint32_t>(word >> 32U); }
@@ -48,7 +48,7 @@ Outcome Arrivals::await_open(Channel& channel, Rank rank, std::uint64_t epoch, D
     const MutexLock lock(mutex_);
     if (seen_round(rank, epoch) == round(epoch)) return Outcome::done;
   }
-  for (Duration pause = kFirstPause;; pause = std::min(2 * pause, kLongestPause)) {
+  for (Duration pause = kFirstPause;; pause = std::min(2 * pause, kMaxPause)) {
     const Fetched found = channel.load(word(rank, epoch), deadline);
     if (!found.done()) return found.outcome;
     const std::uint32_t named = round_in(found.value);

@@ -1,4 +1,4 @@
-// combining_tree.h — who meets where in a barrier or a reduction, and where the words for it lie
+// combining_tree.h — which ranks meet where in a barrier or a reduction, and where the words for it lie
 // (docs/protocols/comm.md).
 //
 // The members of a group are numbered from 0. At most kFanIn of them meet at a node of level 0, at most kFanIn of those

@@ -4,8 +4,8 @@
 //   piece[slot][member]    at each member     Bulk: what that member wrote for this one, in the meeting of that slot
 //
 // Guarantee: when the meeting has ended at a member, it finds all that was written for it, and it keeps that until it
-// ends the meeting. For that, who begins a meeting has ended the one that was kUnderWay before: then all members have
-// begun that one, and have ended the one whose slot is used again.
+// ends the meeting. For that, a rank that begins a meeting has ended the one that was kUnderWay before: then all
+// members have begun that one, and have ended the one whose slot is used again.
 //
 // Thread safety: every call, from any thread; each brings its own Channel.
 #pragma once

@@ -1,4 +1,6 @@
 // lines.h — words of different writers lie in lines of their own, so that none slows another down.
+//
+// Stands alone: four protocols lay out words with it.
 #pragma once
 
 #include <cstdint>

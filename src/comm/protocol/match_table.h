@@ -2,7 +2,7 @@
 // "Rendezvous").
 //
 // For each source rank and key there is an entry at the destination. Who comes first leaves a description of its place
-// there; who comes second reads it and makes the transfer itself, so the first one's process takes no part. Keys are
+// there; the second rank reads it and makes the transfer itself, so the first one's process takes no part. Keys are
 // used over and over; each use is a round.
 //
 //   entry[source][key]        at the destination, a line

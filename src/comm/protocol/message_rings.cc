@@ -13,7 +13,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr Duration kStep = 1s;  // for one transfer: who does not answer must not keep the others waiting
+constexpr Duration kStep = 1s;  // for one transfer: a rank that does not answer must not keep the others waiting
 
 }  // namespace
 
@@ -104,24 +104,24 @@ void MessageRings::carry_all(Channel& channel) {
 
 bool MessageRings::take_turn(Outbox& outbox) {
   const MutexLock lock(mutex_);
-  if (outbox.somebody_is_at_it) {
-    outbox.somebody_came = true;
+  if (outbox.is_carried) {
+    outbox.is_wanted_again = true;
     return false;
   }
-  return outbox.somebody_is_at_it = true;
+  return outbox.is_carried = true;
 }
 
 // Returns false when another thread came since: perhaps with a message, perhaps because there is room.
 bool MessageRings::end_turn(Outbox& outbox, Outcome outcome) {
   const MutexLock lock(mutex_);
-  const bool came = std::exchange(outbox.somebody_came, false);
+  const bool came = std::exchange(outbox.is_wanted_again, false);
   if (came && outcome == Outcome::done) return false;
   if (outcome == Outcome::peer_lost) {
     outbox.lost = true;
     outbox.waiting.clear();
     outbox.leaving.clear();
   }
-  outbox.somebody_is_at_it = false;
+  outbox.is_carried = false;
   return true;
 }
 

@@ -43,7 +43,7 @@ class MessageRings {
     std::uint32_t handlers;       ///< numbers of handlers are below it
     std::uint32_t places;         ///< of a ring
     std::uint32_t payload_bytes;  ///< the most of a message
-    std::uint32_t outbox;         ///< places for each receiver, beside `places` for those who wait for one
+    std::uint32_t outbox;         ///< places for each receiver, beside `places` for messages that wait for one
   };
   struct Arrived {
     Rank source;
@@ -76,13 +76,13 @@ class MessageRings {
   /// To one receiver.
   struct Outbox {
     std::deque<MessageRecord> waiting;
-    std::vector<MessageRecord> leaving;  ///< touched by who is at it alone: the first has number sent + 1
+    std::vector<MessageRecord> leaving;  ///< the carrying thread's own: the first has number sent + 1
     std::uint64_t sent = 0;              ///< number of the last that is known to be in the ring
-    std::uint64_t told = 0;              ///< what sleepers were last told of that; touched by who is at it alone
+    std::uint64_t told = 0;              ///< what sleepers were last told of that; the carrying thread's own
     std::uint32_t sleepers = 0;          ///< threads that wait for a place
-    bool somebody_is_at_it = false;
-    bool somebody_came = false;  ///< meanwhile, and left it to that one
-    bool lost = false;           ///< the receiver, for good
+    bool is_carried = false;             ///< by one thread at a time
+    bool is_wanted_again = false;        ///< another thread came meanwhile, and left it to the first
+    bool lost = false;                   ///< the receiver, for good
   };
   /// From one sender.
   struct Inbox {
@@ -118,7 +118,7 @@ class MessageRings {
   std::vector<Outbox> outboxes_;
   std::uint64_t refused_ GUARDED_BY(mutex_) = 0;
 
-  std::vector<Inbox> inboxes_;      // these belong to who receives
+  std::vector<Inbox> inboxes_;      // these belong to the receiving thread
   std::vector<std::byte> payload_;  ///< of the message that is being delivered
   ThrottledLog log_;
 };

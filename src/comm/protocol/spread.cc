@@ -140,7 +140,7 @@ bool Spread::is_through(const Passing& passing) const {
       passing.children, [&](const Child& child) { return child.lost || child.pieces == pieces_of(passing.order); });
 }
 
-// It comes from a peer. Nothing is done for one that makes no sense, and its sender waits in vain.
+// It comes from a peer. One that makes no sense is ignored; its sender waits until its deadline.
 Spread::Passing Spread::receive_order(Rank sender, std::uint64_t number) const {
   Passing passing;
   passing.wanted.resize(wanted_bytes() / 8);

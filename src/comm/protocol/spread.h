@@ -7,7 +7,7 @@
 //   given[s]     ControlWord   written by its parent in a tree of sender s: number of the broadcast (40 bits), and how
 //                              many of its pieces are here (24)
 //   reached[r]   ControlWord   written by receiver r: the last broadcast of this rank that r is through with
-//   order[s]     Bulk          written by the parent before the first piece: what it is, and who wants it
+//   order[s]     Bulk          written by the parent before the first piece: what it is, and which members want it
 //
 // Guarantee: a receiver's program is told once, when all bytes are there and no process touches them any more; the
 // sender learns that all have been told. Receivers below a lost one may get nothing.
@@ -74,7 +74,7 @@ class Spread {
     bool in_doubt = false;     ///< it may have been given more
     bool lost = false;
   };
-  /// One broadcast, at one who gives its pieces to children.
+  /// One broadcast, at a member that gives its pieces to children.
   struct Passing {
     Order order{};
     std::vector<std::uint64_t> wanted;  ///< a bit a rank

@@ -16,7 +16,7 @@ namespace {
 // A sleeper is woken by write_signal and by mark_lost. It also looks for itself, with exponential backoff, for a change
 // without a wake-up: a plain store, an atomic, a write that came through a NIC.
 constexpr Duration kFirstSleep = std::chrono::microseconds(50);
-constexpr Duration kLongestSleep = std::chrono::milliseconds(100);
+constexpr Duration kMaxSleep = std::chrono::milliseconds(100);
 
 std::uint64_t swap_if(std::atomic_ref<std::uint64_t> word, std::uint64_t expected, std::uint64_t desired) {
   word.compare_exchange_strong(expected, desired);
@@ -225,7 +225,7 @@ Outcome HostChannel::wait_change(const Region& region, std::uint64_t offset, std
 
 bool HostChannel::changes_while_looking(const LocalWord<ControlWord>& word, std::uint64_t seen) {
   const bool tries_again = ++waits_ % kWaitsToATry == 0;
-  const unsigned looks = looking_pays_ || tries_again ? kMostLooks : kFewestLooks;
+  const unsigned looks = looking_pays_ || tries_again ? kMaxLooks : kMinLooks;
   looking_pays_ = false;
   for (unsigned look = 0; look < looks && !looking_pays_; ++look) {
     pause_cpu();
@@ -237,7 +237,7 @@ bool HostChannel::changes_while_looking(const LocalWord<ControlWord>& word, std:
 bool HostChannel::changes_while_awake(const LocalWord<ControlWord>& word, std::uint64_t seen, Time start) const {
   Time before = start;
   for (unsigned yield = 0; yield < yields_; ++yield) {
-    ::sched_yield();  // the one who is to write may need this core
+    ::sched_yield();  // the thread that is to write may need this core
     if (word.load() != seen) return true;
     const Time now = monotonic_now();
     if (now - before > kShortWait) return false;  // another thread computes here: a wake-up gets the core back sooner
@@ -249,7 +249,7 @@ bool HostChannel::changes_while_awake(const LocalWord<ControlWord>& word, std::u
 Outcome HostChannel::sleep_until_changed(RegionHeader& header, const LocalWord<ControlWord>& word, std::uint64_t seen,
                                          Deadline deadline, const Awaited& awaited) const {
   const Sleeper sleeper(header);
-  for (Duration at_most = kFirstSleep;; at_most = std::min(at_most * 2, kLongestSleep)) {
+  for (Duration at_most = kFirstSleep;; at_most = std::min(at_most * 2, kMaxSleep)) {
     const std::uint32_t ticket = sleeper.ticket();
     if (word.load() != seen) return Outcome::done;
     if (lives_of(awaited.peers) != awaited.lives) return Outcome::peer_lost;

@@ -57,7 +57,7 @@ class HostChannel final : public Channel {
   /// write_signals, to targets that UCX reaches.
   Outcome signal_by_network(std::span<const RemoteWord<ControlWord>> words, std::uint64_t value, Deadline deadline);
 
-  /// Looks some times whether the word changes. One who waits for a thread that runs sees it so within some hundred
+  /// Looks some times whether the word changes. A caller that waits for a running thread sees it so within some hundred
   /// nanoseconds; where the writer needs this core, looking only keeps it waiting.
   bool changes_while_looking(const LocalWord<ControlWord>& word, std::uint64_t seen);
   /// Offers the CPU to others between two looks, for a time: cheaper than a sleep when the writer is about to write.
@@ -65,8 +65,8 @@ class HostChannel final : public Channel {
   Outcome sleep_until_changed(RegionHeader& header, const LocalWord<ControlWord>& word, std::uint64_t seen,
                               Deadline deadline, const Awaited& awaited) const;
 
-  static constexpr unsigned kMostLooks = 64;  ///< about 1 us
-  static constexpr unsigned kFewestLooks = 4;
+  static constexpr unsigned kMaxLooks = 64;  ///< about 1 us
+  static constexpr unsigned kMinLooks = 4;
   static constexpr unsigned kWaitsToATry = 16;
   static constexpr unsigned kMaxYields = 127;  ///< about 50 us when no other thread wants the core
   static constexpr Duration kShortWait = std::chrono::microseconds(200);

@@ -1,3 +1,4 @@
+// Which process and which host this is. Stands alone: it is read once, from files of the kernel.
 #include <fstream>
 #include <string>
 

@@ -19,7 +19,7 @@ namespace {
 using namespace std::chrono_literals;
 
 // An answer over a fast network, or its next piece, comes within this time; after it the waiter sleeps. It yields all
-// along: the one who is to answer may need this core.
+// along: the process that is to answer may need this core.
 constexpr Duration kSpin = 20us;
 
 // Between two looks where UCX's event descriptor is of no use.
@@ -46,7 +46,7 @@ UcxChannel::~UcxChannel() {
   for (const PeerId peer : peers) (void)flush(peer, parting);
   while (!links_.empty()) end(std::move(links_.extract(links_.begin()).mapped()), Outcome::link_lost);
   siblings_.remove(*this);  // a flush may have opened a worker and added it
-  // The worker makes no more progress, so it does not see who connects back.
+  // The worker makes no more progress, so it does not see a peer that connects back.
   for (const auto& link : unanswered_) link->endpoint.close();
 }
 

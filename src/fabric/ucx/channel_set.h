@@ -1,4 +1,4 @@
-// channel_set.h — the channels of an engine, so that those who wait on a peer learn that it was lost.
+// channel_set.h — the channels of an engine, so that threads that wait on a peer learn that it was lost.
 //
 // Thread safety: every call, from any thread.
 #pragma once

@@ -12,7 +12,7 @@
 
 namespace farside {
 
-/// Random, drawn by each engine when it starts: says who greets, and tells incarnations apart.
+/// Random, drawn by each engine when it starts: names the engine that greets, and tells incarnations apart.
 using UcxIdentity = std::array<std::uint64_t, 2>;
 
 /// How to reach an engine.
@@ -52,7 +52,7 @@ struct UcxGreeting {
   UcxIdentity identity{};
   std::uint64_t channel = 0;  ///< the engine's number for the one that greets
   std::uint64_t link = 0;     ///< the channel's number for it
-  std::uint64_t nth = 0;      ///< of all endpoints that its worker opened to the one who is greeted, from 1 on
+  std::uint64_t nth = 0;      ///< of all endpoints that its worker opened to the peer that is greeted, from 1 on
   std::string worker;         ///< UCX's address of the channel's worker
 
   /// `secret` proves to the engine `to`, and to no other, that a process which shares it made the greeting.

@@ -1,4 +1,6 @@
 // peer.h — what an engine knows about others, shared with the channels that post to them.
+//
+// Stands alone: engine, channel and link share it, and none of them owns the others.
 #pragma once
 
 #include <atomic>

@@ -9,7 +9,7 @@ namespace farside::far {
 namespace {
 
 // A program that allocates again and again would otherwise make names for ever.
-constexpr std::uint64_t kMostOfSite = 100;
+constexpr std::uint64_t kMaxPerSite = 100;
 
 }  // namespace
 
@@ -36,8 +36,8 @@ const Profile::Allocation* Allocations::allocated(const DoorRange& range, std::u
   const Place site = site_of(caller, process);
   const MutexLock lock(mutex_);
   const std::uint64_t number = ++calls_[site.name];
-  const std::string name = number < kMostOfSite ? fmt::format("{}: {} #{}", program_, site.name, number)
-                                                : fmt::format("{}: {} #{} and on", program_, site.name, kMostOfSite);
+  const std::string name = number < kMaxPerSite ? fmt::format("{}: {} #{}", program_, site.name, number)
+                                                : fmt::format("{}: {} #{} and on", program_, site.name, kMaxPerSite);
   Profile::Allocation& allocation = profile_.allocated(name, site.function, range.bytes);
   set(range, allocation);
   return &allocation;

@@ -24,7 +24,7 @@
 #include "base/throttled_log.h"
 #include "far/door/packets.h"
 #include "far/door/program.h"
-#include "team/local_socket.h"
+#include "net/local_socket.h"
 
 namespace farside::far {
 

@@ -11,7 +11,7 @@
 #include "farside/base/error.h"
 
 #include "far/pager/page_table.h"
-#include "team/local_socket.h"
+#include "net/local_socket.h"
 
 namespace farside::far {
 

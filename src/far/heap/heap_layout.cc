@@ -9,7 +9,7 @@ namespace farside::far {
 namespace {
 
 constexpr std::size_t kLeastPiece = 16;
-constexpr std::size_t kMostSmall = 16384;
+constexpr std::size_t kMaxSmallBytes = 16384;
 constexpr std::size_t kPiecesOfRun = 16;  // at least
 
 std::size_t round_up(std::size_t number, std::size_t to) { return (number + to - 1) / to * to; }
@@ -27,7 +27,7 @@ HeapLayout::HeapLayout(std::size_t bytes) {
 }
 
 std::optional<std::size_t> HeapLayout::take(std::size_t bytes, std::size_t alignment) {
-  if (bytes <= kMostSmall && alignment <= kMostSmall) {
+  if (bytes <= kMaxSmallBytes && alignment <= kMaxSmallBytes) {
     // Pieces of a power of two lie at multiples of themselves.
     const std::size_t piece =
         alignment <= kLeastPiece ? size_of_piece(bytes) : std::bit_ceil(std::max({bytes, alignment, kLeastPiece}));

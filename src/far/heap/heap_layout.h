@@ -15,7 +15,7 @@
 
 namespace farside::far {
 
-/// Not safe for several threads: who owns it has a lock.
+/// Not safe for several threads: its owner has a lock.
 class HeapLayout {
  public:
   static constexpr std::size_t kGranuleBytes = std::size_t{64} << 10U;

@@ -18,14 +18,14 @@ namespace farside::far {
 
 namespace {
 
-constexpr std::size_t kMost = 16;
+constexpr std::size_t kMaxPlaces = 16;
 
 // A registration that ends waits for the handlers that may still see its server: the visitors.
 struct Place {
   std::atomic<BusErrorServer*> server{nullptr};
   std::atomic<std::uint32_t> visitors{0};
 };
-constinit std::array<Place, kMost> places{};
+constinit std::array<Place, kMaxPlaces> places{};
 constinit struct sigaction previous {};
 constinit std::once_flag installed;
 
@@ -79,7 +79,7 @@ void install() {
 
 BusErrorRegistration::BusErrorRegistration(BusErrorServer& server) : process_(::getpid()) {
   std::call_once(installed, install);
-  for (place_ = 0; place_ < kMost; ++place_) {
+  for (place_ = 0; place_ < kMaxPlaces; ++place_) {
     BusErrorServer* none = nullptr;
     if (places.at(place_).server.compare_exchange_strong(none, &server)) return;
   }

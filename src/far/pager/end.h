@@ -1,4 +1,6 @@
 // end.h — when a page cannot be had: the program cannot go on, and is told as of any memory that fails.
+//
+// Stands alone: heap, arena and pager end a program in the same way.
 #pragma once
 
 #include <string_view>

@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::chrono::milliseconds kPauseWhenRefused{10};
 constexpr std::chrono::microseconds kShortestPause{20};
-constexpr std::chrono::microseconds kLongestPause{10'000};
+constexpr std::chrono::microseconds kMaxPause{10'000};
 constexpr std::chrono::seconds kRefusedLong{1};
 constexpr std::chrono::seconds kQuiet{30};
 constexpr std::uint64_t kLeastBatch = 16;
@@ -79,7 +79,7 @@ void Evictor::evict_until_stopped() {
         pause = kShortestPause;
       } else if (evicted.result == Result::done) {
         std::this_thread::sleep_for(pause);  // all were written to on their way, or are being changed, or are others'
-        pause = std::min(2 * pause, kLongestPause);
+        pause = std::min(2 * pause, kMaxPause);
       } else {
         std::this_thread::sleep_for(kPauseWhenRefused);
       }

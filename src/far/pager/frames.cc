@@ -96,7 +96,7 @@ void Frames::wake_evictors() {
   futex_wake_all(bell_);
 }
 
-// Only who finds one asleep makes the system call.
+// Only a thread that finds one asleep makes the system call.
 void Frames::ring() {
   bell_.fetch_add(1);
   if (asleep_.exchange(false)) futex_wake_all(bell_);

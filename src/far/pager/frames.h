@@ -1,4 +1,4 @@
-// frames.h — the budget: how many pages may be here at once, and who waits for one.
+// frames.h — the budget: how many pages may be here at once, and which threads wait for one.
 //
 // Guarantee: pages here <= budget, but for what is overdrawn. Evictors keep a reserve free, so that a fault seldom
 // waits.

@@ -1,4 +1,6 @@
 // futex.h — sleeping on a word of this process. Fault handlers may use it: it takes no lock and no memory.
+//
+// Stands alone: frames and page table sleep on words of their own.
 #pragma once
 
 #include <atomic>

@@ -1,4 +1,6 @@
-// page_observer.h — who is told of what pages do, to count it for each part of a memory.
+// page_observer.h — is told of what pages do, to count it for each part of a memory.
+//
+// Stands alone: it is the interface between the pager and what counts.
 #pragma once
 
 #include <cstddef>

@@ -8,8 +8,8 @@
 //   bits 8..10   hint      what the program said of it
 //   bits 16..31  stamp     when it came, or left; it wraps after 4096 budgets
 //
-// Guarantee: who changed a word from another state to `locked` alone changes it, and the page, until it unlocks it. All
-// words begin as 0: untouched.
+// Guarantee: the thread that changed a word from another state to `locked` alone changes it, and the page, until it
+// unlocks it. All words begin as 0: untouched.
 #pragma once
 
 #include <atomic>
@@ -94,7 +94,7 @@ class PageTable {
   }
   /// Locks it whatever its state is, and says what that was.
   [[nodiscard]] PageWord lock(PageNumber page);
-  /// Gives it its next state, and wakes who waits.
+  /// Gives it its next state, and wakes the waiting threads.
   void unlock(PageNumber page, PageWord next);
   void await_unlocked(PageNumber page);
 

@@ -14,7 +14,7 @@ constexpr std::int64_t kNear = 512;  // pages between two faults of one walk, at
 constexpr std::int64_t kShort = 4;   // pages of a step of one that is not regular
 constexpr std::uint32_t kFirst = 4;
 constexpr std::uint32_t kJudged = 8;  // windows
-constexpr std::uint32_t kMostOfSparse = 16;
+constexpr std::uint32_t kMaxOfSparse = 16;
 
 }  // namespace
 
@@ -46,7 +46,7 @@ std::uint32_t ReadAhead::go_on(Walk& walk, std::int64_t steps) const {
   ++walk.windows;
   walk.wanted += is_right_after ? 1 : 0;
   walk.common = std::gcd(walk.common, steps);
-  walk.count = std::min(last * 2, walk.is_sparse ? std::min(kMostOfSparse, most_) : most_);
+  walk.count = std::min(last * 2, walk.is_sparse ? std::min(kMaxOfSparse, most_) : most_);
   if (walk.leaves_out) walk.count -= static_cast<std::uint32_t>(mix(faults_) % (walk.count / 4 + 1));
   if (walk.windows == kJudged) judge(walk);
   return is_right_after ? last : 0;

@@ -16,7 +16,7 @@ constexpr std::uint64_t kParts = 32;
 constexpr std::uint64_t kOfMain = 24;
 constexpr std::uint64_t kOfMainWithClean = 25;
 constexpr std::uint64_t kOfMainForCarried = 26;
-constexpr std::uint32_t kTrickle = 16;  // of those who return while main is full, one in so many is let in
+constexpr std::uint32_t kTrickle = 16;  // of the pages that return while main is full, one in so many is let in
 
 }  // namespace
 

@@ -1,6 +1,8 @@
 // rules.h — what the proof that no write is lost stands on, rule by rule (docs/protocols/far_pager.md).
 //
 // All of them hold, always. Tests break one at a time to show that they would notice.
+//
+// Stands alone: tests name the rules without the code that keeps them.
 #pragma once
 
 #include "base/rule.h"

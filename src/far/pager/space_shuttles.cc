@@ -54,8 +54,8 @@ class SpaceShuttle final : public Shuttle {
 SpaceShuttles::SpaceShuttles(std::unique_ptr<Space> space) : space_(std::move(space)) {}
 
 PageNumber SpaceShuttles::pages() const {
-  constexpr std::uint64_t kMostPages = std::numeric_limits<PageNumber>::max();
-  return static_cast<PageNumber>(std::min(space_->bytes() / kPageBytes, kMostPages));
+  constexpr std::uint64_t kMaxPages = std::numeric_limits<PageNumber>::max();
+  return static_cast<PageNumber>(std::min(space_->bytes() / kPageBytes, kMaxPages));
 }
 
 std::unique_ptr<Shuttle> SpaceShuttles::open() { return std::make_unique<SpaceShuttle>(*space_); }

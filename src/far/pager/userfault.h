@@ -27,8 +27,8 @@ class Userfault {
   /// Throws Error.
   void watch(std::byte* base, std::size_t bytes) const;
 
-  // Each of these wakes who waits for the range. 0, or why not: ENOENT when the range is no longer ours, EEXIST when
-  // something is there, ESRCH when the process is gone.
+  // Each of these wakes the threads that wait for the range. 0, or why not: ENOENT when the range is no longer ours,
+  // EEXIST when something is there, ESRCH when the process is gone.
   [[nodiscard]] int copy(std::byte* to, const std::byte* from, std::size_t bytes, bool write_protected) const;
   [[nodiscard]] int map_zeros(std::byte* to, std::size_t bytes) const;
   [[nodiscard]] int protect(std::byte* base, std::size_t bytes) const;

@@ -42,7 +42,7 @@ void Holds::unshare(Channel& channel, std::uint64_t slab) const {
 void Holds::leave_unfinished(Channel& channel, std::uint64_t slab) const {
   change(channel, slab, [](Slab& at) {
     at.mutex.assume_held();
-    // At one moment: who comes next must know. While a caller shares it, no other thread is alone.
+    // At one moment: the next caller must know. While a caller shares it, no other thread is alone.
     if (at.sharers == 0) {
       at.alone = false;
     } else {

@@ -5,8 +5,8 @@
 // time, then wait until there are no sharers. A thread that is alone waits for no other hold, and one that shares
 // several takes them in the order of their numbers: so no circle of waiters can close.
 //
-// A sharer whose write was given up leaves it behind as unfinished. Others may read there; who wants to write, or to be
-// alone, is told and sees to it first that it is over (SlabMap::settle).
+// A sharer whose write was given up leaves it behind as unfinished. Others may read there; a caller that wants to
+// write, or to be alone, is told and sees to it first that it is over (SlabMap::settle).
 //
 // The counts are this process's own, under a mutex, since an operation through the loopback may end without telling
 // whether it took effect, and would then be counted twice or not at all. Only the word that wakes sleepers is in a

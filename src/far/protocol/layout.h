@@ -41,7 +41,7 @@ struct TableHead {
   ControlWord slab_bytes;  // a power of 2
   ControlWord slabs;
   ControlWord is_short;  // 1: the machine has no memory to put behind what is bare
-  AtomicWord bell;       // advanced by who took or returned a slab: the node looks at the table
+  AtomicWord bell;       // advanced by a client that took or returned a slab: the node looks at the table
   Bulk<24> unused;
 };
 static_assert(sizeof(TableHead) == 64 && std::has_unique_object_representations_v<TableHead>);

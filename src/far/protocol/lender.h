@@ -1,4 +1,4 @@
-// lender.h — a node's part: what it lends, who has it, and how it comes back.
+// lender.h — a node's part: what it lends, which clients have it, and how it comes back.
 //
 // Guarantee: a slab that may be taken holds zeros, and no former holder can write to it any more.
 //
@@ -57,7 +57,7 @@ class Lender {
   /// held still; call it again.
   Outcome end(Holder holder, PeerId peer, Parting parting, Deadline deadline);
 
-  /// Takes in what was returned, and provides for who comes next. False if there was nothing to do.
+  /// Takes in what was returned, and provides for the next client. False if there was nothing to do.
   bool step();
   /// Returns when a client rings the bell, or a while later.
   void rest(Deadline deadline);

@@ -1,6 +1,8 @@
 // rules.h — what the proof of far memory's protocol stands on, rule by rule (docs/protocols/far.md).
 //
 // All of them hold, always. Tests of the protocol break one at a time to show that they would notice.
+//
+// Stands alone: tests name the rules without the code that keeps them.
 #pragma once
 
 #include "base/rule.h"

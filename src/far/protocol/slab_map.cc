@@ -12,14 +12,14 @@ namespace farside::far {
 namespace {
 
 constexpr Duration kFirstPause = std::chrono::microseconds(50);
-constexpr Duration kLongestPause = std::chrono::milliseconds(2);
+constexpr Duration kMaxPause = std::chrono::milliseconds(2);
 constexpr std::uint64_t kCopiedAtOnce = 256U << 10U;
 
 // Readers and writers wait while a slab is mended: at most kPoliteWait until it comes to rest, and at most the copy
 // limit until it is mended. A slow network is given more the next time.
 constexpr Duration kPoliteWait = std::chrono::milliseconds(5);
 constexpr Duration kFirstCopyLimit = std::chrono::seconds(1);
-constexpr Duration kLongestCopyLimit = std::chrono::seconds(8);
+constexpr Duration kMaxCopyLimit = std::chrono::seconds(8);
 
 constexpr Duration kAfterwards = std::chrono::seconds(1);  // to give back what was taken, however late it is
 constexpr Duration kSettleLimit = std::chrono::seconds(1);
@@ -184,7 +184,7 @@ Outcome SlabMap::settle(Channel& channel, std::uint64_t slab, Deadline deadline)
       continue;
     }
     // Nothing is left, or another thread is at it, and may fail.
-    const Deadline soon{std::min(deadline.at, fabric_.now() + kLongestPause)};
+    const Deadline soon{std::min(deadline.at, fabric_.now() + kMaxPause)};
     const Outcome waited = holds_.wait_finished(channel, slab, soon);
     if (waited != Outcome::timed_out || fabric_.now() >= deadline.at) return waited;
   }
@@ -227,7 +227,7 @@ Result SlabMap::provide(Channel& channel, std::uint64_t slab, Deadline deadline)
 // there are fewer. Nodes that do not answer are not waited for while others have room.
 Result SlabMap::take_copies(Channel& channel, std::uint64_t slab, Place& place, Deadline deadline) {
   const Place before = place;
-  for (Duration pause = kFirstPause;; pause = std::min(2 * pause, kLongestPause)) {
+  for (Duration pause = kFirstPause;; pause = std::min(2 * pause, kMaxPause)) {
     const std::vector<LentMemory*> nodes = living();
     const std::uint64_t wanted = std::min<std::uint64_t>(shape_.copies, nodes.size());
     bool may_come = false;
@@ -300,7 +300,7 @@ void SlabMap::give_back(Channel& channel, const Copy& copy) {
   silent_.insert(copy.node);
 }
 
-// To those who answer again.
+// To the nodes that answer again.
 void SlabMap::pay_debts() {
   std::vector<LentMemory*> asked = living();
   {
@@ -386,7 +386,7 @@ bool SlabMap::add_copy(std::uint64_t slab, Place& place) {
   if (take_copies(*mender_, slab, place, deadline) != Result::done) return false;
   const bool has_second = place[0].node == from.node && place[1].lives();
   if (has_second && copy(from, place[1], deadline)) return true;
-  if (fabric_.now() >= deadline.at) copy_limit_ = std::min(2 * copy_limit_, kLongestCopyLimit);
+  if (fabric_.now() >= deadline.at) copy_limit_ = std::min(2 * copy_limit_, kMaxCopyLimit);
   for (const Copy& taken : place) {
     if (taken.node == nullptr || taken.node == from.node) continue;
     Unfinished given_up{.channel = std::exchange(mender_, fabric_.open_channel()), .nodes = {taken.node}};

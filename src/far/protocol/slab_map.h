@@ -89,9 +89,9 @@ class SlabMap {
   [[nodiscard]] const AnswerLimits& limits() const noexcept { return limits_; }
   [[nodiscard]] const Holds& holds() const noexcept { return holds_; }
   [[nodiscard]] std::uint64_t slabs() const noexcept { return places_.size(); }
-  /// For who holds it.
+  /// Requires the slab's hold.
   [[nodiscard]] const Place& place(std::uint64_t slab) const { return places_[slab]; }
-  /// For who holds it: whether it has memory, on a node that is not lost.
+  /// Requires the slab's hold. Whether it has memory, on a node that is not lost.
   [[nodiscard]] bool has_place(std::uint64_t slab) const { return std::ranges::any_of(places_[slab], &Copy::lives); }
   /// For a thread that holds the slab: of one that has memory, or had some on lost nodes.
   [[nodiscard]] BlockStates& blocks() noexcept { return blocks_; }

@@ -41,9 +41,9 @@ LenderService::LenderService(const LenderOptions& options, const Secret& pool)
       channel_(fabric_->open_channel()),
       backing_(*memory_, kSlabBytes),
       lender_(*fabric_, *channel_, *table_, options.self, backing_, {.slabs = slabs_of(options)}),
-      errands_([this] { bell_.ring(); }),
+      tasks_([this] { bell_.ring(); }),
       peers_(static_cast<PeerId>(options.nodes.size())),
-      guests_(loop_, far_secret(pool), *this, options.listen) {}
+      connected_(loop_, far_secret(pool), *this, options.listen) {}
 
 LenderService::~LenderService() {
   loop_.stop();
@@ -53,7 +53,7 @@ LenderService::~LenderService() {
 void LenderService::serve_until(const std::function<bool()>& ended) {
   while (!ended()) {
     const bool more_to_do = lender_.step();
-    errands_.run();  // after the bell was looked at: a thread that posts rings it
+    tasks_.run();  // after the bell was looked at: a thread that posts rings it
     end_those_who_parted();
     if (!more_to_do) lender_.rest(fabric_->in(kRest));
   }
@@ -70,38 +70,38 @@ std::string LenderService::welcome() {
       .encode();
 }
 
-Guests::Refusal LenderService::obey(Guests::Number guest, const std::string& message) {
+ServiceClients::Refusal LenderService::handle(ServiceClients::Number number, const std::string& message) {
   const LinkKind kind = kLinkMessages.kind_of(message);
-  if ((kind == LinkKind::join) == joined_.contains(guest)) return "it joins twice, or not first";
+  if ((kind == LinkKind::join) == joined_.contains(number)) return "it joins twice, or not first";
   if (kind == LinkKind::join) {
-    join(guest, kLinkMessages.text_of(message));
+    join(number, kLinkMessages.text_of(message));
   } else if (kind == LinkKind::leave) {
-    left_.insert(guest);
+    left_.insert(number);
   } else {
     return "its message is of a kind that clients do not send";
   }
   return {};
 }
 
-void LenderService::join(Guests::Number guest, const std::string& fabric) {
+void LenderService::join(ServiceClients::Number number, const std::string& fabric) {
   const PeerId peer = peers_.connect(*fabric_, fabric);
-  joined_.emplace(guest, peer);
-  errands_.post([this, guest, peer] { begin(guest, peer); });
+  joined_.emplace(number, peer);
+  tasks_.post([this, number, peer] { begin(number, peer); });
 }
 
-void LenderService::part(Guests::Number guest) {
-  if (joined_.erase(guest) == 0) return;
-  const Parting how = left_.erase(guest) != 0 ? Parting::left : Parting::gone;
-  errands_.post([this, guest, how] { parted_.push_back({clients_.extract(guest).mapped(), how}); });
+void LenderService::part(ServiceClients::Number number) {
+  if (joined_.erase(number) == 0) return;
+  const Parting how = left_.erase(number) != 0 ? Parting::left : Parting::gone;
+  tasks_.post([this, number, how] { parted_.push_back({clients_.extract(number).mapped(), how}); });
 }
 
 // ---- The table
 
-void LenderService::begin(Guests::Number guest, PeerId peer) {
+void LenderService::begin(ServiceClients::Number number, PeerId peer) {
   const Holder holder = lender_.welcome();
-  clients_.emplace(guest, Client{peer, holder});
-  loop_.post([this, guest, holder] {
-    if (joined_.contains(guest)) guests_.say(guest, encode_joined(holder));
+  clients_.emplace(number, Client{peer, holder});
+  loop_.post([this, number, holder] {
+    if (joined_.contains(number)) connected_.say(number, encode_joined(holder));
   });
 }
 

@@ -2,7 +2,7 @@
 // client's slabs are its own as long as its socket is open.
 //
 // Sockets are the business of a thread that sleeps; the table of slabs that of the one that serves, which is told by
-// errands.
+// tasks.
 //
 // Thread safety: wake from any thread; the rest is for one.
 #pragma once
@@ -19,10 +19,10 @@
 #include "base/throttled_log.h"
 #include "far/protocol/lender.h"
 #include "far/service/link_messages.h"
-#include "team/errands.h"
-#include "team/guests.h"
-#include "team/peer_numbers.h"
-#include "team/service_fabric.h"
+#include "service/peer_numbers.h"
+#include "service/service_clients.h"
+#include "service/service_fabric.h"
+#include "service/task_queue.h"
 
 namespace farside::far {
 
@@ -47,7 +47,7 @@ class MachineMemory final : public Backing {
   const std::uint64_t slab_bytes_;
 };
 
-class LenderService final : private Guests::Host {
+class LenderService final : private ServiceClients::Handler {
  public:
   /// Clients may come from now on. Throws Error when it cannot listen, or has not the memory.
   LenderService(const LenderOptions& options, const Secret& pool);
@@ -70,12 +70,12 @@ class LenderService final : private Guests::Host {
   // On the loop's thread.
   [[nodiscard]] std::string welcome() override;
   [[nodiscard]] std::string refusal(const std::string& reason) const override { return encode_refused(reason); }
-  [[nodiscard]] Guests::Refusal obey(Guests::Number guest, const std::string& message) override;
-  void part(Guests::Number guest) override;
-  void join(Guests::Number guest, const std::string& fabric);
+  [[nodiscard]] ServiceClients::Refusal handle(ServiceClients::Number number, const std::string& message) override;
+  void part(ServiceClients::Number number) override;
+  void join(ServiceClients::Number number, const std::string& fabric);
 
   // On the serving thread.
-  void begin(Guests::Number guest, PeerId peer);
+  void begin(ServiceClients::Number number, PeerId peer);
   void end_those_who_parted();
 
   const LenderOptions options_;
@@ -86,20 +86,20 @@ class LenderService final : private Guests::Host {
   std::unique_ptr<Channel> channel_;  ///< of the thread that serves
   MachineMemory backing_;
   Lender lender_;
-  Errands errands_;
+  TaskQueue tasks_;
 
   // Used by the loop's thread.
-  std::map<Guests::Number, PeerId> joined_;
-  std::set<Guests::Number> left_;  ///< those who said so
+  std::map<ServiceClients::Number, PeerId> joined_;
+  std::set<ServiceClients::Number> left_;  ///< the clients that said so
   PeerNumbers peers_;
   ThrottledLog log_;
 
   // Used by the serving thread.
-  std::map<Guests::Number, Client> clients_;
+  std::map<ServiceClients::Number, Client> clients_;
   std::vector<Parted> parted_;  ///< whose slabs are still to come back
 
   EventLoop loop_;
-  Guests guests_;  // last: they may come from its construction on
+  ServiceClients connected_;  // last: they may come from its construction on
 };
 
 }  // namespace farside::far

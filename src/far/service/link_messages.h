@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "far/protocol/layout.h"
-#include "team/guest_link.h"
-#include "team/service_messages.h"
+#include "service/service_link.h"
+#include "service/service_messages.h"
 
 namespace farside::far {
 

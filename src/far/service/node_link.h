@@ -11,7 +11,7 @@
 
 #include "far/protocol/lent_memory.h"
 #include "far/service/link_messages.h"
-#include "team/guest_link.h"
+#include "service/service_link.h"
 
 namespace farside::far {
 
@@ -32,7 +32,7 @@ class NodeLink {
   void hang_up() noexcept { link_.hang_up(); }
 
  private:
-  GuestLink link_;
+  ServiceLink link_;
   Welcome welcome_;
 };
 

@@ -9,8 +9,8 @@
 #include "far/service/pool_use.h"
 #include "far/service/pooled_space.h"
 #include "far/spill/spilled_space.h"
-#include "team/runtime_dir.h"
-#include "team/service_socket.h"
+#include "net/runtime_dir.h"
+#include "service/service_socket.h"
 
 namespace farside::far {
 

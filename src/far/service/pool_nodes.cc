@@ -4,7 +4,7 @@
 
 #include "farside/base/error.h"
 
-#include "team/service_fabric.h"
+#include "service/service_fabric.h"
 
 namespace farside::far {
 
@@ -17,7 +17,7 @@ PoolNodes::PoolNodes(std::span<const std::string> entries, const Secret& secret,
   addresses_ = std::move(welcome.nodes);
   links_.resize(addresses_.size());
   are_spread_ = welcome.greeting.remote_peers;
-  fabric_ = make_guest_fabric(welcome.greeting, secret_, addresses_);
+  fabric_ = make_client_fabric(welcome.greeting, secret_, addresses_);
   fabric_->connect(kSelf, fabric_->address());
 }
 

@@ -1,4 +1,6 @@
 // pool_use.h — how much of a pool's memory is lent.
+//
+// Stands alone: `farside status` shows it and knows nothing else of the service.
 #pragma once
 
 #include <optional>

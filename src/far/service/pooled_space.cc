@@ -89,7 +89,7 @@ void PooledSpace::tend(const std::stop_token& stop) {
   while (!stop.stop_requested()) {
     {
       MutexLock lock(alarm_->mutex);
-      // Losses show in a reader's own operations as well, who rings nothing.
+      // Losses show in a reader's own operations as well, and a reader rings nothing.
       (void)alarm_->changed.wait_for(lock, stop, pause, [this]() REQUIRES(alarm_->mutex) { return alarm_->rung; });
       if (std::exchange(alarm_->rung, false)) pause = kFirstMendPause;
     }

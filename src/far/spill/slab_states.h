@@ -1,4 +1,4 @@
-// slab_states.h — which slabs of a spilled space are in the file alone, and who is at which.
+// slab_states.h — which slabs of a spilled space are in the file alone, and which threads are at which.
 #pragma once
 
 #include <algorithm>
@@ -55,12 +55,12 @@ class SlabStates {
     changed_.notify_all();
   }
 
-  /// For who uses or moves it.
+  /// For the thread that uses or moves it.
   [[nodiscard]] bool in_file(std::uint64_t slab) const {
     const MutexLock lock(mutex_);
     return slabs_[slab].in_file;
   }
-  /// For who moves it.
+  /// For the thread that moves it.
   void set_in_file(std::uint64_t slab, bool in_file) {
     const MutexLock lock(mutex_);
     slabs_[slab].in_file = in_file;

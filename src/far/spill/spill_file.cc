@@ -17,7 +17,7 @@ namespace farside::far {
 
 namespace {
 
-constexpr std::size_t kMostQueued = 4096;                // items
+constexpr std::size_t kMaxQueued = 4096;                 // items
 constexpr std::uint64_t kDirtyBytes = 8U << 20U;         // that the kernel keeps in memory, which is short
 constexpr auto kRetry = std::chrono::milliseconds(500);  // what could not be written
 
@@ -95,7 +95,7 @@ SpillFile::Put SpillFile::clear(std::uint64_t offset, std::uint64_t bytes, Clock
 }
 
 bool SpillFile::has_room_for(const Item& item) const {
-  return queue_.size() < kMostQueued && (item.is_zero || end_ - first_ + item.bytes <= ring_.size());
+  return queue_.size() < kMaxQueued && (item.is_zero || end_ - first_ + item.bytes <= ring_.size());
 }
 
 SpillFile::Put SpillFile::put_piece(const Item& item, const std::byte* data, Clock::time_point deadline) {

@@ -1,4 +1,4 @@
-// holder.h — what a thread says before it writes into a page: who moves the page waits for it.
+// holder.h — what a thread says before it writes into a page: a rank that moves the page waits for it.
 //
 // Guarantee (with Mover): when `cover` has returned true, no copy of the page is made before `let_go`. For the mover
 // first advances `revoked` and then looks at the holds, and this first sets the hold and then looks at `revoked`: one

@@ -54,12 +54,12 @@ class Pauses {
     const Duration left = deadline.at - fabric_.now();
     if (left <= Duration::zero()) return false;
     fabric_.sleep(std::min(next_, left));
-    next_ = std::min(2 * next_, kLongest);
+    next_ = std::min(2 * next_, kMax);
     return true;
   }
 
  private:
-  static constexpr Duration kLongest = std::chrono::milliseconds(1);
+  static constexpr Duration kMax = std::chrono::milliseconds(1);
 
   Fabric& fabric_;
   Duration next_ = std::chrono::microseconds(2);

@@ -1,4 +1,6 @@
 // pieces.h — what goes through pages that follow each other, page by page.
+//
+// Stands alone: gets and puts of the array and of the protocol are cut in the same way.
 #pragma once
 
 #include <algorithm>

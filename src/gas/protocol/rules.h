@@ -9,7 +9,7 @@ namespace farside {
 
 struct GasRules {
   // Caching where a page is.
-  Rule registers_before_reading = true;  ///< who reads an entry to keep it is among the sharers by then
+  Rule registers_before_reading = true;  ///< a rank that reads an entry to keep it is among the sharers by then
   Rule registering_shows = true;         ///< it changes the sharers' word, also when the rank's bit was set
   Rule keeps_only_what_rests = true;     ///< an entry of a page that is being moved is not kept
   Rule revoking_counts = true;           ///< `revoked` is a counter that is never reset

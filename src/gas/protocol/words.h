@@ -79,7 +79,7 @@ struct Hold {
 
   PageId first = 0;
   std::uint64_t count = 0;
-  std::uint64_t turn = 0;  ///< differs from the last one's, so that who waits sees that this is another hold
+  std::uint64_t turn = 0;  ///< differs from the last one's, so that a waiting rank sees that this is another hold
   bool pinned = false;     ///< by a program, for as long as it likes
   /// The puts' deadline has passed, and they may still land. Their rank has not stopped: it knows, and ends the hold
   /// when they cannot land any more.

@@ -142,7 +142,7 @@ Outcome AtomicReader::remember(Deadline deadline) {
 
 // One that cannot be settled keeps no other from it.
 void AtomicReader::settle_some(Deadline deadline) {
-  for (std::size_t left = kSettledAtOnce; left != 0 && seen_.size() > kMostSeen; --left) {
+  for (std::size_t left = kSettledAtOnce; left != 0 && seen_.size() > kMaxSeen; --left) {
     Seen seen = std::move(seen_.front());
     seen_.pop_front();
     if (!is_settled(seen, deadline)) seen_.push_back(std::move(seen));

@@ -31,7 +31,7 @@ class AtomicReader {
   [[nodiscard]] std::span<const Search> found() const { return {searches_.data(), wanted_.size()}; }
 
  private:
-  static constexpr std::size_t kMostSeen = 64;
+  static constexpr std::size_t kMaxSeen = 64;
   static constexpr std::size_t kMaxUnsettled = 4096;  ///< while a server does not answer
   static constexpr std::size_t kSettledAtOnce = 64;
   static constexpr int kSettlePart = 100;  ///< of the grace time, that a server is waited for

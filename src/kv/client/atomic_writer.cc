@@ -23,7 +23,7 @@ constexpr std::size_t kBytesBesideWrite = 48;
 void check(const Write& write) {
   check_key("put", write.key);
   if (write.erase && !write.value.empty()) refuse("an erasing write", "it has a value", "leave the value out");
-  if (write.value.size() > kMostValueBytes) {
+  if (write.value.size() > kMaxValueBytes) {
     refuse("a value of " + std::to_string(write.value.size()) + " bytes", "a value has 16 MiB at most",
            "split the value");
   }
@@ -135,7 +135,7 @@ void AtomicWriter::order_servers() {
   const std::size_t beside = kBytesBesideWrites + keys_.size() * sizeof(KeyId) + servers_.size() * sizeof(ServerNumber);
   for (const ServerNumber server : servers_) {
     // Before anything is sent: otherwise a server's answer would be left for the next request to it.
-    if (beside + parts_[server].bytes <= kMostMessageBytes) continue;
+    if (beside + parts_[server].bytes <= kMaxMessageBytes) continue;
     refuse("several keys", "what one server gets of them is over 64 MiB", "put fewer or smaller values at once");
   }
   std::ranges::sort(servers_, std::greater(), [this](ServerNumber server) {
@@ -145,8 +145,8 @@ void AtomicWriter::order_servers() {
 
 // Each version carries it: a list of many is more to store than most values.
 SiblingsKind AtomicWriter::siblings_kind() const {
-  constexpr std::size_t kMostListed = 8;
-  return siblings_.value_or(keys_.size() <= kMostListed ? SiblingsKind::list : SiblingsKind::filter);
+  constexpr std::size_t kMaxListed = 8;
+  return siblings_.value_or(keys_.size() <= kMaxListed ? SiblingsKind::list : SiblingsKind::filter);
 }
 
 PutOutcome AtomicWriter::put_parts(Deadline deadline) {

@@ -61,7 +61,7 @@ class AtomicWriter {
     std::vector<Answer*> answers;
   };
   /// So that with what it stands in it fills no more than a slot of a mailbox.
-  static constexpr std::size_t kMostBytesTogether = std::size_t{24} << 10U;
+  static constexpr std::size_t kMaxBytesTogether = std::size_t{24} << 10U;
 
   /// Appends the keys' ids to ids_.
   void check_all(std::span<const Write> writes);

@@ -8,7 +8,7 @@ namespace farside::kv {
 namespace {
 constexpr Duration kLook = std::chrono::microseconds(500);      // while a standby takes over
 constexpr Duration kReadAgain = std::chrono::milliseconds(20);  // what came without a lease
-constexpr int kMostDoublings = 5;                               // of the time that a standby has to answer
+constexpr int kMaxDoublings = 5;                                // of the time that a standby has to answer
 }  // namespace
 
 Homes::Homes(Fabric& fabric, Channel& channel, std::vector<Home> homes, AskStandby how_is_standby,
@@ -55,7 +55,8 @@ bool Homes::has_lease(ServerNumber partition, Deadline deadline) {
     doublings = 0;
     return answer.value == 0;
   }
-  doublings = std::min(doublings + 1, kMostDoublings);  // who gives up too soon is never answered on a slow network
+  // With too short a limit no request is answered on a slow network.
+  doublings = std::min(doublings + 1, kMaxDoublings);
   const Fetched said = channel_.load(alone, {std::min(deadline.at, fabric_.in(lease / 4).at)});
   alone_[partition] = said.done() && said.value != 0;
   return alone_[partition] || !rules_.looks_at_the_lease;

@@ -1,4 +1,6 @@
 // place_cache.h — where a client last found its keys: bounded, and only ever a hint.
+//
+// Stands alone: the two ways to READ a key have one each.
 #pragma once
 
 #include <bit>

@@ -7,8 +7,8 @@ namespace farside::kv {
 
 namespace {
 
-constexpr std::size_t kMostAbout = 1U << 16U;  // servers have a limit of their own
-constexpr int kMostAsked = 16;                 // where there are few keys
+constexpr std::size_t kMaxAbout = 1U << 16U;  // servers have a limit of their own
+constexpr int kMaxRequests = 16;              // where there are few keys
 
 }  // namespace
 
@@ -17,9 +17,9 @@ Outcome Scanner::scan(std::uint64_t cursor, std::string_view prefix, std::size_t
   scanned = {{}, cursor};
   Request request = Request::by(caller_, RequestKind::scan);
   request.prefix = prefix;
-  for (int asked = 0; asked < kMostAsked && scanned.keys.size() < std::max<std::size_t>(about, 1); ++asked) {
+  for (int asked = 0; asked < kMaxRequests && scanned.keys.size() < std::max<std::size_t>(about, 1); ++asked) {
     request.cursor = scanned.next & ((std::uint64_t{1} << kServersCursorBits) - 1);
-    request.about = static_cast<std::uint32_t>(std::min(about - scanned.keys.size(), kMostAbout));
+    request.about = static_cast<std::uint32_t>(std::min(about - scanned.keys.size(), kMaxAbout));
     const Outcome outcome = scan_on(request, scanned, deadline);
     if (outcome != Outcome::done || scanned.next == 0) return outcome;
   }

@@ -94,7 +94,7 @@ bool AtomicWriter::is_over(const UnderWay& put) {
 
 void AtomicWriter::add(ServerNumber server, Message message, Answer& answer, Deadline deadline) {
   Together& together = together_[server];
-  if (together.bytes + message.size() > kMostBytesTogether) send(server, deadline);
+  if (together.bytes + message.size() > kMaxBytesTogether) send(server, deadline);
   together.bytes += message.size();
   together.requests.push_back(std::move(message));
   together.answers.push_back(&answer);

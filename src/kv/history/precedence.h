@@ -8,7 +8,7 @@
 
 namespace farside {
 
-/// In the order in which they are asked for: who wants atomicity wants what stands before it, too.
+/// From the weakest to the strongest: atomicity includes what stands before it.
 enum class PrecedenceReason : std::uint8_t {
   session_order,    ///< one session did both; or `before` is the initial values
   read_from,        ///< `after` saw a write of `before`

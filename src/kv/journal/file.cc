@@ -101,7 +101,7 @@ std::optional<JournalEntry> JournalReader::entry_at(std::uint64_t offset) {
   const auto bytes = at(offset, sizeof head);
   if (bytes.size() < sizeof head) return std::nullopt;
   std::memcpy(&head, bytes.data(), sizeof head);
-  if (head.bytes > kMostEntryBytes) return std::nullopt;
+  if (head.bytes > kMaxEntryBytes) return std::nullopt;
   return read_entry(at(offset, JournalEntry::whole_bytes(head.bytes)), id_);
 }
 

@@ -45,7 +45,7 @@ std::optional<JournalEntry> read_entry(std::span<const std::byte> bytes, const J
   if (bytes.size() < sizeof entry.head) return std::nullopt;
   std::memcpy(&entry.head, bytes.data(), sizeof entry.head);
   const std::uint64_t whole = JournalEntry::whole_bytes(entry.head.bytes);
-  if (entry.head.bytes > kMostEntryBytes || whole > bytes.size()) return std::nullopt;
+  if (entry.head.bytes > kMaxEntryBytes || whole > bytes.size()) return std::nullopt;
   if (checksum_of(bytes.first(whole), file) != entry.head.checksum) return std::nullopt;
   entry.body = bytes.subspan(sizeof entry.head, entry.head.bytes);
   return entry;

@@ -84,7 +84,7 @@ struct SnapshotEnd {
 };
 static_assert(sizeof(SnapshotEnd) == 32 && std::has_unique_object_representations_v<SnapshotEnd>);
 
-inline constexpr std::uint64_t kMostEntryBytes = kMostMessageBytes;
+inline constexpr std::uint64_t kMaxEntryBytes = kMaxMessageBytes;
 
 /// Appends an entry to `into`.
 void write_entry(std::vector<std::byte>& into, const JournalFileId& file, JournalEntryHead head,

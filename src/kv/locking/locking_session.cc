@@ -8,7 +8,7 @@ namespace farside::kv {
 namespace {
 
 constexpr Duration kFirstPause = std::chrono::microseconds(20);
-constexpr unsigned kMostDoublings = 6;
+constexpr unsigned kMaxDoublings = 6;
 
 }  // namespace
 
@@ -40,7 +40,7 @@ Outcome LockingSession::transact(std::span<const std::string_view> keys, const M
     broken_ = outcome != Outcome::done;
     if (broken_) return outcome;
     if (fabric_.now() >= deadline.at) return Outcome::timed_out;
-    const Duration longest = kFirstPause * (1U << std::min(tries, kMostDoublings));
+    const Duration longest = kFirstPause * (1U << std::min(tries, kMaxDoublings));
     fabric_.sleep(longest * (fabric_.random() % 1024) / 1024);
   }
   return Outcome::peer_lost;

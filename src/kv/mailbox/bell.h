@@ -1,6 +1,8 @@
 // bell.h — what wakes a server that sleeps: an AtomicWord of its memory, which clients advance.
 //
 // Thread safety: one thread at a time, that of the channel.
+//
+// Stands alone: inboxes of memory and of messages are woken by it.
 #pragma once
 
 #include <cstdint>

@@ -168,7 +168,7 @@ bool MailboxRequests::Connection::accept(Awaited awaited, const Parcel& parcel) 
   if (awaited == Awaited::go_on) return head.kind == ParcelHead::Kind::go_on && piece.empty() && head.rest == 0;
   if (awaited == Awaited::reply) {
     Unanswered* const begins = find([](const Unanswered& each) { return !each.begun; });
-    if (head.kind != ParcelHead::Kind::begin || head.rest > kMostMessageBytes - piece.size()) return false;
+    if (head.kind != ParcelHead::Kind::begin || head.rest > kMaxMessageBytes - piece.size()) return false;
     begins->begun = true;
     begins->rest = head.rest;
     begins->reply.assign(piece.begin(), piece.end());

@@ -23,7 +23,7 @@ class MailboxRequests final : public Requests {
   ~MailboxRequests() override;
 
   [[nodiscard]] ServerNumber servers() const override { return static_cast<ServerNumber>(connections_.size()); }
-  /// Throws UsageError when the request is longer than kMostMessageBytes. Waits for room, and while the request goes
+  /// Throws UsageError when the request is longer than kMaxMessageBytes. Waits for room, and while the request goes
   /// in pieces. Unless done there is no reply to receive, and it is unknown whether the request was executed.
   Outcome send(ServerNumber server, std::span<const std::byte> request, Deadline deadline) override;
   /// Throws UsageError when nothing is unanswered.

@@ -72,7 +72,7 @@ void MailboxInbox::send_held(Connection& connection) {
 // Clients that ring no bell are looked for more often.
 Duration MailboxInbox::longest_pause() const {
   const auto is_polled = [](const auto& connection) { return connection->waking == Waking::polled; };
-  return std::ranges::any_of(connections_, is_polled) ? kLongestPolledPause : kLongestPause;
+  return std::ranges::any_of(connections_, is_polled) ? kMaxPolledPause : kMaxPause;
 }
 
 }  // namespace farside::kv

@@ -16,7 +16,7 @@ namespace farside::kv {
 
 class MailboxInbox final : public Inbox {
  public:
-  /// `bell_offset` of `bells`: the AtomicWord that clients advance who want this server to wake up.
+  /// `bell_offset` of `bells`: the AtomicWord that clients advance to wake this server.
   MailboxInbox(Fabric& fabric, Channel& channel, const Region& bells, std::uint64_t bell_offset,
                const MailboxShape& shape, const ReplyTimeouts& timeouts = {})
       : fabric_(fabric),
@@ -38,7 +38,7 @@ class MailboxInbox final : public Inbox {
   [[nodiscard]] Duration longest_pause() const override;
 
  private:
-  static constexpr Duration kLongestPolledPause = std::chrono::milliseconds(1);
+  static constexpr Duration kMaxPolledPause = std::chrono::milliseconds(1);
 
   struct Connection {
     Number number;

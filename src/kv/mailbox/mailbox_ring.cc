@@ -24,7 +24,7 @@ constexpr unsigned kSequenceShift = 32;           // beside it, the body's bytes
 // A parcel whose beginning is there is there within moments, unless its sender was stopped just then.
 constexpr unsigned kLooks = 50;
 constexpr Duration kFirstPause = 10us;
-constexpr Duration kLongestPause = 1ms;
+constexpr Duration kMaxPause = 1ms;
 
 std::uint64_t in_words(std::uint64_t bytes) { return (bytes + kWord - 1) / kWord * kWord; }
 
@@ -157,7 +157,7 @@ Outcome MailboxReceiver::await(Fabric& fabric, Channel& channel, Waking waking, 
       if (fabric.now() >= deadline.at) return Outcome::timed_out;
       if (look < kLooks) continue;
       fabric.sleep(pause);
-      pause = std::min(2 * pause, kLongestPause);
+      pause = std::min(2 * pause, kMaxPause);
       continue;
     }
     const Outcome waited = channel.wait_until(

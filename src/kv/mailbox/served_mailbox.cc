@@ -69,7 +69,7 @@ ServedMailbox::Came ServedMailbox::take(const Parcel& parcel) {
   }
   const bool begins = head.kind == ParcelHead::Kind::begin;
   if (begins) incoming_ = {};
-  if (begins && (piece.size() > kMostMessageBytes || head.rest > kMostMessageBytes - piece.size())) return Came::end;
+  if (begins && (piece.size() > kMaxMessageBytes || head.rest > kMaxMessageBytes - piece.size())) return Came::end;
   if (!begins && (head.kind != ParcelHead::Kind::go_on || piece.empty() || piece.size() > missing_ ||
                   head.rest != missing_ - piece.size())) {
     return Came::end;

@@ -37,7 +37,7 @@ class ServedMailbox {
   Came poll();
   /// Until the next poll.
   [[nodiscard]] std::span<const std::byte> request() const noexcept { return request_; }
-  /// At most kMostMessageBytes. When `can_reply` holds, or just after the request came.
+  /// At most kMaxMessageBytes. When `can_reply` holds, or just after the request came.
   void reply(Message reply);
   [[nodiscard]] bool can_reply() { return sender_.is_ready() || unstick(); }
 

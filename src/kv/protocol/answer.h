@@ -1,4 +1,6 @@
 // answer.h — how a server answers a request that changes something, and what it says became of a transaction.
+//
+// Stands alone: stores answer without knowing messages.
 #pragma once
 
 #include <cstdint>

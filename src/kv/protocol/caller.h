@@ -1,4 +1,4 @@
-// caller.h — who asks: part of every request.
+// caller.h — the session that asks: part of every request. Stands alone: requests and their answers include it.
 #pragma once
 
 #include <cstdint>

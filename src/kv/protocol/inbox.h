@@ -34,10 +34,10 @@ class Inbox {
   /// Sends what is held.
   virtual void release(const Revision& revision) = 0;
   /// The longest sleep that does not delay a client which cannot wake this inbox.
-  [[nodiscard]] virtual Duration longest_pause() const { return kLongestPause; }
+  [[nodiscard]] virtual Duration longest_pause() const { return kMaxPause; }
 
  protected:
-  static constexpr Duration kLongestPause = std::chrono::milliseconds(20);
+  static constexpr Duration kMaxPause = std::chrono::milliseconds(20);
 
   Inbox() = default;
 };

@@ -1,4 +1,4 @@
-// index_words.h — how a key is looked for in the index, by its server and by those who READ it.
+// index_words.h — how a key is looked for in the index, by its server and by clients that READ it.
 //
 // Bucket `low mod buckets`, then the following ones, until one holds a word that was never used.
 #pragma once

@@ -15,7 +15,7 @@ KeyId key_id(std::string_view key) {
 }
 
 void check_key(const char* tried, std::string_view key) {
-  if (!key.empty() && key.size() <= kMostKeyBytes) return;
+  if (!key.empty() && key.size() <= kMaxKeyBytes) return;
   throw UsageError({.tried = tried,
                     .on = "a key of " + std::to_string(key.size()) + " bytes",
                     .why = "a key has 1 byte to 64 KiB",

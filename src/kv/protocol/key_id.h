@@ -24,7 +24,7 @@ struct KeyIdHash {
 
 [[nodiscard]] KeyId key_id(std::string_view key);
 
-inline constexpr std::uint64_t kMostKeyBytes = 64U << 10U;
+inline constexpr std::uint64_t kMaxKeyBytes = 64U << 10U;
 
 /// Throws UsageError on what is no key; `tried`: what was to be done with it.
 void check_key(const char* tried, std::string_view key);

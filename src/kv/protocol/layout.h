@@ -139,8 +139,8 @@ struct MemoryHead {
 };
 static_assert(sizeof(MemoryHead) == 64 && std::has_unique_object_representations_v<MemoryHead>);
 
-inline constexpr std::uint64_t kMostValueBytes = 16U << 20U;
+inline constexpr std::uint64_t kMaxValueBytes = 16U << 20U;
 /// The largest record that has a copy in its cell, and so decides how large a new key's cell is.
-inline constexpr std::uint64_t kMostCopyBytes = 512;
+inline constexpr std::uint64_t kMaxCopyBytes = 512;
 
 }  // namespace farside::kv

@@ -1,5 +1,7 @@
 // lease.h — for how long a session believes a primary after the standby has said that it does not serve, where the
 // standby may be unable to reach the readers (docs/protocols/kv_replication.md, "Leases").
+//
+// Stands alone: a client and a standby agree on it.
 #pragma once
 
 #include "farside/fabric/time.h"

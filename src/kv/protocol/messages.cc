@@ -127,7 +127,7 @@ class Reader {
   bool failed_ = false;
 };
 
-bool is_key(std::size_t bytes) { return bytes > 0 && bytes <= kMostKeyBytes; }
+bool is_key(std::size_t bytes) { return bytes > 0 && bytes <= kMaxKeyBytes; }
 
 bool fits(SiblingsKind kind, std::size_t bytes) {
   switch (kind) {
@@ -158,7 +158,7 @@ bool is_of_a_transaction(RequestKind kind) {
 
 Write read_write(Reader& reader) {
   const auto head = reader.plain<WriteHead>();
-  reader.expect(is_key(head.key_bytes) && head.value_bytes <= kMostValueBytes && head.zero == 0);
+  reader.expect(is_key(head.key_bytes) && head.value_bytes <= kMaxValueBytes && head.zero == 0);
   const bool erases = (head.flags & WriteHead::kErase) != 0;
   const bool is_conditional = (head.flags & WriteHead::kConditional) != 0;
   reader.expect((head.flags & ~(WriteHead::kErase | WriteHead::kConditional)) == 0);

@@ -25,7 +25,7 @@ std::string_view text(std::span<const std::byte> bytes) {
 bool has_sense(const RecordHead& head) {
   if ((head.flags & ~RecordHead::kErased) != 0) return false;
   if ((head.flags & RecordHead::kErased) != 0 && head.value_bytes != 0) return false;
-  if (head.key_bytes == 0 || head.key_bytes > kMostKeyBytes || head.value_bytes > kMostValueBytes) return false;
+  if (head.key_bytes == 0 || head.key_bytes > kMaxKeyBytes || head.value_bytes > kMaxValueBytes) return false;
   switch (head.siblings_kind) {
     case SiblingsKind::none: return head.siblings_bytes == 0;
     case SiblingsKind::list: return head.siblings_bytes % sizeof(KeyId) == 0;

@@ -7,10 +7,10 @@
 namespace farside::kv {
 
 void check_request_bytes(ServerNumber server, std::size_t bytes) {
-  if (bytes <= kMostMessageBytes) return;
+  if (bytes <= kMaxMessageBytes) return;
   throw UsageError(
       {"send a request", "server " + std::to_string(server),
-       "it has " + std::to_string(bytes) + " bytes, and at most " + std::to_string(kMostMessageBytes) + " can be sent",
+       "it has " + std::to_string(bytes) + " bytes, and at most " + std::to_string(kMaxMessageBytes) + " can be sent",
        "write fewer or smaller values at once"});
 }
 

@@ -17,7 +17,7 @@ namespace farside::kv {
 using Message = std::vector<std::byte>;
 
 /// The longest request or reply.
-inline constexpr std::uint64_t kMostMessageBytes = 64U << 20U;
+inline constexpr std::uint64_t kMaxMessageBytes = 64U << 20U;
 
 /// Throws UsageError when a request to `server` is longer.
 void check_request_bytes(ServerNumber server, std::size_t bytes);

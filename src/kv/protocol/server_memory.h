@@ -25,7 +25,7 @@ struct ServerMemory {
 
 /// Whether there can be such a record: what a server, or its memory, says of its place is not believed.
 [[nodiscard]] inline bool fits(const RecordPlace& record, const RemoteRegion& memory) {
-  return record.bytes >= sizeof(RecordHead) && record.bytes <= kMostMessageBytes &&
+  return record.bytes >= sizeof(RecordHead) && record.bytes <= kMaxMessageBytes &&
          record.offset + record.bytes <= memory.bytes();
 }
 

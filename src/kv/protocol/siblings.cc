@@ -13,9 +13,9 @@ namespace {
 // that is misled reads once more.
 constexpr std::size_t kBytesForKey = 2;
 constexpr std::size_t kFewestBytes = 32;
-constexpr std::size_t kMostBytes = 256;
+constexpr std::size_t kMaxBytes = 256;
 
-bool is_filter(std::size_t bytes) { return std::has_single_bit(bytes) && bytes >= kFewestBytes && bytes <= kMostBytes; }
+bool is_filter(std::size_t bytes) { return std::has_single_bit(bytes) && bytes >= kFewestBytes && bytes <= kMaxBytes; }
 
 /// A filter has 2^8 to 2^11 bits; which four are a key's, 16 of its bits each say.
 template <class Visit>
@@ -39,7 +39,7 @@ std::vector<std::byte> make_siblings(SiblingsKind kind, std::span<const KeyId> k
     }
     case SiblingsKind::filter: break;
   }
-  std::vector<std::byte> filter(std::clamp(std::bit_ceil(kBytesForKey * keys.size()), kFewestBytes, kMostBytes));
+  std::vector<std::byte> filter(std::clamp(std::bit_ceil(kBytesForKey * keys.size()), kFewestBytes, kMaxBytes));
   for (const KeyId& key : keys) {
     for_each_bit(key, filter.size(), [&](std::size_t at, std::byte bit) { filter[at] |= bit; });
   }

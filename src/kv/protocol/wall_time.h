@@ -1,4 +1,6 @@
 // wall_time.h — wall time, which expiry is compared with and timestamps follow.
+//
+// Stands alone: timestamps, stores and sessions take it from their owner.
 #pragma once
 
 #include <cstdint>

@@ -27,7 +27,7 @@ static_assert(sizeof(ShippedEntryHead) == 8 && std::has_unique_object_representa
 
 struct ShippedEntry {
   /// No longer than its request and as much again.
-  static constexpr std::uint64_t kMaxBytes = 2 * kMostMessageBytes;
+  static constexpr std::uint64_t kMaxBytes = 2 * kMaxMessageBytes;
 
   std::vector<TakenPlace> places{};
   std::vector<GoneKey> gone{};

@@ -69,13 +69,13 @@ bool ShippingJournal::sync() {
     } else if (fabric_.lost(way_.ring->peer())) {
       mend();
     } else {
-      fabric_.sleep(std::exchange(pause, std::min(2 * pause, kLongestPause)));
+      fabric_.sleep(std::exchange(pause, std::min(2 * pause, kMaxPause)));
     }
   }
   return true;
 }
 
-// In proportion to what may be under way: who gives up too soon ships nothing over a slow network.
+// In proportion to what may be under way: with too short a limit nothing is shipped over a slow network.
 Duration ShippingJournal::slice() const {
   const std::uint64_t bytes = std::min<std::uint64_t>(staged_.size(), ring_.capacity);
   return timeouts_.slice * (1 + bytes / timeouts_.bytes_per_slice) * (1 << doublings_);
@@ -86,7 +86,7 @@ Duration ShippingJournal::slice() const {
 // through: so there are pauses.
 void ShippingJournal::mend() {
   if (before_mending_ != Duration::zero()) fabric_.sleep(before_mending_);
-  before_mending_ = std::clamp(2 * before_mending_, kBetweenConnections, kMostBetweenConnections);
+  before_mending_ = std::clamp(2 * before_mending_, kBetweenConnections, kMaxBetweenConnections);
   if (is_standby_dead_()) return;
   if (const auto way = reach_again_()) way_ = *way;
 }

@@ -63,9 +63,9 @@ class ShippingJournal final : public Journal {
  private:
   static constexpr int kMaxDoublings = 2;  ///< of a slice that was too short
   static constexpr Duration kFirstPause = std::chrono::microseconds(20);
-  static constexpr Duration kLongestPause = std::chrono::milliseconds(1);
+  static constexpr Duration kMaxPause = std::chrono::milliseconds(1);
   static constexpr Duration kBetweenConnections = std::chrono::milliseconds(50);
-  static constexpr Duration kMostBetweenConnections = std::chrono::seconds(1);
+  static constexpr Duration kMaxBetweenConnections = std::chrono::seconds(1);
   static constexpr Duration kMaxBetweenLooks = std::chrono::seconds(32);  ///< where the standby does not answer
 
   /// The result of an attempt to write on.

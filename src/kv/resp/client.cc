@@ -7,16 +7,16 @@
 #include "farside/base/error.h"
 
 #include "kv/contention.h"
+#include "kv/protocol/key_id.h"
 #include "kv/resp/text.h"
-#include "team/secret.h"
+#include "net/secret.h"
 
 namespace farside::kv {
 
 namespace {
 
 constexpr auto kContentionTimeOut = std::chrono::seconds(10);
-constexpr std::size_t kMostPending = 64;
-constexpr std::size_t kLongestKey = std::size_t{64} << 10U;
+constexpr std::size_t kMaxPending = 64;
 // The limits before the password: enough for HELLO with a password and a name.
 constexpr RequestLimits kUnauthenticatedLimits{.arguments = 10,
                                                .argument_bytes = kMaxPasswordBytes,
@@ -156,7 +156,7 @@ void RespClient::take(RespReply& reply) {
                         answers_to(request, server) == SilentServers::Answers::yes && request.command->first_key != 0 &&
                         (request.command->has(Command::kReadOnly) || !reads(*request.command, request.words.size()));
   if (can_wait) {
-    if (++pending_ == kMostPending) run_pending(reply);
+    if (++pending_ == kMaxPending) run_pending(reply);
     return;
   }
   held_ = pending_;
@@ -231,7 +231,7 @@ std::string RespClient::why_not(const Request& request) const {
     return "ERR Command not allowed inside a transaction";
   }
   bool keys_fit = true;
-  command->for_each_key(words, [&](std::string_view key) { keys_fit &= !key.empty() && key.size() <= kLongestKey; });
+  command->for_each_key(words, [&](std::string_view key) { keys_fit &= !key.empty() && key.size() <= kMaxKeyBytes; });
   return keys_fit ? "" : "ERR keys have 1 to 65536 bytes";
 }
 

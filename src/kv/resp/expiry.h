@@ -1,4 +1,6 @@
 // expiry.h — when a key expires: commands say it in seconds or milliseconds, from now or since 1970.
+//
+// Stands alone: two groups of commands share it.
 #pragma once
 
 #include <cstdint>

@@ -17,8 +17,8 @@
 #include "kv/resp/client.h"
 #include "kv/resp/overseer.h"
 #include "kv/resp/resp_worker.h"
-#include "team/event_loop.h"
-#include "team/listener.h"
+#include "net/event_loop.h"
+#include "net/listener.h"
 
 namespace farside::kv {
 
@@ -26,7 +26,7 @@ class RespServer {
  public:
   using OpenSession = std::function<std::unique_ptr<Session>()>;
 
-  /// Listens on `addresses` (team/listener.h) and serves until destroyed. Each of the threads has sessions of its own,
+  /// Listens on `addresses` (net/listener.h) and serves until destroyed. Each of the threads has sessions of its own,
   /// one of which is opened here, and the others soon by another thread. Throws Error when it cannot listen.
   RespServer(const std::vector<std::string>& addresses, RespSettings settings, std::size_t threads,
              const OpenSession& open_session);
@@ -46,7 +46,7 @@ class RespServer {
   RespStatus status_;
   std::uint64_t next_client_ = 1;
   std::list<Listener> listeners_;
-  Fd spare_;  // for who comes when there are no descriptors left
+  Fd spare_;  // for a client that comes when there are no descriptors left
   Overseer overseer_;
   std::vector<std::unique_ptr<RespWorker>> workers_;
   EventLoop accepting_;

@@ -27,8 +27,8 @@
 #include "kv/resp/client.h"
 #include "kv/resp/overseer.h"
 #include "kv/resp/watched_session.h"
-#include "team/connection.h"
-#include "team/event_loop.h"
+#include "net/connection.h"
+#include "net/event_loop.h"
 
 namespace farside::kv {
 

@@ -1,4 +1,4 @@
-// MULTI and what belongs to it.
+// MULTI and what belongs to it. Stands alone, as each group of commands does.
 #include "kv/resp/client.h"
 #include "kv/resp/command.h"
 

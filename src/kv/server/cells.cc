@@ -62,7 +62,7 @@ std::optional<FoundVersion> Cells::among(const KeyId& key, const IndexWord& cell
 }
 
 std::uint64_t Cells::cell_bytes(std::uint64_t record_bytes) {
-  const std::uint64_t bytes = sizeof(CellHead) + (record_bytes <= kMostCopyBytes ? record_bytes : 0);
+  const std::uint64_t bytes = sizeof(CellHead) + (record_bytes <= kMaxCopyBytes ? record_bytes : 0);
   return (bytes + IndexWord::kGrain - 1) / IndexWord::kGrain * IndexWord::kGrain;
 }
 
@@ -231,11 +231,11 @@ void Cells::set_mark(Version& version, std::uint64_t mark) {
 
 bool Cells::fits(const KeyVersions& history, const Version& version) {
   const std::uint64_t bytes = version.place.bytes;
-  return bytes <= kMostCopyBytes && bytes <= history.cell.bytes - sizeof(CellHead);
+  return bytes <= kMaxCopyBytes && bytes <= history.cell.bytes - sizeof(CellHead);
 }
 
 void Cells::copy(const KeyVersions& history, const Version& newest) {
-  std::array<std::byte, kMostCopyBytes> record;
+  std::array<std::byte, kMaxCopyBytes> record;
   const auto bytes = std::span(record).first(newest.place.bytes);
   region_.copy_out(newest.place.offset, bytes);
   region_.copy_in(copy_of(history), bytes);

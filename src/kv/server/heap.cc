@@ -32,8 +32,8 @@ constexpr std::uint64_t bytes_of(std::uint64_t size_class) {
   return (kFineBytes << doublings) + ((size_class - kFineClasses) % kToDouble + 1) * step;
 }
 
-constexpr std::uint64_t kClasses = class_of(Heap::kMostSmallBytes) + 1;
-static_assert(bytes_of(kClasses - 1) == Heap::kMostSmallBytes && kClasses <= Heap::kPageBytes);
+constexpr std::uint64_t kClasses = class_of(Heap::kMaxSmallBytes) + 1;
+static_assert(bytes_of(kClasses - 1) == Heap::kMaxSmallBytes && kClasses <= Heap::kPageBytes);
 static_assert(class_of(512) == 31 && bytes_of(class_of(513)) == 576 && bytes_of(class_of(1025)) == 1152);
 
 constexpr std::uint64_t blocks_in_chunk(std::uint64_t size_class) {
@@ -52,13 +52,13 @@ Heap::Heap(std::uint64_t begin, std::uint64_t end)
 }
 
 std::optional<std::uint64_t> Heap::take(std::uint64_t bytes, For purpose) {
-  if (bytes <= kMostSmallBytes) {
+  if (bytes <= kMaxSmallBytes) {
     if (const auto small = take_small(class_of(bytes), purpose)) return small;
   }
   const std::uint64_t count = round_up(bytes, kPageBytes);
   const auto first = take_pages(count, purpose);
   if (!first) {
-    const bool may_be_larger = purpose == For::making_room && bytes <= kMostSmallBytes;
+    const bool may_be_larger = purpose == For::making_room && bytes <= kMaxSmallBytes;
     return may_be_larger ? take_larger(class_of(bytes)) : std::nullopt;
   }
   bytes_used_ += count * kPageBytes;
@@ -68,7 +68,7 @@ std::optional<std::uint64_t> Heap::take(std::uint64_t bytes, For purpose) {
 bool Heap::take_at(std::uint64_t offset, std::uint64_t bytes, std::uint64_t chunk) {
   if (offset < begin_ || (offset - begin_) / kPageBytes >= pages_total_) return false;
   if (chunk != 0) {
-    if (bytes > kMostSmallBytes || chunk < begin_ || chunk > offset + kPageBytes) return false;
+    if (bytes > kMaxSmallBytes || chunk < begin_ || chunk > offset + kPageBytes) return false;
     const std::uint64_t first_page = (chunk - begin_) / kPageBytes;
     const std::uint64_t size_class = (chunk - begin_) % kPageBytes;
     const bool can_be = size_class >= class_of(bytes) && size_class < kClasses;

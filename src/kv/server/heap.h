@@ -19,7 +19,7 @@ class Heap {
  public:
   static constexpr std::uint64_t kPageBytes = 1024;
   static constexpr std::uint64_t kChunkPages = 64;
-  static constexpr std::uint64_t kMostSmallBytes = 4096;
+  static constexpr std::uint64_t kMaxSmallBytes = 4096;
 
   /// A heap of the whole pages in [`begin`, `end`).
   Heap(std::uint64_t begin, std::uint64_t end);

@@ -11,8 +11,8 @@ namespace farside::kv {
 namespace {
 
 // Whatever a request asks for, the reply is no longer than a message may be: a client may name a large key many times.
-constexpr std::uint64_t kVersionBytes = 64;   // at least, in memory and in the message
-constexpr std::uint32_t kMostScanned = 1000;  // keys of any length
+constexpr std::uint64_t kVersionBytes = 64;  // at least, in memory and in the message
+constexpr std::uint32_t kMaxScanned = 1000;  // keys of any length
 
 bool is_change(const Request& request) {
   switch (request.kind) {
@@ -102,7 +102,7 @@ Message RequestHandler::get(const Request& request) {
   for (const std::string_view key : request.keys) {
     const auto found = find(key);
     bytes += kVersionBytes + (found ? found->place.bytes : 0);
-    if (bytes > kMostMessageBytes) return Reply{.kind = request.kind, .answer = Answer::refused}.encode();
+    if (bytes > kMaxMessageBytes) return Reply{.kind = request.kind, .answer = Answer::refused}.encode();
     if (!found) {
       reply.versions.emplace_back();
       continue;
@@ -114,7 +114,7 @@ Message RequestHandler::get(const Request& request) {
 }
 
 Message RequestHandler::scan(const Request& request) {
-  const Scanned scanned = store_.scan(request.cursor, request.prefix, std::min(request.about, kMostScanned));
+  const Scanned scanned = store_.scan(request.cursor, request.prefix, std::min(request.about, kMaxScanned));
   Reply reply;
   reply.kind = request.kind;
   reply.keys.assign(scanned.keys.begin(), scanned.keys.end());

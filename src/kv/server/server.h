@@ -25,8 +25,8 @@ class Server {
   void serve_until(const std::function<bool()>& ended);
 
  private:
-  static constexpr int kFirstPauseIn =
-      50;  ///< of the longest: who is not woken looks at once again, and then ever more rarely
+  /// The first pause is this part of the longest one: a server that is not woken looks with exponential backoff.
+  static constexpr int kFirstPauseIn = 50;
 
   Inbox& inbox_;
   Inbox::Answer answer_;

@@ -188,7 +188,8 @@ Answered Store::commit(const Timestamp& transaction) {
   for (const WrittenVersion& each : written) {
     newest = std::max(newest, store.commit(*each.version.find(), is_one ? settled : 0));
   }
-  // A mark says of its siblings that they are committed: who reads it forgets them, and they can be seen by then.
+  // A mark says of its siblings that they are committed: a reader that finds it forgets them, and they can be seen by
+  // then.
   if (!is_one && settled != 0) {
     store.channel.local_fence();
     for (const WrittenVersion& each : written) store.settle(each, transaction, settled);

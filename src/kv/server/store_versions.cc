@@ -45,9 +45,9 @@ std::string Store::State::key_of(const FoundVersion& version, const RecordHead& 
 }
 
 Scanned Store::scan(std::uint64_t cursor, std::string_view prefix, std::size_t about) {
-  constexpr std::uint64_t kMostBuckets = 8192;  // where there are few keys, so that others need not wait for long
+  constexpr std::uint64_t kMaxBuckets = 8192;  // where there are few keys, so that others need not wait for long
   Scanned scanned{{}, cursor};
-  const std::uint64_t end = std::min(state_->index.buckets(), std::min(cursor, state_->index.buckets()) + kMostBuckets);
+  const std::uint64_t end = std::min(state_->index.buckets(), std::min(cursor, state_->index.buckets()) + kMaxBuckets);
   for (std::size_t seen = 0; scanned.next < end && seen < std::max<std::size_t>(about, 1);) {
     for (const std::uint64_t word : state_->index.bucket(scanned.next++)) {
       if (!Index::is_cell(word)) continue;

@@ -36,7 +36,7 @@ class Terminator {
 
   struct Undecided {
     bool is_committed;                  ///< here; whether it is everywhere is to be found out
-    std::vector<ServerNumber> missing;  ///< who has not said yet that it is so there
+    std::vector<ServerNumber> missing;  ///< servers that have not said yet that it is so there
   };
   /// The question that another server was last asked, or is to be asked. A server that does not answer does not delay
   /// the questions to others.

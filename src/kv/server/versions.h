@@ -64,7 +64,7 @@ struct WrittenVersion {
 };
 
 /// All versions of a key. There may be thousands: of one that is written all the time. They come at the end and go at
-/// the beginning, or nearly so, and what is looked for is near the end: who looks begins there.
+/// the beginning, or nearly so, and what is looked for is near the end: a search begins there.
 ///
 /// Each of them lies in memory that no cache may have, so what is asked all the time is kept here.
 struct KeyVersions {

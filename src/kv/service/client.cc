@@ -1,3 +1,4 @@
+// The public client (include/farside/kv/client.h). Stands alone: it hides all of this folder.
 #include "farside/kv/client.h"
 
 #include <string>
@@ -6,8 +7,8 @@
 #include "farside/base/error.h"
 
 #include "kv/service/service_client.h"
-#include "team/runtime_dir.h"
-#include "team/service_socket.h"
+#include "net/runtime_dir.h"
+#include "service/service_socket.h"
 
 namespace farside::kv {
 

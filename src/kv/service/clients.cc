@@ -10,36 +10,36 @@ namespace farside::kv {
 
 namespace {
 
-constexpr std::size_t kMostMailboxes = 4096;  // of one client
+constexpr std::size_t kMaxMailboxes = 4096;  // of one client
 constexpr Duration kRevokeLimit = std::chrono::seconds(1);
 
 }  // namespace
 
-Clients::Clients(EventLoop& loop, Fabric& fabric, MailboxInbox& inbox, Errands& errands, const Secret& secret,
+Clients::Clients(EventLoop& loop, Fabric& fabric, MailboxInbox& inbox, TaskQueue& tasks, const Secret& secret,
                  Welcome welcome, PeerId first_peer, const std::vector<std::string>& addresses,
                  const StandbySide* standby)
     : loop_(loop),
       fabric_(fabric),
       inbox_(inbox),
-      errands_(errands),
+      tasks_(tasks),
       welcome_(std::move(welcome)),
       standby_(standby),
       peers_(first_peer),
-      guests_(loop, secret, *this, addresses) {}
+      connected_(loop, secret, *this, addresses) {}
 
 // ---- What they ask for
 
-Guests::Refusal Clients::obey(Guests::Number guest, const std::string& message) {
+ServiceClients::Refusal Clients::handle(ServiceClients::Number number, const std::string& message) {
   const LinkKind kind = kLinkMessages.kind_of(message);
-  const auto found = clients_.find(guest);
+  const auto found = clients_.find(number);
   if ((kind == LinkKind::join) == (found != clients_.end())) return "it joins twice, or not first";
   switch (kind) {
-    case LinkKind::join: join(guest, decode_join(message)); return {};
-    case LinkKind::ship: return ship(guest, found->second);
+    case LinkKind::join: join(number, decode_join(message)); return {};
+    case LinkKind::ship: return ship(number, found->second);
     case LinkKind::leave: note_primary(found->second, StandbySide::PrimaryIs::leaving); return {};
     case LinkKind::open:
-      if (found->second.mailboxes.size() == kMostMailboxes) return "it has too many mailboxes";
-      open(guest, found->second, decode_open(message));
+      if (found->second.mailboxes.size() == kMaxMailboxes) return "it has too many mailboxes";
+      open(number, found->second, decode_open(message));
       return {};
     case LinkKind::close:
       if (!close(found->second, kLinkMessages.number_of<Number>(message)))
@@ -49,45 +49,45 @@ Guests::Refusal Clients::obey(Guests::Number guest, const std::string& message) 
   }
 }
 
-void Clients::join(Guests::Number guest, const Join& join) {
+void Clients::join(ServiceClients::Number number, const Join& join) {
   const PeerId peer = peers_.connect(fabric_, join.fabric);
-  clients_.emplace(guest, Client{peer, fabric_.life(peer)});
-  if (standby_ != nullptr) return join_standby(guest, peer, join.epochs);
-  guests_.say(guest, encode_joined(0));
+  clients_.emplace(number, Client{peer, fabric_.life(peer)});
+  if (standby_ != nullptr) return join_standby(number, peer, join.epochs);
+  connected_.say(number, encode_joined(0));
 }
 
 // It has joined when this server would tell it that it serves.
-void Clients::join_standby(Guests::Number guest, PeerId peer, const std::string& epochs) {
+void Clients::join_standby(ServiceClients::Number number, PeerId peer, const std::string& epochs) {
   const std::uint64_t own = welcome_.self * sizeof(ControlWord);
-  std::shared_ptr<std::unique_ptr<RemoteRegion>> region;  // shared, for errands are copied
+  std::shared_ptr<std::unique_ptr<RemoteRegion>> region;  // shared, for tasks are copied
   if (!epochs.empty()) {
     region = std::make_shared<std::unique_ptr<RemoteRegion>>(fabric_.attach(peer, epochs));
     (void)(*region)->word<ControlWord>(own);  // throws unless it is there
   }
-  errands_.post([this, guest, region, own] {
+  tasks_.post([this, number, region, own] {
     if (region != nullptr) {
       standby_->words.add((*region)->word<ControlWord>(own));
-      epochs_.emplace(guest, std::move(*region));
+      epochs_.emplace(number, std::move(*region));
     }
-    loop_.post([this, guest, epoch = standby_->serves() ? Standby::kEpoch : 0] {
-      if (clients_.contains(guest)) guests_.say(guest, encode_joined(epoch));
+    loop_.post([this, number, epoch = standby_->serves() ? Standby::kEpoch : 0] {
+      if (clients_.contains(number)) connected_.say(number, encode_joined(epoch));
     });
   });
 }
 
-Guests::Refusal Clients::ship(Guests::Number guest, Client& client) {
+ServiceClients::Refusal Clients::ship(ServiceClients::Number number, Client& client) {
   if (standby_ == nullptr || has_primary_) return "it ships its changes to who does not want them";
   has_primary_ = client.is_primary = true;
   note_primary(client, StandbySide::PrimaryIs::shipping);
-  guests_.say(guest, encode_shipping(standby_->ring.handle()));
+  connected_.say(number, encode_shipping(standby_->ring.handle()));
   return {};
 }
 
 void Clients::note_primary(const Client& client, StandbySide::PrimaryIs what) {
-  if (client.is_primary) errands_.post([this, peer = client.peer, what] { standby_->note_primary(peer, what); });
+  if (client.is_primary) tasks_.post([this, peer = client.peer, what] { standby_->note_primary(peer, what); });
 }
 
-void Clients::open(Guests::Number guest, Client& client, const OpenRequest& request) {
+void Clients::open(ServiceClients::Number number, Client& client, const OpenRequest& request) {
   Served served{.requests = fabric_.create_region("kv mailbox", welcome_.mailbox.ring_bytes()),
                 .replies = fabric_.attach(client.peer, request.rings)};
   (void)served.replies->span(request.offset, welcome_.mailbox.ring_bytes());  // throws unless it is there
@@ -98,23 +98,23 @@ void Clients::open(Guests::Number guest, Client& client, const OpenRequest& requ
                        .other_offset = request.offset,
                        .by_memory = fabric_.reaches_by_memory(client.peer)};
   const Number mailbox = next_mailbox_++;
-  guests_.say(guest, Opened{mailbox, served.requests->handle()}.encode());
+  connected_.say(number, Opened{mailbox, served.requests->handle()}.encode());
   client.mailboxes.insert(mailbox);
   const auto kept = std::make_shared<Served>(std::move(served));
-  errands_.post([this, mailbox, kept, end, waking = request.waking] { begin(mailbox, std::move(*kept), end, waking); });
+  tasks_.post([this, mailbox, kept, end, waking = request.waking] { begin(mailbox, std::move(*kept), end, waking); });
 }
 
 bool Clients::close(Client& client, Number mailbox) {
   if (client.mailboxes.erase(mailbox) == 0) return false;
-  errands_.post([this, mailbox] { this->end(mailbox); });
+  tasks_.post([this, mailbox] { this->end(mailbox); });
   return true;
 }
 
 // Over UCX its access is taken away; on this host it ends with the process that has the memory mapped, and memory that
 // is given back here is not used again before that. A primary that is out of reach for a while goes on afterwards,
 // unless it is told to be dead.
-void Clients::part(Guests::Number guest) {
-  const auto found = clients_.find(guest);
+void Clients::part(ServiceClients::Number number) {
+  const auto found = clients_.find(number);
   if (found == clients_.end()) return;  // it never joined
   const Client client = std::move(found->second);
   clients_.erase(found);
@@ -125,9 +125,9 @@ void Clients::part(Guests::Number guest) {
   } else if (fabric_.revoke(client.peer, client.life, fabric_.in(kRevokeLimit)) != Outcome::done) {
     log_.warn("the access of a client that went could not be taken away in time");
   }
-  errands_.post([this, guest, client] {
+  tasks_.post([this, number, client] {
     for (const Number mailbox : client.mailboxes) end(mailbox);
-    if (const auto epochs = epochs_.find(guest); epochs != epochs_.end()) {
+    if (const auto epochs = epochs_.find(number); epochs != epochs_.end()) {
       standby_->words.remove(*epochs->second);
       epochs_.erase(epochs);
     }

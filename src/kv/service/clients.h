@@ -1,7 +1,7 @@
-// clients.h — the clients of a server: who may come, how each is reached, and the mailboxes it asked for. A client
+// clients.h — the clients of a server: which may come, how each is reached, and the mailboxes it asked for. A client
 // lives as long as its socket is open; when it goes, so does everything that was made for it.
 //
-// Sockets are the business of a thread that sleeps; mailboxes that of the one that serves, which is told by errands.
+// Sockets are the business of a thread that sleeps; mailboxes that of the one that serves, which is told by tasks.
 #pragma once
 
 #include <cstdint>
@@ -18,10 +18,10 @@
 #include "kv/mailbox/mailbox_inbox.h"
 #include "kv/replication/epoch_words.h"
 #include "kv/service/link_messages.h"
-#include "team/errands.h"
-#include "team/event_loop.h"
-#include "team/guests.h"
-#include "team/peer_numbers.h"
+#include "net/event_loop.h"
+#include "service/peer_numbers.h"
+#include "service/service_clients.h"
+#include "service/task_queue.h"
 
 namespace farside::kv {
 
@@ -34,17 +34,17 @@ struct StandbySide {
   std::function<void(PeerId, PrimaryIs)> note_primary;              ///< its number is never another's
 };
 
-class Clients final : private Guests::Host {
+class Clients final : private ServiceClients::Handler {
  public:
   /// Listens at `addresses` (socket.h) from construction on until `loop` is stopped, which must be before this goes.
-  /// Clients are peers of `fabric` from `first_peer` on. `inbox` is that of the thread that runs `errands`.
-  Clients(EventLoop& loop, Fabric& fabric, MailboxInbox& inbox, Errands& errands, const Secret& secret, Welcome welcome,
+  /// Clients are peers of `fabric` from `first_peer` on. `inbox` is that of the thread that runs `tasks`.
+  Clients(EventLoop& loop, Fabric& fabric, MailboxInbox& inbox, TaskQueue& tasks, const Secret& secret, Welcome welcome,
           PeerId first_peer, const std::vector<std::string>& addresses, const StandbySide* standby = nullptr);
 
  private:
   using Number = std::uint64_t;
 
-  /// A guest that has joined.
+  /// A client that has joined.
   struct Client {
     PeerId peer;
     PeerLife life;
@@ -61,13 +61,13 @@ class Clients final : private Guests::Host {
   // On the loop's thread.
   [[nodiscard]] std::string welcome() override { return welcome_.encode(); }
   [[nodiscard]] std::string refusal(const std::string& reason) const override { return encode_refused(reason); }
-  [[nodiscard]] Guests::Refusal obey(Guests::Number guest, const std::string& message) override;
-  void part(Guests::Number guest) override;
-  void join(Guests::Number guest, const Join& join);
-  void join_standby(Guests::Number guest, PeerId peer, const std::string& epochs);
-  [[nodiscard]] Guests::Refusal ship(Guests::Number guest, Client& client);
+  [[nodiscard]] ServiceClients::Refusal handle(ServiceClients::Number number, const std::string& message) override;
+  void part(ServiceClients::Number number) override;
+  void join(ServiceClients::Number number, const Join& join);
+  void join_standby(ServiceClients::Number number, PeerId peer, const std::string& epochs);
+  [[nodiscard]] ServiceClients::Refusal ship(ServiceClients::Number number, Client& client);
   void note_primary(const Client& client, StandbySide::PrimaryIs what);
-  void open(Guests::Number guest, Client& client, const OpenRequest& request);
+  void open(ServiceClients::Number number, Client& client, const OpenRequest& request);
   [[nodiscard]] bool close(Client& client, Number mailbox);
 
   // On the serving thread.
@@ -77,12 +77,12 @@ class Clients final : private Guests::Host {
   EventLoop& loop_;
   Fabric& fabric_;
   MailboxInbox& inbox_;
-  Errands& errands_;
+  TaskQueue& tasks_;
   const Welcome welcome_;
   const StandbySide* const standby_;
 
   // For the loop's thread.
-  std::map<Guests::Number, Client> clients_;
+  std::map<ServiceClients::Number, Client> clients_;
   Number next_mailbox_ = 1;
   PeerNumbers peers_;
   bool has_primary_ = false;
@@ -90,9 +90,9 @@ class Clients final : private Guests::Host {
 
   // For the serving thread.
   std::map<Number, Served> served_;
-  std::map<Guests::Number, std::unique_ptr<RemoteRegion>> epochs_;
+  std::map<ServiceClients::Number, std::unique_ptr<RemoteRegion>> epochs_;
 
-  Guests guests_;  // last: they may come from its construction on
+  ServiceClients connected_;  // last: they may come from its construction on
 };
 
 }  // namespace farside::kv

@@ -22,8 +22,8 @@
 
 #include "kv/mailbox/mailbox_ring.h"
 #include "kv/protocol/key_id.h"
-#include "team/guest_link.h"
-#include "team/service_messages.h"
+#include "service/service_link.h"
+#include "service/service_messages.h"
 
 namespace farside::kv {
 

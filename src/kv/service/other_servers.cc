@@ -13,13 +13,13 @@ constexpr auto kConnectLimit = std::chrono::seconds(2);
 
 }  // namespace
 
-OtherServers::OtherServers(EventLoop& loop, Fabric& fabric, Channel& channel, Errands& errands, const Secret& secret,
+OtherServers::OtherServers(EventLoop& loop, Fabric& fabric, Channel& channel, TaskQueue& tasks, const Secret& secret,
                            std::vector<std::string> addresses, std::vector<std::string> standbys, IsDead is_dead,
                            const MailboxShape& shape)
     : loop_(loop),
       fabric_(fabric),
       channel_(channel),
-      errands_(errands),
+      tasks_(tasks),
       secret_(secret),
       addresses_(std::move(addresses)),
       standbys_(std::move(standbys)),
@@ -78,13 +78,13 @@ void OtherServers::connect_when_wanted(const std::stop_token& stop) {
       server = wanted_.front();
       wanted_.pop_front();
     }
-    std::shared_ptr<Line> line;  // shared, for errands are copied
+    std::shared_ptr<Line> line;  // shared, for tasks are copied
     try {
       line = std::make_shared<Line>(connect(server));
     } catch (const Error& error) {  // when there is something to ask again, it is tried again
       log::info(error.what());
     }
-    errands_.post([this, server, line] {
+    tasks_.post([this, server, line] {
       asked_[server].connecting = false;
       if (line != nullptr) take(asked_[server], std::move(*line));
     });

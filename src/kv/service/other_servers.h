@@ -1,7 +1,8 @@
 // other_servers.h — how a server asks the others what became of a transaction. Seldom needed, so none is connected to
-// before there is something to ask; and since the one who asks must not wait, a thread that sleeps otherwise connects.
+// before there is something to ask; and since the thread that asks must not wait, a thread that sleeps otherwise
+// connects.
 //
-// Thread safety: one thread at a time, that of the channel, which also runs the errands.
+// Thread safety: one thread at a time, that of the channel, which also runs the tasks.
 #pragma once
 
 #include <condition_variable>
@@ -17,7 +18,7 @@
 #include "base/mutex.h"
 #include "kv/mailbox/mailbox.h"
 #include "kv/service/server_link.h"
-#include "team/errands.h"
+#include "service/task_queue.h"
 
 namespace farside::kv {
 
@@ -27,10 +28,10 @@ class OtherServers final : public Requests {
 
   /// `addresses` by number, and those of their standbys, if there are any: they are asked in the place of servers that
   /// are dead. Each becomes a peer of `fabric` (ServerLink::peer).
-  OtherServers(EventLoop& loop, Fabric& fabric, Channel& channel, Errands& errands, const Secret& secret,
+  OtherServers(EventLoop& loop, Fabric& fabric, Channel& channel, TaskQueue& tasks, const Secret& secret,
                std::vector<std::string> addresses, std::vector<std::string> standbys, IsDead is_dead,
                const MailboxShape& shape);
-  /// No errand may run any more.
+  /// No task may run any more.
   ~OtherServers() override;
 
   [[nodiscard]] ServerNumber servers() const override { return static_cast<ServerNumber>(asked_.size()); }
@@ -65,7 +66,7 @@ class OtherServers final : public Requests {
   EventLoop& loop_;
   Fabric& fabric_;
   Channel& channel_;
-  Errands& errands_;
+  TaskQueue& tasks_;
   const Secret secret_;
   const std::vector<std::string> addresses_;
   const std::vector<std::string> standbys_;

@@ -14,9 +14,9 @@
 #include "base/mutex.h"
 #include "kv/protocol/server_memory.h"
 #include "kv/service/link_messages.h"
-#include "team/event_loop.h"
-#include "team/guest_link.h"
-#include "team/secret.h"
+#include "net/event_loop.h"
+#include "net/secret.h"
+#include "service/service_link.h"
 
 namespace farside::kv {
 
@@ -86,12 +86,12 @@ class ServerLink {
 
  private:
   /// For what, failure and watch alone: they read members that never change.
-  [[nodiscard]] const GuestLink& constant_link() const NO_THREAD_SAFETY_ANALYSIS { return link_; }
+  [[nodiscard]] const ServiceLink& constant_link() const NO_THREAD_SAFETY_ANALYSIS { return link_; }
   void try_to_say(const std::string& message) noexcept;
   [[nodiscard]] ServerMemory read_head(const RemoteRegion& memory) const;
 
   Mutex mutex_;
-  GuestLink link_ GUARDED_BY(mutex_);
+  ServiceLink link_ GUARDED_BY(mutex_);
   /// Mailboxes that were asked for, and whose answers were not awaited long enough.
   std::size_t late_ GUARDED_BY(mutex_) = 0;
   Welcome welcome_;

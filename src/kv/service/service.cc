@@ -51,14 +51,14 @@ Service::Service(const ServiceOptions& options, const Secret& pool)
                 if (!serves()) return Message{};  // no client asks a standby
                 return handler_.answer_or_hold(request);
               }),
-      errands_([this] { bell_.ring(); }),
-      others_(loop_, *fabric_, *channel_, errands_, secret_, options.servers, options.replica.standbys,
+      tasks_([this] { bell_.ring(); }),
+      others_(loop_, *fabric_, *channel_, tasks_, secret_, options.servers, options.replica.standbys,
               options.replica.is_primary_dead, options.mailbox),
       terminator_(*fabric_, logged_, others_, options.self, options.patience),
       standby_side_(standby_side()),
-      clients_(loop_, *fabric_, inbox_, errands_, secret_, welcome(), first_client(options), options.listen,
+      clients_(loop_, *fabric_, inbox_, tasks_, secret_, welcome(), first_client(options), options.listen,
                standby_side_ ? &*standby_side_ : nullptr) {
-  server_.add_chore([this] { return errands_.run(); });
+  server_.add_chore([this] { return tasks_.run(); });
   server_.add_chore([this] { return store_.reclaim(kReclaimedAtOnce) != 0; });
   if (standby_) server_.add_chore([this] { return follow_primary(); });
   server_.add_chore([this] { return serves() && terminator_.step(); });
@@ -153,7 +153,7 @@ std::optional<StandbySide> Service::standby_side() {
 
 // One that is about to end is let: a process that is killed is taken for one that failed.
 bool Service::take_primarys_access() {
-  (void)errands_.run();  // what it has said last
+  (void)tasks_.run();  // what it has said last
   if (!dead_since_) dead_since_ = fabric_->now();
   const bool is_ending = primary_ && primary_->is != StandbySide::PrimaryIs::gone;
   if (is_ending && fabric_->now() - *dead_since_ < kEnding) return false;

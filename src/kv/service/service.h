@@ -22,10 +22,10 @@
 #include "kv/server/terminator.h"
 #include "kv/service/clients.h"
 #include "kv/service/other_servers.h"
-#include "team/errands.h"
-#include "team/event_loop.h"
-#include "team/secret.h"
-#include "team/service_fabric.h"
+#include "net/event_loop.h"
+#include "net/secret.h"
+#include "service/service_fabric.h"
+#include "service/task_queue.h"
 
 namespace farside::kv {
 
@@ -107,7 +107,7 @@ class Service {
   RequestHandler handler_;
   MailboxInbox inbox_;
   Server server_;
-  Errands errands_;
+  TaskQueue tasks_;
   EventLoop loop_;
   OtherServers others_;
   Terminator terminator_;

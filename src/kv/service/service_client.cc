@@ -11,7 +11,7 @@
 
 #include "kv/replication/standby.h"
 #include "kv/service/system_time.h"
-#include "team/service_fabric.h"
+#include "service/service_fabric.h"
 
 namespace farside::kv {
 
@@ -207,7 +207,7 @@ ServiceClient::ServiceClient(std::span<const std::string> entries, const Secret&
   const auto deadline = SetupClock::now() + limit;
   const auto first = link_to_first(entries, secret_, deadline);
   welcome_ = first->welcome();
-  fabric_ = make_guest_fabric(welcome_.greeting, secret_, welcome_.servers);
+  fabric_ = make_client_fabric(welcome_.greeting, secret_, welcome_.servers);
   asking_ = fabric_->open_channel();
   links_.resize(welcome_.servers.size());
   if (!welcome_.standbys.empty()) {

@@ -19,7 +19,7 @@
 #include "kv/mailbox/mailbox.h"
 #include "kv/service/server_link.h"
 #include "kv/timed_session.h"
-#include "team/event_loop.h"
+#include "net/event_loop.h"
 
 namespace farside::kv {
 

@@ -1,4 +1,6 @@
 // system_time.h — the wall time of servers and clients: the system's clock.
+//
+// Stands alone: protocol code may not name a clock.
 #pragma once
 
 #include <chrono>

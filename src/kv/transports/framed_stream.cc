@@ -51,7 +51,7 @@ std::optional<std::span<const std::byte>> FramedStream::take() {
   if (left.size() < kLengthBytes || lost_) return std::nullopt;
   std::uint32_t length = 0;
   std::memcpy(&length, left.data(), sizeof length);
-  lost_ = length > kMostMessageBytes;
+  lost_ = length > kMaxMessageBytes;
   if (lost_ || left.size() - kLengthBytes < length) return std::nullopt;
   taken_ += kLengthBytes + length;
   return left.subspan(kLengthBytes, length);

@@ -18,7 +18,7 @@ class FramedStream {
  public:
   explicit FramedStream(std::unique_ptr<Stream> stream) : stream_(std::move(stream)) {}
 
-  /// The peer is lost, or has announced a message of more than kMostMessageBytes. Nothing moves any more.
+  /// The peer is lost, or has announced a message of more than kMaxMessageBytes. Nothing moves any more.
   [[nodiscard]] bool is_lost() const noexcept { return lost_; }
   /// The peer speaks another protocol.
   void give_up() noexcept { lost_ = true; }

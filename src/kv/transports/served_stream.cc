@@ -5,7 +5,7 @@ namespace farside::kv {
 bool ServedStream::serve(const Inbox::Answer& answer) {
   stream_.flush();
   bool any = false;
-  for (bool received = false; !waits_for_room() && !has_ended() && held_.size() < kMostHeld;) {
+  for (bool received = false; !waits_for_room() && !has_ended() && held_.size() < kMaxHeld;) {
     if (const auto request = stream_.take()) {
       Inbox::Said said = answer(*request);
       any = true;

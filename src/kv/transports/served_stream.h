@@ -27,7 +27,7 @@ class ServedStream {
   [[nodiscard]] bool has_ended() const noexcept { return stream_.is_lost(); }
 
  private:
-  static constexpr std::size_t kMostHeld = 64;
+  static constexpr std::size_t kMaxHeld = 64;
 
   FramedStream stream_;
   std::vector<Message> held_;

@@ -13,7 +13,7 @@
 #include "farside/base/error.h"
 
 #include "kv/transports/socket_stream.h"
-#include "team/socket.h"
+#include "net/socket.h"
 
 namespace farside::kv {
 

@@ -1,6 +1,8 @@
 // stream.h — bytes to a peer and from it, in order: what requests and replies go over that are not RDMA WRITEs.
 //
 // Thread safety: one thread at a time.
+//
+// Stands alone: it is the interface of three streams.
 #pragma once
 
 #include <cstddef>

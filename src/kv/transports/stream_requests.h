@@ -20,7 +20,7 @@ class StreamRequests final : public Requests {
   StreamRequests(const Fabric& fabric, std::vector<std::unique_ptr<Stream>> streams);
 
   [[nodiscard]] ServerNumber servers() const override { return static_cast<ServerNumber>(connections_.size()); }
-  /// Throws UsageError when the request is longer than kMostMessageBytes.
+  /// Throws UsageError when the request is longer than kMaxMessageBytes.
   Outcome send(ServerNumber server, std::span<const std::byte> request, Deadline deadline) override;
   /// Throws UsageError when nothing is unanswered.
   Outcome receive(ServerNumber server, Message& reply, Deadline deadline) override;

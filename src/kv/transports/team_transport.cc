@@ -12,7 +12,7 @@
 #include "kv/transports/socket_inbox.h"
 #include "kv/transports/socket_stream.h"
 #include "kv/transports/stream_requests.h"
-#include "team/socket.h"
+#include "net/socket.h"
 
 namespace farside::kv {
 

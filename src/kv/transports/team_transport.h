@@ -17,7 +17,7 @@
 namespace farside::kv {
 
 enum class Transport : std::uint8_t {
-  mailbox,       ///< RDMA WRITE into memory of the receiver, who looks there (GET+, PUT+)
+  mailbox,       ///< RDMA WRITE into memory of the receiver, which looks there (GET+, PUT+)
   send_receive,  ///< two-sided messages: buffers that the receiver posts, and completions (GET, PUT over verbs)
   socket,        ///< TCP (GET, PUT)
 };

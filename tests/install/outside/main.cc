@@ -1,4 +1,4 @@
-// A project of somebody else's: one process, its own memory, reached the way a peer's is.
+// A project outside this repository: one process, its own memory, reached the way a peer's is.
 #include <cstdio>
 
 #include "farside/base/error.h"

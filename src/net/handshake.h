@@ -4,7 +4,7 @@
 //   Challenge  coordinator → member   magic, protocol, nonce c, proof over (Hello, nonce c)
 //   Claim      member → coordinator   rank, proof over (Hello, Challenge, rank)
 //
-// Fixed sizes, so nothing is allocated on the word of a stranger. The proofs differ by role, so that neither can be
+// Fixed sizes, so nothing is allocated for an unauthenticated peer. The proofs differ by role, so that neither can be
 // turned back on its maker; both nonces are in both, so that none can be replayed. The key of the frames that follow
 // (session.h) depends on all three. The bytes are pictured in docs/protocols/team.md.
 #pragma once
@@ -15,7 +15,7 @@
 #include <string_view>
 #include <type_traits>
 
-#include "team/secret.h"
+#include "net/secret.h"
 
 namespace farside {
 

@@ -9,7 +9,7 @@
 
 #include "farside/base/fd.h"
 
-#include "team/event_loop.h"
+#include "net/event_loop.h"
 
 namespace farside {
 

@@ -23,7 +23,7 @@ class Secret {
   /// HMAC-SHA-256 over `purpose`, a zero byte, and the parts. Distinct purposes keep one proof from serving as another.
   [[nodiscard]] Digest prove(std::string_view purpose, std::initializer_list<std::string_view> parts) const;
 
-  /// A secret that only who knows this one can know: what was proven with it is proven for `purpose` alone.
+  /// A secret that only a process that knows this one can know: what was proven with it is proven for `purpose` alone.
   [[nodiscard]] Secret for_purpose(std::string_view purpose) const { return Secret(prove(purpose, {})); }
 
   /// For HostFabricOptions::secret. Tells nothing about this one.

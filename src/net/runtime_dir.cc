@@ -1,4 +1,4 @@
-#include "team/runtime_dir.h"
+#include "net/runtime_dir.h"
 
 #include <cerrno>
 #include <cstdlib>

@@ -1,4 +1,4 @@
-#include "team/listener.h"
+#include "net/listener.h"
 
 #include <cerrno>
 
@@ -7,7 +7,7 @@
 
 #include "farside/base/error.h"
 
-#include "team/socket.h"
+#include "net/socket.h"
 
 namespace farside {
 

@@ -1,5 +1,5 @@
-// guest_link.h — a guest's side of its link to a service of the pool (guests.h): a socket whose end says that the other
-// side is gone.
+// service_link.h — a client's side of its link to a service of the pool (service_clients.h): a socket whose end says
+// that the other side is gone.
 //
 // Thread safety: one thread at a time; what, failure and watch: any thread.
 #pragma once
@@ -15,17 +15,17 @@
 #include "farside/fabric/fabric.h"
 
 #include "base/wire.h"
-#include "team/event_loop.h"
-#include "team/introduction.h"
-#include "team/service_messages.h"
+#include "net/event_loop.h"
+#include "net/introduction.h"
+#include "service/service_messages.h"
 
 namespace farside {
 
-class GuestLink {
+class ServiceLink {
  public:
   /// Connects, shakes hands and waits for the service's welcome. Throws Error when no service answers, or not with this
   /// secret.
-  GuestLink(const Introduced& what, const Secret& secret, SetupClock::time_point deadline);
+  ServiceLink(const Introduced& what, const Secret& secret, SetupClock::time_point deadline);
 
   [[nodiscard]] const Introduced& what() const noexcept { return what_; }
 
@@ -54,7 +54,7 @@ class GuestLink {
   void watch(EventLoop& loop, const std::function<void()>& ended) const;
 
  private:
-  GuestLink(Introduced what, Acquaintance met);
+  ServiceLink(Introduced what, Acquaintance met);
 
   const Introduced what_;
   const Fd socket_;
@@ -82,12 +82,12 @@ template <class Link>
 struct ServiceGreeting {
   std::string version;  ///< of farside
   FabricMode mode = FabricMode::automatic;
-  bool remote_peers = false;  ///< guests of other hosts may come
+  bool remote_peers = false;  ///< clients of other hosts may come
   std::string fabric;         ///< its address there
 
   /// Returns the greeting of this process.
   [[nodiscard]] static ServiceGreeting of(Fabric& fabric, bool remote_peers);
-  /// Throws Error when this program cannot be a guest of who said that.
+  /// Throws Error when this program cannot be a client of the service that said so.
   void expect_compatible(const Introduced& what) const;
 
   void encode(Encoder& out) const;

@@ -1,4 +1,4 @@
-#include "team/service_socket.h"
+#include "service/service_socket.h"
 
 #include <algorithm>
 #include <system_error>

@@ -1,4 +1,4 @@
-#include "team/event_loop.h"
+#include "net/event_loop.h"
 
 #include <algorithm>
 #include <array>

@@ -1,4 +1,4 @@
-#include "team/socket.h"
+#include "net/socket.h"
 
 #include <algorithm>
 #include <array>
@@ -17,7 +17,7 @@
 
 #include "farside/base/error.h"
 
-#include "team/local_socket.h"
+#include "net/local_socket.h"
 
 namespace farside {
 

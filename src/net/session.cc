@@ -1,4 +1,4 @@
-#include "team/session.h"
+#include "net/session.h"
 
 #include "base/wire.h"
 

@@ -1,5 +1,5 @@
 // A service and clients that connect without a word: its own clients are let in.
-#include "team/guests.h"
+#include "service/service_clients.h"
 
 #include <algorithm>
 #include <array>
@@ -20,9 +20,9 @@
 
 #include "farside/base/error.h"
 
-#include "team/guest_link.h"
-#include "team/handshake.h"
-#include "team/runtime_dir.h"
+#include "net/handshake.h"
+#include "net/runtime_dir.h"
+#include "service/service_link.h"
 #include "tests/support/fleet.h"
 #include "tests/support/shared.h"
 
@@ -34,28 +34,28 @@ constexpr std::size_t kMoreThanWait = 200;
 SetupClock::time_point in_a_minute() { return SetupClock::now() + std::chrono::seconds(60); }
 
 /// Says "welcome", and what it is told.
-class Echo final : public Guests::Host {
+class Echo final : public ServiceClients::Handler {
  public:
-  Echo(const Secret& secret, const std::vector<std::string>& addresses) : guests_(loop_, secret, *this, addresses) {}
+  Echo(const Secret& secret, const std::vector<std::string>& addresses) : clients_(loop_, secret, *this, addresses) {}
   ~Echo() override { loop_.stop(); }
 
   std::string welcome() override { return "welcome"; }
-  Guests::Refusal obey(Guests::Number guest, const std::string& message) override {
-    guests_.say(guest, message);
+  ServiceClients::Refusal handle(ServiceClients::Number number, const std::string& message) override {
+    clients_.say(number, message);
     return {};
   }
   [[nodiscard]] std::string refusal(const std::string& reason) const override { return reason; }
-  void part(Guests::Number /*guest*/) override {}
+  void part(ServiceClients::Number /*number*/) override {}
 
  private:
   EventLoop loop_;
-  Guests guests_;
+  ServiceClients clients_;
 };
 
-class GuestsTest : public testing::Test {
+class ServiceClientsTest : public testing::Test {
  protected:
   void expect_welcome(const std::string& address) const {
-    GuestLink link({"reach the service at", address}, secret_, in_a_minute());
+    ServiceLink link({"reach the service at", address}, secret_, in_a_minute());
     EXPECT_EQ(link.receive(in_a_minute()), "welcome");
     link.send("echo", in_a_minute());
     EXPECT_EQ(link.receive(in_a_minute()), "echo");
@@ -68,10 +68,10 @@ class GuestsTest : public testing::Test {
 };
 
 // The oldest connections that have proven nothing make room, and those of one listener cost the other nothing.
-TEST_F(GuestsTest, IdleConnectionsKeepNoClientOut) {
+TEST_F(ServiceClientsTest, IdleConnectionsKeepNoClientOut) {
   const Echo service(secret_, {busy_, quiet_});
   const Fd idle = connect_to(quiet_, in_a_minute());
-  GuestLink known({"reach the service at", busy_}, secret_, in_a_minute());
+  ServiceLink known({"reach the service at", busy_}, secret_, in_a_minute());
   EXPECT_EQ(known.receive(in_a_minute()), "welcome");
   std::vector<Fd> crowd;
   for (std::size_t i = 0; i < kMoreThanWait; ++i) crowd.push_back(connect_to(busy_, in_a_minute()));
@@ -125,7 +125,7 @@ class Relay {
 };
 
 // It was the oldest of too many at each step of its handshake; a member introduces itself in the same way.
-TEST_F(GuestsTest, AClientWhoseConnectionIsClosedBeforeItWasHeardConnectsAgain) {
+TEST_F(ServiceClientsTest, AClientWhoseConnectionIsClosedBeforeItWasHeardConnectsAgain) {
   const Echo service(secret_, {busy_});
   const Relay relay(quiet_, busy_, {0, 1, sizeof(Hello), sizeof(Hello) + sizeof(Claim)});
   expect_welcome(quiet_);
@@ -137,10 +137,10 @@ struct Welcomed {
     EXPECT_EQ(link.receive(deadline), "welcome");
   }
 
-  GuestLink link;
+  ServiceLink link;
 };
 
-TEST_F(GuestsTest, AnEntryThatDoesNotAnswerLeavesTheNextOneItsTime) {
+TEST_F(ServiceClientsTest, AnEntryThatDoesNotAnswerLeavesTheNextOneItsTime) {
   const Fd silent = listen_on(quiet_);  // as of a process that is stopped
   const Echo service(secret_, {busy_});
   const std::vector<std::string> entries{quiet_, busy_};
@@ -151,7 +151,7 @@ TEST_F(GuestsTest, AnEntryThatDoesNotAnswerLeavesTheNextOneItsTime) {
 }
 
 // A client that comes while no descriptor is free is let in when there is one; others are served meanwhile.
-TEST_F(GuestsTest, AClientWaitsForADescriptor) {
+TEST_F(ServiceClientsTest, AClientWaitsForADescriptor) {
   const test::Shared<std::atomic<int>> step;
   const auto wait_for = [&step](int wanted) {
     EXPECT_TRUE(test::eventually([&] { return step->load() >= wanted; })) << wanted;
@@ -173,7 +173,7 @@ TEST_F(GuestsTest, AClientWaitsForADescriptor) {
       wait_for(5);
     } else {
       wait_for(1);
-      GuestLink known({"reach the service at", busy_}, secret_, in_a_minute());
+      ServiceLink known({"reach the service at", busy_}, secret_, in_a_minute());
       EXPECT_EQ(known.receive(in_a_minute()), "welcome");
       *step = 2;
       wait_for(3);

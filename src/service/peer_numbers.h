@@ -1,7 +1,9 @@
-// peer_numbers.h — numbers for the guests of a service, as peers of its fabric: one whose access was taken away is
-// given to another guest again.
+// peer_numbers.h — numbers for the clients of a service, as peers of its fabric: one whose access was taken away is
+// given to another client again.
 //
 // Thread safety: one thread at a time.
+//
+// Stands alone: the services of kv and of far memory number their clients with it.
 #pragma once
 
 #include <string>

@@ -1,10 +1,10 @@
-#include "team/service_fabric.h"
+#include "service/service_fabric.h"
 
 #include <utility>
 
 #include "farside/fabric/host.h"
 
-#include "team/socket.h"
+#include "net/socket.h"
 
 namespace farside {
 
@@ -30,8 +30,8 @@ std::unique_ptr<Fabric> make_service_fabric(PeerId self, bool remote_peers, cons
   return fabric;
 }
 
-std::unique_ptr<Fabric> make_guest_fabric(const ServiceGreeting& greeting, const Secret& secret,
-                                          std::span<const std::string> addresses) {
+std::unique_ptr<Fabric> make_client_fabric(const ServiceGreeting& greeting, const Secret& secret,
+                                           std::span<const std::string> addresses) {
   return make_fabric(greeting.mode, greeting.remote_peers, secret, addresses);
 }
 
@@ -43,7 +43,7 @@ OwnBell::OwnBell(Fabric& fabric, PeerId self, const Region& region, std::uint64_
 
 void OwnBell::ring() {
   const MutexLock lock(mutex_);
-  (void)channel_->add_signal(word_, 1, fabric_.in(kRing));  // who serves looks anyway, later
+  (void)channel_->add_signal(word_, 1, fabric_.in(kRing));  // the service looks anyway, later
 }
 
 }  // namespace farside

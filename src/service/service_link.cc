@@ -1,4 +1,4 @@
-#include "team/guest_link.h"
+#include "service/service_link.h"
 
 #include <utility>
 
@@ -11,24 +11,24 @@ namespace farside {
 
 namespace {
 
-constexpr std::uint32_t kNoRank = 0;  // guests have none to claim
+constexpr std::uint32_t kNoRank = 0;  // clients have none to claim
 constexpr auto kTryToSend = std::chrono::seconds(1);
 
 }  // namespace
 
-GuestLink::GuestLink(const Introduced& what, const Secret& secret, SetupClock::time_point deadline)
-    : GuestLink(what, introduce(what, secret, kNoRank, kServiceBodyLimit, deadline)) {}
+ServiceLink::ServiceLink(const Introduced& what, const Secret& secret, SetupClock::time_point deadline)
+    : ServiceLink(what, introduce(what, secret, kNoRank, kServiceBodyLimit, deadline)) {}
 
-GuestLink::GuestLink(Introduced what, Acquaintance met)
+ServiceLink::ServiceLink(Introduced what, Acquaintance met)
     : what_(std::move(what)), socket_(std::move(met.socket)), session_(met.session), welcome_(std::move(met.first)) {
   keep_alive(socket_);
 }
 
-void GuestLink::send(const std::string& message, SetupClock::time_point deadline) {
+void ServiceLink::send(const std::string& message, SetupClock::time_point deadline) {
   write_all(socket_, session_.seal(FrameKind::service, message), deadline);
 }
 
-std::string GuestLink::receive(SetupClock::time_point deadline) {
+std::string ServiceLink::receive(SetupClock::time_point deadline) {
   Frame frame = welcome_ ? std::move(*std::exchange(welcome_, std::nullopt))
                          : read_frame(socket_, what_, session_, kServiceBodyLimit, deadline);
   if (frame.kind != FrameKind::service) {
@@ -37,7 +37,7 @@ std::string GuestLink::receive(SetupClock::time_point deadline) {
   return std::move(frame.fields);
 }
 
-void GuestLink::try_to_send(const std::string& message) noexcept {
+void ServiceLink::try_to_send(const std::string& message) noexcept {
   try {
     send(message, SetupClock::now() + kTryToSend);
   } catch (const std::exception& error) {  // it is gone already
@@ -45,13 +45,13 @@ void GuestLink::try_to_send(const std::string& message) noexcept {
   }
 }
 
-Error GuestLink::failure(const std::string& why) const {
+Error ServiceLink::failure(const std::string& why) const {
   return Error({what_.tried, what_.address, why, "see farside status"});
 }
 
-void GuestLink::hang_up() const noexcept { (void)::shutdown(socket_.get(), SHUT_RDWR); }
+void ServiceLink::hang_up() const noexcept { (void)::shutdown(socket_.get(), SHUT_RDWR); }
 
-void GuestLink::watch(EventLoop& loop, const std::function<void()>& ended) const {
+void ServiceLink::watch(EventLoop& loop, const std::function<void()>& ended) const {
   loop.post([&loop, descriptor = socket_.get(), ended] {
     loop.watch(descriptor, EPOLLRDHUP, [&loop, descriptor, ended](std::uint32_t) {
       ended();

@@ -1,5 +1,5 @@
-// service_messages.h — what a service of the pool and its guests say to each other. Each message travels in a frame of
-// its own (session.h, kind `service`): a byte that says which it is, then its fields.
+// service_messages.h — what a service of the pool and its clients say to each other. Each message travels in a frame
+// of its own (net/session.h, kind `service`): a byte that says which it is, then its fields.
 #pragma once
 
 #include <cstddef>

@@ -8,9 +8,9 @@
 
 #include "farside/base/fd.h"
 
-#include "team/handshake.h"
-#include "team/session.h"
-#include "team/socket.h"
+#include "net/handshake.h"
+#include "net/session.h"
+#include "net/socket.h"
 
 namespace farside {
 
@@ -44,7 +44,7 @@ struct Acquaintance {
 /// The other side's, message by message as they come.
 class Introduction {
  public:
-  /// Why a stranger is sent away; none while it behaves.
+  /// Why an unauthenticated peer is sent away; none while it behaves.
   using Refusal = std::optional<std::string>;
 
   /// Takes what it can from the front of `received`, and answers through `send`. A refusal is for good: what arrives

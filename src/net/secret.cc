@@ -1,4 +1,4 @@
-#include "team/secret.h"
+#include "net/secret.h"
 
 #include <string>
 

@@ -1,4 +1,4 @@
-// errands.h — what other threads want done by the thread that serves.
+// task_queue.h — what other threads want done by the thread that serves.
 //
 // Thread safety: post from any thread, run from one.
 #pragma once
@@ -12,10 +12,10 @@
 
 namespace farside {
 
-class Errands {
+class TaskQueue {
  public:
   /// `wake` has the serving thread look for them soon. Any thread may call it.
-  explicit Errands(std::function<void()> wake) : wake_(std::move(wake)) {}
+  explicit TaskQueue(std::function<void()> wake) : wake_(std::move(wake)) {}
 
   void post(std::function<void()> task) {
     {

@@ -13,7 +13,7 @@
 #include <string>
 #include <string_view>
 
-#include "team/secret.h"
+#include "net/secret.h"
 
 namespace farside {
 

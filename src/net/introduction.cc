@@ -1,4 +1,4 @@
-#include "team/introduction.h"
+#include "net/introduction.h"
 
 #include <algorithm>
 #include <chrono>

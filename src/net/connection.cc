@@ -1,4 +1,4 @@
-#include "team/connection.h"
+#include "net/connection.h"
 
 #include <algorithm>
 #include <array>

@@ -1,4 +1,4 @@
-#include "team/handshake.h"
+#include "net/handshake.h"
 
 namespace farside {
 

@@ -1,4 +1,4 @@
-// service_fabric.h — what a service of the pool stands on: a fabric where guests reach its memory, and a bell that
+// service_fabric.h — what a service of the pool stands on: a fabric where clients reach its memory, and a bell that
 // wakes the thread that serves them.
 #pragma once
 
@@ -10,21 +10,21 @@
 #include "farside/fabric/fabric.h"
 
 #include "base/mutex.h"
-#include "team/guest_link.h"
-#include "team/secret.h"
+#include "net/secret.h"
+#include "service/service_link.h"
 
 namespace farside {
 
-/// Makes a service's fabric, of the mode that the environment names, where it is its own peer `self`. Guests know
-/// `secret`; `listening` is where they find it.
+/// Makes a service's fabric, of the mode that the environment names, where it is its own peer `self`. ServiceClients
+/// know `secret`; `listening` is where they find it.
 [[nodiscard]] std::unique_ptr<Fabric> make_service_fabric(PeerId self, bool remote_peers, const Secret& secret,
                                                           std::span<const std::string> listening);
 
-/// Makes a guest's fabric, as the service that it reached has said. Services are found at `addresses`.
-[[nodiscard]] std::unique_ptr<Fabric> make_guest_fabric(const ServiceGreeting& greeting, const Secret& secret,
-                                                        std::span<const std::string> addresses);
+/// Makes a client's fabric, as the service that it reached has said. Services are found at `addresses`.
+[[nodiscard]] std::unique_ptr<Fabric> make_client_fabric(const ServiceGreeting& greeting, const Secret& secret,
+                                                         std::span<const std::string> addresses);
 
-/// Rings as guests do, from inside the service.
+/// Rings as clients do, from inside the service.
 ///
 /// Thread safety: every call, from any thread.
 class OwnBell {
