@@ -14,9 +14,9 @@
 #include "bench/harness/seat.h"
 #include "bench/kv/clients.h"
 #include "kv/contention.h"
-#include "kv/in_team.h"
-#include "kv/locking/locking_handler.h"
-#include "kv/locking/locking_session.h"
+#include "kv_baselines/in_team.h"
+#include "kv_baselines/locking/locking_handler.h"
+#include "kv_baselines/locking/locking_session.h"
 
 namespace farside::bench {
 namespace {

@@ -1,6 +1,6 @@
 // program_error.h — a program that the user named, and that cannot be run.
 //
-// Stands alone: the launcher of jobs and three commands run programs that the user names.
+// Stands alone: the launcher of jobs and `farside exec` throw it, the frame of all commands catches it.
 #pragma once
 
 #include <cerrno>

@@ -145,19 +145,6 @@ int run_far(const FarArguments& arguments) {
   return end.code;
 }
 
-// With env's and timeout's code for what is not the program's own end.
-int run_far_or_refuse(const FarArguments& arguments) {
-  constexpr int kRefused = 125;
-  try {
-    return run_far(arguments);
-  } catch (const ProgramError&) {
-    throw;  // has a code of its own
-  } catch (const Error& error) {
-    std::cerr << "farside: " << error.what() << '\n';
-    return kRefused;
-  }
-}
-
 }  // namespace
 
 void add_far(CLI::App& app, Action& chosen) {
@@ -190,7 +177,7 @@ void add_far(CLI::App& app, Action& chosen) {
       "Exits with the program's code (128 + n when signal n killed it; 127 when there is no such program, 126 when it\n"
       "cannot be executed; 125 when farside refuses), and ends what the program left running.\n\n"
       "Example:\n  farside far --local 2G --stats -- sort -S 8G numbers");
-  command->callback([arguments, &chosen] { chosen = [arguments] { return run_far_or_refuse(*arguments); }; });
+  command->callback([arguments, &chosen] { chosen = [arguments] { return run_far(*arguments); }; });
 }
 
 }  // namespace farside::cli

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <exception>
 #include <iostream>
+#include <string_view>
 
 #include "farside/base/error.h"
 
@@ -11,6 +12,8 @@
 namespace farside {
 
 namespace {
+
+constexpr int kRefused = 125;
 
 // By convention, that subcommand's positional is called so.
 bool runs_a_program(const CLI::App& app) {
@@ -40,6 +43,8 @@ int run_command(CLI::App& app, std::initializer_list<AddCommand> commands, const
   const auto complain = [&](const std::exception& error) {
     std::cerr << app.get_name() << ": " << error.what() << '\n';
   };
+  // As env and timeout: 1 and 2 are codes of the program that was to run, so this one's own is another.
+  const auto code_of = [&app](int own) { return runs_a_program(app) ? kRefused : own; };
   try {
     app.failure_message([](const CLI::App* used, const CLI::Error& error) { return misuse(*used, error); });
     Action chosen;
@@ -53,20 +58,21 @@ int run_command(CLI::App& app, std::initializer_list<AddCommand> commands, const
     std::cerr << app.get_name() << ": name " << choice << '\n' << app.help();
     return 2;
   } catch (const CLI::ParseError& error) {
-    const int code = app.exit(error) == 0 ? 0 : 2;
-    if (code != 0 && runs_a_program(app)) {
-      std::cerr << "\nput -- before the program, so that its options are its own\n";
+    if (app.exit(error) == 0) return 0;
+    const bool has_dashes = std::any_of(argv, argv + argc, [](std::string_view argument) { return argument == "--"; });
+    if (runs_a_program(app) && !has_dashes) {
+      std::cerr << "put -- before the program, so that its options are its own\n";
     }
-    return code;
+    return code_of(2);
   } catch (const UsageError& error) {
     complain(error);
-    return 2;
+    return code_of(2);
   } catch (const ProgramError& error) {
     complain(error);
     return error.exit_code();
   } catch (const std::exception& error) {
     complain(error);
-    return 1;
+    return code_of(1);
   }
 }
 

@@ -16,8 +16,9 @@ using Action = std::function<int()>;
 using AddCommand = void (*)(CLI::App& app, Action& chosen);
 
 /// Reads the arguments, takes the action that they choose, and says on standard error what went wrong. Returns the exit
-/// code: 0, the action's own, 1 when it failed, 2 when the program was used wrongly, 126 or 127 when it could not run
-/// another (program_error.h). `choice` is what to name when nothing is chosen: "a command".
+/// code: 0, the action's own, 1 when it failed, 2 when the program was used wrongly; of a command that runs another
+/// program 125 in both cases, and 126 or 127 when it could not run it (program_error.h). `choice` is what to name when
+/// nothing is chosen: "a command".
 [[nodiscard]] int run_command(CLI::App& app, std::initializer_list<AddCommand> commands, const std::string& choice,
                               int argc, char** argv);
 

@@ -34,8 +34,9 @@ inline CLI::Option* add_break(CLI::App& app, std::vector<std::string>& into) {
 /// The rules without those that are named in `broken`. Throws UsageError when this build breaks none.
 [[nodiscard]] inline CacheRules rules_without(const std::vector<std::string>& broken) {
   if (!Rule::kBreakable && !broken.empty()) {
-    throw UsageError({"break the rule", broken.front(), "this build keeps all rules",
-                      "use the farside-sim that `cmake --preset breakable` and `cmake --build` make"});
+    throw UsageError(
+        {"break the rule", broken.front(), "this build keeps all rules",
+         "use build/breakable/bin/farside-sim, after cmake --preset breakable && cmake --build --preset breakable"});
   }
   CacheRules rules;
   for (const NamedRule& each : named_rules()) {

@@ -102,7 +102,7 @@ void add_replay(CLI::App& app, Action& chosen) {
     option->group("Instead of what the seed draws");
   }
   app.footer(
-      "Exit code 1 when something was violated.\n\n"
+      "Exit code 1 when something was violated. Only the build of the preset breakable can break rules.\n\n"
       "Examples:\n  farside-sim --seed 7 cache\n  farside-sim --seeds 1000 cache --break reads_header_again");
   app.callback([wanted, &chosen] {
     if (!wanted->scenario.empty()) chosen = [wanted] { return replay(*wanted); };

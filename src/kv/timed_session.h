@@ -1,6 +1,6 @@
 // timed_session.h — an atomic session whose calls all have the same time-out.
 //
-// Stands alone: tests and benchmarks make sessions without a service.
+// Stands alone: tests make sessions without a service.
 #pragma once
 
 #include "farside/kv/session.h"

@@ -1,5 +1,5 @@
 // service_clients.h — a service's clients from outside the pool: each connects, proves to know the pool's secret, and
-// is a admitted as long as its socket is open. A Handler answers what it says then.
+// is admitted as long as its socket is open. A Handler answers its messages.
 //
 // Thread safety: for the loop's thread, but for construction and destruction.
 #pragma once
@@ -49,8 +49,8 @@ class ServiceClients {
     Handler() = default;
   };
 
-  /// Listens at `addresses` (listener.h; the pool's lock says that no other service does) from construction on until
-  /// `loop` is stopped, which must be before this goes.
+  /// Listens at `addresses` (net/listener.h; the pool's lock says that no other service does) from construction on
+  /// until `loop` is stopped, which must be before this goes.
   ServiceClients(EventLoop& loop, const Secret& secret, Handler& handler, const std::vector<std::string>& addresses);
   ServiceClients(const ServiceClients&) = delete;
   ServiceClients& operator=(const ServiceClients&) = delete;

@@ -16,6 +16,7 @@ namespace {
 
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 
 class ExecTest : public PoolTest {
  protected:
@@ -30,7 +31,7 @@ TEST_F(ExecTest, RefusesWhatIsNoDirectory) {
   const std::vector<std::string> names{"/no/such/directory", "", files_dir() / "file"};
   for (const std::string& name : names) {
     const CommandEnd end = farside({"exec", "--under", name, "--", "echo", "started"});
-    EXPECT_EQ(end.code(), 2) << name;
+    EXPECT_EQ(end.code(), 125) << name;
     EXPECT_THAT(end.err, HasSubstr("give --under a directory"));
     EXPECT_THAT(end.out, IsEmpty());
   }
@@ -39,11 +40,11 @@ TEST_F(ExecTest, RefusesWhatIsNoDirectory) {
 TEST_F(ExecTest, RefusesANodeThatThePoolDoesNotHave) {
   ASSERT_EQ(up({"-n", "2", "--cache", "16M"}).code(), 0);
   const CommandEnd end = farside({"exec", "--node", "2", "--", "true"});
-  EXPECT_EQ(end.code(), 2);
+  EXPECT_EQ(end.code(), 125);
   EXPECT_THAT(end.err, HasSubstr("through node 2: the pool has none of that number on this machine"));
 }
 
-TEST_F(ExecTest, WantsAProgram) { EXPECT_EQ(farside({"exec"}).code(), 2); }
+TEST_F(ExecTest, WantsAProgram) { EXPECT_EQ(farside({"exec"}).code(), 125); }
 
 // Scripts go on working on a machine whose pool is down.
 TEST_F(ExecTest, RunsTheProgramWithoutAPoolAndSaysSoOnce) {
@@ -66,8 +67,9 @@ TEST_F(ExecTest, RunsTheProgramWithoutARuntimeDirectory) {
 
 TEST_F(ExecTest, SaysWhereTheProgramsOptionsBelong) {
   const CommandEnd end = farside({"exec", "sh", "-c", "exit 5"});
-  EXPECT_EQ(end.code(), 2);
+  EXPECT_EQ(end.code(), 125);
   EXPECT_THAT(end.err, HasSubstr("-- before the program"));
+  EXPECT_THAT(farside({"exec", "--none", "--", "true"}).err, Not(HasSubstr("-- before the program")));
 }
 
 TEST_F(ExecTest, EndsAsTheProgramDoes) {

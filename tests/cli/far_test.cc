@@ -107,7 +107,7 @@ TEST_F(FarTest, SpillsWhatItKeepsToANewFile) {
   const CommandEnd taken = far({"--local", "2M", "--spill", FARSIDE_FAR_PROGRAM, "--", "true"});
   EXPECT_EQ(taken.code(), 125);
   EXPECT_THAT(taken.err, HasSubstr(FARSIDE_FAR_PROGRAM));
-  EXPECT_EQ(far({"--local", "16M", "--mirror", "--spill", file, "--", "true"}).code(), 2);
+  EXPECT_EQ(far({"--local", "16M", "--mirror", "--spill", file, "--", "true"}).code(), 125);
 }
 
 TEST_F(FarTest, SaysWhatCameAndWent) {
@@ -216,8 +216,8 @@ TEST_F(FarTest, RefusesABudgetThatCannotBe) {
     EXPECT_EQ(end.code(), 125) << end.err;
     EXPECT_THAT(end.err, HasSubstr(said));
   }
-  EXPECT_EQ(far({"--local", "16M", "--mirror", "--trust-nodes", "--", "true"}).code(), 2);
-  EXPECT_EQ(far({"--local", "16M"}).code(), 2);
+  EXPECT_EQ(far({"--local", "16M", "--mirror", "--trust-nodes", "--", "true"}).code(), 125);
+  EXPECT_EQ(far({"--local", "16M"}).code(), 125);
 }
 
 TEST_F(FarTest, SaysThatThereIsNoPoolOrOneThatIsTooSmall) {

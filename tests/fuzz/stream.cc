@@ -7,7 +7,7 @@
 #include <cstring>
 #include <memory>
 
-#include "kv/transports/framed_stream.h"
+#include "kv_baselines/transports/framed_stream.h"
 
 namespace farside::fuzz {
 namespace {

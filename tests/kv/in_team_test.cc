@@ -1,6 +1,6 @@
 // A store among real processes: two servers, two clients of two sessions each. What clients saw is recorded and judged;
 // and reads go on while the servers are stopped.
-#include "kv/in_team.h"
+#include "kv_baselines/in_team.h"
 
 #include <atomic>
 #include <csignal>

@@ -9,7 +9,7 @@
 
 #include <gtest/gtest.h>
 
-#include "kv/in_team.h"
+#include "kv_baselines/in_team.h"
 #include "tests/support/fleet.h"
 #include "tests/support/fleet_team.h"
 #include "tests/support/pool.h"

@@ -8,10 +8,10 @@
 
 #include <gtest/gtest.h>
 
-#include "kv/locking/locking_handler.h"
-#include "kv/locking/locking_session.h"
 #include "kv/server/server.h"
-#include "kv/transports/team_transport.h"
+#include "kv_baselines/locking/locking_handler.h"
+#include "kv_baselines/locking/locking_session.h"
+#include "kv_baselines/transports/team_transport.h"
 #include "tests/support/fleet.h"
 #include "tests/support/fleet_team.h"
 #include "tests/support/reduced.h"

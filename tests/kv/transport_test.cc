@@ -10,9 +10,9 @@
 #include "farside/base/error.h"
 
 #include "kv/server/server.h"
-#include "kv/transports/framed_stream.h"
-#include "kv/transports/socket_inbox.h"
-#include "kv/transports/team_transport.h"
+#include "kv_baselines/transports/framed_stream.h"
+#include "kv_baselines/transports/socket_inbox.h"
+#include "kv_baselines/transports/team_transport.h"
 #include "net/socket.h"
 #include "tests/support/fleet.h"
 #include "tests/support/fleet_team.h"

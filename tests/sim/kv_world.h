@@ -11,8 +11,8 @@
 #include <utility>
 #include <vector>
 
-#include "kv/in_team.h"
 #include "kv/replication/shipping_ring.h"
+#include "kv_baselines/in_team.h"
 #include "sim/world.h"
 
 namespace farside::sim {

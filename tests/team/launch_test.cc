@@ -178,11 +178,11 @@ TEST(Run, SaysThatAProgramCannotBeRun) {
 }
 
 TEST(Run, RefusesWrongUse) {
-  EXPECT_EQ(run({FARSIDE_COMMAND, "run"}).code(), 2);
-  EXPECT_EQ(run({FARSIDE_COMMAND, "run", "-n", "2"}).code(), 2);
-  EXPECT_EQ(run(farside_run("0", {"true"})).code(), 2);
-  EXPECT_EQ(run(farside_run("many", {"true"})).code(), 2);
-  EXPECT_EQ(run(farside_run("100000", {"true"})).code(), 2);
+  EXPECT_EQ(run({FARSIDE_COMMAND, "run"}).code(), 125);
+  EXPECT_EQ(run({FARSIDE_COMMAND, "run", "-n", "2"}).code(), 125);
+  EXPECT_EQ(run(farside_run("0", {"true"})).code(), 125);
+  EXPECT_EQ(run(farside_run("many", {"true"})).code(), 125);
+  EXPECT_EQ(run(farside_run("100000", {"true"})).code(), 125);
 }
 
 TEST(Run, HelpsWithAnExample) {

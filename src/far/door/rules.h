@@ -1,6 +1,6 @@
 // rules.h — what a fork's bytes stand on (docs/protocols/far_door.md). Tests break one rule at a time.
 //
-// Stands alone: tests name the rules without the code that keeps them.
+// Stands alone: door, program and slot map each keep some of them.
 #pragma once
 
 #include "base/rule.h"

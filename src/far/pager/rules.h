@@ -2,7 +2,7 @@
 //
 // All of them hold, always. Tests break one at a time to show that they would notice.
 //
-// Stands alone: tests name the rules without the code that keeps them.
+// Stands alone: as in each protocol, all rules of the proof are in one place.
 #pragma once
 
 #include "base/rule.h"

@@ -2,7 +2,7 @@
 //
 // All of them hold, always. Tests of the protocol break one at a time to show that they would notice.
 //
-// Stands alone: tests name the rules without the code that keeps them.
+// Stands alone: lender and slab map each keep some of them.
 #pragma once
 
 #include "base/rule.h"

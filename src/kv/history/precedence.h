@@ -8,7 +8,7 @@
 
 namespace farside {
 
-/// From the weakest to the strongest: atomicity includes what stands before it.
+/// In the order in which a check asks for them: one that asks for atomicity also asks for what stands before it.
 enum class PrecedenceReason : std::uint8_t {
   session_order,    ///< one session did both; or `before` is the initial values
   read_from,        ///< `after` saw a write of `before`

@@ -1,4 +1,4 @@
-#include "kv/in_team.h"
+#include "kv_baselines/in_team.h"
 
 #include <span>
 #include <string>

@@ -1,4 +1,4 @@
-#include "kv/transports/framed_stream.h"
+#include "kv_baselines/transports/framed_stream.h"
 
 #include <algorithm>
 #include <cstring>

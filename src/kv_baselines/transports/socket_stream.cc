@@ -1,4 +1,4 @@
-#include "kv/transports/socket_stream.h"
+#include "kv_baselines/transports/socket_stream.h"
 
 #include <algorithm>
 #include <cerrno>

@@ -4,7 +4,7 @@
 #include "farside/base/fd.h"
 #include "farside/fabric/fabric.h"
 
-#include "kv/transports/stream.h"
+#include "kv_baselines/transports/stream.h"
 
 namespace farside::kv {
 

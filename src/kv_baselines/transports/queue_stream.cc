@@ -1,4 +1,4 @@
-#include "kv/transports/queue_stream.h"
+#include "kv_baselines/transports/queue_stream.h"
 
 #include <algorithm>
 #include <array>

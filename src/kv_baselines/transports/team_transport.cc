@@ -1,4 +1,4 @@
-#include "kv/transports/team_transport.h"
+#include "kv_baselines/transports/team_transport.h"
 
 #include <algorithm>
 #include <array>
@@ -8,10 +8,10 @@
 #include "farside/base/error.h"
 
 #include "kv/mailbox/mailbox_inbox.h"
-#include "kv/transports/queue_inbox.h"
-#include "kv/transports/socket_inbox.h"
-#include "kv/transports/socket_stream.h"
-#include "kv/transports/stream_requests.h"
+#include "kv_baselines/transports/queue_inbox.h"
+#include "kv_baselines/transports/socket_inbox.h"
+#include "kv_baselines/transports/socket_stream.h"
+#include "kv_baselines/transports/stream_requests.h"
 #include "net/socket.h"
 
 namespace farside::kv {

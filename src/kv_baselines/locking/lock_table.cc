@@ -1,4 +1,4 @@
-#include "kv/locking/lock_table.h"
+#include "kv_baselines/locking/lock_table.h"
 
 #include <algorithm>
 

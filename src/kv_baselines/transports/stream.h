@@ -2,7 +2,7 @@
 //
 // Thread safety: one thread at a time.
 //
-// Stands alone: it is the interface of three streams.
+// Stands alone: it is the interface of two streams.
 #pragma once
 
 #include <cstddef>

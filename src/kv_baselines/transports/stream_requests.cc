@@ -1,4 +1,4 @@
-#include "kv/transports/stream_requests.h"
+#include "kv_baselines/transports/stream_requests.h"
 
 #include <algorithm>
 #include <string>

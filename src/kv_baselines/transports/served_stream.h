@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "kv/protocol/inbox.h"
-#include "kv/transports/framed_stream.h"
+#include "kv_baselines/transports/framed_stream.h"
 
 namespace farside::kv {
 

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "kv/mailbox/bell.h"
-#include "kv/transports/queue_stream.h"
-#include "kv/transports/served_stream.h"
+#include "kv_baselines/transports/queue_stream.h"
+#include "kv_baselines/transports/served_stream.h"
 
 namespace farside::kv {
 

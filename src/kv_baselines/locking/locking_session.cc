@@ -1,4 +1,4 @@
-#include "kv/locking/locking_session.h"
+#include "kv_baselines/locking/locking_session.h"
 
 #include <algorithm>
 #include <utility>

@@ -10,7 +10,7 @@
 #include "farside/fabric/fabric.h"
 
 #include "kv/protocol/requests.h"
-#include "kv/transports/framed_stream.h"
+#include "kv_baselines/transports/framed_stream.h"
 
 namespace farside::kv {
 

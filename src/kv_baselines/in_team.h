@@ -18,7 +18,7 @@
 #include "kv/server/request_handler.h"
 #include "kv/server/server.h"
 #include "kv/server/terminator.h"
-#include "kv/transports/team_transport.h"
+#include "kv_baselines/transports/team_transport.h"
 
 namespace farside::kv {
 

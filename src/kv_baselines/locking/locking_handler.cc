@@ -1,4 +1,4 @@
-#include "kv/locking/locking_handler.h"
+#include "kv_baselines/locking/locking_handler.h"
 
 namespace farside::kv {
 

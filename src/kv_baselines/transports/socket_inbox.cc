@@ -1,4 +1,4 @@
-#include "kv/transports/socket_inbox.h"
+#include "kv_baselines/transports/socket_inbox.h"
 
 #include <array>
 #include <memory>
@@ -12,7 +12,7 @@
 
 #include "farside/base/error.h"
 
-#include "kv/transports/socket_stream.h"
+#include "kv_baselines/transports/socket_stream.h"
 #include "net/socket.h"
 
 namespace farside::kv {

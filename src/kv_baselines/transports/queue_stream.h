@@ -18,7 +18,7 @@
 
 #include "kv/mailbox/mailbox_ring.h"
 #include "kv/protocol/requests.h"
-#include "kv/transports/stream.h"
+#include "kv_baselines/transports/stream.h"
 
 namespace farside::kv {
 

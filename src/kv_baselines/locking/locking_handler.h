@@ -15,8 +15,8 @@
 #include <utility>
 #include <vector>
 
-#include "kv/locking/lock_table.h"
 #include "kv/protocol/messages.h"
+#include "kv_baselines/locking/lock_table.h"
 
 namespace farside::kv {
 

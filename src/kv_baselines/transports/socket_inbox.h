@@ -9,7 +9,7 @@
 #include "farside/base/fd.h"
 #include "farside/fabric/fabric.h"
 
-#include "kv/transports/served_stream.h"
+#include "kv_baselines/transports/served_stream.h"
 
 namespace farside::kv {
 

@@ -1,4 +1,4 @@
-#include "kv/transports/queue_inbox.h"
+#include "kv_baselines/transports/queue_inbox.h"
 
 #include <memory>
 

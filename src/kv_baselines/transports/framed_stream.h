@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "kv/protocol/requests.h"
-#include "kv/transports/stream.h"
+#include "kv_baselines/transports/stream.h"
 
 namespace farside::kv {
 

@@ -1,4 +1,4 @@
-#include "kv/transports/served_stream.h"
+#include "kv_baselines/transports/served_stream.h"
 
 namespace farside::kv {
 
