@@ -14,7 +14,6 @@
 #include "farside/base/units.h"
 #include "farside/far/pool.h"
 
-#include "base/program_error.h"
 #include "base/signals_held.h"
 #include "cli/commands.h"
 #include "cli/far_watch.h"

@@ -33,7 +33,7 @@ struct UcxRemoteMemory {
   [[nodiscard]] static UcxRemoteMemory decode(std::string_view bytes);
 };
 
-/// The message with which an engine's channels greet.
+/// With which an engine's channels greet: its name, and the proof that it is a peer.
 struct UcxCredentials {
   UcxIdentity identity;
   std::string secret;  ///< of all engines that may become peers
