@@ -277,7 +277,8 @@ void Flight::attempt(Step step, std::uint64_t argument) {
     }
     (self.get()->*step)(argument);
   };
-  wires_.scheduler().after(delay(), go_on, [this] { return may_go_on(); });
+  wires_.scheduler().after(
+      delay(), go_on, [this] { return may_go_on(); }, &steps_);
 }
 
 void Flight::later(Duration delay, Step step, std::uint64_t argument) {

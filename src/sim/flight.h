@@ -111,6 +111,7 @@ class Flight : public std::enable_shared_from_this<Flight> {
   std::shared_ptr<Waiter> waiter_;
   std::vector<std::shared_ptr<Flight>> predecessors_;
   std::size_t landed_before_ = 0;  // as many of the first predecessors have landed, and stay so
+  Scheduler::Group steps_;
   std::uint64_t steps_left_ = 1;
   std::uint64_t old_ = 0;  // what an atomic found
   bool landed_ = false;

@@ -109,8 +109,8 @@ std::optional<Time> Scheduler::first_open_moment() {
   return std::nullopt;
 }
 
-void Scheduler::after(Duration delay, std::function<void()> action, std::function<bool()> ready) {
-  Event& event = add({now_ + delay, orders_++, std::move(action), std::move(ready), kFirstRetry, priority_});
+void Scheduler::after(Duration delay, std::function<void()> action, std::function<bool()> ready, Group* group) {
+  Event& event = add({now_ + delay, orders_++, std::move(action), std::move(ready), group, kFirstRetry, priority_});
   if (chooser_ == nullptr) return put_in(event);
   chooser_->made(event.order);
   open(event);
@@ -132,7 +132,8 @@ Scheduler::Ticket Scheduler::ticket() const { return {running_, threads_[running
 
 void Scheduler::sleep_until(Time until) {
   const Ticket mine = ticket();
-  put_in(add({std::max(until, now_), orders_++, [this, mine] { go_on(mine); }, {}, {}, threads_[running_]->priority}));
+  put_in(
+      add({std::max(until, now_), orders_++, [this, mine] { go_on(mine); }, {}, {}, {}, threads_[running_]->priority}));
   threads_[running_]->fiber->leave();
 }
 
@@ -222,13 +223,29 @@ void Scheduler::do_next() {
 
 void Scheduler::execute(Event& event) {
   now_ = std::max(now_, event.at);
-  if (event.ready && !event.ready()) {
-    event.at = now_ + up_to(event.retry);
-    event.retry = std::min(event.retry * 2, kMaxRetry);
-    return put_in(event);
-  }
+  if (event.ready && !event.ready()) return hold_up(event);
+  if (event.polls) release_group(event);
   priority_ = event.priority;
   run_and_drop(event);
+}
+
+void Scheduler::hold_up(Event& event) {
+  if (event.group != nullptr && !event.polls) {
+    if (std::exchange(event.group->polled_, true)) return event.group->held_.push_back(&event);
+    event.polls = true;
+  }
+  event.at = now_ + up_to(event.retry);
+  event.retry = std::min(event.retry * 2, kMaxRetry);
+  put_in(event);
+}
+
+// They go on one after the other, within the time that they would have taken to find out by themselves.
+void Scheduler::release_group(Event& polling) {
+  polling.group->polled_ = false;
+  for (Event* const event : std::exchange(polling.group->held_, {})) {
+    event->at = now_ + up_to(polling.retry);
+    put_in(*event);
+  }
 }
 
 // Threads take from one to some dozens of steps while others are put off: a window of 4 to 128 us, where a step takes

@@ -64,9 +64,10 @@ class Scheduler {
   /// True once in `n`, on average; never when n is 0.
   [[nodiscard]] bool one_in(std::uint64_t n) { return chooser_ == nullptr && n != 0 && random() % n == 0; }
 
+  class Group;
   /// Executes `action` after `delay`, whichever processes are dead or paused by then; with `ready`, not before that
   /// holds.
-  void after(Duration delay, std::function<void()> action, std::function<bool()> ready = {});
+  void after(Duration delay, std::function<void()> action, std::function<bool()> ready = {}, Group* group = nullptr);
 
   // Threads.
 
@@ -146,9 +147,11 @@ class Scheduler {
     std::uint64_t order;
     std::function<void()> action;
     std::function<bool()> ready;
+    Group* group;
     Duration retry;
     std::int64_t priority;
-    bool open = false;  // it stands in open_
+    bool open = false;   // it stands in open_
+    bool polls = false;  // for its group
   };
   // Events stay where they are while they are sorted: the heaps hold what is compared, and where the event is.
   struct Moment {
@@ -191,6 +194,8 @@ class Scheduler {
   /// Does it, or puts it off while it is not ready.
   void execute(Event& event);
   void execute_by_priority();
+  void hold_up(Event& event);
+  void release_group(Event& polling);
   [[nodiscard]] Event& add(Event event);
   void run_and_drop(Event& event);
   void put_in(Event& event);
@@ -227,6 +232,13 @@ class Scheduler {
   bool keep_steps_ = false;
   WordName word_name_;
   std::vector<std::string> steps_;
+};
+
+/// Events whose `ready` is the same: while they are held up, one of them polls it for all. Outlives them.
+class Scheduler::Group {
+  friend class Scheduler;
+  bool polled_ = false;
+  std::vector<Event*> held_;  // all but the one that polls
 };
 
 }  // namespace farside::sim

@@ -212,6 +212,7 @@ TEST(KvReplicasSim, KeepTheirPromisesUnderEverySeed) {
           {"READ kv rings of standbys", {Fault::answer_lost}, "few standbys die then", kRare},
           {"WRITE kv epochs", {Fault::link_broke, Fault::answered_late}, "a standby tells each client once", kRare},
           {"READ kv memory", {Fault::answer_lost}, "few servers die then", kRare},
+          {"atomic kv mailboxes of servers", {Fault::answer_lost}, "few servers die while a bell is rung", kRare},
           {"READ kv memory",
            {Fault::access_taken},
            "a client that is cut off was not told that the standby serves",
