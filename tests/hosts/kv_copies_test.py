@@ -2,7 +2,9 @@
 its host cut off, while clients on all hosts read and write: nothing that was acknowledged is lost, what they saw is
 Read Atomic, and they go on; but not who was cut off itself."""
 import os
+import queue
 import subprocess
+import threading
 import unittest
 
 import hosts
@@ -23,18 +25,33 @@ class Client:
         self.errors = hosts.SHARED / f"errors-{host.index}"
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": self.errors.open("w"), "text": True}
         self.program = host.start([KV_WORK, self.history, host.index], env=pool.environment, **pipes)
+        self.said = queue.Queue()  # its lines; None: it said its last
+        threading.Thread(target=self._listen, daemon=True).start()
+
+    def _listen(self):
+        for line in self.program.stdout:
+            self.said.put(line)
+        self.said.put(None)
+
+    def next_line(self):
+        try:
+            return self.said.get(timeout=PATIENCE_S)
+        except queue.Empty:
+            raise AssertionError(f"the client of {self.host.name} says nothing: {self.errors.read_text()}") from None
 
     def await_progress(self):
         for _ in range(ENOUGH):
-            if self.program.stdout.readline():
-                continue
-            code = self.program.wait(PATIENCE_S)
-            raise AssertionError(f"the client of {self.host.name} ended with {code}: {self.errors.read_text()}")
+            if self.next_line() is None:
+                code = self.program.wait(PATIENCE_S)
+                raise AssertionError(f"the client of {self.host.name} ended with {code}: {self.errors.read_text()}")
 
     def end(self):
         """Its exit code, and what it said last."""
-        said, _ = self.program.communicate(timeout=PATIENCE_S)
-        return self.program.returncode, said.splitlines()[-1] if said else ""
+        self.program.stdin.close()
+        last = ""
+        while (line := self.next_line()) is not None:
+            last = line.rstrip()
+        return self.program.wait(PATIENCE_S), last
 
 
 class KvCopiesOnHosts(unittest.TestCase):

@@ -113,7 +113,7 @@ std::shared_ptr<ServerLink> OtherServers::link_to(ServerNumber server) {
 std::shared_ptr<ServerLink> OtherServers::link_to(const std::string& address) {
   const auto deadline = SetupClock::now() + kConnectLimit;
   auto link = std::make_shared<ServerLink>(address, secret_, deadline);
-  link->join(fabric_, nullptr, deadline);
+  link->join(fabric_, *fabric_.open_channel(), nullptr, deadline);
   return link;
 }
 

@@ -1,5 +1,7 @@
 #include "kv/service/server_link.h"
 
+#include <algorithm>
+
 namespace farside::kv {
 
 namespace {
@@ -21,7 +23,7 @@ ServerLink::~ServerLink() {
   if (fabric_ != nullptr && !lost()) mark_lost();
 }
 
-void ServerLink::join(Fabric& fabric, const Region* epochs, SetupClock::time_point deadline) {
+void ServerLink::join(Fabric& fabric, Channel& channel, const Region* epochs, SetupClock::time_point deadline) {
   fabric.connect(peer(), welcome_.greeting.fabric);
   life_ = fabric.life(peer());
   fabric_ = &fabric;
@@ -30,7 +32,7 @@ void ServerLink::join(Fabric& fabric, const Region* epochs, SetupClock::time_poi
   const MutexLock lock(mutex_);
   link_.send(Join{fabric.address(), epochs == nullptr ? "" : epochs->handle()}.encode(), deadline);
   epoch_when_joined_ = kLinkMessages.number_of<std::uint64_t>(link_.receive(kLinkMessages, LinkKind::joined, deadline));
-  memory_ = read_head(*memory_region_);
+  memory_ = read_head(channel, deadline);
 }
 
 std::unique_ptr<RemoteRegion> ServerLink::ship(SetupClock::time_point deadline) {
@@ -57,8 +59,9 @@ bool ServerLink::is_alone(Channel& channel) const {
   return said.done() && said.value != 0;
 }
 
-ServerMemory ServerLink::read_head(const RemoteRegion& memory) const {
-  const auto read = ServerMemory::read(*fabric_->open_channel(), memory, fabric_->in(kReadLimit));
+ServerMemory ServerLink::read_head(Channel& channel, SetupClock::time_point deadline) const {
+  const auto left = std::chrono::duration_cast<Duration>(deadline - SetupClock::now());
+  const auto read = ServerMemory::read(channel, *memory_region_, fabric_->in(std::clamp(left, Duration{}, kReadLimit)));
   if (!read) throw constant_link().failure("its memory cannot be read");
   return *read;
 }

@@ -44,9 +44,9 @@ class ServerLink {
   [[nodiscard]] PeerId peer() const {
     return welcome_.is_standby ? static_cast<PeerId>(welcome_.servers.size()) + welcome_.self : welcome_.self;
   }
-  /// Makes the server that peer of `fabric`, which outlives this. A standby will tell that it serves by its word of
-  /// `epochs`, which outlives this as well. Throws Error.
-  void join(Fabric& fabric, const Region* epochs, SetupClock::time_point deadline);
+  /// Makes the server that peer of `fabric`, which outlives this, and READs the head of its memory by `channel`. A
+  /// standby will tell that it serves by its word of `epochs`, which outlives this as well. Throws Error.
+  void join(Fabric& fabric, Channel& channel, const Region* epochs, SetupClock::time_point deadline);
   /// Not 0: a standby served already when it was joined.
   [[nodiscard]] std::uint64_t epoch_when_joined() const noexcept { return epoch_when_joined_; }
   /// To a standby, from its primary: where changes go. Throws Error.
@@ -88,7 +88,7 @@ class ServerLink {
   /// For what, failure and watch alone: they read members that never change.
   [[nodiscard]] const ServiceLink& constant_link() const NO_THREAD_SAFETY_ANALYSIS { return link_; }
   void try_to_say(const std::string& message) noexcept;
-  [[nodiscard]] ServerMemory read_head(const RemoteRegion& memory) const;
+  [[nodiscard]] ServerMemory read_head(Channel& channel, SetupClock::time_point deadline) const;
 
   Mutex mutex_;
   ServiceLink link_ GUARDED_BY(mutex_);

@@ -99,7 +99,7 @@ std::unique_ptr<Journal> Service::ship_to_standby() {
       std::this_thread::sleep_for(kBetweenTries);
     }
   }
-  to_standby_->join(*fabric_, nullptr, deadline);
+  to_standby_->join(*fabric_, *channel_, nullptr, deadline);
   standbys_ring_ = to_standby_->ship(deadline);
   auto shipping = std::make_unique<ShippingJournal>(
       *fabric_, *channel_, ShippingJournal::Way{standbys_ring_.get(), to_standby_->bell()},

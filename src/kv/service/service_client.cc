@@ -208,14 +208,15 @@ ServiceClient::ServiceClient(std::span<const std::string> entries, const Secret&
   const auto first = link_to_first(entries, secret_, deadline);
   welcome_ = first->welcome();
   fabric_ = make_client_fabric(welcome_.greeting, secret_, welcome_.servers);
-  asking_ = fabric_->open_channel();
-  links_.resize(welcome_.servers.size());
+  linked_.resize(welcome_.servers.size());
   if (!welcome_.standbys.empty()) {
-    epochs_ = fabric_->create_region("kv epochs", links_.size() * sizeof(ControlWord));
+    epochs_ = fabric_->create_region("kv epochs", linked_.size() * sizeof(ControlWord));
   }
-  first->join(*fabric_, epochs_.get(), deadline);
+  auto& [links, channel] = linked_[welcome_.self];
+  channel = fabric_->open_channel();
+  first->join(*fabric_, *channel, epochs_.get(), deadline);
   ServerLink::watch(loop_, first);
-  (welcome_.is_standby ? links_[welcome_.self].standby : links_[welcome_.self].primary) = first;
+  (welcome_.is_standby ? links.standby : links.primary) = first;
 }
 
 ServiceClient::~ServiceClient() { loop_.stop(); }
@@ -271,9 +272,9 @@ PoolLinks ServiceClient::reach_all(std::vector<bool> needed, SetupClock::time_po
   std::vector<std::future<PartitionLinks>> reached(servers());
   for (ServerNumber partition = 0; partition < servers(); ++partition) {
     if (is_any_needed && !links.needed[partition]) continue;
-    // The mutex is held until all threads have ended: each has its element of links_ to itself.
+    // The mutex is held until all threads have ended: each has its element of linked_ to itself.
     reached[partition] = std::async(
-        std::launch::async, [=, this, &own = links_[partition]] { return reach(own, partition, until, deadline); });
+        std::launch::async, [=, this, &own = linked_[partition]] { return reach(own, partition, until, deadline); });
   }
   std::optional<Error> failed;
   bool is_any_reached = false;
@@ -292,25 +293,31 @@ PoolLinks ServiceClient::reach_all(std::vector<bool> needed, SetupClock::time_po
 
 // While a standby takes over, or a primary hears that its standby is dead, neither can be used alone. Where neither
 // answers there is nothing to wait for.
-PartitionLinks ServiceClient::reach(PartitionLinks& links, ServerNumber partition, SetupClock::time_point until,
+PartitionLinks ServiceClient::reach(Linked& linked, ServerNumber partition, SetupClock::time_point until,
                                     SetupClock::time_point deadline) {
+  auto& [links, channel] = linked;
+  if (channel == nullptr) channel = fabric_->open_channel();
+  const auto is_alone = [this, &links, &channel] {
+    return epochs_ != nullptr && links.primary != nullptr && !links.primary->lost() &&
+           links.primary->is_alone(*channel);
+  };
   for (SetupClock::duration slice = kFirstTry;; slice *= 2) {
     std::optional<Error> failed;
     bool is_silent = false;
     const auto try_to_renew = [&](std::shared_ptr<ServerLink>& link, const std::vector<std::string>& addresses) {
       const auto end = std::min(end_of_try(until), SetupClock::now() + slice);
       try {
-        renew(link, addresses.at(partition), partition, end, end_of_try(until));
+        renew(link, *channel, addresses.at(partition), partition, end, end_of_try(until));
       } catch (const Error& error) {
         failed = error;
         is_silent = is_silent || may_answer_later(error, end);
       }
     };
-    if (epochs_ != nullptr && is_alone(links)) return {links.primary, nullptr};
+    if (is_alone()) return {links.primary, nullptr};
     if (epochs_ != nullptr) try_to_renew(links.standby, welcome_.standbys);
-    if (links.standby != nullptr && serves(*links.standby)) return {nullptr, links.standby};
+    if (links.standby != nullptr && serves(*links.standby, *channel)) return {nullptr, links.standby};
     try_to_renew(links.primary, welcome_.servers);
-    if (epochs_ != nullptr && is_alone(links)) return {links.primary, nullptr};
+    if (is_alone()) return {links.primary, nullptr};
     if (links.primary != nullptr && (epochs_ == nullptr || links.standby != nullptr)) return links;
     const bool is_any_linked = links.primary != nullptr || links.standby != nullptr;
     const bool is_lost = is_silent ? SetupClock::now() >= until : !is_any_linked;
@@ -322,29 +329,23 @@ PartitionLinks ServiceClient::reach(PartitionLinks& links, ServerNumber partitio
   }
 }
 
-bool ServiceClient::is_alone(const PartitionLinks& links) const {
-  const MutexLock lock(asking_mutex_);
-  return links.primary != nullptr && !links.primary->lost() && links.primary->is_alone(*asking_);
-}
-
-bool ServiceClient::serves(const ServerLink& standby) const {
+bool ServiceClient::serves(const ServerLink& standby, Channel& channel) const {
   const std::uint64_t told = epochs_->word<ControlWord>(standby.welcome().self * sizeof(ControlWord)).load();
   if (told != 0 || standby.epoch_when_joined() != 0) return true;
   if (!is_between_hosts()) return false;
-  const MutexLock lock(asking_mutex_);
-  const Fetched epoch = asking_->load(standby.epoch(), fabric_->in(kAsk));
+  const Fetched epoch = channel.load(standby.epoch(), fabric_->in(kAsk));
   return epoch.done() && epoch.value != 0;
 }
 
-void ServiceClient::renew(std::shared_ptr<ServerLink>& link, const std::string& address, ServerNumber server,
-                          SetupClock::time_point answer_by, SetupClock::time_point deadline) {
+void ServiceClient::renew(std::shared_ptr<ServerLink>& link, Channel& channel, const std::string& address,
+                          ServerNumber server, SetupClock::time_point answer_by, SetupClock::time_point deadline) {
   if (link != nullptr && !link->lost()) return;
   link = nullptr;
   auto made = std::make_shared<ServerLink>(address, secret_, answer_by);
   if (made->welcome().self != server || made->welcome().servers != welcome_.servers) {
     throw Error({"reach the key-value server at", address, "it is one of another pool", "connect again"});
   }
-  made->join(*fabric_, epochs_.get(), deadline);
+  made->join(*fabric_, channel, epochs_.get(), deadline);
   ServerLink::watch(loop_, made);
   link = std::move(made);
 }

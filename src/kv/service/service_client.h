@@ -130,26 +130,28 @@ class ServiceClient {
   /// or none at all. While a standby takes over it is waited for until `deadline`.
   [[nodiscard]] PoolLinks reach_all(std::vector<bool> needed, SetupClock::time_point until,
                                     SetupClock::time_point deadline);
-  /// `links`: those of the partition, which no other thread uses meanwhile.
-  [[nodiscard]] PartitionLinks reach(PartitionLinks& links, ServerNumber partition, SetupClock::time_point until,
+  /// A partition's servers, as this process is linked to them.
+  struct Linked {
+    PartitionLinks links;
+    std::unique_ptr<Channel> channel;  ///< for what is READ of them between sessions; made when it is needed
+  };
+  /// `linked` is the partition's; no other thread uses it meanwhile.
+  [[nodiscard]] PartitionLinks reach(Linked& linked, ServerNumber partition, SetupClock::time_point until,
                                      SetupClock::time_point deadline);
-  [[nodiscard]] bool serves(const ServerLink& standby) const;
-  [[nodiscard]] bool is_alone(const PartitionLinks& links) const;
+  [[nodiscard]] bool serves(const ServerLink& standby, Channel& channel) const;
   [[nodiscard]] bool is_between_hosts() const { return welcome_.greeting.remote_peers; }
   [[nodiscard]] SetupClock::time_point end_of_try(SetupClock::time_point deadline) const;
   /// Connects again when it was lost.
-  void renew(std::shared_ptr<ServerLink>& link, const std::string& address, ServerNumber server,
+  void renew(std::shared_ptr<ServerLink>& link, Channel& channel, const std::string& address, ServerNumber server,
              SetupClock::time_point answer_by, SetupClock::time_point deadline);
 
   const Secret secret_;
   std::unique_ptr<Fabric> fabric_;
-  Welcome welcome_;                                               ///< of whichever answered first
-  std::unique_ptr<Region> epochs_;                                ///< null: there are no standbys
-  std::unique_ptr<Channel> asking_ PT_GUARDED_BY(asking_mutex_);  ///< whether primaries are alone
+  Welcome welcome_;                 ///< of whichever answered first
+  std::unique_ptr<Region> epochs_;  ///< null: there are no standbys
   EventLoop loop_;
-  mutable Mutex asking_mutex_;
   Mutex mutex_;
-  std::vector<PartitionLinks> links_ GUARDED_BY(mutex_);  ///< by partition
+  std::vector<Linked> linked_ GUARDED_BY(mutex_);  ///< by partition
 };
 
 }  // namespace farside::kv
