@@ -295,7 +295,8 @@ PoolLinks ServiceClient::reach_all(std::vector<bool> needed, SetupClock::time_po
 // answers there is nothing to wait for.
 PartitionLinks ServiceClient::reach(Linked& linked, ServerNumber partition, SetupClock::time_point until,
                                     SetupClock::time_point deadline) {
-  auto& [links, channel] = linked;
+  PartitionLinks& links = linked.links;
+  std::unique_ptr<Channel>& channel = linked.channel;
   if (channel == nullptr) channel = fabric_->open_channel();
   const auto is_alone = [this, &links, &channel] {
     return epochs_ != nullptr && links.primary != nullptr && !links.primary->lost() &&
