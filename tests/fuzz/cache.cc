@@ -1,6 +1,6 @@
 // A peer writes into the memory of a cache (src/cache): anything, anywhere, and rows, entries and labels whose ids are
-// right and whose contents are not. A node that wants a block gets it, with the right label, or learns in time that it
-// does not.
+// right and whose contents are not. A node that wants a block gets it, with the right label unless a peer has written
+// over that, or learns in time that it does not.
 //
 // Input: each thing that happens: its kind (1 byte), 0 mod 4: bytes are written (team_of_two.h); 1: a row: its block
 // (1), its place in the bucket (1), whether it is being claimed (1), its cells (8 each); 2: a label in a slot of rank
@@ -55,7 +55,7 @@ class Caches {
 
   void write_next(Input& input, std::uint64_t kind) {
     switch (kind % 4) {
-      case 0: return team_.write(input);
+      case 0: return note(team_.write(input));
       case 1: return write_row(input);
       case 2: return write_label(input);
       default: return write_entry(input);
@@ -70,6 +70,7 @@ class Caches {
     const Acquired acquired = caches_[0]->acquire(*channel_, key, source, soon, &watch);
     if (acquired.answer != Acquired::Answer::here) return;
     if (acquired.slot >= kSlots || acquired.token == 0) std::abort();
+    if (is_overwritten_.at(acquired.slot)) return;
     BlockLabel label{};
     const std::uint64_t at = geometry_.slot_offset(acquired.slot) + offsetof(SlotHeader, key);
     team_[0].memory().copy_out(at, std::as_writable_bytes(std::span(&label, 1)));
@@ -77,6 +78,14 @@ class Caches {
   }
 
  private:
+  // A peer may change what is in a slot of rank 0, as it may change the block's bytes.
+  void note(const TeamOfTwo::Written& written) {
+    for (std::uint32_t slot = 0; written.rank == 0 && slot < kSlots; ++slot) {
+      const std::uint64_t begin = geometry_.slot_offset(slot);
+      if (written.at < begin + sizeof(SlotHeader) && begin < written.at + written.bytes)
+        is_overwritten_.at(slot) = true;
+    }
+  }
   void store(const Geometry::Home& at, std::uint64_t index, std::uint64_t word) {
     team_[at.rank].memory().word<ControlWord>(at.offset + 8 * index).store(word);
   }
@@ -107,6 +116,7 @@ class Caches {
   const Geometry geometry_{kOptions, TeamOfTwo::kSize};
   const TeamOfTwo team_;
   std::array<std::unique_ptr<Cache>, TeamOfTwo::kSize> caches_;
+  std::array<bool, kSlots> is_overwritten_{};  ///< the headers of rank 0's slots, by a peer
   std::unique_ptr<Channel> channel_ = team_[0].fabric().open_channel();
 };
 

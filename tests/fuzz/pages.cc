@@ -38,7 +38,7 @@ class Pages {
 
   void happen(Input& input) {
     const std::uint64_t kind = input.byte() % 8;
-    if (kind == 0) return team_.write(input);
+    if (kind == 0) return void(team_.write(input));
     if (kind == 1) return write_entry(input);
     if (kind == 2) return write_hold(input);
     use(kind, input.byte() % kPages);

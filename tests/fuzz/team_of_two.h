@@ -75,11 +75,19 @@ class TeamOfTwo {
 
   [[nodiscard]] OpenTeam& operator[](Rank rank) const { return *ranks_.at(rank); }
 
+  struct Written {
+    Rank rank;
+    std::uint64_t at;
+    std::uint64_t bytes;
+  };
   /// Whose memory (1 byte), where (2), how many (1), the bytes.
-  void write(Input& input) const {
-    const Region& memory = ranks_.at(input.byte() % kSize)->memory();
+  Written write(Input& input) const {
+    const auto rank = static_cast<Rank>(input.byte() % kSize);
+    const Region& memory = ranks_.at(rank)->memory();
     const std::uint64_t at = (input.byte() << 8U | input.byte()) % memory.bytes();
-    memory.copy_in(at, input.bytes(std::min(input.byte(), memory.bytes() - at)));
+    const auto bytes = input.bytes(std::min(input.byte(), memory.bytes() - at));
+    memory.copy_in(at, bytes);
+    return {rank, at, bytes.size()};
   }
 
  private:
