@@ -3,10 +3,11 @@
 // Stands alone: every wait of the cache is one of these.
 #pragma once
 
-#include <algorithm>
 #include <chrono>
 
 #include "farside/fabric/fabric.h"
+
+#include "base/backoff.h"
 
 namespace farside {
 
@@ -17,17 +18,15 @@ class Pause {
   /// Sleeps, at random up to the present length so that equals do not stay in step. False once the deadline is over.
   [[nodiscard]] bool wait_before(Deadline deadline) {
     if (fabric_.now() >= deadline.at) return false;
-    fabric_.sleep(length_ / 2 + Duration(static_cast<std::int64_t>(
-                                    fabric_.random() % static_cast<std::uint64_t>(length_.count() / 2 + 1))));
-    length_ = std::min<Duration>(length_ * 2, kMax);
+    const Duration half = backoff_.next() / 2;
+    const std::uint64_t random = fabric_.random() % static_cast<std::uint64_t>(half.count() + 1);
+    fabric_.sleep(half + Duration(static_cast<std::int64_t>(random)));
     return true;
   }
 
  private:
-  static constexpr Duration kMax = std::chrono::microseconds(500);
-
   Fabric& fabric_;
-  Duration length_ = std::chrono::microseconds(4);
+  Backoff<Duration> backoff_{std::chrono::microseconds(4), std::chrono::microseconds(500)};
 };
 
 }  // namespace farside

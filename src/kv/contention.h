@@ -3,10 +3,11 @@
 // Stands alone: tables and the Redis server write again in the same way.
 #pragma once
 
-#include <algorithm>
 #include <chrono>
 #include <random>
 #include <thread>
+
+#include "base/backoff.h"
 
 namespace farside::kv {
 
@@ -19,12 +20,9 @@ class Contention {
   /// After a pause, ever longer and a random part of it: of two that refuse each other one is alone at last. False: the
   /// time is over.
   [[nodiscard]] bool try_again() {
-    constexpr unsigned kMaxPauseUs = 1000;
     if (Clock::now() >= end_) return false;
-    if (const unsigned pause_us = random_() % pause_us_; pause_us != 0) {
-      std::this_thread::sleep_for(std::chrono::microseconds(pause_us));
-    }
-    pause_us_ = std::min(2 * pause_us_, kMaxPauseUs);
+    const std::chrono::microseconds pause(random_() % static_cast<unsigned>(backoff_.next().count()));
+    if (pause.count() != 0) std::this_thread::sleep_for(pause);
     return true;
   }
 
@@ -33,7 +31,7 @@ class Contention {
       : end_(now + time_out), random_(static_cast<unsigned>(now.time_since_epoch().count())) {}
 
   const Clock::time_point end_;
-  unsigned pause_us_ = 1;
+  Backoff<std::chrono::microseconds> backoff_{std::chrono::microseconds(1), std::chrono::milliseconds(1)};
   std::minstd_rand random_;  // to the nanosecond no two begin together
 };
 

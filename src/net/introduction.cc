@@ -8,6 +8,8 @@
 
 #include "farside/base/error.h"
 
+#include "base/backoff.h"
+
 namespace farside {
 
 namespace {
@@ -64,7 +66,8 @@ Session shake_hands(const Fd& socket, const Introduced& what, const Secret& secr
 
 Acquaintance introduce(const Introduced& what, const Secret& secret, std::uint32_t rank, std::size_t body_limit,
                        SetupClock::time_point deadline) {
-  for (auto pause = kFirstPause;; pause = std::min(2 * pause, kMaxPause)) {
+  for (Backoff backoff(kFirstPause, kMaxPause);;) {
+    const auto pause = backoff.next();
     try {
       Fd socket = connect_to(what.address, deadline);
       Session session = shake_hands(socket, what, secret, rank, body_limit, deadline);

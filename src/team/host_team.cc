@@ -268,7 +268,7 @@ Outcome HostTeam::evict(Rank rank, Deadline deadline) {
 }
 
 // The kernel tells of every death on this host, at no cost until then.
-void HostTeam::watch_process(Rank rank, std::chrono::milliseconds pause) try {
+void HostTeam::watch_process(Rank rank, Backoff<std::chrono::milliseconds> backoff) try {
   ProcessId id;
   {
     const MutexLock lock(membership_);
@@ -288,7 +288,8 @@ void HostTeam::watch_process(Rank rank, std::chrono::milliseconds pause) try {
 } catch (const Error& error) {
   log::warn(named(rank) + " is not watched, and tried again later: " + error.what());
   processes_[rank].reset();
-  loop_.after(pause, [this, rank, pause] { watch_process(rank, std::min(2 * pause, kMaxPause)); });
+  const auto pause = backoff.next();
+  loop_.after(pause, [this, rank, backoff] { watch_process(rank, backoff); });
 }
 
 void HostTeam::hear_of_loss(Rank rank, Loss loss) {

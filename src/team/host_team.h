@@ -12,6 +12,7 @@
 
 #include "farside/team/team.h"
 
+#include "base/backoff.h"
 #include "base/mutex.h"
 #include "net/event_loop.h"
 #include "team/barrier_mark.h"
@@ -90,7 +91,7 @@ class HostTeam final : public Team {
   [[nodiscard]] bool is_cut_off() const NO_THREAD_SAFETY_ANALYSIS { return is_cut_off_; }
   void replace_member(Rank rank, const std::vector<std::string>& blobs);
   /// Tries again after `pause`, doubled each time, when it cannot watch: the process may live.
-  void watch_process(Rank rank, std::chrono::milliseconds pause = kFirstPause);
+  void watch_process(Rank rank, Backoff<std::chrono::milliseconds> backoff = {kFirstPause, kMaxPause});
 
   static constexpr std::chrono::milliseconds kFirstPause{1000};
   static constexpr std::chrono::milliseconds kMaxPause{60'000};

@@ -6,6 +6,7 @@
 
 #include <sched.h>
 
+#include "base/backoff.h"
 #include "fabric/bulk_copy.h"
 #include "fabric/clock.h"
 
@@ -249,7 +250,7 @@ bool HostChannel::changes_while_awake(const LocalWord<ControlWord>& word, std::u
 Outcome HostChannel::sleep_until_changed(RegionHeader& header, const LocalWord<ControlWord>& word, std::uint64_t seen,
                                          Deadline deadline, const Awaited& awaited) const {
   const Sleeper sleeper(header);
-  for (Duration at_most = kFirstSleep;; at_most = std::min(at_most * 2, kMaxSleep)) {
+  for (Backoff<Duration> backoff(kFirstSleep, kMaxSleep);;) {
     const std::uint32_t ticket = sleeper.ticket();
     if (word.load() != seen) return Outcome::done;
     if (lives_of(awaited.peers) != awaited.lives) return Outcome::peer_lost;
@@ -258,7 +259,7 @@ Outcome HostChannel::sleep_until_changed(RegionHeader& header, const LocalWord<C
     }
     const Duration left = deadline.at - monotonic_now();
     if (left <= Duration::zero()) return Outcome::timed_out;
-    sleeper.sleep(ticket, std::min(at_most, left));
+    sleeper.sleep(ticket, std::min(backoff.next(), left));
   }
 }
 

@@ -5,6 +5,7 @@
 
 #include "farside/base/log.h"
 
+#include "base/backoff.h"
 #include "base/signals_held.h"
 
 namespace farside::far {
@@ -12,7 +13,7 @@ namespace farside::far {
 namespace {
 
 constexpr std::chrono::milliseconds kPauseWhenRefused{10};
-constexpr std::chrono::microseconds kShortestPause{20};
+constexpr std::chrono::microseconds kFirstPause{20};
 constexpr std::chrono::microseconds kMaxPause{10'000};
 constexpr std::chrono::seconds kRefusedLong{1};
 constexpr std::chrono::seconds kQuiet{30};
@@ -62,7 +63,7 @@ std::uint64_t Evictor::share(std::uint64_t wanted) const {
 // Pages that cannot leave now are tried again: room may come free in the space. A thread that waits for a frame in that
 // time gives up at its own timeout.
 void Evictor::evict_until_stopped() {
-  auto pause = kShortestPause;
+  Backoff backoff(kFirstPause, kMaxPause);
   RefusalReport refusals;
   while (!stopped_.load()) {
     frames_.await_wanted(stopped_);
@@ -76,10 +77,9 @@ void Evictor::evict_until_stopped() {
       if (evicted.result == Result::lost) memory_.fail("carry a page of far memory away", to_string(evicted.result));
       refusals.note(evicted.result == Result::full && evicted.pages == 0 && frames_.used() >= frames_.budget());
       if (evicted.pages != 0) {
-        pause = kShortestPause;
+        backoff.reset();
       } else if (evicted.result == Result::done) {
-        std::this_thread::sleep_for(pause);  // all were written to on their way, or are being changed, or are others'
-        pause = std::min(2 * pause, kMaxPause);
+        std::this_thread::sleep_for(backoff.next());  // all were written to on their way, or being changed, or others'
       } else {
         std::this_thread::sleep_for(kPauseWhenRefused);
       }

@@ -7,6 +7,8 @@
 #include "farside/base/error.h"
 #include "farside/base/units.h"
 
+#include "base/backoff.h"
+
 namespace farside::far {
 
 namespace {
@@ -227,7 +229,7 @@ Result SlabMap::provide(Channel& channel, std::uint64_t slab, Deadline deadline)
 // there are fewer. Nodes that do not answer are not waited for while others have room.
 Result SlabMap::take_copies(Channel& channel, std::uint64_t slab, Place& place, Deadline deadline) {
   const Place before = place;
-  for (Duration pause = kFirstPause;; pause = std::min(2 * pause, kMaxPause)) {
+  for (Backoff<Duration> backoff(kFirstPause, kMaxPause);;) {
     const std::vector<LentMemory*> nodes = living();
     const std::uint64_t wanted = std::min<std::uint64_t>(shape_.copies, nodes.size());
     bool may_come = false;
@@ -257,7 +259,7 @@ Result SlabMap::take_copies(Channel& channel, std::uint64_t slab, Place& place, 
       if (late) return Result::timed_out;
       return nodes.empty() ? Result::lost : Result::full;
     }
-    fabric_.sleep(pause);
+    fabric_.sleep(backoff.next());
   }
 }
 

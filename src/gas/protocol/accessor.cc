@@ -15,8 +15,6 @@ namespace {
 constexpr Duration kCancelTimeout = std::chrono::seconds(1);
 constexpr Duration kSettleTimeout = std::chrono::milliseconds(100);  // for what was just given up, beyond its deadline
 constexpr Duration kResettleTimeout = std::chrono::milliseconds(10);
-constexpr Duration kInitialBackoff = std::chrono::milliseconds(50);
-constexpr Duration kMaxBackoff = std::chrono::seconds(1);
 
 }  // namespace
 
@@ -244,8 +242,8 @@ Ended Accessor::give_up(Ended ended) {
   } else {
     auto next = std::make_unique<Holder>(memory_, *channel_, Holder::For::puts);
     doubts_.push_back({std::exchange(holder_, std::move(next)), std::exchange(written_, {})});
-    settling_pause_ = kInitialBackoff;
-    next_settling_ = memory_.fabric().now() + settling_pause_;
+    settling_backoff_.reset();
+    next_settling_ = memory_.fabric().now() + settling_backoff_.next();
   }
   return ended;
 }
@@ -299,8 +297,7 @@ void Accessor::settle(Deadline deadline) {
 void Accessor::settle_now_and_then() {
   if (doubts_.empty() || memory_.fabric().now() < next_settling_) return;
   settle(memory_.fabric().in(kResettleTimeout));
-  settling_pause_ = std::min(2 * settling_pause_, kMaxBackoff);
-  next_settling_ = memory_.fabric().now() + settling_pause_;
+  next_settling_ = memory_.fabric().now() + settling_backoff_.next();
 }
 
 void Accessor::part(Deadline deadline) noexcept {

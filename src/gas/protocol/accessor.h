@@ -13,6 +13,7 @@
 #include <span>
 #include <vector>
 
+#include "base/backoff.h"
 #include "gas/protocol/holder.h"
 #include "gas/protocol/page_directory.h"
 
@@ -132,7 +133,7 @@ class Accessor {
   std::vector<Rank> written_;        // owners with puts that were not flushed
   std::vector<Doubt> doubts_;
   Time next_settling_{};
-  Duration settling_pause_{};
+  Backoff<Duration> settling_backoff_{std::chrono::milliseconds(50), std::chrono::seconds(1)};
   std::vector<PageId> asked_;  // kept for their room
   std::vector<KnownPlace> answers_;
 };

@@ -8,6 +8,7 @@
 
 #include "farside/comm/comm.h"
 
+#include "base/backoff.h"
 #include "gas/protocol/page_memory.h"
 
 namespace farside {
@@ -53,16 +54,13 @@ class Pauses {
   [[nodiscard]] bool sleep(Deadline deadline) {
     const Duration left = deadline.at - fabric_.now();
     if (left <= Duration::zero()) return false;
-    fabric_.sleep(std::min(next_, left));
-    next_ = std::min(2 * next_, kMax);
+    fabric_.sleep(std::min(backoff_.next(), left));
     return true;
   }
 
  private:
-  static constexpr Duration kMax = std::chrono::milliseconds(1);
-
   Fabric& fabric_;
-  Duration next_ = std::chrono::microseconds(2);
+  Backoff<Duration> backoff_{std::chrono::microseconds(2), std::chrono::milliseconds(1)};
 };
 
 class PageDirectory {

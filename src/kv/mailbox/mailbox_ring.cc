@@ -7,6 +7,8 @@
 
 #include "farside/base/error.h"
 
+#include "base/backoff.h"
+
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
@@ -145,7 +147,7 @@ Outcome MailboxReceiver::await(Fabric& fabric, Channel& channel, Waking waking, 
   const std::array peer{end_.other->peer()};
   const std::uint64_t at = waking == Waking::doorbell ? end_.own_offset : end_.own_offset + shape_.slot_offset(next_);
   const auto word = end_.own->word<ControlWord>(at);
-  Duration pause = kFirstPause;
+  Backoff<Duration> backoff(kFirstPause, kMaxPause);
   for (unsigned look = 0;; ++look) {
     const std::uint64_t seen = word.load();
     if (const auto taken = take()) {
@@ -156,8 +158,7 @@ Outcome MailboxReceiver::await(Fabric& fabric, Channel& channel, Waking waking, 
       if (fabric.lost(peer[0])) return Outcome::peer_lost;
       if (fabric.now() >= deadline.at) return Outcome::timed_out;
       if (look < kLooks) continue;
-      fabric.sleep(pause);
-      pause = std::min(2 * pause, kMaxPause);
+      fabric.sleep(backoff.next());
       continue;
     }
     const Outcome waited = channel.wait_until(

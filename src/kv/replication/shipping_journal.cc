@@ -54,9 +54,9 @@ bool ShippingJournal::sync() {
   const auto timeout = [this] { return fabric_.in(std::max(timeouts_.sync, slice())); };
   std::uint64_t before = got_through();
   Deadline deadline = timeout();
-  for (Duration pause = kFirstPause; !is_alone_ && !staged_.empty();) {
+  for (Backoff<Duration> backoff(kFirstPause, kMaxPause); !is_alone_ && !staged_.empty();) {
     const Came came = write_on({std::min(deadline.at, fabric_.in(slice()).at)});
-    if (came != Came::nowhere) pause = kFirstPause;
+    if (came != Came::nowhere) backoff.reset();
     if (got_through() != before) {
       before = got_through();
       deadline = timeout();
@@ -69,7 +69,7 @@ bool ShippingJournal::sync() {
     } else if (fabric_.lost(way_.ring->peer())) {
       mend();
     } else {
-      fabric_.sleep(std::exchange(pause, std::min(2 * pause, kMaxPause)));
+      fabric_.sleep(backoff.next());
     }
   }
   return true;
@@ -168,8 +168,8 @@ bool ShippingJournal::step() {
 
 void ShippingJournal::look_at_the_standby() {
   const Fetched taken = channel_.load(way_.ring->word<ControlWord>(ShippingRing::kTaken), fabric_.in(timeouts_.look));
-  between_looks_ = taken.done() ? timeouts_.between_looks : std::min(2 * between_looks_, kMaxBetweenLooks);
-  next_look_ = fabric_.in(between_looks_).at;
+  if (taken.done()) between_looks_.reset();
+  next_look_ = fabric_.in(between_looks_.next()).at;
   if (taken.done()) note_taken(taken.value);
 }
 

@@ -15,6 +15,7 @@
 
 #include "farside/fabric/fabric.h"
 
+#include "base/backoff.h"
 #include "kv/protocol/rules.h"
 #include "kv/replication/shipping_ring.h"
 #include "kv/server/journal.h"
@@ -100,7 +101,7 @@ class ShippingJournal final : public Journal {
   bool is_alone_ = false;
   bool standby_gave_up_ = false;
   Time next_look_{};
-  Duration between_looks_ = timeouts_.between_looks;
+  Backoff<Duration> between_looks_{timeouts_.between_looks, kMaxBetweenLooks};
 };
 
 }  // namespace farside::kv
