@@ -22,11 +22,11 @@ Acquired Acquirer::acquire(Channel& channel, const BlockKey& key, BlockSource& s
                            Deadline deadline, LoaderWatch* watch) {
   Pause pause(team_.fabric());
   do {
-    const auto found = shelf_.look(key);
-    if (const auto* here = std::get_if<Shelf::Here>(&found)) {
+    const auto found = slot_index_.look(key);
+    if (const auto* here = std::get_if<SlotIndex::Here>(&found)) {
       return {Acquired::Answer::here, here->slot, here->token};
     }
-    if (std::holds_alternative<Shelf::Yours>(found)) return fetch(channel, key, source, new_token, deadline, watch);
+    if (std::holds_alternative<SlotIndex::Yours>(found)) return fetch(channel, key, source, new_token, deadline, watch);
   } while (pause.wait_before(deadline));
   return {Acquired::Answer::late, 0, 0};
 }
@@ -37,23 +37,23 @@ Acquired Acquirer::fetch(Channel& channel, const BlockKey& key, BlockSource& sou
   try {
     slot = discarder_.take_slot(channel, deadline);
     if (!slot) {
-      shelf_.given_up(key);
+      slot_index_.given_up(key);
       return {Acquired::Answer::late, 0, 0};
     }
     const Acquired::Answer answer = fill({channel, key, source, block_id(key), *slot, new_token, deadline, watch});
     if (answer == Acquired::Answer::here) {
-      shelf_.arrived(key, {*slot, new_token}, team_.fabric().now());
+      slot_index_.arrived(key, {*slot, new_token}, team_.fabric().now());
     } else {
-      shelf_.give_back(*slot);
-      shelf_.given_up(key);
+      slot_index_.give_back(*slot);
+      slot_index_.given_up(key);
     }
     return {answer, *slot, new_token};
   } catch (...) {
     if (slot) {
       slots_.retract(channel, *slot);  // it may have been published
-      shelf_.give_back(*slot);
+      slot_index_.give_back(*slot);
     }
-    shelf_.given_up(key);
+    slot_index_.given_up(key);
     throw;
   }
 }
@@ -174,14 +174,14 @@ bool Acquirer::copy_from(const Request& request, Place place) {
   const Deadline deadline =
       earlier(request.deadline, team_.fabric().in(time_limits::copy(geometry_.block_length(request.key))));
   if (!slots_.copy(request.channel, request.key, place, request.slot, deadline)) return false;
-  shelf_.count_from_peer(geometry_.block_length(request.key));
+  slot_index_.count_from_peer(geometry_.block_length(request.key));
   return true;
 }
 
 bool Acquirer::load(const Request& request) {
   const std::uint64_t bytes = request.source.load(request.key, slots_.data(request.slot));
   if (bytes != geometry_.block_length(request.key)) return false;
-  shelf_.count_from_file(bytes);
+  slot_index_.count_from_file(bytes);
   return true;
 }
 

@@ -23,7 +23,7 @@
 #include "cache/directory.h"
 #include "cache/discard.h"
 #include "cache/leases.h"
-#include "cache/shelf.h"
+#include "cache/slot_index.h"
 #include "cache/slots.h"
 
 namespace farside {
@@ -31,7 +31,7 @@ namespace farside {
 class Acquirer {
  public:
   Acquirer(Team& team, const Geometry& geometry, const Directory& directory, const AlternativeDirectory& alternative,
-           const Slots& slots, Shelf& shelf, Discarder& discarder, Leases& leases, Duration loading_lease,
+           const Slots& slots, SlotIndex& slot_index, Discarder& discarder, Leases& leases, Duration loading_lease,
            const CacheRules& rules)
       : team_(team),
         geometry_(geometry),
@@ -40,7 +40,7 @@ class Acquirer {
         directory_(directory),
         alternative_(alternative),
         slots_(slots),
-        shelf_(shelf),
+        slot_index_(slot_index),
         discarder_(discarder),
         leases_(leases),
         rules_(rules) {}
@@ -89,7 +89,7 @@ class Acquirer {
   const Directory& directory_;
   const AlternativeDirectory& alternative_;
   const Slots& slots_;
-  Shelf& shelf_;
+  SlotIndex& slot_index_;
   Discarder& discarder_;
   Leases& leases_;
   const CacheRules rules_;

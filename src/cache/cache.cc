@@ -9,7 +9,7 @@
 #include "cache/leases.h"
 #include "cache/peers.h"
 #include "cache/rules.h"
-#include "cache/shelf.h"
+#include "cache/slot_index.h"
 #include "cache/slots.h"
 
 namespace farside {
@@ -23,11 +23,11 @@ class Cache::Impl {
         directory_(geometry_, peers_, team.fabric(), rules),
         alternative_(geometry_, peers_, geometry_.group_of(team.rank())),
         slots_(geometry_, *region_, peers_, rules),
-        shelf_(geometry_.layout(), options.singlet_ratio, HostIndex(geometry_.layout(), region_->local())),
-        discarder_(team, geometry_, directory_, alternative_, slots_, shelf_, options.loading_lease, rules),
+        slot_index_(geometry_.layout(), options.singlet_ratio, HostIndex(geometry_.layout(), region_->local())),
+        discarder_(team, geometry_, directory_, alternative_, slots_, slot_index_, options.loading_lease, rules),
         leases_(team.fabric(), directory_, geometry_.group_of(team.rank()), options.loading_lease),
-        acquirer_(team, geometry_, directory_, alternative_, slots_, shelf_, discarder_, leases_, options.loading_lease,
-                  rules),
+        acquirer_(team, geometry_, directory_, alternative_, slots_, slot_index_, discarder_, leases_,
+                  options.loading_lease, rules),
         last_token_(rules.token_tells_lives ? std::uint64_t{team.incarnation()} << 48U : 0) {}
 
   // A token is the incarnation and a count within it, so that a restarted node repeats none.
@@ -42,7 +42,7 @@ class Cache::Impl {
   Directory directory_;
   AlternativeDirectory alternative_;
   Slots slots_;
-  Shelf shelf_;
+  SlotIndex slot_index_;
   Discarder discarder_;
   Leases leases_;
   Acquirer acquirer_;
@@ -57,7 +57,7 @@ Cache::Cache(Team& team, const CacheOptions& options, const CacheRules& rules)
     : impl_(std::make_unique<Impl>(team, options, rules)) {}
 Cache::~Cache() = default;
 
-void Cache::set_board(const UseBoard& board) { impl_->shelf_.set_board(board); }
+void Cache::set_board(const UseBoard& board) { impl_->slot_index_.set_board(board); }
 const CacheLayout& Cache::layout() const { return impl_->geometry_.layout(); }
 const Region& Cache::region() const { return impl_->region_->local(); }
 
@@ -69,6 +69,6 @@ Acquired Cache::acquire(Channel& channel, const BlockKey& key, BlockSource& sour
 
 void Cache::renew_leases(Channel& channel, Deadline deadline) { impl_->leases_.renew(channel, deadline); }
 
-CacheCounters Cache::counters() const { return impl_->shelf_.counters(); }
+CacheCounters Cache::counters() const { return impl_->slot_index_.counters(); }
 
 }  // namespace farside

@@ -10,9 +10,9 @@ std::optional<std::uint32_t> Discarder::take_slot(Channel& channel, Deadline dea
   Pause pause(team_.fabric());
   const Time start = team_.fabric().now();
   for (;;) {
-    if (const auto slot = shelf_.take_free()) return slot;
+    if (const auto slot = slot_index_.take_free()) return slot;
 
-    const auto candidate = shelf_.take_candidate();
+    const auto candidate = slot_index_.take_candidate();
     if (!candidate) {  // every slot is being filled or emptied by another thread
       if (!rules_.slot_outlives_lease && team_.fabric().now() - start >= loading_lease_) return 0;
       if (!pause.wait_before(deadline)) return std::nullopt;
@@ -21,19 +21,20 @@ std::optional<std::uint32_t> Discarder::take_slot(Channel& channel, Deadline dea
     try {
       Standing standing = examine(channel, *candidate, deadline);
       if (standing.singlet && !candidate->was_singlet) {
-        shelf_.keep_singlet(candidate->slot, team_.fabric().now());
+        slot_index_.keep_singlet(candidate->slot, team_.fabric().now());
         continue;
       }
       discard(channel, *candidate, std::move(standing), deadline);
     } catch (...) {
-      shelf_.restore(*candidate, team_.fabric().now());
+      slot_index_.restore(*candidate, team_.fabric().now());
       throw;
     }
     return candidate->slot;
   }
 }
 
-Discarder::Standing Discarder::examine(Channel& channel, const Shelf::Candidate& candidate, Deadline deadline) const {
+Discarder::Standing Discarder::examine(Channel& channel, const SlotIndex::Candidate& candidate,
+                                       Deadline deadline) const {
   const BlockId id = block_id(candidate.key);
   const Place ours{team_.rank(), candidate.slot};
 
@@ -55,14 +56,14 @@ Discarder::Standing Discarder::examine(Channel& channel, const Shelf::Candidate&
   return standing;
 }
 
-void Discarder::discard(Channel& channel, const Shelf::Candidate& candidate, Standing standing, Deadline deadline) {
+void Discarder::discard(Channel& channel, const SlotIndex::Candidate& candidate, Standing standing, Deadline deadline) {
   const BlockId id = block_id(candidate.key);
   const Place ours{team_.rank(), candidate.slot};
 
   if (standing.representative) hand_over(channel, id, standing, deadline);
   alternative_.erase(channel, id, ours, deadline);
 
-  shelf_.remove(candidate);
+  slot_index_.remove(candidate);
   slots_.retract(channel, candidate.slot);
 
   if (!rules_.discard_looks_again) return;

@@ -11,7 +11,7 @@
 
 #include "cache/alternative_directory.h"
 #include "cache/directory.h"
-#include "cache/shelf.h"
+#include "cache/slot_index.h"
 #include "cache/slots.h"
 
 namespace farside {
@@ -19,13 +19,13 @@ namespace farside {
 class Discarder {
  public:
   Discarder(Team& team, const Geometry& geometry, const Directory& directory, const AlternativeDirectory& alternative,
-            const Slots& slots, Shelf& shelf, Duration loading_lease, const CacheRules& rules)
+            const Slots& slots, SlotIndex& slot_index, Duration loading_lease, const CacheRules& rules)
       : team_(team),
         group_(geometry.group_of(team.rank())),
         directory_(directory),
         alternative_(alternative),
         slots_(slots),
-        shelf_(shelf),
+        slot_index_(slot_index),
         loading_lease_(loading_lease),
         rules_(rules) {}
 
@@ -40,8 +40,8 @@ class Discarder {
     std::optional<Place> alternative;  ///< another copy in our group
     bool singlet = false;              ///< no copy is known but ours
   };
-  [[nodiscard]] Standing examine(Channel& channel, const Shelf::Candidate& candidate, Deadline deadline) const;
-  void discard(Channel& channel, const Shelf::Candidate& candidate, Standing standing, Deadline deadline);
+  [[nodiscard]] Standing examine(Channel& channel, const SlotIndex::Candidate& candidate, Deadline deadline) const;
+  void discard(Channel& channel, const SlotIndex::Candidate& candidate, Standing standing, Deadline deadline);
   void hand_over(Channel& channel, BlockId id, Standing& standing, Deadline deadline) const;
 
   Team& team_;
@@ -49,7 +49,7 @@ class Discarder {
   const Directory& directory_;
   const AlternativeDirectory& alternative_;
   const Slots& slots_;
-  Shelf& shelf_;
+  SlotIndex& slot_index_;
   Duration loading_lease_;
   const CacheRules rules_;
 };

@@ -1,4 +1,4 @@
-// host_index.h — the node's side of the host index (block.h): one writer, under the shelf's lock.
+// host_index.h — the node's side of the host index (block.h): one writer, under the slot index's lock.
 #pragma once
 
 #include <cstdint>

@@ -250,6 +250,7 @@ void add_status(CLI::App& app, Action& chosen) {
       "from peers  blocks that a node copied from another node's memory\n"
       "from files  blocks that a node read from the file system\n"
       "singlets    blocks that were not used for long, kept because no other node has them\n"
+      "discarded   blocks that were dropped to make room\n"
       "around      requests that were sent to the file system: just changed, or not cacheable\n"
       "busy        requests that were sent there because it did not give the block in time\n\n"
       "What programs leave to the kernel without a request is counted below: mappings, and files that are read with\n"

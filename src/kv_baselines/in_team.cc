@@ -182,9 +182,9 @@ std::unique_ptr<Homes> InTeam::find_homes(Channel& channel, bool is_for_session)
                      .primary_peer = primary_of(partition),
                      .epoch = epochs_->local().word<ControlWord>(epoch_offset(partition))});
     if (!is_for_session || !options_.lease) continue;  // a server takes nothing that its standby has not
-    homes.back().lender =
-        Homes::Lender{epochs_->of(standby_of(partition)).word<ControlWord>(epoch_offset(partition)),
-                      epochs_->of(primary_of(partition)).word<ControlWord>(alone_offset(partition)), *options_.lease};
+    homes.back().lease_source = Homes::LeaseSource{
+        epochs_->of(standby_of(partition)).word<ControlWord>(epoch_offset(partition)),
+        epochs_->of(primary_of(partition)).word<ControlWord>(alone_offset(partition)), *options_.lease};
   }
   const auto how_is_standby = [this](ServerNumber partition) {
     return team_.alive(standby_of(partition)) ? Homes::StandbyIs::joined : Homes::StandbyIs::gone;

@@ -19,7 +19,8 @@
 
 namespace farside {
 
-/// Advances with every change of the team's messages.
+/// Advances with every change of the messages of teams and services, and of constants on which both sides rely
+/// (team/liveness.h, kv/protocol/lease.h).
 inline constexpr std::uint32_t kTeamProtocol = 5;
 
 struct Greeting {

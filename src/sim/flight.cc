@@ -218,6 +218,7 @@ void Flight::land_atomic() {
   const std::uint64_t changed = changed_by(operation_, old_);
   std::memcpy(target_->base() + operation_.offset, &changed, 8);
   record("ATOMIC", operation_.offset, changed);
+  if (signals_) target_->wake_sleepers();
 }
 
 // Returns whether a part of an operation whose link ended may still land: not after a flush over the next link.

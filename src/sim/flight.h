@@ -38,7 +38,7 @@ class Flight : public std::enable_shared_from_this<Flight> {
   /// Its link ends, and with it what its poster waits for. It may have taken effect, and may still do so.
   void lose_link(Outcome outcome);
   /// The threads that wait at the target are woken when it has landed.
-  void signals() { signals_ = true; }
+  void set_signal() { signals_ = true; }
   /// It is counted that `fault` met it.
   void meet(Fault fault);
 

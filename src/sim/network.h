@@ -50,7 +50,8 @@ struct Network {
   bool clocks_drift = true;
   // A pause may be one of the machine: its clock stands still.
   bool clocks_stop = true;
-  // A sleeper that only a signal announces a change to looks for itself after 50 us, then twice that, up to 100 ms.
+  // A waiter is woken by signals alone. It finds other changes when it looks for itself: after 50 us, then after twice
+  // that, up to 100 ms. Otherwise it looks at random moments.
   bool misses_plain_writes = true;
   // To take a peer's access away takes time. Its deadline may pass before that has happened, or before that is known.
   bool revokes_slowly = true;

@@ -45,7 +45,7 @@ void SimChannel::post(const Operation& operation, Completion& completion) {
       std::make_shared<Flight>(fabric_.wires(), fabric_.process(), operation, access.memory(), completion, waiter_);
   Flights predecessors = network.reorders ? fenced_[peer] : under_way(peer);
   if (stalls) flight->meet(Fault::stalled);
-  if (signals_) flight->signals();
+  if (signals_) flight->set_signal();
   if (flight->is_write()) unflushed_.insert(peer);
   flights_.push_back(flight);
   flight->begin(std::move(predecessors));

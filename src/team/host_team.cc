@@ -23,7 +23,8 @@ constexpr std::size_t kFilesPerNeighbour = 1;   // a pidfd
 constexpr std::size_t kFilesPerRemoteRank = 4;  // UCX's connections over TCP: in both directions, and of two channels
 constexpr std::size_t kFilesBeside = 64;
 constexpr auto kReturnLimit = std::chrono::seconds(30);
-constexpr auto kRevokeLimit = std::chrono::seconds(1);  // less than kSilentBeats last: the service thread waits
+constexpr auto kRevokeLimit = std::chrono::seconds(1);
+static_assert(kRevokeLimit < kSilentBeats * kBeatInterval);  // the service thread waits, and sends no beats
 
 // The exchanges that every member takes part in, by number.
 constexpr std::size_t kCards = 0;

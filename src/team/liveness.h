@@ -1,6 +1,6 @@
-// liveness.h — when a member on another host counts as dead.
+// liveness.h — heartbeats: when a member on another host counts as dead, and when a member gives up the coordinator.
 //
-// Stands alone: coordinator and members must agree on it.
+// Stands alone: coordinator and members must agree on it. When it changes, kTeamProtocol does (net/handshake.h).
 #pragma once
 
 #include <chrono>
@@ -13,5 +13,7 @@ inline constexpr std::chrono::milliseconds kBeatInterval{500};
 /// counted, not time taken: a process that was held up itself, or with its whole machine, must not blame the others for
 /// that.
 inline constexpr unsigned kSilentBeats = 4;
+/// The longest until a member that fell silent is evicted.
+inline constexpr std::chrono::milliseconds kMaxSilence = (kSilentBeats + 1) * kBeatInterval;
 
 }  // namespace farside

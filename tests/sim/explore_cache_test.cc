@@ -10,7 +10,7 @@
 #include "cache/alternative_directory.h"
 #include "cache/directory.h"
 #include "cache/discard.h"
-#include "cache/shelf.h"
+#include "cache/slot_index.h"
 #include "cache/slots.h"
 #include "scenario/imaginary_files.h"
 #include "tests/sim/seeds.h"
@@ -29,8 +29,8 @@ struct Parts {
         directory(geometry, peers, team.fabric(), rules),
         alternative(geometry, peers, geometry.group_of(team.rank())),
         slots(geometry, *region, peers, rules),
-        shelf(geometry.layout(), 0, HostIndex(geometry.layout(), region->local())),
-        discarder(team, geometry, directory, alternative, slots, shelf, kLong, rules),
+        slot_index(geometry.layout(), 0, HostIndex(geometry.layout(), region->local())),
+        discarder(team, geometry, directory, alternative, slots, slot_index, kLong, rules),
         channel(team.fabric().open_channel()),
         fabric(team.fabric()) {}
 
@@ -54,7 +54,7 @@ struct Parts {
   Directory directory;
   AlternativeDirectory alternative;
   Slots slots;
-  Shelf shelf;
+  SlotIndex slot_index;
   Discarder discarder;
   std::unique_ptr<Channel> channel;
   Fabric& fabric;
@@ -341,12 +341,12 @@ Exploration discard_against_hand_over(const CacheRules& rules) {
         Nodes nodes(2, rules);
         const auto set_up = [&](Rank rank) {
           Parts& me = *nodes.parts[rank];
-          (void)me.shelf.look(kX);
-          const auto slot = me.shelf.take_free();
-          while (me.shelf.take_free()) {
+          (void)me.slot_index.look(kX);
+          const auto slot = me.slot_index.take_free();
+          while (me.slot_index.take_free()) {
           }
           me.fill(nodes.geometry, *slot, kX, 1);
-          me.shelf.arrived(kX, {*slot, 1}, me.fabric.now());
+          me.slot_index.arrived(kX, {*slot, 1}, me.fabric.now());
           if (rank != 0) return;
           auto row = me.directory.find_or_claim(*me.channel, block_id(kX), me.soon());
           EXPECT_TRUE(me.directory.change(*me.channel, *row, 0, row->cell(0).loaded_at({0, *slot}), me.soon()));

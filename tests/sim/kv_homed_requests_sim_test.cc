@@ -144,8 +144,8 @@ class PartitionRun {
                      .epoch_when_asked = shape_.has_moved ? 1U : 0U,
                      .epoch = words.local().word<ControlWord>(kEpoch)};
     if (shape_.is_between_hosts) {
-      home.lender =
-          Homes::Lender{words.of(kStandby).word<ControlWord>(kEpoch), words.of(kPrimary).word<ControlWord>(kAlone)};
+      home.lease_source = Homes::LeaseSource{words.of(kStandby).word<ControlWord>(kEpoch),
+                                             words.of(kPrimary).word<ControlWord>(kAlone)};
     }
     auto standby_is = Homes::StandbyIs::joined;
     Homes homes(fabric, channel, {home}, [&standby_is](kv::ServerNumber) { return standby_is; });

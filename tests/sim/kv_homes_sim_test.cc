@@ -77,8 +77,8 @@ void on_a_session(const std::function<void(Side&)>& deed) {
       fabric.sleep(1ms);
       Homes::Home home{
           .primary = {}, .standby = {}, .primary_peer = kPrimary, .epoch = words->local().word<ControlWord>(kEpoch)};
-      home.lender =
-          Homes::Lender{words->of(kStandby).word<ControlWord>(kEpoch), words->of(kPrimary).word<ControlWord>(kAlone)};
+      home.lease_source = Homes::LeaseSource{words->of(kStandby).word<ControlWord>(kEpoch),
+                                             words->of(kPrimary).word<ControlWord>(kAlone)};
       Homes homes(fabric, *channel, {home}, [](kv::ServerNumber) { return Homes::StandbyIs::joined; });
       Side side{fabric, world.wires(), *words, homes};
       deed(side);

@@ -48,7 +48,7 @@ Outcome Arrivals::await_open(Channel& channel, Rank rank, std::uint64_t epoch, D
     const MutexLock lock(mutex_);
     if (seen_round(rank, epoch) == round(epoch)) return Outcome::done;
   }
-  for (Duration pause = kFirstPause;; pause = std::min(2 * pause, kMaxPause)) {
+  for (Backoff<Duration> backoff(kFirstPause, kMaxPause);;) {
     const Fetched found = channel.load(word(rank, epoch), deadline);
     if (!found.done()) return found.outcome;
     const std::uint32_t named = round_in(found.value);
@@ -59,7 +59,7 @@ Outcome Arrivals::await_open(Channel& channel, Rank rank, std::uint64_t epoch, D
       return Outcome::done;
     }
     if (team_.fabric().now() >= deadline.at) return Outcome::timed_out;
-    team_.fabric().sleep(pause);
+    team_.fabric().sleep(backoff.next());
   }
 }
 

@@ -29,7 +29,7 @@ ReadAhead::Window ReadAhead::after_fault(PageNumber page, bool is_sequential) {
     hits = go_on(walk, steps);
   } else {
     if (walk.last >= 0) walk.steps.at(walk.steps_taken++ % walk.steps.size()) = page - walk.last;
-    const auto stride = is_sequential ? std::optional<std::int64_t>(1) : majority(walk);
+    const auto stride = is_sequential ? std::optional<std::int64_t>(1) : stride_of(walk);
     walk.stride = stride.value_or(0);
     walk.count = !stride ? 0 : is_sequential ? most_ : std::clamp(walk.count / 2, std::min(kFirst, most_), most_);
   }
@@ -89,6 +89,11 @@ std::int64_t ReadAhead::steps_along(const Walk& walk, std::int64_t page) {
   return steps > 0 && steps <= 2 * (std::int64_t{walk.count} + 1) ? steps : 0;
 }
 
+std::optional<std::int64_t> ReadAhead::stride_of(const Walk& walk) {
+  const auto agreed = majority(walk);
+  return agreed ? agreed : drift(walk);
+}
+
 // Boyer and Moore's vote, then the count: more than half of what is remembered, and at least two.
 std::optional<std::int64_t> ReadAhead::majority(const Walk& walk) {
   const std::size_t known = std::min(walk.steps_taken, walk.steps.size());
@@ -105,12 +110,13 @@ std::optional<std::int64_t> ReadAhead::majority(const Walk& walk) {
   const auto end = walk.steps.begin() + static_cast<std::ptrdiff_t>(known);
   const auto votes = static_cast<std::size_t>(std::count(walk.steps.begin(), end, candidate));
   if (candidate != 0 && votes >= 2 && votes * 2 > known) return candidate;
-  return drift(walk, known);
+  return std::nullopt;
 }
 
 // For a walk that now and then leaves out pages, or goes back for some: returns the step to a neighbour, when most
 // steps are short and lead one way.
-std::optional<std::int64_t> ReadAhead::drift(const Walk& walk, std::size_t known) {
+std::optional<std::int64_t> ReadAhead::drift(const Walk& walk) {
+  const std::size_t known = std::min(walk.steps_taken, walk.steps.size());
   std::size_t near = 0;
   std::int64_t way = 0;
   for (std::size_t i = 0; i < known; ++i) {

@@ -4,6 +4,8 @@
 // region of the arena that is walked through has a history of its own, so that a program may go through a dozen arrays
 // at once.
 //
+// A page mover has two: for pages that are fetched, and for pages that become writable together.
+//
 // No event tells which pages of a window were used. But the page right after the window is a sample of them: when the
 // walk comes to that page next, all count as used; when it comes further on, none. So the counts are right in the long
 // run, also for a walk that leaves pages out.
@@ -35,11 +37,13 @@ class ReadAhead {
     std::int64_t last = -1;  ///< page that faulted
     std::int64_t stride = 0;
     std::uint32_t count = 0;
-    bool leaves_out = false;    ///< pages; and
-    bool is_sparse = false;     ///< more than it uses: as judged from the last few windows
-    std::uint32_t windows = 0;  ///< that it got beyond, since it was judged; of these
-    std::uint32_t wanted = 0;   ///< were followed right after; and
-    std::int64_t common = 0;    ///< divides the steps from each to the next
+    // As judged from its last few windows.
+    bool leaves_out = false;  ///< pages
+    bool is_sparse = false;   ///< it leaves out more than it uses
+    // Since it was judged.
+    std::uint32_t windows = 0;  ///< windows that it got beyond
+    std::uint32_t wanted = 0;   ///< windows whose next page was used right after them
+    std::int64_t common = 0;    ///< divides the steps from each of the latter to the next
     std::array<std::int64_t, 8> steps{};
     std::size_t steps_taken = 0;
     std::uint64_t used_at = 0;
@@ -49,8 +53,10 @@ class ReadAhead {
   [[nodiscard]] std::uint32_t go_on(Walk& walk, std::int64_t steps) const REQUIRES(mutex_);
   static void judge(Walk& walk);
   [[nodiscard]] static std::int64_t steps_along(const Walk& walk, std::int64_t page);
+  // The rules by which a stride is found: where most of the last steps agree on one, and else where all go one way.
+  [[nodiscard]] static std::optional<std::int64_t> stride_of(const Walk& walk);
   [[nodiscard]] static std::optional<std::int64_t> majority(const Walk& walk);
-  [[nodiscard]] static std::optional<std::int64_t> drift(const Walk& walk, std::size_t known);
+  [[nodiscard]] static std::optional<std::int64_t> drift(const Walk& walk);
 
   const std::uint32_t most_;
   Mutex mutex_;  // never held by a thread that could fault

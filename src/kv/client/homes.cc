@@ -36,7 +36,8 @@ bool Homes::may_move(ServerNumber partition) const {
 
 bool Homes::is_trusted(ServerNumber partition, Deadline deadline) {
   if (is_moved(partition)) return true;
-  return homes_[partition].lender ? has_lease(partition, deadline) : how_is_standby_(partition) != StandbyIs::away;
+  return homes_[partition].lease_source ? has_lease(partition, deadline)
+                                        : how_is_standby_(partition) != StandbyIs::away;
 }
 
 // A standby that answers 0 did not serve when it was asked, so not before either; and it waits for the lease that
@@ -45,7 +46,7 @@ bool Homes::has_lease(ServerNumber partition, Deadline deadline) {
   const Time now = fabric_.now();
   auto& [until, doublings] = leases_[partition];
   if (alone_[partition] || (until && now < *until)) return true;
-  const auto& [epoch, alone, lease] = *homes_[partition].lender;
+  const auto& [epoch, alone, lease] = *homes_[partition].lease_source;
   // Half of the time that is left, so that there is some to ask the primary.
   const Duration patience = std::min((lease / 4) * (1 << doublings), (deadline.at - now) / 2);
   const Fetched answer = channel_.load(epoch, {now + patience});

@@ -32,8 +32,8 @@ class Homes {
     gone,    ///< for certain: it serves no client, and never will
     away,    ///< unknown; then the primary is not to be trusted either
   };
-  /// The source of a lease.
-  struct Lender {
+  /// What is READ for a lease.
+  struct LeaseSource {
     RemoteWord<ControlWord> epoch;  ///< in the standby's memory
     RemoteWord<ControlWord> alone;  ///< in the primary's: not 0 when it was told that the standby is dead
     Duration lease = kLease;
@@ -43,9 +43,9 @@ class Homes {
     ServerMemory primary;
     ServerMemory standby;
     PeerId primary_peer;
-    std::uint64_t epoch_when_asked = 0;  ///< when it was joined, or later
-    LocalWord<ControlWord> epoch;        ///< in this process's memory; the standby's to write
-    std::optional<Lender> lender{};      ///< between hosts
+    std::uint64_t epoch_when_asked = 0;         ///< when it was joined, or later
+    LocalWord<ControlWord> epoch;               ///< in this process's memory; the standby's to write
+    std::optional<LeaseSource> lease_source{};  ///< between hosts
   };
   using AskStandby = std::function<StandbyIs(ServerNumber)>;
 

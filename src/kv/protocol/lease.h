@@ -1,14 +1,15 @@
-// lease.h — for how long a session believes a primary after the standby has said that it does not serve, where the
-// standby may be unable to reach the readers (docs/protocols/kv_replication.md, "Leases").
+// lease.h — between hosts: how long a session may accept what it reads from a primary after the standby answered that
+// it does not serve (docs/protocols/kv_replication.md, "Leases").
 //
-// Stands alone: a client and a standby agree on it.
+// Stands alone: a client and a standby must have the same value, which no message carries. When it changes,
+// kTeamProtocol does (net/handshake.h).
 #pragma once
 
 #include "farside/fabric/time.h"
 
 namespace farside::kv {
 
-/// By the session's clock, from before it asked.
+/// By the session's clock, from before it asked. A quarter of it is the first timeout of a READ that renews it.
 inline constexpr Duration kLease = std::chrono::seconds(1);
 
 /// By the standby's clock, from when it says something else. Then no lease is left, if of two clocks neither is faster

@@ -50,11 +50,14 @@ struct Command {
   std::string_view name;  ///< in lower case
   int arity;              ///< words, the name included; negative: at least so many
   std::uint8_t flags;
+  /// May be called again before its writes are made: it changes the unit of work and the reply alone. It may look for
+  /// the keys that first_key, last_key and key_step name, and for none when it is called blind.
   void (*run)(Call& call);
   int first_key = 0;  ///< 0: it has none
   int last_key = 0;   ///< negative: counted from the end, -1 is the last word
   int key_step = 1;
-  std::size_t blind_words = 0;  ///< with no more words than these it does not look at the keys that it writes
+  std::size_t blind_words =
+      0;  ///< called with at most so many words, it is blind: it writes keys without looking at them
   std::span<const Subcommand> subcommands{};
 
   [[nodiscard]] bool has(Flag flag) const { return (flags & flag) != 0; }

@@ -129,7 +129,8 @@ std::unique_ptr<Homes> SessionLinks::homes(Fabric& fabric, Channel& channel) con
                      .epoch_when_asked = primary == nullptr ? Standby::kEpoch : 0,
                      .epoch = links_.epochs->word<ControlWord>(partition * sizeof(ControlWord))});
     const bool is_between_hosts = standby != nullptr && standby->welcome().greeting.remote_peers;
-    if (is_between_hosts && primary != nullptr) homes.back().lender = Homes::Lender{standby->epoch(), primary->alone()};
+    if (is_between_hosts && primary != nullptr)
+      homes.back().lease_source = Homes::LeaseSource{standby->epoch(), primary->alone()};
   }
   const auto how_is_standby = [this, &channel](ServerNumber partition) {
     const auto& [primary, standby] = links_.partitions[partition];

@@ -1,4 +1,4 @@
-// shelf.h — what this node knows of its own slots: which block is where, which slot is free, what is on its way.
+// slot_index.h — what this node knows of its own slots: which block is where, which slot is free, what is on its way.
 //
 // Every block is in at most one slot, and on its way in at most one thread. A slot is free, or taken (being filled or
 // emptied by one thread), or listed (holds a block and may be chosen to go).
@@ -21,9 +21,9 @@
 
 namespace farside {
 
-class Shelf {
+class SlotIndex {
  public:
-  Shelf(const CacheLayout& layout, double singlet_ratio, HostIndex index);
+  SlotIndex(const CacheLayout& layout, double singlet_ratio, HostIndex index);
 
   void set_board(const UseBoard& board);
 

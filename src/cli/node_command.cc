@@ -1,5 +1,3 @@
-#include "node/node.h"
-
 #include <map>
 #include <memory>
 #include <optional>
@@ -7,6 +5,7 @@
 
 #include "cli/cache_arguments.h"
 #include "cli/commands.h"
+#include "node/node.h"
 
 namespace farside::cli {
 

@@ -1,26 +1,26 @@
-#include "cache/shelf.h"
+#include "cache/slot_index.h"
 
 namespace farside {
 
-Shelf::Shelf(const CacheLayout& layout, double singlet_ratio, HostIndex index)
+SlotIndex::SlotIndex(const CacheLayout& layout, double singlet_ratio, HostIndex index)
     : index_(index), lists_(layout.slot_count, singlet_ratio), keys_(layout.slot_count) {
   free_.reserve(layout.slot_count);
   for (std::uint64_t slot = layout.slot_count; slot > 0; --slot) free_.push_back(static_cast<std::uint32_t>(slot - 1));
 }
 
-void Shelf::set_board(const UseBoard& board) {
+void SlotIndex::set_board(const UseBoard& board) {
   const MutexLock lock(mutex_);
   board_ = &board;
 }
 
-std::variant<Shelf::Here, Shelf::OnItsWay, Shelf::Yours> Shelf::look(const BlockKey& key) {
+std::variant<SlotIndex::Here, SlotIndex::OnItsWay, SlotIndex::Yours> SlotIndex::look(const BlockKey& key) {
   const MutexLock lock(mutex_);
   if (const auto found = places_.find(key); found != places_.end()) return found->second;
   if (on_their_way_.insert(key).second) return Yours{};
   return OnItsWay{};
 }
 
-void Shelf::arrived(const BlockKey& key, Here place, Time now) {
+void SlotIndex::arrived(const BlockKey& key, Here place, Time now) {
   const MutexLock lock(mutex_);
   on_their_way_.erase(key);
   places_.emplace(key, place);
@@ -29,12 +29,12 @@ void Shelf::arrived(const BlockKey& key, Here place, Time now) {
   lists_.add(place.slot, now);
 }
 
-void Shelf::given_up(const BlockKey& key) {
+void SlotIndex::given_up(const BlockKey& key) {
   const MutexLock lock(mutex_);
   on_their_way_.erase(key);
 }
 
-std::optional<std::uint32_t> Shelf::take_free() {
+std::optional<std::uint32_t> SlotIndex::take_free() {
   const MutexLock lock(mutex_);
   if (free_.empty()) return std::nullopt;
   const std::uint32_t slot = free_.back();
@@ -42,12 +42,12 @@ std::optional<std::uint32_t> Shelf::take_free() {
   return slot;
 }
 
-void Shelf::give_back(std::uint32_t slot) {
+void SlotIndex::give_back(std::uint32_t slot) {
   const MutexLock lock(mutex_);
   free_.push_back(slot);
 }
 
-std::optional<Shelf::Candidate> Shelf::take_candidate() {
+std::optional<SlotIndex::Candidate> SlotIndex::take_candidate() {
   const MutexLock lock(mutex_);
   if (const auto slot = lists_.take_overflow(*board_)) return Candidate{*slot, keys_[*slot], true};
   if (const auto slot = lists_.take_oldest(*board_)) return Candidate{*slot, keys_[*slot], false};
@@ -55,19 +55,19 @@ std::optional<Shelf::Candidate> Shelf::take_candidate() {
   return std::nullopt;
 }
 
-void Shelf::keep_singlet(std::uint32_t slot, Time now) {
+void SlotIndex::keep_singlet(std::uint32_t slot, Time now) {
   const MutexLock lock(mutex_);
   lists_.keep_singlet(slot, now);
 }
 
-void Shelf::remove(const Candidate& candidate) {
+void SlotIndex::remove(const Candidate& candidate) {
   const MutexLock lock(mutex_);
   places_.erase(candidate.key);
   index_.remove(block_id(candidate.key), candidate.slot);
   ++counters_.discarded;
 }
 
-void Shelf::restore(const Candidate& candidate, Time now) {
+void SlotIndex::restore(const Candidate& candidate, Time now) {
   const MutexLock lock(mutex_);
   if (places_.contains(candidate.key)) {
     lists_.keep_singlet(candidate.slot, now);
@@ -76,19 +76,19 @@ void Shelf::restore(const Candidate& candidate, Time now) {
   }
 }
 
-void Shelf::count_from_peer(std::uint64_t bytes) {
+void SlotIndex::count_from_peer(std::uint64_t bytes) {
   const MutexLock lock(mutex_);
   ++counters_.blocks_from_peers;
   counters_.bytes_from_peers += bytes;
 }
 
-void Shelf::count_from_file(std::uint64_t bytes) {
+void SlotIndex::count_from_file(std::uint64_t bytes) {
   const MutexLock lock(mutex_);
   ++counters_.blocks_from_files;
   counters_.bytes_from_files += bytes;
 }
 
-CacheCounters Shelf::counters() const {
+CacheCounters SlotIndex::counters() const {
   const MutexLock lock(mutex_);
   CacheCounters counters = counters_;
   counters.blocks = places_.size();
