@@ -4,6 +4,8 @@
 
 #include "farside/base/error.h"
 
+#include "base/backoff.h"
+
 namespace farside {
 
 namespace {
