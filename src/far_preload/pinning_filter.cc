@@ -25,14 +25,38 @@ constexpr sock_filter load(std::size_t offset) {
 constexpr sock_filter skip_unless(std::uint32_t value, std::uint8_t count) {
   return BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, value, 0, count);
 }
+constexpr sock_filter skip_unless_any(std::uint32_t bits, std::uint8_t count) {
+  return BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, bits, 0, count);
+}
 constexpr sock_filter fail_with(std::uint32_t error) { return BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | error); }
 constexpr sock_filter kAllow = BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
 
-// As kernels answer that have none of them, so that programs do it in another way.
+constexpr std::uint32_t kOfX32 = 0x40000000;  // in the number of a call
+
+// As kernels answer that have none of them, so that programs do it in another way. By i386's calls (int 0x80) a program
+// reaches its static arrays if it is not position-independent. Those of x32, which Debian's kernels have switched off,
+// are refused as a whole.
 constexpr sock_filter kProgram[] = {
     load(offsetof(seccomp_data, arch)),
-    skip_unless(AUDIT_ARCH_X86_64, 19),
+    skip_unless(AUDIT_ARCH_I386, 14),
     load(offsetof(seccomp_data, nr)),
+    skip_unless(425, 1),  // io_uring_setup
+    fail_with(ENOSYS),
+    skip_unless(426, 1),  // io_uring_enter
+    fail_with(ENOSYS),
+    skip_unless(427, 1),  // io_uring_register
+    fail_with(ENOSYS),
+    skip_unless(245, 1),  // io_setup
+    fail_with(ENOSYS),
+    skip_unless(348, 1),  // process_vm_writev
+    fail_with(ENOSYS),
+    skip_unless(316, 1),  // vmsplice
+    fail_with(EINVAL),
+    kAllow,
+    skip_unless(AUDIT_ARCH_X86_64, 21),
+    load(offsetof(seccomp_data, nr)),
+    skip_unless_any(kOfX32, 1),
+    fail_with(ENOSYS),
     skip_unless(SYS_io_uring_setup, 1),
     fail_with(ENOSYS),
     skip_unless(SYS_io_uring_enter, 1),  // of a ring that the program was given

@@ -19,7 +19,8 @@ namespace {
 constexpr Duration kLimit = std::chrono::minutes(10);
 constexpr Duration kTimeout = std::chrono::milliseconds(300);  // of a read while faults last: many leases
 constexpr Duration kHaste = std::chrono::microseconds(100);
-constexpr Duration kLongPause = std::chrono::seconds(2);  // much longer than that
+constexpr Duration kLongPause = std::chrono::seconds(3);  // longer than any time-out
+static_assert(kLongPause > time_limits::kPeer);
 constexpr Duration kLongStall = std::chrono::milliseconds(100);
 constexpr Duration kLife = std::chrono::milliseconds(2);  // the time in which faults are injected
 

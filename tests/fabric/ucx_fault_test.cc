@@ -286,19 +286,27 @@ TEST(UcxFaults, RevocationThatTakesLongKeepsNoThreadOut) {
 }
 
 // A setting that UCX no longer knows would be missed in silence, until a host vanishes.
-TEST(UcxFaults, ASettingThatUcxDoesNotKnowIsReported) {
+void expect_forgotten_settings_reported() {
   Fleet fleet(1, [](Member& /*me*/) {
-    for (const std::string forgotten : {"", "CONN_NB", "KEEPALIVE_INTERVAL"}) {
+    for (const std::string forgotten : {"", "CONN_NB", "KEEPIDLE", "KEEPALIVE_INTERVAL"}) {
       ucx_faults().forgotten_setting = forgotten;
       testing::internal::CaptureStderr();
       const Node node(4096);
       const std::string log = testing::internal::GetCapturedStderr();
-      for (const std::string setting : {"CONN_NB", "KEEPALIVE_INTERVAL"}) {
+      for (const std::string setting : {"CONN_NB", "KEEPIDLE", "KEEPALIVE_INTERVAL"}) {
         EXPECT_EQ(log.find(setting) != std::string::npos, setting == forgotten) << log;
       }
     }
   });
   fleet.expect_success();
+}
+TEST(UcxFaults, ASettingThatUcxDoesNotKnowIsReported) { expect_forgotten_settings_reported(); }
+
+// UCX tells of it in its own log.
+TEST(UcxFaults, ASettingThatUcxDoesNotKnowIsReportedWhereUcxsWarningsAreHidden) {
+  ::setenv("UCX_LOG_LEVEL", "error", 1);
+  expect_forgotten_settings_reported();
+  ::unsetenv("UCX_LOG_LEVEL");
 }
 
 // Without the first a NIC may store a flag before its data, in the target's PCIe; over GPUs' transports connections are

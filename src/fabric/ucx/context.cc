@@ -13,6 +13,7 @@
 #include <string_view>
 
 #include <poll.h>
+#include <ucs/config/global_opts.h>
 #include <ucs/debug/log_def.h>
 
 #include "farside/base/error.h"
@@ -95,6 +96,9 @@ void apply_settings(ucp_config_t* config) {
 
 bool leaves_transports_out() { return std::getenv("UCX_TLS") == nullptr; }
 
+// The most that the user wants of UCX's log.
+std::atomic<ucs_log_level_t> log_level;
+
 // UCX would write to standard output, which belongs to the program.
 ucs_log_func_rc_t log_line(const char* /*file*/, unsigned /*line*/, const char* /*function*/, ucs_log_level_t level,
                            const ucs_log_component_config_t* /*component*/, const char* format, va_list arguments) try {
@@ -104,6 +108,7 @@ ucs_log_func_rc_t log_line(const char* /*file*/, unsigned /*line*/, const char* 
     note_unknown_settings(text.data());
     return UCS_LOG_FUNC_RC_STOP;
   }
+  if (level > log_level.load()) return UCS_LOG_FUNC_RC_STOP;
   // Most transports that read_config excludes exist on no machine.
   const std::string_view said = text.data();
   if (said.starts_with("transports '") && said.find("' are not available") != said.npos && leaves_transports_out()) {
@@ -120,7 +125,12 @@ ucs_log_func_rc_t log_line(const char* /*file*/, unsigned /*line*/, const char* 
 
 void take_over_log() {
   static std::once_flag once;  // UCX's handlers are a process's, as our logger is
-  std::call_once(once, [] { ucs_log_push_handler(&log_line); });
+  std::call_once(once, [] {
+    ucs_log_level_t& level = ucs_global_opts.log_component.log_level;
+    log_level = level;
+    level = std::max(level, UCS_LOG_LEVEL_WARN);  // by which UCX tells of settings that it does not know
+    ucs_log_push_handler(&log_line);
+  });
 }
 
 // Much of UCX is told only where it is printed. Throws Error when memory is lacking.
