@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include "base/assert.h"
+
 namespace farside::far {
 
 namespace {
@@ -70,7 +72,9 @@ std::vector<Allocations::Hinted> Allocations::hinted() const {
   std::vector<Hinted> all;
   for (auto part = at_.begin(); part != at_.end(); ++part) {
     if (part->second == nullptr || part->second->hint() == Hint::none) continue;
-    const PageNumber end = std::next(part)->first;  // behind the last there is a border, too
+    const auto behind = std::next(part);
+    assert_that(behind != at_.end(), "behind the last allocation there is a border");
+    const PageNumber end = behind->first;
     all.push_back({{ranges_.address_of(part->first), std::uint64_t{end - part->first} * kPageBytes}, part->second});
   }
   return all;

@@ -10,6 +10,7 @@
 
 #include "farside/base/error.h"
 
+#include "base/assert.h"
 #include "far/pager/page_table.h"
 #include "net/local_socket.h"
 
@@ -104,6 +105,7 @@ bool send(const Fd& connection, DoorKind kind, std::uint64_t value, std::uint64_
 
 bool send(const Fd& connection, DoorKind kind, std::span<const DoorRange> ranges) {
   DoorPacket packet = packet_of(kind);
+  assert_that(ranges.size() <= DoorPacket::kRanges, "the ranges fit into one packet");
   packet.count = ranges.size();
   std::ranges::copy(ranges, packet.ranges.begin());
   return transmit(connection, packet, DoorPacket::bytes(ranges.size()));

@@ -15,6 +15,8 @@
 #include "farside/base/error.h"
 #include "farside/base/log.h"
 
+#include "base/assert.h"
+
 namespace farside::far {
 
 namespace {
@@ -108,6 +110,7 @@ void Program::watch(std::span<const PageNumber> foreign) {
     const PageNumber end = piece.first + piece.count;
     PageNumber begin = piece.first;
     for (; next != foreign.end() && *next < end; ++next) {
+      assert_that(*next >= begin, "foreign pages are listed in ascending order");
       mover_.leave_out(*next);
       watch_between(begin, *next);
       begin = *next + 1;
@@ -254,6 +257,7 @@ bool Program::advise(const DoorRange& range, Hint hint) {
 }
 
 void Program::set_hint(const DoorRange& range, Hint hint) {
+  assert_that(hint != Hint::pinned, "pages are pinned by pin() alone");
   has_hints_ = true;
   memory_.ranges().for_each_part(range, [&](PageNumber first, PageNumber count) {
     advising_.assume_held();
@@ -279,8 +283,7 @@ void Program::give_hint(const DoorRange& range, const Profile::Allocation& alloc
   log::warn("\"" + allocation.name() + "\" is not pinned: it would be more than three quarters of the budget");
 }
 
-// Pages that are pinned already are not counted again. No other thread changes hints here at the same time
-// (`advising_`).
+// Pages that are pinned already are not counted again.
 bool Program::pin(PageNumber first, PageNumber count) {
   const auto most = static_cast<std::int64_t>(household_.frames.budget() / 4 * 3);
   const std::int64_t more = mover_.not_pinned(first, count);
@@ -288,7 +291,9 @@ bool Program::pin(PageNumber first, PageNumber count) {
     household_.pinned_pages -= more;
     return false;
   }
-  pinned_pages_ += mover_.advise(first, count, Hint::pinned);
+  const std::int64_t pinned = mover_.advise(first, count, Hint::pinned);
+  assert_that(pinned == more, "no other thread changes hints while pages are counted and pinned");
+  pinned_pages_ += pinned;
   SlotShuttle shuttle(*slots_, household_.space.open());
   for (PageNumber page = first; page < first + count; ++page) serve(page, true, shuttle);
   return true;

@@ -12,6 +12,7 @@
 
 #include "farside/base/fd.h"
 
+#include "base/assert.h"
 #include "base/mutex.h"
 #include "far/door/allocations.h"
 #include "far/door/profile.h"
@@ -61,7 +62,10 @@ class Heritage {
 
   [[nodiscard]] const PageRanges& ranges() const { return ranges_; }
   /// After let_parent_go_on: no page from here on is anywhere.
-  [[nodiscard]] PageNumber end() const { return end_; }
+  [[nodiscard]] PageNumber end() const {
+    assert_that(parent_ == nullptr, "the end is known once the parent goes on");
+    return end_;
+  }
   [[nodiscard]] std::unique_ptr<SlotMap> take_slots() { return std::move(slots_); }
   /// In ascending order.
   [[nodiscard]] const std::vector<PageNumber>& foreign() const { return foreign_; }

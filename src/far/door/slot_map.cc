@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/assert.h"
+
 namespace farside::far {
 
 SlotMap::SlotMap(Slots& slots, PageNumber pages, DoorRules rules) : slots_(slots), rules_(rules), slots_of_(pages) {}
@@ -68,6 +70,7 @@ void SlotMap::share_with(SlotMap& other, std::span<const PageNumber> pages) {
   Slots::Access access(slots_);
   for (const PageNumber page : pages) {
     if (slots_of_[page] == 0) continue;
+    assert_that(other.slots_of_[page] == 0, "a child has no slots of its own yet");
     access.share(get(page));
     other.set(page, get(page));
   }

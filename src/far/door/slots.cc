@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/assert.h"
+
 namespace farside::far {
 
 Slots::Slots(std::unique_ptr<Shuttle> keeper, Slot count)
@@ -18,7 +20,8 @@ std::uint32_t Slots::size_of(std::uint32_t group) const { return std::min(kGroup
 void Slots::file(std::uint32_t group) {
   const std::uint32_t free = free_in(group);
   if (free == 0) return;
-  (free >= kWorthIt ? roomy_ : tight_).insert(group);
+  const bool is_new = (free >= kWorthIt ? roomy_ : tight_).insert(group).second;
+  assert_that(is_new, "a group that is filed is in no set");
 }
 
 void Slots::leave_group() {
@@ -37,6 +40,7 @@ bool Slots::choose_group() {
   } else if (!returned_.empty()) {
     current_ = returned_.back();
     returned_.pop_back();
+    assert_that(used_of_[current_] == 0, "a group that was given back is empty");
   } else if (fresh_ < used_of_.size()) {
     current_ = fresh_++;
   } else if (!tight_.empty()) {
@@ -70,6 +74,7 @@ std::optional<Slot> Slots::Access::take() {
 
 void Slots::Access::release(Slot slot) {
   slots_.mutex_.assume_held();
+  assert_that(slots_.counts_[slot] != 0, "a slot that is released is in use");
   if (--slots_.counts_[slot] != 0) return;
   const std::uint32_t group = slot / kGroup;
   --slots_.used_;

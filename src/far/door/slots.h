@@ -10,6 +10,7 @@
 #include <set>
 #include <vector>
 
+#include "base/assert.h"
 #include "base/lazy_array.h"
 #include "base/mutex.h"
 #include "far/pager/shuttle.h"
@@ -39,6 +40,7 @@ class Slots {
     [[nodiscard]] std::optional<Slot> take();
     void share(Slot slot) {
       slots_.mutex_.assume_held();  // by lock_, as in the other members
+      assert_that(slots_.counts_[slot] != 0, "a slot that is shared is in use");
       ++slots_.counts_[slot];
     }
     void release(Slot slot);

@@ -4,6 +4,8 @@
 #include <bit>
 #include <iterator>
 
+#include "base/assert.h"
+
 namespace farside::far {
 
 namespace {
@@ -51,6 +53,7 @@ std::optional<std::size_t> HeapLayout::take_small(std::size_t piece_bytes) {
   }
   const std::size_t first = *with_room.begin();
   Run& run = runs_.at(first);
+  assert_that(run.used < run.is_used.size(), "a run that is listed for its room has some");
   const auto place = std::ranges::find(run.is_used, false) - run.is_used.begin();
   run.is_used[static_cast<std::size_t>(place)] = true;
   if (++run.used == run.is_used.size()) with_room.erase(first);
@@ -75,14 +78,17 @@ std::optional<std::size_t> HeapLayout::take_run(std::size_t granules, std::size_
 }
 
 void HeapLayout::give_run(std::size_t first, std::size_t granules) {
+  assert_that(used_granules_ >= granules, "what is given back was in use");
   used_granules_ -= granules;
   auto next = free_.lower_bound(first);
+  assert_that(next == free_.end() || next->first >= first + granules, "no granule is both in use and free");
   if (next != free_.end() && next->first == first + granules) {
     granules += next->second;
     next = free_.erase(next);
   }
   if (next != free_.begin()) {
     const auto before = std::prev(next);
+    assert_that(before->first + before->second <= first, "no granule is both in use and free");
     if (before->first + before->second == first) {
       before->second += granules;
       return;

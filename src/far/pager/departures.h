@@ -3,6 +3,7 @@
 
 #include <atomic>
 
+#include "base/assert.h"
 #include "base/mutex.h"
 
 namespace farside::far {
@@ -39,6 +40,7 @@ class Departures {
     }
     ~Bar() {
       const MutexLock lock(departures_.mutex_);
+      assert_that(departures_.under_way_ == 0, "no page leaves while departures are barred");
       if (--departures_.bars_ == 0) departures_.changed_.notify_all();
     }
     Bar(const Bar&) = delete;

@@ -5,6 +5,7 @@
 #include "farside/base/error.h"
 #include "farside/base/units.h"
 
+#include "base/assert.h"
 #include "far/pager/futex.h"
 #include "far/pager/page_table.h"
 
@@ -39,6 +40,7 @@ bool Frames::take_one(milliseconds patience) {
   for (;;) {
     const std::uint32_t seen = freed_.load();
     std::int64_t free = free_.load();
+    assert_that(free <= static_cast<std::int64_t>(budget_), "no more frames are free than there are");
     while (free > 0) {
       if (!free_.compare_exchange_weak(free, free - 1)) continue;
       if (free - 1 < low_) ring();

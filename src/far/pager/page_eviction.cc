@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/assert.h"
 #include "far/pager/page_mover.h"
 
 namespace farside::far {
@@ -181,6 +182,7 @@ std::uint64_t PageMover::drop_zeros(const Held& held, Shuttle& shuttle) {
 void PageMover::put_back(const Held& held) {
   change_protection(held, &Userfault::unprotect, "let a page of far memory be written to");
   for (std::size_t i = 0; i < held.count; ++i) {
+    assert_that(held.words.at(i).present(), "a page that stays is here");
     table_.unlock(held.pages.at(i), held.words.at(i).with(PageState::dirty));
   }
 }

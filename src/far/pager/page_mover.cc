@@ -5,6 +5,8 @@
 #include <chrono>
 #include <cstring>
 
+#include "base/assert.h"
+
 namespace farside::far {
 
 namespace {
@@ -43,6 +45,7 @@ void PageMover::must(int error, std::string_view tried) {
 }
 
 void PageMover::raise_end(PageNumber end) {
+  assert_that(end <= table_.size(), "no page behind the table is touched");
   PageNumber seen = end_.load(std::memory_order_relaxed);
   while (end > seen && !end_.compare_exchange_weak(seen, end)) {
   }
@@ -58,6 +61,7 @@ PageWord PageMover::settled(PageNumber page) {
 
 void PageMover::begin_with(PageNumber page, PageState state) {
   const PageWord before = table_.lock(page);
+  assert_that(before.state() == PageState::untouched, "nothing happened to a page before it begins");
   raise_end(page + 1);
   if (state == PageState::far) return table_.unlock(page, before.with(state).with_stored(true));
   frames_.overdraw(1);
@@ -152,6 +156,7 @@ Result PageMover::bring(PageNumber page, PageWord word, bool is_write, Shuttle& 
   if (is_far) note(PageEvent::used_ahead, page, window.hits);
   const std::uint64_t room = frames_.take_spare(window.count);
   hold_ahead(page, word, window, room, held);
+  assert_that(held.count - 1 <= room, "each page that is held ahead has a frame");
   frames_.give(room - (held.count - 1));
   held.sort();
 
@@ -231,6 +236,8 @@ void PageMover::map(const Held& held, PageNumber wanted, bool is_write, Shuttle&
     const int error = mapping.map(userfault_, memory_.at(held.pages.at(begin)), begin, length);
     for (std::size_t i = begin; i < begin + length; ++i) {
       const PageWord word = held.words.at(i);
+      assert_that((word.state() == PageState::far) == mapping.is_far(),
+                  "pages that come together are all far, or none");
       const PageState next = error == 0 ? mapping.next(i) : map_alone(mapping, i);
       if (next == word.state()) ++absent;
       table_.unlock(held.pages.at(i), next == word.state() ? word : replacement_.arriving(word).with(next));

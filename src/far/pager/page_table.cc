@@ -2,6 +2,7 @@
 
 #include <chrono>
 
+#include "base/assert.h"
 #include "far/pager/futex.h"
 
 namespace farside::far {
@@ -19,6 +20,7 @@ PageWord PageTable::lock(PageNumber page) {
 
 void PageTable::unlock(PageNumber page, PageWord next) {
   const std::uint32_t before = words_[page].exchange(next.bits(), std::memory_order_acq_rel);
+  assert_that(PageWord(before).state() == PageState::locked, "a page that is unlocked was locked until then");
   if ((before & PageWord::kWaited) != 0) futex_wake_all(words_[page]);
 }
 

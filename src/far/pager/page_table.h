@@ -18,6 +18,7 @@
 
 #include "farside/far/hint.h"
 
+#include "base/assert.h"
 #include "base/lazy_array.h"
 
 namespace farside::far {
@@ -83,11 +84,13 @@ class PageTable {
 
   [[nodiscard]] PageNumber size() const { return static_cast<PageNumber>(words_.size()); }
   [[nodiscard]] PageWord load(PageNumber page) const {
+    assert_in_tests(page < words_.size(), "a page that is looked at is one of the table");
     return PageWord(words_[page].load(std::memory_order_acquire) & ~PageWord::kWaited);
   }
 
   /// Locks the page if its word is still `seen`, which is not locked.
   [[nodiscard]] bool try_lock(PageNumber page, PageWord seen) {
+    assert_that(seen.state() != PageState::locked, "a page is locked by one thread at a time");
     std::uint32_t expected = seen.bits();
     return words_[page].compare_exchange_strong(expected, seen.with(PageState::locked).bits(),
                                                 std::memory_order_acq_rel);

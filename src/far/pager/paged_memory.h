@@ -5,6 +5,7 @@
 #include <span>
 #include <string_view>
 
+#include "base/assert.h"
 #include "far/pager/page_table.h"
 
 namespace farside::far {
@@ -38,6 +39,7 @@ template <class Then>
 void for_each_run(std::span<const PageNumber> pages, Then&& then) {
   for (std::size_t i = 0; i < pages.size();) {
     const std::size_t begin = i++;
+    assert_that(begin == 0 || pages[begin - 1] < pages[begin], "pages are listed in ascending order");
     while (i < pages.size() && pages[i] == pages[i - 1] + 1) ++i;
     then(begin, i - begin);
   }

@@ -11,6 +11,7 @@
 #include "farside/base/error.h"
 #include "farside/base/units.h"
 
+#include "base/assert.h"
 #include "base/signals_held.h"
 #include "far/pager/end.h"
 
@@ -139,6 +140,7 @@ void Pager::discard(void* begin, std::size_t bytes) {
   const PageNumber first = arena_.page_of(from + kPageBytes - 1);
   const PageNumber end = arena_.page_of(from + bytes);
   if (end <= first) return;
+  assert_that(end <= arena_.pages(), "what is discarded lies within the arena");
   const SignalsHeld held;  // a handler could touch a page that is locked here
   const Borrowed shuttle(*this);
   mover_.discard(first, end - first, *shuttle);
@@ -159,6 +161,7 @@ void Pager::advise(void* begin, std::size_t bytes, Hint hint) {
          "give a larger budget"});
   }
   pinned_pages_ += static_cast<std::uint64_t>(mover_.advise(first, count, hint));
+  assert_that(pinned_pages_ <= most, "no more pages are pinned than the budget bears");
   if (hint == Hint::pinned) bring(first, count);
 }
 

@@ -6,6 +6,8 @@
 
 #include "farside/base/mix.h"
 
+#include "base/assert.h"
+
 namespace farside::far {
 
 namespace {
@@ -84,6 +86,7 @@ ReadAhead::Walk& ReadAhead::walk_of(std::int64_t page) {
 // How many strides after the last fault this one is, when it goes on that way; otherwise 0. It comes early when there
 // was no room for all of the window, and late when pages after it were here anyway.
 std::int64_t ReadAhead::steps_along(const Walk& walk, std::int64_t page) {
+  assert_that(walk.count == 0 || walk.stride != 0, "a walk with a window has a stride");
   if (walk.count == 0 || (page - walk.last) % walk.stride != 0) return 0;
   const std::int64_t steps = (page - walk.last) / walk.stride;
   return steps > 0 && steps <= 2 * (std::int64_t{walk.count} + 1) ? steps : 0;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/assert.h"
+
 namespace farside::far {
 
 namespace {
@@ -36,6 +38,7 @@ PageWord Replacement::arriving(PageWord word) {
 }
 
 PageWord Replacement::leaving(PageWord word) {
+  assert_that(word.present(), "a page that leaves is here");
   if (word.main()) main_.fetch_sub(1, std::memory_order_relaxed);
   return word.with_main(false).with_carried(word.state() != PageState::clean).with_stamp(now());
 }

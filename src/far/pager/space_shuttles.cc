@@ -5,6 +5,8 @@
 #include <limits>
 #include <vector>
 
+#include "base/assert.h"
+
 namespace farside::far {
 
 namespace {
@@ -33,6 +35,7 @@ class SpaceShuttle final : public Shuttle {
  private:
   // Neighbours that lie side by side in the buffer travel as one. Fault handlers come by: no memory is taken.
   [[nodiscard]] std::span<const Transfer> list(std::span<const PageNumber> pages) {
+    assert_that(pages.size() <= kPages, "a list has no more pages than the buffer");
     std::size_t count = 0;
     for (std::size_t i = 0; i < pages.size();) {
       const std::size_t begin = i++;

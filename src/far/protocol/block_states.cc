@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/assert.h"
+
 namespace farside::far {
 
 namespace {
@@ -20,6 +22,7 @@ BlockStates::BlockStates(std::uint64_t space_bytes, std::uint64_t slab_bytes, st
       counts_(parts_of(space_bytes, slab_bytes)) {}
 
 std::uint64_t BlockStates::bytes_of(std::uint64_t slab) const {
+  assert_that(slab * slab_bytes_ < space_bytes_, "a slab begins within its space");
   return std::min(slab_bytes_, space_bytes_ - slab * slab_bytes_);
 }
 
@@ -37,6 +40,7 @@ void BlockStates::set(std::uint64_t slab, std::uint64_t offset, std::uint64_t by
     if (state == BlockState::zeros) ++counts.zeros;
     if (state == BlockState::lost) ++counts.lost;
   }
+  assert_that(std::uint64_t{counts.zeros} + counts.lost <= blocks_of(slab), "a slab counts no more blocks than it has");
 }
 
 void BlockStates::lose(std::uint64_t slab) {
@@ -65,11 +69,13 @@ void BlockStates::reset(std::uint64_t slab) { store(slab, 0, bytes_of(slab)); }
 
 BlockStates::Part BlockStates::whole_blocks(std::uint64_t slab, std::uint64_t offset, std::uint64_t bytes) const {
   const std::uint64_t end = offset + bytes;
+  assert_that(end <= bytes_of(slab), "the bytes lie within the slab");
   const std::uint64_t first = std::min(end, parts_of(offset, block_bytes_) * block_bytes_);
   return {first, end == bytes_of(slab) ? end : std::max(first, end / block_bytes_ * block_bytes_)};
 }
 
 BlockStates::Run BlockStates::run_at(std::uint64_t slab, std::uint64_t offset, std::uint64_t bytes) const {
+  assert_that(bytes != 0 && offset + bytes <= bytes_of(slab), "a run has bytes, and lies within the slab");
   const MutexLock lock(mutex_);
   if (counts_[slab].none()) return {bytes, BlockState::stored};
   const BlockState* const blocks = at(slab);

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/assert.h"
+
 namespace farside::far {
 
 namespace {
@@ -35,6 +37,7 @@ Holds::Held Holds::share(Channel& channel, std::uint64_t slab, Deadline deadline
 void Holds::unshare(Channel& channel, std::uint64_t slab) const {
   change(channel, slab, [](Slab& at) {
     at.mutex.assume_held();
+    assert_that(at.sharers != 0, "a slab that a thread lets go of is shared");
     --at.sharers;
   });
 }
@@ -42,6 +45,7 @@ void Holds::unshare(Channel& channel, std::uint64_t slab) const {
 void Holds::leave_unfinished(Channel& channel, std::uint64_t slab) const {
   change(channel, slab, [](Slab& at) {
     at.mutex.assume_held();
+    assert_that(at.sharers != 0 || at.alone, "a slab with a write that is given up is held");
     // At one moment: the next caller must know. While a caller shares it, no other thread is alone.
     if (at.sharers == 0) {
       at.alone = false;
@@ -55,6 +59,7 @@ void Holds::leave_unfinished(Channel& channel, std::uint64_t slab) const {
 void Holds::finish(Channel& channel, std::uint64_t slab) const {
   change(channel, slab, [](Slab& at) {
     at.mutex.assume_held();
+    assert_that(at.unfinished != 0, "a write that is over was left unfinished before");
     --at.unfinished;
   });
 }
@@ -89,8 +94,15 @@ Holds::Held Holds::be_alone(Channel& channel, std::uint64_t slab, Deadline deadl
 void Holds::end_alone(Channel& channel, std::uint64_t slab) const {
   change(channel, slab, [](Slab& at) {
     at.mutex.assume_held();
+    assert_that(at.alone, "a thread that ends to be alone was alone");
     at.alone = false;
   });
+}
+
+bool Holds::is_alone(std::uint64_t slab) const {
+  Slab& at = slabs_[slab];
+  const MutexLock lock(at.mutex);
+  return at.alone && at.sharers == 0;
 }
 
 // `try_it` is called under the slab's mutex until it says that it is done.

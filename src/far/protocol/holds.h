@@ -37,6 +37,8 @@ class Holds {
   /// Not held when something is unfinished.
   Held be_alone(Channel& channel, std::uint64_t slab, Deadline deadline) const;
   void end_alone(Channel& channel, std::uint64_t slab) const;
+  /// Whether a thread is alone at it, and no other shares it any more.
+  [[nodiscard]] bool is_alone(std::uint64_t slab) const;
 
   /// Ends what one has of it, shared or alone, with a write that may still land.
   void leave_unfinished(Channel& channel, std::uint64_t slab) const;

@@ -2,6 +2,8 @@
 
 #include "farside/base/error.h"
 
+#include "base/assert.h"
+
 namespace farside::far {
 
 namespace {
@@ -25,6 +27,7 @@ Lender::Lender(Fabric& fabric, Channel& channel, const Region& table, PeerId sel
 }
 
 Outcome Lender::end(Holder holder, PeerId peer, Parting parting, Deadline deadline) {
+  assert_that(holder != 0, "a client that ends was welcomed");
   if (!rules_.revokes_before_reclaiming) {
     reclaim(holder);
     return Outcome::done;

@@ -7,6 +7,8 @@
 
 #include "farside/base/error.h"
 
+#include "base/assert.h"
+
 namespace farside::far {
 
 namespace {
@@ -84,6 +86,7 @@ LentMemory::Take LentMemory::take(Channel& channel, SlabNumber& slab, Deadline d
 }
 
 Outcome LentMemory::give_back(Channel& channel, SlabNumber slab, Deadline deadline) {
+  assert_that(slab < slabs_, "a slab that is given back is one of the node's");
   const SlabWord mine{SlabState::taken, self_};
   const SlabWord returned{SlabState::returned, self_};
   const Fetched old =

@@ -8,6 +8,7 @@
 
 #include "farside/fabric/fabric.h"
 
+#include "base/assert.h"
 #include "base/mutex.h"
 #include "far/protocol/layout.h"
 
@@ -65,6 +66,8 @@ class LentMemory {
 
   /// In a slab.
   [[nodiscard]] RemoteSpan span(SlabNumber slab, std::uint64_t offset, std::uint64_t bytes) const {
+    assert_that(slab < slabs_ && offset <= slab_bytes_ && bytes <= slab_bytes_ - offset,
+                "an operation lies within one slab");
     return memory_->span(slab * slab_bytes_ + offset, bytes);
   }
   /// Whether the node answers this client; if not, it counts as lost from here on.

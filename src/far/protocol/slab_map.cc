@@ -7,6 +7,7 @@
 #include "farside/base/error.h"
 #include "farside/base/units.h"
 
+#include "base/assert.h"
 #include "base/backoff.h"
 
 namespace farside::far {
@@ -130,6 +131,10 @@ void SlabMap::note_loss(std::uint64_t slab) {
 }
 
 void SlabMap::set_place(std::uint64_t slab, const Place& place) {
+  assert_that(!rules_.rebuilds_alone || !rules_.gives_back_alone || holds_.is_alone(slab),
+              "a slab's place changes only while one thread is alone there");
+  assert_that(place[0].node != nullptr || place[1].node == nullptr, "a slab without a first copy has no second one");
+  assert_that(place[0].node == nullptr || place[0].node != place[1].node, "copies of a slab lie on different nodes");
   const MutexLock lock(mutex_);
   note_loss(slab);
   noted_lost_[slab] = 0;
@@ -242,7 +247,11 @@ Result SlabMap::take_copies(Channel& channel, std::uint64_t slab, Place& place, 
       }
       Copy found{node};
       const LentMemory::Take take = node->take(channel, found.slab, sooner(deadline, fabric_.in(kTakeLimit)));
-      if (take == LentMemory::Take::taken) *std::ranges::find_if_not(place, &Copy::lives) = found;
+      if (take == LentMemory::Take::taken) {
+        auto* const lacking = std::ranges::find_if_not(place, &Copy::lives);
+        assert_that(lacking != place.end(), "a place that lacks a copy has room for it");
+        *lacking = found;
+      }
       if (take == LentMemory::Take::failed) (void)node->answers(channel, sooner(deadline, fabric_.in(kAnswerLimit)));
       may_come |= take == LentMemory::Take::soon || take == LentMemory::Take::failed;
     }

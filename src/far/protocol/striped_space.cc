@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <array>
-#include <cassert>
 #include <utility>
 
+#include "base/assert.h"
 #include "far/protocol/slab_list.h"
 
 namespace farside::far {
@@ -26,7 +26,7 @@ void insert_once(std::vector<LentMemory*>& nodes, LentMemory* node) {
 std::unique_ptr<Lane> StripedSpace::open_lane() { return std::make_unique<StripedLane>(map_); }
 
 StripedLane::StripedLane(SlabMap& map) : map_(map), channel_(map.fabric().open_channel()) {
-  assert(map.shape().block_bytes <= zeros.size());
+  assert_that(map.shape().block_bytes <= zeros.size(), "there are zeros for a whole block");
   slabs_.reserve(kSlabsOfAFault);
 }
 
@@ -48,6 +48,7 @@ void StripedLane::for_each_piece(std::span<const Transfer> list, Act act) const 
 // A writer, unlike a reader, waits until nothing that was given up can land there any more.
 bool StripedLane::hold(For what, Deadline deadline) {
   for (std::size_t held = 0; held < slabs_.size();) {
+    assert_that(held == 0 || slabs_[held - 1] < slabs_[held], "slabs are held in the order of their numbers");
     const Holds::Held slab = map_.holds().share(*channel_, slabs_[held], deadline);
     if (slab.outcome != Outcome::done) {
       let_go(held);
@@ -317,6 +318,7 @@ Result StripedLane::discard_part(std::uint64_t slab, std::uint64_t begin, std::u
 // Over a part of a block, unless it is zeros.
 Result StripedLane::write_zeros(std::uint64_t slab, std::uint64_t begin, std::uint64_t end, Deadline deadline) {
   if (begin == end) return Result::done;
+  assert_that(begin < end && end - begin < map_.shape().block_bytes, "only a part of a block is overwritten");
   slabs_.assign(1, slab);
   if (!hold(For::reading, deadline)) return Result::timed_out;
   const bool is_zeros =

@@ -6,6 +6,8 @@
 #include "farside/base/memory.h"
 #include "farside/fabric/host.h"
 
+#include "base/assert.h"
+
 namespace farside::far {
 
 namespace {
@@ -92,7 +94,11 @@ void LenderService::join(ServiceClients::Number number, const std::string& fabri
 void LenderService::part(ServiceClients::Number number) {
   if (joined_.erase(number) == 0) return;
   const Parting how = left_.erase(number) != 0 ? Parting::left : Parting::gone;
-  tasks_.post([this, number, how] { parted_.push_back({clients_.extract(number).mapped(), how}); });
+  tasks_.post([this, number, how] {
+    const auto client = clients_.extract(number);
+    assert_that(!client.empty(), "a client that parts has begun");
+    parted_.push_back({client.mapped(), how});
+  });
 }
 
 // ---- The table

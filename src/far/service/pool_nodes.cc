@@ -4,6 +4,7 @@
 
 #include "farside/base/error.h"
 
+#include "base/assert.h"
 #include "service/service_fabric.h"
 
 namespace farside::far {
@@ -48,6 +49,7 @@ std::uint32_t PoolNodes::node_of(PeerId peer) const {
 
 std::unique_ptr<LentMemory> PoolNodes::link(std::uint32_t node, SetupClock::time_point deadline,
                                             const std::function<void()>& ended) {
+  assert_that(!is_linked(node), "a node is linked once at a time");
   const std::string& address = addresses_.at(node);
   hang_up_on_lost();  // the node gives back what the former link held when that is gone
   auto link = std::make_shared<NodeLink>(address, secret_, deadline);

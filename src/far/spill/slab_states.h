@@ -7,6 +7,7 @@
 #include <span>
 #include <vector>
 
+#include "base/assert.h"
 #include "base/mutex.h"
 
 namespace farside::far {
@@ -35,7 +36,10 @@ class SlabStates {
   }
   void end_use(std::span<const std::uint64_t> slabs) {
     const MutexLock lock(mutex_);
-    for (const std::uint64_t slab : slabs) --slabs_[slab].users;
+    for (const std::uint64_t slab : slabs) {
+      assert_that(slabs_[slab].users != 0, "a slab whose use ends is used");
+      --slabs_[slab].users;
+    }
     changed_.notify_all();
   }
 
@@ -51,6 +55,7 @@ class SlabStates {
   }
   void end_move(std::uint64_t slab) {
     const MutexLock lock(mutex_);
+    assert_that(slabs_[slab].moved && slabs_[slab].users == 0, "no thread uses a slab while it is moved");
     slabs_[slab].moved = false;
     changed_.notify_all();
   }
@@ -63,6 +68,7 @@ class SlabStates {
   /// For the thread that moves it.
   void set_in_file(std::uint64_t slab, bool in_file) {
     const MutexLock lock(mutex_);
+    assert_that(slabs_[slab].moved, "a slab goes to the file, or comes from it, only while it is moved");
     slabs_[slab].in_file = in_file;
   }
 

@@ -13,6 +13,8 @@
 #include "farside/base/error.h"
 #include "farside/base/units.h"
 
+#include "base/assert.h"
+
 namespace farside::far {
 
 namespace {
@@ -145,6 +147,8 @@ void SpillFile::carry(const std::stop_token& stop) {
     if (!item.is_zero) first_ += item.bytes;
     queue_.pop_front();
     ++done_;
+    assert_that(put_ - done_ == queue_.size(), "what was put and is not done is queued");
+    assert_that(!queue_.empty() || first_ == end_, "an empty queue has no bytes");
     changed_.notify_all();
   }
 }
