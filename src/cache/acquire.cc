@@ -7,6 +7,7 @@
 
 #include "farside/cache/time_limits.h"
 
+#include "base/assert.h"
 #include "cache/pause.h"
 
 namespace farside {
@@ -112,6 +113,8 @@ Acquirer::Step Acquirer::bring_unlisted(const Request& request) {
 
 Acquirer::Step Acquirer::represent(const Request& request, Row& row) {
   const Cell loading = row.cell(group_);
+  assert_that(loading.state == Cell::State::loading && loading.names({team_.rank(), request.slot}),
+              "a representative's row says that this node loads the block");
   const Cell loaded = loading.loaded_at({team_.rank(), request.slot});
   if (!rules_.cell_follows_bytes) (void)directory_.change(request.channel, row, group_, loaded, request.deadline);
   if (!rules_.token_follows_bytes) publish(request);
@@ -171,6 +174,7 @@ bool Acquirer::copy_from_alternative(const Request& request) {
 
 // One copy from a peer that is stopped must not use up the whole deadline.
 bool Acquirer::copy_from(const Request& request, Place place) {
+  assert_that(place.rank != team_.rank(), "a node copies a block from another node");
   const Deadline deadline =
       earlier(request.deadline, team_.fabric().in(time_limits::copy(geometry_.block_length(request.key))));
   if (!slots_.copy(request.channel, request.key, place, request.slot, deadline)) return false;

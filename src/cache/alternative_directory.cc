@@ -1,5 +1,7 @@
 #include "cache/alternative_directory.h"
 
+#include "base/assert.h"
+
 namespace farside {
 
 namespace {
@@ -9,6 +11,7 @@ constexpr std::uint64_t kPlaceMask = (1ULL << 40U) - 1;
 std::uint64_t tag_of(BlockId id) { return id << 1U & ~kPlaceMask; }
 
 std::uint64_t encode(BlockId id, Place place) {
+  assert_that(place.slot < kMaximumSlots, "a slot and the one after it have room in an entry");
   return tag_of(id) | std::uint64_t{place.rank} << 24U | (place.slot + 1U);
 }
 

@@ -4,6 +4,7 @@
 
 #include "farside/cache/time_limits.h"
 
+#include "base/assert.h"
 #include "cache/pause.h"
 
 namespace farside {
@@ -21,11 +22,13 @@ std::optional<std::uint32_t> first_row(Predicate is_it) {
 }  // namespace
 
 std::optional<Row> Directory::find(Channel& channel, BlockId id, Deadline deadline) const {
+  assert_that(id != 0 && (id & kClaiming) == 0, "a block's id is no claim, and not that of an unused row");
   const auto bucket = read_bucket(channel, id, deadline);
   return bucket ? row_in(channel, *bucket, id, deadline) : std::nullopt;
 }
 
 std::optional<Row> Directory::find_or_claim(Channel& channel, BlockId id, Deadline deadline) const {
+  assert_that(id != 0 && (id & kClaiming) == 0, "a block's id is no claim, and not that of an unused row");
   Pause pause(fabric_);
   const Time start = fabric_.now();
   do {
@@ -49,6 +52,7 @@ std::optional<Row> Directory::find_or_claim(Channel& channel, BlockId id, Deadli
 bool Directory::claim(Channel& channel, BlockId id, const Bucket& bucket, std::uint32_t row, Deadline deadline) const {
   const Rank home = geometry_.bucket_of(id).rank;
   const std::uint64_t old_id = id_word(bucket, row);
+  assert_that(old_id != id && !is_rival(old_id, id), "a row is claimed when none is the block's or being claimed");
   if (!exchange(channel, home, row_offset(id, row), old_id, id | kClaiming, deadline)) return true;
 
   const auto after = read_bucket(channel, id, deadline);
@@ -69,6 +73,7 @@ bool Directory::claim(Channel& channel, BlockId id, const Bucket& bucket, std::u
 // Fails only when another node has confirmed it, which is as good.
 void Directory::confirm(Channel& channel, BlockId id, std::uint32_t row, std::uint64_t claimed,
                         Deadline deadline) const {
+  assert_that((claimed & kClaiming) != 0, "an id word that is confirmed is a claim");
   const Rank home = geometry_.bucket_of(id).rank;
   (void)exchange(channel, home, row_offset(id, row), claimed, claimed & ~kClaiming, deadline);
 }
@@ -96,7 +101,10 @@ void Directory::empty_second(Channel& channel, std::uint32_t first, std::uint32_
 }
 
 bool Directory::change(Channel& channel, Row& row, std::uint32_t group, Cell to, Deadline deadline) const {
+  assert_that(group < row.cells.size(), "a row has a cell for each group");
   const std::uint64_t from = row.cells[group];
+  assert_that((to.nonce & Cell::kNonceMask) == ((Cell::from_word(from).nonce + 1) & Cell::kNonceMask),
+              "each change of a cell adds one to its nonce");
   const std::uint64_t offset = row.offset + 8 * (1 + std::uint64_t{group});
   if (!exchange(channel, row.home, offset, from, to.word(), deadline)) return false;
 
@@ -125,10 +133,12 @@ Row Directory::make_row(const Bucket& bucket, BlockId id, std::uint32_t row) con
 }
 
 std::uint64_t Directory::id_word(const Bucket& bucket, std::uint32_t row) const {
+  assert_in_tests(row < Geometry::kBucketRows, "a row lies in its bucket");
   return bucket[row * geometry_.row_bytes() / 8];
 }
 
 std::uint64_t Directory::row_offset(BlockId id, std::uint32_t row) const {
+  assert_that(row < Geometry::kBucketRows, "a row lies in its bucket");
   return geometry_.bucket_of(id).offset + row * geometry_.row_bytes();
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/assert.h"
 #include "cache/pause.h"
 
 namespace farside {
@@ -76,6 +77,7 @@ void Discarder::discard(Channel& channel, const SlotIndex::Candidate& candidate,
 
 // Losing the race for the cell is fine: then it names another node by now.
 void Discarder::hand_over(Channel& channel, BlockId id, Standing& standing, Deadline deadline) const {
+  assert_that(standing.row.has_value(), "a representative's block has a row");
   const Cell ours = standing.row->cell(group_);
   if (!standing.alternative) {
     (void)directory_.change(channel, *standing.row, group_, ours.invalidated(), deadline);

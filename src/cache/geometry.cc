@@ -7,6 +7,8 @@
 #include "farside/base/error.h"
 #include "farside/base/units.h"
 
+#include "base/assert.h"
+
 namespace farside {
 
 namespace {
@@ -52,11 +54,13 @@ Geometry::Home Geometry::bucket_of(BlockId id) const noexcept {
 }
 
 std::uint32_t Geometry::group_of(Rank rank) const noexcept {
+  assert_that(rank < size_, "a node's rank is one of the pool's");
   if (deals_ranks_to_groups_) return rank % groups_;
   return static_cast<std::uint32_t>(std::uint64_t{rank} * groups_ / size_);
 }
 
 Geometry::Members Geometry::members_of(std::uint32_t group) const noexcept {
+  assert_that(group < groups_, "a group's number is below the number of groups");
   if (deals_ranks_to_groups_) return {group, (size_ - group + groups_ - 1) / groups_, groups_};
   const auto first_of = [this](std::uint64_t g) { return static_cast<Rank>((g * size_ + groups_ - 1) / groups_); };
   return {first_of(group), first_of(group + 1) - first_of(group), 1};
@@ -64,6 +68,7 @@ Geometry::Members Geometry::members_of(std::uint32_t group) const noexcept {
 
 Geometry::Home Geometry::alternative_of(BlockId id, std::uint32_t group) const noexcept {
   const Members members = members_of(group);
+  assert_that(members.count != 0, "every group has a member");
   const std::uint64_t entry = mix(id) % (layout_.slot_count * kAlternativePerSlot * members.count);
   const std::uint64_t table = layout_.slot_count * bucket_bytes();
   return {static_cast<Rank>(members.first + entry % members.count * members.step), table + entry / members.count * 8};

@@ -1,5 +1,7 @@
 #include "cache/host_index.h"
 
+#include "base/assert.h"
+
 namespace farside {
 
 namespace {
@@ -7,6 +9,7 @@ constexpr std::uint64_t kWords = sizeof(IndexBucket) / sizeof(ControlWord);
 }
 
 void HostIndex::add(BlockId id, std::uint32_t slot) const {
+  assert_that(slot < kMaximumSlots, "a slot and the one after it have room in an index word");
   std::uint64_t position = 0;
   while (position < kWords && word(id, position).load() != 0) ++position;
   if (position == kWords) position = slot % kWords;

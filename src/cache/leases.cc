@@ -2,6 +2,7 @@
 
 #include "farside/cache/time_limits.h"
 
+#include "base/assert.h"
 #include "cache/pause.h"
 
 namespace farside {
@@ -16,6 +17,7 @@ Leases::Load Leases::end(Ticket load, Deadline deadline) {
   Pause pause(fabric_);
   for (bool may_wait = true;; may_wait = pause.wait_before(deadline)) {
     const MutexLock lock(mutex_);
+    assert_that(!load->over, "a load ends once");
     if (!load->renewing) {
       Load ended = std::move(*load);
       loads_.erase(load);
@@ -52,6 +54,7 @@ void Leases::renew_one(Channel& channel, Ticket load, Deadline deadline) {
   const bool tried = fabric_.now() < deadline.at;
   const bool done = tried && directory_.change(channel, row, group_, renewed, deadline);
   const MutexLock lock(mutex_);
+  assert_that(load->renewing, "a load that is renewed has one renewer");
   load->renewing = false;
   if (done) {
     load->row = row;

@@ -6,6 +6,8 @@
 
 #include "farside/base/log.h"
 
+#include "base/assert.h"
+
 namespace farside {
 
 namespace {
@@ -73,6 +75,7 @@ Fetched Peers::ask(Rank rank, Deadline deadline, Operation&& operation) {
 // When a pause is over, one comes and tries; the others stay away as long as that may take.
 bool Peers::may_try(Rank rank) {
   const MutexLock lock(mutex_);
+  assert_that(rank < silent_.size(), "an operation is for a node of the pool");
   Silence& silence = silent_[rank];
   if (silence.pause == Duration(0)) return true;
   const Time now = team_.fabric().now();

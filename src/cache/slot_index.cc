@@ -1,9 +1,12 @@
 #include "cache/slot_index.h"
 
+#include "base/assert.h"
+
 namespace farside {
 
 SlotIndex::SlotIndex(const CacheLayout& layout, double singlet_ratio, HostIndex index)
     : index_(index), lists_(layout.slot_count, singlet_ratio), keys_(layout.slot_count) {
+  assert_that(layout.slot_count <= kMaximumSlots, "every slot has a number of 24 bits");
   free_.reserve(layout.slot_count);
   for (std::uint64_t slot = layout.slot_count; slot > 0; --slot) free_.push_back(static_cast<std::uint32_t>(slot - 1));
 }
@@ -22,8 +25,11 @@ std::variant<SlotIndex::Here, SlotIndex::OnItsWay, SlotIndex::Yours> SlotIndex::
 
 void SlotIndex::arrived(const BlockKey& key, Here place, Time now) {
   const MutexLock lock(mutex_);
-  on_their_way_.erase(key);
-  places_.emplace(key, place);
+  assert_that(place.slot < keys_.size(), "a block arrives in one of the node's slots");
+  const std::size_t was_on_its_way = on_their_way_.erase(key);
+  assert_that(was_on_its_way == 1, "a block arrives by the thread that fetched it");
+  const bool is_new = places_.emplace(key, place).second;
+  assert_that(is_new, "a block is in at most one slot");
   keys_[place.slot] = key;
   index_.add(block_id(key), place.slot);
   lists_.add(place.slot, now);
@@ -44,6 +50,7 @@ std::optional<std::uint32_t> SlotIndex::take_free() {
 
 void SlotIndex::give_back(std::uint32_t slot) {
   const MutexLock lock(mutex_);
+  assert_that(slot < keys_.size(), "a slot that is given back is one of the node's");
   free_.push_back(slot);
 }
 

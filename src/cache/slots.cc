@@ -3,6 +3,8 @@
 #include <array>
 #include <span>
 
+#include "base/assert.h"
+
 namespace farside {
 
 namespace {
@@ -14,11 +16,15 @@ constexpr std::uint64_t kLabel = offsetof(SlotHeader, key);
 }  // namespace
 
 LocalSpan Slots::data(std::uint32_t slot) const {
+  assert_that(slot < geometry_.layout().slot_count, "a slot that is filled is one of the node's");
   return region_.local().span(geometry_.slot_offset(slot) + sizeof(SlotHeader), geometry_.layout().block_bytes);
 }
 
 void Slots::publish(Channel& channel, std::uint32_t slot, const BlockKey& key, std::uint64_t bytes,
                     std::uint64_t token) const {
+  assert_that(slot < geometry_.layout().slot_count, "a slot that is published is one of the node's");
+  assert_that(token != 0, "a published slot has a token");
+  assert_that(bytes <= geometry_.layout().block_bytes, "a published block fits in its slot");
   const std::uint64_t offset = geometry_.slot_offset(slot);
   const BlockLabel label{key, bytes, 0};
   region_.local().copy_in(offset + kLabel, std::as_bytes(std::span(&label, 1)));
@@ -28,6 +34,7 @@ void Slots::publish(Channel& channel, std::uint32_t slot, const BlockKey& key, s
 }
 
 void Slots::retract(Channel& channel, std::uint32_t slot) const {
+  assert_that(slot < geometry_.layout().slot_count, "a slot that is retracted is one of the node's");
   const std::uint64_t offset = geometry_.slot_offset(slot);
   region_.local().word<ControlWord>(offset).store(0);
   region_.local().word<ControlWord>(offset + kToken).store(0);
@@ -35,6 +42,7 @@ void Slots::retract(Channel& channel, std::uint32_t slot) const {
 }
 
 bool Slots::copy(Channel& channel, const BlockKey& key, Place from, std::uint32_t into, Deadline deadline) const {
+  assert_that(into < geometry_.layout().slot_count, "a slot that is copied into is one of the node's");
   if (!reachable(from)) return false;
   const Header before = read_header(channel, from, deadline);
   if (rules_.compares_ids && before.id != block_id(key)) return false;

@@ -8,6 +8,8 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
+#include "base/assert.h"
+
 namespace farside {
 
 Connection::Connection(EventLoop& loop, Fd socket, std::function<void()> on_ready)
@@ -30,6 +32,7 @@ void Connection::ignore(bool ignored) {
 }
 
 bool Connection::receive(std::size_t at_most) {
+  assert_that(at_most != 0, "what is received has room for a byte: none means the end");
   std::array<char, kChunkBytes> chunk;
   const ssize_t count = ::recv(socket_.get(), chunk.data(), std::min(chunk.size(), at_most), 0);
   if (count > 0) received_.append(chunk.data(), static_cast<std::size_t>(count));
@@ -37,6 +40,7 @@ bool Connection::receive(std::size_t at_most) {
 }
 
 void Connection::send(std::string_view bytes) {
+  assert_that(blocked_ == !unsent_.empty(), "the loop says when more fits if and only if bytes wait");
   if (!blocked_ && !bytes.empty()) bytes.remove_prefix(send_now(bytes));
   if (bytes.empty()) return;
   unsent_.append(bytes);
@@ -51,6 +55,7 @@ std::size_t Connection::send_now(std::string_view bytes) {
 }
 
 void Connection::flush() {
+  assert_that(sent_ <= unsent_.size(), "what is sent is a part of what was to be sent");
   sent_ += send_now(std::string_view(unsent_).substr(sent_));
   if (sent_ >= unsent_.size() / 2) {  // seldom enough that a long rest is not moved for each piece sent
     unsent_.erase(0, sent_);

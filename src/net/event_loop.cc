@@ -12,6 +12,7 @@
 
 #include "farside/base/error.h"
 
+#include "base/assert.h"
 #include "base/signals_held.h"
 
 namespace farside {
@@ -43,6 +44,7 @@ EventLoop::EventLoop()
 }
 
 void EventLoop::watch(int fd, std::uint32_t events, Handler handler) {
+  assert_that(!handlers_.contains(fd), "a descriptor stays open until it is forgotten, and is watched once");
   epoll_event event{};
   event.events = events;
   event.data.fd = fd;
@@ -70,6 +72,7 @@ void EventLoop::rest(int fd) {
 }
 
 void EventLoop::tick(std::chrono::milliseconds period, std::function<void()> handler) {
+  assert_that(period.count() == 0 || handler, "a timer that runs has a handler");
   tick_ = std::move(handler);
   const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(period);
   const auto rest = std::chrono::nanoseconds(period - seconds);
@@ -117,6 +120,7 @@ void EventLoop::post(std::function<void()> task) {
 
 void EventLoop::stop() {
   if (!thread_.joinable()) return;
+  assert_that(thread_.get_id() != std::this_thread::get_id(), "the loop's own thread does not stop it");
   post([this] { stopping_ = true; });
   thread_.join();
   handlers_.clear();

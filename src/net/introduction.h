@@ -8,6 +8,7 @@
 
 #include "farside/base/fd.h"
 
+#include "base/assert.h"
 #include "net/handshake.h"
 #include "net/session.h"
 #include "net/socket.h"
@@ -53,7 +54,10 @@ class Introduction {
   /// The claim that was proven: none until then.
   [[nodiscard]] const std::optional<Claim>& claim() const noexcept { return claim_; }
   /// For the frames that follow a claim.
-  [[nodiscard]] Digest key(const Secret& secret) const { return session_key(secret, *hello_, challenge_, *claim_); }
+  [[nodiscard]] Digest key(const Secret& secret) const {
+    assert_that(hello_ && claim_, "a session has a key once a claim is proven");
+    return session_key(secret, *hello_, challenge_, *claim_);
+  }
 
  private:
   Refusal take_messages(const Secret& secret, std::string& received, const std::function<void(std::string_view)>& send);

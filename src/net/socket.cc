@@ -17,6 +17,7 @@
 
 #include "farside/base/error.h"
 
+#include "base/assert.h"
 #include "net/local_socket.h"
 
 namespace farside {
@@ -132,6 +133,7 @@ std::string own_address_towards(const std::string& address, const addrinfo& entr
 }  // namespace
 
 SetupClock::time_point share_of(SetupClock::time_point deadline, std::size_t left) {
+  assert_that(left != 0, "an attempt that gets its share is one of those that are left");
   constexpr SetupClock::duration kLeast = std::chrono::milliseconds(200);
   const auto now = SetupClock::now();
   return now + std::max((deadline - now) / static_cast<SetupClock::rep>(left), kLeast);

@@ -6,6 +6,8 @@
 #include <bit>
 #include <limits>
 
+#include "base/assert.h"
+
 namespace farside {
 
 Board::Board(std::uint64_t slot_count)
@@ -27,6 +29,7 @@ door::HitStripe Board::counts() const {
 }
 
 std::uint64_t Board::word(std::uint64_t offset) const {
+  assert_that(offset + sizeof(std::uint64_t) <= mapping_.bytes(), "the word lies on the board");
   auto* const word = reinterpret_cast<std::uint64_t*>(mapping_.base() + offset);
   return std::atomic_ref(*word).load(std::memory_order_relaxed);
 }

@@ -7,6 +7,8 @@
 #include <sys/socket.h>
 #include <sys/uio.h>
 
+#include "base/assert.h"
+
 namespace farside {
 
 namespace {
@@ -54,6 +56,7 @@ std::optional<Packet> receive_packet(const Fd& socket, std::span<std::byte> into
 }
 
 bool send_packet(const Fd& socket, std::span<const std::byte> bytes, std::span<const Fd> fds) {
+  assert_that(fds.size() <= kMaxFds, "a packet carries few descriptors");
   alignas(cmsghdr) ControlBuffer control{};
   iovec data{const_cast<std::byte*>(bytes.data()), bytes.size()};  // sendmsg reads only; its interface predates const
   msghdr message{};

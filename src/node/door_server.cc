@@ -18,6 +18,7 @@
 #include "farside/base/log.h"
 #include "farside/cache/time_limits.h"
 
+#include "base/assert.h"
 #include "net/local_socket.h"
 #include "node/door_packet.h"
 
@@ -115,6 +116,7 @@ void DoorServer::admit() {
   } else {
     const MutexLock lock(mutex_);
     const int number = client.get();
+    assert_that(!clients_.contains(number), "a descriptor number is that of one open client");
     // Taken in first: once the socket is armed, another worker may be looking for it.
     const bool taken = clients_.size() < most_clients_ && clients_.emplace(number, std::move(client)).second;
     if (!taken || !arm(number, EPOLL_CTL_ADD, EPOLLONESHOT)) {
@@ -178,7 +180,8 @@ void DoorServer::give(int client, const std::optional<DoorReply>& answer) {
 void DoorServer::part(int client) {
   take_back_silence(path_);  // perhaps it was stopped, and this is a program that has given it up
   const MutexLock lock(mutex_);
-  clients_.erase(client);  // closes it, which takes it out of the epoll set
+  const std::size_t parted = clients_.erase(client);  // closes it, which takes it out of the epoll set
+  assert_that(parted == 1, "a client is parted with once");
 }
 
 // It stays where it is: only the client's worker may part with it.

@@ -5,13 +5,16 @@
 
 #include <unistd.h>
 
+#include "base/assert.h"
 #include "node/stores.h"
 
 namespace farside {
 
 std::uint64_t FileSource::load(const BlockKey& key, LocalSpan into) {
   const std::uint64_t begin = key.index * block_bytes_;
+  assert_that(begin < key.file.bytes, "a block that is loaded begins within its file");
   const std::uint64_t wanted = std::min(block_bytes_, key.file.bytes - begin);
+  assert_that(wanted <= into.bytes(), "a block fits in the place that it is loaded into");
   if (!stores_will_show(file_, key.file, times_, begin, wanted)) return kFailed;
   std::uint64_t done = 0;
   while (done < wanted) {

@@ -5,6 +5,8 @@
 
 #include "farside/cache/time_limits.h"
 
+#include "base/assert.h"
+
 namespace farside {
 
 LoadQueue::Admitted LoadQueue::take_in(Visit& visit, const BlockKey& key, Time now) {
@@ -16,6 +18,7 @@ LoadQueue::Admitted LoadQueue::take_in(Visit& visit, const BlockKey& key, Time n
   const bool is_stuck = under_way_.size() == kMaxLoads && now - last_change_ >= time_limits::kTurn;
   const bool is_late = load != under_way_.end() && load->answered;
   if (is_stuck || is_late || waiting_.size() == kMaxWaiting) return {Admission::busy, std::nullopt};
+  assert_that(!under_way_.empty(), "while a request waits, another is under way, whose thread takes it next");
   waiting_.push_back({std::move(visit), key, now});
   return {Admission::waiting, std::nullopt};
 }
@@ -83,6 +86,8 @@ std::list<LoadQueue::UnderWay>::const_iterator LoadQueue::find(const BlockKey& k
 bool LoadQueue::is_under_way(const BlockKey& key) const { return find(key) != under_way_.end(); }
 
 LoadQueue::Turn LoadQueue::begin(Waiting waiting, Time now) {
+  assert_that(under_way_.size() < kMaxLoads, "at most kMaxLoads loads are under way");
+  assert_that(!is_under_way(waiting.key), "a block is loaded by one thread at a time");
   last_change_ = now;
   under_way_.push_back({waiting.visit.client, waiting.key, waiting.arrived});
   changed_.notify_all();

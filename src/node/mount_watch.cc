@@ -18,6 +18,8 @@
 #include "farside/base/log.h"
 #include "farside/base/mix.h"
 
+#include "base/assert.h"
+
 namespace farside {
 
 namespace {
@@ -125,6 +127,7 @@ std::optional<MountWatch::Mount> MountWatch::find(const Fd& inode) const {
 }
 
 bool MountWatch::is_mounted(const Mount& mount) const {
+  assert_that(static_cast<bool>(table_), "a mount that was found has a table of watches");
   std::array<char, 8> digits{};
   const auto [end, code] = std::to_chars(digits.data(), digits.data() + digits.size(), mount.watch, 16);
   return watches().find(std::string(kWatchLabel).append(digits.data(), end).append(" ")) != std::string::npos;

@@ -20,6 +20,7 @@
 #include "farside/base/memory.h"
 #include "farside/base/units.h"
 
+#include "base/assert.h"
 #include "cache/geometry.h"
 #include "node/mount_watch.h"
 #include "node/process_watch.h"
@@ -265,6 +266,7 @@ int run_pool(const PoolDirectory& directory, const PoolOptions& options) {
 
 void start_pool(const PoolDirectory& directory, const PoolOptions& options, Fd lock,
                 const std::function<void(const StartProgress&)>& show) {
+  assert_that(static_cast<bool>(lock), "a pool is started by the holder of its directory's lock");
   const HeldSignals signals;  // Ctrl-C ends this process when it has ended the pool
   const pid_t child = ::fork();
   if (child < 0) throw errno_error("start", "the pool's process", "raise ulimit -u");

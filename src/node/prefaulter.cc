@@ -5,6 +5,8 @@
 
 #include "farside/fabric/host.h"
 
+#include "base/assert.h"
+
 namespace farside {
 
 namespace {
@@ -24,6 +26,7 @@ Prefaulter::Prefaulter(const Region& region, const CacheLayout& layout)
 
 void Prefaulter::used(std::uint64_t slot) {
   const std::uint64_t end = layout_.slots_offset + (slot + 1) * slot_stride(layout_.block_bytes);
+  assert_that(end <= region_.bytes(), "a block comes into a slot of the region");
   const MutexLock lock(mutex_);
   if (end <= used_end_) return;
   used_end_ = end;

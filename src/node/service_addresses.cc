@@ -5,6 +5,7 @@
 
 #include "farside/base/error.h"
 
+#include "base/assert.h"
 #include "net/socket.h"
 #include "service/service_socket.h"
 #include "team/environment.h"
@@ -39,6 +40,7 @@ std::string own_address(unsigned port_offset) {
 }
 
 std::unique_ptr<SymmetricRegion> tell(Team& team, std::string_view service, const std::string& own) {
+  assert_that(own.size() <= kMaxAddressBytes, "a numeric address and its port have room in their part");
   auto addresses = team.allocate("addresses of " + std::string(service), kAddressOffset + kMaxAddressBytes);
   addresses->local().copy_in(kAddressOffset, std::as_bytes(std::span(own)));
   team.fabric().open_channel()->local_fence();

@@ -11,6 +11,8 @@
 
 #include "farside/fabric/fabric.h"
 
+#include "base/assert.h"
+
 namespace farside {
 
 class PeerNumbers {
@@ -29,7 +31,10 @@ class PeerNumbers {
     }
     return peer;
   }
-  void give_back(PeerId peer) { free_.push_back(peer); }
+  void give_back(PeerId peer) {
+    assert_that(peer < next_, "a number that is given back was given");
+    free_.push_back(peer);
+  }
 
  private:
   PeerId next_;

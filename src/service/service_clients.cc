@@ -9,6 +9,7 @@
 
 #include "farside/base/error.h"
 
+#include "base/assert.h"
 #include "service/service_messages.h"
 
 namespace farside {
@@ -35,6 +36,7 @@ ServiceClients::ServiceClients(EventLoop& loop, const Secret& secret, Handler& h
 
 void ServiceClients::say(Number number, const std::string& message) {
   Connected& connected = connected_.at(number);
+  assert_that(connected.session.has_value(), "a client that is spoken to is admitted");
   connected.connection->send(connected.session->seal(FrameKind::service, message));
 }
 
@@ -47,8 +49,9 @@ void ServiceClients::accept(const Listener& listener) {
     log_.warn("cannot accept a client at " + listener.address() + ": " + kWhy);
     return loop_.rest(listener.fd());
   }
-  if (unauthenticated(&listener) == kMaxUnauthenticated)
-    refuse_oldest_unauthenticated(&listener, "too many unauthenticated clients wait");
+  const std::size_t waiting = unauthenticated(&listener);
+  assert_that(waiting <= kMaxUnauthenticated, "a bounded number of unauthenticated clients waits at a listener");
+  if (waiting == kMaxUnauthenticated) refuse_oldest_unauthenticated(&listener, "too many unauthenticated clients wait");
   keep_alive(socket);
   const Number number = next_++;
   auto connection = std::make_unique<Connection>(loop_, std::move(socket), [this, number] { serve(number); });

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/assert.h"
 #include "base/mutex.h"
 
 namespace farside {
@@ -32,6 +33,7 @@ class TaskQueue {
     std::vector<std::function<void()>> tasks;
     {
       const MutexLock lock(mutex_);
+      assert_that(!tasks_.empty(), "the flag says that there are tasks, and one thread alone takes them");
       tasks.swap(tasks_);
       any_.store(false, std::memory_order_relaxed);
     }

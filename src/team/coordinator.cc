@@ -9,6 +9,7 @@
 
 #include "farside/base/error.h"
 
+#include "base/assert.h"
 #include "base/file_limit.h"
 #include "base/wire.h"
 #include "team/liveness.h"
@@ -26,6 +27,7 @@ constexpr std::size_t kUnsentBytes = 16 << 10;  // beyond which nothing more is 
 
 Coordinator::Coordinator(const std::string& address, const Secret& secret, Rank size, Admission admission)
     : secret_(secret), admission_(std::move(admission)), seats_(size), listener_(listen_on(address)) {
+  assert_that(size != 0, "a team has a member");
   allow_many_files();  // one for each member
   address_ = bound_address(listener_, address);
   loop_.post([this] { loop_.watch(listener_.get(), EPOLLIN, [this](std::uint32_t) { accept_peer(); }); });
@@ -41,7 +43,9 @@ void Coordinator::accept_peer() {
     log_.warn("cannot accept a connection to " + address_ + ": " + kWhy);
     return loop_.rest(listener_.get());
   }
-  if (strangers() == kStrangerLimit) refuse_oldest_stranger("too many strangers wait");
+  const std::size_t waiting = strangers();
+  assert_that(waiting <= kStrangerLimit, "a bounded number of strangers waits");
+  if (waiting == kStrangerLimit) refuse_oldest_stranger("too many strangers wait");
   const PeerNumber number = next_peer_++;
   Peer& peer = peers_[number];
   peer.came = SetupClock::now();
@@ -97,6 +101,7 @@ Coordinator::Refusal Coordinator::admit(PeerNumber number, Peer& peer, const Cla
   if (claim.rank >= seats_.size()) return rank + " does not exist in a team of " + std::to_string(seats_.size());
   Seat& seat = seats_[claim.rank];
   if (seat.holder) return rank + " is taken";
+  assert_that(!seat.present && !seat.blob && seat.repeated.empty(), "an empty seat has no part in any exchange");
 
   seat.holder = number;
   seat.incarnation = seat.next_incarnation++;
@@ -140,6 +145,7 @@ Coordinator::Refusal Coordinator::evict(const Frame& frame) {
 
 Coordinator::Refusal Coordinator::contribute(Rank rank, const Frame& frame) {
   Seat& seat = seats_[rank];
+  assert_that(seat.holder.has_value(), "a rank that contributes holds its seat");
   Decoder fields(frame.fields, "a contribution");
   const auto number = fields.number<std::uint32_t>();
   const auto epoch = fields.number<std::uint32_t>();
@@ -175,7 +181,10 @@ Coordinator::Refusal Coordinator::examine(Rank rank, const std::string& first) c
 
 void Coordinator::complete_exchange() {
   std::vector<std::string>& gathered = complete_.emplace_back();
-  for (Seat& seat : seats_) gathered.push_back(*std::exchange(seat.blob, std::nullopt));
+  for (Seat& seat : seats_) {
+    assert_that(seat.present && seat.blob, "an exchange is complete when every rank is present and has contributed");
+    gathered.push_back(*std::exchange(seat.blob, std::nullopt));
+  }
   due_.reset();
   const std::vector<Fields> parts = parts_of(gathered);
   for (auto& [number, peer] : peers_) {
@@ -214,6 +223,7 @@ void Coordinator::miss(Rank rank, const std::string& how) {
 Coordinator::Refusal Coordinator::repeat(Rank rank, std::uint32_t number, std::string blob) {
   Seat& seat = seats_[rank];
   if (number != seat.repeated.size()) return "it contributes out of turn";
+  assert_that(number < complete_.size(), "a rank that repeats exchanges lacks one that is complete");
   seat.repeated.push_back(std::move(blob));
   std::vector<std::string> blobs = complete_[number];
   blobs[rank] = seat.repeated.back();
@@ -294,6 +304,7 @@ void Coordinator::close(PeerNumber number) {
 }
 
 void Coordinator::send(Peer& peer, FrameKind kind, Fields fields) {
+  assert_that(peer.session.has_value(), "only a peer that is no stranger is sent frames");
   peer.outbox.push_back({kind, std::move(fields)});
   send_what_fits(peer);
 }

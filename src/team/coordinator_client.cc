@@ -5,6 +5,7 @@
 
 #include "farside/base/error.h"
 
+#include "base/assert.h"
 #include "base/wire.h"
 #include "team/liveness.h"
 
@@ -170,6 +171,7 @@ void CoordinatorClient::take_return(const Frame& frame) {
 }
 
 void CoordinatorClient::disconnect(const std::string& why) {
+  assert_that(connection_ != nullptr, "the connection ends once");
   fail(why);
   connection_.reset();
   loop_.tick(std::chrono::milliseconds(0), {});
@@ -177,6 +179,7 @@ void CoordinatorClient::disconnect(const std::string& why) {
 }
 
 void CoordinatorClient::on_tick() {
+  assert_that(connection_ != nullptr, "the timer runs while there is a connection");
   if (++beats_since_heard_ > kSilentBeats) return disconnect("the coordinator has fallen silent");
   connection_->send(session_.seal(FrameKind::beat));
 }

@@ -11,6 +11,7 @@
 #include "farside/base/error.h"
 #include "farside/base/log.h"
 
+#include "base/assert.h"
 #include "base/file_limit.h"
 #include "base/wire.h"
 
@@ -100,6 +101,7 @@ bool HostTeam::join(const BootstrapMaker& make_bootstrap, SetupClock::time_point
 
 void HostTeam::exchange_cards(SetupClock::time_point deadline) {
   const auto cards = bootstrap_->exchange("exchange cards", own_card_.encode(), deadline);
+  assert_that(cards.size() == size(), "an exchange returns a part of each rank");
   const MutexLock lock(membership_);
   for (Rank rank = 0; rank < size(); ++rank) {
     cards_.push_back(MemberCard::decode(newest(kCards, rank, cards[rank])));
@@ -122,6 +124,7 @@ void HostTeam::connect_all(SetupClock::time_point deadline) {
                               .secret = bootstrap_->fabric_secret(deadline),
                               .network = bootstrap_->network()});
   const auto addresses = bootstrap_->exchange("exchange addresses", fabric_->address(), deadline);
+  assert_that(addresses.size() == size(), "an exchange returns a part of each rank");
   const MutexLock lock(membership_);
   for (Rank rank = 0; rank < size(); ++rank) fabric_->connect(rank, newest(kAddresses, rank, addresses[rank]));
   connected_ = true;
@@ -148,6 +151,7 @@ std::unique_ptr<SymmetricRegion> HostTeam::gather_region(std::unique_ptr<Region>
                                                          SetupClock::time_point deadline) {
   const std::string own = Encoder().text(local->name()).number(local->bytes()).text(local->handle()).take();
   const auto gathered = bootstrap_->exchange("allocate " + local->name(), own, deadline);
+  assert_that(gathered.size() == size(), "an exchange returns a part of each rank");
   const MutexLock lock(membership_);
   const std::size_t exchange = kFirstRegion + regions_.size();
   regions_.emplace_back();

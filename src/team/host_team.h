@@ -12,6 +12,7 @@
 
 #include "farside/team/team.h"
 
+#include "base/assert.h"
 #include "base/backoff.h"
 #include "base/mutex.h"
 #include "net/event_loop.h"
@@ -60,7 +61,10 @@ class HostTeam final : public Team {
                                                            std::uint64_t bytes) REQUIRES(membership_);
   [[nodiscard]] const std::string& newest(std::size_t exchange, Rank rank, const std::string& gathered) const
       REQUIRES(membership_);
-  [[nodiscard]] bool on_this_host(Rank rank) const REQUIRES(membership_) { return cards_[rank].host == own_card_.host; }
+  [[nodiscard]] bool on_this_host(Rank rank) const REQUIRES(membership_) {
+    assert_that(rank < cards_.size(), "a rank's host is asked for once the cards are exchanged");
+    return cards_[rank].host == own_card_.host;
+  }
   [[nodiscard]] BarrierMark mark_of(Rank rank) const REQUIRES(collective_);
   [[nodiscard]] std::vector<Rank> missing() const REQUIRES(collective_);
   [[nodiscard]] std::vector<std::uint32_t> returns() const;

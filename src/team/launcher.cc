@@ -17,6 +17,7 @@
 #include "farside/base/error.h"
 #include "farside/base/log.h"
 
+#include "base/assert.h"
 #include "base/file_limit.h"
 #include "base/program_error.h"
 #include "team/environment.h"
@@ -139,6 +140,7 @@ void Launcher::kill_adopted() const {
 }
 
 void Launcher::start(std::size_t index) {
+  assert_that(!processes_[index].pidfd, "a rank has one process at a time");
   std::vector<std::string> command = plan_.command;
   std::vector<std::string> changes = plan_.environment;
   changes.push_back(std::string(kRankVariable) + "=" + std::to_string(plan_.first_rank + index));
@@ -228,6 +230,7 @@ Rank Launcher::running() const {
 }
 
 void Launcher::reap(std::size_t index) {
+  assert_that(static_cast<bool>(processes_[index].pidfd), "a process that is waited for was not waited for before");
   int status = 0;
   if (::waitpid(processes_[index].pid, &status, 0) < 0) throw errno_error("wait for", "a rank of the job");
   processes_[index].pidfd = Fd();
