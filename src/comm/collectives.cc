@@ -5,6 +5,7 @@
 
 #include "farside/base/error.h"
 
+#include "base/assert.h"
 #include "comm/group.h"
 #include "comm/protocol/exchange.h"
 
@@ -123,6 +124,7 @@ Barrier::Begun Collectives::Impl::begin(Channel& channel, Attend attend, Deadlin
                       "end that one"});
   }
   const Barrier::Begun begun = group->begin(channel, std::move(attend), deadline);
+  assert_that(begun.number == 0 || begun.number > last, "the group's meetings are numbered in ascending order");
   if (begun.number != 0) under_way.push_back(last = begun.number);
   return begun;
 }
@@ -168,6 +170,9 @@ Barrier::Begun Collectives::Impl::begin_round(Channel& channel, const std::share
 }
 
 Collectives::Pending Collectives::Impl::begin_transfer(Channel& channel, Transfer transfer, Deadline deadline) {
+  assert_that(transfer.out.size() == count(), "a transfer has data for each member");
+  assert_that(transfer.round_bytes != 0 && transfer.round_bytes <= exchange->piece_bytes(),
+              "a round moves something, and not more than a piece has room for");
   const auto shared = std::make_shared<Transfer>(std::move(transfer));
   return pending(begin_round(channel, shared, 0, deadline),
                  [this, shared](Channel& by, std::uint64_t number, Deadline until) {
@@ -184,6 +189,7 @@ void Collectives::Impl::take_round(const Transfer& transfer, std::uint64_t numbe
   // A member's data for itself stays here.
   const Bytes own = round(transfer.out[self()]);
   const Bytes place = round(transfer.in[self()]);
+  assert_that(place.size() <= own.size(), "a member has for itself all that it expects of itself");
   if (place.data() != own.data()) std::ranges::copy(own.first(place.size()), place.begin());
 }
 
@@ -219,6 +225,7 @@ Collectives::Pending Collectives::Impl::begin_small(Channel& channel, Bytes valu
 
 void Collectives::Impl::reduce_round(std::uint64_t number, Bytes own, Bytes result, std::size_t element_bytes,
                                      const Combine& combine) {
+  assert_that(own.size() == result.size(), "a slice and its result are of one size");
   // A few elements at a time, which stay in the processor's cache.
   const std::uint64_t most = std::max<std::uint64_t>(kCombinedBytes / element_bytes, 1) * element_bytes;
   std::vector<std::byte> sums(most);

@@ -6,6 +6,7 @@
 
 #include "farside/base/error.h"
 
+#include "base/assert.h"
 #include "comm/carry.h"
 #include "comm/copies.h"
 #include "comm/service.h"
@@ -45,7 +46,8 @@ class Comm::Impl {
   template <class Act>
   Request act(Channel& channel, bool at_once, Act act) {
     if (!at_once) return service.issue(channel, std::move(act));
-    const std::optional<Ended> ended = act(channel, Deadline{});  // nothing of it waits
+    const std::optional<Ended> ended = act(channel, Deadline{});
+    assert_that(ended.has_value(), "nothing waits of what is done here and now");
     if (ended->done()) return {};
     return service.issue(channel, [ended](Channel&, Deadline) { return ended; });
   }

@@ -4,6 +4,8 @@
 #include <new>
 #include <utility>
 
+#include "base/assert.h"
+
 namespace farside {
 
 void Failures::add(Run added) {
@@ -32,6 +34,7 @@ void Failures::add(Run added) {
     return;
   }
   if (runs_.size() <= kMaxRuns) return;
+  assert_that(runs_[0].last < runs_[1].first, "runs of failures ascend and are apart");
   runs_[1].first = runs_[0].first;
   runs_[1].ended = runs_[0].ended;
   runs_[1].error = runs_[0].error;

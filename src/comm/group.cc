@@ -6,6 +6,7 @@
 
 #include "farside/base/error.h"
 
+#include "base/assert.h"
 #include "comm/ended.h"
 #include "comm/thrown.h"
 
@@ -80,6 +81,7 @@ Barrier::Begun Group::attend_later(Channel& channel, std::uint64_t number, Comm:
 }
 
 Ended Group::wait(Channel& channel, std::uint64_t number, Deadline deadline) {
+  assert_that(number != 0, "a meeting that is waited for has begun");
   const auto absence = [&] {
     const MutexLock lock(failures_mutex_);
     return absences_.first_of({number, number});

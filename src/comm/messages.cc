@@ -7,6 +7,7 @@
 #include "farside/base/error.h"
 #include "farside/base/log.h"
 
+#include "base/assert.h"
 #include "base/mutex.h"
 #include "comm/protocol/message_rings.h"
 #include "comm/thrown.h"
@@ -100,6 +101,7 @@ class Messages::Impl {
 
   // Whatever a handler throws: the service thread has others to serve.
   void deliver(const MessageRings::Arrived& arrived) {
+    assert_that(arrived.handler < handlers.size(), "the rings deliver to handlers that exist");
     const std::exception_ptr error = thrown_by([&] {
       RunningCall call(*this, arrived);
       handlers[arrived.handler](call);

@@ -5,6 +5,7 @@
 
 #include "farside/base/error.h"
 
+#include "base/assert.h"
 #include "comm/thrown.h"
 
 namespace farside {
@@ -129,6 +130,7 @@ bool Service::do_next(Channel& channel) {
     if (found_nothing_) return false;
     copies = take_copies();
     if (copies.empty()) task = &tasks_.front();  // others only add behind it
+    assert_that(task == nullptr || std::holds_alternative<Comm::Task>(task->work), "a copy that is next is taken");
   }
   if (task == nullptr) {
     do_copies(channel, copies);
@@ -150,6 +152,7 @@ void Service::do_copies(Channel& channel, std::span<const Copy> copies) {
   Made made;
   const std::exception_ptr error = thrown_by([&] {
     made = make(channel, copies);
+    assert_that(made.ended.size() == copies.size(), "each copy has ended in some way");
     for (const Rank rank : made.silent) given_up_[rank] = issued_;
   });
   error == nullptr ? note_ends(channel, made.ended) : note_thrown(channel, copies.size(), error);
@@ -203,6 +206,7 @@ std::vector<Copy> Service::take_copies() {
 void Service::remove_first() {
   Issued over;  // goes when the mutex is free again: it may own much
   const MutexLock lock(mutex_);
+  assert_that(!tasks_.empty(), "only the service thread takes tasks away");
   over = std::move(tasks_.front());
   tasks_.pop_front();
 }
@@ -233,6 +237,7 @@ void Service::note_thrown(Channel& channel, std::size_t count, const std::except
 // again after the next nap: a waiter looks at nothing else.
 void Service::tell(Channel& channel) {
   const std::uint64_t last = finished_;
+  assert_that(told_ <= last && last <= issued_, "what the waiters are told has finished, and that was issued");
   if (told_ == last) return;
   const auto word = results_->of(team_.rank()).word<ControlWord>(kFinished);
   const Deadline deadline = team_.fabric().in(kBackgroundTimeout);

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "base/assert.h"
+
 namespace farside {
 
 std::span<const std::byte> ReadCache::find_copy(PageId page) {
@@ -12,11 +14,13 @@ std::span<const std::byte> ReadCache::find_copy(PageId page) {
 }
 
 std::span<const std::byte> ReadCache::add(PageId page, std::vector<std::byte> bytes) {
+  assert_that(is_on() && !by_page_.contains(page), "a copy is added of a page that has none");
   std::list<Copy> added;
   added.push_front({page, std::move(bytes)});
   by_page_.insert_or_assign(page, added.begin());  // the last that may throw
   if (copies_.size() >= most_pages_) drop_copy(copies_.back().page);
   copies_.splice(copies_.begin(), added);
+  assert_that(copies_.size() == by_page_.size() && copies_.size() <= most_pages_, "as many copies are kept as fit");
   return copies_.front().bytes;
 }
 

@@ -2,17 +2,21 @@
 #pragma once
 
 #include <algorithm>
+#include <bit>
 #include <unordered_map>
 #include <vector>
 
 #include "farside/gas/pages.h"
 
+#include "base/assert.h"
+
 namespace farside {
 
 class TrafficCounter {
  public:
-  /// `at_hand` is a power of two.
-  explicit TrafficCounter(std::uint64_t at_hand) : at_hand_(at_hand) {}
+  explicit TrafficCounter(std::uint64_t at_hand) : at_hand_(at_hand) {
+    assert_that(std::has_single_bit(at_hand), "the number of counters at hand is a power of two");
+  }
 
   void count(PageId page, std::uint64_t bytes, bool is_remote) {
     Counts& counts = at_hand_[page & (at_hand_.size() - 1)];

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/assert.h"
+
 namespace farside::vector {
 
 namespace {
@@ -29,7 +31,8 @@ Block::Place Arena::take(std::uint64_t bytes) {
     backing_.grow(grown);
     use_.reserved += grown;
     set_free({segments_++, 0, grown});
-    (void)find(bytes, place);  // the new segment has room
+    const bool has_room = find(bytes, place);
+    assert_that(has_room, "a new segment has room");
   }
   use_.in_use += bytes;
   use_.high_water = std::max(use_.high_water, use_.in_use + use_.held_back);
@@ -37,6 +40,7 @@ Block::Place Arena::take(std::uint64_t bytes) {
 }
 
 void Arena::give_back(const Block::Place& place) {
+  assert_that(place.segment < segments_ && place.bytes <= use_.in_use, "what is given back was taken");
   open_.places.push_back(place);
   open_.bytes += place.bytes;
   use_.in_use -= place.bytes;
@@ -50,6 +54,7 @@ void Arena::close_batch() {
 }
 
 void Arena::free_oldest() {
+  assert_that(!closed_.empty() && closed_.front().bytes <= use_.held_back, "what is held back is in a batch");
   const Batch& oldest = closed_.front();
   if (!backing_.has_ended(oldest.barrier)) ++use_.waits;
   backing_.wait(oldest.barrier);
@@ -67,8 +72,12 @@ void Arena::set_free(const Block::Place& place) {
     free_.erase(after);
   }
   const auto next = free_.lower_bound(at);
+  assert_that(next == free_.end() || next->first.first != at.first || next->first.second > at.second + bytes,
+              "what becomes free was not, nor touches what stays free behind it");
   if (next != free_.begin()) {
     const auto before = std::prev(next);
+    assert_that(before->first.first != at.first || before->first.second + before->second <= at.second,
+                "what is free ends before what becomes free");
     if (before->first.first == at.first && before->first.second + before->second == at.second) {
       at = before->first;
       bytes += before->second;

@@ -14,6 +14,7 @@
 #include "farside/base/mix.h"
 #include "farside/comm/barrier.h"
 
+#include "base/assert.h"
 #include "comm/ended.h"
 #include "vector/arena.h"
 #include "vector/route.h"
@@ -99,6 +100,7 @@ class World::Impl {
   /// Barriers are waited for in order. Then what was sent before has left, too.
   void wait_for_barrier(std::uint64_t number) {
     expect(barriers.wait(*channel, number, deadline()), "meet at a barrier");
+    assert_that(!sent_before.empty(), "a barrier under way has its record of what was sent before it");
     expect(comm.wait(*channel, sent_before.front(), deadline()), "send elements");
     sent_before.pop_front();
   }

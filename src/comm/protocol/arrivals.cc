@@ -4,6 +4,7 @@
 
 #include "farside/base/error.h"
 
+#include "base/assert.h"
 #include "base/backoff.h"
 
 namespace farside {
@@ -38,7 +39,10 @@ std::uint32_t Arrivals::round(std::uint64_t epoch) const {
   return rules_.names_epochs ? static_cast<std::uint32_t>(epoch / kOpen) : 0;
 }
 
-std::uint32_t& Arrivals::seen_round(Rank rank, std::uint64_t epoch) { return seen_[kOpen * rank + place(epoch)]; }
+std::uint32_t& Arrivals::seen_round(Rank rank, std::uint64_t epoch) {
+  assert_that(rank < team_.size(), "arrivals are counted at ranks of the team");
+  return seen_[kOpen * rank + place(epoch)];
+}
 
 RemoteWord<AtomicWord> Arrivals::word(Rank rank, std::uint64_t epoch) const {
   return words_->of(rank).word<AtomicWord>(8 * place(epoch));

@@ -5,6 +5,8 @@
 
 #include "farside/base/error.h"
 
+#include "base/assert.h"
+
 namespace farside {
 
 namespace {
@@ -37,10 +39,12 @@ CombiningTree::Node CombiningTree::above(std::uint32_t member, std::uint32_t lev
   const std::uint64_t first = member / span * span;
   const std::uint64_t below = std::min<std::uint64_t>(span, members_ - first);
   const std::uint64_t child_span = span / kFanIn;
-  return {.level = level,
-          .host = static_cast<std::uint32_t>(first),
-          .fan_in = static_cast<std::uint32_t>((below + child_span - 1) / child_span),
-          .child = static_cast<std::uint32_t>((member - first) / child_span)};
+  const Node node = {.level = level,
+                     .host = static_cast<std::uint32_t>(first),
+                     .fan_in = static_cast<std::uint32_t>((below + child_span - 1) / child_span),
+                     .child = static_cast<std::uint32_t>((member - first) / child_span)};
+  assert_that(node.child < node.fan_in && node.fan_in <= kFanIn, "a child is one of those that meet at its node");
+  return node;
 }
 
 }  // namespace farside

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/assert.h"
 #include "comm/protocol/lines.h"
 
 namespace farside {
@@ -29,6 +30,7 @@ Outcome Exchange::arrive(Channel& channel, std::uint64_t number, const Outgoing&
   for (std::size_t member = 0; member < meeting_.members().size(); ++member) {
     const std::span<std::byte> bytes = outgoing(member);
     if (bytes.empty()) continue;
+    assert_that(bytes.size() <= piece_bytes_, "what one member writes for another fits its piece");
     batch.write(memory_->of(meeting_.members()[member]).span(place(number, meeting_.place()), bytes.size()),
                 LocalSpan(bytes.data(), bytes.size()));
   }
@@ -37,7 +39,9 @@ Outcome Exchange::arrive(Channel& channel, std::uint64_t number, const Outgoing&
 }
 
 void Exchange::take(std::uint64_t number, std::size_t member, std::span<std::byte> into, std::uint64_t at) const {
-  if (!into.empty()) memory_->local().copy_out(place(number, member) + at, into);
+  if (into.empty()) return;
+  assert_that(at <= piece_bytes_ && into.size() <= piece_bytes_ - at, "what is taken lies in one member's piece");
+  memory_->local().copy_out(place(number, member) + at, into);
 }
 
 }  // namespace farside

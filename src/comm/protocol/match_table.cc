@@ -3,6 +3,8 @@
 #include <array>
 #include <utility>
 
+#include "base/assert.h"
+
 namespace farside {
 
 namespace {
@@ -64,6 +66,7 @@ MatchTable::MatchTable(Team& team, const std::string& name, std::vector<const Sy
 // ---- One end of a round
 
 std::optional<MatchTable::Ticket> MatchTable::open(End end, Rank peer, std::uint64_t key) {
+  assert_that(peer < team_.size() && key < keys_, "a round is between two ranks, with one of the keys");
   const std::uint64_t word = ended_offset(end, peer, key);
   const auto load = [&] { return memory_->local().word<AtomicWord>(word).load(); };
   // Under the lock: a thread that had looked before would take rounds that others have begun since for its own.
@@ -118,6 +121,7 @@ bool MatchTable::take_away(Channel& channel, const Ticket& ticket, std::uint64_t
 // ---- Meeting
 
 Outcome MatchTable::meet(Channel& channel, const Ticket& ticket, const MatchPlace& mine, Deadline deadline) {
+  assert_that(exists(mine), "what this end offers or claims lies in one of the regions");
   const Outcome left = leave(channel, ticket, mine, deadline);
   if (left != Outcome::done) return left;
   const bool offers = ticket.end == End::source;
@@ -183,7 +187,7 @@ Outcome MatchTable::tell_both(Channel& channel, const Ticket& ticket, bool fits,
   return channel.add_signal(memory_->of(team_.rank()).word<AtomicWord>(mine), ended, deadline).outcome;
 }
 
-// It comes from a peer.
+// A place that comes from a peer may be any.
 bool MatchTable::exists(const MatchPlace& place) const {
   if (place.region >= regions_.size()) return false;
   const std::uint64_t bytes = regions_[place.region]->local().bytes();

@@ -7,6 +7,7 @@
 
 #include "farside/base/error.h"
 
+#include "base/assert.h"
 #include "comm/protocol/lines.h"
 
 namespace farside {
@@ -63,6 +64,7 @@ Meeting::Meeting(Team& team, std::vector<Rank> members, const std::string& name,
       way_up_(CombiningTree(static_cast<std::uint32_t>(members_.size())).way_up(self_)),
       payload_bytes_(in_lines(payload_bytes)),
       levels_(CombiningTree(team.size()).levels()) {
+  assert_that(way_up_.size() <= levels_, "a group's tree is not higher than that of all ranks");
   std::erase(others_, team.rank());
   memory_ = team.allocate(name, result_offset(kInFlight - 1) + payload_bytes_);
 }
@@ -92,6 +94,7 @@ Outcome Meeting::flush(Channel& channel, std::uint64_t number, Deadline deadline
 
 Outcome Meeting::arrive(Channel& channel, std::uint64_t number, std::span<std::byte> payload, const Combine& combine,
                         Deadline deadline) {
+  assert_that(payload.size() <= payload_bytes_, "what a member brings fits its place");
   if (rules_.stores_before_arriving) channel.local_fence();
   if (rules_.flushes_before_arriving) {
     if (const Outcome flushed = flush(channel, number, deadline); flushed != Outcome::done) return flushed;
@@ -255,6 +258,7 @@ Outcome Meeting::take_release(Channel& asking, Rank member, std::uint64_t number
 }
 
 void Meeting::take_result(std::uint64_t number, std::span<std::byte> into) const {
+  assert_that(into.size() <= payload_bytes_, "a result is not longer than what members bring");
   memory_->local().copy_out(result_offset(number), into);
 }
 

@@ -5,6 +5,7 @@
 #include <iterator>
 #include <utility>
 
+#include "base/assert.h"
 #include "comm/protocol/lines.h"
 
 namespace farside {
@@ -73,6 +74,8 @@ Outcome MessageRings::send(Channel& channel, Rank to, MessageRecord record, Dead
 }
 
 Outcome MessageRings::put_in(Rank to, MessageRecord& record, std::size_t places) {
+  assert_that(to < outboxes_.size() && record.header.payload_bytes <= shape_.payload_bytes,
+              "a message is for a rank of the team, and fits a place of its ring");
   Outbox& outbox = outboxes_[to];
   if (outbox.lost || !team_.alive(to)) return Outcome::peer_lost;
   if (outbox.waiting.size() >= places) return Outcome::timed_out;
@@ -114,6 +117,7 @@ bool MessageRings::take_turn(Outbox& outbox) {
 // Returns false when another thread came since: perhaps with a message, perhaps because there is room.
 bool MessageRings::end_turn(Outbox& outbox, Outcome outcome) {
   const MutexLock lock(mutex_);
+  assert_that(outbox.is_carried, "a turn is ended by the thread that has taken it");
   const bool came = std::exchange(outbox.is_wanted_again, false);
   if (came && outcome == Outcome::done) return false;
   if (outcome == Outcome::peer_lost) {
@@ -238,6 +242,7 @@ std::string_view MessageRings::copy_out(Rank source, std::uint64_t number, Messa
 void MessageRings::give_back(Channel& channel, Rank source) {
   Inbox& inbox = inboxes_[source];
   const std::uint64_t due = inbox.taken - inbox.taken % std::max(1U, shape_.places / 2);
+  assert_that(due >= inbox.given_back && due <= inbox.taken, "a place is given back once, when its message was taken");
   if (due == inbox.given_back) return;
   const auto word = memory_->of(source).word<ControlWord>(taken_offset(team_.rank()));
   Outcome outcome = channel.write_signal(word, due, team_.fabric().in(kStep));

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/assert.h"
 #include "comm/protocol/lines.h"
 
 namespace farside {
@@ -63,6 +64,8 @@ Spread::Spread(Team& team, const std::string& name, std::vector<const SymmetricR
 // ---- The sender
 
 void Spread::begin(Order order, RemoteSpan from, const std::vector<Rank>& wanted) {
+  assert_that(order.region < regions_.size() && order.bytes == from.bytes,
+              "a broadcast fills a piece of a known region from a source of the same size");
   order.number = sending_.order.number + 1;
   sending_ = Passing{};
   sending_.order = order;

@@ -6,6 +6,7 @@
 
 #include <sched.h>
 
+#include "base/assert.h"
 #include "base/backoff.h"
 #include "fabric/bulk_copy.h"
 #include "fabric/clock.h"
@@ -45,6 +46,9 @@ void HostChannel::post(const Operation& operation, Completion& completion) {
     completion.outcome = Outcome::peer_lost;  // a region whose owner was lost when it would have been attached
     return;
   }
+  assert_in_tests(
+      operation.offset <= operation.region->bytes() && operation.bytes <= operation.region->bytes() - operation.offset,
+      "an operation is within its region");
   const auto& access = static_cast<const DirectAccess&>(*operation.region->access());
   if (access.lost()) [[unlikely]] {
     completion.outcome = Outcome::peer_lost;
@@ -62,6 +66,8 @@ void HostChannel::post(const Operation& operation, Completion& completion) {
 }
 
 void HostChannel::fetch_direct(const Operation& operation) {
+  assert_in_tests(!operation.is_atomic() || (operation.offset % 8 == 0 && operation.bytes == 8),
+                  "an atomic is of one aligned word");
   std::byte* const place = operation.region->mapped() + operation.offset;
   const auto word = [place] { return std::atomic_ref(*reinterpret_cast<std::uint64_t*>(place)); };
   const auto give_old = [&operation](std::uint64_t old) {
@@ -106,8 +112,9 @@ Outcome HostChannel::pass_writes(PeerId peer, bool Unflushed::*told) {
 }
 
 void HostChannel::finish(Completion& completion, Deadline deadline) {
-  // Operations on mapped memory are finished when post returns, so what is pending is UCX's.
-  if (completion.pending != 0) ucx_->finish(completion, deadline);
+  if (completion.pending == 0) return;
+  assert_that(ucx_ != nullptr, "operations on mapped memory are finished when post returns");
+  ucx_->finish(completion, deadline);
 }
 
 Outcome HostChannel::fence(PeerId peer, Deadline deadline) {

@@ -14,6 +14,8 @@
 #include "farside/base/units.h"
 #include "farside/fabric/host.h"
 
+#include "base/assert.h"
+
 namespace farside {
 
 namespace {
@@ -61,7 +63,8 @@ void RegionSet::add(RegionHeader& header) {
 
 void RegionSet::remove(RegionHeader& header) {
   const MutexLock lock(mutex_);
-  headers_.erase(&header);
+  const std::size_t removed = headers_.erase(&header);
+  assert_that(removed == 1, "a region can be woken until it goes");
 }
 
 void RegionSet::wake_all() {
@@ -149,6 +152,7 @@ DirectAccess::DirectAccess(const ProcessId& process, const RegionHandle& handle,
       connected_(peer_word.load()),
       accesses_(accesses),
       mapping_(open_file_of(process, handle), kRegionHeaderBytes + handle.bytes, Mapping::Access::read_write) {
+  assert_that(connected_ != 0, "a peer whose region is attached was connected");
   if (header().magic != kRegionMagic || header().bytes != handle.bytes) {
     throw Error({"attach region", handle.name, "its header is not that of a farside region of this version",
                  "run the same version of farside everywhere"});
@@ -176,7 +180,8 @@ void AccessSet::add(DirectAccess& access) {
 
 void AccessSet::remove(DirectAccess& access) {
   const MutexLock lock(mutex_);
-  accesses_.erase(&access);
+  const std::size_t removed = accesses_.erase(&access);
+  assert_that(removed == 1, "a mapping of a peer's region can be given back until it goes");
 }
 
 void AccessSet::blank_lost() {

@@ -4,6 +4,8 @@
 
 #include "farside/base/error.h"
 
+#include "base/assert.h"
+
 namespace farside {
 
 PeerTable::PeerTable() : words_(std::make_unique<std::atomic<std::uint32_t>[]>(kMaxPeers)) {}
@@ -16,7 +18,9 @@ void PeerTable::expect_free(PeerId peer) const {
 
 void PeerTable::connect(PeerId peer, Way way) {
   std::atomic<std::uint32_t>& place = word(peer);
-  const std::uint32_t generation = (place.load() >> 2) + 1;
+  const std::uint32_t before = place.load();
+  assert_that(way_of(before) == Way::none || way_of(before) == Way::lost, "a number is free when it is connected");
+  const std::uint32_t generation = (before >> 2) + 1;
   place.store((generation << 2) | static_cast<std::uint32_t>(way));
 }
 

@@ -9,6 +9,7 @@
 
 #include "farside/base/log.h"
 
+#include "base/assert.h"
 #include "fabric/clock.h"
 #include "fabric/ucx/link.h"
 
@@ -46,12 +47,16 @@ UcxChannel::~UcxChannel() {
   for (const PeerId peer : peers) (void)flush(peer, parting);
   while (!links_.empty()) end(std::move(links_.extract(links_.begin()).mapped()), Outcome::link_lost);
   siblings_.remove(*this);  // a flush may have opened a worker and added it
+  assert_that(awaited_.empty(), "nothing awaits a result once all links have ended");
   // The worker makes no more progress, so it does not see a peer that connects back.
   for (const auto& link : unanswered_) link->endpoint.close();
 }
 
 void UcxChannel::post(const Operation& operation, Completion& completion) {
   if (operation.bytes == 0) return;
+  assert_in_tests(
+      operation.offset <= operation.region->bytes() && operation.bytes <= operation.region->bytes() - operation.offset,
+      "an operation is within its region");
   const std::shared_ptr<UcxPeer>& peer = access_of(operation).peer();
   if (peer->lost) return completion.record(Outcome::peer_lost);
   if (attention_) attend();
@@ -76,6 +81,7 @@ bool UcxChannel::comes_after_lost_writes(const std::shared_ptr<UcxPeer>& peer, C
 }
 
 void UcxChannel::submit(Link& link, const Operation& operation, Completion& completion) {
+  assert_that(link.welcome, "a channel posts to a peer only once it was welcomed");
   const std::shared_ptr<const UcxRemoteMemory>& memory = access_of(operation).memory();
   if (operation.kind == Operation::Kind::write) {
     link.unflushed = memory;
@@ -106,6 +112,9 @@ void UcxChannel::on_done(void* request, ucs_status_t status, void* pending) {
 
 void UcxChannel::settle(Pending& pending, ucs_status_t status) {
   Link& link = *pending.link;
+  assert_that(link.under_way != 0 && (!pending.is_atomic || link.atomics_under_way != 0),
+              "what ends was counted as under way");
+  assert_that(pending.completion->pending != 0, "what ends is a part of its completion");
   if (pending.unread != 0) awaited_.erase(pending.message.ticket);
   --link.under_way;
   link.atomics_under_way -= pending.is_atomic ? 1 : 0;
@@ -122,6 +131,7 @@ void UcxChannel::settle(Pending& pending, ucs_status_t status) {
 // ---- Waiting
 
 void UcxChannel::alarm() {
+  assert_that(worker_.has_value(), "a channel among its siblings has a worker");
   attention_ = true;
   worker_->signal();
 }
@@ -215,6 +225,8 @@ void UcxChannel::abandon(Completion& completion) {
     const Outcome why = link->failed ? link->explanation() : Outcome::timed_out;
     end(std::move(links_.extract(peer).mapped()), why);
   }
+  const auto is_of_it = [&](const Pending& pending) { return pending.completion == &completion; };
+  assert_that(std::ranges::none_of(under_way_, is_of_it), "nothing that was abandoned is under way");
 }
 
 Outcome UcxChannel::fence(PeerId peer, Deadline deadline) {

@@ -14,6 +14,7 @@
 #include "farside/base/log.h"
 #include "farside/base/units.h"
 
+#include "base/assert.h"
 #include "fabric/clock.h"
 
 namespace farside {
@@ -201,6 +202,7 @@ void UcxEngine::receive(const UcxGreeting& greeting, std::uint64_t& opened) {
   std::list<Line> made;  // goes, with its endpoint, where memory is lacking
   Line& line = made.emplace_back(*this, greeting);
   ++opened;
+  assert_that(opened == greeting.nth, "a greeting is answered by the endpoint of the same number");
   line.endpoint = UcxEndpoint(worker_, greeting.worker, &on_line_error, &line);
   if (!line.endpoint) return log_.warn("cannot answer a peer through UCX: " + line.endpoint.why_not());
   const bool welcome = !revoked_.contains(greeting.identity);
@@ -210,6 +212,7 @@ void UcxEngine::receive(const UcxGreeting& greeting, std::uint64_t& opened) {
 }
 
 void UcxEngine::answer(Line& line, bool welcome) {
+  assert_that(line.endpoint && line.lifeline_of == nullptr, "a guest is answered by its own endpoint");
   line.answer.welcome = welcome ? 1 : 0;
   ucp_request_param_t params{};
   params.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;

@@ -9,6 +9,7 @@
 #include "farside/base/error.h"
 #include "farside/base/log.h"
 
+#include "base/assert.h"
 #include "fabric/clock.h"
 
 namespace farside {
@@ -52,7 +53,9 @@ UcxChannel::Link& UcxChannel::link_to(const std::shared_ptr<UcxPeer>& peer) {
   Link* const link = find(peer->id);
   if (link != nullptr && link->peer == peer && !(link->failed && link->is_explained())) return *link;
   if (link != nullptr) end_failed(std::move(links_.extract(peer->id).mapped()));
-  Link& made = *links_.emplace(peer->id, std::make_unique<Link>(*this, peer)).first->second;
+  const auto [entry, is_new] = links_.emplace(peer->id, std::make_unique<Link>(*this, peer));
+  assert_that(is_new, "a channel has one link to a peer at a time");
+  Link& made = *entry->second;
   open(made);
   return made;
 }
@@ -209,6 +212,8 @@ void UcxChannel::end(std::unique_ptr<Link> link, Outcome outcome) {
   // that is still being set up over verbs it gives up after half a minute. Then just the greeting is under way, whose
   // text is the link's own.
   if (!link->welcome) {
+    assert_that(link->under_way == link->greeting_sent.pending,
+                "before a link is welcome just its greeting is under way");
     unanswered_.push_back(std::move(link));
     return drop_answered();
   }
@@ -246,7 +251,10 @@ void UcxChannel::drop_worker(std::unique_ptr<Link> first) {
     link->endpoint.close();
   }
   worker_.reset();
-  while (!under_way_.empty()) settle(under_way_.front(), UCS_ERR_CANCELED);
+  while (!under_way_.empty()) {
+    assert_that(under_way_.front().link->ended.has_value(), "what is under way on a worker ends with it");
+    settle(under_way_.front(), UCS_ERR_CANCELED);
+  }
   opened_.clear();
 }
 

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/assert.h"
 #include "fabric/ucx/channel.h"
 #include "fabric/ucx/link.h"
 
@@ -19,6 +20,7 @@ UcxChannel::Pending& UcxChannel::begin(Link& link, Completion& completion, bool 
 }
 
 void UcxChannel::ask(Link& link, const Operation& operation, std::uint64_t address, Completion& completion) {
+  assert_that(operation.bytes != 0, "an operation as a message has something to send or a result to await");
   const bool is_write = operation.kind == Operation::Kind::write;
   const std::uint64_t ticket = ++tickets_;
   if (spare_.empty()) spare_.emplace_back();

@@ -6,6 +6,7 @@
 
 #include "farside/fabric/channel.h"
 
+#include "base/assert.h"
 #include "fabric/bulk_copy.h"
 
 namespace farside {
@@ -51,7 +52,10 @@ bool makes_sense(const UcxOperation& operation) {
 
 }  // namespace
 
-std::uint64_t UcxTarget::Result::piece() const { return std::min(bytes - header.offset, kMaxPieceBytes); }
+std::uint64_t UcxTarget::Result::piece() const {
+  assert_that(header.offset <= bytes, "no more of a result is sent than there is");
+  return std::min(bytes - header.offset, kMaxPieceBytes);
+}
 
 ucs_status_t UcxTarget::on_operation(void* target, const void* header, std::size_t header_bytes, void* data,
                                      std::size_t bytes, const ucp_am_recv_param_t* params) {

@@ -6,6 +6,7 @@
 
 #include "farside/base/log.h"
 
+#include "base/assert.h"
 #include "gas/protocol/pieces.h"
 
 namespace farside {
@@ -61,6 +62,7 @@ Ended Accessor::get(std::span<const PagePart> parts, Deadline deadline) {
 
 // The same steps as of many at once, without their lists.
 Ended Accessor::put(const PagePart& part, Deadline deadline) {
+  assert_in_tests(transfers_.empty(), "no transfer is open that the end of a put's hold would leave without one");
   settle_now_and_then();
   const KnownPlace* const known = this->known(part.page);
   if (known == nullptr || !written_.empty() || is_in_doubt(known->place.owner) ||
@@ -94,6 +96,7 @@ Old<std::uint64_t> Accessor::compare_swap(PageId page, std::uint64_t offset, std
 
 template <class Act>
 Old<std::uint64_t> Accessor::act_on_word(PageId page, std::uint64_t offset, Act act, Deadline deadline) {
+  assert_that(transfers_.empty(), "no transfer is open that the end of an atomic's hold would leave without one");
   for (settle_now_and_then();;) {
     if (memory_.fabric().now() >= deadline.at) return {{Outcome::timed_out, {}}, 0};
     const Found found = find(page, deadline);
@@ -240,6 +243,8 @@ Ended Accessor::give_up(Ended ended) {
   if (written_.empty()) {
     holder_->let_go();
   } else {
+    assert_that(std::ranges::none_of(written_, [this](Rank owner) { return is_in_doubt(owner); }),
+                "for each owner there is one hold of puts that were given up");
     auto next = std::make_unique<Holder>(memory_, *channel_, Holder::For::puts);
     doubts_.push_back({std::exchange(holder_, std::move(next)), std::exchange(written_, {})});
     settling_backoff_.reset();
@@ -325,6 +330,7 @@ Ended Accessor::post_rest(Deadline deadline) {
   std::ranges::sort(asked_);
   asked_.erase(std::unique(asked_.begin(), asked_.end()), asked_.end());
   if (const Ended asked = directory_.register_and_look(asked_, answers_, deadline); !asked.done()) return asked;
+  assert_that(answers_.size() == asked_.size(), "each page that was asked for has an answer");
 
   for (const KnownPlace& answer : answers_) {
     if (!answer.place.moving || !memory_.rules().keeps_only_what_rests) keep(answer);

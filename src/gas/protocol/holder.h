@@ -7,6 +7,7 @@
 
 #include <cstdint>
 
+#include "base/assert.h"
 #include "gas/protocol/page_memory.h"
 
 namespace farside {
@@ -35,6 +36,8 @@ class Holder {
     const Hold before = hold_;
     if (!hold_.has(page)) {
       hold_ = hold_.with(page);
+      assert_in_tests(hold_.has(page) && (before.count == 0 || hold_.has(before.first)),
+                      "a hold that grows has what it had before");
       word_.store(hold_.word());
       if (memory_.rules().fences_hold) channel_.local_fence();
     }

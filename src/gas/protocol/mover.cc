@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <bit>
 
+#include "base/assert.h"
+
 namespace farside {
 
 namespace {
@@ -20,6 +22,7 @@ constexpr Duration kToUnlock = std::chrono::milliseconds(100);
 }  // namespace
 
 Moved Mover::own(std::span<const PageId> pages, Deadline deadline) {
+  assert_that(!accessor_.is_open(), "nothing is begun by the accessor of a thread that moves pages");
   std::vector<PageId> wanted(pages.begin(), pages.end());
   std::ranges::sort(wanted);
   wanted.erase(std::unique(wanted.begin(), wanted.end()), wanted.end());
@@ -62,7 +65,8 @@ Ended Mover::own_each(std::vector<PageId>& wanted, Moved& moved, Deadline deadli
 Ended Mover::own_some(std::vector<PageId>& wanted, Moved& moved, Deadline deadline) {
   std::vector<Location> places;
   Ended ended = find(wanted, places, moved, deadline);
-  std::vector<PageId> published;  // ascending, as those that are wanted
+  assert_that(!ended.done() || places.size() == wanted.size(), "each page that is wanted has its place");
+  std::vector<PageId> published;
   for (std::size_t at = 0; ended.done() && !moved.full && at < places.size(); at += at_once()) {
     const std::size_t count = std::min(places.size() - at, at_once());
     Moves moves;
@@ -71,7 +75,9 @@ Ended Mover::own_some(std::vector<PageId>& wanted, Moved& moved, Deadline deadli
     if (ended.done()) ended = bring(moves, deadline);
     unlock(moves);
     for (const Move& move : moves) {
-      if (move.published) published.push_back(move.page);
+      if (!move.published) continue;
+      assert_that(published.empty() || published.back() < move.page, "pages are published in ascending order");
+      published.push_back(move.page);
     }
   }
   moved.pages += published.size();

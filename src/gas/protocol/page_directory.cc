@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "base/assert.h"
+
 namespace farside {
 
 Ended PageDirectory::ended_at_homes(std::span<const PageId> pages, Outcome outcome) const {
@@ -15,6 +17,7 @@ Ended PageDirectory::ended_at_homes(std::span<const PageId> pages, Outcome outco
 }
 
 Ended PageDirectory::look(std::span<const PageId> pages, std::span<Location> places, Deadline deadline) {
+  assert_that(places.size() == pages.size(), "there is a place for the answer to each page");
   std::vector<std::uint64_t> words(pages.size());
   Batch batch(channel_);
   for (std::size_t i = 0; i < pages.size(); ++i) {

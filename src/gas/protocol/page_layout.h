@@ -14,6 +14,7 @@
 #include <bit>
 #include <cstdint>
 
+#include "base/assert.h"
 #include "gas/protocol/words.h"
 
 namespace farside {
@@ -59,11 +60,17 @@ class PageLayout {
   [[nodiscard]] std::uint64_t hold(std::uint64_t index) const noexcept { return holds_ + 8 * index; }
   [[nodiscard]] std::uint64_t revoked(PageId page) const noexcept { return revoked_ + 8 * cached_at(page); }
   [[nodiscard]] std::uint64_t first_entry() const noexcept { return entries_; }
-  [[nodiscard]] std::uint64_t place(PageId page) const noexcept { return entries_ + entry_bytes() * (page / ranks_); }
+  [[nodiscard]] std::uint64_t place(PageId page) const noexcept {
+    assert_in_tests(page < shape_.pages, "a page that has an entry is one of the pages");
+    return entries_ + entry_bytes() * (page / ranks_);
+  }
   [[nodiscard]] std::uint64_t sharers(PageId page, std::uint64_t word) const noexcept {
     return place(page) + 8 * (1 + word);
   }
-  [[nodiscard]] std::uint64_t slot(std::uint64_t slot) const noexcept { return slots_ + slot * shape_.page_bytes; }
+  [[nodiscard]] std::uint64_t slot(std::uint64_t slot) const noexcept {
+    assert_in_tests(slot < shape_.slots, "a slot was looked at before it is believed");
+    return slots_ + slot * shape_.page_bytes;
+  }
 
  private:
   static constexpr std::uint64_t kLine = 64;

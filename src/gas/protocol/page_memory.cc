@@ -4,6 +4,8 @@
 
 #include "farside/base/error.h"
 
+#include "base/assert.h"
+
 namespace farside {
 
 namespace {
@@ -69,7 +71,11 @@ void PageMemory::place_pages(const std::function<Rank(PageId)>& first_owner) {
                       "give the ranks more slots, or it to another rank");
     }
     const std::uint64_t slot = taken[owner]++;
-    if (owner == self_) slots_.fill(slots_.take().value(), page);
+    if (owner == self_) {
+      const std::optional<std::uint64_t> free = slots_.take();
+      assert_that(free == slot, "slots are taken in the order in which homes name them");
+      slots_.fill(slot, page);
+    }
     if (layout_.home_of(page) != self_) continue;
     entry.front() = Location{owner, slot, 0, false}.word();
     local_.copy_in(layout_.place(page), std::as_bytes(std::span(entry)));
@@ -109,6 +115,7 @@ std::uint64_t PageMemory::free_hold() {
 
 void PageMemory::give_back_hold(std::uint64_t index) {
   const MutexLock lock(mutex_);
+  assert_that(!rules_.each_thread_has_a_hold || holds_taken_[index], "a hold that is given back was taken");
   holds_taken_[index] = false;
 }
 

@@ -8,12 +8,15 @@
 
 #include "farside/gas/page.h"
 
+#include "base/assert.h"
+
 namespace farside {
 
 /// Calls `visit(page, offset, at, bytes)` for what each page has of `part`: `bytes` from `offset` on, which locally
 /// come after `at` others.
 template <class Visit>
 void for_each_piece(const PagePart& part, std::uint64_t page_bytes, Visit visit) {
+  assert_in_tests(part.offset <= page_bytes, "a part begins in its first page");
   const std::uint64_t all = part.local.bytes();
   PageId page = part.page;
   std::uint64_t offset = part.offset;

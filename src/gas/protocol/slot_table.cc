@@ -1,5 +1,7 @@
 #include "gas/protocol/slot_table.h"
 
+#include "base/assert.h"
+
 namespace farside {
 
 SlotTable::SlotTable(std::uint64_t slots) : contents_(slots) {
@@ -17,11 +19,14 @@ std::optional<std::uint64_t> SlotTable::take() {
 
 void SlotTable::give_back(std::uint64_t slot) {
   const MutexLock lock(mutex_);
+  assert_that(slot < contents_.size() && !contents_[slot], "a slot that is given back was not filled");
+  assert_that(free_.size() < contents_.size(), "no slot is free twice");
   free_.push_back(slot);
 }
 
 void SlotTable::fill(std::uint64_t slot, PageId page, std::optional<Location> in_doubt) {
   const MutexLock lock(mutex_);
+  assert_that(slot < contents_.size() && !contents_[slot], "a slot is empty when it is filled");
   contents_[slot] = Filled{slot, page, in_doubt, ++fills_};
 }
 
