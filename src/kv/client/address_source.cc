@@ -1,5 +1,7 @@
 #include "kv/client/address_source.h"
 
+#include "base/assert.h"
+
 namespace farside::kv {
 
 Outcome AddressSource::find(std::span<Search* const> searches, std::span<const Timestamp> candidates,
@@ -31,7 +33,9 @@ Outcome AddressSource::find(std::span<Search* const> searches, std::span<const T
 }
 
 bool AddressSource::take(Search& search) {
-  const Address known = *addresses_.find(search.id);
+  const Address* const address = addresses_.find(search.id);
+  assert_that(address != nullptr, "an address is known until what was READ there is looked at");
+  const Address known = *address;
   const auto record = read_record(search.bytes, known.generation, search.key, rules_.compares_checksums);
   if (!record) return false;
   if (rules_.looks_at_marks && (record->head.mark & RecordHead::kNotNewest) != 0) return false;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/assert.h"
+
 namespace farside::kv {
 
 namespace {
@@ -150,6 +152,7 @@ void CellSource::try_next_cell(Walk& walk) {
 }
 
 void CellSource::look_into_cell(Walk& walk) {
+  assert_that(walk.cell.size() >= sizeof(CellHead), "only what has room for a cell's head is READ as a cell");
   CellHead head;
   std::memcpy(&head, walk.cell.data(), sizeof head);
   if (head.key != walk.search->id) {  // another key's, or not a cell any more

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/assert.h"
 #include "kv/protocol/messages.h"
 
 namespace farside::kv {
@@ -16,7 +17,11 @@ void Doubts::note(const Timestamp& transaction, const std::vector<ServerNumber>&
 }
 
 void Doubts::remove(const std::deque<Doubt>::iterator& doubt) {
-  for (const ServerNumber server : doubt->servers) --servers_[server].doubts;
+  for (const ServerNumber server : doubt->servers) {
+    std::size_t& doubts = servers_[server].doubts;
+    assert_that(doubts != 0, "each doubt is counted at all its servers");
+    --doubts;
+  }
   doubts_.erase(doubt);
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/assert.h"
 #include "kv/client/repeated.h"
 
 namespace farside::kv {
@@ -17,6 +18,7 @@ constexpr std::uint64_t kSlowest = 1 << 20;  // bytes of a request that any netw
 
 HomedRequests::HomedRequests(Fabric& fabric, Homes& homes, MailboxRequests& seats)
     : fabric_(fabric), homes_(homes), seats_(seats), partitions_(homes.partitions()) {
+  assert_that(seats.servers() == 2 * partitions_.size(), "each partition has two seats");
   for (ServerNumber each = 0; each < partitions_.size(); ++each) partitions_[each].at_standby = homes.is_moved(each);
 }
 
@@ -48,6 +50,7 @@ Outcome HomedRequests::send(ServerNumber partition, std::span<const std::byte> r
 Outcome HomedRequests::receive(ServerNumber partition, Message& reply, Deadline deadline) {
   auto& unanswered = partitions_[partition].unanswered;
   for (;;) {
+    assert_that(!unanswered.empty(), "a reply is received when a request is unanswered");
     if (const Outcome sent = unanswered.front().sent; sent != Outcome::done) {
       unanswered.pop_front();
       return sent;

@@ -4,6 +4,8 @@
 #include <deque>
 #include <unordered_map>
 
+#include "base/assert.h"
+
 namespace farside {
 
 namespace {
@@ -112,7 +114,8 @@ std::vector<Precedence> PrecedenceGraph::way_back(const Precedence& from, Preced
     }
   };
   spread(from.before);
-  while (!onward.contains(from.after)) {  // which is reached, as `from` is on a cycle
+  while (!onward.contains(from.after)) {
+    assert_that(!nearest_first.empty(), "a precedence that is on a cycle has a way back");
     const Precedence step = nearest_first.front();
     nearest_first.pop_front();
     if (onward.emplace(step.before, step).second) spread(step.before);

@@ -8,6 +8,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/assert.h"
+
 namespace farside::kv {
 
 namespace {
@@ -80,6 +82,7 @@ Error JournalReader::damage(const std::string& why) const {
 }
 
 std::span<const std::byte> JournalReader::at(std::uint64_t offset, std::uint64_t bytes) {
+  assert_that(offset <= bytes_, "what is read begins in the file");
   bytes = std::min(bytes, bytes_ - std::min(offset, bytes_));
   if (offset < window_offset_ || offset + bytes > window_offset_ + window_.size()) {
     window_.resize(std::min(std::max(bytes, kWindowBytes), bytes_ - offset));

@@ -11,6 +11,7 @@
 #include "farside/base/error.h"
 #include "farside/base/fd.h"
 
+#include "base/assert.h"
 #include "kv/journal/format.h"
 
 namespace farside::kv {
@@ -32,7 +33,10 @@ class JournalFile {
   /// Syncs everything to the disk. False: it is unknown what is there.
   bool sync();
   /// Another thread saw entries up to this one get there.
-  void note_synced(std::uint64_t sequence) { synced_ = sequence; }
+  void note_synced(std::uint64_t sequence) {
+    assert_that(synced_ <= sequence && sequence <= last_, "entries that get to the disk are of this file, in order");
+    synced_ = sequence;
+  }
 
   [[nodiscard]] const Fd& fd() const noexcept { return fd_; }
   [[nodiscard]] const JournalFileId& id() const noexcept { return id_; }

@@ -12,6 +12,8 @@
 #include "farside/base/error.h"
 #include "farside/base/log.h"
 
+#include "base/assert.h"
+
 namespace farside::kv {
 
 namespace {
@@ -185,6 +187,7 @@ void FileJournal::start_snapshot() {
 }
 
 void FileJournal::rotate(NextLog next) {
+  assert_that(!snapshot_.has_value(), "one snapshot is written at a time");
   if (next.error != 0) return give_up(next.error);
   if (!next.file) return end_snapshot(false);
   if (!log_.sync()) return give_up(errno);
@@ -224,6 +227,7 @@ void FileJournal::end_publishing(const Published& published) {
 }
 
 void FileJournal::end_snapshot(bool is_whole) {
+  assert_that(!publishing_.valid(), "a snapshot ends when no thread publishes it");
   if (!is_whole) {
     if (snapshot_) directory_.abandon(snapshot_->file().id());
     if (!has_no_snapshot_) {

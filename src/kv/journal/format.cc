@@ -6,6 +6,8 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
+#include "base/assert.h"
+
 namespace farside::kv {
 
 namespace {
@@ -29,6 +31,7 @@ std::uint64_t JournalFileHead::checksum_of() const { return XXH3_64bits(this, of
 
 void write_entry(std::vector<std::byte>& into, const JournalFileId& file, JournalEntryHead head,
                  std::span<const std::byte> body) {
+  assert_that(body.size() <= kMaxEntryBytes, "an entry is no longer than a reader takes");
   const std::size_t begin = into.size();
   head.checksum = 0;
   head.bytes = static_cast<std::uint32_t>(body.size());

@@ -7,6 +7,8 @@
 
 #include "farside/base/error.h"
 
+#include "base/assert.h"
+
 namespace farside::kv {
 
 class MailboxRequests::Connection {
@@ -95,6 +97,7 @@ Outcome MailboxRequests::Connection::post(const ParcelHead& head, std::span<cons
                                           Deadline deadline) {
   if (broken_) return Outcome::peer_lost;
   if (const Outcome ready = sender_.make_ready(deadline); ready != Outcome::done) return ready;
+  assert_that(parcels_.size() < shape_.slots, "what was in a slot is answered before the slot is used again");
   parcels_.push_back(awaited);
   if (awaited == Awaited::reply) replies_.emplace_back();
   if (awaited == Awaited::rest_of_reply) fetching_ = true;
@@ -128,6 +131,7 @@ Outcome MailboxRequests::Connection::receive(Message& reply, Deadline deadline) 
 }
 
 Outcome MailboxRequests::Connection::await(Deadline deadline) {
+  assert_that(find_oldest() != nullptr, "a reply is waited for when a request is unanswered");
   while (!find_oldest()->is_whole()) {
     if (const Outcome advanced = advance(deadline); advanced != Outcome::done) return advanced;
   }
@@ -150,6 +154,7 @@ Outcome MailboxRequests::Connection::advance(Deadline deadline) {
   Parcel parcel;
   const Outcome came = receiver_.await(fabric_, channel_, waking_, parcel, deadline);
   if (came != Outcome::done) return came;
+  assert_that(!parcels_.empty(), "a parcel is taken when one was sent that is not answered");
   const Awaited awaited = parcels_.front();
   parcels_.pop_front();
   broken_ = !accept(awaited, parcel);
@@ -168,13 +173,16 @@ bool MailboxRequests::Connection::accept(Awaited awaited, const Parcel& parcel) 
   if (awaited == Awaited::go_on) return head.kind == ParcelHead::Kind::go_on && piece.empty() && head.rest == 0;
   if (awaited == Awaited::reply) {
     Unanswered* const begins = find([](const Unanswered& each) { return !each.begun; });
+    assert_that(begins != nullptr, "each reply that is awaited has a request whose reply has not begun");
     if (head.kind != ParcelHead::Kind::begin || head.rest > kMaxMessageBytes - piece.size()) return false;
     begins->begun = true;
     begins->rest = head.rest;
     begins->reply.assign(piece.begin(), piece.end());
     return true;
   }
-  Unanswered& partial = *find_partial();
+  Unanswered* const oldest = find_partial();
+  assert_that(oldest != nullptr, "the rest of a reply is asked for while the reply is partial");
+  Unanswered& partial = *oldest;
   fetching_ = false;
   if (head.kind != ParcelHead::Kind::go_on || piece.empty() || head.rest != partial.rest - piece.size()) return false;
   partial.reply.insert(partial.reply.end(), piece.begin(), piece.end());

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/assert.h"
+
 namespace farside::kv {
 
 MailboxInbox::Number MailboxInbox::attach(const MailboxEnd& client, Waking waking) {
@@ -46,6 +48,7 @@ bool MailboxInbox::serve(Connection& connection, const Answer& answer) const {
         if (said.is_held) {
           connection.held.push_back(std::move(said.reply));
         } else if (!connection.ended) {
+          assert_that(connection.held.empty(), "no reply comes before one that is held");
           connection.mailbox.reply(std::move(said.reply));
         }
       }

@@ -7,6 +7,7 @@
 
 #include "farside/base/error.h"
 
+#include "base/assert.h"
 #include "base/backoff.h"
 
 #define XXH_INLINE_ALL
@@ -80,6 +81,9 @@ Outcome MailboxSender::make_ready(Deadline deadline) {
 }
 
 Outcome MailboxSender::send(const ParcelHead& head, std::span<const std::byte> piece, Deadline deadline) {
+  assert_that(is_ready(), "a parcel is sent when the parcel before is on its way, and its slot is fenced");
+  assert_that(piece.size() <= shape_.piece_bytes(), "a piece fits into a slot");
+  assert_that(head.rest >> kKindShift == 0, "the rest of a message fits beside the kind");
   const std::uint64_t body_bytes = kWord + piece.size();
   const std::uint64_t last = (kBeforeBody + in_words(body_bytes)) / kWord;
   words_.resize(last + 1);

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/assert.h"
+
 namespace farside::kv {
 
 namespace {
@@ -87,6 +89,7 @@ ServedMailbox::Came ServedMailbox::take(const Parcel& parcel) {
 }
 
 void ServedMailbox::reply(Message reply) {
+  assert_that(owed_ != 0, "a reply answers a request");
   --owed_;
   Outgoing outgoing{std::move(reply)};
   if (send_piece(outgoing)) return;

@@ -2,6 +2,8 @@
 
 #include <cstring>
 
+#include "base/assert.h"
+
 namespace farside::kv {
 
 namespace {
@@ -12,11 +14,11 @@ void append(std::span<const Part> parts, Message& entry) {
   entry.insert(entry.end(), bytes.begin(), bytes.end());
 }
 
-/// `bytes` has them all.
 template <class Part>
 void take(std::span<const std::byte>& bytes, std::size_t count, std::vector<Part>& parts) {
   parts.resize(count);
   const std::span<std::byte> into = std::as_writable_bytes(std::span(parts));
+  assert_that(into.size() <= bytes.size(), "an entry has all the parts that are taken from it");
   if (!into.empty()) std::memcpy(into.data(), bytes.data(), into.size());
   bytes = bytes.subspan(into.size());
 }
@@ -46,6 +48,7 @@ void encode_shipped(std::span<const TakenPlace> places, std::span<const GoneKey>
   append(places, entry);
   append(gone, entry);
   append(request, entry);
+  assert_that(entry.size() <= ShippedEntry::kMaxBytes, "an entry is no longer than a standby takes");
 }
 
 }  // namespace farside::kv

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <utility>
 
+#include "base/assert.h"
 #include "kv/replication/shipped_entry.h"
 
 namespace farside::kv {
@@ -93,6 +94,8 @@ void ShippingJournal::mend() {
 
 ShippingJournal::Came ShippingJournal::write_on(Deadline deadline) {
   const std::uint64_t end = flushed_ + staged_.size();
+  assert_that(flushed_ <= written_ && written_ <= end, "what is written but not flushed is staged");
+  assert_that(taken_ <= flushed_ && written_ - taken_ <= ring_.capacity, "no more is written than the ring holds");
   if (written_ == end) return flush(deadline) ? Came::to_the_end : Came::nowhere;
   const std::uint64_t room = ring_.capacity - (written_ - taken_);
   if (room == 0) {

@@ -9,6 +9,8 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
+#include "base/assert.h"
+
 namespace farside::kv {
 
 namespace {
@@ -25,6 +27,7 @@ ShippingRing ShippingRing::in(std::uint64_t region_bytes) {
 }
 
 std::uint64_t ShippingRing::most_piece(std::uint64_t position) const {
+  assert_that(position % ShippedFrameHead::kUnit == 0, "a frame begins at a whole unit");
   const std::uint64_t part = capacity / kLeastFrames / ShippedFrameHead::kUnit * ShippedFrameHead::kUnit;
   return std::min(part, until_end(position)) - sizeof(ShippedFrameHead);
 }

@@ -6,6 +6,7 @@
 
 #include "farside/base/error.h"
 
+#include "base/assert.h"
 #include "kv/contention.h"
 #include "kv/protocol/key_id.h"
 #include "kv/resp/text.h"
@@ -259,6 +260,7 @@ void RespClient::run_pending(RespReply& reply) {
 
 // The replies are those of what will have been written.
 void RespClient::begin_writes(std::span<const Request> requests, RespReply& reply) {
+  assert_that(!waits(), "requests wait for one put at a time");
   waiting_ = requests.size();
   waiting_reply_ = reply.bytes();
   unit_.begin();

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "base/assert.h"
 #include "kv/resp/text.h"
 
 namespace farside::kv {
@@ -90,7 +91,11 @@ std::string why_wrong(const Command& command, std::span<const std::string_view> 
   return wrong_arity(std::string(command.name) + "|" + std::string(sub->name));
 }
 
-void run_subcommand(Call& call) { find_subcommand(*find_command(call.words[0]), call.words[1])->run(call); }
+void run_subcommand(Call& call) {
+  const Subcommand* const sub = find_subcommand(*find_command(call.words[0]), call.words[1]);
+  assert_that(sub != nullptr, "a command that is not wrong has the subcommand that it names");
+  sub->run(call);
+}
 
 void tell_subcommands(Call& call) {
   const Command& command = *find_command(call.words[0]);

@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/assert.h"
 #include "kv/resp/reply.h"
 #include "kv/resp/unit_of_work.h"
 
@@ -66,6 +67,7 @@ struct Command {
     if (first_key == 0) return;
     const auto count = static_cast<int>(words.size());
     const int last = last_key < 0 ? count + last_key : last_key;
+    assert_that(last < count, "a command that is not wrong has a word for each key");
     for (int at = first_key; at <= last; at += key_step) use(words[static_cast<std::size_t>(at)]);
   }
 };

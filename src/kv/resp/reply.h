@@ -7,6 +7,8 @@
 #include <string>
 #include <string_view>
 
+#include "base/assert.h"
+
 namespace farside::kv {
 
 class RespReply {
@@ -34,7 +36,10 @@ class RespReply {
 
   [[nodiscard]] std::size_t bytes() const { return out_.size(); }
   /// Takes back what was written after bytes() was `bytes`.
-  void take_back(std::size_t bytes) { out_.resize(bytes); }
+  void take_back(std::size_t bytes) {
+    assert_that(bytes <= out_.size(), "what is taken back was written");
+    out_.resize(bytes);
+  }
   /// A reply was left out: what is there cannot be sent.
   [[nodiscard]] bool overflowed() const noexcept { return overflowed_; }
 

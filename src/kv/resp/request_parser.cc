@@ -4,6 +4,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/assert.h"
 #include "kv/resp/text.h"
 
 namespace farside::kv {
@@ -80,7 +81,10 @@ class LineSplitter {
   }
 
   static bool is_space(char c) { return c == ' ' || (c >= '\t' && c <= '\r') || c == '\0'; }
-  void put(char c) { line_[out_++] = c; }
+  void put(char c) {
+    assert_in_tests(out_ < at_, "a word becomes only shorter when it is unquoted");
+    line_[out_++] = c;
+  }
 
   std::span<char> line_;
   std::size_t at_ = 0;

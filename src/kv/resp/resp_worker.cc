@@ -6,6 +6,7 @@
 #include "farside/base/error.h"
 #include "farside/base/log.h"
 
+#include "base/assert.h"
 #include "kv/resp/reconnecting_session.h"
 
 namespace farside::kv {
@@ -135,6 +136,7 @@ void RespWorker::take_back(Lane& lane, bool is_replaced) {
   {
     const MutexLock lock(lanes_mutex_);
     const auto found = std::ranges::find(away_, &lane, &std::unique_ptr<Lane>::get);
+    assert_that(found != away_.end(), "a lane is away until it is taken back");
     spare_.push_back(std::move(*found));
     away_.erase(found);
   }
@@ -303,6 +305,7 @@ void RespWorker::make_room() {
   const auto bytes_of = [](const auto& each) { return each.second.is_away ? 0 : each.second.counted_bytes; };
   while (buffered_bytes_ > buffer_limit_) {
     const auto largest = std::ranges::max_element(clients_, {}, bytes_of);
+    assert_that(largest != clients_.end(), "buffers that are counted are those of clients");
     if (largest->second.is_away) return;  // as all are
     disconnect(largest->first, Disconnected::buffers);
   }
@@ -346,8 +349,10 @@ void RespWorker::look_after_clients() {
 
 void RespWorker::disconnect(std::uint64_t id, Disconnected why) {
   const auto reason = static_cast<std::size_t>(why);
+  const Client* const client = find(id);
+  assert_that(client != nullptr, "a client that is disconnected is connected, and not away");
   ++status_.disconnected.at(reason);
-  log_.warn("a client of the Redis protocol (" + find(id)->obeying.address() +
+  log_.warn("a client of the Redis protocol (" + client->obeying.address() +
             ") is disconnected: " + std::string(kWhy.at(reason)));
   remove(id);
 }
@@ -368,6 +373,7 @@ void RespWorker::disconnect_all() {
 
 void RespWorker::remove(std::uint64_t id) {
   const auto found = clients_.find(id);
+  assert_that(found != clients_.end(), "a client is removed once");
   buffered_bytes_ -= found->second.counted_bytes;
   clients_.erase(found);
 }

@@ -2,6 +2,8 @@
 
 #include <functional>
 
+#include "base/assert.h"
+
 namespace farside::kv {
 
 void UnitOfWork::begin() {
@@ -29,8 +31,8 @@ UnitOfWork::Entry& UnitOfWork::entry(std::string_view key) {
   return entries_.back();
 }
 
-// There are twice as many places as entries at least.
 std::uint32_t& UnitOfWork::place_of(std::string_view key) {
+  assert_that(2 * entries_.size() <= places_.size(), "there are twice as many places as entries at least");
   const std::size_t mask = places_.size() - 1;
   std::size_t at = std::hash<std::string_view>()(key) & mask;
   while (places_[at] != 0 && entries_[places_[at] - 1].key != key) at = (at + 1) & mask;
@@ -49,6 +51,7 @@ bool UnitOfWork::load() {
   }
   if (keys_.empty()) return true;
   if (session_->get_all(keys_, got_) != Outcome::done) return false;
+  assert_that(got_.size() == keys_.size(), "a get finds something of each key");
   for (std::size_t i = 0; i < keys_.size(); ++i) {
     Entry& entry = this->entry(keys_[i]);
     entry.present = got_[i].present;
@@ -59,7 +62,9 @@ bool UnitOfWork::load() {
 }
 
 const UnitOfWork::Value* UnitOfWork::find(std::string_view key) const {
-  const Entry& entry = entries_[place_of(key) - 1];
+  const std::uint32_t place = place_of(key);
+  assert_that(place != 0, "a key that is looked for has an entry: it was wanted, or written");
+  const Entry& entry = entries_[place - 1];
   return entry.present ? &entry.value : nullptr;
 }
 

@@ -1,5 +1,7 @@
 #include "kv/resp/watched_session.h"
 
+#include "base/assert.h"
+
 namespace farside::kv {
 
 class WatchedSession::Call {
@@ -7,6 +9,7 @@ class WatchedSession::Call {
   Call(WatchedSession& session, Needs needs) : session_(session) {
     {
       const MutexLock lock(session_.mutex_);
+      assert_that(!session_.began_, "a session has one call at a time");
       session_.began_ = Clock::now();
       session_.needs_ = needs;
       ++session_.calls_;

@@ -3,6 +3,8 @@
 #include <array>
 #include <utility>
 
+#include "base/assert.h"
+
 namespace farside::kv {
 
 namespace {
@@ -70,7 +72,9 @@ KeyVersions& Cells::create(const KeyId& key, const IndexWord& cell, std::uint64_
   CellHead head{key, generation, 0, {}};
   head.seal = head.seal_of();
   region_.copy_in(cell.offset, bytes_of(head));
-  return noted_keys_.try_emplace(key, KeyVersions{key, cell}).first->second;
+  const auto [noted, is_new] = noted_keys_.try_emplace(key, KeyVersions{key, cell});
+  assert_that(is_new, "nothing is noted of a key that has no cell");
+  return noted->second;
 }
 
 KeyVersions& Cells::open(const KeyId& key, const IndexWord& cell) {
@@ -98,6 +102,7 @@ void Cells::close(KeyVersions& history) {
 }
 
 void Cells::remove(const KeyVersions& history) {
+  assert_that(history.versions.empty(), "a key that is removed has no versions");
   const auto [key, cell] = std::pair(history.key, history.cell);
   index_.remove(key, cell);
   // A client that remembers where it was must not find anything.
@@ -107,6 +112,7 @@ void Cells::remove(const KeyVersions& history) {
 }
 
 Version& Cells::add(KeyVersions& history, const Version& version, std::span<const std::byte> record) {
+  assert_that(record.size() == version.place.bytes, "a record fills its place");
   region_.copy_in(version.place.offset, record);
   Version& added = places_.put(history, version);
   ++noted_;
@@ -115,6 +121,7 @@ Version& Cells::add(KeyVersions& history, const Version& version, std::span<cons
 }
 
 Version* Cells::commit(Version& version) {
+  assert_that(version.place.state == VersionState::prepared, "a version is committed once, after it was prepared");
   KeyVersions& history = *version.key;
   if (!rules_.orders_by_timestamp) {
     while (history.newest() != nullptr && history.newest()->timestamp > version.timestamp) drop(*history.newest());
@@ -138,6 +145,7 @@ Version* Cells::commit(Version& version) {
 }
 
 void Cells::expire(KeyVersions& history) {
+  assert_that(history.newest() != nullptr, "a key that expires has a committed version");
   if (history.is_there()) --keys_;
   history.newest()->erased = true;
 }
@@ -211,6 +219,7 @@ Timestamp* Cells::least_needed(KeyVersions& history) {
 }
 
 void Cells::store_slot(const KeyVersions& history, std::size_t number, const Version& version) {
+  assert_that(number < CellHead::kSlots, "only slots of the cell are stored to");
   const std::uint64_t at = history.cell.offset + offsetof(CellHead, slots) + number * sizeof(CellSlot);
   const auto seal = region_.word<ControlWord>(history.cell.offset + offsetof(CellHead, seal));
   CellSlot before;

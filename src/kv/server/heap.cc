@@ -2,8 +2,9 @@
 
 #include <algorithm>
 #include <bit>
-#include <cassert>
 #include <limits>
+
+#include "base/assert.h"
 
 namespace farside::kv {
 
@@ -81,15 +82,18 @@ bool Heap::take_at(std::uint64_t offset, std::uint64_t bytes, std::uint64_t chun
 }
 
 std::uint64_t Heap::chunk_of(std::uint64_t offset) const {
-  const std::uint32_t chunk = chunk_of_page_[(offset - begin_) / kPageBytes];
+  const std::uint64_t page = (offset - begin_) / kPageBytes;
+  assert_that(offset >= begin_ && page < pages_total_, "a block lies in the heap");
+  const std::uint32_t chunk = chunk_of_page_[page];
   return chunk == 0 ? 0 : begin_ + chunks_[chunk - 1].first_page * kPageBytes + chunks_[chunk - 1].size_class;
 }
 
 void Heap::give_back(std::uint64_t offset, std::uint64_t bytes) {
   const std::uint64_t page = (offset - begin_) / kPageBytes;
-  assert(offset >= begin_ && page < pages_total_);
+  assert_that(offset >= begin_ && page < pages_total_, "a block lies in the heap");
   if (const std::uint32_t chunk = chunk_of_page_[page]; chunk != 0) return give_back_small(chunk - 1, offset);
   const std::uint64_t count = round_up(bytes, kPageBytes);
+  assert_that(bytes_used_ >= count * kPageBytes, "what is given back was taken");
   bytes_used_ -= count * kPageBytes;
   give_back_pages(page, count);
 }
@@ -111,6 +115,7 @@ std::optional<std::uint64_t> Heap::take_larger(std::uint64_t size_class) {
 std::uint64_t Heap::take_block_of(std::uint64_t size_class) {
   Chunk& chunk = chunks_[chunks_with_room_[size_class].back()];
   const auto word = std::ranges::find_if(chunk.taken, [](std::uint64_t bits) { return ~bits != 0; });
+  assert_that(word != chunk.taken.end(), "a chunk that is listed has room");
   const auto bit = static_cast<std::uint64_t>(std::countr_one(*word));
   const std::uint64_t block = static_cast<std::uint64_t>(word - chunk.taken.begin()) * 64 + bit;
   take_block(chunk, block);
@@ -141,9 +146,11 @@ void Heap::take_block(Chunk& chunk, std::uint64_t block) {
 void Heap::give_back_small(std::uint64_t chunk_number, std::uint64_t offset) {
   Chunk& chunk = chunks_[chunk_number];
   const std::uint64_t bytes = bytes_of(chunk.size_class);
-  const std::uint64_t block = (offset - begin_ - chunk.first_page * kPageBytes) / bytes;
+  const std::uint64_t within = offset - begin_ - chunk.first_page * kPageBytes;
+  const std::uint64_t block = within / bytes;
+  assert_that(within % bytes == 0 && block < blocks_in_chunk(chunk.size_class), "a block of a chunk is whole");
   const std::uint64_t bit = std::uint64_t{1} << block % 64;
-  assert((chunk.taken[block / 64] & bit) != 0);
+  assert_that((chunk.taken[block / 64] & bit) != 0, "a block that is given back is taken");
   chunk.taken[block / 64] &= ~bit;
   bytes_used_ -= bytes;
   if (chunk.blocks_taken-- == blocks_in_chunk(chunk.size_class)) list(chunk_number);
@@ -167,6 +174,8 @@ void Heap::begin_chunk(std::uint64_t first_page, std::uint64_t size_class) {
   std::vector<std::uint64_t> taken(round_up(blocks, 64));
   if (blocks % 64 != 0) taken.back() = ~std::uint64_t{0} << blocks % 64;  // those that there are not
   chunks_[number] = {first_page, static_cast<std::uint32_t>(size_class), 0, 0, std::move(taken)};
+  assert_that(chunk_of_page_[first_page] == 0 && chunk_of_page_[first_page + kChunkPages - 1] == 0,
+              "the pages of a chunk are no other chunk's");
   std::fill_n(chunk_of_page_.begin() + static_cast<std::ptrdiff_t>(first_page), kChunkPages, number + 1);
   list(number);
 }
@@ -188,6 +197,8 @@ void Heap::list(std::uint64_t chunk_number) {
 
 void Heap::unlist(const Chunk& chunk) {
   std::vector<std::uint32_t>& with_room = chunks_with_room_[chunk.size_class];
+  assert_that(chunk.place < with_room.size() && &chunks_[with_room[chunk.place]] == &chunk,
+              "a chunk that has room is listed in its place");
   with_room[chunk.place] = with_room.back();
   chunks_[with_room[chunk.place]].place = chunk.place;
   with_room.pop_back();
@@ -223,10 +234,11 @@ void Heap::give_back_pages(std::uint64_t first, std::uint64_t count) {
   const auto after = free_by_place_.lower_bound(first);
   std::uint64_t begin = first;
   std::uint64_t end = first + count;
+  assert_that(after == free_by_place_.end() || end <= after->first, "pages that are given back are taken");
   const auto joined_after = after != free_by_place_.end() && after->first == end ? after->second : 0;
   if (after != free_by_place_.begin()) {
     const auto [before, pages] = *std::prev(after);
-    assert(before + pages <= first);
+    assert_that(before + pages <= first, "pages that are given back are taken");
     if (before + pages == first) {
       begin = before;
       erase_free(before, pages);

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/assert.h"
+
 namespace farside::kv {
 
 IndexBucketWords Index::bucket(std::uint64_t number) const {
@@ -29,6 +31,8 @@ std::optional<IndexWord> Index::find(const KeyId& key) const {
 }
 
 void Index::insert(const KeyId& key, const IndexWord& cell) {
+  assert_that(has_room(1), "a key is inserted where there is room");
+  assert_that(is_cell(cell.word()) && cell.tag == IndexWord::tag_of(key), "a cell's word bears the tag of its key");
   ++keys_;
   for (std::uint64_t number = bucket_of(key, buckets());; number = after(number)) {
     const IndexBucketWords words = bucket(number);
@@ -52,6 +56,7 @@ void Index::remove(const KeyId& key, const IndexWord& cell) {
           .store(is_passed ? IndexWord::kUsedOnce : IndexWord::kNeverUsed);
       return;
     }
+    assert_that(passes_[number] != 0, "a key that is removed is there: its search passes the buckets before its own");
     if (--passes_[number] != 0) continue;
     for (std::size_t at = 0; at < words.size(); ++at) {
       if (words.at(at) == IndexWord::kUsedOnce) word(number, at).store(IndexWord::kNeverUsed);

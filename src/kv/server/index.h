@@ -2,6 +2,7 @@
 // only while no key's search passes it. So a search that ends at one has missed nothing.
 #pragma once
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -9,6 +10,7 @@
 
 #include "farside/fabric/region.h"
 
+#include "base/assert.h"
 #include "kv/protocol/index_words.h"
 
 namespace farside::kv {
@@ -17,7 +19,9 @@ class Index {
  public:
   /// An index of `buckets` zeroed buckets, a power of two, that begin at `offset` of the region.
   Index(const Region& region, std::uint64_t offset, std::uint64_t buckets)
-      : region_(region), offset_(offset), passes_(buckets) {}
+      : region_(region), offset_(offset), passes_(buckets) {
+    assert_that(std::has_single_bit(buckets), "the number of buckets is a power of two");
+  }
 
   [[nodiscard]] std::uint64_t buckets() const noexcept { return passes_.size(); }
   [[nodiscard]] std::uint64_t keys() const noexcept { return keys_; }

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/assert.h"
+
 namespace farside::kv {
 
 namespace {
@@ -107,10 +109,14 @@ void LoggedStore::note_everywhere(const Timestamp& transaction) {
 
 bool LoggedStore::sync() {
   if (!owes_) return true;
+  assert_that(journal_ != nullptr, "nothing is owed without a journal");
   sync_failed_ = !journal_->sync();
   if (sync_failed_) return false;
   owes_ = false;
-  for (const Timestamp& put : unkept_puts_) (void)store_.commit(put);
+  for (const Timestamp& put : unkept_puts_) {
+    const Answered committed = store_.commit(put);
+    assert_that(committed.answer == Answer::done, "a put stays prepared until it is kept");
+  }
   unkept_.clear();
   unkept_puts_.clear();
   unkept_keys_.clear();

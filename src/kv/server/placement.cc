@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/assert.h"
 #include "kv/protocol/record.h"
 
 namespace farside::kv {
@@ -108,6 +109,7 @@ bool Placement::take_at(PlacedWrite& write, const TakenPlace& place) {
 }
 
 TakenPlace Placement::place_of(const PlacedWrite& write) const {
+  assert_that(write.cell.has_value(), "a write that is placed has a cell");
   return {write.record, heap_.chunk_of(write.record), write.cell->word(), heap_.chunk_of(write.cell->offset)};
 }
 

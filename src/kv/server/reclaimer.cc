@@ -1,5 +1,7 @@
 #include "kv/server/reclaimer.h"
 
+#include "base/assert.h"
+
 namespace farside::kv {
 
 void Reclaimer::schedule(Version& version) {
@@ -41,6 +43,7 @@ std::size_t Reclaimer::reclaim_superseded(std::size_t most, Time now, const Earl
     const bool are_many = superseded_bytes_ > early.beyond_bytes;
     if (now < due.at + (are_many ? early.grace - grace_ : Duration::zero())) break;
     superseded_.pop_front();
+    assert_that(superseded_bytes_ >= due.bytes, "the bytes of each superseded version were counted");
     superseded_bytes_ -= due.bytes;
     if (superseded_.size() > 2 * kAhead) superseded_[2 * kAhead].version.fetch();
     if (superseded_.size() > kAhead) superseded_[kAhead].version.fetch_key();

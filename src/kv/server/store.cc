@@ -6,6 +6,7 @@
 
 #include "farside/base/error.h"
 
+#include "base/assert.h"
 #include "kv/server/store_state.h"
 
 namespace farside::kv {
@@ -137,12 +138,13 @@ void Store::State::add(const Prepare& part) {
   prepared.written.reserve(placed.size());
   for (const PlacedWrite& each : placed) prepared.written.push_back({each.key, VersionRef(write(part, each))});
   channel.local_fence();
-  for (std::size_t i = 0; i < placed.size(); ++i) show(*prepared.written[i].version.find(), placed[i]);
+  for (std::size_t i = 0; i < placed.size(); ++i) show(prepared.written[i].version.get(), placed[i]);
   transactions.add(part.timestamp, std::move(prepared));
   say_visible();
 }
 
 Version& Store::State::write(const Prepare& part, const PlacedWrite& where) {
+  assert_that(part.timestamp != Timestamp{}, "no version has the timestamp of a slot that is empty");
   const Write& write = *where.write;
   KeyVersions* history = where.noted;
   if (history == nullptr) {
@@ -186,7 +188,7 @@ Answered Store::commit(const Timestamp& transaction) {
   const bool is_one = written.size() == 1;
   fetch(written);
   for (const WrittenVersion& each : written) {
-    newest = std::max(newest, store.commit(*each.version.find(), is_one ? settled : 0));
+    newest = std::max(newest, store.commit(each.version.get(), is_one ? settled : 0));
   }
   // A mark says of its siblings that they are committed: a reader that finds it forgets them, and they can be seen by
   // then.
@@ -220,7 +222,7 @@ void Store::abort(const Timestamp& transaction) {
   using Standing = Transactions::Standing;
   State& store = *state_;
   if (store.transactions.standing(transaction) == Standing::committed) return;
-  for (const WrittenVersion& each : store.transactions.bar(transaction)) store.drop(*each.version.find());
+  for (const WrittenVersion& each : store.transactions.bar(transaction)) store.drop(each.version.get());
   store.say_visible();
 }
 

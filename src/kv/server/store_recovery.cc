@@ -3,6 +3,7 @@
 #include <limits>
 #include <utility>
 
+#include "base/assert.h"
 #include "kv/server/store_state.h"
 
 namespace farside::kv {
@@ -12,7 +13,7 @@ namespace farside::kv {
 std::vector<PreparedVersion> Store::prepared(const Timestamp& transaction) const {
   std::vector<PreparedVersion> versions;
   for (const WrittenVersion& each : state_->transactions.written_by(transaction)) {
-    const Version& version = *each.version.find();
+    const Version& version = each.version.get();
     versions.push_back({record(version.found()), version.conditional});
   }
   return versions;
@@ -77,7 +78,9 @@ void Store::State::drop_restored(const Prepare& part) {
     const KeyId key = key_id(write.key);
     const auto cell = index.find(key);
     if (!cell || !cells.at(key, *cell, part.timestamp)) continue;
-    drop(*cells.open(key, *cell).find(part.timestamp));
+    Version* const version = cells.open(key, *cell).find(part.timestamp);
+    assert_that(version != nullptr, "a version that a cell shows is noted when the cell is opened");
+    drop(*version);
   }
 }
 
@@ -87,7 +90,9 @@ void Store::drop_gone(const GoneKey& gone) {
   const auto cell = store.index.find(gone.key);
   const auto version = cell ? store.cells.at(gone.key, *cell, gone.timestamp) : std::nullopt;
   if (!version || version->place.state != VersionState::committed) return;
-  store.drop(*store.cells.open(gone.key, *cell).find(gone.timestamp));
+  Version* const found = store.cells.open(gone.key, *cell).find(gone.timestamp);
+  assert_that(found != nullptr, "a version that a cell shows is noted when the cell is opened");
+  store.drop(*found);
 }
 
 std::vector<Write> Store::State::still_wanted(const Timestamp& transaction, std::span<const Write> writes) const {

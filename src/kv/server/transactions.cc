@@ -4,6 +4,7 @@
 #include <iterator>
 #include <utility>
 
+#include "base/assert.h"
 #include "kv/protocol/layout.h"
 
 namespace farside::kv {
@@ -27,6 +28,7 @@ PreparedHere Transactions::end(const Timestamp& transaction) {
 }
 
 std::vector<WrittenVersion> Transactions::commit(const Timestamp& transaction, Time now) {
+  assert_in_tests(prepared_.contains(transaction), "what is committed is prepared");
   PreparedHere prepared = end(transaction);
   const bool is_alone = prepared.servers.size() <= 1;
   while (!lately_committed_.empty() && is_over(lately_committed_.front().second)) lately_committed_.pop_front();
@@ -48,7 +50,9 @@ std::vector<WrittenVersion> Transactions::note_everywhere(const Timestamp& trans
 }
 
 std::vector<WrittenVersion> Transactions::bar(const Timestamp& transaction) {
-  if (standing(transaction) != Standing::barred) remember(transaction, {Standing::barred});
+  const Standing before = standing(transaction);
+  assert_that(before != Standing::committed, "what is committed is never barred");
+  if (before != Standing::barred) remember(transaction, {Standing::barred});
   return end(transaction).written;
 }
 

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/assert.h"
 #include "kv/protocol/timestamp.h"
 #include "kv/server/store.h"
 #include "kv/server/versions.h"
@@ -38,7 +39,10 @@ class Transactions {
   [[nodiscard]] Standing standing(const Timestamp& transaction) const;
   /// Its session is, and it is prepared or has ended.
   [[nodiscard]] bool is_known(const Timestamp& transaction) const;
-  void add(const Timestamp& transaction, PreparedHere prepared) { prepared_.emplace(transaction, std::move(prepared)); }
+  void add(const Timestamp& transaction, PreparedHere prepared) {
+    const bool is_new = prepared_.emplace(transaction, std::move(prepared)).second;
+    assert_that(is_new, "a transaction is prepared once");
+  }
   /// One that is prepared and committed at once, and has part in no other server.
   void add_committed(const Timestamp& transaction, const WrittenVersion& written) {
     remember(transaction, {Standing::committed, true, {written}});

@@ -2,6 +2,8 @@
 
 #include <iterator>
 
+#include "base/assert.h"
+
 namespace farside::kv {
 
 Versions::const_iterator KeyVersions::above(const Timestamp& timestamp) const {
@@ -28,6 +30,7 @@ void KeyVersions::count(Version& version) {
 
 void KeyVersions::discount(const Version& version) {
   if (!version.committed()) {
+    assert_that(prepared != 0, "each version that is prepared was counted");
     --prepared;
   } else if (newest_committed == &version) {
     const auto is_next = [&version](const Version& each) { return each.committed() && &each != &version; };

@@ -14,6 +14,7 @@
 
 #include <boost/intrusive/list.hpp>
 
+#include "base/assert.h"
 #include "kv/protocol/layout.h"
 #include "kv/server/store.h"
 
@@ -48,6 +49,12 @@ class VersionRef {
 
   /// Null: it is not noted there any more.
   [[nodiscard]] Version* find() const { return version_->generation == generation_ ? version_ : nullptr; }
+  /// Requires that it has not gone: it is prepared, and its transaction has not ended.
+  [[nodiscard]] Version& get() const {
+    Version* const version = find();
+    assert_that(version != nullptr, "a version that is prepared is noted until its transaction ends");
+    return *version;
+  }
   /// It will be looked for soon, and then its key.
   void fetch() const { __builtin_prefetch(version_); }
   void fetch_key() const { __builtin_prefetch(version_->key); }

@@ -4,6 +4,7 @@
 
 #include "farside/base/error.h"
 
+#include "base/assert.h"
 #include "kv/replication/standby.h"
 
 namespace farside::kv {
@@ -84,7 +85,9 @@ ServiceClients::Refusal Clients::ship(ServiceClients::Number number, Client& cli
 }
 
 void Clients::note_primary(const Client& client, StandbySide::PrimaryIs what) {
-  if (client.is_primary) tasks_.post([this, peer = client.peer, what] { standby_->note_primary(peer, what); });
+  if (!client.is_primary) return;
+  assert_that(standby_ != nullptr, "only a standby has a primary");
+  tasks_.post([this, peer = client.peer, what] { standby_->note_primary(peer, what); });
 }
 
 void Clients::open(ServiceClients::Number number, Client& client, const OpenRequest& request) {
@@ -146,6 +149,7 @@ void Clients::begin(Number mailbox, Served served, const MailboxEnd& end, Waking
 
 void Clients::end(Number mailbox) {
   const auto found = served_.find(mailbox);
+  assert_that(found != served_.end(), "a mailbox ends once, after it began");
   inbox_.detach(found->second.mailbox);
   served_.erase(found);
 }

@@ -5,6 +5,8 @@
 #include "farside/base/error.h"
 #include "farside/base/log.h"
 
+#include "base/assert.h"
+
 namespace farside::kv {
 
 namespace {
@@ -58,6 +60,7 @@ Outcome OtherServers::receive(ServerNumber server, Message& reply, Deadline dead
     --asked.failed;
     return Outcome::peer_lost;
   }
+  assert_that(asked.unanswered != 0, "a reply is received when a question is unanswered");
   --asked.unanswered;
   return asked.line->requests->receive(0, reply, deadline);
 }

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/assert.h"
+
 namespace farside::kv {
 
 namespace {
@@ -24,6 +26,7 @@ ServerLink::~ServerLink() {
 }
 
 void ServerLink::join(Fabric& fabric, Channel& channel, const Region* epochs, SetupClock::time_point deadline) {
+  assert_that(fabric_ == nullptr, "a link is joined once");
   fabric.connect(peer(), welcome_.greeting.fabric);
   life_ = fabric.life(peer());
   fabric_ = &fabric;
@@ -75,6 +78,7 @@ void ServerLink::watch(EventLoop& loop, const std::shared_ptr<ServerLink>& link)
 
 ServerLink::Mailbox ServerLink::open(const Region& rings, std::uint64_t offset, Waking waking,
                                      SetupClock::time_point deadline) {
+  assert_that(fabric_ != nullptr, "a link is joined before a mailbox is opened");
   Opened opened;
   {
     const MutexLock lock(mutex_);

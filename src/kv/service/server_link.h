@@ -11,6 +11,7 @@
 
 #include "farside/fabric/fabric.h"
 
+#include "base/assert.h"
 #include "base/mutex.h"
 #include "kv/protocol/server_memory.h"
 #include "kv/service/link_messages.h"
@@ -77,7 +78,10 @@ class ServerLink {
   /// The server is gone, or was; the fabric knows it.
   [[nodiscard]] bool lost() const noexcept { return lost_.load(std::memory_order_acquire); }
 
-  [[nodiscard]] const ServerMemory& memory() const { return *memory_; }
+  [[nodiscard]] const ServerMemory& memory() const {
+    assert_that(memory_.has_value(), "a link is joined before the server's memory is used");
+    return *memory_;
+  }
 
   /// Replies will come into the ring at `offset` of `rings`. Throws Error.
   [[nodiscard]] Mailbox open(const Region& rings, std::uint64_t offset, Waking waking, SetupClock::time_point deadline);

@@ -9,6 +9,7 @@
 
 #include "farside/base/error.h"
 
+#include "base/assert.h"
 #include "kv/replication/standby.h"
 #include "kv/service/system_time.h"
 #include "service/service_fabric.h"
@@ -324,6 +325,7 @@ PartitionLinks ServiceClient::reach(Linked& linked, ServerNumber partition, Setu
     const bool is_any_linked = links.primary != nullptr || links.standby != nullptr;
     const bool is_lost = is_silent ? SetupClock::now() >= until : !is_any_linked;
     if (is_lost || SetupClock::now() > deadline) {
+      assert_that(failed.has_value() || !is_lost, "where neither server is linked an attempt has failed");
       if (is_lost && !is_silent) throw lost(partition, failed->failure().why);
       throw unreached(partition, is_lost ? "it did not answer in time" : "its standby is about to take its place");
     }
