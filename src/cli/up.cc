@@ -41,7 +41,7 @@ struct UpArguments {
                         "--first-rank is missing, and its number 0 is a node of the first machine",
                         "give --first-rank the number of nodes on the machines before this one"});
     }
-    if (first + nodes > all) {
+    if (nodes > all || first > all - nodes) {
       throw UsageError({"start", std::to_string(nodes) + " nodes from number " + std::to_string(first) + " on",
                         "the pool has " + std::to_string(all) + " altogether",
                         "give --nodes the number on all machines"});

@@ -38,7 +38,7 @@ EventLoop::EventLoop()
   watch(timer_.get(), EPOLLIN, [this](std::uint32_t) {
     drain(timer_);
     const auto handler = tick_;  // may set another
-    handler();
+    if (handler) handler();      // one that was taken back as the timer ran out
   });
   thread_ = start_thread([this] { run(0); });
 }

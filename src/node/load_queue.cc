@@ -17,7 +17,7 @@ LoadQueue::Admitted LoadQueue::take_in(Visit& visit, const BlockKey& key, Time n
   }
   const bool is_stuck = under_way_.size() == kMaxLoads && now - last_change_ >= time_limits::kTurn;
   const bool is_late = load != under_way_.end() && load->answered;
-  if (is_stuck || is_late || waiting_.size() == kMaxWaiting) return {Admission::busy, std::nullopt};
+  if (is_stuck || is_late || waiting_.size() >= kMaxWaiting) return {Admission::busy, std::nullopt};
   assert_that(!under_way_.empty(), "while a request waits, another is under way, whose thread takes it next");
   waiting_.push_back({std::move(visit), key, now});
   return {Admission::waiting, std::nullopt};

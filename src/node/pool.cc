@@ -183,6 +183,7 @@ PoolRecord record_of_running_pool(const PoolDirectory& directory) {
 
 std::uint64_t default_cache_bytes(Rank nodes, std::uint64_t block_bytes) {
   constexpr std::uint64_t kUsual = 1U << 30U;
+  if (block_bytes == 0) return 0;  // refused with the cache's other options
   const std::uint64_t share = available_memory_bytes() / 2 / nodes;
   return std::max(std::min(kUsual, share) / block_bytes, std::uint64_t{2}) * block_bytes;
 }

@@ -57,7 +57,8 @@ std::vector<std::string> CoordinatorClient::exchange(const std::string& tried, s
   const bool repeats = exchanges_ < standing_.exchanges;  // then no rank is waited for
   const std::uint32_t epoch = epoch_;
   const auto is_incomplete = [&]() REQUIRES(mutex_) { return !repeats && (!lost_.empty() || epoch_ != epoch); };
-  if (failure_.empty() && !is_incomplete()) {
+  const bool is_begun = failure_.empty() && !is_incomplete();
+  if (is_begun) {
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - SetupClock::now()).count();
     const auto limit_ms = static_cast<std::uint32_t>(std::max<std::int64_t>(left, 0));
     send_later(FrameKind::contribute, Encoder().number(exchanges_).number(epoch).number(limit_ms).text(blob).take());
@@ -66,7 +67,7 @@ std::vector<std::string> CoordinatorClient::exchange(const std::string& tried, s
       failure_ = "the coordinator did not answer in time";
     }
   }
-  if (gathered_) {
+  if (is_begun && gathered_) {  // else it is of an exchange that was given up
     ++exchanges_;
     return *std::exchange(gathered_, std::nullopt);
   }

@@ -14,6 +14,7 @@
 #include "base/assert.h"
 #include "base/file_limit.h"
 #include "base/wire.h"
+#include "team/liveness.h"
 
 namespace farside {
 
@@ -87,7 +88,6 @@ bool HostTeam::join(const BootstrapMaker& make_bootstrap, SetupClock::time_point
                                .returned = once_joined(&HostTeam::take_back),
                                .coordinator_gone = once_joined(&HostTeam::lose_other_hosts)},
                               deadline);
-  own_card_ = MemberCard::of_this_process(incarnation());
   const Standing standing = bootstrap_->standing();
   gone_ = standing.lost;
   gone_.erase(rank());
@@ -96,6 +96,7 @@ bool HostTeam::join(const BootstrapMaker& make_bootstrap, SetupClock::time_point
   processes_.resize(size());
   notices_.resize(size());
   died_ = std::vector<std::atomic<bool>>(size());
+  own_card_ = MemberCard::of_this_process(incarnation());  // may throw; notices that wait find their places
   return standing.exchanges != 0;
 }
 
@@ -355,7 +356,7 @@ void HostTeam::take_back(Rank rank, const std::vector<std::string>& blobs) try {
     const MutexLock lock(membership_);
     newer_[rank] = blobs;
     if (!connected_) {  // this process is coming back itself, and will meet the new one only
-      if (!cards_.empty()) cards_[rank] = std::move(card);
+      if (rank < cards_.size()) cards_[rank] = std::move(card);
       gone_.erase(rank);
       ++returns_[rank];
       return;

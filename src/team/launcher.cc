@@ -162,7 +162,12 @@ void Launcher::start(std::size_t index) {
   process.pid = pid;
   process.started = Clock::now();
   process.pidfd = Fd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
-  if (!process.pidfd) throw errno_error("watch", command.front(), "check ulimit -n");
+  if (!process.pidfd) {
+    const Error error = errno_error("watch", command.front(), "check ulimit -n");
+    ::kill(pid, SIGKILL);  // it is not left running unwatched
+    ::waitpid(pid, nullptr, 0);
+    throw Error(error);
+  }
 
   reporter.reset();
   int code = 0;

@@ -336,6 +336,24 @@ TEST_F(KvWriter, SendsLargePutsByThemselves) {
   EXPECT_EQ(all.front().version, puts.back().version);
 }
 
+// Also those that would have gone out already to make room.
+TEST_F(KvWriter, SendsNoneOfSeveralWhenOneIsTooLarge) {
+  const std::string value(100'000, 'v');
+  const Write first{keys_[1], value};
+  const Write second{keys_[1], "b"};
+  const std::string large(kMaxValueBytes, 'v');
+  std::vector<std::string> keys;
+  for (std::uint64_t i = 0; i < 5; ++i) keys.push_back(key_of_server(1, kServers, i + 1));
+  std::vector<Write> too_large;
+  for (const std::string& key : keys) too_large.push_back({key, large});
+  std::vector<IndependentPut> puts{{{&first, 1}}, {{&second, 1}}, {too_large}};
+  const int before = requests_.sent();
+  EXPECT_THROW(session_.put_each(puts, servers_.soon()), UsageError);
+  EXPECT_EQ(requests_.sent(), before);
+  EXPECT_EQ(put_everywhere(), PutOutcome::done);
+  EXPECT_FALSE(servers_.store_of(keys_[1]).newest(keys[0]));
+}
+
 // What is known of one is not known of another.
 TEST_F(KvWriter, DoubtsOnlyThoseOfSeveralWhoseServerIsSilent) {
   const std::vector<Write> everywhere{{keys_[0], "a"}, {keys_[1], "a"}, {keys_[2], "a"}};

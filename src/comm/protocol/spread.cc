@@ -132,8 +132,9 @@ void Spread::serve_sender(Channel& channel, Rank sender) {
     piece = regions_[passing.order.region]->local().span(passing.order.offset + offset, piece.bytes());
     return Outcome::done;
   };
-  (void)pass_on(channel, sender, passing, pieces_in(given), fetch);
-  if (pieces_in(given) < pieces_of(passing.order) || !is_through(passing)) return;
+  const std::uint64_t pieces = std::min(pieces_in(given), pieces_of(passing.order));  // the sender may say anything
+  (void)pass_on(channel, sender, passing, pieces, fetch);
+  if (pieces < pieces_of(passing.order) || !is_through(passing)) return;
   const Outcome told = tell(channel, sender, passing);
   passing.over = told == Outcome::done || told == Outcome::peer_lost;  // else it is tried again
 }

@@ -66,6 +66,14 @@ void AtomicWriter::check_all(std::span<const Write> writes) {
   }
 }
 
+// Of several puts none is sent before all have been looked at. What fits one message as a whole need not be split for
+// it.
+void AtomicWriter::check_parts(std::span<const Write> writes, std::span<const KeyId> ids) {
+  std::size_t bytes = kBytesBesideWrites + writes.size() * (sizeof(KeyId) + sizeof(ServerNumber));
+  for (const Write& write : writes) bytes += kBytesBesideWrite + write.key.size() + write.value.size();
+  if (bytes > kMaxMessageBytes) split(writes, ids);
+}
+
 PutOutcome AtomicWriter::put_all(std::span<const Write> writes, Deadline deadline) {
   ids_.clear();
   check_all(writes);

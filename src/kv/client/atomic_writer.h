@@ -65,6 +65,8 @@ class AtomicWriter {
 
   /// Appends the keys' ids to ids_.
   void check_all(std::span<const Write> writes);
+  /// Throws UsageError when one server would get more than a message holds. `ids`: of the writes' keys.
+  void check_parts(std::span<const Write> writes, std::span<const KeyId> ids);
   /// Sends a request that the server is waited for. Returns false when that fails: then it is silent.
   [[nodiscard]] bool ask(ServerNumber server, const Message& request, Deadline deadline);
   /// None of `servers_` is silent and has part in as many doubts as may be.

@@ -18,6 +18,7 @@ void AtomicWriter::put_each(std::span<IndependentPut> puts, Deadline deadline) {
   for (IndependentPut& put : puts) {
     const std::size_t first_id = ids_.size();
     check_all(put.writes);
+    check_parts(put.writes, std::span(ids_).subspan(first_id));
     put.outcome = PutOutcome::done;
     if (put.writes.empty()) continue;
     if (has_silent_server(std::span(ids_).subspan(first_id))) {

@@ -16,6 +16,7 @@
 #include "farside/base/units.h"
 
 #include "kv/protocol/messages.h"
+#include "kv/protocol/timestamp.h"
 #include "kv/server/replay.h"
 
 namespace farside::kv {
@@ -85,6 +86,7 @@ std::uint64_t Recovery::load_snapshot() {
     }
     if (entry->body.size() != sizeof end || !reader.has_ended()) throw reader.damage("it does not end where it should");
     std::memcpy(&end, entry->body.data(), sizeof end);
+    if (end.forgotten_sessions > kLatestTime) throw reader.damage("it forgets sessions of a time that cannot be");
     break;
   }
   store_.forget({end.forgotten_keys, end.forgotten_sessions});

@@ -5,6 +5,7 @@
 #include <type_traits>
 
 #include "kv/protocol/layout.h"
+#include "kv/protocol/timestamp.h"
 
 namespace farside::kv {
 
@@ -137,9 +138,6 @@ bool fits(SiblingsKind kind, std::size_t bytes) {
   }
   return false;
 }
-
-/// Far from where a clock that has seen it would begin again.
-constexpr std::uint64_t kLatestTime = (std::uint64_t{1} << 63U) - 1;
 
 bool is_of_a_transaction(RequestKind kind) {
   switch (kind) {

@@ -19,6 +19,9 @@ struct TimestampHash {
   }
 };
 
+/// The latest that a timestamp may be, far from where a clock that has seen it would begin again.
+inline constexpr std::uint64_t kLatestTime = (std::uint64_t{1} << 63U) - 1;
+
 /// A hybrid logical clock: follows this process's clock, but is never behind what it has given or seen.
 class HybridClock {
  public:
@@ -30,7 +33,10 @@ class HybridClock {
     last_ = std::max(last_ + 1, wall_ns());
     return {last_, session_};
   }
-  void observe(const Timestamp& seen) { last_ = std::max(last_, seen.time); }
+  /// One that may not be is not followed: it was READ from another process's memory.
+  void observe(const Timestamp& seen) {
+    if (seen.time <= kLatestTime) last_ = std::max(last_, seen.time);
+  }
 
  private:
   const Fabric& fabric_;

@@ -181,6 +181,7 @@ void RespWorker::serve(Lane& lane) {
     } else if (!ready_.empty()) {
       Client* client = find(take(ready_));
       if (client == nullptr) continue;
+      if (client->is_waiting) continue;               // the loop reports again what has come
       if (client->is_paused || client->is_held_up) {  // the connection has broken
         remove(client->obeying.id());
         continue;
@@ -214,6 +215,8 @@ void RespWorker::go_on(Lane& lane, Client& client) {
 void RespWorker::stopped_at(Client& client) {
   const std::uint64_t id = client.obeying.id();
   if (client.obeying.waits()) {
+    assert_that(!client.is_waiting, "a client waits for one write at a time");
+    client.is_waiting = true;
     waiting_.push_back(id);
     count_buffers(client);
   } else if (client.obeying.is_held_up() && !client.obeying.overflowed()) {
@@ -249,6 +252,7 @@ void RespWorker::write_for(Lane& lane, std::span<const std::uint64_t> ids) {
   for (const std::uint64_t id : ids) {
     Client* client = find(id);
     if (client == nullptr) continue;
+    client->is_waiting = false;
     client->obeying.use(lane.session);
     lane.clients.push_back(client);
     lane.puts.push_back({client->obeying.writes()});

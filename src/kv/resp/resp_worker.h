@@ -79,6 +79,7 @@ class RespWorker {
     bool has_left = false;
     bool is_paused = false;
     Clock::time_point paused_until{};
+    bool is_waiting = false;   // in waiting_: for its write
     bool is_held_up = false;   // and paused till more is known
     bool is_away = false;      // with a thread that was relieved: nothing else of it may be touched
     bool is_unwanted = false;  // it goes when it is back

@@ -30,6 +30,11 @@ MemoryHead lay_out(const Region& memory, std::uint64_t bytes) {
                       std::to_string(bytes) + " bytes are to be used of its " + std::to_string(memory.bytes()),
                       "give it 64 KiB or more"});
   }
+  constexpr std::uint64_t kMaxBytes = RecordPlace::kGrain << RecordPlace::kOffsetBits;
+  if (bytes > kMaxBytes) {
+    throw UsageError({"keep keys in", memory.name(), std::to_string(bytes) + " bytes are more than a place can name",
+                      "give each server at most 4 TiB, and the pool more nodes"});
+  }
   MemoryHead head{};
   head.magic = MemoryHead::kMagic;
   head.bytes = bytes;

@@ -29,6 +29,7 @@ Welcome decode_welcome(std::string_view message) {
   while (!in.rest().empty()) welcome.standbys.push_back(in.text());
   in.expect(welcome.self < servers, "its number is not that of a server");
   in.expect(welcome.standbys.size() == (welcome.standbys.empty() ? 0 : servers), "some servers have no standby");
+  in.expect(!welcome.is_standby || !welcome.standbys.empty(), "it is a standby where there are none");
   return welcome;
 }
 
