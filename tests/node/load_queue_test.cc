@@ -63,6 +63,16 @@ TEST_F(LoadQueueTest, GivesNoTurnToWhatWaitsForALoad) {
   for (int client = 2; client < 20; ++client) EXPECT_EQ(next(), client);
 }
 
+// One that is put off comes back to a queue that may be full.
+TEST_F(LoadQueueTest, TakesNoMoreThanItHasRoomFor) {
+  std::vector<LoadQueue::Turn> turns = fill();
+  for (int client = 0; client < static_cast<int>(LoadQueue::kMaxWaiting); ++client) {
+    ASSERT_EQ(take_in(1000 + client, 1000).admission, Admission::waiting);
+  }
+  queue_.postpone(std::move(turns.front()), now_);
+  EXPECT_EQ(take_in(100, 1).admission, Admission::busy);
+}
+
 TEST_F(LoadQueueTest, TellsWhatWaitsForItsTurnForLongToGoOn) {
   const std::vector<LoadQueue::Turn> turns = fill();
   now_ = now_ + std::chrono::seconds(1);
