@@ -6,6 +6,8 @@
 
 #include <gtest/gtest.h>
 
+#include "farside/base/error.h"
+
 #include "tests/kv/local_servers.h"
 
 namespace farside::kv {
