@@ -66,7 +66,6 @@ struct KvScenario {
     most_value_bytes = 6000;
     memory_bytes = 64U << 10U;
     timeout = std::chrono::seconds(2);
-    first_slice = timeout;  // asked again, a put that is done may be answered with unknown
   }
   /// Stops and stalls longer than every limit of the protocol, but that of a client whose mailbox is given up: nothing
   /// opens another one here. (kv_mailbox_sim_test.cc has that.)
