@@ -1,25 +1,10 @@
 // The farside command. Stands alone, as each program's beginning does.
 #include <string>
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include "cli/commands.h"
-
-namespace {
-
-// A program that was started without standard input would take what it opens first for it.
-void open_standard_descriptors() {
-  for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; ++fd) {
-    if (::fcntl(fd, F_GETFD) < 0) (void)::open("/dev/null", fd == STDIN_FILENO ? O_RDONLY : O_WRONLY);
-  }
-}
-
-}  // namespace
 
 int main(int argc, char** argv) {
   using namespace farside::cli;
-  open_standard_descriptors();
   CLI::App app("farside: the memory of other machines, as if it were your own", "farside");
   app.set_version_flag("--version", std::string("farside ") + FARSIDE_VERSION);
   app.require_subcommand(0, 1);  // after the first, a word like one belongs to it: farside bench kv

@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include "farside/base/error.h"
@@ -73,7 +74,15 @@ void show_progress(const StartProgress& progress, Rank nodes) {
   std::cerr << (progress.ready == nodes ? "\n" : "  ") << std::flush;
 }
 
+// Started without standard input, the pool would take its lock for it.
+void open_standard_descriptors() {
+  for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; ++fd) {
+    if (::fcntl(fd, F_GETFD) < 0) (void)::open("/dev/null", fd == STDIN_FILENO ? O_RDONLY : O_WRONLY);
+  }
+}
+
 int up(const UpArguments& arguments) {
+  open_standard_descriptors();
   const PoolOptions options = arguments.read();
   const PoolDirectory directory(std::filesystem::absolute(runtime_dir()));
   Fd lock = prepare_pool(directory, options);
