@@ -66,7 +66,7 @@ class Scheduler {
 
   class Group;
   /// Executes `action` after `delay`, whichever processes are dead or paused by then; with `ready`, not before that
-  /// holds.
+  /// holds. It is the same for all actions of a `group`.
   void after(Duration delay, std::function<void()> action, std::function<bool()> ready = {}, Group* group = nullptr);
 
   // Threads.

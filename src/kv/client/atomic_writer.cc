@@ -20,6 +20,12 @@ namespace {
 constexpr std::size_t kBytesBesideWrites = 256;
 constexpr std::size_t kBytesBesideWrite = 48;
 
+std::size_t bytes_in_message(const Write& write) { return kBytesBesideWrite + write.key.size() + write.value.size(); }
+
+std::size_t bytes_beside_writes(std::size_t keys, std::size_t servers) {
+  return kBytesBesideWrites + keys * sizeof(KeyId) + servers * sizeof(ServerNumber);
+}
+
 void check(const Write& write) {
   check_key("put", write.key);
   if (write.erase && !write.value.empty()) refuse("an erasing write", "it has a value", "leave the value out");
@@ -66,11 +72,10 @@ void AtomicWriter::check_all(std::span<const Write> writes) {
   }
 }
 
-// Of several puts none is sent before all have been looked at. What fits one message as a whole need not be split for
-// it.
+// Of several puts none is sent before all have been looked at. One that fits a message as a whole need not be split.
 void AtomicWriter::check_parts(std::span<const Write> writes, std::span<const KeyId> ids) {
-  std::size_t bytes = kBytesBesideWrites + writes.size() * (sizeof(KeyId) + sizeof(ServerNumber));
-  for (const Write& write : writes) bytes += kBytesBesideWrite + write.key.size() + write.value.size();
+  std::size_t bytes = bytes_beside_writes(writes.size(), writes.size());
+  for (const Write& write : writes) bytes += bytes_in_message(write);
   if (bytes > kMaxMessageBytes) split(writes, ids);
 }
 
@@ -131,7 +136,7 @@ void AtomicWriter::split(std::span<const Write> writes, std::span<const KeyId> i
     const ServerNumber server = server_of(ids[i], requests_.servers());
     if (parts_[server].writes.empty()) servers_.push_back(server);
     parts_[server].writes.push_back(write);
-    parts_[server].bytes += kBytesBesideWrite + write.key.size() + write.value.size();
+    parts_[server].bytes += bytes_in_message(write);
   }
   order_servers();
 }
@@ -140,7 +145,7 @@ void AtomicWriter::split(std::span<const Write> writes, std::span<const KeyId> i
 // stay prepared. Then the server with the largest part: the smaller parts are not prepared for long by the time that it
 // has the large one.
 void AtomicWriter::order_servers() {
-  const std::size_t beside = kBytesBesideWrites + keys_.size() * sizeof(KeyId) + servers_.size() * sizeof(ServerNumber);
+  const std::size_t beside = bytes_beside_writes(keys_.size(), servers_.size());
   for (const ServerNumber server : servers_) {
     // Before anything is sent: otherwise a server's answer would be left for the next request to it.
     if (beside + parts_[server].bytes <= kMaxMessageBytes) continue;
