@@ -20,9 +20,7 @@ Fd listen_alone_on(const std::string& address) {
   if (is_socket && ::unlink(address.c_str()) != 0 && errno != ENOENT) {
     throw errno_error("remove the old socket", address);
   }
-  Fd socket = listen_on(address);
-  if (::chmod(address.c_str(), S_IRUSR | S_IWUSR) != 0) throw errno_error("close to others the socket", address);
-  return socket;
+  return listen_on(address);
 }
 
 }  // namespace

@@ -159,12 +159,8 @@ bool is_loopback(const std::string& address) {
 
 Fd listen_on(const std::string& address) {
   if (is_host_local(address)) {
-    const sockaddr_un local = local_address(address);
     Fd socket = open_socket(AF_UNIX);
-    if (::bind(socket.get(), reinterpret_cast<const sockaddr*>(&local), sizeof local) != 0 ||
-        ::listen(socket.get(), SOMAXCONN) != 0) {
-      throw errno_error("listen on", address);
-    }
+    listen_for_this_user(socket, address);
     return socket;
   }
   const AddressList found = resolve(address, AI_PASSIVE);

@@ -31,7 +31,8 @@ using SetupClock = std::chrono::steady_clock;
 /// Error when the host has no address.
 [[nodiscard]] bool is_loopback(const std::string& address);
 
-/// A non-blocking listening socket. Port 0 lets the kernel choose.
+/// A non-blocking listening socket. Port 0 lets the kernel choose. To one with a name in the file system only this user
+/// may connect.
 [[nodiscard]] Fd listen_on(const std::string& address);
 /// `address` with the port that the kernel chose.
 [[nodiscard]] std::string bound_address(const Fd& listener, const std::string& address);

@@ -14,6 +14,7 @@
 
 using farside::preload::begin_file;
 using farside::preload::begin_number;
+using farside::preload::begin_stream;
 using farside::preload::Changing;
 using farside::preload::look_anew;
 using farside::preload::Next;
@@ -83,13 +84,21 @@ int dup3(int from, int to, int flags) noexcept {
 }
 
 FILE* freopen(const char* path, const char* mode, FILE* stream) {
-  const Changing changing(stream->_fileno);
-  return next_freopen(path, mode, stream);
+  FILE* const opened = [&] {
+    const Changing changing(stream->_fileno);
+    return next_freopen(path, mode, stream);
+  }();
+  if (opened != nullptr) begin_stream(opened);
+  return opened;
 }
 
 FILE* freopen64(const char* path, const char* mode, FILE* stream) {
-  const Changing changing(stream->_fileno);
-  return next_freopen64(path, mode, stream);
+  FILE* const opened = [&] {
+    const Changing changing(stream->_fileno);
+    return next_freopen64(path, mode, stream);
+  }();
+  if (opened != nullptr) begin_stream(opened);
+  return opened;
 }
 
 // Some call these directly; libuv does.

@@ -15,6 +15,7 @@
 
 using farside::preload::begin_file;
 using farside::preload::begin_number;
+using farside::preload::begin_stream;
 using farside::preload::look_anew;
 using farside::preload::Next;
 
@@ -36,6 +37,11 @@ void begin_file(int fd, int flags) {
   begin_number(fd);
   const bool may_change = (flags & O_ACCMODE) != O_RDONLY || (flags & O_TRUNC) != 0;
   if (fd >= 0 && may_change) note_writer(fd);
+}
+
+void begin_stream(FILE* stream) {
+  const int fd = stream->_fileno;
+  begin_file(fd, static_cast<int>(system_call(SYS_fcntl, fd, F_GETFL)));
 }
 
 void look_anew() { distrust_all_descriptors(); }
@@ -98,10 +104,7 @@ int creat(const char* path, mode_t mode) { return open_as(path, O_CREAT | O_WRON
 
 FILE* fopen(const char* path, const char* mode) {
   FILE* const stream = next_fopen(path, mode);
-  if (stream != nullptr) {
-    const int fd = stream->_fileno;
-    begin_file(fd, static_cast<int>(farside::preload::system_call(SYS_fcntl, fd, F_GETFL)));
-  }
+  if (stream != nullptr) begin_stream(stream);
   return stream;
 }
 

@@ -61,7 +61,8 @@ bool may_copy_itself(int fd) {
                                       0x6969,       // nfs
                                       0xff534d42,   // cifs
                                       0xfe534d42,   // smb2
-                                      0x00c36400};  // ceph
+                                      0x00c36400,   // ceph
+                                      0x65735546};  // FUSE, whose server may
   struct statfs64 found {};
   if (system_call(SYS_fstatfs, fd, &found) != 0) return false;
   return std::ranges::find(kTypes, static_cast<std::uint32_t>(found.f_type)) != std::end(kTypes);

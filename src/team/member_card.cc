@@ -25,7 +25,7 @@ std::string_view name_of(FabricMode mode) {
 }  // namespace
 
 MemberCard MemberCard::of_this_process(std::uint16_t incarnation) {
-  const char* terms = std::getenv(kTermsVariable);
+  const char* terms = ::secure_getenv(kTermsVariable);
   return {.protocol = kTeamProtocol,
           .version = FARSIDE_VERSION,
           .mode = fabric_mode_from_environment(),

@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "tests/support/descriptors.h"
 #include "tests/support/pool.h"
 
 namespace farside::test {
@@ -105,6 +106,7 @@ TEST_F(PoolTest, NeedsNoLockedMemory) {
 // The nodes' memory has no name anywhere, so no full file system is in its way.
 TEST_F(PoolTest, NeedsNoRoomInSharedMemoryFiles) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root can make a small /dev/shm";
+  if (!is_mount_point("/dev/shm")) GTEST_SKIP() << "/dev/shm is no mount point here";
   const CommandEnd end =
       up({"-n", "2", "--cache", "16M"}, {"unshare", "-m", "--propagation", "unchanged", "sh", "-c",
                                          "mount --make-private /dev/shm && mount -t tmpfs -o size=4k none /dev/shm && "

@@ -90,6 +90,7 @@ TEST_F(PoolTest, IsUpWhenUpReturnsAndLeavesNothingWhenDownDoes) {
 }
 
 TEST_F(PoolTest, ShowsProgressOnATerminal) {
+  if (!has_pseudo_terminals()) GTEST_SKIP() << "there are no pseudo-terminals here";
   Command terminal({"script", "-qec", FARSIDE_COMMAND " up -n 2 --cache 16M", "/dev/null"});
   const CommandEnd end = terminal.wait();
   EXPECT_EQ(end.code(), 0);

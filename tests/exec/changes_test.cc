@@ -331,6 +331,12 @@ const OwnWriter kOwnWriters[] = {
        std::fputc('!', stream);
        std::fclose(stream);
      }},
+    {"freopen",
+     [](const std::string& path) {
+       FILE* const stream = std::freopen(path.c_str(), "r+", std::fopen(path.c_str(), "r"));
+       std::fputc('!', stream);
+       std::fclose(stream);
+     }},
     {"ofstream", [](const std::string& path) { std::ofstream(path, std::ios::in | std::ios::out) << '!'; }},
 };
 

@@ -53,7 +53,17 @@ class WithPool(unittest.TestCase):
         self.addCleanup(self.pool.stop)
 
 
+def has_pseudo_terminals():
+    try:
+        for end in pty.openpty():
+            os.close(end)
+    except OSError:
+        return False
+    return True
+
+
 class Shell(WithPool):
+    @unittest.skipUnless(has_pseudo_terminals(), "there are no pseudo-terminals here")
     def test_completes_commands_and_keys_and_knows_what_was_typed_before(self):
         terminal = Terminal(self.pool, "kv", "shell")
         terminal.type(b"mse\t apple 1 pear 2\n", b"OK")  # there is msetnx as well

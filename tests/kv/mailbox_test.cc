@@ -2,6 +2,7 @@
 #include <numeric>
 
 #include <gtest/gtest.h>
+#include <malloc.h>
 
 #include "kv/mailbox/served_mailbox.h"
 #include "tests/support/mesh.h"
@@ -17,6 +18,7 @@ constexpr PeerId kServer = 0;
 constexpr PeerId kClient = 1;
 constexpr std::uint64_t kRing = 64;  // after the bell
 constexpr std::string_view kLast = "last";
+constexpr std::uint64_t kLittle = 1U << 20U;  // memory
 
 MailboxEnd end_to(const Mesh& mesh, PeerId other) {
   const RemoteRegion& region = mesh.at(other);
@@ -34,11 +36,18 @@ Message some_bytes(std::size_t bytes, std::uint8_t first) {
   return message;
 }
 
+/// By malloc, of this process; nothing under a sanitizer.
+std::uint64_t allocated_bytes() {
+  const struct mallinfo2 info = ::mallinfo2();
+  return info.uordblks + info.hblkhd;
+}
+
 /// Sends back what comes, until it is asked to end.
 void echo(const Mesh& mesh, const MailboxShape& shape, Waking waking) {
   ServedMailbox mailbox(*mesh.fabric, *mesh.channel, end_to(mesh, kClient), shape, waking);
   const auto bell = mesh.local->word<AtomicWord>(0);
   Deadline next_by = mesh.patience();
+  const std::uint64_t allocated = allocated_bytes();
   for (bool goes_on = true; goes_on;) {
     const std::uint64_t rung = bell.load();
     const ServedMailbox::Came came = mailbox.poll();
@@ -47,6 +56,9 @@ void echo(const Mesh& mesh, const MailboxShape& shape, Waking waking) {
       case ServedMailbox::Came::request: {
         Message message(mailbox.request().begin(), mailbox.request().end());
         goes_on = !std::ranges::equal(message, std::as_bytes(std::span(kLast)));
+        if (!goes_on) {
+          EXPECT_LT(allocated_bytes(), allocated + kLittle) << "of requests that were answered";
+        }
         mailbox.reply(std::move(message));
         break;
       }

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -14,6 +15,7 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "farside/base/fd.h"
@@ -48,6 +50,19 @@ inline std::set<std::string> shared_memory_files() {
     if (!is_of_a_test && (name.starts_with("farside") || name.starts_with("ucx_shm"))) names.insert(name);
   }
   return names;
+}
+
+/// In a bare chroot /dev/shm may be a plain directory, or not be there.
+inline bool is_mount_point(const std::filesystem::path& path) {
+  struct stat own {};
+  struct stat above {};
+  return ::stat(path.c_str(), &own) == 0 && ::stat((path / "..").c_str(), &above) == 0 && own.st_dev != above.st_dev;
+}
+
+/// There are none where devpts is not mounted.
+inline bool has_pseudo_terminals() {
+  const Fd terminal(::posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC));
+  return static_cast<bool>(terminal);
 }
 
 inline std::uint64_t resident_bytes(const std::string& process = "self") {

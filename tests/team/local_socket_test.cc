@@ -1,11 +1,16 @@
 #include "net/local_socket.h"
 
 #include <array>
+#include <filesystem>
+#include <string>
 #include <utility>
 
 #include <gtest/gtest.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
+
+#include "net/socket.h"
 
 namespace farside {
 namespace {
@@ -34,6 +39,18 @@ TEST(LocalSocket, ServesItsUserAlone) {
   EXPECT_TRUE(serves_own);
   EXPECT_FALSE(serves_root) << "files that only root may read would come into memory of this user";
   EXPECT_FALSE(serves_other);
+}
+
+TEST(LocalSocket, IsThisUsersAloneFromTheBeginning) {
+  const std::filesystem::path path =
+      std::filesystem::temp_directory_path() / ("farside-test-socket-" + std::to_string(::getpid()));
+  const mode_t mask = ::umask(0);
+  const Fd socket = listen_on(path.string());
+  struct stat found {};
+  EXPECT_EQ(::stat(path.c_str(), &found), 0);
+  EXPECT_EQ(found.st_mode & 0777U, mode_t{S_IRUSR | S_IWUSR});
+  ::unlink(path.c_str());
+  ::umask(mask);
 }
 
 }  // namespace

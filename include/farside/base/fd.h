@@ -39,9 +39,10 @@ inline constexpr std::size_t kLargePageBytes = std::size_t{2} << 20U;
 /// Owns a shared mapping of a file, aligned so that the kernel may map large pages of it as such.
 class Mapping {
  public:
-  enum class Access { read_only, read_write };
+  enum class Access { read_only, read_write, private_to_process };
 
   Mapping() = default;
+  /// `private_to_process`: read and write, and no child of fork has it, not even of a fork by another thread meanwhile.
   Mapping(const Fd& file, std::size_t bytes, Access access);
   Mapping(Mapping&& other) noexcept
       : base_(std::exchange(other.base_, nullptr)), bytes_(std::exchange(other.bytes_, 0)) {}

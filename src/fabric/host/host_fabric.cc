@@ -136,7 +136,7 @@ HostFabric::Peer HostFabric::peer(PeerId number) const {
 }
 
 FabricMode fabric_mode_from_environment() {
-  const char* const value = std::getenv("FARSIDE_FABRIC");
+  const char* const value = ::secure_getenv("FARSIDE_FABRIC");
   const std::string_view mode = value == nullptr ? "" : value;
   if (mode.empty()) return FabricMode::automatic;
   if (mode == "direct") return FabricMode::direct;

@@ -151,15 +151,12 @@ DirectAccess::DirectAccess(const ProcessId& process, const RegionHandle& handle,
     : peer_word_(peer_word),
       connected_(peer_word.load()),
       accesses_(accesses),
-      mapping_(open_file_of(process, handle), kRegionHeaderBytes + handle.bytes, Mapping::Access::read_write) {
+      // A child of fork outlives the killing that takes this process's access away, and must not keep it.
+      mapping_(open_file_of(process, handle), kRegionHeaderBytes + handle.bytes, Mapping::Access::private_to_process) {
   assert_that(connected_ != 0, "a peer whose region is attached was connected");
   if (header().magic != kRegionMagic || header().bytes != handle.bytes) {
     throw Error({"attach region", handle.name, "its header is not that of a farside region of this version",
                  "run the same version of farside everywhere"});
-  }
-  // A child of fork outlives the killing that takes this process's access away, and must not keep it.
-  if (::madvise(mapping_.base(), mapping_.bytes(), MADV_DONTFORK) != 0) {
-    throw errno_error("keep from child processes region", handle.name);
   }
   accesses_.add(*this);
 }

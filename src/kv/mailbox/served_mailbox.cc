@@ -29,6 +29,7 @@ ServedMailbox::ServedMailbox(Fabric& fabric, Channel& channel, const MailboxEnd&
 ServedMailbox::Came ServedMailbox::poll() {
   if (!is_sound_) return Came::end;
   if (!can_reply()) return is_sound_ ? Came::nothing : Came::end;
+  if (missing_ == 0) incoming_ = Message();  // a request may be of 16 MiB, and its client idle from now on
   const auto parcel = set_aside_ ? std::exchange(set_aside_, std::nullopt) : receiver_.take();
   if (!parcel) return Came::nothing;
   if (owed_ != 0 && !is_request(*parcel)) {
@@ -70,7 +71,7 @@ ServedMailbox::Came ServedMailbox::take(const Parcel& parcel) {
     return Came::piece;
   }
   const bool begins = head.kind == ParcelHead::Kind::begin;
-  if (begins) incoming_ = {};
+  if (begins) incoming_ = Message();
   if (begins && (piece.size() > kMaxMessageBytes || head.rest > kMaxMessageBytes - piece.size())) return Came::end;
   if (!begins && (head.kind != ParcelHead::Kind::go_on || piece.empty() || piece.size() > missing_ ||
                   head.rest != missing_ - piece.size())) {
