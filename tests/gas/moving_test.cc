@@ -5,6 +5,8 @@
 #include <thread>
 #include <vector>
 
+#include <unistd.h>
+
 #include "tests/gas/place.h"
 #include "tests/support/interposed_team.h"
 
@@ -289,6 +291,35 @@ TEST(ReadCache, IsFreshAfterAcquire) {
     meet(seat);
   });
   fleet.expect_success();
+}
+
+// A copy outlives the rank that owned the page, up to the next acquire. From then on the page is lost.
+TEST(ReadCache, ServesWhatWasAnEvictedRanksUntilTheNextAcquire) {
+  Fleet fleet(2, [](Member& me) {
+    Seat seat(me);
+    GlobalArrayOptions options = small_pages();
+    options.read_cache_bytes = 128;
+    Array array(seat.comm, 64, options);
+    if (me.index() == 1) array[9] = 4;
+    meet(seat);
+    std::uint64_t value = 0;
+    if (me.index() == 0) {
+      EXPECT_TRUE(array.get(9, std::span(&value, 1)).done());
+    }
+    meet(seat);
+    if (me.index() == 1) ::pause();  // until it is evicted
+    EXPECT_EQ(seat.team.evict(1, seat.patience()), Outcome::done);
+    EXPECT_TRUE(array.get(9, std::span(&value, 1)).done());
+    EXPECT_EQ(value, 4U);
+    EXPECT_EQ(array.get(25, std::span(&value, 1)).lost, Rank{1}) << "of that page there is no copy";
+    array.acquire();
+    for (const std::uint64_t element : {9U, 25U}) {
+      const Ended ended = array.get(element, std::span(&value, 1));
+      EXPECT_EQ(ended.outcome, Outcome::peer_lost) << element;
+      EXPECT_EQ(ended.lost, Rank{1}) << element;
+    }
+  });
+  EXPECT_EQ(fleet.wait(0), 0);
 }
 
 // Memory is short just when a page is to be copied.

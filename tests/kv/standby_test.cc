@@ -3,13 +3,18 @@
 #include <array>
 #include <atomic>
 #include <csignal>
+#include <cstddef>
+#include <fstream>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include "farside/base/error.h"
+#include "farside/base/fd.h"
 
 #include "kv/service/service.h"
 #include "kv/service/service_client.h"
@@ -47,6 +52,10 @@ class AKvStandby : public testing::Test {
   }
 
   void serve(Member& me) const {
+    if (keeps_logs_) {
+      const Fd log(::open(log_of(me.index()).c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600));
+      ASSERT_EQ(::dup2(log.get(), STDERR_FILENO), STDERR_FILENO);
+    }
     ServiceOptions options;
     options.self = me.index() % kServers;
     options.servers = addresses("");
@@ -102,7 +111,17 @@ class AKvStandby : public testing::Test {
   }
   void declare_dead(unsigned seat) { (*dead_).at(seat) = true; }
 
+  [[nodiscard]] std::string log_of(unsigned seat) const { return directory_.path() / std::to_string(seat); }
+  /// How many lines with `part` are in the log of a server that keeps one.
+  [[nodiscard]] std::ptrdiff_t lines_with(const std::string& part, unsigned seat) const {
+    std::ifstream log(log_of(seat));
+    std::ptrdiff_t lines = 0;
+    for (std::string line; std::getline(log, line);) lines += line.find(part) == std::string::npos ? 0 : 1;
+    return lines;
+  }
+
   bool standby_is_small_ = false;  ///< that of `lost`
+  bool keeps_logs_ = false;        ///< each server, in a file
   TemporaryDirectory directory_;
   Secret secret_ = Secret::create(directory_.path() / "secret");
   const Shared<std::atomic<int>> busy_;                       // clients
@@ -189,9 +208,11 @@ TEST_F(AKvStandby, IsNotNeededOnceItIsDead) {
   }
 }
 
-// One that has not the memory which its primary has cannot follow. It is counted no longer, and needed for nothing.
+// One that has not the memory which its primary has cannot follow. It is counted no longer, as `farside status` shows,
+// and needed for nothing. It logs why, and its primary that there is one copy: each once, before anything else happens.
 TEST_F(AKvStandby, IsNotCountedOnceItHasGivenUp) {
   standby_is_small_ = true;
+  keeps_logs_ = true;
   run(1, [this](unsigned) {
     ServiceClient client = connect();
     const auto session = open(client, ReadWay::cells);
@@ -210,11 +231,18 @@ TEST_F(AKvStandby, IsNotCountedOnceItHasGivenUp) {
   });
   await_stage(1);
   const unsigned standby = kServers + lost();
+  const std::string whose = "the standby of server " + std::to_string(lost()) + " has given up";
+  const std::string why = whose + ": its memory is not laid out as that of its primary";
+  const std::string alone = whose + ", as the log of its node says in detail; its keys have one copy now";
+  EXPECT_TRUE(eventually([&] { return lines_with(why, standby) == 1; }));
+  EXPECT_TRUE(eventually([&] { return lines_with(alone, lost()) == 1; }));
   fleet_->signal(standby, SIGKILL);
   declare_dead(standby);
   *stage_ = 2;
   for (unsigned member = 0; member < kSeats + 1; ++member) {
     EXPECT_EQ(fleet_->wait(member), member == standby ? SIGKILL : 0) << "member " << member;
+    const bool is_partner = member == standby || member == lost();
+    EXPECT_EQ(member < kSeats ? lines_with("standby", member) : 0, is_partner ? 1 : 0) << "member " << member;
   }
 }
 

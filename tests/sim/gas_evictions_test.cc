@@ -64,7 +64,50 @@ TEST(GasEvictionsRules, CatchesAnOldOwnerThatWaitsToBeTold) {
   EXPECT_TRUE(noticed(violation(false, std::chrono::seconds(1), {.evicts_who_was_passed = false})));
 }
 
-// The same at random.
+// The evicted rank owns page 0, whose home and sharers live on and know where the page is. From the eviction on, no
+// operation of a rank that knows of it is served by the memory of the evicted one.
+std::optional<std::string> violation_at_an_evicted_owner(bool is_announced) {
+  Network network = harsh_but_prompt();
+  network.revoking_kills = false;
+  network.announces_evictions = is_announced;
+  return first_violation(kSeeds, [&](std::uint64_t seed) {
+    Stage stage(seed, network, {});
+    World& world = stage.world;
+    world.on(kActor, [&] {
+      stage.expect(stage.own(kActor), kActor, "the own");
+      stage.expect(stage.put(kActor), kActor, "a put");
+    });
+    stage.finish("moving a page");
+    for (const Rank rank : {kHome, kOther}) {
+      world.on(rank, [&, rank] { stage.expect(stage.get(rank), rank, "a get"); });
+    }
+    stage.finish("learning where a page is");
+    const auto expect_lost = [&](Rank rank) {
+      for (const Ended& ended : {stage.get(rank), stage.put(rank), stage.add(rank), stage.own(rank)}) {
+        if (ended.outcome != Outcome::peer_lost || ended.lost != kActor) stage.fail("the page is not lost");
+      }
+    };
+    world.on(kOther, [&] {
+      (void)world.team(kOther).evict(kActor, world.fabric(kOther).in(kLease));
+      expect_lost(kOther);
+      if (!is_announced) return;
+      world.on(kHome, [&] {
+        world.fabric(kHome).sleep(2 * network.detection);
+        expect_lost(kHome);
+      });
+    });
+    stage.finish("using a page that is lost");
+    if (!world.evicted(kActor) || !world.alive(kActor)) stage.fail("the actor was not evicted, or does not live on");
+    return stage.violation();
+  });
+}
+
+TEST(GasEvictions, WhatAnEvictedRankOwnsIsLost) { EXPECT_EQ(violation_at_an_evicted_owner(true), std::nullopt); }
+TEST(GasEvictions, WhatAnEvictedRankOwnsIsLostToTheEvictorAlsoWhereNoRankIsTold) {
+  EXPECT_EQ(violation_at_an_evicted_owner(false), std::nullopt);
+}
+
+// Stops and deaths at random.
 std::optional<std::string> violation_of_random_runs(const GasRules& rules = {}) {
   return first_violation(seed_window(200), [&](std::uint64_t seed) {
     Scheduler dice(seed * 6151);

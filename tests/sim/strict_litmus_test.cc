@@ -285,6 +285,20 @@ TEST(SimLitmus, ASleeperSeesAWriteWithoutASignalLate) {
   EXPECT_FALSE(possible(network, sleep_until_written(true)));
 }
 
+// The same, and the word is READ again and again from then on, by a channel that has signalled to another process. (Any
+// of these that woke the sleeper would have it see the WRITE at once.)
+TEST(SimLitmus, ASleeperIsNotWokenByReads) {
+  std::array<Litmus::Program, 3> programs = sleep_until_written(false);
+  programs[kWriter] = [write = programs[kWriter]](Side& me) {
+    (void)me.channel->write_signal(me.memory->of(kTarget).word<ControlWord>(0), 1, me.soon());
+    write(me);
+    for (int i = 0; i < 20; ++i) EXPECT_EQ(me.read(kReader, 0), 1U);
+  };
+  Network network = tame();
+  network.misses_plain_writes = true;
+  EXPECT_TRUE(possible(network, programs));
+}
+
 // ---- Revocation and regions that go
 
 TEST(SimLitmus, ARevocationThatTimedOutMayHaveTakenTheAccess) {

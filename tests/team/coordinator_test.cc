@@ -1,6 +1,7 @@
 // The coordinator and the members of a team.
 #include "team/coordinator.h"
 
+#include <future>
 #include <map>
 #include <thread>
 
@@ -109,6 +110,23 @@ TEST_F(CoordinatorTest, NamesTheRankThatDidNotCome) {
   } catch (const Error& error) {
     EXPECT_THAT(error.what(), HasSubstr("rank 1 did not take part in time"));
   }
+}
+
+// An exchange that a member has given up may complete nevertheless. It is not what the member's next one returns.
+TEST_F(CoordinatorTest, ReturnsNoExchangeThatWasGivenUp) {
+  std::promise<void> one_has_contributed;
+  const auto note_one = [&one_has_contributed](Rank rank, const std::string& /*blob*/) {
+    if (rank == 1) one_has_contributed.set_value();
+  };
+  const Coordinator coordinator(dir_.path() / "late", secret_, 2, note_one);
+  Member zero(coordinator, secret_, 0);
+  Member one(coordinator, secret_, 1);
+  zero.loop().post([has_come = one_has_contributed.get_future().share()] { has_come.wait_until(soon()); });
+  EXPECT_THROW((void)zero->exchange("try", "given up", SetupClock::now() - std::chrono::hours(1)), Error);
+  EXPECT_THAT(one->exchange("try", "one", soon()), ElementsAre("given up", "one"));
+  one->leave();
+  ASSERT_TRUE(eventually([&] { return zero.losses().contains(1); })) << "of which it hears after the exchange";
+  EXPECT_THROW((void)zero->exchange("try", "the next", soon()), Error);
 }
 
 // No member waits for a process that has ended: neither one that comes later, nor one that waits already.

@@ -6,22 +6,29 @@
 #include <csignal>
 #include <cstdint>
 #include <cstdlib>
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "farside/base/error.h"
 #include "farside/fabric/host.h"
 
 #include "base/wire.h"
 #include "net/event_loop.h"
 #include "team/bootstrap.h"
+#include "team/member_card.h"
 #include "tests/support/descriptors.h"
 #include "tests/support/fleet.h"
+#include "tests/support/shared.h"
+#include "tests/team/fleet_bootstrap.h"
 
 namespace farside {
 namespace {
@@ -100,25 +107,6 @@ TEST(HostTeam, TellsTheRankAfterItsOwnFirst) {
   fleet.expect_success();
 }
 
-/// Of a team of a fleet's members.
-class FleetBootstrap final : public Bootstrap {
- public:
-  explicit FleetBootstrap(test::Member& me) : me_(me) {}
-
-  [[nodiscard]] Rank rank() const override { return me_.index(); }
-  [[nodiscard]] Rank size() const override { return me_.count(); }
-  [[nodiscard]] std::uint16_t incarnation() const override { return 0; }
-  [[nodiscard]] std::vector<std::string> exchange(const std::string& /*tried*/, std::string blob,
-                                                  SetupClock::time_point /*deadline*/) override {
-    return me_.exchange(blob);
-  }
-  void evict(Rank /*rank*/, std::uint16_t /*incarnation*/) override {}
-  void leave() override {}
-
- private:
-  test::Member& me_;
-};
-
 // A want of descriptors says nothing of the process that is to be watched, and must not hide its death for good.
 TEST(HostTeam, NoticesTheDeathOfAProcessThatItCouldNotWatchAtFirst) {
 #if defined(__SANITIZE_ADDRESS__)
@@ -130,7 +118,7 @@ TEST(HostTeam, NoticesTheDeathOfAProcessThatItCouldNotWatchAtFirst) {
     HostTeam team([&](EventLoop& loop, const MembershipNotices&, SetupClock::time_point) {
       service = &loop;
       loop.post([&] { EXPECT_TRUE(test::eventually([&] { return may_watch.load(); })); });
-      return std::make_unique<FleetBootstrap>(me);
+      return std::make_unique<test::FleetBootstrap>(me);
     });
     const pid_t other = std::stoi(me.exchange(std::to_string(::getpid()))[1]);
     if (me.index() == 1) {
@@ -149,6 +137,110 @@ TEST(HostTeam, NoticesTheDeathOfAProcessThatItCouldNotWatchAtFirst) {
   });
   EXPECT_EQ(fleet.wait(0), 0);
   EXPECT_EQ(WTERMSIG(fleet.wait(1)), SIGKILL);
+}
+
+// Nor does an eviction take a process for one that has ended: it reports that its access may not be gone, and is tried
+// again.
+TEST(HostTeam, ReportsNoEvictionOfAProcessThatItCannotLookAt) {
+#if defined(__SANITIZE_ADDRESS__)
+  GTEST_SKIP() << "the undefined-behaviour sanitizer needs a descriptor for each check of a type";
+#endif
+  test::Fleet fleet(2, [](test::Member& me) {
+    HostTeam team([&](EventLoop&, const MembershipNotices&, SetupClock::time_point) {
+      return std::make_unique<test::FleetBootstrap>(me);
+    });
+    const pid_t other = std::stoi(me.exchange(std::to_string(::getpid()))[1]);
+    if (me.index() == 1) {
+      for (;;) ::pause();
+    }
+    const Fd process(static_cast<int>(::syscall(SYS_pidfd_open, other, 0)));
+    ASSERT_TRUE(process);
+    std::vector<Fd> taken = test::take_descriptors();
+    EXPECT_EQ(team.evict(1, team.fabric().in(50ms)), Outcome::timed_out);
+    pollfd end{process.get(), POLLIN, 0};
+    EXPECT_EQ(::poll(&end, 1, 0), 0) << "it has ended";
+    EXPECT_FALSE(team.has_died(1));
+    taken.clear();
+    EXPECT_EQ(team.evict(1, team.fabric().in(60s)), Outcome::done);
+    EXPECT_EQ(::poll(&end, 1, 0), 1) << "it lives";
+    EXPECT_TRUE(test::eventually([&] { return team.has_died(1); }));
+  });
+  EXPECT_EQ(fleet.wait(0), 0);
+  EXPECT_EQ(WTERMSIG(fleet.wait(1)), SIGKILL);
+}
+
+/// Of a team that does not form. As the member leaves it, it is told of losses and returns of all ranks.
+class TellsOnLeaving final : public Bootstrap {
+ public:
+  using Cards = std::function<std::vector<std::string>(const std::string& own)>;
+
+  TellsOnLeaving(EventLoop& loop, MembershipNotices notices, Cards cards)
+      : loop_(loop), notices_(std::move(notices)), cards_(std::move(cards)) {}
+
+  [[nodiscard]] Rank rank() const override { return 0; }
+  [[nodiscard]] Rank size() const override { return kRanks; }
+  [[nodiscard]] std::uint16_t incarnation() const override { return 0; }
+  [[nodiscard]] std::vector<std::string> exchange(const std::string& /*tried*/, std::string blob,
+                                                  SetupClock::time_point /*deadline*/) override {
+    own_ = blob;
+    return cards_(blob);
+  }
+  void evict(Rank /*rank*/, std::uint16_t /*incarnation*/) override {}
+  void leave() override {
+    std::atomic<bool> told = false;
+    loop_.post([&] {
+      for (Rank rank = kRanks; rank-- > 0;) {
+        for (const Loss loss : {Loss::died, Loss::left, Loss::evicted}) notices_.lost(rank, loss);
+        notices_.returned(rank, {own_});
+      }
+      told = true;
+    });
+    EXPECT_TRUE(test::eventually([&] { return told.load(); }));
+  }
+
+ private:
+  EventLoop& loop_;
+  const MembershipNotices notices_;
+  const Cards cards_;
+  std::string own_;
+};
+
+// Its own card cannot be made, for want of a descriptor.
+TEST(HostTeam, TakesNoticesAlthoughItKnowsNothingOfItself) {
+#if defined(__SANITIZE_ADDRESS__)
+  GTEST_SKIP() << "the undefined-behaviour sanitizer needs a descriptor for each check of a type";
+#endif
+  test::Fleet fleet(1, [](test::Member& /*me*/) {
+    std::vector<Fd> taken;
+    const auto form = [&] {
+      const HostTeam team([&](EventLoop& loop, const MembershipNotices& notices, SetupClock::time_point) {
+        taken = test::take_descriptors();
+        return std::make_unique<TellsOnLeaving>(loop, notices, TellsOnLeaving::Cards{});
+      });
+    };
+    EXPECT_THROW(form(), Error);
+  });
+  fleet.expect_success();
+}
+
+// The card of rank 1 does not fit, and those after it are not known.
+TEST(HostTeam, TakesNoticesOfRanksWhoseCardsItDoesNotKnow) {
+  test::Fleet fleet(1, [](test::Member& /*me*/) {
+    const auto of_another_version = [](const std::string& own) {
+      MemberCard other = MemberCard::decode(own);
+      other.version += " and later";
+      std::vector<std::string> cards(kRanks, own);
+      cards[1] = other.encode();
+      return cards;
+    };
+    const auto form = [&] {
+      const HostTeam team([&](EventLoop& loop, const MembershipNotices& notices, SetupClock::time_point) {
+        return std::make_unique<TellsOnLeaving>(loop, notices, of_another_version);
+      });
+    };
+    EXPECT_THROW(form(), Error);
+  });
+  fleet.expect_success();
 }
 
 }  // namespace

@@ -9,12 +9,15 @@
 #include "farside/vector/vector.h"
 
 #include "tests/support/death_watch.h"
+#include "tests/support/interposed_team.h"
 #include "tests/vector/stage.h"
 
 namespace farside::test {
 namespace {
 
 using namespace vector;  // operators and functions
+
+const std::string kBroken = "the connection to a rank broke";
 
 /// Any operations, one after the other, on fractions. The same for the same seed.
 std::vector<double> run_some_program(World& world, std::uint64_t seed) {
@@ -169,6 +172,46 @@ TEST(World, GoesAfterAFailureWithElementsUnderWay) {
   fleet.signal(1, SIGCONT);
   reach(4);
   EXPECT_EQ(fleet.wait(0), 0);
+}
+
+// Of what was sent to several ranks the first has failed, and what was sent after it has not: the sender is told of the
+// failure, before it changes what was sent and, when it has not asked before, as its World goes.
+TEST(World, TellsOfAFailureThatSuccessesFollow) {
+  Fleet fleet(3, [](Member& me) {
+    FleetTeam team(me);
+    InterposedTeam heard(team);
+    for (const bool asks : {true, false}) {
+      testing::internal::CaptureStderr();
+      {
+        World world(heard, small_world());
+        auto a = filled<1>(world, 1, {3 << 15});
+        const Box sent = a.layout().own(0);
+        const auto wants = [&sent](Rank rank) {
+          return rank == 0 ? std::vector<Want>() : std::vector<Want>{{sent, sent.first, sent}};
+        };
+        Block there = world.allocate(sent.size() * sizeof(double));
+        me.barrier();
+        if (me.index() == 0) {
+          heard.before_each_flush([](PeerId peer) { return peer == 1 ? Outcome::link_lost : Outcome::done; });
+          (void)world.begin_transfer(a.layout(), a.block(), sizeof(double), wants, there);
+          const auto unheard = team.fabric().open_channel();  // one that can wait
+          EXPECT_FALSE(world.comm().wait(*unheard, world.comm().issued(), world.deadline()).done());
+          if (asks) {
+            const std::string error = error_of([&] { world.about_to_change(a.block()); });
+            EXPECT_NE(error.find(kBroken), std::string::npos) << error;
+          }
+        }
+        me.barrier();
+        if (me.index() != 0) (void)error_of([&] { world.expect({Outcome::link_lost, {}}, "leave"); });  // as rank 0
+      }
+      heard.before_each_flush({});
+      const std::string log = testing::internal::GetCapturedStderr();
+      if (me.index() == 0 && !asks) {
+        EXPECT_NE(log.find(kBroken), std::string::npos) << log;
+      }
+    }
+  });
+  fleet.expect_success();
 }
 
 // A death ends whatever the others wait for, and the error names who died.

@@ -159,7 +159,7 @@ class PageAccess {
   [[nodiscard]] std::vector<PageId> pages_here() const;
 
   // Copies of remote pages, where PagesOptions::read_cache_bytes allows some: gets are served from them, so they find
-  // what the page was at the last acquire or later. Own puts and atomics are seen.
+  // what the page was at the last acquire or later, also when its owner has died since. Own puts and atomics are seen.
 
   /// From here on gets find what others had put before.
   void acquire();

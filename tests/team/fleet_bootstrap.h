@@ -1,0 +1,33 @@
+// fleet_bootstrap.h — how the members of a fleet find each other as a team of real processes.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "team/bootstrap.h"
+#include "tests/support/fleet.h"
+
+namespace farside::test {
+
+/// Of a team of a fleet's members.
+class FleetBootstrap final : public Bootstrap {
+ public:
+  explicit FleetBootstrap(Member& me) : me_(me) {}
+
+  [[nodiscard]] Rank rank() const override { return me_.index(); }
+  [[nodiscard]] Rank size() const override { return me_.count(); }
+  [[nodiscard]] std::uint16_t incarnation() const override { return 0; }
+  [[nodiscard]] std::vector<std::string> exchange(const std::string& /*tried*/, std::string blob,
+                                                  SetupClock::time_point /*deadline*/) override {
+    return me_.exchange(blob);
+  }
+  void evict(Rank /*rank*/, std::uint16_t /*incarnation*/) override {}
+  void leave() override {}
+
+ private:
+  Member& me_;
+};
+
+}  // namespace farside::test
