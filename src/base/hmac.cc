@@ -3,9 +3,10 @@
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
-#include <sys/random.h>
 
 #include "farside/base/error.h"
+
+#include "base/random_bits.h"
 
 namespace farside {
 
@@ -26,12 +27,6 @@ bool equal_in_constant_time(std::span<const std::uint8_t> a, std::span<const std
   return a.size() == b.size() && ::CRYPTO_memcmp(a.data(), b.data(), a.size()) == 0;
 }
 
-Nonce random_nonce() {
-  Nonce nonce;
-  if (::getrandom(nonce.data(), nonce.size(), 0) != static_cast<ssize_t>(nonce.size())) {
-    throw errno_error("draw random bytes from", "the kernel");
-  }
-  return nonce;
-}
+Nonce random_nonce() { return random_bits<Nonce>(); }
 
 }  // namespace farside

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <csignal>
+#include <initializer_list>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -10,19 +11,36 @@
 
 namespace farside {
 
-/// No handler of the program runs in this thread meanwhile.
+/// Blocks signals in this thread while it exists: they are handled afterwards.
 class SignalsHeld {
  public:
+  /// All of them: no handler of the program runs in this thread.
   SignalsHeld() {
-    sigset_t all;
-    sigfillset(&all);
-    ::pthread_sigmask(SIG_SETMASK, &all, &before_);
+    ::sigfillset(&held_);
+    ::pthread_sigmask(SIG_BLOCK, &held_, &before_);
   }
-  ~SignalsHeld() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  SignalsHeld(std::initializer_list<int> signals) {
+    ::sigemptyset(&held_);
+    for (const int signal : signals) ::sigaddset(&held_, signal);
+    ::pthread_sigmask(SIG_BLOCK, &held_, &before_);
+  }
+  ~SignalsHeld() { let_go(); }
   SignalsHeld(const SignalsHeld&) = delete;
   SignalsHeld& operator=(const SignalsHeld&) = delete;
 
+  /// Handles them from now on.
+  void let_go() const { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+
+  /// Whether one of them waits to be handled.
+  [[nodiscard]] bool any_came() const {
+    sigset_t came;
+    ::sigpending(&came);
+    ::sigandset(&came, &came, &held_);
+    return ::sigisemptyset(&came) == 0;
+  }
+
  private:
+  sigset_t held_{};
   sigset_t before_{};
 };
 

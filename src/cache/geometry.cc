@@ -5,6 +5,7 @@
 #include <string>
 
 #include "farside/base/error.h"
+#include "farside/base/rounding.h"
 #include "farside/base/units.h"
 
 #include "base/assert.h"
@@ -17,8 +18,6 @@ constexpr std::uint64_t kAlternativePerSlot = 4;
 constexpr std::uint64_t kMinimumBlock = 4096;
 constexpr std::uint64_t kMaximumBlock = 64U << 20U;
 constexpr std::uint64_t kPage = 4096;
-
-constexpr std::uint64_t round_up(std::uint64_t value, std::uint64_t unit) { return (value + unit - 1) / unit * unit; }
 
 void require(bool holds, const char* option, const std::string& value, const char* remedy) {
   if (!holds) throw UsageError({"make a cache with", std::string(option) + " " + value, "it is out of range", remedy});
@@ -61,8 +60,8 @@ std::uint32_t Geometry::group_of(Rank rank) const noexcept {
 
 Geometry::Members Geometry::members_of(std::uint32_t group) const noexcept {
   assert_that(group < groups_, "a group's number is below the number of groups");
-  if (deals_ranks_to_groups_) return {group, (size_ - group + groups_ - 1) / groups_, groups_};
-  const auto first_of = [this](std::uint64_t g) { return static_cast<Rank>((g * size_ + groups_ - 1) / groups_); };
+  if (deals_ranks_to_groups_) return {group, static_cast<Rank>(div_ceil(size_ - group, groups_)), groups_};
+  const auto first_of = [this](std::uint64_t g) { return static_cast<Rank>(div_ceil(g * size_, groups_)); };
   return {first_of(group), first_of(group + 1) - first_of(group), 1};
 }
 

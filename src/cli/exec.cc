@@ -25,6 +25,7 @@
 #include "net/runtime_dir.h"
 #include "node/door_client.h"
 #include "node/pool_directory.h"
+#include "node/time_limits.h"
 
 namespace farside::cli {
 
@@ -66,7 +67,7 @@ std::optional<std::string> reach_node(std::optional<Rank> wanted) {
     }
   }
   std::string door = pool.door(rank);
-  if (connect_to_door(door, std::chrono::seconds(2))) return door;
+  if (connect_to_door(door, node::time_limits::kStatus)) return door;
   log::warn(errno_error("reach the node at", door, "the program reads from the file system; farside up starts a pool")
                 .what());
   return std::nullopt;

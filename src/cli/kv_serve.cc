@@ -6,11 +6,11 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -18,6 +18,7 @@
 #include "farside/kv/client.h"
 
 #include "base/file_limit.h"
+#include "base/file_lock.h"
 #include "base/mutex.h"
 #include "cli/commands.h"
 #include "cli/kv_session.h"
@@ -224,17 +225,20 @@ void expect_secure(const ServeArguments& arguments) {
 
 // The right to listen at a Unix socket, where a killed server may have left its name. Throws Error when another process
 // has it.
-Fd claim(const std::string& socket) {
-  Fd lock(::open((socket + ".lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
-  if (!lock) throw errno_error("listen on", socket, "give another path to --listen");
-  if (::flock(lock.get(), LOCK_EX | LOCK_NB) == 0) return lock;
+FileLock claim(const std::string& socket) {
+  Fd file(::open((socket + ".lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
+  constexpr const char* kRemedy = "give another path to --listen";
+  if (!file) throw errno_error("listen on", socket, kRemedy);
+  if (auto lock = FileLock::try_lock(std::move(file), FileLock::Kind::exclusive, "listen on", socket, kRemedy)) {
+    return std::move(*lock);
+  }
   throw Error({"listen on", socket, "another process does", "end that, or give another address to --listen"});
 }
 
 int serve(const ServeArguments& arguments) {
   expect_secure(arguments);
   const std::vector<std::string> addresses = arguments.addresses.empty() ? default_addresses() : arguments.addresses;
-  std::vector<Fd> claims;
+  std::vector<FileLock> claims;
   for (const std::string& address : addresses) {
     if (is_host_local(address)) claims.push_back(claim(address));
   }

@@ -85,7 +85,7 @@ int up(const UpArguments& arguments) {
   open_standard_descriptors();
   const PoolOptions options = arguments.read();
   const PoolDirectory directory(std::filesystem::absolute(runtime_dir()));
-  Fd lock = prepare_pool(directory, options);
+  FileLock lock = prepare_pool(directory, options);
   if (arguments.foreground) return run_pool(directory, options);
   start_pool(directory, options, std::move(lock),
              [&](const StartProgress& progress) { show_progress(progress, options.nodes); });

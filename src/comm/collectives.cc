@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "farside/base/error.h"
+#include "farside/base/rounding.h"
 
 #include "base/assert.h"
 #include "comm/group.h"
@@ -256,7 +257,7 @@ Collectives::Pending Collectives::Impl::begin_sliced(Channel& channel, Bytes val
     throw UsageError({"reduce", "elements of " + std::to_string(element_bytes) + " bytes",
                       "a piece has " + std::to_string(exchange->piece_bytes()), "give them in fewer at a time"});
   }
-  const std::uint64_t slice_bytes = (values.size() / element_bytes + count() - 1) / count() * element_bytes;
+  const std::uint64_t slice_bytes = div_ceil(values.size() / element_bytes, count()) * element_bytes;
   const std::vector<Bytes> slices = cut(values, count(), slice_bytes);
   const Bytes own = slices[self()];
   // Values stay as they are where the result is not wanted.

@@ -12,9 +12,6 @@
 
 namespace farside {
 
-/// Work in the background ends when it makes no progress for so long. What is large is done in pieces, and the time of
-/// each counts from the end of the one before: so what goes on is not ended, whatever its size.
-inline constexpr Duration kBackgroundTimeout = std::chrono::seconds(60);
 inline constexpr std::uint64_t kPieceBytes = 8U << 20U;
 
 /// For the next piece.

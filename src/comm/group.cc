@@ -9,16 +9,9 @@
 #include "base/assert.h"
 #include "comm/ended.h"
 #include "comm/thrown.h"
+#include "comm/time_limits.h"
 
 namespace farside {
-
-using namespace std::chrono_literals;
-
-namespace {
-
-constexpr Duration kAbsenceInterval = 100ms;  // between two looks whether this member could not come
-
-}  // namespace
 
 std::vector<Rank> all_ranks(const Team& team) {
   std::vector<Rank> ranks(team.size());
@@ -91,7 +84,7 @@ Ended Group::wait(Channel& channel, std::uint64_t number, Deadline deadline) {
     // As long as this member's own arrival is in the background it may fail, which wakes no wait for the meeting.
     Deadline until = deadline;
     if (!comm_.finished({last_issued_, last_issued_})) {
-      until.at = std::min(deadline.at, comm_.team().fabric().in(kAbsenceInterval).at);
+      until.at = std::min(deadline.at, comm_.team().fabric().in(comm::time_limits::kAbsenceLook).at);
     }
     if (const Ended absent = absence(); !absent.done()) return absent;
     const Ended ended = named(meeting_.wait(channel, number, until));
@@ -107,7 +100,7 @@ void Group::settle() const {
   if (comm_.on_service_thread()) return;
   const Request last{last_issued_, last_issued_};
   if (last_issued_ == 0 || comm_.finished(last)) return;
-  const Deadline deadline = comm_.team().fabric().in(2min);  // work in the background ends by itself before that
+  const Deadline deadline = comm_.team().fabric().in(comm::time_limits::kGroupEnd);
   (void)thrown_by([&] { (void)comm_.wait(*comm_.open_channel(), last, deadline); });  // how it ended, its own wait says
 }
 

@@ -11,6 +11,7 @@
 #include "base/mutex.h"
 #include "comm/protocol/message_rings.h"
 #include "comm/thrown.h"
+#include "comm/time_limits.h"
 
 namespace farside {
 
@@ -36,7 +37,7 @@ class Messages::Impl {
 
   // If the service thread does not hear it, its nap ends soon.
   void ring_here(Channel& channel) const {
-    (void)comm.ring(channel, comm.team().rank(), comm.team().fabric().in(std::chrono::seconds(1)));
+    (void)comm.ring(channel, comm.team().rank(), comm.team().fabric().in(comm::time_limits::kRing));
   }
 
   void close() {

@@ -7,16 +7,14 @@
 
 #include "base/assert.h"
 #include "comm/thrown.h"
+#include "comm/time_limits.h"
 
 namespace farside {
 
 namespace {
 
-using namespace std::chrono_literals;
-
 constexpr std::uint64_t kBell = 0;
 constexpr std::uint64_t kFinished = 0;
-constexpr Duration kNap = 1s;  // between two looks whether the thread is to stop
 constexpr std::size_t kCopiesAtOnce = 64;
 constexpr std::uint64_t kBytesAtOnce = 1U << 20U;  // so that the notice of a small one does not wait for a large one
 
@@ -31,11 +29,12 @@ Service::Service(Team& team)
 Service::~Service() {
   {
     const MutexLock lock(mutex_);
-    stop_by_ = team_.fabric().in(kBackgroundTimeout);
+    stop_by_ = team_.fabric().in(comm::time_limits::kBackground);
   }
   thread_.request_stop();
   const auto channel = team_.fabric().open_channel();
-  (void)ring(*channel, team_.rank(), team_.fabric().in(kNap));  // if it does not hear, its nap ends soon
+  (void)ring(*channel, team_.rank(),
+             team_.fabric().in(comm::time_limits::kNap));  // if it does not hear, its nap ends soon
 }
 
 LocalWord<ControlWord> Service::finished_word() const { return results_->local().word<ControlWord>(kFinished); }
@@ -49,7 +48,7 @@ Request Service::issue(Channel& channel, Work work) {
     number = ++issued_;
     sleeps = std::exchange(found_nothing_, false);
   }
-  if (sleeps) (void)ring(channel, team_.rank(), team_.fabric().in(kNap));  // as above
+  if (sleeps) (void)ring(channel, team_.rank(), team_.fabric().in(comm::time_limits::kNap));  // as above
   return {number, number};
 }
 
@@ -80,7 +79,8 @@ void Service::on_ring(std::function<void(Channel&)> work) {
     const MutexLock lock(mutex_);
     on_ring_.push_back(std::move(work));
   }
-  (void)ring(*team_.fabric().open_channel(), team_.rank(), team_.fabric().in(kNap));  // others may have rung already
+  (void)ring(*team_.fabric().open_channel(), team_.rank(),
+             team_.fabric().in(comm::time_limits::kNap));  // others may have rung already
 }
 
 Outcome Service::ring(Channel& channel, Rank rank, Deadline deadline) const {
@@ -93,7 +93,7 @@ void Service::serve(const std::stop_token& stop) {
     const std::exception_ptr error = thrown_by([&] { serve_once(*channel); });
     if (error == nullptr) continue;
     log_.warn("comm: the service thread goes on after: " + text_of(error));
-    team_.fabric().sleep(kNap);  // memory may be short
+    team_.fabric().sleep(comm::time_limits::kNap);  // memory may be short
   }
 }
 
@@ -105,7 +105,8 @@ void Service::serve_once(Channel& channel) {
   tell(channel);
   // A time-out is one more reason to look.
   (void)channel.wait_until(
-      bells_->local(), bell, [heard](std::uint64_t now) { return now != heard; }, team_.fabric().in(kNap));
+      bells_->local(), bell, [heard](std::uint64_t now) { return now != heard; },
+      team_.fabric().in(comm::time_limits::kNap));
 }
 
 void Service::do_on_ring(Channel& channel) {
@@ -178,7 +179,7 @@ bool Service::is_given_up(const Copy& copy, std::size_t ahead) const {
 }
 
 Deadline Service::next_deadline() const {
-  const Deadline next = team_.fabric().in(kBackgroundTimeout);
+  const Deadline next = team_.fabric().in(comm::time_limits::kBackground);
   const MutexLock lock(mutex_);
   return stop_by_ && stop_by_->at < next.at ? *stop_by_ : next;
 }
@@ -240,7 +241,7 @@ void Service::tell(Channel& channel) {
   assert_that(told_ <= last && last <= issued_, "what the waiters are told has finished, and that was issued");
   if (told_ == last) return;
   const auto word = results_->of(team_.rank()).word<ControlWord>(kFinished);
-  const Deadline deadline = team_.fabric().in(kBackgroundTimeout);
+  const Deadline deadline = team_.fabric().in(comm::time_limits::kBackground);
   Outcome told = channel.write_signal(word, last, deadline);
   if (told == Outcome::done) told = channel.flush(team_.rank(), deadline);  // it may be the last for long
   if (told == Outcome::done) told_ = last;

@@ -6,6 +6,7 @@
 
 #include <sys/mman.h>
 
+#include "farside/base/rounding.h"
 #include "farside/far/hint.h"
 
 #include "held.h"
@@ -184,7 +185,7 @@ long open(std::uint64_t bytes, std::uint64_t threshold_bytes, std::span<const Do
   if (bytes == 0) return -EPROTO;
   const long reserved = system_call(SYS_mmap, 0, bytes + kLargeBytes, kReadWrite, kAnonymous, -1, 0);
   if (reserved < 0) return reserved;
-  const auto base = (static_cast<std::uint64_t>(reserved) + kLargeBytes - 1) / kLargeBytes * kLargeBytes;
+  const auto base = round_up(static_cast<std::uint64_t>(reserved), kLargeBytes);
   system_call(SYS_munmap, reserved, base - static_cast<std::uint64_t>(reserved));
   system_call(SYS_munmap, base + bytes, static_cast<std::uint64_t>(reserved) + kLargeBytes - base);
   system_call(SYS_madvise, base, bytes, MADV_NOHUGEPAGE);

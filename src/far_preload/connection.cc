@@ -11,6 +11,8 @@
 #include <sys/time.h>
 #include <sys/un.h>
 
+#include "base/socket_packet.h"
+#include "far/time_limits.h"
 #include "preload/system_call.h"
 
 namespace farside::far_preload {
@@ -18,8 +20,6 @@ namespace farside::far_preload {
 namespace {
 
 using preload::system_call;
-
-constexpr std::uint64_t kTimeout_s = 180;  // the door's own, for pages that must leave, is two minutes
 
 constinit sockaddr_un address{};
 constinit std::uint64_t token = 0;
@@ -59,7 +59,7 @@ DoorPacket packet_of(DoorKind kind) {
 Descriptor connect_to_door(DoorPacket& welcome) {
   Descriptor fd(system_call(SYS_socket, AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
   if (!fd) return fd;
-  const timeval patience{static_cast<time_t>(kTimeout_s), 0};
+  const timeval patience{far::time_limits::kDaemon.count(), 0};
   system_call(SYS_setsockopt, fd.get(), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
   system_call(SYS_setsockopt, fd.get(), SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
   const long connected = system_call(SYS_connect, fd.get(), &address, sizeof address);
@@ -75,22 +75,10 @@ void wait_without_limit(int connection) {
 
 bool send(int connection, const DoorPacket& packet, int file) {
   const std::size_t bytes = DoorPacket::bytes(packet.count);
-  iovec part{const_cast<DoorPacket*>(&packet), bytes};
-  alignas(cmsghdr) std::byte control[CMSG_SPACE(sizeof file)] = {};
-  msghdr message{};
-  message.msg_iov = &part;
-  message.msg_iovlen = 1;
-  if (file >= 0) {
-    message.msg_control = control;
-    message.msg_controllen = sizeof control;
-    cmsghdr* const header = CMSG_FIRSTHDR(&message);
-    header->cmsg_level = SOL_SOCKET;
-    header->cmsg_type = SCM_RIGHTS;
-    header->cmsg_len = CMSG_LEN(sizeof file);
-    std::memcpy(CMSG_DATA(header), &file, sizeof file);
-  }
+  const std::span data = std::as_bytes(std::span(&packet, 1)).first(bytes);
+  SocketPacket<1> outgoing(data, std::span(&file, file >= 0 ? 1 : 0));
   long sent = 0;
-  do sent = system_call(SYS_sendmsg, connection, &message, MSG_NOSIGNAL);
+  do sent = system_call(SYS_sendmsg, connection, outgoing.message(), MSG_NOSIGNAL);
   while (sent == -EINTR);
   return sent == static_cast<long>(bytes);
 }

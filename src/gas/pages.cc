@@ -10,6 +10,7 @@
 #include "gas/protocol/mover.h"
 #include "gas/protocol/pieces.h"
 #include "gas/read_cache.h"
+#include "gas/time_limits.h"
 #include "gas/traffic.h"
 
 namespace farside {
@@ -18,7 +19,6 @@ namespace {
 
 constexpr std::uint64_t kMaxRemembered = 65'536;
 constexpr std::uint64_t kSpareSlots = 16;
-constexpr Duration kPartTimeout = std::chrono::seconds(1);  // for puts that were given up
 constexpr std::uint64_t kMaxPages = std::uint64_t{1} << 40U;
 
 std::uint64_t slots_for(const PagesOptions& options, const std::function<Rank(PageId)>& first_owner, Rank ranks) {
@@ -103,7 +103,7 @@ class PageAccess::Impl {
         counter(memory.layout().cached_places()) {}
   ~Impl() {
     if (accessor.is_open()) cancel();
-    accessor.part(memory.fabric().in(kPartTimeout));
+    accessor.part(memory.fabric().in(gas::time_limits::kPart));
   }
   Impl(const Impl&) = delete;
   Impl& operator=(const Impl&) = delete;

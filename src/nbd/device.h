@@ -16,6 +16,7 @@
 #include "farside/far/space.h"
 
 #include "base/mutex.h"
+#include "far/time_limits.h"
 #include "nbd/written_blocks.h"
 
 namespace farside::nbd {
@@ -42,6 +43,7 @@ class Device {
   static constexpr std::size_t kLanes = 16;  ///< requests that are under way at once
   /// A request whose node says nothing fails after that. Longer than it takes to find out that a node is dead.
   static constexpr Duration kTimeout = std::chrono::seconds(30);
+  static_assert(far::time_limits::kGivenUp < kTimeout);
 
   std::unique_ptr<far::Space> space_;
   WrittenBlocks written_;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "farside/base/rounding.h"
+
 namespace farside::nbd {
 
 namespace {
@@ -19,9 +21,8 @@ void WrittenBlocks::set(std::uint64_t offset, std::uint64_t bytes) {
 }
 
 void WrittenBlocks::clear(std::uint64_t offset, std::uint64_t bytes) {
-  const std::uint64_t end =
-      offset + bytes == bytes_ ? (bytes_ + kBlockBytes - 1) / kBlockBytes : (offset + bytes) / kBlockBytes;
-  for (std::uint64_t block = (offset + kBlockBytes - 1) / kBlockBytes; block < end; ++block) {
+  const std::uint64_t end = offset + bytes == bytes_ ? div_ceil(bytes_, kBlockBytes) : (offset + bytes) / kBlockBytes;
+  for (std::uint64_t block = div_ceil(offset, kBlockBytes); block < end; ++block) {
     words_[block / kBits] &= ~bit_of(block);
   }
 }

@@ -14,12 +14,11 @@
 
 #include "base/assert.h"
 #include "base/signals_held.h"
+#include "net/time_limits.h"
 
 namespace farside {
 
 namespace {
-
-constexpr std::chrono::milliseconds kRest{20};
 
 // Empties a counter that epoll reported: an eventfd or a timer.
 void drain(const Fd& counter) {
@@ -32,9 +31,13 @@ void drain(const Fd& counter) {
 EventLoop::EventLoop()
     : epoll_(::epoll_create1(EPOLL_CLOEXEC)),
       wakeup_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
-      timer_(::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK)) {
+      timer_(::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK)),
+      posted_([this] { wake(); }) {
   if (!epoll_ || !wakeup_ || !timer_) throw errno_error("create", "an event loop", "check ulimit -n");
-  watch(wakeup_.get(), EPOLLIN, [this](std::uint32_t) { run_posted(); });
+  watch(wakeup_.get(), EPOLLIN, [this](std::uint32_t) {
+    drain(wakeup_);
+    posted_.run();
+  });
   watch(timer_.get(), EPOLLIN, [this](std::uint32_t) {
     drain(timer_);
     const auto handler = tick_;  // may set another
@@ -65,7 +68,7 @@ void EventLoop::forget(int fd) {
 
 void EventLoop::rest(int fd) {
   change(fd, 0);
-  after(kRest, [this, fd, rested = handlers_.at(fd)] {
+  after(net::time_limits::kRest, [this, fd, rested = handlers_.at(fd)] {
     const auto found = handlers_.find(fd);
     if (found != handlers_.end() && found->second == rested) change(fd, EPOLLIN);  // else it was forgotten meanwhile
   });
@@ -109,11 +112,7 @@ std::thread EventLoop::hand_over() {
   }
 }
 
-void EventLoop::post(std::function<void()> task) {
-  {
-    const MutexLock lock(mutex_);
-    posted_.push_back(std::move(task));
-  }
+void EventLoop::wake() const {
   const std::uint64_t one = 1;
   if (::write(wakeup_.get(), &one, sizeof one) < 0) throw errno_error("wake", "an event loop");
 }
@@ -125,16 +124,6 @@ void EventLoop::stop() {
   thread_.join();
   handlers_.clear();
   later_.clear();
-}
-
-void EventLoop::run_posted() {
-  drain(wakeup_);
-  std::vector<std::function<void()>> tasks;
-  {
-    const MutexLock lock(mutex_);
-    tasks.swap(posted_);
-  }
-  for (const auto& task : tasks) task();
 }
 
 void EventLoop::run(std::uint64_t turn) {

@@ -10,11 +10,10 @@
 #include <thread>
 #include <unordered_map>
 #include <utility>
-#include <vector>
 
 #include "farside/base/fd.h"
 
-#include "base/mutex.h"
+#include "base/task_queue.h"
 
 namespace farside {
 
@@ -52,14 +51,15 @@ class EventLoop {
   [[nodiscard]] std::thread hand_over();
 
   /// Runs `task` on the loop's thread, soon. Any thread may call it.
-  void post(std::function<void()> task);
+  void post(std::function<void()> task) { posted_.post(std::move(task)); }
 
   /// Runs what was posted before, ends the thread and drops every handler. Not for the loop's own thread.
   void stop();
 
  private:
   void run(std::uint64_t turn);
-  void run_posted();
+  /// Has the loop's thread run what was posted.
+  void wake() const;
   void run_due();
   /// Until the first of later_, as epoll_wait takes it.
   [[nodiscard]] int wait_ms() const;
@@ -71,8 +71,7 @@ class EventLoop {
   std::function<void()> tick_;
   std::multimap<std::chrono::steady_clock::time_point, std::function<void()>> later_;
   std::function<void()> after_round_;
-  Mutex mutex_;
-  std::vector<std::function<void()>> posted_ GUARDED_BY(mutex_);
+  TaskQueue posted_;
   bool stopping_ = false;
   std::atomic<std::uint64_t> turn_ = 0;  // how often it was handed over
   std::thread thread_;

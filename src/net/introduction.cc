@@ -1,7 +1,6 @@
 #include "net/introduction.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cstring>
 #include <thread>
 #include <utility>
@@ -9,16 +8,11 @@
 #include "farside/base/error.h"
 
 #include "base/backoff.h"
+#include "net/time_limits.h"
 
 namespace farside {
 
 namespace {
-
-using namespace std::chrono_literals;
-
-// Between two attempts to be heard in a crowd.
-constexpr std::chrono::milliseconds kFirstPause = 50ms;
-constexpr std::chrono::milliseconds kMaxPause = 1s;
 
 template <class Message>
 Message read_message(const Fd& socket, SetupClock::time_point deadline) {
@@ -66,7 +60,7 @@ Session shake_hands(const Fd& socket, const Introduced& what, const Secret& secr
 
 Acquaintance introduce(const Introduced& what, const Secret& secret, std::uint32_t rank, std::size_t body_limit,
                        SetupClock::time_point deadline) {
-  for (Backoff backoff(kFirstPause, kMaxPause);;) {
+  for (Backoff backoff(net::time_limits::kFirstPauseInCrowd, net::time_limits::kMaxPauseInCrowd);;) {
     const auto pause = backoff.next();
     try {
       Fd socket = connect_to(what.address, deadline);

@@ -3,13 +3,14 @@
 #include <cerrno>
 #include <cstdlib>
 #include <system_error>
+#include <utility>
 
 #include <fcntl.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "farside/base/error.h"
+#include "farside/base/fd.h"
 
 namespace farside {
 
@@ -24,18 +25,21 @@ std::filesystem::path chosen_dir() {
   return "/tmp/farside-" + std::to_string(::geteuid());
 }
 
-// Holds the lock of a job's directory, or nothing when another process does.
-Fd try_lock(const std::filesystem::path& dir) {
-  Fd fd(::open(dir.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW));
-  if (fd && ::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) fd.reset();
-  return fd;
+Fd open_dir(const std::filesystem::path& dir) {
+  return Fd(::open(dir.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW));
+}
+
+// Returns the lock of a job's directory, or nothing when another process holds it.
+std::optional<FileLock> try_lock(Fd dir, const std::filesystem::path& path) {
+  return FileLock::try_lock(std::move(dir), FileLock::Kind::exclusive, "lock", path, kRemedy);
 }
 
 void remove_abandoned_jobs(const std::filesystem::path& dir) {
   std::error_code ignored;  // another process may be removing the same
   for (const auto& entry : std::filesystem::directory_iterator(dir, ignored)) {
     if (!entry.path().filename().string().starts_with(kJobPrefix)) continue;
-    if (const Fd lock = try_lock(entry.path())) std::filesystem::remove_all(entry.path(), ignored);
+    Fd job = open_dir(entry.path());
+    if (job && try_lock(std::move(job), entry.path())) std::filesystem::remove_all(entry.path(), ignored);
   }
 }
 
@@ -63,8 +67,9 @@ JobDir::JobDir() {
     std::string path = dir / (std::string(kJobPrefix) + "XXXXXX");
     if (::mkdtemp(path.data()) == nullptr) throw errno_error("make a directory in", dir, kRemedy);
     path_ = path;
-    lock_ = try_lock(path_);
-    if (!lock_ && errno != ENOENT && errno != EWOULDBLOCK) throw errno_error("lock", path_);
+    Fd job = open_dir(path_);
+    if (!job && errno != ENOENT) throw errno_error("lock", path_);
+    if (job) lock_ = try_lock(std::move(job), path_);
     if (lock_ && std::filesystem::exists(path_)) return;
     // A process that cleans up locked it first and removes it: take another.
   }

@@ -2,9 +2,10 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <string>
 
-#include "farside/base/fd.h"
+#include "base/file_lock.h"
 
 namespace farside {
 
@@ -25,7 +26,7 @@ class JobDir {
 
  private:
   std::filesystem::path path_;
-  Fd lock_;
+  std::optional<FileLock> lock_;
 };
 
 }  // namespace farside

@@ -19,6 +19,7 @@
 
 #include "base/assert.h"
 #include "net/local_socket.h"
+#include "net/time_limits.h"
 
 namespace farside {
 
@@ -61,8 +62,6 @@ Fd open_socket(int family) {
   ::setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
   return socket;
 }
-
-constexpr std::chrono::milliseconds kRetryPause{100};
 
 // False when the deadline passed.
 bool wait_ready(const Fd& socket, short events, SetupClock::time_point deadline) {
@@ -134,9 +133,9 @@ std::string own_address_towards(const std::string& address, const addrinfo& entr
 
 SetupClock::time_point share_of(SetupClock::time_point deadline, std::size_t left) {
   assert_that(left != 0, "an attempt that gets its share is one of those that are left");
-  constexpr SetupClock::duration kLeast = std::chrono::milliseconds(200);
   const auto now = SetupClock::now();
-  return now + std::max((deadline - now) / static_cast<SetupClock::rep>(left), kLeast);
+  return now + std::max((deadline - now) / static_cast<SetupClock::rep>(left),
+                        SetupClock::duration(net::time_limits::kLeastShare));
 }
 
 bool is_host_local(std::string_view address) { return address.find('/') != std::string_view::npos; }
@@ -198,9 +197,9 @@ std::string network_towards(const std::string& address) {
 
 void keep_alive(const Fd& socket) {
   const int on = 1;
-  const int idle_s = 2;
-  const int interval_s = 1;
-  const int probes = 3;
+  constexpr int idle_s = net::time_limits::kKeepAliveIdle.count();
+  constexpr int interval_s = net::time_limits::kKeepAliveInterval.count();
+  constexpr int probes = net::time_limits::kKeepAliveProbes;
   // A Unix socket knows none of these, and needs none.
   ::setsockopt(socket.get(), SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
   ::setsockopt(socket.get(), IPPROTO_TCP, TCP_KEEPIDLE, &idle_s, sizeof idle_s);
@@ -223,8 +222,8 @@ Fd connect_to(const std::string& address, SetupClock::time_point deadline) {
       if (socket) return socket;
     }
     const Error failed = errno_error("connect to", address, kConnectRemedy);
-    if (SetupClock::now() + kRetryPause > deadline) throw failed;
-    std::this_thread::sleep_for(kRetryPause);  // the other machine may be about to listen
+    if (SetupClock::now() + net::time_limits::kBetweenConnects > deadline) throw failed;
+    std::this_thread::sleep_for(net::time_limits::kBetweenConnects);  // the other machine may be about to listen
   }
 }
 

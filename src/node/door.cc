@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "farside/base/error.h"
+#include "farside/base/rounding.h"
 #include "farside/cache/time_limits.h"
 #include "farside/fabric/host.h"
 
@@ -102,7 +103,7 @@ DoorReply Door::identify(const Fd& file) {
 
 DoorReply Door::acquire(Channel& channel, const BlockKey& key, const Fd& file, LoaderWatch& watch) {
   const std::uint64_t block_bytes = cache_.layout().block_bytes;
-  if (key.index >= key.file.bytes / block_bytes + (key.file.bytes % block_bytes != 0 ? 1 : 0)) return refuse();
+  if (key.index >= div_ceil(key.file.bytes, block_bytes)) return refuse();
   const auto found = readable(file) ? file_systems_.examine(file) : std::nullopt;
   if (!found || found->identity != key.file) return around();
   FileSource source(file, found->times, file_systems_, block_bytes);

@@ -20,6 +20,7 @@
 
 #include "base/assert.h"
 #include "net/local_socket.h"
+#include "net/time_limits.h"
 #include "node/door_packet.h"
 
 namespace farside {
@@ -27,7 +28,6 @@ namespace farside {
 namespace {
 
 constexpr std::size_t kWorkers = LoadQueue::kMaxLoads + 2;
-constexpr Duration kPauseAfterFailedAccept = std::chrono::milliseconds(20);
 
 // Programs that found this node silent or gone have noted it, and leave it alone.
 void take_back_silence(const std::string& path) { ::unlink((path + door::kSilenceSuffix).c_str()); }
@@ -109,7 +109,7 @@ void DoorServer::admit() {
   if (!client) {
     if (errno != EAGAIN && errno != ECONNABORTED && errno != EINTR) {
       log_.warn("cannot accept a program: " + std::string(std::strerror(errno)));
-      fabric_.sleep(kPauseAfterFailedAccept);  // the listener stays readable: without a pause this would spin
+      fabric_.sleep(net::time_limits::kRest);  // the listener stays readable: without a pause this would spin
     }
   } else if (!is_of_this_user(client)) {
     log_.warn("a program of another user was turned away");

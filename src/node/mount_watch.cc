@@ -11,7 +11,6 @@
 
 #include <fcntl.h>
 #include <sys/inotify.h>
-#include <sys/random.h>
 #include <unistd.h>
 
 #include "farside/base/error.h"
@@ -19,6 +18,7 @@
 #include "farside/base/mix.h"
 
 #include "base/assert.h"
+#include "base/random_bits.h"
 
 namespace farside {
 
@@ -30,12 +30,6 @@ constexpr const char* kVariable = "FARSIDE_MOUNT_WATCH";  // the descriptor and 
 constexpr std::uint32_t kEvents = IN_DELETE_SELF;
 
 constexpr std::string_view kWatchLabel = "inotify wd:";
-
-std::uint64_t draw_nonce() {
-  std::uint64_t nonce = 0;
-  if (::getrandom(&nonce, sizeof nonce, 0) != sizeof nonce) throw errno_error("read", "random bytes");
-  return nonce;
-}
 
 struct WatchLine {
   std::uint32_t watch;
@@ -80,8 +74,8 @@ bool is_inotify_instance(int fd) {
 SharedMountWatch share_mount_watch() {
   Fd instance(::inotify_init1(IN_NONBLOCK));
   if (!instance) return {};
-  std::string variable =
-      std::string(kVariable) + "=" + std::to_string(instance.get()) + ":" + std::to_string(draw_nonce());
+  std::string variable = std::string(kVariable) + "=" + std::to_string(instance.get()) + ":" +
+                         std::to_string(random_bits<std::uint64_t>());
   return {std::move(instance), std::move(variable)};
 }
 
@@ -94,7 +88,7 @@ MountWatch::MountWatch() {
     instance_ = Fd(inherited);
     ::fcntl(inherited, F_SETFD, FD_CLOEXEC);
   } else {
-    nonce_ = draw_nonce();
+    nonce_ = random_bits<std::uint64_t>();
     instance_ = Fd(::inotify_init1(IN_NONBLOCK | IN_CLOEXEC));
   }
   if (instance_) {

@@ -20,10 +20,12 @@
 #include "farside/base/memory.h"
 #include "farside/base/units.h"
 
-#include "base/assert.h"
+#include "base/file_lock.h"
+#include "base/signals_held.h"
 #include "cache/geometry.h"
 #include "node/mount_watch.h"
 #include "node/process_watch.h"
+#include "node/time_limits.h"
 #include "team/coordinator.h"
 #include "team/environment.h"
 #include "team/launcher.h"
@@ -36,53 +38,20 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-constexpr milliseconds kStartTimeout(40'000);  // without progress; longer than a team takes to give up forming
-constexpr milliseconds kLockTimeout(1'000);    // held by a command that looks, or what was killed and is not gone yet
-constexpr milliseconds kStatusTimeout(2'000);
-constexpr milliseconds kEndTimeout(3'000);    // for the nodes to end by themselves
-constexpr milliseconds kKillTimeout(20'000);  // for the kernel to take their memory back
-constexpr milliseconds kLook(20);
-
-/// While it exists, what would end this process is held back; afterwards it does what it always does.
-class HeldSignals {
- public:
-  HeldSignals() {
-    ::sigemptyset(&held_);
-    for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT}) ::sigaddset(&held_, signal);
-    ::pthread_sigmask(SIG_BLOCK, &held_, &before_);
-  }
-  HeldSignals(const HeldSignals&) = delete;
-  HeldSignals& operator=(const HeldSignals&) = delete;
-  ~HeldSignals() { let_go(); }
-
-  void let_go() const { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-
-  [[nodiscard]] bool any_came() const {
-    sigset_t came;
-    ::sigpending(&came);
-    ::sigandset(&came, &came, &held_);
-    return ::sigisemptyset(&came) == 0;
-  }
-
- private:
-  sigset_t held_{};
-  sigset_t before_{};
-};
-
-std::optional<Fd> lock_within(const PoolDirectory& directory, milliseconds timeout) {
+std::optional<FileLock> lock_within(const PoolDirectory& directory, milliseconds timeout) {
   const auto deadline = steady_clock::now() + timeout;
   for (;;) {
     if (auto lock = directory.try_lock()) return lock;
     if (steady_clock::now() > deadline) return std::nullopt;
-    std::this_thread::sleep_for(kLook);
+    std::this_thread::sleep_for(node::time_limits::kLook);
   }
 }
 
 // Becomes a process without a terminal, whose output goes to `log`. Of the descriptors that the caller had open it
 // keeps `lock` alone: a process that waits for the end of a pipe must not wait for the pool.
-void detach(const std::filesystem::path& log, const Fd& lock) {
+void detach(const std::filesystem::path& log, const FileLock& lock) {
   ::setsid();
-  const auto kept = static_cast<unsigned>(lock.get());
+  const auto kept = static_cast<unsigned>(lock.file().get());
   ::close_range(STDERR_FILENO + 1, kept - 1, 0);
   ::close_range(kept + 1, ~0U, 0);
   const Fd input(::open("/dev/null", O_RDONLY | O_CLOEXEC));
@@ -93,7 +62,7 @@ void detach(const std::filesystem::path& log, const Fd& lock) {
   ::dup2(output.get(), STDERR_FILENO);
 }
 
-int run_detached(const PoolDirectory& directory, const PoolOptions& options, const Fd& lock) {
+int run_detached(const PoolDirectory& directory, const PoolOptions& options, const FileLock& lock) {
   try {
     detach(directory.log(), lock);
     return run_pool(directory, options);
@@ -146,7 +115,7 @@ StartProgress progress_of(const PoolDirectory& directory) {
   StartProgress progress;
   for (const PoolRecord::Node& node : record ? record->nodes : std::vector<PoolRecord::Node>{}) {
     progress.recovered_bytes += directory.read_recovered(node.rank);
-    if (ask_status(directory.door(node.rank), kStatusTimeout).state == DoorStatus::State::answered) {
+    if (ask_status(directory.door(node.rank), node::time_limits::kStatus).state == DoorStatus::State::answered) {
       ++progress.ready;
     } else if (ProcessWatch(node.process).ended()) {
       throw Error({"start", "node " + std::to_string(node.rank), "it has ended", ""});
@@ -156,9 +125,9 @@ StartProgress progress_of(const PoolDirectory& directory) {
 }
 
 void wait_until_ready(const PoolDirectory& directory, Rank nodes, const ProcessWatch& supervisor,
-                      const HeldSignals& signals, const std::function<void(const StartProgress&)>& show) {
+                      const SignalsHeld& signals, const std::function<void(const StartProgress&)>& show) {
   StartProgress progress;
-  ProgressDeadline deadline(kStartTimeout, steady_clock::now());
+  ProgressDeadline deadline(node::time_limits::kStart, steady_clock::now());
   for (; progress.ready < nodes; progress = progress_of(directory)) {
     show(progress);
     if (deadline.has_passed(steady_clock::now(), progress)) {
@@ -166,7 +135,7 @@ void wait_until_ready(const PoolDirectory& directory, Rank nodes, const ProcessW
           {"start", "the pool", std::to_string(progress.ready) + " of its nodes were ready in time", "try again"});
     }
     if (signals.any_came()) throw Error({"start", "the pool", "it was interrupted", ""});
-    if (supervisor.wait(kLook)) throw Error({"start", "the pool", "its process has ended", ""});
+    if (supervisor.wait(node::time_limits::kLook)) throw Error({"start", "the pool", "its process has ended", ""});
   }
   show(progress);
 }
@@ -188,7 +157,7 @@ std::uint64_t default_cache_bytes(Rank nodes, std::uint64_t block_bytes) {
   return std::max(std::min(kUsual, share) / block_bytes, std::uint64_t{2}) * block_bytes;
 }
 
-Fd prepare_pool(const PoolDirectory& directory, const PoolOptions& options) {
+FileLock prepare_pool(const PoolDirectory& directory, const PoolOptions& options) {
   const Geometry geometry(options.cache, options.all_nodes);
   const std::uint64_t of_node =
       geometry.layout().region_bytes + options.kv_bytes * options.kv_copies + options.far_bytes;
@@ -199,7 +168,7 @@ Fd prepare_pool(const PoolDirectory& directory, const PoolOptions& options) {
                  "it needs " + format_bytes(needed) + " of memory and " + format_bytes(available) + " are available",
                  "choose less with --cache, --kv or --far (for each node) or -n"});
   }
-  std::optional<Fd> lock = lock_within(directory, kLockTimeout);
+  std::optional<FileLock> lock = lock_within(directory, node::time_limits::kLock);
   if (!lock) {
     throw Error({"start", "a pool", "one is running in " + directory.path().string(),
                  "use it, end it with farside down, or set FARSIDE_RUNTIME_DIR to have another"});
@@ -265,17 +234,16 @@ int run_pool(const PoolDirectory& directory, const PoolOptions& options) {
   return end.code;
 }
 
-void start_pool(const PoolDirectory& directory, const PoolOptions& options, Fd lock,
+void start_pool(const PoolDirectory& directory, const PoolOptions& options, FileLock lock,
                 const std::function<void(const StartProgress&)>& show) {
-  assert_that(static_cast<bool>(lock), "a pool is started by the holder of its directory's lock");
-  const HeldSignals signals;  // Ctrl-C ends this process when it has ended the pool
+  const SignalsHeld signals{SIGINT, SIGTERM, SIGHUP, SIGQUIT};  // Ctrl-C ends this process when it has ended the pool
   const pid_t child = ::fork();
   if (child < 0) throw errno_error("start", "the pool's process", "raise ulimit -u");
   if (child == 0) {
     signals.let_go();
     std::_Exit(run_detached(directory, options, lock));
   }
-  lock.reset();  // the child has inherited it
+  lock.leave_to_child();
   const ProcessWatch supervisor(child);
   try {
     wait_until_ready(directory, options.nodes, supervisor, signals, show);
@@ -284,8 +252,8 @@ void start_pool(const PoolDirectory& directory, const PoolOptions& options, Fd l
     const std::vector<ProcessWatch> nodes = watch_nodes(directory.read_record());
     supervisor.signal(SIGKILL);  // and its nodes with it
     ::waitpid(child, nullptr, 0);
-    for (const ProcessWatch& node : nodes) (void)node.wait(kKillTimeout);
-    if (const auto free = lock_within(directory, kKillTimeout)) {
+    for (const ProcessWatch& node : nodes) (void)node.wait(node::time_limits::kKill);
+    if (const auto free = lock_within(directory, node::time_limits::kKill)) {
       directory.clean();
       directory.drop_log();
     }
@@ -297,7 +265,7 @@ PoolStatus pool_status(const PoolDirectory& directory) {
   if (!directory.is_locked()) throw no_pool();
   PoolStatus status{record_of_running_pool(directory), {}};
   for (const PoolRecord::Node& node : status.record.nodes) {
-    const DoorStatus door = ask_status(directory.door(node.rank), kStatusTimeout);
+    const DoorStatus door = ask_status(directory.door(node.rank), node::time_limits::kStatus);
     status.nodes.push_back({node, door, !ProcessWatch(node.process).ended()});
   }
   return status;
@@ -305,7 +273,7 @@ PoolStatus pool_status(const PoolDirectory& directory) {
 
 PoolStatus pool_status_when_up(const PoolDirectory& directory, milliseconds timeout) {
   const auto deadline = steady_clock::now() + timeout;
-  for (;; std::this_thread::sleep_for(kLook)) {
+  for (;; std::this_thread::sleep_for(node::time_limits::kLook)) {
     const bool last = steady_clock::now() > deadline;
     try {
       PoolStatus status = pool_status(directory);
@@ -327,14 +295,14 @@ PoolEnd end_pool(const PoolDirectory& directory) {
   const ProcessWatch supervisor(record.supervisor);
   const std::vector<ProcessWatch> nodes = watch_nodes(record);
   supervisor.signal(SIGTERM);  // it passes it on
-  const bool ended = supervisor.wait(kEndTimeout);
+  const bool ended = supervisor.wait(node::time_limits::kEnd);
   if (!ended) supervisor.signal(SIGKILL);  // and its nodes with it, even stopped ones
   for (const ProcessWatch& node : nodes) {
-    if (!node.wait(kKillTimeout)) {
+    if (!node.wait(node::time_limits::kKill)) {
       throw Error({"end", "the pool", "a node does not go away", "is it waiting for a file system?"});
     }
   }
-  const auto lock = lock_within(directory, kKillTimeout);
+  const auto lock = lock_within(directory, node::time_limits::kKill);
   if (!lock) throw Error({"end", "the pool", "another one was started meanwhile", "end that one, too"});
   directory.clean();
   return ended ? PoolEnd::ended : PoolEnd::killed;

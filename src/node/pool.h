@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/file_lock.h"
 #include "node/door_client.h"
 #include "node/pool_directory.h"
 
@@ -39,7 +40,7 @@ struct PoolOptions {
 
 /// The right to start a pool in `directory`. Throws UsageError on options that cannot be, Error when a pool runs there
 /// already or there is not memory enough. Removes what a killed pool left, and logs that; keeps the last pool's log.
-[[nodiscard]] Fd prepare_pool(const PoolDirectory& directory, const PoolOptions& options);
+[[nodiscard]] FileLock prepare_pool(const PoolDirectory& directory, const PoolOptions& options);
 
 /// Runs the pool in this process until SIGTERM or SIGINT, or until no node is left. The caller holds what prepare_pool
 /// gave it. Returns 0, or the exit code of the first node that failed for good, as a shell gives it.
@@ -74,7 +75,7 @@ class ProgressDeadline {
 /// Runs the pool in the background; returns when all nodes are ready, and calls `show` meanwhile. Throws Error, with
 /// what the nodes said, when one fails or there is no progress for 40 s; nothing is left then. Nor is it when a signal
 /// such as Ctrl-C comes meanwhile: it then ends this process as it always does.
-void start_pool(const PoolDirectory& directory, const PoolOptions& options, Fd lock,
+void start_pool(const PoolDirectory& directory, const PoolOptions& options, FileLock lock,
                 const std::function<void(const StartProgress&)>& show);
 
 struct NodeStatus {

@@ -8,7 +8,6 @@
 
 #include <fcntl.h>
 #include <nlohmann/json.hpp>
-#include <sys/file.h>
 
 #include "farside/base/error.h"
 #include "farside/cache/host_door.h"
@@ -60,16 +59,15 @@ PoolRecord::Node node_in(const nlohmann::json& object) {
 
 std::filesystem::path PoolDirectory::door(Rank rank) const { return service_socket(path_, kDoor, rank); }
 
-std::optional<Fd> PoolDirectory::try_lock() const { return try_lock_as(LOCK_EX); }
+std::optional<FileLock> PoolDirectory::try_lock() const { return try_lock_as(FileLock::Kind::exclusive); }
 
-bool PoolDirectory::is_locked() const { return !try_lock_as(LOCK_SH); }
+bool PoolDirectory::is_locked() const { return !try_lock_as(FileLock::Kind::shared); }
 
-std::optional<Fd> PoolDirectory::try_lock_as(int kind) const {
+std::optional<FileLock> PoolDirectory::try_lock_as(FileLock::Kind kind) const {
   Fd directory(::open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!directory) throw errno_error("open the runtime directory", path_, "set FARSIDE_RUNTIME_DIR to one that you own");
-  if (::flock(directory.get(), kind | LOCK_NB) == 0) return directory;
-  if (errno == EWOULDBLOCK) return std::nullopt;
-  throw errno_error("lock the runtime directory", path_, "set FARSIDE_RUNTIME_DIR to one on a local file system");
+  return FileLock::try_lock(std::move(directory), kind, "lock the runtime directory", path_,
+                            "set FARSIDE_RUNTIME_DIR to one on a local file system");
 }
 
 void PoolDirectory::write_record(const PoolRecord& record_now) const {

@@ -23,8 +23,9 @@
 
 #include <sys/types.h>
 
-#include "farside/base/fd.h"
 #include "farside/cache/cache.h"
+
+#include "base/file_lock.h"
 
 namespace farside {
 
@@ -57,7 +58,7 @@ class PoolDirectory {
   [[nodiscard]] std::filesystem::path door(Rank rank) const;
 
   /// The lock, held as long as the descriptor (or a copy that a fork made) is open; nothing when a pool runs here.
-  [[nodiscard]] std::optional<Fd> try_lock() const;
+  [[nodiscard]] std::optional<FileLock> try_lock() const;
   /// Whether that lock is held. Any number of processes may ask at once.
   [[nodiscard]] bool is_locked() const;
 
@@ -78,8 +79,7 @@ class PoolDirectory {
   void drop_log() const;
 
  private:
-  /// As flock takes it: LOCK_EX or LOCK_SH.
-  [[nodiscard]] std::optional<Fd> try_lock_as(int kind) const;
+  [[nodiscard]] std::optional<FileLock> try_lock_as(FileLock::Kind kind) const;
   [[nodiscard]] std::filesystem::path record() const { return path_ / "pool.json"; }
   [[nodiscard]] std::filesystem::path recovered(Rank rank) const;
 

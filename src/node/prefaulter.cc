@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "farside/base/rounding.h"
 #include "farside/fabric/host.h"
 
 #include "base/assert.h"
@@ -21,7 +22,7 @@ Prefaulter::Prefaulter(const Region& region, const CacheLayout& layout)
     : region_(region),
       layout_(layout),
       used_end_(layout.slots_offset),
-      taken_((region.bytes() + kStretchBytes - 1) / kStretchBytes),
+      taken_(div_ceil(region.bytes(), kStretchBytes)),
       thread_([this](const std::stop_token& stop) { run(stop); }) {}
 
 void Prefaulter::used(std::uint64_t slot) {

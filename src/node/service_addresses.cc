@@ -7,6 +7,7 @@
 
 #include "base/assert.h"
 #include "net/socket.h"
+#include "node/time_limits.h"
 #include "service/service_socket.h"
 #include "team/environment.h"
 
@@ -14,7 +15,6 @@ namespace farside {
 
 namespace {
 
-constexpr Duration kOthersLimit = std::chrono::seconds(30);
 constexpr Duration kLook = std::chrono::milliseconds(5);
 
 // The part of the addresses that each rank has: a word that tells the length of its own address, written last, and that
@@ -51,7 +51,7 @@ std::unique_ptr<SymmetricRegion> tell(Team& team, std::string_view service, cons
 /// Waits until the rank has told it.
 std::string address_of(Team& team, const SymmetricRegion& addresses, Rank rank) {
   const auto channel = team.fabric().open_channel();
-  const Deadline deadline = team.fabric().in(kOthersLimit);
+  const Deadline deadline = team.fabric().in(node::time_limits::kOthers);
   const RemoteRegion& told = addresses.of(rank);
   for (;;) {
     const Fetched bytes = channel->load(told.word<ControlWord>(0), deadline);

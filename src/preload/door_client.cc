@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <span>
+#include <type_traits>
 
 #include <fcntl.h>
 #include <sys/socket.h>
@@ -12,6 +14,7 @@
 
 #include "farside/cache/time_limits.h"
 
+#include "base/socket_packet.h"
 #include "clock.h"
 #include "host_memory.h"
 #include "own_descriptors.h"
@@ -103,28 +106,12 @@ void give_back(Connection connection) {
   close_descriptor(connection.fd);
 }
 
-template <std::size_t kDescriptors>
-union DescriptorMessage {
-  cmsghdr header;
-  char bytes[CMSG_SPACE(kDescriptors * sizeof(int))];
-};
-
 // 0 or -errno, as `receive`.
 int send(Connection connection, const door::Request& request, int file, const Patience& patience) {
-  DescriptorMessage<1> descriptor{};
-  iovec part{const_cast<door::Request*>(&request), sizeof request};
-  msghdr message{};
-  message.msg_iov = &part;
-  message.msg_iovlen = 1;
-  if (file >= 0) {
-    message.msg_control = &descriptor;
-    message.msg_controllen = sizeof descriptor;
-    descriptor.header = {CMSG_LEN(sizeof file), SOL_SOCKET, SCM_RIGHTS};
-    std::memcpy(CMSG_DATA(&descriptor.header), &file, sizeof file);
-  }
+  SocketPacket<1> packet(std::as_bytes(std::span(&request, 1)), std::span(&file, file >= 0 ? 1 : 0));
   long sent = 0;
   do {
-    sent = system_call(SYS_sendmsg, connection.fd, &message, MSG_NOSIGNAL);
+    sent = system_call(SYS_sendmsg, connection.fd, packet.message(), MSG_NOSIGNAL);
   } while (sent == -EINTR || (sent == -EAGAIN && patience.goes_on()));
   if (sent == sizeof request) return 0;
   return sent == -EAGAIN ? -ETIMEDOUT : -ECONNRESET;
@@ -133,23 +120,16 @@ int send(Connection connection, const door::Request& request, int file, const Pa
 // Takes one packet of exactly this size, and the descriptors that come with it.
 template <class Reply>
 int receive(Connection connection, Reply& reply, int (&descriptors)[2], const Patience& patience) {
-  DescriptorMessage<2> received{};
-  iovec part{&reply, sizeof reply};
-  msghdr message{};
-  message.msg_iov = &part;
-  message.msg_iovlen = 1;
-  message.msg_control = &received;
-  message.msg_controllen = sizeof received;
+  SocketPacket<2> packet(std::as_writable_bytes(std::span(&reply, 1)));
   long bytes = 0;
   do {
-    bytes = system_call(SYS_recvmsg, connection.fd, &message, MSG_CMSG_CLOEXEC);
+    bytes = system_call(SYS_recvmsg, connection.fd, packet.message(), MSG_CMSG_CLOEXEC);
   } while ((bytes == -EINTR && !patience.is_over()) || (bytes == -EAGAIN && patience.goes_on()));
-  if (bytes >= 0 && message.msg_controllen >= CMSG_LEN(0) && received.header.cmsg_type == SCM_RIGHTS) {
-    std::memcpy(descriptors, CMSG_DATA(&received.header),
-                std::min(received.header.cmsg_len - CMSG_LEN(0), sizeof descriptors));
-  }
-  if (bytes == sizeof reply && (message.msg_flags & MSG_TRUNC) == 0) return 0;
-  return bytes == -EAGAIN || bytes == -EINTR ? -ETIMEDOUT : -ECONNRESET;
+  if (bytes < 0) return bytes == -EAGAIN || bytes == -EINTR ? -ETIMEDOUT : -ECONNRESET;
+  static_assert(decltype(packet)::kRoom == std::extent_v<std::remove_reference_t<decltype(descriptors)>>);
+  packet.take_descriptors([next = descriptors](int descriptor) mutable { *next++ = descriptor; });
+  if (bytes != sizeof reply || !packet.has_all_data()) return -ECONNRESET;
+  return packet.has_all_descriptors() ? 0 : -EMFILE;
 }
 
 // Unless it is this program that cannot have a connection.

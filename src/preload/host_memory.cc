@@ -9,6 +9,8 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
+#include "farside/base/rounding.h"
+
 #include "system_call.h"
 
 namespace farside::preload {
@@ -46,7 +48,7 @@ std::uint64_t place_for(std::uint64_t bytes) {
   const long free = system_call(SYS_mmap, 0, room, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (free <= 0) return 0;
   system_call(SYS_munmap, free, room);
-  return (static_cast<std::uint64_t>(free) + kLargePageBytes - 1) / kLargePageBytes * kLargePageBytes;
+  return round_up(static_cast<std::uint64_t>(free), kLargePageBytes);
 }
 
 std::byte* map_file(int file, std::uint64_t bytes, int protection) {

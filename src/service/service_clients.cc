@@ -11,13 +11,12 @@
 
 #include "base/assert.h"
 #include "service/service_messages.h"
+#include "service/time_limits.h"
 
 namespace farside {
 
 namespace {
 
-constexpr auto kHandshakeLimit = std::chrono::seconds(10);
-constexpr auto kLook = std::chrono::milliseconds(500);
 constexpr std::size_t kMaxUnauthenticated = 128;  // at each listener
 constexpr std::size_t kMaxReason = 1024;          // it may quote a name of any length that a client sent
 
@@ -132,12 +131,12 @@ bool ServiceClients::refuse_oldest_unauthenticated(const Listener* at, const std
 void ServiceClients::keep_time() {
   const bool wanted = unauthenticated(nullptr) != 0;
   if (wanted == std::exchange(ticking_, wanted)) return;
-  loop_.tick(wanted ? kLook : std::chrono::milliseconds(0), [this] { refuse_the_slow(); });
+  loop_.tick(wanted ? service::time_limits::kLook : std::chrono::milliseconds(0), [this] { refuse_the_slow(); });
 }
 
 void ServiceClients::refuse_the_slow() {
   const auto is_slow = [now = SetupClock::now()](const auto& each) {
-    return !each.second.session && now - each.second.came > kHandshakeLimit;
+    return !each.second.session && now - each.second.came > service::time_limits::kHandshake;
   };
   for (auto slow = std::ranges::find_if(connected_, is_slow); slow != connected_.end();
        slow = std::ranges::find_if(connected_, is_slow)) {

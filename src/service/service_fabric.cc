@@ -5,12 +5,11 @@
 #include "farside/fabric/host.h"
 
 #include "net/socket.h"
+#include "service/time_limits.h"
 
 namespace farside {
 
 namespace {
-
-constexpr Duration kRing = std::chrono::seconds(1);
 
 std::unique_ptr<Fabric> make_fabric(FabricMode mode, bool remote_peers, const Secret& secret,
                                     std::span<const std::string> addresses) {
@@ -43,7 +42,7 @@ OwnBell::OwnBell(Fabric& fabric, PeerId self, const Region& region, std::uint64_
 
 void OwnBell::ring() {
   const MutexLock lock(mutex_);
-  (void)channel_->add_signal(word_, 1, fabric_.in(kRing));  // the service looks anyway, later
+  (void)channel_->add_signal(word_, 1, fabric_.in(service::time_limits::kRing));  // the service looks anyway, later
 }
 
 }  // namespace farside

@@ -7,12 +7,13 @@
 
 #include "farside/base/log.h"
 
+#include "service/time_limits.h"
+
 namespace farside {
 
 namespace {
 
 constexpr std::uint32_t kNoRank = 0;  // clients have none to claim
-constexpr auto kTryToSend = std::chrono::seconds(1);
 
 }  // namespace
 
@@ -39,7 +40,7 @@ std::string ServiceLink::receive(SetupClock::time_point deadline) {
 
 void ServiceLink::try_to_send(const std::string& message) noexcept {
   try {
-    send(message, SetupClock::now() + kTryToSend);
+    send(message, SetupClock::now() + service::time_limits::kFarewell);
   } catch (const std::exception& error) {  // it is gone already
     log::debug(error.what());
   }
@@ -58,6 +59,10 @@ void ServiceLink::watch(EventLoop& loop, const std::function<void()>& ended) con
       loop.forget(descriptor);
     });
   });
+}
+
+bool may_answer_later(const Error& error, SetupClock::time_point end) {
+  return SetupClock::now() >= end || dynamic_cast<const ClosedError*>(&error) != nullptr;
 }
 
 ServiceGreeting ServiceGreeting::of(Fabric& fabric, bool remote_peers) {

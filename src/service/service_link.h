@@ -4,6 +4,7 @@
 // Thread safety: one thread at a time; what, failure and watch: any thread.
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -14,10 +15,12 @@
 #include "farside/base/fd.h"
 #include "farside/fabric/fabric.h"
 
+#include "base/backoff.h"
 #include "base/wire.h"
 #include "net/event_loop.h"
 #include "net/introduction.h"
 #include "service/service_messages.h"
+#include "service/time_limits.h"
 
 namespace farside {
 
@@ -62,20 +65,35 @@ class ServiceLink {
   std::optional<Frame> welcome_;  ///< until it is received
 };
 
-/// Returns the Link to the first of `entries` that answers. Throws Error: why the last one does not, or `none` without
-/// any.
+/// Whether another attempt may succeed after one that was to last until `end` failed with `error`: the service did not
+/// answer by then, or too many clients came at once.
+[[nodiscard]] bool may_answer_later(const Error& error, SetupClock::time_point end);
+
+/// The time for each attempt in a round of them, for which the next round gives more.
+[[nodiscard]] constexpr Backoff<SetupClock::duration> attempt_times() {
+  return {service::time_limits::kFirstTry, service::time_limits::kMaxTry};
+}
+
+/// Returns the Link to the first of `entries` that answers. Goes round them until the deadline, as long as any may
+/// answer later. Throws Error: why the last one does not answer, or `none` without entries.
 template <class Link>
 [[nodiscard]] std::shared_ptr<Link> link_to_any(std::span<const std::string> entries, const Secret& secret,
                                                 SetupClock::time_point deadline, const Failure& none) {
   Error failed(none);
-  for (std::size_t left = entries.size(); left != 0; --left) {
-    try {
-      return std::make_shared<Link>(entries[entries.size() - left], secret, share_of(deadline, left));
-    } catch (const Error& error) {
-      failed = error;
+  for (Backoff<SetupClock::duration> times = attempt_times();;) {
+    const SetupClock::duration time = times.next();
+    bool may_any_answer = false;
+    for (const std::string& entry : entries) {
+      const auto until = std::min(deadline, SetupClock::now() + time);
+      try {
+        return std::make_shared<Link>(entry, secret, until);
+      } catch (const Error& error) {
+        failed = error;
+        may_any_answer = may_any_answer || may_answer_later(error, until);
+      }
     }
+    if (!may_any_answer || SetupClock::now() >= deadline) throw Error(failed);
   }
-  throw Error(failed);
 }
 
 /// The description that each service gives of itself, for a client that is to reach its memory.

@@ -13,12 +13,12 @@
 #include "base/file_limit.h"
 #include "base/wire.h"
 #include "team/liveness.h"
+#include "team/time_limits.h"
 
 namespace farside {
 
 namespace {
 
-constexpr auto kHandshakeLimit = std::chrono::seconds(10);
 constexpr std::size_t kStrangerLimit = 128;
 constexpr std::size_t kPartBytes = 16 << 10;    // of a gathered exchange, in one frame
 constexpr std::size_t kUnsentBytes = 16 << 10;  // beyond which nothing more is sealed for a peer
@@ -352,7 +352,7 @@ void Coordinator::on_tick() {
   if (due_ && now > *due_) fail_exchange(absentees() + " did not take part in time");
   for (auto& [number, peer] : peers_) {
     if (!peer.session) {
-      if (now - peer.came > kHandshakeLimit) refuse(number, "it did not finish the handshake in time");
+      if (now - peer.came > team::time_limits::kHandshake) refuse(number, "it did not finish the handshake in time");
     } else if (!is_host_local(address_) && seated(number, peer)) {
       if (++peer.beats_since_heard > kSilentBeats)
         unseat(peer.rank, Loss::evicted);

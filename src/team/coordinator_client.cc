@@ -8,6 +8,7 @@
 #include "base/assert.h"
 #include "base/wire.h"
 #include "team/liveness.h"
+#include "team/time_limits.h"
 
 namespace farside {
 
@@ -15,9 +16,6 @@ namespace {
 
 // Limit of a body that the coordinator sends: all that a rank that has come back gave to 2000 exchanges.
 constexpr std::size_t kBodyLimit = 16 << 20;
-
-// The coordinator looks at its clock every half a second, and says which ranks an exchange lacked.
-constexpr std::chrono::seconds kAnswerGrace(2);
 
 }  // namespace
 
@@ -63,7 +61,7 @@ std::vector<std::string> CoordinatorClient::exchange(const std::string& tried, s
     const auto limit_ms = static_cast<std::uint32_t>(std::max<std::int64_t>(left, 0));
     send_later(FrameKind::contribute, Encoder().number(exchanges_).number(epoch).number(limit_ms).text(blob).take());
     const auto ended = [&]() REQUIRES(mutex_) { return gathered_ || !failure_.empty() || is_incomplete(); };
-    if (!changed_.wait_until(lock, deadline + kAnswerGrace, ended)) {
+    if (!changed_.wait_until(lock, deadline + team::time_limits::kAnswerGrace, ended)) {
       failure_ = "the coordinator did not answer in time";
     }
   }

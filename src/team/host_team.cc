@@ -15,18 +15,15 @@
 #include "base/file_limit.h"
 #include "base/wire.h"
 #include "team/liveness.h"
+#include "team/time_limits.h"
 
 namespace farside {
 
 namespace {
 
-constexpr auto kSetupLimit = std::chrono::seconds(30);
 constexpr std::size_t kFilesPerNeighbour = 1;   // a pidfd
 constexpr std::size_t kFilesPerRemoteRank = 4;  // UCX's connections over TCP: in both directions, and of two channels
 constexpr std::size_t kFilesBeside = 64;
-constexpr auto kReturnLimit = std::chrono::seconds(30);
-constexpr auto kRevokeLimit = std::chrono::seconds(1);
-static_assert(kRevokeLimit < kSilentBeats * kBeatInterval);  // the service thread waits, and sends no beats
 
 // The exchanges that every member takes part in, by number.
 constexpr std::size_t kCards = 0;
@@ -56,7 +53,7 @@ HostTeam::~HostTeam() {
 
 void HostTeam::form(const BootstrapMaker& make_bootstrap) {
   allow_many_files();
-  const auto deadline = SetupClock::now() + kSetupLimit;
+  const auto deadline = SetupClock::now() + team::time_limits::kSetup;
   const bool comes_back = join(make_bootstrap, deadline);
   exchange_cards(deadline);
   expect_descriptors();
@@ -68,7 +65,7 @@ void HostTeam::form(const BootstrapMaker& make_bootstrap) {
   });
   if (comes_back) return;  // the others do not wait for it
 
-  const Outcome outcome = barrier(fabric_->in(kSetupLimit));
+  const Outcome outcome = barrier(fabric_->in(team::time_limits::kSetup));
   if (outcome != Outcome::done) {
     throw Error({"form", "the team", "not every rank came to the end of it: " + std::string(to_string(outcome)), ""});
   }
@@ -145,7 +142,7 @@ const std::string& HostTeam::newest(std::size_t exchange, Rank rank, const std::
 
 std::unique_ptr<SymmetricRegion> HostTeam::allocate(const std::string& name, std::uint64_t bytes) {
   const MutexLock lock(collective_);
-  return gather_region(fabric_->create_region(name, bytes), SetupClock::now() + kSetupLimit);
+  return gather_region(fabric_->create_region(name, bytes), SetupClock::now() + team::time_limits::kSetup);
 }
 
 std::unique_ptr<SymmetricRegion> HostTeam::gather_region(std::unique_ptr<Region> local,
@@ -334,7 +331,7 @@ void HostTeam::lose(Rank rank, Loss loss, std::optional<PeerLife> seen) {
 }
 
 bool HostTeam::take_access(Rank rank) try {
-  const Outcome outcome = fabric_->revoke(rank, fabric_->in(kRevokeLimit));
+  const Outcome outcome = fabric_->revoke(rank, fabric_->in(team::time_limits::kRevoke));
   if (outcome != Outcome::done) log::warn("the access of " + named(rank) + ", which is lost, is not gone yet");
   return outcome == Outcome::done;
 } catch (const Error& error) {
@@ -362,7 +359,8 @@ void HostTeam::take_back(Rank rank, const std::vector<std::string>& blobs) try {
       return;
     }
   }
-  finish_return({.rank = rank, .notice = notices_[rank], .deadline = SetupClock::now() + kReturnLimit}, kFirstPause);
+  finish_return({.rank = rank, .notice = notices_[rank], .deadline = SetupClock::now() + team::time_limits::kReturn},
+                team::time_limits::kFirstPause);
 } catch (const Error& error) {
   log::warn(named(rank) + " has come back, but cannot be reached: " + error.what());
   lose(rank, Loss::died);

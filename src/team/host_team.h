@@ -19,6 +19,7 @@
 #include "team/barrier_mark.h"
 #include "team/bootstrap.h"
 #include "team/member_card.h"
+#include "team/time_limits.h"
 
 namespace farside {
 
@@ -95,10 +96,8 @@ class HostTeam final : public Team {
   [[nodiscard]] bool is_cut_off() const NO_THREAD_SAFETY_ANALYSIS { return is_cut_off_; }
   void replace_member(Rank rank, const std::vector<std::string>& blobs);
   /// Tries again after `pause`, doubled each time, when it cannot watch: the process may live.
-  void watch_process(Rank rank, Backoff<std::chrono::milliseconds> backoff = {kFirstPause, kMaxPause});
-
-  static constexpr std::chrono::milliseconds kFirstPause{1000};
-  static constexpr std::chrono::milliseconds kMaxPause{60'000};
+  void watch_process(Rank rank, Backoff<std::chrono::milliseconds> backoff = {team::time_limits::kFirstPause,
+                                                                              team::time_limits::kMaxPause});
 
   EventLoop loop_;
   std::unique_ptr<Bootstrap> bootstrap_;

@@ -21,12 +21,11 @@
 #include "base/file_limit.h"
 #include "base/program_error.h"
 #include "team/environment.h"
+#include "team/time_limits.h"
 
 namespace farside {
 
 namespace {
-
-constexpr auto kGrace = std::chrono::seconds(2);
 
 sigset_t forwarded_signals() {
   sigset_t set;
@@ -261,7 +260,7 @@ void Launcher::fail(std::size_t index, int code, const std::string& how) {
   failure += "; ended the other " + std::to_string(others);
   ending_ = true;
   signal_all(SIGTERM);
-  kill_at_ = std::chrono::steady_clock::now() + kGrace;
+  kill_at_ = std::chrono::steady_clock::now() + team::time_limits::kEnd;
 }
 
 bool Launcher::will_restart(std::size_t index, const std::string& failure) {

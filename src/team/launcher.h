@@ -15,17 +15,18 @@
 #include "farside/base/fd.h"
 #include "farside/team/team.h"
 
+#include "team/time_limits.h"
+
 namespace farside {
 
 /// A rank that failed is started again after a pause that doubles with each failure in a row, up to a number of them.
 /// One that lived for `good_life` has nothing in a row behind it.
 struct RestartPolicy {
   unsigned most_in_a_row = 8;
-  std::chrono::milliseconds first_pause{100};
-  std::chrono::milliseconds longest_pause{10'000};
+  std::chrono::milliseconds first_pause = team::time_limits::kFirstRestartPause;
+  std::chrono::milliseconds longest_pause = team::time_limits::kMaxRestartPause;
   int final_code = 2;  ///< of a rank that does not become well by being started again: a UsageError's
-  /// Less than a process tries to join: while the others are out of reach it is started again and again.
-  std::chrono::milliseconds good_life{20'000};
+  std::chrono::milliseconds good_life = team::time_limits::kGoodLife;
 };
 
 struct LaunchPlan {

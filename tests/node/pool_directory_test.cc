@@ -38,7 +38,7 @@ TEST(PoolDirectory, TellsWhetherItIsLocked) {
   ASSERT_EQ(::flock(another_who_asks.get(), LOCK_SH | LOCK_NB), 0);
   EXPECT_FALSE(pool.is_locked());
   ASSERT_EQ(::flock(another_who_asks.get(), LOCK_UN), 0);
-  std::optional<Fd> lock = pool.try_lock();
+  auto lock = pool.try_lock();
   ASSERT_TRUE(lock);
   EXPECT_TRUE(pool.is_locked());
   lock.reset();

@@ -85,21 +85,38 @@ TEST_F(ServiceClientsTest, IdleConnectionsKeepNoClientOut) {
 }
 
 /// Takes connections at an address and passes what comes to another one, and its answers back. It closes each of the
-/// first ones when so many bytes have come.
+/// first ones when so many bytes have come; one with the limit kHangs it keeps, and passes nothing.
 class Relay {
  public:
   Relay(const std::string& at, std::string to, std::vector<std::size_t> limits)
       : listener_(listen_on(at)), to_(std::move(to)), limits_(std::move(limits)), thread_([this] { serve(); }) {}
 
+  ~Relay() { ::shutdown(listener_.get(), SHUT_RDWR); }
+  Relay(const Relay&) = delete;
+  Relay& operator=(const Relay&) = delete;
+
+  static constexpr std::size_t kHangs = std::numeric_limits<std::size_t>::max();
+
  private:
   void serve() const {
-    for (const std::size_t limit : limits_) pass(limit);
-    pass(std::numeric_limits<std::size_t>::max());
+    std::vector<Fd> hung;
+    for (const std::size_t limit : limits_) {
+      Fd client = accept_client();
+      if (limit == kHangs) {
+        hung.push_back(std::move(client));
+      } else {
+        pass(client, limit);
+      }
+    }
+    while (const Fd client = accept_client()) pass(client, std::numeric_limits<std::size_t>::max());
   }
-  void pass(std::size_t limit) const {
+  /// Nothing at the end of this.
+  [[nodiscard]] Fd accept_client() const {
     pollfd incoming{.fd = listener_.get(), .events = POLLIN, .revents = 0};
-    ASSERT_EQ(::poll(&incoming, 1, kPollMs), 1);
-    const Fd client(::accept(listener_.get(), nullptr, nullptr));
+    EXPECT_EQ(::poll(&incoming, 1, kPollMs), 1);
+    return Fd(::accept(listener_.get(), nullptr, nullptr));
+  }
+  void pass(const Fd& client, std::size_t limit) const {
     const Fd server = connect_to(to_, in_a_minute());
     std::array<pollfd, 2> ends{pollfd{client.get(), POLLIN, 0}, pollfd{server.get(), POLLIN, 0}};
     for (std::size_t came = 0; came < limit;) {
@@ -110,8 +127,12 @@ class Relay {
         const ssize_t count = ::recv(ends[from].fd, bytes.data(), std::min(bytes.size(), limit - came), 0);
         if (count <= 0) return;
         if (from == 0) came += static_cast<std::size_t>(count);
-        if (came < limit)
+        if (came >= limit) continue;
+        try {
           write_all(from == 0 ? server : client, {bytes.data(), static_cast<std::size_t>(count)}, in_a_minute());
+        } catch (const ClosedError&) {
+          return;
+        }
       }
     }
   }
@@ -148,6 +169,16 @@ TEST_F(ServiceClientsTest, AnEntryThatDoesNotAnswerLeavesTheNextOneItsTime) {
   const auto found =
       link_to_any<Welcomed>(entries, secret_, deadline, {"reach", "a service", "there is none", "start one"});
   EXPECT_EQ(found->link.what().address, busy_);
+}
+
+// It gets a part of the time at first, and a later attempt reaches it.
+TEST_F(ServiceClientsTest, AnEntryThatHangsOnceIsTriedAgain) {
+  const Echo service(secret_, {busy_});
+  const Relay relay(quiet_, busy_, {Relay::kHangs});
+  const std::vector<std::string> entries{quiet_};
+  const auto found =
+      link_to_any<Welcomed>(entries, secret_, in_a_minute(), {"reach", "a service", "there is none", "start one"});
+  EXPECT_EQ(found->link.what().address, quiet_);
 }
 
 // A client that comes while no descriptor is free is let in when there is one; others are served meanwhile.

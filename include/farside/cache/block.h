@@ -10,6 +10,7 @@
 #include <type_traits>
 
 #include "farside/base/mix.h"
+#include "farside/base/rounding.h"
 #include "farside/fabric/words.h"
 
 namespace farside {
@@ -90,7 +91,7 @@ static_assert(sizeof(BlockLabel) == sizeof(SlotHeader) - offsetof(SlotHeader, ke
 /// at odds within a page is several times slower on common processors.) Small blocks get a finer grain, to save memory.
 [[nodiscard]] constexpr std::uint64_t slot_stride(std::uint64_t block_bytes) {
   const std::uint64_t grain = block_bytes >= 65536 ? 4096 : block_bytes / 16;
-  return (sizeof(SlotHeader) + block_bytes + grain - 1) / grain * grain;
+  return round_up(sizeof(SlotHeader) + block_bytes, grain);
 }
 
 /// The host index, in which programs of this host find a block without a request to the node. Written by the node only.

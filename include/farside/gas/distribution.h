@@ -6,6 +6,7 @@
 #include <functional>
 #include <utility>
 
+#include "farside/base/rounding.h"
 #include "farside/gas/page.h"
 
 namespace farside {
@@ -21,7 +22,7 @@ using Distribution = std::function<Rank(PageId page, std::uint64_t pages, Rank r
 /// Each rank has pages that follow each other, as even as can be.
 [[nodiscard]] inline Distribution blocked() {
   return [](PageId page, std::uint64_t pages, Rank ranks) {
-    const std::uint64_t each = (pages + ranks - 1) / ranks;
+    const std::uint64_t each = div_ceil(pages, ranks);
     return static_cast<Rank>(page / each);
   };
 }

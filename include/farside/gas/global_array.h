@@ -47,8 +47,8 @@ struct GlobalArrayOptions {
   std::uint64_t slots = 0;              ///< as PagesOptions
   std::uint64_t remembered_places = 0;  ///< as PagesOptions
   std::uint64_t read_cache_bytes = 0;   ///< as PagesOptions
-  std::chrono::milliseconds lease{2000};
-  std::chrono::milliseconds time_out{60'000};  ///< of each call
+  std::chrono::milliseconds lease = kDefaultLease;
+  std::chrono::milliseconds time_out = kDefaultCallTimeout;  ///< of each call
 };
 
 /// Elements that follow each other.

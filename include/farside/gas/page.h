@@ -1,6 +1,7 @@
 // page.h — how pages that move are named. They are numbered from 0; a page's number never changes.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <vector>
 
@@ -9,6 +10,11 @@
 namespace farside {
 
 using PageId = std::uint64_t;
+
+/// Lifetime of a lock or a hold that its rank does not change: others that wait for it evict the rank then.
+inline constexpr std::chrono::milliseconds kDefaultLease{2000};
+/// Timeout of each call of a global array.
+inline constexpr std::chrono::milliseconds kDefaultCallTimeout{60'000};
 
 /// Bits of a page's version, which differs after each move until it wraps around.
 inline constexpr unsigned kPageVersionBits = 24;

@@ -46,7 +46,7 @@ struct PagesOptions {
   /// For copies of remote pages at each PageAccess, see PageAccess::acquire; 0: none are kept.
   std::uint64_t read_cache_bytes = 0;
   /// After so long without a sign of life, what others wait for is ended for it.
-  std::chrono::milliseconds lease{2000};
+  std::chrono::milliseconds lease = kDefaultLease;
 };
 
 /// The state that the threads of a rank share. It outlives every PageAccess to it.

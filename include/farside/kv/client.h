@@ -31,15 +31,15 @@ struct ClientOptions {
   std::string server{};
   /// The pool's; when empty, the one in the runtime directory.
   std::filesystem::path secret{};
-  std::chrono::milliseconds time_out{10'000};  ///< for finding a server, and for opening a session
+  std::chrono::milliseconds time_out = kDefaultTimeout;  ///< for finding a server, and for opening a session
 };
 
 struct SessionOptions {
   ReadWay way = ReadWay::cells;
   std::optional<SiblingsKind> siblings{};  ///< unless it is said, a list of few and a filter of many
   Waking waking = Waking::doorbell;
-  std::chrono::milliseconds time_out{10'000};       ///< of each call
-  std::size_t cached_keys = std::size_t{1} << 16U;  ///< whose places it remembers, 48 B each
+  std::chrono::milliseconds time_out = kDefaultTimeout;  ///< of each call
+  std::size_t cached_keys = std::size_t{1} << 16U;       ///< whose places it remembers, 48 B each
   /// When there are any, only the servers of these keys are connected to, and calls that need others end with
   /// peer_lost.
   std::vector<std::string> keys{};

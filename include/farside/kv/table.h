@@ -49,7 +49,7 @@ struct Row {
 class Table {
  public:
   /// `session` outlives it. Throws UsageError when views have one name or a name with '/', or no shards.
-  Table(Session& session, std::vector<View> views, std::chrono::nanoseconds time_out = std::chrono::seconds(10));
+  Table(Session& session, std::vector<View> views, std::chrono::nanoseconds time_out = kDefaultTimeout);
 
   /// All of the rows and their views, or nothing. `differs`: a row is not what its write expected, or others wrote the
   /// same views until the time-out. Throws UsageError when a row expires: its views would not know.

@@ -1,6 +1,7 @@
 // types.h — what is written to a store, what is read from it, and how: the words of kv's calls.
 #pragma once
 
+#include <chrono>
 #include <compare>
 #include <cstdint>
 #include <optional>
@@ -10,6 +11,9 @@
 #include <vector>
 
 namespace farside::kv {
+
+/// Timeout of finding a server, of opening a session and of each call.
+inline constexpr std::chrono::milliseconds kDefaultTimeout{10'000};
 
 /// When a version was written: unique, and later than everything its writer had seen. Compared time first.
 struct Timestamp {

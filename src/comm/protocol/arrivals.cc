@@ -6,6 +6,7 @@
 
 #include "base/assert.h"
 #include "base/backoff.h"
+#include "comm/time_limits.h"
 
 namespace farside {
 
@@ -15,7 +16,6 @@ using namespace std::chrono_literals;
 
 constexpr Duration kFirstPause = 10us;
 constexpr Duration kMaxPause = 2ms;
-constexpr Duration kToOneself = 10s;  // for an operation whose effect must not stay unknown
 
 std::uint32_t round_in(std::uint64_t word) { return static_cast<std::uint32_t>(word >> 32U); }
 std::uint32_t arrivals_in(std::uint64_t word) { return static_cast<std::uint32_t>(word); }
@@ -86,7 +86,7 @@ Outcome Arrivals::wait(Channel& channel, std::uint64_t epoch, std::uint32_t coun
 Outcome Arrivals::end(Channel& channel, std::uint64_t epoch, std::uint32_t count) {
   const std::uint64_t full = packed(round(epoch), count);
   const std::uint64_t next = packed(round(epoch + kOpen), 0);
-  const Deadline deadline = team_.fabric().in(kToOneself);
+  const Deadline deadline = team_.fabric().in(comm::time_limits::kOnOwnMemory);
   for (;;) {
     const bool is_first = set_ending(epoch, true);
     const Fetched found = channel.compare_swap(word(team_.rank(), epoch), full, next, deadline);

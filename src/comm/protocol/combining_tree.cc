@@ -4,6 +4,7 @@
 #include <string>
 
 #include "farside/base/error.h"
+#include "farside/base/rounding.h"
 
 #include "base/assert.h"
 
@@ -41,7 +42,7 @@ CombiningTree::Node CombiningTree::above(std::uint32_t member, std::uint32_t lev
   const std::uint64_t child_span = span / kFanIn;
   const Node node = {.level = level,
                      .host = static_cast<std::uint32_t>(first),
-                     .fan_in = static_cast<std::uint32_t>((below + child_span - 1) / child_span),
+                     .fan_in = static_cast<std::uint32_t>(div_ceil(below, child_span)),
                      .child = static_cast<std::uint32_t>((member - first) / child_span)};
   assert_that(node.child < node.fan_in && node.fan_in <= kFanIn, "a child is one of those that meet at its node");
   return node;

@@ -1,16 +1,16 @@
 // lines.h — words of different writers lie in lines of their own, so that none slows another down.
 //
-// Stands alone: four protocols lay out words with it.
+// Four protocols lay out words with it.
 #pragma once
 
 #include <cstdint>
+
+#include "farside/base/rounding.h"
 
 namespace farside {
 
 inline constexpr std::uint64_t kLineBytes = 64;
 
-[[nodiscard]] inline std::uint64_t in_lines(std::uint64_t bytes) {
-  return (bytes + kLineBytes - 1) / kLineBytes * kLineBytes;
-}
+[[nodiscard]] inline std::uint64_t in_lines(std::uint64_t bytes) { return round_up(bytes, kLineBytes); }
 
 }  // namespace farside

@@ -3,6 +3,8 @@
 #include <array>
 #include <utility>
 
+#include "farside/base/rounding.h"
+
 #include "base/assert.h"
 
 namespace farside {
@@ -36,7 +38,7 @@ std::uint64_t MatchTable::ended_offset(End end, Rank peer, std::uint64_t key) co
 
 std::uint64_t MatchTable::entry_offset(Rank source, std::uint64_t key) const {
   const std::uint64_t words = 2 * std::uint64_t{team_.size()} * keys_ * 8;
-  return (words + kEntryBytes - 1) / kEntryBytes * kEntryBytes + kEntryBytes * (source * keys_ + key);
+  return round_up(words, kEntryBytes) + kEntryBytes * (source * keys_ + key);
 }
 
 RemoteWord<AtomicWord> MatchTable::state_word(const Ticket& ticket) const {

@@ -9,12 +9,11 @@
 
 #include "base/assert.h"
 #include "comm/protocol/lines.h"
+#include "comm/time_limits.h"
 
 namespace farside {
 
 namespace {
-
-constexpr Duration kAskLimit = std::chrono::seconds(1);  // for one member's answer, before the next one is asked
 
 std::uint32_t place_in(const std::vector<Rank>& members, Rank rank) {
   const auto found = std::ranges::lower_bound(members, rank);
@@ -104,7 +103,8 @@ Outcome Meeting::arrive(Channel& channel, std::uint64_t number, std::span<std::b
     const Fetched last = enter(channel, node, number, payload, deadline);
     // The host may have counted this arrival, been released and left before its answer came.
     if (last.outcome == Outcome::peer_lost && rules_.asks_after_a_loss) {
-      const Deadline asking{std::min(deadline.at, fabric_.in(kAskLimit).at)};  // others wait for this thread
+      const Deadline asking{
+          std::min(deadline.at, fabric_.in(comm::time_limits::kAsk).at)};  // others wait for this thread
       return end_after_a_loss(number, asking) == Outcome::done ? Outcome::done : Outcome::peer_lost;
     }
     if (!last.done() || last.value == 0) return last.outcome;
@@ -239,18 +239,20 @@ Outcome Meeting::end_after_a_loss(std::uint64_t number, Deadline deadline) const
 bool Meeting::some_have_not_arrived(Channel& asking, std::uint64_t number) const {
   const CombiningTree::Node& root = way_up_.back();
   const auto counter = memory_->of(members_[root.host]).word<AtomicWord>(counter_offset(root.level, number));
-  const Fetched arrivals = asking.load(counter, fabric_.in(kAskLimit));
+  const Fetched arrivals = asking.load(counter, fabric_.in(comm::time_limits::kAsk));
   return arrivals.done() && arrivals.value < root.fan_in * ((number - 1) / kInFlight + 1);
 }
 
 Outcome Meeting::take_release(Channel& asking, Rank member, std::uint64_t number) const {
   const RemoteRegion& there = memory_->of(member);
-  const Fetched seen = asking.load(there.word<ControlWord>(released_offset(number)), fabric_.in(kAskLimit));
+  const Fetched seen =
+      asking.load(there.word<ControlWord>(released_offset(number)), fabric_.in(comm::time_limits::kAsk));
   if (!seen.done() || seen.value < number) return seen.outcome;
   std::vector<std::byte> result(payload_bytes_);
   if (!result.empty()) {
     const auto from = there.span(result_offset(number), result.size());
-    const Outcome read = asking.read(LocalSpan(result.data(), result.size()), from, fabric_.in(kAskLimit));
+    const Outcome read =
+        asking.read(LocalSpan(result.data(), result.size()), from, fabric_.in(comm::time_limits::kAsk));
     if (read != Outcome::done) return read;
   }
   release_here(asking, number, seen.value, result);

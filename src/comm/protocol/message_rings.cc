@@ -7,16 +7,9 @@
 
 #include "base/assert.h"
 #include "comm/protocol/lines.h"
+#include "comm/time_limits.h"
 
 namespace farside {
-
-namespace {
-
-using namespace std::chrono_literals;
-
-constexpr Duration kStep = 1s;  // for one transfer: a rank that does not answer must not keep the others waiting
-
-}  // namespace
 
 // ---- Where things lie: the words a line each, by rank, then the rings.
 
@@ -147,7 +140,8 @@ Outcome MessageRings::write_leaving(Channel& channel, Outbox& outbox, Rank to) {
   const RemoteRegion& there = memory_->of(to);
   const std::uint64_t last = outbox.sent + outbox.leaving.size();
   const auto write_tail = [&] {
-    return channel.write_signal(there.word<ControlWord>(tail_offset(team_.rank())), last, team_.fabric().in(kStep));
+    return channel.write_signal(there.word<ControlWord>(tail_offset(team_.rank())), last,
+                                team_.fabric().in(comm::time_limits::kStep));
   };
   if (!rules_.record_before_tail) (void)write_tail();
   Batch batch(channel);
@@ -162,11 +156,12 @@ Outcome MessageRings::write_leaving(Channel& channel, Outbox& outbox, Rank to) {
     batch.write(there.span(offset + sizeof header, record.payload.size()),
                 LocalSpan(record.payload.data(), record.payload.size()));
   }
-  Outcome outcome = batch.wait(team_.fabric().in(kStep));
+  Outcome outcome = batch.wait(team_.fabric().in(comm::time_limits::kStep));
   if (outcome == Outcome::done) outcome = write_tail();
-  if (outcome == Outcome::done) outcome = ring_(channel, to, team_.fabric().in(kStep));
+  if (outcome == Outcome::done) outcome = ring_(channel, to, team_.fabric().in(comm::time_limits::kStep));
   // The next ones may come by another thread's channel, which nothing orders after this one's but a flush.
-  if (outcome == Outcome::done && rules_.tail_before_next) outcome = channel.flush(to, team_.fabric().in(kStep));
+  if (outcome == Outcome::done && rules_.tail_before_next)
+    outcome = channel.flush(to, team_.fabric().in(comm::time_limits::kStep));
   return outcome;
 }
 
@@ -184,7 +179,7 @@ Outcome MessageRings::tell_left(Channel& channel, Outbox& outbox, Rank to) {
     left = outbox.sent;
   }
   const auto word = memory_->of(team_.rank()).word<ControlWord>(left_offset(to));
-  const Deadline deadline = team_.fabric().in(kStep);
+  const Deadline deadline = team_.fabric().in(comm::time_limits::kStep);
   Outcome outcome = Outcome::link_lost;
   while (outcome == Outcome::link_lost) {
     outcome = channel.write_signal(word, left, deadline);
@@ -245,11 +240,11 @@ void MessageRings::give_back(Channel& channel, Rank source) {
   assert_that(due >= inbox.given_back && due <= inbox.taken, "a place is given back once, when its message was taken");
   if (due == inbox.given_back) return;
   const auto word = memory_->of(source).word<ControlWord>(taken_offset(team_.rank()));
-  Outcome outcome = channel.write_signal(word, due, team_.fabric().in(kStep));
-  if (outcome == Outcome::done) outcome = ring_(channel, source, team_.fabric().in(kStep));
+  Outcome outcome = channel.write_signal(word, due, team_.fabric().in(comm::time_limits::kStep));
+  if (outcome == Outcome::done) outcome = ring_(channel, source, team_.fabric().in(comm::time_limits::kStep));
   // If the link were replaced later, the sender would wait for this room for ever.
   if (outcome == Outcome::done && rules_.flushes_what_it_tells) {
-    outcome = channel.flush(source, team_.fabric().in(kStep));
+    outcome = channel.flush(source, team_.fabric().in(comm::time_limits::kStep));
   }
   if (outcome == Outcome::done) inbox.given_back = due;
 }

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "farside/base/rounding.h"
+
 #include "base/assert.h"
 #include "comm/protocol/lines.h"
 
@@ -43,7 +45,7 @@ std::uint64_t Spread::order_offset(Rank sender) const {
 }
 
 std::uint64_t Spread::pieces_of(const Order& order) const {
-  return std::max<std::uint64_t>(1, (order.bytes + options_.piece_bytes - 1) / options_.piece_bytes);
+  return std::max<std::uint64_t>(1, div_ceil(order.bytes, options_.piece_bytes));
 }
 
 std::uint64_t Spread::bytes_of_piece(const Order& order, std::uint64_t piece) const {

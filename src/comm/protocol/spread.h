@@ -25,6 +25,7 @@
 #include "farside/team/team.h"
 
 #include "comm/protocol/rules.h"
+#include "comm/time_limits.h"
 
 namespace farside {
 
@@ -34,7 +35,7 @@ class Spread {
   struct Options {
     std::uint64_t piece_bytes = 256U << 10U;
     /// Timeout of one transfer: a rank that does not answer must not hold up the others.
-    Duration step_timeout = std::chrono::seconds(1);
+    Duration step_timeout = comm::time_limits::kStep;
   };
 
   /// The description of a broadcast; it travels as it is. `signal` is the place of a ControlWord in the same region.

@@ -10,6 +10,7 @@
 #include "base/backoff.h"
 #include "fabric/bulk_copy.h"
 #include "fabric/clock.h"
+#include "fabric/time_limits.h"
 
 namespace farside {
 
@@ -18,7 +19,6 @@ namespace {
 // A sleeper is woken by write_signal and by mark_lost. It also looks for itself, with exponential backoff, for a change
 // without a wake-up: a plain store, an atomic, a write that came through a NIC.
 constexpr Duration kFirstSleep = std::chrono::microseconds(50);
-constexpr Duration kMaxSleep = std::chrono::milliseconds(100);
 
 std::uint64_t swap_if(std::atomic_ref<std::uint64_t> word, std::uint64_t expected, std::uint64_t desired) {
   word.compare_exchange_strong(expected, desired);
@@ -257,7 +257,7 @@ bool HostChannel::changes_while_awake(const LocalWord<ControlWord>& word, std::u
 Outcome HostChannel::sleep_until_changed(RegionHeader& header, const LocalWord<ControlWord>& word, std::uint64_t seen,
                                          Deadline deadline, const Awaited& awaited) const {
   const Sleeper sleeper(header);
-  for (Backoff<Duration> backoff(kFirstSleep, kMaxSleep);;) {
+  for (Backoff<Duration> backoff(kFirstSleep, fabric::time_limits::kMaxSleep);;) {
     const std::uint32_t ticket = sleeper.ticket();
     if (word.load() != seen) return Outcome::done;
     if (lives_of(awaited.peers) != awaited.lives) return Outcome::peer_lost;

@@ -1,30 +1,21 @@
 #include "fabric/host/host_fabric.h"
 
 #include <cstdlib>
-#include <random>
 #include <thread>
 
 #include "farside/base/error.h"
 #include "farside/base/mix.h"
 
+#include "base/random_bits.h"
 #include "fabric/clock.h"
 #include "fabric/host/host_channel.h"
 
 namespace farside {
 
-namespace {
-
-std::uint64_t random_seed() {
-  std::random_device device;
-  return (std::uint64_t{device()} << 32) | device();
-}
-
-}  // namespace
-
 HostFabric::HostFabric(HostFabricOptions options)
     : options_(std::move(options)),
       self_{.process = this_process(), .host = host_identity(), .ucx = {}},
-      random_state_(random_seed()) {
+      random_state_(random_bits<std::uint64_t>()) {
   if (options_.mode == FabricMode::direct || (options_.mode == FabricMode::automatic && !options_.remote_peers)) return;
   ucx_ = std::make_unique<UcxEngine>([this] { regions_.wake_all(); }, options_);
   self_.ucx = ucx_->address();

@@ -11,6 +11,7 @@
 #include "farside/base/error.h"
 #include "farside/base/log.h"
 #include "farside/base/memory.h"
+#include "farside/base/rounding.h"
 #include "farside/base/units.h"
 #include "farside/fabric/host.h"
 
@@ -23,8 +24,6 @@ namespace {
 constexpr std::size_t kMaxNameBytes = 128;
 
 constexpr int kMadviseCollapse = 25;  // MADV_COLLAPSE, which Debian 12's libc does not name
-
-constexpr std::size_t round_up(std::size_t value, std::size_t unit) { return (value + unit - 1) / unit * unit; }
 
 RegionHeader& header_at(const Mapping& mapping) { return *reinterpret_cast<RegionHeader*>(mapping.base()); }
 

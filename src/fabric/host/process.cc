@@ -18,12 +18,11 @@
 #include "farside/base/log.h"
 
 #include "fabric/clock.h"
+#include "fabric/time_limits.h"
 
 namespace farside {
 
 namespace {
-
-constexpr Duration kBetweenAttempts = std::chrono::milliseconds(10);
 
 /// Field 22 of /proc/<pid>/stat. Nothing, with errno set, when that cannot be read: which does not say that the process
 /// has ended.
@@ -57,12 +56,12 @@ std::optional<Fd> open_until(const ProcessId& process, Deadline deadline) {
     try {
       return open_process(process);
     } catch (const Error& error) {
-      if (monotonic_now() + kBetweenAttempts >= deadline.at) {
+      if (monotonic_now() + fabric::time_limits::kBetweenLooksAtProcess >= deadline.at) {
         log::warn("process " + std::to_string(process.pid) + " may live: " + error.what());
         return std::nullopt;
       }
     }
-    std::this_thread::sleep_for(kBetweenAttempts);
+    std::this_thread::sleep_for(fabric::time_limits::kBetweenLooksAtProcess);
   }
 }
 

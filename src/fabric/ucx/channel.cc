@@ -11,6 +11,7 @@
 
 #include "base/assert.h"
 #include "fabric/clock.h"
+#include "fabric/time_limits.h"
 #include "fabric/ucx/link.h"
 
 namespace farside {
@@ -26,9 +27,6 @@ constexpr Duration kSpin = 20us;
 // Between two looks where UCX's event descriptor is of no use.
 constexpr Duration kNap = 200us;
 
-// How long a channel tries at its end to deliver WRITEs that were not flushed.
-constexpr Duration kParting = 200ms;
-
 const UcxAccess& access_of(const Operation& operation) {
   return static_cast<const UcxAccess&>(*operation.region->access());
 }
@@ -43,7 +41,7 @@ UcxChannel::UcxChannel(const UcxContext& context, const UcxCredentials& self, Uc
 UcxChannel::~UcxChannel() {
   std::vector<PeerId> peers;
   for (const auto& [peer, link] : links_) peers.push_back(peer);
-  const Deadline parting{monotonic_now() + kParting};
+  const Deadline parting{monotonic_now() + fabric::time_limits::kParting};
   for (const PeerId peer : peers) (void)flush(peer, parting);
   while (!links_.empty()) end(std::move(links_.extract(links_.begin()).mapped()), Outcome::link_lost);
   siblings_.remove(*this);  // a flush may have opened a worker and added it

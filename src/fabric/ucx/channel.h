@@ -16,6 +16,7 @@
 #include "farside/fabric/time.h"
 
 #include "base/throttled_log.h"
+#include "fabric/time_limits.h"
 #include "fabric/ucx/channel_set.h"
 #include "fabric/ucx/context.h"
 #include "fabric/ucx/peer.h"
@@ -181,7 +182,7 @@ class UcxChannel {
   };
   std::map<UcxIdentity, Opened> opened_;
   bool renews_worker_ = false;
-  Duration until_explained_ = std::chrono::milliseconds(250);
+  Duration until_explained_ = fabric::time_limits::kUntilExplained;
   std::uint64_t read_back_ = 0;  // where a flush reads to
   std::atomic<bool> attention_ = false;
 };

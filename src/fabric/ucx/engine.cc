@@ -8,14 +8,14 @@
 #include <unordered_set>
 #include <utility>
 
-#include <sys/random.h>
-
 #include "farside/base/error.h"
 #include "farside/base/log.h"
 #include "farside/base/units.h"
 
 #include "base/assert.h"
+#include "base/random_bits.h"
 #include "fabric/clock.h"
+#include "fabric/time_limits.h"
 
 namespace farside {
 
@@ -33,17 +33,6 @@ constexpr unsigned kEndpointsATurn = 32;
 
 // The most channels of peers whose endpoints are counted.
 constexpr std::size_t kMaxWorkers = 65'536;
-
-// A sleeper that is never signalled looks once in this time, as every wait has a deadline.
-constexpr Duration kLongSleep = 1h;
-
-UcxIdentity draw_identity() {
-  UcxIdentity identity{};
-  if (::getrandom(identity.data(), sizeof identity, 0) != sizeof identity) {
-    throw errno_error("draw random numbers for", "the UCX engine");
-  }
-  return identity;
-}
 
 }  // namespace
 
@@ -227,7 +216,7 @@ void UcxEngine::answer(Line& line, bool welcome) {
 UcxEngine::UcxEngine(std::function<void()> on_event, const HostFabricOptions& options)
     : on_event_(std::move(on_event)),
       context_(options.expected_peers, options.network),
-      self_{draw_identity(), options.secret},
+      self_{random_bits<UcxIdentity>(), options.secret},
       target_([this](ucp_ep_h endpoint) { fail_line(endpoint); }),
       worker_(context_, UCS_THREAD_MODE_SERIALIZED) {
   worker_.on_message(kGreetingMessage, &on_greeting, this);
@@ -397,7 +386,7 @@ void UcxEngine::serve(const std::stop_token& stop) {
       const MutexLock held(mutex_);
       armed = worker_.arm();
     }
-    if (armed && !turn()) worker_.sleep({monotonic_now() + kLongSleep});
+    if (armed && !turn()) worker_.sleep({monotonic_now() + fabric::time_limits::kLongSleep});
   }
 }
 

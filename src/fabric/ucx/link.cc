@@ -11,6 +11,7 @@
 
 #include "base/assert.h"
 #include "fabric/clock.h"
+#include "fabric/time_limits.h"
 
 namespace farside {
 
@@ -116,12 +117,11 @@ void UcxChannel::end_failed(std::unique_ptr<Link> link) {
 }
 
 void UcxChannel::note_failure(const Link& link) {
-  constexpr Duration kInitialPause = 1ms;
-  constexpr Duration kMaxPause = 200ms;
+  using namespace fabric::time_limits;
   const std::shared_ptr<UcxPeer>& peer = link.peer;
   Pause& pause = pauses_[peer->id];
   const Duration before = pause.peer == peer ? pause.length : Duration{};
-  const Duration length = std::clamp<Duration>(2 * before, kInitialPause, kMaxPause);
+  const Duration length = std::clamp<Duration>(2 * before, kFirstLinkPause, kMaxLinkPause);
   pause = {peer, length, monotonic_now() + length};
 }
 
@@ -219,8 +219,7 @@ void UcxChannel::end(std::unique_ptr<Link> link, Outcome outcome) {
   }
   link->endpoint.close();
   constexpr int kRoundsBeforeNapping = 1000;
-  constexpr Duration kCancelling = 5s;
-  const Time give_up = monotonic_now() + kCancelling;
+  const Time give_up = monotonic_now() + fabric::time_limits::kCancelling;
   for (int round = 0; link->under_way != 0; ++round) {
     const bool moved = worker_->progress();
     if (round <= kRoundsBeforeNapping) continue;

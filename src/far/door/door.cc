@@ -12,7 +12,6 @@
 
 #include <poll.h>
 #include <sys/eventfd.h>
-#include <sys/random.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -20,20 +19,16 @@
 #include "farside/base/log.h"
 
 #include "base/mutex.h"
+#include "base/random_bits.h"
 #include "base/signals_held.h"
 #include "base/throttled_log.h"
 #include "far/door/packets.h"
 #include "far/door/program.h"
+#include "far/time_limits.h"
 #include "net/local_socket.h"
+#include "net/time_limits.h"
 
 namespace farside::far {
-
-namespace {
-
-constexpr std::chrono::seconds kForkLimit{60};
-constexpr std::chrono::milliseconds kPauseAfterFailedAccept{20};
-
-}  // namespace
 
 class Door::State {
  public:
@@ -110,7 +105,7 @@ void Door::State::admit() {
   Fd socket(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
   if (!socket) {
     log_.warn("cannot accept a program: " + std::string(std::strerror(errno)));
-    std::this_thread::sleep_for(kPauseAfterFailedAccept);  // the listener stays readable: without a pause it would spin
+    std::this_thread::sleep_for(net::time_limits::kRest);  // the listener stays readable: without a pause it would spin
     return;
   }
   if (!is_of_this_user(socket)) return log_.warn("a program of another user was turned away");
@@ -125,7 +120,7 @@ void Door::State::admit() {
   } catch (const Error& error) {  // this one is turned away; the others go on
     visits_.pop_back();
     log_.warn(error.what());
-    std::this_thread::sleep_for(kPauseAfterFailedAccept);
+    std::this_thread::sleep_for(net::time_limits::kRest);
   }
 }
 
@@ -176,7 +171,7 @@ void Door::State::join(const Connection& connection, Received request, std::uniq
 void Door::State::fork(const Connection& connection, const Received& request) {
   auto heritage = std::make_unique<Heritage>(find(request));
   if (!send(*connection, DoorKind::quiet)) return;
-  set_time_out(*connection, kForkLimit);
+  set_time_out(*connection, time_limits::kFork);
   auto next = receive(*connection);
   heritage->let_parent_go_on();
   set_time_out(*connection, std::chrono::seconds(0));
@@ -214,8 +209,7 @@ void Door::State::answer(const Connection& connection, const Received& request) 
 // ---- Who is here
 
 Door::State::Token Door::State::enter(const std::shared_ptr<Program>& program) {
-  Token token = 0;
-  if (::getrandom(&token, sizeof token, 0) != sizeof token) throw errno_error("read", "random bytes");
+  const auto token = random_bits<Token>();
   const MutexLock lock(mutex_);
   programs_.emplace(token, program);
   ++ended_.programs;

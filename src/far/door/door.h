@@ -14,6 +14,7 @@
 #include "far/door/profile.h"
 #include "far/door/rules.h"
 #include "far/pager/page_mover.h"
+#include "far/time_limits.h"
 
 namespace farside::far {
 
@@ -24,7 +25,7 @@ struct DoorOptions {
   std::uint64_t threshold_bytes = 0;  ///< from which an allocation is far
   std::uint32_t most_ahead_pages = 32;
   /// How long a fault waits for a page to leave.
-  std::chrono::milliseconds patience = std::chrono::minutes(2);
+  std::chrono::milliseconds patience = time_limits::kLeave;
   /// Has the hints that allocations get, and is told how they are used; if any. It stays as long as the door.
   Profile* profile = nullptr;
 };

@@ -11,6 +11,7 @@
 #include "farside/base/error.h"
 
 #include "base/assert.h"
+#include "base/socket_packet.h"
 #include "far/pager/page_table.h"
 #include "net/local_socket.h"
 
@@ -57,36 +58,19 @@ Fd listen_for_programs(const std::string& path) {
 
 std::optional<Received> receive(const Fd& connection) {
   Received received;
-  alignas(cmsghdr) std::array<std::byte, CMSG_SPACE(sizeof(ucred)) + CMSG_SPACE(sizeof(int))> control{};
-  iovec data{&received.packet, sizeof received.packet};
-  msghdr message{};
-  message.msg_iov = &data;
-  message.msg_iovlen = 1;
-  message.msg_control = control.data();
-  message.msg_controllen = control.size();
+  SocketPacket<1, PacketSender::known> incoming(std::as_writable_bytes(std::span(&received.packet, 1)));
   ssize_t bytes = -1;
   do {
-    bytes = ::recvmsg(connection.get(), &message, MSG_CMSG_CLOEXEC);
+    bytes = ::recvmsg(connection.get(), incoming.message(), MSG_CMSG_CLOEXEC);
   } while (bytes < 0 && errno == EINTR);
   if (bytes < 0) return std::nullopt;
+  received.process = incoming.sender();
   std::size_t descriptors = 0;
-  for (cmsghdr* part = CMSG_FIRSTHDR(&message); part != nullptr; part = CMSG_NXTHDR(&message, part)) {
-    if (part->cmsg_level != SOL_SOCKET) continue;
-    if (part->cmsg_type == SCM_CREDENTIALS) {
-      ucred sender{};
-      std::memcpy(&sender, CMSG_DATA(part), sizeof sender);
-      received.process = sender.pid;
-    } else if (part->cmsg_type == SCM_RIGHTS) {
-      descriptors += (part->cmsg_len - CMSG_LEN(0)) / sizeof(int);  // there is room for two: each is ours to close
-      for (std::size_t at = CMSG_LEN(0); at < part->cmsg_len; at += sizeof(int)) {
-        int fd = -1;
-        std::memcpy(&fd, reinterpret_cast<const std::byte*>(part) + at, sizeof fd);
-        received.descriptor = Fd(fd);
-      }
-    }
-  }
-  if (descriptors > 1) return std::nullopt;
-  if ((message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0) return std::nullopt;
+  incoming.take_descriptors([&](int fd) {
+    received.descriptor = Fd(fd);
+    ++descriptors;
+  });
+  if (descriptors > 1 || !incoming.has_all_data() || !incoming.has_all_descriptors()) return std::nullopt;
   if (!is_sound(received.packet, static_cast<std::size_t>(bytes))) return std::nullopt;
   return received;
 }

@@ -16,14 +16,13 @@
 #include "farside/base/log.h"
 
 #include "base/assert.h"
+#include "far/time_limits.h"
 
 namespace farside::far {
 
 namespace {
 
-constexpr PageNumber kChunk = 4096;        // pages that are looked at in one go
-constexpr std::chrono::seconds kGrace{1};  // in which a process ends by itself
-constexpr std::chrono::seconds kTimeout{10};
+constexpr PageNumber kChunk = 4096;  // pages that are looked at in one go
 constexpr int kLook_ms = 1;
 
 /// Calls `then(first, count)` for chunks of the pages below `end`.
@@ -193,8 +192,8 @@ void Program::await_end() {
   for (bool is_killed = false;;) {
     if (userfault_.unprotect(memory_.at(memory_.ranges().arena().first), kPageBytes) == ESRCH) return;
     const auto waited = std::chrono::steady_clock::now() - began;
-    if (waited > kGrace && !std::exchange(is_killed, true)) memory_.kill();
-    if (waited > kTimeout && household_.is_closing) break;
+    if (waited > time_limits::kEnd && !std::exchange(is_killed, true)) memory_.kill();
+    if (waited > time_limits::kClose && household_.is_closing) break;
     pollfd wait{userfault_.descriptor(), POLLIN, 0};
     (void)::poll(&wait, 1, is_killed ? 50 * kLook_ms : kLook_ms);
     serve_who_waits();

@@ -2,12 +2,14 @@
 
 #include <algorithm>
 
+#include "farside/base/rounding.h"
+
 #include "base/assert.h"
 
 namespace farside::far {
 
 Slots::Slots(std::unique_ptr<Shuttle> keeper, Slot count)
-    : count_(count), counts_(count), used_of_((count + kGroup - 1) / kGroup), keeper_(std::move(keeper)) {}
+    : count_(count), counts_(count), used_of_(div_ceil(count, kGroup)), keeper_(std::move(keeper)) {}
 
 std::uint64_t Slots::used() {
   const MutexLock lock(mutex_);

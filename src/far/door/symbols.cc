@@ -9,6 +9,8 @@
 #include <elfutils/libdwfl.h>
 #include <fmt/format.h>
 
+#include "farside/base/rounding.h"
+
 #include "far/pager/page_table.h"
 
 namespace farside::far {
@@ -79,7 +81,7 @@ std::string readable(const char* symbol) {
 
 DoorRange in_pages(std::uint64_t begin, std::uint64_t end, const DoorRange& within) {
   begin = std::max(begin / kPageBytes * kPageBytes, within.address);
-  end = std::min((end + kPageBytes - 1) / kPageBytes * kPageBytes, within.address + within.bytes);
+  end = std::min(round_up(end, kPageBytes), within.address + within.bytes);
   return {begin, end > begin ? end - begin : 0};
 }
 

@@ -4,6 +4,8 @@
 #include <bit>
 #include <iterator>
 
+#include "farside/base/rounding.h"
+
 #include "base/assert.h"
 
 namespace farside::far {
@@ -13,8 +15,6 @@ namespace {
 constexpr std::size_t kLeastPiece = 16;
 constexpr std::size_t kMaxSmallBytes = 16384;
 constexpr std::size_t kPiecesOfRun = 16;  // at least
-
-std::size_t round_up(std::size_t number, std::size_t to) { return (number + to - 1) / to * to; }
 
 // Four sizes to each power of two: at most a fifth is lost.
 std::size_t size_of_piece(std::size_t bytes) {
@@ -45,7 +45,7 @@ std::optional<std::size_t> HeapLayout::take(std::size_t bytes, std::size_t align
 std::optional<std::size_t> HeapLayout::take_small(std::size_t piece_bytes) {
   std::set<std::size_t>& with_room = partly_[piece_bytes];
   if (with_room.empty()) {
-    const std::size_t granules = round_up(piece_bytes * kPiecesOfRun, kGranuleBytes) / kGranuleBytes;
+    const std::size_t granules = div_ceil(piece_bytes * kPiecesOfRun, kGranuleBytes);
     const auto first = take_run(granules, 1);
     if (!first) return std::nullopt;
     runs_.emplace(*first, Run{granules, piece_bytes, std::vector<bool>(granules * kGranuleBytes / piece_bytes), 0});

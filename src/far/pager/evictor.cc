@@ -4,6 +4,7 @@
 #include <chrono>
 
 #include "farside/base/log.h"
+#include "farside/base/rounding.h"
 
 #include "base/backoff.h"
 #include "base/signals_held.h"
@@ -57,7 +58,7 @@ std::uint64_t Evictor::share(std::uint64_t wanted) const {
   const std::uint64_t here = mover_.pages_here();
   if (here == 0) return 0;
   const std::uint64_t of_all = std::max(frames_.used(), here);
-  return std::max((wanted * here + of_all - 1) / of_all, std::min(wanted, kLeastBatch));
+  return std::max(div_ceil(wanted * here, of_all), std::min(wanted, kLeastBatch));
 }
 
 // Pages that cannot leave now are tried again: room may come free in the space. A thread that waits for a frame in that

@@ -6,15 +6,13 @@
 #include <cstring>
 
 #include "base/assert.h"
+#include "far/time_limits.h"
 
 namespace farside::far {
 
 namespace {
 
 alignas(kPageBytes) constexpr std::array<std::byte, Shuttle::kPages * kPageBytes> kZeros{};
-
-// A fork may begin while a thread waits for a frame, and then no page leaves.
-constexpr std::chrono::milliseconds kSlice{100};
 
 void add(std::atomic<std::uint64_t>& counter, std::uint64_t by) { counter.fetch_add(by, std::memory_order_relaxed); }
 
@@ -135,7 +133,7 @@ bool PageMover::take_frame() {
   if (frames_.take_one(std::chrono::milliseconds(0))) return true;
   const auto give_up = std::chrono::steady_clock::now() + patience_;
   while (!departures_.barred() && !memory_.is_gone()) {
-    if (frames_.take_one(kSlice)) return true;
+    if (frames_.take_one(time_limits::kFrameLook)) return true;
     if (std::chrono::steady_clock::now() >= give_up) return false;
   }
   frames_.overdraw(1);

@@ -18,6 +18,7 @@
 #include "far/pager/evictor.h"
 #include "far/pager/shuttle.h"
 #include "far/pager/userfault.h"
+#include "far/time_limits.h"
 
 namespace farside::far {
 
@@ -26,7 +27,7 @@ struct PagerOptions {
   FaultService service = FaultService::automatic;
   std::uint32_t most_ahead_pages = 32;
   /// How long a fault waits for a page to leave, when the space has no room.
-  std::chrono::milliseconds patience = std::chrono::minutes(2);
+  std::chrono::milliseconds patience = time_limits::kLeave;
 };
 
 /// Thread safety: every call, from any thread. Requires: no thread uses the arena any more when the pager is destroyed.

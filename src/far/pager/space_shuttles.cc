@@ -6,12 +6,11 @@
 #include <vector>
 
 #include "base/assert.h"
+#include "far/time_limits.h"
 
 namespace farside::far {
 
 namespace {
-
-constexpr Duration kTimeout = std::chrono::seconds(60);  // a node that died is replaced meanwhile, or never
 
 class SpaceShuttle final : public Shuttle {
  public:
@@ -23,13 +22,14 @@ class SpaceShuttle final : public Shuttle {
   [[nodiscard]] std::byte* buffer() override { return region_->span(0, kPages * kPageBytes).adapter_data(); }
 
   [[nodiscard]] Result fetch(std::span<const PageNumber> pages) override {
-    return lane_->read(list(pages), fabric_.in(kTimeout));
+    return lane_->read(list(pages), fabric_.in(time_limits::kPages));
   }
   [[nodiscard]] Result store(std::span<const PageNumber> pages) override {
-    return lane_->write(list(pages), fabric_.in(kTimeout));
+    return lane_->write(list(pages), fabric_.in(time_limits::kPages));
   }
   [[nodiscard]] Result erase(PageNumber first, PageNumber count) override {
-    return lane_->discard(std::uint64_t{first} * kPageBytes, std::uint64_t{count} * kPageBytes, fabric_.in(kTimeout));
+    return lane_->discard(std::uint64_t{first} * kPageBytes, std::uint64_t{count} * kPageBytes,
+                          fabric_.in(time_limits::kPages));
   }
 
  private:

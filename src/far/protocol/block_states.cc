@@ -3,37 +3,33 @@
 #include <algorithm>
 #include <utility>
 
+#include "farside/base/rounding.h"
+
 #include "base/assert.h"
 
 namespace farside::far {
-
-namespace {
-
-std::uint64_t parts_of(std::uint64_t whole, std::uint64_t part) { return (whole + part - 1) / part; }
-
-}  // namespace
 
 BlockStates::BlockStates(std::uint64_t space_bytes, std::uint64_t slab_bytes, std::uint64_t block_bytes)
     : space_bytes_(space_bytes),
       slab_bytes_(slab_bytes),
       block_bytes_(block_bytes),
-      blocks_of_slab_(parts_of(slab_bytes, block_bytes)),
-      blocks_(parts_of(space_bytes, slab_bytes) * blocks_of_slab_),
-      counts_(parts_of(space_bytes, slab_bytes)) {}
+      blocks_of_slab_(div_ceil(slab_bytes, block_bytes)),
+      blocks_(div_ceil(space_bytes, slab_bytes) * blocks_of_slab_),
+      counts_(div_ceil(space_bytes, slab_bytes)) {}
 
 std::uint64_t BlockStates::bytes_of(std::uint64_t slab) const {
   assert_that(slab * slab_bytes_ < space_bytes_, "a slab begins within its space");
   return std::min(slab_bytes_, space_bytes_ - slab * slab_bytes_);
 }
 
-std::uint64_t BlockStates::blocks_of(std::uint64_t slab) const { return parts_of(bytes_of(slab), block_bytes_); }
+std::uint64_t BlockStates::blocks_of(std::uint64_t slab) const { return div_ceil(bytes_of(slab), block_bytes_); }
 
 // ---- Changes
 
 void BlockStates::set(std::uint64_t slab, std::uint64_t offset, std::uint64_t bytes, BlockState state) {
   const Part whole = whole_blocks(slab, offset, bytes);
   Counts& counts = counts_[slab];
-  for (std::uint64_t block = parts_of(whole.begin, block_bytes_); block * block_bytes_ < whole.end; ++block) {
+  for (std::uint64_t block = div_ceil(whole.begin, block_bytes_); block * block_bytes_ < whole.end; ++block) {
     const BlockState before = std::exchange(at(slab)[block], state);
     if (before == BlockState::zeros) --counts.zeros;
     if (before == BlockState::lost) --counts.lost;
@@ -70,7 +66,7 @@ void BlockStates::reset(std::uint64_t slab) { store(slab, 0, bytes_of(slab)); }
 BlockStates::Part BlockStates::whole_blocks(std::uint64_t slab, std::uint64_t offset, std::uint64_t bytes) const {
   const std::uint64_t end = offset + bytes;
   assert_that(end <= bytes_of(slab), "the bytes lie within the slab");
-  const std::uint64_t first = std::min(end, parts_of(offset, block_bytes_) * block_bytes_);
+  const std::uint64_t first = std::min(end, div_ceil(offset, block_bytes_) * block_bytes_);
   return {first, end == bytes_of(slab) ? end : std::max(first, end / block_bytes_ * block_bytes_)};
 }
 

@@ -3,17 +3,9 @@
 #include <algorithm>
 
 #include "base/assert.h"
+#include "far/time_limits.h"
 
 namespace farside::far {
-
-namespace {
-
-using namespace std::chrono_literals;
-
-constexpr Duration kLook = 100ms;  // after which a sleeper that was not woken looks for itself
-constexpr Duration kRing = 1s;     // for the loopback
-
-}  // namespace
 
 Holds::Holds(Fabric& fabric, PeerId self, std::uint64_t count)
     : fabric_(fabric),
@@ -117,7 +109,7 @@ Outcome Holds::wait_until(Channel& channel, std::uint64_t slab, Act try_it, Dead
       if (try_it(at)) return Outcome::done;
       ++at.sleepers;
     }
-    const Deadline look{std::min(deadline.at, fabric_.in(kLook).at)};
+    const Deadline look{std::min(deadline.at, fabric_.in(time_limits::kLockLook).at)};
     const Outcome waited = channel.wait_until(
         *bells_, bell, [rung](std::uint64_t now) { return now != rung; }, look);
     const MutexLock lock(at.mutex);
@@ -135,7 +127,7 @@ void Holds::change(Channel& channel, std::uint64_t slab, Change change) const {
     if (at.sleepers == 0) return;
   }
   // When that fails sleepers look for themselves.
-  (void)channel.add_signal(own_->word<AtomicWord>(sizeof(AtomicWord) * slab), 1, fabric_.in(kRing));
+  (void)channel.add_signal(own_->word<AtomicWord>(sizeof(AtomicWord) * slab), 1, fabric_.in(time_limits::kRing));
 }
 
 }  // namespace farside::far

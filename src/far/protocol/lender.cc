@@ -3,12 +3,9 @@
 #include "farside/base/error.h"
 
 #include "base/assert.h"
+#include "far/time_limits.h"
 
 namespace farside::far {
-
-namespace {
-constexpr Duration kLoopback = std::chrono::seconds(30);
-}
 
 Lender::Lender(Fabric& fabric, Channel& channel, const Region& table, PeerId self, Backing& backing,
                const LenderSettings& settings, const FarRules& rules)
@@ -99,7 +96,7 @@ SlabWord Lender::look(SlabNumber slab) const { return SlabWord::of(table_.word<A
 // do so later, when the word says the same of another holder. To `to` no other process changes it.
 bool Lender::change(SlabNumber slab, SlabWord from, SlabWord to) {
   const auto word = own_->word<AtomicWord>(word_offset(slab));
-  const Deadline deadline = fabric_.in(kLoopback);
+  const Deadline deadline = fabric_.in(time_limits::kOwnTable);
   bool may_be_done = false;
   for (;;) {
     const Fetched old = channel_.compare_swap(word, from.bits(), to.bits(), deadline);

@@ -8,12 +8,11 @@
 #include "farside/base/error.h"
 
 #include "base/assert.h"
+#include "far/time_limits.h"
 
 namespace farside::far {
 
 namespace {
-
-constexpr Duration kSetUp = std::chrono::seconds(10);
 
 std::uint64_t load(Channel& channel, const RemoteRegion& table, std::uint64_t offset, Deadline deadline) {
   const Fetched word = channel.load(table.word<ControlWord>(offset), deadline);
@@ -34,7 +33,7 @@ LentMemory::LentMemory(Fabric& fabric, std::unique_ptr<RemoteRegion> table, std:
       by_memory_(fabric.reaches_by_memory(peer())),
       self_(self) {
   const auto channel = fabric.open_channel();
-  const Deadline deadline = fabric.in(kSetUp);
+  const Deadline deadline = fabric.in(time_limits::kTable);
   const auto word = [&](std::uint64_t offset) { return load(*channel, *table_, offset, deadline); };
   const std::uint64_t magic = word(offsetof(TableHead, magic));
   const std::uint64_t slabs = word(offsetof(TableHead, slabs));

@@ -5,10 +5,12 @@
 #include <utility>
 
 #include "farside/base/error.h"
+#include "farside/base/rounding.h"
 #include "farside/base/units.h"
 
 #include "base/assert.h"
 #include "base/backoff.h"
+#include "far/time_limits.h"
 
 namespace farside::far {
 
@@ -17,17 +19,6 @@ namespace {
 constexpr Duration kFirstPause = std::chrono::microseconds(50);
 constexpr Duration kMaxPause = std::chrono::milliseconds(2);
 constexpr std::uint64_t kCopiedAtOnce = 256U << 10U;
-
-// Readers and writers wait while a slab is mended: at most kPoliteWait until it comes to rest, and at most the copy
-// limit until it is mended. A slow network is given more the next time.
-constexpr Duration kPoliteWait = std::chrono::milliseconds(5);
-constexpr Duration kFirstCopyLimit = std::chrono::seconds(1);
-constexpr Duration kMaxCopyLimit = std::chrono::seconds(8);
-
-constexpr Duration kAfterwards = std::chrono::seconds(1);  // to give back what was taken, however late it is
-constexpr Duration kSettleLimit = std::chrono::seconds(1);
-constexpr Duration kAnswerLimit = std::chrono::seconds(1);
-constexpr Duration kTakeLimit = std::chrono::seconds(2);  // at one node, when others may have room
 
 std::uint64_t living_copies(const Place& place) {
   return static_cast<std::uint64_t>(std::ranges::count_if(place, &Copy::lives));
@@ -49,12 +40,12 @@ SlabMap::SlabMap(Fabric& fabric, PeerId self, const SpaceShape& shape, const Far
       shape_(shape),
       rules_(rules),
       limits_(limits),
-      holds_(fabric, self, (shape.bytes + shape.slab_bytes - 1) / shape.slab_bytes),
-      places_((shape.bytes + shape.slab_bytes - 1) / shape.slab_bytes),
+      holds_(fabric, self, div_ceil(shape.bytes, shape.slab_bytes)),
+      places_(div_ceil(shape.bytes, shape.slab_bytes)),
       blocks_(shape.bytes, shape.slab_bytes, shape.block_bytes),
       noted_lost_(places_.size()),
       mender_(fabric.open_channel()),
-      copy_limit_(kFirstCopyLimit),
+      copy_limit_(time_limits::kFirstCopy),
       copied_(std::min(kCopiedAtOnce, shape.slab_bytes)) {}
 
 void SlabMap::add(std::unique_ptr<LentMemory> node) {
@@ -79,7 +70,7 @@ std::vector<LentMemory*> SlabMap::living() const {
 
 void SlabMap::find_lost(Channel& channel, Deadline deadline) const {
   for (LentMemory* node : living()) {
-    if (!node->unresponsive()) (void)node->answers(channel, sooner(deadline, fabric_.in(kAnswerLimit)));
+    if (!node->unresponsive()) (void)node->answers(channel, sooner(deadline, fabric_.in(time_limits::kAnswer)));
   }
 }
 
@@ -246,13 +237,14 @@ Result SlabMap::take_copies(Channel& channel, std::uint64_t slab, Place& place, 
         continue;
       }
       Copy found{node};
-      const LentMemory::Take take = node->take(channel, found.slab, sooner(deadline, fabric_.in(kTakeLimit)));
+      const LentMemory::Take take = node->take(channel, found.slab, sooner(deadline, fabric_.in(time_limits::kTake)));
       if (take == LentMemory::Take::taken) {
         auto* const lacking = std::ranges::find_if_not(place, &Copy::lives);
         assert_that(lacking != place.end(), "a place that lacks a copy has room for it");
         *lacking = found;
       }
-      if (take == LentMemory::Take::failed) (void)node->answers(channel, sooner(deadline, fabric_.in(kAnswerLimit)));
+      if (take == LentMemory::Take::failed)
+        (void)node->answers(channel, sooner(deadline, fabric_.in(time_limits::kAnswer)));
       may_come |= take == LentMemory::Take::soon || take == LentMemory::Take::failed;
     }
     const std::uint64_t taken = living_copies(place);
@@ -282,7 +274,7 @@ Result SlabMap::drop(Channel& channel, std::uint64_t slab, Deadline deadline) {
 
 // Readers wait meanwhile. If it is in use for longer, the thread that mends tries again.
 void SlabMap::drop_zeros(Channel& channel, std::uint64_t slab) {
-  if (be_alone(channel, slab, fabric_.in(kPoliteWait)) != Outcome::done) {
+  if (be_alone(channel, slab, fabric_.in(time_limits::kPoliteWait)) != Outcome::done) {
     const MutexLock lock(mutex_);
     unused_.insert(slab);
     return;
@@ -305,7 +297,7 @@ void SlabMap::give_back(Channel& channel, const Copy& copy) {
     const MutexLock lock(mutex_);
     if (silent_.contains(copy.node) || copy.node->unresponsive()) return debts_.push_back(copy);
   }
-  const Outcome given = copy.node->give_back(channel, copy.slab, fabric_.in(kAfterwards));
+  const Outcome given = copy.node->give_back(channel, copy.slab, fabric_.in(time_limits::kGiveBack));
   if (given == Outcome::done || given == Outcome::peer_lost) return;
   const MutexLock lock(mutex_);
   silent_.insert(copy.node);
@@ -319,7 +311,7 @@ void SlabMap::pay_debts() {
     std::erase_if(asked, [this](const LentMemory* node) REQUIRES(mutex_) { return !silent_.contains(node); });
   }
   for (LentMemory* node : asked) {
-    if (!node->answers(*mender_, fabric_.in(kAnswerLimit))) continue;
+    if (!node->answers(*mender_, fabric_.in(time_limits::kAnswer))) continue;
     const MutexLock lock(mutex_);
     silent_.erase(node);
   }
@@ -352,7 +344,7 @@ std::uint64_t SlabMap::damage() const {
 }
 
 bool SlabMap::mend(Deadline deadline) {
-  (void)settle(*mender_, Deadline{std::min(deadline.at, fabric_.in(kSettleLimit).at)});  // or in the next round
+  (void)settle(*mender_, Deadline{std::min(deadline.at, fabric_.in(time_limits::kSettle).at)});  // or in the next round
   pay_debts();
   drop_unused();
   const std::uint64_t damage_before = damage();
@@ -369,7 +361,7 @@ bool SlabMap::mend(Deadline deadline) {
 
 // No other thread reads or writes the slab during the call: else the new copy could miss a write.
 bool SlabMap::mend_one(std::uint64_t slab) {
-  const Deadline polite = fabric_.in(kPoliteWait);
+  const Deadline polite = fabric_.in(time_limits::kPoliteWait);
   if (rules_.rebuilds_alone && be_alone(*mender_, slab, polite) != Outcome::done) return false;
   const Place place = places_[slab];
   const auto survivor = std::ranges::find_if(place, &Copy::lives);
@@ -397,7 +389,7 @@ bool SlabMap::add_copy(std::uint64_t slab, Place& place) {
   if (take_copies(*mender_, slab, place, deadline) != Result::done) return false;
   const bool has_second = place[0].node == from.node && place[1].lives();
   if (has_second && copy(from, place[1], deadline)) return true;
-  if (fabric_.now() >= deadline.at) copy_limit_ = std::min(2 * copy_limit_, kMaxCopyLimit);
+  if (fabric_.now() >= deadline.at) copy_limit_ = std::min<Duration>(2 * copy_limit_, time_limits::kMaxCopy);
   for (const Copy& taken : place) {
     if (taken.node == nullptr || taken.node == from.node) continue;
     Unfinished given_up{.channel = std::exchange(mender_, fabric_.open_channel()), .nodes = {taken.node}};

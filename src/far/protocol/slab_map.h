@@ -22,6 +22,7 @@
 #include "far/protocol/holds.h"
 #include "far/protocol/lent_memory.h"
 #include "far/protocol/rules.h"
+#include "far/time_limits.h"
 
 namespace farside::far {
 
@@ -34,9 +35,10 @@ struct SpaceShape {
 
 /// How long a node may not answer.
 struct AnswerLimits {
-  Duration read = std::chrono::seconds(1);  ///< a READ, when there is another copy; doubled with each failure in a row
-  Duration look = std::chrono::milliseconds(600);  ///< a look at it
-  std::uint32_t looks = 8;  ///< after so many in a row it is given up, if that is safe: a busy machine answers sooner
+  Duration read = time_limits::kRead;  ///< a READ, when there is another copy; doubled with each failure in a row
+  Duration look = time_limits::kLook;  ///< a look at it
+  std::uint32_t looks =
+      time_limits::kLooks;  ///< after so many in a row it is given up, if that is safe: a busy machine answers sooner
 };
 
 struct Copy {

@@ -6,13 +6,13 @@
 
 #include "base/assert.h"
 #include "far/protocol/slab_list.h"
+#include "far/time_limits.h"
 
 namespace farside::far {
 
 namespace {
 
 constexpr Duration kPause = std::chrono::microseconds(200);  // until a loss may be known
-constexpr Duration kFillLimit = std::chrono::seconds(1);
 
 // Only ever READ from.
 std::array<std::byte, 64U << 10U> zeros{};
@@ -200,7 +200,7 @@ std::optional<Transfer> StripedLane::zeros_around(std::span<const Transfer> list
 // Alone there: a thread that writes another part would lose what it has written. Readers wait meanwhile, so not for
 // long. What failed before the deadline is tried again: the block is found again.
 Result StripedLane::fill(const Transfer& block, Deadline deadline) {
-  const Deadline soon{std::min(deadline.at, map_.fabric().in(kFillLimit).at)};
+  const Deadline soon{std::min(deadline.at, map_.fabric().in(time_limits::kFill).at)};
   const bool is_filled = fill_once(block, soon);
   return is_filled || map_.fabric().now() < deadline.at ? Result::done : Result::timed_out;
 }

@@ -7,6 +7,7 @@
 #include "farside/fabric/host.h"
 
 #include "base/assert.h"
+#include "far/time_limits.h"
 
 namespace farside::far {
 
@@ -14,8 +15,6 @@ namespace {
 
 constexpr std::uint64_t kSlabBytes = LenderSettings{}.slab_bytes;
 constexpr std::uint64_t kSpareBytes = 64U << 20U;  // that the machine keeps for others
-constexpr Duration kRevokeLimit = std::chrono::seconds(1);
-constexpr Duration kRest = std::chrono::seconds(1);  // between two looks at the table when no client rings
 
 SlabNumber slabs_of(const LenderOptions& options) {
   if (options.bytes < kSlabBytes) {
@@ -57,7 +56,7 @@ void LenderService::serve_until(const std::function<bool()>& ended) {
     const bool more_to_do = lender_.step();
     tasks_.run();  // after the bell was looked at: a thread that posts rings it
     end_those_who_parted();
-    if (!more_to_do) lender_.rest(fabric_->in(kRest));
+    if (!more_to_do) lender_.rest(fabric_->in(time_limits::kRest));
   }
 }
 
@@ -113,7 +112,7 @@ void LenderService::begin(ServiceClients::Number number, PeerId peer) {
 
 // A client whose end is not certain in time is tried again: until then its slabs are not lent again.
 void LenderService::end_those_who_parted() {
-  const Deadline deadline = fabric_->in(kRevokeLimit);
+  const Deadline deadline = fabric_->in(time_limits::kRevoke);
   std::erase_if(parted_, [this, deadline](const Parted& each) {
     try {
       if (lender_.end(each.client.holder, each.client.peer, each.how, deadline) != Outcome::done) {

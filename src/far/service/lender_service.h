@@ -16,13 +16,13 @@
 
 #include "farside/fabric/fabric.h"
 
+#include "base/task_queue.h"
 #include "base/throttled_log.h"
 #include "far/protocol/lender.h"
 #include "far/service/link_messages.h"
 #include "service/peer_numbers.h"
 #include "service/service_clients.h"
 #include "service/service_fabric.h"
-#include "service/task_queue.h"
 
 namespace farside::far {
 

@@ -9,14 +9,13 @@
 #include "far/service/pool_use.h"
 #include "far/service/pooled_space.h"
 #include "far/spill/spilled_space.h"
+#include "far/time_limits.h"
 #include "net/runtime_dir.h"
 #include "service/service_socket.h"
 
 namespace farside::far {
 
 namespace {
-
-constexpr Duration kLookLimit = std::chrono::seconds(5);
 
 std::unique_ptr<PoolNodes> find_nodes(const PoolOptions& options, SetupClock::time_point deadline) {
   const std::filesystem::path pool = options.runtime_dir.empty() ? runtime_dir() : options.runtime_dir;
@@ -72,7 +71,8 @@ std::unique_ptr<Space> open_pool(const PoolOptions& options) {
   const std::uint64_t bytes = options.all_that_is_left ? all_that_is_left(options, copies) : options.bytes;
   auto space = std::make_unique<PooledSpace>(std::move(nodes), bytes, copies, !options.spill.empty(), deadline);
   // The room that was left a moment ago is no promise of the pool's: nothing is lent before it is written to.
-  const std::uint64_t room = options.all_that_is_left ? bytes : space->room_bytes(space->fabric().in(kLookLimit));
+  const std::uint64_t room =
+      options.all_that_is_left ? bytes : space->room_bytes(space->fabric().in(time_limits::kUse));
   if (room < bytes) {
     throw Error({"take", format_bytes(bytes) + " of far memory",
                  "the pool has " + format_bytes(room) + " left" + (copies == 2 ? ", mirrored" : ""),
@@ -93,7 +93,7 @@ std::vector<std::optional<LentUse>> ask_use(const PoolOptions& options) {
     try {
       const auto memory = nodes->link(node, until, [] {});
       const Duration rest = until - SetupClock::now();
-      uses[node] = memory->use(*channel, nodes->fabric().in(std::min<Duration>(rest, kLookLimit)));
+      uses[node] = memory->use(*channel, nodes->fabric().in(std::min<Duration>(rest, time_limits::kUse)));
     } catch (const Error& error) {
       log::debug(error.what());
     }

@@ -7,16 +7,13 @@
 #include "farside/base/log.h"
 #include "farside/base/units.h"
 
+#include "far/time_limits.h"
+
 namespace farside::far {
 
 namespace {
 
-constexpr auto kLinkLimit = std::chrono::seconds(2);
-constexpr auto kLook = std::chrono::seconds(2);
-constexpr auto kTryUnresponsive = std::chrono::seconds(10);      // to link a node that took the whole limit last time
-constexpr Duration kMendLimit = std::chrono::seconds(2);         // after which the nodes are looked at again
 constexpr auto kFirstMendPause = std::chrono::milliseconds(50);  // before slabs that were in use are tried again
-constexpr auto kWatchPause = std::chrono::milliseconds(300);     // between two looks at all nodes
 
 }  // namespace
 
@@ -70,14 +67,15 @@ bool PooledSpace::take_in_who_came(Tries& tries) {
     const auto begin = SetupClock::now();
     if (nodes_->is_linked(node) || begin < tries[node]) continue;
     try {
-      space_->slabs().add(link(node, begin + kLinkLimit));
+      space_->slabs().add(link(node, begin + time_limits::kLink));
       any = true;
       log::info("node " + std::to_string(node) + " lends memory again");
     } catch (const Error& error) {
       log::debug(error.what());
     }
     const auto end = SetupClock::now();
-    tries[node] = end + (end - begin < kLinkLimit / 2 ? kLook : kTryUnresponsive);
+    tries[node] =
+        end + (end - begin < time_limits::kLink / 2 ? time_limits::kBetweenLinks : time_limits::kBetweenSlowLinks);
   }
   return any;
 }
@@ -85,7 +83,7 @@ bool PooledSpace::take_in_who_came(Tries& tries) {
 void PooledSpace::tend(const std::stop_token& stop) {
   Tries tries;
   CopyCounts told;
-  SetupClock::duration pause = kLook;
+  SetupClock::duration pause = time_limits::kBetweenLinks;
   while (!stop.stop_requested()) {
     {
       MutexLock lock(alarm_->mutex);
@@ -98,11 +96,12 @@ void PooledSpace::tend(const std::stop_token& stop) {
     tell_losses();
     tell_copies(told);
     const CopyCounts before = told;
-    const bool mended = space_->slabs().mend(fabric().in(kMendLimit));
+    const bool mended = space_->slabs().mend(fabric().in(time_limits::kMend));
     tell_copies(told);
     const bool any_came = take_in_who_came(tries);
     // A slab that could not be copied was in use, or finds no room. Longer pauses while that stays so.
-    pause = told.single == 0 || mended ? kLook : std::min<SetupClock::duration>(2 * pause, kLook);
+    pause = told.single == 0 || mended ? time_limits::kBetweenLinks
+                                       : std::min<SetupClock::duration>(2 * pause, time_limits::kBetweenLinks);
     if (told.single != 0 && (any_came || told.single < before.single)) pause = kFirstMendPause;
   }
 }
@@ -139,7 +138,7 @@ void PooledSpace::watch(const std::stop_token& stop) {
   while (!stop.stop_requested()) {
     for (const LenderWatch::Event& event : watch.look()) tell(event);
     MutexLock lock(alarm_->mutex);
-    (void)alarm_->changed.wait_for(lock, stop, kWatchPause, [] { return false; });
+    (void)alarm_->changed.wait_for(lock, stop, time_limits::kBetweenLooks, [] { return false; });
   }
 }
 

@@ -14,14 +14,14 @@
 #include "farside/base/units.h"
 
 #include "base/assert.h"
+#include "far/time_limits.h"
 
 namespace farside::far {
 
 namespace {
 
-constexpr std::size_t kMaxQueued = 4096;                 // items
-constexpr std::uint64_t kDirtyBytes = 8U << 20U;         // that the kernel keeps in memory, which is short
-constexpr auto kRetry = std::chrono::milliseconds(500);  // what could not be written
+constexpr std::size_t kMaxQueued = 4096;          // items
+constexpr std::uint64_t kDirtyBytes = 8U << 20U;  // that the kernel keeps in memory, which is short
 
 /// 0, or errno.
 int write_all(int file, const std::byte* from, std::uint64_t bytes, std::uint64_t offset) {
@@ -140,7 +140,7 @@ void SpillFile::carry(const std::stop_token& stop) {
                          : "; nothing can be written to far memory till that is mended"));
       changed_.notify_all();
       if (unsure_) return;
-      (void)changed_.wait_for(lock, stop, kRetry, [] { return false; });
+      (void)changed_.wait_for(lock, stop, time_limits::kDiskRetry, [] { return false; });
       if (stop.stop_requested()) return;
       continue;
     }

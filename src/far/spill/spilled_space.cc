@@ -4,13 +4,13 @@
 #include <utility>
 
 #include "far/protocol/slab_list.h"
+#include "far/time_limits.h"
 
 namespace farside::far {
 
 namespace {
 
 constexpr std::uint64_t kCarriedAtOnce = 64U << 10U;
-constexpr auto kTryAgain = std::chrono::seconds(2);
 
 Result result_of(SpillFile::Put put) {
   switch (put) {
@@ -182,10 +182,10 @@ Result SpilledLane::leave_to_file(std::uint64_t slab, Deadline deadline) {
 // answer meanwhile.
 void SpilledLane::bring_back(std::uint64_t slab, Deadline deadline) {
   if (!spill_.states.in_file(slab) || Clock::now() < spill_.next_try.load()) return;
-  const Deadline soon{std::min(deadline.at, spill_.pool->fabric().in(kTryAgain).at)};
+  const Deadline soon{std::min(deadline.at, spill_.pool->fabric().in(time_limits::kBringBack).at)};
   if (!spill_.states.move(slab, clock_of(soon))) return;
   if (spill_.states.in_file(slab)) {
-    spill_.next_try = Clock::now() + 2 * kTryAgain;
+    spill_.next_try = Clock::now() + 2 * time_limits::kBringBack;
     if (fill(slab, soon) == Result::done) {
       spill_.states.set_in_file(slab, false);
       spill_.next_try = Clock::time_point{};

@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "farside/base/rounding.h"
 #include "farside/far/space.h"
 
 #include "far/spill/slab_states.h"
@@ -29,7 +30,7 @@ struct Spill {
       : pool(std::move(space)),
         slab_bytes(bytes_of_slab),
         file(path, pool->bytes(), queue_bytes),
-        states((pool->bytes() + slab_bytes - 1) / slab_bytes) {}
+        states(div_ceil(pool->bytes(), slab_bytes)) {}
 
   const std::unique_ptr<Space> pool;
   const std::uint64_t slab_bytes;  ///< that the pool loses as a whole

@@ -8,16 +8,9 @@
 
 #include "base/assert.h"
 #include "gas/protocol/pieces.h"
+#include "gas/time_limits.h"
 
 namespace farside {
-
-namespace {
-
-constexpr Duration kCancelTimeout = std::chrono::seconds(1);
-constexpr Duration kSettleTimeout = std::chrono::milliseconds(100);  // for what was just given up, beyond its deadline
-constexpr Duration kResettleTimeout = std::chrono::milliseconds(10);
-
-}  // namespace
 
 Accessor::Accessor(PageMemory& memory)
     : memory_(memory),
@@ -237,7 +230,7 @@ Ended Accessor::give_up(Ended ended) {
   (void)batch_->wait(memory_.fabric().in({}));  // no local memory is touched once this has returned
   transfers_.clear();
   holder_->give_up();
-  const Deadline deadline = memory_.fabric().in(kSettleTimeout);
+  const Deadline deadline = memory_.fabric().in(gas::time_limits::kSettle);
   const bool awaits = memory_.rules().awaits_what_was_given_up;
   std::erase_if(written_, [&](Rank owner) { return !awaits || is_over(owner, deadline); });
   if (written_.empty()) {
@@ -263,7 +256,7 @@ void Accessor::cancel() noexcept {
   };
   // Whatever the first reports, after the second nothing touches local memory. Where it finds no hold for the puts that
   // were given up, they keep the one they have.
-  logged([this] { return await_posted(memory_.fabric().in(kCancelTimeout)); });
+  logged([this] { return await_posted(memory_.fabric().in(gas::time_limits::kCancel)); });
   logged([this] { return give_up({}); });
 }
 
@@ -301,7 +294,7 @@ void Accessor::settle(Deadline deadline) {
 
 void Accessor::settle_now_and_then() {
   if (doubts_.empty() || memory_.fabric().now() < next_settling_) return;
-  settle(memory_.fabric().in(kResettleTimeout));
+  settle(memory_.fabric().in(gas::time_limits::kResettle));
   next_settling_ = memory_.fabric().now() + settling_backoff_.next();
 }
 

@@ -16,6 +16,7 @@
 #include "base/backoff.h"
 #include "gas/protocol/holder.h"
 #include "gas/protocol/page_directory.h"
+#include "gas/time_limits.h"
 
 namespace farside {
 
@@ -133,7 +134,7 @@ class Accessor {
   std::vector<Rank> written_;        // owners with puts that were not flushed
   std::vector<Doubt> doubts_;
   Time next_settling_{};
-  Backoff<Duration> settling_backoff_{std::chrono::milliseconds(50), std::chrono::seconds(1)};
+  Backoff<Duration> settling_backoff_{gas::time_limits::kFirstSettlePause, gas::time_limits::kMaxSettlePause};
   std::vector<PageId> asked_;  // kept for their room
   std::vector<KnownPlace> answers_;
 };

@@ -4,6 +4,7 @@
 #include <bit>
 
 #include "base/assert.h"
+#include "gas/time_limits.h"
 
 namespace farside {
 
@@ -15,9 +16,6 @@ constexpr std::uint64_t kBytesAtOnce = 16U << 20U;
 
 // Whose places are asked for together: of so many rounds. What is moved before its round comes is tried again.
 constexpr std::uint64_t kRoundsLookedAt = 16;
-
-// For the way back, when a deadline has passed. Where it does not suffice, the lease does.
-constexpr Duration kToUnlock = std::chrono::milliseconds(100);
 
 }  // namespace
 
@@ -167,7 +165,7 @@ Ended Mover::lock(std::span<const PageId> pages, std::span<const Location> place
 
 // A rank that lost its lock to another finds another word, and does no harm.
 void Mover::unlock(const Moves& moves) {
-  const Deadline deadline = memory_.fabric().in(kToUnlock);
+  const Deadline deadline = memory_.fabric().in(gas::time_limits::kUnlock);
   std::vector<std::uint64_t> seen(moves.size());
   Batch batch(channel_);
   for (std::size_t i = 0; i < moves.size(); ++i) {

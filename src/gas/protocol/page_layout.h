@@ -14,6 +14,8 @@
 #include <bit>
 #include <cstdint>
 
+#include "farside/base/rounding.h"
+
 #include "base/assert.h"
 #include "gas/protocol/words.h"
 
@@ -35,11 +37,11 @@ class PageLayout {
       : shape_(shape),
         cached_places_mask_(std::bit_ceil(shape.cached_places) - 1),
         ranks_(ranks),
-        sharer_words_((ranks + Sharers::kRanks - 1) / Sharers::kRanks),
-        holds_(in(kLine, kLine + 8 * ((std::uint64_t{ranks} + 63) / 64))),
+        sharer_words_(div_ceil(ranks, Sharers::kRanks)),
+        holds_(round_up(kLine + 8 * div_ceil(ranks, 64), kLine)),
         revoked_(holds_ + 8 * kHolds),
-        entries_(in(kLine, revoked_ + 8 * cached_places())),
-        slots_(in(kFrame, entries_ + entry_bytes() * entries())) {}
+        entries_(round_up(revoked_ + 8 * cached_places(), kLine)),
+        slots_(round_up(entries_ + entry_bytes() * entries(), kFrame)) {}
 
   [[nodiscard]] const PageShape& shape() const noexcept { return shape_; }
   [[nodiscard]] std::uint64_t region_bytes() const noexcept { return slots_ + shape_.slots * shape_.page_bytes; }
@@ -47,7 +49,7 @@ class PageLayout {
   [[nodiscard]] Rank home_of(PageId page) const noexcept { return static_cast<Rank>(page % ranks_); }
   [[nodiscard]] std::uint64_t sharer_words() const noexcept { return sharer_words_; }
   /// The most pages at this home.
-  [[nodiscard]] std::uint64_t entries() const noexcept { return (shape_.pages + ranks_ - 1) / ranks_; }
+  [[nodiscard]] std::uint64_t entries() const noexcept { return div_ceil(shape_.pages, ranks_); }
   [[nodiscard]] std::uint64_t entry_bytes() const noexcept { return 8 * (1 + sharer_words_); }
   /// The number of pages that a rank remembers: a power of two, since a division would be a good part of what a get
   /// costs.
@@ -75,7 +77,6 @@ class PageLayout {
  private:
   static constexpr std::uint64_t kLine = 64;
   static constexpr std::uint64_t kFrame = 4096;  ///< so that slots of such a size are not spread over two
-  static std::uint64_t in(std::uint64_t unit, std::uint64_t bytes) noexcept { return (bytes + unit - 1) / unit * unit; }
 
   PageShape shape_;
   std::uint64_t cached_places_mask_;

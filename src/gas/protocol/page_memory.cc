@@ -5,12 +5,11 @@
 #include "farside/base/error.h"
 
 #include "base/assert.h"
+#include "gas/time_limits.h"
 
 namespace farside {
 
 namespace {
-
-constexpr Duration kSetUpLimit = std::chrono::seconds(30);
 
 UsageError bad_shape(const std::string& name, const std::string& why, const std::string& remedy) {
   return UsageError({"make global pages", name, why, remedy});
@@ -53,7 +52,7 @@ PageMemory::PageMemory(Team& team, const std::string& name, const PageSettings& 
   place_pages(settings.first_owner);
   team.fabric().open_channel()->local_fence();
   // No rank looks at an entry before its home has written it.
-  if (team.barrier(fabric().in(kSetUpLimit)) != Outcome::done) {
+  if (team.barrier(fabric().in(gas::time_limits::kSetUp)) != Outcome::done) {
     throw Error({"make global pages", name, "not all ranks have come", "call it on all ranks in the same order"});
   }
 }
@@ -86,7 +85,7 @@ std::uint64_t PageMemory::take_hold(Channel& channel) {
   const std::uint64_t index = free_hold();
   // A rank that looks at holds from here on looks at this one.
   const auto opened = this->opened(self_);
-  const Deadline deadline = fabric().in(kSetUpLimit);
+  const Deadline deadline = fabric().in(gas::time_limits::kSetUp);
   std::uint64_t seen = local_.word<AtomicWord>(PageLayout::kOpened).load();
   while (seen <= index) {
     const Fetched before = channel.compare_swap(opened, seen, index + 1, deadline);

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "farside/gas/page.h"
 #include "farside/team/team.h"
 
 #include "base/mutex.h"
@@ -23,7 +24,7 @@ struct PageSettings {
   PageShape shape;
   std::function<Rank(PageId)> first_owner;  ///< the same at all ranks
   /// A lock that was seen unchanged for so long is broken; the rank that has such a hold is evicted.
-  Duration lease = std::chrono::seconds(2);
+  Duration lease = kDefaultLease;
 };
 
 class PageMemory {

@@ -19,6 +19,7 @@
 #include "kv/client/request_source.h"
 #include "kv/client/scanner.h"
 #include "kv/protocol/server_memory.h"
+#include "kv/protocol/time_limits.h"
 #include "kv/protocol/wall_time.h"
 
 namespace farside::kv {
@@ -29,7 +30,7 @@ struct SessionSettings {
   /// list: RAMP-Fast, none: RAMP-Small, filter: RAMP-Hybrid; unless it is said, a list of few and a filter of many.
   std::optional<SiblingsKind> siblings{};
   std::size_t cached_keys = std::size_t{1} << 16U;
-  Duration grace = std::chrono::seconds(2);  ///< the servers'
+  Duration grace = time_limits::kGrace;  ///< the servers'
   WallTime wall{};
 };
 

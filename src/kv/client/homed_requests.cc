@@ -5,13 +5,13 @@
 
 #include "base/assert.h"
 #include "kv/client/repeated.h"
+#include "kv/protocol/time_limits.h"
 
 namespace farside::kv {
 
 namespace {
 
 constexpr Duration kLook = std::chrono::microseconds(500);  // while a standby takes over
-constexpr Duration kSlice = std::chrono::milliseconds(20);  // of a wait for a primary that may be dead by now
 constexpr std::uint64_t kSlowest = 1 << 20;  // bytes of a request that any network carries in Homes::kFirstSlice
 
 }  // namespace
@@ -55,9 +55,10 @@ Outcome HomedRequests::receive(ServerNumber partition, Message& reply, Deadline 
       unanswered.pop_front();
       return sent;
     }
-    const Deadline slice_end{std::min(deadline.at, fabric_.in(kSlice).at)};
+    const Deadline slice_end{std::min(deadline.at, fabric_.in(time_limits::kReplySlice).at)};
     const Outcome came = from_seat(partition, seats_.await(seat(partition), slice_end));
-    const Time asked_until = came == Outcome::done ? deadline.at : std::min(deadline.at, fabric_.in(kSlice).at);
+    const Time asked_until =
+        came == Outcome::done ? deadline.at : std::min(deadline.at, fabric_.in(time_limits::kReplySlice).at);
     const bool is_trusted = homes_.is_trusted(partition, {asked_until});
     const bool looks = homes_.rules().looks_at_the_epoch || came != Outcome::done;
     if (looks && follow(partition, deadline)) continue;

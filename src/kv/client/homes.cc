@@ -3,12 +3,13 @@
 #include <algorithm>
 #include <utility>
 
+#include "kv/protocol/time_limits.h"
+
 namespace farside::kv {
 
 namespace {
-constexpr Duration kLook = std::chrono::microseconds(500);      // while a standby takes over
-constexpr Duration kReadAgain = std::chrono::milliseconds(20);  // what came without a lease
-constexpr int kMaxDoublings = 5;                                // of the time that a standby has to answer
+constexpr Duration kLook = std::chrono::microseconds(500);  // while a standby takes over
+constexpr int kMaxDoublings = 5;                            // of the time that a standby has to answer
 }  // namespace
 
 Homes::Homes(Fabric& fabric, Channel& channel, std::vector<Home> homes, AskStandby how_is_standby,
@@ -91,7 +92,7 @@ Outcome HomedSource::find(std::span<Search* const> searches, std::span<const Tim
       continue;
     }
     if (!is_worth_waiting(searches, outcome, deadline)) return Outcome::peer_lost;
-    fabric_.sleep(outcome == Outcome::done ? kReadAgain : kLook);
+    fabric_.sleep(outcome == Outcome::done ? time_limits::kReadAgain : kLook);
   }
 }
 

@@ -22,6 +22,7 @@
 #include "kv/protocol/lease.h"
 #include "kv/protocol/rules.h"
 #include "kv/protocol/server_memory.h"
+#include "kv/protocol/time_limits.h"
 
 namespace farside::kv {
 
@@ -51,7 +52,7 @@ class Homes {
 
   /// How long a primary is waited for before the session looks whether it has been replaced; then twice as long, and so
   /// on.
-  static constexpr Duration kFirstSlice = std::chrono::milliseconds(250);
+  static constexpr Duration kFirstSlice = time_limits::kFirstSlice;
 
   Homes(Fabric& fabric, Channel& channel, std::vector<Home> homes, AskStandby how_is_standby,
         const ReplicaRules& rules = {}, Duration first_slice = kFirstSlice);

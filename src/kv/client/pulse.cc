@@ -1,6 +1,7 @@
 #include "kv/client/pulse.h"
 
 #include "kv/protocol/messages.h"
+#include "kv/protocol/time_limits.h"
 
 namespace farside::kv {
 
@@ -12,7 +13,8 @@ void Pulse::hear(std::vector<bool>& answered) {
 // A server that is lost says so at once, which is an answer.
 bool Pulse::has_answered(ServerNumber server) {
   if (!asked_[server]) {
-    const Outcome sent = requests_.send(server, Request::by(caller_, RequestKind::use).encode(), fabric_.in(kPost));
+    const Outcome sent =
+        requests_.send(server, Request::by(caller_, RequestKind::use).encode(), fabric_.in(time_limits::kPost));
     asked_[server] = sent == Outcome::done;
     return sent == Outcome::peer_lost;
   }

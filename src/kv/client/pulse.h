@@ -21,9 +21,6 @@ class Pulse {
   void hear(std::vector<bool>& answered);
 
  private:
-  /// For posting a question over a link that is up.
-  static constexpr Duration kPost = std::chrono::milliseconds(10);
-
   [[nodiscard]] bool has_answered(ServerNumber server);
 
   const Fabric& fabric_;

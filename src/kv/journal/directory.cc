@@ -9,7 +9,6 @@
 
 #include <fcntl.h>
 #include <fmt/core.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -73,10 +72,10 @@ Fd open_or_make(const std::filesystem::path& path) {
 }  // namespace
 
 JournalDirectory::JournalDirectory(std::filesystem::path path) : path_(std::move(path)), fd_(open_or_make(path_)) {
-  lock_ = Fd(::openat(fd_.get(), "lock", O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, S_IRUSR | S_IWUSR));
-  if (!lock_) throw errno_error("open the lock of the journal in", path_, kRemedy);
-  if (::flock(lock_.get(), LOCK_EX | LOCK_NB) != 0) {
-    if (errno != EWOULDBLOCK) throw errno_error("lock the journal in", path_);
+  Fd file(::openat(fd_.get(), "lock", O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, S_IRUSR | S_IWUSR));
+  if (!file) throw errno_error("open the lock of the journal in", path_, kRemedy);
+  lock_ = FileLock::try_lock(std::move(file), FileLock::Kind::exclusive, "lock the journal in", path_);
+  if (!lock_) {
     throw Error({"keep a journal in", path_, "another server has its journal there",
                  "end that server, or name another directory"});
   }

@@ -4,11 +4,13 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "farside/base/fd.h"
 
+#include "base/file_lock.h"
 #include "kv/journal/format.h"
 
 namespace farside::kv {
@@ -40,7 +42,7 @@ class JournalDirectory {
  private:
   std::filesystem::path path_;
   Fd fd_;
-  Fd lock_;
+  std::optional<FileLock> lock_;
 };
 
 }  // namespace farside::kv

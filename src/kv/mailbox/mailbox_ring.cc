@@ -6,6 +6,7 @@
 #include <string>
 
 #include "farside/base/error.h"
+#include "farside/base/rounding.h"
 
 #include "base/assert.h"
 #include "base/backoff.h"
@@ -29,7 +30,7 @@ constexpr unsigned kLooks = 50;
 constexpr Duration kFirstPause = 10us;
 constexpr Duration kMaxPause = 1ms;
 
-std::uint64_t in_words(std::uint64_t bytes) { return (bytes + kWord - 1) / kWord * kWord; }
+std::uint64_t in_words(std::uint64_t bytes) { return round_up(bytes, kWord); }
 
 std::uint64_t indicator_of(std::uint64_t header) { return XXH3_64bits(&header, sizeof header); }
 

@@ -11,16 +11,17 @@
 #include <span>
 
 #include "kv/mailbox/mailbox.h"
+#include "kv/protocol/time_limits.h"
 
 namespace farside::kv {
 
 /// A server's, with a client that does not take a reply. An attempt takes time from the other clients.
 struct ReplyTimeouts {
-  Duration attempt = std::chrono::milliseconds(100);
+  Duration attempt = time_limits::kReply;
   /// Between two attempts, as long as the client has taken nothing; not less or more than this.
-  Duration between_attempts = std::chrono::seconds(1);
-  Duration most_between_attempts = std::chrono::seconds(5);
-  Duration give_up = std::chrono::seconds(30);
+  Duration between_attempts = time_limits::kMinBetweenReplies;
+  Duration most_between_attempts = time_limits::kMaxBetweenReplies;
+  Duration give_up = time_limits::kUnread;
 };
 
 class ServedMailbox {

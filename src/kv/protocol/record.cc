@@ -6,6 +6,8 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
+#include "farside/base/rounding.h"
+
 namespace farside::kv {
 
 namespace {
@@ -38,7 +40,7 @@ bool has_sense(const RecordHead& head) {
 
 std::uint64_t record_bytes(std::size_t siblings_bytes, std::size_t key_bytes, std::size_t value_bytes) {
   const std::uint64_t bytes = sizeof(RecordHead) + siblings_bytes + key_bytes + value_bytes;
-  return (bytes + RecordPlace::kGrain - 1) / RecordPlace::kGrain * RecordPlace::kGrain;
+  return round_up(bytes, RecordPlace::kGrain);
 }
 
 void make_record(RecordHead head, std::span<const std::byte> siblings, std::string_view key, std::string_view value,

@@ -14,13 +14,14 @@
 
 #include "kv/protocol/lease.h"
 #include "kv/protocol/rules.h"
+#include "kv/protocol/time_limits.h"
 
 namespace farside::kv {
 
 struct TellingTimeouts {
   /// On one host: of a process that does not answer, which is cut off then.
-  Duration answer = std::chrono::seconds(1);
-  Duration between_attempts = std::chrono::milliseconds(100);  ///< to cut a process off
+  Duration answer = time_limits::kTell;
+  Duration between_attempts = time_limits::kBetweenCutOffs;  ///< to cut a process off
 };
 
 class EpochWords {

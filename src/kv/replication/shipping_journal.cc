@@ -87,7 +87,8 @@ Duration ShippingJournal::slice() const {
 // through: so there are pauses.
 void ShippingJournal::mend() {
   if (before_mending_ != Duration::zero()) fabric_.sleep(before_mending_);
-  before_mending_ = std::clamp(2 * before_mending_, kBetweenConnections, kMaxBetweenConnections);
+  before_mending_ =
+      std::clamp(2 * before_mending_, time_limits::kBetweenConnections, time_limits::kMaxBetweenConnections);
   if (is_standby_dead_()) return;
   if (const auto way = reach_again_()) way_ = *way;
 }

@@ -17,6 +17,7 @@
 
 #include "base/backoff.h"
 #include "kv/protocol/rules.h"
+#include "kv/protocol/time_limits.h"
 #include "kv/replication/shipping_ring.h"
 #include "kv/server/journal.h"
 
@@ -25,13 +26,13 @@ namespace farside::kv {
 struct ShippingTimeouts {
   /// Timeout of sync, with a standby that neither takes nor is dead; longer than it takes until a death on another host
   /// is known. No client is answered in that time.
-  Duration sync = std::chrono::seconds(3);
+  Duration sync = time_limits::kSync;
   /// Until it is asked whether that is dead: for each of so many bytes that are under way, and once more.
-  Duration slice = std::chrono::milliseconds(500);
+  Duration slice = time_limits::kSyncSlice;
   std::uint64_t bytes_per_slice = 1U << 20U;
   /// While nothing is shipped: of a look whether the standby follows, and from one to the next.
-  Duration look = std::chrono::milliseconds(50);
-  Duration between_looks = std::chrono::milliseconds(100);
+  Duration look = time_limits::kStandbyLook;
+  Duration between_looks = time_limits::kBetweenStandbyLooks;
 };
 
 class ShippingJournal final : public Journal {
@@ -65,9 +66,6 @@ class ShippingJournal final : public Journal {
   static constexpr int kMaxDoublings = 2;  ///< of a slice that was too short
   static constexpr Duration kFirstPause = std::chrono::microseconds(20);
   static constexpr Duration kMaxPause = std::chrono::milliseconds(1);
-  static constexpr Duration kBetweenConnections = std::chrono::milliseconds(50);
-  static constexpr Duration kMaxBetweenConnections = std::chrono::seconds(1);
-  static constexpr Duration kMaxBetweenLooks = std::chrono::seconds(32);  ///< where the standby does not answer
 
   /// The result of an attempt to write on.
   enum class Came : std::uint8_t { to_the_end, on, nowhere };
@@ -101,7 +99,7 @@ class ShippingJournal final : public Journal {
   bool is_alone_ = false;
   bool standby_gave_up_ = false;
   Time next_look_{};
-  Backoff<Duration> between_looks_{timeouts_.between_looks, kMaxBetweenLooks};
+  Backoff<Duration> between_looks_{timeouts_.between_looks, time_limits::kMaxBetweenStandbyLooks};
 };
 
 }  // namespace farside::kv

@@ -19,6 +19,8 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "farside/base/rounding.h"
+
 namespace farside::kv {
 
 struct ShippedFrameHead {
@@ -31,7 +33,7 @@ struct ShippedFrameHead {
   static_assert(sizeof(std::uint64_t) * 3 < kUnit);
 
   [[nodiscard]] static constexpr std::uint64_t frame_bytes(std::uint64_t piece) {
-    return (3 * sizeof(std::uint64_t) + piece + kUnit - 1) / kUnit * kUnit;
+    return round_up(3 * sizeof(std::uint64_t) + piece, kUnit);
   }
 };
 static_assert(sizeof(ShippedFrameHead) == 24 && std::has_unique_object_representations_v<ShippedFrameHead>);

@@ -9,6 +9,7 @@
 #include "base/assert.h"
 #include "kv/contention.h"
 #include "kv/protocol/key_id.h"
+#include "kv/protocol/time_limits.h"
 #include "kv/resp/text.h"
 #include "net/secret.h"
 
@@ -16,7 +17,6 @@ namespace farside::kv {
 
 namespace {
 
-constexpr auto kContentionTimeOut = std::chrono::seconds(10);
 constexpr std::size_t kMaxPending = 64;
 // The limits before the password: enough for HELLO with a password and a name.
 constexpr RequestLimits kUnauthenticatedLimits{.arguments = 10,
@@ -278,7 +278,7 @@ void RespClient::end_writes(PutOutcome outcome, std::string& output) {
 
 void RespClient::run(std::span<const Request> requests, RespReply& reply, bool as_array) {
   const std::size_t before = reply.bytes();
-  Contention contention(kContentionTimeOut);
+  Contention contention(time_limits::kContention);
   PutOutcome wrote{};
   do {
     wrote = try_once(requests, reply, as_array);

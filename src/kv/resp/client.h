@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "kv/protocol/time_limits.h"
 #include "kv/resp/command.h"
 #include "kv/resp/request_parser.h"
 #include "kv/resp/silent_servers.h"
@@ -32,13 +33,13 @@ struct RespSettings {
   /// The most that the server keeps for all clients together; with more, those that take most are disconnected.
   std::size_t buffer_bytes = std::size_t{1} << 30U;
   /// For so long a client may take nothing of its replies.
-  std::chrono::milliseconds unread_limit = std::chrono::seconds(60);
+  std::chrono::milliseconds unread_limit = time_limits::kClientUnread;
   /// For so long a client may be connected without the password.
-  std::chrono::milliseconds unauthenticated_limit = std::chrono::seconds(10);
+  std::chrono::milliseconds unauthenticated_limit = time_limits::kUnauthenticated;
   /// For so long a server of the store is waited for that does not answer; then what needs it is refused at once.
-  std::chrono::milliseconds silence_limit = std::chrono::milliseconds(2500);
+  std::chrono::milliseconds silence_limit = time_limits::kUnresponsive;
   /// For so long nothing is taken from a client that gave a wrong password; up to a second more.
-  std::chrono::milliseconds wrong_password_pause = std::chrono::seconds(1);
+  std::chrono::milliseconds wrong_password_pause = time_limits::kWrongPassword;
   std::size_t clients = 10'000;
 };
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "kv/contention.h"
+#include "kv/protocol/time_limits.h"
 #include "kv/resp/command.h"
 #include "kv/resp/text.h"
 
@@ -16,7 +17,6 @@ namespace farside::kv {
 namespace {
 
 constexpr std::size_t kKeysAtOnce = 512;
-constexpr auto kEraseTimeout = std::chrono::seconds(10);
 
 void erase(Call& call) {
   std::int64_t erased = 0;
@@ -120,7 +120,7 @@ PutOutcome erase_each(Session& session, std::span<const std::string> keys) {
   std::vector<IndependentPut> puts;
   puts.reserve(writes.size());
   for (const Write& write : writes) puts.push_back({.writes = {&write, 1}});
-  Contention contention(kEraseTimeout);
+  Contention contention(time_limits::kContention);
   for (std::size_t left = puts.size(); left != 0;) {
     session.put_each(puts);
     const auto failed = std::ranges::find_if(

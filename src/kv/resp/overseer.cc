@@ -7,20 +7,11 @@
 #include "farside/base/log.h"
 
 #include "base/signals_held.h"
+#include "kv/protocol/time_limits.h"
 #include "kv/resp/reconnecting_session.h"
 #include "kv/resp/resp_worker.h"
 
 namespace farside::kv {
-
-namespace {
-
-using namespace std::chrono_literals;
-
-constexpr auto kLongCall = 50ms;  // for a call that keeps others waiting
-constexpr auto kBetweenGlances = 20ms;
-constexpr auto kBetweenOpenings = 1s;
-
-}  // namespace
 
 Overseer::Overseer(SilentServers& silent, OpenSession open_session)
     : silent_(silent), open_session_(std::move(open_session)) {}
@@ -66,7 +57,7 @@ bool Overseer::rest() {
     if (is_quiet_still) wake_.wait(lock, [this]() REQUIRES(mutex_) { return ends_ || !is_asleep_; });
     is_asleep_ = false;
   }
-  if (!ends_) wake_.wait_for(lock, kBetweenGlances, [this]() REQUIRES(mutex_) { return ends_; });
+  if (!ends_) wake_.wait_for(lock, time_limits::kBetweenGlances, [this]() REQUIRES(mutex_) { return ends_; });
   return !ends_;
 }
 
@@ -91,13 +82,13 @@ void Overseer::open_sessions() {
     }
   } catch (const Error& error) {
     log::warn(std::string("no further session with the store: ") + error.what());
-    next_try_ = Clock::now() + kBetweenOpenings;
+    next_try_ = Clock::now() + time_limits::kBetweenOpenings;
   }
 }
 
 void Overseer::look() {
   if (session_ == nullptr) return;
-  for (RespWorker* worker : workers_) worker->relieve_if_stuck(Clock::now() - kLongCall, *session_);
+  for (RespWorker* worker : workers_) worker->relieve_if_stuck(Clock::now() - time_limits::kLongCall, *session_);
 }
 
 void Overseer::hear() {

@@ -6,15 +6,9 @@
 #include "farside/base/error.h"
 #include "farside/base/log.h"
 
+#include "kv/protocol/time_limits.h"
+
 namespace farside::kv {
-
-namespace {
-
-using namespace std::chrono_literals;
-
-constexpr auto kBetweenTries = 1s;  // a node that died is back sooner
-
-}  // namespace
 
 Outcome ReconnectingSession::get_all(std::span<const std::string_view> keys, std::vector<Got>& got) {
   renew_if_lost();
@@ -45,7 +39,7 @@ void ReconnectingSession::hear(std::vector<bool>& answered) {
 
 void ReconnectingSession::renew_if_lost() {
   if (renewed_.valid()) {
-    if (renewed_.wait_for(0s) == std::future_status::ready) take_renewed();
+    if (renewed_.wait_for(std::chrono::seconds(0)) == std::future_status::ready) take_renewed();
     return;
   }
   if (!lost_ && !opened_.session->has_lost_server()) return;
@@ -53,7 +47,7 @@ void ReconnectingSession::renew_if_lost() {
 }
 
 void ReconnectingSession::take_renewed() {
-  next_try_ = std::chrono::steady_clock::now() + kBetweenTries;
+  next_try_ = std::chrono::steady_clock::now() + time_limits::kBetweenOpenings;
   try {
     Opened opened = renewed_.get();
     std::swap(opened_, opened);  // the old session ends before its owner

@@ -7,6 +7,7 @@
 #include "farside/base/log.h"
 
 #include "base/assert.h"
+#include "kv/protocol/time_limits.h"
 #include "kv/resp/reconnecting_session.h"
 
 namespace farside::kv {
@@ -16,7 +17,6 @@ namespace {
 // Idle clients keep that much of a buffer.
 constexpr std::size_t kKeptBytes = Connection::kChunkBytes;
 constexpr std::size_t kUnauthenticatedChunkBytes = 1024;
-constexpr auto kLookAfterClients = std::chrono::seconds(1);
 
 constexpr std::array<std::string_view, kDisconnected.size()> kWhy{
     "it does not take its replies",
@@ -53,7 +53,7 @@ void RespWorker::admit(Fd socket, std::uint64_t id, std::string address) {
   auto shared = std::make_shared<Fd>(std::move(socket));
   loop_.post([this, shared, id, where = std::move(address)] {
     clients_.try_emplace(id, *this, std::move(*shared), id, where);
-    if (clients_.size() == 1) loop_.tick(kLookAfterClients, [this] { look_after_clients(); });
+    if (clients_.size() == 1) loop_.tick(time_limits::kClientLook, [this] { look_after_clients(); });
   });
 }
 

@@ -3,6 +3,8 @@
 #include <array>
 #include <utility>
 
+#include "farside/base/rounding.h"
+
 #include "base/assert.h"
 
 namespace farside::kv {
@@ -65,7 +67,7 @@ std::optional<FoundVersion> Cells::among(const KeyId& key, const IndexWord& cell
 
 std::uint64_t Cells::cell_bytes(std::uint64_t record_bytes) {
   const std::uint64_t bytes = sizeof(CellHead) + (record_bytes <= kMaxCopyBytes ? record_bytes : 0);
-  return (bytes + IndexWord::kGrain - 1) / IndexWord::kGrain * IndexWord::kGrain;
+  return round_up(bytes, IndexWord::kGrain);
 }
 
 KeyVersions& Cells::create(const KeyId& key, const IndexWord& cell, std::uint64_t generation) {

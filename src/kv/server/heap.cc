@@ -4,6 +4,8 @@
 #include <bit>
 #include <limits>
 
+#include "farside/base/rounding.h"
+
 #include "base/assert.h"
 
 namespace farside::kv {
@@ -17,13 +19,11 @@ constexpr std::uint64_t kFineClasses = kFineBytes / kGrain;
 constexpr std::uint64_t kToDouble = 8;
 constexpr std::uint64_t kReservedPart = 64;
 
-constexpr std::uint64_t round_up(std::uint64_t value, std::uint64_t grain) { return (value + grain - 1) / grain; }
-
 constexpr std::uint64_t class_of(std::uint64_t bytes) {
-  if (bytes <= kFineBytes) return round_up(std::max(bytes, kGrain), kGrain) - 1;
+  if (bytes <= kFineBytes) return div_ceil(std::max(bytes, kGrain), kGrain) - 1;
   const auto doublings = static_cast<std::uint64_t>(std::bit_width(bytes - 1) - std::bit_width(kFineBytes));
   const std::uint64_t step = (kFineBytes << doublings) / kToDouble;
-  return kFineClasses + doublings * kToDouble + round_up(bytes - (kFineBytes << doublings), step) - 1;
+  return kFineClasses + doublings * kToDouble + div_ceil(bytes - (kFineBytes << doublings), step) - 1;
 }
 
 constexpr std::uint64_t bytes_of(std::uint64_t size_class) {
@@ -44,7 +44,7 @@ constexpr std::uint64_t blocks_in_chunk(std::uint64_t size_class) {
 }  // namespace
 
 Heap::Heap(std::uint64_t begin, std::uint64_t end)
-    : begin_(round_up(begin, kPageBytes) * kPageBytes),
+    : begin_(round_up(begin, kPageBytes)),
       pages_total_(end < begin_ ? 0 : (end - begin_) / kPageBytes),
       pages_reserved_(pages_total_ / kReservedPart),
       chunks_with_room_(kClasses),
@@ -56,7 +56,7 @@ std::optional<std::uint64_t> Heap::take(std::uint64_t bytes, For purpose) {
   if (bytes <= kMaxSmallBytes) {
     if (const auto small = take_small(class_of(bytes), purpose)) return small;
   }
-  const std::uint64_t count = round_up(bytes, kPageBytes);
+  const std::uint64_t count = div_ceil(bytes, kPageBytes);
   const auto first = take_pages(count, purpose);
   if (!first) {
     const bool may_be_larger = purpose == For::making_room && bytes <= kMaxSmallBytes;
@@ -75,7 +75,7 @@ bool Heap::take_at(std::uint64_t offset, std::uint64_t bytes, std::uint64_t chun
     const bool can_be = size_class >= class_of(bytes) && size_class < kClasses;
     return can_be && begin_ + first_page * kPageBytes <= offset && take_small_at(offset, size_class, first_page);
   }
-  const std::uint64_t count = round_up(bytes, kPageBytes);
+  const std::uint64_t count = div_ceil(bytes, kPageBytes);
   if ((offset - begin_) % kPageBytes != 0 || !take_pages_at((offset - begin_) / kPageBytes, count)) return false;
   bytes_used_ += count * kPageBytes;
   return true;
@@ -92,7 +92,7 @@ void Heap::give_back(std::uint64_t offset, std::uint64_t bytes) {
   const std::uint64_t page = (offset - begin_) / kPageBytes;
   assert_that(offset >= begin_ && page < pages_total_, "a block lies in the heap");
   if (const std::uint32_t chunk = chunk_of_page_[page]; chunk != 0) return give_back_small(chunk - 1, offset);
-  const std::uint64_t count = round_up(bytes, kPageBytes);
+  const std::uint64_t count = div_ceil(bytes, kPageBytes);
   assert_that(bytes_used_ >= count * kPageBytes, "what is given back was taken");
   bytes_used_ -= count * kPageBytes;
   give_back_pages(page, count);
@@ -171,7 +171,7 @@ void Heap::begin_chunk(std::uint64_t first_page, std::uint64_t size_class) {
   const std::uint32_t number = unused_chunks_.back();
   unused_chunks_.pop_back();
   const std::uint64_t blocks = blocks_in_chunk(size_class);
-  std::vector<std::uint64_t> taken(round_up(blocks, 64));
+  std::vector<std::uint64_t> taken(div_ceil(blocks, 64));
   if (blocks % 64 != 0) taken.back() = ~std::uint64_t{0} << blocks % 64;  // those that there are not
   chunks_[number] = {first_page, static_cast<std::uint32_t>(size_class), 0, 0, std::move(taken)};
   assert_that(chunk_of_page_[first_page] == 0 && chunk_of_page_[first_page + kChunkPages - 1] == 0,

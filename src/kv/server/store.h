@@ -24,6 +24,7 @@
 #include "kv/protocol/layout.h"
 #include "kv/protocol/rules.h"
 #include "kv/protocol/siblings.h"
+#include "kv/protocol/time_limits.h"
 #include "kv/protocol/wall_time.h"
 
 namespace farside::kv {
@@ -65,7 +66,7 @@ static_assert(sizeof(GoneKey) == 32 && std::has_unique_object_representations_v<
 
 struct StoreSettings {
   std::uint64_t bytes = 64U << 20U;            ///< of the memory, index included
-  Duration grace = std::chrono::seconds(2);    ///< for which superseded versions can be asked for
+  Duration grace = time_limits::kGrace;        ///< for which superseded versions can be asked for
   std::uint64_t superseded_bytes = 2U << 20U;  ///< of them; the oldest of more, for a twentieth of the grace time
   WallTime wall{};
 };

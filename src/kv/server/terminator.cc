@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "kv/protocol/messages.h"
+#include "kv/protocol/time_limits.h"
 
 namespace farside::kv {
 
@@ -77,7 +78,7 @@ void Terminator::send(ServerNumber server, Question& question) {
   request.kind = RequestKind::fate;
   request.timestamp = question.to_ask.back();
   question.to_ask.pop_back();
-  question.failed = servers_.send(server, request.encode(), fabric_.in(kStep)) != Outcome::done;
+  question.failed = servers_.send(server, request.encode(), fabric_.in(time_limits::kPost)) != Outcome::done;
   question.since = fabric_.now();
   if (!question.failed) question.about = request.timestamp;
 }
@@ -91,7 +92,7 @@ bool Terminator::take_answers() {
     if (!question.about) continue;
     if (!servers_.has_reply(server) && !is_overdue(question)) continue;
     Message message;
-    const Outcome received = servers_.receive(server, message, fabric_.in(kStep));
+    const Outcome received = servers_.receive(server, message, fabric_.in(time_limits::kPost));
     const Timestamp about = *std::exchange(question.about, std::nullopt);
     const auto reply = received == Outcome::done ? Reply::decode(message) : std::nullopt;
     question.failed = !reply || reply->kind != RequestKind::fate || reply->answer != Answer::done;

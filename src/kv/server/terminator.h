@@ -31,9 +31,6 @@ class Terminator {
   bool step();
 
  private:
-  /// For posting a question over a link that is up.
-  static constexpr Duration kStep = std::chrono::milliseconds(10);
-
   struct Undecided {
     bool is_committed;                  ///< here; whether it is everywhere is to be found out
     std::vector<ServerNumber> missing;  ///< servers that have not said yet that it is so there

@@ -5,6 +5,7 @@
 #include "farside/base/error.h"
 
 #include "base/assert.h"
+#include "kv/protocol/time_limits.h"
 #include "kv/replication/standby.h"
 
 namespace farside::kv {
@@ -12,7 +13,6 @@ namespace farside::kv {
 namespace {
 
 constexpr std::size_t kMaxMailboxes = 4096;  // of one client
-constexpr Duration kRevokeLimit = std::chrono::seconds(1);
 
 }  // namespace
 
@@ -125,7 +125,7 @@ void Clients::part(ServiceClients::Number number) {
     note_primary(client, StandbySide::PrimaryIs::gone);
   } else if (fabric_.reaches_by_memory(client.peer)) {
     fabric_.mark_lost(client.peer, client.life);
-  } else if (fabric_.revoke(client.peer, client.life, fabric_.in(kRevokeLimit)) != Outcome::done) {
+  } else if (fabric_.revoke(client.peer, client.life, fabric_.in(time_limits::kRevoke)) != Outcome::done) {
     log_.warn("the access of a client that went could not be taken away in time");
   }
   tasks_.post([this, number, client] {

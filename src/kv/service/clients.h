@@ -14,6 +14,7 @@
 
 #include "farside/fabric/fabric.h"
 
+#include "base/task_queue.h"
 #include "base/throttled_log.h"
 #include "kv/mailbox/mailbox_inbox.h"
 #include "kv/replication/epoch_words.h"
@@ -21,7 +22,6 @@
 #include "net/event_loop.h"
 #include "service/peer_numbers.h"
 #include "service/service_clients.h"
-#include "service/task_queue.h"
 
 namespace farside::kv {
 

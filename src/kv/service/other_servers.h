@@ -16,9 +16,9 @@
 #include "farside/fabric/fabric.h"
 
 #include "base/mutex.h"
+#include "base/task_queue.h"
 #include "kv/mailbox/mailbox.h"
 #include "kv/service/server_link.h"
-#include "service/task_queue.h"
 
 namespace farside::kv {
 

@@ -3,15 +3,9 @@
 #include <algorithm>
 
 #include "base/assert.h"
+#include "kv/protocol/time_limits.h"
 
 namespace farside::kv {
-
-namespace {
-
-constexpr Duration kReadLimit = std::chrono::seconds(10);
-constexpr Duration kAloneLimit = std::chrono::seconds(1);
-
-}  // namespace
 
 Secret kv_secret(const Secret& pool) { return pool.for_purpose("farside kv"); }
 
@@ -58,13 +52,14 @@ std::unique_ptr<RemoteRegion> ServerLink::ship_again(const Welcome& now) {
 }
 
 bool ServerLink::is_alone(Channel& channel) const {
-  const Fetched said = channel.load(alone(), fabric_->in(kAloneLimit));
+  const Fetched said = channel.load(alone(), fabric_->in(time_limits::kAskStanding));
   return said.done() && said.value != 0;
 }
 
 ServerMemory ServerLink::read_head(Channel& channel, SetupClock::time_point deadline) const {
   const auto left = std::chrono::duration_cast<Duration>(deadline - SetupClock::now());
-  const auto read = ServerMemory::read(channel, *memory_region_, fabric_->in(std::clamp(left, Duration{}, kReadLimit)));
+  const auto read =
+      ServerMemory::read(channel, *memory_region_, fabric_->in(std::clamp(left, Duration{}, time_limits::kReadHead)));
   if (!read) throw constant_link().failure("its memory cannot be read");
   return *read;
 }

@@ -6,16 +6,12 @@
 #include "farside/base/log.h"
 #include "farside/fabric/host.h"
 
+#include "kv/protocol/time_limits.h"
 #include "kv/service/system_time.h"
 
 namespace farside::kv {
 
 namespace {
-
-constexpr Duration kTakeAccess = std::chrono::seconds(5);
-constexpr Duration kEnding = std::chrono::seconds(1);
-constexpr auto kReachAgain = std::chrono::milliseconds(200);
-constexpr auto kBetweenTries = std::chrono::milliseconds(10);
 
 // Versions that are reclaimed between two looks at what has come.
 constexpr std::size_t kReclaimedAtOnce = 16;
@@ -96,7 +92,7 @@ std::unique_ptr<Journal> Service::ship_to_standby() {
       to_standby_ = std::make_unique<ServerLink>(options_.replica.standbys.at(options_.self), secret_, deadline);
     } catch (const Error&) {  // it is about to listen
       if (SetupClock::now() > deadline) throw;
-      std::this_thread::sleep_for(kBetweenTries);
+      std::this_thread::sleep_for(time_limits::kBetweenTries);
     }
   }
   to_standby_->join(*fabric_, *channel_, nullptr, deadline);
@@ -112,7 +108,8 @@ std::unique_ptr<Journal> Service::ship_to_standby() {
 std::optional<ShippingJournal::Way> Service::reach_standby_again() {
   const std::string whose = "the standby of server " + std::to_string(options_.self);
   try {
-    const ServerLink answers(options_.replica.standbys.at(options_.self), secret_, SetupClock::now() + kReachAgain);
+    const ServerLink answers(options_.replica.standbys.at(options_.self), secret_,
+                             SetupClock::now() + time_limits::kReachAgain);
     standbys_ring_ = to_standby_->ship_again(answers.welcome());
   } catch (const Error& error) {
     log_.warn("the connection to " + whose + " broke, and there is no other yet: " + error.what());
@@ -126,7 +123,7 @@ void Service::stand_by() {
   ring_ = fabric_->create_region("kv changes of the primary", options_.replica.ring_bytes);
   const auto cut_off = [this](PeerId peer) {
     log::warn("the standby of server " + std::to_string(options_.self) + " cut off a client that does not answer");
-    const bool has_none = fabric_->revoke(peer, fabric_->in(kTakeAccess)) == Outcome::done;
+    const bool has_none = fabric_->revoke(peer, fabric_->in(time_limits::kTakeAccess)) == Outcome::done;
     if (!has_none) log::warn("and it could not in time; it serves when the client has ended");
     return has_none;
   };
@@ -156,9 +153,10 @@ bool Service::take_primarys_access() {
   (void)tasks_.run();  // what it has said last
   if (!dead_since_) dead_since_ = fabric_->now();
   const bool is_ending = primary_ && primary_->is != StandbySide::PrimaryIs::gone;
-  if (is_ending && fabric_->now() - *dead_since_ < kEnding) return false;
+  if (is_ending && fabric_->now() - *dead_since_ < time_limits::kEnding) return false;
   const std::string name = "server " + std::to_string(options_.self);
-  if (primary_ && !primary_->has_left && fabric_->revoke(primary_->peer, fabric_->in(kTakeAccess)) != Outcome::done) {
+  if (primary_ && !primary_->has_left &&
+      fabric_->revoke(primary_->peer, fabric_->in(time_limits::kTakeAccess)) != Outcome::done) {
     log::warn("the access of " + name + " could not be taken away in time");
     return false;
   }

@@ -12,9 +12,11 @@
 
 #include "farside/fabric/fabric.h"
 
+#include "base/task_queue.h"
 #include "base/throttled_log.h"
 #include "kv/journal/file_journal.h"
 #include "kv/mailbox/mailbox_inbox.h"
+#include "kv/protocol/time_limits.h"
 #include "kv/replication/shipping_journal.h"
 #include "kv/replication/standby.h"
 #include "kv/server/request_handler.h"
@@ -25,7 +27,6 @@
 #include "net/event_loop.h"
 #include "net/secret.h"
 #include "service/service_fabric.h"
-#include "service/task_queue.h"
 
 namespace farside::kv {
 
@@ -36,8 +37,8 @@ struct ReplicaOptions {
   /// For certain (Standby::IsDead, ShippingJournal::IsDead): the process that has that server, or its standby.
   std::function<bool(ServerNumber)> is_primary_dead{};
   std::function<bool(ServerNumber)> is_standby_dead{};
-  std::uint64_t ring_bytes = 8U << 20U;     ///< of what changes are shipped through
-  std::chrono::milliseconds limit{30'000};  ///< for the standby to come, which the primary waits for
+  std::uint64_t ring_bytes = 8U << 20U;                     ///< of what changes are shipped through
+  std::chrono::milliseconds limit = time_limits::kStandby;  ///< for the standby to come, which the primary waits for
 };
 
 struct ServiceOptions {
@@ -47,7 +48,7 @@ struct ServiceOptions {
   bool remote_peers = false;         ///< some are on other hosts
   StoreSettings store;
   MailboxShape mailbox;
-  Duration patience = std::chrono::seconds(1);  ///< with a client that was not heard of between prepare and commit
+  Duration patience = time_limits::kUndecided;  ///< with a client that was not heard of between prepare and commit
   std::optional<JournalSettings> journal{};     ///< none: nothing outlives the process
   ReplicaOptions replica{};
 };

@@ -5,11 +5,11 @@
 #include <thread>
 #include <utility>
 
-#include <sys/random.h>
-
 #include "farside/base/error.h"
 
 #include "base/assert.h"
+#include "base/random_bits.h"
+#include "kv/protocol/time_limits.h"
 #include "kv/replication/standby.h"
 #include "kv/service/system_time.h"
 #include "service/service_fabric.h"
@@ -18,21 +18,10 @@ namespace farside::kv {
 
 namespace {
 
-constexpr auto kBetweenTries = std::chrono::milliseconds(10);
-constexpr auto kTry = std::chrono::seconds(1);  // with a server that is not yet known to be gone
-// With each server at first, then twice that, and so on: one that hangs takes connections and says nothing. Where
-// nothing listens the first try ends at once, also between hosts (connect_to).
-constexpr auto kFirstTry = std::chrono::milliseconds(100);
-constexpr int kPartForOthers = 4;  // of the time there is: for servers that a session can do without
-constexpr Duration kAsk = std::chrono::seconds(1);
-
 // Returns a number that no other session ever has: 64 random bits, not 0.
 std::uint64_t draw_session() {
   std::uint64_t number = 0;
-  while (number == 0) {
-    if (::getrandom(&number, sizeof number, 0) != sizeof number)
-      throw errno_error("draw random bits from", "the kernel");
-  }
+  while (number == 0) number = random_bits<std::uint64_t>();
   return number;
 }
 
@@ -161,30 +150,6 @@ std::optional<std::uint32_t> ServiceSession::lost_server_of(std::string_view key
 
 namespace {
 
-// An attempt that was to last until `end` failed with `error`: the server did not answer by then, or too many clients
-// came at once.
-bool may_answer_later(const Error& error, SetupClock::time_point end) {
-  return SetupClock::now() >= end || dynamic_cast<const ClosedError*>(&error) != nullptr;
-}
-
-std::shared_ptr<ServerLink> link_to_first(std::span<const std::string> entries, const Secret& secret,
-                                          SetupClock::time_point deadline) {
-  Error failed({"reach", "a key-value server", "none is known", "start a pool with farside up --kv SIZE"});
-  for (SetupClock::duration slice = kFirstTry;; slice *= 2) {
-    bool is_any_silent = false;
-    for (const std::string& entry : entries) {
-      const auto until = std::min(deadline, SetupClock::now() + slice);
-      try {
-        return std::make_shared<ServerLink>(entry, secret, until);
-      } catch (const Error& error) {
-        failed = error;
-        is_any_silent = is_any_silent || may_answer_later(error, until);
-      }
-    }
-    if (!is_any_silent || SetupClock::now() >= deadline) throw Error(failed);
-  }
-}
-
 bool is_any(const std::vector<bool>& needed) { return std::ranges::find(needed, true) != needed.end(); }
 
 /// `why`: it did not answer, which may pass. Server n is on node n.
@@ -207,7 +172,9 @@ Error lost(ServerNumber server, const std::string& why) {
 ServiceClient::ServiceClient(std::span<const std::string> entries, const Secret& pool, std::chrono::milliseconds limit)
     : secret_(kv_secret(pool)) {
   const auto deadline = SetupClock::now() + limit;
-  const auto first = link_to_first(entries, secret_, deadline);
+  const auto first = link_to_any<ServerLink>(
+      entries, secret_, deadline,
+      {"reach", "a key-value server", "none is known", "start a pool with farside up --kv SIZE"});
   welcome_ = first->welcome();
   fabric_ = make_client_fabric(welcome_.greeting, secret_, welcome_.servers);
   linked_.resize(welcome_.servers.size());
@@ -227,7 +194,7 @@ std::unique_ptr<Session> ServiceClient::open_session(const SessionOptions& optio
   limit = std::min(limit, options.time_out);
   const auto deadline = SetupClock::now() + limit;
   const std::vector<bool> needed = needed_by(options.keys);
-  const auto until = is_any(needed) ? deadline : deadline - limit + limit / kPartForOthers;
+  const auto until = is_any(needed) ? deadline : deadline - limit + limit / time_limits::kPartForOthers;
   const SessionSettings settings{.session = draw_session(),
                                  .way = options.way,
                                  .siblings = options.siblings,
@@ -238,12 +205,13 @@ std::unique_ptr<Session> ServiceClient::open_session(const SessionOptions& optio
     PoolLinks links = reach_all(needed, until, deadline);
     links.are_all_needed = epochs_ != nullptr && SetupClock::now() < until;  // it may be about to be replaced
     try {
-      return std::make_unique<ServiceSession>(*fabric_, std::move(links), settings, options.waking, options.time_out,
-                                              end_of_try(std::max(until, SetupClock::now() + kFirstTry)));
+      return std::make_unique<ServiceSession>(
+          *fabric_, std::move(links), settings, options.waking, options.time_out,
+          end_of_try(std::max(until, SetupClock::now() + farside::service::time_limits::kFirstTry)));
     } catch (const Error&) {
       if (epochs_ == nullptr || SetupClock::now() > deadline) throw;
     }
-    std::this_thread::sleep_for(kBetweenTries);
+    std::this_thread::sleep_for(time_limits::kBetweenTries);
   }
 }
 
@@ -257,7 +225,7 @@ std::vector<std::uint32_t> ServiceClient::copies(std::chrono::milliseconds limit
 }
 
 SetupClock::time_point ServiceClient::end_of_try(SetupClock::time_point deadline) const {
-  return epochs_ == nullptr ? deadline : std::min(deadline, SetupClock::now() + kTry);
+  return epochs_ == nullptr ? deadline : std::min(deadline, SetupClock::now() + time_limits::kTry);
 }
 
 std::vector<bool> ServiceClient::needed_by(const std::vector<std::string>& keys) const {
@@ -304,11 +272,12 @@ PartitionLinks ServiceClient::reach(Linked& linked, ServerNumber partition, Setu
     return epochs_ != nullptr && links.primary != nullptr && !links.primary->lost() &&
            links.primary->is_alone(*channel);
   };
-  for (SetupClock::duration slice = kFirstTry;; slice *= 2) {
+  for (Backoff<SetupClock::duration> times = attempt_times();;) {
+    const SetupClock::duration time = times.next();
     std::optional<Error> failed;
     bool is_silent = false;
     const auto try_to_renew = [&](std::shared_ptr<ServerLink>& link, const std::vector<std::string>& addresses) {
-      const auto end = std::min(end_of_try(until), SetupClock::now() + slice);
+      const auto end = std::min(end_of_try(until), SetupClock::now() + time);
       try {
         renew(link, *channel, addresses.at(partition), partition, end, end_of_try(until));
       } catch (const Error& error) {
@@ -329,7 +298,7 @@ PartitionLinks ServiceClient::reach(Linked& linked, ServerNumber partition, Setu
       if (is_lost && !is_silent) throw lost(partition, failed->failure().why);
       throw unreached(partition, is_lost ? "it did not answer in time" : "its standby is about to take its place");
     }
-    std::this_thread::sleep_for(kBetweenTries);
+    std::this_thread::sleep_for(time_limits::kBetweenTries);
   }
 }
 
@@ -337,7 +306,7 @@ bool ServiceClient::serves(const ServerLink& standby, Channel& channel) const {
   const std::uint64_t told = epochs_->word<ControlWord>(standby.welcome().self * sizeof(ControlWord)).load();
   if (told != 0 || standby.epoch_when_joined() != 0) return true;
   if (!is_between_hosts()) return false;
-  const Fetched epoch = channel.load(standby.epoch(), fabric_->in(kAsk));
+  const Fetched epoch = channel.load(standby.epoch(), fabric_->in(time_limits::kAskStanding));
   return epoch.done() && epoch.value != 0;
 }
 

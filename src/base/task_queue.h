@@ -1,4 +1,4 @@
-// task_queue.h — what other threads want done by the thread that serves.
+// task_queue.h — tasks that other threads post to the thread that runs them.
 //
 // Thread safety: post from any thread, run from one.
 #pragma once
@@ -15,7 +15,7 @@ namespace farside {
 
 class TaskQueue {
  public:
-  /// `wake` has the serving thread look for them soon. Any thread may call it.
+  /// `wake` has the running thread call run() soon. Any thread may call it.
   explicit TaskQueue(std::function<void()> wake) : wake_(std::move(wake)) {}
 
   void post(std::function<void()> task) {

@@ -1,0 +1,42 @@
+// time_limits.h — the time limits of a pool's commands and nodes, and the order among those of different modules.
+#pragma once
+
+#include "farside/cache/time_limits.h"
+
+#include "kv/protocol/time_limits.h"
+#include "team/time_limits.h"
+
+namespace farside::node::time_limits {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+/// For progress of a pool that starts.
+inline constexpr milliseconds kStart{40'000};
+/// For the lock of a pool's directory, which a command that looks holds, or a killed pool that is not gone yet.
+inline constexpr milliseconds kLock{1'000};
+/// For a node's answer to a command.
+inline constexpr milliseconds kStatus{2'000};
+/// For the nodes to end by themselves. They are killed then.
+inline constexpr milliseconds kEnd{3'000};
+/// For the kernel to take their memory back.
+inline constexpr milliseconds kKill{20'000};
+/// Between two looks at any of these.
+inline constexpr milliseconds kLook{20};
+/// For other nodes to tell where they serve.
+inline constexpr Duration kOthers = seconds(30);
+
+static_assert(team::time_limits::kSetup < kStart && kOthers < kStart && kv::time_limits::kStandby < kStart,
+              "a node that lacks another one says which before farside up gives up");
+static_assert(team::time_limits::kEnd < kEnd, "the launcher kills nodes that hang before farside down kills it");
+static_assert(kLook < kLock && kLook < kStatus && kEnd < kKill);
+static_assert(kStatus < farside::time_limits::kNode, "a command does not wait for a node that a program would give up");
+
+// A death on another host is known after kMaxSilence.
+static_assert(farside::time_limits::kPeer == kSilentBeats * kBeatInterval,
+              "a node waits for a word of a peer as long as that may be silent");
+static_assert(kMaxSilence < kv::time_limits::kSync, "a primary knows that its standby is dead before it gives it up");
+static_assert(kMaxSilence <= kv::time_limits::kUnresponsive,
+              "a server that died is lost, which names another remedy, before it counts as unresponsive");
+
+}  // namespace farside::node::time_limits
