@@ -17,7 +17,10 @@
 #include "base/signals_held.h"
 #include "cli/commands.h"
 #include "cli/far_watch.h"
+#include "cli/metrics_page.h"
+#include "cli/metrics_server.h"
 #include "cli/preloaded.h"
+#include "cli/table.h"
 #include "far/door/door.h"
 #include "far/door/messages.h"
 #include "net/runtime_dir.h"
@@ -39,6 +42,7 @@ struct FarArguments {
   bool trust_nodes = false;
   std::string spill;
   bool statistics = false;
+  std::string metrics;
   std::filesystem::path profile;
   std::filesystem::path hints;
   std::vector<std::string> command;
@@ -98,6 +102,15 @@ std::unique_ptr<far::Door> open_door(const FarArguments& arguments, const std::s
                                                                         .profile = profile});
 }
 
+// The program's standard output is its own.
+std::unique_ptr<MetricsServer> serve_metrics(const std::string& address) {
+  if (address.empty()) return nullptr;
+  const SignalsHeld held;
+  auto server = std::make_unique<MetricsServer>(address, metrics_of_this_process);
+  std::cerr << "metrics at http://" << server->address() << "/metrics\n";
+  return server;
+}
+
 void print(const far::DoorCounts& counts) {
   const far::PagerCounts& pages = counts.pages;
   const auto bytes = [](std::uint64_t count) { return format_bytes(count * 4096); };
@@ -108,9 +121,11 @@ void print(const far::DoorCounts& counts) {
       "came ahead     {} pages, of these {} are thought to have been used\n"
       "in             {}\n"
       "out            {}\n"
-      "in faults      {:.3f} s\n",
+      "in faults      {:.3f} s\n"
+      "a fault        half within {}, 99 % within {}\n",
       counts.programs, pages.faults, pages.first_touches, pages.protection_faults, pages.ahead_pages, pages.ahead_hits,
-      bytes(pages.fetched_pages), bytes(pages.stored_pages), static_cast<double>(pages.nanoseconds_in_faults) / 1e9);
+      bytes(pages.fetched_pages), bytes(pages.stored_pages), static_cast<double>(pages.nanoseconds_in_faults) / 1e9,
+      latency_text(counts.fault_latencies.quantile_ns(0.5)), latency_text(counts.fault_latencies.quantile_ns(0.99)));
 }
 
 void print(const far::Profile::HintsGiven& hints) {
@@ -125,10 +140,12 @@ std::string libraries(const FarArguments& arguments) {
 }
 
 int run_far(const FarArguments& arguments) {
+  expect_metrics_stay_here(arguments.metrics, "listen on 127.0.0.1");
   const auto profile = open_profile(arguments);
   const JobDir dir;
   const std::string socket = dir.path() / "door";
   const auto door = open_door(arguments, socket, profile.get());
+  const auto metrics = serve_metrics(arguments.metrics);
   Launcher launcher(
       {.command = arguments.command,
        .environment = {"LD_PRELOAD=" + libraries(arguments), std::string(far::kDoorVariable) + "=" + socket}});
@@ -162,6 +179,8 @@ void add_far(CLI::App& app, Action& chosen) {
       ->excludes(mirror)
       ->excludes(trust);
   command->add_flag("--stats", arguments->statistics, "Say at the end, on standard error, what came and went");
+  command->add_option("--metrics", arguments->metrics, "Where Prometheus collects metrics while it runs [nowhere]")
+      ->type_name("HOST:PORT");
   command
       ->add_option("--profile", arguments->profile, "Write down how each large allocation was used, and a hint for it")
       ->type_name("FILE");

@@ -22,6 +22,7 @@
 #include "base/mutex.h"
 #include "cli/commands.h"
 #include "cli/kv_session.h"
+#include "cli/metrics_page.h"
 #include "cli/metrics_server.h"
 #include "kv/resp/reconnecting_session.h"
 #include "kv/resp/resp_server.h"
@@ -107,6 +108,7 @@ std::string metrics_of(kv::Client& client, kv::Session& session, const kv::RespS
     add_copies(page, client);
   }
   add_clients(page, status);
+  page.add_all(metrics::snapshot());
   return page.take();
 }
 
@@ -216,11 +218,7 @@ void expect_secure(const ServeArguments& arguments) {
     throw UsageError({"serve the Redis protocol at", address, "other machines could reach it, and there is no password",
                       "give one with --password-file, listen on 127.0.0.1, or say --insecure"});
   }
-  if (!arguments.metrics_address.empty() && !is_loopback(arguments.metrics_address)) {
-    throw UsageError({"serve metrics at", arguments.metrics_address,
-                      "other machines could reach them, and they are told to all that ask",
-                      "listen on 127.0.0.1, or say --insecure"});
-  }
+  expect_metrics_stay_here(arguments.metrics_address, "listen on 127.0.0.1, or say --insecure");
 }
 
 // The right to listen at a Unix socket, where a killed server may have left its name. Throws Error when another process

@@ -55,13 +55,10 @@ MetricsServer::~MetricsServer() = default;
 
 void MetricsServer::Stop::operator()(MHD_Daemon* daemon) const { ::MHD_stop_daemon(daemon); }
 
-void MetricsPage::begin(std::string_view name, Kind kind, std::string_view help) {
-  name_ = name;
-  text_ += fmt::format("# HELP {} {}\n# TYPE {} {}\n", name, help, name, kind == Kind::gauge ? "gauge" : "counter");
-}
-
-void MetricsPage::add(std::string_view labels, std::uint64_t value) {
-  text_ += labels.empty() ? fmt::format("{} {}\n", name_, value) : fmt::format("{}{{{}}} {}\n", name_, labels, value);
+void expect_metrics_stay_here(const std::string& address, std::string remedy) {
+  if (address.empty() || is_loopback(address)) return;
+  throw UsageError({"serve metrics at", address, "other machines could reach them, and they are told to all that ask",
+                    std::move(remedy)});
 }
 
 }  // namespace farside::cli

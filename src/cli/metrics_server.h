@@ -35,19 +35,7 @@ class MetricsServer {
   std::unique_ptr<MHD_Daemon, Stop> daemon_;
 };
 
-/// Collects a page: each metric once, with a value for each of its labels.
-class MetricsPage {
- public:
-  enum class Kind : std::uint8_t { gauge, counter };
-
-  void begin(std::string_view name, Kind kind, std::string_view help);
-  /// Adds a value of the metric begun last. `labels`: `server="0"`, or nothing.
-  void add(std::string_view labels, std::uint64_t value);
-  [[nodiscard]] std::string take() { return std::move(text_); }
-
- private:
-  std::string name_;
-  std::string text_;
-};
+/// Throws UsageError, with this remedy, when other machines can reach the address.
+void expect_metrics_stay_here(const std::string& address, std::string remedy);
 
 }  // namespace farside::cli

@@ -1,3 +1,5 @@
+#include <charconv>
+#include <iostream>
 #include <map>
 #include <memory>
 #include <optional>
@@ -5,6 +7,8 @@
 
 #include "cli/cache_arguments.h"
 #include "cli/commands.h"
+#include "cli/metrics_page.h"
+#include "cli/metrics_server.h"
 #include "node/node.h"
 
 namespace farside::cli {
@@ -13,6 +17,14 @@ namespace {
 
 const std::map<std::string, kv::SyncPolicy> kSyncPolicies{
     {"always", kv::SyncPolicy::always}, {"everysec", kv::SyncPolicy::everysec}, {"no", kv::SyncPolicy::no}};
+
+// As many ports above `first` as the rank is, so that several nodes of a machine can listen.
+std::string address_of(const std::string& first, Rank rank) {
+  const std::size_t digits = first.rfind(':') + 1;
+  unsigned port = 0;
+  std::from_chars(first.data() + digits, first.data() + first.size(), port);
+  return port == 0 ? first : first.substr(0, digits) + std::to_string(port + rank);
+}
 
 }  // namespace
 
@@ -24,6 +36,7 @@ void add_node(CLI::App& app, Action& chosen) {
     KvNodeOptions kv;
     kv::JournalSettings kv_journal;
     std::uint64_t far_bytes = 0;
+    std::string metrics;
   };
   const auto arguments = std::make_shared<Arguments>();
   CLI::App* command = app.add_subcommand("node", "Run one node of a pool")->group("");
@@ -35,10 +48,17 @@ void add_node(CLI::App& app, Action& chosen) {
   command->add_option("--kv-sync", arguments->kv_journal.sync, "When they are on the disk")
       ->transform(CLI::CheckedTransformer(kSyncPolicies));
   command->add_option("--far", arguments->far_bytes, "Bytes to lend");
+  command->add_option("--metrics", arguments->metrics, "Where node 0 would serve them");
   command->callback([arguments, &chosen] {
     chosen = [arguments] {
       if (!arguments->kv_journal.directory.empty()) arguments->kv.journal = arguments->kv_journal;
-      run_node(PoolDirectory(arguments->pool), arguments->cache.read(1), arguments->kv, arguments->far_bytes);
+      std::optional<MetricsServer> metrics;
+      const auto joined = [&](Rank rank) {
+        if (arguments->metrics.empty()) return;
+        metrics.emplace(address_of(arguments->metrics, rank), metrics_of_this_process);
+        std::cout << "node " << rank << ": metrics at http://" << metrics->address() << "/metrics" << std::endl;
+      };
+      run_node(PoolDirectory(arguments->pool), arguments->cache.read(1), arguments->kv, arguments->far_bytes, joined);
       return 0;
     };
   });

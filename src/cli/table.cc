@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include <fmt/format.h>
+
 namespace farside::cli {
 
 void Table::print(std::ostream& out) const {
@@ -19,6 +21,12 @@ void Table::print(std::ostream& out) const {
     line.erase(line.find_last_not_of(' ') + 1);
     out << line << '\n';
   }
+}
+
+std::string latency_text(std::uint64_t nanoseconds) {
+  const auto ns = static_cast<double>(nanoseconds);
+  if (ns < 1e6) return fmt::format("{:.1f} us", ns / 1e3);
+  return ns < 1e9 ? fmt::format("{:.1f} ms", ns / 1e6) : fmt::format("{:.1f} s", ns / 1e9);
 }
 
 }  // namespace farside::cli

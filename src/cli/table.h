@@ -1,6 +1,7 @@
 // table.h — columns for people.
 #pragma once
 
+#include <cstdint>
 #include <ostream>
 #include <string>
 #include <vector>
@@ -22,5 +23,8 @@ class Table {
   std::vector<Align> columns_;
   std::vector<std::vector<std::string>> rows_;
 };
+
+/// "12.3 us", "4.5 ms", "1.2 s".
+[[nodiscard]] std::string latency_text(std::uint64_t nanoseconds);
 
 }  // namespace farside::cli

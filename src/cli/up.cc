@@ -12,6 +12,7 @@
 
 #include "cli/cache_arguments.h"
 #include "cli/commands.h"
+#include "cli/metrics_server.h"
 #include "net/runtime_dir.h"
 #include "node/pool.h"
 
@@ -27,6 +28,7 @@ struct UpArguments {
   std::string kv_dir;
   std::string kv_sync = "everysec";
   std::string far;
+  std::string metrics;
   bool foreground = false;
   std::optional<Rank> all_nodes;
   std::string listen;
@@ -51,6 +53,7 @@ struct UpArguments {
       throw UsageError({"keep two copies of keys and values in", "a pool of one node",
                         "they must be on different nodes", "start more with -n, or leave --kv-copies out"});
     }
+    expect_metrics_stay_here(metrics, "listen on 127.0.0.1, and let a proxy pass them on");
     return {.nodes = nodes,
             .first_rank = first,
             .all_nodes = all,
@@ -60,6 +63,7 @@ struct UpArguments {
             .kv_dir = kv_dir.empty() ? "" : std::filesystem::absolute(kv_dir),
             .kv_sync = kv_sync,
             .far_bytes = far.empty() ? 0 : parse_bytes(far, "--far"),
+            .metrics = metrics,
             .listen = listen,
             .join = join,
             .secret = secret.empty() ? "" : std::filesystem::absolute(secret)};
@@ -156,6 +160,10 @@ void add_up(CLI::App& app, Action& chosen) {
   add_kv(*command, *arguments);
   command->add_option("--far", arguments->far, "Memory that each node lends to programs that need more [none]")
       ->type_name("SIZE");
+  command
+      ->add_option("--metrics", arguments->metrics,
+                   "Where Prometheus collects metrics: node i at the i-th port from there [nowhere]")
+      ->type_name("HOST:PORT");
   command->add_flag("--foreground", arguments->foreground,
                     "Stay, say on standard error what the nodes say, and end the pool with Ctrl-C");
   add_several_machines(*command, *arguments);

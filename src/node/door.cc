@@ -107,6 +107,7 @@ DoorReply Door::acquire(Channel& channel, const BlockKey& key, const Fd& file, L
   const auto found = readable(file) ? file_systems_.examine(file) : std::nullopt;
   if (!found || found->identity != key.file) return around();
   FileSource source(file, found->times, file_systems_, block_bytes);
+  const Time began = team_.fabric().now();
   const Acquired acquired = cache_.acquire(channel, key, source, team_.fabric().in(time_limits::kAnswer), &watch);
   switch (acquired.answer) {
     case Acquired::Answer::here: break;
@@ -114,6 +115,7 @@ DoorReply Door::acquire(Channel& channel, const BlockKey& key, const Fd& file, L
     case Acquired::Answer::late: return busy();
     case Acquired::Answer::elsewhere: return {.bytes = {}, .fds = {}, .refused = false, .come_again = true};
   }
+  (source.was_read() ? latencies_.file : latencies_.memory).observe(team_.fabric().now() - began);
   prefaulter_.used(acquired.slot);
   return reply_with(door::Reply{.answer = door::Answer::here,
                                 .zero = 0,
@@ -126,6 +128,8 @@ DoorReply Door::status() const {
   const CacheLayout& layout = cache_.layout();
   const CacheCounters counters = cache_.counters();
   const door::HitStripe programs = board_.counts();
+  const metrics::LatencyCounts from_memory = latencies_.memory.counts();
+  const metrics::LatencyCounts from_files = latencies_.file.counts();
   return reply_with(door::StatusReply{
       .answer = door::Answer::here,
       .rank = team_.rank(),
@@ -148,6 +152,10 @@ DoorReply Door::status() const {
       .direct = programs.direct,
       .writable = programs.writable,
       .fresh = programs.fresh,
+      .memory_p50_ns = from_memory.quantile_ns(0.5),
+      .memory_p99_ns = from_memory.quantile_ns(0.99),
+      .file_p50_ns = from_files.quantile_ns(0.5),
+      .file_p99_ns = from_files.quantile_ns(0.99),
   });
 }
 

@@ -18,6 +18,7 @@
 #include "farside/cache/host_door.h"
 #include "farside/team/team.h"
 
+#include "node/block_latencies.h"
 #include "node/board.h"
 #include "node/file_system.h"
 #include "node/prefaulter.h"
@@ -64,6 +65,7 @@ class Door {
   FileSystems file_systems_;
   std::atomic<std::uint64_t> around_ = 0;
   std::atomic<std::uint64_t> busy_ = 0;
+  BlockLatencies latencies_;
 };
 
 }  // namespace farside

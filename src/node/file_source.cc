@@ -11,6 +11,7 @@
 namespace farside {
 
 std::uint64_t FileSource::load(const BlockKey& key, LocalSpan into) {
+  was_read_ = true;
   const std::uint64_t begin = key.index * block_bytes_;
   assert_that(begin < key.file.bytes, "a block that is loaded begins within its file");
   const std::uint64_t wanted = std::min(block_bytes_, key.file.bytes - begin);

@@ -16,12 +16,15 @@ class FileSource final : public BlockSource {
   /// Whole blocks of the version that `key` names, which stay right for as long as the file has this version's times;
   /// or kFailed. The file is looked at once more after the read.
   std::uint64_t load(const BlockKey& key, LocalSpan into) override;
+  /// Whether it was asked for a block: no node had it.
+  [[nodiscard]] bool was_read() const noexcept { return was_read_; }
 
  private:
   const Fd& file_;
   TimesFrom times_;
   FileSystems& file_systems_;
   std::uint64_t block_bytes_;
+  bool was_read_ = false;
 };
 
 }  // namespace farside

@@ -58,13 +58,14 @@ void serve_until_asked_to_end(sigset_t signals) {
 }  // namespace
 
 void run_node(const PoolDirectory& pool, const CacheOptions& options, const KvNodeOptions& kv_options,
-              std::uint64_t far_bytes) {
+              std::uint64_t far_bytes, const std::function<void(Rank)>& joined) {
   const sigset_t signals = block_signals();  // first: threads inherit it
   allow_many_files();
   keep_shared_memory_out_of_cores();
 
   const std::unique_ptr<Team> team = join_team();
   log::set_prefix("node " + std::to_string(team->rank()));
+  joined(team->rank());
   std::optional<Board> board;  // made when the cache knows its size, but outlives it
   Cache cache(*team, options);
   cache.set_board(board.emplace(cache.layout().slot_count));

@@ -1,6 +1,9 @@
 // node.h — a process that lends memory to a pool and serves its host's programs at the door.
 #pragma once
 
+#include <cstdint>
+#include <functional>
+
 #include "farside/cache/cache.h"
 
 #include "node/kv_server.h"
@@ -10,8 +13,9 @@ namespace farside {
 
 /// Joins the team that the environment names, and serves at the door of its rank in `pool` until SIGTERM or SIGINT;
 /// unless `kv` has no memory, as a key-value server as well, which keeps a journal, if any, in a directory of its rank
-/// within that of `kv`; and it lends `far_bytes`, unless that is 0. Throws Error when it cannot begin. For the main
-/// thread of a process of its own, before it starts any other.
-void run_node(const PoolDirectory& pool, const CacheOptions& options, const KvNodeOptions& kv, std::uint64_t far_bytes);
+/// within that of `kv`; and it lends `far_bytes`, unless that is 0. Calls `joined` with its rank before it serves.
+/// Throws Error when it cannot begin. For the main thread of a process of its own, before it starts any other.
+void run_node(const PoolDirectory& pool, const CacheOptions& options, const KvNodeOptions& kv, std::uint64_t far_bytes,
+              const std::function<void(Rank)>& joined);
 
 }  // namespace farside

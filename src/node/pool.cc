@@ -93,6 +93,7 @@ std::vector<std::string> node_command(const PoolDirectory& directory, const Pool
   for (std::string& option : common_options(options)) command.push_back(std::move(option));
   if (!options.kv_dir.empty())
     command.insert(command.end(), {"--kv-dir=" + options.kv_dir, "--kv-sync=" + options.kv_sync});
+  if (!options.metrics.empty()) command.push_back("--metrics=" + options.metrics);
   return command;
 }
 

@@ -29,6 +29,7 @@ struct PoolOptions {
   std::string kv_dir;           ///< where their journals are; empty: there are none
   std::string kv_sync;          ///< always, everysec or no
   std::uint64_t far_bytes = 0;  ///< that each node lends; 0: none
+  std::string metrics;          ///< where node 0 would serve them, the others as many ports above; empty: nowhere
   // A pool on several machines only: at most one of the two says where the nodes meet, as "host:port".
   std::string listen;            ///< on the first machine
   std::string join;              ///< on the others

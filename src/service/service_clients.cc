@@ -100,6 +100,7 @@ ServiceClients::Refusal ServiceClients::shake_hands(Number number, Connected& co
 void ServiceClients::refuse(Number number, const std::string& reason) {
   if (connected_.at(number).session) say(number, handler_.refusal(reason.substr(0, kMaxReason)));
   log_.warn("refused a client: " + reason);
+  refused_.add();
   part(number);
 }
 

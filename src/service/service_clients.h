@@ -15,6 +15,7 @@
 
 #include "farside/base/fd.h"
 
+#include "base/metrics.h"
 #include "base/throttled_log.h"
 #include "net/connection.h"
 #include "net/event_loop.h"
@@ -89,6 +90,8 @@ class ServiceClients {
   Number next_ = 0;
   bool ticking_ = false;
   ThrottledLog log_;
+  metrics::Counter refused_{{"farside_service_clients_refused_total",
+                             "Clients of the node's services that were refused, or sent away for what they sent."}};
 };
 
 }  // namespace farside

@@ -320,6 +320,7 @@ void HostTeam::lose(Rank rank, Loss loss, std::optional<PeerLife> seen) {
     if (seen && fabric_->life(rank) != *seen) return;
     const bool is_news = gone_.insert(rank).second;
     if (!connected_) return;
+    if (is_news && loss != Loss::left) lost_.add();
     // A death on this host is reported by the process that started the rank.
     if (is_news && !is_cut_off_ && !on_this_host(rank) && loss != Loss::left) {
       log::warn(named(rank) +
@@ -404,6 +405,7 @@ void HostTeam::replace_member(Rank rank, const std::vector<std::string>& blobs) 
   for (auto& [pieces, piece] : replaced) pieces->replace(rank, std::move(piece));
   cards_[rank] = std::move(card);
   ++returns_[rank];
+  came_back_.add();
 }
 
 // Counts the ranks on other hosts as lost: without the coordinator no process reports the deaths there.

@@ -14,6 +14,7 @@
 
 #include "base/assert.h"
 #include "base/backoff.h"
+#include "base/metrics.h"
 #include "base/mutex.h"
 #include "net/event_loop.h"
 #include "team/barrier_mark.h"
@@ -122,6 +123,10 @@ class HostTeam final : public Team {
   std::vector<std::weak_ptr<Pieces>> regions_ GUARDED_BY(membership_);  ///< what was allocated, in order
 
   bool is_cut_off_ GUARDED_BY(membership_) = false;
+
+  metrics::Counter lost_{
+      {"farside_team_members_lost_total", "Members that died, were evicted, or could not be reached."}};
+  metrics::Counter came_back_{{"farside_team_members_returned_total", "Lost members that this process reached again."}};
 
   std::vector<std::atomic<bool>> died_;  ///< by rank: it was decided that it did
 

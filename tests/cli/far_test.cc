@@ -115,7 +115,7 @@ TEST_F(FarTest, SaysWhatCameAndWent) {
   const CommandEnd end = program("statics", {"--stats"});
   EXPECT_EQ(end.code(), 0);
   for (const char* word : {"programs       1\n", "faults         ", "came ahead     ", "in             ",
-                           "out            ", "in faults      "}) {
+                           "out            ", "in faults      ", "a fault        half within "}) {
     EXPECT_THAT(end.err, HasSubstr(word));
   }
 }

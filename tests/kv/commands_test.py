@@ -11,10 +11,10 @@ import subprocess
 import tempfile
 import time
 import unittest
-import urllib.request
 
 import patience
 import pool
+import prometheus
 
 
 class Terminal:
@@ -97,12 +97,26 @@ class Serve(WithPool):
     def test_metrics_are_prometheus_text(self):
         self.pool.run("kv", "put", "a", "1")
         page = self.serve("--metrics", "127.0.0.1:0").stdout.readline().split()[-1]
-        with urllib.request.urlopen(page, timeout=patience.PATIENCE_S) as reply:
-            lines = reply.read().decode().splitlines()
-        values = dict(line.rsplit(" ", 1) for line in lines if not line.startswith("#"))
-        self.assertEqual(values["farside_kv_up"], "1")
-        self.assertEqual(sum(int(values[f'farside_kv_keys{{server="{i}"}}']) for i in (0, 1)), 1)
-        self.assertIn("# TYPE farside_resp_commands_total counter", lines)
+        text = prometheus.fetch(page)
+        values = prometheus.parse(text)
+        self.assertEqual(values["farside_kv_up"], 1)
+        self.assertEqual(sum(values[f'farside_kv_keys{{server="{i}"}}'] for i in (0, 1)), 1)
+        self.assertIn("# TYPE farside_resp_commands_total counter", text.splitlines())
+
+    def test_metrics_tell_how_long_gets_and_puts_took(self):
+        process = self.serve("--metrics", "127.0.0.1:0")
+        page = process.stdout.readline().split()[-1]
+
+        def counts():
+            values = prometheus.parse(prometheus.fetch(page))
+            return values["farside_kv_get_seconds_count"], values["farside_kv_put_seconds_count"]
+        self.assertEqual(counts(), (0, 0))
+        with socket.create_connection(("127.0.0.1", process.port), patience.PATIENCE_S) as client:
+            replies = client.makefile("rb")
+            for request, reply in ((b"SET a 1", b"+OK\r\n"), (b"GET a", b"$1\r\n1\r\n"), (b"GET b", b"$-1\r\n"), (b"PING", b"+PONG\r\n")):
+                client.sendall(request + b"\r\n")
+                self.assertEqual(replies.read(len(reply)), reply)
+        self.assertEqual(counts(), (2, 1))
 
     def test_what_it_cannot_do_is_said(self):
         ended = self.pool.run("kv", "serve", "--listen", "nowhere")

@@ -117,7 +117,11 @@ struct StatusReply {
   std::uint64_t direct;
   std::uint64_t writable;
   std::uint64_t fresh;
+  std::uint64_t memory_p50_ns;  ///< how long a block took that came from a node's memory: median, 0 when none came ...
+  std::uint64_t memory_p99_ns;
+  std::uint64_t file_p50_ns;  ///< ... and from the file system
+  std::uint64_t file_p99_ns;
 };
-static_assert(sizeof(StatusReply) == 160 && std::has_unique_object_representations_v<StatusReply>);
+static_assert(sizeof(StatusReply) == 192 && std::has_unique_object_representations_v<StatusReply>);
 
 }  // namespace farside::door

@@ -236,6 +236,7 @@ DoorCounts Door::State::counts() {
   for (const auto& [token, program] : programs_) counts.pages += program->counts();
   counts.bytes_here = household_.frames.used() * kPageBytes;
   counts.bytes_kept = household_.slots.used() * kPageBytes;
+  counts.fault_latencies = household_.faults.counts();
   return counts;
 }
 

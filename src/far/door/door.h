@@ -11,6 +11,7 @@
 
 #include "farside/far/space.h"
 
+#include "base/latency_buckets.h"
 #include "far/door/profile.h"
 #include "far/door/rules.h"
 #include "far/pager/page_mover.h"
@@ -35,6 +36,7 @@ struct DoorCounts {
   std::uint64_t programs = 0;  ///< that joined
   std::uint64_t bytes_here = 0;
   std::uint64_t bytes_kept = 0;  ///< in the space, of what is not given back
+  metrics::LatencyCounts fault_latencies{};
 };
 
 /// Thread safety: every call, from any thread.

@@ -176,7 +176,9 @@ void Program::serve_until_gone() {
 void Program::serve_who_waits() {
   for (Userfault::Fault fault{}; userfault_.next(fault);) {
     const auto page = memory_.ranges().page_of(reinterpret_cast<std::uint64_t>(fault.address));
-    if (page) serve(*page, fault.is_write, handlers_);
+    if (!page) continue;
+    const metrics::ScopedLatency latency(household_.faults);
+    serve(*page, fault.is_write, handlers_);
   }
 }
 

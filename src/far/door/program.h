@@ -13,6 +13,7 @@
 #include "farside/base/fd.h"
 
 #include "base/assert.h"
+#include "base/metrics.h"
 #include "base/mutex.h"
 #include "far/door/allocations.h"
 #include "far/door/profile.h"
@@ -46,6 +47,8 @@ struct Household {
   DoorRules rules;
   Profile* profile;  ///< if any
   std::atomic<std::int64_t> pinned_pages{0};
+  metrics::Histogram faults{
+      {"farside_far_fault_seconds", "How long a page fault of a program on far memory takes to serve."}};
   std::atomic<bool> is_closing{false};
 };
 

@@ -19,6 +19,7 @@
 #include "kv/resp/command.h"
 #include "kv/resp/request_parser.h"
 #include "kv/resp/silent_servers.h"
+#include "kv/resp/watched_session.h"
 
 namespace farside::kv {
 
@@ -59,6 +60,7 @@ struct RespStatus {
   std::atomic<std::uint64_t> wrong_passwords = 0;                               ///< ever
   std::array<std::atomic<std::uint64_t>, kDisconnected.size()> disconnected{};  ///< ever, by Disconnected
   SilentServers silent{settings.silence_limit};
+  SessionLatencies latencies;
 };
 
 class RespClient {

@@ -31,15 +31,15 @@ void shrink(std::string& buffer) {
 
 }  // namespace
 
-RespWorker::Lane::Lane(Overseer& overseer, std::unique_ptr<Session> its)
-    : session(std::move(its), [&overseer] { overseer.wake(); }) {}
+RespWorker::Lane::Lane(RespStatus& status, Overseer& overseer, std::unique_ptr<Session> its)
+    : session(std::move(its), status.latencies, [&overseer] { overseer.wake(); }) {}
 
 RespWorker::RespWorker(RespStatus& status, Overseer& overseer, std::unique_ptr<Session> session,
                        std::size_t buffer_bytes)
     : status_(status),
       buffer_limit_(buffer_bytes),
       overseer_(overseer),
-      lane_(std::make_unique<Lane>(overseer, std::move(session))) {
+      lane_(std::make_unique<Lane>(status, overseer, std::move(session))) {
   loop_.post([this] { loop_.after_each_round([this] { serve_ready(); }); });
 }
 
@@ -71,7 +71,7 @@ bool RespWorker::wants_session() {
 
 void RespWorker::add(std::unique_ptr<Session> session) {
   const MutexLock lock(lanes_mutex_);
-  spare_.push_back(std::make_unique<Lane>(overseer_, std::move(session)));
+  spare_.push_back(std::make_unique<Lane>(status_, overseer_, std::move(session)));
 }
 
 void RespWorker::relieve_if_stuck(Clock::time_point since, const Session& places) {

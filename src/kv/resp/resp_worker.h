@@ -87,7 +87,7 @@ class RespWorker {
 
   /// A thread's.
   struct Lane {
-    Lane(Overseer& overseer, std::unique_ptr<Session> its);
+    Lane(RespStatus& status, Overseer& overseer, std::unique_ptr<Session> its);
 
     WatchedSession session;
     std::vector<Client*> clients{};  // for which it asks

@@ -46,16 +46,19 @@ std::uint64_t WatchedSession::calls() const {
 
 Outcome WatchedSession::get_all(std::span<const std::string_view> keys, std::vector<Got>& got) {
   const Call call(*this, keys);
+  const metrics::ScopedLatency latency(latencies_.gets);
   return session_->get_all(keys, got);
 }
 
 PutOutcome WatchedSession::put_all(std::span<const Write> writes) {
   const Call call(*this, writes);
+  const metrics::ScopedLatency latency(latencies_.puts);
   return session_->put_all(writes);
 }
 
 void WatchedSession::put_each(std::span<IndependentPut> puts) {
   const Call call(*this, puts);
+  const metrics::ScopedLatency latency(latencies_.puts);
   session_->put_each(puts);
 }
 

@@ -15,9 +15,17 @@
 
 #include "farside/kv/session.h"
 
+#include "base/metrics.h"
 #include "base/mutex.h"
 
 namespace farside::kv {
+
+/// The time that calls of sessions take, also of those that fail. Sessions share it.
+struct SessionLatencies {
+  metrics::Histogram gets{{"farside_kv_get_seconds", "How long an atomic get of the store takes.", ""}};
+  metrics::Histogram puts{
+      {"farside_kv_put_seconds", "How long an atomic put takes, or several that are under way together.", ""}};
+};
 
 class WatchedSession final : public Session {
  public:
@@ -26,9 +34,9 @@ class WatchedSession final : public Session {
   using Needs = std::variant<std::monostate, std::span<const std::string_view>, std::span<const Write>,
                              std::span<IndependentPut>>;
 
-  /// `on_call` runs at the beginning of each call.
-  WatchedSession(std::unique_ptr<Session> session, std::function<void()> on_call)
-      : session_(std::move(session)), on_call_(std::move(on_call)) {}
+  /// `on_call` runs at the beginning of each call. `latencies` outlives it.
+  WatchedSession(std::unique_ptr<Session> session, SessionLatencies& latencies, std::function<void()> on_call)
+      : session_(std::move(session)), latencies_(latencies), on_call_(std::move(on_call)) {}
 
   /// If a call is under way that had begun by `since`: what `relieve` makes of it, which returns whether the call's
   /// thread is relieved. Meanwhile the call does not end. False: none is, or its thread is relieved already.
@@ -57,6 +65,7 @@ class WatchedSession final : public Session {
   class Call;
 
   const std::unique_ptr<Session> session_;
+  SessionLatencies& latencies_;
   const std::function<void()> on_call_;
   std::atomic<bool> relieved_ = false;
   mutable Mutex mutex_;
