@@ -1,5 +1,6 @@
 // write_counts_at_exit.cc — _exit that writes how often lines ran, which gcov does only at exit. Forked members of a
-// Fleet end by _exit. Part of the library and of test programs where FARSIDE_COVERAGE is on: each has counts of its own.
+// Fleet end by _exit. With FARSIDE_COVERAGE the library and the test programs contain it, since each has its own
+// counts.
 #include <dlfcn.h>
 #include <gcov.h>
 #include <sys/syscall.h>
