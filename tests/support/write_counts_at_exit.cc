@@ -2,9 +2,10 @@
 // Fleet end by _exit. With FARSIDE_COVERAGE the library and the test programs contain it, since each has its own
 // counts.
 #include <dlfcn.h>
-#include <gcov.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+extern "C" void __gcov_dump();  // gcov.h of GCC 12 declares it for C alone
 
 extern "C" [[noreturn]] void _exit(int code) {
   __gcov_dump();
