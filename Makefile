@@ -1,7 +1,7 @@
 # A thin face on CMake and scripts/. Every target does its own set-up.
 BUILD_TYPES := release breakable asan tsan
 
-.PHONY: demo test test-long test-vm soak fuzz bench lint install setup build $(BUILD_TYPES)
+.PHONY: demo test test-long test-vm soak fuzz coverage bench lint install setup build $(BUILD_TYPES)
 
 # Builds no tests and benchmarks, which take twice as long as the rest.
 demo: setup
@@ -29,6 +29,10 @@ fuzz: setup
 	cmake --preset fuzz --log-level=WARNING
 	cmake --build --preset fuzz
 	scripts/fuzz $(or $(FUZZ_SECONDS),60)
+
+# Lines and branches of each module that the tests labelled unit and the simulators reach.
+coverage: setup
+	scripts/coverage
 
 bench: release
 	scripts/bench

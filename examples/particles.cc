@@ -163,8 +163,10 @@ void count_traffic(State& state, Interval& interval) {
 }
 
 Range tiles_of(const Workers& workers, Rank rank) {
-  const auto range = std::ranges::equal_range(workers, rank);
-  return {static_cast<std::uint64_t>(range.begin() - workers.begin()), range.size()};
+  // clang-tidy 14 trips over ranges::equal_range
+  const auto range = std::equal_range(workers.begin(), workers.end(), rank);
+  return {static_cast<std::uint64_t>(range.first - workers.begin()),
+          static_cast<std::uint64_t>(range.second - range.first)};
 }
 
 // Brings tiles to this rank. How many bytes that took.

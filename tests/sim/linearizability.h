@@ -78,7 +78,7 @@ class WordHistory {
     struct Configuration {
       std::vector<bool> done;
       std::uint64_t value;
-      friend auto operator<=>(const Configuration&, const Configuration&) = default;
+      friend auto operator<=>(const Configuration&, const Configuration&) = default;  // NOLINT(modernize-use-nullptr)
     };
 
     bool go_on(Configuration now) {

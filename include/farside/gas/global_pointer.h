@@ -33,6 +33,7 @@ class GlobalReference {
     GlobalArray<T>::expect(array_->put(index_, std::span(&value, 1)), "write an element");
     return *this;
   }
+  // NOLINTNEXTLINE(bugprone-unhandled-self-assignment): an element that is assigned to itself is read, then written
   GlobalReference& operator=(const GlobalReference& other) { return *this = static_cast<T>(other); }
   GlobalReference(const GlobalReference&) = default;
   ~GlobalReference() = default;
