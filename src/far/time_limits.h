@@ -58,8 +58,7 @@ inline constexpr seconds kUse{5};
 inline constexpr milliseconds kLockLook{100};
 /// For a signal to this process's own threads.
 inline constexpr seconds kRing{1};
-/// A slab whose nodes are gone is tried again in the pool, from its copy on disk: for so long, every other time as
-/// long.
+/// For bringing a slab that is on disk alone back into the pool. It is tried again after twice as long.
 inline constexpr seconds kBringBack{2};
 /// Between two attempts to write what the disk refused.
 inline constexpr milliseconds kDiskRetry{500};

@@ -197,9 +197,9 @@ std::string network_towards(const std::string& address) {
 
 void keep_alive(const Fd& socket) {
   const int on = 1;
-  constexpr int idle_s = net::time_limits::kKeepAliveIdle.count();
-  constexpr int interval_s = net::time_limits::kKeepAliveInterval.count();
-  constexpr int probes = net::time_limits::kKeepAliveProbes;
+  const int idle_s = net::time_limits::kKeepAliveIdle.count();
+  const int interval_s = net::time_limits::kKeepAliveInterval.count();
+  const int probes = net::time_limits::kKeepAliveProbes;
   // A Unix socket knows none of these, and needs none.
   ::setsockopt(socket.get(), SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
   ::setsockopt(socket.get(), IPPROTO_TCP, TCP_KEEPIDLE, &idle_s, sizeof idle_s);

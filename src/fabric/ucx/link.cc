@@ -117,11 +117,11 @@ void UcxChannel::end_failed(std::unique_ptr<Link> link) {
 }
 
 void UcxChannel::note_failure(const Link& link) {
-  using namespace fabric::time_limits;
   const std::shared_ptr<UcxPeer>& peer = link.peer;
   Pause& pause = pauses_[peer->id];
   const Duration before = pause.peer == peer ? pause.length : Duration{};
-  const Duration length = std::clamp<Duration>(2 * before, kFirstLinkPause, kMaxLinkPause);
+  const Duration length =
+      std::clamp<Duration>(2 * before, fabric::time_limits::kFirstLinkPause, fabric::time_limits::kMaxLinkPause);
   pause = {peer, length, monotonic_now() + length};
 }
 

@@ -100,7 +100,8 @@ inline constexpr seconds kBetweenOpenings{1};
 static_assert(farside::service::time_limits::kFirstTry < kTry && kTry < kDefaultTimeout / kPartForOthers,
               "a session opens without a server that hangs");
 static_assert(kAskStanding <= kTry, "a standby that hangs keeps a session waiting no longer than a server that does");
-static_assert(kConnect < farside::service::time_limits::kHandshake);
+static_assert(kConnect < farside::service::time_limits::kHandshake,
+              "a server gives up another one that hangs before the handshake does");
 static_assert(kReplySlice < kFirstSlice && kFirstSlice < kLease, "a lease is renewed while it is valid");
 static_assert(kFirstSlice < kUnresponsive && kUnresponsive < kDefaultTimeout,
               "a session looks for a standby before its server counts as unresponsive, and that before its call ends");
@@ -113,10 +114,10 @@ static_assert(kSyncSlice + kReachAgain < kSync, "a standby is asked for, and rea
 static_assert(kStandbyLook < kBetweenStandbyLooks && kBetweenStandbyLooks <= kMaxBetweenStandbyLooks,
               "a primary spends most of its time on its clients");
 static_assert(kBetweenConnections <= kMaxBetweenConnections);
-static_assert(outlasting(kLease) < kSync, "a standby may serve when a primary gives it up at the latest");
-static_assert(kTell < kTakeAccess && kBetweenCutOffs < kTakeAccess);
+static_assert(kBetweenCutOffs < kTakeAccess);
 static_assert(kBetweenGlances < kLongCall, "a long call is seen while it is one");
 static_assert(kClientLook <= kWrongPassword && kClientLook < kUnauthenticated && kClientLook < kClientUnread);
-static_assert(kContention <= kDefaultTimeout, "a command ends when a call of its session does");
+static_assert(kContention <= kDefaultTimeout,
+              "a command that others hinder takes no longer than one that a server does");
 
 }  // namespace farside::kv::time_limits
