@@ -32,7 +32,7 @@ void shrink(std::string& buffer) {
 }  // namespace
 
 RespWorker::Lane::Lane(Overseer& overseer, std::unique_ptr<Session> its)
-    : session(std::move(its), [&overseer] { overseer.wake(); }) {}
+    : session(std::move(its), overseer.clock(), [&overseer] { overseer.wake(); }) {}
 
 RespWorker::RespWorker(RespStatus& status, Overseer& overseer, std::unique_ptr<Session> session,
                        std::size_t buffer_bytes)

@@ -16,6 +16,7 @@
 #include "farside/kv/session.h"
 
 #include "base/mutex.h"
+#include "kv/resp/overseer_clock.h"
 
 namespace farside::kv {
 
@@ -26,9 +27,9 @@ class WatchedSession final : public Session {
   using Needs = std::variant<std::monostate, std::span<const std::string_view>, std::span<const Write>,
                              std::span<IndependentPut>>;
 
-  /// `on_call` runs at the beginning of each call.
-  WatchedSession(std::unique_ptr<Session> session, std::function<void()> on_call)
-      : session_(std::move(session)), on_call_(std::move(on_call)) {}
+  /// `on_call` runs at the beginning of each call, which `clock` says.
+  WatchedSession(std::unique_ptr<Session> session, const OverseerClock& clock, std::function<void()> on_call)
+      : session_(std::move(session)), clock_(clock), on_call_(std::move(on_call)) {}
 
   /// If a call is under way that had begun by `since`: what `relieve` makes of it, which returns whether the call's
   /// thread is relieved. Meanwhile the call does not end. False: none is, or its thread is relieved already.
@@ -57,6 +58,7 @@ class WatchedSession final : public Session {
   class Call;
 
   const std::unique_ptr<Session> session_;
+  const OverseerClock& clock_;
   const std::function<void()> on_call_;
   std::atomic<bool> relieved_ = false;
   mutable Mutex mutex_;
