@@ -50,8 +50,8 @@ void expect_done(kv::PutOutcome outcome, const std::string& tried, const std::st
                    "erase something, or start the pool with a larger --kv"});
     case kv::PutOutcome::unwritable:
       throw Error({tried, on,
-                   "a server can keep nothing more: its journal's disk is full or has failed, or its standby does not "
-                   "keep up; nothing was changed",
+                   "a server can keep nothing more: its journal's disk is full or has failed, its standby does not "
+                   "keep up, or too much waits for another server, which does not answer; nothing was changed",
                    "see farside status; on a full disk erasing still works"});
     case kv::PutOutcome::differs:
       throw Error({tried, on, "another one has written there meanwhile; nothing was changed", ""});
