@@ -9,7 +9,7 @@ namespace farside::kv {
 namespace {
 
 constexpr Duration kReadLimit = std::chrono::seconds(10);
-constexpr Duration kAloneLimit = std::chrono::seconds(1);
+constexpr Duration kAskLimit = std::chrono::seconds(1);
 
 }  // namespace
 
@@ -58,8 +58,15 @@ std::unique_ptr<RemoteRegion> ServerLink::ship_again(const Welcome& now) {
 }
 
 bool ServerLink::is_alone(Channel& channel) const {
-  const Fetched said = channel.load(alone(), fabric_->in(kAloneLimit));
+  const Fetched said = channel.load(alone(), fabric_->in(kAskLimit));
   return said.done() && said.value != 0;
+}
+
+bool ServerLink::ask_whether_gave_up(Channel& channel) {
+  if (gave_up()) return true;
+  const Fetched said = channel.load(bells_->word<ControlWord>(kGaveUp), fabric_->in(kAskLimit));
+  if (said.done() && said.value != 0) gave_up_.store(true, std::memory_order_release);
+  return gave_up();
 }
 
 ServerMemory ServerLink::read_head(Channel& channel, SetupClock::time_point deadline) const {
