@@ -16,6 +16,7 @@
 #include "bench/harness/contender.h"
 #include "bench/kv/clients.h"
 #include "bench/kv/free_port.h"
+#include "bench/kv/redis_reply.h"
 
 namespace farside::bench {
 namespace {
@@ -33,10 +34,7 @@ class RedisClient final : public KvClient {
   void read(std::span<const std::string_view> keys) override {
     begin("MGET");
     for (const std::string_view key : keys) add(key);
-    const auto reply = ask();
-    for (std::size_t i = 0; i < keys.size(); ++i) {
-      if (reply->element[i]->type != REDIS_REPLY_STRING) throw std::runtime_error("Redis has not got a key");
-    }
+    expect_values(*ask(), keys.size());
   }
   void write(std::span<const std::string_view> keys, std::string_view value) override {
     begin("MSET");

@@ -1,6 +1,5 @@
 #include "cli/kv_session.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "farside/base/error.h"
@@ -16,22 +15,22 @@ void KvArguments::add_to(CLI::App& command) {
       ->needs(secret_option);
 }
 
+std::chrono::milliseconds KvArguments::limit() const { return parse_duration(time_out, "--timeout"); }
+
 kv::ClientOptions KvArguments::client() const {
-  return {.runtime_dir = {}, .server = server, .secret = secret, .time_out = parse_duration(time_out, "--timeout")};
+  return {.runtime_dir = {}, .server = server, .secret = secret, .time_out = limit()};
 }
 
 kv::SessionOptions KvArguments::session() const {
   kv::SessionOptions options;
-  options.time_out = parse_duration(time_out, "--timeout");
+  options.time_out = limit();
   return options;
 }
 
-kv::SessionOptions KvArguments::session(std::chrono::steady_clock::time_point began,
-                                        std::vector<std::string> keys) const {
-  kv::SessionOptions options = session();
+kv::SessionOptions KvArguments::session(const CommandTime& time, std::vector<std::string> keys) const {
+  kv::SessionOptions options;
   options.keys = std::move(keys);
-  const auto taken = std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - began);
-  options.time_out = std::max(options.time_out - taken, std::chrono::milliseconds(1));
+  options.time_out = time.left();
   return options;
 }
 
@@ -51,8 +50,8 @@ void expect_done(kv::PutOutcome outcome, const std::string& tried, const std::st
                    "erase something, or start the pool with a larger --kv"});
     case kv::PutOutcome::unwritable:
       throw Error({tried, on,
-                   "a server can keep nothing more: its journal's disk is full or has failed, or its standby does not "
-                   "keep up; nothing was changed",
+                   "a server can keep nothing more: its journal's disk is full or has failed, its standby does not "
+                   "keep up, or too much waits for another server, which does not answer; nothing was changed",
                    "see farside status; on a full disk erasing still works"});
     case kv::PutOutcome::differs:
       throw Error({tried, on, "another one has written there meanwhile; nothing was changed", ""});

@@ -10,6 +10,8 @@
 
 #include "farside/kv/client.h"
 
+#include "cli/command_time.h"
+
 namespace farside::cli {
 
 /// Options of every such command.
@@ -19,12 +21,11 @@ struct KvArguments {
   std::string secret;
 
   void add_to(CLI::App& command);
+  [[nodiscard]] std::chrono::milliseconds limit() const;
   [[nodiscard]] kv::ClientOptions client() const;
   [[nodiscard]] kv::SessionOptions session() const;
-  /// For a command that began at `began` and needs the servers of `keys` alone: the session gets the rest of the
-  /// command's time.
-  [[nodiscard]] kv::SessionOptions session(std::chrono::steady_clock::time_point began,
-                                           std::vector<std::string> keys) const;
+  /// For a command that needs the servers of `keys` alone: to open the session may take what is left of its time.
+  [[nodiscard]] kv::SessionOptions session(const CommandTime& time, std::vector<std::string> keys) const;
 };
 
 /// Throw Error, naming what was `tried` ("put") and `on` what, unless it was done.

@@ -143,9 +143,12 @@ CLI::App* add_command(CLI::App& kv, Action& chosen, const std::string& name, con
   arguments->kv.add_to(*command);
   command->callback([arguments, act, &chosen] {
     chosen = [arguments, act] {
-      const auto began = std::chrono::steady_clock::now();
+      const CommandTime time(arguments->kv.limit());
       kv::Client client(arguments->kv.client());
-      return act(*client.open_session(arguments->kv.session(began, arguments->keys())), *arguments);
+      const auto session = client.open_session(arguments->kv.session(time, arguments->keys()));
+      // A scan asks again and again; each of the other commands makes one call.
+      session->set_time_out(arguments->is_prefix ? time.limit() : time.left());
+      return act(*session, *arguments);
     };
   });
   return command;

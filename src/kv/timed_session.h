@@ -1,4 +1,4 @@
-// timed_session.h — an atomic session whose calls all have the same time-out.
+// timed_session.h — an atomic session whose calls have a time-out.
 //
 // Stands alone: tests make sessions without a service.
 #pragma once
@@ -25,6 +25,7 @@ class TimedSession : public Session {
   }
   Outcome use(std::vector<MemoryUse>& servers) override { return session_.use(servers, fabric_.in(time_out_)); }
   void hear(std::vector<bool>& answered) override { session_.hear(answered); }
+  void set_time_out(std::chrono::milliseconds time_out) override { time_out_ = time_out; }
   [[nodiscard]] std::uint64_t wall_ns() const override { return session_.wall_ns(); }
 
  private:

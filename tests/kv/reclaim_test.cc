@@ -143,6 +143,35 @@ TEST_F(KvReclaim, AKeyThatIsWrittenAfterItExpiredStays) {
   EXPECT_EQ(store().use().versions, 1);
 }
 
+// What was prepared when the walk came by is found as well, and keys that are not in the bucket where they are looked
+// for.
+TEST_F(KvReclaim, NoKeyThatHasExpiredIsMissed) {
+  const auto expires_ns = static_cast<std::uint64_t>((now() + kGrace).nanoseconds);
+  const Write late{.key = "late", .value = "1", .expires_ns = expires_ns};
+  ASSERT_EQ(store().prepare({at(10), {}, kServers, {&late, 1}}).answer, Answer::done);
+  std::uint64_t keys = 0;
+  while (store().put(at(11 + keys), {"key " + std::to_string(keys), "1", expires_ns}).answer == Answer::done) ++keys;
+  ASSERT_GT(keys, 1000) << "the index is not full enough";
+  for (Duration passed{}; passed < 2 * kGrace; passed += kMoment) pass(kMoment);
+  EXPECT_EQ(store().use().keys, 0);
+  ASSERT_EQ(commit(10), Answer::done);
+  EXPECT_EQ(store().use().keys, 1);
+  for (Duration passed{}; passed < 2 * kGrace; passed += kMoment) pass(kMoment);
+  EXPECT_EQ(store().use().keys, 0);
+}
+
+// Some keys that have expired in a large store, at the bound that docs/kv_redis.md has for DBSIZE.
+TEST(KvReclaimOfALargeStore, FindsWhatHasExpiredWithinTwoSeconds) {
+  StoreUnderTest large({.bytes = 512U << 20U, .grace = StoreUnderTest::kGrace});
+  const auto expires_ns = static_cast<std::uint64_t>(large.now().nanoseconds);
+  for (std::uint64_t i = 0; i < 100; ++i) {
+    const std::string key = "key " + std::to_string(i);
+    ASSERT_EQ(large.store().put(large.at(10 + i), {key, "1", expires_ns}).answer, Answer::done);
+  }
+  for (Duration passed{}; passed < std::chrono::seconds(2); passed += kMoment) large.pass(kMoment);
+  EXPECT_EQ(large.store().use().keys, 0);
+}
+
 // A store that keeps nothing longer than it must.
 TEST(KvReclaimAtOnce, EndsThoughAnErasedKeyIsPrepared) {
   StoreUnderTest store({.bytes = 1U << 20U, .grace = Duration::zero()});
@@ -270,6 +299,22 @@ TEST_F(KvMemory, WhatIsDueIsFreedWhenThereIsNoRoom) {
     ASSERT_EQ(put("a", value, ++time_), Answer::done) << i;
     clock_pass(kGrace);
   }
+}
+
+// Requests that find no room look for it themselves: the walk beside them would take longer.
+TEST_F(KvMemory, WhatHasExpiredMakesRoomAfterTheGraceTime) {
+  StoreUnderTest full({.bytes = 8U << 20U, .grace = kGrace});
+  const auto expires_ns = static_cast<std::uint64_t>((full.now() + kMoment).nanoseconds);
+  const auto put = [&](std::uint64_t number, std::uint64_t expires) {
+    return full.store().put(full.at(++time_), {key(number), "v", expires}).answer;
+  };
+  std::uint64_t keys = 0;
+  while (put(keys, expires_ns) == Answer::done) ++keys;
+  ASSERT_GT(keys, 10'000);
+  full.clock_pass(kMoment);
+  for (std::uint64_t request = 0; request < keys / 100; ++request) EXPECT_EQ(put(keys, 0), Answer::full);
+  full.clock_pass(kGrace);
+  for (std::uint64_t i = 0; i < keys / 10 * 9; ++i) ASSERT_EQ(put(keys + i, 0), Answer::done) << i << " of " << keys;
 }
 
 // A full server must be able to give something up.

@@ -2,9 +2,11 @@
 #include <atomic>
 #include <chrono>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include <gtest/gtest.h>
 
@@ -56,15 +58,41 @@ class TwoServers final : public test::MemorySession {
   State& state_;
 };
 
+/// Time passes from one look of the overseer to the next, and no further than it is let.
+class TimeOfLooks final : public OverseerClock {
+ public:
+  [[nodiscard]] Clock::time_point now() const override {
+    const std::lock_guard lock(mutex_);
+    return now_;
+  }
+  Clock::duration sleep_for(Clock::duration duration) override {
+    const std::lock_guard lock(mutex_);
+    if (now_ + duration < end_) now_ += duration;
+    return std::chrono::milliseconds(1);
+  }
+  /// After `at_once`, until before `in_all` is over.
+  void pass(Clock::duration at_once, Clock::duration in_all) {
+    const std::lock_guard lock(mutex_);
+    end_ = now_ + in_all;
+    now_ += at_once;
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  Clock::time_point now_{std::chrono::hours(1)};
+  Clock::time_point end_ = now_;
+};
+
 class RespWithASilentServer : public testing::Test {
  protected:
-  void start(std::chrono::milliseconds silence_limit) {
+  void start(std::chrono::milliseconds silence_limit, std::unique_ptr<OverseerClock> clock = nullptr) {
     RespSettings settings;
     settings.silence_limit = silence_limit;
-    server_.emplace(std::vector<std::string>{"127.0.0.1:0"}, settings, 1, [this] {
+    const auto open_session = [this] {
       ++sessions_;
       return std::make_unique<TwoServers>(keys_, state_);
-    });
+    };
+    server_.emplace(std::vector<std::string>{"127.0.0.1:0"}, settings, 1, open_session, std::move(clock));
     ASSERT_TRUE(eventually([this] { return sessions_ == 4; }));  // so that another thread may take over
   }
   void TearDown() override { state_.is_stopped = false; }
@@ -113,6 +141,27 @@ TEST_F(RespWithASilentServer, KeepsOnlyItsOwnClientsWaiting) {
   expect_reply(first, ":2\r\n:2\r\n$1\r\n2\r\n");
   expect_reply(second, "+OK\r\n$1\r\n2\r\n");
   expect(first, "INCR b\r\n", ":3\r\n");
+}
+
+// However the overseer's looks and the beginning of the call lie to each other.
+TEST_F(RespWithASilentServer, DelaysOthersLessThanATenthOfASecond) {
+  using std::chrono::milliseconds;
+  auto owned = std::make_unique<TimeOfLooks>();
+  TimeOfLooks& clock = *owned;
+  start(std::chrono::hours(1), std::move(owned));
+  const Fd healthy = connect();
+  int round = 0;
+  for (const int look_after_ms : {0, 9, 29, 49}) {
+    const Fd kept = connect();
+    state_.is_stopped = true;
+    send(kept, "INCR b\r\n");
+    ASSERT_TRUE(eventually([&] { return state_.kept == round + 1; }));
+    clock.pass(milliseconds(look_after_ms), milliseconds(100));
+    expect(healthy, "SET a 1\r\n", "+OK\r\n");
+    state_.is_stopped = false;
+    expect_reply(kept, ":" + std::to_string(++round) + "\r\n");
+    expect(healthy, "SET b2 1\r\n", "+OK\r\n");  // once it is known that the server answers again
+  }
 }
 
 // And again, when it has answered in between.

@@ -246,6 +246,44 @@ TEST_F(AKvStandby, IsNotCountedOnceItHasGivenUp) {
   }
 }
 
+// Then nothing is left to wait for: sessions that are open and newcomers are told that it is lost, and why.
+TEST_F(AKvStandby, IsLostWithItsPrimaryOnceItHasGivenUp) {
+  standby_is_small_ = true;
+  run(1, [this](unsigned) {
+    ServiceClient client = connect();
+    const auto session = open(client, ReadWay::cells);
+    ASSERT_EQ(put_both(*session, std::string(1'500'000, 'b')), PutOutcome::done);
+    std::vector<std::uint32_t> copies{2, 2};
+    copies[lost()] = 1;
+    EXPECT_TRUE(eventually([&] { return client.copies(kSetUp) == copies; }));
+    *stage_ = 1;
+    await_stage(2);
+    Got got;
+    EXPECT_TRUE(eventually([&] { return session->get(kKeys[0], got) == Outcome::peer_lost; }));
+    EXPECT_EQ(session->lost_server_of(kKeys[0]), lost());
+    EXPECT_EQ(session->get(kKeys[1], got), Outcome::done);
+    copies[lost()] = 0;
+    EXPECT_EQ(client.copies(kSetUp), copies);
+    ServiceClient another = connect();
+    for (ServiceClient* each : {&client, &another}) {
+      SessionOptions options;
+      options.keys = {std::string(kKeys[0])};
+      try {
+        (void)each->open_session(options, kSetUp);
+        ADD_FAILURE() << "there is no server of the key";
+      } catch (const Error& error) {
+        EXPECT_NE(error.failure().why.find("it is lost"), std::string::npos) << error.what();
+        EXPECT_NE(error.failure().why.find("had given up"), std::string::npos) << error.what();
+      }
+    }
+  });
+  await_stage(1);
+  fleet_->signal(lost(), SIGKILL);
+  declare_dead(lost());
+  *stage_ = 2;
+  expect_that_all_but_one_ended_well();
+}
+
 // Values larger than what changes are shipped through, and many more than it holds at once.
 TEST_F(AKvStandby, FollowsWhateverIsWritten) {
   run(1, [this](unsigned) {

@@ -101,6 +101,16 @@ class KvTerminator : public testing::Test {
   void deliver() {
     for (const auto& requests : requests_) requests->deliver();
   }
+  /// As clients ask server 0, with a part of `bytes`.
+  Answer ask_to_prepare(std::uint64_t time, const std::vector<ServerNumber>& servers, std::size_t bytes = 1) {
+    const std::string value(bytes, 'v');
+    Request request;
+    request.kind = RequestKind::prepare;
+    request.timestamp = {time, 8};
+    request.servers = servers;
+    request.writes = {{.key = keys_[0], .value = value}};
+    return servers_.logged(0).carry_out(request, {}).answer;
+  }
 
   LocalServers servers_{kServers};
   std::array<std::string, kServers> keys_;  // one of each server
@@ -252,6 +262,24 @@ TEST_F(KvTerminator, LeavesAClientAloneThatCameBack) {
   (void)terminators_[0]->step();
   EXPECT_TRUE(is_committed(0) && is_committed(1));
   EXPECT_TRUE(nothing_is_prepared());
+}
+
+// Otherwise sessions that do not know of it yet fill this server's memory while that one is away.
+TEST_F(KvTerminator, LetsOnlyAPartOfTheMemoryWaitForASilentServer) {
+  requests_[0]->lose(2);
+  const std::uint64_t part = store(0).use().bytes_total / 8;
+  std::uint64_t time = 100;
+  for (std::uint64_t taken = 0; taken <= part; taken += part / 4) {
+    ASSERT_EQ(ask_to_prepare(++time, {0, 2}, part / 4), Answer::done);
+  }
+  const auto is_refused = [&] { return ask_to_prepare(++time, {0, 2}) == Answer::unwritable; };
+  EXPECT_FALSE(is_refused()) << "before it is known that the server does not answer";
+  EXPECT_TRUE(work_until(is_refused, [this] { deliver(); }));
+  EXPECT_EQ(ask_to_prepare(101, {0, 2}, part / 4), Answer::done) << "it is prepared already";
+  EXPECT_EQ(ask_to_prepare(++time, {0, 1}), Answer::done);
+  EXPECT_EQ(servers_.store_of(keys_[0]).put({++time, 8}, {keys_[0], "alone"}).answer, Answer::done);
+  requests_[0]->find_again(2);
+  EXPECT_TRUE(work_until([&] { return ask_to_prepare(++time, {0, 2}) == Answer::done; }, [this] { deliver(); }));
 }
 
 }  // namespace

@@ -4,13 +4,14 @@
 // A session sees its own writes, and what it has read never goes back. A put that returned done is seen by every get
 // that begins later.
 //
-// Each call waits for at most the time-out that the session was opened with. Keys have 1 B to 64 KiB, values 0 B to
-// 16 MiB, and what one server has of a set 64 MiB at most; UsageError is thrown for more, and when a put names a key
-// twice.
+// Each call waits for at most the time-out that the session was opened with, or has now (set_time_out). Keys have 1 B
+// to 64 KiB, values 0 B to 16 MiB, and what one server has of a set 64 MiB at most; UsageError is thrown for more, and
+// when a put names a key twice.
 //
 // Thread safety: one thread at a time. A program with several threads has a session for each.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -55,6 +56,8 @@ class Session {
   /// Reports for each server, by number, whether it has answered, or was lost, since it was asked here. Asks, without
   /// waiting, the servers that owe no answer. A session on which this is called is otherwise asked only where keys are.
   virtual void hear(std::vector<bool>& answered) { answered.assign(1, true); }
+  /// From the next call on. A session that has no time-out ignores it.
+  virtual void set_time_out(std::chrono::milliseconds /*time_out*/) {}
   /// Now, on the clock that `expires_ns` is compared with.
   [[nodiscard]] virtual std::uint64_t wall_ns() const = 0;
 

@@ -39,9 +39,9 @@ enum class [[nodiscard]] PutOutcome : std::uint8_t{
     done,     ///< every get that begins later sees it
     full,     ///< a server has no room; nothing was written
     differs,  ///< a key is not what was expected, or another client is writing it; nothing was written
-    /// Nothing was written: a server can keep nothing more (the disk of its journal is full or has failed, or its
-    /// standby does not keep up), or a server is silent and the ends of 1,024 earlier puts of this session there are
-    /// unknown.
+    /// Nothing was written: a server can keep nothing more (the disk of its journal is full or has failed, its standby
+    /// does not keep up, or too much waits there for a silent server), or a server is silent and the ends of 1,024
+    /// earlier puts of this session there are unknown.
     unwritable,
     unknown,  ///< it was or will be written, as a whole, or not at all: an answer did not come in time
 };

@@ -13,8 +13,8 @@
 
 namespace farside::kv {
 
-Overseer::Overseer(SilentServers& silent, OpenSession open_session)
-    : silent_(silent), open_session_(std::move(open_session)) {}
+Overseer::Overseer(SilentServers& silent, OpenSession open_session, OverseerClock& clock)
+    : silent_(silent), open_session_(std::move(open_session)), clock_(clock) {}
 
 void Overseer::start(std::vector<RespWorker*> workers) {
   workers_ = std::move(workers);
@@ -57,7 +57,9 @@ bool Overseer::rest() {
     if (is_quiet_still) wake_.wait(lock, [this]() REQUIRES(mutex_) { return ends_ || !is_asleep_; });
     is_asleep_ = false;
   }
-  if (!ends_) wake_.wait_for(lock, time_limits::kBetweenGlances, [this]() REQUIRES(mutex_) { return ends_; });
+  if (!ends_) {
+    wake_.wait_for(lock, clock_.sleep_for(time_limits::kBetweenGlances), [this]() REQUIRES(mutex_) { return ends_; });
+  }
   return !ends_;
 }
 
@@ -88,7 +90,7 @@ void Overseer::open_sessions() {
 
 void Overseer::look() {
   if (session_ == nullptr) return;
-  for (RespWorker* worker : workers_) worker->relieve_if_stuck(Clock::now() - time_limits::kLongCall, *session_);
+  for (RespWorker* worker : workers_) worker->relieve_if_stuck(clock_.now() - time_limits::kLongCall, *session_);
 }
 
 void Overseer::hear() {

@@ -14,6 +14,7 @@
 #include "farside/kv/session.h"
 
 #include "base/mutex.h"
+#include "kv/resp/overseer_clock.h"
 #include "kv/resp/silent_servers.h"
 
 namespace farside::kv {
@@ -24,8 +25,8 @@ class Overseer {
  public:
   using OpenSession = std::function<std::unique_ptr<Session>()>;
 
-  /// `silent` outlives it. Sessions are opened by its thread.
-  Overseer(SilentServers& silent, OpenSession open_session);
+  /// `silent` and `clock` outlive it. Sessions are opened by its thread.
+  Overseer(SilentServers& silent, OpenSession open_session, OverseerClock& clock);
   ~Overseer() { stop(); }
   Overseer(const Overseer&) = delete;
   Overseer& operator=(const Overseer&) = delete;
@@ -35,6 +36,7 @@ class Overseer {
   void stop();
   /// There is a call.
   void wake();
+  [[nodiscard]] const OverseerClock& clock() const noexcept { return clock_; }
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -49,6 +51,7 @@ class Overseer {
 
   SilentServers& silent_;
   const OpenSession open_session_;
+  OverseerClock& clock_;
   std::vector<RespWorker*> workers_;
   std::unique_ptr<Session> session_;  // that asks whether servers answer
   Clock::time_point next_try_{};      // to open sessions

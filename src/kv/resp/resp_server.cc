@@ -43,11 +43,12 @@ std::string name_of(const sockaddr_storage& address) {
 }  // namespace
 
 RespServer::RespServer(const std::vector<std::string>& addresses, RespSettings settings, std::size_t threads,
-                       const OpenSession& open_session)
+                       const OpenSession& open_session, std::unique_ptr<OverseerClock> clock)
     : status_(std::move(settings)),
       listeners_(addresses.begin(), addresses.end()),
       spare_(open_spare()),
-      overseer_(status_.silent, open_session) {
+      clock_(clock == nullptr ? std::make_unique<OverseerClock>() : std::move(clock)),
+      overseer_(status_.silent, open_session, *clock_) {
   const std::size_t share = std::max(status_.settings.buffer_bytes / threads, kSmallestShare);
   std::vector<RespWorker*> workers;
   for (std::size_t i = 0; i < threads; ++i) {

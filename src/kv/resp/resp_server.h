@@ -27,9 +27,10 @@ class RespServer {
   using OpenSession = std::function<std::unique_ptr<Session>()>;
 
   /// Listens on `addresses` (net/listener.h) and serves until destroyed. Each of the threads has sessions of its own,
-  /// one of which is opened here, and the others soon by another thread. Throws Error when it cannot listen.
+  /// one of which is opened here, and the others soon by another thread. By `clock` it knows which calls take long;
+  /// none: by that of the system. Throws Error when it cannot listen.
   RespServer(const std::vector<std::string>& addresses, RespSettings settings, std::size_t threads,
-             const OpenSession& open_session);
+             const OpenSession& open_session, std::unique_ptr<OverseerClock> clock = nullptr);
   ~RespServer();
   RespServer(const RespServer&) = delete;
   RespServer& operator=(const RespServer&) = delete;
@@ -47,6 +48,7 @@ class RespServer {
   std::uint64_t next_client_ = 1;
   std::list<Listener> listeners_;
   Fd spare_;  // for a client that comes when there are no descriptors left
+  const std::unique_ptr<OverseerClock> clock_;
   Overseer overseer_;
   std::vector<std::unique_ptr<RespWorker>> workers_;
   EventLoop accepting_;

@@ -32,7 +32,7 @@ void shrink(std::string& buffer) {
 }  // namespace
 
 RespWorker::Lane::Lane(RespStatus& status, Overseer& overseer, std::unique_ptr<Session> its)
-    : session(std::move(its), status.latencies, [&overseer] { overseer.wake(); }) {}
+    : session(std::move(its), status.latencies, overseer.clock(), [&overseer] { overseer.wake(); }) {}
 
 RespWorker::RespWorker(RespStatus& status, Overseer& overseer, std::unique_ptr<Session> session,
                        std::size_t buffer_bytes)

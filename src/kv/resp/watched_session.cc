@@ -10,7 +10,7 @@ class WatchedSession::Call {
     {
       const MutexLock lock(session_.mutex_);
       assert_that(!session_.began_, "a session has one call at a time");
-      session_.began_ = Clock::now();
+      session_.began_ = session_.clock_.now();
       session_.needs_ = needs;
       ++session_.calls_;
     }

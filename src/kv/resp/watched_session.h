@@ -17,6 +17,7 @@
 
 #include "base/metrics.h"
 #include "base/mutex.h"
+#include "kv/resp/overseer_clock.h"
 
 namespace farside::kv {
 
@@ -34,9 +35,10 @@ class WatchedSession final : public Session {
   using Needs = std::variant<std::monostate, std::span<const std::string_view>, std::span<const Write>,
                              std::span<IndependentPut>>;
 
-  /// `on_call` runs at the beginning of each call. `latencies` outlives it.
-  WatchedSession(std::unique_ptr<Session> session, SessionLatencies& latencies, std::function<void()> on_call)
-      : session_(std::move(session)), latencies_(latencies), on_call_(std::move(on_call)) {}
+  /// `on_call` runs at the beginning of each call, which `clock` says. `latencies` outlives it.
+  WatchedSession(std::unique_ptr<Session> session, SessionLatencies& latencies, const OverseerClock& clock,
+                 std::function<void()> on_call)
+      : session_(std::move(session)), latencies_(latencies), clock_(clock), on_call_(std::move(on_call)) {}
 
   /// If a call is under way that had begun by `since`: what `relieve` makes of it, which returns whether the call's
   /// thread is relieved. Meanwhile the call does not end. False: none is, or its thread is relieved already.
@@ -66,6 +68,7 @@ class WatchedSession final : public Session {
 
   const std::unique_ptr<Session> session_;
   SessionLatencies& latencies_;
+  const OverseerClock& clock_;
   const std::function<void()> on_call_;
   std::atomic<bool> relieved_ = false;
   mutable Mutex mutex_;

@@ -29,6 +29,9 @@ class Index {
     return keys <= buckets() * IndexWord::kWordsInBucket - keys_;
   }
   [[nodiscard]] IndexBucketWords bucket(std::uint64_t number) const;
+  /// Where the search goes on, and whether that of any key goes on there.
+  [[nodiscard]] std::uint64_t after(std::uint64_t bucket) const { return (bucket + 1) & (buckets() - 1); }
+  [[nodiscard]] bool is_passed(std::uint64_t bucket) const { return passes_[bucket] != 0; }
   [[nodiscard]] static bool is_cell(std::uint64_t word) { return IndexWord::from_word(word).offset != 0; }
 
   /// The word of the key's cell.
@@ -39,7 +42,6 @@ class Index {
   void remove(const KeyId& key, const IndexWord& cell);
 
  private:
-  [[nodiscard]] std::uint64_t after(std::uint64_t bucket) const { return (bucket + 1) & (buckets() - 1); }
   [[nodiscard]] LocalWord<ControlWord> word(std::uint64_t bucket, std::size_t at) const {
     return region_.word<ControlWord>(offset_ + (bucket * IndexWord::kWordsInBucket + at) * sizeof(std::uint64_t));
   }

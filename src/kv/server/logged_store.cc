@@ -20,8 +20,15 @@ void LoggedStore::note(const Request& request) {
 }
 
 Reply LoggedStore::carry_out(const Request& request, std::span<const std::byte> bytes) {
-  const bool takes_it = has_room(request) && (!depends_on_unkept(request) || sync());
+  const bool takes_it = !is_refused(request) && has_room(request) && (!depends_on_unkept(request) || sync());
   return takes_it ? change(request, bytes) : reply_to(request, {Answer::unwritable, {}});
+}
+
+// One that was prepared before is answered as before.
+bool LoggedStore::is_refused(const Request& request) const {
+  if (refused_.empty() || request.kind != RequestKind::prepare || store_.has(request.timestamp)) return false;
+  return std::ranges::any_of(request.servers,
+                             [this](ServerNumber server) { return server < refused_.size() && refused_[server]; });
 }
 
 // A standby takes no more than its ring holds before a sync. While syncs fail each costs its timeout, so that only the

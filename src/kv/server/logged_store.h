@@ -12,6 +12,7 @@
 #include <span>
 #include <unordered_map>
 #include <unordered_set>
+#include <utility>
 #include <vector>
 
 #include "kv/protocol/messages.h"
@@ -42,6 +43,9 @@ class LoggedStore {
   [[nodiscard]] bool owes() const noexcept { return owes_; }
   /// False: what was changed may be lost, and is tried again by the next call.
   bool sync();
+  /// From now on a transaction is not prepared that has part in one of these servers, by number: too much is prepared
+  /// that waits for them. Such a prepare is answered `unwritable`.
+  void refuse_prepares_with(std::vector<bool> servers) { refused_ = std::move(servers); }
   /// Does the journal's periodic work. True if there was anything to do.
   bool step();
 
@@ -54,6 +58,7 @@ class LoggedStore {
   [[nodiscard]] Answered put(const Request& request, std::span<const std::byte> bytes);
   [[nodiscard]] bool is_kept(const Timestamp& transaction) const { return !unkept_.contains(transaction); }
   [[nodiscard]] bool depends_on_unkept(const Request& request) const;
+  [[nodiscard]] bool is_refused(const Request& request) const;
   /// May sync.
   [[nodiscard]] bool has_room(const Request& request);
   [[nodiscard]] bool takes(const Request& request) const;
@@ -70,7 +75,8 @@ class LoggedStore {
   std::unordered_set<Timestamp, TimestampHash> unkept_;
   std::vector<Timestamp> unkept_puts_;  // of them: to be committed when they are kept
   std::unordered_map<KeyId, bool, KeyIdHash>
-      unkept_keys_;  // of those; whether one erases, or will have expired when it is done again
+      unkept_keys_;            // of those; whether one erases, or will have expired when it is done again
+  std::vector<bool> refused_;  // by server; empty: none
   bool owes_ = false;
   bool sync_failed_ = false;  ///< the last one
 };

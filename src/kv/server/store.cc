@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <limits>
+#include <utility>
 
 #include "farside/base/error.h"
 
@@ -17,6 +18,9 @@ constexpr std::uint64_t kLeastBytes = 64U << 10U;
 /// A word of the index for so much memory at least: no key takes less.
 constexpr std::uint64_t kBytesPerWord = 384;
 constexpr std::size_t kReclaimedAtOnce = 64;
+// For one request that finds no room: less than a millisecond.
+constexpr std::uint64_t kWalkedForRoom = 16U << 10U;
+constexpr std::size_t kExpiredForRoom = 128;
 
 // Versions of many keys lie in memory that no cache may have. What is waited for is then the slowest, not each.
 void fetch(std::span<const WrittenVersion> written) {
@@ -59,7 +63,8 @@ Store::State::State(const Fabric& fabric_, Channel& channel_, const Region& regi
       cells(region, rules, heap, index),
       placement(cells, index, heap, rules),
       reclaimer(fabric, channel, region, cells, rules, rules.keeps_superseded ? settings.grace : Duration::zero(),
-                settings.superseded_bytes) {}
+                settings.superseded_bytes),
+      expiries(head.index_buckets) {}
 
 Store::Store(const Fabric& fabric, Channel& channel, const Region& memory, const StoreSettings& settings,
              const KvRules& rules)
@@ -92,7 +97,7 @@ bool Store::has(const Timestamp& transaction) const {
 
 Answered Store::place(const Prepare& part) {
   State& store = *state_;
-  for (;;) {
+  for (bool has_walked = false;;) {
     store.placement.look(part, store.placed);
     const Answered judged = store.judge(part.timestamp);
     if (judged.answer != Answer::done) return store.refuse(part.timestamp, judged);
@@ -101,6 +106,8 @@ Answered Store::place(const Prepare& part) {
     // A write that only erases gives back more than it takes: it must not wait for what was erased just before.
     const bool erases = std::ranges::all_of(part.writes, &Write::erase);
     if (store.reclaimer.reclaim_early(kReclaimedAtOnce, store.fabric.now(), erases) != 0) continue;
+    // What has expired makes room when its grace time is over: the sooner it is found, the fewer requests are refused.
+    if (!std::exchange(has_walked, true) && store.find_expired(kWalkedForRoom, kExpiredForRoom) != 0) continue;
     return store.refuse(part.timestamp, {Answer::full, judged.newest});
   }
 }
@@ -215,6 +222,9 @@ Timestamp Store::State::commit(Version& version, std::uint64_t settled) {
   KeyVersions& history = *version.key;
   Version* const before = cells.commit(version);
   cells.mark_settled(version, settled);
+  if (const std::uint64_t expires_ns = expires_ns_of(version); expires_ns != 0) {
+    expiries.note(bucket_of(history.key, index.buckets()), expires_ns);
+  }
   if (rules.marks_all_versions) cells.mark_newest(history);
   const Timestamp newest = history.newest()->timestamp;
   reclaimer.schedule(version);

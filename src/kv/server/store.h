@@ -75,6 +75,7 @@ struct StoreSettings {
 struct Doubtful {
   Timestamp timestamp;
   std::vector<ServerNumber> servers;
+  std::uint64_t bytes = 0;  ///< of the versions that are prepared for it here
 };
 
 /// How a session's transactions ended here.

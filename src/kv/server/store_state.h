@@ -2,6 +2,8 @@
 // store_versions.cc what is read and given back, store_recovery.cc what a journal needs.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <map>
 #include <span>
 #include <string>
@@ -9,6 +11,7 @@
 
 #include "kv/protocol/record.h"
 #include "kv/server/cells.h"
+#include "kv/server/expiries.h"
 #include "kv/server/placement.h"
 #include "kv/server/reclaimer.h"
 #include "kv/server/store.h"
@@ -55,12 +58,20 @@ struct Store::State {
   /// Versions that bear the transaction's timestamp.
   void drop_restored(const Prepare& part);
   void drop_older(const KeyId& key, const Timestamp& than);
+  /// The background walk.
   void look_for_expired();
+  /// Walks on for keys that have expired, over so many buckets, until it has found about so many keys. From then on
+  /// they are to the server as if erased. Returns how many it has found.
+  std::size_t find_expired(std::uint64_t buckets, std::size_t keys);
+  std::size_t expire_keys_of(std::uint64_t bucket);
   void expire(const KeyId& key, const IndexWord& cell);
   [[nodiscard]] RecordHead head_of(const FoundVersion& version) const {
     RecordHead record;
     region.copy_out(version.place.offset, std::as_writable_bytes(std::span(&record, 1)));
     return record;
+  }
+  [[nodiscard]] std::uint64_t expires_ns_of(const Version& version) const {
+    return region.word<ControlWord>(version.place.offset + offsetof(RecordHead, expires_ns)).load();
   }
   [[nodiscard]] std::string key_of(const FoundVersion& version, const RecordHead& record) const;
 
@@ -79,8 +90,8 @@ struct Store::State {
   Transactions transactions;
   std::vector<PlacedWrite> placed;      // of the prepare under way
   std::vector<std::byte> record_bytes;  // of the write under way
-  Time next_look_for_expired{};
-  std::uint64_t looked_at_bucket = 0;
+  Expiries expiries;
+  Time looked_for_expired{};
   std::map<KeyId, Timestamp> to_come;  // in recovery: committed versions beside which older ones are not restored
 };
 

@@ -33,14 +33,33 @@ void Terminator::find_doubtful() {
   add(store_.store().doubtful(now + -patience_), false, undecided);
   add(store_.store().unsettled(now + -patience_), true, undecided);
   undecided_ = std::move(undecided);  // of the others the client was heard of meanwhile
-  for (Question& question : questions_) question.to_ask.clear();
+  for (Question& question : questions_) {
+    question.to_ask.clear();
+    question.waiting = 0;
+  }
   std::vector<Timestamp> only_here;
   for (const auto& [transaction, each] : undecided_) {
-    for (const ServerNumber server : each.missing) questions_[server].to_ask.push_back(transaction);
+    for (const ServerNumber server : each.missing) {
+      questions_[server].to_ask.push_back(transaction);
+      questions_[server].waiting += each.bytes;
+    }
     if (each.missing.empty()) only_here.push_back(transaction);
   }
   for (Question& question : questions_) std::ranges::reverse(question.to_ask);  // the oldest is asked about first
   for (const Timestamp& transaction : only_here) learn(transaction, self_, Fate::prepared);
+  limit_what_waits();
+}
+
+// A session that knows of a server's silence prepares nothing at the others (atomic_writer.h). But each new one has to
+// find out, and what it leaves here would add up for as long as the server is away.
+void Terminator::limit_what_waits() {
+  const std::uint64_t limit = store_.use().bytes_total / kPartForSilent;
+  const auto is_refused = [limit](const Question& each) { return each.is_silent && each.waiting > limit; };
+  std::vector<bool> refused;
+  if (std::ranges::any_of(questions_, is_refused)) {
+    for (const Question& question : questions_) refused.push_back(is_refused(question));
+  }
+  store_.refuse_prepares_with(std::move(refused));
 }
 
 void Terminator::add(std::vector<Doubtful> doubtful, bool are_committed,
@@ -49,7 +68,7 @@ void Terminator::add(std::vector<Doubtful> doubtful, bool are_committed,
     const auto known = undecided_.find(each.timestamp);
     const bool is_known = known != undecided_.end() && known->second.is_committed == are_committed;
     undecided.emplace(each.timestamp,
-                      is_known ? known->second : Undecided{are_committed, others(std::move(each.servers))});
+                      is_known ? known->second : Undecided{are_committed, others(std::move(each.servers)), each.bytes});
   }
 }
 
@@ -80,6 +99,7 @@ void Terminator::send(ServerNumber server, Question& question) {
   question.to_ask.pop_back();
   question.failed = servers_.send(server, request.encode(), fabric_.in(time_limits::kPost)) != Outcome::done;
   question.since = fabric_.now();
+  question.is_silent = question.is_silent || question.failed;
   if (!question.failed) question.about = request.timestamp;
 }
 
@@ -97,6 +117,7 @@ bool Terminator::take_answers() {
     const auto reply = received == Outcome::done ? Reply::decode(message) : std::nullopt;
     question.failed = !reply || reply->kind != RequestKind::fate || reply->answer != Answer::done;
     question.since = fabric_.now();
+    question.is_silent = question.failed;
     if (question.failed) continue;
     learn(about, server, reply->fate);
     learnt = true;
@@ -109,7 +130,7 @@ bool Terminator::take_answers() {
 void Terminator::learn(const Timestamp& transaction, ServerNumber from, Fate fate) {
   const auto found = undecided_.find(transaction);
   if (found == undecided_.end()) return;  // the client was heard of
-  auto& [is_committed, missing] = found->second;
+  auto& [is_committed, missing, bytes] = found->second;
   if (is_committed && fate == Fate::prepared && from != self_) return;  // it is asked again
   std::erase(missing, from);
   if ((is_committed || fate == Fate::prepared) && !missing.empty()) return;

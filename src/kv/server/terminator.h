@@ -31,9 +31,13 @@ class Terminator {
   bool step();
 
  private:
+  /// What is prepared and waits for a server that does not answer takes this part of the memory, and then no more.
+  static constexpr std::uint64_t kPartForSilent = 8;
+
   struct Undecided {
     bool is_committed;                  ///< here; whether it is everywhere is to be found out
     std::vector<ServerNumber> missing;  ///< servers that have not said yet that it is so there
+    std::uint64_t bytes;                ///< prepared here
   };
   /// The question that another server was last asked, or is to be asked. A server that does not answer does not delay
   /// the questions to others.
@@ -41,12 +45,15 @@ class Terminator {
     std::optional<Timestamp> about;  ///< none: it may be asked
     Time since{};
     bool failed = false;            ///< it is not asked again before `patience` has passed
+    bool is_silent = false;         ///< the last one had no answer
+    std::uint64_t waiting = 0;      ///< bytes prepared here that its answers decide about
     std::vector<Timestamp> to_ask;  ///< the next one last
   };
 
   bool take_answers();
   void find_doubtful();
   void add(std::vector<Doubtful> doubtful, bool are_committed, std::map<Timestamp, Undecided>& undecided) const;
+  void limit_what_waits();
   void ask();
   void send(ServerNumber server, Question& question);
   [[nodiscard]] std::vector<ServerNumber> others(std::vector<ServerNumber> servers) const;

@@ -136,7 +136,9 @@ std::uint64_t Transactions::settled_bits(const Timestamp& transaction) const {
 std::vector<Doubtful> Transactions::doubtful(Time before) const {
   std::vector<Doubtful> found;
   for (const auto& [timestamp, prepared] : prepared_) {
-    if (prepared.since < before) found.push_back({timestamp, prepared.servers});
+    if (prepared.since >= before) continue;
+    found.push_back({timestamp, prepared.servers});
+    for (const WrittenVersion& each : prepared.written) found.back().bytes += each.version.get().place.bytes;
   }
   return found;
 }

@@ -56,6 +56,13 @@ bool ServerLink::is_alone(Channel& channel) const {
   return said.done() && said.value != 0;
 }
 
+bool ServerLink::ask_whether_gave_up(Channel& channel) {
+  if (gave_up()) return true;
+  const Fetched said = channel.load(bells_->word<ControlWord>(kGaveUp), fabric_->in(time_limits::kAskStanding));
+  if (said.done() && said.value != 0) gave_up_.store(true, std::memory_order_release);
+  return gave_up();
+}
+
 ServerMemory ServerLink::read_head(Channel& channel, SetupClock::time_point deadline) const {
   const auto left = std::chrono::duration_cast<Duration>(deadline - SetupClock::now());
   const auto read =

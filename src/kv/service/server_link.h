@@ -64,12 +64,18 @@ class ServerLink {
   [[nodiscard]] bool is_alone(Channel& channel) const;
   /// A standby's word: its epoch. Not 0 when it serves, or is about to.
   [[nodiscard]] RemoteWord<ControlWord> epoch() const { return bells_->word<ControlWord>(kEpoch); }
+  /// Whether the standby says that it has given up: it will never serve. READs its word, unless that was found before;
+  /// false also when it does not answer.
+  [[nodiscard]] bool ask_whether_gave_up(Channel& channel);
+  /// The last answer to that. Never waits.
+  [[nodiscard]] bool gave_up() const noexcept { return gave_up_.load(std::memory_order_acquire); }
 
   /// The layout of the region of bells.
   static constexpr std::uint64_t kBell = 0;
-  static constexpr std::uint64_t kAlone = 64;   ///< ControlWord
-  static constexpr std::uint64_t kEpoch = 128;  ///< ControlWord
-  static constexpr std::uint64_t kBellsBytes = 192;
+  static constexpr std::uint64_t kAlone = 64;    ///< ControlWord
+  static constexpr std::uint64_t kEpoch = 128;   ///< ControlWord
+  static constexpr std::uint64_t kGaveUp = 192;  ///< ControlWord
+  static constexpr std::uint64_t kBellsBytes = 256;
 
   /// Has `loop` keep it, and see to it that the server counts as lost when it is gone.
   static void watch(EventLoop& loop, const std::shared_ptr<ServerLink>& link);
@@ -107,6 +113,7 @@ class ServerLink {
   std::uint64_t epoch_when_joined_ = 0;
   std::atomic<PeerLife> life_ = 0;  ///< of the peer, as this was joined
   std::atomic<bool> lost_ = false;
+  std::atomic<bool> gave_up_ = false;
 };
 
 }  // namespace farside::kv

@@ -180,6 +180,7 @@ bool Service::follow_primary() {
   if (standby_->has_given_up() && !had_given_up) {
     log::error("the standby of server " + std::to_string(options_.self) +
                " has given up: " + std::string(standby_->flaw()) + "; what that server has is not kept here any more");
+    bells_->word<ControlWord>(ServerLink::kGaveUp).store(1);
   }
   return was_busy;
 }

@@ -18,6 +18,10 @@ namespace farside::kv {
 
 namespace {
 
+constexpr std::string_view kNoCopyLeft =
+    "its node is gone, and its standby, on the next node, had given up before, as the log of that one says; so no copy "
+    "of the keys that were there is left";
+
 // Returns a number that no other session ever has: 64 random bits, not 0.
 std::uint64_t draw_session() {
   std::uint64_t number = 0;
@@ -83,7 +87,9 @@ ServerMemory SessionLinks::memory_of(const std::shared_ptr<ServerLink>& link) co
 }
 
 bool SessionLinks::is_lost(ServerNumber partition) const {
-  const auto is_up = [](const std::shared_ptr<ServerLink>& link) { return link != nullptr && !link->lost(); };
+  const auto is_up = [](const std::shared_ptr<ServerLink>& link) {
+    return link != nullptr && !link->lost() && !link->gave_up();
+  };
   const auto& [primary, standby] = links_.partitions[partition];
   return !is_up(primary) && !is_up(standby);
 }
@@ -125,7 +131,10 @@ std::unique_ptr<Homes> SessionLinks::homes(Fabric& fabric, Channel& channel) con
   const auto how_is_standby = [this, &channel](ServerNumber partition) {
     const auto& [primary, standby] = links_.partitions[partition];
     if (standby == nullptr) return Homes::StandbyIs::gone;
-    if (!standby->lost()) return Homes::StandbyIs::joined;
+    if (!standby->lost()) {  // no READ as long as the primary serves: this is asked after each of its answers
+      const bool gave_up = primary != nullptr && primary->lost() && standby->ask_whether_gave_up(channel);
+      return gave_up ? Homes::StandbyIs::gone : Homes::StandbyIs::joined;
+    }
     return primary != nullptr && primary->is_alone(channel) ? Homes::StandbyIs::gone : Homes::StandbyIs::away;
   };
   return std::make_unique<Homes>(fabric, channel, std::move(homes), how_is_standby);
@@ -262,7 +271,7 @@ PoolLinks ServiceClient::reach_all(std::vector<bool> needed, SetupClock::time_po
 }
 
 // While a standby takes over, or a primary hears that its standby is dead, neither can be used alone. Where neither
-// answers there is nothing to wait for.
+// answers, or the one that does is a standby that has given up, there is nothing to wait for.
 PartitionLinks ServiceClient::reach(Linked& linked, ServerNumber partition, SetupClock::time_point until,
                                     SetupClock::time_point deadline) {
   PartitionLinks& links = linked.links;
@@ -291,11 +300,12 @@ PartitionLinks ServiceClient::reach(Linked& linked, ServerNumber partition, Setu
     try_to_renew(links.primary, welcome_.servers);
     if (is_alone()) return {links.primary, nullptr};
     if (links.primary != nullptr && (epochs_ == nullptr || links.standby != nullptr)) return links;
-    const bool is_any_linked = links.primary != nullptr || links.standby != nullptr;
-    const bool is_lost = is_silent ? SetupClock::now() >= until : !is_any_linked;
+    const bool gave_up = links.standby != nullptr && links.standby->ask_whether_gave_up(*channel);
+    const bool may_be_used = links.primary != nullptr || (links.standby != nullptr && !gave_up);
+    const bool is_lost = is_silent ? SetupClock::now() >= until : !may_be_used;
     if (is_lost || SetupClock::now() > deadline) {
       assert_that(failed.has_value() || !is_lost, "where neither server is linked an attempt has failed");
-      if (is_lost && !is_silent) throw lost(partition, failed->failure().why);
+      if (is_lost && !is_silent) throw lost(partition, gave_up ? std::string(kNoCopyLeft) : failed->failure().why);
       throw unreached(partition, is_lost ? "it did not answer in time" : "its standby is about to take its place");
     }
     std::this_thread::sleep_for(time_limits::kBetweenTries);

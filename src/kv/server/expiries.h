@@ -1,0 +1,45 @@
+// expiries.h — which buckets of an index may have keys that have expired: for each bucket the earliest moment at which
+// a committed version expires of the keys whose search begins there. These words lie side by side in the server's own
+// memory: a walk over them costs little, however many keys never expire.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <vector>
+
+namespace farside::kv {
+
+class Expiries {
+ public:
+  static constexpr std::uint64_t kNever = std::numeric_limits<std::uint64_t>::max();
+
+  explicit Expiries(std::uint64_t buckets) : earliest_ns_(buckets, kNever) {}
+
+  /// One of the bucket's keys has a version that expires then.
+  void note(std::uint64_t bucket, std::uint64_t expires_ns) {
+    earliest_ns_[bucket] = std::min(earliest_ns_[bucket], expires_ns);
+  }
+  /// Of all of the bucket's keys none expires before.
+  void set(std::uint64_t bucket, std::uint64_t expires_ns) { earliest_ns_[bucket] = expires_ns; }
+
+  /// Walks on, over at most `buckets`, of which it deducts those that it has passed. Returns the first that has a
+  /// moment at or before `now_ns`.
+  [[nodiscard]] std::optional<std::uint64_t> next_due(std::uint64_t& buckets, std::uint64_t now_ns) {
+    for (; buckets != 0; --buckets) {
+      const std::uint64_t bucket = next_;
+      next_ = next_ + 1 == earliest_ns_.size() ? 0 : next_ + 1;
+      if (earliest_ns_[bucket] > now_ns) continue;
+      --buckets;
+      return bucket;
+    }
+    return std::nullopt;
+  }
+
+ private:
+  std::vector<std::uint64_t> earliest_ns_;
+  std::uint64_t next_ = 0;
+};
+
+}  // namespace farside::kv
