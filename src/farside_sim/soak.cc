@@ -1,8 +1,10 @@
-// Runs all scenarios under seed after seed for a given time, and keeps those that fail.
+// Runs all scenarios under seed after seed for a given time, and keeps those that fail. How often each step met each
+// fault is printed at the end.
 #include <chrono>
 #include <ctime>
 #include <fstream>
 #include <iostream>
+#include <vector>
 
 #include <unistd.h>
 
@@ -32,14 +34,16 @@ int soak(const WantedSoak& wanted) {
   const bool shows_progress = isatty(STDERR_FILENO) != 0;
   const auto end =
       Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(wanted.minutes * 60));
+  std::vector<FaultCount> counts(named_scenarios().size());
   std::uint64_t runs = 0;
   std::uint64_t failed = 0;
   std::uint64_t seed = wanted.first_seed;
   for (; Clock::now() < end; ++seed) {
-    for (const NamedScenario& each : named_scenarios()) {
+    for (std::size_t i = 0; i < counts.size(); ++i) {
+      const NamedScenario& each = named_scenarios()[i];
       CacheScenario scenario = each.draw(seed);
       scenario.rules = rules_without(wanted.broken);
-      const CacheResult result = run_cache_scenario(seed, scenario);
+      const CacheResult result = run_cache_scenario(seed, scenario, false, &counts[i]);
       ++runs;
       if (!result.violation) continue;
       ++failed;
@@ -48,6 +52,9 @@ int soak(const WantedSoak& wanted) {
     if (shows_progress && seed % 16 == 0) std::cerr << '\r' << runs << " runs, " << failed << " failed" << std::flush;
   }
   if (shows_progress) std::cerr << '\n';
+  for (std::size_t i = 0; i < counts.size(); ++i) {
+    std::cout << named_scenarios()[i].name << ":\n" << counts[i].table() << '\n';
+  }
   std::cout << runs << " runs, seeds " << wanted.first_seed << " to " << seed - 1 << " of every scenario: " << failed
             << " failed\n";
   if (failed != 0) std::cout << "the commands that show how are in " << wanted.failures << '\n';

@@ -18,10 +18,11 @@ namespace {
 
 constexpr Duration kLimit = std::chrono::minutes(10);
 constexpr Duration kTimeout = std::chrono::milliseconds(300);  // of a read while faults last: many leases
+constexpr Duration kLongTimeout = std::chrono::seconds(10);    // outlasts all stalls, and a peer that is left alone
 constexpr Duration kHaste = std::chrono::microseconds(100);
 constexpr Duration kLongPause = std::chrono::seconds(3);  // longer than any time-out
 static_assert(kLongPause > time_limits::kPeer);
-constexpr Duration kLongStall = std::chrono::milliseconds(100);
+constexpr Duration kShortStall = std::chrono::milliseconds(100);
 constexpr Duration kLife = std::chrono::milliseconds(2);  // the time in which faults are injected
 
 CacheOptions options_of(const CacheScenario& scenario) {
@@ -119,12 +120,19 @@ class Run {
       const std::uint64_t choice = scenario_.all_at_once ? i : world_.fabric(node).random();
       const std::uint64_t block = choice % scenario_.blocks;
       const bool gives_up = scenario_.impatient && node != 0 && world_.scheduler().one_in(2);
-      const Duration patience = gives_up ? world_.scheduler().up_to(kHaste) : kTimeout;
-      const bool answered = read(node, *channel, block, patience);
-      // Node 0 is never stopped itself, so nothing excuses that it got no answer.
-      if (!answered && node == 0) fail("node 0 got no answer for block " + std::to_string(block));
+      const Duration timeout = gives_up ? world_.scheduler().up_to(kHaste) : any_timeout();
+      const bool answered = read(node, *channel, block, timeout);
+      // Node 0 is never stopped itself, so nothing excuses that it got no answer, but a stall that outlasts its
+      // timeout.
+      const bool may_be_late = has_long_stall_ && timeout < kLongTimeout;
+      if (!answered && node == 0 && !may_be_late) fail("node 0 got no answer for block " + std::to_string(block));
     }
     --reading_[node];
+  }
+
+  /// Some are longer than the time after which a peer is left alone, and others are over before that.
+  [[nodiscard]] Duration any_timeout() {
+    return has_long_stalls() && world_.scheduler().one_in(2) ? kLongTimeout : kTimeout;
   }
 
   void renew_leases(Rank node) {
@@ -192,7 +200,11 @@ class Run {
     for (std::uint32_t i = 0; i < scenario_.stalls; ++i) {
       const auto from = static_cast<Rank>(scheduler.random() % scenario_.nodes);
       const auto to = static_cast<Rank>((from + victim()) % scenario_.nodes);
-      inject([this, from, to, length = scheduler.up_to(kLongStall)] {
+      const bool is_long = has_long_stalls() && scheduler.one_in(2);
+      const Duration length = scheduler.up_to(is_long ? max_stall() : kShortStall);
+      inject([this, from, to, length] {
+        if (!world_.wires().passes(from, to)) return;  // the end of one stall would be the end of the other
+        has_long_stall_ |= length > kShortStall;
         note(from, "does not get through to node " + std::to_string(to));
         world_.wires().stall(from, to, length);
       });
@@ -239,8 +251,8 @@ class Run {
 
   void look_at_directory() {
     const DirectoryCheck check(world_, caches_, options_);
-    // A node avoids a peer to which its link broke for a while; then all are reachable again.
-    if (scenario_.network.breaks_links) settle_for(2 * time_limits::kMaxPeerPause);
+    // A node avoids a peer to which its link broke, or stalled, for a while; then all are reachable again.
+    if (scenario_.network.breaks_links || has_long_stall_) settle_for(2 * time_limits::kMaxPeerPause);
     settle();
     for (const auto& stale : check.stale_cells(scenario_.blocks)) {
       if (is_undisturbed()) return fail(stale.text());
@@ -281,6 +293,9 @@ class Run {
     return scenario_.deaths + scenario_.pauses + scenario_.stalls == 0 && !scenario_.network.breaks_links;
   }
 
+  [[nodiscard]] Duration max_stall() const { return std::chrono::milliseconds(scenario_.max_stall_ms); }
+  [[nodiscard]] bool has_long_stalls() const { return scenario_.stalls != 0 && max_stall() > kShortStall; }
+
   void note(Rank node, const std::string& what) {
     world_.scheduler().record(node, [&] { return "node " + std::to_string(node) + " " + what; });
   }
@@ -296,6 +311,7 @@ class Run {
   std::vector<std::unique_ptr<Cache>> caches_;
   std::vector<std::uint32_t> reading_;  // by node: threads that are at work
   bool healed_ = false;
+  bool has_long_stall_ = false;               // there was one
   std::vector<std::unique_ptr<Cache>> past_;  // to which frozen threads refer
   std::uint32_t restarts_left_;
   std::set<Rank> returning_;

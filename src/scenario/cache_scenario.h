@@ -37,8 +37,9 @@ struct CacheScenario {
   std::uint32_t deaths = 0;
   std::uint32_t restarts = 0;  ///< the first nodes that die come back, empty
   std::uint32_t pauses = 0;
-  std::uint32_t stalls = 0;    ///< of links, in one direction
-  std::uint32_t load_us = 20;  ///< the longest time that the file system takes for a word
+  std::uint32_t stalls = 0;           ///< of links, in one direction
+  std::uint32_t max_stall_ms = 3000;  ///< of half of them; the others are short
+  std::uint32_t load_us = 20;         ///< the longest time that the file system takes for a word
   std::uint32_t lease_ms = 5;
   bool impatient = false;    ///< nodes but the first often give up early
   bool all_at_once = false;  ///< every thread reads the blocks in the same order, not at random

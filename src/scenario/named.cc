@@ -163,6 +163,7 @@ constexpr std::array kNumbers{
     NamedNumber{"restarts", &CacheScenario::restarts, 0},
     NamedNumber{"pauses", &CacheScenario::pauses, 0},
     NamedNumber{"stalls", &CacheScenario::stalls, 0},
+    NamedNumber{"max-stall-ms", &CacheScenario::max_stall_ms, 1, false},
     NamedNumber{"load-us", &CacheScenario::load_us, 0, false},
     NamedNumber{"lease-ms", &CacheScenario::lease_ms, 1, false},
 };

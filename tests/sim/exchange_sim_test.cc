@@ -43,7 +43,8 @@ ExchangeScenario draw(std::uint64_t seed) {
   scenario.most_under_way = 1 + dice.random() % Exchange::kUnderWay;
   scenario.network = harshest(seed);
   scenario.disturbance = Disturbance::draw(dice, kTimeout);
-  scenario.disturbance.deaths = dice.one_in(3) ? 1 : 0;
+  scenario.disturbance.deaths = dice.one_in(2) ? 1 : 0;
+  if (dice.one_in(2)) scenario.network.detection = std::chrono::microseconds(50);  // of a death, before a timeout
   return scenario;
 }
 

@@ -45,6 +45,7 @@ class HangRun {
     return violation_;
   }
 
+  [[nodiscard]] World& world() noexcept { return world_; }
   void hang(Rank node, Duration duration = kHang) {
     const ProcessId process = world_.fabric(node).process();
     const ProcessId to = fabric().process();
@@ -126,62 +127,67 @@ class HangRun {
   std::optional<std::string> violation_;
 };
 
-template <class Act>
-std::optional<std::string> violation(Rank nodes, std::uint32_t looks, const far::FarRules& rules, Act act) {
-  return first_violation(seed_window(kSeeds),
-                         [&](std::uint64_t seed) { return HangRun(seed, nodes, looks, rules).run(act); });
-}
+/// What a client does on so many nodes, of which it gives one up after so many looks.
+struct Hang {
+  Rank nodes;
+  std::uint32_t looks;
+  void (*act)(HangRun& run);
+};
 
-std::optional<std::string> read_while_one_hangs(const far::FarRules& rules) {
-  return violation(2, kNever, rules, [](HangRun& run) {
-    run.write(1);
-    run.hang(0);
-    run.expect_read(1);
-    run.expect_lost(0, false);
+void expect_kept_in(const Hang& hang) {
+  expect_kept(kSeeds, [&](std::uint64_t seed, FaultCount& count) {
+    HangRun run(seed, hang.nodes, hang.looks, {});
+    run.world().wires().count_faults(count);
+    return run.run(hang.act);
   });
 }
+bool caught(const Hang& hang, const far::FarRules& rules) {
+  return noticed(first_violation(
+      kSeeds, [&](std::uint64_t seed) { return HangRun(seed, hang.nodes, hang.looks, rules).run(hang.act); }));
+}
+
+constexpr Hang kReadWhileOneHangs{2, kNever, [](HangRun& run) {
+                                    run.write(1);
+                                    run.hang(0);
+                                    run.expect_read(1);
+                                    run.expect_lost(0, false);
+                                  }};
 
 // And what was written to one copy only is not read from the other, when its node continues.
-std::optional<std::string> write_while_one_hangs(const far::FarRules& rules) {
-  return violation(2, 3, rules, [](HangRun& run) {
-    run.write(1);
-    run.hang(0);
-    run.write(2);
-    run.expect_read(2);
-    run.expect_lost(0, true);
-    run.sleep(HangRun::kHang);
-    run.expect_read(2);
-    run.write(3);
-    run.expect_read(3);
-  });
-}
+constexpr Hang kWriteWhileOneHangs{2, 3, [](HangRun& run) {
+                                     run.write(1);
+                                     run.hang(0);
+                                     run.write(2);
+                                     run.expect_read(2);
+                                     run.expect_lost(0, true);
+                                     run.sleep(HangRun::kHang);
+                                     run.expect_read(2);
+                                     run.write(3);
+                                     run.expect_read(3);
+                                   }};
 
 // One hangs, and the other one, as silent, is dead: then the one that hangs has the last copy.
-std::optional<std::string> hang_while_the_other_dies(const far::FarRules& rules) {
-  return violation(2, 3, rules, [](HangRun& run) {
-    run.write(1);
-    run.hang(0);
-    run.kill(1);
-    run.sleep(HangRun::kHang);
-    run.expect_lost(0, false);
-  });
-}
+constexpr Hang kHangWhileTheOtherDies{2, 3, [](HangRun& run) {
+                                        run.write(1);
+                                        run.hang(0);
+                                        run.kill(1);
+                                        run.sleep(HangRun::kHang);
+                                        run.expect_lost(0, false);
+                                      }};
 
-TEST(FarHangSim, ReadsGoToTheOtherCopyWhileANodeHangs) { EXPECT_EQ(read_while_one_hangs({}), std::nullopt); }
+TEST(FarHangSim, ReadsGoToTheOtherCopyWhileANodeHangs) { expect_kept_in(kReadWhileOneHangs); }
 TEST(FarHangSimRules, CatchesAReaderThatWaitsForIt) {
-  EXPECT_TRUE(noticed(read_while_one_hangs({.reads_other_copy = false})));
+  EXPECT_TRUE(caught(kReadWhileOneHangs, {.reads_other_copy = false}));
 }
 
-TEST(FarHangSim, WritesGoOnWhileANodeHangsAndItsCopyIsNotReadAgain) {
-  EXPECT_EQ(write_while_one_hangs({}), std::nullopt);
-}
+TEST(FarHangSim, WritesGoOnWhileANodeHangsAndItsCopyIsNotReadAgain) { expect_kept_in(kWriteWhileOneHangs); }
 TEST(FarHangSimRules, CatchesANodeThatIsWaitedForWithoutEnd) {
-  EXPECT_TRUE(noticed(write_while_one_hangs({.gives_up_unresponsive = false})));
+  EXPECT_TRUE(caught(kWriteWhileOneHangs, {.gives_up_unresponsive = false}));
 }
 
-TEST(FarHangSim, KeepsANodeWhileTheOtherDoesNotAnswerEither) { EXPECT_EQ(hang_while_the_other_dies({}), std::nullopt); }
+TEST(FarHangSim, KeepsANodeWhileTheOtherDoesNotAnswerEither) { expect_kept_in(kHangWhileTheOtherDies); }
 TEST(FarHangSimRules, CatchesANodeGivenUpForOneThatDoesNotAnswer) {
-  EXPECT_TRUE(noticed(hang_while_the_other_dies({.gives_up_one_of_several = false})));
+  EXPECT_TRUE(caught(kHangWhileTheOtherDies, {.gives_up_one_of_several = false}));
 }
 
 }  // namespace

@@ -8,9 +8,12 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
+#include "gas/protocol/page_layout.h"
+#include "sim/fault_count.h"
 #include "sim/world.h"
 #include "tests/sim/linearizability.h"
 #include "tests/sim/page_user.h"
@@ -38,6 +41,15 @@ struct GasScenario {
            !network.stalls_before_posting && !network.breaks_links;
   }
 };
+
+/// Counts the classes of words and slots apart.
+inline void name_places(FaultCount& count, const GasScenario& scenario) {
+  const PageLayout layout(scenario.shape, scenario.ranks);
+  count.call_places([layout](std::string_view /*region*/, std::uint64_t offset) -> std::string {
+    if (offset >= layout.slot(0)) return "slot";
+    return offset >= layout.first_entry() ? "entry of a page" : "word of a rank";
+  });
+}
 
 class GasRun {
  public:

@@ -4,7 +4,6 @@
 
 #include <gtest/gtest.h>
 
-#include "gas/protocol/page_layout.h"
 #include "tests/sim/faults_met.h"
 #include "tests/sim/gas_run.h"
 
@@ -48,16 +47,10 @@ std::optional<std::string> violation(const GasRules& rules) {
 
 bool caught(const GasRules& rules) { return noticed(violation(rules)); }
 
-std::string place_in(const PageLayout& layout, std::uint64_t offset) {
-  if (offset >= layout.slot(0)) return "slot";
-  return offset >= layout.first_entry() ? "entry of a page" : "word of a rank";
-}
-
 TEST(GasSim, KeepsItsPromisesUnderEverySeed) {
   const auto run = [](std::uint64_t seed, FaultCount& count) {
     const GasScenario scenario = draw(seed);
-    const PageLayout layout(scenario.shape, scenario.ranks);
-    count.call_places([layout](std::string_view /*region*/, std::uint64_t at) { return place_in(layout, at); });
+    name_places(count, scenario);
     return run_counted(GasRun(seed, scenario), count);
   };
   expect_kept(kSeeds, run,
