@@ -304,6 +304,7 @@ TEST(KvMailboxSim, BearsAllOfThisAtOnce) {
                      {"wait", {Fault::target_died}, "the server lives, and waits for any client"},
                      {"", {Fault::link_cut}, "no link is cut"},
                      {"atomic", {Fault::target_died}, "the server lives"},
+                     {"WRITE", {Fault::link_broke}, "most WRITEs complete before", sim::kRare},
                      {"", {Fault::landed_given_up, Fault::timed_out}, "few are in a hurry and late", sim::kRare}});
 }
 
