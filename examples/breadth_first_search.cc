@@ -80,8 +80,8 @@ struct Search {
   std::array<std::uint64_t, 4> traffic{};  // of all ranks: operations, bytes; and of these the remote ones
 };
 
-void add_traffic(PageAccess& pages, Search& search) {
-  for (const PageTraffic& page : pages.traffic()) {
+void add_traffic(gas::PageAccess& pages, Search& search) {
+  for (const gas::PageTraffic& page : pages.traffic()) {
     search.traffic[0] += page.operations;
     search.traffic[1] += page.bytes;
     search.traffic[2] += page.remote_operations;
@@ -90,16 +90,16 @@ void add_traffic(PageAccess& pages, Search& search) {
 }
 
 // All ranks together; the result is the same at each of them.
-Search search_together(Team& team, const Rows& rows, Vertex from) {
+Search search_together(team::Team& team, const Rows& rows, Vertex from) {
   const auto deadline = [&team] { return team.fabric().in(std::chrono::seconds(60)); };
-  Comm comm(team);
-  Collectives together(comm);
-  const GlobalArrayOptions options{.page_bytes = 1024, .distribution = blocked()};
-  GlobalArray<std::uint64_t> starts(comm, rows.starts.size(), options);
-  GlobalArray<Vertex> neighbours(comm, rows.neighbours.size(), options);
-  GlobalArray<Level> levels(comm, rows.vertices(), options);
+  comm::Comm comm(team);
+  comm::Collectives together(comm);
+  const gas::GlobalArrayOptions options{.page_bytes = 1024, .distribution = gas::blocked()};
+  gas::GlobalArray<std::uint64_t> starts(comm, rows.starts.size(), options);
+  gas::GlobalArray<Vertex> neighbours(comm, rows.neighbours.size(), options);
+  gas::GlobalArray<Level> levels(comm, rows.vertices(), options);
   Channel& channel = levels.pages().channel();
-  const auto expect = GlobalArray<Level>::expect;
+  const auto expect = gas::GlobalArray<Level>::expect;
 
   // Each rank fills the pages that are here.
   const auto fill = [](auto& array, const auto& value_of) {
@@ -138,14 +138,15 @@ Search search_together(Team& team, const Rows& rows, Vertex from) {
     frontier.clear();
     for (std::size_t i = 0; i < reached.size(); ++i) {
       if (seen[i] != kUnseen) continue;  // most are, and a get is cheaper
-      const Old<Level> old = levels.compare_swap(reached[i], kUnseen, level);
+      const comm::Old<Level> old = levels.compare_swap(reached[i], kUnseen, level);
       expect(old.ended, "claim a vertex");
       if (old.value == kUnseen) frontier.push_back(reached[i]);
     }
   }
 
   Search search{.levels = std::vector<Level>(levels.size())};
-  for (PageAccess* const pages : {&starts.pages(), &neighbours.pages(), &levels.pages()}) add_traffic(*pages, search);
+  for (gas::PageAccess* const pages : {&starts.pages(), &neighbours.pages(), &levels.pages()})
+    add_traffic(*pages, search);
   expect(levels.get(0, search.levels), "get all levels");
   expect(together.all_reduce(channel, std::span<std::uint64_t>(search.traffic), deadline()), "add up the traffic");
   expect(comm.wait(channel, comm.issued(), deadline()), "end");
@@ -180,7 +181,7 @@ Vertex vertex_of(const std::string& text) {
 int main(int argc, char** argv) {
   try {
     if (argc != 3) throw UsageError({"search with", "the arguments", "they are not FILE VERTEX", "give both"});
-    const auto team = join_team();
+    const auto team = team::join_team();
     const Rows rows = rows_of(read_edges(argv[1]));
     const Vertex from = vertex_of(argv[2]);
     if (from >= rows.vertices()) {

@@ -15,9 +15,9 @@
 #include <string>
 #include <vector>
 
+#include "farside/arrays/gather.h"
+#include "farside/arrays/reduce.h"
 #include "farside/base/error.h"
-#include "farside/vector/gather.h"
-#include "farside/vector/reduce.h"
 
 namespace {
 
@@ -67,9 +67,9 @@ struct Solution {
 };
 
 // All ranks together; the result is the same at each of them.
-Solution solve_together(Team& team, const Matrix& matrix) {
-  vector::World world(team);
-  using Vector = vector::Array<double, 1>;
+Solution solve_together(team::Team& team, const Matrix& matrix) {
+  arrays::World world(team);
+  using Vector = arrays::Array<double, 1>;
   Vector x(world, {matrix.size});
 
   std::vector<Entry> entries;  // of this rank's rows
@@ -79,7 +79,7 @@ Solution solve_together(Team& team, const Matrix& matrix) {
     entries.push_back(entry);
     columns.push_back(entry.column);
   }
-  const vector::Indices reached(world, x.layout(), columns);
+  const arrays::Indices reached(world, x.layout(), columns);
   const auto times_matrix = [&](const Vector& p) {
     std::vector<double> elements(entries.size());
     reached.gather(p, std::span(elements));
@@ -123,7 +123,7 @@ int main(int argc, char** argv) {
   try {
     if (argc != 2)
       throw UsageError({"solve equations with", "the arguments", "they are not one file", "name a Matrix Market file"});
-    const auto team = join_team();
+    const auto team = team::join_team();
     const Matrix matrix = read_matrix(argv[1]);
     const Solution solution = solve_together(*team, matrix);
     if (team->rank() != 0) return EXIT_SUCCESS;

@@ -12,8 +12,8 @@
 #include <utility>
 #include <vector>
 
-#include "farside/vector/ghost.h"
-#include "farside/vector/move.h"
+#include "farside/arrays/ghost.h"
+#include "farside/arrays/move.h"
 
 namespace {
 
@@ -28,20 +28,20 @@ double at_the_start(std::int64_t i, std::int64_t j, std::int64_t k) {
 }
 
 // All ranks together; the result is there at each of them.
-std::vector<double> spread_together(Team& team) {
-  vector::World world(team);
-  using Heat = vector::Array<double, 3>;
+std::vector<double> spread_together(team::Team& team) {
+  arrays::World world(team);
+  using Heat = arrays::Array<double, 3>;
   Heat now(world, {kSize, kSize, kSize}, {.halo = {1, 1, 1}});  // ghost cells beyond the cube stay 0: it is cold there
   Heat next = now;
   now.set_each(at_the_start);
   for (int step = 0; step < kSteps; ++step) {
-    const auto around = vector::neighbour(now, {-1, 0, 0}) + vector::neighbour(now, {1, 0, 0}) +
-                        vector::neighbour(now, {0, -1, 0}) + vector::neighbour(now, {0, 1, 0}) +
-                        vector::neighbour(now, {0, 0, -1}) + vector::neighbour(now, {0, 0, 1});
-    vector::assign_overlapped(next, now + kRate * (around - 6.0 * now), now);
+    const auto around = arrays::neighbour(now, {-1, 0, 0}) + arrays::neighbour(now, {1, 0, 0}) +
+                        arrays::neighbour(now, {0, -1, 0}) + arrays::neighbour(now, {0, 1, 0}) +
+                        arrays::neighbour(now, {0, 0, -1}) + arrays::neighbour(now, {0, 0, 1});
+    arrays::assign_overlapped(next, now + kRate * (around - 6.0 * now), now);
     std::swap(now, next);
   }
-  return vector::gather_all(now);
+  return arrays::gather_all(now);
 }
 
 // The same by one process, to compare with.
@@ -75,7 +75,7 @@ std::vector<double> spread_alone() {
 
 int main() {
   try {
-    const auto team = join_team();
+    const auto team = team::join_team();
     const std::vector<double> heat = spread_together(*team);
     if (team->rank() != 0) return EXIT_SUCCESS;
 

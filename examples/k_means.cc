@@ -14,8 +14,8 @@
 #include <string>
 #include <vector>
 
+#include "farside/arrays/reduce.h"
 #include "farside/base/error.h"
-#include "farside/vector/reduce.h"
 
 namespace {
 
@@ -55,12 +55,12 @@ Centres first_rows(const Columns& columns, std::size_t groups) {
 }
 
 // All ranks together; the result is the same at each of them.
-Centres search_together(Team& team, const Columns& table, std::size_t groups) {
-  vector::World world(team);
-  using Column = vector::Array<double, 1>;
-  const vector::Extents<1> rows = {static_cast<std::int64_t>(table[0].size())};
+Centres search_together(team::Team& team, const Columns& table, std::size_t groups) {
+  arrays::World world(team);
+  using Column = arrays::Array<double, 1>;
+  const arrays::Extents<1> rows = {static_cast<std::int64_t>(table[0].size())};
   std::vector<Column> columns;
-  for (const auto& column : table) columns.push_back(vector::from_all<double>(world, rows, column));
+  for (const auto& column : table) columns.push_back(arrays::from_all<double>(world, rows, column));
 
   Centres centres = first_rows(table, groups);
   for (int round = 0; round < kMaxRounds; ++round) {
@@ -124,7 +124,7 @@ int main(int argc, char** argv) {
   try {
     const std::size_t groups = argc == 3 ? std::strtoul(argv[2], nullptr, 10) : 0;
     if (groups == 0) throw UsageError({"find groups with", "the arguments", "they are not FILE GROUPS", "give both"});
-    const auto team = join_team();
+    const auto team = team::join_team();
     const Columns table = read_csv(argv[1]);
     if (table[0].size() < groups) throw UsageError({"find groups in", argv[1], "it has fewer rows", "ask for fewer"});
     const Centres centres = search_together(*team, table, groups);

@@ -53,7 +53,7 @@ struct Inbox {
 
 class Band {
  public:
-  explicit Band(Team& team)
+  explicit Band(team::Team& team)
       : team_(team),
         first_(kSize * team.rank() / team.size()),
         rows_(kSize * (team.rank() + 1) / team.size() - first_),
@@ -87,8 +87,8 @@ class Band {
     for (std::size_t i = kWidth; i < (rows_ + 1) * kWidth; ++i) {
       largest = std::max(largest, std::abs(grid_[i] - reference[first_ * kWidth + i]));
     }
-    Collectives all(comm_);
-    expect(all.all_reduce(*channel_, std::span(&largest, 1), deadline(), Max()).done(), "the largest of all");
+    comm::Collectives all(comm_);
+    expect(all.all_reduce(*channel_, std::span(&largest, 1), deadline(), comm::Max()).done(), "the largest of all");
     expect(team_.barrier(deadline()) == Outcome::done, "the end");
     return largest;
   }
@@ -102,10 +102,10 @@ class Band {
     if (!done) throw std::runtime_error(std::string(what) + " failed");
   }
 
-  void send(Rank to, Inbox::Side side, std::size_t row, std::uint64_t iteration) {
+  void send(team::Rank to, Inbox::Side side, std::size_t row, std::uint64_t iteration) {
     const RemoteRegion& there = inbox_->of(to);
     comm_.put(*channel_, there.span(Inbox::row(side, iteration), kRowBytes), LocalSpan(&next_[row * kWidth], kRowBytes),
-              SetWord{there.word<ControlWord>(Inbox::word(side)), iteration});
+              comm::SetWord{there.word<ControlWord>(Inbox::word(side)), iteration});
   }
 
   void receive(Inbox::Side side, std::size_t row, std::uint64_t iteration) {
@@ -116,13 +116,13 @@ class Band {
                              std::as_writable_bytes(std::span(&next_[row * kWidth], kWidth)));
   }
 
-  Team& team_;
+  team::Team& team_;
   const std::size_t first_;  ///< how many rows are above this band
   const std::size_t rows_;
-  std::unique_ptr<SymmetricRegion> inbox_;
+  std::unique_ptr<team::SymmetricRegion> inbox_;
   Rows grid_;
   Rows next_;
-  Comm comm_;  // after what it copies between, so that it goes first: an error may leave copies under way
+  comm::Comm comm_;  // after what it copies between, so that it goes first: an error may leave copies under way
   std::unique_ptr<Channel> channel_;
 };
 
@@ -130,7 +130,7 @@ class Band {
 
 int main() {
   try {
-    const auto team = join_team();
+    const auto team = team::join_team();
     Band band(*team);
     const auto begin = std::chrono::steady_clock::now();
     for (std::uint64_t iteration = 1; iteration <= kIterations; ++iteration) band.iterate(iteration);

@@ -34,23 +34,23 @@ constexpr int kInterval = 10;         // steps between two deals of work
 constexpr int kIntervals = kSteps / kInterval;
 
 using Counts = std::vector<std::uint64_t>;  // of the particles of each tile
-using Workers = std::vector<Rank>;          // of each tile; they ascend
+using Workers = std::vector<team::Rank>;    // of each tile; they ascend
 
 std::uint64_t load_of(std::uint64_t particles) { return particles + 10; }  // its cells take time, too
 
-Workers deal_out(const Counts& counts, Rank ranks) {
+Workers deal_out(const Counts& counts, team::Rank ranks) {
   std::uint64_t all = 0;
   for (const std::uint64_t count : counts) all += load_of(count);
   Workers workers;
   std::uint64_t before = 0;
   for (const std::uint64_t count : counts) {
-    workers.push_back(static_cast<Rank>((before + load_of(count) / 2) * ranks / all));
+    workers.push_back(static_cast<team::Rank>((before + load_of(count) / 2) * ranks / all));
     before += load_of(count);
   }
   return workers;
 }
 // In % of what it would be if all ranks had as much to do.
-double busiest(const Counts& counts, const Workers& workers, Rank ranks) {
+double busiest(const Counts& counts, const Workers& workers, team::Rank ranks) {
   std::vector<double> loads(ranks);
   double all = 0;
   for (std::uint64_t tile = 0; tile < kTiles; ++tile) {
@@ -62,24 +62,25 @@ double busiest(const Counts& counts, const Workers& workers, Rank ranks) {
 
 // What a step starts from, or what it leads to.
 struct State {
-  State(Comm& comm, const Workers& first)
+  State(comm::Comm& comm, const Workers& first)
       : potential(comm, kTiles * kTileCells, pages_of(kTileCells * sizeof(double), first)),
         particles(comm, kTiles * kRoom, pages_of(kRoom * sizeof(Particle), first)),
         counts(comm, kTiles) {}
 
   // Each page is a tile. There is room for all of them at each rank, wherever the cloud goes.
-  static GlobalArrayOptions pages_of(std::uint64_t bytes, const Workers& first) {
-    return {
-        .page_bytes = bytes, .distribution = [first](PageId tile, auto, auto) { return first[tile]; }, .slots = kTiles};
+  static gas::GlobalArrayOptions pages_of(std::uint64_t bytes, const Workers& first) {
+    return {.page_bytes = bytes,
+            .distribution = [first](gas::PageId tile, auto, auto) { return first[tile]; },
+            .slots = kTiles};
   }
-  std::array<PageAccess*, 3> pages() { return {&potential.pages(), &particles.pages(), &counts.pages()}; }
+  std::array<gas::PageAccess*, 3> pages() { return {&potential.pages(), &particles.pages(), &counts.pages()}; }
 
-  GlobalArray<double> potential;
-  GlobalArray<Particle> particles;  // kRoom for each tile
-  GlobalArray<std::uint64_t> counts;
+  gas::GlobalArray<double> potential;
+  gas::GlobalArray<Particle> particles;  // kRoom for each tile
+  gas::GlobalArray<std::uint64_t> counts;
 };
 
-const auto expect = GlobalArray<double>::expect;  // throws Error unless it is done
+const auto expect = gas::GlobalArray<double>::expect;  // throws Error unless it is done
 
 // The only one to write to the tile's pages in `next`, and to none in `now`.
 void advance(std::uint64_t tile, const Counts& counts, State& now, State& next) {
@@ -154,15 +155,15 @@ struct Run {
 };
 
 void count_traffic(State& state, Interval& interval) {
-  for (PageAccess* const pages : state.pages()) {
-    for (const PageTraffic& page : pages->traffic()) {
+  for (gas::PageAccess* const pages : state.pages()) {
+    for (const gas::PageTraffic& page : pages->traffic()) {
       interval = interval + Interval{page.bytes, page.remote_bytes, page.remote_operations, 0};
     }
     pages->clear_traffic();
   }
 }
 
-Range tiles_of(const Workers& workers, Rank rank) {
+gas::Range tiles_of(const Workers& workers, team::Rank rank) {
   // clang-tidy 14 trips over ranges::equal_range
   const auto range = std::equal_range(workers.begin(), workers.end(), rank);
   return {static_cast<std::uint64_t>(range.first - workers.begin()),
@@ -170,9 +171,9 @@ Range tiles_of(const Workers& workers, Rank rank) {
 }
 
 // Brings tiles to this rank. How many bytes that took.
-std::uint64_t own(State& state, Range tiles) {
-  const Moved cells = state.potential.own(tiles.first * kTileCells, tiles.count * kTileCells);
-  const Moved particles = state.particles.own(tiles.first * kRoom, tiles.count * kRoom);
+std::uint64_t own(State& state, gas::Range tiles) {
+  const gas::Moved cells = state.potential.own(tiles.first * kTileCells, tiles.count * kTileCells);
+  const gas::Moved particles = state.particles.own(tiles.first * kRoom, tiles.count * kRoom);
   expect(cells.ended, "own cells");
   expect(particles.ended, "own particles");
   return cells.pages * kTileCells * sizeof(double) + particles.pages * kRoom * sizeof(Particle);
@@ -194,7 +195,7 @@ End all_of(State& state) {
 
 enum class Tiles { stay, follow };
 
-Run run_together(Team& team, Tiles tiles) {
+Run run_together(team::Team& team, Tiles tiles) {
   std::vector<std::vector<Particle>> by_tile(kTiles);
   for (const Particle& particle : cloud()) {
     const auto [x, y] = cell_of(particle);
@@ -205,13 +206,13 @@ Run run_together(Team& team, Tiles tiles) {
   const Workers first = deal_out(counts, team.size());
 
   const auto deadline = [&team] { return team.fabric().in(std::chrono::seconds(60)); };
-  Comm comm(team);
-  Barrier barrier(comm);
-  Collectives together(comm);
+  comm::Comm comm(team);
+  comm::Barrier barrier(comm);
+  comm::Collectives together(comm);
   State now(comm, first);
   State next(comm, first);
   Channel& channel = now.potential.pages().channel();
-  Range mine = tiles_of(first, team.rank());
+  gas::Range mine = tiles_of(first, team.rank());
   for (std::uint64_t tile = mine.first; tile < mine.first + mine.count; ++tile) {
     expect(now.particles.put(tile * kRoom, by_tile[tile]), "put the cloud");
     expect(now.counts.put(tile, std::span(&counts[tile], 1)), "put a count");
@@ -280,7 +281,7 @@ void plot(const Run& stay, const Run& follow, const std::string& svg) {
 int main(int argc, char** argv) {
   try {
     if (argc > 2) throw UsageError({"start with", "the arguments", "they are not one file for the plot", "name one"});
-    const auto team = join_team();
+    const auto team = team::join_team();
     const Run stay = run_together(*team, Tiles::stay);
     const Run follow = run_together(*team, Tiles::follow);
     if (team->rank() != 0) return EXIT_SUCCESS;

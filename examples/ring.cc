@@ -14,19 +14,19 @@ namespace {
 constexpr auto kTimeout = std::chrono::seconds(5);
 
 int pass_token(std::uint64_t rounds) {
-  const auto team = farside::join_team();
+  const auto team = farside::team::join_team();
   farside::Fabric& fabric = team->fabric();
   const auto inbox = team->allocate("inbox", sizeof(farside::ControlWord));
   const auto channel = fabric.open_channel();
 
-  const farside::Rank rank = team->rank();
-  const farside::Rank next = (rank + 1) % team->size();
-  const farside::Rank previous = (rank + team->size() - 1) % team->size();
+  const farside::team::Rank rank = team->rank();
+  const farside::team::Rank next = (rank + 1) % team->size();
+  const farside::team::Rank previous = (rank + team->size() - 1) % team->size();
   const auto next_inbox = inbox->of(next).word<farside::ControlWord>(0);
   const auto own_inbox = inbox->local().word<farside::ControlWord>(0);
 
   // Both return whether it went well.
-  const auto check = [&](farside::Outcome outcome, const char* tried, farside::Rank peer) {
+  const auto check = [&](farside::Outcome outcome, const char* tried, farside::team::Rank peer) {
     if (outcome == farside::Outcome::done) return true;
     std::fprintf(stderr, "rank %u: %s rank %u: %s\n", rank, tried, peer, to_string(outcome).data());
     return false;

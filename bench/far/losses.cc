@@ -48,9 +48,9 @@ class Losses {
                .environment = fabric.environment,
                .inside = fabric.on_lender}) {}
 
-  void measure(const std::string& door) {
-    const std::string name = fmt::format("{}, {}", fabric_.name, door);
-    const auto contender = start(name + ", a node killed", {door, fabric_.used_by(program(door))}, report_);
+  void measure(const std::string& way) {
+    const std::string name = fmt::format("{}, {}", fabric_.name, way);
+    const auto contender = start(name + ", a node killed", {way, fabric_.used_by(program(way))}, report_);
     if (contender == nullptr) return;
     Series pause{"", {}};
     Series without{"longest without a loss", {}};
@@ -74,15 +74,15 @@ class Losses {
   }
 
  private:
-  [[nodiscard]] Contender::Program program(const std::string& door) const {
+  [[nodiscard]] Contender::Program program(const std::string& way) const {
     const std::uint64_t here = pages_ / 4;
     std::vector<std::string> command;
-    if (door == "farside far") {
+    if (way == "farside far") {
       // The contender has UCX, whose own hooks of mmap would go around farside far's.
       command = {sibling_program("../../bin/farside"), "far", "--mirror", "--local",
                  std::to_string(here * kPageBytes),    "--",  "env",      "UCX_MEM_MMAP_HOOK_MODE=none"};
     }
-    command.insert(command.end(), {sibling_program("far-contender-loss"), door == "heap" ? "heap" : "plain",
+    command.insert(command.end(), {sibling_program("far-contender-loss"), way == "heap" ? "heap" : "plain",
                                    std::to_string(pages_), std::to_string(here)});
     return {command, pool_.environment()};
   }
@@ -138,7 +138,7 @@ class Losses {
 void measure_losses(const Fabric& fabric, const Options& options, Report& report) {
   report.continue_table("A node killed under load, mirrored");
   Losses losses(fabric, options, report);
-  for (const char* const door : {"heap", "farside far"}) losses.measure(door);
+  for (const char* const way : {"heap", "farside far"}) losses.measure(way);
 }
 
 }  // namespace farside::bench

@@ -13,26 +13,26 @@ namespace farside::bench {
 inline void check(bool done, const char* what) {
   if (!done) throw std::runtime_error(std::string(what) + " failed");
 }
-inline void check(const Ended& ended, const char* what) {
+inline void check(const comm::Ended& ended, const char* what) {
   if (ended.done()) return;
   const std::string whose = ended.lost ? ", rank " + std::to_string(*ended.lost) : "";
   throw std::runtime_error(std::string(what) + " failed: " + std::string(to_string(ended.outcome)) + whose);
 }
-inline void check(Outcome outcome, const char* what) { check(Ended{outcome, {}}, what); }
+inline void check(Outcome outcome, const char* what) { check(comm::Ended{outcome, {}}, what); }
 
 struct Seat {
   /// For one wait. A batch of rounds has no deadline of its own: how long it takes depends on what else the cores run.
   [[nodiscard]] Deadline patience() const { return team->fabric().in(std::chrono::minutes(1)); }
-  [[nodiscard]] Rank rank() const { return team->rank(); }
-  [[nodiscard]] Rank size() const { return team->size(); }
+  [[nodiscard]] team::Rank rank() const { return team->rank(); }
+  [[nodiscard]] team::Rank size() const { return team->size(); }
   /// Before memory goes: that of the others may be in use until all are done with what they have begun.
   void leave() {
     check(comm.wait(*channel, comm.issued(), patience()), "the end");
     check(team->barrier(patience()), "the end");
   }
 
-  std::unique_ptr<Team> team = join_team();
-  Comm comm{*team};
+  std::unique_ptr<team::Team> team = team::join_team();
+  comm::Comm comm{*team};
   std::unique_ptr<Channel> channel = comm.open_channel();
 };
 

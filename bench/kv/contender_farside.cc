@@ -21,7 +21,7 @@
 namespace farside::bench {
 namespace {
 
-constexpr Rank kFirstServer = 1;
+constexpr team::Rank kFirstServer = 1;
 constexpr std::uint32_t kMaxThreads = 16;
 const std::map<std::string, kv::ReadWay> kWays{
     {"ask", kv::ReadWay::ask}, {"addresses", kv::ReadWay::addresses}, {"cells", kv::ReadWay::cells}};
@@ -32,20 +32,20 @@ struct Arguments {
   std::int64_t grace_ms;
 };
 
-kv::TransportOptions transport_of(const std::string& name, Rank servers) {
-  kv::TransportOptions options;
+kv_baselines::TransportOptions transport_of(const std::string& name, team::Rank servers) {
+  kv_baselines::TransportOptions options;
   options.servers = servers;
   options.first_server = kFirstServer;
   options.sessions = kMaxThreads * static_cast<std::uint32_t>(kWays.size());
-  if (name == "socket") options.transport = kv::Transport::socket;
-  if (name == "send_receive") options.transport = kv::Transport::send_receive;
+  if (name == "socket") options.transport = kv_baselines::Transport::socket;
+  if (name == "send_receive") options.transport = kv_baselines::Transport::send_receive;
   if (name == "polled") options.waking = kv::Waking::polled;
   return options;
 }
 
 class RampClient final : public KvClient {
  public:
-  RampClient(const Fabric& fabric, std::unique_ptr<kv::TeamSession> session)
+  RampClient(const Fabric& fabric, std::unique_ptr<kv_baselines::TeamSession> session)
       : fabric_(fabric), session_(std::move(session)) {}
 
   void read(std::span<const std::string_view> keys) override {
@@ -75,14 +75,14 @@ class RampClient final : public KvClient {
   [[nodiscard]] Deadline patience() const { return fabric_.in(std::chrono::seconds(30)); }
 
   const Fabric& fabric_;
-  std::unique_ptr<kv::TeamSession> session_;
+  std::unique_ptr<kv_baselines::TeamSession> session_;
   std::vector<kv::Got> got_;
   std::vector<kv::Write> writes_;
 };
 
 class LockingClient final : public KvClient {
  public:
-  LockingClient(Fabric& fabric, kv::TeamTransport& transport, std::uint32_t number)
+  LockingClient(Fabric& fabric, kv_baselines::TeamTransport& transport, std::uint32_t number)
       : fabric_(fabric),
         channel_(fabric.open_channel()),
         requests_(transport.open_requests(*channel_, number)),
@@ -112,7 +112,7 @@ class LockingClient final : public KvClient {
   Fabric& fabric_;
   std::unique_ptr<Channel> channel_;
   std::unique_ptr<kv::Requests> requests_;
-  kv::LockingSession session_;
+  kv_baselines::LockingSession session_;
   std::vector<kv::Got> got_;
 };
 
@@ -125,15 +125,15 @@ class Job {
   }
 
   void meet() { check(team_->barrier(patience()), "meeting"); }
-  [[nodiscard]] Team& team() { return *team_; }
-  [[nodiscard]] Rank servers() const { return team_->size() - kFirstServer; }
+  [[nodiscard]] team::Team& team() { return *team_; }
+  [[nodiscard]] team::Rank servers() const { return team_->size() - kFirstServer; }
   [[nodiscard]] bool serves() const { return team_->rank() >= kFirstServer; }
   [[nodiscard]] std::function<bool()> is_over() {
     return [over = words_->local().word<ControlWord>(kOver)] { return over.load() != 0; };
   }
   /// By the client. A server that was told may be gone before this process knows that it was.
   void end() {
-    for (Rank server = kFirstServer; server < team_->size(); ++server) {
+    for (team::Rank server = kFirstServer; server < team_->size(); ++server) {
       const auto over = words_->of(server).word<ControlWord>(kOver);
       const Outcome told = channel_->write_signal(over, 1, patience());
       check(told == Outcome::done || told == Outcome::peer_lost, "telling the servers that it is over");
@@ -141,7 +141,7 @@ class Job {
   }
   [[nodiscard]] std::vector<int> server_processes() {
     std::vector<int> processes;
-    for (Rank server = kFirstServer; server < team_->size(); ++server) {
+    for (team::Rank server = kFirstServer; server < team_->size(); ++server) {
       const Fetched pid = channel_->load(words_->of(server).word<ControlWord>(kPid), patience());
       check(pid.outcome, "asking for a process's number");
       processes.push_back(static_cast<int>(pid.value));
@@ -155,8 +155,8 @@ class Job {
 
   [[nodiscard]] Deadline patience() const { return team_->fabric().in(std::chrono::seconds(30)); }
 
-  std::unique_ptr<Team> team_ = join_team();
-  std::unique_ptr<SymmetricRegion> words_;
+  std::unique_ptr<team::Team> team_ = team::join_team();
+  std::unique_ptr<team::SymmetricRegion> words_;
   std::unique_ptr<Channel> channel_ = team_->fabric().open_channel();
 };
 
@@ -183,8 +183,8 @@ class Crowd {
 };
 
 void run_ramp(Job& job, const Arguments& arguments) {
-  const kv::TransportOptions transport = transport_of(arguments.transport, job.servers());
-  kv::InTeamOptions options;
+  const kv_baselines::TransportOptions transport = transport_of(arguments.transport, job.servers());
+  kv_baselines::InTeamOptions options;
   options.servers = transport.servers;
   options.first_server = transport.first_server;
   options.sessions = transport.sessions;
@@ -192,7 +192,7 @@ void run_ramp(Job& job, const Arguments& arguments) {
   options.waking = transport.waking;
   options.store.bytes = std::uint64_t{3} << 30U;
   options.store.grace = std::chrono::milliseconds(arguments.grace_ms);
-  kv::InTeam store(job.team(), options);
+  kv_baselines::InTeam store(job.team(), options);
   if (store.serves()) return store.serve_until(job.is_over());
   Crowd<RampClient> crowd([&](std::uint32_t number, kv::ReadWay way) {
     kv::SessionSettings settings;
@@ -206,12 +206,12 @@ void run_ramp(Job& job, const Arguments& arguments) {
 }
 
 void run_locking(Job& job, const Arguments& arguments) {
-  kv::TeamTransport transport(job.team(), transport_of(arguments.transport, job.servers()));
+  kv_baselines::TeamTransport transport(job.team(), transport_of(arguments.transport, job.servers()));
   if (job.serves()) {
     const auto channel = job.team().fabric().open_channel();
     const auto inbox = transport.open_inbox(*channel);
     job.meet();
-    kv::LockingHandler handler;
+    kv_baselines::LockingHandler handler;
     kv::Server server(*inbox, [&handler](std::span<const std::byte> request) { return handler.answer(request); });
     return server.serve_until(job.is_over());
   }

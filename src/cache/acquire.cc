@@ -10,7 +10,7 @@
 #include "base/assert.h"
 #include "cache/pause.h"
 
-namespace farside {
+namespace farside::cache {
 
 namespace {
 
@@ -63,7 +63,7 @@ Acquired::Answer Acquirer::fill(const Request& request) {
   Pause pause(team_.fabric());
   LoaderWatch own;
   LoaderWatch& watch = request.watch != nullptr ? *request.watch : own;
-  const Deadline come_again = team_.fabric().in(time_limits::kLoadElsewhere);
+  const Deadline come_again = team_.fabric().in(cache::time_limits::kLoadElsewhere);
   do {
     auto row = directory_.find_or_claim(request.channel, request.id, request.deadline);
     const Step step = row ? try_once(request, *row, watch) : bring_unlisted(request);
@@ -145,7 +145,7 @@ void Acquirer::settle(const Request& request, Leases::Load known, bool is_here) 
 
 // A load may have taken longer than its caller waits; the block is then here all the same.
 Deadline Acquirer::to_settle(const Request& request) const {
-  return later(request.deadline, team_.fabric().in(time_limits::kPeer));
+  return later(request.deadline, team_.fabric().in(cache::time_limits::kPeer));
 }
 
 Acquirer::Copied Acquirer::copy_from_any(const Request& request, const Row& row) {
@@ -176,7 +176,7 @@ bool Acquirer::copy_from_alternative(const Request& request) {
 bool Acquirer::copy_from(const Request& request, Place place) {
   assert_that(place.rank != team_.rank(), "a node copies a block from another node");
   const Deadline deadline =
-      earlier(request.deadline, team_.fabric().in(time_limits::copy(geometry_.block_length(request.key))));
+      earlier(request.deadline, team_.fabric().in(cache::time_limits::copy(geometry_.block_length(request.key))));
   if (!slots_.copy(request.channel, request.key, place, request.slot, deadline)) return false;
   slot_index_.count_from_peer(geometry_.block_length(request.key));
   return true;
@@ -203,4 +203,4 @@ void Acquirer::publish(const Request& request) {
   slots_.publish(request.channel, request.slot, request.key, geometry_.block_length(request.key), request.token);
 }
 
-}  // namespace farside
+}  // namespace farside::cache

@@ -26,13 +26,13 @@
 #include "cache/slot_index.h"
 #include "cache/slots.h"
 
-namespace farside {
+namespace farside::cache {
 
 class Acquirer {
  public:
-  Acquirer(Team& team, const Geometry& geometry, const Directory& directory, const AlternativeDirectory& alternative,
-           const Slots& slots, SlotIndex& slot_index, Discarder& discarder, Leases& leases, Duration loading_lease,
-           const CacheRules& rules)
+  Acquirer(team::Team& team, const Geometry& geometry, const Directory& directory,
+           const AlternativeDirectory& alternative, const Slots& slots, SlotIndex& slot_index, Discarder& discarder,
+           Leases& leases, Duration loading_lease, const CacheRules& rules)
       : team_(team),
         geometry_(geometry),
         group_(geometry.group_of(team.rank())),
@@ -82,7 +82,7 @@ class Acquirer {
   [[nodiscard]] bool loader_is_gone(const Cell& cell, LoaderWatch& watch);
   void publish(const Request& request);
 
-  Team& team_;
+  team::Team& team_;
   const Geometry& geometry_;
   std::uint32_t group_;
   Duration loading_lease_;
@@ -95,4 +95,4 @@ class Acquirer {
   const CacheRules rules_;
 };
 
-}  // namespace farside
+}  // namespace farside::cache

@@ -2,7 +2,7 @@
 
 #include "base/assert.h"
 
-namespace farside {
+namespace farside::cache {
 
 namespace {
 
@@ -34,7 +34,7 @@ std::optional<Place> AlternativeDirectory::find(Channel& channel, BlockId id, De
   const Fetched word = peers_.load(channel, home, offset, deadline);
   const std::uint64_t slot = word.value & 0xffffffU;
   if (!word.done() || slot == 0 || (word.value & ~kPlaceMask) != tag_of(id)) return std::nullopt;
-  return Place{static_cast<Rank>(word.value >> 24U & 0xffffU), static_cast<std::uint32_t>(slot - 1)};
+  return Place{static_cast<team::Rank>(word.value >> 24U & 0xffffU), static_cast<std::uint32_t>(slot - 1)};
 }
 
-}  // namespace farside
+}  // namespace farside::cache

@@ -16,7 +16,7 @@
 #include "cache/geometry.h"
 #include "cache/peers.h"
 
-namespace farside {
+namespace farside::cache {
 
 class AlternativeDirectory {
  public:
@@ -36,4 +36,4 @@ class AlternativeDirectory {
   std::uint32_t group_;
 };
 
-}  // namespace farside
+}  // namespace farside::cache

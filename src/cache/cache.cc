@@ -12,11 +12,11 @@
 #include "cache/slot_index.h"
 #include "cache/slots.h"
 
-namespace farside {
+namespace farside::cache {
 
 class Cache::Impl {
  public:
-  Impl(Team& team, const CacheOptions& options, const CacheRules& rules)
+  Impl(team::Team& team, const CacheOptions& options, const CacheRules& rules)
       : geometry_(options, team.size(), rules),
         region_(team.allocate("cache", geometry_.layout().region_bytes)),
         peers_(team, *region_),
@@ -37,7 +37,7 @@ class Cache::Impl {
   }
 
   Geometry geometry_;
-  std::unique_ptr<SymmetricRegion> region_;
+  std::unique_ptr<team::SymmetricRegion> region_;
   Peers peers_;
   Directory directory_;
   AlternativeDirectory alternative_;
@@ -52,8 +52,8 @@ class Cache::Impl {
   std::uint64_t last_token_ GUARDED_BY(token_mutex_);
 };
 
-Cache::Cache(Team& team, const CacheOptions& options) : Cache(team, options, CacheRules{}) {}
-Cache::Cache(Team& team, const CacheOptions& options, const CacheRules& rules)
+Cache::Cache(team::Team& team, const CacheOptions& options) : Cache(team, options, CacheRules{}) {}
+Cache::Cache(team::Team& team, const CacheOptions& options, const CacheRules& rules)
     : impl_(std::make_unique<Impl>(team, options, rules)) {}
 Cache::~Cache() = default;
 
@@ -71,4 +71,4 @@ void Cache::renew_leases(Channel& channel, Deadline deadline) { impl_->leases_.r
 
 CacheCounters Cache::counters() const { return impl_->slot_index_.counters(); }
 
-}  // namespace farside
+}  // namespace farside::cache

@@ -14,11 +14,11 @@
 
 #include "farside/team/team.h"
 
-namespace farside {
+namespace farside::cache {
 
 /// A block's place in the pool.
 struct Place {
-  Rank rank;
+  team::Rank rank;
   std::uint32_t slot;
 
   friend bool operator==(const Place&, const Place&) = default;
@@ -29,7 +29,7 @@ struct Cell {
 
   State state = State::invalid;
   std::uint32_t nonce = 0;
-  Rank rank = 0;
+  team::Rank rank = 0;
   std::uint32_t slot = 0;
 
   static constexpr std::uint32_t kNonceMask = (1U << 22U) - 1;
@@ -38,7 +38,7 @@ struct Cell {
     // 3 is no state: the word comes from memory of a peer, so it may hold anything.
     const auto state = word >> 62U;
     return {state > 2 ? State::invalid : static_cast<State>(state),
-            static_cast<std::uint32_t>(word >> 40U) & kNonceMask, static_cast<Rank>(word >> 24U & 0xffffU),
+            static_cast<std::uint32_t>(word >> 40U) & kNonceMask, static_cast<team::Rank>(word >> 24U & 0xffffU),
             static_cast<std::uint32_t>(word & 0xffffffU)};
   }
   [[nodiscard]] constexpr std::uint64_t word() const {
@@ -55,4 +55,4 @@ struct Cell {
   [[nodiscard]] constexpr Cell invalidated() const { return {State::invalid, nonce + 1, 0, 0}; }
 };
 
-}  // namespace farside
+}  // namespace farside::cache

@@ -7,7 +7,7 @@
 #include "base/assert.h"
 #include "cache/pause.h"
 
-namespace farside {
+namespace farside::cache {
 
 namespace {
 
@@ -38,7 +38,7 @@ std::optional<Row> Directory::find_or_claim(Channel& channel, BlockId id, Deadli
 
     if (const auto claimed = claimed_row(*bucket, id)) {
       // If it was this block's before, and its claimer gives way, it will be again.
-      if (fabric_.now() - start > time_limits::kClaim)
+      if (fabric_.now() - start > cache::time_limits::kClaim)
         confirm(channel, id, *claimed, id_word(*bucket, *claimed), deadline);
       continue;
     }
@@ -50,7 +50,7 @@ std::optional<Row> Directory::find_or_claim(Channel& channel, BlockId id, Deadli
 }
 
 bool Directory::claim(Channel& channel, BlockId id, const Bucket& bucket, std::uint32_t row, Deadline deadline) const {
-  const Rank home = geometry_.bucket_of(id).rank;
+  const team::Rank home = geometry_.bucket_of(id).rank;
   const std::uint64_t old_id = id_word(bucket, row);
   assert_that(old_id != id && !is_rival(old_id, id), "a row is claimed when none is the block's or being claimed");
   if (!exchange(channel, home, row_offset(id, row), old_id, id | kClaiming, deadline)) return true;
@@ -74,7 +74,7 @@ bool Directory::claim(Channel& channel, BlockId id, const Bucket& bucket, std::u
 void Directory::confirm(Channel& channel, BlockId id, std::uint32_t row, std::uint64_t claimed,
                         Deadline deadline) const {
   assert_that((claimed & kClaiming) != 0, "an id word that is confirmed is a claim");
-  const Rank home = geometry_.bucket_of(id).rank;
+  const team::Rank home = geometry_.bucket_of(id).rank;
   (void)exchange(channel, home, row_offset(id, row), claimed, claimed & ~kClaiming, deadline);
 }
 
@@ -160,11 +160,11 @@ bool Directory::all_invalid(const Bucket& bucket, std::uint32_t row) const {
                      [](std::uint64_t word) { return Cell::from_word(word).state == Cell::State::invalid; });
 }
 
-bool Directory::exchange(Channel& channel, Rank home, std::uint64_t offset, std::uint64_t expected,
+bool Directory::exchange(Channel& channel, team::Rank home, std::uint64_t offset, std::uint64_t expected,
                          std::uint64_t desired, Deadline deadline) const {
   if (!rules_.cells_are_exchanged) return peers_.swap(channel, home, offset, desired, deadline).done();
   const Fetched old = peers_.compare_swap(channel, home, offset, expected, desired, deadline);
   return old.done() && old.value == expected;
 }
 
-}  // namespace farside
+}  // namespace farside::cache

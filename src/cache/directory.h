@@ -29,7 +29,7 @@
 #include "cache/peers.h"
 #include "cache/rules.h"
 
-namespace farside {
+namespace farside::cache {
 
 /// In a row's id word: the row is being claimed.
 inline constexpr std::uint64_t kClaiming = 1ULL << 63U;
@@ -37,7 +37,7 @@ inline constexpr std::uint64_t kClaiming = 1ULL << 63U;
 /// One block's row as it was read.
 struct Row {
   BlockId id;
-  Rank home;
+  team::Rank home;
   std::uint64_t offset;  ///< of its id word, in the home's region
   std::vector<std::uint64_t> cells;
 
@@ -80,7 +80,7 @@ class Directory {
   [[nodiscard]] std::uint64_t id_word(const Bucket& bucket, std::uint32_t row) const;
   [[nodiscard]] std::uint64_t row_offset(BlockId id, std::uint32_t row) const;
   /// True when the word was `expected` and now is `desired`.
-  [[nodiscard]] bool exchange(Channel& channel, Rank home, std::uint64_t offset, std::uint64_t expected,
+  [[nodiscard]] bool exchange(Channel& channel, team::Rank home, std::uint64_t offset, std::uint64_t expected,
                               std::uint64_t desired, Deadline deadline) const;
 
   const Geometry& geometry_;
@@ -89,4 +89,4 @@ class Directory {
   const CacheRules rules_;
 };
 
-}  // namespace farside
+}  // namespace farside::cache

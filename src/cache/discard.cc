@@ -5,7 +5,7 @@
 #include "base/assert.h"
 #include "cache/pause.h"
 
-namespace farside {
+namespace farside::cache {
 
 std::optional<std::uint32_t> Discarder::take_slot(Channel& channel, Deadline deadline) {
   Pause pause(team_.fabric());
@@ -90,4 +90,4 @@ void Discarder::hand_over(Channel& channel, BlockId id, Standing& standing, Dead
   }
 }
 
-}  // namespace farside
+}  // namespace farside::cache

@@ -14,12 +14,13 @@
 #include "cache/slot_index.h"
 #include "cache/slots.h"
 
-namespace farside {
+namespace farside::cache {
 
 class Discarder {
  public:
-  Discarder(Team& team, const Geometry& geometry, const Directory& directory, const AlternativeDirectory& alternative,
-            const Slots& slots, SlotIndex& slot_index, Duration loading_lease, const CacheRules& rules)
+  Discarder(team::Team& team, const Geometry& geometry, const Directory& directory,
+            const AlternativeDirectory& alternative, const Slots& slots, SlotIndex& slot_index, Duration loading_lease,
+            const CacheRules& rules)
       : team_(team),
         group_(geometry.group_of(team.rank())),
         directory_(directory),
@@ -44,7 +45,7 @@ class Discarder {
   void discard(Channel& channel, const SlotIndex::Candidate& candidate, Standing standing, Deadline deadline);
   void hand_over(Channel& channel, BlockId id, Standing& standing, Deadline deadline) const;
 
-  Team& team_;
+  team::Team& team_;
   std::uint32_t group_;
   const Directory& directory_;
   const AlternativeDirectory& alternative_;
@@ -54,4 +55,4 @@ class Discarder {
   const CacheRules rules_;
 };
 
-}  // namespace farside
+}  // namespace farside::cache

@@ -10,7 +10,7 @@
 
 #include "base/assert.h"
 
-namespace farside {
+namespace farside::cache {
 
 namespace {
 
@@ -25,13 +25,13 @@ void require(bool holds, const char* option, const std::string& value, const cha
 
 }  // namespace
 
-Geometry::Geometry(const CacheOptions& options, Rank size, const CacheRules& rules)
+Geometry::Geometry(const CacheOptions& options, team::Rank size, const CacheRules& rules)
     : groups_(options.groups), size_(size), deals_ranks_to_groups_(rules.deals_ranks_to_groups) {
   require(std::has_single_bit(options.block_bytes) && options.block_bytes >= kMinimumBlock &&
               options.block_bytes <= kMaximumBlock,
           "--block", format_bytes(options.block_bytes), "choose a power of two from 4K to 64M");
-  require(options.groups >= 1 && options.groups <= std::min<Rank>(size, 64), "--groups", std::to_string(options.groups),
-          "choose from 1 to the number of nodes, 64 at most");
+  require(options.groups >= 1 && options.groups <= std::min<team::Rank>(size, 64), "--groups",
+          std::to_string(options.groups), "choose from 1 to the number of nodes, 64 at most");
   require(options.singlet_ratio >= 0 && options.singlet_ratio <= 1, "--singlet-ratio",
           std::to_string(options.singlet_ratio), "choose from 0 to 1");
 
@@ -49,10 +49,10 @@ Geometry::Geometry(const CacheOptions& options, Rank size, const CacheRules& rul
 
 Geometry::Home Geometry::bucket_of(BlockId id) const noexcept {
   const std::uint64_t bucket = id % (layout_.slot_count * size_);
-  return {static_cast<Rank>(bucket % size_), bucket / size_ * bucket_bytes()};
+  return {static_cast<team::Rank>(bucket % size_), bucket / size_ * bucket_bytes()};
 }
 
-std::uint32_t Geometry::group_of(Rank rank) const noexcept {
+std::uint32_t Geometry::group_of(team::Rank rank) const noexcept {
   assert_that(rank < size_, "a node's rank is one of the pool's");
   if (deals_ranks_to_groups_) return rank % groups_;
   return static_cast<std::uint32_t>(std::uint64_t{rank} * groups_ / size_);
@@ -60,8 +60,8 @@ std::uint32_t Geometry::group_of(Rank rank) const noexcept {
 
 Geometry::Members Geometry::members_of(std::uint32_t group) const noexcept {
   assert_that(group < groups_, "a group's number is below the number of groups");
-  if (deals_ranks_to_groups_) return {group, static_cast<Rank>(div_ceil(size_ - group, groups_)), groups_};
-  const auto first_of = [this](std::uint64_t g) { return static_cast<Rank>(div_ceil(g * size_, groups_)); };
+  if (deals_ranks_to_groups_) return {group, static_cast<team::Rank>(div_ceil(size_ - group, groups_)), groups_};
+  const auto first_of = [this](std::uint64_t g) { return static_cast<team::Rank>(div_ceil(g * size_, groups_)); };
   return {first_of(group), first_of(group + 1) - first_of(group), 1};
 }
 
@@ -70,7 +70,8 @@ Geometry::Home Geometry::alternative_of(BlockId id, std::uint32_t group) const n
   assert_that(members.count != 0, "every group has a member");
   const std::uint64_t entry = mix(id) % (layout_.slot_count * kAlternativePerSlot * members.count);
   const std::uint64_t table = layout_.slot_count * bucket_bytes();
-  return {static_cast<Rank>(members.first + entry % members.count * members.step), table + entry / members.count * 8};
+  return {static_cast<team::Rank>(members.first + entry % members.count * members.step),
+          table + entry / members.count * 8};
 }
 
 std::uint64_t Geometry::block_length(const BlockKey& key) const noexcept {
@@ -79,4 +80,4 @@ std::uint64_t Geometry::block_length(const BlockKey& key) const noexcept {
   return std::min(layout_.block_bytes, key.file.bytes - key.index * layout_.block_bytes);
 }
 
-}  // namespace farside
+}  // namespace farside::cache

@@ -15,16 +15,16 @@
 
 #include "cache/rules.h"
 
-namespace farside {
+namespace farside::cache {
 
 class Geometry {
  public:
   /// Throws UsageError when the options cannot be for a team of `size`.
-  Geometry(const CacheOptions& options, Rank size, const CacheRules& rules = {});
+  Geometry(const CacheOptions& options, team::Rank size, const CacheRules& rules = {});
 
   [[nodiscard]] const CacheLayout& layout() const noexcept { return layout_; }
   [[nodiscard]] std::uint32_t groups() const noexcept { return groups_; }
-  [[nodiscard]] std::uint32_t group_of(Rank rank) const noexcept;
+  [[nodiscard]] std::uint32_t group_of(team::Rank rank) const noexcept;
 
   /// A row: an id word, then a cell for each group. With one bucket of eight rows for each slot of the pool, a full
   /// pool fills a bucket about once in a million; such a block is kept without being listed.
@@ -33,7 +33,7 @@ class Geometry {
   [[nodiscard]] std::uint64_t bucket_bytes() const noexcept { return kBucketRows * row_bytes(); }
 
   struct Home {
-    Rank rank;
+    team::Rank rank;
     std::uint64_t offset;
   };
   /// The bucket that lists block `id`: buckets are dealt to the ranks in turn.
@@ -50,16 +50,16 @@ class Geometry {
  private:
   /// Ranks first, first + step, ...: a group's.
   struct Members {
-    Rank first;
-    Rank count;
-    Rank step;
+    team::Rank first;
+    team::Rank count;
+    team::Rank step;
   };
   [[nodiscard]] Members members_of(std::uint32_t group) const noexcept;
 
   CacheLayout layout_{};
   std::uint32_t groups_;
-  Rank size_;
+  team::Rank size_;
   bool deals_ranks_to_groups_;
 };
 
-}  // namespace farside
+}  // namespace farside::cache

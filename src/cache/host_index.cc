@@ -2,7 +2,7 @@
 
 #include "base/assert.h"
 
-namespace farside {
+namespace farside::cache {
 
 namespace {
 constexpr std::uint64_t kWords = sizeof(IndexBucket) / sizeof(ControlWord);
@@ -28,4 +28,4 @@ LocalWord<ControlWord> HostIndex::word(BlockId id, std::uint64_t position) const
                                     position * sizeof(ControlWord));
 }
 
-}  // namespace farside
+}  // namespace farside::cache

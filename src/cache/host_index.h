@@ -8,7 +8,7 @@
 
 #include "base/assert.h"
 
-namespace farside {
+namespace farside::cache {
 
 class HostIndex {
  public:
@@ -27,4 +27,4 @@ class HostIndex {
   const Region* region_;
 };
 
-}  // namespace farside
+}  // namespace farside::cache

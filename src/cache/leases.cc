@@ -5,7 +5,7 @@
 #include "base/assert.h"
 #include "cache/pause.h"
 
-namespace farside {
+namespace farside::cache {
 
 Leases::Ticket Leases::begin(const Row& row) {
   const Time now = fabric_.now();
@@ -39,7 +39,7 @@ std::vector<Leases::Ticket> Leases::take_due() {
   std::vector<Ticket> due;
   const MutexLock lock(mutex_);
   for (auto load = loads_.begin(); load != loads_.end(); ++load) {
-    const bool is_due = now - load->renewed >= interval_ && now - load->begun < time_limits::kMaxLoad;
+    const bool is_due = now - load->renewed >= interval_ && now - load->begun < cache::time_limits::kMaxLoad;
     if (!is_due || load->renewing || load->in_doubt) continue;
     load->renewing = true;
     due.push_back(load);
@@ -65,4 +65,4 @@ void Leases::renew_one(Channel& channel, Ticket load, Deadline deadline) {
   if (load->over) loads_.erase(load);
 }
 
-}  // namespace farside
+}  // namespace farside::cache

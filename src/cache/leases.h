@@ -20,7 +20,7 @@
 #include "base/mutex.h"
 #include "cache/directory.h"
 
-namespace farside {
+namespace farside::cache {
 
 class Leases {
  public:
@@ -59,4 +59,4 @@ class Leases {
   std::list<Load> loads_ GUARDED_BY(mutex_);  // the row of one that is `renewing` is its renewer's alone
 };
 
-}  // namespace farside
+}  // namespace farside::cache

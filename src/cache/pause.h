@@ -9,7 +9,7 @@
 
 #include "base/backoff.h"
 
-namespace farside {
+namespace farside::cache {
 
 class Pause {
  public:
@@ -29,4 +29,4 @@ class Pause {
   Backoff<Duration> backoff_{std::chrono::microseconds(4), std::chrono::microseconds(500)};
 };
 
-}  // namespace farside
+}  // namespace farside::cache

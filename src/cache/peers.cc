@@ -8,9 +8,11 @@
 
 #include "base/assert.h"
 
-namespace farside {
+namespace farside::cache {
 
 namespace {
+
+using team::Rank;
 
 std::string named(Rank rank) { return "rank " + std::to_string(rank); }
 
@@ -63,7 +65,7 @@ Fetched Peers::compare_swap(Channel& channel, Rank at, std::uint64_t offset, std
 template <class Operation>
 Fetched Peers::ask(Rank rank, Deadline deadline, Operation&& operation) {
   if (!may_try(rank)) return {Outcome::timed_out, 0};
-  const Deadline soon = team_.fabric().in(time_limits::kPeer);
+  const Deadline soon = team_.fabric().in(cache::time_limits::kPeer);
   const Fetched answer = operation(deadline.at < soon.at ? deadline : soon);
   // A rank that was not given the time has not been silent.
   const bool is_silent = answer.outcome == Outcome::timed_out && soon.at <= deadline.at;
@@ -80,7 +82,7 @@ bool Peers::may_try(Rank rank) {
   if (silence.pause == Duration(0)) return true;
   const Time now = team_.fabric().now();
   if (now < silence.until) return false;
-  silence.until = now + time_limits::kPeer;
+  silence.until = now + cache::time_limits::kPeer;
   return true;
 }
 
@@ -96,8 +98,8 @@ void Peers::note_silence(Rank rank) {
   const Time now = team_.fabric().now();
   if (silence.pause != Duration(0) && now < silence.until) return;
   if (silence.pause == Duration(0)) log::warn(named(rank) + " does not answer; it is left alone for a while");
-  silence.pause = std::min(std::max(2 * silence.pause, time_limits::kPeer), time_limits::kMaxPeerPause);
+  silence.pause = std::min(std::max(2 * silence.pause, cache::time_limits::kPeer), cache::time_limits::kMaxPeerPause);
   silence.until = now + silence.pause;
 }
 
-}  // namespace farside
+}  // namespace farside::cache

@@ -19,23 +19,23 @@
 
 #include "base/mutex.h"
 
-namespace farside {
+namespace farside::cache {
 
 class Peers {
  public:
-  Peers(Team& team, const SymmetricRegion& region) : team_(team), region_(region), silent_(team.size()) {}
+  Peers(team::Team& team, const team::SymmetricRegion& region) : team_(team), region_(region), silent_(team.size()) {}
 
   /// Whether there is such a node, and it may answer.
-  [[nodiscard]] bool reachable(Rank rank) const;
+  [[nodiscard]] bool reachable(team::Rank rank) const;
 
-  Outcome read(Channel& channel, LocalSpan into, Rank from, std::uint64_t offset, Deadline deadline);
+  Outcome read(Channel& channel, LocalSpan into, team::Rank from, std::uint64_t offset, Deadline deadline);
   /// Consecutive words, each by a READ of its own: in a larger one each may be split.
-  Outcome read_each(Channel& channel, std::span<std::uint64_t> into, Rank from, std::uint64_t offset,
+  Outcome read_each(Channel& channel, std::span<std::uint64_t> into, team::Rank from, std::uint64_t offset,
                     Deadline deadline);
-  Fetched load(Channel& channel, Rank from, std::uint64_t offset, Deadline deadline);
-  Fetched swap(Channel& channel, Rank at, std::uint64_t offset, std::uint64_t value, Deadline deadline);
-  Fetched compare_swap(Channel& channel, Rank at, std::uint64_t offset, std::uint64_t expected, std::uint64_t desired,
-                       Deadline deadline);
+  Fetched load(Channel& channel, team::Rank from, std::uint64_t offset, Deadline deadline);
+  Fetched swap(Channel& channel, team::Rank at, std::uint64_t offset, std::uint64_t value, Deadline deadline);
+  Fetched compare_swap(Channel& channel, team::Rank at, std::uint64_t offset, std::uint64_t expected,
+                       std::uint64_t desired, Deadline deadline);
 
  private:
   struct Silence {
@@ -44,15 +44,15 @@ class Peers {
   };
 
   template <class Operation>
-  Fetched ask(Rank rank, Deadline deadline, Operation&& operation);
-  [[nodiscard]] bool may_try(Rank rank);
-  void note_answer(Rank rank);
-  void note_silence(Rank rank);
+  Fetched ask(team::Rank rank, Deadline deadline, Operation&& operation);
+  [[nodiscard]] bool may_try(team::Rank rank);
+  void note_answer(team::Rank rank);
+  void note_silence(team::Rank rank);
 
-  Team& team_;
-  const SymmetricRegion& region_;
+  team::Team& team_;
+  const team::SymmetricRegion& region_;
   mutable Mutex mutex_;
   std::vector<Silence> silent_ GUARDED_BY(mutex_);  // by rank
 };
 
-}  // namespace farside
+}  // namespace farside::cache

@@ -1,6 +1,6 @@
 #include "cache/replacement_lists.h"
 
-namespace farside {
+namespace farside::cache {
 
 std::optional<std::uint32_t> ReplacementLists::take_oldest(const UseBoard& board) {
   while (!general_.empty()) {
@@ -31,4 +31,4 @@ std::optional<std::uint32_t> ReplacementLists::take_singlet() {
   return slot;
 }
 
-}  // namespace farside
+}  // namespace farside::cache

@@ -18,7 +18,7 @@
 
 #include "farside/cache/cache.h"
 
-namespace farside {
+namespace farside::cache {
 
 class ReplacementLists {
  public:
@@ -53,4 +53,4 @@ class ReplacementLists {
   std::list<Singlet> singlets_;
 };
 
-}  // namespace farside
+}  // namespace farside::cache

@@ -7,7 +7,7 @@
 
 #include "base/rule.h"
 
-namespace farside {
+namespace farside::cache {
 
 struct CacheRules {
   Rule compares_ids = true;              ///< a copy looks whether the slot bears the block's id
@@ -30,4 +30,4 @@ struct CacheRules {
   bool deals_ranks_to_groups = true;  ///< neighbours are in different groups; otherwise a group is a row of neighbours
 };
 
-}  // namespace farside
+}  // namespace farside::cache

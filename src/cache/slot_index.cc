@@ -2,7 +2,7 @@
 
 #include "base/assert.h"
 
-namespace farside {
+namespace farside::cache {
 
 SlotIndex::SlotIndex(const CacheLayout& layout, double singlet_ratio, HostIndex index)
     : index_(index), lists_(layout.slot_count, singlet_ratio), keys_(layout.slot_count) {
@@ -103,4 +103,4 @@ CacheCounters SlotIndex::counters() const {
   return counters;
 }
 
-}  // namespace farside
+}  // namespace farside::cache

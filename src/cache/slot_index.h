@@ -19,7 +19,7 @@
 #include "cache/host_index.h"
 #include "cache/replacement_lists.h"
 
-namespace farside {
+namespace farside::cache {
 
 class SlotIndex {
  public:
@@ -87,4 +87,4 @@ class SlotIndex {
   CacheCounters counters_ GUARDED_BY(mutex_){};
 };
 
-}  // namespace farside
+}  // namespace farside::cache

@@ -5,7 +5,7 @@
 
 #include "base/assert.h"
 
-namespace farside {
+namespace farside::cache {
 
 namespace {
 
@@ -81,4 +81,4 @@ bool Slots::reachable(Place place) const {
   return place.slot < geometry_.layout().slot_count && peers_.reachable(place.rank);
 }
 
-}  // namespace farside
+}  // namespace farside::cache

@@ -21,11 +21,11 @@
 #include "cache/peers.h"
 #include "cache/rules.h"
 
-namespace farside {
+namespace farside::cache {
 
 class Slots {
  public:
-  Slots(const Geometry& geometry, const SymmetricRegion& region, Peers& peers, const CacheRules& rules = {})
+  Slots(const Geometry& geometry, const team::SymmetricRegion& region, Peers& peers, const CacheRules& rules = {})
       : geometry_(geometry), region_(region), peers_(peers), rules_(rules) {}
 
   /// The place of a block's bytes before it is published.
@@ -54,9 +54,9 @@ class Slots {
   [[nodiscard]] Header read_header(Channel& channel, Place at, Deadline deadline) const;
 
   const Geometry& geometry_;
-  const SymmetricRegion& region_;
+  const team::SymmetricRegion& region_;
   Peers& peers_;
   const CacheRules rules_;
 };
 
-}  // namespace farside
+}  // namespace farside::cache

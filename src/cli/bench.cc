@@ -51,7 +51,7 @@ int run_benchmark(const std::vector<std::string>& words) {
 
 void add_bench(CLI::App& app, Action& chosen) {
   CLI::App* bench = app.add_subcommand(
-      "bench", "Measure farside beside what else there is: base, fabric, cache, comm, far, gas, kv, vector");
+      "bench", "Measure farside beside what else there is: base, fabric, cache, comm, far, gas, kv, arrays");
   bench->prefix_command();  // the rest belongs to the benchmark program
   bench->footer(
       "Usage: farside bench NAME [--json FILE] [--plot DIR] [--quick]\n"

@@ -24,12 +24,12 @@ void CacheArguments::add_to(CLI::App& command) {
       ->capture_default_str();
 }
 
-CacheOptions CacheArguments::read(Rank nodes) const {
-  CacheOptions options;
+cache::CacheOptions CacheArguments::read(team::Rank nodes) const {
+  cache::CacheOptions options;
   options.block_bytes = parse_bytes(block, "--block");
   options.groups = groups;
   options.singlet_ratio = singlet_ratio;
-  options.cache_bytes = cache ? parse_bytes(*cache, "--cache") : default_cache_bytes(nodes, options.block_bytes);
+  options.cache_bytes = cache ? parse_bytes(*cache, "--cache") : node::default_cache_bytes(nodes, options.block_bytes);
   return options;
 }
 

@@ -20,7 +20,7 @@ struct CacheArguments {
 
   void add_to(CLI::App& command);
   /// Throws UsageError when a size is not one.
-  [[nodiscard]] CacheOptions read(Rank nodes) const;
+  [[nodiscard]] cache::CacheOptions read(team::Rank nodes) const;
 };
 
 }  // namespace farside::cli

@@ -11,10 +11,10 @@ namespace farside::cli {
 namespace {
 
 int down() {
-  switch (end_pool(PoolDirectory(runtime_dir()))) {
-    case PoolEnd::ended: std::cout << "the pool has ended\n"; break;
-    case PoolEnd::killed: std::cout << "the pool did not end by itself and was killed\n"; break;
-    case PoolEnd::leftover: std::cout << "the pool had died before; removed what it had left\n"; break;
+  switch (node::end_pool(node::PoolDirectory(net::runtime_dir()))) {
+    case node::PoolEnd::ended: std::cout << "the pool has ended\n"; break;
+    case node::PoolEnd::killed: std::cout << "the pool did not end by itself and was killed\n"; break;
+    case node::PoolEnd::leftover: std::cout << "the pool had died before; removed what it had left\n"; break;
   }
   return 0;
 }

@@ -23,8 +23,8 @@
 #include "cli/commands.h"
 #include "cli/preloaded.h"
 #include "net/runtime_dir.h"
-#include "node/door_client.h"
 #include "node/pool_directory.h"
+#include "node/socket_client.h"
 #include "node/time_limits.h"
 
 namespace farside::cli {
@@ -34,7 +34,7 @@ namespace {
 namespace fs = std::filesystem;
 
 struct ExecArguments {
-  std::optional<Rank> node;
+  std::optional<team::Rank> node;
   std::vector<std::string> under{"."};
   std::vector<std::string> command;
 };
@@ -55,20 +55,20 @@ std::string directories(const std::vector<std::string>& names) {
 
 // Returns the socket of node `wanted`, or of the first node on this machine. Returns nothing, and warns, when the node
 // does not answer there. Throws UsageError when the pool has no such node on this machine.
-std::optional<std::string> reach_node(std::optional<Rank> wanted) {
-  const PoolDirectory pool(fs::absolute(runtime_dir()));
-  Rank rank = wanted.value_or(0);
+std::optional<std::string> reach_node(std::optional<team::Rank> wanted) {
+  const node::PoolDirectory pool(fs::absolute(net::runtime_dir()));
+  team::Rank rank = wanted.value_or(0);
   if (const auto record = pool.read_record()) {
     if (!wanted && !record->nodes.empty()) rank = record->nodes.front().rank;
-    const auto is_meant = [rank](const PoolRecord::Node& node) { return node.rank == rank; };
+    const auto is_meant = [rank](const node::PoolRecord::Node& node) { return node.rank == rank; };
     if (std::ranges::none_of(record->nodes, is_meant)) {
       throw UsageError({"read through node", std::to_string(rank), "the pool has none of that number on this machine",
                         "see farside status"});
     }
   }
-  std::string door = pool.door(rank);
-  if (connect_to_door(door, node::time_limits::kStatus)) return door;
-  log::warn(errno_error("reach the node at", door, "the program reads from the file system; farside up starts a pool")
+  std::string socket = pool.node_socket(rank);
+  if (node::connect_to_node(socket, node::time_limits::kStatus)) return socket;
+  log::warn(errno_error("reach the node at", socket, "the program reads from the file system; farside up starts a pool")
                 .what());
   return std::nullopt;
 }
@@ -105,9 +105,9 @@ void warn_of_static(const std::string& program) {
   log::warn(program + " is linked statically, so nothing can be preloaded into it: it reads from the file system");
 }
 
-void prepare_environment(const std::string& door, const std::string& under) {
+void prepare_environment(const std::string& socket, const std::string& under) {
   ::setenv("LD_PRELOAD", preload_before_others(library_beside_command("libfarside-preload.so")).c_str(), 1);
-  ::setenv("FARSIDE_DOOR", door.c_str(), 1);
+  ::setenv("FARSIDE_DOOR", socket.c_str(), 1);
   ::setenv("FARSIDE_UNDER", under.c_str(), 1);
 }
 
@@ -144,8 +144,8 @@ void add_exec(CLI::App& app, Action& chosen) {
     chosen = [arguments]() -> int {
       const std::string under = directories(arguments->under);
       try {
-        if (const auto door = reach_node(arguments->node)) {
-          prepare_environment(*door, under);
+        if (const auto socket = reach_node(arguments->node)) {
+          prepare_environment(*socket, under);
           warn_of_static(arguments->command.front());
         }
       } catch (const UsageError&) {

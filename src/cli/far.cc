@@ -21,8 +21,8 @@
 #include "cli/metrics_server.h"
 #include "cli/preloaded.h"
 #include "cli/table.h"
-#include "far/door/door.h"
-#include "far/door/messages.h"
+#include "far/daemon/daemon.h"
+#include "far/daemon/messages.h"
 #include "net/runtime_dir.h"
 #include "team/launcher.h"
 
@@ -88,18 +88,19 @@ std::unique_ptr<far::Profile> open_profile(const FarArguments& arguments) {
   return profile;
 }
 
-// Creates the threads of the pool and of the door, with signals held: signals are for the thread that waits for the
+// Creates the threads of the pool and of the daemon, with signals held: signals are for the thread that waits for the
 // program.
-std::unique_ptr<far::Door> open_door(const FarArguments& arguments, const std::string& socket, far::Profile* profile) {
+std::unique_ptr<far::Daemon> open_daemon(const FarArguments& arguments, const std::string& socket,
+                                         far::Profile* profile) {
   const std::uint64_t local_bytes = arguments.local_bytes();
   const SignalsHeld held;
   auto space = far::open_pool(arguments.pool());
   const std::uint64_t arena_bytes = std::max(kArenaFactor * space->bytes(), kLeastArenaBytes);
-  return std::make_unique<far::Door>(std::move(space), far::DoorOptions{.socket = socket,
-                                                                        .local_bytes = local_bytes,
-                                                                        .arena_bytes = arena_bytes,
-                                                                        .threshold_bytes = kThresholdBytes,
-                                                                        .profile = profile});
+  return std::make_unique<far::Daemon>(std::move(space), far::DaemonOptions{.socket = socket,
+                                                                            .local_bytes = local_bytes,
+                                                                            .arena_bytes = arena_bytes,
+                                                                            .threshold_bytes = kThresholdBytes,
+                                                                            .profile = profile});
 }
 
 // The program's standard output is its own.
@@ -111,7 +112,7 @@ std::unique_ptr<MetricsServer> serve_metrics(const std::string& address) {
   return server;
 }
 
-void print(const far::DoorCounts& counts) {
+void print(const far::DaemonCounts& counts) {
   const far::PagerCounts& pages = counts.pages;
   const auto bytes = [](std::uint64_t count) { return format_bytes(count * 4096); };
   std::cerr << fmt::format(
@@ -142,20 +143,20 @@ std::string libraries(const FarArguments& arguments) {
 int run_far(const FarArguments& arguments) {
   expect_metrics_stay_here(arguments.metrics, "listen on 127.0.0.1");
   const auto profile = open_profile(arguments);
-  const JobDir dir;
-  const std::string socket = dir.path() / "door";
-  const auto door = open_door(arguments, socket, profile.get());
+  const net::JobDir dir;
+  const std::string socket = dir.path() / "daemon";
+  const auto daemon = open_daemon(arguments, socket, profile.get());
   const auto metrics = serve_metrics(arguments.metrics);
-  Launcher launcher(
+  team::Launcher launcher(
       {.command = arguments.command,
-       .environment = {"LD_PRELOAD=" + libraries(arguments), std::string(far::kDoorVariable) + "=" + socket}});
-  JobEnd end;
+       .environment = {"LD_PRELOAD=" + libraries(arguments), std::string(far::kDaemonVariable) + "=" + socket}});
+  team::JobEnd end;
   {
-    const FarWatch watch(*door, arguments.local_bytes());
+    const FarWatch watch(*daemon, arguments.local_bytes());
     end = launcher.wait();
     watch.expect_programs();
   }
-  if (arguments.statistics) print(door->counts());
+  if (arguments.statistics) print(daemon->counts());
   if (arguments.statistics && !arguments.hints.empty()) print(profile->hints_given());
   if (!arguments.profile.empty()) profile->write(arguments.profile);
   return end.code;

@@ -61,8 +61,8 @@ std::string name_of(pid_t process) {
 
 }  // namespace
 
-FarWatch::FarWatch(const far::Door& door, std::uint64_t local_bytes)
-    : door_(door), local_bytes_(local_bytes), told_bytes_(std::max(local_bytes, kSmallBytes)) {
+FarWatch::FarWatch(const far::Daemon& daemon, std::uint64_t local_bytes)
+    : daemon_(daemon), local_bytes_(local_bytes), told_bytes_(std::max(local_bytes, kSmallBytes)) {
   const SignalsHeld held;
   thread_ = std::jthread([this](const std::stop_token& stop) {
     std::mutex mutex;
@@ -84,7 +84,7 @@ void FarWatch::look() {
     most = its;
     largest = process;
   }
-  const std::uint64_t outside = bytes - std::min(bytes, door_.counts().bytes_here);
+  const std::uint64_t outside = bytes - std::min(bytes, daemon_.counts().bytes_here);
   if (outside <= told_bytes_) return;
   told_bytes_ = 2 * outside;
   log::warn(
@@ -93,7 +93,7 @@ void FarWatch::look() {
 }
 
 void FarWatch::expect_programs() const {
-  if (door_.counts().programs == 0) log::warn(fmt::format("nothing that was run had far memory: {}", kWhy));
+  if (daemon_.counts().programs == 0) log::warn(fmt::format("nothing that was run had far memory: {}", kWhy));
 }
 
 }  // namespace farside::cli

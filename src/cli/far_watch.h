@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <thread>
 
-#include "far/door/door.h"
+#include "far/daemon/daemon.h"
 
 namespace farside::cli {
 
@@ -12,8 +12,8 @@ namespace farside::cli {
 /// it has doubled.
 class FarWatch {
  public:
-  /// Watches the programs below this process, which `door` serves. Requires: `door` outlives this.
-  FarWatch(const far::Door& door, std::uint64_t local_bytes);
+  /// Watches the programs below this process, which `daemon` serves. Requires: `daemon` outlives this.
+  FarWatch(const far::Daemon& daemon, std::uint64_t local_bytes);
 
   /// When all have ended: warns if none of them had far memory.
   void expect_programs() const;
@@ -21,7 +21,7 @@ class FarWatch {
  private:
   void look();
 
-  const far::Door& door_;
+  const far::Daemon& daemon_;
   const std::uint64_t local_bytes_;
   std::uint64_t told_bytes_;  ///< of the thread
   std::jthread thread_;

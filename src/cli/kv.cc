@@ -17,7 +17,7 @@ using Clock = std::chrono::steady_clock;
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
-std::string summary_of(const History& history) {
+std::string summary_of(const kv::History& history) {
   std::size_t sessions = 1;
   std::size_t operations = 0;
   for (std::size_t each = 1; each < history.transactions.size(); ++each) {
@@ -30,18 +30,18 @@ std::string summary_of(const History& history) {
 
 int check(const std::vector<std::string>& files) {
   const Clock::time_point start = Clock::now();
-  const History history = read_history(files);
+  const kv::History history = kv::read_history(files);
   const double read_s = seconds_since(start);
-  const std::optional<HistoryAnomaly> anomaly = check_read_atomic(history);
+  const std::optional<kv::HistoryAnomaly> anomaly = kv::check_read_atomic(history);
   const double check_s = seconds_since(start) - read_s;
   std::cout << fmt::format("{}; read in {:.2f} s, checked in {:.2f} s\n", summary_of(history), read_s, check_s);
   if (!anomaly) {
     std::cout << "Read Atomic, and no session's reads go back\n";
     return 0;
   }
-  const bool read_atomic = anomaly->kind == HistoryAnomaly::Kind::non_monotonic_read;
+  const bool read_atomic = anomaly->kind == kv::HistoryAnomaly::Kind::non_monotonic_read;
   std::cout << (read_atomic ? "Read Atomic, but a session's reads go back: " : "not Read Atomic: ")
-            << name_of(anomaly->kind) << '\n';
+            << kv::name_of(anomaly->kind) << '\n';
   for (const std::string& sentence : anomaly->evidence) std::cout << "  " << sentence << '\n';
   return 1;
 }

@@ -209,12 +209,12 @@ class ServedPool {
 };
 
 // Only this user reaches the second, where no password is needed on a machine with other users.
-std::vector<std::string> default_addresses() { return {"127.0.0.1:6379", runtime_dir() / "resp.sock"}; }
+std::vector<std::string> default_addresses() { return {"127.0.0.1:6379", net::runtime_dir() / "resp.sock"}; }
 
 void expect_secure(const ServeArguments& arguments) {
   if (arguments.insecure) return;
   for (const std::string& address : arguments.addresses) {
-    if (!arguments.password_file.empty() || is_loopback(address)) continue;
+    if (!arguments.password_file.empty() || net::is_loopback(address)) continue;
     throw UsageError({"serve the Redis protocol at", address, "other machines could reach it, and there is no password",
                       "give one with --password-file, listen on 127.0.0.1, or say --insecure"});
   }
@@ -238,7 +238,7 @@ int serve(const ServeArguments& arguments) {
   const std::vector<std::string> addresses = arguments.addresses.empty() ? default_addresses() : arguments.addresses;
   std::vector<FileLock> claims;
   for (const std::string& address : addresses) {
-    if (is_host_local(address)) claims.push_back(claim(address));
+    if (net::is_host_local(address)) claims.push_back(claim(address));
   }
   const EndOfService end;  // first: threads inherit what is blocked
   allow_many_files();      // one for each client
@@ -248,7 +248,7 @@ int serve(const ServeArguments& arguments) {
   const auto open_session = [&] { return std::make_unique<kv::ReconnectingSession>([&] { return pool.open(); }); };
 
   const kv::RespServer server(addresses, settings, arguments.threads, open_session);
-  for (const Listener& listener : server.listeners()) {
+  for (const net::Listener& listener : server.listeners()) {
     std::cout << "serving the Redis protocol at " << listener.address() << '\n';
   }
   const std::unique_ptr<kv::Session> asking = arguments.metrics_address.empty() ? nullptr : open_session();

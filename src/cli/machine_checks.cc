@@ -59,7 +59,7 @@ std::string limit_text(rlim_t limit, const std::function<std::string(std::uint64
 }
 
 Check open_files() {
-  constexpr rlim_t kWanted = 12'288;  // a node takes in a third as many programs, and at most 4096 (door_server.cc)
+  constexpr rlim_t kWanted = 12'288;  // a node takes in a third as many programs, and at most 4096 (socket_server.cc)
   rlimit limit{};
   ::getrlimit(RLIMIT_NOFILE, &limit);
   const std::string found = limit_text(limit.rlim_max, [](std::uint64_t count) { return std::to_string(count); });
@@ -87,8 +87,8 @@ Check free_memory() {
 
 Check runtime_directory() {
   try {
-    const std::filesystem::path directory = runtime_dir();
-    (void)local_address(directory / "job-XXXXXX" / "coordinator");  // of farside run; none is longer
+    const std::filesystem::path directory = net::runtime_dir();
+    (void)net::local_address(directory / "job-XXXXXX" / "coordinator");  // of farside run; none is longer
     return {"files", "runtime directory", Verdict::good, directory, ""};
   } catch (const Error& error) {
     const Failure& failure = error.failure();

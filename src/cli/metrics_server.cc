@@ -39,8 +39,8 @@ MHD_Result answer(void* context, MHD_Connection* connection, const char* url, co
 }  // namespace
 
 MetricsServer::MetricsServer(const std::string& address, Write write) : write_(std::move(write)) {
-  Fd listener = listen_on(address);
-  address_ = bound_address(listener, address);
+  Fd listener = net::listen_on(address);
+  address_ = net::bound_address(listener, address);
   constexpr unsigned kMaxIdle_s = 10;
   constexpr unsigned kMaxConnections = 16;
   daemon_.reset(::MHD_start_daemon(MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_ERROR_LOG, 0, nullptr, nullptr, answer,
@@ -56,7 +56,7 @@ MetricsServer::~MetricsServer() = default;
 void MetricsServer::Stop::operator()(MHD_Daemon* daemon) const { ::MHD_stop_daemon(daemon); }
 
 void expect_metrics_stay_here(const std::string& address, std::string remedy) {
-  if (address.empty() || is_loopback(address)) return;
+  if (address.empty() || net::is_loopback(address)) return;
   throw UsageError({"serve metrics at", address, "other machines could reach them, and they are told to all that ask",
                     std::move(remedy)});
 }

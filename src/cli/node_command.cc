@@ -19,7 +19,7 @@ const std::map<std::string, kv::SyncPolicy> kSyncPolicies{
     {"always", kv::SyncPolicy::always}, {"everysec", kv::SyncPolicy::everysec}, {"no", kv::SyncPolicy::no}};
 
 // As many ports above `first` as the rank is, so that several nodes of a machine can listen.
-std::string address_of(const std::string& first, Rank rank) {
+std::string address_of(const std::string& first, team::Rank rank) {
   const std::size_t digits = first.rfind(':') + 1;
   unsigned port = 0;
   std::from_chars(first.data() + digits, first.data() + first.size(), port);
@@ -33,7 +33,7 @@ void add_node(CLI::App& app, Action& chosen) {
   struct Arguments {
     std::string pool;
     CacheArguments cache;
-    KvNodeOptions kv;
+    node::KvNodeOptions kv;
     kv::JournalSettings kv_journal;
     std::uint64_t far_bytes = 0;
     std::string metrics;
@@ -53,12 +53,13 @@ void add_node(CLI::App& app, Action& chosen) {
     chosen = [arguments] {
       if (!arguments->kv_journal.directory.empty()) arguments->kv.journal = arguments->kv_journal;
       std::optional<MetricsServer> metrics;
-      const auto joined = [&](Rank rank) {
+      const auto joined = [&](team::Rank rank) {
         if (arguments->metrics.empty()) return;
         metrics.emplace(address_of(arguments->metrics, rank), metrics_of_this_process);
         std::cout << "node " << rank << ": metrics at http://" << metrics->address() << "/metrics" << std::endl;
       };
-      run_node(PoolDirectory(arguments->pool), arguments->cache.read(1), arguments->kv, arguments->far_bytes, joined);
+      node::run_node(node::PoolDirectory(arguments->pool), arguments->cache.read(1), arguments->kv,
+                     arguments->far_bytes, joined);
       return 0;
     };
   });

@@ -82,8 +82,8 @@ void add_problems(const FarStatus& far, std::vector<std::string>& problems) {
 
 std::vector<std::string> problems_of(const PoolHealth& health) {
   std::vector<std::string> problems;
-  for (const NodeStatus& node : health.pool.nodes) {
-    if (node.door.state == DoorStatus::State::answered) continue;
+  for (const node::NodeStatus& node : health.pool.nodes) {
+    if (node.socket.state == node::SocketStatus::State::answered) continue;
     problems.push_back("node " + std::to_string(node.node.rank) + " is " + state_text(node));
   }
   if (health.kv) add_problems(*health.kv, health.pool.record.kv_copies, problems);
@@ -93,16 +93,16 @@ std::vector<std::string> problems_of(const PoolHealth& health) {
 
 }  // namespace
 
-std::string state_text(const NodeStatus& node) {
-  switch (node.door.state) {
-    case DoorStatus::State::answered: return "up";
-    case DoorStatus::State::silent: return "silent";
-    case DoorStatus::State::gone: return node.is_running ? "starting" : "dead";
+std::string state_text(const node::NodeStatus& node) {
+  switch (node.socket.state) {
+    case node::SocketStatus::State::answered: return "up";
+    case node::SocketStatus::State::silent: return "silent";
+    case node::SocketStatus::State::gone: return node.is_running ? "starting" : "dead";
   }
   return "";
 }
 
-PoolHealth ask_health(PoolStatus pool) {
+PoolHealth ask_health(node::PoolStatus pool) {
   PoolHealth health{std::move(pool), std::nullopt, std::nullopt};
   if (health.pool.record.kv_bytes != 0) health.kv = ask_kv();
   if (health.pool.record.far_bytes != 0) health.far = ask_far();

@@ -27,15 +27,15 @@ struct FarStatus {
 };
 
 struct PoolHealth {
-  PoolStatus pool;                      ///< of this machine's nodes
+  node::PoolStatus pool;                ///< of this machine's nodes
   std::optional<KvStatus> kv;           ///< of all machines'; none: the pool keeps no keys
   std::optional<FarStatus> far;         ///< of all machines'; none: the pool lends no memory
   std::vector<std::string> problems{};  ///< what is degraded or lost, a sentence each; none: all is well
 };
 
 /// Asks the servers and the lenders that the pool has, for some seconds each.
-[[nodiscard]] PoolHealth ask_health(PoolStatus pool);
+[[nodiscard]] PoolHealth ask_health(node::PoolStatus pool);
 
-[[nodiscard]] std::string state_text(const NodeStatus& node);
+[[nodiscard]] std::string state_text(const node::NodeStatus& node);
 
 }  // namespace farside::cli

@@ -10,7 +10,7 @@ namespace farside::cli {
 
 void add_run(CLI::App& app, Action& chosen) {
   struct Arguments {
-    Rank ranks = 1;
+    team::Rank ranks = 1;
     std::vector<std::string> command;
   };
   const auto arguments = std::make_shared<Arguments>();
@@ -25,7 +25,7 @@ void add_run(CLI::App& app, Action& chosen) {
       "the standard input.\n\n"
       "Example:\n  farside run -n 4 -- ./heat --steps 1000");
   run->callback(
-      [arguments, &chosen] { chosen = [arguments] { return run_job(arguments->ranks, arguments->command); }; });
+      [arguments, &chosen] { chosen = [arguments] { return team::run_job(arguments->ranks, arguments->command); }; });
 }
 
 }  // namespace farside::cli

@@ -23,11 +23,13 @@ namespace farside::cli {
 
 namespace {
 
+namespace node_socket = cache::node_socket;
+
 std::string count_and_bytes(std::uint64_t count, std::uint64_t bytes) {
   return std::to_string(count) + " (" + format_bytes(bytes) + ")";
 }
 
-std::vector<std::string> figures(const door::StatusReply& reply) {
+std::vector<std::string> figures(const node_socket::StatusReply& reply) {
   return {std::to_string(reply.blocks),
           std::to_string(reply.slot_count),
           std::to_string(reply.singlets),
@@ -40,7 +42,7 @@ std::vector<std::string> figures(const door::StatusReply& reply) {
 }
 
 // Returns what programs left to the kernel without asking a node; empty: nothing.
-std::string left_to_the_kernel(const door::StatusReply& sum) {
+std::string left_to_the_kernel(const node_socket::StatusReply& sum) {
   std::string text;
   const auto add = [&text](std::uint64_t count, const std::string& what) {
     if (count != 0) text += (text.empty() ? "" : ", ") + std::to_string(count) + " " + what;
@@ -52,8 +54,8 @@ std::string left_to_the_kernel(const door::StatusReply& sum) {
   return text;
 }
 
-void add_to(door::StatusReply& sum, const door::StatusReply& reply) {
-  using Reply = door::StatusReply;
+void add_to(node_socket::StatusReply& sum, const node_socket::StatusReply& reply) {
+  using Reply = node_socket::StatusReply;
   for (const auto field :
        {&Reply::blocks, &Reply::slot_count, &Reply::singlets, &Reply::hits_local, &Reply::hit_bytes_local,
         &Reply::blocks_from_peers, &Reply::bytes_from_peers, &Reply::blocks_from_files, &Reply::bytes_from_files,
@@ -65,18 +67,18 @@ void add_to(door::StatusReply& sum, const door::StatusReply& reply) {
 
 // ---- How long blocks took
 
-bool had_latencies(const door::StatusReply& reply) { return reply.memory_p50_ns != 0 || reply.file_p50_ns != 0; }
+bool had_latencies(const node_socket::StatusReply& reply) { return reply.memory_p50_ns != 0 || reply.file_p50_ns != 0; }
 
 // Nothing until a node has brought a block.
-void print_latencies(const PoolStatus& pool) {
+void print_latencies(const node::PoolStatus& pool) {
   using enum Table::Align;
   Table table({left, right, right, right, right});
   table.add({"node", "from memory: half within", "99 % within", "from files: half within", "99 % within"});
   bool any = false;
   const auto text = [](std::uint64_t ns) { return ns == 0 ? "-" : latency_text(ns); };
-  for (const NodeStatus& node : pool.nodes) {
-    if (node.door.state != DoorStatus::State::answered || !had_latencies(node.door.reply)) continue;
-    const door::StatusReply& reply = node.door.reply;
+  for (const node::NodeStatus& node : pool.nodes) {
+    if (node.socket.state != node::SocketStatus::State::answered || !had_latencies(node.socket.reply)) continue;
+    const node_socket::StatusReply& reply = node.socket.reply;
     table.add({std::to_string(node.node.rank), text(reply.memory_p50_ns), text(reply.memory_p99_ns),
                text(reply.file_p50_ns), text(reply.file_p99_ns)});
     any = true;
@@ -98,7 +100,7 @@ std::string journal_text(kv::JournalState journal) {
   return "";
 }
 
-void print_kv_table(const PoolStatus& pool, const KvStatus& kv) {
+void print_kv_table(const node::PoolStatus& pool, const KvStatus& kv) {
   using enum Table::Align;
   Table table({left, right, right, right, right, right});
   const bool has_copies = pool.record.kv_copies > 1;
@@ -113,7 +115,7 @@ void print_kv_table(const PoolStatus& pool, const KvStatus& kv) {
   table.print(std::cout);
 }
 
-nlohmann::ordered_json kv_json(const PoolStatus& pool, const KvStatus& kv) {
+nlohmann::ordered_json kv_json(const node::PoolStatus& pool, const KvStatus& kv) {
   if (!kv.failure.empty()) return {{"failure", kv.failure}};
   nlohmann::ordered_json servers = nlohmann::ordered_json::array();
   for (const kv::MemoryUse& use : kv.servers) {
@@ -162,24 +164,24 @@ nlohmann::ordered_json far_json(const FarStatus& far) {
 // ---- All of it
 
 void print_table(const PoolHealth& health) {
-  const PoolStatus& pool = health.pool;
+  const node::PoolStatus& pool = health.pool;
   using enum Table::Align;
   Table table({left, right, left, right, right, right, right, right, right, right, right, right, right});
   table.add({"node", "process", "state", "restarts", "blocks", "of", "singlets", "hits", "from peers", "from files",
              "discarded", "around", "busy"});
-  const auto add_row = [&table](std::vector<std::string> row, const door::StatusReply& reply) {
+  const auto add_row = [&table](std::vector<std::string> row, const node_socket::StatusReply& reply) {
     for (std::string& figure : figures(reply)) row.push_back(std::move(figure));
     table.add(std::move(row));
   };
-  door::StatusReply sum{};
+  node_socket::StatusReply sum{};
   std::uint32_t restarts = 0;
-  for (const NodeStatus& node : pool.nodes) {
+  for (const node::NodeStatus& node : pool.nodes) {
     std::vector<std::string> row{std::to_string(node.node.rank), std::to_string(node.node.process), state_text(node),
                                  std::to_string(node.node.restarts)};
     restarts += node.node.restarts;
-    if (node.door.state == DoorStatus::State::answered) {
-      add_row(std::move(row), node.door.reply);
-      add_to(sum, node.door.reply);
+    if (node.socket.state == node::SocketStatus::State::answered) {
+      add_row(std::move(row), node.socket.reply);
+      add_to(sum, node.socket.reply);
     } else {
       table.add(std::move(row));
     }
@@ -188,7 +190,7 @@ void print_table(const PoolHealth& health) {
   table.print(std::cout);
   if (const std::string left = left_to_the_kernel(sum); !left.empty())
     std::cout << "left to the kernel: " << left << '\n';
-  if (const auto block = better_block_bytes(sum, pool.record.block_bytes)) {
+  if (const auto block = node::better_block_bytes(sum, pool.record.block_bytes)) {
     std::cout << "the files are small: blocks of " << format_bytes(pool.record.block_bytes)
               << " are mostly empty, and others were discarded for them; farside up --block " << format_bytes(*block)
               << " would hold more\n";
@@ -201,15 +203,15 @@ void print_table(const PoolHealth& health) {
 }
 
 void print_json(const PoolHealth& health) {
-  const PoolStatus& pool = health.pool;
+  const node::PoolStatus& pool = health.pool;
   nlohmann::ordered_json nodes = nlohmann::ordered_json::array();
-  for (const NodeStatus& node : pool.nodes) {
+  for (const node::NodeStatus& node : pool.nodes) {
     nlohmann::ordered_json json{{"node", node.node.rank},
                                 {"process", node.node.process},
                                 {"state", state_text(node)},
                                 {"restarts", node.node.restarts}};
-    if (node.door.state == DoorStatus::State::answered) {
-      const door::StatusReply& reply = node.door.reply;
+    if (node.socket.state == node::SocketStatus::State::answered) {
+      const node_socket::StatusReply& reply = node.socket.reply;
       json.update({{"slots", reply.slot_count},
                    {"blocks", reply.blocks},
                    {"singlets", reply.singlets},
@@ -250,9 +252,10 @@ constexpr int kNothingToAsk = 2;
 
 int status(bool json, const std::string& wait) {
   try {
-    const PoolDirectory directory(runtime_dir());
-    const PoolHealth health = ask_health(wait.empty() ? pool_status(directory)
-                                                      : pool_status_when_up(directory, parse_duration(wait, "--wait")));
+    const node::PoolDirectory directory(net::runtime_dir());
+    const PoolHealth health =
+        ask_health(wait.empty() ? node::pool_status(directory)
+                                : node::pool_status_when_up(directory, parse_duration(wait, "--wait")));
     json ? print_json(health) : print_table(health);
     return health.problems.empty() ? 0 : kDegraded;
   } catch (const std::exception& error) {

@@ -21,7 +21,7 @@ namespace farside::cli {
 namespace {
 
 struct UpArguments {
-  Rank nodes = 1;
+  team::Rank nodes = 1;
   CacheArguments cache;
   std::string kv;
   std::uint32_t kv_copies = 1;
@@ -30,15 +30,15 @@ struct UpArguments {
   std::string far;
   std::string metrics;
   bool foreground = false;
-  std::optional<Rank> all_nodes;
+  std::optional<team::Rank> all_nodes;
   std::string listen;
   std::string join;
-  std::optional<Rank> first_rank;
+  std::optional<team::Rank> first_rank;
   std::string secret;
 
-  [[nodiscard]] PoolOptions read() const {
-    const Rank all = all_nodes.value_or(nodes);
-    const Rank first = first_rank.value_or(0);
+  [[nodiscard]] node::PoolOptions read() const {
+    const team::Rank all = all_nodes.value_or(nodes);
+    const team::Rank first = first_rank.value_or(0);
     if (!join.empty() && !first_rank) {
       throw UsageError({"join the pool at", join,
                         "--first-rank is missing, and its number 0 is a node of the first machine",
@@ -71,7 +71,7 @@ struct UpArguments {
 };
 
 // Overwrites one line of the terminal; nothing when standard error is something else.
-void show_progress(const StartProgress& progress, Rank nodes) {
+void show_progress(const node::StartProgress& progress, team::Rank nodes) {
   if (::isatty(STDERR_FILENO) == 0) return;
   std::cerr << "\rstarting: " << progress.ready << " of " << nodes << " nodes are ready";
   if (progress.recovered_bytes != 0) std::cerr << "; " << format_bytes(progress.recovered_bytes) << " of journals read";
@@ -87,12 +87,12 @@ void open_standard_descriptors() {
 
 int up(const UpArguments& arguments) {
   open_standard_descriptors();
-  const PoolOptions options = arguments.read();
-  const PoolDirectory directory(std::filesystem::absolute(runtime_dir()));
-  FileLock lock = prepare_pool(directory, options);
-  if (arguments.foreground) return run_pool(directory, options);
-  start_pool(directory, options, std::move(lock),
-             [&](const StartProgress& progress) { show_progress(progress, options.nodes); });
+  const node::PoolOptions options = arguments.read();
+  const node::PoolDirectory directory(std::filesystem::absolute(net::runtime_dir()));
+  FileLock lock = node::prepare_pool(directory, options);
+  if (arguments.foreground) return node::run_pool(directory, options);
+  node::start_pool(directory, options, std::move(lock),
+                   [&](const node::StartProgress& progress) { show_progress(progress, options.nodes); });
   std::cout << "a pool of " << options.nodes << (options.nodes == 1 ? " node" : " nodes") << " is up, with "
             << format_bytes(options.cache.cache_bytes) << " of cache ";
   if (options.kv_bytes != 0) std::cout << "and " << format_bytes(options.kv_bytes) << " for keys and values ";

@@ -4,22 +4,22 @@
 #include "comm/group.h"
 #include "comm/protocol/arrivals.h"
 
-namespace farside {
+namespace farside::comm {
 
 ArrivalCounter::ArrivalCounter(Comm& comm)
     : comm_(comm), arrivals_(std::make_unique<Arrivals>(comm.team(), comm.next_name("arrivals"))) {}
 ArrivalCounter::~ArrivalCounter() = default;
 
-ArrivalCounter::Arrival ArrivalCounter::at(Channel& channel, Rank rank, std::uint64_t epoch, Deadline deadline) {
+ArrivalCounter::Arrival ArrivalCounter::at(Channel& channel, team::Rank rank, std::uint64_t epoch, Deadline deadline) {
   check_rank(comm_.team(), rank, "send to");
   const Outcome open = arrivals_->await_open(channel, rank, epoch, deadline);
   return {ended_with(open, rank), {arrivals_->word(rank, epoch), 1}};
 }
 
-Ended ArrivalCounter::wait(Channel& channel, std::uint64_t epoch, std::uint32_t count, std::span<const Rank> senders,
-                           Deadline deadline) {
-  for (const Rank sender : senders) check_rank(comm_.team(), sender, "wait for");
+Ended ArrivalCounter::wait(Channel& channel, std::uint64_t epoch, std::uint32_t count,
+                           std::span<const team::Rank> senders, Deadline deadline) {
+  for (const team::Rank sender : senders) check_rank(comm_.team(), sender, "wait for");
   return ended_among(comm_.team(), senders, arrivals_->wait(channel, epoch, count, senders, deadline));
 }
 
-}  // namespace farside
+}  // namespace farside::comm

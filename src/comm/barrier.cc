@@ -6,9 +6,9 @@
 
 #include "comm/group.h"
 
-namespace farside {
+namespace farside::comm {
 
-Barrier::Barrier(Comm& comm, std::vector<Rank> members)
+Barrier::Barrier(Comm& comm, std::vector<team::Rank> members)
     : group_(std::make_shared<Group>(comm, std::move(members), "barrier")) {}
 Barrier::~Barrier() = default;
 
@@ -34,4 +34,4 @@ Ended Barrier::pass(Channel& channel, Deadline deadline) {
   return begun.ended.done() ? wait(channel, begun.number, deadline) : begun.ended;
 }
 
-}  // namespace farside
+}  // namespace farside::comm

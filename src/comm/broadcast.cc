@@ -9,7 +9,7 @@
 #include "comm/group.h"
 #include "comm/protocol/spread.h"
 
-namespace farside {
+namespace farside::comm {
 
 namespace {
 
@@ -18,7 +18,7 @@ struct Receiver {
   RemoteSpan to;
   RemoteWord<ControlWord> flag;
 
-  [[nodiscard]] Rank rank() const { return to.region->peer(); }
+  [[nodiscard]] team::Rank rank() const { return to.region->peer(); }
 };
 
 /// Keeps the first failure, with the rank that caused it.
@@ -61,13 +61,13 @@ void write_to_each(Channel& channel, const std::vector<Receiver>& receivers, Rem
 
 class Broadcast::Impl {
  public:
-  Impl(Comm& through, std::vector<Rank> of, const std::vector<const SymmetricRegion*>& known)
+  Impl(Comm& through, std::vector<team::Rank> of, const std::vector<const team::SymmetricRegion*>& known)
       : comm(through),
         members(ranks_or_all(comm.team(), std::move(of), "broadcast to")),
         discards(comm.team().allocate(comm.next_name("discards"), 8)),
         passed_on(known) {
     if (known.empty()) return;
-    const auto ring = [this](Channel& by, Rank rank, Deadline deadline) { return comm.ring(by, rank, deadline); };
+    const auto ring = [this](Channel& by, team::Rank rank, Deadline deadline) { return comm.ring(by, rank, deadline); };
     spread = std::make_unique<Spread>(comm.team(), comm.next_name("spread"), known, ring, Spread::Options());
   }
 
@@ -83,9 +83,9 @@ class Broadcast::Impl {
   }
 
   Comm& comm;
-  const std::vector<Rank> members;
-  const std::unique_ptr<SymmetricRegion> discards;  ///< a ControlWord at each rank
-  const std::vector<const SymmetricRegion*> passed_on;
+  const std::vector<team::Rank> members;
+  const std::unique_ptr<team::SymmetricRegion> discards;  ///< a ControlWord at each rank
+  const std::vector<const team::SymmetricRegion*> passed_on;
   std::unique_ptr<Spread> spread;  ///< null when nothing is passed on
   bool is_whole = true;            ///< the service thread's: no tree has failed
 
@@ -108,7 +108,7 @@ class Broadcast::Sending {
     }
     if (in_tree_.empty()) return worst_;
     const std::optional<Outcome> spread = impl_->spread->go_on(channel);
-    Team& team = impl_->comm.team();
+    team::Team& team = impl_->comm.team();
     if (const std::uint64_t progress = impl_->spread->progress(); progress != progress_) {
       progress_ = progress;
       until_ = next_();
@@ -149,11 +149,12 @@ class Broadcast::Sending {
   bool begun_ = false;
   std::uint64_t progress_ = 0;  ///< of those in the tree, when it was last looked at
   Deadline until_{};            ///< that it goes on
-  std::vector<Rank> in_tree_;
+  std::vector<team::Rank> in_tree_;
   Ended worst_;
 };
 
-Broadcast::Broadcast(Comm& comm, std::vector<Rank> members, const std::vector<const SymmetricRegion*>& passed_on)
+Broadcast::Broadcast(Comm& comm, std::vector<team::Rank> members,
+                     const std::vector<const team::SymmetricRegion*>& passed_on)
     : impl_(std::make_shared<Impl>(comm, std::move(members), passed_on)) {
   if (passed_on.empty()) return;
   // The Comm may call for as long as it lives, which is longer than this does.
@@ -164,12 +165,12 @@ Broadcast::Broadcast(Comm& comm, std::vector<Rank> members, const std::vector<co
 
 Broadcast::~Broadcast() { impl_->close(); }
 
-Request Broadcast::send(Channel& channel, const SymmetricRegion& memory, std::uint64_t offset, RemoteSpan from,
+Request Broadcast::send(Channel& channel, const team::SymmetricRegion& memory, std::uint64_t offset, RemoteSpan from,
                         Signal signal) {
   std::vector<Receiver> receivers;
   const Fabric& fabric = impl_->comm.team().fabric();
   bool near = from.bytes * impl_->members.size() <= Comm::kInlineBytes && fabric.reaches_by_memory(from.region->peer());
-  for (const Rank rank : impl_->members) {
+  for (const team::Rank rank : impl_->members) {
     const RemoteRegion& there = memory.of(rank);
     receivers.push_back({impl_->discards->of(rank).word<ControlWord>(0), there.span(offset, from.bytes),
                          there.word<ControlWord>(signal.offset)});
@@ -185,4 +186,4 @@ Request Broadcast::send(Channel& channel, const SymmetricRegion& memory, std::ui
 
 void Broadcast::discard(bool on) { impl_->discards->local().word<ControlWord>(0).store(on ? 1 : 0); }
 
-}  // namespace farside
+}  // namespace farside::comm

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <vector>
 
-namespace farside {
+namespace farside::comm {
 
 namespace {
 
@@ -28,4 +28,4 @@ Ended carry(Channel& channel, std::span<const RemoteSpan> to, RemoteSpan from, c
   return worst;
 }
 
-}  // namespace farside
+}  // namespace farside::comm

@@ -10,7 +10,7 @@
 #include "comm/group.h"
 #include "comm/protocol/exchange.h"
 
-namespace farside {
+namespace farside::comm {
 
 /// The data that each member sends to each, and the places for the data that it gets.
 struct Collectives::Transfer {
@@ -69,7 +69,7 @@ std::vector<Bytes> cut(Bytes bytes, std::size_t count, std::uint64_t piece_bytes
 
 class Collectives::Impl {
  public:
-  Impl(Comm& comm, std::vector<Rank> members)
+  Impl(Comm& comm, std::vector<team::Rank> members)
       : group(std::make_shared<Group>(comm, std::move(members), "collectives", kSmallBytes)),
         exchange(std::make_shared<Exchange>(comm.team(), group->meeting(), comm.next_name("pieces"))) {}
   ~Impl() { group->settle(); }
@@ -289,14 +289,14 @@ Collectives::Pending Collectives::Impl::begin_sliced(Channel& channel, Bytes val
 
 // ---- What users see
 
-Collectives::Collectives(Comm& comm, std::vector<Rank> members)
+Collectives::Collectives(Comm& comm, std::vector<team::Rank> members)
     : impl_(std::make_unique<Impl>(comm, std::move(members))) {}
 Collectives::~Collectives() = default;
 
 std::uint64_t Collectives::piece_bytes() const { return impl_->exchange->piece_bytes(); }
 
 Collectives::Pending Collectives::begin_combining(Channel& channel, Bytes values, std::size_t element_bytes,
-                                                  Combine combine, std::optional<Rank> root, Deadline deadline) {
+                                                  Combine combine, std::optional<team::Rank> root, Deadline deadline) {
   std::optional<std::size_t> place;
   if (root) {
     const auto found = std::ranges::find(impl_->group->members(), *root);
@@ -341,4 +341,4 @@ Collectives::Pending Collectives::begin_exchanging(Channel& channel, Bytes from,
       deadline));
 }
 
-}  // namespace farside
+}  // namespace farside::comm

@@ -11,9 +11,11 @@
 #include "comm/copies.h"
 #include "comm/service.h"
 
-namespace farside {
+namespace farside::comm {
 
 namespace {
+
+using team::Rank;
 
 /// Gives `notice` once all that was written to `written` is visible there.
 Ended finish(Channel& channel, Rank written, const Notice& notice, Deadline deadline) {
@@ -35,7 +37,7 @@ void check_length(RemoteSpan remote, LocalSpan local) {
 
 class Comm::Impl {
  public:
-  explicit Impl(Team& of) : team(of), counts(of.size()), service(of) {}
+  explicit Impl(team::Team& of) : team(of), counts(of.size()), service(of) {}
 
   void count(Rank rank, std::uint64_t bytes) {
     counts[rank].operations.fetch_add(1, std::memory_order_relaxed);
@@ -77,16 +79,16 @@ class Comm::Impl {
     std::atomic<std::uint64_t> bytes = 0;
   };
 
-  Team& team;
+  team::Team& team;
   std::vector<Count> counts;  ///< by rank
   std::uint64_t names = 0;    ///< given out; by collective calls, so by one at a time
   Service service;
 };
 
-Comm::Comm(Team& team) : impl_(std::make_unique<Impl>(team)) {}
+Comm::Comm(team::Team& team) : impl_(std::make_unique<Impl>(team)) {}
 Comm::~Comm() = default;
 
-Team& Comm::team() const noexcept { return impl_->team; }
+team::Team& Comm::team() const noexcept { return impl_->team; }
 
 std::string Comm::next_name(const std::string& what) { return what + " " + std::to_string(++impl_->names); }
 
@@ -205,4 +207,4 @@ Outcome Comm::ring(Channel& channel, Rank rank, Deadline deadline) const {
   return impl_->service.ring(channel, rank, deadline);
 }
 
-}  // namespace farside
+}  // namespace farside::comm

@@ -4,9 +4,11 @@
 #include <map>
 #include <numeric>
 
-namespace farside {
+namespace farside::comm {
 
 namespace {
+
+using team::Rank;
 
 template <class... Cases>
 struct Match : Cases... {
@@ -125,4 +127,4 @@ Made make_in_pieces(Channel& channel, const Copy& copy, const NextDeadline& next
   return move();
 }
 
-}  // namespace farside
+}  // namespace farside::comm

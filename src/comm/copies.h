@@ -10,14 +10,14 @@
 
 #include "farside/comm/comm.h"
 
-namespace farside {
+namespace farside::comm {
 
 inline constexpr std::uint64_t kPieceBytes = 8U << 20U;
 
 /// For the next piece.
 using NextDeadline = std::function<Deadline()>;
 
-[[nodiscard]] inline Rank peer_of(const Part& part) { return part.remote.region->peer(); }
+[[nodiscard]] inline team::Rank peer_of(const Part& part) { return part.remote.region->peer(); }
 
 struct Copy {
   enum class Kind : std::uint8_t { put, get };
@@ -30,8 +30,8 @@ struct Copy {
 };
 
 struct [[nodiscard]] Made {
-  std::vector<Ended> ended;  ///< how each copy ended, by its place
-  std::set<Rank> silent;     ///< the ranks that did not answer in time
+  std::vector<Ended> ended;     ///< how each copy ended, by its place
+  std::set<team::Rank> silent;  ///< the ranks that did not answer in time
 };
 
 /// All of them at once, with one deadline, and after each rank that did not answer by then with another one. One that
@@ -42,8 +42,8 @@ Made make_copies(Channel& channel, std::span<const Copy> copies, const NextDeadl
 Made make_in_pieces(Channel& channel, const Copy& copy, const NextDeadline& next);
 
 /// The rank that a notice is for.
-[[nodiscard]] std::optional<Rank> target_of(const Notice& notice);
+[[nodiscard]] std::optional<team::Rank> target_of(const Notice& notice);
 /// When it is done, the receiver has been told.
 [[nodiscard]] Ended give(Channel& channel, const Notice& notice, Deadline deadline);
 
-}  // namespace farside
+}  // namespace farside::comm

@@ -1,6 +1,6 @@
 // ended.h — how a wait for several ranks ended.
 //
-// Stands alone: barriers, broadcasts and vector wait in the same way.
+// Stands alone: barriers, broadcasts and arrays wait in the same way.
 #pragma once
 
 #include <algorithm>
@@ -8,13 +8,13 @@
 
 #include "farside/comm/comm.h"
 
-namespace farside {
+namespace farside::comm {
 
 /// With peer_lost it names the first of `ranks` that is.
-[[nodiscard]] inline Ended ended_among(Team& team, std::span<const Rank> ranks, Outcome outcome) {
+[[nodiscard]] inline Ended ended_among(team::Team& team, std::span<const team::Rank> ranks, Outcome outcome) {
   if (outcome != Outcome::peer_lost) return {outcome, {}};
-  const auto lost = std::ranges::find_if(ranks, [&team](Rank rank) { return !team.alive(rank); });
+  const auto lost = std::ranges::find_if(ranks, [&team](team::Rank rank) { return !team.alive(rank); });
   return {outcome, lost == ranks.end() ? std::nullopt : std::optional(*lost)};
 }
 
-}  // namespace farside
+}  // namespace farside::comm

@@ -6,7 +6,7 @@
 
 #include "base/assert.h"
 
-namespace farside {
+namespace farside::comm {
 
 void Failures::add(Run added) {
   const std::uint64_t number = added.first;
@@ -53,4 +53,4 @@ Ended Failures::first_of(const Request& request) const {
   return run->ended;
 }
 
-}  // namespace farside
+}  // namespace farside::comm

@@ -14,7 +14,7 @@
 
 #include "farside/comm/comm.h"
 
-namespace farside {
+namespace farside::comm {
 
 class Failures {
  public:
@@ -41,4 +41,4 @@ class Failures {
   std::deque<Run> runs_;  ///< ascending, and apart from each other
 };
 
-}  // namespace farside
+}  // namespace farside::comm

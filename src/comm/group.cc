@@ -11,21 +11,23 @@
 #include "comm/thrown.h"
 #include "comm/time_limits.h"
 
-namespace farside {
+namespace farside::comm {
 
-std::vector<Rank> all_ranks(const Team& team) {
+using team::Rank;
+
+std::vector<Rank> all_ranks(const team::Team& team) {
   std::vector<Rank> ranks(team.size());
   std::iota(ranks.begin(), ranks.end(), 0);
   return ranks;
 }
 
-void check_rank(const Team& team, Rank rank, const std::string& tried) {
+void check_rank(const team::Team& team, Rank rank, const std::string& tried) {
   if (rank < team.size()) return;
   throw UsageError({tried, "rank " + std::to_string(rank), "there are " + std::to_string(team.size()) + " ranks",
                     "count them from 0"});
 }
 
-std::vector<Rank> ranks_or_all(const Team& team, std::vector<Rank> ranks, const std::string& tried) {
+std::vector<Rank> ranks_or_all(const team::Team& team, std::vector<Rank> ranks, const std::string& tried) {
   for (const Rank rank : ranks) check_rank(team, rank, tried);
   return ranks.empty() ? all_ranks(team) : std::move(ranks);
 }
@@ -104,4 +106,4 @@ void Group::settle() const {
   (void)thrown_by([&] { (void)comm_.wait(*comm_.open_channel(), last, deadline); });  // how it ended, its own wait says
 }
 
-}  // namespace farside
+}  // namespace farside::comm

@@ -14,22 +14,23 @@
 #include "comm/failures.h"
 #include "comm/protocol/meeting.h"
 
-namespace farside {
+namespace farside::comm {
 
-[[nodiscard]] std::vector<Rank> all_ranks(const Team& team);
+[[nodiscard]] std::vector<team::Rank> all_ranks(const team::Team& team);
 /// Throws UsageError when there is no such rank.
-void check_rank(const Team& team, Rank rank, const std::string& tried);
+void check_rank(const team::Team& team, team::Rank rank, const std::string& tried);
 /// The same for several; none stand for all ranks.
-[[nodiscard]] std::vector<Rank> ranks_or_all(const Team& team, std::vector<Rank> ranks, const std::string& tried);
+[[nodiscard]] std::vector<team::Rank> ranks_or_all(const team::Team& team, std::vector<team::Rank> ranks,
+                                                   const std::string& tried);
 
 /// Owned by a shared_ptr: what it has in the background keeps it.
 class Group : public std::enable_shared_from_this<Group> {
  public:
   /// Collective over the team. No `members` are all ranks.
-  Group(Comm& comm, std::vector<Rank> members, const std::string& what, std::uint64_t payload_bytes = 0);
+  Group(Comm& comm, std::vector<team::Rank> members, const std::string& what, std::uint64_t payload_bytes = 0);
 
   [[nodiscard]] Meeting& meeting() noexcept { return meeting_; }
-  [[nodiscard]] const std::vector<Rank>& members() const noexcept { return meeting_.members(); }
+  [[nodiscard]] const std::vector<team::Rank>& members() const noexcept { return meeting_.members(); }
 
   /// Opens a meeting and has `attend(channel, number, deadline)` arrive at it: here and now where all members are
   /// reached by memory, otherwise in the background, after attend.keep() if it has that: what it refers to then, it
@@ -83,4 +84,4 @@ class Group : public std::enable_shared_from_this<Group> {
   Failures unflushed_ GUARDED_BY(failures_mutex_);
 };
 
-}  // namespace farside
+}  // namespace farside::comm

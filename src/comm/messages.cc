@@ -13,7 +13,7 @@
 #include "comm/thrown.h"
 #include "comm/time_limits.h"
 
-namespace farside {
+namespace farside::comm {
 
 static_assert(std::is_same_v<Messages::Words, MessageWords>);
 
@@ -25,7 +25,7 @@ class Messages::Impl {
         options(checked(shape, comm.team().size())),
         rings(comm.team(), comm.next_name("messages"),
               {static_cast<std::uint32_t>(handlers.size()), options.places, options.payload_bytes, options.outbox},
-              [this](Channel& by, Rank rank, Deadline deadline) { return comm.ring(by, rank, deadline); }) {}
+              [this](Channel& by, team::Rank rank, Deadline deadline) { return comm.ring(by, rank, deadline); }) {}
 
   // By the service thread.
   void serve(Channel& channel) {
@@ -45,7 +45,7 @@ class Messages::Impl {
     closed_ = true;
   }
 
-  [[nodiscard]] MessageRecord record_of(Rank to, const Message& message) const {
+  [[nodiscard]] MessageRecord record_of(team::Rank to, const Message& message) const {
     const auto refuse = [&](const std::string& why, const std::string& remedy) {
       throw UsageError({"send a message to", "rank " + std::to_string(to), why, remedy});
     };
@@ -75,7 +75,7 @@ class Messages::Impl {
    public:
     RunningCall(Impl& impl, const MessageRings::Arrived& arrived)
         : Call(arrived.source, {arrived.handler, arrived.words, arrived.payload}), impl_(impl) {}
-    Ended send(Rank to, const Message& message) override {
+    Ended send(team::Rank to, const Message& message) override {
       return ended_with(impl_.rings.leave(to, impl_.record_of(to, message)), to);
     }
 
@@ -83,7 +83,7 @@ class Messages::Impl {
     Impl& impl_;
   };
 
-  static const MessagesOptions& checked(const MessagesOptions& shape, Rank ranks) {
+  static const MessagesOptions& checked(const MessagesOptions& shape, team::Rank ranks) {
     if (shape.places == 0) {
       throw UsageError({"send messages through", "rings", "they have no places", "set MessagesOptions::places"});
     }
@@ -135,7 +135,7 @@ Messages::Messages(Comm& comm, std::vector<Handler> handlers, const MessagesOpti
 
 Messages::~Messages() { impl_->close(); }
 
-Ended Messages::send(Channel& channel, Rank to, const Message& message, Deadline deadline) {
+Ended Messages::send(Channel& channel, team::Rank to, const Message& message, Deadline deadline) {
   if (impl_->comm.on_service_thread()) {
     throw UsageError({"send a message to", "rank " + std::to_string(to),
                       "on the service thread it cannot wait for room",
@@ -150,4 +150,4 @@ Ended Messages::send(Channel& channel, Rank to, const Message& message, Deadline
 
 Messages::Counters Messages::counters() const { return impl_->counters(); }
 
-}  // namespace farside
+}  // namespace farside::comm

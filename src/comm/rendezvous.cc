@@ -8,7 +8,7 @@
 
 #include "comm/protocol/match_table.h"
 
-namespace farside {
+namespace farside::comm {
 
 namespace {
 
@@ -19,7 +19,7 @@ MatchTable::Ticket inner(const Rendezvous::Ticket& ticket) {
 
 constexpr std::uint64_t kMaxEntries = std::uint64_t{1} << 40U;  // whose bytes can be counted
 
-std::uint64_t checked(std::uint64_t keys, Rank ranks) {
+std::uint64_t checked(std::uint64_t keys, team::Rank ranks) {
   if (keys == 0) throw UsageError({"make a rendezvous with", "0 keys", "nothing could meet", "have at least one"});
   if (keys > kMaxEntries / ranks) {
     throw UsageError({"make a rendezvous with", std::to_string(keys) + " keys",
@@ -32,13 +32,13 @@ std::uint64_t checked(std::uint64_t keys, Rank ranks) {
 
 class Rendezvous::Impl : public std::enable_shared_from_this<Impl> {
  public:
-  Impl(Comm& through, const std::vector<const SymmetricRegion*>& known, std::uint64_t keys_each)
+  Impl(Comm& through, const std::vector<const team::SymmetricRegion*>& known, std::uint64_t keys_each)
       : comm(through),
         regions(known),
         keys(checked(keys_each, comm.team().size())),
         table(comm.team(), comm.next_name("rendezvous"), known, keys) {}
 
-  Ticket begin(Channel& channel, bool offers, Rank peer, std::uint64_t key, const Place& place) {
+  Ticket begin(Channel& channel, bool offers, team::Rank peer, std::uint64_t key, const Place& place) {
     const auto refuse = [&](const std::string& why) {
       throw UsageError(
           {offers ? "offer" : "claim", "key " + std::to_string(key) + " with rank " + std::to_string(peer), why, ""});
@@ -55,7 +55,7 @@ class Rendezvous::Impl : public std::enable_shared_from_this<Impl> {
   }
 
   Comm& comm;
-  const std::vector<const SymmetricRegion*> regions;
+  const std::vector<const team::SymmetricRegion*> regions;
   const std::uint64_t keys;
   MatchTable table;
 
@@ -70,14 +70,14 @@ class Rendezvous::Impl : public std::enable_shared_from_this<Impl> {
   }
 };
 
-Rendezvous::Rendezvous(Comm& comm, const std::vector<const SymmetricRegion*>& regions, std::uint64_t keys)
+Rendezvous::Rendezvous(Comm& comm, const std::vector<const team::SymmetricRegion*>& regions, std::uint64_t keys)
     : impl_(std::make_shared<Impl>(comm, regions, keys)) {}
 
-Rendezvous::Ticket Rendezvous::offer(Channel& channel, std::uint64_t key, Rank destination, const Place& source) {
+Rendezvous::Ticket Rendezvous::offer(Channel& channel, std::uint64_t key, team::Rank destination, const Place& source) {
   return impl_->begin(channel, true, destination, key, source);
 }
 
-Rendezvous::Ticket Rendezvous::claim(Channel& channel, std::uint64_t key, Rank source, const Place& destination) {
+Rendezvous::Ticket Rendezvous::claim(Channel& channel, std::uint64_t key, team::Rank source, const Place& destination) {
   return impl_->begin(channel, false, source, key, destination);
 }
 
@@ -100,4 +100,4 @@ bool Rendezvous::withdraw(Channel& channel, const Ticket& ticket, Deadline deadl
   return impl_->table.withdraw(channel, inner(ticket), deadline);
 }
 
-}  // namespace farside
+}  // namespace farside::comm

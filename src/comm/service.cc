@@ -9,7 +9,7 @@
 #include "comm/thrown.h"
 #include "comm/time_limits.h"
 
-namespace farside {
+namespace farside::comm {
 
 namespace {
 
@@ -20,7 +20,7 @@ constexpr std::uint64_t kBytesAtOnce = 1U << 20U;  // so that the notice of a sm
 
 }  // namespace
 
-Service::Service(Team& team)
+Service::Service(team::Team& team)
     : team_(team),
       bells_(team.allocate("bells", 8)),
       results_(team.allocate("finished", 8)),
@@ -83,7 +83,7 @@ void Service::on_ring(std::function<void(Channel&)> work) {
              team_.fabric().in(comm::time_limits::kNap));  // others may have rung already
 }
 
-Outcome Service::ring(Channel& channel, Rank rank, Deadline deadline) const {
+Outcome Service::ring(Channel& channel, team::Rank rank, Deadline deadline) const {
   return channel.add_signal(bells_->of(rank).word<AtomicWord>(kBell), 1, deadline).outcome;
 }
 
@@ -154,7 +154,7 @@ void Service::do_copies(Channel& channel, std::span<const Copy> copies) {
   const std::exception_ptr error = thrown_by([&] {
     made = make(channel, copies);
     assert_that(made.ended.size() == copies.size(), "each copy has ended in some way");
-    for (const Rank rank : made.silent) given_up_[rank] = issued_;
+    for (const team::Rank rank : made.silent) given_up_[rank] = issued_;
   });
   error == nullptr ? note_ends(channel, made.ended) : note_thrown(channel, copies.size(), error);
 }
@@ -170,11 +170,11 @@ Made Service::make(Channel& channel, std::span<const Copy> copies) const {
 
 bool Service::is_given_up(const Copy& copy, std::size_t ahead) const {
   if (given_up_.empty()) return false;
-  const auto is_silent = [&, number = finished_ + 1 + ahead](Rank rank) {
+  const auto is_silent = [&, number = finished_ + 1 + ahead](team::Rank rank) {
     const auto last = given_up_.find(rank);
     return last != given_up_.end() && number <= last->second;
   };
-  const std::optional<Rank> told = target_of(copy.notice);
+  const std::optional<team::Rank> told = target_of(copy.notice);
   return (told && is_silent(*told)) || std::ranges::any_of(copy.parts, is_silent, peer_of);
 }
 
@@ -247,4 +247,4 @@ void Service::tell(Channel& channel) {
   if (told == Outcome::done) told_ = last;
 }
 
-}  // namespace farside
+}  // namespace farside::comm

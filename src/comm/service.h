@@ -32,12 +32,12 @@
 #include "comm/copies.h"
 #include "comm/failures.h"
 
-namespace farside {
+namespace farside::comm {
 
 class Service {
  public:
   /// Collective.
-  explicit Service(Team& team);
+  explicit Service(team::Team& team);
   ~Service();
   Service(const Service&) = delete;
   Service& operator=(const Service&) = delete;
@@ -56,7 +56,7 @@ class Service {
   [[nodiscard]] Deadline next_deadline() const;
 
   void on_ring(std::function<void(Channel&)> work);
-  Outcome ring(Channel& channel, Rank rank, Deadline deadline) const;
+  Outcome ring(Channel& channel, team::Rank rank, Deadline deadline) const;
 
  private:
   struct Issued {
@@ -81,10 +81,10 @@ class Service {
   void tell(Channel& channel);
   [[nodiscard]] LocalWord<ControlWord> finished_word() const;
 
-  Team& team_;
-  std::unique_ptr<SymmetricRegion> bells_;
+  team::Team& team_;
+  std::unique_ptr<team::SymmetricRegion> bells_;
   // A region of its own, so that the bell wakes no thread that waits for a result.
-  std::unique_ptr<SymmetricRegion> results_;
+  std::unique_ptr<team::SymmetricRegion> results_;
 
   mutable Mutex mutex_;
   std::deque<Issued> tasks_ GUARDED_BY(mutex_);
@@ -92,7 +92,7 @@ class Service {
   std::atomic<std::uint64_t> issued_ = 0;         ///< written under mutex_
   std::atomic<std::uint64_t> finished_ = 0;       ///< the same; as the word says, or is about to
   std::uint64_t told_ = 0;                        ///< to the waiting threads; the service thread's own
-  std::map<Rank, std::uint64_t> given_up_;        ///< the same; the last operation that a silent rank takes with it
+  std::map<team::Rank, std::uint64_t> given_up_;  ///< the same; the last operation that a silent rank takes with it
   Failures failures_ GUARDED_BY(mutex_);
   std::vector<std::function<void(Channel&)>> on_ring_ GUARDED_BY(mutex_);
   std::optional<Deadline> stop_by_ GUARDED_BY(mutex_){};  ///< once it ends
@@ -101,4 +101,4 @@ class Service {
   std::jthread thread_;
 };
 
-}  // namespace farside
+}  // namespace farside::comm

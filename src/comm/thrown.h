@@ -6,7 +6,7 @@
 #include <exception>
 #include <string>
 
-namespace farside {
+namespace farside::comm {
 
 /// Returns the exception that `act` throws; null when there is none.
 template <class Act>
@@ -30,4 +30,4 @@ template <class Act>
   }
 }
 
-}  // namespace farside
+}  // namespace farside::comm

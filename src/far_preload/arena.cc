@@ -9,16 +9,16 @@
 #include "farside/base/rounding.h"
 #include "farside/far/hint.h"
 
+#include "cache_preload/system_call.h"
 #include "held.h"
-#include "preload/system_call.h"
 #include "ranges.h"
 
 namespace farside::far_preload::arena {
 
 namespace {
 
+using cache_preload::system_call;
 using far::Hint;
-using preload::system_call;
 using Part = Ranges::Part;
 
 constexpr int kReadWrite = PROT_READ | PROT_WRITE;
@@ -29,10 +29,10 @@ constexpr std::size_t kBorders = std::size_t{1} << 20U;  // of the table
 
 // A freed range keeps its bytes, and its share of the budget, until it is worth a request.
 constexpr std::uint64_t kFreedBytes = std::uint64_t{8} << 20U;
-constexpr std::size_t kFreedParts = DoorPacket::kRanges;
+constexpr std::size_t kFreedParts = DaemonPacket::kRanges;
 
 struct State {
-  DoorRange zones[DoorPacket::kRanges];  // the arena, and then static arrays
+  AddressRange zones[DaemonPacket::kRanges];  // the arena, and then static arrays
   std::size_t zone_count;
   std::uint64_t threshold_bytes;
   Lock lock;      // for the rest
@@ -48,7 +48,7 @@ class Held {
   const std::lock_guard<Lock> guard_{state.lock};
 };
 
-std::uint64_t end_of(const DoorRange& range) { return range.address + range.bytes; }
+std::uint64_t end_of(const AddressRange& range) { return range.address + range.bytes; }
 
 // Bytes in whole pages; 0 when the kernel would refuse the range.
 std::uint64_t checked_bytes(std::uint64_t address, std::uint64_t bytes) {
@@ -56,8 +56,8 @@ std::uint64_t checked_bytes(std::uint64_t address, std::uint64_t bytes) {
   return address % kPageBytes == 0 && rounded >= bytes && address + rounded > address ? rounded : 0;
 }
 
-long ask_about(DoorKind kind, Hint hint, const Part& part) {
-  const DoorRange range{part.begin, part.end - part.begin};
+long ask_about(DaemonPacketKind kind, Hint hint, const Part& part) {
+  const AddressRange range{part.begin, part.end - part.begin};
   switch (ask(kind, static_cast<std::uint64_t>(hint), {&range, 1})) {
     case Answer::done: return 0;
     case Answer::refused: return -ENOMEM;
@@ -66,25 +66,27 @@ long ask_about(DoorKind kind, Hint hint, const Part& part) {
   return -EAGAIN;
 }
 
-long discard(const Part& part) { return part.use == Use::free ? 0 : ask_about(DoorKind::discard, Hint::none, part); }
+long discard(const Part& part) {
+  return part.use == Use::free ? 0 : ask_about(DaemonPacketKind::discard, Hint::none, part);
+}
 
 // As the kernel, it leaves memory that is locked as it is.
 long clear(const Part& part) {
-  const long error = part.use == Use::free ? 0 : ask_about(DoorKind::clear, Hint::none, part);
+  const long error = part.use == Use::free ? 0 : ask_about(DaemonPacketKind::clear, Hint::none, part);
   return error == -ENOMEM ? -EINVAL : error;
 }
 
-// Freed ranges become free, many ranges in a request. False when the door does not answer.
+// Freed ranges become free, many ranges in a request. False when the daemon does not answer.
 bool recycle() {
   for (;;) {
-    DoorRange freed[DoorPacket::kRanges];
+    AddressRange freed[DaemonPacket::kRanges];
     std::size_t count = 0;
     const auto collect = [&](const Part& part) {
       if (part.use == Use::freed && count < std::size(freed)) freed[count++] = {part.begin, part.end - part.begin};
     };
     state.ranges.for_each(state.ranges.begin(), state.ranges.end(), collect);
     if (count == 0) break;
-    if (ask(DoorKind::discard, 0, {freed, count}) != Answer::done) return false;
+    if (ask(DaemonPacketKind::discard, 0, {freed, count}) != Answer::done) return false;
     for (std::size_t i = 0; i < count; ++i) {
       // A whole part: the table gets no longer by that.
       static_cast<void>(state.ranges.set(freed[i].address, end_of(freed[i]), Use::free));
@@ -136,11 +138,11 @@ long divide(std::uint64_t address, std::uint64_t bytes, long number, int advice,
   return first_error;
 }
 
-long ask_about_used(DoorKind kind, Hint hint, const Part& part) {
+long ask_about_used(DaemonPacketKind kind, Hint hint, const Part& part) {
   return part.use == Use::used ? ask_about(kind, hint, part) : -ENOMEM;
 }
 
-long hint_used(Hint hint, const Part& part) { return ask_about_used(DoorKind::advise, hint, part); }
+long hint_used(Hint hint, const Part& part) { return ask_about_used(DaemonPacketKind::advise, hint, part); }
 
 // Copies only pages that are not zero: zeros need no memory in the new place.
 void copy_pages(std::uint64_t from, std::uint64_t to, std::uint64_t bytes) {
@@ -178,7 +180,7 @@ long place_at(std::uint64_t address, std::uint64_t bytes) {
 
 }  // namespace
 
-long open(std::uint64_t bytes, std::uint64_t threshold_bytes, std::span<const DoorRange> static_arrays) {
+long open(std::uint64_t bytes, std::uint64_t threshold_bytes, std::span<const AddressRange> static_arrays) {
   const long table = system_call(SYS_mmap, 0, kBorders * sizeof(std::uint64_t), kReadWrite, kAnonymous, -1, 0);
   if (table < 0) return table;
   bytes = whole_pages(bytes) / kLargeBytes * kLargeBytes;
@@ -193,28 +195,28 @@ long open(std::uint64_t bytes, std::uint64_t threshold_bytes, std::span<const Do
   state.zones[0] = {base, bytes};
   std::ranges::copy(static_arrays, state.zones + 1);
   state.zone_count = 1 + static_arrays.size();
-  const auto first = std::ranges::min(zones(), {}, &DoorRange::address);
-  const auto last = std::ranges::max(zones(), {}, &DoorRange::address);
+  const auto first = std::ranges::min(zones(), {}, &AddressRange::address);
+  const auto last = std::ranges::max(zones(), {}, &AddressRange::address);
   state.ranges = Ranges({borders, kBorders}, first.address, end_of(last));
   bool is_set =
       state.ranges.set(first.address, end_of(last), Use::foreign) && state.ranges.set(base, base + bytes, Use::free);
-  for (const DoorRange& range : static_arrays) {
+  for (const AddressRange& range : static_arrays) {
     is_set = is_set && state.ranges.set(range.address, end_of(range), Use::used);
   }
   state.threshold_bytes = threshold_bytes;
   return is_set ? 0 : -ENOMEM;
 }
 
-std::span<const DoorRange> zones() { return {state.zones, state.zone_count}; }
+std::span<const AddressRange> zones() { return {state.zones, state.zone_count}; }
 
 bool touches(std::uint64_t address, std::uint64_t bytes) {
-  return bytes > 0 && std::ranges::any_of(zones(), [=](const DoorRange& zone) {
+  return bytes > 0 && std::ranges::any_of(zones(), [=](const AddressRange& zone) {
            return address < end_of(zone) && (address >= zone.address || bytes > zone.address - address);
          });
 }
 
 bool is_within(std::uint64_t address, std::uint64_t bytes) {
-  return bytes > 0 && std::ranges::any_of(zones(), [=](const DoorRange& zone) {
+  return bytes > 0 && std::ranges::any_of(zones(), [=](const AddressRange& zone) {
            return address - zone.address < zone.bytes && bytes <= end_of(zone) - address;
          });
 }
@@ -278,8 +280,9 @@ long give_away(std::uint64_t address, std::uint64_t bytes) {
   const std::uint64_t to = std::min(address + rounded, state.ranges.end());
   state.ranges.for_each(from, to, [&](const Part& part) {
     if (error != 0 || part.use == Use::foreign) return;
-    error = state.ranges.set(part.begin, part.end, Use::foreign) ? ask_about(DoorKind::give_away, Hint::none, part)
-                                                                 : -ENOMEM;
+    error = state.ranges.set(part.begin, part.end, Use::foreign)
+                ? ask_about(DaemonPacketKind::give_away, Hint::none, part)
+                : -ENOMEM;
   });
   return error;
 }
@@ -333,7 +336,7 @@ long lock(std::uint64_t address, std::uint64_t bytes) {
 long unlock(std::uint64_t address, std::uint64_t bytes) {
   const std::uint64_t within = address % kPageBytes;
   return divide(address - within, bytes + within, SYS_munlock, 0,
-                [](const Part& part) { return ask_about_used(DoorKind::unpin, Hint::none, part); });
+                [](const Part& part) { return ask_about_used(DaemonPacketKind::unpin, Hint::none, part); });
 }
 
 long remap(std::uint64_t address, std::uint64_t bytes, std::uint64_t new_bytes, int flags, std::uint64_t place) {
@@ -370,9 +373,9 @@ long remap(std::uint64_t address, std::uint64_t bytes, std::uint64_t new_bytes, 
 }
 
 // Under the lock, as every request: a child of fork must not inherit its connection.
-void allocated(const DoorRange& range, std::uint64_t caller) {
+void allocated(const AddressRange& range, std::uint64_t caller) {
   const Held held;
-  static_cast<void>(ask(DoorKind::allocated, caller, {&range, 1}));
+  static_cast<void>(ask(DaemonPacketKind::allocated, caller, {&range, 1}));
 }
 
 void hold() {

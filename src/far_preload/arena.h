@@ -16,12 +16,13 @@ namespace farside::far_preload::arena {
 
 inline constexpr int kCollapse = 25;  ///< MADV_COLLAPSE, which Debian 12's libc does not name
 
-/// Reserves `bytes` of addresses; called once, before everything else, with less than DoorPacket::kRanges static arrays
-/// of whole pages. 0, or -errno.
-[[nodiscard]] long open(std::uint64_t bytes, std::uint64_t threshold_bytes, std::span<const DoorRange> static_arrays);
+/// Reserves `bytes` of addresses; called once, before everything else, with less than DaemonPacket::kRanges static
+/// arrays of whole pages. 0, or -errno.
+[[nodiscard]] long open(std::uint64_t bytes, std::uint64_t threshold_bytes,
+                        std::span<const AddressRange> static_arrays);
 
 /// Its zones: the arena, and then static arrays. None before `open`.
-[[nodiscard]] std::span<const DoorRange> zones();
+[[nodiscard]] std::span<const AddressRange> zones();
 /// Whether anything of the range is in them.
 [[nodiscard]] bool touches(std::uint64_t address, std::uint64_t bytes);
 /// Whether all of it is in one of them.
@@ -49,7 +50,7 @@ inline constexpr int kCollapse = 25;  ///< MADV_COLLAPSE, which Debian 12's libc
                          std::uint64_t place);
 
 /// Tells farside far that `caller` got this part of it. Whatever the answer is, the program has its memory.
-void allocated(const DoorRange& range, std::uint64_t caller);
+void allocated(const AddressRange& range, std::uint64_t caller);
 
 /// No thread changes it from here to `release`: around a fork. Signals wait in that time.
 void hold();

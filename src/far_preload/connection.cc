@@ -12,25 +12,25 @@
 #include <sys/un.h>
 
 #include "base/socket_packet.h"
+#include "cache_preload/system_call.h"
 #include "far/time_limits.h"
-#include "preload/system_call.h"
 
 namespace farside::far_preload {
 
 namespace {
 
-using preload::system_call;
+using cache_preload::system_call;
 
 constinit sockaddr_un address{};
 constinit std::uint64_t token = 0;
 
 // Requirements of any packet that came, apart from its kind.
-bool is_whole(const DoorPacket& packet, std::size_t bytes) {
-  if (bytes < DoorPacket::bytes(0) || packet.version != far::kDoorVersion) return false;
-  const std::size_t rest = bytes - DoorPacket::bytes(0);
-  return packet.kind == DoorKind::refused
+bool is_whole(const DaemonPacket& packet, std::size_t bytes) {
+  if (bytes < DaemonPacket::bytes(0) || packet.version != far::kDaemonVersion) return false;
+  const std::size_t rest = bytes - DaemonPacket::bytes(0);
+  return packet.kind == DaemonPacketKind::refused
              ? packet.count == rest
-             : packet.count <= DoorPacket::kRanges && packet.count * sizeof(DoorRange) == rest;
+             : packet.count <= DaemonPacket::kRanges && packet.count * sizeof(AddressRange) == rest;
 }
 
 }  // namespace
@@ -39,24 +39,24 @@ Descriptor::~Descriptor() {
   if (fd_ >= 0) system_call(SYS_close, fd_);
 }
 
-void name_door(const char* path) {
+void name_daemon(const char* path) {
   address.sun_family = AF_UNIX;
   std::strncpy(address.sun_path, path, sizeof address.sun_path - 1);
 }
 
 void set_token(std::uint64_t value) { token = value; }
 
-DoorPacket packet_of(DoorKind kind) {
-  DoorPacket packet;
+DaemonPacket packet_of(DaemonPacketKind kind) {
+  DaemonPacket packet;
   packet.kind = kind;
-  packet.version = far::kDoorVersion;
+  packet.version = far::kDaemonVersion;
   packet.value = token;
   packet.extra = 0;
   packet.count = 0;
   return packet;
 }
 
-Descriptor connect_to_door(DoorPacket& welcome) {
+Descriptor connect_to_daemon(DaemonPacket& welcome) {
   Descriptor fd(system_call(SYS_socket, AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
   if (!fd) return fd;
   const timeval patience{far::time_limits::kDaemon.count(), 0};
@@ -64,7 +64,7 @@ Descriptor connect_to_door(DoorPacket& welcome) {
   system_call(SYS_setsockopt, fd.get(), SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
   const long connected = system_call(SYS_connect, fd.get(), &address, sizeof address);
   if (connected != 0) return Descriptor(connected);
-  if (!receive(fd.get(), welcome) || welcome.kind != DoorKind::welcome) return Descriptor(-EPROTO);
+  if (!receive(fd.get(), welcome) || welcome.kind != DaemonPacketKind::welcome) return Descriptor(-EPROTO);
   return fd;
 }
 
@@ -73,8 +73,8 @@ void wait_without_limit(int connection) {
   system_call(SYS_setsockopt, connection, SOL_SOCKET, SO_RCVTIMEO, &none, sizeof none);
 }
 
-bool send(int connection, const DoorPacket& packet, int file) {
-  const std::size_t bytes = DoorPacket::bytes(packet.count);
+bool send(int connection, const DaemonPacket& packet, int file) {
+  const std::size_t bytes = DaemonPacket::bytes(packet.count);
   const std::span data = std::as_bytes(std::span(&packet, 1)).first(bytes);
   SocketPacket<1> outgoing(data, std::span(&file, file >= 0 ? 1 : 0));
   long sent = 0;
@@ -83,7 +83,7 @@ bool send(int connection, const DoorPacket& packet, int file) {
   return sent == static_cast<long>(bytes);
 }
 
-bool receive(int connection, DoorPacket& packet) {
+bool receive(int connection, DaemonPacket& packet) {
   long got = 0;
   do got = system_call(SYS_recvfrom, connection, &packet, sizeof packet, 0, nullptr, nullptr);
   while (got == -EINTR);
@@ -93,19 +93,19 @@ bool receive(int connection, DoorPacket& packet) {
 namespace {
 
 // A request is executed, sooner or later, so the answer is waited for: a discard must not take effect behind the
-// program's back. If the door is gone, so is the connection.
-Answer answer_to(DoorPacket& packet, const Descriptor& connection) {
+// program's back. If the daemon is gone, so is the connection.
+Answer answer_to(DaemonPacket& packet, const Descriptor& connection) {
   if (!connection) return Answer::gone;
   wait_without_limit(connection.get());
   if (!send(connection.get(), packet) || !receive(connection.get(), packet)) return Answer::gone;
-  if (packet.kind == DoorKind::done) return Answer::done;
-  return packet.kind == DoorKind::refused ? Answer::refused : Answer::gone;
+  if (packet.kind == DaemonPacketKind::done) return Answer::done;
+  return packet.kind == DaemonPacketKind::refused ? Answer::refused : Answer::gone;
 }
 
 // A request of a program that has no descriptor free: of a thread with a copy of its descriptors, which it closes.
 // There is one at a time, since all requests are made under the arena's lock.
 struct Beside {
-  DoorPacket packet;
+  DaemonPacket packet;
   Answer answer;
   std::atomic<int> lives;  ///< cleared by the kernel when the thread has ended, and its stack is free
 };
@@ -114,13 +114,13 @@ alignas(64) constinit std::byte stack_beside[std::size_t{16} << 10U];
 
 int ask_with_own_descriptors(void* /*argument*/) {
   system_call(SYS_close_range, 0, UINT_MAX, 0);
-  DoorPacket welcome;
-  const Descriptor connection = connect_to_door(welcome);
+  DaemonPacket welcome;
+  const Descriptor connection = connect_to_daemon(welcome);
   beside.answer = answer_to(beside.packet, connection);
   return 0;
 }
 
-Answer ask_beside(const DoorPacket& packet) {
+Answer ask_beside(const DaemonPacket& packet) {
   beside.packet = packet;
   beside.answer = Answer::gone;
   beside.lives.store(1);
@@ -135,13 +135,13 @@ Answer ask_beside(const DoorPacket& packet) {
 
 }  // namespace
 
-Answer ask(DoorKind kind, std::uint64_t extra, std::span<const DoorRange> ranges) {
-  DoorPacket packet = packet_of(kind);
+Answer ask(DaemonPacketKind kind, std::uint64_t extra, std::span<const AddressRange> ranges) {
+  DaemonPacket packet = packet_of(kind);
   packet.extra = extra;
   packet.count = ranges.size();
   std::ranges::copy(ranges, packet.ranges.begin());
-  DoorPacket welcome;
-  const Descriptor connection = connect_to_door(welcome);
+  DaemonPacket welcome;
+  const Descriptor connection = connect_to_daemon(welcome);
   return connection.get() == -EMFILE ? ask_beside(packet) : answer_to(packet, connection);
 }
 

@@ -11,13 +11,13 @@
 #include <sys/sysmacros.h>
 #include <sys/vfs.h>
 
-#include "preload/system_call.h"
+#include "cache_preload/system_call.h"
 
 namespace farside::far_preload {
 
 namespace {
 
-using preload::system_call;
+using cache_preload::system_call;
 
 constexpr std::uint32_t kNtfs3Magic = 0x7366746e;
 

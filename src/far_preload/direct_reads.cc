@@ -19,12 +19,12 @@
 #include <unistd.h>
 
 #include "arena.h"
+#include "cache_preload/far_reads.h"
+#include "cache_preload/next.h"
+#include "cache_preload/result.h"
+#include "cache_preload/stream_operations.h"
+#include "cache_preload/system_call.h"
 #include "copied_reads.h"
-#include "preload/far_reads.h"
-#include "preload/next.h"
-#include "preload/result.h"
-#include "preload/stream_operations.h"
-#include "preload/system_call.h"
 #include "ranges.h"
 
 // Functions that the compiler calls instead of read and pread when it knows how large the buffer is.
@@ -36,11 +36,11 @@ ssize_t __pread_chk(int fd, void* into, size_t bytes, off_t offset, size_t room)
 namespace {
 
 namespace arena = farside::far_preload::arena;
+using farside::cache_preload::as_libc_does;
+using farside::cache_preload::Next;
+using farside::cache_preload::system_call;
 using farside::far_preload::is_copied;
 using farside::far_preload::whole_pages;
-using farside::preload::as_libc_does;
-using farside::preload::Next;
-using farside::preload::system_call;
 
 constexpr std::uint64_t kMaxPieceBytes = std::uint64_t{1} << 20U;
 constexpr std::uint64_t kMaxReadBytes = 0x7ffff000;  // the kernel reads no more at once
@@ -211,7 +211,7 @@ ssize_t farside_far_stream_read(FILE* stream, void* into, ssize_t bytes) {
   if (bytes > 0 && is_far(into, wanted) && !is_copied(stream->_fileno)) {
     return read_by_way(stream->_fileno, into, wanted, kAtPosition);
   }
-  return farside::preload::next_stream_read(stream, into, bytes);
+  return farside::cache_preload::next_stream_read(stream, into, bytes);
 }
 
 // The cache's library calls it where its own read would be a system call.
@@ -286,5 +286,5 @@ int lio_listio(int mode, aiocb* const requests[], int count, sigevent* event) no
 #pragma GCC visibility pop
 
 bool farside::far_preload::take_over_streams() {
-  return preload::replace_stream_operation(preload::next_stream_read.find(), farside_far_stream_read);
+  return cache_preload::replace_stream_operation(cache_preload::next_stream_read.find(), farside_far_stream_read);
 }

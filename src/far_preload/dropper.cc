@@ -14,13 +14,13 @@
 #include <sys/time.h>
 #include <sys/uio.h>
 
-#include "preload/system_call.h"
+#include "cache_preload/system_call.h"
 
 namespace farside::far_preload {
 
 namespace {
 
-using preload::system_call;
+using cache_preload::system_call;
 
 constexpr std::size_t kStackBytes = std::size_t{64} << 10U;
 alignas(64) constinit std::byte stack[kStackBytes];
@@ -28,7 +28,7 @@ alignas(64) constinit std::byte stack[kStackBytes];
 struct Start {
   int connection;
   int userfault;
-  DoorPacket packet;       ///< `join`, and then the answer
+  DaemonPacket packet;     ///< `join`, and then the answer
   std::atomic<int> ready;  ///< 1 when there is one; or -errno
 };
 // Not on the stack of the thread that starts it: that may be far, and the dropper must wait for no page.
@@ -52,15 +52,15 @@ long close_others(int one, int other) {
 }
 
 // A page that stays although it counts as dropped could be taken for another's bytes.
-void drop(const DoorRange& range) {
+void drop(const AddressRange& range) {
   long error = system_call(SYS_madvise, range.address, range.bytes, MADV_DONTNEED);
   if (error == -EINVAL) error = system_call(SYS_madvise, range.address, range.bytes, MADV_DONTNEED_LOCKED);
   if (error != 0 && error != -ENOMEM) kill_process();  // ENOMEM: a part is not mapped, the rest was dropped
 }
 
 // In one call where the kernel can (Linux 6.13), which disturbs the processors of the program once.
-void drop_all(std::span<const DoorRange> ranges, long self) {
-  iovec parts[DoorPacket::kRanges];
+void drop_all(std::span<const AddressRange> ranges, long self) {
+  iovec parts[DaemonPacket::kRanges];
   std::uint64_t bytes = 0;
   for (std::size_t i = 0; i < ranges.size(); ++i) {
     parts[i] = {reinterpret_cast<void*>(ranges[i].address), ranges[i].bytes};  // NOLINT(performance-no-int-to-ptr)
@@ -71,25 +71,25 @@ void drop_all(std::span<const DoorRange> ranges, long self) {
                      static_cast<long>(bytes)) {
     return;
   }
-  for (const DoorRange& range : ranges) drop(range);
+  for (const AddressRange& range : ranges) drop(range);
 }
 
-bool lies_in(std::span<const DoorRange> joined, const DoorRange& range) {
-  return std::ranges::any_of(joined, [&range](const DoorRange& one) {
+bool lies_in(std::span<const AddressRange> joined, const AddressRange& range) {
+  return std::ranges::any_of(joined, [&range](const AddressRange& one) {
     return range.address >= one.address && range.bytes <= one.bytes &&
            range.address - one.address <= one.bytes - range.bytes;
   });
 }
 
-void take_pages_away(int connection, std::span<const DoorRange> joined) {
+void take_pages_away(int connection, std::span<const AddressRange> joined) {
   const Descriptor self(system_call(SYS_pidfd_open, system_call(SYS_getpid), 0));
-  DoorPacket packet;
+  DaemonPacket packet;
   while (receive(connection, packet)) {
-    if (packet.kind != DoorKind::drop) break;
+    if (packet.kind != DaemonPacketKind::drop) break;
     const std::span ranges(packet.ranges.data(), packet.count);
-    if (!std::ranges::all_of(ranges, [joined](const DoorRange& range) { return lies_in(joined, range); })) break;
+    if (!std::ranges::all_of(ranges, [joined](const AddressRange& range) { return lies_in(joined, range); })) break;
     drop_all(ranges, self.get());
-    packet.kind = DoorKind::dropped;
+    packet.kind = DaemonPacketKind::dropped;
     packet.count = 0;
     if (!send(connection, packet)) break;
   }
@@ -105,12 +105,12 @@ int join() {
 }
 
 int run(void* /*argument*/) {
-  DoorRange joined[DoorPacket::kRanges];
-  const std::span<const DoorRange> ranges(joined, start.packet.count);
+  AddressRange joined[DaemonPacket::kRanges];
+  const std::span<const AddressRange> ranges(joined, start.packet.count);
   std::ranges::copy(std::span(start.packet.ranges).first(ranges.size()), joined);
   const int connection = start.connection;
   const int ready = join();
-  const bool has_joined = ready == 1 && start.packet.kind == DoorKind::joined;
+  const bool has_joined = ready == 1 && start.packet.kind == DaemonPacketKind::joined;
   start.ready.store(ready);
   system_call(SYS_futex, &start.ready, FUTEX_WAKE_PRIVATE, 1);
   if (!has_joined) return 0;  // the program ends
@@ -121,7 +121,7 @@ int run(void* /*argument*/) {
 
 }  // namespace
 
-long start_dropper(const Descriptor& main_connection, const Descriptor& userfault, DoorPacket& packet) {
+long start_dropper(const Descriptor& main_connection, const Descriptor& userfault, DaemonPacket& packet) {
   start.connection = main_connection.get();
   start.userfault = userfault.get();
   start.packet = packet;

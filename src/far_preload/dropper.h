@@ -12,6 +12,6 @@ namespace farside::far_preload {
 /// the answer, which takes its place. It joins itself since pages may be asked of it from then on, of this thread's
 /// stack too. It takes away nothing but parts of the ranges in `packet`. One in each process: a child of fork has its
 /// parent's stack for it, and starts its own there. 0, or -errno; -EPIPE when farside far is gone.
-[[nodiscard]] long start_dropper(const Descriptor& main_connection, const Descriptor& userfault, DoorPacket& packet);
+[[nodiscard]] long start_dropper(const Descriptor& main_connection, const Descriptor& userfault, DaemonPacket& packet);
 
 }  // namespace farside::far_preload

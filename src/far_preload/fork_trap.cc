@@ -9,8 +9,8 @@
 #include <sys/prctl.h>
 #include <ucontext.h>
 
+#include "cache_preload/system_call.h"
 #include "held.h"
-#include "preload/system_call.h"
 #include "ranges.h"
 
 // libc's own would be trapped: it lies outside of this library.
@@ -30,7 +30,7 @@ namespace farside::far_preload {
 
 namespace {
 
-using preload::system_call;
+using cache_preload::system_call;
 
 constexpr unsigned long kRestorer = 0x04000000;  // SA_RESTORER, which only libc's own header has
 constexpr int kUserDispatch = 2;                 // SYS_USER_DISPATCH

@@ -7,7 +7,7 @@
 
 #include <linux/futex.h>
 
-#include "preload/system_call.h"
+#include "cache_preload/system_call.h"
 
 namespace farside::far_preload {
 
@@ -23,10 +23,10 @@ class SignalsHeld {
   using Mask = std::uint64_t;  ///< the kernel's
   static void hold(Mask& before) {
     const Mask all = ~Mask{0};
-    preload::system_call(SYS_rt_sigprocmask, SIG_SETMASK, &all, &before, sizeof before);
+    cache_preload::system_call(SYS_rt_sigprocmask, SIG_SETMASK, &all, &before, sizeof before);
   }
   static void restore(const Mask& before) {
-    preload::system_call(SYS_rt_sigprocmask, SIG_SETMASK, &before, nullptr, sizeof before);
+    cache_preload::system_call(SYS_rt_sigprocmask, SIG_SETMASK, &before, nullptr, sizeof before);
   }
 
  private:
@@ -39,10 +39,10 @@ class Lock {
   void lock() {
     int seen = 0;
     if (word_.compare_exchange_strong(seen, 1)) return;
-    while (word_.exchange(2) != 0) preload::system_call(SYS_futex, &word_, FUTEX_WAIT_PRIVATE, 2, nullptr);
+    while (word_.exchange(2) != 0) cache_preload::system_call(SYS_futex, &word_, FUTEX_WAIT_PRIVATE, 2, nullptr);
   }
   void unlock() {
-    if (word_.exchange(0) == 2) preload::system_call(SYS_futex, &word_, FUTEX_WAKE_PRIVATE, 1);
+    if (word_.exchange(0) == 2) cache_preload::system_call(SYS_futex, &word_, FUTEX_WAKE_PRIVATE, 1);
   }
 
  private:

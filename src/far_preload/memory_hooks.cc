@@ -9,15 +9,15 @@
 #include <sys/uio.h>
 
 #include "arena.h"
-#include "preload/system_call.h"
+#include "cache_preload/system_call.h"
 #include "ranges.h"
 
 namespace {
 
 namespace arena = farside::far_preload::arena;
+using farside::cache_preload::system_call;
 using farside::far_preload::kPageBytes;
 using farside::far_preload::whole_pages;
-using farside::preload::system_call;
 
 std::uint64_t number(const void* address) { return reinterpret_cast<std::uint64_t>(address); }
 

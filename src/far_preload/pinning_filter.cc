@@ -11,13 +11,13 @@
 #include <sys/prctl.h>
 #include <sys/socket.h>
 
-#include "preload/system_call.h"
+#include "cache_preload/system_call.h"
 
 namespace farside::far_preload {
 
 namespace {
 
-using preload::system_call;
+using cache_preload::system_call;
 
 constexpr sock_filter load(std::size_t offset) {
   return BPF_STMT(BPF_LD | BPF_W | BPF_ABS, static_cast<std::uint32_t>(offset));

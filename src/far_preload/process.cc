@@ -22,20 +22,20 @@
 
 #include "allocated.h"
 #include "arena.h"
+#include "cache_preload/system_call.h"
 #include "connection.h"
 #include "direct_reads.h"
 #include "dropper.h"
 #include "fork_trap.h"
 #include "held.h"
 #include "pinning_filter.h"
-#include "preload/system_call.h"
 #include "ranges.h"
 
 namespace farside::far_preload {
 
 namespace {
 
-using preload::system_call;
+using cache_preload::system_call;
 
 constexpr int kCannotJoin = 125;  // as env, timeout and others end when they themselves failed
 
@@ -73,11 +73,11 @@ Descriptor make_userfault() {
 }
 
 void advise_joined(int advice) {
-  for (const DoorRange& zone : arena::zones()) system_call(SYS_madvise, zone.address, zone.bytes, advice);
+  for (const AddressRange& zone : arena::zones()) system_call(SYS_madvise, zone.address, zone.bytes, advice);
 }
 
 // The parts of writable segments of the program that lie beyond the file's bytes, so far as there is room in `found`.
-std::size_t find_static_arrays(std::uint64_t threshold_bytes, std::span<DoorRange> found) {
+std::size_t find_static_arrays(std::uint64_t threshold_bytes, std::span<AddressRange> found) {
   const auto* const headers = reinterpret_cast<const ElfW(Phdr)*>(getauxval(AT_PHDR));  // NOLINT
   const std::size_t count = getauxval(AT_PHNUM);
   std::uint64_t base = 0;
@@ -100,7 +100,7 @@ std::size_t find_static_arrays(std::uint64_t threshold_bytes, std::span<DoorRang
 // From here on this process has far memory.
 void join(const Descriptor& connection) {
   const Descriptor userfault = make_userfault();
-  DoorPacket packet = packet_of(DoorKind::join);
+  DaemonPacket packet = packet_of(DaemonPacketKind::join);
   packet.count = arena::zones().size();
   std::ranges::copy(arena::zones(), packet.ranges.begin());
   if (const long error = start_dropper(connection, userfault, packet); error == -EPIPE) {
@@ -108,12 +108,12 @@ void join(const Descriptor& connection) {
   } else if (error != 0) {
     give_up("start a thread", error);
   }
-  if (packet.kind == DoorKind::refused) {
+  if (packet.kind == DaemonPacketKind::refused) {
     auto* const text = reinterpret_cast<char*>(packet.ranges.data());
     text[packet.count < sizeof packet.ranges ? packet.count : sizeof packet.ranges - 1] = '\0';
     give_up("join", text);
   }
-  if (packet.kind != DoorKind::joined) give_up("join", -EPROTO);
+  if (packet.kind != DaemonPacketKind::joined) give_up("join", -EPROTO);
   set_token(packet.value);
   advise_joined(MADV_DONTFORK);
 }
@@ -140,7 +140,7 @@ void touch_what_the_kernel_writes(const SystemCall& call) {
 // userfaultfd in the place of the spare ones.
 class ForkDescriptors {
  public:
-  explicit ForkDescriptors(DoorPacket& welcome) {
+  explicit ForkDescriptors(DaemonPacket& welcome) {
     open(welcome);
     if (!lacks_some()) return;
     rlimit raised{};
@@ -166,10 +166,10 @@ class ForkDescriptors {
  private:
   static constexpr rlim_t kTaken = 3;
 
-  void open(DoorPacket& welcome) {
+  void open(DaemonPacket& welcome) {
     close_spare();
     connection_ = Descriptor();
-    connection_ = connect_to_door(welcome);
+    connection_ = connect_to_daemon(welcome);
     if (!connection_) return;
     for (Descriptor& each : spare_) each = Descriptor(system_call(SYS_fcntl, connection_.get(), F_DUPFD_CLOEXEC, 0));
   }
@@ -182,15 +182,15 @@ class ForkDescriptors {
 
 // Until it has joined, a child has of the arena what its parent had at the fork. Nothing else is written there before.
 long fork_with_far_memory(const SystemCall& call) {
-  DoorPacket packet;
+  DaemonPacket packet;
   ForkDescriptors descriptors(packet);
   if (descriptors.lacks_some()) {
     complain("fork", "no descriptor is free (ulimit -n)");
     return -EAGAIN;
   }
   const Descriptor& connection = descriptors.connection();
-  const bool is_quiet = connection && send(connection.get(), packet_of(DoorKind::fork_begins)) &&
-                        receive(connection.get(), packet) && packet.kind == DoorKind::quiet;
+  const bool is_quiet = connection && send(connection.get(), packet_of(DaemonPacketKind::fork_begins)) &&
+                        receive(connection.get(), packet) && packet.kind == DaemonPacketKind::quiet;
   if (is_quiet) {
     touch_what_the_kernel_writes(call);
     advise_joined(MADV_DOFORK);
@@ -203,7 +203,7 @@ long fork_with_far_memory(const SystemCall& call) {
   } else if (is_quiet) {
     advise_joined(MADV_DONTFORK);
     // Its close alone would not be seen: the child has the same connection.
-    static_cast<void>(send(connection.get(), packet_of(DoorKind::forked)));
+    static_cast<void>(send(connection.get(), packet_of(DaemonPacketKind::forked)));
   }
   return result;
 }
@@ -226,9 +226,9 @@ void in_child() {
 [[gnu::constructor]] void start(int /*count*/, char** /*arguments*/, char** environment) {
   if (getauxval(AT_SECURE) != 0) return;  // a caller with fewer rights chose the path
   const char* path = nullptr;
-  const std::size_t name_bytes = std::strlen(far::kDoorVariable);
+  const std::size_t name_bytes = std::strlen(far::kDaemonVariable);
   for (char** entry = environment; *entry != nullptr; ++entry) {
-    if (std::strncmp(*entry, far::kDoorVariable, name_bytes) == 0 && (*entry)[name_bytes] == '=') {
+    if (std::strncmp(*entry, far::kDaemonVariable, name_bytes) == 0 && (*entry)[name_bytes] == '=') {
       path = *entry + name_bytes + 1;
     }
   }
@@ -240,11 +240,11 @@ void in_child() {
 
   const SignalsHeld signals;
   if (const long error = forbid_pinning(); error != 0) give_up("forbid what would write past page tables", error);
-  name_door(path);
-  DoorPacket welcome;
-  const Descriptor connection = connect_to_door(welcome);
+  name_daemon(path);
+  DaemonPacket welcome;
+  const Descriptor connection = connect_to_daemon(welcome);
   if (!connection) give_up("reach it", connection.get());
-  DoorRange static_arrays[DoorPacket::kRanges - 1];
+  AddressRange static_arrays[DaemonPacket::kRanges - 1];
   const std::size_t count = find_static_arrays(welcome.extra, static_arrays);
   const long error = arena::open(welcome.value, welcome.extra, {static_arrays, count});
   if (error != 0) give_up("reserve addresses", error);

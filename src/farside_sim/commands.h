@@ -5,7 +5,7 @@
 
 #include "command/command.h"
 
-namespace farside::sim {
+namespace farside::farside_sim {
 
 /// No subcommand: `farside-sim --seed S SCENARIO`.
 void add_replay(CLI::App& app, Action& chosen);
@@ -14,4 +14,4 @@ void add_soak(CLI::App& app, Action& chosen);
 /// `farside-sim figures PAPER`.
 void add_figures(CLI::App& app, Action& chosen);
 
-}  // namespace farside::sim
+}  // namespace farside::farside_sim

@@ -16,7 +16,7 @@
 #include "figures/nicam.h"
 #include "figures/report.h"
 
-namespace farside::sim {
+namespace farside::farside_sim {
 
 namespace {
 
@@ -30,9 +30,9 @@ struct Options {
   std::filesystem::path out = ".";
 };
 
-Machine machine_of(const Options& options) {
-  Machine machine = *std::ranges::find(machines(), options.machine, &Machine::name);
-  NetworkSpeed& network = machine.network;
+sim::Machine machine_of(const Options& options) {
+  sim::Machine machine = *std::ranges::find(sim::machines(), options.machine, &sim::Machine::name);
+  sim::NetworkSpeed& network = machine.network;
   if (options.round_trip_us) network.round_trip = Duration(static_cast<std::int64_t>(*options.round_trip_us * 1e3));
   if (options.gb_per_s) network.link_bytes_per_s = network.nic_bytes_per_s = *options.gb_per_s * 1e9;
   return machine;
@@ -98,7 +98,7 @@ void add_paper(CLI::App& command, const Paper& paper, Action& chosen) {
   app->add_flag("--quick", options->quick, "Few nodes, little to do: shows that it works, and no more");
   app->add_option("--seed", options->seed, "What the runs depend on")->capture_default_str();
   app->add_option("--machine", options->machine, "Whose network and file system it is")
-      ->check(CLI::IsMember(names_of(machines())))
+      ->check(CLI::IsMember(names_of(sim::machines())))
       ->capture_default_str();
   app->add_option("--round-trip-us", options->round_trip_us, "Of the network, instead of the machine's")
       ->check(CLI::PositiveNumber);
@@ -137,4 +137,4 @@ void add_figures(CLI::App& app, Action& chosen) {
             chosen);
 }
 
-}  // namespace farside::sim
+}  // namespace farside::farside_sim

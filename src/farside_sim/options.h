@@ -12,7 +12,7 @@
 
 #include "scenario/named.h"
 
-namespace farside::sim {
+namespace farside::farside_sim {
 
 template <class Named>
 [[nodiscard]] std::vector<std::string> names_of(std::span<const Named> all) {
@@ -28,21 +28,21 @@ inline CLI::Option* add_names(CLI::App& app, const std::string& option, std::vec
 }
 
 inline CLI::Option* add_break(CLI::App& app, std::vector<std::string>& into) {
-  return add_names(app, "--break", into, "A rule of the protocol to break", names_of(named_rules()));
+  return add_names(app, "--break", into, "A rule of the protocol to break", names_of(scenario::named_rules()));
 }
 
 /// The rules without those that are named in `broken`. Throws UsageError when this build breaks none.
-[[nodiscard]] inline CacheRules rules_without(const std::vector<std::string>& broken) {
+[[nodiscard]] inline cache::CacheRules rules_without(const std::vector<std::string>& broken) {
   if (!Rule::kBreakable && !broken.empty()) {
     throw UsageError(
         {"break the rule", broken.front(), "this build keeps all rules",
          "use build/breakable/bin/farside-sim, after cmake --preset breakable && cmake --build --preset breakable"});
   }
-  CacheRules rules;
-  for (const NamedRule& each : named_rules()) {
+  cache::CacheRules rules;
+  for (const scenario::NamedRule& each : scenario::named_rules()) {
     rules.*each.kept = std::ranges::find(broken, each.name) == broken.end();
   }
   return rules;
 }
 
-}  // namespace farside::sim
+}  // namespace farside::farside_sim

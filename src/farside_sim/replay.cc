@@ -10,7 +10,7 @@
 #include "scenario/named.h"
 #include "scenario/shrink.h"
 
-namespace farside::sim {
+namespace farside::farside_sim {
 
 namespace {
 
@@ -30,14 +30,14 @@ bool among(const std::vector<std::string>& names, std::string_view name) {
   return std::ranges::find(names, name) != names.end();
 }
 
-CacheScenario scenario_of(const WantedReplay& wanted, std::uint64_t seed) {
-  CacheScenario scenario = find_scenario(wanted.scenario)->draw(seed);
-  for (const NamedNumber& each : named_numbers()) {
+scenario::CacheScenario scenario_of(const WantedReplay& wanted, std::uint64_t seed) {
+  scenario::CacheScenario scenario = scenario::find_scenario(wanted.scenario)->draw(seed);
+  for (const scenario::NamedNumber& each : scenario::named_numbers()) {
     const auto given = wanted.numbers.find(std::string(each.name));
     if (given != wanted.numbers.end()) scenario.*each.value = std::max(given->second, each.least);
   }
   scenario.network.grain_bytes = wanted.grain_bytes.value_or(scenario.network.grain_bytes);
-  for (const NamedSwitch& each : named_switches()) {
+  for (const scenario::NamedSwitch& each : scenario::named_switches()) {
     if (among(wanted.with, each.name)) scenario.network.*each.on = true;
     if (among(wanted.without, each.name)) scenario.network.*each.on = false;
   }
@@ -49,17 +49,17 @@ CacheScenario scenario_of(const WantedReplay& wanted, std::uint64_t seed) {
 std::uint64_t seed_to_show(const WantedReplay& wanted) {
   const std::uint64_t last = wanted.seed + wanted.seeds - 1;
   for (std::uint64_t seed = wanted.seed; seed < last; ++seed) {
-    if (run_cache_scenario(seed, scenario_of(wanted, seed)).violation) return seed;
+    if (scenario::run_cache_scenario(seed, scenario_of(wanted, seed)).violation) return seed;
   }
   return last;
 }
 
 int replay(const WantedReplay& wanted) {
-  const NamedScenario& drawn_from = *find_scenario(wanted.scenario);
+  const scenario::NamedScenario& drawn_from = *scenario::find_scenario(wanted.scenario);
   const std::uint64_t seed = seed_to_show(wanted);
-  const CacheScenario scenario = scenario_of(wanted, seed);
-  const CacheResult result = run_cache_scenario(seed, scenario, true);
-  std::cout << "seed " << seed << ", hash " << hexadecimal(result.hash) << '\n';
+  const scenario::CacheScenario scenario = scenario_of(wanted, seed);
+  const scenario::CacheResult result = scenario::run_cache_scenario(seed, scenario, true);
+  std::cout << "seed " << seed << ", hash " << sim::hexadecimal(result.hash) << '\n';
   if (!result.violation) return 0;
 
   const std::size_t first = result.steps.size() - std::min(result.steps.size(), wanted.last_steps);
@@ -67,8 +67,8 @@ int replay(const WantedReplay& wanted) {
   for (std::size_t step = first; step < result.steps.size(); ++step) std::cout << "  " << result.steps[step] << '\n';
   std::cout << "violated: " << *result.violation << '\n';
 
-  const Failing smallest = shrink({seed, scenario, *result.violation});
-  std::cout << "smaller: " << command_for(smallest.seed, drawn_from, smallest.scenario) << '\n'
+  const scenario::Failing smallest = scenario::shrink({seed, scenario, *result.violation});
+  std::cout << "smaller: " << scenario::command_for(smallest.seed, drawn_from, smallest.scenario) << '\n'
             << "  which ends with: " << smallest.violation << '\n';
   return 1;
 }
@@ -78,16 +78,16 @@ int replay(const WantedReplay& wanted) {
 void add_replay(CLI::App& app, Action& chosen) {
   const auto wanted = std::make_shared<WantedReplay>();
   std::string about = "What to run:";
-  for (const NamedScenario& each : named_scenarios()) {
+  for (const scenario::NamedScenario& each : scenario::named_scenarios()) {
     about += "\n" + std::string(each.name) + ": " + std::string(each.about);
   }
-  app.add_option("SCENARIO", wanted->scenario, about)->check(CLI::IsMember(names_of(named_scenarios())));
+  app.add_option("SCENARIO", wanted->scenario, about)->check(CLI::IsMember(names_of(scenario::named_scenarios())));
   app.add_option("--seed", wanted->seed, "What the run depends on")->capture_default_str();
   app.add_option("--seeds", wanted->seeds, "How many seeds to try, until something is violated")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
   app.add_option("--steps", wanted->last_steps, "How many steps before a violation to show")->capture_default_str();
-  for (const NamedNumber& each : named_numbers()) {
+  for (const scenario::NamedNumber& each : scenario::named_numbers()) {
     const std::string name(each.name);
     app.add_option_function<std::uint32_t>("--" + name, [wanted, name](std::uint32_t n) { wanted->numbers[name] = n; })
         ->group("Instead of what the seed draws");
@@ -96,8 +96,9 @@ void add_replay(CLI::App& app, Action& chosen) {
       ->check(CLI::IsMember({4U, 8U, 64U}))
       ->group("Instead of what the seed draws");
   for (CLI::Option* const option :
-       {add_names(app, "--with", wanted->with, "A fault of the network that there is", names_of(named_switches())),
-        add_names(app, "--without", wanted->without, "One that there is not", names_of(named_switches())),
+       {add_names(app, "--with", wanted->with, "A fault of the network that there is",
+                  names_of(scenario::named_switches())),
+        add_names(app, "--without", wanted->without, "One that there is not", names_of(scenario::named_switches())),
         add_break(app, wanted->broken)}) {
     option->group("Instead of what the seed draws");
   }
@@ -109,4 +110,4 @@ void add_replay(CLI::App& app, Action& chosen) {
   });
 }
 
-}  // namespace farside::sim
+}  // namespace farside::farside_sim

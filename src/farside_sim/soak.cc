@@ -14,7 +14,7 @@
 #include "farside_sim/options.h"
 #include "scenario/named.h"
 
-namespace farside::sim {
+namespace farside::farside_sim {
 
 namespace {
 
@@ -34,26 +34,26 @@ int soak(const WantedSoak& wanted) {
   const bool shows_progress = isatty(STDERR_FILENO) != 0;
   const auto end =
       Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(wanted.minutes * 60));
-  std::vector<FaultCount> counts(named_scenarios().size());
+  std::vector<sim::FaultCount> counts(scenario::named_scenarios().size());
   std::uint64_t runs = 0;
   std::uint64_t failed = 0;
   std::uint64_t seed = wanted.first_seed;
   for (; Clock::now() < end; ++seed) {
     for (std::size_t i = 0; i < counts.size(); ++i) {
-      const NamedScenario& each = named_scenarios()[i];
-      CacheScenario scenario = each.draw(seed);
+      const scenario::NamedScenario& each = scenario::named_scenarios()[i];
+      scenario::CacheScenario scenario = each.draw(seed);
       scenario.rules = rules_without(wanted.broken);
-      const CacheResult result = run_cache_scenario(seed, scenario, false, &counts[i]);
+      const scenario::CacheResult result = scenario::run_cache_scenario(seed, scenario, false, &counts[i]);
       ++runs;
       if (!result.violation) continue;
       ++failed;
-      failures << command_for(seed, each, scenario) << "  # " << *result.violation << std::endl;
+      failures << scenario::command_for(seed, each, scenario) << "  # " << *result.violation << std::endl;
     }
     if (shows_progress && seed % 16 == 0) std::cerr << '\r' << runs << " runs, " << failed << " failed" << std::flush;
   }
   if (shows_progress) std::cerr << '\n';
   for (std::size_t i = 0; i < counts.size(); ++i) {
-    std::cout << named_scenarios()[i].name << ":\n" << counts[i].table() << '\n';
+    std::cout << scenario::named_scenarios()[i].name << ":\n" << counts[i].table() << '\n';
   }
   std::cout << runs << " runs, seeds " << wanted.first_seed << " to " << seed - 1 << " of every scenario: " << failed
             << " failed\n";
@@ -76,4 +76,4 @@ void add_soak(CLI::App& app, Action& chosen) {
   command->callback([wanted, &chosen] { chosen = [wanted] { return soak(*wanted); }; });
 }
 
-}  // namespace farside::sim
+}  // namespace farside::farside_sim

@@ -14,6 +14,8 @@ namespace farside::figures {
 
 namespace {
 
+using team::Rank;
+
 constexpr std::uint64_t kKiB = 1U << 10U;
 constexpr std::uint64_t kMiB = 1U << 20U;
 constexpr std::uint64_t kGiB = 1U << 30U;

@@ -14,6 +14,8 @@ namespace farside::figures {
 
 namespace {
 
+using team::Rank;
+
 constexpr Duration kLimit = std::chrono::hours(24 * 365);
 constexpr Duration kTimeout = std::chrono::hours(24);
 
@@ -97,7 +99,7 @@ class CachedRun final : public Run {
 
  private:
   // When the node's program last read from each slot.
-  class Board final : public UseBoard {
+  class Board final : public cache::UseBoard {
    public:
     explicit Board(std::uint64_t slots) : used_(slots) {}
     [[nodiscard]] Time last_used(std::uint64_t slot) const override { return used_[slot]; }
@@ -106,10 +108,10 @@ class CachedRun final : public Run {
    private:
     std::vector<Time> used_;
   };
-  class Source final : public BlockSource {
+  class Source final : public cache::BlockSource {
    public:
     Source(sim::World& world, Rank rank) : world_(world), rank_(rank) {}
-    std::uint64_t load(const BlockKey& key, LocalSpan into) override {
+    std::uint64_t load(const cache::BlockKey& key, LocalSpan into) override {
       ++loads;
       world_.read_file(rank_, key.index * into.bytes(), into.bytes());
       return into.bytes();
@@ -121,7 +123,7 @@ class CachedRun final : public Run {
     Rank rank_;
   };
   struct Node {
-    std::unique_ptr<Cache> cache;
+    std::unique_ptr<cache::Cache> cache;
     std::unique_ptr<Board> board;
     std::unique_ptr<Channel> channel;
     std::unique_ptr<Source> source;
@@ -129,7 +131,7 @@ class CachedRun final : public Run {
 
   void prepare(Rank rank) override {
     Node& node = nodes_[rank];
-    node.cache = std::make_unique<Cache>(world_.team(rank), cluster_.cache, cluster_.rules);
+    node.cache = std::make_unique<cache::Cache>(world_.team(rank), cluster_.cache, cluster_.rules);
     node.board = std::make_unique<Board>(node.cache->layout().slot_count);
     node.cache->set_board(*node.board);
     node.channel = world_.fabric(rank).open_channel();
@@ -147,12 +149,13 @@ class CachedRun final : public Run {
   void acquire(Rank rank, std::uint64_t block) {
     Node& node = nodes_[rank];
     Fabric& fabric = world_.fabric(rank);
-    const FileIdentity file{
+    const cache::FileIdentity file{
         .file_system = 1, .inode = 1, .bytes = workload_.file_bytes, .modified_ns = 1, .changed_ns = 1};
     const std::uint64_t loads = node.source->loads;
     const Time begin = fabric.now();
-    const Acquired acquired = node.cache->acquire(*node.channel, {file, block}, *node.source, fabric.in(kTimeout));
-    if (acquired.answer != Acquired::Answer::here) {
+    const cache::Acquired acquired =
+        node.cache->acquire(*node.channel, {file, block}, *node.source, fabric.in(kTimeout));
+    if (acquired.answer != cache::Acquired::Answer::here) {
       throw Error({"acquire", "block " + std::to_string(block), "the cache has no answer", "this is a defect"});
     }
     node.board->stamp(acquired.slot, fabric.now());
@@ -169,12 +172,12 @@ class CachedRun final : public Run {
   }
 
   void look_into_caches() override {
-    std::unordered_set<BlockId> ids;
+    std::unordered_set<cache::BlockId> ids;
     for (const Node& node : nodes_) {
-      const CacheLayout& layout = node.cache->layout();
+      const cache::CacheLayout& layout = node.cache->layout();
       for (std::uint64_t slot = 0; slot < layout.slot_count; ++slot) {
-        const std::uint64_t header = layout.slots_offset + slot * slot_stride(layout.block_bytes);
-        const BlockId id = node.cache->region().word<ControlWord>(header).load();
+        const std::uint64_t header = layout.slots_offset + slot * cache::slot_stride(layout.block_bytes);
+        const cache::BlockId id = node.cache->region().word<ControlWord>(header).load();
         if (id == 0) continue;
         ids.insert(id);
         ++measured_.held;

@@ -13,9 +13,9 @@ namespace farside::figures {
 
 struct Cluster {
   sim::Machine machine;
-  Rank nodes;
-  CacheOptions cache;
-  CacheRules rules;
+  team::Rank nodes;
+  cache::CacheOptions cache;
+  cache::CacheRules rules;
 };
 
 /// The results of a run. Times are virtual.

@@ -50,10 +50,10 @@ Chart barriers(const Conditions& conditions) {
       6, conditions, {"A barrier between nodes", {"nodes"}, {"time (us)"}, {}}, "us",
       "Meetings of comm, which climb a tree of counters with eight children a node, and a barrier that the programs "
       "make of signals, in as many steps as their number can be halved.");
-  const auto most = conditions.either<Rank>(256, 16);
+  const auto most = conditions.either<team::Rank>(256, 16);
   for (const auto& [name, kind] :
        {std::pair{"meeting", Barriers::Kind::meeting}, {"signals", Barriers::Kind::messages}}) {
-    for (Rank ranks = 2; ranks <= most; ranks *= 2) {
+    for (team::Rank ranks = 2; ranks <= most; ranks *= 2) {
       sheet.add(name, ranks, 1e6 * seconds_per_round(conditions, Barriers{ranks, kind}));
     }
   }
@@ -80,16 +80,16 @@ Chart laplace(const Conditions& conditions) {
                   "threads of a node share its cells evenly.",
                   kSize, kCell.count()));
   const double alone = std::chrono::duration<double>(kSize * kSize * kCell).count();
-  const auto most = conditions.either<Rank>(64, 8);
+  const auto most = conditions.either<team::Rank>(64, 8);
   std::vector<double> gains;  // at eight nodes, by threads
   for (const int threads : {1, 2, 4}) {
-    const auto speed_up = [&](Rank ranks, bool overlaps) {
+    const auto speed_up = [&](team::Rank ranks, bool overlaps) {
       return alone / seconds_per_round(conditions, Laplace{ranks, kSize, kCell / threads, overlaps});
     };
     for (const bool overlaps : {false, true}) {
       const std::string name =
           fmt::format("{} thread{}{}", threads, threads > 1 ? "s" : "", overlaps ? ", overlap" : "");
-      for (Rank ranks = 2; ranks <= most; ranks *= 2) sheet.add(name, ranks, speed_up(ranks, overlaps));
+      for (team::Rank ranks = 2; ranks <= most; ranks *= 2) sheet.add(name, ranks, speed_up(ranks, overlaps));
     }
     gains.push_back(100 * (speed_up(8, true) / speed_up(8, false) - 1));
   }
@@ -104,7 +104,7 @@ Chart laplace(const Conditions& conditions) {
 }
 
 Chart shifts(const Conditions& conditions) {
-  constexpr Rank kRanks = 8;
+  constexpr team::Rank kRanks = 8;
   Sheet sheet(
       9, conditions, {"cshift by one, with a barrier before it and without", {"N"}, {"time (us)"}, {}}, "us",
       fmt::format("Arrays of N x N on {} nodes, in bands of rows. Without, the barrier is begun when the result is "

@@ -16,6 +16,8 @@ namespace farside::figures {
 
 namespace {
 
+using team::Rank;
+
 constexpr Duration kLimit = std::chrono::hours(24);
 constexpr std::uint64_t kRounds = 20;
 constexpr std::uint64_t kLine = 64;
@@ -85,14 +87,14 @@ class Program {
   const sim::Machine& machine_;
   const Rank ranks_;
   sim::World world_;
-  std::vector<std::unique_ptr<SymmetricRegion>> inboxes_;
+  std::vector<std::unique_ptr<team::SymmetricRegion>> inboxes_;
   std::vector<std::unique_ptr<Channel>> channels_;
 
  private:
   void live(Rank rank) {
     std::vector<Rank> all_ranks(ranks_);
     std::iota(all_ranks.begin(), all_ranks.end(), 0);
-    barriers_[rank] = std::make_unique<Meeting>(world_.team(rank), all_ranks, "barrier");
+    barriers_[rank] = std::make_unique<comm::Meeting>(world_.team(rank), all_ranks, "barrier");
     channels_[rank] = world_.fabric(rank).open_channel();
     prepare(rank);
     expect(world_.team(rank).barrier(deadline(rank)));
@@ -101,7 +103,7 @@ class Program {
     end_ = std::max(end_, world_.fabric(rank).now());
   }
 
-  std::vector<std::unique_ptr<Meeting>> barriers_;
+  std::vector<std::unique_ptr<comm::Meeting>> barriers_;
   Time begin_{};
   Time end_{};
 };

@@ -12,7 +12,7 @@ namespace farside::figures {
 
 /// Jacobi's method on a square, each rank with a band of rows: a round exchanges the outermost rows and computes all.
 struct Laplace {
-  Rank ranks;
+  team::Rank ranks;
   std::uint64_t size;  ///< rows and columns
   Duration cell;       ///< to compute one
   bool overlaps;       ///< rows are under way while the others are computed
@@ -21,7 +21,7 @@ struct Laplace {
 
 /// A square is shifted by one row, each rank with a band of rows: a round sends one row and copies the others.
 struct Shift {
-  Rank ranks;
+  team::Rank ranks;
   std::uint64_t size;
   bool relaxed;  ///< the barrier is begun when the result is dropped, and ends in the background
 };
@@ -32,7 +32,7 @@ struct Barriers {
     meeting,   ///< comm's: a tree of counters
     messages,  ///< each rank tells another one, in as many steps as the number of ranks can be halved
   };
-  Rank ranks;
+  team::Rank ranks;
   Kind kind;
 };
 [[nodiscard]] double seconds_per_round(const Conditions& conditions, const Barriers& barriers);

@@ -19,7 +19,7 @@ struct Extent {
 struct Workload {
   std::uint64_t file_bytes;
   /// The program's read number `step`; nothing when it is through.
-  std::function<std::optional<Extent>(Rank rank, std::uint64_t step, Fabric& fabric)> next;
+  std::function<std::optional<Extent>(team::Rank rank, std::uint64_t step, Fabric& fabric)> next;
 };
 
 /// Each node reads the file from its start to its end.
@@ -31,6 +31,6 @@ struct Workload {
 /// As IOR does with one shared file: its blocks are dealt to the ranks in turn, and each reads its own, in order, at
 /// most `transfer_bytes` at a time.
 [[nodiscard]] Workload strided(std::uint64_t file_bytes, std::uint64_t block_bytes, std::uint64_t transfer_bytes,
-                               Rank nodes);
+                               team::Rank nodes);
 
 }  // namespace farside::figures

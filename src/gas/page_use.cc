@@ -6,20 +6,20 @@
 
 #include <fmt/format.h>
 
-namespace farside {
+namespace farside::gas {
 
-GatheredUse gather_use(PageAccess& access, Collectives& collectives, std::uint64_t most, Deadline deadline) {
+GatheredUse gather_use(PageAccess& access, comm::Collectives& collectives, std::uint64_t most, Deadline deadline) {
   most = std::min(most, access.pages().pages());  // no rank has used more
   std::vector<PageTraffic> used = access.traffic();
   std::ranges::sort(used, std::ranges::greater(), &PageTraffic::bytes);
   if (used.size() > most) used.resize(most);
 
-  Team& team = access.pages().team();
+  team::Team& team = access.pages().team();
   std::vector<PageId> pages;
   pages.reserve(used.size());
   for (const PageTraffic& one : used) pages.push_back(one.page);
   std::vector<PagePlace> places;
-  if (const Ended located = access.locate(pages, places, deadline); !located.done()) return {located};
+  if (const comm::Ended located = access.locate(pages, places, deadline); !located.done()) return {located};
 
   // All bring as many; those without operations are none.
   std::vector<PageUse> mine(most);
@@ -29,14 +29,14 @@ GatheredUse gather_use(PageAccess& access, Collectives& collectives, std::uint64
                one.bytes, one.remote_operations, one.remote_bytes};
   }
   std::vector<PageUse> all(most * team.size());
-  const Ended gathered = collectives.all_gather(access.channel(), std::span(mine), std::span(all), deadline);
+  const comm::Ended gathered = collectives.all_gather(access.channel(), std::span(mine), std::span(all), deadline);
   if (!gathered.done()) return {gathered};
   std::erase_if(all, [](const PageUse& use) { return use.operations == 0; });
   std::ranges::stable_sort(all, std::ranges::greater(), &PageUse::bytes);
   return {{}, std::move(all)};
 }
 
-std::vector<PageId> pages_to_own(const std::vector<PageUse>& uses, Rank rank) {
+std::vector<PageId> pages_to_own(const std::vector<PageUse>& uses, team::Rank rank) {
   std::map<PageId, PageUse> most_used;  // by page; of equal users, the lowest rank
   for (const PageUse& use : uses) {
     PageUse& most = most_used.try_emplace(use.page, use).first->second;
@@ -62,4 +62,4 @@ std::string report_of(const std::vector<PageUse>& uses, std::uint64_t page_bytes
   return text;
 }
 
-}  // namespace farside
+}  // namespace farside::gas

@@ -13,25 +13,28 @@
 #include "gas/time_limits.h"
 #include "gas/traffic.h"
 
-namespace farside {
+namespace farside::gas {
 
 namespace {
+
+using comm::Ended;
 
 constexpr std::uint64_t kMaxRemembered = 65'536;
 constexpr std::uint64_t kSpareSlots = 16;
 constexpr std::uint64_t kMaxPages = std::uint64_t{1} << 40U;
 
-std::uint64_t slots_for(const PagesOptions& options, const std::function<Rank(PageId)>& first_owner, Rank ranks) {
+std::uint64_t slots_for(const PagesOptions& options, const std::function<team::Rank(PageId)>& first_owner,
+                        team::Rank ranks) {
   if (options.slots != 0) return options.slots;
   std::vector<std::uint64_t> begun(ranks);
   for (PageId page = 0; page < options.pages; ++page) {
-    const Rank owner = first_owner(page);
+    const team::Rank owner = first_owner(page);
     if (owner < ranks) ++begun[owner];
   }
   return std::min(options.pages + kSpareSlots, 2 * std::ranges::max(begun) + kSpareSlots);
 }
 
-PageSettings settings_of(const std::string& name, const PagesOptions& options, Rank ranks) {
+PageSettings settings_of(const std::string& name, const PagesOptions& options, team::Rank ranks) {
   if (options.page_bytes < 64 || options.page_bytes > (16U << 20U)) {
     throw UsageError({"make global pages", name, "a page of " + std::to_string(options.page_bytes) + " bytes",
                       "make it 64 B to 16 MiB"});
@@ -39,8 +42,8 @@ PageSettings settings_of(const std::string& name, const PagesOptions& options, R
   if (options.pages == 0 || options.pages > kMaxPages) {
     throw UsageError({"make global pages", name, std::to_string(options.pages) + " pages", "make it from 1 to 2^40"});
   }
-  const auto in_turn = [ranks](PageId page) { return static_cast<Rank>(page % ranks); };
-  const std::function<Rank(PageId)> first_owner = options.first_owner ? options.first_owner : in_turn;
+  const auto in_turn = [ranks](PageId page) { return static_cast<team::Rank>(page % ranks); };
+  const std::function<team::Rank(PageId)> first_owner = options.first_owner ? options.first_owner : in_turn;
   const std::uint64_t remembered = options.remembered_places != 0
                                        ? std::min(options.remembered_places, options.pages)
                                        : std::clamp<std::uint64_t>(options.pages, 1, kMaxRemembered);
@@ -58,18 +61,18 @@ PageSettings settings_of(const std::string& name, const PagesOptions& options, R
 
 class Pages::Impl {
  public:
-  Impl(Team& team, const std::string& name, const PagesOptions& options)
+  Impl(team::Team& team, const std::string& name, const PagesOptions& options)
       : read_cache_bytes(options.read_cache_bytes), memory(team, name, settings_of(name, options, team.size())) {}
 
   const std::uint64_t read_cache_bytes;
   PageMemory memory;
 };
 
-Pages::Pages(Team& team, const std::string& name, const PagesOptions& options)
+Pages::Pages(team::Team& team, const std::string& name, const PagesOptions& options)
     : impl_(std::make_unique<Impl>(team, name, options)) {}
 Pages::~Pages() = default;
 
-Team& Pages::team() const noexcept { return impl_->memory.team(); }
+team::Team& Pages::team() const noexcept { return impl_->memory.team(); }
 std::uint64_t Pages::pages() const noexcept { return impl_->memory.layout().shape().pages; }
 std::uint64_t Pages::page_bytes() const noexcept { return impl_->memory.layout().shape().page_bytes; }
 
@@ -182,7 +185,7 @@ class PageAccess::Impl {
     for (const PagePart& part : begun_unknown) count(part);
     begun_unknown.clear();
   }
-  Old<std::uint64_t> counted(PageId page, const Old<std::uint64_t>& old) {
+  comm::Old<std::uint64_t> counted(PageId page, const comm::Old<std::uint64_t>& old) {
     if (old.ended.done()) count(page, sizeof(std::uint64_t));
     return old;
   }
@@ -313,15 +316,16 @@ bool PageAccess::is_open() const noexcept { return impl_->accessor.is_open(); }
 
 void PageAccess::check_closed() { impl_->check_closed(); }
 
-Old<std::uint64_t> PageAccess::fetch_add(PageId page, std::uint64_t offset, std::uint64_t addend, Deadline deadline) {
+comm::Old<std::uint64_t> PageAccess::fetch_add(PageId page, std::uint64_t offset, std::uint64_t addend,
+                                               Deadline deadline) {
   impl_->check_closed();
   impl_->check_word(page, offset);
   impl_->copies.drop(page);
   return impl_->counted(page, impl_->accessor.fetch_add(page, offset, addend, deadline));
 }
 
-Old<std::uint64_t> PageAccess::compare_swap(PageId page, std::uint64_t offset, std::uint64_t expected,
-                                            std::uint64_t desired, Deadline deadline) {
+comm::Old<std::uint64_t> PageAccess::compare_swap(PageId page, std::uint64_t offset, std::uint64_t expected,
+                                                  std::uint64_t desired, Deadline deadline) {
   impl_->check_closed();
   impl_->check_word(page, offset);
   impl_->copies.drop(page);
@@ -386,4 +390,4 @@ void PageAccess::invalidate(std::span<const PageId> pages) {
 std::vector<PageTraffic> PageAccess::traffic() const { return impl_->counter.all(); }
 void PageAccess::clear_traffic() { impl_->counter.clear(); }
 
-}  // namespace farside
+}  // namespace farside::gas

@@ -4,7 +4,7 @@
 
 #include "base/assert.h"
 
-namespace farside {
+namespace farside::gas {
 
 std::span<const std::byte> ReadCache::find_copy(PageId page) {
   const auto found = by_page_.find(page);
@@ -36,4 +36,4 @@ void ReadCache::clear() {
   by_page_.clear();
 }
 
-}  // namespace farside
+}  // namespace farside::gas

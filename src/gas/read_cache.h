@@ -9,7 +9,7 @@
 
 #include "farside/gas/page.h"
 
-namespace farside {
+namespace farside::gas {
 
 class ReadCache {
  public:
@@ -41,4 +41,4 @@ class ReadCache {
   std::unordered_map<PageId, std::list<Copy>::iterator> by_page_;
 };
 
-}  // namespace farside
+}  // namespace farside::gas

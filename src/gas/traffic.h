@@ -10,7 +10,7 @@
 
 #include "base/assert.h"
 
-namespace farside {
+namespace farside::gas {
 
 class TrafficCounter {
  public:
@@ -67,4 +67,4 @@ class TrafficCounter {
   std::unordered_map<PageId, PageTraffic> away_;
 };
 
-}  // namespace farside
+}  // namespace farside::gas

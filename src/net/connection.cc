@@ -10,7 +10,7 @@
 
 #include "base/assert.h"
 
-namespace farside {
+namespace farside::net {
 
 Connection::Connection(EventLoop& loop, Fd socket, std::function<void()> on_ready)
     : loop_(loop), socket_(std::move(socket)), handler_([this, ready = std::move(on_ready)](std::uint32_t events) {
@@ -79,4 +79,4 @@ void Connection::watch_again() { loop_.change(socket_.get(), events()); }
 
 std::uint32_t Connection::events() const { return (paused_ ? 0U : EPOLLIN) | (blocked_ ? EPOLLOUT : 0U); }
 
-}  // namespace farside
+}  // namespace farside::net

@@ -11,7 +11,7 @@
 
 #include "net/event_loop.h"
 
-namespace farside {
+namespace farside::net {
 
 /// For the loop's thread only.
 class Connection {
@@ -66,4 +66,4 @@ class Connection {
   bool paused_ = false;
 };
 
-}  // namespace farside
+}  // namespace farside::net

@@ -16,7 +16,7 @@
 #include "base/signals_held.h"
 #include "net/time_limits.h"
 
-namespace farside {
+namespace farside::net {
 
 namespace {
 
@@ -142,4 +142,4 @@ void EventLoop::run(std::uint64_t turn) {
   }
 }
 
-}  // namespace farside
+}  // namespace farside::net

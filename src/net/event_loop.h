@@ -15,7 +15,7 @@
 
 #include "base/task_queue.h"
 
-namespace farside {
+namespace farside::net {
 
 /// The loop runs on a thread of its own, with all signals blocked, from construction to stop(). It calls handlers one
 /// at a time. watch, change, forget, rest, tick, after and after_each_round are for that thread: reach it with post.
@@ -77,4 +77,4 @@ class EventLoop {
   std::thread thread_;
 };
 
-}  // namespace farside
+}  // namespace farside::net

@@ -1,6 +1,6 @@
 #include "net/handshake.h"
 
-namespace farside {
+namespace farside::net {
 
 namespace {
 
@@ -46,4 +46,4 @@ Digest session_key(const Secret& secret, const Hello& hello, const Challenge& ch
   return secret.prove("farside session", {wire_bytes(hello), wire_bytes(challenge), wire_bytes(claim)});
 }
 
-}  // namespace farside
+}  // namespace farside::net

@@ -17,7 +17,7 @@
 
 #include "net/secret.h"
 
-namespace farside {
+namespace farside::net {
 
 /// Advances with every change of the messages of teams and services, and of constants on which both sides rely
 /// (team/liveness.h, kv/protocol/lease.h).
@@ -69,4 +69,4 @@ requires std::has_unique_object_representations_v<Message>
 [[nodiscard]] Digest session_key(const Secret& secret, const Hello& hello, const Challenge& challenge,
                                  const Claim& claim);
 
-}  // namespace farside
+}  // namespace farside::net

@@ -10,7 +10,7 @@
 #include "base/backoff.h"
 #include "net/time_limits.h"
 
-namespace farside {
+namespace farside::net {
 
 namespace {
 
@@ -110,4 +110,4 @@ Introduction::Refusal Introduction::take_messages(const Secret& secret, std::str
   return {};
 }
 
-}  // namespace farside
+}  // namespace farside::net

@@ -13,7 +13,7 @@
 #include "net/session.h"
 #include "net/socket.h"
 
-namespace farside {
+namespace farside::net {
 
 /// The names that a member's errors contain.
 struct Introduced {
@@ -68,4 +68,4 @@ class Introduction {
   std::optional<Claim> claim_;
 };
 
-}  // namespace farside
+}  // namespace farside::net

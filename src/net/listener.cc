@@ -9,7 +9,7 @@
 
 #include "net/socket.h"
 
-namespace farside {
+namespace farside::net {
 
 namespace {
 
@@ -35,4 +35,4 @@ Listener::~Listener() {
   if (is_host_local(address_)) ::unlink(address_.c_str());
 }
 
-}  // namespace farside
+}  // namespace farside::net

@@ -6,7 +6,7 @@
 
 #include "farside/base/fd.h"
 
-namespace farside {
+namespace farside::net {
 
 class Listener {
  public:
@@ -28,4 +28,4 @@ class Listener {
   Fd socket_;
 };
 
-}  // namespace farside
+}  // namespace farside::net

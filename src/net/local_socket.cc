@@ -6,7 +6,7 @@
 
 #include "farside/base/error.h"
 
-namespace farside {
+namespace farside::net {
 
 sockaddr_un local_address(const std::string& path) {
   sockaddr_un address{};
@@ -35,4 +35,4 @@ bool is_of_this_user(const Fd& connection) {
   return peer.uid == ::geteuid();
 }
 
-}  // namespace farside
+}  // namespace farside::net

@@ -7,7 +7,7 @@
 
 #include "farside/base/fd.h"
 
-namespace farside {
+namespace farside::net {
 
 /// Throws Error when `path` is too long for one.
 [[nodiscard]] sockaddr_un local_address(const std::string& path);
@@ -19,4 +19,4 @@ void listen_for_this_user(const Fd& socket, const std::string& path);
 /// memory that this user may map.
 [[nodiscard]] bool is_of_this_user(const Fd& connection);
 
-}  // namespace farside
+}  // namespace farside::net

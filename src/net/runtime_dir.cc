@@ -12,7 +12,7 @@
 #include "farside/base/error.h"
 #include "farside/base/fd.h"
 
-namespace farside {
+namespace farside::net {
 
 namespace {
 
@@ -80,4 +80,4 @@ JobDir::~JobDir() {
   std::filesystem::remove_all(path_, ignored);
 }
 
-}  // namespace farside
+}  // namespace farside::net

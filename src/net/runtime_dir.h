@@ -7,7 +7,7 @@
 
 #include "base/file_lock.h"
 
-namespace farside {
+namespace farside::net {
 
 /// $FARSIDE_RUNTIME_DIR, else $XDG_RUNTIME_DIR/farside, else /tmp/farside-<uid>; made (mode 0700) when it is missing.
 /// Throws Error when it belongs to another user or others may enter it.
@@ -29,4 +29,4 @@ class JobDir {
   std::optional<FileLock> lock_;
 };
 
-}  // namespace farside
+}  // namespace farside::net

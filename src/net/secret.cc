@@ -9,7 +9,7 @@
 #include "farside/base/error.h"
 #include "farside/base/fd.h"
 
-namespace farside {
+namespace farside::net {
 
 Secret Secret::create(const std::filesystem::path& file) {
   const Secret secret(random_nonce());
@@ -57,4 +57,4 @@ std::string Secret::for_fabric() const {
   return {digest.begin(), digest.end()};
 }
 
-}  // namespace farside
+}  // namespace farside::net

@@ -8,7 +8,7 @@
 
 #include "base/hmac.h"
 
-namespace farside {
+namespace farside::net {
 
 /// Never logged, never sent.
 class Secret {
@@ -35,4 +35,4 @@ class Secret {
   Digest bytes_;
 };
 
-}  // namespace farside
+}  // namespace farside::net

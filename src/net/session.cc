@@ -2,7 +2,7 @@
 
 #include "base/wire.h"
 
-namespace farside {
+namespace farside::net {
 
 namespace {
 
@@ -46,4 +46,4 @@ Session::Next Session::open(std::string& bytes, Frame& frame) {
   return Next::frame;
 }
 
-}  // namespace farside
+}  // namespace farside::net

@@ -15,7 +15,7 @@
 
 #include "net/secret.h"
 
-namespace farside {
+namespace farside::net {
 
 enum class FrameKind : std::uint8_t {
   welcome,     ///< ← size (4), incarnation (2), epoch (4), exchanges to repeat (4), then each rank that is lost (4)
@@ -65,4 +65,4 @@ class Session {
   std::uint64_t received_ = 0;
 };
 
-}  // namespace farside
+}  // namespace farside::net

@@ -21,7 +21,7 @@
 #include "net/local_socket.h"
 #include "net/time_limits.h"
 
-namespace farside {
+namespace farside::net {
 
 namespace {
 
@@ -256,4 +256,4 @@ void write_all(const Fd& socket, std::string_view bytes, SetupClock::time_point 
   }
 }
 
-}  // namespace farside
+}  // namespace farside::net

@@ -9,7 +9,7 @@
 #include "farside/base/error.h"
 #include "farside/base/fd.h"
 
-namespace farside {
+namespace farside::net {
 
 /// The other side has ended the connection.
 class ClosedError : public Error {
@@ -56,4 +56,4 @@ void keep_alive(const Fd& socket);
 [[nodiscard]] std::string read_exactly(const Fd& socket, std::size_t bytes, SetupClock::time_point deadline);
 void write_all(const Fd& socket, std::string_view bytes, SetupClock::time_point deadline);
 
-}  // namespace farside
+}  // namespace farside::net

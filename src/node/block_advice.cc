@@ -3,9 +3,10 @@
 #include <algorithm>
 #include <bit>
 
-namespace farside {
+namespace farside::node {
 
-std::optional<std::uint64_t> better_block_bytes(const door::StatusReply& done, std::uint64_t block_bytes) {
+std::optional<std::uint64_t> better_block_bytes(const cache::node_socket::StatusReply& done,
+                                                std::uint64_t block_bytes) {
   constexpr std::uint64_t kSmallest = 4096;
   constexpr std::uint64_t kPoorlyFilled = 4;  // a quarter
   const std::uint64_t blocks = done.blocks_from_files + done.blocks_from_peers;
@@ -18,4 +19,4 @@ std::optional<std::uint64_t> better_block_bytes(const door::StatusReply& done, s
   return better < block_bytes ? std::optional(better) : std::nullopt;
 }
 
-}  // namespace farside
+}  // namespace farside::node

@@ -8,12 +8,13 @@
 #include <cstdint>
 #include <optional>
 
-#include "farside/cache/host_door.h"
+#include "farside/cache/node_socket.h"
 
-namespace farside {
+namespace farside::node {
 
 /// The block size with which a pool that has done `done` would hold more; nothing while there is room for all, or the
 /// blocks are filled well enough.
-[[nodiscard]] std::optional<std::uint64_t> better_block_bytes(const door::StatusReply& done, std::uint64_t block_bytes);
+[[nodiscard]] std::optional<std::uint64_t> better_block_bytes(const cache::node_socket::StatusReply& done,
+                                                              std::uint64_t block_bytes);
 
-}  // namespace farside
+}  // namespace farside::node

@@ -6,7 +6,7 @@
 
 #include "base/metrics.h"
 
-namespace farside {
+namespace farside::node {
 
 struct BlockLatencies {
   static constexpr std::string_view kName = "farside_cache_block_seconds";
@@ -17,4 +17,4 @@ struct BlockLatencies {
   metrics::Histogram file{{kName, kHelp, "from=\"file\""}};
 };
 
-}  // namespace farside
+}  // namespace farside::node

@@ -8,24 +8,26 @@
 
 #include "base/assert.h"
 
-namespace farside {
+namespace farside::node {
+
+namespace node_socket = cache::node_socket;
 
 Board::Board(std::uint64_t slot_count)
-    : file_(make_memfd("farside board", door::board_bytes(slot_count))),
-      mapping_(file_, door::board_bytes(slot_count), Mapping::Access::read_write) {}
+    : file_(make_memfd("farside board", node_socket::board_bytes(slot_count))),
+      mapping_(file_, node_socket::board_bytes(slot_count), Mapping::Access::read_write) {}
 
 Time Board::last_used(std::uint64_t slot) const {
   constexpr std::uint64_t kMax = std::numeric_limits<std::int64_t>::max();
-  return {static_cast<std::int64_t>(std::min(word(door::kStampsOffset + 8 * slot), kMax))};
+  return {static_cast<std::int64_t>(std::min(word(node_socket::kStampsOffset + 8 * slot), kMax))};
 }
 
-door::HitStripe Board::counts() const {
-  constexpr std::uint64_t kWords = sizeof(door::HitStripe) / 8;
+node_socket::HitStripe Board::counts() const {
+  constexpr std::uint64_t kWords = sizeof(node_socket::HitStripe) / 8;
   std::array<std::uint64_t, kWords> sums{};
-  for (std::uint64_t stripe = 0; stripe < door::kStripes; ++stripe) {
+  for (std::uint64_t stripe = 0; stripe < node_socket::kStripes; ++stripe) {
     for (std::uint64_t i = 0; i < kWords; ++i) sums.at(i) += word((stripe * kWords + i) * 8);
   }
-  return std::bit_cast<door::HitStripe>(sums);
+  return std::bit_cast<node_socket::HitStripe>(sums);
 }
 
 std::uint64_t Board::word(std::uint64_t offset) const {
@@ -34,4 +36,4 @@ std::uint64_t Board::word(std::uint64_t offset) const {
   return std::atomic_ref(*word).load(std::memory_order_relaxed);
 }
 
-}  // namespace farside
+}  // namespace farside::node

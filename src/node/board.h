@@ -1,6 +1,6 @@
 // board.h — the node's end of the board: what the host's programs have read, as they note it themselves.
 //
-// The layout is in cache/host_door.h. Programs write it without asking and may write nonsense; here it only steers
+// The layout is in cache/node_socket.h. Programs write it without asking and may write nonsense; here it only steers
 // which block goes first, and what `farside status` shows.
 #pragma once
 
@@ -8,19 +8,19 @@
 
 #include "farside/base/fd.h"
 #include "farside/cache/cache.h"
-#include "farside/cache/host_door.h"
+#include "farside/cache/node_socket.h"
 #include "farside/fabric/time.h"
 
-namespace farside {
+namespace farside::node {
 
-class Board final : public UseBoard {
+class Board final : public cache::UseBoard {
  public:
   explicit Board(std::uint64_t slot_count);
 
   /// A program's stamp is CLOCK_MONOTONIC in nanoseconds, which is the host fabric's clock.
   [[nodiscard]] Time last_used(std::uint64_t slot) const override;
   /// The sums of all stripes.
-  [[nodiscard]] door::HitStripe counts() const;
+  [[nodiscard]] cache::node_socket::HitStripe counts() const;
 
   [[nodiscard]] const Fd& file() const noexcept { return file_; }
   [[nodiscard]] std::uint64_t bytes() const noexcept { return mapping_.bytes(); }
@@ -32,4 +32,4 @@ class Board final : public UseBoard {
   Mapping mapping_;
 };
 
-}  // namespace farside
+}  // namespace farside::node

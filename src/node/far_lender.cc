@@ -1,10 +1,10 @@
 #include "node/far_lender.h"
 
-namespace farside {
+namespace farside::node {
 
 namespace {
 
-far::LenderOptions options_of(const ServiceAddresses& addresses, Team& team, std::uint64_t bytes) {
+far::LenderOptions options_of(const ServiceAddresses& addresses, team::Team& team, std::uint64_t bytes) {
   return {.self = team.rank(),
           .nodes = addresses.all(),
           .listen = addresses.own(),
@@ -14,7 +14,7 @@ far::LenderOptions options_of(const ServiceAddresses& addresses, Team& team, std
 
 }  // namespace
 
-FarLender::FarLender(const PoolDirectory& pool, Team& team, std::uint64_t bytes)
+FarLender::FarLender(const PoolDirectory& pool, team::Team& team, std::uint64_t bytes)
     : addresses_(pool, team, far::kServiceName, 1 + team.size()),  // kv's ports come first
       service_(options_of(addresses_, team, bytes), pool_secret()),
       thread_([this](const std::stop_token& stop) {
@@ -22,4 +22,4 @@ FarLender::FarLender(const PoolDirectory& pool, Team& team, std::uint64_t bytes)
         service_.serve_until([&stop] { return stop.stop_requested(); });
       }) {}
 
-}  // namespace farside
+}  // namespace farside::node

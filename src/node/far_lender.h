@@ -9,12 +9,12 @@
 #include "far/service/lender_service.h"
 #include "node/service_addresses.h"
 
-namespace farside {
+namespace farside::node {
 
 class FarLender {
  public:
   /// Collective. Lends `bytes` until destroyed. Throws Error when it cannot listen, or has not the memory.
-  FarLender(const PoolDirectory& pool, Team& team, std::uint64_t bytes);
+  FarLender(const PoolDirectory& pool, team::Team& team, std::uint64_t bytes);
 
  private:
   const ServiceAddresses addresses_;
@@ -22,4 +22,4 @@ class FarLender {
   std::jthread thread_;
 };
 
-}  // namespace farside
+}  // namespace farside::node

@@ -8,9 +8,9 @@
 #include "base/assert.h"
 #include "node/stores.h"
 
-namespace farside {
+namespace farside::node {
 
-std::uint64_t FileSource::load(const BlockKey& key, LocalSpan into) {
+std::uint64_t FileSource::load(const cache::BlockKey& key, LocalSpan into) {
   was_read_ = true;
   const std::uint64_t begin = key.index * block_bytes_;
   assert_that(begin < key.file.bytes, "a block that is loaded begins within its file");
@@ -28,4 +28,4 @@ std::uint64_t FileSource::load(const BlockKey& key, LocalSpan into) {
   return file_systems_.identify(file_) == key.file ? wanted : kFailed;
 }
 
-}  // namespace farside
+}  // namespace farside::node

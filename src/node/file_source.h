@@ -5,9 +5,9 @@
 
 #include "node/file_system.h"
 
-namespace farside {
+namespace farside::node {
 
-class FileSource final : public BlockSource {
+class FileSource final : public cache::BlockSource {
  public:
   /// Both must outlive the source. `times`: as examined.
   FileSource(const Fd& file, TimesFrom times, FileSystems& file_systems, std::uint64_t block_bytes)
@@ -15,7 +15,7 @@ class FileSource final : public BlockSource {
 
   /// Whole blocks of the version that `key` names, which stay right for as long as the file has this version's times;
   /// or kFailed. The file is looked at once more after the read.
-  std::uint64_t load(const BlockKey& key, LocalSpan into) override;
+  std::uint64_t load(const cache::BlockKey& key, LocalSpan into) override;
   /// Whether it was asked for a block: no node had it.
   [[nodiscard]] bool was_read() const noexcept { return was_read_; }
 
@@ -27,4 +27,4 @@ class FileSource final : public BlockSource {
   bool was_read_ = false;
 };
 
-}  // namespace farside
+}  // namespace farside::node

@@ -12,7 +12,7 @@
 
 #include "farside/base/error.h"
 
-namespace farside {
+namespace farside::node {
 
 namespace {
 
@@ -136,7 +136,7 @@ std::optional<IdentifiedFile> FileSystems::examine(const Fd& file) {
                         found->times};
 }
 
-std::optional<FileIdentity> FileSystems::identify(const Fd& file) {
+std::optional<cache::FileIdentity> FileSystems::identify(const Fd& file) {
   const auto found = examine(file);
   if (!found) return std::nullopt;
   return found->identity;
@@ -202,4 +202,4 @@ bool FileSystems::mounts_changed() const {
   return ::poll(&event, 1, 0) != 0;
 }
 
-}  // namespace farside
+}  // namespace farside::node

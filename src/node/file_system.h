@@ -31,7 +31,7 @@
 #include "base/mutex.h"
 #include "node/mount_watch.h"
 
-namespace farside {
+namespace farside::node {
 
 /// One line of mountinfo(5), as far as it names a file system.
 struct MountLine {
@@ -58,7 +58,7 @@ enum class TimesFrom : std::uint8_t {
 };
 
 struct IdentifiedFile {
-  FileIdentity identity;
+  cache::FileIdentity identity;
   TimesFrom times;
 };
 
@@ -68,7 +68,7 @@ class FileSystems {
 
   /// Nothing when the descriptor is not that of a regular file on a file system that can be cached.
   [[nodiscard]] std::optional<IdentifiedFile> examine(const Fd& file);
-  [[nodiscard]] std::optional<FileIdentity> identify(const Fd& file);
+  [[nodiscard]] std::optional<cache::FileIdentity> identify(const Fd& file);
 
  private:
   using MountKey = std::pair<std::uint64_t, std::uint64_t>;  // mount id, device
@@ -92,4 +92,4 @@ class FileSystems {
   std::map<MountKey, std::optional<FileSystem>> known_ GUARDED_BY(mutex_);
 };
 
-}  // namespace farside
+}  // namespace farside::node

@@ -5,12 +5,12 @@
 #include "farside/base/error.h"
 #include "farside/base/log.h"
 
-namespace farside {
+namespace farside::node {
 
 namespace {
 
 // farside up waits for a node as long as this goes on.
-kv::RecoveryProgress recorded_in(const PoolDirectory& pool, Rank rank) {
+kv::RecoveryProgress recorded_in(const PoolDirectory& pool, team::Rank rank) {
   return [&pool, rank](std::uint64_t bytes) {
     try {
       pool.write_recovered(rank, bytes);
@@ -20,7 +20,7 @@ kv::RecoveryProgress recorded_in(const PoolDirectory& pool, Rank rank) {
   };
 }
 
-kv::ServiceOptions options_of(const PoolDirectory& pool, const ServiceAddresses& addresses, Rank rank,
+kv::ServiceOptions options_of(const PoolDirectory& pool, const ServiceAddresses& addresses, team::Rank rank,
                               const KvNodeOptions& node) {
   kv::ServiceOptions options;
   options.self = rank;
@@ -38,13 +38,13 @@ kv::ServiceOptions options_of(const PoolDirectory& pool, const ServiceAddresses&
 
 }  // namespace
 
-KvServer::Running::Running(const kv::ServiceOptions& options, const Secret& secret)
+KvServer::Running::Running(const kv::ServiceOptions& options, const net::Secret& secret)
     : service_(options, secret), thread_([this](const std::stop_token& stop) {
         const std::stop_callback wake(stop, [this] { service_.wake(); });
         service_.serve_until([&stop] { return stop.stop_requested(); });
       }) {}
 
-KvServer::KvServer(const PoolDirectory& pool, Team& team, const KvNodeOptions& options)
+KvServer::KvServer(const PoolDirectory& pool, team::Team& team, const KvNodeOptions& options)
     : addresses_(pool, team, kv::kServiceName, 1) {
   const kv::ServiceOptions service = options_of(pool, addresses_, team.rank(), options);
   if (options.copies > 1) {
@@ -56,22 +56,22 @@ KvServer::KvServer(const PoolDirectory& pool, Team& team, const KvNodeOptions& o
 }
 
 // The standby first: its primary, on another node, waits for it.
-void KvServer::serve_copies(const kv::ServiceOptions& options, Team& team) {
+void KvServer::serve_copies(const kv::ServiceOptions& options, team::Team& team) {
   if (team.incarnation() != 0) {
     log::warn(
         "this node was started again and has no part in the key-value store until the pool is started again; "
         "farside status says what there still is a copy of");
     return;
   }
-  const Rank size = team.size();
-  const auto standby_of = [size](Rank rank) { return (rank + 1) % size; };
-  const Secret secret = pool_secret();
+  const team::Rank size = team.size();
+  const auto standby_of = [size](team::Rank rank) { return (rank + 1) % size; };
+  const net::Secret secret = pool_secret();
   kv::ServiceOptions primary = options;
-  for (Rank each = 0; each < size; ++each) {
+  for (team::Rank each = 0; each < size; ++each) {
     primary.replica.standbys.push_back(standbys_->all().at(standby_of(each)));
   }
-  primary.replica.is_primary_dead = [&team](Rank rank) { return team.has_died(rank); };
-  primary.replica.is_standby_dead = [&team, standby_of](Rank rank) { return team.has_died(standby_of(rank)); };
+  primary.replica.is_primary_dead = [&team](team::Rank rank) { return team.has_died(rank); };
+  primary.replica.is_standby_dead = [&team, standby_of](team::Rank rank) { return team.has_died(standby_of(rank)); };
   kv::ServiceOptions standby = primary;
   standby.self = (team.rank() + size - 1) % size;
   standby.listen = standbys_->own();
@@ -80,4 +80,4 @@ void KvServer::serve_copies(const kv::ServiceOptions& options, Team& team) {
   primary_ = std::make_unique<Running>(primary, secret);
 }
 
-}  // namespace farside
+}  // namespace farside::node

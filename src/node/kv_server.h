@@ -13,7 +13,7 @@
 #include "node/pool_directory.h"
 #include "node/service_addresses.h"
 
-namespace farside {
+namespace farside::node {
 
 struct KvNodeOptions {
   std::uint64_t bytes = 0;   ///< of memory, for each copy; 0: no store
@@ -28,20 +28,20 @@ class KvServer {
   /// `pool`, and, in a pool on several machines, on the port of the coordinator + 1 + rank of this one (its standby on
   /// that + twice the number of ranks). With two copies a node that was started again serves nothing: what it had its
   /// successor has. Throws Error when it cannot listen there, has not the memory, or cannot recover from its journal.
-  KvServer(const PoolDirectory& pool, Team& team, const KvNodeOptions& options);
+  KvServer(const PoolDirectory& pool, team::Team& team, const KvNodeOptions& options);
 
  private:
   /// A service, and the thread that runs it.
   class Running {
    public:
-    Running(const kv::ServiceOptions& options, const Secret& secret);
+    Running(const kv::ServiceOptions& options, const net::Secret& secret);
 
    private:
     kv::Service service_;
     std::jthread thread_;
   };
 
-  void serve_copies(const kv::ServiceOptions& options, Team& team);
+  void serve_copies(const kv::ServiceOptions& options, team::Team& team);
 
   const ServiceAddresses addresses_;
   std::optional<ServiceAddresses> standbys_;  ///< by the rank that has them
@@ -49,4 +49,4 @@ class KvServer {
   std::unique_ptr<Running> primary_;
 };
 
-}  // namespace farside
+}  // namespace farside::node

@@ -7,15 +7,15 @@
 
 #include "base/assert.h"
 
-namespace farside {
+namespace farside::node {
 
-LoadQueue::Admitted LoadQueue::take_in(Visit& visit, const BlockKey& key, Time now) {
+LoadQueue::Admitted LoadQueue::take_in(Visit& visit, const cache::BlockKey& key, Time now) {
   const MutexLock lock(mutex_);
   const auto load = find(key);
   if (under_way_.size() < kMaxLoads && load == under_way_.end()) {
     return {Admission::begun, begin({std::move(visit), key, now}, now)};
   }
-  const bool is_stuck = under_way_.size() == kMaxLoads && now - last_change_ >= time_limits::kTurn;
+  const bool is_stuck = under_way_.size() == kMaxLoads && now - last_change_ >= cache::time_limits::kTurn;
   const bool is_late = load != under_way_.end() && load->answered;
   if (is_stuck || is_late || waiting_.size() >= kMaxWaiting) return {Admission::busy, std::nullopt};
   assert_that(!under_way_.empty(), "while a request waits, another is under way, whose thread takes it next");
@@ -54,12 +54,12 @@ std::vector<int> LoadQueue::take_late(Time now) {
   std::vector<int> late;
   const MutexLock lock(mutex_);
   for (UnderWay& one : under_way_) {
-    if (one.answered || now - one.arrived < time_limits::kAnswer) continue;
+    if (one.answered || now - one.arrived < cache::time_limits::kAnswer) continue;
     one.answered = true;
     late.push_back(one.client);
   }
   std::erase_if(waiting_, [&](const Waiting& one) REQUIRES(mutex_) {
-    const Duration limit = one.begun || is_under_way(one.key) ? time_limits::kAnswer : time_limits::kTurn;
+    const Duration limit = one.begun || is_under_way(one.key) ? cache::time_limits::kAnswer : cache::time_limits::kTurn;
     const bool is_late = now - one.arrived >= limit;
     if (is_late) late.push_back(one.visit.client);
     return is_late;
@@ -79,11 +79,11 @@ void LoadQueue::close() {
   changed_.notify_all();
 }
 
-std::list<LoadQueue::UnderWay>::const_iterator LoadQueue::find(const BlockKey& key) const {
+std::list<LoadQueue::UnderWay>::const_iterator LoadQueue::find(const cache::BlockKey& key) const {
   return std::ranges::find_if(under_way_, [&key](const UnderWay& one) { return one.key == key; });
 }
 
-bool LoadQueue::is_under_way(const BlockKey& key) const { return find(key) != under_way_.end(); }
+bool LoadQueue::is_under_way(const cache::BlockKey& key) const { return find(key) != under_way_.end(); }
 
 LoadQueue::Turn LoadQueue::begin(Waiting waiting, Time now) {
   assert_that(under_way_.size() < kMaxLoads, "at most kMaxLoads loads are under way");
@@ -94,4 +94,4 @@ LoadQueue::Turn LoadQueue::begin(Waiting waiting, Time now) {
   return {std::prev(under_way_.end()), std::move(waiting.visit)};
 }
 
-}  // namespace farside
+}  // namespace farside::node

@@ -20,19 +20,19 @@
 #include <vector>
 
 #include "farside/cache/cache.h"
-#include "farside/cache/host_door.h"
+#include "farside/cache/node_socket.h"
 
 #include "base/mutex.h"
-#include "node/door_packet.h"
+#include "node/socket_packet.h"
 
-namespace farside {
+namespace farside::node {
 
 /// A request as it came, and from which client.
 struct Visit {
   int client = -1;
-  std::array<std::byte, sizeof(door::Request)> buffer{};
+  std::array<std::byte, sizeof(cache::node_socket::Request)> buffer{};
   Packet packet;
-  LoaderWatch watch;
+  cache::LoaderWatch watch;
 
   [[nodiscard]] std::span<const std::byte> bytes() const {
     return std::span(buffer).first(packet.whole ? packet.bytes : 0);
@@ -46,7 +46,7 @@ class LoadQueue {
 
   struct UnderWay {
     int client;
-    BlockKey key;
+    cache::BlockKey key;
     Time arrived;
     bool answered = false;  ///< by another thread
   };
@@ -61,7 +61,7 @@ class LoadQueue {
   };
 
   /// Takes in a request for block `key`. It stays the caller's only where `busy` is returned, and is to be told so.
-  [[nodiscard]] Admitted take_in(Visit& visit, const BlockKey& key, Time now);
+  [[nodiscard]] Admitted take_in(Visit& visit, const cache::BlockKey& key, Time now);
   /// The turn is over. False when its client was answered meanwhile, and is none of the caller's business any more.
   [[nodiscard]] bool end(const Turn& turn, Time now);
   /// The turn is over without an answer: it waits once more, behind all others.
@@ -79,12 +79,12 @@ class LoadQueue {
  private:
   struct Waiting {
     Visit visit;
-    BlockKey key;
+    cache::BlockKey key;
     Time arrived;
     bool begun = false;  ///< it had a turn, in which another node was loading its block
   };
-  [[nodiscard]] std::list<UnderWay>::const_iterator find(const BlockKey& key) const REQUIRES(mutex_);
-  [[nodiscard]] bool is_under_way(const BlockKey& key) const REQUIRES(mutex_);
+  [[nodiscard]] std::list<UnderWay>::const_iterator find(const cache::BlockKey& key) const REQUIRES(mutex_);
+  [[nodiscard]] bool is_under_way(const cache::BlockKey& key) const REQUIRES(mutex_);
   [[nodiscard]] Turn begin(Waiting waiting, Time now) REQUIRES(mutex_);
 
   Mutex mutex_;
@@ -95,4 +95,4 @@ class LoadQueue {
   bool closed_ GUARDED_BY(mutex_) = false;
 };
 
-}  // namespace farside
+}  // namespace farside::node

@@ -20,7 +20,7 @@
 #include "base/assert.h"
 #include "base/random_bits.h"
 
-namespace farside {
+namespace farside::node {
 
 namespace {
 
@@ -139,4 +139,4 @@ std::string MountWatch::watches() const {
   }
 }
 
-}  // namespace farside
+}  // namespace farside::node

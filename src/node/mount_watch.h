@@ -21,7 +21,7 @@
 
 #include "farside/base/fd.h"
 
-namespace farside {
+namespace farside::node {
 
 /// An inotify instance for processes to inherit.
 struct SharedMountWatch {
@@ -55,4 +55,4 @@ class MountWatch {
   std::uint64_t nonce_ = 0;
 };
 
-}  // namespace farside
+}  // namespace farside::node

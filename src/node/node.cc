@@ -14,13 +14,13 @@
 
 #include "base/file_limit.h"
 #include "node/board.h"
-#include "node/door.h"
-#include "node/door_server.h"
 #include "node/far_lender.h"
 #include "node/kv_server.h"
 #include "node/prefaulter.h"
+#include "node/request_handler.h"
+#include "node/socket_server.h"
 
-namespace farside {
+namespace farside::node {
 
 namespace {
 
@@ -57,28 +57,28 @@ void serve_until_asked_to_end(sigset_t signals) {
 
 }  // namespace
 
-void run_node(const PoolDirectory& pool, const CacheOptions& options, const KvNodeOptions& kv_options,
-              std::uint64_t far_bytes, const std::function<void(Rank)>& joined) {
+void run_node(const PoolDirectory& pool, const cache::CacheOptions& options, const KvNodeOptions& kv_options,
+              std::uint64_t far_bytes, const std::function<void(team::Rank)>& joined) {
   const sigset_t signals = block_signals();  // first: threads inherit it
   allow_many_files();
   keep_shared_memory_out_of_cores();
 
-  const std::unique_ptr<Team> team = join_team();
+  const std::unique_ptr<team::Team> team = team::join_team();
   log::set_prefix("node " + std::to_string(team->rank()));
   joined(team->rank());
   std::optional<Board> board;  // made when the cache knows its size, but outlives it
-  Cache cache(*team, options);
+  cache::Cache cache(*team, options);
   cache.set_board(board.emplace(cache.layout().slot_count));
   std::optional<FarLender> lender;
   if (far_bytes != 0) lender.emplace(pool, *team, far_bytes);
   std::optional<KvServer> kv;
   if (kv_options.bytes != 0) kv.emplace(pool, *team, kv_options);
   Prefaulter prefaulter(cache.region(), cache.layout());
-  Door door(*team, cache, *board, prefaulter);
-  const DoorServer server(team->fabric(), door, pool.door(team->rank()));
+  RequestHandler handler(*team, cache, *board, prefaulter);
+  const SocketServer server(team->fabric(), handler, pool.node_socket(team->rank()));
 
   team->on_cut_off([] { ::kill(::getpid(), kCutOff); });
   serve_until_asked_to_end(signals);
 }
 
-}  // namespace farside
+}  // namespace farside::node

@@ -31,7 +31,7 @@
 #include "team/launcher.h"
 #include "team/member_card.h"
 
-namespace farside {
+namespace farside::node {
 
 namespace {
 
@@ -74,7 +74,7 @@ int run_detached(const PoolDirectory& directory, const PoolOptions& options, con
 
 // The options that are the same on every machine.
 std::vector<std::string> common_options(const PoolOptions& options) {
-  const CacheOptions& cache = options.cache;
+  const cache::CacheOptions& cache = options.cache;
   return {"--cache=" + std::to_string(cache.cache_bytes), "--block=" + std::to_string(cache.block_bytes),
           "--groups=" + std::to_string(cache.groups),     "--singlet-ratio=" + std::to_string(cache.singlet_ratio),
           "--kv=" + std::to_string(options.kv_bytes),     "--kv-copies=" + std::to_string(options.kv_copies),
@@ -116,7 +116,8 @@ StartProgress progress_of(const PoolDirectory& directory) {
   StartProgress progress;
   for (const PoolRecord::Node& node : record ? record->nodes : std::vector<PoolRecord::Node>{}) {
     progress.recovered_bytes += directory.read_recovered(node.rank);
-    if (ask_status(directory.door(node.rank), node::time_limits::kStatus).state == DoorStatus::State::answered) {
+    if (ask_status(directory.node_socket(node.rank), node::time_limits::kStatus).state ==
+        SocketStatus::State::answered) {
       ++progress.ready;
     } else if (ProcessWatch(node.process).ended()) {
       throw Error({"start", "node " + std::to_string(node.rank), "it has ended", ""});
@@ -125,7 +126,7 @@ StartProgress progress_of(const PoolDirectory& directory) {
   return progress;
 }
 
-void wait_until_ready(const PoolDirectory& directory, Rank nodes, const ProcessWatch& supervisor,
+void wait_until_ready(const PoolDirectory& directory, team::Rank nodes, const ProcessWatch& supervisor,
                       const SignalsHeld& signals, const std::function<void(const StartProgress&)>& show) {
   StartProgress progress;
   ProgressDeadline deadline(node::time_limits::kStart, steady_clock::now());
@@ -151,7 +152,7 @@ PoolRecord record_of_running_pool(const PoolDirectory& directory) {
 
 }  // namespace
 
-std::uint64_t default_cache_bytes(Rank nodes, std::uint64_t block_bytes) {
+std::uint64_t default_cache_bytes(team::Rank nodes, std::uint64_t block_bytes) {
   constexpr std::uint64_t kUsual = 1U << 30U;
   if (block_bytes == 0) return 0;  // refused with the cache's other options
   const std::uint64_t share = available_memory_bytes() / 2 / nodes;
@@ -159,7 +160,7 @@ std::uint64_t default_cache_bytes(Rank nodes, std::uint64_t block_bytes) {
 }
 
 FileLock prepare_pool(const PoolDirectory& directory, const PoolOptions& options) {
-  const Geometry geometry(options.cache, options.all_nodes);
+  const cache::Geometry geometry(options.cache, options.all_nodes);
   const std::uint64_t of_node =
       geometry.layout().region_bytes + options.kv_bytes * options.kv_copies + options.far_bytes;
   const std::uint64_t needed = of_node * options.nodes;
@@ -182,14 +183,15 @@ FileLock prepare_pool(const PoolDirectory& directory, const PoolOptions& options
 int run_pool(const PoolDirectory& directory, const PoolOptions& options) {
   const bool own_secret = options.secret.empty();
   const std::filesystem::path secret = own_secret ? directory.secret() : options.secret;
-  if (!own_secret) Secret::load(secret).save(directory.secret());  // where this machine's clients of kv look for it
-  std::optional<Coordinator> coordinator;
+  if (!own_secret)
+    net::Secret::load(secret).save(directory.secret());  // where this machine's clients of kv look for it
+  std::optional<team::Coordinator> coordinator;
   if (options.join.empty()) {
-    MemberCard expected = MemberCard::of_this_process(0);
+    team::MemberCard expected = team::MemberCard::of_this_process(0);
     expected.terms = terms(options);
     coordinator.emplace(options.listen.empty() ? directory.coordinator().string() : options.listen,
-                        own_secret ? Secret::create(secret) : Secret::load(secret), options.all_nodes,
-                        MemberCard::admission(std::move(expected)));
+                        own_secret ? net::Secret::create(secret) : net::Secret::load(secret), options.all_nodes,
+                        team::MemberCard::admission(std::move(expected)));
   }
   const std::string meeting = coordinator ? coordinator->address() : options.join;
   PoolRecord record{.supervisor = ::getpid(),
@@ -200,7 +202,7 @@ int run_pool(const PoolDirectory& directory, const PoolOptions& options) {
                     .kv_bytes = options.kv_bytes,
                     .kv_copies = options.kv_copies,
                     .far_bytes = options.far_bytes};
-  const auto record_restart = [&](Rank rank, pid_t process) {
+  const auto record_restart = [&](team::Rank rank, pid_t process) {
     PoolRecord::Node& node = record.nodes.at(rank - options.first_rank);
     node.process = process;
     ++node.restarts;
@@ -211,26 +213,26 @@ int run_pool(const PoolDirectory& directory, const PoolOptions& options) {
     }
   };
   const SharedMountWatch mount_watch = share_mount_watch();
-  std::vector<std::string> environment = {std::string(kCoordinatorVariable) + "=" + meeting,
-                                          std::string(kSecretFileVariable) + "=" + secret.string(),
-                                          std::string(kTermsVariable) + "=" + terms(options)};
+  std::vector<std::string> environment = {std::string(team::kCoordinatorVariable) + "=" + meeting,
+                                          std::string(team::kSecretFileVariable) + "=" + secret.string(),
+                                          std::string(team::kTermsVariable) + "=" + terms(options)};
   if (mount_watch.instance) environment.push_back(mount_watch.variable);
-  Launcher launcher({.command = node_command(directory, options),
-                     .ranks = options.nodes,
-                     .first_rank = options.first_rank,
-                     .environment = std::move(environment),
-                     .end_all_on_failure = false,
-                     .on_end =
-                         [&](Rank rank, const std::string& how) {
-                           if (coordinator) coordinator->miss(rank, how);
-                         },
-                     .restart = RestartPolicy{},
-                     .on_restart = record_restart});
-  for (Rank rank = options.first_rank; rank < options.first_rank + options.nodes; ++rank) {
+  team::Launcher launcher({.command = node_command(directory, options),
+                           .ranks = options.nodes,
+                           .first_rank = options.first_rank,
+                           .environment = std::move(environment),
+                           .end_all_on_failure = false,
+                           .on_end =
+                               [&](team::Rank rank, const std::string& how) {
+                                 if (coordinator) coordinator->miss(rank, how);
+                               },
+                           .restart = team::RestartPolicy{},
+                           .on_restart = record_restart});
+  for (team::Rank rank = options.first_rank; rank < options.first_rank + options.nodes; ++rank) {
     record.nodes.push_back({rank, launcher.pid(rank)});
   }
   directory.write_record(record);
-  const JobEnd end = launcher.wait();
+  const team::JobEnd end = launcher.wait();
   if (end.failures.empty()) directory.clean();  // otherwise the record stays, which start_pool looks at
   return end.code;
 }
@@ -266,8 +268,8 @@ PoolStatus pool_status(const PoolDirectory& directory) {
   if (!directory.is_locked()) throw no_pool();
   PoolStatus status{record_of_running_pool(directory), {}};
   for (const PoolRecord::Node& node : status.record.nodes) {
-    const DoorStatus door = ask_status(directory.door(node.rank), node::time_limits::kStatus);
-    status.nodes.push_back({node, door, !ProcessWatch(node.process).ended()});
+    const SocketStatus socket = ask_status(directory.node_socket(node.rank), node::time_limits::kStatus);
+    status.nodes.push_back({node, socket, !ProcessWatch(node.process).ended()});
   }
   return status;
 }
@@ -278,8 +280,8 @@ PoolStatus pool_status_when_up(const PoolDirectory& directory, milliseconds time
     const bool last = steady_clock::now() > deadline;
     try {
       PoolStatus status = pool_status(directory);
-      const auto up = std::ranges::count(status.nodes, DoorStatus::State::answered,
-                                         [](const NodeStatus& node) { return node.door.state; });
+      const auto up = std::ranges::count(status.nodes, SocketStatus::State::answered,
+                                         [](const NodeStatus& node) { return node.socket.state; });
       if (last || std::cmp_equal(up, status.nodes.size())) return status;
     } catch (const Error&) {
       if (last) throw;  // until then it may be just starting
@@ -309,4 +311,4 @@ PoolEnd end_pool(const PoolDirectory& directory) {
   return ended ? PoolEnd::ended : PoolEnd::killed;
 }
 
-}  // namespace farside
+}  // namespace farside::node

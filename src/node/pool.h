@@ -13,17 +13,17 @@
 #include <vector>
 
 #include "base/file_lock.h"
-#include "node/door_client.h"
 #include "node/pool_directory.h"
+#include "node/socket_client.h"
 
-namespace farside {
+namespace farside::node {
 
 /// A pool, or the part of one that is on this machine.
 struct PoolOptions {
-  Rank nodes = 1;  ///< on this machine: ranks first_rank, first_rank + 1, ...
-  Rank first_rank = 0;
-  Rank all_nodes = 1;  ///< on all machines
-  CacheOptions cache;
+  team::Rank nodes = 1;  ///< on this machine: ranks first_rank, first_rank + 1, ...
+  team::Rank first_rank = 0;
+  team::Rank all_nodes = 1;  ///< on all machines
+  cache::CacheOptions cache;
   std::uint64_t kv_bytes = 0;   ///< of each node, for keys and values; 0: none
   std::uint32_t kv_copies = 1;  ///< of all keys and values, each on a node of its own: 1 or 2
   std::string kv_dir;           ///< where their journals are; empty: there are none
@@ -37,7 +37,7 @@ struct PoolOptions {
 };
 
 /// The memory for each node when the user does not say: 1 GiB, or less where memory is small.
-[[nodiscard]] std::uint64_t default_cache_bytes(Rank nodes, std::uint64_t block_bytes);
+[[nodiscard]] std::uint64_t default_cache_bytes(team::Rank nodes, std::uint64_t block_bytes);
 
 /// The right to start a pool in `directory`. Throws UsageError on options that cannot be, Error when a pool runs there
 /// already or there is not memory enough. Removes what a killed pool left, and logs that; keeps the last pool's log.
@@ -48,7 +48,7 @@ struct PoolOptions {
 [[nodiscard]] int run_pool(const PoolDirectory& directory, const PoolOptions& options);
 
 struct StartProgress {
-  Rank ready = 0;                     ///< nodes on this machine
+  team::Rank ready = 0;               ///< nodes on this machine
   std::uint64_t recovered_bytes = 0;  ///< that have been read of the nodes' journals
 
   friend bool operator==(const StartProgress&, const StartProgress&) = default;
@@ -81,7 +81,7 @@ void start_pool(const PoolDirectory& directory, const PoolOptions& options, File
 
 struct NodeStatus {
   PoolRecord::Node node;
-  DoorStatus door;
+  SocketStatus socket;
   bool is_running;  ///< its process
 };
 
@@ -105,4 +105,4 @@ enum class PoolEnd : std::uint8_t {
 /// Returns when nothing is left of the pool. Throws Error when none is running.
 PoolEnd end_pool(const PoolDirectory& directory);
 
-}  // namespace farside
+}  // namespace farside::node

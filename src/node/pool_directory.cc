@@ -10,17 +10,17 @@
 #include <nlohmann/json.hpp>
 
 #include "farside/base/error.h"
-#include "farside/cache/host_door.h"
+#include "farside/cache/node_socket.h"
 
 #include "far/service/link_messages.h"
 #include "kv/service/link_messages.h"
 #include "service/service_socket.h"
 
-namespace farside {
+namespace farside::node {
 
 namespace {
 
-constexpr std::string_view kDoor = "node";
+constexpr std::string_view kNodeName = "node";
 
 constexpr std::string_view kRecovered = ".recovered";
 
@@ -28,13 +28,14 @@ constexpr std::string_view kRecovered = ".recovered";
 bool is_beside_socket(std::string_view name, std::string_view service, std::string_view suffix) {
   if (!name.ends_with(suffix)) return false;
   name.remove_suffix(suffix.size());
-  return is_service_socket(std::string(name), service);
+  return service::is_service_socket(std::string(name), service);
 }
 
 bool belongs_to_pool(const std::string& name) {
   return name == "pool.json" || name == "pool.json.new" || name == "coordinator.sock" || name == "secret" ||
-         is_service_socket(name, kDoor) || is_service_socket(name, kv::kServiceName) ||
-         is_service_socket(name, far::kServiceName) || is_beside_socket(name, kDoor, door::kSilenceSuffix) ||
+         service::is_service_socket(name, kNodeName) || service::is_service_socket(name, kv::kServiceName) ||
+         service::is_service_socket(name, far::kServiceName) ||
+         is_beside_socket(name, kNodeName, cache::node_socket::kSilenceSuffix) ||
          is_beside_socket(name, kv::kServiceName, kRecovered);
 }
 
@@ -50,14 +51,16 @@ Number number_in(const nlohmann::json& object, const char* name) {
 }
 
 PoolRecord::Node node_in(const nlohmann::json& object) {
-  return {.rank = number_in<Rank>(object, "rank"),
+  return {.rank = number_in<team::Rank>(object, "rank"),
           .process = number_in<pid_t>(object, "process"),
           .restarts = number_in<std::uint32_t>(object, "restarts")};
 }
 
 }  // namespace
 
-std::filesystem::path PoolDirectory::door(Rank rank) const { return service_socket(path_, kDoor, rank); }
+std::filesystem::path PoolDirectory::node_socket(team::Rank rank) const {
+  return service::service_socket(path_, kNodeName, rank);
+}
 
 std::optional<FileLock> PoolDirectory::try_lock() const { return try_lock_as(FileLock::Kind::exclusive); }
 
@@ -107,18 +110,18 @@ std::optional<PoolRecord> PoolDirectory::read_record() const {
   }
 }
 
-std::filesystem::path PoolDirectory::recovered(Rank rank) const {
-  return service_socket(path_, kv::kServiceName, rank).concat(kRecovered);
+std::filesystem::path PoolDirectory::recovered(team::Rank rank) const {
+  return service::service_socket(path_, kv::kServiceName, rank).concat(kRecovered);
 }
 
-void PoolDirectory::write_recovered(Rank rank, std::uint64_t bytes) const {
+void PoolDirectory::write_recovered(team::Rank rank, std::uint64_t bytes) const {
   std::ofstream file(recovered(rank));
   file << bytes << '\n';
   file.close();
   if (!file) throw errno_error("write", recovered(rank), "make room in the runtime directory");
 }
 
-std::uint64_t PoolDirectory::read_recovered(Rank rank) const {
+std::uint64_t PoolDirectory::read_recovered(team::Rank rank) const {
   std::uint64_t bytes = 0;
   std::ifstream(recovered(rank)) >> bytes;
   return bytes;
@@ -146,4 +149,4 @@ void PoolDirectory::drop_log() const {
   std::filesystem::remove(log(), ignored);
 }
 
-}  // namespace farside
+}  // namespace farside::node

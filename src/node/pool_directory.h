@@ -5,8 +5,8 @@
 //   pool.log.1         what those of the pool before have said
 //   coordinator.sock   where the nodes meet
 //   secret             what they prove to know (mode 0600)
-//   node-<rank>.sock   the host doors
-//   node-<rank>.sock.silent   made by a program that the node does not answer (farside/cache/host_door.h)
+//   node-<rank>.sock   the nodes' sockets
+//   node-<rank>.sock.silent   made by a program that the node does not answer (farside/cache/node_socket.h)
 //   kv-<rank>.sock     the key-value servers
 //   kv-<rank>.sock.recovered   how much of its journal a key-value server that is starting has read
 //   far-<rank>.sock    the node's service of far memory
@@ -27,12 +27,12 @@
 
 #include "base/file_lock.h"
 
-namespace farside {
+namespace farside::node {
 
 /// The content of pool.json.
 struct PoolRecord {
   struct Node {
-    Rank rank = 0;
+    team::Rank rank = 0;
     pid_t process = 0;
     std::uint32_t restarts = 0;  ///< how often it died and was started again
   };
@@ -55,7 +55,7 @@ class PoolDirectory {
   [[nodiscard]] std::filesystem::path log() const { return path_ / "pool.log"; }
   [[nodiscard]] std::filesystem::path coordinator() const { return path_ / "coordinator.sock"; }
   [[nodiscard]] std::filesystem::path secret() const { return path_ / "secret"; }
-  [[nodiscard]] std::filesystem::path door(Rank rank) const;
+  [[nodiscard]] std::filesystem::path node_socket(team::Rank rank) const;
 
   /// The lock, held as long as the descriptor (or a copy that a fork made) is open; nothing when a pool runs here.
   [[nodiscard]] std::optional<FileLock> try_lock() const;
@@ -68,9 +68,9 @@ class PoolDirectory {
   [[nodiscard]] std::optional<PoolRecord> read_record() const;
 
   /// Records how much of its journal the key-value server of `rank` has read. Throws Error when that fails.
-  void write_recovered(Rank rank, std::uint64_t bytes) const;
+  void write_recovered(team::Rank rank, std::uint64_t bytes) const;
   /// 0: it has recorded nothing.
-  [[nodiscard]] std::uint64_t read_recovered(Rank rank) const;
+  [[nodiscard]] std::uint64_t read_recovered(team::Rank rank) const;
 
   /// Removes the files of a pool, but a log in which something is. The caller holds the lock. True when there were any.
   bool clean() const;
@@ -81,9 +81,9 @@ class PoolDirectory {
  private:
   [[nodiscard]] std::optional<FileLock> try_lock_as(FileLock::Kind kind) const;
   [[nodiscard]] std::filesystem::path record() const { return path_ / "pool.json"; }
-  [[nodiscard]] std::filesystem::path recovered(Rank rank) const;
+  [[nodiscard]] std::filesystem::path recovered(team::Rank rank) const;
 
   std::filesystem::path path_;
 };
 
-}  // namespace farside
+}  // namespace farside::node

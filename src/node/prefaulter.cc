@@ -8,7 +8,7 @@
 
 #include "base/assert.h"
 
-namespace farside {
+namespace farside::node {
 
 namespace {
 
@@ -18,7 +18,7 @@ constexpr std::uint64_t kAheadBytes = 64U << 20U;
 
 }  // namespace
 
-Prefaulter::Prefaulter(const Region& region, const CacheLayout& layout)
+Prefaulter::Prefaulter(const Region& region, const cache::CacheLayout& layout)
     : region_(region),
       layout_(layout),
       used_end_(layout.slots_offset),
@@ -26,7 +26,7 @@ Prefaulter::Prefaulter(const Region& region, const CacheLayout& layout)
       thread_([this](const std::stop_token& stop) { run(stop); }) {}
 
 void Prefaulter::used(std::uint64_t slot) {
-  const std::uint64_t end = layout_.slots_offset + (slot + 1) * slot_stride(layout_.block_bytes);
+  const std::uint64_t end = layout_.slots_offset + (slot + 1) * cache::slot_stride(layout_.block_bytes);
   assert_that(end <= region_.bytes(), "a block comes into a slot of the region");
   const MutexLock lock(mutex_);
   if (end <= used_end_) return;
@@ -59,4 +59,4 @@ std::optional<std::size_t> Prefaulter::next() const {
   return std::nullopt;
 }
 
-}  // namespace farside
+}  // namespace farside::node

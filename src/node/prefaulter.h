@@ -18,12 +18,12 @@
 
 #include "base/mutex.h"
 
-namespace farside {
+namespace farside::node {
 
 class Prefaulter {
  public:
   /// Begins with the first slots. `region` must outlive this.
-  Prefaulter(const Region& region, const CacheLayout& layout);
+  Prefaulter(const Region& region, const cache::CacheLayout& layout);
 
   /// A block came into `slot`.
   void used(std::uint64_t slot);
@@ -33,7 +33,7 @@ class Prefaulter {
   [[nodiscard]] std::optional<std::size_t> next() const REQUIRES(mutex_);
 
   const Region& region_;
-  const CacheLayout layout_;
+  const cache::CacheLayout layout_;
   Mutex mutex_;
   std::condition_variable_any wake_;
   std::uint64_t used_end_ GUARDED_BY(mutex_);   ///< of the region; what lies before has been in use
@@ -41,4 +41,4 @@ class Prefaulter {
   std::jthread thread_;                         ///< last: the others live longer
 };
 
-}  // namespace farside
+}  // namespace farside::node

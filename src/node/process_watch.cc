@@ -10,7 +10,7 @@
 
 #include "farside/base/error.h"
 
-namespace farside {
+namespace farside::node {
 
 ProcessWatch::ProcessWatch(pid_t pid) : pidfd_(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0))) {
   if (!pidfd_ && errno != ESRCH) throw errno_error("watch process", std::to_string(pid), "raise ulimit -n");
@@ -31,4 +31,4 @@ void ProcessWatch::signal(int number) const {
   if (pidfd_) ::syscall(SYS_pidfd_send_signal, pidfd_.get(), number, nullptr, 0);  // fails only when it has ended
 }
 
-}  // namespace farside
+}  // namespace farside::node

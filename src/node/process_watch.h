@@ -7,7 +7,7 @@
 
 #include "farside/base/fd.h"
 
-namespace farside {
+namespace farside::node {
 
 /// Watches the process that has the pid now. A later process with the same pid is not mistaken for it.
 class ProcessWatch {
@@ -23,4 +23,4 @@ class ProcessWatch {
   Fd pidfd_;  // none when the process had ended already
 };
 
-}  // namespace farside
+}  // namespace farside::node

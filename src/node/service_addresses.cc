@@ -11,7 +11,7 @@
 #include "service/service_socket.h"
 #include "team/environment.h"
 
-namespace farside {
+namespace farside::node {
 
 namespace {
 
@@ -24,9 +24,10 @@ constexpr std::uint64_t kAddressOffset = sizeof(ControlWord);
 
 /// Returns the address at which the nodes meet.
 std::string meeting() {
-  const char* const address = ::secure_getenv(kCoordinatorVariable);
+  const char* const address = ::secure_getenv(team::kCoordinatorVariable);
   if (address == nullptr) {
-    throw Error({"serve", "in a node", std::string(kCoordinatorVariable) + " is not set", "start it by farside up"});
+    throw Error(
+        {"serve", "in a node", std::string(team::kCoordinatorVariable) + " is not set", "start it by farside up"});
   }
   return address;
 }
@@ -36,10 +37,10 @@ std::string own_address(unsigned port_offset) {
   const std::size_t digits = address.rfind(':') + 1;
   unsigned port = 0;
   std::from_chars(address.data() + digits, address.data() + address.size(), port);
-  return own_host_towards(address) + ":" + std::to_string(port + port_offset);
+  return net::own_host_towards(address) + ":" + std::to_string(port + port_offset);
 }
 
-std::unique_ptr<SymmetricRegion> tell(Team& team, std::string_view service, const std::string& own) {
+std::unique_ptr<team::SymmetricRegion> tell(team::Team& team, std::string_view service, const std::string& own) {
   assert_that(own.size() <= kMaxAddressBytes, "a numeric address and its port have room in their part");
   auto addresses = team.allocate("addresses of " + std::string(service), kAddressOffset + kMaxAddressBytes);
   addresses->local().copy_in(kAddressOffset, std::as_bytes(std::span(own)));
@@ -49,7 +50,7 @@ std::unique_ptr<SymmetricRegion> tell(Team& team, std::string_view service, cons
 }
 
 /// Waits until the rank has told it.
-std::string address_of(Team& team, const SymmetricRegion& addresses, Rank rank) {
+std::string address_of(team::Team& team, const team::SymmetricRegion& addresses, team::Rank rank) {
   const auto channel = team.fabric().open_channel();
   const Deadline deadline = team.fabric().in(node::time_limits::kOthers);
   const RemoteRegion& told = addresses.of(rank);
@@ -70,24 +71,26 @@ std::string address_of(Team& team, const SymmetricRegion& addresses, Rank rank) 
 
 }  // namespace
 
-Secret pool_secret() {
-  const char* const file = ::secure_getenv(kSecretFileVariable);
+net::Secret pool_secret() {
+  const char* const file = ::secure_getenv(team::kSecretFileVariable);
   if (file == nullptr) {
-    throw Error({"serve", "in a node", std::string(kSecretFileVariable) + " is not set", "start it by farside up"});
+    throw Error(
+        {"serve", "in a node", std::string(team::kSecretFileVariable) + " is not set", "start it by farside up"});
   }
-  return Secret::load(file);
+  return net::Secret::load(file);
 }
 
-ServiceAddresses::ServiceAddresses(const PoolDirectory& pool, Team& team, std::string_view service, unsigned first_port)
-    : own_{service_socket(pool.path(), service, team.rank())} {
-  if (!is_host_local(meeting())) {
+ServiceAddresses::ServiceAddresses(const PoolDirectory& pool, team::Team& team, std::string_view service,
+                                   unsigned first_port)
+    : own_{service::service_socket(pool.path(), service, team.rank())} {
+  if (!net::is_host_local(meeting())) {
     own_.push_back(own_address(first_port + team.rank()));
     told_ = tell(team, service, own_.back());
   }
-  for (Rank rank = 0; rank < team.size(); ++rank) {
-    all_.push_back(told_ == nullptr ? service_socket(pool.path(), service, rank).string()
+  for (team::Rank rank = 0; rank < team.size(); ++rank) {
+    all_.push_back(told_ == nullptr ? service::service_socket(pool.path(), service, rank).string()
                                     : address_of(team, *told_, rank));
   }
 }
 
-}  // namespace farside
+}  // namespace farside::node

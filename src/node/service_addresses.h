@@ -12,16 +12,16 @@
 #include "net/secret.h"
 #include "node/pool_directory.h"
 
-namespace farside {
+namespace farside::node {
 
 /// That of the pool whose node this process is. Throws Error when it is none.
-[[nodiscard]] Secret pool_secret();
+[[nodiscard]] net::Secret pool_secret();
 
 class ServiceAddresses {
  public:
   /// Collective. Of a pool on several machines, `service` is on port `first_port` above that of the coordinator, plus
   /// the rank. Throws Error when a node does not tell.
-  ServiceAddresses(const PoolDirectory& pool, Team& team, std::string_view service, unsigned first_port);
+  ServiceAddresses(const PoolDirectory& pool, team::Team& team, std::string_view service, unsigned first_port);
 
   [[nodiscard]] bool on_several_machines() const noexcept { return told_ != nullptr; }
   /// By rank.
@@ -30,9 +30,9 @@ class ServiceAddresses {
   [[nodiscard]] const std::vector<std::string>& own() const noexcept { return own_; }
 
  private:
-  std::unique_ptr<SymmetricRegion> told_;  ///< of each rank its own, for the others; null on one machine
+  std::unique_ptr<team::SymmetricRegion> told_;  ///< of each rank its own, for the others; null on one machine
   std::vector<std::string> all_;
   std::vector<std::string> own_;
 };
 
-}  // namespace farside
+}  // namespace farside::node

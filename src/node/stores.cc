@@ -9,7 +9,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-namespace farside {
+namespace farside::node {
 
 namespace {
 
@@ -32,7 +32,7 @@ Writers look_for_writers(const Fd& file) {
   return Writers::none;
 }
 
-bool changed_long_ago(const FileIdentity& version) {
+bool changed_long_ago(const cache::FileIdentity& version) {
   timespec now{};
   ::clock_gettime(CLOCK_REALTIME, &now);
   const std::int64_t now_ns = now.tv_sec * 1'000'000'000 + now.tv_nsec;
@@ -48,7 +48,7 @@ bool write_back(const Fd& file, TimesFrom times, std::uint64_t begin, std::uint6
 
 }  // namespace
 
-bool stores_will_show(const Fd& file, const FileIdentity& version, TimesFrom times, std::uint64_t begin,
+bool stores_will_show(const Fd& file, const cache::FileIdentity& version, TimesFrom times, std::uint64_t begin,
                       std::uint64_t bytes) {
   if (times != TimesFrom::server) {  // a server's move with each of its writes, and leases are between it and others
     const Writers writers = look_for_writers(file);
@@ -59,4 +59,4 @@ bool stores_will_show(const Fd& file, const FileIdentity& version, TimesFrom tim
   return write_back(file, times, begin, bytes);
 }
 
-}  // namespace farside
+}  // namespace farside::node

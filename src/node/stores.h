@@ -11,12 +11,12 @@
 
 #include "node/file_system.h"
 
-namespace farside {
+namespace farside::node {
 
 /// Returns true when every store into the range that begins after this call moves the file's times away from those of
 /// `version`. May wait until dirty pages of the range are written back. False when that cannot be known: some process
 /// of this host may write the file.
-[[nodiscard]] bool stores_will_show(const Fd& file, const FileIdentity& version, TimesFrom times, std::uint64_t begin,
-                                    std::uint64_t bytes);
+[[nodiscard]] bool stores_will_show(const Fd& file, const cache::FileIdentity& version, TimesFrom times,
+                                    std::uint64_t begin, std::uint64_t bytes);
 
-}  // namespace farside
+}  // namespace farside::node

@@ -30,13 +30,15 @@ static_assert(team::time_limits::kSetup < kStart && kOthers < kStart && kv::time
               "a node that lacks another one says which before farside up gives up");
 static_assert(team::time_limits::kEnd < kEnd, "the launcher kills nodes that hang before farside down kills it");
 static_assert(kLook < kLock && kLook < kStatus && kEnd < kKill);
-static_assert(kStatus < farside::time_limits::kNode, "a command does not wait for a node that a program would give up");
+static_assert(kStatus < farside::cache::time_limits::kNode,
+              "a command does not wait for a node that a program would give up");
 
 // A death on another host is known after kMaxSilence.
-static_assert(farside::time_limits::kPeer == kSilentBeats * kBeatInterval,
+static_assert(farside::cache::time_limits::kPeer == team::kSilentBeats * team::kBeatInterval,
               "a node waits for a word of a peer as long as that may be silent");
-static_assert(kMaxSilence < kv::time_limits::kSync, "a primary knows that its standby is dead before it gives it up");
-static_assert(kMaxSilence <= kv::time_limits::kUnresponsive,
+static_assert(team::kMaxSilence < kv::time_limits::kSync,
+              "a primary knows that its standby is dead before it gives it up");
+static_assert(team::kMaxSilence <= kv::time_limits::kUnresponsive,
               "a server that died is lost, which names another remedy, before it counts as unresponsive");
 
 }  // namespace farside::node::time_limits

@@ -12,21 +12,23 @@
 #include "scenario/directory_check.h"
 #include "scenario/imaginary_files.h"
 
-namespace farside::sim {
+namespace farside::scenario {
 
 namespace {
+
+using team::Rank;
 
 constexpr Duration kLimit = std::chrono::minutes(10);
 constexpr Duration kTimeout = std::chrono::milliseconds(300);  // of a read while faults last: many leases
 constexpr Duration kLongTimeout = std::chrono::seconds(10);    // outlasts all stalls, and a peer that is left alone
 constexpr Duration kHaste = std::chrono::microseconds(100);
 constexpr Duration kLongPause = std::chrono::seconds(3);  // longer than any time-out
-static_assert(kLongPause > time_limits::kPeer);
+static_assert(kLongPause > cache::time_limits::kPeer);
 constexpr Duration kShortStall = std::chrono::milliseconds(100);
 constexpr Duration kLife = std::chrono::milliseconds(2);  // the time in which faults are injected
 
-CacheOptions options_of(const CacheScenario& scenario) {
-  CacheOptions options;
+cache::CacheOptions options_of(const CacheScenario& scenario) {
+  cache::CacheOptions options;
   options.cache_bytes = scenario.slots * kBlockBytes;
   options.block_bytes = kBlockBytes;
   options.groups = scenario.groups;
@@ -36,7 +38,7 @@ CacheOptions options_of(const CacheScenario& scenario) {
 
 class Run {
  public:
-  Run(std::uint64_t seed, const CacheScenario& scenario, bool keep_steps, FaultCount* count)
+  Run(std::uint64_t seed, const CacheScenario& scenario, bool keep_steps, sim::FaultCount* count)
       : scenario_(scenario),
         options_(options_of(scenario)),
         world_(seed, static_cast<Rank>(scenario.nodes), scenario.network),
@@ -64,10 +66,10 @@ class Run {
 
  private:
   // A file system that takes its time and fills a slot piece by piece.
-  class Source final : public BlockSource {
+  class Source final : public cache::BlockSource {
    public:
     Source(Run& run, Rank node) : run_(run), node_(node) {}
-    std::uint64_t load(const BlockKey& key, LocalSpan into) override {
+    std::uint64_t load(const cache::BlockKey& key, LocalSpan into) override {
       run_.note(node_, "reads block " + std::to_string(block_of(key)) + " from the file system");
       ++run_.loads_;
       ++run_.loads_of_[block_of(key)];
@@ -104,7 +106,7 @@ class Run {
   }
 
   void live(Rank node) {
-    auto cache = std::make_unique<Cache>(world_.team(node), options_, scenario_.rules);
+    auto cache = std::make_unique<cache::Cache>(world_.team(node), options_, scenario_.rules);
     past_.push_back(std::exchange(caches_[node], std::move(cache)));
     reading_[node] = scenario_.threads;
     for (std::uint32_t thread = 0; thread < scenario_.threads; ++thread) {
@@ -139,34 +141,34 @@ class Run {
     Fabric& fabric = world_.fabric(node);
     const auto channel = fabric.open_channel();
     while (reading_[node] != 0) {
-      caches_[node]->renew_leases(*channel, fabric.in(time_limits::kRenewal));
+      caches_[node]->renew_leases(*channel, fabric.in(cache::time_limits::kRenewal));
       fabric.sleep(options_.loading_lease / 10);
     }
   }
 
   // False when there was no answer in time.
   bool read(Rank node, Channel& channel, std::uint64_t block, Duration patience) {
-    const BlockKey key = key_of(block);
+    const cache::BlockKey key = key_of(block);
     Source source(*this, node);
     note(node, "wants block " + std::to_string(block));
-    const Acquired acquired = caches_[node]->acquire(channel, key, source, world_.fabric(node).in(patience));
-    if (acquired.answer != Acquired::Answer::here) return false;
+    const cache::Acquired acquired = caches_[node]->acquire(channel, key, source, world_.fabric(node).in(patience));
+    if (acquired.answer != cache::Acquired::Answer::here) return false;
     note(node, "has block " + std::to_string(block) + " in slot " + std::to_string(acquired.slot));
     check(node, channel, key, acquired);
     return true;
   }
 
   // As a program of the host does: copy, then look at the token again.
-  void check(Rank node, Channel& channel, const BlockKey& key, const Acquired& acquired) {
-    const Cache& cache = *caches_[node];
-    const std::uint64_t slot = cache.layout().slots_offset + acquired.slot * slot_stride(kBlockBytes);
+  void check(Rank node, Channel& channel, const cache::BlockKey& key, const cache::Acquired& acquired) {
+    const cache::Cache& cache = *caches_[node];
+    const std::uint64_t slot = cache.layout().slots_offset + acquired.slot * cache::slot_stride(kBlockBytes);
     std::array<std::uint64_t, kBlockWords> words{};
     for (std::uint64_t at = 0; at < kBlockWords; ++at) {
-      words[at] = cache.region().word<ControlWord>(slot + sizeof(SlotHeader) + at * 8).load();
+      words[at] = cache.region().word<ControlWord>(slot + sizeof(cache::SlotHeader) + at * 8).load();
       world_.fabric(node).sleep(world_.scheduler().up_to(std::chrono::nanoseconds(200)));
     }
     channel.local_fence();
-    if (cache.region().word<ControlWord>(slot + offsetof(SlotHeader, token)).load() != acquired.token) return;
+    if (cache.region().word<ControlWord>(slot + offsetof(cache::SlotHeader, token)).load() != acquired.token) return;
     for (std::uint64_t at = 0; at < kBlockWords; ++at) {
       if (words[at] == word_of(key, at)) continue;
       fail("node " + std::to_string(node) + " read word " + std::to_string(at) + " of block " +
@@ -176,7 +178,7 @@ class Run {
   }
 
   void schedule_faults() {
-    Scheduler& scheduler = world_.scheduler();
+    sim::Scheduler& scheduler = world_.scheduler();
     // Node 0 lives, to see that the others' deaths do no harm.
     const auto victim = [this, &scheduler] {
       return static_cast<Rank>(1 + scheduler.random() % (scenario_.nodes - 1));
@@ -252,7 +254,7 @@ class Run {
   void look_at_directory() {
     const DirectoryCheck check(world_, caches_, options_);
     // A node avoids a peer to which its link broke, or stalled, for a while; then all are reachable again.
-    if (scenario_.network.breaks_links || has_long_stall_) settle_for(2 * time_limits::kMaxPeerPause);
+    if (scenario_.network.breaks_links || has_long_stall_) settle_for(2 * cache::time_limits::kMaxPeerPause);
     settle();
     for (const auto& stale : check.stale_cells(scenario_.blocks)) {
       if (is_undisturbed()) return fail(stale.text());
@@ -281,7 +283,7 @@ class Run {
 
   void settle() { settle_for(kLongPause); }
   void settle_for(Duration duration) {
-    Scheduler& scheduler = world_.scheduler();
+    sim::Scheduler& scheduler = world_.scheduler();
     scheduler.after(duration, [] {});  // so that the time passes
     scheduler.settle(scheduler.now() + duration);
   }
@@ -306,13 +308,13 @@ class Run {
   }
 
   const CacheScenario scenario_;
-  const CacheOptions options_;
-  World world_;
-  std::vector<std::unique_ptr<Cache>> caches_;
+  const cache::CacheOptions options_;
+  sim::World world_;
+  std::vector<std::unique_ptr<cache::Cache>> caches_;
   std::vector<std::uint32_t> reading_;  // by node: threads that are at work
   bool healed_ = false;
-  bool has_long_stall_ = false;               // there was one
-  std::vector<std::unique_ptr<Cache>> past_;  // to which frozen threads refer
+  bool has_long_stall_ = false;                      // there was one
+  std::vector<std::unique_ptr<cache::Cache>> past_;  // to which frozen threads refer
   std::uint32_t restarts_left_;
   std::set<Rank> returning_;
   std::uint64_t loads_ = 0;
@@ -323,8 +325,9 @@ class Run {
 
 }  // namespace
 
-CacheResult run_cache_scenario(std::uint64_t seed, const CacheScenario& scenario, bool keep_steps, FaultCount* count) {
+CacheResult run_cache_scenario(std::uint64_t seed, const CacheScenario& scenario, bool keep_steps,
+                               sim::FaultCount* count) {
   return Run(seed, scenario, keep_steps, count).run();
 }
 
-}  // namespace farside::sim
+}  // namespace farside::scenario

@@ -20,7 +20,7 @@
 #include "cache/rules.h"
 #include "sim/world.h"
 
-namespace farside::sim {
+namespace farside::scenario {
 
 /// Within which, by its own clock, a node gets any block once all faults have healed: waiting for a lease, confirming a
 /// claim that its owner left (100 ms), and the steps themselves.
@@ -44,8 +44,8 @@ struct CacheScenario {
   bool impatient = false;    ///< nodes but the first often give up early
   bool all_at_once = false;  ///< every thread reads the blocks in the same order, not at random
   bool has_keepers = false;  ///< a thread of each node renews the leases of its loads, as nodes have one
-  Network network;
-  CacheRules rules;
+  sim::Network network;
+  cache::CacheRules rules;
 };
 
 struct CacheResult {
@@ -57,6 +57,6 @@ struct CacheResult {
 
 /// Counts in `count`, if given, the faults that each step of the protocol meets.
 [[nodiscard]] CacheResult run_cache_scenario(std::uint64_t seed, const CacheScenario& scenario, bool keep_steps = false,
-                                             FaultCount* count = nullptr);
+                                             sim::FaultCount* count = nullptr);
 
-}  // namespace farside::sim
+}  // namespace farside::scenario

@@ -7,11 +7,11 @@
 
 #include "cache/geometry.h"
 
-namespace farside::sim {
+namespace farside::scenario {
 
 class CacheWords {
  public:
-  CacheWords(const CacheOptions& options, Rank nodes, std::uint64_t blocks);
+  CacheWords(const cache::CacheOptions& options, team::Rank nodes, std::uint64_t blocks);
 
   /// "slot 1 token = 0x1000000000003", "bucket 0 row 2 cell of group 1 = loaded at node 2 slot 0, change 7".
   [[nodiscard]] std::string operator()(std::uint64_t offset, std::uint64_t value) const;
@@ -23,8 +23,8 @@ class CacheWords {
   [[nodiscard]] std::string in_bucket(std::uint64_t offset, std::uint64_t value) const;
   [[nodiscard]] std::string id(std::uint64_t value) const;
 
-  Geometry geometry_;
+  cache::Geometry geometry_;
   std::map<std::uint64_t, std::string> names_;  // of values that only one block has
 };
 
-}  // namespace farside::sim
+}  // namespace farside::scenario

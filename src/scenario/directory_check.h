@@ -10,36 +10,37 @@
 #include "cache/geometry.h"
 #include "sim/world.h"
 
-namespace farside::sim {
+namespace farside::scenario {
 
 class DirectoryCheck {
  public:
-  DirectoryCheck(World& world, const std::vector<std::unique_ptr<Cache>>& caches, const CacheOptions& options)
+  DirectoryCheck(sim::World& world, const std::vector<std::unique_ptr<cache::Cache>>& caches,
+                 const cache::CacheOptions& options)
       : world_(world), caches_(caches), geometry_(options, world.size()) {}
 
   /// A cell that names no copy of the block: a place without it, a dead node, or a loader that does not load.
   struct Stale {
     std::uint64_t block;
     std::uint32_t group;
-    Cell cell;
+    cache::Cell cell;
     [[nodiscard]] std::string text() const;
   };
   /// Returns the stale cells of the first `blocks` blocks, as far as their homes live.
   [[nodiscard]] std::vector<Stale> stale_cells(std::uint64_t blocks) const;
   /// The living nodes that would follow the cell if they wanted the block: those of its group that lack it.
-  [[nodiscard]] std::vector<Rank> followers(const Stale& stale) const;
+  [[nodiscard]] std::vector<team::Rank> followers(const Stale& stale) const;
   /// Whether some other group's cell leads to the block: then a follower may get by without the stale one.
   [[nodiscard]] bool has_way_around(const Stale& stale) const;
 
  private:
   /// Every cell that bears `block`'s name.
-  void each_cell(std::uint64_t block, const std::function<void(std::uint32_t group, Cell cell)>& visit) const;
-  [[nodiscard]] bool holds(Place place, std::uint64_t block) const;
-  [[nodiscard]] std::uint64_t word(Rank rank, std::uint64_t offset) const;
+  void each_cell(std::uint64_t block, const std::function<void(std::uint32_t group, cache::Cell cell)>& visit) const;
+  [[nodiscard]] bool holds(cache::Place place, std::uint64_t block) const;
+  [[nodiscard]] std::uint64_t word(team::Rank rank, std::uint64_t offset) const;
 
-  World& world_;
-  const std::vector<std::unique_ptr<Cache>>& caches_;
-  Geometry geometry_;
+  sim::World& world_;
+  const std::vector<std::unique_ptr<cache::Cache>>& caches_;
+  cache::Geometry geometry_;
 };
 
-}  // namespace farside::sim
+}  // namespace farside::scenario

@@ -8,18 +8,18 @@
 
 #include "farside/cache/cache.h"
 
-namespace farside::sim {
+namespace farside::scenario {
 
 inline constexpr std::uint64_t kBlockBytes = 4096;
 inline constexpr std::uint64_t kBlockWords = 16;  // that a block has: enough to mix
 
-[[nodiscard]] inline BlockKey key_of(std::uint64_t block, std::uint64_t words = kBlockWords) {
+[[nodiscard]] inline cache::BlockKey key_of(std::uint64_t block, std::uint64_t words = kBlockWords) {
   return {{.file_system = 1, .inode = block + 1, .bytes = words * 8, .modified_ns = 5, .changed_ns = 6}, 0};
 }
-[[nodiscard]] inline std::uint64_t block_of(const BlockKey& key) { return key.file.inode - 1; }
+[[nodiscard]] inline std::uint64_t block_of(const cache::BlockKey& key) { return key.file.inode - 1; }
 
-[[nodiscard]] inline std::uint64_t word_of(const BlockKey& key, std::uint64_t position) {
-  return mix(block_id(key) + position);
+[[nodiscard]] inline std::uint64_t word_of(const cache::BlockKey& key, std::uint64_t position) {
+  return mix(cache::block_id(key) + position);
 }
 
-}  // namespace farside::sim
+}  // namespace farside::scenario

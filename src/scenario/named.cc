@@ -3,9 +3,13 @@
 #include <algorithm>
 #include <array>
 
-namespace farside::sim {
+namespace farside::scenario {
 
 namespace {
+
+using cache::CacheRules;
+using sim::Network;
+using sim::Scheduler;
 
 std::uint32_t between(Scheduler& dice, std::uint32_t least, std::uint32_t most) {
   return least + static_cast<std::uint32_t>(dice.random() % (most - least + 1));
@@ -248,4 +252,4 @@ std::string command_for(std::uint64_t seed, const NamedScenario& drawn_from, con
   return command;
 }
 
-}  // namespace farside::sim
+}  // namespace farside::scenario

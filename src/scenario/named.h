@@ -8,7 +8,7 @@
 
 #include "scenario/cache_scenario.h"
 
-namespace farside::sim {
+namespace farside::scenario {
 
 struct NamedScenario {
   std::string_view name;
@@ -29,15 +29,15 @@ struct NamedNumber {
 
 struct NamedSwitch {
   std::string_view name;
-  bool Network::*on;
+  bool sim::Network::*on;
 };
 [[nodiscard]] std::span<const NamedSwitch> named_switches();
 /// The grain of a random network: in half of them words are split.
-[[nodiscard]] std::uint32_t draw_grain(Scheduler& dice);
+[[nodiscard]] std::uint32_t draw_grain(sim::Scheduler& dice);
 
 struct NamedRule {
   std::string_view name;
-  Rule CacheRules::*kept;
+  Rule cache::CacheRules::*kept;
 };
 [[nodiscard]] std::span<const NamedRule> named_rules();
 
@@ -45,4 +45,4 @@ struct NamedRule {
 [[nodiscard]] std::string command_for(std::uint64_t seed, const NamedScenario& drawn_from,
                                       const CacheScenario& scenario);
 
-}  // namespace farside::sim
+}  // namespace farside::scenario

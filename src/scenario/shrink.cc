@@ -2,7 +2,7 @@
 
 #include <optional>
 
-namespace farside::sim {
+namespace farside::scenario {
 
 namespace {
 
@@ -58,4 +58,4 @@ Failing shrink(const Failing& found) {
   return smallest;
 }
 
-}  // namespace farside::sim
+}  // namespace farside::scenario

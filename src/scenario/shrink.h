@@ -5,7 +5,7 @@
 
 #include "scenario/named.h"
 
-namespace farside::sim {
+namespace farside::scenario {
 
 struct Failing {
   std::uint64_t seed;
@@ -17,4 +17,4 @@ struct Failing {
 /// another promise.
 [[nodiscard]] Failing shrink(const Failing& found);
 
-}  // namespace farside::sim
+}  // namespace farside::scenario

@@ -13,7 +13,7 @@
 
 #include "base/assert.h"
 
-namespace farside {
+namespace farside::service {
 
 class PeerNumbers {
  public:
@@ -41,4 +41,4 @@ class PeerNumbers {
   std::vector<PeerId> free_;
 };
 
-}  // namespace farside
+}  // namespace farside::service

@@ -13,7 +13,7 @@
 #include "service/service_messages.h"
 #include "service/time_limits.h"
 
-namespace farside {
+namespace farside::service {
 
 namespace {
 
@@ -22,12 +22,12 @@ constexpr std::size_t kMaxReason = 1024;          // it may quote a name of any 
 
 }  // namespace
 
-ServiceClients::ServiceClients(EventLoop& loop, const Secret& secret, Handler& handler,
+ServiceClients::ServiceClients(net::EventLoop& loop, const net::Secret& secret, Handler& handler,
                                const std::vector<std::string>& addresses)
     : loop_(loop), secret_(secret), handler_(handler) {
   for (const std::string& address : addresses) listeners_.emplace_back(address);
   loop_.post([this] {
-    for (const Listener& listener : listeners_) {
+    for (const net::Listener& listener : listeners_) {
       loop_.watch(listener.fd(), EPOLLIN, [this, &listener](std::uint32_t) { accept(listener); });
     }
   });
@@ -36,10 +36,10 @@ ServiceClients::ServiceClients(EventLoop& loop, const Secret& secret, Handler& h
 void ServiceClients::say(Number number, const std::string& message) {
   Connected& connected = connected_.at(number);
   assert_that(connected.session.has_value(), "a client that is spoken to is admitted");
-  connected.connection->send(connected.session->seal(FrameKind::service, message));
+  connected.connection->send(connected.session->seal(net::FrameKind::service, message));
 }
 
-void ServiceClients::accept(const Listener& listener) {
+void ServiceClients::accept(const net::Listener& listener) {
   Fd socket(::accept4(listener.fd(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
   if (!socket) {
     if (errno != EMFILE && errno != ENFILE) return;
@@ -51,11 +51,11 @@ void ServiceClients::accept(const Listener& listener) {
   const std::size_t waiting = unauthenticated(&listener);
   assert_that(waiting <= kMaxUnauthenticated, "a bounded number of unauthenticated clients waits at a listener");
   if (waiting == kMaxUnauthenticated) refuse_oldest_unauthenticated(&listener, "too many unauthenticated clients wait");
-  keep_alive(socket);
+  net::keep_alive(socket);
   const Number number = next_++;
-  auto connection = std::make_unique<Connection>(loop_, std::move(socket), [this, number] { serve(number); });
-  connected_.emplace(number,
-                     Connected{.listener = &listener, .connection = std::move(connection), .came = SetupClock::now()});
+  auto connection = std::make_unique<net::Connection>(loop_, std::move(socket), [this, number] { serve(number); });
+  connected_.emplace(
+      number, Connected{.listener = &listener, .connection = std::move(connection), .came = net::SetupClock::now()});
   keep_time();
 }
 
@@ -77,11 +77,11 @@ ServiceClients::Refusal ServiceClients::advance(Number number, Connected& connec
     if (Refusal refusal = shake_hands(number, connected)) return refusal;
   }
   while (connected.session) {
-    Frame frame{};
+    net::Frame frame{};
     const auto next = connected.session->open(connected.connection->received(), frame);
-    if (next == Session::Next::incomplete) break;
-    if (next == Session::Next::broken) return "its frame is too long or was altered";
-    if (frame.kind != FrameKind::service) return "its frame is of a kind that clients do not send";
+    if (next == net::Session::Next::incomplete) break;
+    if (next == net::Session::Next::broken) return "its frame is too long or was altered";
+    if (frame.kind != net::FrameKind::service) return "its frame is of a kind that clients do not send";
     if (Refusal refusal = handler_.handle(number, frame.fields)) return refusal;
   }
   return {};
@@ -91,7 +91,7 @@ ServiceClients::Refusal ServiceClients::shake_hands(Number number, Connected& co
   const auto send = [&connected](std::string_view bytes) { connected.connection->send(bytes); };
   if (Refusal refusal = connected.introduction.advance(secret_, connected.connection->received(), send)) return refusal;
   if (!connected.introduction.claim()) return {};
-  connected.session.emplace(connected.introduction.key(secret_), Session::Side::coordinator, kServiceBodyLimit);
+  connected.session.emplace(connected.introduction.key(secret_), net::Session::Side::coordinator, kServiceBodyLimit);
   say(number, handler_.welcome());
   keep_time();
   return {};
@@ -111,16 +111,16 @@ void ServiceClients::part(Number number) {
   if (was_admitted) handler_.part(number);
 }
 
-bool ServiceClients::is_unauthenticated(const Connected& connected, const Listener* at) {
+bool ServiceClients::is_unauthenticated(const Connected& connected, const net::Listener* at) {
   return !connected.session && (at == nullptr || connected.listener == at);
 }
 
-std::size_t ServiceClients::unauthenticated(const Listener* at) const {
+std::size_t ServiceClients::unauthenticated(const net::Listener* at) const {
   return static_cast<std::size_t>(
       std::ranges::count_if(connected_, [at](const auto& each) { return is_unauthenticated(each.second, at); }));
 }
 
-bool ServiceClients::refuse_oldest_unauthenticated(const Listener* at, const std::string& reason) {
+bool ServiceClients::refuse_oldest_unauthenticated(const net::Listener* at, const std::string& reason) {
   const auto oldest =
       std::ranges::find_if(connected_, [at](const auto& each) { return is_unauthenticated(each.second, at); });
   if (oldest == connected_.end()) return false;
@@ -136,7 +136,7 @@ void ServiceClients::keep_time() {
 }
 
 void ServiceClients::refuse_the_slow() {
-  const auto is_slow = [now = SetupClock::now()](const auto& each) {
+  const auto is_slow = [now = net::SetupClock::now()](const auto& each) {
     return !each.second.session && now - each.second.came > service::time_limits::kHandshake;
   };
   for (auto slow = std::ranges::find_if(connected_, is_slow); slow != connected_.end();
@@ -145,4 +145,4 @@ void ServiceClients::refuse_the_slow() {
   }
 }
 
-}  // namespace farside
+}  // namespace farside::service

@@ -22,13 +22,13 @@
 #include "net/introduction.h"
 #include "net/listener.h"
 
-namespace farside {
+namespace farside::service {
 
 class ServiceClients {
  public:
   using Number = std::uint64_t;  ///< never given twice
   /// Why one is sent away; none while it behaves.
-  using Refusal = Introduction::Refusal;
+  using Refusal = net::Introduction::Refusal;
 
   /// Called on the loop's thread.
   class Handler {
@@ -52,7 +52,8 @@ class ServiceClients {
 
   /// Listens at `addresses` (net/listener.h; the pool's lock says that no other service does) from construction on
   /// until `loop` is stopped, which must be before this goes.
-  ServiceClients(EventLoop& loop, const Secret& secret, Handler& handler, const std::vector<std::string>& addresses);
+  ServiceClients(net::EventLoop& loop, const net::Secret& secret, Handler& handler,
+                 const std::vector<std::string>& addresses);
   ServiceClients(const ServiceClients&) = delete;
   ServiceClients& operator=(const ServiceClients&) = delete;
 
@@ -62,30 +63,30 @@ class ServiceClients {
  private:
   /// A connected client: unauthenticated until it has a session.
   struct Connected {
-    const Listener* listener;
-    std::unique_ptr<Connection> connection;
-    SetupClock::time_point came;
-    Introduction introduction{};
-    std::optional<Session> session{};
+    const net::Listener* listener;
+    std::unique_ptr<net::Connection> connection;
+    net::SetupClock::time_point came;
+    net::Introduction introduction{};
+    std::optional<net::Session> session{};
   };
 
-  void accept(const Listener& listener);
+  void accept(const net::Listener& listener);
   void serve(Number number);
   Refusal advance(Number number, Connected& connected);
   Refusal shake_hands(Number number, Connected& connected);
   void refuse(Number number, const std::string& reason);
   void part(Number number);
   // At one listener, or at all: null.
-  [[nodiscard]] static bool is_unauthenticated(const Connected& connected, const Listener* at);
-  [[nodiscard]] std::size_t unauthenticated(const Listener* at) const;
-  bool refuse_oldest_unauthenticated(const Listener* at, const std::string& reason);  ///< false: there is none
+  [[nodiscard]] static bool is_unauthenticated(const Connected& connected, const net::Listener* at);
+  [[nodiscard]] std::size_t unauthenticated(const net::Listener* at) const;
+  bool refuse_oldest_unauthenticated(const net::Listener* at, const std::string& reason);  ///< false: there is none
   void keep_time();
   void refuse_the_slow();
 
-  EventLoop& loop_;
-  const Secret secret_;
+  net::EventLoop& loop_;
+  const net::Secret secret_;
   Handler& handler_;
-  std::list<Listener> listeners_;
+  std::list<net::Listener> listeners_;
   std::map<Number, Connected> connected_;  // by age
   Number next_ = 0;
   bool ticking_ = false;
@@ -94,4 +95,4 @@ class ServiceClients {
                              "Clients of the node's services that were refused, or sent away for what they sent."}};
 };
 
-}  // namespace farside
+}  // namespace farside::service

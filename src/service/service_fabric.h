@@ -13,15 +13,15 @@
 #include "net/secret.h"
 #include "service/service_link.h"
 
-namespace farside {
+namespace farside::service {
 
 /// Makes a service's fabric, of the mode that the environment names, where it is its own peer `self`. ServiceClients
 /// know `secret`; `listening` is where they find it.
-[[nodiscard]] std::unique_ptr<Fabric> make_service_fabric(PeerId self, bool remote_peers, const Secret& secret,
+[[nodiscard]] std::unique_ptr<Fabric> make_service_fabric(PeerId self, bool remote_peers, const net::Secret& secret,
                                                           std::span<const std::string> listening);
 
 /// Makes a client's fabric, as the service that it reached has said. Services are found at `addresses`.
-[[nodiscard]] std::unique_ptr<Fabric> make_client_fabric(const ServiceGreeting& greeting, const Secret& secret,
+[[nodiscard]] std::unique_ptr<Fabric> make_client_fabric(const ServiceGreeting& greeting, const net::Secret& secret,
                                                          std::span<const std::string> addresses);
 
 /// Rings as clients do, from inside the service.
@@ -42,4 +42,4 @@ class OwnBell {
   const std::unique_ptr<Channel> channel_ PT_GUARDED_BY(mutex_);
 };
 
-}  // namespace farside
+}  // namespace farside::service

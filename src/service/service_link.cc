@@ -9,7 +9,7 @@
 
 #include "service/time_limits.h"
 
-namespace farside {
+namespace farside::service {
 
 namespace {
 
@@ -17,22 +17,22 @@ constexpr std::uint32_t kNoRank = 0;  // clients have none to claim
 
 }  // namespace
 
-ServiceLink::ServiceLink(const Introduced& what, const Secret& secret, SetupClock::time_point deadline)
-    : ServiceLink(what, introduce(what, secret, kNoRank, kServiceBodyLimit, deadline)) {}
+ServiceLink::ServiceLink(const net::Introduced& what, const net::Secret& secret, net::SetupClock::time_point deadline)
+    : ServiceLink(what, net::introduce(what, secret, kNoRank, kServiceBodyLimit, deadline)) {}
 
-ServiceLink::ServiceLink(Introduced what, Acquaintance met)
+ServiceLink::ServiceLink(net::Introduced what, net::Acquaintance met)
     : what_(std::move(what)), socket_(std::move(met.socket)), session_(met.session), welcome_(std::move(met.first)) {
-  keep_alive(socket_);
+  net::keep_alive(socket_);
 }
 
-void ServiceLink::send(const std::string& message, SetupClock::time_point deadline) {
-  write_all(socket_, session_.seal(FrameKind::service, message), deadline);
+void ServiceLink::send(const std::string& message, net::SetupClock::time_point deadline) {
+  net::write_all(socket_, session_.seal(net::FrameKind::service, message), deadline);
 }
 
-std::string ServiceLink::receive(SetupClock::time_point deadline) {
-  Frame frame = welcome_ ? std::move(*std::exchange(welcome_, std::nullopt))
-                         : read_frame(socket_, what_, session_, kServiceBodyLimit, deadline);
-  if (frame.kind != FrameKind::service) {
+std::string ServiceLink::receive(net::SetupClock::time_point deadline) {
+  net::Frame frame = welcome_ ? std::move(*std::exchange(welcome_, std::nullopt))
+                              : net::read_frame(socket_, what_, session_, kServiceBodyLimit, deadline);
+  if (frame.kind != net::FrameKind::service) {
     throw Error({what_.tried, what_.address, "it is another service", "check the address"});
   }
   return std::move(frame.fields);
@@ -40,7 +40,7 @@ std::string ServiceLink::receive(SetupClock::time_point deadline) {
 
 void ServiceLink::try_to_send(const std::string& message) noexcept {
   try {
-    send(message, SetupClock::now() + service::time_limits::kFarewell);
+    send(message, net::SetupClock::now() + service::time_limits::kFarewell);
   } catch (const std::exception& error) {  // it is gone already
     log::debug(error.what());
   }
@@ -52,7 +52,7 @@ Error ServiceLink::failure(const std::string& why) const {
 
 void ServiceLink::hang_up() const noexcept { (void)::shutdown(socket_.get(), SHUT_RDWR); }
 
-void ServiceLink::watch(EventLoop& loop, const std::function<void()>& ended) const {
+void ServiceLink::watch(net::EventLoop& loop, const std::function<void()>& ended) const {
   loop.post([&loop, descriptor = socket_.get(), ended] {
     loop.watch(descriptor, EPOLLRDHUP, [&loop, descriptor, ended](std::uint32_t) {
       ended();
@@ -61,8 +61,8 @@ void ServiceLink::watch(EventLoop& loop, const std::function<void()>& ended) con
   });
 }
 
-bool may_answer_later(const Error& error, SetupClock::time_point end) {
-  return SetupClock::now() >= end || dynamic_cast<const ClosedError*>(&error) != nullptr;
+bool may_answer_later(const Error& error, net::SetupClock::time_point end) {
+  return net::SetupClock::now() >= end || dynamic_cast<const net::ClosedError*>(&error) != nullptr;
 }
 
 ServiceGreeting ServiceGreeting::of(Fabric& fabric, bool remote_peers) {
@@ -72,7 +72,7 @@ ServiceGreeting ServiceGreeting::of(Fabric& fabric, bool remote_peers) {
           .fabric = fabric.address()};
 }
 
-void ServiceGreeting::expect_compatible(const Introduced& what) const {
+void ServiceGreeting::expect_compatible(const net::Introduced& what) const {
   if (version != FARSIDE_VERSION) {
     throw Error({what.tried, what.address, "it uses farside " + version + " and this program " + FARSIDE_VERSION,
                  "install one version everywhere"});
@@ -94,4 +94,4 @@ ServiceGreeting ServiceGreeting::decode(Decoder& in) {
   return greeting;
 }
 
-}  // namespace farside
+}  // namespace farside::service

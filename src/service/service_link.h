@@ -22,25 +22,25 @@
 #include "service/service_messages.h"
 #include "service/time_limits.h"
 
-namespace farside {
+namespace farside::service {
 
 class ServiceLink {
  public:
   /// Connects, shakes hands and waits for the service's welcome. Throws Error when no service answers, or not with this
   /// secret.
-  ServiceLink(const Introduced& what, const Secret& secret, SetupClock::time_point deadline);
+  ServiceLink(const net::Introduced& what, const net::Secret& secret, net::SetupClock::time_point deadline);
 
-  [[nodiscard]] const Introduced& what() const noexcept { return what_; }
+  [[nodiscard]] const net::Introduced& what() const noexcept { return what_; }
 
   // Throw Error when the deadline passes, or the other side is gone.
 
-  void send(const std::string& message, SetupClock::time_point deadline);
+  void send(const std::string& message, net::SetupClock::time_point deadline);
   /// At first its welcome.
-  [[nodiscard]] std::string receive(SetupClock::time_point deadline);
+  [[nodiscard]] std::string receive(net::SetupClock::time_point deadline);
   /// One that must be `wanted`, of `messages`. Their Kind has `refused`: why, and the end.
   template <class Kind>
   [[nodiscard]] std::string receive(const ServiceMessages<Kind>& messages, Kind wanted,
-                                    SetupClock::time_point deadline) {
+                                    net::SetupClock::time_point deadline) {
     std::string message = receive(deadline);
     const Kind kind = messages.kind_of(message);
     if (kind == wanted) return message;
@@ -54,37 +54,37 @@ class ServiceLink {
 
   /// Has `loop` call `ended`, once, when the other side is gone. `ended` keeps this: a descriptor stays open until the
   /// loop forgets it. Nothing comes but answers, for which their caller waits, so the end alone is watched for.
-  void watch(EventLoop& loop, const std::function<void()>& ended) const;
+  void watch(net::EventLoop& loop, const std::function<void()>& ended) const;
 
  private:
-  ServiceLink(Introduced what, Acquaintance met);
+  ServiceLink(net::Introduced what, net::Acquaintance met);
 
-  const Introduced what_;
+  const net::Introduced what_;
   const Fd socket_;
-  Session session_;
-  std::optional<Frame> welcome_;  ///< until it is received
+  net::Session session_;
+  std::optional<net::Frame> welcome_;  ///< until it is received
 };
 
 /// Whether another attempt may succeed after one that was to last until `end` failed with `error`: the service did not
 /// answer by then, or too many clients came at once.
-[[nodiscard]] bool may_answer_later(const Error& error, SetupClock::time_point end);
+[[nodiscard]] bool may_answer_later(const Error& error, net::SetupClock::time_point end);
 
 /// The time for each attempt in a round of them, for which the next round gives more.
-[[nodiscard]] constexpr Backoff<SetupClock::duration> attempt_times() {
+[[nodiscard]] constexpr Backoff<net::SetupClock::duration> attempt_times() {
   return {service::time_limits::kFirstTry, service::time_limits::kMaxTry};
 }
 
 /// Returns the Link to the first of `entries` that answers. Goes round them until the deadline, as long as any may
 /// answer later. Throws Error: why the last one does not answer, or `none` without entries.
 template <class Link>
-[[nodiscard]] std::shared_ptr<Link> link_to_any(std::span<const std::string> entries, const Secret& secret,
-                                                SetupClock::time_point deadline, const Failure& none) {
+[[nodiscard]] std::shared_ptr<Link> link_to_any(std::span<const std::string> entries, const net::Secret& secret,
+                                                net::SetupClock::time_point deadline, const Failure& none) {
   Error failed(none);
-  for (Backoff<SetupClock::duration> times = attempt_times();;) {
-    const SetupClock::duration time = times.next();
+  for (Backoff<net::SetupClock::duration> times = attempt_times();;) {
+    const net::SetupClock::duration time = times.next();
     bool may_any_answer = false;
     for (const std::string& entry : entries) {
-      const auto until = std::min(deadline, SetupClock::now() + time);
+      const auto until = std::min(deadline, net::SetupClock::now() + time);
       try {
         return std::make_shared<Link>(entry, secret, until);
       } catch (const Error& error) {
@@ -92,7 +92,7 @@ template <class Link>
         may_any_answer = may_any_answer || may_answer_later(error, until);
       }
     }
-    if (!may_any_answer || SetupClock::now() >= deadline) throw Error(failed);
+    if (!may_any_answer || net::SetupClock::now() >= deadline) throw Error(failed);
   }
 }
 
@@ -106,10 +106,10 @@ struct ServiceGreeting {
   /// Returns the greeting of this process.
   [[nodiscard]] static ServiceGreeting of(Fabric& fabric, bool remote_peers);
   /// Throws Error when this program cannot be a client of the service that said so.
-  void expect_compatible(const Introduced& what) const;
+  void expect_compatible(const net::Introduced& what) const;
 
   void encode(Encoder& out) const;
   [[nodiscard]] static ServiceGreeting decode(Decoder& in);
 };
 
-}  // namespace farside
+}  // namespace farside::service

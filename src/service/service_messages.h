@@ -8,7 +8,7 @@
 
 #include "base/wire.h"
 
-namespace farside {
+namespace farside::service {
 
 /// The longest: names 1024 members of the service.
 inline constexpr std::size_t kServiceBodyLimit = 256U << 10U;
@@ -49,4 +49,4 @@ class ServiceMessages {
   Kind last_;
 };
 
-}  // namespace farside
+}  // namespace farside::service

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <system_error>
 
-namespace farside {
+namespace farside::service {
 
 namespace {
 
@@ -29,4 +29,4 @@ std::vector<std::string> service_sockets(const std::filesystem::path& pool, std:
   return sockets;
 }
 
-}  // namespace farside
+}  // namespace farside::service

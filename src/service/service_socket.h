@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-namespace farside {
+namespace farside::service {
 
 [[nodiscard]] std::filesystem::path service_socket(const std::filesystem::path& pool, std::string_view service,
                                                    std::uint32_t rank);
@@ -16,4 +16,4 @@ namespace farside {
 /// Those of a service that are there.
 [[nodiscard]] std::vector<std::string> service_sockets(const std::filesystem::path& pool, std::string_view service);
 
-}  // namespace farside
+}  // namespace farside::service

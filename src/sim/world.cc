@@ -7,6 +7,8 @@
 namespace farside::sim {
 
 namespace {
+
+using team::Rank;
 constexpr Duration kSetUp = std::chrono::seconds(30);
 constexpr Duration kLook = std::chrono::microseconds(50);
 }  // namespace
@@ -142,7 +144,7 @@ void World::heal() {
   for (const Life& life : lives_) resume(*life.fabric);
 }
 
-std::unique_ptr<SymmetricRegion> SimTeam::allocate(const std::string& name, std::uint64_t bytes) {
+std::unique_ptr<team::SymmetricRegion> SimTeam::allocate(const std::string& name, std::uint64_t bytes) {
   auto local = fabric().create_region(name, bytes);
   auto& handles = world_.meetings_["allocate " + name];
   handles[rank_] = local->handle();
@@ -156,9 +158,9 @@ std::unique_ptr<SymmetricRegion> SimTeam::allocate(const std::string& name, std:
   }
   std::vector<std::unique_ptr<RemoteRegion>> remotes;
   for (Rank rank = 0; rank < size_; ++rank) remotes.push_back(fabric().attach(rank, handles.at(rank)));
-  const auto pieces = std::make_shared<Pieces>(std::move(remotes));
+  const auto pieces = std::make_shared<team::Pieces>(std::move(remotes));
   regions_[name] = pieces;
-  return std::make_unique<SymmetricRegion>(std::move(local), pieces);
+  return std::make_unique<team::SymmetricRegion>(std::move(local), pieces);
 }
 
 void SimTeam::take_back(Rank rank, const std::string& name, const std::string& handle) {

@@ -10,7 +10,7 @@
 
 #include <cstdint>
 
-namespace farside {
+namespace farside::team {
 
 struct BarrierMark {
   std::uint16_t epoch = 0;
@@ -48,4 +48,4 @@ struct BarrierMark {
   }
 };
 
-}  // namespace farside
+}  // namespace farside::team

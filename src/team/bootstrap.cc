@@ -10,7 +10,7 @@
 #include "team/coordinator_client.h"
 #include "team/environment.h"
 
-namespace farside {
+namespace farside::team {
 
 namespace {
 
@@ -21,7 +21,7 @@ class SoloBootstrap final : public Bootstrap {
   [[nodiscard]] Rank size() const override { return 1; }
   [[nodiscard]] std::uint16_t incarnation() const override { return 0; }
   [[nodiscard]] std::vector<std::string> exchange(const std::string&, std::string blob,
-                                                  SetupClock::time_point) override {
+                                                  net::SetupClock::time_point) override {
     return {std::move(blob)};
   }
   void evict(Rank, std::uint16_t) override {}
@@ -73,10 +73,10 @@ void refuse_rights_beside_a_launcher() {
 
 }  // namespace
 
-std::unique_ptr<Bootstrap> bootstrap_from_environment(EventLoop& loop, MembershipNotices notices,
-                                                      SetupClock::time_point deadline) {
+std::unique_ptr<Bootstrap> bootstrap_from_environment(net::EventLoop& loop, MembershipNotices notices,
+                                                      net::SetupClock::time_point deadline) {
   if (const char* coordinator = ::secure_getenv(kCoordinatorVariable)) {
-    return std::make_unique<CoordinatorClient>(loop, coordinator, Secret::load(required(kSecretFileVariable)),
+    return std::make_unique<CoordinatorClient>(loop, coordinator, net::Secret::load(required(kSecretFileVariable)),
                                                required_rank(), std::move(notices), deadline);
   }
   if (::secure_getenv("PMIX_NAMESPACE") != nullptr && ::secure_getenv("PMIX_RANK") != nullptr) {
@@ -87,4 +87,4 @@ std::unique_ptr<Bootstrap> bootstrap_from_environment(EventLoop& loop, Membershi
   return std::make_unique<SoloBootstrap>();
 }
 
-}  // namespace farside
+}  // namespace farside::team

@@ -12,9 +12,11 @@
 
 #include "net/socket.h"
 
-namespace farside {
-
+namespace farside::net {
 class EventLoop;
+}  // namespace farside::net
+
+namespace farside::team {
 
 /// Why a member is no longer one.
 enum class Loss : std::uint8_t { died, left, evicted };
@@ -49,10 +51,10 @@ class Bootstrap {
   /// Collective. Returns the blob (at most kBlobLimit) of each member, by rank. Throws Error, saying that `tried`
   /// failed, when a member is lost, or when the deadline passes first; after the latter there is no further exchange.
   [[nodiscard]] virtual std::vector<std::string> exchange(const std::string& tried, std::string blob,
-                                                          SetupClock::time_point deadline) = 0;
+                                                          net::SetupClock::time_point deadline) = 0;
 
   /// The same at all members, for HostFabricOptions::secret. Collective, where all members have to take part.
-  [[nodiscard]] virtual std::string fabric_secret(SetupClock::time_point /*deadline*/) { return {}; }
+  [[nodiscard]] virtual std::string fabric_secret(net::SetupClock::time_point /*deadline*/) { return {}; }
   /// For HostFabricOptions::network: how this host is reached from where the members meet. Empty: unknown.
   [[nodiscard]] virtual std::string network() const { return {}; }
 
@@ -67,10 +69,10 @@ class Bootstrap {
 };
 
 /// The bootstrap that the environment names: a coordinator, PMIx, or this process alone.
-[[nodiscard]] std::unique_ptr<Bootstrap> bootstrap_from_environment(EventLoop& loop, MembershipNotices notices,
-                                                                    SetupClock::time_point deadline);
+[[nodiscard]] std::unique_ptr<Bootstrap> bootstrap_from_environment(net::EventLoop& loop, MembershipNotices notices,
+                                                                    net::SetupClock::time_point deadline);
 
 /// PMIx, when mpirun or srun launched this program. It reports no losses: such launchers end the whole job.
 [[nodiscard]] std::unique_ptr<Bootstrap> make_pmix_bootstrap();
 
-}  // namespace farside
+}  // namespace farside::team

@@ -15,9 +15,11 @@
 #include "team/liveness.h"
 #include "team/time_limits.h"
 
-namespace farside {
+namespace farside::team {
 
 namespace {
+
+using net::FrameKind;
 
 constexpr std::size_t kStrangerLimit = 128;
 constexpr std::size_t kPartBytes = 16 << 10;    // of a gathered exchange, in one frame
@@ -25,11 +27,11 @@ constexpr std::size_t kUnsentBytes = 16 << 10;  // beyond which nothing more is 
 
 }  // namespace
 
-Coordinator::Coordinator(const std::string& address, const Secret& secret, Rank size, Admission admission)
-    : secret_(secret), admission_(std::move(admission)), seats_(size), listener_(listen_on(address)) {
+Coordinator::Coordinator(const std::string& address, const net::Secret& secret, Rank size, Admission admission)
+    : secret_(secret), admission_(std::move(admission)), seats_(size), listener_(net::listen_on(address)) {
   assert_that(size != 0, "a team has a member");
   allow_many_files();  // one for each member
-  address_ = bound_address(listener_, address);
+  address_ = net::bound_address(listener_, address);
   loop_.post([this] { loop_.watch(listener_.get(), EPOLLIN, [this](std::uint32_t) { accept_peer(); }); });
 }
 
@@ -48,8 +50,8 @@ void Coordinator::accept_peer() {
   if (waiting == kStrangerLimit) refuse_oldest_stranger("too many strangers wait");
   const PeerNumber number = next_peer_++;
   Peer& peer = peers_[number];
-  peer.came = SetupClock::now();
-  peer.connection = std::make_unique<Connection>(loop_, std::move(socket), [this, number] { serve(number); });
+  peer.came = net::SetupClock::now();
+  peer.connection = std::make_unique<net::Connection>(loop_, std::move(socket), [this, number] { serve(number); });
   peer.connection->on_taken([&peer] { send_what_fits(peer); });
   keep_time();
 }
@@ -74,10 +76,10 @@ Coordinator::Refusal Coordinator::advance(PeerNumber number, Peer& peer) {
     if (Refusal refusal = shake_hands(number, peer)) return refusal;
   }
   while (peer.session && seated(number, peer)) {
-    Frame frame;
-    const Session::Next next = peer.session->open(peer.connection->received(), frame);
-    if (next == Session::Next::incomplete) break;
-    if (next == Session::Next::broken) return "its frame is too long or was altered";
+    net::Frame frame;
+    const net::Session::Next next = peer.session->open(peer.connection->received(), frame);
+    if (next == net::Session::Next::incomplete) break;
+    if (next == net::Session::Next::broken) return "its frame is too long or was altered";
     peer.beats_since_heard = 0;
     if (Refusal refusal = obey(peer, frame)) return refusal;
   }
@@ -89,14 +91,14 @@ Coordinator::Refusal Coordinator::shake_hands(PeerNumber number, Peer& peer) {
   if (Refusal refusal = peer.introduction.advance(secret_, peer.connection->received(), send_raw)) return refusal;
   const auto& claim = peer.introduction.claim();
   if (!claim) return {};
-  peer.session.emplace(peer.introduction.key(secret_), Session::Side::coordinator, kBlobLimit + 16);
+  peer.session.emplace(peer.introduction.key(secret_), net::Session::Side::coordinator, net::kBlobLimit + 16);
   Refusal refusal = admit(number, peer, *claim);
   if (refusal) peer.connection->send(peer.session->seal(FrameKind::refused, Encoder().text(*refusal).take()));
   keep_time();
   return refusal;
 }
 
-Coordinator::Refusal Coordinator::admit(PeerNumber number, Peer& peer, const Claim& claim) {
+Coordinator::Refusal Coordinator::admit(PeerNumber number, Peer& peer, const net::Claim& claim) {
   const std::string rank = "rank " + std::to_string(claim.rank);
   if (claim.rank >= seats_.size()) return rank + " does not exist in a team of " + std::to_string(seats_.size());
   Seat& seat = seats_[claim.rank];
@@ -117,7 +119,7 @@ Coordinator::Refusal Coordinator::admit(PeerNumber number, Peer& peer, const Cla
   return {};
 }
 
-Coordinator::Refusal Coordinator::obey(Peer& peer, const Frame& frame) {
+Coordinator::Refusal Coordinator::obey(Peer& peer, const net::Frame& frame) {
   switch (frame.kind) {
     case FrameKind::contribute: {
       Refusal refusal = contribute(peer.rank, frame);
@@ -133,7 +135,7 @@ Coordinator::Refusal Coordinator::obey(Peer& peer, const Frame& frame) {
 
 // Evicts only the incarnation that the frame names: its successor may have taken the seat while the frame was under
 // way.
-Coordinator::Refusal Coordinator::evict(const Frame& frame) {
+Coordinator::Refusal Coordinator::evict(const net::Frame& frame) {
   Decoder fields(frame.fields, "an eviction");
   const auto rank = fields.number<Rank>();
   const auto incarnation = fields.number<std::uint16_t>();
@@ -143,13 +145,13 @@ Coordinator::Refusal Coordinator::evict(const Frame& frame) {
   return {};
 }
 
-Coordinator::Refusal Coordinator::contribute(Rank rank, const Frame& frame) {
+Coordinator::Refusal Coordinator::contribute(Rank rank, const net::Frame& frame) {
   Seat& seat = seats_[rank];
   assert_that(seat.holder.has_value(), "a rank that contributes holds its seat");
   Decoder fields(frame.fields, "a contribution");
   const auto number = fields.number<std::uint32_t>();
   const auto epoch = fields.number<std::uint32_t>();
-  const auto due = SetupClock::now() + std::chrono::milliseconds(fields.number<std::uint32_t>());
+  const auto due = net::SetupClock::now() + std::chrono::milliseconds(fields.number<std::uint32_t>());
   std::string blob = fields.text();
   fields.expect_end();
   if (number == 0) {
@@ -341,19 +343,19 @@ std::vector<Coordinator::Fields> Coordinator::parts_of(const std::vector<std::st
 
 // The timer runs only while a peer shakes hands, a member waits for others, or another host may fall silent.
 void Coordinator::keep_time() {
-  const bool wanted = strangers() != 0 || due_ || (!is_host_local(address_) && !peers_.empty());
+  const bool wanted = strangers() != 0 || due_ || (!net::is_host_local(address_) && !peers_.empty());
   if (wanted == ticking_) return;
   ticking_ = wanted;
   loop_.tick(wanted ? kBeatInterval : std::chrono::milliseconds(0), [this] { on_tick(); });
 }
 
 void Coordinator::on_tick() {
-  const auto now = SetupClock::now();
+  const auto now = net::SetupClock::now();
   if (due_ && now > *due_) fail_exchange(absentees() + " did not take part in time");
   for (auto& [number, peer] : peers_) {
     if (!peer.session) {
-      if (now - peer.came > team::time_limits::kHandshake) refuse(number, "it did not finish the handshake in time");
-    } else if (!is_host_local(address_) && seated(number, peer)) {
+      if (now - peer.came > time_limits::kHandshake) refuse(number, "it did not finish the handshake in time");
+    } else if (!net::is_host_local(address_) && seated(number, peer)) {
       if (++peer.beats_since_heard > kSilentBeats)
         unseat(peer.rank, Loss::evicted);
       else
@@ -362,4 +364,4 @@ void Coordinator::on_tick() {
   }
 }
 
-}  // namespace farside
+}  // namespace farside::team

@@ -25,7 +25,7 @@
 #include "net/introduction.h"
 #include "team/bootstrap.h"
 
-namespace farside {
+namespace farside::team {
 
 class Coordinator {
  public:
@@ -34,7 +34,7 @@ class Coordinator {
 
   /// Listens on `address` (net/socket.h) for the members of a team of `size`. A member that `admission` refuses is told
   /// why and loses its seat, before any other member has seen what it contributed.
-  Coordinator(const std::string& address, const Secret& secret, Rank size, Admission admission = {});
+  Coordinator(const std::string& address, const net::Secret& secret, Rank size, Admission admission = {});
   ~Coordinator() { loop_.stop(); }
   Coordinator(const Coordinator&) = delete;
   Coordinator& operator=(const Coordinator&) = delete;
@@ -49,23 +49,23 @@ class Coordinator {
  private:
   using PeerNumber = std::uint64_t;
   /// Why a peer is sent away; none while it behaves.
-  using Refusal = Introduction::Refusal;
+  using Refusal = net::Introduction::Refusal;
 
   /// The fields of a frame, which several peers may have to get.
   using Fields = std::shared_ptr<const std::string>;
   struct Unsealed {
-    FrameKind kind;
+    net::FrameKind kind;
     Fields fields;
   };
 
   /// A connected peer: a stranger until it has a session.
   struct Peer {
-    std::unique_ptr<Connection> connection;
+    std::unique_ptr<net::Connection> connection;
     std::deque<Unsealed> outbox;  ///< sealed when the connection has room: see send
-    SetupClock::time_point came;
+    net::SetupClock::time_point came;
     unsigned beats_since_heard = 0;
-    Introduction introduction;
-    std::optional<Session> session;
+    net::Introduction introduction;
+    std::optional<net::Session> session;
     Rank rank = 0;
   };
 
@@ -84,11 +84,11 @@ class Coordinator {
   void serve(PeerNumber number);
   Refusal advance(PeerNumber number, Peer& peer);
   Refusal shake_hands(PeerNumber number, Peer& peer);
-  Refusal admit(PeerNumber number, Peer& peer, const Claim& claim);
-  Refusal obey(Peer& peer, const Frame& frame);
-  Refusal contribute(Rank rank, const Frame& frame);
+  Refusal admit(PeerNumber number, Peer& peer, const net::Claim& claim);
+  Refusal obey(Peer& peer, const net::Frame& frame);
+  Refusal contribute(Rank rank, const net::Frame& frame);
   [[nodiscard]] Refusal examine(Rank rank, const std::string& first) const;
-  Refusal evict(const Frame& frame);
+  Refusal evict(const net::Frame& frame);
   Refusal repeat(Rank rank, std::uint32_t number, std::string blob);
   void complete_exchange();
   void fail_exchange(const std::string& reason);
@@ -104,9 +104,9 @@ class Coordinator {
   void close(PeerNumber number);
   /// Each peer's frames are sealed with a key of its own, so a copy of them is made for each: only when the peer has
   /// taken what was sent before. Until then all peers share the fields.
-  static void send(Peer& peer, FrameKind kind, Fields fields);
+  static void send(Peer& peer, net::FrameKind kind, Fields fields);
   static void send_what_fits(Peer& peer);
-  void broadcast(FrameKind kind, std::string fields);
+  void broadcast(net::FrameKind kind, std::string fields);
   /// The frames that carry an exchange: as many blobs in each as come to some kilobytes.
   [[nodiscard]] static std::vector<Fields> parts_of(const std::vector<std::string>& blobs);
 
@@ -114,18 +114,18 @@ class Coordinator {
   void on_tick();
 
   std::string address_;
-  Secret secret_;
+  net::Secret secret_;
   Admission admission_;
   std::vector<Seat> seats_;
-  std::optional<SetupClock::time_point> due_;       ///< of the exchange under way
+  std::optional<net::SetupClock::time_point> due_;  ///< of the exchange under way
   std::uint32_t epoch_ = 0;                         ///< losses and returns so far
   std::vector<std::vector<std::string>> complete_;  ///< the exchanges that are: the newest blob of each rank
   bool ticking_ = false;
   ThrottledLog log_;
   PeerNumber next_peer_ = 0;
   Fd listener_;
-  EventLoop loop_;
+  net::EventLoop loop_;
   std::map<PeerNumber, Peer> peers_;  // by age
 };
 
-}  // namespace farside
+}  // namespace farside::team

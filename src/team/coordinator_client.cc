@@ -10,26 +10,28 @@
 #include "team/liveness.h"
 #include "team/time_limits.h"
 
-namespace farside {
+namespace farside::team {
 
 namespace {
+
+using net::FrameKind;
 
 // Limit of a body that the coordinator sends: all that a rank that has come back gave to 2000 exchanges.
 constexpr std::size_t kBodyLimit = 16 << 20;
 
 }  // namespace
 
-CoordinatorClient::CoordinatorClient(EventLoop& loop, const std::string& address, const Secret& secret, Rank rank,
-                                     MembershipNotices notices, SetupClock::time_point deadline)
+CoordinatorClient::CoordinatorClient(net::EventLoop& loop, const std::string& address, const net::Secret& secret,
+                                     Rank rank, MembershipNotices notices, net::SetupClock::time_point deadline)
     : loop_(loop),
       notices_(std::move(notices)),
       rank_(rank),
-      host_local_(is_host_local(address)),
+      host_local_(net::is_host_local(address)),
       fabric_secret_(secret.for_fabric()),
-      session_({}, Session::Side::member, kBodyLimit) {
-  const Introduced what{"join the team at", address};
-  Acquaintance met = introduce(what, secret, rank_, kBodyLimit, deadline);
-  network_ = network_towards(address);  // there is a way to it now
+      session_({}, net::Session::Side::member, kBodyLimit) {
+  const net::Introduced what{"join the team at", address};
+  net::Acquaintance met = net::introduce(what, secret, rank_, kBodyLimit, deadline);
+  network_ = net::network_towards(address);  // there is a way to it now
   session_ = met.session;
   take_seat(what, met.first);
   epoch_ = standing_.epoch;
@@ -37,7 +39,7 @@ CoordinatorClient::CoordinatorClient(EventLoop& loop, const std::string& address
   loop_.post([this, held = std::make_shared<Fd>(std::move(met.socket))] { start(std::move(*held)); });
 }
 
-void CoordinatorClient::take_seat(const Introduced& what, const Frame& verdict) {
+void CoordinatorClient::take_seat(const net::Introduced& what, const net::Frame& verdict) {
   Decoder fields(verdict.fields, "the coordinator's answer");
   if (verdict.kind == FrameKind::refused) throw Error({what.tried, what.address, fields.text(), ""});
   size_ = fields.number<Rank>();
@@ -50,14 +52,14 @@ void CoordinatorClient::take_seat(const Introduced& what, const Frame& verdict) 
 }
 
 std::vector<std::string> CoordinatorClient::exchange(const std::string& tried, std::string blob,
-                                                     SetupClock::time_point deadline) {
+                                                     net::SetupClock::time_point deadline) {
   MutexLock lock(mutex_);
   const bool repeats = exchanges_ < standing_.exchanges;  // then no rank is waited for
   const std::uint32_t epoch = epoch_;
   const auto is_incomplete = [&]() REQUIRES(mutex_) { return !repeats && (!lost_.empty() || epoch_ != epoch); };
   const bool is_begun = failure_.empty() && !is_incomplete();
   if (is_begun) {
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - SetupClock::now()).count();
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - net::SetupClock::now()).count();
     const auto limit_ms = static_cast<std::uint32_t>(std::max<std::int64_t>(left, 0));
     send_later(FrameKind::contribute, Encoder().number(exchanges_).number(epoch).number(limit_ms).text(blob).take());
     const auto ended = [&]() REQUIRES(mutex_) { return gathered_ || !failure_.empty() || is_incomplete(); };
@@ -95,18 +97,18 @@ void CoordinatorClient::fail(const std::string& why) {
 }
 
 void CoordinatorClient::start(Fd socket) {
-  connection_ = std::make_unique<Connection>(loop_, std::move(socket), [this] { serve(); });
+  connection_ = std::make_unique<net::Connection>(loop_, std::move(socket), [this] { serve(); });
   if (!host_local_) loop_.tick(kBeatInterval, [this] { on_tick(); });
 }
 
 void CoordinatorClient::serve() {
   const bool open = connection_->receive();
   try {
-    Frame frame{};
+    net::Frame frame{};
     for (;;) {
-      const Session::Next next = session_.open(connection_->received(), frame);
-      if (next == Session::Next::incomplete) break;
-      if (next == Session::Next::broken) return disconnect("the coordinator's message was altered");
+      const net::Session::Next next = session_.open(connection_->received(), frame);
+      if (next == net::Session::Next::incomplete) break;
+      if (next == net::Session::Next::broken) return disconnect("the coordinator's message was altered");
       beats_since_heard_ = 0;
       obey(frame);
     }
@@ -116,7 +118,7 @@ void CoordinatorClient::serve() {
   if (!open) disconnect("the coordinator is gone");
 }
 
-void CoordinatorClient::obey(const Frame& frame) {
+void CoordinatorClient::obey(const net::Frame& frame) {
   if (frame.kind == FrameKind::gathered) take_gathered(frame);
   if (frame.kind == FrameKind::lost) take_loss(frame);
   if (frame.kind == FrameKind::refused) {
@@ -129,7 +131,7 @@ void CoordinatorClient::obey(const Frame& frame) {
   if (frame.kind == FrameKind::returned) take_return(frame);
 }
 
-void CoordinatorClient::take_gathered(const Frame& frame) {
+void CoordinatorClient::take_gathered(const net::Frame& frame) {
   Decoder fields(frame.fields, "what the team gathered");
   const MutexLock lock(mutex_);
   fields.expect(fields.number<Rank>() == coming_.size(), "a part of it is missing");
@@ -140,7 +142,7 @@ void CoordinatorClient::take_gathered(const Frame& frame) {
   changed_.notify_all();
 }
 
-void CoordinatorClient::take_loss(const Frame& frame) {
+void CoordinatorClient::take_loss(const net::Frame& frame) {
   Decoder fields(frame.fields, "the notice of a loss");
   const auto epoch = fields.number<std::uint32_t>();
   const auto rank = fields.number<Rank>();
@@ -156,7 +158,7 @@ void CoordinatorClient::take_loss(const Frame& frame) {
   notices_.lost(rank, static_cast<Loss>(loss));
 }
 
-void CoordinatorClient::take_return(const Frame& frame) {
+void CoordinatorClient::take_return(const net::Frame& frame) {
   Decoder fields(frame.fields, "the notice of a return");
   const auto epoch = fields.number<std::uint32_t>();
   const auto rank = fields.number<Rank>();
@@ -183,4 +185,4 @@ void CoordinatorClient::on_tick() {
   connection_->send(session_.seal(FrameKind::beat));
 }
 
-}  // namespace farside
+}  // namespace farside::team

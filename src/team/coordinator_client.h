@@ -8,43 +8,43 @@
 #include "net/introduction.h"
 #include "team/bootstrap.h"
 
-namespace farside {
+namespace farside::team {
 
 class CoordinatorClient final : public Bootstrap {
  public:
   /// Shakes hands and takes the seat of `rank`. Throws Error when refused or when the deadline passes.
-  CoordinatorClient(EventLoop& loop, const std::string& address, const Secret& secret, Rank rank,
-                    MembershipNotices notices, SetupClock::time_point deadline);
+  CoordinatorClient(net::EventLoop& loop, const std::string& address, const net::Secret& secret, Rank rank,
+                    MembershipNotices notices, net::SetupClock::time_point deadline);
 
   [[nodiscard]] Rank rank() const override { return rank_; }
   [[nodiscard]] Rank size() const override { return size_; }
   [[nodiscard]] std::uint16_t incarnation() const override { return incarnation_; }
   [[nodiscard]] Standing standing() const override { return standing_; }
-  [[nodiscard]] std::string fabric_secret(SetupClock::time_point /*deadline*/) override { return fabric_secret_; }
+  [[nodiscard]] std::string fabric_secret(net::SetupClock::time_point /*deadline*/) override { return fabric_secret_; }
   [[nodiscard]] std::string network() const override { return network_; }
 
   [[nodiscard]] std::vector<std::string> exchange(const std::string& tried, std::string blob,
-                                                  SetupClock::time_point deadline) override;
+                                                  net::SetupClock::time_point deadline) override;
   void evict(Rank rank, std::uint16_t incarnation) override;
   void leave() override;
 
  private:
-  void take_seat(const Introduced& what, const Frame& verdict);
+  void take_seat(const net::Introduced& what, const net::Frame& verdict);
 
   // On the loop's thread.
   void start(Fd socket);
   void serve();
-  void obey(const Frame& frame);
-  void take_gathered(const Frame& frame);
-  void take_loss(const Frame& frame);
-  void take_return(const Frame& frame);
+  void obey(const net::Frame& frame);
+  void take_gathered(const net::Frame& frame);
+  void take_loss(const net::Frame& frame);
+  void take_return(const net::Frame& frame);
   void disconnect(const std::string& why);
   void on_tick();
 
-  void send_later(FrameKind kind, std::string fields);
+  void send_later(net::FrameKind kind, std::string fields);
   void fail(const std::string& why);
 
-  EventLoop& loop_;
+  net::EventLoop& loop_;
   MembershipNotices notices_;
   const Rank rank_;
   const bool host_local_;
@@ -55,8 +55,8 @@ class CoordinatorClient final : public Bootstrap {
   Standing standing_;
 
   // Used by the loop's thread, once it started.
-  Session session_;
-  std::unique_ptr<Connection> connection_;
+  net::Session session_;
+  std::unique_ptr<net::Connection> connection_;
   unsigned beats_since_heard_ = 0;
   bool left_ = false;
 
@@ -72,4 +72,4 @@ class CoordinatorClient final : public Bootstrap {
   std::uint32_t exchanges_ GUARDED_BY(mutex_) = 0;  ///< that this process has taken part in
 };
 
-}  // namespace farside
+}  // namespace farside::team

@@ -3,11 +3,11 @@
 // Stands alone: launchers set what members read.
 #pragma once
 
-namespace farside {
+namespace farside::team {
 
 inline constexpr const char* kCoordinatorVariable = "FARSIDE_COORDINATOR";  ///< a socket's path, or host:port
 inline constexpr const char* kSecretFileVariable = "FARSIDE_SECRET_FILE";   ///< the path of the pool's secret
 inline constexpr const char* kRankVariable = "FARSIDE_RANK";
 inline constexpr const char* kTermsVariable = "FARSIDE_TERMS";  ///< MemberCard::terms; need not be set
 
-}  // namespace farside
+}  // namespace farside::team

@@ -17,9 +17,11 @@
 #include "team/liveness.h"
 #include "team/time_limits.h"
 
-namespace farside {
+namespace farside::team {
 
 namespace {
+
+using net::SetupClock;
 
 constexpr std::size_t kFilesPerNeighbour = 1;   // a pidfd
 constexpr std::size_t kFilesPerRemoteRank = 4;  // UCX's connections over TCP: in both directions, and of two channels
@@ -441,4 +443,4 @@ void HostTeam::on_cut_off(const std::function<void()>& handler) {
   });
 }
 
-}  // namespace farside
+}  // namespace farside::team

@@ -22,12 +22,12 @@
 #include "team/member_card.h"
 #include "team/time_limits.h"
 
-namespace farside {
+namespace farside::team {
 
 class HostTeam final : public Team {
  public:
-  using BootstrapMaker =
-      std::function<std::unique_ptr<Bootstrap>(EventLoop& loop, MembershipNotices notices, SetupClock::time_point)>;
+  using BootstrapMaker = std::function<std::unique_ptr<Bootstrap>(net::EventLoop& loop, MembershipNotices notices,
+                                                                  net::SetupClock::time_point)>;
 
   /// Joins, with all other members. Throws Error when they do not all come, differ, or one is lost meanwhile.
   explicit HostTeam(const BootstrapMaker& make_bootstrap);
@@ -52,13 +52,13 @@ class HostTeam final : public Team {
   HostTeam() = default;
 
   void form(const BootstrapMaker& make_bootstrap);
-  [[nodiscard]] bool join(const BootstrapMaker& make_bootstrap, SetupClock::time_point deadline);
-  void exchange_cards(SetupClock::time_point deadline);
+  [[nodiscard]] bool join(const BootstrapMaker& make_bootstrap, net::SetupClock::time_point deadline);
+  void exchange_cards(net::SetupClock::time_point deadline);
   void expect_descriptors() const;
-  void connect_all(SetupClock::time_point deadline);
+  void connect_all(net::SetupClock::time_point deadline);
   [[nodiscard]] bool one_host() const;
   [[nodiscard]] std::unique_ptr<SymmetricRegion> gather_region(std::unique_ptr<Region> local,
-                                                               SetupClock::time_point deadline);
+                                                               net::SetupClock::time_point deadline);
   [[nodiscard]] std::unique_ptr<RemoteRegion> attach_piece(Rank rank, const std::string& piece, const std::string& name,
                                                            std::uint64_t bytes) REQUIRES(membership_);
   [[nodiscard]] const std::string& newest(std::size_t exchange, Rank rank, const std::string& gathered) const
@@ -86,7 +86,7 @@ class HostTeam final : public Team {
   struct Return {
     Rank rank;
     std::uint32_t notice;  ///< of `notices_`: nothing was heard of the rank since
-    SetupClock::time_point deadline;
+    net::SetupClock::time_point deadline;
     bool is_access_gone = false;  ///< the predecessor's, for good
   };
   void finish_return(Return returned, std::chrono::milliseconds pause);
@@ -100,7 +100,7 @@ class HostTeam final : public Team {
   void watch_process(Rank rank, Backoff<std::chrono::milliseconds> backoff = {team::time_limits::kFirstPause,
                                                                               team::time_limits::kMaxPause});
 
-  EventLoop loop_;
+  net::EventLoop loop_;
   std::unique_ptr<Bootstrap> bootstrap_;
   MemberCard own_card_;
   std::unique_ptr<Fabric> fabric_;
@@ -136,4 +136,4 @@ class HostTeam final : public Team {
   std::vector<std::uint32_t> notices_;  ///< by rank: how many losses and returns the coordinator has told of
 };
 
-}  // namespace farside
+}  // namespace farside::team

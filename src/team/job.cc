@@ -10,7 +10,7 @@
 #include "team/linked_libraries.h"
 #include "team/member_card.h"
 
-namespace farside {
+namespace farside::team {
 
 namespace {
 
@@ -36,9 +36,9 @@ int run_job(Rank ranks, const std::vector<std::string>& command) {
     throw UsageError({"run", std::to_string(ranks) + " processes", "a job has 1 to " + std::to_string(kMaxRanks), ""});
   }
   if (!command.empty()) warn_of_mpi(command.front());
-  const JobDir dir;
+  const net::JobDir dir;
   const std::string secret_file = dir.path() / "secret";
-  Coordinator coordinator(dir.path() / "coordinator", Secret::create(secret_file), ranks,
+  Coordinator coordinator(dir.path() / "coordinator", net::Secret::create(secret_file), ranks,
                           MemberCard::admission(MemberCard::of_this_process(0)));
   Launcher launcher({.command = command,
                      .ranks = ranks,
@@ -50,4 +50,4 @@ int run_job(Rank ranks, const std::vector<std::string>& command) {
   return end.code;
 }
 
-}  // namespace farside
+}  // namespace farside::team

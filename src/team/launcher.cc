@@ -23,7 +23,7 @@
 #include "team/environment.h"
 #include "team/time_limits.h"
 
-namespace farside {
+namespace farside::team {
 
 namespace {
 
@@ -292,4 +292,4 @@ void Launcher::restart_due() {
   }
 }
 
-}  // namespace farside
+}  // namespace farside::team

@@ -17,7 +17,7 @@
 
 #include "team/time_limits.h"
 
-namespace farside {
+namespace farside::team {
 
 /// A rank that failed is started again after a pause that doubles with each failure in a row, up to a number of them.
 /// One that lived for `good_life` has nothing in a row behind it.
@@ -106,4 +106,4 @@ class Launcher {
   JobEnd end_;
 };
 
-}  // namespace farside
+}  // namespace farside::team

@@ -13,7 +13,7 @@
 
 #include "farside/base/fd.h"
 
-namespace farside {
+namespace farside::team {
 
 namespace {
 
@@ -104,4 +104,4 @@ std::vector<std::string> linked_libraries(const std::string& path) {
   return libraries;
 }
 
-}  // namespace farside
+}  // namespace farside::team

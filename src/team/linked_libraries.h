@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-namespace farside {
+namespace farside::team {
 
 /// The file that execvp would run for `command`; empty when there is none.
 [[nodiscard]] std::string find_program(const std::string& command);
@@ -14,4 +14,4 @@ namespace farside {
 /// other file, and for one that is broken.
 [[nodiscard]] std::vector<std::string> linked_libraries(const std::string& path);
 
-}  // namespace farside
+}  // namespace farside::team

@@ -5,7 +5,7 @@
 
 #include <chrono>
 
-namespace farside {
+namespace farside::team {
 
 /// Members and the coordinator tell each other this often that they are there, between hosts only.
 inline constexpr std::chrono::milliseconds kBeatInterval{500};
@@ -16,4 +16,4 @@ inline constexpr unsigned kSilentBeats = 4;
 /// The longest until a member that fell silent is evicted.
 inline constexpr std::chrono::milliseconds kMaxSilence = (kSilentBeats + 1) * kBeatInterval;
 
-}  // namespace farside
+}  // namespace farside::team

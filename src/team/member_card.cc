@@ -9,7 +9,7 @@
 #include "net/handshake.h"
 #include "team/environment.h"
 
-namespace farside {
+namespace farside::team {
 
 namespace {
 
@@ -26,7 +26,7 @@ std::string_view name_of(FabricMode mode) {
 
 MemberCard MemberCard::of_this_process(std::uint16_t incarnation) {
   const char* terms = ::secure_getenv(kTermsVariable);
-  return {.protocol = kTeamProtocol,
+  return {.protocol = net::kTeamProtocol,
           .version = FARSIDE_VERSION,
           .mode = fabric_mode_from_environment(),
           .terms = terms == nullptr ? "" : terms,
@@ -46,8 +46,8 @@ MemberCard MemberCard::decode(std::string_view bytes) {
   Decoder in(bytes, "the card of a member");
   MemberCard card;
   card.protocol = in.number<std::uint32_t>();
-  in.expect(card.protocol == kTeamProtocol, "it is of protocol " + std::to_string(card.protocol) +
-                                                ", this program's of " + std::to_string(kTeamProtocol));
+  in.expect(card.protocol == net::kTeamProtocol, "it is of protocol " + std::to_string(card.protocol) +
+                                                     ", this program's of " + std::to_string(net::kTeamProtocol));
   card.version = in.text();
   card.mode = static_cast<FabricMode>(in.number<std::uint8_t>());
   card.terms = in.text();
@@ -84,4 +84,4 @@ void MemberCard::expect_compatible(const MemberCard& other, std::uint32_t other_
   }
 }
 
-}  // namespace farside
+}  // namespace farside::team

@@ -10,7 +10,7 @@
 
 #include "fabric/host/process.h"
 
-namespace farside {
+namespace farside::team {
 
 struct MemberCard {
   std::uint32_t protocol = 0;
@@ -34,4 +34,4 @@ struct MemberCard {
   [[nodiscard]] static std::function<void(std::uint32_t rank, const std::string& encoded)> admission(MemberCard card);
 };
 
-}  // namespace farside
+}  // namespace farside::team

@@ -9,7 +9,7 @@
 #include "base/hmac.h"
 #include "team/bootstrap.h"
 
-namespace farside {
+namespace farside::team {
 
 namespace {
 
@@ -38,7 +38,7 @@ class PmixBootstrap final : public Bootstrap {
   [[nodiscard]] std::uint16_t incarnation() const override { return 0; }
 
   [[nodiscard]] std::vector<std::string> exchange(const std::string& tried, std::string blob,
-                                                  SetupClock::time_point deadline) override {
+                                                  net::SetupClock::time_point deadline) override {
     const std::string key = "farside." + std::to_string(exchanges_++);
     pmix_value_t value{};
     value.type = PMIX_BYTE_OBJECT;
@@ -57,7 +57,7 @@ class PmixBootstrap final : public Bootstrap {
   }
 
   /// Rank 0 draws it; the launcher keeps what its job's processes exchange from others.
-  [[nodiscard]] std::string fabric_secret(SetupClock::time_point deadline) override {
+  [[nodiscard]] std::string fabric_secret(net::SetupClock::time_point deadline) override {
     const Nonce drawn = random_nonce();
     return exchange("share a secret", std::string(drawn.begin(), drawn.end()), deadline).front();
   }
@@ -80,8 +80,8 @@ class PmixBootstrap final : public Bootstrap {
   }
 
   // Every rank has committed, and what it committed has travelled.
-  void fence(const std::string& tried, SetupClock::time_point deadline) const {
-    const auto left = std::chrono::ceil<std::chrono::seconds>(deadline - SetupClock::now()).count();
+  void fence(const std::string& tried, net::SetupClock::time_point deadline) const {
+    const auto left = std::chrono::ceil<std::chrono::seconds>(deadline - net::SetupClock::now()).count();
     const int timeout_s = left < 1 ? 1 : static_cast<int>(left);
     const bool collect = true;
     std::array<pmix_info_t, 2> options{};
@@ -100,4 +100,4 @@ class PmixBootstrap final : public Bootstrap {
 
 std::unique_ptr<Bootstrap> make_pmix_bootstrap() { return std::make_unique<PmixBootstrap>(); }
 
-}  // namespace farside
+}  // namespace farside::team

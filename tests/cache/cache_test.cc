@@ -11,7 +11,9 @@
 namespace farside::test {
 namespace {
 
-using Answer = Acquired::Answer;
+using cache::Cache;
+
+using Answer = cache::Acquired::Answer;
 
 TEST(Cache, ReadsABlockOnceFromTheFileSystemAndThenFromItsOwnMemory) {
   TestPool pool(1);
@@ -32,7 +34,7 @@ TEST(Cache, TakesABlockThatAnotherNodeHasOutOfItsMemory) {
 
 TEST(Cache, TellsVersionsOfAFileApart) {
   TestPool pool(2);
-  BlockKey changed = key_of(1);
+  cache::BlockKey changed = key_of(1);
   changed.file.changed_ns += 1;
   EXPECT_TRUE(pool.reads(0, key_of(1)));
   EXPECT_TRUE(pool.reads(1, changed));
@@ -44,11 +46,11 @@ class CacheCrowd : public testing::TestWithParam<std::uint32_t> {};
 INSTANTIATE_TEST_SUITE_P(Groups, CacheCrowd, testing::Values(1, 2, 4));
 
 TEST_P(CacheCrowd, AsksTheFileSystemAtMostOnceAGroup) {
-  constexpr Rank kNodes = 4;
+  constexpr team::Rank kNodes = 4;
   TestPool pool(kNodes, {.groups = GetParam()});
   for (std::uint64_t block = 0; block < 8; ++block) {
     const int before = pool.source.loads;
-    on_all_ranks(kNodes, [&](Rank rank) { EXPECT_TRUE(pool.reads(rank, key_of(7, block))) << rank; });
+    on_all_ranks(kNodes, [&](team::Rank rank) { EXPECT_TRUE(pool.reads(rank, key_of(7, block))) << rank; });
     EXPECT_GE(pool.source.loads - before, 1);
     EXPECT_LE(pool.source.loads - before, static_cast<int>(GetParam()));
   }
@@ -57,10 +59,11 @@ TEST_P(CacheCrowd, AsksTheFileSystemAtMostOnceAGroup) {
 // Programs of one host that want one block make one request of the pool.
 TEST(Cache, MakesOneRequestOfMany) {
   TestPool pool(1);
-  pool.source.on_load = [](const BlockKey&) { std::this_thread::sleep_for(std::chrono::milliseconds(5)); };
-  on_all_ranks(8, [&](Rank) {
+  pool.source.on_load = [](const cache::BlockKey&) { std::this_thread::sleep_for(std::chrono::milliseconds(5)); };
+  on_all_ranks(8, [&](team::Rank) {
     const auto channel = pool.nodes[0].team->fabric().open_channel();
-    const Acquired acquired = pool.nodes[0].cache->acquire(*channel, key_of(1), pool.source, pool.nodes[0].soon());
+    const cache::Acquired acquired =
+        pool.nodes[0].cache->acquire(*channel, key_of(1), pool.source, pool.nodes[0].soon());
     EXPECT_EQ(acquired.answer, Answer::here);
     EXPECT_TRUE(pool.holds(0, acquired, key_of(1)));
   });
@@ -91,7 +94,7 @@ TEST(Cache, LosesNothingWhenAnAcquisitionIsBrokenOff) {
       if (left-- == 0) throw BrokenOff();
     };
     pool.nodes[0].channel->before_each([&](const Operation&) { break_off(); });
-    pool.source.on_load = [&](const BlockKey&) { break_off(); };
+    pool.source.on_load = [&](const cache::BlockKey&) { break_off(); };
     was_broken_off = false;
     try {
       (void)pool.acquire(0, key_of(100));
@@ -117,7 +120,7 @@ TEST(Cache, RefusesABlockBehindTheEndOfTheFile) {
 TEST(Cache, MakesRoomForNewBlocks) {
   TestPool pool(1, {.cache_bytes = 4 * kBlock});
   for (std::uint64_t file = 0; file < 20; ++file) EXPECT_TRUE(pool.reads(0, key_of(file)));
-  const CacheCounters counters = pool.nodes[0].cache->counters();
+  const cache::CacheCounters counters = pool.nodes[0].cache->counters();
   EXPECT_LE(counters.blocks, 4u);
   EXPECT_GE(counters.discarded, 16u);
   EXPECT_LE(counters.singlets, 2u);
@@ -154,7 +157,7 @@ TEST(Cache, HandsTheDirectorysCellToAnotherCopy) {
 
 // Programs stamp the blocks they use; those stay.
 TEST(Cache, KeepsWhatProgramsUse) {
-  class Board final : public UseBoard {
+  class Board final : public cache::UseBoard {
    public:
     [[nodiscard]] Time last_used(std::uint64_t slot) const override { return slot == used ? now : Time{}; }
     std::uint64_t used = 0;
@@ -194,7 +197,7 @@ TEST(Cache, CopiesOutOfAllGroups) {
 
 TEST(Cache, GoesOnWhenTheHomeOfTheDirectoryIsDead) {
   TestPool pool(3);
-  for (Rank rank = 1; rank < 3; ++rank) pool.nodes[0].team->fabric().mark_lost(rank);
+  for (team::Rank rank = 1; rank < 3; ++rank) pool.nodes[0].team->fabric().mark_lost(rank);
   for (std::uint64_t file = 0; file < 12; ++file) EXPECT_TRUE(pool.reads(0, key_of(file)));
   for (std::uint64_t file = 0; file < 12; ++file) EXPECT_TRUE(pool.reads(0, key_of(file)));
   EXPECT_EQ(pool.source.loads, 12);
@@ -204,8 +207,8 @@ TEST(Cache, GoesOnWhenTheHomeOfTheDirectoryIsDead) {
 TEST(Cache, ReplacesTheCellOfADeadNode) {
   TestPool pool(4, {.groups = 2});
   std::uint64_t number = 1;
-  while (Geometry(pool.options, 4).bucket_of(block_id(key_of(number))).rank != 0) ++number;
-  const BlockKey key = key_of(number);
+  while (cache::Geometry(pool.options, 4).bucket_of(cache::block_id(key_of(number))).rank != 0) ++number;
+  const cache::BlockKey key = key_of(number);
   EXPECT_TRUE(pool.reads(2, key));  // the representative of group 0
   EXPECT_TRUE(pool.reads(1, key));  // and that of group 1
   pool.nodes[0].team->fabric().mark_lost(2);
@@ -218,14 +221,14 @@ TEST(Cache, ReplacesTheCellOfADeadNode) {
 
 // Which of the listed places is tried first is drawn, so that some pool shows it.
 TEST(Cache, ReplacesACellWithoutACopyThoughAnotherGroupCanHelp) {
-  const BlockKey key = key_of(1);
+  const cache::BlockKey key = key_of(1);
   for (int pools = 0; pools < 64; ++pools) {
     TestPool pool(4, {.groups = 2});
     ASSERT_TRUE(pool.reads(0, key) && pool.reads(1, key));
-    const Cell stale = pool.cell_of(key);
+    const cache::Cell stale = pool.cell_of(key);
     ASSERT_EQ(stale.rank, 0);
     const Cache& cache = *pool.nodes[0].cache;
-    cache.region().word<ControlWord>(cache.layout().slots_offset + stale.slot * slot_stride(kBlock)).store(0);
+    cache.region().word<ControlWord>(cache.layout().slots_offset + stale.slot * cache::slot_stride(kBlock)).store(0);
 
     ASSERT_TRUE(pool.reads(2, key));
     if (pool.cell_of(key).rank == 2) return;
@@ -236,22 +239,22 @@ TEST(Cache, ReplacesACellWithoutACopyThoughAnotherGroupCanHelp) {
 // All nodes read all blocks out of caches that are too small, so that slots are recycled all the time while readers use
 // them: whatever a copy yields must be the block that was asked for.
 TEST(CacheStress, NeverYieldsBytesOfAnotherBlock) {
-  constexpr Rank kNodes = 3;
+  constexpr team::Rank kNodes = 3;
   TestPool pool(kNodes, {.cache_bytes = 6 * kBlock, .groups = 2});
-  on_all_ranks(kNodes * 2, [&](Rank thread) {
+  on_all_ranks(kNodes * 2, [&](team::Rank thread) {
     Node& node = pool.nodes[thread % kNodes];
     const auto channel = node.team->fabric().open_channel();
     std::uint64_t random = thread + 1;
     for (int i = 0; i < 1500; ++i) {
       random = mix(random);
-      const BlockKey key = key_of(random % 24);
-      const Acquired acquired = node.cache->acquire(*channel, key, pool.source, node.soon());
+      const cache::BlockKey key = key_of(random % 24);
+      const cache::Acquired acquired = node.cache->acquire(*channel, key, pool.source, node.soon());
       ASSERT_EQ(acquired.answer, Answer::here);
       // The other thread of the node may recycle the slot at once; only under its token must the bytes be right.
-      const std::uint64_t offset = node.cache->layout().slots_offset + acquired.slot * slot_stride(kBlock);
+      const std::uint64_t offset = node.cache->layout().slots_offset + acquired.slot * cache::slot_stride(kBlock);
       const bool right = pool.holds(thread % kNodes, acquired, key);
       channel->local_fence();
-      const auto token = node.cache->region().word<ControlWord>(offset + offsetof(SlotHeader, token));
+      const auto token = node.cache->region().word<ControlWord>(offset + offsetof(cache::SlotHeader, token));
       ASSERT_TRUE(right || token.load() != acquired.token);
     }
   });

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace farside {
+namespace farside::cache {
 namespace {
 
 TEST(Cell, SurvivesTheWordItTravelsIn) {
@@ -27,4 +27,4 @@ TEST(Cell, NeverRepeatsItsWordWhenItComesBackToAPlace) {
 }
 
 }  // namespace
-}  // namespace farside
+}  // namespace farside::cache

@@ -14,13 +14,16 @@
 namespace farside::test {
 namespace {
 
+using cache::BlockId;
+using cache::BlockKey;
+
 constexpr std::uint64_t kFirstToken = 1;
 
 // The parts of two nodes' caches, to be driven step by step.
 class Crossing : public testing::Test {
  protected:
   struct Side {
-    Side(InProcessTeam& team, const Geometry& geometry)
+    Side(InProcessTeam& team, const cache::Geometry& geometry)
         : region(team.allocate("cache", geometry.layout().region_bytes)),
           peers(team, *region),
           directory(geometry, peers, team.fabric()),
@@ -43,15 +46,15 @@ class Crossing : public testing::Test {
       return true;
     }
 
-    std::unique_ptr<SymmetricRegion> region;
-    Peers peers;
-    Directory directory;
-    Slots slots;
+    std::unique_ptr<team::SymmetricRegion> region;
+    cache::Peers peers;
+    cache::Directory directory;
+    cache::Slots slots;
     InterposedChannel channel;
   };
 
   Crossing() {
-    on_all_ranks(2, [&](Rank rank) { sides_[rank] = std::make_unique<Side>(*teams_[rank], geometry_); });
+    on_all_ranks(2, [&](team::Rank rank) { sides_[rank] = std::make_unique<Side>(*teams_[rank], geometry_); });
   }
   ~Crossing() override {
     for (auto& side : sides_) side->channel.before_each({});
@@ -59,7 +62,7 @@ class Crossing : public testing::Test {
 
   [[nodiscard]] Deadline soon() { return teams_[0]->fabric().in(std::chrono::seconds(20)); }
 
-  Geometry geometry_{{.cache_bytes = 8 * kBlock, .block_bytes = kBlock, .groups = 2}, 2};
+  cache::Geometry geometry_{{.cache_bytes = 8 * kBlock, .block_bytes = kBlock, .groups = 2}, 2};
   std::vector<std::unique_ptr<InProcessTeam>> teams_ = make_teams(2);
   std::array<std::unique_ptr<Side>, 2> sides_;
   const BlockKey x_ = key_of(1);
@@ -102,18 +105,18 @@ class Copying : public Crossing {
     return read;
   }
   void data(Channel& channel) {
-    const RemoteSpan from = sides_[1]->region->of(0).span(geometry_.slot_offset(0) + sizeof(SlotHeader), kBlock);
+    const RemoteSpan from = sides_[1]->region->of(0).span(geometry_.slot_offset(0) + sizeof(cache::SlotHeader), kBlock);
     (void)channel.read(sides_[1]->slots.data(0), from, soon());
   }
   bool without_second_header(Channel& channel, const BlockKey& key) {
     const Header before = header(channel);
     data(channel);
-    return before.id == block_id(key) && before.token != 0;
+    return before.id == cache::block_id(key) && before.token != 0;
   }
   bool comparing_ids_only(Channel& channel, const BlockKey& key) {
     const Header before = header(channel);
     data(channel);
-    return before.id == block_id(key) && header(channel).id == before.id;
+    return before.id == cache::block_id(key) && header(channel).id == before.id;
   }
   bool comparing_tokens_only(Channel& channel, const BlockKey&) {
     const Header before = header(channel);
@@ -165,7 +168,7 @@ class Claiming : public Crossing {
   // A block whose bucket is that of `like`.
   BlockId neighbour_of(BlockId like, int which) {
     for (std::uint64_t number = 100;; ++number) {
-      const BlockId id = block_id(key_of(number));
+      const BlockId id = cache::block_id(key_of(number));
       const bool same = geometry_.bucket_of(id).rank == geometry_.bucket_of(like).rank &&
                         geometry_.bucket_of(id).offset == geometry_.bucket_of(like).offset;
       if (same && id != like && which-- == 0) return id;
@@ -177,31 +180,31 @@ class Claiming : public Crossing {
       if ((*left)-- == 0) act();
     });
   }
-  std::optional<Row> find(int side, BlockId id) {
+  std::optional<cache::Row> find(int side, BlockId id) {
     return sides_[side]->directory.find(sides_[side]->channel, id, soon());
   }
-  std::optional<Row> claim(int side, BlockId id) {
+  std::optional<cache::Row> claim(int side, BlockId id) {
     return sides_[side]->directory.find_or_claim(sides_[side]->channel, id, soon());
   }
 
   int rows_of(BlockId id) {
     const auto [home, offset] = geometry_.bucket_of(id);
     int found = 0;
-    for (std::uint64_t row = 0; row < Geometry::kBucketRows; ++row) {
+    for (std::uint64_t row = 0; row < cache::Geometry::kBucketRows; ++row) {
       const auto word = sides_[1]->region->of(home).word<AtomicWord>(offset + row * geometry_.row_bytes());
       if (sides_[1]->channel.load(word, soon()).value == id) ++found;
     }
     return found;
   }
 
-  const BlockId id_ = block_id(x_);
+  const BlockId id_ = cache::block_id(x_);
 };
 
 // Wherever a second claimer comes in between, both end with the same row: else each group could load the block twice.
 TEST_F(Claiming, GivesTwoClaimersOfOneBlockTheSameRow) {
   for (int turn = 0; turn < 6; ++turn) {
     const BlockId id = neighbour_of(id_, turn);
-    std::optional<Row> theirs;
+    std::optional<cache::Row> theirs;
     before_operation(turn, [&] { theirs = claim(1, id); });
     const auto ours = claim(0, id);
     sides_[0]->channel.before_each({});
@@ -219,17 +222,17 @@ TEST_F(Claiming, NeverLeavesACellUnderTheWrongBlock) {
     ASSERT_TRUE(old_row);
     bool changed = false;
     before_operation(turn, [&] {
-      Row row = *old_row;
+      cache::Row row = *old_row;
       changed = sides_[1]->directory.change(sides_[1]->channel, row, 0, row.cell(0).loading_at({1, 1}), soon());
     });
     const auto new_row = claim(0, other);
     sides_[0]->channel.before_each({});
     ASSERT_TRUE(new_row);
-    EXPECT_EQ(new_row->cell(0).state, Cell::State::invalid) << "a cell of the old block, at turn " << turn;
+    EXPECT_EQ(new_row->cell(0).state, cache::Cell::State::invalid) << "a cell of the old block, at turn " << turn;
     if (changed) {
       auto found = find(1, id_);
       ASSERT_TRUE(found) << "the old block is loading but has no row, at turn " << turn;
-      EXPECT_EQ(found->cell(0).state, Cell::State::loading);
+      EXPECT_EQ(found->cell(0).state, cache::Cell::State::loading);
       ASSERT_TRUE(sides_[1]->directory.change(sides_[1]->channel, *found, 0, found->cell(0).invalidated(), soon()));
     }
   }
@@ -238,7 +241,7 @@ TEST_F(Claiming, NeverLeavesACellUnderTheWrongBlock) {
 // A claim that gives way hides the row's old block for a while. A node that wants that block during this time must not
 // claim a second row: no node would find the cells under the row that is found last.
 TEST_F(Claiming, GivesABlockOneRowWhileAClaimOfThatRowIsGivenUp) {
-  const auto use = [&](Row row) {
+  const auto use = [&](cache::Row row) {
     return sides_[1]->directory.change(sides_[1]->channel, row, 0, row.cell(0).loading_at({1, 1}), soon());
   };
   for (const int turn : {2, 3}) {  // before the claimer's second look, and before it gives way
@@ -269,9 +272,9 @@ TEST_F(ClaimingRules, CatchesAChangeThatDoesNotLookAgain) {
   auto old_row = claim(1, id_);
   ASSERT_TRUE(old_row);
   ASSERT_EQ(claim(0, neighbour_of(id_, 0))->offset, old_row->offset) << "an unused row is taken over";
-  const Directory broken(geometry_, sides_[1]->peers, teams_[1]->fabric(), {.claims_look_again = false});
+  const cache::Directory broken(geometry_, sides_[1]->peers, teams_[1]->fabric(), {.claims_look_again = false});
   EXPECT_TRUE(broken.change(sides_[1]->channel, *old_row, 0, old_row->cell(0).loading_at({1, 1}), soon()));
-  EXPECT_NE(find(0, neighbour_of(id_, 0))->cell(0).state, Cell::State::invalid);
+  EXPECT_NE(find(0, neighbour_of(id_, 0))->cell(0).state, cache::Cell::State::invalid);
 }
 
 TEST_F(Claiming, LetsTheFaithfulChangeGiveWayInThatPlace) {
@@ -280,7 +283,7 @@ TEST_F(Claiming, LetsTheFaithfulChangeGiveWayInThatPlace) {
   ASSERT_EQ(claim(0, neighbour_of(id_, 0))->offset, old_row->offset);
   EXPECT_FALSE(
       sides_[1]->directory.change(sides_[1]->channel, *old_row, 0, old_row->cell(0).loading_at({1, 1}), soon()));
-  EXPECT_EQ(find(0, neighbour_of(id_, 0))->cell(0).state, Cell::State::invalid);
+  EXPECT_EQ(find(0, neighbour_of(id_, 0))->cell(0).state, cache::Cell::State::invalid);
 }
 
 TEST_F(Claiming, FindsNothingWhenTheBucketIsFull) {
@@ -296,7 +299,7 @@ TEST_F(Claiming, FindsNothingWhenTheBucketIsFull) {
 TEST_F(Claiming, ConfirmsAClaimThatItsOwnerLeft) {
   const auto [home, offset] = geometry_.bucket_of(id_);
   const auto word = sides_[1]->region->of(home).word<AtomicWord>(offset);
-  ASSERT_TRUE(sides_[1]->channel.swap(word, id_ | kClaiming, soon()).done());
+  ASSERT_TRUE(sides_[1]->channel.swap(word, id_ | cache::kClaiming, soon()).done());
   const auto row = claim(0, id_);
   ASSERT_TRUE(row);
   EXPECT_EQ(row->offset, offset);
@@ -315,14 +318,14 @@ TEST_F(Claiming, EmptiesTheSecondRowOfABlock) {
   ASSERT_TRUE(first && second);
   ASSERT_LT(first->offset, second->offset);
   const auto word = sides_[1]->region->of(first->home).word<AtomicWord>(first->offset);
-  ASSERT_TRUE(sides_[1]->channel.swap(word, id_ | kClaiming, soon()).done());
+  ASSERT_TRUE(sides_[1]->channel.swap(word, id_ | cache::kClaiming, soon()).done());
   ASSERT_TRUE(claim(1, neighbour_of(id_, 1))) << "confirms the claim, since it may not claim a row beside it";
 
   const auto found = find(0, id_);
   ASSERT_TRUE(found);
   EXPECT_EQ(found->offset, first->offset);
   const auto cell = sides_[1]->region->of(second->home).word<AtomicWord>(second->offset + 16);
-  EXPECT_EQ(Cell::from_word(sides_[1]->channel.load(cell, soon()).value).state, Cell::State::invalid);
+  EXPECT_EQ(cache::Cell::from_word(sides_[1]->channel.load(cell, soon()).value).state, cache::Cell::State::invalid);
 }
 
 // A discard that comes late meets another word, even when the cell names the same place again.
@@ -330,7 +333,7 @@ TEST_F(Claiming, KeepsALateDiscardFromErasingANewerCell) {
   auto row = claim(0, id_);
   ASSERT_TRUE(row);
   ASSERT_TRUE(sides_[0]->directory.change(sides_[0]->channel, *row, 0, row->cell(0).loaded_at({0, 3}), soon()));
-  Row stale = *row;
+  cache::Row stale = *row;
   ASSERT_TRUE(sides_[0]->directory.change(sides_[0]->channel, *row, 0, row->cell(0).invalidated(), soon()));
   ASSERT_TRUE(sides_[0]->directory.change(sides_[0]->channel, *row, 0, row->cell(0).loaded_at({0, 3}), soon()));
   EXPECT_FALSE(sides_[1]->directory.change(sides_[1]->channel, stale, 0, stale.cell(0).invalidated(), soon()));
@@ -338,11 +341,11 @@ TEST_F(Claiming, KeepsALateDiscardFromErasingANewerCell) {
 
 // ---- Dropping the last two copies at the same time ----
 
-class Discarding : public testing::TestWithParam<Rank> {
+class Discarding : public testing::TestWithParam<team::Rank> {
  protected:
   // The representative hands its cell to the alternative while the alternative drops its own copy; the other comes in
   // between two steps of the one that is interrupted. The turns after which the directory still names a dropped copy.
-  static std::vector<int> turns_that_leave_a_cell(Rank interrupted, const CacheRules& rules) {
+  static std::vector<int> turns_that_leave_a_cell(team::Rank interrupted, const cache::CacheRules& rules) {
     std::vector<int> found;
     for (int turn = 0;; ++turn) {
       TestPool pool(2, {.cache_bytes = 2 * kBlock, .singlet_ratio = 0}, rules);
@@ -359,7 +362,7 @@ class Discarding : public testing::TestWithParam<Rank> {
       EXPECT_TRUE(pool.reads(interrupted, key_of(5)));
       pool.nodes[interrupted].channel->before_each({});
       if (left >= 0) return found;  // there are no more steps to come between
-      if (pool.cell_of(key_of(1)).state != Cell::State::invalid) found.push_back(turn);
+      if (pool.cell_of(key_of(1)).state != cache::Cell::State::invalid) found.push_back(turn);
     }
   }
 };

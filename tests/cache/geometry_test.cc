@@ -6,7 +6,7 @@
 
 #include "farside/base/error.h"
 
-namespace farside {
+namespace farside::cache {
 namespace {
 
 CacheOptions small_options() { return {.cache_bytes = 64 * 4096, .block_bytes = 4096, .groups = 2}; }
@@ -14,7 +14,7 @@ CacheOptions small_options() { return {.cache_bytes = 64 * 4096, .block_bytes = 
 // Rows are dealt to all nodes alike, so that no node is asked more than others.
 TEST(Geometry, SpreadsBucketsEvenly) {
   const Geometry geometry(small_options(), 4);
-  std::map<Rank, int> count;
+  std::map<team::Rank, int> count;
   for (std::uint64_t i = 0; i < 4000; ++i) ++count[geometry.bucket_of(mix(i) >> 1U).rank];
   for (const auto& [rank, n] : count) EXPECT_NEAR(n, 1000, 150) << rank;
 }
@@ -24,7 +24,7 @@ TEST(Geometry, KeepsAlternativesWithinTheGroup) {
     const Geometry geometry(small_options(), 5, {.deals_ranks_to_groups = dealt});
     for (std::uint64_t i = 0; i < 1000; ++i) {
       for (std::uint32_t group = 0; group < 2; ++group) {
-        const Rank home = geometry.alternative_of(mix(i), group).rank;
+        const team::Rank home = geometry.alternative_of(mix(i), group).rank;
         EXPECT_LT(home, 5u);
         EXPECT_EQ(geometry.group_of(home), group);
       }
@@ -77,4 +77,4 @@ TEST(Geometry, RefusesWhatCannotBe) {
 }
 
 }  // namespace
-}  // namespace farside
+}  // namespace farside::cache

@@ -13,14 +13,14 @@
 namespace farside::test {
 namespace {
 
-constexpr CacheOptions kOptions{.cache_bytes = 16 * kBlock, .block_bytes = kBlock};
+constexpr cache::CacheOptions kOptions{.cache_bytes = 16 * kBlock, .block_bytes = kBlock};
 
 // Node 1 begins to load a block and is held there, in the middle of its source, until it is released.
 class Loader : public testing::Test {
  protected:
-  void hold_loader(CacheOptions options) {
+  void hold_loader(cache::CacheOptions options) {
     pool_.emplace(2, options);
-    pool_->source.on_load = [this](const BlockKey&) {
+    pool_->source.on_load = [this](const cache::BlockKey&) {
       if (pool_->source.loads != 1) return;
       loading_.set_value();
       released_.get_future().wait();
@@ -34,14 +34,14 @@ class Loader : public testing::Test {
   }
 
   // A block whose row is at node 0, so that losing node 1 loses the loader and not the directory.
-  static BlockKey listed_at_node_0() {
-    const Geometry geometry(kOptions, 2);
+  static cache::BlockKey listed_at_node_0() {
+    const cache::Geometry geometry(kOptions, 2);
     std::uint64_t number = 1;
-    while (geometry.bucket_of(block_id(key_of(number))).rank != 0) ++number;
+    while (geometry.bucket_of(cache::block_id(key_of(number))).rank != 0) ++number;
     return key_of(number);
   }
 
-  const BlockKey key_ = listed_at_node_0();
+  const cache::BlockKey key_ = listed_at_node_0();
   std::optional<TestPool> pool_;
   std::promise<void> loading_;
   std::promise<void> released_;
@@ -57,7 +57,7 @@ TEST_F(Loader, IsReplacedWhenItIsDead) {
 }
 
 TEST_F(Loader, IsReplacedWhenItIsSilentForTheLease) {
-  CacheOptions options = kOptions;
+  cache::CacheOptions options = kOptions;
   options.loading_lease = std::chrono::milliseconds(20);
   hold_loader(options);
   EXPECT_TRUE(pool_->reads(0, key_));
@@ -70,7 +70,7 @@ TEST_F(Loader, IsWaitedForWithinItsLease) {
   hold_loader(kOptions);
   Node& node = pool_->nodes[0];
   const Deadline soon = node.team->fabric().in(std::chrono::milliseconds(50));
-  EXPECT_EQ(node.cache->acquire(*node.channel, key_, pool_->source, soon).answer, Acquired::Answer::late);
+  EXPECT_EQ(node.cache->acquire(*node.channel, key_, pool_->source, soon).answer, cache::Acquired::Answer::late);
   EXPECT_EQ(pool_->source.loads, 1);
   release_loader();
   EXPECT_TRUE(pool_->reads(0, key_));
@@ -82,7 +82,7 @@ TEST_F(Loader, IsWaitedForWithinItsLease) {
 class RenewedLoader : public Loader {
  protected:
   RenewedLoader() {
-    CacheOptions options = kOptions;
+    cache::CacheOptions options = kOptions;
     options.loading_lease = std::chrono::milliseconds(20);
     hold_loader(options);
     renewer_ = std::make_unique<InterposedChannel>(pool_->nodes[1].team->fabric().open_channel());
@@ -92,8 +92,8 @@ class RenewedLoader : public Loader {
     node.cache->renew_leases(*renewer_, node.soon());
   }
   /// Renews until the cell shows it.
-  [[nodiscard]] Cell renewed(const Cell& before) {
-    Cell now = before;
+  [[nodiscard]] cache::Cell renewed(const cache::Cell& before) {
+    cache::Cell now = before;
     const Deadline end = pool_->nodes[1].soon();
     while (now.word() == before.word() && pool_->nodes[1].team->fabric().now() < end.at) {
       renew();
@@ -101,7 +101,7 @@ class RenewedLoader : public Loader {
     }
     return now;
   }
-  [[nodiscard]] Cell after_the_load() {
+  [[nodiscard]] cache::Cell after_the_load() {
     release_loader();
     return pool_->cell_of(key_);
   }
@@ -110,10 +110,10 @@ class RenewedLoader : public Loader {
 };
 
 TEST_F(RenewedLoader, ShowsThatItLives) {
-  const Cell before = pool_->cell_of(key_);
-  const Cell after = renewed(before);
+  const cache::Cell before = pool_->cell_of(key_);
+  const cache::Cell after = renewed(before);
   EXPECT_EQ(after.word(), before.loading_at(before.place()).word());
-  const Cell loaded = after_the_load();
+  const cache::Cell loaded = after_the_load();
   EXPECT_EQ(loaded.word(), after.loaded_at(after.place()).word());
   renew();  // nothing is under way any more
   EXPECT_EQ(pool_->cell_of(key_).word(), loaded.word());
@@ -126,17 +126,17 @@ TEST_F(RenewedLoader, EndsWhileItsLeaseIsRenewed) {
   renewer_->before_each([&](const Operation&) {
     if (!std::exchange(is_released, true)) released_.set_value();
   });
-  const Cell before = pool_->cell_of(key_);
+  const cache::Cell before = pool_->cell_of(key_);
   (void)renewed(before);
   loader_.join();
-  EXPECT_EQ(pool_->cell_of(key_).state, Cell::State::loaded);
+  EXPECT_EQ(pool_->cell_of(key_).state, cache::Cell::State::loaded);
   EXPECT_TRUE(pool_->reads(0, key_));
   EXPECT_EQ(pool_->source.loads, 1);
 }
 
 TEST_F(RenewedLoader, LeavesACellThatAnotherTookOver) {
   ASSERT_TRUE(pool_->reads(0, key_));  // after the lease, which was not renewed
-  const Cell successor = pool_->cell_of(key_);
+  const cache::Cell successor = pool_->cell_of(key_);
   const Time start = pool_->nodes[1].team->fabric().now();
   while (pool_->nodes[1].team->fabric().now() - start < std::chrono::milliseconds(20)) renew();
   EXPECT_EQ(pool_->cell_of(key_).word(), successor.word());
@@ -145,29 +145,29 @@ TEST_F(RenewedLoader, LeavesACellThatAnotherTookOver) {
 
 // A thread that waits for another node's load may do something else meanwhile. The lease goes on all the same.
 TEST_F(Loader, IsLeftAloneForAWhileByAThreadThatAsksAgain) {
-  CacheOptions options = kOptions;
+  cache::CacheOptions options = kOptions;
   options.loading_lease = std::chrono::milliseconds(200);
   hold_loader(options);
   Node& node = pool_->nodes[0];
-  LoaderWatch watch;
-  Acquired last = node.cache->acquire(*node.channel, key_, pool_->source, node.soon(), &watch);
-  EXPECT_TRUE(last.answer == Acquired::Answer::elsewhere || pool_->source.loads == 2);
-  while (last.answer == Acquired::Answer::elsewhere) {
+  cache::LoaderWatch watch;
+  cache::Acquired last = node.cache->acquire(*node.channel, key_, pool_->source, node.soon(), &watch);
+  EXPECT_TRUE(last.answer == cache::Acquired::Answer::elsewhere || pool_->source.loads == 2);
+  while (last.answer == cache::Acquired::Answer::elsewhere) {
     last = node.cache->acquire(*node.channel, key_, pool_->source, node.soon(), &watch);
   }
-  EXPECT_EQ(last.answer, Acquired::Answer::here);
+  EXPECT_EQ(last.answer, cache::Acquired::Answer::here);
   EXPECT_EQ(pool_->source.loads, 2);
   release_loader();
 }
 
 // A loader that was only slow comes back when another has taken its place: the directory goes on naming the other.
 TEST_F(Loader, ThatWasReplacedDoesNotOverwriteItsSuccessor) {
-  CacheOptions options = kOptions;
+  cache::CacheOptions options = kOptions;
   options.loading_lease = std::chrono::milliseconds(20);
   hold_loader(options);
   ASSERT_TRUE(pool_->reads(0, key_));
-  const Cell successor = pool_->cell_of(key_);
-  EXPECT_EQ(successor.state, Cell::State::loaded);
+  const cache::Cell successor = pool_->cell_of(key_);
+  EXPECT_EQ(successor.state, cache::Cell::State::loaded);
   EXPECT_EQ(successor.rank, 0u);
   release_loader();
   EXPECT_EQ(pool_->cell_of(key_).word(), successor.word());

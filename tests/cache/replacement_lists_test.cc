@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-namespace farside {
+namespace farside::cache {
 namespace {
 
 class Board final : public UseBoard {
@@ -71,4 +71,4 @@ TEST(ReplacementLists, GivesASingletWhenThereIsNothingElse) {
 }
 
 }  // namespace
-}  // namespace farside
+}  // namespace farside::cache

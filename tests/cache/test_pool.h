@@ -21,16 +21,18 @@ namespace farside::test {
 inline constexpr std::uint64_t kBlock = 4096;
 
 /// Block `index` of imaginary file `number`, which is long enough for it.
-inline BlockKey key_of(std::uint64_t number, std::uint64_t index = 0) {
+inline cache::BlockKey key_of(std::uint64_t number, std::uint64_t index = 0) {
   return {{.file_system = 1, .inode = number, .bytes = 1U << 20U, .modified_ns = 5, .changed_ns = 6}, index};
 }
 
 /// Every word of a block is told by its key, so that bytes of another block, or a mixture, show.
-inline std::uint64_t word_of(const BlockKey& key, std::uint64_t position) { return mix(block_id(key) + position); }
+inline std::uint64_t word_of(const cache::BlockKey& key, std::uint64_t position) {
+  return mix(cache::block_id(key) + position);
+}
 
-class CountingSource final : public BlockSource {
+class CountingSource final : public cache::BlockSource {
  public:
-  std::uint64_t load(const BlockKey& key, LocalSpan into) override {
+  std::uint64_t load(const cache::BlockKey& key, LocalSpan into) override {
     ++loads;
     if (on_load) on_load(key);
     if (fail) return kFailed;
@@ -43,12 +45,12 @@ class CountingSource final : public BlockSource {
 
   std::atomic<int> loads = 0;
   std::atomic<bool> fail = false;
-  std::function<void(const BlockKey&)> on_load;
+  std::function<void(const cache::BlockKey&)> on_load;
 };
 
 struct Node {
   std::unique_ptr<InProcessTeam> team;
-  std::unique_ptr<Cache> cache;
+  std::unique_ptr<cache::Cache> cache;
   std::unique_ptr<InterposedChannel> channel;
 
   [[nodiscard]] Deadline soon() const { return team->fabric().in(extended(std::chrono::seconds(20))); }
@@ -56,13 +58,14 @@ struct Node {
 
 class TestPool {
  public:
-  explicit TestPool(Rank size, CacheOptions wanted = {}, const CacheRules& rules = {}) : options(wanted), nodes(size) {
-    if (options.cache_bytes == CacheOptions{}.cache_bytes) options.cache_bytes = 16 * kBlock;
+  explicit TestPool(team::Rank size, cache::CacheOptions wanted = {}, const cache::CacheRules& rules = {})
+      : options(wanted), nodes(size) {
+    if (options.cache_bytes == cache::CacheOptions{}.cache_bytes) options.cache_bytes = 16 * kBlock;
     options.block_bytes = kBlock;
     auto teams = make_teams(size);
-    on_all_ranks(size, [&](Rank rank) {
+    on_all_ranks(size, [&](team::Rank rank) {
       nodes[rank].team = std::move(teams[rank]);
-      nodes[rank].cache = std::make_unique<Cache>(*nodes[rank].team, options, rules);
+      nodes[rank].cache = std::make_unique<cache::Cache>(*nodes[rank].team, options, rules);
       nodes[rank].channel = std::make_unique<InterposedChannel>(nodes[rank].team->fabric().open_channel());
     });
   }
@@ -73,19 +76,20 @@ class TestPool {
     }
   }
 
-  Acquired acquire(Rank rank, const BlockKey& key) {
+  cache::Acquired acquire(team::Rank rank, const cache::BlockKey& key) {
     return nodes[rank].cache->acquire(*nodes[rank].channel, key, source, nodes[rank].soon());
   }
   /// Whether rank can have the block, and its bytes are right.
-  [[nodiscard]] bool reads(Rank rank, const BlockKey& key) {
-    const Acquired acquired = acquire(rank, key);
-    return acquired.answer == Acquired::Answer::here && holds(rank, acquired, key);
+  [[nodiscard]] bool reads(team::Rank rank, const cache::BlockKey& key) {
+    const cache::Acquired acquired = acquire(rank, key);
+    return acquired.answer == cache::Acquired::Answer::here && holds(rank, acquired, key);
   }
-  [[nodiscard]] bool holds(Rank rank, const Acquired& place, const BlockKey& key) const {
-    const CacheLayout& layout = nodes[rank].cache->layout();
+  [[nodiscard]] bool holds(team::Rank rank, const cache::Acquired& place, const cache::BlockKey& key) const {
+    const cache::CacheLayout& layout = nodes[rank].cache->layout();
     std::vector<std::uint64_t> words(kBlock / 8);
-    nodes[rank].cache->region().copy_out(layout.slots_offset + place.slot * slot_stride(kBlock) + sizeof(SlotHeader),
-                                         std::as_writable_bytes(std::span(words)));
+    nodes[rank].cache->region().copy_out(
+        layout.slots_offset + place.slot * cache::slot_stride(kBlock) + sizeof(cache::SlotHeader),
+        std::as_writable_bytes(std::span(words)));
     for (std::uint64_t at = 0; at < kBlock; at += 8) {
       if (words[at / 8] != word_of(key, at)) return false;
     }
@@ -93,19 +97,19 @@ class TestPool {
   }
 
   /// What the directory says of the block to group 0, as any node can read it.
-  [[nodiscard]] Cell cell_of(const BlockKey& key) const {
-    const Geometry geometry(options, static_cast<Rank>(nodes.size()));
-    const auto [home, bucket] = geometry.bucket_of(block_id(key));
+  [[nodiscard]] cache::Cell cell_of(const cache::BlockKey& key) const {
+    const cache::Geometry geometry(options, static_cast<team::Rank>(nodes.size()));
+    const auto [home, bucket] = geometry.bucket_of(cache::block_id(key));
     const Region& region = nodes[home].cache->region();
-    for (std::uint32_t row = 0; row < Geometry::kBucketRows; ++row) {
+    for (std::uint32_t row = 0; row < cache::Geometry::kBucketRows; ++row) {
       const std::uint64_t offset = bucket + row * geometry.row_bytes();
-      if (region.word<AtomicWord>(offset).load() != block_id(key)) continue;
-      return Cell::from_word(region.word<AtomicWord>(offset + 8).load());
+      if (region.word<AtomicWord>(offset).load() != cache::block_id(key)) continue;
+      return cache::Cell::from_word(region.word<AtomicWord>(offset + 8).load());
     }
     return {};
   }
 
-  CacheOptions options;
+  cache::CacheOptions options;
   std::vector<Node> nodes;
   CountingSource source;
 };

@@ -26,9 +26,9 @@ using ::testing::IsEmpty;
 /// A TCP port of the loopback, taken as long as it lives.
 class TakenPort {
  public:
-  TakenPort() : socket_(listen_on("127.0.0.1:0")) {}
+  TakenPort() : socket_(net::listen_on("127.0.0.1:0")) {}
 
-  [[nodiscard]] std::string address() const { return bound_address(socket_, "127.0.0.1:0"); }
+  [[nodiscard]] std::string address() const { return net::bound_address(socket_, "127.0.0.1:0"); }
 
  private:
   Fd socket_;
@@ -36,7 +36,7 @@ class TakenPort {
 
 bool has_listener(const std::string& address) {
   try {
-    return static_cast<bool>(connect_to(address, SetupClock::now() + std::chrono::seconds(1)));
+    return static_cast<bool>(net::connect_to(address, net::SetupClock::now() + std::chrono::seconds(1)));
   } catch (const Error&) {
     return false;
   }

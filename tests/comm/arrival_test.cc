@@ -17,6 +17,8 @@
 namespace farside::test {
 namespace {
 
+using comm::ArrivalCounter;
+
 using namespace std::chrono_literals;
 
 // All ranks send to all ranks, with nothing but counters between the epochs: each rank finds the values of the epoch
@@ -26,14 +28,14 @@ TEST(ArrivalCounter, EndsAnEpochWithAllItsCopiesAndNoOthers) {
   Fleet fleet(4, [&](Member& me) {
     Seat seat(me);
     ArrivalCounter counter(seat.comm);
-    const auto memory = seat.team.allocate("values", 8 * std::uint64_t{me.count()} * Arrivals::kOpen);
-    const auto place = [&](std::uint64_t epoch, Rank from) {
-      return 8 * (epoch % Arrivals::kOpen * me.count() + from);
+    const auto memory = seat.team.allocate("values", 8 * std::uint64_t{me.count()} * comm::Arrivals::kOpen);
+    const auto place = [&](std::uint64_t epoch, team::Rank from) {
+      return 8 * (epoch % comm::Arrivals::kOpen * me.count() + from);
     };
-    const std::vector<Rank> all{0, 1, 2, 3};
+    const std::vector<team::Rank> all{0, 1, 2, 3};
     for (std::uint64_t epoch = 0; epoch < kEpochs; ++epoch) {
       std::uint64_t value = epoch + 1;
-      for (const Rank rank : all) {
+      for (const team::Rank rank : all) {
         const auto arrival = counter.at(*seat.channel, rank, epoch, seat.patience());
         ASSERT_TRUE(arrival.ended.done());
         (void)seat.comm.put(*seat.channel, memory->of(rank).span(place(epoch, me.index()), 8), LocalSpan(value),
@@ -41,7 +43,7 @@ TEST(ArrivalCounter, EndsAnEpochWithAllItsCopiesAndNoOthers) {
       }
       ASSERT_TRUE(seat.comm.wait(*seat.channel, seat.comm.issued(), seat.patience()).done());  // `value` is used
       ASSERT_TRUE(counter.wait(*seat.channel, epoch, me.count(), all, seat.patience()).done());
-      for (const Rank rank : all) {
+      for (const team::Rank rank : all) {
         ASSERT_EQ(memory->local().word<ControlWord>(place(epoch, rank)).load(), value) << "of rank " << rank;
       }
     }
@@ -52,11 +54,11 @@ TEST(ArrivalCounter, EndsAnEpochWithAllItsCopiesAndNoOthers) {
 
 // Rank 1 has sent in two epochs before rank 2 sends in the first one. Whether rank 0 then takes the first one for
 // ended.
-bool mixes_epochs(const ArrivalRules& rules) {
+bool mixes_epochs(const comm::ArrivalRules& rules) {
   Shared<std::atomic<bool>> mixed;
   Fleet fleet(3, [&](Member& me) {
     Seat seat(me);
-    Arrivals arrivals(seat.team, "arrivals", rules);
+    comm::Arrivals arrivals(seat.team, "arrivals", rules);
     const auto arrive = [&](std::uint64_t epoch) {
       ASSERT_EQ(arrivals.await_open(*seat.channel, 0, epoch, seat.patience()), Outcome::done);
       ASSERT_TRUE(seat.channel->add_signal(arrivals.word(0, epoch), 1, seat.patience()).done());
@@ -95,7 +97,7 @@ TEST(ArrivalCounter, HasSendersWaitForAnEpochThatIsNotCountedYet) {
   Fleet fleet(2, [](Member& me) {
     Seat seat(me);
     ArrivalCounter counter(seat.comm);
-    const std::vector<Rank> sender{1};
+    const std::vector<team::Rank> sender{1};
     if (me.index() == 1) {
       for (std::uint64_t epoch = 0; epoch < 4; ++epoch) {
         const auto arrival = counter.at(*seat.channel, 0, epoch, seat.patience());
@@ -119,7 +121,7 @@ TEST(ArrivalCounter, RefusesWhatIsSuperfluous) {
   Fleet fleet(2, [](Member& me) {
     Seat seat(me);
     ArrivalCounter counter(seat.comm);
-    const std::vector<Rank> sender{1};
+    const std::vector<team::Rank> sender{1};
     const auto send = [&](std::uint64_t epoch) {
       const auto arrival = counter.at(*seat.channel, 0, epoch, seat.patience());
       ASSERT_TRUE(
@@ -149,7 +151,7 @@ TEST(ArrivalCounter, RefusesWhatIsSuperfluous) {
 TEST(ArrivalCounter, IsAwaitedAgainWhereItsEndStayedUnknown) {
   Fleet fleet(1, [](Member& me) {
     Seat seat(me);
-    Arrivals arrivals(seat.team, "arrivals");
+    comm::Arrivals arrivals(seat.team, "arrivals");
     InterposedChannel channel(seat.comm.open_channel());
     channel.end_each_with(Outcome::timed_out);
     EXPECT_EQ(arrivals.wait(channel, 0, 0, {}, seat.patience()), Outcome::timed_out);
@@ -169,8 +171,8 @@ TEST(ArrivalCounter, NamesWhoDied) {
     if (me.index() == 1) ::pause();  // until the test has ended
     if (me.index() == 2) ::raise(SIGKILL);
     if (me.index() == 0) {
-      const std::vector<Rank> senders{1, 2};
-      const Ended ended = counter.wait(*seat.channel, 0, 2, senders, seat.patience());
+      const std::vector<team::Rank> senders{1, 2};
+      const comm::Ended ended = counter.wait(*seat.channel, 0, 2, senders, seat.patience());
       EXPECT_EQ(ended.outcome, Outcome::peer_lost);
       EXPECT_EQ(ended.lost, 2u);
     }

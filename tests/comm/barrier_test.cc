@@ -15,6 +15,8 @@
 namespace farside::test {
 namespace {
 
+using comm::Barrier;
+
 // For any number of members: what each wrote at every other one before it began is there when the barrier has ended.
 class BarrierSizes : public testing::TestWithParam<unsigned> {};
 INSTANTIATE_TEST_SUITE_P(Members, BarrierSizes, testing::Values(1, 2, 3, 5, 8, 9));
@@ -26,12 +28,12 @@ TEST_P(BarrierSizes, EndsWhenAllHaveComeAndShowsWhatTheyWrote) {
     Barrier barrier(seat.comm);
     const auto memory = seat.team.allocate("words", 8 * std::uint64_t{me.count()});
     for (std::uint64_t round = 1; round <= kRounds; ++round) {
-      for (Rank rank = 0; rank < me.count(); ++rank) {
+      for (team::Rank rank = 0; rank < me.count(); ++rank) {
         ASSERT_EQ(seat.channel->store(memory->of(rank).word<ControlWord>(8 * me.index()), round, seat.patience()),
                   Outcome::done);
       }
       ASSERT_TRUE(barrier.pass(*seat.channel, seat.patience()).done());
-      for (Rank rank = 0; rank < me.count(); ++rank) {
+      for (team::Rank rank = 0; rank < me.count(); ++rank) {
         ASSERT_GE(memory->local().word<ControlWord>(8 * rank).load(), round) << "of rank " << rank;
       }
     }
@@ -75,7 +77,7 @@ TEST(Barrier, IsOfAGroup) {
   Fleet fleet(5, [](Member& me) {
     Seat seat(me);
     const bool odd = me.index() % 2 == 1;
-    Barrier barrier(seat.comm, odd ? std::vector<Rank>{1, 3} : std::vector<Rank>{0, 2, 4});
+    Barrier barrier(seat.comm, odd ? std::vector<team::Rank>{1, 3} : std::vector<team::Rank>{0, 2, 4});
     if (odd) me.barrier();
     for (int round = 0; round < 20; ++round) EXPECT_TRUE(barrier.pass(*seat.channel, seat.patience()).done());
     if (!odd) me.barrier();
@@ -152,11 +154,11 @@ TEST(Barrier, EndsForThoseThatWaitWhileOthersLeave) {
 // And it has the result, too.
 TEST(Barrier, GivesItsResultToThoseThatWaitWhileOthersLeave) {
   leave_while_the_last_one_releases([](Seat& seat, Channel& channel, const auto& before_the_last) {
-    Collectives group(seat.comm);
+    comm::Collectives group(seat.comm);
     const bool is_last = seat.team.rank() == 2;
     std::uint64_t sum = seat.team.rank() + 1;
     if (is_last) before_the_last();
-    Collectives::Pending pending = group.begin_all_reduce(channel, std::span(&sum, 1), seat.patience());
+    comm::Collectives::Pending pending = group.begin_all_reduce(channel, std::span(&sum, 1), seat.patience());
     if (!is_last) before_the_last();
     EXPECT_TRUE(pending.end(channel, seat.patience()).done());
     EXPECT_EQ(sum, 6U);
@@ -199,7 +201,7 @@ TEST(Barrier, NamesWhoDied) {
     ASSERT_TRUE(barrier.pass(*seat.channel, seat.patience()).done());
     me.barrier();
     if (me.index() == 1) ::raise(SIGKILL);
-    const Ended ended = barrier.pass(*seat.channel, seat.patience());
+    const comm::Ended ended = barrier.pass(*seat.channel, seat.patience());
     EXPECT_EQ(ended.outcome, Outcome::peer_lost);
     EXPECT_EQ(ended.lost, 1u);
     survivors.leave_together(2);
@@ -216,9 +218,10 @@ TEST(Barrier, IsNotStoppedByTheLossOfARankOutside) {
   Fleet fleet(4, [&](Member& me) {
     Seat seat(me);
     const auto memory = seat.team.allocate("memory", 64);
-    const std::vector<Rank> members = me.index() == 3 ? std::vector<Rank>{3} : std::vector<Rank>{0, 1, 2};
+    const std::vector<team::Rank> members =
+        me.index() == 3 ? std::vector<team::Rank>{3} : std::vector<team::Rank>{0, 1, 2};
     Barrier barrier(seat.comm, members);
-    Collectives group(seat.comm, members);
+    comm::Collectives group(seat.comm, members);
     std::uint64_t value = 1;
     const auto write_outside = [&] {
       return seat.channel->write(memory->of(3).span(0, 8), LocalSpan(value), seat.patience());
@@ -237,7 +240,7 @@ TEST(Barrier, IsNotStoppedByTheLossOfARankOutside) {
       EXPECT_TRUE(eventually([&] { return !seat.team.alive(3); }));
     };
     if (me.index() == 0) lose_rank_3();
-    const Ended first = barrier.pass(*seat.channel, seat.patience());
+    const comm::Ended first = barrier.pass(*seat.channel, seat.patience());
     if (me.index() != 0) {
       EXPECT_TRUE(first.done());
     } else {

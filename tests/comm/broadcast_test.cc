@@ -10,9 +10,11 @@
 namespace farside::test {
 namespace {
 
+using comm::Broadcast;
+
 constexpr std::uint64_t kData = 64;
 
-Outcome await_flag(Seat& seat, const SymmetricRegion& memory, std::uint64_t value) {
+Outcome await_flag(Seat& seat, const team::SymmetricRegion& memory, std::uint64_t value) {
   const auto is_there = [value](std::uint64_t seen) { return seen == value; };
   return seat.channel->wait_until(memory.local(), memory.local().word<ControlWord>(0), is_there, seat.patience());
 }
@@ -42,8 +44,8 @@ TEST_P(BroadcastSizes, ReachAllWhoWantThem) {
       if (me.index() == 1) source->local().copy_in(kData, data);
       me.barrier();
       if (me.index() == 3) {
-        const Request sent = broadcast.send(*seat.channel, *memory, kData, source->of(1).span(kData, bytes),
-                                            {.offset = 0, .value = round});
+        const comm::Request sent = broadcast.send(*seat.channel, *memory, kData, source->of(1).span(kData, bytes),
+                                                  {.offset = 0, .value = round});
         EXPECT_TRUE(seat.comm.wait(*seat.channel, sent, seat.patience()).done());
       }
       if (!discards) {
@@ -69,10 +71,10 @@ TEST(Broadcast, NamesWhoDiedAndReachesTheOthers) {
     if (me.index() == 1) ::raise(SIGKILL);
     if (me.index() == 0) {
       std::uint64_t number = 0;
-      Ended ended;
+      comm::Ended ended;
       do {  // until the death is known
-        const Request sent = broadcast.send(*seat.channel, *memory, kData, memory->of(0).span(kData, 8),
-                                            {.offset = 0, .value = ++number});
+        const comm::Request sent = broadcast.send(*seat.channel, *memory, kData, memory->of(0).span(kData, 8),
+                                                  {.offset = 0, .value = ++number});
         ended = seat.comm.wait(*seat.channel, sent, seat.patience());
       } while (ended.done());
       EXPECT_EQ(ended.outcome, Outcome::peer_lost);
@@ -99,14 +101,15 @@ TEST(Broadcast, IsPassedOnByWhoSends) {
     const auto source = seat.team.allocate("source", kBytes);
     const auto memory = seat.team.allocate("memory", 4 * (kBytes + 8));
     Broadcast broadcast(seat.comm, {}, {memory.get()});
-    const auto of = [](Rank rank) { return rank * (kBytes + 8); };  // its signal, then its data
+    const auto of = [](team::Rank rank) { return rank * (kBytes + 8); };  // its signal, then its data
     source->local().copy_in(0, std::vector<std::byte>(kBytes, static_cast<std::byte>(me.index() + 1)));
     me.barrier();
-    const Request sent = broadcast.send(*seat.channel, *memory, of(me.index()) + 8,
-                                        source->of(me.index()).span(0, kBytes), {.offset = of(me.index()), .value = 1});
+    const comm::Request sent =
+        broadcast.send(*seat.channel, *memory, of(me.index()) + 8, source->of(me.index()).span(0, kBytes),
+                       {.offset = of(me.index()), .value = 1});
     EXPECT_TRUE(seat.comm.wait(*seat.channel, sent, seat.patience()).done());
     me.barrier();
-    for (Rank rank = 0; rank < me.count(); ++rank) {
+    for (team::Rank rank = 0; rank < me.count(); ++rank) {
       EXPECT_EQ(memory->local().word<ControlWord>(of(rank)).load(), 1u);
       std::vector<std::byte> found(kBytes);
       memory->local().copy_out(of(rank) + 8, found);
@@ -128,12 +131,12 @@ TEST(Broadcast, NamesWhoDidNotPassItOn) {
     Broadcast broadcast(seat.comm, {}, {memory.get()});
     if (me.index() == 1) ::raise(SIGKILL);
     const auto send = [&](std::uint64_t place) {
-      const Request sent = broadcast.send(*seat.channel, *memory, place + 8, source->of(0).span(0, kBytes),
-                                          {.offset = place, .value = 1});
+      const comm::Request sent = broadcast.send(*seat.channel, *memory, place + 8, source->of(0).span(0, kBytes),
+                                                {.offset = place, .value = 1});
       return seat.comm.wait(*seat.channel, sent, seat.patience());
     };
     if (me.index() == 0) {
-      Ended ended;
+      comm::Ended ended;
       while (ended.done()) ended = send(0);  // until the death is known
       EXPECT_EQ(ended.outcome, Outcome::peer_lost);
       EXPECT_EQ(ended.lost, 1u);

@@ -14,6 +14,9 @@
 namespace farside::test {
 namespace {
 
+using comm::Collectives;
+using team::Rank;
+
 struct Shape {
   unsigned members;
   std::size_t elements;
@@ -61,8 +64,8 @@ TEST_P(Collective, AllReduceGivesEachRankTheResult) {
     };
     expect_reduced(std::int64_t{}, std::plus<>());
     expect_reduced(double{}, std::plus<>());
-    expect_reduced(float{}, Min());
-    expect_reduced(std::uint8_t{}, Max());
+    expect_reduced(float{}, comm::Min());
+    expect_reduced(std::uint8_t{}, comm::Max());
     expect_reduced(std::uint64_t{}, std::multiplies<>());
     expect_reduced(std::uint32_t{}, std::bit_xor<>());
     expect_reduced(std::uint16_t{}, std::bit_or<>());
@@ -167,7 +170,7 @@ TEST(Collectives, HaveFourUnderWay) {
       std::vector<std::uint64_t> to_each(me.count(), me.index() + round);
       auto summing = group.begin_all_reduce(*seat.channel, std::span(sum), seat.patience());
       auto gathering = group.begin_all_gather(*seat.channel, std::span(mine), std::span(all), seat.patience());
-      auto comparing = group.begin_all_reduce(*seat.channel, std::span(greatest), seat.patience(), Max());
+      auto comparing = group.begin_all_reduce(*seat.channel, std::span(greatest), seat.patience(), comm::Max());
       auto swapping = group.begin_all_to_all(*seat.channel, std::span(to_each), std::span(swapped), seat.patience());
       EXPECT_THROW((void)group.begin_all_reduce(*seat.channel, std::span(mine), seat.patience()), UsageError);
       EXPECT_TRUE(eventually([&] { return swapping.ended() && gathering.ended() && summing.ended(); }));
@@ -223,7 +226,7 @@ TEST(Collectives, NameWhoDied) {
     ASSERT_TRUE(group.all_reduce(*seat.channel, std::span(values), seat.patience()).done());
     me.barrier();
     if (me.index() == 1) ::raise(SIGKILL);
-    const Ended ended = group.all_reduce(*seat.channel, std::span(values), seat.patience());
+    const comm::Ended ended = group.all_reduce(*seat.channel, std::span(values), seat.patience());
     EXPECT_EQ(ended.outcome, Outcome::peer_lost);
     EXPECT_EQ(ended.lost, 1u);
     survivors.leave_together(2);

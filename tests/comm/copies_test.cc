@@ -19,13 +19,13 @@
 namespace farside::test {
 namespace {
 
-constexpr std::uint64_t kBytes = 3 * kPieceBytes + 1000;
+constexpr std::uint64_t kBytes = 3 * comm::kPieceBytes + 1000;
 
 class Copies : public testing::Test {
  protected:
   Copies() : team_(*teams_[0]) {
-    on_all_ranks(2, [this](Rank rank) {
-      memory_[rank] = (rank == 0 ? static_cast<Team&>(team_) : *teams_[1]).allocate("copied", kBytes + 8);
+    on_all_ranks(2, [this](team::Rank rank) {
+      memory_[rank] = (rank == 0 ? static_cast<team::Team&>(team_) : *teams_[1]).allocate("copied", kBytes + 8);
     });
     channel_ = team_.fabric().open_channel();
     std::iota(words_.begin(), words_.end(), 7);
@@ -36,7 +36,7 @@ class Copies : public testing::Test {
   }
 
   [[nodiscard]] Deadline soon() { return team_.fabric().in(std::chrono::seconds(60)); }
-  NextDeadline counted() {
+  comm::NextDeadline counted() {
     return [this] {
       ++deadlines_;
       since_deadline_ = 0;
@@ -52,7 +52,7 @@ class Copies : public testing::Test {
 
   std::vector<std::unique_ptr<InProcessTeam>> teams_ = make_teams(2);
   InterposedTeam team_;
-  std::array<std::unique_ptr<SymmetricRegion>, 2> memory_;
+  std::array<std::unique_ptr<team::SymmetricRegion>, 2> memory_;
   std::unique_ptr<Channel> channel_;
   std::vector<std::uint64_t> words_ = std::vector<std::uint64_t>(kBytes / 8);
   std::uint64_t deadlines_ = 0;
@@ -61,22 +61,22 @@ class Copies : public testing::Test {
 };
 
 TEST_F(Copies, OfAnySizeHaveADeadlineForEachPiece) {
-  Copy copy{Copy::Kind::put, {}, SetWord{memory_[0]->of(1).word<ControlWord>(kBytes), 5}};
+  comm::Copy copy{comm::Copy::Kind::put, {}, comm::SetWord{memory_[0]->of(1).word<ControlWord>(kBytes), 5}};
   // In parts, one of which is larger than a piece.
-  for (std::uint64_t at = 0, length = 1000; at < kBytes; at += length, length = kPieceBytes + 8) {
+  for (std::uint64_t at = 0, length = 1000; at < kBytes; at += length, length = comm::kPieceBytes + 8) {
     length = std::min(length, kBytes - at);
     copy.parts.push_back({memory_[0]->of(1).span(at, length), buffer().piece(at, length)});
   }
-  ASSERT_TRUE(make_in_pieces(*channel_, copy, counted()).ended.front().done());
+  ASSERT_TRUE(comm::make_in_pieces(*channel_, copy, counted()).ended.front().done());
   EXPECT_EQ(there(), words_);
   EXPECT_EQ(memory_[1]->local().word<ControlWord>(kBytes).load(), 5U);
   EXPECT_EQ(deadlines_, 4U) << "of the pieces";
-  EXPECT_LE(most_, kPieceBytes);
+  EXPECT_LE(most_, comm::kPieceBytes);
 
   std::ranges::fill(words_, 0);
-  copy.kind = Copy::Kind::get;
+  copy.kind = comm::Copy::Kind::get;
   copy.notice = {};
-  ASSERT_TRUE(make_in_pieces(*channel_, copy, counted()).ended.front().done());
+  ASSERT_TRUE(comm::make_in_pieces(*channel_, copy, counted()).ended.front().done());
   EXPECT_EQ(there(), words_);
 }
 
@@ -84,21 +84,21 @@ TEST_F(Copies, BetweenOthersHaveADeadlineForEachPiece) {
   const RemoteSpan from = memory_[0]->of(0).span(0, kBytes);
   memory_[0]->local().copy_in(0, std::as_bytes(std::span(words_)));
   const RemoteSpan to = memory_[0]->of(1).span(0, kBytes);
-  ASSERT_TRUE(carry(*channel_, {&to, 1}, from, counted()).done());
+  ASSERT_TRUE(comm::carry(*channel_, {&to, 1}, from, counted()).done());
   EXPECT_EQ(there(), words_);
-  EXPECT_GT(deadlines_, kBytes / kPieceBytes);
+  EXPECT_GT(deadlines_, kBytes / comm::kPieceBytes);
 }
 
 // A copy that was stopped half way is one that failed, and its notice is not given.
 TEST_F(Copies, GiveNoNoticeOfWhatIsNotThere) {
-  Copy copy{Copy::Kind::put,
-            {{memory_[0]->of(1).span(0, kBytes), buffer()}},
-            SetWord{memory_[0]->of(1).word<ControlWord>(kBytes), 5}};
+  comm::Copy copy{comm::Copy::Kind::put,
+                  {{memory_[0]->of(1).span(0, kBytes), buffer()}},
+                  comm::SetWord{memory_[0]->of(1).word<ControlWord>(kBytes), 5}};
   const auto lost_later = [this] {
     if (++deadlines_ == 3) team_.fabric().mark_lost(1);
     return soon();
   };
-  const Ended ended = make_in_pieces(*channel_, copy, lost_later).ended.front();
+  const comm::Ended ended = comm::make_in_pieces(*channel_, copy, lost_later).ended.front();
   EXPECT_EQ(ended.outcome, Outcome::peer_lost);
   EXPECT_EQ(ended.lost, 1U);
   EXPECT_EQ(memory_[1]->local().word<ControlWord>(kBytes).load(), 0U);
@@ -107,14 +107,14 @@ TEST_F(Copies, GiveNoNoticeOfWhatIsNotThere) {
 // Those to the other ranks have not had their time while that one was waited for.
 TEST_F(Copies, HaveTheirTimeAfterARankThatDoesNotAnswer) {
   team_.before_each_flush([](PeerId peer) { return peer == 0 ? Outcome::timed_out : Outcome::done; });
-  std::vector<Copy> copies;
-  for (const Rank to : {0, 1}) {
-    copies.push_back({Copy::Kind::put, {{memory_[0]->of(to).span(0, 8), buffer().piece(0, 8)}}, {}});
+  std::vector<comm::Copy> copies;
+  for (const team::Rank to : {0, 1}) {
+    copies.push_back({comm::Copy::Kind::put, {{memory_[0]->of(to).span(0, 8), buffer().piece(0, 8)}}, {}});
   }
-  const Made made = make_copies(*channel_, copies, counted());
+  const comm::Made made = comm::make_copies(*channel_, copies, counted());
   EXPECT_EQ(made.ended[0].outcome, Outcome::timed_out);
   EXPECT_TRUE(made.ended[1].done());
-  EXPECT_EQ(made.silent, std::set<Rank>{0});
+  EXPECT_EQ(made.silent, std::set<team::Rank>{0});
   EXPECT_EQ(deadlines_, 2U);
 }
 
@@ -128,15 +128,16 @@ TEST_F(Copies, ToARankThatDoesNotAnswerEndTogether) {
     ++asked;
     return Outcome::timed_out;
   });
-  std::array<std::unique_ptr<Comm>, 2> comms;
-  on_all_ranks(
-      2, [&](Rank rank) { comms[rank] = std::make_unique<Comm>(rank == 0 ? static_cast<Team&>(team_) : *teams_[1]); });
-  Comm& comm = *comms[0];
-  const auto put = [&](Rank to) {
+  std::array<std::unique_ptr<comm::Comm>, 2> comms;
+  on_all_ranks(2, [&](team::Rank rank) {
+    comms[rank] = std::make_unique<comm::Comm>(rank == 0 ? static_cast<team::Team&>(team_) : *teams_[1]);
+  });
+  comm::Comm& comm = *comms[0];
+  const auto put = [&](team::Rank to) {
     constexpr std::uint64_t kAlone = 2U << 20U;  // more than is done together with others
     return comm.put(*channel_, memory_[0]->of(to).span(0, kAlone), buffer().piece(0, kAlone));
   };
-  const auto outcome_of = [&](const Request& request) {
+  const auto outcome_of = [&](const comm::Request& request) {
     EXPECT_TRUE(eventually([&] { return comm.finished(request); }));
     return comm.wait(*channel_, request, soon()).outcome;
   };
@@ -144,15 +145,15 @@ TEST_F(Copies, ToARankThatDoesNotAnswerEndTogether) {
   std::promise<void> all_issued;
   (void)comm.in_background(*channel_, [issued = all_issued.get_future().share()](Channel&, Deadline) {
     issued.wait();
-    return Ended{};
+    return comm::Ended{};
   });
-  std::array<std::vector<Request>, 2> puts;
+  std::array<std::vector<comm::Request>, 2> puts;
   for (int i = 0; i < 3; ++i) {
-    for (const Rank to : {1, 0}) puts[to].push_back(put(to));
+    for (const team::Rank to : {1, 0}) puts[to].push_back(put(to));
   }
   all_issued.set_value();
-  for (const Request& each : puts[0]) EXPECT_EQ(outcome_of(each), Outcome::done);
-  for (const Request& each : puts[1]) EXPECT_EQ(outcome_of(each), Outcome::timed_out);
+  for (const comm::Request& each : puts[0]) EXPECT_EQ(outcome_of(each), Outcome::done);
+  for (const comm::Request& each : puts[1]) EXPECT_EQ(outcome_of(each), Outcome::timed_out);
   EXPECT_EQ(asked, 1U);
 
   EXPECT_EQ(outcome_of(put(1)), Outcome::timed_out) << "what is issued later is tried";

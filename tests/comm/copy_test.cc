@@ -16,7 +16,7 @@ std::vector<std::byte> pattern(std::uint64_t bytes, std::uint64_t seed) {
   return made;
 }
 
-std::vector<std::byte> bytes_at(const SymmetricRegion& memory, std::uint64_t bytes) {
+std::vector<std::byte> bytes_at(const team::SymmetricRegion& memory, std::uint64_t bytes) {
   std::vector<std::byte> found(bytes);
   memory.local().copy_out(kData, found);
   return found;
@@ -24,7 +24,7 @@ std::vector<std::byte> bytes_at(const SymmetricRegion& memory, std::uint64_t byt
 
 /// Waits for a word of this member's own memory.
 template <class Word>
-void await(Seat& seat, const SymmetricRegion& memory, std::uint64_t offset, std::uint64_t value) {
+void await(Seat& seat, const team::SymmetricRegion& memory, std::uint64_t offset, std::uint64_t value) {
   const auto is_there = [value](std::uint64_t seen) { return seen >= value; };
   ASSERT_EQ(seat.channel->wait_until(memory.local(), memory.local().word<Word>(offset), is_there, seat.patience()),
             Outcome::done);
@@ -32,7 +32,7 @@ void await(Seat& seat, const SymmetricRegion& memory, std::uint64_t offset, std:
 
 // A small copy is made at once on mapped memory, a large one in the background.
 class CopySizes : public testing::TestWithParam<std::uint64_t> {};
-INSTANTIATE_TEST_SUITE_P(Bytes, CopySizes, testing::Values(0, 1, 8, 4095, Comm::kInlineBytes + 1, 3'000'001));
+INSTANTIATE_TEST_SUITE_P(Bytes, CopySizes, testing::Values(0, 1, 8, 4095, comm::Comm::kInlineBytes + 1, 3'000'001));
 
 // A notice is seen only after all the bytes it belongs to.
 TEST_P(CopySizes, AreThereWhenTheSignalIs) {
@@ -43,9 +43,9 @@ TEST_P(CopySizes, AreThereWhenTheSignalIs) {
       std::vector<std::byte> data = pattern(GetParam(), round);
       if (me.index() == 0) {
         const RemoteRegion& other = memory->of(1);
-        const Request put =
+        const comm::Request put =
             seat.comm.put(*seat.channel, other.span(kData, data.size()), LocalSpan(data.data(), data.size()),
-                          SetWord{other.word<ControlWord>(kFlag), round});
+                          comm::SetWord{other.word<ControlWord>(kFlag), round});
         EXPECT_TRUE(seat.comm.wait(*seat.channel, put, seat.patience()).done());
         EXPECT_TRUE(seat.comm.finished(put));
       } else {
@@ -65,8 +65,8 @@ TEST_P(CopySizes, ComeBackWithGet) {
     memory->local().copy_in(kData, pattern(GetParam(), me.index()));
     me.barrier();
     std::vector<std::byte> data(GetParam());
-    const Request got = seat.comm.get(*seat.channel, LocalSpan(data.data(), data.size()),
-                                      memory->of(1 - me.index()).span(kData, data.size()));
+    const comm::Request got = seat.comm.get(*seat.channel, LocalSpan(data.data(), data.size()),
+                                            memory->of(1 - me.index()).span(kData, data.size()));
     EXPECT_TRUE(seat.comm.wait(*seat.channel, got, seat.patience()).done());
     EXPECT_EQ(data, pattern(GetParam(), 1 - me.index()));
     me.barrier();
@@ -83,9 +83,9 @@ TEST_P(CopySizes, GoBetweenTwoOthers) {
     me.barrier();
     if (me.index() == 2) {
       const RemoteRegion& to = memory->of(1);
-      const Request copied =
+      const comm::Request copied =
           seat.comm.copy(*seat.channel, to.span(kData, GetParam()), memory->of(0).span(kData, GetParam()),
-                         AddToWord{to.word<AtomicWord>(kCount), 1});
+                         comm::AddToWord{to.word<AtomicWord>(kCount), 1});
       EXPECT_TRUE(seat.comm.wait(*seat.channel, copied, seat.patience()).done());
     }
     if (me.index() == 1) {
@@ -105,19 +105,20 @@ TEST_P(CopySizes, ReachMemoryThatWasMadeOnTheSpot) {
     const auto mine = seat.team.fabric().create_region("on the spot", kData + GetParam());
     if (me.index() == 0) mine->copy_in(kData, pattern(GetParam(), 0));
     const std::vector<std::string> handles = me.exchange(mine->handle());
-    const Rank other = me.index() == 0 ? 1 : 0;
+    const team::Rank other = me.index() == 0 ? 1 : 0;
     if (me.index() == 2) {
       const auto from = seat.team.fabric().attach(0, handles[0]);
       const auto to = seat.team.fabric().attach(1, handles[1]);
-      const Request copied = seat.comm.copy(*seat.channel, to->span(kData, GetParam()), from->span(kData, GetParam()),
-                                            AddToWord{to->word<AtomicWord>(kCount), 1});
+      const comm::Request copied =
+          seat.comm.copy(*seat.channel, to->span(kData, GetParam()), from->span(kData, GetParam()),
+                         comm::AddToWord{to->word<AtomicWord>(kCount), 1});
       EXPECT_TRUE(seat.comm.wait(*seat.channel, copied, seat.patience()).done());
     }
     me.barrier();
     if (me.index() != 2) {
       const auto theirs = seat.team.fabric().attach(other, handles[other]);
       std::vector<std::byte> got(GetParam());
-      const Request get =
+      const comm::Request get =
           seat.comm.get(*seat.channel, LocalSpan(got.data(), got.size()), theirs->span(kData, got.size()));
       EXPECT_TRUE(seat.comm.wait(*seat.channel, get, seat.patience()).done());
       EXPECT_EQ(got, pattern(GetParam(), 0));
@@ -141,7 +142,7 @@ TEST(Copies, GoBetweenTwoWhoAreStopped) {
     ++*ready;
     if (me.index() == 2) {
       ASSERT_TRUE(eventually([&] { return stopped->load(); }));
-      const Request copied =
+      const comm::Request copied =
           seat.comm.copy(*seat.channel, memory->of(1).span(kData, kBytes), memory->of(0).span(kData, kBytes));
       EXPECT_TRUE(seat.comm.wait(*seat.channel, copied, seat.patience()).done());
       *stopped = false;
@@ -168,13 +169,13 @@ TEST(Notices, OfSeveralAddUp) {
       const RemoteRegion& to = memory->of(0);
       for (std::uint64_t round = 1; round <= kRounds; ++round) {
         std::uint64_t value = round;
-        const Request put = seat.comm.put(*seat.channel, to.span(kData + 8 * me.index(), 8), LocalSpan(value),
-                                          AddToWord{to.word<AtomicWord>(kCount), 1});
+        const comm::Request put = seat.comm.put(*seat.channel, to.span(kData + 8 * me.index(), 8), LocalSpan(value),
+                                                comm::AddToWord{to.word<AtomicWord>(kCount), 1});
         EXPECT_TRUE(seat.comm.wait(*seat.channel, put, seat.patience()).done());
       }
     } else {
       await<AtomicWord>(seat, *memory, kCount, kRounds * (me.count() - 1));
-      for (Rank rank = 1; rank < me.count(); ++rank) {
+      for (team::Rank rank = 1; rank < me.count(); ++rank) {
         EXPECT_EQ(memory->local().word<ControlWord>(kData + 8 * rank).load(), kRounds);
       }
     }
@@ -194,7 +195,7 @@ TEST(Requests, OfAllThatWasIssued) {
       (void)seat.comm.put(*seat.channel, memory->of(1 - me.index()).span(kData + piece * kBytes, kBytes),
                           LocalSpan(data.data(), data.size()));
     }
-    const Request all = seat.comm.issued();
+    const comm::Request all = seat.comm.issued();
     ASSERT_TRUE(seat.comm.wait(*seat.channel, all, seat.patience()).done());
     EXPECT_TRUE(seat.comm.finished(all));
     me.barrier();
@@ -213,9 +214,9 @@ TEST(Requests, NameWhoDied) {
     if (me.index() == 1) ::raise(SIGKILL);
     std::vector<std::byte> data(kBytes);
     for (const std::uint64_t bytes : {std::uint64_t{8}, kBytes}) {
-      Ended ended;
+      comm::Ended ended;
       do {  // until the death is known
-        const Request put =
+        const comm::Request put =
             seat.comm.put(*seat.channel, memory->of(1).span(kData, bytes), LocalSpan(data.data(), bytes));
         ended = seat.comm.wait(*seat.channel, put, seat.patience());
       } while (ended.done());
@@ -234,19 +235,22 @@ TEST(Requests, FailThoughLaterOnesSucceed) {
     constexpr std::uint64_t kBytes = 1U << 20U;
     const auto memory = seat.team.allocate("copied", kData + kBytes);
     std::vector<std::byte> data(kBytes);
-    const auto put = [&](Rank to, std::uint64_t bytes) {
+    const auto put = [&](team::Rank to, std::uint64_t bytes) {
       return seat.comm.put(*seat.channel, memory->of(to).span(kData, bytes), LocalSpan(data.data(), bytes));
     };
-    const auto wait = [&](const Request& request) { return seat.comm.wait(*seat.channel, request, seat.patience()); };
+    const auto wait = [&](const comm::Request& request) {
+      return seat.comm.wait(*seat.channel, request, seat.patience());
+    };
     if (me.index() == 2) ::raise(SIGKILL);
     if (me.index() == 0) {
       while (wait(put(2, 8)).done()) continue;  // until the death is known
-      const Request before = seat.comm.issued();
-      const Request failing = put(2, kBytes);
-      const Request succeeding = put(1, kBytes);
-      const Request both = seat.comm.issued(before);
+      const comm::Request before = seat.comm.issued();
+      const comm::Request failing = put(2, kBytes);
+      const comm::Request succeeding = put(1, kBytes);
+      const comm::Request both = seat.comm.issued(before);
       EXPECT_TRUE(wait(succeeding).done());
-      for (const Request& request : {failing, both, joined(failing, succeeding), seat.comm.issued(), failing}) {
+      for (const comm::Request& request :
+           {failing, both, comm::joined(failing, succeeding), seat.comm.issued(), failing}) {
         EXPECT_EQ(wait(request).outcome, Outcome::peer_lost);
         EXPECT_EQ(wait(request).lost, 2U);
       }
@@ -254,7 +258,7 @@ TEST(Requests, FailThoughLaterOnesSucceed) {
 
       for (std::uint64_t more = 0; more < 1500; ++more) {  // more than are remembered one by one
         (void)put(2, 8);
-        (void)put(1, Comm::kInlineBytes + 8);
+        (void)put(1, comm::Comm::kInlineBytes + 8);
       }
       EXPECT_TRUE(wait(put(1, kBytes)).done());
       EXPECT_EQ(wait(failing).lost, 2U);

@@ -9,10 +9,12 @@
 namespace farside::test {
 namespace {
 
+using comm::Failures;
+
 constexpr std::uint64_t kFailures = 100'000;
 
-Ended lost(Rank rank) { return ended_with(Outcome::peer_lost, rank); }
-Request only(std::uint64_t number) { return {number, number}; }
+comm::Ended lost(team::Rank rank) { return comm::ended_with(Outcome::peer_lost, rank); }
+comm::Request only(std::uint64_t number) { return {number, number}; }
 
 TEST(Failures, ReadAsTheyEndedEachByItself) {
   Failures failures;

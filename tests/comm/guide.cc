@@ -17,14 +17,14 @@ namespace {
 using namespace farside;
 
 // Before memory goes that other ranks may still use.
-void leave(Comm& comm) {
+void leave(comm::Comm& comm) {
   const Deadline deadline = comm.team().fabric().in(std::chrono::seconds(60));
   const bool done = comm.wait(*comm.open_channel(), comm.issued(), deadline).done();
   if (!done || comm.team().barrier(deadline) != Outcome::done) throw Error({"leave", "a sample", "a rank is lost", ""});
 }
 
-void copy(Comm& comm) {
-  Team& team = comm.team();
+void copy(comm::Comm& comm) {
+  team::Team& team = comm.team();
   const auto channel = comm.open_channel();  // of this thread
   const Deadline deadline = team.fabric().in(std::chrono::seconds(60));
 
@@ -33,9 +33,9 @@ void copy(Comm& comm) {
   const RemoteRegion& next = memory->of((team.rank() + 1) % team.size());
 
   std::vector<double> numbers(1000, team.rank());
-  const Request sent =
+  const comm::Request sent =
       comm.put(*channel, next.span(64, 8 * 1000), LocalSpan(numbers.data(), 8 * 1000),
-               SetWord{next.word<ControlWord>(0), 1});  // the flag is set when all the numbers are there
+               comm::SetWord{next.word<ControlWord>(0), 1});  // the flag is set when all the numbers are there
   // Here the program computes. The copy goes on in the background.
 
   const auto flag = memory->local().word<ControlWord>(0);
@@ -45,43 +45,43 @@ void copy(Comm& comm) {
     memory->local().copy_out(64, std::as_writable_bytes(std::span(arrived)));
     std::cout << "rank " << team.rank() << " was sent " << arrived[0] << '\n';
   }
-  const Ended ended = comm.wait(*channel, sent, deadline);  // from here on `numbers` may change
+  const comm::Ended ended = comm.wait(*channel, sent, deadline);  // from here on `numbers` may change
   if (ended.outcome == Outcome::peer_lost) std::cout << "rank " << *ended.lost << " is lost\n";
 
   if (!ended.done()) throw Error({"put", "1000 numbers", "a rank is lost", ""});
   leave(comm);
 }
 
-void reduce(Comm& comm) {
+void reduce(comm::Comm& comm) {
   const auto channel = comm.open_channel();
   const Deadline deadline = comm.team().fabric().in(std::chrono::seconds(60));
 
-  Collectives all(comm);
+  comm::Collectives all(comm);
   std::vector<double> sums(3, comm.team().rank());
   auto pending = all.begin_all_reduce(*channel, std::span(sums), deadline);
   // Here the program computes.
-  const Ended ended = pending.end(*channel, deadline);  // each rank has the same sums now
+  const comm::Ended ended = pending.end(*channel, deadline);  // each rank has the same sums now
 
   if (!ended.done() || sums[0] != 3) throw Error({"reduce", "three numbers", "it gave another sum", ""});
   leave(comm);
 }
 
-void call(Comm& comm) {
+void call(comm::Comm& comm) {
   const auto channel = comm.open_channel();
   const Deadline deadline = comm.team().fabric().in(std::chrono::seconds(60));
-  Barrier barrier(comm);
+  comm::Barrier barrier(comm);
 
   std::atomic<std::uint64_t> answers = 0;
-  const auto ask = [](Messages::Call& call) {  // runs on the receiver's service thread
+  const auto ask = [](comm::Messages::Call& call) {  // runs on the receiver's service thread
     (void)call.reply({.handler = 1, .words = {2 * call.words()[0]}});
   };
-  const auto answer = [&answers](Messages::Call& call) { answers += call.words()[0]; };
-  Messages messages(comm, {ask, answer});
+  const auto answer = [&answers](comm::Messages::Call& call) { answers += call.words()[0]; };
+  comm::Messages messages(comm, {ask, answer});
   if (comm.team().rank() == 0) {
-    const Ended sent = messages.send(*channel, 1, {.handler = 0, .words = {21}}, deadline);
+    const comm::Ended sent = messages.send(*channel, 1, {.handler = 0, .words = {21}}, deadline);
     while (sent.done() && answers == 0) comm.team().fabric().sleep(std::chrono::milliseconds(1));
   }
-  const Ended met = barrier.pass(*channel, deadline);  // no rank leaves before
+  const comm::Ended met = barrier.pass(*channel, deadline);  // no rank leaves before
 
   if (!met.done()) throw Error({"leave", "a sample", "a rank is lost", ""});
   if (comm.team().rank() == 0 && answers != 42) throw Error({"call", "rank 1", "it gave another answer", ""});
@@ -89,8 +89,8 @@ void call(Comm& comm) {
 }
 
 void run() {
-  const auto team = join_team();
-  Comm comm(*team);
+  const auto team = team::join_team();
+  comm::Comm comm(*team);
 
   copy(comm);
   reduce(comm);

@@ -23,34 +23,36 @@ constexpr std::uint64_t kLarge = 200'000;  // more than a caller copies itself
 
 /// One of everything, in the order in which a program would make it.
 struct Everything {
-  explicit Everything(Team& team)
+  explicit Everything(team::Team& team)
       : comm(team),
         memory(team.allocate("memory", kLarge + 64)),
         barrier(comm),
         counter(comm),
         broadcast(comm),
         rendezvous(comm, {memory.get()}, 4),
-        messages(comm, {[](Messages::Call& call) { (void)call.reply({.handler = 1}); }, [](Messages::Call&) {}}),
+        messages(comm,
+                 {[](comm::Messages::Call& call) { (void)call.reply({.handler = 1}); }, [](comm::Messages::Call&) {}}),
         collectives(comm) {}
 
-  Comm comm;
-  std::unique_ptr<SymmetricRegion> memory;
-  Barrier barrier;
-  ArrivalCounter counter;
-  Broadcast broadcast;
-  Rendezvous rendezvous;
-  Messages messages;
-  Collectives collectives;
+  comm::Comm comm;
+  std::unique_ptr<team::SymmetricRegion> memory;
+  comm::Barrier barrier;
+  comm::ArrivalCounter counter;
+  comm::Broadcast broadcast;
+  comm::Rendezvous rendezvous;
+  comm::Messages messages;
+  comm::Collectives collectives;
 };
 
 /// Whatever can be done with `rank` and the others, each for a short time, whether it works or not.
-void use_all(Everything& all, Channel& channel, Rank rank, Fabric& fabric, std::vector<std::byte>& data) {
+void use_all(Everything& all, Channel& channel, team::Rank rank, Fabric& fabric, std::vector<std::byte>& data) {
   const RemoteRegion& there = all.memory->of(rank);
   const auto soon = [&] { return fabric.in(2ms); };
   const LocalSpan bytes(data.data(), kLarge);
-  (void)all.comm.put(channel, there.span(64, kLarge), bytes, AddToWord{there.word<AtomicWord>(0), 1});
+  (void)all.comm.put(channel, there.span(64, kLarge), bytes, comm::AddToWord{there.word<AtomicWord>(0), 1});
   (void)all.comm.get(channel, bytes, there.span(64, kLarge));
-  (void)all.comm.put(channel, there.span(64, 8), LocalSpan(data.data(), 8), SetWord{there.word<ControlWord>(8), 1});
+  (void)all.comm.put(channel, there.span(64, 8), LocalSpan(data.data(), 8),
+                     comm::SetWord{there.word<ControlWord>(8), 1});
   (void)all.comm.fetch_add(channel, there.word<AtomicWord>(16), std::uint64_t{1}, soon());
   (void)all.broadcast.send(channel, *all.memory, 64, there.span(64, 1024), {.offset = 24, .value = 1});
   (void)all.messages.send(channel, rank, {.handler = 0}, soon());
@@ -61,7 +63,7 @@ void use_all(Everything& all, Channel& channel, Rank rank, Fabric& fabric, std::
   EXPECT_NE(all.comm.wait(channel, all.comm.issued(), fabric.in(kTimeout)).outcome, Outcome::timed_out);
 }
 
-void meet_once(Everything& all, Channel& channel, Rank rank, Fabric& fabric) {
+void meet_once(Everything& all, Channel& channel, team::Rank rank, Fabric& fabric) {
   const auto soon = [&] { return fabric.in(5ms); };
   std::uint64_t sum = 1;
   (void)all.collectives.all_reduce(channel, std::span(&sum, 1), soon());
@@ -85,7 +87,7 @@ void leave_while_others_work(Leaves leaves) {
     me.barrier();
     const int mine = me.index() == 0 ? rounds / 4 : rounds;
     for (int round = 0; round < mine; ++round) {
-      const Rank rank = (me.index() + 1 + round % 2) % me.count();
+      const team::Rank rank = (me.index() + 1 + round % 2) % me.count();
       use_all(*all, *channel, rank, team.fabric(), data);
     }
     if (me.index() == 0) {
@@ -111,7 +113,7 @@ TEST(Leaving, DoesNotWaitForTheDead) {
   Shared<std::atomic<unsigned>> ready;
   Fleet fleet(2, [&](Member& me) {
     FleetTeam team(me);
-    auto comm = std::make_unique<Comm>(team);
+    auto comm = std::make_unique<comm::Comm>(team);
     const auto memory = team.allocate("memory", kLarge);
     ++*ready;
     if (me.index() == 1) ::pause();  // until it is killed

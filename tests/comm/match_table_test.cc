@@ -16,6 +16,9 @@
 namespace farside::test {
 namespace {
 
+using comm::MatchTable;
+using team::Rank;
+
 using End = MatchTable::End;
 using State = MatchTable::State;
 
@@ -52,9 +55,9 @@ class WatchedRegion final : public Region, private LocalObserver {
 };
 
 /// A rank whose memory a test can fill before it is used, and whose loads from it a test can follow.
-class WatchedTeam final : public Team {
+class WatchedTeam final : public team::Team {
  public:
-  WatchedTeam(Team& inner, MeetingPoint& meeting) : inner_(inner), meeting_(meeting) {}
+  WatchedTeam(team::Team& inner, MeetingPoint& meeting) : inner_(inner), meeting_(meeting) {}
 
   AfterLoad after_load;
   std::function<void(const Region&)> fill;
@@ -63,7 +66,7 @@ class WatchedTeam final : public Team {
   [[nodiscard]] Rank size() const override { return inner_.size(); }
   [[nodiscard]] Fabric& fabric() override { return inner_.fabric(); }
   [[nodiscard]] std::uint16_t incarnation() const override { return inner_.incarnation(); }
-  [[nodiscard]] std::unique_ptr<SymmetricRegion> allocate(const std::string& name, std::uint64_t bytes) override {
+  [[nodiscard]] std::unique_ptr<team::SymmetricRegion> allocate(const std::string& name, std::uint64_t bytes) override {
     auto local = fabric().create_region(name, bytes);
     if (fill) fill(*local);
     meeting_.handles[rank()] = local->handle();
@@ -71,22 +74,22 @@ class WatchedTeam final : public Team {
     std::vector<std::unique_ptr<RemoteRegion>> all;
     for (Rank other = 0; other < size(); ++other) all.push_back(fabric().attach(other, meeting_.handles[other]));
     meeting_.barrier.arrive_and_wait();
-    return std::make_unique<SymmetricRegion>(std::make_unique<WatchedRegion>(std::move(local), after_load),
-                                             std::make_shared<Pieces>(std::move(all)));
+    return std::make_unique<team::SymmetricRegion>(std::make_unique<WatchedRegion>(std::move(local), after_load),
+                                                   std::make_shared<team::Pieces>(std::move(all)));
   }
   Outcome barrier(Deadline deadline) override { return inner_.barrier(deadline); }
   [[nodiscard]] std::uint64_t epoch() const override { return inner_.epoch(); }
   Outcome evict(Rank rank, Deadline deadline) override { return inner_.evict(rank, deadline); }
 
  private:
-  Team& inner_;
+  team::Team& inner_;
   MeetingPoint& meeting_;
 };
 
 /// A source and a destination with one key between them, and places of 8 bytes.
 class Pair {
  public:
-  explicit Pair(const MatchRules& rules = {}, const std::function<void(Rank, const Region&)>& fill = {}) {
+  explicit Pair(const comm::MatchRules& rules = {}, const std::function<void(Rank, const Region&)>& fill = {}) {
     for (Rank rank = 0; rank < kRanks; ++rank) {
       watched_[rank] = std::make_unique<WatchedTeam>(*teams_[rank], meeting_);
       if (fill) watched_[rank]->fill = [fill, rank](const Region& region) { fill(rank, region); };
@@ -94,7 +97,7 @@ class Pair {
     on_all_ranks(kRanks, [&](Rank rank) {
       places_[rank] = teams_[rank]->allocate("places", 64);
       tables_[rank] = std::make_unique<MatchTable>(
-          *watched_[rank], "matches", std::vector<const SymmetricRegion*>{places_[rank].get()}, kKeys, rules);
+          *watched_[rank], "matches", std::vector<const team::SymmetricRegion*>{places_[rank].get()}, kKeys, rules);
     });
   }
 
@@ -125,12 +128,12 @@ class Pair {
 
   static Rank self(const MatchTable::Ticket& ticket) { return ticket.end == End::source ? kSource : kDestination; }
   MatchTable& table(const MatchTable::Ticket& ticket) { return *tables_[self(ticket)]; }
-  Team& team(const MatchTable::Ticket& ticket) { return *teams_[self(ticket)]; }
+  team::Team& team(const MatchTable::Ticket& ticket) { return *teams_[self(ticket)]; }
 
   MeetingPoint meeting_{kRanks};
   std::vector<std::unique_ptr<InProcessTeam>> teams_ = make_teams(kRanks);
   std::array<std::unique_ptr<WatchedTeam>, kRanks> watched_;
-  std::array<std::unique_ptr<SymmetricRegion>, kRanks> places_;
+  std::array<std::unique_ptr<team::SymmetricRegion>, kRanks> places_;
   std::array<std::unique_ptr<MatchTable>, kRanks> tables_;
 };
 
@@ -190,7 +193,7 @@ void fill_as_after(std::uint64_t rounds, const Region& memory) {
 }
 
 /// How rounds end that begin at 2^32 - 2: some fit, some do not.
-std::vector<State> ends_around_the_wrap(const MatchRules& rules) {
+std::vector<State> ends_around_the_wrap(const comm::MatchRules& rules) {
   Pair pair(rules, [](Rank /*rank*/, const Region& memory) { fill_as_after(0xffff'fffe, memory); });
   std::vector<State> ends;
   for (const bool fits : {true, true, false, true}) {

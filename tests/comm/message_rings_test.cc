@@ -20,10 +20,11 @@ constexpr std::size_t kPayloadBytes = 16;
 class MessageRingsOfTwo : public testing::Test {
  protected:
   MessageRingsOfTwo() {
-    const auto no_wakeup = [](Channel&, Rank, Deadline) { return Outcome::done; };
-    const MessageRings::Shape shape{.handlers = kHandlers, .places = 4, .payload_bytes = kPayloadBytes, .outbox = 4};
-    on_all_ranks(2, [&](Rank rank) {
-      rings_[rank] = std::make_unique<MessageRings>(*teams_[rank], "messages", shape, no_wakeup);
+    const auto no_wakeup = [](Channel&, team::Rank, Deadline) { return Outcome::done; };
+    const comm::MessageRings::Shape shape{
+        .handlers = kHandlers, .places = 4, .payload_bytes = kPayloadBytes, .outbox = 4};
+    on_all_ranks(2, [&](team::Rank rank) {
+      rings_[rank] = std::make_unique<comm::MessageRings>(*teams_[rank], "messages", shape, no_wakeup);
     });
     channel_.before_each([this](const Operation& operation) {
       receiver_ = operation.region;
@@ -34,18 +35,19 @@ class MessageRingsOfTwo : public testing::Test {
 
   void send(std::uint64_t word, std::uint32_t handler = 0) {
     const std::vector<std::byte> payload(kPayloadBytes, std::byte{1});
-    EXPECT_EQ(rings_[0]->leave(1, make_record(handler, {word}, payload)), Outcome::done);
+    EXPECT_EQ(rings_[0]->leave(1, comm::make_record(handler, {word}, payload)), Outcome::done);
     EXPECT_EQ(rings_[0]->carry(channel_, 1), Outcome::done);
   }
   /// What arrives at rank 1: the messages' first words.
   std::vector<std::uint64_t> receive() {
     std::vector<std::uint64_t> words;
-    rings_[1]->receive(*receivers_, [&](const MessageRings::Arrived& arrived) { words.push_back(arrived.words[0]); });
+    rings_[1]->receive(*receivers_,
+                       [&](const comm::MessageRings::Arrived& arrived) { words.push_back(arrived.words[0]); });
     return words;
   }
 
   std::vector<std::unique_ptr<InProcessTeam>> teams_ = make_teams(2);
-  std::array<std::unique_ptr<MessageRings>, 2> rings_;
+  std::array<std::unique_ptr<comm::MessageRings>, 2> rings_;
   InterposedChannel channel_{teams_[0]->fabric().open_channel()};
   std::unique_ptr<Channel> receivers_ = teams_[1]->fabric().open_channel();
   std::function<void(std::span<std::byte>)> alter_;  ///< what is written, in the sender's buffer
@@ -54,11 +56,11 @@ class MessageRingsOfTwo : public testing::Test {
 
 // Any altered byte of a record, be it a length, a number or the payload, costs that message and no other.
 TEST_F(MessageRingsOfTwo, RefuseARecordWithAnyByteAltered) {
-  for (std::size_t at = 0; at < sizeof(MessageHeader) + kPayloadBytes; ++at) {
-    const bool in_header = at < sizeof(MessageHeader);
+  for (std::size_t at = 0; at < sizeof(comm::MessageHeader) + kPayloadBytes; ++at) {
+    const bool in_header = at < sizeof(comm::MessageHeader);
     alter_ = [&](std::span<std::byte> written) {
-      if (in_header && written.size() == sizeof(MessageHeader)) written[at] ^= std::byte{0x80};
-      if (!in_header && written.size() == kPayloadBytes) written[at - sizeof(MessageHeader)] ^= std::byte{0x80};
+      if (in_header && written.size() == sizeof(comm::MessageHeader)) written[at] ^= std::byte{0x80};
+      if (!in_header && written.size() == kPayloadBytes) written[at - sizeof(comm::MessageHeader)] ^= std::byte{0x80};
     };
     send(1);
     alter_ = {};

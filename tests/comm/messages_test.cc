@@ -16,6 +16,8 @@
 namespace farside::test {
 namespace {
 
+using comm::Messages;
+
 using testing::HasSubstr;
 
 /// A handler's, watched by its program.
@@ -46,8 +48,8 @@ TEST(Messages, ArriveWhole) {
     Messages messages(seat.comm, {check});
     for (const std::uint64_t bytes : kSizes) {
       const std::vector<std::byte> payload = pattern(bytes);
-      for (Rank to = 0; to < me.count(); ++to) {
-        const Ended sent =
+      for (team::Rank to = 0; to < me.count(); ++to) {
+        const comm::Ended sent =
             messages.send(*seat.channel, to, {0, {me.index(), bytes, 2, 3, ~0ULL}, payload}, seat.patience());
         EXPECT_TRUE(sent.done());
       }
@@ -81,7 +83,7 @@ TEST(Messages, RunWhileTheProgramComputes) {
 // All ranks send to all at once, through rings of two places, and every handler replies and forwards. No rank gets
 // stuck, everything arrives, and in order for each pair of ranks.
 TEST(Messages, FloodFromAllToAllArrivesInOrder) {
-  static constexpr Rank kRanks = 4;
+  static constexpr team::Rank kRanks = 4;
   static const std::uint64_t kEach = reduced(300);  // from each program to each rank
   static constexpr std::uint32_t kAsk = 0;
   static constexpr std::uint32_t kAnswer = 1;
@@ -95,7 +97,7 @@ TEST(Messages, FloodFromAllToAllArrivesInOrder) {
       EXPECT_EQ(call.words()[0], ++came[handler][call.source()]);
       ++arrived;
     };
-    const auto send_on = [&](Messages::Call& call, Rank to, std::uint32_t handler) {
+    const auto send_on = [&](Messages::Call& call, team::Rank to, std::uint32_t handler) {
       EXPECT_TRUE(call.send(to, {handler, {++sent[handler][to]}, {}}).done());
     };
     const auto ask = [&](Messages::Call& call) {
@@ -108,7 +110,7 @@ TEST(Messages, FloodFromAllToAllArrivesInOrder) {
         {ask, [&](Messages::Call& call) { note(kAnswer, call); }, [&](Messages::Call& call) { note(kPassedOn, call); }},
         {.places = 2, .payload_bytes = 8, .outbox = static_cast<std::uint32_t>(2 * kRanks * kEach)});
     for (std::uint64_t round = 1; round <= kEach; ++round) {
-      for (Rank to = 0; to < kRanks; ++to) {
+      for (team::Rank to = 0; to < kRanks; ++to) {
         ASSERT_TRUE(messages.send(*seat.channel, to, {kAsk, {++sent[kAsk][to]}, {}}, seat.patience()).done());
       }
     }
@@ -169,7 +171,7 @@ TEST(Messages, WaitForRoomUntilTheDeadline) {
                       {.places = kPlaces, .payload_bytes = 8, .outbox = 8});
     if (me.index() == 0) {
       std::uint64_t number = 0;
-      Ended ended;
+      comm::Ended ended;
       do {
         ended =
             messages.send(*seat.channel, 1, {0, {++number}, {}}, seat.team.fabric().in(std::chrono::milliseconds(100)));
@@ -199,7 +201,7 @@ TEST(Messages, TellAHandlerWhenTheOutboxIsFull) {
     Count arrived = 0;
     Messages messages(seat.comm,
                       {[&](Messages::Call& call) {
-                         Ended ended;
+                         comm::Ended ended;
                          while ((ended = call.reply({1, {}, {}})).done()) ++accepted;
                          EXPECT_EQ(ended.outcome, Outcome::timed_out);
                        },
@@ -243,7 +245,7 @@ TEST(Messages, AreRefusedToAnUnknownRankAndWhenTooLarge) {
     Seat seat(me);
     Messages messages(seat.comm, {[](Messages::Call&) {}}, {.places = 2, .payload_bytes = 8, .outbox = 2});
     const std::vector<std::byte> large(9);
-    const auto error_of = [&](Rank to, const Messages::Message& message) -> std::string {
+    const auto error_of = [&](team::Rank to, const Messages::Message& message) -> std::string {
       try {
         (void)messages.send(*seat.channel, to, message, seat.patience());
       } catch (const UsageError& error) {
@@ -273,7 +275,7 @@ TEST(Messages, NameWhoDiedAndGoOnAmongTheLiving) {
     Messages messages(seat.comm, {die, [&](Messages::Call&) { ++arrived; }},
                       {.places = 2, .payload_bytes = 8, .outbox = 2});
     if (me.index() == 0) {
-      Ended ended;
+      comm::Ended ended;
       for (int number = 0; number < 4; ++number) {  // as many as the ring and the outbox take in any case
         ASSERT_TRUE(messages.send(*seat.channel, 1, {0, {}, {}}, seat.patience()).done());
       }
@@ -285,7 +287,7 @@ TEST(Messages, NameWhoDiedAndGoOnAmongTheLiving) {
       EXPECT_EQ(ended.lost, 1u);
     }
     if (me.index() == 1) std::this_thread::sleep_for(std::chrono::minutes(1));  // dies in its handler
-    const Rank other = 2 - me.index();
+    const team::Rank other = 2 - me.index();
     for (int number = 0; number < 50; ++number) {
       ASSERT_TRUE(messages.send(*seat.channel, other, {1, {}, {}}, seat.patience()).done());
     }

@@ -34,8 +34,9 @@ TEST(Parts, CarryAColumnAndThenTheNotice) {
     const RemoteRegion& other = memory->of(1 - me.index());
     std::vector<std::uint64_t> column(kRows);
     std::iota(column.begin(), column.end(), 1000 * (me.index() + 1));
-    auto parts = strided({&other, at(0, 3), 8 * kColumns}, {column.data(), 8}, 8, kRows);
-    const Request sent = seat.comm.put(*seat.channel, std::move(parts), SetWord{other.word<ControlWord>(kFlag), 1});
+    auto parts = comm::strided({&other, at(0, 3), 8 * kColumns}, {column.data(), 8}, 8, kRows);
+    const comm::Request sent =
+        seat.comm.put(*seat.channel, std::move(parts), comm::SetWord{other.word<ControlWord>(kFlag), 1});
     ASSERT_TRUE(seat.comm.wait(*seat.channel, sent, seat.patience()).done());
 
     const auto flag = memory->local().word<ControlWord>(kFlag);
@@ -49,8 +50,8 @@ TEST(Parts, CarryAColumnAndThenTheNotice) {
     }
 
     std::vector<std::uint64_t> back(kRows);
-    const Request got =
-        seat.comm.get(*seat.channel, strided({&other, at(0, 3), 8 * kColumns}, {back.data(), 8}, 8, kRows));
+    const comm::Request got =
+        seat.comm.get(*seat.channel, comm::strided({&other, at(0, 3), 8 * kColumns}, {back.data(), 8}, 8, kRows));
     ASSERT_TRUE(seat.comm.wait(*seat.channel, got, seat.patience()).done());
     EXPECT_EQ(back, column);
     seat.leave(me);
@@ -69,16 +70,16 @@ TEST(Parts, GoWhereAnIndexSays) {
     me.barrier();
     const std::vector<std::uint64_t> indices{99, 0, 7, 7};
     std::vector<std::uint64_t> found(3 * indices.size());
-    std::vector<Part> parts;
-    for (Rank rank = 0; rank < me.count(); ++rank) {
-      const auto of_rank = indexed(memory->of(rank), kData, indices, std::span(found).subspan(4 * rank, 4));
+    std::vector<comm::Part> parts;
+    for (team::Rank rank = 0; rank < me.count(); ++rank) {
+      const auto of_rank = comm::indexed(memory->of(rank), kData, indices, std::span(found).subspan(4 * rank, 4));
       parts.insert(parts.end(), of_rank.begin(), of_rank.end());
     }
-    const Request got = seat.comm.get(*seat.channel, std::move(parts));
+    const comm::Request got = seat.comm.get(*seat.channel, std::move(parts));
     ASSERT_TRUE(seat.comm.wait(*seat.channel, got, seat.patience()).done());
     const std::vector<std::uint64_t> expected{99, 0, 7, 7, 1099, 1000, 1007, 1007, 2099, 2000, 2007, 2007};
     EXPECT_EQ(found, expected);
-    EXPECT_ANY_THROW((void)indexed(memory->of(0), kData, std::vector<std::uint64_t>{100}, std::span(found)));
+    EXPECT_ANY_THROW((void)comm::indexed(memory->of(0), kData, std::vector<std::uint64_t>{100}, std::span(found)));
     seat.leave(me);
   });
   fleet.expect_success();
@@ -92,12 +93,12 @@ TEST(Parts, NameWhoDied) {
     const auto memory = seat.team.allocate("values", kData + 8);
     if (me.index() == 2) ::raise(SIGKILL);
     std::uint64_t value = 1;
-    Ended ended;
+    comm::Ended ended;
     do {  // until the death is known
-      std::vector<Part> parts;
-      for (Rank rank = 0; rank < me.count(); ++rank)
+      std::vector<comm::Part> parts;
+      for (team::Rank rank = 0; rank < me.count(); ++rank)
         parts.push_back({memory->of(rank).span(kData, 8), LocalSpan(value)});
-      const Request put = seat.comm.put(*seat.channel, std::move(parts));
+      const comm::Request put = seat.comm.put(*seat.channel, std::move(parts));
       ended = seat.comm.wait(*seat.channel, put, seat.patience());
     } while (ended.done());
     EXPECT_EQ(ended.outcome, Outcome::peer_lost);
@@ -142,8 +143,8 @@ TEST(Traffic, IsCountedByPeer) {
       (void)seat.comm.put(*seat.channel, memory->of(1).span(kData, 1000), local);
       (void)seat.comm.get(*seat.channel, local, memory->of(2).span(kData, 1000));
       (void)seat.comm.copy(*seat.channel, memory->of(1).span(kData, 10), memory->of(2).span(kData, 10));
-      (void)seat.comm.notify(*seat.channel, SetWord{memory->of(1).word<ControlWord>(kFlag), 1});
-      (void)seat.comm.get(*seat.channel, strided({&memory->of(1), kData, 16}, {data.data(), 8}, 8, 5));
+      (void)seat.comm.notify(*seat.channel, comm::SetWord{memory->of(1).word<ControlWord>(kFlag), 1});
+      (void)seat.comm.get(*seat.channel, comm::strided({&memory->of(1), kData, 16}, {data.data(), 8}, 8, 5));
       EXPECT_EQ(seat.comm.traffic(1).operations, 1u + 1 + 1 + 5);
       EXPECT_EQ(seat.comm.traffic(1).bytes, 1000u + 10 + 8 + 40);
       EXPECT_EQ(seat.comm.traffic(2).operations, 2u);
@@ -170,7 +171,8 @@ TEST(Parts, AreRefusedWhereTheTwoSidesDiffer) {
         const LocalSpan buffer(data.data(), local);
         EXPECT_THROW((void)seat.comm.put(*seat.channel, other.span(0, bytes), buffer), UsageError);
         EXPECT_THROW((void)seat.comm.get(*seat.channel, buffer, other.span(0, bytes)), UsageError);
-        const std::vector<Part> parts = {{other.span(0, 8), LocalSpan(data.data(), 8)}, {other.span(0, bytes), buffer}};
+        const std::vector<comm::Part> parts = {{other.span(0, 8), LocalSpan(data.data(), 8)},
+                                               {other.span(0, bytes), buffer}};
         EXPECT_THROW((void)seat.comm.put(*seat.channel, parts), UsageError);
         EXPECT_THROW((void)seat.comm.get(*seat.channel, parts), UsageError);
       }
@@ -178,21 +180,21 @@ TEST(Parts, AreRefusedWhereTheTwoSidesDiffer) {
     EXPECT_TRUE(seat.comm.issued().none());
 
     // Strides and indices that wrap around to a place which there is.
-    EXPECT_THROW((void)strided({&other, 8, kMax - 7}, {data.data(), 8}, 8, 2), Error);
-    EXPECT_THROW((void)strided({&other, 0, std::uint64_t{1} << 63U}, {data.data(), 8}, 8, 3), Error);
-    EXPECT_THROW((void)strided({&other, 0, 8}, {data.data(), 8}, 8, kMax), Error);
-    EXPECT_THROW((void)strided({&other, kMax, 8}, {data.data(), 8}, 8, 1), Error);
-    EXPECT_THROW((void)strided({&other, 0, 8}, {data.data(), 8}, 8, kBytes / 8 + 1), Error);
-    EXPECT_EQ(strided({&other, 0, 8}, {data.data(), 8}, 8, kBytes / 8).size(), kBytes / 8);
-    EXPECT_TRUE(strided({&other, 0, 8}, {data.data(), 8}, 8, 0).empty());
+    EXPECT_THROW((void)comm::strided({&other, 8, kMax - 7}, {data.data(), 8}, 8, 2), Error);
+    EXPECT_THROW((void)comm::strided({&other, 0, std::uint64_t{1} << 63U}, {data.data(), 8}, 8, 3), Error);
+    EXPECT_THROW((void)comm::strided({&other, 0, 8}, {data.data(), 8}, 8, kMax), Error);
+    EXPECT_THROW((void)comm::strided({&other, kMax, 8}, {data.data(), 8}, 8, 1), Error);
+    EXPECT_THROW((void)comm::strided({&other, 0, 8}, {data.data(), 8}, 8, kBytes / 8 + 1), Error);
+    EXPECT_EQ(comm::strided({&other, 0, 8}, {data.data(), 8}, 8, kBytes / 8).size(), kBytes / 8);
+    EXPECT_TRUE(comm::strided({&other, 0, 8}, {data.data(), 8}, 8, 0).empty());
     std::vector<std::uint64_t> values(2);
     const std::span<std::uint64_t> local(values);
     for (const std::vector<std::uint64_t>& indices :
          {std::vector<std::uint64_t>{0}, {0, 1, 2}, {0, kMax}, {0, std::uint64_t{1} << 61U}, {0, kBytes / 8}}) {
-      EXPECT_THROW((void)indexed(other, 0, indices, local), Error);
+      EXPECT_THROW((void)comm::indexed(other, 0, indices, local), Error);
     }
-    EXPECT_THROW((void)indexed(other, 16, std::vector<std::uint64_t>{0, kMax - 1}, local), Error);
-    EXPECT_EQ(indexed(other, 0, std::vector<std::uint64_t>{0, kBytes / 8 - 1}, local).size(), 2U);
+    EXPECT_THROW((void)comm::indexed(other, 16, std::vector<std::uint64_t>{0, kMax - 1}, local), Error);
+    EXPECT_EQ(comm::indexed(other, 0, std::vector<std::uint64_t>{0, kBytes / 8 - 1}, local).size(), 2U);
     seat.leave(me);
   });
   fleet.expect_success();
@@ -204,20 +206,20 @@ TEST(Comm, RefusesWhatThereIsNot) {
     Seat seat(me);
     const auto memory = seat.team.allocate("memory", 64);
     EXPECT_THROW((void)seat.comm.traffic(2), UsageError);
-    EXPECT_THROW(Barrier(seat.comm, {0, 1, 2}), UsageError);
-    EXPECT_THROW(Collectives(seat.comm, {me.index(), 7}), UsageError);
-    EXPECT_THROW(Broadcast(seat.comm, {0, 2}), UsageError);
+    EXPECT_THROW(comm::Barrier(seat.comm, {0, 1, 2}), UsageError);
+    EXPECT_THROW(comm::Collectives(seat.comm, {me.index(), 7}), UsageError);
+    EXPECT_THROW(comm::Broadcast(seat.comm, {0, 2}), UsageError);
     for (const std::uint64_t keys : {std::uint64_t{1} << 40U, std::uint64_t{1} << 59U, ~std::uint64_t{0}}) {
-      EXPECT_THROW(Rendezvous(seat.comm, {memory.get()}, keys), UsageError) << keys;
+      EXPECT_THROW(comm::Rendezvous(seat.comm, {memory.get()}, keys), UsageError) << keys;
     }
     constexpr std::uint32_t kMany = 0xffff'ffff;
-    const std::vector<Messages::Handler> handlers = {[](Messages::Call&) {}};
-    EXPECT_THROW(Messages(seat.comm, handlers, {.places = kMany, .payload_bytes = kMany}), UsageError);
-    EXPECT_THROW(Messages(seat.comm, handlers, {.places = kMany, .payload_bytes = 1U << 20U}), UsageError);
-    ArrivalCounter counter(seat.comm);
+    const std::vector<comm::Messages::Handler> handlers = {[](comm::Messages::Call&) {}};
+    EXPECT_THROW(comm::Messages(seat.comm, handlers, {.places = kMany, .payload_bytes = kMany}), UsageError);
+    EXPECT_THROW(comm::Messages(seat.comm, handlers, {.places = kMany, .payload_bytes = 1U << 20U}), UsageError);
+    comm::ArrivalCounter counter(seat.comm);
     EXPECT_THROW((void)counter.at(*seat.channel, 2, 0, seat.patience()), UsageError);
-    EXPECT_THROW((void)counter.wait(*seat.channel, 0, 1, std::vector<Rank>{2}, seat.patience()), UsageError);
-    Barrier barrier(seat.comm);
+    EXPECT_THROW((void)counter.wait(*seat.channel, 0, 1, std::vector<team::Rank>{2}, seat.patience()), UsageError);
+    comm::Barrier barrier(seat.comm);
     EXPECT_THROW((void)barrier.wait(*seat.channel, 0, seat.patience()), UsageError);
     EXPECT_TRUE(barrier.pass(*seat.channel, seat.patience()).done());
     seat.leave(me);

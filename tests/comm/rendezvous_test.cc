@@ -15,6 +15,8 @@
 namespace farside::test {
 namespace {
 
+using comm::Rendezvous;
+
 using testing::HasSubstr;
 
 /// A seat with memory that all know, and a rendezvous in it.
@@ -41,7 +43,7 @@ struct Table : Seat {
     return rendezvous.wait(*channel, ticket, team.fabric().in(std::chrono::milliseconds(20))).ended.outcome;
   }
 
-  std::unique_ptr<SymmetricRegion> memory;
+  std::unique_ptr<team::SymmetricRegion> memory;
   Rendezvous rendezvous;
 
  private:
@@ -54,7 +56,7 @@ struct Table : Seat {
 
 // Whichever end comes first, and however large the piece: it arrives, and both ends are told.
 class RendezvousSizes : public testing::TestWithParam<std::uint64_t> {};
-INSTANTIATE_TEST_SUITE_P(Bytes, RendezvousSizes, testing::Values(0, 8, 4095, Comm::kInlineBytes + 1, 1'000'001));
+INSTANTIATE_TEST_SUITE_P(Bytes, RendezvousSizes, testing::Values(0, 8, 4095, comm::Comm::kInlineBytes + 1, 1'000'001));
 
 TEST_P(RendezvousSizes, MeetInEitherOrder) {
   Fleet fleet(2, [](Member& me) {
@@ -86,7 +88,7 @@ TEST(Rendezvous, KeepsUsesAndKeysApart) {
   static const std::uint64_t kRounds = reduced(200);
   Fleet fleet(2, [](Member& me) {
     Table table(me, 2 * kKeys * kBytes);
-    const Rank other = 1 - me.index();
+    const team::Rank other = 1 - me.index();
     for (std::uint64_t round = 1; round <= kRounds; ++round) {
       std::vector<Rendezvous::Ticket> tickets;
       for (std::uint64_t key = 0; key < kKeys; ++key) {
@@ -140,7 +142,7 @@ TEST(Rendezvous, RefusesAKeyThatIsOpenAndWhatThereIsNot) {
     Table table(me, 64);
     const Rendezvous::Place place{0, 0, 8};
     if (me.index() == 0) {
-      const auto error_of = [&](std::uint64_t key, Rank to, const Rendezvous::Place& what) -> std::string {
+      const auto error_of = [&](std::uint64_t key, team::Rank to, const Rendezvous::Place& what) -> std::string {
         try {
           (void)table.rendezvous.offer(*table.channel, key, to, what);
         } catch (const Error& error) {
@@ -179,9 +181,9 @@ TEST(Rendezvous, IsWithdrawnOrMet) {
                     : table.rendezvous.claim(*table.channel, 0, 1 - me.index(), place);
     };
     for (const bool first_offers : {true, false}) {
-      for (Rank first = 0; first < 2; ++first) {
+      for (team::Rank first = 0; first < 2; ++first) {
         // `first` comes and goes, and then the other one does: they must not meet.
-        for (Rank turn = 0; turn < 2; ++turn) {
+        for (team::Rank turn = 0; turn < 2; ++turn) {
           if (me.index() == (first + turn) % 2) {
             const auto ticket = begin(first_offers == (turn == 0));
             EXPECT_EQ(table.wait_a_moment(ticket), Outcome::timed_out);
@@ -247,7 +249,7 @@ TEST(Rendezvous, NamesWhoDied) {
     const auto ticket = offers ? table.rendezvous.offer(*table.channel, 0, 1, {0, 0, 8})
                                : table.rendezvous.claim(*table.channel, 0, 1, {0, 0, 8});
     me.barrier();
-    const Ended ended = table.rendezvous.wait(*table.channel, ticket, table.patience()).ended;
+    const comm::Ended ended = table.rendezvous.wait(*table.channel, ticket, table.patience()).ended;
     EXPECT_EQ(ended.outcome, Outcome::peer_lost);
     EXPECT_EQ(ended.lost, 1u);
     survivors.leave_together(2);

@@ -31,7 +31,7 @@ struct Seat {
   [[nodiscard]] Deadline patience() { return team.fabric().in(kTimeout); }
 
   FleetTeam team;
-  Comm comm;
+  comm::Comm comm;
   std::unique_ptr<Channel> channel;
 };
 

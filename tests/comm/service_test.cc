@@ -35,10 +35,10 @@ std::string thrown_text(Act act) {
 /// Keeps a service thread busy until it is opened or goes.
 class Gate {
  public:
-  Request close(Seat& seat) {
+  comm::Request close(Seat& seat) {
     return seat.comm.in_background(*seat.channel, [opened = opened_.get_future().share()](Channel&, Deadline) {
       EXPECT_EQ(opened.wait_for(kTimeout), std::future_status::ready);
-      return Ended{};
+      return comm::Ended{};
     });
   }
   void open() { opened_.set_value(); }
@@ -52,17 +52,17 @@ TEST(ServiceThread, GoesOnAfterATaskThatThrows) {
   Fleet fleet(2, [](Member& me) {
     Seat seat(me);
     const auto memory = seat.team.allocate("words", 8);
-    const Request threw = seat.comm.in_background(
-        *seat.channel, [](Channel&, Deadline) -> Ended { throw std::runtime_error("a task that throws"); });
-    const Request number =
-        seat.comm.in_background(*seat.channel, [](Channel&, Deadline) -> Ended { throw 5; });  // no std::exception
+    const comm::Request threw = seat.comm.in_background(
+        *seat.channel, [](Channel&, Deadline) -> comm::Ended { throw std::runtime_error("a task that throws"); });
+    const comm::Request number = seat.comm.in_background(
+        *seat.channel, [](Channel&, Deadline) -> comm::Ended { throw 5; });  // no std::exception
     std::uint64_t value = 7;
-    const Request after = seat.comm.in_background(*seat.channel, [&](Channel& by, Deadline deadline) {
-      const Rank to = 1 - me.index();
+    const comm::Request after = seat.comm.in_background(*seat.channel, [&](Channel& by, Deadline deadline) {
+      const team::Rank to = 1 - me.index();
       const Outcome written = by.write(memory->of(to).span(0, 8), LocalSpan(value), deadline);
-      return ended_with(written == Outcome::done ? by.flush(to, deadline) : written, to);
+      return comm::ended_with(written == Outcome::done ? by.flush(to, deadline) : written, to);
     });
-    const auto wait_for = [&](const Request& request) {
+    const auto wait_for = [&](const comm::Request& request) {
       const auto channel = seat.comm.open_channel();
       return seat.comm.wait(*channel, request, seat.patience());
     };
@@ -94,7 +94,7 @@ TEST(ServiceThread, GoesOnAfterWorkOnARingThatThrows) {
       EXPECT_EQ(seat.comm.ring(*seat.channel, 0, seat.patience()), Outcome::done);
       EXPECT_TRUE(eventually([&] { return threw >= round && called >= round; }));
     }
-    const Request task = seat.comm.in_background(*seat.channel, [](Channel&, Deadline) { return Ended{}; });
+    const comm::Request task = seat.comm.in_background(*seat.channel, [](Channel&, Deadline) { return comm::Ended{}; });
     EXPECT_TRUE(seat.comm.wait(*seat.channel, task, seat.patience()).done());
   });
   fleet.expect_success();
@@ -105,7 +105,7 @@ TEST(ServiceThread, GoesOnAfterWorkOnARingThatThrows) {
 TEST(ServiceThread, GoesOnAfterAnOperatorThatThrows) {
   Fleet fleet(2, [](Member& me) {
     Seat seat(me);
-    Collectives group(seat.comm);
+    comm::Collectives group(seat.comm);
     Gate gate;
     (void)gate.close(seat);  // so that both arrive in the background
     const auto refuse = [](std::uint64_t, std::uint64_t) -> std::uint64_t { throw std::overflow_error("too large"); };
@@ -125,7 +125,7 @@ TEST(ServiceThread, GoesOnAfterAnOperatorThatThrows) {
       EXPECT_EQ(sum.end(*seat.channel, seat.team.fabric().in(std::chrono::milliseconds(10))).outcome,
                 Outcome::timed_out);
     }
-    const Request task = seat.comm.in_background(*seat.channel, [](Channel&, Deadline) { return Ended{}; });
+    const comm::Request task = seat.comm.in_background(*seat.channel, [](Channel&, Deadline) { return comm::Ended{}; });
     EXPECT_TRUE(seat.comm.wait(*seat.channel, task, seat.patience()).done());
     me.barrier();
   });
@@ -136,16 +136,16 @@ TEST(ServiceThread, GoesOnAfterAnOperatorThatThrows) {
 TEST(ServiceThread, RefusesToWaitForItself) {
   Fleet fleet(2, [](Member& me) {
     Seat seat(me);
-    Barrier barrier(seat.comm);
-    Rendezvous rendezvous(seat.comm, {});
-    const auto memory = seat.team.allocate("copied", Comm::kInlineBytes + 8);
-    std::vector<std::byte> bytes(Comm::kInlineBytes + 8);
+    comm::Barrier barrier(seat.comm);
+    comm::Rendezvous rendezvous(seat.comm, {});
+    const auto memory = seat.team.allocate("copied", comm::Comm::kInlineBytes + 8);
+    std::vector<std::byte> bytes(comm::Comm::kInlineBytes + 8);
     std::promise<std::vector<std::string>> refusals;
-    Request put;
-    Barrier::Begun begun{};
-    std::promise<Messages*> made;  // a message may arrive before the constructor has returned
-    const std::shared_future<Messages*> messages = made.get_future().share();
-    const auto handler = [&](Messages::Call& call) {
+    comm::Request put;
+    comm::Barrier::Begun begun{};
+    std::promise<comm::Messages*> made;  // a message may arrive before the constructor has returned
+    const std::shared_future<comm::Messages*> messages = made.get_future().share();
+    const auto handler = [&](comm::Messages::Call& call) {
       const auto channel = seat.comm.open_channel();
       put = seat.comm.put(*channel, memory->of(call.source()).span(0, bytes.size()),
                           LocalSpan(bytes.data(), bytes.size()));
@@ -158,7 +158,7 @@ TEST(ServiceThread, RefusesToWaitForItself) {
       }));
       refusals.set_value(texts);
     };
-    Messages of_this_rank(seat.comm, {handler});
+    comm::Messages of_this_rank(seat.comm, {handler});
     made.set_value(&of_this_rank);
     if (me.index() == 1) {
       auto told = refusals.get_future();

@@ -17,6 +17,8 @@
 namespace farside::test {
 namespace {
 
+using team::Rank;
+
 constexpr Rank kSender = 0;
 constexpr Rank kReceiver = 1;  // which passes on
 constexpr Rank kChild = 3;     // of the receiver
@@ -36,12 +38,12 @@ class SpreadOfFour : public testing::Test {
     on_all_ranks(kRanks, [&](Rank rank) {
       memories_[rank] = teams_[rank]->allocate("memory", kMemoryBytes);
       memories_[rank]->local().copy_in(kData, std::vector(kMemoryBytes - kData, std::byte(rank + 1)));
-      const std::vector<const SymmetricRegion*> known{memories_[rank].get()};
-      const Spread::Options options{.piece_bytes = kPieceBytes};
-      spreads_[rank] = std::make_unique<Spread>(*teams_[rank], "spread", known, no_wakeup, options);
+      const std::vector<const team::SymmetricRegion*> known{memories_[rank].get()};
+      const comm::Spread::Options options{.piece_bytes = kPieceBytes};
+      spreads_[rank] = std::make_unique<comm::Spread>(*teams_[rank], "spread", known, no_wakeup, options);
     });
     channel_.before_each([this](const Operation& operation) {
-      if (operation.bytes != sizeof(Spread::Order)) return;
+      if (operation.bytes != sizeof(comm::Spread::Order)) return;
       if (operation.region->peer() == kReceiver) receivers_words_ = operation.region;
       if (alter_) alter_(operation.local);
     });
@@ -49,7 +51,8 @@ class SpreadOfFour : public testing::Test {
   ~SpreadOfFour() override { channel_.before_each({}); }
 
   void send() {
-    const Spread::Order order{.number = 0, .region = 0, .offset = kData, .bytes = kBytes, .signal = 0, .value = 7};
+    const comm::Spread::Order order{
+        .number = 0, .region = 0, .offset = kData, .bytes = kBytes, .signal = 0, .value = 7};
     spreads_[kSender]->begin(order, memories_[kSender]->of(kSender).span(kData, kBytes), {1, 2, 3});
     (void)spreads_[kSender]->go_on(channel_);
     ASSERT_NE(receivers_words_, nullptr);
@@ -74,8 +77,8 @@ class SpreadOfFour : public testing::Test {
   }
 
   std::vector<std::unique_ptr<InProcessTeam>> teams_ = make_teams(kRanks);
-  std::array<std::unique_ptr<SymmetricRegion>, kRanks> memories_;
-  std::array<std::unique_ptr<Spread>, kRanks> spreads_;
+  std::array<std::unique_ptr<team::SymmetricRegion>, kRanks> memories_;
+  std::array<std::unique_ptr<comm::Spread>, kRanks> spreads_;
   InterposedChannel channel_{teams_[kSender]->fabric().open_channel()};
   std::function<void(std::byte*)> alter_;          ///< each order, in the sender's buffer
   const RemoteRegion* receivers_words_ = nullptr;  ///< once something was sent
@@ -98,7 +101,7 @@ TEST_F(SpreadOfFour, PassesOnNoMorePiecesThanThereAre) {
 // A broadcast that is larger than the receiver's memory, or is signalled outside of it, is none.
 TEST_F(SpreadOfFour, RefusesWhatDoesNotFitIntoItsMemory) {
   alter_ = [](std::byte* bytes) {
-    Spread::Order order{};
+    comm::Spread::Order order{};
     std::memcpy(&order, bytes, sizeof order);
     order.bytes = kMemoryBytes - kData + 8;
     std::memcpy(bytes, &order, sizeof order);

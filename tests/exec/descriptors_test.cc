@@ -1,5 +1,5 @@
 // The table of descriptors under threads that all do at once what no sane program does.
-#include "preload/descriptors.h"
+#include "cache_preload/descriptors.h"
 
 #include <atomic>
 #include <thread>
@@ -7,7 +7,7 @@
 
 #include <gtest/gtest.h>
 
-namespace farside::preload {
+namespace farside::cache_preload {
 namespace {
 
 constexpr int kFd = 7;
@@ -94,4 +94,4 @@ TEST(Descriptors, AreForgottenByRange) {
 }
 
 }  // namespace
-}  // namespace farside::preload
+}  // namespace farside::cache_preload

@@ -56,7 +56,7 @@ class Failures(unittest.TestCase):
     def reads_on_after(self, sent):
         """Sends the signal to the node while a program has read half of its file from it."""
         with contextlib.ExitStack() as stack:
-            node = stack.enter_context(workbench.stand_in_door(self.socket))
+            node = stack.enter_context(workbench.stand_in_node(self.socket))
             program = self.start(stack, READS, "halves", self.file)
             self.assertEqual(program.stdout.readline(), "half\n")
             node.send_signal(sent)
@@ -73,7 +73,7 @@ class Failures(unittest.TestCase):
 
     def test_a_node_that_was_started_again_is_found(self):
         with contextlib.ExitStack() as stack:
-            node = stack.enter_context(workbench.stand_in_door(self.socket))
+            node = stack.enter_context(workbench.stand_in_node(self.socket))
             program = self.start(stack, workbench.ON_DEMAND)
 
             def read(name):
@@ -87,7 +87,7 @@ class Failures(unittest.TestCase):
             node.wait()
             read("text")  # the program finds out, and reads on
             self.socket.unlink()
-            stack.enter_context(workbench.stand_in_door(self.socket))
+            stack.enter_context(workbench.stand_in_node(self.socket))
 
             def is_served():
                 read("text")
@@ -130,7 +130,7 @@ class Failures(unittest.TestCase):
         os.chown(program, 65534, 65534)
         environment = {name: value for name, value in self.environment.items() if name != "LD_PRELOAD"}
         for mode, is_served in ((0o755, True), (0o4755, False)):
-            with self.subTest(oct(mode)), workbench.stand_in_door(self.socket):
+            with self.subTest(oct(mode)), workbench.stand_in_node(self.socket):
                 self.socket.chmod(0o777)
                 program.chmod(mode)
                 content = subprocess.run([program, self.file], env=environment, capture_output=True, check=True).stdout

@@ -21,7 +21,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "farside/cache/host_door.h"
+#include "farside/cache/node_socket.h"
 
 namespace farside::hooked {
 
@@ -71,15 +71,15 @@ inline std::string read_all(int fd, std::size_t step = 100'000) {
 
 /// How many bytes programs have copied out of the node's slots.
 inline std::uint64_t pooled_bytes() {
-  const File door(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+  const File node(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
   sockaddr_un address{.sun_family = AF_UNIX, .sun_path = {}};
   std::string(std::getenv("FARSIDE_DOOR")).copy(address.sun_path, sizeof address.sun_path - 1);
-  door::Request request{};
-  request.kind = door::RequestKind::status;
-  door::StatusReply reply{};
-  EXPECT_EQ(::connect(door.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
-  EXPECT_EQ(::send(door.get(), &request, sizeof request, 0), static_cast<ssize_t>(sizeof request));
-  EXPECT_EQ(::recv(door.get(), &reply, sizeof reply, 0), static_cast<ssize_t>(sizeof reply));
+  cache::node_socket::Request request{};
+  request.kind = cache::node_socket::RequestKind::status;
+  cache::node_socket::StatusReply reply{};
+  EXPECT_EQ(::connect(node.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
+  EXPECT_EQ(::send(node.get(), &request, sizeof request, 0), static_cast<ssize_t>(sizeof request));
+  EXPECT_EQ(::recv(node.get(), &reply, sizeof reply, 0), static_cast<ssize_t>(sizeof reply));
   return reply.hit_bytes_local;
 }
 

@@ -6,7 +6,7 @@ import sys
 import workbench
 
 slots, *command = sys.argv[1:]
-with workbench.bench() as directory, workbench.stand_in_door(directory / "door", slots=slots):
+with workbench.bench() as directory, workbench.stand_in_node(directory / "socket", slots=slots):
     files = directory / "files"
-    environment = workbench.preloaded(directory / "door", files) | {"FARSIDE_FILES": str(files)}
+    environment = workbench.preloaded(directory / "socket", files) | {"FARSIDE_FILES": str(files)}
     sys.exit(subprocess.run(command, env=os.environ | environment, check=False).returncode)

@@ -121,7 +121,7 @@ class PoolFailures(unittest.TestCase):
 
     def test_a_file_system_hangs(self):
         """Its loads keep no program from the node's memory: from reaching the node, from learning what a file is, and
-        so from hits. A door that was blocked would have sent the program to the kernel after its patience."""
+        so from hits. A node that was blocked would have sent the program to the kernel after its patience."""
         loads = 12  # more than a node does at once
         mount = self.directory / "mount"
         with contextlib.ExitStack() as stack:

@@ -73,7 +73,7 @@ class Restarts(unittest.TestCase):
             self.wait_for_return(1, restarts)
             self.all_read(self.readers)
 
-        # A program of its that misses a block finds its door again.
+        # A program of its that misses a block finds its node again.
         def is_found():
             before = self.nodes()[1]["hits"]
             self.all_read(self.readers[1:2], (NEW, *NAMES))

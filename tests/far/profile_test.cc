@@ -1,5 +1,5 @@
 // What a profile makes of counts, and of files that people wrote.
-#include "far/door/profile.h"
+#include "far/daemon/profile.h"
 
 #include <filesystem>
 #include <fstream>

@@ -6,7 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "far/door/slot_map.h"
+#include "far/daemon/slot_map.h"
 
 namespace farside::far {
 namespace {

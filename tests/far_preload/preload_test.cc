@@ -1,4 +1,4 @@
-// An unmodified program under the preload library, with a budget of a fraction of its memory. The door is a stand-in,
+// An unmodified program under the preload library, with a budget of a fraction of its memory. The daemon is a stand-in,
 // so what fails here is the library's fault.
 #include <csignal>
 #include <cstdint>
@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #include "tests/far_preload/far_program.h"
-#include "tests/far_preload/stand_in_door.h"
+#include "tests/far_preload/stand_in_daemon.h"
 #include "tests/support/command.h"
 #include "tests/support/pool.h"
 #include "tests/support/shared.h"
@@ -35,13 +35,13 @@ std::vector<std::string> with_far_memory(const std::string& socket, const std::s
 
 class PreloadTest : public testing::TestWithParam<const char*> {};
 
-// A quarter of 8 MiB, which each of these uses at least. tests/cli/far_test.cc has all of them, and the real door.
+// A quarter of 8 MiB, which each of these uses at least. tests/cli/far_test.cc has all of them, and the real daemon.
 TEST_P(PreloadTest, DoesWhatItAlwaysDoes) {
-  const StandInDoor door({.budget_pages = 512});
-  const CommandEnd end = run(with_far_memory(door.socket(), GetParam()));
+  const StandInDaemon daemon({.budget_pages = 512});
+  const CommandEnd end = run(with_far_memory(daemon.socket(), GetParam()));
   EXPECT_EQ(end.status, 0) << end.err;
   EXPECT_THAT(end.err, IsEmpty());
-  EXPECT_GT(door.faults(), 2000U);
+  EXPECT_GT(daemon.faults(), 2000U);
 }
 
 INSTANTIATE_TEST_SUITE_P(Programs, PreloadTest,
@@ -52,8 +52,8 @@ INSTANTIATE_TEST_SUITE_P(Programs, PreloadTest,
                          [](const auto& one) { return std::string(one.param); });
 
 TEST(FarPreload, WhatIsReadFromAnOverlayIsCopied) {
-  const StandInDoor door({.budget_pages = 4096});
-  const CommandEnd end = run(with_far_memory(door.socket(), "overlay_reads"));
+  const StandInDaemon daemon({.budget_pages = 4096});
+  const CommandEnd end = run(with_far_memory(daemon.socket(), "overlay_reads"));
   if (end.code() == far_program::kCannotBeTried) GTEST_SKIP() << end.out;
   EXPECT_EQ(end.status, 0) << end.err;
 }
@@ -95,8 +95,8 @@ std::vector<std::string> reading(const FuseMount& mount, std::vector<std::string
 }
 
 TEST(FarPreload, ThreadsMayBeCancelledInACopiedRead) {
-  const StandInDoor door({.budget_pages = 4096});
-  const CommandEnd end = run(with_far_memory(door.socket(), "cancelled_reads"));
+  const StandInDaemon daemon({.budget_pages = 4096});
+  const CommandEnd end = run(with_far_memory(daemon.socket(), "cancelled_reads"));
   EXPECT_EQ(end.status, 0) << end.err;
 }
 
@@ -104,8 +104,8 @@ TEST(FarPreload, WhatIsReadFromFuseIsCopied) {
   SKIP_WITHOUT_FUSE();
   const FuseMount mount;
   ASSERT_TRUE(eventually([&] { return mount.is_mounted(); }));
-  const StandInDoor door({.budget_pages = 4096});
-  const CommandEnd end = run(reading(mount, with_far_memory(door.socket(), "file_reads")));
+  const StandInDaemon daemon({.budget_pages = 4096});
+  const CommandEnd end = run(reading(mount, with_far_memory(daemon.socket(), "file_reads")));
   EXPECT_EQ(end.status, 0) << end.err;
 }
 
@@ -115,15 +115,15 @@ TEST(FarPreload, WhatTheCacheReadsInItsNodesPlaceIsCopied) {
   const FuseMount mount;
   ASSERT_TRUE(eventually([&] { return mount.is_mounted(); }));
   const TemporaryDirectory directory;
-  const std::string socket = directory.path() / "door";
-  const Command node({FARSIDE_EXEC_DOOR, socket, "65536", "64", "busy"});
+  const std::string socket = directory.path() / "daemon";
+  const Command node({FARSIDE_EXEC_NODE, socket, "65536", "64", "busy"});
   ASSERT_TRUE(eventually([&] { return std::filesystem::exists(socket); }));
   for (const char* const libraries :
        {FARSIDE_EXEC_LIBRARY ":" FARSIDE_FAR_LIBRARY, FARSIDE_FAR_LIBRARY ":" FARSIDE_EXEC_LIBRARY}) {
-    const StandInDoor door({.budget_pages = 4096});
+    const StandInDaemon daemon({.budget_pages = 4096});
     const std::size_t answers = node.out().size();
     const CommandEnd end =
-        run({"/usr/bin/env", "FAR_PROGRAM_FILE=" + mount.file(), "FARSIDE_FAR=" + door.socket(),
+        run({"/usr/bin/env", "FAR_PROGRAM_FILE=" + mount.file(), "FARSIDE_FAR=" + daemon.socket(),
              "FARSIDE_DOOR=" + socket, "FARSIDE_UNDER=" + mount.place() + "/",
              std::string("LD_PRELOAD=") + libraries + ":libjemalloc.so.2", FARSIDE_FAR_PROGRAM, "file_reads"});
     EXPECT_EQ(end.status, 0) << libraries << '\n' << end.err;
@@ -132,39 +132,39 @@ TEST(FarPreload, WhatTheCacheReadsInItsNodesPlaceIsCopied) {
 }
 
 // That the programs can tell.
-TEST(FarPreload, ProgramsNoticeADoorThatLosesBytes) {
-  const StandInDoor door({.budget_pages = 512, .rules = {.keeps_bytes = false}});
-  EXPECT_NE(run(with_far_memory(door.socket(), "statics")).status, 0);
+TEST(FarPreload, ProgramsNoticeADaemonThatLosesBytes) {
+  const StandInDaemon daemon({.budget_pages = 512, .rules = {.keeps_bytes = false}});
+  EXPECT_NE(run(with_far_memory(daemon.socket(), "statics")).status, 0);
 }
 
-TEST(FarPreload, ProgramsNoticeADoorThatDiscardsNothing) {
-  const StandInDoor door({.budget_pages = 512, .rules = {.discards = false}});
-  EXPECT_NE(run(with_far_memory(door.socket(), "unmapped_parts")).status, 0);
+TEST(FarPreload, ProgramsNoticeADaemonThatDiscardsNothing) {
+  const StandInDaemon daemon({.budget_pages = 512, .rules = {.discards = false}});
+  EXPECT_NE(run(with_far_memory(daemon.socket(), "unmapped_parts")).status, 0);
 }
 
-TEST(FarPreload, ProgramsNoticeADoorThatForgetsWhatAChildInherits) {
-  const StandInDoor door({.budget_pages = 512, .rules = {.copies_space_at_fork = false}});
-  EXPECT_NE(run(with_far_memory(door.socket(), "forks")).status, 0);
+TEST(FarPreload, ProgramsNoticeADaemonThatForgetsWhatAChildInherits) {
+  const StandInDaemon daemon({.budget_pages = 512, .rules = {.copies_space_at_fork = false}});
+  EXPECT_NE(run(with_far_memory(daemon.socket(), "forks")).status, 0);
 }
 
 // What is freed in small pieces is told in large ones.
 TEST(FarPreload, FreedRangesShareRequests) {
-  const StandInDoor door({.budget_pages = 512});
-  EXPECT_EQ(run(with_far_memory(door.socket(), "frees")).status, 0);
-  EXPECT_LT(door.discards(), 100U);
+  const StandInDaemon daemon({.budget_pages = 512});
+  EXPECT_EQ(run(with_far_memory(daemon.socket(), "frees")).status, 0);
+  EXPECT_LT(daemon.discards(), 100U);
 }
 
-TEST(FarPreload, AProgramDiesWithItsDoor) {
-  auto door = std::make_unique<StandInDoor>(StandInOptions{.budget_pages = 512});
-  Command program(with_far_memory(door->socket(), "sleeps"));
+TEST(FarPreload, AProgramDiesWithItsDaemon) {
+  auto daemon = std::make_unique<StandInDaemon>(StandInOptions{.budget_pages = 512});
+  Command program(with_far_memory(daemon->socket(), "sleeps"));
   ASSERT_TRUE(eventually([&] { return program.out() == "ready\n"; }));
-  door = nullptr;
+  daemon = nullptr;
   const CommandEnd end = program.wait();
   EXPECT_TRUE(WIFSIGNALED(end.status) && WTERMSIG(end.status) == SIGKILL) << end.status;
 }
 
-TEST(FarPreload, WithoutADoorAProgramIsNotStarted) {
-  const CommandEnd end = run(with_far_memory("/no/such/door", "statics"));
+TEST(FarPreload, WithoutADaemonAProgramIsNotStarted) {
+  const CommandEnd end = run(with_far_memory("/no/such/daemon", "statics"));
   EXPECT_EQ(end.code(), 125);
   EXPECT_THAT(end.err, HasSubstr("farside far: cannot"));
   EXPECT_THAT(end.err, HasSubstr("No such file or directory"));
@@ -177,7 +177,7 @@ TEST(FarPreload, SetuidProgramsAreLeftAlone) {
   std::filesystem::copy_file(FARSIDE_FAR_LINKED_PROGRAM, program);
   ::chmod(directory.path().c_str(), 0755);
   ASSERT_EQ(::chown(program.c_str(), 65534, 65534), 0);
-  const std::vector<std::string> command{"/usr/bin/env", "FARSIDE_FAR=/no/such/door", program};
+  const std::vector<std::string> command{"/usr/bin/env", "FARSIDE_FAR=/no/such/daemon", program};
   EXPECT_EQ(run(command).code(), 125);
   ::chmod(program.c_str(), 04755);
   const CommandEnd end = run(command);
@@ -186,32 +186,32 @@ TEST(FarPreload, SetuidProgramsAreLeftAlone) {
 }
 
 TEST(FarPreload, AProgramThatIsRefusedIsNotStartedAndSaysWhy) {
-  const StandInDoor door({.rules = {.refuses = true}});
-  const CommandEnd end = run(with_far_memory(door.socket(), "statics"));
+  const StandInDaemon daemon({.rules = {.refuses = true}});
+  const CommandEnd end = run(with_far_memory(daemon.socket(), "statics"));
   EXPECT_EQ(end.code(), 125);
   EXPECT_THAT(end.err, HasSubstr("because it is a test"));
 }
 
 TEST(FarPreload, WithoutJemallocAProgramIsNotStarted) {
-  const StandInDoor door;
-  const CommandEnd end = run(with_far_memory(door.socket(), "statics", ""));
+  const StandInDaemon daemon;
+  const CommandEnd end = run(with_far_memory(daemon.socket(), "statics", ""));
   EXPECT_EQ(end.code(), 125);
   EXPECT_THAT(end.err, HasSubstr("apt install libjemalloc2"));
 }
 
 // Its streams would have devices write into pages that may leave, past all hooks.
 TEST(FarPreload, WithoutTheReadsOfAllStreamsAProgramIsNotStarted) {
-  const StandInDoor door;
+  const StandInDaemon daemon;
   const CommandEnd end =
-      run(with_far_memory(door.socket(), "statics", ":" FARSIDE_UNKNOWN_STREAMS ":libjemalloc.so.2"));
+      run(with_far_memory(daemon.socket(), "statics", ":" FARSIDE_UNKNOWN_STREAMS ":libjemalloc.so.2"));
   EXPECT_EQ(end.code(), 125);
   EXPECT_THAT(end.err, HasSubstr("cannot take over the reads of libc's streams"));
 }
 
 // What is more than there are addresses is an allocation that fails.
 TEST(FarPreload, AnArenaThatIsFullIsMemoryThatHasRunOut) {
-  const StandInDoor door({.arena_bytes = std::uint64_t{64} << 20U, .budget_pages = 512});
-  const CommandEnd end = run(with_far_memory(door.socket(), "runs_out"));
+  const StandInDaemon daemon({.arena_bytes = std::uint64_t{64} << 20U, .budget_pages = 512});
+  const CommandEnd end = run(with_far_memory(daemon.socket(), "runs_out"));
   EXPECT_EQ(end.status, 0) << end.err;
 }
 

@@ -4,7 +4,7 @@ import unittest
 
 import patience
 import pool
-from far_doors import LOCAL
+from far_ways import LOCAL
 
 HAMMER = os.environ["FARSIDE_HAMMER"]
 

@@ -21,18 +21,18 @@ namespace {
 constexpr std::uint64_t kBlock = 4096;
 constexpr std::uint64_t kSlots = 4;
 constexpr std::uint64_t kFiles = 8;
-constexpr CacheOptions kOptions{.cache_bytes = kSlots * kBlock,
-                                .block_bytes = kBlock,
-                                .groups = 2,
-                                .loading_lease = std::chrono::microseconds(100)};
+constexpr cache::CacheOptions kOptions{.cache_bytes = kSlots * kBlock,
+                                       .block_bytes = kBlock,
+                                       .groups = 2,
+                                       .loading_lease = std::chrono::microseconds(100)};
 
-BlockKey key_of(std::uint64_t number) {
+cache::BlockKey key_of(std::uint64_t number) {
   return {{.file_system = 1, .inode = number % kFiles, .bytes = kBlock - 96, .modified_ns = 5, .changed_ns = 6}, 0};
 }
 
-class Zeros final : public BlockSource {
+class Zeros final : public cache::BlockSource {
  public:
-  std::uint64_t load(const BlockKey& key, LocalSpan into) override {
+  std::uint64_t load(const cache::BlockKey& key, LocalSpan into) override {
     into.piece(0, key.file.bytes).clear();
     return key.file.bytes;
   }
@@ -48,8 +48,8 @@ std::uint64_t number(Input& input, unsigned bytes) {
 class Caches {
  public:
   Caches() {
-    for (Rank rank = 0; rank < TeamOfTwo::kSize; ++rank) {
-      caches_.at(rank) = std::make_unique<Cache>(team_[rank], kOptions);
+    for (team::Rank rank = 0; rank < TeamOfTwo::kSize; ++rank) {
+      caches_.at(rank) = std::make_unique<cache::Cache>(team_[rank], kOptions);
     }
   }
 
@@ -63,16 +63,16 @@ class Caches {
   }
 
   void want(std::uint64_t number) {
-    const BlockKey key = key_of(number);
+    const cache::BlockKey key = key_of(number);
     Zeros source;
-    LoaderWatch watch;
+    cache::LoaderWatch watch;
     const Deadline soon = team_[0].fabric().in(std::chrono::milliseconds(2));
-    const Acquired acquired = caches_[0]->acquire(*channel_, key, source, soon, &watch);
-    if (acquired.answer != Acquired::Answer::here) return;
+    const cache::Acquired acquired = caches_[0]->acquire(*channel_, key, source, soon, &watch);
+    if (acquired.answer != cache::Acquired::Answer::here) return;
     if (acquired.slot >= kSlots || acquired.token == 0) std::abort();
     if (is_overwritten_.at(acquired.slot)) return;
-    BlockLabel label{};
-    const std::uint64_t at = geometry_.slot_offset(acquired.slot) + offsetof(SlotHeader, key);
+    cache::BlockLabel label{};
+    const std::uint64_t at = geometry_.slot_offset(acquired.slot) + offsetof(cache::SlotHeader, key);
     team_[0].memory().copy_out(at, std::as_writable_bytes(std::span(&label, 1)));
     if (label.key != key || label.bytes != key.file.bytes) std::abort();
   }
@@ -82,40 +82,40 @@ class Caches {
   void note(const TeamOfTwo::Written& written) {
     for (std::uint32_t slot = 0; written.rank == 0 && slot < kSlots; ++slot) {
       const std::uint64_t begin = geometry_.slot_offset(slot);
-      if (written.at < begin + sizeof(SlotHeader) && begin < written.at + written.bytes)
+      if (written.at < begin + sizeof(cache::SlotHeader) && begin < written.at + written.bytes)
         is_overwritten_.at(slot) = true;
     }
   }
-  void store(const Geometry::Home& at, std::uint64_t index, std::uint64_t word) {
+  void store(const cache::Geometry::Home& at, std::uint64_t index, std::uint64_t word) {
     team_[at.rank].memory().word<ControlWord>(at.offset + 8 * index).store(word);
   }
   void write_row(Input& input) {
-    const BlockId id = block_id(key_of(input.byte()));
-    Geometry::Home row = geometry_.bucket_of(id);
-    row.offset += input.byte() % Geometry::kBucketRows * geometry_.row_bytes();
+    const cache::BlockId id = cache::block_id(key_of(input.byte()));
+    cache::Geometry::Home row = geometry_.bucket_of(id);
+    row.offset += input.byte() % cache::Geometry::kBucketRows * geometry_.row_bytes();
     store(row, 0, id | input.byte() % 2 << 63U);
     for (std::uint32_t group = 0; group < kOptions.groups; ++group) store(row, 1 + group, number(input, 8));
   }
   void write_label(Input& input) {
-    const BlockKey key = key_of(input.byte());
+    const cache::BlockKey key = key_of(input.byte());
     const std::uint64_t at = geometry_.slot_offset(input.byte() % kSlots);
     const Region& memory = team_[1].memory();
-    memory.word<ControlWord>(at).store(block_id(key));
-    memory.word<ControlWord>(at + offsetof(SlotHeader, token)).store(input.byte());
-    const BlockLabel label{key, key.file.bytes + input.byte(), 0};
-    memory.copy_in(at + offsetof(SlotHeader, key), std::as_bytes(std::span(&label, 1)));
+    memory.word<ControlWord>(at).store(cache::block_id(key));
+    memory.word<ControlWord>(at + offsetof(cache::SlotHeader, token)).store(input.byte());
+    const cache::BlockLabel label{key, key.file.bytes + input.byte(), 0};
+    memory.copy_in(at + offsetof(cache::SlotHeader, key), std::as_bytes(std::span(&label, 1)));
   }
   void write_entry(Input& input) {
     constexpr unsigned kPlaceBytes = 5;
-    const BlockId id = block_id(key_of(input.byte()));
+    const cache::BlockId id = cache::block_id(key_of(input.byte()));
     const std::uint64_t place = number(input, kPlaceBytes);
     const std::uint64_t tag = id << 1U >> 8U * kPlaceBytes << 8U * kPlaceBytes;
     store(geometry_.alternative_of(id, geometry_.group_of(0)), 0, tag | place);
   }
 
-  const Geometry geometry_{kOptions, TeamOfTwo::kSize};
+  const cache::Geometry geometry_{kOptions, TeamOfTwo::kSize};
   const TeamOfTwo team_;
-  std::array<std::unique_ptr<Cache>, TeamOfTwo::kSize> caches_;
+  std::array<std::unique_ptr<cache::Cache>, TeamOfTwo::kSize> caches_;
   std::array<bool, kSlots> is_overwritten_{};  ///< the headers of rank 0's slots, by a peer
   std::unique_ptr<Channel> channel_ = team_[0].fabric().open_channel();
 };

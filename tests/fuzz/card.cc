@@ -3,6 +3,6 @@
 #include "tests/fuzz/decode.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const unsigned char* data, std::size_t bytes) {
-  farside::fuzz::expect_refused_or_understood<farside::MemberCard>(farside::fuzz::text(data, bytes));
+  farside::fuzz::expect_refused_or_understood<farside::team::MemberCard>(farside::fuzz::text(data, bytes));
   return 0;
 }

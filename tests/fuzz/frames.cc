@@ -21,7 +21,7 @@
 namespace farside::fuzz {
 namespace {
 
-SetupClock::time_point soon() { return SetupClock::now() + std::chrono::seconds(30); }
+net::SetupClock::time_point soon() { return net::SetupClock::now() + std::chrono::seconds(30); }
 
 /// A coordinator of a team of two: one member never comes, and the other takes its seat again and again. An Error that
 /// gets out of here, as when the coordinator does not answer, is what the fuzzer looks for.
@@ -30,7 +30,7 @@ class Team {
   void bear(std::string_view input) {
     const auto give_up = soon();
     while (!visit(input)) {  // its earlier self may not be gone yet
-      if (SetupClock::now() > give_up) std::abort();
+      if (net::SetupClock::now() > give_up) std::abort();
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
   }
@@ -38,14 +38,15 @@ class Team {
  private:
   /// False when the seat was not free.
   bool visit(std::string_view input) {
-    const Fd socket = connect_to(coordinator_.address(), soon());
-    const Hello hello = make_hello();
-    write_all(socket, wire_bytes(hello), soon());
-    Challenge challenge;
-    std::memcpy(&challenge, read_exactly(socket, sizeof challenge, soon()).data(), sizeof challenge);
-    const Claim claim = make_claim(secret_, hello, challenge, 1);
-    write_all(socket, wire_bytes(claim), soon());
-    Session session(session_key(secret_, hello, challenge, claim), Session::Side::member, kBlobLimit);
+    const Fd socket = net::connect_to(coordinator_.address(), soon());
+    const net::Hello hello = net::make_hello();
+    net::write_all(socket, net::wire_bytes(hello), soon());
+    net::Challenge challenge;
+    std::memcpy(&challenge, net::read_exactly(socket, sizeof challenge, soon()).data(), sizeof challenge);
+    const net::Claim claim = net::make_claim(secret_, hello, challenge, 1);
+    net::write_all(socket, net::wire_bytes(claim), soon());
+    net::Session session(net::session_key(secret_, hello, challenge, claim), net::Session::Side::member,
+                         net::kBlobLimit);
     if (!admitted(socket, session)) return false;
     try {
       send_frames(socket, session, input);
@@ -54,24 +55,24 @@ class Team {
     return true;
   }
 
-  static bool admitted(const Fd& socket, Session& session) {
-    std::string frame = read_exactly(socket, kFrameHeader, soon());
-    frame += read_exactly(socket, body_bytes(frame), soon());
-    Frame answer{};
-    return session.open(frame, answer) == Session::Next::frame && answer.kind == FrameKind::welcome;
+  static bool admitted(const Fd& socket, net::Session& session) {
+    std::string frame = net::read_exactly(socket, net::kFrameHeader, soon());
+    frame += net::read_exactly(socket, net::body_bytes(frame), soon());
+    net::Frame answer{};
+    return session.open(frame, answer) == net::Session::Next::frame && answer.kind == net::FrameKind::welcome;
   }
 
-  static void send_frames(const Fd& socket, Session& session, std::string_view input) {
+  static void send_frames(const Fd& socket, net::Session& session, std::string_view input) {
     while (input.size() >= 2) {
       const std::size_t bytes = static_cast<unsigned char>(input[1]);
-      write_all(socket, session.seal(static_cast<FrameKind>(input[0]), input.substr(2, bytes)), soon());
+      net::write_all(socket, session.seal(static_cast<net::FrameKind>(input[0]), input.substr(2, bytes)), soon());
       input.remove_prefix(std::min(input.size(), 2 + bytes));
     }
   }
 
-  JobDir directory_;
-  Secret secret_ = Secret::create(directory_.path() / "secret");
-  Coordinator coordinator_{directory_.path() / "coordinator", secret_, 2};
+  net::JobDir directory_;
+  net::Secret secret_ = net::Secret::create(directory_.path() / "secret");
+  team::Coordinator coordinator_{directory_.path() / "coordinator", secret_, 2};
 };
 
 }  // namespace

@@ -20,9 +20,9 @@ namespace {
 
 constexpr std::size_t kBodyLimit = 1024;
 
-const Secret& secret() {
-  static const JobDir directory;
-  static const Secret secret = Secret::create(directory.path() / "secret");
+const net::Secret& secret() {
+  static const net::JobDir directory;
+  static const net::Secret secret = net::Secret::create(directory.path() / "secret");
   return secret;
 }
 
@@ -37,9 +37,10 @@ class Service {
   bool hear(Input& input) {
     switch (input.byte() % 3) {
       case 0: received_ += text_of(input.bytes(input.byte())); break;
-      case 1: received_ += wire_bytes(hello_); break;
+      case 1: received_ += net::wire_bytes(hello_); break;
       default:
-        received_ += wire_bytes(make_claim(secret(), hello_, challenge_, static_cast<std::uint32_t>(input.byte())));
+        received_ +=
+            net::wire_bytes(net::make_claim(secret(), hello_, challenge_, static_cast<std::uint32_t>(input.byte())));
         has_proven_ = true;
     }
     const auto refusal = introduction_.advance(secret(), received_, [this](std::string_view sent) {
@@ -53,18 +54,18 @@ class Service {
   }
 
   void expect_no_frame(Input& input) {
-    Session session(introduction_.key(secret()), Session::Side::coordinator, kBodyLimit);
+    net::Session session(introduction_.key(secret()), net::Session::Side::coordinator, kBodyLimit);
     received_ += text_of(input.bytes(~std::size_t{0}));
-    Frame frame{};
-    if (session.open(received_, frame) == Session::Next::frame) std::abort();
+    net::Frame frame{};
+    if (session.open(received_, frame) == net::Session::Next::frame) std::abort();
   }
 
  private:
-  const Hello hello_ = make_hello();
-  Challenge challenge_;
+  const net::Hello hello_ = net::make_hello();
+  net::Challenge challenge_;
   bool has_proven_ = false;
   bool was_refused_ = false;
-  Introduction introduction_;
+  net::Introduction introduction_;
   std::string received_;
 };
 
@@ -73,11 +74,11 @@ void introduce_to(std::string_view service) {
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) != 0) std::abort();
   const Fd client(ends[0]);
   const Fd other(ends[1]);
-  const auto soon = SetupClock::now() + std::chrono::seconds(30);
-  write_all(other, service, soon);
+  const auto soon = net::SetupClock::now() + std::chrono::seconds(30);
+  net::write_all(other, service, soon);
   if (::shutdown(other.get(), SHUT_WR) != 0) std::abort();
   try {
-    (void)shake_hands(client, {"try", "the fuzzer"}, secret(), 0, kBodyLimit, soon);
+    (void)net::shake_hands(client, {"try", "the fuzzer"}, secret(), 0, kBodyLimit, soon);
   } catch (const Error&) {
     return;
   }

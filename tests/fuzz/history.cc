@@ -15,26 +15,26 @@ namespace farside::fuzz {
 namespace {
 
 /// The operations as a history has them, by transaction.
-std::string written_again(const History& history) {
+std::string written_again(const kv::History& history) {
   std::string lines;
-  for (const HistoryTransaction& transaction : history.transactions) {
-    for (const HistoryOperation& each : transaction.operations) {
-      lines += history_line(each.kind, each.key, each.value, transaction.session, transaction.id) + "\n";
+  for (const kv::HistoryTransaction& transaction : history.transactions) {
+    for (const kv::HistoryOperation& each : transaction.operations) {
+      lines += kv::history_line(each.kind, each.key, each.value, transaction.session, transaction.id) + "\n";
     }
   }
   return lines;
 }
 
 void check(std::span<const std::string> files) try {
-  const History history = read_history(files);
-  (void)check_read_atomic(history);
-  for (HistoryIndex i = 0; i < history.transactions.size(); ++i) {
-    (void)describe(history, i);
-    for (const HistoryOperation& each : history.transactions[i].operations) (void)describe(history, i, each);
+  const kv::History history = kv::read_history(files);
+  (void)kv::check_read_atomic(history);
+  for (kv::HistoryIndex i = 0; i < history.transactions.size(); ++i) {
+    (void)kv::describe(history, i);
+    for (const kv::HistoryOperation& each : history.transactions[i].operations) (void)kv::describe(history, i, each);
   }
   const std::string lines = written_again(history);
   write_bytes(files.front(), std::as_bytes(std::span(lines)));
-  if (written_again(read_history(files.first(1))) != lines) std::abort();
+  if (written_again(kv::read_history(files.first(1))) != lines) std::abort();
 } catch (const Error&) {
 }
 

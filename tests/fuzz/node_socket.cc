@@ -1,4 +1,4 @@
-// A program sends packets to its node's socket (node/door_server.h): any bytes, and requests of any kind with any
+// A program sends packets to its node's socket (node/socket_server.h): any bytes, and requests of any kind with any
 // fields, with any descriptors. It is answered or disconnected, and the next program is answered.
 //
 // Input: each packet: its kind (1 byte), 0 mod 3: how many bytes (1), the bytes; 1: a request, its kind (1), and a key,
@@ -16,15 +16,17 @@
 #include "farside/cache/cache.h"
 
 #include "net/runtime_dir.h"
-#include "node/door_client.h"
-#include "node/door_packet.h"
-#include "node/door_server.h"
+#include "node/socket_client.h"
+#include "node/socket_packet.h"
+#include "node/socket_server.h"
 #include "tests/fuzz/input.h"
 #include "tests/fuzz/scratch_directory.h"
 #include "tests/support/in_process_team.h"
 
 namespace farside::fuzz {
 namespace {
+
+namespace node_socket = cache::node_socket;
 
 constexpr std::uint64_t kBlock = 4096;
 constexpr std::uint64_t kSlots = 8;
@@ -60,11 +62,11 @@ class Node {
     files_[1] = Fd(::open(file.c_str(), O_WRONLY | O_CLOEXEC));
     files_[2] = Fd(::open(file.c_str(), O_PATH | O_CLOEXEC));
     files_[3] = Fd(::open("/dev/null", O_RDWR | O_CLOEXEC));
-    key_.file = FileSystems().identify(files_[0]).value_or(FileIdentity{});
+    key_.file = node::FileSystems().identify(files_[0]).value_or(cache::FileIdentity{});
   }
 
   void serve_program(Input& input) {
-    const Fd program = connect_to_door(path_, kTimeout);
+    const Fd program = node::connect_to_node(path_, kTimeout);
     if (!program) std::abort();
     while (!input.is_over()) {
       const std::vector<std::byte> packet = next_packet(input);
@@ -74,7 +76,7 @@ class Node {
       }
       if (!send(program, packet, with) || !takes_reply(program)) break;
     }
-    if (ask_status(path_, kTimeout).state != DoorStatus::State::answered) std::abort();
+    if (node::ask_status(path_, kTimeout).state != node::SocketStatus::State::answered) std::abort();
   }
 
  private:
@@ -84,10 +86,13 @@ class Node {
       const auto bytes = input.bytes(input.byte());
       return {bytes.begin(), bytes.end()};
     }
-    door::Request request{
-        .magic = door::kMagic, .version = door::kVersion, .kind = door::RequestKind::acquire, .zero = 0, .key = key_};
+    node_socket::Request request{.magic = node_socket::kMagic,
+                                 .version = node_socket::kVersion,
+                                 .kind = node_socket::RequestKind::acquire,
+                                 .zero = 0,
+                                 .key = key_};
     if (kind == 1) {
-      request.kind = static_cast<door::RequestKind>(input.byte());
+      request.kind = static_cast<node_socket::RequestKind>(input.byte());
       request.key = {{input.byte(), input.byte(), input.byte() * kBlock, static_cast<std::int64_t>(input.byte()),
                       static_cast<std::int64_t>(input.byte())},
                      input.byte()};
@@ -100,29 +105,29 @@ class Node {
 
   /// False when the node has hung up.
   static bool takes_reply(const Fd& program) {
-    std::array<std::byte, sizeof(door::StatusReply) + 1> into{};
-    const auto reply = receive_packet(program, into);
+    std::array<std::byte, sizeof(node_socket::StatusReply) + 1> into{};
+    const auto reply = node::receive_packet(program, into);
     if (!reply) std::abort();
     if (reply->bytes == 0) return false;
-    door::Answer answer{};
+    node_socket::Answer answer{};
     std::memcpy(&answer, into.data(), sizeof answer);
-    const bool is_known = answer >= door::Answer::here && answer <= door::Answer::busy;
-    const bool is_reply = reply->bytes == sizeof(door::Reply) || reply->bytes == sizeof(door::MapReply) ||
-                          reply->bytes == sizeof(door::StatusReply);
+    const bool is_known = answer >= node_socket::Answer::here && answer <= node_socket::Answer::busy;
+    const bool is_reply = reply->bytes == sizeof(node_socket::Reply) || reply->bytes == sizeof(node_socket::MapReply) ||
+                          reply->bytes == sizeof(node_socket::StatusReply);
     if (!reply->whole || !is_known || !is_reply) std::abort();
     return true;
   }
 
-  const JobDir directory_;
+  const net::JobDir directory_;
   const std::string path_ = directory_.path() / "node.sock";
   std::array<Fd, 4> files_;
-  BlockKey key_{};
+  cache::BlockKey key_{};
   std::unique_ptr<test::InProcessTeam> team_ = std::move(test::make_teams(1).front());
-  Cache cache_{*team_, {.cache_bytes = kSlots * kBlock, .block_bytes = kBlock}};
-  const Board board_{kSlots};
-  Prefaulter prefaulter_{cache_.region(), cache_.layout()};
-  Door door_{*team_, cache_, board_, prefaulter_};
-  DoorServer server_{team_->fabric(), door_, path_};
+  cache::Cache cache_{*team_, {.cache_bytes = kSlots * kBlock, .block_bytes = kBlock}};
+  const node::Board board_{kSlots};
+  node::Prefaulter prefaulter_{cache_.region(), cache_.layout()};
+  node::RequestHandler handler_{*team_, cache_, board_, prefaulter_};
+  node::SocketServer server_{team_->fabric(), handler_, path_};
 };
 
 }  // namespace

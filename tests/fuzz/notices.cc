@@ -25,7 +25,7 @@ namespace {
 
 constexpr std::chrono::seconds kTimeout(30);
 
-SetupClock::time_point soon() { return SetupClock::now() + kTimeout; }
+net::SetupClock::time_point soon() { return net::SetupClock::now() + kTimeout; }
 
 class MadCoordinator {
  public:
@@ -37,10 +37,10 @@ class MadCoordinator {
     if (ready.revents == 0) std::abort();
     const Fd socket(::accept4(listener_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
     try {
-      Session session = shake_hands(socket);
+      net::Session session = shake_hands(socket);
       while (input.size() >= 2) {
         const std::size_t bytes = static_cast<unsigned char>(input[1]);
-        write_all(socket, session.seal(static_cast<FrameKind>(input[0]), input.substr(2, bytes)), soon());
+        net::write_all(socket, session.seal(static_cast<net::FrameKind>(input[0]), input.substr(2, bytes)), soon());
         input.remove_prefix(std::min(input.size(), 2 + bytes));
       }
     } catch (const Error&) {  // the member has left, as it may
@@ -48,38 +48,38 @@ class MadCoordinator {
   }
 
   [[nodiscard]] const std::string& address() const { return address_; }
-  [[nodiscard]] const Secret& secret() const { return secret_; }
+  [[nodiscard]] const net::Secret& secret() const { return secret_; }
 
  private:
-  Session shake_hands(const Fd& socket) {
-    Hello hello;
-    std::memcpy(&hello, read_exactly(socket, sizeof hello, soon()).data(), sizeof hello);
-    const Challenge challenge = make_challenge(secret_, hello);
-    write_all(socket, wire_bytes(challenge), soon());
-    Claim claim;
-    std::memcpy(&claim, read_exactly(socket, sizeof claim, soon()).data(), sizeof claim);
-    return {session_key(secret_, hello, challenge, claim), Session::Side::coordinator, kBlobLimit};
+  net::Session shake_hands(const Fd& socket) {
+    net::Hello hello;
+    std::memcpy(&hello, net::read_exactly(socket, sizeof hello, soon()).data(), sizeof hello);
+    const net::Challenge challenge = net::make_challenge(secret_, hello);
+    net::write_all(socket, net::wire_bytes(challenge), soon());
+    net::Claim claim;
+    std::memcpy(&claim, net::read_exactly(socket, sizeof claim, soon()).data(), sizeof claim);
+    return {net::session_key(secret_, hello, challenge, claim), net::Session::Side::coordinator, net::kBlobLimit};
   }
 
-  JobDir directory_;
-  Secret secret_ = Secret::create(directory_.path() / "secret");
+  net::JobDir directory_;
+  net::Secret secret_ = net::Secret::create(directory_.path() / "secret");
   std::string address_ = directory_.path() / "coordinator";
-  Fd listener_ = listen_on(address_);
+  Fd listener_ = net::listen_on(address_);
 };
 
 /// Joins, takes part in one exchange, and waits until the coordinator is gone.
 void be_member(const MadCoordinator& coordinator) try {
   std::atomic<bool> gone = false;
-  EventLoop loop;
-  CoordinatorClient member(loop, coordinator.address(), coordinator.secret(), 1,
-                           {.lost = [](Rank, Loss) {},
-                            .returned = [](Rank, const std::vector<std::string>&) {},
-                            .coordinator_gone =
-                                [&](const std::string&) {
-                                  gone = true;
-                                  gone.notify_one();
-                                }},
-                           soon());
+  net::EventLoop loop;
+  team::CoordinatorClient member(loop, coordinator.address(), coordinator.secret(), 1,
+                                 {.lost = [](team::Rank, team::Loss) {},
+                                  .returned = [](team::Rank, const std::vector<std::string>&) {},
+                                  .coordinator_gone =
+                                      [&](const std::string&) {
+                                        gone = true;
+                                        gone.notify_one();
+                                      }},
+                                 soon());
   try {
     if (member.exchange("try", "blob", soon()).size() != member.size()) std::abort();
   } catch (const Error&) {

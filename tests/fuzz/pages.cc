@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::uint64_t kPages = 4;
 constexpr std::uint64_t kPageBytes = 64;
-constexpr PageShape kShape{.pages = kPages, .page_bytes = kPageBytes, .slots = 3, .cached_places = 4};
+constexpr gas::PageShape kShape{.pages = kPages, .page_bytes = kPageBytes, .slots = 3, .cached_places = 4};
 constexpr Duration kLease = std::chrono::microseconds(100);
 
 std::uint64_t word(Input& input) {
@@ -26,13 +26,15 @@ std::uint64_t word(Input& input) {
 class Pages {
  public:
   Pages() {
-    for (Rank rank = 0; rank < TeamOfTwo::kSize; ++rank) {
-      const PageSettings settings{
-          .shape = kShape, .first_owner = [](PageId page) { return static_cast<Rank>(page % 2); }, .lease = kLease};
-      memories_.at(rank) = std::make_unique<PageMemory>(team_[rank], "pages", settings);
+    for (team::Rank rank = 0; rank < TeamOfTwo::kSize; ++rank) {
+      const gas::PageSettings settings{
+          .shape = kShape,
+          .first_owner = [](gas::PageId page) { return static_cast<team::Rank>(page % 2); },
+          .lease = kLease};
+      memories_.at(rank) = std::make_unique<gas::PageMemory>(team_[rank], "pages", settings);
     }
-    accessor_ = std::make_unique<Accessor>(*memories_[0]);
-    mover_ = std::make_unique<Mover>(*accessor_);
+    accessor_ = std::make_unique<gas::Accessor>(*memories_[0]);
+    mover_ = std::make_unique<gas::Mover>(*accessor_);
   }
   ~Pages() { accessor_->part(soon()); }
 
@@ -47,24 +49,24 @@ class Pages {
  private:
   [[nodiscard]] Deadline soon() const { return team_[0].fabric().in(std::chrono::milliseconds(1)); }
 
-  void store(Rank rank, std::uint64_t at, std::uint64_t value) {
+  void store(team::Rank rank, std::uint64_t at, std::uint64_t value) {
     team_[rank].memory().word<ControlWord>(at).store(value);
   }
   void write_entry(Input& input) {
-    const PageLayout& layout = memories_[0]->layout();
-    const PageId page = input.byte() % kPages;
+    const gas::PageLayout& layout = memories_[0]->layout();
+    const gas::PageId page = input.byte() % kPages;
     store(layout.home_of(page), layout.place(page), word(input));
     store(layout.home_of(page), layout.sharers(page, 0), word(input));
   }
   void write_hold(Input& input) {
-    const PageLayout& layout = memories_[0]->layout();
-    store(1, layout.hold(input.byte() % PageLayout::kHolds), word(input));
-    store(1, PageLayout::kOpened, input.byte());
+    const gas::PageLayout& layout = memories_[0]->layout();
+    store(1, layout.hold(input.byte() % gas::PageLayout::kHolds), word(input));
+    store(1, gas::PageLayout::kOpened, input.byte());
   }
 
-  void use(std::uint64_t how, PageId page) {
+  void use(std::uint64_t how, gas::PageId page) {
     std::array<std::byte, kPageBytes> bytes{};
-    const PagePart whole{page, 0, LocalSpan(bytes)};
+    const gas::PagePart whole{page, 0, LocalSpan(bytes)};
     switch (how) {
       case 3: (void)accessor_->get(whole, soon()); return;
       case 4: (void)accessor_->put(whole, soon()); return;
@@ -75,9 +77,9 @@ class Pages {
   }
 
   const TeamOfTwo team_;
-  std::array<std::unique_ptr<PageMemory>, TeamOfTwo::kSize> memories_;
-  std::unique_ptr<Accessor> accessor_;
-  std::unique_ptr<Mover> mover_;
+  std::array<std::unique_ptr<gas::PageMemory>, TeamOfTwo::kSize> memories_;
+  std::unique_ptr<gas::Accessor> accessor_;
+  std::unique_ptr<gas::Mover> mover_;
 };
 
 }  // namespace

@@ -39,7 +39,7 @@ bool has_all_of(const nlohmann::json& whole, const nlohmann::json& part) {
 extern "C" int LLVMFuzzerTestOneInput(const unsigned char* data, std::size_t size) {
   using namespace farside;
   static const fuzz::ScratchDirectory place;
-  const PoolDirectory directory(place.path());
+  const node::PoolDirectory directory(place.path());
   const std::string file = place.path() + "/pool.json";
   fuzz::write_bytes(file, std::as_bytes(std::span(data, size)));
   try {

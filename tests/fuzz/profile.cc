@@ -1,6 +1,6 @@
-// A profile that a person has edited (far/door/profile.h). It is refused with an Error; or its hints are taken, and the
-// profile that is written then can be read again.
-#include "far/door/profile.h"
+// A profile that a person has edited (far/daemon/profile.h). It is refused with an Error; or its hints are taken, and
+// the profile that is written then can be read again.
+#include "far/daemon/profile.h"
 
 #include <cstdlib>
 

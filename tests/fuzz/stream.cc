@@ -15,7 +15,7 @@ namespace {
 using Bytes = std::span<const std::byte>;
 
 /// Gives so many bytes at a time, and then none.
-class Pieces final : public kv::Stream {
+class Pieces final : public kv_baselines::Stream {
  public:
   Pieces(Bytes bytes, std::size_t first, std::size_t others) : left_(bytes), next_(first), others_(others) {}
 
@@ -45,8 +45,8 @@ std::optional<Bytes> first_message(Bytes bytes) {
 }
 
 void expect_what_went_in(Bytes bytes, std::size_t first, std::size_t others) {
-  kv::FramedStream stream(std::make_unique<Pieces>(bytes, first, others));
-  while (stream.receive(kv::kAtOnce)) {
+  kv_baselines::FramedStream stream(std::make_unique<Pieces>(bytes, first, others));
+  while (stream.receive(kv_baselines::kAtOnce)) {
     while (const auto message = stream.take()) {
       const auto wanted = first_message(bytes);
       if (!wanted || !std::ranges::equal(*wanted, *message)) std::abort();

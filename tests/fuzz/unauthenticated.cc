@@ -19,14 +19,14 @@
 namespace farside::fuzz {
 namespace {
 
-constexpr Rank kSize = 2;
+constexpr team::Rank kSize = 2;
 
-SetupClock::time_point soon() { return SetupClock::now() + std::chrono::seconds(10); }
+net::SetupClock::time_point soon() { return net::SetupClock::now() + std::chrono::seconds(10); }
 
 class UnauthenticatedPeer {
  public:
-  UnauthenticatedPeer(const std::string& address, const Secret& secret)
-      : socket_(connect_to(address, soon())), secret_(secret) {}
+  UnauthenticatedPeer(const std::string& address, const net::Secret& secret)
+      : socket_(net::connect_to(address, soon())), secret_(secret) {}
 
   void send_all(Input& input) try {
     for (bool is_first = true; !input.is_over(); is_first = false) say_next(input, is_first);
@@ -43,33 +43,36 @@ class UnauthenticatedPeer {
         return;
       }
       case 1:
-        unsent_ += wire_bytes(hello_);
+        unsent_ += net::wire_bytes(hello_);
         if (!is_first) return;
         send();
-        std::memcpy(&challenge_, read_exactly(socket_, sizeof challenge_, soon()).data(), sizeof challenge_);
+        std::memcpy(&challenge_, net::read_exactly(socket_, sizeof challenge_, soon()).data(), sizeof challenge_);
         return;
-      case 2: unsent_ += wire_bytes(make_claim(secret_, hello_, challenge_, static_cast<Rank>(input.byte()))); return;
+      case 2:
+        unsent_ += net::wire_bytes(net::make_claim(secret_, hello_, challenge_, static_cast<team::Rank>(input.byte())));
+        return;
       default: send();
     }
   }
 
-  void send() { write_all(socket_, std::exchange(unsent_, {}), soon()); }
+  void send() { net::write_all(socket_, std::exchange(unsent_, {}), soon()); }
 
   const Fd socket_;
-  const Secret& secret_;
-  const Hello hello_ = make_hello();
-  Challenge challenge_;
+  const net::Secret& secret_;
+  const net::Hello hello_ = net::make_hello();
+  net::Challenge challenge_;
   std::string unsent_;
 };
 
-class Silent final : public ServiceClients::Handler {
+class Silent final : public service::ServiceClients::Handler {
  public:
   std::string welcome() override { return "welcome"; }
-  ServiceClients::Refusal handle(ServiceClients::Number /*number*/, const std::string& /*message*/) override {
+  service::ServiceClients::Refusal handle(service::ServiceClients::Number /*number*/,
+                                          const std::string& /*message*/) override {
     return {};
   }
   [[nodiscard]] std::string refusal(const std::string& reason) const override { return reason; }
-  void part(ServiceClients::Number /*number*/) override {}
+  void part(service::ServiceClients::Number /*number*/) override {}
 };
 
 class Services {
@@ -80,33 +83,33 @@ class Services {
     const bool is_service = input.byte() % 2 != 0;
     const std::string address = is_service ? service_address_ : coordinator_.address();
     UnauthenticatedPeer(address, secret_).send_all(input);
-    if (is_service) return expect_let_in(address, 0, FrameKind::service);
-    for (Rank rank = 0; rank < kSize; ++rank) expect_let_in(address, rank, FrameKind::welcome);
+    if (is_service) return expect_let_in(address, 0, net::FrameKind::service);
+    for (team::Rank rank = 0; rank < kSize; ++rank) expect_let_in(address, rank, net::FrameKind::welcome);
   }
 
  private:
   /// A seat may be taken until the coordinator has seen that its holder is gone.
-  void expect_let_in(const std::string& address, Rank rank, FrameKind wanted) {
+  void expect_let_in(const std::string& address, team::Rank rank, net::FrameKind wanted) {
     for (const auto give_up = soon(); !is_let_in(address, rank, wanted);) {
-      if (SetupClock::now() > give_up) std::abort();
+      if (net::SetupClock::now() > give_up) std::abort();
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
   }
 
-  [[nodiscard]] bool is_let_in(const std::string& address, Rank rank, FrameKind wanted) const {
-    const Introduced what{"join", address};
-    const Fd socket = connect_to(address, soon());
-    Session session = shake_hands(socket, what, secret_, rank, kServiceBodyLimit, soon());
-    return read_frame(socket, what, session, kServiceBodyLimit, soon()).kind == wanted;
+  [[nodiscard]] bool is_let_in(const std::string& address, team::Rank rank, net::FrameKind wanted) const {
+    const net::Introduced what{"join", address};
+    const Fd socket = net::connect_to(address, soon());
+    net::Session session = shake_hands(socket, what, secret_, rank, service::kServiceBodyLimit, soon());
+    return net::read_frame(socket, what, session, service::kServiceBodyLimit, soon()).kind == wanted;
   }
 
-  JobDir directory_;
-  Secret secret_ = Secret::create(directory_.path() / "secret");
-  Coordinator coordinator_{directory_.path() / "coordinator", secret_, kSize};
+  net::JobDir directory_;
+  net::Secret secret_ = net::Secret::create(directory_.path() / "secret");
+  team::Coordinator coordinator_{directory_.path() / "coordinator", secret_, kSize};
   const std::string service_address_ = directory_.path() / "service";
   Silent handler_;
-  EventLoop loop_;
-  ServiceClients clients_{loop_, secret_, handler_, {service_address_}};
+  net::EventLoop loop_;
+  service::ServiceClients clients_{loop_, secret_, handler_, {service_address_}};
 };
 
 }  // namespace

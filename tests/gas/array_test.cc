@@ -11,6 +11,9 @@
 namespace farside::test {
 namespace {
 
+using gas::GlobalArray;
+using gas::Patch;
+
 constexpr std::uint64_t kElements = 203;  // of 8 to a page: the last page is not full
 
 std::uint64_t value_of(std::uint64_t index) { return index * 1'000'003 + 17; }
@@ -23,15 +26,16 @@ void fill_together(Seat& seat, GlobalArray<std::uint64_t>& array) {
 
 struct NamedDistribution {
   const char* name;
-  Distribution distribution;
+  gas::Distribution distribution;
 };
 void PrintTo(const NamedDistribution& tested, std::ostream* out) { *out << tested.name; }
 
 class Distributions : public testing::TestWithParam<NamedDistribution> {};
 INSTANTIATE_TEST_SUITE_P(All, Distributions,
-                         testing::Values(NamedDistribution{"Cyclic", cyclic()}, NamedDistribution{"Blocked", blocked()},
-                                         NamedDistribution{"BlockCyclic", block_cyclic(3)},
-                                         NamedDistribution{"AllAtOne", [](auto, auto, auto) { return Rank{1}; }}),
+                         testing::Values(NamedDistribution{"Cyclic", gas::cyclic()},
+                                         NamedDistribution{"Blocked", gas::blocked()},
+                                         NamedDistribution{"BlockCyclic", gas::block_cyclic(3)},
+                                         NamedDistribution{"AllAtOne", [](auto, auto, auto) { return team::Rank{1}; }}),
                          [](const auto& tested) { return tested.param.name; });
 
 // Elements are found by index whichever rank has them, and ranges cross pages and owners.
@@ -44,11 +48,11 @@ TEST_P(Distributions, GiveEveryRankEveryElement) {
     ASSERT_TRUE(array.get(0, all).done());
     for (std::uint64_t i = 0; i < kElements; ++i) EXPECT_EQ(all[i], value_of(i)) << i;
 
-    std::vector<LocatedRange> located;
+    std::vector<gas::LocatedRange> located;
     ASSERT_TRUE(array.locality({5, 20}, located).done());
     ASSERT_EQ(located.size(), 4U);  // 5..7, 8..15, 16..23, 24
     const std::uint64_t pages = (kElements + 7) / 8;
-    for (const LocatedRange& piece : located) {
+    for (const gas::LocatedRange& piece : located) {
       EXPECT_EQ(piece.owner, GetParam().distribution(piece.range.first / 8, pages, 3));
     }
     EXPECT_EQ(located[0].range.first, 5U);
@@ -66,7 +70,7 @@ TEST(GlobalArray, GetsRangesOfWhateverLength) {
   Fleet fleet(2, [](Member& me) {
     constexpr std::uint64_t kPoints = 10;
     Seat seat(me);
-    GlobalArray<Point> array(seat.comm, kPoints, small_pages(blocked()));
+    GlobalArray<Point> array(seat.comm, kPoints, small_pages(gas::blocked()));
     EXPECT_EQ(array.elements_per_page(), 2U);
     std::vector<Point> points(kPoints);
     for (std::uint64_t i = 0; i < kPoints; ++i) points[i] = {i, value_of(i), ~i};
@@ -134,12 +138,12 @@ TEST(GlobalArray, GathersAndScattersByIndex) {
 TEST(GlobalArray, HasPatchesOfSeveralDimensions) {
   Fleet fleet(2, [](Member& me) {
     Seat seat(me);
-    const Shape<3> shape = {4, 5, 6};
+    const gas::Shape<3> shape = {4, 5, 6};
     GlobalArray<std::uint64_t> array(seat.comm, 120, small_pages());
     fill_together(seat, array);
     const Patch<3> patch{{1, 2, 3}, {2, 3, 2}};
     std::vector<std::uint64_t> values(patch.size());
-    ASSERT_TRUE(get_patch(array, shape, patch, std::span(values)).done());
+    ASSERT_TRUE(gas::get_patch(array, shape, patch, std::span(values)).done());
     std::size_t at = 0;
     for (std::uint64_t i = 1; i < 3; ++i) {
       for (std::uint64_t j = 2; j < 5; ++j) {
@@ -149,13 +153,13 @@ TEST(GlobalArray, HasPatchesOfSeveralDimensions) {
     meet(seat);
     if (me.index() == 1) {
       std::iota(values.begin(), values.end(), 1000);
-      ASSERT_TRUE(put_patch(array, shape, patch, std::span<const std::uint64_t>(values)).done());
+      ASSERT_TRUE(gas::put_patch(array, shape, patch, std::span<const std::uint64_t>(values)).done());
     }
     meet(seat);
     EXPECT_EQ(array[(1 * 5 + 2) * 6 + 3], 1000U);
     EXPECT_EQ(array[(2 * 5 + 4) * 6 + 4], 1011U);
     EXPECT_EQ(array[(2 * 5 + 4) * 6 + 5], value_of((2 * 5 + 4) * 6 + 5));
-    EXPECT_THROW((void)get_patch(array, shape, Patch<3>{{3, 0, 0}, {2, 1, 1}}, std::span(values)), UsageError);
+    EXPECT_THROW((void)gas::get_patch(array, shape, Patch<3>{{3, 0, 0}, {2, 1, 1}}, std::span(values)), UsageError);
     meet(seat);
   });
   fleet.expect_success();
@@ -165,7 +169,7 @@ TEST(GlobalArray, FillsCopiesAndReduces) {
   Fleet fleet(2, [](Member& me) {
     Seat seat(me);
     GlobalArray<std::uint64_t> a(seat.comm, kElements, small_pages());
-    GlobalArray<std::uint64_t> b(seat.comm, kElements, small_pages(blocked()));
+    GlobalArray<std::uint64_t> b(seat.comm, kElements, small_pages(gas::blocked()));
     if (me.index() == 0) {
       ASSERT_TRUE(a.fill(3, 150, 2).done());
       ASSERT_TRUE(b.copy(10, a, {0, 100}).done());
@@ -208,7 +212,7 @@ TEST(GlobalArray, HasPointersThatStayValid) {
     Seat seat(me);
     GlobalArray<std::uint64_t> array(seat.comm, kElements, small_pages());
     fill_together(seat, array);
-    GlobalPointer<std::uint64_t> at = array.pointer(20);
+    gas::GlobalPointer<std::uint64_t> at = array.pointer(20);
     EXPECT_EQ(*at, value_of(20));
     EXPECT_EQ(at[5], value_of(25));
     EXPECT_EQ(*(at - 1), value_of(19));
@@ -250,7 +254,7 @@ TEST(Patch, RefusesBuffersAndShapesThatDoNotFit) {
   Fleet fleet(2, [](Member& me) {
     Seat seat(me);
     GlobalArray<std::uint64_t> array(seat.comm, 64, small_pages());
-    constexpr Shape<2> kShape = {8, 8};
+    constexpr gas::Shape<2> kShape = {8, 8};
     constexpr Patch<2> kPatch = {{1, 2}, {4, 5}};
     constexpr std::uint64_t kHuge = std::uint64_t{1} << 32U;
     constexpr std::uint64_t kMax = ~std::uint64_t{0};
@@ -258,29 +262,30 @@ TEST(Patch, RefusesBuffersAndShapesThatDoNotFit) {
     std::vector<std::uint64_t> buffer(21, 7);
     for (const std::size_t elements : {0U, 1U, 19U, 21U}) {
       const std::span<std::uint64_t> other(buffer.data(), elements);
-      EXPECT_THROW((void)get_patch(array, kShape, kPatch, other), UsageError) << elements;
-      EXPECT_THROW((void)put_patch(array, kShape, kPatch, std::span<const std::uint64_t>(other)), UsageError);
+      EXPECT_THROW((void)gas::get_patch(array, kShape, kPatch, other), UsageError) << elements;
+      EXPECT_THROW((void)gas::put_patch(array, kShape, kPatch, std::span<const std::uint64_t>(other)), UsageError);
     }
     EXPECT_EQ(std::ranges::count(buffer, 7U), 21) << "something was read";
     const std::span<std::uint64_t> as_patch(buffer.data(), 20);
-    EXPECT_TRUE(get_patch(array, kShape, kPatch, as_patch).done());
+    EXPECT_TRUE(gas::get_patch(array, kShape, kPatch, as_patch).done());
     EXPECT_EQ(buffer[19], value_of(4 * 8 + 6));
     EXPECT_EQ(buffer[20], 7U);
 
     // Products of 2^64, of which 64 bits are 0; the elements of the patch alone; and extents that wrap.
     const Patch<2> one = {{0, 0}, {1, 1}};
-    for (const Shape<2>& shape : {Shape<2>{kHuge, kHuge}, Shape<2>{kMax, kMax}, Shape<2>{8, 9}}) {
-      EXPECT_THROW((void)get_patch(array, shape, one, as_patch.first(1)), UsageError);
-      EXPECT_THROW((void)own_patch(array, shape, one), UsageError);
+    for (const gas::Shape<2>& shape : {gas::Shape<2>{kHuge, kHuge}, gas::Shape<2>{kMax, kMax}, gas::Shape<2>{8, 9}}) {
+      EXPECT_THROW((void)gas::get_patch(array, shape, one, as_patch.first(1)), UsageError);
+      EXPECT_THROW((void)gas::own_patch(array, shape, one), UsageError);
     }
     for (const Patch<2>& patch : {Patch<2>{{0, 0}, {kHuge, kHuge}}, Patch<2>{{kMax, 0}, {2, 1}},
                                   Patch<2>{{0, 8}, {1, 1}}, Patch<2>{{1, 1}, {kMax, 1}}}) {
-      EXPECT_THROW((void)get_patch(array, kShape, patch, as_patch), UsageError);
-      EXPECT_THROW((void)own_patch(array, kShape, patch), UsageError);
+      EXPECT_THROW((void)gas::get_patch(array, kShape, patch, as_patch), UsageError);
+      EXPECT_THROW((void)gas::own_patch(array, kShape, patch), UsageError);
     }
-    EXPECT_THROW((void)get_patch(array, Shape<3>{kHuge, kHuge, 0}, Patch<3>{{0, 0, 0}, {1, 1, 1}}, as_patch.first(1)),
-                 UsageError);
-    EXPECT_TRUE(get_patch(array, kShape, Patch<2>{{3, 3}, {0, 5}}, as_patch.first(0)).done());
+    EXPECT_THROW(
+        (void)gas::get_patch(array, gas::Shape<3>{kHuge, kHuge, 0}, Patch<3>{{0, 0, 0}, {1, 1, 1}}, as_patch.first(1)),
+        UsageError);
+    EXPECT_TRUE(gas::get_patch(array, kShape, Patch<2>{{3, 3}, {0, 5}}, as_patch.first(0)).done());
     EXPECT_EQ((Patch<2>{{0, 0}, {kHuge, kHuge}}).size(), kMax);
     EXPECT_EQ((Patch<3>{{0, 0, 0}, {kHuge, kHuge, 0}}).size(), 0U);
     meet(seat);
@@ -294,9 +299,9 @@ TEST(GlobalArray, RefusesCountsThatWrapAround) {
     constexpr std::uint64_t kMax = ~std::uint64_t{0};
     EXPECT_THROW(GlobalArray<std::uint64_t>(seat.comm, kMax, small_pages()), UsageError);
     EXPECT_THROW(GlobalArray<std::uint64_t>(seat.comm, kMax - 6, {.page_bytes = 16U << 20U}), UsageError);
-    EXPECT_THROW((void)Pages(seat.team, "pages", {.pages = kMax, .page_bytes = 64}), UsageError);
-    EXPECT_THROW((void)Pages(seat.team, "pages", {.pages = 0, .page_bytes = 64}), UsageError);
-    GlobalArrayOptions options = small_pages();
+    EXPECT_THROW((void)gas::Pages(seat.team, "pages", {.pages = kMax, .page_bytes = 64}), UsageError);
+    EXPECT_THROW((void)gas::Pages(seat.team, "pages", {.pages = 0, .page_bytes = 64}), UsageError);
+    gas::GlobalArrayOptions options = small_pages();
     options.remembered_places = kMax;  // more than there are pages is as many
     GlobalArray<std::uint64_t> array(seat.comm, kElements, options);
     fill_together(seat, array);

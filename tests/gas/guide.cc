@@ -14,19 +14,19 @@ namespace {
 using namespace farside;
 
 // No rank frees an array while another rank may use it.
-void leave(Comm& comm) {
+void leave(comm::Comm& comm) {
   const Outcome met = comm.team().barrier(comm.team().fabric().in(std::chrono::seconds(60)));
   if (met != Outcome::done) throw Error({"leave", "a sample", "a rank is lost", ""});
 }
 
-void place(Comm& comm) {
+void place(comm::Comm& comm) {
   // In 16 columns of pages, each at one rank.
-  const auto by_column = [](PageId page, std::uint64_t /*pages*/, Rank ranks) {
-    return static_cast<Rank>(page % 16 * ranks / 16);
+  const auto by_column = [](gas::PageId page, std::uint64_t /*pages*/, team::Rank ranks) {
+    return static_cast<team::Rank>(page % 16 * ranks / 16);
   };
-  GlobalArray<float> image(comm, 256 * 1024, {.page_bytes = 1024, .distribution = by_column});
+  gas::GlobalArray<float> image(comm, 256 * 1024, {.page_bytes = 1024, .distribution = by_column});
 
-  std::vector<LocatedRange> located;
+  std::vector<gas::LocatedRange> located;
   image.expect(image.locality({0, 2048}, located), "ask who owns what");
   for (const auto& [range, owner] : located) std::cout << range.first << ": rank " << owner << '\n';
 
@@ -35,17 +35,18 @@ void place(Comm& comm) {
   leave(comm);
 }
 
-void move(Comm& comm) {
-  GlobalArray<double> field(comm, 30'000);
-  const Rank rank = field.rank();
+void move(comm::Comm& comm) {
+  gas::GlobalArray<double> field(comm, 30'000);
+  const team::Rank rank = field.rank();
 
-  const Moved moved = field.own_many(std::array{Range{rank * 1000, 1000}, Range{20'000 + rank * 3000, 3000}});
+  const gas::Moved moved =
+      field.own_many(std::array{gas::Range{rank * 1000, 1000}, gas::Range{20'000 + rank * 3000, 3000}});
   field.expect(moved.ended, "own two ranges");
   if (moved.full) std::cout << "only " << moved.pages << " pages came\n";
 
-  const Shape<2> shape{100, 300};
+  const gas::Shape<2> shape{100, 300};
   std::vector<double> patch(4 * 8);
-  field.expect(get_patch(field, shape, Patch<2>{{10, 20}, {4, 8}}, std::span(patch)), "get a patch");
+  field.expect(gas::get_patch(field, shape, gas::Patch<2>{{10, 20}, {4, 8}}, std::span(patch)), "get a patch");
 
   const std::string report = field.report();
   if (rank == 0) std::cout << report;
@@ -54,30 +55,30 @@ void move(Comm& comm) {
   leave(comm);
 }
 
-void count(Comm& comm) {
-  GlobalArray<std::uint64_t> tasks(comm, 8);
+void count(comm::Comm& comm) {
+  gas::GlobalArray<std::uint64_t> tasks(comm, 8);
 
-  const Old<std::uint64_t> next = tasks.fetch_add(0, 1);  // each number once, whichever rank asks
+  const comm::Old<std::uint64_t> next = tasks.fetch_add(0, 1);  // each number once, whichever rank asks
   tasks.expect(next.ended, "take a number");
-  const Old<std::uint64_t> claimed = tasks.compare_swap(1, 0, next.value + 1);
+  const comm::Old<std::uint64_t> claimed = tasks.compare_swap(1, 0, next.value + 1);
   tasks.expect(claimed.ended, "claim");
   if (claimed.value == 0) std::cout << next.value << " was the first\n";
 
   leave(comm);
 }
 
-void compute_in_place(Comm& comm) {
-  GlobalArray<double> field(comm, 30'000);
+void compute_in_place(comm::Comm& comm) {
+  gas::GlobalArray<double> field(comm, 30'000);
 
-  if (const std::optional<PinnedRange<double>> here = field.pin(512)) {  // none: it is elsewhere
+  if (const std::optional<gas::PinnedRange<double>> here = field.pin(512)) {  // none: it is elsewhere
     for (double& value : here->values) value += 1;
   }  // from here on it may go
 
   leave(comm);
 }
 
-void get_many(Comm& comm) {
-  GlobalArray<double> field(comm, 30'000);
+void get_many(comm::Comm& comm) {
+  gas::GlobalArray<double> field(comm, 30'000);
 
   std::vector<double> left(10);
   std::vector<double> right(10);
@@ -91,8 +92,8 @@ void get_many(Comm& comm) {
   leave(comm);
 }
 
-void share_with_a_thread(Comm& comm) {
-  GlobalArray<double> field(comm, 30'000);
+void share_with_a_thread(comm::Comm& comm) {
+  gas::GlobalArray<double> field(comm, 30'000);
 
   std::thread reader([mine = field.another()]() mutable {
     const double value = mine[29'999];
@@ -103,8 +104,8 @@ void share_with_a_thread(Comm& comm) {
   leave(comm);
 }
 
-void read_copies(Comm& comm) {
-  GlobalArray<double> table(comm, 30'000, {.read_cache_bytes = 1U << 20U});
+void read_copies(comm::Comm& comm) {
+  gas::GlobalArray<double> table(comm, 30'000, {.read_cache_bytes = 1U << 20U});
 
   double sum = 0;
   for (int i = 0; i < 1000; ++i) sum += table[i];  // two pages are fetched, once
@@ -114,15 +115,15 @@ void read_copies(Comm& comm) {
   leave(comm);
 }
 
-void use_pages(Comm& comm) {
-  Pages pages(comm.team(), "particles", {.pages = 1024, .page_bytes = 4096});
-  PageAccess mine(pages);
+void use_pages(comm::Comm& comm) {
+  gas::Pages pages(comm.team(), "particles", {.pages = 1024, .page_bytes = 4096});
+  gas::PageAccess mine(pages);
   const Deadline deadline = comm.team().fabric().in(std::chrono::seconds(60));
 
   std::uint64_t value = 5;
-  const Ended put = mine.put({7, 128, LocalSpan(&value, sizeof value)}, deadline);
+  const comm::Ended put = mine.put({7, 128, LocalSpan(&value, sizeof value)}, deadline);
   if (put.outcome == Outcome::peer_lost) std::cout << "page 7 has gone with rank " << *put.lost << "\n";
-  const Moved moved = mine.own(std::array{PageId{7}}, deadline);
+  const gas::Moved moved = mine.own(std::array{gas::PageId{7}}, deadline);
 
   if (!put.done() || !moved.ended.done()) throw Error({"use", "page 7", "it was not put or owned", ""});
 
@@ -133,9 +134,9 @@ void use_pages(Comm& comm) {
 
 int main() {
   try {
-    const auto team = join_team();
-    Comm comm(*team);
-    GlobalArray<double> field(comm, 100'000, {.page_bytes = 4096, .distribution = blocked()});
+    const auto team = team::join_team();
+    comm::Comm comm(*team);
+    gas::GlobalArray<double> field(comm, 100'000, {.page_bytes = 4096, .distribution = gas::blocked()});
     const auto meet = [&] { field.expect({team->barrier(team->fabric().in(std::chrono::seconds(60)))}, "meet"); };
 
     field.for_each_here([](std::uint64_t first, std::span<double> values) {  // in place, without copying

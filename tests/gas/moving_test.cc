@@ -13,7 +13,9 @@
 namespace farside::test {
 namespace {
 
-using Array = GlobalArray<std::uint64_t>;
+using team::Rank;
+
+using Array = gas::GlobalArray<std::uint64_t>;
 
 // Each rank owns each page in turn; nothing is lost, and all ranks find it.
 TEST(Moving, KeepsWhatIsInThePages) {
@@ -26,14 +28,14 @@ TEST(Moving, KeepsWhatIsInThePages) {
     meet(seat);
     for (Rank owner : {2U, 0U, 1U}) {
       if (me.index() == owner) {
-        const Moved moved = array.own(0, 100);
+        const gas::Moved moved = array.own(0, 100);
         ASSERT_TRUE(moved.ended.done());
         EXPECT_FALSE(moved.full);
       }
       meet(seat);
-      std::vector<LocatedRange> located;
+      std::vector<gas::LocatedRange> located;
       ASSERT_TRUE(array.locality({0, 100}, located).done());
-      for (const LocatedRange& piece : located) EXPECT_EQ(piece.owner, owner);
+      for (const gas::LocatedRange& piece : located) EXPECT_EQ(piece.owner, owner);
       for (std::uint64_t i = 0; i < 100; ++i) EXPECT_EQ(array[i], i);
       meet(seat);
     }
@@ -109,7 +111,7 @@ TEST(Moving, WaitsForPinnedPages) {
     Seat seat(me);
     Array array(seat.comm, 16, small_pages());
     if (me.index() == 0) {
-      std::optional<PinnedRange<std::uint64_t>> here = array.pin(0);
+      std::optional<gas::PinnedRange<std::uint64_t>> here = array.pin(0);
       ASSERT_TRUE(here.has_value());
       *pinned = true;
       EXPECT_FALSE(eventually([&] { return !*pinned; }, std::chrono::seconds(1)));
@@ -130,13 +132,13 @@ TEST(Moving, WaitsForPinnedPages) {
 TEST(Moving, SaysWhenThereIsNoRoom) {
   Fleet fleet(2, [](Member& me) {
     Seat seat(me);
-    GlobalArrayOptions options = small_pages();
+    gas::GlobalArrayOptions options = small_pages();
     options.slots = 6;  // of 8 pages, it begins with 4
     Array array(seat.comm, 64, options);
     for (std::uint64_t i = me.index(); i < 64; i += 2) array[i] = i;
     meet(seat);
     if (me.index() == 0) {
-      const Moved moved = array.own(0, 64);
+      const gas::Moved moved = array.own(0, 64);
       EXPECT_TRUE(moved.ended.done());
       EXPECT_TRUE(moved.full);
       EXPECT_EQ(moved.pages, 2U);
@@ -157,7 +159,7 @@ TEST(Deaths, LoseThePagesOfTheDeadAlone) {
   Survivors survivors;
   Fleet fleet(3, [&](Member& me) {
     Seat seat(me);
-    GlobalArrayOptions options = small_pages();
+    gas::GlobalArrayOptions options = small_pages();
     options.lease = std::chrono::milliseconds(200);
     Array array(seat.comm, 9 * 8, options);  // pages 0 to 8; of page p, rank p % 3 is home and owner
     meet(seat);
@@ -175,7 +177,7 @@ TEST(Deaths, LoseThePagesOfTheDeadAlone) {
     if (me.index() == 1) std::raise(SIGKILL);
     EXPECT_TRUE(eventually([&] { return !seat.team.alive(1); }));
     for (const std::uint64_t lost : {8U, 24U}) {
-      const Ended ended = array.get(lost, std::span(&value, 1));
+      const comm::Ended ended = array.get(lost, std::span(&value, 1));
       EXPECT_EQ(ended.outcome, Outcome::peer_lost) << lost;
       EXPECT_EQ(ended.lost, Rank{1}) << lost;
     }
@@ -186,12 +188,12 @@ TEST(Deaths, LoseThePagesOfTheDeadAlone) {
       EXPECT_TRUE(array.put(there, std::span<const std::uint64_t>(&value, 1)).done()) << there;
     }
     if (me.index() == 0) {
-      const Moved moved = array.own(0, array.size());
+      const gas::Moved moved = array.own(0, array.size());
       EXPECT_EQ(moved.ended.outcome, Outcome::peer_lost);
       EXPECT_EQ(moved.ended.lost, Rank{1});
-      std::vector<PageId> lost = moved.lost;
+      std::vector<gas::PageId> lost = moved.lost;
       std::ranges::sort(lost);
-      EXPECT_EQ(lost, (std::vector<PageId>{1, 3, 4, 7}));
+      EXPECT_EQ(lost, (std::vector<gas::PageId>{1, 3, 4, 7}));
       EXPECT_EQ(moved.pages, 3U);  // 2, 5 and 8; 0 and 6 are here
     }
     survivors.leave_together(2);
@@ -214,10 +216,10 @@ TEST(Moving, BalancesByUse) {
     const std::string report = array.report();
     EXPECT_NE(report.find("owning saves"), std::string::npos);
     EXPECT_EQ(std::ranges::count(report, '\n'), 4);
-    const Moved moved = array.balance();
+    const gas::Moved moved = array.balance();
     ASSERT_TRUE(moved.ended.done());
     EXPECT_EQ(moved.pages, 1U);
-    std::vector<LocatedRange> located;
+    std::vector<gas::LocatedRange> located;
     meet(seat);
     ASSERT_TRUE(array.locality({0, 24}, located).done());
     for (Rank page = 0; page < 3; ++page) EXPECT_EQ(located[page].owner, (page + 2) % 3);
@@ -234,7 +236,7 @@ TEST(Moving, CountsOwnPagesAsHere) {
     std::vector<std::uint64_t> all(16);
     ASSERT_TRUE(array.put(8 * me.index(), std::span<const std::uint64_t>(all).first(8)).done());
     ASSERT_TRUE(array.get(0, all).done());
-    for (const PageTraffic& page : array.pages().traffic()) {
+    for (const gas::PageTraffic& page : array.pages().traffic()) {
       EXPECT_EQ(page.remote_operations, page.page == me.index() ? 0U : 1U);
       EXPECT_EQ(page.operations, page.page == me.index() ? 2U : 1U);
     }
@@ -251,7 +253,7 @@ TEST(Moving, BalancesByAtomicsToo) {
     if (me.index() == 0) {
       ASSERT_TRUE(array.fetch_add(8, 1).ended.done());
       EXPECT_EQ(array.compare_swap(9, 0, 1).value, 0U);
-      const std::vector<PageTraffic> traffic = array.pages().traffic();
+      const std::vector<gas::PageTraffic> traffic = array.pages().traffic();
       ASSERT_EQ(traffic.size(), 1U);
       EXPECT_EQ(traffic[0].remote_operations, 2U);
       EXPECT_EQ(traffic[0].remote_bytes, 16U);
@@ -267,7 +269,7 @@ TEST(Moving, BalancesByAtomicsToo) {
 TEST(ReadCache, IsFreshAfterAcquire) {
   Fleet fleet(2, [](Member& me) {
     Seat seat(me);
-    GlobalArrayOptions options = small_pages();
+    gas::GlobalArrayOptions options = small_pages();
     options.read_cache_bytes = 128;
     Array array(seat.comm, 64, options);
     if (me.index() == 0) {  // of page 1, which is remote: copied
@@ -297,7 +299,7 @@ TEST(ReadCache, IsFreshAfterAcquire) {
 TEST(ReadCache, ServesWhatWasAnEvictedRanksUntilTheNextAcquire) {
   Fleet fleet(2, [](Member& me) {
     Seat seat(me);
-    GlobalArrayOptions options = small_pages();
+    gas::GlobalArrayOptions options = small_pages();
     options.read_cache_bytes = 128;
     Array array(seat.comm, 64, options);
     if (me.index() == 1) array[9] = 4;
@@ -314,7 +316,7 @@ TEST(ReadCache, ServesWhatWasAnEvictedRanksUntilTheNextAcquire) {
     EXPECT_EQ(array.get(25, std::span(&value, 1)).lost, Rank{1}) << "of that page there is no copy";
     array.acquire();
     for (const std::uint64_t element : {9U, 25U}) {
-      const Ended ended = array.get(element, std::span(&value, 1));
+      const comm::Ended ended = array.get(element, std::span(&value, 1));
       EXPECT_EQ(ended.outcome, Outcome::peer_lost) << element;
       EXPECT_EQ(ended.lost, Rank{1}) << element;
     }
@@ -327,9 +329,9 @@ TEST(ReadCache, HasNoCopyOfWhatCouldNotBeRead) {
   Fleet fleet(2, [](Member& me) {
     FleetTeam team(me);
     InterposedTeam heard(team);
-    Comm comm(heard);
+    comm::Comm comm(heard);
     const auto meet = [&] { EXPECT_EQ(heard.barrier(heard.fabric().in(std::chrono::seconds(60))), Outcome::done); };
-    GlobalArrayOptions options = small_pages();
+    gas::GlobalArrayOptions options = small_pages();
     options.read_cache_bytes = 128;
     Array array(comm, 64, options);
     if (me.index() == 1) array[9] = 4;

@@ -16,7 +16,7 @@
 namespace farside::test {
 namespace {
 
-using Array = GlobalArray<std::uint64_t>;
+using Array = gas::GlobalArray<std::uint64_t>;
 
 constexpr std::uint64_t kElements = 512U << 10U;  // 4 MiB: more than a stopped host takes in
 constexpr std::uint64_t kOld = 1;
@@ -51,7 +51,7 @@ void with_a_stopped_owner(const std::function<void(Array&, const std::function<v
   const auto reach = [&](unsigned wanted) { ASSERT_TRUE(eventually([&] { return *step >= wanted; })); };
   Fleet fleet(2, [&](Member& me) {
     Seat seat(me);
-    GlobalArrayOptions options = small_pages([](auto, auto, auto) { return Rank{1}; });
+    gas::GlobalArrayOptions options = small_pages([](auto, auto, auto) { return team::Rank{1}; });
     options.page_bytes = 1U << 20U;
     Array array(seat.comm, kElements, options);
     if (me.index() == 0) {
@@ -96,7 +96,7 @@ TEST_P(OpenTransfersOf, LeaveAGetsBufferAloneAfterAnException) {
   with_a_stopped_owner([](Array& array, const std::function<void()>& go_on) {
     std::vector<std::uint64_t> buffer(kElements);
     EXPECT_ANY_THROW({
-      const OpenTransfers open(array.pages());
+      const gas::OpenTransfers open(array.pages());
       array.begin_get(0, buffer);
       GetParam().leave(array);
     });
@@ -113,7 +113,7 @@ TEST_P(OpenTransfersOf, SendNothingFromFreedMemoryAfterAnException) {
   with_a_stopped_owner([](Array& array, const std::function<void()>& go_on) {
     std::vector<std::uint64_t> buffer(kElements, kNew);
     EXPECT_ANY_THROW({
-      const OpenTransfers open(array.pages());
+      const gas::OpenTransfers open(array.pages());
       array.begin_put(0, buffer);
       GetParam().leave(array);
     });
@@ -132,14 +132,14 @@ TEST(PutsThatWereGivenUp, KeepNoHoldForGood) {
   with_a_stopped_owner([](Array& array, const std::function<void()>& go_on) {
     Fabric& fabric = array.pages().pages().team().fabric();
     std::uint64_t value = kNew;
-    const PagePart part{0, 0, LocalSpan(value)};
+    const gas::PagePart part{0, 0, LocalSpan(value)};
     for (int put = 0; put < kPuts; ++put) {
-      const Ended ended = array.pages().put(part, fabric.in(std::chrono::milliseconds(1)));
+      const comm::Ended ended = array.pages().put(part, fabric.in(std::chrono::milliseconds(1)));
       ASSERT_NE(ended.outcome, Outcome::peer_lost);
     }
     go_on();
     ASSERT_TRUE(array.put(0, std::span<const std::uint64_t>(&value, 1)).done());
-    const Moved moved = array.own(0, 1);
+    const gas::Moved moved = array.own(0, 1);
     EXPECT_TRUE(moved.ended.done());
     EXPECT_EQ(moved.pages, 1U);
     std::uint64_t found = 0;
@@ -153,12 +153,12 @@ TEST(PutsThatWereGivenUp, KeepNoHoldForGood) {
 TEST(OpenTransfers, AreNoTimeForOtherCalls) {
   Fleet fleet(2, [](Member& me) {
     Seat seat(me);
-    Array array(seat.comm, 64, small_pages(blocked()));
+    Array array(seat.comm, 64, small_pages(gas::blocked()));
     std::vector<std::uint64_t> buffer(40);
     std::vector<std::uint64_t> some(20);
     const std::span<const std::uint64_t> source(some);
     const std::vector<std::uint64_t> indices = {1, 50};
-    std::vector<LocatedRange> located;
+    std::vector<gas::LocatedRange> located;
     const std::vector<std::function<void()>> calls = {
         [&] { (void)array.get(0, std::span(some).first(1)); },
         [&] { (void)array.get(0, some); },
@@ -176,7 +176,7 @@ TEST(OpenTransfers, AreNoTimeForOtherCalls) {
         [&] { (void)array.pin(3); },
         [&] { array[3] = 1; },
         [&] {
-          (void)get_patch(array, Shape<2>{8, 8}, Patch<2>{{0, 0}, {2, 2}}, std::span(some).first(4));
+          (void)gas::get_patch(array, gas::Shape<2>{8, 8}, gas::Patch<2>{{0, 0}, {2, 2}}, std::span(some).first(4));
         },
     };
     meet(seat);
@@ -198,7 +198,7 @@ TEST(OpenTransfers, AreNoTimeForOtherCalls) {
 TEST(OpenTransfers, DoNotHoldTheirPagesAfterAnException) {
   Fleet fleet(2, [](Member& me) {
     Seat seat(me);
-    Array array(seat.comm, 64, small_pages(blocked()));
+    Array array(seat.comm, 64, small_pages(gas::blocked()));
     std::vector<std::uint64_t> buffer(64, kNew);
     if (me.index() == 0) {
       array.begin_put(0, std::span<const std::uint64_t>(buffer));
@@ -206,7 +206,7 @@ TEST(OpenTransfers, DoNotHoldTheirPagesAfterAnException) {
     }
     meet(seat);
     if (me.index() == 1) {
-      const Moved moved = array.own(0, 64);
+      const gas::Moved moved = array.own(0, 64);
       EXPECT_TRUE(moved.ended.done());
       EXPECT_EQ(moved.pages, 4U);
     }

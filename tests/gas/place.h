@@ -12,7 +12,7 @@
 
 namespace farside::test {
 
-inline GlobalArrayOptions small_pages(Distribution distribution = cyclic()) {
+inline gas::GlobalArrayOptions small_pages(gas::Distribution distribution = gas::cyclic()) {
   return {.page_bytes = 64,
           .distribution = std::move(distribution),
           .time_out = std::chrono::duration_cast<std::chrono::milliseconds>(extended(std::chrono::seconds(30)))};

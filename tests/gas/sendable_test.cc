@@ -8,11 +8,11 @@
 
 #include <gtest/gtest.h>
 
+#include "farside/arrays/arrays.h"
 #include "farside/comm/collectives.h"
 #include "farside/comm/parts.h"
 #include "farside/gas/global_array.h"
 #include "farside/gas/patch.h"
-#include "farside/vector/vector.h"
 
 namespace farside::test {
 namespace {
@@ -30,18 +30,18 @@ enum class Colour : std::uint8_t { red };
 }  // namespace farside::test
 
 template <>
-inline constexpr bool farside::kNamesLocalMemory<farside::test::Node> = true;
+inline constexpr bool farside::comm::kNamesLocalMemory<farside::test::Node> = true;
 
 namespace farside::test {
 namespace {
 
 template <class... T>
-inline constexpr bool kAll = (Sendable<T> && ...);
+inline constexpr bool kAll = (comm::Sendable<T> && ...);
 template <class... T>
-inline constexpr bool kNone = (!Sendable<T> && ...);
+inline constexpr bool kNone = (!comm::Sendable<T> && ...);
 
 static_assert(kAll<int, bool, double, const double, Colour, Particle, std::complex<double>, std::array<int, 3>, int[3],
-                   std::optional<int>, PageUse>);
+                   std::optional<int>, gas::PageUse>);
 static_assert(kNone<std::string, std::vector<int>, std::unique_ptr<int>, std::function<void()>>,
               "not trivially copyable");
 static_assert(kNone<int*, const char*, void*, int* const, void (*)(), int Particle::*, std::nullptr_t, int&>,
@@ -49,42 +49,42 @@ static_assert(kNone<int*, const char*, void*, int* const, void (*)(), int Partic
 static_assert(kNone<std::string_view, std::span<int>, std::span<int, 3>, std::reference_wrapper<int>, LocalSpan,
                     RemoteSpan, RemoteWord<AtomicWord>>,
               "addresses in what is trivially copyable");
-static_assert(kNone<GlobalPointer<int>, GlobalReference<int>>, "places in an array of this process");
+static_assert(kNone<gas::GlobalPointer<int>, gas::GlobalReference<int>>, "places in an array of this process");
 static_assert(kNone<std::array<int*, 3>, int* [3], const char* const[2][3], std::optional<int*>,
-                    std::array<GlobalPointer<int>, 2>>,
+                    std::array<gas::GlobalPointer<int>, 2>>,
               "several of them");
 static_assert(kNone<Node, std::array<Node, 2>>, "what the program has said");
 
 // Each template.
 
 template <class T>
-concept CanBeGathered = requires(Collectives& group, Channel& channel, std::span<T> values, Deadline deadline) {
+concept CanBeGathered = requires(comm::Collectives& group, Channel& channel, std::span<T> values, Deadline deadline) {
   group.all_gather(channel, values, values, deadline);
 };
 template <class T>
-concept CanBeExchanged = requires(Collectives& group, Channel& channel, std::span<T> values, Deadline deadline) {
+concept CanBeExchanged = requires(comm::Collectives& group, Channel& channel, std::span<T> values, Deadline deadline) {
   group.all_to_all(channel, values, values, deadline);
 };
 template <class T>
-concept CanBeReduced = requires(Collectives& group, Channel& channel, std::span<T> values, Deadline deadline) {
-  group.all_reduce(channel, values, deadline, Max());
-  group.reduce(channel, 0, values, deadline, Max());
+concept CanBeReduced = requires(comm::Collectives& group, Channel& channel, std::span<T> values, Deadline deadline) {
+  group.all_reduce(channel, values, deadline, comm::Max());
+  group.reduce(channel, 0, values, deadline, comm::Max());
 };
 template <class T>
 concept CanBeIndexed = requires(const RemoteRegion& region, std::span<T> values) {
-  indexed(region, 0, {}, values);
+  comm::indexed(region, 0, {}, values);
 };
 template <class T>
 concept CanBeInAnArray = requires {
-  typename GlobalArray<T>;
+  typename gas::GlobalArray<T>;
 };
 template <class T>
 concept CanBeInAVector = requires {
-  typename farside::vector::Array<T, 1>;
+  typename farside::arrays::Array<T, 1>;
 };
 template <class T>
-concept CanBeReducedInAWorld = requires(farside::vector::World& world, T value) {
-  world.all_reduce(value, Max());
+concept CanBeReducedInAWorld = requires(farside::arrays::World& world, T value) {
+  world.all_reduce(value, comm::Max());
 };
 
 template <class T>
@@ -98,7 +98,7 @@ static_assert(kIsTakenByAll<double>);
 static_assert(!kIsTakenByOne<std::string>);
 static_assert(!kIsTakenByOne<int*>);
 static_assert(!kIsTakenByOne<std::string_view>);
-static_assert(!kIsTakenByOne<GlobalPointer<double>>);
+static_assert(!kIsTakenByOne<gas::GlobalPointer<double>>);
 static_assert(!kIsTakenByOne<Node>);
 
 TEST(Sendable, IsCheckedByTheCompiler) {}

@@ -18,6 +18,10 @@
 namespace farside::test {
 namespace {
 
+using gas::PageAccess;
+using gas::PageId;
+using team::Rank;
+
 constexpr Rank kRanks = 4;
 constexpr std::uint64_t kPageBytes = 64;
 constexpr PageId kPage = 1;  // its home is rank 1, and its owner too, in the beginning
@@ -28,8 +32,8 @@ class Steps : public testing::Test {
   Steps() {
     for (Rank rank = 0; rank < kRanks; ++rank) heard_[rank] = std::make_unique<InterposedTeam>(*teams_[rank]);
     on_all_ranks(kRanks, [this](Rank rank) {
-      const PagesOptions options{.pages = 8, .page_bytes = kPageBytes, .lease = std::chrono::milliseconds(500)};
-      pages_[rank] = std::make_unique<Pages>(*heard_[rank], "pages", options);
+      const gas::PagesOptions options{.pages = 8, .page_bytes = kPageBytes, .lease = std::chrono::milliseconds(500)};
+      pages_[rank] = std::make_unique<gas::Pages>(*heard_[rank], "pages", options);
     });
     for (Rank rank = 0; rank < kRanks; ++rank) access_[rank].emplace(*pages_[rank]);
   }
@@ -91,7 +95,7 @@ class Steps : public testing::Test {
 
   std::vector<std::unique_ptr<InProcessTeam>> teams_ = make_teams(kRanks);
   std::array<std::unique_ptr<InterposedTeam>, kRanks> heard_;
-  std::array<std::unique_ptr<Pages>, kRanks> pages_;
+  std::array<std::unique_ptr<gas::Pages>, kRanks> pages_;
   std::array<std::optional<PageAccess>, kRanks> access_;
 };
 
@@ -112,13 +116,13 @@ TEST_F(Steps, APutToAKnownPageIsOneOperation) {
 // Pages that are brought later are not asked for again with each round.
 TEST_F(Steps, OwningTwiceAsManyPagesIsTwiceAsManyOperations) {
   static constexpr std::uint64_t kFew = 4096;
-  std::array<std::unique_ptr<Pages>, kRanks> many;
+  std::array<std::unique_ptr<gas::Pages>, kRanks> many;
   on_all_ranks(kRanks, [&](Rank rank) {
-    const PagesOptions options{.pages = 3 * kFew,
-                               .page_bytes = kPageBytes,
-                               .first_owner = [](PageId /*page*/) { return kRanks - 1; },
-                               .slots = 3 * kFew};
-    many[rank] = std::make_unique<Pages>(*heard_[rank], "many", options);
+    const gas::PagesOptions options{.pages = 3 * kFew,
+                                    .page_bytes = kPageBytes,
+                                    .first_owner = [](PageId /*page*/) { return kRanks - 1; },
+                                    .slots = 3 * kFew};
+    many[rank] = std::make_unique<gas::Pages>(*heard_[rank], "many", options);
   });
   PageAccess access(*many[0]);
   const auto own_from = [&](PageId first, std::uint64_t count) {
@@ -126,7 +130,7 @@ TEST_F(Steps, OwningTwiceAsManyPagesIsTwiceAsManyOperations) {
     std::iota(pages.begin(), pages.end(), first);
     return posted(0,
                   [&] {
-                    const Moved moved = access.own(pages, soon());
+                    const gas::Moved moved = access.own(pages, soon());
                     EXPECT_TRUE(moved.ended.done());
                     EXPECT_EQ(moved.pages, count);
                   })
@@ -139,11 +143,11 @@ TEST_F(Steps, OwningTwiceAsManyPagesIsTwiceAsManyOperations) {
 }
 
 TEST_F(Steps, PagesThatLieOneAfterAnotherAreOneOperation) {
-  std::array<std::unique_ptr<Pages>, kRanks> blocks;
+  std::array<std::unique_ptr<gas::Pages>, kRanks> blocks;
   on_all_ranks(kRanks, [&](Rank rank) {
-    const PagesOptions options{
+    const gas::PagesOptions options{
         .pages = 8, .page_bytes = kPageBytes, .first_owner = [](PageId page) { return page / 2; }};
-    blocks[rank] = std::make_unique<Pages>(*heard_[rank], "blocks", options);
+    blocks[rank] = std::make_unique<gas::Pages>(*heard_[rank], "blocks", options);
   });
   std::vector<PageAccess> access;
   for (const auto& pages : blocks) access.emplace_back(*pages);
@@ -179,7 +183,7 @@ TEST_F(Steps, PagesThatLieOneAfterAnotherAreOneOperation) {
 // The one place that does not hold any more is asked for, and the others are not.
 TEST_F(Steps, OfManyPartsTheMovedOneIsAskedForAlone) {
   std::array<std::uint64_t, 3> found{};
-  std::vector<PagePart> parts;
+  std::vector<gas::PagePart> parts;
   for (const PageId page : {1U, 2U, 3U}) {
     put(3, 10 + page, page);
     parts.push_back({page, 8, LocalSpan(found[page - 1])});
@@ -233,7 +237,7 @@ TEST_F(Steps, PutsWaitWhileAPageMoves) {
   before_copy(2, [this] {
     for (const Rank rank : {0U, 1U, 3U}) {
       std::uint64_t value = 9;
-      const Ended ended = access_[rank]->put({kPage, 8, LocalSpan(value)}, in(std::chrono::milliseconds(2)));
+      const comm::Ended ended = access_[rank]->put({kPage, 8, LocalSpan(value)}, in(std::chrono::milliseconds(2)));
       EXPECT_EQ(ended.outcome, Outcome::timed_out);
     }
   });
@@ -253,7 +257,7 @@ TEST_F(Steps, AMoverThatWasTakenForDeadHarmsNoOtherRank) {
   own(2);  // fails, and then is tried once more
   EXPECT_EQ(get(0), 8U);
   EXPECT_EQ(get(3), 8U);
-  std::vector<PagePlace> places;
+  std::vector<gas::PagePlace> places;
   EXPECT_TRUE(access_[1]->locate(std::array{kPage}, places, soon()).done());
   EXPECT_EQ(places.front().owner, 2U);
 }
@@ -271,7 +275,7 @@ TEST_F(Steps, WhoLearnsOfAPageDuringItsMoveIsToldOfTheNext) {
 TEST_F(Steps, APinnedPageStays) {
   auto pinned = access_[1]->pin(kPage, soon());
   ASSERT_TRUE(pinned.pin.has_value());
-  const Moved moved = access_[0]->own(std::array{kPage}, in(std::chrono::milliseconds(30)));
+  const gas::Moved moved = access_[0]->own(std::array{kPage}, in(std::chrono::milliseconds(30)));
   EXPECT_EQ(moved.ended.outcome, Outcome::timed_out);
   EXPECT_EQ(moved.pages, 0U);
   put(2, 3);  // others use it meanwhile

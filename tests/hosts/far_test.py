@@ -1,10 +1,10 @@
-"""A pool with a node on each of two hosts, over UCX's TCP, and programs with far memory by either door, mirrored. Nodes are
+"""A pool with a node on each of two hosts, over UCX's TCP, and programs with far memory in either way, mirrored. Nodes are
 killed by SIGKILL in the middle, and every byte is as it was left."""
 import signal
 import unittest
 
 import hosts
-from far_doors import DOORS, ForEver, below_farside_far, sorts_as_ever, with_a_heap
+from far_ways import WAYS, ForEver, below_farside_far, sorts_as_ever, with_a_heap
 from patience import PATIENCE_S, wait_for
 from pool_on_hosts import Pool
 
@@ -43,9 +43,9 @@ class FarOnHosts(unittest.TestCase):
 
     def test_nodes_are_killed_while_a_program_works(self):
         """First the other host's, then, when all lies on two again, its own host's."""
-        for door in DOORS:
-            with self.subTest(door.__name__):
-                program = ForEver(self.start, door("--mirror"))
+        for way in WAYS:
+            with self.subTest(way.__name__):
+                program = ForEver(self.start, way("--mirror"))
                 self.addCleanup(program.process.communicate)
                 self.addCleanup(program.kill)
                 for host in [self.other, self.user]:

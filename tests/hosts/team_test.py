@@ -1,4 +1,4 @@
-"""Programs with a rank on each of four hosts, over UCX's TCP, started by mpirun: on a team, on comm, on vector and on gas."""
+"""Programs with a rank on each of four hosts, over UCX's TCP, started by mpirun: on a team, on comm, on arrays and on gas."""
 import os
 import subprocess
 import unittest

@@ -8,6 +8,8 @@
 namespace farside::test {
 namespace {
 
+using kv::HistoryAnomaly;
+
 using ::testing::AllOf;
 using ::testing::Contains;
 using ::testing::ElementsAre;
@@ -17,12 +19,12 @@ using Kind = HistoryAnomaly::Kind;
 
 /// The anomaly of a history that has one.
 HistoryAnomaly shown(const std::string& text) {
-  const auto anomaly = check_read_atomic(recorded(text));
+  const auto anomaly = kv::check_read_atomic(recorded(text));
   EXPECT_TRUE(anomaly) << text;
   return anomaly.value_or(HistoryAnomaly{});
 }
 
-bool is_right(const std::string& text) { return !check_read_atomic(recorded(text)); }
+bool is_right(const std::string& text) { return !kv::check_read_atomic(recorded(text)); }
 
 TEST(KvAnomalies, ThinAirRead) {
   const HistoryAnomaly anomaly = shown(

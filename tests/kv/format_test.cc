@@ -11,13 +11,13 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-using Outcome = HistoryTransaction::Outcome;
+using Outcome = kv::HistoryTransaction::Outcome;
 
 /// What reading and checking these files as one history complains of.
 std::string refusal(const std::vector<std::string>& texts) {
   const RecordedFiles files(texts);
   try {
-    static_cast<void>(check_read_atomic(read_history(files.names())));
+    static_cast<void>(kv::check_read_atomic(kv::read_history(files.names())));
   } catch (const UsageError& error) {
     return error.what();
   }
@@ -26,7 +26,7 @@ std::string refusal(const std::vector<std::string>& texts) {
 
 // How the lines of sessions mix means nothing; the order within each does.
 TEST(KvHistoryFormat, OrdersTransactionsBySession) {
-  const History history = recorded(
+  const kv::History history = recorded(
       "w(1,2,7,0)\n"
       "r(1,0,3,0)\n"
       "w(4,18446744073709551615,7,0)\n"
@@ -37,14 +37,14 @@ TEST(KvHistoryFormat, OrdersTransactionsBySession) {
       "w(6,6,7,2)\n"
       "u(7,2)\n");
   std::vector<std::tuple<std::uint64_t, std::int64_t, Outcome, std::size_t>> seen;
-  for (const HistoryTransaction& each : history.transactions) {
+  for (const kv::HistoryTransaction& each : history.transactions) {
     seen.emplace_back(each.session, each.id, each.outcome, each.operations.size());
   }
   EXPECT_THAT(
       seen,
-      ElementsAre(std::tuple(0, kNoHistoryId, Outcome::committed, 0),  // the initial values
+      ElementsAre(std::tuple(0, kv::kNoHistoryId, Outcome::committed, 0),  // the initial values
                   std::tuple(3, 0, Outcome::committed, 1), std::tuple(3, 9223372036854775807, Outcome::committed, 1),
-                  std::tuple(3, kNoHistoryId, Outcome::aborted, 1), std::tuple(7, 0, Outcome::committed, 2),
+                  std::tuple(3, kv::kNoHistoryId, Outcome::aborted, 1), std::tuple(7, 0, Outcome::committed, 2),
                   std::tuple(7, 1, Outcome::aborted, 1), std::tuple(7, 2, Outcome::unknown, 1)));
   EXPECT_EQ(history.transactions[4].operations[1].value, 18446744073709551615U);
   EXPECT_EQ(history.transactions[4].operations[1].line, 3);
@@ -52,7 +52,7 @@ TEST(KvHistoryFormat, OrdersTransactionsBySession) {
 
 TEST(KvHistoryFormat, TakesSeveralFilesAsOneHistory) {
   const RecordedFiles files({"w(1,5,0,0)\n", "r(1,5,1,0)\n", "", "r(1,5,0,1)"});
-  EXPECT_FALSE(check_read_atomic(read_history(files.names())));
+  EXPECT_FALSE(kv::check_read_atomic(kv::read_history(files.names())));
 }
 
 TEST(KvHistoryFormat, RefusesWhatIsNoOperation) {
@@ -118,8 +118,8 @@ TEST(KvHistoryFormat, RefusesWhatMakesNoSense) {
 TEST(KvHistoryFormat, RefusesWhatIsNoFile) {
   const TemporaryDirectory directory;
   const std::string folder = directory.path();
-  EXPECT_THROW(static_cast<void>(read_history(std::vector{folder})), UsageError);
-  EXPECT_THROW(static_cast<void>(read_history(std::vector{folder + "/missing.txt"})), UsageError);
+  EXPECT_THROW(static_cast<void>(kv::read_history(std::vector{folder})), UsageError);
+  EXPECT_THROW(static_cast<void>(kv::read_history(std::vector{folder + "/missing.txt"})), UsageError);
 }
 
 }  // namespace

@@ -34,12 +34,12 @@ constexpr std::size_t kKeys = 8;
 /// How sessions and servers speak.
 struct Way {
   const char* name = "";
-  Transport transport = Transport::mailbox;
+  kv_baselines::Transport transport = kv_baselines::Transport::mailbox;
   Waking waking = Waking::doorbell;
 };
 
-InTeamOptions options(const Way& way) {
-  InTeamOptions options;
+kv_baselines::InTeamOptions options(const Way& way) {
+  kv_baselines::InTeamOptions options;
   options.servers = kServers;
   options.sessions = kSessions;
   options.store.bytes = 16U << 20U;
@@ -52,7 +52,7 @@ InTeamOptions options(const Way& way) {
 template <class Work>
 void take_part(Member& me, const Way& way, const Shared<std::atomic<int>>& busy, Work work) {
   FleetTeam team(me);
-  InTeam store(team, options(way));
+  kv_baselines::InTeam store(team, options(way));
   if (store.serves()) {
     store.serve_until([&busy] { return busy->load() == 0; });
   } else {
@@ -65,7 +65,7 @@ void take_part(Member& me, const Way& way, const Shared<std::atomic<int>>& busy,
 std::string key_name(std::uint64_t key) { return "key " + std::to_string(key); }
 
 /// Random transactions of one session, recorded. A value is the number of its writing.
-void work_at_random(Team& team, AtomicSession& session, HistoryRecorder& recorder, std::uint64_t seed) {
+void work_at_random(team::Team& team, AtomicSession& session, HistoryRecorder& recorder, std::uint64_t seed) {
   std::mt19937_64 dice(seed);
   std::vector<std::string> names;
   for (std::uint64_t key = 0; key < kKeys; ++key) names.push_back(key_name(key));
@@ -98,18 +98,21 @@ void work_at_random(Team& team, AtomicSession& session, HistoryRecorder& recorde
 
 class AStoreInATeam : public testing::TestWithParam<Way> {};
 INSTANTIATE_TEST_SUITE_P(Transports, AStoreInATeam,
-                         testing::Values(Way{"Doorbell"}, Way{"Polled", Transport::mailbox, Waking::polled},
-                                         Way{"SendReceive", Transport::send_receive}, Way{"Socket", Transport::socket}),
+                         testing::Values(Way{"Doorbell"},
+                                         Way{"Polled", kv_baselines::Transport::mailbox, Waking::polled},
+                                         Way{"SendReceive", kv_baselines::Transport::send_receive},
+                                         Way{"Socket", kv_baselines::Transport::socket}),
                          [](const auto& tested) { return tested.param.name; });
 
 TEST_P(AStoreInATeam, ShowsAReadAtomicHistory) {
-  if (GetParam().transport == Transport::socket && Hosts::wanted()) GTEST_SKIP() << "servers listen on loopback";
+  if (GetParam().transport == kv_baselines::Transport::socket && Hosts::wanted())
+    GTEST_SKIP() << "servers listen on loopback";
   const std::filesystem::path file =
       std::filesystem::temp_directory_path() / ("farside-history-" + std::to_string(::getpid()));
   const Shared<std::atomic<int>> busy;
   *busy = 2;
   Fleet fleet(kServers + 2, [&](Member& me) {
-    take_part(me, GetParam(), busy, [&](Team& team, InTeam& store) {
+    take_part(me, GetParam(), busy, [&](team::Team& team, kv_baselines::InTeam& store) {
       std::vector<std::jthread> threads;
       for (std::uint32_t number = 0; number < kSessions; ++number) {
         threads.emplace_back([&, number] {
@@ -140,7 +143,7 @@ TEST(AStoreInATeamOfOneHost, IsReadWhileItsServersAreStopped) {
   *busy = 1;
   const Shared<std::atomic<int>> stage;  // 1: all is known; 2: the servers are stopped; 3: all was read
   Fleet fleet(kServers + 1, [&](Member& me) {
-    take_part(me, Way{}, busy, [&](Team& team, InTeam& store) {
+    take_part(me, Way{}, busy, [&](team::Team& team, kv_baselines::InTeam& store) {
       const auto soon = [&team] { return team.fabric().in(std::chrono::seconds(30)); };
       SessionSettings settings;
       const auto cells = store.open_session(0, settings);

@@ -39,8 +39,8 @@ std::vector<std::string> keys_of(unsigned client, std::uint64_t set) {
 
 class KvKilledServers : public testing::TestWithParam<SyncPolicy> {
  protected:
-  [[nodiscard]] InTeamOptions options(Rank rank) const {
-    InTeamOptions options;
+  [[nodiscard]] kv_baselines::InTeamOptions options(team::Rank rank) const {
+    kv_baselines::InTeamOptions options;
     options.servers = kServers;
     options.store.bytes = 4U << 20U;
     options.patience = std::chrono::milliseconds(100);
@@ -56,7 +56,7 @@ class KvKilledServers : public testing::TestWithParam<SyncPolicy> {
     const Shared<std::atomic<std::uint64_t>> done;
     Fleet fleet(kServers + kClients, [&](Member& me) {
       FleetTeam team(me);
-      InTeam store(team, options(team.rank()));
+      kv_baselines::InTeam store(team, options(team.rank()));
       if (store.serves()) return store.serve_until([] { return false; });
       const auto session = store.open_session(0, {});
       write(team, session->session(), team.rank() - kServers, *done);
@@ -65,7 +65,7 @@ class KvKilledServers : public testing::TestWithParam<SyncPolicy> {
     for (unsigned server = 0; server < kServers; ++server) fleet.signal(server, SIGKILL);
     for (unsigned member = kServers; member < kServers + kClients; ++member) EXPECT_EQ(fleet.wait(member), 0);
   }
-  void write(Team& team, AtomicSession& session, unsigned client, std::atomic<std::uint64_t>& done) {
+  void write(team::Team& team, AtomicSession& session, unsigned client, std::atomic<std::uint64_t>& done) {
     for (std::uint64_t number = last_number_ + 1;; ++number) {
       const std::uint64_t set = number % kSets;
       const auto keys = keys_of(client, set);
@@ -82,7 +82,7 @@ class KvKilledServers : public testing::TestWithParam<SyncPolicy> {
     const Shared<std::atomic<bool>> over;
     Fleet fleet(kServers + 1, [&](Member& me) {
       FleetTeam team(me);
-      InTeam store(team, options(team.rank()));
+      kv_baselines::InTeam store(team, options(team.rank()));
       if (store.serves()) return store.serve_until([&over] { return over->load(); });
       const auto session = store.open_session(0, {});
       for (unsigned client = 0; client < kClients; ++client) {
@@ -92,7 +92,7 @@ class KvKilledServers : public testing::TestWithParam<SyncPolicy> {
     });
     fleet.expect_success();
   }
-  void expect_whole(Team& team, AtomicSession& session, unsigned client, std::uint64_t set) {
+  void expect_whole(team::Team& team, AtomicSession& session, unsigned client, std::uint64_t set) {
     const auto keys = keys_of(client, set);
     const std::vector<std::string_view> wanted(keys.begin(), keys.end());
     std::vector<Got> got;

@@ -81,7 +81,7 @@ class Worker {
 
   void run_session(kv::Session& session) {
     work_.session = ++progress_.sessions;
-    HistoryRecorder recorder(history_, work_.session);
+    kv::HistoryRecorder recorder(history_, work_.session);
     bool goes_on = true;
     for (std::int64_t transaction = 1; goes_on && !progress_.over; ++transaction) {
       const std::vector<std::uint64_t> keys = some_keys();
@@ -97,7 +97,7 @@ class Worker {
     return keys;
   }
 
-  bool write(kv::Session& session, HistoryRecorder& recorder, std::int64_t transaction,
+  bool write(kv::Session& session, kv::HistoryRecorder& recorder, std::int64_t transaction,
              const std::vector<std::uint64_t>& keys) {
     std::vector<std::string> names;
     std::vector<std::string> values;
@@ -118,7 +118,7 @@ class Worker {
     return outcome == kv::PutOutcome::done;
   }
 
-  static bool read(kv::Session& session, HistoryRecorder& recorder, std::int64_t transaction,
+  static bool read(kv::Session& session, kv::HistoryRecorder& recorder, std::int64_t transaction,
                    const std::vector<std::uint64_t>& keys) {
     std::vector<std::string> names(keys.size());
     std::ranges::transform(keys, names.begin(), key_name);
@@ -140,7 +140,7 @@ class KvKilledPool : public PoolTest {
  protected:
   /// What came of it, when servers have journals, or have not. What is killed when, the seed says; after how many puts,
   /// not after how long.
-  std::optional<HistoryAnomaly> run(std::uint64_t seed, bool with_journals) {
+  std::optional<kv::HistoryAnomaly> run(std::uint64_t seed, bool with_journals) {
     std::vector<std::string> options{"-n", std::to_string(kServers), "--cache", "1M", "--block", "64K", "--kv", "16M"};
     if (with_journals) {
       options.insert(options.end(), {"--kv-dir", runtime_dir().parent_path() / "journals", "--kv-sync", "always"});
@@ -162,7 +162,7 @@ class KvKilledPool : public PoolTest {
     expect_own_kills_alone();
     std::cout << "seed " << seed << ": " << progress_->acknowledged << " puts acknowledged in " << progress_->sessions
               << " sessions\n";
-    return check_read_atomic(read_history(std::vector{history_}));
+    return kv::check_read_atomic(kv::read_history(std::vector{history_}));
   }
 
  private:
@@ -201,7 +201,8 @@ class KvKilledPool : public PoolTest {
     const std::string lines{std::istreambuf_iterator<char>(file), {}};
     const std::string place = std::to_string(session) + "," + std::to_string(put) + ")";
     const auto has = [&lines](const std::string& words) { return lines.find(words) != std::string::npos; };
-    if (has("," + place) && !has("a(" + place) && !has("u(" + place)) HistoryRecorder(history_, session).unknown(put);
+    if (has("," + place) && !has("a(" + place) && !has("u(" + place))
+      kv::HistoryRecorder(history_, session).unknown(put);
   }
 
   /// When it is up: one that is dead already may not be the process any more that has its number.
@@ -252,7 +253,7 @@ class KvKilledPool : public PoolTest {
     std::vector<kv::Got> got;
     if (session->get_all(keys, got) != Outcome::done) return false;
     for (std::uint64_t each = 1; each <= progress_->sessions; ++each) {
-      HistoryRecorder recorder(history_, each);
+      kv::HistoryRecorder recorder(history_, each);
       for (std::uint64_t key = 0; key < kKeys; ++key) {
         recorder.read(kLast, key, got[key].present ? std::stoull(std::string(got[key].value)) : 0);
       }
@@ -279,7 +280,7 @@ INSTANTIATE_TEST_SUITE_P(Seeds, KvKilledPoolWithJournals, testing::Range<std::ui
 
 TEST_P(KvKilledPoolWithJournals, KeepsWhatWasAcknowledgedAndShowsNothingInPart) {
   const auto anomaly = run(GetParam(), true);
-  if (anomaly) ADD_FAILURE() << name_of(anomaly->kind) << ": " << testing::PrintToString(anomaly->evidence);
+  if (anomaly) ADD_FAILURE() << kv::name_of(anomaly->kind) << ": " << testing::PrintToString(anomaly->evidence);
 }
 
 // The same notices servers that come back empty.

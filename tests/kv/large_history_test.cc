@@ -32,7 +32,7 @@ class LaggingStore {
   void run() {
     for (std::int64_t now = 1; now <= kTransactions; ++now) {
       const std::uint64_t session = random_() % kSessions;
-      HistoryRecorder& recorder = recorders_[session];
+      kv::HistoryRecorder& recorder = recorders_[session];
       std::int64_t& known = known_[session];
       if (random_() % 2 == 0) {
         for (const std::uint64_t key : some_keys()) {
@@ -48,7 +48,7 @@ class LaggingStore {
   }
 
   [[nodiscard]] const std::vector<std::string>& files() const { return files_; }
-  HistoryRecorder& recorder(std::uint64_t session) { return recorders_[session]; }
+  kv::HistoryRecorder& recorder(std::uint64_t session) { return recorders_[session]; }
 
  private:
   std::vector<std::uint64_t> some_keys() {
@@ -68,7 +68,7 @@ class LaggingStore {
 
   std::mt19937_64 random_;  ///< the same history each time
   std::vector<std::string> files_;
-  std::vector<HistoryRecorder> recorders_;
+  std::vector<kv::HistoryRecorder> recorders_;
   std::vector<std::vector<std::int64_t>> versions_{kKeys};
   std::vector<std::int64_t> known_ = std::vector<std::int64_t>(kSessions);
 };

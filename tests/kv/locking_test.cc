@@ -26,8 +26,8 @@ constexpr KeyId kKey{1, 1};
 constexpr KeyId kOther{2, 2};
 
 TEST(KvLockTable, SharesLocksOfReadersAndNoOthers) {
-  LockTable locks;
-  using enum LockTable::Mode;
+  kv_baselines::LockTable locks;
+  using enum kv_baselines::LockTable::Mode;
   EXPECT_TRUE(locks.take(1, kKey, shared));
   EXPECT_TRUE(locks.take(2, kKey, shared));
   EXPECT_FALSE(locks.take(3, kKey, exclusive));
@@ -38,8 +38,8 @@ TEST(KvLockTable, SharesLocksOfReadersAndNoOthers) {
 }
 
 TEST(KvLockTable, LetsAReaderWriteWhoIsAlone) {
-  LockTable locks;
-  using enum LockTable::Mode;
+  kv_baselines::LockTable locks;
+  using enum kv_baselines::LockTable::Mode;
   EXPECT_TRUE(locks.take(1, kKey, shared));
   EXPECT_TRUE(locks.take(2, kKey, shared));
   EXPECT_FALSE(locks.take(1, kKey, exclusive));
@@ -97,7 +97,7 @@ class Bank {
   [[nodiscard]] Deadline soon() { return fabric_.in(std::chrono::seconds(60)); }
 
   Fabric& fabric_;
-  LockingSession session_;
+  kv_baselines::LockingSession session_;
   std::vector<std::string> names_;
   std::vector<std::string_view> keys_;
 };
@@ -120,7 +120,7 @@ class LockingServers {
 
  private:
   const bool keeps_read_locks_;
-  std::array<LockingHandler, kServers> handlers_;
+  std::array<kv_baselines::LockingHandler, kServers> handlers_;
 };
 
 class AskedAtOnce final : public Requests {
@@ -169,10 +169,10 @@ TEST(KvLocking, KeepsASumWhateverTheOrderOfLocks) {
   Fleet fleet(kServers + kClients, [&](Member& me) {
     FleetTeam team(me);
     const auto channel = team.fabric().open_channel();
-    TeamTransport transport(team, {.servers = kServers});
+    kv_baselines::TeamTransport transport(team, {.servers = kServers});
     if (team.rank() < kServers) {
       const auto inbox = transport.open_inbox(*channel);
-      LockingHandler handler;
+      kv_baselines::LockingHandler handler;
       Server server(*inbox, [&handler](std::span<const std::byte> request) { return handler.answer(request); });
       server.serve_until([&busy] { return *busy == 0; });
       return;

@@ -12,15 +12,15 @@
 namespace farside::test {
 namespace {
 
-using Kind = HistoryOperation::Kind;
-using Outcome = HistoryTransaction::Outcome;
-using AnomalyKind = HistoryAnomaly::Kind;
+using Kind = kv::HistoryOperation::Kind;
+using Outcome = kv::HistoryTransaction::Outcome;
+using AnomalyKind = kv::HistoryAnomaly::Kind;
 using Key = std::uint64_t;
 
 /// The definition, word by word, with no thought of speed.
 class Oracle {
  public:
-  explicit Oracle(const History& history) : transactions_(history.transactions), size_(transactions_.size()) {
+  explicit Oracle(const kv::History& history) : transactions_(history.transactions), size_(transactions_.size()) {
     for (std::size_t reader = 0; reader < size_; ++reader) {
       if (transactions_[reader].outcome != Outcome::aborted) take(reader);
     }
@@ -55,7 +55,7 @@ class Oracle {
   void take(std::size_t reader) {
     std::map<Key, std::uint64_t> own;
     std::map<Key, std::uint64_t> others;
-    for (const HistoryOperation& operation : transactions_[reader].operations) {
+    for (const kv::HistoryOperation& operation : transactions_[reader].operations) {
       if (operation.kind == Kind::write) {
         own[operation.key] = operation.value;
       } else if (own.contains(operation.key)) {
@@ -71,11 +71,11 @@ class Oracle {
 
   /// Whose last write to the key it was.
   [[nodiscard]] std::optional<std::size_t> committed_writer(Key key, std::uint64_t value) const {
-    if (value == 0) return kInitialValues;
+    if (value == 0) return kv::kInitialValues;
     for (std::size_t each = 1; each < size_; ++each) {
       if (transactions_[each].outcome == Outcome::aborted) continue;
       std::uint64_t last = 0;
-      for (const HistoryOperation& operation : transactions_[each].operations) {
+      for (const kv::HistoryOperation& operation : transactions_[each].operations) {
         if (operation.kind == Kind::write && operation.key == key) last = operation.value;
       }
       if (last == value) return each;
@@ -84,7 +84,7 @@ class Oracle {
   }
 
   [[nodiscard]] bool in_session_order(std::size_t before, std::size_t after) const {
-    if (before == kInitialValues) return after != kInitialValues;
+    if (before == kv::kInitialValues) return after != kv::kInitialValues;
     return before < after && transactions_[before].session == transactions_[after].session &&
            transactions_[before].outcome == Outcome::committed && transactions_[after].outcome != Outcome::aborted;
   }
@@ -92,7 +92,7 @@ class Oracle {
     return std::ranges::any_of(reads_.at(reader), [=](const auto& read) { return read.second == writer; });
   }
   [[nodiscard]] bool writes_key(std::size_t writer, Key key) const {
-    return writer == kInitialValues ||
+    return writer == kv::kInitialValues ||
            std::ranges::any_of(transactions_[writer].operations, [=](const auto& operation) {
              return operation.kind == Kind::write && operation.key == key;
            });
@@ -105,7 +105,7 @@ class Oracle {
     return false;
   }
 
-  const std::vector<HistoryTransaction>& transactions_;
+  const std::vector<kv::HistoryTransaction>& transactions_;
   std::size_t size_;
   bool right_ = true;
   std::vector<std::map<Key, std::size_t>> reads_{size_};  ///< of each transaction, by key: the writer that it saw
@@ -116,8 +116,8 @@ class RandomHistory {
  public:
   explicit RandomHistory(std::uint32_t seed) : random_(seed) {}
 
-  History make() {
-    History history{{"random"}, {{0, kNoHistoryId, 0, Outcome::committed, {}}}};
+  kv::History make() {
+    kv::History history{{"random"}, {{0, kv::kNoHistoryId, 0, Outcome::committed, {}}}};
     const std::uint64_t sessions = below(3) + 1;
     const std::uint64_t keys = below(3) + 1;
     const std::uint64_t transactions = below(6) + 1;
@@ -132,7 +132,7 @@ class RandomHistory {
       }
     }
     std::ranges::stable_sort(history.transactions.begin() + 1, history.transactions.end(), {},
-                             &HistoryTransaction::session);
+                             &kv::HistoryTransaction::session);
     give_values(history);
     return history;
   }
@@ -140,18 +140,18 @@ class RandomHistory {
  private:
   std::uint64_t below(std::uint64_t end) { return random_() % end; }
 
-  void give_values(History& history) {
+  void give_values(kv::History& history) {
     std::map<Key, std::vector<std::uint64_t>> written;
     std::uint64_t next = 0;
-    for (HistoryTransaction& transaction : history.transactions) {
-      for (HistoryOperation& operation : transaction.operations) {
+    for (kv::HistoryTransaction& transaction : history.transactions) {
+      for (kv::HistoryOperation& operation : transaction.operations) {
         operation.line = ++next;
         if (operation.kind == Kind::write) written[operation.key].push_back(operation.value = next);
       }
     }
-    for (HistoryTransaction& transaction : history.transactions) {
+    for (kv::HistoryTransaction& transaction : history.transactions) {
       std::map<Key, std::uint64_t> expected;  // what was read or written before
-      for (HistoryOperation& operation : transaction.operations) {
+      for (kv::HistoryOperation& operation : transaction.operations) {
         if (operation.kind == Kind::read) {
           const bool repeat = expected.contains(operation.key) && below(20) != 0;
           operation.value = repeat ? expected[operation.key] : seen_value(history, transaction, operation.key);
@@ -164,13 +164,13 @@ class RandomHistory {
   }
 
   /// Mostly the last write of a transaction that was made before the reader, or the initial value.
-  std::uint64_t seen_value(const History& history, const HistoryTransaction& reader, Key key) {
+  std::uint64_t seen_value(const kv::History& history, const kv::HistoryTransaction& reader, Key key) {
     const bool of_anyone = below(8) == 0;
     std::vector<std::uint64_t> values;
-    for (const HistoryTransaction& writer : history.transactions) {
+    for (const kv::HistoryTransaction& writer : history.transactions) {
       if (writer.outcome == Outcome::aborted || (writer.id >= reader.id && !of_anyone) || &writer == &reader) continue;
       std::uint64_t last = 0;
-      for (const HistoryOperation& operation : writer.operations) {
+      for (const kv::HistoryOperation& operation : writer.operations) {
         if (operation.kind == Kind::write && operation.key == key) last = operation.value;
       }
       if (last != 0) values.push_back(last);
@@ -185,11 +185,11 @@ class RandomHistory {
   std::mt19937 random_;
 };
 
-std::string text_of(const History& history) {
+std::string text_of(const kv::History& history) {
   std::string text;
-  for (HistoryIndex each = 1; each < history.transactions.size(); ++each) {
-    for (const HistoryOperation& operation : history.transactions[each].operations) {
-      text += describe(history, each, operation) + " outcome " +
+  for (kv::HistoryIndex each = 1; each < history.transactions.size(); ++each) {
+    for (const kv::HistoryOperation& operation : history.transactions[each].operations) {
+      text += kv::describe(history, each, operation) + " outcome " +
               std::to_string(static_cast<int>(history.transactions[each].outcome)) + '\n';
     }
   }
@@ -201,8 +201,8 @@ TEST(KvOracle, AgreesWithEveryOrderTried) {
   constexpr std::uint32_t kHistories = 6000;
   std::map<std::optional<AnomalyKind>, int> seen;
   for (std::uint32_t seed = 0; seed < kHistories; ++seed) {
-    const History history = RandomHistory(seed).make();
-    const std::optional<HistoryAnomaly> anomaly = check_read_atomic(history);
+    const kv::History history = RandomHistory(seed).make();
+    const std::optional<kv::HistoryAnomaly> anomaly = kv::check_read_atomic(history);
     const std::optional<AnomalyKind> kind = anomaly ? std::optional(anomaly->kind) : std::nullopt;
     ++seen[kind];
 
@@ -219,7 +219,7 @@ TEST(KvOracle, AgreesWithEveryOrderTried) {
   constexpr int kEnough = 20;
   EXPECT_GE(seen[std::nullopt], kEnough);
   for (int each = 0; each <= static_cast<int>(AnomalyKind::non_monotonic_read); ++each) {
-    EXPECT_GE(seen[static_cast<AnomalyKind>(each)], kEnough) << name_of(static_cast<AnomalyKind>(each));
+    EXPECT_GE(seen[static_cast<AnomalyKind>(each)], kEnough) << kv::name_of(static_cast<AnomalyKind>(each));
   }
 }
 

@@ -27,6 +27,6 @@ class RecordedFiles {
   std::vector<std::string> names_;
 };
 
-inline History recorded(const std::string& text) { return read_history(RecordedFiles({text}).names()); }
+inline kv::History recorded(const std::string& text) { return kv::read_history(RecordedFiles({text}).names()); }
 
 }  // namespace farside::test

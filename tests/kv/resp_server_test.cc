@@ -23,7 +23,7 @@ namespace {
 using test::expect_resident_below;
 using test::resident_bytes;
 
-SetupClock::time_point soon() { return SetupClock::now() + std::chrono::seconds(60); }
+net::SetupClock::time_point soon() { return net::SetupClock::now() + std::chrono::seconds(60); }
 
 #ifdef __SANITIZE_THREAD__
 constexpr bool kCopiesSlowly = true;
@@ -43,11 +43,11 @@ class RespServing : public testing::Test {
     server_.emplace(addresses, settings, 2, [this] { return std::make_unique<test::MemorySession>(keys_); });
   }
 
-  Fd connect() { return connect_to(server_->listeners().front().address(), soon()); }
+  Fd connect() { return net::connect_to(server_->listeners().front().address(), soon()); }
 
   static void expect(const Fd& socket, const std::string& request, const std::string& reply) {
-    write_all(socket, request, soon());
-    EXPECT_EQ(read_exactly(socket, reply.size(), soon()), reply) << request;
+    net::write_all(socket, request, soon());
+    EXPECT_EQ(net::read_exactly(socket, reply.size(), soon()), reply) << request;
   }
 
   // What comes until the server closes the connection.
@@ -84,7 +84,7 @@ class RespServing : public testing::Test {
   bool eventually_disconnected(Disconnected why, std::size_t clients) {
     const auto& disconnected = server_->status().disconnected.at(static_cast<std::size_t>(why));
     const auto deadline = soon();
-    while (disconnected < clients && SetupClock::now() < deadline)
+    while (disconnected < clients && net::SetupClock::now() < deadline)
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     return disconnected >= clients;
   }
@@ -96,7 +96,7 @@ class RespServing : public testing::Test {
 // On a machine with other users the second needs no password.
 TEST_F(RespServing, ListensAtSeveralAddresses) {
   const std::string path = server_->listeners().back().address();
-  expect(connect_to(path, soon()), "INCR n\r\n", ":1\r\n");
+  expect(net::connect_to(path, soon()), "INCR n\r\n", ":1\r\n");
   expect(connect(), "INCR n\r\n", ":2\r\n");
   struct stat status {};
   ASSERT_EQ(::stat(path.c_str(), &status), 0);
@@ -118,7 +118,7 @@ TEST_F(RespServing, LosesNoIncrement) {
   for (int i = 0; i < 16; ++i) sixteen += "INCR n\r\n";
   std::vector<Fd> clients;
   for (int i = 0; i < 8; ++i) clients.push_back(connect());
-  for (const Fd& client : clients) write_all(client, sixteen + "PING\r\nQUIT\r\n", soon());
+  for (const Fd& client : clients) net::write_all(client, sixteen + "PING\r\nQUIT\r\n", soon());
   for (const Fd& client : clients) EXPECT_TRUE(rest_of(client).ends_with("+PONG\r\n+OK\r\n"));
   expect(connect(), "GET n\r\n", "$3\r\n128\r\n");
 }
@@ -146,7 +146,7 @@ TEST_F(RespServing, RefusesAValueThatIsTooLargeAndGoesOn) {
 TEST_F(RespServing, DisconnectsAClientThatSendsGarbageAndNoOther) {
   const Fd polite = connect();
   const Fd rude = connect();
-  write_all(rude, "*1\r\n!garbage\r\n", soon());
+  net::write_all(rude, "*1\r\n!garbage\r\n", soon());
   EXPECT_EQ(rest_of(rude), "-ERR Protocol error: expected '$', got '!'\r\n");
   expect(polite, "PING\r\n", "+PONG\r\n");
 }
@@ -158,10 +158,10 @@ TEST_F(RespServing, TurnsAwayWhoIsOneTooMany) {
   expect(first, "PING\r\n", "+PONG\r\n");
   expect(second, "PING\r\n", "+PONG\r\n");
   EXPECT_EQ(rest_of(connect()), "-ERR max number of clients reached\r\n");
-  write_all(second, "QUIT\r\n", soon());
+  net::write_all(second, "QUIT\r\n", soon());
   EXPECT_EQ(rest_of(second), "+OK\r\n");
   const auto deadline = soon();
-  while (server_->status().clients > 1 && SetupClock::now() < deadline) std::this_thread::yield();
+  while (server_->status().clients > 1 && net::SetupClock::now() < deadline) std::this_thread::yield();
   expect(connect(), "PING\r\n", "+PONG\r\n");
 }
 
@@ -193,7 +193,7 @@ TEST_F(RespServing, DisconnectsWhoTakesNoReplies) {
   expect(slow, "SET a " + std::string(60'000, 'v') + "\r\n", "+OK\r\n");
   std::string asking;
   for (int i = 0; i < 2000; ++i) asking += "GET a\r\n";
-  write_all(slow, asking, soon());
+  net::write_all(slow, asking, soon());
   EXPECT_LT(rest_of(slow).size(), std::size_t{2000} * 60'000);
   expect(polite, "PING\r\n", "+PONG\r\n");
 }
@@ -221,7 +221,7 @@ TEST_F(RespServing, DisconnectsWhoDoesNotGiveThePassword) {
   expect(known, "AUTH secret\r\n", "+OK\r\n");
   const Fd idle = connect();
   const Fd chatting = connect();
-  write_all(chatting, "GET a\r\nAUTH", soon());
+  net::write_all(chatting, "GET a\r\nAUTH", soon());
   EXPECT_EQ(rest_of(idle), "");
   EXPECT_EQ(rest_of(chatting), "-NOAUTH Authentication required.\r\n");
   EXPECT_TRUE(eventually_disconnected(Disconnected::unauthenticated, 2));
@@ -235,12 +235,12 @@ TEST_F(RespServing, TakesPasswordsSlowly) {
   const Fd other = connect();
   const Fd guessing = connect();
   const std::string wrong = "-WRONGPASS invalid username-password pair or user is disabled.\r\n";
-  const auto began = SetupClock::now();
-  write_all(guessing, "AUTH a\r\nAUTH b\r\nAUTH secret\r\nPING\r\n", soon());
+  const auto began = net::SetupClock::now();
+  net::write_all(guessing, "AUTH a\r\nAUTH b\r\nAUTH secret\r\nPING\r\n", soon());
   expect(other, "AUTH secret\r\nPING\r\n", "+OK\r\n+PONG\r\n");
-  EXPECT_EQ(read_exactly(guessing, 2 * wrong.size(), soon()), wrong + wrong);
-  EXPECT_EQ(read_exactly(guessing, 12, soon()), "+OK\r\n+PONG\r\n");
-  EXPECT_GE(SetupClock::now() - began, 2 * kPause);
+  EXPECT_EQ(net::read_exactly(guessing, 2 * wrong.size(), soon()), wrong + wrong);
+  EXPECT_EQ(net::read_exactly(guessing, 12, soon()), "+OK\r\n+PONG\r\n");
+  EXPECT_GE(net::SetupClock::now() - began, 2 * kPause);
   EXPECT_EQ(server_->status().wrong_passwords, 2U);
 }
 
@@ -248,7 +248,7 @@ TEST_F(RespServing, TakesPasswordsSlowly) {
 TEST_F(RespServing, TakesLittleFromClientsWithoutThePassword) {
   start({.password = "secret"});
   const Fd client = connect();
-  write_all(client, std::string(2000, 'x'), soon());
+  net::write_all(client, std::string(2000, 'x'), soon());
   EXPECT_EQ(rest_of(client), "-ERR Protocol error: too big inline request\r\n");
 }
 
@@ -267,7 +267,7 @@ TEST_F(RespServing, DisconnectsTheLargestWhenAllTogetherTakeTooMuch) {
   std::vector<Fd> greedy;
   for (int i = 0; i < 8; ++i) {
     greedy.push_back(connect());
-    write_all(greedy.back(), asking, soon());
+    net::write_all(greedy.back(), asking, soon());
   }
   EXPECT_TRUE(eventually_disconnected(Disconnected::buffers, 4));
   expect_resident_below(before + 2 * kLimit);
@@ -284,7 +284,7 @@ TEST_F(RespServing, MakesNoReplyThatIsTooLarge) {
   const std::uint64_t before = resident_bytes();
   std::string asking = "MGET";
   for (int i = 0; i < 2000; ++i) asking += " a";
-  write_all(client, asking + "\r\n", soon());
+  net::write_all(client, asking + "\r\n", soon());
   EXPECT_TRUE(eventually_disconnected(Disconnected::output, 1));
   EXPECT_EQ(rest_of(client), "");
   expect_resident_below(before + (std::uint64_t{512} << 20U));
@@ -298,7 +298,7 @@ TEST_F(RespServing, DisconnectsWhoTakesNothingForLong) {
   const Fd stuck = connect();
   std::string asking;
   for (int i = 0; i < 1000; ++i) asking += "GET a\r\n";
-  write_all(stuck, asking, soon());
+  net::write_all(stuck, asking, soon());
   EXPECT_TRUE(eventually_disconnected(Disconnected::unread, 1));
   for (const Fd* client : {&polite, &idle}) expect(*client, "PING\r\n", "+PONG\r\n");
 }

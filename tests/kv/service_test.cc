@@ -92,7 +92,7 @@ class AKvService : public testing::Test {
 
   /// The first half of a put of both keys.
   void prepare_both() const {
-    const auto deadline = SetupClock::now() + kSetUp;
+    const auto deadline = net::SetupClock::now() + kSetUp;
     const auto fabric = make_host_fabric({.mode = fabric_mode_from_environment(),
                                           .remote_peers = Hosts::wanted(),
                                           .secret = kv_secret(secret_).for_fabric()});
@@ -128,7 +128,7 @@ class AKvService : public testing::Test {
   }
 
   TemporaryDirectory directory_;
-  Secret secret_ = Secret::create(directory_.path() / "secret");
+  net::Secret secret_ = net::Secret::create(directory_.path() / "secret");
   const Shared<std::atomic<int>> busy_;                          // clients
   const Shared<std::atomic<int>> stage_;                         // of a test
   const Shared<std::array<std::atomic<pid_t>, kServers>> pids_;  // of the servers
@@ -216,10 +216,10 @@ TEST_F(AKvService, IsOfNoUseWithoutTheSecret) {
   *busy_ = 1;
   Fleet fleet(kServers + 1, [&](Member& me) {
     take_part(me, [&] {
-      const Secret another = Secret::create(directory_.path() / "another");
+      const net::Secret another = net::Secret::create(directory_.path() / "another");
       EXPECT_THROW(ServiceClient(addresses(), another, kSetUp), Error);
       // Nor does it help to know the secret of the pool's coordinator in another's place.
-      EXPECT_THROW(ServerLink(addresses().front(), secret_, SetupClock::now() + kSetUp), Error);
+      EXPECT_THROW(ServerLink(addresses().front(), secret_, net::SetupClock::now() + kSetUp), Error);
     });
   });
   fleet.expect_success();

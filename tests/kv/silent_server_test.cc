@@ -20,7 +20,7 @@ namespace {
 
 using test::eventually;
 
-SetupClock::time_point soon() { return SetupClock::now() + std::chrono::seconds(60); }
+net::SetupClock::time_point soon() { return net::SetupClock::now() + std::chrono::seconds(60); }
 
 /// Two servers: keys that begin with "b" are the second one's, which may stand still.
 class TwoServers final : public test::MemorySession {
@@ -97,10 +97,10 @@ class RespWithASilentServer : public testing::Test {
   }
   void TearDown() override { state_.is_stopped = false; }
 
-  Fd connect() { return connect_to(server_->listeners().front().address(), soon()); }
-  static void send(const Fd& client, const std::string& request) { write_all(client, request, soon()); }
+  Fd connect() { return net::connect_to(server_->listeners().front().address(), soon()); }
+  static void send(const Fd& client, const std::string& request) { net::write_all(client, request, soon()); }
   static void expect_reply(const Fd& client, const std::string& reply) {
-    EXPECT_EQ(read_exactly(client, reply.size(), soon()), reply);
+    EXPECT_EQ(net::read_exactly(client, reply.size(), soon()), reply);
   }
   static void expect(const Fd& client, const std::string& request, const std::string& reply) {
     send(client, request);
@@ -189,9 +189,9 @@ TEST_F(RespWithASilentServer, RefusesAtOnceWhatNeedsItAfterAWhile) {
     EXPECT_TRUE(eventually([&] {
       send(client, "STRLEN b\r\nDBSIZE\r\n");
       expect_reply(client, ":1\r\n");
-      const std::string reply = read_exactly(client, 4, soon());
+      const std::string reply = net::read_exactly(client, 4, soon());
       if (reply == ":2\r\n") return true;
-      (void)read_exactly(client, kSilent.size() - reply.size(), soon());
+      (void)net::read_exactly(client, kSilent.size() - reply.size(), soon());
       return false;
     }));
   }

@@ -123,7 +123,7 @@ class AKvStandby : public testing::Test {
   bool standby_is_small_ = false;  ///< that of `lost`
   bool keeps_logs_ = false;        ///< each server, in a file
   TemporaryDirectory directory_;
-  Secret secret_ = Secret::create(directory_.path() / "secret");
+  net::Secret secret_ = net::Secret::create(directory_.path() / "secret");
   const Shared<std::atomic<int>> busy_;                       // clients
   const Shared<std::atomic<unsigned>> up_;                    // servers
   const Shared<std::atomic<int>> stage_;                      // of a test

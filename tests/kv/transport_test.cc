@@ -22,6 +22,8 @@
 namespace farside::test {
 namespace {
 
+using kv_baselines::Transport;
+
 using namespace kv;
 
 constexpr ServerNumber kServers = 2;
@@ -36,7 +38,7 @@ Message some_bytes(std::size_t bytes, std::size_t first) {
 
 class KvTransport : public testing::TestWithParam<Transport> {
  protected:
-  using Talk = std::function<void(Team&, TeamTransport&, Channel&)>;
+  using Talk = std::function<void(team::Team&, kv_baselines::TeamTransport&, Channel&)>;
 
   void SetUp() override {
     if (GetParam() == Transport::socket && Hosts::wanted()) GTEST_SKIP() << "servers listen on loopback";
@@ -48,8 +50,8 @@ class KvTransport : public testing::TestWithParam<Transport> {
     Fleet fleet(kServers + 1, [&](Member& me) {
       FleetTeam team(me);
       const auto channel = team.fabric().open_channel();
-      TeamTransport transport(team,
-                              {.servers = kServers, .sessions = kSessions, .transport = GetParam(), .mailbox = shape});
+      kv_baselines::TeamTransport transport(
+          team, {.servers = kServers, .sessions = kSessions, .transport = GetParam(), .mailbox = shape});
       if (team.rank() < kServers) {
         const auto inbox = transport.open_inbox(*channel);
         me.barrier();
@@ -68,7 +70,7 @@ class KvTransport : public testing::TestWithParam<Transport> {
     });
     fleet.expect_success();
   }
-  static void expect_echo(Team& team, Requests& requests, ServerNumber server, const Message& message) {
+  static void expect_echo(team::Team& team, Requests& requests, ServerNumber server, const Message& message) {
     const Deadline deadline = team.fabric().in(std::chrono::seconds(60));
     Message reply;
     ASSERT_EQ(requests.send(server, message, deadline), Outcome::done);
@@ -90,7 +92,7 @@ INSTANTIATE_TEST_SUITE_P(All, KvTransport,
 
 // Around the borders of a slot, and the largest value with its key.
 TEST_P(KvTransport, CarriesEverySize) {
-  talk_with_echoes([](Team& team, TeamTransport& transport, Channel& channel) {
+  talk_with_echoes([](team::Team& team, kv_baselines::TeamTransport& transport, Channel& channel) {
     const auto requests = transport.open_requests(channel, 0);
     for (const std::size_t around : {std::size_t{20}, std::size_t{256}, std::size_t{1024}, std::size_t{2304}}) {
       for (std::size_t bytes = around - 19; bytes < around + 10; ++bytes) {
@@ -102,7 +104,7 @@ TEST_P(KvTransport, CarriesEverySize) {
 
 TEST_P(KvTransport, CarriesTheLargestValueWithItsKey) {
   talk_with_echoes(
-      [](Team& team, TeamTransport& transport, Channel& channel) {
+      [](team::Team& team, kv_baselines::TeamTransport& transport, Channel& channel) {
         const auto requests = transport.open_requests(channel, 0);
         expect_echo(team, *requests, 1, some_bytes((16U << 20U) + (64U << 10U) + 200, 9));
       },
@@ -111,7 +113,7 @@ TEST_P(KvTransport, CarriesTheLargestValueWithItsKey) {
 
 // Of two sessions to two servers, in the order of the requests; some are longer than all that is under way at once.
 TEST_P(KvTransport, AnswersManyUnderWayInTheirOrder) {
-  talk_with_echoes([](Team& team, TeamTransport& transport, Channel& channel) {
+  talk_with_echoes([](team::Team& team, kv_baselines::TeamTransport& transport, Channel& channel) {
     constexpr std::size_t kMany = 60;
     const std::vector<std::unique_ptr<Requests>> sessions = [&] {
       std::vector<std::unique_ptr<Requests>> opened;
@@ -135,7 +137,7 @@ TEST_P(KvTransport, AnswersManyUnderWayInTheirOrder) {
 
 // A reply that was not awaited is dropped, and whether one is there can be asked without waiting.
 TEST_P(KvTransport, DropsTheReplyThatWasGivenUp) {
-  talk_with_echoes([](Team& team, TeamTransport& transport, Channel& channel) {
+  talk_with_echoes([](team::Team& team, kv_baselines::TeamTransport& transport, Channel& channel) {
     const auto requests = transport.open_requests(channel, 0);
     const Deadline deadline = team.fabric().in(std::chrono::seconds(60));
     Message reply;
@@ -156,7 +158,7 @@ TEST_P(KvTransport, DropsTheReplyThatWasGivenUp) {
 
 // A request that the server has no answer to ends that session's connection to it, and no other.
 TEST_P(KvTransport, EndsTheConnectionOfWhoMakesNoSense) {
-  talk_with_echoes([](Team& team, TeamTransport& transport, Channel& channel) {
+  talk_with_echoes([](team::Team& team, kv_baselines::TeamTransport& transport, Channel& channel) {
     const auto wild = transport.open_requests(channel, 0);
     const auto tame = transport.open_requests(channel, 1);
     const Deadline deadline = team.fabric().in(std::chrono::seconds(60));
@@ -174,9 +176,11 @@ TEST_P(KvTransport, EndsTheConnectionOfWhoMakesNoSense) {
 /// What a server listening on a socket of this process is sent, and whether it then closes the connection.
 class KvSocketInbox : public testing::Test {
  protected:
-  [[nodiscard]] Fd connect() const { return connect_to(inbox_.address(), SetupClock::now() + std::chrono::minutes(1)); }
+  [[nodiscard]] Fd connect() const {
+    return net::connect_to(inbox_.address(), net::SetupClock::now() + std::chrono::minutes(1));
+  }
   void send(const Fd& socket, std::string_view bytes) {
-    write_all(socket, bytes, SetupClock::now() + std::chrono::minutes(1));
+    net::write_all(socket, bytes, net::SetupClock::now() + std::chrono::minutes(1));
     serve();
   }
   void serve() {
@@ -188,11 +192,11 @@ class KvSocketInbox : public testing::Test {
     return framed.append(bytes);
   }
   static std::string read(const Fd& socket, std::size_t bytes) {
-    return read_exactly(socket, bytes, SetupClock::now() + std::chrono::minutes(1));
+    return net::read_exactly(socket, bytes, net::SetupClock::now() + std::chrono::minutes(1));
   }
 
   std::unique_ptr<Fabric> fabric_ = make_host_fabric({});
-  SocketInbox inbox_{*fabric_, "127.0.0.1:0"};
+  kv_baselines::SocketInbox inbox_{*fabric_, "127.0.0.1:0"};
   Inbox::Answer answer_ = [](std::span<const std::byte> request) { return Message(request.begin(), request.end()); };
 };
 

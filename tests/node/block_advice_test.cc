@@ -2,13 +2,13 @@
 
 #include <gtest/gtest.h>
 
-namespace farside {
+namespace farside::node {
 namespace {
 
 constexpr std::uint64_t kBlock = 1U << 20U;
 
-door::StatusReply after(std::uint64_t blocks, std::uint64_t bytes_each, std::uint64_t discarded) {
-  door::StatusReply done{};
+cache::node_socket::StatusReply after(std::uint64_t blocks, std::uint64_t bytes_each, std::uint64_t discarded) {
+  cache::node_socket::StatusReply done{};
   done.slot_count = 1'000;
   done.blocks_from_files = blocks / 2;
   done.blocks_from_peers = blocks - blocks / 2;
@@ -36,4 +36,4 @@ TEST(BlockAdvice, KnowsNoSmallerBlockThanTheSmallest) {
 }
 
 }  // namespace
-}  // namespace farside
+}  // namespace farside::node

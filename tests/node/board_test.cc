@@ -6,10 +6,12 @@
 
 #include <gtest/gtest.h>
 
-#include "farside/cache/host_door.h"
+#include "farside/cache/node_socket.h"
 
-namespace farside {
+namespace farside::node {
 namespace {
+
+namespace node_socket = cache::node_socket;
 
 class BoardOfTwoSlots : public ::testing::Test {
  protected:
@@ -25,25 +27,25 @@ class BoardOfTwoSlots : public ::testing::Test {
 };
 
 TEST_F(BoardOfTwoSlots, ShowsTheStampsOfPrograms) {
-  write(door::kStampsOffset + 8, 77);
+  write(node_socket::kStampsOffset + 8, 77);
   EXPECT_EQ(board_.last_used(0), Time{0});
   EXPECT_EQ(board_.last_used(1), Time{77});
 }
 
 // A program may write anything; a time that no clock shows must not become one before the start.
 TEST_F(BoardOfTwoSlots, ReadsANonsenseStampAsTheLatestTime) {
-  write(door::kStampsOffset, ~0ULL);
+  write(node_socket::kStampsOffset, ~0ULL);
   EXPECT_EQ(board_.last_used(0).nanoseconds, std::numeric_limits<std::int64_t>::max());
 }
 
 TEST_F(BoardOfTwoSlots, SumsTheStripes) {
   write(0, 3);
   write(8, 300);
-  write((door::kStripes - 1) * sizeof(door::HitStripe), 4);
-  write((door::kStripes - 1) * sizeof(door::HitStripe) + 8, 400);
-  write(offsetof(door::HitStripe, fresh), 5);
-  write(sizeof(door::HitStripe) + offsetof(door::HitStripe, mappings), 2);
-  const door::HitStripe counts = board_.counts();
+  write((node_socket::kStripes - 1) * sizeof(node_socket::HitStripe), 4);
+  write((node_socket::kStripes - 1) * sizeof(node_socket::HitStripe) + 8, 400);
+  write(offsetof(node_socket::HitStripe, fresh), 5);
+  write(sizeof(node_socket::HitStripe) + offsetof(node_socket::HitStripe, mappings), 2);
+  const node_socket::HitStripe counts = board_.counts();
   EXPECT_EQ(counts.hits, 7U);
   EXPECT_EQ(counts.bytes, 700U);
   EXPECT_EQ(counts.fresh, 5U);
@@ -52,4 +54,4 @@ TEST_F(BoardOfTwoSlots, SumsTheStripes) {
 }
 
 }  // namespace
-}  // namespace farside
+}  // namespace farside::node

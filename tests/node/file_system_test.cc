@@ -15,7 +15,7 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
-namespace farside {
+namespace farside::node {
 namespace {
 
 Fd open_path(const std::string& path) { return Fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC)); }
@@ -144,4 +144,4 @@ TEST_F(FileSystemsOnDisk, RefuseWhatIsNoRegularFileOnDisk) {
 }
 
 }  // namespace
-}  // namespace farside
+}  // namespace farside::node

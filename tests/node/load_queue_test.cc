@@ -12,15 +12,17 @@
 namespace farside::test {
 namespace {
 
+using node::LoadQueue;
+
 using testing::ElementsAre;
 using testing::IsEmpty;
 using Admission = LoadQueue::Admission;
 
 class LoadQueueTest : public testing::Test {
  protected:
-  static BlockKey block(std::uint64_t number) { return {{1, number, 1U << 20U, 5, 6}, 0}; }
+  static cache::BlockKey block(std::uint64_t number) { return {{1, number, 1U << 20U, 5, 6}, 0}; }
   LoadQueue::Admitted take_in(int client, std::uint64_t number) {
-    Visit visit;
+    node::Visit visit;
     visit.client = client;
     return queue_.take_in(visit, block(number), now_);
   }
@@ -78,7 +80,7 @@ TEST_F(LoadQueueTest, TellsWhatWaitsForItsTurnForLongToGoOn) {
   now_ = now_ + std::chrono::seconds(1);
   EXPECT_EQ(take_in(100, 100).admission, Admission::waiting);
   EXPECT_EQ(take_in(101, 0).admission, Admission::waiting);  // for a load: that is worth more patience
-  now_ = now_ + (time_limits::kTurn - Duration(1));
+  now_ = now_ + (cache::time_limits::kTurn - Duration(1));
   EXPECT_THAT(queue_.take_late(now_), IsEmpty());
   now_ = now_ + Duration(1);
   EXPECT_THAT(queue_.take_late(now_), ElementsAre(100));
@@ -88,7 +90,7 @@ TEST_F(LoadQueueTest, TellsWhatWaitsForItsTurnForLongToGoOn) {
 TEST_F(LoadQueueTest, AnswersForALoadThatTakesTooLong) {
   LoadQueue::Admitted slow = take_in(1, 7);
   EXPECT_EQ(take_in(2, 7).admission, Admission::waiting);
-  now_ = now_ + time_limits::kAnswer;
+  now_ = now_ + cache::time_limits::kAnswer;
   EXPECT_THAT(queue_.take_late(now_), ElementsAre(1, 2));
   EXPECT_EQ(take_in(3, 7).admission, Admission::busy);   // it is known to be slow
   EXPECT_EQ(take_in(1, 8).admission, Admission::begun);  // its client goes on
@@ -98,7 +100,7 @@ TEST_F(LoadQueueTest, AnswersForALoadThatTakesTooLong) {
 
 TEST_F(LoadQueueTest, TurnsAwayWhileNothingMoves) {
   std::vector<LoadQueue::Turn> turns = fill();
-  now_ = now_ + time_limits::kTurn;
+  now_ = now_ + cache::time_limits::kTurn;
   EXPECT_EQ(take_in(100, 100).admission, Admission::busy);
   EXPECT_TRUE(queue_.end(turns.front(), now_));
   EXPECT_EQ(take_in(100, 100).admission, Admission::begun);
@@ -127,7 +129,7 @@ TEST_F(LoadQueueTest, LetsOthersInWhileAnotherNodeLoads) {
 
 TEST_F(LoadQueueTest, ForgetsWhatWasAnsweredAndComesAgain) {
   LoadQueue::Admitted slow = take_in(1, 7);
-  now_ = now_ + time_limits::kAnswer;
+  now_ = now_ + cache::time_limits::kAnswer;
   EXPECT_THAT(queue_.take_late(now_), ElementsAre(1));
   queue_.postpone(std::move(*slow.turn), now_);
   EXPECT_EQ(next(), -1);

@@ -19,6 +19,8 @@
 namespace farside::test {
 namespace {
 
+using node::PoolDirectory;
+
 TEST(PoolDirectory, SaysHowMuchOfItsJournalANodeHasRead) {
   const TemporaryDirectory directory;
   const PoolDirectory pool(directory.path());
@@ -65,7 +67,7 @@ TEST(PoolDirectory, KeepsTheFormerRecordWhenTheNewOneCannotBeWritten) {
   const TemporaryDirectory directory;
   const PoolDirectory pool(directory.path());
   Fleet fleet(1, [&pool](Member& /*me*/) {
-    PoolRecord record{.supervisor = 17, .nodes = {{.rank = 0, .process = 18, .restarts = 0}}};
+    node::PoolRecord record{.supervisor = 17, .nodes = {{.rank = 0, .process = 18, .restarts = 0}}};
     pool.write_record(record);
     std::signal(SIGXFSZ, SIG_IGN);
     constexpr rlimit kTiny{16, RLIM_INFINITY};  // bytes of a file

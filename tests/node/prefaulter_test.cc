@@ -11,7 +11,7 @@
 
 #include "farside/fabric/fabric.h"
 
-namespace farside {
+namespace farside::node {
 namespace {
 
 constexpr std::uint64_t kBlockBytes = 1U << 20U;
@@ -33,7 +33,7 @@ class PrefaulterOfManySlots : public ::testing::Test {
                             std::ranges::count_if(pages, [](unsigned char page) { return (page & 1U) != 0; }));
   }
   [[nodiscard]] bool becomes_taken(std::uint64_t first_slot, std::uint64_t slots) const {
-    const std::uint64_t stride = slot_stride(kBlockBytes);
+    const std::uint64_t stride = cache::slot_stride(kBlockBytes);
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::minutes(3);
     while (taken(layout_.slots_offset + first_slot * stride, slots * stride) < slots * stride) {
       if (std::chrono::steady_clock::now() > deadline) return false;
@@ -43,12 +43,12 @@ class PrefaulterOfManySlots : public ::testing::Test {
   }
   [[nodiscard]] std::uint64_t taken() const { return taken(0, layout_.region_bytes); }
 
-  const CacheLayout layout_{.block_bytes = kBlockBytes,
-                            .slot_count = kSlots,
-                            .slots_offset = 8 * kPageBytes,
-                            .index_offset = 0,
-                            .index_buckets = 1,
-                            .region_bytes = 8 * kPageBytes + kSlots * slot_stride(kBlockBytes)};
+  const cache::CacheLayout layout_{.block_bytes = kBlockBytes,
+                                   .slot_count = kSlots,
+                                   .slots_offset = 8 * kPageBytes,
+                                   .index_offset = 0,
+                                   .index_buckets = 1,
+                                   .region_bytes = 8 * kPageBytes + kSlots * cache::slot_stride(kBlockBytes)};
   std::unique_ptr<Fabric> fabric_;
   std::unique_ptr<Region> region_;
   Prefaulter prefaulter_;
@@ -73,4 +73,4 @@ TEST_F(PrefaulterOfManySlots, EndsWithTheLastSlot) {
 }
 
 }  // namespace
-}  // namespace farside
+}  // namespace farside::node

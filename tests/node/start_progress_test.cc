@@ -10,22 +10,22 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr auto kTimeout = 40s;
+constexpr auto kNoProgress = 40s;
 
 TEST(ProgressDeadline, PassesWhenNothingHappens) {
-  const ProgressDeadline::Clock::time_point start{};
-  ProgressDeadline deadline(kTimeout, start);
-  EXPECT_FALSE(deadline.has_passed(start + kTimeout, {}));
-  EXPECT_TRUE(deadline.has_passed(start + kTimeout + 1s, {}));
+  const node::ProgressDeadline::Clock::time_point start{};
+  node::ProgressDeadline deadline(kNoProgress, start);
+  EXPECT_FALSE(deadline.has_passed(start + kNoProgress, {}));
+  EXPECT_TRUE(deadline.has_passed(start + kNoProgress + 1s, {}));
 }
 
 TEST(ProgressDeadline, MovesOnWhileJournalsAreReadAndNodesBecomeReady) {
-  const ProgressDeadline::Clock::time_point start{};
-  ProgressDeadline deadline(kTimeout, start);
-  EXPECT_FALSE(deadline.has_passed(start + kTimeout, {.ready = 0, .recovered_bytes = 1}));
-  EXPECT_FALSE(deadline.has_passed(start + 2 * kTimeout, {.ready = 1, .recovered_bytes = 1}));
-  EXPECT_FALSE(deadline.has_passed(start + 3 * kTimeout, {.ready = 1, .recovered_bytes = 1}));
-  EXPECT_TRUE(deadline.has_passed(start + 3 * kTimeout + 1s, {.ready = 1, .recovered_bytes = 1}));
+  const node::ProgressDeadline::Clock::time_point start{};
+  node::ProgressDeadline deadline(kNoProgress, start);
+  EXPECT_FALSE(deadline.has_passed(start + kNoProgress, {.ready = 0, .recovered_bytes = 1}));
+  EXPECT_FALSE(deadline.has_passed(start + 2 * kNoProgress, {.ready = 1, .recovered_bytes = 1}));
+  EXPECT_FALSE(deadline.has_passed(start + 3 * kNoProgress, {.ready = 1, .recovered_bytes = 1}));
+  EXPECT_TRUE(deadline.has_passed(start + 3 * kNoProgress + 1s, {.ready = 1, .recovered_bytes = 1}));
 }
 
 }  // namespace

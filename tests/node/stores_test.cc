@@ -18,7 +18,7 @@
 
 #include "node/file_system.h"
 
-namespace farside {
+namespace farside::node {
 namespace {
 
 constexpr std::uint64_t kBytes = 4096;
@@ -41,7 +41,7 @@ class Stores : public ::testing::Test {
   }
 
   [[nodiscard]] std::filesystem::path path() const { return directory_ / "file"; }
-  [[nodiscard]] FileIdentity version() { return file_systems_.identify(file_).value(); }
+  [[nodiscard]] cache::FileIdentity version() { return file_systems_.identify(file_).value(); }
   [[nodiscard]] bool will_show(TimesFrom times) { return stores_will_show(file_, version(), times, 0, kBytes); }
 
   // Returns the descriptor, which the mapping does not need.
@@ -79,12 +79,12 @@ TEST_F(Stores, MayNotShowWhileAMappingMayWrite) {
 TEST_F(Stores, IntoPagesThatWereWrittenBackShow) {
   map();
   store('a');
-  const FileIdentity first = version();
+  const cache::FileIdentity first = version();
   let_time_stamps_move_on();
   store('b');
   EXPECT_EQ(version(), first);  // which is why any of this is needed
   for (int i = 0; i < 3; ++i) {
-    const FileIdentity before = version();
+    const cache::FileIdentity before = version();
     ASSERT_TRUE(will_show(TimesFrom::server));
     EXPECT_EQ(version(), before);
     let_time_stamps_move_on();
@@ -118,8 +118,8 @@ TEST_F(Stores, MayBeginWhileManyLook) {
 // last.
 TEST_F(Stores, OfAnotherUsersFileMayNotShowSoonAfterAChange) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root can become another user";
-  const FileIdentity fresh = version();
-  FileIdentity old = fresh;
+  const cache::FileIdentity fresh = version();
+  cache::FileIdentity old = fresh;
   old.modified_ns = old.changed_ns = 0;
   const auto look = [&] {
     if (::setresuid(65534, 65534, 65534) != 0) std::_Exit(3);
@@ -131,4 +131,4 @@ TEST_F(Stores, OfAnotherUsersFileMayNotShowSoonAfterAChange) {
 }
 
 }  // namespace
-}  // namespace farside
+}  // namespace farside::node

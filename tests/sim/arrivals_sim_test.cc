@@ -17,6 +17,8 @@
 namespace farside::sim {
 namespace {
 
+using team::Rank;
+
 constexpr std::uint64_t kEpochs = 14;
 constexpr std::uint64_t kMaxCopies = 3;  // of one sender in an epoch
 constexpr std::uint64_t kCopyWords = 3;
@@ -30,10 +32,10 @@ struct ArrivalsScenario {
   bool all_receive = false;  ///< otherwise rank 0 alone: nothing holds senders back but its words
   bool dies = false;         ///< one of them
   bool data_before_arrival = true;
-  std::uint64_t room = Arrivals::kOpen + 1;  ///< epochs whose data have places of their own
+  std::uint64_t room = comm::Arrivals::kOpen + 1;  ///< epochs whose data have places of their own
   Disturbance disturbance;
   Network network;
-  ArrivalRules rules{};
+  comm::ArrivalRules rules{};
 
   /// Ranks may give up.
   [[nodiscard]] bool may_fail() const { return dies || network.breaks_links || !disturbance.is_none(); }
@@ -82,15 +84,15 @@ class ArrivalsRun {
 
  private:
   struct Side {
-    std::unique_ptr<SymmetricRegion> memory;
-    std::unique_ptr<Arrivals> arrivals;
+    std::unique_ptr<team::SymmetricRegion> memory;
+    std::unique_ptr<comm::Arrivals> arrivals;
   };
 
   void live(Rank rank) {
-    Team& team = world_.team(rank);
+    team::Team& team = world_.team(rank);
     Side& side = sides_[rank];
     side.memory = team.allocate("copies", scenario_.room * epoch_bytes());
-    side.arrivals = std::make_unique<Arrivals>(team, "arrivals", scenario_.rules);
+    side.arrivals = std::make_unique<comm::Arrivals>(team, "arrivals", scenario_.rules);
     if (rank == 0 && scenario_.dies) {
       Scheduler& scheduler = world_.scheduler();
       scheduler.after(scheduler.up_to(kLife),
@@ -211,7 +213,7 @@ TEST(ArrivalsSim, CatchesAnArrivalAheadOfItsData) {
 
 // An epoch that has ended is being read while the four after it fill.
 TEST(ArrivalsSim, CatchesTooLittleRoomForTheData) {
-  EXPECT_TRUE(caught([](ArrivalsScenario& scenario) { scenario.room = Arrivals::kOpen; }));
+  EXPECT_TRUE(caught([](ArrivalsScenario& scenario) { scenario.room = comm::Arrivals::kOpen; }));
 }
 
 }  // namespace

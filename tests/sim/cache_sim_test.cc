@@ -12,11 +12,11 @@ namespace {
 constexpr std::uint64_t kSeeds = 2000;
 
 std::optional<std::string> violation(std::string_view name, std::uint64_t seed, FaultCount& count) {
-  const NamedScenario& scenario = *find_scenario(name);
-  const CacheScenario drawn = scenario.draw(seed);
-  const CacheResult result = run_cache_scenario(seed, drawn, false, &count);
+  const scenario::NamedScenario& scenario = *scenario::find_scenario(name);
+  const scenario::CacheScenario drawn = scenario.draw(seed);
+  const scenario::CacheResult result = scenario::run_cache_scenario(seed, drawn, false, &count);
   if (!result.violation) return std::nullopt;
-  return *result.violation + ": " + command_for(seed, scenario, drawn);
+  return *result.violation + ": " + scenario::command_for(seed, scenario, drawn);
 }
 
 void expect_no_violation(std::string_view name, std::uint64_t seeds, const std::optional<UnmetList>& unmet = {}) {
@@ -51,22 +51,22 @@ TEST(CacheSim, AsksItOnceThoughItTakesLongerThanALease) { expect_no_violation("s
 
 TEST(CacheSim, CatchesALoadWhoseLeaseIsNotRenewed) {
   const auto run = [](std::uint64_t seed) {
-    CacheScenario scenario = find_scenario("slow")->draw(seed);
+    scenario::CacheScenario scenario = scenario::find_scenario("slow")->draw(seed);
     scenario.has_keepers = false;
-    return run_cache_scenario(seed, scenario).violation;
+    return scenario::run_cache_scenario(seed, scenario).violation;
   };
   EXPECT_TRUE(noticed(first_violation(kSeeds / 10, run)));
 }
 
 // The seed on which a broken rule is noticed, of the first thousand; 0 when it is not, or when the whole protocol fails
 // under that seed as well.
-std::uint64_t caught(const CacheRules& rules, std::string_view name = "cache") {
+std::uint64_t caught(const cache::CacheRules& rules, std::string_view name = "cache") {
   for (std::uint64_t seed = 1; seed <= 1000; ++seed) {
-    CacheScenario scenario = find_scenario(name)->draw(seed);
+    scenario::CacheScenario scenario = scenario::find_scenario(name)->draw(seed);
     scenario.rules = rules;
-    if (!run_cache_scenario(seed, scenario).violation) continue;
+    if (!scenario::run_cache_scenario(seed, scenario).violation) continue;
     scenario.rules = {};
-    return run_cache_scenario(seed, scenario).violation ? 0 : seed;
+    return scenario::run_cache_scenario(seed, scenario).violation ? 0 : seed;
   }
   return 0;
 }
@@ -127,18 +127,20 @@ constexpr std::array kMended{
 
 TEST(CacheSim, PassesWhatFailedOnce) {
   for (const Mended& each : kMended) {
-    CacheScenario scenario = find_scenario(each.scenario)->draw(each.seed);
+    scenario::CacheScenario scenario = scenario::find_scenario(each.scenario)->draw(each.seed);
     scenario.max_stall_ms = kMaxStallThen;
-    for (const NamedSwitch& later : named_switches().subspan(each.switches)) scenario.network.*later.on = false;
-    const CacheResult result = run_cache_scenario(each.seed, scenario);
+    for (const scenario::NamedSwitch& later : scenario::named_switches().subspan(each.switches))
+      scenario.network.*later.on = false;
+    const scenario::CacheResult result = scenario::run_cache_scenario(each.seed, scenario);
     EXPECT_FALSE(result.violation) << *result.violation << ", as when " << each.error;
   }
 }
 
 TEST(CacheSim, RepeatsARunExactly) {
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
-    const CacheScenario scenario = find_scenario("cache")->draw(seed);
-    EXPECT_EQ(run_cache_scenario(seed, scenario).hash, run_cache_scenario(seed, scenario).hash) << seed;
+    const scenario::CacheScenario scenario = scenario::find_scenario("cache")->draw(seed);
+    EXPECT_EQ(scenario::run_cache_scenario(seed, scenario).hash, scenario::run_cache_scenario(seed, scenario).hash)
+        << seed;
   }
 }
 

@@ -32,7 +32,7 @@ inline void disturb(World& world, const Disturbance& disturbance, Duration life)
   constexpr std::uint64_t kStopOneIn = 20;  // operations
   constexpr std::uint64_t kDieOneIn = 150;
   Scheduler& scheduler = world.scheduler();
-  const auto any_rank = [&world] { return static_cast<Rank>(world.scheduler().random() % world.size()); };
+  const auto any_rank = [&world] { return static_cast<team::Rank>(world.scheduler().random() % world.size()); };
   const auto any_time = [&world, disturbance] { return world.scheduler().up_to(disturbance.longest); };
   for (int i = 0; i < disturbance.cuts; ++i) {
     scheduler.after(scheduler.up_to(life), [&world, from = any_rank(), to = any_rank(), time = any_time()] {
@@ -42,7 +42,7 @@ inline void disturb(World& world, const Disturbance& disturbance, Duration life)
   }
   if (disturbance.stops + disturbance.deaths == 0) return;
   const auto left = std::make_shared<Disturbance>(disturbance);
-  for (Rank rank = 0; rank < world.size(); ++rank) {
+  for (team::Rank rank = 0; rank < world.size(); ++rank) {
     world.fabric(rank).before_each([&world, rank, left, any_time](const Operation* /*operation*/) {
       Scheduler& dice = world.scheduler();
       const Duration soon = dice.up_to(2 * Network{}.latency);

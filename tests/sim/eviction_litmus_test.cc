@@ -7,7 +7,7 @@
 namespace farside::sim {
 namespace {
 
-constexpr Rank kEvicted = kReader;
+constexpr team::Rank kEvicted = kReader;
 
 struct Seen {
   bool lives = false;           ///< the evicted process

@@ -17,6 +17,8 @@
 namespace farside::sim {
 namespace {
 
+using team::Rank;
+
 constexpr std::uint64_t kMeetings = 24;
 constexpr std::uint64_t kMaxWords = 3;                     // of a piece
 constexpr Duration kSlow = std::chrono::microseconds(20);  // after which what came is taken, at most
@@ -29,8 +31,8 @@ struct ExchangeScenario {
   std::uint64_t most_under_way = 1;
   Disturbance disturbance;
   Network network;
-  MeetingRules meeting_rules{};
-  ExchangeRules rules{};
+  comm::MeetingRules meeting_rules{};
+  comm::ExchangeRules rules{};
 
   /// Members may give up.
   [[nodiscard]] bool may_fail() const { return network.breaks_links || !disturbance.is_none(); }
@@ -40,7 +42,7 @@ ExchangeScenario draw(std::uint64_t seed) {
   Scheduler dice(seed * 7919);
   ExchangeScenario scenario;
   scenario.members = 2 + static_cast<Rank>(dice.random() % 4);
-  scenario.most_under_way = 1 + dice.random() % Exchange::kUnderWay;
+  scenario.most_under_way = 1 + dice.random() % comm::Exchange::kUnderWay;
   scenario.network = harshest(seed);
   scenario.disturbance = Disturbance::draw(dice, kTimeout);
   scenario.disturbance.deaths = dice.one_in(2) ? 1 : 0;
@@ -85,10 +87,10 @@ class ExchangeRun {
     SimTeam& team = world_.team(rank);
     std::vector<Rank> all(team.size());
     std::iota(all.begin(), all.end(), 0);
-    meetings_[rank] = std::make_unique<Meeting>(team, all, "meeting", 0, scenario_.meeting_rules);
-    exchanges_[rank] = std::make_unique<Exchange>(team, *meetings_[rank], "pieces", scenario_.rules);
-    Meeting& meeting = *meetings_[rank];
-    Exchange& exchange = *exchanges_[rank];
+    meetings_[rank] = std::make_unique<comm::Meeting>(team, all, "meeting", 0, scenario_.meeting_rules);
+    exchanges_[rank] = std::make_unique<comm::Exchange>(team, *meetings_[rank], "pieces", scenario_.rules);
+    comm::Meeting& meeting = *meetings_[rank];
+    comm::Exchange& exchange = *exchanges_[rank];
     const auto channel = team.fabric().open_channel();
     if (rank == 0) schedule_faults();
     std::uint64_t ended = 0;
@@ -105,7 +107,7 @@ class ExchangeRun {
   }
 
   // False when the member gives up.
-  bool begin(SimTeam& team, Meeting& meeting, Exchange& exchange, Channel& channel) {
+  bool begin(SimTeam& team, comm::Meeting& meeting, comm::Exchange& exchange, Channel& channel) {
     const Deadline deadline = team.fabric().in(scenario_.disturbance.timeout);
     const Fetched opened = meeting.open(channel, deadline);
     if (!opened.done()) return false;
@@ -117,7 +119,7 @@ class ExchangeRun {
     return exchange.arrive(channel, opened.value, outgoing, deadline) == Outcome::done;
   }
 
-  bool end(SimTeam& team, Meeting& meeting, Exchange& exchange, Channel& channel, std::uint64_t number) {
+  bool end(SimTeam& team, comm::Meeting& meeting, comm::Exchange& exchange, Channel& channel, std::uint64_t number) {
     if (meeting.wait(channel, number, team.fabric().in(scenario_.disturbance.timeout)) != Outcome::done) return false;
     for (Rank from = 0; from < team.size(); ++from) {
       team.fabric().sleep(world_.scheduler().up_to(kSlow));
@@ -139,8 +141,8 @@ class ExchangeRun {
   const ExchangeScenario scenario_;
   World world_;
   // By rank. They stay until all have finished, since the others still write there.
-  std::vector<std::unique_ptr<Meeting>> meetings_;
-  std::vector<std::unique_ptr<Exchange>> exchanges_;
+  std::vector<std::unique_ptr<comm::Meeting>> meetings_;
+  std::vector<std::unique_ptr<comm::Exchange>> exchanges_;
   std::vector<bool> finished_;
   std::optional<std::string> violation_;
 };
@@ -179,7 +181,7 @@ TEST(ExchangeSimRules, CatchesAPlaceForSeveralMeetings) {
 
 // Who has begun as many as a meeting allows comes to slots whose pieces others have not taken yet.
 TEST(ExchangeSim, CatchesWhoHasTooManyUnderWay) {
-  EXPECT_TRUE(caught([](ExchangeScenario& scenario) { scenario.most_under_way = Meeting::kInFlight; }));
+  EXPECT_TRUE(caught([](ExchangeScenario& scenario) { scenario.most_under_way = comm::Meeting::kInFlight; }));
 }
 
 }  // namespace

@@ -19,43 +19,48 @@
 namespace farside::sim {
 namespace {
 
+using cache::BlockKey;
+using cache::CacheRules;
+using team::Rank;
+
 constexpr std::uint64_t kWords = 2;  // of a block
 
 // The parts of a node's cache.
 struct Parts {
-  Parts(SimTeam& team, const Geometry& geometry, const CacheRules& rules)
+  Parts(SimTeam& team, const cache::Geometry& geometry, const CacheRules& rules)
       : region(team.allocate("cache", geometry.layout().region_bytes)),
         peers(team, *region),
         directory(geometry, peers, team.fabric(), rules),
         alternative(geometry, peers, geometry.group_of(team.rank())),
         slots(geometry, *region, peers, rules),
-        slot_index(geometry.layout(), 0, HostIndex(geometry.layout(), region->local())),
+        slot_index(geometry.layout(), 0, cache::HostIndex(geometry.layout(), region->local())),
         discarder(team, geometry, directory, alternative, slots, slot_index, kLong, rules),
         channel(team.fabric().open_channel()),
         fabric(team.fabric()) {}
 
   [[nodiscard]] Deadline soon() const { return fabric.in(std::chrono::seconds(1)); }
-  [[nodiscard]] LocalWord<ControlWord> data(const Geometry& geometry, std::uint32_t slot, std::uint64_t word) const {
-    return region->local().word<ControlWord>(geometry.slot_offset(slot) + sizeof(SlotHeader) + 8 * word);
+  [[nodiscard]] LocalWord<ControlWord> data(const cache::Geometry& geometry, std::uint32_t slot,
+                                            std::uint64_t word) const {
+    return region->local().word<ControlWord>(geometry.slot_offset(slot) + sizeof(cache::SlotHeader) + 8 * word);
   }
-  void fill(const Geometry& geometry, std::uint32_t slot, const BlockKey& key, std::uint64_t token) {
-    for (std::uint64_t word = 0; word < kWords; ++word) data(geometry, slot, word).store(word_of(key, word));
+  void fill(const cache::Geometry& geometry, std::uint32_t slot, const BlockKey& key, std::uint64_t token) {
+    for (std::uint64_t word = 0; word < kWords; ++word) data(geometry, slot, word).store(scenario::word_of(key, word));
     slots.publish(*channel, slot, key, kWords * 8, token);
   }
-  [[nodiscard]] bool holds(const Geometry& geometry, std::uint32_t slot, const BlockKey& key) const {
+  [[nodiscard]] bool holds(const cache::Geometry& geometry, std::uint32_t slot, const BlockKey& key) const {
     for (std::uint64_t word = 0; word < kWords; ++word) {
-      if (data(geometry, slot, word).load() != word_of(key, word)) return false;
+      if (data(geometry, slot, word).load() != scenario::word_of(key, word)) return false;
     }
     return true;
   }
 
-  std::unique_ptr<SymmetricRegion> region;
-  Peers peers;
-  Directory directory;
-  AlternativeDirectory alternative;
-  Slots slots;
-  SlotIndex slot_index;
-  Discarder discarder;
+  std::unique_ptr<team::SymmetricRegion> region;
+  cache::Peers peers;
+  cache::Directory directory;
+  cache::AlternativeDirectory alternative;
+  cache::Slots slots;
+  cache::SlotIndex slot_index;
+  cache::Discarder discarder;
   std::unique_ptr<Channel> channel;
   Fabric& fabric;
 };
@@ -63,7 +68,10 @@ struct Parts {
 class Nodes {
  public:
   explicit Nodes(Rank count, const CacheRules& rules = {}, std::uint32_t groups = 1)
-      : geometry({.cache_bytes = 2 * kBlockBytes, .block_bytes = kBlockBytes, .groups = groups, .singlet_ratio = 0},
+      : geometry({.cache_bytes = 2 * scenario::kBlockBytes,
+                  .block_bytes = scenario::kBlockBytes,
+                  .groups = groups,
+                  .singlet_ratio = 0},
                  count),
         rules_(rules),
         small_(count, harsh()),
@@ -85,7 +93,7 @@ class Nodes {
     EXPECT_TRUE(small_.world.run(kLong));
   }
 
-  const Geometry geometry;
+  const cache::Geometry geometry;
 
  private:
   const CacheRules rules_;
@@ -95,8 +103,8 @@ class Nodes {
   std::vector<std::unique_ptr<Parts>> parts;  // which end before their world
 };
 
-const BlockKey kX = key_of(0, kWords);
-const BlockKey kY = key_of(1, kWords);
+const BlockKey kX = scenario::key_of(0, kWords);
+const BlockKey kY = scenario::key_of(1, kWords);
 
 constexpr std::uint64_t kToken = (std::uint64_t{1} << 48U) + 1;  // of the first life of a node
 
@@ -171,8 +179,11 @@ std::optional<std::string> copy_of_split_words(std::uint64_t seeds, const CacheR
     network.slow_process = 1;
     network.long_latency = std::chrono::microseconds(20);
     World world(seed, 2, network);
-    const Geometry geometry(
-        {.cache_bytes = 2 * kBlockBytes, .block_bytes = kBlockBytes, .groups = 1, .singlet_ratio = 0}, 2);
+    const cache::Geometry geometry({.cache_bytes = 2 * scenario::kBlockBytes,
+                                    .block_bytes = scenario::kBlockBytes,
+                                    .groups = 1,
+                                    .singlet_ratio = 0},
+                                   2);
     std::array<std::unique_ptr<Parts>, 2> parts;
     int reached = 0;  // of the three
     bool wrong = false;
@@ -193,7 +204,8 @@ std::optional<std::string> copy_of_split_words(std::uint64_t seeds, const CacheR
       await(1);
       owner.slots.retract(*owner.channel, 0);
       await(2);
-      for (std::uint64_t word = 0; word < kWords; ++word) owner.data(geometry, 0, word).store(word_of(kY, word));
+      for (std::uint64_t word = 0; word < kWords; ++word)
+        owner.data(geometry, 0, word).store(scenario::word_of(kY, word));
       owner.channel->local_fence();
       await(3);
       owner.fill(geometry, 0, kX, kToken + 1);
@@ -252,12 +264,12 @@ TEST(ExploreCache, ACopyOfACopyIsRightHoweverTheFirstSlotIsRecycled) {
 }
 
 // Blocks whose bucket is that of block 0, which is one of them.
-std::vector<BlockKey> blocks_of_one_bucket(const Geometry& geometry, std::size_t count) {
-  const auto home = geometry.bucket_of(block_id(kX));
+std::vector<BlockKey> blocks_of_one_bucket(const cache::Geometry& geometry, std::size_t count) {
+  const auto home = geometry.bucket_of(cache::block_id(kX));
   std::vector<BlockKey> found;
   for (std::uint64_t block = 0; found.size() < count; ++block) {
-    const auto other = geometry.bucket_of(block_id(key_of(block, kWords)));
-    if (other.rank == home.rank && other.offset == home.offset) found.push_back(key_of(block, kWords));
+    const auto other = geometry.bucket_of(cache::block_id(scenario::key_of(block, kWords)));
+    if (other.rank == home.rank && other.offset == home.offset) found.push_back(scenario::key_of(block, kWords));
   }
   return found;
 }
@@ -270,8 +282,8 @@ Exploration two_loaders(const CacheRules& rules) {
         int loaders = 0;
         const auto load = [&](Rank rank) {
           Parts& me = *nodes.parts[rank];
-          auto row = me.directory.find_or_claim(*me.channel, block_id(kX), me.soon());
-          if (!row || row->cell(0).state != Cell::State::invalid) return;
+          auto row = me.directory.find_or_claim(*me.channel, cache::block_id(kX), me.soon());
+          if (!row || row->cell(0).state != cache::Cell::State::invalid) return;
           if (me.directory.change(*me.channel, *row, 0, row->cell(0).loading_at({rank, 0}), me.soon())) ++loaders;
         };
         nodes.run(chooser, [](Rank) {}, {[&] { load(0); }, [&] { load(1); }});
@@ -293,9 +305,9 @@ Exploration claim_against_use(const CacheRules& rules) {
       [&](Chooser& chooser) -> std::optional<std::string> {
         Nodes nodes(2, rules);
         const auto blocks = blocks_of_one_bucket(nodes.geometry, 2);
-        const BlockId old = block_id(blocks[0]);
-        std::optional<Row> row;
-        std::optional<Row> found_again;
+        const cache::BlockId old = cache::block_id(blocks[0]);
+        std::optional<cache::Row> row;
+        std::optional<cache::Row> found_again;
         bool used = false;
         nodes.run(chooser,
                   [&](Rank rank) {
@@ -304,7 +316,7 @@ Exploration claim_against_use(const CacheRules& rules) {
                   },
                   {[&] {
                      Parts& me = *nodes.parts[0];
-                     (void)me.directory.find_or_claim(*me.channel, block_id(blocks[1]), me.soon());
+                     (void)me.directory.find_or_claim(*me.channel, cache::block_id(blocks[1]), me.soon());
                    },
                    [&] {
                      Parts& me = *nodes.parts[1];
@@ -316,7 +328,7 @@ Exploration claim_against_use(const CacheRules& rules) {
         std::optional<std::string> wrong;
         nodes.look([&](Parts& me) {
           const auto found = me.directory.find(*me.channel, old, me.soon());
-          const bool is_there = found && found->cell(0).state == Cell::State::loading;
+          const bool is_there = found && found->cell(0).state == cache::Cell::State::loading;
           if (used != is_there) wrong = used ? "a cell in use that no node finds" : "a cell that no node uses";
         });
         return wrong;
@@ -348,9 +360,9 @@ Exploration discard_against_hand_over(const CacheRules& rules) {
           me.fill(nodes.geometry, *slot, kX, 1);
           me.slot_index.arrived(kX, {*slot, 1}, me.fabric.now());
           if (rank != 0) return;
-          auto row = me.directory.find_or_claim(*me.channel, block_id(kX), me.soon());
+          auto row = me.directory.find_or_claim(*me.channel, cache::block_id(kX), me.soon());
           EXPECT_TRUE(me.directory.change(*me.channel, *row, 0, row->cell(0).loaded_at({0, *slot}), me.soon()));
-          me.alternative.record(*me.channel, block_id(kX), {1, *slot}, me.soon());
+          me.alternative.record(*me.channel, cache::block_id(kX), {1, *slot}, me.soon());
         };
         const auto drop = [&](Rank rank) {
           Parts& me = *nodes.parts[rank];
@@ -359,8 +371,8 @@ Exploration discard_against_hand_over(const CacheRules& rules) {
         nodes.run(chooser, set_up, {[&] { drop(0); }, [&] { drop(1); }});
         std::optional<std::string> wrong;
         nodes.look([&](Parts& me) {
-          const auto row = me.directory.find(*me.channel, block_id(kX), me.soon());
-          if (row && row->cell(0).state != Cell::State::invalid) wrong = "a cell names a dropped copy";
+          const auto row = me.directory.find(*me.channel, cache::block_id(kX), me.soon());
+          if (row && row->cell(0).state != cache::Cell::State::invalid) wrong = "a cell names a dropped copy";
         });
         return wrong;
       },

@@ -20,44 +20,44 @@ struct User : PageUser {
 
   [[nodiscard]] Deadline soon() const { return memory.fabric().in(std::chrono::seconds(1)); }
   /// The same in each word of the page.
-  bool put(std::uint64_t word = kValue, PageId page = 0) {
+  bool put(std::uint64_t word = kValue, gas::PageId page = 0) {
     std::vector<std::uint64_t> words(page_words(), word);
     return accessor.put({page, 0, LocalSpan(words.data(), 8 * words.size())}, soon()).done();
   }
   /// None where the words differ.
-  std::optional<std::uint64_t> get(PageId page = 0) {
+  std::optional<std::uint64_t> get(gas::PageId page = 0) {
     std::vector<std::uint64_t> words(page_words());
     const bool done = accessor.get({page, 0, LocalSpan(words.data(), 8 * words.size())}, soon()).done();
     return done && words.front() == words.back() ? std::optional(words.front()) : std::nullopt;
   }
-  bool own(PageId page = 0) { return mover.own({&page, 1}, soon()).pages == 1; }
+  bool own(gas::PageId page = 0) { return mover.own({&page, 1}, soon()).pages == 1; }
 
   [[nodiscard]] std::uint64_t page_words() const { return memory.layout().shape().page_bytes / 8; }
 };
 
 class Pages {
  public:
-  static constexpr Rank kRanks = 3;
+  static constexpr team::Rank kRanks = 3;
 
   /// `count` of them, and as many slots at each rank; or 2.
-  explicit Pages(const GasRules& rules, std::uint64_t count = 1, std::uint64_t words = 1)
+  explicit Pages(const gas::GasRules& rules, std::uint64_t count = 1, std::uint64_t words = 1)
       : rules_(rules), count_(count), words_(words), small_(kRanks, harsh()), memories_(kRanks), users(kRanks) {}
 
   /// Rank 1 knows where they are. The first has 0, the second kValue.
   void run(Chooser& chooser, const std::vector<std::function<void()>>& parts) {
     small_.run(
         chooser,
-        [&](Rank rank) {
-          const PageShape shape{.pages = count_,
-                                .page_bytes = 8 * words_,
-                                .slots = std::max<std::uint64_t>(count_, 2),
-                                .cached_places = count_};
-          memories_[rank] = std::make_unique<PageMemory>(small_.world.team(rank), "pages",
-                                                         PageSettings{shape, [](PageId) { return 0; }}, rules_);
+        [&](team::Rank rank) {
+          const gas::PageShape shape{.pages = count_,
+                                     .page_bytes = 8 * words_,
+                                     .slots = std::max<std::uint64_t>(count_, 2),
+                                     .cached_places = count_};
+          memories_[rank] = std::make_unique<gas::PageMemory>(
+              small_.world.team(rank), "pages", gas::PageSettings{shape, [](gas::PageId) { return 0; }}, rules_);
           users[rank] = std::make_unique<User>(*memories_[rank]);
           if (rank != 1) return;
           second = std::make_unique<User>(*memories_[1]);
-          for (PageId page = 0; page < count_; ++page) {
+          for (gas::PageId page = 0; page < count_; ++page) {
             EXPECT_EQ(users[1]->get(page), 0u);
             EXPECT_EQ(second->get(page), 0u);
           }
@@ -72,14 +72,14 @@ class Pages {
     EXPECT_TRUE(small_.world.run(kLong));
     return found;
   }
-  void on(Rank rank, std::function<void()> body) { small_.world.on(rank, std::move(body)); }
+  void on(team::Rank rank, std::function<void()> body) { small_.world.on(rank, std::move(body)); }
 
  private:
-  const GasRules rules_;
+  const gas::GasRules rules_;
   const std::uint64_t count_;
   const std::uint64_t words_;
   Small small_;
-  std::vector<std::unique_ptr<PageMemory>> memories_;
+  std::vector<std::unique_ptr<gas::PageMemory>> memories_;
 
  public:
   std::vector<std::unique_ptr<User>> users;  // by rank
@@ -94,7 +94,7 @@ void expect_never(const Exploration& exploration) {
 }
 
 // A put that returned is in the page.
-Exploration put_against_own(const GasRules& rules, std::uint64_t words = 1) {
+Exploration put_against_own(const gas::GasRules& rules, std::uint64_t words = 1) {
   return explore(
       [&](Chooser& chooser) -> std::optional<std::string> {
         Pages pages(rules, 1, words);
@@ -127,7 +127,7 @@ TEST(ExploreGas, ThePutAfterAMoveIsInThePage) {
 }
 
 // A hold grows with each page that is put to at once.
-Exploration puts_to_two_pages_against_own(const GasRules& rules) {
+Exploration puts_to_two_pages_against_own(const gas::GasRules& rules) {
   return explore(
       [&](Chooser& chooser) -> std::optional<std::string> {
         Pages pages(rules, 2);
@@ -135,7 +135,7 @@ Exploration puts_to_two_pages_against_own(const GasRules& rules) {
         bool done = false;
         const auto put_to_both = [&] {
           User& user = *pages.users[1];
-          for (const PageId page : {0U, 1U}) user.accessor.begin_put({page, 0, LocalSpan(word)});
+          for (const gas::PageId page : {0U, 1U}) user.accessor.begin_put({page, 0, LocalSpan(word)});
           done = user.accessor.finish(user.soon()).done();
         };
         pages.run(chooser, {[] {}, put_to_both, [&] { (void)pages.users[2]->own(); }});
@@ -149,7 +149,7 @@ TEST(ExploreGasRules, FindsAGrownHoldTakenForAnotherOne) {
 }
 
 // The page is moved, and its old slot used for another page, while it is being read.
-Exploration get_against_own_and_another_page_in_the_slot(const GasRules& rules, std::uint64_t words = 1) {
+Exploration get_against_own_and_another_page_in_the_slot(const gas::GasRules& rules, std::uint64_t words = 1) {
   return explore(
       [&](Chooser& chooser) -> std::optional<std::string> {
         Pages pages(rules, 2, words);

@@ -18,7 +18,7 @@ class Words {
   explicit Words(const Network& network = harsh()) : small_(2, network) {}
 
   struct Side {
-    std::unique_ptr<SymmetricRegion> memory;
+    std::unique_ptr<team::SymmetricRegion> memory;
     std::unique_ptr<Channel> channel;
     Fabric& fabric;
     [[nodiscard]] Deadline soon() const { return fabric.in(std::chrono::seconds(1)); }
@@ -27,7 +27,7 @@ class Words {
 
   void run(Chooser& chooser, const Program& first, const Program& second) {
     small_.run(chooser,
-               [this](Rank rank) {
+               [this](team::Rank rank) {
                  sides_[rank].emplace(small_.world.team(rank).allocate("words", 64),
                                       small_.world.fabric(rank).open_channel(), small_.world.fabric(rank));
                },

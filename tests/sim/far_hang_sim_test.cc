@@ -10,6 +10,8 @@
 namespace farside::sim {
 namespace {
 
+using team::Rank;
+
 using namespace std::chrono_literals;
 
 constexpr std::uint64_t kSeeds = 100;

@@ -24,8 +24,8 @@ namespace farside::sim {
 
 /// Everything about a run but its seed.
 struct FarScenario {
-  Rank nodes = 2;
-  Rank clients = 2;
+  team::Rank nodes = 2;
+  team::Rank clients = 2;
   std::uint64_t threads = 1;  ///< of each client
   far::SlabNumber slabs = 6;  ///< of each node
   std::uint64_t space_slabs = 3;
@@ -34,7 +34,7 @@ struct FarScenario {
   int rounds = 16;
   int pauses = 0;
   int stalls = 0;
-  Rank deaths = 0;            ///< of the last clients
+  team::Rank deaths = 0;      ///< of the last clients
   bool mistaken = false;      ///< a node takes the first client for dead
   bool node_dies = false;     ///< the last one
   bool another_dies = false;  ///< and when all is well again, the first one
@@ -62,10 +62,12 @@ class FarNodes {
   FarNodes(World& world, const FarScenario& scenario)
       : world_(world), scenario_(scenario), nodes_(scenario.nodes), left_(scenario.clients) {}
 
-  [[nodiscard]] Rank rank_of(std::size_t client) const { return static_cast<Rank>(scenario_.nodes + client); }
+  [[nodiscard]] team::Rank rank_of(std::size_t client) const {
+    return static_cast<team::Rank>(scenario_.nodes + client);
+  }
 
   /// What a node does until its clients have gone.
-  void lend(Rank rank) {
+  void lend(team::Rank rank) {
     Node& node = nodes_[rank];
     Fabric& fabric = world_.fabric(rank);
     node.channel = fabric.open_channel();
@@ -86,14 +88,14 @@ class FarNodes {
   }
 
   [[nodiscard]] bool all_lend() {
-    for (Rank rank = 0; rank < scenario_.nodes; ++rank) {
+    for (team::Rank rank = 0; rank < scenario_.nodes; ++rank) {
       if (nodes_[rank].lender == nullptr && world_.alive(rank)) return false;
     }
     return true;
   }
 
   /// A client comes to a node that lends. Throws Error when that died, or took the client for dead.
-  [[nodiscard]] std::unique_ptr<far::LentMemory> join(std::size_t client, Rank rank) {
+  [[nodiscard]] std::unique_ptr<far::LentMemory> join(std::size_t client, team::Rank rank) {
     Node& node = nodes_[rank];
     Fabric& fabric = world_.fabric(rank_of(client));
     node.holders[client] = node.lender->welcome();
@@ -109,15 +111,17 @@ class FarNodes {
   /// It closes its sockets.
   void leave(std::size_t client) { left_[client] = true; }
   /// The same, at one node, which it gave up.
-  void hang_up(Rank rank, std::size_t client) { given_up_.insert({rank, client}); }
-  [[nodiscard]] bool given_up(Rank rank, std::size_t client) const { return given_up_.contains({rank, client}); }
+  void hang_up(team::Rank rank, std::size_t client) { given_up_.insert({rank, client}); }
+  [[nodiscard]] bool given_up(team::Rank rank, std::size_t client) const { return given_up_.contains({rank, client}); }
 
-  void take_for_dead(Rank rank, std::size_t client) { mistaken_.insert({rank, client}); }
-  [[nodiscard]] bool takes_for_dead(Rank rank, std::size_t client) const { return mistaken_.contains({rank, client}); }
+  void take_for_dead(team::Rank rank, std::size_t client) { mistaken_.insert({rank, client}); }
+  [[nodiscard]] bool takes_for_dead(team::Rank rank, std::size_t client) const {
+    return mistaken_.contains({rank, client});
+  }
 
   /// What is wrong when all clients have gone, and whatever was late has landed: nothing may be left behind.
   [[nodiscard]] std::optional<std::string> look() {
-    for (Rank rank = 0; rank < scenario_.nodes; ++rank) {
+    for (team::Rank rank = 0; rank < scenario_.nodes; ++rank) {
       if (!world_.alive(rank)) continue;
       for (far::SlabNumber slab = 0; slab < scenario_.slabs; ++slab) {
         const auto word = nodes_[rank].table->word<AtomicWord>(far::word_offset(slab)).load();
@@ -164,7 +168,7 @@ class FarNodes {
     return true;
   }
 
-  void end_if_gone(Rank rank, std::size_t client) {
+  void end_if_gone(team::Rank rank, std::size_t client) {
     Node& node = nodes_[rank];
     if (node.holders[client] == 0 || node.ended[client]) return;
     const bool socket_ended = left_[client] || given_up(rank, client) || world_.fabric(rank).lost(rank_of(client));
@@ -183,9 +187,9 @@ class FarNodes {
   World& world_;
   const FarScenario& scenario_;
   std::vector<Node> nodes_;
-  std::vector<bool> left_;                           // by client
-  std::set<std::pair<Rank, std::size_t>> mistaken_;  // which node takes which client for dead
-  std::set<std::pair<Rank, std::size_t>> given_up_;  // which node was given up by which client
+  std::vector<bool> left_;                                 // by client
+  std::set<std::pair<team::Rank, std::size_t>> mistaken_;  // which node takes which client for dead
+  std::set<std::pair<team::Rank, std::size_t>> given_up_;  // which node was given up by which client
 };
 
 }  // namespace farside::sim

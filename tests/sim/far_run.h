@@ -36,7 +36,7 @@ class FarRun {
 
   /// What went wrong.
   std::optional<std::string> run() {
-    for (Rank rank = 0; rank < scenario_.nodes; ++rank) {
+    for (team::Rank rank = 0; rank < scenario_.nodes; ++rank) {
       world_.on(rank, [this, rank] { nodes_.lend(rank); });
     }
     for (std::size_t number = 0; number < clients_.size(); ++number) {
@@ -78,13 +78,13 @@ class FarRun {
   };
 
   [[nodiscard]] Scheduler& dice() { return world_.scheduler(); }
-  [[nodiscard]] Rank rank_of(std::size_t client) const { return nodes_.rank_of(client); }
+  [[nodiscard]] team::Rank rank_of(std::size_t client) const { return nodes_.rank_of(client); }
 
   // ---- Clients
 
   void live(std::size_t number) {
     Client& client = clients_[number];
-    const Rank rank = rank_of(number);
+    const team::Rank rank = rank_of(number);
     Fabric& fabric = world_.fabric(rank);
     while (!nodes_.all_lend()) fabric.sleep(kAwhile);
     if (dice().one_in(2)) fabric.sleep(dice().up_to(kLife));  // and takes what others left
@@ -94,7 +94,7 @@ class FarRun {
     client.pages.assign(shape.bytes / kPageBytes, Page{0});
     client.busy.resize(client.pages.size());
     client.discards.resize(scenario_.space_slabs);
-    for (Rank node = 0; node < scenario_.nodes; ++node) join(number, node);
+    for (team::Rank node = 0; node < scenario_.nodes; ++node) join(number, node);
     client.begun = true;
     client.working = scenario_.threads;
     for (std::uint64_t thread = 0; thread < scenario_.threads; ++thread) {
@@ -107,7 +107,7 @@ class FarRun {
     nodes_.leave(number);
   }
 
-  void join(std::size_t number, Rank rank) {
+  void join(std::size_t number, team::Rank rank) {
     if (!world_.alive(rank)) return;
     try {
       clients_[number].space->slabs().add(nodes_.join(number, rank));
@@ -296,7 +296,7 @@ class FarRun {
   bool may_lose(std::size_t number) {
     std::uint32_t dead = 0;
     std::uint32_t lost = 0;
-    for (Rank rank = 0; rank < scenario_.nodes; ++rank) {
+    for (team::Rank rank = 0; rank < scenario_.nodes; ++rank) {
       const bool is_dead = !world_.alive(rank) || nodes_.takes_for_dead(rank, number);
       dead += is_dead ? 1 : 0;
       lost += is_dead || nodes_.given_up(rank, number) ? 1 : 0;
@@ -317,31 +317,31 @@ class FarRun {
     }
     for (int i = 0; i < scenario_.stalls; ++i) {
       at_some_moment([this] {
-        const Rank from = any_rank();
-        const Rank to = any_rank();
+        const team::Rank from = any_rank();
+        const team::Rank to = any_rank();
         if (from == to || healed_) return;
         world_.wires().stall(world_.fabric(from).process(), world_.fabric(to).process(), any_stop());
       });
     }
     for (int i = 0; i < scenario_.hangs; ++i) {
-      at_some_moment([this] { hang(static_cast<Rank>(dice().random() % scenario_.nodes), any_stop()); });
+      at_some_moment([this] { hang(static_cast<team::Rank>(dice().random() % scenario_.nodes), any_stop()); });
     }
     if (scenario_.mistaken) {
       at_some_moment([this] {
         world_.pause(rank_of(0), any_stop());
-        nodes_.take_for_dead(static_cast<Rank>(dice().random() % scenario_.nodes), 0);
+        nodes_.take_for_dead(static_cast<team::Rank>(dice().random() % scenario_.nodes), 0);
       });
     }
     if (scenario_.node_dies) {
       at_some_moment([this] { world_.kill(scenario_.nodes - 1); });
     }
-    for (Rank i = 1; i <= scenario_.deaths; ++i) {
+    for (team::Rank i = 1; i <= scenario_.deaths; ++i) {
       at_some_moment([this, i] { world_.kill(world_.size() - i); });
     }
   }
 
   // As a stopped process does over TCP: what is sent to it is carried out when it continues, if at all.
-  void hang(Rank node, Duration duration) {
+  void hang(team::Rank node, Duration duration) {
     if (healed_) return;
     world_.pause(node, duration);
     const ProcessId process = world_.fabric(node).process();
@@ -354,7 +354,7 @@ class FarRun {
 
   /// Some last longer than every time-out.
   [[nodiscard]] Duration any_stop() { return dice().up_to(dice().one_in(4) ? 3 * kTimeout : kMaxStop); }
-  [[nodiscard]] Rank any_rank() { return static_cast<Rank>(dice().random() % world_.size()); }
+  [[nodiscard]] team::Rank any_rank() { return static_cast<team::Rank>(dice().random() % world_.size()); }
   [[nodiscard]] bool all_living(bool Client::*have) {
     for (std::size_t number = 0; number < clients_.size(); ++number) {
       if (!(clients_[number].*have) && world_.alive(rank_of(number))) return false;

@@ -15,8 +15,8 @@ FarScenario draw(std::uint64_t seed) {
   Scheduler dice(mix(seed));
   FarScenario scenario;
   scenario.copies = static_cast<std::uint32_t>(1 + dice.random() % 2);
-  scenario.nodes = static_cast<Rank>(2 + dice.random() % 2);
-  scenario.clients = static_cast<Rank>(1 + dice.random() % 2);
+  scenario.nodes = static_cast<team::Rank>(2 + dice.random() % 2);
+  scenario.clients = static_cast<team::Rank>(1 + dice.random() % 2);
   scenario.threads = 1 + dice.random() % 2;
   scenario.slabs = static_cast<far::SlabNumber>(dice.one_in(2) ? 16 : 3 + dice.random() % 4);
   scenario.network = draw_network(dice);
@@ -25,7 +25,7 @@ FarScenario draw(std::uint64_t seed) {
   if (dice.one_in(2)) {
     scenario.pauses = static_cast<int>(dice.random() % 8);
     scenario.stalls = static_cast<int>(dice.random() % 4);
-    scenario.deaths = static_cast<Rank>(dice.random() % 2);
+    scenario.deaths = static_cast<team::Rank>(dice.random() % 2);
     scenario.impatient = dice.one_in(2);
     scenario.mistaken = dice.one_in(4);
   }
@@ -62,7 +62,7 @@ FarScenario draw_leaving(std::uint64_t seed) {
   FarScenario scenario;
   scenario.clients = 2;
   scenario.slabs = 4;
-  scenario.deaths = static_cast<Rank>(dice.random() % 2);
+  scenario.deaths = static_cast<team::Rank>(dice.random() % 2);
   scenario.mistaken = scenario.deaths == 0;
   scenario.network = draw_network(dice);
   scenario.network.revoking_kills = dice.one_in(2);
@@ -113,8 +113,8 @@ FarScenario draw_hanging(std::uint64_t seed) {
   Scheduler dice(mix(seed));
   FarScenario scenario;
   scenario.copies = 2;
-  scenario.nodes = static_cast<Rank>(2 + dice.random() % 2);
-  scenario.clients = static_cast<Rank>(1 + dice.random() % 2);
+  scenario.nodes = static_cast<team::Rank>(2 + dice.random() % 2);
+  scenario.clients = static_cast<team::Rank>(1 + dice.random() % 2);
   scenario.threads = 1 + dice.random() % 2;
   scenario.slabs = 16;
   scenario.space_slabs = 2 + dice.random() % 5;

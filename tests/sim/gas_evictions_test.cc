@@ -16,7 +16,7 @@ constexpr std::uint64_t kSeeds = 100;
 
 // The actor stops between setting its hold and its WRITE, for longer than the lease, and another rank that wants the
 // page evicts it. The page's old owner then uses the slot again, which the actor could still write to.
-std::optional<std::string> violation(bool is_announced, Duration owners_deadline, const GasRules& rules = {}) {
+std::optional<std::string> violation(bool is_announced, Duration owners_deadline, const gas::GasRules& rules = {}) {
   Network network = harsh_but_prompt();
   network.revoking_kills = false;
   network.announces_evictions = is_announced;
@@ -34,8 +34,8 @@ std::optional<std::string> violation(bool is_announced, Duration owners_deadline
       while (!stopped) world.fabric(kOther).sleep(std::chrono::microseconds(1));
       stage.expect(stage.own(kOther), kOther, "the own");
       world.on(kOwner, [&] {
-        for (const PageId page : {2U, 3U}) {
-          Ended moved;
+        for (const gas::PageId page : {2U, 3U}) {
+          comm::Ended moved;
           const Time start = world.fabric(kOwner).now();
           do moved = stage.own(kOwner, page, owners_deadline);
           while (moved.outcome == Outcome::timed_out && world.fabric(kOwner).now() - start < 10 * kLease);
@@ -46,7 +46,7 @@ std::optional<std::string> violation(bool is_announced, Duration owners_deadline
     stage.finish("moving pages");
     if (!world.evicted(kActor)) stage.fail("the actor was not evicted");
     if (!world.alive(kActor)) stage.fail("the actor did not live on");
-    for (const PageId page : {0U, 2U, 3U}) stage.use_by_all(page);
+    for (const gas::PageId page : {0U, 2U, 3U}) stage.use_by_all(page);
     return stage.violation();
   });
 }
@@ -78,12 +78,12 @@ std::optional<std::string> violation_at_an_evicted_owner(bool is_announced) {
       stage.expect(stage.put(kActor), kActor, "a put");
     });
     stage.finish("moving a page");
-    for (const Rank rank : {kHome, kOther}) {
+    for (const team::Rank rank : {kHome, kOther}) {
       world.on(rank, [&, rank] { stage.expect(stage.get(rank), rank, "a get"); });
     }
     stage.finish("learning where a page is");
-    const auto expect_lost = [&](Rank rank) {
-      for (const Ended& ended : {stage.get(rank), stage.put(rank), stage.add(rank), stage.own(rank)}) {
+    const auto expect_lost = [&](team::Rank rank) {
+      for (const comm::Ended& ended : {stage.get(rank), stage.put(rank), stage.add(rank), stage.own(rank)}) {
         if (ended.outcome != Outcome::peer_lost || ended.lost != kActor) stage.fail("the page is not lost");
       }
     };
@@ -111,7 +111,7 @@ TEST(GasEvictions, WhatAnEvictedRankOwnsIsLostToTheEvictorAlsoWhereNoRankIsTold)
 GasScenario draw(std::uint64_t seed) {
   Scheduler dice(seed * 6151);
   GasScenario scenario;
-  scenario.ranks = 3 + static_cast<Rank>(dice.random() % 2);
+  scenario.ranks = 3 + static_cast<team::Rank>(dice.random() % 2);
   scenario.threads = 1 + dice.random() % 2;
   scenario.shape.pages = 1 + dice.random() % 4;
   scenario.shape.slots = scenario.shape.pages + 1;

@@ -24,17 +24,17 @@ namespace farside::sim {
 struct GasScenario {
   static constexpr std::uint64_t kMaxWords = 2;
 
-  Rank ranks = 3;
+  team::Rank ranks = 3;
   std::uint64_t threads = 1;  ///< of each rank
-  PageShape shape{.pages = 1, .page_bytes = 8 * kMaxWords, .slots = 2, .cached_places = 1};
+  gas::PageShape shape{.pages = 1, .page_bytes = 8 * kMaxWords, .slots = 2, .cached_places = 1};
   std::uint64_t rounds = 12;
   std::uint64_t one_in_owns = 3;
   int pauses = 0;
   int stalls = 0;
-  Rank deaths = 0;         ///< of the last ranks
+  team::Rank deaths = 0;   ///< of the last ranks
   bool impatient = false;  ///< some give up before they can know
   Network network;
-  GasRules rules;
+  gas::GasRules rules;
 
   [[nodiscard]] bool is_calm() const {
     return pauses + stalls == 0 && deaths == 0 && !impatient && !network.lands_late && !network.answers_late &&
@@ -44,7 +44,7 @@ struct GasScenario {
 
 /// Counts the classes of words and slots apart.
 inline void name_places(FaultCount& count, const GasScenario& scenario) {
-  const PageLayout layout(scenario.shape, scenario.ranks);
+  const gas::PageLayout layout(scenario.shape, scenario.ranks);
   count.call_places([layout](std::string_view /*region*/, std::uint64_t offset) -> std::string {
     if (offset >= layout.slot(0)) return "slot";
     return offset >= layout.first_entry() ? "entry of a page" : "word of a rank";
@@ -67,13 +67,13 @@ class GasRun {
 
   /// What went wrong.
   std::optional<std::string> run() {
-    for (Rank rank = 0; rank < scenario_.ranks; ++rank) {
+    for (team::Rank rank = 0; rank < scenario_.ranks; ++rank) {
       world_.on(rank, [this, rank] { live(rank); });
     }
     finish("at work");
     healed_ = true;
     world_.heal();
-    for (Rank rank = 0; rank < scenario_.ranks; ++rank) {
+    for (team::Rank rank = 0; rank < scenario_.ranks; ++rank) {
       if (!is_member(rank)) continue;
       world_.on(rank, [this, rank] {
         world_.fabric(rank).sleep(2 * scenario_.network.detection);
@@ -81,7 +81,7 @@ class GasRun {
       });
     }
     finish("learning who has died, and what of its puts has landed");
-    for (Rank rank = 0; rank < scenario_.ranks; ++rank) {
+    for (team::Rank rank = 0; rank < scenario_.ranks; ++rank) {
       if (is_member(rank)) world_.on(rank, [this, rank] { use_all(rank); });
       finish("using all pages");
     }
@@ -107,7 +107,7 @@ class GasRun {
     std::uint64_t seen = 0;  // the last value that was found
   };
   struct Side {
-    std::unique_ptr<PageMemory> memory;
+    std::unique_ptr<gas::PageMemory> memory;
     std::vector<std::unique_ptr<Worker>> workers;
   };
 
@@ -116,13 +116,13 @@ class GasRun {
   }
 
   /// A rank that was evicted and lives on may believe in outdated places, and that puts are visible which are not.
-  [[nodiscard]] bool is_member(Rank rank) { return world_.alive(rank) && !world_.evicted(rank); }
+  [[nodiscard]] bool is_member(team::Rank rank) { return world_.alive(rank) && !world_.evicted(rank); }
 
-  void live(Rank rank) {
+  void live(team::Rank rank) {
     Side& side = sides_[rank];
-    const auto first_owner = [this](PageId page) { return static_cast<Rank>((page + 1) % scenario_.ranks); };
-    side.memory = std::make_unique<PageMemory>(world_.team(rank), "pages",
-                                               PageSettings{scenario_.shape, first_owner, kLease}, scenario_.rules);
+    const auto first_owner = [this](gas::PageId page) { return static_cast<team::Rank>((page + 1) % scenario_.ranks); };
+    side.memory = std::make_unique<gas::PageMemory>(
+        world_.team(rank), "pages", gas::PageSettings{scenario_.shape, first_owner, kLease}, scenario_.rules);
     if (++ready_ == scenario_.ranks) schedule_faults();
     side.workers.resize(scenario_.threads);
     for (auto& worker : side.workers) {
@@ -144,21 +144,21 @@ class GasRun {
     }
     for (int i = 0; i < scenario_.stalls; ++i) {
       at_some_moment([this] {
-        const Rank from = any_rank();
-        const Rank to = any_rank();
+        const team::Rank from = any_rank();
+        const team::Rank to = any_rank();
         if (from == to) return;
         world_.wires().stall(world_.fabric(from).process(), world_.fabric(to).process(), any_stop());
       });
     }
-    for (Rank i = 1; i <= scenario_.deaths; ++i) {
+    for (team::Rank i = 1; i <= scenario_.deaths; ++i) {
       at_some_moment([this, i] { end(scenario_.ranks - i); });
     }
   }
 
   // It dies, or the others take it for dead.
-  void end(Rank victim) {
+  void end(team::Rank victim) {
     if (dice_.one_in(3)) return world_.kill(victim);
-    for (Rank rank = 0; rank < scenario_.ranks; ++rank) {
+    for (team::Rank rank = 0; rank < scenario_.ranks; ++rank) {
       if (rank != victim) (void)world_.team(rank).evict(victim, world_.fabric(rank).in(kTimeout));
     }
   }
@@ -180,9 +180,9 @@ class GasRun {
     }
   }
 
-  void get(Worker& worker, PageId page, Deadline deadline) {
+  void get(Worker& worker, gas::PageId page, Deadline deadline) {
     Transfer transfer(*this, page, false);
-    const std::vector<PagePart> parts = transfer.parts(scenario_.network);
+    const std::vector<gas::PagePart> parts = transfer.parts(scenario_.network);
     ended(worker, transfer,
           parts.size() > 1 || dice_.one_in(2) ? worker.accessor.get(parts, deadline)
                                               : worker.accessor.get(parts.front(), deadline));
@@ -190,17 +190,17 @@ class GasRun {
   }
 
   // Words that atomics touch are changed by atomics only: the second of each page, or all of each second page.
-  [[nodiscard]] bool is_atomic(PageId page, std::uint64_t word) const {
+  [[nodiscard]] bool is_atomic(gas::PageId page, std::uint64_t word) const {
     return words_ == 1 ? page % 2 == 1 : word == 1;
   }
-  void change(Worker& worker, PageId page, Deadline deadline) {
+  void change(Worker& worker, gas::PageId page, Deadline deadline) {
     const std::uint64_t word = dice_.random() % words_;
     if (!is_atomic(page, word)) {
       Transfer transfer(*this, page, true);
       return ended(worker, transfer, worker.accessor.put(transfer.whole(), deadline));
     }
     WordHistory& history = histories_[page * words_ + word];
-    Old<std::uint64_t> old{};
+    comm::Old<std::uint64_t> old{};
     std::size_t number = 0;
     if (dice_.one_in(3)) {
       const std::uint64_t value = ++values_ << 32U;
@@ -218,7 +218,7 @@ class GasRun {
 
   /// What a get or put brings, and how it is known to the words' histories.
   struct Transfer {
-    Transfer(GasRun& run, PageId of_page, bool puts) : page(of_page), is_put(puts) {
+    Transfer(GasRun& run, gas::PageId of_page, bool puts) : page(of_page), is_put(puts) {
       const std::uint64_t begin = ++run.moment_;
       count = is_put ? 1 : run.words_;
       if (is_put) words[0] = run.next_value();
@@ -230,22 +230,22 @@ class GasRun {
              .repeats = is_put && run.scenario_.network.stores_twice});
       }
     }
-    [[nodiscard]] PagePart whole() { return {page, 0, LocalSpan(words.data(), 8 * count)}; }
+    [[nodiscard]] gas::PagePart whole() { return {page, 0, LocalSpan(words.data(), 8 * count)}; }
     /// One part, or one for each word where words are split that do not travel alone.
-    [[nodiscard]] std::vector<PagePart> parts(const Network& network) {
+    [[nodiscard]] std::vector<gas::PagePart> parts(const Network& network) {
       if (network.grain_bytes >= 8) return {whole()};
-      std::vector<PagePart> parts;
+      std::vector<gas::PagePart> parts;
       for (std::uint64_t word = 0; word < count; ++word) parts.push_back({page, 8 * word, LocalSpan(words[word])});
       return parts;
     }
 
-    PageId page;
+    gas::PageId page;
     bool is_put;
     std::uint64_t count;
     std::array<std::uint64_t, GasScenario::kMaxWords> words{};
     std::array<std::size_t, GasScenario::kMaxWords> numbers{};
   };
-  void ended(Worker& worker, const Transfer& transfer, const Ended& ended) {
+  void ended(Worker& worker, const Transfer& transfer, const comm::Ended& ended) {
     expect(ended);
     if (!ended.done() || !is_member(worker.memory.self())) return;
     const std::uint64_t end = ++moment_;
@@ -257,29 +257,29 @@ class GasRun {
   // Several pages at once.
   void transfer(Worker& worker) {
     std::vector<std::unique_ptr<Transfer>> transfers;
-    for (const PageId page : any_pages()) {
+    for (const gas::PageId page : any_pages()) {
       transfers.push_back(std::make_unique<Transfer>(*this, page, !is_atomic(page, 0) && dice_.one_in(2)));
       Transfer& transfer = *transfers.back();
       if (transfer.is_put) {
         worker.accessor.begin_put(transfer.whole());
       } else {
-        for (const PagePart& part : transfer.parts(scenario_.network)) worker.accessor.begin_get(part);
+        for (const gas::PagePart& part : transfer.parts(scenario_.network)) worker.accessor.begin_get(part);
       }
     }
-    const Ended all = worker.accessor.finish(deadline(worker));
+    const comm::Ended all = worker.accessor.finish(deadline(worker));
     for (const auto& transfer : transfers) ended(worker, *transfer, all);
   }
 
-  void own(Worker& worker, const std::vector<PageId>& pages) {
+  void own(Worker& worker, const std::vector<gas::PageId>& pages) {
     expect(worker.mover.own(pages, deadline(worker)).ended);
   }
 
   // Stores in a page that is here, as a program does that has a span of it. Meanwhile it stays here.
-  void pin(Worker& worker, PageId page) {
+  void pin(Worker& worker, gas::PageId page) {
     const auto found = worker.accessor.find(page, deadline(worker));
     if (!found.ended.done() || found.known->place.owner != worker.memory.team().rank()) return;
-    const KnownPlace known = *found.known;
-    Holder holder(worker.memory, worker.accessor.channel(), Holder::For::a_span);
+    const gas::KnownPlace known = *found.known;
+    gas::Holder holder(worker.memory, worker.accessor.channel(), gas::Holder::For::a_span);
     if (!holder.cover(page, known.sampled)) return;
     if (!is_atomic(page, 0)) {
       const std::uint64_t value = next_value();
@@ -296,22 +296,22 @@ class GasRun {
       holder.let_go();
     }
   }
-  void look_for_move(Worker& worker, const KnownPlace& pinned) {
-    Location place;
+  void look_for_move(Worker& worker, const gas::KnownPlace& pinned) {
+    gas::Location place;
     const auto limit = worker.memory.fabric().in(kTimeout);
     if (!worker.accessor.directory().look({&pinned.page, 1}, {&place, 1}, limit).done()) return;
     if (place.owner != pinned.place.owner || place.slot != pinned.place.slot) fail("a pinned page was moved");
   }
 
   // Where nothing is late and no rank stops, nothing fails.
-  void expect(const Ended& ended) {
+  void expect(const comm::Ended& ended) {
     if (scenario_.is_calm() && !ended.done()) fail("something " + std::string(to_string(ended.outcome)));
   }
 
   // ---- When all faults are over
 
   // Whatever a living rank has given up is over.
-  void settle(Rank rank) {
+  void settle(team::Rank rank) {
     for (const auto& worker : sides_[rank].workers) {
       worker->accessor.settle(worker->memory.fabric().in(kSettleTimeout));
       if (worker->accessor.is_in_doubt()) fail("rank " + std::to_string(rank) + " holds what it has given up");
@@ -319,11 +319,11 @@ class GasRun {
   }
 
   // Every page whose home and owner live can be used, and moved.
-  void use_all(Rank rank) {
+  void use_all(team::Rank rank) {
     Worker& worker = *sides_[rank].workers.front();
     const auto soon = [&] { return worker.memory.fabric().in(kTimeout); };
     const std::size_t living = count_living();
-    for (PageId page = 0; page < scenario_.shape.pages; ++page) {
+    for (gas::PageId page = 0; page < scenario_.shape.pages; ++page) {
       if (!is_member(worker.memory.layout().home_of(page))) continue;
       if (!is_member(place_of(worker, page).owner)) continue;
       const std::string whose = " page " + std::to_string(page) + " by rank " + std::to_string(rank);
@@ -340,15 +340,15 @@ class GasRun {
     }
     if (count_living() != living) fail("rank " + std::to_string(rank) + " took a living rank for dead");
   }
-  Location place_of(Worker& worker, PageId page) {
-    Location place;
+  gas::Location place_of(Worker& worker, gas::PageId page) {
+    gas::Location place;
     const auto limit = worker.memory.fabric().in(kTimeout);
     if (!worker.accessor.directory().look({&page, 1}, {&place, 1}, limit).done()) fail("no answer from a home");
     return place;
   }
   std::size_t count_living() {
     std::size_t living = 0;
-    for (Rank rank = 0; rank < scenario_.ranks; ++rank) living += is_member(rank) ? 1 : 0;
+    for (team::Rank rank = 0; rank < scenario_.ranks; ++rank) living += is_member(rank) ? 1 : 0;
     return living;
   }
 
@@ -359,13 +359,13 @@ class GasRun {
     const std::uint64_t value = ++values_;
     return value << 32U | value;
   }
-  [[nodiscard]] Rank any_rank() { return static_cast<Rank>(dice_.random() % scenario_.ranks); }
+  [[nodiscard]] team::Rank any_rank() { return static_cast<team::Rank>(dice_.random() % scenario_.ranks); }
   /// Some last longer than every time-out.
   [[nodiscard]] Duration any_stop() { return dice_.up_to(dice_.one_in(4) ? 3 * kTimeout : 4 * kLease); }
-  [[nodiscard]] PageId any_page() { return dice_.random() % scenario_.shape.pages; }
-  [[nodiscard]] std::vector<PageId> any_pages() {
-    std::vector<PageId> pages{any_page()};
-    for (PageId page = 0; page < scenario_.shape.pages; ++page) {
+  [[nodiscard]] gas::PageId any_page() { return dice_.random() % scenario_.shape.pages; }
+  [[nodiscard]] std::vector<gas::PageId> any_pages() {
+    std::vector<gas::PageId> pages{any_page()};
+    for (gas::PageId page = 0; page < scenario_.shape.pages; ++page) {
       if (page != pages.front() && dice_.one_in(2)) pages.push_back(page);
     }
     return pages;
@@ -386,7 +386,7 @@ class GasRun {
   std::vector<Side> sides_;
   std::uint64_t moment_ = 0;
   std::uint64_t values_ = 0;
-  Rank ready_ = 0;
+  team::Rank ready_ = 0;
   bool healed_ = false;
   std::optional<std::string> violation_;
 };

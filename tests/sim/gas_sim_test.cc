@@ -15,7 +15,7 @@ constexpr std::uint64_t kSeeds = 500;
 GasScenario draw(std::uint64_t seed) {
   Scheduler dice(seed * 7919);
   GasScenario scenario;
-  scenario.ranks = 2 + static_cast<Rank>(dice.random() % 3);
+  scenario.ranks = 2 + static_cast<team::Rank>(dice.random() % 3);
   scenario.threads = 1 + dice.random() % 2;
   scenario.shape.pages = 1 + dice.random() % 4;
   scenario.shape.page_bytes = 8 * (1 + dice.random() % 2);
@@ -37,7 +37,7 @@ GasScenario draw(std::uint64_t seed) {
   return scenario;
 }
 
-std::optional<std::string> violation(const GasRules& rules) {
+std::optional<std::string> violation(const gas::GasRules& rules) {
   return first_violation(kSeeds, [&](std::uint64_t seed) {
     GasScenario scenario = draw(seed);
     scenario.rules = rules;
@@ -45,7 +45,7 @@ std::optional<std::string> violation(const GasRules& rules) {
   });
 }
 
-bool caught(const GasRules& rules) { return noticed(violation(rules)); }
+bool caught(const gas::GasRules& rules) { return noticed(violation(rules)); }
 
 TEST(GasSim, KeepsItsPromisesUnderEverySeed) {
   const auto run = [](std::uint64_t seed, FaultCount& count) {

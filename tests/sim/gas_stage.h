@@ -12,12 +12,12 @@
 
 namespace farside::sim {
 
-inline constexpr Rank kRanks = 4;
-inline constexpr Rank kHome = 0;   // of page 0
-inline constexpr Rank kActor = 1;  // it stops
-inline constexpr Rank kOther = 2;
-inline constexpr Rank kOwner = 3;  // of page 0, in the beginning
-inline constexpr PageId kPages = 4;
+inline constexpr team::Rank kRanks = 4;
+inline constexpr team::Rank kHome = 0;   // of page 0
+inline constexpr team::Rank kActor = 1;  // it stops
+inline constexpr team::Rank kOther = 2;
+inline constexpr team::Rank kOwner = 3;  // of page 0, in the beginning
+inline constexpr gas::PageId kPages = 4;
 inline constexpr Duration kLease = std::chrono::milliseconds(5);
 
 /// Nothing is late, so nothing may fail but because of the rank that stops.
@@ -35,13 +35,13 @@ inline Network harsh_but_prompt() {
 /// one that is added to.
 class Stage {
  public:
-  Stage(std::uint64_t seed, const Network& network, const GasRules& rules) : world(seed, kRanks, network) {
-    const PageShape shape{.pages = kPages, .page_bytes = 16, .slots = 2, .cached_places = kPages};
-    const auto first_owner = [](PageId page) { return std::array{kOwner, kActor, kOther, kHome}.at(page); };
-    for (Rank rank = 0; rank < kRanks; ++rank) {
+  Stage(std::uint64_t seed, const Network& network, const gas::GasRules& rules) : world(seed, kRanks, network) {
+    const gas::PageShape shape{.pages = kPages, .page_bytes = 16, .slots = 2, .cached_places = kPages};
+    const auto first_owner = [](gas::PageId page) { return std::array{kOwner, kActor, kOther, kHome}.at(page); };
+    for (team::Rank rank = 0; rank < kRanks; ++rank) {
       world.on(rank, [=, this] {
-        memories_[rank] =
-            std::make_unique<PageMemory>(world.team(rank), "pages", PageSettings{shape, first_owner, kLease}, rules);
+        memories_[rank] = std::make_unique<gas::PageMemory>(world.team(rank), "pages",
+                                                            gas::PageSettings{shape, first_owner, kLease}, rules);
         users_[rank] = std::make_unique<PageUser>(*memories_[rank]);
         if (!get(rank, 0, kLimit).done()) fail("the first get did not end");
       });
@@ -51,35 +51,37 @@ class Stage {
 
   // By a thread of `rank`. What a rank that was evicted finds says nothing: it may know outdated places only.
 
-  Ended get(Rank rank, PageId page = 0, Duration patience = kLongTimeout) {
+  comm::Ended get(team::Rank rank, gas::PageId page = 0, Duration patience = kLongTimeout) {
     std::array<std::uint64_t, 2> words{};
     std::array<std::size_t, 2> numbers{};
     for (const std::size_t word : {0, 1}) numbers[word] = history(page, word).begin({.begin = ++moment_});
-    const Ended ended = user(rank).accessor.get({page, 0, LocalSpan(words)}, user(rank).memory.fabric().in(patience));
+    const comm::Ended ended =
+        user(rank).accessor.get({page, 0, LocalSpan(words)}, user(rank).memory.fabric().in(patience));
     if (!ended.done() || world.evicted(rank)) return ended;
     ++moment_;
     for (const std::size_t word : {0, 1}) history(page, word).end(numbers[word], moment_, words[word]);
     return ended;
   }
-  Ended put(Rank rank, PageId page = 0, Duration limit = kLongTimeout) {
+  comm::Ended put(team::Rank rank, gas::PageId page = 0, Duration limit = kLongTimeout) {
     std::uint64_t value = ++values_;
     const auto number =
         history(page, 0).begin({.kind = WordAction::Kind::put, .value = value, .begin = ++moment_, .repeats = true});
-    const Ended ended = user(rank).accessor.put({page, 0, LocalSpan(value)}, user(rank).memory.fabric().in(limit));
+    const comm::Ended ended =
+        user(rank).accessor.put({page, 0, LocalSpan(value)}, user(rank).memory.fabric().in(limit));
     if (ended.done() && !world.evicted(rank)) history(page, 0).end(number, ++moment_);
     return ended;
   }
-  Ended add(Rank rank, PageId page = 0) {
+  comm::Ended add(team::Rank rank, gas::PageId page = 0) {
     const auto number = history(page, 1).begin({.kind = WordAction::Kind::add, .value = 1, .begin = ++moment_});
-    const Old<std::uint64_t> old = user(rank).accessor.fetch_add(page, 8, 1, soon(rank));
+    const comm::Old<std::uint64_t> old = user(rank).accessor.fetch_add(page, 8, 1, soon(rank));
     if (old.ended.done() && !world.evicted(rank)) history(page, 1).end(number, ++moment_, old.value);
     return old.ended;
   }
-  Ended own(Rank rank, PageId page = 0, Duration limit = kLongTimeout) {
+  comm::Ended own(team::Rank rank, gas::PageId page = 0, Duration limit = kLongTimeout) {
     return user(rank).mover.own({&page, 1}, user(rank).memory.fabric().in(limit)).ended;
   }
   /// What `rank` did with `page` is done, unless the page was at a rank that has died.
-  void expect(const Ended& ended, Rank rank, const std::string& what, PageId page = 0) {
+  void expect(const comm::Ended& ended, team::Rank rank, const std::string& what, gas::PageId page = 0) {
     if (ended.done() || (ended.outcome == Outcome::peer_lost && !world.alive(owner(rank, page)))) return;
     fail(what + " by rank " + std::to_string(rank) + ": " + std::string(to_string(ended.outcome)));
   }
@@ -90,9 +92,9 @@ class Stage {
     if (!world.run(kLimit)) fail("threads were still " + at + " when the time was over");
   }
   /// Each rank that lives and was not evicted uses `page` and moves it, when all that is late has come.
-  void use_by_all(PageId page = 0) {
+  void use_by_all(gas::PageId page = 0) {
     world.heal();
-    for (Rank rank = 0; rank < kRanks; ++rank) {
+    for (team::Rank rank = 0; rank < kRanks; ++rank) {
       world.fabric(rank).before_each({});
       if (!world.alive(rank) || world.evicted(rank)) continue;
       world.on(rank, [=, this] {
@@ -123,18 +125,18 @@ class Stage {
   static constexpr Duration kLongTimeout = std::chrono::seconds(1);
   static constexpr Duration kLimit = std::chrono::seconds(60);
 
-  [[nodiscard]] Rank owner(Rank as_seen_by, PageId page) {
-    Location place;
+  [[nodiscard]] team::Rank owner(team::Rank as_seen_by, gas::PageId page) {
+    gas::Location place;
     if (!user(as_seen_by).accessor.directory().look({&page, 1}, {&place, 1}, soon(as_seen_by)).done()) {
       fail("no answer from a home");
     }
     return place.owner;
   }
-  [[nodiscard]] PageUser& user(Rank rank) { return *users_[rank]; }
-  [[nodiscard]] Deadline soon(Rank rank) { return user(rank).memory.fabric().in(kLongTimeout); }
-  [[nodiscard]] WordHistory& history(PageId page, std::size_t word) { return histories_[2 * page + word]; }
+  [[nodiscard]] PageUser& user(team::Rank rank) { return *users_[rank]; }
+  [[nodiscard]] Deadline soon(team::Rank rank) { return user(rank).memory.fabric().in(kLongTimeout); }
+  [[nodiscard]] WordHistory& history(gas::PageId page, std::size_t word) { return histories_[2 * page + word]; }
 
-  std::array<std::unique_ptr<PageMemory>, kRanks> memories_;
+  std::array<std::unique_ptr<gas::PageMemory>, kRanks> memories_;
   std::array<std::unique_ptr<PageUser>, kRanks> users_;
   std::array<WordHistory, 2 * kPages> histories_;
   std::uint64_t moment_ = 0;

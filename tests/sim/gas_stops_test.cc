@@ -24,7 +24,7 @@ struct Scene {
   Stop stop;
   Meanwhile meanwhile;
   bool is_stale;  ///< the page has moved since the actor learned of its place
-  GasRules rules;
+  gas::GasRules rules;
 };
 
 struct Played {
@@ -86,7 +86,7 @@ std::optional<std::string> violation(const Scene& scene, std::uint64_t& most_ste
   });
 }
 
-std::optional<std::string> violation(Doing doing, const GasRules& rules = {}) {
+std::optional<std::string> violation(Doing doing, const gas::GasRules& rules = {}) {
   constexpr std::array kStops{"for a while", "for long", "for good"};
   std::uint64_t most_steps = 0;
   for (const Stop stop : {Stop::for_a_while, Stop::for_long, Stop::for_good}) {
@@ -139,17 +139,18 @@ void put_and_die(Stage& stage) {
 }
 
 // It lands when the page has been copied, but not yet published: who found it there would miss it afterwards.
-std::optional<std::string> violation_of_a_put_after_the_copy(const GasRules& rules) {
+std::optional<std::string> violation_of_a_put_after_the_copy(const gas::GasRules& rules) {
   return first_violation(kSeeds, [&](std::uint64_t seed) {
     Stage stage(seed, late(2 * kLease), rules);
     World& world = stage.world;
     put_and_die(stage);
     bool moved = false;
     world.fabric(kOther).before_each([&](const Operation* operation) {
-      const bool publishes = operation != nullptr && operation->kind == Operation::Kind::compare_swap &&
-                             operation->region->peer() == kHome &&
-                             Location::from_word(operation->operand) ==
-                                 Location::from_word(operation->expected).moved_to(kOther, operation->operand & 1U);
+      const bool publishes =
+          operation != nullptr && operation->kind == Operation::Kind::compare_swap &&
+          operation->region->peer() == kHome &&
+          gas::Location::from_word(operation->operand) ==
+              gas::Location::from_word(operation->expected).moved_to(kOther, operation->operand & 1U);
       if (publishes) world.pause(kOther, kLease / 2);
     });
     world.on(kOther, [&] {
@@ -175,7 +176,7 @@ TEST(GasStopsRules, CatchesGetsFromWhereADeadRanksPutsMayLand) {
 }
 
 // It lands when the page has moved, and its old slot may have been filled with another.
-std::optional<std::string> violation_of_a_put_into_a_reused_slot(const GasRules& rules) {
+std::optional<std::string> violation_of_a_put_into_a_reused_slot(const gas::GasRules& rules) {
   return first_violation(kSeeds, [&](std::uint64_t seed) {
     Stage stage(seed, late(8 * kLease), rules);
     World& world = stage.world;
@@ -184,11 +185,11 @@ std::optional<std::string> violation_of_a_put_into_a_reused_slot(const GasRules&
       while (world.alive(kActor)) world.fabric(kOther).sleep(std::chrono::microseconds(1));
       stage.expect(stage.own(kOther), kOther, "the own");
       world.on(kOwner, [&] {
-        for (const PageId page : {2U, 3U}) stage.expect(stage.own(kOwner, page), kOwner, "an own", page);
+        for (const gas::PageId page : {2U, 3U}) stage.expect(stage.own(kOwner, page), kOwner, "an own", page);
       });
     });
     stage.finish("moving pages");
-    for (const PageId page : {0U, 2U, 3U}) stage.use_by_all(page);
+    for (const gas::PageId page : {0U, 2U, 3U}) stage.use_by_all(page);
     return stage.violation();
   });
 }
@@ -201,7 +202,7 @@ TEST(GasStopsRules, CatchesASlotThatIsFreeBeforeADeadRankIsCutOff) {
 
 // The link to the owner is down for longer than the lease, and the put's deadline is shorter than both. Meanwhile
 // another rank wants the page, and the owner uses its slots again.
-std::optional<std::string> violation_of_a_put_given_up(const GasRules& rules) {
+std::optional<std::string> violation_of_a_put_given_up(const gas::GasRules& rules) {
   Network network = harsh_but_prompt();
   network.replaces_links = network.flushes_replace_links = false;  // what was given up lands when the link is back
   network.needs_calls_for_progress = false;
@@ -216,12 +217,12 @@ std::optional<std::string> violation_of_a_put_given_up(const GasRules& rules) {
       world.fabric(kOther).sleep(kLease / 4);
       stage.expect(stage.own(kOther), kOther, "the own");
       world.on(kOwner, [&] {
-        for (const PageId page : {2U, 3U}) stage.expect(stage.own(kOwner, page), kOwner, "an own", page);
+        for (const gas::PageId page : {2U, 3U}) stage.expect(stage.own(kOwner, page), kOwner, "an own", page);
       });
     });
     stage.finish("moving pages");
-    for (const PageId page : {0U, 2U, 3U}) stage.use_by_all(page);
-    for (Rank rank = 0; rank < kRanks; ++rank) {
+    for (const gas::PageId page : {0U, 2U, 3U}) stage.use_by_all(page);
+    for (team::Rank rank = 0; rank < kRanks; ++rank) {
       if (!world.alive(rank)) stage.fail("rank " + std::to_string(rank) + " was evicted");
     }
     return stage.violation();

@@ -23,7 +23,7 @@ KvScenario draw(std::uint64_t seed) {
   Scheduler dice(seed * 7919);
   KvScenario scenario;
   scenario.servers = kServers;
-  scenario.clients = 2 + static_cast<Rank>(dice.random() % 3);
+  scenario.clients = 2 + static_cast<team::Rank>(dice.random() % 3);
   scenario.rounds = 4;
   if (dice.one_in(2)) scenario.most_skew = std::chrono::milliseconds(10);
   if (dice.one_in(2)) scenario.patience = std::chrono::microseconds(300);  // so that servers often ask each other
@@ -31,7 +31,7 @@ KvScenario draw(std::uint64_t seed) {
   if (dice.one_in(2)) {
     scenario.pauses = static_cast<int>(dice.random() % 4);
     scenario.stalls = static_cast<int>(dice.random() % 4);
-    scenario.deaths = static_cast<Rank>(dice.random() % 2);
+    scenario.deaths = static_cast<team::Rank>(dice.random() % 2);
   }
   if (dice.one_in(3)) {  // stops longer than time-outs
     scenario.timeout = std::chrono::milliseconds(1) + dice.up_to(std::chrono::milliseconds(2));

@@ -12,8 +12,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr Rank kStandby = 0;
-constexpr Rank kSession = 1;
+constexpr team::Rank kStandby = 0;
+constexpr team::Rank kSession = 1;
 constexpr std::uint64_t kEpoch = 0;
 constexpr std::uint64_t kOther = 64;
 
@@ -32,7 +32,7 @@ std::uint64_t told_epoch(std::uint64_t seed) {
   network.clocks_drift = false;
   World world(seed, 2, network);
   std::uint64_t told = 0;
-  for (const Rank rank : {kStandby, kSession}) {
+  for (const team::Rank rank : {kStandby, kSession}) {
     world.on(rank, [&, rank] {
       Fabric& fabric = world.fabric(rank);
       const auto words = world.team(rank).allocate("words", 128);
@@ -61,7 +61,7 @@ TEST(KvEpochWords, ReachASessionWhoseLinkWasReplacedBefore) {
 // What cannot be reached may believe the primary until its access is gone.
 TEST(KvEpochWords, AreWrittenWhenASessionThatDoesNotAnswerIsCutOff) {
   World world(1, 2, Network{});
-  for (const Rank rank : {kStandby, kSession}) {
+  for (const team::Rank rank : {kStandby, kSession}) {
     world.on(rank, [&, rank] {
       auto& fabric = world.fabric(rank);
       const auto words = world.team(rank).allocate("words", 128);

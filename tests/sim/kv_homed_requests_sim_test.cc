@@ -16,6 +16,8 @@
 namespace farside::sim {
 namespace {
 
+using team::Rank;
+
 using namespace std::chrono_literals;
 using kv::Homes;
 using kv::MailboxEnd;
@@ -49,7 +51,7 @@ Message message_of(const std::string& text) {
 struct Side {
   World& world;
   Fabric& fabric;
-  const SymmetricRegion& words;
+  const team::SymmetricRegion& words;
   std::array<Server, 2>& servers;
   Homes::StandbyIs& standby_is;
   kv::HomedRequests& requests;
@@ -120,12 +122,12 @@ class PartitionRun {
     ask(*channel, *words, *rings);
     is_over_ = true;
   }
-  [[nodiscard]] static MailboxEnd end(const SymmetricRegion& rings, Rank other, Rank seat) {
+  [[nodiscard]] static MailboxEnd end(const team::SymmetricRegion& rings, Rank other, Rank seat) {
     const std::uint64_t offset = seat * kShape.ring_bytes();
     return {.own = &rings.local(), .own_offset = offset, .other = &rings.of(other), .other_offset = offset};
   }
 
-  void serve(Rank seat, Channel& channel, const SymmetricRegion& rings) {
+  void serve(Rank seat, Channel& channel, const team::SymmetricRegion& rings) {
     Fabric& fabric = world_.fabric(seat);
     Server& me = servers_.at(seat);
     kv::ServedMailbox mailbox(fabric, channel, end(rings, kSession, seat), kShape, kv::Waking::polled);
@@ -136,7 +138,7 @@ class PartitionRun {
     }
   }
 
-  void ask(Channel& channel, const SymmetricRegion& words, const SymmetricRegion& rings) {
+  void ask(Channel& channel, const team::SymmetricRegion& words, const team::SymmetricRegion& rings) {
     Fabric& fabric = world_.fabric(kSession);
     Homes::Home home{.primary = {},
                      .standby = {},

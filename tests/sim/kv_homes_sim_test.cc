@@ -16,9 +16,9 @@ namespace {
 using namespace std::chrono_literals;
 using kv::Homes;
 
-constexpr Rank kSession = 0;
-constexpr Rank kPrimary = 1;
-constexpr Rank kStandby = 2;
+constexpr team::Rank kSession = 0;
+constexpr team::Rank kPrimary = 1;
+constexpr team::Rank kStandby = 2;
 constexpr std::uint64_t kEpoch = 0;  // where the words are, in each process's region
 constexpr std::uint64_t kAlone = 64;
 
@@ -44,7 +44,7 @@ class SlowSource final : public kv::VersionSource {
 struct Side {
   Fabric& fabric;
   Wires& wires;
-  const SymmetricRegion& words;
+  const team::SymmetricRegion& words;
   Homes& homes;
 
   /// By the session's clock.
@@ -66,7 +66,7 @@ void on_a_session(const std::function<void(Side&)>& deed) {
   Network network;
   network.lands_late = network.answers_late = network.stalls_before_posting = network.clocks_drift = false;
   World world(1, 3, network);
-  for (const Rank rank : {kSession, kPrimary, kStandby}) {
+  for (const team::Rank rank : {kSession, kPrimary, kStandby}) {
     world.on(rank, [&, rank] {
       Fabric& fabric = world.fabric(rank);
       const auto words = world.team(rank).allocate("words", 128);

@@ -15,6 +15,8 @@
 namespace farside::kv {
 namespace {
 
+using team::Rank;
+
 using sim::Fault;
 using sim::Network;
 using sim::World;
@@ -213,7 +215,7 @@ class Run {
 
   const MailboxScenario scenario_;
   World world_;
-  std::array<std::unique_ptr<SymmetricRegion>, kRanks> memory_;
+  std::array<std::unique_ptr<team::SymmetricRegion>, kRanks> memory_;
   std::array<std::set<std::uint64_t>, kRanks> given_up_;  // by client: what may come or not
   Rank ready_ = 0;
   std::array<bool, kRanks> has_ended_{};

@@ -22,7 +22,7 @@ KvScenario draw(std::uint64_t seed) {
   KvScenario scenario;
   scenario.has_standbys = true;
   scenario.servers = 1 + static_cast<kv::ServerNumber>(dice.random() % 2);
-  scenario.clients = 2 + static_cast<Rank>(dice.random() % 2);
+  scenario.clients = 2 + static_cast<team::Rank>(dice.random() % 2);
   scenario.keys = 2 + dice.random() % 3;
   scenario.one_in_erases = dice.one_in(2) ? 1 + dice.random() % 5 : 0;
   scenario.one_in_expires = dice.one_in(4) ? 4 : 0;
@@ -35,7 +35,7 @@ KvScenario draw(std::uint64_t seed) {
   scenario.network.dead_memory_answers = dice.one_in(2);
   scenario.pauses = static_cast<int>(dice.random() % 3);
   scenario.stalls = static_cast<int>(dice.random() % 3);
-  scenario.deaths = static_cast<Rank>(dice.random() % 2);
+  scenario.deaths = static_cast<team::Rank>(dice.random() % 2);
   switch (dice.random() % 4) {
     case 0: scenario.server_dies = true; break;
     case 1: scenario.is_suspected = true; break;

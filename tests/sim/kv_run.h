@@ -61,7 +61,7 @@ class KvRun {
   };
   /// What a client did, as it will stand in the history.
   struct Did {
-    HistoryTransaction::Outcome outcome = HistoryTransaction::Outcome::committed;
+    kv::HistoryTransaction::Outcome outcome = kv::HistoryTransaction::Outcome::committed;
     Timestamp version{};             // of a put
     std::vector<Written> written{};  // by a put
     Versions reads{};
@@ -140,9 +140,9 @@ class KvRun {
   void note_put(Diary& diary, Plan& plan, const kv::IndependentPut& put) {
     Did& did = plan.did;
     did.version = put.version;
-    did.outcome = put.outcome == kv::PutOutcome::done      ? HistoryTransaction::Outcome::committed
-                  : put.outcome == kv::PutOutcome::unknown ? HistoryTransaction::Outcome::unknown
-                                                           : HistoryTransaction::Outcome::aborted;
+    did.outcome = put.outcome == kv::PutOutcome::done      ? kv::HistoryTransaction::Outcome::committed
+                  : put.outcome == kv::PutOutcome::unknown ? kv::HistoryTransaction::Outcome::unknown
+                                                           : kv::HistoryTransaction::Outcome::aborted;
     if (scenario_.is_calm() && put.outcome == kv::PutOutcome::unknown) fail("a put was not answered");
     if (scenario_.is_calm() && put.outcome == kv::PutOutcome::unwritable) fail("a put was refused for no reason");
     for (std::size_t i = 0; i < did.written.size(); ++i) note_value(did.written[i].key, did.version, plan.values[i]);
@@ -198,12 +198,12 @@ class KvRun {
   // ---- What must hold
 
   void judge() {
-    History history;
+    kv::History history;
     history.files.emplace_back("run");
-    history.transactions.push_back({0, kNoHistoryId, 0, HistoryTransaction::Outcome::committed, {}});
+    history.transactions.push_back({0, kv::kNoHistoryId, 0, kv::HistoryTransaction::Outcome::committed, {}});
     for (std::size_t i = 0; i < diaries_.size(); ++i) add_client(history, i + 1, diaries_[i]);
     if (violation_) return;
-    if (const auto anomaly = check_read_atomic(history)) {
+    if (const auto anomaly = kv::check_read_atomic(history)) {
       std::string evidence = name_of(anomaly->kind);
       for (const std::string& each : anomaly->evidence) evidence += "; " + each;
       fail(evidence);
@@ -224,30 +224,31 @@ class KvRun {
     }
     for (const Diary& diary : diaries_) {
       late_puts_ += static_cast<std::uint64_t>(std::ranges::count_if(diary.done, [&read](const Did& did) {
-        return did.outcome == HistoryTransaction::Outcome::unknown && read.contains(did.version);
+        return did.outcome == kv::HistoryTransaction::Outcome::unknown && read.contains(did.version);
       }));
     }
   }
-  void add_client(History& history, std::uint64_t session, Diary& diary) {
+  void add_client(kv::History& history, std::uint64_t session, Diary& diary) {
     for (std::size_t i = 0; i < diary.under_way.size(); ++i) {
       const bool is_alone = diary.under_way.size() == 1;
       const Timestamp version = is_alone ? diary.client->session().last_put() : diary.puts[i].version;
       const bool has_begun = std::ranges::find(diary.done, version, &Did::version) == diary.done.end();
       diary.under_way[i].version = version;
-      diary.under_way[i].outcome = HistoryTransaction::Outcome::unknown;
+      diary.under_way[i].outcome = kv::HistoryTransaction::Outcome::unknown;
       if (has_begun && version != Timestamp{}) diary.done.push_back(diary.under_way[i]);
     }
     std::int64_t id = 0;
     for (const Did& did : diary.done) {
-      HistoryTransaction transaction{session, ++id, 0, did.outcome, {}};
+      kv::HistoryTransaction transaction{session, ++id, 0, did.outcome, {}};
       for (const auto& [key, version] : did.reads) {
-        transaction.operations.push_back({HistoryOperation::Kind::read, key, number_of(version), ++line_});
+        transaction.operations.push_back({kv::HistoryOperation::Kind::read, key, number_of(version), ++line_});
       }
       if (!did.written.empty() && !written_.try_emplace(did.version, did.written).second) {
         return fail("two transactions have one timestamp");
       }
       for (const Written& each : did.written) {
-        transaction.operations.push_back({HistoryOperation::Kind::write, each.key, number_of(did.version), ++line_});
+        transaction.operations.push_back(
+            {kv::HistoryOperation::Kind::write, each.key, number_of(did.version), ++line_});
       }
       history.transactions.push_back(std::move(transaction));
     }
@@ -311,8 +312,8 @@ class KvRun {
     std::set<Timestamp> unknown;
     for (const Diary& diary : diaries_) {
       for (const Did& did : diary.done) {
-        if (did.outcome == HistoryTransaction::Outcome::committed) committed.insert(did.version);
-        if (did.outcome == HistoryTransaction::Outcome::unknown) unknown.insert(did.version);
+        if (did.outcome == kv::HistoryTransaction::Outcome::committed) committed.insert(did.version);
+        if (did.outcome == kv::HistoryTransaction::Outcome::unknown) unknown.insert(did.version);
         for (const auto& [key, version] : did.reads) committed.insert(version);
       }
     }

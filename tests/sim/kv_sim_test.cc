@@ -26,7 +26,7 @@ KvScenario draw(std::uint64_t seed) {
   Scheduler dice(seed * 7919);
   KvScenario scenario;
   scenario.servers = 1 + static_cast<kv::ServerNumber>(dice.random() % 3);
-  scenario.clients = 2 + static_cast<Rank>(dice.random() % 2);
+  scenario.clients = 2 + static_cast<team::Rank>(dice.random() % 2);
   scenario.keys = 2 + dice.random() % 4;
   scenario.one_in_erases = dice.one_in(2) ? 1 + dice.random() % 5 : 0;
   scenario.one_in_expires = dice.one_in(4) ? 4 : 0;
@@ -41,7 +41,7 @@ KvScenario draw(std::uint64_t seed) {
   if (dice.one_in(2)) {
     scenario.pauses = static_cast<int>(dice.random() % 4);
     scenario.stalls = static_cast<int>(dice.random() % 4);
-    scenario.deaths = static_cast<Rank>(dice.random() % 2);
+    scenario.deaths = static_cast<team::Rank>(dice.random() % 2);
     scenario.server_dies = dice.one_in(4);
   }
   if (dice.one_in(3)) stop_for_longer_than_time_outs(dice, scenario);

@@ -20,7 +20,7 @@ namespace farside::sim {
 /// Everything about a run but its seed.
 struct KvScenario {
   kv::ServerNumber servers = 2;
-  Rank clients = 2;
+  team::Rank clients = 2;
   std::size_t keys = 4;
   int rounds = 12;
   std::uint64_t one_in_erases = 0;
@@ -37,7 +37,7 @@ struct KvScenario {
   Duration most_skew{};  ///< of clients' clocks
   int pauses = 0;
   int stalls = 0;
-  Rank deaths = 0;           ///< of the last clients
+  team::Rank deaths = 0;     ///< of the last clients
   bool server_dies = false;  ///< the last one
   bool has_standbys = false;
   bool is_suspected = false;           ///< the last server: its standby is told that it is dead, but it is only slow
@@ -99,9 +99,9 @@ class KvWorld {
 
   struct Client {
     std::size_t number;
-    Rank rank;
-    std::unique_ptr<kv::TeamSession> with_session{};  ///< null: it has not begun
-    bool finished = false;                            ///< its work
+    team::Rank rank;
+    std::unique_ptr<kv_baselines::TeamSession> with_session{};  ///< null: it has not begun
+    bool finished = false;                                      ///< its work
     bool ended = false;
 
     [[nodiscard]] kv::AtomicSession& session() { return with_session->session(); }
@@ -110,12 +110,12 @@ class KvWorld {
 
   KvWorld(std::uint64_t seed, const KvScenario& scenario)
       : scenario_(scenario), world_(seed, seats() + scenario.clients, scenario.network), sides_(world_.size()) {
-    for (Rank rank = seats(); rank < world_.size(); ++rank) clients_.push_back({clients_.size(), rank});
+    for (team::Rank rank = seats(); rank < world_.size(); ++rank) clients_.push_back({clients_.size(), rank});
   }
 
   /// Each client works, and looks about when all have and all faults are over. False: a rank did not end.
   bool run(const Deed& work, const Deed& look) {
-    for (Rank rank = 0; rank < world_.size(); ++rank) {
+    for (team::Rank rank = 0; rank < world_.size(); ++rank) {
       world_.on(rank, [this, rank, &work, &look] { live(rank, work, look); });
     }
     return world_.run(kLimit);
@@ -123,7 +123,7 @@ class KvWorld {
 
   /// Whether the server that has the key lives.
   [[nodiscard]] bool serves(std::string_view key) {
-    const Rank server = kv::server_of(kv::key_id(key), scenario_.servers);
+    const team::Rank server = kv::server_of(kv::key_id(key), scenario_.servers);
     return world_.alive(server) || (scenario_.has_standbys && world_.alive(standby_of(server)));
   }
   [[nodiscard]] bool has_standby_given_up() {
@@ -157,8 +157,8 @@ class KvWorld {
   static constexpr Duration kFewSteps = std::chrono::microseconds(40);
   static constexpr Duration kLimit = std::chrono::seconds(60);
 
-  void live(Rank rank, const Deed& work, const Deed& look) {
-    auto& side = sides_[rank] = std::make_unique<kv::InTeam>(world_.team(rank), options(rank));
+  void live(team::Rank rank, const Deed& work, const Deed& look) {
+    auto& side = sides_[rank] = std::make_unique<kv_baselines::InTeam>(world_.team(rank), options(rank));
     if (side->serves()) return side->serve_until([this] { return all_living(&Client::ended); });
     Client& client = clients_[rank - seats()];
     client.with_session = side->open_session(0, settings());
@@ -174,8 +174,8 @@ class KvWorld {
     if (scenario_.is_suspected && all_living(&Client::ended)) world_.kill(scenario_.servers - 1);
   }
 
-  [[nodiscard]] kv::InTeamOptions options(Rank rank) {
-    const auto reach_again = [this, rank](Rank standby) {
+  [[nodiscard]] kv_baselines::InTeamOptions options(team::Rank rank) {
+    const auto reach_again = [this, rank](team::Rank standby) {
       const Duration relink = dice().up_to(scenario_.longest_relink);
       if (relink != Duration::zero()) world_.fabric(rank).sleep(relink);
       world_.fabric(rank).connect(standby, world_.fabric(standby).address());
@@ -213,15 +213,15 @@ class KvWorld {
     const auto at_some_moment = [this](auto what) { dice().after(dice().up_to(kLife), what); };
     for (int i = 0; i < scenario_.pauses; ++i) {
       at_some_moment([this] {
-        const Rank rank = scenario_.stops_servers_only ? any_of(scenario_.servers) : any_rank();
+        const team::Rank rank = scenario_.stops_servers_only ? any_of(scenario_.servers) : any_rank();
         world_.pause(rank, dice().up_to(scenario_.longest_stop));
       });
     }
     stutter(scenario_.stutters);
     for (int i = 0; i < scenario_.stalls; ++i) {
       at_some_moment([this] {
-        const Rank from = any_rank();
-        const Rank to = any_rank();
+        const team::Rank from = any_rank();
+        const team::Rank to = any_rank();
         if (from == to) return;
         const Duration stop = dice().up_to(scenario_.longest_stop);
         world_.wires().stall(world_.fabric(from).process(), world_.fabric(to).process(), stop);
@@ -241,14 +241,14 @@ class KvWorld {
         if (scenario_.is_apart) part();
         if (scenario_.breaks_when_suspected) break_connection();
         dice().after(scenario_.breaks_when_suspected ? dice().up_to(2 * scenario_.longest_relink) : Duration{}, [this] {
-          const Rank server = scenario_.servers - 1;
+          const team::Rank server = scenario_.servers - 1;
           world_.fabric(standby_of(server)).mark_lost(server);
         });
       });
     } else if (scenario_.is_apart) {
       at_some_moment([this] { part(); });
     }
-    for (Rank i = 1; i <= scenario_.deaths; ++i) {
+    for (team::Rank i = 1; i <= scenario_.deaths; ++i) {
       at_some_moment([this, i] { world_.kill(world_.size() - i); });
     }
   }
@@ -261,7 +261,7 @@ class KvWorld {
     });
   }
   void break_connection() {
-    const Rank server = scenario_.servers - 1;
+    const team::Rank server = scenario_.servers - 1;
     world_.fabric(server).break_connection(standby_of(server));
   }
   void part() {
@@ -270,19 +270,19 @@ class KvWorld {
     world_.wires().stall(client, standby, scenario_.apart);
     world_.wires().stall(standby, client, scenario_.apart);
   }
-  [[nodiscard]] Rank seats() const { return scenario_.has_standbys ? 2 * scenario_.servers : scenario_.servers; }
-  [[nodiscard]] Rank standby_of(Rank server) const { return scenario_.servers + server; }
-  [[nodiscard]] Rank any_of(Rank ranks) { return static_cast<Rank>(dice().random() % ranks); }
-  [[nodiscard]] Rank any_rank() { return any_of(world_.size()); }
+  [[nodiscard]] team::Rank seats() const { return scenario_.has_standbys ? 2 * scenario_.servers : scenario_.servers; }
+  [[nodiscard]] team::Rank standby_of(team::Rank server) const { return scenario_.servers + server; }
+  [[nodiscard]] team::Rank any_of(team::Rank ranks) { return static_cast<team::Rank>(dice().random() % ranks); }
+  [[nodiscard]] team::Rank any_rank() { return any_of(world_.size()); }
   [[nodiscard]] bool all_living(bool Client::*have) {
     return std::ranges::all_of(clients_, [&](const Client& each) { return each.*have || !world_.alive(each.rank); });
   }
 
   KvScenario scenario_;
   World world_;
-  std::vector<std::unique_ptr<kv::InTeam>> sides_;  // by rank
+  std::vector<std::unique_ptr<kv_baselines::InTeam>> sides_;  // by rank
   std::vector<Client> clients_;
-  Rank ready_ = 0;
+  team::Rank ready_ = 0;
   bool healed_ = false;
 };
 

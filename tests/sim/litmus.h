@@ -10,9 +10,9 @@
 namespace farside::sim {
 
 inline constexpr int kSeeds = 400;
-inline constexpr Rank kWriter = 0;
-inline constexpr Rank kReader = 1;
-inline constexpr Rank kTarget = 2;
+inline constexpr team::Rank kWriter = 0;
+inline constexpr team::Rank kReader = 1;
+inline constexpr team::Rank kTarget = 2;
 
 // A network that does nothing odd; a test turns on what it is about.
 inline Network tame() {
@@ -45,18 +45,18 @@ class Litmus {
 
   struct Side {
     Litmus& litmus;
-    Rank rank;
-    std::unique_ptr<SymmetricRegion> memory;
+    team::Rank rank;
+    std::unique_ptr<team::SymmetricRegion> memory;
     std::unique_ptr<Channel> channel;
 
     [[nodiscard]] Deadline soon() const { return litmus.world.fabric(rank).in(std::chrono::seconds(1)); }
-    void write(Rank at, std::uint64_t offset, std::uint64_t value) const {
+    void write(team::Rank at, std::uint64_t offset, std::uint64_t value) const {
       (void)channel->write(memory->of(at).span(offset, 8), LocalSpan(value), soon());
     }
-    [[nodiscard]] std::uint64_t read(Rank at, std::uint64_t offset) const {
+    [[nodiscard]] std::uint64_t read(team::Rank at, std::uint64_t offset) const {
       return channel->load(memory->of(at).word<ControlWord>(offset), soon()).value;
     }
-    void wait_for(Rank at, std::uint64_t offset, std::uint64_t value) const {
+    void wait_for(team::Rank at, std::uint64_t offset, std::uint64_t value) const {
       for (int i = 0; i < 1000 && read(at, offset) != value; ++i) {
       }
     }
@@ -64,19 +64,19 @@ class Litmus {
       return memory->local().word<ControlWord>(offset);
     }
     void fence() const { (void)channel->fence(kTarget, soon()); }
-    void flush(Rank at) const { (void)channel->flush(at, soon()); }
+    void flush(team::Rank at) const { (void)channel->flush(at, soon()); }
   };
   using Program = std::function<void(Side&)>;
 
   bool run(const std::array<Program, 3>& programs) {
-    for (Rank rank = 0; rank < 3; ++rank) {
+    for (team::Rank rank = 0; rank < 3; ++rank) {
       world.on(rank, [this, rank, &programs] { live(rank, programs[rank]); });
     }
     (void)world.run(std::chrono::seconds(60));
     return happened;
   }
   // Within a program: the successor of a rank that was killed runs `program`.
-  void come_back(Rank rank, Program program) {
+  void come_back(team::Rank rank, Program program) {
     world.restart(rank);
     world.on(rank, [this, rank, program = std::move(program)] { live(rank, program); });
   }
@@ -85,7 +85,7 @@ class Litmus {
   bool happened = false;
 
  private:
-  void live(Rank rank, const Program& program) {
+  void live(team::Rank rank, const Program& program) {
     auto memory = world.team(rank).allocate("litmus", 256);
     Side side{*this, rank, std::move(memory), world.fabric(rank).open_channel()};
     if (program) program(side);

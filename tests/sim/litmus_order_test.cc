@@ -145,7 +145,7 @@ Programs tell_two(bool by_signal) {
             std::array<std::uint64_t, 2> data{7, 7};
             std::vector<RemoteWord<ControlWord>> words;
             Batch batch(*me.channel);
-            for (const Rank at : {kReader, kTarget}) {
+            for (const team::Rank at : {kReader, kTarget}) {
               batch.write(me.memory->of(at).span(kData, 8), LocalSpan(data.data() + words.size(), 8));
               words.push_back(me.memory->of(at).word<ControlWord>(kFlag));
             }

@@ -14,6 +14,9 @@
 namespace farside::sim {
 namespace {
 
+using comm::MatchTable;
+using team::Rank;
+
 constexpr Rank kRanks = 2;
 constexpr std::uint64_t kKeys = 2;
 constexpr std::uint64_t kRounds = 6;
@@ -31,7 +34,7 @@ struct MatchScenario {
   bool dies = false;  ///< the last rank
   Disturbance disturbance;
   Network network;
-  MatchRules rules{};
+  comm::MatchRules rules{};
 
   /// Rounds may stay open.
   [[nodiscard]] bool may_fail() const { return dies || network.breaks_links || !disturbance.is_none(); }
@@ -64,16 +67,16 @@ class MatchRun {
 
  private:
   struct Side {
-    std::unique_ptr<SymmetricRegion> memory;  // places that are offered, then those that are claimed, by key
+    std::unique_ptr<team::SymmetricRegion> memory;  // places that are offered, then those that are claimed, by key
     std::unique_ptr<MatchTable> table;
   };
 
   void live(Rank rank) {
-    Team& team = world_.team(rank);
+    team::Team& team = world_.team(rank);
     Side& side = sides_[rank];
     side.memory = team.allocate("places", 2 * kKeys * kPlaceBytes);
-    side.table = std::make_unique<MatchTable>(team, "matches", std::vector<const SymmetricRegion*>{side.memory.get()},
-                                              kKeys, scenario_.rules);
+    side.table = std::make_unique<MatchTable>(
+        team, "matches", std::vector<const team::SymmetricRegion*>{side.memory.get()}, kKeys, scenario_.rules);
     if (rank == 0) {
       disturb(world_, scenario_.disturbance, kLife);
       const Duration death = world_.scheduler().up_to(kLife);
@@ -92,7 +95,7 @@ class MatchRun {
     const bool offers = end == End::source;
     for (std::uint64_t round = 1; round <= kRounds; ++round) {
       const bool fits = (round + key) % 3 != 0;
-      const MatchPlace place{0, place_offset(end, key), fits || offers ? kPlaceBytes : kPlaceBytes - 8};
+      const comm::MatchPlace place{0, place_offset(end, key), fits || offers ? kPlaceBytes : kPlaceBytes - 8};
       if (offers) fill(rank, place, round);
       const std::string name = (offers ? "offer " : "claim ") + std::to_string(round) + " of key " +
                                std::to_string(key) + " by rank " + std::to_string(rank);
@@ -109,7 +112,7 @@ class MatchRun {
 
   // Sometimes withdrawn before it begins for good.
   std::optional<MatchTable::Ticket> begin(Channel& channel, Channel& channel_to_withdraw, Rank rank,
-                                          std::pair<End, std::uint64_t> use, const MatchPlace& place) {
+                                          std::pair<End, std::uint64_t> use, const comm::MatchPlace& place) {
     const auto [end, key] = use;
     Fabric& fabric = world_.fabric(rank);
     MatchTable& table = *sides_[rank].table;
@@ -138,13 +141,13 @@ class MatchRun {
   [[nodiscard]] static std::uint64_t place_offset(End end, std::uint64_t key) {
     return (end == End::source ? key : kKeys + key) * kPlaceBytes;
   }
-  [[nodiscard]] LocalWord<ControlWord> word(Rank rank, const MatchPlace& place, std::uint64_t at) {
+  [[nodiscard]] LocalWord<ControlWord> word(Rank rank, const comm::MatchPlace& place, std::uint64_t at) {
     return sides_[rank].memory->local().word<ControlWord>(place.offset + 8 * at);
   }
-  void fill(Rank rank, const MatchPlace& place, std::uint64_t round) {
+  void fill(Rank rank, const comm::MatchPlace& place, std::uint64_t round) {
     for (std::uint64_t at = 0; at < kWords; ++at) word(rank, place, at).store(round);
   }
-  void check(Rank rank, const MatchPlace& place, std::uint64_t round, const std::string& name) {
+  void check(Rank rank, const comm::MatchPlace& place, std::uint64_t round, const std::string& name) {
     for (std::uint64_t at = 0; at < kWords; ++at) {
       const std::uint64_t found = word(rank, place, at).load();
       if (found != round) fail(name + " brought what was offered in round " + std::to_string(found));
@@ -167,7 +170,7 @@ class MatchRun {
 
 constexpr std::uint64_t kSeeds = 300;
 
-bool caught(const MatchRules& rules) {
+bool caught(const comm::MatchRules& rules) {
   const auto run = [&rules](std::uint64_t seed) {
     MatchScenario scenario = draw(seed);
     scenario.rules = rules;

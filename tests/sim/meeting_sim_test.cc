@@ -16,6 +16,9 @@
 namespace farside::sim {
 namespace {
 
+using comm::Meeting;
+using team::Rank;
+
 using namespace std::chrono_literals;
 
 constexpr Duration kTimeout = 5s;  // much longer than any pause of the undisturbed
@@ -31,7 +34,7 @@ struct MeetingScenario {
   bool leaves = false;  ///< each, once its last meeting has ended
   Disturbance disturbance;
   Network network;
-  MeetingRules rules;
+  comm::MeetingRules rules;
 
   /// Members may give up.
   [[nodiscard]] bool may_fail() const { return network.breaks_links || !disturbance.is_none(); }
@@ -45,8 +48,8 @@ MeetingScenario draw(std::uint64_t seed) {
   // The result of a meeting is taken before its slot is opened again; otherwise opening waits.
   scenario.most_under_way = 1 + dice.random() % (scenario.reduces ? Meeting::kInFlight : Meeting::kInFlight + 2);
   scenario.writes = dice.one_in(2);
-  scenario.network.grain_bytes = draw_grain(dice);
-  for (const NamedSwitch& each : named_switches()) scenario.network.*each.on = dice.one_in(2);
+  scenario.network.grain_bytes = scenario::draw_grain(dice);
+  for (const scenario::NamedSwitch& each : scenario::named_switches()) scenario.network.*each.on = dice.one_in(2);
   scenario.leaves = dice.one_in(2);
   if (scenario.leaves) {  // often while others still wait for the last meeting
     scenario.meetings = 1 + dice.random() % 3;
@@ -126,7 +129,7 @@ class MeetingRun {
   }
 
   // False when the member gives up.
-  bool begin(SimTeam& team, const SymmetricRegion& words, Meeting& meeting, Channel& channel) {
+  bool begin(SimTeam& team, const team::SymmetricRegion& words, Meeting& meeting, Channel& channel) {
     const Deadline deadline = team.fabric().in(scenario_.disturbance.timeout);
     const Fetched opened = meeting.open(channel, deadline);
     if (!opened.done()) return false;
@@ -142,7 +145,8 @@ class MeetingRun {
     return meeting.arrive(channel, number, payload, add, deadline) == Outcome::done;
   }
 
-  bool end(SimTeam& team, const SymmetricRegion& words, Meeting& meeting, Channel& channel, std::uint64_t number) {
+  bool end(SimTeam& team, const team::SymmetricRegion& words, Meeting& meeting, Channel& channel,
+           std::uint64_t number) {
     const Deadline deadline = team.fabric().in(scenario_.disturbance.timeout);
     if (meeting.wait(channel, number, deadline) != Outcome::done) return false;
     if (!meeting.ended(number)) fail("a meeting that was waited for has not ended");
@@ -174,7 +178,7 @@ class MeetingRun {
   const MeetingScenario scenario_;
   World world_;
   // By rank. They stay until all have finished, since the others still read there.
-  std::vector<std::unique_ptr<SymmetricRegion>> words_;
+  std::vector<std::unique_ptr<team::SymmetricRegion>> words_;
   std::vector<std::unique_ptr<Meeting>> meetings_;
   std::vector<std::uint64_t> arrived_;  ///< by rank: the last meeting it was about to arrive at
   std::vector<bool> finished_;
@@ -195,7 +199,7 @@ TEST(MeetingSim, KeepsItsPromisesUnderEverySeed) {
 }
 
 /// The seed on which a broken rule is noticed, of the first five hundred; 0 when it is not.
-std::uint64_t caught(const MeetingRules& rules) {
+std::uint64_t caught(const comm::MeetingRules& rules) {
   for (std::uint64_t seed = 1; seed <= 500; ++seed) {
     MeetingScenario scenario = draw(seed);
     scenario.rules = rules;

@@ -15,6 +15,8 @@
 namespace farside::sim {
 namespace {
 
+using team::Rank;
+
 constexpr Rank kRanks = 3;
 constexpr std::uint64_t kThreads = 2;
 constexpr std::uint64_t kAsks = 5;  // of each thread to each rank
@@ -33,7 +35,7 @@ struct MessagesScenario {
   bool dies = false;        ///< the last rank, at some time
   bool by_service = false;  ///< the service thread alone carries, as it does where peers are not reached by memory
   bool splits_words = true;
-  MessageRules rules{};
+  comm::MessageRules rules{};
 };
 
 constexpr Duration kLife = std::chrono::milliseconds(1);  // in which faults begin
@@ -69,15 +71,15 @@ class Run {
 
  private:
   struct Place {
-    std::unique_ptr<SymmetricRegion> bells;
-    std::unique_ptr<MessageRings> rings;
+    std::unique_ptr<team::SymmetricRegion> bells;
+    std::unique_ptr<comm::MessageRings> rings;
     std::uint64_t rung = 0;
     std::map<std::array<std::uint64_t, 3>, std::uint64_t> came;  // the last, by sender, handler and the sender's thread
     std::map<std::array<std::uint64_t, 2>, std::uint64_t> sent;  // by handlers: by receiver and handler
   };
 
   void live(Rank rank) {
-    Team& team = world_.team(rank);
+    team::Team& team = world_.team(rank);
     Place& place = places_[rank];
     place.bells = team.allocate("bells", 8);
     // As the service of comm rings. Its bell may miss one, since a WRITE may be stored twice.
@@ -85,8 +87,9 @@ class Run {
       const std::uint64_t number = std::uint64_t{rank} << 48U | ++place.rung;
       return channel.write_signal(place.bells->of(to).word<ControlWord>(0), number, deadline);
     };
-    const MessageRings::Shape shape{.handlers = 3, .places = 2, .payload_bytes = 8 * kPayloadWords, .outbox = 200};
-    place.rings = std::make_unique<MessageRings>(team, "messages", shape, ring, scenario_.rules);
+    const comm::MessageRings::Shape shape{
+        .handlers = 3, .places = 2, .payload_bytes = 8 * kPayloadWords, .outbox = 200};
+    place.rings = std::make_unique<comm::MessageRings>(team, "messages", shape, ring, scenario_.rules);
     if (team.barrier(team.fabric().in(kSendTimeout)) != Outcome::done) return;
     if (rank == 0 && scenario_.dies) {
       Scheduler& scheduler = world_.scheduler();
@@ -109,7 +112,7 @@ class Run {
     const Time end = fabric.now() + kBound;
     while (fabric.now() < end && first_missing()) {
       const std::uint64_t heard = bell.load();
-      place.rings->receive(*channel, [&](const MessageRings::Arrived& arrived) { take(rank, arrived); });
+      place.rings->receive(*channel, [&](const comm::MessageRings::Arrived& arrived) { take(rank, arrived); });
       place.rings->carry_all(*channel);
       const Time awake = fabric.now() + kNap;
       while (bell.load() == heard && fabric.now() < awake && first_missing()) {
@@ -120,7 +123,7 @@ class Run {
     if (place.rings->refused() != 0) fail("rank " + std::to_string(rank) + " took something for no message");
   }
 
-  void ask(Rank rank, std::uint64_t thread, const MessageRings::Ring& ring) {
+  void ask(Rank rank, std::uint64_t thread, const comm::MessageRings::Ring& ring) {
     Place& place = places_[rank];
     const auto channel = world_.fabric(rank).open_channel();
     const auto timeout = [&] { return world_.fabric(rank).in(kSendTimeout); };
@@ -145,7 +148,7 @@ class Run {
     }
   }
 
-  void take(Rank rank, const MessageRings::Arrived& arrived) {
+  void take(Rank rank, const comm::MessageRings::Arrived& arrived) {
     const auto [thread, number, mark, unused, last] = arrived.words;
     std::uint64_t& came = places_[rank].came[{arrived.source, arrived.handler, thread}];
     const std::string name = "message " + std::to_string(number) + " for handler " + std::to_string(arrived.handler) +
@@ -165,9 +168,9 @@ class Run {
     if (left != Outcome::done && to < living()) fail("the outbox took nothing more");
   }
 
-  static MessageRecord record(std::uint32_t handler, std::uint64_t thread, std::uint64_t number) {
+  static comm::MessageRecord record(std::uint32_t handler, std::uint64_t thread, std::uint64_t number) {
     const std::vector<std::byte> payload(8 * (number % (kPayloadWords + 1)), static_cast<std::byte>(number));
-    return make_record(handler, {thread, number, 0, 0, 0}, payload);
+    return comm::make_record(handler, {thread, number, 0, 0, 0}, payload);
   }
 
   // Of what the living send to the living because of the living.
@@ -212,9 +215,9 @@ void expect_no_violation(const MessagesScenario& scenario, const std::optional<U
 
 Unmet names_no_rank() { return {"wait bells", {Fault::target_died}, "it waits for any rank, and names none"}; }
 
-bool caught(const MessageRules& rules) { return violation({.rules = rules}).has_value(); }
+bool caught(const comm::MessageRules& rules) { return violation({.rules = rules}).has_value(); }
 // The fewer pieces a WRITE has the more often one is lost with its link.
-bool caught_by_service(const MessageRules& rules) {
+bool caught_by_service(const comm::MessageRules& rules) {
   return violation({.dies = true, .by_service = true, .splits_words = false, .rules = rules}, 10 * kSeeds).has_value();
 }
 

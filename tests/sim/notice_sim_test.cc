@@ -22,7 +22,7 @@ using Give = std::function<Outcome(Side&, RemoteWord<ControlWord>)>;
 std::optional<std::string> violation(std::uint64_t seed, FaultCount& count, const Give& give) {
   const auto program = [&](Side& me) {
     World& world = me.litmus.world;
-    const auto process = [&](Rank rank) { return world.fabric(rank).process(); };
+    const auto process = [&](team::Rank rank) { return world.fabric(rank).process(); };
     world.wires().stall(process(kWriter), process(kTarget), microseconds(20));
     if (give(me, me.memory->of(kTarget).word<ControlWord>(0)) != Outcome::done) return;
     const Deadline soon = world.fabric(me.rank).in(microseconds(10));
@@ -43,7 +43,8 @@ constexpr std::uint64_t kValue = 7;
 
 TEST(NoticeSim, ArrivesWhenItsLinkIsReplacedAfterwards) {
   const Give give_and_flush = [](Side& me, RemoteWord<ControlWord> word) {
-    return give(*me.channel, SetWord{word, kValue}, me.litmus.world.fabric(me.rank).in(milliseconds(1))).outcome;
+    return comm::give(*me.channel, comm::SetWord{word, kValue}, me.litmus.world.fabric(me.rank).in(milliseconds(1)))
+        .outcome;
   };
   expect_kept(kSeeds, [&](std::uint64_t seed, FaultCount& count) { return violation(seed, count, give_and_flush); });
 }

@@ -6,11 +6,11 @@
 namespace farside::sim {
 
 struct PageUser {
-  explicit PageUser(PageMemory& pages) : memory(pages), accessor(pages), mover(accessor) {}
+  explicit PageUser(gas::PageMemory& pages) : memory(pages), accessor(pages), mover(accessor) {}
 
-  PageMemory& memory;
-  Accessor accessor;
-  Mover mover;
+  gas::PageMemory& memory;
+  gas::Accessor accessor;
+  gas::Mover mover;
 };
 
 }  // namespace farside::sim

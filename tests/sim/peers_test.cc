@@ -15,8 +15,8 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-constexpr Rank kHere = 0;
-constexpr Rank kThere = 1;
+constexpr team::Rank kHere = 0;
+constexpr team::Rank kThere = 1;
 
 class CutOff : public testing::Test {
  protected:
@@ -26,7 +26,7 @@ class CutOff : public testing::Test {
     world_.on(kHere, [this, &body] {
       here_ = world_.team(kHere).allocate("words", 64);
       channel_ = world_.fabric(kHere).open_channel();
-      peers_ = std::make_unique<Peers>(world_.team(kHere), *here_);
+      peers_ = std::make_unique<cache::Peers>(world_.team(kHere), *here_);
       body();
       channel_.reset();
     });
@@ -47,10 +47,10 @@ class CutOff : public testing::Test {
   }
 
   World world_{1, 2, tame()};
-  std::unique_ptr<SymmetricRegion> here_;
-  std::unique_ptr<SymmetricRegion> there_;
+  std::unique_ptr<team::SymmetricRegion> here_;
+  std::unique_ptr<team::SymmetricRegion> there_;
   std::unique_ptr<Channel> channel_;
-  std::unique_ptr<Peers> peers_;
+  std::unique_ptr<cache::Peers> peers_;
 };
 
 // A peer that only this node cannot reach would otherwise cost each request its whole deadline.
@@ -60,8 +60,8 @@ TEST_F(CutOff, IsWaitedForOnceAndThenLeftAlone) {
     cut();
     const Look first = look();
     EXPECT_FALSE(first.answered);
-    EXPECT_GE(first.took, time_limits::kPeer);
-    EXPECT_LT(first.took, time_limits::kPeer + milliseconds(100));
+    EXPECT_GE(first.took, cache::time_limits::kPeer);
+    EXPECT_LT(first.took, cache::time_limits::kPeer + milliseconds(100));
     EXPECT_FALSE(peers_->reachable(kThere));
     EXPECT_LT(look().took, milliseconds(1));
   });
@@ -71,13 +71,13 @@ TEST_F(CutOff, IsTriedAgainWithExponentialBackoffButAtLeastOnceAMinute) {
   run([this] {
     cut();
     (void)look();
-    for (Duration pause = time_limits::kPeer; pause < 4 * time_limits::kMaxPeerPause; pause *= 2) {
-      const Duration expected = std::min<Duration>(pause, time_limits::kMaxPeerPause);
+    for (Duration pause = cache::time_limits::kPeer; pause < 4 * cache::time_limits::kMaxPeerPause; pause *= 2) {
+      const Duration expected = std::min<Duration>(pause, cache::time_limits::kMaxPeerPause);
       sleep(expected - milliseconds(100));
       EXPECT_FALSE(peers_->reachable(kThere));
       sleep(milliseconds(200));
       EXPECT_TRUE(peers_->reachable(kThere));
-      EXPECT_GE(look().took, time_limits::kPeer);
+      EXPECT_GE(look().took, cache::time_limits::kPeer);
     }
   });
 }
@@ -88,7 +88,7 @@ TEST_F(CutOff, IsUsedAsEverOnceItAnswers) {
     (void)look();
     world_.heal();
     EXPECT_LT(look().took, milliseconds(1));  // this node does not know it yet
-    sleep(time_limits::kPeer);
+    sleep(cache::time_limits::kPeer);
     EXPECT_TRUE(look().answered);
     EXPECT_TRUE(look().answered);
   });

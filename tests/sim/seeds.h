@@ -71,8 +71,8 @@ inline Network harshest(std::uint64_t seed) {
 /// Any set of what the memory model allows; the dead do not answer.
 inline Network draw_network(Scheduler& dice) {
   Network network;
-  network.grain_bytes = draw_grain(dice);
-  for (const NamedSwitch& each : named_switches()) network.*each.on = dice.one_in(2);
+  network.grain_bytes = scenario::draw_grain(dice);
+  for (const scenario::NamedSwitch& each : scenario::named_switches()) network.*each.on = dice.one_in(2);
   network.dead_memory_answers = false;
   network.detection = std::chrono::milliseconds(2);
   return network;

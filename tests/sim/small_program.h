@@ -37,17 +37,17 @@ inline Network harsh(std::uint32_t grain_bytes = 8) {
 // runs in every order.
 class Small {
  public:
-  Small(Rank processes, const Network& network) : world(1, processes, network) {}
+  Small(team::Rank processes, const Network& network) : world(1, processes, network) {}
 
-  using Part = std::function<void(Rank)>;
+  using Part = std::function<void(team::Rank)>;
   void run(Chooser& chooser, const Part& set_up, const std::vector<std::function<void()>>& parts) {
-    for (Rank rank = 0; rank < world.size(); ++rank) {
+    for (team::Rank rank = 0; rank < world.size(); ++rank) {
       world.on(rank, [&set_up, rank] { set_up(rank); });
     }
     EXPECT_TRUE(world.run(kLong));
     settle();
     world.scheduler().choose_by(chooser);
-    for (Rank rank = 0; rank < parts.size(); ++rank) world.on(rank, parts[rank]);
+    for (team::Rank rank = 0; rank < parts.size(); ++rank) world.on(rank, parts[rank]);
     (void)world.run(kLong);
     settle();
   }

@@ -15,6 +15,8 @@
 namespace farside::sim {
 namespace {
 
+using team::Rank;
+
 constexpr Rank kSenders = 2;  // ranks 0 and 1
 constexpr std::uint64_t kRounds = 4;
 constexpr std::uint64_t kMaxWords = 7;
@@ -31,8 +33,8 @@ struct SpreadScenario {
   bool sets_back = false;  ///< receivers set their signals back to 0, and senders wait for that before they send again
   Disturbance disturbance;
   Network network;
-  Spread::Options options{.piece_bytes = 16};
-  SpreadRules rules{};
+  comm::Spread::Options options{.piece_bytes = 16};
+  comm::SpreadRules rules{};
 };
 
 SpreadScenario draw(std::uint64_t seed) {
@@ -82,9 +84,9 @@ class SpreadRun {
 
  private:
   struct Side {
-    std::unique_ptr<SymmetricRegion> bells;
-    std::unique_ptr<SymmetricRegion> memory;
-    std::unique_ptr<Spread> spread;
+    std::unique_ptr<team::SymmetricRegion> bells;
+    std::unique_ptr<team::SymmetricRegion> memory;
+    std::unique_ptr<comm::Spread> spread;
     std::uint64_t rung = 0;
     std::uint64_t sent = 0;
     std::vector<std::uint64_t> told = std::vector<std::uint64_t>(kSenders);      ///< by sender: the last round
@@ -99,7 +101,7 @@ class SpreadRun {
   static std::uint64_t source_offset() { return signal_offset(kSenders); }
 
   void live(Rank rank) {
-    Team& team = world_.team(rank);
+    team::Team& team = world_.team(rank);
     Side& side = sides_[rank];
     side.bells = team.allocate("bells", 8);
     side.memory = team.allocate("memory", source_offset() + 8 * kMaxWords);
@@ -107,8 +109,9 @@ class SpreadRun {
       const std::uint64_t number = std::uint64_t{rank} << 48U | ++side.rung;
       return channel.write_signal(side.bells->of(to).word<ControlWord>(0), number, deadline);
     };
-    side.spread = std::make_unique<Spread>(team, "spread", std::vector<const SymmetricRegion*>{side.memory.get()}, ring,
-                                           scenario_.options, scenario_.rules);
+    side.spread =
+        std::make_unique<comm::Spread>(team, "spread", std::vector<const team::SymmetricRegion*>{side.memory.get()},
+                                       ring, scenario_.options, scenario_.rules);
     if (team.barrier(team.fabric().in(kTimeout)) != Outcome::done) return;
     if (rank == 0 && scenario_.dies) {
       Scheduler& scheduler = world_.scheduler();
@@ -284,7 +287,7 @@ TEST(SpreadSim, ReachesAllWhoWantItUnderEverySeed) {
           {"WRITE memory", {Fault::landed_given_up, Fault::link_replaced}, "few links break then", kRare}});
 }
 
-bool caught(const SpreadRules& rules) {
+bool caught(const comm::SpreadRules& rules) {
   const auto run = [&](std::uint64_t seed) {
     SpreadScenario scenario = draw(seed);
     scenario.rules = rules;

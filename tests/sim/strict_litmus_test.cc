@@ -58,7 +58,7 @@ TEST(SimLitmus, AnOwnerStoresACopyWordByWord) {
 std::array<Litmus::Program, 3> write_and_give_up(const std::function<bool(Side&)>& then) {
   return {[then](Side& me) {
             World& world = me.litmus.world;
-            const auto process = [&](Rank rank) { return world.fabric(rank).process(); };
+            const auto process = [&](team::Rank rank) { return world.fabric(rank).process(); };
             me.write(kTarget, 0, 7);
             world.wires().stall(process(kWriter), process(kTarget), microseconds(20));
             const Deadline soon = world.fabric(me.rank).in(microseconds(10));

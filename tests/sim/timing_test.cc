@@ -9,6 +9,8 @@
 namespace farside::sim {
 namespace {
 
+using team::Rank;
+
 using std::chrono::microseconds;
 using std::chrono::milliseconds;
 using std::chrono::nanoseconds;
@@ -41,7 +43,7 @@ class Stopwatch {
   struct Side {
     World& world;
     Rank rank;
-    SymmetricRegion& memory;
+    team::SymmetricRegion& memory;
     Channel& channel;
 
     [[nodiscard]] Deadline later() const { return world.fabric(rank).in(std::chrono::hours(1)); }

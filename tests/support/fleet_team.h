@@ -13,20 +13,20 @@
 
 namespace farside::test {
 
-class FleetTeam final : public Team {
+class FleetTeam final : public team::Team {
  public:
   /// Collective, as is the end of it: no member's memory goes while another member may use it.
   explicit FleetTeam(Member& me);
 
-  [[nodiscard]] Rank rank() const override { return me_.index(); }
-  [[nodiscard]] Rank size() const override { return me_.count(); }
+  [[nodiscard]] team::Rank rank() const override { return me_.index(); }
+  [[nodiscard]] team::Rank size() const override { return me_.count(); }
   [[nodiscard]] Fabric& fabric() override { return *fabric_; }
   [[nodiscard]] std::uint16_t incarnation() const override { return 1; }
-  [[nodiscard]] std::unique_ptr<SymmetricRegion> allocate(const std::string& name, std::uint64_t bytes) override;
+  [[nodiscard]] std::unique_ptr<team::SymmetricRegion> allocate(const std::string& name, std::uint64_t bytes) override;
   /// Does not notice deaths: for set-up among the living.
   Outcome barrier(Deadline deadline) override;
   [[nodiscard]] std::uint64_t epoch() const override { return 0; }
-  Outcome evict(Rank rank, Deadline deadline) override;
+  Outcome evict(team::Rank rank, Deadline deadline) override;
 
  private:
   Member& me_;

@@ -4,6 +4,8 @@
 
 namespace farside::test {
 
+using team::Rank;
+
 InProcessTeam::InProcessTeam(Rank rank, Rank size, std::uint16_t incarnation, std::shared_ptr<MeetingPoint> meeting)
     : rank_(rank),
       size_(size),
@@ -11,14 +13,14 @@ InProcessTeam::InProcessTeam(Rank rank, Rank size, std::uint16_t incarnation, st
       meeting_(std::move(meeting)),
       fabric_(make_host_fabric({.mode = FabricMode::direct})) {}
 
-std::unique_ptr<SymmetricRegion> InProcessTeam::allocate(const std::string& name, std::uint64_t bytes) {
+std::unique_ptr<team::SymmetricRegion> InProcessTeam::allocate(const std::string& name, std::uint64_t bytes) {
   auto local = fabric_->create_region(name, bytes);
   meeting_->handles[rank_] = local->handle();
   meeting_->barrier.arrive_and_wait();
   std::vector<std::unique_ptr<RemoteRegion>> remotes;
   for (Rank other = 0; other < size_; ++other) remotes.push_back(fabric_->attach(other, meeting_->handles[other]));
   meeting_->barrier.arrive_and_wait();
-  return std::make_unique<SymmetricRegion>(std::move(local), std::make_shared<Pieces>(std::move(remotes)));
+  return std::make_unique<team::SymmetricRegion>(std::move(local), std::make_shared<team::Pieces>(std::move(remotes)));
 }
 
 Outcome InProcessTeam::barrier(Deadline) {

@@ -53,26 +53,26 @@ class InterposedFabric final : public Fabric {
   std::shared_ptr<InterposedChannel::PeerHook> flush_hook_ = std::make_shared<InterposedChannel::PeerHook>();
 };
 
-class InterposedTeam final : public Team {
+class InterposedTeam final : public team::Team {
  public:
-  explicit InterposedTeam(Team& inner) : inner_(inner), fabric_(inner.fabric()) {}
+  explicit InterposedTeam(team::Team& inner) : inner_(inner), fabric_(inner.fabric()) {}
 
   void before_each(InterposedChannel::Hook hook) { fabric_.before_each(std::move(hook)); }
   void before_each_flush(InterposedChannel::PeerHook hook) { fabric_.before_each_flush(std::move(hook)); }
 
-  [[nodiscard]] Rank rank() const override { return inner_.rank(); }
-  [[nodiscard]] Rank size() const override { return inner_.size(); }
+  [[nodiscard]] team::Rank rank() const override { return inner_.rank(); }
+  [[nodiscard]] team::Rank size() const override { return inner_.size(); }
   [[nodiscard]] Fabric& fabric() override { return fabric_; }
   [[nodiscard]] std::uint16_t incarnation() const override { return inner_.incarnation(); }
-  [[nodiscard]] std::unique_ptr<SymmetricRegion> allocate(const std::string& name, std::uint64_t bytes) override {
+  [[nodiscard]] std::unique_ptr<team::SymmetricRegion> allocate(const std::string& name, std::uint64_t bytes) override {
     return inner_.allocate(name, bytes);
   }
   Outcome barrier(Deadline deadline) override { return inner_.barrier(deadline); }
   [[nodiscard]] std::uint64_t epoch() const override { return inner_.epoch(); }
-  Outcome evict(Rank rank, Deadline deadline) override { return inner_.evict(rank, deadline); }
+  Outcome evict(team::Rank rank, Deadline deadline) override { return inner_.evict(rank, deadline); }
 
  private:
-  Team& inner_;
+  team::Team& inner_;
   InterposedFabric fabric_;
 };
 

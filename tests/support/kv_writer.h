@@ -118,7 +118,7 @@ class KvWriter {
   const unsigned number_;
   kv::Client client_;
   std::unique_ptr<kv::Session> session_;
-  HistoryRecorder recorder_;
+  kv::HistoryRecorder recorder_;
   std::int64_t transaction_ = 0;
   std::uint64_t acknowledged_ = 0;
   std::atomic<std::uint64_t> done_ = 0;

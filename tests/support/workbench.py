@@ -51,10 +51,10 @@ def run(command, scratch, environment=None):
     return Outcome(done.returncode, done.stdout, done.stderr, made)
 
 
-def preloaded(door, *directories):
+def preloaded(node, *directories):
     """The environment in which `farside exec` starts a program."""
     under = "".join(f"{os.path.realpath(directory)}/" for directory in directories)
-    return {"LD_PRELOAD": str(LIBRARY), "FARSIDE_DOOR": str(door), "FARSIDE_UNDER": under}
+    return {"LD_PRELOAD": str(LIBRARY), "FARSIDE_DOOR": str(node), "FARSIDE_UNDER": under}
 
 
 @contextlib.contextmanager
@@ -110,18 +110,18 @@ def pool(directory, nodes):
 
 
 @contextlib.contextmanager
-def stand_in_door(path, block_bytes=64 * 1024, slots=4096):
-    with running([BIN / "stand_in_door", path, block_bytes, slots]) as process:
-        wait_for(path.exists, "the door to open")
+def stand_in_node(path, block_bytes=64 * 1024, slots=4096):
+    with running([BIN / "stand_in_node", path, block_bytes, slots]) as process:
+        wait_for(path.exists, "the socket")
         yield process
 
 
-def blocks_loaded(door_socket):
-    """What the door answers to a `status` request (host_door.h)."""
-    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as door:
-        door.connect(str(door_socket))
-        door.send(struct.pack("4I48x", 0x66617264, 2, 4, 0))
-        return struct.unpack("2I19Q", door.recv(1024))[11]
+def blocks_loaded(path):
+    """What the node answers to a `status` request (node_socket.h)."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as node:
+        node.connect(str(path))
+        node.send(struct.pack("4I48x", 0x66617264, 2, 4, 0))
+        return struct.unpack("2I19Q", node.recv(1024))[11]
 
 
 @contextlib.contextmanager

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-namespace farside {
+namespace farside::team {
 namespace {
 
 TEST(BarrierMark, TravelsInAWord) {
@@ -50,4 +50,4 @@ TEST(BarrierMark, WrapsAround) {
 }
 
 }  // namespace
-}  // namespace farside
+}  // namespace farside::team

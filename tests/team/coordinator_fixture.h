@@ -22,20 +22,20 @@
 
 namespace farside::test {
 
-inline SetupClock::time_point soon() { return SetupClock::now() + std::chrono::seconds(20); }
+inline net::SetupClock::time_point soon() { return net::SetupClock::now() + std::chrono::seconds(20); }
 
 /// A member as a team has it.
 class Member {
  public:
-  Member(const Coordinator& coordinator, const Secret& secret, Rank rank)
+  Member(const team::Coordinator& coordinator, const net::Secret& secret, team::Rank rank)
       : client_(loop_, coordinator.address(), secret, rank,
                 {.lost =
-                     [this](Rank lost, Loss loss) {
+                     [this](team::Rank lost, team::Loss loss) {
                        const std::lock_guard lock(mutex_);
                        losses_[lost] = loss;
                      },
                  .returned =
-                     [this](Rank back, std::vector<std::string> blobs) {
+                     [this](team::Rank back, std::vector<std::string> blobs) {
                        const std::lock_guard lock(mutex_);
                        losses_.erase(back);
                        returns_[back] = std::move(blobs);
@@ -44,25 +44,25 @@ class Member {
                 soon()) {}
   ~Member() { loop_.stop(); }
 
-  CoordinatorClient* operator->() { return &client_; }
-  EventLoop& loop() { return loop_; }
+  team::CoordinatorClient* operator->() { return &client_; }
+  net::EventLoop& loop() { return loop_; }
   bool abandoned() const { return abandoned_; }
-  std::map<Rank, Loss> losses() {
+  std::map<team::Rank, team::Loss> losses() {
     const std::lock_guard lock(mutex_);
     return losses_;
   }
-  std::map<Rank, std::vector<std::string>> returns() {
+  std::map<team::Rank, std::vector<std::string>> returns() {
     const std::lock_guard lock(mutex_);
     return returns_;
   }
 
  private:
   std::mutex mutex_;
-  std::map<Rank, Loss> losses_;
-  std::map<Rank, std::vector<std::string>> returns_;
+  std::map<team::Rank, team::Loss> losses_;
+  std::map<team::Rank, std::vector<std::string>> returns_;
   std::atomic<bool> abandoned_ = false;
-  EventLoop loop_;
-  CoordinatorClient client_;
+  net::EventLoop loop_;
+  team::CoordinatorClient client_;
 };
 
 class CoordinatorTest : public testing::Test {
@@ -79,7 +79,7 @@ class CoordinatorTest : public testing::Test {
   }
 
   /// Takes the seat of `rank` once the coordinator has seen that it is free; null when it does not become so.
-  [[nodiscard]] std::unique_ptr<Member> take_free_seat(Rank rank) {
+  [[nodiscard]] std::unique_ptr<Member> take_free_seat(team::Rank rank) {
     std::unique_ptr<Member> member;
     (void)eventually([&] {
       try {
@@ -91,9 +91,9 @@ class CoordinatorTest : public testing::Test {
     return member;
   }
 
-  JobDir dir_;
-  Secret secret_ = Secret::create(dir_.path() / "secret");
-  Coordinator coordinator_;
+  net::JobDir dir_;
+  net::Secret secret_ = net::Secret::create(dir_.path() / "secret");
+  team::Coordinator coordinator_;
 };
 
 }  // namespace farside::test

@@ -19,7 +19,7 @@
 #include "tests/team/coordinator_fixture.h"
 #include "tests/team/stranger.h"
 
-namespace farside {
+namespace farside::team {
 namespace {
 
 using test::CoordinatorTest;
@@ -105,7 +105,7 @@ TEST_F(CoordinatorTest, TellsOfADeath) {
 TEST_F(CoordinatorTest, NamesTheRankThatDidNotCome) {
   Member zero(coordinator_, secret_, 0);
   try {
-    (void)zero->exchange("try", "zero", SetupClock::now() + std::chrono::milliseconds(100));
+    (void)zero->exchange("try", "zero", net::SetupClock::now() + std::chrono::milliseconds(100));
     FAIL();
   } catch (const Error& error) {
     EXPECT_THAT(error.what(), HasSubstr("rank 1 did not take part in time"));
@@ -122,7 +122,7 @@ TEST_F(CoordinatorTest, ReturnsNoExchangeThatWasGivenUp) {
   Member zero(coordinator, secret_, 0);
   Member one(coordinator, secret_, 1);
   zero.loop().post([has_come = one_has_contributed.get_future().share()] { has_come.wait_until(soon()); });
-  EXPECT_THROW((void)zero->exchange("try", "given up", SetupClock::now() - std::chrono::hours(1)), Error);
+  EXPECT_THROW((void)zero->exchange("try", "given up", net::SetupClock::now() - std::chrono::hours(1)), Error);
   EXPECT_THAT(one->exchange("try", "one", soon()), ElementsAre("given up", "one"));
   one->leave();
   ASSERT_TRUE(eventually([&] { return zero.losses().contains(1); })) << "of which it hears after the exchange";
@@ -137,7 +137,7 @@ TEST_F(CoordinatorTest, NamesTheRankThatEndedInsteadOfJoining) {
     Member zero(coordinator, secret_, 0);
     std::thread waiting([&] {
       try {
-        (void)zero->exchange("try", "zero", SetupClock::now() + std::chrono::hours(1));
+        (void)zero->exchange("try", "zero", net::SetupClock::now() + std::chrono::hours(1));
         ADD_FAILURE();
       } catch (const Error& error) {
         EXPECT_THAT(error.what(), HasSubstr("rank 1 exited with code 0 and never joined"));
@@ -162,17 +162,17 @@ TEST_F(CoordinatorTest, EvictsWhoFallsSilentOnAnotherHost) {
   const Coordinator coordinator("127.0.0.1:0", secret_, 2);
   Member zero(coordinator, secret_, 0);
   Stranger one(coordinator);
-  Session session = one.shake_hands(secret_, 1);
+  net::Session session = one.shake_hands(secret_, 1);
   const std::string first = Encoder().number(std::uint64_t{0}).number(std::uint32_t{20'000}).text("one").take();
-  one.send(session.seal(FrameKind::contribute, first));
+  one.send(session.seal(net::FrameKind::contribute, first));
   EXPECT_THAT(zero->exchange("try", "zero", soon()), ElementsAre("zero", "one"));
   EXPECT_TRUE(eventually([&] { return zero.losses() == std::map<Rank, Loss>{{1, Loss::evicted}}; }));
   EXPECT_FALSE(zero.abandoned());  // its own beats are heard
 }
 
 TEST(Coordinator, IsMissedWhenItGoes) {
-  const JobDir dir;
-  const Secret secret = Secret::create(dir.path() / "secret");
+  const net::JobDir dir;
+  const net::Secret secret = net::Secret::create(dir.path() / "secret");
   auto coordinator = std::make_unique<Coordinator>(dir.path() / "coordinator", secret, 1);
   const Member zero(*coordinator, secret, 0);
   coordinator.reset();
@@ -180,4 +180,4 @@ TEST(Coordinator, IsMissedWhenItGoes) {
 }
 
 }  // namespace
-}  // namespace farside
+}  // namespace farside::team

@@ -28,6 +28,8 @@
 namespace farside::test {
 namespace {
 
+using team::Rank;
+
 /// A team whose members speak with the coordinator as they like.
 class Crowd : public testing::Test {
  protected:
@@ -36,11 +38,11 @@ class Crowd : public testing::Test {
 
   Crowd() {
     allow_many_files();
-    coordinator_ = std::make_unique<Coordinator>(dir_.path() / "coordinator", secret_, kRanks);
+    coordinator_ = std::make_unique<team::Coordinator>(dir_.path() / "coordinator", secret_, kRanks);
     for (Rank rank = 0; rank < kRanks; ++rank) {
       members_.push_back(std::make_unique<Stranger>(*coordinator_));
       sessions_.push_back(members_.back()->shake_hands(secret_, rank));
-      EXPECT_EQ(members_.back()->receive_frame(sessions_.back()).kind, FrameKind::welcome);
+      EXPECT_EQ(members_.back()->receive_frame(sessions_.back()).kind, net::FrameKind::welcome);
     }
   }
 
@@ -50,14 +52,14 @@ class Crowd : public testing::Test {
     constexpr std::uint32_t kLimitMs = 600'000;
     const std::string fields =
         Encoder().number(std::uint32_t{0}).number(std::uint32_t{0}).number(kLimitMs).text(blob_of(rank)).take();
-    members_[rank]->send(sessions_[rank].seal(FrameKind::contribute, fields));
+    members_[rank]->send(sessions_[rank].seal(net::FrameKind::contribute, fields));
   }
 
-  JobDir dir_;
-  Secret secret_ = Secret::create(dir_.path() / "secret");
-  std::unique_ptr<Coordinator> coordinator_;
+  net::JobDir dir_;
+  net::Secret secret_ = net::Secret::create(dir_.path() / "secret");
+  std::unique_ptr<team::Coordinator> coordinator_;
   std::vector<std::unique_ptr<Stranger>> members_;
-  std::vector<Session> sessions_;
+  std::vector<net::Session> sessions_;
 };
 
 // What a thousand members exchange is a thousand times as much for the coordinator to send. Members that do not take it
@@ -79,8 +81,8 @@ TEST_F(Crowd, IsGatheredInBoundedMemory) {
   for (Rank rank = 0; rank < kRanks; rank += 97) {
     std::vector<std::string> blobs;
     while (blobs.size() < kRanks) {
-      const Frame frame = members_[rank]->receive_frame(sessions_[rank]);
-      ASSERT_EQ(frame.kind, FrameKind::gathered);
+      const net::Frame frame = members_[rank]->receive_frame(sessions_[rank]);
+      ASSERT_EQ(frame.kind, net::FrameKind::gathered);
       Decoder fields(frame.fields, "what was gathered");
       ASSERT_EQ(fields.number<Rank>(), blobs.size());
       while (!fields.rest().empty()) blobs.push_back(fields.text());
@@ -91,13 +93,13 @@ TEST_F(Crowd, IsGatheredInBoundedMemory) {
 }
 
 /// Says that it is a team of a thousand ranks, all of them in this process.
-class PretendedBootstrap final : public Bootstrap {
+class PretendedBootstrap final : public team::Bootstrap {
  public:
   [[nodiscard]] Rank rank() const override { return 0; }
   [[nodiscard]] Rank size() const override { return 1000; }
   [[nodiscard]] std::uint16_t incarnation() const override { return 0; }
   [[nodiscard]] std::vector<std::string> exchange(const std::string& /*tried*/, std::string blob,
-                                                  SetupClock::time_point /*deadline*/) override {
+                                                  net::SetupClock::time_point /*deadline*/) override {
     return std::vector<std::string>(size(), blob);
   }
   void evict(Rank /*rank*/, std::uint16_t /*incarnation*/) override {}
@@ -133,8 +135,8 @@ rlim_t soft_limit() {
   return limit.rlim_cur;
 }
 
-LaunchPlan plan_of(Rank ranks, std::vector<std::string> command) {
-  LaunchPlan plan;
+team::LaunchPlan plan_of(Rank ranks, std::vector<std::string> command) {
+  team::LaunchPlan plan;
   plan.ranks = ranks;
   plan.command = std::move(command);
   return plan;
@@ -144,11 +146,11 @@ LaunchPlan plan_of(Rank ranks, std::vector<std::string> command) {
 TEST(Descriptors, AreCountedBeforeATeamForms) {
   in_child([] {
     limit_files(256, 512);
-    const auto make = [](EventLoop&, const MembershipNotices&, SetupClock::time_point) {
+    const auto make = [](net::EventLoop&, const team::MembershipNotices&, net::SetupClock::time_point) {
       return std::make_unique<PretendedBootstrap>();
     };
     try {
-      const HostTeam team(make);
+      const team::HostTeam team(make);
       ADD_FAILURE();
     } catch (const Error& error) {
       EXPECT_THAT(error.what(), testing::HasSubstr("cannot join a team of 1000 ranks: it takes 1064 open files"));
@@ -160,11 +162,11 @@ TEST(Descriptors, AreCountedBeforeATeamForms) {
 TEST(Descriptors, AreCountedBeforeRanksAreLaunched) {
   in_child([] {
     limit_files(256, 512);
-    EXPECT_THROW(Launcher(plan_of(1000, {"true"})), Error);
-    const std::unique_ptr<Team> team = join_team();
+    EXPECT_THROW(team::Launcher(plan_of(1000, {"true"})), Error);
+    const std::unique_ptr<team::Team> team = team::join_team();
     EXPECT_EQ(soft_limit(), 512U) << "joining takes what it is allowed";
     // A program that was launched begins as it would have without.
-    Launcher launcher(plan_of(2, {"sh", "-c", "test $(ulimit -Sn) = 256"}));
+    team::Launcher launcher(plan_of(2, {"sh", "-c", "test $(ulimit -Sn) = 256"}));
     EXPECT_EQ(launcher.wait().code, 0);
   });
 }
@@ -173,7 +175,7 @@ TEST(Descriptors, AreCountedBeforeRanksAreLaunched) {
 TEST(EventLoop, RunsTasksAfterTheirDelay) {
   std::vector<int> ran;
   std::atomic<bool> done = false;
-  EventLoop loop;
+  net::EventLoop loop;
   loop.post([&] {
     loop.after(std::chrono::milliseconds(20), [&] {
       ran.push_back(2);

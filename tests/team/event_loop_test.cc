@@ -9,7 +9,7 @@
 
 #include "tests/support/shared.h"
 
-namespace farside {
+namespace farside::team {
 namespace {
 
 using namespace std::chrono_literals;
@@ -18,7 +18,7 @@ using namespace std::chrono_literals;
 TEST(AnEventLoop, DoesNothingForATimerThatIsTakenBackAsItRunsOut) {
   constexpr int kRounds = 20;
   std::atomic<int> rounds = 0;
-  EventLoop loop;
+  net::EventLoop loop;
   for (int round = 0; round < kRounds; ++round) {
     loop.post([&] {
       loop.tick(1ms, [] {});
@@ -34,4 +34,4 @@ TEST(AnEventLoop, DoesNothingForATimerThatIsTakenBackAsItRunsOut) {
 }
 
 }  // namespace
-}  // namespace farside
+}  // namespace farside::team

@@ -17,7 +17,7 @@ TEST(TeamOverUcx, TellsHowManyRanksThereAre) {
   Fleet fleet(3, [](Member& me) {
     ::setenv("FARSIDE_FABRIC", "ucx", 1);
     ::setenv("UCX_NET_DEVICES", "lo", 1);
-    HostTeam team([&](EventLoop&, const MembershipNotices&, SetupClock::time_point) {
+    team::HostTeam team([&](net::EventLoop&, const team::MembershipNotices&, net::SetupClock::time_point) {
       return std::make_unique<FleetBootstrap>(me);
     });
     EXPECT_EQ(ucx_faults().estimated_endpoints, 3U);

@@ -12,18 +12,18 @@
 namespace farside::test {
 
 /// Of a team of a fleet's members.
-class FleetBootstrap final : public Bootstrap {
+class FleetBootstrap final : public team::Bootstrap {
  public:
   explicit FleetBootstrap(Member& me) : me_(me) {}
 
-  [[nodiscard]] Rank rank() const override { return me_.index(); }
-  [[nodiscard]] Rank size() const override { return me_.count(); }
+  [[nodiscard]] team::Rank rank() const override { return me_.index(); }
+  [[nodiscard]] team::Rank size() const override { return me_.count(); }
   [[nodiscard]] std::uint16_t incarnation() const override { return 0; }
   [[nodiscard]] std::vector<std::string> exchange(const std::string& /*tried*/, std::string blob,
-                                                  SetupClock::time_point /*deadline*/) override {
+                                                  net::SetupClock::time_point /*deadline*/) override {
     return me_.exchange(blob);
   }
-  void evict(Rank /*rank*/, std::uint16_t /*incarnation*/) override {}
+  void evict(team::Rank /*rank*/, std::uint16_t /*incarnation*/) override {}
   void leave() override {}
 
  private:

@@ -30,8 +30,10 @@
 #include "tests/support/shared.h"
 #include "tests/team/fleet_bootstrap.h"
 
-namespace farside {
+namespace farside::team {
 namespace {
+
+using net::EventLoop;
 
 using namespace std::chrono_literals;
 
@@ -65,7 +67,7 @@ class AmongOthers final : public Bootstrap {
   [[nodiscard]] std::uint16_t incarnation() const override { return 1; }
   [[nodiscard]] Standing standing() const override { return {.epoch = 0, .exchanges = 3, .lost = {}}; }
   [[nodiscard]] std::vector<std::string> exchange(const std::string& tried, std::string blob,
-                                                  SetupClock::time_point /*deadline*/) override {
+                                                  net::SetupClock::time_point /*deadline*/) override {
     std::vector<std::string> blobs(kRanks, blob);
     for (Rank rank = 0; rank < kRanks; ++rank) {
       if (rank == self_) continue;
@@ -94,7 +96,7 @@ TEST(HostTeam, TellsTheRankAfterItsOwnFirst) {
       const auto after = [self](Rank steps) { return (self + steps) % kRanks; };
       const Others others(self);
       stop_answering(*others.fabrics[after(2)]);
-      HostTeam team([&](EventLoop&, const MembershipNotices&, SetupClock::time_point) {
+      HostTeam team([&](EventLoop&, const MembershipNotices&, net::SetupClock::time_point) {
         return std::make_unique<AmongOthers>(self, others);
       });
       EXPECT_TRUE(test::eventually([&] {
@@ -115,7 +117,7 @@ TEST(HostTeam, NoticesTheDeathOfAProcessThatItCouldNotWatchAtFirst) {
   test::Fleet fleet(2, [](test::Member& me) {
     EventLoop* service = nullptr;
     std::atomic<bool> may_watch = me.index() != 0;
-    HostTeam team([&](EventLoop& loop, const MembershipNotices&, SetupClock::time_point) {
+    HostTeam team([&](EventLoop& loop, const MembershipNotices&, net::SetupClock::time_point) {
       service = &loop;
       loop.post([&] { EXPECT_TRUE(test::eventually([&] { return may_watch.load(); })); });
       return std::make_unique<test::FleetBootstrap>(me);
@@ -146,7 +148,7 @@ TEST(HostTeam, ReportsNoEvictionOfAProcessThatItCannotLookAt) {
   GTEST_SKIP() << "the undefined-behaviour sanitizer needs a descriptor for each check of a type";
 #endif
   test::Fleet fleet(2, [](test::Member& me) {
-    HostTeam team([&](EventLoop&, const MembershipNotices&, SetupClock::time_point) {
+    HostTeam team([&](EventLoop&, const MembershipNotices&, net::SetupClock::time_point) {
       return std::make_unique<test::FleetBootstrap>(me);
     });
     const pid_t other = std::stoi(me.exchange(std::to_string(::getpid()))[1]);
@@ -181,7 +183,7 @@ class TellsOnLeaving final : public Bootstrap {
   [[nodiscard]] Rank size() const override { return kRanks; }
   [[nodiscard]] std::uint16_t incarnation() const override { return 0; }
   [[nodiscard]] std::vector<std::string> exchange(const std::string& /*tried*/, std::string blob,
-                                                  SetupClock::time_point /*deadline*/) override {
+                                                  net::SetupClock::time_point /*deadline*/) override {
     own_ = blob;
     return cards_(blob);
   }
@@ -213,7 +215,7 @@ TEST(HostTeam, TakesNoticesAlthoughItKnowsNothingOfItself) {
   test::Fleet fleet(1, [](test::Member& /*me*/) {
     std::vector<Fd> taken;
     const auto form = [&] {
-      const HostTeam team([&](EventLoop& loop, const MembershipNotices& notices, SetupClock::time_point) {
+      const HostTeam team([&](EventLoop& loop, const MembershipNotices& notices, net::SetupClock::time_point) {
         taken = test::take_descriptors();
         return std::make_unique<TellsOnLeaving>(loop, notices, TellsOnLeaving::Cards{});
       });
@@ -234,7 +236,7 @@ TEST(HostTeam, TakesNoticesOfRanksWhoseCardsItDoesNotKnow) {
       return cards;
     };
     const auto form = [&] {
-      const HostTeam team([&](EventLoop& loop, const MembershipNotices& notices, SetupClock::time_point) {
+      const HostTeam team([&](EventLoop& loop, const MembershipNotices& notices, net::SetupClock::time_point) {
         return std::make_unique<TellsOnLeaving>(loop, notices, of_another_version);
       });
     };
@@ -244,4 +246,4 @@ TEST(HostTeam, TakesNoticesOfRanksWhoseCardsItDoesNotKnow) {
 }
 
 }  // namespace
-}  // namespace farside
+}  // namespace farside::team

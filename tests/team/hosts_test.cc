@@ -18,6 +18,8 @@
 namespace farside::test {
 namespace {
 
+using team::Rank;
+
 /// A scene of member.cc, with a rank on each of the hosts named and the coordinator on host 0.
 class Scene {
  public:
@@ -25,9 +27,9 @@ class Scene {
       : fleet_(static_cast<unsigned>(hosts.size()) + 1, [&](Member& me) {
           if (me.index() == hosts.size()) return coordinate(me, static_cast<Rank>(hosts.size()));
           Hosts::enter(hosts[me.index()]);
-          ::setenv(kCoordinatorVariable, me.exchange("").back().c_str(), 1);
-          ::setenv(kSecretFileVariable, secret_file().c_str(), 1);
-          ::setenv(kRankVariable, std::to_string(me.index()).c_str(), 1);
+          ::setenv(team::kCoordinatorVariable, me.exchange("").back().c_str(), 1);
+          ::setenv(team::kSecretFileVariable, secret_file().c_str(), 1);
+          ::setenv(team::kRankVariable, std::to_string(me.index()).c_str(), 1);
           ::execl(FARSIDE_MEMBER, "member", name.c_str(), nullptr);
           throw std::runtime_error("cannot start " FARSIDE_MEMBER);
         }) {}
@@ -48,12 +50,12 @@ class Scene {
   // Until the fleet ends.
   void coordinate(Member& me, Rank ranks) {
     Hosts::enter(0);
-    const Coordinator coordinator("10.99.0.1:0", Secret::create(secret_file()), ranks);
+    const team::Coordinator coordinator("10.99.0.1:0", net::Secret::create(secret_file()), ranks);
     me.exchange(coordinator.address());
     ::pause();
   }
 
-  JobDir dir_;
+  net::JobDir dir_;
   Fleet fleet_;
 };
 

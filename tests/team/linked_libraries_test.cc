@@ -17,14 +17,14 @@ using testing::EndsWith;
 using testing::IsEmpty;
 
 TEST(LinkedLibraries, AreThoseThatTheFileNames) {
-  EXPECT_THAT(linked_libraries("/proc/self/exe"), Contains("libc.so.6"));
+  EXPECT_THAT(team::linked_libraries("/proc/self/exe"), Contains("libc.so.6"));
 }
 
 TEST(LinkedLibraries, OfWhatIsNoProgramAreNone) {
-  EXPECT_THAT(linked_libraries("/proc/self/cmdline"), IsEmpty());
-  EXPECT_THAT(linked_libraries("/dev/null"), IsEmpty());
-  EXPECT_THAT(linked_libraries("/"), IsEmpty());
-  EXPECT_THAT(linked_libraries("/there/is/none"), IsEmpty());
+  EXPECT_THAT(team::linked_libraries("/proc/self/cmdline"), IsEmpty());
+  EXPECT_THAT(team::linked_libraries("/dev/null"), IsEmpty());
+  EXPECT_THAT(team::linked_libraries("/"), IsEmpty());
+  EXPECT_THAT(team::linked_libraries("/there/is/none"), IsEmpty());
 }
 
 // Cut short anywhere in its tables, and with each of their bytes set.
@@ -34,7 +34,7 @@ TEST(LinkedLibraries, OfABrokenFileAreNoneOrSome) {
   const std::string path = testing::TempDir() + "broken_program." + std::to_string(::getpid());
   const auto look = [&](const std::string& content) {
     std::ofstream(path, std::ios::binary | std::ios::trunc) << content;
-    (void)linked_libraries(path);
+    (void)team::linked_libraries(path);
   };
   for (std::size_t length = 0; length < 1024; length += 7) look(bytes.substr(0, length));
   for (std::size_t at = 0; at < 1024; at += 3) {
@@ -46,9 +46,9 @@ TEST(LinkedLibraries, OfABrokenFileAreNoneOrSome) {
 }
 
 TEST(FindProgram, LooksWhereExecvpDoes) {
-  EXPECT_THAT(find_program("sh"), EndsWith("/sh"));
-  EXPECT_EQ(find_program("./sh"), "./sh");
-  EXPECT_THAT(find_program("there-is-no-such-program"), IsEmpty());
+  EXPECT_THAT(team::find_program("sh"), EndsWith("/sh"));
+  EXPECT_EQ(team::find_program("./sh"), "./sh");
+  EXPECT_THAT(team::find_program("there-is-no-such-program"), IsEmpty());
 }
 
 }  // namespace

@@ -12,7 +12,7 @@
 
 #include "net/socket.h"
 
-namespace farside {
+namespace farside::team {
 namespace {
 
 /// Connected by a process of `user`, as the kernel tells its peer.
@@ -32,9 +32,9 @@ TEST(LocalSocket, ServesItsUserAlone) {
   const Fd root = connection_of(0);
   const Fd other = connection_of(kUser - 1);
   ASSERT_EQ(::seteuid(kUser), 0);
-  const bool serves_own = is_of_this_user(own);
-  const bool serves_root = is_of_this_user(root);
-  const bool serves_other = is_of_this_user(other);
+  const bool serves_own = net::is_of_this_user(own);
+  const bool serves_root = net::is_of_this_user(root);
+  const bool serves_other = net::is_of_this_user(other);
   ASSERT_EQ(::seteuid(0), 0);
   EXPECT_TRUE(serves_own);
   EXPECT_FALSE(serves_root) << "files that only root may read would come into memory of this user";
@@ -45,7 +45,7 @@ TEST(LocalSocket, IsThisUsersAloneFromTheBeginning) {
   const std::filesystem::path path =
       std::filesystem::temp_directory_path() / ("farside-test-socket-" + std::to_string(::getpid()));
   const mode_t mask = ::umask(0);
-  const Fd socket = listen_on(path.string());
+  const Fd socket = net::listen_on(path.string());
   struct stat found {};
   EXPECT_EQ(::stat(path.c_str(), &found), 0);
   EXPECT_EQ(found.st_mode & 0777U, mode_t{S_IRUSR | S_IWUSR});
@@ -54,4 +54,4 @@ TEST(LocalSocket, IsThisUsersAloneFromTheBeginning) {
 }
 
 }  // namespace
-}  // namespace farside
+}  // namespace farside::team

@@ -22,7 +22,7 @@
 #include "tests/support/descriptors.h"
 #include "tests/support/reduced.h"
 
-namespace farside {
+namespace farside::team {
 namespace {
 
 using std::chrono::seconds;
@@ -315,7 +315,7 @@ int play(const std::string& scene) {
 }
 
 }  // namespace
-}  // namespace farside
+}  // namespace farside::team
 
 #if defined(__SANITIZE_ADDRESS__)
 // PMIx itself does not free a few bytes of its start-up.
@@ -324,7 +324,7 @@ extern "C" const char* __lsan_default_suppressions() { return "leak:libpmix"; }
 
 int main(int argc, char** argv) {
   try {
-    return farside::play(argc > 1 ? argv[1] : "ring");
+    return farside::team::play(argc > 1 ? argv[1] : "ring");
   } catch (const std::exception& error) {
     std::cerr << "member: " << error.what() << '\n';
     return 1;

@@ -20,7 +20,7 @@
 #include "tests/support/mesh.h"
 #include "tests/support/shared.h"
 
-namespace farside {
+namespace farside::team {
 namespace {
 
 /// Of a team of two, in which the other rank is this process as well.
@@ -31,7 +31,7 @@ class MirrorBootstrap final : public Bootstrap {
   [[nodiscard]] std::uint16_t incarnation() const override { return 1; }
   [[nodiscard]] Standing standing() const override { return {.epoch = 0, .exchanges = 3, .lost = {}}; }
   [[nodiscard]] std::vector<std::string> exchange(const std::string& /*tried*/, std::string blob,
-                                                  SetupClock::time_point /*deadline*/) override {
+                                                  net::SetupClock::time_point /*deadline*/) override {
     return {blob, blob};
   }
   void evict(Rank /*rank*/, std::uint16_t /*incarnation*/) override {}
@@ -40,9 +40,9 @@ class MirrorBootstrap final : public Bootstrap {
 
 // A rank that comes back with less than it takes to reach it stays lost; it ends no other process.
 TEST(TeamNotices, AReturnThatGivesTooLittleIsNone) {
-  EventLoop* service = nullptr;
+  net::EventLoop* service = nullptr;
   MembershipNotices notices;
-  HostTeam team([&](EventLoop& loop, MembershipNotices told, SetupClock::time_point /*deadline*/) {
+  HostTeam team([&](net::EventLoop& loop, MembershipNotices told, net::SetupClock::time_point /*deadline*/) {
     service = &loop;
     notices = std::move(told);
     return std::make_unique<MirrorBootstrap>();
@@ -71,7 +71,7 @@ class SharedRank final : public Bootstrap {
     return me_.index() == 2 ? Standing{.epoch = 1, .exchanges = 3, .lost = {1}} : Standing{};
   }
   [[nodiscard]] std::vector<std::string> exchange(const std::string& /*tried*/, std::string blob,
-                                                  SetupClock::time_point /*deadline*/) override {
+                                                  net::SetupClock::time_point /*deadline*/) override {
     const std::vector<std::string> all = me_.exchange(blob);
     successors_.push_back(all[2]);
     return {all[0], all[me_.index() == 2 ? 2 : 1]};
@@ -92,10 +92,10 @@ TEST(TeamNotices, AReturnIsTriedAgainUntilItsMemoryCanBeReached) {
 #endif
   const test::Shared<std::atomic<bool>> over;
   test::Fleet fleet(3, [&over](test::Member& me) {
-    EventLoop* service = nullptr;
+    net::EventLoop* service = nullptr;
     MembershipNotices notices;
     std::vector<std::string> successors;
-    HostTeam team([&](EventLoop& loop, MembershipNotices told, SetupClock::time_point /*deadline*/) {
+    HostTeam team([&](net::EventLoop& loop, MembershipNotices told, net::SetupClock::time_point /*deadline*/) {
       service = &loop;
       notices = std::move(told);
       return std::make_unique<SharedRank>(me, successors);
@@ -139,10 +139,10 @@ TEST(TeamNotices, AReturnIsTriedAgainUntilThePredecessorsAccessIsGone) {
 #endif
   const test::Shared<std::atomic<bool>> over;
   test::Fleet fleet(3, [&over](test::Member& me) {
-    EventLoop* service = nullptr;
+    net::EventLoop* service = nullptr;
     MembershipNotices notices;
     std::vector<std::string> successors;
-    HostTeam team([&](EventLoop& loop, MembershipNotices told, SetupClock::time_point /*deadline*/) {
+    HostTeam team([&](net::EventLoop& loop, MembershipNotices told, net::SetupClock::time_point /*deadline*/) {
       service = &loop;
       notices = std::move(told);
       return std::make_unique<SharedRank>(me, successors);
@@ -170,4 +170,4 @@ TEST(TeamNotices, AReturnIsTriedAgainUntilThePredecessorsAccessIsGone) {
 }
 
 }  // namespace
-}  // namespace farside
+}  // namespace farside::team

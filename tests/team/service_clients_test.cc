@@ -26,43 +26,44 @@
 #include "tests/support/fleet.h"
 #include "tests/support/shared.h"
 
-namespace farside {
+namespace farside::team {
 namespace {
 
 constexpr std::size_t kMoreThanWait = 200;
 
-SetupClock::time_point in_a_minute() { return SetupClock::now() + std::chrono::seconds(60); }
+net::SetupClock::time_point in_a_minute() { return net::SetupClock::now() + std::chrono::seconds(60); }
 
 /// Says "welcome", and what it is told.
-class Echo final : public ServiceClients::Handler {
+class Echo final : public service::ServiceClients::Handler {
  public:
-  Echo(const Secret& secret, const std::vector<std::string>& addresses) : clients_(loop_, secret, *this, addresses) {}
+  Echo(const net::Secret& secret, const std::vector<std::string>& addresses)
+      : clients_(loop_, secret, *this, addresses) {}
   ~Echo() override { loop_.stop(); }
 
   std::string welcome() override { return "welcome"; }
-  ServiceClients::Refusal handle(ServiceClients::Number number, const std::string& message) override {
+  service::ServiceClients::Refusal handle(service::ServiceClients::Number number, const std::string& message) override {
     clients_.say(number, message);
     return {};
   }
   [[nodiscard]] std::string refusal(const std::string& reason) const override { return reason; }
-  void part(ServiceClients::Number /*number*/) override {}
+  void part(service::ServiceClients::Number /*number*/) override {}
 
  private:
-  EventLoop loop_;
-  ServiceClients clients_;
+  net::EventLoop loop_;
+  service::ServiceClients clients_;
 };
 
 class ServiceClientsTest : public testing::Test {
  protected:
   void expect_welcome(const std::string& address) const {
-    ServiceLink link({"reach the service at", address}, secret_, in_a_minute());
+    service::ServiceLink link({"reach the service at", address}, secret_, in_a_minute());
     EXPECT_EQ(link.receive(in_a_minute()), "welcome");
     link.send("echo", in_a_minute());
     EXPECT_EQ(link.receive(in_a_minute()), "echo");
   }
 
-  JobDir dir_;
-  Secret secret_ = Secret::create(dir_.path() / "secret");
+  net::JobDir dir_;
+  net::Secret secret_ = net::Secret::create(dir_.path() / "secret");
   std::string busy_ = dir_.path() / "busy";
   std::string quiet_ = dir_.path() / "quiet";
 };
@@ -70,11 +71,11 @@ class ServiceClientsTest : public testing::Test {
 // The oldest connections that have proven nothing make room, and those of one listener cost the other nothing.
 TEST_F(ServiceClientsTest, IdleConnectionsKeepNoClientOut) {
   const Echo service(secret_, {busy_, quiet_});
-  const Fd idle = connect_to(quiet_, in_a_minute());
-  ServiceLink known({"reach the service at", busy_}, secret_, in_a_minute());
+  const Fd idle = net::connect_to(quiet_, in_a_minute());
+  service::ServiceLink known({"reach the service at", busy_}, secret_, in_a_minute());
   EXPECT_EQ(known.receive(in_a_minute()), "welcome");
   std::vector<Fd> crowd;
-  for (std::size_t i = 0; i < kMoreThanWait; ++i) crowd.push_back(connect_to(busy_, in_a_minute()));
+  for (std::size_t i = 0; i < kMoreThanWait; ++i) crowd.push_back(net::connect_to(busy_, in_a_minute()));
   expect_welcome(busy_);
   expect_welcome(quiet_);
   known.send("still there", in_a_minute());
@@ -89,7 +90,7 @@ TEST_F(ServiceClientsTest, IdleConnectionsKeepNoClientOut) {
 class Relay {
  public:
   Relay(const std::string& at, std::string to, std::vector<std::size_t> limits)
-      : listener_(listen_on(at)), to_(std::move(to)), limits_(std::move(limits)), thread_([this] { serve(); }) {}
+      : listener_(net::listen_on(at)), to_(std::move(to)), limits_(std::move(limits)), thread_([this] { serve(); }) {}
 
   ~Relay() { ::shutdown(listener_.get(), SHUT_RDWR); }
   Relay(const Relay&) = delete;
@@ -117,7 +118,7 @@ class Relay {
     return Fd(::accept(listener_.get(), nullptr, nullptr));
   }
   void pass(const Fd& client, std::size_t limit) const {
-    const Fd server = connect_to(to_, in_a_minute());
+    const Fd server = net::connect_to(to_, in_a_minute());
     std::array<pollfd, 2> ends{pollfd{client.get(), POLLIN, 0}, pollfd{server.get(), POLLIN, 0}};
     for (std::size_t came = 0; came < limit;) {
       ASSERT_GT(::poll(ends.data(), ends.size(), kPollMs), 0);
@@ -129,8 +130,8 @@ class Relay {
         if (from == 0) came += static_cast<std::size_t>(count);
         if (came >= limit) continue;
         try {
-          write_all(from == 0 ? server : client, {bytes.data(), static_cast<std::size_t>(count)}, in_a_minute());
-        } catch (const ClosedError&) {
+          net::write_all(from == 0 ? server : client, {bytes.data(), static_cast<std::size_t>(count)}, in_a_minute());
+        } catch (const net::ClosedError&) {
           return;
         }
       }
@@ -148,26 +149,26 @@ class Relay {
 // It was the oldest of too many at each step of its handshake; a member introduces itself in the same way.
 TEST_F(ServiceClientsTest, AClientWhoseConnectionIsClosedBeforeItWasHeardConnectsAgain) {
   const Echo service(secret_, {busy_});
-  const Relay relay(quiet_, busy_, {0, 1, sizeof(Hello), sizeof(Hello) + sizeof(Claim)});
+  const Relay relay(quiet_, busy_, {0, 1, sizeof(net::Hello), sizeof(net::Hello) + sizeof(net::Claim)});
   expect_welcome(quiet_);
 }
 
 struct Welcomed {
-  Welcomed(const std::string& address, const Secret& secret, SetupClock::time_point deadline)
+  Welcomed(const std::string& address, const net::Secret& secret, net::SetupClock::time_point deadline)
       : link({"reach the service at", address}, secret, deadline) {
     EXPECT_EQ(link.receive(deadline), "welcome");
   }
 
-  ServiceLink link;
+  service::ServiceLink link;
 };
 
 TEST_F(ServiceClientsTest, AnEntryThatDoesNotAnswerLeavesTheNextOneItsTime) {
-  const Fd silent = listen_on(quiet_);  // as of a process that is stopped
+  const Fd silent = net::listen_on(quiet_);  // as of a process that is stopped
   const Echo service(secret_, {busy_});
   const std::vector<std::string> entries{quiet_, busy_};
-  const auto deadline = SetupClock::now() + std::chrono::seconds(4);
+  const auto deadline = net::SetupClock::now() + std::chrono::seconds(4);
   const auto found =
-      link_to_any<Welcomed>(entries, secret_, deadline, {"reach", "a service", "there is none", "start one"});
+      service::link_to_any<Welcomed>(entries, secret_, deadline, {"reach", "a service", "there is none", "start one"});
   EXPECT_EQ(found->link.what().address, busy_);
 }
 
@@ -176,8 +177,8 @@ TEST_F(ServiceClientsTest, AnEntryThatHangsOnceIsTriedAgain) {
   const Echo service(secret_, {busy_});
   const Relay relay(quiet_, busy_, {Relay::kHangs});
   const std::vector<std::string> entries{quiet_};
-  const auto found =
-      link_to_any<Welcomed>(entries, secret_, in_a_minute(), {"reach", "a service", "there is none", "start one"});
+  const auto found = service::link_to_any<Welcomed>(entries, secret_, in_a_minute(),
+                                                    {"reach", "a service", "there is none", "start one"});
   EXPECT_EQ(found->link.what().address, quiet_);
 }
 
@@ -204,11 +205,11 @@ TEST_F(ServiceClientsTest, AClientWaitsForADescriptor) {
       wait_for(5);
     } else {
       wait_for(1);
-      ServiceLink known({"reach the service at", busy_}, secret_, in_a_minute());
+      service::ServiceLink known({"reach the service at", busy_}, secret_, in_a_minute());
       EXPECT_EQ(known.receive(in_a_minute()), "welcome");
       *step = 2;
       wait_for(3);
-      const Fd waiting = connect_to(busy_, in_a_minute());
+      const Fd waiting = net::connect_to(busy_, in_a_minute());
       for (int i = 0; i < 20; ++i) {
         known.send("meanwhile", in_a_minute());
         EXPECT_EQ(known.receive(in_a_minute()), "meanwhile");
@@ -222,4 +223,4 @@ TEST_F(ServiceClientsTest, AClientWaitsForADescriptor) {
 }
 
 }  // namespace
-}  // namespace farside
+}  // namespace farside::team

@@ -21,20 +21,20 @@ namespace farside::test {
 
 class Stranger {
  public:
-  explicit Stranger(const Coordinator& coordinator) : socket_(connect_to(coordinator.address(), soon())) {}
+  explicit Stranger(const team::Coordinator& coordinator) : socket_(net::connect_to(coordinator.address(), soon())) {}
 
-  void send(std::string_view bytes) { write_all(socket_, bytes, soon()); }
+  void send(std::string_view bytes) { net::write_all(socket_, bytes, soon()); }
   template <class Message>
   Message receive() {
     Message message;
-    std::memcpy(&message, read_exactly(socket_, sizeof message, soon()).data(), sizeof message);
+    std::memcpy(&message, net::read_exactly(socket_, sizeof message, soon()).data(), sizeof message);
     return message;
   }
-  Frame receive_frame(Session& session) {
-    std::string bytes = read_exactly(socket_, kFrameHeader, soon());
-    bytes += read_exactly(socket_, body_bytes(bytes), soon());
-    Frame frame{};
-    EXPECT_EQ(session.open(bytes, frame), Session::Next::frame);
+  net::Frame receive_frame(net::Session& session) {
+    std::string bytes = net::read_exactly(socket_, net::kFrameHeader, soon());
+    bytes += net::read_exactly(socket_, net::body_bytes(bytes), soon());
+    net::Frame frame{};
+    EXPECT_EQ(session.open(bytes, frame), net::Session::Next::frame);
     return frame;
   }
   /// The coordinator has sent something that was not received yet.
@@ -51,13 +51,13 @@ class Stranger {
     });
   }
   /// Proves to know `secret` and claims `rank`.
-  Session shake_hands(const Secret& secret, Rank rank) {
-    const Hello hello = make_hello();
-    send(wire_bytes(hello));
-    const auto challenge = receive<Challenge>();
-    const Claim claim = make_claim(secret, hello, challenge, rank);
-    send(wire_bytes(claim));
-    return {session_key(secret, hello, challenge, claim), Session::Side::member, 1 << 20};
+  net::Session shake_hands(const net::Secret& secret, team::Rank rank) {
+    const net::Hello hello = net::make_hello();
+    send(net::wire_bytes(hello));
+    const auto challenge = receive<net::Challenge>();
+    const net::Claim claim = net::make_claim(secret, hello, challenge, rank);
+    send(net::wire_bytes(claim));
+    return {net::session_key(secret, hello, challenge, claim), net::Session::Side::member, 1 << 20};
   }
 
  private:

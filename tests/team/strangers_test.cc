@@ -18,7 +18,7 @@
 #include "tests/team/coordinator_fixture.h"
 #include "tests/team/stranger.h"
 
-namespace farside {
+namespace farside::team {
 namespace {
 
 using test::CoordinatorTest;
@@ -42,10 +42,10 @@ INSTANTIATE_TEST_SUITE_P(At, Strangers, testing::Values("", kPort),
                          [](const auto& address) { return address.param.empty() ? "UnixSocket" : "Port"; });
 
 /// A secret that is in no file of the pool.
-Secret make_secret() {
+net::Secret make_secret() {
   static std::atomic<int> count = 0;
-  const JobDir dir;
-  return Secret::create(dir.path() / ("secret" + std::to_string(count++)));
+  const net::JobDir dir;
+  return net::Secret::create(dir.path() / ("secret" + std::to_string(count++)));
 }
 
 TEST_P(Strangers, RefusesAWrongSecretOrNoneAndDisturbsNoMember) {
@@ -54,8 +54,8 @@ TEST_P(Strangers, RefusesAWrongSecretOrNoneAndDisturbsNoMember) {
   stranger.shake_hands(make_secret(), 1);
   EXPECT_TRUE(stranger.was_refused());
   Stranger without(coordinator_);
-  without.send(wire_bytes(make_hello()));
-  without.send(wire_bytes(Claim{.rank = 1}));
+  without.send(net::wire_bytes(net::make_hello()));
+  without.send(net::wire_bytes(net::Claim{.rank = 1}));
   EXPECT_TRUE(without.was_refused());
   Member one(coordinator_, secret_, 1);
   expect_exchange(zero, one);
@@ -97,8 +97,8 @@ TEST_P(Strangers, RefusesFramesThatAreTooLong) {
 
 TEST_P(Strangers, RefusesFramesThatWereAltered) {
   Stranger member(coordinator_);
-  Session session = member.shake_hands(secret_, 0);
-  std::string frame = session.seal(FrameKind::contribute, Encoder().number(std::uint32_t{0}).text("blob").take());
+  net::Session session = member.shake_hands(secret_, 0);
+  std::string frame = session.seal(net::FrameKind::contribute, Encoder().number(std::uint32_t{0}).text("blob").take());
   frame.back() ^= 1;
   member.send(frame);
   EXPECT_TRUE(member.was_refused());
@@ -106,33 +106,33 @@ TEST_P(Strangers, RefusesFramesThatWereAltered) {
 
 TEST_P(Strangers, RefusesFramesThatAreRepeated) {
   Stranger member(coordinator_);
-  Session session = member.shake_hands(secret_, 0);
-  const std::string beat = session.seal(FrameKind::beat);
+  net::Session session = member.shake_hands(secret_, 0);
+  const std::string beat = session.seal(net::FrameKind::beat);
   member.send(beat + beat);
   EXPECT_TRUE(member.was_refused());
 }
 
 // What a member recorded of an earlier handshake is worth nothing.
 TEST_P(Strangers, RefusesAReplayedHandshake) {
-  const Hello hello = make_hello();
+  const net::Hello hello = net::make_hello();
   Stranger member(coordinator_);
-  member.send(wire_bytes(hello));
-  const Claim claim = make_claim(secret_, hello, member.receive<Challenge>(), 0);
+  member.send(net::wire_bytes(hello));
+  const net::Claim claim = net::make_claim(secret_, hello, member.receive<net::Challenge>(), 0);
 
   Stranger replay(coordinator_);
-  replay.send(wire_bytes(hello));
-  (void)replay.receive<Challenge>();
-  replay.send(wire_bytes(claim));
+  replay.send(net::wire_bytes(hello));
+  (void)replay.receive<net::Challenge>();
+  replay.send(net::wire_bytes(claim));
   EXPECT_TRUE(replay.was_refused());
 }
 
 // Both sides of a version mismatch learn of it.
 TEST_P(Strangers, RefusesAnotherProtocolAndNamesItsOwn) {
-  Hello hello = make_hello();
-  hello.greeting.protocol = kTeamProtocol + 1;
+  net::Hello hello = net::make_hello();
+  hello.greeting.protocol = net::kTeamProtocol + 1;
   Stranger stranger(coordinator_);
-  stranger.send(wire_bytes(hello));
-  EXPECT_EQ(stranger.receive<Challenge>().greeting.protocol, kTeamProtocol);
+  stranger.send(net::wire_bytes(hello));
+  EXPECT_EQ(stranger.receive<net::Challenge>().greeting.protocol, net::kTeamProtocol);
   EXPECT_TRUE(stranger.was_refused());
 }
 
@@ -142,7 +142,7 @@ TEST_F(CoordinatorTest, RefusesWhoDoesNotFinishTheHandshake) {
   Member zero(coordinator_, secret_, 0);
   Member one(coordinator_, secret_, 1);
   std::vector<std::unique_ptr<Stranger>> strangers;
-  const std::string hello(wire_bytes(make_hello()));
+  const std::string hello(net::wire_bytes(net::make_hello()));
   for (const Coordinator* coordinator : std::initializer_list<const Coordinator*>{&coordinator_, &at_port}) {
     for (const std::size_t bytes : {std::size_t{0}, std::size_t{20}, hello.size()}) {
       strangers.push_back(std::make_unique<Stranger>(*coordinator));
@@ -159,7 +159,7 @@ TEST_F(CoordinatorTest, RefusesWhoDoesNotFinishTheHandshake) {
 TEST_P(Strangers, AreHeldOffInCrowds) {
   Member zero(coordinator_, secret_, 0);
   testing::internal::CaptureStderr();
-  const auto start = SetupClock::now();
+  const auto start = net::SetupClock::now();
   const std::size_t descriptors_before = open_descriptors();
   const std::uint64_t bytes_before = resident_bytes();
   {
@@ -175,11 +175,11 @@ TEST_P(Strangers, AreHeldOffInCrowds) {
   const std::unique_ptr<Member> again = take_free_seat(1);
   ASSERT_NE(again, nullptr);
 
-  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(SetupClock::now() - start).count();
+  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(net::SetupClock::now() - start).count();
   const std::string log = testing::internal::GetCapturedStderr();
   EXPECT_THAT(log, HasSubstr("too many strangers wait"));
   EXPECT_LE(std::ranges::count(log, '\n'), seconds + 1);
 }
 
 }  // namespace
-}  // namespace farside
+}  // namespace farside::team

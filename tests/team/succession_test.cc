@@ -7,7 +7,7 @@
 
 #include "tests/team/coordinator_fixture.h"
 
-namespace farside {
+namespace farside::team {
 namespace {
 
 using test::CoordinatorTest;
@@ -113,4 +113,4 @@ TEST_F(CoordinatorTest, BeginsAnewWhenNoMemberIsLeft) {
 }
 
 }  // namespace
-}  // namespace farside
+}  // namespace farside::team

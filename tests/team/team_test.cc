@@ -10,7 +10,7 @@
 #include "team/environment.h"
 #include "team/launcher.h"
 
-namespace farside {
+namespace farside::team {
 namespace {
 
 using testing::ElementsAre;
@@ -21,7 +21,7 @@ class Scene {
  public:
   Scene(Rank ranks, const std::string& name, std::vector<std::string> environment = {},
         std::optional<RestartPolicy> restart = {})
-      : coordinator_(dir_.path() / "coordinator", Secret::create(dir_.path() / "secret"), ranks),
+      : coordinator_(dir_.path() / "coordinator", net::Secret::create(dir_.path() / "secret"), ranks),
         launcher_({.command = {FARSIDE_MEMBER, name},
                    .ranks = ranks,
                    .environment = with_team(std::move(environment)),
@@ -37,7 +37,7 @@ class Scene {
     return environment;
   }
 
-  JobDir dir_;
+  net::JobDir dir_;
   Coordinator coordinator_;
   Launcher launcher_;
 };
@@ -86,4 +86,4 @@ TEST(Team, DoesNotRestartForEver) {
 }
 
 }  // namespace
-}  // namespace farside
+}  // namespace farside::team

@@ -46,9 +46,9 @@ class OneMachine(unittest.TestCase):
                 "*CopySizes*/4", "Notices.*", "Parts.*", "Atomics.*", "Messages.ArriveWhole", "*RendezvousSizes*/3"]
         self.passes("comm_test", only=":".join(only))
 
-    def test_vector(self):
+    def test_arrays(self):
         # Each operation between two processes.
-        self.passes("vector_test", only="*Between.*/1")
+        self.passes("arrays_test", only="*Between.*/1")
 
     def test_gas(self):
         # While pages stay, while they move, and after a death.

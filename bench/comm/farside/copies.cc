@@ -37,9 +37,9 @@ void Copies::fetch_add(std::uint64_t rounds) {
 }
 
 void Copies::offer(Work& work) {
-  const auto nothing = [] { return Notice{}; };
-  const auto set = [this] { return Notice(SetWord{memory_->of(1).word<ControlWord>(kFlag), ++signals_}); };
-  const auto add = [this] { return Notice(AddToWord{count(), 1}); };
+  const auto nothing = [] { return comm::Notice{}; };
+  const auto set = [this] { return comm::Notice(comm::SetWord{memory_->of(1).word<ControlWord>(kFlag), ++signals_}); };
+  const auto add = [this] { return comm::Notice(comm::AddToWord{count(), 1}); };
   work.alone("put", [this, nothing](std::uint64_t bytes, std::uint64_t rounds) { put(bytes, rounds, nothing); });
   work.alone("put+signal", [this, set](std::uint64_t bytes, std::uint64_t rounds) { put(bytes, rounds, set); });
   work.alone("put+count", [this, add](std::uint64_t bytes, std::uint64_t rounds) { put(bytes, rounds, add); });

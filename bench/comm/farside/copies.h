@@ -23,7 +23,7 @@ class Copies {
   void fetch_add(std::uint64_t rounds);
 
   CommSeat& seat_;
-  std::unique_ptr<SymmetricRegion> memory_;
+  std::unique_ptr<team::SymmetricRegion> memory_;
   std::uint64_t signals_ = 0;
 };
 

@@ -11,7 +11,7 @@ Meetings::Meetings(CommSeat& seat)
 
 void Meetings::split_barriers(std::uint64_t rounds) {
   for (; rounds != 0; --rounds) {
-    const Barrier::Begun begun = barrier_.begin(*seat_.channel, seat_.patience());
+    const comm::Barrier::Begun begun = barrier_.begin(*seat_.channel, seat_.patience());
     check(begun.ended, "begin");
     check(barrier_.wait(*seat_.channel, begun.number, seat_.patience()), "barrier");
   }
@@ -21,7 +21,7 @@ void Meetings::split_barriers(std::uint64_t rounds) {
 void Meetings::computations_with_barriers(std::uint64_t rounds) {
   std::uint64_t last = 0;
   for (; rounds != 0; --rounds) {
-    const Barrier::Begun begun = barrier_.begin(*seat_.channel, seat_.patience());
+    const comm::Barrier::Begun begun = barrier_.begin(*seat_.channel, seat_.patience());
     check(begun.ended, "begin");
     last = begun.number;
     compute();
@@ -51,11 +51,11 @@ void Meetings::all_reduce(std::uint64_t bytes, std::uint64_t rounds) {
 
 // In a phase each puts to the next rank, and has what the one before it has put when the phase ends.
 void Meetings::counted_phases(std::uint64_t bytes, std::uint64_t rounds) {
-  const Rank next = (seat_.rank() + 1) % seat_.size();
-  const Rank before = (seat_.rank() + seat_.size() - 1) % seat_.size();
+  const team::Rank next = (seat_.rank() + 1) % seat_.size();
+  const team::Rank before = (seat_.rank() + seat_.size() - 1) % seat_.size();
   const LocalSpan from(seat_.source.data(), bytes);
   for (; rounds != 0; --rounds, ++phases_) {
-    const ArrivalCounter::Arrival arrival = counter_.at(*seat_.channel, next, phases_, seat_.patience());
+    const comm::ArrivalCounter::Arrival arrival = counter_.at(*seat_.channel, next, phases_, seat_.patience());
     check(arrival.ended, "phase");
     static_cast<void>(seat_.comm.put(*seat_.channel, data_->of(next).span(0, bytes), from, arrival.notice));
     check(counter_.wait(*seat_.channel, phases_, 1, {&before, 1}, seat_.patience()), "phase");
@@ -63,7 +63,7 @@ void Meetings::counted_phases(std::uint64_t bytes, std::uint64_t rounds) {
 }
 
 void Meetings::met_phases(std::uint64_t bytes, std::uint64_t rounds) {
-  const Rank next = (seat_.rank() + 1) % seat_.size();
+  const team::Rank next = (seat_.rank() + 1) % seat_.size();
   const LocalSpan from(seat_.source.data(), bytes);
   for (; rounds != 0; --rounds) {
     static_cast<void>(seat_.comm.put(*seat_.channel, data_->of(next).span(0, bytes), from));

@@ -23,10 +23,10 @@ class Meetings {
   void met_phases(std::uint64_t bytes, std::uint64_t rounds);
 
   CommSeat& seat_;
-  Barrier barrier_;
-  Collectives collectives_;
-  ArrivalCounter counter_;
-  std::unique_ptr<SymmetricRegion> data_;
+  comm::Barrier barrier_;
+  comm::Collectives collectives_;
+  comm::ArrivalCounter counter_;
+  std::unique_ptr<team::SymmetricRegion> data_;
   std::vector<double> values_ = std::vector<double>(kLargestBytes / sizeof(double));
   std::uint64_t phases_ = 0;
 };

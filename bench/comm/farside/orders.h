@@ -22,16 +22,16 @@ namespace farside::bench {
 class Orders {
  public:
   /// Collective. Both outlive it.
-  Orders(Team& team, Channel& channel)
+  Orders(team::Team& team, Channel& channel)
       : team_(team), channel_(channel), words_(team.allocate("orders", kTaken + kLineBytes * team.size())) {}
 
   /// By rank 0. Waits for at most a minute for each rank to take the order before.
   void give(const Command& command) {
-    for (Rank rank = 1; rank < team_.size(); ++rank) {
+    for (team::Rank rank = 1; rank < team_.size(); ++rank) {
       wait_for(taken_offset(rank), number_, rank, std::chrono::minutes(1), "to take its order");
     }
     ++number_;
-    for (Rank rank = 1; rank < team_.size(); ++rank) {
+    for (team::Rank rank = 1; rank < team_.size(); ++rank) {
       const RemoteRegion& other = words_->of(rank);
       Command copy = command;
       const Deadline deadline = team_.fabric().in(std::chrono::minutes(1));
@@ -59,24 +59,24 @@ class Orders {
   static constexpr std::uint64_t kTaken = kLineBytes;
   static_assert(kCommand + sizeof(Command) <= kTaken);
 
-  [[nodiscard]] static std::uint64_t taken_offset(Rank rank) { return kTaken + kLineBytes * rank; }
+  [[nodiscard]] static std::uint64_t taken_offset(team::Rank rank) { return kTaken + kLineBytes * rank; }
 
-  void wait_for(std::uint64_t offset, std::uint64_t number, Rank whose, Duration limit, const char* what) {
+  void wait_for(std::uint64_t offset, std::uint64_t number, team::Rank whose, Duration limit, const char* what) {
     const auto has_come = [number](std::uint64_t now) { return now >= number; };
     const auto word = words_->local().word<ControlWord>(offset);
     const Outcome waited = channel_.wait_until(words_->local(), word, has_come, team_.fabric().in(limit), {&whose, 1});
     expect(waited, "waiting for", whose, what);
     channel_.local_fence();
   }
-  static void expect(Outcome outcome, const char* tried, Rank whose, const char* what) {
+  static void expect(Outcome outcome, const char* tried, team::Rank whose, const char* what) {
     if (outcome == Outcome::done) return;
     throw std::runtime_error(std::string(tried) + " rank " + std::to_string(whose) + " " + what + ": " +
                              std::string(to_string(outcome)));
   }
 
-  Team& team_;
+  team::Team& team_;
   Channel& channel_;
-  std::unique_ptr<SymmetricRegion> words_;
+  std::unique_ptr<team::SymmetricRegion> words_;
   std::uint64_t number_ = 0;
 };
 

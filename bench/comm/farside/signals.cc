@@ -18,7 +18,7 @@ Signals::Signals(CommSeat& seat)
       words_(seat.team->allocate("words", kWords * kLineBytes)),
       data_(seat.team->allocate("data", kLargestBytes)),
       handlers_channel_(seat.comm.open_channel()),
-      messages_(seat.comm, {[this](Messages::Call& call) { handle(call); }}) {}
+      messages_(seat.comm, {[this](comm::Messages::Call& call) { handle(call); }}) {}
 
 void Signals::offer(Work& work) {
   work.together("to-and-fro", [this](std::uint64_t bytes, std::uint64_t rounds) { to_and_fro(bytes, rounds); });
@@ -27,22 +27,22 @@ void Signals::offer(Work& work) {
   work.alone("message-stream", [this](std::uint64_t, std::uint64_t rounds) { message_stream(rounds); });
 }
 
-RemoteWord<ControlWord> Signals::word_of(Rank rank, std::uint64_t which) const {
+RemoteWord<ControlWord> Signals::word_of(team::Rank rank, std::uint64_t which) const {
   return words_->of(rank).word<ControlWord>(which * kLineBytes);
 }
 
-void Signals::set(Rank rank, std::uint64_t which, std::uint64_t value) {
-  static_cast<void>(seat_.comm.notify(*seat_.channel, SetWord{word_of(rank, which), value}));
+void Signals::set(team::Rank rank, std::uint64_t which, std::uint64_t value) {
+  static_cast<void>(seat_.comm.notify(*seat_.channel, comm::SetWord{word_of(rank, which), value}));
 }
 
 // A round is one way. Ranks 0 and 1 take turns: who does not send waits.
 void Signals::to_and_fro(std::uint64_t bytes, std::uint64_t rounds) {
   if (seat_.rank() > 1) return;
-  const Rank other = 1 - seat_.rank();
+  const team::Rank other = 1 - seat_.rank();
   const LocalSpan from(seat_.source.data(), bytes);
   for (; rounds != 0; --rounds) {
     if (++turns_ % 2 == seat_.rank()) {
-      const SetWord notice{word_of(other, kTurn), turns_};
+      const comm::SetWord notice{word_of(other, kTurn), turns_};
       static_cast<void>(seat_.comm.put(*seat_.channel, data_->of(other).span(0, bytes), from, notice));
     } else {
       seat_.wait_for<ControlWord>(*words_, {"the turn", other, kTurn * kLineBytes, turns_}, seat_.patience());
@@ -54,10 +54,10 @@ void Signals::to_and_fro(std::uint64_t bytes, std::uint64_t rounds) {
 void Signals::barrier(std::uint64_t rounds) {
   for (; rounds != 0; --rounds) {
     ++barriers_;
-    for (Rank step = 0; (1U << step) < seat_.size(); ++step) {
-      const Rank distance = 1U << step;
+    for (team::Rank step = 0; (1U << step) < seat_.size(); ++step) {
+      const team::Rank distance = 1U << step;
       set((seat_.rank() + distance) % seat_.size(), kSteps + step, barriers_);
-      const Rank before = (seat_.rank() + seat_.size() - distance) % seat_.size();
+      const team::Rank before = (seat_.rank() + seat_.size() - distance) % seat_.size();
       const AwaitedWord arrival{"the step of a barrier", before, (kSteps + step) * kLineBytes, barriers_};
       seat_.wait_for<ControlWord>(*words_, arrival, seat_.patience());
     }
@@ -67,7 +67,7 @@ void Signals::barrier(std::uint64_t rounds) {
 // An active message that is sent on to the other `hops` times. Its handlers are run by the service threads.
 void Signals::message(std::uint64_t hops, bool wants_answer) {
   if (wants_answer) ++answers_;
-  const Messages::Message message{.words = {hops - 1, wants_answer ? answers_ : 0}};
+  const comm::Messages::Message message{.words = {hops - 1, wants_answer ? answers_ : 0}};
   check(messages_.send(*seat_.channel, 1, message, seat_.patience()), "message");
   const AwaitedWord answer{"the answer to a message", 1, kAnswer * kLineBytes, answers_};
   const Deadline deadline = seat_.team->fabric().in(std::chrono::minutes(1 + hops / 256));  // one wait for all hops
@@ -79,11 +79,11 @@ void Signals::message_stream(std::uint64_t rounds) {
   message(1, true);
 }
 
-void Signals::handle(Messages::Call& call) {
+void Signals::handle(comm::Messages::Call& call) {
   const auto [hops, answer, a, b, c] = call.words();
   if (hops > 0) return check(call.reply({.words = {hops - 1, answer}}), "reply");
   if (answer != 0) {
-    static_cast<void>(seat_.comm.notify(*handlers_channel_, SetWord{word_of(0, kAnswer), answer}));
+    static_cast<void>(seat_.comm.notify(*handlers_channel_, comm::SetWord{word_of(0, kAnswer), answer}));
   }
 }
 

@@ -4,7 +4,8 @@ namespace farside::bench {
 
 Elements::Elements(GasSeat& seat)
     : seat_(seat),
-      array_(seat.comm, kElements, {.page_bytes = kElementsOfPage * sizeof(std::uint64_t), .distribution = blocked()}),
+      array_(seat.comm, kElements,
+             {.page_bytes = kElementsOfPage * sizeof(std::uint64_t), .distribution = gas::blocked()}),
       random_(seat.rank()) {
   // From now on every rank knows where all pages are.
   for (std::uint64_t first = 0; first < kElements; first += kElementsOfRun) {

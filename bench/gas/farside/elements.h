@@ -19,7 +19,7 @@ class Elements {
   void gather();
 
   GasSeat& seat_;
-  GlobalArray<std::uint64_t> array_;
+  gas::GlobalArray<std::uint64_t> array_;
   RandomIndices random_;
   std::vector<std::uint64_t> indices_ = std::vector<std::uint64_t>(kGathered);
   std::vector<std::uint64_t> values_ = std::vector<std::uint64_t>(kElementsOfRun);

@@ -14,7 +14,7 @@ void run() {
   Transfers transfers(seat);
   Moves moves(seat);
   Elements elements(seat);
-  Collectives collectives(seat.comm);
+  comm::Collectives collectives(seat.comm);
   Work work;
   transfers.offer(work);
   moves.offer(work);

@@ -14,14 +14,14 @@ constexpr std::uint64_t kMoved = 16;  // pages of each round
 constexpr std::uint64_t kSmallestPage = 64;
 constexpr auto kUntilOthersSleep = std::chrono::microseconds(200);
 
-PagesOptions pages_of(const GasSeat& seat, std::uint64_t bytes) {
+gas::PagesOptions pages_of(const GasSeat& seat, std::uint64_t bytes) {
   return {.pages = kMoved * seat.size(), .page_bytes = bytes, .slots = 4 * kMoved};
 }
 
-PagesOptions many_pages_of(GasSeat& seat) {
+gas::PagesOptions many_pages_of(GasSeat& seat) {
   return {.pages = kManyPages.back(),
           .page_bytes = kSmallestPage,
-          .first_owner = [last = seat.last()](PageId /*page*/) { return last; },
+          .first_owner = [last = seat.last()](gas::PageId /*page*/) { return last; },
           .slots = 2 * kManyPages.back()};
 }
 
@@ -43,12 +43,12 @@ void Moves::offer(Work& work) {
                         [this](std::uint64_t count, std::uint64_t rounds) { return own_many(count, rounds); });
   work.together_in_part("own", [this](std::uint64_t bytes, std::uint64_t rounds) { return own(bytes, 0, rounds); });
   work.together_in_part("own-shared", [this](std::uint64_t sharers, std::uint64_t rounds) {
-    return own(kBytesOfSharedPage, static_cast<Rank>(sharers), rounds);
+    return own(kBytesOfSharedPage, static_cast<team::Rank>(sharers), rounds);
   });
 }
 
 Nanoseconds Moves::own_many(std::uint64_t count, std::uint64_t rounds) {
-  std::vector<PageId> pages(count);
+  std::vector<gas::PageId> pages(count);
   std::iota(pages.begin(), pages.end(), 0);
   Nanoseconds taken{0};
   for (; rounds != 0; --rounds) {
@@ -64,8 +64,8 @@ Nanoseconds Moves::own_many(std::uint64_t count, std::uint64_t rounds) {
   return taken;
 }
 
-Nanoseconds Moves::own(std::uint64_t bytes, Rank sharers, std::uint64_t rounds) {
-  PageAccess& access = sized_.at(bytes).access;
+Nanoseconds Moves::own(std::uint64_t bytes, team::Rank sharers, std::uint64_t rounds) {
+  gas::PageAccess& access = sized_.at(bytes).access;
   Nanoseconds taken{0};
   for (; rounds != 0; --rounds) {
     const Deadline deadline = seat_.patience();
@@ -73,13 +73,13 @@ Nanoseconds Moves::own(std::uint64_t bytes, Rank sharers, std::uint64_t rounds) 
     seat_.meet();
     if (seat_.rank() != 0 && seat_.rank() <= sharers) {
       std::uint64_t word = 0;
-      for (const PageId page : moved_) check(access.get({page, 0, LocalSpan(word)}, deadline), "sharing a page");
+      for (const gas::PageId page : moved_) check(access.get({page, 0, LocalSpan(word)}, deadline), "sharing a page");
     }
     seat_.meet();
     if (seat_.rank() == 0) {
       std::this_thread::sleep_for(kUntilOthersSleep);
       const Clock::time_point start = Clock::now();
-      for (const PageId& page : moved_) check(access.own({&page, 1}, deadline).pages == 1, "own");
+      for (const gas::PageId& page : moved_) check(access.own({&page, 1}, deadline).pages == 1, "own");
       taken += Nanoseconds(Clock::now() - start) / kMoved;
     }
     seat_.meet();

@@ -20,20 +20,20 @@ class Moves {
   struct Sized {
     Sized(GasSeat& seat, std::uint64_t bytes);
 
-    Pages pages;
-    PageAccess access;
+    gas::Pages pages;
+    gas::PageAccess access;
   };
 
   /// How long an own of `count` pages takes rank 0, by page.
   Nanoseconds own_many(std::uint64_t count, std::uint64_t rounds);
   /// How long an own takes rank 0 when the ranks from 1 to `sharers` remember where the page is.
-  Nanoseconds own(std::uint64_t bytes, Rank sharers, std::uint64_t rounds);
+  Nanoseconds own(std::uint64_t bytes, team::Rank sharers, std::uint64_t rounds);
 
   GasSeat& seat_;
-  std::vector<PageId> moved_;
+  std::vector<gas::PageId> moved_;
   std::map<std::uint64_t, Sized> sized_;
-  Pages many_;
-  PageAccess access_to_many_;
+  gas::Pages many_;
+  gas::PageAccess access_to_many_;
 };
 
 }  // namespace farside::bench

@@ -9,12 +9,12 @@
 namespace farside::bench {
 
 struct GasSeat : Seat {
-  [[nodiscard]] Rank last() const { return size() - 1; }
+  [[nodiscard]] team::Rank last() const { return size() - 1; }
   void meet() { check(barrier.pass(*channel, patience()), "meeting"); }
 
-  Barrier barrier{comm};
+  comm::Barrier barrier{comm};
 };
 
-inline constexpr Rank kHome = 1;  ///< of the pages that are got, put and owned
+inline constexpr team::Rank kHome = 1;  ///< of the pages that are got, put and owned
 
 }  // namespace farside::bench

@@ -10,10 +10,10 @@ namespace {
 constexpr std::uint64_t kSmallestPage = 64;
 constexpr unsigned kOffsetBits = 40;  // of an answer; the rest is the question's number
 
-PagesOptions one_page(const GasSeat& seat, std::uint64_t bytes) {
+gas::PagesOptions one_page(const GasSeat& seat, std::uint64_t bytes) {
   return {.pages = seat.size(),
           .page_bytes = std::max(bytes, kSmallestPage),
-          .first_owner = [last = seat.last()](PageId /*page*/) { return last; }};
+          .first_owner = [last = seat.last()](gas::PageId /*page*/) { return last; }};
 }
 
 }  // namespace
@@ -28,7 +28,7 @@ Transfers::Transfers(GasSeat& seat)
     : seat_(seat),
       answers_(seat.team->allocate("answers", 8)),
       handlers_channel_(seat.comm.open_channel()),
-      messages_(seat.comm, {[this](Messages::Call& call) { answer(call); }}) {
+      messages_(seat.comm, {[this](comm::Messages::Call& call) { answer(call); }}) {
   for (const std::uint64_t bytes : kSizes) {
     Sized& sized = sized_.try_emplace(bytes, seat, bytes).first->second;
     if (seat.rank() == seat.last()) check(sized.access.put(whole(bytes), seat.patience()), "the first put");
@@ -46,23 +46,23 @@ void Transfers::offer(Work& work) {
   work.alone("write", [this](std::uint64_t bytes, std::uint64_t rounds) { write(bytes, rounds); });
 }
 
-PagePlace Transfers::locate(PageAccess& access) const {
-  std::vector<PagePlace> places;
+gas::PagePlace Transfers::locate(gas::PageAccess& access) const {
+  std::vector<gas::PagePlace> places;
   check(access.locate({&kPage, 1}, places, seat_.patience()), "locating a page");
   return places.front();
 }
 
 void Transfers::get(std::uint64_t bytes, std::uint64_t rounds) {
-  PageAccess& access = sized_.at(bytes).access;
+  gas::PageAccess& access = sized_.at(bytes).access;
   const Deadline deadline = seat_.patience();
-  const PagePart part = whole(bytes);
+  const gas::PagePart part = whole(bytes);
   for (; rounds != 0; --rounds) check(access.get(part, deadline), "get");
 }
 
 void Transfers::put(std::uint64_t bytes, std::uint64_t rounds) {
-  PageAccess& access = sized_.at(bytes).access;
+  gas::PageAccess& access = sized_.at(bytes).access;
   const Deadline deadline = seat_.patience();
-  const PagePart part = whole(bytes);
+  const gas::PagePart part = whole(bytes);
   for (; rounds != 0; --rounds) check(access.put(part, deadline), "put");
 }
 
@@ -86,11 +86,11 @@ void Transfers::write(std::uint64_t bytes, std::uint64_t rounds) {
 // By one-sided operations, without remembering anything: the entry, the bytes, and the entry again, which shows whether
 // the page was there all the time.
 void Transfers::get_by_lookup(std::uint64_t bytes, std::uint64_t rounds) {
-  PageAccess& stranger = sized_.at(bytes).stranger;
+  gas::PageAccess& stranger = sized_.at(bytes).stranger;
   const Deadline deadline = seat_.patience();
   const LocalSpan into(buffer_->bytes.data(), bytes);
   for (; rounds != 0; --rounds) {
-    const PagePlace before = locate(stranger);
+    const gas::PagePlace before = locate(stranger);
     check(seat_.channel->read(into, {before.bytes.region, before.bytes.offset, bytes}, deadline), "READ");
     check(locate(stranger).version == before.version, "a page that stays");
   }
@@ -113,11 +113,11 @@ void Transfers::get_by_message(std::uint64_t bytes, std::uint64_t rounds) {
   }
 }
 
-void Transfers::answer(Messages::Call& call) {
+void Transfers::answer(comm::Messages::Call& call) {
   const auto [bytes, question, a, b, c] = call.words();
   const std::uint64_t offset = locate(sized_.at(bytes).for_handlers).bytes.offset;
   const RemoteWord<ControlWord> word = answers_->of(call.source()).word<ControlWord>(0);
-  static_cast<void>(seat_.comm.notify(*handlers_channel_, SetWord{word, question << kOffsetBits | offset}));
+  static_cast<void>(seat_.comm.notify(*handlers_channel_, comm::SetWord{word, question << kOffsetBits | offset}));
 }
 
 }  // namespace farside::bench

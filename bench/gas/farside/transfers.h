@@ -24,13 +24,13 @@ class Transfers {
   struct Sized {
     Sized(GasSeat& seat, std::uint64_t bytes);
 
-    Pages pages;
-    PageAccess access;
-    PageAccess stranger;      ///< gets nothing, and so remembers nothing
-    PageAccess for_handlers;  ///< of the service thread
-    RemoteSpan place;         ///< where the page is, since no rank moves it
+    gas::Pages pages;
+    gas::PageAccess access;
+    gas::PageAccess stranger;      ///< gets nothing, and so remembers nothing
+    gas::PageAccess for_handlers;  ///< of the service thread
+    RemoteSpan place;              ///< where the page is, since no rank moves it
   };
-  static constexpr PageId kPage = kHome;
+  static constexpr gas::PageId kPage = kHome;
   /// Begins where a frame does, as what is copied does: a few bytes further, a copy of 4 KiB takes three times as long,
   /// since the processor takes its loads for those of what it has just stored.
   struct alignas(4096) Buffer {
@@ -44,18 +44,18 @@ class Transfers {
   void read(std::uint64_t bytes, std::uint64_t rounds);
   void write(std::uint64_t bytes, std::uint64_t rounds);
 
-  [[nodiscard]] PagePlace locate(PageAccess& access) const;
-  [[nodiscard]] PagePart whole(std::uint64_t bytes) { return {kPage, 0, LocalSpan(buffer_->bytes.data(), bytes)}; }
-  void answer(Messages::Call& call);
+  [[nodiscard]] gas::PagePlace locate(gas::PageAccess& access) const;
+  [[nodiscard]] gas::PagePart whole(std::uint64_t bytes) { return {kPage, 0, LocalSpan(buffer_->bytes.data(), bytes)}; }
+  void answer(comm::Messages::Call& call);
 
   GasSeat& seat_;
   std::map<std::uint64_t, Sized> sized_;
   std::unique_ptr<Buffer> buffer_ = std::make_unique<Buffer>();
 
-  std::unique_ptr<SymmetricRegion> answers_;  ///< a word: the number of the question, and the page's offset
+  std::unique_ptr<team::SymmetricRegion> answers_;  ///< a word: the number of the question, and the page's offset
   std::unique_ptr<Channel> handlers_channel_;
   std::uint64_t questions_ = 0;
-  Messages messages_;
+  comm::Messages messages_;
 };
 
 }  // namespace farside::bench

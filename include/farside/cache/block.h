@@ -13,7 +13,7 @@
 #include "farside/base/rounding.h"
 #include "farside/fabric/words.h"
 
-namespace farside {
+namespace farside::cache {
 
 /// One version of one file. Two hosts that mount the same file system derive the same identity; any change of the
 /// file gives another. All fields but the first are those of stat(2).
@@ -112,4 +112,4 @@ inline constexpr std::uint64_t kMaximumSlots = kIndexSlotMask;
   return (id & ~kIndexSlotMask) | (slot + 1);
 }
 
-}  // namespace farside
+}  // namespace farside::cache

@@ -18,15 +18,16 @@
 #include "farside/cache/time_limits.h"
 #include "farside/team/team.h"
 
-namespace farside {
+namespace farside::cache {
 
 /// The same on every node of a team; the constructor throws UsageError on what cannot be.
 struct CacheOptions {
-  std::uint64_t cache_bytes = 1U << 30U;                ///< memory for slots on each node
-  std::uint64_t block_bytes = 1U << 20U;                ///< a power of two, 4 KiB to 64 MiB
-  std::uint32_t groups = 1;                             ///< the file system is asked at most once a group; at most 64
-  double singlet_ratio = 0.5;                           ///< share of the slots that only copies may keep, 0 to 1
-  Duration loading_lease = time_limits::kLoadingLease;  ///< how long a loader may be silent before another takes over
+  std::uint64_t cache_bytes = 1U << 30U;  ///< memory for slots on each node
+  std::uint64_t block_bytes = 1U << 20U;  ///< a power of two, 4 KiB to 64 MiB
+  std::uint32_t groups = 1;               ///< the file system is asked at most once a group; at most 64
+  double singlet_ratio = 0.5;             ///< share of the slots that only copies may keep, 0 to 1
+  Duration loading_lease =
+      cache::time_limits::kLoadingLease;  ///< how long a loader may be silent before another takes over
 };
 
 /// The source of blocks: a file system, through files that the caller holds open.
@@ -91,8 +92,8 @@ class Cache {
  public:
   /// Collective: all ranks of `team` make theirs with the same options. `board` must outlive the cache; it may be given
   /// later (set_board) since its size depends on the layout.
-  Cache(Team& team, const CacheOptions& options);
-  Cache(Team& team, const CacheOptions& options, const CacheRules& rules);
+  Cache(team::Team& team, const CacheOptions& options);
+  Cache(team::Team& team, const CacheOptions& options, const CacheRules& rules);
   ~Cache();
   Cache(const Cache&) = delete;
   Cache& operator=(const Cache&) = delete;
@@ -117,4 +118,4 @@ class Cache {
   std::unique_ptr<Impl> impl_;
 };
 
-}  // namespace farside
+}  // namespace farside::cache

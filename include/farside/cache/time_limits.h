@@ -11,7 +11,7 @@
 
 #include "farside/fabric/time.h"
 
-namespace farside::time_limits {
+namespace farside::cache::time_limits {
 
 using std::chrono::milliseconds;
 using std::chrono::minutes;
@@ -79,4 +79,4 @@ static_assert(copy(kLargestBlock) < kAnswer, "the largest block can be copied be
 static_assert(kRetry < kNode && kSilenceLook < kNode);
 static_assert(kLoadElsewhere < kLoadingLease && kLoadingLease < kMaxLoad);
 
-}  // namespace farside::time_limits
+}  // namespace farside::cache::time_limits

@@ -19,7 +19,7 @@
 
 #include "farside/comm/comm.h"
 
-namespace farside {
+namespace farside::comm {
 
 class Arrivals;
 
@@ -38,11 +38,11 @@ class ArrivalCounter {
   ArrivalCounter& operator=(const ArrivalCounter&) = delete;
 
   /// Waits until `rank` counts `epoch`. Throws UsageError when the epoch is seen to have ended there.
-  Arrival at(Channel& channel, Rank rank, std::uint64_t epoch, Deadline deadline);
+  Arrival at(Channel& channel, team::Rank rank, std::uint64_t epoch, Deadline deadline);
 
   /// Waits for `count` arrivals here and ends the epoch. The loss of one of `senders` ends the wait and names it.
   /// Throws UsageError when more than `count` have arrived, or the epoch has ended before.
-  Ended wait(Channel& channel, std::uint64_t epoch, std::uint32_t count, std::span<const Rank> senders,
+  Ended wait(Channel& channel, std::uint64_t epoch, std::uint32_t count, std::span<const team::Rank> senders,
              Deadline deadline);
 
  private:
@@ -50,4 +50,4 @@ class ArrivalCounter {
   std::unique_ptr<Arrivals> arrivals_;
 };
 
-}  // namespace farside
+}  // namespace farside::comm

@@ -15,7 +15,7 @@
 
 #include "farside/comm/comm.h"
 
-namespace farside {
+namespace farside::comm {
 
 class Group;
 
@@ -29,7 +29,7 @@ class Barrier {
 
   /// Collective over the team: each rank with the ranks of its own group, ascending; none for all of the team. `comm`
   /// outlives this. Throws UsageError for a group that this rank is not in.
-  explicit Barrier(Comm& comm, std::vector<Rank> members = {});
+  explicit Barrier(Comm& comm, std::vector<team::Rank> members = {});
   ~Barrier();
   Barrier(const Barrier&) = delete;
   Barrier& operator=(const Barrier&) = delete;
@@ -48,4 +48,4 @@ class Barrier {
   std::shared_ptr<Group> group_;
 };
 
-}  // namespace farside
+}  // namespace farside::comm

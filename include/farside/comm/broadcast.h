@@ -14,7 +14,7 @@
 
 #include "farside/comm/comm.h"
 
-namespace farside {
+namespace farside::comm {
 
 class Broadcast {
  public:
@@ -29,8 +29,8 @@ class Broadcast {
 
   /// Collective over the team, with the same `members` at all ranks; none are all ranks. What goes to regions that are
   /// `passed_on`, the same in the same order at all ranks, receivers pass on. `comm` and these regions outlive this.
-  explicit Broadcast(Comm& comm, std::vector<Rank> members = {},
-                     const std::vector<const SymmetricRegion*>& passed_on = {});
+  explicit Broadcast(Comm& comm, std::vector<team::Rank> members = {},
+                     const std::vector<const team::SymmetricRegion*>& passed_on = {});
   /// Nothing is passed on here any more. Collective in that nothing is under way.
   ~Broadcast();
   Broadcast(const Broadcast&) = delete;
@@ -40,7 +40,8 @@ class Broadcast {
   /// ends with a member's loss; the others have the data nevertheless, except members to which the lost one was to pass
   /// it on. Then data under way between others may still arrive; send it again to another place, without a tree from
   /// then on. Throws Error when the data or the signal does not fit.
-  Request send(Channel& channel, const SymmetricRegion& memory, std::uint64_t offset, RemoteSpan from, Signal signal);
+  Request send(Channel& channel, const team::SymmetricRegion& memory, std::uint64_t offset, RemoteSpan from,
+               Signal signal);
 
   /// From here on this rank gets neither data nor signals, or gets them again. What is sent at this very moment may go
   /// either way. A rank that discards passes nothing on.
@@ -52,4 +53,4 @@ class Broadcast {
   std::shared_ptr<Impl> impl_;  ///< kept by what is in the background
 };
 
-}  // namespace farside
+}  // namespace farside::comm

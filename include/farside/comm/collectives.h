@@ -37,7 +37,7 @@
 #include "farside/comm/comm.h"
 #include "farside/comm/sendable.h"
 
-namespace farside {
+namespace farside::comm {
 
 /// Operators besides std::plus, multiplies, bit_and, bit_or and bit_xor.
 struct Min {
@@ -74,7 +74,7 @@ class Collectives {
 
   /// Collective over the team: each rank with the ranks of its own group, ascending; none for all of the team. `comm`
   /// outlives this. Throws UsageError for a group that this rank is not in.
-  explicit Collectives(Comm& comm, std::vector<Rank> members = {});
+  explicit Collectives(Comm& comm, std::vector<team::Rank> members = {});
   ~Collectives();
   Collectives(const Collectives&) = delete;
   Collectives& operator=(const Collectives&) = delete;
@@ -91,7 +91,8 @@ class Collectives {
   }
   /// The same at `root`; the other members' values stay as they are.
   template <Sendable T, class Operator = std::plus<>>
-  Pending begin_reduce(Channel& channel, Rank root, std::span<T> values, Deadline deadline, Operator combine = {}) {
+  Pending begin_reduce(Channel& channel, team::Rank root, std::span<T> values, Deadline deadline,
+                       Operator combine = {}) {
     return begin_combining(channel, std::as_writable_bytes(values), sizeof(T), on_bytes<T>(combine), root, deadline);
   }
   /// In `all`, one after the other, what the members have in `mine`.
@@ -113,7 +114,7 @@ class Collectives {
     return begin_all_reduce(channel, values, deadline, combine).end(channel, deadline);
   }
   template <Sendable T, class Operator = std::plus<>>
-  Ended reduce(Channel& channel, Rank root, std::span<T> values, Deadline deadline, Operator combine = {}) {
+  Ended reduce(Channel& channel, team::Rank root, std::span<T> values, Deadline deadline, Operator combine = {}) {
     return begin_reduce(channel, root, values, deadline, combine).end(channel, deadline);
   }
   template <Sendable T>
@@ -153,7 +154,7 @@ class Collectives {
   }
 
   Pending begin_combining(Channel& channel, Bytes values, std::size_t element_bytes, Combine combine,
-                          std::optional<Rank> root, Deadline deadline);
+                          std::optional<team::Rank> root, Deadline deadline);
   Pending begin_gathering(Channel& channel, Bytes mine, Bytes all, Deadline deadline);
   Pending begin_exchanging(Channel& channel, Bytes from, Bytes into, Deadline deadline);
 
@@ -161,4 +162,4 @@ class Collectives {
   std::unique_ptr<Impl> impl_;
 };
 
-}  // namespace farside
+}  // namespace farside::comm

@@ -28,18 +28,18 @@
 
 #include "farside/team/team.h"
 
-namespace farside {
+namespace farside::comm {
 
 /// How an operation ended, and the rank whose loss ended it.
 struct [[nodiscard]] Ended {
   Outcome outcome = Outcome::done;
-  std::optional<Rank> lost{};
+  std::optional<team::Rank> lost{};
 
   [[nodiscard]] bool done() const noexcept { return outcome == Outcome::done; }
 };
 
 /// As an operation on `peer` ended.
-[[nodiscard]] inline Ended ended_with(Outcome outcome, Rank peer) {
+[[nodiscard]] inline Ended ended_with(Outcome outcome, team::Rank peer) {
   return {outcome, outcome == Outcome::peer_lost ? std::optional(peer) : std::nullopt};
 }
 
@@ -99,7 +99,7 @@ class Comm {
   static constexpr std::uint64_t kInlineBytes = 64U << 10U;
 
   /// Collective. Throws Error when it cannot be set up.
-  explicit Comm(Team& team);
+  explicit Comm(team::Team& team);
   /// Ends the service thread's present task, within a minute; tasks that it has not begun never happen. So memory that
   /// is declared before a Comm may go with it after an error, whatever is under way. Not collective: a rank that still
   /// waits for this one gets, at worst, timed_out (docs/protocols/comm.md, "Leaving").
@@ -107,7 +107,7 @@ class Comm {
   Comm(const Comm&) = delete;
   Comm& operator=(const Comm&) = delete;
 
-  [[nodiscard]] Team& team() const noexcept;
+  [[nodiscard]] team::Team& team() const noexcept;
   [[nodiscard]] std::unique_ptr<Channel> open_channel() const { return team().fabric().open_channel(); }
 
   // Copies. Order between them there is none; a notice follows the bytes it belongs to. UsageError is thrown where the
@@ -143,7 +143,7 @@ class Comm {
     return as<T>(fetch_update_bits(channel, word, on_bits, deadline));
   }
 
-  [[nodiscard]] Traffic traffic(Rank rank) const;
+  [[nodiscard]] Traffic traffic(team::Rank rank) const;
 
   // Requests.
 
@@ -186,7 +186,7 @@ class Comm {
   /// Has the service thread call `work` now, after each ring here, and once a second, until the Comm goes. Exceptions
   /// of `work` are logged.
   void on_ring(std::function<void(Channel&)> work);
-  Outcome ring(Channel& channel, Rank rank, Deadline deadline) const;
+  Outcome ring(Channel& channel, team::Rank rank, Deadline deadline) const;
 
  private:
   Old<std::uint64_t> fetch_add_bits(Channel& channel, RemoteWord<AtomicWord> word, std::uint64_t addend,
@@ -202,4 +202,4 @@ class Comm {
   std::unique_ptr<Impl> impl_;
 };
 
-}  // namespace farside
+}  // namespace farside::comm

@@ -22,7 +22,7 @@
 
 #include "farside/comm/comm.h"
 
-namespace farside {
+namespace farside::comm {
 
 /// The same at all ranks.
 struct MessagesOptions {
@@ -48,19 +48,19 @@ class Messages {
     Call(const Call&) = delete;
     Call& operator=(const Call&) = delete;
 
-    [[nodiscard]] Rank source() const noexcept { return source_; }
+    [[nodiscard]] team::Rank source() const noexcept { return source_; }
     [[nodiscard]] const Words& words() const noexcept { return message_.words; }
     [[nodiscard]] std::span<const std::byte> payload() const noexcept { return message_.payload; }
 
     /// Never waits: timed_out when the outbox is full, and then nothing was sent. Otherwise as Messages::send.
-    virtual Ended send(Rank to, const Message& message) = 0;
+    virtual Ended send(team::Rank to, const Message& message) = 0;
     Ended reply(const Message& message) { return send(source_, message); }
 
    protected:
-    Call(Rank source, const Message& message) : source_(source), message_(message) {}
+    Call(team::Rank source, const Message& message) : source_(source), message_(message) {}
 
    private:
-    Rank source_;
+    team::Rank source_;
     Message message_;
   };
   using Handler = std::function<void(Call&)>;
@@ -83,7 +83,7 @@ class Messages {
   /// place for it in time: it was not sent. peer_lost when the receiver is, for good: one that comes back is another.
   /// Throws UsageError for a handler or a rank that there is not, for too large a payload, and within a handler, which
   /// has Call::send.
-  Ended send(Channel& channel, Rank to, const Message& message, Deadline deadline);
+  Ended send(Channel& channel, team::Rank to, const Message& message, Deadline deadline);
 
   [[nodiscard]] Counters counters() const;
 
@@ -92,4 +92,4 @@ class Messages {
   std::shared_ptr<Impl> impl_;
 };
 
-}  // namespace farside
+}  // namespace farside::comm

@@ -14,7 +14,7 @@
 #include "farside/comm/comm.h"
 #include "farside/comm/sendable.h"
 
-namespace farside {
+namespace farside::comm {
 
 struct RemoteStride {
   const RemoteRegion* region;
@@ -71,4 +71,4 @@ template <Sendable T>
   return parts;
 }
 
-}  // namespace farside
+}  // namespace farside::comm

@@ -13,7 +13,7 @@
 
 #include "farside/comm/comm.h"
 
-namespace farside {
+namespace farside::comm {
 
 class Rendezvous {
  public:
@@ -26,7 +26,7 @@ class Rendezvous {
   /// One end of one use of a key. Copies mean the same.
   struct Ticket {
     bool offers;
-    Rank peer;
+    team::Rank peer;
     std::uint64_t key;
     std::uint64_t before;
     Request request;
@@ -38,13 +38,13 @@ class Rendezvous {
 
   /// Collective, with the same regions in the same order at all ranks. Each pair of ranks has `keys` keys, from 0,
   /// which take 80 bytes of each rank. `comm` and the regions outlive this. Throws UsageError without keys.
-  Rendezvous(Comm& comm, const std::vector<const SymmetricRegion*>& regions, std::uint64_t keys = 256);
+  Rendezvous(Comm& comm, const std::vector<const team::SymmetricRegion*>& regions, std::uint64_t keys = 256);
 
   /// Neither waits for the other end. The place must stay as it is, a source unchanged, until the use of the key has
   /// ended or was withdrawn. Throw UsageError for a rank, a key or a place that there is not, and when this end has
   /// used the key and that has not ended: a second offer before the first was claimed.
-  Ticket offer(Channel& channel, std::uint64_t key, Rank destination, const Place& source);
-  Ticket claim(Channel& channel, std::uint64_t key, Rank source, const Place& destination);
+  Ticket offer(Channel& channel, std::uint64_t key, team::Rank destination, const Place& source);
+  Ticket claim(Channel& channel, std::uint64_t key, team::Rank source, const Place& destination);
 
   /// Until the key is used again.
   [[nodiscard]] bool ended(const Ticket& ticket) const;
@@ -59,4 +59,4 @@ class Rendezvous {
   std::shared_ptr<Impl> impl_;
 };
 
-}  // namespace farside
+}  // namespace farside::comm

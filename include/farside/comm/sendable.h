@@ -8,7 +8,7 @@
 // A compiler does not tell that a struct has a pointer as a member. Such a type of the program's own is refused after
 //
 //   template <>
-//   inline constexpr bool farside::kNamesLocalMemory<Node> = true;
+//   inline constexpr bool farside::comm::kNamesLocalMemory<Node> = true;
 #pragma once
 
 #include <array>
@@ -22,7 +22,7 @@
 
 #include "farside/fabric/region.h"
 
-namespace farside {
+namespace farside::comm {
 
 /// It can be copied byte by byte, but names memory of this process: addresses, spans, pointers to elements.
 template <class T>
@@ -56,4 +56,4 @@ inline constexpr bool kNamesLocalMemory<RemoteWord<Word>> = true;
 template <class T>
 concept Sendable = PlainValue<T> && !std::is_reference_v<T> && !kHasLocalNames<T>;
 
-}  // namespace farside
+}  // namespace farside::comm

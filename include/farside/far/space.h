@@ -1,6 +1,6 @@
-// space.h — what stands between far memory's pool and its doors: addresses whose bytes are kept elsewhere.
+// space.h — what stands between far memory's pool and its users: addresses whose bytes are kept elsewhere.
 //
-// The pool (src/far/protocol) makes Spaces of memory that nodes lend; the doors (the pager, the block device) know no
+// The pool (src/far/protocol) makes Spaces of memory that nodes lend; the users (the pager, the block device) know no
 // more than this of where their pages are.
 #pragma once
 

@@ -38,7 +38,7 @@
 #include "farside/gas/page_use.h"
 #include "farside/gas/pages.h"
 
-namespace farside {
+namespace farside::gas {
 
 /// The same at all ranks.
 struct GlobalArrayOptions {
@@ -60,7 +60,7 @@ struct Range {
 /// Elements of one page: they are at `owner`.
 struct LocatedRange {
   Range range;
-  Rank owner;
+  team::Rank owner;
 };
 
 /// Elements in this rank's memory, which no rank moves until this is destroyed.
@@ -71,11 +71,11 @@ struct PinnedRange {
   std::span<T> values;
 };
 
-template <Sendable T>
+template <comm::Sendable T>
 class GlobalArray {
  public:
   /// Collective. `comm` outlives it.
-  GlobalArray(Comm& comm, std::uint64_t elements, const GlobalArrayOptions& options = {})
+  GlobalArray(comm::Comm& comm, std::uint64_t elements, const GlobalArrayOptions& options = {})
       : shared_(std::make_shared<Shared>(comm, elements, options)), access_(shared_->pages) {}
 
   /// The same array, for another thread of this rank.
@@ -83,18 +83,18 @@ class GlobalArray {
 
   [[nodiscard]] std::uint64_t size() const noexcept { return shared_->elements; }
   [[nodiscard]] std::uint64_t elements_per_page() const noexcept { return shared_->per_page; }
-  [[nodiscard]] Rank rank() const noexcept { return shared_->pages.team().rank(); }
+  [[nodiscard]] team::Rank rank() const noexcept { return shared_->pages.team().rank(); }
 
   // Elements.
 
-  Ended get(std::uint64_t first, std::span<T> into) {
+  comm::Ended get(std::uint64_t first, std::span<T> into) {
     access_.check_closed();
     check(first, into.size());
     if (is_in_one_page(first, into.size())) return access_.get(part_of(first, into.data(), into.size()), deadline());
     begin_get(first, into);
     return finish();
   }
-  Ended put(std::uint64_t first, std::span<const T> from) {
+  comm::Ended put(std::uint64_t first, std::span<const T> from) {
     access_.check_closed();
     check(first, from.size());
     const std::span<T> source = source_of(from);
@@ -111,10 +111,10 @@ class GlobalArray {
   void begin_put(std::uint64_t first, std::span<const T> from) {
     for_each_part(first, source_of(from), [this](const PagePart& part) { access_.begin_put(part); });
   }
-  Ended finish() { return access_.finish(deadline()); }
+  comm::Ended finish() { return access_.finish(deadline()); }
 
   /// The elements with these indices, in the order of `into`, which is as long.
-  Ended gather(std::span<const std::uint64_t> indices, std::span<T> into) {
+  comm::Ended gather(std::span<const std::uint64_t> indices, std::span<T> into) {
     access_.check_closed();
     check_all(indices, into.size());
     std::vector<PagePart> parts;
@@ -123,7 +123,7 @@ class GlobalArray {
     return access_.get(parts, deadline());
   }
   /// Among equal indices, the value of any one stays.
-  Ended scatter(std::span<const std::uint64_t> indices, std::span<const T> from) {
+  comm::Ended scatter(std::span<const std::uint64_t> indices, std::span<const T> from) {
     access_.check_closed();
     check_all(indices, from.size());
     const std::span<T> source = source_of(from);
@@ -131,7 +131,7 @@ class GlobalArray {
     return finish();
   }
 
-  Ended fill(std::uint64_t first, std::uint64_t count, const T& value) {
+  comm::Ended fill(std::uint64_t first, std::uint64_t count, const T& value) {
     access_.check_closed();
     check(first, count);
     const std::vector<T> values(std::min(count, kAtOnce), value);
@@ -140,25 +140,25 @@ class GlobalArray {
     });
   }
   /// From `source`, which may be this array, if the two ranges have nothing in common.
-  Ended copy(std::uint64_t first, GlobalArray& source, Range from) {
+  comm::Ended copy(std::uint64_t first, GlobalArray& source, Range from) {
     access_.check_closed();
     check(first, from.count);
     source.check(from.first, from.count);
     std::vector<T> values(std::min(from.count, kAtOnce));
     return in_pieces(from.count, [&](std::uint64_t at, std::uint64_t length) {
-      const Ended got = source.get(from.first + at, std::span(values).first(length));
+      const comm::Ended got = source.get(from.first + at, std::span(values).first(length));
       return got.done() ? put(first + at, std::span<const T>(values).first(length)) : got;
     });
   }
   /// In the order of the indices, by this rank alone.
   template <class Value, class Operator>
-  Old<Value> reduce(Range range, Value value, Operator combine) {
+  comm::Old<Value> reduce(Range range, Value value, Operator combine) {
     access_.check_closed();
     check(range.first, range.count);
     std::vector<T> values(std::min(range.count, kAtOnce));
-    const Ended ended = in_pieces(range.count, [&](std::uint64_t at, std::uint64_t length) {
+    const comm::Ended ended = in_pieces(range.count, [&](std::uint64_t at, std::uint64_t length) {
       const std::span<T> piece = std::span(values).first(length);
-      const Ended got = get(range.first + at, piece);
+      const comm::Ended got = get(range.first + at, piece);
       if (got.done()) {
         for (const T& each : piece) value = combine(value, each);
       }
@@ -169,23 +169,23 @@ class GlobalArray {
 
   // Atomics, with respect to each other, on elements that no rank puts to.
 
-  Old<T> fetch_add(std::uint64_t index, T addend) requires std::integral<T> && Number64<T> {
+  comm::Old<T> fetch_add(std::uint64_t index, T addend) requires std::integral<T> && comm::Number64<T> {
     check(index, 1);
     return as_element(
         access_.fetch_add(page_of(index), offset_of(index), std::bit_cast<std::uint64_t>(addend), deadline()));
   }
-  Old<T> fetch_add(std::uint64_t index, T addend) requires std::floating_point<T> && Number64<T> {
+  comm::Old<T> fetch_add(std::uint64_t index, T addend) requires std::floating_point<T> && comm::Number64<T> {
     T expected{};
-    if (const Ended got = get(index, std::span(&expected, 1)); !got.done()) return {got, {}};
+    if (const comm::Ended got = get(index, std::span(&expected, 1)); !got.done()) return {got, {}};
     for (;;) {
-      const Old<T> old = compare_swap(index, expected, expected + addend);
+      const comm::Old<T> old = compare_swap(index, expected, expected + addend);
       if (!old.ended.done() || std::bit_cast<std::uint64_t>(old.value) == std::bit_cast<std::uint64_t>(expected))
         return old;
       expected = old.value;
     }
   }
   /// The swap took place if the value returned is `expected`, bit by bit.
-  Old<T> compare_swap(std::uint64_t index, T expected, T desired) requires Number64<T> {
+  comm::Old<T> compare_swap(std::uint64_t index, T expected, T desired) requires comm::Number64<T> {
     check(index, 1);
     return as_element(access_.compare_swap(page_of(index), offset_of(index), std::bit_cast<std::uint64_t>(expected),
                                            std::bit_cast<std::uint64_t>(desired), deadline()));
@@ -217,7 +217,7 @@ class GlobalArray {
     return access_.own(pages, deadline());
   }
   /// Finds the owners, page by page.
-  Ended locality(Range range, std::vector<LocatedRange>& located) {
+  comm::Ended locality(Range range, std::vector<LocatedRange>& located) {
     access_.check_closed();
     check(range.first, range.count);
     std::vector<PageId> pages;
@@ -227,7 +227,7 @@ class GlobalArray {
       located.push_back({piece, 0});
     });
     std::vector<PagePlace> places;
-    const Ended ended = access_.locate(pages, places, deadline());
+    const comm::Ended ended = access_.locate(pages, places, deadline());
     for (std::size_t i = 0; ended.done() && i < places.size(); ++i) located[i].owner = places[i].owner;
     return ended;
   }
@@ -275,7 +275,7 @@ class GlobalArray {
   [[nodiscard]] PageAccess& pages() noexcept { return access_; }
 
   /// Throws Error, naming the rank that is lost.
-  static void expect(const Ended& ended, const std::string& tried) {
+  static void expect(const comm::Ended& ended, const std::string& tried) {
     if (ended.done()) return;
     throw Error({tried, "a global array",
                  std::string(to_string(ended.outcome)) + (ended.lost ? ": rank " + std::to_string(*ended.lost) : ""),
@@ -284,7 +284,7 @@ class GlobalArray {
 
  private:
   struct Shared {
-    Shared(Comm& comm, std::uint64_t of_elements, const GlobalArrayOptions& options)
+    Shared(comm::Comm& comm, std::uint64_t of_elements, const GlobalArrayOptions& options)
         : elements(of_elements),
           per_page(per_page_of(options)),
           time_out(options.time_out),
@@ -296,7 +296,7 @@ class GlobalArray {
       throw UsageError({"make a global array", "pages of " + std::to_string(options.page_bytes) + " bytes",
                         "an element has " + std::to_string(sizeof(T)), "use larger pages"});
     }
-    [[nodiscard]] PagesOptions pages_options(Rank ranks, const GlobalArrayOptions& options) const {
+    [[nodiscard]] PagesOptions pages_options(team::Rank ranks, const GlobalArrayOptions& options) const {
       const std::uint64_t count = std::max<std::uint64_t>(elements / per_page + (elements % per_page != 0 ? 1 : 0), 1);
       return {.pages = count,
               .page_bytes = options.page_bytes,
@@ -311,7 +311,7 @@ class GlobalArray {
     const std::uint64_t per_page;
     const std::chrono::milliseconds time_out;
     Pages pages;
-    Collectives collectives;
+    comm::Collectives collectives;
   };
 
   static constexpr std::uint64_t kAtOnce = std::max<std::uint64_t>((1U << 20U) / sizeof(T), 1);
@@ -369,9 +369,9 @@ class GlobalArray {
   }
   /// Calls `act(at, length)` for pieces of `count` until one fails.
   template <class Act>
-  static Ended in_pieces(std::uint64_t count, Act act) {
+  static comm::Ended in_pieces(std::uint64_t count, Act act) {
     for (std::uint64_t at = 0; at < count; at += kAtOnce) {
-      if (const Ended ended = act(at, std::min(count - at, kAtOnce)); !ended.done()) return ended;
+      if (const comm::Ended ended = act(at, std::min(count - at, kAtOnce)); !ended.done()) return ended;
     }
     return {};
   }
@@ -385,10 +385,12 @@ class GlobalArray {
     return PinnedRange<T>{std::move(*pinned.pin), first, {values, std::min(shared_->per_page, size() - first)}};
   }
 
-  static Old<T> as_element(const Old<std::uint64_t>& bits) { return {bits.ended, std::bit_cast<T>(bits.value)}; }
+  static comm::Old<T> as_element(const comm::Old<std::uint64_t>& bits) {
+    return {bits.ended, std::bit_cast<T>(bits.value)};
+  }
 
   std::shared_ptr<Shared> shared_;
   PageAccess access_;
 };
 
-}  // namespace farside
+}  // namespace farside::gas

@@ -13,13 +13,13 @@
 #include "farside/base/error.h"
 #include "farside/comm/sendable.h"
 
-namespace farside {
+namespace farside::gas {
 
-template <Sendable T>
+template <comm::Sendable T>
 class GlobalArray;
 
 /// The element that `array[i]` names: read by conversion, written by assignment.
-template <Sendable T>
+template <comm::Sendable T>
 class GlobalReference {
  public:
   GlobalReference(GlobalArray<T>& array, std::uint64_t index) : array_(&array), index_(index) {}
@@ -44,7 +44,7 @@ class GlobalReference {
 };
 
 /// A place in a GlobalArray, with a pointer's arithmetic. Valid while that object is.
-template <Sendable T>
+template <comm::Sendable T>
 class GlobalPointer {
  public:
   GlobalPointer() = default;
@@ -74,7 +74,7 @@ class GlobalPointer {
 };
 
 /// Reads elements in order, a page at a time: an element is what it was when the first of its page was read.
-template <Sendable T>
+template <comm::Sendable T>
 class GlobalIterator {
  public:
   using iterator_category = std::input_iterator_tag;
@@ -121,10 +121,14 @@ class GlobalIterator {
   mutable std::uint64_t first_ = 0;
 };
 
+}  // namespace farside::gas
+
+namespace farside::comm {
+
 // Places in an array of this process.
 template <Sendable T>
-inline constexpr bool kNamesLocalMemory<GlobalPointer<T>> = true;
+inline constexpr bool kNamesLocalMemory<gas::GlobalPointer<T>> = true;
 template <Sendable T>
-inline constexpr bool kNamesLocalMemory<GlobalReference<T>> = true;
+inline constexpr bool kNamesLocalMemory<gas::GlobalReference<T>> = true;
 
-}  // namespace farside
+}  // namespace farside::comm

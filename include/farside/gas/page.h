@@ -7,7 +7,7 @@
 
 #include "farside/comm/comm.h"
 
-namespace farside {
+namespace farside::gas {
 
 using PageId = std::uint64_t;
 
@@ -28,11 +28,11 @@ struct PagePart {
 
 /// How a move ended.
 struct [[nodiscard]] Moved {
-  Ended ended{};
+  comm::Ended ended{};
   std::uint64_t pages = 0;  ///< that have come here
   bool full = false;        ///< this rank has no room for the others
   /// With their owner or home, such as the one that `ended` names. All others were brought.
   std::vector<PageId> lost{};
 };
 
-}  // namespace farside
+}  // namespace farside::gas

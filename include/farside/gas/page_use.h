@@ -8,13 +8,13 @@
 #include "farside/comm/collectives.h"
 #include "farside/gas/pages.h"
 
-namespace farside {
+namespace farside::gas {
 
 /// One rank's use of one page.
 struct PageUse {
   PageId page;
-  Rank rank;
-  Rank owner;  ///< now
+  team::Rank rank;
+  team::Rank owner;  ///< now
   std::uint64_t operations;
   std::uint64_t bytes;
   std::uint64_t remote_operations;  ///< while it did not own it
@@ -29,15 +29,15 @@ struct PageUse {
 /// Collective, as is `collectives`: of each rank the `most` pages that it used most (by bytes), as its PageAccess has
 /// counted; the most used first. The same at all ranks.
 struct [[nodiscard]] GatheredUse {
-  Ended ended{};
+  comm::Ended ended{};
   std::vector<PageUse> uses{};
 };
-GatheredUse gather_use(PageAccess& access, Collectives& collectives, std::uint64_t most, Deadline deadline);
+GatheredUse gather_use(PageAccess& access, comm::Collectives& collectives, std::uint64_t most, Deadline deadline);
 
 /// Returns the pages of `uses` (by gather_use) that `rank` has used more than any other rank, and does not own.
-[[nodiscard]] std::vector<PageId> pages_to_own(const std::vector<PageUse>& uses, Rank rank);
+[[nodiscard]] std::vector<PageId> pages_to_own(const std::vector<PageUse>& uses, team::Rank rank);
 
 /// A table for people: the remote uses that cost most.
 [[nodiscard]] std::string report_of(const std::vector<PageUse>& uses, std::uint64_t page_bytes);
 
-}  // namespace farside
+}  // namespace farside::gas

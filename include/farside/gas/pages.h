@@ -30,14 +30,14 @@
 #include "farside/comm/comm.h"
 #include "farside/gas/page.h"
 
-namespace farside {
+namespace farside::gas {
 
 /// The same at all ranks.
 struct PagesOptions {
   std::uint64_t pages = 0;          ///< 1 to 2^40
   std::uint64_t page_bytes = 4096;  ///< a multiple of 8, 64 to 16 Mi
   /// The owner of a page in the beginning; in turn when it is not given.
-  std::function<Rank(PageId)> first_owner = {};
+  std::function<team::Rank(PageId)> first_owner = {};
   /// Pages that a rank has room for; 0: twice as many as it begins with, and some. Room that nothing was moved to takes
   /// no memory (but with an RDMA card, which pins it).
   std::uint64_t slots = 0;
@@ -54,12 +54,12 @@ struct PagesOptions {
 class Pages {
  public:
   /// Collective. Throws UsageError for options that make no sense, Error when it cannot be set up.
-  Pages(Team& team, const std::string& name, const PagesOptions& options);
+  Pages(team::Team& team, const std::string& name, const PagesOptions& options);
   ~Pages();
   Pages(const Pages&) = delete;
   Pages& operator=(const Pages&) = delete;
 
-  [[nodiscard]] Team& team() const noexcept;
+  [[nodiscard]] team::Team& team() const noexcept;
   [[nodiscard]] std::uint64_t pages() const noexcept;
   [[nodiscard]] std::uint64_t page_bytes() const noexcept;
 
@@ -71,7 +71,7 @@ class Pages {
 
 /// The place of a page.
 struct PagePlace {
-  Rank owner = 0;
+  team::Rank owner = 0;
   RemoteSpan bytes{};         ///< at its owner; for the owner, or while no rank can move the page
   std::uint64_t version = 0;  ///< another one after each move, of kPageVersionBits
 };
@@ -119,10 +119,10 @@ class PageAccess {
 
   // Transfers. UsageError is thrown for pages that there are not, and for a get or put that is not within one.
 
-  Ended get(const PagePart& part, Deadline deadline);
+  comm::Ended get(const PagePart& part, Deadline deadline);
   /// Gets many parts, all under way at once.
-  Ended get(std::span<const PagePart> parts, Deadline deadline);
-  Ended put(const PagePart& part, Deadline deadline);
+  comm::Ended get(std::span<const PagePart> parts, Deadline deadline);
+  comm::Ended put(const PagePart& part, Deadline deadline);
   /// Begins a part, which may go on in the pages that follow. Many parts are under way at once; `finish` ends them all.
   /// Buffers stay until then. Before that every other transfer, own, locate and pin throws UsageError.
   ///
@@ -130,7 +130,7 @@ class PageAccess {
   /// most and then abandoned, and it is not known what of it took place. For exceptions from elsewhere: OpenTransfers.
   void begin_get(const PagePart& part);
   void begin_put(const PagePart& part);
-  Ended finish(Deadline deadline);
+  comm::Ended finish(Deadline deadline);
   /// The same for what was begun, without an exception. For OpenTransfers.
   void cancel() noexcept;
   [[nodiscard]] bool is_open() const noexcept;
@@ -138,9 +138,9 @@ class PageAccess {
   void check_closed();
 
   /// On an aligned word, atomic against each other, not against puts.
-  Old<std::uint64_t> fetch_add(PageId page, std::uint64_t offset, std::uint64_t addend, Deadline deadline);
-  Old<std::uint64_t> compare_swap(PageId page, std::uint64_t offset, std::uint64_t expected, std::uint64_t desired,
-                                  Deadline deadline);
+  comm::Old<std::uint64_t> fetch_add(PageId page, std::uint64_t offset, std::uint64_t addend, Deadline deadline);
+  comm::Old<std::uint64_t> compare_swap(PageId page, std::uint64_t offset, std::uint64_t expected,
+                                        std::uint64_t desired, Deadline deadline);
 
   // Places.
 
@@ -148,10 +148,10 @@ class PageAccess {
   /// waited for.
   Moved own(std::span<const PageId> pages, Deadline deadline);
   /// Finds the places of pages, as this rank remembers them, or else as their homes say.
-  Ended locate(std::span<const PageId> pages, std::vector<PagePlace>& places, Deadline deadline);
+  comm::Ended locate(std::span<const PageId> pages, std::vector<PagePlace>& places, Deadline deadline);
   /// None when this rank does not own the page.
   struct Pinned {
-    Ended ended;
+    comm::Ended ended;
     std::optional<PagePin> pin{};
   };
   [[nodiscard]] Pinned pin(PageId page, Deadline deadline);
@@ -187,4 +187,4 @@ class OpenTransfers {
   PageAccess& access_;
 };
 
-}  // namespace farside
+}  // namespace farside::gas

@@ -12,7 +12,7 @@
 
 #include "farside/gas/global_array.h"
 
-namespace farside {
+namespace farside::gas {
 
 template <std::size_t Dimensions>
 using Shape = std::array<std::uint64_t, Dimensions>;
@@ -77,7 +77,7 @@ void for_each_row(std::uint64_t elements, const Shape<Dimensions>& shape, const 
 
 /// Before anything is begun: nothing else is under way, and the patch is one of the array and has as many elements as
 /// there are `values`. Throws UsageError otherwise.
-template <Sendable T, std::size_t Dimensions>
+template <comm::Sendable T, std::size_t Dimensions>
 void check_transfer(GlobalArray<T>& array, const Shape<Dimensions>& shape, const Patch<Dimensions>& patch,
                     std::uint64_t values) {
   array.pages().check_closed();
@@ -89,9 +89,9 @@ void check_transfer(GlobalArray<T>& array, const Shape<Dimensions>& shape, const
 
 /// `into` has patch.size() elements, row by row. All of the patch is under way at once. UsageError is thrown for a
 /// patch that is not within the array, and for another number of elements.
-template <Sendable T, std::size_t Dimensions>
-Ended get_patch(GlobalArray<T>& array, const Shape<Dimensions>& shape, const Patch<Dimensions>& patch,
-                std::span<T> into) {
+template <comm::Sendable T, std::size_t Dimensions>
+comm::Ended get_patch(GlobalArray<T>& array, const Shape<Dimensions>& shape, const Patch<Dimensions>& patch,
+                      std::span<T> into) {
   check_transfer(array, shape, patch, into.size());
   for_each_row(array.size(), shape, patch, [&](std::uint64_t index, std::uint64_t at, std::uint64_t count) {
     array.begin_get(index, into.subspan(at, count));
@@ -99,9 +99,9 @@ Ended get_patch(GlobalArray<T>& array, const Shape<Dimensions>& shape, const Pat
   return array.finish();
 }
 
-template <Sendable T, std::size_t Dimensions>
-Ended put_patch(GlobalArray<T>& array, const Shape<Dimensions>& shape, const Patch<Dimensions>& patch,
-                std::span<const T> from) {
+template <comm::Sendable T, std::size_t Dimensions>
+comm::Ended put_patch(GlobalArray<T>& array, const Shape<Dimensions>& shape, const Patch<Dimensions>& patch,
+                      std::span<const T> from) {
   check_transfer(array, shape, patch, from.size());
   for_each_row(array.size(), shape, patch, [&](std::uint64_t index, std::uint64_t at, std::uint64_t count) {
     array.begin_put(index, from.subspan(at, count));
@@ -110,7 +110,7 @@ Ended put_patch(GlobalArray<T>& array, const Shape<Dimensions>& shape, const Pat
 }
 
 /// Brings all pages with elements of the patch to this rank.
-template <Sendable T, std::size_t Dimensions>
+template <comm::Sendable T, std::size_t Dimensions>
 Moved own_patch(GlobalArray<T>& array, const Shape<Dimensions>& shape, const Patch<Dimensions>& patch) {
   array.pages().check_closed();  // before memory may be lacking: see GlobalArray
   std::vector<Range> rows;
@@ -120,4 +120,4 @@ Moved own_patch(GlobalArray<T>& array, const Shape<Dimensions>& shape, const Pat
   return array.own_many(rows);
 }
 
-}  // namespace farside
+}  // namespace farside::gas

@@ -21,7 +21,7 @@
 
 #include "farside/fabric/fabric.h"
 
-namespace farside {
+namespace farside::team {
 
 using Rank = PeerId;
 
@@ -109,4 +109,4 @@ class Team {
 /// mpirun or srun (PMIx), or else a team of one. Throws Error when it does not form within 30 s.
 [[nodiscard]] std::unique_ptr<Team> join_team();
 
-}  // namespace farside
+}  // namespace farside::team

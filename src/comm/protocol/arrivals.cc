@@ -8,7 +8,7 @@
 #include "base/backoff.h"
 #include "comm/time_limits.h"
 
-namespace farside {
+namespace farside::comm {
 
 namespace {
 
@@ -30,7 +30,7 @@ bool is_later(std::uint32_t round, std::uint32_t than) { return static_cast<std:
 
 }  // namespace
 
-Arrivals::Arrivals(Team& team, const std::string& name, const ArrivalRules& rules)
+Arrivals::Arrivals(team::Team& team, const std::string& name, const ArrivalRules& rules)
     : team_(team), rules_(rules), words_(team.allocate(name, 8 * kOpen)), seen_(kOpen * team.size()) {}
 
 std::uint64_t Arrivals::place(std::uint64_t epoch) const { return rules_.names_epochs ? epoch % kOpen : 0; }
@@ -39,16 +39,16 @@ std::uint32_t Arrivals::round(std::uint64_t epoch) const {
   return rules_.names_epochs ? static_cast<std::uint32_t>(epoch / kOpen) : 0;
 }
 
-std::uint32_t& Arrivals::seen_round(Rank rank, std::uint64_t epoch) {
+std::uint32_t& Arrivals::seen_round(team::Rank rank, std::uint64_t epoch) {
   assert_that(rank < team_.size(), "arrivals are counted at ranks of the team");
   return seen_[kOpen * rank + place(epoch)];
 }
 
-RemoteWord<AtomicWord> Arrivals::word(Rank rank, std::uint64_t epoch) const {
+RemoteWord<AtomicWord> Arrivals::word(team::Rank rank, std::uint64_t epoch) const {
   return words_->of(rank).word<AtomicWord>(8 * place(epoch));
 }
 
-Outcome Arrivals::await_open(Channel& channel, Rank rank, std::uint64_t epoch, Deadline deadline) {
+Outcome Arrivals::await_open(Channel& channel, team::Rank rank, std::uint64_t epoch, Deadline deadline) {
   if (!rules_.waits_until_open) return Outcome::done;
   {
     const MutexLock lock(mutex_);
@@ -69,7 +69,7 @@ Outcome Arrivals::await_open(Channel& channel, Rank rank, std::uint64_t epoch, D
   }
 }
 
-Outcome Arrivals::wait(Channel& channel, std::uint64_t epoch, std::uint32_t count, std::span<const Rank> senders,
+Outcome Arrivals::wait(Channel& channel, std::uint64_t epoch, std::uint32_t count, std::span<const team::Rank> senders,
                        Deadline deadline) {
   const auto here = words_->local().word<AtomicWord>(8 * place(epoch));
   const auto is_full = [this, epoch, count](std::uint64_t word) {
@@ -106,4 +106,4 @@ bool Arrivals::set_ending(std::uint64_t epoch, bool is_ending) {
   return is_ending ? ending_.insert(epoch).second : ending_.erase(epoch) != 0;
 }
 
-}  // namespace farside
+}  // namespace farside::comm

@@ -24,22 +24,22 @@
 #include "base/mutex.h"
 #include "comm/protocol/rules.h"
 
-namespace farside {
+namespace farside::comm {
 
 class Arrivals {
  public:
   static constexpr std::uint64_t kOpen = 4;
 
   /// Collective over the team.
-  Arrivals(Team& team, const std::string& name, const ArrivalRules& rules = {});
+  Arrivals(team::Team& team, const std::string& name, const ArrivalRules& rules = {});
 
   /// The word that counts arrivals of `epoch` at `rank`.
-  [[nodiscard]] RemoteWord<AtomicWord> word(Rank rank, std::uint64_t epoch) const;
+  [[nodiscard]] RemoteWord<AtomicWord> word(team::Rank rank, std::uint64_t epoch) const;
   /// Waits until `epoch` is counted at `rank`.
-  Outcome await_open(Channel& channel, Rank rank, std::uint64_t epoch, Deadline deadline);
+  Outcome await_open(Channel& channel, team::Rank rank, std::uint64_t epoch, Deadline deadline);
   /// Waits for `count` arrivals here, and has the word count epoch + kOpen. Unless it returns done, the caller may wait
   /// for the epoch again.
-  Outcome wait(Channel& channel, std::uint64_t epoch, std::uint32_t count, std::span<const Rank> senders,
+  Outcome wait(Channel& channel, std::uint64_t epoch, std::uint32_t count, std::span<const team::Rank> senders,
                Deadline deadline);
 
  private:
@@ -48,15 +48,15 @@ class Arrivals {
   [[nodiscard]] Outcome end(Channel& channel, std::uint64_t epoch, std::uint32_t count);
   /// Returns whether that changes anything.
   bool set_ending(std::uint64_t epoch, bool is_ending);
-  [[nodiscard]] std::uint32_t& seen_round(Rank rank, std::uint64_t epoch) REQUIRES(mutex_);
+  [[nodiscard]] std::uint32_t& seen_round(team::Rank rank, std::uint64_t epoch) REQUIRES(mutex_);
 
-  Team& team_;
+  team::Team& team_;
   const ArrivalRules rules_;
-  std::unique_ptr<SymmetricRegion> words_;
+  std::unique_ptr<team::SymmetricRegion> words_;
 
   Mutex mutex_;
   std::vector<std::uint32_t> seen_ GUARDED_BY(mutex_);  ///< the last round seen in each rank's words
   std::set<std::uint64_t> ending_ GUARDED_BY(mutex_);   ///< own epochs whose end was posted and not answered
 };
 
-}  // namespace farside
+}  // namespace farside::comm

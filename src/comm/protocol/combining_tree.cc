@@ -8,7 +8,7 @@
 
 #include "base/assert.h"
 
-namespace farside {
+namespace farside::comm {
 
 namespace {
 
@@ -48,4 +48,4 @@ CombiningTree::Node CombiningTree::above(std::uint32_t member, std::uint32_t lev
   return node;
 }
 
-}  // namespace farside
+}  // namespace farside::comm

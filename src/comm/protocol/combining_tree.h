@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace farside {
+namespace farside::comm {
 
 class CombiningTree {
  public:
@@ -37,4 +37,4 @@ class CombiningTree {
   std::uint32_t levels_;
 };
 
-}  // namespace farside
+}  // namespace farside::comm

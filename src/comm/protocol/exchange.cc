@@ -5,7 +5,7 @@
 #include "base/assert.h"
 #include "comm/protocol/lines.h"
 
-namespace farside {
+namespace farside::comm {
 
 namespace {
 
@@ -13,7 +13,7 @@ constexpr std::uint64_t kSlotBytes = 512U << 10U;  // a slot's pieces together; 
 
 }  // namespace
 
-Exchange::Exchange(Team& team, Meeting& meeting, const std::string& name, const ExchangeRules& rules)
+Exchange::Exchange(team::Team& team, Meeting& meeting, const std::string& name, const ExchangeRules& rules)
     : meeting_(meeting),
       rules_(rules),
       pieces_(team.size()),
@@ -44,4 +44,4 @@ void Exchange::take(std::uint64_t number, std::size_t member, std::span<std::byt
   memory_->local().copy_out(place(number, member) + at, into);
 }
 
-}  // namespace farside
+}  // namespace farside::comm

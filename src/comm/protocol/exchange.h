@@ -18,7 +18,7 @@
 #include "comm/protocol/meeting.h"
 #include "comm/protocol/rules.h"
 
-namespace farside {
+namespace farside::comm {
 
 class Exchange {
  public:
@@ -26,7 +26,7 @@ class Exchange {
   static constexpr std::uint64_t kUnderWay = Meeting::kInFlight / 2;
 
   /// Collective over the team. `meeting` is that of the members, and outlives this.
-  Exchange(Team& team, Meeting& meeting, const std::string& name, const ExchangeRules& rules = {});
+  Exchange(team::Team& team, Meeting& meeting, const std::string& name, const ExchangeRules& rules = {});
 
   /// The longest that one member can write for another.
   [[nodiscard]] std::uint64_t piece_bytes() const noexcept { return piece_bytes_; }
@@ -44,7 +44,7 @@ class Exchange {
   const ExchangeRules rules_;
   const std::uint64_t pieces_;  ///< in a slot: for a group of all ranks
   const std::uint64_t piece_bytes_;
-  std::unique_ptr<SymmetricRegion> memory_;
+  std::unique_ptr<team::SymmetricRegion> memory_;
 };
 
-}  // namespace farside
+}  // namespace farside::comm

@@ -7,10 +7,10 @@
 
 #include "farside/base/rounding.h"
 
-namespace farside {
+namespace farside::comm {
 
 inline constexpr std::uint64_t kLineBytes = 64;
 
 [[nodiscard]] inline std::uint64_t in_lines(std::uint64_t bytes) { return round_up(bytes, kLineBytes); }
 
-}  // namespace farside
+}  // namespace farside::comm

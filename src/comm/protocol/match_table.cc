@@ -7,7 +7,7 @@
 
 #include "base/assert.h"
 
-namespace farside {
+namespace farside::comm {
 
 namespace {
 
@@ -31,12 +31,12 @@ MatchTable::End other(MatchTable::End end) {
 
 // ---- Where things lie: the words `ended` of both ends, then the entries.
 
-std::uint64_t MatchTable::ended_offset(End end, Rank peer, std::uint64_t key) const {
+std::uint64_t MatchTable::ended_offset(End end, team::Rank peer, std::uint64_t key) const {
   const std::uint64_t row = end == End::source ? peer : std::uint64_t{team_.size()} + peer;
   return 8 * (row * keys_ + key);
 }
 
-std::uint64_t MatchTable::entry_offset(Rank source, std::uint64_t key) const {
+std::uint64_t MatchTable::entry_offset(team::Rank source, std::uint64_t key) const {
   const std::uint64_t words = 2 * std::uint64_t{team_.size()} * keys_ * 8;
   return round_up(words, kEntryBytes) + kEntryBytes * (source * keys_ + key);
 }
@@ -57,7 +57,7 @@ LocalWord<AtomicWord> MatchTable::ended_word(const Ticket& ticket) const {
   return memory_->local().word<AtomicWord>(ended_offset(ticket.end, ticket.peer, ticket.key));
 }
 
-MatchTable::MatchTable(Team& team, const std::string& name, std::vector<const SymmetricRegion*> regions,
+MatchTable::MatchTable(team::Team& team, const std::string& name, std::vector<const team::SymmetricRegion*> regions,
                        std::uint64_t keys, const MatchRules& rules)
     : team_(team),
       rules_(rules),
@@ -67,7 +67,7 @@ MatchTable::MatchTable(Team& team, const std::string& name, std::vector<const Sy
 
 // ---- One end of a round
 
-std::optional<MatchTable::Ticket> MatchTable::open(End end, Rank peer, std::uint64_t key) {
+std::optional<MatchTable::Ticket> MatchTable::open(End end, team::Rank peer, std::uint64_t key) {
   assert_that(peer < team_.size() && key < keys_, "a round is between two ranks, with one of the keys");
   const std::uint64_t word = ended_offset(end, peer, key);
   const auto load = [&] { return memory_->local().word<AtomicWord>(word).load(); };
@@ -196,4 +196,4 @@ bool MatchTable::exists(const MatchPlace& place) const {
   return place.offset <= bytes && place.bytes <= bytes - place.offset;
 }
 
-}  // namespace farside
+}  // namespace farside::comm

@@ -31,7 +31,7 @@
 #include "base/mutex.h"
 #include "comm/protocol/rules.h"
 
-namespace farside {
+namespace farside::comm {
 
 /// A piece of the memory that both know. It travels as it is.
 struct MatchPlace {
@@ -48,18 +48,18 @@ class MatchTable {
   /// One end of one round.
   struct Ticket {
     End end;
-    Rank peer;
+    team::Rank peer;
     std::uint64_t key;
     std::uint64_t before;  ///< the word `ended` of this end when it began: it ends when that changes
   };
   enum class State : std::uint8_t { open, transferred, did_not_fit };
 
   /// Collective, with the same regions in the same order at all ranks. Keys are below `keys`.
-  MatchTable(Team& team, const std::string& name, std::vector<const SymmetricRegion*> regions, std::uint64_t keys,
-             const MatchRules& rules = {});
+  MatchTable(team::Team& team, const std::string& name, std::vector<const team::SymmetricRegion*> regions,
+             std::uint64_t keys, const MatchRules& rules = {});
 
   /// None when this end's last round with that peer and key is still open.
-  std::optional<Ticket> open(End end, Rank peer, std::uint64_t key);
+  std::optional<Ticket> open(End end, team::Rank peer, std::uint64_t key);
   /// Leaves `mine` for the other end, or makes the transfer if that has come before.
   Outcome meet(Channel& channel, const Ticket& ticket, const MatchPlace& mine, Deadline deadline);
   [[nodiscard]] State state(const Ticket& ticket) const;
@@ -72,8 +72,8 @@ class MatchTable {
  private:
   enum Phase : std::uint64_t { kEmpty, kOffered, kClaimed, kMet };
 
-  [[nodiscard]] std::uint64_t entry_offset(Rank source, std::uint64_t key) const;
-  [[nodiscard]] std::uint64_t ended_offset(End end, Rank peer, std::uint64_t key) const;
+  [[nodiscard]] std::uint64_t entry_offset(team::Rank source, std::uint64_t key) const;
+  [[nodiscard]] std::uint64_t ended_offset(End end, team::Rank peer, std::uint64_t key) const;
   [[nodiscard]] RemoteWord<AtomicWord> state_word(const Ticket& ticket) const;
   [[nodiscard]] RemoteSpan place_span(const Ticket& ticket, End end) const;
   [[nodiscard]] LocalWord<AtomicWord> ended_word(const Ticket& ticket) const;
@@ -88,15 +88,15 @@ class MatchTable {
   Outcome tell_both(Channel& channel, const Ticket& ticket, bool fits, Deadline deadline);
   [[nodiscard]] bool exists(const MatchPlace& place) const;
 
-  Team& team_;
+  team::Team& team_;
   const MatchRules rules_;
-  const std::vector<const SymmetricRegion*> regions_;
+  const std::vector<const team::SymmetricRegion*> regions_;
   const std::uint64_t keys_;
-  std::unique_ptr<SymmetricRegion> memory_;
+  std::unique_ptr<team::SymmetricRegion> memory_;
 
   Mutex mutex_;
   /// By the offset of its word `ended`: that word's value.
   std::unordered_map<std::uint64_t, std::uint64_t> open_ GUARDED_BY(mutex_);
 };
 
-}  // namespace farside
+}  // namespace farside::comm

@@ -11,9 +11,11 @@
 #include "comm/protocol/lines.h"
 #include "comm/time_limits.h"
 
-namespace farside {
+namespace farside::comm {
 
 namespace {
+
+using team::Rank;
 
 std::uint32_t place_in(const std::vector<Rank>& members, Rank rank) {
   const auto found = std::ranges::lower_bound(members, rank);
@@ -53,7 +55,7 @@ std::uint64_t Meeting::first_under_way(std::uint64_t number) { return number < k
 
 bool Meeting::is_released(std::uint64_t number) const { return released(number).load() >= number; }
 
-Meeting::Meeting(Team& team, std::vector<Rank> members, const std::string& name, std::uint64_t payload_bytes,
+Meeting::Meeting(team::Team& team, std::vector<Rank> members, const std::string& name, std::uint64_t payload_bytes,
                  const MeetingRules& rules)
     : rules_(rules),
       fabric_(team.fabric()),
@@ -264,4 +266,4 @@ void Meeting::take_result(std::uint64_t number, std::span<std::byte> into) const
   memory_->local().copy_out(result_offset(number), into);
 }
 
-}  // namespace farside
+}  // namespace farside::comm

@@ -28,7 +28,7 @@
 #include "comm/protocol/combining_tree.h"
 #include "comm/protocol/rules.h"
 
-namespace farside {
+namespace farside::comm {
 
 class Meeting {
  public:
@@ -39,10 +39,10 @@ class Meeting {
 
   /// Collective over the team: each rank with the group that it is in, `members` in ascending order. What members bring
   /// has at most `payload_bytes`, the same number at all ranks.
-  Meeting(Team& team, std::vector<Rank> members, const std::string& name, std::uint64_t payload_bytes = 0,
+  Meeting(team::Team& team, std::vector<team::Rank> members, const std::string& name, std::uint64_t payload_bytes = 0,
           const MeetingRules& rules = {});
 
-  [[nodiscard]] const std::vector<Rank>& members() const noexcept { return members_; }
+  [[nodiscard]] const std::vector<team::Rank>& members() const noexcept { return members_; }
   /// This rank's place among them.
   [[nodiscard]] std::uint32_t place() const noexcept { return self_; }
 
@@ -101,21 +101,21 @@ class Meeting {
   /// False when the root's host does not say so.
   [[nodiscard]] bool some_have_not_arrived(Channel& asking, std::uint64_t number) const;
   /// Releases this member, with the result, if `member` is released.
-  Outcome take_release(Channel& asking, Rank member, std::uint64_t number) const;
+  Outcome take_release(Channel& asking, team::Rank member, std::uint64_t number) const;
 
   const MeetingRules rules_;
   Fabric& fabric_;
   Report report_;
-  const std::vector<Rank> members_;
-  std::vector<Rank> others_;
+  const std::vector<team::Rank> members_;
+  std::vector<team::Rank> others_;
   std::uint32_t self_;
   const std::vector<CombiningTree::Node> way_up_;
   const std::uint64_t payload_bytes_;  ///< rounded up to lines
   const std::uint32_t levels_;         ///< for which there is memory: those of a group of all ranks
-  std::unique_ptr<SymmetricRegion> memory_;
+  std::unique_ptr<team::SymmetricRegion> memory_;
 
   Mutex mutex_;
   std::uint64_t opened_ GUARDED_BY(mutex_) = 0;
 };
 
-}  // namespace farside
+}  // namespace farside::comm

@@ -5,7 +5,7 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-namespace farside {
+namespace farside::comm {
 
 MessageRecord make_record(std::uint32_t handler, const MessageWords& words, std::span<const std::byte> payload) {
   MessageRecord record;
@@ -22,4 +22,4 @@ std::uint64_t check_of(const MessageHeader& header, std::span<const std::byte> p
   return XXH3_64bits_withSeed(payload.data(), payload.size(), XXH3_64bits(checked.data(), checked.size()));
 }
 
-}  // namespace farside
+}  // namespace farside::comm

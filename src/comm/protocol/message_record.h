@@ -13,7 +13,7 @@
 #include <type_traits>
 #include <vector>
 
-namespace farside {
+namespace farside::comm {
 
 inline constexpr std::size_t kMessageWords = 5;  ///< as many as make the header a line
 using MessageWords = std::array<std::uint64_t, kMessageWords>;
@@ -41,4 +41,4 @@ struct MessageRecord {
 /// Over the header but for `check`, and the payload.
 [[nodiscard]] std::uint64_t check_of(const MessageHeader& header, std::span<const std::byte> payload);
 
-}  // namespace farside
+}  // namespace farside::comm

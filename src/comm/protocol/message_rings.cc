@@ -9,7 +9,9 @@
 #include "comm/protocol/lines.h"
 #include "comm/time_limits.h"
 
-namespace farside {
+namespace farside::comm {
+
+using team::Rank;
 
 // ---- Where things lie: the words a line each, by rank, then the rings.
 
@@ -28,7 +30,7 @@ std::uint64_t MessageRings::record_offset(Rank sender, std::uint64_t number) con
   return left_offset(team_.size()) + place * in_lines(sizeof(MessageHeader) + shape_.payload_bytes);
 }
 
-MessageRings::MessageRings(Team& team, const std::string& name, const Shape& shape, Ring ring,
+MessageRings::MessageRings(team::Team& team, const std::string& name, const Shape& shape, Ring ring,
                            const MessageRules& rules)
     : team_(team),
       rules_(rules),
@@ -262,4 +264,4 @@ std::uint64_t MessageRings::refused() const {
   return refused_;
 }
 
-}  // namespace farside
+}  // namespace farside::comm

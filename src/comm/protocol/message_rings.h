@@ -34,7 +34,7 @@
 #include "comm/protocol/message_record.h"
 #include "comm/protocol/rules.h"
 
-namespace farside {
+namespace farside::comm {
 
 class MessageRings {
  public:
@@ -46,25 +46,26 @@ class MessageRings {
     std::uint32_t outbox;         ///< places for each receiver, beside `places` for messages that wait for one
   };
   struct Arrived {
-    Rank source;
+    team::Rank source;
     std::uint32_t handler;
     const MessageWords& words;
     std::span<const std::byte> payload;
   };
   using Deliver = std::function<void(const Arrived&)>;
   /// Wakes a rank, so that it calls receive and carry_all.
-  using Ring = std::function<Outcome(Channel&, Rank, Deadline)>;
+  using Ring = std::function<Outcome(Channel&, team::Rank, Deadline)>;
 
   /// Collective.
-  MessageRings(Team& team, const std::string& name, const Shape& shape, Ring ring, const MessageRules& rules = {});
+  MessageRings(team::Team& team, const std::string& name, const Shape& shape, Ring ring,
+               const MessageRules& rules = {});
 
   /// Into the outbox; timed_out when it is full. What was left must be carried.
-  Outcome leave(Rank to, MessageRecord record);
+  Outcome leave(team::Rank to, MessageRecord record);
   /// The same, but waits for a place. Uses as much of the outbox as a ring has, so that `leave` always has the rest.
-  Outcome send(Channel& channel, Rank to, MessageRecord record, Deadline deadline);
+  Outcome send(Channel& channel, team::Rank to, MessageRecord record, Deadline deadline);
 
   /// From the outbox to the ring, as far as there is room. Who calls it again after a time-out brings the same channel.
-  Outcome carry(Channel& channel, Rank to);
+  Outcome carry(Channel& channel, team::Rank to);
   void carry_all(Channel& channel);
   /// Delivers what is in this rank's rings.
   void receive(Channel& channel, const Deliver& deliver);
@@ -90,29 +91,29 @@ class MessageRings {
     std::uint64_t given_back = 0;
   };
 
-  Outcome put_in(Rank to, MessageRecord& record, std::size_t places) REQUIRES(mutex_);
+  Outcome put_in(team::Rank to, MessageRecord& record, std::size_t places) REQUIRES(mutex_);
   bool take_turn(Outbox& outbox);
   bool end_turn(Outbox& outbox, Outcome outcome);
-  bool choose_leaving(Outbox& outbox, Rank to);
-  Outcome write_leaving(Channel& channel, Outbox& outbox, Rank to);
+  bool choose_leaving(Outbox& outbox, team::Rank to);
+  Outcome write_leaving(Channel& channel, Outbox& outbox, team::Rank to);
   void note_left(Outbox& outbox);
-  Outcome tell_left(Channel& channel, Outbox& outbox, Rank to);
+  Outcome tell_left(Channel& channel, Outbox& outbox, team::Rank to);
 
-  void receive_from(Channel& channel, Rank source, const Deliver& deliver);
-  [[nodiscard]] std::string_view copy_out(Rank source, std::uint64_t number, MessageHeader& header);
-  void give_back(Channel& channel, Rank source);
-  void refuse(Rank source, std::string_view why);
+  void receive_from(Channel& channel, team::Rank source, const Deliver& deliver);
+  [[nodiscard]] std::string_view copy_out(team::Rank source, std::uint64_t number, MessageHeader& header);
+  void give_back(Channel& channel, team::Rank source);
+  void refuse(team::Rank source, std::string_view why);
 
-  [[nodiscard]] std::uint64_t tail_offset(Rank sender) const;
-  [[nodiscard]] std::uint64_t taken_offset(Rank receiver) const;
-  [[nodiscard]] std::uint64_t left_offset(Rank receiver) const;
-  [[nodiscard]] std::uint64_t record_offset(Rank sender, std::uint64_t number) const;
+  [[nodiscard]] std::uint64_t tail_offset(team::Rank sender) const;
+  [[nodiscard]] std::uint64_t taken_offset(team::Rank receiver) const;
+  [[nodiscard]] std::uint64_t left_offset(team::Rank receiver) const;
+  [[nodiscard]] std::uint64_t record_offset(team::Rank sender, std::uint64_t number) const;
 
-  Team& team_;
+  team::Team& team_;
   const MessageRules rules_;
   const Shape shape_;
   const Ring ring_;
-  std::unique_ptr<SymmetricRegion> memory_;
+  std::unique_ptr<team::SymmetricRegion> memory_;
 
   mutable Mutex mutex_;  // never held across a call of the fabric
   std::vector<Outbox> outboxes_;
@@ -123,4 +124,4 @@ class MessageRings {
   ThrottledLog log_;
 };
 
-}  // namespace farside
+}  // namespace farside::comm

@@ -5,7 +5,7 @@
 
 #include "base/rule.h"
 
-namespace farside {
+namespace farside::comm {
 
 struct MeetingRules {
   Rule flushes_before_arriving = true;  ///< what a member wrote is there before it says that it came
@@ -56,4 +56,4 @@ struct MatchRules {
   Rule knows_late_withdrawals = true;  ///< a withdrawal that landed after its deadline is known to the next one
 };
 
-}  // namespace farside
+}  // namespace farside::comm

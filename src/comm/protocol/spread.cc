@@ -8,9 +8,11 @@
 #include "base/assert.h"
 #include "comm/protocol/lines.h"
 
-namespace farside {
+namespace farside::comm {
 
 namespace {
+
+using team::Rank;
 
 constexpr std::uint64_t kPiecesBits = 24;
 
@@ -52,7 +54,7 @@ std::uint64_t Spread::bytes_of_piece(const Order& order, std::uint64_t piece) co
   return std::min(options_.piece_bytes, order.bytes - piece * options_.piece_bytes);
 }
 
-Spread::Spread(Team& team, const std::string& name, std::vector<const SymmetricRegion*> regions, Ring ring,
+Spread::Spread(team::Team& team, const std::string& name, std::vector<const team::SymmetricRegion*> regions, Ring ring,
                const Options& options, const SpreadRules& rules)
     : team_(team),
       rules_(rules),
@@ -261,4 +263,4 @@ Outcome Spread::settle(Channel& channel, Rank sender, const Order& order, Child&
   return Outcome::done;
 }
 
-}  // namespace farside
+}  // namespace farside::comm

@@ -27,7 +27,7 @@
 #include "comm/protocol/rules.h"
 #include "comm/time_limits.h"
 
-namespace farside {
+namespace farside::comm {
 
 class Spread {
  public:
@@ -50,14 +50,14 @@ class Spread {
   static_assert(sizeof(Order) == 48 && std::has_unique_object_representations_v<Order>);
 
   /// Wakes a rank, so that it calls serve and go_on.
-  using Ring = std::function<Outcome(Channel&, Rank, Deadline)>;
+  using Ring = std::function<Outcome(Channel&, team::Rank, Deadline)>;
 
   /// Collective, with the same regions in the same order at all ranks.
-  Spread(Team& team, const std::string& name, std::vector<const SymmetricRegion*> regions, Ring ring,
+  Spread(team::Team& team, const std::string& name, std::vector<const team::SymmetricRegion*> regions, Ring ring,
          const Options& options, const SpreadRules& rules = {});
 
   /// One at a time. `wanted` ascend. Spread gives the order its number.
-  void begin(Order order, RemoteSpan from, const std::vector<Rank>& wanted);
+  void begin(Order order, RemoteSpan from, const std::vector<team::Rank>& wanted);
   /// None while a receiver is to be reached, or a child may still be written to. peer_lost when the source is lost, or
   /// a receiver: then those below it were not waited for.
   std::optional<Outcome> go_on(Channel& channel);
@@ -70,7 +70,7 @@ class Spread {
 
  private:
   struct Child {
-    Rank rank;
+    team::Rank rank;
     std::uint64_t pieces = 0;  ///< that it was given
     bool in_doubt = false;     ///< it may have been given more
     bool lost = false;
@@ -85,29 +85,29 @@ class Spread {
   };
   using Fetch = std::function<Outcome(LocalSpan& piece, std::uint64_t offset)>;
 
-  void serve_sender(Channel& channel, Rank sender);
-  [[nodiscard]] Passing receive_order(Rank sender, std::uint64_t number) const;
-  Outcome tell(Channel& channel, Rank sender, Passing& passing);
-  Outcome pass_on(Channel& channel, Rank sender, Passing& passing, std::uint64_t pieces, const Fetch& fetch);
-  void give(Channel& channel, Rank sender, const Passing& passing, Child& child, LocalSpan piece);
-  Outcome settle(Channel& channel, Rank sender, const Order& order, Child& child, Deadline deadline);
+  void serve_sender(Channel& channel, team::Rank sender);
+  [[nodiscard]] Passing receive_order(team::Rank sender, std::uint64_t number) const;
+  Outcome tell(Channel& channel, team::Rank sender, Passing& passing);
+  Outcome pass_on(Channel& channel, team::Rank sender, Passing& passing, std::uint64_t pieces, const Fetch& fetch);
+  void give(Channel& channel, team::Rank sender, const Passing& passing, Child& child, LocalSpan piece);
+  Outcome settle(Channel& channel, team::Rank sender, const Order& order, Child& child, Deadline deadline);
   [[nodiscard]] bool is_through(const Passing& passing) const;
   [[nodiscard]] std::optional<Outcome> all_reached() const;
 
-  [[nodiscard]] std::uint64_t given_offset(Rank sender) const;
-  [[nodiscard]] std::uint64_t reached_offset(Rank receiver) const;
-  [[nodiscard]] std::uint64_t order_offset(Rank sender) const;
+  [[nodiscard]] std::uint64_t given_offset(team::Rank sender) const;
+  [[nodiscard]] std::uint64_t reached_offset(team::Rank receiver) const;
+  [[nodiscard]] std::uint64_t order_offset(team::Rank sender) const;
   [[nodiscard]] std::uint64_t wanted_bytes() const;
   [[nodiscard]] std::uint64_t pieces_of(const Order& order) const;
   [[nodiscard]] std::uint64_t bytes_of_piece(const Order& order, std::uint64_t piece) const;
   [[nodiscard]] bool exists(const Order& order) const;
 
-  Team& team_;
+  team::Team& team_;
   const SpreadRules rules_;
-  const std::vector<const SymmetricRegion*> regions_;
+  const std::vector<const team::SymmetricRegion*> regions_;
   const Ring ring_;
   const Options options_;
-  std::unique_ptr<SymmetricRegion> memory_;
+  std::unique_ptr<team::SymmetricRegion> memory_;
 
   Passing sending_;
   RemoteSpan source_{};
@@ -115,4 +115,4 @@ class Spread {
   std::vector<Passing> passing_;   ///< by sender
 };
 
-}  // namespace farside
+}  // namespace farside::comm

@@ -33,9 +33,9 @@ bool MachineMemory::provide(SlabNumber slab) {
 
 void MachineMemory::take_back(SlabNumber slab) { release(memory_, slab * slab_bytes_, slab_bytes_); }
 
-LenderService::LenderService(const LenderOptions& options, const Secret& pool)
+LenderService::LenderService(const LenderOptions& options, const net::Secret& pool)
     : options_(options),
-      fabric_(make_service_fabric(options.self, options.remote_peers, far_secret(pool), options.listen)),
+      fabric_(service::make_service_fabric(options.self, options.remote_peers, far_secret(pool), options.listen)),
       memory_(fabric_->create_region("far memory", slabs_of(options) * kSlabBytes)),
       table_(fabric_->create_region("far table", table_bytes(slabs_of(options)))),
       bell_(*fabric_, options.self, *table_, offsetof(TableHead, bell)),
@@ -63,7 +63,7 @@ void LenderService::serve_until(const std::function<bool()>& ended) {
 // ---- Who comes and goes
 
 std::string LenderService::welcome() {
-  return Welcome{.greeting = ServiceGreeting::of(*fabric_, options_.remote_peers),
+  return Welcome{.greeting = service::ServiceGreeting::of(*fabric_, options_.remote_peers),
                  .self = options_.self,
                  .nodes = options_.nodes,
                  .table = table_->handle(),
@@ -71,7 +71,8 @@ std::string LenderService::welcome() {
       .encode();
 }
 
-ServiceClients::Refusal LenderService::handle(ServiceClients::Number number, const std::string& message) {
+service::ServiceClients::Refusal LenderService::handle(service::ServiceClients::Number number,
+                                                       const std::string& message) {
   const LinkKind kind = kLinkMessages.kind_of(message);
   if ((kind == LinkKind::join) == joined_.contains(number)) return "it joins twice, or not first";
   if (kind == LinkKind::join) {
@@ -84,13 +85,13 @@ ServiceClients::Refusal LenderService::handle(ServiceClients::Number number, con
   return {};
 }
 
-void LenderService::join(ServiceClients::Number number, const std::string& fabric) {
+void LenderService::join(service::ServiceClients::Number number, const std::string& fabric) {
   const PeerId peer = peers_.connect(*fabric_, fabric);
   joined_.emplace(number, peer);
   tasks_.post([this, number, peer] { begin(number, peer); });
 }
 
-void LenderService::part(ServiceClients::Number number) {
+void LenderService::part(service::ServiceClients::Number number) {
   if (joined_.erase(number) == 0) return;
   const Parting how = left_.erase(number) != 0 ? Parting::left : Parting::gone;
   tasks_.post([this, number, how] {
@@ -102,7 +103,7 @@ void LenderService::part(ServiceClients::Number number) {
 
 // ---- The table
 
-void LenderService::begin(ServiceClients::Number number, PeerId peer) {
+void LenderService::begin(service::ServiceClients::Number number, PeerId peer) {
   const Holder holder = lender_.welcome();
   clients_.emplace(number, Client{peer, holder});
   loop_.post([this, number, holder] {

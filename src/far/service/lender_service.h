@@ -47,10 +47,10 @@ class MachineMemory final : public Backing {
   const std::uint64_t slab_bytes_;
 };
 
-class LenderService final : private ServiceClients::Handler {
+class LenderService final : private service::ServiceClients::Handler {
  public:
   /// Clients may come from now on. Throws Error when it cannot listen, or has not the memory.
-  LenderService(const LenderOptions& options, const Secret& pool);
+  LenderService(const LenderOptions& options, const net::Secret& pool);
   ~LenderService() override;
 
   /// Serves until `ended`, which is asked now and then, and after a wake.
@@ -70,36 +70,37 @@ class LenderService final : private ServiceClients::Handler {
   // On the loop's thread.
   [[nodiscard]] std::string welcome() override;
   [[nodiscard]] std::string refusal(const std::string& reason) const override { return encode_refused(reason); }
-  [[nodiscard]] ServiceClients::Refusal handle(ServiceClients::Number number, const std::string& message) override;
-  void part(ServiceClients::Number number) override;
-  void join(ServiceClients::Number number, const std::string& fabric);
+  [[nodiscard]] service::ServiceClients::Refusal handle(service::ServiceClients::Number number,
+                                                        const std::string& message) override;
+  void part(service::ServiceClients::Number number) override;
+  void join(service::ServiceClients::Number number, const std::string& fabric);
 
   // On the serving thread.
-  void begin(ServiceClients::Number number, PeerId peer);
+  void begin(service::ServiceClients::Number number, PeerId peer);
   void end_those_who_parted();
 
   const LenderOptions options_;
   std::unique_ptr<Fabric> fabric_;
   std::unique_ptr<Region> memory_;
   std::unique_ptr<Region> table_;
-  OwnBell bell_;
+  service::OwnBell bell_;
   std::unique_ptr<Channel> channel_;  ///< of the thread that serves
   MachineMemory backing_;
   Lender lender_;
   TaskQueue tasks_;
 
   // Used by the loop's thread.
-  std::map<ServiceClients::Number, PeerId> joined_;
-  std::set<ServiceClients::Number> left_;  ///< the clients that said so
-  PeerNumbers peers_;
+  std::map<service::ServiceClients::Number, PeerId> joined_;
+  std::set<service::ServiceClients::Number> left_;  ///< the clients that said so
+  service::PeerNumbers peers_;
   ThrottledLog log_;
 
   // Used by the serving thread.
-  std::map<ServiceClients::Number, Client> clients_;
+  std::map<service::ServiceClients::Number, Client> clients_;
   std::vector<Parted> parted_;  ///< whose slabs are still to come back
 
-  EventLoop loop_;
-  ServiceClients connected_;  // last: they may come from its construction on
+  net::EventLoop loop_;
+  service::ServiceClients connected_;  // last: they may come from its construction on
 };
 
 }  // namespace farside::far

@@ -13,7 +13,7 @@ std::string Welcome::encode() const {
 Welcome decode_welcome(std::string_view message) {
   Decoder in = kLinkMessages.fields_of(message, LinkKind::welcome);
   Welcome welcome;
-  welcome.greeting = ServiceGreeting::decode(in);
+  welcome.greeting = service::ServiceGreeting::decode(in);
   welcome.table = in.text();
   welcome.memory = in.text();
   welcome.self = in.number<std::uint32_t>();
@@ -22,7 +22,7 @@ Welcome decode_welcome(std::string_view message) {
   return welcome;
 }
 
-Secret far_secret(const Secret& pool) { return pool.for_purpose("farside far"); }
+net::Secret far_secret(const net::Secret& pool) { return pool.for_purpose("farside far"); }
 
 std::string encode_join(std::string_view fabric) { return kLinkMessages.begin(LinkKind::join).text(fabric).take(); }
 std::string encode_joined(Holder holder) { return kLinkMessages.begin(LinkKind::joined).number(holder).take(); }

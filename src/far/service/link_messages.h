@@ -24,10 +24,10 @@ inline constexpr std::string_view kServiceName = "far";
 
 enum class LinkKind : std::uint8_t { welcome, join, joined, leave, refused };
 
-inline constexpr ServiceMessages<LinkKind> kLinkMessages{"a message of far memory's link", LinkKind::refused};
+inline constexpr service::ServiceMessages<LinkKind> kLinkMessages{"a message of far memory's link", LinkKind::refused};
 
 struct Welcome {
-  ServiceGreeting greeting;
+  service::ServiceGreeting greeting;
   std::uint32_t self = 0;          ///< its number
   std::vector<std::string> nodes;  ///< where each listens, by number
   std::string table;               ///< handles of its regions (layout.h)
@@ -45,6 +45,6 @@ struct Welcome {
 [[nodiscard]] Welcome decode_welcome(std::string_view message);
 
 /// The secret of a pool, as far memory uses it.
-[[nodiscard]] Secret far_secret(const Secret& pool);
+[[nodiscard]] net::Secret far_secret(const net::Secret& pool);
 
 }  // namespace farside::far

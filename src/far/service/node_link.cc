@@ -2,13 +2,13 @@
 
 namespace farside::far {
 
-NodeLink::NodeLink(const std::string& address, const Secret& secret, SetupClock::time_point deadline)
+NodeLink::NodeLink(const std::string& address, const net::Secret& secret, net::SetupClock::time_point deadline)
     : link_({"reach the memory of the node at", address}, secret, deadline),
       welcome_(decode_welcome(link_.receive(kLinkMessages, LinkKind::welcome, deadline))) {
   welcome_.greeting.expect_compatible(link_.what());
 }
 
-std::unique_ptr<LentMemory> NodeLink::join(Fabric& fabric, PeerId as, SetupClock::time_point deadline) {
+std::unique_ptr<LentMemory> NodeLink::join(Fabric& fabric, PeerId as, net::SetupClock::time_point deadline) {
   fabric.connect(as, welcome_.greeting.fabric);
   link_.send(encode_join(fabric.address()), deadline);
   const Holder holder = kLinkMessages.number_of<Holder>(link_.receive(kLinkMessages, LinkKind::joined, deadline));
@@ -16,7 +16,7 @@ std::unique_ptr<LentMemory> NodeLink::join(Fabric& fabric, PeerId as, SetupClock
                                       holder);
 }
 
-void NodeLink::watch(EventLoop& loop, const std::shared_ptr<NodeLink>& link, const std::function<void()>& ended) {
+void NodeLink::watch(net::EventLoop& loop, const std::shared_ptr<NodeLink>& link, const std::function<void()>& ended) {
   link->link_.watch(loop, [link, ended] { ended(); });
 }
 

@@ -17,15 +17,15 @@ namespace farside::far {
 
 namespace {
 
-std::unique_ptr<PoolNodes> find_nodes(const PoolOptions& options, SetupClock::time_point deadline) {
-  const std::filesystem::path pool = options.runtime_dir.empty() ? runtime_dir() : options.runtime_dir;
+std::unique_ptr<PoolNodes> find_nodes(const PoolOptions& options, net::SetupClock::time_point deadline) {
+  const std::filesystem::path pool = options.runtime_dir.empty() ? net::runtime_dir() : options.runtime_dir;
   const auto entries =
-      options.server.empty() ? service_sockets(pool, kServiceName) : std::vector<std::string>{options.server};
+      options.server.empty() ? service::service_sockets(pool, kServiceName) : std::vector<std::string>{options.server};
   if (entries.empty()) {
     throw Error(
         {"find far memory in", pool, "no pool that lends any is running", "start one with farside up --far SIZE"});
   }
-  const Secret secret = Secret::load(options.secret.empty() ? pool / "secret" : options.secret);
+  const net::Secret secret = net::Secret::load(options.secret.empty() ? pool / "secret" : options.secret);
   return std::make_unique<PoolNodes>(entries, far_secret(secret), deadline);
 }
 
@@ -65,7 +65,7 @@ std::uint64_t all_that_is_left(const PoolOptions& options, std::uint32_t copies)
 }  // namespace
 
 std::unique_ptr<Space> open_pool(const PoolOptions& options) {
-  const auto deadline = SetupClock::now() + options.time_out;
+  const auto deadline = net::SetupClock::now() + options.time_out;
   auto nodes = find_nodes(options, deadline);
   const std::uint32_t copies = protection_of(options, *nodes) == Protection::mirror ? 2 : 1;
   const std::uint64_t bytes = options.all_that_is_left ? all_that_is_left(options, copies) : options.bytes;
@@ -84,15 +84,15 @@ std::unique_ptr<Space> open_pool(const PoolOptions& options) {
 }
 
 std::vector<std::optional<LentUse>> ask_use(const PoolOptions& options) {
-  const auto deadline = SetupClock::now() + options.time_out;
+  const auto deadline = net::SetupClock::now() + options.time_out;
   const auto nodes = find_nodes(options, deadline);
   const auto channel = nodes->fabric().open_channel();
   std::vector<std::optional<LentUse>> uses(nodes->size());
   for (std::uint32_t node = 0; node < nodes->size(); ++node) {
-    const auto until = share_of(deadline, nodes->size() - node);
+    const auto until = net::share_of(deadline, nodes->size() - node);
     try {
       const auto memory = nodes->link(node, until, [] {});
-      const Duration rest = until - SetupClock::now();
+      const Duration rest = until - net::SetupClock::now();
       uses[node] = memory->use(*channel, nodes->fabric().in(std::min<Duration>(rest, time_limits::kUse)));
     } catch (const Error& error) {
       log::debug(error.what());

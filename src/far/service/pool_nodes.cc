@@ -9,16 +9,17 @@
 
 namespace farside::far {
 
-PoolNodes::PoolNodes(std::span<const std::string> entries, const Secret& secret, SetupClock::time_point deadline)
+PoolNodes::PoolNodes(std::span<const std::string> entries, const net::Secret& secret,
+                     net::SetupClock::time_point deadline)
     : secret_(secret) {
-  Welcome welcome = link_to_any<NodeLink>(entries, secret_, deadline,
-                                          {"reach", "far memory", "no pool that lends any is running",
-                                           "start one with farside up --far SIZE"})
+  Welcome welcome = service::link_to_any<NodeLink>(entries, secret_, deadline,
+                                                   {"reach", "far memory", "no pool that lends any is running",
+                                                    "start one with farside up --far SIZE"})
                         ->welcome();
   addresses_ = std::move(welcome.nodes);
   links_.resize(addresses_.size());
   are_spread_ = welcome.greeting.remote_peers;
-  fabric_ = make_client_fabric(welcome.greeting, secret_, addresses_);
+  fabric_ = service::make_client_fabric(welcome.greeting, secret_, addresses_);
   fabric_->connect(kSelf, fabric_->address());
 }
 
@@ -47,7 +48,7 @@ std::uint32_t PoolNodes::node_of(PeerId peer) const {
   return nodes_of_.at(peer - kSelf - 1);
 }
 
-std::unique_ptr<LentMemory> PoolNodes::link(std::uint32_t node, SetupClock::time_point deadline,
+std::unique_ptr<LentMemory> PoolNodes::link(std::uint32_t node, net::SetupClock::time_point deadline,
                                             const std::function<void()>& ended) {
   assert_that(!is_linked(node), "a node is linked once at a time");
   const std::string& address = addresses_.at(node);

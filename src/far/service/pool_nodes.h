@@ -16,7 +16,7 @@ namespace farside::far {
 class PoolNodes {
  public:
   /// `entries`: where nodes may be reached; one that answers names the others. Throws Error when none does.
-  PoolNodes(std::span<const std::string> entries, const Secret& secret, SetupClock::time_point deadline);
+  PoolNodes(std::span<const std::string> entries, const net::Secret& secret, net::SetupClock::time_point deadline);
   /// Nothing of theirs is mapped any more.
   ~PoolNodes();
   PoolNodes(const PoolNodes&) = delete;
@@ -36,7 +36,7 @@ class PoolNodes {
   [[nodiscard]] std::uint32_t node_of(PeerId peer) const;
   /// The memory of a node that is not linked. `ended` is called, soon, when the node is gone, which counts as lost by
   /// then. Throws Error when it does not answer.
-  [[nodiscard]] std::unique_ptr<LentMemory> link(std::uint32_t node, SetupClock::time_point deadline,
+  [[nodiscard]] std::unique_ptr<LentMemory> link(std::uint32_t node, net::SetupClock::time_point deadline,
                                                  const std::function<void()>& ended);
 
  private:
@@ -46,11 +46,11 @@ class PoolNodes {
     bool by_memory = false;
   };
 
-  const Secret secret_;
+  const net::Secret secret_;
   std::unique_ptr<Fabric> fabric_;
   std::vector<std::string> addresses_;  ///< by number
   bool are_spread_ = false;
-  EventLoop loop_;
+  net::EventLoop loop_;
   mutable Mutex mutex_;
   std::vector<Linked> links_ GUARDED_BY(mutex_);            ///< by number
   std::vector<std::uint32_t> nodes_of_ GUARDED_BY(mutex_);  ///< by peer, from kSelf + 1 on

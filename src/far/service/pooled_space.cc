@@ -18,12 +18,12 @@ constexpr auto kFirstMendPause = std::chrono::milliseconds(50);  // before slabs
 }  // namespace
 
 PooledSpace::PooledSpace(std::unique_ptr<PoolNodes> nodes, std::uint64_t bytes, std::uint32_t copies, bool has_file,
-                         SetupClock::time_point deadline)
+                         net::SetupClock::time_point deadline)
     : has_file_(has_file), nodes_(std::move(nodes)) {
   std::optional<Error> failed;
   for (std::uint32_t node = 0; node < nodes_->size(); ++node) {
     try {
-      auto memory = link(node, share_of(deadline, nodes_->size() - node));
+      auto memory = link(node, net::share_of(deadline, nodes_->size() - node));
       if (space_ == nullptr) {
         const SpaceShape shape{.bytes = bytes, .slab_bytes = memory->slab_bytes(), .copies = copies};
         space_ = std::make_unique<StripedSpace>(nodes_->fabric(), PoolNodes::kSelf, shape);
@@ -57,14 +57,14 @@ void PooledSpace::Alarm::ring() {
   changed.notify_all();
 }
 
-std::unique_ptr<LentMemory> PooledSpace::link(std::uint32_t node, SetupClock::time_point deadline) {
+std::unique_ptr<LentMemory> PooledSpace::link(std::uint32_t node, net::SetupClock::time_point deadline) {
   return nodes_->link(node, deadline, [alarm = alarm_] { alarm->ring(); });
 }
 
 bool PooledSpace::take_in_who_came(Tries& tries) {
   bool any = false;
   for (std::uint32_t node = 0; node < nodes_->size(); ++node) {
-    const auto begin = SetupClock::now();
+    const auto begin = net::SetupClock::now();
     if (nodes_->is_linked(node) || begin < tries[node]) continue;
     try {
       space_->slabs().add(link(node, begin + time_limits::kLink));
@@ -73,7 +73,7 @@ bool PooledSpace::take_in_who_came(Tries& tries) {
     } catch (const Error& error) {
       log::debug(error.what());
     }
-    const auto end = SetupClock::now();
+    const auto end = net::SetupClock::now();
     tries[node] =
         end + (end - begin < time_limits::kLink / 2 ? time_limits::kBetweenLinks : time_limits::kBetweenSlowLinks);
   }
@@ -83,7 +83,7 @@ bool PooledSpace::take_in_who_came(Tries& tries) {
 void PooledSpace::tend(const std::stop_token& stop) {
   Tries tries;
   CopyCounts told;
-  SetupClock::duration pause = time_limits::kBetweenLinks;
+  net::SetupClock::duration pause = time_limits::kBetweenLinks;
   while (!stop.stop_requested()) {
     {
       MutexLock lock(alarm_->mutex);
@@ -101,7 +101,7 @@ void PooledSpace::tend(const std::stop_token& stop) {
     const bool any_came = take_in_who_came(tries);
     // A slab that could not be copied was in use, or finds no room. Longer pauses while that stays so.
     pause = told.single == 0 || mended ? time_limits::kBetweenLinks
-                                       : std::min<SetupClock::duration>(2 * pause, time_limits::kBetweenLinks);
+                                       : std::min<net::SetupClock::duration>(2 * pause, time_limits::kBetweenLinks);
     if (told.single != 0 && (any_came || told.single < before.single)) pause = kFirstMendPause;
   }
 }

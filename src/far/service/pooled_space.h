@@ -21,7 +21,7 @@ class PooledSpace final : public Space {
   /// Links those that answer. Throws Error when none does.
   /// With `has_file` what nodes lose is elsewhere, and not told.
   PooledSpace(std::unique_ptr<PoolNodes> nodes, std::uint64_t bytes, std::uint32_t copies, bool has_file,
-              SetupClock::time_point deadline);
+              net::SetupClock::time_point deadline);
   ~PooledSpace() override;
 
   [[nodiscard]] std::uint64_t bytes() const override { return space_->bytes(); }
@@ -43,9 +43,9 @@ class PooledSpace final : public Space {
     void ring();
   };
   /// When a node that is not linked is tried again.
-  using Tries = std::map<std::uint32_t, SetupClock::time_point>;
+  using Tries = std::map<std::uint32_t, net::SetupClock::time_point>;
 
-  [[nodiscard]] std::unique_ptr<LentMemory> link(std::uint32_t node, SetupClock::time_point deadline);
+  [[nodiscard]] std::unique_ptr<LentMemory> link(std::uint32_t node, net::SetupClock::time_point deadline);
   /// Returns whether one came.
   bool take_in_who_came(Tries& tries);
   void tend(const std::stop_token& stop);

@@ -10,7 +10,10 @@
 #include "gas/protocol/pieces.h"
 #include "gas/time_limits.h"
 
-namespace farside {
+namespace farside::gas {
+
+using comm::Ended;
+using team::Rank;
 
 Accessor::Accessor(PageMemory& memory)
     : memory_(memory),
@@ -72,23 +75,24 @@ Ended Accessor::put(const PagePart& part, Deadline deadline) {
     return {};
   }
   written_.push_back(owner);
-  return give_up(ended_with(outcome, owner));
+  return give_up(comm::ended_with(outcome, owner));
 }
 
-Old<std::uint64_t> Accessor::fetch_add(PageId page, std::uint64_t offset, std::uint64_t addend, Deadline deadline) {
+comm::Old<std::uint64_t> Accessor::fetch_add(PageId page, std::uint64_t offset, std::uint64_t addend,
+                                             Deadline deadline) {
   return act_on_word(
       page, offset, [&](RemoteWord<AtomicWord> word) { return channel_->fetch_add(word, addend, deadline); }, deadline);
 }
 
-Old<std::uint64_t> Accessor::compare_swap(PageId page, std::uint64_t offset, std::uint64_t expected,
-                                          std::uint64_t desired, Deadline deadline) {
+comm::Old<std::uint64_t> Accessor::compare_swap(PageId page, std::uint64_t offset, std::uint64_t expected,
+                                                std::uint64_t desired, Deadline deadline) {
   return act_on_word(
       page, offset,
       [&](RemoteWord<AtomicWord> word) { return channel_->compare_swap(word, expected, desired, deadline); }, deadline);
 }
 
 template <class Act>
-Old<std::uint64_t> Accessor::act_on_word(PageId page, std::uint64_t offset, Act act, Deadline deadline) {
+comm::Old<std::uint64_t> Accessor::act_on_word(PageId page, std::uint64_t offset, Act act, Deadline deadline) {
   assert_that(transfers_.empty(), "no transfer is open that the end of an atomic's hold would leave without one");
   for (settle_now_and_then();;) {
     if (memory_.fabric().now() >= deadline.at) return {{Outcome::timed_out, {}}, 0};
@@ -107,7 +111,7 @@ Old<std::uint64_t> Accessor::act_on_word(PageId page, std::uint64_t offset, Act 
       return {{}, old.value};
     }
     written_.push_back(known.place.owner);
-    return {give_up(ended_with(old.outcome, known.place.owner)), 0};
+    return {give_up(comm::ended_with(old.outcome, known.place.owner)), 0};
   }
 }
 
@@ -202,7 +206,7 @@ Ended Accessor::await_puts(Deadline deadline) {
   if (memory_.rules().flushes_before_letting_go) {
     std::erase_if(written_, [&](Rank owner) {
       const Outcome flushed = channel_->flush(owner, deadline);
-      if (flushed != Outcome::done && all.done()) all = ended_with(flushed, owner);
+      if (flushed != Outcome::done && all.done()) all = comm::ended_with(flushed, owner);
       return flushed == Outcome::done;
     });
   } else {
@@ -216,7 +220,8 @@ Ended Accessor::await_puts(Deadline deadline) {
 Ended Accessor::judge_failure(Outcome outcome) {
   for (const Transfer& transfer : transfers_) {
     if (!transfer.posted || transfer.is_put || !memory_.fabric().lost(transfer.owner)) continue;
-    if (memory_.own_revoked(transfer.part.page).load() == transfer.sampled) return ended_with(outcome, transfer.owner);
+    if (memory_.own_revoked(transfer.part.page).load() == transfer.sampled)
+      return comm::ended_with(outcome, transfer.owner);
   }
   const bool is_stale = std::ranges::any_of(transfers_, [&](const Transfer& transfer) {
     return transfer.posted && !transfer.is_put && memory_.own_revoked(transfer.part.page).load() != transfer.sampled;
@@ -363,7 +368,7 @@ Ended Accessor::get_while_moving(Transfer& transfer, const Location& place, Dead
   }
   if (after.word() != place.word()) return {};
   if (read == Outcome::done) part.page = KnownPlace::kNone;
-  return ended_with(read, place.owner);
+  return comm::ended_with(read, place.owner);
 }
 
-}  // namespace farside
+}  // namespace farside::gas

@@ -18,7 +18,7 @@
 #include "gas/protocol/page_directory.h"
 #include "gas/time_limits.h"
 
-namespace farside {
+namespace farside::gas {
 
 class Accessor {
  public:
@@ -28,19 +28,19 @@ class Accessor {
   [[nodiscard]] Channel& channel() const noexcept { return *channel_; }
   [[nodiscard]] PageDirectory& directory() noexcept { return directory_; }
 
-  Ended get(const PagePart& part, Deadline deadline);
+  comm::Ended get(const PagePart& part, Deadline deadline);
   /// Gets many parts, all under way at once.
-  Ended get(std::span<const PagePart> parts, Deadline deadline);
-  Ended put(const PagePart& part, Deadline deadline);
+  comm::Ended get(std::span<const PagePart> parts, Deadline deadline);
+  comm::Ended put(const PagePart& part, Deadline deadline);
   /// On an aligned word of a page.
-  Old<std::uint64_t> fetch_add(PageId page, std::uint64_t offset, std::uint64_t addend, Deadline deadline);
-  Old<std::uint64_t> compare_swap(PageId page, std::uint64_t offset, std::uint64_t expected, std::uint64_t desired,
-                                  Deadline deadline);
+  comm::Old<std::uint64_t> fetch_add(PageId page, std::uint64_t offset, std::uint64_t addend, Deadline deadline);
+  comm::Old<std::uint64_t> compare_swap(PageId page, std::uint64_t offset, std::uint64_t expected,
+                                        std::uint64_t desired, Deadline deadline);
 
   // Many at once: begun here, and under way until `finish`. They may go on in the pages that follow.
   void begin_get(const PagePart& part) { begin(part, false); }
   void begin_put(const PagePart& part) { begin(part, true); }
-  Ended finish(Deadline deadline);
+  comm::Ended finish(Deadline deadline);
   /// Something was begun and not awaited.
   [[nodiscard]] bool is_open() const noexcept { return !transfers_.empty(); }
   /// Ends what was begun, for an exception that is to leave: its buffers are not touched afterwards. What is under way
@@ -62,7 +62,7 @@ class Accessor {
 
   /// Finds the place of the page; waits while it is being moved. The pointer holds until the next call.
   struct Found {
-    Ended ended;
+    comm::Ended ended;
     const KnownPlace* known = nullptr;
   };
   Found find(PageId page, Deadline deadline);
@@ -84,13 +84,13 @@ class Accessor {
     bool is_put;
     bool posted = false;
     std::uint64_t sampled = 0;
-    Rank owner = 0;
+    team::Rank owner = 0;
   };
 
   /// Puts that were given up, and may still land at these owners.
   struct Doubt {
     std::unique_ptr<Holder> holder;
-    std::vector<Rank> owners;
+    std::vector<team::Rank> owners;
   };
 
   /// Bytes that follow each other on both sides, of as many pages as they may be.
@@ -108,20 +108,20 @@ class Accessor {
   void keep(const KnownPlace& known) { known_[memory_.layout().cached_at(known.page)] = known; }
 
   /// Awaits what is posted, and forgets what has succeeded.
-  Ended await_posted(Deadline deadline);
-  Ended await_puts(Deadline deadline);
-  Ended judge_failure(Outcome outcome);
+  comm::Ended await_posted(Deadline deadline);
+  comm::Ended await_puts(Deadline deadline);
+  comm::Ended judge_failure(Outcome outcome);
   /// Posts what is not yet posted, having asked where it is to go.
-  Ended post_rest(Deadline deadline);
-  Ended get_while_moving(Transfer& transfer, const Location& place, Deadline deadline);
-  Ended give_up(Ended ended);
+  comm::Ended post_rest(Deadline deadline);
+  comm::Ended get_while_moving(Transfer& transfer, const Location& place, Deadline deadline);
+  comm::Ended give_up(comm::Ended ended);
   /// Nothing lands at `owner` any more that was given up. False when that is not known in time.
-  [[nodiscard]] bool is_over(Rank owner, Deadline deadline);
-  [[nodiscard]] bool is_in_doubt(Rank owner) const;
-  Ended settle_at(Rank owner, Deadline deadline);
+  [[nodiscard]] bool is_over(team::Rank owner, Deadline deadline);
+  [[nodiscard]] bool is_in_doubt(team::Rank owner) const;
+  comm::Ended settle_at(team::Rank owner, Deadline deadline);
 
   template <class Act>
-  Old<std::uint64_t> act_on_word(PageId page, std::uint64_t offset, Act act, Deadline deadline);
+  comm::Old<std::uint64_t> act_on_word(PageId page, std::uint64_t offset, Act act, Deadline deadline);
 
   PageMemory& memory_;
   std::unique_ptr<Channel> channel_;
@@ -131,7 +131,7 @@ class Accessor {
 
   std::unique_ptr<Batch> batch_;
   std::vector<Transfer> transfers_;  // begun
-  std::vector<Rank> written_;        // owners with puts that were not flushed
+  std::vector<team::Rank> written_;  // owners with puts that were not flushed
   std::vector<Doubt> doubts_;
   Time next_settling_{};
   Backoff<Duration> settling_backoff_{gas::time_limits::kFirstSettlePause, gas::time_limits::kMaxSettlePause};
@@ -139,4 +139,4 @@ class Accessor {
   std::vector<KnownPlace> answers_;
 };
 
-}  // namespace farside
+}  // namespace farside::gas

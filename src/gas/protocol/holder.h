@@ -10,7 +10,7 @@
 #include "base/assert.h"
 #include "gas/protocol/page_memory.h"
 
-namespace farside {
+namespace farside::gas {
 
 class Holder {
  public:
@@ -72,4 +72,4 @@ class Holder {
   Hold hold_;
 };
 
-}  // namespace farside
+}  // namespace farside::gas

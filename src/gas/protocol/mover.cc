@@ -6,9 +6,12 @@
 #include "base/assert.h"
 #include "gas/time_limits.h"
 
-namespace farside {
+namespace farside::gas {
 
 namespace {
+
+using comm::Ended;
+using team::Rank;
 
 // The most that is locked at once: others wait for these pages until all have been copied.
 constexpr std::uint64_t kPagesAtOnce = 256;
@@ -319,4 +322,4 @@ std::vector<PageId> Mover::pages_of(const Moves& moves) {
   return pages;
 }
 
-}  // namespace farside
+}  // namespace farside::gas

@@ -14,7 +14,7 @@
 #include "gas/protocol/accessor.h"
 #include "gas/protocol/reclaimer.h"
 
-namespace farside {
+namespace farside::gas {
 
 class Mover {
  public:
@@ -43,42 +43,42 @@ class Mover {
   using Moves = std::vector<Move>;
   /// A rank's hold on a page that is to be moved.
   struct Held {
-    Rank rank;
+    team::Rank rank;
     std::uint64_t index;
     std::uint64_t word;
   };
 
   /// Tries each of `wanted` once, a part after the other, so that the cost grows with their number. Those that have
   /// come, or are lost, are not `wanted` any more.
-  Ended own_each(std::vector<PageId>& wanted, Moved& moved, Deadline deadline);
+  comm::Ended own_each(std::vector<PageId>& wanted, Moved& moved, Deadline deadline);
   /// The same for a part.
-  Ended own_some(std::vector<PageId>& wanted, Moved& moved, Deadline deadline);
+  comm::Ended own_some(std::vector<PageId>& wanted, Moved& moved, Deadline deadline);
   /// Those that are not here, and where they are.
-  Ended find(std::vector<PageId>& wanted, std::vector<Location>& places, Moved& moved, Deadline deadline);
+  comm::Ended find(std::vector<PageId>& wanted, std::vector<Location>& places, Moved& moved, Deadline deadline);
   /// Locks those that rest, or whose lock was forgotten, as many as there are slots.
-  Ended lock(std::span<const PageId> pages, std::span<const Location> places, Moves& moves, bool& full,
-             Deadline deadline);
-  Ended bring(Moves& moves, Deadline deadline);
-  Ended read_sharers(Moves& moves, Deadline deadline);
+  comm::Ended lock(std::span<const PageId> pages, std::span<const Location> places, Moves& moves, bool& full,
+                   Deadline deadline);
+  comm::Ended bring(Moves& moves, Deadline deadline);
+  comm::Ended read_sharers(Moves& moves, Deadline deadline);
   /// Guarantees that afterwards no rank writes to the places of the pages, except pages that were given up for now.
-  Ended silence(Moves& moves, Deadline deadline);
-  Ended revoke(Moves& moves, Deadline deadline);
-  Ended await_holds(Moves& moves, Deadline deadline);
-  Ended find_holds(const Moves& moves, std::vector<Held>& held, Deadline deadline);
-  Ended await_hold(const Held& held, Moves& moves, Deadline deadline);
+  comm::Ended silence(Moves& moves, Deadline deadline);
+  comm::Ended revoke(Moves& moves, Deadline deadline);
+  comm::Ended await_holds(Moves& moves, Deadline deadline);
+  comm::Ended find_holds(const Moves& moves, std::vector<Held>& held, Deadline deadline);
+  comm::Ended await_hold(const Held& held, Moves& moves, Deadline deadline);
   /// Its pages stay where they are for now, if nothing says how long it lasts.
   [[nodiscard]] bool leaves_to_its_rank(const Hold& hold, Moves& moves) const;
   /// Goes on without those that are lost, though what they wrote may still land.
-  Ended pass_lost(Moves& moves, Deadline deadline);
-  Ended distrust(Rank at, Rank lost, Deadline deadline);
-  Ended copy(const Moves& moves, Deadline deadline);
-  Ended publish(Moves& moves, Deadline deadline);
+  comm::Ended pass_lost(Moves& moves, Deadline deadline);
+  comm::Ended distrust(team::Rank at, team::Rank lost, Deadline deadline);
+  comm::Ended copy(const Moves& moves, Deadline deadline);
+  comm::Ended publish(Moves& moves, Deadline deadline);
   void forget_sharers(const Moves& moves, Deadline deadline);
   void unlock(const Moves& moves);
 
   /// That are locked together.
   [[nodiscard]] std::uint64_t at_once() const;
-  [[nodiscard]] std::vector<Rank> sharers_of(const Move& move) const;
+  [[nodiscard]] std::vector<team::Rank> sharers_of(const Move& move) const;
   [[nodiscard]] static std::vector<PageId> pages_of(const Moves& moves);
 
   Accessor& accessor_;
@@ -89,4 +89,4 @@ class Mover {
   std::map<PageId, StandstillWatch> locks_;  // of others, as they were seen
 };
 
-}  // namespace farside
+}  // namespace farside::gas

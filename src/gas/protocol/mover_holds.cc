@@ -5,7 +5,9 @@
 
 #include "gas/protocol/mover.h"
 
-namespace farside {
+namespace farside::gas {
+
+using comm::Ended;
 
 Ended Mover::await_holds(Moves& moves, Deadline deadline) {
   std::vector<Held> held;
@@ -20,15 +22,15 @@ Ended Mover::await_holds(Moves& moves, Deadline deadline) {
 Ended Mover::find_holds(const Moves& moves, std::vector<Held>& held, Deadline deadline) {
   for (;;) {
     held.clear();
-    std::set<Rank> ranks;
+    std::set<team::Rank> ranks;
     for (const Move& move : moves) {
-      for (const Rank rank : sharers_of(move)) {
+      for (const team::Rank rank : sharers_of(move)) {
         if (!memory_.fabric().lost(rank)) ranks.insert(rank);
       }
     }
-    std::map<Rank, std::uint64_t> opened;
+    std::map<team::Rank, std::uint64_t> opened;
     Batch batch(channel_);
-    for (const Rank rank : ranks) {
+    for (const team::Rank rank : ranks) {
       const auto word = memory_.opened(rank);
       batch.read(LocalSpan(opened[rank]), {word.region, word.offset, 8});
     }
@@ -57,9 +59,9 @@ Ended Mover::await_hold(const Held& held, Moves& moves, Deadline deadline) {
   StandstillWatch watch(memory_.fabric(), memory_.lease());
   for (Pauses pauses(memory_.fabric()); !memory_.fabric().lost(held.rank);) {
     const Fetched now = channel_.load(memory_.hold(held.rank, held.index), deadline);
-    if (now.outcome == Outcome::timed_out) return ended_with(now.outcome, held.rank);
+    if (now.outcome == Outcome::timed_out) return comm::ended_with(now.outcome, held.rank);
     if (now.outcome == Outcome::link_lost) {  // says nothing of the hold
-      if (!pauses.sleep(deadline)) return ended_with(Outcome::timed_out, held.rank);
+      if (!pauses.sleep(deadline)) return comm::ended_with(Outcome::timed_out, held.rank);
       continue;
     }
     const bool stays =
@@ -69,7 +71,7 @@ Ended Mover::await_hold(const Held& held, Moves& moves, Deadline deadline) {
     if (now.done() && held.rank != memory_.self() && watch.stands_still(now.value)) {
       if (!memory_.rules().evicts_before_passing) return {};
       const Outcome evicted = memory_.team().evict(held.rank, deadline);
-      if (evicted == Outcome::timed_out) return ended_with(evicted, held.rank);
+      if (evicted == Outcome::timed_out) return comm::ended_with(evicted, held.rank);
     } else if (!pauses.sleep(deadline)) {
       return {Outcome::timed_out, {}};
     }
@@ -87,7 +89,7 @@ Ended Mover::pass_lost(Moves& moves, Deadline deadline) {
   std::vector<Move*> closed;
   for (Move& move : moves) {
     if (move.given_up) continue;
-    for (const Rank rank : sharers_of(move)) {
+    for (const team::Rank rank : sharers_of(move)) {
       if (!memory_.fabric().lost(rank)) continue;
       if (const Ended told = distrust(move.lock.owner, rank, deadline); !told.done()) return told;
       if (closed.empty() || closed.back() != &move) closed.push_back(&move);
@@ -105,11 +107,11 @@ Ended Mover::pass_lost(Moves& moves, Deadline deadline) {
 }
 
 // The owner of a page's old place uses it again only when `lost` cannot reach it any more.
-Ended Mover::distrust(Rank at, Rank lost, Deadline deadline) {
+Ended Mover::distrust(team::Rank at, team::Rank lost, Deadline deadline) {
   const auto word = memory_.distrusted(at, lost);
   const std::uint64_t bit = std::uint64_t{1} << lost % 64;
   for (Fetched seen = channel_.load(word, deadline);;) {
-    if (!seen.done()) return ended_with(seen.outcome, at);
+    if (!seen.done()) return comm::ended_with(seen.outcome, at);
     if ((seen.value & bit) != 0) return {};
     const Fetched before = channel_.compare_swap(word, seen.value, seen.value | bit, deadline);
     if (before.done() && before.value == seen.value) return {};
@@ -117,4 +119,4 @@ Ended Mover::distrust(Rank at, Rank lost, Deadline deadline) {
   }
 }
 
-}  // namespace farside
+}  // namespace farside::gas

@@ -5,7 +5,9 @@
 
 #include "base/assert.h"
 
-namespace farside {
+namespace farside::gas {
+
+using comm::Ended;
 
 Ended PageDirectory::ended_at_homes(std::span<const PageId> pages, Outcome outcome) const {
   Ended ended{outcome, {}};
@@ -28,7 +30,7 @@ Ended PageDirectory::look(std::span<const PageId> pages, std::span<Location> pla
   if (read != Outcome::done) return ended_at_homes(pages, read);
   for (std::size_t i = 0; i < pages.size(); ++i) {
     places[i] = Location::from_word(words[i]);
-    if (!memory_.exists(places[i])) return ended_with(Outcome::peer_lost, memory_.layout().home_of(pages[i]));
+    if (!memory_.exists(places[i])) return comm::ended_with(Outcome::peer_lost, memory_.layout().home_of(pages[i]));
   }
   return {};
 }
@@ -60,7 +62,7 @@ Ended PageDirectory::register_and_look(std::span<const PageId> pages, std::vecto
 }
 
 Ended PageDirectory::register_this_rank(std::span<const PageId> pages, Deadline deadline) {
-  const Rank self = memory_.self();
+  const team::Rank self = memory_.self();
   std::vector<std::uint64_t> expected(pages.size());
   std::vector<std::uint64_t> seen(pages.size());
   std::vector<std::size_t> open(pages.size());
@@ -101,4 +103,4 @@ Ended PageDirectory::await_rest(PageId page, Deadline deadline) {
   }
 }
 
-}  // namespace farside
+}  // namespace farside::gas

@@ -11,7 +11,7 @@
 #include "base/backoff.h"
 #include "gas/protocol/page_memory.h"
 
-namespace farside {
+namespace farside::gas {
 
 /// The place of a page when this rank's counter `revoked` was `sampled`. While the counter stays, so does the page.
 struct KnownPlace {
@@ -68,20 +68,20 @@ class PageDirectory {
   PageDirectory(PageMemory& memory, Channel& channel) : memory_(memory), channel_(channel) {}
 
   /// Reads the homes' entries for `pages` into `places`, all under way at once.
-  Ended look(std::span<const PageId> pages, std::span<Location> places, Deadline deadline);
+  comm::Ended look(std::span<const PageId> pages, std::span<Location> places, Deadline deadline);
   /// The same, so that it may be kept, but for pages that are being moved.
-  Ended register_and_look(std::span<const PageId> pages, std::vector<KnownPlace>& found, Deadline deadline);
+  comm::Ended register_and_look(std::span<const PageId> pages, std::vector<KnownPlace>& found, Deadline deadline);
   /// Waits until `page` is not being moved; the lock of a rank that has stopped is broken.
-  Ended await_rest(PageId page, Deadline deadline);
+  comm::Ended await_rest(PageId page, Deadline deadline);
 
   /// With peer_lost it names a home of `pages` that is lost.
-  [[nodiscard]] Ended ended_at_homes(std::span<const PageId> pages, Outcome outcome) const;
+  [[nodiscard]] comm::Ended ended_at_homes(std::span<const PageId> pages, Outcome outcome) const;
 
  private:
-  Ended register_this_rank(std::span<const PageId> pages, Deadline deadline);
+  comm::Ended register_this_rank(std::span<const PageId> pages, Deadline deadline);
 
   PageMemory& memory_;
   Channel& channel_;
 };
 
-}  // namespace farside
+}  // namespace farside::gas

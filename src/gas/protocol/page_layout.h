@@ -19,7 +19,7 @@
 #include "base/assert.h"
 #include "gas/protocol/words.h"
 
-namespace farside {
+namespace farside::gas {
 
 struct PageShape {
   std::uint64_t pages = 0;
@@ -33,7 +33,7 @@ class PageLayout {
  public:
   static constexpr std::uint64_t kHolds = 256;
 
-  PageLayout(const PageShape& shape, Rank ranks) noexcept
+  PageLayout(const PageShape& shape, team::Rank ranks) noexcept
       : shape_(shape),
         cached_places_mask_(std::bit_ceil(shape.cached_places) - 1),
         ranks_(ranks),
@@ -46,7 +46,7 @@ class PageLayout {
   [[nodiscard]] const PageShape& shape() const noexcept { return shape_; }
   [[nodiscard]] std::uint64_t region_bytes() const noexcept { return slots_ + shape_.slots * shape_.page_bytes; }
 
-  [[nodiscard]] Rank home_of(PageId page) const noexcept { return static_cast<Rank>(page % ranks_); }
+  [[nodiscard]] team::Rank home_of(PageId page) const noexcept { return static_cast<team::Rank>(page % ranks_); }
   [[nodiscard]] std::uint64_t sharer_words() const noexcept { return sharer_words_; }
   /// The most pages at this home.
   [[nodiscard]] std::uint64_t entries() const noexcept { return div_ceil(shape_.pages, ranks_); }
@@ -58,7 +58,9 @@ class PageLayout {
 
   // Offsets.
   static constexpr std::uint64_t kOpened = 0;
-  [[nodiscard]] static std::uint64_t distrusted(Rank rank) noexcept { return kLine + 8 * (std::uint64_t{rank} / 64); }
+  [[nodiscard]] static std::uint64_t distrusted(team::Rank rank) noexcept {
+    return kLine + 8 * (std::uint64_t{rank} / 64);
+  }
   [[nodiscard]] std::uint64_t hold(std::uint64_t index) const noexcept { return holds_ + 8 * index; }
   [[nodiscard]] std::uint64_t revoked(PageId page) const noexcept { return revoked_ + 8 * cached_at(page); }
   [[nodiscard]] std::uint64_t first_entry() const noexcept { return entries_; }
@@ -80,7 +82,7 @@ class PageLayout {
 
   PageShape shape_;
   std::uint64_t cached_places_mask_;
-  Rank ranks_;
+  team::Rank ranks_;
   std::uint64_t sharer_words_;
   std::uint64_t holds_;
   std::uint64_t revoked_;
@@ -88,4 +90,4 @@ class PageLayout {
   std::uint64_t slots_;
 };
 
-}  // namespace farside
+}  // namespace farside::gas

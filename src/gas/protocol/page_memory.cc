@@ -7,7 +7,7 @@
 #include "base/assert.h"
 #include "gas/time_limits.h"
 
-namespace farside {
+namespace farside::gas {
 
 namespace {
 
@@ -15,7 +15,7 @@ UsageError bad_shape(const std::string& name, const std::string& why, const std:
   return UsageError({"make global pages", name, why, remedy});
 }
 
-PageLayout checked(const std::string& name, const PageShape& shape, Rank ranks) {
+PageLayout checked(const std::string& name, const PageShape& shape, team::Rank ranks) {
   if (shape.page_bytes == 0 || shape.page_bytes % 8 != 0) {
     throw bad_shape(name, "a page of " + std::to_string(shape.page_bytes) + " bytes", "make it a multiple of 8");
   }
@@ -30,15 +30,15 @@ PageLayout checked(const std::string& name, const PageShape& shape, Rank ranks) 
   return {shape, ranks};
 }
 
-std::vector<PeerLife> lives_in(Team& team) {
+std::vector<PeerLife> lives_in(team::Team& team) {
   std::vector<PeerLife> lives;
-  for (Rank rank = 0; rank < team.size(); ++rank) lives.push_back(team.fabric().life(rank));
+  for (team::Rank rank = 0; rank < team.size(); ++rank) lives.push_back(team.fabric().life(rank));
   return lives;
 }
 
 }  // namespace
 
-PageMemory::PageMemory(Team& team, const std::string& name, const PageSettings& settings, const GasRules& rules)
+PageMemory::PageMemory(team::Team& team, const std::string& name, const PageSettings& settings, const GasRules& rules)
     : team_(team),
       self_(team.rank()),
       rules_(rules),
@@ -57,12 +57,12 @@ PageMemory::PageMemory(Team& team, const std::string& name, const PageSettings& 
   }
 }
 
-void PageMemory::place_pages(const std::function<Rank(PageId)>& first_owner) {
-  const Rank ranks = team_.size();
+void PageMemory::place_pages(const std::function<team::Rank(PageId)>& first_owner) {
+  const team::Rank ranks = team_.size();
   std::vector<std::uint64_t> taken(ranks);  // slots, by owner
   std::vector<std::uint64_t> entry(1 + layout_.sharer_words());
   for (PageId page = 0; page < layout_.shape().pages; ++page) {
-    const Rank owner = first_owner(page);
+    const team::Rank owner = first_owner(page);
     if (owner >= ranks || taken[owner] == layout_.shape().slots) {
       throw bad_shape(local_.name(),
                       "page " + std::to_string(page) + " is to begin at rank " + std::to_string(owner) +
@@ -118,4 +118,4 @@ void PageMemory::give_back_hold(std::uint64_t index) {
   holds_taken_[index] = false;
 }
 
-}  // namespace farside
+}  // namespace farside::gas

@@ -10,7 +10,7 @@
 
 #include "base/assert.h"
 
-namespace farside {
+namespace farside::gas {
 
 /// Calls `visit(page, offset, at, bytes)` for what each page has of `part`: `bytes` from `offset` on, which locally
 /// come after `at` others.
@@ -27,4 +27,4 @@ void for_each_piece(const PagePart& part, std::uint64_t page_bytes, Visit visit)
   }
 }
 
-}  // namespace farside
+}  // namespace farside::gas

@@ -2,7 +2,7 @@
 
 #include <vector>
 
-namespace farside {
+namespace farside::gas {
 
 namespace {
 constexpr std::uint64_t kAtOnce = 256;
@@ -14,11 +14,11 @@ Reclaimer::Slot Reclaimer::take(Deadline deadline) {
   for (std::uint64_t looked_at = 0;; looked_at += kAtOnce) {
     if (const auto slot = slots.take()) return {{}, slot};
     if (looked_at >= all) return {};
-    if (const Ended ended = free_some(deadline); !ended.done()) return {ended};
+    if (const comm::Ended ended = free_some(deadline); !ended.done()) return {ended};
   }
 }
 
-Ended Reclaimer::free_some(Deadline deadline) {
+comm::Ended Reclaimer::free_some(Deadline deadline) {
   std::vector<SlotTable::Filled> filled = memory_.slots().next_filled(kAtOnce);
   std::vector<Location> places;
   for (Pauses pauses(memory_.fabric());;) {
@@ -30,16 +30,16 @@ Ended Reclaimer::free_some(Deadline deadline) {
     pages.reserve(filled.size());
     for (const SlotTable::Filled& slot : filled) pages.push_back(slot.page);
     places.resize(pages.size());
-    const Ended looked = directory_.look(pages, places, deadline);
+    const comm::Ended looked = directory_.look(pages, places, deadline);
     if (looked.done()) break;
     // Another home is lost; which one will be known soon.
     if (looked.outcome == Outcome::timed_out || !pauses.sleep(deadline)) return looked;
   }
   // In this order: a mover records the ranks that it passed before it publishes the move.
   if (memory_.rules().distrusts_before_freeing) {
-    if (const Ended cut_off = cut_off_passed(deadline); !cut_off.done()) return cut_off;
+    if (const comm::Ended cut_off = cut_off_passed(deadline); !cut_off.done()) return cut_off;
   }
-  const Rank self = memory_.self();
+  const team::Rank self = memory_.self();
   for (std::size_t i = 0; i < filled.size(); ++i) {
     const bool is_here = places[i].owner == self && places[i].slot == filled[i].slot &&
                          (memory_.rules().frees_after_publishing || !places[i].moving);
@@ -49,8 +49,8 @@ Ended Reclaimer::free_some(Deadline deadline) {
   return {};
 }
 
-Ended Reclaimer::cut_off_passed(Deadline deadline) {
-  for (Rank rank = 0; rank < memory_.team().size(); ++rank) {
+comm::Ended Reclaimer::cut_off_passed(Deadline deadline) {
+  for (team::Rank rank = 0; rank < memory_.team().size(); ++rank) {
     if (!memory_.distrusts(rank) || rank == memory_.self() || cut_off_.contains(rank)) continue;
     if (const Outcome outcome = cut_off(rank, deadline); outcome != Outcome::done) return {outcome, {}};
     cut_off_.insert(rank);
@@ -61,7 +61,7 @@ Ended Reclaimer::cut_off_passed(Deadline deadline) {
 // A loss that a mover knows of, the team reports here soon as well, where it can. Under PMIx it cannot report the
 // eviction of a rank that lives on: this process waits for the lease, over several calls if their deadlines are short,
 // and then evicts the rank itself. What it needs is its own fence, not the agreement of the others.
-Outcome Reclaimer::cut_off(Rank rank, Deadline deadline) {
+Outcome Reclaimer::cut_off(team::Rank rank, Deadline deadline) {
   const Time since = passed_since_.try_emplace(rank, memory_.fabric().now()).first->second;
   for (Pauses pauses(memory_.fabric()); !memory_.has_left(rank);) {
     const bool is_overdue = memory_.fabric().now() - since > memory_.lease();
@@ -71,4 +71,4 @@ Outcome Reclaimer::cut_off(Rank rank, Deadline deadline) {
   return memory_.revoke(rank, deadline);
 }
 
-}  // namespace farside
+}  // namespace farside::gas

@@ -11,29 +11,29 @@
 
 #include "gas/protocol/page_directory.h"
 
-namespace farside {
+namespace farside::gas {
 
 class Reclaimer {
  public:
   Reclaimer(PageMemory& memory, PageDirectory& directory) : memory_(memory), directory_(directory) {}
 
   struct Slot {
-    Ended ended;
+    comm::Ended ended;
     std::optional<std::uint64_t> slot{};  ///< none: there is no free one
   };
   /// A free slot, searched for when none is at hand.
   Slot take(Deadline deadline);
 
  private:
-  Ended free_some(Deadline deadline);
+  comm::Ended free_some(Deadline deadline);
   /// Cuts off the ranks that could still write to slots that pages have left.
-  Ended cut_off_passed(Deadline deadline);
-  Outcome cut_off(Rank rank, Deadline deadline);
+  comm::Ended cut_off_passed(Deadline deadline);
+  Outcome cut_off(team::Rank rank, Deadline deadline);
 
   PageMemory& memory_;
   PageDirectory& directory_;
-  std::map<Rank, Time> passed_since_;  // when this thread first found it distrusted
-  std::set<Rank> cut_off_;
+  std::map<team::Rank, Time> passed_since_;  // when this thread first found it distrusted
+  std::set<team::Rank> cut_off_;
 };
 
-}  // namespace farside
+}  // namespace farside::gas

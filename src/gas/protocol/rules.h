@@ -5,7 +5,7 @@
 
 #include "base/rule.h"
 
-namespace farside {
+namespace farside::gas {
 
 struct GasRules {
   // Caching where a page is.
@@ -43,4 +43,4 @@ struct GasRules {
   Rule evicts_who_was_passed = true;     ///< a rank that was passed, and whose loss is not reported within the lease
 };
 
-}  // namespace farside
+}  // namespace farside::gas

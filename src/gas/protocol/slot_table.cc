@@ -2,7 +2,7 @@
 
 #include "base/assert.h"
 
-namespace farside {
+namespace farside::gas {
 
 SlotTable::SlotTable(std::uint64_t slots) : contents_(slots) {
   free_.reserve(slots);
@@ -57,4 +57,4 @@ void SlotTable::empty(const Filled& slot) {
   free_.push_back(slot.slot);
 }
 
-}  // namespace farside
+}  // namespace farside::gas

@@ -13,7 +13,7 @@
 #include "base/mutex.h"
 #include "gas/protocol/words.h"
 
-namespace farside {
+namespace farside::gas {
 
 class SlotTable {
  public:
@@ -45,4 +45,4 @@ class SlotTable {
   std::uint64_t hand_ GUARDED_BY(mutex_) = 0;  // where next_filled goes on
 };
 
-}  // namespace farside
+}  // namespace farside::gas

@@ -12,7 +12,7 @@
 #include "farside/gas/page.h"
 #include "farside/team/team.h"
 
-namespace farside {
+namespace farside::gas {
 
 /// A page's entry in the directory. `version` advances whenever the page has moved or a move was given up, so a
 /// COMPARE_SWAP by a rank whose lock was taken away before fails.
@@ -21,7 +21,7 @@ struct Location {
   static constexpr unsigned kOwnerBits = 12;
   static constexpr unsigned kVersionBits = kPageVersionBits;
 
-  Rank owner = 0;
+  team::Rank owner = 0;
   std::uint64_t slot = 0;
   std::uint64_t version = 0;
   bool moving = false;  ///< locked: puts wait
@@ -29,7 +29,7 @@ struct Location {
 
   [[nodiscard]] static constexpr Location from_word(std::uint64_t word) {
     const auto bits = [word](unsigned at, unsigned count) { return word >> at & ((std::uint64_t{1} << count) - 1); };
-    return {static_cast<Rank>(bits(kSlotBits, kOwnerBits)), bits(0, kSlotBits),
+    return {static_cast<team::Rank>(bits(kSlotBits, kOwnerBits)), bits(0, kSlotBits),
             bits(kSlotBits + kOwnerBits, kVersionBits), bits(63, 1) != 0, bits(62, 1) != 0};
   }
   [[nodiscard]] constexpr std::uint64_t word() const {
@@ -43,7 +43,7 @@ struct Location {
   /// The lock belongs to another rank from now on.
   [[nodiscard]] constexpr Location taken_over() const { return {owner, slot, version + 1, true}; }
   [[nodiscard]] constexpr Location left_alone() const { return {owner, slot, version + 1, false}; }
-  [[nodiscard]] constexpr Location moved_to(Rank to, std::uint64_t to_slot) const {
+  [[nodiscard]] constexpr Location moved_to(team::Rank to, std::uint64_t to_slot) const {
     return {to, to_slot, version + 1, false};
   }
 
@@ -56,7 +56,7 @@ static_assert(Location{.version = ~std::uint64_t{0}}.word() >> (Location::kSlotB
 /// A word of the set of ranks that may have a page's place cached. Every change counts, so that a COMPARE_SWAP that
 /// lands late never finds the word as it was.
 struct Sharers {
-  static constexpr Rank kRanks = 32;
+  static constexpr team::Rank kRanks = 32;
 
   std::uint32_t changes = 0;
   std::uint32_t ranks = 0;
@@ -66,8 +66,8 @@ struct Sharers {
   }
   [[nodiscard]] constexpr std::uint64_t word() const { return std::uint64_t{changes} << 32U | ranks; }
 
-  [[nodiscard]] constexpr bool has(Rank in_word) const { return (ranks >> in_word & 1U) != 0; }
-  [[nodiscard]] constexpr Sharers with(Rank in_word) const { return {changes + 1, ranks | 1U << in_word}; }
+  [[nodiscard]] constexpr bool has(team::Rank in_word) const { return (ranks >> in_word & 1U) != 0; }
+  [[nodiscard]] constexpr Sharers with(team::Rank in_word) const { return {changes + 1, ranks | 1U << in_word}; }
   [[nodiscard]] constexpr Sharers without_any() const { return {changes + 1, 0}; }
 };
 
@@ -110,4 +110,4 @@ struct Hold {
 static_assert(Hold{.first = 5, .count = 3, .turn = 7, .given_up = true}.word() == 0x4007'0300'0000'0005);
 static_assert(Hold{.first = 5, .count = 3, .turn = 7, .pinned = true}.word() == 0x8007'0300'0000'0005);
 
-}  // namespace farside
+}  // namespace farside::gas

@@ -72,7 +72,7 @@ void AtomicWriter::check_all(std::span<const Write> writes) {
   }
 }
 
-// Of several puts none is sent before all have been looked at. One that fits a message as a whole need not be split.
+// Checks all puts before the first is sent. One that fits a message as a whole need not be split.
 void AtomicWriter::check_parts(std::span<const Write> writes, std::span<const KeyId> ids) {
   std::size_t bytes = bytes_beside_writes(writes.size(), writes.size());
   for (const Write& write : writes) bytes += bytes_in_message(write);

@@ -33,7 +33,7 @@ class Homes {
     gone,    ///< for certain: it serves no client, and never will
     away,    ///< unknown; then the primary is not to be trusted either
   };
-  /// What is READ for a lease.
+  /// The words that are READ to check a lease.
   struct LeaseSource {
     RemoteWord<ControlWord> epoch;  ///< in the standby's memory
     RemoteWord<ControlWord> alone;  ///< in the primary's: not 0 when it was told that the standby is dead

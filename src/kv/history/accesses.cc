@@ -7,7 +7,7 @@
 
 #include "farside/base/error.h"
 
-namespace farside {
+namespace farside::kv {
 
 namespace {
 
@@ -177,4 +177,4 @@ void HistoryAccesses::take_reads(const History& history, HistoryIndex transactio
   first_read_.push_back(reads_.size());
 }
 
-}  // namespace farside
+}  // namespace farside::kv

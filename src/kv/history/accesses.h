@@ -9,7 +9,7 @@
 #include "kv/history/anomaly.h"
 #include "kv/history/history.h"
 
-namespace farside {
+namespace farside::kv {
 
 class HistoryWrites;
 
@@ -54,4 +54,4 @@ class HistoryAccesses {
   std::optional<HistoryAnomaly> anomaly_;
 };
 
-}  // namespace farside
+}  // namespace farside::kv

@@ -1,6 +1,6 @@
 #include "kv/history/anomaly.h"
 
-namespace farside {
+namespace farside::kv {
 
 std::string name_of(HistoryAnomaly::Kind kind) {
   switch (kind) {
@@ -17,4 +17,4 @@ std::string name_of(HistoryAnomaly::Kind kind) {
   return "";
 }
 
-}  // namespace farside
+}  // namespace farside::kv

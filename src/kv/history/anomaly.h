@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-namespace farside {
+namespace farside::kv {
 
 struct HistoryAnomaly {
   /// From what is wrong with one read to what takes more and more of the history to see.
@@ -27,4 +27,4 @@ struct HistoryAnomaly {
 /// "fractured read"
 [[nodiscard]] std::string name_of(HistoryAnomaly::Kind kind);
 
-}  // namespace farside
+}  // namespace farside::kv

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-namespace farside {
+namespace farside::kv {
 
 std::string history_line(HistoryOperation::Kind kind, std::uint64_t key, std::uint64_t value, std::uint64_t session,
                          std::int64_t id) {
@@ -26,4 +26,4 @@ std::string describe(const History& history, HistoryIndex transaction) {
   return fmt::format("transaction {} of session {}", described.id, described.session);
 }
 
-}  // namespace farside
+}  // namespace farside::kv

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-namespace farside {
+namespace farside::kv {
 
 struct HistoryOperation {
   enum class Kind : std::uint8_t { read, write };
@@ -59,4 +59,4 @@ struct History {
 /// "transaction 7 of session 2"
 [[nodiscard]] std::string describe(const History& history, HistoryIndex transaction);
 
-}  // namespace farside
+}  // namespace farside::kv

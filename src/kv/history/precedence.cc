@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-namespace farside {
+namespace farside::kv {
 
 namespace {
 
@@ -137,4 +137,4 @@ std::string describe(const History& history, const HistoryAccesses& accesses, co
   return order;
 }
 
-}  // namespace farside
+}  // namespace farside::kv

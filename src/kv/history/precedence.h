@@ -6,7 +6,7 @@
 
 #include "kv/history/accesses.h"
 
-namespace farside {
+namespace farside::kv {
 
 /// In the order in which a check asks for them: one that asks for atomicity also asks for what stands before it.
 enum class PrecedenceReason : std::uint8_t {
@@ -35,4 +35,4 @@ struct Precedence {
 [[nodiscard]] std::string describe(const History& history, const HistoryAccesses& accesses,
                                    const Precedence& precedence);
 
-}  // namespace farside
+}  // namespace farside::kv

@@ -6,7 +6,7 @@
 
 #include "base/assert.h"
 
-namespace farside {
+namespace farside::kv {
 
 namespace {
 
@@ -140,4 +140,4 @@ std::optional<std::vector<Precedence>> PrecedenceGraph::cycle(PrecedenceReason s
   return cycle;
 }
 
-}  // namespace farside
+}  // namespace farside::kv

@@ -6,7 +6,7 @@
 
 #include "kv/history/precedence.h"
 
-namespace farside {
+namespace farside::kv {
 
 class PrecedenceGraph {
  public:
@@ -32,4 +32,4 @@ class PrecedenceGraph {
   std::vector<std::size_t> first_inferred_;
 };
 
-}  // namespace farside
+}  // namespace farside::kv

@@ -2,7 +2,7 @@
 
 #include "kv/history/precedence_graph.h"
 
-namespace farside {
+namespace farside::kv {
 
 namespace {
 
@@ -36,4 +36,4 @@ std::optional<HistoryAnomaly> check_read_atomic(const History& history) {
   return std::nullopt;
 }
 
-}  // namespace farside
+}  // namespace farside::kv

@@ -6,7 +6,7 @@
 #include "kv/history/anomaly.h"
 #include "kv/history/history.h"
 
-namespace farside {
+namespace farside::kv {
 
 /// Nothing when some total order of the commits that contains the order of each session and puts writers before who
 /// read from them explains all reads: a transaction that saw one write of another, or is later in its session, or whose
@@ -14,4 +14,4 @@ namespace farside {
 /// order. Sound and complete, for values that are unique for each key; a value that is not throws UsageError.
 [[nodiscard]] std::optional<HistoryAnomaly> check_read_atomic(const History& history);
 
-}  // namespace farside
+}  // namespace farside::kv

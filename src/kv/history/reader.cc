@@ -11,7 +11,7 @@
 
 #include "kv/history/history.h"
 
-namespace farside {
+namespace farside::kv {
 
 namespace {
 
@@ -141,4 +141,4 @@ History read_history(std::span<const std::string> files) {
   return reader.finish();
 }
 
-}  // namespace farside
+}  // namespace farside::kv

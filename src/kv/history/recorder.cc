@@ -8,7 +8,7 @@
 
 #include "farside/base/error.h"
 
-namespace farside {
+namespace farside::kv {
 
 namespace {
 constexpr mode_t kReadableByAll = 0644;
@@ -42,4 +42,4 @@ void HistoryRecorder::append(const std::string& line) {
   }
 }
 
-}  // namespace farside
+}  // namespace farside::kv

@@ -8,7 +8,7 @@
 
 #include "kv/history/history.h"
 
-namespace farside {
+namespace farside::kv {
 
 /// Appends to a file, a line a call, in one system call: what was recorded survives the process, and any number of
 /// sessions, of threads and of processes, may have the same file. Every call may throw Error: the file cannot be
@@ -36,4 +36,4 @@ class HistoryRecorder {
   Fd fd_;
 };
 
-}  // namespace farside
+}  // namespace farside::kv

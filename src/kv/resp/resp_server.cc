@@ -57,7 +57,7 @@ RespServer::RespServer(const std::vector<std::string>& addresses, RespSettings s
   }
   overseer_.start(std::move(workers));
   accepting_.post([this] {
-    for (const Listener& listener : listeners_) {
+    for (const net::Listener& listener : listeners_) {
       accepting_.watch(listener.fd(), EPOLLIN, [this, &listener](std::uint32_t) { accept_client(listener); });
     }
   });
@@ -68,13 +68,13 @@ RespServer::~RespServer() {
   overseer_.stop();
 }
 
-Fd RespServer::accept(const Listener& listener, sockaddr_storage& address) {
+Fd RespServer::accept(const net::Listener& listener, sockaddr_storage& address) {
   socklen_t length = sizeof address;
   return Fd(::accept4(listener.fd(), reinterpret_cast<sockaddr*>(&address), &length, SOCK_CLOEXEC | SOCK_NONBLOCK));
 }
 
 // No client is left to wait in the listener's queue for an answer that does not come.
-void RespServer::turn_away_without_descriptors(const Listener& listener) {
+void RespServer::turn_away_without_descriptors(const net::Listener& listener) {
   spare_.reset();
   sockaddr_storage address{};
   if (const Fd socket = accept(listener, address)) {
@@ -85,7 +85,7 @@ void RespServer::turn_away_without_descriptors(const Listener& listener) {
   spare_ = open_spare();
 }
 
-void RespServer::accept_client(const Listener& listener) {
+void RespServer::accept_client(const net::Listener& listener) {
   sockaddr_storage address{};
   Fd socket = accept(listener, address);
   if (!socket) {

@@ -36,22 +36,22 @@ class RespServer {
   RespServer& operator=(const RespServer&) = delete;
 
   /// The addresses at which it listens, with the ports that the kernel chose.
-  [[nodiscard]] const std::list<Listener>& listeners() const noexcept { return listeners_; }
+  [[nodiscard]] const std::list<net::Listener>& listeners() const noexcept { return listeners_; }
   [[nodiscard]] const RespStatus& status() const noexcept { return status_; }
 
  private:
-  void accept_client(const Listener& listener);
-  [[nodiscard]] static Fd accept(const Listener& listener, sockaddr_storage& address);
-  void turn_away_without_descriptors(const Listener& listener);
+  void accept_client(const net::Listener& listener);
+  [[nodiscard]] static Fd accept(const net::Listener& listener, sockaddr_storage& address);
+  void turn_away_without_descriptors(const net::Listener& listener);
 
   RespStatus status_;
   std::uint64_t next_client_ = 1;
-  std::list<Listener> listeners_;
+  std::list<net::Listener> listeners_;
   Fd spare_;  // for a client that comes when there are no descriptors left
   const std::unique_ptr<OverseerClock> clock_;
   Overseer overseer_;
   std::vector<std::unique_ptr<RespWorker>> workers_;
-  EventLoop accepting_;
+  net::EventLoop accepting_;
 };
 
 }  // namespace farside::kv

@@ -15,7 +15,7 @@ namespace farside::kv {
 namespace {
 
 // Idle clients keep that much of a buffer.
-constexpr std::size_t kKeptBytes = Connection::kChunkBytes;
+constexpr std::size_t kKeptBytes = net::Connection::kChunkBytes;
 constexpr std::size_t kUnauthenticatedChunkBytes = 1024;
 
 constexpr std::array<std::string_view, kDisconnected.size()> kWhy{
@@ -198,7 +198,7 @@ void RespWorker::serve(Lane& lane) {
 
 void RespWorker::receive(Client& client) {
   const bool is_known = client.obeying.authenticated();
-  client.has_left = !client.connection.receive(is_known ? Connection::kChunkBytes : kUnauthenticatedChunkBytes);
+  client.has_left = !client.connection.receive(is_known ? net::Connection::kChunkBytes : kUnauthenticatedChunkBytes);
 }
 
 void RespWorker::go_on(Lane& lane, Client& client) {

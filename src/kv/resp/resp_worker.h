@@ -71,7 +71,7 @@ class RespWorker {
 
     RespStatus& status;
     RespClient obeying;
-    Connection connection;
+    net::Connection connection;
     std::string replies{};
     std::size_t counted_bytes = 0;           // of this client, in the sum of all
     std::uint64_t taken_bytes = 0;           // of its replies, when it last was seen to take some
@@ -134,7 +134,7 @@ class RespWorker {
   std::deque<std::uint64_t> ready_;     // clients that have sent something, or left
   std::deque<std::uint64_t> written_;   // whose writes have ended, or that were held up
   std::vector<std::uint64_t> waiting_;  // for something to be written
-  EventLoop loop_;
+  net::EventLoop loop_;
   std::unordered_map<std::uint64_t, Client> clients_;
 };
 

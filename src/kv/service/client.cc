@@ -13,8 +13,9 @@
 namespace farside::kv {
 
 Client::Client(const ClientOptions& options) : time_out_(options.time_out) {
-  const std::filesystem::path pool = options.runtime_dir.empty() ? runtime_dir() : options.runtime_dir;
-  const auto servers = options.server.empty() ? service_sockets(pool, kServiceName) : std::vector{options.server};
+  const std::filesystem::path pool = options.runtime_dir.empty() ? net::runtime_dir() : options.runtime_dir;
+  const auto servers =
+      options.server.empty() ? service::service_sockets(pool, kServiceName) : std::vector{options.server};
   if (servers.empty()) {
     throw Error(
         {"find a key-value store in", pool, "none has a server on this machine",
@@ -22,7 +23,7 @@ Client::Client(const ClientOptions& options) : time_out_(options.time_out) {
          "started again and have no part in it until the pool is: name a server elsewhere with --server"});
   }
   links_ = std::make_unique<ServiceClient>(
-      servers, Secret::load(options.secret.empty() ? pool / "secret" : options.secret), time_out_);
+      servers, net::Secret::load(options.secret.empty() ? pool / "secret" : options.secret), time_out_);
 }
 
 Client::~Client() = default;

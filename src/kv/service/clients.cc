@@ -12,11 +12,13 @@ namespace farside::kv {
 
 namespace {
 
+using service::ServiceClients;
+
 constexpr std::size_t kMaxMailboxes = 4096;  // of one client
 
 }  // namespace
 
-Clients::Clients(EventLoop& loop, Fabric& fabric, MailboxInbox& inbox, TaskQueue& tasks, const Secret& secret,
+Clients::Clients(net::EventLoop& loop, Fabric& fabric, MailboxInbox& inbox, TaskQueue& tasks, const net::Secret& secret,
                  Welcome welcome, PeerId first_peer, const std::vector<std::string>& addresses,
                  const StandbySide* standby)
     : loop_(loop),

@@ -34,12 +34,13 @@ struct StandbySide {
   std::function<void(PeerId, PrimaryIs)> note_primary;              ///< its number is never another's
 };
 
-class Clients final : private ServiceClients::Handler {
+class Clients final : private service::ServiceClients::Handler {
  public:
   /// Listens at `addresses` (socket.h) from construction on until `loop` is stopped, which must be before this goes.
   /// Clients are peers of `fabric` from `first_peer` on. `inbox` is that of the thread that runs `tasks`.
-  Clients(EventLoop& loop, Fabric& fabric, MailboxInbox& inbox, TaskQueue& tasks, const Secret& secret, Welcome welcome,
-          PeerId first_peer, const std::vector<std::string>& addresses, const StandbySide* standby = nullptr);
+  Clients(net::EventLoop& loop, Fabric& fabric, MailboxInbox& inbox, TaskQueue& tasks, const net::Secret& secret,
+          Welcome welcome, PeerId first_peer, const std::vector<std::string>& addresses,
+          const StandbySide* standby = nullptr);
 
  private:
   using Number = std::uint64_t;
@@ -61,20 +62,21 @@ class Clients final : private ServiceClients::Handler {
   // On the loop's thread.
   [[nodiscard]] std::string welcome() override { return welcome_.encode(); }
   [[nodiscard]] std::string refusal(const std::string& reason) const override { return encode_refused(reason); }
-  [[nodiscard]] ServiceClients::Refusal handle(ServiceClients::Number number, const std::string& message) override;
-  void part(ServiceClients::Number number) override;
-  void join(ServiceClients::Number number, const Join& join);
-  void join_standby(ServiceClients::Number number, PeerId peer, const std::string& epochs);
-  [[nodiscard]] ServiceClients::Refusal ship(ServiceClients::Number number, Client& client);
+  [[nodiscard]] service::ServiceClients::Refusal handle(service::ServiceClients::Number number,
+                                                        const std::string& message) override;
+  void part(service::ServiceClients::Number number) override;
+  void join(service::ServiceClients::Number number, const Join& join);
+  void join_standby(service::ServiceClients::Number number, PeerId peer, const std::string& epochs);
+  [[nodiscard]] service::ServiceClients::Refusal ship(service::ServiceClients::Number number, Client& client);
   void note_primary(const Client& client, StandbySide::PrimaryIs what);
-  void open(ServiceClients::Number number, Client& client, const OpenRequest& request);
+  void open(service::ServiceClients::Number number, Client& client, const OpenRequest& request);
   [[nodiscard]] bool close(Client& client, Number mailbox);
 
   // On the serving thread.
   void begin(Number mailbox, Served served, const MailboxEnd& end, Waking waking);
   void end(Number mailbox);
 
-  EventLoop& loop_;
+  net::EventLoop& loop_;
   Fabric& fabric_;
   MailboxInbox& inbox_;
   TaskQueue& tasks_;
@@ -82,17 +84,17 @@ class Clients final : private ServiceClients::Handler {
   const StandbySide* const standby_;
 
   // For the loop's thread.
-  std::map<ServiceClients::Number, Client> clients_;
+  std::map<service::ServiceClients::Number, Client> clients_;
   Number next_mailbox_ = 1;
-  PeerNumbers peers_;
+  service::PeerNumbers peers_;
   bool has_primary_ = false;
   ThrottledLog log_;
 
   // For the serving thread.
   std::map<Number, Served> served_;
-  std::map<ServiceClients::Number, std::unique_ptr<RemoteRegion>> epochs_;
+  std::map<service::ServiceClients::Number, std::unique_ptr<RemoteRegion>> epochs_;
 
-  ServiceClients connected_;  // last: they may come from its construction on
+  service::ServiceClients connected_;  // last: they may come from its construction on
 };
 
 }  // namespace farside::kv

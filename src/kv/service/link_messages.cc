@@ -16,7 +16,7 @@ std::string Welcome::encode() const {
 Welcome decode_welcome(std::string_view message) {
   Decoder in = kLinkMessages.fields_of(message, LinkKind::welcome);
   Welcome welcome;
-  welcome.greeting = ServiceGreeting::decode(in);
+  welcome.greeting = service::ServiceGreeting::decode(in);
   welcome.memory = in.text();
   welcome.bells = in.text();
   welcome.mailbox.slots = in.number<std::uint32_t>();

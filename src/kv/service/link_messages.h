@@ -33,10 +33,10 @@ inline constexpr std::string_view kStandbyName = "kv-standby";
 
 enum class LinkKind : std::uint8_t { welcome, join, joined, open, opened, close, refused, ship, shipping, leave };
 
-inline constexpr ServiceMessages<LinkKind> kLinkMessages{"a message of kv's link", LinkKind::leave};
+inline constexpr service::ServiceMessages<LinkKind> kLinkMessages{"a message of kv's link", LinkKind::leave};
 
 struct Welcome {
-  ServiceGreeting greeting;
+  service::ServiceGreeting greeting;
   ServerNumber self = 0;              ///< its number
   bool is_standby = false;            ///< that server's
   std::vector<std::string> servers;   ///< where each listens, by number

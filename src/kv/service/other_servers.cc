@@ -10,9 +10,9 @@
 
 namespace farside::kv {
 
-OtherServers::OtherServers(EventLoop& loop, Fabric& fabric, Channel& channel, TaskQueue& tasks, const Secret& secret,
-                           std::vector<std::string> addresses, std::vector<std::string> standbys, IsDead is_dead,
-                           const MailboxShape& shape)
+OtherServers::OtherServers(net::EventLoop& loop, Fabric& fabric, Channel& channel, TaskQueue& tasks,
+                           const net::Secret& secret, std::vector<std::string> addresses,
+                           std::vector<std::string> standbys, IsDead is_dead, const MailboxShape& shape)
     : loop_(loop),
       fabric_(fabric),
       channel_(channel),
@@ -92,7 +92,7 @@ void OtherServers::connect_when_wanted(const std::stop_token& stop) {
 OtherServers::Line OtherServers::connect(ServerNumber server) {
   auto link = link_to(server);
   auto ring = fabric_.create_region("kv replies of server " + std::to_string(server), shape_.ring_bytes());
-  auto mailbox = link->open(*ring, 0, Waking::doorbell, SetupClock::now() + time_limits::kConnect);
+  auto mailbox = link->open(*ring, 0, Waking::doorbell, net::SetupClock::now() + time_limits::kConnect);
   ServerLink::watch(loop_, link);
   return {std::move(link), std::move(ring), std::move(mailbox)};
 }
@@ -109,7 +109,7 @@ std::shared_ptr<ServerLink> OtherServers::link_to(ServerNumber server) {
 }
 
 std::shared_ptr<ServerLink> OtherServers::link_to(const std::string& address) {
-  const auto deadline = SetupClock::now() + time_limits::kConnect;
+  const auto deadline = net::SetupClock::now() + time_limits::kConnect;
   auto link = std::make_shared<ServerLink>(address, secret_, deadline);
   link->join(fabric_, *fabric_.open_channel(), nullptr, deadline);
   return link;

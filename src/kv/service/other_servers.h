@@ -28,7 +28,7 @@ class OtherServers final : public Requests {
 
   /// `addresses` by number, and those of their standbys, if there are any: they are asked in the place of servers that
   /// are dead. Each becomes a peer of `fabric` (ServerLink::peer).
-  OtherServers(EventLoop& loop, Fabric& fabric, Channel& channel, TaskQueue& tasks, const Secret& secret,
+  OtherServers(net::EventLoop& loop, Fabric& fabric, Channel& channel, TaskQueue& tasks, const net::Secret& secret,
                std::vector<std::string> addresses, std::vector<std::string> standbys, IsDead is_dead,
                const MailboxShape& shape);
   /// No task may run any more.
@@ -63,11 +63,11 @@ class OtherServers final : public Requests {
   [[nodiscard]] std::shared_ptr<ServerLink> link_to(const std::string& address);
   void take(Asked& asked, Line line);
 
-  EventLoop& loop_;
+  net::EventLoop& loop_;
   Fabric& fabric_;
   Channel& channel_;
   TaskQueue& tasks_;
-  const Secret secret_;
+  const net::Secret secret_;
   const std::vector<std::string> addresses_;
   const std::vector<std::string> standbys_;
   const IsDead is_dead_;

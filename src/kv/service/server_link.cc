@@ -7,9 +7,9 @@
 
 namespace farside::kv {
 
-Secret kv_secret(const Secret& pool) { return pool.for_purpose("farside kv"); }
+net::Secret kv_secret(const net::Secret& pool) { return pool.for_purpose("farside kv"); }
 
-ServerLink::ServerLink(const std::string& address, const Secret& secret, SetupClock::time_point deadline)
+ServerLink::ServerLink(const std::string& address, const net::Secret& secret, net::SetupClock::time_point deadline)
     : link_({"reach the key-value server at", address}, secret, deadline),
       welcome_(decode_welcome(link_.receive(kLinkMessages, LinkKind::welcome, deadline))) {
   welcome_.greeting.expect_compatible(link_.what());
@@ -19,7 +19,7 @@ ServerLink::~ServerLink() {
   if (fabric_ != nullptr && !lost()) mark_lost();
 }
 
-void ServerLink::join(Fabric& fabric, Channel& channel, const Region* epochs, SetupClock::time_point deadline) {
+void ServerLink::join(Fabric& fabric, Channel& channel, const Region* epochs, net::SetupClock::time_point deadline) {
   assert_that(fabric_ == nullptr, "a link is joined once");
   fabric.connect(peer(), welcome_.greeting.fabric);
   life_ = fabric.life(peer());
@@ -32,7 +32,7 @@ void ServerLink::join(Fabric& fabric, Channel& channel, const Region* epochs, Se
   memory_ = read_head(channel, deadline);
 }
 
-std::unique_ptr<RemoteRegion> ServerLink::ship(SetupClock::time_point deadline) {
+std::unique_ptr<RemoteRegion> ServerLink::ship(net::SetupClock::time_point deadline) {
   const MutexLock lock(mutex_);
   link_.send(encode_ship(), deadline);
   ring_ = kLinkMessages.text_of(link_.receive(kLinkMessages, LinkKind::shipping, deadline));
@@ -63,15 +63,15 @@ bool ServerLink::ask_whether_gave_up(Channel& channel) {
   return gave_up();
 }
 
-ServerMemory ServerLink::read_head(Channel& channel, SetupClock::time_point deadline) const {
-  const auto left = std::chrono::duration_cast<Duration>(deadline - SetupClock::now());
+ServerMemory ServerLink::read_head(Channel& channel, net::SetupClock::time_point deadline) const {
+  const auto left = std::chrono::duration_cast<Duration>(deadline - net::SetupClock::now());
   const auto read =
       ServerMemory::read(channel, *memory_region_, fabric_->in(std::clamp(left, Duration{}, time_limits::kReadHead)));
   if (!read) throw constant_link().failure("its memory cannot be read");
   return *read;
 }
 
-void ServerLink::watch(EventLoop& loop, const std::shared_ptr<ServerLink>& link) {
+void ServerLink::watch(net::EventLoop& loop, const std::shared_ptr<ServerLink>& link) {
   link->constant_link().watch(loop, [link] {
     link->mark_lost();
     link->lost_.store(true, std::memory_order_release);
@@ -79,7 +79,7 @@ void ServerLink::watch(EventLoop& loop, const std::shared_ptr<ServerLink>& link)
 }
 
 ServerLink::Mailbox ServerLink::open(const Region& rings, std::uint64_t offset, Waking waking,
-                                     SetupClock::time_point deadline) {
+                                     net::SetupClock::time_point deadline) {
   assert_that(fabric_ != nullptr, "a link is joined before a mailbox is opened");
   Opened opened;
   {

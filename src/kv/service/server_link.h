@@ -22,7 +22,7 @@
 namespace farside::kv {
 
 /// The secret of a pool, as kv uses it.
-[[nodiscard]] Secret kv_secret(const Secret& pool);
+[[nodiscard]] net::Secret kv_secret(const net::Secret& pool);
 
 class ServerLink {
  public:
@@ -34,7 +34,7 @@ class ServerLink {
   };
 
   /// Connects and shakes hands. Throws Error when no server answers at `address`, or not with this secret.
-  ServerLink(const std::string& address, const Secret& secret, SetupClock::time_point deadline);
+  ServerLink(const std::string& address, const net::Secret& secret, net::SetupClock::time_point deadline);
   ServerLink(const ServerLink&) = delete;
   ServerLink& operator=(const ServerLink&) = delete;
   /// The server counts as lost afterwards.
@@ -47,11 +47,11 @@ class ServerLink {
   }
   /// Makes the server that peer of `fabric`, which outlives this, and READs the head of its memory by `channel`. A
   /// standby will tell that it serves by its word of `epochs`, which outlives this as well. Throws Error.
-  void join(Fabric& fabric, Channel& channel, const Region* epochs, SetupClock::time_point deadline);
+  void join(Fabric& fabric, Channel& channel, const Region* epochs, net::SetupClock::time_point deadline);
   /// Not 0: a standby served already when it was joined.
   [[nodiscard]] std::uint64_t epoch_when_joined() const noexcept { return epoch_when_joined_; }
   /// To a standby, from its primary: where changes go. Throws Error.
-  [[nodiscard]] std::unique_ptr<RemoteRegion> ship(SetupClock::time_point deadline);
+  [[nodiscard]] std::unique_ptr<RemoteRegion> ship(net::SetupClock::time_point deadline);
   /// The same, after the fabric has lost the standby: what was attached leads nowhere any more. The one that is in its
   /// place now has said `now`. Throws Error when that is another process.
   [[nodiscard]] std::unique_ptr<RemoteRegion> ship_again(const Welcome& now);
@@ -78,7 +78,7 @@ class ServerLink {
   static constexpr std::uint64_t kBellsBytes = 256;
 
   /// Has `loop` keep it, and see to it that the server counts as lost when it is gone.
-  static void watch(EventLoop& loop, const std::shared_ptr<ServerLink>& link);
+  static void watch(net::EventLoop& loop, const std::shared_ptr<ServerLink>& link);
   /// Has the fabric take it for lost: the process that was joined, and none that has its number since.
   void mark_lost() const { fabric_->mark_lost(peer(), life_.load(std::memory_order_acquire)); }
   /// The server is gone, or was; the fabric knows it.
@@ -90,18 +90,19 @@ class ServerLink {
   }
 
   /// Replies will come into the ring at `offset` of `rings`. Throws Error.
-  [[nodiscard]] Mailbox open(const Region& rings, std::uint64_t offset, Waking waking, SetupClock::time_point deadline);
+  [[nodiscard]] Mailbox open(const Region& rings, std::uint64_t offset, Waking waking,
+                             net::SetupClock::time_point deadline);
   /// `mailbox` is used no more.
   void close(std::uint64_t mailbox) noexcept;
 
  private:
   /// For what, failure and watch alone: they read members that never change.
-  [[nodiscard]] const ServiceLink& constant_link() const NO_THREAD_SAFETY_ANALYSIS { return link_; }
+  [[nodiscard]] const service::ServiceLink& constant_link() const NO_THREAD_SAFETY_ANALYSIS { return link_; }
   void try_to_say(const std::string& message) noexcept;
-  [[nodiscard]] ServerMemory read_head(Channel& channel, SetupClock::time_point deadline) const;
+  [[nodiscard]] ServerMemory read_head(Channel& channel, net::SetupClock::time_point deadline) const;
 
   Mutex mutex_;
-  ServiceLink link_ GUARDED_BY(mutex_);
+  service::ServiceLink link_ GUARDED_BY(mutex_);
   /// Mailboxes that were asked for, and whose answers were not awaited long enough.
   std::size_t late_ GUARDED_BY(mutex_) = 0;
   Welcome welcome_;

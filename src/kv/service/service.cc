@@ -29,10 +29,10 @@ PeerId first_client(const ServiceOptions& options) {
 
 }  // namespace
 
-Service::Service(const ServiceOptions& options, const Secret& pool)
+Service::Service(const ServiceOptions& options, const net::Secret& pool)
     : options_(options),
       secret_(kv_secret(pool)),
-      fabric_(make_service_fabric(options.self, options.remote_peers, secret_, options.listen)),
+      fabric_(service::make_service_fabric(options.self, options.remote_peers, secret_, options.listen)),
       memory_(fabric_->create_region("kv memory", options.store.bytes)),
       bells_(fabric_->create_region("kv bells", ServerLink::kBellsBytes)),
       bell_(*fabric_, options.self, *bells_, ServerLink::kBell),
@@ -86,12 +86,12 @@ std::unique_ptr<Journal> Service::open_journal() {
 }
 
 std::unique_ptr<Journal> Service::ship_to_standby() {
-  const auto deadline = SetupClock::now() + options_.replica.limit;
+  const auto deadline = net::SetupClock::now() + options_.replica.limit;
   while (to_standby_ == nullptr) {
     try {
       to_standby_ = std::make_unique<ServerLink>(options_.replica.standbys.at(options_.self), secret_, deadline);
     } catch (const Error&) {  // it is about to listen
-      if (SetupClock::now() > deadline) throw;
+      if (net::SetupClock::now() > deadline) throw;
       std::this_thread::sleep_for(time_limits::kBetweenTries);
     }
   }
@@ -109,7 +109,7 @@ std::optional<ShippingJournal::Way> Service::reach_standby_again() {
   const std::string whose = "the standby of server " + std::to_string(options_.self);
   try {
     const ServerLink answers(options_.replica.standbys.at(options_.self), secret_,
-                             SetupClock::now() + time_limits::kReachAgain);
+                             net::SetupClock::now() + time_limits::kReachAgain);
     standbys_ring_ = to_standby_->ship_again(answers.welcome());
   } catch (const Error& error) {
     log_.warn("the connection to " + whose + " broke, and there is no other yet: " + error.what());
@@ -186,7 +186,7 @@ bool Service::follow_primary() {
 }
 
 Welcome Service::welcome() const {
-  return {.greeting = ServiceGreeting::of(*fabric_, options_.remote_peers),
+  return {.greeting = service::ServiceGreeting::of(*fabric_, options_.remote_peers),
           .self = options_.self,
           .is_standby = options_.replica.is_standby,
           .servers = options_.servers,

@@ -57,7 +57,7 @@ class Service {
  public:
   /// Has what its journal says. Clients may come from now on. Throws Error when it cannot listen, has not the memory,
   /// cannot recover, or its standby, which must be serving by then, does not answer.
-  Service(const ServiceOptions& options, const Secret& pool);
+  Service(const ServiceOptions& options, const net::Secret& pool);
   ~Service();
   Service(const Service&) = delete;
   Service& operator=(const Service&) = delete;
@@ -80,11 +80,11 @@ class Service {
   [[nodiscard]] bool serves() const { return !standby_ || standby_->serves(); }
 
   const ServiceOptions options_;
-  const Secret secret_;
+  const net::Secret secret_;
   std::unique_ptr<Fabric> fabric_;
   std::unique_ptr<Region> memory_;
   std::unique_ptr<Region> bells_;
-  OwnBell bell_;
+  service::OwnBell bell_;
   std::unique_ptr<Channel> channel_;  ///< of the thread that serves
   Store store_;
   // For a primary that has a standby.
@@ -109,7 +109,7 @@ class Service {
   MailboxInbox inbox_;
   Server server_;
   TaskQueue tasks_;
-  EventLoop loop_;
+  net::EventLoop loop_;
   OtherServers others_;
   Terminator terminator_;
   const std::optional<StandbySide> standby_side_;

@@ -18,6 +18,8 @@ namespace farside::kv {
 
 namespace {
 
+using net::SetupClock;
+
 constexpr std::string_view kNoCopyLeft =
     "its node is gone, and its standby, on the next node, had given up before, as the log of that one says; so no copy "
     "of the keys that were there is left";
@@ -178,14 +180,15 @@ Error lost(ServerNumber server, const std::string& why) {
 
 }  // namespace
 
-ServiceClient::ServiceClient(std::span<const std::string> entries, const Secret& pool, std::chrono::milliseconds limit)
+ServiceClient::ServiceClient(std::span<const std::string> entries, const net::Secret& pool,
+                             std::chrono::milliseconds limit)
     : secret_(kv_secret(pool)) {
   const auto deadline = SetupClock::now() + limit;
-  const auto first = link_to_any<ServerLink>(
+  const auto first = service::link_to_any<ServerLink>(
       entries, secret_, deadline,
       {"reach", "a key-value server", "none is known", "start a pool with farside up --kv SIZE"});
   welcome_ = first->welcome();
-  fabric_ = make_client_fabric(welcome_.greeting, secret_, welcome_.servers);
+  fabric_ = service::make_client_fabric(welcome_.greeting, secret_, welcome_.servers);
   linked_.resize(welcome_.servers.size());
   if (!welcome_.standbys.empty()) {
     epochs_ = fabric_->create_region("kv epochs", linked_.size() * sizeof(ControlWord));
@@ -281,7 +284,7 @@ PartitionLinks ServiceClient::reach(Linked& linked, ServerNumber partition, Setu
     return epochs_ != nullptr && links.primary != nullptr && !links.primary->lost() &&
            links.primary->is_alone(*channel);
   };
-  for (Backoff<SetupClock::duration> times = attempt_times();;) {
+  for (Backoff<SetupClock::duration> times = service::attempt_times();;) {
     const SetupClock::duration time = times.next();
     std::optional<Error> failed;
     bool is_silent = false;
@@ -291,7 +294,7 @@ PartitionLinks ServiceClient::reach(Linked& linked, ServerNumber partition, Setu
         renew(link, *channel, addresses.at(partition), partition, end, end_of_try(until));
       } catch (const Error& error) {
         failed = error;
-        is_silent = is_silent || may_answer_later(error, end);
+        is_silent = is_silent || service::may_answer_later(error, end);
       }
     };
     if (is_alone()) return {links.primary, nullptr};

@@ -43,7 +43,7 @@ struct PoolLinks {
 class SessionLinks {
  public:
   /// Throws Error when a server that is needed does not answer. Without the others it does.
-  SessionLinks(Fabric& fabric, PoolLinks links, Waking waking, SetupClock::time_point deadline);
+  SessionLinks(Fabric& fabric, PoolLinks links, Waking waking, net::SetupClock::time_point deadline);
   ~SessionLinks();
   SessionLinks(const SessionLinks&) = delete;
   SessionLinks& operator=(const SessionLinks&) = delete;
@@ -62,7 +62,7 @@ class SessionLinks {
 
  private:
   explicit SessionLinks(PoolLinks links) : links_(std::move(links)) {}
-  void open_mailboxes(Waking waking, SetupClock::time_point deadline);
+  void open_mailboxes(Waking waking, net::SetupClock::time_point deadline);
   /// `link`'s; a region that fails every operation, where there is none.
   [[nodiscard]] ServerMemory memory_of(const std::shared_ptr<ServerLink>& link) const;
 
@@ -82,7 +82,7 @@ class SessionLinks {
 /// A session's parts, made before it is one.
 struct SessionParts {
   SessionParts(Fabric& fabric, PoolLinks to, const SessionSettings& settings, Waking waking,
-               SetupClock::time_point deadline);
+               net::SetupClock::time_point deadline);
 
   SessionLinks links;
   std::unique_ptr<Channel> channel;
@@ -95,7 +95,7 @@ struct SessionParts {
 class ServiceSession final : private SessionParts, public TimedSession {
  public:
   ServiceSession(Fabric& fabric, PoolLinks to, const SessionSettings& settings, Waking waking,
-                 std::chrono::milliseconds time_out, SetupClock::time_point deadline)
+                 std::chrono::milliseconds time_out, net::SetupClock::time_point deadline)
       : SessionParts(fabric, std::move(to), settings, waking, deadline),
         TimedSession(fabric, SessionParts::session, time_out) {}
 
@@ -111,7 +111,7 @@ class ServiceClient {
  public:
   /// `entries`: where servers may be reached; the first that answers names the others. Throws Error when none does
   /// within `limit`.
-  ServiceClient(std::span<const std::string> entries, const Secret& pool, std::chrono::milliseconds limit);
+  ServiceClient(std::span<const std::string> entries, const net::Secret& pool, std::chrono::milliseconds limit);
   ~ServiceClient();
   ServiceClient(const ServiceClient&) = delete;
   ServiceClient& operator=(const ServiceClient&) = delete;
@@ -128,28 +128,28 @@ class ServiceClient {
   [[nodiscard]] std::vector<bool> needed_by(const std::vector<std::string>& keys) const;
   /// Those that are needed; where none is, all that answer by `until`. Throws Error when one that is needed does not,
   /// or none at all. While a standby takes over it is waited for until `deadline`.
-  [[nodiscard]] PoolLinks reach_all(std::vector<bool> needed, SetupClock::time_point until,
-                                    SetupClock::time_point deadline);
+  [[nodiscard]] PoolLinks reach_all(std::vector<bool> needed, net::SetupClock::time_point until,
+                                    net::SetupClock::time_point deadline);
   /// A partition's servers, as this process is linked to them.
   struct Linked {
     PartitionLinks links;
     std::unique_ptr<Channel> channel;  ///< for what is READ of them between sessions; made when it is needed
   };
   /// `linked` is the partition's; no other thread uses it meanwhile.
-  [[nodiscard]] PartitionLinks reach(Linked& linked, ServerNumber partition, SetupClock::time_point until,
-                                     SetupClock::time_point deadline);
+  [[nodiscard]] PartitionLinks reach(Linked& linked, ServerNumber partition, net::SetupClock::time_point until,
+                                     net::SetupClock::time_point deadline);
   [[nodiscard]] bool serves(const ServerLink& standby, Channel& channel) const;
   [[nodiscard]] bool is_between_hosts() const { return welcome_.greeting.remote_peers; }
-  [[nodiscard]] SetupClock::time_point end_of_try(SetupClock::time_point deadline) const;
+  [[nodiscard]] net::SetupClock::time_point end_of_try(net::SetupClock::time_point deadline) const;
   /// Connects again when it was lost.
   void renew(std::shared_ptr<ServerLink>& link, Channel& channel, const std::string& address, ServerNumber server,
-             SetupClock::time_point answer_by, SetupClock::time_point deadline);
+             net::SetupClock::time_point answer_by, net::SetupClock::time_point deadline);
 
-  const Secret secret_;
+  const net::Secret secret_;
   std::unique_ptr<Fabric> fabric_;
   Welcome welcome_;                 ///< of whichever answered first
   std::unique_ptr<Region> epochs_;  ///< null: there are no standbys
-  EventLoop loop_;
+  net::EventLoop loop_;
   Mutex mutex_;
   std::vector<Linked> linked_ GUARDED_BY(mutex_);  ///< by partition
 };

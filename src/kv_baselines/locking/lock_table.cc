@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-namespace farside::kv {
+namespace farside::kv_baselines {
 
-bool LockTable::take(std::uint64_t session, const KeyId& key, Mode mode) {
+bool LockTable::take(std::uint64_t session, const kv::KeyId& key, Mode mode) {
   Lock& lock = locks_[key];
   const bool has_it = std::ranges::find(lock.holders, session) != lock.holders.end();
   const bool has_it_alone = has_it ? lock.holders.size() == 1 : lock.holders.empty();
@@ -20,7 +20,7 @@ bool LockTable::take(std::uint64_t session, const KeyId& key, Mode mode) {
 void LockTable::release(std::uint64_t session) {
   const auto found = held_.find(session);
   if (found == held_.end()) return;
-  for (const KeyId& key : found->second) {
+  for (const kv::KeyId& key : found->second) {
     const auto lock = locks_.find(key);
     std::erase(lock->second.holders, session);
     if (lock->second.holders.empty()) locks_.erase(lock);
@@ -28,4 +28,4 @@ void LockTable::release(std::uint64_t session) {
   held_.erase(found);
 }
 
-}  // namespace farside::kv
+}  // namespace farside::kv_baselines

@@ -11,14 +11,14 @@
 
 #include "kv/protocol/key_id.h"
 
-namespace farside::kv {
+namespace farside::kv_baselines {
 
 class LockTable {
  public:
   enum class Mode : std::uint8_t { shared, exclusive };
 
   /// Whether `session` has it now. A shared lock becomes exclusive if no other session has it.
-  bool take(std::uint64_t session, const KeyId& key, Mode mode);
+  bool take(std::uint64_t session, const kv::KeyId& key, Mode mode);
   /// All locks of `session`.
   void release(std::uint64_t session);
 
@@ -30,8 +30,8 @@ class LockTable {
     std::vector<std::uint64_t> holders;
   };
 
-  std::unordered_map<KeyId, Lock, KeyIdHash> locks_;
-  std::unordered_map<std::uint64_t, std::vector<KeyId>> held_;  // by session
+  std::unordered_map<kv::KeyId, Lock, kv::KeyIdHash> locks_;
+  std::unordered_map<std::uint64_t, std::vector<kv::KeyId>> held_;  // by session
 };
 
-}  // namespace farside::kv
+}  // namespace farside::kv_baselines

@@ -1,17 +1,17 @@
 #include "kv_baselines/locking/locking_handler.h"
 
-namespace farside::kv {
+namespace farside::kv_baselines {
 
-Message LockingHandler::answer(std::span<const std::byte> bytes) {
-  const auto request = Request::decode(bytes);
+kv::Message LockingHandler::answer(std::span<const std::byte> bytes) {
+  const auto request = kv::Request::decode(bytes);
   if (!request) return {};
-  Reply reply;
+  kv::Reply reply;
   reply.kind = request->kind;
   switch (request->kind) {
-    case RequestKind::get: get(*request, reply); break;
-    case RequestKind::prepare: prepare(*request, reply); break;
-    case RequestKind::commit: commit(request->session); break;
-    case RequestKind::abort:
+    case kv::RequestKind::get: get(*request, reply); break;
+    case kv::RequestKind::prepare: prepare(*request, reply); break;
+    case kv::RequestKind::commit: commit(request->session); break;
+    case kv::RequestKind::abort:
       prepared_.erase(request->session);
       locks_.release(request->session);
       break;
@@ -20,11 +20,11 @@ Message LockingHandler::answer(std::span<const std::byte> bytes) {
   return reply.encode();
 }
 
-void LockingHandler::get(const Request& request, Reply& reply) {
+void LockingHandler::get(const kv::Request& request, kv::Reply& reply) {
   for (const std::string_view key : request.keys) {
-    if (!locks_.take(request.session, key_id(key), LockTable::Mode::shared)) {
+    if (!locks_.take(request.session, kv::key_id(key), LockTable::Mode::shared)) {
       reply.versions.clear();
-      reply.answer = Answer::refused;
+      reply.answer = kv::Answer::refused;
       return;
     }
     const auto found = values_.find(std::string(key));
@@ -33,14 +33,14 @@ void LockingHandler::get(const Request& request, Reply& reply) {
   }
 }
 
-void LockingHandler::prepare(const Request& request, Reply& reply) {
-  for (const Write& write : request.writes) {
-    if (locks_.take(request.session, key_id(write.key), LockTable::Mode::exclusive)) continue;
-    reply.answer = Answer::refused;
+void LockingHandler::prepare(const kv::Request& request, kv::Reply& reply) {
+  for (const kv::Write& write : request.writes) {
+    if (locks_.take(request.session, kv::key_id(write.key), LockTable::Mode::exclusive)) continue;
+    reply.answer = kv::Answer::refused;
     return;
   }
   auto& prepared = prepared_[request.session];
-  for (const Write& write : request.writes) prepared.emplace_back(write.key, write.value);
+  for (const kv::Write& write : request.writes) prepared.emplace_back(write.key, write.value);
 }
 
 void LockingHandler::commit(std::uint64_t session) {
@@ -51,4 +51,4 @@ void LockingHandler::commit(std::uint64_t session) {
   locks_.release(session);
 }
 
-}  // namespace farside::kv
+}  // namespace farside::kv_baselines

@@ -18,16 +18,16 @@
 #include "kv/protocol/messages.h"
 #include "kv_baselines/locking/lock_table.h"
 
-namespace farside::kv {
+namespace farside::kv_baselines {
 
 class LockingHandler {
  public:
   /// Empty: the request is not of this protocol.
-  [[nodiscard]] Message answer(std::span<const std::byte> request);
+  [[nodiscard]] kv::Message answer(std::span<const std::byte> request);
 
  private:
-  void get(const Request& request, Reply& reply);
-  void prepare(const Request& request, Reply& reply);
+  void get(const kv::Request& request, kv::Reply& reply);
+  void prepare(const kv::Request& request, kv::Reply& reply);
   void commit(std::uint64_t session);
 
   LockTable locks_;
@@ -35,4 +35,4 @@ class LockingHandler {
   std::unordered_map<std::uint64_t, std::vector<std::pair<std::string, std::string>>> prepared_;  // by session
 };
 
-}  // namespace farside::kv
+}  // namespace farside::kv_baselines

@@ -3,27 +3,29 @@
 #include <algorithm>
 #include <utility>
 
-namespace farside::kv {
+namespace farside::kv_baselines {
 
 namespace {
+
+using kv::ServerNumber;
 
 constexpr Duration kFirstPause = std::chrono::microseconds(20);
 constexpr unsigned kMaxDoublings = 6;
 
 }  // namespace
 
-LockingSession::LockingSession(Fabric& fabric, Requests& requests, std::uint64_t number)
+LockingSession::LockingSession(Fabric& fabric, kv::Requests& requests, std::uint64_t number)
     : fabric_(fabric), requests_(requests), number_(number), parts_(requests.servers()) {}
 
-Outcome LockingSession::get_all(std::span<const std::string_view> keys, std::vector<Got>& got, Deadline deadline) {
+Outcome LockingSession::get_all(std::span<const std::string_view> keys, std::vector<kv::Got>& got, Deadline deadline) {
   const Outcome outcome = transact(keys, {}, deadline);
   got = got_;
   return outcome;
 }
 
-Outcome LockingSession::put_all(std::span<const Write> writes, Deadline deadline) {
+Outcome LockingSession::put_all(std::span<const kv::Write> writes, Deadline deadline) {
   return transact(
-      {}, [writes](auto) { return std::vector<Write>(writes.begin(), writes.end()); }, deadline);
+      {}, [writes](auto) { return std::vector<kv::Write>(writes.begin(), writes.end()); }, deadline);
 }
 
 Outcome LockingSession::modify_all(std::span<const std::string_view> keys, const Modify& modify, Deadline deadline) {
@@ -35,7 +37,7 @@ Outcome LockingSession::transact(std::span<const std::string_view> keys, const M
     refused_ = false;
     Outcome outcome = try_once(keys, modify, deadline);
     if (outcome == Outcome::done && !refused_) return outcome;
-    const Outcome ended = end(RequestKind::abort, deadline);
+    const Outcome ended = end(kv::RequestKind::abort, deadline);
     if (outcome == Outcome::done) outcome = ended;
     broken_ = outcome != Outcome::done;
     if (broken_) return outcome;
@@ -50,14 +52,15 @@ Outcome LockingSession::try_once(std::span<const std::string_view> keys, const M
   for (Part& part : parts_) part.takes_part = false;
   const Outcome was_read = read(keys, deadline);
   if (was_read != Outcome::done || refused_) return was_read;
-  if (!modify) return end(RequestKind::commit, deadline);  // all locks are held: no need to wait until they are gone
+  if (!modify)
+    return end(kv::RequestKind::commit, deadline);  // all locks are held: no need to wait until they are gone
   const Outcome locked = lock_writes(modify(got_), deadline);
   if (locked != Outcome::done || refused_) return locked;
-  Outcome outcome = end(RequestKind::commit, deadline);
+  Outcome outcome = end(kv::RequestKind::commit, deadline);
   for (ServerNumber server = 0; server < parts_.size() && outcome == Outcome::done; ++server) {
     if (!parts_[server].takes_part) continue;
     --parts_[server].unanswered;
-    Message reply;
+    kv::Message reply;
     outcome = receive(server, reply, deadline);
   }
   return outcome;
@@ -67,9 +70,9 @@ Outcome LockingSession::read(std::span<const std::string_view> keys, Deadline de
   got_.assign(keys.size(), {});
   for (Part& part : parts_) part.keys.clear();
   for (std::size_t i = 0; i < keys.size(); ++i) {
-    parts_[server_of(key_id(keys[i]), requests_.servers())].keys.push_back(i);
+    parts_[kv::server_of(kv::key_id(keys[i]), requests_.servers())].keys.push_back(i);
   }
-  Request get = request(RequestKind::get);
+  kv::Request get = request(kv::RequestKind::get);
   for (ServerNumber server = 0; server < parts_.size(); ++server) {
     if (parts_[server].keys.empty()) continue;
     get.keys.clear();
@@ -80,9 +83,9 @@ Outcome LockingSession::read(std::span<const std::string_view> keys, Deadline de
     Part& part = parts_[server];
     if (part.keys.empty()) continue;
     if (const Outcome came = receive(server, part.reply, deadline); came != Outcome::done) return came;
-    const auto reply = Reply::decode(part.reply);
+    const auto reply = kv::Reply::decode(part.reply);
     if (!reply) return Outcome::peer_lost;
-    refused_ = refused_ || reply->answer != Answer::done || reply->versions.size() != part.keys.size();
+    refused_ = refused_ || reply->answer != kv::Answer::done || reply->versions.size() != part.keys.size();
     for (std::size_t i = 0; i < part.keys.size() && !refused_; ++i) {
       const auto value = reply->versions[i].record;
       got_[part.keys[i]].present = reply->versions[i].generation != 0;
@@ -92,10 +95,10 @@ Outcome LockingSession::read(std::span<const std::string_view> keys, Deadline de
   return Outcome::done;
 }
 
-Outcome LockingSession::lock_writes(std::span<const Write> writes, Deadline deadline) {
-  std::vector<Request> prepares(parts_.size(), request(RequestKind::prepare));
-  for (const Write& write : writes) {
-    prepares[server_of(key_id(write.key), requests_.servers())].writes.push_back(write);
+Outcome LockingSession::lock_writes(std::span<const kv::Write> writes, Deadline deadline) {
+  std::vector<kv::Request> prepares(parts_.size(), request(kv::RequestKind::prepare));
+  for (const kv::Write& write : writes) {
+    prepares[kv::server_of(kv::key_id(write.key), requests_.servers())].writes.push_back(write);
   }
   for (ServerNumber server = 0; server < parts_.size(); ++server) {
     if (prepares[server].writes.empty()) continue;
@@ -103,16 +106,16 @@ Outcome LockingSession::lock_writes(std::span<const Write> writes, Deadline dead
   }
   for (ServerNumber server = 0; server < parts_.size(); ++server) {
     if (prepares[server].writes.empty()) continue;
-    Message message;
+    kv::Message message;
     if (const Outcome came = receive(server, message, deadline); came != Outcome::done) return came;
-    const auto reply = Reply::decode(message);
+    const auto reply = kv::Reply::decode(message);
     if (!reply) return Outcome::peer_lost;
-    refused_ = refused_ || reply->answer != Answer::done;
+    refused_ = refused_ || reply->answer != kv::Answer::done;
   }
   return Outcome::done;
 }
 
-Outcome LockingSession::end(RequestKind kind, Deadline deadline) {
+Outcome LockingSession::end(kv::RequestKind kind, Deadline deadline) {
   Outcome outcome = Outcome::done;
   for (ServerNumber server = 0; server < parts_.size(); ++server) {
     if (!parts_[server].takes_part) continue;
@@ -126,25 +129,25 @@ Outcome LockingSession::end(RequestKind kind, Deadline deadline) {
   return outcome;
 }
 
-Outcome LockingSession::send(ServerNumber server, const Request& request, Deadline deadline) {
+Outcome LockingSession::send(ServerNumber server, const kv::Request& request, Deadline deadline) {
   parts_[server].takes_part = true;
   return requests_.send(server, request.encode(), deadline);
 }
 
 // Replies come in the order of the requests.
-Outcome LockingSession::receive(ServerNumber server, Message& reply, Deadline deadline) {
+Outcome LockingSession::receive(ServerNumber server, kv::Message& reply, Deadline deadline) {
   for (; parts_[server].unanswered != 0; --parts_[server].unanswered) {
     if (const Outcome came = requests_.receive(server, reply, deadline); came != Outcome::done) return came;
   }
   return requests_.receive(server, reply, deadline);
 }
 
-Request LockingSession::request(RequestKind kind) const {
-  Request made;
+kv::Request LockingSession::request(kv::RequestKind kind) const {
+  kv::Request made;
   made.kind = kind;
   made.session = number_;
   made.timestamp = {1, number_};  // locks say what comes first
   return made;
 }
 
-}  // namespace farside::kv
+}  // namespace farside::kv_baselines

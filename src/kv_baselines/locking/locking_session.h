@@ -15,20 +15,20 @@
 
 #include "kv/protocol/messages.h"
 
-namespace farside::kv {
+namespace farside::kv_baselines {
 
 class LockingSession {
  public:
   /// Returns the writes, given what was read.
-  using Modify = std::function<std::vector<Write>(std::span<const Got> got)>;
+  using Modify = std::function<std::vector<kv::Write>(std::span<const kv::Got> got)>;
 
   /// `number`: given once among all sessions. `requests` outlive it.
-  LockingSession(Fabric& fabric, Requests& requests, std::uint64_t number);
+  LockingSession(Fabric& fabric, kv::Requests& requests, std::uint64_t number);
 
   // done; timed_out, when locks were refused until then, too; peer_lost. After a request failed a write may have been
   // made, and the session is of no more use.
-  Outcome get_all(std::span<const std::string_view> keys, std::vector<Got>& got, Deadline deadline);
-  Outcome put_all(std::span<const Write> writes, Deadline deadline);
+  Outcome get_all(std::span<const std::string_view> keys, std::vector<kv::Got>& got, Deadline deadline);
+  Outcome put_all(std::span<const kv::Write> writes, Deadline deadline);
   /// Reads and writes in one transaction.
   Outcome modify_all(std::span<const std::string_view> keys, const Modify& modify, Deadline deadline);
 
@@ -36,27 +36,27 @@ class LockingSession {
   Outcome transact(std::span<const std::string_view> keys, const Modify& modify, Deadline deadline);
   Outcome try_once(std::span<const std::string_view> keys, const Modify& modify, Deadline deadline);
   Outcome read(std::span<const std::string_view> keys, Deadline deadline);
-  Outcome lock_writes(std::span<const Write> writes, Deadline deadline);
+  Outcome lock_writes(std::span<const kv::Write> writes, Deadline deadline);
   /// To each server that has part in the transaction.
-  Outcome end(RequestKind kind, Deadline deadline);
-  Outcome send(ServerNumber server, const Request& request, Deadline deadline);
-  Outcome receive(ServerNumber server, Message& reply, Deadline deadline);
-  [[nodiscard]] Request request(RequestKind kind) const;
+  Outcome end(kv::RequestKind kind, Deadline deadline);
+  Outcome send(kv::ServerNumber server, const kv::Request& request, Deadline deadline);
+  Outcome receive(kv::ServerNumber server, kv::Message& reply, Deadline deadline);
+  [[nodiscard]] kv::Request request(kv::RequestKind kind) const;
 
   struct Part {
     std::vector<std::size_t> keys;  ///< their places among those of the transaction
-    Message reply;                  ///< with the values read
+    kv::Message reply;              ///< with the values read
     bool takes_part = false;
     unsigned unanswered = 0;  ///< requests whose reply is not awaited
   };
 
   Fabric& fabric_;
-  Requests& requests_;
+  kv::Requests& requests_;
   const std::uint64_t number_;
   std::vector<Part> parts_;  // by server
-  std::vector<Got> got_;
+  std::vector<kv::Got> got_;
   bool refused_ = false;  ///< a lock
   bool broken_ = false;   ///< which replies are still to come is not known
 };
 
-}  // namespace farside::kv
+}  // namespace farside::kv_baselines

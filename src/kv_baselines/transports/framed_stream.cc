@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-namespace farside::kv {
+namespace farside::kv_baselines {
 
 namespace {
 
@@ -51,10 +51,10 @@ std::optional<std::span<const std::byte>> FramedStream::take() {
   if (left.size() < kLengthBytes || lost_) return std::nullopt;
   std::uint32_t length = 0;
   std::memcpy(&length, left.data(), sizeof length);
-  lost_ = length > kMaxMessageBytes;
+  lost_ = length > kv::kMaxMessageBytes;
   if (lost_ || left.size() - kLengthBytes < length) return std::nullopt;
   taken_ += kLengthBytes + length;
   return left.subspan(kLengthBytes, length);
 }
 
-}  // namespace farside::kv
+}  // namespace farside::kv_baselines

@@ -12,7 +12,7 @@
 #include "kv/protocol/requests.h"
 #include "kv_baselines/transports/stream.h"
 
-namespace farside::kv {
+namespace farside::kv_baselines {
 
 class FramedStream {
  public:
@@ -36,12 +36,12 @@ class FramedStream {
 
  private:
   std::unique_ptr<Stream> stream_;
-  Message unsent_;  // the first `sent_` bytes of it are sent
+  kv::Message unsent_;  // the first `sent_` bytes of it are sent
   std::size_t sent_ = 0;
-  Message received_;  // of `end_` bytes, the first `taken_` are taken
+  kv::Message received_;  // of `end_` bytes, the first `taken_` are taken
   std::size_t taken_ = 0;
   std::size_t end_ = 0;
   bool lost_ = false;
 };
 
-}  // namespace farside::kv
+}  // namespace farside::kv_baselines

@@ -2,9 +2,9 @@
 
 #include <memory>
 
-namespace farside::kv {
+namespace farside::kv_baselines {
 
-void QueueInbox::attach(const MailboxEnd& client) {
+void QueueInbox::attach(const kv::MailboxEnd& client) {
   clients_.emplace_back(std::make_unique<QueueStream>(fabric_, channel_, client, shape_));
 }
 
@@ -22,4 +22,4 @@ void QueueInbox::release(const Revision& revision) {
   for (ServedStream& client : clients_) client.release(revision);
 }
 
-}  // namespace farside::kv
+}  // namespace farside::kv_baselines

@@ -9,16 +9,16 @@
 #include "kv_baselines/transports/queue_stream.h"
 #include "kv_baselines/transports/served_stream.h"
 
-namespace farside::kv {
+namespace farside::kv_baselines {
 
-class QueueInbox final : public Inbox {
+class QueueInbox final : public kv::Inbox {
  public:
   /// `bell_offset` of `bells`: the AtomicWord that clients advance when they have sent or taken something.
   QueueInbox(Fabric& fabric, Channel& channel, const Region& bells, std::uint64_t bell_offset,
-             const MailboxShape& shape)
+             const kv::MailboxShape& shape)
       : fabric_(fabric), channel_(channel), bell_(fabric, channel, bells, bell_offset), shape_(shape) {}
 
-  void attach(const MailboxEnd& client);
+  void attach(const kv::MailboxEnd& client);
 
   bool serve(const Answer& answer, Duration pause) override;
   void release(const Revision& revision) override;
@@ -26,9 +26,9 @@ class QueueInbox final : public Inbox {
  private:
   Fabric& fabric_;
   Channel& channel_;
-  const Bell bell_;
-  const MailboxShape shape_;
+  const kv::Bell bell_;
+  const kv::MailboxShape shape_;
   std::vector<ServedStream> clients_;
 };
 
-}  // namespace farside::kv
+}  // namespace farside::kv_baselines

@@ -4,7 +4,7 @@
 #include <array>
 #include <cstring>
 
-namespace farside::kv {
+namespace farside::kv_baselines {
 
 namespace {
 
@@ -15,7 +15,7 @@ constexpr Duration kLook = std::chrono::milliseconds(1);
 
 }  // namespace
 
-QueueStream::QueueStream(Fabric& fabric, Channel& channel, const MailboxEnd& end, const MailboxShape& shape)
+QueueStream::QueueStream(Fabric& fabric, Channel& channel, const kv::MailboxEnd& end, const kv::MailboxShape& shape)
     : fabric_(fabric), channel_(channel), end_(end), shape_(shape), words_(shape.slot_bytes) {
   shape_.check();
 }
@@ -100,4 +100,4 @@ void QueueStream::await_room(Deadline deadline) {
   (void)channel_.wait_until(*end_.own, own(kFreed), is_more, soon, peers);
 }
 
-}  // namespace farside::kv
+}  // namespace farside::kv_baselines

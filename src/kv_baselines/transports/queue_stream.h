@@ -20,12 +20,12 @@
 #include "kv/protocol/requests.h"
 #include "kv_baselines/transports/stream.h"
 
-namespace farside::kv {
+namespace farside::kv_baselines {
 
 class QueueStream final : public Stream {
  public:
   /// `end.bell`: that of a server, which awaits all its clients at once.
-  QueueStream(Fabric& fabric, Channel& channel, const MailboxEnd& end, const MailboxShape& shape);
+  QueueStream(Fabric& fabric, Channel& channel, const kv::MailboxEnd& end, const kv::MailboxShape& shape);
 
   [[nodiscard]] Moved read(std::span<std::byte> into, Deadline deadline) override;
   [[nodiscard]] Moved write(std::span<const std::byte> bytes) override;
@@ -49,13 +49,13 @@ class QueueStream final : public Stream {
 
   Fabric& fabric_;
   Channel& channel_;
-  const MailboxEnd end_;
-  const MailboxShape shape_;
-  Message words_;  // of the segment that is sent
+  const kv::MailboxEnd end_;
+  const kv::MailboxShape shape_;
+  kv::Message words_;  // of the segment that is sent
   std::uint64_t sent_ = 0;
   std::uint64_t taken_ = 0;   // segments of which everything was read
   std::uint64_t told_ = 0;    // of them, those that the peer was told of
   std::uint64_t copied_ = 0;  // bytes of the next one
 };
 
-}  // namespace farside::kv
+}  // namespace farside::kv_baselines

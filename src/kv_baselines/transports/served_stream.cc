@@ -1,13 +1,13 @@
 #include "kv_baselines/transports/served_stream.h"
 
-namespace farside::kv {
+namespace farside::kv_baselines {
 
-bool ServedStream::serve(const Inbox::Answer& answer) {
+bool ServedStream::serve(const kv::Inbox::Answer& answer) {
   stream_.flush();
   bool any = false;
   for (bool received = false; !waits_for_room() && !has_ended() && held_.size() < kMaxHeld;) {
     if (const auto request = stream_.take()) {
-      Inbox::Said said = answer(*request);
+      kv::Inbox::Said said = answer(*request);
       any = true;
       if (said.reply.empty()) {
         stream_.give_up();
@@ -25,9 +25,9 @@ bool ServedStream::serve(const Inbox::Answer& answer) {
   return any;
 }
 
-void ServedStream::release(const Inbox::Revision& revision) {
-  for (Message& reply : held_) stream_.send(revision(std::move(reply)));
+void ServedStream::release(const kv::Inbox::Revision& revision) {
+  for (kv::Message& reply : held_) stream_.send(revision(std::move(reply)));
   held_.clear();
 }
 
-}  // namespace farside::kv
+}  // namespace farside::kv_baselines

@@ -13,15 +13,15 @@
 #include "kv/protocol/inbox.h"
 #include "kv_baselines/transports/framed_stream.h"
 
-namespace farside::kv {
+namespace farside::kv_baselines {
 
 class ServedStream {
  public:
   explicit ServedStream(std::unique_ptr<Stream> stream) : stream_(std::move(stream)) {}
 
   /// Answers what has come, and what the client has taken no reply to before. True if there was anything.
-  bool serve(const Inbox::Answer& answer);
-  void release(const Inbox::Revision& revision);
+  bool serve(const kv::Inbox::Answer& answer);
+  void release(const kv::Inbox::Revision& revision);
   [[nodiscard]] bool waits_for_room() const noexcept { return stream_.has_unsent(); }
   /// The client is lost, or speaks another protocol.
   [[nodiscard]] bool has_ended() const noexcept { return stream_.is_lost(); }
@@ -30,7 +30,7 @@ class ServedStream {
   static constexpr std::size_t kMaxHeld = 64;
 
   FramedStream stream_;
-  std::vector<Message> held_;
+  std::vector<kv::Message> held_;
 };
 
-}  // namespace farside::kv
+}  // namespace farside::kv_baselines

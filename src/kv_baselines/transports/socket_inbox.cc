@@ -15,7 +15,7 @@
 #include "kv_baselines/transports/socket_stream.h"
 #include "net/socket.h"
 
-namespace farside::kv {
+namespace farside::kv_baselines {
 
 namespace {
 
@@ -31,8 +31,8 @@ void control(const Fd& epoll, int operation, int descriptor, std::uint32_t event
 
 SocketInbox::SocketInbox(const Fabric& fabric, const std::string& address)
     : fabric_(fabric),
-      listener_(listen_on(address)),
-      address_(bound_address(listener_, address)),
+      listener_(net::listen_on(address)),
+      address_(net::bound_address(listener_, address)),
       epoll_(::epoll_create1(EPOLL_CLOEXEC)) {
   if (!epoll_) throw errno_error("make", "an epoll instance");
   control(epoll_, EPOLL_CTL_ADD, listener_.get(), EPOLLIN);
@@ -88,4 +88,4 @@ void SocketInbox::watch(int descriptor, Client& client) {
   control(epoll_, EPOLL_CTL_MOD, descriptor, awaits_room ? EPOLLOUT : EPOLLIN);
 }
 
-}  // namespace farside::kv
+}  // namespace farside::kv_baselines

@@ -11,9 +11,9 @@
 
 #include "kv_baselines/transports/served_stream.h"
 
-namespace farside::kv {
+namespace farside::kv_baselines {
 
-class SocketInbox final : public Inbox {
+class SocketInbox final : public kv::Inbox {
  public:
   /// Listens on `address` ("127.0.0.1:0": the kernel chooses a port). Throws Error.
   SocketInbox(const Fabric& fabric, const std::string& address);
@@ -40,4 +40,4 @@ class SocketInbox final : public Inbox {
   std::unordered_map<int, Client> clients_;  // by descriptor
 };
 
-}  // namespace farside::kv
+}  // namespace farside::kv_baselines

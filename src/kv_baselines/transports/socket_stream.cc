@@ -10,7 +10,7 @@
 
 #include "farside/base/error.h"
 
-namespace farside::kv {
+namespace farside::kv_baselines {
 
 namespace {
 
@@ -53,4 +53,4 @@ void SocketStream::await_room(Deadline deadline) {
   ::poll(&entry, 1, static_cast<int>(std::chrono::ceil<std::chrono::milliseconds>(left).count()));
 }
 
-}  // namespace farside::kv
+}  // namespace farside::kv_baselines

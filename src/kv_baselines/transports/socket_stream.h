@@ -6,7 +6,7 @@
 
 #include "kv_baselines/transports/stream.h"
 
-namespace farside::kv {
+namespace farside::kv_baselines {
 
 class SocketStream final : public Stream {
  public:
@@ -21,4 +21,4 @@ class SocketStream final : public Stream {
   Fd socket_;  // blocking: what must not wait says so
 };
 
-}  // namespace farside::kv
+}  // namespace farside::kv_baselines

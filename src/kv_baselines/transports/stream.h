@@ -11,7 +11,7 @@
 
 #include "farside/fabric/channel.h"
 
-namespace farside::kv {
+namespace farside::kv_baselines {
 
 class Stream {
  public:
@@ -36,4 +36,4 @@ class Stream {
 /// A deadline that is over: nothing is waited for.
 inline constexpr Deadline kAtOnce{};
 
-}  // namespace farside::kv
+}  // namespace farside::kv_baselines

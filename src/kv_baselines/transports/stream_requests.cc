@@ -6,14 +6,14 @@
 
 #include "farside/base/error.h"
 
-namespace farside::kv {
+namespace farside::kv_baselines {
 
 StreamRequests::StreamRequests(const Fabric& fabric, std::vector<std::unique_ptr<Stream>> streams) : fabric_(fabric) {
   for (auto& stream : streams) connections_.push_back({FramedStream(std::move(stream))});
 }
 
-Outcome StreamRequests::send(ServerNumber server, std::span<const std::byte> request, Deadline deadline) {
-  check_request_bytes(server, request.size());
+Outcome StreamRequests::send(kv::ServerNumber server, std::span<const std::byte> request, Deadline deadline) {
+  kv::check_request_bytes(server, request.size());
   Connection& connection = connections_.at(server);
   FramedStream& stream = connection.stream;
   stream.send(request);
@@ -28,7 +28,7 @@ Outcome StreamRequests::send(ServerNumber server, std::span<const std::byte> req
   return stream.is_lost() ? Outcome::peer_lost : Outcome::timed_out;  // what is left goes ahead of the next request
 }
 
-Outcome StreamRequests::receive(ServerNumber server, Message& reply, Deadline deadline) {
+Outcome StreamRequests::receive(kv::ServerNumber server, kv::Message& reply, Deadline deadline) {
   Connection& connection = connections_.at(server);
   if (connection.replies.empty() && connection.oldest_awaited() == connection.awaited.end()) {
     throw UsageError({"receive a reply", "server " + std::to_string(server), "no request is unanswered", "send one"});
@@ -48,7 +48,7 @@ Outcome StreamRequests::receive(ServerNumber server, Message& reply, Deadline de
   return Outcome::done;
 }
 
-bool StreamRequests::has_reply(ServerNumber server) {
+bool StreamRequests::has_reply(kv::ServerNumber server) {
   Connection& connection = connections_.at(server);
   while (connection.stream.receive(kAtOnce)) connection.take_replies();
   if (!connection.replies.empty()) return true;
@@ -65,4 +65,4 @@ void StreamRequests::Connection::take_replies() {
 
 std::deque<bool>::iterator StreamRequests::Connection::oldest_awaited() { return std::ranges::find(awaited, true); }
 
-}  // namespace farside::kv
+}  // namespace farside::kv_baselines

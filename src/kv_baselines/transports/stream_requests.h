@@ -12,25 +12,25 @@
 #include "kv/protocol/requests.h"
 #include "kv_baselines/transports/framed_stream.h"
 
-namespace farside::kv {
+namespace farside::kv_baselines {
 
-class StreamRequests final : public Requests {
+class StreamRequests final : public kv::Requests {
  public:
   /// By server.
   StreamRequests(const Fabric& fabric, std::vector<std::unique_ptr<Stream>> streams);
 
-  [[nodiscard]] ServerNumber servers() const override { return static_cast<ServerNumber>(connections_.size()); }
+  [[nodiscard]] kv::ServerNumber servers() const override { return static_cast<kv::ServerNumber>(connections_.size()); }
   /// Throws UsageError when the request is longer than kMaxMessageBytes.
-  Outcome send(ServerNumber server, std::span<const std::byte> request, Deadline deadline) override;
+  Outcome send(kv::ServerNumber server, std::span<const std::byte> request, Deadline deadline) override;
   /// Throws UsageError when nothing is unanswered.
-  Outcome receive(ServerNumber server, Message& reply, Deadline deadline) override;
-  [[nodiscard]] bool has_reply(ServerNumber server) override;
+  Outcome receive(kv::ServerNumber server, kv::Message& reply, Deadline deadline) override;
+  [[nodiscard]] bool has_reply(kv::ServerNumber server) override;
 
  private:
   struct Connection {
     FramedStream stream;
-    std::deque<bool> awaited{};     ///< of the requests without a reply, the oldest first: a caller waits for it
-    std::deque<Message> replies{};  ///< that a caller waits for
+    std::deque<bool> awaited{};         ///< of the requests without a reply, the oldest first: a caller waits for it
+    std::deque<kv::Message> replies{};  ///< that a caller waits for
 
     /// Sorts what has been received.
     void take_replies();
@@ -42,4 +42,4 @@ class StreamRequests final : public Requests {
   std::vector<Connection> connections_;
 };
 
-}  // namespace farside::kv
+}  // namespace farside::kv_baselines

@@ -14,7 +14,7 @@
 #include "kv_baselines/transports/stream_requests.h"
 #include "net/socket.h"
 
-namespace farside::kv {
+namespace farside::kv_baselines {
 
 namespace {
 
@@ -23,7 +23,7 @@ constexpr std::chrono::seconds kSetUp{30};
 // With sockets a server's memory has but its address, as text, and zeros.
 using AddressText = std::array<char, 256>;
 
-std::string read_address(Fabric& fabric, Channel& channel, const RemoteRegion& memory, ServerNumber server) {
+std::string read_address(Fabric& fabric, Channel& channel, const RemoteRegion& memory, kv::ServerNumber server) {
   AddressText text{};
   if (channel.read(LocalSpan(text), memory.span(0, sizeof text), fabric.in(kSetUp)) != Outcome::done) {
     throw Error({"reach", "server " + std::to_string(server), "it does not answer", "start the job again"});
@@ -42,7 +42,7 @@ void write_address(const Region& memory, const std::string& address) {
 
 }  // namespace
 
-TeamTransport::TeamTransport(Team& team, const TransportOptions& options) : team_(team), options_(options) {
+TeamTransport::TeamTransport(team::Team& team, const TransportOptions& options) : team_(team), options_(options) {
   if (options.transport == Transport::socket) {
     of_servers_ = team.allocate("kv addresses", sizeof(AddressText));
     return;
@@ -53,16 +53,16 @@ TeamTransport::TeamTransport(Team& team, const TransportOptions& options) : team
   }
 }
 
-std::unique_ptr<SymmetricRegion> TeamTransport::allocate(const std::string& name, std::uint64_t clients,
-                                                         std::uint64_t more_bytes) {
+std::unique_ptr<team::SymmetricRegion> TeamTransport::allocate(const std::string& name, std::uint64_t clients,
+                                                               std::uint64_t more_bytes) {
   const std::uint64_t rings = std::max<std::uint64_t>(clients, 1) * options_.servers * options_.mailbox.ring_bytes();
   return team_.allocate(name, rings + more_bytes);
 }
 
-std::unique_ptr<Inbox> TeamTransport::open_inbox(Channel& channel) {
+std::unique_ptr<kv::Inbox> TeamTransport::open_inbox(Channel& channel) {
   Fabric& fabric = team_.fabric();
   const auto for_each_client = [this](auto&& attach) {
-    for (Rank client = 0; client < team_.size(); ++client) {
+    for (team::Rank client = 0; client < team_.size(); ++client) {
       const std::uint32_t sessions = serves(client) ? 1 : options_.sessions;
       for (std::uint32_t session = 0; session < sessions; ++session) {
         attach(end(client, place(client, session, team_.rank() - options_.first_server)));
@@ -77,29 +77,31 @@ std::unique_ptr<Inbox> TeamTransport::open_inbox(Channel& channel) {
     }
     case Transport::send_receive: {
       auto inbox = std::make_unique<QueueInbox>(fabric, channel, of_servers_->local(), bell_offset(), options_.mailbox);
-      for_each_client([&](const MailboxEnd& client) { inbox->attach(client); });
+      for_each_client([&](const kv::MailboxEnd& client) { inbox->attach(client); });
       return inbox;
     }
     case Transport::mailbox: break;
   }
-  auto inbox = std::make_unique<MailboxInbox>(fabric, channel, of_servers_->local(), bell_offset(), options_.mailbox,
-                                              options_.replies);
-  for_each_client([&](const MailboxEnd& client) { inbox->attach(client, options_.waking); });
+  auto inbox = std::make_unique<kv::MailboxInbox>(fabric, channel, of_servers_->local(), bell_offset(),
+                                                  options_.mailbox, options_.replies);
+  for_each_client([&](const kv::MailboxEnd& client) { inbox->attach(client, options_.waking); });
   return inbox;
 }
 
-std::unique_ptr<Requests> TeamTransport::open_requests(Channel& channel, std::uint32_t number) {
+std::unique_ptr<kv::Requests> TeamTransport::open_requests(Channel& channel, std::uint32_t number) {
   Fabric& fabric = team_.fabric();
   if (options_.transport == Transport::mailbox) {
-    std::vector<MailboxEnd> ends;
-    for (ServerNumber server = 0; server < options_.servers; ++server) ends.push_back(end_of_server(number, server));
-    return std::make_unique<MailboxRequests>(fabric, channel, ends, options_.mailbox, options_.waking);
+    std::vector<kv::MailboxEnd> ends;
+    for (kv::ServerNumber server = 0; server < options_.servers; ++server)
+      ends.push_back(end_of_server(number, server));
+    return std::make_unique<kv::MailboxRequests>(fabric, channel, ends, options_.mailbox, options_.waking);
   }
   std::vector<std::unique_ptr<Stream>> streams;
-  for (ServerNumber server = 0; server < options_.servers; ++server) {
+  for (kv::ServerNumber server = 0; server < options_.servers; ++server) {
     if (options_.transport == Transport::socket) {
       const std::string address = read_address(fabric, channel, of_servers_->of(rank_of(server)), server);
-      streams.push_back(std::make_unique<SocketStream>(fabric, connect_to(address, SetupClock::now() + kSetUp)));
+      streams.push_back(
+          std::make_unique<SocketStream>(fabric, net::connect_to(address, net::SetupClock::now() + kSetUp)));
     } else {
       streams.push_back(
           std::make_unique<QueueStream>(fabric, channel, end_of_server(number, server), options_.mailbox));
@@ -108,9 +110,9 @@ std::unique_ptr<Requests> TeamTransport::open_requests(Channel& channel, std::ui
   return std::make_unique<StreamRequests>(fabric, std::move(streams));
 }
 
-TeamTransport::Place TeamTransport::place(Rank client, std::uint32_t session, ServerNumber server) const {
+TeamTransport::Place TeamTransport::place(team::Rank client, std::uint32_t session, kv::ServerNumber server) const {
   const bool is_server = serves(client);
-  Rank number = client;  // among the servers, or among the others
+  team::Rank number = client;  // among the servers, or among the others
   if (is_server) {
     number -= options_.first_server;
   } else if (client > options_.first_server) {
@@ -120,7 +122,7 @@ TeamTransport::Place TeamTransport::place(Rank client, std::uint32_t session, Se
   return {is_server ? of_servers_.get() : by_session_.at(session).get(), ring * options_.mailbox.ring_bytes()};
 }
 
-MailboxEnd TeamTransport::end(Rank other, const Place& place) {
+kv::MailboxEnd TeamTransport::end(team::Rank other, const Place& place) {
   return {.own = &place.region->local(),
           .own_offset = place.offset,
           .other = &place.region->of(other),
@@ -128,8 +130,8 @@ MailboxEnd TeamTransport::end(Rank other, const Place& place) {
           .by_memory = team_.fabric().reaches_by_memory(other)};
 }
 
-MailboxEnd TeamTransport::end_of_server(std::uint32_t session, ServerNumber server) {
-  MailboxEnd result = end(rank_of(server), place(team_.rank(), session, server));
+kv::MailboxEnd TeamTransport::end_of_server(std::uint32_t session, kv::ServerNumber server) {
+  kv::MailboxEnd result = end(rank_of(server), place(team_.rank(), session, server));
   result.bell = of_servers_->of(rank_of(server)).word<AtomicWord>(bell_offset());
   return result;
 }
@@ -138,4 +140,4 @@ std::uint64_t TeamTransport::bell_offset() const {
   return std::uint64_t{options_.servers} * options_.servers * options_.mailbox.ring_bytes();
 }
 
-}  // namespace farside::kv
+}  // namespace farside::kv_baselines

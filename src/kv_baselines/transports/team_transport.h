@@ -14,7 +14,7 @@
 #include "kv/mailbox/served_mailbox.h"
 #include "kv/protocol/inbox.h"
 
-namespace farside::kv {
+namespace farside::kv_baselines {
 
 enum class Transport : std::uint8_t {
   mailbox,       ///< RDMA WRITE into memory of the receiver, which looks there (GET+, PUT+)
@@ -24,47 +24,47 @@ enum class Transport : std::uint8_t {
 
 /// The same on all ranks.
 struct TransportOptions {
-  ServerNumber servers = 1;  ///< ranks that follow each other
-  Rank first_server = 0;
+  kv::ServerNumber servers = 1;  ///< ranks that follow each other
+  team::Rank first_server = 0;
   std::uint32_t sessions = 1;  ///< of each other rank; a server has one
   Transport transport = Transport::mailbox;
-  Waking waking = Waking::doorbell;  ///< of mailboxes
-  MailboxShape mailbox{};            ///< and of the queues of send_receive
-  ReplyTimeouts replies{};           ///< by mailboxes
+  kv::Waking waking = kv::Waking::doorbell;  ///< of mailboxes
+  kv::MailboxShape mailbox{};                ///< and of the queues of send_receive
+  kv::ReplyTimeouts replies{};               ///< by mailboxes
 };
 
 class TeamTransport {
  public:
   /// Collective. Throws Error.
-  TeamTransport(Team& team, const TransportOptions& options);
+  TeamTransport(team::Team& team, const TransportOptions& options);
 
-  [[nodiscard]] Rank rank_of(ServerNumber server) const { return options_.first_server + server; }
-  [[nodiscard]] bool serves(Rank rank) const {
+  [[nodiscard]] team::Rank rank_of(kv::ServerNumber server) const { return options_.first_server + server; }
+  [[nodiscard]] bool serves(team::Rank rank) const {
     return rank >= options_.first_server && rank < rank_of(options_.servers);
   }
 
   /// For a rank that serves: the requests of all sessions. It posts through the channel that it was given.
-  [[nodiscard]] std::unique_ptr<Inbox> open_inbox(Channel& channel);
+  [[nodiscard]] std::unique_ptr<kv::Inbox> open_inbox(Channel& channel);
   /// To all servers, of this rank's session `number`. Once. Sockets connect: the servers' inboxes are open by then.
-  [[nodiscard]] std::unique_ptr<Requests> open_requests(Channel& channel, std::uint32_t number);
+  [[nodiscard]] std::unique_ptr<kv::Requests> open_requests(Channel& channel, std::uint32_t number);
 
  private:
   /// The place of the rings of a session and a server: at both in the same region, at the same offset.
   struct Place {
-    const SymmetricRegion* region;
+    const team::SymmetricRegion* region;
     std::uint64_t offset;
   };
-  [[nodiscard]] std::unique_ptr<SymmetricRegion> allocate(const std::string& name, std::uint64_t clients,
-                                                          std::uint64_t more_bytes);
-  [[nodiscard]] Place place(Rank client, std::uint32_t session, ServerNumber server) const;
-  [[nodiscard]] MailboxEnd end(Rank other, const Place& place);
-  [[nodiscard]] MailboxEnd end_of_server(std::uint32_t session, ServerNumber server);
+  [[nodiscard]] std::unique_ptr<team::SymmetricRegion> allocate(const std::string& name, std::uint64_t clients,
+                                                                std::uint64_t more_bytes);
+  [[nodiscard]] Place place(team::Rank client, std::uint32_t session, kv::ServerNumber server) const;
+  [[nodiscard]] kv::MailboxEnd end(team::Rank other, const Place& place);
+  [[nodiscard]] kv::MailboxEnd end_of_server(std::uint32_t session, kv::ServerNumber server);
   [[nodiscard]] std::uint64_t bell_offset() const;
 
-  Team& team_;
+  team::Team& team_;
   const TransportOptions options_;
-  std::unique_ptr<SymmetricRegion> of_servers_;  ///< of their sessions, and behind them what wakes a server
-  std::vector<std::unique_ptr<SymmetricRegion>> by_session_;  ///< apart: a waiter in one is woken with it alone
+  std::unique_ptr<team::SymmetricRegion> of_servers_;  ///< of their sessions, and behind them what wakes a server
+  std::vector<std::unique_ptr<team::SymmetricRegion>> by_session_;  ///< apart: a waiter in one is woken with it alone
 };
 
-}  // namespace farside::kv
+}  // namespace farside::kv_baselines
