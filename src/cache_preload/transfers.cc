@@ -51,6 +51,7 @@ long write_to(const End& end, const std::byte* bytes, std::size_t count, std::si
 }
 
 // Whether the kernel may make the copy without moving a byte through this host: by sharing extents, or on the server.
+// FUSE is not among them: for a server that copies nothing by itself the kernel would read the file.
 bool may_copy_itself(int fd) {
   constexpr std::uint32_t kTypes[] = {0x9123683e,   // btrfs
                                       0x58465342,   // xfs
@@ -61,8 +62,7 @@ bool may_copy_itself(int fd) {
                                       0x6969,       // nfs
                                       0xff534d42,   // cifs
                                       0xfe534d42,   // smb2
-                                      0x00c36400,   // ceph
-                                      0x65735546};  // FUSE, whose server may
+                                      0x00c36400};  // ceph
   struct statfs64 found {};
   if (system_call(SYS_fstatfs, fd, &found) != 0) return false;
   return std::ranges::find(kTypes, static_cast<std::uint32_t>(found.f_type)) != std::end(kTypes);
