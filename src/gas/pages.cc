@@ -247,7 +247,10 @@ PageAccess::PageAccess(PageAccess&&) noexcept = default;
 PageAccess& PageAccess::operator=(PageAccess&&) noexcept = default;
 
 const Pages& PageAccess::pages() const noexcept { return impl_->pages; }
-Channel& PageAccess::channel() noexcept { return impl_->accessor.channel(); }
+Channel& PageAccess::channel() {
+  impl_->check_closed();
+  return impl_->accessor.channel();
+}
 
 Ended PageAccess::get(const PagePart& part, Deadline deadline) {
   impl_->check_closed();

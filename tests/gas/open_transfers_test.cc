@@ -174,6 +174,7 @@ TEST(OpenTransfers, AreNoTimeForOtherCalls) {
           (void)array.locality({0, 20}, located);
         },
         [&] { (void)array.pin(3); },
+        [&] { (void)array.pages().channel(); },
         [&] { array[3] = 1; },
         [&] {
           (void)gas::get_patch(array, gas::Shape<2>{8, 8}, gas::Patch<2>{{0, 0}, {2, 2}}, std::span(some).first(4));

@@ -114,8 +114,9 @@ class PageAccess {
   PageAccess& operator=(PageAccess&&) noexcept;
 
   [[nodiscard]] const Pages& pages() const noexcept;
-  /// The channel that this posts through; for other work of the same thread between calls.
-  [[nodiscard]] Channel& channel() noexcept;
+  /// The channel that this posts through; for other work of the same thread between calls. Not while transfers are open
+  /// (UsageError): a flush would take the report of a lost link, which `finish` has to give.
+  [[nodiscard]] Channel& channel();
 
   // Transfers. UsageError is thrown for pages that there are not, and for a get or put that is not within one.
 
