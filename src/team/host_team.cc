@@ -62,8 +62,10 @@ void HostTeam::form(const BootstrapMaker& make_bootstrap) {
   connect_all(deadline);
   arrivals_ = gather_region(fabric_->create_region("team arrivals", arrival_offset(size())), deadline);
   channel_ = fabric_->open_channel();
-  loop_.post([this] {
-    for (Rank rank = 0; rank < size(); ++rank) watch_process(rank);
+  loop_.post([this, gone = gone_ranks()] {
+    for (Rank rank = 0; rank < size(); ++rank) {
+      if (!gone.contains(rank)) watch_process(rank);
+    }
   });
   if (comes_back) return;  // the others do not wait for it
 
@@ -277,7 +279,8 @@ void HostTeam::watch_process(Rank rank, Backoff<std::chrono::milliseconds> backo
   ProcessId id;
   {
     const MutexLock lock(membership_);
-    if (rank == this->rank() || !on_this_host(rank) || gone_.contains(rank)) return;
+    // A rank that was lost meanwhile is watched, too: has_died waits for the end of its process.
+    if (rank == this->rank() || !on_this_host(rank)) return;
     id = cards_[rank].process;
   }
   Fd& process = processes_[rank];

@@ -96,6 +96,10 @@ class HostTeam final : public Team {
   }
   [[nodiscard]] bool is_cut_off() const NO_THREAD_SAFETY_ANALYSIS { return is_cut_off_; }
   void replace_member(Rank rank, const std::vector<std::string>& blobs);
+  [[nodiscard]] std::set<Rank> gone_ranks() {
+    const MutexLock lock(membership_);
+    return gone_;
+  }
   /// Tries again after `pause`, doubled each time, when it cannot watch: the process may live.
   void watch_process(Rank rank, Backoff<std::chrono::milliseconds> backoff = {team::time_limits::kFirstPause,
                                                                               team::time_limits::kMaxPause});
