@@ -40,20 +40,21 @@ void* place_for(std::size_t bytes) {
 
 }  // namespace
 
-Mapping::Mapping(const Fd& file, std::size_t bytes, Access access) : bytes_(bytes) {
-  const int protection = access == Access::read_only ? PROT_READ : PROT_READ | PROT_WRITE;
+// What was mapped is unmapped when a later step throws: the object is complete after the first constructor.
+Mapping::Mapping(const Fd& file, std::size_t bytes, Access access) : Mapping() {
+  const auto expect = [&](bool is_done) {
+    if (is_done) return;
+    throw errno_error("map shared memory of " + format_bytes(bytes), "descriptor " + std::to_string(file.get()),
+                      "check ulimit -v and the machine's free memory");
+  };
   const bool is_private = access == Access::private_to_process;
-  void* base = ::mmap(place_for(bytes), bytes, is_private ? PROT_NONE : protection, MAP_SHARED, file.get(), 0);
-  const bool is_mapped = base != MAP_FAILED;  // NOLINT(performance-no-int-to-ptr): the system's own macro
-  if (is_mapped) base_ = static_cast<std::byte*>(base);
-  // A child of a fork before the second of these calls has a mapping that it cannot use.
-  const bool is_kept =
-      is_private && is_mapped && ::madvise(base, bytes, MADV_DONTFORK) == 0 && ::mprotect(base, bytes, protection) == 0;
-  if (is_mapped && (is_kept || !is_private)) return;
-  Error error = errno_error("map shared memory of " + format_bytes(bytes), "descriptor " + std::to_string(file.get()),
-                            "check ulimit -v and the machine's free memory");
-  if (is_mapped) ::munmap(base, bytes);
-  throw error;
+  const int protection = access == Access::read_only ? PROT_READ : PROT_READ | PROT_WRITE;
+  void* const base = ::mmap(place_for(bytes), bytes, is_private ? PROT_NONE : protection, MAP_SHARED, file.get(), 0);
+  expect(base != MAP_FAILED);  // NOLINT(performance-no-int-to-ptr): the system's own macro
+  base_ = static_cast<std::byte*>(base);
+  bytes_ = bytes;
+  // A child of a fork before the first of these calls has a mapping that it cannot use.
+  if (is_private) expect(::madvise(base, bytes, MADV_DONTFORK) == 0 && ::mprotect(base, bytes, protection) == 0);
 }
 
 bool Mapping::blank() noexcept {
