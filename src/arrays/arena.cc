@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "farside/base/rounding.h"
+
 #include "base/assert.h"
 
 namespace farside::arrays {
@@ -16,7 +18,7 @@ constexpr std::size_t kBatchPlaces = 8;
 }  // namespace
 
 Block::Place Arena::take(std::uint64_t bytes) {
-  bytes = std::max(kLine, (bytes + kLine - 1) / kLine * kLine);
+  bytes = std::max(kLine, round_up(bytes, kLine));
   const bool worth_a_barrier = open_.bytes >= kBatchBytes || open_.places.size() >= kBatchPlaces;
   if (worth_a_barrier || limits_.strict) close_batch();
   while (closed_.size() > (limits_.strict ? 0 : kUnderWay)) free_oldest();
