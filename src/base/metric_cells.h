@@ -1,8 +1,7 @@
 // metric_cells.h — the words that counters and histograms count in: each thread has its own.
 //
-//   Chunk        the cells of one histogram, or of up to 224 counters; a thread allocates one when it first counts
-//   there ChunkTable   a thread's chunks, by numbers that are the same in all threads; null: the thread has not counted
-//   there
+// - Chunk: the cells of one histogram, or of up to 224 counters. A thread allocates one when it first counts there.
+// - ChunkTable: a thread's chunks, by numbers that are the same in all threads; null where it has not counted.
 //
 // A cell is written by its thread alone, without a locked instruction, and read by others. The table that a thread has
 // before its first count, and the one it has after its end, are empty: counting then takes the slow path.
