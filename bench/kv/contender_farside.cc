@@ -14,9 +14,9 @@
 #include "bench/harness/seat.h"
 #include "bench/kv/clients.h"
 #include "kv/contention.h"
-#include "kv_baselines/in_team.h"
 #include "kv_baselines/locking/locking_handler.h"
 #include "kv_baselines/locking/locking_session.h"
+#include "kv_baselines/team_store.h"
 
 namespace farside::bench {
 namespace {
@@ -45,7 +45,7 @@ kv_baselines::TransportOptions transport_of(const std::string& name, team::Rank 
 
 class RampClient final : public KvClient {
  public:
-  RampClient(const Fabric& fabric, std::unique_ptr<kv_baselines::TeamSession> session)
+  RampClient(const Fabric& fabric, std::unique_ptr<kv::SessionStack> session)
       : fabric_(fabric), session_(std::move(session)) {}
 
   void read(std::span<const std::string_view> keys) override {
@@ -75,7 +75,7 @@ class RampClient final : public KvClient {
   [[nodiscard]] Deadline patience() const { return fabric_.in(std::chrono::seconds(30)); }
 
   const Fabric& fabric_;
-  std::unique_ptr<kv_baselines::TeamSession> session_;
+  std::unique_ptr<kv::SessionStack> session_;
   std::vector<kv::Got> got_;
   std::vector<kv::Write> writes_;
 };
@@ -184,7 +184,7 @@ class Crowd {
 
 void run_ramp(Job& job, const Arguments& arguments) {
   const kv_baselines::TransportOptions transport = transport_of(arguments.transport, job.servers());
-  kv_baselines::InTeamOptions options;
+  kv_baselines::TeamStoreOptions options;
   options.servers = transport.servers;
   options.first_server = transport.first_server;
   options.sessions = transport.sessions;
@@ -192,7 +192,7 @@ void run_ramp(Job& job, const Arguments& arguments) {
   options.waking = transport.waking;
   options.store.bytes = std::uint64_t{3} << 30U;
   options.store.grace = std::chrono::milliseconds(arguments.grace_ms);
-  kv_baselines::InTeam store(job.team(), options);
+  kv_baselines::TeamStore store(job.team(), options);
   if (store.serves()) return store.serve_until(job.is_over());
   Crowd<RampClient> crowd([&](std::uint32_t number, kv::ReadWay way) {
     kv::SessionSettings settings;

@@ -9,7 +9,7 @@
 
 #include <gtest/gtest.h>
 
-#include "kv_baselines/in_team.h"
+#include "kv_baselines/team_store.h"
 #include "tests/support/fleet.h"
 #include "tests/support/fleet_team.h"
 #include "tests/support/pool.h"
@@ -39,8 +39,8 @@ std::vector<std::string> keys_of(unsigned client, std::uint64_t set) {
 
 class KvKilledServers : public testing::TestWithParam<SyncPolicy> {
  protected:
-  [[nodiscard]] kv_baselines::InTeamOptions options(team::Rank rank) const {
-    kv_baselines::InTeamOptions options;
+  [[nodiscard]] kv_baselines::TeamStoreOptions options(team::Rank rank) const {
+    kv_baselines::TeamStoreOptions options;
     options.servers = kServers;
     options.store.bytes = 4U << 20U;
     options.patience = std::chrono::milliseconds(100);
@@ -56,7 +56,7 @@ class KvKilledServers : public testing::TestWithParam<SyncPolicy> {
     const Shared<std::atomic<std::uint64_t>> done;
     Fleet fleet(kServers + kClients, [&](Member& me) {
       FleetTeam team(me);
-      kv_baselines::InTeam store(team, options(team.rank()));
+      kv_baselines::TeamStore store(team, options(team.rank()));
       if (store.serves()) return store.serve_until([] { return false; });
       const auto session = store.open_session(0, {});
       write(team, session->session(), team.rank() - kServers, *done);
@@ -82,7 +82,7 @@ class KvKilledServers : public testing::TestWithParam<SyncPolicy> {
     const Shared<std::atomic<bool>> over;
     Fleet fleet(kServers + 1, [&](Member& me) {
       FleetTeam team(me);
-      kv_baselines::InTeam store(team, options(team.rank()));
+      kv_baselines::TeamStore store(team, options(team.rank()));
       if (store.serves()) return store.serve_until([&over] { return over->load(); });
       const auto session = store.open_session(0, {});
       for (unsigned client = 0; client < kClients; ++client) {

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "kv/replication/shipping_ring.h"
-#include "kv_baselines/in_team.h"
+#include "kv_baselines/team_store.h"
 #include "sim/world.h"
 
 namespace farside::sim {
@@ -100,8 +100,8 @@ class KvWorld {
   struct Client {
     std::size_t number;
     team::Rank rank;
-    std::unique_ptr<kv_baselines::TeamSession> with_session{};  ///< null: it has not begun
-    bool finished = false;                                      ///< its work
+    std::unique_ptr<kv::SessionStack> with_session{};  ///< null: it has not begun
+    bool finished = false;                             ///< its work
     bool ended = false;
 
     [[nodiscard]] kv::AtomicSession& session() { return with_session->session(); }
@@ -158,7 +158,7 @@ class KvWorld {
   static constexpr Duration kLimit = std::chrono::seconds(60);
 
   void live(team::Rank rank, const Deed& work, const Deed& look) {
-    auto& side = sides_[rank] = std::make_unique<kv_baselines::InTeam>(world_.team(rank), options(rank));
+    auto& side = sides_[rank] = std::make_unique<kv_baselines::TeamStore>(world_.team(rank), options(rank));
     if (side->serves()) return side->serve_until([this] { return all_living(&Client::ended); });
     Client& client = clients_[rank - seats()];
     client.with_session = side->open_session(0, settings());
@@ -174,7 +174,7 @@ class KvWorld {
     if (scenario_.is_suspected && all_living(&Client::ended)) world_.kill(scenario_.servers - 1);
   }
 
-  [[nodiscard]] kv_baselines::InTeamOptions options(team::Rank rank) {
+  [[nodiscard]] kv_baselines::TeamStoreOptions options(team::Rank rank) {
     const auto reach_again = [this, rank](team::Rank standby) {
       const Duration relink = dice().up_to(scenario_.longest_relink);
       if (relink != Duration::zero()) world_.fabric(rank).sleep(relink);
@@ -280,7 +280,7 @@ class KvWorld {
 
   KvScenario scenario_;
   World world_;
-  std::vector<std::unique_ptr<kv_baselines::InTeam>> sides_;  // by rank
+  std::vector<std::unique_ptr<kv_baselines::TeamStore>> sides_;  // by rank
   std::vector<Client> clients_;
   team::Rank ready_ = 0;
   bool healed_ = false;

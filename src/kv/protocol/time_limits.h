@@ -6,7 +6,6 @@
 #include "farside/kv/types.h"
 
 #include "kv/protocol/lease.h"
-#include "service/time_limits.h"
 
 namespace farside::kv::time_limits {
 
@@ -97,11 +96,8 @@ inline constexpr milliseconds kBetweenGlances{20};
 /// Between two attempts to open a session, or to open a lost one anew.
 inline constexpr seconds kBetweenOpenings{1};
 
-static_assert(farside::service::time_limits::kFirstTry < kTry && kTry < kDefaultTimeout / kPartForOthers,
-              "a session opens without a server that hangs");
+static_assert(kTry < kDefaultTimeout / kPartForOthers, "a session opens without a server that hangs");
 static_assert(kAskStanding <= kTry, "a standby that hangs keeps a session waiting no longer than a server that does");
-static_assert(kConnect < farside::service::time_limits::kHandshake,
-              "a server gives up another one that hangs before the handshake does");
 static_assert(kReplySlice < kFirstSlice && kFirstSlice < kLease, "a lease is renewed while it is valid");
 static_assert(kFirstSlice < kUnresponsive && kUnresponsive < kDefaultTimeout,
               "a session looks for a standby before its server counts as unresponsive, and that before its call ends");

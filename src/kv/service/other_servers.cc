@@ -7,8 +7,12 @@
 
 #include "base/assert.h"
 #include "kv/protocol/time_limits.h"
+#include "service/time_limits.h"
 
 namespace farside::kv {
+
+static_assert(time_limits::kConnect < service::time_limits::kHandshake,
+              "a server gives up another one that hangs before the handshake does");
 
 OtherServers::OtherServers(net::EventLoop& loop, Fabric& fabric, Channel& channel, TaskQueue& tasks,
                            const net::Secret& secret, std::vector<std::string> addresses,

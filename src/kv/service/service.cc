@@ -13,15 +13,6 @@ namespace farside::kv {
 
 namespace {
 
-// Versions that are reclaimed between two looks at what has come.
-constexpr std::size_t kReclaimedAtOnce = 16;
-
-StoreSettings store_settings(const ServiceOptions& options) {
-  StoreSettings settings = options.store;
-  settings.wall = kSystemTime;
-  return settings;
-}
-
 /// Those before it are servers and standbys (ServerLink::peer).
 PeerId first_client(const ServiceOptions& options) {
   return static_cast<PeerId>(options.servers.size() + options.replica.standbys.size());
@@ -37,33 +28,16 @@ Service::Service(const ServiceOptions& options, const net::Secret& pool)
       bells_(fabric_->create_region("kv bells", ServerLink::kBellsBytes)),
       bell_(*fabric_, options.self, *bells_, ServerLink::kBell),
       channel_(fabric_->open_channel()),
-      store_(*fabric_, *channel_, *memory_, store_settings(options)),
-      journal_(open_journal()),
-      logged_(store_, journal_.get()),
-      handler_(logged_),
       inbox_(*fabric_, *channel_, *bells_, 0, options.mailbox),
-      server_(inbox_,
-              [this](std::span<const std::byte> request) -> Inbox::Said {
-                if (!serves()) return Message{};  // no client asks a standby
-                return handler_.answer_or_hold(request);
-              }),
+      server_(*fabric_, *channel_, *memory_, inbox_, settings(), role()),
       tasks_([this] { bell_.ring(); }),
       others_(loop_, *fabric_, *channel_, tasks_, secret_, options.servers, options.replica.standbys,
               options.replica.is_primary_dead, options.mailbox),
-      terminator_(*fabric_, logged_, others_, options.self, options.patience),
       standby_side_(standby_side()),
       clients_(loop_, *fabric_, inbox_, tasks_, secret_, welcome(), first_client(options), options.listen,
                standby_side_ ? &*standby_side_ : nullptr) {
   server_.add_chore([this] { return tasks_.run(); });
-  server_.add_chore([this] { return store_.reclaim(kReclaimedAtOnce) != 0; });
-  if (standby_) server_.add_chore([this] { return follow_primary(); });
-  server_.add_chore([this] { return serves() && terminator_.step(); });
-  server_.add_chore([this] {
-    handler_.keep(inbox_);
-    const bool more_to_do = logged_.step();
-    say_whether_alone();
-    return more_to_do;
-  });
+  server_.ask_others_by(others_);
 }
 
 Service::~Service() {
@@ -74,18 +48,21 @@ Service::~Service() {
 
 // ---- Copies
 
-std::unique_ptr<Journal> Service::open_journal() {
-  if (options_.replica.is_standby) {
-    stand_by();
-    return nullptr;
-  }
-  if (!options_.replica.standbys.empty()) return ship_to_standby();
-  if (!options_.journal) return nullptr;
-  const Partition partition{options_.self, static_cast<ServerNumber>(options_.servers.size())};
-  return std::make_unique<FileJournal>(*options_.journal, partition, store_);
+PartitionSettings Service::settings() const {
+  PartitionSettings settings{.partition = {options_.self, static_cast<ServerNumber>(options_.servers.size())},
+                             .store = options_.store,
+                             .patience = options_.patience};
+  settings.store.wall = kSystemTime;
+  return settings;
 }
 
-std::unique_ptr<Journal> Service::ship_to_standby() {
+ServerRole Service::role() {
+  if (options_.replica.is_standby) return stand_by();
+  if (!options_.replica.standbys.empty()) return ship_to_standby();
+  return SoleServer{options_.journal};
+}
+
+PrimaryServer Service::ship_to_standby() {
   const auto deadline = net::SetupClock::now() + options_.replica.limit;
   while (to_standby_ == nullptr) {
     try {
@@ -97,11 +74,10 @@ std::unique_ptr<Journal> Service::ship_to_standby() {
   }
   to_standby_->join(*fabric_, *channel_, nullptr, deadline);
   standbys_ring_ = to_standby_->ship(deadline);
-  auto shipping = std::make_unique<ShippingJournal>(
-      *fabric_, *channel_, ShippingJournal::Way{standbys_ring_.get(), to_standby_->bell()},
-      [this] { return options_.replica.is_standby_dead(options_.self); }, [this] { return reach_standby_again(); });
-  shipping_ = shipping.get();
-  return shipping;
+  return {.standby = {standbys_ring_.get(), to_standby_->bell()},
+          .is_standby_dead = [this] { return options_.replica.is_standby_dead(options_.self); },
+          .reach_again = [this] { return reach_standby_again(); },
+          .note_alone = [this](bool standby_gave_up) { note_alone(standby_gave_up); }};
 }
 
 // The process at the standby's address that holds the pool's secret names itself; the socket is not needed any more.
@@ -119,33 +95,43 @@ std::optional<ShippingJournal::Way> Service::reach_standby_again() {
   return ShippingJournal::Way{standbys_ring_.get(), to_standby_->bell()};
 }
 
-void Service::stand_by() {
+void Service::note_alone(bool standby_gave_up) {
+  bells_->word<ControlWord>(ServerLink::kAlone).store(1);  // for which clients wait
+  to_standby_->mark_lost();                                // nothing of its memory is mapped any more
+  const std::string what = standby_gave_up ? " has given up, as the log of its node says in detail;" : " is gone;";
+  log::warn("the standby of server " + std::to_string(options_.self) + what + " its keys have one copy now");
+}
+
+StandbyServer Service::stand_by() {
   ring_ = fabric_->create_region("kv changes of the primary", options_.replica.ring_bytes);
-  const auto cut_off = [this](PeerId peer) {
-    log::warn("the standby of server " + std::to_string(options_.self) + " cut off a client that does not answer");
-    const bool has_none = fabric_->revoke(peer, fabric_->in(time_limits::kTakeAccess)) == Outcome::done;
-    if (!has_none) log::warn("and it could not in time; it serves when the client has ended");
-    return has_none;
-  };
   std::optional<EpochWords::Leases> leases;
   if (options_.remote_peers) leases = EpochWords::Leases{bells_->word<ControlWord>(ServerLink::kEpoch)};
-  words_.emplace(*fabric_, *channel_, leases, cut_off);
-  standby_.emplace(
-      *channel_, *ring_, store_, options_.self, *words_,
-      [this] { return options_.replica.is_primary_dead(options_.self); }, [this] { return take_primarys_access(); });
+  return {.ring = *ring_,
+          .leases = leases,
+          .cut_off = [this](PeerId client) { return cut_off(client); },
+          .is_primary_dead = [this] { return options_.replica.is_primary_dead(options_.self); },
+          .take_primarys_access = [this] { return take_primarys_access(); },
+          .note_given_up = [this](std::string_view flaw) { note_given_up(flaw); }};
 }
 
 std::optional<StandbySide> Service::standby_side() {
-  if (!standby_) return std::nullopt;
+  if (!options_.replica.is_standby) return std::nullopt;
   return StandbySide{.ring = *ring_,
-                     .words = *words_,
-                     .serves = [this] { return standby_->serves(); },
+                     .words = server_.epoch_words(),
+                     .serves = [this] { return server_.serves(); },
                      .note_primary =
                          [this](PeerId peer, StandbySide::PrimaryIs what) {
                            const bool has_left =
                                what == StandbySide::PrimaryIs::leaving || (primary_ && primary_->has_left);
                            primary_ = {peer, what, has_left};
                          }};
+}
+
+bool Service::cut_off(PeerId client) {
+  log::warn("the standby of server " + std::to_string(options_.self) + " cut off a client that does not answer");
+  const bool has_none = fabric_->revoke(client, fabric_->in(time_limits::kTakeAccess)) == Outcome::done;
+  if (!has_none) log::warn("and it could not in time; it serves when the client has ended");
+  return has_none;
 }
 
 // One that is about to end is let: a process that is killed is taken for one that failed.
@@ -164,25 +150,10 @@ bool Service::take_primarys_access() {
   return true;
 }
 
-void Service::say_whether_alone() {
-  if (shipping_ == nullptr || !shipping_->is_alone()) return;
-  const bool has_given_up = shipping_->standby_gave_up();
-  shipping_ = nullptr;
-  bells_->word<ControlWord>(ServerLink::kAlone).store(1);  // for which clients wait
-  to_standby_->mark_lost();                                // nothing of its memory is mapped any more
-  const std::string what = has_given_up ? " has given up, as the log of its node says in detail;" : " is gone;";
-  log::warn("the standby of server " + std::to_string(options_.self) + what + " its keys have one copy now");
-}
-
-bool Service::follow_primary() {
-  const bool had_given_up = standby_->has_given_up();
-  const bool was_busy = standby_->step();
-  if (standby_->has_given_up() && !had_given_up) {
-    log::error("the standby of server " + std::to_string(options_.self) +
-               " has given up: " + std::string(standby_->flaw()) + "; what that server has is not kept here any more");
-    bells_->word<ControlWord>(ServerLink::kGaveUp).store(1);
-  }
-  return was_busy;
+void Service::note_given_up(std::string_view flaw) {
+  log::error("the standby of server " + std::to_string(options_.self) + " has given up: " + std::string(flaw) +
+             "; what that server has is not kept here any more");
+  bells_->word<ControlWord>(ServerLink::kGaveUp).store(1);
 }
 
 Welcome Service::welcome() const {

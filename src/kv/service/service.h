@@ -8,22 +8,18 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "farside/fabric/fabric.h"
 
 #include "base/task_queue.h"
 #include "base/throttled_log.h"
-#include "kv/journal/file_journal.h"
 #include "kv/mailbox/mailbox_inbox.h"
 #include "kv/protocol/time_limits.h"
-#include "kv/replication/shipping_journal.h"
-#include "kv/replication/standby.h"
-#include "kv/server/request_handler.h"
-#include "kv/server/server.h"
-#include "kv/server/terminator.h"
 #include "kv/service/clients.h"
 #include "kv/service/other_servers.h"
+#include "kv/service/partition_server.h"
 #include "net/event_loop.h"
 #include "net/secret.h"
 #include "service/service_fabric.h"
@@ -68,16 +64,16 @@ class Service {
 
  private:
   [[nodiscard]] Welcome welcome() const;
-  [[nodiscard]] std::unique_ptr<Journal> open_journal();
-  [[nodiscard]] std::unique_ptr<Journal> ship_to_standby();
+  [[nodiscard]] PartitionSettings settings() const;
+  [[nodiscard]] ServerRole role();
+  [[nodiscard]] PrimaryServer ship_to_standby();
   [[nodiscard]] std::optional<ShippingJournal::Way> reach_standby_again();
-  [[nodiscard]] std::optional<StandbySide> standby_side();
-  void stand_by();
+  void note_alone(bool standby_gave_up);
+  [[nodiscard]] StandbyServer stand_by();
+  [[nodiscard]] bool cut_off(PeerId client);
   [[nodiscard]] bool take_primarys_access();
-  void say_whether_alone();
-  /// As a standby.
-  bool follow_primary();
-  [[nodiscard]] bool serves() const { return !standby_ || standby_->serves(); }
+  void note_given_up(std::string_view flaw);
+  [[nodiscard]] std::optional<StandbySide> standby_side();
 
   const ServiceOptions options_;
   const net::Secret secret_;
@@ -86,16 +82,12 @@ class Service {
   std::unique_ptr<Region> bells_;
   service::OwnBell bell_;
   std::unique_ptr<Channel> channel_;  ///< of the thread that serves
-  Store store_;
   // For a primary that has a standby.
   std::unique_ptr<ServerLink> to_standby_;
   std::unique_ptr<RemoteRegion> standbys_ring_;
-  const ShippingJournal* shipping_ = nullptr;
   ThrottledLog log_;
   // For a standby.
   std::unique_ptr<Region> ring_;
-  std::optional<EpochWords> words_;
-  std::optional<Standby> standby_;
   struct Primary {
     PeerId peer;
     StandbySide::PrimaryIs is;
@@ -103,15 +95,11 @@ class Service {
   };
   std::optional<Primary> primary_;  ///< once it ships
   std::optional<Time> dead_since_;  ///< it was told to be
-  std::unique_ptr<Journal> journal_;
-  LoggedStore logged_;
-  RequestHandler handler_;
   MailboxInbox inbox_;
-  Server server_;
+  PartitionServer server_;
   TaskQueue tasks_;
   net::EventLoop loop_;
   OtherServers others_;
-  Terminator terminator_;
   const std::optional<StandbySide> standby_side_;
   Clients clients_;
 };

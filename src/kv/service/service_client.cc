@@ -13,12 +13,15 @@
 #include "kv/replication/standby.h"
 #include "kv/service/system_time.h"
 #include "service/service_fabric.h"
+#include "service/time_limits.h"
 
 namespace farside::kv {
 
 namespace {
 
 using net::SetupClock;
+
+static_assert(service::time_limits::kFirstTry < time_limits::kTry, "an attempt ends within the time for its server");
 
 constexpr std::string_view kNoCopyLeft =
     "its node is gone, and its standby, on the next node, had given up before, as the log of that one says; so no copy "
@@ -45,7 +48,7 @@ SessionLinks::SessionLinks(Fabric& fabric, PoolLinks links, Waking waking, Setup
   const std::uint64_t ring_bytes = shape().ring_bytes();
   std::vector<std::shared_ptr<ServerLink>> seats;
   for (const PartitionLinks& each : links_.partitions) seats.push_back(each.primary);
-  if (links_.epochs != nullptr) {
+  if (have_standbys()) {
     for (const PartitionLinks& each : links_.partitions) seats.push_back(each.standby);
   }
   rings_ = fabric.create_region("kv replies", seats.size() * ring_bytes);
@@ -117,7 +120,7 @@ std::vector<MailboxEnd> SessionLinks::ends() const {
 }
 
 std::unique_ptr<Homes> SessionLinks::homes(Fabric& fabric, Channel& channel) const {
-  if (links_.epochs == nullptr) return nullptr;
+  assert_that(have_standbys(), "without standbys a partition has one server for good");
   std::vector<Homes::Home> homes;
   for (ServerNumber partition = 0; partition < links_.partitions.size(); ++partition) {
     const auto& [primary, standby] = links_.partitions[partition];
@@ -142,15 +145,21 @@ std::unique_ptr<Homes> SessionLinks::homes(Fabric& fabric, Channel& channel) con
   return std::make_unique<Homes>(fabric, channel, std::move(homes), how_is_standby);
 }
 
-SessionParts::SessionParts(Fabric& fabric, PoolLinks to, const SessionSettings& settings, Waking waking,
-                           SetupClock::time_point deadline)
-    : links(fabric, std::move(to), waking, deadline),
-      channel(fabric.open_channel()),
-      seats(fabric, *channel, links.ends(), links.shape(), waking),
-      homes(links.homes(fabric, *channel)),
-      homed(homes == nullptr ? std::nullopt : std::optional<HomedRequests>(std::in_place, fabric, *homes, seats)),
-      session(fabric, *channel, homed ? static_cast<Requests&>(*homed) : seats,
-              homes == nullptr ? links.memories() : homes->memories(), settings, {}, homes.get()) {}
+namespace {
+
+SessionStack stack_over(const SessionLinks& links, Fabric& fabric, const SessionSettings& settings, Waking waking) {
+  auto channel = fabric.open_channel();
+  auto seats = std::make_unique<MailboxRequests>(fabric, *channel, links.ends(), links.shape(), waking);
+  if (!links.have_standbys()) return {fabric, std::move(channel), std::move(seats), links.memories(), settings};
+  auto homes = links.homes(fabric, *channel);
+  return {fabric, std::move(channel), std::move(seats), std::move(homes), settings};
+}
+
+}  // namespace
+
+LinkedSession::LinkedSession(Fabric& fabric, PoolLinks to, const SessionSettings& settings, Waking waking,
+                             SetupClock::time_point deadline)
+    : links(fabric, std::move(to), waking, deadline), stack(stack_over(links, fabric, settings, waking)) {}
 
 std::optional<std::uint32_t> ServiceSession::lost_server_of(std::string_view key) const {
   const ServerNumber server = server_of(key);
@@ -219,7 +228,7 @@ std::unique_ptr<Session> ServiceClient::open_session(const SessionOptions& optio
     try {
       return std::make_unique<ServiceSession>(
           *fabric_, std::move(links), settings, options.waking, options.time_out,
-          end_of_try(std::max(until, SetupClock::now() + farside::service::time_limits::kFirstTry)));
+          end_of_try(std::max(until, SetupClock::now() + service::time_limits::kFirstTry)));
     } catch (const Error&) {
       if (epochs_ == nullptr || SetupClock::now() > deadline) throw;
     }

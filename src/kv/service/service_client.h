@@ -14,8 +14,7 @@
 #include "farside/kv/client.h"
 
 #include "base/mutex.h"
-#include "kv/client/atomic_session.h"
-#include "kv/client/homed_requests.h"
+#include "kv/client/session_stack.h"
 #include "kv/mailbox/mailbox.h"
 #include "kv/service/server_link.h"
 #include "kv/timed_session.h"
@@ -51,9 +50,10 @@ class SessionLinks {
   /// The ends of the servers' mailboxes, then of the standbys'.
   [[nodiscard]] std::vector<MailboxEnd> ends() const;
   [[nodiscard]] const MailboxShape& shape() const noexcept { return links_.shape; }
-  /// The servers of the partitions; without standbys, for good.
+  [[nodiscard]] bool have_standbys() const noexcept { return links_.epochs != nullptr; }
+  /// Requires: there are standbys. Which server has each partition.
   [[nodiscard]] std::unique_ptr<Homes> homes(Fabric& fabric, Channel& channel) const;
-  [[nodiscard]] ServerMemories memories() const noexcept { return memories_; }
+  [[nodiscard]] const std::vector<ServerMemory>& memories() const noexcept { return memories_; }
   [[nodiscard]] ServerNumber partitions() const { return static_cast<ServerNumber>(links_.partitions.size()); }
   /// Neither the primary nor the standby is connected to any more.
   [[nodiscard]] bool is_lost(ServerNumber partition) const;
@@ -79,25 +79,21 @@ class SessionLinks {
   std::vector<ServerMemory> memories_;  ///< of the primaries
 };
 
-/// A session's parts, made before it is one.
-struct SessionParts {
-  SessionParts(Fabric& fabric, PoolLinks to, const SessionSettings& settings, Waking waking,
-               net::SetupClock::time_point deadline);
+/// Base of ServiceSession: made before its other base, TimedSession, which needs the session.
+struct LinkedSession {
+  LinkedSession(Fabric& fabric, PoolLinks to, const SessionSettings& settings, Waking waking,
+                net::SetupClock::time_point deadline);
 
   SessionLinks links;
-  std::unique_ptr<Channel> channel;
-  MailboxRequests seats;
-  std::unique_ptr<Homes> homes;  ///< null: there are no standbys
-  std::optional<HomedRequests> homed;
-  AtomicSession session;
+  SessionStack stack;
 };
 
-class ServiceSession final : private SessionParts, public TimedSession {
+class ServiceSession final : private LinkedSession, public TimedSession {
  public:
   ServiceSession(Fabric& fabric, PoolLinks to, const SessionSettings& settings, Waking waking,
                  std::chrono::milliseconds time_out, net::SetupClock::time_point deadline)
-      : SessionParts(fabric, std::move(to), settings, waking, deadline),
-        TimedSession(fabric, SessionParts::session, time_out) {}
+      : LinkedSession(fabric, std::move(to), settings, waking, deadline),
+        TimedSession(fabric, stack.session(), time_out) {}
 
   [[nodiscard]] std::optional<std::uint32_t> lost_server_of(std::string_view key) const override;
   [[nodiscard]] bool has_lost_server() const override { return links.has_lost_any(); }

@@ -1,6 +1,6 @@
 // A store among real processes: two servers, two clients of two sessions each. What clients saw is recorded and judged;
 // and reads go on while the servers are stopped.
-#include "kv_baselines/in_team.h"
+#include "kv_baselines/team_store.h"
 
 #include <atomic>
 #include <csignal>
@@ -38,8 +38,8 @@ struct Way {
   Waking waking = Waking::doorbell;
 };
 
-kv_baselines::InTeamOptions options(const Way& way) {
-  kv_baselines::InTeamOptions options;
+kv_baselines::TeamStoreOptions options(const Way& way) {
+  kv_baselines::TeamStoreOptions options;
   options.servers = kServers;
   options.sessions = kSessions;
   options.store.bytes = 16U << 20U;
@@ -52,7 +52,7 @@ kv_baselines::InTeamOptions options(const Way& way) {
 template <class Work>
 void take_part(Member& me, const Way& way, const Shared<std::atomic<int>>& busy, Work work) {
   FleetTeam team(me);
-  kv_baselines::InTeam store(team, options(way));
+  kv_baselines::TeamStore store(team, options(way));
   if (store.serves()) {
     store.serve_until([&busy] { return busy->load() == 0; });
   } else {
@@ -112,7 +112,7 @@ TEST_P(AStoreInATeam, ShowsAReadAtomicHistory) {
   const Shared<std::atomic<int>> busy;
   *busy = 2;
   Fleet fleet(kServers + 2, [&](Member& me) {
-    take_part(me, GetParam(), busy, [&](team::Team& team, kv_baselines::InTeam& store) {
+    take_part(me, GetParam(), busy, [&](team::Team& team, kv_baselines::TeamStore& store) {
       std::vector<std::jthread> threads;
       for (std::uint32_t number = 0; number < kSessions; ++number) {
         threads.emplace_back([&, number] {
@@ -143,7 +143,7 @@ TEST(AStoreInATeamOfOneHost, IsReadWhileItsServersAreStopped) {
   *busy = 1;
   const Shared<std::atomic<int>> stage;  // 1: all is known; 2: the servers are stopped; 3: all was read
   Fleet fleet(kServers + 1, [&](Member& me) {
-    take_part(me, Way{}, busy, [&](team::Team& team, kv_baselines::InTeam& store) {
+    take_part(me, Way{}, busy, [&](team::Team& team, kv_baselines::TeamStore& store) {
       const auto soon = [&team] { return team.fabric().in(std::chrono::seconds(30)); };
       SessionSettings settings;
       const auto cells = store.open_session(0, settings);

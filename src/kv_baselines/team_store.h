@@ -1,4 +1,4 @@
-// in_team.h — a store within a team: its first ranks serve, the others have sessions. Everything that servers and
+// team_store.h — a store within a team: its first ranks serve, the others have sessions. Everything that servers and
 // clients need of each other's memory is allocated by all ranks together.
 #pragma once
 
@@ -10,20 +10,14 @@
 
 #include "farside/team/team.h"
 
-#include "kv/client/atomic_session.h"
-#include "kv/client/homed_requests.h"
-#include "kv/journal/file_journal.h"
-#include "kv/replication/shipping_journal.h"
-#include "kv/replication/standby.h"
-#include "kv/server/request_handler.h"
-#include "kv/server/server.h"
-#include "kv/server/terminator.h"
+#include "kv/client/session_stack.h"
+#include "kv/service/partition_server.h"
 #include "kv_baselines/transports/team_transport.h"
 
 namespace farside::kv_baselines {
 
 /// The same on all ranks, but for the journal's directory.
-struct InTeamOptions {
+struct TeamStoreOptions {
   kv::ServerNumber servers = 1;  ///< ranks that follow each other
   std::uint32_t copies = 1;      ///< 2: as many ranks follow these, a standby of each
   team::Rank first_server = 0;
@@ -50,43 +44,25 @@ struct InTeamOptions {
   [[nodiscard]] kv::ServerNumber seats() const { return servers * copies; }
 };
 
-/// A session with all that it stands on.
-class TeamSession {
- public:
-  TeamSession(Fabric& fabric, std::unique_ptr<Channel> channel, std::unique_ptr<kv::Requests> requests,
-              std::vector<kv::ServerMemory> memories, const kv::SessionSettings& settings, const kv::KvRules& rules);
-  /// Over servers that have standbys.
-  TeamSession(Fabric& fabric, std::unique_ptr<Channel> channel, std::unique_ptr<kv::MailboxRequests> seats,
-              std::unique_ptr<kv::Homes> homes, const kv::SessionSettings& settings, const kv::KvRules& rules);
-
-  [[nodiscard]] kv::AtomicSession& session() noexcept { return session_; }
-
- private:
-  std::unique_ptr<Channel> channel_;
-  std::vector<kv::ServerMemory> memories_;
-  std::unique_ptr<kv::Homes> homes_;
-  std::unique_ptr<kv::MailboxRequests> seats_;
-  std::unique_ptr<kv::Requests> requests_;
-  kv::AtomicSession session_;
-};
-
-class InTeam {
+class TeamStore {
  public:
   /// Collective; returns when all servers can be asked.
-  InTeam(team::Team& team, const InTeamOptions& options);
+  TeamStore(team::Team& team, const TeamStoreOptions& options);
 
   [[nodiscard]] bool serves() const { return transport_.serves(team_.rank()); }
   /// On a rank that serves: until `ended`, which is asked now and then.
   void serve_until(const std::function<bool()>& ended);
   /// On a rank that is a standby: it could not follow its primary.
-  [[nodiscard]] bool has_given_up() const { return standby_ != nullptr && standby_->has_given_up(); }
+  [[nodiscard]] bool has_given_up() const { return server_ != nullptr && server_->has_given_up(); }
   /// On another rank: its session `number`, below `sessions`. Once.
-  [[nodiscard]] std::unique_ptr<TeamSession> open_session(std::uint32_t number, kv::SessionSettings settings);
+  [[nodiscard]] std::unique_ptr<kv::SessionStack> open_session(std::uint32_t number, kv::SessionSettings settings);
 
  private:
   void begin_to_serve();
-  void open_journal();
-  void begin_to_stand_by();
+  [[nodiscard]] kv::ServerRole role();
+  [[nodiscard]] kv::PrimaryServer ship_to_standby();
+  [[nodiscard]] kv::StandbyServer stand_by();
+  void tell_at_promotion(kv::EpochWords& words);
   void reach_other_servers();
   [[nodiscard]] kv::ServerMemory read_head(kv::ServerNumber seat);
   /// For a session, with where the servers' memories are.
@@ -110,7 +86,7 @@ class InTeam {
   }
 
   team::Team& team_;
-  InTeamOptions options_;
+  TeamStoreOptions options_;
   std::unique_ptr<team::SymmetricRegion> memory_;
   TeamTransport transport_;
   std::unique_ptr<team::SymmetricRegion> rings_;  ///< where the primary of a standby writes its changes
@@ -118,19 +94,11 @@ class InTeam {
       epochs_;  ///< of each partition; then, with leases, of each that its primary is alone
   // State of a rank that serves.
   std::unique_ptr<Channel> channel_;
-  std::unique_ptr<kv::Store> store_;
-  std::unique_ptr<kv::Journal> journal_;
-  const kv::ShippingJournal* shipping_ = nullptr;
-  std::unique_ptr<kv::EpochWords> words_;
-  std::unique_ptr<kv::Standby> standby_;
-  std::unique_ptr<kv::LoggedStore> logged_;
-  std::unique_ptr<kv::RequestHandler> handler_;
   std::unique_ptr<kv::Inbox> inbox_;
   std::unique_ptr<kv::Homes> homes_;
   std::unique_ptr<kv::MailboxRequests> to_seats_;
   std::unique_ptr<kv::Requests> to_servers_;
-  std::unique_ptr<kv::Terminator> terminator_;
-  std::unique_ptr<kv::Server> server_;
+  std::unique_ptr<kv::PartitionServer> server_;
 };
 
 }  // namespace farside::kv_baselines

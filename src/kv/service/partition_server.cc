@@ -1,0 +1,84 @@
+#include "kv/service/partition_server.h"
+
+#include <span>
+#include <utility>
+
+#include "base/assert.h"
+
+namespace farside::kv {
+
+namespace {
+
+// Versions that are reclaimed between two looks at what has come.
+constexpr std::size_t kReclaimedAtOnce = 16;
+
+}  // namespace
+
+PartitionServer::PartitionServer(Fabric& fabric, Channel& channel, const Region& memory, Inbox& inbox,
+                                 const PartitionSettings& settings, const ServerRole& role)
+    : fabric_(fabric),
+      channel_(channel),
+      settings_(settings),
+      store_(fabric, channel, memory, settings.store, settings.rules),
+      journal_(std::visit([this](const auto& each) { return begin(each); }, role)),
+      logged_(store_, journal_.get()),
+      handler_(logged_),
+      server_(inbox, [this](std::span<const std::byte> request) -> Inbox::Said {
+        if (!serves()) return Message{};  // no client asks a standby
+        return handler_.answer_or_hold(request);
+      }) {
+  server_.add_chore([this] { return store_.reclaim(kReclaimedAtOnce) != 0; });
+  if (standby_) server_.add_chore([this] { return follow_primary(); });
+  server_.add_chore([this, &inbox] {
+    handler_.keep(inbox);
+    const bool more_to_do = logged_.step();
+    see_whether_alone();
+    return more_to_do;
+  });
+}
+
+std::unique_ptr<Journal> PartitionServer::begin(const SoleServer& role) {
+  if (!role.journal) return nullptr;
+  return std::make_unique<FileJournal>(*role.journal, settings_.partition, store_);
+}
+
+std::unique_ptr<Journal> PartitionServer::begin(const PrimaryServer& role) {
+  auto shipping = std::make_unique<ShippingJournal>(fabric_, channel_, role.standby, role.is_standby_dead,
+                                                    role.reach_again, settings_.replica_rules, role.timeouts);
+  shipping_ = shipping.get();
+  note_alone_ = role.note_alone;
+  return shipping;
+}
+
+std::unique_ptr<Journal> PartitionServer::begin(const StandbyServer& role) {
+  words_.emplace(fabric_, channel_, role.leases, role.cut_off, settings_.replica_rules, role.timeouts);
+  standby_.emplace(channel_, role.ring, store_, settings_.partition.server, *words_, role.is_primary_dead,
+                   role.take_primarys_access, settings_.replica_rules);
+  note_given_up_ = role.note_given_up;
+  return nullptr;
+}
+
+void PartitionServer::ask_others_by(Requests& servers) {
+  assert_that(!terminator_, "the others are reached in one way");
+  terminator_.emplace(fabric_, logged_, servers, settings_.partition.server, settings_.patience);
+  server_.add_chore([this] { return serves() && terminator_->step(); });
+}
+
+EpochWords& PartitionServer::epoch_words() {
+  assert_that(words_.has_value(), "a standby has words of clients, and no other server");
+  return *words_;
+}
+
+bool PartitionServer::follow_primary() {
+  const bool had_given_up = standby_->has_given_up();
+  const bool was_busy = standby_->step();
+  if (standby_->has_given_up() && !had_given_up) note_given_up_(standby_->flaw());
+  return was_busy;
+}
+
+void PartitionServer::see_whether_alone() {
+  if (shipping_ == nullptr || !shipping_->is_alone()) return;
+  note_alone_(std::exchange(shipping_, nullptr)->standby_gave_up());
+}
+
+}  // namespace farside::kv

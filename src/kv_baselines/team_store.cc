@@ -1,0 +1,178 @@
+#include "kv_baselines/team_store.h"
+
+#include <span>
+#include <string>
+#include <utility>
+
+#include "farside/base/error.h"
+
+namespace farside::kv_baselines {
+
+namespace {
+
+constexpr Duration kSetUp = std::chrono::seconds(30);
+
+TransportOptions transport_options(const TeamStoreOptions& options) {
+  return {.servers = options.seats(),
+          .first_server = options.first_server,
+          .sessions = options.sessions,
+          .transport = options.transport,
+          .waking = options.waking,
+          .mailbox = options.mailbox,
+          .replies = options.replies};
+}
+
+}  // namespace
+
+TeamStore::TeamStore(team::Team& team, const TeamStoreOptions& options)
+    : team_(team),
+      options_(options),
+      memory_(team.allocate("kv memory", options.store.bytes)),
+      transport_(team, transport_options(options)) {
+  if (has_standbys()) {
+    rings_ = team.allocate("kv rings of standbys", options.ring_bytes);
+    epochs_ = team.allocate("kv epochs", epoch_offset(2 * options.servers));
+  }
+  if (serves()) begin_to_serve();
+  if (team.barrier(team.fabric().in(kSetUp)) != Outcome::done) {
+    throw Error({"set up", "a store within the team", "a rank is lost, or did not come", "start the job again"});
+  }
+  if (serves()) reach_other_servers();
+}
+
+void TeamStore::begin_to_serve() {
+  channel_ = team_.fabric().open_channel();
+  inbox_ = transport_.open_inbox(*channel_);
+  const kv::PartitionSettings settings{.partition = {partition(), options_.servers},
+                                       .store = options_.store,
+                                       .patience = options_.patience,
+                                       .rules = options_.rules,
+                                       .replica_rules = options_.replica_rules};
+  server_ =
+      std::make_unique<kv::PartitionServer>(team_.fabric(), *channel_, memory_->local(), *inbox_, settings, role());
+  if (is_standby()) tell_at_promotion(server_->epoch_words());
+}
+
+kv::ServerRole TeamStore::role() {
+  if (is_standby()) return stand_by();
+  if (has_standbys()) return ship_to_standby();
+  return kv::SoleServer{options_.journal};
+}
+
+kv::PrimaryServer TeamStore::ship_to_standby() {
+  const team::Rank standby = standby_of(partition());
+  const kv::ShippingJournal::Way way{&rings_->of(standby)};
+  const auto reach_again = [this, way, standby] {
+    const bool reached = options_.reach_again && options_.reach_again(standby);
+    return reached ? std::optional(way) : std::nullopt;
+  };
+  return {.standby = way,
+          .is_standby_dead = [this, standby] { return team_.has_died(standby); },
+          .reach_again = reach_again,
+          .note_alone = [this](bool) { epochs_->local().word<ControlWord>(alone_offset(partition())).store(1); },
+          .timeouts = options_.shipping};
+}
+
+kv::StandbyServer TeamStore::stand_by() {
+  const auto cut_off = [this](PeerId peer) {
+    Fabric& fabric = team_.fabric();
+    return fabric.revoke(peer, fabric.in(options_.revoke_limit)) == Outcome::done;
+  };
+  std::optional<kv::EpochWords::Leases> leases;
+  if (options_.lease) {
+    leases = kv::EpochWords::Leases{epochs_->local().word<ControlWord>(epoch_offset(partition())), *options_.lease};
+  }
+  const team::Rank primary = primary_of(partition());
+  return {.ring = rings_->local(),
+          .leases = leases,
+          .cut_off = cut_off,
+          .is_primary_dead = [this, primary] { return team_.has_died(primary); },
+          .take_primarys_access = [cut_off, primary] { return cut_off(primary); },
+          .note_given_up = [](std::string_view) {},  // has_given_up is asked
+          .timeouts = options_.telling};
+}
+
+// All ranks: sessions as well as servers believe the primary until then.
+void TeamStore::tell_at_promotion(kv::EpochWords& words) {
+  for (team::Rank rank = 0; rank < team_.size(); ++rank) {
+    if (rank != team_.rank()) words.add(epochs_->of(rank).word<ControlWord>(epoch_offset(partition())));
+  }
+}
+
+void TeamStore::reach_other_servers() {
+  if (has_standbys()) {
+    homes_ = find_homes(*channel_, false);
+    to_seats_ = open_seats(*channel_, 0);
+    to_servers_ = std::make_unique<kv::HomedRequests>(team_.fabric(), *homes_, *to_seats_);
+  } else {
+    to_servers_ = transport_.open_requests(*channel_, 0);
+  }
+  server_->ask_others_by(*to_servers_);
+}
+
+void TeamStore::serve_until(const std::function<bool()>& ended) { server_->serve_until(ended); }
+
+std::unique_ptr<kv::SessionStack> TeamStore::open_session(std::uint32_t number, kv::SessionSettings settings) {
+  if (serves() || number >= options_.sessions) {
+    throw UsageError({"open a session", "number " + std::to_string(number) + " of rank " + std::to_string(team_.rank()),
+                      serves() ? "that rank serves" : "each rank has " + std::to_string(options_.sessions),
+                      "give TeamStoreOptions::sessions as many as are opened"});
+  }
+  settings.grace = options_.store.grace;
+  settings.session = std::uint64_t{team_.incarnation()} << 48U | std::uint64_t{team_.rank()} << 32U | number;
+  if (has_standbys()) {
+    auto channel = team_.fabric().open_channel();
+    auto seats = open_seats(*channel, number);
+    auto homes = find_homes(*channel, true);
+    return std::make_unique<kv::SessionStack>(team_.fabric(), std::move(channel), std::move(seats), std::move(homes),
+                                              settings, options_.rules);
+  }
+  std::vector<kv::ServerMemory> memories;
+  for (kv::ServerNumber server = 0; server < options_.servers; ++server) memories.push_back(read_head(server));
+  auto channel = team_.fabric().open_channel();
+  auto requests = transport_.open_requests(*channel, number);
+  return std::make_unique<kv::SessionStack>(team_.fabric(), std::move(channel), std::move(requests),
+                                            std::move(memories), settings, options_.rules);
+}
+
+std::unique_ptr<kv::MailboxRequests> TeamStore::open_seats(Channel& channel, std::uint32_t number) {
+  auto requests = transport_.open_requests(channel, number);
+  auto* const mailboxes = dynamic_cast<kv::MailboxRequests*>(requests.get());
+  if (mailboxes == nullptr) {
+    throw UsageError(
+        {"have standbys", "within the team", "its transport has no mailboxes", "choose Transport::mailbox"});
+  }
+  (void)requests.release();
+  return std::unique_ptr<kv::MailboxRequests>(mailboxes);
+}
+
+std::unique_ptr<kv::Homes> TeamStore::find_homes(Channel& channel, bool is_for_session) {
+  std::vector<kv::Homes::Home> homes;
+  for (kv::ServerNumber partition = 0; partition < options_.servers; ++partition) {
+    homes.push_back({.primary = is_for_session ? read_head(partition) : kv::ServerMemory{},
+                     .standby = is_for_session ? read_head(options_.servers + partition) : kv::ServerMemory{},
+                     .primary_peer = primary_of(partition),
+                     .epoch = epochs_->local().word<ControlWord>(epoch_offset(partition))});
+    if (!is_for_session || !options_.lease) continue;  // a server takes nothing that its standby has not
+    homes.back().lease_source = kv::Homes::LeaseSource{
+        epochs_->of(standby_of(partition)).word<ControlWord>(epoch_offset(partition)),
+        epochs_->of(primary_of(partition)).word<ControlWord>(alone_offset(partition)), *options_.lease};
+  }
+  const auto how_is_standby = [this](kv::ServerNumber partition) {
+    return team_.alive(standby_of(partition)) ? kv::Homes::StandbyIs::joined : kv::Homes::StandbyIs::gone;
+  };
+  return std::make_unique<kv::Homes>(team_.fabric(), channel, std::move(homes), how_is_standby, options_.replica_rules,
+                                     options_.first_slice);
+}
+
+kv::ServerMemory TeamStore::read_head(kv::ServerNumber seat) {
+  Fabric& fabric = team_.fabric();
+  const RemoteRegion& memory = memory_->of(transport_.rank_of(seat));
+  const auto read = kv::ServerMemory::read(*fabric.open_channel(), memory, fabric.in(kSetUp));
+  if (!read) {
+    throw Error({"read the memory of", "server " + std::to_string(seat), "it does not answer", "start the job again"});
+  }
+  return *read;
+}
+
+}  // namespace farside::kv_baselines
