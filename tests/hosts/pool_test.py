@@ -168,7 +168,7 @@ class PoolOnHosts(unittest.TestCase):
         self.pool = self.enterContext(Pool(self.hosts, self.files.mountpoint, ["--kv", "16M"]))
         keys = [f"key:{number}" for number in range(40)]
         for key in keys:
-            self.kv(self.hosts[1], "set", key, f"value of {key}")
+            self.kv(self.hosts[1], "put", key, f"value of {key}")
         return keys
 
     def kept(self, host, keys):
