@@ -36,7 +36,8 @@ bool Connection::receive(std::size_t at_most) {
   std::array<char, kChunkBytes> chunk;
   const ssize_t count = ::recv(socket_.get(), chunk.data(), std::min(chunk.size(), at_most), 0);
   if (count > 0) received_.append(chunk.data(), static_cast<std::size_t>(count));
-  return count > 0 || (count < 0 && (errno == EAGAIN || errno == EINTR));
+  broke_ = count < 0 && errno != EAGAIN && errno != EINTR;
+  return count != 0 && !broke_;
 }
 
 void Connection::send(std::string_view bytes) {

@@ -25,6 +25,8 @@ class Connection {
   /// Adds what has come, up to `at_most` bytes and kChunkBytes, to received(). False once the other side closed or the
   /// connection broke.
   [[nodiscard]] bool receive(std::size_t at_most = kChunkBytes);
+  /// After that: whether it broke. The other side did not close it, nor did the kernel when its process ended.
+  [[nodiscard]] bool broke() const noexcept { return broke_; }
   [[nodiscard]] std::string& received() noexcept { return received_; }
 
   /// While paused `on_ready` runs only when the connection has broken.
@@ -64,6 +66,7 @@ class Connection {
   std::uint64_t taken_ = 0;
   bool blocked_ = false;  // the loop says when more fits
   bool paused_ = false;
+  bool broke_ = false;
 };
 
 }  // namespace farside::net

@@ -32,8 +32,9 @@ bool proves_coordinator(const Secret& secret, const Hello& hello, const Challeng
   return equal_in_constant_time(challenge.proof, coordinator_proof(secret, hello, challenge));
 }
 
-Claim make_claim(const Secret& secret, const Hello& hello, const Challenge& challenge, std::uint32_t rank) {
-  Claim claim{.rank = rank};
+Claim make_claim(const Secret& secret, const Hello& hello, const Challenge& challenge, std::uint32_t rank,
+                 ClaimPurpose purpose) {
+  Claim claim{.rank = rank, .purpose = purpose};
   claim.proof = member_proof(secret, hello, challenge, claim);
   return claim;
 }

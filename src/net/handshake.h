@@ -2,7 +2,7 @@
 //
 //   Hello      member → coordinator   magic, protocol, nonce m
 //   Challenge  coordinator → member   magic, protocol, nonce c, proof over (Hello, nonce c)
-//   Claim      member → coordinator   rank, proof over (Hello, Challenge, rank)
+//   Claim      member → coordinator   rank, purpose, proof over (Hello, Challenge, rank, purpose)
 //
 // Fixed sizes, so nothing is allocated for an unauthenticated peer. The proofs differ by role, so that neither can be
 // turned back on its maker; both nonces are in both, so that none can be replayed. The key of the frames that follow
@@ -21,7 +21,7 @@ namespace farside::net {
 
 /// Advances with every change of the messages of teams and services, and of constants on which both sides rely
 /// (team/liveness.h, kv/protocol/lease.h).
-inline constexpr std::uint32_t kTeamProtocol = 5;
+inline constexpr std::uint32_t kTeamProtocol = 6;
 
 struct Greeting {
   std::array<char, 8> magic{'f', 'a', 'r', 's', 'i', 'd', 'e', '\n'};
@@ -41,9 +41,12 @@ struct Challenge {
   Digest proof{};
 };
 
+/// Whether a new process claims the rank, or the one that has it already and lost the coordinator.
+enum class ClaimPurpose : std::uint32_t { take_seat, keep_seat };
+
 struct Claim {
   std::uint32_t rank = 0;
-  std::uint32_t reserved = 0;
+  ClaimPurpose purpose = ClaimPurpose::take_seat;
   Digest proof{};
 };
 
@@ -63,7 +66,7 @@ requires std::has_unique_object_representations_v<Message>
 [[nodiscard]] Challenge make_challenge(const Secret& secret, const Hello& hello);
 [[nodiscard]] bool proves_coordinator(const Secret& secret, const Hello& hello, const Challenge& challenge);
 [[nodiscard]] Claim make_claim(const Secret& secret, const Hello& hello, const Challenge& challenge,
-                               std::uint32_t rank);
+                               std::uint32_t rank, ClaimPurpose purpose = ClaimPurpose::take_seat);
 [[nodiscard]] bool proves_member(const Secret& secret, const Hello& hello, const Challenge& challenge,
                                  const Claim& claim);
 [[nodiscard]] Digest session_key(const Secret& secret, const Hello& hello, const Challenge& challenge,

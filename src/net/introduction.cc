@@ -39,7 +39,7 @@ std::optional<Message> take(std::string& bytes) {
 }  // namespace
 
 Session shake_hands(const Fd& socket, const Introduced& what, const Secret& secret, std::uint32_t rank,
-                    std::size_t body_limit, SetupClock::time_point deadline) {
+                    std::size_t body_limit, SetupClock::time_point deadline, ClaimPurpose purpose) {
   const Hello hello = make_hello();
   write_all(socket, wire_bytes(hello), deadline);
   const auto challenge = read_message<Challenge>(socket, deadline);
@@ -53,7 +53,7 @@ Session shake_hands(const Fd& socket, const Introduced& what, const Secret& secr
   if (!proves_coordinator(secret, hello, challenge)) {
     fail(what, "it does not know this pool's secret", "use the secret file of that pool");
   }
-  const Claim claim = make_claim(secret, hello, challenge, rank);
+  const Claim claim = make_claim(secret, hello, challenge, rank, purpose);
   write_all(socket, wire_bytes(claim), deadline);
   return {session_key(secret, hello, challenge, claim), Session::Side::member, body_limit};
 }

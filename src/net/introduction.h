@@ -24,7 +24,8 @@ struct Introduced {
 /// The member's side, on a connected socket. Throws Error when the other side does not know the secret or speaks
 /// another protocol, and when the deadline passes.
 [[nodiscard]] Session shake_hands(const Fd& socket, const Introduced& what, const Secret& secret, std::uint32_t rank,
-                                  std::size_t body_limit, SetupClock::time_point deadline);
+                                  std::size_t body_limit, SetupClock::time_point deadline,
+                                  ClaimPurpose purpose = ClaimPurpose::take_seat);
 
 /// A connection to a process that knows the secret, after its first frame.
 struct Acquaintance {

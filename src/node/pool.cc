@@ -142,6 +142,16 @@ void wait_until_ready(const PoolDirectory& directory, team::Rank nodes, const Pr
   show(progress);
 }
 
+// Of a pool whose supervisor was killed: the kernel kills its nodes with it. Returns when they have ended.
+void wait_for_killed_nodes(const PoolDirectory& directory) {
+  for (const ProcessWatch& node : watch_nodes(directory.read_record())) {
+    if (!node.wait(node::time_limits::kKill)) {
+      throw Error({"start", "a pool", "a node of the one that was killed does not go away",
+                   "is it waiting for a file system?"});
+    }
+  }
+}
+
 Error no_pool() { return Error({"find", "a pool", "no pool is running", "start one with farside up"}); }
 
 PoolRecord record_of_running_pool(const PoolDirectory& directory) {
@@ -175,6 +185,7 @@ FileLock prepare_pool(const PoolDirectory& directory, const PoolOptions& options
     throw Error({"start", "a pool", "one is running in " + directory.path().string(),
                  "use it, end it with farside down, or set FARSIDE_RUNTIME_DIR to have another"});
   }
+  wait_for_killed_nodes(directory);
   if (directory.clean()) log::warn("removed what a killed pool had left in " + directory.path().string());
   directory.keep_log();
   return std::move(*lock);
@@ -186,12 +197,21 @@ int run_pool(const PoolDirectory& directory, const PoolOptions& options) {
   if (!own_secret)
     net::Secret::load(secret).save(directory.secret());  // where this machine's clients of kv look for it
   std::optional<team::Coordinator> coordinator;
+  // On one machine no node outlives its supervisor: there is nothing to take over.
+  std::optional<team::Coordinator::Log> decisions;
+  if (options.listen.empty()) {
+    directory.forget_team();
+  } else {
+    decisions = {.path = directory.decisions(), .terms = terms(options)};
+  }
   if (options.join.empty()) {
     team::MemberCard expected = team::MemberCard::of_this_process(0);
     expected.terms = terms(options);
     coordinator.emplace(options.listen.empty() ? directory.coordinator().string() : options.listen,
                         own_secret ? net::Secret::create(secret) : net::Secret::load(secret), options.all_nodes,
-                        team::MemberCard::admission(std::move(expected)));
+                        team::MemberCard::admission(std::move(expected)), decisions);
+    for (team::Rank rank = options.first_rank; rank < options.first_rank + options.nodes; ++rank)
+      coordinator->report_dead(rank);  // prepare_pool saw it
   }
   const std::string meeting = coordinator ? coordinator->address() : options.join;
   PoolRecord record{.supervisor = ::getpid(),
@@ -291,7 +311,8 @@ PoolStatus pool_status_when_up(const PoolDirectory& directory, milliseconds time
 
 PoolEnd end_pool(const PoolDirectory& directory) {
   if (const auto lock = directory.try_lock()) {
-    if (!directory.clean()) throw no_pool();
+    const bool had_files = directory.clean();
+    if (!directory.forget_team() && !had_files) throw no_pool();
     return PoolEnd::leftover;
   }
   const PoolRecord record = record_of_running_pool(directory);

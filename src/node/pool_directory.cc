@@ -139,6 +139,8 @@ bool PoolDirectory::clean() const {
   return found;
 }
 
+bool PoolDirectory::forget_team() const { return std::filesystem::remove(decisions()); }
+
 void PoolDirectory::keep_log() const {
   const std::filesystem::path before = log().concat(".1");
   if (::rename(log().c_str(), before.c_str()) != 0 && errno != ENOENT) throw errno_error("replace", before);

@@ -54,6 +54,8 @@ class PoolDirectory {
   [[nodiscard]] const std::filesystem::path& path() const noexcept { return path_; }
   [[nodiscard]] std::filesystem::path log() const { return path_ / "pool.log"; }
   [[nodiscard]] std::filesystem::path coordinator() const { return path_ / "coordinator.sock"; }
+  /// What the coordinator of a pool on several machines has decided (team/decision_log.h).
+  [[nodiscard]] std::filesystem::path decisions() const { return path_ / "decisions"; }
   [[nodiscard]] std::filesystem::path secret() const { return path_ / "secret"; }
   [[nodiscard]] std::filesystem::path node_socket(team::Rank rank) const;
 
@@ -72,8 +74,11 @@ class PoolDirectory {
   /// 0: it has recorded nothing.
   [[nodiscard]] std::uint64_t read_recovered(team::Rank rank) const;
 
-  /// Removes the files of a pool, but a log in which something is. The caller holds the lock. True when there were any.
+  /// Removes the files of a pool, but a log in which something is, and the decisions. The caller holds the lock.
+  /// Returns whether there were any.
   bool clean() const;
+  /// Removes the decisions, so that the next pool here is a new one. Returns whether there were any.
+  bool forget_team() const;
   /// Makes the log, if there is one, that of the pool before.
   void keep_log() const;
   void drop_log() const;

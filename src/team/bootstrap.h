@@ -26,7 +26,10 @@ struct MembershipNotices {
   std::function<void(Rank rank, Loss loss)> lost;
   /// A lost rank has come back, as a new process: `blobs` are its part of the exchanges that were complete by then.
   std::function<void(Rank rank, std::vector<std::string> blobs)> returned;
+  /// For good: the team has ended, or took this process for dead.
   std::function<void(const std::string& why)> coordinator_gone;
+  /// It is lost for now (true), or was found again.
+  std::function<void(bool is_lost)> coordinator_away{};
 };
 
 /// How things stood when this process joined.

@@ -8,9 +8,11 @@
 #include <sys/socket.h>
 
 #include "farside/base/error.h"
+#include "farside/base/log.h"
 
 #include "base/assert.h"
 #include "base/file_limit.h"
+#include "base/random_bits.h"
 #include "base/wire.h"
 #include "team/liveness.h"
 #include "team/time_limits.h"
@@ -22,18 +24,69 @@ namespace {
 using net::FrameKind;
 
 constexpr std::size_t kStrangerLimit = 128;
-constexpr std::size_t kPartBytes = 16 << 10;    // of a gathered exchange, in one frame
-constexpr std::size_t kUnsentBytes = 16 << 10;  // beyond which nothing more is sealed for a peer
 
 }  // namespace
 
-Coordinator::Coordinator(const std::string& address, const net::Secret& secret, Rank size, Admission admission)
-    : secret_(secret), admission_(std::move(admission)), seats_(size), listener_(net::listen_on(address)) {
+Coordinator::Coordinator(const std::string& address, const net::Secret& secret, Rank size, Admission admission,
+                         const std::optional<Log>& log)
+    : secret_(secret),
+      admission_(std::move(admission)),
+      membership_(size),
+      seats_(size),
+      listener_(net::listen_on(address)) {
   assert_that(size != 0, "a team has a member");
   allow_many_files();  // one for each member
   address_ = net::bound_address(listener_, address);
-  loop_.post([this] { loop_.watch(listener_.get(), EPOLLIN, [this](std::uint32_t) { accept_peer(); }); });
+  membership_.apply(TeamState{.team = random_bits<std::uint64_t>(), .seats = std::vector<SeatState>(size)});
+  if (log) decisions_.emplace(log->path, log->terms, membership_);
+  loop_.post([this] {
+    for (Rank rank = 0; rank < seats_.size(); ++rank) {
+      if (membership_.is_present(rank)) await(rank, kBeatsAfterRestart);
+    }
+    loop_.watch(listener_.get(), EPOLLIN, [this](std::uint32_t) { accept_peer(); });
+  });
 }
+
+Coordinator::~Coordinator() {
+  loop_.post([this] { broadcast(FrameKind::ended, {}); });
+  loop_.stop();
+  if (decisions_) decisions_->remove();
+}
+
+// ---- Decisions
+
+// Has `decision` in the log, and then in effect. False: the log failed, and this coordinator decides nothing any more.
+bool Coordinator::decide(Decision decision) {
+  if (has_given_up_) return false;
+  if (decisions_ && !decisions_->append(decision)) {
+    give_up(errno_error("write", decisions_->path()).what());
+    return false;
+  }
+  membership_.apply(std::move(decision));
+  return true;
+}
+
+// The members go on, as when its process had been killed.
+void Coordinator::give_up(const std::string& why) {
+  has_given_up_ = true;
+  log::error("deaths of members are not noticed any more, and nobody joins: " + why +
+             "; when there is room, end the pool on this machine and start it again");
+  loop_.forget(listener_.get());
+  listener_.reset();
+  loop_.post([this] {
+    peers_.clear();
+    for (Seat& seat : seats_) seat.holder.reset();
+    keep_time();
+  });
+}
+
+// All members, of the change that was decided last.
+void Coordinator::tell_of_change() {
+  Notice notice = membership_.notices_after(membership_.state().epoch - 1)->front();
+  broadcast(notice.kind, std::move(notice.fields));
+}
+
+// ---- Peers
 
 // One at a time, so that the members are served between two of a crowd.
 void Coordinator::accept_peer() {
@@ -49,16 +102,13 @@ void Coordinator::accept_peer() {
   assert_that(waiting <= kStrangerLimit, "a bounded number of strangers waits");
   if (waiting == kStrangerLimit) refuse_oldest_stranger("too many strangers wait");
   const PeerNumber number = next_peer_++;
-  Peer& peer = peers_[number];
-  peer.came = net::SetupClock::now();
-  peer.connection = std::make_unique<net::Connection>(loop_, std::move(socket), [this, number] { serve(number); });
-  peer.connection->on_taken([&peer] { send_what_fits(peer); });
+  peers_.try_emplace(number, loop_, std::move(socket), [this, number] { serve(number); });
   keep_time();
 }
 
 void Coordinator::serve(PeerNumber number) {
   Peer& peer = peers_.at(number);
-  const bool open = peer.connection->receive();
+  const bool open = peer.connection.receive();
   Refusal refusal;
   try {
     refusal = advance(number, peer);
@@ -67,33 +117,37 @@ void Coordinator::serve(PeerNumber number) {
   }
   if (refusal) return refuse(number, *refusal);
   if (open) return;
-  if (!peer.session) return refuse(number, "it left during the handshake");
-  if (seated(number, peer)) unseat(peer.rank, Loss::died);
+  if (peer.is_stranger()) return refuse(number, "it left during the handshake");
+  if (!seated(number, peer)) return;
+  // The kernel closes the connections of a process that has ended. One that broke may be that of a living member.
+  const bool may_live = peer.connection.broke() && !net::is_host_local(address_);
+  if (may_live && membership_.is_present(peer.rank)) return await(peer.rank, kSilentBeats);
+  unseat(peer.rank, Loss::died);
 }
 
 Coordinator::Refusal Coordinator::advance(PeerNumber number, Peer& peer) {
   if (!peer.session) {
     if (Refusal refusal = shake_hands(number, peer)) return refusal;
   }
-  while (peer.session && seated(number, peer)) {
+  while (peer.session && (seated(number, peer) || peer.keeps_seat)) {
     net::Frame frame;
-    const net::Session::Next next = peer.session->open(peer.connection->received(), frame);
+    const net::Session::Next next = peer.session->open(peer.connection.received(), frame);
     if (next == net::Session::Next::incomplete) break;
     if (next == net::Session::Next::broken) return "its frame is too long or was altered";
     peer.beats_since_heard = 0;
-    if (Refusal refusal = obey(peer, frame)) return refusal;
+    if (Refusal refusal = peer.keeps_seat ? keep_seat(number, peer, frame) : obey(peer, frame)) return refusal;
   }
   return {};
 }
 
 Coordinator::Refusal Coordinator::shake_hands(PeerNumber number, Peer& peer) {
-  const auto send_raw = [&peer](std::string_view bytes) { peer.connection->send(bytes); };
-  if (Refusal refusal = peer.introduction.advance(secret_, peer.connection->received(), send_raw)) return refusal;
+  const auto send_raw = [&peer](std::string_view bytes) { peer.connection.send(bytes); };
+  if (Refusal refusal = peer.introduction.advance(secret_, peer.connection.received(), send_raw)) return refusal;
   const auto& claim = peer.introduction.claim();
   if (!claim) return {};
   peer.session.emplace(peer.introduction.key(secret_), net::Session::Side::coordinator, net::kBlobLimit + 16);
   Refusal refusal = admit(number, peer, *claim);
-  if (refusal) peer.connection->send(peer.session->seal(FrameKind::refused, Encoder().text(*refusal).take()));
+  if (refusal) peer.send_last(FrameKind::refused, *refusal);
   keep_time();
   return refusal;
 }
@@ -102,28 +156,67 @@ Coordinator::Refusal Coordinator::admit(PeerNumber number, Peer& peer, const net
   const std::string rank = "rank " + std::to_string(claim.rank);
   if (claim.rank >= seats_.size()) return rank + " does not exist in a team of " + std::to_string(seats_.size());
   Seat& seat = seats_[claim.rank];
-  if (seat.holder) return rank + " is taken";
-  assert_that(!seat.present && !seat.blob && seat.repeated.empty(), "an empty seat has no part in any exchange");
-
-  seat.holder = number;
-  seat.incarnation = seat.next_incarnation++;
-  seat.present = complete_.empty();
   peer.rank = claim.rank;
-  Encoder fields;
-  fields.number(static_cast<std::uint32_t>(seats_.size())).number(seat.incarnation).number(epoch_);
-  fields.number(static_cast<std::uint32_t>(complete_.size()));
-  for (Rank other = 0; other < seats_.size(); ++other) {
-    if (!complete_.empty() && !seats_[other].present) fields.number(other);
+  if (claim.purpose == net::ClaimPurpose::keep_seat) {
+    peer.keeps_seat = true;
+    return {};
   }
-  send(peer, FrameKind::welcome, std::make_shared<const std::string>(fields.take()));
+  if (claim.purpose != net::ClaimPurpose::take_seat) return "it claims " + rank + " in a way that does not exist";
+  if (seat.holder) return rank + " is taken";
+  if (is_awaited(claim.rank)) return rank + " is that of a process which has lost the coordinator and may come back";
+  assert_that(!seat.blob && seat.repeated.empty(), "an empty seat has no part in any exchange");
+  if (!decide(Admitted{claim.rank})) return "the coordinator's log failed";
+  seat.holder = number;
+  welcome(peer);
   return {};
+}
+
+// The member is as it was, and lacks the changes since the epoch that it knows.
+Coordinator::Refusal Coordinator::keep_seat(PeerNumber number, Peer& peer, const net::Frame& frame) {
+  if (frame.kind != FrameKind::keep) return "it does not say which seat it had";
+  Decoder fields(frame.fields, "the claim of a seat");
+  const auto team = fields.number<std::uint64_t>();
+  const auto incarnation = fields.number<std::uint16_t>();
+  const auto epoch = fields.number<std::uint32_t>();
+  fields.expect_end();
+  const auto refuse_as = [&peer](FrameKind kind, std::string reason) -> Refusal {
+    peer.send_last(kind, reason);
+    return reason;
+  };
+  if (!membership_.is_formed() || team != membership_.state().team)
+    return refuse_as(FrameKind::unknown, "it belongs to another team than this coordinator's");
+  if (!membership_.is_present(peer.rank) || incarnation != membership_.seat(peer.rank).incarnation)
+    return refuse_as(FrameKind::refused, "the others took this process for dead");
+  const auto missed = membership_.notices_after(epoch);
+  if (!missed) return refuse_as(FrameKind::refused, "it has missed more changes than are known here");
+
+  Seat& seat = seats_[peer.rank];
+  if (seat.holder) close(*seat.holder);
+  seat.holder = number;
+  seat.blob.reset();  // it gives it again
+  peer.keeps_seat = false;
+  welcome(peer);
+  for (const Notice& notice : *missed) peer.send(notice.kind, std::make_shared<const std::string>(notice.fields));
+  keep_time();
+  return {};
+}
+
+void Coordinator::welcome(Peer& peer) const {
+  const TeamState& state = membership_.state();
+  Encoder fields;
+  fields.number(state.team).number(membership_.size()).number(membership_.seat(peer.rank).incarnation);
+  fields.number(state.epoch).number(static_cast<std::uint32_t>(state.exchanges.size()));
+  for (Rank other = 0; other < membership_.size(); ++other) {
+    if (membership_.is_formed() && !membership_.is_present(other)) fields.number(other);
+  }
+  peer.send(FrameKind::welcome, std::make_shared<const std::string>(fields.take()));
 }
 
 Coordinator::Refusal Coordinator::obey(Peer& peer, const net::Frame& frame) {
   switch (frame.kind) {
     case FrameKind::contribute: {
       Refusal refusal = contribute(peer.rank, frame);
-      if (refusal) peer.connection->send(peer.session->seal(FrameKind::refused, Encoder().text(*refusal).take()));
+      if (refusal) peer.send_last(FrameKind::refused, *refusal);
       return refusal;
     }
     case FrameKind::leave: unseat(peer.rank, Loss::left); return {};
@@ -141,7 +234,7 @@ Coordinator::Refusal Coordinator::evict(const net::Frame& frame) {
   const auto incarnation = fields.number<std::uint16_t>();
   fields.expect_end();
   if (rank >= seats_.size()) return "it evicts a rank that does not exist";
-  if (seats_[rank].incarnation == incarnation) unseat(rank, Loss::evicted);
+  if (membership_.seat(rank).incarnation == incarnation) unseat(rank, Loss::evicted);
   return {};
 }
 
@@ -157,10 +250,16 @@ Coordinator::Refusal Coordinator::contribute(Rank rank, const net::Frame& frame)
   if (number == 0) {
     if (Refusal refusal = examine(rank, blob)) return refusal;
   }
-  if (!seat.present) return repeat(rank, number, std::move(blob));
-
-  if (number != complete_.size() || seat.blob) return "it contributes out of turn";
-  if (epoch != epoch_) return {};  // it has given up when it hears of the loss, and contributes again if it likes
+  const auto& complete = membership_.state().exchanges;
+  if (membership_.is_formed() && !membership_.is_present(rank)) return repeat(rank, number, std::move(blob));
+  if (number < complete.size()) {  // it lost the coordinator before it had the result
+    for (SharedFields& part : parts_of(complete[number]))
+      peers_.at(*seat.holder).send(FrameKind::gathered, std::move(part));
+    return {};
+  }
+  if (number != complete.size() || seat.blob) return "it contributes out of turn";
+  // It has given up when it hears of the change, and contributes again if it likes.
+  if (epoch != membership_.state().epoch) return {};
   seat.blob = std::move(blob);
   due_ = std::min(due, due_.value_or(due));
   if (std::ranges::all_of(seats_, [](const Seat& other) { return other.blob.has_value(); })) {
@@ -182,16 +281,17 @@ Coordinator::Refusal Coordinator::examine(Rank rank, const std::string& first) c
 }
 
 void Coordinator::complete_exchange() {
-  std::vector<std::string>& gathered = complete_.emplace_back();
+  Exchanged exchanged;
   for (Seat& seat : seats_) {
-    assert_that(seat.present && seat.blob, "an exchange is complete when every rank is present and has contributed");
-    gathered.push_back(*std::exchange(seat.blob, std::nullopt));
+    assert_that(seat.blob.has_value(), "an exchange is complete when every rank has contributed");
+    exchanged.blobs.push_back(*std::exchange(seat.blob, std::nullopt));
   }
   due_.reset();
-  const std::vector<Fields> parts = parts_of(gathered);
+  if (!decide(std::move(exchanged))) return;
+  const std::vector<SharedFields> parts = parts_of(membership_.state().exchanges.back());
   for (auto& [number, peer] : peers_) {
     if (!peer.session || !seated(number, peer)) continue;
-    for (const Fields& part : parts) send(peer, FrameKind::gathered, part);
+    for (const SharedFields& part : parts) peer.send(FrameKind::gathered, part);
   }
 }
 
@@ -214,9 +314,15 @@ std::string Coordinator::absentees() const {
 
 void Coordinator::miss(Rank rank, const std::string& how) {
   loop_.post([this, rank, how] {
-    if (!complete_.empty()) return;
+    if (membership_.is_formed()) return;
     seats_.at(rank).missed = how;
     if (due_) fail_exchange("rank " + std::to_string(rank) + " " + how + " and never joined");
+  });
+}
+
+void Coordinator::report_dead(Rank rank) {
+  loop_.post([this, rank] {
+    if (is_awaited(rank)) unseat(rank, Loss::died);
   });
 }
 
@@ -225,22 +331,16 @@ void Coordinator::miss(Rank rank, const std::string& how) {
 Coordinator::Refusal Coordinator::repeat(Rank rank, std::uint32_t number, std::string blob) {
   Seat& seat = seats_[rank];
   if (number != seat.repeated.size()) return "it contributes out of turn";
-  assert_that(number < complete_.size(), "a rank that repeats exchanges lacks one that is complete");
+  const auto& complete = membership_.state().exchanges;
+  assert_that(number < complete.size(), "a rank that repeats exchanges lacks one that is complete");
   seat.repeated.push_back(std::move(blob));
-  std::vector<std::string> blobs = complete_[number];
+  std::vector<std::string> blobs = complete[number];
   blobs[rank] = seat.repeated.back();
-  if (seat.repeated.size() == complete_.size()) {
-    seat.present = true;
-    Encoder fields;
-    fields.number(++epoch_).number(rank);
-    for (std::size_t exchange = 0; exchange < complete_.size(); ++exchange) {
-      fields.text(seat.repeated[exchange]);
-      complete_[exchange][rank] = std::move(seat.repeated[exchange]);
-    }
-    seat.repeated.clear();
-    broadcast(FrameKind::returned, fields.take());
+  if (seat.repeated.size() == complete.size()) {
+    if (!decide(Returned{rank, std::exchange(seat.repeated, {})})) return {};
+    tell_of_change();
   }
-  for (Fields& part : parts_of(blobs)) send(peers_.at(*seat.holder), FrameKind::gathered, std::move(part));
+  for (SharedFields& part : parts_of(blobs)) peers_.at(*seat.holder).send(FrameKind::gathered, std::move(part));
   return {};
 }
 
@@ -259,12 +359,12 @@ void Coordinator::log_refusal(const std::string& reason) {
 
 std::size_t Coordinator::strangers() const {
   return static_cast<std::size_t>(
-      std::ranges::count_if(peers_, [](const auto& entry) { return !entry.second.session; }));
+      std::ranges::count_if(peers_, [](const auto& entry) { return entry.second.is_stranger(); }));
 }
 
 // Returns false when there is none. Erases it at once: its place is wanted, and no caller is looking at it.
 bool Coordinator::refuse_oldest_stranger(const std::string& reason) {
-  const auto oldest = std::ranges::find_if(peers_, [](const auto& entry) { return !entry.second.session; });
+  const auto oldest = std::ranges::find_if(peers_, [](const auto& entry) { return entry.second.is_stranger(); });
   if (oldest == peers_.end()) return false;
   peers_.erase(oldest);
   log_refusal(reason);
@@ -273,28 +373,36 @@ bool Coordinator::refuse_oldest_stranger(const std::string& reason) {
 
 void Coordinator::unseat(Rank rank, Loss loss) {
   Seat& seat = seats_[rank];
-  if (!seat.holder) return;
-  const bool was_present = std::exchange(seat.present, false);
-  if (was_present && !complete_.empty()) {
-    const std::string fields = Encoder().number(++epoch_).number(rank).number(static_cast<std::uint8_t>(loss)).take();
-    broadcast(FrameKind::lost, fields);
+  if (membership_.is_present(rank)) {
+    if (!decide(Lost{rank, loss})) return;
+    tell_of_change();
     for (Seat& other : seats_) other.blob.reset();  // the exchange under way ends with its epoch
     due_.reset();
   }
-  close(*seat.holder);
-  seat.holder.reset();
+  if (seat.holder) close(*std::exchange(seat.holder, std::nullopt));
   seat.repeated.clear();
   seat.blob.reset();
-  if (std::ranges::none_of(seats_, &Seat::present)) begin_anew();
+  if (membership_.is_deserted()) begin_anew();
 }
 
 // No process is left that knows what the team had agreed on. A process that was just repeating it has no team to join.
 void Coordinator::begin_anew() {
-  complete_.clear();
+  TeamState fresh{
+      .team = random_bits<std::uint64_t>(), .epoch = membership_.state().epoch, .seats = membership_.state().seats};
+  if (!decide(std::move(fresh))) return;
   for (Seat& seat : seats_) {
     if (seat.holder) close(*std::exchange(seat.holder, std::nullopt));
     seat.repeated.clear();
   }
+}
+
+// The process of `rank`, which is present, has lost this coordinator, or the one before, and may come back.
+void Coordinator::await(Rank rank, unsigned beats) {
+  Seat& seat = seats_[rank];
+  if (seat.holder) close(*std::exchange(seat.holder, std::nullopt));
+  seat.beats_to_wait = beats;
+  seat.blob.reset();
+  keep_time();
 }
 
 // Erases the peer later: the caller may still be looking at it.
@@ -305,45 +413,22 @@ void Coordinator::close(PeerNumber number) {
   });
 }
 
-void Coordinator::send(Peer& peer, FrameKind kind, Fields fields) {
-  assert_that(peer.session.has_value(), "only a peer that is no stranger is sent frames");
-  peer.outbox.push_back({kind, std::move(fields)});
-  send_what_fits(peer);
-}
-
-void Coordinator::send_what_fits(Peer& peer) {
-  while (!peer.outbox.empty() && peer.connection->unsent_bytes() < kUnsentBytes) {
-    const Unsealed frame = std::move(peer.outbox.front());
-    peer.outbox.pop_front();
-    peer.connection->send(peer.session->seal(frame.kind, *frame.fields));
-  }
-}
-
 void Coordinator::broadcast(FrameKind kind, std::string fields) {
   const auto shared = std::make_shared<const std::string>(std::move(fields));
   for (auto& [number, peer] : peers_) {
-    if (peer.session && seated(number, peer)) send(peer, kind, shared);
+    if (peer.session && seated(number, peer)) peer.send(kind, shared);
   }
-}
-
-std::vector<Coordinator::Fields> Coordinator::parts_of(const std::vector<std::string>& blobs) {
-  std::vector<Fields> parts;
-  for (std::size_t next = 0; next < blobs.size();) {
-    Encoder part;
-    part.number(static_cast<Rank>(next));
-    std::size_t bytes = 0;
-    for (; next < blobs.size() && bytes < kPartBytes; ++next) {
-      part.text(blobs[next]);
-      bytes += blobs[next].size() + sizeof(std::uint16_t);
-    }
-    parts.push_back(std::make_shared<const std::string>(part.take()));
-  }
-  return parts;
 }
 
 // The timer runs only while a peer shakes hands, a member waits for others, or another host may fall silent.
 void Coordinator::keep_time() {
-  const bool wanted = strangers() != 0 || due_ || (!net::is_host_local(address_) && !peers_.empty());
+  const auto awaited = [this] {
+    for (Rank rank = 0; rank < seats_.size(); ++rank) {
+      if (is_awaited(rank)) return true;
+    }
+    return false;
+  };
+  const bool wanted = strangers() != 0 || due_ || (!net::is_host_local(address_) && !peers_.empty()) || awaited();
   if (wanted == ticking_) return;
   ticking_ = wanted;
   loop_.tick(wanted ? kBeatInterval : std::chrono::milliseconds(0), [this] { on_tick(); });
@@ -353,15 +438,19 @@ void Coordinator::on_tick() {
   const auto now = net::SetupClock::now();
   if (due_ && now > *due_) fail_exchange(absentees() + " did not take part in time");
   for (auto& [number, peer] : peers_) {
-    if (!peer.session) {
+    if (peer.is_stranger()) {
       if (now - peer.came > time_limits::kHandshake) refuse(number, "it did not finish the handshake in time");
     } else if (!net::is_host_local(address_) && seated(number, peer)) {
       if (++peer.beats_since_heard > kSilentBeats)
         unseat(peer.rank, Loss::evicted);
       else
-        peer.connection->send(peer.session->seal(FrameKind::beat));
+        peer.send_beat();
     }
   }
+  for (Rank rank = 0; rank < seats_.size(); ++rank) {
+    if (is_awaited(rank) && seats_[rank].beats_to_wait-- == 0) unseat(rank, Loss::evicted);
+  }
+  keep_time();
 }
 
 }  // namespace farside::team

@@ -6,11 +6,15 @@
 // contributed in it. A process that takes the seat of a lost rank repeats the exchanges that are complete, alone, and
 // the others hear of it when it has.
 //
+// What it decides is in its log before any process learns of it. One that is killed can be started again with that log:
+// the members, which go on without a coordinator, keep their seats (docs/protocols/team.md, "When the coordinator
+// fails").
+//
 // It runs on a thread of its own, in the launcher's or the supervisor's process, and sleeps when nothing happens.
 #pragma once
 
 #include <cstdint>
-#include <deque>
+#include <filesystem>
 #include <functional>
 #include <map>
 #include <memory>
@@ -21,9 +25,11 @@
 #include "farside/team/team.h"
 
 #include "base/throttled_log.h"
-#include "net/connection.h"
 #include "net/introduction.h"
 #include "team/bootstrap.h"
+#include "team/coordinator_peer.h"
+#include "team/decision_log.h"
+#include "team/membership.h"
 
 namespace farside::team {
 
@@ -32,10 +38,19 @@ class Coordinator {
   /// Throws Error on the first thing that a member contributes when it cannot be one of this team.
   using Admission = std::function<void(Rank rank, const std::string& first)>;
 
+  /// Where its log is, and what it says about the members beforehand. If the file exists the team is taken over.
+  struct Log {
+    std::filesystem::path path;
+    std::string terms;
+  };
+
   /// Listens on `address` (net/socket.h) for the members of a team of `size`. A member that `admission` refuses is told
-  /// why and loses its seat, before any other member has seen what it contributed.
-  Coordinator(const std::string& address, const net::Secret& secret, Rank size, Admission admission = {});
-  ~Coordinator() { loop_.stop(); }
+  /// why and loses its seat, before any other member has seen what it contributed. Without `log` the team ends with
+  /// this process. Throws Error when it cannot listen, or the log is of another team or damaged.
+  Coordinator(const std::string& address, const net::Secret& secret, Rank size, Admission admission = {},
+              const std::optional<Log>& log = {});
+  /// Ends the team: tells the members, and removes the log.
+  ~Coordinator();
   Coordinator(const Coordinator&) = delete;
   Coordinator& operator=(const Coordinator&) = delete;
 
@@ -45,37 +60,21 @@ class Coordinator {
   /// For the process that started the one that was to be `rank`: the latter has ended, and `how` says how ("exited with
   /// code 0"). If the team is not formed yet, no member waits for it from then on.
   void miss(Rank rank, const std::string& how);
+  /// The process that had `rank` when the team was taken over has ended for certain: no member waits for it.
+  void report_dead(Rank rank);
 
  private:
   using PeerNumber = std::uint64_t;
   /// Why a peer is sent away; none while it behaves.
   using Refusal = net::Introduction::Refusal;
 
-  /// The fields of a frame, which several peers may have to get.
-  using Fields = std::shared_ptr<const std::string>;
-  struct Unsealed {
-    net::FrameKind kind;
-    Fields fields;
-  };
-
-  /// A connected peer: a stranger until it has a session.
-  struct Peer {
-    std::unique_ptr<net::Connection> connection;
-    std::deque<Unsealed> outbox;  ///< sealed when the connection has room: see send
-    net::SetupClock::time_point came;
-    unsigned beats_since_heard = 0;
-    net::Introduction introduction;
-    std::optional<net::Session> session;
-    Rank rank = 0;
-  };
+  using Peer = CoordinatorPeer;
 
   /// One rank of the team.
   struct Seat {
-    std::optional<PeerNumber> holder;
-    std::uint16_t incarnation = 0;  ///< the holder's
-    std::uint16_t next_incarnation = 0;
-    bool present = false;               ///< its holder has taken part in every exchange that is complete
-    std::vector<std::string> repeated;  ///< what a holder that is not present yet has contributed to them
+    std::optional<PeerNumber> holder;   ///< none: it is free, or its process, which is present, is awaited
+    unsigned beats_to_wait = 0;         ///< for that one
+    std::vector<std::string> repeated;  ///< what a holder that is not present yet has given to complete exchanges
     std::optional<std::string> blob;    ///< its part of the exchange under way
     std::string missed;                 ///< how the process ended that was to sit here; empty while one may come
   };
@@ -85,6 +84,8 @@ class Coordinator {
   Refusal advance(PeerNumber number, Peer& peer);
   Refusal shake_hands(PeerNumber number, Peer& peer);
   Refusal admit(PeerNumber number, Peer& peer, const net::Claim& claim);
+  Refusal keep_seat(PeerNumber number, Peer& peer, const net::Frame& frame);
+  void welcome(Peer& peer) const;
   Refusal obey(Peer& peer, const net::Frame& frame);
   Refusal contribute(Rank rank, const net::Frame& frame);
   [[nodiscard]] Refusal examine(Rank rank, const std::string& first) const;
@@ -94,7 +95,13 @@ class Coordinator {
   void fail_exchange(const std::string& reason);
   [[nodiscard]] std::string absentees() const;
 
+  [[nodiscard]] bool decide(Decision decision);
+  void give_up(const std::string& why);
+  void tell_of_change();
+
   [[nodiscard]] bool seated(PeerNumber number, const Peer& peer) const;
+  [[nodiscard]] bool is_awaited(Rank rank) const { return membership_.is_present(rank) && !seats_[rank].holder; }
+  void await(Rank rank, unsigned beats);
   void refuse(PeerNumber number, const std::string& reason);
   void log_refusal(const std::string& reason);
   [[nodiscard]] std::size_t strangers() const;
@@ -102,13 +109,7 @@ class Coordinator {
   void unseat(Rank rank, Loss loss);
   void begin_anew();
   void close(PeerNumber number);
-  /// Each peer's frames are sealed with a key of its own, so a copy of them is made for each: only when the peer has
-  /// taken what was sent before. Until then all peers share the fields.
-  static void send(Peer& peer, net::FrameKind kind, Fields fields);
-  static void send_what_fits(Peer& peer);
   void broadcast(net::FrameKind kind, std::string fields);
-  /// The frames that carry an exchange: as many blobs in each as come to some kilobytes.
-  [[nodiscard]] static std::vector<Fields> parts_of(const std::vector<std::string>& blobs);
 
   void keep_time();
   void on_tick();
@@ -116,10 +117,11 @@ class Coordinator {
   std::string address_;
   net::Secret secret_;
   Admission admission_;
+  Membership membership_;
+  std::optional<DecisionLog> decisions_;
+  bool has_given_up_ = false;  ///< its log failed: it decides nothing any more
   std::vector<Seat> seats_;
   std::optional<net::SetupClock::time_point> due_;  ///< of the exchange under way
-  std::uint32_t epoch_ = 0;                         ///< losses and returns so far
-  std::vector<std::vector<std::string>> complete_;  ///< the exchanges that are: the newest blob of each rank
   bool ticking_ = false;
   ThrottledLog log_;
   PeerNumber next_peer_ = 0;

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "farside/base/error.h"
+#include "farside/base/log.h"
 
 #include "base/assert.h"
 #include "base/wire.h"
@@ -33,22 +34,42 @@ CoordinatorClient::CoordinatorClient(net::EventLoop& loop, const std::string& ad
   net::Acquaintance met = net::introduce(what, secret, rank_, kBodyLimit, deadline);
   network_ = net::network_towards(address);  // there is a way to it now
   session_ = met.session;
-  take_seat(what, met.first);
+  if (met.first.kind == FrameKind::refused)
+    throw Error({what.tried, what.address, Decoder(met.first.fields, "why this process is refused").text(), ""});
+  Welcome welcome = decode_welcome(met.first);
+  team_ = welcome.team;
+  size_ = welcome.size;
+  incarnation_ = welcome.incarnation;
+  standing_ = std::move(welcome.standing);
   epoch_ = standing_.epoch;
   lost_ = standing_.lost;
+  if (!host_local_) {
+    const auto seat = [this]() -> SeatKeeper::Seat {
+      const MutexLock lock(mutex_);
+      return {team_, incarnation_, epoch_};
+    };
+    const auto answered = [this](net::Acquaintance answer) {
+      loop_.post(
+          [this, held = std::make_shared<net::Acquaintance>(std::move(answer))] { take_answer(std::move(*held)); });
+    };
+    keeper_.emplace(what, secret, rank_, kBodyLimit, seat, answered);
+  }
   loop_.post([this, held = std::make_shared<Fd>(std::move(met.socket))] { start(std::move(*held)); });
 }
 
-void CoordinatorClient::take_seat(const net::Introduced& what, const net::Frame& verdict) {
-  Decoder fields(verdict.fields, "the coordinator's answer");
-  if (verdict.kind == FrameKind::refused) throw Error({what.tried, what.address, fields.text(), ""});
-  size_ = fields.number<Rank>();
-  incarnation_ = fields.number<std::uint16_t>();
-  standing_.epoch = fields.number<std::uint32_t>();
-  standing_.exchanges = fields.number<std::uint32_t>();
-  while (!fields.rest().empty()) standing_.lost.insert(fields.number<Rank>());
-  const bool lost_exist = standing_.lost.empty() || *standing_.lost.rbegin() < size_;
-  fields.expect(verdict.kind == FrameKind::welcome && rank_ < size_ && lost_exist, "it makes no sense");
+CoordinatorClient::Welcome CoordinatorClient::decode_welcome(const net::Frame& frame) const {
+  Decoder fields(frame.fields, "the coordinator's answer");
+  Welcome welcome{.team = fields.number<std::uint64_t>(),
+                  .size = fields.number<Rank>(),
+                  .incarnation = fields.number<std::uint16_t>(),
+                  .standing = {}};
+  Standing& standing = welcome.standing;
+  standing.epoch = fields.number<std::uint32_t>();
+  standing.exchanges = fields.number<std::uint32_t>();
+  while (!fields.rest().empty()) standing.lost.insert(fields.number<Rank>());
+  const bool lost_exist = standing.lost.empty() || *standing.lost.rbegin() < welcome.size;
+  fields.expect(frame.kind == FrameKind::welcome && rank_ < welcome.size && lost_exist, "it makes no sense");
+  return welcome;
 }
 
 std::vector<std::string> CoordinatorClient::exchange(const std::string& tried, std::string blob,
@@ -59,13 +80,13 @@ std::vector<std::string> CoordinatorClient::exchange(const std::string& tried, s
   const auto is_incomplete = [&]() REQUIRES(mutex_) { return !repeats && (!lost_.empty() || epoch_ != epoch); };
   const bool is_begun = failure_.empty() && !is_incomplete();
   if (is_begun) {
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - net::SetupClock::now()).count();
-    const auto limit_ms = static_cast<std::uint32_t>(std::max<std::int64_t>(left, 0));
-    send_later(FrameKind::contribute, Encoder().number(exchanges_).number(epoch).number(limit_ms).text(blob).take());
+    given_ = {epoch, std::move(blob), deadline};
+    send_later(FrameKind::contribute, contribution());
     const auto ended = [&]() REQUIRES(mutex_) { return gathered_ || !failure_.empty() || is_incomplete(); };
     if (!changed_.wait_until(lock, deadline + team::time_limits::kAnswerGrace, ended)) {
       failure_ = "the coordinator did not answer in time";
     }
+    given_.reset();
   }
   if (is_begun && gathered_) {  // else it is of an exchange that was given up
     ++exchanges_;
@@ -75,7 +96,21 @@ std::vector<std::string> CoordinatorClient::exchange(const std::string& tried, s
   throw Error({tried, "with the team", failure_.empty() ? "a rank was lost" : failure_, ""});
 }
 
+// Its frame's fields.
+std::string CoordinatorClient::contribution() const {
+  assert_that(given_.has_value(), "a contribution is sent while its exchange is under way");
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(given_->deadline - net::SetupClock::now()).count();
+  const auto limit_ms = static_cast<std::uint32_t>(std::max<std::int64_t>(left, 0));
+  return Encoder().number(exchanges_).number(given_->epoch).number(limit_ms).text(given_->blob).take();
+}
+
 void CoordinatorClient::evict(Rank rank, std::uint16_t incarnation) {
+  {
+    const MutexLock lock(mutex_);
+    const std::pair eviction(rank, incarnation);
+    if (!lost_.contains(rank) && std::ranges::find(evictions_, eviction) == evictions_.end())
+      evictions_.push_back(eviction);
+  }
   send_later(FrameKind::evict, Encoder().number(rank).number(incarnation).take());
 }
 
@@ -109,13 +144,70 @@ void CoordinatorClient::serve() {
       const net::Session::Next next = session_.open(connection_->received(), frame);
       if (next == net::Session::Next::incomplete) break;
       if (next == net::Session::Next::broken) return disconnect("the coordinator's message was altered");
-      beats_since_heard_ = 0;
+      if (frame.kind == FrameKind::ended) return disconnect("the coordinator has ended the team");
+      hear();
       obey(frame);
     }
   } catch (const Error& error) {
     return disconnect(error.what());
   }
-  if (!open) disconnect("the coordinator is gone");
+  if (open) return;
+  connection_.reset();
+  lose_coordinator("is gone");
+}
+
+void CoordinatorClient::hear() {
+  beats_since_heard_ = 0;
+  if (!std::exchange(is_away_, false)) return;
+  keeper_->end();
+  log::warn("the coordinator answers again");
+  if (notices_.coordinator_away) notices_.coordinator_away(false);
+}
+
+// What has to be noticed meanwhile, no process tells: who died on another host, and who comes back. What this process
+// and the others have of each other stays.
+void CoordinatorClient::lose_coordinator(const std::string& why) {
+  bool is_formed = false;
+  {
+    const MutexLock lock(mutex_);
+    is_formed = exchanges_ != 0;
+  }
+  if (!keeper_ || !is_formed || left_) return disconnect("the coordinator " + why);
+  if (std::exchange(is_away_, true)) return;
+  log::warn("the coordinator " + why +
+            ": this process goes on without it; deaths on other machines are not noticed until it is back");
+  if (notices_.coordinator_away) notices_.coordinator_away(true);
+  keeper_->begin();
+}
+
+void CoordinatorClient::take_answer(net::Acquaintance met) {
+  if (left_) return;
+  if (met.first.kind == FrameKind::refused)
+    return disconnect(Decoder(met.first.fields, "why this process is refused").text());
+  try {
+    const Welcome welcome = decode_welcome(met.first);
+    const MutexLock lock(mutex_);
+    if (welcome.team != team_ || welcome.incarnation != incarnation_ || welcome.standing.epoch < epoch_) {
+      log::error("a coordinator answers that knows less of this team than its members do: it is not followed");
+      return keeper_->begin();
+    }
+    coming_.clear();
+  } catch (const Error& error) {
+    log::warn(error.what());
+    return keeper_->begin();
+  }
+  session_ = met.session;
+  connection_ = std::make_unique<net::Connection>(loop_, std::move(met.socket), [this] { serve(); });
+  hear();
+  say_again();
+}
+
+// What the coordinator may not have heard, or not have had in its log.
+void CoordinatorClient::say_again() {
+  const MutexLock lock(mutex_);
+  for (const auto& [rank, incarnation] : evictions_)
+    connection_->send(session_.seal(FrameKind::evict, Encoder().number(rank).number(incarnation).take()));
+  if (given_) connection_->send(session_.seal(FrameKind::contribute, contribution()));
 }
 
 void CoordinatorClient::obey(const net::Frame& frame) {
@@ -151,8 +243,10 @@ void CoordinatorClient::take_loss(const net::Frame& frame) {
   fields.expect_end();
   {
     const MutexLock lock(mutex_);
+    if (epoch <= epoch_) return;  // it was told before the coordinator was lost
     epoch_ = epoch;
     lost_.insert(rank);
+    std::erase_if(evictions_, [rank](const auto& eviction) { return eviction.first == rank; });
     changed_.notify_all();
   }
   notices_.lost(rank, static_cast<Loss>(loss));
@@ -166,22 +260,23 @@ void CoordinatorClient::take_return(const net::Frame& frame) {
   std::vector<std::string> blobs;
   while (!fields.rest().empty()) blobs.push_back(fields.text());
   const MutexLock lock(mutex_);  // all the time: an exchange finds it either lost or taken back
+  if (epoch <= epoch_) return;
   notices_.returned(rank, std::move(blobs));
   epoch_ = epoch;
   lost_.erase(rank);
 }
 
 void CoordinatorClient::disconnect(const std::string& why) {
-  assert_that(connection_ != nullptr, "the connection ends once");
   fail(why);
+  if (keeper_) keeper_->end();
   connection_.reset();
   loop_.tick(std::chrono::milliseconds(0), {});
-  if (!left_) notices_.coordinator_gone(why);
+  if (!std::exchange(left_, true)) notices_.coordinator_gone(why);
 }
 
 void CoordinatorClient::on_tick() {
-  assert_that(connection_ != nullptr, "the timer runs while there is a connection");
-  if (++beats_since_heard_ > kSilentBeats) return disconnect("the coordinator has fallen silent");
+  if (is_away_ || connection_ == nullptr) return;  // it is found again, or has come to itself, when it is heard
+  if (++beats_since_heard_ > kSilentBeats) return lose_coordinator("has fallen silent");
   connection_->send(session_.seal(FrameKind::beat));
 }
 

@@ -1,12 +1,16 @@
-// coordinator_client.h — a member's side of the coordinator.
+// coordinator_client.h — a member's side of the coordinator. Between hosts a member that has lost the coordinator goes
+// on as it is, and keeps its seat when it finds the coordinator again, or one that was started with its log.
 #pragma once
 
 #include <optional>
+#include <utility>
+#include <vector>
 
 #include "base/mutex.h"
 #include "net/connection.h"
 #include "net/introduction.h"
 #include "team/bootstrap.h"
+#include "team/seat_keeper.h"
 
 namespace farside::team {
 
@@ -29,7 +33,13 @@ class CoordinatorClient final : public Bootstrap {
   void leave() override;
 
  private:
-  void take_seat(const net::Introduced& what, const net::Frame& verdict);
+  struct Welcome {
+    std::uint64_t team = 0;
+    Rank size = 0;
+    std::uint16_t incarnation = 0;
+    Standing standing;
+  };
+  [[nodiscard]] Welcome decode_welcome(const net::Frame& frame) const;
 
   // On the loop's thread.
   void start(Fd socket);
@@ -38,6 +48,12 @@ class CoordinatorClient final : public Bootstrap {
   void take_gathered(const net::Frame& frame);
   void take_loss(const net::Frame& frame);
   void take_return(const net::Frame& frame);
+  /// Goes on without it for now.
+  void lose_coordinator(const std::string& why);
+  void hear();
+  void take_answer(net::Acquaintance met);
+  void say_again();
+  /// For good: it has ended, or took this process for dead.
   void disconnect(const std::string& why);
   void on_tick();
 
@@ -50,6 +66,7 @@ class CoordinatorClient final : public Bootstrap {
   const bool host_local_;
   const std::string fabric_secret_;
   std::string network_;
+  std::uint64_t team_ = 0;
   Rank size_ = 0;
   std::uint16_t incarnation_ = 0;
   Standing standing_;
@@ -58,6 +75,7 @@ class CoordinatorClient final : public Bootstrap {
   net::Session session_;
   std::unique_ptr<net::Connection> connection_;
   unsigned beats_since_heard_ = 0;
+  bool is_away_ = false;  ///< the coordinator
   bool left_ = false;
 
   Mutex mutex_;
@@ -70,6 +88,17 @@ class CoordinatorClient final : public Bootstrap {
   std::uint32_t epoch_ GUARDED_BY(mutex_) = 0;      ///< as the coordinator told last
   std::set<Rank> lost_ GUARDED_BY(mutex_);          ///< ranks that it told to be lost and not to have come back
   std::uint32_t exchanges_ GUARDED_BY(mutex_) = 0;  ///< that this process has taken part in
+  struct Contribution {
+    std::uint32_t epoch;
+    std::string blob;
+    net::SetupClock::time_point deadline;
+  };
+  std::optional<Contribution> given_ GUARDED_BY(mutex_);  ///< to the exchange under way
+  /// That were asked for, and of which the coordinator has not told yet.
+  std::vector<std::pair<Rank, std::uint16_t>> evictions_ GUARDED_BY(mutex_);
+  [[nodiscard]] std::string contribution() const REQUIRES(mutex_);
+
+  std::optional<SeatKeeper> keeper_;  ///< between hosts; last: its thread uses the others
 };
 
 }  // namespace farside::team

@@ -13,6 +13,8 @@ inline constexpr std::chrono::milliseconds kBeatInterval{500};
 /// counted, not time taken: a process that was held up itself, or with its whole machine, must not blame the others for
 /// that.
 inline constexpr unsigned kSilentBeats = 4;
+/// For members to find a coordinator that was started again: they try at least once a second (time_limits.h).
+inline constexpr unsigned kBeatsAfterRestart = 10;
 /// The longest until a member that fell silent is evicted.
 inline constexpr std::chrono::milliseconds kMaxSilence = (kSilentBeats + 1) * kBeatInterval;
 

@@ -22,6 +22,10 @@ inline constexpr seconds kAnswerGrace{2};
 inline constexpr seconds kRevoke{1};
 /// For a member that has come back, with exponential backoff from kFirstPause. Then it stays lost to this one.
 inline constexpr seconds kReturn{30};
+/// For an attempt to keep its seat, when it has lost the coordinator, and between two of them: at first, and at most.
+inline constexpr seconds kKeepSeat{2};
+inline constexpr milliseconds kFirstPauseToKeep{100};
+inline constexpr milliseconds kMaxPauseToKeep{1000};
 /// Between two attempts to watch another process of this host, or to take a member that came back: at first, and for
 /// the former at most.
 inline constexpr milliseconds kFirstPause{1000};
@@ -47,6 +51,8 @@ static_assert(2 * kBeatInterval < kAnswerGrace, "the coordinator, which looks on
 static_assert(kHandshake < kSetup, "a process that was refused for its slowness may come again");
 static_assert(kMaxSilence < kSetup && kMaxSilence < kReturn,
               "a member that died is evicted before those that wait for it give up");
+static_assert(kKeepSeat + kMaxPauseToKeep < kBeatsAfterRestart * kBeatInterval,
+              "a coordinator that was started again waits until each member has asked for its seat");
 static_assert(kGoodLife < kSetup,
               "a rank that could not join, as the others are out of reach, is started again and again");
 static_assert(kFirstRestartPause <= kMaxRestartPause && kFirstPause <= kMaxPause && kFirstPause < kReturn);

@@ -157,17 +157,66 @@ class PoolOnHosts(unittest.TestCase):
             self.pool.wait_for_return(host)
         self.wait_until_shared(*killed, self.small)
 
+    def expect_no_restart(self, hosts):
+        for host in hosts:
+            node = self.pool.node(host)
+            self.assertEqual((node["state"], node["restarts"]), ("up", 0), self.pool.log(host))
+
+    def with_keys(self):
+        """A pool with a key-value store, and keys in it. Those of its servers 1 and 3 are not on the meeting host."""
+        self.pool.__exit__()
+        self.pool = self.enterContext(Pool(self.hosts, self.files.mountpoint, ["--kv", "16M"]))
+        keys = [f"key:{number}" for number in range(40)]
+        for key in keys:
+            self.kv(self.hosts[1], "put", key, f"value of {key}")
+        return keys
+
+    def kept(self, host, keys):
+        """Those of the keys that have the value that was set."""
+        return [key for key in keys if self.kv_or_nothing(host, key) == f"value of {key}"]
+
+    def kv_or_nothing(self, host, key):
+        return host.run([FARSIDE, "kv", "get", key], env=self.pool.environment).stdout.rstrip("\n")
+
     def test_the_host_where_they_meet_fails_and_starts_again(self):
+        """The other hosts go on meanwhile, and keep what they have."""
+        keys = self.with_keys()
         meeting, *others = self.hosts
-        readers = self.start_readers()
+        readers = [self.enterContext(self.pool.reader(host)) for host in others]
         self.read(readers, self.large[:10])
         self.ask(readers, self.large)
         meeting.do(["kill", "-9", self.pool.status(meeting)["supervisor"]])
         self.expect_answers(readers, self.large)
+        for host in others:
+            self.pool.wait_for_log(host, "this process goes on without it")
+        before = self.kept(others[0], keys)
+        self.assertGreater(len(before), len(keys) / 2)
         self.assertEqual(self.pool.start_on(meeting).wait(PATIENCE_S), 0)
         for host in others:
-            self.pool.wait_for_return(host)
+            self.pool.wait_for_log(host, "the coordinator answers again")
+        self.expect_no_restart(others)
         self.wait_until_shared(meeting, others[-1], self.small)
+        self.assertEqual(self.kept(others[0], before), before)
+
+    def test_the_process_where_they_meet_hangs(self):
+        """For longer than silence is borne: no node is restarted for it, and none is empty afterwards."""
+        keys = self.with_keys()
+        meeting, *others = self.hosts
+        supervisor = self.pool.status(meeting)["supervisor"]
+        os.kill(supervisor, signal.SIGSTOP)
+        for host in self.hosts:
+            self.pool.wait_for_log(host, "this process goes on without it")
+        self.assertEqual(self.kept(others[0], keys), keys)
+        os.kill(supervisor, signal.SIGCONT)
+        for host in self.hosts:
+            self.pool.wait_for_log(host, "the coordinator answers again")
+        self.expect_no_restart(self.hosts)
+        self.assertEqual(self.kept(others[0], keys), keys)
+        for host in self.hosts:
+            self.assertNotIn(" is lost", self.pool.log(host))
+        self.pool.kill_node(others[0])  # deaths are noticed again
+        self.pool.wait_for_log(meeting, "rank 1 is lost")
+        self.pool.wait_for_return(others[0])
 
     def test_nodes_that_were_held_up_blame_no_other(self):
         """As when the machine below virtual ones pauses them all, for longer than silence is borne."""
@@ -208,14 +257,14 @@ class PoolOnHosts(unittest.TestCase):
         self.two_cannot_reach_each_other(self.hosts.cut)
 
     def one_is_cut_off(self, cut, sender, receiver):
-        """One of the two is the host where the nodes meet. The other's node drops out of the pool, and is started again
-        when the link is healed."""
+        """One of the two is the host where the nodes meet. The other's node drops out of the pool. It learns of that when
+        the link is healed, and is started again."""
         meeting, cut_off = self.hosts[0], self.hosts[3]
         self.read_while(cut, sender, receiver)
         for host in self.hosts.all[:3]:
             self.pool.wait_for_log(host, "rank 3 is lost")
-        self.pool.wait_for_log(cut_off, "cut off from rank 0, rank 1, rank 2")
         self.hosts.heal()
+        self.pool.wait_for_log(cut_off, "cut off from rank 0, rank 1, rank 2")
         self.pool.wait_for_return(cut_off)
         self.wait_until_shared(meeting, cut_off, self.small[80:])
 

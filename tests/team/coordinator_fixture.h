@@ -28,7 +28,9 @@ inline net::SetupClock::time_point soon() { return net::SetupClock::now() + std:
 class Member {
  public:
   Member(const team::Coordinator& coordinator, const net::Secret& secret, team::Rank rank)
-      : client_(loop_, coordinator.address(), secret, rank,
+      : Member(coordinator.address(), secret, rank) {}
+  Member(const std::string& address, const net::Secret& secret, team::Rank rank)
+      : client_(loop_, address, secret, rank,
                 {.lost =
                      [this](team::Rank lost, team::Loss loss) {
                        const std::lock_guard lock(mutex_);
@@ -40,13 +42,15 @@ class Member {
                        losses_.erase(back);
                        returns_[back] = std::move(blobs);
                      },
-                 .coordinator_gone = [this](const std::string&) { abandoned_ = true; }},
+                 .coordinator_gone = [this](const std::string&) { abandoned_ = true; },
+                 .coordinator_away = [this](bool is_lost) { away_ = is_lost; }},
                 soon()) {}
   ~Member() { loop_.stop(); }
 
   team::CoordinatorClient* operator->() { return &client_; }
   net::EventLoop& loop() { return loop_; }
   bool abandoned() const { return abandoned_; }
+  bool is_without_coordinator() const { return away_; }
   std::map<team::Rank, team::Loss> losses() {
     const std::lock_guard lock(mutex_);
     return losses_;
@@ -61,6 +65,7 @@ class Member {
   std::map<team::Rank, team::Loss> losses_;
   std::map<team::Rank, std::vector<std::string>> returns_;
   std::atomic<bool> abandoned_ = false;
+  std::atomic<bool> away_ = false;
   net::EventLoop loop_;
   team::CoordinatorClient client_;
 };

@@ -23,6 +23,13 @@ class Stranger {
  public:
   explicit Stranger(const team::Coordinator& coordinator) : socket_(net::connect_to(coordinator.address(), soon())) {}
 
+  /// Closes the connection as one that breaks ends.
+  void reset() {
+    constexpr linger kAtOnce{1, 0};
+    ::setsockopt(socket_.get(), SOL_SOCKET, SO_LINGER, &kAtOnce, sizeof kAtOnce);
+    socket_.reset();
+  }
+
   void send(std::string_view bytes) { net::write_all(socket_, bytes, soon()); }
   template <class Message>
   Message receive() {
@@ -51,11 +58,12 @@ class Stranger {
     });
   }
   /// Proves to know `secret` and claims `rank`.
-  net::Session shake_hands(const net::Secret& secret, team::Rank rank) {
+  net::Session shake_hands(const net::Secret& secret, team::Rank rank,
+                           net::ClaimPurpose purpose = net::ClaimPurpose::take_seat) {
     const net::Hello hello = net::make_hello();
     send(net::wire_bytes(hello));
     const auto challenge = receive<net::Challenge>();
-    const net::Claim claim = net::make_claim(secret, hello, challenge, rank);
+    const net::Claim claim = net::make_claim(secret, hello, challenge, rank, purpose);
     send(net::wire_bytes(claim));
     return {net::session_key(secret, hello, challenge, claim), net::Session::Side::member, 1 << 20};
   }
