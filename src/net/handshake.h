@@ -65,8 +65,8 @@ requires std::has_unique_object_representations_v<Message>
 [[nodiscard]] Hello make_hello();
 [[nodiscard]] Challenge make_challenge(const Secret& secret, const Hello& hello);
 [[nodiscard]] bool proves_coordinator(const Secret& secret, const Hello& hello, const Challenge& challenge);
-[[nodiscard]] Claim make_claim(const Secret& secret, const Hello& hello, const Challenge& challenge,
-                               std::uint32_t rank, ClaimPurpose purpose = ClaimPurpose::take_seat);
+[[nodiscard]] Claim make_claim(const Secret& secret, const Hello& hello, const Challenge& challenge, std::uint32_t rank,
+                               ClaimPurpose purpose = ClaimPurpose::take_seat);
 [[nodiscard]] bool proves_member(const Secret& secret, const Hello& hello, const Challenge& challenge,
                                  const Claim& claim);
 [[nodiscard]] Digest session_key(const Secret& secret, const Hello& hello, const Challenge& challenge,

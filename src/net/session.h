@@ -18,7 +18,7 @@
 namespace farside::net {
 
 enum class FrameKind : std::uint8_t {
-  welcome,     ///< ← team (8), size (4), incarnation (2), epoch (4), complete exchanges (4), each rank that is lost (4)
+  welcome,     ///< ← team (8), size (4), incarnation (2), epoch (4), complete exchanges (4), each lost rank (4)
   refused,     ///< ← reason (text)
   contribute,  ///< → number of the exchange (4), epoch (4), how long the answer may take in ms (4), blob (text)
   gathered,    ///< ← a rank (4), then the blobs (text) of that rank and the next ones; in several frames, in order
@@ -29,7 +29,7 @@ enum class FrameKind : std::uint8_t {
   failed,      ///< ← reason (text): the exchange cannot be completed, and there is no further one
   returned,    ///< ← epoch (4), rank (4), then its blob (text) of each exchange that is complete
   service,     ///< ↔ what a service of the pool and its clients say in a protocol of their own
-  keep,        ///< → team (8), incarnation (2), epoch (4): of a member that keeps its seat; welcome, then what it missed
+  keep,        ///< → team (8), incarnation (2), epoch (4): it keeps its seat; it gets welcome and what it missed
   unknown,     ///< ← reason (text): this coordinator knows nothing of that team
   ended,       ///< ← the team ends: the coordinator's process ends as it should
 };

@@ -69,7 +69,7 @@ bool Coordinator::decide(Decision decision) {
 // The members go on, as when its process had been killed.
 void Coordinator::give_up(const std::string& why) {
   has_given_up_ = true;
-  log::error("deaths of members are not noticed any more, and nobody joins: " + why +
+  log::error("deaths of members are not noticed any more, and no process joins: " + why +
              "; when there is room, end the pool on this machine and start it again");
   loop_.forget(listener_.get());
   listener_.reset();
