@@ -47,6 +47,8 @@ void add_servers(MetricsPage& page, const std::vector<kv::MemoryUse>& servers) {
   add("farside_kv_versions", "Versions of all keys.", &kv::MemoryUse::versions);
   add("farside_kv_used_bytes", "Memory taken.", &kv::MemoryUse::bytes_used);
   add("farside_kv_total_bytes", "Memory there is.", &kv::MemoryUse::bytes_total);
+  add("farside_kv_outside_bytes", "Memory besides that: rings of sessions, and a table of when keys expire.",
+      &kv::MemoryUse::bytes_outside);
 }
 
 void add_journals(MetricsPage& page, const std::vector<kv::MemoryUse>& servers) {

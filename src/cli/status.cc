@@ -102,13 +102,13 @@ std::string journal_text(kv::JournalState journal) {
 
 void print_kv_table(const node::PoolStatus& pool, const KvStatus& kv) {
   using enum Table::Align;
-  Table table({left, right, right, right, right, right});
+  Table table({left, right, right, right, right, right, right});
   const bool has_copies = pool.record.kv_copies > 1;
-  table.add({"server", "keys", "versions", "bytes", "of", has_copies ? "copies" : ""});
+  table.add({"server", "keys", "versions", "bytes", "of", "outside", has_copies ? "copies" : ""});
   for (std::size_t server = 0; server < kv.servers.size(); ++server) {
     const kv::MemoryUse& use = kv.servers[server];
     table.add({std::to_string(server), std::to_string(use.keys), std::to_string(use.versions),
-               format_bytes(use.bytes_used), format_bytes(use.bytes_total),
+               format_bytes(use.bytes_used), format_bytes(use.bytes_total), format_bytes(use.bytes_outside),
                has_copies ? std::to_string(kv.copies[server]) : ""});
   }
   std::cout << '\n';
@@ -122,7 +122,8 @@ nlohmann::ordered_json kv_json(const node::PoolStatus& pool, const KvStatus& kv)
     servers.push_back({{"keys", use.keys},
                        {"versions", use.versions},
                        {"bytes_used", use.bytes_used},
-                       {"bytes_total", use.bytes_total}});
+                       {"bytes_total", use.bytes_total},
+                       {"bytes_outside", use.bytes_outside}});
     if (use.journal != kv::JournalState::none) servers.back()["journal"] = journal_text(use.journal);
     if (pool.record.kv_copies > 1) servers.back()["copies"] = kv.copies[servers.size() - 1];
   }

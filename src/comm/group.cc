@@ -39,7 +39,8 @@ Group::Group(Comm& comm, std::vector<Rank> members, const std::string& what, std
       all_near_(std::ranges::all_of(meeting_.members(),
                                     [&](Rank rank) { return comm.team().fabric().reaches_by_memory(rank); })) {
   meeting_.on_unflushed([this](std::uint64_t number, Outcome flushed) {
-    const Ended ended = ended_among(comm_.team(), all_ranks(comm_.team()), flushed);
+    Ended ended = ended_among(comm_.team(), all_ranks(comm_.team()), flushed);
+    ended.outside = true;
     const MutexLock lock(failures_mutex_);
     unflushed_.add(number, ended);
   });

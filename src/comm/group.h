@@ -50,7 +50,7 @@ class Group : public std::enable_shared_from_this<Group> {
   /// For the meeting's end. One that this member could not come to fails at once; throws what kept it from coming, if
   /// that was an exception.
   Ended wait(Channel& channel, std::uint64_t number, Deadline deadline);
-  /// Whether what this member wrote to ranks outside the group, before it came to a meeting, is lost with them.
+  /// How what this member wrote to ranks outside the group, before it came to a meeting, was flushed.
   [[nodiscard]] Ended unflushed(std::uint64_t number) const;
   /// Waits until the service thread is done with what was begun here; that it has ended at this member is no proof.
   void settle() const;

@@ -19,6 +19,13 @@ inline constexpr Duration kGroupEnd = minutes(2);
 inline constexpr Duration kStep = seconds(1);
 /// For one member's answer, before the next one is asked.
 inline constexpr Duration kAsk = seconds(1);
+/// For what a member has written to ranks outside its group, before it arrives: these must not keep the group waiting
+/// ...
+inline constexpr Duration kOutside = seconds(1);
+/// ... and where they did, they have less time ...
+inline constexpr Duration kSlowOutside = milliseconds(50);
+/// ... for so long.
+inline constexpr Duration kOutsideStaysSlow = seconds(10);
 /// For a member's operation on its own memory, whose effect must not stay unknown.
 inline constexpr Duration kOnOwnMemory = seconds(10);
 
@@ -34,5 +41,7 @@ static_assert(kStep < kBackground && kNap + kStep < kBackground,
               "one silent rank does not end the background work of the others");
 static_assert(kRing <= kNap, "a signal that does not arrive is not awaited for longer than it spares");
 static_assert(kAbsenceLook < kAsk);
+static_assert(kSlowOutside < kOutside && kOutside < kOutsideStaysSlow,
+              "an unresponsive rank outside a group that meets often costs it kOutside once");
 
 }  // namespace farside::comm::time_limits

@@ -20,7 +20,9 @@ inline constexpr seconds kRead{1};
 /// For a look at a node. After kLooks in a row without an answer it is given up, if that is safe.
 inline constexpr milliseconds kLook{600};
 inline constexpr std::uint32_t kLooks = 8;
-/// Between two looks at all nodes, of a mirrored space.
+/// Until the user is told that a node does not answer which has the only copy of something.
+inline constexpr seconds kNoticeable{1};
+/// Between two looks at all nodes.
 inline constexpr milliseconds kBetweenLooks{300};
 /// Until a node counts as dead by its silence.
 inline constexpr milliseconds kGivenUp = kLooks * (kLook + kBetweenLooks);
@@ -91,6 +93,7 @@ inline constexpr seconds kDaemon{180};
 
 // A wait outlasts what is waited for.
 static_assert(kRead < kGivenUp && kAnswer < kGivenUp, "one late answer costs no node its slabs");
+static_assert(kNoticeable < kGivenUp, "the user is told why a program waits before that is over");
 static_assert(kGivenUp < kPages, "a node that died is given up while its pages are awaited");
 static_assert(kFirstCopy <= kMaxCopy && kPoliteWait + kMaxCopy < kPages,
               "a slab is mended while its pages are awaited");

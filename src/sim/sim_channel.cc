@@ -153,14 +153,26 @@ Outcome SimChannel::ran_out(PeerId peer, bool Failed::*told) {
 }
 
 Outcome SimChannel::flush_all(Deadline deadline) {
-  std::set<PeerId> written = unflushed_;
-  for (const auto& [peer, failed] : failed_) written.insert(peer);
-  for (const auto& flight : flights_) {
-    if (flight->is_write()) written.insert(flight->peer());
-  }
   Outcome all = Outcome::done;
-  for (const PeerId peer : written) all = graver(all, flush(peer, deadline));
+  for (const PeerId peer : written()) all = graver(all, flush(peer, deadline));
   return all;
+}
+
+Outcome SimChannel::flush_each(std::span<const PeerId> peers, Deadline deadline) {
+  Outcome all = Outcome::done;
+  for (const PeerId peer : written()) {
+    if (std::ranges::find(peers, peer) != peers.end()) all = graver(all, flush(peer, deadline));
+  }
+  return all;
+}
+
+std::set<PeerId> SimChannel::written() const {
+  std::set<PeerId> peers = unflushed_;
+  for (const auto& [peer, failed] : failed_) peers.insert(peer);
+  for (const auto& flight : flights_) {
+    if (flight->is_write()) peers.insert(flight->peer());
+  }
+  return peers;
 }
 
 Outcome SimChannel::write_signals(std::span<const RemoteWord<ControlWord>> words, std::uint64_t value,

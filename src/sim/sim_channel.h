@@ -24,6 +24,7 @@ class SimChannel final : public Channel {
   Outcome fence(PeerId peer, Deadline deadline) override;
   Outcome flush(PeerId peer, Deadline deadline) override;
   Outcome flush_all(Deadline deadline) override;
+  Outcome flush_each(std::span<const PeerId> peers, Deadline deadline) override;
   void local_fence() override;
   Outcome write_signals(std::span<const RemoteWord<ControlWord>> words, std::uint64_t value,
                         Deadline deadline) override;
@@ -56,6 +57,8 @@ class SimChannel final : public Channel {
 
   void forget_what_is_over();
   [[nodiscard]] Flights under_way(PeerId peer) const;
+  /// The peers that a flush has something to do with.
+  [[nodiscard]] std::set<PeerId> written() const;
   /// Waits within a call of the fabric.
   template <class Condition>
   [[nodiscard]] bool wait_for(Condition holds, Deadline deadline);

@@ -54,6 +54,8 @@ Outcome TimedChannel::flush_all(Deadline /*deadline*/) {
   return Outcome::done;
 }
 
+Outcome TimedChannel::flush_each(std::span<const PeerId> /*peers*/, Deadline deadline) { return flush_all(deadline); }
+
 Outcome TimedChannel::write_signals(std::span<const RemoteWord<ControlWord>> words, std::uint64_t value,
                                     Deadline deadline) {
   wait_while(under_way_);

@@ -24,6 +24,7 @@ class TimedChannel final : public Channel {
   Outcome fence(PeerId peer, Deadline deadline) override;
   Outcome flush(PeerId peer, Deadline deadline) override;
   Outcome flush_all(Deadline deadline) override;
+  Outcome flush_each(std::span<const PeerId> peers, Deadline deadline) override;
   void local_fence() override {}
   Outcome write_signals(std::span<const RemoteWord<ControlWord>> words, std::uint64_t value,
                         Deadline deadline) override;

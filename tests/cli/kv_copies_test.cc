@@ -110,6 +110,11 @@ TEST_F(KvCopies, SayWhichPartIsLost) {
   }
   ASSERT_EQ(farside({"kv", "put", key, "value"}).code(), 0);
   const std::vector<pid_t> nodes = node_processes();
+  stop(nodes.at(kLost));
+  const CommandEnd late = farside({"kv", "get", key, "--timeout", "2s"});
+  EXPECT_EQ(late.code(), 1);
+  EXPECT_NE(late.err.find("did not answer in time"), std::string::npos) << late.err;
+  EXPECT_EQ(late.err.find("lost"), std::string::npos) << late.err;
   ::kill(nodes.at(kLost), SIGKILL);
   EXPECT_TRUE(eventually([&] { return farside({"kv", "get", key}).code() == 0; })) << "its standby serves";
   ::kill(nodes.at(kLost + 1), SIGKILL);
@@ -125,6 +130,7 @@ TEST_F(KvCopies, SayWhichPartIsLost) {
     return get.err.find("it is lost") != std::string::npos;
   })) << get.err;
   EXPECT_NE(get.err.find("server 1 of the key-value store, on node 1"), std::string::npos) << get.err;
+  EXPECT_EQ(get.err.find("in time"), std::string::npos) << get.err;
 }
 
 TEST_F(KvCopies, EndAsOtherPoolsDo) {

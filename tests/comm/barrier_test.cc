@@ -1,6 +1,7 @@
 // What a split-phase barrier promises, between real processes.
 #include "farside/comm/barrier.h"
 
+#include <algorithm>
 #include <csignal>
 #include <vector>
 
@@ -246,6 +247,7 @@ TEST(Barrier, IsNotStoppedByTheLossOfARankOutside) {
     } else {
       EXPECT_EQ(first.outcome, Outcome::peer_lost);
       EXPECT_EQ(first.lost, 3U);
+      EXPECT_TRUE(first.outside);
     }
     for (unsigned more = 0; more < 20; ++more) {
       ASSERT_TRUE(barrier.pass(*seat.channel, seat.patience()).done());
@@ -263,6 +265,56 @@ TEST(Barrier, IsNotStoppedByTheLossOfARankOutside) {
   reach(3);
   fleet.signal(3, SIGKILL);
   for (const unsigned index : {0U, 1U, 2U}) EXPECT_EQ(fleet.wait(index), 0);
+}
+
+/// Two ranks form a group and a third is outside. The first says how its `flush_all` goes, and tries the group.
+template <class Try>
+void meet_beside_a_third(Outcome flush_all, Try try_group) {
+  Fleet fleet(3, [&](Member& me) {
+    Seat seat(me);
+    const bool is_outside = me.index() == 2;
+    const std::vector<team::Rank> members = is_outside ? std::vector<team::Rank>{2} : std::vector<team::Rank>{0, 1};
+    Barrier barrier(seat.comm, members);
+    comm::Collectives group(seat.comm, members);
+    InterposedChannel channel(seat.comm.open_channel());
+    std::vector<Duration> given;
+    if (me.index() == 0) {
+      channel.before_each_flush_all([&](Deadline deadline) {
+        given.push_back(deadline.at - seat.team.fabric().now());
+        return flush_all;
+      });
+    }
+    if (!is_outside) try_group(me, seat, channel, barrier, group);
+    EXPECT_TRUE(std::ranges::all_of(given, [](Duration each) { return each <= std::chrono::seconds(1); }));
+    const auto is_long = [](Duration each) { return each > std::chrono::milliseconds(50); };
+    EXPECT_LE(std::ranges::count_if(given, is_long), 2) << "the first of the barrier, the first of the collectives";
+    EXPECT_EQ(given.empty(), me.index() != 0);
+    me.barrier();
+  });
+  fleet.expect_success();
+}
+
+// A rank outside that does not answer, or whose connection breaks, costs a member of the group a bounded time. The
+// member that has written to it is told, and that its barrier has ended; the group goes on.
+class BarrierOutside : public testing::TestWithParam<Outcome> {};
+INSTANTIATE_TEST_SUITE_P(Fails, BarrierOutside, testing::Values(Outcome::timed_out, Outcome::link_lost));
+
+TEST_P(BarrierOutside, DoesNotStopTheGroup) {
+  if (!all_map_all()) GTEST_SKIP() << "elsewhere the service thread arrives, by a channel of its own";
+  meet_beside_a_third(GetParam(), [&](Member& me, Seat& seat, Channel& channel, Barrier& barrier, auto& group) {
+    for (unsigned round = 0; round < 10; ++round) {
+      const Barrier::Begun begun = barrier.begin(channel, seat.patience());
+      EXPECT_TRUE(begun.ended.done());
+      const comm::Ended ended = barrier.wait(*seat.channel, begun.number, seat.patience());
+      EXPECT_TRUE(barrier.ended(begun.number));
+      EXPECT_EQ(ended.outcome, me.index() == 0 ? GetParam() : Outcome::done);
+      EXPECT_EQ(ended.outside, me.index() == 0);
+    }
+    std::uint64_t sum = me.index() + 1;
+    auto pending = group.begin_all_reduce(channel, std::span(&sum, 1), seat.patience());
+    EXPECT_EQ(pending.end(*seat.channel, seat.patience()).outside, me.index() == 0);
+    EXPECT_EQ(sum, 3U);
+  });
 }
 
 }  // namespace

@@ -118,6 +118,21 @@ TEST_F(Copies, HaveTheirTimeAfterARankThatDoesNotAnswer) {
   EXPECT_EQ(deadlines_, 2U);
 }
 
+// A rank that did not answer a copy is given no notice either, not even of a copy to another rank: each would cost the
+// others its time once more.
+TEST_F(Copies, GiveNoNoticeToARankThatDidNotAnswer) {
+  team_.before_each_flush([](PeerId peer) { return peer == 0 ? Outcome::timed_out : Outcome::done; });
+  const RemoteWord<ControlWord> flag = memory_[0]->of(0).word<ControlWord>(kBytes);
+  const std::vector<comm::Copy> copies{
+      {comm::Copy::Kind::put, {{memory_[0]->of(0).span(0, 8), buffer().piece(0, 8)}}, {}},
+      {comm::Copy::Kind::put, {{memory_[0]->of(1).span(0, 8), buffer().piece(0, 8)}}, comm::SetWord{flag, 5}}};
+  const comm::Made made = comm::make_copies(*channel_, copies, counted());
+  EXPECT_EQ(there()[0], words_[0]) << "the copy itself is made";
+  EXPECT_EQ(made.ended[1].outcome, Outcome::timed_out) << "of its notice";
+  EXPECT_EQ(memory_[0]->local().word<ControlWord>(kBytes).load(), 0U);
+  EXPECT_EQ(deadlines_, 2U);
+}
+
 // It costs what is issued for the others one time-out, and not one for each copy to it.
 TEST_F(Copies, ToARankThatDoesNotAnswerEndTogether) {
   std::atomic<bool> answers = false;

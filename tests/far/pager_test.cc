@@ -2,12 +2,14 @@
 #include "far/pager/pager.h"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <csignal>
 #include <cstring>
 #include <numeric>
 #include <optional>
 #include <random>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -25,6 +27,7 @@
 #include "far/pager/space_shuttles.h"
 #include "tests/far/local_space.h"
 #include "tests/support/reduced.h"
+#include "tests/support/shared.h"
 
 namespace farside::test {
 namespace {
@@ -79,6 +82,29 @@ TEST_P(PagerTest, MoreThanTheBudgetIsKept) {
     const std::size_t i = random() % memory.words.size();
     ASSERT_EQ(memory.words[i], i + 1);
   }
+}
+
+// A space without room is waited for. After a second the user is told, and the program goes on when there is room.
+TEST_P(PagerTest, AFullSpaceIsReportedAndWaitedFor) {
+  const Fd log(::memfd_create("log", MFD_CLOEXEC));
+  const Fd before(::dup(STDERR_FILENO));
+  ASSERT_GE(::dup2(log.get(), STDERR_FILENO), 0);
+  const auto said = [&log] {
+    std::array<char, 4096> text{};
+    const ssize_t bytes = ::pread(log.get(), text.data(), text.size(), 0);
+    return std::string(text.data(), static_cast<std::size_t>(std::max<ssize_t>(bytes, 0)));
+  };
+  const Memory memory(GetParam());
+  memory.space->writes_end_with = Result::full;
+  std::jthread room([&] {
+    (void)eventually([&] { return said().find("far memory is full") != std::string::npos; });
+    memory.space->writes_end_with = Result::done;
+  });
+  std::iota(memory.words.begin(), memory.words.end(), 1U);
+  room.join();
+  ::dup2(before.get(), STDERR_FILENO);
+  EXPECT_THAT(said(), HasSubstr("far memory is full: the program waits for a page to leave"));
+  for (std::size_t i = 0; i < memory.words.size(); ++i) ASSERT_EQ(memory.words[i], i + 1);
 }
 
 // Many threads write into the same few pages, all of which come and go: each finds every one of its writes again.

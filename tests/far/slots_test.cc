@@ -1,6 +1,10 @@
 // Where the pages of related processes are kept, without the processes.
+#include <chrono>
 #include <cstring>
+#include <functional>
+#include <future>
 #include <numeric>
+#include <utility>
 #include <vector>
 
 #include <gmock/gmock.h>
@@ -22,6 +26,7 @@ struct Cellar {
   std::vector<Slot> given_back;
   Result stores_end_with = Result::done;
   Result erases_end_with = Result::done;
+  std::function<void()> within_next_erase;
 };
 
 class CellarShuttle final : public Shuttle {
@@ -40,6 +45,7 @@ class CellarShuttle final : public Shuttle {
     return cellar_.stores_end_with;
   }
   [[nodiscard]] Result erase(PageNumber first, PageNumber count) override {
+    if (const auto act = std::exchange(cellar_.within_next_erase, nullptr)) act();
     if (cellar_.erases_end_with != Result::done) return cellar_.erases_end_with;
     for (Slot slot = first; slot < first + count; slot += 1024) cellar_.given_back.push_back(slot);
     return Result::done;
@@ -183,6 +189,22 @@ TEST_F(SlotsTest, WhatIsEmptyIsGivenBack) {
   EXPECT_EQ(slots.used(), 0U);
   for (PageNumber page = 0; page < kSlots; page += Shuttle::kPages)
     ASSERT_EQ(owner.store(pages_from(page), 1), Result::done);
+}
+
+// The keeper may wait for a node that does not answer. Threads that empty other groups do not wait for it as well.
+TEST_F(SlotsTest, WhatIsEmptiedWhileAnotherGroupIsGivenBackIsLeftToThatThread) {
+  Owner owner(cellar, slots);
+  for (PageNumber page = 0; page < 2048; page += Shuttle::kPages)
+    ASSERT_EQ(owner.store(pages_from(page), 1), Result::done);
+  std::future<void> other;
+  cellar.within_next_erase = [&] {
+    other = std::async(std::launch::async, [&] { owner.erase(1024, 1024); });
+    EXPECT_EQ(other.wait_for(std::chrono::seconds(10)), std::future_status::ready);
+  };
+  owner.erase(0, 1024);
+  other.get();
+  EXPECT_THAT(cellar.given_back, testing::ElementsAre(0, 1024));
+  EXPECT_EQ(slots.used(), 0U);
 }
 
 // Every slot can be used; then it is full, and nothing of a list that finds no room is half stored.

@@ -1,10 +1,15 @@
 // Spaces with a copy on disk: whichever nodes are lost, what is read is what was written; and what the file does when
 // the disk does not.
+#include <algorithm>
 #include <atomic>
 #include <csignal>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <memory>
+#include <set>
 #include <thread>
+#include <vector>
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>
@@ -129,7 +134,8 @@ class ASpilledSpace : public testing::Test {
     auto pool = std::make_unique<StripedSpace>(*fabric_, kSelf, SpaceShape{slabs * kSlabBytes, kSlabBytes});
     pool_ = pool.get();
     for (PeerId node = 0; node < nodes; ++node) add(node, lent);
-    return std::make_unique<SpilledSpace>(std::move(pool), kSlabBytes, directory_ / "spill", 64U << 10U);
+    return std::make_unique<SpilledSpace>(std::move(pool), kSlabBytes, directory_ / "spill", Unresponsive{},
+                                          64U << 10U);
   }
   void add(PeerId number, SlabNumber lent) {
     const LenderSettings settings{.slab_bytes = kSlabBytes, .slabs = lent, .stock = 2};
@@ -186,6 +192,121 @@ TEST_F(ASpilledSpace, RefusesWhatLiesBeyondItsEnd) {
     EXPECT_ANY_THROW((void)space->open_lane()->read({&beyond, 1}, fabric_->in(60s)));
     EXPECT_ANY_THROW((void)space->open_lane()->write({&beyond, 1}, fabric_->in(60s)));
   }
+}
+
+// ---- Nodes that do not answer
+
+/// A space in this process. What touches a slab whose node hangs times out at once. As with nodes, a lane that gave up
+/// a write begins no other while its node hangs.
+class HangingSpace final : public Space {
+ public:
+  HangingSpace(Fabric& fabric, std::uint64_t slabs) : fabric_(fabric), bytes_(slabs * kSlabBytes) {}
+
+  std::set<std::uint64_t> hanging;  ///< slabs
+
+  [[nodiscard]] std::uint64_t bytes() const override { return bytes_.size(); }
+  [[nodiscard]] Fabric& fabric() override { return fabric_; }
+  [[nodiscard]] std::unique_ptr<Lane> open_lane() override { return std::make_unique<HangingLane>(*this); }
+  [[nodiscard]] std::byte first_of(std::uint64_t slab) const { return bytes_[slab * kSlabBytes]; }
+
+ private:
+  class HangingLane final : public Lane {
+   public:
+    explicit HangingLane(HangingSpace& space) : space_(space) {}
+
+    Result read(std::span<const Transfer> list, Deadline /*deadline*/) override {
+      if (touches_hanging(list)) return Result::timed_out;
+      for (const Transfer& each : list) {
+        std::memcpy(each.local.adapter_data(), &space_.bytes_[each.offset], each.local.bytes());
+      }
+      return Result::done;
+    }
+    Result write(std::span<const Transfer> list, Deadline /*deadline*/) override {
+      gave_up_ = (gave_up_ && !space_.hanging.empty()) || touches_hanging(list);
+      if (gave_up_) return Result::timed_out;
+      for (const Transfer& each : list) {
+        std::memcpy(&space_.bytes_[each.offset], each.local.adapter_data(), each.local.bytes());
+      }
+      return Result::done;
+    }
+    Result discard(std::uint64_t offset, std::uint64_t bytes, Deadline /*deadline*/) override {
+      if (space_.hanging.contains(offset / kSlabBytes)) return Result::timed_out;
+      std::fill_n(space_.bytes_.begin() + static_cast<std::ptrdiff_t>(offset), bytes, std::byte{0});
+      return Result::done;
+    }
+
+   private:
+    [[nodiscard]] bool touches_hanging(std::span<const Transfer> list) const {
+      return std::ranges::any_of(
+          list, [this](const Transfer& each) { return space_.hanging.contains(each.offset / kSlabBytes); });
+    }
+
+    HangingSpace& space_;
+    bool gave_up_ = false;
+  };
+
+  Fabric& fabric_;
+  std::vector<std::byte> bytes_;
+};
+
+/// Four slabs, of which one hangs from when the test says so. `is_known` by then, or found out after a time-out.
+class ASpillBesideAHang : public testing::TestWithParam<bool> {
+ protected:
+  static constexpr std::uint64_t kSlabs = 4;
+  static constexpr std::uint64_t kHanging = 1;
+
+  ASpillBesideAHang() {
+    auto pool = std::make_unique<HangingSpace>(*fabric_, kSlabs);
+    pool_ = pool.get();
+    const auto hangs = [this](std::uint64_t slab) { return pool_->hanging.contains(slab); };
+    const Unresponsive unresponsive = GetParam() ? Unresponsive{.has = hangs} : Unresponsive{.may_have_room = hangs};
+    space_ = std::make_unique<SpilledSpace>(std::move(pool), kSlabBytes, directory_ / "spill", unresponsive);
+    lane_ = space_->open_lane();
+  }
+
+  void write(std::byte value) {
+    for (std::uint64_t slab = 0; slab < kSlabs; ++slab) {
+      std::vector<std::byte> bytes(kSlabBytes, value);
+      const Transfer transfer{slab * kSlabBytes, LocalSpan(bytes.data(), bytes.size())};
+      EXPECT_EQ(lane_->write({&transfer, 1}, fabric_->in(60s)), Result::done) << "slab " << slab;
+    }
+  }
+  // One list for all.
+  void expect(std::byte value) {
+    std::vector<std::byte> bytes(kSlabs * kSlabBytes);
+    const Transfer transfer{0, LocalSpan(bytes.data(), bytes.size())};
+    EXPECT_EQ(lane_->read({&transfer, 1}, fabric_->in(60s)), Result::done);
+    EXPECT_TRUE(std::ranges::all_of(bytes, [value](std::byte each) { return each == value; }));
+  }
+
+  const ADirectory directory_;
+  std::unique_ptr<Fabric> fabric_ = make_lonely_fabric(1);
+  HangingSpace* pool_ = nullptr;
+  std::unique_ptr<SpilledSpace> space_;
+  std::unique_ptr<Lane> lane_;
+};
+INSTANTIATE_TEST_SUITE_P(IsKnown, ASpillBesideAHang, testing::Bool());
+
+// Reads and writes go to the file, discards too, and the node has it all when it answers again.
+TEST_P(ASpillBesideAHang, DoesNotWaitForTheNode) {
+  write(std::byte{1});
+  pool_->hanging = {kHanging};
+  expect(std::byte{1});
+  write(std::byte{2});
+  expect(std::byte{2});
+  pool_->hanging = {};
+  expect(std::byte{2});
+  EXPECT_EQ(pool_->first_of(kHanging), std::byte{2}) << "it was brought back";
+}
+
+TEST_P(ASpillBesideAHang, DiscardsWithoutTheNode) {
+  write(std::byte{1});
+  pool_->hanging = {kHanging};
+  expect(std::byte{1});
+  EXPECT_EQ(lane_->discard(0, kSlabs * kSlabBytes, fabric_->in(60s)), Result::done);
+  expect(std::byte{0});
+  pool_->hanging = {};
+  expect(std::byte{0});
 }
 
 }  // namespace

@@ -42,7 +42,7 @@ Reply full_reply() {
   reply.fate = Fate::committed;
   reply.keys = {"one", "two"};
   reply.next = 9;
-  reply.use = {.keys = 1, .versions = 2, .bytes_used = 3, .bytes_total = 4};
+  reply.use = {.keys = 1, .versions = 2, .bytes_used = 3, .bytes_total = 4, .bytes_outside = 5};
   reply.parts = {bytes_of("first"), bytes_of("")};
   return reply;
 }
@@ -95,6 +95,7 @@ TEST(KvMessages, CarryAllFieldsOfAReply) {
   EXPECT_THAT(reply->keys, ElementsAre("one", "two"));
   EXPECT_EQ(reply->next, 9u);
   EXPECT_EQ(reply->use.bytes_total, 4u);
+  EXPECT_EQ(reply->use.bytes_outside, 5u);
   ASSERT_EQ(reply->parts.size(), 2u);
   EXPECT_EQ(text_of(reply->parts[0]), "first");
   EXPECT_EQ(text_of(reply->parts[1]), "");

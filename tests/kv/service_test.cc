@@ -2,6 +2,7 @@
 // left of those that go, or are killed.
 #include "kv/service/service.h"
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <csignal>
@@ -206,6 +207,38 @@ TEST_F(AKvService, KeepsNothingOfThoseThatWent) {
       }
       EXPECT_TRUE(eventually([&] { return kept() == before; }))
           << kept().descriptors << " instead of " << before.descriptors << " descriptors";
+    });
+  });
+  fleet.expect_success();
+}
+
+// What a session takes of a server besides the keys' memory is to be seen, as long as there is the session.
+TEST_F(AKvService, CountsTheRingsOfSessions) {
+  *busy_ = 1;
+  Fleet fleet(kServers + 1, [&](Member& me) {
+    take_part(me, [&] {
+      ServiceClient client = connect();
+      const auto session = open(client);
+      const auto outside = [&session] {
+        std::vector<MemoryUse> servers;
+        EXPECT_EQ(session->use(servers), Outcome::done);
+        std::vector<std::uint64_t> bytes;
+        for (const MemoryUse& use : servers) bytes.push_back(use.bytes_outside);
+        return bytes;
+      };
+      const std::uint64_t ring = MailboxShape{}.ring_bytes();
+      const auto is_of = [&](std::uint64_t sessions) {
+        return eventually([&] {
+          const std::vector<std::uint64_t> bytes = outside();
+          return std::ranges::all_of(bytes, [&](std::uint64_t each) { return each / ring == sessions; });
+        });
+      };
+      EXPECT_TRUE(is_of(1));
+      auto others = std::array{open(client), open(client)};
+      EXPECT_TRUE(is_of(3));
+      others = {};
+      EXPECT_TRUE(is_of(1));
+      EXPECT_NE(outside().at(0) % ring, 0U) << "the table of when keys expire";
     });
   });
   fleet.expect_success();

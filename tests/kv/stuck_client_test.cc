@@ -17,6 +17,7 @@ class StuckChannel final : public Channel {
   Outcome fence(PeerId /*peer*/, Deadline /*deadline*/) override { return Outcome::done; }
   Outcome flush(PeerId /*peer*/, Deadline deadline) override { return wait(deadline); }
   Outcome flush_all(Deadline deadline) override { return wait(deadline); }
+  Outcome flush_each(std::span<const PeerId> /*peers*/, Deadline deadline) override { return wait(deadline); }
   void local_fence() override {}
   Outcome write_signals(std::span<const RemoteWord<ControlWord>> /*words*/, std::uint64_t /*value*/,
                         Deadline deadline) override {

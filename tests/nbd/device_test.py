@@ -212,24 +212,27 @@ class Lent(unittest.TestCase):
             self.assertEqual(raised.exception.errnum, errno.EIO)
 
 
-class AMirrorOverTcp(unittest.TestCase):
+class OverTcp(unittest.TestCase):
     """Over TCP a node that is stopped does not answer its clients, and carries out what they sent when it continues."""
     SIZE = 8 * MIB
     STEP = MIB // 16  # more than sockets hold can end a client of UCX 1.13 (docs/protocols/fabric_ucx.md)
 
-    def setUp(self):
+    def start(self, protection):
         over_tcp = {"FARSIDE_FABRIC": "ucx", "UCX_TLS": "tcp", "UCX_NET_DEVICES": "lo"}
         with unittest.mock.patch.dict(os.environ, over_tcp):
             self.pool = pool.Pool("--cache", "16M", "--far", "64M")
         self.addCleanup(self.pool.stop)
         self.log = self.enterContext(tempfile.NamedTemporaryFile())
-        self.device = Device(self.pool, self.SIZE, "mirror=true", errors=self.log)
+        self.device = Device(self.pool, self.SIZE, protection, errors=self.log)
         self.addCleanup(self.device.stop)
         self.connection = self.device.connect()
         self.addCleanup(self.connection.shutdown)  # for whose end nbdkit waits
 
     def said(self):
         return pathlib.Path(self.log.name).read_text()
+
+    def wait_until_said(self, text):
+        patience.wait_for(lambda: text in self.said(), "the device does not say: " + text)
 
     def succeeds(self, request, *arguments):
         """A slow machine may need more than the device's time."""
@@ -259,6 +262,11 @@ class AMirrorOverTcp(unittest.TestCase):
         patience.wait_for(lambda: all(map(stopped, threads.glob("*/stat"))), "the node does not stop")
         return process
 
+
+class AMirrorOverTcp(OverTcp):
+    def setUp(self):
+        self.start("mirror=true")
+
     def test_outlives_a_node_that_hangs_and_continues(self):
         self.write(b"1")
         stopped = self.stop_node(0)
@@ -271,6 +279,37 @@ class AMirrorOverTcp(unittest.TestCase):
         patience.wait_for(lambda: "mirrored again" in self.said(), "it is not mirrored again")
         self.pool.kill_node(1)
         self.expect(b"2")
+
+
+class ASpillOverTcp(OverTcp):
+    def setUp(self):
+        self.start("spill=" + self.enterContext(tempfile.TemporaryDirectory()) + "/spill")
+
+    def test_does_without_a_node_that_hangs(self):
+        self.write(b"1")
+        stopped = self.stop_node(0)
+        self.expect(b"1")
+        self.wait_until_said("node 0 does not answer: until it does, its data is in the spill file")
+        self.write(b"2")
+        self.expect(b"2")
+        os.kill(stopped, signal.SIGCONT)
+        self.wait_until_said("node 0 answers again")
+        self.expect(b"2")
+        self.pool.kill_node(1)
+        self.expect(b"2")
+
+
+class TrustOverTcp(OverTcp):
+    def setUp(self):
+        self.start("mirror=false")
+
+    def test_says_which_node_hangs_and_goes_on_when_it_does(self):
+        self.write(b"1")
+        stopped = self.stop_node(0)
+        self.wait_until_said("node 0 does not answer: what needs its data waits")
+        os.kill(stopped, signal.SIGCONT)
+        self.wait_until_said("node 0 answers again")
+        self.expect(b"1")
 
 
 class AMissingPool(unittest.TestCase):

@@ -30,6 +30,7 @@ class NarrowChannel final : public Channel {
   }
   Outcome fence(PeerId /*peer*/, Deadline /*deadline*/) override { return Outcome::done; }
   Outcome flush_all(Deadline /*deadline*/) override { return Outcome::done; }
+  Outcome flush_each(std::span<const PeerId> /*peers*/, Deadline /*deadline*/) override { return Outcome::done; }
   void local_fence() override {}
   Outcome write_signals(std::span<const RemoteWord<ControlWord>> /*words*/, std::uint64_t /*value*/,
                         Deadline /*deadline*/) override {

@@ -23,6 +23,7 @@ using namespace std::chrono_literals;
 
 constexpr Duration kTimeout = 5s;  // much longer than any pause of the undisturbed
 constexpr Duration kLife = 1ms;    // in which faults begin
+constexpr Duration kForever = 1h;
 
 /// Everything about a run but its seed.
 struct MeetingScenario {
@@ -32,6 +33,7 @@ struct MeetingScenario {
   bool reduces = false;
   bool writes = true;   ///< to the others; otherwise each only stores in its own memory, and arrives the sooner
   bool leaves = false;  ///< each, once its last meeting has ended
+  Rank outside = 0;     ///< ranks that are no members, to which no link carries anything, and to which members write
   Disturbance disturbance;
   Network network;
   comm::MeetingRules rules;
@@ -59,6 +61,7 @@ MeetingScenario draw(std::uint64_t seed) {
   scenario.network.breaks_links = dice.one_in(3);
   scenario.disturbance = Disturbance::draw(dice, kTimeout);
   scenario.disturbance.deaths = dice.one_in(3) ? 1 : 0;
+  scenario.outside = dice.one_in(3) ? 1 : 0;
   return scenario;
 }
 
@@ -80,9 +83,9 @@ class MeetingRun {
  public:
   MeetingRun(std::uint64_t seed, const MeetingScenario& scenario)
       : scenario_(scenario),
-        world_(seed, scenario.members, scenario.network),
-        words_(scenario.members),
-        meetings_(scenario.members),
+        world_(seed, scenario.members + scenario.outside, scenario.network),
+        words_(world_.size()),
+        meetings_(world_.size()),
         arrived_(scenario.members, 0),
         finished_(scenario.members, false) {}
 
@@ -90,6 +93,8 @@ class MeetingRun {
 
   std::optional<std::string> run() {
     for (Rank rank = 0; rank < scenario_.members; ++rank) world_.on(rank, [this, rank] { live(rank); });
+    for (Rank rank = scenario_.members; rank < world_.size(); ++rank)
+      world_.on(rank, [this, rank] { join(rank, {rank}); });
     if (!world_.run(10min)) fail("a member was still waiting when the time was over");
     for (Rank rank = 0; rank < scenario_.members; ++rank) {
       if (!scenario_.may_fail() && !finished_[rank]) fail("rank " + std::to_string(rank) + " gave up");
@@ -107,15 +112,31 @@ class MeetingRun {
     disturb(world_, scenario_.disturbance, kLife);
   }
 
+  void cut_off_the_outside() {
+    for (Rank outside = scenario_.members; outside < world_.size(); ++outside) {
+      for (Rank member = 0; member < scenario_.members; ++member) {
+        world_.wires().stall(world_.fabric(member).process(), world_.fabric(outside).process(), kForever);
+      }
+    }
+  }
+
+  void join(Rank rank, const std::vector<Rank>& group) {
+    SimTeam& team = world_.team(rank);
+    words_[rank] = team.allocate("words", 8 * std::uint64_t{team.size()});
+    meetings_[rank] = std::make_unique<Meeting>(team, group, "meeting", scenario_.reduces ? 8 : 0, scenario_.rules);
+  }
+
   void live(Rank rank) {
     SimTeam& team = world_.team(rank);
-    std::vector<Rank> all(team.size());
-    std::iota(all.begin(), all.end(), 0);
-    words_[rank] = team.allocate("words", 8 * std::uint64_t{team.size()});
-    meetings_[rank] = std::make_unique<Meeting>(team, all, "meeting", scenario_.reduces ? 8 : 0, scenario_.rules);
+    std::vector<Rank> members(scenario_.members);
+    std::iota(members.begin(), members.end(), 0);
+    join(rank, members);
     Meeting& meeting = *meetings_[rank];
     const auto channel = team.fabric().open_channel();
-    if (rank == 0) schedule_faults();
+    if (rank == 0) {
+      schedule_faults();
+      cut_off_the_outside();
+    }
     std::uint64_t ended = 0;
     for (std::uint64_t number = 1; number <= scenario_.meetings; ++number) {
       if (!begin(team, *words_[rank], meeting, *channel)) return;
@@ -135,7 +156,10 @@ class MeetingRun {
     if (!opened.done()) return false;
     const std::uint64_t number = opened.value;
     words.local().word<ControlWord>(8 * team.rank()).store(number);
-    for (Rank other = 0; other < team.size(); ++other) {
+    for (Rank other = scenario_.members; other < team.size(); ++other) {
+      (void)channel.store(words.of(other).word<ControlWord>(8 * team.rank()), number, team.fabric().in(20us));
+    }
+    for (Rank other = 0; other < scenario_.members; ++other) {
       if (other == team.rank() || !scenario_.writes) continue;
       (void)channel.store(words.of(other).word<ControlWord>(8 * team.rank()), number, deadline);
     }
@@ -150,7 +174,7 @@ class MeetingRun {
     const Deadline deadline = team.fabric().in(scenario_.disturbance.timeout);
     if (meeting.wait(channel, number, deadline) != Outcome::done) return false;
     if (!meeting.ended(number)) fail("a meeting that was waited for has not ended");
-    for (Rank other = 0; other < team.size(); ++other) {
+    for (Rank other = 0; other < scenario_.members; ++other) {
       const std::string whose = " of rank " + std::to_string(other) + " after meeting " + std::to_string(number);
       if (arrived_[other] < number) fail("it ended before the arrival" + whose);
       if (other == team.rank()) continue;

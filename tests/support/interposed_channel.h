@@ -25,6 +25,8 @@ class InterposedChannel final : public Channel {
   void before_each_signal(PeerHook hook) { signal_hook_ = std::move(hook); }
   /// The same before each flush of a peer. Where `hook` returns a failure, nothing is flushed.
   void before_each_flush(PeerHook hook) { flush_hook_ = std::move(hook); }
+  /// The same before each flush_all, with its deadline.
+  void before_each_flush_all(std::function<Outcome(Deadline)> hook) { flush_all_hook_ = std::move(hook); }
   /// From now on each operation takes effect and then ends with `outcome`.
   void end_each_with(Outcome outcome) { ends_with_ = outcome; }
 
@@ -33,7 +35,15 @@ class InterposedChannel final : public Channel {
     const Outcome before = flush_hook_ ? flush_hook_(peer) : Outcome::done;
     return before == Outcome::done ? inner_->flush(peer, deadline) : before;
   }
-  Outcome flush_all(Deadline deadline) override { return inner_->flush_all(deadline); }
+  Outcome flush_all(Deadline deadline) override {
+    if (flush_all_hook_) {
+      if (const Outcome before = flush_all_hook_(deadline); before != Outcome::done) return before;
+    }
+    return inner_->flush_all(deadline);
+  }
+  Outcome flush_each(std::span<const PeerId> peers, Deadline deadline) override {
+    return inner_->flush_each(peers, deadline);
+  }
   void local_fence() override { inner_->local_fence(); }
   Outcome write_signals(std::span<const RemoteWord<ControlWord>> words, std::uint64_t value,
                         Deadline deadline) override {
@@ -90,6 +100,7 @@ class InterposedChannel final : public Channel {
   Hook hook_;
   PeerHook signal_hook_;
   PeerHook flush_hook_;
+  std::function<Outcome(Deadline)> flush_all_hook_;
   Outcome ends_with_ = Outcome::done;
 };
 

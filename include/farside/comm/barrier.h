@@ -1,9 +1,13 @@
 // barrier.h — a split-phase barrier: begin it, compute, and look whether all members have begun it (NICAM, section
 // 3.3).
 //
-// When a barrier has ended at a rank, every member has begun it, and what each had written, stored or issued before is
-// visible. A member at which it has ended may leave at once: that is no loss to those that still wait for it. It ends
-// with no further call by any member. Up to 8 are under way at once; they end in order.
+// When a barrier has ended at a rank, every member has begun it, and what each had written to members, stored or issued
+// before is visible. A member at which it has ended may leave at once: that is no loss to those that still wait for it.
+// It ends with no further call by any member. Up to 8 are under way at once; they end in order.
+//
+// What a member had written to ranks outside the group is visible as well, if those answer within a second (50 ms for
+// 10 s after one did not). Otherwise the member alone is told, by an Ended with `outside`: those writes may be visible,
+// lost, or visible later. The group goes on.
 //
 // Thread safety: every call, from any thread; each brings its own Channel. What other threads of a rank have written
 // they flush before one of them begins the barrier.
@@ -37,8 +41,7 @@ class Barrier {
   /// Waits only when 8 are under way, for the first of them.
   Begun begin(Channel& channel, Deadline deadline);
   [[nodiscard]] bool ended(std::uint64_t number) const;
-  /// peer_lost with a rank outside the group: the barrier has ended, at all members, but what this one had written to
-  /// that rank is lost with it. The group goes on.
+  /// With `outside` the barrier has ended, and what this rank had written to ranks outside the group may be lost.
   Ended wait(Channel& channel, std::uint64_t number, Deadline deadline) const;
 
   /// Begins one and waits for it.

@@ -12,8 +12,8 @@
 // before that may keep others from ending what they have begun. So each waits for Comm::issued, and all meet.
 //
 // A member's death ends every wait with peer_lost and its rank. After a failure the group does not meet again.
-// (peer_lost with a rank outside the group is none: the result is in its place, but what this member had written to
-// that rank before is lost with it.)
+// (A failure with `outside` is none: the result is in its place, but what this member had written to ranks outside the
+// group before may be lost, as barrier.h says.)
 //
 // An operator that throws fails the reduction: begin or end throws the same at the member that ran it, on whichever of
 // its threads that was. The others' waits end at their deadlines, and the group does not meet again.
@@ -63,7 +63,7 @@ class Collectives {
    public:
     /// True when all members have begun it: end() does not wait then, unless it is larger than a piece.
     [[nodiscard]] bool ended() const { return ended_(); }
-    /// When it ends with done, the result is in its place. Once for each.
+    /// When it ends with done, or with `outside`, the result is in its place. Once for each.
     Ended end(Channel& channel, Deadline deadline) { return end_(channel, deadline); }
 
    private:

@@ -34,6 +34,9 @@ namespace farside::comm {
 struct [[nodiscard]] Ended {
   Outcome outcome = Outcome::done;
   std::optional<team::Rank> lost{};
+  /// A barrier or collective operation has ended at all members, with its result. What failed so is only what this rank
+  /// had written to ranks outside the group.
+  bool outside = false;
 
   [[nodiscard]] bool done() const noexcept { return outcome == Outcome::done; }
 };

@@ -120,12 +120,14 @@ class Channel {
   /// that failed: none of those before it lands any more.
   virtual Outcome fence(PeerId peer, Deadline deadline) = 0;
   /// Returns done when every earlier WRITE of this channel to `peer` is visible there, to its CPU and to all readers,
-  /// and none of them failed. A failure is reported once, by flush or flush_all. Done after a flush that failed:
+  /// and none of them failed. A failure is reported once, by whichever flush. Done after a flush that failed:
   /// nothing that was posted before it lands any more, atomics included.
   virtual Outcome flush(PeerId peer, Deadline deadline) = 0;
   /// The same for every peer that this channel has written to. After a failure the others are flushed nevertheless.
   /// Returns peer_lost only if no peer failed otherwise.
   virtual Outcome flush_all(Deadline deadline) = 0;
+  /// The same for those of `peers` that it has written to. The failures of other peers remain to be reported.
+  virtual Outcome flush_each(std::span<const PeerId> peers, Deadline deadline) = 0;
   /// Orders this thread's own accesses to its Regions: those before it, before those after it.
   virtual void local_fence() = 0;
 

@@ -81,6 +81,7 @@ struct MemoryUse {
   std::uint64_t versions = 0;  ///< of all keys
   std::uint64_t bytes_used = 0;
   std::uint64_t bytes_total = 0;
+  std::uint64_t bytes_outside = 0;  ///< besides: rings of sessions, and a table of when keys expire
   JournalState journal = JournalState::none;
 };
 

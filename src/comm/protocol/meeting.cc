@@ -60,6 +60,7 @@ Meeting::Meeting(team::Team& team, std::vector<Rank> members, const std::string&
     : rules_(rules),
       fabric_(team.fabric()),
       members_(std::move(members)),
+      has_outside_(members_.size() < team.size()),
       others_(members_),
       self_(place_in(members_, team.rank())),
       way_up_(CombiningTree(static_cast<std::uint32_t>(members_.size())).way_up(self_)),
@@ -85,12 +86,29 @@ Fetched Meeting::open(Channel& channel, Deadline deadline) {
   }
 }
 
-Outcome Meeting::flush(Channel& channel, std::uint64_t number, Deadline deadline) const {
-  const Outcome flushed = channel.flush_all(deadline);
-  if (flushed != Outcome::peer_lost) return flushed;
-  if (std::ranges::any_of(others_, [this](Rank member) { return fabric_.lost(member); })) return flushed;
-  if (report_) report_(number, flushed);
+// Members first: flush_all does not say of which rank a failure is, and no later flush reports it again.
+Outcome Meeting::flush(Channel& channel, std::uint64_t number, Deadline deadline) {
+  if (!has_outside_) return channel.flush_all(deadline);
+  if (const Outcome flushed = channel.flush_each(members_, deadline); flushed != Outcome::done) return flushed;
+  const Outcome outside = flush_outside(channel, deadline);
+  if (outside != Outcome::done && report_) report_(number, outside);
   return Outcome::done;
+}
+
+Outcome Meeting::flush_outside(Channel& channel, Deadline deadline) {
+  const Time now = fabric_.now();
+  Duration share = (deadline.at - now) / 2;  // the arrival needs time as well
+  {
+    const MutexLock lock(mutex_);
+    const bool is_slow = now < outside_is_slow_until_;
+    share = std::min(share, is_slow ? comm::time_limits::kSlowOutside : comm::time_limits::kOutside);
+  }
+  const Outcome flushed = channel.flush_all({now + share});
+  if (flushed == Outcome::timed_out || flushed == Outcome::link_lost) {
+    const MutexLock lock(mutex_);
+    outside_is_slow_until_ = fabric_.now() + comm::time_limits::kOutsideStaysSlow;
+  }
+  return flushed;
 }
 
 Outcome Meeting::arrive(Channel& channel, std::uint64_t number, std::span<std::byte> payload, const Combine& combine,
@@ -180,7 +198,7 @@ Outcome Meeting::release_all(Channel& channel, std::uint64_t number, std::uint64
     note(batch.wait(deadline));
   }
   note(channel.write_signals(words, flag, deadline));  // each after what was written to that member before
-  note(channel.flush_all(deadline));                   // so that it arrives even if this member makes no call any more
+  note(channel.flush_each(members_, deadline));        // so that it arrives even if this member makes no call any more
   return all.outcome;
 }
 

@@ -47,16 +47,16 @@ class Meeting {
   [[nodiscard]] std::uint32_t place() const noexcept { return self_; }
 
   /// `report` is told of each meeting that this member comes to although what it wrote to a rank that is no member may
-  /// be lost, since that rank is. It may be called by any thread that arrives.
+  /// be lost. It may be called by any thread that arrives.
   using Report = std::function<void(std::uint64_t number, Outcome flushed)>;
   void on_unflushed(Report report) { report_ = std::move(report); }
 
   /// The number of a new meeting, from 1. Waits for the one that had its slot. Ends with 0 when that fails.
   Fetched open(Channel& channel, Deadline deadline);
-  /// Before this member arrives: all that was written through `channel` is visible. What cannot be any more because a
-  /// rank that is no member is lost concerns this member alone: it is reported, and does not count. Anything
-  /// else keeps it from arriving.
-  Outcome flush(Channel& channel, std::uint64_t number, Deadline deadline) const;
+  /// Before this member arrives: what was written through `channel` to members is visible; otherwise it does not
+  /// arrive. Writes to ranks that are no members have a bounded time. What fails there concerns this member alone: it
+  /// is reported, and does not count.
+  Outcome flush(Channel& channel, std::uint64_t number, Deadline deadline);
   /// Flushes, arrives, and climbs as far as this member is the last one. Nothing but that is waited for.
   Outcome arrive(Channel& channel, std::uint64_t number, std::span<std::byte> payload, const Combine& combine,
                  Deadline deadline);
@@ -83,6 +83,7 @@ class Meeting {
   /// The oldest meeting that may not have ended when `number` is open.
   [[nodiscard]] static std::uint64_t first_under_way(std::uint64_t number);
 
+  Outcome flush_outside(Channel& channel, Deadline deadline);
   /// Enters what the member brings to `node`; the outcome's value is whether it came last.
   Fetched enter(Channel& channel, const CombiningTree::Node& node, std::uint64_t number, std::span<std::byte> payload,
                 Deadline deadline);
@@ -107,6 +108,7 @@ class Meeting {
   Fabric& fabric_;
   Report report_;
   const std::vector<team::Rank> members_;
+  const bool has_outside_;  ///< ranks that are no members
   std::vector<team::Rank> others_;
   std::uint32_t self_;
   const std::vector<CombiningTree::Node> way_up_;
@@ -116,6 +118,7 @@ class Meeting {
 
   Mutex mutex_;
   std::uint64_t opened_ GUARDED_BY(mutex_) = 0;
+  Time outside_is_slow_until_ GUARDED_BY(mutex_){};  ///< and has less time until then
 };
 
 }  // namespace farside::comm

@@ -132,8 +132,19 @@ Outcome HostChannel::flush_all(Deadline deadline) {
   full_fence();
   Outcome all = ucx_ == nullptr ? Outcome::done : ucx_->flush_all(deadline);
   for (PeerId peer = 0; peer < unflushed_.size(); ++peer) {
-    if (unflushed_[peer].word == 0 && !unflushed_[peer].lost) continue;
-    all = graver(all, settle_writes(peer, deadline));
+    if (has_written(peer)) all = graver(all, settle_writes(peer, deadline));
+  }
+  return all;
+}
+
+Outcome HostChannel::flush_each(std::span<const PeerId> peers, Deadline deadline) {
+  full_fence();
+  Outcome all = Outcome::done;
+  if (ucx_ != nullptr) {
+    for (const Outcome flushed : ucx_->flush(peers, UcxChannel::kFlush, deadline)) all = graver(all, flushed);
+  }
+  for (const PeerId peer : peers) {
+    if (has_written(peer)) all = graver(all, settle_writes(peer, deadline));
   }
   return all;
 }

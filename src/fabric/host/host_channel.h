@@ -22,6 +22,7 @@ class HostChannel final : public Channel {
   Outcome fence(PeerId peer, Deadline deadline) override;
   Outcome flush(PeerId peer, Deadline deadline) override;
   Outcome flush_all(Deadline deadline) override;
+  Outcome flush_each(std::span<const PeerId> peers, Deadline deadline) override;
   void local_fence() override;
   Outcome write_signals(std::span<const RemoteWord<ControlWord>> words, std::uint64_t value,
                         Deadline deadline) override;
@@ -46,6 +47,9 @@ class HostChannel final : public Channel {
 
   /// Notes that a life of a peer was written to and not flushed.
   void note_write(PeerId peer, const DirectAccess& access);
+  [[nodiscard]] bool has_written(PeerId peer) const {
+    return peer < unflushed_.size() && (unflushed_[peer].word != 0 || unflushed_[peer].lost);
+  }
   [[nodiscard]] bool lost_writes(PeerId peer) const;
   /// Returns peer_lost, once until the next flush, when WRITEs to the peer are lost.
   Outcome pass_writes(PeerId peer, bool Unflushed::*told);

@@ -96,25 +96,26 @@ Slots::Access::~Access() {
 }
 
 // They are in no set meanwhile. What cannot be erased now is erased before it is used again: no attempt that timed out
-// takes effect after the keeper's next one has begun.
+// takes effect after the keeper's next one has begun. A thread that finds another one at it leaves its groups to that
+// one: the keeper may wait for a node that does not answer, and faults and evictions end here as well.
 void Slots::give_back(const std::vector<std::uint32_t>& groups) {
-  if (!groups.empty()) {
-    keeper_mutex_.lock();
-  } else if (!keeper_mutex_.try_lock()) {
-    return;  // another thread is at it
-  }
-  const MutexLock keeper_lock(keeper_mutex_, std::adopt_lock);
+  MutexLock lock(mutex_);
   unerased_.insert(unerased_.end(), groups.begin(), groups.end());
+  if (is_erasing_) return;
+  is_erasing_ = true;
   while (!unerased_.empty()) {
     const std::uint32_t group = unerased_.back();
     unerased_.pop_back();
-    if (keeper_->erase(begin_of(group), size_of(group)) != Result::done) {
+    lock.unlock();
+    const Result erased = keeper_->erase(begin_of(group), size_of(group));
+    lock.lock();
+    if (erased != Result::done) {
       unerased_.insert(unerased_.begin(), group);  // the others first, the next time
-      return;
+      break;
     }
-    const MutexLock lock(mutex_);
     returned_.push_back(group);
   }
+  is_erasing_ = false;
 }
 
 }  // namespace farside::far

@@ -69,7 +69,7 @@ class Slots {
   [[nodiscard]] bool choose_group() REQUIRES(mutex_);
   void leave_group() REQUIRES(mutex_);
   void file(std::uint32_t group) REQUIRES(mutex_);
-  void give_back(const std::vector<std::uint32_t>& groups) EXCLUDES(mutex_, keeper_mutex_);
+  void give_back(const std::vector<std::uint32_t>& groups) EXCLUDES(mutex_);
 
   const Slot count_;
   Mutex mutex_;
@@ -83,9 +83,9 @@ class Slots {
   std::vector<std::uint32_t> returned_ GUARDED_BY(mutex_);
   std::uint32_t fresh_ GUARDED_BY(mutex_) = 0;  ///< from here on groups were never used
 
-  Mutex keeper_mutex_;
-  const std::unique_ptr<Shuttle> keeper_ PT_GUARDED_BY(keeper_mutex_);
-  std::vector<std::uint32_t> unerased_ GUARDED_BY(keeper_mutex_);  ///< emptied, and the space may still have bytes
+  std::vector<std::uint32_t> unerased_ GUARDED_BY(mutex_);  ///< emptied, and the space may still have bytes
+  bool is_erasing_ GUARDED_BY(mutex_) = false;              ///< a thread is, the one that uses the keeper
+  const std::unique_ptr<Shuttle> keeper_;
 };
 
 }  // namespace farside::far

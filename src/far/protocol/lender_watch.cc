@@ -43,11 +43,21 @@ std::vector<LenderWatch::Event> LenderWatch::look() {
   return events;
 }
 
+// With mirrors no thread waits for long.
+bool LenderWatch::is_noticeable(const Silence& silence) const {
+  const AnswerLimits& limits = map_.limits();
+  return map_.shape().copies == 1 && silence.looks > 1 && map_.fabric().now() - silence.since >= limits.noticeable;
+}
+
 // Neither time alone, which passes also while this process is stopped, nor the number of looks alone, which are short
 // when links break.
 void LenderWatch::judge(LentMemory& node, const std::vector<LentMemory*>& answering, std::vector<Event>& events) {
   const AnswerLimits& limits = map_.limits();
   Silence& silence = silences_.at(&node);
+  if (!silence.told && is_noticeable(silence)) {
+    silence.told = true;
+    events.push_back({node.peer(), News::unresponsive});
+  }
   const bool is_long =
       silence.looks >= limits.looks && map_.fabric().now() - silence.since >= limits.looks * limits.look;
   if (!is_long || !map_.rules().gives_up_unresponsive) return;

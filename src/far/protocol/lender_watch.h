@@ -22,9 +22,10 @@ class LenderWatch {
   explicit LenderWatch(SlabMap& map);
 
   enum class News : std::uint8_t {
+    unresponsive,  ///< and what it has, no other node has: that is waited for
     given_up,      ///< it is lost
     waited_for,    ///< it would be, but something has no other copy on a node that answers
-    answers_again  ///< after it was waited for
+    answers_again  ///< after one of these was told
   };
   struct Event {
     PeerId peer;
@@ -37,9 +38,11 @@ class LenderWatch {
   struct Silence {
     std::uint32_t looks = 0;  ///< that were not answered
     Time since{};             ///< the first of them
-    bool told = false;        ///< that it is waited for
+    bool told = false;        ///< the user was told of it
   };
 
+  /// Whether the user is to be told before it is given up.
+  [[nodiscard]] bool is_noticeable(const Silence& silence) const;
   void judge(LentMemory& node, const std::vector<LentMemory*>& answering, std::vector<Event>& events);
 
   SlabMap& map_;

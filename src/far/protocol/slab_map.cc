@@ -76,6 +76,19 @@ void SlabMap::find_lost(Channel& channel, Deadline deadline) const {
 
 // ---- Nodes that do not answer
 
+bool SlabMap::is_out_of_reach(std::uint64_t slab) const {
+  const MutexLock lock(mutex_);
+  const Place& place = places_[slab];
+  const auto answers = [](const Copy& copy) { return copy.lives() && !copy.node->unresponsive(); };
+  return living_copies(place) != 0 && std::ranges::none_of(place, answers);
+}
+
+bool SlabMap::may_wait_for_room(std::uint64_t slab) const {
+  const MutexLock lock(mutex_);
+  const auto hangs = [](const auto& node) { return !node->lost() && node->unresponsive(); };
+  return living_copies(places_[slab]) == 0 && std::ranges::any_of(nodes_, hangs);
+}
+
 bool SlabMap::give_up(LentMemory& node, std::span<LentMemory* const> answering) {
   // No place changes, and no other node is given up, between the look at the places and the loss.
   const MutexLock lock(mutex_);

@@ -39,6 +39,7 @@ struct AnswerLimits {
   Duration look = time_limits::kLook;  ///< a look at it
   std::uint32_t looks =
       time_limits::kLooks;  ///< after so many in a row it is given up, if that is safe: a busy machine answers sooner
+  Duration noticeable = time_limits::kNoticeable;  ///< until the user is told, without a mirror
 };
 
 struct Copy {
@@ -101,6 +102,10 @@ class SlabMap {
   /// One more node to take slabs of. Throws Error when its slabs are of another size.
   void add(std::unique_ptr<LentMemory> node);
   [[nodiscard]] std::vector<LentMemory*> living() const;
+  /// Whether `slab` has memory, and no node that has it answers, though one lives.
+  [[nodiscard]] bool is_out_of_reach(std::uint64_t slab) const;
+  /// Whether `slab` has no memory, and a node that may have room for it does not answer.
+  [[nodiscard]] bool may_wait_for_room(std::uint64_t slab) const;
 
   /// Takes memory for `slab`, unless it has some on a node that is not lost.
   [[nodiscard]] Result provide(Channel& channel, std::uint64_t slab, Deadline deadline);

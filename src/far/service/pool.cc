@@ -80,7 +80,8 @@ std::unique_ptr<Space> open_pool(const PoolOptions& options) {
   }
   if (options.spill.empty()) return space;
   const std::uint64_t slab_bytes = space->slab_bytes();
-  return std::make_unique<SpilledSpace>(std::move(space), slab_bytes, options.spill);
+  Unresponsive unresponsive = space->unresponsive();
+  return std::make_unique<SpilledSpace>(std::move(space), slab_bytes, options.spill, std::move(unresponsive));
 }
 
 std::vector<std::optional<LentUse>> ask_use(const PoolOptions& options) {

@@ -36,7 +36,7 @@ PooledSpace::PooledSpace(std::unique_ptr<PoolNodes> nodes, std::uint64_t bytes, 
   }
   if (space_ == nullptr) throw Error(*failed);
   tender_ = std::jthread([this](const std::stop_token& stop) { tend(stop); });
-  if (copies > 1) watcher_ = std::jthread([this](const std::stop_token& stop) { watch(stop); });
+  watcher_ = std::jthread([this](const std::stop_token& stop) { watch(stop); });
 }
 
 PooledSpace::~PooledSpace() = default;
@@ -49,6 +49,12 @@ std::uint64_t PooledSpace::room_bytes(Deadline deadline) {
   }
   const SpaceShape& shape = space_->slabs().shape();
   return room_for(free_slabs, shape.copies) * shape.slab_bytes;
+}
+
+Unresponsive PooledSpace::unresponsive() const {
+  const SlabMap& slabs = space_->slabs();
+  return {.has = [&slabs](std::uint64_t slab) { return slabs.is_out_of_reach(slab); },
+          .may_have_room = [&slabs](std::uint64_t slab) { return slabs.may_wait_for_room(slab); }};
 }
 
 void PooledSpace::Alarm::ring() {
@@ -145,8 +151,14 @@ void PooledSpace::watch(const std::stop_token& stop) {
 void PooledSpace::tell(const LenderWatch::Event& event) const {
   const std::string node = "far memory: node " + std::to_string(nodes_->node_of(event.peer));
   switch (event.news) {
+    case LenderWatch::News::unresponsive:
+      log::warn(node + (has_file_ ? " does not answer: until it does, its data is in the spill file"
+                                  : " does not answer: what needs its data waits, a program for a minute at most; new "
+                                    "data goes to other nodes that have room"));
+      break;
     case LenderWatch::News::given_up:
-      log::warn(node + " does not answer, and is treated as lost; its data is copied from the other nodes");
+      log::warn(node + " does not answer, and is treated as lost; " +
+                (space_->slabs().shape().copies > 1 ? "its data is copied from the other nodes" : "it has no data"));
       alarm_->ring();
       break;
     case LenderWatch::News::waited_for:

@@ -1,6 +1,6 @@
 // pooled_space.h — a space on the nodes of a pool, and what keeps it going: a thread that sleeps until a node is lost,
-// mends what lay there, and takes in those that come back; and, where there are mirrors, one that finds nodes that do
-// not answer. The log says when memory has a single copy, and when it is mirrored again.
+// mends what lay there, and takes in those that come back; and one that finds nodes that do not answer. The log says
+// which those are, when memory has a single copy, and when it is mirrored again.
 #pragma once
 
 #include <condition_variable>
@@ -13,6 +13,7 @@
 #include "far/protocol/lender_watch.h"
 #include "far/protocol/striped_space.h"
 #include "far/service/pool_nodes.h"
+#include "far/spill/spilled_space.h"
 
 namespace farside::far {
 
@@ -30,6 +31,8 @@ class PooledSpace final : public Space {
 
   /// The unit of loss: memory on a lost node is lost in pieces of so many bytes.
   [[nodiscard]] std::uint64_t slab_bytes() const { return space_->slabs().shape().slab_bytes; }
+  /// What is known of nodes that do not answer. Requires: it is not asked when this has gone.
+  [[nodiscard]] Unresponsive unresponsive() const;
   /// So much may be written on the nodes that are linked.
   [[nodiscard]] std::uint64_t room_bytes(Deadline deadline);
 

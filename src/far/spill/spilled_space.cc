@@ -24,8 +24,8 @@ Result result_of(SpillFile::Put put) {
 }  // namespace
 
 SpilledSpace::SpilledSpace(std::unique_ptr<Space> pool, std::uint64_t slab_bytes, const std::filesystem::path& file,
-                           std::size_t queue_bytes)
-    : spill_(std::move(pool), slab_bytes, file, queue_bytes) {}
+                           Unresponsive unresponsive, std::size_t queue_bytes)
+    : spill_(std::move(pool), slab_bytes, file, std::move(unresponsive), queue_bytes) {}
 
 std::unique_ptr<Lane> SpilledSpace::open_lane() { return std::make_unique<SpilledLane>(spill_); }
 
@@ -60,15 +60,16 @@ Result SpilledLane::slab_by_slab(std::span<const Transfer> list, Deadline deadli
   for (const std::uint64_t slab : slabs_) {
     collect_pieces(list, slab);
     const Result result = at_slab(
-        slab, deadline, [&] { return on_pool(pieces_); }, [&] { return on_file(pieces_); });
+        slab, deadline, [&] { return on_pool(slab, pieces_); }, [&] { return on_file(pieces_); });
     if (result != Result::done) return result;
   }
   return Result::done;
 }
 
-// The file has what the pool has not.
+// The file has what the pool has not, and what is at a node that does not answer.
 template <class OnPool, class OnFile>
 Result SpilledLane::at_slab(std::uint64_t slab, Deadline deadline, OnPool on_pool, OnFile on_file) {
+  if (spill_.unresponsive.has(slab)) (void)leave_to_file(slab, deadline);
   bring_back(slab, deadline);
   for (;;) {
     switch (spill_.states.use({&slab, 1}, clock_of(deadline))) {
@@ -94,11 +95,14 @@ Result SpilledLane::read(std::span<const Transfer> list, Deadline deadline) {
   collect_slabs(list, spill_.pool->bytes(), spill_.slab_bytes, slabs_);
   const SlabStates::Entry entry = spill_.states.use(slabs_, clock_of(deadline));
   if (entry == SlabStates::Entry::late) return Result::timed_out;
-  const Result result = entry == SlabStates::Entry::pool ? pool_->read(list, deadline) : Result::lost;
+  const Result result = entry == SlabStates::Entry::pool ? read_pool(slabs_, list, deadline) : Result::lost;
   spill_.states.end_use(slabs_);
   if (result != Result::lost) return result;
   return slab_by_slab(
-      list, deadline, [&](std::span<const Transfer> pieces) { return pool_->read(pieces, deadline); },
+      list, deadline,
+      [&](std::uint64_t slab, std::span<const Transfer> pieces) {
+        return read_pool({&slab, 1}, pieces, deadline);
+      },
       [&](std::span<const Transfer> pieces) { return take(pieces, deadline); });
 }
 
@@ -109,13 +113,50 @@ Result SpilledLane::write(std::span<const Transfer> list, Deadline deadline) {
   if (entry == SlabStates::Entry::late) return Result::timed_out;
   Result result = put(list, deadline);
   const bool is_put = result == Result::done;
-  if (is_put) result = entry == SlabStates::Entry::pool ? pool_->write(list, deadline) : Result::lost;
+  if (is_put) result = entry == SlabStates::Entry::pool ? write_pool(slabs_, list, deadline) : Result::lost;
   spill_.states.end_use(slabs_);
   if (!is_put || (result != Result::lost && result != Result::full)) return result;
   // Pieces that are in the file alone are written already.
   return slab_by_slab(
-      list, deadline, [&](std::span<const Transfer> pieces) { return pool_->write(pieces, deadline); },
+      list, deadline,
+      [&](std::uint64_t slab, std::span<const Transfer> pieces) {
+        return write_pool({&slab, 1}, pieces, deadline);
+      },
       [](std::span<const Transfer>) { return Result::done; });
+}
+
+template <class Try>
+Result SpilledLane::try_pool(std::span<const std::uint64_t> slabs, Deadline deadline, Try try_it) {
+  Fabric& fabric = spill_.pool->fabric();
+  if (std::ranges::any_of(slabs, spill_.unresponsive.has)) return Result::lost;
+  for (Duration limit = time_limits::kRead;; limit *= 2) {  // perhaps it is the network that is slow
+    const Result result = try_it(Deadline{std::min(deadline.at, fabric.in(limit).at)});
+    if (result != Result::timed_out) return result;
+    if (std::ranges::any_of(slabs, [this](std::uint64_t slab) { return waits_for_unresponsive(slab); })) {
+      return Result::lost;
+    }
+    if (fabric.now() >= deadline.at) return Result::timed_out;
+  }
+}
+
+Result SpilledLane::read_pool(std::span<const std::uint64_t> slabs, std::span<const Transfer> list, Deadline deadline) {
+  return try_pool(slabs, deadline, [&](Deadline until) { return pool_->read(list, until); });
+}
+
+Result SpilledLane::write_pool(std::span<const std::uint64_t> slabs, std::span<const Transfer> list,
+                               Deadline deadline) {
+  return try_pool(slabs, deadline, [&](Deadline until) { return renewing(pool_->write(list, until)); });
+}
+
+Result SpilledLane::discard_pool(std::uint64_t slab, std::uint64_t offset, std::uint64_t bytes, Deadline deadline) {
+  return try_pool({&slab, 1}, deadline, [&](Deadline until) { return renewing(pool_->discard(offset, bytes, until)); });
+}
+
+// A lane that gave up a write begins no other before that one is over, which may take as long as a node does not
+// answer.
+Result SpilledLane::renewing(Result result) {
+  if (result == Result::timed_out) pool_ = spill_.pool->open_lane();
+  return result;
 }
 
 Result SpilledLane::put(std::span<const Transfer> list, Deadline deadline) {
@@ -147,7 +188,7 @@ Result SpilledLane::discard(std::uint64_t offset, std::uint64_t bytes, Deadline 
     if (result == Result::done) {
       result = here == bytes_of(slab) ? discard_whole(slab, deadline)
                                       : at_slab(
-                                            slab, deadline, [&] { return pool_->discard(at, here, deadline); },
+                                            slab, deadline, [&] { return discard_pool(slab, at, here, deadline); },
                                             [] { return Result::done; });
     }
     if (result != Result::done) return result;
@@ -158,20 +199,23 @@ Result SpilledLane::discard(std::uint64_t offset, std::uint64_t bytes, Deadline 
 
 Result SpilledLane::discard_whole(std::uint64_t slab, Deadline deadline) {
   if (!spill_.states.move(slab, clock_of(deadline))) return Result::timed_out;
-  const Result result = pool_->discard(slab * spill_.slab_bytes, bytes_of(slab), deadline);
-  if (result == Result::done) spill_.states.set_in_file(slab, false);
+  const Result result = discard_pool(slab, slab * spill_.slab_bytes, bytes_of(slab), deadline);
+  const bool stays = result == Result::lost;  // at a node that does not answer
+  if (result == Result::done || stays) spill_.states.set_in_file(slab, stays);
   spill_.states.end_move(slab);
-  return result;
+  return stays ? Result::done : result;
 }
 
 // ---- Between pool and file
 
-// Does nothing if another thread has seen to it. Afterwards nothing of the slab is in the pool.
+// Does nothing if another thread has seen to it. Afterwards nothing of the slab is in the pool, but at a node that does
+// not answer: that is overwritten when the slab is brought back.
 Result SpilledLane::leave_to_file(std::uint64_t slab, Deadline deadline) {
   if (!spill_.states.move(slab, clock_of(deadline))) return Result::timed_out;
   Result result = Result::done;
   if (!spill_.states.in_file(slab)) {
-    result = pool_->discard(slab * spill_.slab_bytes, bytes_of(slab), deadline);
+    result = discard_pool(slab, slab * spill_.slab_bytes, bytes_of(slab), deadline);
+    if (result == Result::lost) result = Result::done;
     if (result == Result::done) spill_.states.set_in_file(slab, true);
   }
   spill_.states.end_move(slab);
@@ -181,7 +225,7 @@ Result SpilledLane::leave_to_file(std::uint64_t slab, Deadline deadline) {
 // If it is in the file alone, and there is room for it; now and then, by one lane, and not for long: the file can
 // answer meanwhile.
 void SpilledLane::bring_back(std::uint64_t slab, Deadline deadline) {
-  if (!spill_.states.in_file(slab) || Clock::now() < spill_.next_try.load()) return;
+  if (!spill_.states.in_file(slab) || Clock::now() < spill_.next_try.load() || waits_for_unresponsive(slab)) return;
   const Deadline soon{std::min(deadline.at, spill_.pool->fabric().in(time_limits::kBringBack).at)};
   if (!spill_.states.move(slab, clock_of(soon))) return;
   if (spill_.states.in_file(slab)) {
@@ -200,7 +244,8 @@ Result SpilledLane::fill(std::uint64_t slab, Deadline deadline) {
   for (std::uint64_t done = 0; done < bytes_of(slab); done += kCarriedAtOnce) {
     const Transfer transfer{begin + done, {carried_.data(), std::min(kCarriedAtOnce, bytes_of(slab) - done)}};
     if (const Result taken = take({&transfer, 1}, deadline); taken != Result::done) return taken;
-    if (const Result written = pool_->write({&transfer, 1}, deadline); written != Result::done) return written;
+    const Result written = renewing(pool_->write({&transfer, 1}, deadline));
+    if (written != Result::done) return written;
   }
   return Result::done;
 }

@@ -3,13 +3,15 @@
 // Guarantee: what a write reported done is found by every read that begins later, whichever nodes are lost. It is done
 // when it is in a node's memory and queued for the file.
 //
-// A slab is in the pool, or, when some of it was found to be lost or no node had room for it, in the file alone: then
-// it is put into the pool again as soon as there is room. The file has the newest of both.
+// A slab is in the pool, or, when some of it was found to be lost, or no node had room for it, or the node that has it
+// does not answer, in the file alone: then it is put into the pool again as soon as there is room. The file has the
+// newest of both.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <span>
 #include <utility>
@@ -23,17 +25,26 @@
 
 namespace farside::far {
 
+/// What a pool knows of nodes that do not answer.
+struct Unresponsive {
+  std::function<bool(std::uint64_t slab)> has = [](std::uint64_t) { return false; };  ///< such a one alone has it
+  /// It is on no node, and such a one may have room for it.
+  std::function<bool(std::uint64_t slab)> may_have_room = [](std::uint64_t) { return false; };
+};
+
 /// The state that the lanes of a space share.
 struct Spill {
   Spill(std::unique_ptr<Space> space, std::uint64_t bytes_of_slab, const std::filesystem::path& path,
-        std::size_t queue_bytes)
+        Unresponsive of_pool, std::size_t queue_bytes)
       : pool(std::move(space)),
         slab_bytes(bytes_of_slab),
+        unresponsive(std::move(of_pool)),
         file(path, pool->bytes(), queue_bytes),
         states(div_ceil(pool->bytes(), slab_bytes)) {}
 
   const std::unique_ptr<Space> pool;
   const std::uint64_t slab_bytes;  ///< that the pool loses as a whole
+  const Unresponsive unresponsive;
   SpillFile file;
   SlabStates states;
   std::atomic<SpillFile::Clock::time_point> next_try{};  ///< to put what is in the file into the pool again
@@ -43,7 +54,7 @@ class SpilledSpace final : public Space {
  public:
   /// Makes `file`. Throws Error.
   SpilledSpace(std::unique_ptr<Space> pool, std::uint64_t slab_bytes, const std::filesystem::path& file,
-               std::size_t queue_bytes = SpillFile::kQueueBytes);
+               Unresponsive unresponsive = {}, std::size_t queue_bytes = SpillFile::kQueueBytes);
 
   [[nodiscard]] std::uint64_t bytes() const override { return spill_.pool->bytes(); }
   [[nodiscard]] Fabric& fabric() override { return spill_.pool->fabric(); }
@@ -73,6 +84,20 @@ class SpilledLane final : public Lane {
   template <class OnPool, class OnFile>
   [[nodiscard]] Result at_slab(std::uint64_t slab, Deadline deadline, OnPool on_pool, OnFile on_file);
 
+  /// Tries the pool, with more time each time. Returns lost when nodes that do not answer are all that it waits for.
+  template <class Try>
+  [[nodiscard]] Result try_pool(std::span<const std::uint64_t> slabs, Deadline deadline, Try try_it);
+  [[nodiscard]] Result read_pool(std::span<const std::uint64_t> slabs, std::span<const Transfer> list,
+                                 Deadline deadline);
+  [[nodiscard]] Result write_pool(std::span<const std::uint64_t> slabs, std::span<const Transfer> list,
+                                  Deadline deadline);
+  [[nodiscard]] Result discard_pool(std::uint64_t slab, std::uint64_t offset, std::uint64_t bytes, Deadline deadline);
+  /// For the result of a call that writes to the pool.
+  [[nodiscard]] Result renewing(Result result);
+  [[nodiscard]] bool waits_for_unresponsive(std::uint64_t slab) const {
+    return spill_.unresponsive.has(slab) || spill_.unresponsive.may_have_room(slab);
+  }
+
   [[nodiscard]] Result put(std::span<const Transfer> list, Deadline deadline);
   [[nodiscard]] Result take(std::span<const Transfer> list, Deadline deadline);
   [[nodiscard]] Result discard_whole(std::uint64_t slab, Deadline deadline);
@@ -83,7 +108,7 @@ class SpilledLane final : public Lane {
   [[nodiscard]] std::uint64_t bytes_of(std::uint64_t slab) const;
 
   Spill& spill_;
-  const std::unique_ptr<Lane> pool_;
+  std::unique_ptr<Lane> pool_;
   std::vector<std::uint64_t> slabs_;  ///< of the present list, in order, each once
   std::vector<Transfer> pieces_;      ///< of it, in one slab
   std::vector<std::byte> carried_;

@@ -36,6 +36,7 @@ class MailboxInbox final : public Inbox {
   bool serve(const Answer& answer, Duration pause) override;
   void release(const Revision& revision) override;
   [[nodiscard]] Duration longest_pause() const override;
+  [[nodiscard]] std::uint64_t ring_bytes() const override { return connections_.size() * shape_.ring_bytes(); }
 
  private:
   static constexpr Duration kMaxPolledPause = std::chrono::milliseconds(1);

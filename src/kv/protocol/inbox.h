@@ -3,6 +3,7 @@
 // Thread safety: one thread at a time.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <span>
 #include <utility>
@@ -35,6 +36,8 @@ class Inbox {
   virtual void release(const Revision& revision) = 0;
   /// The longest sleep that does not delay a client which cannot wake this inbox.
   [[nodiscard]] virtual Duration longest_pause() const { return kMaxPause; }
+  /// Memory of this server in which requests come.
+  [[nodiscard]] virtual std::uint64_t ring_bytes() const { return 0; }
 
  protected:
   static constexpr Duration kMaxPause = std::chrono::milliseconds(20);

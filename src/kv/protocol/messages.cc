@@ -58,7 +58,7 @@ struct ReplyHead {
   std::uint32_t keys;
   std::uint32_t parts;
 };
-static_assert(sizeof(ReplyHead) == 96 && std::has_unique_object_representations_v<ReplyHead>);
+static_assert(sizeof(ReplyHead) == 104 && std::has_unique_object_representations_v<ReplyHead>);
 
 struct VersionHead {
   std::uint64_t generation;

@@ -17,6 +17,8 @@ class Expiries {
 
   explicit Expiries(std::uint64_t buckets) : earliest_ns_(buckets, kNever) {}
 
+  [[nodiscard]] std::uint64_t bytes() const { return earliest_ns_.size() * sizeof earliest_ns_[0]; }
+
   /// One of the bucket's keys has a version that expires then.
   void note(std::uint64_t bucket, std::uint64_t expires_ns) {
     earliest_ns_[bucket] = std::min(earliest_ns_[bucket], expires_ns);

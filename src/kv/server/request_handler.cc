@@ -58,7 +58,7 @@ Message RequestHandler::answer(std::span<const std::byte> bytes) {
   switch (request->kind) {
     case RequestKind::get: std::ranges::sort(request->candidates); return get(*request);
     case RequestKind::scan: return scan(*request);
-    case RequestKind::use: return Reply{.kind = request->kind, .use = changes_.use()}.encode();
+    case RequestKind::use: return Reply{.kind = request->kind, .use = use()}.encode();
     default: return {};
   }
 }
@@ -80,6 +80,7 @@ Message RequestHandler::answer_each(const Request& several) {
 }
 
 void RequestHandler::keep(Inbox& inbox) {
+  ring_bytes_ = inbox.ring_bytes();
   const bool is_kept = changes_.sync();
   if (!std::exchange(holds_, false)) return;
   inbox.release([is_kept](Message reply) { return is_kept ? std::move(reply) : doubt(std::move(reply)); });
@@ -111,6 +112,12 @@ Message RequestHandler::get(const Request& request) {
     reply.versions.push_back({found->generation, found->place.word(), records_.back()});
   }
   return reply.encode();
+}
+
+MemoryUse RequestHandler::use() const {
+  MemoryUse use = changes_.use();
+  use.bytes_outside += ring_bytes_;
+  return use;
 }
 
 Message RequestHandler::scan(const Request& request) {

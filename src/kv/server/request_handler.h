@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <utility>
 #include <vector>
@@ -26,7 +27,7 @@ class RequestHandler {
     holds_ = holds_ || changes_.owes();  // and all that come after it, for the order's sake
     return {std::move(reply), holds_};
   }
-  /// Has changes kept, once for all that came together, and then said.
+  /// Has changes kept, once for all that came together, and then said. Takes note of the memory of `inbox`.
   void keep(Inbox& inbox);
 
  private:
@@ -35,10 +36,12 @@ class RequestHandler {
   /// Candidates ascend.
   [[nodiscard]] Message get(const Request& request);
   [[nodiscard]] Message scan(const Request& request);
+  [[nodiscard]] MemoryUse use() const;
 
   Store& store_;
   LoggedStore& changes_;
   bool holds_ = false;
+  std::uint64_t ring_bytes_ = 0;
   std::vector<std::vector<std::byte>> records_;  // of the get under way
 };
 

@@ -134,8 +134,11 @@ void Store::State::expire(const KeyId& key, const IndexWord& cell) {
 }
 
 MemoryUse Store::use() const {
-  return {state_->cells.keys(), state_->cells.versions(), state_->heap.bytes_used(), state_->heap.bytes_total(),
-          JournalState::none};
+  return {.keys = state_->cells.keys(),
+          .versions = state_->cells.versions(),
+          .bytes_used = state_->heap.bytes_used(),
+          .bytes_total = state_->heap.bytes_total(),
+          .bytes_outside = state_->expiries.bytes()};
 }
 
 Timestamp Store::forgotten() const { return state_->reclaimer.forgotten(); }
