@@ -158,6 +158,34 @@ TEST_F(FarTest, SaysThatAProgramsMemoryIsNotFar) {
   EXPECT_THAT(end.err, HasSubstr("nothing that was run had far memory"));
 }
 
+// What farside far inherited, and nothing that it opened itself. UCX's connections lead into the memory of other
+// machines.
+TEST_F(FarTest, AProgramInheritsNoDescriptorOfFarsidesOwn) {
+  const std::vector<std::string> over_ucx{"FARSIDE_FABRIC=ucx", "UCX_TLS=tcp", "UCX_NET_DEVICES=lo"};
+  const std::vector<std::string> list{
+      "sh", "-c",
+      "exec 7</dev/null && exec \"$@\" python3 -c 'import os; print(*sorted(map(int, os.listdir(\"/proc/self/fd\"))))'",
+      "sh"};
+  for (const std::vector<std::string>& environment : {std::vector<std::string>(), over_ucx}) {
+    std::vector<std::string> plain{"env"};
+    plain.insert(plain.end(), environment.begin(), environment.end());
+    ASSERT_EQ(up({"--cache", "16M", "--far", "64M"}, plain).code(), 0);
+    plain.insert(plain.end(), list.begin(), list.end());
+    const CommandEnd expected = Command(plain).wait();
+    EXPECT_THAT(expected.out, HasSubstr(" 7"));
+    for (const std::vector<std::string>& below : {
+             std::vector<std::string>{FARSIDE_COMMAND, "far", "--local", "16M", "--trust-nodes", "--"},
+             std::vector<std::string>{FARSIDE_COMMAND, "exec", "--"},
+         }) {
+      std::vector<std::string> command = plain;
+      command.insert(command.end(), below.begin(), below.end());
+      const CommandEnd end = Command(command).wait();
+      EXPECT_EQ(end.out, expected.out) << testing::PrintToString(command) << end.err;
+    }
+    EXPECT_EQ(farside({"down"}).code(), 0);
+  }
+}
+
 // No amount is named, so none is missing when the others take and give back meanwhile.
 TEST_F(FarTest, SharesAPoolWithAProgramThatTakesMemory) {
   ASSERT_EQ(up({"-n", "2", "--cache", "16M", "--far", "64M"}).code(), 0);
