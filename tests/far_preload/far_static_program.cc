@@ -1,4 +1,5 @@
-// A program that is linked statically, so nothing is preloaded into it. With the argument "stays" it stays until it is ended.
+// A program that is linked statically, so nothing is preloaded into it. With the argument "stays" it stays until it is
+// ended.
 #include <cstddef>
 #include <cstdlib>
 #include <cstring>
