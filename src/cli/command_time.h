@@ -30,4 +30,14 @@ class CommandTime {
   const Clock::time_point began_;
 };
 
+/// Opens a session of `client`, and gives its next call what is left then: both together take what is left of the
+/// command's time.
+template <class Client, class Options>
+auto open_session_within(const CommandTime& time, Client& client, Options options) {
+  options.time_out = time.left();
+  auto session = client.open_session(options);
+  session->set_time_out(time.left());
+  return session;
+}
+
 }  // namespace farside::cli

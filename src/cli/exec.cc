@@ -4,22 +4,22 @@
 #include <cstdlib>
 #include <exception>
 #include <filesystem>
-#include <fstream>
 #include <memory>
 #include <optional>
 #include <sstream>
 #include <string>
-#include <string_view>
 #include <system_error>
 #include <vector>
 
-#include <elf.h>
+#include <fcntl.h>
 #include <unistd.h>
 
 #include "farside/base/error.h"
+#include "farside/base/fd.h"
 #include "farside/base/log.h"
 
 #include "base/program_error.h"
+#include "base/program_file.h"
 #include "cli/commands.h"
 #include "cli/preloaded.h"
 #include "net/runtime_dir.h"
@@ -85,23 +85,15 @@ fs::path path_of_program(const std::string& name) {
   return {};
 }
 
-// An ELF file that names no dynamic linker: nothing can be preloaded into it.
-bool is_linked_statically(const fs::path& program) {
-  std::ifstream file(program, std::ios::binary);
-  Elf64_Ehdr header{};
-  if (!file.read(reinterpret_cast<char*>(&header), sizeof header)) return false;
-  if (!std::string_view(reinterpret_cast<const char*>(&header.e_ident[0])).starts_with(ELFMAG)) return false;
-  if (header.e_ident[EI_CLASS] != ELFCLASS64) return false;
-  file.seekg(static_cast<std::streamoff>(header.e_phoff));
-  for (int i = 0; i < header.e_phnum; ++i) {
-    Elf64_Phdr part{};
-    if (!file.read(reinterpret_cast<char*>(&part), sizeof part) || part.p_type == PT_INTERP) return false;
-  }
-  return true;
+bool is_static(const fs::path& program) {
+  const Fd file(::open(program.c_str(), O_RDONLY | O_CLOEXEC));
+  return file && is_linked_statically([&file](std::uint64_t offset, void* into, std::size_t bytes) {
+           return ::pread(file.get(), into, bytes, static_cast<off_t>(offset)) == static_cast<ssize_t>(bytes);
+         });
 }
 
 void warn_of_static(const std::string& program) {
-  if (!is_linked_statically(path_of_program(program))) return;
+  if (!is_static(path_of_program(program))) return;
   log::warn(program + " is linked statically, so nothing can be preloaded into it: it reads from the file system");
 }
 

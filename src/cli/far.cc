@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include <fcntl.h>
 #include <fmt/format.h>
 
 #include "farside/base/error.h"
@@ -140,7 +141,19 @@ std::string libraries(const FarArguments& arguments) {
   return preload_before_others(std::move(list));
 }
 
+// Returns those that this process inherited, as long as it has opened none itself, in order.
+std::vector<int> open_descriptors() {
+  std::vector<int> open;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+    open.push_back(std::stoi(entry.path().filename()));
+  }
+  std::erase_if(open, [](int descriptor) { return ::fcntl(descriptor, F_GETFD) < 0; });  // the directory itself
+  std::ranges::sort(open);
+  return open;
+}
+
 int run_far(const FarArguments& arguments) {
+  const std::vector<int> inherited = open_descriptors();
   expect_metrics_stay_here(arguments.metrics, "listen on 127.0.0.1");
   const auto profile = open_profile(arguments);
   const net::JobDir dir;
@@ -149,7 +162,8 @@ int run_far(const FarArguments& arguments) {
   const auto metrics = serve_metrics(arguments.metrics);
   team::Launcher launcher(
       {.command = arguments.command,
-       .environment = {"LD_PRELOAD=" + libraries(arguments), std::string(far::kDaemonVariable) + "=" + socket}});
+       .environment = {"LD_PRELOAD=" + libraries(arguments), std::string(far::kDaemonVariable) + "=" + socket},
+       .descriptors = inherited});  // UCX's connections lead into the memory of other machines
   team::JobEnd end;
   {
     const FarWatch watch(*daemon, arguments.local_bytes());

@@ -27,10 +27,9 @@ kv::SessionOptions KvArguments::session() const {
   return options;
 }
 
-kv::SessionOptions KvArguments::session(const CommandTime& time, std::vector<std::string> keys) const {
+kv::SessionOptions KvArguments::session_for(std::vector<std::string> keys) {
   kv::SessionOptions options;
   options.keys = std::move(keys);
-  options.time_out = time.left();
   return options;
 }
 

@@ -10,8 +10,6 @@
 
 #include "farside/kv/client.h"
 
-#include "cli/command_time.h"
-
 namespace farside::cli {
 
 /// Options of every such command.
@@ -24,8 +22,8 @@ struct KvArguments {
   [[nodiscard]] std::chrono::milliseconds limit() const;
   [[nodiscard]] kv::ClientOptions client() const;
   [[nodiscard]] kv::SessionOptions session() const;
-  /// For a command that needs the servers of `keys` alone: to open the session may take what is left of its time.
-  [[nodiscard]] kv::SessionOptions session(const CommandTime& time, std::vector<std::string> keys) const;
+  /// For a command that needs the servers of `keys` alone.
+  [[nodiscard]] static kv::SessionOptions session_for(std::vector<std::string> keys);
 };
 
 /// Throw Error, naming what was `tried` ("put") and `on` what, unless it was done.

@@ -13,6 +13,7 @@
 #include "farside/base/units.h"
 #include "farside/kv/client.h"
 
+#include "cli/command_time.h"
 #include "cli/commands.h"
 #include "cli/kv_session.h"
 #include "cli/kv_text.h"
@@ -145,9 +146,9 @@ CLI::App* add_command(CLI::App& kv, Action& chosen, const std::string& name, con
     chosen = [arguments, act] {
       const CommandTime time(arguments->kv.limit());
       kv::Client client(arguments->kv.client());
-      const auto session = client.open_session(arguments->kv.session(time, arguments->keys()));
+      const auto session = open_session_within(time, client, KvArguments::session_for(arguments->keys()));
       // A scan asks again and again; each of the other commands makes one call.
-      session->set_time_out(arguments->is_prefix ? time.limit() : time.left());
+      if (arguments->is_prefix) session->set_time_out(time.limit());
       return act(*session, *arguments);
     };
   });

@@ -86,6 +86,10 @@ std::vector<std::string> problems_of(const PoolHealth& health) {
     if (node.socket.state == node::SocketStatus::State::answered) continue;
     problems.push_back("node " + std::to_string(node.node.rank) + " is " + state_text(node));
   }
+  for (const team::Rank rank : health.pool.lost_elsewhere()) {
+    problems.push_back("node " + std::to_string(rank) +
+                       ", of another machine, is lost: it has ended, or cannot be reached; see farside status there");
+  }
   if (health.kv) add_problems(*health.kv, health.pool.record.kv_copies, problems);
   if (health.far) add_problems(*health.far, problems);
   return problems;

@@ -27,7 +27,7 @@ struct FarStatus {
 };
 
 struct PoolHealth {
-  node::PoolStatus pool;                ///< of this machine's nodes
+  node::PoolStatus pool;                ///< of this machine's nodes, and which of the others are lost
   std::optional<KvStatus> kv;           ///< of all machines'; none: the pool keeps no keys
   std::optional<FarStatus> far;         ///< of all machines'; none: the pool lends no memory
   std::vector<std::string> problems{};  ///< what is degraded or lost, a sentence each; none: all is well

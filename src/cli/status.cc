@@ -241,7 +241,8 @@ void print_json(const PoolHealth& health) {
                               {"cache_bytes", pool.record.cache_bytes},
                               {"block_bytes", pool.record.block_bytes},
                               {"groups", pool.record.groups},
-                              {"nodes", nodes}};
+                              {"nodes", nodes},
+                              {"lost_elsewhere", pool.lost_elsewhere()}};
   if (health.kv) json["kv"] = kv_json(pool, *health.kv);
   if (health.far) json["far"] = far_json(*health.far);
   json["problems"] = health.problems;
@@ -275,7 +276,8 @@ void add_status(CLI::App& app, Action& chosen) {
   const auto arguments = std::make_shared<Arguments>();
   CLI::App* command = app.add_subcommand("status", "Show what the pool's nodes hold and where it came from");
   command->add_flag("--json", arguments->json, "For programs: sizes in bytes");
-  command->add_option("--wait", arguments->wait, "Wait until all nodes are up, so long at most")->type_name("TIME");
+  command->add_option("--wait", arguments->wait, "Wait until the nodes of all machines are up, so long at most")
+      ->type_name("TIME");
   command->footer(
       "restarts    how often the node died and was started again, empty; its other figures count from the last start\n"
       "hits        reads that programs took out of their own node's memory\n"
@@ -292,9 +294,11 @@ void add_status(CLI::App& app, Action& chosen) {
       "With --kv, then what each server has of keys and values. The memory of what was erased, has expired or was\n"
       "overwritten is given back some seconds later.\n\n"
       "With --far, then how much of its memory each node has lent.\n\n"
+      "The figures are those of this machine's nodes. Of the others it is known whether they are lost to these.\n\n"
       "Ends with 0 when all is well; with 1 when something is degraded or lost: a node of this machine is not up,\n"
-      "a server or a lender of any machine does not answer, keys have one copy instead of two, or a journal takes\n"
-      "no changes; with 2 when there is no pool to ask. What is wrong is listed below, and by --json as problems.\n\n"
+      "one of another machine is lost, a server or a lender does not answer, keys have one copy instead of two, or\n"
+      "a journal takes no changes; with 2 when there is no pool to ask. What is wrong is listed below, and by --json\n"
+      "as problems.\n\n"
       "Example:\n  farside status --wait 60s");
   command->callback(
       [arguments, &chosen] { chosen = [arguments] { return status(arguments->json, arguments->wait); }; });

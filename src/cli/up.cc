@@ -9,6 +9,7 @@
 
 #include "farside/base/error.h"
 #include "farside/base/units.h"
+#include "farside/cache/node_socket.h"
 
 #include "cli/cache_arguments.h"
 #include "cli/commands.h"
@@ -128,7 +129,7 @@ void add_several_machines(CLI::App& command, UpArguments& arguments) {
   CLI::Option* cache = command.get_option("--cache");  // what is usual here need not be elsewhere
   CLI::Option* nodes = command.add_option("--nodes", arguments.all_nodes, "How many nodes on all machines")
                            ->type_name("NODES")
-                           ->check(CLI::Range(1, 1024));
+                           ->check(CLI::Range(1U, cache::node_socket::kMaxMembers));
   CLI::Option* secret =
       command.add_option("--secret", arguments.secret, "The secret that all machines know")->type_name("FILE");
   CLI::Option* listen = command.add_option("--listen", arguments.listen, "Let nodes of other machines join here")

@@ -30,6 +30,7 @@
 #include "held.h"
 #include "pinning_filter.h"
 #include "ranges.h"
+#include "static_programs.h"
 
 namespace farside::far_preload {
 
@@ -251,6 +252,7 @@ void in_child() {
   join(connection);
   farside_far_large_bytes = welcome.extra;
   if (pthread_atfork(before_fork, in_parent, in_child) != 0) give_up("prepare for fork", -ENOMEM);
+  watch_for_static_programs();
 }
 
 }  // namespace

@@ -47,12 +47,13 @@ EventLoop::EventLoop()
 }
 
 void EventLoop::watch(int fd, std::uint32_t events, Handler handler) {
-  assert_that(!handlers_.contains(fd), "a descriptor stays open until it is forgotten, and is watched once");
+  assert_that(!watched_.contains(fd), "a descriptor stays open until it is forgotten, and is watched once");
   epoll_event event{};
   event.events = events;
   event.data.fd = fd;
   if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) != 0) throw errno_error("watch", "a descriptor");
-  handlers_[fd] = std::make_shared<Handler>(std::move(handler));
+  watched_[fd] = std::make_shared<Watched>(
+      Watched{.handler = std::move(handler), .rests = {net::time_limits::kFirstRest, net::time_limits::kMaxRest}});
 }
 
 void EventLoop::change(int fd, std::uint32_t events) {
@@ -63,15 +64,19 @@ void EventLoop::change(int fd, std::uint32_t events) {
 }
 
 void EventLoop::forget(int fd) {
-  if (handlers_.erase(fd) != 0) ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr);
+  if (watched_.erase(fd) != 0) ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr);
 }
 
-void EventLoop::rest(int fd) {
+std::chrono::milliseconds EventLoop::rest(int fd) {
+  const std::shared_ptr<Watched> resting = watched_.at(fd);
+  const std::chrono::milliseconds pause = resting->rests.next();
+  resting->has_rested = true;
   change(fd, 0);
-  after(net::time_limits::kRest, [this, fd, rested = handlers_.at(fd)] {
-    const auto found = handlers_.find(fd);
-    if (found != handlers_.end() && found->second == rested) change(fd, EPOLLIN);  // else it was forgotten meanwhile
+  after(pause, [this, fd, resting] {
+    const auto found = watched_.find(fd);
+    if (found != watched_.end() && found->second == resting) change(fd, EPOLLIN);  // else it was forgotten meanwhile
   });
+  return pause;
 }
 
 void EventLoop::tick(std::chrono::milliseconds period, std::function<void()> handler) {
@@ -122,7 +127,7 @@ void EventLoop::stop() {
   assert_that(thread_.get_id() != std::this_thread::get_id(), "the loop's own thread does not stop it");
   post([this] { stopping_ = true; });
   thread_.join();
-  handlers_.clear();
+  watched_.clear();
   later_.clear();
 }
 
@@ -132,10 +137,12 @@ void EventLoop::run(std::uint64_t turn) {
     const int count = ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), wait_ms());
     if (count < 0 && errno != EINTR) throw errno_error("wait in", "an event loop");
     for (int i = 0; i < count; ++i) {
-      const auto found = handlers_.find(events.at(i).data.fd);
-      if (found == handlers_.end()) continue;  // forgotten by an earlier handler of this round
-      const auto handler = found->second;      // may forget itself while it runs
-      (*handler)(events.at(i).events);
+      const auto found = watched_.find(events.at(i).data.fd);
+      if (found == watched_.end()) continue;  // forgotten by an earlier handler of this round
+      const auto watched = found->second;     // its handler may forget it
+      watched->has_rested = false;
+      watched->handler(events.at(i).events);
+      if (!watched->has_rested) watched->rests.reset();
     }
     run_due();
     if (after_round_) after_round_();

@@ -13,6 +13,7 @@
 
 #include "farside/base/fd.h"
 
+#include "base/backoff.h"
 #include "base/task_queue.h"
 
 namespace farside::net {
@@ -33,8 +34,9 @@ class EventLoop {
   void change(int fd, std::uint32_t events);
   void forget(int fd);
   /// For a descriptor that stays readable while nothing can be done about it: a listener, when no descriptor is left to
-  /// accept with. Its handler is not called for EPOLLIN in the next 20 ms, and the loop serves the others meanwhile.
-  void rest(int fd);
+  /// accept with. Its handler is not called for EPOLLIN until the pause that this returns is over, and the loop serves
+  /// the others meanwhile. Pauses grow exponentially, 20 ms to 1 s, until the handler returns without calling this.
+  std::chrono::milliseconds rest(int fd);
 
   /// Calls `handler` every `period`; no timer runs for a period of zero.
   void tick(std::chrono::milliseconds period, std::function<void()> handler);
@@ -57,6 +59,12 @@ class EventLoop {
   void stop();
 
  private:
+  struct Watched {
+    Handler handler;
+    Backoff<std::chrono::milliseconds> rests;
+    bool has_rested = false;  ///< since the handler was called last
+  };
+
   void run(std::uint64_t turn);
   /// Has the loop's thread run what was posted.
   void wake() const;
@@ -67,7 +75,7 @@ class EventLoop {
   Fd epoll_;
   Fd wakeup_;
   Fd timer_;
-  std::unordered_map<int, std::shared_ptr<Handler>> handlers_;
+  std::unordered_map<int, std::shared_ptr<Watched>> watched_;
   std::function<void()> tick_;
   std::multimap<std::chrono::steady_clock::time_point, std::function<void()>> later_;
   std::function<void()> after_round_;

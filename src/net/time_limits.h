@@ -18,8 +18,9 @@ inline constexpr milliseconds kBetweenConnects{100};
 /// most.
 inline constexpr milliseconds kFirstPauseInCrowd{50};
 inline constexpr milliseconds kMaxPauseInCrowd{1000};
-/// A listener for which no descriptor is left rests for so long; its loop serves the others.
-inline constexpr milliseconds kRest{20};
+/// A listener for which no descriptor is left rests for so long at first, and at most; its loop serves the others.
+inline constexpr milliseconds kFirstRest{20};
+inline constexpr milliseconds kMaxRest{1000};
 
 /// A TCP connection over which nothing came for kKeepAliveIdle is probed each kKeepAliveInterval. It counts as broken
 /// when kKeepAliveProbes in a row have no answer.
@@ -32,7 +33,9 @@ inline constexpr seconds kBrokenLink = kKeepAliveIdle + kKeepAliveProbes * kKeep
 static_assert(kFirstPauseInCrowd < kLeastShare, "the least share is enough to come back once when it is crowded");
 static_assert(kBetweenConnects < kLeastShare,
               "the least share is enough to connect to a process that begins to listen");
-static_assert(kRest < kFirstPauseInCrowd, "the listener is back when a client that it could not accept is");
+static_assert(kFirstRest < kFirstPauseInCrowd,
+              "a listener that lacked a descriptor for a moment is back when a client that it could not accept is");
+static_assert(kFirstRest <= kMaxRest);
 static_assert(kFirstPauseInCrowd <= kMaxPauseInCrowd);
 
 }  // namespace farside::net::time_limits

@@ -284,6 +284,19 @@ void start_pool(const PoolDirectory& directory, const PoolOptions& options, File
   }
 }
 
+std::set<team::Rank> PoolStatus::lost_elsewhere() const {
+  std::set<team::Rank> lost;
+  for (const NodeStatus& node : nodes) {
+    if (node.socket.state != SocketStatus::State::answered) continue;
+    const auto members = std::min<std::uint64_t>(node.socket.reply.members, cache::node_socket::kMaxMembers);
+    for (team::Rank rank = 0; rank < members; ++rank) {
+      if ((node.socket.reply.lost.at(rank / 64) >> rank % 64 & 1U) != 0) lost.insert(rank);
+    }
+  }
+  for (const NodeStatus& node : nodes) lost.erase(node.node.rank);
+  return lost;
+}
+
 PoolStatus pool_status(const PoolDirectory& directory) {
   if (!directory.is_locked()) throw no_pool();
   PoolStatus status{record_of_running_pool(directory), {}};
@@ -302,7 +315,7 @@ PoolStatus pool_status_when_up(const PoolDirectory& directory, milliseconds time
       PoolStatus status = pool_status(directory);
       const auto up = std::ranges::count(status.nodes, SocketStatus::State::answered,
                                          [](const NodeStatus& node) { return node.socket.state; });
-      if (last || std::cmp_equal(up, status.nodes.size())) return status;
+      if (last || (std::cmp_equal(up, status.nodes.size()) && status.lost_elsewhere().empty())) return status;
     } catch (const Error&) {
       if (last) throw;  // until then it may be just starting
     }

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -87,13 +88,18 @@ struct NodeStatus {
 
 struct PoolStatus {
   PoolRecord record;
-  std::vector<NodeStatus> nodes;
+  std::vector<NodeStatus> nodes;  ///< of this machine
+
+  /// Returns the nodes of other machines that are lost to one of this machine's; those know it within some seconds.
+  /// Nothing is known of them while none of this machine's answers.
+  [[nodiscard]] std::set<team::Rank> lost_elsewhere() const;
 };
 
 /// Throws Error when no pool is running.
 [[nodiscard]] PoolStatus pool_status(const PoolDirectory& directory);
 
-/// The same, once all its nodes are up, or as it is after `timeout`. Throws Error when no pool is running then.
+/// The same, once the nodes of all machines are up, or as it is after `timeout`. Throws Error when no pool is running
+/// then.
 [[nodiscard]] PoolStatus pool_status_when_up(const PoolDirectory& directory, std::chrono::milliseconds timeout);
 
 enum class PoolEnd : std::uint8_t {

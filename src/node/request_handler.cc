@@ -11,6 +11,7 @@
 #include "farside/cache/time_limits.h"
 #include "farside/fabric/host.h"
 
+#include "base/assert.h"
 #include "node/file_source.h"
 
 namespace farside::node {
@@ -44,6 +45,15 @@ std::optional<node_socket::Request> parse(std::span<const std::byte> packet) {
   if (request.magic != node_socket::kMagic || request.version != node_socket::kVersion || request.zero != 0)
     return std::nullopt;
   return request;
+}
+
+node_socket::MemberSet lost_members(team::Team& team) {
+  assert_that(team.size() <= node_socket::kMaxMembers, "farside up refuses larger pools");
+  node_socket::MemberSet lost{};
+  for (team::Rank rank = 0; rank < team.size(); ++rank) {
+    if (!team.alive(rank)) lost.at(rank / 64) |= std::uint64_t{1} << rank % 64;
+  }
+  return lost;
 }
 
 bool readable(const Fd& file) {
@@ -162,6 +172,8 @@ ReplyPacket RequestHandler::status() const {
       .memory_p99_ns = from_memory.quantile_ns(0.99),
       .file_p50_ns = from_files.quantile_ns(0.5),
       .file_p99_ns = from_files.quantile_ns(0.99),
+      .members = team_.size(),
+      .lost = lost_members(team_),
   });
 }
 

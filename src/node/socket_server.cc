@@ -12,6 +12,7 @@
 #include <sys/eventfd.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/timerfd.h>
 #include <unistd.h>
 
 #include "farside/base/error.h"
@@ -57,11 +58,14 @@ SocketServer::SocketServer(Fabric& fabric, RequestHandler& handler, std::string 
       path_(std::move(path)),
       listener_(listen_on(path_)),
       stop_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+      pause_(::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK)),
       events_(::epoll_create1(EPOLL_CLOEXEC)),
       most_clients_(most_clients()) {
-  if (!stop_ || !events_) throw errno_error("prepare to listen on", path_, "raise ulimit -n");
-  if (!arm(stop_.get(), EPOLL_CTL_ADD, 0) || !arm(listener_.get(), EPOLL_CTL_ADD, EPOLLONESHOT))
+  if (!stop_ || !pause_ || !events_) throw errno_error("prepare to listen on", path_, "raise ulimit -n");
+  if (!arm(stop_.get(), EPOLL_CTL_ADD, 0) || !arm(pause_.get(), EPOLL_CTL_ADD, EPOLLONESHOT) ||
+      !arm(listener_.get(), EPOLL_CTL_ADD, EPOLLONESHOT)) {
     throw errno_error("wait at", path_);
+  }
   for (std::size_t i = 0; i < kWorkers; ++i) {
     workers_.emplace_back([this, channel = fabric_.open_channel()] { work(*channel); });
   }
@@ -88,6 +92,8 @@ void SocketServer::work(Channel& channel) {
     if (event.data.fd == stop_.get()) return;
     if (event.data.fd == listener_.get()) {
       admit();
+    } else if (event.data.fd == pause_.get()) {
+      arm(listener_.get(), EPOLL_CTL_MOD, EPOLLONESHOT);
     } else {
       serve(channel, event.data.fd);
     }
@@ -109,7 +115,7 @@ void SocketServer::admit() {
   if (!client) {
     if (errno != EAGAIN && errno != ECONNABORTED && errno != EINTR) {
       log_.warn("cannot accept a program: " + std::string(std::strerror(errno)));
-      fabric_.sleep(net::time_limits::kRest);  // the listener stays readable: without a pause this would spin
+      return rest();
     }
   } else if (!net::is_of_this_user(client)) {
     log_.warn("a program of another user was turned away");
@@ -124,7 +130,18 @@ void SocketServer::admit() {
       log_.warn("too many programs at once: one was turned away");
     }
   }
+  rests_.reset();
   arm(listener_.get(), EPOLL_CTL_MOD, EPOLLONESHOT);
+}
+
+// The listener stays readable: without a pause it would keep a worker busy.
+void SocketServer::rest() {
+  const std::chrono::nanoseconds pause = rests_.next();
+  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(pause);
+  const itimerspec once{{}, {seconds.count(), (pause - seconds).count()}};
+  const int set = ::timerfd_settime(pause_.get(), 0, &once, nullptr);
+  assert_that(set == 0, "a timer takes any time that is not negative");
+  arm(pause_.get(), EPOLL_CTL_MOD, EPOLLONESHOT);
 }
 
 void SocketServer::serve(Channel& channel, int client) {

@@ -9,6 +9,7 @@
 // leases.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -20,8 +21,10 @@
 #include "farside/base/fd.h"
 #include "farside/fabric/fabric.h"
 
+#include "base/backoff.h"
 #include "base/mutex.h"
 #include "base/throttled_log.h"
+#include "net/time_limits.h"
 #include "node/load_queue.h"
 #include "node/request_handler.h"
 
@@ -39,6 +42,8 @@ class SocketServer {
   void work(Channel& channel);
   void keep(Channel& channel);
   void admit();
+  /// Has nothing accepted for a while.
+  void rest();
   void serve(Channel& channel, int client);
   void load(Channel& channel, Visit visit, const cache::BlockKey& key);
   /// Nothing when the client is to be parted with.
@@ -52,8 +57,10 @@ class SocketServer {
   RequestHandler& handler_;
   std::string path_;
   Fd listener_;
-  Fd stop_;  // an eventfd that stays readable once it is set: every worker sees it
+  Fd stop_;   // an eventfd that stays readable once it is set: every worker sees it
+  Fd pause_;  // a timer; readable when the listener is to be listened at again
   Fd events_;
+  Backoff<std::chrono::milliseconds> rests_{net::time_limits::kFirstRest, net::time_limits::kMaxRest};  // of one worker
   const std::size_t most_clients_;
   Mutex mutex_;
   std::map<int, Fd> clients_ GUARDED_BY(mutex_);  // by descriptor number; a client's worker alone uses its socket

@@ -46,7 +46,8 @@ void ServiceClients::accept(const net::Listener& listener) {
     constexpr const char* kWhy = "too many descriptors are open";
     if (refuse_oldest_unauthenticated(nullptr, kWhy)) return;
     log_.warn("cannot accept a client at " + listener.address() + ": " + kWhy);
-    return loop_.rest(listener.fd());
+    loop_.rest(listener.fd());
+    return;
   }
   const std::size_t waiting = unauthenticated(&listener);
   assert_that(waiting <= kMaxUnauthenticated, "a bounded number of unauthenticated clients waits at a listener");

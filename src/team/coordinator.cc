@@ -96,7 +96,8 @@ void Coordinator::accept_peer() {
     constexpr const char* kWhy = "too many descriptors are open";
     if (refuse_oldest_stranger(kWhy)) return;
     log_.warn("cannot accept a connection to " + address_ + ": " + kWhy);
-    return loop_.rest(listener_.get());
+    loop_.rest(listener_.get());
+    return;
   }
   const std::size_t waiting = strangers();
   assert_that(waiting <= kStrangerLimit, "a bounded number of strangers waits");

@@ -124,7 +124,8 @@ void HostTeam::connect_all(SetupClock::time_point deadline) {
                               .remote_peers = !one_host(),
                               .expected_peers = size(),
                               .secret = bootstrap_->fabric_secret(deadline),
-                              .network = bootstrap_->network()});
+                              .network = bootstrap_->network(),
+                              .warn_of_all_interfaces = is_first_on_host()});
   const auto addresses = bootstrap_->exchange("exchange addresses", fabric_->address(), deadline);
   assert_that(addresses.size() == size(), "an exchange returns a part of each rank");
   const MutexLock lock(membership_);
@@ -136,6 +137,13 @@ void HostTeam::connect_all(SetupClock::time_point deadline) {
 bool HostTeam::one_host() const {
   const MutexLock lock(membership_);
   return std::ranges::all_of(cards_, [this](const auto& card) { return card.host == own_card_.host; });
+}
+
+bool HostTeam::is_first_on_host() const {
+  const MutexLock lock(membership_);
+  Rank first = 0;
+  while (!on_this_host(first)) ++first;
+  return first == rank();
 }
 
 // Returns a rank's part of an exchange: `gathered`, or what its new process gave if the rank has come back since.

@@ -57,6 +57,7 @@ class HostTeam final : public Team {
   void expect_descriptors() const;
   void connect_all(net::SetupClock::time_point deadline);
   [[nodiscard]] bool one_host() const;
+  [[nodiscard]] bool is_first_on_host() const;
   [[nodiscard]] std::unique_ptr<SymmetricRegion> gather_region(std::unique_ptr<Region> local,
                                                                net::SetupClock::time_point deadline);
   [[nodiscard]] std::unique_ptr<RemoteRegion> attach_piece(Rank rank, const std::string& piece, const std::string& name,

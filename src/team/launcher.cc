@@ -81,9 +81,21 @@ struct Exec {
   char* const* environment;
   const sigset_t* mask;
   pid_t parent;
-  int input;   ///< becomes standard input, unless it is negative
-  int report;  ///< gets errno when the program cannot be started
+  const std::vector<int>* descriptors;  ///< as in LaunchPlan; null: all
+  int input;                            ///< becomes standard input, unless it is negative
+  int report;                           ///< gets errno when the program cannot be started
 };
+
+// Has the kernel close all others when a program is executed. False, with errno set, where it cannot (before
+// Linux 5.11).
+bool pass_on_only(const std::vector<int>& descriptors) {
+  int next = STDERR_FILENO + 1;
+  for (const int passed_on : descriptors) {
+    if (passed_on > next && ::close_range(next, passed_on - 1, CLOSE_RANGE_CLOEXEC) != 0) return false;
+    next = std::max(next, passed_on + 1);
+  }
+  return ::close_range(next, ~0U, CLOSE_RANGE_CLOEXEC) == 0;
+}
 
 [[noreturn]] void become(const Exec& exec) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -91,7 +103,9 @@ struct Exec {
   if (exec.input >= 0) ::dup2(exec.input, STDIN_FILENO);
   ::pthread_sigmask(SIG_SETMASK, exec.mask, nullptr);
   forget_many_files();
-  ::execvpe(exec.command[0], exec.command, exec.environment);
+  if (exec.descriptors == nullptr || pass_on_only(*exec.descriptors)) {
+    ::execvpe(exec.command[0], exec.command, exec.environment);
+  }
   const int code = errno;
   [[maybe_unused]] const ssize_t written = ::write(exec.report, &code, sizeof code);
   ::_exit(1);
@@ -152,7 +166,13 @@ void Launcher::start(std::size_t index) {
   const Fd report(ends[0]);
   Fd reporter(ends[1]);
   const Fd nothing(index == 0 ? -1 : ::open("/dev/null", O_RDONLY | O_CLOEXEC));
-  const Exec exec{arguments.data(), variables.data(), &mask_before_, ::getpid(), nothing.get(), reporter.get()};
+  const Exec exec{.command = arguments.data(),
+                  .environment = variables.data(),
+                  .mask = &mask_before_,
+                  .parent = ::getpid(),
+                  .descriptors = plan_.descriptors ? &*plan_.descriptors : nullptr,
+                  .input = nothing.get(),
+                  .report = reporter.get()};
 
   const pid_t pid = ::fork();
   if (pid == 0) become(exec);

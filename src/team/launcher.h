@@ -35,6 +35,9 @@ struct LaunchPlan {
   Rank first_rank = 0;  ///< when others of the team are on other hosts
   /// "NAME=value", for every rank; they get this process's environment and FARSIDE_RANK as well.
   std::vector<std::string> environment;
+  /// The descriptors that ranks get beside the standard ones, ascending. Without it, all that this process opened
+  /// without O_CLOEXEC, or inherited.
+  std::optional<std::vector<int>> descriptors{};
   /// When one rank fails, the others are asked to end (SIGTERM) and, 2 s later, killed.
   bool end_all_on_failure = true;
   /// Told of each rank that has ended for good, and how: "exited with code 0". On the thread that waits.

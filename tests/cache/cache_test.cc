@@ -3,8 +3,11 @@
 
 #include <array>
 #include <thread>
+#include <vector>
 
 #include <gtest/gtest.h>
+
+#include "farside/cache/time_limits.h"
 
 #include "tests/cache/test_pool.h"
 
@@ -174,6 +177,33 @@ TEST(Cache, KeepsWhatProgramsUse) {
   const int before = pool.source.loads;
   EXPECT_TRUE(pool.reads(0, key_of(0)));
   EXPECT_EQ(pool.source.loads, before);
+}
+
+// A peer that is stopped costs little time when blocks are small, and a large block arrives over a slow network.
+TEST(Cache, GivesACopyTheTimeThatItsBlockTakes) {
+  constexpr std::uint64_t kLargeBlock = 8U << 20U;
+  TestPool pool(2, {.cache_bytes = 2 * kLargeBlock, .block_bytes = kLargeBlock});
+  cache::BlockKey key = key_of(1);
+  key.file.bytes = kLargeBlock;
+  ASSERT_EQ(pool.acquire(0, key).answer, Answer::here);
+
+  InterposedChannel& channel = *pool.nodes[1].channel;
+  bool is_copy = false;
+  std::vector<Time> deadlines;
+  channel.before_each([&](const Operation& operation) {
+    is_copy = operation.kind == Operation::Kind::read && operation.bytes >= kLargeBlock;
+  });
+  channel.before_each_wait([&](Deadline deadline) {
+    if (is_copy) deadlines.push_back(deadline.at);
+  });
+  Fabric& fabric = pool.nodes[1].team->fabric();
+  const Duration time = cache::time_limits::copy(kLargeBlock);
+  EXPECT_GT(time, cache::time_limits::copy(kBlock));
+  const Time before = fabric.now();
+  ASSERT_EQ(pool.acquire(1, key).answer, Answer::here);
+  ASSERT_EQ(deadlines.size(), 1U);
+  EXPECT_GE(deadlines[0], before + time);
+  EXPECT_LE(deadlines[0], fabric.now() + time);
 }
 
 // A block that is in demand is not copied out of one node's memory alone: the copy of each group is drawn.

@@ -36,12 +36,14 @@ class CountingSource final : public cache::BlockSource {
     ++loads;
     if (on_load) on_load(key);
     if (fail) return kFailed;
-    for (std::uint64_t at = 0; at < kBlock; at += 8) {
+    for (std::uint64_t at = 0; at < block_bytes; at += 8) {
       const std::uint64_t word = word_of(key, at);
       std::memcpy(into.adapter_data() + at, &word, 8);
     }
-    return kBlock;
+    return block_bytes;
   }
+
+  std::uint64_t block_bytes = kBlock;
 
   std::atomic<int> loads = 0;
   std::atomic<bool> fail = false;
@@ -61,7 +63,8 @@ class TestPool {
   explicit TestPool(team::Rank size, cache::CacheOptions wanted = {}, const cache::CacheRules& rules = {})
       : options(wanted), nodes(size) {
     if (options.cache_bytes == cache::CacheOptions{}.cache_bytes) options.cache_bytes = 16 * kBlock;
-    options.block_bytes = kBlock;
+    if (options.block_bytes == cache::CacheOptions{}.block_bytes) options.block_bytes = kBlock;
+    source.block_bytes = options.block_bytes;
     auto teams = make_teams(size);
     on_all_ranks(size, [&](team::Rank rank) {
       nodes[rank].team = std::move(teams[rank]);

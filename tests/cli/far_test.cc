@@ -1,11 +1,14 @@
 // farside far: an unmodified program below it, and what it makes of its own arguments.
 #include <chrono>
 #include <csignal>
+#include <filesystem>
+#include <fstream>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include <gmock/gmock.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 
 #include "tests/support/pool.h"
@@ -62,6 +65,7 @@ TEST_F(FarTest, AProgramDoesWhatItAlwaysDoes) {
                                  "direct_writes",
                                  "refused_calls",
                                  "spawns",
+                                 "executes",
                                  "frees"}) {
     const CommandEnd end = program(what);
     EXPECT_EQ(end.code(), 0) << what << '\n' << end.err;
@@ -156,6 +160,74 @@ TEST_F(FarTest, SaysThatAProgramsMemoryIsNotFar) {
   const CommandEnd end = far({"--local", "40M", "--trust-nodes", "--", FARSIDE_FAR_STATIC_PROGRAM});
   EXPECT_EQ(end.code(), 0);
   EXPECT_THAT(end.err, HasSubstr("nothing that was run had far memory"));
+}
+
+// However it is started: by a shell, as its script's interpreter, by execvp, execve, posix_spawn, or its descriptor.
+TEST_F(FarTest, NamesAStaticProgramThatAProgramStarts) {
+  ASSERT_EQ(up({"--cache", "16M", "--far", "64M"}).code(), 0);
+  const std::string script = files_dir() / "script";
+  std::ofstream(script) << "#! " FARSIDE_FAR_STATIC_PROGRAM "\n";
+  ::chmod(script.c_str(), 0755);
+  const std::string python = "import os, subprocess; program = '" FARSIDE_FAR_STATIC_PROGRAM "'; ";
+  const std::vector<std::vector<std::string>> ways{
+      {"sh", "-c", FARSIDE_FAR_STATIC_PROGRAM "; true"},
+      {"sh", "-c", "for i in 1 2 3; do " FARSIDE_FAR_STATIC_PROGRAM "; done"},
+      {"sh", "-c", script + "; true"},
+      {"env", FARSIDE_FAR_STATIC_PROGRAM},
+      {"env", "PATH=/nowhere::" + std::filesystem::path(FARSIDE_FAR_STATIC_PROGRAM).parent_path().string(),
+       std::filesystem::path(FARSIDE_FAR_STATIC_PROGRAM).filename().string()},
+      {"python3", "-c", python + "subprocess.run([program])"},
+      {"python3", "-c", python + "os.waitpid(os.posix_spawn(program, [program], os.environ), 0)"}};
+  for (const std::vector<std::string>& way : ways) {
+    std::vector<std::string> arguments{"--local", "300M", "--trust-nodes", "--"};
+    arguments.insert(arguments.end(), way.begin(), way.end());
+    const CommandEnd end = far(arguments);
+    EXPECT_EQ(end.code(), 0) << testing::PrintToString(way);
+    EXPECT_EQ(end.err, "farside far: " FARSIDE_FAR_STATIC_PROGRAM " is linked statically: it has no far memory\n")
+        << testing::PrintToString(way);
+  }
+  const CommandEnd by_descriptor = far({"--local", "300M", "--trust-nodes", "--", "python3", "-c",
+                                        python + "os.execve(os.open(program, os.O_RDONLY), [program], os.environ)"});
+  EXPECT_EQ(by_descriptor.err, "farside far: an open file is linked statically: it has no far memory\n");
+}
+
+// Scripts are none either, nor is a dynamic linker, though it names no dynamic linker itself.
+TEST_F(FarTest, WarnsOfNoDynamicProgram) {
+  ASSERT_EQ(up({"--cache", "16M", "--far", "64M"}).code(), 0);
+  const std::string script = files_dir() / "script";
+  std::ofstream(script) << "#!/bin/sh\n/lib64/ld-linux-x86-64.so.2 /bin/true && python3 -c pass && env true\n";
+  ::chmod(script.c_str(), 0755);
+  const CommandEnd end = far({"--local", "16M", "--trust-nodes", "--", "sh", "-c", script + " && /bin/true"});
+  EXPECT_EQ(end.code(), 0);
+  EXPECT_THAT(end.err, IsEmpty());
+}
+
+// What farside far inherited, and nothing that it opened itself. UCX's connections lead into the memory of other
+// machines.
+TEST_F(FarTest, AProgramInheritsNoDescriptorOfFarsidesOwn) {
+  const std::vector<std::string> over_ucx{"FARSIDE_FABRIC=ucx", "UCX_TLS=tcp", "UCX_NET_DEVICES=lo"};
+  const std::vector<std::string> list{
+      "sh", "-c",
+      "exec 7</dev/null && exec \"$@\" python3 -c 'import os; print(*sorted(map(int, os.listdir(\"/proc/self/fd\"))))'",
+      "sh"};
+  for (const std::vector<std::string>& environment : {std::vector<std::string>(), over_ucx}) {
+    std::vector<std::string> plain{"env"};
+    plain.insert(plain.end(), environment.begin(), environment.end());
+    ASSERT_EQ(up({"--cache", "16M", "--far", "64M"}, plain).code(), 0);
+    plain.insert(plain.end(), list.begin(), list.end());
+    const CommandEnd expected = Command(plain).wait();
+    EXPECT_THAT(expected.out, HasSubstr(" 7"));
+    for (const std::vector<std::string>& below : {
+             std::vector<std::string>{FARSIDE_COMMAND, "far", "--local", "16M", "--trust-nodes", "--"},
+             std::vector<std::string>{FARSIDE_COMMAND, "exec", "--"},
+         }) {
+      std::vector<std::string> command = plain;
+      command.insert(command.end(), below.begin(), below.end());
+      const CommandEnd end = Command(command).wait();
+      EXPECT_EQ(end.out, expected.out) << testing::PrintToString(command) << end.err;
+    }
+    EXPECT_EQ(farside({"down"}).code(), 0);
+  }
 }
 
 // No amount is named, so none is missing when the others take and give back meanwhile.

@@ -105,6 +105,29 @@ TEST_F(JoinedPool, IsUpWhenAllMachinesAreAndShowsEachItsOwn) {
   EXPECT_THAT(joined->processes(), IsEmpty());
 }
 
+// Each machine sees whether the nodes of the others are there, so a monitor of one machine watches the whole pool.
+TEST_F(JoinedPool, IsDegradedToEachMachineWhenANodeOfAnotherIsLost) {
+  const auto started = start_first();
+  const auto joined = on("second", second("secret"));
+  ASSERT_EQ(started->wait().code(), 0);
+  ASSERT_EQ(joined->wait().code(), 0);
+  EXPECT_EQ(on("first", {"status"})->wait().code(), 0);
+  EXPECT_EQ(on("second", {"status", "--wait", "60s"})->wait().code(), 0);
+
+  EXPECT_EQ(on("second", {"down"})->wait().code(), 0);
+  EXPECT_TRUE(eventually([this] { return on("first", {"status"})->wait().code() == 1; }));
+  const auto seen = nlohmann::json::parse(on("first", {"status", "--json"})->wait().out);
+  EXPECT_EQ(seen.at("lost_elsewhere"), nlohmann::json({2}));
+  ASSERT_EQ(seen.at("problems").size(), 1U);
+  EXPECT_THAT(seen.at("problems")[0].get<std::string>(), HasSubstr("node 2, of another machine, is lost"));
+
+  const auto joined_again = on("second", second("secret"));
+  EXPECT_EQ(joined_again->wait().code(), 0);
+  EXPECT_EQ(on("first", {"status", "--wait", "60s"})->wait().code(), 0);
+  EXPECT_EQ(on("second", {"down"})->wait().code(), 0);
+  EXPECT_EQ(on("first", {"down"})->wait().code(), 0);
+}
+
 // The user need not know which machine is faster.
 TEST_F(JoinedPool, MayBeStartedBeforeTheMachineThatItJoins) {
   const auto joined = on("second", second("secret"));

@@ -9,10 +9,12 @@
 #include <optional>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <sys/wait.h>
@@ -100,15 +102,21 @@ class DaemonTest : public testing::Test {
   }
   [[nodiscard]] Fd connect() const {
     Fd socket(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+    connect(socket);
+    expect_welcome(socket);
+    return socket;
+  }
+  void connect(const Fd& socket) const {
     sockaddr_un address{};
     address.sun_family = AF_UNIX;
     std::ranges::copy((directory / "daemon").string(), address.sun_path);
     EXPECT_EQ(::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
+  }
+  static void expect_welcome(const Fd& socket) {
     DaemonPacket welcome{};
     EXPECT_EQ(::recv(socket.get(), &welcome, sizeof welcome, 0), static_cast<ssize_t>(DaemonPacket::bytes(0)));
     EXPECT_EQ(welcome.value, kArena);
     EXPECT_EQ(welcome.extra, kMiB);
-    return socket;
   }
   // Some may be born meanwhile.
   static void kill_family(const Command& first) {
@@ -300,6 +308,16 @@ TEST_F(DaemonTest, NonsenseHarmsNoOtherProgram) {
   const Fd last = connect();  // when one comes, the daemon lets go of those who went
   EXPECT_TRUE(test::eventually([&] { return test::open_descriptors() <= descriptors + 4; }))
       << test::open_descriptors();
+}
+
+TEST_F(DaemonTest, AVisitorWaitsForADescriptor) {
+  const Fd socket(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+  std::optional<test::NoDescriptorIsFree> shortage(std::in_place);
+  connect(socket);
+  pollfd answer{socket.get(), POLLIN, 0};
+  EXPECT_EQ(::poll(&answer, 1, 100), 0);
+  shortage.reset();
+  expect_welcome(socket);
 }
 
 // What is no packet, shows no token, or joins with something that is no userfaultfd is turned away; others are served.

@@ -288,6 +288,7 @@ int main(int count, char** arguments) {
                                                          {"protected_pages", protected_pages},
                                                          {"threads", threads},
                                                          {"forks", forks},
+                                                         {"executes", executes},
                                                          {"forks_among_threads", forks_among_threads},
                                                          {"forks_beside_libc", forks_beside_libc},
                                                          {"system_calls", system_calls},

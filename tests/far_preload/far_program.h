@@ -56,6 +56,7 @@ void cancelled_reads();
 void descriptors();
 void direct_reads();
 void direct_writes();
+void executes();
 void file_reads();
 void forks();
 void forks_among_threads();

@@ -368,4 +368,23 @@ void spawns() {
   REQUIRE(is_filled(memory.data(), kLarge, 16));
 }
 
+// By the functions that take arguments one by one, which all arrive.
+void executes() {
+  const char* const script = "test \"$0 $1 $2 $#\" = 'a b c 2' && test \"$WORD\" = word";
+  const char* environment[] = {"WORD=word", nullptr};
+  REQUIRE(setenv("WORD", "word", 1) == 0);
+  for (int way = 0; way < 3; ++way) {
+    const pid_t child = fork();
+    if (child == 0) {
+      if (way == 0) execl("/bin/sh", "sh", "-c", script, "a", "b", "c", nullptr);
+      if (way == 1) execlp("sh", "sh", "-c", script, "a", "b", "c", nullptr);
+      if (way == 2) execle("/bin/sh", "sh", "-c", script, "a", "b", "c", nullptr, environment);
+      _exit(1);
+    }
+    await_success(child);
+  }
+  errno = 0;
+  REQUIRE(execl("/no/such/program", "program", nullptr) == -1 && errno == ENOENT);
+}
+
 }  // namespace far_program

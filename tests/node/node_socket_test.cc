@@ -4,6 +4,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <fstream>
+#include <optional>
 #include <random>
 #include <set>
 #include <string>
@@ -13,10 +14,12 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <sys/file.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "tests/node/socket_probe.h"
+#include "tests/support/descriptors.h"
 #include "tests/support/pool.h"
 #include "tests/support/shared.h"
 
@@ -292,6 +295,24 @@ TEST_F(NodeSocketTest, DropsAProgramThatDoesNotTakeItsAnswers) {
   EXPECT_TRUE(eventually(
       [&] { return !silent.send(SocketProbe::request(node_socket::RequestKind::status)) && errno == EPIPE; }));
   EXPECT_EQ(SocketProbe(node_socket(0)).read_file(path("file")), content("file"));
+}
+
+// It is let in when there is one; programs that were there before are served meanwhile.
+TEST_F(NodeSocketTest, AProgramWaitsForADescriptorOfTheNode) {
+  const auto request = SocketProbe::request(node_socket::RequestKind::status);
+  const auto is_answered = [](const SocketProbe& program, int flags = 0) {
+    node_socket::StatusReply reply{};
+    return ::recv(program.socket().get(), &reply, sizeof reply, flags) == static_cast<ssize_t>(sizeof reply);
+  };
+  SocketProbe known(node_socket(0));
+  EXPECT_TRUE(known.send(request) && is_answered(known));
+  std::optional<NoDescriptorIsFree> shortage(node_processes().at(0));
+  SocketProbe waiting(node_socket(0));
+  EXPECT_TRUE(waiting.send(request));
+  for (int i = 0; i < 20; ++i) EXPECT_TRUE(known.send(request) && is_answered(known)) << i;
+  EXPECT_FALSE(is_answered(waiting, MSG_DONTWAIT));
+  shortage.reset();
+  EXPECT_TRUE(is_answered(waiting));
 }
 
 TEST_F(NodeSocketTest, LetsOnlyItsUserIn) {

@@ -40,6 +40,23 @@ inline std::vector<Fd> take_descriptors() {
   return taken;
 }
 
+/// Lets a process (0: this one) open no descriptor while it lives.
+class NoDescriptorIsFree {
+ public:
+  explicit NoDescriptorIsFree(pid_t process = 0) : process_(process) {
+    EXPECT_EQ(::prlimit(process_, RLIMIT_NOFILE, nullptr, &before_), 0);
+    const rlimit few{3, before_.rlim_max};  // fewer than are open
+    EXPECT_EQ(::prlimit(process_, RLIMIT_NOFILE, &few, nullptr), 0);
+  }
+  ~NoDescriptorIsFree() { EXPECT_EQ(::prlimit(process_, RLIMIT_NOFILE, &before_, nullptr), 0); }
+  NoDescriptorIsFree(const NoDescriptorIsFree&) = delete;
+  NoDescriptorIsFree& operator=(const NoDescriptorIsFree&) = delete;
+
+ private:
+  pid_t process_;
+  rlimit before_{};
+};
+
 /// The files in /dev/shm that farside, or UCX under it, can have left. Other programs' files come and go during a test,
 /// and so do the directories of other tests of farside.
 inline std::set<std::string> shared_memory_files() {

@@ -15,6 +15,7 @@ class InterposedChannel final : public Channel {
  public:
   using Hook = std::function<void(const Operation&)>;
   using PeerHook = std::function<Outcome(PeerId)>;
+  using WaitHook = std::function<void(Deadline)>;
 
   explicit InterposedChannel(std::unique_ptr<Channel> inner) : inner_(std::move(inner)) {}
 
@@ -27,6 +28,8 @@ class InterposedChannel final : public Channel {
   void before_each_flush(PeerHook hook) { flush_hook_ = std::move(hook); }
   /// The same before each flush_all, with its deadline.
   void before_each_flush_all(std::function<Outcome(Deadline)> hook) { flush_all_hook_ = std::move(hook); }
+  /// `hook` is called before each wait for operations, of which each has begun by then, with its deadline.
+  void before_each_wait(WaitHook hook) { wait_hook_ = std::move(hook); }
   /// From now on each operation takes effect and then ends with `outcome`.
   void end_each_with(Outcome outcome) { ends_with_ = outcome; }
 
@@ -66,8 +69,12 @@ class InterposedChannel final : public Channel {
     Outcome outcome = forward(operation);
     if (ends_with_ != Outcome::done) outcome = ends_with_;
     if (completion.outcome == Outcome::done) completion.outcome = outcome;
+    if (wait_hook_) ++completion.pending;  // what has ended is waited for all the same
   }
-  void finish(Completion&, Deadline) override {}
+  void finish(Completion& completion, Deadline deadline) override {
+    wait_hook_(deadline);
+    completion.pending = 0;
+  }
   Outcome wait_change(const Region&, std::uint64_t, std::uint64_t, Deadline, const Awaited&) override {
     return Outcome::timed_out;
   }
@@ -101,6 +108,7 @@ class InterposedChannel final : public Channel {
   PeerHook signal_hook_;
   PeerHook flush_hook_;
   std::function<Outcome(Deadline)> flush_all_hook_;
+  WaitHook wait_hook_;
   Outcome ends_with_ = Outcome::done;
 };
 

@@ -121,7 +121,7 @@ def blocks_loaded(path):
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as node:
         node.connect(str(path))
         node.send(struct.pack("4I48x", 0x66617264, 2, 4, 0))
-        return struct.unpack("2I23Q", node.recv(1024))[11]
+        return struct.unpack_from("2I10Q", node.recv(1024))[11]
 
 
 @contextlib.contextmanager

@@ -8,6 +8,7 @@
 // Needs nothing but libc, since the preload library includes it. See docs/protocols/cache.md, "The node socket".
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <type_traits>
 
@@ -94,7 +95,12 @@ inline constexpr std::uint64_t kStampsOffset = kStripes * sizeof(HitStripe);
 
 [[nodiscard]] constexpr std::uint64_t board_bytes(std::uint64_t slot_count) { return kStampsOffset + 8 * slot_count; }
 
-/// A node's identity, and its counters since it started.
+/// Of a pool, on all machines.
+inline constexpr std::uint32_t kMaxMembers = 1024;
+/// A bit for each node of a pool: node n is bit n % 64 of word n / 64.
+using MemberSet = std::array<std::uint64_t, kMaxMembers / 64>;
+
+/// A node's identity, its counters since it started, and which nodes of the pool are lost to it.
 struct StatusReply {
   Answer answer;
   std::uint32_t rank;
@@ -121,7 +127,9 @@ struct StatusReply {
   std::uint64_t memory_p99_ns;
   std::uint64_t file_p50_ns;  ///< ... and from the file system
   std::uint64_t file_p99_ns;
+  std::uint64_t members;  ///< nodes of the pool, on all machines, kMaxMembers at most
+  MemberSet lost;         ///< those that died, left, or do not reach the pool's first machine
 };
-static_assert(sizeof(StatusReply) == 192 && std::has_unique_object_representations_v<StatusReply>);
+static_assert(sizeof(StatusReply) == 328 && std::has_unique_object_representations_v<StatusReply>);
 
 }  // namespace farside::cache::node_socket

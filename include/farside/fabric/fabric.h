@@ -104,6 +104,9 @@ struct HostFabricOptions {
   /// An address of this host, as numbers: UCX uses the interface that has it, and RDMA NICs. Empty: every interface.
   /// UCX_NET_DEVICES has precedence; "all" in it is every interface.
   std::string network{};
+  /// Warn in the log when UCX listens over TCP on every interface because neither `network` nor UCX_NET_DEVICES limits
+  /// it. The warning of one process of a host is enough.
+  bool warn_of_all_interfaces = true;
 };
 
 [[nodiscard]] std::unique_ptr<Fabric> make_host_fabric(HostFabricOptions options);

@@ -221,6 +221,15 @@ UcxContext::UcxContext(std::uint32_t expected_endpoints, const std::string& netw
                           [](const auto& transport) { return is_tcp(transport) || stays_in_worker(transport); });
   uses_tcp_ = std::any_of(transports.begin(), transports.end(), is_tcp);
   uses_infiniband_ = std::any_of(transports.begin(), transports.end(), is_infiniband);
+  is_limited_ = !network.empty() || names_devices(config.get());
+}
+
+void UcxContext::warn_unless_limited() const {
+  if (!uses_tcp_ || is_limited_) return;
+  log::warn(
+      "UCX listens on every network interface of this host, and whatever reaches a port can overwrite memory; set "
+      "UCX_NET_DEVICES to the interface of the members' network, such as eth1 (ucx_info -d lists them), or to all if "
+      "that is meant");
 }
 
 void UcxContext::expect_known_settings() const {

@@ -33,6 +33,9 @@ class UcxContext {
   /// posted later overtakes a WRITE, and the acknowledgement that a flush waits for was sent by the CPU that stored.
   [[nodiscard]] bool in_order() const noexcept { return in_order_; }
 
+  /// Logs that UCX listens on all interfaces where, over TCP, neither a network nor a setting of UCX's limits it.
+  void warn_unless_limited() const;
+
   /// After a worker was opened: reports which settings of the transports in use UCX has not taken. Throws Error when
   /// the memory model needs one of them.
   void expect_known_settings() const;
@@ -45,6 +48,7 @@ class UcxContext {
   bool in_order_ = false;
   bool uses_tcp_ = false;
   bool uses_infiniband_ = false;
+  bool is_limited_ = false;  ///< to some devices
 };
 
 /// Whether a handler of messages was given the message itself. One that its sender only offers (a rendezvous) has the

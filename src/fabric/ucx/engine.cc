@@ -219,6 +219,7 @@ UcxEngine::UcxEngine(std::function<void()> on_event, const HostFabricOptions& op
       self_{random_bits<UcxIdentity>(), options.secret},
       target_([this](ucp_ep_h endpoint) { fail_line(endpoint); }),
       worker_(context_, UCS_THREAD_MODE_SERIALIZED) {
+  if (options.warn_of_all_interfaces) context_.warn_unless_limited();
   worker_.on_message(kGreetingMessage, &on_greeting, this);
   target_.serve(worker_);
   service_ = std::jthread([this](const std::stop_token& stop) { serve(stop); });

@@ -18,6 +18,7 @@
 #include "farside/base/error.h"
 #include "farside/base/log.h"
 
+#include "base/backoff.h"
 #include "base/mutex.h"
 #include "base/random_bits.h"
 #include "base/signals_held.h"
@@ -48,7 +49,8 @@ class Daemon::State {
   using Token = std::uint64_t;
 
   void receive_visitors();
-  void admit();
+  /// Returns false when this process lacks descriptors or threads.
+  bool admit();
   void end_visits_that_are_over();
   void attend(const Connection& connection);
   void join(const Connection& connection, Received request, std::unique_ptr<Heritage> heritage);
@@ -93,22 +95,31 @@ Daemon::State::~State() {
 // ---- Who comes
 
 void Daemon::State::receive_visitors() {
-  std::array<pollfd, 2> waits{{{listener_.get(), POLLIN, 0}, {stop_.get(), POLLIN, 0}}};
-  while (waits[1].revents == 0) {
+  Backoff<std::chrono::milliseconds> pauses(net::time_limits::kFirstRest, net::time_limits::kMaxRest);
+  std::array<pollfd, 2> waits{{{stop_.get(), POLLIN, 0}, {listener_.get(), POLLIN, 0}}};
+  while (waits[0].revents == 0) {
     (void)::poll(waits.data(), waits.size(), -1);
-    if (waits[0].revents != 0) admit();
+    if (waits[1].revents != 0) {
+      if (admit()) {
+        pauses.reset();
+      } else {  // the listener stays readable: without a pause this would spin
+        (void)::poll(waits.data(), 1, static_cast<int>(pauses.next().count()));
+      }
+    }
     end_visits_that_are_over();
   }
 }
 
-void Daemon::State::admit() {
+bool Daemon::State::admit() {
   Fd socket(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
   if (!socket) {
     log_.warn("cannot accept a program: " + std::string(std::strerror(errno)));
-    std::this_thread::sleep_for(net::time_limits::kRest);  // the listener stays readable: without a pause it would spin
-    return;
+    return false;
   }
-  if (!net::is_of_this_user(socket)) return log_.warn("a program of another user was turned away");
+  if (!net::is_of_this_user(socket)) {
+    log_.warn("a program of another user was turned away");
+    return true;
+  }
   Visit& visit = visits_.emplace_back();
   visit.connection = std::make_shared<const Fd>(std::move(socket));
   try {
@@ -120,8 +131,9 @@ void Daemon::State::admit() {
   } catch (const Error& error) {  // this one is turned away; the others go on
     visits_.pop_back();
     log_.warn(error.what());
-    std::this_thread::sleep_for(net::time_limits::kRest);
+    return false;
   }
+  return true;
 }
 
 void Daemon::State::end_visits_that_are_over() {
