@@ -306,13 +306,15 @@ TEST_F(NodeSocketTest, AProgramWaitsForADescriptorOfTheNode) {
   };
   SocketProbe known(node_socket(0));
   EXPECT_TRUE(known.send(request) && is_answered(known));
-  std::optional<NoDescriptorIsFree> shortage(node_processes().at(0));
-  SocketProbe waiting(node_socket(0));
-  EXPECT_TRUE(waiting.send(request));
-  for (int i = 0; i < 20; ++i) EXPECT_TRUE(known.send(request) && is_answered(known)) << i;
-  EXPECT_FALSE(is_answered(waiting, MSG_DONTWAIT));
-  shortage.reset();
-  EXPECT_TRUE(is_answered(waiting));
+  for (int time = 0; time < 3; ++time) {
+    std::optional<NoDescriptorIsFree> shortage(node_processes().at(0));
+    SocketProbe waiting(node_socket(0));
+    EXPECT_TRUE(waiting.send(request));
+    for (int i = 0; i < 20; ++i) EXPECT_TRUE(known.send(request) && is_answered(known)) << i;
+    EXPECT_FALSE(is_answered(waiting, MSG_DONTWAIT));
+    shortage.reset();
+    EXPECT_TRUE(is_answered(waiting));
+  }
 }
 
 TEST_F(NodeSocketTest, LetsOnlyItsUserIn) {
