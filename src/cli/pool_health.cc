@@ -86,6 +86,11 @@ std::vector<std::string> problems_of(const PoolHealth& health) {
     if (node.socket.state == node::SocketStatus::State::answered) continue;
     problems.push_back("node " + std::to_string(node.node.rank) + " is " + state_text(node));
   }
+  if (health.pool.lacks_coordinator()) {
+    problems.emplace_back(
+        "the coordinator, in the process of farside up --listen, does not answer: no death on another machine is "
+        "noticed, and no node joins");
+  }
   for (const team::Rank rank : health.pool.lost_elsewhere()) {
     problems.push_back("node " + std::to_string(rank) +
                        ", of another machine, is lost: it has ended, or cannot be reached; see farside status there");

@@ -296,9 +296,9 @@ void add_status(CLI::App& app, Action& chosen) {
       "With --far, then how much of its memory each node has lent.\n\n"
       "The figures are those of this machine's nodes. Of the others it is known whether they are lost to these.\n\n"
       "Ends with 0 when all is well; with 1 when something is degraded or lost: a node of this machine is not up,\n"
-      "one of another machine is lost, a server or a lender does not answer, keys have one copy instead of two, or\n"
-      "a journal takes no changes; with 2 when there is no pool to ask. What is wrong is listed below, and by --json\n"
-      "as problems.\n\n"
+      "one of another machine is lost, the coordinator, a server or a lender does not answer, keys have one copy\n"
+      "instead of two, or a journal takes no changes; with 2 when there is no pool to ask. What is wrong is listed\n"
+      "below, and by --json as problems.\n\n"
       "Example:\n  farside status --wait 60s");
   command->callback(
       [arguments, &chosen] { chosen = [arguments] { return status(arguments->json, arguments->wait); }; });

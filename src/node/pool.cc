@@ -284,6 +284,12 @@ void start_pool(const PoolDirectory& directory, const PoolOptions& options, File
   }
 }
 
+bool PoolStatus::lacks_coordinator() const {
+  return std::ranges::any_of(nodes, [](const NodeStatus& node) {
+    return node.socket.state == SocketStatus::State::answered && node.socket.reply.lacks_coordinator != 0;
+  });
+}
+
 std::set<team::Rank> PoolStatus::lost_elsewhere() const {
   std::set<team::Rank> lost;
   for (const NodeStatus& node : nodes) {

@@ -93,6 +93,8 @@ struct PoolStatus {
   /// Returns the nodes of other machines that are lost to one of this machine's; those know it within some seconds.
   /// Nothing is known of them while none of this machine's answers.
   [[nodiscard]] std::set<team::Rank> lost_elsewhere() const;
+  /// Returns whether a node of this machine has lost the coordinator.
+  [[nodiscard]] bool lacks_coordinator() const;
 };
 
 /// Throws Error when no pool is running.

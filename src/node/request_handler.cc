@@ -173,6 +173,7 @@ ReplyPacket RequestHandler::status() const {
       .file_p50_ns = from_files.quantile_ns(0.5),
       .file_p99_ns = from_files.quantile_ns(0.99),
       .members = team_.size(),
+      .lacks_coordinator = team_.has_coordinator() ? 0U : 1U,
       .lost = lost_members(team_),
   });
 }

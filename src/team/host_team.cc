@@ -87,7 +87,8 @@ bool HostTeam::join(const BootstrapMaker& make_bootstrap, SetupClock::time_point
   bootstrap_ = make_bootstrap(loop_,
                               {.lost = once_joined(&HostTeam::hear_of_loss),
                                .returned = once_joined(&HostTeam::take_back),
-                               .coordinator_gone = once_joined(&HostTeam::lose_other_hosts)},
+                               .coordinator_gone = once_joined(&HostTeam::lose_other_hosts),
+                               .coordinator_away = [this](bool is_lost) { has_coordinator_ = !is_lost; }},
                               deadline);
   const Standing standing = bootstrap_->standing();
   gone_ = standing.lost;

@@ -46,6 +46,7 @@ class HostTeam final : public Team {
   [[nodiscard]] std::uint64_t epoch() const override;
   [[nodiscard]] bool has_died(Rank rank) override { return died_.at(rank).load(std::memory_order_acquire); }
   Outcome evict(Rank rank, Deadline deadline) override;
+  [[nodiscard]] bool has_coordinator() const override { return has_coordinator_.load(std::memory_order_relaxed); }
   void on_cut_off(const std::function<void()>& handler) override;
 
  private:
@@ -133,6 +134,7 @@ class HostTeam final : public Team {
       {"farside_team_members_lost_total", "Members that died, were evicted, or could not be reached."}};
   metrics::Counter came_back_{{"farside_team_members_returned_total", "Lost members that this process reached again."}};
 
+  std::atomic<bool> has_coordinator_ = true;
   std::vector<std::atomic<bool>> died_;  ///< by rank: it was decided that it did
 
   // The service thread's.

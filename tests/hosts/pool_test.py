@@ -207,10 +207,12 @@ class PoolOnHosts(unittest.TestCase):
         for host in self.hosts:
             self.pool.wait_for_log(host, "this process goes on without it")
         self.assertEqual(self.kept(others[0], keys), keys)
+        self.assertIn("the coordinator", "".join(self.pool.status(others[0])["problems"]))
         os.kill(supervisor, signal.SIGCONT)
         for host in self.hosts:
             self.pool.wait_for_log(host, "the coordinator answers again")
         self.expect_no_restart(self.hosts)
+        self.assertEqual(self.pool.status(others[0])["problems"], [])
         self.assertEqual(self.kept(others[0], keys), keys)
         for host in self.hosts:
             self.assertNotIn(" is lost", self.pool.log(host))

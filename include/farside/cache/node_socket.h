@@ -17,7 +17,7 @@
 namespace farside::cache::node_socket {
 
 inline constexpr std::uint32_t kMagic = 0x66617264;  // "fard"
-inline constexpr std::uint32_t kVersion = 2;
+inline constexpr std::uint32_t kVersion = 3;
 
 enum class RequestKind : std::uint32_t {
   map = 1,       ///< reply MapReply, with two descriptors: the slots (read-only) and the board (read-write)
@@ -127,9 +127,10 @@ struct StatusReply {
   std::uint64_t memory_p99_ns;
   std::uint64_t file_p50_ns;  ///< ... and from the file system
   std::uint64_t file_p99_ns;
-  std::uint64_t members;  ///< nodes of the pool, on all machines, kMaxMembers at most
-  MemberSet lost;         ///< those that died, left, or do not reach the pool's first machine
+  std::uint64_t members;            ///< nodes of the pool, on all machines, kMaxMembers at most
+  std::uint64_t lacks_coordinator;  ///< 1: no deaths on other machines are noticed; else 0
+  MemberSet lost;                   ///< those that died, left, or do not reach the pool's first machine
 };
-static_assert(sizeof(StatusReply) == 328 && std::has_unique_object_representations_v<StatusReply>);
+static_assert(sizeof(StatusReply) == 336 && std::has_unique_object_representations_v<StatusReply>);
 
 }  // namespace farside::cache::node_socket

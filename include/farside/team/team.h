@@ -96,8 +96,11 @@ class Team {
   /// launcher can tell them: `farside run` and pools do, soon after; under PMIx (mpirun, srun) neither the others nor
   /// the evicted process are told, and it continues to reach them.
   virtual Outcome evict(Rank rank, Deadline deadline) = 0;
-  /// Has `handler` called when this process is cut off, or at once if it was: the others took it for dead, or it does
-  /// not learn of deaths any more. Members on other hosts count as lost then; only a new process comes back to them.
+  /// Returns whether deaths on other hosts are noticed, and ranks come back: false while the coordinator of a pool on
+  /// several machines hangs, is gone, or cannot be reached. This process goes on meanwhile.
+  [[nodiscard]] virtual bool has_coordinator() const { return true; }
+  /// Has `handler` called when this process is cut off, or at once if it was: the others took it for dead, or the
+  /// coordinator has ended the team. Members on other hosts count as lost then; only a new process comes back to them.
   /// Once, on a thread of the team's, which it must not hold up.
   virtual void on_cut_off(const std::function<void()>& /*handler*/) {}
 
