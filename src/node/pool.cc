@@ -185,6 +185,11 @@ FileLock prepare_pool(const PoolDirectory& directory, const PoolOptions& options
     throw Error({"start", "a pool", "one is running in " + directory.path().string(),
                  "use it, end it with farside down, or set FARSIDE_RUNTIME_DIR to have another"});
   }
+  if (options.listen.empty() && std::filesystem::exists(directory.decisions())) {
+    throw Error({"start", "another pool",
+                 "one on several machines met here and was not ended; its nodes may be waiting",
+                 "go on with it (farside up --listen, as before), or give it up with farside down"});
+  }
   wait_for_killed_nodes(directory);
   if (directory.clean()) log::warn("removed what a killed pool had left in " + directory.path().string());
   directory.keep_log();
@@ -199,11 +204,7 @@ int run_pool(const PoolDirectory& directory, const PoolOptions& options) {
   std::optional<team::Coordinator> coordinator;
   // On one machine no node outlives its supervisor: there is nothing to take over.
   std::optional<team::Coordinator::Log> decisions;
-  if (options.listen.empty()) {
-    directory.forget_team();
-  } else {
-    decisions = {.path = directory.decisions(), .terms = terms(options)};
-  }
+  if (!options.listen.empty()) decisions = {.path = directory.decisions(), .terms = terms(options)};
   if (options.join.empty()) {
     team::MemberCard expected = team::MemberCard::of_this_process(0);
     expected.terms = terms(options);
@@ -253,12 +254,15 @@ int run_pool(const PoolDirectory& directory, const PoolOptions& options) {
   }
   directory.write_record(record);
   const team::JobEnd end = launcher.wait();
+  // Where the nodes of this machine failed, those of others go on, and it can be started again.
+  if (coordinator && (end.was_asked || !decisions)) coordinator->end_team();
   if (end.failures.empty()) directory.clean();  // otherwise the record stays, which start_pool looks at
   return end.code;
 }
 
 void start_pool(const PoolDirectory& directory, const PoolOptions& options, FileLock lock,
                 const std::function<void(const StartProgress&)>& show) {
+  const bool takes_over = std::filesystem::exists(directory.decisions());
   const SignalsHeld signals{SIGINT, SIGTERM, SIGHUP, SIGQUIT};  // Ctrl-C ends this process when it has ended the pool
   const pid_t child = ::fork();
   if (child < 0) throw errno_error("start", "the pool's process", "raise ulimit -u");
@@ -278,6 +282,7 @@ void start_pool(const PoolDirectory& directory, const PoolOptions& options, File
     for (const ProcessWatch& node : nodes) (void)node.wait(node::time_limits::kKill);
     if (const auto free = lock_within(directory, node::time_limits::kKill)) {
       directory.clean();
+      if (!takes_over) directory.forget_team();  // it may be tried again with other options
       directory.drop_log();
     }
     throw Error({error.failure().tried, error.failure().on, error.failure().why, "what was said:\n" + words});
@@ -348,6 +353,7 @@ PoolEnd end_pool(const PoolDirectory& directory) {
   const auto lock = lock_within(directory, node::time_limits::kKill);
   if (!lock) throw Error({"end", "the pool", "another one was started meanwhile", "end that one, too"});
   directory.clean();
+  if (!ended) directory.forget_team();
   return ended ? PoolEnd::ended : PoolEnd::killed;
 }
 

@@ -32,9 +32,9 @@ bool is_beside_socket(std::string_view name, std::string_view service, std::stri
 }
 
 bool belongs_to_pool(const std::string& name) {
-  return name == "pool.json" || name == "pool.json.new" || name == "coordinator.sock" || name == "secret" ||
-         service::is_service_socket(name, kNodeName) || service::is_service_socket(name, kv::kServiceName) ||
-         service::is_service_socket(name, far::kServiceName) ||
+  return name == "pool.json" || name == "pool.json.new" || name == "decisions.new" || name == "coordinator.sock" ||
+         name == "secret" || service::is_service_socket(name, kNodeName) ||
+         service::is_service_socket(name, kv::kServiceName) || service::is_service_socket(name, far::kServiceName) ||
          is_beside_socket(name, kNodeName, cache::node_socket::kSilenceSuffix) ||
          is_beside_socket(name, kv::kServiceName, kRecovered);
 }

@@ -40,17 +40,25 @@ Coordinator::Coordinator(const std::string& address, const net::Secret& secret, 
   membership_.apply(TeamState{.team = random_bits<std::uint64_t>(), .seats = std::vector<SeatState>(size)});
   if (log) decisions_.emplace(log->path, log->terms, membership_);
   loop_.post([this] {
-    for (Rank rank = 0; rank < seats_.size(); ++rank) {
-      if (membership_.is_present(rank)) await(rank, kBeatsAfterRestart);
-    }
+    take_over();
     loop_.watch(listener_.get(), EPOLLIN, [this](std::uint32_t) { accept_peer(); });
   });
 }
 
-Coordinator::~Coordinator() {
+// The team of the log. One that had not formed, or whose ranks were all lost, has no member to go on with.
+void Coordinator::take_over() {
+  if (!membership_.is_formed() || membership_.is_deserted()) return begin_anew();
+  is_unheard_ = true;
+  beats_until_reached_ = kBeatsUntilReached;
+  for (Rank rank = 0; rank < seats_.size(); ++rank) {
+    if (membership_.is_present(rank)) await(rank, kBeatsAfterRestart);
+  }
+}
+
+void Coordinator::end_team() {
   loop_.post([this] { broadcast(FrameKind::ended, {}); });
   loop_.stop();
-  if (decisions_) decisions_->remove();
+  if (decisions_ && !has_given_up_) decisions_->remove();
 }
 
 // ---- Decisions
@@ -70,7 +78,7 @@ bool Coordinator::decide(Decision decision) {
 void Coordinator::give_up(const std::string& why) {
   has_given_up_ = true;
   log::error("deaths of members are not noticed any more, and no process joins: " + why +
-             "; when there is room, end the pool on this machine and start it again");
+             "; make room, and start the pool on this machine again: the nodes of others keep what they have");
   loop_.forget(listener_.get());
   listener_.reset();
   loop_.post([this] {
@@ -119,9 +127,9 @@ void Coordinator::serve(PeerNumber number) {
   if (refusal) return refuse(number, *refusal);
   if (open) return;
   if (peer.is_stranger()) return refuse(number, "it left during the handshake");
-  if (!seated(number, peer)) return;
+  if (!seated(number, peer)) return close(number);
   // The kernel closes the connections of a process that has ended. One that broke may be that of a living member.
-  const bool may_live = peer.connection.broke() && !net::is_host_local(address_);
+  const bool may_live = (peer.connection.broke() || peer.is_unconfirmed) && !net::is_host_local(address_);
   if (may_live && membership_.is_present(peer.rank)) return await(peer.rank, kSilentBeats);
   unseat(peer.rank, Loss::died);
 }
@@ -136,6 +144,7 @@ Coordinator::Refusal Coordinator::advance(PeerNumber number, Peer& peer) {
     if (next == net::Session::Next::incomplete) break;
     if (next == net::Session::Next::broken) return "its frame is too long or was altered";
     peer.beats_since_heard = 0;
+    peer.is_unconfirmed = false;
     if (Refusal refusal = peer.keeps_seat ? keep_seat(number, peer, frame) : obey(peer, frame)) return refusal;
   }
   return {};
@@ -164,7 +173,11 @@ Coordinator::Refusal Coordinator::admit(PeerNumber number, Peer& peer, const net
   }
   if (claim.purpose != net::ClaimPurpose::take_seat) return "it claims " + rank + " in a way that does not exist";
   if (seat.holder) return rank + " is taken";
-  if (is_awaited(claim.rank)) return rank + " is that of a process which has lost the coordinator and may come back";
+  if (is_awaited(claim.rank) || (is_unheard_ && is_any_awaited())) {
+    peer.is_deferred = true;
+    beats_until_reached_ = 0;  // the network is there
+    return {};
+  }
   assert_that(!seat.blob && seat.repeated.empty(), "an empty seat has no part in any exchange");
   if (!decide(Admitted{claim.rank})) return "the coordinator's log failed";
   seat.holder = number;
@@ -184,9 +197,13 @@ Coordinator::Refusal Coordinator::keep_seat(PeerNumber number, Peer& peer, const
     peer.send_last(kind, reason);
     return reason;
   };
+  const SeatState& state = membership_.seat(peer.rank);
+  if (membership_.has_succeeded(team)) return refuse_as(FrameKind::refused, "the others took this process for dead");
   if (!membership_.is_formed() || team != membership_.state().team)
     return refuse_as(FrameKind::unknown, "it belongs to another team than this coordinator's");
-  if (!membership_.is_present(peer.rank) || incarnation != membership_.seat(peer.rank).incarnation)
+  if (epoch > membership_.state().epoch || incarnation > state.incarnation)
+    return refuse_as(FrameKind::unknown, "it knows of changes that this coordinator's log lacks");
+  if (!membership_.is_present(peer.rank) || incarnation != state.incarnation)
     return refuse_as(FrameKind::refused, "the others took this process for dead");
   const auto missed = membership_.notices_after(epoch);
   if (!missed) return refuse_as(FrameKind::refused, "it has missed more changes than are known here");
@@ -196,8 +213,11 @@ Coordinator::Refusal Coordinator::keep_seat(PeerNumber number, Peer& peer, const
   seat.holder = number;
   seat.blob.reset();  // it gives it again
   peer.keeps_seat = false;
+  peer.is_unconfirmed = true;
+  beats_until_reached_ = 0;
   welcome(peer);
   for (const Notice& notice : *missed) peer.send(notice.kind, std::make_shared<const std::string>(notice.fields));
+  if (std::exchange(is_unheard_, false)) admit_deferred();
   keep_time();
   return {};
 }
@@ -254,10 +274,11 @@ Coordinator::Refusal Coordinator::contribute(Rank rank, const net::Frame& frame)
   const auto& complete = membership_.state().exchanges;
   if (membership_.is_formed() && !membership_.is_present(rank)) return repeat(rank, number, std::move(blob));
   if (number < complete.size()) {  // it lost the coordinator before it had the result
-    for (SharedFields& part : parts_of(complete[number]))
+    for (SharedFields& part : parts_of(number, complete[number]))
       peers_.at(*seat.holder).send(FrameKind::gathered, std::move(part));
     return {};
   }
+  if (seat.blob == blob && number == complete.size()) return {};  // it was not sure that this one had come
   if (number != complete.size() || seat.blob) return "it contributes out of turn";
   // It has given up when it hears of the change, and contributes again if it likes.
   if (epoch != membership_.state().epoch) return {};
@@ -289,7 +310,8 @@ void Coordinator::complete_exchange() {
   }
   due_.reset();
   if (!decide(std::move(exchanged))) return;
-  const std::vector<SharedFields> parts = parts_of(membership_.state().exchanges.back());
+  const std::vector<SharedFields> parts = parts_of(static_cast<std::uint32_t>(membership_.state().exchanges.size() - 1),
+                                                   membership_.state().exchanges.back());
   for (auto& [number, peer] : peers_) {
     if (!peer.session || !seated(number, peer)) continue;
     for (const SharedFields& part : parts) peer.send(FrameKind::gathered, part);
@@ -341,7 +363,7 @@ Coordinator::Refusal Coordinator::repeat(Rank rank, std::uint32_t number, std::s
     if (!decide(Returned{rank, std::exchange(seat.repeated, {})})) return {};
     tell_of_change();
   }
-  for (SharedFields& part : parts_of(blobs)) peers_.at(*seat.holder).send(FrameKind::gathered, std::move(part));
+  for (SharedFields& part : parts_of(number, blobs)) peers_.at(*seat.holder).send(FrameKind::gathered, std::move(part));
   return {};
 }
 
@@ -365,7 +387,9 @@ std::size_t Coordinator::strangers() const {
 
 // Returns false when there is none. Erases it at once: its place is wanted, and no caller is looking at it.
 bool Coordinator::refuse_oldest_stranger(const std::string& reason) {
-  const auto oldest = std::ranges::find_if(peers_, [](const auto& entry) { return entry.second.is_stranger(); });
+  auto oldest = std::ranges::find_if(peers_, [](const auto& entry) { return !entry.second.session; });
+  if (oldest == peers_.end())  // those that have proved to know the secret make room last
+    oldest = std::ranges::find_if(peers_, [](const auto& entry) { return entry.second.is_stranger(); });
   if (oldest == peers_.end()) return false;
   peers_.erase(oldest);
   log_refusal(reason);
@@ -387,14 +411,31 @@ void Coordinator::unseat(Rank rank, Loss loss) {
 }
 
 // No process is left that knows what the team had agreed on. A process that was just repeating it has no team to join.
+// Of a team that was taken over no process has been seen: its successor is as new as one that begins without a log.
 void Coordinator::begin_anew() {
-  TeamState fresh{
-      .team = random_bits<std::uint64_t>(), .epoch = membership_.state().epoch, .seats = membership_.state().seats};
+  const TeamState& former = membership_.state();
+  TeamState fresh{.team = former.team + 1, .epoch = former.epoch, .seats = former.seats};
+  if (std::exchange(is_unheard_, false) || !membership_.is_formed()) fresh.seats.assign(seats_.size(), {});
   if (!decide(std::move(fresh))) return;
   for (Seat& seat : seats_) {
     if (seat.holder) close(*std::exchange(seat.holder, std::nullopt));
     seat.repeated.clear();
   }
+  admit_deferred();
+}
+
+// Those whose seats were perhaps another process's until now.
+void Coordinator::admit_deferred() {
+  loop_.post([this] {
+    for (auto& [number, peer] : peers_) {
+      if (!std::exchange(peer.is_deferred, false)) continue;
+      const Refusal refusal = admit(number, peer, *peer.introduction.claim());
+      if (!refusal) continue;
+      peer.send_last(FrameKind::refused, *refusal);
+      close(number);
+      log_refusal(*refusal);
+    }
+  });
 }
 
 // The process of `rank`, which is present, has lost this coordinator, or the one before, and may come back.
@@ -423,13 +464,8 @@ void Coordinator::broadcast(FrameKind kind, std::string fields) {
 
 // The timer runs only while a peer shakes hands, a member waits for others, or another host may fall silent.
 void Coordinator::keep_time() {
-  const auto awaited = [this] {
-    for (Rank rank = 0; rank < seats_.size(); ++rank) {
-      if (is_awaited(rank)) return true;
-    }
-    return false;
-  };
-  const bool wanted = strangers() != 0 || due_ || (!net::is_host_local(address_) && !peers_.empty()) || awaited();
+  const bool wanted =
+      strangers() != 0 || due_ || (!net::is_host_local(address_) && !peers_.empty()) || is_any_awaited();
   if (wanted == ticking_) return;
   ticking_ = wanted;
   loop_.tick(wanted ? kBeatInterval : std::chrono::milliseconds(0), [this] { on_tick(); });
@@ -448,10 +484,26 @@ void Coordinator::on_tick() {
         peer.send_beat();
     }
   }
+  give_up_awaited();
+  admit_deferred();
+  keep_time();
+}
+
+bool Coordinator::is_any_awaited() const {
+  for (Rank rank = 0; rank < seats_.size(); ++rank) {
+    if (is_awaited(rank)) return true;
+  }
+  return false;
+}
+
+// Those that have not claimed their seats in time, counted from when any process has reached this host.
+void Coordinator::give_up_awaited() {
+  if (!is_any_awaited()) return;
+  if (beats_until_reached_ != 0 && --beats_until_reached_ != 0) return;
   for (Rank rank = 0; rank < seats_.size(); ++rank) {
     if (is_awaited(rank) && seats_[rank].beats_to_wait-- == 0) unseat(rank, Loss::evicted);
   }
-  keep_time();
+  if (!is_any_awaited()) is_unheard_ = false;
 }
 
 }  // namespace farside::team

@@ -49,8 +49,8 @@ class Coordinator {
   /// this process. Throws Error when it cannot listen, or the log is of another team or damaged.
   Coordinator(const std::string& address, const net::Secret& secret, Rank size, Admission admission = {},
               const std::optional<Log>& log = {});
-  /// Ends the team: tells the members, and removes the log.
-  ~Coordinator();
+  /// As if the process were killed: the log stays, and members on other hosts go on.
+  ~Coordinator() { loop_.stop(); }
   Coordinator(const Coordinator&) = delete;
   Coordinator& operator=(const Coordinator&) = delete;
 
@@ -60,6 +60,8 @@ class Coordinator {
   /// For the process that started the one that was to be `rank`: the latter has ended, and `how` says how ("exited with
   /// code 0"). If the team is not formed yet, no member waits for it from then on.
   void miss(Rank rank, const std::string& how);
+  /// Ends the team: tells the members, and removes the log, unless they cannot be told. The last call.
+  void end_team();
   /// The process that had `rank` when the team was taken over has ended for certain: no member waits for it.
   void report_dead(Rank rank);
 
@@ -101,7 +103,11 @@ class Coordinator {
 
   [[nodiscard]] bool seated(PeerNumber number, const Peer& peer) const;
   [[nodiscard]] bool is_awaited(Rank rank) const { return membership_.is_present(rank) && !seats_[rank].holder; }
+  [[nodiscard]] bool is_any_awaited() const;
   void await(Rank rank, unsigned beats);
+  void give_up_awaited();
+  void take_over();
+  void admit_deferred();
   void refuse(PeerNumber number, const std::string& reason);
   void log_refusal(const std::string& reason);
   [[nodiscard]] std::size_t strangers() const;
@@ -122,6 +128,9 @@ class Coordinator {
   bool has_given_up_ = false;  ///< its log failed: it decides nothing any more
   std::vector<Seat> seats_;
   std::optional<net::SetupClock::time_point> due_;  ///< of the exchange under way
+  /// Of a team that was taken over no member has been heard yet: perhaps none is left.
+  bool is_unheard_ = false;
+  unsigned beats_until_reached_ = 0;  ///< for this host's network, before the time of awaited members counts
   bool ticking_ = false;
   ThrottledLog log_;
   PeerNumber next_peer_ = 0;

@@ -77,7 +77,10 @@ std::vector<std::string> CoordinatorClient::exchange(const std::string& tried, s
   MutexLock lock(mutex_);
   const bool repeats = exchanges_ < standing_.exchanges;  // then no rank is waited for
   const std::uint32_t epoch = epoch_;
-  const auto is_incomplete = [&]() REQUIRES(mutex_) { return !repeats && (!lost_.empty() || epoch_ != epoch); };
+  const auto is_incomplete = [&]() REQUIRES(mutex_) {
+    if (exchanges_ < complete_) return false;  // its result comes
+    return !repeats && (!lost_.empty() || epoch_ != epoch);
+  };
   const bool is_begun = failure_.empty() && !is_incomplete();
   if (is_begun) {
     given_ = {epoch, std::move(blob), deadline};
@@ -182,9 +185,14 @@ void CoordinatorClient::lose_coordinator(const std::string& why) {
 
 void CoordinatorClient::take_answer(net::Acquaintance met) {
   if (left_) return;
-  if (met.first.kind == FrameKind::refused)
-    return disconnect(Decoder(met.first.fields, "why this process is refused").text());
   try {
+    if (met.first.kind == FrameKind::refused) {
+      const std::string why = Decoder(met.first.fields, "why this process is refused").text();
+      log::warn("the coordinator refuses this process: " + why);
+      fail(why);
+      (void)leave_loop();
+      return notices_.lost(rank_, Loss::evicted);
+    }
     const Welcome welcome = decode_welcome(met.first);
     const MutexLock lock(mutex_);
     if (welcome.team != team_ || welcome.incarnation != incarnation_ || welcome.standing.epoch < epoch_) {
@@ -192,6 +200,7 @@ void CoordinatorClient::take_answer(net::Acquaintance met) {
       return keeper_->begin();
     }
     coming_.clear();
+    complete_ = welcome.standing.exchanges;
   } catch (const Error& error) {
     log::warn(error.what());
     return keeper_->begin();
@@ -207,7 +216,7 @@ void CoordinatorClient::say_again() {
   const MutexLock lock(mutex_);
   for (const auto& [rank, incarnation] : evictions_)
     connection_->send(session_.seal(FrameKind::evict, Encoder().number(rank).number(incarnation).take()));
-  if (given_) connection_->send(session_.seal(FrameKind::contribute, contribution()));
+  if (given_ && !gathered_) connection_->send(session_.seal(FrameKind::contribute, contribution()));
 }
 
 void CoordinatorClient::obey(const net::Frame& frame) {
@@ -226,6 +235,7 @@ void CoordinatorClient::obey(const net::Frame& frame) {
 void CoordinatorClient::take_gathered(const net::Frame& frame) {
   Decoder fields(frame.fields, "what the team gathered");
   const MutexLock lock(mutex_);
+  if (fields.number<std::uint32_t>() != exchanges_ || gathered_) return;  // it came twice
   fields.expect(fields.number<Rank>() == coming_.size(), "a part of it is missing");
   while (!fields.rest().empty()) coming_.push_back(fields.text());
   fields.expect(coming_.size() <= size_, "it has more parts than the team has ranks");
@@ -268,10 +278,15 @@ void CoordinatorClient::take_return(const net::Frame& frame) {
 
 void CoordinatorClient::disconnect(const std::string& why) {
   fail(why);
+  if (!leave_loop()) notices_.coordinator_gone(why);
+}
+
+// Returns whether it had left before.
+bool CoordinatorClient::leave_loop() {
   if (keeper_) keeper_->end();
   connection_.reset();
   loop_.tick(std::chrono::milliseconds(0), {});
-  if (!std::exchange(left_, true)) notices_.coordinator_gone(why);
+  return std::exchange(left_, true);
 }
 
 void CoordinatorClient::on_tick() {

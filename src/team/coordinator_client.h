@@ -53,8 +53,9 @@ class CoordinatorClient final : public Bootstrap {
   void hear();
   void take_answer(net::Acquaintance met);
   void say_again();
-  /// For good: it has ended, or took this process for dead.
+  /// For good: the team has ended, or this is no member of it.
   void disconnect(const std::string& why);
+  [[nodiscard]] bool leave_loop();
   void on_tick();
 
   void send_later(net::FrameKind kind, std::string fields);
@@ -88,6 +89,8 @@ class CoordinatorClient final : public Bootstrap {
   std::uint32_t epoch_ GUARDED_BY(mutex_) = 0;      ///< as the coordinator told last
   std::set<Rank> lost_ GUARDED_BY(mutex_);          ///< ranks that it told to be lost and not to have come back
   std::uint32_t exchanges_ GUARDED_BY(mutex_) = 0;  ///< that this process has taken part in
+  /// Exchanges that were complete when the coordinator was found again: this process may lack the last one's result.
+  std::uint32_t complete_ GUARDED_BY(mutex_) = 0;
   struct Contribution {
     std::uint32_t epoch;
     std::string blob;

@@ -12,11 +12,11 @@ constexpr std::size_t kUnsentBytes = 16 << 10;  // beyond which nothing more is 
 
 }  // namespace
 
-std::vector<SharedFields> parts_of(const std::vector<std::string>& blobs) {
+std::vector<SharedFields> parts_of(std::uint32_t number, const std::vector<std::string>& blobs) {
   std::vector<SharedFields> parts;
   for (std::size_t next = 0; next < blobs.size();) {
     Encoder part;
-    part.number(static_cast<Rank>(next));
+    part.number(number).number(static_cast<Rank>(next));
     std::size_t bytes = 0;
     for (; next < blobs.size() && bytes < kPartBytes; ++next) {
       part.text(blobs[next]);

@@ -22,8 +22,8 @@ namespace farside::team {
 /// The fields of a frame, which several peers may get.
 using SharedFields = std::shared_ptr<const std::string>;
 
-/// The frames that carry an exchange: as many blobs in each as come to some kilobytes.
-[[nodiscard]] std::vector<SharedFields> parts_of(const std::vector<std::string>& blobs);
+/// The frames that carry exchange `number`: as many blobs in each as come to some kilobytes.
+[[nodiscard]] std::vector<SharedFields> parts_of(std::uint32_t number, const std::vector<std::string>& blobs);
 
 class CoordinatorPeer {
  public:
@@ -50,6 +50,10 @@ class CoordinatorPeer {
   std::optional<net::Session> session;
   Rank rank = 0;
   bool keeps_seat = false;  ///< it claims the seat that it had; its frame that says which is awaited
+  /// It has kept its seat by this connection, and has not said anything since: perhaps it gave up waiting for the
+  /// answer, and claims it by another one.
+  bool is_unconfirmed = false;
+  bool is_deferred = false;  ///< it claims a seat that may be another process's; that is found out
 
  private:
   struct Unsealed {

@@ -101,11 +101,13 @@ DecisionLog::DecisionLog(std::filesystem::path path, std::string terms, Membersh
 // A decision that was being written when the process or the machine ended is the last one, and no process had learnt of
 // it. Anything else that is not whole is damage.
 void DecisionLog::recover(const std::string& bytes) {
+  constexpr std::uint64_t kBegun = 2;  // the head and the state: a file has its name only with these on the disk
   std::string_view rest = bytes;
-  for (std::uint64_t sequence = 0; !rest.empty(); ++sequence) {
+  std::uint64_t sequence = 0;
+  for (; !rest.empty(); ++sequence) {
     const auto entry = first_entry(rest);
     if (!entry || entry->sequence != sequence) {
-      if (sequence != 0 && !has_entry(rest)) return;
+      if (sequence >= kBegun && !has_entry(rest)) return;
       throw refusal("it is damaged at byte " + std::to_string(bytes.size() - rest.size()));
     }
     if (sequence != 0) {
@@ -115,6 +117,7 @@ void DecisionLog::recover(const std::string& bytes) {
     }
     rest.remove_prefix(sizeof(EntryHead) + entry->body.size());
   }
+  if (sequence < kBegun) throw refusal("it is damaged: its beginning is missing");
 }
 
 Error DecisionLog::refusal(const std::string& why) const {

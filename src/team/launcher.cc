@@ -200,6 +200,7 @@ void Launcher::start(std::size_t index) {
 JobEnd Launcher::wait() {
   while (running() > 0 || next_time()) wait_event();
   kill_adopted();
+  end_.was_asked = asked_to_end_;
   return end_;
 }
 

@@ -52,6 +52,7 @@ struct JobEnd {
   /// "rank 2 was killed by signal 9 (Killed); ended the other 3". Those that were ended are not among them, nor those
   /// that were started again.
   std::vector<std::string> failures;
+  bool was_asked = false;  ///< by a signal to this process
 };
 
 /// While it exists, SIGINT, SIGTERM, SIGHUP and SIGQUIT go to the ranks instead of this process. If this process dies,

@@ -15,6 +15,8 @@ inline constexpr std::chrono::milliseconds kBeatInterval{500};
 inline constexpr unsigned kSilentBeats = 4;
 /// For members to find a coordinator that was started again: they try at least once a second (time_limits.h).
 inline constexpr unsigned kBeatsAfterRestart = 10;
+/// Until then such a coordinator counts only from when it has heard of any process: its host's network may begin later.
+inline constexpr unsigned kBeatsUntilReached = 60;
 /// The longest until a member that fell silent is evicted.
 inline constexpr std::chrono::milliseconds kMaxSilence = (kSilentBeats + 1) * kBeatInterval;
 

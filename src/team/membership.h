@@ -51,7 +51,8 @@ using Change = std::variant<Lost, Returned>;
 
 /// The team as a whole: the first decision of a log.
 struct TeamState {
-  std::uint64_t team = 0;   ///< a number that no other team has
+  /// A number that no other team has. One more for each time that all ranks were lost and others formed a new team.
+  std::uint64_t team = 0;
   std::uint32_t epoch = 0;  ///< losses and returns so far
   std::vector<SeatState> seats;
   std::vector<std::vector<std::string>> exchanges{};  ///< those that are complete: the newest blob of each rank
@@ -85,6 +86,11 @@ class Membership {
   [[nodiscard]] bool is_formed() const noexcept { return !state_.exchanges.empty(); }
   /// Of a team that is formed: a rank whose process the others count on.
   [[nodiscard]] bool is_present(Rank rank) const { return is_formed() && seat(rank).is_present; }
+  /// `team` was this one before all its ranks were lost.
+  [[nodiscard]] bool has_succeeded(std::uint64_t team) const noexcept {
+    constexpr std::uint64_t kMaxSuccessions = 1U << 16U;
+    return team != state_.team && state_.team - team < kMaxSuccessions;
+  }
   /// No process is left that knows what the team had agreed on.
   [[nodiscard]] bool is_deserted() const;
 

@@ -6,6 +6,7 @@
 #include "farside/base/log.h"
 
 #include "base/backoff.h"
+#include "base/signals_held.h"
 #include "base/wire.h"
 #include "team/time_limits.h"
 
@@ -21,12 +22,15 @@ SeatKeeper::SeatKeeper(net::Introduced what, const net::Secret& secret, std::uin
       body_limit_(body_limit),
       seat_(std::move(seat)),
       answered_(std::move(answered)),
-      thread_([this] { run(); }) {}
+      thread_(start_thread([this] { run(); })) {}
 
 SeatKeeper::~SeatKeeper() {
-  const MutexLock lock(mutex_);
-  ends_ = true;
-  changed_.notify_all();
+  {
+    const MutexLock lock(mutex_);
+    ends_ = true;
+    changed_.notify_all();
+  }
+  thread_.join();
 }
 
 void SeatKeeper::begin() {
@@ -59,15 +63,14 @@ void SeatKeeper::run() {
   for (Backoff backoff = first; is_wanted();) {
     try {
       if (ask()) {
-        end();
         backoff = first;
         has_warned = false;
         continue;
       }
       if (!std::exchange(has_warned, true)) {
-        log::warn(what_.address +
-                  " has a coordinator of another team: this process goes on in its own, which has none; " +
-                  "end the pool on this machine to join the other one");
+        log::warn("the coordinator at " + what_.address +
+                  " is of another team, or has lost decisions: this process goes on without it; end the pool on this " +
+                  "machine to join the other team");
       }
     } catch (const Error&) {  // none is there, or it does not answer: that is known
     }
@@ -75,7 +78,7 @@ void SeatKeeper::run() {
   }
 }
 
-bool SeatKeeper::ask() const {
+bool SeatKeeper::ask() {
   const auto deadline = net::SetupClock::now() + time_limits::kKeepSeat;
   Fd socket = net::connect_to(what_.address, deadline);
   net::Session session =
@@ -85,6 +88,7 @@ bool SeatKeeper::ask() const {
   net::write_all(socket, session.seal(FrameKind::keep, fields), deadline);
   net::Frame first = net::read_frame(socket, what_, session, body_limit_, deadline);
   if (first.kind == FrameKind::unknown) return false;
+  end();  // first: the answer may have it begin again
   answered_({std::move(socket), session, std::move(first)});
   return true;
 }

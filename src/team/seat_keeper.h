@@ -41,7 +41,7 @@ class SeatKeeper {
  private:
   void run();
   /// Returns whether the coordinator is one of this team. Throws Error when none answers.
-  [[nodiscard]] bool ask() const;
+  [[nodiscard]] bool ask();
   [[nodiscard]] bool is_wanted();
   void pause(std::chrono::milliseconds duration);
 
@@ -55,7 +55,7 @@ class SeatKeeper {
   ConditionVariable changed_;
   bool wants_ GUARDED_BY(mutex_) = false;
   bool ends_ GUARDED_BY(mutex_) = false;
-  std::jthread thread_;  ///< last: it uses the others
+  std::thread thread_;  ///< last: it uses the others
 };
 
 }  // namespace farside::team

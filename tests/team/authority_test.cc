@@ -162,7 +162,7 @@ TEST_F(Authority, HearsOfAnEvictionThatWasAskedForWhileThereWasNone) {
   (*zero_)->evict(1, 0);
   ASSERT_EQ(second_.start(address_), address_);
   EXPECT_TRUE(eventually([&] { return zero_->losses() == std::map<Rank, Loss>{{1, Loss::evicted}}; }));
-  EXPECT_TRUE(eventually([&] { return one_->abandoned() || one_->losses().contains(1); }));
+  EXPECT_TRUE(eventually([&] { return one_->losses().contains(1); }));  // it counts as evicted, for itself too
 }
 
 // A member that died while there was no coordinator does not ask for its seat.
@@ -174,6 +174,20 @@ TEST_F(Authority, NoticesADeathThatHappenedWhileThereWasNone) {
   ASSERT_EQ(second_.start(address_), address_);
   EXPECT_TRUE(eventually([&] { return zero_->losses() == std::map<Rank, Loss>{{1, Loss::evicted}}; }));
   EXPECT_FALSE(zero_->abandoned());
+}
+
+// Nothing is left that the team had agreed on: it begins as without a log.
+TEST_F(Authority, BeginsAnewWhenNoMemberIsLeft) {
+  expect_exchange(*zero_, *one_);
+  first_.kill();
+  zero_.reset();
+  one_.reset();
+  ASSERT_EQ(second_.start(address_), address_);
+  zero_ = std::make_unique<Member>(address_, secret_, 0);
+  one_ = std::make_unique<Member>(address_, secret_, 1);
+  EXPECT_EQ((*zero_)->incarnation(), 0);
+  EXPECT_EQ((*one_)->standing().exchanges, 0u);
+  expect_exchange(*zero_, *one_);
 }
 
 TEST_F(Authority, DecidesNothingThatItCannotKeep) {
@@ -236,10 +250,29 @@ TEST_F(Seat, IsKeptByAProcessWhoseConnectionBroke) {
 }
 
 TEST_F(Seat, IsNotThatOfAnotherProcess) {
-  EXPECT_EQ(claim(team_, 1, 0), FrameKind::refused);
   EXPECT_EQ(claim(team_ + 1, 0, 0), FrameKind::unknown);
-  EXPECT_EQ(claim(team_, 0, 1), FrameKind::refused);  // it knows of an epoch that did not begin
+  EXPECT_EQ(claim(team_ - 1, 0, 0), FrameKind::refused);  // all processes of that one were declared dead
   EXPECT_EQ(claim(team_, 0, 0), FrameKind::welcome);
+}
+
+// A log that was rolled back: it is no reason for members to end.
+TEST_F(Seat, IsNotDecidedByACoordinatorThatKnowsLess) {
+  EXPECT_EQ(claim(team_, 0, 1), FrameKind::unknown);
+  EXPECT_EQ(claim(team_, 1, 0), FrameKind::unknown);
+}
+
+// The answer came too late: the member has closed that connection, and lives.
+TEST_F(Seat, IsKeptWhenAClaimThatWasGivenUpIsHeard) {
+  EXPECT_EQ(claim(team_, 0, 0), FrameKind::welcome);
+  again_.reset();  // as a process that ended closes it
+  EXPECT_EQ(claim(team_, 0, 0), FrameKind::welcome);
+  again_->send(again_session_->seal(FrameKind::beat));
+  zero_.send(zero_session_.seal(FrameKind::evict, Encoder().number(Rank{1}).number(std::uint16_t{0}).take()));
+  const net::Frame first = zero_.receive_frame(zero_session_);  // no loss before this one
+  Decoder fields(first.fields, "a loss");
+  EXPECT_EQ(fields.number<std::uint32_t>(), 1u);
+  EXPECT_EQ(fields.number<Rank>(), 1u);
+  EXPECT_EQ(fields.number<std::uint8_t>(), static_cast<std::uint8_t>(Loss::evicted));
 }
 
 TEST_F(Seat, IsNotKeptByAProcessThatWasEvicted) {
@@ -248,11 +281,26 @@ TEST_F(Seat, IsNotKeptByAProcessThatWasEvicted) {
   EXPECT_EQ(claim(team_, 0, 0), FrameKind::refused);
 }
 
-TEST_F(Seat, IsNoNewProcesssWhileItsOwnMayComeBack) {
+// It has to wait until the former one is declared dead.
+TEST_F(Seat, IsANewProcesssOnlyWhenItsOwnHasNotComeBack) {
   one_.reset();
+  EXPECT_EQ(claim(team_, 0, 0), FrameKind::welcome);  // so the reset was heard
+  again_->reset();
   Stranger successor(coordinator_);
   net::Session session = successor.shake_hands(secret_, 1);
-  EXPECT_EQ(successor.receive_frame(session).kind, FrameKind::refused);
+  Decoder fields(successor.receive_frame(session).fields, "a welcome");
+  (void)fields.number<std::uint64_t>();
+  (void)fields.number<Rank>();
+  EXPECT_EQ(fields.number<std::uint16_t>(), 1u);
+  EXPECT_EQ(zero_.receive_frame(zero_session_).kind, FrameKind::lost);
+}
+
+// A contribution that its sender was not sure of.
+TEST_F(Seat, IsNotLostByAContributionThatComesTwice) {
+  const auto second = Encoder().number(1U).number(0U).number(std::uint32_t{20'000}).text("blob").take();
+  for (int time = 0; time < 2; ++time) one_.send(one_session_.seal(FrameKind::contribute, second));
+  zero_.send(zero_session_.seal(FrameKind::contribute, second));
+  EXPECT_EQ(one_.receive_frame(one_session_).kind, FrameKind::gathered);
 }
 
 TEST_F(Seat, ComesWithTheChangesThatWereMissed) {
@@ -274,7 +322,7 @@ TEST(Coordinator, TellsMembersOnOtherHostsThatItEndsTheTeam) {
   auto coordinator = std::make_unique<Coordinator>("127.0.0.1:0", secret, 1);
   Member zero(*coordinator, secret, 0);
   EXPECT_THAT(zero->exchange("try", "zero", soon()), ElementsAre("zero"));
-  coordinator.reset();
+  coordinator->end_team();
   EXPECT_TRUE(eventually([&] { return zero.abandoned(); }));
 }
 

@@ -84,6 +84,7 @@ TEST_F(Crowd, IsGatheredInBoundedMemory) {
       const net::Frame frame = members_[rank]->receive_frame(sessions_[rank]);
       ASSERT_EQ(frame.kind, net::FrameKind::gathered);
       Decoder fields(frame.fields, "what was gathered");
+      ASSERT_EQ(fields.number<std::uint32_t>(), 0u);  // the first exchange
       ASSERT_EQ(fields.number<Rank>(), blobs.size());
       while (!fields.rest().empty()) blobs.push_back(fields.text());
     }

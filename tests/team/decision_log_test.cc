@@ -130,6 +130,19 @@ TEST_F(DecisionLogTest, RefusesAFileThatIsDamagedBeforeItsLastDecision) {
   }
 }
 
+// A file has its name only when its head and the state are on the disk.
+TEST_F(DecisionLogTest, RefusesAFileWithoutItsBeginning) {
+  {
+    Membership team = begun();
+    const DecisionLog log(path_, kTerms, team);
+  }
+  const std::string whole = read(path_);
+  for (std::size_t left = 0; left < whole.size(); ++left) {
+    write(path_, whole.substr(0, left));
+    EXPECT_THROW((void)recovered(), Error) << left;
+  }
+}
+
 TEST_F(DecisionLogTest, RefusesATeamWithOtherOptions) {
   write_history();
   Membership team = begun();
