@@ -101,7 +101,7 @@ Decision decode(Decoder& from, Rank size) {
   Decoder ahead = from;
   const Kind kind = ahead.choice(Kind::returned);
   if (kind == Kind::lost || kind == Kind::returned) {
-    return std::visit([](auto&& change) -> Decision { return std::move(change); }, decode_change(from, size));
+    return std::visit([](const auto& change) -> Decision { return change; }, decode_change(from, size));
   }
   from = ahead;
   if (kind == Kind::state) return decode_state(from, size);
