@@ -9,6 +9,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -78,6 +79,7 @@ class CoordinatorProcess {
     return line;
   }
   [[noreturn]] void serve(const net::Secret& secret, const std::filesystem::path& log) const {
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     ::signal(SIGXFSZ, SIG_IGN);
     const std::string address = read_line(orders_);
     if (address.empty()) std::_Exit(0);
