@@ -22,6 +22,7 @@ template <std::size_t kMaxDescriptors, PacketSender kSender = PacketSender::unkn
 class SocketPacket {
  public:
   /// The most descriptors that the kernel delivers: alignment leaves room for one more than an odd number.
+  // NOLINTNEXTLINE(bugprone-dynamic-static-initializers): it is a constant expression.
   static constexpr std::size_t kRoom = (CMSG_SPACE(kMaxDescriptors * sizeof(int)) - CMSG_LEN(0)) / sizeof(int);
 
   /// To receive into `data`, which must outlive this.
@@ -86,6 +87,7 @@ class SocketPacket {
     }
   }
 
+  // NOLINTNEXTLINE(bugprone-dynamic-static-initializers): it is a constant expression.
   static constexpr std::size_t kSenderBytes = kSender == PacketSender::known ? CMSG_SPACE(sizeof(ucred)) : 0;
 
   alignas(cmsghdr) std::byte control_[kSenderBytes + CMSG_SPACE(kMaxDescriptors * sizeof(int))] = {};
