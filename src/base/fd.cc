@@ -40,7 +40,7 @@ void* place_for(std::size_t bytes) {
 
 }  // namespace
 
-// What was mapped is unmapped when a later step throws: the object is complete after the first constructor.
+// The mapping is removed when a later step throws: the object is complete after the first constructor.
 Mapping::Mapping(const Fd& file, std::size_t bytes, Access access) : Mapping() {
   const auto expect = [&](bool is_done) {
     if (is_done) return;

@@ -28,7 +28,7 @@ inline constexpr std::size_t kBuckets = 1 + ((kLargestBits - kSmallestBits) << k
   return 1 + (std::size_t{power - kSmallestBits} << kBucketBits) + part;
 }
 
-/// Of the last bucket, which has none, the largest number.
+/// The last bucket has no end: the largest number stands for it.
 [[nodiscard]] constexpr std::uint64_t upper_bound_of(std::size_t bucket) noexcept {
   if (bucket == 0) return std::uint64_t{1} << kSmallestBits;
   if (bucket >= kBuckets - 1) return ~std::uint64_t{0};

@@ -29,7 +29,7 @@ struct ChunkTable {
   std::array<Chunk*, kMaxChunks> chunks{};
 };
 
-/// Where a metric counts: a histogram has the whole chunk, a counter one cell.
+/// The place where a metric counts: a histogram has the whole chunk, a counter one cell.
 struct Place {
   std::uint32_t chunk = 0;
   std::uint32_t cell = 0;

@@ -1,4 +1,6 @@
 // random_bits.h — random numbers that no other process can foresee.
+//
+// Stands alone: secrets, names of teams and sessions are drawn from it in several modules.
 #pragma once
 
 #include <type_traits>

@@ -1,4 +1,6 @@
 // time_limits.h — the time limits of the host fabric, and the order among them.
+//
+// Stands alone: each module has one such table.
 #pragma once
 
 #include "farside/fabric/time.h"

@@ -6,7 +6,7 @@ namespace farside::far_preload {
 /// Nothing is warned of before. Without memory nothing is warned of at all.
 void watch_for_static_programs();
 
-/// Where the program that is about to be executed is linked statically, warns on standard error: once for each program,
+/// If the program that is about to be executed is linked statically, warns on standard error: once for each program,
 /// of this process and those that it forked. Of a script, this is its interpreter. Takes no lock and no memory, and
 /// leaves errno alone: the caller may be a child of vfork or a signal handler.
 void warn_if_static(const char* path);

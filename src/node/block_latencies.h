@@ -2,6 +2,8 @@
 //
 // From when its turn begins (load_queue.h) until the block is here. A request that waits for another node's load has
 // several turns: the last one counts.
+//
+// Stands alone: the thread that loads records here, the one that answers a status reads.
 #pragma once
 
 #include "base/metrics.h"

@@ -142,7 +142,7 @@ void wait_until_ready(const PoolDirectory& directory, team::Rank nodes, const Pr
   show(progress);
 }
 
-// Of a pool whose supervisor was killed: the kernel kills its nodes with it. Returns when they have ended.
+// The kernel kills the nodes of a pool with its supervisor. Returns when they have ended.
 void wait_for_killed_nodes(const PoolDirectory& directory) {
   for (const ProcessWatch& node : watch_nodes(directory.read_record())) {
     if (!node.wait(node::time_limits::kKill)) {
@@ -254,7 +254,7 @@ int run_pool(const PoolDirectory& directory, const PoolOptions& options) {
   }
   directory.write_record(record);
   const team::JobEnd end = launcher.wait();
-  // Where the nodes of this machine failed, those of others go on, and it can be started again.
+  // If the nodes of this machine failed, those of others go on, and it can be started again.
   if (coordinator && (end.was_asked || !decisions)) coordinator->end_team();
   if (end.failures.empty()) directory.clean();  // otherwise the record stays, which start_pool looks at
   return end.code;

@@ -54,7 +54,7 @@ class PoolDirectory {
   [[nodiscard]] const std::filesystem::path& path() const noexcept { return path_; }
   [[nodiscard]] std::filesystem::path log() const { return path_ / "pool.log"; }
   [[nodiscard]] std::filesystem::path coordinator() const { return path_ / "coordinator.sock"; }
-  /// What the coordinator of a pool on several machines has decided (team/decision_log.h).
+  /// The decisions of the coordinator of a pool on several machines (team/decision_log.h).
   [[nodiscard]] std::filesystem::path decisions() const { return path_ / "decisions"; }
   [[nodiscard]] std::filesystem::path secret() const { return path_ / "secret"; }
   [[nodiscard]] std::filesystem::path node_socket(team::Rank rank) const;

@@ -411,7 +411,7 @@ void Coordinator::unseat(Rank rank, Loss loss) {
 }
 
 // No process is left that knows what the team had agreed on. A process that was just repeating it has no team to join.
-// Of a team that was taken over no process has been seen: its successor is as new as one that begins without a log.
+// If no process of a team that was taken over has been seen, its successor is as new as one that begins without a log.
 void Coordinator::begin_anew() {
   const TeamState& former = membership_.state();
   TeamState fresh{.team = former.team + 1, .epoch = former.epoch, .seats = former.seats};

@@ -6,7 +6,7 @@
 // contributed in it. A process that takes the seat of a lost rank repeats the exchanges that are complete, alone, and
 // the others hear of it when it has.
 //
-// What it decides is in its log before any process learns of it. One that is killed can be started again with that log:
+// Each decision is in its log before any process learns of it. One that is killed can be started again with that log:
 // the members, which go on without a coordinator, keep their seats (docs/protocols/team.md, "When the coordinator
 // fails").
 //
@@ -38,7 +38,7 @@ class Coordinator {
   /// Throws Error on the first thing that a member contributes when it cannot be one of this team.
   using Admission = std::function<void(Rank rank, const std::string& first)>;
 
-  /// Where its log is, and what it says about the members beforehand. If the file exists the team is taken over.
+  /// The file of its log, and the options that all members share. If the file exists the team is taken over.
   struct Log {
     std::filesystem::path path;
     std::string terms;
@@ -128,7 +128,7 @@ class Coordinator {
   bool has_given_up_ = false;  ///< its log failed: it decides nothing any more
   std::vector<Seat> seats_;
   std::optional<net::SetupClock::time_point> due_;  ///< of the exchange under way
-  /// Of a team that was taken over no member has been heard yet: perhaps none is left.
+  /// No member of the team that was taken over has been heard yet: perhaps none is left.
   bool is_unheard_ = false;
   unsigned beats_until_reached_ = 0;  ///< for this host's network, before the time of awaited members counts
   bool ticking_ = false;

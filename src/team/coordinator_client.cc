@@ -167,8 +167,8 @@ void CoordinatorClient::hear() {
   if (notices_.coordinator_away) notices_.coordinator_away(false);
 }
 
-// What has to be noticed meanwhile, no process tells: who died on another host, and who comes back. What this process
-// and the others have of each other stays.
+// Meanwhile no process reports deaths on other hosts, nor ranks that come back. What this process and the others have
+// of each other stays.
 void CoordinatorClient::lose_coordinator(const std::string& why) {
   bool is_formed = false;
   {
@@ -211,7 +211,7 @@ void CoordinatorClient::take_answer(net::Acquaintance met) {
   say_again();
 }
 
-// What the coordinator may not have heard, or not have had in its log.
+// Repeats what the coordinator may not have heard, or not have had in its log.
 void CoordinatorClient::say_again() {
   const MutexLock lock(mutex_);
   for (const auto& [rank, incarnation] : evictions_)

@@ -46,7 +46,7 @@ struct Returned {
   std::vector<std::string> blobs;
 };
 
-/// What an epoch begins with.
+/// The begin of an epoch.
 using Change = std::variant<Lost, Returned>;
 
 /// The team as a whole: the first decision of a log.
@@ -84,7 +84,7 @@ class Membership {
   [[nodiscard]] const SeatState& seat(Rank rank) const { return state_.seats.at(rank); }
   /// All ranks have taken part in an exchange. Until then no process is missed that goes.
   [[nodiscard]] bool is_formed() const noexcept { return !state_.exchanges.empty(); }
-  /// Of a team that is formed: a rank whose process the others count on.
+  /// The team is formed, and the others count on the process of that rank.
   [[nodiscard]] bool is_present(Rank rank) const { return is_formed() && seat(rank).is_present; }
   /// `team` was this one before all its ranks were lost.
   [[nodiscard]] bool has_succeeded(std::uint64_t team) const noexcept {

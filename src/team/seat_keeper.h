@@ -18,7 +18,7 @@ namespace farside::team {
 
 class SeatKeeper {
  public:
-  /// What a member says of itself.
+  /// A member's description of itself.
   struct Seat {
     std::uint64_t team;
     std::uint16_t incarnation;

@@ -12,7 +12,7 @@ namespace farside::team::time_limits {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-// Of a member.
+// A member's.
 
 /// For all members to come, and for each exchange and barrier by which a team or a region is set up.
 inline constexpr seconds kSetup{30};
@@ -31,12 +31,12 @@ inline constexpr milliseconds kMaxPauseToKeep{1000};
 inline constexpr milliseconds kFirstPause{1000};
 inline constexpr milliseconds kMaxPause{60'000};
 
-// Of the coordinator.
+// The coordinator's.
 
 /// For a process to prove that it knows the secret. It is refused then.
 inline constexpr seconds kHandshake{10};
 
-// Of the launcher.
+// The launcher's.
 
 /// For ranks that were told to end. They are killed then.
 inline constexpr seconds kEnd{2};

@@ -95,7 +95,7 @@ inline constexpr std::uint64_t kStampsOffset = kStripes * sizeof(HitStripe);
 
 [[nodiscard]] constexpr std::uint64_t board_bytes(std::uint64_t slot_count) { return kStampsOffset + 8 * slot_count; }
 
-/// Of a pool, on all machines.
+/// The largest pool, on all machines.
 inline constexpr std::uint32_t kMaxMembers = 1024;
 /// A bit for each node of a pool: node n is bit n % 64 of word n / 64.
 using MemberSet = std::array<std::uint64_t, kMaxMembers / 64>;

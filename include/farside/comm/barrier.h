@@ -5,7 +5,7 @@
 // before is visible. A member at which it has ended may leave at once: that is no loss to those that still wait for it.
 // It ends with no further call by any member. Up to 8 are under way at once; they end in order.
 //
-// What a member had written to ranks outside the group is visible as well, if those answer within a second (50 ms for
+// Writes of a member to ranks outside the group are visible as well, if those answer within a second (50 ms for
 // 10 s after one did not). Otherwise the member alone is told, by an Ended with `outside`: those writes may be visible,
 // lost, or visible later. The group goes on.
 //

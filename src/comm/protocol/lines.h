@@ -1,6 +1,6 @@
 // lines.h — words of different writers lie in lines of their own, so that none slows another down.
 //
-// Four protocols lay out words with it.
+// Stands alone: four protocols lay out words with it.
 #pragma once
 
 #include <cstdint>

@@ -31,7 +31,7 @@ class PooledSpace final : public Space {
 
   /// The unit of loss: memory on a lost node is lost in pieces of so many bytes.
   [[nodiscard]] std::uint64_t slab_bytes() const { return space_->slabs().shape().slab_bytes; }
-  /// What is known of nodes that do not answer. Requires: it is not asked when this has gone.
+  /// Knowledge of nodes that do not answer. Requires: it is not asked when this has gone.
   [[nodiscard]] Unresponsive unresponsive() const;
   /// So much may be written on the nodes that are linked.
   [[nodiscard]] std::uint64_t room_bytes(Deadline deadline);

@@ -25,7 +25,7 @@
 
 namespace farside::far {
 
-/// What a pool knows of nodes that do not answer.
+/// A pool's knowledge of nodes that do not answer.
 struct Unresponsive {
   std::function<bool(std::uint64_t slab)> has = [](std::uint64_t) { return false; };  ///< such a one alone has it
   /// It is on no node, and such a one may have room for it.

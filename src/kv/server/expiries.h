@@ -23,7 +23,7 @@ class Expiries {
   void note(std::uint64_t bucket, std::uint64_t expires_ns) {
     earliest_ns_[bucket] = std::min(earliest_ns_[bucket], expires_ns);
   }
-  /// Of all of the bucket's keys none expires before.
+  /// No key of the bucket expires before.
   void set(std::uint64_t bucket, std::uint64_t expires_ns) { earliest_ns_[bucket] = expires_ns; }
 
   /// Walks on, over at most `buckets`, of which it deducts those that it has passed. Returns the first that has a

@@ -29,7 +29,7 @@ class Index {
     return keys <= buckets() * IndexWord::kWordsInBucket - keys_;
   }
   [[nodiscard]] IndexBucketWords bucket(std::uint64_t number) const;
-  /// Where the search goes on, and whether that of any key goes on there.
+  /// The bucket where the search goes on, and whether that of any key goes on there.
   [[nodiscard]] std::uint64_t after(std::uint64_t bucket) const { return (bucket + 1) & (buckets() - 1); }
   [[nodiscard]] bool is_passed(std::uint64_t bucket) const { return passes_[bucket] != 0; }
   [[nodiscard]] static bool is_cell(std::uint64_t word) { return IndexWord::from_word(word).offset != 0; }

@@ -106,7 +106,7 @@ Answered Store::place(const Prepare& part) {
     // A write that only erases gives back more than it takes: it must not wait for what was erased just before.
     const bool erases = std::ranges::all_of(part.writes, &Write::erase);
     if (store.reclaimer.reclaim_early(kReclaimedAtOnce, store.fabric.now(), erases) != 0) continue;
-    // What has expired makes room when its grace time is over: the sooner it is found, the fewer requests are refused.
+    // Expired keys make room when their grace time is over: the sooner they are found, the fewer requests are refused.
     if (!std::exchange(has_walked, true) && store.find_expired(kWalkedForRoom, kExpiredForRoom) != 0) continue;
     return store.refuse(part.timestamp, {Answer::full, judged.newest});
   }

@@ -31,7 +31,8 @@ class Terminator {
   bool step();
 
  private:
-  /// What is prepared and waits for a server that does not answer takes this part of the memory, and then no more.
+  /// Versions that are prepared and wait for a server that does not answer take this part of the memory, and then no
+  /// more.
   static constexpr std::uint64_t kPartForSilent = 8;
 
   struct Undecided {

@@ -78,7 +78,7 @@ class PartitionServer {
 
   /// Whether clients are answered: always, but by a standby whose primary lives.
   [[nodiscard]] bool serves() const { return !standby_ || standby_->serves(); }
-  /// Of a standby: it could not follow its primary.
+  /// A standby that could not follow its primary.
   [[nodiscard]] bool has_given_up() const { return standby_ && standby_->has_given_up(); }
   /// Requires: it is a standby. The words of the processes that are told when it serves.
   [[nodiscard]] EpochWords& epoch_words();
@@ -94,10 +94,10 @@ class PartitionServer {
   Channel& channel_;
   const PartitionSettings settings_;
   Store store_;
-  // Of a primary that has a standby.
+  // For a primary that has a standby.
   const ShippingJournal* shipping_ = nullptr;  ///< null as well once it is known to be alone
   std::function<void(bool)> note_alone_;
-  // Of a standby.
+  // For a standby.
   std::optional<EpochWords> words_;
   std::optional<Standby> standby_;
   std::function<void(std::string_view)> note_given_up_;
