@@ -98,12 +98,13 @@ class WordHistory {
       return false;
     }
 
-    // As early as can be: a get changes nothing.
+    // As early as can be: a get changes nothing. One that began when a put had returned that may be stored again comes
+    // after that store, and is left to the search.
     void take_gets(Configuration& now) const {
       for (bool found = true; std::exchange(found, false);) {
         for (std::size_t i = 0; i < actions_.size(); ++i) {
           if (actions_[i].kind != WordAction::Kind::get || actions_[i].found != now.value) continue;
-          if (now.done[i] || !can_be_next(now, i)) continue;
+          if (now.done[i] || !can_be_next(now, i) || follows_a_repeat(now, i)) continue;
           now.done[i] = true;
           found = true;
         }
@@ -119,6 +120,13 @@ class WordHistory {
         if (now.done[i] ? actions_[i].begin > action.end : actions_[i].end < action.begin) return false;
       }
       return true;
+    }
+    [[nodiscard]] bool follows_a_repeat(const Configuration& now, std::size_t get) const {
+      for (std::size_t i = 0; i < actions_.size(); ++i) {
+        if (now.done[i] && actions_[i].repeats && actions_[i].end < actions_[get].begin && can_be_next(now, i))
+          return true;
+      }
+      return false;
     }
     [[nodiscard]] bool all_returned_are_done(const Configuration& now) const {
       for (std::size_t i = 0; i < actions_.size(); ++i) {
