@@ -255,7 +255,7 @@ int run_pool(const PoolDirectory& directory, const PoolOptions& options) {
   directory.write_record(record);
   const team::JobEnd end = launcher.wait();
   // If the nodes of this machine failed, those of others go on, and it can be started again.
-  if (coordinator && (end.was_asked || !decisions)) coordinator->end_team();
+  if (coordinator && end.was_asked) coordinator->end_team();
   if (end.failures.empty()) directory.clean();  // otherwise the record stays, which start_pool looks at
   return end.code;
 }

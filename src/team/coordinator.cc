@@ -45,16 +45,6 @@ Coordinator::Coordinator(const std::string& address, const net::Secret& secret, 
   });
 }
 
-// The team of the log. One that had not formed, or whose ranks were all lost, has no member to go on with.
-void Coordinator::take_over() {
-  if (!membership_.is_formed() || membership_.is_deserted()) return begin_anew();
-  is_unheard_ = true;
-  beats_until_reached_ = kBeatsUntilReached;
-  for (Rank rank = 0; rank < seats_.size(); ++rank) {
-    if (membership_.is_present(rank)) await(rank, kBeatsAfterRestart);
-  }
-}
-
 void Coordinator::end_team() {
   loop_.post([this] { broadcast(FrameKind::ended, {}); });
   loop_.stop();
@@ -185,43 +175,6 @@ Coordinator::Refusal Coordinator::admit(PeerNumber number, Peer& peer, const net
   return {};
 }
 
-// The member is as it was, and lacks the changes since the epoch that it knows.
-Coordinator::Refusal Coordinator::keep_seat(PeerNumber number, Peer& peer, const net::Frame& frame) {
-  if (frame.kind != FrameKind::keep) return "it does not say which seat it had";
-  Decoder fields(frame.fields, "the claim of a seat");
-  const auto team = fields.number<std::uint64_t>();
-  const auto incarnation = fields.number<std::uint16_t>();
-  const auto epoch = fields.number<std::uint32_t>();
-  fields.expect_end();
-  const auto refuse_as = [&peer](FrameKind kind, std::string reason) -> Refusal {
-    peer.send_last(kind, reason);
-    return reason;
-  };
-  const SeatState& state = membership_.seat(peer.rank);
-  if (membership_.has_succeeded(team)) return refuse_as(FrameKind::refused, "the others took this process for dead");
-  if (!membership_.is_formed() || team != membership_.state().team)
-    return refuse_as(FrameKind::unknown, "it belongs to another team than this coordinator's");
-  if (epoch > membership_.state().epoch || incarnation > state.incarnation)
-    return refuse_as(FrameKind::unknown, "it knows of changes that this coordinator's log lacks");
-  if (!membership_.is_present(peer.rank) || incarnation != state.incarnation)
-    return refuse_as(FrameKind::refused, "the others took this process for dead");
-  const auto missed = membership_.notices_after(epoch);
-  if (!missed) return refuse_as(FrameKind::refused, "it has missed more changes than are known here");
-
-  Seat& seat = seats_[peer.rank];
-  if (seat.holder) close(*seat.holder);
-  seat.holder = number;
-  seat.blob.reset();  // it gives it again
-  peer.keeps_seat = false;
-  peer.is_unconfirmed = true;
-  beats_until_reached_ = 0;
-  welcome(peer);
-  for (const Notice& notice : *missed) peer.send(notice.kind, std::make_shared<const std::string>(notice.fields));
-  if (std::exchange(is_unheard_, false)) admit_deferred();
-  keep_time();
-  return {};
-}
-
 void Coordinator::welcome(Peer& peer) const {
   const TeamState& state = membership_.state();
   Encoder fields;
@@ -274,8 +227,7 @@ Coordinator::Refusal Coordinator::contribute(Rank rank, const net::Frame& frame)
   const auto& complete = membership_.state().exchanges;
   if (membership_.is_formed() && !membership_.is_present(rank)) return repeat(rank, number, std::move(blob));
   if (number < complete.size()) {  // it lost the coordinator before it had the result
-    for (SharedFields& part : parts_of(number, complete[number]))
-      peers_.at(*seat.holder).send(FrameKind::gathered, std::move(part));
+    send_result(rank, number, complete[number]);
     return {};
   }
   if (seat.blob == blob && number == complete.size()) return {};  // it was not sure that this one had come
@@ -318,6 +270,11 @@ void Coordinator::complete_exchange() {
   }
 }
 
+void Coordinator::send_result(Rank rank, std::uint32_t number, const std::vector<std::string>& blobs) {
+  Peer& peer = peers_.at(*seats_[rank].holder);
+  for (SharedFields& part : parts_of(number, blobs)) peer.send(FrameKind::gathered, std::move(part));
+}
+
 void Coordinator::fail_exchange(const std::string& reason) {
   for (Seat& seat : seats_) seat.blob.reset();
   due_.reset();
@@ -343,12 +300,6 @@ void Coordinator::miss(Rank rank, const std::string& how) {
   });
 }
 
-void Coordinator::report_dead(Rank rank) {
-  loop_.post([this, rank] {
-    if (is_awaited(rank)) unseat(rank, Loss::died);
-  });
-}
-
 // The successor of a lost rank takes part in the exchanges that it missed. The others do not wait for it: what they
 // gave is known, and they get what it gives all at once, with its last exchange.
 Coordinator::Refusal Coordinator::repeat(Rank rank, std::uint32_t number, std::string blob) {
@@ -363,7 +314,7 @@ Coordinator::Refusal Coordinator::repeat(Rank rank, std::uint32_t number, std::s
     if (!decide(Returned{rank, std::exchange(seat.repeated, {})})) return {};
     tell_of_change();
   }
-  for (SharedFields& part : parts_of(number, blobs)) peers_.at(*seat.holder).send(FrameKind::gathered, std::move(part));
+  send_result(rank, number, blobs);
   return {};
 }
 
@@ -404,7 +355,7 @@ void Coordinator::unseat(Rank rank, Loss loss) {
     for (Seat& other : seats_) other.blob.reset();  // the exchange under way ends with its epoch
     due_.reset();
   }
-  if (seat.holder) close(*std::exchange(seat.holder, std::nullopt));
+  hang_up(seat);
   seat.repeated.clear();
   seat.blob.reset();
   if (membership_.is_deserted()) begin_anew();
@@ -418,33 +369,15 @@ void Coordinator::begin_anew() {
   if (std::exchange(is_unheard_, false) || !membership_.is_formed()) fresh.seats.assign(seats_.size(), {});
   if (!decide(std::move(fresh))) return;
   for (Seat& seat : seats_) {
-    if (seat.holder) close(*std::exchange(seat.holder, std::nullopt));
+    hang_up(seat);
     seat.repeated.clear();
   }
   admit_deferred();
 }
 
-// Those whose seats were perhaps another process's until now.
-void Coordinator::admit_deferred() {
-  loop_.post([this] {
-    for (auto& [number, peer] : peers_) {
-      if (!std::exchange(peer.is_deferred, false)) continue;
-      const Refusal refusal = admit(number, peer, *peer.introduction.claim());
-      if (!refusal) continue;
-      peer.send_last(FrameKind::refused, *refusal);
-      close(number);
-      log_refusal(*refusal);
-    }
-  });
-}
-
-// The process of `rank`, which is present, has lost this coordinator, or the one before, and may come back.
-void Coordinator::await(Rank rank, unsigned beats) {
-  Seat& seat = seats_[rank];
+// The connection of its holder, if it has one.
+void Coordinator::hang_up(Seat& seat) {
   if (seat.holder) close(*std::exchange(seat.holder, std::nullopt));
-  seat.beats_to_wait = beats;
-  seat.blob.reset();
-  keep_time();
 }
 
 // Erases the peer later: the caller may still be looking at it.
@@ -487,23 +420,6 @@ void Coordinator::on_tick() {
   give_up_awaited();
   admit_deferred();
   keep_time();
-}
-
-bool Coordinator::is_any_awaited() const {
-  for (Rank rank = 0; rank < seats_.size(); ++rank) {
-    if (is_awaited(rank)) return true;
-  }
-  return false;
-}
-
-// Those that have not claimed their seats in time, counted from when any process has reached this host.
-void Coordinator::give_up_awaited() {
-  if (!is_any_awaited()) return;
-  if (beats_until_reached_ != 0 && --beats_until_reached_ != 0) return;
-  for (Rank rank = 0; rank < seats_.size(); ++rank) {
-    if (is_awaited(rank) && seats_[rank].beats_to_wait-- == 0) unseat(rank, Loss::evicted);
-  }
-  if (!is_any_awaited()) is_unheard_ = false;
 }
 
 }  // namespace farside::team

@@ -105,6 +105,8 @@ class Coordinator {
   [[nodiscard]] bool is_awaited(Rank rank) const { return membership_.is_present(rank) && !seats_[rank].holder; }
   [[nodiscard]] bool is_any_awaited() const;
   void await(Rank rank, unsigned beats);
+  void hang_up(Seat& seat);
+  void send_result(Rank rank, std::uint32_t number, const std::vector<std::string>& blobs);
   void give_up_awaited();
   void take_over();
   void admit_deferred();

@@ -52,9 +52,10 @@ bool SeatKeeper::is_wanted() {
   return !ends_;
 }
 
+// Also when there was an answer: if it is of no use, the next one is asked for after this.
 void SeatKeeper::pause(std::chrono::milliseconds duration) {
   MutexLock lock(mutex_);
-  (void)changed_.wait_for(lock, duration, [this]() REQUIRES(mutex_) { return !wants_ || ends_; });
+  (void)changed_.wait_for(lock, duration, [this]() REQUIRES(mutex_) { return ends_; });
 }
 
 void SeatKeeper::run() {
@@ -65,9 +66,7 @@ void SeatKeeper::run() {
       if (ask()) {
         backoff = first;
         has_warned = false;
-        continue;
-      }
-      if (!std::exchange(has_warned, true)) {
+      } else if (!std::exchange(has_warned, true)) {
         log::warn("the coordinator at " + what_.address +
                   " is of another team, or has lost decisions: this process goes on without it; end the pool on this " +
                   "machine to join the other team");

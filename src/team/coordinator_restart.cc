@@ -1,0 +1,107 @@
+// A coordinator that was started again, and members that have lost theirs (docs/protocols/team.md, "When the
+// coordinator fails"): the seats that are kept, the processes that are awaited, and the new ones that wait for that.
+#include <memory>
+#include <utility>
+
+#include "base/wire.h"
+#include "team/coordinator.h"
+#include "team/liveness.h"
+
+namespace farside::team {
+
+using net::FrameKind;
+
+// The team of the log. One that had not formed, or whose ranks were all lost, has no member to go on with.
+void Coordinator::take_over() {
+  if (!membership_.is_formed() || membership_.is_deserted()) return begin_anew();
+  is_unheard_ = true;
+  beats_until_reached_ = kBeatsUntilReached;
+  for (Rank rank = 0; rank < seats_.size(); ++rank) {
+    if (membership_.is_present(rank)) await(rank, kBeatsAfterRestart);
+  }
+}
+
+// The member is as it was, and lacks the changes since the epoch that it knows.
+Coordinator::Refusal Coordinator::keep_seat(PeerNumber number, Peer& peer, const net::Frame& frame) {
+  if (frame.kind != FrameKind::keep) return "it does not say which seat it had";
+  Decoder fields(frame.fields, "the claim of a seat");
+  const auto team = fields.number<std::uint64_t>();
+  const auto incarnation = fields.number<std::uint16_t>();
+  const auto epoch = fields.number<std::uint32_t>();
+  fields.expect_end();
+  const auto refuse_as = [&peer](FrameKind kind, std::string reason) -> Refusal {
+    peer.send_last(kind, reason);
+    return reason;
+  };
+  const SeatState& state = membership_.seat(peer.rank);
+  if (membership_.has_succeeded(team)) return refuse_as(FrameKind::refused, "the others took this process for dead");
+  if (!membership_.is_formed() || team != membership_.state().team)
+    return refuse_as(FrameKind::unknown, "it belongs to another team than this coordinator's");
+  if (epoch > membership_.state().epoch || incarnation > state.incarnation)
+    return refuse_as(FrameKind::unknown, "it knows of changes that this coordinator's log lacks");
+  if (!membership_.is_present(peer.rank) || incarnation != state.incarnation)
+    return refuse_as(FrameKind::refused, "the others took this process for dead");
+  const auto missed = membership_.notices_after(epoch);
+  if (!missed) return refuse_as(FrameKind::refused, "it has missed more changes than are known here");
+
+  Seat& seat = seats_[peer.rank];
+  hang_up(seat);
+  seat.holder = number;
+  seat.blob.reset();  // it gives it again
+  peer.keeps_seat = false;
+  peer.is_unconfirmed = true;
+  beats_until_reached_ = 0;
+  welcome(peer);
+  for (const Notice& notice : *missed) peer.send(notice.kind, std::make_shared<const std::string>(notice.fields));
+  if (std::exchange(is_unheard_, false)) admit_deferred();
+  keep_time();
+  return {};
+}
+
+// The process of `rank`, which is present, has lost this coordinator, or the one before, and may come back.
+void Coordinator::await(Rank rank, unsigned beats) {
+  Seat& seat = seats_[rank];
+  hang_up(seat);
+  seat.beats_to_wait = beats;
+  seat.blob.reset();
+  keep_time();
+}
+
+void Coordinator::report_dead(Rank rank) {
+  loop_.post([this, rank] {
+    if (is_awaited(rank)) unseat(rank, Loss::died);
+  });
+}
+
+bool Coordinator::is_any_awaited() const {
+  for (Rank rank = 0; rank < seats_.size(); ++rank) {
+    if (is_awaited(rank)) return true;
+  }
+  return false;
+}
+
+// Those that have not claimed their seats in time, counted from when any process has reached this host.
+void Coordinator::give_up_awaited() {
+  if (!is_any_awaited()) return;
+  if (beats_until_reached_ != 0 && --beats_until_reached_ != 0) return;
+  for (Rank rank = 0; rank < seats_.size(); ++rank) {
+    if (is_awaited(rank) && seats_[rank].beats_to_wait-- == 0) unseat(rank, Loss::evicted);
+  }
+  if (!is_any_awaited()) is_unheard_ = false;
+}
+
+// Those whose seats were perhaps another process's until now.
+void Coordinator::admit_deferred() {
+  loop_.post([this] {
+    for (auto& [number, peer] : peers_) {
+      if (!std::exchange(peer.is_deferred, false)) continue;
+      const Refusal refusal = admit(number, peer, *peer.introduction.claim());
+      if (!refusal) continue;
+      peer.send_last(FrameKind::refused, *refusal);
+      close(number);
+      log_refusal(*refusal);
+    }
+  });
+}
+
+}  // namespace farside::team
