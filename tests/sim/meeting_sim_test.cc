@@ -222,15 +222,29 @@ TEST(MeetingSim, KeepsItsPromisesUnderEverySeed) {
                 {"READ meeting", {Fault::target_died, Fault::link_cut}, "it is asked only after a loss", kRare}});
 }
 
+/// Members leave, some while others wait, and nothing else goes wrong: none may give up.
+MeetingScenario draw_leaving(std::uint64_t seed) {
+  MeetingScenario scenario = draw(seed);
+  scenario.leaves = true;
+  scenario.meetings = 1 + seed % 3;
+  scenario.network.detection = 10us;
+  scenario.network.slow_process = static_cast<std::uint32_t>(seed % scenario.members);
+  scenario.network.breaks_links = false;
+  scenario.disturbance = {.timeout = kTimeout};
+  return scenario;
+}
+
 /// The seed on which a broken rule is noticed, of the first five hundred; 0 when it is not.
-std::uint64_t caught(const comm::MeetingRules& rules) {
+std::uint64_t caught(const comm::MeetingRules& rules, MeetingScenario (*drawn)(std::uint64_t) = draw) {
   for (std::uint64_t seed = 1; seed <= 500; ++seed) {
-    MeetingScenario scenario = draw(seed);
+    MeetingScenario scenario = drawn(seed);
     scenario.rules = rules;
     if (MeetingRun(seed, scenario).run()) return seed;
   }
   return 0;
 }
+
+TEST(MeetingSim, NoMemberGivesUpBecauseOthersLeave) { EXPECT_EQ(caught({}, draw_leaving), 0u); }
 
 TEST(MeetingSimRules, CatchesAnArrivalAheadOfWhatWasWritten) {
   EXPECT_NE(caught({.flushes_before_arriving = false}), 0u);
@@ -252,7 +266,9 @@ TEST(MeetingSimRules, CatchesAnArrivalAheadOfTheContribution) {
 
 TEST(MeetingSimRules, CatchesAReleaseAheadOfTheResult) { EXPECT_NE(caught({.result_before_release = false}), 0u); }
 
-TEST(MeetingSimRules, CatchesAReleaseOfOthersAheadOfTheOwn) { EXPECT_NE(caught({.releases_itself_first = false}), 0u); }
+TEST(MeetingSimRules, CatchesAReleaseOfOthersAheadOfTheOwn) {
+  EXPECT_NE(caught({.releases_itself_first = false}, draw_leaving), 0u);
+}
 
 TEST(MeetingSimRules, CatchesAMemberThatLeftTakenForALoss) { EXPECT_NE(caught({.asks_after_a_loss = false}), 0u); }
 
