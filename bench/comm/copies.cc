@@ -15,6 +15,7 @@ constexpr std::array<std::uint64_t, 9> kSizes{8, 64, 512, 4 << 10, 16 << 10, 64 
 constexpr std::uint64_t kBulkBytes = 4096;      // from here on bandwidth says something
 constexpr std::uint64_t kMaxQuickBytes = 4096;  // bytes, in a quick run
 constexpr double kSignalOverCopy = 1 / 1.2;     // a copy with a signal is to take at most 1.2 times a plain one
+constexpr double kPutOverFloor = 1 / 1.15;      // a put is to take at most 1.15 times a WRITE and flush of the fabric
 
 /// The size, of those and between, at which half of the greatest bandwidth is reached.
 double half_bandwidth_bytes(std::span<const std::uint64_t> sizes, std::span<const double> times_ns) {
@@ -49,15 +50,17 @@ class CopyTable {
                                [this](std::span<const double> times) { return half_bandwidth_bytes(sizes_, times); }));
   }
 
-  /// At the smallest size, beside a plain copy.
-  void add_beside_copy(const std::string& operation) {
-    const TimingRace race = jobs_.race({{.who = Who::farside, .operation = operation, .amount = kSizes[0]},
-                                        {.who = Who::farside,
-                                         .operation = "put",
-                                         .amount = kSizes[0],
-                                         .name = "plain put",
-                                         .wanted = kSignalOverCopy}});
-    report_.add(race.p50(fmt::format("{} {} 8 B beside put", jobs_.fabric(), operation)));
+  /// Beside `baseline`, at one size.
+  void add_beside(const std::string& operation, const std::string& baseline, std::uint64_t bytes, double wanted) {
+    const TimingRace race = jobs_.race(
+        {{.who = Who::farside, .operation = operation, .amount = bytes},
+         {.who = Who::farside, .operation = baseline, .amount = bytes, .name = "plain " + baseline, .wanted = wanted}});
+    report_.add(race.p50(fmt::format("{} {} {} beside {}", jobs_.fabric(), operation, format_bytes(bytes), baseline)));
+  }
+
+  /// A put beside its floor.
+  void add_beside_floor() {
+    for (const std::uint64_t bytes : sizes_) add_beside("put", "write+flush", bytes, kPutOverFloor);
   }
 
  private:
@@ -72,7 +75,10 @@ void measure_copies(const Jobs& jobs, const Options& options, Report& report) {
   report.continue_table(jobs.fabric() + ": copies, latency and bandwidth (figure 5)");
   CopyTable table(jobs, options, report);
   for (const char* operation : {"put", "put+signal", "put+count", "get", "issue"}) table.add(operation);
-  for (const char* operation : {"put+signal", "put+count"}) table.add_beside_copy(operation);
+  for (const char* operation : {"put+signal", "put+count"}) {
+    table.add_beside(operation, "put", kSizes[0], kSignalOverCopy);
+  }
+  table.add_beside_floor();
   report.continue_table(jobs.fabric() + ": atomics");
   for (const char* operation : {"fetch_add", "fetch_add_double"}) {
     report.add(jobs.race(operation).p50(fmt::format("{} {}", jobs.fabric(), operation)));

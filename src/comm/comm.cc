@@ -1,6 +1,5 @@
 #include "farside/comm/comm.h"
 
-#include <atomic>
 #include <utility>
 #include <vector>
 
@@ -10,6 +9,7 @@
 #include "comm/carry.h"
 #include "comm/copies.h"
 #include "comm/service.h"
+#include "comm/traffic_counts.h"
 
 namespace farside::comm {
 
@@ -26,11 +26,17 @@ Ended finish(Channel& channel, Rank written, const Notice& notice, Deadline dead
   return give(channel, notice, deadline);
 }
 
-void check_length(RemoteSpan remote, LocalSpan local) {
-  if (remote.bytes == local.bytes()) [[likely]]
-    return;
+/// Transfers there are made by the caller.
+bool is_small_and_mapped(const RemoteSpan& span) { return span.bytes <= Comm::kInlineBytes && is_mapped(*span.region); }
+
+[[gnu::noinline]] void refuse_length(const RemoteSpan& remote, LocalSpan local) {
   throw UsageError({"copy", std::to_string(remote.bytes) + " bytes of region " + remote.region->name(),
                     "the buffer has " + std::to_string(local.bytes()), "give both the same length"});
+}
+
+void check_length(const RemoteSpan& remote, LocalSpan local) {
+  if (remote.bytes != local.bytes()) [[unlikely]]
+    refuse_length(remote, local);
 }
 
 }  // namespace
@@ -39,9 +45,20 @@ class Comm::Impl {
  public:
   explicit Impl(team::Team& of) : team(of), counts(of.size()), service(of) {}
 
-  void count(Rank rank, std::uint64_t bytes) {
-    counts[rank].operations.fetch_add(1, std::memory_order_relaxed);
-    counts[rank].bytes.fetch_add(bytes, std::memory_order_relaxed);
+  // Apart, so that what the caller makes itself has a small frame.
+  [[gnu::noinline]] Request issue(Channel& channel, Copy::Kind kind, const Part& part, const Notice& notice) {
+    return service.issue(channel, Copy{kind, {part}, notice});
+  }
+
+  /// Of an operation that the caller has made: a failure is told to those that wait for it.
+  [[gnu::noinline]] Request made_here(Channel& channel, const Ended& ended) {
+    if (ended.done()) [[likely]]
+      return {};
+    return service.issue(channel, [ended](Channel&, Deadline) { return std::optional(ended); });
+  }
+
+  [[gnu::noinline]] Request give_here(Channel& channel, Rank written, const Notice& notice) {
+    return made_here(channel, finish(channel, written, notice, Deadline{}));
   }
 
   /// Here and now where that costs little, else in the background.
@@ -50,38 +67,23 @@ class Comm::Impl {
     if (!at_once) return service.issue(channel, std::move(act));
     const std::optional<Ended> ended = act(channel, Deadline{});
     assert_that(ended.has_value(), "nothing waits of what is done here and now");
-    if (ended->done()) return {};
-    return service.issue(channel, [ended](Channel&, Deadline) { return ended; });
-  }
-
-  [[nodiscard]] bool small_and_near(std::uint64_t bytes, Rank a, Rank b) const {
-    return bytes <= kInlineBytes && team.fabric().reaches_by_memory(a) && team.fabric().reaches_by_memory(b);
+    return made_here(channel, *ended);
   }
 
   Request transfer(Channel& channel, Copy copy) {
-    bool near = true;
-    const auto note = [&](Rank rank) { near = near && team.fabric().reaches_by_memory(rank); };
     for (const Part& part : copy.parts) check_length(part.remote, part.local);
+    bool all_mapped = is_mapped(copy.notice);
     for (const Part& part : copy.parts) {
-      count(part.remote.region->peer(), part.remote.bytes);
-      note(part.remote.region->peer());
+      counts.add(part.remote.region->peer(), part.remote.bytes);
+      all_mapped = all_mapped && is_mapped(*part.remote.region);
     }
-    if (const std::optional<Rank> told = target_of(copy.notice)) note(*told);
-    if (!near || copy.bytes() > kInlineBytes) return service.issue(channel, std::move(copy));
-    return act(channel, true, [&](Channel& by, Deadline deadline) {
-      return make_copies(by, {&copy, 1}, [deadline] { return deadline; }).ended.front();
-    });
+    if (!all_mapped || copy.bytes() > kInlineBytes) return service.issue(channel, std::move(copy));
+    return made_here(channel, make_copies(channel, {&copy, 1}, [] { return Deadline{}; }).ended.front());
   }
 
-  /// The traffic to one rank; on a cache line of its own, since any thread counts.
-  struct alignas(64) Count {
-    std::atomic<std::uint64_t> operations = 0;
-    std::atomic<std::uint64_t> bytes = 0;
-  };
-
   team::Team& team;
-  std::vector<Count> counts;  ///< by rank
-  std::uint64_t names = 0;    ///< given out; by collective calls, so by one at a time
+  TrafficCounts counts;
+  std::uint64_t names = 0;  ///< given out; by collective calls, so by one at a time
   Service service;
 };
 
@@ -92,55 +94,55 @@ team::Team& Comm::team() const noexcept { return impl_->team; }
 
 std::string Comm::next_name(const std::string& what) { return what + " " + std::to_string(++impl_->names); }
 
-Request Comm::put(Channel& channel, RemoteSpan to, LocalSpan from, Notice notice) {
+Request Comm::put(Channel& channel, const RemoteSpan& to, LocalSpan from, const Notice& notice) {
   check_length(to, from);
   const Rank peer = to.region->peer();
-  impl_->count(peer, to.bytes);
-  if (!impl_->small_and_near(to.bytes, peer, target_of(notice).value_or(peer))) {
-    return impl_->service.issue(channel, Copy{Copy::Kind::put, {{to, from}}, notice});
+  impl_->counts.add(peer, to.bytes);
+  if (!is_small_and_mapped(to) || !is_mapped(notice)) {
+    return impl_->issue(channel, Copy::Kind::put, {to, from}, notice);
   }
-  return impl_->act(channel, true, [=](Channel& by, Deadline deadline) {
-    const Outcome written = by.write(to, from, deadline);
-    return written == Outcome::done ? finish(by, peer, notice, deadline) : ended_with(written, peer);
-  });
+  Outcome outcome = channel.write(to, from, Deadline{});
+  if (outcome == Outcome::done && std::holds_alternative<NoNotice>(notice)) {
+    outcome = channel.flush(peer, Deadline{});
+    if (outcome == Outcome::done) [[likely]]
+      return {};
+  }
+  if (outcome == Outcome::done) return impl_->give_here(channel, peer, notice);
+  return impl_->made_here(channel, ended_with(outcome, peer));
 }
 
-Request Comm::get(Channel& channel, LocalSpan into, RemoteSpan from) {
+Request Comm::get(Channel& channel, LocalSpan into, const RemoteSpan& from) {
   check_length(from, into);
   const Rank peer = from.region->peer();
-  impl_->count(peer, from.bytes);
-  if (!impl_->small_and_near(from.bytes, peer, peer)) {
-    return impl_->service.issue(channel, Copy{Copy::Kind::get, {{from, into}}, {}});
-  }
-  return impl_->act(channel, true,
-                    [=](Channel& by, Deadline deadline) { return ended_with(by.read(into, from, deadline), peer); });
+  impl_->counts.add(peer, from.bytes);
+  if (!is_small_and_mapped(from)) return impl_->issue(channel, Copy::Kind::get, {from, into}, {});
+  const Outcome read = channel.read(into, from, Deadline{});
+  return read == Outcome::done ? Request{} : impl_->made_here(channel, ended_with(read, peer));
 }
 
-Request Comm::copy(Channel& channel, RemoteSpan to, RemoteSpan from, Notice notice) {
+Request Comm::copy(Channel& channel, RemoteSpan to, RemoteSpan from, const Notice& notice) {
   if (to.bytes != from.bytes) {
     throw UsageError({"copy", std::to_string(from.bytes) + " bytes of region " + from.region->name(),
                       "its destination has " + std::to_string(to.bytes), "give both the same length"});
   }
   const Rank peer = to.region->peer();
-  impl_->count(from.region->peer(), from.bytes);
-  impl_->count(peer, to.bytes);
+  impl_->counts.add(from.region->peer(), from.bytes);
+  impl_->counts.add(peer, to.bytes);
   const NextDeadline next = [this] { return next_deadline(); };
   const auto act = [=](Channel& by, Deadline /*deadline*/) {
     const Ended carried = carry(by, {&to, 1}, from, next);
     return carried.done() ? finish(by, peer, notice, next()) : carried;
   };
-  const bool near = impl_->small_and_near(to.bytes, peer, from.region->peer());
-  return impl_->act(channel, near && impl_->small_and_near(0, peer, target_of(notice).value_or(peer)), act);
+  return impl_->act(channel, is_small_and_mapped(to) && is_small_and_mapped(from) && is_mapped(notice), act);
 }
 
-Request Comm::notify(Channel& channel, Notice notice) {
+Request Comm::notify(Channel& channel, const Notice& notice) {
   const auto act = [=](Channel& by, Deadline deadline) { return give(by, notice, deadline); };
-  const Rank self = impl_->team.rank();
-  impl_->count(target_of(notice).value_or(self), 8);
-  return impl_->act(channel, impl_->small_and_near(0, self, target_of(notice).value_or(self)), act);
+  impl_->counts.add(target_of(notice).value_or(impl_->team.rank()), 8);
+  return impl_->act(channel, is_mapped(notice), act);
 }
 
-Request Comm::put(Channel& channel, std::vector<Part> parts, Notice notice) {
+Request Comm::put(Channel& channel, std::vector<Part> parts, const Notice& notice) {
   return impl_->transfer(channel, {Copy::Kind::put, std::move(parts), notice});
 }
 
@@ -150,7 +152,7 @@ Request Comm::get(Channel& channel, std::vector<Part> parts) {
 
 Old<std::uint64_t> Comm::fetch_add_bits(Channel& channel, RemoteWord<AtomicWord> word, std::uint64_t addend,
                                         Deadline deadline) {
-  impl_->count(word.region->peer(), 8);
+  impl_->counts.add(word.region->peer(), 8);
   const Fetched old = channel.fetch_add(word, addend, deadline);
   return {ended_with(old.outcome, word.region->peer()), old.value};
 }
@@ -159,7 +161,7 @@ Old<std::uint64_t> Comm::fetch_update_bits(Channel& channel, RemoteWord<AtomicWo
                                            const std::function<std::uint64_t(std::uint64_t)>& update,
                                            Deadline deadline) {
   const Rank peer = word.region->peer();
-  impl_->count(peer, 8);
+  impl_->counts.add(peer, 8);
   Fetched seen = channel.load(word, deadline);
   while (seen.done()) {
     const Fetched found = channel.compare_swap(word, seen.value, update(seen.value), deadline);
@@ -171,19 +173,18 @@ Old<std::uint64_t> Comm::fetch_update_bits(Channel& channel, RemoteWord<AtomicWo
 }
 
 Traffic Comm::traffic(Rank rank) const {
-  if (rank >= impl_->counts.size()) {
+  if (rank >= impl_->counts.ranks()) {
     throw UsageError({"look at the traffic with", "rank " + std::to_string(rank),
-                      "there are " + std::to_string(impl_->counts.size()) + " ranks", ""});
+                      "there are " + std::to_string(impl_->counts.ranks()) + " ranks", ""});
   }
-  const Impl::Count& count = impl_->counts[rank];
-  return {count.operations.load(std::memory_order_relaxed), count.bytes.load(std::memory_order_relaxed)};
+  return impl_->counts.of(rank);
 }
 
 Request Comm::issued(const Request& since) const { return {since.last + 1, impl_->service.issued()}; }
 
 bool Comm::finished(const Request& request) const { return impl_->service.finished(request); }
 
-Ended Comm::wait(Channel& channel, const Request& request, Deadline deadline) const {
+Ended Comm::wait_unfinished(Channel& channel, const Request& request, Deadline deadline) const {
   return impl_->service.wait(channel, request, deadline);
 }
 

@@ -34,6 +34,15 @@ struct [[nodiscard]] Made {
   std::set<team::Rank> silent;  ///< the ranks that did not answer in time
 };
 
+/// What is mapped stays so, also when its owner is lost: then operations on it fail at once.
+[[nodiscard]] inline bool is_mapped(const RemoteRegion& region) { return region.mapped() != nullptr; }
+/// The word that it sets is, if it sets one.
+[[nodiscard]] inline bool is_mapped(const Notice& notice) {
+  if (const auto* const set = std::get_if<SetWord>(&notice)) return is_mapped(*set->word.region);
+  if (const auto* const add = std::get_if<AddToWord>(&notice)) return is_mapped(*add->word.region);
+  return true;
+}
+
 /// All of them at once, with one deadline, and after each rank that did not answer by then with another one. One that
 /// fails takes those to the same rank with it.
 Made make_copies(Channel& channel, std::span<const Copy> copies, const NextDeadline& next);

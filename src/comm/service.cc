@@ -18,7 +18,30 @@ constexpr std::uint64_t kFinished = 0;
 constexpr std::size_t kCopiesAtOnce = 64;
 constexpr std::uint64_t kBytesAtOnce = 1U << 20U;  // so that the notice of a small one does not wait for a large one
 
+// The thread that waits for it makes it about as soon as another thread could be woken.
+bool is_short_and_mapped(const Copy& copy) {
+  return copy.bytes() <= kPieceBytes && is_mapped(copy.notice) &&
+         std::ranges::all_of(copy.parts, [](const Part& part) { return is_mapped(*part.remote.region); });
+}
+
 }  // namespace
+
+class Service::Working {
+ public:
+  explicit Working(Service& service) REQUIRES(service.mutex_) : service_(service) {
+    assert_that(!service.is_worked_, "one thread at a time is the worker");
+    service.is_worked_ = true;
+  }
+  ~Working() {
+    const MutexLock lock(service_.mutex_);
+    service_.is_worked_ = false;
+  }
+  Working(const Working&) = delete;
+  Working& operator=(const Working&) = delete;
+
+ private:
+  Service& service_;
+};
 
 Service::Service(team::Team& team)
     : team_(team),
@@ -59,9 +82,10 @@ bool Service::idle() const { return finished_ >= issued_; }
 
 bool Service::finished(const Request& request) const { return request.none() || finished_ >= request.last; }
 
-Ended Service::wait(Channel& channel, const Request& request, Deadline deadline) const {
+Ended Service::wait(Channel& channel, const Request& request, Deadline deadline) {
   if (request.none()) return {};
   if (is_this_thread() && !finished(request)) refuse_wait("operations in the background");
+  while (!finished(request) && team_.fabric().now() < deadline.at && do_own(channel, request.last)) continue;
   const auto is_finished = [last = request.last](std::uint64_t finished) { return finished >= last; };
   const Outcome waited = channel.wait_until(results_->local(), finished_word(), is_finished, deadline);
   if (waited != Outcome::done) return {waited, {}};
@@ -102,7 +126,6 @@ void Service::serve_once(Channel& channel) {
   const std::uint64_t heard = bell.load();  // before anything is looked for: what comes later rings again
   do_on_ring(channel);
   if (do_next(channel)) return;  // a call that came meanwhile is served before the next task
-  tell(channel);
   // A time-out is one more reason to look.
   (void)channel.wait_until(
       bells_->local(), bell, [heard](std::uint64_t now) { return now != heard; },
@@ -121,29 +144,57 @@ void Service::do_on_ring(Channel& channel) {
   }
 }
 
-// False when there is nothing to do, or the next task waits.
+// False when there is nothing to do, the next task waits, or a waiter is at work, which rings when it leaves something.
 bool Service::do_next(Channel& channel) {
+  std::optional<Working> working;
   std::vector<Copy> copies;
   Issued* task = nullptr;
   {
     const MutexLock lock(mutex_);
-    found_nothing_ = tasks_.empty();
-    if (found_nothing_) return false;
-    copies = take_copies();
-    if (copies.empty()) task = &tasks_.front();  // others only add behind it
+    found_nothing_ = tasks_.empty() || is_worked_;
+    if (is_worked_) return false;
+    working.emplace(*this);
+    copies = take_copies(issued_, [](const Copy&) { return true; });
+    if (copies.empty() && !tasks_.empty()) task = &tasks_.front();  // others only add behind it
     assert_that(task == nullptr || std::holds_alternative<Comm::Task>(task->work), "a copy that is next is taken");
   }
-  if (task == nullptr) {
-    do_copies(channel, copies);
-    return true;
-  }
-  if (!task->deadline) task->deadline = next_deadline();
+  const bool is_done = task != nullptr ? do_task(channel, *task) : !copies.empty();
+  if (!copies.empty()) do_copies(channel, copies);
+  if (!is_done) tell(channel);
+  return is_done;
+}
+
+// False when it waits.
+bool Service::do_task(Channel& channel, Issued& task) {
+  if (!task.deadline) task.deadline = next_deadline();
   std::optional<Ended> ended;
-  const std::exception_ptr error =
-      thrown_by([&] { ended = std::get<Comm::Task>(task->work)(channel, *task->deadline); });
+  const std::exception_ptr error = thrown_by([&] { ended = std::get<Comm::Task>(task.work)(channel, *task.deadline); });
   if (!ended && error == nullptr) return false;
   remove_first();
   error == nullptr ? note_ends(channel, {&*ended, 1}) : note_thrown(channel, 1, error);
+  return true;
+}
+
+bool Service::do_own(Channel& channel, std::uint64_t last) {
+  {
+    std::optional<Working> working;
+    std::vector<Copy> copies;
+    {
+      const MutexLock lock(mutex_);
+      if (is_worked_) return false;
+      copies = take_copies(last, is_short_and_mapped);
+      if (copies.empty()) return false;
+      working.emplace(*this);
+    }
+    do_copies(channel, copies);
+  }
+  bool leaves_some = false;
+  {
+    const MutexLock lock(mutex_);
+    leaves_some = !tasks_.empty();
+    if (leaves_some) found_nothing_ = false;
+  }
+  if (leaves_some) (void)ring(channel, team_.rank(), team_.fabric().in(comm::time_limits::kNap));
   return true;
 }
 
@@ -185,14 +236,15 @@ Deadline Service::next_deadline() const {
 }
 
 // Those that are next: none of them is given up, or all are.
-std::vector<Copy> Service::take_copies() {
+template <class MayTake>
+std::vector<Copy> Service::take_copies(std::uint64_t last, MayTake may_take) {
   std::vector<Copy> copies;
   copies.reserve(std::min(kCopiesAtOnce, tasks_.size()));  // here alone it may throw: nothing was taken
   std::uint64_t bytes = 0;
   bool all_given_up = false;
   while (!tasks_.empty() && copies.size() < kCopiesAtOnce) {
     auto* const copy = std::get_if<Copy>(&tasks_.front().work);
-    if (copy == nullptr) break;
+    if (copy == nullptr || finished_ + copies.size() >= last || !may_take(*copy)) break;
     const bool given_up = is_given_up(*copy, copies.size());
     if (!copies.empty() && given_up != all_given_up) break;
     all_given_up = given_up;

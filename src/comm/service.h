@@ -4,6 +4,9 @@
 // done one after another, in the order of issue; `finished` is the number of the last one. A task that waits for other
 // processes is called again after each ring.
 //
+// A thread that waits for copies which are next makes them itself, when they are of mapped memory: to wake the service
+// thread takes longer than most of them. So one thread at a time is the *worker*: the service thread, or a waiter.
+//
 // Guarantee: an exception of a task ends that task alone: each wait for it throws it. One of on_ring's work has no wait
 // that could throw it: it is logged, and the work is called again after the next ring.
 //
@@ -48,7 +51,7 @@ class Service {
   [[nodiscard]] bool idle() const;
   [[nodiscard]] bool finished(const Request& request) const;
   /// Throws UsageError when the thread itself would wait.
-  [[nodiscard]] Ended wait(Channel& channel, const Request& request, Deadline deadline) const;
+  [[nodiscard]] Ended wait(Channel& channel, const Request& request, Deadline deadline);
   [[nodiscard]] bool is_this_thread() const { return thread_.get_id() == std::this_thread::get_id(); }
   [[noreturn]] static void refuse_wait(const char* for_what);
 
@@ -64,12 +67,21 @@ class Service {
     std::optional<Deadline> deadline{};  ///< since it was begun
   };
 
+  /// The calling thread is the worker as long as it lives.
+  class Working;
+
   void serve(const std::stop_token& stop);
   /// Looks for work once; sleeps until the next ring when there was none.
   void serve_once(Channel& channel);
   void do_on_ring(Channel& channel);
   bool do_next(Channel& channel);
-  [[nodiscard]] std::vector<Copy> take_copies() REQUIRES(mutex_);
+  bool do_task(Channel& channel, Issued& task);
+  /// The copies that are next, of the operations up to `last`; those that `may_take` refuses end them.
+  template <class MayTake>
+  [[nodiscard]] std::vector<Copy> take_copies(std::uint64_t last, MayTake may_take) REQUIRES(mutex_);
+  /// Makes copies that are next, up to `last`, if they are short, of mapped memory, and no thread is the worker. False:
+  /// there are none.
+  bool do_own(Channel& channel, std::uint64_t last);
   void do_copies(Channel& channel, std::span<const Copy> copies);
   [[nodiscard]] Made make(Channel& channel, std::span<const Copy> copies) const;
   /// Whether it would wait for a rank that a copy issued before it has waited for; it is the next but `ahead`.
@@ -89,9 +101,10 @@ class Service {
   mutable Mutex mutex_;
   std::deque<Issued> tasks_ GUARDED_BY(mutex_);
   bool found_nothing_ GUARDED_BY(mutex_) = true;  ///< the thread, when it looked for tasks last: it may sleep
+  bool is_worked_ GUARDED_BY(mutex_) = false;     ///< a thread is the worker
   std::atomic<std::uint64_t> issued_ = 0;         ///< written under mutex_
   std::atomic<std::uint64_t> finished_ = 0;       ///< the same; as the word says, or is about to
-  std::uint64_t told_ = 0;                        ///< to the waiting threads; the service thread's own
+  std::uint64_t told_ = 0;                        ///< to the waiting threads; the worker's own
   std::map<team::Rank, std::uint64_t> given_up_;  ///< the same; the last operation that a silent rank takes with it
   Failures failures_ GUARDED_BY(mutex_);
   std::vector<std::function<void(Channel&)>> on_ring_ GUARDED_BY(mutex_);

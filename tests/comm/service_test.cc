@@ -1,5 +1,7 @@
 // What the service thread survives, and what it refuses to wait for.
+#include <atomic>
 #include <future>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -127,6 +129,110 @@ TEST(ServiceThread, GoesOnAfterAnOperatorThatThrows) {
     }
     const comm::Request task = seat.comm.in_background(*seat.channel, [](Channel&, Deadline) { return comm::Ended{}; });
     EXPECT_TRUE(seat.comm.wait(*seat.channel, task, seat.patience()).done());
+    me.barrier();
+  });
+  fleet.expect_success();
+}
+
+/// Work on a ring that the service thread does not return from until it is opened.
+class Block {
+ public:
+  explicit Block(Seat& seat) : seat_(seat) {
+    seat_.comm.on_ring([this](Channel&) {
+      entered_ = true;
+      EXPECT_TRUE(eventually([this] { return opened_.load(); }));
+    });
+    EXPECT_TRUE(eventually([this] { return entered_.load(); }));
+  }
+  void open() { opened_ = true; }
+
+ private:
+  Seat& seat_;
+  std::atomic<bool> entered_ = false;
+  std::atomic<bool> opened_ = false;
+};
+
+// Large ones, which are handed over. It takes no more than it waits for, and the service thread does the rest.
+TEST(AWaiter, MakesCopiesOfMappedMemoryItself) {
+  Fleet fleet(2, [](Member& me) {
+    constexpr std::uint64_t kBytes = comm::Comm::kInlineBytes + 8;
+    std::optional<Block> block;  // its work is called as long as the Comm lives
+    Seat seat(me);
+    const auto memory = seat.team.allocate("copied", 3 * kBytes);
+    if (me.index() == 0 && seat.team.fabric().reaches_by_memory(1)) {
+      std::vector<std::byte> bytes(kBytes, std::byte{7});
+      const auto put = [&](std::uint64_t place) {
+        return seat.comm.put(*seat.channel, memory->of(1).span(place * kBytes, kBytes),
+                             LocalSpan(bytes.data(), bytes.size()));
+      };
+      block.emplace(seat);
+      const comm::Request first = put(0);
+      const comm::Request second = put(1);
+      const comm::Request third = put(2);
+      EXPECT_TRUE(seat.comm.wait(*seat.channel, second, seat.patience()).done());
+      EXPECT_TRUE(seat.comm.finished(first));
+      EXPECT_FALSE(seat.comm.finished(third));
+      block->open();
+      EXPECT_TRUE(eventually([&] { return seat.comm.finished(third); })) << "the service thread was not woken";
+      std::vector<std::byte> seen(3 * kBytes);
+      EXPECT_EQ(
+          seat.channel->read(LocalSpan(seen.data(), seen.size()), memory->of(1).span(0, seen.size()), seat.patience()),
+          Outcome::done);
+      EXPECT_EQ(seen, std::vector<std::byte>(3 * kBytes, std::byte{7}));
+    }
+    me.barrier();
+  });
+  fleet.expect_success();
+}
+
+// They are made in the order of issue, and what stands before them may wait for others.
+TEST(AWaiter, LeavesTasksToTheServiceThread) {
+  Fleet fleet(2, [](Member& me) {
+    Seat seat(me);
+    constexpr std::uint64_t kBytes = comm::Comm::kInlineBytes + 8;
+    const auto memory = seat.team.allocate("copied", kBytes);
+    std::vector<std::byte> bytes(kBytes);
+    Gate gate;
+    (void)gate.close(seat);
+    const comm::Request put =
+        seat.comm.put(*seat.channel, memory->of(1 - me.index()).span(0, kBytes), LocalSpan(bytes.data(), bytes.size()));
+    EXPECT_EQ(seat.comm.wait(*seat.channel, put, seat.team.fabric().in(std::chrono::milliseconds(20))).outcome,
+              Outcome::timed_out);
+    EXPECT_FALSE(seat.comm.finished(put));
+    gate.open();
+    EXPECT_TRUE(seat.comm.wait(*seat.channel, put, seat.patience()).done());
+    me.barrier();
+  });
+  fleet.expect_success();
+}
+
+// Each takes what it finds; each operation is done once, and each wait hears of its own.
+TEST(AWaiter, SharesTheQueueWithOthers) {
+  Fleet fleet(2, [](Member& me) {
+    Seat seat(me);
+    constexpr std::uint64_t kBytes = comm::Comm::kInlineBytes + 8;
+    constexpr unsigned kThreads = 4;
+    constexpr unsigned kRounds = 50;
+    const auto memory = seat.team.allocate("copied", 64 + kThreads * kBytes);
+    std::vector<std::jthread> threads;
+    for (unsigned thread = 0; thread < kThreads; ++thread) {
+      threads.emplace_back([&, thread] {
+        const auto channel = seat.comm.open_channel();
+        std::vector<std::byte> bytes(kBytes, std::byte{static_cast<unsigned char>(thread)});
+        const RemoteRegion& target = memory->of(1 - me.index());
+        for (unsigned round = 0; round < kRounds; ++round) {
+          const comm::Request put =
+              seat.comm.put(*channel, target.span(64 + thread * kBytes, kBytes), LocalSpan(bytes.data(), bytes.size()),
+                            comm::AddToWord{target.word<AtomicWord>(0), 1});
+          EXPECT_TRUE(seat.comm.wait(*channel, put, seat.patience()).done());
+        }
+      });
+    }
+    threads.clear();
+    me.barrier();
+    EXPECT_EQ(memory->local().word<AtomicWord>(0).load(), kThreads * kRounds);
+    EXPECT_EQ(seat.comm.traffic(1 - me.index()).operations, kThreads * kRounds) << "of threads that have ended";
+    EXPECT_EQ(seat.comm.traffic(1 - me.index()).bytes, kThreads * kRounds * kBytes);
     me.barrier();
   });
   fleet.expect_success();

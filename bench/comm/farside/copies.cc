@@ -30,6 +30,16 @@ void Copies::issue(std::uint64_t bytes, std::uint64_t rounds, NoticeOfRound noti
   check(seat_.comm.wait(*seat_.channel, seat_.comm.issued(), seat_.patience()), "issue");
 }
 
+// The floor of a put: the same by the fabric, without comm.
+void Copies::write_and_flush(std::uint64_t bytes, std::uint64_t rounds) {
+  const Deadline deadline = seat_.patience();
+  const LocalSpan from(seat_.source.data(), bytes);
+  for (; rounds != 0; --rounds) {
+    check(comm::ended_with(seat_.channel->write(target(bytes), from, deadline), 1), "write");
+    check(comm::ended_with(seat_.channel->flush(1, deadline), 1), "flush");
+  }
+}
+
 template <class T>
 void Copies::fetch_add(std::uint64_t rounds) {
   const Deadline deadline = seat_.patience();
@@ -46,6 +56,7 @@ void Copies::offer(Work& work) {
   work.alone("issue", [this, nothing](std::uint64_t bytes, std::uint64_t rounds) { issue(bytes, rounds, nothing); });
   work.alone("issue+count", [this, add](std::uint64_t bytes, std::uint64_t rounds) { issue(bytes, rounds, add); });
   work.alone("get", [this](std::uint64_t bytes, std::uint64_t rounds) { get(bytes, rounds); });
+  work.alone("write+flush", [this](std::uint64_t bytes, std::uint64_t rounds) { write_and_flush(bytes, rounds); });
   work.alone("fetch_add", [this](std::uint64_t, std::uint64_t rounds) { fetch_add<std::uint64_t>(rounds); });
   work.alone("fetch_add_double", [this](std::uint64_t, std::uint64_t rounds) { fetch_add<double>(rounds); });
 }

@@ -19,6 +19,7 @@ class Copies {
   template <class NoticeOfRound>
   void issue(std::uint64_t bytes, std::uint64_t rounds, NoticeOfRound notice);
   void get(std::uint64_t bytes, std::uint64_t rounds);
+  void write_and_flush(std::uint64_t bytes, std::uint64_t rounds);
   template <class T>
   void fetch_add(std::uint64_t rounds);
 

@@ -116,14 +116,14 @@ class Comm {
   // Copies. Order between them there is none; a notice follows the bytes it belongs to. UsageError is thrown where the
   // two sides have different lengths; then nothing was issued.
 
-  Request put(Channel& channel, RemoteSpan to, LocalSpan from, Notice notice = {});
-  Request get(Channel& channel, LocalSpan into, RemoteSpan from);
+  Request put(Channel& channel, const RemoteSpan& to, LocalSpan from, const Notice& notice = {});
+  Request get(Channel& channel, LocalSpan into, const RemoteSpan& from);
   /// All parts are under way at once; the notice follows the last of them. They may be of several ranks.
-  Request put(Channel& channel, std::vector<Part> parts, Notice notice = {});
+  Request put(Channel& channel, std::vector<Part> parts, const Notice& notice = {});
   Request get(Channel& channel, std::vector<Part> parts);
   /// Between any two ranks, with no part in it of their programs: this process reads and writes.
-  Request copy(Channel& channel, RemoteSpan to, RemoteSpan from, Notice notice = {});
-  Request notify(Channel& channel, Notice notice);
+  Request copy(Channel& channel, RemoteSpan to, RemoteSpan from, const Notice& notice = {});
+  Request notify(Channel& channel, const Notice& notice);
 
   // Atomics, awaited.
 
@@ -162,7 +162,9 @@ class Comm {
   /// succeeded within it reads as failed as well, like the first of it. No failure ever reads as done.)
   /// A Task that threw has failed as well, and each wait for it throws the same.
   /// Throws UsageError on the service thread when `request` has not finished: that thread would wait for itself.
-  [[nodiscard]] Ended wait(Channel& channel, const Request& request, Deadline deadline) const;
+  [[nodiscard]] Ended wait(Channel& channel, const Request& request, Deadline deadline) const {
+    return request.none() ? Ended{} : wait_unfinished(channel, request, deadline);
+  }
 
   // For primitives that are built on this.
 
@@ -196,6 +198,7 @@ class Comm {
                                     Deadline deadline);
   Old<std::uint64_t> fetch_update_bits(Channel& channel, RemoteWord<AtomicWord> word,
                                        const std::function<std::uint64_t(std::uint64_t)>& update, Deadline deadline);
+  [[nodiscard]] Ended wait_unfinished(Channel& channel, const Request& request, Deadline deadline) const;
   template <class T>
   static Old<T> as(const Old<std::uint64_t>& bits) {
     return {bits.ended, std::bit_cast<T>(bits.value)};

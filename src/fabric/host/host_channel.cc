@@ -55,7 +55,10 @@ void HostChannel::post(const Operation& operation, Completion& completion) {
     return;
   }
   if (operation.kind == Operation::Kind::write) {
-    note_write(operation.region->peer(), access);  // so that flush finds out whether the peer was lost meanwhile
+    // So that flush finds out whether the peer was lost meanwhile.
+    const PeerId peer = operation.region->peer();
+    const bool is_noted = peer < unflushed_.size() && unflushed_[peer].word == access.life();
+    if (!is_noted) note_first_write(peer, access);
     return transfer(operation.region->mapped() + operation.offset, operation.local, operation.bytes);
   }
   fetch_direct(operation);
@@ -82,12 +85,9 @@ void HostChannel::fetch_direct(const Operation& operation) {
   }
 }
 
-void HostChannel::note_write(PeerId peer, const DirectAccess& access) {
-  if (peer >= unflushed_.size()) [[unlikely]]
-    unflushed_.resize(peer + 1);
+void HostChannel::note_first_write(PeerId peer, const DirectAccess& access) {
+  if (peer >= unflushed_.size()) unflushed_.resize(peer + 1);
   Unflushed& unflushed = unflushed_[peer];
-  if (unflushed.word == access.life()) [[likely]]
-    return;
   unflushed = unflushed.word == 0
                   ? Unflushed{access.life(), unflushed.lost, unflushed.fence_told, unflushed.signal_told}
                   : Unflushed{.word = access.life(), .lost = true};

@@ -45,8 +45,8 @@ class HostChannel final : public Channel {
     bool signal_told = false;
   };
 
-  /// Notes that a life of a peer was written to and not flushed.
-  void note_write(PeerId peer, const DirectAccess& access);
+  /// Notes that a life of a peer was written to and not flushed. Requires: that is not noted.
+  [[gnu::noinline]] void note_first_write(PeerId peer, const DirectAccess& access);
   [[nodiscard]] bool has_written(PeerId peer) const {
     return peer < unflushed_.size() && (unflushed_[peer].word != 0 || unflushed_[peer].lost);
   }
