@@ -74,8 +74,9 @@ class Comm::Impl {
     for (const Part& part : copy.parts) check_length(part.remote, part.local);
     bool all_mapped = is_mapped(copy.notice);
     for (const Part& part : copy.parts) {
-      counts.add(part.remote.region->peer(), part.remote.bytes);
-      all_mapped = all_mapped && is_mapped(*part.remote.region);
+      const Rank peer = part.remote.region->peer();
+      counts.add(peer, part.remote.bytes);
+      all_mapped = all_mapped && is_mapped(*part.remote.region) && team.fabric().reaches_by_memory(peer);
     }
     if (!all_mapped || copy.bytes() > kInlineBytes) return service.issue(channel, std::move(copy));
     return made_here(channel, make_copies(channel, {&copy, 1}, [] { return Deadline{}; }).ended.front());

@@ -18,11 +18,8 @@ constexpr std::uint64_t kFinished = 0;
 constexpr std::size_t kCopiesAtOnce = 64;
 constexpr std::uint64_t kBytesAtOnce = 1U << 20U;  // so that the notice of a small one does not wait for a large one
 
-// The thread that waits for it makes it about as soon as another thread could be woken.
-bool is_short_and_mapped(const Copy& copy) {
-  return copy.bytes() <= kPieceBytes && is_mapped(copy.notice) &&
-         std::ranges::all_of(copy.parts, [](const Part& part) { return is_mapped(*part.remote.region); });
-}
+// So that a waiter ends soon after its deadline, and the queue's lock is free again.
+constexpr std::size_t kMaxPartsOfAWaiter = 1024;
 
 }  // namespace
 
@@ -86,9 +83,11 @@ Ended Service::wait(Channel& channel, const Request& request, Deadline deadline)
   if (request.none()) return {};
   if (is_this_thread() && !finished(request)) refuse_wait("operations in the background");
   while (!finished(request) && team_.fabric().now() < deadline.at && do_own(channel, request.last)) continue;
-  const auto is_finished = [last = request.last](std::uint64_t finished) { return finished >= last; };
-  const Outcome waited = channel.wait_until(results_->local(), finished_word(), is_finished, deadline);
-  if (waited != Outcome::done) return {waited, {}};
+  if (!finished(request)) {
+    const auto is_finished = [last = request.last](std::uint64_t finished) { return finished >= last; };
+    const Outcome waited = channel.wait_until(results_->local(), finished_word(), is_finished, deadline);
+    if (waited != Outcome::done) return {waited, {}};
+  }
   const MutexLock lock(mutex_);
   return failures_.first_of(request);
 }
@@ -160,7 +159,7 @@ bool Service::do_next(Channel& channel) {
   }
   const bool is_done = task != nullptr ? do_task(channel, *task) : !copies.empty();
   if (!copies.empty()) do_copies(channel, copies);
-  if (!is_done) tell(channel);
+  tell(channel);
   return is_done;
 }
 
@@ -171,10 +170,20 @@ bool Service::do_task(Channel& channel, Issued& task) {
   const std::exception_ptr error = thrown_by([&] { ended = std::get<Comm::Task>(task.work)(channel, *task.deadline); });
   if (!ended && error == nullptr) return false;
   remove_first();
-  error == nullptr ? note_ends(channel, {&*ended, 1}) : note_thrown(channel, 1, error);
+  error == nullptr ? note_ends({&*ended, 1}) : note_thrown(1, error);
   return true;
 }
 
+// Of mapped memory of peers that are reached by it: nothing of them waits.
+bool Service::is_for_a_waiter(const Copy& copy) const {
+  if (copy.parts.size() > kMaxPartsOfAWaiter || copy.bytes() > kPieceBytes || !is_mapped(copy.notice)) return false;
+  return std::ranges::all_of(copy.parts, [this](const Part& part) {
+    return is_mapped(*part.remote.region) && team_.fabric().reaches_by_memory(peer_of(part));
+  });
+}
+
+// By a channel of their own: a flush of the caller's would take up what became of its other writes. The caller's tells
+// the waiters.
 bool Service::do_own(Channel& channel, std::uint64_t last) {
   {
     std::optional<Working> working;
@@ -182,11 +191,12 @@ bool Service::do_own(Channel& channel, std::uint64_t last) {
     {
       const MutexLock lock(mutex_);
       if (is_worked_) return false;
-      copies = take_copies(last, is_short_and_mapped);
+      copies = take_copies(last, [this](const Copy& copy) { return is_for_a_waiter(copy); });
       if (copies.empty()) return false;
       working.emplace(*this);
     }
-    do_copies(channel, copies);
+    do_copies(*team_.fabric().open_channel(), copies);
+    tell(channel);
   }
   bool leaves_some = false;
   {
@@ -207,7 +217,7 @@ void Service::do_copies(Channel& channel, std::span<const Copy> copies) {
     assert_that(made.ended.size() == copies.size(), "each copy has ended in some way");
     for (const team::Rank rank : made.silent) given_up_[rank] = issued_;
   });
-  error == nullptr ? note_ends(channel, made.ended) : note_thrown(channel, copies.size(), error);
+  error == nullptr ? note_ends(made.ended) : note_thrown(copies.size(), error);
 }
 
 Made Service::make(Channel& channel, std::span<const Copy> copies) const {
@@ -259,31 +269,25 @@ std::vector<Copy> Service::take_copies(std::uint64_t last, MayTake may_take) {
 void Service::remove_first() {
   Issued over;  // goes when the mutex is free again: it may own much
   const MutexLock lock(mutex_);
-  assert_that(!tasks_.empty(), "only the service thread takes tasks away");
+  assert_that(!tasks_.empty(), "only the worker takes tasks away");
   over = std::move(tasks_.front());
   tasks_.pop_front();
 }
 
-void Service::note_ends(Channel& channel, std::span<const Ended> ends) {
-  {
-    const MutexLock lock(mutex_);
-    for (const Ended& ended : ends) {
-      if (!ended.done()) failures_.add(finished_ + 1, ended);  // before it has finished
-      ++finished_;
-    }
+void Service::note_ends(std::span<const Ended> ends) {
+  const MutexLock lock(mutex_);
+  for (const Ended& ended : ends) {
+    if (!ended.done()) failures_.add(finished_ + 1, ended);  // before it has finished
+    ++finished_;
   }
-  tell(channel);
 }
 
-void Service::note_thrown(Channel& channel, std::size_t count, const std::exception_ptr& error) {
-  {
-    const MutexLock lock(mutex_);
-    for (std::size_t each = 0; each < count; ++each) {
-      failures_.add_thrown(finished_ + 1, error);
-      ++finished_;
-    }
+void Service::note_thrown(std::size_t count, const std::exception_ptr& error) {
+  const MutexLock lock(mutex_);
+  for (std::size_t each = 0; each < count; ++each) {
+    failures_.add_thrown(finished_ + 1, error);
+    ++finished_;
   }
-  tell(channel);
 }
 
 // A process that reaches itself through a network first needs a connection. A number that does not get through is told

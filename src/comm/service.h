@@ -11,7 +11,7 @@
 // that could throw it: it is logged, and the work is called again after the next ring.
 //
 //   bell       AtomicWord    how often it was rung
-//   finished   ControlWord   written by the service thread alone
+//   finished   ControlWord   written by the worker alone
 #pragma once
 
 #include <atomic>
@@ -79,17 +79,18 @@ class Service {
   /// The copies that are next, of the operations up to `last`; those that `may_take` refuses end them.
   template <class MayTake>
   [[nodiscard]] std::vector<Copy> take_copies(std::uint64_t last, MayTake may_take) REQUIRES(mutex_);
-  /// Makes copies that are next, up to `last`, if they are short, of mapped memory, and no thread is the worker. False:
-  /// there are none.
+  [[nodiscard]] bool is_for_a_waiter(const Copy& copy) const;
+  /// Makes copies that are next, up to `last`, if they are for a waiter, and no thread is the worker. False: there are
+  /// none.
   bool do_own(Channel& channel, std::uint64_t last);
   void do_copies(Channel& channel, std::span<const Copy> copies);
   [[nodiscard]] Made make(Channel& channel, std::span<const Copy> copies) const;
   /// Whether it would wait for a rank that a copy issued before it has waited for; it is the next but `ahead`.
   [[nodiscard]] bool is_given_up(const Copy& copy, std::size_t ahead) const;
   void remove_first();
-  void note_ends(Channel& channel, std::span<const Ended> ends);
+  void note_ends(std::span<const Ended> ends);
   /// The next `count` operations have thrown.
-  void note_thrown(Channel& channel, std::size_t count, const std::exception_ptr& error);
+  void note_thrown(std::size_t count, const std::exception_ptr& error);
   void tell(Channel& channel);
   [[nodiscard]] LocalWord<ControlWord> finished_word() const;
 

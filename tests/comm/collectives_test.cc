@@ -111,6 +111,145 @@ TEST_P(Collective, AllGatherOrdersTheValuesByRank) {
   fleet.expect_success();
 }
 
+TEST_P(Collective, BroadcastGivesAllWhatTheRootHas) {
+  Fleet fleet(GetParam().members, [](Member& me) {
+    Seat seat(me);
+    Collectives group(seat.comm);
+    for (Rank root = 0; root < std::min(me.count(), 3U); ++root) {
+      std::vector<std::uint16_t> values = values_of<std::uint16_t>(me.index(), GetParam().elements, root);
+      ASSERT_TRUE(group.broadcast(*seat.channel, root, values, seat.patience()).done());
+      EXPECT_EQ(values, values_of<std::uint16_t>(root, GetParam().elements, root)) << "from " << root;
+    }
+    seat.leave(me);
+  });
+  fleet.expect_success();
+}
+
+TEST_P(Collective, ScatterGivesEachItsPieceOfWhatTheRootHas) {
+  Fleet fleet(GetParam().members, [](Member& me) {
+    Seat seat(me);
+    Collectives group(seat.comm);
+    const std::size_t elements = GetParam().elements;
+    for (Rank root = 0; root < std::min(me.count(), 3U); ++root) {
+      const auto all = values_of<double>(root, me.index() == root ? me.count() * elements : 0, 5);
+      std::vector<double> mine(elements);
+      ASSERT_TRUE(group.scatter(*seat.channel, root, all, mine, seat.patience()).done());
+      const auto of_root = values_of<double>(root, me.count() * elements, 5);
+      EXPECT_TRUE(std::ranges::equal(mine, std::span(of_root).subspan(me.index() * elements, elements)));
+    }
+    seat.leave(me);
+  });
+  fleet.expect_success();
+}
+
+TEST_P(Collective, GatherGivesTheRootAllPieces) {
+  Fleet fleet(GetParam().members, [](Member& me) {
+    Seat seat(me);
+    Collectives group(seat.comm);
+    for (Rank root = 0; root < std::min(me.count(), 3U); ++root) {
+      const auto mine = values_of<std::int32_t>(me.index(), GetParam().elements, root);
+      std::vector<std::int32_t> all(me.index() == root ? me.count() * GetParam().elements : 0);
+      ASSERT_TRUE(group.gather(*seat.channel, root, mine, all, seat.patience()).done());
+      std::vector<std::int32_t> expected;
+      for (Rank rank = 0; me.index() == root && rank < me.count(); ++rank) {
+        const auto values = values_of<std::int32_t>(rank, GetParam().elements, root);
+        expected.insert(expected.end(), values.begin(), values.end());
+      }
+      EXPECT_EQ(all, expected) << "at " << root;
+    }
+    seat.leave(me);
+  });
+  fleet.expect_success();
+}
+
+TEST_P(Collective, AllGatherTakesDifferentLengths) {
+  Fleet fleet(GetParam().members, [](Member& me) {
+    Seat seat(me);
+    Collectives group(seat.comm);
+    std::vector<std::size_t> lengths;
+    std::vector<std::uint32_t> expected;
+    for (Rank rank = 0; rank < me.count(); ++rank) {
+      lengths.push_back(rank % 3 == 1 ? 0 : GetParam().elements + rank);  // some bring nothing
+      const auto values = values_of<std::uint32_t>(rank, lengths.back(), 1);
+      expected.insert(expected.end(), values.begin(), values.end());
+    }
+    const auto mine = values_of<std::uint32_t>(me.index(), lengths[me.index()], 1);
+    std::vector<std::uint32_t> all(expected.size());
+    ASSERT_TRUE(group.all_gather(*seat.channel, mine, lengths, all, seat.patience()).done());
+    EXPECT_EQ(all, expected);
+    lengths[me.index()] += 1;
+    EXPECT_THROW((void)group.begin_all_gather(*seat.channel, mine, lengths, all, seat.patience()), UsageError);
+    seat.leave(me);
+  });
+  fleet.expect_success();
+}
+
+TEST_P(Collective, AllToAllTakesDifferentLengths) {
+  Fleet fleet(GetParam().members, [](Member& me) {
+    Seat seat(me);
+    Collectives group(seat.comm);
+    // What `from` sends to `to`.
+    const auto piece = [](Rank from, Rank to) {
+      const std::size_t length = (from + to) % 3 == 1 ? 0 : GetParam().elements + std::size_t{from} * 2 + to;
+      return values_of<std::uint64_t>(from * 16 + to, length, 0);
+    };
+    std::vector<std::uint64_t> from;
+    std::vector<std::uint64_t> expected;
+    std::vector<std::size_t> to_each;
+    std::vector<std::size_t> from_each;
+    for (Rank other = 0; other < me.count(); ++other) {
+      const auto sent = piece(me.index(), other);
+      const auto got = piece(other, me.index());
+      from.insert(from.end(), sent.begin(), sent.end());
+      expected.insert(expected.end(), got.begin(), got.end());
+      to_each.push_back(sent.size());
+      from_each.push_back(got.size());
+    }
+    std::vector<std::uint64_t> into(expected.size());
+    ASSERT_TRUE(group.all_to_all(*seat.channel, from, to_each, into, from_each, seat.patience()).done());
+    EXPECT_EQ(into, expected);
+    seat.leave(me);
+  });
+  fleet.expect_success();
+}
+
+TEST_P(Collective, ReduceScatterGivesEachItsPieceOfTheResult) {
+  Fleet fleet(GetParam().members, [](Member& me) {
+    Seat seat(me);
+    Collectives group(seat.comm);
+    const std::size_t elements = GetParam().elements;
+    const Shape whole{me.count(), me.count() * elements};
+    const auto values = values_of<double>(me.index(), whole.elements, 3);
+    std::vector<double> mine(elements);
+    ASSERT_TRUE(group.reduce_scatter(*seat.channel, values, mine, seat.patience()).done());
+    const auto result = reduced_one_by_one<double>(whole, 3, std::plus<>());
+    EXPECT_TRUE(std::ranges::equal(mine, std::span(result).subspan(me.index() * elements, elements)));
+    EXPECT_EQ(values, values_of<double>(me.index(), whole.elements, 3));
+    seat.leave(me);
+  });
+  fleet.expect_success();
+}
+
+TEST_P(Collective, ScansGiveEachWhatIsUpToIt) {
+  Fleet fleet(GetParam().members, [](Member& me) {
+    Seat seat(me);
+    Collectives group(seat.comm);
+    const Shape before{me.index(), GetParam().elements};
+    const Shape up_to{me.index() + 1, GetParam().elements};
+    std::vector<double> values = values_of<double>(me.index(), GetParam().elements, 4);
+    ASSERT_TRUE(group.scan(*seat.channel, values, seat.patience()).done());
+    EXPECT_EQ(values, reduced_one_by_one<double>(up_to, 4, std::plus<>()));
+    // One that does not commute: the last rank's values.
+    const auto last = [](std::uint32_t /*earlier*/, std::uint32_t later) { return later; };
+    std::vector<std::uint32_t> others = values_of<std::uint32_t>(me.index(), GetParam().elements, 4);
+    ASSERT_TRUE(group.exclusive_scan(*seat.channel, others, seat.patience(), last).done());
+    EXPECT_EQ(others, me.index() == 0 ? values_of<std::uint32_t>(0, GetParam().elements, 4)
+                                      : reduced_one_by_one<std::uint32_t>(before, 4, last));
+    seat.leave(me);
+  });
+  fleet.expect_success();
+}
+
 TEST_P(Collective, AllToAllGivesEachItsPieces) {
   Fleet fleet(GetParam().members, [](Member& me) {
     Seat seat(me);

@@ -58,7 +58,7 @@ void reduce(comm::Comm& comm) {
 
   comm::Collectives all(comm);
   std::vector<double> sums(3, comm.team().rank());
-  auto pending = all.begin_all_reduce(*channel, std::span(sums), deadline);
+  auto pending = all.begin_all_reduce(*channel, sums, deadline);
   // Here the program computes.
   const comm::Ended ended = pending.end(*channel, deadline);  // each rank has the same sums now
 

@@ -1,4 +1,5 @@
-// collectives.h — what the ranks of a group do together: reduce, all_reduce, all_gather, all_to_all.
+// collectives.h — what the ranks of a group do together: broadcast, scatter, gather, all_gather, all_to_all, reduce,
+// all_reduce, reduce_scatter, scan.
 //
 // Each is begun, and later ended, which waits for it; or both at once. All members begin the same ones in the same
 // order. An operation that fits into one piece (see kSmallBytes and piece_bytes) proceeds without a call by any member
@@ -25,13 +26,17 @@
 
 #include <algorithm>
 #include <array>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <functional>
 #include <memory>
 #include <optional>
+#include <ranges>
 #include <span>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "farside/comm/comm.h"
@@ -52,6 +57,17 @@ struct Max {
     return std::max(a, b);
   }
 };
+
+/// Elements one behind the other: a vector, an array, a span.
+template <class R>
+concept SendableRange =
+    std::ranges::contiguous_range<R> && std::ranges::sized_range<R> && Sendable<std::ranges::range_value_t<R>>;
+/// The same, to write to, in memory that outlives the call.
+template <class R>
+concept ReceivableRange = SendableRange<R> && std::ranges::borrowed_range<R> &&
+    !std::is_const_v<std::remove_reference_t<std::ranges::range_reference_t<R>>>;
+template <class A, class B>
+concept SameElements = std::same_as<std::ranges::range_value_t<A>, std::ranges::range_value_t<B>>;
 
 class Collectives {
  public:
@@ -82,66 +98,171 @@ class Collectives {
   /// The most bytes that one member sends another at once.
   [[nodiscard]] std::uint64_t piece_bytes() const;
 
-  // Begin. UsageError is thrown when 4 are under way, for sizes that do not fit, and a root that is no member.
+  // Begin. All members give the same sizes, but for what one member has for another, where both give the same.
+  // UsageError is thrown when 4 are under way, for sizes that do not fit, and a root that is no member.
 
-  /// In `values`, element by element, what all members have there.
-  template <Sendable T, class Operator = std::plus<>>
-  Pending begin_all_reduce(Channel& channel, std::span<T> values, Deadline deadline, Operator combine = {}) {
-    return begin_combining(channel, std::as_writable_bytes(values), sizeof(T), on_bytes<T>(combine), {}, deadline);
+  /// In `values`, what `root` has there.
+  template <ReceivableRange Values>
+  Pending begin_broadcast(Channel& channel, team::Rank root, Values&& values, Deadline deadline) {
+    return begin_broadcasting(channel, root, bytes_of(values), deadline);
   }
-  /// The same at `root`; the other members' values stay as they are.
-  template <Sendable T, class Operator = std::plus<>>
-  Pending begin_reduce(Channel& channel, team::Rank root, std::span<T> values, Deadline deadline,
-                       Operator combine = {}) {
-    return begin_combining(channel, std::as_writable_bytes(values), sizeof(T), on_bytes<T>(combine), root, deadline);
+  /// In `mine`, this member's one of the equal pieces of `from` at `root`. The others' `from` is not looked at.
+  template <SendableRange From, ReceivableRange Mine>
+  requires SameElements<From, Mine> Pending begin_scatter(Channel& channel, team::Rank root, const From& from,
+                                                          Mine&& mine, Deadline deadline) {
+    return begin_scattering(channel, root, bytes_of(from), bytes_of(mine), deadline);
   }
-  /// In `all`, one after the other, what the members have in `mine`.
-  template <Sendable T>
-  Pending begin_all_gather(Channel& channel, std::span<T> mine, std::span<T> all, Deadline deadline) {
-    return begin_gathering(channel, std::as_writable_bytes(mine), std::as_writable_bytes(all), deadline);
+  /// In `all` at `root`, one after the other, what the members have in `mine`. The others' `all` is not looked at.
+  template <SendableRange Mine, ReceivableRange All>
+  requires SameElements<Mine, All> Pending begin_gather(Channel& channel, team::Rank root, const Mine& mine, All&& all,
+                                                        Deadline deadline) {
+    return begin_gathering(channel, root, bytes_of(mine), bytes_of(all), deadline);
+  }
+  /// The same in `all` of each member.
+  template <SendableRange Mine, ReceivableRange All>
+  requires SameElements<Mine, All> Pending begin_all_gather(Channel& channel, const Mine& mine, All&& all,
+                                                            Deadline deadline) {
+    return begin_gathering(channel, {}, bytes_of(mine), bytes_of(all), deadline);
+  }
+  /// The same where members have different numbers of elements, which all know: `lengths`, by member.
+  template <SendableRange Mine, ReceivableRange All>
+  requires SameElements<Mine, All> Pending begin_all_gather(Channel& channel, const Mine& mine,
+                                                            std::span<const std::size_t> lengths, All&& all,
+                                                            Deadline deadline) {
+    return begin_gathering_parts(channel, bytes_of(mine), in_bytes<Mine>(lengths), bytes_of(all), deadline);
   }
   /// Sends each member one of the equal pieces of `from`; receives into `into`, one after the other, the pieces from
   /// each.
-  template <Sendable T>
-  Pending begin_all_to_all(Channel& channel, std::span<T> from, std::span<T> into, Deadline deadline) {
-    return begin_exchanging(channel, std::as_writable_bytes(from), std::as_writable_bytes(into), deadline);
+  template <SendableRange From, ReceivableRange Into>
+  requires SameElements<From, Into> Pending begin_all_to_all(Channel& channel, const From& from, Into&& into,
+                                                             Deadline deadline) {
+    return begin_exchanging(channel, bytes_of(from), bytes_of(into), deadline);
+  }
+  /// The same for pieces of different numbers of elements: those to each member, and those from each. Only end() sends.
+  template <SendableRange From, ReceivableRange Into>
+  requires SameElements<From, Into> Pending begin_all_to_all(Channel& channel, const From& from,
+                                                             std::span<const std::size_t> to_each, Into&& into,
+                                                             std::span<const std::size_t> from_each,
+                                                             Deadline deadline) {
+    return begin_exchanging_parts(channel, bytes_of(from), in_bytes<From>(to_each), bytes_of(into),
+                                  in_bytes<From>(from_each), deadline);
+  }
+
+  /// In `values`, element by element, what all members have there.
+  template <ReceivableRange Values, class Operator = std::plus<>>
+  Pending begin_all_reduce(Channel& channel, Values&& values, Deadline deadline, Operator combine = {}) {
+    return begin_combining(channel, bytes_of(values), on_elements<Values>(combine), {}, deadline);
+  }
+  /// The same at `root`; the other members' values stay as they are.
+  template <ReceivableRange Values, class Operator = std::plus<>>
+  Pending begin_reduce(Channel& channel, team::Rank root, Values&& values, Deadline deadline, Operator combine = {}) {
+    return begin_combining(channel, bytes_of(values), on_elements<Values>(combine), root, deadline);
+  }
+  /// In `mine`, this member's one of the equal pieces of what all_reduce of `values` gives. `values` stay as they are.
+  template <SendableRange Values, ReceivableRange Mine, class Operator = std::plus<>>
+  requires SameElements<Values, Mine> Pending begin_reduce_scatter(Channel& channel, const Values& values, Mine&& mine,
+                                                                   Deadline deadline, Operator combine = {}) {
+    return begin_combining_pieces(channel, bytes_of(values), bytes_of(mine), on_elements<Values>(combine), deadline);
+  }
+  /// In `values`, element by element, what the members up to this one have there. Each member sends all its values to
+  /// those behind it.
+  template <ReceivableRange Values, class Operator = std::plus<>>
+  Pending begin_scan(Channel& channel, Values&& values, Deadline deadline, Operator combine = {}) {
+    return begin_scanning(channel, bytes_of(values), on_elements<Values>(combine), true, deadline);
+  }
+  /// The same without this one; the first member's values stay as they are.
+  template <ReceivableRange Values, class Operator = std::plus<>>
+  Pending begin_exclusive_scan(Channel& channel, Values&& values, Deadline deadline, Operator combine = {}) {
+    return begin_scanning(channel, bytes_of(values), on_elements<Values>(combine), false, deadline);
   }
 
   // Begin and end.
 
-  template <Sendable T, class Operator = std::plus<>>
-  Ended all_reduce(Channel& channel, std::span<T> values, Deadline deadline, Operator combine = {}) {
-    return begin_all_reduce(channel, values, deadline, combine).end(channel, deadline);
+  template <ReceivableRange Values>
+  Ended broadcast(Channel& channel, team::Rank root, Values&& values, Deadline deadline) {
+    return begin_broadcast(channel, root, std::forward<Values>(values), deadline).end(channel, deadline);
   }
-  template <Sendable T, class Operator = std::plus<>>
-  Ended reduce(Channel& channel, team::Rank root, std::span<T> values, Deadline deadline, Operator combine = {}) {
-    return begin_reduce(channel, root, values, deadline, combine).end(channel, deadline);
+  template <SendableRange From, ReceivableRange Mine>
+  Ended scatter(Channel& channel, team::Rank root, const From& from, Mine&& mine, Deadline deadline) {
+    return begin_scatter(channel, root, from, std::forward<Mine>(mine), deadline).end(channel, deadline);
   }
-  template <Sendable T>
-  Ended all_gather(Channel& channel, std::span<T> mine, std::span<T> all, Deadline deadline) {
-    return begin_all_gather(channel, mine, all, deadline).end(channel, deadline);
+  template <SendableRange Mine, ReceivableRange All>
+  Ended gather(Channel& channel, team::Rank root, const Mine& mine, All&& all, Deadline deadline) {
+    return begin_gather(channel, root, mine, std::forward<All>(all), deadline).end(channel, deadline);
   }
-  template <Sendable T>
-  Ended all_to_all(Channel& channel, std::span<T> from, std::span<T> into, Deadline deadline) {
-    return begin_all_to_all(channel, from, into, deadline).end(channel, deadline);
+  template <SendableRange Mine, ReceivableRange All>
+  Ended all_gather(Channel& channel, const Mine& mine, All&& all, Deadline deadline) {
+    return begin_all_gather(channel, mine, std::forward<All>(all), deadline).end(channel, deadline);
+  }
+  template <SendableRange Mine, ReceivableRange All>
+  Ended all_gather(Channel& channel, const Mine& mine, std::span<const std::size_t> lengths, All&& all,
+                   Deadline deadline) {
+    return begin_all_gather(channel, mine, lengths, std::forward<All>(all), deadline).end(channel, deadline);
+  }
+  template <SendableRange From, ReceivableRange Into>
+  Ended all_to_all(Channel& channel, const From& from, Into&& into, Deadline deadline) {
+    return begin_all_to_all(channel, from, std::forward<Into>(into), deadline).end(channel, deadline);
+  }
+  template <SendableRange From, ReceivableRange Into>
+  Ended all_to_all(Channel& channel, const From& from, std::span<const std::size_t> to_each, Into&& into,
+                   std::span<const std::size_t> from_each, Deadline deadline) {
+    return begin_all_to_all(channel, from, to_each, std::forward<Into>(into), from_each, deadline)
+        .end(channel, deadline);
+  }
+  template <ReceivableRange Values, class Operator = std::plus<>>
+  Ended all_reduce(Channel& channel, Values&& values, Deadline deadline, Operator combine = {}) {
+    return begin_all_reduce(channel, std::forward<Values>(values), deadline, combine).end(channel, deadline);
+  }
+  template <ReceivableRange Values, class Operator = std::plus<>>
+  Ended reduce(Channel& channel, team::Rank root, Values&& values, Deadline deadline, Operator combine = {}) {
+    return begin_reduce(channel, root, std::forward<Values>(values), deadline, combine).end(channel, deadline);
+  }
+  template <SendableRange Values, ReceivableRange Mine, class Operator = std::plus<>>
+  Ended reduce_scatter(Channel& channel, const Values& values, Mine&& mine, Deadline deadline, Operator combine = {}) {
+    return begin_reduce_scatter(channel, values, std::forward<Mine>(mine), deadline, combine).end(channel, deadline);
+  }
+  template <ReceivableRange Values, class Operator = std::plus<>>
+  Ended scan(Channel& channel, Values&& values, Deadline deadline, Operator combine = {}) {
+    return begin_scan(channel, std::forward<Values>(values), deadline, combine).end(channel, deadline);
+  }
+  template <ReceivableRange Values, class Operator = std::plus<>>
+  Ended exclusive_scan(Channel& channel, Values&& values, Deadline deadline, Operator combine = {}) {
+    return begin_exclusive_scan(channel, std::forward<Values>(values), deadline, combine).end(channel, deadline);
   }
 
  private:
   using Bytes = std::span<std::byte>;
-  using Combine = std::function<void(Bytes into, std::span<const std::byte> from)>;
+  struct Combine {
+    std::size_t element_bytes;
+    std::function<void(Bytes into, std::span<const std::byte> from)> all;
+  };
   struct Transfer;
 
-  template <class T, class Operator>
-  static Combine on_bytes(Operator combine) {
-    return [combine](Bytes into, std::span<const std::byte> from) {
-      // Most of them a constant number at a time, which compilers turn into vector instructions.
-      constexpr std::size_t kMany = std::max<std::size_t>(128 / sizeof(T), 1);
-      std::size_t at = 0;
-      for (; at + kMany * sizeof(T) <= into.size(); at += kMany * sizeof(T)) {
-        combine_elements<T, kMany>(into.data() + at, from.data() + at, combine);
-      }
-      for (; at < into.size(); at += sizeof(T)) combine_elements<T, 1>(into.data() + at, from.data() + at, combine);
-    };
+  /// What is sent alone is not written to; the fabric has one kind of span for both.
+  template <class Range>
+  static Bytes bytes_of(Range&& range) {
+    using T = std::ranges::range_value_t<Range>;
+    return std::as_writable_bytes(std::span(const_cast<T*>(std::ranges::data(range)), std::ranges::size(range)));
+  }
+  template <class Range>
+  static std::vector<std::uint64_t> in_bytes(std::span<const std::size_t> lengths) {
+    std::vector<std::uint64_t> bytes(lengths.begin(), lengths.end());
+    for (std::uint64_t& each : bytes) each *= sizeof(std::ranges::range_value_t<Range>);
+    return bytes;
+  }
+  template <class Range, class Operator>
+  static Combine on_elements(Operator combine) {
+    using T = std::ranges::range_value_t<Range>;
+    return {sizeof(T), [combine](Bytes into, std::span<const std::byte> from) {
+              // Most of them a constant number at a time, which compilers turn into vector instructions.
+              constexpr std::size_t kMany = std::max<std::size_t>(128 / sizeof(T), 1);
+              std::size_t at = 0;
+              for (; at + kMany * sizeof(T) <= into.size(); at += kMany * sizeof(T)) {
+                combine_elements<T, kMany>(into.data() + at, from.data() + at, combine);
+              }
+              for (; at < into.size(); at += sizeof(T))
+                combine_elements<T, 1>(into.data() + at, from.data() + at, combine);
+            }};
   }
   template <class T, std::size_t kCount, class Operator>
   static void combine_elements(std::byte* into, const std::byte* from, Operator combine) {
@@ -153,10 +274,18 @@ class Collectives {
     std::memcpy(into, earlier.data(), sizeof earlier);
   }
 
-  Pending begin_combining(Channel& channel, Bytes values, std::size_t element_bytes, Combine combine,
-                          std::optional<team::Rank> root, Deadline deadline);
-  Pending begin_gathering(Channel& channel, Bytes mine, Bytes all, Deadline deadline);
+  Pending begin_broadcasting(Channel& channel, team::Rank root, Bytes values, Deadline deadline);
+  Pending begin_scattering(Channel& channel, team::Rank root, Bytes from, Bytes mine, Deadline deadline);
+  Pending begin_gathering(Channel& channel, std::optional<team::Rank> root, Bytes mine, Bytes all, Deadline deadline);
+  Pending begin_gathering_parts(Channel& channel, Bytes mine, const std::vector<std::uint64_t>& lengths, Bytes all,
+                                Deadline deadline);
   Pending begin_exchanging(Channel& channel, Bytes from, Bytes into, Deadline deadline);
+  Pending begin_exchanging_parts(Channel& channel, Bytes from, const std::vector<std::uint64_t>& to_each, Bytes into,
+                                 const std::vector<std::uint64_t>& from_each, Deadline deadline);
+  Pending begin_combining(Channel& channel, Bytes values, const Combine& combine, std::optional<team::Rank> root,
+                          Deadline deadline);
+  Pending begin_combining_pieces(Channel& channel, Bytes values, Bytes mine, const Combine& combine, Deadline deadline);
+  Pending begin_scanning(Channel& channel, Bytes values, const Combine& combine, bool includes_own, Deadline deadline);
 
   class Impl;
   std::unique_ptr<Impl> impl_;

@@ -2,9 +2,9 @@
 // (Matsuda, Tanaka, Kubota, Sato: NICAM, section 3; its primitives' names are mapped in docs/comm.md).
 //
 // A call returns at once. What goes to mapped memory and is small is done by then; everything else is done by the
-// process's service thread while the program computes, in the order in which it was issued; puts and gets that follow
-// each other are under way at once. A Request stands for what was issued, and any thread may look whether it is
-// finished.
+// process's service thread while the program computes, or by a thread that waits for it, in the order in which it was
+// issued; puts and gets that follow each other are under way at once. A Request stands for what was issued, and any
+// thread may look whether it is finished.
 //
 // Outcomes: done; timed_out; link_lost, as of the fabric; peer_lost, with the rank that was lost. Work that makes no
 // progress for a minute ends in timed_out by itself; a transfer does not while its bytes move, whatever its size. A
@@ -161,7 +161,9 @@ class Comm {
   /// then. (Of more than 1,024 failures with successes between them, the oldest are remembered as one range: what
   /// succeeded within it reads as failed as well, like the first of it. No failure ever reads as done.)
   /// A Task that threw has failed as well, and each wait for it throws the same.
-  /// Throws UsageError on the service thread when `request` has not finished: that thread would wait for itself.
+  /// The wait makes copies of mapped memory that are next itself, up to 8 MiB or 64 copies at a time, and ends later
+  /// than its deadline by as much at most. Throws UsageError on the service thread when `request` has not finished:
+  /// that thread would wait for itself.
   [[nodiscard]] Ended wait(Channel& channel, const Request& request, Deadline deadline) const {
     return request.none() ? Ended{} : wait_unfinished(channel, request, deadline);
   }
