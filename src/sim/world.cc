@@ -61,6 +61,7 @@ void World::kill(Rank rank) {
 
 void World::evict(Rank by, Rank rank) {
   if (network_.revoking_kills) return kill(rank);
+  if (network_.announces_evictions && evicted(by)) return;
   if (!alive(rank) || !evicted_.insert(fabric(rank).process()).second || !network_.announces_evictions) return;
   ++deaths_;
   for (Rank other = 0; other < size(); ++other) {
@@ -181,10 +182,15 @@ Outcome SimTeam::barrier(Deadline deadline) {
 std::uint64_t SimTeam::epoch() const { return world_.deaths_; }
 
 bool SimTeam::has_died(Rank rank) {
-  return fabric_.lost(rank) && !fabric_.is_broken(rank) && !world_.is_evicted_quietly(fabric_.life_of(rank));
+  return fabric_.lost(rank) && !fabric_.is_broken(rank) && world_.is_decided_dead(fabric_.life_of(rank));
+}
+
+bool SimTeam::is_out(Rank rank) {
+  return has_died(rank) || (!world_.network_.announces_evictions && evicted_.contains(fabric_.life_of(rank)));
 }
 
 Outcome SimTeam::evict(Rank rank, Deadline deadline) {
+  evicted_.insert(fabric_.life_of(rank));
   world_.evict(rank_, rank);
   if (!world_.network_.revoking_kills) fabric_.mark_lost(rank);  // before its access is gone, as in a team of processes
   return fabric().revoke(rank, deadline);

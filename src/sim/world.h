@@ -32,6 +32,7 @@ class SimTeam final : public team::Team {
   Outcome barrier(Deadline deadline) override;
   [[nodiscard]] std::uint64_t epoch() const override;
   [[nodiscard]] bool has_died(team::Rank rank) override;
+  [[nodiscard]] bool is_out(team::Rank rank) override;
   Outcome evict(team::Rank rank, Deadline deadline) override;
 
   /// `rank` came back and has allocated `name` again: its new piece takes the place of the old one.
@@ -44,6 +45,7 @@ class SimTeam final : public team::Team {
   team::Rank size_;
   std::uint16_t incarnation_;
   std::uint64_t barriers_ = 0;
+  std::set<ProcessId> evicted_;  // by this process
   std::map<std::string, std::weak_ptr<team::Pieces>> regions_;
 };
 
@@ -71,7 +73,7 @@ class World {
   void kill(team::Rank rank);
   /// Member `by` has `rank` evicted: killed, where revoking kills. Otherwise it lives on. The others learn of it a
   /// little later, take its access to them away, and it takes them for lost; or, where no eviction is announced, none
-  /// does.
+  /// does. Where they are announced, one by a member that was evicted itself is not heard.
   void evict(team::Rank by, team::Rank rank);
   /// Returns whether some member has had the present process of `rank` evicted.
   [[nodiscard]] bool evicted(team::Rank rank) { return evicted_.contains(fabric(rank).process()); }
@@ -96,9 +98,9 @@ class World {
   void tell_loss(team::Rank to, team::Rank rank);
   void tell_eviction(team::Rank to, team::Rank rank);
   void tell_cut_off(team::Rank rank, team::Rank from);
-  /// Returns whether this process lives on, evicted, and no member has been told.
-  [[nodiscard]] bool is_evicted_quietly(ProcessId process) {
-    return !network_.announces_evictions && evicted_.contains(process) && !scheduler_.dead(process);
+  /// Returns whether the team has decided that this process is dead.
+  [[nodiscard]] bool is_decided_dead(ProcessId process) {
+    return scheduler_.dead(process) || (network_.announces_evictions && evicted_.contains(process));
   }
   void tell_return(team::Rank rank, const std::string& name);
 

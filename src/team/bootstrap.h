@@ -64,6 +64,8 @@ class Bootstrap {
   /// Tells all members that this incarnation of `rank` is evicted, where the bootstrap can. Has no effect on another
   /// incarnation: the caller observed this one, and its successor may have joined since.
   virtual void evict(Rank rank, std::uint16_t incarnation) = 0;
+  /// Returns whether it can: MembershipNotices::lost follows, unless this process is evicted first.
+  [[nodiscard]] virtual bool tells_of_evictions() const { return true; }
   /// Tells all members that this one ends as it should. The last call.
   virtual void leave() = 0;
 

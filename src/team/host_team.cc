@@ -98,6 +98,7 @@ bool HostTeam::join(const BootstrapMaker& make_bootstrap, SetupClock::time_point
   processes_.resize(size());
   notices_.resize(size());
   died_ = std::vector<std::atomic<bool>>(size());
+  out_ = std::vector<std::atomic<bool>>(size());
   own_card_ = MemberCard::of_this_process(incarnation());  // may throw; notices that wait find their places
   return standing.exchanges != 0;
 }
@@ -279,6 +280,7 @@ Outcome HostTeam::evict(Rank rank, Deadline deadline) {
     incarnation = cards_[rank].incarnation;
   }
   bootstrap_->evict(rank, incarnation);
+  if (!bootstrap_->tells_of_evictions()) out_[rank].store(true, std::memory_order_release);
   lose(rank, Loss::died, life);  // revoked here, to tell the caller how it went
   return fabric_->revoke(rank, life, deadline);
 }
@@ -318,6 +320,7 @@ void HostTeam::hear_of_loss(Rank rank, Loss loss) {
 void HostTeam::take_for_dead(Rank rank, Loss loss) {
   if (rank != this->rank()) {
     died_[rank].store(true, std::memory_order_release);
+    out_[rank].store(true, std::memory_order_release);
     return lose(rank, loss);
   }
   // The others took this process for dead: it must not go on as if it were a member.
@@ -407,6 +410,7 @@ void HostTeam::finish_return(Return returned, std::chrono::milliseconds pause) {
 void HostTeam::replace_member(Rank rank, const std::vector<std::string>& blobs) {
   const MutexLock lock(membership_);
   MemberCard card = MemberCard::decode(part_of(blobs, kCards));
+  out_[rank].store(false, std::memory_order_release);  // before it is not lost any more
   fabric_->connect(rank, part_of(blobs, kAddresses));
   gone_.erase(rank);  // attach_piece looks there
   std::vector<std::pair<std::shared_ptr<Pieces>, std::unique_ptr<RemoteRegion>>> replaced;

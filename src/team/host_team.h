@@ -45,6 +45,7 @@ class HostTeam final : public Team {
 
   [[nodiscard]] std::uint64_t epoch() const override;
   [[nodiscard]] bool has_died(Rank rank) override { return died_.at(rank).load(std::memory_order_acquire); }
+  [[nodiscard]] bool is_out(Rank rank) override { return out_.at(rank).load(std::memory_order_acquire); }
   Outcome evict(Rank rank, Deadline deadline) override;
   [[nodiscard]] bool has_coordinator() const override { return has_coordinator_.load(std::memory_order_relaxed); }
   void on_cut_off(const std::function<void()>& handler) override;
@@ -136,6 +137,7 @@ class HostTeam final : public Team {
 
   std::atomic<bool> has_coordinator_ = true;
   std::vector<std::atomic<bool>> died_;  ///< by rank: it was decided that it did
+  std::vector<std::atomic<bool>> out_;   ///< its present process, or its last
 
   // The service thread's.
   std::function<void()> on_cut_off_;

@@ -63,6 +63,7 @@ class PmixBootstrap final : public Bootstrap {
   }
 
   void evict(Rank, std::uint16_t) override {}
+  [[nodiscard]] bool tells_of_evictions() const override { return false; }
   void leave() override {}
 
  private:

@@ -107,6 +107,49 @@ TEST(GasEvictions, WhatAnEvictedRankOwnsIsLostToTheEvictorAlsoWhereNoRankIsTold)
   EXPECT_EQ(violation_at_an_evicted_owner(false), std::nullopt);
 }
 
+// The actor is well when it is evicted, and finds that it has lost the evictor before it has lost the others. It takes
+// a page that the evictor knows the place of and puts to. Then the page's old owner uses its slots again.
+std::optional<std::string> violation_by_a_rank_that_is_cut_off(const gas::GasRules& rules) {
+  Network network = harsh_but_prompt();
+  network.revoking_kills = false;
+  network.announces_evictions = true;
+  return first_violation(kSeeds, [&](std::uint64_t seed) {
+    Stage stage(seed, network, rules);
+    World& world = stage.world;
+    world.on(kActor, [&] {
+      while (!world.fabric(kActor).lost(kOther)) world.fabric(kActor).sleep(std::chrono::microseconds(1));
+      (void)stage.own(kActor, 0, kLease);
+    });
+    const auto again_and_again = [&](team::Rank rank, const auto& use) {
+      for (int i = 0; i < 40; ++i) {
+        use();
+        world.fabric(rank).sleep(network.detection / 20);
+      }
+    };
+    world.on(kHome, [&] { again_and_again(kHome, [&] { stage.expect(stage.get(kHome), kHome, "a get"); }); });
+    world.on(kOther, [&] {
+      (void)world.team(kOther).evict(kActor, world.fabric(kOther).in(kLease));
+      again_and_again(kOther, [&] { stage.expect(stage.put(kOther), kOther, "a put"); });
+      world.on(kOwner, [&] {
+        for (const gas::PageId page : {2U, 3U}) stage.expect(stage.own(kOwner, page), kOwner, "an own", page);
+      });
+    });
+    stage.finish("evicting a rank");
+    for (const team::Rank rank : {kHome, kOther, kOwner}) {
+      if (world.evicted(rank)) stage.fail("rank " + std::to_string(rank) + " was evicted");
+    }
+    for (const gas::PageId page : {0U, 2U, 3U}) stage.use_by_all(page);
+    return stage.violation();
+  });
+}
+
+TEST(GasEvictions, ARankThatWasCutOffPassesNoOther) {
+  EXPECT_EQ(violation_by_a_rank_that_is_cut_off({}), std::nullopt);
+}
+TEST(GasEvictionsRules, CatchesWhoPassesARankThatHasCutItOff) {
+  EXPECT_TRUE(noticed(violation_by_a_rank_that_is_cut_off({.passes_only_who_is_out = false})));
+}
+
 // Stops and deaths at random.
 GasScenario draw(std::uint64_t seed) {
   Scheduler dice(seed * 6151);

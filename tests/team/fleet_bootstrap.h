@@ -14,7 +14,9 @@ namespace farside::test {
 /// Of a team of a fleet's members.
 class FleetBootstrap final : public team::Bootstrap {
  public:
-  explicit FleetBootstrap(Member& me) : me_(me) {}
+  /// No member is told of an eviction, even where `says_that_it_tells`.
+  explicit FleetBootstrap(Member& me, bool says_that_it_tells = false)
+      : me_(me), says_that_it_tells_(says_that_it_tells) {}
 
   [[nodiscard]] team::Rank rank() const override { return me_.index(); }
   [[nodiscard]] team::Rank size() const override { return me_.count(); }
@@ -24,10 +26,12 @@ class FleetBootstrap final : public team::Bootstrap {
     return me_.exchange(blob);
   }
   void evict(team::Rank /*rank*/, std::uint16_t /*incarnation*/) override {}
+  [[nodiscard]] bool tells_of_evictions() const override { return says_that_it_tells_; }
   void leave() override {}
 
  private:
   Member& me_;
+  const bool says_that_it_tells_;
 };
 
 }  // namespace farside::test

@@ -88,6 +88,10 @@ class Team {
   /// and none has when this process was cut off itself. So of two members never both are told that the other one has
   /// died, unless both have.
   [[nodiscard]] virtual bool has_died(Rank rank) { return !alive(rank); }
+  /// Returns whether this process may go on without the process that `rank` has, or had last: it has died, or this
+  /// process has evicted it under PMIx, where no decision follows. One that merely counts as lost here may be well, and
+  /// have cut this process off.
+  [[nodiscard]] virtual bool is_out(Rank rank) { return has_died(rank); }
   /// Declares the process that has `rank` by now dead, and revokes all its access to this process: the one place for
   /// it.
   ///

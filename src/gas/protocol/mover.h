@@ -68,7 +68,8 @@ class Mover {
   comm::Ended await_hold(const Held& held, Moves& moves, Deadline deadline);
   /// Its pages stay where they are for now, if nothing says how long it lasts.
   [[nodiscard]] bool leaves_to_its_rank(const Hold& hold, Moves& moves) const;
-  /// Goes on without those that are lost, though what they wrote may still land.
+  /// Goes on without those that are out of the team, though what they wrote may still land. Pages of others that are
+  /// lost stay where they are for now.
   comm::Ended pass_lost(Moves& moves, Deadline deadline);
   comm::Ended distrust(team::Rank at, team::Rank lost, Deadline deadline);
   comm::Ended copy(const Moves& moves, Deadline deadline);

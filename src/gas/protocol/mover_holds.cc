@@ -89,11 +89,16 @@ Ended Mover::pass_lost(Moves& moves, Deadline deadline) {
   std::vector<Move*> closed;
   for (Move& move : moves) {
     if (move.given_up) continue;
-    for (const team::Rank rank : sharers_of(move)) {
-      if (!memory_.fabric().lost(rank)) continue;
+    std::vector<team::Rank> lost = sharers_of(move);
+    std::erase_if(lost, [this](team::Rank rank) { return !memory_.fabric().lost(rank); });
+    // One that has cut this rank off goes on with the place that it knows, and was not told of the move.
+    move.given_up = memory_.rules().passes_only_who_is_out &&
+                    std::ranges::any_of(lost, [this](team::Rank rank) { return !memory_.team().is_out(rank); });
+    if (move.given_up || lost.empty()) continue;
+    for (const team::Rank rank : lost) {
       if (const Ended told = distrust(move.lock.owner, rank, deadline); !told.done()) return told;
-      if (closed.empty() || closed.back() != &move) closed.push_back(&move);
     }
+    closed.push_back(&move);
   }
   if (!memory_.rules().closes_when_passing) return {};
   for (Move* const move : closed) {
