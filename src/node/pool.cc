@@ -210,7 +210,7 @@ int run_pool(const PoolDirectory& directory, const PoolOptions& options) {
     expected.terms = terms(options);
     coordinator.emplace(options.listen.empty() ? directory.coordinator().string() : options.listen,
                         own_secret ? net::Secret::create(secret) : net::Secret::load(secret), options.all_nodes,
-                        team::MemberCard::admission(std::move(expected)), decisions);
+                        team::MemberCard::admission(std::move(expected)), decisions, options.silence);
     for (team::Rank rank = options.first_rank; rank < options.first_rank + options.nodes; ++rank)
       coordinator->report_dead(rank);  // prepare_pool saw it
   }

@@ -16,6 +16,7 @@
 #include "base/file_lock.h"
 #include "node/pool_directory.h"
 #include "node/socket_client.h"
+#include "team/liveness.h"
 
 namespace farside::node {
 
@@ -35,6 +36,8 @@ struct PoolOptions {
   std::string listen;            ///< on the first machine
   std::string join;              ///< on the others
   std::filesystem::path secret;  ///< the same on all of them
+  /// With `listen`: how long an unresponsive node of another machine is waited for (team/liveness.h).
+  std::chrono::milliseconds silence = team::kDefaultSilence;
 };
 
 /// The memory for each node when the user does not say: 1 GiB, or less where memory is small.

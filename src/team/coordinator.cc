@@ -28,20 +28,23 @@ constexpr std::size_t kStrangerLimit = 128;
 }  // namespace
 
 Coordinator::Coordinator(const std::string& address, const net::Secret& secret, Rank size, Admission admission,
-                         const std::optional<Log>& log)
+                         const std::optional<Log>& log, std::chrono::milliseconds silence)
     : secret_(secret),
       admission_(std::move(admission)),
+      silent_beats_(team::silent_beats(silence)),
       membership_(size),
       seats_(size),
       listener_(net::listen_on(address)) {
   assert_that(size != 0, "a team has a member");
   allow_many_files();  // one for each member
   address_ = net::bound_address(listener_, address);
-  membership_.apply(TeamState{.team = random_bits<std::uint64_t>(), .seats = std::vector<SeatState>(size)});
+  assert_that(silence >= kMinSilence && silence <= kMaxSilence, "the silence time is in range");
+  membership_.apply(TeamState{
+      .team = random_bits<std::uint64_t>(), .seats = std::vector<SeatState>(size), .silent_beats = silent_beats_});
   if (log) decisions_.emplace(log->path, log->terms, membership_);
   loop_.post([this] {
-    take_over();
     loop_.watch(listener_.get(), EPOLLIN, [this](std::uint32_t) { accept_peer(); });
+    take_over();
   });
 }
 
@@ -120,7 +123,7 @@ void Coordinator::serve(PeerNumber number) {
   if (!seated(number, peer)) return close(number);
   // The kernel closes the connections of a process that has ended. One that broke may be that of a living member.
   const bool may_live = (peer.connection.broke() || peer.is_unconfirmed) && !net::is_host_local(address_);
-  if (may_live && membership_.is_present(peer.rank)) return await(peer.rank, kSilentBeats);
+  if (may_live && membership_.is_present(peer.rank)) return await(peer.rank, silent_beats_);
   unseat(peer.rank, Loss::died);
 }
 
@@ -179,7 +182,7 @@ void Coordinator::welcome(Peer& peer) const {
   const TeamState& state = membership_.state();
   Encoder fields;
   fields.number(state.team).number(membership_.size()).number(membership_.seat(peer.rank).incarnation);
-  fields.number(state.epoch).number(static_cast<std::uint32_t>(state.exchanges.size()));
+  fields.number(state.epoch).number(static_cast<std::uint32_t>(state.exchanges.size())).number(silent_beats_);
   for (Rank other = 0; other < membership_.size(); ++other) {
     if (membership_.is_formed() && !membership_.is_present(other)) fields.number(other);
   }
@@ -365,7 +368,7 @@ void Coordinator::unseat(Rank rank, Loss loss) {
 // If no process of a team that was taken over has been seen, its successor is as new as one that begins without a log.
 void Coordinator::begin_anew() {
   const TeamState& former = membership_.state();
-  TeamState fresh{.team = former.team + 1, .epoch = former.epoch, .seats = former.seats};
+  TeamState fresh{.team = former.team + 1, .epoch = former.epoch, .seats = former.seats, .silent_beats = silent_beats_};
   if (std::exchange(is_unheard_, false) || !membership_.is_formed()) fresh.seats.assign(seats_.size(), {});
   if (!decide(std::move(fresh))) return;
   for (Seat& seat : seats_) {
@@ -411,7 +414,7 @@ void Coordinator::on_tick() {
     if (peer.is_stranger()) {
       if (now - peer.came > time_limits::kHandshake) refuse(number, "it did not finish the handshake in time");
     } else if (!net::is_host_local(address_) && seated(number, peer)) {
-      if (++peer.beats_since_heard > kSilentBeats)
+      if (++peer.beats_since_heard > silent_beats_)
         unseat(peer.rank, Loss::evicted);
       else
         peer.send_beat();

@@ -13,6 +13,7 @@
 // It runs on a thread of its own, in the launcher's or the supervisor's process, and sleeps when nothing happens.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
@@ -29,6 +30,7 @@
 #include "team/bootstrap.h"
 #include "team/coordinator_peer.h"
 #include "team/decision_log.h"
+#include "team/liveness.h"
 #include "team/membership.h"
 
 namespace farside::team {
@@ -46,9 +48,10 @@ class Coordinator {
 
   /// Listens on `address` (net/socket.h) for the members of a team of `size`. A member that `admission` refuses is told
   /// why and loses its seat, before any other member has seen what it contributed. Without `log` the team ends with
-  /// this process. Throws Error when it cannot listen, or the log is of another team or damaged.
+  /// this process. `silence` (liveness.h) counts between hosts. Throws Error when it cannot listen, or the log is of
+  /// another team or damaged.
   Coordinator(const std::string& address, const net::Secret& secret, Rank size, Admission admission = {},
-              const std::optional<Log>& log = {});
+              const std::optional<Log>& log = {}, std::chrono::milliseconds silence = kDefaultSilence);
   /// As if the process were killed: the log stays, and members on other hosts go on.
   ~Coordinator() { loop_.stop(); }
   Coordinator(const Coordinator&) = delete;
@@ -109,6 +112,7 @@ class Coordinator {
   void send_result(Rank rank, std::uint32_t number, const std::vector<std::string>& blobs);
   void give_up_awaited();
   void take_over();
+  void settle_silence();
   void admit_deferred();
   void refuse(PeerNumber number, const std::string& reason);
   void log_refusal(const std::string& reason);
@@ -125,6 +129,7 @@ class Coordinator {
   std::string address_;
   net::Secret secret_;
   Admission admission_;
+  const std::uint32_t silent_beats_;
   Membership membership_;
   std::optional<DecisionLog> decisions_;
   bool has_given_up_ = false;  ///< its log failed: it decides nothing any more

@@ -41,6 +41,7 @@ CoordinatorClient::CoordinatorClient(net::EventLoop& loop, const std::string& ad
   size_ = welcome.size;
   incarnation_ = welcome.incarnation;
   standing_ = std::move(welcome.standing);
+  silent_beats_ = welcome.silent_beats;
   epoch_ = standing_.epoch;
   lost_ = standing_.lost;
   if (!host_local_) {
@@ -62,10 +63,14 @@ CoordinatorClient::Welcome CoordinatorClient::decode_welcome(const net::Frame& f
   Welcome welcome{.team = fields.number<std::uint64_t>(),
                   .size = fields.number<Rank>(),
                   .incarnation = fields.number<std::uint16_t>(),
+                  .silent_beats = 0,
                   .standing = {}};
   Standing& standing = welcome.standing;
   standing.epoch = fields.number<std::uint32_t>();
   standing.exchanges = fields.number<std::uint32_t>();
+  welcome.silent_beats = fields.number<std::uint32_t>();
+  fields.expect(welcome.silent_beats >= silent_beats(kMinSilence) && welcome.silent_beats <= silent_beats(kMaxSilence),
+                "its silence time is out of range");
   while (!fields.rest().empty()) standing.lost.insert(fields.number<Rank>());
   const bool lost_exist = standing.lost.empty() || *standing.lost.rbegin() < welcome.size;
   fields.expect(frame.kind == FrameKind::welcome && rank_ < welcome.size && lost_exist, "it makes no sense");
@@ -185,6 +190,7 @@ void CoordinatorClient::lose_coordinator(const std::string& why) {
 
 void CoordinatorClient::take_answer(net::Acquaintance met) {
   if (left_) return;
+  Welcome answer;
   try {
     if (met.first.kind == FrameKind::refused) {
       const std::string why = Decoder(met.first.fields, "why this process is refused").text();
@@ -193,18 +199,19 @@ void CoordinatorClient::take_answer(net::Acquaintance met) {
       (void)leave_loop();
       return notices_.lost(rank_, Loss::evicted);
     }
-    const Welcome welcome = decode_welcome(met.first);
+    answer = decode_welcome(met.first);
     const MutexLock lock(mutex_);
-    if (welcome.team != team_ || welcome.incarnation != incarnation_ || welcome.standing.epoch < epoch_) {
+    if (answer.team != team_ || answer.incarnation != incarnation_ || answer.standing.epoch < epoch_) {
       log::error("a coordinator answers that knows less of this team than its members do: it is not followed");
       return keeper_->begin();
     }
     coming_.clear();
-    complete_ = welcome.standing.exchanges;
+    complete_ = answer.standing.exchanges;
   } catch (const Error& error) {
     log::warn(error.what());
     return keeper_->begin();
   }
+  silent_beats_ = answer.silent_beats;
   session_ = met.session;
   connection_ = std::make_unique<net::Connection>(loop_, std::move(met.socket), [this] { serve(); });
   hear();
@@ -291,7 +298,7 @@ bool CoordinatorClient::leave_loop() {
 
 void CoordinatorClient::on_tick() {
   if (is_away_ || connection_ == nullptr) return;  // it is found again, or has come to itself, when it is heard
-  if (++beats_since_heard_ > kSilentBeats) return lose_coordinator("has fallen silent");
+  if (++beats_since_heard_ > silent_beats_) return lose_coordinator("has fallen silent");
   connection_->send(session_.seal(FrameKind::beat));
 }
 

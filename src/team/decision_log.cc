@@ -21,7 +21,7 @@ namespace farside::team {
 namespace {
 
 constexpr std::string_view kMagic = "farside team";
-constexpr std::uint32_t kVersion = 1;
+constexpr std::uint32_t kVersion = 2;
 
 struct EntryHead {
   std::uint64_t checksum;  ///< XXH3 of the body, seeded with the sequence
