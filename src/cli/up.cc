@@ -100,8 +100,10 @@ void open_standard_descriptors() {
 
 int up(const UpArguments& arguments) {
   open_standard_descriptors();
-  const node::PoolOptions options = arguments.read();
+  node::PoolOptions options = arguments.read();
   const node::PoolDirectory directory(std::filesystem::absolute(net::runtime_dir()));
+  if (!arguments.cache.cache)
+    options.cache.cache_bytes = cache_bytes_of_running_nodes(directory).value_or(options.cache.cache_bytes);
   FileLock lock = node::prepare_pool(directory, options);
   if (arguments.foreground) return node::run_pool(directory, options);
   node::start_pool(directory, options, std::move(lock),

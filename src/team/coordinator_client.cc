@@ -44,7 +44,7 @@ CoordinatorClient::CoordinatorClient(net::EventLoop& loop, const std::string& ad
   silent_beats_ = welcome.silent_beats;
   epoch_ = standing_.epoch;
   lost_ = standing_.lost;
-  if (!host_local_) {
+  if (welcome.may_be_back) {
     const auto seat = [this]() -> SeatKeeper::Seat {
       const MutexLock lock(mutex_);
       return {team_, incarnation_, epoch_};
@@ -64,6 +64,7 @@ CoordinatorClient::Welcome CoordinatorClient::decode_welcome(const net::Frame& f
                   .size = fields.number<Rank>(),
                   .incarnation = fields.number<std::uint16_t>(),
                   .silent_beats = 0,
+                  .may_be_back = false,
                   .standing = {}};
   Standing& standing = welcome.standing;
   standing.epoch = fields.number<std::uint32_t>();
@@ -71,6 +72,7 @@ CoordinatorClient::Welcome CoordinatorClient::decode_welcome(const net::Frame& f
   welcome.silent_beats = fields.number<std::uint32_t>();
   fields.expect(welcome.silent_beats >= silent_beats(kMinSilence) && welcome.silent_beats <= silent_beats(kMaxSilence),
                 "its silence time is out of range");
+  welcome.may_be_back = fields.flag();
   while (!fields.rest().empty()) standing.lost.insert(fields.number<Rank>());
   const bool lost_exist = standing.lost.empty() || *standing.lost.rbegin() < welcome.size;
   fields.expect(frame.kind == FrameKind::welcome && rank_ < welcome.size && lost_exist, "it makes no sense");
@@ -182,8 +184,8 @@ void CoordinatorClient::lose_coordinator(const std::string& why) {
   }
   if (!keeper_ || !is_formed || left_) return disconnect("the coordinator " + why);
   if (std::exchange(is_away_, true)) return;
-  log::warn("the coordinator " + why +
-            ": this process goes on without it; deaths on other machines are not noticed until it is back");
+  const char* const lacks = host_local_ ? "no process joins" : "deaths on other machines are not noticed";
+  log::warn("the coordinator " + why + ": this process goes on without it; " + lacks + " until it is back");
   if (notices_.coordinator_away) notices_.coordinator_away(true);
   keeper_->begin();
 }
@@ -221,6 +223,7 @@ void CoordinatorClient::take_answer(net::Acquaintance met) {
 // Repeats what the coordinator may not have heard, or not have had in its log.
 void CoordinatorClient::say_again() {
   const MutexLock lock(mutex_);
+  connection_->send(session_.seal(FrameKind::beat));  // it has the answer
   for (const auto& [rank, incarnation] : evictions_)
     connection_->send(session_.seal(FrameKind::evict, Encoder().number(rank).number(incarnation).take()));
   if (given_ && !gathered_) connection_->send(session_.seal(FrameKind::contribute, contribution()));

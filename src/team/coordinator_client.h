@@ -45,6 +45,7 @@ class CoordinatorClient final : public Bootstrap {
     Rank size = 0;
     std::uint16_t incarnation = 0;
     std::uint32_t silent_beats = 0;
+    bool may_be_back = false;  ///< the coordinator, or one with its log, when it is lost
     Standing standing;
   };
   [[nodiscard]] Welcome decode_welcome(const net::Frame& frame) const;
@@ -110,7 +111,7 @@ class CoordinatorClient final : public Bootstrap {
   std::vector<std::pair<Rank, std::uint16_t>> evictions_ GUARDED_BY(mutex_);
   [[nodiscard]] std::string contribution() const REQUIRES(mutex_);
 
-  std::optional<SeatKeeper> keeper_;  ///< between hosts; last: its thread uses the others
+  std::optional<SeatKeeper> keeper_;  ///< if a lost coordinator may be back; last: its thread uses the others
 };
 
 }  // namespace farside::team

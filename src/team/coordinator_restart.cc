@@ -79,7 +79,10 @@ void Coordinator::await(Rank rank, unsigned beats) {
 
 void Coordinator::report_dead(Rank rank) {
   loop_.post([this, rank] {
-    if (is_awaited(rank)) unseat(rank, Loss::died);
+    const auto holder = seats_[rank].holder;
+    // The end of any other connection says so itself.
+    const bool is_by_silent_connection = holder && peers_.at(*holder).is_unconfirmed;
+    if (is_awaited(rank) || (is_by_silent_connection && membership_.is_present(rank))) unseat(rank, Loss::died);
   });
 }
 
@@ -90,8 +93,10 @@ bool Coordinator::is_any_awaited() const {
   return false;
 }
 
-// Those that have not claimed their seats in time, counted from when any process has reached this host.
+// Those that have not claimed their seats in time, counted from when any process has reached this host. On one host
+// each process is there whose death was not reported.
 void Coordinator::give_up_awaited() {
+  if (is_on_one_host()) return;
   settle_silence();
   if (!is_any_awaited()) return;
   if (beats_until_reached_ != 0 && --beats_until_reached_ != 0) return;
