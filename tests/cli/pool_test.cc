@@ -279,10 +279,11 @@ TEST_F(PoolTest, EndsAlthoughItsSupervisorIsStopped) {
 class WithoutASupervisor : public PoolTest {
  protected:
   static inline const std::vector<std::string> kOptions{"-n", "2", "--cache", "16M", "--kv", "16M"};
+  static constexpr int kKeys = 6;
 
   void SetUp() override {
     ASSERT_EQ(up(kOptions).code(), 0);
-    for (int key = 0; key < 20; ++key) ASSERT_EQ(farside({"kv", "put", std::to_string(key), "value"}).code(), 0);
+    for (int key = 0; key < kKeys; ++key) ASSERT_EQ(farside({"kv", "put", std::to_string(key), "value"}).code(), 0);
     nodes_ = node_processes();
     supervisor_ = supervisor_process();
   }
@@ -291,7 +292,7 @@ class WithoutASupervisor : public PoolTest {
     EXPECT_TRUE(eventually([this] { return status().at("supervisor").is_null(); }));
   }
   void expect_all_keys() {
-    for (int key = 0; key < 20; ++key) EXPECT_EQ(farside({"kv", "get", std::to_string(key)}).out, "value");
+    for (int key = 0; key < kKeys; ++key) EXPECT_EQ(farside({"kv", "get", std::to_string(key)}).out, "value");
   }
   void expect_well(const std::vector<std::uint32_t>& restarts) {
     EXPECT_TRUE(eventually([&] { return farside({"status"}).code() == 0; })) << status().dump(2) << log();
