@@ -25,6 +25,8 @@ class FileLock {
                                                         std::string remedy = {});
 
   [[nodiscard]] const Fd& file() const noexcept { return file_; }
+  /// The lock is held as long as the file, which the caller has then, or a copy of it is open in any process.
+  [[nodiscard]] Fd take_file() noexcept { return std::move(file_); }
   /// Leaves the lock to a child that was forked since.
   void leave_to_child() noexcept { file_.reset(); }
 

@@ -1,6 +1,7 @@
 // cache_arguments.h — the options of a pool's cache, as `farside up` and `farside node` take them.
 //
-// A new one must also be handed on in `common_options` (node/pool.cc); otherwise the nodes run with its default.
+// A new one must also be handed on in `common_options` (node/pool_options.cc); otherwise the nodes run with its
+// default.
 #pragma once
 
 #include <optional>

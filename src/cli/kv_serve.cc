@@ -24,6 +24,7 @@
 #include "cli/kv_session.h"
 #include "cli/metrics_page.h"
 #include "cli/metrics_server.h"
+#include "kv/protocol/time_limits.h"
 #include "kv/resp/reconnecting_session.h"
 #include "kv/resp/resp_server.h"
 #include "net/listener.h"
@@ -247,6 +248,8 @@ int serve(const ServeArguments& arguments) {
   kv::RespSettings settings = arguments.settings;
   if (!arguments.password_file.empty()) settings.password = read_password(arguments.password_file);
   ServedPool pool(arguments.kv);
+  settings.silence_limit =
+      kv::time_limits::unresponsive_timeout(pool.client()->longest_silence(), arguments.kv.limit());
   const auto open_session = [&] { return std::make_unique<kv::ReconnectingSession>([&] { return pool.open(); }); };
 
   const kv::RespServer server(addresses, settings, arguments.threads, open_session);

@@ -86,9 +86,14 @@ std::vector<std::string> problems_of(const PoolHealth& health) {
     if (node.socket.state == node::SocketStatus::State::answered) continue;
     problems.push_back("node " + std::to_string(node.node.rank) + " is " + state_text(node));
   }
+  if (!health.pool.has_supervisor) {
+    problems.emplace_back(
+        "the process of farside up has ended on this machine, and its nodes go on: one that dies is not started again; "
+        "run farside up there as before, which takes them over");
+  }
   if (health.pool.lacks_coordinator()) {
     problems.emplace_back(
-        "the coordinator, in the process of farside up --listen, does not answer: no death on another machine is "
+        "the coordinator, in the process of farside up (--listen), does not answer: no death on another machine is "
         "noticed, and no node joins");
   }
   for (const team::Rank rank : health.pool.lost_elsewhere()) {

@@ -237,12 +237,13 @@ void print_json(const PoolHealth& health) {
     }
     nodes.push_back(json);
   }
-  nlohmann::ordered_json json{{"supervisor", pool.record.supervisor},
-                              {"cache_bytes", pool.record.cache_bytes},
-                              {"block_bytes", pool.record.block_bytes},
-                              {"groups", pool.record.groups},
-                              {"nodes", nodes},
-                              {"lost_elsewhere", pool.lost_elsewhere()}};
+  nlohmann::ordered_json json{
+      {"supervisor", pool.has_supervisor ? nlohmann::ordered_json(pool.record.supervisor) : nullptr},
+      {"cache_bytes", pool.record.cache_bytes},
+      {"block_bytes", pool.record.block_bytes},
+      {"groups", pool.record.groups},
+      {"nodes", nodes},
+      {"lost_elsewhere", pool.lost_elsewhere()}};
   if (health.kv) json["kv"] = kv_json(pool, *health.kv);
   if (health.far) json["far"] = far_json(*health.far);
   json["problems"] = health.problems;

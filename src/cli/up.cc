@@ -1,3 +1,4 @@
+#include <chrono>
 #include <filesystem>
 #include <iostream>
 #include <memory>
@@ -36,6 +37,7 @@ struct UpArguments {
   std::string join;
   std::optional<team::Rank> first_rank;
   std::string secret;
+  std::string silence = "5s";
 
   [[nodiscard]] node::PoolOptions read() const {
     const team::Rank all = all_nodes.value_or(nodes);
@@ -67,7 +69,17 @@ struct UpArguments {
             .metrics = metrics,
             .listen = listen,
             .join = join,
-            .secret = secret.empty() ? "" : std::filesystem::absolute(secret)};
+            .secret = secret.empty() ? "" : std::filesystem::absolute(secret),
+            .silence = read_silence()};
+  }
+
+  [[nodiscard]] std::chrono::milliseconds read_silence() const {
+    const std::chrono::milliseconds time = parse_duration(silence, "--silence");
+    if (time < team::kMinSilence || time > team::kMaxSilence) {
+      throw UsageError({"wait for an unresponsive node of another machine for", "--silence " + silence,
+                        "it is out of range", "give a time from 2s to 20s"});
+    }
+    return time;
   }
 };
 
@@ -88,8 +100,10 @@ void open_standard_descriptors() {
 
 int up(const UpArguments& arguments) {
   open_standard_descriptors();
-  const node::PoolOptions options = arguments.read();
+  node::PoolOptions options = arguments.read();
   const node::PoolDirectory directory(std::filesystem::absolute(net::runtime_dir()));
+  if (!arguments.cache.cache)
+    options.cache.cache_bytes = cache_bytes_of_running_nodes(directory).value_or(options.cache.cache_bytes);
   FileLock lock = node::prepare_pool(directory, options);
   if (arguments.foreground) return node::run_pool(directory, options);
   node::start_pool(directory, options, std::move(lock),
@@ -143,6 +157,13 @@ void add_several_machines(CLI::App& command, UpArguments& arguments) {
                           ->needs(secret)
                           ->needs(cache)
                           ->excludes(listen);
+  command
+      .add_option("--silence", arguments.silence,
+                  "How long an unresponsive node of another machine is waited for before it counts as dead, on all "
+                  "machines")
+      ->type_name("TIME")
+      ->capture_default_str()
+      ->needs(listen);
   command.add_option("--first-rank", arguments.first_rank, "The number of this machine's first node")
       ->type_name("RANK")
       ->needs(join);

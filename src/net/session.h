@@ -18,8 +18,9 @@
 namespace farside::net {
 
 enum class FrameKind : std::uint8_t {
-  welcome,     ///< ← team (8), size (4), incarnation (2), epoch (4), complete exchanges (4), each lost rank (4)
-  refused,     ///< ← reason (text)
+  welcome,  ///< ← team (8), size (4), incarnation (2), epoch (4), complete exchanges (4), silent beats (4), whether
+            ///< a coordinator may be started again (1), each lost rank (4)
+  refused,  ///< ← reason (text)
   contribute,  ///< → number of the exchange (4), epoch (4), how long the answer may take in ms (4), blob (text)
   gathered,  ///< ← number of the exchange (4), a rank (4), the blobs (text) of that rank and the next ones; in order
   lost,      ///< ← epoch (4), rank (4), Loss (1)

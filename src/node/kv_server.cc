@@ -20,10 +20,12 @@ kv::RecoveryProgress recorded_in(const PoolDirectory& pool, team::Rank rank) {
   };
 }
 
-kv::ServiceOptions options_of(const PoolDirectory& pool, const ServiceAddresses& addresses, team::Rank rank,
+kv::ServiceOptions options_of(const PoolDirectory& pool, const ServiceAddresses& addresses, const team::Team& team,
                               const KvNodeOptions& node) {
+  const team::Rank rank = team.rank();
   kv::ServiceOptions options;
   options.self = rank;
+  options.longest_silence = team.longest_silence();
   options.servers = addresses.all();
   options.listen = addresses.own();
   options.remote_peers = addresses.on_several_machines();
@@ -46,7 +48,7 @@ KvServer::Running::Running(const kv::ServiceOptions& options, const net::Secret&
 
 KvServer::KvServer(const PoolDirectory& pool, team::Team& team, const KvNodeOptions& options)
     : addresses_(pool, team, kv::kServiceName, 1) {
-  const kv::ServiceOptions service = options_of(pool, addresses_, team.rank(), options);
+  const kv::ServiceOptions service = options_of(pool, addresses_, team, options);
   if (options.copies > 1) {
     standbys_.emplace(pool, team, kv::kStandbyName, 1 + 2 * team.size());  // after kv's ports, and those of far
     serve_copies(service, team);

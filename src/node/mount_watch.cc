@@ -5,12 +5,14 @@
 #include <charconv>
 #include <climits>
 #include <cstdlib>
+#include <fstream>
 #include <sstream>
 #include <string_view>
 #include <utility>
 
 #include <fcntl.h>
 #include <sys/inotify.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "farside/base/error.h"
@@ -69,24 +71,54 @@ bool is_inotify_instance(int fd) {
   return length > 0 && std::string_view(target.data(), static_cast<std::size_t>(length)) == "anon_inode:inotify";
 }
 
+struct Inherited {
+  int descriptor = -1;
+  std::uint64_t nonce = 0;
+};
+
+std::optional<Inherited> parse_variable(const std::string& text) {
+  Inherited inherited;
+  char separator = 0;
+  std::istringstream words(text);
+  return words >> inherited.descriptor >> separator >> inherited.nonce ? std::optional(inherited) : std::nullopt;
+}
+
+std::string variable_of(const Fd& instance, std::uint64_t nonce) {
+  return std::string(kVariable) + "=" + std::to_string(instance.get()) + ":" + std::to_string(nonce);
+}
+
 }  // namespace
 
 SharedMountWatch share_mount_watch() {
   Fd instance(::inotify_init1(IN_NONBLOCK));
   if (!instance) return {};
-  std::string variable = std::string(kVariable) + "=" + std::to_string(instance.get()) + ":" +
-                         std::to_string(random_bits<std::uint64_t>());
+  std::string variable = variable_of(instance, random_bits<std::uint64_t>());
   return {std::move(instance), std::move(variable)};
 }
 
+std::optional<SharedMountWatch> take_mount_watch(pid_t process, const Fd& pidfd) {
+  const std::string prefix = std::string(kVariable) + "=";
+  std::ifstream environment("/proc/" + std::to_string(process) + "/environ");
+  std::string entry;
+  while (std::getline(environment, entry, '\0') && !entry.starts_with(prefix)) {
+  }
+  if (!entry.starts_with(prefix)) return std::nullopt;
+  const auto inherited = parse_variable(entry.substr(prefix.size()));
+  if (!inherited) return std::nullopt;
+  Fd instance(static_cast<int>(::syscall(SYS_pidfd_getfd, pidfd.get(), inherited->descriptor, 0)));
+  if (!instance || !is_inotify_instance(instance.get())) return std::nullopt;
+  if (::fcntl(instance.get(), F_SETFD, 0) != 0) return std::nullopt;
+  std::string variable = variable_of(instance, inherited->nonce);
+  return SharedMountWatch{std::move(instance), std::move(variable)};
+}
+
 MountWatch::MountWatch() {
-  char separator = 0;
-  int inherited = -1;
   const char* const text = ::secure_getenv(kVariable);
-  std::istringstream words(text != nullptr ? text : "");
-  if (words >> inherited >> separator >> nonce_ && is_inotify_instance(inherited)) {
-    instance_ = Fd(inherited);
-    ::fcntl(inherited, F_SETFD, FD_CLOEXEC);
+  const auto inherited = parse_variable(text != nullptr ? text : "");
+  if (inherited && is_inotify_instance(inherited->descriptor)) {
+    nonce_ = inherited->nonce;
+    instance_ = Fd(inherited->descriptor);
+    ::fcntl(inherited->descriptor, F_SETFD, FD_CLOEXEC);
   } else {
     nonce_ = random_bits<std::uint64_t>();
     instance_ = Fd(::inotify_init1(IN_NONBLOCK | IN_CLOEXEC));

@@ -10,7 +10,8 @@
 //
 // A file system is therefore named by the lowest watch of one inotify instance that lies on it; /proc/self/fdinfo lists
 // the live ones with their file systems. The nodes that one `farside up` starts inherit one instance and so agree on
-// the names, also after a restart. Nodes of different instances agree on none.
+// the names, also after a restart; so do those that a later one starts beside them, where it may have their instance.
+// Nodes of different instances agree on none.
 //
 // Thread safety: every call, from any thread.
 #pragma once
@@ -18,6 +19,8 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+
+#include <sys/types.h>
 
 #include "farside/base/fd.h"
 
@@ -29,6 +32,9 @@ struct SharedMountWatch {
   std::string variable;  ///< "NAME=value", for the environment of those processes
 };
 [[nodiscard]] SharedMountWatch share_mount_watch();
+/// That of a node that runs, which inherited it; nothing when the kernel does not let this process have it. `pidfd` is
+/// that of the process.
+[[nodiscard]] std::optional<SharedMountWatch> take_mount_watch(pid_t process, const Fd& pidfd);
 
 class MountWatch {
  public:

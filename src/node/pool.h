@@ -1,13 +1,14 @@
-// pool.h — the pool on this machine: a supervisor process, which is where the nodes meet, and the nodes, its children.
+// pool.h — the pool on this machine: a supervisor process, which is where the nodes meet, and the nodes.
 //
 // When a node dies the others go on, and the supervisor starts it again (RestartPolicy in team/launcher.h): it comes
-// back empty. When the supervisor dies the kernel ends the nodes with it.
+// back empty. When the supervisor dies the nodes go on, and the next one takes them over (supervisor.h).
 #pragma once
 
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -16,6 +17,7 @@
 #include "base/file_lock.h"
 #include "node/pool_directory.h"
 #include "node/socket_client.h"
+#include "team/liveness.h"
 
 namespace farside::node {
 
@@ -35,13 +37,20 @@ struct PoolOptions {
   std::string listen;            ///< on the first machine
   std::string join;              ///< on the others
   std::filesystem::path secret;  ///< the same on all of them
+  /// With `listen`: how long an unresponsive node of another machine is waited for (team/liveness.h).
+  std::chrono::milliseconds silence = team::kDefaultSilence;
 };
 
 /// The memory for each node when the user does not say: 1 GiB, or less where memory is small.
 [[nodiscard]] std::uint64_t default_cache_bytes(team::Rank nodes, std::uint64_t block_bytes);
 
-/// The right to start a pool in `directory`. Throws UsageError on options that cannot be, Error when a pool runs there
-/// already or there is not memory enough. Removes what a killed pool left, and logs that; keeps the last pool's log.
+/// That of the nodes that run in `directory`: with less memory free, another one would be usual for them now. Nothing
+/// when none runs.
+[[nodiscard]] std::optional<std::uint64_t> cache_bytes_of_running_nodes(const PoolDirectory& directory);
+
+/// The right to start a pool in `directory`, or to take over the nodes that run there without a supervisor. Throws
+/// UsageError on options that cannot be, Error when a pool runs there already, the nodes have other options, or there
+/// is not memory enough. Removes what a killed pool left, and logs that; keeps the last pool's log.
 [[nodiscard]] FileLock prepare_pool(const PoolDirectory& directory, const PoolOptions& options);
 
 /// Runs the pool in this process until SIGTERM or SIGINT, or until no node is left. The caller holds what prepare_pool
@@ -76,7 +85,8 @@ class ProgressDeadline {
 
 /// Runs the pool in the background; returns when all nodes are ready, and calls `show` meanwhile. Throws Error, with
 /// what the nodes said, when one fails or there is no progress for 40 s; nothing is left then. Nor is it when a signal
-/// such as Ctrl-C comes meanwhile: it then ends this process as it always does.
+/// such as Ctrl-C comes meanwhile: it then ends this process as it always does. A pool that takes over nodes is left as
+/// it is in either case.
 void start_pool(const PoolDirectory& directory, const PoolOptions& options, FileLock lock,
                 const std::function<void(const StartProgress&)>& show);
 
@@ -89,6 +99,7 @@ struct NodeStatus {
 struct PoolStatus {
   PoolRecord record;
   std::vector<NodeStatus> nodes;  ///< of this machine
+  bool has_supervisor = true;     ///< false: the nodes have outlived it
 
   /// Returns the nodes of other machines that are lost to one of this machine's; those know it within some seconds.
   /// Nothing is known of them while none of this machine's answers.

@@ -1,9 +1,12 @@
 #include "node/pool_directory.h"
 
 #include <cerrno>
+#include <charconv>
 #include <fstream>
+#include <set>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <utility>
 
 #include <fcntl.h>
@@ -14,6 +17,7 @@
 
 #include "far/service/link_messages.h"
 #include "kv/service/link_messages.h"
+#include "node/time_limits.h"
 #include "service/service_socket.h"
 
 namespace farside::node {
@@ -23,6 +27,19 @@ namespace {
 constexpr std::string_view kNodeName = "node";
 
 constexpr std::string_view kRecovered = ".recovered";
+constexpr std::string_view kSocket = ".sock";
+constexpr std::string_view kLock = ".lock";
+
+// Returns the rank of the node whose lock has that name.
+std::optional<team::Rank> rank_of_lock(std::string_view name) {
+  if (!name.ends_with(kLock)) return std::nullopt;
+  name.remove_suffix(kLock.size());
+  if (!service::is_service_socket(std::string(name).append(kSocket), kNodeName)) return std::nullopt;
+  name.remove_prefix(kNodeName.size() + 1);
+  team::Rank rank = 0;
+  const auto [end, code] = std::from_chars(name.data(), name.data() + name.size(), rank);
+  return code == std::errc{} && end == name.data() + name.size() ? std::optional(rank) : std::nullopt;
+}
 
 // Whether it is a file beside a socket of the service.
 bool is_beside_socket(std::string_view name, std::string_view service, std::string_view suffix) {
@@ -33,8 +50,9 @@ bool is_beside_socket(std::string_view name, std::string_view service, std::stri
 
 bool belongs_to_pool(const std::string& name) {
   return name == "pool.json" || name == "pool.json.new" || name == "decisions.new" || name == "coordinator.sock" ||
-         name == "secret" || service::is_service_socket(name, kNodeName) ||
-         service::is_service_socket(name, kv::kServiceName) || service::is_service_socket(name, far::kServiceName) ||
+         name == "secret" || name == "decisions-here" || name == "decisions-here.new" || rank_of_lock(name) ||
+         service::is_service_socket(name, kNodeName) || service::is_service_socket(name, kv::kServiceName) ||
+         service::is_service_socket(name, far::kServiceName) ||
          is_beside_socket(name, kNodeName, cache::node_socket::kSilenceSuffix) ||
          is_beside_socket(name, kv::kServiceName, kRecovered);
 }
@@ -62,6 +80,31 @@ std::filesystem::path PoolDirectory::node_socket(team::Rank rank) const {
   return service::service_socket(path_, kNodeName, rank);
 }
 
+std::filesystem::path PoolDirectory::node_lock(team::Rank rank) const {
+  return node_socket(rank).replace_extension(kLock);
+}
+
+std::vector<RunningNode> PoolDirectory::running_nodes() const {
+  std::set<team::Rank> ranks;
+  for (const auto& entry : std::filesystem::directory_iterator(path_)) {
+    if (const auto rank = rank_of_lock(entry.path().filename().string())) ranks.insert(*rank);
+  }
+  std::vector<RunningNode> nodes;
+  for (const team::Rank rank : ranks) {
+    if (auto node = find_node(node_lock(rank), rank)) nodes.push_back(std::move(*node));
+  }
+  return nodes;
+}
+
+std::optional<FileLock> PoolDirectory::lock_within(std::chrono::milliseconds timeout) const {
+  const auto deadline = std::chrono::steady_clock::now() + timeout;
+  for (;;) {
+    if (auto lock = try_lock()) return lock;
+    if (std::chrono::steady_clock::now() > deadline) return std::nullopt;
+    std::this_thread::sleep_for(node::time_limits::kLook);
+  }
+}
+
 std::optional<FileLock> PoolDirectory::try_lock() const { return try_lock_as(FileLock::Kind::exclusive); }
 
 bool PoolDirectory::is_locked() const { return !try_lock_as(FileLock::Kind::shared); }
@@ -77,10 +120,17 @@ void PoolDirectory::write_record(const PoolRecord& record_now) const {
   nlohmann::json nodes = nlohmann::json::array();
   for (const PoolRecord::Node& node : record_now.nodes)
     nodes.push_back({{"rank", node.rank}, {"process", node.process}, {"restarts", node.restarts}});
-  const nlohmann::json json{{"supervisor", record_now.supervisor},   {"nodes", nodes},
-                            {"cache_bytes", record_now.cache_bytes}, {"block_bytes", record_now.block_bytes},
-                            {"groups", record_now.groups},           {"kv_bytes", record_now.kv_bytes},
-                            {"kv_copies", record_now.kv_copies},     {"far_bytes", record_now.far_bytes}};
+  const nlohmann::json json{{"supervisor", record_now.supervisor},
+                            {"nodes", nodes},
+                            {"supervisor_started", record_now.supervisor_started},
+                            {"options", record_now.options},
+                            {"meeting", record_now.meeting},
+                            {"cache_bytes", record_now.cache_bytes},
+                            {"block_bytes", record_now.block_bytes},
+                            {"groups", record_now.groups},
+                            {"kv_bytes", record_now.kv_bytes},
+                            {"kv_copies", record_now.kv_copies},
+                            {"far_bytes", record_now.far_bytes}};
   // Renamed into place once it is whole, so that no reader meets a part of it.
   const std::filesystem::path draft = path_ / "pool.json.new";
   std::ofstream file(draft);
@@ -97,6 +147,9 @@ std::optional<PoolRecord> PoolDirectory::read_record() const {
     const nlohmann::json json = nlohmann::json::parse(file);
     PoolRecord result;
     result.supervisor = number_in<pid_t>(json, "supervisor");
+    result.supervisor_started = number_in<std::uint64_t>(json, "supervisor_started");
+    result.options = json.at("options").get<std::string>();
+    result.meeting = json.at("meeting").get<std::string>();
     for (const nlohmann::json& node : json.at("nodes")) result.nodes.push_back(node_in(node));
     result.cache_bytes = number_in<std::uint64_t>(json, "cache_bytes");
     result.block_bytes = number_in<std::uint64_t>(json, "block_bytes");

@@ -5,6 +5,9 @@
 //   pool.log.1         what those of the pool before have said
 //   coordinator.sock   where the nodes meet
 //   secret             what they prove to know (mode 0600)
+//   decisions          those of the coordinator of a pool on several machines (team/decision_log.h)
+//   decisions-here     those of a pool on this machine alone
+//   node-<rank>.lock   which the node's process holds (node_lock.h)
 //   node-<rank>.sock   the nodes' sockets
 //   node-<rank>.sock.silent   made by a program that the node does not answer (farside/cache/node_socket.h)
 //   kv-<rank>.sock     the key-value servers
@@ -13,12 +16,15 @@
 //   kv-<rank>-standby.sock   and the standby of each
 //
 // The process that runs a pool, its supervisor, holds a lock (flock) on the directory itself, so the kernel says
-// whether one runs: a lock dies with its holder, and whatever lies there unlocked was left by a pool that was killed.
+// whether one runs: a lock dies with its holder. What lies there unlocked was left by a pool that was killed, or is
+// that of nodes that have outlived their supervisor.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include <sys/types.h>
@@ -26,6 +32,7 @@
 #include "farside/cache/cache.h"
 
 #include "base/file_lock.h"
+#include "node/node_lock.h"
 
 namespace farside::node {
 
@@ -38,7 +45,10 @@ struct PoolRecord {
   };
 
   pid_t supervisor = 0;
-  std::vector<Node> nodes;  ///< those on this machine
+  std::uint64_t supervisor_started = 0;  ///< as in ProcessId
+  std::string options{};                 ///< those that a process has to have which takes over the nodes
+  std::string meeting{};                 ///< where the nodes meet
+  std::vector<Node> nodes;               ///< those on this machine
   std::uint64_t cache_bytes = 0;
   std::uint64_t block_bytes = 0;
   std::uint32_t groups = 1;
@@ -56,11 +66,16 @@ class PoolDirectory {
   [[nodiscard]] std::filesystem::path coordinator() const { return path_ / "coordinator.sock"; }
   /// The decisions of the coordinator of a pool on several machines (team/decision_log.h).
   [[nodiscard]] std::filesystem::path decisions() const { return path_ / "decisions"; }
+  /// Those of a pool on this machine alone, which is of no use when no node runs.
+  [[nodiscard]] std::filesystem::path own_decisions() const { return path_ / "decisions-here"; }
   [[nodiscard]] std::filesystem::path secret() const { return path_ / "secret"; }
   [[nodiscard]] std::filesystem::path node_socket(team::Rank rank) const;
+  [[nodiscard]] std::filesystem::path node_lock(team::Rank rank) const;
 
   /// The lock, held as long as the descriptor (or a copy that a fork made) is open; nothing when a pool runs here.
   [[nodiscard]] std::optional<FileLock> try_lock() const;
+  /// The same, if it is free within `timeout`.
+  [[nodiscard]] std::optional<FileLock> lock_within(std::chrono::milliseconds timeout) const;
   /// Whether that lock is held. Any number of processes may ask at once.
   [[nodiscard]] bool is_locked() const;
 
@@ -74,8 +89,11 @@ class PoolDirectory {
   /// 0: it has recorded nothing.
   [[nodiscard]] std::uint64_t read_recovered(team::Rank rank) const;
 
-  /// Removes the files of a pool, but a log in which something is, and the decisions. The caller holds the lock.
-  /// Returns whether there were any.
+  /// Returns the nodes whose processes run, whether or not a supervisor does, by rank (find_node).
+  [[nodiscard]] std::vector<RunningNode> running_nodes() const;
+
+  /// Removes the files of a pool, but a log in which something is, and the decisions of one on several machines.
+  /// Returns whether there were any. Requires: the caller holds the lock, and no node runs.
   bool clean() const;
   /// Removes the decisions, so that the next pool here is a new one. Returns whether there were any.
   bool forget_team() const;

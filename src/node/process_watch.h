@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <utility>
 
 #include <sys/types.h>
 
@@ -13,6 +14,8 @@ namespace farside::node {
 class ProcessWatch {
  public:
   explicit ProcessWatch(pid_t pid);
+  /// Of the process of a pidfd; empty: it has ended.
+  explicit ProcessWatch(Fd pidfd) noexcept : pidfd_(std::move(pidfd)) {}
 
   [[nodiscard]] bool ended() const { return wait(std::chrono::milliseconds(0)); }
   /// True when the process has ended by then.

@@ -33,12 +33,7 @@ static_assert(kLook < kLock && kLook < kStatus && kEnd < kKill);
 static_assert(kStatus < farside::cache::time_limits::kNode,
               "a command does not wait for a node that a program would give up");
 
-// A death on another host is known after kMaxSilence.
-static_assert(farside::cache::time_limits::kPeer == team::kSilentBeats * team::kBeatInterval,
-              "a node waits for a word of a peer as long as that may be silent");
-static_assert(team::kMaxSilence < kv::time_limits::kSync,
-              "a primary knows that its standby is dead before it gives it up");
-static_assert(team::kMaxSilence <= kv::time_limits::kUnresponsive,
-              "a server that died is lost, which names another remedy, before it counts as unresponsive");
+static_assert(farside::cache::time_limits::kPeer <= team::kMinSilence,
+              "a node leaves an unresponsive peer alone at the latest when that counts as lost");
 
 }  // namespace farside::node::time_limits

@@ -50,6 +50,8 @@ class Bootstrap {
   [[nodiscard]] virtual std::uint16_t incarnation() const = 0;
 
   [[nodiscard]] virtual Standing standing() const { return {}; }
+  /// The longest until an unresponsive member of another host is lost. 0: no process decides that.
+  [[nodiscard]] virtual std::chrono::milliseconds longest_silence() const { return {}; }
 
   /// Collective. Returns the blob (at most kBlobLimit) of each member, by rank. Throws Error, saying that `tried`
   /// failed, when a member is lost, or when the deadline passes first; after the latter there is no further exchange.

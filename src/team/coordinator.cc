@@ -28,37 +28,47 @@ constexpr std::size_t kStrangerLimit = 128;
 }  // namespace
 
 Coordinator::Coordinator(const std::string& address, const net::Secret& secret, Rank size, Admission admission,
-                         const std::optional<Log>& log)
+                         const std::optional<Log>& log, std::chrono::milliseconds silence)
     : secret_(secret),
       admission_(std::move(admission)),
+      silent_beats_(team::silent_beats(silence)),
       membership_(size),
       seats_(size),
       listener_(net::listen_on(address)) {
   assert_that(size != 0, "a team has a member");
   allow_many_files();  // one for each member
   address_ = net::bound_address(listener_, address);
-  membership_.apply(TeamState{.team = random_bits<std::uint64_t>(), .seats = std::vector<SeatState>(size)});
+  assert_that(silence >= kMinSilence && silence <= kMaxSilence, "the silence time is in range");
+  membership_.apply(TeamState{
+      .team = random_bits<std::uint64_t>(), .seats = std::vector<SeatState>(size), .silent_beats = silent_beats_});
   if (log) decisions_.emplace(log->path, log->terms, membership_);
   loop_.post([this] {
-    take_over();
     loop_.watch(listener_.get(), EPOLLIN, [this](std::uint32_t) { accept_peer(); });
+    take_over();
   });
 }
 
 void Coordinator::end_team() {
   loop_.post([this] { broadcast(FrameKind::ended, {}); });
   loop_.stop();
-  if (decisions_ && !has_given_up_) decisions_->remove();
+  if (decisions_ && !has_given_up_) (void)decisions_->remove();
 }
 
 // ---- Decisions
 
 // Has `decision` in the log, and then in effect. False: the log failed, and this coordinator decides nothing any more.
+// On one host it goes on without a log that is gone, since the kernel reports the deaths: the next one, which finds no
+// log, is that of another team, as is one between hosts.
 bool Coordinator::decide(Decision decision) {
   if (has_given_up_) return false;
   if (decisions_ && !decisions_->append(decision)) {
-    give_up(errno_error("write", decisions_->path()).what());
-    return false;
+    const std::string why = errno_error("write", decisions_->path()).what();
+    if (!is_on_one_host() || !decisions_->remove()) {
+      give_up(why);
+      return false;
+    }
+    decisions_.reset();
+    log::error("the nodes go on, and no process of farside up can take them over when this one has ended: " + why);
   }
   membership_.apply(std::move(decision));
   return true;
@@ -119,8 +129,8 @@ void Coordinator::serve(PeerNumber number) {
   if (peer.is_stranger()) return refuse(number, "it left during the handshake");
   if (!seated(number, peer)) return close(number);
   // The kernel closes the connections of a process that has ended. One that broke may be that of a living member.
-  const bool may_live = (peer.connection.broke() || peer.is_unconfirmed) && !net::is_host_local(address_);
-  if (may_live && membership_.is_present(peer.rank)) return await(peer.rank, kSilentBeats);
+  const bool may_live = peer.is_unconfirmed || (peer.connection.broke() && !is_on_one_host());
+  if (may_live && membership_.is_present(peer.rank)) return await(peer.rank, silent_beats_);
   unseat(peer.rank, Loss::died);
 }
 
@@ -179,7 +189,8 @@ void Coordinator::welcome(Peer& peer) const {
   const TeamState& state = membership_.state();
   Encoder fields;
   fields.number(state.team).number(membership_.size()).number(membership_.seat(peer.rank).incarnation);
-  fields.number(state.epoch).number(static_cast<std::uint32_t>(state.exchanges.size()));
+  fields.number(state.epoch).number(static_cast<std::uint32_t>(state.exchanges.size())).number(silent_beats_);
+  fields.choice(std::uint8_t{decisions_ || !is_on_one_host()});
   for (Rank other = 0; other < membership_.size(); ++other) {
     if (membership_.is_formed() && !membership_.is_present(other)) fields.number(other);
   }
@@ -358,14 +369,15 @@ void Coordinator::unseat(Rank rank, Loss loss) {
   hang_up(seat);
   seat.repeated.clear();
   seat.blob.reset();
-  if (membership_.is_deserted()) begin_anew();
+  if (membership_.is_deserted()) return begin_anew();
+  admit_deferred();
 }
 
 // No process is left that knows what the team had agreed on. A process that was just repeating it has no team to join.
 // If no process of a team that was taken over has been seen, its successor is as new as one that begins without a log.
 void Coordinator::begin_anew() {
   const TeamState& former = membership_.state();
-  TeamState fresh{.team = former.team + 1, .epoch = former.epoch, .seats = former.seats};
+  TeamState fresh{.team = former.team + 1, .epoch = former.epoch, .seats = former.seats, .silent_beats = silent_beats_};
   if (std::exchange(is_unheard_, false) || !membership_.is_formed()) fresh.seats.assign(seats_.size(), {});
   if (!decide(std::move(fresh))) return;
   for (Seat& seat : seats_) {
@@ -397,8 +409,7 @@ void Coordinator::broadcast(FrameKind kind, std::string fields) {
 
 // The timer runs only while a peer shakes hands, a member waits for others, or another host may fall silent.
 void Coordinator::keep_time() {
-  const bool wanted =
-      strangers() != 0 || due_ || (!net::is_host_local(address_) && !peers_.empty()) || is_any_awaited();
+  const bool wanted = strangers() != 0 || due_ || (!is_on_one_host() && (!peers_.empty() || is_any_awaited()));
   if (wanted == ticking_) return;
   ticking_ = wanted;
   loop_.tick(wanted ? kBeatInterval : std::chrono::milliseconds(0), [this] { on_tick(); });
@@ -410,8 +421,8 @@ void Coordinator::on_tick() {
   for (auto& [number, peer] : peers_) {
     if (peer.is_stranger()) {
       if (now - peer.came > time_limits::kHandshake) refuse(number, "it did not finish the handshake in time");
-    } else if (!net::is_host_local(address_) && seated(number, peer)) {
-      if (++peer.beats_since_heard > kSilentBeats)
+    } else if (!is_on_one_host() && seated(number, peer)) {
+      if (++peer.beats_since_heard > silent_beats_)
         unseat(peer.rank, Loss::evicted);
       else
         peer.send_beat();

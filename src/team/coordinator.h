@@ -13,6 +13,7 @@
 // It runs on a thread of its own, in the launcher's or the supervisor's process, and sleeps when nothing happens.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
@@ -29,6 +30,7 @@
 #include "team/bootstrap.h"
 #include "team/coordinator_peer.h"
 #include "team/decision_log.h"
+#include "team/liveness.h"
 #include "team/membership.h"
 
 namespace farside::team {
@@ -44,11 +46,12 @@ class Coordinator {
     std::string terms;
   };
 
-  /// Listens on `address` (net/socket.h) for the members of a team of `size`. A member that `admission` refuses is told
-  /// why and loses its seat, before any other member has seen what it contributed. Without `log` the team ends with
-  /// this process. Throws Error when it cannot listen, or the log is of another team or damaged.
+  /// Listens on `address` (net/socket.h) for the members of a team of `size`. With a log, and between hosts, the
+  /// members go on when they lose it. A member that `admission` refuses is told why and loses its seat, before any
+  /// other member has seen what it contributed. Without `log` the team ends with this process. `silence` (liveness.h)
+  /// counts between hosts. Throws Error when it cannot listen, or the log is of another team or damaged.
   Coordinator(const std::string& address, const net::Secret& secret, Rank size, Admission admission = {},
-              const std::optional<Log>& log = {});
+              const std::optional<Log>& log = {}, std::chrono::milliseconds silence = kDefaultSilence);
   /// As if the process were killed: the log stays, and members on other hosts go on.
   ~Coordinator() { loop_.stop(); }
   Coordinator(const Coordinator&) = delete;
@@ -62,7 +65,9 @@ class Coordinator {
   void miss(Rank rank, const std::string& how);
   /// Ends the team: tells the members, and removes the log, unless they cannot be told. The last call.
   void end_team();
-  /// The process that had `rank` when the team was taken over has ended for certain: no member waits for it.
+  /// The process that had `rank` has ended for certain: no member waits for it. On one host this has to be called for
+  /// each that was a member when the team was taken over, and may have to for each that ends later.
+  /// Requires: it is called before another process is started as that rank.
   void report_dead(Rank rank);
 
  private:
@@ -104,11 +109,13 @@ class Coordinator {
   [[nodiscard]] bool seated(PeerNumber number, const Peer& peer) const;
   [[nodiscard]] bool is_awaited(Rank rank) const { return membership_.is_present(rank) && !seats_[rank].holder; }
   [[nodiscard]] bool is_any_awaited() const;
+  [[nodiscard]] bool is_on_one_host() const { return net::is_host_local(address_); }
   void await(Rank rank, unsigned beats);
   void hang_up(Seat& seat);
   void send_result(Rank rank, std::uint32_t number, const std::vector<std::string>& blobs);
   void give_up_awaited();
   void take_over();
+  void settle_silence();
   void admit_deferred();
   void refuse(PeerNumber number, const std::string& reason);
   void log_refusal(const std::string& reason);
@@ -125,6 +132,7 @@ class Coordinator {
   std::string address_;
   net::Secret secret_;
   Admission admission_;
+  const std::uint32_t silent_beats_;
   Membership membership_;
   std::optional<DecisionLog> decisions_;
   bool has_given_up_ = false;  ///< its log failed: it decides nothing any more

@@ -41,9 +41,10 @@ CoordinatorClient::CoordinatorClient(net::EventLoop& loop, const std::string& ad
   size_ = welcome.size;
   incarnation_ = welcome.incarnation;
   standing_ = std::move(welcome.standing);
+  silent_beats_ = welcome.silent_beats;
   epoch_ = standing_.epoch;
   lost_ = standing_.lost;
-  if (!host_local_) {
+  if (welcome.may_be_back) {
     const auto seat = [this]() -> SeatKeeper::Seat {
       const MutexLock lock(mutex_);
       return {team_, incarnation_, epoch_};
@@ -62,10 +63,16 @@ CoordinatorClient::Welcome CoordinatorClient::decode_welcome(const net::Frame& f
   Welcome welcome{.team = fields.number<std::uint64_t>(),
                   .size = fields.number<Rank>(),
                   .incarnation = fields.number<std::uint16_t>(),
+                  .silent_beats = 0,
+                  .may_be_back = false,
                   .standing = {}};
   Standing& standing = welcome.standing;
   standing.epoch = fields.number<std::uint32_t>();
   standing.exchanges = fields.number<std::uint32_t>();
+  welcome.silent_beats = fields.number<std::uint32_t>();
+  fields.expect(welcome.silent_beats >= silent_beats(kMinSilence) && welcome.silent_beats <= silent_beats(kMaxSilence),
+                "its silence time is out of range");
+  welcome.may_be_back = fields.flag();
   while (!fields.rest().empty()) standing.lost.insert(fields.number<Rank>());
   const bool lost_exist = standing.lost.empty() || *standing.lost.rbegin() < welcome.size;
   fields.expect(frame.kind == FrameKind::welcome && rank_ < welcome.size && lost_exist, "it makes no sense");
@@ -177,14 +184,15 @@ void CoordinatorClient::lose_coordinator(const std::string& why) {
   }
   if (!keeper_ || !is_formed || left_) return disconnect("the coordinator " + why);
   if (std::exchange(is_away_, true)) return;
-  log::warn("the coordinator " + why +
-            ": this process goes on without it; deaths on other machines are not noticed until it is back");
+  const char* const lacks = host_local_ ? "no process joins" : "deaths on other machines are not noticed";
+  log::warn("the coordinator " + why + ": this process goes on without it; " + lacks + " until it is back");
   if (notices_.coordinator_away) notices_.coordinator_away(true);
   keeper_->begin();
 }
 
 void CoordinatorClient::take_answer(net::Acquaintance met) {
   if (left_) return;
+  Welcome answer;
   try {
     if (met.first.kind == FrameKind::refused) {
       const std::string why = Decoder(met.first.fields, "why this process is refused").text();
@@ -193,18 +201,19 @@ void CoordinatorClient::take_answer(net::Acquaintance met) {
       (void)leave_loop();
       return notices_.lost(rank_, Loss::evicted);
     }
-    const Welcome welcome = decode_welcome(met.first);
+    answer = decode_welcome(met.first);
     const MutexLock lock(mutex_);
-    if (welcome.team != team_ || welcome.incarnation != incarnation_ || welcome.standing.epoch < epoch_) {
+    if (answer.team != team_ || answer.incarnation != incarnation_ || answer.standing.epoch < epoch_) {
       log::error("a coordinator answers that knows less of this team than its members do: it is not followed");
       return keeper_->begin();
     }
     coming_.clear();
-    complete_ = welcome.standing.exchanges;
+    complete_ = answer.standing.exchanges;
   } catch (const Error& error) {
     log::warn(error.what());
     return keeper_->begin();
   }
+  silent_beats_ = answer.silent_beats;
   session_ = met.session;
   connection_ = std::make_unique<net::Connection>(loop_, std::move(met.socket), [this] { serve(); });
   hear();
@@ -214,6 +223,7 @@ void CoordinatorClient::take_answer(net::Acquaintance met) {
 // Repeats what the coordinator may not have heard, or not have had in its log.
 void CoordinatorClient::say_again() {
   const MutexLock lock(mutex_);
+  connection_->send(session_.seal(FrameKind::beat));  // it has the answer
   for (const auto& [rank, incarnation] : evictions_)
     connection_->send(session_.seal(FrameKind::evict, Encoder().number(rank).number(incarnation).take()));
   if (given_ && !gathered_) connection_->send(session_.seal(FrameKind::contribute, contribution()));
@@ -291,7 +301,7 @@ bool CoordinatorClient::leave_loop() {
 
 void CoordinatorClient::on_tick() {
   if (is_away_ || connection_ == nullptr) return;  // it is found again, or has come to itself, when it is heard
-  if (++beats_since_heard_ > kSilentBeats) return lose_coordinator("has fallen silent");
+  if (++beats_since_heard_ > silent_beats_) return lose_coordinator("has fallen silent");
   connection_->send(session_.seal(FrameKind::beat));
 }
 

@@ -2,6 +2,9 @@
 // on as it is, and keeps its seat when it finds the coordinator again, or one that was started with its log.
 #pragma once
 
+#include <atomic>
+#include <chrono>
+#include <cstdint>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -10,6 +13,7 @@
 #include "net/connection.h"
 #include "net/introduction.h"
 #include "team/bootstrap.h"
+#include "team/liveness.h"
 #include "team/seat_keeper.h"
 
 namespace farside::team {
@@ -24,6 +28,9 @@ class CoordinatorClient final : public Bootstrap {
   [[nodiscard]] Rank size() const override { return size_; }
   [[nodiscard]] std::uint16_t incarnation() const override { return incarnation_; }
   [[nodiscard]] Standing standing() const override { return standing_; }
+  [[nodiscard]] std::chrono::milliseconds longest_silence() const override {
+    return host_local_ ? std::chrono::milliseconds(0) : team::longest_silence(silent_beats_.load());
+  }
   [[nodiscard]] std::string fabric_secret(net::SetupClock::time_point /*deadline*/) override { return fabric_secret_; }
   [[nodiscard]] std::string network() const override { return network_; }
 
@@ -37,6 +44,8 @@ class CoordinatorClient final : public Bootstrap {
     std::uint64_t team = 0;
     Rank size = 0;
     std::uint16_t incarnation = 0;
+    std::uint32_t silent_beats = 0;
+    bool may_be_back = false;  ///< the coordinator, or one with its log, when it is lost
     Standing standing;
   };
   [[nodiscard]] Welcome decode_welcome(const net::Frame& frame) const;
@@ -71,6 +80,7 @@ class CoordinatorClient final : public Bootstrap {
   Rank size_ = 0;
   std::uint16_t incarnation_ = 0;
   Standing standing_;
+  std::atomic<std::uint32_t> silent_beats_ = 0;  ///< as the coordinator chose (liveness.h)
 
   // Used by the loop's thread, once it started.
   net::Session session_;
@@ -101,7 +111,7 @@ class CoordinatorClient final : public Bootstrap {
   std::vector<std::pair<Rank, std::uint16_t>> evictions_ GUARDED_BY(mutex_);
   [[nodiscard]] std::string contribution() const REQUIRES(mutex_);
 
-  std::optional<SeatKeeper> keeper_;  ///< between hosts; last: its thread uses the others
+  std::optional<SeatKeeper> keeper_;  ///< if a lost coordinator may be back; last: its thread uses the others
 };
 
 }  // namespace farside::team

@@ -1,5 +1,6 @@
 // A coordinator that was started again, and members that have lost theirs (docs/protocols/team.md, "When the
 // coordinator fails"): the seats that are kept, the processes that are awaited, and the new ones that wait for that.
+#include <algorithm>
 #include <memory>
 #include <utility>
 
@@ -14,11 +15,20 @@ using net::FrameKind;
 // The team of the log. One that had not formed, or whose ranks were all lost, has no member to go on with.
 void Coordinator::take_over() {
   if (!membership_.is_formed() || membership_.is_deserted()) return begin_anew();
+  // Members have the former silence time until they have their seats from this coordinator. It may be killed before.
+  const std::uint32_t larger = std::max(membership_.state().silent_beats, silent_beats_);
+  if (larger != membership_.state().silent_beats && !decide(SilenceChosen{larger})) return;
   is_unheard_ = true;
   beats_until_reached_ = kBeatsUntilReached;
   for (Rank rank = 0; rank < seats_.size(); ++rank) {
-    if (membership_.is_present(rank)) await(rank, kBeatsAfterRestart);
+    if (membership_.is_present(rank)) await(rank, larger + kBeatsToFindCoordinator);
   }
+}
+
+// No process has the silence time of the coordinator before any more.
+void Coordinator::settle_silence() {
+  if (membership_.state().silent_beats == silent_beats_ || is_any_awaited()) return;
+  (void)decide(SilenceChosen{silent_beats_});
 }
 
 // The member is as it was, and lacks the changes since the epoch that it knows.
@@ -69,7 +79,10 @@ void Coordinator::await(Rank rank, unsigned beats) {
 
 void Coordinator::report_dead(Rank rank) {
   loop_.post([this, rank] {
-    if (is_awaited(rank)) unseat(rank, Loss::died);
+    const auto holder = seats_[rank].holder;
+    // The end of any other connection says so itself.
+    const bool is_by_silent_connection = holder && peers_.at(*holder).is_unconfirmed;
+    if (is_awaited(rank) || (is_by_silent_connection && membership_.is_present(rank))) unseat(rank, Loss::died);
   });
 }
 
@@ -80,8 +93,11 @@ bool Coordinator::is_any_awaited() const {
   return false;
 }
 
-// Those that have not claimed their seats in time, counted from when any process has reached this host.
+// Those that have not claimed their seats in time, counted from when any process has reached this host. On one host
+// each process is there whose death was not reported.
 void Coordinator::give_up_awaited() {
+  if (is_on_one_host()) return;
+  settle_silence();
   if (!is_any_awaited()) return;
   if (beats_until_reached_ != 0 && --beats_until_reached_ != 0) return;
   for (Rank rank = 0; rank < seats_.size(); ++rank) {

@@ -21,7 +21,7 @@ namespace farside::team {
 namespace {
 
 constexpr std::string_view kMagic = "farside team";
-constexpr std::uint32_t kVersion = 1;
+constexpr std::uint32_t kVersion = 2;
 
 struct EntryHead {
   std::uint64_t checksum;  ///< XXH3 of the body, seeded with the sequence
@@ -130,9 +130,10 @@ bool DecisionLog::append(const Decision& decision) {
   return write(encode_decision(decision));
 }
 
-void DecisionLog::remove() noexcept {
-  std::error_code ignored;  // the next coordinator takes over a team that has no members
-  std::filesystem::remove(path_, ignored);
+bool DecisionLog::remove() noexcept {
+  std::error_code failed;  // then the next coordinator takes over a team that has no members
+  std::filesystem::remove(path_, failed);
+  return !failed;
 }
 
 bool DecisionLog::begin_file() {

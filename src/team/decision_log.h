@@ -28,8 +28,8 @@ class DecisionLog {
   /// any more. Requires: `team` has not taken it yet.
   [[nodiscard]] bool append(const Decision& decision);
 
-  /// The team has ended: the next coordinator begins another one.
-  void remove() noexcept;
+  /// The next coordinator begins another team. Returns whether the file is gone.
+  bool remove() noexcept;
 
   [[nodiscard]] const std::filesystem::path& path() const noexcept { return path_; }
 

@@ -48,6 +48,7 @@ class HostTeam final : public Team {
   [[nodiscard]] bool is_out(Rank rank) override { return out_.at(rank).load(std::memory_order_acquire); }
   Outcome evict(Rank rank, Deadline deadline) override;
   [[nodiscard]] bool has_coordinator() const override { return has_coordinator_.load(std::memory_order_relaxed); }
+  [[nodiscard]] std::chrono::milliseconds longest_silence() const override { return bootstrap_->longest_silence(); }
   void on_cut_off(const std::function<void()>& handler) override;
 
  private:

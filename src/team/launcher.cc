@@ -1,7 +1,9 @@
 #include "team/launcher.h"
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
+#include <charconv>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -81,6 +83,7 @@ struct Exec {
   char* const* environment;
   const sigset_t* mask;
   pid_t parent;
+  int claim;  ///< the process outlives the parent, and this file is its own; negative: it does not
   const std::vector<int>* descriptors;  ///< as in LaunchPlan; null: all
   int input;                            ///< becomes standard input, unless it is negative
   int report;                           ///< gets errno when the program cannot be started
@@ -97,23 +100,47 @@ bool pass_on_only(const std::vector<int>& descriptors) {
   return ::close_range(next, ~0U, CLOSE_RANGE_CLOEXEC) == 0;
 }
 
+// In a new process. False, with errno set, when it fails.
+bool make_own(int claim) {
+  std::array<char, kPidBytes> text{};
+  text.fill(' ');
+  text.back() = '\n';
+  std::to_chars(text.data(), text.data() + text.size() - 1, ::getpid());
+  return ::fcntl(claim, F_SETFD, 0) == 0 &&
+         ::pwrite(claim, text.data(), text.size(), 0) == static_cast<ssize_t>(text.size());
+}
+
+[[noreturn]] void fail_to_become(const Exec& exec) {
+  const int code = errno;
+  [[maybe_unused]] const ssize_t written = ::write(exec.report, &code, sizeof code);
+  ::_exit(1);
+}
+
 [[noreturn]] void become(const Exec& exec) {
-  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (::getppid() != exec.parent) ::_exit(1);  // it died before the kernel was told
+  if (exec.claim >= 0) {
+    ::setsid();
+    if (!make_own(exec.claim)) fail_to_become(exec);
+  } else {
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (::getppid() != exec.parent) ::_exit(1);  // it died before the kernel was told
+  }
   if (exec.input >= 0) ::dup2(exec.input, STDIN_FILENO);
   ::pthread_sigmask(SIG_SETMASK, exec.mask, nullptr);
   forget_many_files();
   if (exec.descriptors == nullptr || pass_on_only(*exec.descriptors)) {
     ::execvpe(exec.command[0], exec.command, exec.environment);
   }
-  const int code = errno;
-  [[maybe_unused]] const ssize_t written = ::write(exec.report, &code, sizeof code);
-  ::_exit(1);
+  fail_to_become(exec);
 }
 
 }  // namespace
 
-Launcher::Launcher(LaunchPlan plan) : plan_(std::move(plan)), processes_(plan_.ranks) {
+Launcher::Launcher(LaunchPlan plan, std::vector<AdoptedProcess> adopted)
+    : plan_(std::move(plan)), processes_(plan_.ranks) {
+  for (AdoptedProcess& each : adopted) {
+    processes_.at(each.rank - plan_.first_rank) = {
+        .pid = each.pid, .pidfd = std::move(each.pidfd), .is_child = false, .started = Clock::now(), .restart_at = {}};
+  }
   const sigset_t forwarded = forwarded_signals();
   ::pthread_sigmask(SIG_BLOCK, &forwarded, &mask_before_);
   ::prctl(PR_GET_CHILD_SUBREAPER, &subreaper_before_);
@@ -123,7 +150,9 @@ Launcher::Launcher(LaunchPlan plan) : plan_(std::move(plan)), processes_(plan_.r
     if (!signals_) throw errno_error("receive", "signals", "check ulimit -n");
     allow_many_files();
     expect_files(kFilesPerRank * plan_.ranks + kLauncherFiles, "start", std::to_string(plan_.ranks) + " ranks");
-    for (std::size_t index = 0; index < plan_.ranks; ++index) start(index);
+    for (std::size_t index = 0; index < plan_.ranks; ++index) {
+      if (!processes_[index].pidfd) start(index);
+    }
   } catch (...) {
     abandon();
     throw;
@@ -133,9 +162,10 @@ Launcher::Launcher(LaunchPlan plan) : plan_(std::move(plan)), processes_(plan_.r
 Launcher::~Launcher() { abandon(); }
 
 void Launcher::abandon() {
-  signal_all(SIGKILL);
   for (const Process& process : processes_) {
-    if (process.pidfd) ::waitpid(process.pid, nullptr, 0);
+    if (!process.pidfd || !process.is_child) continue;
+    process.signal(SIGKILL);
+    ::waitpid(process.pid, nullptr, 0);
   }
   kill_adopted();
   ::prctl(PR_SET_CHILD_SUBREAPER, subreaper_before_);
@@ -165,11 +195,13 @@ void Launcher::start(std::size_t index) {
   if (::pipe2(ends.data(), O_CLOEXEC) != 0) throw errno_error("open", "a pipe", "check ulimit -n");
   const Fd report(ends[0]);
   Fd reporter(ends[1]);
-  const Fd nothing(index == 0 ? -1 : ::open("/dev/null", O_RDONLY | O_CLOEXEC));
+  const Fd claim = plan_.claim ? plan_.claim(plan_.first_rank + static_cast<Rank>(index)) : Fd();
+  const Fd nothing(index == 0 && !claim ? -1 : ::open("/dev/null", O_RDONLY | O_CLOEXEC));
   const Exec exec{.command = arguments.data(),
                   .environment = variables.data(),
                   .mask = &mask_before_,
                   .parent = ::getpid(),
+                  .claim = claim.get(),
                   .descriptors = plan_.descriptors ? &*plan_.descriptors : nullptr,
                   .input = nothing.get(),
                   .report = reporter.get()};
@@ -179,6 +211,7 @@ void Launcher::start(std::size_t index) {
   if (pid < 0) throw errno_error("start", command.front(), "check ulimit -u");
   Process& process = processes_[index];
   process.pid = pid;
+  process.is_child = true;
   process.started = Clock::now();
   process.pidfd = Fd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
   if (!process.pidfd) {
@@ -240,14 +273,18 @@ void Launcher::forward_signal() {
   if (::read(signals_.get(), &info, sizeof info) != sizeof info) return;
   asked_to_end_ = true;
   for (Process& process : processes_) process.restart_at.reset();
-  // The terminal sends its signals to the ranks itself: they are of this process's group.
-  if (info.ssi_code != SI_KERNEL) signal_all(static_cast<int>(info.ssi_signo));
+  // The terminal sends its signals to the ranks itself, if they are of this process's group.
+  if (info.ssi_code != SI_KERNEL || plan_.claim) signal_all(static_cast<int>(info.ssi_signo));
 }
 
 void Launcher::signal_all(int signal) const {
   for (const Process& process : processes_) {
-    if (process.pidfd) ::kill(process.pid, signal);  // not waited for yet, so the pid is still its own
+    if (process.pidfd) process.signal(signal);
   }
+}
+
+void Launcher::Process::signal(int number) const {
+  ::syscall(SYS_pidfd_send_signal, pidfd.get(), number, nullptr, 0);  // fails only when it has ended
 }
 
 Rank Launcher::running() const {
@@ -256,13 +293,17 @@ Rank Launcher::running() const {
 
 void Launcher::reap(std::size_t index) {
   assert_that(static_cast<bool>(processes_[index].pidfd), "a process that is waited for was not waited for before");
+  const bool is_child = processes_[index].is_child;
   int status = 0;
-  if (::waitpid(processes_[index].pid, &status, 0) < 0) throw errno_error("wait for", "a rank of the job");
+  if (is_child && ::waitpid(processes_[index].pid, &status, 0) < 0) throw errno_error("wait for", "a rank of the job");
   processes_[index].pidfd = Fd();
-  const std::string how = how_ended(status);
-  const int code = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+  const Rank rank = plan_.first_rank + static_cast<Rank>(index);
+  plan_.on_death(rank);
+  const std::string how = is_child ? how_ended(status) : "ended, and no process was told how";
+  int code = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+  if (!is_child && !asked_to_end_) code = 1;
   if (code != 0) fail(index, code, how);
-  if (!processes_[index].restart_at) plan_.on_end(plan_.first_rank + static_cast<Rank>(index), how);
+  if (!processes_[index].restart_at) plan_.on_end(rank, how);
 }
 
 void Launcher::fail(std::size_t index, int code, const std::string& how) {

@@ -29,6 +29,16 @@ struct RestartPolicy {
   std::chrono::milliseconds good_life = team::time_limits::kGoodLife;
 };
 
+/// The bytes of a pid as a process that outlives its launcher writes it: digits, filled up with spaces, and a newline.
+inline constexpr std::size_t kPidBytes = 12;
+
+/// A process that another launcher started, and which outlived that.
+struct AdoptedProcess {
+  Rank rank = 0;
+  pid_t pid = 0;
+  Fd pidfd;
+};
+
 struct LaunchPlan {
   std::vector<std::string> command;
   Rank ranks = 1;
@@ -38,8 +48,13 @@ struct LaunchPlan {
   /// The descriptors that ranks get beside the standard ones, ascending. Without it, all that this process opened
   /// without O_CLOEXEC, or inherited.
   std::optional<std::vector<int>> descriptors{};
+  /// Unless there is none, the ranks outlive this process. Returns an open file for the process that is about to be
+  /// started as `rank`: its own until it ends, with its pid in the first kPidBytes. May throw Error.
+  std::function<Fd(Rank rank)> claim{};
   /// When one rank fails, the others are asked to end (SIGTERM) and, 2 s later, killed.
   bool end_all_on_failure = true;
+  /// Told of each process that has ended, before the rank is started again. On the thread that waits.
+  std::function<void(Rank rank)> on_death = [](Rank) {};
   /// Told of each rank that has ended for good, and how: "exited with code 0". On the thread that waits.
   std::function<void(Rank rank, const std::string& how)> on_end = [](Rank, const std::string&) {};
   /// Unless the ranks were asked to end. What happens to them is logged.
@@ -56,17 +71,19 @@ struct JobEnd {
 };
 
 /// While it exists, SIGINT, SIGTERM, SIGHUP and SIGQUIT go to the ranks instead of this process. If this process dies,
-/// the kernel kills them. What a rank started and left behind (the program in a shell script) is adopted, and killed
-/// when the last rank has ended; so this process starts no other children meanwhile. The first rank gets this
+/// the kernel kills them, unless they are to outlive it: then they have sessions of their own, without a terminal, and
+/// another launcher may adopt them. What a rank started and left behind (the program in a shell script) is adopted, and
+/// killed when the last rank has ended; so this process starts no other children meanwhile. The first rank gets this
 /// process's standard input, the others an empty one.
 class Launcher {
  public:
-  /// Starts all ranks. Throws ProgramError when the program is missing or none, Error when it cannot be started. The
-  /// calling thread must outlive the ranks.
-  explicit Launcher(LaunchPlan plan);
+  /// Starts all ranks but the adopted ones, whose exit codes are not known: they count as failed when they end and were
+  /// not asked to. Throws ProgramError when the program is missing or none, Error when it cannot be started. The
+  /// calling thread must outlive ranks that do not outlive the process.
+  explicit Launcher(LaunchPlan plan, std::vector<AdoptedProcess> adopted = {});
   Launcher(const Launcher&) = delete;
   Launcher& operator=(const Launcher&) = delete;
-  /// Kills the processes that still run.
+  /// Kills the processes that still run, but adopted ones.
   ~Launcher();
 
   [[nodiscard]] pid_t pid(Rank rank) const { return processes_.at(rank - plan_.first_rank).pid; }
@@ -79,10 +96,14 @@ class Launcher {
 
   struct Process {
     pid_t pid = 0;
-    Fd pidfd;  ///< empty once it has ended and was waited for
+    Fd pidfd;              ///< empty once it has ended and was waited for
+    bool is_child = true;  ///< not an adopted one
     Clock::time_point started{};
     unsigned failures_in_a_row = 0;
     std::optional<Clock::time_point> restart_at;
+
+    /// Requires: it has a pidfd.
+    void signal(int number) const;
   };
 
   void start(std::size_t index);

@@ -7,12 +7,13 @@
 
 #include "base/assert.h"
 #include "base/wire.h"
+#include "team/liveness.h"
 
 namespace farside::team {
 
 namespace {
 
-enum class Kind : std::uint8_t { state, admitted, exchanged, lost, returned };
+enum class Kind : std::uint8_t { state, admitted, exchanged, lost, returned, silence };
 
 void encode_texts(Encoder& into, const std::vector<std::string>& texts) {
   into.number(static_cast<std::uint32_t>(texts.size()));
@@ -45,8 +46,10 @@ void encode(Encoder& into, const Returned& returned) {
   encode_texts(into, returned.blobs);
 }
 
+void encode(Encoder& into, const SilenceChosen& chosen) { into.choice(Kind::silence).number(chosen.beats); }
+
 void encode(Encoder& into, const TeamState& state) {
-  into.choice(Kind::state).number(state.team).number(state.epoch);
+  into.choice(Kind::state).number(state.team).number(state.epoch).number(state.silent_beats);
   for (const SeatState& seat : state.seats) {
     into.number(seat.incarnation).number(seat.next_incarnation).choice(std::uint8_t{seat.is_present});
   }
@@ -54,6 +57,13 @@ void encode(Encoder& into, const TeamState& state) {
   for (const auto& blobs : state.exchanges) encode_texts(into, blobs);
   into.number(static_cast<std::uint32_t>(state.changes.size()));
   for (const Change& change : state.changes) std::visit([&into](const auto& each) { encode(into, each); }, change);
+}
+
+std::uint32_t decode_silence(Decoder& from) {
+  const auto beats = from.number<std::uint32_t>();
+  from.expect(beats >= silent_beats(kMinSilence) && beats <= silent_beats(kMaxSilence),
+              "its silence time is out of range");
+  return beats;
 }
 
 // A loss or a return.
@@ -69,6 +79,7 @@ TeamState decode_state(Decoder& from, Rank size) {
   TeamState state;
   state.team = from.number<std::uint64_t>();
   state.epoch = from.number<std::uint32_t>();
+  state.silent_beats = decode_silence(from);
   for (Rank rank = 0; rank < size; ++rank) {
     SeatState& seat = state.seats.emplace_back();
     seat.incarnation = from.number<std::uint16_t>();
@@ -99,13 +110,14 @@ Notice notice_of(std::uint32_t epoch, const Returned& returned) {
 
 Decision decode(Decoder& from, Rank size) {
   Decoder ahead = from;
-  const Kind kind = ahead.choice(Kind::returned);
+  const Kind kind = ahead.choice(Kind::silence);
   if (kind == Kind::lost || kind == Kind::returned) {
     return std::visit([](const auto& change) -> Decision { return change; }, decode_change(from, size));
   }
   from = ahead;
   if (kind == Kind::state) return decode_state(from, size);
   if (kind == Kind::admitted) return Admitted{decode_rank(from, size)};
+  if (kind == Kind::silence) return SilenceChosen{decode_silence(from)};
   return Exchanged{decode_texts(from)};
 }
 

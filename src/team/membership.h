@@ -46,6 +46,11 @@ struct Returned {
   std::vector<std::string> blobs;
 };
 
+/// From now on members get this silence time (liveness.h).
+struct SilenceChosen {
+  std::uint32_t beats = 0;
+};
+
 /// The begin of an epoch.
 using Change = std::variant<Lost, Returned>;
 
@@ -57,9 +62,10 @@ struct TeamState {
   std::vector<SeatState> seats;
   std::vector<std::vector<std::string>> exchanges{};  ///< those that are complete: the newest blob of each rank
   std::deque<Change> changes{};                       ///< that the last epochs began with
+  std::uint32_t silent_beats = 0;                     ///< the largest silence time that a member may still have
 };
 
-using Decision = std::variant<TeamState, Admitted, Exchanged, Lost, Returned>;
+using Decision = std::variant<TeamState, Admitted, Exchanged, Lost, Returned, SilenceChosen>;
 
 [[nodiscard]] std::string encode_decision(const Decision& decision);
 /// For a team of `size`. Throws Error when the bytes are none.
@@ -107,6 +113,7 @@ class Membership {
   void take(Exchanged&& exchanged);
   void take(const Lost& lost);
   void take(Returned&& returned);
+  void take(const SilenceChosen& chosen) { state_.silent_beats = chosen.beats; }
   void note(Change change);
 
   TeamState state_;

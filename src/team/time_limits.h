@@ -46,13 +46,14 @@ inline constexpr milliseconds kMaxRestartPause{10'000};
 /// A rank that lived for so long has no failures in a row behind it.
 inline constexpr milliseconds kGoodLife{20'000};
 
-static_assert(kRevoke < kSilentBeats * kBeatInterval, "a member that waits for the fabric is not evicted for it");
+static_assert(kRevoke < kMinSilence, "a member that waits for the fabric is not evicted for it");
 static_assert(2 * kBeatInterval < kAnswerGrace, "the coordinator, which looks once in a beat, reports first");
 static_assert(kHandshake < kSetup, "a process that was refused for its slowness may come again");
-static_assert(kMaxSilence < kSetup && kMaxSilence < kReturn,
-              "a member that died is evicted before those that wait for it give up");
-static_assert(kKeepSeat + kMaxPauseToKeep < kBeatsAfterRestart * kBeatInterval,
+static_assert(kKeepSeat + kMaxPauseToKeep < kBeatsToFindCoordinator * kBeatInterval,
               "a coordinator that was started again waits until each member has asked for its seat");
+static_assert(longest_silence(silent_beats(kMaxSilence) + kBeatsToFindCoordinator) < kSetup &&
+                  longest_silence(silent_beats(kMaxSilence)) < kReturn,
+              "a member that died is evicted before those that wait for it or its seat give up");
 static_assert(kGoodLife < kSetup,
               "a rank that could not join, as the others are out of reach, is started again and again");
 static_assert(kFirstRestartPause <= kMaxRestartPause && kFirstPause <= kMaxPause && kFirstPause < kReturn);

@@ -50,6 +50,7 @@ TEST_F(PoolTest, RefusesWhatIsNotAnOption) {
            {{"up", "--groups", "-1"}, "--groups"},
            {{"up", "--singlet-ratio", "1.5"}, "--singlet-ratio"},
            {{"up", "--singlet-ratio", "half"}, "--singlet-ratio"},
+           {{"up", "--silence", "3s"}, "farside up: --silence requires --listen; see"},
            {{"status", "--yaml"}, "--yaml"},
            {{"down", "now"}, "now"},
        }) {

@@ -58,7 +58,8 @@ class JoinedPool : public PoolTest {
     return std::make_unique<Command>(arguments);
   }
   [[nodiscard]] std::vector<std::string> first(const std::string& address) const {
-    return {"up", "-n", "2", "--nodes", "3", "--cache", "16M", "--secret", secret("secret"), "--listen", address};
+    return {"up",       "-n",    "2",         "--nodes", "3", "--cache", "16M", "--secret", secret("secret"),
+            "--listen", address, "--silence", "2s"};
   }
   [[nodiscard]] std::vector<std::string> second(const std::string& secret_name) const {
     return {"up",     "-n",           "1", "--nodes", "3", "--cache", "16M", "--secret", secret(secret_name), "--join",
@@ -186,6 +187,21 @@ TEST_F(JoinedPool, NamesTheMissingNumberOfItsFirstNode) {
   const CommandEnd end = on("second", incomplete)->wait();
   EXPECT_EQ(end.code(), 2);
   EXPECT_THAT(end.err, HasSubstr("--first-rank is missing"));
+}
+
+TEST_F(JoinedPool, RefusesASilenceTimeThatIsOutOfRange) {
+  for (const auto& [silence, said] :
+       {std::pair{"1s", "give a time from 2s to 20s"}, std::pair{"20001ms", "give a time from 2s to 20s"},
+        std::pair{"soon", "'soon' is not a time"}}) {
+    std::vector<std::string> arguments = first(address_);
+    arguments.insert(arguments.end(), {"--silence", silence});
+    const CommandEnd end = on("first", arguments)->wait();
+    EXPECT_EQ(end.code(), 2) << silence;
+    EXPECT_THAT(end.err, HasSubstr(said));
+  }
+  std::vector<std::string> joining = second("secret");  // it has the first machine's
+  joining.insert(joining.end(), {"--silence", "3s"});
+  EXPECT_THAT(on("second", joining)->wait().err, HasSubstr("--silence requires --listen"));
 }
 
 TEST_F(JoinedPool, NeedsToKnowTheRest) {

@@ -162,11 +162,11 @@ class PoolOnHosts(unittest.TestCase):
             node = self.pool.node(host)
             self.assertEqual((node["state"], node["restarts"]), ("up", 0), self.pool.log(host))
 
-    def with_keys(self):
+    def with_keys(self, count=40):
         """A pool with a key-value store, and keys in it. Those of its servers 1 and 3 are not on the meeting host."""
         self.pool.__exit__()
         self.pool = self.enterContext(Pool(self.hosts, self.files.mountpoint, ["--kv", "16M"]))
-        keys = [f"key:{number}" for number in range(40)]
+        keys = [f"key:{number}" for number in range(count)]
         for key in keys:
             self.kv(self.hosts[1], "put", key, f"value of {key}")
         return keys
@@ -179,7 +179,7 @@ class PoolOnHosts(unittest.TestCase):
         return host.run([FARSIDE, "kv", "get", key], env=self.pool.environment).stdout.rstrip("\n")
 
     def test_the_host_where_they_meet_fails_and_starts_again(self):
-        """The other hosts go on meanwhile, and keep what they have."""
+        """All nodes go on meanwhile, its own as well, and keep what they have."""
         keys = self.with_keys()
         meeting, *others = self.hosts
         readers = [self.enterContext(self.pool.reader(host)) for host in others]
@@ -189,14 +189,44 @@ class PoolOnHosts(unittest.TestCase):
         self.expect_answers(readers, self.large)
         for host in others:
             self.pool.wait_for_log(host, "this process goes on without it")
-        before = self.kept(others[0], keys)
-        self.assertGreater(len(before), len(keys) / 2)
+        self.assertEqual(self.kept(others[0], keys), keys)
         self.assertEqual(self.pool.start_on(meeting).wait(PATIENCE_S), 0)
-        for host in others:
+        for host in self.hosts:
             self.pool.wait_for_log(host, "the coordinator answers again")
-        self.expect_no_restart(others)
+        self.expect_no_restart(self.hosts)
         self.wait_until_shared(meeting, others[-1], self.small)
-        self.assertEqual(self.kept(others[0], before), before)
+        self.assertEqual(self.kept(others[0], keys), keys)
+
+    def lose_supervisors(self, where):
+        for host in where:
+            host.do(["kill", "-9", self.pool.status(host)["supervisor"]])
+        for host in where:
+            wait_for(lambda at=host: self.pool.status(at)["supervisor"] is None, f"the supervisor of {host.name} to end")
+
+    def start_again(self, where):
+        started = [self.pool.start_on(host) for host in where]
+        self.assertEqual([program.wait(PATIENCE_S) for program in started], [0] * len(where))
+
+    def test_hosts_lose_their_supervisors(self):
+        """One host does, and then all at once; the nodes go on, and are taken over. One whose supervisor was taken over is
+        noticed when it dies, and is started again."""
+        keys = self.with_keys(12)
+        meeting, other, *_ = self.hosts
+        processes = {host.name: self.pool.node(host)["process"] for host in self.hosts}
+        for lost in ([other], list(self.hosts)):
+            self.lose_supervisors(lost)
+            self.assertEqual(self.kept(other, keys), keys)
+            self.start_again(lost)
+            self.expect_no_restart(self.hosts)
+        self.assertEqual({host.name: self.pool.node(host)["process"] for host in self.hosts}, processes)
+        self.assertEqual(self.kept(other, keys), keys)
+        for host in self.hosts:
+            self.assertNotIn(" is lost", self.pool.log(host))
+        self.pool.kill_node(other)
+        self.pool.wait_for_log(meeting, "rank 1 is lost")
+        self.pool.wait_for_return(other)
+        for host in self.hosts:
+            wait_for(lambda at=host: self.pool.status(at)["problems"] == [], f"all to be well on {host.name}")
 
     def test_the_process_where_they_meet_hangs(self):
         """For longer than silence is borne: no node is restarted for it, and none is empty afterwards."""

@@ -67,14 +67,22 @@ TEST(PoolDirectory, KeepsTheFormerRecordWhenTheNewOneCannotBeWritten) {
   const TemporaryDirectory directory;
   const PoolDirectory pool(directory.path());
   Fleet fleet(1, [&pool](Member& /*me*/) {
-    node::PoolRecord record{.supervisor = 17, .nodes = {{.rank = 0, .process = 18, .restarts = 0}}};
+    node::PoolRecord record{.supervisor = 17,
+                            .supervisor_started = 1,
+                            .options = "-n 1",
+                            .meeting = "here",
+                            .nodes = {{.rank = 0, .process = 18, .restarts = 0}}};
     pool.write_record(record);
     std::signal(SIGXFSZ, SIG_IGN);
     constexpr rlimit kTiny{16, RLIM_INFINITY};  // bytes of a file
     ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &kTiny), 0);
     record.supervisor = 19;
     EXPECT_THROW(pool.write_record(record), Error);
-    EXPECT_EQ(pool.read_record().value().supervisor, 17);
+    const node::PoolRecord read = pool.read_record().value();
+    EXPECT_EQ(read.supervisor, 17);
+    EXPECT_EQ(read.supervisor_started, 1U);
+    EXPECT_EQ(read.options, "-n 1");
+    EXPECT_EQ(read.meeting, "here");
   });
   fleet.expect_success();
 }

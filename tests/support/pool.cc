@@ -39,9 +39,19 @@ CommandEnd PoolTest::farside(const std::vector<std::string>& arguments) {
 CommandEnd PoolTest::up(const std::vector<std::string>& arguments, std::vector<std::string> wrapper) {
   wrapper.insert(wrapper.end(), {FARSIDE_COMMAND, "up"});
   wrapper.insert(wrapper.end(), arguments.begin(), arguments.end());
-  pool_ = std::make_unique<Command>(wrapper);
-  CommandEnd end = pool_->wait();
+  pools_.clear();
+  pools_.push_back(std::make_unique<Command>(wrapper));
+  CommandEnd end = pools_.back()->wait();
   std::cerr << end.err;  // shows why a pool did not start
+  return end;
+}
+
+CommandEnd PoolTest::up_again(const std::vector<std::string>& arguments) {
+  std::vector<std::string> command{FARSIDE_COMMAND, "up"};
+  command.insert(command.end(), arguments.begin(), arguments.end());
+  pools_.push_back(std::make_unique<Command>(command));
+  CommandEnd end = pools_.back()->wait();
+  std::cerr << end.err;
   return end;
 }
 
@@ -79,7 +89,14 @@ void PoolTest::stop(pid_t process) {
       eventually([&] { return std::ranges::all_of(std::filesystem::directory_iterator(threads), stands_still); }));
 }
 
-std::vector<pid_t> PoolTest::pool_processes() const { return pool_->processes(); }
+std::vector<pid_t> PoolTest::pool_processes() const {
+  std::vector<pid_t> all;
+  for (const auto& pool : pools_) {
+    const std::vector<pid_t> processes = pool->processes();
+    all.insert(all.end(), processes.begin(), processes.end());
+  }
+  return all;
+}
 
 std::vector<std::string> PoolTest::runtime_files() const {
   std::vector<std::string> names;

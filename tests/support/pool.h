@@ -42,6 +42,8 @@ class PoolTest : public ::testing::Test {
   CommandEnd farside(const std::vector<std::string>& arguments);
   /// Starts a pool with `farside up ARGUMENTS...`, behind `wrapper` ("prlimit", "--memlock=0").
   CommandEnd up(const std::vector<std::string>& arguments, std::vector<std::string> wrapper = {});
+  /// The same beside the pool that was started before, whose processes may live.
+  CommandEnd up_again(const std::vector<std::string>& arguments);
   /// What `farside status --json` prints.
   nlohmann::json status();
   /// Of the nodes, by rank.
@@ -49,7 +51,7 @@ class PoolTest : public ::testing::Test {
   pid_t supervisor_process();
   /// By SIGSTOP; returns when all of its threads stand still, of which the signal's own return says nothing.
   static void stop(pid_t process);
-  /// Every process of the last pool started.
+  /// Every process of the last pool started, and of those that were started again beside it.
   [[nodiscard]] std::vector<pid_t> pool_processes() const;
 
   [[nodiscard]] std::filesystem::path runtime_dir() const { return directory_.path() / "run"; }
@@ -59,7 +61,7 @@ class PoolTest : public ::testing::Test {
 
  private:
   TemporaryDirectory directory_;
-  std::unique_ptr<Command> pool_;  // kills what carries its mark: the supervisor and the nodes
+  std::vector<std::unique_ptr<Command>> pools_;  // each kills what carries its mark: the supervisor and the nodes
 };
 
 }  // namespace farside::test

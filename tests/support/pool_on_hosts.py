@@ -26,7 +26,7 @@ class Pool:
         secret.chmod(0o600)
         meeting = f"{self.hosts[0].address}:7777"
         self.up = ["up", "--nodes", len(self.hosts.all), "--cache", "32M", "--block", "64K", "--secret", secret, *options]
-        self.ways = [["--listen", meeting]]
+        self.ways = [["--listen", meeting, "--silence", "2s"]]
         self.ways += [["--join", meeting, "--first-rank", host.index] for host in self.hosts.all[1:]]
 
     def __enter__(self):

@@ -1,5 +1,6 @@
 // A coordinator that hangs, is killed and started again, loses a connection, or cannot write its log: no member ends
 // for it, and none is taken for another.
+#include <chrono>
 #include <csignal>
 #include <cstdint>
 #include <filesystem>
@@ -17,6 +18,9 @@
 #include "base/wire.h"
 #include "net/runtime_dir.h"
 #include "team/coordinator.h"
+#include "team/decision_log.h"
+#include "team/liveness.h"
+#include "team/membership.h"
 #include "tests/team/coordinator_fixture.h"
 #include "tests/team/stranger.h"
 
@@ -51,8 +55,9 @@ class CoordinatorProcess {
   CoordinatorProcess& operator=(const CoordinatorProcess&) = delete;
 
   /// Returns where it listens.
-  std::string start(const std::string& address) {
+  std::string start(const std::string& address, std::chrono::milliseconds silence = kMinSilence) {
     write_line(orders_, address);
+    write_line(orders_, std::to_string(silence.count()));
     return read_line(answers_);
   }
   void signal(int number) const { ::kill(pid_, number); }
@@ -83,7 +88,8 @@ class CoordinatorProcess {
     ::signal(SIGXFSZ, SIG_IGN);
     const std::string address = read_line(orders_);
     if (address.empty()) std::_Exit(0);
-    const Coordinator coordinator(address, secret, 2, {}, Coordinator::Log{log, "terms"});
+    const std::chrono::milliseconds silence(std::stoi(read_line(orders_)));
+    const Coordinator coordinator(address, secret, 2, {}, Coordinator::Log{log, "terms"}, silence);
     write_line(answers_, coordinator.address());
     for (;;) ::pause();
   }
@@ -117,6 +123,8 @@ class Authority : public testing::Test {
   net::Secret secret_ = net::Secret::create(dir_.path() / "secret");
   CoordinatorProcess first_{secret_, dir_.path() / "decisions"};
   CoordinatorProcess second_{secret_, dir_.path() / "decisions"};
+  CoordinatorProcess third_{secret_, dir_.path() / "decisions"};
+  static constexpr std::chrono::milliseconds kPatient{5'000};
   std::string address_ = first_.start("127.0.0.1:0");
   std::unique_ptr<Member> zero_ = std::make_unique<Member>(address_, secret_, 0);
   std::unique_ptr<Member> one_ = std::make_unique<Member>(address_, secret_, 1);
@@ -178,6 +186,51 @@ TEST_F(Authority, NoticesADeathThatHappenedWhileThereWasNone) {
   EXPECT_FALSE(zero_->abandoned());
 }
 
+// The member that lives may have been told, by the one before, to wait for so long.
+TEST_F(Authority, WaitsForTheLargerSilenceTimeAfterARestart) {
+  first_.kill();
+  CoordinatorProcess& patient = second_;
+  zero_.reset();
+  one_.reset();
+  ASSERT_EQ(patient.start(address_, kPatient), address_);
+  zero_ = std::make_unique<Member>(address_, secret_, 0);
+  one_ = std::make_unique<Member>(address_, secret_, 1);
+  EXPECT_EQ((*zero_)->longest_silence(), kPatient + kBeatInterval);
+  expect_exchange(*zero_, *one_);
+  patient.kill();
+  expect_both(*zero_, *one_, true);
+  one_.reset();
+  ASSERT_EQ(third_.start(address_, kMinSilence), address_);
+  ASSERT_TRUE(eventually([&] { return !zero_->is_without_coordinator(); }));
+  const auto began = std::chrono::steady_clock::now();
+  EXPECT_TRUE(eventually([&] { return zero_->losses() == std::map<Rank, Loss>{{1, Loss::evicted}}; }));
+  EXPECT_GE(std::chrono::steady_clock::now() - began, kPatient);
+  EXPECT_EQ((*zero_)->longest_silence(), kMinSilence + kBeatInterval);
+}
+
+// It may be killed before a member had its own silence time: the next one must know of the former.
+TEST_F(Authority, ForgetsTheLargerSilenceTimeOnlyWhenNoMemberHasIt) {
+  const auto logged = [this] {
+    Membership team(2);
+    team.apply(TeamState{.seats = std::vector<SeatState>(2), .silent_beats = silent_beats(kMinSilence)});
+    std::filesystem::copy_file(dir_.path() / "decisions", dir_.path() / "copy",
+                               std::filesystem::copy_options::overwrite_existing);
+    const DecisionLog log(dir_.path() / "copy", "terms", team);
+    return team.state().silent_beats;
+  };
+  expect_exchange(*zero_, *one_);
+  first_.kill();
+  expect_both(*zero_, *one_, true);
+  ASSERT_EQ(second_.start(address_, kPatient), address_);
+  expect_both(*zero_, *one_, false);
+  EXPECT_EQ(logged(), silent_beats(kPatient));
+  second_.kill();
+  zero_.reset();
+  one_.reset();
+  ASSERT_EQ(third_.start(address_, kMinSilence), address_);
+  EXPECT_EQ(logged(), silent_beats(kPatient));
+}
+
 // Nothing is left that the team had agreed on: it begins as without a log.
 TEST_F(Authority, BeginsAnewWhenNoMemberIsLeft) {
   expect_exchange(*zero_, *one_);
@@ -236,7 +289,7 @@ class Seat : public testing::Test {
 
   net::JobDir dir_;
   net::Secret secret_ = net::Secret::create(dir_.path() / "secret");
-  Coordinator coordinator_{"127.0.0.1:0", secret_, 2};
+  Coordinator coordinator_{"127.0.0.1:0", secret_, 2, {}, {}, kMinSilence};
   Stranger zero_{coordinator_};
   net::Session zero_session_ = zero_.shake_hands(secret_, 0);
   Stranger one_{coordinator_};

@@ -48,6 +48,7 @@ class Member {
   ~Member() { loop_.stop(); }
 
   team::CoordinatorClient* operator->() { return &client_; }
+  const team::CoordinatorClient* operator->() const { return &client_; }
   net::EventLoop& loop() { return loop_; }
   bool abandoned() const { return abandoned_; }
   bool is_without_coordinator() const { return away_; }

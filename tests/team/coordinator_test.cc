@@ -159,15 +159,27 @@ TEST_F(CoordinatorTest, TellsWhoLeftAndWhoWasEvicted) {
 
 // Between hosts no process sees another one end, so a member that falls silent is evicted.
 TEST_F(CoordinatorTest, EvictsWhoFallsSilentOnAnotherHost) {
-  const Coordinator coordinator("127.0.0.1:0", secret_, 2);
+  const Coordinator coordinator("127.0.0.1:0", secret_, 2, {}, {}, kMinSilence);
   Member zero(coordinator, secret_, 0);
   Stranger one(coordinator);
   net::Session session = one.shake_hands(secret_, 1);
   const std::string first = Encoder().number(std::uint64_t{0}).number(std::uint32_t{20'000}).text("one").take();
   one.send(session.seal(net::FrameKind::contribute, first));
   EXPECT_THAT(zero->exchange("try", "zero", soon()), ElementsAre("zero", "one"));
+  const auto began = std::chrono::steady_clock::now();
   EXPECT_TRUE(eventually([&] { return zero.losses() == std::map<Rank, Loss>{{1, Loss::evicted}}; }));
+  EXPECT_GE(std::chrono::steady_clock::now() - began, kMinSilence - kBeatInterval);
   EXPECT_FALSE(zero.abandoned());  // its own beats are heard
+}
+
+// The members of all hosts have the coordinator's: they cannot disagree.
+TEST_F(CoordinatorTest, ChoosesTheSilenceTimeOfAllMembers) {
+  const Coordinator coordinator("127.0.0.1:0", secret_, 2, {}, {}, std::chrono::milliseconds(7'200));
+  const Member zero(coordinator, secret_, 0);
+  const Member one(coordinator, secret_, 1);
+  for (const Member* member : {&zero, &one}) EXPECT_EQ((*member)->longest_silence(), std::chrono::milliseconds(8'000));
+  const Member here(coordinator_, secret_, 0);  // on one host the kernel reports deaths
+  EXPECT_EQ(here->longest_silence(), std::chrono::milliseconds(0));
 }
 
 TEST(Coordinator, IsMissedWhenItGoes) {

@@ -25,7 +25,9 @@ using testing::ThrowsMessage;
 constexpr Rank kSize = 2;
 constexpr const char* kTerms = "--nodes=2";
 
-TeamState fresh(std::uint64_t team = 7) { return {.team = team, .seats = std::vector<SeatState>(kSize)}; }
+TeamState fresh(std::uint64_t team = 7) {
+  return {.team = team, .seats = std::vector<SeatState>(kSize), .silent_beats = 10};
+}
 
 // What a coordinator decides while a team forms, loses rank 1, and gets it back as its third process.
 std::vector<Decision> a_history() {
@@ -84,7 +86,17 @@ TEST_F(DecisionLogTest, HasTheStateOfTheCoordinatorBefore) {
     EXPECT_TRUE(team.is_present(1));
     EXPECT_EQ(team.seat(1).incarnation, 2);
     EXPECT_EQ(team.seat(1).next_incarnation, 3);
+    EXPECT_EQ(team.state().silent_beats, 10u);
   }
+}
+
+TEST_F(DecisionLogTest, KeepsTheSilenceTimeThatMembersMayHave) {
+  {
+    Membership team = begun();
+    DecisionLog log(path_, kTerms, team);
+    ASSERT_TRUE(log.append(SilenceChosen{40}));
+  }
+  for (int restart = 0; restart < 2; ++restart) EXPECT_EQ(recovered().state().silent_beats, 40u);
 }
 
 // Also what the members may have missed: that the coordinator was killed while it told them.
@@ -180,7 +192,8 @@ TEST(Membership, FollowsNothingThatDoesNotFollow) {
            Lost{0, Loss::died}, Returned{0, {}}, Exchanged{{"one alone"}}, TeamState{.team = 1, .seats = {}}}) {
     EXPECT_THROW(team.apply(impossible), Error);
   }
-  for (const std::string& bytes : {std::string(), std::string("\7"), std::string("\1\2\0\0\0", 5)})
+  for (const std::string& bytes : {std::string(), std::string("\7"), std::string("\1\2\0\0\0", 5),
+                                   encode_decision(SilenceChosen{3}), encode_decision(SilenceChosen{41})})
     EXPECT_THROW((void)decode_decision(bytes, kSize), Error);
 }
 

@@ -50,7 +50,8 @@ class Scene {
   // Until the fleet ends.
   void coordinate(Member& me, Rank ranks) {
     Hosts::enter(0);
-    const team::Coordinator coordinator("10.99.0.1:0", net::Secret::create(secret_file()), ranks);
+    const team::Coordinator coordinator("10.99.0.1:0", net::Secret::create(secret_file()), ranks, {}, {},
+                                        team::kMinSilence);
     me.exchange(coordinator.address());
     ::pause();
   }

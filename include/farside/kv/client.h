@@ -61,6 +61,9 @@ class Client {
   /// Returns the number of copies of each server's data: 1, with --kv-copies 2 and no loss 2, and 0 if none answers.
   /// Throws as open_session.
   [[nodiscard]] std::vector<std::uint32_t> copies();
+  /// Returns the longest until a server that does not answer is lost (`farside up --silence`); 0 in a pool on one
+  /// machine, where it is lost when its process ends.
+  [[nodiscard]] std::chrono::milliseconds longest_silence() const;
 
  private:
   std::unique_ptr<ServiceClient> links_;

@@ -13,6 +13,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -103,6 +104,9 @@ class Team {
   /// Returns whether deaths on other hosts are noticed, and ranks come back: false while the coordinator of a pool on
   /// several machines hangs, is gone, or cannot be reached. This process goes on meanwhile.
   [[nodiscard]] virtual bool has_coordinator() const { return true; }
+  /// Returns the longest until an unresponsive member of another host is lost, which the coordinator chooses. 0 where
+  /// no process decides that: on one host, and under PMIx.
+  [[nodiscard]] virtual std::chrono::milliseconds longest_silence() const { return {}; }
   /// Has `handler` called when this process is cut off, or at once if it was: the others took it for dead, or the
   /// coordinator has ended the team. Members on other hosts count as lost then; only a new process comes back to them.
   /// Once, on a thread of the team's, which it must not hold up.

@@ -2,6 +2,8 @@
 // clients and standbys must agree on.
 #pragma once
 
+#include <algorithm>
+
 #include "farside/fabric/time.h"
 #include "farside/kv/types.h"
 
@@ -55,8 +57,13 @@ inline constexpr Duration kUnread = seconds(30);
 
 /// For the standby to come, when the primary starts.
 inline constexpr milliseconds kStandby{30'000};
-/// For a standby that neither takes changes nor is dead. No client is answered in that time.
+/// For a standby that neither takes changes nor is dead: at least, and beyond `longest_silence`, after which a death on
+/// another host is known. No client is answered in that time.
 inline constexpr Duration kSync = seconds(3);
+inline constexpr Duration kSyncBeyondSilence = milliseconds(500);
+[[nodiscard]] constexpr Duration sync_timeout(Duration longest_silence) {
+  return std::max(kSync, longest_silence + kSyncBeyondSilence);
+}
 /// Until it is asked whether the standby is dead: for each ShippingTimeouts::bytes_per_slice, and once more.
 inline constexpr Duration kSyncSlice = milliseconds(500);
 /// While nothing is shipped: for a look whether the standby follows, from one to the next, and at most where the
@@ -86,8 +93,13 @@ inline constexpr milliseconds kUnauthenticated{10'000};
 /// After a wrong password nothing is taken for so long, and up to kClientLook more.
 inline constexpr milliseconds kWrongPassword{1000};
 inline constexpr milliseconds kClientLook{1000};
-/// For a server of the store that does not answer. Then what needs it is refused at once.
+/// For a server of the store that does not answer. Then what needs it is refused at once. At least; where deaths are
+/// known after `longest_silence`, as long: a server that died is lost first, which names another remedy. A call of
+/// `call_timeout` has ended before more.
 inline constexpr milliseconds kUnresponsive{2500};
+[[nodiscard]] constexpr milliseconds unresponsive_timeout(milliseconds longest_silence, milliseconds call_timeout) {
+  return std::max(kUnresponsive, std::min(longest_silence, call_timeout));
+}
 /// For a command whose keys others change as well.
 inline constexpr seconds kContention{10};
 /// A call that keeps other clients of its thread waiting for so long gets a thread of its own.

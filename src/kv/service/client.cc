@@ -30,6 +30,8 @@ Client::~Client() = default;
 
 std::vector<std::uint32_t> Client::copies() { return links_->copies(time_out_); }
 
+std::chrono::milliseconds Client::longest_silence() const { return links_->longest_silence(); }
+
 std::unique_ptr<Session> Client::open_session(const SessionOptions& options) {
   return links_->open_session(options, time_out_);
 }

@@ -7,6 +7,7 @@ std::string Welcome::encode() const {
   greeting.encode(out);
   out.text(memory).text(bells).number(mailbox.slots).number(mailbox.slot_bytes);
   out.number(static_cast<std::uint64_t>(grace.count())).number(self).choice(is_standby);
+  out.number(static_cast<std::uint32_t>(longest_silence.count()));
   out.number(static_cast<ServerNumber>(servers.size()));
   for (const std::string& server : servers) out.text(server);
   for (const std::string& standby : standbys) out.text(standby);
@@ -24,6 +25,7 @@ Welcome decode_welcome(std::string_view message) {
   welcome.grace = Duration(in.number<std::uint64_t>());
   welcome.self = in.number<ServerNumber>();
   welcome.is_standby = in.flag();
+  welcome.longest_silence = std::chrono::milliseconds(in.number<std::uint32_t>());
   const auto servers = in.number<ServerNumber>();
   for (ServerNumber server = 0; server < servers; ++server) welcome.servers.push_back(in.text());
   while (!in.rest().empty()) welcome.standbys.push_back(in.text());

@@ -13,6 +13,7 @@
 //   leave   →   it ships no more, and serves no client
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -45,6 +46,7 @@ struct Welcome {
   std::string bells;                  ///< its first word wakes the server
   MailboxShape mailbox;
   Duration grace{};
+  std::chrono::milliseconds longest_silence{};  ///< until an unresponsive server is dead; 0: no process decides that
 
   [[nodiscard]] std::string encode() const;
 };

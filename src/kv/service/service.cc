@@ -77,7 +77,8 @@ PrimaryServer Service::ship_to_standby() {
   return {.standby = {standbys_ring_.get(), to_standby_->bell()},
           .is_standby_dead = [this] { return options_.replica.is_standby_dead(options_.self); },
           .reach_again = [this] { return reach_standby_again(); },
-          .note_alone = [this](bool standby_gave_up) { note_alone(standby_gave_up); }};
+          .note_alone = [this](bool standby_gave_up) { note_alone(standby_gave_up); },
+          .timeouts = {.sync = time_limits::sync_timeout(options_.longest_silence)}};
 }
 
 // The process at the standby's address that holds the pool's secret names itself; the socket is not needed any more.
@@ -165,7 +166,8 @@ Welcome Service::welcome() const {
           .memory = memory_->handle(),
           .bells = bells_->handle(),
           .mailbox = options_.mailbox,
-          .grace = options_.store.grace};
+          .grace = options_.store.grace,
+          .longest_silence = options_.longest_silence};
 }
 
 void Service::serve_until(const std::function<bool()>& ended) { server_.serve_until(ended); }

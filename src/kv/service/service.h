@@ -4,6 +4,7 @@
 // Thread safety: wake from any thread; the rest is for one.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -47,6 +48,8 @@ struct ServiceOptions {
   Duration patience = time_limits::kUndecided;  ///< with a client that was not heard of between prepare and commit
   std::optional<JournalSettings> journal{};     ///< none: nothing outlives the process
   ReplicaOptions replica{};
+  /// Until a server on another host that does not answer is dead; 0 where no process decides that.
+  std::chrono::milliseconds longest_silence{};
 };
 
 class Service {

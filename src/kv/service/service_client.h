@@ -112,6 +112,7 @@ class ServiceClient {
   ServiceClient(const ServiceClient&) = delete;
   ServiceClient& operator=(const ServiceClient&) = delete;
 
+  [[nodiscard]] std::chrono::milliseconds longest_silence() const noexcept { return welcome_.longest_silence; }
   [[nodiscard]] ServerNumber servers() const noexcept { return static_cast<ServerNumber>(welcome_.servers.size()); }
 
   /// As Client::open_session; may wait for `limit`.

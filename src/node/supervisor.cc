@@ -1,0 +1,134 @@
+#include "node/supervisor.h"
+
+#include <csignal>
+#include <string>
+#include <utility>
+
+#include "farside/base/error.h"
+#include "farside/base/log.h"
+
+#include "fabric/host/process.h"
+#include "node/pool_options.h"
+#include "team/environment.h"
+#include "team/member_card.h"
+
+namespace farside::node {
+
+Supervisor::Supervisor(const PoolDirectory& directory, const PoolOptions& options)
+    : directory_(directory),
+      options_(options),
+      former_(directory.read_record()),
+      running_(former_ ? directory.running_nodes() : std::vector<RunningNode>{}),
+      has_own_secret_(options.secret.empty()),
+      secret_(has_own_secret_ || former_ ? directory.secret() : options.secret) {
+  std::signal(SIGPIPE, SIG_IGN);  // also the nodes', which inherit it: a reader of their messages may end before them
+  if (!has_own_secret_ && !former_)
+    net::Secret::load(secret_).save(directory.secret());  // where this machine's clients of kv look for it
+  for (const RunningNode& node : running_) {
+    auto taken = take_mount_watch(node.process, node.pidfd);
+    if (!taken) continue;
+    mount_watch_ = std::move(*taken);
+    break;
+  }
+  if (!mount_watch_.instance) mount_watch_ = share_mount_watch();
+  const ProcessId self = this_process();
+  record_ = {.supervisor = self.pid,
+             .supervisor_started = self.start_ticks,
+             .options = fixed_options(directory, options),
+             .meeting = options.join,
+             .nodes = {},
+             .cache_bytes = options.cache.cache_bytes,
+             .block_bytes = options.cache.block_bytes,
+             .groups = options.cache.groups,
+             .kv_bytes = options.kv_bytes,
+             .kv_copies = options.kv_copies,
+             .far_bytes = options.far_bytes};
+}
+
+int Supervisor::run() {
+  if (options_.join.empty()) meet();
+  if (!running_.empty())
+    log::warn("took over " + std::to_string(running_.size()) + " nodes whose process of farside up had ended");
+  std::vector<team::AdoptedProcess> adopted = adopt();
+  team::Launcher launcher(plan(), std::move(adopted));
+  write_first_record(launcher);
+  const team::JobEnd end = launcher.wait();
+  // If the nodes of this machine failed, those of others go on, and it can be started again.
+  if (coordinator_ && end.was_asked) coordinator_->end_team();
+  if (end.failures.empty()) directory_.clean();  // otherwise the record stays, which start_pool looks at
+  return end.code;
+}
+
+// Where the nodes are, also when the kernel had chosen the port.
+void Supervisor::meet() {
+  const bool is_on_one_machine = options_.listen.empty();
+  const std::string address = former_             ? former_->meeting
+                              : is_on_one_machine ? directory_.coordinator().string()
+                                                  : options_.listen;
+  if (is_on_one_machine) std::filesystem::remove(address);  // the former supervisor's
+  const net::Secret secret = has_own_secret_ && !former_ ? net::Secret::create(secret_) : net::Secret::load(secret_);
+  team::MemberCard expected = team::MemberCard::of_this_process(0);
+  expected.terms = terms(options_);
+  const team::Coordinator::Log decisions{
+      .path = is_on_one_machine ? directory_.own_decisions() : directory_.decisions(), .terms = terms(options_)};
+  coordinator_.emplace(address, secret, options_.all_nodes, team::MemberCard::admission(std::move(expected)), decisions,
+                       options_.silence);
+  record_.meeting = coordinator_->address();
+  for (team::Rank rank = options_.first_rank; rank < options_.first_rank + options_.nodes; ++rank) {
+    if (!runs(rank)) coordinator_->report_dead(rank);
+  }
+}
+
+std::vector<team::AdoptedProcess> Supervisor::adopt() {
+  std::vector<team::AdoptedProcess> adopted;
+  for (RunningNode& node : running_) adopted.push_back({node.rank, node.process, std::move(node.pidfd)});
+  return adopted;
+}
+
+team::LaunchPlan Supervisor::plan() {
+  std::vector<std::string> environment = {std::string(team::kCoordinatorVariable) + "=" + record_.meeting,
+                                          std::string(team::kSecretFileVariable) + "=" + secret_.string(),
+                                          std::string(team::kTermsVariable) + "=" + terms(options_)};
+  if (mount_watch_.instance) environment.push_back(mount_watch_.variable);
+  return {.command = node_command(directory_, options_),
+          .ranks = options_.nodes,
+          .first_rank = options_.first_rank,
+          .environment = std::move(environment),
+          .claim = [this](team::Rank rank) { return claim_node(directory_.node_lock(rank)); },
+          .end_all_on_failure = false,
+          .on_death =
+              [this](team::Rank rank) {
+                if (coordinator_) coordinator_->report_dead(rank);
+              },
+          .on_end =
+              [this](team::Rank rank, const std::string& how) {
+                if (coordinator_) coordinator_->miss(rank, how);
+              },
+          .restart = team::RestartPolicy{},
+          .on_restart = [this](team::Rank rank, pid_t process) { record_restart(rank, process); }};
+}
+
+std::uint32_t Supervisor::restarts_before(team::Rank rank) const {
+  if (!former_) return 0;
+  const auto node = std::ranges::find(former_->nodes, rank, &PoolRecord::Node::rank);
+  return (node == former_->nodes.end() ? 0 : node->restarts) + (runs(rank) ? 0 : 1);
+}
+
+void Supervisor::write_first_record(const team::Launcher& launcher) {
+  for (team::Rank rank = options_.first_rank; rank < options_.first_rank + options_.nodes; ++rank)
+    record_.nodes.push_back({rank, launcher.pid(rank), restarts_before(rank)});
+  directory_.write_record(record_);
+}
+
+void Supervisor::record_restart(team::Rank rank, pid_t process) {
+  PoolRecord::Node& node = record_.nodes.at(rank - options_.first_rank);
+  node.process = process;
+  ++node.restarts;
+  try {
+    directory_.write_record(record_);
+  } catch (const Error& error) {  // the nodes serve all the same
+    log::error(std::string("farside status shows the former processes until the next restart: ") + error.what());
+  }
+}
+
+}  // namespace farside::node

@@ -1,0 +1,54 @@
+// supervisor.h — the process that runs a pool's nodes on one machine: it starts those that do not run yet, starts again
+// those that die, and is where they meet.
+//
+// The nodes outlive it. The next supervisor in the same directory adopts them: each node's process holds a lock
+// (node_lock.h) by which it is found, and the coordinator goes on with what the former one had decided
+// (team/decision_log.h). A supervisor holds the lock of the directory, so there is one at a time, also while it hangs.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <vector>
+
+#include "node/mount_watch.h"
+#include "node/node_lock.h"
+#include "node/pool.h"
+#include "node/pool_directory.h"
+#include "team/coordinator.h"
+#include "team/launcher.h"
+
+namespace farside::node {
+
+class Supervisor {
+ public:
+  /// Takes over the nodes of the former one, if the directory has a record of them: prepare_pool left it.
+  Supervisor(const PoolDirectory& directory, const PoolOptions& options);
+
+  /// As run_pool.
+  int run();
+
+ private:
+  void meet();
+  [[nodiscard]] std::vector<team::AdoptedProcess> adopt();
+  [[nodiscard]] team::LaunchPlan plan();
+  void write_first_record(const team::Launcher& launcher);
+  void record_restart(team::Rank rank, pid_t process);
+  [[nodiscard]] bool runs(team::Rank rank) const {
+    return std::ranges::any_of(running_, [rank](const RunningNode& node) { return node.rank == rank; });
+  }
+  [[nodiscard]] std::uint32_t restarts_before(team::Rank rank) const;
+
+  const PoolDirectory& directory_;
+  const PoolOptions& options_;
+  const std::optional<PoolRecord> former_;
+  std::vector<RunningNode> running_;
+  const bool has_own_secret_;
+  const std::filesystem::path secret_;
+  SharedMountWatch mount_watch_;
+  std::optional<team::Coordinator> coordinator_;
+  PoolRecord record_;
+};
+
+}  // namespace farside::node
