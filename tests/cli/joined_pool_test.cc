@@ -194,7 +194,7 @@ TEST_F(JoinedPool, RefusesASilenceTimeThatIsOutOfRange) {
        {std::pair{"1s", "give a time from 2s to 20s"}, std::pair{"20001ms", "give a time from 2s to 20s"},
         std::pair{"soon", "'soon' is not a time"}}) {
     std::vector<std::string> arguments = first(address_);
-    arguments.insert(arguments.end(), {"--silence", silence});
+    arguments.back() = silence;
     const CommandEnd end = on("first", arguments)->wait();
     EXPECT_EQ(end.code(), 2) << silence;
     EXPECT_THAT(end.err, HasSubstr(said));
