@@ -111,7 +111,7 @@ PoolEnd end_pool(const PoolDirectory& directory) {
   if (!lock && !was_there) throw just_starting();
   if (!lock) throw Error({"end", "the pool", "another one was started meanwhile", "end that one, too"});
   // Those are left that it was not there to end, or that hang.
-  const bool all_ended = end_nodes(directory.running_nodes(), ended ? node::time_limits::kEnd : milliseconds(0));
+  const bool all_ended = end_nodes(directory.running_nodes(), node::time_limits::kEnd);
   directory.clean();
   if (!ended || !was_there) directory.forget_team();
   return ended && all_ended ? PoolEnd::ended : PoolEnd::killed;

@@ -59,6 +59,11 @@ void World::kill(Rank rank) {
   }
 }
 
+void World::declare_dead(Rank rank, Rank to) {
+  declared_dead_.insert(fabric(rank).process());
+  fabric(to).mark_lost(rank);
+}
+
 void World::evict(Rank by, Rank rank) {
   if (network_.revoking_kills) return kill(rank);
   if (network_.announces_evictions && evicted(by)) return;

@@ -75,6 +75,8 @@ class World {
   /// little later, take its access to them away, and it takes them for lost; or, where no eviction is announced, none
   /// does. Where they are announced, one by a member that was evicted itself is not heard.
   void evict(team::Rank by, team::Rank rank);
+  /// The team decides that the present process of `rank` is dead, which may live. `to` is told at once, no other member.
+  void declare_dead(team::Rank rank, team::Rank to);
   /// Returns whether some member has had the present process of `rank` evicted.
   [[nodiscard]] bool evicted(team::Rank rank) { return evicted_.contains(fabric(rank).process()); }
   /// A killed process's successor, with empty memory: another process to the simulator, which `on` then speaks of. What
@@ -100,7 +102,8 @@ class World {
   void tell_cut_off(team::Rank rank, team::Rank from);
   /// Returns whether the team has decided that this process is dead.
   [[nodiscard]] bool is_decided_dead(ProcessId process) {
-    return scheduler_.dead(process) || (network_.announces_evictions && evicted_.contains(process));
+    return scheduler_.dead(process) || declared_dead_.contains(process) ||
+           (network_.announces_evictions && evicted_.contains(process));
   }
   void tell_return(team::Rank rank, const std::string& name);
 
@@ -112,6 +115,7 @@ class World {
   ProcessId next_process_ = 0;
   std::map<std::string, std::map<team::Rank, std::string>> meetings_;  // what each rank has brought, by occasion
   std::set<ProcessId> evicted_;
+  std::set<ProcessId> declared_dead_;
   std::uint64_t deaths_ = 0;  // and evictions that are announced
 };
 

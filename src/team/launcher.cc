@@ -162,10 +162,12 @@ Launcher::Launcher(LaunchPlan plan, std::vector<AdoptedProcess> adopted)
 Launcher::~Launcher() { abandon(); }
 
 void Launcher::abandon() {
+  const auto is_ours = [](const Process& process) { return process.pidfd && process.is_child; };
   for (const Process& process : processes_) {
-    if (!process.pidfd || !process.is_child) continue;
-    process.signal(SIGKILL);
-    ::waitpid(process.pid, nullptr, 0);
+    if (is_ours(process)) process.signal(SIGKILL);  // all, before one of them is waited for
+  }
+  for (const Process& process : processes_) {
+    if (is_ours(process)) ::waitpid(process.pid, nullptr, 0);
   }
   kill_adopted();
   ::prctl(PR_SET_CHILD_SUBREAPER, subreaper_before_);
@@ -275,6 +277,8 @@ void Launcher::forward_signal() {
   for (Process& process : processes_) process.restart_at.reset();
   // The terminal sends its signals to the ranks itself, if they are of this process's group.
   if (info.ssi_code != SI_KERNEL || plan_.claim) signal_all(static_cast<int>(info.ssi_signo));
+  // One that hangs would outlive this process, and none would end it.
+  if (plan_.claim && !kill_at_) kill_at_ = Clock::now() + team::time_limits::kEnd;
 }
 
 void Launcher::signal_all(int signal) const {

@@ -107,6 +107,7 @@ TEST_F(NodeLock, LeadsToNodesThatCannotEndThemselves) {
   const Holder stopped(pool_.node_lock(4), 0);
   ASSERT_EQ(pool_.running_nodes().size(), 2U);
   ::kill(stopped.pid(), SIGSTOP);
+  ::waitpid(stopped.pid(), nullptr, WUNTRACED);  // a SIGTERM that came with it would be first
   EXPECT_FALSE(node::end_nodes(pool_.running_nodes(), std::chrono::milliseconds(100)));
   EXPECT_TRUE(eventually([this] { return pool_.running_nodes().empty(); }));
   const Holder another(file_, 0);

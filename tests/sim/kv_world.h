@@ -242,7 +242,7 @@ class KvWorld {
         if (scenario_.breaks_when_suspected) break_connection();
         dice().after(scenario_.breaks_when_suspected ? dice().up_to(2 * scenario_.longest_relink) : Duration{}, [this] {
           const team::Rank server = scenario_.servers - 1;
-          world_.fabric(standby_of(server)).mark_lost(server);
+          world_.declare_dead(server, standby_of(server));
         });
       });
     } else if (scenario_.is_apart) {

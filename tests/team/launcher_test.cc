@@ -111,6 +111,17 @@ TEST_F(OutlivingRanks, AreWatchedByTheLauncherThatAdoptsThem) {
               ElementsAre("rank 1 ended, and no process was told how", "rank 0 ended, and no process was told how"));
 }
 
+// One that hangs is killed after a while: it would outlive its launcher, and no process would end it.
+TEST_F(OutlivingRanks, EndWhenTheyAreAskedToAlthoughOneHangs) {
+  Launcher launcher(plan());
+  ::kill(launcher.pid(0), SIGSTOP);
+  ::waitpid(launcher.pid(0), nullptr, WUNTRACED);  // a SIGTERM that came with it would be first
+  ::raise(SIGTERM);  // which the launcher has blocked, and takes
+  const JobEnd end = launcher.wait();
+  EXPECT_TRUE(end.was_asked);
+  EXPECT_THAT(end.failures, ElementsAre(testing::HasSubstr("rank 1"), testing::HasSubstr("rank 0")));
+}
+
 // Those that died while there was no launcher are started, and the ones that die later started again.
 TEST_F(OutlivingRanks, AreStartedAgain) {
   std::vector<AdoptedProcess> adopted = orphans();
