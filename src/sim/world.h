@@ -75,7 +75,8 @@ class World {
   /// little later, take its access to them away, and it takes them for lost; or, where no eviction is announced, none
   /// does. Where they are announced, one by a member that was evicted itself is not heard.
   void evict(team::Rank by, team::Rank rank);
-  /// The team decides that the present process of `rank` is dead, which may live. `to` is told at once, no other member.
+  /// The team decides that the present process of `rank` is dead, which may live. `to` is told at once, no other
+  /// member.
   void declare_dead(team::Rank rank, team::Rank to);
   /// Returns whether some member has had the present process of `rank` evicted.
   [[nodiscard]] bool evicted(team::Rank rank) { return evicted_.contains(fabric(rank).process()); }

@@ -116,7 +116,7 @@ TEST_F(OutlivingRanks, EndWhenTheyAreAskedToAlthoughOneHangs) {
   Launcher launcher(plan());
   ::kill(launcher.pid(0), SIGSTOP);
   ::waitpid(launcher.pid(0), nullptr, WUNTRACED);  // a SIGTERM that came with it would be first
-  ::raise(SIGTERM);  // which the launcher has blocked, and takes
+  ::raise(SIGTERM);                                // which the launcher has blocked, and takes
   const JobEnd end = launcher.wait();
   EXPECT_TRUE(end.was_asked);
   EXPECT_THAT(end.failures, ElementsAre(testing::HasSubstr("rank 1"), testing::HasSubstr("rank 0")));
