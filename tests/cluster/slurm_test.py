@@ -37,7 +37,9 @@ class Slurm(unittest.TestCase):
 
     def test_ranks_on_two_machines_form_a_team(self):
         printed = self.submit(["--nodes=2", "--ntasks-per-node=2"], "slurm-spmd.sh", MEMBER, "ring")
-        self.assertEqual(sorted(printed.splitlines()), [f"rank {rank} of 4" for rank in range(4)])
+        # Beside them there may be the warning that UCX listens everywhere: this cluster names no devices.
+        ranks = [line for line in printed.splitlines() if not line.startswith("farside: warning:")]
+        self.assertEqual(sorted(ranks), [f"rank {rank} of 4" for rank in range(4)])
 
     def test_the_death_of_a_rank_ends_the_job(self):
         done = self.cluster.run(
