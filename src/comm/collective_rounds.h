@@ -54,6 +54,12 @@ class Collectives::Impl {
             .longest = longest,
             .round_bytes = whole_elements(element_bytes)};
   }
+  /// The same bytes for the member at `place`, or for all.
+  [[nodiscard]] std::vector<Bytes> sent_to(std::optional<std::size_t> place, Bytes bytes) const {
+    std::vector<Bytes> out(count(), place ? Bytes() : bytes);
+    if (place) out[*place] = bytes;
+    return out;
+  }
   Pending begin_transfer(Channel& channel, Transfer transfer, Deadline deadline);
   /// In `result`, what all members have of this one's slice. `slices`: by member, of `slice_bytes` or less.
   Pending begin_reducing(Channel& channel, const std::vector<Bytes>& slices, std::uint64_t slice_bytes, Bytes result,

@@ -84,14 +84,10 @@ Collectives::Pending Collectives::begin_scattering(Channel& channel, team::Rank 
 Collectives::Pending Collectives::begin_gathering(Channel& channel, std::optional<team::Rank> root, Bytes mine,
                                                   Bytes all, Deadline deadline) {
   const std::size_t count = impl_->count();
-  const std::size_t place = root ? impl_->place_of(*root, "gather at") : impl_->self();
+  const auto place = root ? std::optional(impl_->place_of(*root, "gather at")) : std::nullopt;
   Transfer transfer = impl_->nothing(mine.size());
-  if (root) {
-    transfer.out[place] = mine;
-  } else {
-    transfer.out.assign(count, mine);
-  }
-  if (place == impl_->self()) {
+  transfer.out = impl_->sent_to(place, mine);
+  if (place.value_or(impl_->self()) == impl_->self()) {
     check_pieces("gather", all, mine.size(), count);
     transfer.in = cut(all, count, mine.size());
   }
@@ -149,8 +145,8 @@ Collectives::Pending Collectives::begin_exchanging_parts(Channel& channel, Bytes
 
 Collectives::Pending Collectives::begin_combining(Channel& channel, Bytes values, const Combine& combine,
                                                   std::optional<team::Rank> root, Deadline deadline) {
-  const std::size_t place = root ? impl_->place_of(*root, "reduce to") : impl_->self();
-  const bool is_wanted = place == impl_->self();
+  const auto place = root ? std::optional(impl_->place_of(*root, "reduce to")) : std::nullopt;
+  const bool is_wanted = place.value_or(impl_->self()) == impl_->self();
   if (values.size() <= kSmallBytes) {
     return impl_->reported(impl_->begin_small(channel, values, combine, is_wanted, deadline));
   }
@@ -165,11 +161,7 @@ Collectives::Pending Collectives::begin_combining(Channel& channel, Bytes values
   Pending scattered = impl_->begin_reducing(channel, slices, slice_bytes, result, combine, deadline);
   return impl_->reported(Impl::followed(std::move(scattered), [=, this](Channel& by, Deadline until) {
     Transfer gathering = impl_->nothing(slice_bytes, combine.element_bytes);
-    if (root) {
-      gathering.out[place] = result;
-    } else {
-      gathering.out.assign(count, result);
-    }
+    gathering.out = impl_->sent_to(place, result);
     if (is_wanted) gathering.in = slices;
     (void)elsewhere;  // is kept
     return impl_->begin_transfer(by, std::move(gathering), until);

@@ -98,6 +98,11 @@ std::vector<pid_t> PoolTest::pool_processes() const {
   return all;
 }
 
+std::string PoolTest::log(const std::string& name) const {
+  std::ifstream file(runtime_dir() / name);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
 std::vector<std::string> PoolTest::runtime_files() const {
   std::vector<std::string> names;
   for (const auto& entry : std::filesystem::directory_iterator(runtime_dir())) {

@@ -56,6 +56,8 @@ class PoolTest : public ::testing::Test {
 
   [[nodiscard]] std::filesystem::path runtime_dir() const { return directory_.path() / "run"; }
   [[nodiscard]] std::filesystem::path files_dir() const { return directory_.path() / "files"; }
+  /// What a log in the runtime directory has.
+  [[nodiscard]] std::string log(const std::string& name = "pool.log") const;
   /// But logs, which outlive their pool.
   [[nodiscard]] std::vector<std::string> runtime_files() const;
 

@@ -39,7 +39,7 @@ class AuthorityHere : public testing::Test {
     start();
     zero_ = std::make_unique<Member>(*coordinator_, secret_, 0);
     one_ = std::make_unique<Member>(*coordinator_, secret_, 1);
-    expect_exchange();
+    expect_exchange(*zero_, *one_);
   }
   void start() {
     std::filesystem::remove(dir_.path() / "coordinator");
@@ -55,11 +55,6 @@ class AuthorityHere : public testing::Test {
   void expect_found() {
     EXPECT_TRUE(eventually(
         [this] { return (!zero_ || !zero_->is_without_coordinator()) && (!one_ || !one_->is_without_coordinator()); }));
-  }
-  void expect_exchange() {
-    std::thread other([&] { EXPECT_THAT((*one_)->exchange("try", "one", soon()), ElementsAre("zero", "one")); });
-    EXPECT_THAT((*zero_)->exchange("try", "zero", soon()), ElementsAre("zero", "one"));
-    other.join();
   }
   /// As a member that joins learns it.
   [[nodiscard]] std::uint64_t team_in_log() const {
@@ -88,7 +83,7 @@ TEST_F(AuthorityHere, GoesOnWithTheTeamOfTheOneBefore) {
     lose();
     start();
     expect_found();
-    expect_exchange();
+    expect_exchange(*zero_, *one_);
   }
   EXPECT_THAT(zero_->losses(), IsEmpty());
   one_.reset();  // its connection closes, which says at once that it has ended

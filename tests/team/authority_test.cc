@@ -101,11 +101,6 @@ class CoordinatorProcess {
 
 class Authority : public testing::Test {
  protected:
-  void expect_exchange(Member& zero, Member& one) {
-    std::thread other([&] { EXPECT_THAT(one->exchange("try", "one", soon()), ElementsAre("zero", "one")); });
-    EXPECT_THAT(zero->exchange("try", "zero", soon()), ElementsAre("zero", "one"));
-    other.join();
-  }
   static void expect_both(const Member& zero, const Member& one, bool without_coordinator) {
     ASSERT_TRUE(eventually([&] {
       return zero.is_without_coordinator() == without_coordinator &&

@@ -71,18 +71,18 @@ class Member {
   team::CoordinatorClient client_;
 };
 
+/// Ranks 0 and 1 of a team of two are well as long as this holds.
+inline void expect_exchange(Member& zero, Member& one) {
+  std::thread other([&] { EXPECT_THAT(one->exchange("try", "one", soon()), testing::ElementsAre("zero", "one")); });
+  EXPECT_THAT(zero->exchange("try", "zero", soon()), testing::ElementsAre("zero", "one"));
+  other.join();
+}
+
 class CoordinatorTest : public testing::Test {
  protected:
   /// Without an address, at a Unix socket.
   explicit CoordinatorTest(const std::string& address = "")
       : coordinator_(address.empty() ? (dir_.path() / "coordinator").string() : address, secret_, 2) {}
-
-  /// Ranks 0 and 1 of a team of two are well as long as this holds.
-  void expect_exchange(Member& zero, Member& one) {
-    std::thread other([&] { EXPECT_THAT(one->exchange("try", "one", soon()), testing::ElementsAre("zero", "one")); });
-    EXPECT_THAT(zero->exchange("try", "zero", soon()), testing::ElementsAre("zero", "one"));
-    other.join();
-  }
 
   /// Takes the seat of `rank` once the coordinator has seen that it is free; null when it does not become so.
   [[nodiscard]] std::unique_ptr<Member> take_free_seat(team::Rank rank) {
