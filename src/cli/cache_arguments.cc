@@ -2,7 +2,7 @@
 
 #include "farside/base/units.h"
 
-#include "node/pool.h"
+#include "node/pool/pool.h"
 
 namespace farside::cli {
 

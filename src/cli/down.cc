@@ -4,7 +4,7 @@
 
 #include "cli/commands.h"
 #include "net/runtime_dir.h"
-#include "node/pool.h"
+#include "node/pool/pool.h"
 
 namespace farside::cli {
 

@@ -23,7 +23,7 @@
 #include "cli/commands.h"
 #include "cli/preloaded.h"
 #include "net/runtime_dir.h"
-#include "node/pool_directory.h"
+#include "node/pool/pool_directory.h"
 #include "node/socket_client.h"
 #include "node/time_limits.h"
 

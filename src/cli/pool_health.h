@@ -9,7 +9,7 @@
 #include "farside/kv/client.h"
 
 #include "far/service/pool_use.h"
-#include "node/pool.h"
+#include "node/pool/pool.h"
 
 namespace farside::cli {
 

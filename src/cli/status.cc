@@ -17,7 +17,7 @@
 #include "cli/table.h"
 #include "net/runtime_dir.h"
 #include "node/block_advice.h"
-#include "node/pool.h"
+#include "node/pool/pool.h"
 
 namespace farside::cli {
 

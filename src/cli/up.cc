@@ -16,7 +16,7 @@
 #include "cli/commands.h"
 #include "cli/metrics_server.h"
 #include "net/runtime_dir.h"
-#include "node/pool.h"
+#include "node/pool/pool.h"
 
 namespace farside::cli {
 

@@ -50,7 +50,7 @@ class Comm::Impl {
     return service.issue(channel, Copy{kind, {part}, notice});
   }
 
-  /// Of an operation that the caller has made: a failure is told to those that wait for it.
+  /// Returns the request of an operation that the caller has made itself. A failure goes to the waiters.
   [[gnu::noinline]] Request made_here(Channel& channel, const Ended& ended) {
     if (ended.done()) [[likely]]
       return {};

@@ -34,7 +34,7 @@ struct [[nodiscard]] Made {
   std::set<team::Rank> silent;  ///< the ranks that did not answer in time
 };
 
-/// What is mapped stays so, also when its owner is lost: then operations on it fail at once.
+/// A mapped region stays mapped when its owner is lost: then operations on it fail at once.
 [[nodiscard]] inline bool is_mapped(const RemoteRegion& region) { return region.mapped() != nullptr; }
 /// The word that it sets is, if it sets one.
 [[nodiscard]] inline bool is_mapped(const Notice& notice) {

@@ -174,7 +174,7 @@ bool Service::do_task(Channel& channel, Issued& task) {
   return true;
 }
 
-// Of mapped memory of peers that are reached by it: nothing of them waits.
+// A waiter makes copies of mapped memory alone, which never wait for the peer.
 bool Service::is_for_a_waiter(const Copy& copy) const {
   if (copy.parts.size() > kMaxPartsOfAWaiter || copy.bytes() > kPieceBytes || !is_mapped(copy.notice)) return false;
   return std::ranges::all_of(copy.parts, [this](const Part& part) {

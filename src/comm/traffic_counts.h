@@ -32,8 +32,8 @@ struct OwnTrafficCounts {
   std::uint64_t number = 0;
   TrafficCount* by_rank = nullptr;
 };
-/// Of the last objects in which the thread has counted, each in the place that its number has. They lie in the static
-/// block of thread-local memory: no call is needed to find them.
+/// The counts of the objects that the thread has used last, each in the place that its number has. They lie in the
+/// static block of thread-local memory: no call is needed to find them.
 extern constinit thread_local std::array<OwnTrafficCounts, 4> own_traffic_counts
     __attribute__((tls_model("initial-exec")));
 

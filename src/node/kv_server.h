@@ -10,7 +10,7 @@
 #include "farside/team/team.h"
 
 #include "kv/service/service.h"
-#include "node/pool_directory.h"
+#include "node/pool/pool_directory.h"
 #include "node/service_addresses.h"
 
 namespace farside::node {

@@ -7,7 +7,7 @@
 #include "farside/cache/cache.h"
 
 #include "node/kv_server.h"
-#include "node/pool_directory.h"
+#include "node/pool/pool_directory.h"
 
 namespace farside::node {
 

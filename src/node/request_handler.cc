@@ -12,7 +12,7 @@
 #include "farside/fabric/host.h"
 
 #include "base/assert.h"
-#include "node/file_source.h"
+#include "node/files/file_source.h"
 
 namespace farside::node {
 

@@ -20,7 +20,7 @@
 
 #include "node/block_latencies.h"
 #include "node/board.h"
-#include "node/file_system.h"
+#include "node/files/file_system.h"
 #include "node/prefaulter.h"
 
 namespace farside::node {

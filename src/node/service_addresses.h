@@ -10,7 +10,7 @@
 #include "farside/team/team.h"
 
 #include "net/secret.h"
-#include "node/pool_directory.h"
+#include "node/pool/pool_directory.h"
 
 namespace farside::node {
 

@@ -1,4 +1,5 @@
 // time_limits.h — the time limits of a pool's commands and nodes, and the order among those of different modules.
+// Stands alone: each module's limits are in one such file.
 #pragma once
 
 #include "farside/cache/time_limits.h"

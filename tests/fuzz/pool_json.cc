@@ -1,11 +1,11 @@
-// pool.json with any content (node/pool_directory.h), and a file of a server's progress beside it. It is refused with
-// an Error; or it is understood: the record has the file's numbers, and so has the file when it is written again.
+// pool.json with any content (node/pool/pool_directory.h), and a file of a server's progress beside it. It is refused
+// with an Error; or it is understood: the record has the file's numbers, and so has the file when it is written again.
 #include <cstdlib>
 #include <tuple>
 
 #include <nlohmann/json.hpp>
 
-#include "node/pool_directory.h"
+#include "node/pool/pool_directory.h"
 #include "tests/fuzz/decode.h"
 #include "tests/fuzz/scratch_directory.h"
 

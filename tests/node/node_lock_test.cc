@@ -1,5 +1,5 @@
 // Which process is a node: the holder of its lock, whatever pids were written there before.
-#include "node/node_lock.h"
+#include "node/pool/node_lock.h"
 
 #include <csignal>
 #include <filesystem>
@@ -13,7 +13,7 @@
 
 #include "farside/base/error.h"
 
-#include "node/pool_directory.h"
+#include "node/pool/pool_directory.h"
 #include "tests/support/pool.h"
 #include "tests/support/shared.h"
 

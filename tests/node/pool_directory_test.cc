@@ -1,5 +1,5 @@
 // The record of a pool on a file system that takes no more.
-#include "node/pool_directory.h"
+#include "node/pool/pool_directory.h"
 
 #include <csignal>
 #include <filesystem>

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "node/pool.h"
+#include "node/pool/pool.h"
 
 namespace farside::test {
 namespace {

@@ -1,5 +1,5 @@
 // Whether the next store into a file will show, asked of real files and mappings.
-#include "node/stores.h"
+#include "node/files/stores.h"
 
 #include <atomic>
 #include <chrono>
@@ -16,7 +16,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "node/file_system.h"
+#include "node/files/file_system.h"
 
 namespace farside::node {
 namespace {

@@ -18,7 +18,7 @@ namespace farside::cache {
 /// One version of one file. Two hosts that mount the same file system derive the same identity; any change of the
 /// file gives another. All fields but the first are those of stat(2).
 struct FileIdentity {
-  std::uint64_t file_system;  ///< names the file system, see file_system_tag() in node/file_system.h
+  std::uint64_t file_system;  ///< names the file system, see file_system_tag() in node/files/file_system.h
   std::uint64_t inode;
   std::uint64_t bytes;
   std::int64_t modified_ns;

@@ -238,7 +238,7 @@ class Collectives {
   };
   struct Transfer;
 
-  /// What is sent alone is not written to; the fabric has one kind of span for both.
+  /// A source is not written to, though the fabric has one kind of span for sources and destinations.
   template <class Range>
   static Bytes bytes_of(Range&& range) {
     using T = std::ranges::range_value_t<Range>;

@@ -1,4 +1,4 @@
-#include "node/node_lock.h"
+#include "node/pool/node_lock.h"
 
 #include <algorithm>
 #include <array>
@@ -17,7 +17,7 @@
 #include "farside/base/error.h"
 
 #include "base/file_lock.h"
-#include "node/process_watch.h"
+#include "node/pool/process_watch.h"
 #include "node/time_limits.h"
 #include "team/launcher.h"
 

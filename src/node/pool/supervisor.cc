@@ -1,4 +1,4 @@
-#include "node/supervisor.h"
+#include "node/pool/supervisor.h"
 
 #include <csignal>
 #include <string>
@@ -8,7 +8,7 @@
 #include "farside/base/log.h"
 
 #include "fabric/host/process.h"
-#include "node/pool_options.h"
+#include "node/pool/pool_options.h"
 #include "team/environment.h"
 #include "team/member_card.h"
 
@@ -59,7 +59,7 @@ int Supervisor::run() {
   return end.code;
 }
 
-// Where the nodes are, also when the kernel had chosen the port.
+// Listens where the nodes look for the coordinator, also when the kernel had chosen the port.
 void Supervisor::meet() {
   const bool is_on_one_machine = options_.listen.empty();
   const std::string address = former_             ? former_->meeting

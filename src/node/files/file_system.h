@@ -29,7 +29,7 @@
 #include "farside/cache/block.h"
 
 #include "base/mutex.h"
-#include "node/mount_watch.h"
+#include "node/files/mount_watch.h"
 
 namespace farside::node {
 

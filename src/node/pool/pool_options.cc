@@ -1,4 +1,4 @@
-#include "node/pool_options.h"
+#include "node/pool/pool_options.h"
 
 #include <filesystem>
 #include <span>

@@ -1,4 +1,4 @@
-#include "node/pool.h"
+#include "node/pool/pool.h"
 
 #include <algorithm>
 #include <chrono>
@@ -22,10 +22,10 @@
 #include "base/file_lock.h"
 #include "base/signals_held.h"
 #include "cache/geometry.h"
-#include "node/node_lock.h"
-#include "node/pool_options.h"
-#include "node/process_watch.h"
-#include "node/supervisor.h"
+#include "node/pool/node_lock.h"
+#include "node/pool/pool_options.h"
+#include "node/pool/process_watch.h"
+#include "node/pool/supervisor.h"
 #include "node/time_limits.h"
 
 namespace farside::node {

@@ -1,4 +1,4 @@
-#include "node/stores.h"
+#include "node/files/stores.h"
 
 #include <algorithm>
 #include <cerrno>

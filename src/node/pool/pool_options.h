@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "node/pool.h"
+#include "node/pool/pool.h"
 
 namespace farside::node {
 

@@ -1,4 +1,4 @@
-#include "node/process_watch.h"
+#include "node/pool/process_watch.h"
 
 #include <algorithm>
 #include <cerrno>

@@ -1,4 +1,4 @@
-#include "node/file_system.h"
+#include "node/files/file_system.h"
 
 #include <algorithm>
 #include <array>

@@ -1,4 +1,4 @@
-#include "node/mount_watch.h"
+#include "node/files/mount_watch.h"
 
 #include <algorithm>
 #include <array>

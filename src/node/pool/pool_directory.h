@@ -32,7 +32,7 @@
 #include "farside/cache/cache.h"
 
 #include "base/file_lock.h"
-#include "node/node_lock.h"
+#include "node/pool/node_lock.h"
 
 namespace farside::node {
 

@@ -1,4 +1,4 @@
-#include "node/pool_directory.h"
+#include "node/pool/pool_directory.h"
 
 #include <cerrno>
 #include <charconv>

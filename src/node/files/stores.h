@@ -9,7 +9,7 @@
 
 #include "farside/base/fd.h"
 
-#include "node/file_system.h"
+#include "node/files/file_system.h"
 
 namespace farside::node {
 

@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "base/file_lock.h"
-#include "node/pool_directory.h"
+#include "node/pool/pool_directory.h"
 #include "node/socket_client.h"
 #include "team/liveness.h"
 

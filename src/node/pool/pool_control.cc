@@ -1,4 +1,4 @@
-// What commands do with a pool that runs (pool.h): ask how it is, and end it.
+// The commands' side of pool.h for a pool that runs: ask how it is, and end it.
 #include <algorithm>
 #include <chrono>
 #include <csignal>
@@ -9,9 +9,9 @@
 #include "farside/base/error.h"
 
 #include "fabric/host/process.h"
-#include "node/node_lock.h"
-#include "node/pool.h"
-#include "node/process_watch.h"
+#include "node/pool/node_lock.h"
+#include "node/pool/pool.h"
+#include "node/pool/process_watch.h"
 #include "node/time_limits.h"
 
 namespace farside::node {

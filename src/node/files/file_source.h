@@ -3,7 +3,7 @@
 
 #include "farside/cache/cache.h"
 
-#include "node/file_system.h"
+#include "node/files/file_system.h"
 
 namespace farside::node {
 

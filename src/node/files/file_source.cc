@@ -1,4 +1,4 @@
-#include "node/file_source.h"
+#include "node/files/file_source.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "base/assert.h"
-#include "node/stores.h"
+#include "node/files/stores.h"
 
 namespace farside::node {
 

@@ -14,7 +14,7 @@ namespace farside::node {
 class ProcessWatch {
  public:
   explicit ProcessWatch(pid_t pid);
-  /// Of the process of a pidfd; empty: it has ended.
+  /// Watches the process of a pidfd. An empty one: it has ended.
   explicit ProcessWatch(Fd pidfd) noexcept : pidfd_(std::move(pidfd)) {}
 
   [[nodiscard]] bool ended() const { return wait(std::chrono::milliseconds(0)); }

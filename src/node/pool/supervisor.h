@@ -12,10 +12,10 @@
 #include <optional>
 #include <vector>
 
-#include "node/mount_watch.h"
-#include "node/node_lock.h"
-#include "node/pool.h"
-#include "node/pool_directory.h"
+#include "node/files/mount_watch.h"
+#include "node/pool/node_lock.h"
+#include "node/pool/pool.h"
+#include "node/pool/pool_directory.h"
 #include "team/coordinator.h"
 #include "team/launcher.h"
 
